@@ -5,17 +5,17 @@
 
 use libfuzzer_sys::fuzz_target;
 use sandbag_jitter::attribution::table;
-use sandbag_jitter::import::{Options, Recording, Unit, detect, read};
+use sandbag_jitter::import::{ImportOptions, JitterRecording, Unit, detect, read};
 use sandbag_jitter::{CpuTrace, format};
 
 fuzz_target!(|data: &[u8]| {
-    let options = Options {
+    let options = ImportOptions {
         unit: Some(Unit::Ns),
         cpu: None,
     };
     match read(data, "input", &options) {
         // Of another tool, and not packed.
-        Ok(Recording::Trace(trace)) if !format::is_trace(data) && detect(data).is_some() => {
+        Ok(JitterRecording::Trace(trace)) if !format::is_trace(data) && detect(data).is_some() => {
             let mut bytes = Vec::new();
             format::write(&trace, &mut bytes).unwrap();
             let back = format::read(&bytes[..]).unwrap();
@@ -27,12 +27,12 @@ fuzz_target!(|data: &[u8]| {
                 assert_eq!(net, trace.cpus.iter().map(CpuTrace::noise_ns).fold(0, add));
             }
         }
-        Ok(Recording::Distribution(all)) => {
+        Ok(JitterRecording::Distribution(all)) => {
             for series in &all.series {
                 let ends = series.bins.windows(2);
                 assert!(ends.clone().all(|pair| pair[0].until_ns <= pair[1].from_ns));
             }
         }
-        Ok(Recording::Trace(_)) | Err(_) => {}
+        Ok(JitterRecording::Trace(_)) | Err(_) => {}
     }
 });

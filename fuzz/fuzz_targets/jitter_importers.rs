@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use sandbag_jitter::format;
-use sandbag_jitter::import::{Options, Recording, Unit, formats, read_as};
+use sandbag_jitter::import::{ImportOptions, JitterRecording, Unit, formats, read_as};
 
 fuzz_target!(|data: &[u8]| {
     let Some((which, text)) = data.split_first() else {
@@ -15,17 +15,17 @@ fuzz_target!(|data: &[u8]| {
     let Some(name) = formats().nth(place) else {
         return;
     };
-    let options = Options {
+    let options = ImportOptions {
         unit: [None, Some(Unit::Ns), Some(Unit::Us), Some(Unit::Ps)][usize::from(*which >> 6)],
-        ..Options::default()
+        ..ImportOptions::default()
     };
     match read_as(name, text, "input.3", &options) {
-        Ok(Recording::Trace(trace)) => {
+        Ok(JitterRecording::Trace(trace)) => {
             let mut bytes = Vec::new();
             format::write(&trace, &mut bytes).unwrap();
             assert_eq!(format::read(&bytes[..]).unwrap().cpus, trace.cpus);
         }
-        Ok(Recording::Distribution(all)) => {
+        Ok(JitterRecording::Distribution(all)) => {
             for series in &all.series {
                 let mut ends = series.bins.windows(2);
                 assert!(ends.all(|pair| pair[0].until_ns <= pair[1].from_ns));

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use sandbag_load::node::{Course, Cpus, NodesFile, Vocabulary};
+use sandbag_load::node::{NodeCourse, Cpus, NodesFile, Vocabulary};
 
 const WORDS: Vocabulary<'_> = Vocabulary {
     methods: &["hogs", "lim"],
@@ -32,7 +32,7 @@ fuzz_target!(|text: &str| {
                 };
                 assert!(!cpus.is_empty());
                 assert!(cpus.iter().all(|cpu| taken.insert(cpu)));
-                if let Course::Constant(speeds) = &node.course
+                if let NodeCourse::Constant(speeds) = &node.course
                     && let Ok(ratios) = speeds.resolve(cpus, |_| Some(3_000_000))
                 {
                     assert!(ratios.values().iter().all(|mu| *mu > 0.0 && *mu <= 1.0));

@@ -2,7 +2,7 @@
 //! What every target does: read the bytes as a profile, to the end, and hold
 //! what comes out against what a profile promises.
 
-use sandbag_profile::{Format, ReadOptions, Source, Steps};
+use sandbag_profile::{Format, ReadOptions, InputSource, Steps};
 
 /// Reads at most this many steps: a packed file may hold far more than its
 /// size suggests.
@@ -10,7 +10,7 @@ const STEPS: usize = 10_000;
 
 /// Panics when the reader does, or when a step breaks the rules of `Steps`.
 pub fn read(data: &[u8], format: Option<Format>) {
-    let Ok(source) = Source::spool(&mut &*data, "input".into()) else {
+    let Ok(source) = InputSource::spool(&mut &*data, "input".into()) else {
         return;
     };
     let Ok(mut steps) = source.open(format, &ReadOptions::default()) else {

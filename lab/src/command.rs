@@ -29,7 +29,7 @@ use sandbag_ui::{BadInput, NotPossible, exit};
 
 /// The papers' experiments.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum LabVerb {
     /// Say which experiments there are, and how long they take
     List,
     /// Run experiments, or go on with them where they were stopped
@@ -114,12 +114,12 @@ fn limit(text: &str) -> Result<Duration, String> {
 }
 
 /// Runs the command.
-pub fn main(verb: &Verb, messages: &Messages) -> Result<u8> {
+pub fn main(verb: &LabVerb, messages: &Messages) -> Result<u8> {
     match verb {
-        Verb::List => list(),
-        Verb::Run(args) => run_all(args, messages),
-        Verb::Page(args) => page(args),
-        Verb::Work(args) => {
+        LabVerb::List => list(),
+        LabVerb::Run(args) => run_all(args, messages),
+        LabVerb::Page(args) => page(args),
+        LabVerb::Work(args) => {
             let done = workload::work(args)?;
             output::print(serde_json::to_string(&done)? + "\n")?;
             Ok(exit::KEPT)

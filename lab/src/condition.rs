@@ -53,7 +53,6 @@ pub enum Condition {
     Spinners,
     /// `sandbag load`, all CPUs.
     Load {
-        /// The method.
         method: String,
         /// The load, percent.
         pct: f64,
@@ -68,19 +67,9 @@ pub enum Condition {
     },
     /// `sandbag slow` with nothing in the node; the program runs outside it,
     /// on the same CPUs.
-    Beside {
-        /// The method.
-        method: String,
-        /// The speed.
-        speed: f64,
-    },
+    Beside { method: String, speed: f64 },
     /// `sandbag slow`: the program is in the node.
-    Node {
-        /// The method.
-        method: String,
-        /// The speed.
-        speed: f64,
-    },
+    Node { method: String, speed: f64 },
 }
 
 impl Condition {

@@ -30,7 +30,7 @@ const MOST: usize = 10_000;
 
 /// Whether some pairs decide.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Decided {
+pub enum Decision {
     /// The median is known to within this.
     Yes {
         /// Half of the 95 % interval.
@@ -46,7 +46,7 @@ pub enum Decided {
     },
 }
 
-impl Decided {
+impl Decision {
     /// By these slowdowns.
     #[must_use]
     pub fn by(slowdowns: &[f64]) -> Self {
@@ -105,7 +105,7 @@ fn needed(slowdowns: &[f64]) -> Option<usize> {
 #[must_use]
 pub fn enough(rows: &[&PairRow]) -> bool {
     let done = rows.iter().filter(|row| row.end == End::Done).count();
-    2 * done < rows.len() || matches!(Decided::by(&slowdowns(rows)), Decided::Yes { .. })
+    2 * done < rows.len() || matches!(Decision::by(&slowdowns(rows)), Decision::Yes { .. })
 }
 
 #[cfg(test)]
@@ -124,22 +124,25 @@ mod tests {
 
     #[test]
     fn two_pairs_decide_nothing_and_say_what_would() {
-        let few = Decided::by(&[1.95, 2.05]);
+        let few = Decision::by(&[1.95, 2.05]);
         assert_eq!(few.half_width(), None);
         assert_eq!(few.shown(), "undecided to 0.05: about 13 pairs needed");
         assert_eq!(
-            Decided::by(&[2.0]).shown(),
+            Decision::by(&[2.0]).shown(),
             "undecided to 0.05: more pairs needed"
         );
-        assert!(matches!(Decided::by(&[]), Decided::No { pairs: None, .. }));
-        let wild = Decided::by(&[1.0, 12.0, 3.0, 9.0, 2.0, 7.0, 30.0]);
+        assert!(matches!(
+            Decision::by(&[]),
+            Decision::No { pairs: None, .. }
+        ));
+        let wild = Decision::by(&[1.0, 12.0, 3.0, 9.0, 2.0, 7.0, 30.0]);
         assert!(wild.shown().ends_with("more than 10000 pairs needed"));
     }
 
     #[test]
     fn six_equal_pairs_do() {
-        assert_eq!(Decided::by(&[2.0; 6]).shown(), "± 0.000");
-        assert!(matches!(Decided::by(&[2.0; 5]), Decided::No { .. }));
+        assert_eq!(Decision::by(&[2.0; 6]).shown(), "± 0.000");
+        assert!(matches!(Decision::by(&[2.0; 5]), Decision::No { .. }));
     }
 
     #[test]
@@ -157,13 +160,13 @@ mod tests {
     #[test]
     fn the_estimate_is_what_it_takes() {
         for sd in [0.15, 0.2, 0.35, 0.5, 0.7, 1.0] {
-            let Decided::No {
+            let Decision::No {
                 pairs: Some(pairs), ..
-            } = Decided::by(&scatter(30, sd))
+            } = Decision::by(&scatter(30, sd))
             else {
                 panic!("{sd} is decided");
             };
-            let half = Decided::by(&scatter(pairs, sd)).half_width().unwrap();
+            let half = Decision::by(&scatter(pairs, sd)).half_width().unwrap();
             assert!(
                 (0.6..=1.25).contains(&(half / HALF_WIDTH)),
                 "{pairs}: {half}"

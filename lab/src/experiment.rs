@@ -55,7 +55,7 @@ pub struct Remarks {
 
 /// What was measured, for a page: nothing else is needed to make one.
 #[derive(Debug, Clone, Copy)]
-pub struct Measured<'a> {
+pub struct Measurements<'a> {
     /// The rows, in the order of the cells.
     pub rows: &'a [PairRow],
     /// What was chosen for the machine.
@@ -74,7 +74,6 @@ pub trait Experiment {
     /// On the command line.
     fn name(&self) -> &'static str;
 
-    /// The cells.
     fn cells(&self, setup: &Self::Setup) -> Vec<Cell>;
 
     /// Whether a cell is measured in this round.
@@ -135,7 +134,7 @@ pub trait Paper: Experiment<Row = PairRow, Setup = Setup> {
     ///
     /// # Errors
     /// A figure cannot be drawn.
-    fn page(&self, measured: &Measured<'_>) -> Result<Vec<Section>>;
+    fn page(&self, measured: &Measurements<'_>) -> Result<Vec<Section>>;
 
     /// Lines of the summary: what, the paper's figure, ours. Needs no
     /// `prepare`.

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use crate::page::{self, Frame, Section, Table};
+use crate::page::{self, Frame, PageTable, Section};
 use crate::results::{PAGE, Report, SUMMARY, State, read_json};
 use sandbag_linux::machine::lasting;
 use sandbag_ui::text::visible;
@@ -83,7 +83,7 @@ fn as_page(reports: &[Report]) -> String {
             if report.lines.is_empty() {
                 return section;
             }
-            let mut table = Table::new(&["what", "paper", "ours"]);
+            let mut table = PageTable::new(&["what", "paper", "ours"]);
             for line in &report.lines {
                 table.push(line.to_vec());
             }

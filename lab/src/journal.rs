@@ -16,7 +16,6 @@ use crate::whole_file::put;
 /// What rows must have in common to stand in one table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
-    /// The experiment.
     pub experiment: String,
     /// Whether the short form.
     pub quick: bool,

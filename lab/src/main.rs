@@ -23,9 +23,9 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(flatten)]
-    Paper(command::Verb),
+    Paper(command::LabVerb),
     #[command(flatten)]
-    Benchmark(bench::Verb),
+    Benchmark(bench::BenchVerb),
 }
 
 fn main() -> ExitCode {

@@ -2,7 +2,7 @@
 //! The page of an experiment: one file without network, light and dark.
 
 use maud::{Markup, PreEscaped, html};
-use sandbag_ui::page::still;
+use sandbag_ui::page::static_page;
 
 /// Tables are text here, and figures as wide as they are drawn.
 const STYLE: &str = "th, td { padding: 3px 26px 3px 0; text-align: left; white-space: normal; } \
@@ -11,12 +11,12 @@ const STYLE: &str = "th, td { padding: 3px 26px 3px 0; text-align: left; white-s
 
 /// A table of text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Table {
+pub struct PageTable {
     header: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl PageTable {
     /// With these columns.
     #[must_use]
     pub fn new(header: &[&str]) -> Self {
@@ -54,7 +54,7 @@ pub struct Section {
     text: String,
     points: Vec<String>,
     figure: Option<String>,
-    table: Option<Table>,
+    table: Option<PageTable>,
 }
 
 impl Section {
@@ -90,7 +90,7 @@ impl Section {
 
     /// A table.
     #[must_use]
-    pub fn table(mut self, table: Table) -> Self {
+    pub fn table(mut self, table: PageTable) -> Self {
         self.table = Some(table);
         self
     }
@@ -171,7 +171,7 @@ pub fn render(frame: &Frame, sections: &[Section]) -> String {
             }
         }
     };
-    still(&frame.title, STYLE, &body)
+    static_page(&frame.title, STYLE, &body)
 }
 
 #[cfg(test)]
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn text_from_outside_cannot_become_markup() {
-        let mut table = Table::new(&["a"]);
+        let mut table = PageTable::new(&["a"]);
         table.push(vec!["<script>x</script>".to_owned()]);
         let section = Section::new("t").text("1 < 2").table(table);
         let page = render(&Frame::default(), &[section]);

@@ -10,8 +10,8 @@ use sandbag_linux::CpuList;
 use sandbag_load::report::Run;
 
 use crate::condition::Condition;
-use crate::place::{Met, Runner};
-use crate::reading::{Read, Reading, Told};
+use crate::place::{PlacedRun, Runner};
+use crate::reading::{ProgramResult, Read, Reading};
 use crate::row::{End, PairRow};
 use crate::steal::Disturbance;
 
@@ -19,7 +19,7 @@ use crate::steal::Disturbance;
 type Figures = BTreeMap<String, f64>;
 
 /// A pair, or several that share their runs.
-pub struct Trial<'a> {
+pub struct PairTrial<'a> {
     /// The key of the cell.
     pub cell: &'a str,
     /// The round; odd ones begin with the condition.
@@ -32,13 +32,12 @@ pub struct Trial<'a> {
     pub words: &'a [OsString],
     /// What brings the machine into the same state before each run.
     pub before: &'a dyn Fn() -> Result<()>,
-    /// The condition.
     pub condition: &'a Condition,
 }
 
 /// One of the runs of a trial.
 struct Half {
-    met: Met,
+    met: PlacedRun,
     reading: Reading,
 }
 
@@ -49,7 +48,7 @@ enum Outcome {
     Failed(String),
 }
 
-impl Trial<'_> {
+impl PairTrial<'_> {
     /// Makes both runs: a row for each program that was begun. `read` finds the
     /// programs' times in what they said; `of_run` takes figures from what
     /// sandbag recorded. Whatever fails or hangs, with the condition or
@@ -152,8 +151,10 @@ fn outcome(half: &Result<Half>, program: &str) -> Outcome {
     match half {
         Err(error) => Outcome::Failed(format!("{error:#}")),
         Ok(half) => match half.reading.get(program) {
-            Some(Told::Done { seconds, figures }) => Outcome::Done(*seconds, figures.clone()),
-            Some(Told::Failed { why }) => Outcome::Failed(why.clone()),
+            Some(ProgramResult::Done { seconds, figures }) => {
+                Outcome::Done(*seconds, figures.clone())
+            }
+            Some(ProgramResult::Failed { why }) => Outcome::Failed(why.clone()),
             None => Outcome::Over,
         },
     }
@@ -189,13 +190,13 @@ mod tests {
 
     /// Says what it is told to, without the condition and under it; nothing
     /// means that the run fails, `...` at the end that it hangs there.
-    struct Fake {
+    struct FakeTrial {
         alone: &'static str,
         under: &'static str,
         met: RefCell<Vec<Condition>>,
     }
 
-    impl Fake {
+    impl FakeTrial {
         fn new(alone: &'static str, under: &'static str) -> Self {
             Self {
                 alone,
@@ -205,8 +206,8 @@ mod tests {
         }
     }
 
-    impl Runner for Fake {
-        fn meet(&self, condition: &Condition, _words: &[OsString]) -> Result<Met> {
+    impl Runner for FakeTrial {
+        fn meet(&self, condition: &Condition, _words: &[OsString]) -> Result<PlacedRun> {
             self.met.borrow_mut().push(condition.clone());
             let (said, steal_pct) = match condition {
                 Condition::Unloaded => (self.alone, 1.0),
@@ -217,7 +218,7 @@ mod tests {
                 Some(said) => (said, true),
                 None => (said, false),
             };
-            Ok(Met {
+            Ok(PlacedRun {
                 ended: ended(&said.replace("DONE", DONE), hangs),
                 run: None,
                 disturbance: Disturbance {
@@ -232,9 +233,9 @@ mod tests {
         }
     }
 
-    fn trial(fake: &Fake, round: u32, programs: &[&str]) -> Vec<PairRow> {
+    fn trial(fake: &FakeTrial, round: u32, programs: &[&str]) -> Vec<PairRow> {
         let cpus = CpuList::from_iter([0]);
-        let trial = Trial {
+        let trial = PairTrial {
             cell: "k",
             round,
             cpus: &cpus,
@@ -255,7 +256,7 @@ mod tests {
 
     #[test]
     fn each_program_of_a_trial_has_its_row() {
-        let fake = Fake::new("= a\nDONE\n= b\nDONE\n", "= a\nDONE\n= b\nDONE\n");
+        let fake = FakeTrial::new("= a\nDONE\n= b\nDONE\n", "= a\nDONE\n= b\nDONE\n");
         let rows = trial(&fake, 0, &["a", "b"]);
         assert_eq!(rows.len(), 2);
         for row in rows {
@@ -272,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_program_that_fails_takes_no_other_with_it() {
-        let fake = Fake::new(
+        let fake = FakeTrial::new(
             "= a\nDONE\n= b\nDONE\n= c\n! 1\n",
             "= a\n! 2\n= b\nDONE\n= c\nDONE\n",
         );
@@ -284,18 +285,18 @@ mod tests {
 
     #[test]
     fn a_program_that_hangs_under_the_condition_is_over_the_limit() {
-        let fake = Fake::new("= a\nDONE\n= b\nDONE\n= c\nDONE\n", "= a\nDONE\n= b\n...");
+        let fake = FakeTrial::new("= a\nDONE\n= b\nDONE\n= c\nDONE\n", "= a\nDONE\n= b\n...");
         let rows = trial(&fake, 0, &["a", "b", "c"]);
         assert_eq!(rows.len(), 2, "the third was not begun");
         assert_eq!(rows[0].end, End::Done);
         assert_eq!(rows[1].end, End::OverLimit { limit_s: 7.0 });
-        let hangs_alone = Fake::new("= a\n...", "= a\nDONE\n");
+        let hangs_alone = FakeTrial::new("= a\n...", "= a\nDONE\n");
         assert!(why(&trial(&hangs_alone, 1, &["a"])[0]).contains("limit of 7 s without"));
     }
 
     #[test]
     fn a_condition_that_fails_fails_all_its_programs() {
-        let fake = Fake::new("= a\nDONE\n= b\nDONE\n", "");
+        let fake = FakeTrial::new("= a\nDONE\n= b\nDONE\n", "");
         let rows = trial(&fake, 0, &["a", "b"]);
         assert!(rows.iter().all(|row| why(row) == "no such method"));
     }
@@ -307,8 +308,8 @@ mod tests {
             ("DONE", End::Done),
             ("...", End::OverLimit { limit_s: 7.0 }),
         ] {
-            let fake = Fake::new("", said);
-            let trial = Trial {
+            let fake = FakeTrial::new("", said);
+            let trial = PairTrial {
                 cell: "k",
                 round: 1,
                 cpus: &cpus,

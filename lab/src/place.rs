@@ -12,7 +12,7 @@ use sandbag_linux::{CpuList, Root};
 use sandbag_load::report::Run;
 
 use crate::condition::Condition;
-use crate::program::{self, Ended, Running, Start};
+use crate::program::{self, ProgramExit, Running, Start};
 use crate::steal::{Disturbance, StealMeter};
 
 /// Until a load or speed is held, and for the end: on top of a program's own
@@ -24,23 +24,23 @@ const HELD: Duration = Duration::from_secs(2);
 
 /// A program that ran under a condition.
 #[derive(Debug)]
-pub struct Met {
+pub struct PlacedRun {
     /// The program.
-    pub ended: Ended,
+    pub ended: ProgramExit,
     /// What sandbag recorded, where it made the condition.
     pub run: Option<Run>,
     /// Steal and foreign load of the CPUs meanwhile.
     pub disturbance: Disturbance,
 }
 
-/// Who runs programs under conditions: a [`Place`] of this machine, or a fake
+/// Who runs programs under conditions: a [`RunPlace`] of this machine, or a fake
 /// in tests.
 pub trait Runner {
     /// Runs a program under a condition.
     ///
     /// # Errors
     /// The condition or the program could not be started, or failed.
-    fn meet(&self, condition: &Condition, words: &[OsString]) -> Result<Met>;
+    fn meet(&self, condition: &Condition, words: &[OsString]) -> Result<PlacedRun>;
 
     /// What a program may take.
     fn limit(&self) -> Duration;
@@ -48,7 +48,7 @@ pub trait Runner {
 
 /// What programs are run with.
 #[derive(Debug)]
-pub struct Place<'a> {
+pub struct RunPlace<'a> {
     /// The sandbag under test.
     pub sandbag: &'a Path,
     /// The CPUs of the program and of the condition.
@@ -59,8 +59,8 @@ pub struct Place<'a> {
     pub limit: Duration,
 }
 
-impl Runner for Place<'_> {
-    fn meet(&self, condition: &Condition, words: &[OsString]) -> Result<Met> {
+impl Runner for RunPlace<'_> {
+    fn meet(&self, condition: &Condition, words: &[OsString]) -> Result<PlacedRun> {
         let mut steal = StealMeter::start(&Root::default(), self.cpus)?;
         let (ended, run) = self.under(condition, words)?;
         if let Some(status) = ended.status
@@ -73,7 +73,7 @@ impl Runner for Place<'_> {
                 ended.last_words()
             );
         }
-        Ok(Met {
+        Ok(PlacedRun {
             ended,
             run,
             disturbance: steal.disturbance()?,
@@ -85,8 +85,12 @@ impl Runner for Place<'_> {
     }
 }
 
-impl Place<'_> {
-    fn under(&self, condition: &Condition, words: &[OsString]) -> Result<(Ended, Option<Run>)> {
+impl RunPlace<'_> {
+    fn under(
+        &self,
+        condition: &Condition,
+        words: &[OsString],
+    ) -> Result<(ProgramExit, Option<Run>)> {
         let (program, arguments) = words.split_first().context("no program")?;
         let plain = || {
             let mut command = Command::new(program);
@@ -118,7 +122,7 @@ impl Place<'_> {
         }
     }
 
-    fn alone(&self, program: Command) -> Result<(Ended, Option<Run>)> {
+    fn alone(&self, program: Command) -> Result<(ProgramExit, Option<Run>)> {
         let ended = program::run(program, Some(self.cpus), self.limit)?;
         Ok((ended, None))
     }
@@ -129,7 +133,7 @@ impl Place<'_> {
         mut running: Running,
         what: &str,
         program: Command,
-    ) -> Result<(Ended, Option<Run>)> {
+    ) -> Result<(ProgramExit, Option<Run>)> {
         let ended = self.alone(program)?;
         match running.wait(Duration::ZERO)? {
             None => Ok(ended),
@@ -167,7 +171,7 @@ impl Place<'_> {
         Ok(node)
     }
 
-    fn held(&self, verb: &[&str], words: &[OsString]) -> Result<(Ended, Option<Run>)> {
+    fn held(&self, verb: &[&str], words: &[OsString]) -> Result<(ProgramExit, Option<Run>)> {
         let record = self.scratch.join("condition.json");
         let _ = std::fs::remove_file(&record);
         let mut json = OsString::from("--json=");
@@ -210,7 +214,7 @@ mod tests {
     #[test]
     fn a_program_that_fails_is_an_error_with_its_words() {
         let dir = tempfile::tempdir().unwrap();
-        let place = Place {
+        let place = RunPlace {
             sandbag: Path::new("/no/sandbag"),
             cpus: &CpuList::from_iter([0]),
             scratch: dir.path(),
@@ -220,7 +224,7 @@ mod tests {
         let error = place.meet(&Condition::Unloaded, &words).unwrap_err();
         assert!(error.to_string().contains("no good"), "{error}");
         let slow = ["sleep", "100"].map(OsString::from);
-        let place = Place {
+        let place = RunPlace {
             limit: Duration::from_millis(100),
             ..place
         };

@@ -26,7 +26,7 @@ const SAID: usize = 2000;
 
 /// A program that has ended, by itself or by us.
 #[derive(Debug)]
-pub struct Ended {
+pub struct ProgramExit {
     /// How; `None` if it was ended because it took longer than its limit.
     pub status: Option<ExitStatus>,
     /// Wall time from its start, seconds.
@@ -37,7 +37,7 @@ pub struct Ended {
     pub err: String,
 }
 
-impl Ended {
+impl ProgramExit {
     /// The end of what it said, for messages.
     #[must_use]
     pub fn last_words(&self) -> String {
@@ -198,7 +198,7 @@ impl Drop for Running {
 ///
 /// # Errors
 /// It cannot be started or read.
-pub fn run(mut command: Command, cpus: Option<&CpuList>, limit: Duration) -> Result<Ended> {
+pub fn run(mut command: Command, cpus: Option<&CpuList>, limit: Duration) -> Result<ProgramExit> {
     // Files, not pipes: nobody has to read while it runs.
     let (mut out, mut err) = (scratch()?, scratch()?);
     command
@@ -216,7 +216,7 @@ pub fn run(mut command: Command, cpus: Option<&CpuList>, limit: Duration) -> Res
     let status = running.wait(limit)?;
     let seconds = begin.elapsed().as_secs_f64();
     drop(running);
-    Ok(Ended {
+    Ok(ProgramExit {
         status,
         seconds,
         out: text(&mut out)?,

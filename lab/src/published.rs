@@ -64,7 +64,6 @@ pub const PRECISION: [Precision; 4] = [
 pub struct Obtrusive {
     /// The program, as ours is called.
     pub program: &'static str,
-    /// The slowdowns.
     pub slowdowns: [f64; 4],
 }
 

@@ -22,12 +22,12 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::program::Ended;
-use crate::workload::Done;
+use crate::program::ProgramExit;
+use crate::workload::WorkReport;
 
 /// What one program of a run came to.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Told {
+pub enum ProgramResult {
     /// It did its work, and its result was right.
     Done {
         /// How long it took, seconds.
@@ -36,17 +36,14 @@ pub enum Told {
         figures: BTreeMap<String, f64>,
     },
     /// It failed, or its result was wrong.
-    Failed {
-        /// Why.
-        why: String,
-    },
+    Failed { why: String },
 }
 
 /// By the name of the program. One that is not there did not end.
-pub type Reading = BTreeMap<String, Told>;
+pub type Reading = BTreeMap<String, ProgramResult>;
 
 /// How the run of some programs is read.
-pub type Read<'a> = dyn Fn(&[&str], &Ended) -> Reading + 'a;
+pub type Read<'a> = dyn Fn(&[&str], &ProgramExit) -> Reading + 'a;
 
 /// Words of a shell that runs the lab's own programs in turn: `sandbag lab
 /// work` with the words of each, the name first.
@@ -67,7 +64,7 @@ pub fn in_turn(own: &Path, programs: &[Vec<String>]) -> Vec<OsString> {
 
 /// Reads what programs said that ran [in turn](in_turn).
 #[must_use]
-pub fn marked_words(programs: &[&str], ended: &Ended) -> Reading {
+pub fn marked_words(programs: &[&str], ended: &ProgramExit) -> Reading {
     let mut said: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut current = None;
     for line in ended.out.lines() {
@@ -91,7 +88,7 @@ pub fn marked_words(programs: &[&str], ended: &Ended) -> Reading {
         };
         let failed = lines.iter().find_map(|line| line.strip_prefix("! "));
         let told = match (failed, lines.first()) {
-            (Some(code), _) => Told::Failed {
+            (Some(code), _) => ProgramResult::Failed {
                 why: format!("exit code {code}: {}", ended.last_words()),
             },
             (None, Some(line)) => done(program, line),
@@ -105,7 +102,7 @@ pub fn marked_words(programs: &[&str], ended: &Ended) -> Reading {
 
 /// Reads what one of the lab's own programs says: a line.
 #[must_use]
-pub fn own_words(programs: &[&str], ended: &Ended) -> Reading {
+pub fn own_words(programs: &[&str], ended: &ProgramExit) -> Reading {
     let told = |program: &str| match ended.out.lines().next() {
         Some(line) => Some(done(program, line)),
         None if ended.status.is_some() => Some(nothing(program, ended)),
@@ -119,8 +116,8 @@ pub fn own_words(programs: &[&str], ended: &Ended) -> Reading {
 
 /// The time of the whole run, by us.
 #[must_use]
-pub fn whole_time(programs: &[&str], ended: &Ended) -> Reading {
-    let told = Told::Done {
+pub fn whole_time(programs: &[&str], ended: &ProgramExit) -> Reading {
+    let told = ProgramResult::Done {
         seconds: ended.seconds,
         figures: BTreeMap::new(),
     };
@@ -131,12 +128,12 @@ pub fn whole_time(programs: &[&str], ended: &Ended) -> Reading {
         .collect()
 }
 
-fn done(program: &str, line: &str) -> Told {
-    match serde_json::from_str::<Done>(line) {
-        Err(_) => Told::Failed {
+fn done(program: &str, line: &str) -> ProgramResult {
+    match serde_json::from_str::<WorkReport>(line) {
+        Err(_) => ProgramResult::Failed {
             why: format!("{program} said {line:?}"),
         },
-        Ok(done) if !done.right => Told::Failed {
+        Ok(done) if !done.right => ProgramResult::Failed {
             why: format!("the result of {program} is wrong"),
         },
         Ok(done) => {
@@ -144,7 +141,7 @@ fn done(program: &str, line: &str) -> Told {
             if done.slept_s > 0.0 {
                 figures.insert("slept_s".to_owned(), done.slept_s);
             }
-            Told::Done {
+            ProgramResult::Done {
                 seconds: done.seconds,
                 figures,
             }
@@ -152,8 +149,8 @@ fn done(program: &str, line: &str) -> Told {
     }
 }
 
-fn nothing(program: &str, ended: &Ended) -> Told {
-    Told::Failed {
+fn nothing(program: &str, ended: &ProgramExit) -> ProgramResult {
+    ProgramResult::Failed {
         why: format!("{program} said nothing; {}", ended.last_words()),
     }
 }
@@ -167,8 +164,8 @@ pub(crate) mod tests {
     pub(crate) const DONE: &str = r#"{"seconds":0.5,"slept_s":0,"amount":1,"right":true}"#;
 
     /// A run that said this; `over` if it was ended by its limit.
-    pub(crate) fn ended(out: &str, over: bool) -> Ended {
-        Ended {
+    pub(crate) fn ended(out: &str, over: bool) -> ProgramExit {
+        ProgramExit {
             status: (!over).then(|| ExitStatus::from_raw(0)),
             seconds: 1.5,
             out: out.to_owned(),
@@ -178,8 +175,8 @@ pub(crate) mod tests {
 
     fn failed(reading: &Reading, name: &str) -> String {
         match &reading[name] {
-            Told::Failed { why } => why.clone(),
-            Told::Done { .. } => panic!("{name} is done"),
+            ProgramResult::Failed { why } => why.clone(),
+            ProgramResult::Done { .. } => panic!("{name} is done"),
         }
     }
 
@@ -189,7 +186,7 @@ pub(crate) mod tests {
         let out = format!("= a\n{DONE}\n= b\n! 1\n= c\n{wrong}\n= d\nrubbish\n= e\n{DONE}\n");
         let reading = marked_words(&["a", "b", "c", "d", "e", "f"], &ended(&out, false));
         for name in ["a", "e"] {
-            assert!(matches!(reading[name], Told::Done { seconds, .. } if seconds == 0.5));
+            assert!(matches!(reading[name], ProgramResult::Done { seconds, .. } if seconds == 0.5));
         }
         assert_eq!(failed(&reading, "b"), "exit code 1: bad luck");
         assert_eq!(failed(&reading, "c"), "the result of c is wrong");
@@ -225,10 +222,10 @@ pub(crate) mod tests {
     #[test]
     fn a_program_of_its_own_is_read_by_its_line() {
         let reading = own_words(&["ep"], &ended(DONE, false));
-        assert!(matches!(reading["ep"], Told::Done { .. }));
+        assert!(matches!(reading["ep"], ProgramResult::Done { .. }));
         let reading = own_words(&["ep"], &ended("", false));
         assert!(failed(&reading, "ep").contains("bad luck"));
         let reading = whole_time(&["x"], &ended("", false));
-        assert!(matches!(reading["x"], Told::Done { seconds, .. } if seconds == 1.5));
+        assert!(matches!(reading["x"], ProgramResult::Done { seconds, .. } if seconds == 1.5));
     }
 }

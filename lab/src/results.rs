@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::{Choices, Measured, Paper};
+use crate::experiment::{Choices, Measurements, Paper};
 use crate::journal;
 use crate::page::{self, Frame};
 use crate::row::{PairRow, distinct, write_csv};
@@ -38,10 +38,7 @@ pub enum State {
         why: String,
     },
     /// It failed: the rows are those before.
-    Failed {
-        /// Why.
-        why: String,
-    },
+    Failed { why: String },
 }
 
 impl State {
@@ -59,7 +56,6 @@ impl State {
 /// What an experiment came to.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
-    /// The experiment.
     pub experiment: String,
     /// What it repeats.
     pub source: String,
@@ -70,7 +66,6 @@ pub struct Report {
     pub rounds: u32,
     /// Whether the short form.
     pub quick: bool,
-    /// The machine.
     pub machine: Vec<(String, String)>,
     /// What, the paper's figure, ours.
     pub lines: Vec<[String; 3]>,
@@ -122,7 +117,7 @@ pub fn write(
     let sections = if rows.is_empty() {
         Vec::new()
     } else {
-        experiment.page(&Measured {
+        experiment.page(&Measurements {
             rows: &rows,
             chosen,
             dir,

@@ -24,10 +24,7 @@ pub enum End {
         limit_s: f64,
     },
     /// It failed, or its result was wrong.
-    Failed {
-        /// Why.
-        why: String,
-    },
+    Failed { why: String },
 }
 
 /// A program under a condition, and where it is one of a pair, without it right
@@ -38,9 +35,7 @@ pub struct PairRow {
     pub cell: String,
     /// Round, from 0.
     pub round: u32,
-    /// The program.
     pub program: String,
-    /// The condition.
     pub condition: Condition,
     /// CPUs, in the kernel's list format.
     pub cpus: String,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sandbag_linux::CpuList;
 
-use crate::place::Place;
+use crate::place::RunPlace;
 
 /// What all experiments are told.
 #[derive(Debug, Clone)]
@@ -45,8 +45,8 @@ pub struct Methods {
 impl Setup {
     /// Where programs run on some of the CPUs.
     #[must_use]
-    pub fn place<'a>(&'a self, cpus: &'a CpuList) -> Place<'a> {
-        Place {
+    pub fn place<'a>(&'a self, cpus: &'a CpuList) -> RunPlace<'a> {
+        RunPlace {
             sandbag: &self.sandbag,
             cpus,
             scratch: &self.scratch,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
-use sandbag_linux::procstat::{CpuDelta, ProcStat, Sample, tick_ns};
+use sandbag_linux::procstat::{CpuDelta, ProcStat, StatSample, tick_ns};
 use sandbag_linux::{CpuList, Root};
 use sandbag_stats::window::share_pct;
 
@@ -15,7 +15,7 @@ use sandbag_stats::window::share_pct;
 #[derive(Debug)]
 pub struct StealMeter {
     stat: ProcStat,
-    start: Sample,
+    start: StatSample,
     begin: Instant,
     own: Duration,
     cpus: CpuList,

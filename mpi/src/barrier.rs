@@ -4,7 +4,7 @@
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::Source as _;
 use mpi::traits::{Communicator as _, CommunicatorCollectives as _, Destination as _, Root as _};
-use sandbag_scale::bench::{Barrier, Messages};
+use sandbag_scale::bench::{Messages, RankBarrier};
 
 /// One that is asked again and again whether all are there (MPI_Ibarrier and
 /// MPI_Test), so that a rank can suffer while it waits.
@@ -26,7 +26,7 @@ impl<'a> MpiBarrier<'a> {
     }
 }
 
-impl Barrier for MpiBarrier<'_> {
+impl RankBarrier for MpiBarrier<'_> {
     fn rank(&self) -> u32 {
         self.world.rank().unsigned_abs()
     }
@@ -47,7 +47,7 @@ impl Barrier for MpiBarrier<'_> {
         }
     }
 
-    fn said(&mut self) -> u32 {
+    fn announcement(&mut self) -> u32 {
         self.world.process_at_rank(0).broadcast_into(&mut self.says);
         self.says
     }

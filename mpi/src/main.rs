@@ -64,9 +64,10 @@ fn main() -> ExitCode {
             if first {
                 eprintln!("sandbag-mpi: {error:#}");
             }
-            ExitCode::from(match error.is::<run::Untold>() {
-                true => FAILED,
-                false => USAGE,
+            ExitCode::from(if error.is::<run::Untold>() {
+                FAILED
+            } else {
+                USAGE
             })
         }
     }

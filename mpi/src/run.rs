@@ -9,10 +9,10 @@ use clap::Args;
 use mpi::collective::SystemOperation;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator as _, CommunicatorCollectives as _, Root as _};
-use sandbag_jitter::replay::Plan;
-use sandbag_jitter::{Trace, import};
-use sandbag_scale::bench::{AnyClock, Course, Measured, Rank, Segment, calibrate};
-use sandbag_scale::file::{BenchOptions, Files, Out, Told, rows_of};
+use sandbag_jitter::replay::ReplayPlan;
+use sandbag_jitter::{JitterTrace, import};
+use sandbag_scale::bench::{AnyClock, BenchTimes, Rank, Segment, SegmentTimes, calibrate};
+use sandbag_scale::file::{BenchOptions, Files, OutputStyle, ResultFile, rows_of};
 
 use crate::barrier::MpiBarrier;
 use crate::place;
@@ -81,9 +81,12 @@ pub fn bench(args: &BenchArgs, world: &SimpleCommunicator) -> Result<()> {
     let barrier = MpiBarrier::new(world, oversubscribed);
     let mut rank = Rank::new(barrier, clock, iterations, settings.plan.as_ref());
     // More ranks than CPUs would ask each other for CPUs, not for the time.
-    let compared = |rank: &mut Rank<'_, MpiBarrier<'_>>| match oversubscribed {
-        true => Vec::new(),
-        false => rank.clocks(),
+    let compared = |rank: &mut Rank<'_, MpiBarrier<'_>>| {
+        if oversubscribed {
+            Vec::new()
+        } else {
+            rank.clocks()
+        }
     };
     let before = compared(&mut rank);
     let mut segments = Vec::new();
@@ -104,7 +107,7 @@ pub fn bench(args: &BenchArgs, world: &SimpleCommunicator) -> Result<()> {
     let Some(files) = files else {
         return Ok(());
     };
-    let measured = Measured {
+    let measured = BenchTimes {
         ranks: settings.ranks,
         oversubscribed,
         iterations,
@@ -124,8 +127,8 @@ fn plain(error: sandbag_ui::Failure) -> anyhow::Error {
 fn tell(
     args: &BenchArgs,
     files: Files,
-    measured: &Measured,
-    suffered: Option<(&Trace, &Plan)>,
+    measured: &BenchTimes,
+    suffered: Option<(&JitterTrace, &ReplayPlan)>,
     places: Vec<String>,
 ) -> Result<()> {
     let asked = &args.options;
@@ -142,12 +145,12 @@ fn tell(
         1 => "1 machine by MPI".to_owned(),
         many => format!("{many} machines by MPI"),
     };
-    let Some(told) = Told::new(asked, measured, suffered, places.clone()) else {
+    let Some(told) = ResultFile::new(asked, measured, suffered, places.clone()) else {
         bail!("no phase ended in the time there was");
     };
     let mut figures = told.json();
     figures["mpi"] = library().into();
-    let out = Out {
+    let out = OutputStyle {
         print: |text| std::io::stdout().lock().write_all(text.as_bytes()),
         written: |_| (),
     };
@@ -181,7 +184,7 @@ fn library() -> String {
 }
 
 /// The trace, which rank 0 reads: other machines need not have the file.
-fn read(args: &BenchArgs, world: &SimpleCommunicator) -> Result<Option<Trace>> {
+fn read(args: &BenchArgs, world: &SimpleCommunicator) -> Result<Option<JitterTrace>> {
     let Some(path) = &args.options.jitter else {
         return Ok(None);
     };
@@ -204,7 +207,7 @@ fn read(args: &BenchArgs, world: &SimpleCommunicator) -> Result<Option<Trace>> {
     for part in bytes.chunks_mut(1 << 30) {
         root.broadcast_into(part);
     }
-    let recording = import::read(&bytes[..], &name, &import::Options::default())?;
+    let recording = import::read(&bytes[..], &name, &import::ImportOptions::default())?;
     if world.rank() == 0 {
         for warning in recording.warnings() {
             eprintln!("sandbag-mpi: {name}: {warning}");
@@ -243,7 +246,7 @@ fn gathered(world: &SimpleCommunicator, mine: &[u32]) -> Vec<u32> {
 }
 
 /// What each rank can say of a segment, at rank 0; nothing elsewhere.
-fn courses(world: &SimpleCommunicator, mine: Course) -> Vec<Course> {
+fn courses(world: &SimpleCommunicator, mine: SegmentTimes) -> Vec<SegmentTimes> {
     let mine = [mine.begin_ns, mine.end_ns, mine.piled_ns];
     let root = world.process_at_rank(0);
     if world.rank() != 0 {
@@ -252,7 +255,7 @@ fn courses(world: &SimpleCommunicator, mine: Course) -> Vec<Course> {
     }
     let mut all = vec![0u64; mine.len() * world.size().unsigned_abs() as usize];
     root.gather_into_root(&mine[..], &mut all[..]);
-    let course = |of: &[u64]| Course {
+    let course = |of: &[u64]| SegmentTimes {
         begin_ns: of[0],
         end_ns: of[1],
         piled_ns: of[2],

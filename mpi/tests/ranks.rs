@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use sandbag_jitter::synth::{Arrivals, Component, Lengths, Model, synthesise};
+use sandbag_jitter::synth::{Arrivals, Component, Lengths, NoiseModel, synthesise};
 
 fn mpirun(ranks: u32, program: &Path) -> Command {
     // Of the library that this is linked with, where there are several.
@@ -43,7 +43,7 @@ fn trace(dir: &Path) -> std::path::PathBuf {
         jitter_ns: 0.0,
         share: 1.0,
     };
-    let model = Model {
+    let model = NoiseModel {
         cpus: vec![0, 1],
         duration_ns: 1_000_000_000,
         seed: 1,

@@ -25,7 +25,6 @@ pub enum Phase {
 /// A signal to one of sandbag's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blow {
-    /// The signal.
     pub signal: Signal,
     /// To whom.
     pub role: Role,

@@ -38,7 +38,7 @@ pub enum Victim {
 
 /// Whether all was as before, and when.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Restored {
+pub struct RestoreResult {
     /// What had been done.
     pub after: String,
     /// From its end to the last look, seconds.
@@ -88,7 +88,7 @@ impl Killing<'_> {
     ///
     /// # Errors
     /// If the run does not start, or its processes cannot be found or killed.
-    pub fn round(&mut self, victim: Victim) -> anyhow::Result<Restored> {
+    pub fn round(&mut self, victim: Victim) -> anyhow::Result<RestoreResult> {
         let mut run = self.start()?;
         let pid = if victim == Victim::Supervisor {
             self.pause();
@@ -120,7 +120,7 @@ impl Killing<'_> {
     /// # Errors
     /// As [`Killing::round`]; and if a burner still runs after the patience,
     /// or the remedy fails.
-    pub fn both(&mut self, remedy: &[&str]) -> anyhow::Result<Restored> {
+    pub fn both(&mut self, remedy: &[&str]) -> anyhow::Result<RestoreResult> {
         let mut run = self.start()?;
         self.wait_for_burners(&mut run)?;
         self.pause();
@@ -148,10 +148,10 @@ impl Killing<'_> {
     ///
     /// # Errors
     /// If the machine's state cannot be read.
-    pub fn compare(&self, after: &str) -> anyhow::Result<Restored> {
+    pub fn compare(&self, after: &str) -> anyhow::Result<RestoreResult> {
         let start = Instant::now();
         loop {
-            let restored = Restored {
+            let restored = RestoreResult {
                 after: after.to_owned(),
                 processes: ours::find(self.sandbag).len(),
                 difference: self.before.difference(&State::read()?),

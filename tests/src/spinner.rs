@@ -24,13 +24,13 @@ pub const SAMPLE: Duration = Duration::from_micros(200);
 
 /// What one run of `spinner` prints, as one line of JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Spun {
+pub struct SpinnerResult {
     /// The common interval, seconds.
     pub wall_s: f64,
     /// The workers, in the order given.
     pub workers: Vec<Worker>,
     /// All CPUs that are online, ascending.
-    pub cpus: Vec<Cpu>,
+    pub cpus: Vec<SpinnerCpu>,
 }
 
 /// One worker.
@@ -50,7 +50,7 @@ pub struct Worker {
 
 /// One CPU during the common interval.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Cpu {
+pub struct SpinnerCpu {
     /// Kernel number.
     pub cpu: u32,
     /// CPU time of all workers here, seconds.
@@ -65,7 +65,7 @@ pub struct Cpu {
     pub steal_s: f64,
 }
 
-impl Spun {
+impl SpinnerResult {
     /// Percent of each CPU that the workers got, by CPU.
     #[must_use]
     pub fn left_pct(&self) -> BTreeMap<u32, f64> {

@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use sandbag_machine_tests::case::{self, Test};
-use sandbag_machine_tests::guest::{self, Guest, Kernel, Kind, Outcome};
-use sandbag_machine_tests::killing::Restored;
-use sandbag_machine_tests::spinner::Spun;
+use sandbag_machine_tests::guest::{self, Guest, GuestKind, Kernel, Outcome};
+use sandbag_machine_tests::killing::RestoreResult;
+use sandbag_machine_tests::spinner::SpinnerResult;
 use serde::Deserialize;
 
 /// What is asked for in all of these, percent of each CPU.
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
         for cpus in [4, 8] {
             for (scenario, looks) in [("hold.sh", HOLDING), ("nodes.sh", nodes::CASES)] {
                 let boot = Boot {
-                    kind: Kind::Bare,
+                    kind: GuestKind::Bare,
                     kernel,
                     cpus,
                     scenario,
@@ -63,21 +63,21 @@ fn main() -> ExitCode {
         }
     }
     for (kind, kernel, scenario, looks) in [
-        (Kind::Bare, Kernel::V6_12, "delegated.sh", DELEGATED),
-        (Kind::Bare, Kernel::V6_12, "container.sh", CONTAINER),
+        (GuestKind::Bare, Kernel::V6_12, "delegated.sh", DELEGATED),
+        (GuestKind::Bare, Kernel::V6_12, "container.sh", CONTAINER),
         // 6.12's emulated CPUs do not survive that the kernel patches itself.
-        (Kind::Bare, Kernel::V6_1, "jitter.sh", jitter::CASES),
-        (Kind::Bare, Kernel::V6_1, "scale.sh", scale::CASES),
-        (Kind::Bare, Kernel::V6_1Rt, OSNOISE, jitter::OSNOISE),
-        (Kind::Systemd, Kernel::V6_1, "systemd.sh", SYSTEMD),
+        (GuestKind::Bare, Kernel::V6_1, "jitter.sh", jitter::CASES),
+        (GuestKind::Bare, Kernel::V6_1, "scale.sh", scale::CASES),
+        (GuestKind::Bare, Kernel::V6_1Rt, OSNOISE, jitter::OSNOISE),
+        (GuestKind::Systemd, Kernel::V6_1, "systemd.sh", SYSTEMD),
         (
-            Kind::Systemd,
+            GuestKind::Systemd,
             Kernel::V6_1,
             "systemd-nodes.sh",
             nodes::SYSTEMD,
         ),
         (
-            Kind::Systemd,
+            GuestKind::Systemd,
             Kernel::V6_1,
             "systemd-delegated.sh",
             SYSTEMD_DELEGATED,
@@ -182,7 +182,7 @@ const SYSTEMD: &[(&str, Look)] = &[
 /// A guest and what it runs; cases with the same one share its outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Boot {
-    kind: Kind,
+    kind: GuestKind,
     kernel: Kernel,
     cpus: u32,
     scenario: &'static str,
@@ -246,8 +246,8 @@ impl Test for Entry {
 }
 
 /// Looked for once: what is missing is fetched.
-fn prepared(kind: Kind, kernel: Kernel) -> Result<(), String> {
-    type Known = Vec<(Kind, Kernel, Result<(), String>)>;
+fn prepared(kind: GuestKind, kernel: Kernel) -> Result<(), String> {
+    type Known = Vec<(GuestKind, Kernel, Result<(), String>)>;
     static KNOWN: Mutex<Known> = Mutex::new(Vec::new());
     let mut known = KNOWN.lock().unwrap_or_else(|poison| poison.into_inner());
     if let Some((.., result)) = known.iter().find(|(a, b, _)| (*a, *b) == (kind, kernel)) {
@@ -428,7 +428,7 @@ fn replay_beside_busy_units(outcome: &Outcome) -> anyhow::Result<()> {
 
 /// After the replay, after each kill and after each way to undo.
 fn all_is_as_before(outcome: &Outcome) -> anyhow::Result<()> {
-    let restored: Vec<Restored> = outcome.results("restored")?;
+    let restored: Vec<RestoreResult> = outcome.results("restored")?;
     let slowest = restored.iter().map(|r| r.seconds).fold(0.0, f64::max);
     case::note(&format!(
         "{} times as before, after {slowest:.1} s at most",
@@ -455,7 +455,7 @@ fn all_is_as_before(outcome: &Outcome) -> anyhow::Result<()> {
 
 /// Both views of a run: what sandbag says it took, and what was left.
 fn held_within(points: f64, outcome: &Outcome, cpus: u32, name: &str) -> anyhow::Result<()> {
-    let left: Spun = outcome.result(&format!("left-{name}"))?;
+    let left: SpinnerResult = outcome.result(&format!("left-{name}"))?;
     let run: RunJson = outcome.result(&format!("run-{name}"))?;
     let got_pct: BTreeMap<u32, f64> = run.cpus.iter().map(|c| (c.cpu, c.got_pct)).collect();
     case::note(&format!("{cpus} CPUs, {name}: got {}", percent(&got_pct)));
@@ -524,7 +524,7 @@ fn within(points: f64, what: &str, shares: &BTreeMap<u32, f64>) -> anyhow::Resul
     Ok(())
 }
 
-fn off_by_at_least(points: f64, left: &Spun) -> anyhow::Result<()> {
+fn off_by_at_least(points: f64, left: &SpinnerResult) -> anyhow::Result<()> {
     let shares = left.left_pct();
     case::note(&format!("published formula: left {}", percent(&shares)));
     not_late(left)?;
@@ -538,7 +538,7 @@ fn off_by_at_least(points: f64, left: &Spun) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn not_late(left: &Spun) -> anyhow::Result<()> {
+fn not_late(left: &SpinnerResult) -> anyhow::Result<()> {
     ensure!(
         left.late_s() <= LATE_S,
         "a competitor began {:.1} s late, so its share says nothing",

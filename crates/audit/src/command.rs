@@ -15,7 +15,7 @@ use sandbag_linux::user::User;
 use sandbag_linux::{CpuList, clock, sched};
 use sandbag_run::leash;
 
-use crate::work::Figures;
+use crate::work::RunFigures;
 
 /// Between two looks at whether to stop.
 const LOOK: Duration = Duration::from_millis(500);
@@ -24,7 +24,7 @@ const LAST_WORDS: usize = 300;
 
 /// Why there are no figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub enum CommandFault {
     /// We were asked to stop.
     Stopped,
     /// It failed.
@@ -40,8 +40,9 @@ pub fn run(
     cpu: u32,
     patience: Duration,
     stop: &dyn Fn() -> bool,
-) -> Result<Figures, Fault> {
-    let failed = |what: &str, cause: std::io::Error| Fault::Failed(format!("{what}: {cause}"));
+) -> Result<RunFigures, CommandFault> {
+    let failed =
+        |what: &str, cause: std::io::Error| CommandFault::Failed(format!("{what}: {cause}"));
     let (words, said) = std::io::pipe().map_err(|cause| failed("a pipe", cause))?;
     let only = CpuList::from_iter([cpu]);
     let mut shell = Command::new("/bin/sh");
@@ -91,7 +92,7 @@ pub fn run(
     let (Ok(_), Ok(waiter)) = (reader, waiter) else {
         kill();
         let _ = child::reap(Some(pid));
-        return Err(Fault::Failed("no thread can be had".to_owned()));
+        return Err(CommandFault::Failed("no thread can be had".to_owned()));
     };
     // Too far away for the clock is for ever.
     let until = Instant::now().checked_add(patience);
@@ -100,14 +101,16 @@ pub fn run(
         match ended.recv_timeout(LOOK) {
             Ok(outcome) => break outcome,
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(Fault::Failed("nobody waited for it".to_owned()));
+                return Err(CommandFault::Failed("nobody waited for it".to_owned()));
             }
             Err(RecvTimeoutError::Timeout) => {
                 if stop() {
-                    why = Some(Fault::Stopped);
+                    why = Some(CommandFault::Stopped);
                 } else if until.is_some_and(|until| Instant::now() > until) {
                     let seconds = patience.as_secs_f64();
-                    why = Some(Fault::Failed(format!("it took longer than {seconds:.0} s")));
+                    why = Some(CommandFault::Failed(format!(
+                        "it took longer than {seconds:.0} s"
+                    )));
                 }
                 if why.is_some() {
                     kill();
@@ -126,24 +129,24 @@ pub fn run(
     // A daemon of its own session may hold the pipe for ever.
     let last = || last_words.recv_timeout(LOOK).unwrap_or_default();
     if let Some(signal) = reaped.status.signal() {
-        return Err(Fault::Failed(format!(
+        return Err(CommandFault::Failed(format!(
             "it was killed by signal {signal}{}",
             last()
         )));
     }
     if let Some(code @ 1..) = reaped.status.code() {
-        return Err(Fault::Failed(format!(
+        return Err(CommandFault::Failed(format!(
             "it ended with exit code {code}{}",
             last()
         )));
     }
-    Ok(Figures {
+    Ok(RunFigures {
         elapsed_ns: end.saturating_sub(begin),
         user_ns: reaped.user().as_nanos() as u64,
         system_ns: reaped.system().as_nanos() as u64,
         voluntary: reaped.usage.ru_nvcsw.unsigned_abs(),
         involuntary: reaped.usage.ru_nivcsw.unsigned_abs(),
-        ..Figures::default()
+        ..RunFigures::default()
     })
 }
 
@@ -168,7 +171,7 @@ fn last(mut words: std::io::PipeReader) -> String {
 mod tests {
     use super::*;
 
-    fn try_it(command: &str) -> Result<Figures, Fault> {
+    fn try_it(command: &str) -> Result<RunFigures, CommandFault> {
         let cpu = sched::affinity(0).unwrap().iter().next().unwrap();
         run(command, None, cpu, Duration::from_secs(20), &|| false)
     }
@@ -183,7 +186,7 @@ mod tests {
     #[test]
     fn a_command_that_fails_says_why() {
         let why = |command| match try_it(command) {
-            Err(Fault::Failed(why)) => why,
+            Err(CommandFault::Failed(why)) => why,
             other => panic!("{other:?}"),
         };
         assert!(why("echo no luck >&2; exit 3").contains("exit code 3: no luck"));
@@ -197,9 +200,9 @@ mod tests {
     fn it_does_not_outlive_its_time() {
         let begin = Instant::now();
         let outcome = run("sleep 1000", None, 0, Duration::from_millis(10), &|| false);
-        assert!(matches!(outcome, Err(Fault::Failed(why)) if why.contains("longer")));
+        assert!(matches!(outcome, Err(CommandFault::Failed(why)) if why.contains("longer")));
         let outcome = run("sleep 1000", None, 0, Duration::from_secs(60), &|| true);
-        assert_eq!(outcome, Err(Fault::Stopped));
+        assert_eq!(outcome, Err(CommandFault::Stopped));
         assert!(begin.elapsed() < Duration::from_secs(10));
     }
 }

@@ -20,10 +20,10 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::effects;
-use crate::model::{Audit, Quantity, Test, Verdict};
+use crate::model::{Audit, AuditVerdict, Quantity, Test};
 use crate::ranks::holm;
 use pairs::pairs;
-use shift::{Known, Shift};
+use shift::{NullCache, Shift};
 
 /// The format's version, in each file.
 pub const VERSION: u32 = 1;
@@ -36,7 +36,7 @@ const SAME_LENGTH: f64 = 3.0;
 
 /// How two audits are compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Options {
+pub struct CompareOptions {
     /// By which verdicts are given, after correction: .99.
     pub confidence: f64,
     /// Changes up to this do not count, percent (of noise: points).
@@ -70,7 +70,7 @@ pub struct Comparison {
     /// By test, in the order of the first audit.
     pub tests: Vec<TestChange>,
     /// The worst of all tests.
-    pub verdict: Verdict,
+    pub verdict: AuditVerdict,
 }
 
 /// What became of a test.
@@ -83,7 +83,7 @@ pub struct TestChange {
     /// The middle of all CPUs' changes, by quantity: what the whole machine did.
     pub common: Vec<(Quantity, f64)>,
     /// The worst of its changes.
-    pub verdict: Verdict,
+    pub verdict: AuditVerdict,
 }
 
 /// What became of a CPU in a quantity of a test.
@@ -109,8 +109,8 @@ pub struct Change {
     pub runs: (u32, u32),
     /// Middle of the figures at the greatest length: ns, of noise percent.
     pub middle: (f64, f64),
-    /// [`Verdict::Unequal`]: it changed.
-    pub verdict: Verdict,
+    /// [`AuditVerdict::Unequal`]: it changed.
+    pub verdict: AuditVerdict,
 }
 
 /// Why two audits are not compared.
@@ -131,12 +131,12 @@ pub enum CompareError {
 ///
 /// # Errors
 /// They are not alike, or have nothing in common.
-pub fn compare(a: &Audit, b: &Audit, options: &Options) -> Result<Comparison, CompareError> {
+pub fn compare(a: &Audit, b: &Audit, options: &CompareOptions) -> Result<Comparison, CompareError> {
     let differences = differences(a, b);
     if !differences.is_empty() && !options.anyway {
         return Err(CompareError::NotAlike(differences));
     }
-    let mut known = Known::default();
+    let mut known = NullCache::default();
     let mut tests: Vec<TestChange> = Vec::new();
     let mut shifts: Vec<Vec<Option<Shift>>> = Vec::new();
     for one in &a.tests {
@@ -151,7 +151,7 @@ pub fn compare(a: &Audit, b: &Audit, options: &Options) -> Result<Comparison, Co
             name: one.name.clone(),
             common: Vec::new(),
             changes,
-            verdict: Verdict::Equal,
+            verdict: AuditVerdict::Equal,
         });
         shifts.push(found);
     }
@@ -166,7 +166,8 @@ pub fn compare(a: &Audit, b: &Audit, options: &Options) -> Result<Comparison, Co
         for (change, shift) in test.changes.iter_mut().zip(shifts) {
             let Some(shift) = shift else { continue };
             let points = change.quantity.is_share();
-            let shown = |(low, high): (f64, f64)| (shown(low, points), shown(high, points));
+            let shown =
+                |(low, high): (f64, f64)| (rounded_shift(low, points), rounded_shift(high, points));
             change.interval_pct = shift.interval(alone, &mut known).map(shown);
             change.together_pct = shift.interval(together, &mut known).map(shown);
         }
@@ -175,7 +176,7 @@ pub fn compare(a: &Audit, b: &Audit, options: &Options) -> Result<Comparison, Co
     for (test, shifts) in tests.iter_mut().zip(&shifts) {
         for (change, shift) in test.changes.iter_mut().zip(shifts) {
             if shift.is_some() {
-                change.verdict = judged(change, options);
+                change.verdict = judge(change, options);
             }
         }
         test.common = common(&test.changes);
@@ -183,7 +184,7 @@ pub fn compare(a: &Audit, b: &Audit, options: &Options) -> Result<Comparison, Co
     }
     let lost: Vec<String> = [("first", a), ("second", b)]
         .into_iter()
-        .flat_map(|(which, audit)| lost(which, audit))
+        .flat_map(|(which, audit)| missing_cpus(which, audit))
         .collect();
     let of_tests = worst(tests.iter().map(|test| test.verdict));
     Ok(Comparison {
@@ -198,7 +199,7 @@ pub fn compare(a: &Audit, b: &Audit, options: &Options) -> Result<Comparison, Co
         verdict: if lost.is_empty() {
             of_tests
         } else {
-            of_tests.max(Verdict::Undecided)
+            of_tests.max(AuditVerdict::Undecided)
         },
         lost,
         tests,
@@ -206,7 +207,7 @@ pub fn compare(a: &Audit, b: &Audit, options: &Options) -> Result<Comparison, Co
 }
 
 /// The CPUs that an audit began with and lost, in words.
-fn lost(which: &str, audit: &Audit) -> Vec<String> {
+fn missing_cpus(which: &str, audit: &Audit) -> Vec<String> {
     let began = |cpu: u32| audit.cpus.iter().any(|one| one.cpu == cpu);
     let lost = audit.left_out.iter().filter(|out| began(out.cpu));
     lost.map(|out| format!("CPU {} in the {which}: {}", out.cpu, out.why))
@@ -235,7 +236,7 @@ pub fn differences(a: &Audit, b: &Audit) -> Vec<String> {
     }
     let (x, y) = (numbers(a), numbers(b));
     if x != y {
-        all.push(format!("CPUs: {} and {}", listed(&x), listed(&y)));
+        all.push(format!("CPUs: {} and {}", cpu_list(&x), cpu_list(&y)));
     }
     for cpu in &a.cpus {
         let other = b.cpus.iter().find(|other| other.cpu == cpu.cpu);
@@ -327,14 +328,14 @@ fn numbers(audit: &Audit) -> BTreeSet<u32> {
     audit.cpus.iter().map(|cpu| cpu.cpu).collect()
 }
 
-fn listed(cpus: &BTreeSet<u32>) -> String {
+fn cpu_list(cpus: &BTreeSet<u32>) -> String {
     let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
     cpus.join(",")
 }
 
 /// All that can be compared of a test; a shift of `None` is one that the
 /// accounting cannot resolve.
-fn changes(a: &Test, b: &Test, known: &mut Known) -> (Vec<Change>, Vec<Option<Shift>>) {
+fn changes(a: &Test, b: &Test, known: &mut NullCache) -> (Vec<Change>, Vec<Option<Shift>>) {
     let cpus: BTreeSet<u32> = a.samples.iter().map(|sample| sample.cpu).collect();
     let (mut changes, mut shifts) = (Vec::new(), Vec::new());
     for quantity in quantities(a, b).iter().copied() {
@@ -354,7 +355,7 @@ fn changes(a: &Test, b: &Test, known: &mut Known) -> (Vec<Change>, Vec<Option<Sh
                 cpu: *cpu,
                 pct: shift
                     .as_ref()
-                    .map_or(0.0, |shift| shown(shift.value, points)),
+                    .map_or(0.0, |shift| rounded_shift(shift.value, points)),
                 interval_pct: None,
                 together_pct: None,
                 p: shift.as_ref().map_or(1.0, |shift| shift.p),
@@ -364,7 +365,7 @@ fn changes(a: &Test, b: &Test, known: &mut Known) -> (Vec<Change>, Vec<Option<Sh
                     at_greatest(a, quantity, *cpu),
                     at_greatest(b, quantity, *cpu),
                 ),
-                verdict: Verdict::NotResolvable,
+                verdict: AuditVerdict::NotResolvable,
             });
             shifts.push(shift);
         }
@@ -383,7 +384,7 @@ fn quantities(a: &Test, b: &Test) -> &'static [Quantity] {
 /// Whether the audit could tell such differences.
 fn is_resolvable(test: &Test, quantity: Quantity, cpu: u32) -> bool {
     !test.verdicts.iter().any(|one| {
-        one.quantity == quantity && one.cpu == cpu && one.verdict == Verdict::NotResolvable
+        one.quantity == quantity && one.cpu == cpu && one.verdict == AuditVerdict::NotResolvable
     })
 }
 
@@ -403,11 +404,12 @@ fn at_greatest(test: &Test, quantity: Quantity, cpu: u32) -> f64 {
 }
 
 /// Percent of a shift of logarithms; points stay what they are.
-fn shown(shift: f64, points: bool) -> f64 {
-    match points {
-        true => shift,
+fn rounded_shift(shift: f64, points: bool) -> f64 {
+    if points {
+        shift
+    } else {
         // What no file can hold is a lot all the same.
-        false => (shift.exp_m1() * 100.0).min(f64::MAX),
+        (shift.exp_m1() * 100.0).min(f64::MAX)
     }
 }
 
@@ -426,30 +428,30 @@ fn correct(tests: &mut [TestChange], shifts: &[Vec<Option<Shift>>]) {
     }
 }
 
-fn judged(change: &Change, options: &Options) -> Verdict {
+fn judge(change: &Change, options: &CompareOptions) -> AuditVerdict {
     let tolerance = options.tolerance_pct;
     let beyond_chance = change.p_together <= 1.0 - options.confidence;
     let within = change
         .together_pct
         .is_some_and(|(low, high)| low >= -tolerance && high <= tolerance);
     match (within, beyond_chance && change.pct.abs() > tolerance) {
-        (true, _) => Verdict::Equal,
-        (false, true) => Verdict::Unequal,
-        (false, false) => Verdict::Undecided,
+        (true, _) => AuditVerdict::Equal,
+        (false, true) => AuditVerdict::Unequal,
+        (false, false) => AuditVerdict::Undecided,
     }
 }
 
 /// The worst that counts: what cannot be resolved decides nothing.
-fn worst(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
-    let decided = verdicts.filter(|verdict| *verdict != Verdict::NotResolvable);
-    decided.max().unwrap_or(Verdict::NotResolvable)
+fn worst(verdicts: impl Iterator<Item = AuditVerdict>) -> AuditVerdict {
+    let decided = verdicts.filter(|verdict| *verdict != AuditVerdict::NotResolvable);
+    decided.max().unwrap_or(AuditVerdict::NotResolvable)
 }
 
 fn common(changes: &[Change]) -> Vec<(Quantity, f64)> {
     let quantities: BTreeSet<Quantity> = changes.iter().map(|change| change.quantity).collect();
     let of = |quantity: Quantity| {
         let here = changes.iter().filter(|change| {
-            change.quantity == quantity && change.verdict != Verdict::NotResolvable
+            change.quantity == quantity && change.verdict != AuditVerdict::NotResolvable
         });
         let mut all: Vec<f64> = here.map(|change| change.pct).collect();
         all.sort_by(f64::total_cmp);

@@ -4,21 +4,21 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::tasks::Ran;
+use crate::tasks::TaskTime;
 
 /// All that ran beside the tests, in sum.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Others {
+pub struct CompetingTasks {
     /// By CPU, for how long it was watched while tests ran there, ns.
     pub watched_ns: BTreeMap<u32, u64>,
-    ran: HashMap<(u32, u32), Ran>,
+    ran: HashMap<(u32, u32), TaskTime>,
     /// The other threads of a CPU's core.
     siblings: BTreeMap<u32, Vec<u32>>,
     /// By CPU under test: who ran on its siblings.
-    beside: HashMap<(u32, u32), Ran>,
+    beside: HashMap<(u32, u32), TaskTime>,
 }
 
-impl Others {
+impl CompetingTasks {
     /// Of CPUs that share cores so.
     #[must_use]
     pub fn new(siblings: BTreeMap<u32, Vec<u32>>) -> Self {
@@ -29,7 +29,7 @@ impl Others {
     }
 
     /// Adds a stretch in which a test ran on `cpu`.
-    pub fn add(&mut self, cpu: u32, ran: &[Ran], lasted_ns: u64) {
+    pub fn add(&mut self, cpu: u32, ran: &[TaskTime], lasted_ns: u64) {
         *self.watched_ns.entry(cpu).or_default() += lasted_ns;
         let siblings = self.siblings.get(&cpu).map_or(&[][..], Vec::as_slice);
         for one in ran {
@@ -47,9 +47,9 @@ impl Others {
 
     /// Who ran on the siblings of a CPU while it was tested, most first.
     #[must_use]
-    pub fn beside(&self, cpu: u32) -> Vec<&Ran> {
+    pub fn sibling_tasks(&self, cpu: u32) -> Vec<&TaskTime> {
         let own = self.beside.iter().filter(|((of, _), _)| *of == cpu);
-        let mut all: Vec<&Ran> = own.map(|(_, ran)| ran).collect();
+        let mut all: Vec<&TaskTime> = own.map(|(_, ran)| ran).collect();
         all.sort_by(|a, b| b.ns.cmp(&a.ns).then(a.tid.cmp(&b.tid)));
         all
     }
@@ -59,7 +59,7 @@ impl Others {
     #[must_use]
     pub fn more_beside_pct(&self, cpu: u32) -> f64 {
         let of = |cpu: u32| {
-            let ns: u64 = self.beside(cpu).iter().map(|ran| ran.ns).sum();
+            let ns: u64 = self.sibling_tasks(cpu).iter().map(|ran| ran.ns).sum();
             self.pct(cpu, ns)
         };
         let others = self.watched_ns.keys().filter(|other| **other != cpu);
@@ -69,8 +69,8 @@ impl Others {
 
     /// Who ran on a CPU, most first.
     #[must_use]
-    pub fn on(&self, cpu: u32) -> Vec<&Ran> {
-        let mut all: Vec<&Ran> = self.ran.values().filter(|ran| ran.cpu == cpu).collect();
+    pub fn on(&self, cpu: u32) -> Vec<&TaskTime> {
+        let mut all: Vec<&TaskTime> = self.ran.values().filter(|ran| ran.cpu == cpu).collect();
         all.sort_by(|a, b| b.ns.cmp(&a.ns).then(a.tid.cmp(&b.tid)));
         all
     }
@@ -110,16 +110,16 @@ pub fn family(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tasks::Class;
+    use crate::tasks::TaskClass;
 
-    fn ran(cpu: u32, tid: u32, name: &str, ns: u64) -> Ran {
-        Ran {
+    fn ran(cpu: u32, tid: u32, name: &str, ns: u64) -> TaskTime {
+        TaskTime {
             cpu,
             tid,
             pid: tid,
             parent: 1,
             name: name.to_owned(),
-            class: Class::Ordinary,
+            class: TaskClass::Ordinary,
             priority: 0,
             ns,
         }
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn shares_are_of_the_time_that_a_cpu_was_watched() {
-        let mut others = Others::default();
+        let mut others = CompetingTasks::default();
         others.add(0, &[ran(0, 5, "kworker/0:1", 10), ran(1, 6, "x", 99)], 1000);
         others.add(0, &[ran(0, 5, "kworker/0:1", 20)], 1000);
         others.add(1, &[ran(1, 7, "kworker/1:4", 5)], 500);
@@ -136,17 +136,17 @@ mod tests {
         assert!((others.pct(0, 30) - 1.5).abs() < 1e-12);
         assert!((others.elsewhere_pct(0, "kworker/0:1") - 1.0).abs() < 1e-12);
         assert_eq!(others.elsewhere_pct(0, "y"), 0.0);
-        assert!(others.beside(0).is_empty());
+        assert!(others.sibling_tasks(0).is_empty());
     }
 
     #[test]
     fn who_runs_on_the_other_thread_of_a_core_is_beside() {
         let cores = [(0, vec![2]), (1, vec![3]), (2, vec![0]), (3, vec![1])];
-        let mut others = Others::new(BTreeMap::from(cores));
+        let mut others = CompetingTasks::new(BTreeMap::from(cores));
         for cpu in 0..4 {
             others.add(cpu, &[ran(2, 5, "x", 800), ran(1, 6, "x", 40)], 1000);
         }
-        assert_eq!(others.beside(0)[0].tid, 5);
+        assert_eq!(others.sibling_tasks(0)[0].tid, 5);
         assert_eq!(others.on(2)[0].ns, 800);
         // Beside CPU 0: 80 %; beside 3: 4 %; beside 1 and 2: nothing.
         assert!((others.more_beside_pct(0) - (80.0 - 4.0 / 3.0)).abs() < 1e-9);

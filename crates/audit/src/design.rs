@@ -27,7 +27,7 @@ pub fn node(cpus: &[Cpu], cpu: u32) -> Option<u32> {
 
 /// Why a CPU is no equal of some in a test.
 #[must_use]
-pub fn why(cpus: &[Cpu], cpu: u32, test: &str) -> Option<String> {
+pub fn difference(cpus: &[Cpu], cpu: u32, test: &str) -> Option<String> {
     let kind = kinds(cpus, cpu)
         .map(|(own, other)| format!("it is of the kind `{own}`, others are of `{other}`"));
     let node = node(cpus, cpu)
@@ -43,7 +43,7 @@ pub fn why(cpus: &[Cpu], cpu: u32, test: &str) -> Option<String> {
 
 /// The CPUs that are built as this one, as far as a test is concerned; with it.
 #[must_use]
-pub fn alike(cpus: &[Cpu], cpu: u32, test: &str) -> Vec<u32> {
+pub fn same_build(cpus: &[Cpu], cpu: u32, test: &str) -> Vec<u32> {
     let Some(own) = find(cpus, cpu) else {
         return vec![cpu];
     };

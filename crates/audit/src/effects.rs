@@ -3,37 +3,37 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Effect, LengthEffect, Quantity, Sample, Test};
+use crate::model::{AuditSample, Effect, LengthEffect, Quantity, Test};
 use crate::ranks::{
     self, Blocks, Scale, compare_all, estimate, half_width, holm, middle, quantile,
 };
 
 /// How sure effects are to be.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Level {
+pub struct TestLevel {
     /// Of each for itself, and of all together.
     pub confidence: f64,
     /// How many there are in the audit.
     pub comparisons: usize,
 }
 
-impl Level {
+impl TestLevel {
     /// Probability with which an interval alone may miss the truth.
     #[must_use]
-    pub fn alone(self) -> f64 {
+    pub fn pointwise_alpha(self) -> f64 {
         1.0 - self.confidence
     }
 
     /// The same where all are to hold at once (Bonferroni).
     #[must_use]
-    pub fn together(self) -> f64 {
-        self.alone() / self.comparisons.max(1) as f64
+    pub fn joint_alpha(self) -> f64 {
+        self.pointwise_alpha() / self.comparisons.max(1) as f64
     }
 
     /// The half width of the simultaneous intervals in standard errors.
     #[must_use]
     pub fn z(self) -> f64 {
-        quantile(1.0 - self.together() / 2.0)
+        quantile(1.0 - self.joint_alpha() / 2.0)
     }
 }
 
@@ -84,7 +84,7 @@ pub fn comparisons(noise: &[bool], cpus: usize) -> usize {
 /// The blocks of these CPUs that are whole, of one length or all.
 #[must_use]
 pub fn blocks(
-    samples: &[Sample],
+    samples: &[AuditSample],
     cpus: &[u32],
     quantity: Quantity,
     length: Option<usize>,
@@ -125,17 +125,17 @@ pub fn scale(quantity: Quantity, blocks: &Blocks) -> Scale {
 /// ([`correct`]).
 #[must_use]
 pub fn of_test(
-    samples: &[Sample],
+    samples: &[AuditSample],
     cpus: &[u32],
     lengths: usize,
     noise: bool,
-    level: Level,
+    level: TestLevel,
 ) -> Vec<Effect> {
     let mut effects = Vec::new();
     for quantity in quantities(noise) {
         let all = blocks(samples, cpus, *quantity, None);
         let scale = scale(*quantity, &all);
-        let found = compare_all(&all, scale, level.alone(), level.together());
+        let found = compare_all(&all, scale, level.pointwise_alpha(), level.joint_alpha());
         for (cpu, found) in cpus.iter().zip(found) {
             let detectable = found.error * (level.z() + quantile(POWER));
             let ends = [found.together.0, found.together.1, detectable];
@@ -161,18 +161,23 @@ pub fn of_test(
 /// The same of each length.
 #[must_use]
 pub fn by_length(
-    samples: &[Sample],
+    samples: &[AuditSample],
     cpus: &[u32],
     lengths: usize,
     noise: bool,
-    level: Level,
+    level: TestLevel,
 ) -> Vec<LengthEffect> {
     let mut effects = Vec::new();
     for quantity in quantities(noise) {
         for length in 0..lengths {
             let some = blocks(samples, cpus, *quantity, Some(length));
             let scale = scale(*quantity, &some);
-            let found = compare_all(&some, scale, level.alone(), level.alone());
+            let found = compare_all(
+                &some,
+                scale,
+                level.pointwise_alpha(),
+                level.pointwise_alpha(),
+            );
             effects.extend(cpus.iter().zip(found).map(|(cpu, found)| LengthEffect {
                 quantity: *quantity,
                 cpu: *cpu,
@@ -186,7 +191,7 @@ pub fn by_length(
 }
 
 /// The middle of a CPU's figures at the greatest length.
-fn longest(samples: &[Sample], cpu: u32, lengths: usize, quantity: Quantity) -> f64 {
+fn longest(samples: &[AuditSample], cpu: u32, lengths: usize, quantity: Quantity) -> f64 {
     let own = samples
         .iter()
         .filter(|sample| sample.cpu == cpu && sample.length + 1 == lengths);
@@ -200,7 +205,7 @@ const PARTS: u32 = 4;
 /// The effect on a CPU in each part of the test's time, percent (of noise:
 /// points).
 #[must_use]
-pub fn in_time(samples: &[Sample], cpus: &[u32], quantity: Quantity, cpu: u32) -> Vec<f64> {
+pub fn in_time(samples: &[AuditSample], cpus: &[u32], quantity: Quantity, cpu: u32) -> Vec<f64> {
     let rounds = samples
         .iter()
         .map(|sample| sample.round.saturating_add(1))
@@ -211,10 +216,10 @@ pub fn in_time(samples: &[Sample], cpus: &[u32], quantity: Quantity, cpu: u32) -
         return Vec::new();
     };
     let of_part = |part: u32| {
-        let within = |sample: &&Sample| {
+        let within = |sample: &&AuditSample| {
             u64::from(sample.round) * u64::from(parts) / u64::from(rounds) == u64::from(part)
         };
-        let own: Vec<Sample> = samples.iter().filter(within).cloned().collect();
+        let own: Vec<AuditSample> = samples.iter().filter(within).cloned().collect();
         let some = blocks(&own, cpus, quantity, None);
         let scale = scale(quantity, &some);
         Some(scale.pct(estimate(&some, scale, place)?))
@@ -226,13 +231,18 @@ pub fn in_time(samples: &[Sample], cpus: &[u32], quantity: Quantity, cpu: u32) -
 /// percent (of noise: points); `None` without figures, or where an interval has
 /// no end.
 #[must_use]
-pub fn half_width_pct(samples: &[Sample], cpus: &[u32], noise: bool, level: Level) -> Option<f64> {
+pub fn half_width_pct(
+    samples: &[AuditSample],
+    cpus: &[u32],
+    noise: bool,
+    level: TestLevel,
+) -> Option<f64> {
     let mut widest: Option<f64> = None;
     for quantity in quantities(noise).iter().filter(|one| deciding(**one)) {
         let all = blocks(samples, cpus, *quantity, None);
         if !all.is_empty() {
             let scale = scale(*quantity, &all);
-            let half = scale.pct(half_width(&all, scale, level.together())?);
+            let half = scale.pct(half_width(&all, scale, level.joint_alpha())?);
             widest = Some(widest.map_or(half, |widest| widest.max(half)));
         }
     }
@@ -246,7 +256,7 @@ pub fn correct(tests: &mut [Test], comparisons: usize) {
     let mut places = Vec::new();
     for (test, found) in tests.iter().enumerate() {
         for (at, effect) in found.effects.iter().enumerate() {
-            let alike = || same(&found.effects, effect.quantity);
+            let alike = || indices_of(&found.effects, effect.quantity);
             if alike().count() != 2 || alike().next() == Some(at) {
                 places.push((test, at));
             }
@@ -259,7 +269,7 @@ pub fn correct(tests: &mut [Test], comparisons: usize) {
     let corrected = holm(&all, comparisons);
     for ((test, at), p) in places.into_iter().zip(corrected) {
         let effects = &mut tests[test].effects;
-        let alike: Vec<usize> = same(effects, effects[at].quantity).collect();
+        let alike: Vec<usize> = indices_of(effects, effects[at].quantity).collect();
         if alike.len() == 2 {
             alike.into_iter().for_each(|at| effects[at].p_together = p);
         } else {
@@ -269,7 +279,7 @@ pub fn correct(tests: &mut [Test], comparisons: usize) {
 }
 
 /// The places of the effects of a quantity.
-fn same(effects: &[Effect], quantity: Quantity) -> impl Iterator<Item = usize> {
+fn indices_of(effects: &[Effect], quantity: Quantity) -> impl Iterator<Item = usize> {
     let all = effects.iter().enumerate();
     all.filter(move |(_, effect)| effect.quantity == quantity)
         .map(|(at, _)| at)
@@ -278,7 +288,7 @@ fn same(effects: &[Effect], quantity: Quantity) -> impl Iterator<Item = usize> {
 /// Share of a quantity in the CPU time of all runs of a CPU, 0 to 1, and that
 /// time, ns.
 #[must_use]
-pub fn share(samples: &[Sample], cpu: u32, quantity: Quantity) -> (f64, f64) {
+pub fn share(samples: &[AuditSample], cpu: u32, quantity: Quantity) -> (f64, f64) {
     let own = || samples.iter().filter(|sample| sample.cpu == cpu);
     let sum = |quantity| {
         own()
@@ -307,8 +317,8 @@ mod tests {
     use super::*;
     use crate::model::Evidence;
 
-    pub(crate) fn sample(cpu: u32, round: u32, length: usize, ns: f64, system: f64) -> Sample {
-        Sample {
+    pub(crate) fn sample(cpu: u32, round: u32, length: usize, ns: f64, system: f64) -> AuditSample {
+        AuditSample {
             cpu,
             round,
             length,
@@ -321,7 +331,7 @@ mod tests {
         }
     }
 
-    fn samples(cpus: u32, rounds: u32, slow: f64) -> Vec<Sample> {
+    fn samples(cpus: u32, rounds: u32, slow: f64) -> Vec<AuditSample> {
         let mut chance = Chance::new(1, "effects");
         let mut all = Vec::new();
         for round in 0..rounds {
@@ -337,7 +347,7 @@ mod tests {
         all
     }
 
-    const LEVEL: Level = Level {
+    const LEVEL: TestLevel = TestLevel {
         confidence: 0.99,
         comparisons: 8,
     };
@@ -401,7 +411,7 @@ mod tests {
             lengths: vec![1, 2, 4],
             samples,
             effects,
-            ..crate::model::Test::begun("x")
+            ..crate::model::Test::empty("x")
         }];
         correct(&mut tests, 4);
         // Nobody waited.

@@ -7,30 +7,30 @@
 
 use std::collections::BTreeMap;
 
-use sandbag_linux::interrupts::Table;
+use sandbag_linux::interrupts::InterruptTable;
 use sandbag_linux::procstat::{CpuTimes, ProcStat, tick_ns};
 use sandbag_linux::{Result, Root, clock, root};
 
 use crate::model::Evidence;
-use crate::tasks::Ran;
-use crate::work::Figures;
+use crate::tasks::TaskTime;
+use crate::work::RunFigures;
 
 /// Tasks that are named with a run.
 const TASKS: usize = 5;
 
 /// The counters of a CPU at a moment.
 #[derive(Debug, Clone, Default)]
-pub struct Counters {
+pub struct CpuCounters {
     at_ns: u64,
     times: CpuTimes,
-    interrupts: Table,
-    softirqs: Table,
+    interrupts: InterruptTable,
+    softirqs: InterruptTable,
     throttled: Option<u64>,
 }
 
 /// Reads them.
 #[derive(Debug)]
-pub struct Reader {
+pub struct CounterReader {
     root: Root,
     stat: ProcStat,
 }
@@ -44,7 +44,7 @@ pub struct Stretch {
     pub lasted_ns: u64,
 }
 
-impl Reader {
+impl CounterReader {
     /// Opens what stays open.
     ///
     /// # Errors
@@ -57,23 +57,28 @@ impl Reader {
     }
 
     /// The counters now; what cannot be read is 0.
-    pub fn now(&mut self, cpu: u32) -> Counters {
-        Counters {
+    pub fn now(&mut self, cpu: u32) -> CpuCounters {
+        CpuCounters {
             times: self
                 .stat
                 .sample()
                 .ok()
                 .and_then(|sample| sample.get(cpu).copied())
                 .unwrap_or_default(),
-            interrupts: Table::of_interrupts(&self.root).unwrap_or_default(),
-            softirqs: Table::of_softirqs(&self.root).unwrap_or_default(),
-            throttled: throttled(&self.root, cpu),
+            interrupts: InterruptTable::of_interrupts(&self.root).unwrap_or_default(),
+            softirqs: InterruptTable::of_softirqs(&self.root).unwrap_or_default(),
+            throttled: throttle_count(&self.root, cpu),
             at_ns: clock::monotonic(),
         }
     }
 
     /// What happened since; `figures` are the run's own.
-    pub fn since(&mut self, cpu: u32, before: &Counters, figures: &Figures) -> Stretch {
+    pub fn stretch_since(
+        &mut self,
+        cpu: u32,
+        before: &CpuCounters,
+        figures: &RunFigures,
+    ) -> Stretch {
         let at_ns = clock::monotonic();
         let after = self.now(cpu);
         let ticks = |now: u64, before: u64| now.saturating_sub(before) * tick_ns();
@@ -85,8 +90,8 @@ impl Reader {
                 steal_ns: ticks(after.times.steal, before.times.steal),
                 irq_ns: ticks(after.times.irq, before.times.irq),
                 softirq_ns: ticks(after.times.softirq, before.times.softirq),
-                interrupts: more(cpu, &before.interrupts, &after.interrupts, true),
-                softirqs: more(cpu, &before.softirqs, &after.softirqs, false),
+                interrupts: increases(cpu, &before.interrupts, &after.interrupts, true),
+                softirqs: increases(cpu, &before.softirqs, &after.softirqs, false),
                 frequency_khz: figures.frequency_khz,
                 throttled: after
                     .throttled
@@ -101,7 +106,7 @@ impl Reader {
 
 /// The tasks that ran most beside a run, for its evidence.
 #[must_use]
-pub fn most(cpu: u32, ran: &[Ran]) -> Vec<(String, u64)> {
+pub fn top_tasks(cpu: u32, ran: &[TaskTime]) -> Vec<(String, u64)> {
     let own = ran.iter().filter(|ran| ran.cpu == cpu);
     let mut tasks: Vec<(String, u64)> = own.map(|ran| (ran.name.clone(), ran.ns)).collect();
     tasks.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
@@ -110,7 +115,12 @@ pub fn most(cpu: u32, ran: &[Ran]) -> Vec<(String, u64)> {
 }
 
 /// The rows that counted, with what they are about.
-fn more(cpu: u32, before: &Table, after: &Table, about: bool) -> Vec<(String, u64)> {
+fn increases(
+    cpu: u32,
+    before: &InterruptTable,
+    after: &InterruptTable,
+    about: bool,
+) -> Vec<(String, u64)> {
     let earlier: BTreeMap<&str, u64> = before
         .of_cpu(cpu)
         .map(|(row, count)| (row.label.as_str(), count))
@@ -130,7 +140,7 @@ fn more(cpu: u32, before: &Table, after: &Table, about: bool) -> Vec<(String, u6
 
 /// Throttle events of core and package (Documentation/ABI/testing/
 /// sysfs-devices-system-cpu, `thermal_throttle`).
-fn throttled(of: &Root, cpu: u32) -> Option<u64> {
+fn throttle_count(of: &Root, cpu: u32) -> Option<u64> {
     let dir = of.path(format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle"));
     let count = |name: &str| root::read_value::<u64>(&dir.join(name), "a number").ok();
     match (
@@ -191,7 +201,7 @@ mod tests {
         );
         write(&root, "/proc/softirqs", "  CPU0 CPU1\nTIMER: 1 2\n");
         write(&root, throttle, "2\n");
-        let mut reader = Reader::open(&root).unwrap();
+        let mut reader = CounterReader::open(&root).unwrap();
         let before = reader.now(1);
         write(&root, "/proc/stat", "cpu0 1 1 1 1\ncpu1 0 0 0 0 0 4 4 8\n");
         write(
@@ -201,12 +211,12 @@ mod tests {
         );
         write(&root, "/proc/softirqs", "  CPU0 CPU1\nTIMER: 1 12\n");
         write(&root, throttle, "3\n");
-        let figures = Figures {
+        let figures = RunFigures {
             involuntary: 7,
             frequency_khz: Some(2_000_000),
-            ..Figures::default()
+            ..RunFigures::default()
         };
-        let found = reader.since(1, &before, &figures).evidence;
+        let found = reader.stretch_since(1, &before, &figures).evidence;
         let tick = tick_ns();
         assert_eq!(
             (found.irq_ns, found.softirq_ns, found.steal_ns),
@@ -229,11 +239,11 @@ mod tests {
     fn a_machine_that_says_nothing_is_no_failure() {
         let dir = tempfile::tempdir().unwrap();
         let root = Root::at(dir.path());
-        assert!(Reader::open(&root).is_err());
+        assert!(CounterReader::open(&root).is_err());
         write(&root, "/proc/stat", "cpu0 1 1 1 1\n");
-        let mut reader = Reader::open(&root).unwrap();
+        let mut reader = CounterReader::open(&root).unwrap();
         let before = reader.now(0);
-        let found = reader.since(0, &before, &Figures::default());
+        let found = reader.stretch_since(0, &before, &RunFigures::default());
         assert_eq!(found.evidence, Evidence::default());
     }
 }

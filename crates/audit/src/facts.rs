@@ -21,7 +21,7 @@ pub struct Facts {
 
 /// Where we may run.
 #[derive(Debug, Clone)]
-pub struct Allowed {
+pub struct CpuAccess {
     /// Where we were put: `taskset`, a batch system. Whoever wants others names
     /// them.
     pub affinity: CpuList,
@@ -29,7 +29,7 @@ pub struct Allowed {
     pub may_run: fn(u32) -> bool,
 }
 
-impl Allowed {
+impl CpuAccess {
     /// Of this process.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl Allowed {
 ///
 /// # Errors
 /// The kernel does not say which CPUs are online.
-pub fn find(root: &Root, wished: &CpuList, allowed: &Allowed) -> Result<Facts> {
+pub fn find(root: &Root, wished: &CpuList, allowed: &CpuAccess) -> Result<Facts> {
     let topology = Topology::read(root)?;
     let all = if wished.is_empty() {
         &topology.present
@@ -246,7 +246,7 @@ mod tests {
             (&*format!("{CPU}/isolated"), "4"),
         ];
         let (_dir, root) = fake(&files);
-        let allowed = Allowed {
+        let allowed = CpuAccess {
             affinity: "0-2,4".parse().unwrap(),
             may_run: |cpu| cpu != 1,
         };
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(facts.cpus[0].settings, ["isolcpus"]);
         assert!(facts.left_out[0].why.contains("no such"));
         // Where a batch system put us.
-        let allowed = Allowed {
+        let allowed = CpuAccess {
             affinity: "2".parse().unwrap(),
             ..allowed
         };
@@ -294,7 +294,7 @@ mod tests {
             ("/proc/cmdline", "quiet nohz_full=1 rcu_nocbs=1-2\n"),
         ];
         let (_dir, root) = fake(&files);
-        let everywhere = Allowed {
+        let everywhere = CpuAccess {
             affinity: "0-3".parse().unwrap(),
             may_run: |_| true,
         };

@@ -4,8 +4,8 @@
 //! evidence says why.
 
 use crate::model::{
-    Audit, Cpu, CpuVerdict, Design, Effect, Evidence, LengthEffect, Nature, Quantity, Sample,
-    Suspect, Test, VERSION, Verdict,
+    Audit, AuditSample, AuditVerdict, Cpu, CpuVerdict, Design, Effect, Evidence, LengthEffect,
+    Nature, Quantity, Suspect, Test, VERSION,
 };
 
 /// What is made.
@@ -26,9 +26,9 @@ pub fn eight() -> Audit {
 }
 
 /// A generator that is good enough for this (SplitMix64, Steele et al. 2014).
-struct Chance(u64);
+struct Uniform(u64);
 
-impl Chance {
+impl Uniform {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -48,7 +48,7 @@ impl Chance {
 
 /// A test as it is made: its name, unit, shortest length, ns for a unit, share
 /// of system time, and what it does.
-struct Kind {
+struct FixtureTest {
     name: &'static str,
     about: &'static str,
     unit: &'static str,
@@ -57,8 +57,8 @@ struct Kind {
     system: f64,
 }
 
-const KINDS: [Kind; 4] = [
-    Kind {
+const KINDS: [FixtureTest; 4] = [
+    FixtureTest {
         name: "compute",
         about: "adds vectors of 32 KiB",
         unit: "passes",
@@ -66,7 +66,7 @@ const KINDS: [Kind; 4] = [
         unit_ns: 2_500.0,
         system: 0.0005,
     },
-    Kind {
+    FixtureTest {
         name: "syscall",
         about: "asks for the parent's number, 2 000 000 times at most",
         unit: "calls",
@@ -74,7 +74,7 @@ const KINDS: [Kind; 4] = [
         unit_ns: 100.0,
         system: 0.8,
     },
-    Kind {
+    FixtureTest {
         name: "io:/tmp",
         about: "writes and reads 8 bytes of a file",
         unit: "calls",
@@ -82,7 +82,7 @@ const KINDS: [Kind; 4] = [
         unit_ns: 600.0,
         system: 0.9,
     },
-    Kind {
+    FixtureTest {
         name: "noise",
         about: "looks at the clock and nothing else",
         unit: "ms",
@@ -154,7 +154,7 @@ impl Maker {
     /// The audit.
     #[must_use]
     pub fn make(&self) -> Audit {
-        let mut chance = Chance(self.seed);
+        let mut chance = Uniform(self.seed);
         let mut at_ns = 0;
         let tests = KINDS
             .iter()
@@ -192,7 +192,7 @@ impl Maker {
                 contention_fails: true,
             },
             suspects: match self.odd {
-                Some(odd) if verdict == Verdict::Unequal => suspects(odd),
+                Some(odd) if verdict == AuditVerdict::Unequal => suspects(odd),
                 _ => Vec::new(),
             },
             tests,
@@ -201,7 +201,7 @@ impl Maker {
         }
     }
 
-    fn test(&self, kind: &Kind, chance: &mut Chance, at_ns: &mut u64) -> Test {
+    fn test(&self, kind: &FixtureTest, chance: &mut Uniform, at_ns: &mut u64) -> Test {
         let mut samples = Vec::new();
         for round in 0..self.rounds {
             for length in 0..LENGTHS.len() {
@@ -219,7 +219,7 @@ impl Maker {
             lengths: LENGTHS.map(|length| length * kind.shortest).to_vec(),
             unit: kind.unit.to_owned(),
             samples,
-            ..Test::begun(kind.name)
+            ..Test::empty(kind.name)
         };
         self.judge(&mut test, kind);
         test
@@ -227,11 +227,11 @@ impl Maker {
 
     fn sample(
         &self,
-        kind: &Kind,
-        chance: &mut Chance,
+        kind: &FixtureTest,
+        chance: &mut Uniform,
         (cpu, round, length): (u32, u32, usize),
         at_ns: u64,
-    ) -> Sample {
+    ) -> AuditSample {
         let is_odd = self.odd == Some(cpu);
         let is_noise = kind.name == "noise";
         let time = (LENGTHS[length] * kind.shortest) as f64 * kind.unit_ns;
@@ -253,7 +253,7 @@ impl Maker {
                 .interrupts
                 .push(("36: virtio1-req.0".to_owned(), interrupts));
         }
-        Sample {
+        AuditSample {
             cpu,
             round,
             length,
@@ -266,7 +266,7 @@ impl Maker {
         }
     }
 
-    fn judge(&self, test: &mut Test, kind: &Kind) {
+    fn judge(&self, test: &mut Test, kind: &FixtureTest) {
         let quantities: &[Quantity] = match kind.name {
             "noise" => &[Quantity::Noise],
             _ => &[Quantity::Elapsed, Quantity::User, Quantity::System],
@@ -325,9 +325,9 @@ impl Maker {
     }
 }
 
-fn worst(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
-    let decided = verdicts.filter(|verdict| *verdict != Verdict::NotResolvable);
-    decided.max().unwrap_or(Verdict::Equal)
+fn worst(verdicts: impl Iterator<Item = AuditVerdict>) -> AuditVerdict {
+    let decided = verdicts.filter(|verdict| *verdict != AuditVerdict::NotResolvable);
+    decided.max().unwrap_or(AuditVerdict::Equal)
 }
 
 fn cpu(cpu: u32) -> Cpu {
@@ -353,7 +353,7 @@ fn middle_of(test: &Test, quantity: Quantity, cpu: Option<u32>, length: usize) -
 }
 
 fn verdict(
-    kind: &Kind,
+    kind: &FixtureTest,
     quantity: Quantity,
     cpu: u32,
     (pct, together, p): (f64, f64, f64),
@@ -367,19 +367,19 @@ fn verdict(
     };
     let (verdict, because) = match (unresolved, within, beyond) {
         (true, ..) => (
-            Verdict::NotResolvable,
+            AuditVerdict::NotResolvable,
             "a run has 0.1 ms of system time, too little to compare".to_owned(),
         ),
         (_, true, _) => (
-            Verdict::Equal,
+            AuditVerdict::Equal,
             format!("{pct:+.2} {unit}, within {TOLERANCE_PCT} surely"),
         ),
         (_, _, true) => (
-            Verdict::Unequal,
+            AuditVerdict::Unequal,
             format!("{pct:+.2} {unit}, by chance with probability {p:.0e}"),
         ),
         _ => (
-            Verdict::Undecided,
+            AuditVerdict::Undecided,
             format!("{pct:+.2} {unit}, known to {together:.2} only: more rounds would tell"),
         ),
     };
@@ -387,7 +387,7 @@ fn verdict(
         cpu,
         quantity,
         verdict,
-        nature: (verdict == Verdict::Unequal).then_some(match quantity {
+        nature: (verdict == AuditVerdict::Unequal).then_some(match quantity {
             Quantity::Elapsed => Nature::Contention,
             _ => Nature::Inequality,
         }),

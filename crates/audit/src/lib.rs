@@ -39,6 +39,6 @@ mod worker;
 
 pub use error::{Error, Result};
 pub use memory_room::room as memory_room;
-pub use options::{Options, Progress, Wanted};
+pub use options::{AuditOptions, AuditProgress, TestRequest};
 pub use run::run;
 pub use work::{WORK_VERB, work};

@@ -34,7 +34,7 @@ pub struct Audit {
     /// Why CPUs differ, likeliest first.
     pub suspects: Vec<Suspect>,
     /// Of all tests: the worst (unequal, then undecided, then equal).
-    pub verdict: Verdict,
+    pub verdict: AuditVerdict,
     /// CPUs that were asked for were not tested, or not to the end: undecided at best.
     #[serde(default)]
     pub incomplete: bool,
@@ -129,10 +129,11 @@ impl Quantity {
     /// ended: with so little to go by, the interval has no end there.
     #[must_use]
     pub fn is_open(self, pct: f64) -> bool {
-        match self.is_share() {
-            true => pct.abs() > 99.9,
+        if self.is_share() {
+            pct.abs() > 99.9
+        } else {
             // A factor of 10.
-            false => !(-89.9..=899.0).contains(&pct),
+            !(-89.9..=899.0).contains(&pct)
         }
     }
 }
@@ -149,7 +150,7 @@ pub struct Test {
     /// The unit of `lengths`: `calls`, `passes`.
     pub unit: String,
     /// Every run that counts, in the order of time.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<AuditSample>,
     /// By quantity and CPU, all lengths together.
     pub effects: Vec<Effect>,
     /// The same at each length: constant costs shrink, proportional ones stay.
@@ -157,7 +158,7 @@ pub struct Test {
     /// By CPU and quantity.
     pub verdicts: Vec<CpuVerdict>,
     /// Of the whole test.
-    pub verdict: Verdict,
+    pub verdict: AuditVerdict,
     /// Why it could not be done or was cut short.
     pub failure: Option<String>,
 }
@@ -165,7 +166,7 @@ pub struct Test {
 impl Test {
     /// A test of this name before its first run: nothing is known.
     #[must_use]
-    pub fn begun(name: impl Into<String>) -> Self {
+    pub fn empty(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
             about: String::new(),
@@ -175,7 +176,7 @@ impl Test {
             effects: Vec::new(),
             by_length: Vec::new(),
             verdicts: Vec::new(),
-            verdict: Verdict::Undecided,
+            verdict: AuditVerdict::Undecided,
             failure: None,
         }
     }
@@ -189,8 +190,7 @@ impl Test {
 
 /// One run of a test on one CPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
-    /// The CPU.
+pub struct AuditSample {
     pub cpu: u32,
     /// Round, counted from 0: in one round each CPU runs each length once.
     pub round: u32,
@@ -210,7 +210,7 @@ pub struct Sample {
     pub evidence: Evidence,
 }
 
-impl Sample {
+impl AuditSample {
     /// One of its figures: ns, or percent of the time; `None` where that was not
     /// measured.
     #[must_use]
@@ -303,7 +303,7 @@ pub struct LengthEffect {
 /// What is said of a CPU, a test, an audit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum AuditVerdict {
     /// Within the tolerance, surely.
     Equal,
     /// This kernel's accounting cannot tell such differences.
@@ -334,7 +334,7 @@ pub struct CpuVerdict {
     /// Of what.
     pub quantity: Quantity,
     /// Equal or not.
-    pub verdict: Verdict,
+    pub verdict: AuditVerdict,
     /// When unequal.
     pub nature: Option<Nature>,
     /// Why so, in a sentence with its figures.

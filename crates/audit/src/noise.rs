@@ -4,16 +4,16 @@
 
 use std::time::Duration;
 
-use sandbag_jitter::attribution::{Who, by_cpu};
+use sandbag_jitter::attribution::{RowSubject, by_cpu};
 use sandbag_jitter::collect::{self, Attribute, Tracer, counter};
-use sandbag_jitter::{Header, format};
+use sandbag_jitter::{TraceHeader, format};
 use sandbag_linux::tracefs::TraceFs;
 use sandbag_linux::{CpuList, Root};
 use sandbag_run::journal::{Entry, Journal, RunInfo};
 use sandbag_run::registry::Registry;
 use sandbag_run::undo::{Leftovers, undo};
 
-use crate::suspects::Blamed;
+use crate::suspects::NoiseSource;
 
 /// Room for events of a CPU.
 const ROOM: usize = 200_000;
@@ -24,24 +24,24 @@ const PREHEAT: Duration = Duration::from_millis(5);
 
 /// What a look came to.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Looked {
+pub struct NoiseShares {
     /// By CPU: for how long it was looked at, ns, and how much of that was noise,
     /// percent.
     pub cpus: Vec<(u32, u64, f64)>,
     /// Who is to blame, where somebody was asked.
-    pub blamed: Vec<Blamed>,
+    pub blamed: Vec<NoiseSource>,
 }
 
 /// Why there was nothing to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub enum NoiseFault {
     /// A CPU went offline.
     Displaced(u32),
     /// In words.
     Failed(String),
 }
 
-impl Fault {
+impl NoiseFault {
     fn of(error: sandbag_jitter::Error) -> Self {
         match *error.fault {
             sandbag_jitter::Fault::Displaced(cpu) => Self::Displaced(cpu),
@@ -50,7 +50,7 @@ impl Fault {
     }
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for NoiseFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Displaced(cpu) => write!(f, "CPU {cpu} went offline"),
@@ -68,8 +68,8 @@ pub fn look(
     cpus: &CpuList,
     duration: Duration,
     traced: bool,
-) -> Result<Looked, Fault> {
-    let options = collect::Options {
+) -> Result<NoiseShares, NoiseFault> {
+    let options = collect::CollectOptions {
         cpus: cpus.clone(),
         duration,
         events: None,
@@ -79,7 +79,7 @@ pub fn look(
         room: ROOM,
         real_time: None,
     };
-    let header = Header {
+    let header = TraceHeader {
         recorder: "sandbag audit".to_owned(),
         host: None,
         kernel: None,
@@ -91,7 +91,7 @@ pub fn look(
     let mut bytes = Vec::new();
     let into = &mut bytes;
     if traced {
-        let mut tracing = Tracing::begin(root, cpus).map_err(Fault::Failed)?;
+        let mut tracing = Tracing::begin(root, cpus).map_err(NoiseFault::Failed)?;
         let attribute = tracing.attribute.take().unwrap_or(Attribute::None);
         collect::record_with(
             &options,
@@ -103,17 +103,17 @@ pub fn look(
     } else {
         collect::record(&options, &header, || Ok(into), &Default::default())
     }
-    .map_err(Fault::of)?;
-    let trace = format::read(&bytes[..]).map_err(Fault::of)?;
-    let mut looked = Looked::default();
+    .map_err(NoiseFault::of)?;
+    let trace = format::read(&bytes[..]).map_err(NoiseFault::of)?;
+    let mut looked = NoiseShares::default();
     for cpu in &trace.cpus {
         let known_ns = cpu.known_ns();
         let pct = |ns: u64| ns as f64 / known_ns.max(1) as f64 * 100.0;
         looked.cpus.push((cpu.cpu, known_ns, pct(cpu.noise_ns())));
         let rows = trace.attribution.as_deref().map(|known| by_cpu(cpu, known));
         for row in rows.unwrap_or_default() {
-            if let Who::Known { kind, name } = row.who {
-                looked.blamed.push(Blamed {
+            if let RowSubject::Known { kind, name } = row.who {
+                looked.blamed.push(NoiseSource {
                     cpu: cpu.cpu,
                     kind: kind.name().to_owned(),
                     name,

@@ -12,11 +12,11 @@ use crate::error::{Error, Result};
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Options {
+pub struct AuditOptions {
     /// The CPUs to test; empty: all that are online.
     pub cpus: CpuList,
     /// The tests, in their order.
-    pub tests: Vec<Wanted>,
+    pub tests: Vec<TestRequest>,
     /// Of the order of the CPUs in each round.
     pub seed: u64,
     /// By which verdicts are given, after correction for many comparisons,
@@ -49,12 +49,12 @@ pub struct Options {
     pub contention_fails: bool,
 }
 
-impl Default for Options {
+impl Default for AuditOptions {
     /// Some minutes on 2 CPUs.
     fn default() -> Self {
         Self {
             cpus: CpuList::default(),
-            tests: Wanted::all(),
+            tests: TestRequest::all(),
             seed: 1,
             confidence: 0.99,
             tolerance_pct: 0.5,
@@ -72,7 +72,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl AuditOptions {
     /// Under a minute on 2 CPUs: what is large is seen.
     #[must_use]
     pub fn quick() -> Self {
@@ -129,7 +129,7 @@ impl Options {
                 "at least 3, and no fewer at most",
             );
         }
-        let writes = |test: &Wanted| matches!(test, Wanted::Io | Wanted::Both);
+        let writes = |test: &TestRequest| matches!(test, TestRequest::Io | TestRequest::Both);
         for path in self.files.iter().filter(|_| self.tests.iter().any(writes)) {
             if let Err(cause) = std::fs::metadata(path) {
                 let found = format!("{}: {cause}", path.display());
@@ -145,7 +145,7 @@ impl Options {
 
 /// A test that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Wanted {
+pub enum TestRequest {
     /// A three-dimensional array, its elements moved between neighbours.
     Memory,
     /// Calls that only return information.
@@ -168,7 +168,7 @@ pub enum Wanted {
     },
 }
 
-impl Wanted {
+impl TestRequest {
     /// Those that need nothing to be named, in the order of the default run.
     #[must_use]
     pub fn all() -> Vec<Self> {
@@ -202,7 +202,7 @@ impl Wanted {
 #[error("`{0}` is no test: there are memory, syscall, io, both, compute, noise and name=command")]
 pub struct NoSuchTest(String);
 
-impl FromStr for Wanted {
+impl FromStr for TestRequest {
     type Err = NoSuchTest;
 
     fn from_str(text: &str) -> std::result::Result<Self, NoSuchTest> {
@@ -226,12 +226,9 @@ impl FromStr for Wanted {
 
 /// How far it is.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Progress {
+pub enum AuditProgress {
     /// A test is got ready.
-    Preparing {
-        /// Its name.
-        name: String,
-    },
+    Preparing { name: String },
     /// A round is done.
     Round {
         /// The test.
@@ -246,9 +243,7 @@ pub enum Progress {
     },
     /// A test has enough, or cannot go on.
     Over {
-        /// Its name.
         name: String,
-        /// Its rounds.
         rounds: u32,
         /// Its widest interval, to one side, percent.
         half_width_pct: Option<f64>,
@@ -265,52 +260,54 @@ mod tests {
 
     #[test]
     fn tests_have_names() {
-        for test in Wanted::all() {
-            assert_eq!(test.name().parse::<Wanted>().unwrap(), test);
+        for test in TestRequest::all() {
+            assert_eq!(test.name().parse::<TestRequest>().unwrap(), test);
         }
-        let own = "mine=./my_bench -n 3".parse::<Wanted>().unwrap();
+        let own = "mine=./my_bench -n 3".parse::<TestRequest>().unwrap();
         assert_eq!(own.name(), "mine");
-        assert!(matches!(own, Wanted::Command { command, .. } if command == "./my_bench -n 3"));
+        assert!(
+            matches!(own, TestRequest::Command { command, .. } if command == "./my_bench -n 3")
+        );
         for bad in ["", "memry", "=x", "x=", "noise=x", "io:/tmp=x"] {
-            let error = bad.parse::<Wanted>().unwrap_err().to_string();
+            let error = bad.parse::<TestRequest>().unwrap_err().to_string();
             assert!(error.contains("syscall"), "{error}");
         }
     }
 
     #[test]
     fn options_that_make_no_sense_are_named() {
-        assert!(Options::default().check().is_ok() && Options::quick().check().is_ok());
-        let default = Options::default;
+        assert!(AuditOptions::default().check().is_ok() && AuditOptions::quick().check().is_ok());
+        let default = AuditOptions::default;
         for bad in [
-            Options {
+            AuditOptions {
                 tests: vec![],
                 ..default()
             },
-            Options {
+            AuditOptions {
                 confidence: 1.0,
                 ..default()
             },
-            Options {
+            AuditOptions {
                 confidence: f64::NAN,
                 ..default()
             },
-            Options {
+            AuditOptions {
                 tolerance_pct: 0.0,
                 ..default()
             },
-            Options {
+            AuditOptions {
                 precision_pct: f64::NAN,
                 ..default()
             },
-            Options {
+            AuditOptions {
                 rounds: (2, 5),
                 ..default()
             },
-            Options {
+            AuditOptions {
                 rounds: (5, 4),
                 ..default()
             },
-            Options {
+            AuditOptions {
                 calls: 0,
                 ..default()
             },

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use sandbag_stats::Chance;
 
-use crate::effects::Level;
-use crate::options::Options;
+use crate::effects::TestLevel;
+use crate::options::AuditOptions;
 
 /// How much longer each length is than the one before.
 const FACTORS: [u64; 3] = [1, 2, 4];
@@ -45,7 +45,7 @@ pub fn in_all(units: u64, rounds: u32) -> Vec<u64> {
 
 /// A block: a length, and the CPUs in the order in which they run it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Block {
+pub struct OrderBlock {
     /// Which of the lengths.
     pub length: usize,
     /// By kernel number.
@@ -54,7 +54,7 @@ pub struct Block {
 
 /// The blocks of a round, in their order; the same for the same seed.
 #[must_use]
-pub fn round(seed: u64, test: &str, round: u32, lengths: usize, cpus: &[u32]) -> Vec<Block> {
+pub fn round(seed: u64, test: &str, round: u32, lengths: usize, cpus: &[u32]) -> Vec<OrderBlock> {
     let mut chance = Chance::new(seed, &format!("audit {test} {round}"));
     let mut order: Vec<usize> = (0..lengths).collect();
     shuffle(&mut order, &mut chance);
@@ -63,7 +63,7 @@ pub fn round(seed: u64, test: &str, round: u32, lengths: usize, cpus: &[u32]) ->
         .map(|length| {
             let mut cpus = cpus.to_vec();
             shuffle(&mut cpus, &mut chance);
-            Block { length, cpus }
+            OrderBlock { length, cpus }
         })
         .collect()
 }
@@ -90,18 +90,18 @@ fn shuffle<T>(all: &mut [T], chance: &mut Chance) {
 /// and of means, so many that their statistic, at most the root of their number, is
 /// beyond the level.
 #[must_use]
-pub fn rounds_needed(cpus: usize, level: Level) -> u32 {
+pub fn rounds_needed(cpus: usize, level: TestLevel) -> u32 {
     if cpus < 2 || level.comparisons == 0 {
         return 0;
     }
-    let by_ranks = (2.0 / level.together()).ln() / (cpus as f64).ln();
+    let by_ranks = (2.0 / level.joint_alpha()).ln() / (cpus as f64).ln();
     let by_means = level.z().powi(2);
     (by_ranks.max(by_means) / FACTORS.len() as f64).ceil() as u32
 }
 
 /// When a test has enough.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Enough {
+pub struct StopRule {
     /// Fewest and most rounds.
     pub rounds: (u32, u32),
     /// Its time.
@@ -110,10 +110,10 @@ pub struct Enough {
     pub precision_pct: f64,
 }
 
-impl Enough {
+impl StopRule {
     /// As the options have it.
     #[must_use]
-    pub fn of(options: &Options) -> Self {
+    pub fn of(options: &AuditOptions) -> Self {
         Self {
             rounds: options.rounds,
             limit: options.limit,
@@ -132,7 +132,7 @@ impl Enough {
     /// intervals, never at where they lie: a test that ends when it has found
     /// something finds too much.
     #[must_use]
-    pub fn reached(&self, done: u32, took: Duration, half_width_pct: Option<f64>) -> bool {
+    pub fn is_reached(&self, done: u32, took: Duration, half_width_pct: Option<f64>) -> bool {
         if done < self.rounds.0 {
             return false;
         }
@@ -163,24 +163,24 @@ mod tests {
 
     #[test]
     fn the_width_ends_a_test_and_not_before_the_fewest_rounds() {
-        let enough = Enough {
+        let enough = StopRule {
             rounds: (5, 20),
             limit: Duration::from_secs(10),
             precision_pct: 0.5,
         };
         let short = Duration::from_secs(1);
-        assert!(!enough.reached(4, Duration::from_secs(60), Some(0.1)));
-        assert!(enough.reached(5, short, Some(0.5)));
-        assert!(!enough.reached(5, short, Some(0.6)));
-        assert!(!enough.reached(5, short, None));
-        assert!(enough.reached(20, short, None));
-        assert!(enough.reached(6, Duration::from_secs(10), None));
+        assert!(!enough.is_reached(4, Duration::from_secs(60), Some(0.1)));
+        assert!(enough.is_reached(5, short, Some(0.5)));
+        assert!(!enough.is_reached(5, short, Some(0.6)));
+        assert!(!enough.is_reached(5, short, None));
+        assert!(enough.is_reached(20, short, None));
+        assert!(enough.is_reached(6, Duration::from_secs(10), None));
         assert!(enough.looks(5) && enough.looks(6) && !enough.looks(4));
     }
 
     #[test]
     fn a_few_rounds_can_decide_nothing() {
-        let level = |comparisons| Level {
+        let level = |comparisons| TestLevel {
             confidence: 0.99,
             comparisons,
         };

@@ -23,7 +23,7 @@
 //!
 //! What disturbs one CPU for several rounds falls on no CPU at random in each
 //! block: rounds then look alike, and the variance is greater than blocks alone
-//! say. It is multiplied by what the rounds say ([`Found::inflation`]).
+//! say. It is multiplied by what the rounds say ([`ShiftEstimate::inflation`]).
 //!
 //! Where figures can be 0 (time sampled at the tick) their sums are compared in
 //! place of ranks of logarithms, in the same way. Where most are 0 and some are
@@ -44,11 +44,11 @@ use std::thread;
 pub use blocks::{Blocks, Scale};
 use chance::{exact_p, tail};
 pub use chance::{holm, middle, quantile};
-use statistic::{Looked, inflation};
+use statistic::{ShiftedBlocks, inflation};
 
 /// What was found of one CPU against the others; shifts as logarithms or points.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Found {
+pub struct ShiftEstimate {
     /// The estimate; above 0: slower.
     pub shift: f64,
     /// Interval that misses the truth with the probability `alone`.
@@ -79,11 +79,11 @@ pub fn compare(
     cpu: usize,
     alone: f64,
     together: f64,
-) -> Option<Found> {
+) -> Option<ShiftEstimate> {
     if blocks.cpus < 2 || cpu >= blocks.cpus || blocks.is_empty() {
         return None;
     }
-    let mut looked = Looked::new(blocks, scale, cpu);
+    let mut looked = ShiftedBlocks::new(blocks, scale, cpu);
     let shift = looked.root(0.0);
     let inflation = inflation(&looked.at(shift).rounds);
     let far = |p: f64| quantile(1.0 - p / 2.0) * inflation.sqrt();
@@ -105,7 +105,7 @@ pub fn compare(
         // The enumeration knows nothing of rounds that are alike.
         p = if inflation > 1.0 { p.max(exact) } else { exact };
     }
-    Some(Found {
+    Some(ShiftEstimate {
         shift,
         alone: within,
         together: ends,
@@ -118,10 +118,10 @@ pub fn compare(
 /// Compares every CPU with the others, in their order; empty without others or
 /// blocks. Of two CPUs each is the mirror image of the other.
 #[must_use]
-pub fn compare_all(blocks: &Blocks, scale: Scale, alone: f64, together: f64) -> Vec<Found> {
+pub fn compare_all(blocks: &Blocks, scale: Scale, alone: f64, together: f64) -> Vec<ShiftEstimate> {
     let one = |cpu| compare(blocks, scale, cpu, alone, together);
     match blocks.cpus {
-        2 => one(0).map_or_else(Vec::new, |first| vec![first, first.mirrored()]),
+        2 => one(0).map_or_else(Vec::new, |first| vec![first, first.mirror()]),
         _ => each_cpu(blocks, one).into_iter().flatten().collect(),
     }
 }
@@ -157,8 +157,8 @@ fn each_cpu<T: Send>(blocks: &Blocks, of: impl Fn(usize) -> T + Sync) -> Vec<T> 
     })
 }
 
-impl Found {
-    fn mirrored(self) -> Self {
+impl ShiftEstimate {
+    fn mirror(self) -> Self {
         let turned = |(low, high): (f64, f64)| (-high, -low);
         Self {
             shift: -self.shift,
@@ -173,7 +173,7 @@ impl Found {
 #[must_use]
 pub fn estimate(blocks: &Blocks, scale: Scale, cpu: usize) -> Option<f64> {
     let can = blocks.cpus >= 2 && cpu < blocks.cpus && !blocks.is_empty();
-    can.then(|| Looked::new(blocks, scale, cpu).root(0.0))
+    can.then(|| ShiftedBlocks::new(blocks, scale, cpu).root(0.0))
 }
 
 /// Half of the widest of all CPUs' intervals that miss the truth with this
@@ -185,7 +185,7 @@ pub fn half_width(blocks: &Blocks, scale: Scale, together: f64) -> Option<f64> {
         return None;
     }
     let half = |cpu| {
-        let mut looked = Looked::new(blocks, scale, cpu);
+        let mut looked = ShiftedBlocks::new(blocks, scale, cpu);
         looked.fine = COARSE;
         let shift = looked.root(0.0);
         let z = quantile(1.0 - together / 2.0) * inflation(&looked.at(shift).rounds).sqrt();

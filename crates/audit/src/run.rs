@@ -12,15 +12,15 @@ use sandbag_linux::container::cpu_limit;
 use sandbag_linux::{Root, clock, machine as system};
 
 use crate::accounting::Accounting;
-use crate::effects::{self, Level};
+use crate::effects::{self, TestLevel};
 use crate::error::{Error, Result};
-use crate::facts::Allowed;
-use crate::model::{Audit, Design, Test, VERSION, Verdict};
-use crate::options::{Options, Progress, Wanted};
+use crate::facts::CpuAccess;
+use crate::model::{Audit, AuditVerdict, Design, Test, VERSION};
+use crate::options::{AuditOptions, AuditProgress, TestRequest};
 use crate::verdict::{self, Rule};
 use crate::{facts, plan, suspects};
-use session::Session;
-use turn::{Kind, Planned, Turn};
+use session::AuditSession;
+use turn::{TestKind, TestPlan, Turn};
 
 /// Runs all tests and says what they found. What goes wrong with a test, or with
 /// a CPU on the way, is told in the audit; asked to stop, it evaluates what is
@@ -30,14 +30,14 @@ use turn::{Kind, Planned, Turn};
 /// An option makes no sense, no CPU can be tested, or no process can be had.
 pub fn run(
     root: &Root,
-    options: &Options,
-    progress: &mut dyn FnMut(Progress),
+    options: &AuditOptions,
+    progress: &mut dyn FnMut(AuditProgress),
     stop: &dyn Fn() -> bool,
 ) -> Result<Audit> {
     options.check()?;
     let begun = jiff::Timestamp::now().to_string();
     let begin_ns = clock::monotonic();
-    let facts = facts::find(root, &options.cpus, &Allowed::here()?)?;
+    let facts = facts::find(root, &options.cpus, &CpuAccess::here()?)?;
     if facts.cpus.is_empty() {
         let why = facts
             .left_out
@@ -52,17 +52,17 @@ pub fn run(
             why: why.collect::<Vec<_>>().join("; "),
         });
     }
-    let planned = planned(root, options)?;
+    let planned = plan_tests(root, options)?;
     let kinds: Vec<bool> = planned
         .iter()
-        .map(|test| test.kind == Kind::Noise)
+        .map(|test| test.kind == TestKind::Noise)
         .collect();
     let comparisons = effects::comparisons(&kinds, facts.cpus.len());
-    let level = Level {
+    let level = TestLevel {
         confidence: options.confidence,
         comparisons,
     };
-    let mut session = Session::new(root, options, &facts, level, begin_ns, progress, stop)?;
+    let mut session = AuditSession::new(root, options, &facts, level, begin_ns, progress, stop)?;
     let needed = plan::rounds_needed(facts.cpus.len(), level);
     if options.rounds.0 < needed {
         session.remark(format!(
@@ -92,7 +92,7 @@ pub fn run(
     }
     let accounting = session.accounting()?;
     let mut tests = take_turns(&mut session, &planned);
-    let seen = session.seen(&facts);
+    let seen = session.observations(&facts);
     let numbers = facts.cpus.iter().map(|cpu| cpu.cpu);
     let rule = Rule {
         level,
@@ -105,16 +105,17 @@ pub fn run(
     };
     judge(&mut tests, &facts.cpus, &rule);
     let suspects = suspects::find(&tests, &seen);
-    if let Some(text) = suspects::beside(&seen) {
+    if let Some(text) = suspects::competition_text(&seen) {
         session.remark(text);
     }
     let ended = session.end(&tests);
     let asked_for_all = !options.cpus.is_empty() && !facts.left_out.is_empty();
     let incomplete = asked_for_all || !ended.left_out.is_empty();
-    let verdict = match incomplete {
+    let verdict = if incomplete {
         // Nobody knows of those that were to be tested and were not.
-        true => verdict::of_audit(&tests).max(Verdict::Undecided),
-        false => verdict::of_audit(&tests),
+        verdict::of_audit(&tests).max(AuditVerdict::Undecided)
+    } else {
+        verdict::of_audit(&tests)
     };
     let host = system::host(root).unwrap_or_else(|| "unknown".to_owned());
     Ok(Audit {
@@ -138,35 +139,35 @@ pub fn run(
 }
 
 /// Runs the rounds of all tests by turns until each has enough.
-fn take_turns(session: &mut Session<'_>, planned: &[Planned]) -> Vec<Test> {
+fn take_turns(session: &mut AuditSession<'_>, planned: &[TestPlan]) -> Vec<Test> {
     let tests = planned.iter().enumerate();
     let mut turns: Vec<Turn<'_>> = tests
         .map(|(number, planned)| Turn::new(number, planned, session.options))
         .collect();
     for turn in &mut turns {
-        if session.stopped() {
+        if session.is_stopped() {
             break;
         }
-        (session.progress)(Progress::Preparing {
+        (session.progress)(AuditProgress::Preparing {
             name: turn.test.name.clone(),
         });
         session.take_up(turn);
         session.tell_if_over(turn);
     }
     let mut round = 0;
-    while !session.stopped() && turns.iter().any(|turn| !turn.is_over()) {
+    while !session.is_stopped() && turns.iter().any(|turn| !turn.is_over()) {
         let open: Vec<usize> = (0..turns.len())
             .filter(|at| !turns[*at].is_over())
             .collect();
         for at in plan::order(session.options.seed, round, &open) {
-            if session.stopped() {
+            if session.is_stopped() {
                 break;
             }
             session.take_turn(&mut turns[at]);
             let shares: f64 = turns.iter().map(Turn::share).sum();
             let turn = &turns[at];
-            let (round, half_width_pct) = turn.reached();
-            (session.progress)(Progress::Round {
+            let (round, half_width_pct) = turn.precision();
+            (session.progress)(AuditProgress::Round {
                 name: turn.test.name.clone(),
                 round,
                 half_width_pct,
@@ -176,7 +177,7 @@ fn take_turns(session: &mut Session<'_>, planned: &[Planned]) -> Vec<Test> {
         }
         round += 1;
     }
-    if session.stopped() {
+    if session.is_stopped() {
         let enough = |turn: &&Turn<'_>| turn.is_over() && turn.test.failure.is_none();
         let over = turns.iter().filter(enough).count();
         session.remark(format!(
@@ -196,7 +197,7 @@ fn judge(tests: &mut [Test], cpus: &[crate::model::Cpu], rule: &Rule<'_>) {
     }
 }
 
-fn design(options: &Options, accounting: &Accounting) -> Design {
+fn design(options: &AuditOptions, accounting: &Accounting) -> Design {
     Design {
         seed: options.seed,
         confidence: options.confidence,
@@ -210,35 +211,35 @@ fn design(options: &Options, accounting: &Accounting) -> Design {
 }
 
 /// What is asked for as tests with names and sizes.
-fn planned(root: &Root, options: &Options) -> Result<Vec<Planned>> {
+fn plan_tests(root: &Root, options: &AuditOptions) -> Result<Vec<TestPlan>> {
     use crate::memory_room;
     use crate::work::Spec;
     let bytes = match options.memory_bytes {
         Some(bytes) => bytes,
         None => memory_room::default_bytes(root)?,
     };
-    let mut all: Vec<Planned> = Vec::new();
-    let mut push = |name: String, kind: Kind| all.push(Planned { name, kind });
+    let mut all: Vec<TestPlan> = Vec::new();
+    let mut push = |name: String, kind: TestKind| all.push(TestPlan { name, kind });
     for wanted in &options.tests {
         let name = wanted.name().to_owned();
         match wanted {
-            Wanted::Memory => push(name, Kind::Work(Spec::Memory { bytes })),
-            Wanted::Syscall => push(name, Kind::Work(Spec::Syscall)),
-            Wanted::Compute => push(name, Kind::Work(Spec::Compute)),
-            Wanted::Noise => push(name, Kind::Noise),
-            Wanted::Command { command, .. } => push(name, Kind::Command(command.clone())),
-            Wanted::Both => {
+            TestRequest::Memory => push(name, TestKind::Work(Spec::Memory { bytes })),
+            TestRequest::Syscall => push(name, TestKind::Work(Spec::Syscall)),
+            TestRequest::Compute => push(name, TestKind::Work(Spec::Compute)),
+            TestRequest::Noise => push(name, TestKind::Noise),
+            TestRequest::Command { command, .. } => push(name, TestKind::Command(command.clone())),
+            TestRequest::Both => {
                 let path = options.files.first().cloned();
                 let path = path.unwrap_or_else(|| NULL.into());
-                push(name, Kind::Work(Spec::Both { bytes, path }));
+                push(name, TestKind::Work(Spec::Both { bytes, path }));
             }
-            Wanted::Io => {
+            TestRequest::Io => {
                 let null = std::iter::once(NULL.into());
                 let mut done = Vec::new();
                 for path in null.chain(options.files.iter().cloned()) {
                     if !done.contains(&path) {
                         let name = format!("io:{}", path.display());
-                        push(name, Kind::Work(Spec::Io { path: path.clone() }));
+                        push(name, TestKind::Work(Spec::Io { path: path.clone() }));
                         done.push(path);
                     }
                 }

@@ -14,7 +14,7 @@ use sandbag_linux::{Root, clock};
 
 /// What kind of task it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
+pub enum TaskClass {
     /// SCHED_FIFO, SCHED_RR or SCHED_DEADLINE, not of the kernel.
     RealTime,
     /// The kernel's.
@@ -25,8 +25,7 @@ pub enum Class {
 
 /// A task and where it ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ran {
-    /// The CPU.
+pub struct TaskTime {
     pub cpu: u32,
     /// Of the thread.
     pub tid: u32,
@@ -36,7 +35,7 @@ pub struct Ran {
     pub parent: u32,
     /// Name of the thread.
     pub name: String,
-    pub class: Class,
+    pub class: TaskClass,
     /// Real-time priority, 0 of others.
     pub priority: u32,
     /// How long.
@@ -50,7 +49,7 @@ const REAL_TIME: [u32; 3] = [1, 2, 6];
 
 /// Looks at all tasks.
 #[derive(Debug)]
-pub struct Watch {
+pub struct TaskWatch {
     root: Root,
     /// Processes that are not looked at: our own.
     own: Vec<u32>,
@@ -58,7 +57,7 @@ pub struct Watch {
     began_ns: u64,
 }
 
-impl Watch {
+impl TaskWatch {
     /// Of all tasks but those of these processes.
     #[must_use]
     pub fn new(root: &Root, own: Vec<u32>) -> Self {
@@ -71,7 +70,7 @@ impl Watch {
     }
 
     /// This process is ours as well.
-    pub fn own(&mut self, pid: u32) {
+    pub fn exclude(&mut self, pid: u32) {
         self.own.push(pid);
     }
 
@@ -88,7 +87,7 @@ impl Watch {
     }
 
     /// It ended: who ran in it, and for how long it lasted, ns.
-    pub fn end(&mut self) -> (Vec<Ran>, u64) {
+    pub fn end(&mut self) -> (Vec<TaskTime>, u64) {
         let lasted_ns = clock::monotonic().saturating_sub(self.began_ns);
         let mut ran = Vec::new();
         for (pid, tid, now_ns) in self.look() {
@@ -101,7 +100,7 @@ impl Watch {
             let Ok(stat) = Process::new(&self.root, pid).thread(tid).stat() else {
                 continue;
             };
-            ran.push(Ran {
+            ran.push(TaskTime {
                 cpu: stat.cpu,
                 tid,
                 pid,
@@ -132,13 +131,13 @@ impl Watch {
     }
 }
 
-fn class(pid: u32, stat: &ProcessStat) -> Class {
+fn class(pid: u32, stat: &ProcessStat) -> TaskClass {
     if pid == KTHREADD || stat.parent == KTHREADD {
-        Class::Kernel
+        TaskClass::Kernel
     } else if REAL_TIME.contains(&stat.policy) {
-        Class::RealTime
+        TaskClass::RealTime
     } else {
-        Class::Ordinary
+        TaskClass::Ordinary
     }
 }
 
@@ -161,7 +160,7 @@ mod tests {
         ]);
         let mut busy = busy.spawn().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(50));
-        let mut watch = Watch::new(&root, vec![std::process::id()]);
+        let mut watch = TaskWatch::new(&root, vec![std::process::id()]);
         watch.begin();
         std::thread::sleep(std::time::Duration::from_millis(100));
         let (ran, lasted_ns) = watch.end();
@@ -173,7 +172,7 @@ mod tests {
             found.ns > 1_000_000 && lasted_ns >= 100_000_000,
             "{found:?}"
         );
-        assert_eq!(found.class, Class::Ordinary);
+        assert_eq!(found.class, TaskClass::Ordinary);
         assert!(!ran.iter().any(|ran| ran.pid == std::process::id()));
     }
 }

@@ -29,9 +29,9 @@ use std::collections::BTreeMap;
 
 use crate::accounting::Accounting;
 use crate::design;
-use crate::effects::{self, Level, share};
-use crate::model::{Audit, Cpu, CpuVerdict, Effect, Nature, Quantity, Test, Verdict};
-use builds::Alike;
+use crate::effects::{self, TestLevel, share};
+use crate::model::{Audit, AuditVerdict, Cpu, CpuVerdict, Effect, Nature, Quantity, Test};
+use builds::BuildEffects;
 
 /// A difference of user or system time counts from this part of the tolerance
 /// on, as percent of all CPU time.
@@ -50,7 +50,7 @@ pub const SIBLING: f64 = 0.5;
 #[derive(Debug, Clone, Copy)]
 pub struct Rule<'a> {
     /// How sure.
-    pub level: Level,
+    pub level: TestLevel,
     /// What does not count, percent.
     pub tolerance_pct: f64,
     /// What the kernel can tell.
@@ -64,7 +64,7 @@ pub struct Rule<'a> {
 
 /// What an effect looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Look {
+enum EffectClass {
     Within,
     /// Nor slower by more, however much faster.
     NotSlower,
@@ -79,7 +79,7 @@ enum Look {
 
 /// Fills in the verdicts of a test from its effects.
 pub fn judge(test: &mut Test, cpus: &[Cpu], rule: &Rule<'_>) {
-    let alike = Alike::of(test, cpus, rule);
+    let alike = BuildEffects::of(test, cpus, rule);
     let verdicts = test.effects.iter().map(|effect| {
         let (verdict, nature, because) = match alike.look(effect, rule) {
             Some((own, looked)) => among_alike(effect, own, looked, test, cpus, rule),
@@ -98,13 +98,13 @@ pub fn judge(test: &mut Test, cpus: &[Cpu], rule: &Rule<'_>) {
     test.verdicts = verdicts;
 }
 
-type Said = (Verdict, Option<Nature>, String);
+type Judgement = (AuditVerdict, Option<Nature>, String);
 
 /// Of a CPU among all; if it is the only one of its build, that is the cause.
-fn among_all(effect: &Effect, test: &Test, cpus: &[Cpu], rule: &Rule<'_>) -> Said {
-    let (verdict, nature, because) = said(effect, look(effect, test, rule), test, rule);
-    match design::why(cpus, effect.cpu, &test.name) {
-        Some(why) if verdict == Verdict::Unequal && !effect.quantity.is_share() => (
+fn among_all(effect: &Effect, test: &Test, cpus: &[Cpu], rule: &Rule<'_>) -> Judgement {
+    let (verdict, nature, because) = judge_class(effect, look(effect, test, rule), test, rule);
+    match design::difference(cpus, effect.cpu, &test.name) {
+        Some(why) if verdict == AuditVerdict::Unequal && !effect.quantity.is_share() => (
             verdict,
             Some(Nature::Designed),
             words::by_design(effect, &why),
@@ -118,22 +118,22 @@ fn among_all(effect: &Effect, test: &Test, cpus: &[Cpu], rule: &Rule<'_>) -> Sai
 fn among_alike(
     effect: &Effect,
     own: &Effect,
-    looked: (Look, &Test),
+    looked: (EffectClass, &Test),
     test: &Test,
     cpus: &[Cpu],
     rule: &Rule<'_>,
-) -> Said {
+) -> Judgement {
     let (look_there, alike) = looked;
-    let why = design::why(cpus, effect.cpu, &test.name).unwrap_or_default();
-    let (verdict, nature, because) = said(own, look_there, alike, rule);
-    if verdict != Verdict::Equal {
-        let count = design::alike(cpus, effect.cpu, &test.name).len();
+    let why = design::difference(cpus, effect.cpu, &test.name).unwrap_or_default();
+    let (verdict, nature, because) = judge_class(own, look_there, alike, rule);
+    if verdict != AuditVerdict::Equal {
+        let count = design::same_build(cpus, effect.cpu, &test.name).len();
         let among = format!("among the {count} CPUs built as it is ({why}): {because}");
         return (verdict, nature, among);
     }
     match look(effect, test, rule) {
-        Look::Slower => (
-            Verdict::Unequal,
+        EffectClass::Slower => (
+            AuditVerdict::Unequal,
             Some(Nature::Designed),
             words::by_design(effect, &why),
         ),
@@ -141,23 +141,23 @@ fn among_alike(
     }
 }
 
-fn said(effect: &Effect, looked: Look, test: &Test, rule: &Rule<'_>) -> Said {
+fn judge_class(effect: &Effect, looked: EffectClass, test: &Test, rule: &Rule<'_>) -> Judgement {
     match looked {
-        Look::Within => (Verdict::Equal, None, words::within(effect, rule)),
-        Look::Little => (Verdict::Equal, None, words::little(effect, test)),
-        Look::Slower => {
+        EffectClass::Within => (AuditVerdict::Equal, None, words::within_words(effect, rule)),
+        EffectClass::Little => (AuditVerdict::Equal, None, words::little(effect, test)),
+        EffectClass::Slower => {
             let nature = nature(effect, test, rule);
-            let because = words::beyond(effect) + words::of_nature(effect, nature);
-            (Verdict::Unequal, Some(nature), because)
+            let because = words::beyond_words(effect) + words::of_nature(effect, nature);
+            (AuditVerdict::Unequal, Some(nature), because)
         }
-        Look::NotSlower => (Verdict::Equal, None, words::not_slower(effect)),
-        Look::Passing => (Verdict::Undecided, None, words::passing(effect, test)),
-        Look::Blind => (
-            Verdict::NotResolvable,
+        EffectClass::NotSlower => (AuditVerdict::Equal, None, words::not_slower(effect)),
+        EffectClass::Passing => (AuditVerdict::Undecided, None, words::passing(effect, test)),
+        EffectClass::Blind => (
+            AuditVerdict::NotResolvable,
             None,
             words::blind(effect, test, rule),
         ),
-        Look::Open => (Verdict::Undecided, None, words::open(effect, rule)),
+        EffectClass::Open => (AuditVerdict::Undecided, None, words::open(effect, rule)),
     }
 }
 
@@ -174,8 +174,8 @@ fn nature(effect: &Effect, test: &Test, rule: &Rule<'_>) -> Nature {
 
 /// Whether a verdict is an alarm: what is so by design is none.
 #[must_use]
-pub fn alarms(verdict: Verdict, nature: Option<Nature>, contention_fails: bool) -> bool {
-    verdict == Verdict::Unequal
+pub fn alarms(verdict: AuditVerdict, nature: Option<Nature>, contention_fails: bool) -> bool {
+    verdict == AuditVerdict::Unequal
         && match nature {
             Some(Nature::Designed) => false,
             Some(Nature::Contention) => contention_fails,
@@ -186,17 +186,17 @@ pub fn alarms(verdict: Verdict, nature: Option<Nature>, contention_fails: bool) 
 /// The worst: unequal, undecided, not resolvable if there is nothing else,
 /// equal. What this kernel cannot tell is no doubt about the rest.
 #[must_use]
-pub fn of_test(verdicts: &[CpuVerdict], contention_fails: bool) -> Verdict {
+pub fn of_test(verdicts: &[CpuVerdict], contention_fails: bool) -> AuditVerdict {
     let has = |wanted: fn(&CpuVerdict) -> bool| verdicts.iter().any(wanted);
     let alarms = |one: &CpuVerdict| alarms(one.verdict, one.nature, contention_fails);
     if verdicts.iter().any(alarms) {
-        Verdict::Unequal
-    } else if verdicts.is_empty() || has(|v| v.verdict == Verdict::Undecided) {
-        Verdict::Undecided
-    } else if has(|v| v.verdict != Verdict::NotResolvable) {
-        Verdict::Equal
+        AuditVerdict::Unequal
+    } else if verdicts.is_empty() || has(|v| v.verdict == AuditVerdict::Undecided) {
+        AuditVerdict::Undecided
+    } else if has(|v| v.verdict != AuditVerdict::NotResolvable) {
+        AuditVerdict::Equal
     } else {
-        Verdict::NotResolvable
+        AuditVerdict::NotResolvable
     }
 }
 
@@ -208,9 +208,9 @@ pub fn again(audit: &mut Audit, contention_fails: bool) {
     }
     let of_tests = of_audit(&audit.tests);
     // Files from before 0.1 do not say it otherwise; no option decides what was undecided.
-    let incomplete = audit.incomplete || audit.verdict == Verdict::Undecided;
+    let incomplete = audit.incomplete || audit.verdict == AuditVerdict::Undecided;
     audit.verdict = if incomplete {
-        of_tests.max(Verdict::Undecided)
+        of_tests.max(AuditVerdict::Undecided)
     } else {
         of_tests
     };
@@ -218,52 +218,52 @@ pub fn again(audit: &mut Audit, contention_fails: bool) {
 
 /// The worst of all tests.
 #[must_use]
-pub fn of_audit(tests: &[Test]) -> Verdict {
+pub fn of_audit(tests: &[Test]) -> AuditVerdict {
     let all = || tests.iter().map(|test| test.verdict);
-    if all().any(|verdict| verdict == Verdict::Unequal) {
-        Verdict::Unequal
-    } else if tests.is_empty() || all().any(|verdict| verdict == Verdict::Undecided) {
-        Verdict::Undecided
-    } else if all().any(|verdict| verdict == Verdict::Equal) {
-        Verdict::Equal
+    if all().any(|verdict| verdict == AuditVerdict::Unequal) {
+        AuditVerdict::Unequal
+    } else if tests.is_empty() || all().any(|verdict| verdict == AuditVerdict::Undecided) {
+        AuditVerdict::Undecided
+    } else if all().any(|verdict| verdict == AuditVerdict::Equal) {
+        AuditVerdict::Equal
     } else {
-        Verdict::NotResolvable
+        AuditVerdict::NotResolvable
     }
 }
 
-fn look(effect: &Effect, test: &Test, rule: &Rule<'_>) -> Look {
+fn look(effect: &Effect, test: &Test, rule: &Rule<'_>) -> EffectClass {
     let (low, high) = effect.together_pct;
     if high <= rule.tolerance_pct {
         return if low >= -rule.tolerance_pct {
-            Look::Within
+            EffectClass::Within
         } else {
-            Look::NotSlower
+            EffectClass::NotSlower
         };
     }
     let sampled = matches!(effect.quantity, Quantity::User | Quantity::System);
-    if effect.p_together < rule.level.alone() && low > 0.0 {
+    if effect.p_together < rule.level.pointwise_alpha() && low > 0.0 {
         if sampled && of_all_pct(effect, effect.pct, test) < WEIGHT * rule.tolerance_pct {
-            return Look::Little;
+            return EffectClass::Little;
         }
         // A little slower for sure, and too little to count: for that the
         // interval is still too wide.
         if effect.pct > rule.tolerance_pct {
             return if lasts(effect, &in_time(effect, test)) {
-                Look::Slower
+                EffectClass::Slower
             } else {
-                Look::Passing
+                EffectClass::Passing
             };
         }
     }
     if sampled && resolvable(effect, test, rule) > rule.tolerance_pct {
-        return Look::Blind;
+        return EffectClass::Blind;
     }
     // However many times it may be more, of so little it is nothing: where times are counted
     // exactly, a test that hardly enters the kernel would be open for ever.
     if sampled && of_all_pct(effect, high, test) < WEIGHT * rule.tolerance_pct {
-        Look::Little
+        EffectClass::Little
     } else {
-        Look::Open
+        EffectClass::Open
     }
 }
 

@@ -11,7 +11,7 @@ use sandbag_linux::sched;
 use sandbag_run::child;
 
 use crate::error::{Error, Result};
-use crate::work::{Answer, Order, WORK_VERB};
+use crate::work::{Answer, WORK_VERB, WorkOrder};
 
 /// Between two looks at whether to stop; a signal is noticed at once.
 const LOOK: Duration = Duration::from_secs(1);
@@ -20,7 +20,7 @@ const LONGEST_ANSWER: usize = 1 << 16;
 
 /// A process under our own hidden verb. It ends with this.
 #[derive(Debug)]
-pub struct Worker {
+pub struct WorkProcess {
     child: Child,
     orders: Option<ChildStdin>,
     answers: ChildStdout,
@@ -29,7 +29,7 @@ pub struct Worker {
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
+pub enum WorkerEnd {
     /// We were asked to stop.
     Stopped,
     /// It says nothing: it was killed.
@@ -38,7 +38,7 @@ pub enum Ended {
     Died(String),
 }
 
-impl Worker {
+impl WorkProcess {
     /// Starts it. To be called on the main thread: it dies with the thread that
     /// made it.
     ///
@@ -70,42 +70,42 @@ impl Worker {
     /// Gives an order and sleeps until it is answered.
     pub fn ask(
         &mut self,
-        order: &Order,
+        order: &WorkOrder,
         patience: Duration,
         stop: &dyn Fn() -> bool,
-    ) -> std::result::Result<Answer, Ended> {
+    ) -> std::result::Result<Answer, WorkerEnd> {
         if stop() {
-            return Err(Ended::Stopped);
+            return Err(WorkerEnd::Stopped);
         }
         let mut line = serde_json::to_vec(order).unwrap_or_default();
         line.push(b'\n');
         let sent = self.orders.as_mut().map(|orders| orders.write_all(&line));
         if !matches!(sent, Some(Ok(()))) {
-            return Err(self.died());
+            return Err(self.reap());
         }
         let until = Instant::now() + patience;
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
                 return serde_json::from_slice(&line)
-                    .map_err(|cause| Ended::Died(format!("it says nonsense: {cause}")));
+                    .map_err(|cause| WorkerEnd::Died(format!("it says nonsense: {cause}")));
             }
             if stop() {
-                return Err(Ended::Stopped);
+                return Err(WorkerEnd::Stopped);
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(Ended::Silent);
+                return Err(WorkerEnd::Silent);
             }
             self.wait(left.min(LOOK));
             let mut some = [0; 4096];
             match self.is_ready().then(|| self.answers.read(&mut some)) {
                 None => {}
-                Some(Ok(0) | Err(_)) => return Err(self.died()),
+                Some(Ok(0) | Err(_)) => return Err(self.reap()),
                 Some(Ok(count)) if self.read.len() + count <= LONGEST_ANSWER => {
                     self.read.extend_from_slice(&some[..count]);
                 }
-                Some(Ok(_)) => return Err(Ended::Died("it does not stop talking".to_owned())),
+                Some(Ok(_)) => return Err(WorkerEnd::Died("it does not stop talking".to_owned())),
             }
         }
     }
@@ -122,14 +122,14 @@ impl Worker {
         matches!(poll(&mut fds, PollTimeout::ZERO), Ok(1..))
     }
 
-    fn died(&mut self) -> Ended {
+    fn reap(&mut self) -> WorkerEnd {
         drop(self.orders.take());
         let how = match self.child.wait() {
             Ok(status) => status.to_string(),
             Err(cause) => cause.to_string(),
         };
         let words = child::last_words(&mut self.child);
-        Ended::Died(if words.is_empty() {
+        WorkerEnd::Died(if words.is_empty() {
             how
         } else {
             format!("{how}: {words}")
@@ -137,7 +137,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for WorkProcess {
     fn drop(&mut self) {
         drop(self.orders.take());
         // Where it is held nothing may get to run, not even to die.

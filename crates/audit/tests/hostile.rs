@@ -3,9 +3,9 @@
 //! and compared.
 
 use proptest::prelude::*;
-use sandbag_audit::compare::{Options, compare};
+use sandbag_audit::compare::{CompareOptions, compare};
 use sandbag_audit::fixture::Maker;
-use sandbag_audit::report::terminal::{self, Look};
+use sandbag_audit::report::terminal::{self, TerminalStyle};
 use sandbag_audit::report::{csv, file, junit, page};
 
 const WILD: [&str; 12] = [
@@ -49,17 +49,17 @@ proptest! {
             text = changed(&text, rank.index(1 << 20), wild);
         }
         if let Ok(audit) = file::read(text.as_bytes()) {
-            prop_assert!(!terminal::audit(&audit, &Look::default()).contains("NaN"));
+            prop_assert!(!terminal::audit(&audit, &TerminalStyle::default()).contains("NaN"));
             prop_assert!(csv::csv(&audit).starts_with("kind,"));
             prop_assert!(junit::junit(&audit).ends_with("</testsuites>\n"));
             prop_assert!(page::audit(&audit).ends_with("</html>"));
-            let options = Options {
+            let options = CompareOptions {
                 confidence: 0.99,
                 tolerance_pct: 0.5,
                 anyway: true,
             };
             if let Ok(found) = compare(&whole, &audit, &options) {
-                prop_assert!(!terminal::comparison(&found, &Look::default()).is_empty());
+                prop_assert!(!terminal::comparison(&found, &TerminalStyle::default()).is_empty());
                 let page = page::comparison(&found, &whole, &audit, ["a", "b"]);
                 prop_assert!(page.ends_with("</html>"));
             }

@@ -73,7 +73,7 @@ pub struct Bin {
 
 /// So many were at least that long; nothing more is known of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Beyond {
+pub struct TailCount {
     /// The end of the last bin.
     pub from_ns: u64,
     /// How many.
@@ -97,7 +97,7 @@ pub struct Causes {
 
 /// What was counted on one CPU.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Series {
+pub struct CpuCounts {
     /// Kernel number.
     pub cpu: u32,
     /// Of what.
@@ -106,7 +106,7 @@ pub struct Series {
     /// where the tool gave totals only.
     pub bins: Vec<Bin>,
     /// What no bin holds.
-    pub beyond: Option<Beyond>,
+    pub beyond: Option<TailCount>,
     /// For how long was looked.
     pub known_ns: Option<u64>,
     /// How long all events were together, where the tool says so.
@@ -127,7 +127,7 @@ pub enum Quantile {
     NotBelow(u64),
 }
 
-impl Series {
+impl CpuCounts {
     /// Nothing counted yet.
     #[must_use]
     pub fn new(cpu: u32, quantity: Quantity) -> Self {
@@ -216,7 +216,7 @@ pub struct Distribution {
     /// The tool.
     pub recorder: String,
     /// In the order of the file.
-    pub series: Vec<Series>,
+    pub series: Vec<CpuCounts>,
     /// What the user should hear.
     pub warnings: Vec<String>,
 }
@@ -225,20 +225,20 @@ pub struct Distribution {
 mod tests {
     use super::*;
 
-    fn series() -> Series {
+    fn series() -> CpuCounts {
         let bin = |from_us: u64, count| Bin {
             from_ns: from_us * 1000,
             until_ns: (from_us + 10) * 1000,
             count,
         };
-        Series {
+        CpuCounts {
             bins: vec![bin(0, 90), bin(10, 8), bin(40, 1)],
-            beyond: Some(Beyond {
+            beyond: Some(TailCount {
                 from_ns: 50_000,
                 count: 1,
             }),
             known_ns: Some(1_000_000_000),
-            ..Series::new(0, Quantity::Length)
+            ..CpuCounts::new(0, Quantity::Length)
         }
     }
 
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(s.quantile(50.0), Some(Quantile::Within(s.bins[0])));
         assert_eq!(s.quantile(99.0), Some(Quantile::Within(s.bins[2])));
         assert_eq!(s.quantile(100.0), Some(Quantile::NotBelow(50_000)));
-        assert_eq!(Series::new(0, Quantity::Length).quantile(50.0), None);
+        assert_eq!(CpuCounts::new(0, Quantity::Length).quantile(50.0), None);
         assert_eq!(s.resolution_ns(), Some((10_000, 10_000)));
     }
 

@@ -5,8 +5,8 @@
 //! OS jitter", 2007 and 2008): what takes a CPU away from a program, recorded
 //! event by event, described, and compared.
 //!
-//! An [`Event`] is a stretch of time in which a program that does nothing but
-//! read the clock did not get to read it. A [`Trace`] holds the events of
+//! An [`TraceEvent`] is a stretch of time in which a program that does nothing but
+//! read the clock did not get to read it. A [`JitterTrace`] holds the events of
 //! several CPUs on one clock, and the stretches in which they were looked for:
 //! outside of those nothing is known, which is not the same as quiet.
 //!
@@ -29,8 +29,8 @@ pub mod synth;
 mod tables;
 mod trace;
 
-pub use distribution::{Beyond, Bin, Causes, Distribution, Quantile, Quantity, Series};
+pub use distribution::{Bin, Causes, CpuCounts, Distribution, Quantile, Quantity, TailCount};
 pub use error::{Error, Fault, Result};
 pub use select::Selection;
 pub use spans::common;
-pub use trace::{Clock, CpuNotes, CpuTrace, Event, Header, Notes, Span, Trace};
+pub use trace::{CpuNotes, CpuTrace, JitterTrace, LoopClock, Notes, Span, TraceEvent, TraceHeader};

@@ -2,7 +2,7 @@
 //! A part of a trace: a stretch of time, some CPUs, long events only.
 
 use crate::spans::common;
-use crate::{CpuTrace, Event, Fault, Result, Span, Trace};
+use crate::{CpuTrace, Fault, JitterTrace, Result, Span, TraceEvent};
 
 /// What is to be left; by default everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Selection {
     ///
     /// # Errors
     /// Nothing is left, or a CPU is not in the trace.
-    pub fn of(&self, mut trace: Trace) -> Result<Trace> {
+    pub fn of(&self, mut trace: JitterTrace) -> Result<JitterTrace> {
         if let Some(wanted) = &self.cpus {
             if let Some(missing) = wanted.iter().find(|cpu| !trace.header.cpus.contains(cpu)) {
                 let all: Vec<String> = trace.header.cpus.iter().map(u32::to_string).collect();
@@ -85,7 +85,7 @@ impl Selection {
     }
 }
 
-impl Trace {
+impl JitterTrace {
     /// The same with all times moved such that `ns` becomes 0; nothing may be
     /// known before.
     #[must_use]
@@ -117,7 +117,8 @@ impl Trace {
 }
 
 fn cut(cpu: &mut CpuTrace, mut from_ns: u64, mut until_ns: u64) {
-    let across = |event: &&Event, border: u64| event.start_ns < border && event.end_ns() > border;
+    let across =
+        |event: &&TraceEvent, border: u64| event.start_ns < border && event.end_ns() > border;
     if let Some(event) = cpu.events.iter().find(|event| across(event, from_ns)) {
         from_ns = event.end_ns();
     }
@@ -133,15 +134,15 @@ fn cut(cpu: &mut CpuTrace, mut from_ns: u64, mut until_ns: u64) {
 mod tests {
     use super::*;
     use crate::format;
-    use crate::synth::{Arrivals, Component, Lengths, Model, synthesise};
+    use crate::synth::{Arrivals, Component, Lengths, NoiseModel, synthesise};
     use proptest::prelude::*;
 
-    fn trace(seed: u64) -> Trace {
+    fn trace(seed: u64) -> JitterTrace {
         let lengths = Lengths::Exponential {
             least_ns: 100.0,
             mean_ns: 200_000.0,
         };
-        let model = Model {
+        let model = NoiseModel {
             cpus: vec![0, 2],
             duration_ns: 1_000_000_000,
             seed,

@@ -2,9 +2,9 @@
 //! The tables of a trace: described once, shown on the terminal and on a page.
 
 use crate::attribution::cause::longest as longest_of;
-use crate::attribution::{Process, ProcessRow, Row, foremost};
+use crate::attribution::{ProcessInfo, ProcessRow, SourceRow, foremost};
 use crate::stats::{Correlation, FoundIn, QUANTILES_PCT, Spectrum, summarise};
-use crate::{Notes, Trace};
+use crate::{JitterTrace, Notes};
 use comfy_table::CellAlignment;
 use maud::{Markup, html};
 use sandbag_ui::quantity::{period, time};
@@ -18,43 +18,43 @@ const MOST_CAUSES: usize = 20;
 
 /// Words, read from the left; all others are figures.
 #[derive(Clone)]
-struct Column {
+struct TextColumn {
     head: String,
     /// After the head, smaller on a page.
     unit: &'static str,
     is_text: bool,
 }
 
-fn figure(head: &str) -> Column {
-    Column {
+fn figure(head: &str) -> TextColumn {
+    TextColumn {
         head: head.to_owned(),
         unit: "",
         is_text: false,
     }
 }
 
-fn pct(head: &str) -> Column {
-    Column {
+fn pct(head: &str) -> TextColumn {
+    TextColumn {
         unit: "%",
         ..figure(head)
     }
 }
 
-fn text(head: &str) -> Column {
-    Column {
+fn text(head: &str) -> TextColumn {
+    TextColumn {
         is_text: true,
         ..figure(head)
     }
 }
 
 /// Columns and rows; `None` is a value that there is not.
-pub(crate) struct Table {
-    columns: Vec<Column>,
+pub(crate) struct TextTable {
+    columns: Vec<TextColumn>,
     rows: Vec<Vec<Option<String>>>,
 }
 
-impl Table {
-    fn new(columns: Vec<Column>, rows: Vec<Vec<Option<String>>>) -> Self {
+impl TextTable {
+    fn new(columns: Vec<TextColumn>, rows: Vec<Vec<Option<String>>>) -> Self {
         Self { columns, rows }
     }
 
@@ -127,21 +127,21 @@ fn time_of(ns: u64) -> Option<String> {
     Some(time(ns as f64))
 }
 
-fn shown(value: impl ToString) -> Option<String> {
+fn cell(value: impl ToString) -> Option<String> {
     Some(value.to_string())
 }
 
 /// How often and how long, by CPU.
-pub(crate) fn summary(trace: &Trace) -> Table {
+pub(crate) fn summary(trace: &JitterTrace) -> TextTable {
     let mut columns = ["CPU", "known", "events", "per s"].map(figure).to_vec();
     columns.push(pct("noise"));
     columns.extend(QUANTILES_PCT.map(|part| figure(&quantile_name(part))));
     let rows = trace.cpus.iter().map(|cpu| {
         let s = summarise(cpu);
         let mut row = vec![
-            shown(s.cpu),
-            shown(time(s.known_s * 1e9)),
-            shown(s.events),
+            cell(s.cpu),
+            cell(time(s.known_s * 1e9)),
+            cell(s.events),
             Some(format!("{:.0}", s.rate_per_s)),
             Some(format!("{:.4}", s.noise_pct)),
         ];
@@ -149,11 +149,11 @@ pub(crate) fn summary(trace: &Trace) -> Table {
         row.extend((0..QUANTILES_PCT.len()).map(of));
         row
     });
-    Table::new(columns, rows.collect())
+    TextTable::new(columns, rows.collect())
 }
 
 /// How the events were found; of an imported trace what could be detected.
-pub(crate) fn how_found(notes: &Notes) -> Table {
+pub(crate) fn how_found(notes: &Notes) -> TextTable {
     let columns = [
         "CPU",
         "detectable above",
@@ -168,8 +168,8 @@ pub(crate) fn how_found(notes: &Notes) -> Table {
     let rows = notes.cpus.iter().map(|cpu| {
         let own = |said: String| cpu.is_own().then_some(said);
         vec![
-            shown(cpu.cpu),
-            shown(time(cpu.detectable_ns())),
+            cell(cpu.cpu),
+            cell(time(cpu.detectable_ns())),
             own(time(cpu.least_ns)),
             own(time(cpu.loop_ns)),
             own(time(cpu.read_ns)),
@@ -179,11 +179,11 @@ pub(crate) fn how_found(notes: &Notes) -> Table {
             own(cpu.faults.to_string()),
         ]
     });
-    Table::new(columns.map(figure).to_vec(), rows.collect())
+    TextTable::new(columns.map(figure).to_vec(), rows.collect())
 }
 
 /// Who took how much.
-pub(crate) fn causes(all: &[Row]) -> Table {
+pub(crate) fn causes(all: &[SourceRow]) -> TextTable {
     let columns = vec![
         text("cause"),
         text("kind"),
@@ -194,12 +194,12 @@ pub(crate) fn causes(all: &[Row]) -> Table {
         pct("noise"),
         figure("longest"),
     ];
-    let line = |cause: &str, kind: &str, row: &Row| {
+    let line = |cause: &str, kind: &str, row: &SourceRow| {
         vec![
             Some(visible(cause)),
-            shown(kind),
-            shown(row.events),
-            shown(row.times),
+            cell(kind),
+            cell(row.events),
+            cell(row.times),
             time_of(row.gross_ns),
             time_of(row.net_ns),
             Some(format!("{:.2}", row.share_pct)),
@@ -215,12 +215,12 @@ pub(crate) fn causes(all: &[Row]) -> Table {
         })
         .collect();
     rows.extend(others.map(|(count, row)| line(&format!("{count} others"), "", &row)));
-    Table::new(columns, rows)
+    TextTable::new(columns, rows)
 }
 
 /// The processes behind the causes, with what /proc had of them, in at most so
 /// many characters.
-pub(crate) fn processes(all: &[ProcessRow], wide: usize) -> Table {
+pub(crate) fn processes(all: &[ProcessRow], wide: usize) -> TextTable {
     let columns = vec![
         figure("PID"),
         text("name"),
@@ -230,13 +230,13 @@ pub(crate) fn processes(all: &[ProcessRow], wide: usize) -> Table {
         text("command"),
     ];
     let rows = all.iter().map(|row| {
-        let of = |text: fn(&Process) -> &String| {
+        let of = |text: fn(&ProcessInfo) -> &String| {
             let text = row.details.as_ref().map(text);
             let text = text.filter(|text| !text.is_empty());
             text.map(|text| visible(text).chars().take(wide).collect())
         };
         vec![
-            shown(row.pid),
+            cell(row.pid),
             Some(visible(&row.name)),
             time_of(row.net_ns),
             Some(format!("{:.2}", row.share_pct)),
@@ -244,29 +244,29 @@ pub(crate) fn processes(all: &[ProcessRow], wide: usize) -> Table {
             of(|one| &one.command),
         ]
     });
-    Table::new(columns, rows.collect())
+    TextTable::new(columns, rows.collect())
 }
 
 /// The `count` longest events.
-pub(crate) fn longest(trace: &Trace, count: usize) -> Table {
+pub(crate) fn longest(trace: &JitterTrace, count: usize) -> TextTable {
     let all = longest_of(trace, count);
     let mut columns = ["CPU", "at", "length"].map(figure).to_vec();
     let has_causes = all.iter().any(|one| one.causes.is_some());
     columns.extend(has_causes.then(|| text("net of each cause")));
     let rows = all.into_iter().map(|one| {
         let mut row = vec![
-            shown(one.cpu),
+            cell(one.cpu),
             Some(format!("{:.6} s", one.event.start_ns as f64 / 1e9)),
             time_of(one.event.length_ns),
         ];
         row.extend(one.causes.map(Some));
         row
     });
-    Table::new(columns, rows.collect())
+    TextTable::new(columns, rows.collect())
 }
 
 /// Periodic components.
-pub(crate) fn components(spectra: &[Option<Spectrum>]) -> Table {
+pub(crate) fn components(spectra: &[Option<Spectrum>]) -> TextTable {
     let columns = vec![
         figure("CPU"),
         figure("period"),
@@ -283,27 +283,27 @@ pub(crate) fn components(spectra: &[Option<Spectrum>]) -> Table {
     let all = found.flat_map(|one| one.components.iter().map(|component| (one.cpu, component)));
     let rows = all.map(|(cpu, one)| {
         vec![
-            shown(cpu),
+            cell(cpu),
             Some(period(one.period_ns)),
             Some(time(one.jitter_ns)),
-            shown(one.events),
+            cell(one.events),
             Some(format!("{:.1}", one.share_of_periods * 100.0)),
             Some(format!("{:.1}", one.noise_pct)),
-            shown(one.harmonics),
+            cell(one.harmonics),
             Some(format!("{:.0}", one.power)),
             Some(time(one.coherent_ns)),
-            shown(match one.found_in {
+            cell(match one.found_in {
                 FoundIn::Starts => "starts",
                 FoundIn::Noise => "noise",
                 FoundIn::Both => "both",
             }),
         ]
     });
-    Table::new(columns, rows.collect())
+    TextTable::new(columns, rows.collect())
 }
 
 /// What pairs of CPUs have in common.
-pub(crate) fn pairs<'a>(pairs: impl IntoIterator<Item = &'a Correlation>) -> Table {
+pub(crate) fn pairs<'a>(pairs: impl IntoIterator<Item = &'a Correlation>) -> TextTable {
     let columns = vec![
         figure("CPUs"),
         pct("together"),
@@ -327,7 +327,7 @@ pub(crate) fn pairs<'a>(pairs: impl IntoIterator<Item = &'a Correlation>) -> Tab
             Some(format!("{}, {}", one.a, one.b)),
             Some(format!("{:.2}", one.together_pct)),
             Some(format!("{:.2} to {:.2}", chance.least, chance.most)),
-            shown(judged(chance.judge(one.together_pct))),
+            cell(judged(chance.judge(one.together_pct))),
             one.lag_ns.map(|ns| format!("{} us", ns / 1000)),
             noise.and_then(|noise| time_of(noise.bin_ns)),
             noise.map(|noise| format!("{:.3}", noise.r)),
@@ -335,5 +335,5 @@ pub(crate) fn pairs<'a>(pairs: impl IntoIterator<Item = &'a Correlation>) -> Tab
             noise.map(|noise| judged(noise.chance.judge(noise.r)).to_owned()),
         ]
     });
-    Table::new(columns, rows.collect())
+    TextTable::new(columns, rows.collect())
 }

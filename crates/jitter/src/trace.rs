@@ -7,7 +7,7 @@ use crate::attribution::Attribution;
 
 /// A stretch of time that a program did not get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Event {
+pub struct TraceEvent {
     /// The last reading of the clock before it, ns.
     pub start_ns: u64,
     /// The time lost, ns: from that reading to the next, without the least
@@ -15,7 +15,7 @@ pub struct Event {
     pub length_ns: u64,
 }
 
-impl Event {
+impl TraceEvent {
     /// Begins then, and is so long, ns.
     #[must_use]
     pub const fn new(start_ns: u64, length_ns: u64) -> Self {
@@ -58,7 +58,7 @@ impl Span {
 /// The clock that the loop reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Clock {
+pub enum LoopClock {
     /// The time stamp counter of x86 processors, held against
     /// `CLOCK_MONOTONIC_RAW` at both ends.
     Tsc,
@@ -70,7 +70,7 @@ pub enum Clock {
 
 /// What is known of a trace before its first event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Header {
+pub struct TraceHeader {
     /// The program that recorded it.
     pub recorder: String,
     /// The machine.
@@ -79,8 +79,7 @@ pub struct Header {
     pub kernel: Option<String>,
     /// When it began, seconds since 1970.
     pub began_s: Option<f64>,
-    /// The clock.
-    pub clock: Clock,
+    pub clock: LoopClock,
     /// Kernel numbers of the CPUs, ascending.
     pub cpus: Vec<u32>,
     /// Scheduling priority of the loop among real-time tasks; `None` if it was
@@ -144,7 +143,7 @@ pub struct CpuTrace {
     /// When events were looked for; ascending, without overlap.
     pub known: Vec<Span>,
     /// Ascending, without overlap, all within `known`.
-    pub events: Vec<Event>,
+    pub events: Vec<TraceEvent>,
 }
 
 impl CpuTrace {
@@ -163,9 +162,9 @@ impl CpuTrace {
 
 /// A whole trace.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Trace {
+pub struct JitterTrace {
     /// Origin.
-    pub header: Header,
+    pub header: TraceHeader,
     /// In the order of the header.
     pub cpus: Vec<CpuTrace>,
     /// `None` if the recording did not come to its end.
@@ -176,7 +175,7 @@ pub struct Trace {
     pub warnings: Vec<String>,
 }
 
-impl Trace {
+impl JitterTrace {
     /// How the events were found; `None` where nothing is told of it: of traces of most
     /// other tools, and of those that were made.
     #[must_use]

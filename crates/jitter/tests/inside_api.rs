@@ -6,11 +6,11 @@ mod support;
 use std::process::Command;
 
 use rstest::rstest;
-use sandbag_jitter::inside::plan::Options;
-use support::{Trial, compiled, options, plain, said};
+use sandbag_jitter::inside::plan::InsideOptions;
+use support::{PlanTrial, compile, options, output_text, plain};
 
 /// The compiler's arguments for each way of linking.
-fn ways(trial: &Trial) -> Vec<(&'static str, Vec<String>)> {
+fn ways(trial: &PlanTrial) -> Vec<(&'static str, Vec<String>)> {
     let c = concat!(env!("CARGO_MANIFEST_DIR"), "/c");
     let source = vec![format!("-I{c}"), format!("{c}/jitter.c")];
     let dir = trial.place.dir().display().to_string();
@@ -32,20 +32,20 @@ fn a_program_asks(
     #[values(true, false)] polled: bool,
     #[values(None, Some(2))] every: Option<u64>,
 ) {
-    let options = Options {
+    let options = InsideOptions {
         polled,
         phase_every: every,
         ..options()
     };
     let dir = tempfile::tempdir().unwrap();
-    for (way, arguments) in ways(&Trial::new(&options)) {
-        let trial = Trial::new(&options);
+    for (way, arguments) in ways(&PlanTrial::new(&options)) {
+        let trial = PlanTrial::new(&options);
         let arguments: Vec<String> = match way {
             "shared" => ways(&trial).remove(2).1,
             _ => arguments,
         };
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let program = compiled(dir.path(), "api.c", &arguments);
+        let program = compile(dir.path(), "api.c", &arguments);
         for preloaded in [false, true] {
             let before = trial.outcome().slots.len();
             let mut command = trial.command(&program);
@@ -53,9 +53,9 @@ fn a_program_asks(
                 command.env_remove("LD_PRELOAD");
             }
             let output = command.arg("10").output().unwrap();
-            let what = format!("{way}, preloaded: {preloaded}: {}", said(&output));
+            let what = format!("{way}, preloaded: {preloaded}: {}", output_text(&output));
             assert_eq!(
-                said(&output),
+                output_text(&output),
                 "begun 1 any 1 injected 1 asked 1\nexit status: 0",
                 "{what}"
             );
@@ -73,7 +73,7 @@ fn a_program_asks(
         // Not started by sandbag.
         let output = plain(&program).arg("1").output().unwrap();
         assert_eq!(
-            said(&output),
+            output_text(&output),
             "begun 0 any 0 injected 0 asked 1\nexit status: 0"
         );
     }
@@ -82,12 +82,12 @@ fn a_program_asks(
 /// The example, as its first lines say.
 #[test]
 fn threads_ask_in_phases() {
-    let options = Options {
+    let options = InsideOptions {
         polled: true,
         phase_every: Some(1),
         ..options()
     };
-    let trial = Trial::new(&options);
+    let trial = PlanTrial::new(&options);
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let c = format!("{root}/crates/jitter/c");
     let program = trial.place.dir().join("phases");
@@ -100,16 +100,16 @@ fn threads_ask_in_phases() {
         .arg(format!("{c}/jitter.c"))
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
     let output = trial
         .command(&program)
         .args(["2", "20", "20000"])
         .output()
         .unwrap();
     assert!(
-        said(&output).contains("20 phases of 20.000 ms"),
+        output_text(&output).contains("20 phases of 20.000 ms"),
         "{}",
-        said(&output)
+        output_text(&output)
     );
     let outcome = trial.outcome();
     assert_eq!(outcome.slots.len(), 2);
@@ -118,7 +118,11 @@ fn threads_ask_in_phases() {
         assert_eq!(slot.suffered.phases, 20);
     }
     let output = plain(&program).args(["2", "20", "1000"]).output().unwrap();
-    assert!(!said(&output).contains("thread 0"), "{}", said(&output));
+    assert!(
+        !output_text(&output).contains("thread 0"),
+        "{}",
+        output_text(&output)
+    );
 }
 
 #[test]
@@ -132,7 +136,7 @@ fn the_sources_compile_without_a_word_as_c_plus_plus_sees_the_header() {
         .arg(dir.path().join("sandbag_jitter.h"))
         .output()
         .unwrap();
-    let said = said(&output);
+    let said = output_text(&output);
     // A compiler for C alone cannot say.
     assert!(
         output.status.success() || said.contains("cc1plus"),
@@ -151,5 +155,5 @@ fn the_sources_compile_without_a_word_as_c_plus_plus_sees_the_header() {
         .arg(dir.path().join("jitter.c"))
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", support::said(&output));
+    assert!(output.status.success(), "{}", support::output_text(&output));
 }

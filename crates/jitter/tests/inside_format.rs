@@ -4,13 +4,13 @@
 use std::ffi::c_int;
 
 use proptest::prelude::*;
-use sandbag_jitter::inside::plan::layout::{HEADER, Header};
-use sandbag_jitter::inside::plan::{Options, PlanFile, Portion};
-use sandbag_jitter::replay::{Column, Planned};
+use sandbag_jitter::inside::plan::layout::{HEADER, PlanHeader};
+use sandbag_jitter::inside::plan::{InsideOptions, PlanFile, Portion};
+use sandbag_jitter::replay::{PlanColumn, PlannedEvent};
 
 unsafe extern "C" {
     /// Of c/jitter.c: whether a file of that size that begins so can be used.
-    fn sbj_valid(header: *const Header, size: u64) -> c_int;
+    fn sbj_valid(header: *const PlanHeader, size: u64) -> c_int;
 }
 
 fn valid(bytes: &[u8], size: u64) -> bool {
@@ -19,12 +19,12 @@ fn valid(bytes: &[u8], size: u64) -> bool {
     head[..length].copy_from_slice(&bytes[..length]);
     // SAFETY: any bytes are a header; reads no more than it.
     unsafe {
-        let head: Header = std::ptr::read_unaligned(head.as_ptr().cast());
+        let head: PlanHeader = std::ptr::read_unaligned(head.as_ptr().cast());
         sbj_valid(&raw const head, size) != 0
     }
 }
 
-fn written(columns: &[Column], portions: &[Portion], options: &Options) -> Option<Vec<u8>> {
+fn write(columns: &[PlanColumn], portions: &[Portion], options: &InsideOptions) -> Option<Vec<u8>> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("plan");
     let mut plan = PlanFile::create(&path, columns, portions, options).ok()?;
@@ -39,16 +39,16 @@ prop_compose! {
     fn column()(
         parts in prop::collection::vec((0u64..1000, 0u64..1000), 0..50),
         more in 1u64..1000,
-    ) -> Column {
+    ) -> PlanColumn {
         let mut at = 0;
         let events = parts.iter().map(|(gap, length_ns)| {
             at += gap;
-            let event = Planned { due_ns: at, length_ns: *length_ns };
+            let event = PlannedEvent { due_ns: at, length_ns: *length_ns };
             at += length_ns;
             event
         });
-        let events: Vec<Planned> = events.collect();
-        Column { known_ns: at + more, events }
+        let events: Vec<PlannedEvent> = events.collect();
+        PlanColumn { known_ns: at + more, events }
     }
 }
 
@@ -62,11 +62,11 @@ prop_compose! {
         phase_every in prop::option::of(0u64..5),
         slots in 1u32..5,
         overhead_ns: u64,
-    ) -> Options {
-        Options {
+    ) -> InsideOptions {
+        InsideOptions {
             seed, per_thread, repeat, polled, forks, phase_every, slots, overhead_ns,
             supervisor: Some(1),
-            ..Options::default()
+            ..InsideOptions::default()
         }
     }
 }
@@ -94,7 +94,7 @@ proptest! {
                 }
             })
             .collect();
-        let bytes = written(&columns, &portions, &options).expect("a plan");
+        let bytes = write(&columns, &portions, &options).expect("a plan");
         let size = bytes.len() as u64;
         prop_assert!(valid(&bytes, size));
         prop_assert!(!valid(&bytes, size - 1) && !valid(&bytes, size + 1));
@@ -113,8 +113,8 @@ proptest! {
 
 #[test]
 fn what_cannot_be_is_not_written() {
-    let event = Planned::new;
-    let column = |known_ns, events: &[Planned]| Column {
+    let event = PlannedEvent::new;
+    let column = |known_ns, events: &[PlannedEvent]| PlanColumn {
         known_ns,
         events: events.to_vec(),
     };
@@ -124,8 +124,8 @@ fn what_cannot_be_is_not_written() {
         offset_ns: 0,
         length_ns: 10,
     };
-    let options = Options::default();
-    assert!(written(std::slice::from_ref(&good), &[whole], &options).is_some());
+    let options = InsideOptions::default();
+    assert!(write(std::slice::from_ref(&good), &[whole], &options).is_some());
     for (columns, portions) in [
         (vec![good.clone()], vec![]),
         (vec![], vec![whole]),
@@ -157,13 +157,13 @@ fn what_cannot_be_is_not_written() {
         (vec![column(10, &[event(5, u64::MAX)])], vec![whole]),
     ] {
         assert!(
-            written(&columns, &portions, &options).is_none(),
+            write(&columns, &portions, &options).is_none(),
             "{columns:?} {portions:?}"
         );
     }
-    let slots = Options {
+    let slots = InsideOptions {
         slots: 0,
-        ..Options::default()
+        ..InsideOptions::default()
     };
-    assert!(written(&[good], &[whole], &slots).is_none());
+    assert!(write(&[good], &[whole], &slots).is_none());
 }

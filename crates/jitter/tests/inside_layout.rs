@@ -7,7 +7,7 @@ use std::mem::{offset_of, size_of};
 use std::process::Command;
 
 use proptest::prelude::*;
-use sandbag_jitter::inside::plan::layout::{self, Header, flag, shared, slot};
+use sandbag_jitter::inside::plan::layout::{self, PlanHeader, flag, shared, slot};
 use sandbag_stats::chance;
 
 /// What a C program says of c/plan.h, by name.
@@ -40,11 +40,11 @@ fn of_c() -> BTreeMap<String, Vec<u64>> {
 /// Offset and size of each field of the header.
 macro_rules! header {
     ($($field:ident),* $(,)?) => {
-        [$((stringify!($field), offset_of!(Header, $field), size_of_field(|h: &Header| &h.$field))),*]
+        [$((stringify!($field), offset_of!(PlanHeader, $field), size_of_field(|h: &PlanHeader| &h.$field))),*]
     };
 }
 
-fn size_of_field<T>(_: impl Fn(&Header) -> &T) -> usize {
+fn size_of_field<T>(_: impl Fn(&PlanHeader) -> &T) -> usize {
     size_of::<T>()
 }
 
@@ -178,6 +178,6 @@ proptest! {
     #[test]
     fn both_sides_come_to_the_same(value: u64, seed: u64, n: u64, axis: u64) {
         prop_assert_eq!(sbj_mix(value), chance::mix(value));
-        prop_assert_eq!(sbj_position(seed, n, axis), chance::drawn(seed, PHASES, n, axis));
+        prop_assert_eq!(sbj_position(seed, n, axis), chance::draw(seed, PHASES, n, axis));
     }
 }

@@ -12,10 +12,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rstest::rstest;
-use sandbag_jitter::inside::outcome::Ended;
-use sandbag_jitter::inside::plan::{Options, Portion};
-use sandbag_jitter::replay::{Column, Planned};
-use support::{LENGTH_NS, Trial, compiled, options, plain, said};
+use sandbag_jitter::inside::outcome::SufferEnd;
+use sandbag_jitter::inside::plan::{InsideOptions, Portion};
+use sandbag_jitter::replay::{PlanColumn, PlannedEvent};
+use support::{LENGTH_NS, PlanTrial, compile, options, output_text, plain};
 use tempfile::TempDir;
 
 /// A machine that others use may take so long.
@@ -26,24 +26,28 @@ fn victim() -> &'static Path {
     static BUILT: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = BUILT.get_or_init(|| {
         let dir = tempfile::tempdir().unwrap();
-        let path = compiled(dir.path(), "victim.c", &["-pthread"]);
+        let path = compile(dir.path(), "victim.c", &["-pthread"]);
         (dir, path)
     });
     path
 }
 
 /// Runs `words` of the victim both ways.
-fn the_same(options: &Options, words: &[&str]) -> Trial {
-    let trial = Trial::new(options);
+fn the_same(options: &InsideOptions, words: &[&str]) -> PlanTrial {
+    let trial = PlanTrial::new(options);
     let without = plain(victim()).args(words).output().unwrap();
     let with = trial.command(victim()).args(words).output().unwrap();
-    assert_eq!(said(&with), said(&without), "{words:?}");
-    assert!(!said(&with).contains("exit status: 99"), "{}", said(&with));
+    assert_eq!(output_text(&with), output_text(&without), "{words:?}");
+    assert!(
+        !output_text(&with).contains("exit status: 99"),
+        "{}",
+        output_text(&with)
+    );
     trial
 }
 
 /// What is booked adds up.
-fn suffered(trial: &Trial, at_least: u64) {
+fn check_suffered(trial: &PlanTrial, at_least: u64) {
     let total = trial.outcome().total();
     assert!(total.injected >= at_least, "{total:?}");
     assert_eq!(total.start.count(), total.injected);
@@ -83,16 +87,16 @@ fn a_program_does_what_it_does(
     #[values(false, true)] per_thread: bool,
 ) {
     let words: Vec<&str> = words.split(' ').collect();
-    let options = Options {
+    let options = InsideOptions {
         per_thread,
         ..options()
     };
-    suffered(&the_same(&options, &words), at_least);
+    check_suffered(&the_same(&options, &words), at_least);
 }
 
 #[test]
 fn each_thread_suffers_if_it_is_asked_for() {
-    let options = Options {
+    let options = InsideOptions {
         per_thread: true,
         ..options()
     };
@@ -102,7 +106,7 @@ fn each_thread_suffers_if_it_is_asked_for() {
         outcome
             .slots
             .iter()
-            .all(|slot| slot.ended == Ended::Exit && !slot.held)
+            .all(|slot| slot.ended == SufferEnd::Exit && !slot.held)
     );
     let outcome = the_same(&support::options(), &["threads"]).outcome();
     assert_eq!(outcome.slots.len(), 1);
@@ -111,14 +115,14 @@ fn each_thread_suffers_if_it_is_asked_for() {
 #[test]
 fn a_program_that_wants_the_signal_gets_it() {
     let outcome = the_same(&options(), &["takes-all"]).outcome();
-    assert_eq!(outcome.slots[0].ended, Ended::Conflict);
+    assert_eq!(outcome.slots[0].ended, SufferEnd::Conflict);
     let outcome = the_same(&options(), &["filtered"]).outcome();
-    assert_eq!(outcome.slots[0].ended, Ended::Seccomp);
+    assert_eq!(outcome.slots[0].ended, SufferEnd::Seccomp);
 }
 
 #[test]
 fn a_thread_may_outlive_its_jitter() {
-    let options = Options {
+    let options = InsideOptions {
         per_thread: true,
         ..options()
     };
@@ -126,7 +130,7 @@ fn a_thread_may_outlive_its_jitter() {
     // The initial thread and the one that was there; none after it.
     assert_eq!(outcome.slots.len(), 2, "{outcome:?}");
     for slot in &outcome.slots {
-        assert_eq!(slot.ended, Ended::Conflict);
+        assert_eq!(slot.ended, SufferEnd::Conflict);
     }
     assert_eq!(outcome.refused, Default::default());
 }
@@ -136,21 +140,21 @@ fn a_thread_may_outlive_its_jitter() {
 fn nobody_is_held_by_a_sandbag_that_was_killed() {
     let second = 1_000_000_000;
     let mut sandbag = plain("sleep").arg("60").spawn().unwrap();
-    let options = Options {
+    let options = InsideOptions {
         supervisor: Some(sandbag.id()),
         repeat: false,
         ..options()
     };
-    let column = Column {
+    let column = PlanColumn {
         known_ns: 60 * second,
-        events: vec![Planned::new(second / 20, 50 * second)],
+        events: vec![PlannedEvent::new(second / 20, 50 * second)],
     };
     let portion = Portion {
         column: 0,
         offset_ns: 0,
         length_ns: 60 * second,
     };
-    let trial = Trial::of(&options, &[column], &[portion]);
+    let trial = PlanTrial::of(&options, &[column], &[portion]);
     let mut program = trial
         .command(victim())
         .args(["work", "0.2"])
@@ -179,7 +183,7 @@ fn nobody_is_held_by_a_sandbag_that_was_killed() {
     };
     assert!(status.success(), "{status}");
     let outcome = trial.outcome();
-    assert_eq!(outcome.slots[0].ended, Ended::Stopped);
+    assert_eq!(outcome.slots[0].ended, SufferEnd::Stopped);
     let suffered = &outcome.slots[0].suffered;
     assert_eq!(suffered.injected, 1);
     assert!(suffered.taken_ns < suffered.asked_ns, "{suffered:?}");
@@ -191,7 +195,7 @@ fn forked_children_have_portions_of_their_own_or_none() {
     assert_eq!(outcome.slots.len(), 31);
     let portions: BTreeSet<u32> = outcome.slots.iter().map(|slot| slot.portion).collect();
     assert_eq!(portions, (0..4).collect());
-    let without = Options {
+    let without = InsideOptions {
         forks: false,
         ..options()
     };
@@ -200,7 +204,7 @@ fn forked_children_have_portions_of_their_own_or_none() {
 
 #[test]
 fn slots_are_used_again_and_nothing_is_lost() {
-    let options = Options {
+    let options = InsideOptions {
         slots: 2,
         ..options()
     };
@@ -209,7 +213,7 @@ fn slots_are_used_again_and_nothing_is_lost() {
     assert_eq!(outcome.slots.len(), 2);
     assert_eq!(outcome.recycled, 29);
     assert_eq!(outcome.refused.no_slot, 0);
-    suffered(&trial, 10);
+    check_suffered(&trial, 10);
 }
 
 #[rstest]
@@ -225,11 +229,11 @@ fn only_those_that_are_meant_suffer(
     #[case] rank: Option<&str>,
     #[case] slots: usize,
 ) {
-    let options = Options {
+    let options = InsideOptions {
         only: only.parse().unwrap(),
         ..options()
     };
-    let trial = Trial::new(&options);
+    let trial = PlanTrial::new(&options);
     let mut command = trial.command(victim());
     if let Some(rank) = rank {
         command.env("PMIX_RANK", rank);
@@ -242,11 +246,11 @@ fn only_those_that_are_meant_suffer(
 
 #[test]
 fn a_rank_has_its_portion_and_what_it_starts_others() {
-    let options = Options {
+    let options = InsideOptions {
         ranked: 3,
         ..options()
     };
-    let trial = Trial::new(&options);
+    let trial = PlanTrial::new(&options);
     let mut command = trial.command(victim());
     command
         .env("OMPI_COMM_WORLD_RANK", "5")
@@ -261,19 +265,19 @@ fn a_rank_has_its_portion_and_what_it_starts_others() {
 
 #[test]
 fn a_portion_ends() {
-    let options = Options {
+    let options = InsideOptions {
         repeat: false,
         ..options()
     };
     let outcome = the_same(&options, &["work", "1.2"]).outcome();
-    assert_eq!(outcome.slots[0].ended, Ended::Exhausted);
+    assert_eq!(outcome.slots[0].ended, SufferEnd::Exhausted);
     let total = outcome.total();
     assert_eq!(total.injected + total.passed, 100);
 }
 
 #[test]
 fn nothing_is_injected_once_it_was_stopped() {
-    let trial = Trial::new(&options());
+    let trial = PlanTrial::new(&options());
     trial.plan.stop().unwrap();
     assert!(
         trial
@@ -285,11 +289,11 @@ fn nothing_is_injected_once_it_was_stopped() {
     );
     assert_eq!(trial.outcome().slots.len(), 0);
     // Nor when we are gone: no process has that number.
-    let dead = Options {
+    let dead = InsideOptions {
         supervisor: Some(4_194_305),
         ..options()
     };
-    let trial = Trial::new(&dead);
+    let trial = PlanTrial::new(&dead);
     assert!(
         trial
             .command(victim())
@@ -303,7 +307,7 @@ fn nothing_is_injected_once_it_was_stopped() {
 
 #[test]
 fn what_a_plan_holds_that_cannot_be_does_no_harm() {
-    let trial = Trial::new(&options());
+    let trial = PlanTrial::new(&options());
     let whole = std::fs::read(trial.plan.path()).unwrap();
     let run = || {
         let with = trial
@@ -311,7 +315,7 @@ fn what_a_plan_holds_that_cannot_be_does_no_harm() {
             .args(["work", "0.02"])
             .output()
             .unwrap();
-        assert_eq!(said(&with), "work ok\nexit status: 0");
+        assert_eq!(output_text(&with), "work ok\nexit status: 0");
     };
     // Cut off, empty, a directory, gone.
     for length in [0, 7, 4095, 4096, 65536, whole.len() - 1] {
@@ -339,7 +343,7 @@ fn what_a_plan_holds_that_cannot_be_does_no_harm() {
 
 #[test]
 fn of_two_libraries_one_works() {
-    let (outer, trial) = (Trial::new(&options()), Trial::new(&options()));
+    let (outer, trial) = (PlanTrial::new(&options()), PlanTrial::new(&options()));
     let both = [&outer, &trial].map(|trial| trial.place.environment()[0].1.clone());
     let with = trial
         .command(victim())
@@ -347,7 +351,7 @@ fn of_two_libraries_one_works() {
         .arg("waits")
         .output()
         .unwrap();
-    assert_eq!(said(&with), "waits ok\nexit status: 0");
+    assert_eq!(output_text(&with), "waits ok\nexit status: 0");
     assert_eq!(outer.outcome().slots.len(), 0);
     // The victim and a child of it.
     assert_eq!(trial.outcome().slots.len(), 2);
@@ -355,12 +359,12 @@ fn of_two_libraries_one_works() {
 
 #[test]
 fn shells_and_pipes() {
-    let trial = Trial::new(&options());
+    let trial = PlanTrial::new(&options());
     let text = "dd if=/dev/zero bs=1000 count=2000 2>/dev/null | tr '\\0' x | wc -c; \
                 (sleep 0.1; exit 3); echo $?; (kill -TERM $$; sleep 1) ; echo no";
     let without = plain("sh").args(["-c", text]).output().unwrap();
     let with = trial.command("sh").args(["-c", text]).output().unwrap();
-    assert_eq!(said(&with), said(&without));
-    assert!(said(&with).starts_with("2000000\n3\n"));
-    suffered(&trial, 1);
+    assert_eq!(output_text(&with), output_text(&without));
+    assert!(output_text(&with).starts_with("2000000\n3\n"));
+    check_suffered(&trial, 1);
 }

@@ -5,26 +5,26 @@
 
 use std::path::PathBuf;
 
-use sandbag_jitter::import::{self, Options, Recording};
-use sandbag_jitter::{Causes, Distribution, Error, Quantile, Quantity, Trace, format};
+use sandbag_jitter::import::{self, ImportOptions, JitterRecording};
+use sandbag_jitter::{Causes, Distribution, Error, JitterTrace, Quantile, Quantity, format};
 
-fn open(name: &str) -> Result<Recording, Error> {
+fn open(name: &str) -> Result<JitterRecording, Error> {
     let folder: PathBuf = std::env::var_os("SANDBAG_JITTER_SAMPLES")
         .expect("SANDBAG_JITTER_SAMPLES names the folder with the sample files")
         .into();
-    import::open(&folder.join(name), &Options::default())
+    import::open(&folder.join(name), &ImportOptions::default())
 }
 
 fn distribution(name: &str) -> Distribution {
     match open(name) {
-        Ok(Recording::Distribution(distribution)) => distribution,
+        Ok(JitterRecording::Distribution(distribution)) => distribution,
         other => panic!("{name}: {other:?}"),
     }
 }
 
-fn trace(name: &str) -> Trace {
+fn trace(name: &str) -> JitterTrace {
     match open(name) {
-        Ok(Recording::Trace(trace)) => trace,
+        Ok(JitterRecording::Trace(trace)) => trace,
         other => panic!("{name}: {other:?}"),
     }
 }

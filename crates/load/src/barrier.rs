@@ -13,13 +13,13 @@ use sandbag_linux::shared;
 /// A barrier. All zero is a barrier at which nobody waits.
 #[repr(C)]
 #[derive(Debug, Default)]
-pub struct Barrier {
+pub struct StartBarrier {
     arrived: AtomicU32,
     /// Counts the times that all went on; the futex.
     round: AtomicU32,
 }
 
-impl Barrier {
+impl StartBarrier {
     /// Waits until `parties` have called it. Returns whether they did before
     /// `until` (monotonic, ns).
     pub fn wait(&self, parties: u32, until: u64) -> bool {
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn nobody_is_a_round_ahead() {
-        let barrier = Barrier::default();
+        let barrier = StartBarrier::default();
         let done: [AtomicU64; 3] = Default::default();
         std::thread::scope(|scope| {
             for n in 0..3 {
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_party_that_never_comes_is_not_waited_for_for_ever() {
-        let barrier = Barrier::default();
+        let barrier = StartBarrier::default();
         assert!(!barrier.wait(2, monotonic() + 1_000_000));
         // And the one that gave up is not counted.
         assert!(!barrier.wait(2, monotonic() + 1_000_000));

@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use sandbag_linux::shared::{self, SharedMemory};
 
-use crate::barrier::Barrier;
+use crate::barrier::StartBarrier;
 use crate::pacing::Orders;
 
-pub use crate::pacing::Order;
+pub use crate::pacing::LoadOrder;
 
 /// Distance of the boundaries at which burners note their CPU clock. Every
 /// reporting window is a whole number of them.
@@ -33,11 +33,11 @@ pub const BOUNDARIES: usize = 256;
 const MAGIC: u64 = u64::from_le_bytes(*b"sandbag1");
 
 #[repr(C)]
-struct Head {
+struct BoardHead {
     magic: AtomicU64,
     slots: AtomicU64,
     paused: AtomicU32,
-    barrier: Barrier,
+    barrier: StartBarrier,
 }
 
 #[repr(C)]
@@ -120,7 +120,7 @@ fn bytes_for(slots: usize) -> usize {
 }
 
 fn slots_at() -> usize {
-    size_of::<Head>().next_multiple_of(align_of::<Slot>())
+    size_of::<BoardHead>().next_multiple_of(align_of::<Slot>())
 }
 
 impl Board {
@@ -178,10 +178,10 @@ impl Board {
         self.slots == 0
     }
 
-    fn head(&self) -> &Head {
+    fn head(&self) -> &BoardHead {
         // SAFETY: the mapping starts with a Head, is page-aligned, and any
         // bit pattern is a valid Head.
-        unsafe { self.memory.start().cast::<Head>().as_ref() }
+        unsafe { self.memory.start().cast::<BoardHead>().as_ref() }
     }
 
     /// A burner's slot.
@@ -212,20 +212,20 @@ impl Board {
 
     /// Burner: sleeps until the run goes on.
     pub fn wait_while_paused(&self) {
-        while self.paused() {
+        while self.is_paused() {
             shared::wait_on(self.head().paused.as_ptr(), 1, None);
         }
     }
 
     /// Where burners wait for each other.
     #[must_use]
-    pub fn barrier(&self) -> &Barrier {
+    pub fn barrier(&self) -> &StartBarrier {
         &self.head().barrier
     }
 
     /// Whether the run stands still.
     #[must_use]
-    pub fn paused(&self) -> bool {
+    pub fn is_paused(&self) -> bool {
         self.head().paused.load(Ordering::Acquire) != 0
     }
 }
@@ -237,7 +237,7 @@ impl Orders for Slot {
     fn restart(&self) -> u64 {
         Self::restart(self)
     }
-    fn order(&self, n: u64) -> Option<Order> {
+    fn order(&self, n: u64) -> Option<LoadOrder> {
         Self::order(self, n)
     }
 }
@@ -257,7 +257,7 @@ impl Slot {
     /// Supervisor: appends an order. Orders must be in the order of their
     /// times. The oldest is overwritten when the ring is full; the caller
     /// publishes no further ahead than [`ORDERS`] - 2.
-    pub fn publish(&self, order: Order) {
+    pub fn publish(&self, order: LoadOrder) {
         let n = self.published.load(Ordering::Relaxed);
         let raw = &self.orders[n as usize % ORDERS];
         raw.from_ns.store(order.from_ns, Ordering::Relaxed);
@@ -289,13 +289,13 @@ impl Slot {
 
     /// The `n`-th order, if it is still in the ring.
     #[must_use]
-    pub fn order(&self, n: u64) -> Option<Order> {
+    pub fn order(&self, n: u64) -> Option<LoadOrder> {
         let published = self.published();
         if n >= published || published - n > ORDERS as u64 {
             return None;
         }
         let raw = &self.orders[n as usize % ORDERS];
-        Some(Order {
+        Some(LoadOrder {
             from_ns: raw.from_ns.load(Ordering::Relaxed),
             level: f64::from_bits(raw.level_bits.load(Ordering::Relaxed)),
         })
@@ -375,7 +375,7 @@ mod tests {
         let board = Board::create(2).unwrap();
         let slot = board.slot(1);
         for n in 0..20u64 {
-            slot.publish(Order {
+            slot.publish(LoadOrder {
                 from_ns: n,
                 level: 0.5,
             });
@@ -412,7 +412,7 @@ mod tests {
         let again = Board::open(board.file.try_clone().unwrap(), false).unwrap();
         assert_eq!(again.len(), 3);
         assert_eq!(again.slot(2).cpu.load(Ordering::Relaxed), 9);
-        assert!(again.paused());
+        assert!(again.is_paused());
     }
 
     #[test]

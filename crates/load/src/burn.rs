@@ -30,7 +30,7 @@ use crate::board::Board;
 use crate::throttle::{self, Throttling};
 use sandbag_run::child;
 use sandbag_run::node_group::NodeGroup;
-use worker::Worker;
+use worker::BurnWorker;
 
 /// What a burner does while its level is above zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ pub enum Duty {
         /// The busy interval is the level of this, ns.
         period_ns: u64,
     },
-    /// Burns nothing: slows the node that the [`Setup`] names.
+    /// Burns nothing: slows the node that the [`BurnerSetup`] names.
     Throttle(Throttling),
 }
 
@@ -74,7 +74,7 @@ impl Duty {
 
 /// How a burner process is set up; travels as its argument.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setup {
+pub struct BurnerSetup {
     /// The board's descriptor.
     pub board_fd: i32,
     /// Descriptor of the eventfd that calls the supervisor.
@@ -93,14 +93,14 @@ pub struct Setup {
     pub attributes: Attributes,
 }
 
-impl Setup {
+impl BurnerSetup {
     /// As command-line arguments.
     #[must_use]
     pub fn to_args(&self) -> Vec<String> {
         child::to_args(self)
     }
 
-    /// From the arguments of [`Setup::to_args`].
+    /// From the arguments of [`BurnerSetup::to_args`].
     #[must_use]
     pub fn from_args(args: &[String]) -> Option<Self> {
         child::from_args(args)
@@ -110,7 +110,7 @@ impl Setup {
 /// Runs a burner until it is killed; returns only if it cannot start or its
 /// gate (standard input) closes. The supervisor opens the gate with one byte
 /// once the process is in its group.
-pub fn run(setup: &Setup) -> Result<(), Error> {
+pub fn run(setup: &BurnerSetup) -> Result<(), Error> {
     let call = |call, cause: io::Error| Error::Call {
         call,
         arguments: format!("{setup:?}"),
@@ -139,7 +139,7 @@ pub fn run(setup: &Setup) -> Result<(), Error> {
         sched::set_affinity(0, &CpuList::from_iter([setup.cpu]))?;
     }
     take_attributes(setup.attributes)?;
-    let mut worker = Worker::new(&board, slot, alarm, setup.cpu);
+    let mut worker = BurnWorker::new(&board, slot, alarm, setup.cpu);
     match setup.duty {
         Duty::Pace { .. } | Duty::Spin => grid::run(&mut worker, setup.duty, setup.attributes),
         Duty::Barrier { period_ns } => barrier::run(&mut worker, period_ns, setup.parties),
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_setup_survives_the_command_line() {
-        let setup = Setup {
+        let setup = BurnerSetup {
             board_fd: 3,
             alarm_fd: 4,
             slot: 17,
@@ -221,15 +221,18 @@ mod tests {
                 slice_ns: 100_000_000,
             },
         };
-        assert_eq!(Setup::from_args(&setup.to_args()), Some(setup.clone()));
-        let hog = Setup {
+        assert_eq!(
+            BurnerSetup::from_args(&setup.to_args()),
+            Some(setup.clone())
+        );
+        let hog = BurnerSetup {
             duty: Duty::Barrier {
                 period_ns: 10_000_000,
             },
             attributes: Attributes::Fifo { priority: 99 },
             ..setup
         };
-        assert_eq!(Setup::from_args(&hog.to_args()), Some(hog));
-        assert_eq!(Setup::from_args(&["x".into()]), None);
+        assert_eq!(BurnerSetup::from_args(&hog.to_args()), Some(hog));
+        assert_eq!(BurnerSetup::from_args(&["x".into()]), None);
     }
 }

@@ -20,7 +20,7 @@ use sandbag_run::changes;
 use sandbag_run::error::{Error, Result};
 use sandbag_run::journal::Journal;
 
-pub use calibrate::{Bench, calibrate, on_cpu};
+pub use calibrate::{CalibrationBench, calibrate, on_cpu};
 
 /// Options of `freq` and `gov` about the hardware.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
@@ -40,7 +40,7 @@ impl FrequencyOptions {
     /// Whether each option was given, the methods that have it, and what the
     /// others do not have.
     #[must_use]
-    pub fn given(&self) -> [(bool, &'static [&'static str], &'static str); 2] {
+    pub fn option_groups(&self) -> [(bool, &'static [&'static str], &'static str); 2] {
         let owners = &["freq", "gov"];
         [
             (self.split_domains, owners, "no frequency domain"),
@@ -173,7 +173,7 @@ impl Ladder {
     ///
     /// # Errors
     /// A driver refuses; the CPU is gone.
-    pub fn calibrated(self) -> sandbag_linux::Result<Self> {
+    pub fn calibrate(self) -> sandbag_linux::Result<Self> {
         let Some(cpu) = self.policies.first().and_then(|p| p.cpus.iter().next()) else {
             return Ok(self);
         };
@@ -233,7 +233,7 @@ fn whole_domain(root: &Root, policy: &Policy, cpus: &CpuList) -> sandbag_linux::
 ///
 /// # Errors
 /// [`Error::NotPossible`] with what works instead.
-pub fn needed(root: &Root, cpus: &[u32], need: FrequencyNeed) -> Result<Option<Ladder>> {
+pub fn ladder_for(root: &Root, cpus: &[u32], need: FrequencyNeed) -> Result<Option<Ladder>> {
     let FrequencyNeed { wishes, required } = need;
     let possible = |error| match error {
         KernelError::Missing { what, remedy } => Error::NotPossible {
@@ -266,7 +266,7 @@ pub fn prepare(
     cpus: &[u32],
     need: FrequencyNeed,
 ) -> Result<()> {
-    let Some(ladder) = needed(root, cpus, need)? else {
+    let Some(ladder) = ladder_for(root, cpus, need)? else {
         return Ok(());
     };
     for policy in &ladder.policies {

@@ -35,7 +35,7 @@ pub use lim::{Lim, LimOptions};
 pub use pace::{Pace, PaceOptions};
 pub use quota::Quota;
 pub use rt::Rt;
-pub use shares::Shares;
+pub use shares::SharesMethod;
 
 /// What the groups of one CPU's burners need while a level is in force.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -177,7 +177,7 @@ pub struct MethodOptions {
 
 /// Whether an option was given, the methods that have it, and what the others
 /// do not have.
-type Given = (bool, &'static [&'static str], &'static str);
+type OptionGroup = (bool, &'static [&'static str], &'static str);
 
 impl MethodOptions {
     /// Options of methods by name, as they may stand in a nodes file.
@@ -202,9 +202,9 @@ impl MethodOptions {
 
     /// Rejects options that the method does not have.
     fn reject_foreign(&self, name: &str) -> Result<(), String> {
-        let own = [self.pace.given(), self.hogs.given()].into_iter();
-        let all = own.chain(self.lim.given());
-        for (given, owners, what) in all.chain(self.frequencies.given()) {
+        let own = [self.pace.option_group(), self.hogs.option_group()].into_iter();
+        let all = own.chain(self.lim.option_groups());
+        for (given, owners, what) in all.chain(self.frequencies.option_groups()) {
             if given && !owners.contains(&name) {
                 let have = if owners.len() > 1 { "have" } else { "has" };
                 let owners = owners.join(" and ");
@@ -250,7 +250,7 @@ pub fn with_options(name: &str, options: &MethodOptions) -> Result<Box<dyn Metho
     Ok(match name {
         "pace" => Box::new(Pace::with_options(options)?),
         "quota" => Box::new(Quota::with_options(options)?),
-        "shares" => Box::new(Shares::with_options(options)?),
+        "shares" => Box::new(SharesMethod::with_options(options)?),
         "hogs" => Box::new(Hogs::with_options(options)?),
         "rt" => Box::new(Rt::with_options(options)?),
         "deadline" => Box::new(Deadline::with_options(options)?),

@@ -13,7 +13,7 @@
 
 /// From `from_ns` on, take `level` (0 to 1) of the CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Order {
+pub struct LoadOrder {
     /// Monotonic time from which the level holds.
     pub from_ns: u64,
     /// Share of the CPU, 0 to 1.
@@ -28,18 +28,18 @@ pub trait Orders {
     /// First order that counts.
     fn restart(&self) -> u64;
     /// The `n`-th order.
-    fn order(&self, n: u64) -> Option<Order>;
+    fn order(&self, n: u64) -> Option<LoadOrder>;
 }
 
 /// The asked level over time, as far as it is known.
 #[derive(Debug, Default)]
-pub struct Plan {
+pub struct LevelPlan {
     level: f64,
     next: u64,
 }
 
-impl Plan {
-    /// The level in force after the last call of [`Plan::due`].
+impl LevelPlan {
+    /// The level in force after the last call of [`LevelPlan::due`].
     #[must_use]
     pub fn level(&self) -> f64 {
         self.level
@@ -115,7 +115,7 @@ impl Debt {
 
     /// What is still owed after `held_ns` were held in all; never negative.
     #[must_use]
-    pub fn owed(&self, held_ns: u64) -> u64 {
+    pub fn debt_ns(&self, held_ns: u64) -> u64 {
         (self.due - held_ns as f64).max(0.0) as u64
     }
 
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    struct List(Vec<Order>, u64);
+    struct List(Vec<LoadOrder>, u64);
 
     impl Orders for List {
         fn published(&self) -> u64 {
@@ -150,19 +150,19 @@ mod tests {
         fn restart(&self) -> u64 {
             self.1
         }
-        fn order(&self, n: u64) -> Option<Order> {
+        fn order(&self, n: u64) -> Option<LoadOrder> {
             self.0.get(n as usize).copied()
         }
     }
 
-    fn order(from_ns: u64, level: f64) -> Order {
-        Order { from_ns, level }
+    fn order(from_ns: u64, level: f64) -> LoadOrder {
+        LoadOrder { from_ns, level }
     }
 
     #[test]
     fn a_change_inside_a_period_is_met_exactly() {
         let orders = List(vec![order(0, 0.2), order(15, 0.8)], 0);
-        let mut plan = Plan::default();
+        let mut plan = LevelPlan::default();
         assert!((plan.due(&orders, 0, 10) - 2.0).abs() < 1e-12);
         assert!((plan.due(&orders, 10, 20) - (1.0 + 4.0)).abs() < 1e-12);
         assert!((plan.level() - 0.8).abs() < 1e-12);
@@ -171,14 +171,14 @@ mod tests {
     #[test]
     fn an_order_from_the_past_holds_from_now() {
         let orders = List(vec![order(5, 1.0)], 0);
-        let mut plan = Plan::default();
+        let mut plan = LevelPlan::default();
         assert!((plan.due(&orders, 100, 120) - 20.0).abs() < 1e-12);
     }
 
     #[test]
     fn void_orders_are_skipped() {
         let orders = List(vec![order(0, 0.2), order(10, 0.9), order(10, 0.4)], 2);
-        let mut plan = Plan::default();
+        let mut plan = LevelPlan::default();
         assert!(plan.due(&orders, 0, 10).abs() < 1e-12);
         assert!((plan.due(&orders, 10, 20) - 4.0).abs() < 1e-12);
     }
@@ -187,11 +187,11 @@ mod tests {
     fn debt_is_bounded() {
         let mut debt = Debt::new(20, BOUND_PERIODS);
         debt.add(150.0);
-        assert_eq!(debt.owed(10), 140);
+        assert_eq!(debt.debt_ns(10), 140);
         assert_eq!(debt.forgive(10, 1.0), 40);
-        assert_eq!(debt.owed(10), 100);
+        assert_eq!(debt.debt_ns(10), 100);
         assert_eq!(debt.forgive(10, 0.5), 50);
-        assert_eq!(debt.owed(1000), 0);
+        assert_eq!(debt.debt_ns(1000), 0);
     }
 
     proptest! {
@@ -207,11 +207,11 @@ mod tests {
                 o
             }).collect(), 0);
             let end = at.next_multiple_of(period);
-            let mut plan = Plan::default();
+            let mut plan = LevelPlan::default();
             let sum: f64 = (0..end / period)
                 .map(|k| plan.due(&orders, k * period, (k + 1) * period))
                 .sum();
-            let whole = Plan::default().due(&orders, 0, end);
+            let whole = LevelPlan::default().due(&orders, 0, end);
             prop_assert!((sum - whole).abs() < 1e-9);
         }
     }

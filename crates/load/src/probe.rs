@@ -25,8 +25,8 @@ use sandbag_linux::procstat::{ProcStat, tick_ns};
 use sandbag_linux::sched::Attributes;
 use sandbag_linux::{CpuList, Root, clock, root};
 
-use crate::board::{BOUNDARY_NS, Board, Order};
-use crate::burn::{Duty, Setup};
+use crate::board::{BOUNDARY_NS, Board, LoadOrder};
+use crate::burn::{BurnerSetup, Duty};
 use sandbag_run::child::{self, BURNER_VERB};
 use sandbag_run::error::{Error, Result};
 use sandbag_run::guardian;
@@ -36,7 +36,7 @@ use sandbag_run::registry::Registry;
 use sandbag_run::run_process::RunId;
 use sandbag_run::undo::{Leftovers, undo};
 
-pub use node::{Freezing, Frozen, NodeSeen, Stopping};
+pub use node::{FreezeResult, Freezing, NodeSeen, Stopping};
 pub use real_time::{FifoSeen, REAL_TIME_NS, RealTimeSeen};
 
 /// Time over which a probe measures, ns. A whole number of ticks and many
@@ -54,7 +54,7 @@ const MOST_NS: u64 = 1_000_000_000;
 
 /// Where probes are made.
 #[derive(Debug)]
-pub struct Bench<'a> {
+pub struct ProbeBench<'a> {
     root: &'a Root,
     layout: &'a Layout,
     registry: &'a Registry,
@@ -76,21 +76,21 @@ pub struct Spinner {
 
 /// What a probe saw.
 #[derive(Debug)]
-pub struct Spun {
+pub struct ProbeResult {
     /// Wall time between the two readings, ns.
     pub wall_ns: u64,
     /// Steal of the CPU between them, ns, in steps of a tick; `None` where
     /// `/proc/stat` does not have the CPU.
     pub steal_ns: Option<u64>,
     /// What each spinner took, in the order given.
-    pub took: Vec<Took>,
+    pub took: Vec<SpinnerTime>,
     /// Cleaning up that failed, in words; `sandbag restore` tries again.
     pub left: Vec<String>,
 }
 
 /// What one spinner took between the two readings.
 #[derive(Debug)]
-pub struct Took {
+pub struct SpinnerTime {
     /// By its own clock, ns.
     pub cpu_ns: u64,
     /// Time on a CPU and time ready but waiting, ns, by schedstat; `None`
@@ -104,19 +104,19 @@ pub struct Took {
     pub rt_runtime_us: Option<i64>,
 }
 
-struct Running {
+struct ProbeSpinner {
     child: Child,
     holder: Holder,
     clock: Option<std::result::Result<Box<dyn CommandClock>, String>>,
 }
 
-struct Reading {
+struct ProbeReading {
     at_ns: u64,
     steal_ns: Option<u64>,
     each: Vec<(u64, Option<SchedStat>, Option<u64>)>,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> ProbeBench<'a> {
     /// A bench on `cpu`.
     #[must_use]
     pub fn new(root: &'a Root, layout: &'a Layout, registry: &'a Registry, cpu: u32) -> Self {
@@ -142,19 +142,19 @@ impl<'a> Bench<'a> {
     /// # Errors
     /// [`Error::Busy`] if a run holds the CPU, [`Error::NotPossible`] if no
     /// groups can be made, and whatever refuses on the way.
-    pub fn spin(&mut self, spinners: &[Spinner]) -> Result<Spun> {
-        let outcome = self.journalled(
+    pub fn spin(&mut self, spinners: &[Spinner]) -> Result<ProbeResult> {
+        let outcome = self.with_journal(
             spinners.len(),
-            |spinner: &mut Running| &mut spinner.child,
+            |spinner: &mut ProbeSpinner| &mut spinner.child,
             |bench, board, journal, running| bench.measure(board, journal, spinners, running),
         );
-        outcome.map(|(spun, left)| Spun { left, ..spun })
+        outcome.map(|(spun, left)| ProbeResult { left, ..spun })
     }
 
     /// Does `work` with a board, a journal and a guardian, and undoes what it
     /// noted. What it pushed to its list is killed before. Returns what could
     /// not be undone, too.
-    fn journalled<R, T>(
+    fn with_journal<R, T>(
         &mut self,
         slots: usize,
         child_of: impl Fn(&mut R) -> &mut Child,
@@ -204,8 +204,8 @@ impl<'a> Bench<'a> {
         board: &Board,
         journal: &mut Journal,
         spinners: &[Spinner],
-        running: &mut Vec<Running>,
-    ) -> Result<Spun> {
+        running: &mut Vec<ProbeSpinner>,
+    ) -> Result<ProbeResult> {
         let mut stat = ProcStat::open(self.root)?;
         self.layout.prepare(journal)?;
         let alarm = alarm()?;
@@ -227,7 +227,7 @@ impl<'a> Bench<'a> {
         for spinner in running.iter_mut() {
             must_live(&mut spinner.child)?;
         }
-        Ok(Spun {
+        Ok(ProbeResult {
             wall_ns: end.at_ns - begin.at_ns,
             steal_ns: end
                 .steal_ns
@@ -236,7 +236,7 @@ impl<'a> Bench<'a> {
             took: running
                 .iter()
                 .zip(begin.each.iter().zip(&end.each))
-                .map(|(spinner, (begin, end))| took(spinner, begin, end))
+                .map(|(spinner, (begin, end))| spinner_times(spinner, begin, end))
                 .collect(),
             left: Vec::new(),
         })
@@ -250,8 +250,8 @@ impl<'a> Bench<'a> {
         slot: usize,
         duty: Duty,
         attributes: Attributes,
-    ) -> Setup {
-        Setup {
+    ) -> BurnerSetup {
+        BurnerSetup {
             board_fd: board.fd(),
             alarm_fd: alarm.as_fd().as_raw_fd(),
             slot,
@@ -265,10 +265,10 @@ impl<'a> Bench<'a> {
 
     fn start(
         &mut self,
-        setup: &Setup,
+        setup: &BurnerSetup,
         spinner: Spinner,
         journal: &mut Journal,
-        running: &mut Vec<Running>,
+        running: &mut Vec<ProbeSpinner>,
     ) -> Result<()> {
         let mut child = burner(setup)?;
         // A new name for each: systemd may take a while to forget a unit.
@@ -291,7 +291,7 @@ impl<'a> Bench<'a> {
             }
         };
         let clock = spinner.as_command.then(|| self.command_clock(&holder));
-        running.push(Running {
+        running.push(ProbeSpinner {
             child,
             holder,
             clock,
@@ -318,7 +318,7 @@ impl<'a> Bench<'a> {
         .map_err(|error| error.to_string())
     }
 
-    fn read(&self, stat: &mut ProcStat, running: &mut [Running]) -> Result<Reading> {
+    fn read(&self, stat: &mut ProcStat, running: &mut [ProbeSpinner]) -> Result<ProbeReading> {
         let steal_ns = stat
             .sample()?
             .get(self.cpu)
@@ -339,7 +339,7 @@ impl<'a> Bench<'a> {
             let schedstat = Process::new(self.root, pid).schedstat().ok();
             each.push((cpu_ns, schedstat, accounted));
         }
-        Ok(Reading {
+        Ok(ProbeReading {
             at_ns,
             steal_ns,
             each,
@@ -359,7 +359,7 @@ fn alarm() -> Result<EventFd> {
 }
 
 /// A burner that waits at its gate.
-fn burner(setup: &Setup) -> Result<Child> {
+fn burner(setup: &BurnerSetup) -> Result<Child> {
     let inherit = [setup.board_fd, setup.alarm_fd];
     child::own(BURNER_VERB, &setup.to_args(), &inherit, true)
         .spawn()
@@ -403,8 +403,8 @@ fn boundary_after(lead_ns: u64) -> u64 {
 /// A level from `from_ns` on, and its end.
 fn order(board: &Board, slot: usize, level: f64, from_ns: u64, for_ns: u64) {
     let slot = board.slot(slot);
-    slot.publish(Order { from_ns, level });
-    slot.publish(Order {
+    slot.publish(LoadOrder { from_ns, level });
+    slot.publish(LoadOrder {
         from_ns: from_ns + for_ns,
         level: 0.0,
     });
@@ -414,14 +414,14 @@ fn cpu_of(child: &Child) -> Result<u64> {
     clock::process_cpu_of(child.id()).map_err(|cause| Error::call("clock_getcpuclockid", cause))
 }
 
-fn took(
-    spinner: &Running,
+fn spinner_times(
+    spinner: &ProbeSpinner,
     begin: &(u64, Option<SchedStat>, Option<u64>),
     end: &(u64, Option<SchedStat>, Option<u64>),
-) -> Took {
+) -> SpinnerTime {
     let accounted = end.2.zip(begin.2).map(|(end, begin)| end - begin);
     let rt = spinner.holder.group().dir().join("cpu.rt_runtime_us");
-    Took {
+    SpinnerTime {
         cpu_ns: end.0.saturating_sub(begin.0),
         schedstat_ns: end.1.zip(begin.1).map(|(end, begin)| {
             (

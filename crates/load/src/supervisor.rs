@@ -58,27 +58,27 @@ use sandbag_run::run_process::RunId;
 use sandbag_run::undo::{Leftovers, undo};
 
 use burner::Common;
-use cpu::{Cpu, SLOTS_PER_CPU};
+use cpu::{LoadedCpu, SLOTS_PER_CPU};
 use feed::Feed;
 use foreign::Foreign;
 use limit::TimeLimit;
 use meter::Meter;
-use node::Node;
-use running::Running;
-use timeline::{Piece, RunClock};
+use node::SupervisedNode;
+use running::RunningCommand;
+use timeline::{LoadPiece, RunClock};
 use trigger::Trigger;
 
-pub use control::{Control, Controlled, Level};
+pub use control::{Control, ControlTarget, CpuLevel};
 pub use meter::Windows;
 pub use node::NodePlan;
 pub use outcome::{
-    CommandOutcome, Cost, CpuOutcome, End, ForeignProcess, LoadStart, Migrations, NodeOutcome,
-    Outcome,
+    CommandOutcome, Cost, CpuOutcome, ForeignProcess, LoadStart, Migrations, NodeOutcome, RunEnd,
+    RunOutcome,
 };
 pub use trigger::StartOn;
 
 /// What to do.
-pub struct Plan {
+pub struct RunPlan {
     /// The machine.
     pub root: Root,
     /// The CPUs to load, in the order of the profile's columns.
@@ -124,7 +124,7 @@ pub trait Observer: Windows {
 
 /// Runs a plan. Whatever happens, groups and processes of ours are gone
 /// afterwards and the command's are back where they were.
-pub fn run(plan: Plan, registry: &Registry, observer: &mut dyn Observer) -> Result<Outcome> {
+pub fn run(plan: RunPlan, registry: &Registry, observer: &mut dyn Observer) -> Result<RunOutcome> {
     let cpus: CpuList = plan.cpus.iter().copied().collect();
     sandbag_run::online::check_online(&plan.root, &cpus)?;
     for dead in registry.restore()? {
@@ -171,12 +171,12 @@ pub fn run(plan: Plan, registry: &Registry, observer: &mut dyn Observer) -> Resu
             return Err(error);
         }
     };
-    let mut run = Run {
+    let mut run = SupervisedRun {
         cpus: plan
             .cpus
             .iter()
             .enumerate()
-            .map(|(n, cpu)| Cpu::new(*cpu, n * SLOTS_PER_CPU, &*plan.method))
+            .map(|(n, cpu)| LoadedCpu::new(*cpu, n * SLOTS_PER_CPU, &*plan.method))
             .collect(),
         meter: Meter::new(plan.cpus.clone(), tick_ns()),
         board: &board,
@@ -238,8 +238,8 @@ enum Early {
     End,
 }
 
-struct Run<'a> {
-    cpus: Vec<Cpu>,
+struct SupervisedRun<'a> {
+    cpus: Vec<LoadedCpu>,
     meter: Meter,
     board: &'a Board,
     alarm: &'a EventFd,
@@ -251,10 +251,10 @@ struct Run<'a> {
     guardian: Child,
     observer: &'a mut dyn Observer,
     stat: ProcStat,
-    command: Option<Running>,
-    node: Option<Node>,
+    command: Option<RunningCommand>,
+    node: Option<SupervisedNode>,
     /// Pieces that were published and have not ended.
-    ahead: VecDeque<Piece>,
+    ahead: VecDeque<LoadPiece>,
     /// Run time at which the profile ends, once it is known.
     profile_end_ns: Option<u64>,
     clock: RunClock,
@@ -275,7 +275,7 @@ struct Run<'a> {
     foreign: Option<Foreign>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> SupervisedRun<'a> {
     /// What every burner is told; borrows nothing of the run itself.
     fn common(&self) -> Common<'a> {
         Common {
@@ -297,7 +297,7 @@ impl<'a> Run<'a> {
         pin: &Option<CpuList>,
         node: Option<NodePlan>,
         limits: &Limits,
-    ) -> Result<Outcome> {
+    ) -> Result<RunOutcome> {
         self.layout.prepare(&mut self.journal)?;
         for need in self.method.machine_needs() {
             match need {
@@ -339,11 +339,11 @@ impl<'a> Run<'a> {
                 self.never_began();
                 return Ok(self.outcome(0, end));
             }
-            Self::soon()
+            Self::start_time()
         } else {
             match self.settle(&common, &first, limits)? {
                 Some(zero_ns) => zero_ns,
-                None => return Ok(self.outcome(0, End::Interrupted)),
+                None => return Ok(self.outcome(0, RunEnd::Interrupted)),
             }
         };
         self.clock = RunClock::starting_at(zero_ns);
@@ -388,7 +388,7 @@ impl<'a> Run<'a> {
 
     /// The CPUs that have processes of ours: all, or the first where one acts
     /// for all.
-    fn workers(&mut self) -> &mut [Cpu] {
+    fn workers(&mut self) -> &mut [LoadedCpu] {
         let count = match self.method.scope() {
             Scope::Cpu => self.cpus.len(),
             Scope::Node => self.cpus.len().min(1),
@@ -410,9 +410,9 @@ impl<'a> Run<'a> {
         if let Some(trigger) = &mut self.trigger {
             trigger.listen(waiting.take_word());
         }
-        let numbers: CpuList = self.cpus.iter().map(Cpu::number).collect();
+        let numbers: CpuList = self.cpus.iter().map(LoadedCpu::number).collect();
         let observer = &mut *self.observer;
-        self.command = Some(Running::start(
+        self.command = Some(RunningCommand::start(
             waiting,
             self.root,
             group,
@@ -427,7 +427,7 @@ impl<'a> Run<'a> {
         clock::process_cpu() + clock::process_cpu_of(self.guardian.id()).unwrap_or(0)
     }
 
-    fn outcome(&mut self, run_ns: u64, end: End) -> Outcome {
+    fn outcome(&mut self, run_ns: u64, end: RunEnd) -> RunOutcome {
         let common = self.common();
         self.cost.cpu_ns = self.cpu_ns();
         self.cost.resident_kib = Process::current(self.root)
@@ -447,8 +447,8 @@ impl<'a> Run<'a> {
             }
         });
         let cpus = cpus.collect();
-        let command = self.command.as_ref().and_then(Running::outcome);
-        Outcome {
+        let command = self.command.as_ref().and_then(RunningCommand::outcome);
+        RunOutcome {
             run_ns,
             paused_ns: self.paused_ns,
             end,

@@ -142,7 +142,7 @@ pub fn make(throttling: Throttling, node: &NodeGroup) -> Result<Box<dyn Throttle
 fn ladder(node: &NodeGroup, wishes: FrequencyOptions) -> Result<Option<Ladder>> {
     let ladder = Ladder::read(&Root::default(), &node.cpus, wishes)?;
     match ladder {
-        Some(ladder) if wishes.calibrate => Ok(Some(ladder.calibrated()?)),
+        Some(ladder) if wishes.calibrate => Ok(Some(ladder.calibrate()?)),
         other => Ok(other),
     }
 }

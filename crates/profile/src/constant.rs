@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A profile of one step.
 
-use crate::{BoxSteps, Cell, Fault, Format, Header, Result, Step, Steps};
+use crate::{BoxSteps, Fault, Format, ProfileCell, ProfileHeader, Result, Step, Steps};
 
 struct Constant {
-    header: Header,
+    header: ProfileHeader,
     loads_pct: Vec<f64>,
     length_ns: u64,
     done: bool,
@@ -24,7 +24,7 @@ pub fn constant(cpus: &[u32], load_pct: f64, length_ns: u64) -> BoxSteps {
 pub fn constants(loads: &[(u32, f64)], length_ns: u64) -> BoxSteps {
     let (cpus, loads_pct) = loads.iter().copied().unzip();
     Box::new(Constant {
-        header: Header::new(cpus, Format::Synthetic),
+        header: ProfileHeader::new(cpus, Format::Synthetic),
         loads_pct,
         length_ns,
         done: false,
@@ -32,7 +32,7 @@ pub fn constants(loads: &[(u32, f64)], length_ns: u64) -> BoxSteps {
 }
 
 impl Steps for Constant {
-    fn header(&self) -> &Header {
+    fn header(&self) -> &ProfileHeader {
         &self.header
     }
 
@@ -62,7 +62,7 @@ impl Steps for Constant {
             cells: self
                 .loads_pct
                 .iter()
-                .map(|load| Some(Cell::load(*load)))
+                .map(|load| Some(ProfileCell::load(*load)))
                 .collect(),
         }))
     }
@@ -82,7 +82,7 @@ mod tests {
         let p = Profile::collect(constant(&[1, 4], 12.5, 7)).unwrap();
         assert_eq!(p.header.cpus, [1, 4]);
         assert_eq!(p.steps.len(), 1);
-        assert_eq!(p.steps[0].cells, [Some(Cell::load(12.5)); 2]);
+        assert_eq!(p.steps[0].cells, [Some(ProfileCell::load(12.5)); 2]);
         assert_eq!(p.end_ns(), 7);
     }
 

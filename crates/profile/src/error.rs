@@ -268,8 +268,8 @@ pub enum Fault {
     /// Profiles that cannot follow each other.
     #[error(
         "the first is of CPUs {}, the second of {}; select or map them first",
-        listed(first),
-        listed(second)
+        cpu_list(first),
+        cpu_list(second)
     )]
     OtherCpus {
         /// CPUs of the first.
@@ -313,13 +313,13 @@ pub enum Fault {
     },
 }
 
-fn listed(cpus: &[u32]) -> String {
+fn cpu_list(cpus: &[u32]) -> String {
     let all: Vec<String> = cpus.iter().map(u32::to_string).collect();
     all.join(", ")
 }
 
 /// At most 40 characters of what was found, printable, for a message.
-pub(crate) fn shown(bytes: &[u8]) -> String {
+pub(crate) fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut out: String = text.trim().chars().take(40).collect();
     if text.trim().chars().count() > 40 {
@@ -397,7 +397,7 @@ mod tests {
 
     #[test]
     fn what_was_found_is_shortened_and_printable() {
-        assert_eq!(shown(b"a\x00b"), "`a\\0b`");
-        assert_eq!(shown(&[b'x'; 100]).len(), 45);
+        assert_eq!(printable(b"a\x00b"), "`a\\0b`");
+        assert_eq!(printable(&[b'x'; 100]).len(), 45);
     }
 }

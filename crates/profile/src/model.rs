@@ -7,14 +7,14 @@ use crate::{Format, Result};
 
 /// The load of one CPU over one step.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Cell {
+pub struct ProfileCell {
     /// Busy share of the delivered time (wall minus steal), 0 to 100.
     pub load_pct: f64,
     /// Steal as a share of the wall time, 0 to 100.
     pub steal_pct: f64,
 }
 
-impl Cell {
+impl ProfileCell {
     /// A load without steal.
     #[must_use]
     pub const fn load(load_pct: f64) -> Self {
@@ -33,9 +33,9 @@ pub struct Step {
     pub start_ns: u64,
     /// End, ns since the beginning of the profile; later than the begin.
     pub end_ns: u64,
-    /// One per CPU of [`Header::cpus`], in its order; `None` where the load
+    /// One per CPU of [`ProfileHeader::cpus`], in its order; `None` where the load
     /// is unknown (a hole in the recording, a CPU that was offline).
-    pub cells: Vec<Option<Cell>>,
+    pub cells: Vec<Option<ProfileCell>>,
 }
 
 impl Step {
@@ -100,7 +100,7 @@ impl std::str::FromStr for Begin {
 
 /// What is known of a profile before its first step.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Header {
+pub struct ProfileHeader {
     /// Kernel numbers of the CPUs, ascending unless an operation asked for
     /// another order; never twice the same.
     pub cpus: Vec<u32>,
@@ -114,7 +114,7 @@ pub struct Header {
     pub has_steal: bool,
 }
 
-impl Header {
+impl ProfileHeader {
     /// A profile of unknown origin.
     #[must_use]
     pub fn new(cpus: Vec<u32>, format: Format) -> Self {
@@ -135,7 +135,7 @@ impl Header {
 /// profile.
 pub trait Steps: Send {
     /// CPUs and origin.
-    fn header(&self) -> &Header;
+    fn header(&self) -> &ProfileHeader;
     /// The next step; `None` after the last. After an error the stream is at
     /// its end.
     ///
@@ -150,7 +150,7 @@ pub trait Steps: Send {
 pub type BoxSteps = Box<dyn Steps>;
 
 impl<T: Steps + ?Sized> Steps for &mut T {
-    fn header(&self) -> &Header {
+    fn header(&self) -> &ProfileHeader {
         (**self).header()
     }
     fn next_step(&mut self) -> Result<Option<Step>> {
@@ -162,7 +162,7 @@ impl<T: Steps + ?Sized> Steps for &mut T {
 }
 
 impl Steps for BoxSteps {
-    fn header(&self) -> &Header {
+    fn header(&self) -> &ProfileHeader {
         (**self).header()
     }
     fn next_step(&mut self) -> Result<Option<Step>> {
@@ -186,28 +186,28 @@ pub(crate) struct Mean {
     stolen_ns: f64,
     load_ns: f64,
     pub(crate) unknown_ns: u64,
-    only: Only,
+    only: EqualCells,
 }
 
 /// A mean of equal cells is that cell, without a rounding error.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-enum Only {
+enum EqualCells {
     #[default]
     Nothing,
-    This(Cell),
+    This(ProfileCell),
     Several,
 }
 
 impl Mean {
-    pub(crate) fn add(&mut self, cell: Option<Cell>, length_ns: u64) {
+    pub(crate) fn add(&mut self, cell: Option<ProfileCell>, length_ns: u64) {
         let Some(cell) = cell else {
             self.unknown_ns = self.unknown_ns.saturating_add(length_ns);
             return;
         };
         self.only = match self.only {
-            Only::Nothing => Only::This(cell),
-            Only::This(same) if same == cell => self.only,
-            _ => Only::Several,
+            EqualCells::Nothing => EqualCells::This(cell),
+            EqualCells::This(same) if same == cell => self.only,
+            _ => EqualCells::Several,
         };
         let length = length_ns as f64;
         let stolen = length * cell.steal_pct / 100.0;
@@ -219,11 +219,11 @@ impl Mean {
     }
 
     /// `None` where nothing is known.
-    pub(crate) fn cell(&self) -> Option<Cell> {
+    pub(crate) fn cell(&self) -> Option<ProfileCell> {
         match self.only {
-            Only::Nothing => None,
-            Only::This(cell) => Some(cell),
-            Only::Several => Some(Cell {
+            EqualCells::Nothing => None,
+            EqualCells::This(cell) => Some(cell),
+            EqualCells::Several => Some(ProfileCell {
                 load_pct: if self.delivered_ns > 0.0 {
                     (self.busy_ns / self.delivered_ns * 100.0).clamp(0.0, 100.0)
                 } else {
@@ -242,9 +242,9 @@ mod tests {
     #[test]
     fn the_mean_weighs_with_the_delivered_time() {
         let mut mean = Mean::default();
-        mean.add(Some(Cell::load(100.0)), 100);
+        mean.add(Some(ProfileCell::load(100.0)), 100);
         mean.add(
-            Some(Cell {
+            Some(ProfileCell {
                 load_pct: 0.0,
                 steal_pct: 50.0,
             }),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Numbers and times as the formats write them.
 
-use crate::error::{Fault, shown};
+use crate::error::{Fault, printable};
 
 pub use sandbag_input::number::NS_PER_S;
 pub(crate) use sandbag_input::number::{
@@ -42,7 +42,7 @@ pub(crate) fn percent(bytes: &[u8], what: impl Fn() -> String) -> Result<f64, Fa
         }),
         None => Err(Fault::Syntax {
             expected: format!("a number for {}", what()),
-            found: shown(bytes),
+            found: printable(bytes),
         }),
     }
 }
@@ -92,7 +92,7 @@ mod tests {
     #[case("100.1")]
     #[case("NaN")]
     #[case("inf")]
-    fn outside(#[case] text: &str) {
+    fn rejects(#[case] text: &str) {
         assert!(matches!(
             percent(text.as_bytes(), String::new),
             Err(Fault::OutOfRange { .. })

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A profile that is wholly in memory.
 
-use crate::{BoxSteps, Header, Result, Step, Steps};
+use crate::{BoxSteps, ProfileHeader, Result, Step, Steps};
 
 /// A collected profile: for short ones, for tests, for plots.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
     /// CPUs and origin.
-    pub header: Header,
+    pub header: ProfileHeader,
     /// Contiguous from 0.
     pub steps: Vec<Step>,
     /// What reading it had to say.
@@ -40,7 +40,7 @@ impl Profile {
     /// The profile as a stream.
     #[must_use]
     pub fn into_steps(self) -> BoxSteps {
-        Box::new(Replayed {
+        Box::new(ProfileSteps {
             header: self.header,
             steps: self.steps.into_iter(),
             warnings: self.warnings,
@@ -48,14 +48,14 @@ impl Profile {
     }
 }
 
-struct Replayed {
-    header: Header,
+struct ProfileSteps {
+    header: ProfileHeader,
     steps: std::vec::IntoIter<Step>,
     warnings: Vec<String>,
 }
 
-impl Steps for Replayed {
-    fn header(&self) -> &Header {
+impl Steps for ProfileSteps {
+    fn header(&self) -> &ProfileHeader {
         &self.header
     }
     fn next_step(&mut self) -> Result<Option<Step>> {

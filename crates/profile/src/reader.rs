@@ -7,7 +7,7 @@ use crate::{BoxSteps, Format, ReadOptions, Result};
 use sandbag_input::Head;
 
 /// How one format is told from the others, and read.
-pub(crate) struct Reader {
+pub(crate) struct ImportReader {
     pub(crate) format: Format,
     /// Whether this is the beginning of such a file.
     pub(crate) looks_like: fn(&Head<'_>) -> bool,

@@ -5,7 +5,7 @@
 
 use std::iter::Peekable;
 
-use crate::{BoxSteps, Cell, Header, Result, Step, Steps};
+use crate::{BoxSteps, ProfileCell, ProfileHeader, Result, Step, Steps};
 
 /// A job that runs alone on its CPUs.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,56 +31,56 @@ pub struct Job {
 #[must_use]
 pub fn schedule(
     jobs: impl Iterator<Item = Result<Job>> + Send + 'static,
-    header: Header,
+    header: ProfileHeader,
     end_ns: Option<u64>,
 ) -> BoxSteps {
     let cpus = header.cpus.len();
-    Box::new(Scheduled {
+    Box::new(ScheduleSteps {
         header,
         jobs: jobs.peekable(),
         end_ns,
         now_ns: 0,
         begun_ns: 0,
-        cpus: vec![Cpu::default(); cpus],
+        cpus: vec![ScheduleCpu::default(); cpus],
         free_at_ns: Vec::with_capacity(cpus),
-        counts: Counts::default(),
+        counts: JobCounts::default(),
         next_arrival_ns: None,
         done: false,
     })
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Cpu {
+struct ScheduleCpu {
     free_at_ns: u64,
     /// Of the job that it has until then.
     load_pct: f64,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct JobCounts {
     started: u64,
     cut: u64,
     waited: u64,
     longest_wait_ns: u64,
 }
 
-struct Scheduled<I: Iterator<Item = Result<Job>>> {
-    header: Header,
+struct ScheduleSteps<I: Iterator<Item = Result<Job>>> {
+    header: ProfileHeader,
     jobs: Peekable<I>,
     end_ns: Option<u64>,
     now_ns: u64,
     /// When the last job began: nobody overtakes.
     begun_ns: u64,
-    cpus: Vec<Cpu>,
-    /// Scratch of [`Scheduled::next_start`].
+    cpus: Vec<ScheduleCpu>,
+    /// Scratch of [`ScheduleSteps::next_start`].
     free_at_ns: Vec<u64>,
-    counts: Counts,
+    counts: JobCounts,
     /// When the job arrives that begins next.
     next_arrival_ns: Option<u64>,
     done: bool,
 }
 
-impl<I: Iterator<Item = Result<Job>>> Scheduled<I> {
+impl<I: Iterator<Item = Result<Job>>> ScheduleSteps<I> {
     /// The job that begins next, and when.
     fn next_start(&mut self) -> Result<Option<(u64, Job)>> {
         let job = match self.jobs.peek() {
@@ -133,9 +133,9 @@ impl<I: Iterator<Item = Result<Job>>> Scheduled<I> {
             return Ok(None);
         };
         let start_ns = std::mem::replace(&mut self.now_ns, end_ns);
-        let cell = |cpu: &Cpu| {
+        let cell = |cpu: &ScheduleCpu| {
             let busy = cpu.free_at_ns > start_ns;
-            Some(Cell::load(if busy { cpu.load_pct } else { 0.0 }))
+            Some(ProfileCell::load(if busy { cpu.load_pct } else { 0.0 }))
         };
         Ok(Some(Step {
             start_ns,
@@ -145,8 +145,8 @@ impl<I: Iterator<Item = Result<Job>>> Scheduled<I> {
     }
 }
 
-impl<I: Iterator<Item = Result<Job>> + Send> Steps for Scheduled<I> {
-    fn header(&self) -> &Header {
+impl<I: Iterator<Item = Result<Job>> + Send> Steps for ScheduleSteps<I> {
+    fn header(&self) -> &ProfileHeader {
         &self.header
     }
 
@@ -201,7 +201,7 @@ mod tests {
     }
 
     fn on(jobs: Vec<Job>, cpus: u32, end_s: Option<u64>) -> Profile {
-        let header = Header::new((0..cpus).collect(), Format::Synthetic);
+        let header = ProfileHeader::new((0..cpus).collect(), Format::Synthetic);
         let jobs = jobs.into_iter().map(Ok);
         let profile = Profile::collect(schedule(jobs, header, end_s.map(|s| s * NS_PER_S)));
         let profile = profile.unwrap();
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn a_fault_of_the_jobs_is_the_streams() {
         let jobs = [Ok(job(0, 5, 1)), Err(Fault::Empty.into())];
-        let header = Header::new(vec![0], Format::Synthetic);
+        let header = ProfileHeader::new(vec![0], Format::Synthetic);
         let mut steps = schedule(jobs.into_iter(), header, None);
         assert!(steps.next_step().is_err());
         assert_eq!(steps.next_step().unwrap(), None);

@@ -8,19 +8,19 @@ use std::sync::Arc;
 
 use sandbag_input::unpack::unpack;
 
-use crate::error::shown;
+use crate::error::printable;
 use crate::lines::Lines;
 use crate::number::unquoted;
-use crate::reader::{Input, Reader};
+use crate::reader::{ImportReader, Input};
 use crate::{BoxSteps, Fault, Format, ReadOptions, Result, algebra, import, native};
 use sandbag_input::Head;
 
 /// All that can be read, in the order in which a file is offered to them.
-fn readers() -> impl Iterator<Item = &'static Reader> {
+fn readers() -> impl Iterator<Item = &'static ImportReader> {
     [&native::READER].into_iter().chain(import::READERS)
 }
 
-fn reader_of(format: Format) -> Result<&'static Reader, Fault> {
+fn reader_of(format: Format) -> Result<&'static ImportReader, Fault> {
     readers()
         .find(|reader| reader.format == format)
         .ok_or(Fault::NotReadable(format))
@@ -64,7 +64,7 @@ const SYSSTAT_MAGIC: [u8; 2] = 0xd596u16.to_le_bytes();
 
 /// What a file of no known format begins like.
 fn looks(head: &Head<'_>) -> String {
-    let first = shown(head.first());
+    let first = printable(head.first());
     if head.opens_with(b'{') || head.opens_with(b'[') {
         return format!("it begins like JSON, {first}, without a mark of a program that is known");
     }
@@ -112,18 +112,18 @@ fn quoted(name: &str) -> String {
 /// importers look through their input once for its CPUs before they read it,
 /// and replaying means checking everything first and reading it again.
 #[derive(Debug)]
-pub struct Source {
+pub struct InputSource {
     name: Arc<str>,
-    from: From,
+    from: SourceKind,
 }
 
 #[derive(Debug)]
-enum From {
+enum SourceKind {
     Path(PathBuf),
     Spooled(File),
 }
 
-impl Source {
+impl InputSource {
     /// The file, or standard input for `-`.
     ///
     /// # Errors
@@ -133,7 +133,7 @@ impl Source {
         if path.as_os_str() != "-" {
             return Ok(Self {
                 name: path.to_string_lossy().into(),
-                from: From::Path(path.to_owned()),
+                from: SourceKind::Path(path.to_owned()),
             });
         }
         let name: Arc<str> = "standard input".into();
@@ -158,7 +158,7 @@ impl Source {
         match spool() {
             Ok(file) => Ok(Self {
                 name,
-                from: From::Spooled(file),
+                from: SourceKind::Spooled(file),
             }),
             Err(e) => Err(Fault::Io(e).at(&name, None)),
         }
@@ -241,8 +241,8 @@ impl Source {
 
     fn try_reader(&self) -> io::Result<Box<dyn Read + Send>> {
         Ok(match &self.from {
-            From::Path(path) => unpack(File::open(path)?)?,
-            From::Spooled(file) => unpack(FromStart {
+            SourceKind::Path(path) => unpack(File::open(path)?)?,
+            SourceKind::Spooled(file) => unpack(FromStart {
                 file: file.try_clone()?,
                 offset: 0,
             })?,
@@ -271,7 +271,7 @@ impl Read for FromStart {
 /// # Errors
 /// The file cannot be read or is not a profile of the format.
 pub fn open(path: &Path, from: Option<Format>, options: &ReadOptions) -> Result<BoxSteps> {
-    Source::new(path)?.open(from, options)
+    InputSource::new(path)?.open(from, options)
 }
 
 #[cfg(test)]
@@ -335,7 +335,7 @@ mod tests {
     #[case(b"Time;CPU %\n12:00;5%\n", "are called `time,cpu0,cpu1,...`")]
     #[case(b"hello\nworld", "it begins with `hello`; name it")]
     fn what_is_not_recognised_is_described(#[case] text: &[u8], #[case] expected: &str) {
-        let source = Source::spool(&mut &*text, "/var/log/sa 1/sa21".into()).unwrap();
+        let source = InputSource::spool(&mut &*text, "/var/log/sa 1/sa21".into()).unwrap();
         let error = source.open(None, &ReadOptions::default()).err().unwrap();
         let error = error.to_string();
         assert!(error.contains(expected), "{error}");

@@ -4,7 +4,7 @@
 use std::str::FromStr;
 
 use crate::number::MAX_CPU;
-use crate::{Cell, Error, Fault};
+use crate::{Error, Fault, ProfileCell};
 
 /// How the load of a whole machine, percent of all its CPUs together, is laid
 /// on CPUs 0, 1, ...
@@ -64,10 +64,10 @@ impl FromStr for Spread {
 impl Spread {
     /// The loads of the CPUs of a machine with this load, percent of all of
     /// it.
-    pub(crate) fn cells(self, load_pct: f64) -> impl Iterator<Item = Cell> {
+    pub(crate) fn cells(self, load_pct: f64) -> impl Iterator<Item = ProfileCell> {
         let all_pct = load_pct * f64::from(self.cpus);
         (0..self.cpus).map(move |cpu| {
-            Cell::load(match self.rule {
+            ProfileCell::load(match self.rule {
                 SpreadRule::Even => load_pct,
                 SpreadRule::Pack => (all_pct - 100.0 * f64::from(cpu)).clamp(0.0, 100.0),
             })

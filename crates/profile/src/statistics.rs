@@ -21,7 +21,7 @@ const BINS: usize = 1001;
 
 /// Statistics of a profile in equal steps.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Statistics {
+pub struct ProfileStatistics {
     /// Length of a step.
     pub step_ns: u64,
     /// How many there were.
@@ -61,10 +61,10 @@ pub struct CpuStatistics {
 ///
 /// # Errors
 /// The stream's, or a step of length 0.
-pub fn statistics(steps: BoxSteps, step_ns: u64) -> Result<Statistics> {
+pub fn statistics(steps: BoxSteps, step_ns: u64) -> Result<ProfileStatistics> {
     let mut steps = algebra::resample(steps, step_ns)?;
     let cpus = steps.header().cpus.clone();
-    let mut series: Vec<Series> = cpus.iter().map(|_| Series::default()).collect();
+    let mut series: Vec<CpuMoments> = cpus.iter().map(|_| CpuMoments::default()).collect();
     // By rows of a triangle: each CPU with those before it.
     let compared = match cpus.len() {
         few if few <= MOST_CORRELATED => few,
@@ -99,7 +99,7 @@ pub fn statistics(steps: BoxSteps, step_ns: u64) -> Result<Statistics> {
             .collect()
     });
     let correlation = correlation.collect();
-    Ok(Statistics {
+    Ok(ProfileStatistics {
         step_ns,
         steps: count,
         cpus: cpus
@@ -159,7 +159,7 @@ impl Products {
 
 /// One CPU.
 #[derive(Debug, Default)]
-struct Series {
+struct CpuMoments {
     /// The last values, the latest first.
     last: VecDeque<Option<f64>>,
     all: Products,
@@ -167,7 +167,7 @@ struct Series {
     bins: Vec<u64>,
 }
 
-impl Series {
+impl CpuMoments {
     fn add(&mut self, load: Option<f64>) {
         if let Some(load) = load {
             self.all.add(load, load);

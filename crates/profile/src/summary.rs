@@ -7,7 +7,7 @@ use crate::{Result, Steps};
 
 /// A profile in a few figures.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Summary {
+pub struct ProfileSummary {
     /// Length of the profile.
     pub end_ns: u64,
     /// Number of steps.
@@ -41,7 +41,7 @@ pub struct CpuSummary {
 }
 
 #[derive(Default)]
-struct Collected {
+struct SummarySteps {
     mean: Mean,
     range: Option<(f64, f64)>,
 }
@@ -51,10 +51,10 @@ struct Collected {
 ///
 /// # Errors
 /// The stream's.
-pub fn summarise(steps: &mut dyn Steps) -> Result<Summary> {
+pub fn summarise(steps: &mut dyn Steps) -> Result<ProfileSummary> {
     let cpus = steps.header().cpus.clone();
-    let mut all: Vec<Collected> = cpus.iter().map(|_| Collected::default()).collect();
-    let mut summary = Summary {
+    let mut all: Vec<SummarySteps> = cpus.iter().map(|_| SummarySteps::default()).collect();
+    let mut summary = ProfileSummary {
         end_ns: 0,
         steps: 0,
         shortest_step_ns: u64::MAX,

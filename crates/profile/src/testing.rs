@@ -5,20 +5,22 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use crate::{Cell, Format, Header, NS_PER_S, Profile, ReadOptions, Result, Source, Step};
+use crate::{
+    Format, InputSource, NS_PER_S, Profile, ProfileCell, ProfileHeader, ReadOptions, Result, Step,
+};
 
 /// Steps by their ends and loads.
 pub(crate) fn profile(cpus: &[u32], steps: &[(u64, &[Option<f64>])]) -> Profile {
     let mut start_ns = 0;
     Profile {
-        header: Header::new(cpus.to_vec(), Format::Synthetic),
+        header: ProfileHeader::new(cpus.to_vec(), Format::Synthetic),
         steps: steps
             .iter()
             .map(|(end_ns, loads)| {
                 let step = Step {
                     start_ns,
                     end_ns: *end_ns,
-                    cells: loads.iter().map(|l| l.map(Cell::load)).collect(),
+                    cells: loads.iter().map(|l| l.map(ProfileCell::load)).collect(),
                 };
                 start_ns = *end_ns;
                 step
@@ -33,9 +35,11 @@ pub(crate) fn profile(cpus: &[u32], steps: &[(u64, &[Option<f64>])]) -> Profile 
 pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
     let cell = prop::option::weighted(
         0.9,
-        (0u32..=10_000, prop_oneof![Just(0u32), 0u32..=10_000]).prop_map(|(load, steal)| Cell {
-            load_pct: f64::from(load) / 100.0,
-            steal_pct: f64::from(steal) / 100.0,
+        (0u32..=10_000, prop_oneof![Just(0u32), 0u32..=10_000]).prop_map(|(load, steal)| {
+            ProfileCell {
+                load_pct: f64::from(load) / 100.0,
+                steal_pct: f64::from(steal) / 100.0,
+            }
         }),
     );
     (1usize..=5)
@@ -58,7 +62,10 @@ pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
                 })
                 .collect();
             Profile {
-                header: Header::new((0..cpus as u32).map(|c| c * 2).collect(), Format::Native),
+                header: ProfileHeader::new(
+                    (0..cpus as u32).map(|c| c * 2).collect(),
+                    Format::Native,
+                ),
                 steps,
                 warnings: Vec::new(),
             }
@@ -66,7 +73,7 @@ pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
 }
 
 /// The cells at a time.
-pub(crate) fn at(profile: &Profile, ns: u64) -> Option<&[Option<Cell>]> {
+pub(crate) fn at(profile: &Profile, ns: u64) -> Option<&[Option<ProfileCell>]> {
     let next = profile.steps.partition_point(|s| s.end_ns <= ns);
     profile.steps.get(next).map(|s| &s.cells[..])
 }
@@ -89,7 +96,7 @@ pub(crate) fn assert_sound(profile: &Profile) {
 
 /// Reads a text as this format, or as what it looks like.
 pub(crate) fn read_as(text: &[u8], format: Option<Format>) -> Result<Profile> {
-    let source = Source::spool(&mut &*text, Arc::from("in"))?;
+    let source = InputSource::spool(&mut &*text, Arc::from("in"))?;
     let p = Profile::collect(source.open(format, &ReadOptions::default())?)?;
     assert_sound(&p);
     Ok(p)
@@ -134,7 +141,7 @@ pub(crate) fn assert_damage_is_answered(good: impl AsRef<[u8]>, format: Format) 
 
 /// Ends in whole seconds, and loads to a hundredth.
 pub(crate) fn loads(p: &Profile) -> Vec<(u64, Vec<Option<f64>>)> {
-    let round = |c: &Option<Cell>| c.map(|c| (c.load_pct * 100.0).round() / 100.0);
+    let round = |c: &Option<ProfileCell>| c.map(|c| (c.load_pct * 100.0).round() / 100.0);
     p.steps
         .iter()
         .map(|s| (s.end_ns / NS_PER_S, s.cells.iter().map(round).collect()))

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The model against the published program and against its own expectations.
 
-use sandbag_profile::synth::lublin::{Clock, Lublin, Options, Types};
-use sandbag_profile::{Cell, Format, Header, Job, NS_PER_S, Profile, schedule};
+use sandbag_profile::synth::lublin::{ArrivalClock, Lublin, Options, Types};
+use sandbag_profile::{Format, Job, NS_PER_S, Profile, ProfileCell, ProfileHeader, schedule};
 
-fn options(seed: u32, types: Types, clock: Clock) -> Options {
+fn options(seed: u32, types: Types, clock: ArrivalClock) -> Options {
     Options {
         seed,
         types,
@@ -17,7 +17,7 @@ fn options(seed: u32, types: Types, clock: Clock) -> Options {
 }
 
 fn is_the_programs(text: &str, seed: u32, types: Types) {
-    let jobs = Lublin::new(&options(seed, types, Clock::WholeSeconds));
+    let jobs = Lublin::new(&options(seed, types, ArrivalClock::WholeSeconds));
     let mut count = 0;
     for (line, submitted) in text.lines().zip(jobs) {
         let job = submitted.job;
@@ -60,7 +60,7 @@ const JOBS: usize = 200_000;
 
 #[test]
 fn means_are_those_of_the_parameters() {
-    let mut jobs = Lublin::new(&options(3, Types::One, Clock::Exact));
+    let mut jobs = Lublin::new(&options(3, Types::One, ArrivalClock::Exact));
     let (mut last, mut nodes, mut runtime) = (0.0, 0.0, 0.0);
     for _ in 0..JOBS {
         let job = jobs.next().unwrap().job;
@@ -91,7 +91,10 @@ fn mean_hour(arrivals: impl Iterator<Item = f64>) -> f64 {
 
 #[test]
 fn the_daily_cycle_drifts_in_the_program_only() {
-    for (clock, drifts) in [(Clock::WholeSeconds, true), (Clock::Exact, false)] {
+    for (clock, drifts) in [
+        (ArrivalClock::WholeSeconds, true),
+        (ArrivalClock::Exact, false),
+    ] {
         let jobs = Lublin::new(&options(5, Types::One, clock));
         let arrivals: Vec<f64> = jobs.take(50_000).map(|s| arrival_s(&s.job)).collect();
         let first = mean_hour(arrivals[..5_000].iter().copied());
@@ -109,7 +112,7 @@ fn jobs_fit_a_machine_of_another_size() {
     for cpus in [1, 2, 3, 8] {
         let jobs = Lublin::new(&Options {
             machine: Some(cpus),
-            ..options(9, Types::Two, Clock::Exact)
+            ..options(9, Types::Two, ArrivalClock::Exact)
         });
         let sizes: Vec<u32> = jobs
             .take(2_000)
@@ -125,8 +128,8 @@ fn jobs_fit_a_machine_of_another_size() {
 
 #[test]
 fn jobs_are_put_on_cpus_as_any() {
-    let jobs = Lublin::new(&options(1, Types::Two, Clock::Exact));
-    let header = Header::new(vec![3, 4], Format::Synthetic);
+    let jobs = Lublin::new(&options(1, Types::Two, ArrivalClock::Exact));
+    let header = ProfileHeader::new(vec![3, 4], Format::Synthetic);
     let end_ns = 100_000 * NS_PER_S;
     let steps = schedule(jobs.map(|s| Ok(s.job)), header, Some(end_ns));
     let profile = Profile::collect(steps).unwrap();
@@ -137,7 +140,7 @@ fn jobs_are_put_on_cpus_as_any() {
     let mut cells = profile.steps.iter().flat_map(|step| &step.cells);
     assert!(cells.all(|cell| {
         [0.0, 80.0]
-            .map(|load| Some(Cell::load(load)))
+            .map(|load| Some(ProfileCell::load(load)))
             .contains(cell)
     }));
 }

@@ -5,7 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{BufWriter, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sandbag_profile::{Format, ReadOptions, Source, algebra, export, summarise};
+use sandbag_profile::{Format, InputSource, ReadOptions, algebra, export, summarise};
 
 struct Counting;
 
@@ -34,7 +34,7 @@ static COUNTING: Counting = Counting;
 
 /// The most memory that was in use at a time while `work` ran, above what
 /// was in use before.
-fn most(work: impl FnOnce()) -> usize {
+fn peak_memory(work: impl FnOnce()) -> usize {
     let before = NOW.load(Ordering::Relaxed);
     MOST.store(before, Ordering::Relaxed);
     work();
@@ -120,8 +120,8 @@ fn memory_does_not_grow_with_length() {
             let mut file = tempfile::NamedTempFile::new().unwrap();
             write(&mut BufWriter::new(&mut file), format, seconds, 64).unwrap();
             let bytes = file.path().metadata().unwrap().len();
-            let used = most(|| {
-                let source = Source::new(file.path()).unwrap();
+            let used = peak_memory(|| {
+                let source = InputSource::new(file.path()).unwrap();
                 let options = ReadOptions {
                     machine: (format == Format::Azure).then(|| "vm3".into()),
                     ..ReadOptions::default()

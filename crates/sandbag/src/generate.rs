@@ -19,11 +19,11 @@ use sandbag_ui::{exit, output};
 #[derive(Debug, Args)]
 pub struct GenerateArgs {
     #[command(subcommand)]
-    what: What,
+    what: Artifact,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Artifact {
     /// Write sandbag.1 and a page per command into DIR
     Man {
         /// The directory, made if need be
@@ -47,9 +47,9 @@ enum What {
 /// Runs the command for the whole command line `cli`.
 pub fn main(args: &GenerateArgs, mut cli: Command) -> Result<u8> {
     match &args.what {
-        What::Man { dir } => man(cli, dir)?,
-        What::Reference { dir } => reference(cli, dir)?,
-        What::Completions { shell } => {
+        Artifact::Man { dir } => man(cli, dir)?,
+        Artifact::Reference { dir } => reference(cli, dir)?,
+        Artifact::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut cli, "sandbag", &mut text);
             output::put_data(text)?;

@@ -16,7 +16,7 @@ use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
 
 /// Removes the socket of a node whose supervisor was killed.
-fn swept(arguments: &[String]) -> Result<(), String> {
+fn sweep_one(arguments: &[String]) -> Result<(), String> {
     let journal = arguments.first().map(Path::new).and_then(Path::parent);
     journal.map_or(Ok(()), |registry| {
         sweep(&Directory::in_registry(registry)).map_err(|error| error.to_string())
@@ -48,10 +48,10 @@ pub fn main() -> Option<u8> {
     let outcome = match verb {
         GUARDIAN_VERB => {
             let undone = guardian::run(&arguments).map_err(|error| error.to_string());
-            undone.and(swept(&arguments))
+            undone.and(sweep_one(&arguments))
         }
         WORK_VERB => sandbag_audit::work(&arguments),
-        INJECTOR_VERB => match injector::Setup::from_args(&arguments) {
+        INJECTOR_VERB => match injector::InjectorSetup::from_args(&arguments) {
             Some(setup) => injector::run(&setup).map_err(|error| error.to_string()),
             None => Err(format!("{INJECTOR_VERB} is for sandbag's own use")),
         },
@@ -59,11 +59,11 @@ pub fn main() -> Option<u8> {
             overhead::run(&arguments);
             Ok(())
         }
-        collector::VERB => match collector::Setup::from_args(&arguments) {
+        collector::VERB => match collector::CollectorSetup::from_args(&arguments) {
             Some(setup) => collector::run(setup).map_err(|error| error.to_string()),
             None => Err(format!("{} is for sandbag's own use", collector::VERB)),
         },
-        _ => match burn::Setup::from_args(&arguments) {
+        _ => match burn::BurnerSetup::from_args(&arguments) {
             Some(setup) => burn::run(&setup).map_err(|error| error.to_string()),
             None => Err(format!("{BURNER_VERB} is for sandbag's own use")),
         },

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use sandbag_jitter::replay::process::INJECTOR_VERB;
-use sandbag_jitter::replay::process::injector::Setup;
+use sandbag_jitter::replay::process::injector::InjectorSetup;
 use sandbag_linux::process::{Process, processes};
 use sandbag_linux::{Root, clock};
 use sandbag_load::board::{BOUNDARY_NS, Board};
@@ -16,7 +16,7 @@ use sandbag_load::node::Ratios;
 use sandbag_load::node::protocol::Status;
 use sandbag_load::node::socket::{Directory, list, sweep};
 use sandbag_run::journal::RunInfo;
-use sandbag_run::process_identity::Named;
+use sandbag_run::process_identity::ProcessIdentity;
 use sandbag_run::registry::Registry;
 use sandbag_ui::bail;
 use sandbag_ui::failure::{Context as _, Result};
@@ -122,7 +122,7 @@ fn last_second(loads: &[(u32, f64)], node: Option<&Status>) -> String {
 
 /// A run in one line, whatever its journal holds.
 fn heading(run: &RunInfo, load: &str) -> String {
-    let mut text = format!("{}: {}", number(run), what(run, load));
+    let mut text = format!("{}: {}", number(run), run_text(run, load));
     if !run.command.is_empty() {
         // Jitter may be inside it as well.
         text += &format!(", with {}", command_line(&run.command));
@@ -144,11 +144,12 @@ fn number(run: &RunInfo) -> String {
 }
 
 /// What a run does to which CPUs.
-fn what(run: &RunInfo, load: &str) -> String {
-    match run.cpus.is_empty() {
+fn run_text(run: &RunInfo, load: &str) -> String {
+    if run.cpus.is_empty() {
         // A recording beside a command takes no CPU.
-        true => load.to_owned(),
-        false => format!("{load} by {} on CPUs {}", run.method, run.cpus),
+        load.to_owned()
+    } else {
+        format!("{load} by {} on CPUs {}", run.method, run.cpus)
     }
 }
 
@@ -169,7 +170,7 @@ fn injectors(of: u32) -> Vec<(u32, u32)> {
         .filter_map(|child| {
             let words = Process::new(&root, child.pid).command_line().ok()?;
             let arguments = words.get(2..).filter(|_| words[1] == INJECTOR_VERB)?;
-            Some((Setup::from_args(arguments)?.cpu, child.pid))
+            Some((InjectorSetup::from_args(arguments)?.cpu, child.pid))
         })
         .collect();
     all.sort_unstable();
@@ -208,7 +209,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// `sandbag stop`.
 pub fn stop(args: &StopArgs, messages: &Messages) -> Result<u8> {
     let registry = Registry::open()?;
-    let (mut wanted, unknown) = chosen(registry.runs()?, args.pid)?;
+    let (mut wanted, unknown) = choose(registry.runs()?, args.pid)?;
     for run in &unknown {
         Messages::error(&not_proven(run));
     }
@@ -228,7 +229,11 @@ pub fn stop(args: &StopArgs, messages: &Messages) -> Result<u8> {
         wanted.retain(|(run, process)| {
             let lives = alive.contains(&run.id());
             if !lives {
-                messages.say(&format!("ended {}: {}", process.pid, what(run, &run.load)));
+                messages.say(&format!(
+                    "ended {}: {}",
+                    process.pid,
+                    run_text(run, &run.load)
+                ));
             }
             lives
         });
@@ -253,11 +258,11 @@ pub fn stop(args: &StopArgs, messages: &Messages) -> Result<u8> {
 }
 
 /// A run with the process that is proven to be its supervisor.
-type Proven = (RunInfo, Named);
+type Proven = (RunInfo, ProcessIdentity);
 
 /// The runs to end, each with the process that gets the signal, and those
 /// among them whose process is not proven to be theirs.
-fn chosen(runs: Vec<RunInfo>, pid: Option<u32>) -> Result<(Vec<Proven>, Vec<RunInfo>)> {
+fn choose(runs: Vec<RunInfo>, pid: Option<u32>) -> Result<(Vec<Proven>, Vec<RunInfo>)> {
     let mut proven = Vec::new();
     let mut unknown = Vec::new();
     for run in runs {
@@ -278,7 +283,7 @@ fn chosen(runs: Vec<RunInfo>, pid: Option<u32>) -> Result<(Vec<Proven>, Vec<RunI
 }
 
 fn not_proven(run: &RunInfo) -> String {
-    let (pid, what) = (run.pid, what(run, &run.load));
+    let (pid, what) = (run.pid, run_text(run, &run.load));
     match &run.process {
         Some(_) => format!(
             "run {pid} ({what}) is not ended: its supervisor is in another PID namespace and \

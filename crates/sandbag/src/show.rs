@@ -28,10 +28,10 @@ pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
 }
 
 fn run(path: &Path, messages: &Messages) -> Result<String> {
-    if let Some(text) = audit::shown(path, messages) {
+    if let Some(text) = audit::show_file(path, messages) {
         return text;
     }
-    if let Some(text) = jitter::replayed(path) {
+    if let Some(text) = jitter::show_replay(path) {
         return text;
     }
     show::run(path, messages)
@@ -47,7 +47,7 @@ fn recording(file: &Path, args: &ShowArgs, messages: &Messages) -> Result<String
     let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head);
     let is_profile = Format::detect(text).is_some();
     if read.is_ok() && !args.names_a_format() && jitter::is_recording(text, is_profile) {
-        return jitter::shown(source.reader()?, source.name(), messages);
+        return jitter::show_text(source.reader()?, source.name(), messages);
     }
     show::profile(source, args, messages)
 }

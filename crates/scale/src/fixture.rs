@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Traces for tests.
 
-use sandbag_jitter::{Clock, CpuTrace, Event, Header, Span, Trace};
+use sandbag_jitter::{CpuTrace, JitterTrace, LoopClock, Span, TraceEvent, TraceHeader};
 
 use crate::chance::Chance;
 
@@ -17,24 +17,24 @@ pub(crate) fn cpu(known: &[(u64, u64)], events: &[(u64, u64)]) -> CpuTrace {
         known: known.iter().map(|(a, b)| span(*a, *b)).collect(),
         events: events
             .iter()
-            .map(|(start_ns, length_ns)| Event::new(*start_ns, *length_ns))
+            .map(|(start_ns, length_ns)| TraceEvent::new(*start_ns, *length_ns))
             .collect(),
     }
 }
 
 /// A trace of such CPUs, numbered from 0.
-pub(crate) fn trace(cpus: Vec<CpuTrace>) -> Trace {
+pub(crate) fn trace(cpus: Vec<CpuTrace>) -> JitterTrace {
     let cpus: Vec<CpuTrace> = (0..)
         .zip(cpus)
         .map(|(n, c)| CpuTrace { cpu: n, ..c })
         .collect();
-    Trace {
-        header: Header {
+    JitterTrace {
+        header: TraceHeader {
             recorder: "test".to_owned(),
             host: None,
             kernel: None,
             began_s: None,
-            clock: Clock::Imported,
+            clock: LoopClock::Imported,
             cpus: cpus.iter().map(|cpu| cpu.cpu).collect(),
             real_time: None,
         },

@@ -206,12 +206,12 @@ mod tests {
     }
 
     /// Fails in the second round of `b`.
-    struct Fake {
+    struct FakeBenchmark {
         fails: bool,
         measured: u32,
     }
 
-    impl Experiment for Fake {
+    impl Experiment for FakeBenchmark {
         type Row = FakeRow;
         type Setup = ();
         fn name(&self) -> &'static str {
@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    impl Benchmark for Fake {
+    impl Benchmark for FakeBenchmark {
         fn title(&self) -> &'static str {
             "Fakes"
         }
@@ -243,11 +243,11 @@ mod tests {
     fn a_benchmark_goes_on_and_measures_again_what_failed() {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("r.md");
-        let mut fake = Fake {
+        let mut fake = FakeBenchmark {
             fails: true,
             measured: 0,
         };
-        let of = |fake: &mut Fake, resume| {
+        let of = |fake: &mut FakeBenchmark, resume| {
             let mut session =
                 Session::open(fake, Conditions::default(), Some(&out), resume).unwrap();
             session.measure(fake).unwrap();

@@ -5,7 +5,7 @@
 use clap::ValueEnum;
 use sandbag_stats::Chance;
 
-use crate::bench::compete::kinds::Kind;
+use crate::bench::compete::kinds::CompetitorKind;
 
 /// Load of the base case, percent.
 pub const BASE_ASKED: f64 = 50.0;
@@ -53,7 +53,7 @@ pub enum Factor {
 
 /// Where the competitors run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum LoadTarget {
     /// In the wrapped command.
     Cmd,
     /// In a group beside sandbag's, of this weight (v2's scale).
@@ -62,7 +62,7 @@ pub enum Place {
     Outside,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for LoadTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Cmd => f.write_str("cmd"),
@@ -95,11 +95,11 @@ pub struct Cell {
     /// Asked load, percent.
     pub asked_pct: f64,
     /// Kind of the competitors.
-    pub kind: Kind,
+    pub kind: CompetitorKind,
     /// Their number.
     pub count: usize,
     /// Where they run.
-    pub place: Place,
+    pub place: LoadTarget,
     /// What else happens.
     pub disturbance: Disturbance,
     /// Load and competitors on the first CPU only.
@@ -113,9 +113,9 @@ impl Cell {
             label: format!("base: {BASE_ASKED} %, {BASE_COUNT} spin, cmd"),
             method,
             asked_pct: BASE_ASKED,
-            kind: Kind::Spin,
+            kind: CompetitorKind::Spin,
             count: BASE_COUNT,
-            place: Place::Cmd,
+            place: LoadTarget::Cmd,
             disturbance: Disturbance::None,
             one_cpu: false,
         }
@@ -139,8 +139,8 @@ impl Cell {
 struct Levels<'a> {
     asked: &'a [f64],
     counts: &'a [usize],
-    kinds: &'a [Kind],
-    places: &'a [Place],
+    kinds: &'a [CompetitorKind],
+    places: &'a [LoadTarget],
     disturbances: &'a [Disturbance],
     formula: &'a [f64],
 }
@@ -149,17 +149,21 @@ const FULL: Levels<'_> = Levels {
     asked: &[0.5, 1.0, 2.0, 5.0, 20.0, 80.0, 95.0, 98.0, 99.0],
     counts: &[0, 1, 2, 20, 200],
     kinds: &[
-        Kind::Mixed,
-        Kind::NicePlus,
-        Kind::NiceMinus,
-        Kind::Batch,
-        Kind::Idle,
-        Kind::Realtime,
-        Kind::Memory,
-        Kind::Disk,
-        Kind::Interrupts,
+        CompetitorKind::Mixed,
+        CompetitorKind::NicePlus,
+        CompetitorKind::NiceMinus,
+        CompetitorKind::Batch,
+        CompetitorKind::Idle,
+        CompetitorKind::Realtime,
+        CompetitorKind::Memory,
+        CompetitorKind::Disk,
+        CompetitorKind::Interrupts,
     ],
-    places: &[Place::Sibling(100), Place::Sibling(10_000), Place::Outside],
+    places: &[
+        LoadTarget::Sibling(100),
+        LoadTarget::Sibling(10_000),
+        LoadTarget::Outside,
+    ],
     disturbances: &[Disturbance::Groups, Disturbance::Steps],
     formula: &[20.0, 50.0, 80.0],
 };
@@ -168,8 +172,8 @@ const FULL: Levels<'_> = Levels {
 const SHORT: Levels<'_> = Levels {
     asked: &[5.0, 95.0],
     counts: &[0, 1, 20],
-    kinds: &[Kind::Mixed, Kind::Interrupts],
-    places: &[Place::Sibling(10_000), Place::Outside],
+    kinds: &[CompetitorKind::Mixed, CompetitorKind::Interrupts],
+    places: &[LoadTarget::Sibling(10_000), LoadTarget::Outside],
     disturbances: &[Disturbance::Groups, Disturbance::Steps],
     formula: &[],
 };
@@ -218,8 +222,8 @@ fn around(method: Method, levels: &Levels<'_>, cpus: usize) -> Vec<Cell> {
         // Where real-time groups have budgets, a real-time task can run in no
         // other group than the root's.
         let place = match kind {
-            Kind::Realtime => Place::Outside,
-            _ => Place::Cmd,
+            CompetitorKind::Realtime => LoadTarget::Outside,
+            _ => LoadTarget::Cmd,
         };
         Cell {
             factor: Factor::Competitors,
@@ -272,7 +276,7 @@ fn around(method: Method, levels: &Levels<'_>, cpus: usize) -> Vec<Cell> {
 }
 
 /// The name under which `compete` knows a kind.
-pub fn kind_name(kind: Kind) -> String {
+pub fn kind_name(kind: CompetitorKind) -> String {
     kind.to_possible_value()
         .map_or_else(String::new, |v| v.get_name().to_owned())
 }
@@ -320,7 +324,7 @@ mod tests {
                     cell.asked_pct != base.asked_pct,
                     cell.count != base.count,
                     cell.kind != base.kind,
-                    cell.place != base.place && cell.kind != Kind::Realtime,
+                    cell.place != base.place && cell.kind != CompetitorKind::Realtime,
                     cell.disturbance != base.disturbance,
                 ];
                 let expected = usize::from(cell.factor != Factor::Base);

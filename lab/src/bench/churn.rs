@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
-use crate::bench::place::{Group, Layout};
+use crate::bench::place::{Layout, PlaceGroup};
 use sandbag_linux::clock;
 
 /// Time from one group to the next.
@@ -58,7 +58,7 @@ impl Drop for Churn {
 }
 
 fn turn(layout: &Layout, spinners: &[u32], stop: &AtomicBool) -> Result<u64> {
-    let mut previous: Option<Group> = None;
+    let mut previous: Option<PlaceGroup> = None;
     let mut next = clock::monotonic();
     let mut made = 0;
     while !stop.load(Ordering::Relaxed) {

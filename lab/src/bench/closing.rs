@@ -23,7 +23,6 @@ pub const CLOSES_POINTS: f64 = 0.3;
 /// time, differences in points.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Closing {
-    /// The CPU.
     pub cpu: u32,
     /// Steal, percent of the wall time.
     pub steal_pct: f64,
@@ -52,7 +51,7 @@ pub struct Closing {
 
 /// What is known of one CPU besides its clocks.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Known {
+pub struct CpuUse {
     /// Run time of everyone else, nanoseconds.
     pub other_ns: u64,
     /// The load that sandbag says it got, percent.
@@ -62,7 +61,7 @@ pub struct Known {
 }
 
 /// Adds up; `None` if no time was delivered.
-pub fn close(cpu: u32, before: &CpuClocks, after: &CpuClocks, known: &Known) -> Option<Closing> {
+pub fn close(cpu: u32, before: &CpuClocks, after: &CpuClocks, known: &CpuUse) -> Option<Closing> {
     let delta = |of: fn(&CpuClocks) -> u64| of(after).saturating_sub(of(before)) as f64;
     let wall = delta(|c| c.wall_ns);
     let steal = delta(|c| c.steal_ns);
@@ -126,7 +125,7 @@ mod tests {
     fn parts_that_add_up_close() {
         let before = clocks(100, 10, 5, 7, 9);
         let after = clocks(1100, 110, 105, 457, 349);
-        let known = Known {
+        let known = CpuUse {
             other_ns: 10,
             claimed_pct: Some(50.1),
             mpstat_pct: Some(89.0),
@@ -146,7 +145,7 @@ mod tests {
             0,
             &clocks(0, 0, 0, 0, 0),
             &clocks(1000, 100, 0, 500, 380),
-            &Known::default(),
+            &CpuUse::default(),
         )
         .unwrap();
         assert!((c.closing_points + 2.0).abs() < 1e-9);
@@ -163,7 +162,7 @@ mod tests {
             tasks_ns: Some(950),
             ..clocks(1000, 90, 0, 500, 380)
         };
-        let c = close(0, &before, &after, &Known::default()).unwrap();
+        let c = close(0, &before, &after, &CpuUse::default()).unwrap();
         assert!((c.closing_points + 3.0).abs() < 1e-9, "{c:?}");
         assert!((c.unseen_points.unwrap() - 2.0).abs() < 1e-9, "{c:?}");
         assert!((c.nobody_points.unwrap() - 1.0).abs() < 1e-9, "{c:?}");
@@ -175,16 +174,16 @@ mod tests {
         let mut after = clocks(1000, 980, 0, 0, 0);
         (before.reading_before_ns, before.reading_after_ns) = (70, 5);
         (after.reading_before_ns, after.reading_after_ns) = (15, 80);
-        let c = close(0, &before, &after, &Known::default()).unwrap();
+        let c = close(0, &before, &after, &CpuUse::default()).unwrap();
         assert!(c.closing_points.abs() < 1e-9, "{c:?}");
         assert!((c.other_pct - 2.0).abs() < 1e-9);
     }
 
     #[test]
     fn a_burner_that_was_not_found_is_believed_and_not_confirmed() {
-        let known = Known {
+        let known = CpuUse {
             claimed_pct: Some(60.0),
-            ..Known::default()
+            ..CpuUse::default()
         };
         let c = close(
             0,
@@ -200,7 +199,7 @@ mod tests {
     #[test]
     fn nothing_delivered_nothing_closed() {
         let still = clocks(1, 0, 0, 0, 0);
-        assert_eq!(close(0, &still, &still, &Known::default()), None);
+        assert_eq!(close(0, &still, &still, &CpuUse::default()), None);
     }
 
     #[test]

@@ -10,14 +10,16 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use sandbag_jitter::Trace;
+use sandbag_jitter::JitterTrace;
 use sandbag_linux::Root;
 use sandbag_linux::machine;
-use sandbag_scale::predict::{Drift, Options, Prediction, Source, Spread, Sync, predict};
+use sandbag_scale::predict::{
+    Drift, PredictOptions, Prediction, Spread, Sync, TraceSource, predict,
+};
 use sandbag_ui::quantity::{self, percent, time};
 use serde_json::json;
 
-use crate::bench::markdown::Table;
+use crate::bench::markdown::MarkdownTable;
 use crate::bench::scale::traces::read;
 use crate::figure::{Axes, Line, Point, draw};
 
@@ -29,7 +31,7 @@ use crate::figure::{Axes, Line, Point, draw};
 pub struct FiguresArgs {
     /// Traces, or NAME=TRACE to call one so
     #[arg(value_name = "[NAME=]TRACE", required = true)]
-    traces: Vec<Named>,
+    traces: Vec<NamedFigure>,
     /// Work between two barriers
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = quantity::positive_duration)]
     quantum: std::time::Duration,
@@ -46,12 +48,12 @@ pub struct FiguresArgs {
 
 /// A trace, and what it is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Named {
+struct NamedFigure {
     name: String,
     path: PathBuf,
 }
 
-impl FromStr for Named {
+impl FromStr for NamedFigure {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -125,7 +127,7 @@ const RANKS: std::ops::RangeInclusive<u32> = 4..=11;
 /// Reads the traces, predicts and writes.
 pub fn figures(args: &FiguresArgs) -> Result<()> {
     fs::create_dir_all(&args.out).with_context(|| format!("make {}", args.out.display()))?;
-    let traces: Vec<(&Named, Trace)> = args
+    let traces: Vec<(&NamedFigure, JitterTrace)> = args
         .traces
         .iter()
         .map(|named| Ok((named, read(&named.path)?)))
@@ -143,11 +145,14 @@ pub fn figures(args: &FiguresArgs) -> Result<()> {
     );
     let mut all = Vec::new();
     for figure in &FIGURES {
-        let found: Vec<(&Named, Prediction)> = traces
+        let found: Vec<(&NamedFigure, Prediction)> = traces
             .iter()
             .map(|(named, trace)| {
-                let found = predict(&[Source { trace, share: 1 }], &options(args, figure.sync))
-                    .with_context(|| named.name.clone())?;
+                let found = predict(
+                    &[TraceSource { trace, share: 1 }],
+                    &options(args, figure.sync),
+                )
+                .with_context(|| named.name.clone())?;
                 for warning in &found.warnings {
                     eprintln!("{}: {warning}", named.name);
                 }
@@ -187,8 +192,8 @@ pub fn figures(args: &FiguresArgs) -> Result<()> {
     Ok(())
 }
 
-fn options(args: &FiguresArgs, sync: Sync) -> Options {
-    Options {
+fn options(args: &FiguresArgs, sync: Sync) -> PredictOptions {
+    PredictOptions {
         quantum_ns: quantity::nanos(args.quantum),
         ranks: RANKS.map(|power| 1 << power).collect(),
         sync,
@@ -198,12 +203,12 @@ fn options(args: &FiguresArgs, sync: Sync) -> Options {
         }),
         seed: args.seed,
         threads: std::thread::available_parallelism().map_or(1, usize::from),
-        ..Options::default()
+        ..PredictOptions::default()
     }
 }
 
 /// Slowdown against ranks, which stand at 1, 2, 3 and so on.
-fn svg(figure: &Figure, found: &[(&Named, Prediction)]) -> Result<String> {
+fn svg(figure: &Figure, found: &[(&NamedFigure, Prediction)]) -> Result<String> {
     let at = |ranks: u64| f64::from(ranks.ilog2() - RANKS.start() + 1);
     let mut lines: Vec<Line> = found
         .iter()
@@ -253,7 +258,7 @@ fn svg(figure: &Figure, found: &[(&Named, Prediction)]) -> Result<String> {
     )
 }
 
-fn table(figure: &Figure, found: &[(&Named, Prediction)]) -> String {
+fn table(figure: &Figure, found: &[(&NamedFigure, Prediction)]) -> String {
     let mut heads = vec!["ranks"];
     heads.extend(found.iter().map(|(named, _)| named.name.as_str()));
     let published: Vec<String> = figure
@@ -262,7 +267,7 @@ fn table(figure: &Figure, found: &[(&Named, Prediction)]) -> String {
         .map(|(machine, _)| format!("published, {machine}"))
         .collect();
     heads.extend(published.iter().map(String::as_str));
-    let mut table = Table::new(&heads);
+    let mut table = MarkdownTable::new(&heads);
     for (i, power) in RANKS.enumerate() {
         let ranks = 1u64 << power;
         let mut row = vec![ranks.to_string()];
@@ -295,25 +300,25 @@ mod tests {
 
     #[test]
     fn traces_may_have_names() {
-        let named: Named = "quiet=a.sbj".parse().unwrap();
+        let named: NamedFigure = "quiet=a.sbj".parse().unwrap();
         assert_eq!(
             (named.name.as_str(), named.path.to_str()),
             ("quiet", Some("a.sbj"))
         );
-        assert_eq!("a.sbj".parse::<Named>().unwrap().name, "a.sbj");
-        assert!("=a.sbj".parse::<Named>().is_err());
+        assert_eq!("a.sbj".parse::<NamedFigure>().unwrap().name, "a.sbj");
+        assert!("=a.sbj".parse::<NamedFigure>().is_err());
     }
 
     #[test]
     fn each_figure_has_what_was_published() {
         let dir = tempfile::tempdir().unwrap();
-        let made = crate::bench::scale::traces::Made {
+        let made = crate::bench::scale::traces::TraceFile {
             seconds: 20,
             ..NOISY
         };
         let path = made.write(dir.path(), "a.sbj").unwrap();
         let args = FiguresArgs {
-            traces: vec![Named {
+            traces: vec![NamedFigure {
                 name: "made".to_owned(),
                 path,
             }],

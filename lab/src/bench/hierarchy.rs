@@ -51,12 +51,12 @@ const WAY_BACK: Duration = Duration::from_secs(60);
 
 /// The v1 mounts to take away and to put back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Saved {
+pub struct MountBackup {
     mounts: Vec<Mount>,
     v2: PathBuf,
 }
 
-impl Saved {
+impl MountBackup {
     /// The plan for a machine with these mounts.
     fn plan(mounts: &[Mount]) -> Result<Self> {
         let v2 = mounts
@@ -115,7 +115,7 @@ fn split_options(mount: &Mount) -> (MsFlags, String) {
 
 /// Refuses hierarchies that have groups: unmounted, they would live on and
 /// keep their controllers.
-fn refuse_groups(saved: &Saved) -> Result<()> {
+fn refuse_groups(saved: &MountBackup) -> Result<()> {
     for m in &saved.mounts {
         let groups = children(&m.point);
         if let Some(group) = groups.first() {
@@ -176,7 +176,7 @@ impl OnV2 {
             "moving cgroup controllers needs root"
         );
         let root = Root::default();
-        let saved = Saved::plan(&mountinfo::read(&root)?)?;
+        let saved = MountBackup::plan(&mountinfo::read(&root)?)?;
         refuse_groups(&saved)?;
         write_journal(&saved)?;
         let this = match Self::start_helper(program) {
@@ -263,7 +263,7 @@ pub fn restore() -> Result<bool> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
         Err(e) => return Err(e).with_context(|| format!("read {JOURNAL}")),
     };
-    let saved: Saved =
+    let saved: MountBackup =
         serde_json::from_str(&text).with_context(|| format!("understand {JOURNAL}"))?;
     let root = Root::default();
     let give_up = Instant::now() + WAY_BACK;
@@ -278,7 +278,7 @@ pub fn restore() -> Result<bool> {
     Ok(true)
 }
 
-fn restore_once(root: &Root, saved: &Saved) -> Result<()> {
+fn restore_once(root: &Root, saved: &MountBackup) -> Result<()> {
     if saved.missing(&mountinfo::read(root)?).is_empty() {
         return Ok(());
     }
@@ -305,7 +305,7 @@ fn restore_once(root: &Root, saved: &Saved) -> Result<()> {
     Ok(())
 }
 
-fn write_journal(saved: &Saved) -> Result<()> {
+fn write_journal(saved: &MountBackup) -> Result<()> {
     let path = Path::new(JOURNAL);
     ensure!(
         !path.exists(),
@@ -386,7 +386,7 @@ pub mod tests {
 
     #[test]
     fn the_plan_takes_the_cpu_controllers_and_nothing_else() {
-        let saved = Saved::plan(&mounts(HYBRID)).unwrap();
+        let saved = MountBackup::plan(&mounts(HYBRID)).unwrap();
         let points: Vec<_> = saved.mounts.iter().map(|m| m.point.clone()).collect();
         assert_eq!(
             points,
@@ -394,29 +394,29 @@ pub mod tests {
         );
         assert_eq!(saved.v2, Path::new("/sys/fs/cgroup/unified"));
         let text = serde_json::to_string(&saved).unwrap();
-        assert_eq!(serde_json::from_str::<Saved>(&text).unwrap(), saved);
+        assert_eq!(serde_json::from_str::<MountBackup>(&text).unwrap(), saved);
     }
 
     #[test]
     fn controllers_mounted_together_with_others_stay() {
         let text = HYBRID.replace("rw,cpuacct", "rw,cpuacct,memory");
-        let e = Saved::plan(&mounts(&text)).unwrap_err();
+        let e = MountBackup::plan(&mounts(&text)).unwrap_err();
         assert!(e.to_string().contains("cpuacct,memory"), "{e}");
     }
 
     #[test]
     fn nothing_to_move_or_nowhere_to_move_it() {
         let only_v1: String = HYBRID.lines().take(6).map(|l| format!("{l}\n")).collect();
-        assert!(Saved::plan(&mounts(&only_v1)).is_err());
+        assert!(MountBackup::plan(&mounts(&only_v1)).is_err());
         let only_v2 = "36 31 0:31 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
-        let e = Saved::plan(&mounts(only_v2)).unwrap_err();
+        let e = MountBackup::plan(&mounts(only_v2)).unwrap_err();
         assert!(e.to_string().contains("v2 already"), "{e}");
     }
 
     #[test]
     fn what_is_missing_is_found_by_place_and_options() {
         let before = mounts(HYBRID);
-        let saved = Saved::plan(&before).unwrap();
+        let saved = MountBackup::plan(&before).unwrap();
         assert!(saved.missing(&before).is_empty());
         let mut now = before;
         now.retain(|m| !m.has("cpuset"));
@@ -441,7 +441,7 @@ pub mod tests {
     fn hierarchies_with_groups_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let root = Root::at(dir.path());
-        let saved = Saved::plan(&mountinfo::parse_all(&root, HYBRID)).unwrap();
+        let saved = MountBackup::plan(&mountinfo::parse_all(&root, HYBRID)).unwrap();
         refuse_groups(&saved).unwrap();
         fs::create_dir_all(root.path("/sys/fs/cgroup/cpuset/docker")).unwrap();
         let e = refuse_groups(&saved).unwrap_err();

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 
 /// A table: the first column to the left, all others to the right.
 #[derive(Debug)]
-pub struct Table {
+pub struct MarkdownTable {
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl MarkdownTable {
     /// A table with these column heads.
     pub fn new(heads: &[&str]) -> Self {
         Self {
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn columns_are_aligned() {
-        let mut t = Table::new(&["what", "n"]);
+        let mut t = MarkdownTable::new(&["what", "n"]);
         assert!(t.is_empty());
         t.push(vec!["a|b".to_owned(), "1000".to_owned()]);
         assert_eq!(

@@ -45,7 +45,7 @@ use sandbag_linux::Root;
 
 /// The benchmarks; each needs root.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum BenchVerb {
     /// Measure how well loads are held, verified three ways
     Loads(session::SessionArgs),
     /// Remove what a killed benchmark left: groups, and moved cgroup mounts
@@ -86,27 +86,27 @@ pub enum Verb {
 
 /// Runs one of them.
 #[must_use]
-pub fn main(verb: &Verb) -> ExitCode {
+pub fn main(verb: &BenchVerb) -> ExitCode {
     let outcome = match verb {
-        Verb::OnV2(args) => {
+        BenchVerb::OnV2(args) => {
             return on_v2::on_v2(args).unwrap_or_else(|error| failed(&error));
         }
-        Verb::Loads(args) => session::run(args),
-        Verb::Clean => clean(),
-        Verb::Nodes(args) => nodes::nodes(args),
-        Verb::Jitter(args) => jitter::jitter(args),
-        Verb::Scale(args) => scale::scale(args),
-        Verb::Figures(args) => figures::figures(args),
-        Verb::Audit(args) => audit::audit(args),
-        Verb::AuditWorlds(args) => {
+        BenchVerb::Loads(args) => session::run(args),
+        BenchVerb::Clean => clean(),
+        BenchVerb::Nodes(args) => nodes::nodes(args),
+        BenchVerb::Jitter(args) => jitter::jitter(args),
+        BenchVerb::Scale(args) => scale::scale(args),
+        BenchVerb::Figures(args) => figures::figures(args),
+        BenchVerb::Audit(args) => audit::audit(args),
+        BenchVerb::AuditWorlds(args) => {
             audit::simulate::print_worlds(args);
             Ok(())
         }
-        Verb::AuditPlant(args) => audit::plant::plant(args),
-        Verb::CountWork(args) => nodes::work::work(args),
-        Verb::Compete(args) => compete::compete(args),
-        Verb::Latency(args) => latency::latency(args),
-        Verb::HierarchyGuard => hierarchy::guard(),
+        BenchVerb::AuditPlant(args) => audit::plant::plant(args),
+        BenchVerb::CountWork(args) => nodes::work::work(args),
+        BenchVerb::Compete(args) => compete::compete(args),
+        BenchVerb::Latency(args) => latency::latency(args),
+        BenchVerb::HierarchyGuard => hierarchy::guard(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

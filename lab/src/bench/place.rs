@@ -48,7 +48,7 @@ impl Layout {
 
     /// Makes a group of this weight in v2's scale (100 is the default); v1
     /// gets the same multiple of its default of 1024.
-    pub fn make(&self, name: &str, weight: u32) -> Result<Group> {
+    pub fn make(&self, name: &str, weight: u32) -> Result<PlaceGroup> {
         if self.systemd {
             bail!(
                 "the root group belongs to systemd: competitors in groups beside it are not measured here"
@@ -59,7 +59,7 @@ impl Layout {
             .cpu
             .join(format!("{PREFIX}{}-{name}", std::process::id()));
         fs::create_dir(&path).with_context(|| format!("make {}", path.display()))?;
-        let group = Group { path };
+        let group = PlaceGroup { path };
         cgroup::Group::at(self.tree.version, group.path.clone(), None)
             .set_weight(Weight(f64::from(weight) / 100.0))?;
         Ok(group)
@@ -83,11 +83,11 @@ impl Layout {
 
 /// A group; dropping it kills what is in it and removes it.
 #[derive(Debug)]
-pub struct Group {
+pub struct PlaceGroup {
     path: PathBuf,
 }
 
-impl Group {
+impl PlaceGroup {
     /// The file that takes processes into the group: `0` is the writer.
     pub fn entrance(&self) -> PathBuf {
         self.path.join("cgroup.procs")
@@ -99,7 +99,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for PlaceGroup {
     fn drop(&mut self) {
         if let Err(e) = remove(&self.path) {
             eprintln!("sandbag-lab loads: {e:#}; see `sandbag-lab clean`");

@@ -2,7 +2,7 @@
 //! One run of one cell as one raw row.
 
 use sandbag_load::report::Run;
-use sandbag_load::report::achieved::Row as Window;
+use sandbag_load::report::achieved::AchievedRow as Window;
 use serde::{Deserialize, Serialize};
 
 use crate::bench::cells::{Cell, Disturbance, kind_name};
@@ -22,7 +22,6 @@ pub struct LoadRow {
     pub cgroup: String,
     /// [`key`] of the cell.
     pub cell: String,
-    /// The method.
     pub method: String,
     /// Asked load.
     pub asked_pct: f64,

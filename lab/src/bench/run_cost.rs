@@ -9,7 +9,7 @@ use sandbag_linux::child;
 
 /// What a run took.
 #[derive(Debug, Clone, Copy)]
-pub struct Took {
+pub struct RunCost {
     /// Seconds from start to end.
     pub wall_s: f64,
     /// CPU time of the process and of its children that it waited for, seconds.
@@ -19,14 +19,14 @@ pub struct Took {
 }
 
 /// Runs it; its output goes nowhere, its errors to ours.
-pub fn run(command: &mut Command) -> Result<Took> {
+pub fn run(command: &mut Command) -> Result<RunCost> {
     let name = command.get_program().display().to_string();
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let begin = Instant::now();
     let child = command.spawn().with_context(|| format!("start {name}"))?;
     let ended = child::reap(Some(child.id())).with_context(|| format!("wait for {name}"))?;
     ensure!(ended.status.success(), "{name}: {}", ended.status);
-    Ok(Took {
+    Ok(RunCost {
         wall_s: begin.elapsed().as_secs_f64(),
         cpu_s: (ended.user() + ended.system()).as_secs_f64(),
         most_mib: ended.usage.ru_maxrss as f64 / 1024.0,

@@ -19,13 +19,13 @@ use sandbag_linux::{CpuList, Root, clock, sched};
 use sandbag_load::report::achieved::{self, read_achieved};
 use sandbag_load::report::{Run, read_run};
 
-use crate::bench::cells::{Cell, Disturbance, Place, kind_name, step_profile};
+use crate::bench::cells::{Cell, Disturbance, LoadTarget, kind_name, step_profile};
 use crate::bench::churn::Churn;
 use crate::bench::clocks::Sources;
-use crate::bench::closing::{Closing, Known, close};
+use crate::bench::closing::{Closing, CpuUse, close};
 use crate::bench::compete::account::{Account, configured_cpus};
 use crate::bench::mpstat::Mpstat;
-use crate::bench::place::{Group, Layout};
+use crate::bench::place::{Layout, PlaceGroup};
 use crate::bench::row::LoadRow;
 use crate::bench::tasks::{burners, others};
 use crate::program::{Running, Start};
@@ -97,7 +97,7 @@ impl Bench {
         let account = Account::create(&dir.join("account"), configured_cpus())?;
         let extra = Account::create(&dir.join("account-extra"), configured_cpus())?;
 
-        let _group: Option<Group>;
+        let _group: Option<PlaceGroup>;
         let _competitors: Option<Running>;
         (_group, _competitors) = self.start_outside(dir, cell, layout, &account)?;
         let (_moved, churn) = self.start_disturbance(dir, cell, layout, &extra)?;
@@ -106,7 +106,7 @@ impl Bench {
         let mut sandbag = self.start_sandbag(dir, cell, &cpus, &errors)?;
         let started = Instant::now();
         let begun = match cell.place {
-            Place::Cmd => {
+            LoadTarget::Cmd => {
                 let wanted = planned(cell);
                 interrupt::wait_for(started + START, || {
                     account.started() + account.failed() >= wanted || sandbag.has_ended()
@@ -118,7 +118,7 @@ impl Bench {
         let end = match (cell.place, account.end_ns()) {
             // Many competitors take a while to start: the last of them has
             // less than the whole length.
-            (Place::Cmd, Some(ns)) => {
+            (LoadTarget::Cmd, Some(ns)) => {
                 Instant::now() + Duration::from_nanos(ns.saturating_sub(clock::monotonic()))
             }
             _ => started + Duration::from_secs(u64::from(self.seconds)),
@@ -150,18 +150,18 @@ impl Bench {
         cell: &Cell,
         layout: &Layout,
         account: &Account,
-    ) -> Result<(Option<Group>, Option<Running>)> {
+    ) -> Result<(Option<PlaceGroup>, Option<Running>)> {
         let group = match cell.place {
-            Place::Cmd => return Ok((None, None)),
-            Place::Sibling(weight) => Some(layout.make(&format!("sibling-{weight}"), weight)?),
-            Place::Outside => None,
+            LoadTarget::Cmd => return Ok((None, None)),
+            LoadTarget::Sibling(weight) => Some(layout.make(&format!("sibling-{weight}"), weight)?),
+            LoadTarget::Outside => None,
         };
         let mut command = self.compete(cell, f64::from(self.seconds) + 60.0, &dir.join("account"));
-        if cell.place == Place::Outside {
+        if cell.place == LoadTarget::Outside {
             command.arg("--sessions");
         }
         command.stdout(Stdio::null());
-        let entrance = group.as_ref().map(Group::entrance);
+        let entrance = group.as_ref().map(PlaceGroup::entrance);
         let start = Start {
             entrance: entrance.as_deref(),
             ..Start::session(Signal::SIGKILL)
@@ -182,7 +182,7 @@ impl Bench {
             return Ok((None, None));
         }
         let one = Cell {
-            kind: crate::bench::compete::kinds::Kind::Spin,
+            kind: crate::bench::compete::kinds::CompetitorKind::Spin,
             count: 1,
             ..cell.clone()
         };
@@ -235,7 +235,7 @@ impl Bench {
         for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {
             command.env_remove(name);
         }
-        let in_command = cell.place == Place::Cmd;
+        let in_command = cell.place == LoadTarget::Cmd;
         // Longer than the command, which then ends the run.
         let length = self.seconds + if in_command { 5 } else { 0 };
         if cell.disturbance == Disturbance::Steps {
@@ -275,7 +275,7 @@ impl Bench {
         accounts: &[&Account],
         layout: &Layout,
         sandbag: &mut Running,
-    ) -> Result<Option<Verified>> {
+    ) -> Result<Option<WindowCheck>> {
         let root = Root::default();
         if sandbag.has_ended() || end < begun + 2 * MARGIN + SHORTEST {
             return Ok(None);
@@ -323,7 +323,7 @@ impl Bench {
         if let Some(at) = cpus.iter().position(|cpu| cpu as usize == here) {
             others_ns[at] += waiting_ns;
         }
-        Ok(Some(Verified {
+        Ok(Some(WindowCheck {
             before,
             after,
             others_ns,
@@ -346,7 +346,7 @@ fn planned(cell: &Cell) -> u64 {
 
 /// The clocks at both ends and what else is known.
 #[derive(Debug)]
-struct Verified {
+struct WindowCheck {
     before: Vec<crate::bench::clocks::CpuClocks>,
     after: Vec<crate::bench::clocks::CpuClocks>,
     others_ns: Vec<u64>,
@@ -356,7 +356,7 @@ struct Verified {
     mpstat: std::collections::BTreeMap<u32, f64>,
 }
 
-impl Verified {
+impl WindowCheck {
     fn close(&self, cpus: &CpuList, run: &Run, cell: &Cell) -> Vec<Closing> {
         // Under steps, a part of the run is another load than the whole.
         let constant = cell.disturbance != Disturbance::Steps;
@@ -364,7 +364,7 @@ impl Verified {
         cpus.iter()
             .zip(clocks)
             .filter_map(|(cpu, ((before, after), other_ns))| {
-                let known = Known {
+                let known = CpuUse {
                     other_ns: *other_ns,
                     claimed_pct: run
                         .cpus
@@ -390,7 +390,7 @@ fn processes_started(root: &Root) -> Option<u64> {
         .ok()
 }
 
-fn windows(path: &Path) -> Result<Vec<achieved::Row>> {
+fn windows(path: &Path) -> Result<Vec<achieved::AchievedRow>> {
     Ok(read_achieved(path)?.collect::<Result<_, _>>()?)
 }
 

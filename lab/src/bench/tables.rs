@@ -10,12 +10,12 @@ use sandbag_stats::{median, range};
 use crate::bench::cells::{Cell, Factor};
 use crate::bench::closing::{CLOSES_POINTS, worst};
 use crate::bench::latency::{Round, ratios, times};
-use crate::bench::markdown::{Table, number};
+use crate::bench::markdown::{MarkdownTable, number};
 use crate::bench::row::{LoadRow, key};
 
 /// The runs of one cell on one cgroup version.
 #[derive(Debug)]
-pub struct Group<'a> {
+pub struct TableGroup<'a> {
     cell: &'a Cell,
     cgroup: String,
     rows: Vec<&'a LoadRow>,
@@ -23,7 +23,7 @@ pub struct Group<'a> {
 
 /// Groups the rows in the order of the cells; a cell's versions follow each
 /// other.
-pub fn groups<'a>(cells: &'a [Cell], rows: &'a [LoadRow]) -> Vec<Group<'a>> {
+pub fn groups<'a>(cells: &'a [Cell], rows: &'a [LoadRow]) -> Vec<TableGroup<'a>> {
     let mut found = Vec::new();
     for cell in cells {
         let id = cell.id();
@@ -31,7 +31,7 @@ pub fn groups<'a>(cells: &'a [Cell], rows: &'a [LoadRow]) -> Vec<Group<'a>> {
         for row in rows.iter().filter(|r| r.cell == key(&r.cgroup, &id)) {
             versions.entry(&row.cgroup).or_default().push(row);
         }
-        found.extend(versions.into_iter().map(|(cgroup, rows)| Group {
+        found.extend(versions.into_iter().map(|(cgroup, rows)| TableGroup {
             cell,
             cgroup: cgroup.to_owned(),
             rows,
@@ -40,7 +40,7 @@ pub fn groups<'a>(cells: &'a [Cell], rows: &'a [LoadRow]) -> Vec<Group<'a>> {
     found
 }
 
-impl Group<'_> {
+impl TableGroup<'_> {
     fn all(&self, of: impl Fn(&LoadRow) -> Option<f64>) -> Vec<f64> {
         self.rows.iter().filter_map(|r| of(r)).collect()
     }
@@ -69,8 +69,8 @@ impl Group<'_> {
 }
 
 /// The error table of a factor; empty if nothing of it was run.
-pub fn factor_table(groups: &[Group<'_>], factor: Factor) -> Option<String> {
-    let mut table = Table::new(&[
+pub fn factor_table(groups: &[TableGroup<'_>], factor: Factor) -> Option<String> {
+    let mut table = MarkdownTable::new(&[
         "case",
         "method",
         "cgroup",
@@ -96,7 +96,7 @@ pub fn factor_table(groups: &[Group<'_>], factor: Factor) -> Option<String> {
         "claim",
         "mpstat",
     ]);
-    let mut of_factor: Vec<&Group<'_>> = groups
+    let mut of_factor: Vec<&TableGroup<'_>> = groups
         .iter()
         .filter(|g| g.cell.factor == factor || g.cell.factor == Factor::Base)
         .collect();
@@ -104,7 +104,7 @@ pub fn factor_table(groups: &[Group<'_>], factor: Factor) -> Option<String> {
         return None;
     }
     // Methods side by side under each case, in the order of the cells.
-    let place = |g: &Group<'_>| {
+    let place = |g: &TableGroup<'_>| {
         groups
             .iter()
             .position(|other| other.cell.label == g.cell.label)
@@ -116,7 +116,7 @@ pub fn factor_table(groups: &[Group<'_>], factor: Factor) -> Option<String> {
     Some(table.render())
 }
 
-fn line(g: &Group<'_>) -> Vec<String> {
+fn line(g: &TableGroup<'_>) -> Vec<String> {
     let mae = g.all(|r| r.mae_1s);
     let spread = match (median(&mae), range(&mae)) {
         (Some(m), Some((low, high))) => format!("{m:.3} ({low:.3}-{high:.3})"),
@@ -170,8 +170,8 @@ fn line(g: &Group<'_>) -> Vec<String> {
 }
 
 /// The step response: errors of the seconds that begin 100 ms after a change.
-pub fn step_table(groups: &[Group<'_>]) -> Option<String> {
-    let mut table = Table::new(&["method", "cgroup", "seconds", "mean abs", "sd", "worst"]);
+pub fn step_table(groups: &[TableGroup<'_>]) -> Option<String> {
+    let mut table = MarkdownTable::new(&["method", "cgroup", "seconds", "mean abs", "sd", "worst"]);
     for g in groups {
         let seconds: u64 = g.rows.iter().map(|r| r.step_windows).sum();
         if seconds > 0 {
@@ -198,8 +198,8 @@ pub fn published_pct(asked_pct: f64, busy: usize) -> f64 {
 }
 
 /// The published formula: asked, predicted, got.
-pub fn formula_table(groups: &[Group<'_>], cpus: usize) -> Option<String> {
-    let mut table = Table::new(&[
+pub fn formula_table(groups: &[TableGroup<'_>], cpus: usize) -> Option<String> {
+    let mut table = MarkdownTable::new(&[
         "busy CPUs",
         "cgroup",
         "asked %",
@@ -226,13 +226,14 @@ pub fn formula_table(groups: &[Group<'_>], cpus: usize) -> Option<String> {
 
 /// Wake-up delays, and what each is in relation to another.
 pub fn latency_tables(rounds: &[Round], cgroup: &str) -> String {
-    let mut times_table = Table::new(&["median delay, us, beside", "cgroup", "p50", "p90", "p99"]);
+    let mut times_table =
+        MarkdownTable::new(&["median delay, us, beside", "cgroup", "p50", "p90", "p99"]);
     for (name, quantiles) in times(rounds) {
         let mut row = vec![name.to_owned(), cgroup.to_owned()];
         row.extend(quantiles.map(|us| number(us, 1)));
         times_table.push(row);
     }
-    let mut ratio_table = Table::new(&[
+    let mut ratio_table = MarkdownTable::new(&[
         "ratio (95 % interval; least-greatest round)",
         "cgroup",
         "p50",
@@ -269,15 +270,15 @@ fn megabytes(kib: u64) -> f64 {
 
 /// Each target beside what was found, per method and cgroup version, over the
 /// cells that the targets speak of: 5 to 95 % asked, 1 to 200 competitors.
-pub fn target_table(groups: &[Group<'_>]) -> String {
-    let mut table = Table::new(&[
+pub fn target_table(groups: &[TableGroup<'_>]) -> String {
+    let mut table = MarkdownTable::new(&[
         "target",
         "method",
         "cgroup",
         "cells that meet it",
         "largest",
     ]);
-    type Figure = fn(&Group<'_>) -> Option<f64>;
+    type Figure = fn(&TableGroup<'_>) -> Option<f64>;
     let targets: [(&str, f64, Figure); 10] = [
         ("mean abs per 1 s <= 0.1 points", 0.1, |g| {
             g.median(|r| r.mae_1s)
@@ -339,7 +340,7 @@ pub fn target_table(groups: &[Group<'_>]) -> String {
 /// Verdicts per method and version; the share of undecided runs is to be at
 /// most a fifth.
 pub fn verdict_table(rows: &[LoadRow]) -> String {
-    let mut table = Table::new(&[
+    let mut table = MarkdownTable::new(&[
         "method",
         "cgroup",
         "runs",

@@ -17,7 +17,7 @@ use sandbag_linux::{CpuList, Root, clock};
 
 /// Run times by thread and its start, nanoseconds, with the CPU it was on.
 #[derive(Debug, Default)]
-pub struct Others {
+pub struct CompetingThreads {
     threads: BTreeMap<(u32, u64), (u64, u32)>,
     /// The middle of the look, which takes some milliseconds;
     /// `CLOCK_MONOTONIC`.
@@ -28,8 +28,8 @@ pub struct Others {
 /// threads that are pinned to one CPU are burners; `ourselves` is this one: its
 /// processes are the competitors (which keep their own books) and the reader.
 /// Only the reader's other threads count as others.
-pub fn others(root: &Root, sandbag: &Path, ourselves: &Path) -> Result<Others> {
-    let mut others = Others::default();
+pub fn others(root: &Root, sandbag: &Path, ourselves: &Path) -> Result<CompetingThreads> {
+    let mut others = CompetingThreads::default();
     let began_ns = clock::monotonic();
     let me = std::process::id();
     for pid in process::pids(root)? {
@@ -70,7 +70,7 @@ pub fn burners(root: &Root, pid: u32, sandbag: &Path) -> Vec<(u32, Process)> {
     found
 }
 
-impl Others {
+impl CompetingThreads {
     fn add(&mut self, thread: &Process) {
         // A thread that has ended meanwhile is not there.
         if let (Ok(stat), Ok(sched)) = (thread.stat(), thread.schedstat()) {
@@ -145,11 +145,11 @@ mod tests {
 
     #[test]
     fn a_number_that_is_used_again_is_another_thread() {
-        let early = Others {
+        let early = CompetingThreads {
             threads: BTreeMap::from([((7, 100), (50, 0)), ((8, 1), (10, 1))]),
             at_ns: 1000,
         };
-        let late = Others {
+        let late = CompetingThreads {
             threads: BTreeMap::from([((7, 900), (20, 0)), ((8, 1), (15, 1)), ((9, 901), (3, 1))]),
             at_ns: 1100,
         };

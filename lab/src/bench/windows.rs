@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use sandbag_load::report::achieved::Row;
+use sandbag_load::report::achieved::AchievedRow;
 use sandbag_stats::verdict::NOISY_STEAL_PCT;
 use sandbag_stats::{Accuracy, ErrorStats};
 
@@ -30,7 +30,7 @@ pub struct Errors {
 }
 
 /// The errors of the windows of `nominal_s` seconds.
-pub fn errors(rows: &[Row], nominal_s: f64) -> Errors {
+pub fn errors(rows: &[AchievedRow], nominal_s: f64) -> Errors {
     let mut accuracy = Accuracy::default();
     let (mut stolen, mut holes) = (0, 0);
     for row in whole(rows, nominal_s) {
@@ -49,7 +49,7 @@ pub fn errors(rows: &[Row], nominal_s: f64) -> Errors {
     }
 }
 
-fn whole(rows: &[Row], nominal_s: f64) -> impl Iterator<Item = &Row> {
+fn whole(rows: &[AchievedRow], nominal_s: f64) -> impl Iterator<Item = &AchievedRow> {
     rows.iter()
         .filter(move |row| row.length_s > nominal_s * 0.9)
 }
@@ -64,7 +64,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn of(rows: &[Row]) -> Self {
+    fn of(rows: &[AchievedRow]) -> Self {
         rows.iter().fold(Self::default(), |sum, row| {
             let delivered_s = row.length_s * (1.0 - row.steal_pct / 100.0);
             Self {
@@ -85,8 +85,8 @@ impl Sum {
 }
 
 /// The whole windows of each CPU in order of time.
-fn by_cpu(rows: &[Row], nominal_s: f64) -> BTreeMap<u32, Vec<Row>> {
-    let mut cpus = BTreeMap::<u32, Vec<Row>>::new();
+fn by_cpu(rows: &[AchievedRow], nominal_s: f64) -> BTreeMap<u32, Vec<AchievedRow>> {
+    let mut cpus = BTreeMap::<u32, Vec<AchievedRow>>::new();
     for row in whole(rows, nominal_s).filter(|r| !r.is_hole()) {
         cpus.entry(row.cpu).or_default().push(row.clone());
     }
@@ -99,7 +99,7 @@ fn by_cpu(rows: &[Row], nominal_s: f64) -> BTreeMap<u32, Vec<Row>> {
 /// The resolution from windows of 100 ms: the shortest of 100, 200, 500 ms, 1
 /// and 2 s in which 95 % of the errors are within [`RESOLVED_POINTS`],
 /// milliseconds. `None` if none of them is, or there are no windows.
-pub fn resolution_ms(rows: &[Row]) -> Option<u32> {
+pub fn resolution_ms(rows: &[AchievedRow]) -> Option<u32> {
     let cpus = by_cpu(rows, 0.1);
     LENGTHS.into_iter().find_map(|length| {
         let mut accuracy = Accuracy::default();
@@ -118,7 +118,7 @@ pub fn resolution_ms(rows: &[Row]) -> Option<u32> {
 /// The step response: the errors of those seconds that begin 100 ms after a
 /// change of the asked load, from windows of 100 ms. A second may reach into
 /// the next level: the asked load is then the mean of both.
-pub fn step_response(rows: &[Row]) -> Errors {
+pub fn step_response(rows: &[AchievedRow]) -> Errors {
     let mut accuracy = Accuracy::default();
     let mut stolen = 0;
     for rows in by_cpu(rows, 0.1).values() {
@@ -147,8 +147,8 @@ pub fn step_response(rows: &[Row]) -> Errors {
 mod tests {
     use super::*;
 
-    pub fn row(time_s: f64, length_s: f64, asked_pct: f64, got_pct: f64) -> Row {
-        Row {
+    pub fn row(time_s: f64, length_s: f64, asked_pct: f64, got_pct: f64) -> AchievedRow {
+        AchievedRow {
             time_s,
             length_s,
             cpu: 0,
@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    fn tenths(got: impl IntoIterator<Item = f64>) -> Vec<Row> {
+    fn tenths(got: impl IntoIterator<Item = f64>) -> Vec<AchievedRow> {
         got.into_iter()
             .enumerate()
             .map(|(i, got)| row(i as f64 / 10.0, 0.1, 50.0, got))
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn the_second_after_a_change_begins_100_ms_later() {
         // The window of the change is wrong, all others are right.
-        let mut rows: Vec<Row> = (0..30)
+        let mut rows: Vec<AchievedRow> = (0..30)
             .map(|i| {
                 let asked = if i < 10 { 20.0 } else { 80.0 };
                 row(f64::from(i) / 10.0, 0.1, asked, asked)

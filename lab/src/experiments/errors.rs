@@ -15,9 +15,9 @@ use std::ffi::OsString;
 use anyhow::{Context as _, Result};
 use sandbag_load::report::Run;
 
-use crate::experiment::{Cell, Choices, Experiment, Measured, Paper, Remarks};
+use crate::experiment::{Cell, Choices, Experiment, Measurements, Paper, Remarks};
 use crate::page::Section;
-use crate::pair::Trial;
+use crate::pair::PairTrial;
 use crate::reading::own_words;
 use crate::row::PairRow;
 use crate::setup::Setup;
@@ -28,7 +28,6 @@ use factor::{Case, Factor, METHODS, SPINNERS};
 const LENGTH_MS: u64 = 10_000;
 const LENGTH_QUICK_MS: u64 = 4_000;
 
-/// See the module's text.
 #[derive(Debug)]
 pub(super) struct Errors;
 
@@ -65,7 +64,7 @@ impl Experiment for Errors {
         let mut words = vec![OsString::from(&setup.own)];
         words.extend(["work", "sleepers", "--tasks"].map(OsString::from));
         words.extend([&competitors, "--within", &length].map(OsString::from));
-        let trial = Trial {
+        let trial = PairTrial {
             cell: &cell.key,
             round,
             cpus: &setup.cpus,
@@ -110,7 +109,7 @@ impl Paper for Errors {
         }
     }
 
-    fn page(&self, measured: &Measured<'_>) -> Result<Vec<Section>> {
+    fn page(&self, measured: &Measurements<'_>) -> Result<Vec<Section>> {
         page::sections(measured.rows)
     }
 

@@ -17,15 +17,15 @@ use sandbag_linux::CpuList;
 use sandbag_load::report::Run;
 
 use crate::condition::Condition;
-use crate::experiment::{Cell, Choices, Experiment, Measured, Paper, Remarks};
+use crate::experiment::{Cell, Choices, Experiment, Measurements, Paper, Remarks};
 use crate::page::Section;
-use crate::pair::Trial;
+use crate::pair::PairTrial;
 use crate::place::Runner as _;
 use crate::reading::{in_turn, marked_words};
 use crate::row::PairRow;
 use crate::setup::Setup;
 use crate::summary::mean_sd;
-use crate::workload::{Done, Name};
+use crate::workload::{Name, WorkReport};
 
 /// A part of a program takes about so long at full speed, milliseconds.
 const PART_MS: u64 = 1000;
@@ -41,7 +41,6 @@ const SPEEDS_QUICK: [f64; 3] = [0.25, 0.5, 1.0];
 /// which would otherwise change with the memory that is free.
 const ELEMENTS: &str = "elements of memory";
 
-/// See the module's text.
 #[derive(Debug, Default)]
 pub(super) struct Micro {
     /// What each program does in a part, in its own unit.
@@ -100,13 +99,13 @@ impl Micro {
     }
 
     /// What a program says that is to find how much it does in a part.
-    fn calibrate(&self, setup: &Setup, name: Name) -> Result<Done> {
+    fn calibrate(&self, setup: &Setup, name: Name) -> Result<WorkReport> {
         let one = CpuList::from_iter(setup.cpus.iter().take(1));
         let mut words = vec![OsString::from(&setup.own)];
         let part = Self::part_ms(setup).to_string();
         words.extend(["work", name.as_str(), "--within", &part].map(OsString::from));
         let met = setup.place(&one).meet(&Condition::Unloaded, &words)?;
-        let done: Done = serde_json::from_str(&met.ended.out)
+        let done: WorkReport = serde_json::from_str(&met.ended.out)
             .with_context(|| format!("{} said {:?}", name.as_str(), met.ended.out))?;
         ensure!(done.right, "the result of {} is wrong", name.as_str());
         Ok(done)
@@ -157,7 +156,7 @@ impl Experiment for Micro {
     fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<PairRow>> {
         let parts = Parts::of(cell)?;
         let cpus = CpuList::from_iter(setup.cpus.iter().take(parts.cores));
-        let trial = Trial {
+        let trial = PairTrial {
             cell: &cell.key,
             round,
             cpus: &cpus,
@@ -215,7 +214,7 @@ impl Paper for Micro {
         }
     }
 
-    fn page(&self, measured: &Measured<'_>) -> Result<Vec<Section>> {
+    fn page(&self, measured: &Measurements<'_>) -> Result<Vec<Section>> {
         page::sections(measured.rows)
     }
 

@@ -18,11 +18,11 @@ use anyhow::{Context as _, Result};
 
 use crate::condition::Condition;
 use crate::decide;
-use crate::experiment::{Cell, Choices, Experiment, Measured, Paper, Remarks};
+use crate::experiment::{Cell, Choices, Experiment, Measurements, Paper, Remarks};
 use crate::page::Section;
-use crate::pair::Trial;
-use crate::program::Ended;
-use crate::reading::{Reading, Told, whole_time};
+use crate::pair::PairTrial;
+use crate::program::ProgramExit;
+use crate::reading::{ProgramResult, Reading, whole_time};
 use crate::row::PairRow;
 use crate::setup::Setup;
 use programs::Program;
@@ -44,7 +44,6 @@ fn about(program: &str) -> String {
     format!("about {program}")
 }
 
-/// See the module's text.
 #[derive(Debug, Default)]
 pub(super) struct Obtrusive {
     programs: Vec<Program>,
@@ -86,7 +85,7 @@ impl Experiment for Obtrusive {
             .iter()
             .find(|p| p.name == program)
             .context("no such program")?;
-        let trial = Trial {
+        let trial = PairTrial {
             cell: &cell.key,
             round,
             cpus: &setup.cpus,
@@ -102,7 +101,7 @@ impl Experiment for Obtrusive {
                 (method, None) => Condition::load(method, LOAD_PCT),
             },
         };
-        let read = |programs: &[&str], ended: &Ended| match ended
+        let read = |programs: &[&str], ended: &ProgramExit| match ended
             .status
             .map(|_| program.check(&ended.out))
         {
@@ -150,7 +149,7 @@ impl Paper for Obtrusive {
         }
     }
 
-    fn page(&self, measured: &Measured<'_>) -> Result<Vec<Section>> {
+    fn page(&self, measured: &Measurements<'_>) -> Result<Vec<Section>> {
         Ok(page::sections(measured.rows, measured.chosen))
     }
 
@@ -161,7 +160,7 @@ impl Paper for Obtrusive {
 
 /// Programs whose result was wrong.
 fn failed(programs: &[&str], error: &anyhow::Error) -> Reading {
-    let told = Told::Failed {
+    let told = ProgramResult::Failed {
         why: format!("{error:#}"),
     };
     programs

@@ -11,15 +11,15 @@ use anyhow::{Context as _, Result, ensure};
 use sandbag_load::report::Run;
 
 use crate::condition::Condition;
-use crate::experiment::{Cell, Choices, Experiment, Measured, Paper};
+use crate::experiment::{Cell, Choices, Experiment, Measurements, Paper};
 use crate::page::Section;
-use crate::pair::Trial;
+use crate::pair::PairTrial;
 use crate::place::Runner as _;
 use crate::reading::own_words;
 use crate::row::PairRow;
 use crate::setup::Setup;
 use crate::summary::mean_sd;
-use crate::workload::Done;
+use crate::workload::WorkReport;
 use crate::workload::ep::Class;
 
 /// The load of the table, percent.
@@ -40,7 +40,6 @@ const CLASSES: [(Class, f64); 5] = [
 /// What is chosen for a machine.
 const CLASS: &str = "class of EP";
 
-/// See the module's text.
 #[derive(Debug, Default)]
 pub(super) struct Precision {
     class: Option<Class>,
@@ -80,7 +79,7 @@ impl Experiment for Precision {
             method => Condition::load(method, LOAD_PCT),
         };
         let words = self.words(setup);
-        let trial = Trial {
+        let trial = PairTrial {
             cell: &cell.key,
             round,
             cpus: &setup.cpus,
@@ -124,7 +123,7 @@ impl Paper for Precision {
             met.ended.status.is_some(),
             "EP class S took longer than the limit"
         );
-        let done: Done = serde_json::from_str(&met.ended.out).context("what EP says")?;
+        let done: WorkReport = serde_json::from_str(&met.ended.out).context("what EP says")?;
         ensure!(
             done.right,
             "the sums of EP class S are wrong on this machine"
@@ -141,7 +140,7 @@ impl Paper for Precision {
         Ok(())
     }
 
-    fn page(&self, measured: &Measured<'_>) -> Result<Vec<Section>> {
+    fn page(&self, measured: &Measurements<'_>) -> Result<Vec<Section>> {
         let class = measured.chosen.get(CLASS).map_or("", String::as_str);
         page::sections(measured.rows, class)
     }

@@ -19,7 +19,7 @@ use sandbag_linux::Root;
 use sandbag_load::report::read_run;
 
 use crate::condition::Condition;
-use crate::experiment::{Cell, Choices, Experiment, Measured, NotHere, Paper};
+use crate::experiment::{Cell, Choices, Experiment, Measurements, NotHere, Paper};
 use crate::page::Section;
 use crate::program::{self, is_there};
 use crate::row::{End, PairRow};
@@ -43,7 +43,6 @@ const LUBLIN_ARRIVALS: &str = "0.3";
 /// After its time Linpack may finish the run that it is in.
 const AROUND: Duration = Duration::from_secs(120);
 
-/// See the module's text.
 #[derive(Debug)]
 pub(super) struct Replay;
 
@@ -224,7 +223,7 @@ impl Paper for Replay {
         }
     }
 
-    fn page(&self, measured: &Measured<'_>) -> Result<Vec<Section>> {
+    fn page(&self, measured: &Measurements<'_>) -> Result<Vec<Section>> {
         page::sections(measured.rows, measured.dir)
     }
 

@@ -2,8 +2,8 @@
 //! A fake experiment: what is measured, gone on with, and shown.
 
 use super::*;
-use crate::experiment::{Measured, Paper, Remarks};
-use crate::page::{Section, Table};
+use crate::experiment::{Measurements, Paper, Remarks};
+use crate::page::{PageTable, Section};
 use crate::results::{CSV, PAGE, SUMMARY, again};
 use crate::row::tests::row;
 use crate::row::{End, PairRow};
@@ -12,7 +12,7 @@ use crate::summary::Summary;
 
 /// Counts what is measured; what each trial comes to is told to it.
 #[derive(Default)]
-struct Fake {
+struct FakeExperiment {
     measured: Vec<(String, u32)>,
     /// Trials after which it fails.
     fails_after: Option<usize>,
@@ -23,7 +23,7 @@ struct Fake {
     enough: usize,
 }
 
-impl Experiment for Fake {
+impl Experiment for FakeExperiment {
     type Row = PairRow;
     type Setup = Setup;
 
@@ -52,7 +52,7 @@ impl Experiment for Fake {
     }
 }
 
-impl Paper for Fake {
+impl Paper for FakeExperiment {
     fn about(&self) -> &'static str {
         "a fake"
     }
@@ -90,8 +90,8 @@ impl Paper for Fake {
         }
     }
 
-    fn page(&self, measured: &Measured<'_>) -> Result<Vec<Section>> {
-        let mut table = Table::new(&["slowdown", "n"]);
+    fn page(&self, measured: &Measurements<'_>) -> Result<Vec<Section>> {
+        let mut table = PageTable::new(&["slowdown", "n"]);
         let own: Vec<&PairRow> = measured.rows.iter().collect();
         let summary = Summary::of(&own);
         table.push(vec![summary.cell(), summary.n().to_string()]);
@@ -116,11 +116,11 @@ impl Listener for Silent {
     }
 }
 
-fn run_in(fake: &mut Fake, dir: &Path) -> Report {
+fn run_in(fake: &mut FakeExperiment, dir: &Path) -> Report {
     run_as(fake, dir, Repeat::default())
 }
 
-fn run_as(fake: &mut Fake, dir: &Path, repeat: Repeat) -> Report {
+fn run_as(fake: &mut FakeExperiment, dir: &Path, repeat: Repeat) -> Report {
     run(fake, &setup(dir), dir, repeat, &mut Silent::default()).unwrap()
 }
 
@@ -131,9 +131,9 @@ fn page_in(dir: &Path) -> String {
 #[test]
 fn a_stopped_matrix_goes_on_where_it_was() {
     let dir = tempfile::tempdir().unwrap();
-    let mut fake = Fake {
+    let mut fake = FakeExperiment {
         fails_after: Some(2),
-        ..Fake::default()
+        ..FakeExperiment::default()
     };
     let report = run_in(&mut fake, dir.path());
     assert_eq!(report.lines[0][2], "2");
@@ -161,9 +161,9 @@ fn a_stopped_matrix_goes_on_where_it_was() {
 #[test]
 fn an_experiment_that_cannot_be_here_says_so_on_its_page_and_in_its_summary() {
     let dir = tempfile::tempdir().unwrap();
-    let mut fake = Fake {
+    let mut fake = FakeExperiment {
         not_here: true,
-        ..Fake::default()
+        ..FakeExperiment::default()
     };
     let report = run_in(&mut fake, dir.path());
     let why = "no fakes; apt-get install fake".to_owned();
@@ -181,9 +181,9 @@ fn an_experiment_that_cannot_be_here_says_so_on_its_page_and_in_its_summary() {
 #[test]
 fn a_program_that_hangs_is_over_the_limit_on_the_page() {
     let dir = tempfile::tempdir().unwrap();
-    let mut fake = Fake {
+    let mut fake = FakeExperiment {
         end: Some(End::OverLimit { limit_s: 60.0 }),
-        ..Fake::default()
+        ..FakeExperiment::default()
     };
     run_in(&mut fake, dir.path());
     assert!(page_in(dir.path()).contains("&gt; limit (60 s)"));
@@ -197,7 +197,7 @@ fn a_program_that_hangs_is_over_the_limit_on_the_page() {
 #[test]
 fn figures_of_a_noisy_machine_are_undecided_and_have_their_n() {
     let dir = tempfile::tempdir().unwrap();
-    let mut fake = Fake::default();
+    let mut fake = FakeExperiment::default();
     run_in(&mut fake, dir.path());
     let page = page_in(dir.path());
     assert!(
@@ -205,9 +205,9 @@ fn figures_of_a_noisy_machine_are_undecided_and_have_their_n() {
         "{page}"
     );
     let dir = tempfile::tempdir().unwrap();
-    let mut fake = Fake {
+    let mut fake = FakeExperiment {
         steal_pct: 20.0,
-        ..Fake::default()
+        ..FakeExperiment::default()
     };
     run_in(&mut fake, dir.path());
     let page = page_in(dir.path());
@@ -217,15 +217,15 @@ fn figures_of_a_noisy_machine_are_undecided_and_have_their_n() {
 #[test]
 fn cells_that_are_not_decided_go_on_until_the_limit() {
     let dir = tempfile::tempdir().unwrap();
-    let mut fake = Fake {
+    let mut fake = FakeExperiment {
         enough: 3,
-        ..Fake::default()
+        ..FakeExperiment::default()
     };
     let repeat = Repeat {
         rounds: None,
         decide: true,
     };
-    let often = |fake: &Fake, key: &str| {
+    let often = |fake: &FakeExperiment, key: &str| {
         let measured = fake.measured.iter();
         measured.filter(|(cell, _)| cell == key).count()
     };
@@ -239,7 +239,7 @@ fn cells_that_are_not_decided_go_on_until_the_limit() {
 #[test]
 fn a_page_is_made_again_without_measuring() {
     let dir = tempfile::tempdir().unwrap();
-    let mut fake = Fake::default();
+    let mut fake = FakeExperiment::default();
     assert!(again(&fake, dir.path()).unwrap().is_none());
     run_in(&mut fake, dir.path());
     let files = [PAGE, SUMMARY, CSV, "figure-1.svg"].map(|name| {
@@ -249,7 +249,9 @@ fn a_page_is_made_again_without_measuring() {
     fs::remove_file(dir.path().join(PAGE)).unwrap();
     let stale = dir.path().join("figure-2.svg");
     fs::write(&stale, "of an earlier version").unwrap();
-    let report = again(&Fake::default(), dir.path()).unwrap().unwrap();
+    let report = again(&FakeExperiment::default(), dir.path())
+        .unwrap()
+        .unwrap();
     assert_eq!(report.lines[0][2], "6");
     for (path, bytes) in &files {
         assert_eq!(&fs::read(path).unwrap(), bytes, "{}", path.display());
@@ -265,10 +267,10 @@ fn a_page_is_made_again_without_measuring() {
 #[test]
 fn rows_without_the_choices_of_their_beginning_are_not_gone_on_with() {
     let dir = tempfile::tempdir().unwrap();
-    run_in(&mut Fake::default(), dir.path());
+    run_in(&mut FakeExperiment::default(), dir.path());
     fs::remove_file(dir.path().join(CHOICES)).unwrap();
     let error = run(
-        &mut Fake::default(),
+        &mut FakeExperiment::default(),
         &setup(dir.path()),
         dir.path(),
         Repeat::default(),

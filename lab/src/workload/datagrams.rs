@@ -25,14 +25,14 @@ const LOOPBACK: &str = "127.0.0.1:9";
 
 /// Where the datagrams go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum DatagramPath {
     /// A dummy interface in a namespace of our own.
     Dummy,
     /// The loopback interface.
     Loopback,
 }
 
-impl Way {
+impl DatagramPath {
     /// Its name in results.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -48,7 +48,7 @@ impl Way {
 pub struct Sender {
     socket: UdpSocket,
     /// Where to.
-    pub way: Way,
+    pub way: DatagramPath,
 }
 
 impl Sender {
@@ -59,16 +59,16 @@ impl Sender {
     /// No socket can be made.
     pub fn open() -> Result<Self> {
         let way = match dummy() {
-            Ok(()) => Way::Dummy,
+            Ok(()) => DatagramPath::Dummy,
             Err(_) => {
                 // In a namespace that was left half made it is down.
                 let _ = ip(&["link", "set", "lo", "up"]);
-                Way::Loopback
+                DatagramPath::Loopback
             }
         };
         let (from, to) = match way {
-            Way::Dummy => ("192.0.2.1:0", NOBODY),
-            Way::Loopback => ("127.0.0.1:0", LOOPBACK),
+            DatagramPath::Dummy => ("192.0.2.1:0", NOBODY),
+            DatagramPath::Loopback => ("127.0.0.1:0", LOOPBACK),
         };
         let socket = UdpSocket::bind(from).with_context(|| format!("bind {from}"))?;
         socket

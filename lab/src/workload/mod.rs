@@ -83,7 +83,7 @@ impl Name {
 
 /// What a program says when it is done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Done {
+pub struct WorkReport {
     /// Wall time of the work, sleep included, seconds.
     pub seconds: f64,
     /// Of that, intended sleep, seconds.

@@ -19,7 +19,7 @@ const START_NS: u64 = 200_000_000;
 
 /// What was seen.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Seen {
+pub struct SleeperLateness {
     /// How late the sleepers were, ns, in ascending order.
     late_ns: Vec<u64>,
     /// How often a spinning task found itself on another CPU, per second of
@@ -27,7 +27,7 @@ pub struct Seen {
     migrations_per_s: f64,
 }
 
-impl Seen {
+impl SleeperLateness {
     /// Wake-ups that were counted.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -60,7 +60,7 @@ impl Seen {
 ///
 /// # Errors
 /// A sleeper cannot be placed.
-pub fn run(spinning: u64, time: Duration) -> Result<Seen> {
+pub fn run(spinning: u64, time: Duration) -> Result<SleeperLateness> {
     let cpus = sched::affinity(0).context("our CPUs")?;
     let over = AtomicBool::new(false);
     let migrations = AtomicU64::new(0);
@@ -85,7 +85,7 @@ pub fn run(spinning: u64, time: Duration) -> Result<Seen> {
         result
     })?;
     all.sort_unstable();
-    Ok(Seen {
+    Ok(SleeperLateness {
         late_ns: all,
         migrations_per_s: migrations.into_inner() as f64 / time.as_secs_f64(),
     })
@@ -137,13 +137,13 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_the_sorted_values() {
-        let seen = Seen {
+        let seen = SleeperLateness {
             late_ns: (1..=100).map(|n| n * 1000).collect(),
             migrations_per_s: 2.5,
         };
         assert_eq!(seen.quantile_us(0.5), Some(50.0));
         assert_eq!(seen.quantile_us(0.99), Some(99.0));
-        assert_eq!(Seen::default().quantile_us(0.5), None);
+        assert_eq!(SleeperLateness::default().quantile_us(0.5), None);
         assert_eq!(
             (seen.figures().len(), seen.figures()["migrations_per_s"]),
             (4, 2.5)

@@ -10,7 +10,7 @@ use std::thread;
 use anyhow::{Context as _, Result, ensure};
 use sandbag_linux::clock;
 
-use super::{Done, TASKS, chain};
+use super::{TASKS, WorkReport, chain};
 
 /// Names of a task's notes.
 const CHAIN: &str = "chain";
@@ -103,7 +103,7 @@ pub fn processes(amount: u64) -> Result<Ends> {
     for child in children {
         let ended = child.wait_with_output().context("wait for a task")?;
         ensure!(ended.status.success(), "a task ended with {}", ended.status);
-        let done: Done = serde_json::from_slice(&ended.stdout).context("what a task says")?;
+        let done: WorkReport = serde_json::from_slice(&ended.stdout).context("what a task says")?;
         ends.push(Task::of(&done.notes).context("a task that does not tell its end")?);
     }
     Ok(Ends(ends))

@@ -12,7 +12,7 @@ use sandbag_linux::Root;
 use super::datagrams::Sender;
 use super::ep::Class;
 use super::stream::Stream;
-use super::{Done, Name, chain, ep, sleepers, stream, tasks};
+use super::{Name, WorkReport, chain, ep, sleepers, stream, tasks};
 
 /// One of the lab's programs
 #[derive(Debug, Args)]
@@ -68,7 +68,7 @@ impl Work {
 ///
 /// # Errors
 /// It could not be begun.
-pub fn work(args: &WorkArgs) -> Result<Done> {
+pub fn work(args: &WorkArgs) -> Result<WorkReport> {
     let within = args.within.map(Duration::from_millis);
     let (work, seconds) = match (args.name, within) {
         (Name::Compute | Name::ComputeSleep | Name::Processes | Name::Threads, Some(time)) => {
@@ -112,7 +112,7 @@ pub fn work(args: &WorkArgs) -> Result<Done> {
             })
         })?,
     };
-    Ok(Done {
+    Ok(WorkReport {
         seconds,
         slept_s: match (args.name, within) {
             (Name::ComputeSleep, None) => args.sleep as f64 / 1e3,

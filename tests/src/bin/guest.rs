@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::Parser;
-use sandbag_machine_tests::guest::{self, Guest, Kernel, Kind};
+use sandbag_machine_tests::guest::{self, Guest, GuestKind, Kernel};
 
 /// Boot a guest, run a scenario in it, print what it says
 #[derive(Debug, Parser)]
@@ -47,9 +47,9 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let kind = if arguments.systemd {
-        Kind::Systemd
+        GuestKind::Systemd
     } else {
-        Kind::Bare
+        GuestKind::Bare
     };
     guest::prepare(kind, arguments.kernel).map_err(anyhow::Error::msg)?;
     let own = std::env::current_exe()?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use sandbag_machine_tests::killing::{Killing, Restored, Victim};
+use sandbag_machine_tests::killing::{Killing, RestoreResult, Victim};
 use sandbag_machine_tests::state::State;
 
 /// Kill sandbag's processes, compare the machine before and after
@@ -25,11 +25,11 @@ struct Arguments {
     #[arg(long, default_value_t = 2)]
     cpus: usize,
     #[command(subcommand)]
-    verb: Verb,
+    verb: KillerVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum KillerVerb {
     /// Write down the machine's state
     Before,
     /// Compare with what was written down
@@ -56,7 +56,7 @@ enum Verb {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    if let Verb::Before = arguments.verb {
+    if let KillerVerb::Before = arguments.verb {
         let state = State::read()?;
         return Ok(serde_json::to_writer(
             File::create(&arguments.state)?,
@@ -71,9 +71,9 @@ fn main() -> anyhow::Result<()> {
         chance: fastrand::Rng::with_seed(0),
     };
     match arguments.verb {
-        Verb::Before => {}
-        Verb::Compare { after } => print(&killing.compare(&after)?)?,
-        Verb::Rounds { count, seed } => {
+        KillerVerb::Before => {}
+        KillerVerb::Compare { after } => print(&killing.compare(&after)?)?,
+        KillerVerb::Rounds { count, seed } => {
             killing.chance.seed(seed);
             for _ in 0..count {
                 for victim in [Victim::Supervisor, Victim::Guardian, Victim::Burner] {
@@ -81,7 +81,7 @@ fn main() -> anyhow::Result<()> {
                 }
             }
         }
-        Verb::Both { seed, remedy } => {
+        KillerVerb::Both { seed, remedy } => {
             killing.chance.seed(seed);
             let remedy: Vec<&str> = remedy.iter().map(String::as_str).collect();
             print(&killing.both(&remedy)?)?;
@@ -90,7 +90,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn print(restored: &Restored) -> anyhow::Result<()> {
+fn print(restored: &RestoreResult) -> anyhow::Result<()> {
     println!("@result restored {}", serde_json::to_string(restored)?);
     Ok(())
 }

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use nix::unistd::Pid;
-use sandbag_machine_tests::spinner::{Cpu, SAMPLE, Spun, Worker};
+use sandbag_machine_tests::spinner::{SAMPLE, SpinnerCpu, SpinnerResult, Worker};
 
 const USAGE: &str = "usage: spinner SECONDS WORKER...
 WORKER is a CPU to be pinned to, `any` for none, or `all` for one pinned to each CPU allowed.
@@ -85,7 +85,7 @@ fn parent(seconds: &str, workers: &[String]) -> anyhow::Result<()> {
                 .filter_map(|worker| worker.per_cpu_s.get(cpu));
             let spun_s = here.fold(0.0, |sum, spun_s| sum + spun_s);
             let before = before.get(cpu).copied().unwrap_or_default();
-            Cpu {
+            SpinnerCpu {
                 cpu: *cpu,
                 spun_s,
                 spun_pct: 100.0 * spun_s / wall_s,
@@ -95,7 +95,7 @@ fn parent(seconds: &str, workers: &[String]) -> anyhow::Result<()> {
             }
         })
         .collect();
-    let spun = Spun {
+    let spun = SpinnerResult {
         wall_s,
         workers,
         cpus,

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
-use super::{Guest, Kind, cache, file};
+use super::{Guest, GuestKind, cache, file};
 
 /// Where everything about the scenario is, inside.
 const HOME: &str = "usr/lib/sandbag-guest";
@@ -54,8 +54,8 @@ pub fn build(
         copy(&file(name), &home.join(name))?;
     }
     match guest.kind {
-        Kind::Bare => add_bare_root(&layer)?,
-        Kind::Systemd => add_units(&layer)?,
+        GuestKind::Bare => add_bare_root(&layer)?,
+        GuestKind::Systemd => add_units(&layer)?,
     }
 
     let path = work.join("initrd");

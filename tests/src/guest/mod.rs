@@ -9,8 +9,8 @@
 //! # Approach
 //! QEMU, emulating in software (it works in any container and under any
 //! hypervisor), boots one of Debian's kernel packages with an initial RAM file system
-//! as its only root: busybox and an `/init` for a [`Kind::Bare`] guest, a
-//! small Debian with systemd for [`Kind::Systemd`]. The scenario is a shell
+//! as its only root: busybox and an `/init` for a [`GuestKind::Bare`] guest, a
+//! small Debian with systemd for [`GuestKind::Systemd`]. The scenario is a shell
 //! script; its output goes over a second serial line, so that no message of
 //! the kernel can run into it. Everything that is downloaded or built lies
 //! in one [`cache`] directory; nothing is installed.
@@ -51,7 +51,7 @@ pub use outcome::Outcome;
 
 /// What the guest is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum GuestKind {
     /// busybox; the controllers `cpu` and `cpuset` enabled in the root group.
     Bare,
     /// Debian 12 with systemd as PID 1 and D-Bus; the scenario is a service.
@@ -62,7 +62,7 @@ pub enum Kind {
 #[derive(Debug, Clone)]
 pub struct Guest {
     /// What it is made of.
-    pub kind: Kind,
+    pub kind: GuestKind,
     /// What it runs.
     pub kernel: Kernel,
     /// Number of CPUs.
@@ -84,8 +84,8 @@ impl Guest {
     pub fn run(&self, scenario: &Path) -> anyhow::Result<Outcome> {
         let kernel = self.kernel.find_or_fetch()?;
         let base = match self.kind {
-            Kind::Bare => None,
-            Kind::Systemd => Some(debian::find_or_build()?),
+            GuestKind::Bare => None,
+            GuestKind::Systemd => Some(debian::find_or_build()?),
         };
         let mut boots_left = AGAIN;
         loop {
@@ -127,7 +127,7 @@ fn kernel_broke(error: &anyhow::Error) -> bool {
 ///
 /// # Errors
 /// What is missing and which package has it, in one line.
-pub fn prepare(kind: Kind, kernel: Kernel) -> Result<(), String> {
+pub fn prepare(kind: GuestKind, kernel: Kernel) -> Result<(), String> {
     if !cfg!(target_arch = "x86_64") {
         return Err("the guest is x86_64, this build is not".to_owned());
     }
@@ -135,8 +135,8 @@ pub fn prepare(kind: Kind, kernel: Kernel) -> Result<(), String> {
         .and_then(|_| image::tools())
         .and_then(|()| kernel.find_or_fetch().map(drop))
         .and_then(|()| match kind {
-            Kind::Bare => Ok(()),
-            Kind::Systemd => debian::find_or_build().map(drop),
+            GuestKind::Bare => Ok(()),
+            GuestKind::Systemd => debian::find_or_build().map(drop),
         })
         .map_err(|error| format!("{error:#}"))
 }

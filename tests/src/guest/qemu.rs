@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 use super::host::Reading;
-use super::{Guest, Kind, Outcome, cache, monitor, outcome};
+use super::{Guest, GuestKind, Outcome, cache, monitor, outcome};
 
 /// `panic=-1` with `-no-reboot` ends the emulator at once when the kernel
 /// panics, which a fault and a CPU that hangs in the kernel for 20 s are turned
@@ -39,8 +39,8 @@ pub fn run(guest: &Guest, kernel: &Path, initrd: &Path, work: &Path) -> anyhow::
     let [console, results, asked] = ["console", "results", "monitor"].map(|name| work.join(name));
     // The root is in memory twice while the kernel unpacks it.
     let (init, memory_mib) = match guest.kind {
-        Kind::Bare => ("rdinit=/init", 768),
-        Kind::Systemd => (
+        GuestKind::Bare => ("rdinit=/init", 768),
+        GuestKind::Systemd => (
             "rdinit=/usr/lib/systemd/systemd systemd.unit=scenario.service \
              systemd.show_status=0",
             1536,

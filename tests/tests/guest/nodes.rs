@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use anyhow::ensure;
 use sandbag_machine_tests::case;
 use sandbag_machine_tests::guest::Outcome;
-use sandbag_machine_tests::killing::Restored;
-use sandbag_machine_tests::spinner::Spun;
+use sandbag_machine_tests::killing::RestoreResult;
+use sandbag_machine_tests::spinner::SpinnerResult;
 use serde::Deserialize;
 
 use super::Look::{self, Facts, Figures};
@@ -68,7 +68,7 @@ pub const SYSTEMD: &[(&str, Look)] = &[
 fn proportional(outcome: &Outcome, method: &str) -> anyhow::Result<()> {
     for spinners in ["each", "four-each"] {
         let name = format!("{method}-{spinners}");
-        let got: Spun = outcome.result(&format!("got-{name}"))?;
+        let got: SpinnerResult = outcome.result(&format!("got-{name}"))?;
         near(&name, &got, 4, SPEED_PCT)?;
     }
     Ok(())
@@ -76,7 +76,7 @@ fn proportional(outcome: &Outcome, method: &str) -> anyhow::Result<()> {
 
 /// Percent of one CPU that one thread in all of the node got.
 fn one(outcome: &Outcome, method: &str) -> anyhow::Result<f64> {
-    let got: Spun = outcome.result(&format!("got-{method}-one"))?;
+    let got: SpinnerResult = outcome.result(&format!("got-{method}-one"))?;
     let used: f64 = got.workers.iter().map(|worker| worker.cpu_s).sum();
     let pct = 100.0 * used / got.wall_s;
     case::note(&format!("one thread by {method}: {pct:.1} %"));
@@ -85,7 +85,7 @@ fn one(outcome: &Outcome, method: &str) -> anyhow::Result<f64> {
 
 /// The mean over the node's CPUs: a spinner that begins late loses its share
 /// of its own CPU, and its neighbours make up for it.
-fn near(name: &str, got: &Spun, cpus: u32, speed_pct: f64) -> anyhow::Result<()> {
+fn near(name: &str, got: &SpinnerResult, cpus: u32, speed_pct: f64) -> anyhow::Result<()> {
     let by_cpu: BTreeMap<u32, f64> = got
         .left_pct()
         .into_iter()
@@ -127,7 +127,7 @@ fn several(outcome: &Outcome, guest_cpus: u32) -> anyhow::Result<()> {
     let nodes = if guest_cpus >= 8 { 4 } else { 3 };
     for (name, cpus, speed_pct) in &SPEEDS[..nodes] {
         let (cpus, speed_pct) = (*cpus, *speed_pct);
-        let got: Spun = outcome.result(&format!("got-node-{name}"))?;
+        let got: SpinnerResult = outcome.result(&format!("got-node-{name}"))?;
         near(&format!("node {name}"), &got, cpus, speed_pct)?;
     }
     Ok(())
@@ -138,7 +138,7 @@ fn after_set(outcome: &Outcome) -> anyhow::Result<()> {
 }
 
 fn as_before(outcome: &Outcome, comparisons: usize) -> anyhow::Result<()> {
-    let restored: Vec<Restored> = outcome.results("restored")?;
+    let restored: Vec<RestoreResult> = outcome.results("restored")?;
     for one in &restored {
         ensure!(
             one.processes == 0 && one.difference.is_empty(),
@@ -171,7 +171,7 @@ const ENDS: [&str; 7] = [
 
 /// A program's processes and our units.
 #[derive(Debug, Deserialize)]
-struct Seen {
+struct NodeSight {
     processes: Vec<Process>,
     units: Vec<String>,
 }
@@ -188,7 +188,7 @@ struct Process {
 /// from, may use all CPUs, and neither stands still nor is confined. That
 /// scope is the only unit of ours.
 fn given_back(outcome: &Outcome) -> anyhow::Result<()> {
-    let inside: Seen = outcome.result("inside")?;
+    let inside: NodeSight = outcome.result("inside")?;
     ensure!(
         inside.processes.len() == 3
             && inside
@@ -198,7 +198,7 @@ fn given_back(outcome: &Outcome) -> anyhow::Result<()> {
         "in the node: {inside:#?}"
     );
     for end in ENDS {
-        let seen: Seen = outcome.result(&format!("after-{end}"))?;
+        let seen: NodeSight = outcome.result(&format!("after-{end}"))?;
         let free = |process: &Process| {
             let scope = process.group.strip_prefix("/system.slice/");
             scope.is_some_and(|scope| seen.units == [scope])

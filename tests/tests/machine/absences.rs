@@ -19,7 +19,7 @@ use sandbag_machine_tests::ours::Role;
 
 use crate::cases;
 use crate::freezing::can_freeze;
-use crate::place::{Ended, Place, finish, root, two_cpus, wait_for};
+use crate::place::{MachinePlace, PlaceExit, finish, root, two_cpus, wait_for};
 use crate::processes::{pid_of, process};
 
 pub const CASES: &[Case] = cases![root;
@@ -53,11 +53,11 @@ fn stolen_ns() -> Option<u64> {
 }
 
 /// What a sampler saw of a process, and when.
-type Seen = Vec<(u64, u64)>;
+type Gaps = Vec<(u64, u64)>;
 
 /// Looks every 20 ms until it is told to end, at a real-time priority: a
 /// sampler that waits for the CPU would not know when it looked.
-fn sample(pid: Pid, ends: &AtomicBool) -> anyhow::Result<Seen> {
+fn sample(pid: Pid, ends: &AtomicBool) -> anyhow::Result<Gaps> {
     sched::set_attributes(0, Attributes::Fifo { priority: 20 })?;
     let mut seen = Vec::new();
     let mut next = monotonic();
@@ -73,7 +73,7 @@ fn sample(pid: Pid, ends: &AtomicBool) -> anyhow::Result<Seen> {
 
 /// Time in which a process took less than a tenth of its load, ns: by pieces
 /// of a tenth of a second.
-fn absent_ns(seen: &Seen) -> u64 {
+fn absent_ns(seen: &Gaps) -> u64 {
     let ends: Vec<_> = seen.iter().step_by(5).collect();
     let pieces = ends
         .windows(2)
@@ -83,14 +83,14 @@ fn absent_ns(seen: &Seen) -> u64 {
 }
 
 /// A run with a program, and what stops in it.
-struct Run<'a> {
-    place: &'a Place,
+struct AbsenceRun<'a> {
+    place: &'a MachinePlace,
     child: Child,
     burner: Pid,
 }
 
-impl<'a> Run<'a> {
-    fn start(place: &'a Place, options: &str) -> anyhow::Result<Self> {
+impl<'a> AbsenceRun<'a> {
+    fn start(place: &'a MachinePlace, options: &str) -> anyhow::Result<Self> {
         let script = format!("echo $$ > pid; {SPIN}");
         let child = place.start_script(options, &script)?;
         place.written("pid")?;
@@ -113,7 +113,7 @@ impl<'a> Run<'a> {
         Ok(Pid::from_raw(self.place.written("pid")?.parse()?))
     }
 
-    fn end(self) -> anyhow::Result<Ended> {
+    fn end(self) -> anyhow::Result<PlaceExit> {
         kill(self.program()?, Signal::SIGTERM)?;
         finish(self.child)
     }
@@ -124,7 +124,7 @@ fn pause(ms: u64) {
 }
 
 /// Missed, or undecided for what others did on the machine.
-fn not_kept(ended: Ended) -> anyhow::Result<Ended> {
+fn not_kept(ended: PlaceExit) -> anyhow::Result<PlaceExit> {
     ensure!([3, 4].contains(&ended.code()), "{ended:?}");
     Ok(ended)
 }
@@ -138,8 +138,13 @@ fn tell(pids: &[Pid], signal: Signal) {
 
 /// A run of 5 s in which processes are stopped for a while. Returns how it
 /// ended, for how long the burner took nothing, and its load by the sampler.
-fn stopped(place: &Place, roles: &[Role], at: u64, ms: u64) -> anyhow::Result<(Ended, u64, f64)> {
-    let run = Run::start(
+fn stopped(
+    place: &MachinePlace,
+    roles: &[Role],
+    at: u64,
+    ms: u64,
+) -> anyhow::Result<(PlaceExit, u64, f64)> {
+    let run = AbsenceRun::start(
         place,
         &format!("load {LOAD_PCT} --cpus 0 --strict --force --out r"),
     )?;
@@ -170,7 +175,7 @@ fn stopped(place: &Place, roles: &[Role], at: u64, ms: u64) -> anyhow::Result<(E
 }
 
 fn a_load_that_stops_beside_its_supervisor_is_not_kept() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let roles = [Role::Supervisor, Role::Burner];
     let (ended, absent, _) = stopped(&place, &roles, 1500, 2500)?;
     figure!(absent > 2_000_000_000, "absent for {absent} ns");
@@ -192,7 +197,7 @@ fn stops_of_each_process_are_judged_as_seen_from_outside() -> anyhow::Result<()>
         &[Role::Supervisor, Role::Burner, Role::Guardian],
     ];
     for roles in all {
-        let place = Place::new()?;
+        let place = MachinePlace::new()?;
         let (at, ms) = (chance.u64(200..2500), chance.u64(300..2200));
         let what = format!("{roles:?} stopped at {at} ms for {ms} ms");
         let (ended, absent, got_pct) = stopped(&place, roles, at, ms)?;
@@ -214,10 +219,10 @@ fn stops_of_each_process_are_judged_as_seen_from_outside() -> anyhow::Result<()>
 
 /// A run that is paused as by Ctrl-Z for 2 s, and what is done meanwhile.
 fn paused(
-    place: &Place,
+    place: &MachinePlace,
     meanwhile: impl FnOnce(Pid) -> anyhow::Result<()>,
-) -> anyhow::Result<Ended> {
-    let run = Run::start(
+) -> anyhow::Result<PlaceExit> {
+    let run = AbsenceRun::start(
         place,
         &format!("load {LOAD_PCT} --cpus 0 --strict --force --out r"),
     )?;
@@ -232,7 +237,7 @@ fn paused(
 }
 
 fn a_pause_of_all_is_no_absence() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let ended = paused(&place, |_| Ok(()))?;
     let record = place.record("r")?;
     ensure!(record.cpus[0].holes == 0, "{record:?}: {ended:?}");
@@ -243,7 +248,7 @@ fn a_pause_of_all_is_no_absence() -> anyhow::Result<()> {
 }
 
 fn a_pause_in_which_the_program_runs_is_an_absence() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let ended = paused(&place, |program| Ok(kill(program, Signal::SIGCONT)?))?;
     let ended = not_kept(ended)?;
     ended.says(&["the program went on while the run was paused"])?;
@@ -252,8 +257,8 @@ fn a_pause_in_which_the_program_runs_is_an_absence() -> anyhow::Result<()> {
 }
 
 fn a_node_whose_throttle_stops_is_not_kept() -> anyhow::Result<()> {
-    let place = Place::new()?;
-    let run = Run::start(
+    let place = MachinePlace::new()?;
+    let run = AbsenceRun::start(
         &place,
         "slow --cpus 0 --speed 0.5 --method gov --strict --out r",
     )?;
@@ -269,7 +274,7 @@ fn a_node_whose_throttle_stops_is_not_kept() -> anyhow::Result<()> {
 }
 
 fn a_burner_that_is_moved_comes_back() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = place.start("load 50 --cpus 0 -d 6s --out r")?;
     let burner = place.burners(1)?[0];
     let number = burner.as_raw().cast_unsigned();

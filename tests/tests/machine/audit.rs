@@ -17,7 +17,7 @@ use sandbag_machine_tests::ours::Role;
 use serde_json::Value;
 
 use crate::cases;
-use crate::place::{Ended, Place, finish, root, two_cpus, wait_for};
+use crate::place::{MachinePlace, PlaceExit, finish, root, two_cpus, wait_for};
 use crate::processes::pid_of;
 
 pub const CASES: &[Case] = cases![root;
@@ -65,14 +65,14 @@ fn busy() -> sandbag_linux::Result<f64> {
     Ok(busy as f64 / all.max(1) as f64)
 }
 
-fn audit(place: &Place) -> anyhow::Result<Value> {
+fn audit(place: &MachinePlace) -> anyhow::Result<Value> {
     Ok(serde_json::from_str(&fs::read_to_string(
         place.path("a.json"),
     )?)?)
 }
 
 /// Any verdict.
-fn judged(ended: Ended) -> anyhow::Result<Ended> {
+fn judged(ended: PlaceExit) -> anyhow::Result<PlaceExit> {
     let code = ended.code();
     ensure!(
         matches!(code, 0 | 3 | 4),
@@ -84,7 +84,7 @@ fn judged(ended: Ended) -> anyhow::Result<Ended> {
 }
 
 fn a_load_on_one_cpu_is_found_and_named() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let load = place.start("load 50 --cpus 1 --quiet")?;
     place.burners(1)?;
     let run = "audit run --quick --tests compute,syscall --limit 8s --cpus 0-1 -o a.json";
@@ -116,7 +116,7 @@ fn a_load_on_one_cpu_is_found_and_named() -> anyhow::Result<()> {
 }
 
 /// An audit of a minute, and its process that works.
-fn under_way(place: &Place) -> anyhow::Result<(std::process::Child, nix::unistd::Pid)> {
+fn under_way(place: &MachinePlace) -> anyhow::Result<(std::process::Child, nix::unistd::Pid)> {
     let run = "audit run --quick --tests compute,syscall --limit 60s --precision 0.001 \
                --rounds 30..1000 -o a.json";
     let audit = place.start(run)?;
@@ -126,7 +126,7 @@ fn under_way(place: &Place) -> anyhow::Result<(std::process::Child, nix::unistd:
 }
 
 fn a_killed_audit_leaves_nothing() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let (audit, _) = under_way(&place)?;
     kill(pid_of(&audit), Signal::SIGKILL)?;
     finish(audit)?;
@@ -135,7 +135,7 @@ fn a_killed_audit_leaves_nothing() -> anyhow::Result<()> {
 }
 
 fn an_audit_that_is_asked_to_stop_says_what_is_there() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let (run, _) = under_way(&place)?;
     kill(pid_of(&run), Signal::SIGINT)?;
     judged(finish(run)?)?;
@@ -151,7 +151,7 @@ fn an_audit_that_is_asked_to_stop_says_what_is_there() -> anyhow::Result<()> {
 }
 
 fn a_worker_that_is_killed_costs_one_test() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = "audit run --quick --tests compute,syscall --limit 1s --rounds 6..6 -o a.json";
     let run = place.start(run)?;
     let worker = wait_for("the worker", || place.ours(Role::Auditor).first().copied())?;
@@ -175,7 +175,7 @@ fn a_worker_that_is_killed_costs_one_test() -> anyhow::Result<()> {
 }
 
 fn what_cannot_be_tested_is_told() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     // One CPU; a file of somebody, a full device, memory beyond all measure, a
     // command that fails.
     fs::write(place.path("theirs"), "precious")?;
@@ -217,7 +217,7 @@ fn what_cannot_be_tested_is_told() -> anyhow::Result<()> {
 }
 
 fn what_a_command_started_dies_with_a_killed_audit() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     // A length by which they are known.
     let length = format!("7654.{}", std::process::id());
     let audit = place
@@ -243,7 +243,7 @@ fn what_a_command_started_dies_with_a_killed_audit() -> anyhow::Result<()> {
 }
 
 fn a_command_behind_sudo_is_the_user_s() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let mut run = place.sandbag(["audit", "run", "-o", "a.json", "--command"]);
     run.arg("who=id -u >&2; false").envs([
         ("SUDO_UID", "65534"),

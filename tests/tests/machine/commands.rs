@@ -14,7 +14,7 @@ use sandbag_machine_tests::case::Case;
 use sandbag_machine_tests::figure;
 
 use crate::cases;
-use crate::place::{Place, finish, root, wait_for};
+use crate::place::{MachinePlace, finish, root, wait_for};
 use crate::processes::{lives, lives_at_home, pid_of};
 
 pub const CASES: &[Case] = cases![root;
@@ -41,7 +41,7 @@ pub const CASES: &[Case] = cases![root;
 const QUICK: &str = "load 20 --no-settle --no-out -q";
 
 fn the_exit_code_is_the_command_s() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     for (script, code) in [
         ("exit 0", 0),
         ("exit 7", 7),
@@ -65,7 +65,7 @@ fn the_exit_code_is_the_command_s() -> anyhow::Result<()> {
 }
 
 fn a_time_limit_is_124_and_ends_a_command_that_will_not() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let quick = format!("{QUICK} --timeout 300ms");
     place.script(&quick, "exec sleep 1000")?.expect(124)?;
     // SIGKILL comes 5 s later.
@@ -80,7 +80,7 @@ fn a_time_limit_is_124_and_ends_a_command_that_will_not() -> anyhow::Result<()> 
 }
 
 fn a_time_limit_ends_what_the_command_started_too() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     // The command ends when it is asked to, its child only when it is killed.
     place
         .script(
@@ -98,7 +98,7 @@ fn a_time_limit_ends_what_the_command_started_too() -> anyhow::Result<()> {
 }
 
 fn a_time_limit_stands_still_with_the_run() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = place.start_script(
         &format!("{QUICK} --timeout 2s"),
         "echo $$ > pid; sleep 1; sleep 0.2; exit 3",
@@ -113,7 +113,7 @@ fn a_time_limit_stands_still_with_the_run() -> anyhow::Result<()> {
 }
 
 fn a_burner_that_is_killed_again_and_again_is_our_failure() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = place.start_script(
         "load 20 --cpus 0 --no-settle --no-out",
         "echo $$ > pid; exec sleep 1000 >/dev/null 2>&1",
@@ -142,7 +142,7 @@ fn a_burner_that_is_killed_again_and_again_is_our_failure() -> anyhow::Result<()
 }
 
 fn input_and_output_pass_through() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let mut run = place
         .sandbag(
             QUICK
@@ -169,7 +169,7 @@ fn input_and_output_pass_through() -> anyhow::Result<()> {
 }
 
 fn an_argument_need_not_be_text() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let words = "load 20 --no-settle --out r -q -- printf %s".split_whitespace();
     let words = words.map(OsStr::new).chain([OsStr::from_bytes(b"a\xffb")]);
     let ended = finish(place.sandbag(words).spawn()?)?.expect(0)?;
@@ -180,7 +180,7 @@ fn an_argument_need_not_be_text() -> anyhow::Result<()> {
 }
 
 fn what_the_command_leaves_running_goes_back_to_its_group() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     place
         .script(QUICK, "sleep 1000 >/dev/null 2>&1 & echo $! > pid")?
         .expect(0)?;
@@ -191,7 +191,7 @@ fn what_the_command_leaves_running_goes_back_to_its_group() -> anyhow::Result<()
 }
 
 /// A run with a command that is killed when the command runs; the command.
-fn killed_beside_its_command(place: &Place, options: &str) -> anyhow::Result<Pid> {
+fn killed_beside_its_command(place: &MachinePlace, options: &str) -> anyhow::Result<Pid> {
     let run = place.start_script(
         &format!("{QUICK} {options}"),
         "sleep 1000 & echo $! > child; echo $$ > pid; exec sleep 1000",
@@ -206,7 +206,7 @@ fn killed_beside_its_command(place: &Place, options: &str) -> anyhow::Result<Pid
 }
 
 fn the_command_lives_on_if_sandbag_is_killed() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let pid = killed_beside_its_command(&place, "")?;
     place.as_before()?;
     let child = Pid::from_raw(place.written("child")?.parse()?);
@@ -216,7 +216,7 @@ fn the_command_lives_on_if_sandbag_is_killed() -> anyhow::Result<()> {
 }
 
 fn the_command_is_killed_with_sandbag_if_that_was_asked() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let pid = killed_beside_its_command(&place, "--kill")?;
     place.as_before()?;
     let child = Pid::from_raw(place.written("child")?.parse()?);
@@ -225,7 +225,7 @@ fn the_command_is_killed_with_sandbag_if_that_was_asked() -> anyhow::Result<()> 
 }
 
 fn only_pin_confines_the_command() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let allowed = |options: &str| -> anyhow::Result<String> {
         let script = "grep Cpus_allowed_list /proc/self/status";
         let ended = place.script(&format!("{QUICK} {options}"), script)?;
@@ -248,7 +248,7 @@ fn only_pin_confines_the_command() -> anyhow::Result<()> {
 }
 
 fn strict_tells_that_the_load_was_missed() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     // Nothing is kept to the nanosecond.
     let options = "load 20 --cpus 0 --no-out -q --tolerance 0.00001,0.00001";
     place.script(options, "sleep 2.2")?.expect(0)?;
@@ -263,7 +263,7 @@ fn strict_tells_that_the_load_was_missed() -> anyhow::Result<()> {
 }
 
 fn a_start_at_a_given_time_is_kept() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let at = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64() + 4.0;
     let ended = place
         .script(&format!("load 20 --no-out -q --at @{at:.3}"), "date +%s.%N")?
@@ -291,7 +291,7 @@ fn a_start_at_a_given_time_is_kept() -> anyhow::Result<()> {
 }
 
 fn a_profile_that_ends_first_ends_the_load_and_is_told() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     place
         .script("load 50 --cpus 0 -d 1s --out r", "sleep 3")?
         .expect(0)?;
@@ -313,7 +313,7 @@ fn a_profile_that_ends_first_ends_the_load_and_is_told() -> anyhow::Result<()> {
 }
 
 fn a_command_that_ends_first_limits_the_verdict_to_its_part() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     // It works before the load is held, too: that is not in the efficiency.
     let script = "timeout 3 sh -c 'while :; do :; done'; true";
     let ended = place
@@ -348,7 +348,7 @@ fn a_command_that_ends_first_limits_the_verdict_to_its_part() -> anyhow::Result<
 }
 
 fn no_settle_starts_at_once() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let started = |options: &str| -> anyhow::Result<Duration> {
         let begin = Instant::now();
         place.script(options, "true")?.expect(0)?;
@@ -368,7 +368,7 @@ fn no_settle_starts_at_once() -> anyhow::Result<()> {
 }
 
 fn the_report_says_whose_migrations_it_counts() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     place
         .script("load 20 --cpus 0 --no-settle --out r -q", "sleep 2.2")?
         .expect(0)?;

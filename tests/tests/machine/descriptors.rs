@@ -15,7 +15,7 @@ use sandbag_machine_tests::figure;
 use sandbag_machine_tests::ours::Role;
 
 use crate::cases;
-use crate::place::{Place, finish, root, text_of};
+use crate::place::{MachinePlace, finish, root, text_of};
 use crate::processes::pid_of;
 
 pub const CASES: &[Case] = cases![root;
@@ -26,7 +26,7 @@ pub const CASES: &[Case] = cases![root;
 ];
 
 fn the_command_gets_no_descriptor_and_no_signal_mask_of_ours() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     // Without the numbers of pipes, which are others each time.
     let script = "for f in /proc/$$/fd/*; do readlink $f || echo gone; done | sed 's/\\[.*//'; \
                   grep -E '^Sig(Blk|Ign)' /proc/self/status";
@@ -70,7 +70,7 @@ fn links(pid: Pid) -> Vec<String> {
 /// Somebody who waits for the end of a pipe that we inherited, as build tools
 /// do, must not wait for our guardian.
 fn our_processes_hold_nothing_of_the_caller_s() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let (read, write) = nix::unistd::pipe()?;
     fcntl(&write, FcntlArg::F_SETFD(FdFlag::empty()))?;
     let pipe = fs::read_link(format!("/proc/self/fd/{}", read.as_raw_fd()))?;
@@ -96,7 +96,7 @@ fn our_processes_hold_nothing_of_the_caller_s() -> anyhow::Result<()> {
 }
 
 fn output_that_nobody_reads_is_no_reason_to_fail() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let mut run = place
         .sandbag(
             "load 20 -v --json=- --out r -- sh -c"
@@ -119,7 +119,7 @@ fn output_that_nobody_reads_is_no_reason_to_fail() -> anyhow::Result<()> {
 }
 
 fn closed_standard_streams_are_no_reason_to_fail() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let mut command = place.sandbag("load 20 -v -d 1200ms --cpus 0 --out r".split_whitespace());
     command.stdout(Stdio::null()).stderr(Stdio::null());
     // SAFETY: close is async-signal-safe; these are the child's own.

@@ -18,8 +18,8 @@ use sandbag_machine_tests::ours::Role;
 use serde::Deserialize;
 
 use crate::cases;
-use crate::groups::Beside;
-use crate::place::{Ended, Place, finish, root};
+use crate::groups::CompetingTask;
+use crate::place::{MachinePlace, PlaceExit, finish, root};
 
 pub const CASES: &[Case] = cases![root;
     doctor_tries_every_method_and_leaves_nothing,
@@ -53,7 +53,7 @@ struct Line {
 }
 
 impl Report {
-    fn of(ended: &Ended) -> anyhow::Result<Self> {
+    fn of(ended: &PlaceExit) -> anyhow::Result<Self> {
         serde_json::from_str(&ended.out).with_context(|| format!("{ended:?}"))
     }
 
@@ -67,7 +67,7 @@ impl Report {
 }
 
 fn doctor_tries_every_method_and_leaves_nothing() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let begin = Instant::now();
     let ended = place.run("doctor --json")?.expect(0)?;
     let took = begin.elapsed();
@@ -100,8 +100,8 @@ fn doctor_tries_every_method_and_leaves_nothing() -> anyhow::Result<()> {
 /// A fresh group of v1 has no budget where the kernel has budgets: a task in
 /// it is refused the class (EPERM). Burners go to the root group.
 fn doctor_started_where_real_time_has_no_budget() -> anyhow::Result<()> {
-    let place = Place::new()?;
-    let beside = Beside::with_weight(100)?;
+    let place = MachinePlace::new()?;
+    let beside = CompetingTask::with_weight(100)?;
     let tree = cgroup::find(&Root::default())?;
     let budget = tree.cpu.join("machine-test/cpu.rt_runtime_us");
     match fs::read_to_string(budget) {
@@ -125,7 +125,7 @@ const REAL_TIME: [u32; 2] = [1, 6];
 
 /// Looks at its burners all the time.
 fn doctor_limits_its_real_time_tasks() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let mut run = place.start("doctor --json")?;
     let mut seen = BTreeMap::new();
     while run.try_wait()?.is_none() {
@@ -168,7 +168,7 @@ fn real_time(pid: Pid) -> anyhow::Result<Option<Duration>> {
 }
 
 fn doctor_killed_at_any_moment_leaves_nothing() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let seed = fastrand::u64(..);
     let mut chance = fastrand::Rng::with_seed(seed);
     for round in 0..case::rounds(KILLS) {

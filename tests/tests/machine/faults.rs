@@ -14,7 +14,7 @@ use sandbag_machine_tests::case::Case;
 use sandbag_machine_tests::figure;
 
 use crate::cases;
-use crate::place::{Place, disposable, finish, root};
+use crate::place::{MachinePlace, disposable, finish, root};
 use crate::processes::{lives_at_home, pid_of};
 
 pub const CASES: &[Case] = cases![root;
@@ -30,7 +30,7 @@ pub const CASES: &[Case] = cases![root;
 pub const SPOILING: &[Case] = cases![disposable; a_full_disk_costs_the_files_only];
 
 /// The load was held and the files' loss was said.
-fn lost_files_only(place: &Place, out: &str) -> anyhow::Result<()> {
+fn lost_files_only(place: &MachinePlace, out: &str) -> anyhow::Result<()> {
     let json = place.path("r.json");
     let words = format!(
         "load 30 --cpus 0 -d 3s --out {out} --json={}",
@@ -49,7 +49,7 @@ fn lost_files_only(place: &Place, out: &str) -> anyhow::Result<()> {
 
 /// `ulimit -f` kills with SIGXFSZ who does not expect it.
 fn a_limit_on_files_costs_the_files_only() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     // 256 KiB: room for what holds the load, not for the report.
     let limited = r#"ulimit -f 512; exec "$0" load 30 --cpus 0 -d 3s --out out"#;
     let mut command = place.program(
@@ -66,16 +66,16 @@ fn a_limit_on_files_costs_the_files_only() -> anyhow::Result<()> {
     Ok(())
 }
 
-struct Mounted(PathBuf);
+struct MountGuard(PathBuf);
 
-impl Drop for Mounted {
+impl Drop for MountGuard {
     fn drop(&mut self) {
         let _ = umount2(&self.0, MntFlags::MNT_DETACH);
     }
 }
 
 fn a_full_disk_costs_the_files_only() -> anyhow::Result<()> {
-    let outer = Place::new()?;
+    let outer = MachinePlace::new()?;
     let disk = outer.path("disk");
     fs::create_dir(&disk)?;
     mount(
@@ -85,10 +85,10 @@ fn a_full_disk_costs_the_files_only() -> anyhow::Result<()> {
         MsFlags::empty(),
         Some("size=64k,nr_inodes=64"),
     )?;
-    let mounted = Mounted(disk.clone());
+    let mounted = MountGuard(disk.clone());
     let _ = fs::write(disk.join("filler"), vec![0; 1 << 20]);
     // The mount is part of the machine from here on.
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let kept = lost_files_only(&place, &disk.join("r").display().to_string());
     drop(mounted);
     kept?;
@@ -97,7 +97,7 @@ fn a_full_disk_costs_the_files_only() -> anyhow::Result<()> {
 }
 
 fn a_run_directory_that_vanishes_costs_the_files_only() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = place.start("load 30 --cpus 0 -d 3s --out r --json=r.json")?;
     place.burners(1)?;
     std::thread::sleep(Duration::from_millis(1000));
@@ -115,7 +115,7 @@ fn a_run_directory_that_vanishes_costs_the_files_only() -> anyhow::Result<()> {
 }
 
 fn a_run_directory_that_cannot_be_made_costs_the_files_only() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     fs::write(place.path("file"), "")?;
     lost_files_only(&place, "file/r")
 }
@@ -132,7 +132,7 @@ impl Drop for Herd {
 }
 
 fn a_thousand_processes_beside_the_load() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let mut herd = Herd(Vec::new());
     for _ in 0..1000 {
         let mut sleeper = place.program("sleep", ["1000"]);
@@ -154,7 +154,7 @@ const STORM: &str = "touch storm; \
     sleep 0.5";
 
 fn a_fork_storm_at_the_end_is_moved_out() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let ended = place.script("load 20 --no-settle --no-out", STORM);
     let left = place.as_before();
     fs::remove_file(place.path("storm"))?;
@@ -165,7 +165,7 @@ fn a_fork_storm_at_the_end_is_moved_out() -> anyhow::Result<()> {
 }
 
 fn a_fork_storm_at_the_end_is_killed_with_kill() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = place.start_script(
         "load 20 --no-settle --no-out --kill",
         &format!("{STORM}; echo $$ > pid; exec sleep 1000"),
@@ -185,7 +185,7 @@ fn a_fork_storm_at_the_end_is_killed_with_kill() -> anyhow::Result<()> {
 
 /// `--kill` is for sandbag's death, not for a normal end.
 fn what_a_command_leaves_goes_back_also_with_kill() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     place
         .script(
             "load 20 --no-settle --no-out --kill",

@@ -16,7 +16,7 @@ use sandbag_machine_tests::case::{self, Case};
 use sandbag_machine_tests::figure;
 
 use crate::cases;
-use crate::place::{Place, root, text_of, wait_for};
+use crate::place::{MachinePlace, root, text_of, wait_for};
 use crate::processes::{lives, pid_of, process, state_of, used};
 
 pub const CASES: &[Case] = cases![can_freeze;
@@ -33,14 +33,14 @@ pub fn can_freeze() -> Result<(), String> {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A group that can be frozen with a process in it; both gone at the end.
-struct Frozen {
+struct FrozenRun {
     freezer: Freezer,
     child: Child,
 }
 
-impl Frozen {
+impl FrozenRun {
     /// The process runs a shell script.
-    fn new(place: &Place, name: &str, script: &str) -> anyhow::Result<Self> {
+    fn new(place: &MachinePlace, name: &str, script: &str) -> anyhow::Result<Self> {
         let tree = find_freezer(&Root::default())?;
         let dir = tree.mount.join(name);
         fs::create_dir(&dir).with_context(|| dir.display().to_string())?;
@@ -57,7 +57,7 @@ impl Frozen {
     }
 }
 
-impl Drop for Frozen {
+impl Drop for FrozenRun {
     fn drop(&mut self) {
         let _ = self.freezer.thaw();
         let _ = self.child.kill();
@@ -67,8 +67,8 @@ impl Drop for Frozen {
 }
 
 fn a_frozen_group_stands_still_and_goes_on() -> anyhow::Result<()> {
-    let place = Place::new()?;
-    let frozen = Frozen::new(&place, "machine-test-spin", "while :; do :; done")?;
+    let place = MachinePlace::new()?;
+    let frozen = FrozenRun::new(&place, "machine-test-spin", "while :; do :; done")?;
     let (pid, freezer) = (frozen.pid(), &frozen.freezer);
     wait_for("the first tick", || (used(pid).ok()? > 0).then_some(()))?;
     for _ in 0..20 {
@@ -99,12 +99,12 @@ fn a_frozen_group_stands_still_and_goes_on() -> anyhow::Result<()> {
 }
 
 /// A file that is put back to what it was whatever happens.
-struct Kept {
+struct GroupState {
     path: PathBuf,
     before: String,
 }
 
-impl Kept {
+impl GroupState {
     fn change(path: &str, value: &str) -> anyhow::Result<Self> {
         let before = text_of(path)?.trim().to_owned();
         let path = PathBuf::from(path);
@@ -113,7 +113,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for GroupState {
     fn drop(&mut self) {
         let _ = fs::write(&self.path, &self.before);
     }
@@ -127,8 +127,8 @@ const SYSCTL: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
 
 /// No method needs these yet; the journal is written as one would.
 fn restore_thaws_continues_and_puts_back() -> anyhow::Result<()> {
-    let place = Place::new()?;
-    let frozen = Frozen::new(&place, &format!("sandbag-{NOBODY}-node"), "exec sleep 1000")?;
+    let place = MachinePlace::new()?;
+    let frozen = FrozenRun::new(&place, &format!("sandbag-{NOBODY}-node"), "exec sleep 1000")?;
     let mut stopped = place.program("sleep", ["1000"]).spawn()?;
     let outcome = left_behind(&place, &frozen, pid_of(&stopped));
     let _ = stopped.kill();
@@ -140,14 +140,14 @@ fn restore_thaws_continues_and_puts_back() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn left_behind(place: &Place, frozen: &Frozen, stopped: Pid) -> anyhow::Result<()> {
+fn left_behind(place: &MachinePlace, frozen: &FrozenRun, stopped: Pid) -> anyhow::Result<()> {
     let freezer = &frozen.freezer;
     freezer.freeze(PATIENCE)?;
     kill(stopped, Signal::SIGSTOP)?;
     wait_for("the stop", || {
         (state_of(stopped) == Some('T')).then_some(())
     })?;
-    let sysctl = Kept::change(SYSCTL, "90")?;
+    let sysctl = GroupState::change(SYSCTL, "90")?;
     let start_ticks = process(stopped).stat()?.times.start_ticks;
     let mut lines = vec![
         format!(

@@ -10,11 +10,11 @@ use sandbag_linux::Root;
 use sandbag_linux::cgroup::{self, Group, Weight};
 
 /// A group at the top of the tree, removed at the end.
-pub struct Beside {
+pub struct CompetingTask {
     dir: PathBuf,
 }
 
-impl Beside {
+impl CompetingTask {
     /// With a weight in cgroup v2's units (100 is the default).
     pub fn with_weight(weight: u64) -> anyhow::Result<Self> {
         let tree = cgroup::find(&Root::default())?;
@@ -35,7 +35,7 @@ impl Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for CompetingTask {
     fn drop(&mut self) {
         // Empty once what was started in it was waited for.
         let _ = fs::remove_dir(&self.dir);

@@ -10,11 +10,11 @@ use anyhow::{Context, ensure};
 use sandbag_machine_tests::case::{self, Case};
 use sandbag_machine_tests::figure;
 use sandbag_machine_tests::ours::Role;
-use sandbag_machine_tests::spinner::{self, Spun};
+use sandbag_machine_tests::spinner::{self, SpinnerResult};
 
 use crate::cases;
-use crate::groups::Beside;
-use crate::place::{Place, finish, root, two_cpus};
+use crate::groups::CompetingTask;
+use crate::place::{MachinePlace, finish, root, two_cpus};
 
 pub const CASES: &[Case] = cases![root;
     half_is_held_beside_a_sibling_of_weight_10000,
@@ -69,7 +69,7 @@ const POINTS: f64 = 5.0;
 const SPINNER: &str = env!("CARGO_BIN_EXE_spinner");
 
 /// What a run of `name` got on each CPU; fails if that is not what was asked.
-fn held(place: &Place, name: &str) -> anyhow::Result<()> {
+fn held(place: &MachinePlace, name: &str) -> anyhow::Result<()> {
     let record = place.record(name)?;
     let got: Vec<f64> = record.cpus.iter().map(|cpu| cpu.got_pct).collect();
     case::note(&format!("{name}: got {got:.2?} {}", record.verdict));
@@ -82,8 +82,8 @@ fn held(place: &Place, name: &str) -> anyhow::Result<()> {
 /// What spinners were left beside a load of `got_pct`, and what others took:
 /// percent of the delivered time, mean over the CPUs.
 fn left(out: &str, got_pct: f64) -> anyhow::Result<(f64, f64)> {
-    let spun: Spun = serde_json::from_str(out.trim()).context(out.to_owned())?;
-    let sum = |pick: fn(&spinner::Cpu) -> f64| spun.cpus.iter().map(pick).sum::<f64>();
+    let spun: SpinnerResult = serde_json::from_str(out.trim()).context(out.to_owned())?;
+    let sum = |pick: fn(&spinner::SpinnerCpu) -> f64| spun.cpus.iter().map(pick).sum::<f64>();
     let delivered = sum(|cpu| cpu.busy_s + cpu.idle_s);
     let left = sum(|cpu| cpu.spun_s) / delivered * 100.0;
     let busy = sum(|cpu| cpu.busy_s) / delivered * 100.0;
@@ -92,7 +92,7 @@ fn left(out: &str, got_pct: f64) -> anyhow::Result<(f64, f64)> {
 }
 
 fn half_is_held_beside_five_spinners_in_the_command() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let script = format!("{SPINNER} 4 any any any any any");
     let ended = place.script("load 50 --out r -q", &script)?.expect(0)?;
     held(&place, "r")?;
@@ -108,7 +108,7 @@ fn half_is_held_beside_five_spinners_in_the_command() -> anyhow::Result<()> {
 }
 
 /// Spinners that begin before the load and end after it.
-fn beside(place: &Place, spinner: Child) -> anyhow::Result<()> {
+fn beside(place: &MachinePlace, spinner: Child) -> anyhow::Result<()> {
     std::thread::sleep(Duration::from_millis(500));
     let run = finish(place.start("load 50 --out r -q -d 4s")?)?;
     ensure!([0, 3, 4].contains(&run.code()), "{run:?}");
@@ -117,8 +117,8 @@ fn beside(place: &Place, spinner: Child) -> anyhow::Result<()> {
 }
 
 fn half_is_held_beside_a_sibling_of_weight_10000() -> anyhow::Result<()> {
-    let place = Place::new()?;
-    let group = Beside::with_weight(10_000)?;
+    let place = MachinePlace::new()?;
+    let group = CompetingTask::with_weight(10_000)?;
     let mut spinner = group.shell(&format!("exec {SPINNER} 6 all all"));
     spinner.stdout(Stdio::piped()).stderr(Stdio::piped());
     beside(&place, spinner.spawn()?)?;
@@ -128,7 +128,7 @@ fn half_is_held_beside_a_sibling_of_weight_10000() -> anyhow::Result<()> {
 }
 
 fn half_is_held_beside_tasks_outside_all_groups() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     beside(
         &place,
         place.program(SPINNER, ["6", "all", "all", "all"]).spawn()?,
@@ -138,7 +138,7 @@ fn half_is_held_beside_tasks_outside_all_groups() -> anyhow::Result<()> {
 }
 
 fn each_cpu_has_its_own_load() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = finish(place.start("load 0=30,1=60 --out r -q -d 4s")?)?;
     ensure!([0, 3, 4].contains(&run.code()), "{run:?}");
     let cpus = place.record("r")?.cpus;
@@ -150,7 +150,7 @@ fn each_cpu_has_its_own_load() -> anyhow::Result<()> {
 }
 
 fn none_half_a_percent_and_all() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = place.start("load 0 -d 2s --out none -q")?;
     std::thread::sleep(Duration::from_millis(1200));
     let burners = place.ours(Role::Burner).len();
@@ -170,7 +170,7 @@ fn none_half_a_percent_and_all() -> anyhow::Result<()> {
 }
 
 fn a_profile_s_steps_are_held() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let steps = "# sandbag profile 1\ntime,cpu0\n0,20\n2,70\n4,0\n5,40\n7,end\n";
     fs::write(place.path("steps.csv"), steps)?;
     let run = place.start("replay steps.csv --out r -q")?;
@@ -184,7 +184,7 @@ fn a_profile_s_steps_are_held() -> anyhow::Result<()> {
 }
 
 fn the_published_formula_is_off() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let script = format!("{SPINNER} 4 all all all all all");
     let ended = place
         .script("load 50 --method shares --cpus all --out r -q", &script)?

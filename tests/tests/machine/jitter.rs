@@ -13,7 +13,7 @@ use sandbag_machine_tests::figure;
 use serde_json::Value;
 
 use crate::cases;
-use crate::place::{Place, finish, root, wait_for};
+use crate::place::{MachinePlace, finish, root, wait_for};
 use crate::processes::pid_of;
 
 pub const CASES: &[Case] = cases![traced;
@@ -44,7 +44,7 @@ fn instances() -> anyhow::Result<Vec<String>> {
 }
 
 fn a_task_with_an_escape_in_its_name_is_shown_escaped() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let program = place.path("\u{1b}[31mred\nX");
     std::fs::copy("/bin/sh", &program)?;
     let mut beside = place.program("taskset", ["-c", "0"]);
@@ -64,7 +64,7 @@ fn a_task_with_an_escape_in_its_name_is_shown_escaped() -> anyhow::Result<()> {
 }
 
 fn a_task_beside_the_loop_is_blamed_for_what_it_took() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let mut beside = place.program(SPINNER, ["4", "0"]).spawn()?;
     let record = "jitter record --attribute tracefs --cpus 0 -d 2s -o a.sbj -q";
     place.run(record)?.expect(0)?;
@@ -105,7 +105,7 @@ fn a_task_beside_the_loop_is_blamed_for_what_it_took() -> anyhow::Result<()> {
 }
 
 /// A recorder and its instance.
-fn recording(place: &Place) -> anyhow::Result<std::process::Child> {
+fn recording(place: &MachinePlace) -> anyhow::Result<std::process::Child> {
     let run =
         place.start("jitter record --attribute tracefs --cpus 0 -d 60s -o a.sbj --force -q")?;
     let name = format!("sandbag-{}", pid_of(&run));
@@ -117,7 +117,7 @@ fn recording(place: &Place) -> anyhow::Result<std::process::Child> {
 
 fn a_recorder_that_is_asked_to_end_leaves_no_instance() -> anyhow::Result<()> {
     for wait_ms in [0, 100, 1500] {
-        let place = Place::new()?;
+        let place = MachinePlace::new()?;
         let run = recording(&place)?;
         std::thread::sleep(Duration::from_millis(wait_ms));
         kill(pid_of(&run), Signal::SIGTERM)?;
@@ -135,7 +135,7 @@ fn a_recorder_that_is_asked_to_end_leaves_no_instance() -> anyhow::Result<()> {
 }
 
 fn a_killed_recorder_s_instance_is_removed_by_restore() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = recording(&place)?;
     std::thread::sleep(Duration::from_millis(1000));
     kill(pid_of(&run), Signal::SIGKILL)?;

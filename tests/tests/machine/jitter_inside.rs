@@ -14,7 +14,7 @@ use sandbag_machine_tests::figure;
 use serde_json::Value;
 
 use crate::cases;
-use crate::place::{Place, finish, root, wait_for};
+use crate::place::{MachinePlace, finish, root, wait_for};
 
 pub const CASES: &[Case] = cases![root;
     what_is_left_of_a_killed_replay_is_removed_by_the_next,
@@ -61,7 +61,7 @@ fn hpcc() -> Result<(), String> {
 }
 
 /// 1 ms every 10 ms, for 3 s, on two CPUs.
-fn trace(place: &Place) -> anyhow::Result<()> {
+fn trace(place: &MachinePlace) -> anyhow::Result<()> {
     let events: Vec<[u64; 2]> = (0..300)
         .map(|i| [i * 10_000_000 + 1_000, 1_000_000])
         .collect();
@@ -69,7 +69,7 @@ fn trace(place: &Place) -> anyhow::Result<()> {
     Ok(fs::write(place.path("made.json"), text)?)
 }
 
-fn record(place: &Place) -> anyhow::Result<Value> {
+fn record(place: &MachinePlace) -> anyhow::Result<Value> {
     let text = fs::read_to_string(place.path("r.json"))?;
     Ok(serde_json::from_str(&text)?)
 }
@@ -85,7 +85,7 @@ fn injected(process: &Value) -> u64 {
 }
 
 fn python_computes_and_waits_as_ever() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     trace(&place)?;
     let program = "import subprocess, threading, time, signal\n\
         b = time.monotonic(); time.sleep(0.3); assert time.monotonic() - b >= 0.3\n\
@@ -111,7 +111,7 @@ fn python_computes_and_waits_as_ever() -> anyhow::Result<()> {
 }
 
 fn threads_of_openmp_suffer_each() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     trace(&place)?;
     let program = "#include <stdio.h>\n#include <omp.h>\n\
         int main(void) { double s = 0;\n\
@@ -133,7 +133,7 @@ fn threads_of_openmp_suffer_each() -> anyhow::Result<()> {
 }
 
 fn ranks_of_mpi_suffer_and_agree() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     trace(&place)?;
     let program = "#include <mpi.h>\n#include <stdio.h>\n\
         int main(int n, char **w) { int r, all; MPI_Init(&n, &w);\n\
@@ -169,7 +169,7 @@ fn ranks_of_mpi_suffer_and_agree() -> anyhow::Result<()> {
 /// A real MPI program (Debian's): Linpack, and the rest of its suite at its
 /// smallest.
 fn hpcc_suffers_in_each_rank_and_is_right() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     trace(&place)?;
     let input = include_str!("../../../lab/src/workload/hpccinf.txt")
         .replace("@N@", "1000")
@@ -201,7 +201,7 @@ fn hpcc_suffers_in_each_rank_and_is_right() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn build(place: &Place, compiler: &str, program: &str) -> anyhow::Result<()> {
+fn build(place: &MachinePlace, compiler: &str, program: &str) -> anyhow::Result<()> {
     fs::write(place.path("p.c"), program)?;
     let mut command = Command::new(compiler);
     command
@@ -231,7 +231,7 @@ fn left() -> Vec<String> {
 }
 
 fn what_is_left_of_a_killed_replay_is_removed_by_the_next() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     trace(&place)?;
     let script = "echo > there; i=0; while [ ! -e go ]; do i=$((i+1)); done; sh -c 'exit 4'";
     let mut run = place.start_script(OPTIONS, script)?;
@@ -254,7 +254,7 @@ fn what_is_left_of_a_killed_replay_is_removed_by_the_next() -> anyhow::Result<()
 }
 
 fn signals_reach_the_program() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     trace(&place)?;
     let run = place.start_script(
         OPTIONS,
@@ -269,7 +269,7 @@ fn signals_reach_the_program() -> anyhow::Result<()> {
 }
 
 fn a_long_event_ends_soon_after_sandbag_was_killed() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     // A minute, soon after the beginning.
     fs::write(
         place.path("made.json"),
@@ -295,7 +295,7 @@ fn a_long_event_ends_soon_after_sandbag_was_killed() -> anyhow::Result<()> {
 
 /// A file system that has room for the library, and none for the plan.
 fn a_full_directory_is_said_plainly_and_nothing_is_left() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let events: Vec<[u64; 2]> = (0..400_000).map(|i| [i * 10_000, 1_000]).collect();
     let text = serde_json::json!({ "0": events }).to_string();
     fs::write(place.path("made.json"), text)?;
@@ -324,7 +324,7 @@ fn a_full_directory_is_said_plainly_and_nothing_is_left() -> anyhow::Result<()> 
 }
 
 fn a_user_behind_sudo_suffers_too() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     trace(&place)?;
     let words = format!("{OPTIONS} -- sh -c");
     let mut command = place.sandbag(words.split_whitespace());

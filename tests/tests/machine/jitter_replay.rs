@@ -14,7 +14,7 @@ use sandbag_machine_tests::figure;
 use sandbag_machine_tests::ours::Role;
 
 use crate::cases;
-use crate::place::{Place, finish, root, wait_for};
+use crate::place::{MachinePlace, finish, root, wait_for};
 use crate::processes::state_of;
 
 pub const CASES: &[Case] = cases![root;
@@ -35,7 +35,7 @@ const NOBODY: u32 = 65534;
 const EVERY_MS: u64 = 40;
 
 /// Of 1 to 5 ms, for 4 s, on one CPU.
-fn trace(place: &Place) -> anyhow::Result<()> {
+fn trace(place: &MachinePlace) -> anyhow::Result<()> {
     let ms = 1_000_000;
     let events: Vec<[u64; 2]> = (0..100)
         .map(|i| [i * EVERY_MS * ms + ms, (1 + i % 5) * ms])
@@ -47,14 +47,14 @@ fn trace(place: &Place) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn json(place: &Place, name: &str) -> anyhow::Result<serde_json::Value> {
+fn json(place: &MachinePlace, name: &str) -> anyhow::Result<serde_json::Value> {
     Ok(serde_json::from_str(&fs::read_to_string(
         place.path(name),
     )?)?)
 }
 
 fn a_recorder_beside_sees_the_events_of_the_trace() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     trace(&place)?;
     // Above whoever else uses this machine, and below the injector; so it looks
     // for 0.8 s of a second.
@@ -89,7 +89,7 @@ fn a_recorder_beside_sees_the_events_of_the_trace() -> anyhow::Result<()> {
 }
 
 fn the_command_s_exit_code_passes_through_a_replay() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     trace(&place)?;
     let options = "jitter replay made.json --cpus 0 --no-out -q";
     place.script(options, "exit 7")?.expect(7)?;
@@ -111,7 +111,7 @@ fn the_command_s_exit_code_passes_through_a_replay() -> anyhow::Result<()> {
 }
 
 fn a_replay_that_is_killed_leaves_no_injector() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     trace(&place)?;
     let seed = fastrand::u64(..);
     let mut chance = fastrand::Rng::with_seed(seed);
@@ -131,7 +131,7 @@ fn a_replay_that_is_killed_leaves_no_injector() -> anyhow::Result<()> {
 }
 
 fn a_replay_that_is_stopped_goes_on_where_it_was() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     trace(&place)?;
     let run = place.start_script(
         "jitter replay made.json --cpus 0 --no-safeguard share -d 1500ms --out r",
@@ -162,7 +162,7 @@ fn a_replay_that_is_stopped_goes_on_where_it_was() -> anyhow::Result<()> {
 }
 
 fn an_injector_that_is_stopped_is_a_warning() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     trace(&place)?;
     let run = place.start("jitter replay made.json --cpus 0 --share 1 -d 3s --out r")?;
     let injector = wait_for("the injector", || {
@@ -185,7 +185,7 @@ fn an_injector_that_is_stopped_is_a_warning() -> anyhow::Result<()> {
 }
 
 fn an_injector_that_is_killed_is_missed() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     trace(&place)?;
     let run = place.start("jitter replay made.json --cpus 0 --share 1 --no-out")?;
     let injectors = wait_for("an injector", || {
@@ -203,7 +203,7 @@ fn an_injector_that_is_killed_is_missed() -> anyhow::Result<()> {
 }
 
 fn status_shows_a_replay_and_stop_ends_it() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     trace(&place)?;
     let run = place.start("jitter replay made.json --cpus 0 --loop --no-out -q")?;
     let pid = run.id();
@@ -257,7 +257,7 @@ fn status_shows_a_replay_and_stop_ends_it() -> anyhow::Result<()> {
 }
 
 fn real_time_that_is_denied_names_the_nearest_method() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     trace(&place)?;
     let as_nobody = |words: &str| -> anyhow::Result<_> {
         let mut command = place.sandbag(words.split_whitespace());
@@ -283,7 +283,7 @@ fn real_time_that_is_denied_names_the_nearest_method() -> anyhow::Result<()> {
 
 /// Events of 1 to 5 ms are seen inside a program, by its own clock.
 fn verify_sees_events_inside_on_time() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     trace(&place)?;
     let ended = place
         .run(

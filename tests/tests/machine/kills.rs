@@ -15,7 +15,7 @@ use sandbag_machine_tests::killing::Killing;
 use sandbag_machine_tests::ours::Role;
 
 use crate::cases;
-use crate::place::{PATIENCE, PROMISED, Place, root, wait_for};
+use crate::place::{MachinePlace, PATIENCE, PROMISED, root, wait_for};
 use crate::processes::{groups_of, lives};
 
 pub const CASES: &[Case] = cases![root;
@@ -76,7 +76,7 @@ struct Score {
 }
 
 fn strike_all(rounds: Rounds<'_>) -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let seed = fastrand::u64(..);
     let mut chance = fastrand::Rng::with_seed(seed);
     let mut score = Score::default();
@@ -114,7 +114,7 @@ fn strike_all(rounds: Rounds<'_>) -> anyhow::Result<()> {
 }
 
 fn strike(
-    place: &Place,
+    place: &MachinePlace,
     blow: Blow,
     chance: &mut fastrand::Rng,
     score: &mut Score,
@@ -139,7 +139,7 @@ fn strike(
 
 /// The command lives on where sandbag was killed, in the group that it came
 /// from, and is gone where sandbag was told to end: it was told, too.
-fn end_command(place: &Place, blow: Blow) -> anyhow::Result<()> {
+fn end_command(place: &MachinePlace, blow: Blow) -> anyhow::Result<()> {
     let Ok(text) = fs::read_to_string(place.path("pid")) else {
         return Ok(());
     };
@@ -163,7 +163,7 @@ fn end_command(place: &Place, blow: Blow) -> anyhow::Result<()> {
 }
 
 fn all_is_as_before_after_both_died_and_a_remedy() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let seed = fastrand::u64(..);
     let mut killing = Killing {
         sandbag: &place.sandbag,

@@ -11,7 +11,7 @@ use sandbag_machine_tests::case::Case;
 use sandbag_machine_tests::figure;
 
 use crate::cases;
-use crate::place::{Place, finish, lab, wait_for};
+use crate::place::{MachinePlace, finish, lab, wait_for};
 
 pub const CASES: &[Case] = cases![lab;
     the_lab_shows_what_ep_perceives,
@@ -22,7 +22,7 @@ pub const CASES: &[Case] = cases![lab;
 const SHORT: &str = "run precision --quick --rounds 1 --methods pace --out lab";
 
 fn the_lab_shows_what_ep_perceives() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let ended = finish(place.lab(SHORT)?.spawn()?)?.expect(0)?;
     ensure!(
         ended.out.contains("load perceived by EP, 50 % by pace"),
@@ -60,7 +60,7 @@ fn the_lab_shows_what_ep_perceives() -> anyhow::Result<()> {
 /// is a core, up to 2 where two are threads of one, which a virtual machine is not
 /// told. There EP runs faster beside a burner than beside itself, and half a CPU
 /// costs it less than a factor of 2 (1.46 was seen).
-fn crowded(place: &Place) -> anyhow::Result<f64> {
+fn crowded(place: &MachinePlace) -> anyhow::Result<f64> {
     let least = |tasks: usize| -> anyhow::Result<f64> {
         let mut least = f64::INFINITY;
         for _ in 0..3 {
@@ -79,7 +79,7 @@ fn crowded(place: &Place) -> anyhow::Result<f64> {
 }
 
 fn a_lab_that_is_interrupted_leaves_nothing_and_goes_on() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let mut command = place.lab(SHORT)?;
     command.stdout(Stdio::null());
     let child = command.spawn()?;

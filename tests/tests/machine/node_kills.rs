@@ -13,7 +13,7 @@ use sandbag_machine_tests::killing::kill_together;
 use sandbag_machine_tests::ours::Role;
 
 use crate::cases;
-use crate::place::{PROMISED, Place, finish, two_cpus, wait_for};
+use crate::place::{MachinePlace, PROMISED, finish, two_cpus, wait_for};
 use crate::processes::pid_of;
 use crate::slowed::{METHODS, Spinners, spin};
 
@@ -24,7 +24,7 @@ pub const CASES: &[Case] = cases![two_cpus;
 ];
 
 /// A node that slows 2 spinning processes.
-struct Slowed {
+struct SlowedNode {
     run: Child,
     spinners: Spinners,
 }
@@ -37,8 +37,8 @@ fn workers(method: &str) -> usize {
     }
 }
 
-impl Slowed {
-    fn start(place: &Place, method: &str) -> anyhow::Result<Self> {
+impl SlowedNode {
+    fn start(place: &MachinePlace, method: &str) -> anyhow::Result<Self> {
         let options =
             format!("-q slow --cpus 0-1 --speed 0.3 --method {method} --no-out --no-settle");
         // The shell lives on, and nobody waits for the end of its output.
@@ -50,7 +50,7 @@ impl Slowed {
     }
 
     /// Nothing of ours is left, and its programs are free; how long that took.
-    fn end(self, place: &Place, struck: Instant) -> anyhow::Result<Duration> {
+    fn end(self, place: &MachinePlace, struck: Instant) -> anyhow::Result<Duration> {
         finish(self.run)?;
         place.as_before()?;
         let took = struck.elapsed();
@@ -67,7 +67,7 @@ const VICTIMS: [(Role, usize); 3] = [
 ];
 
 fn a_node_s_programs_are_free_after_kills_of_one() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let seed = fastrand::u64(..);
     let mut chance = fastrand::Rng::with_seed(seed);
     let begin = Instant::now();
@@ -101,13 +101,13 @@ fn a_node_s_programs_are_free_after_kills_of_one() -> anyhow::Result<()> {
 }
 
 fn strike(
-    place: &Place,
+    place: &MachinePlace,
     method: &str,
     role: Role,
     signal: Signal,
     chance: &mut fastrand::Rng,
 ) -> anyhow::Result<Duration> {
-    let slowed = Slowed::start(place, method)?;
+    let slowed = SlowedNode::start(place, method)?;
     std::thread::sleep(Duration::from_millis(chance.u64(..300)));
     let supervisor = pid_of(&slowed.run);
     let victim = match role {
@@ -126,11 +126,11 @@ fn strike(
 }
 
 fn a_node_s_programs_are_free_after_kills_of_both_and_a_restore() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let seed = fastrand::u64(..);
     let mut chance = fastrand::Rng::with_seed(seed);
     for method in METHODS {
-        let mut slowed = Slowed::start(&place, method)?;
+        let mut slowed = SlowedNode::start(&place, method)?;
         std::thread::sleep(Duration::from_millis(chance.u64(..300)));
         let mut both = || -> anyhow::Result<()> {
             kill_together(&mut slowed.run, || place.ours(Role::Guardian))?;
@@ -149,9 +149,9 @@ fn a_node_s_programs_are_free_after_kills_of_both_and_a_restore() -> anyhow::Res
 
 /// A stopped `gov` may have left the node frozen.
 fn a_worker_that_was_stopped_is_replaced() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     for method in ["gov", "lim"] {
-        let slowed = Slowed::start(&place, method)?;
+        let slowed = SlowedNode::start(&place, method)?;
         let stopped = *place.burners(1)?.first().context("no worker")?;
         std::thread::sleep(Duration::from_millis(300));
         kill(stopped, Signal::SIGSTOP)?;

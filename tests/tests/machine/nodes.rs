@@ -16,7 +16,7 @@ use sandbag_machine_tests::case::{self, Case};
 use sandbag_machine_tests::figure;
 
 use crate::cases;
-use crate::place::{Place, finish, text_of, two_cpus, wait_for};
+use crate::place::{MachinePlace, finish, text_of, two_cpus, wait_for};
 use crate::processes::{pid_of, state_of};
 use crate::slowed::{METHODS, Spinners, Waiting, spin};
 use crate::terminal::{CTRL_C, Terminal};
@@ -56,7 +56,7 @@ fn promised(method: &str) -> (f64, f64, f64) {
 }
 
 fn every_method_gives_what_it_promises_and_leaves_nothing() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let mut said = String::new();
     for method in METHODS {
         let wrekavoc = method.ends_with("wrekavoc");
@@ -98,7 +98,7 @@ fn every_method_gives_what_it_promises_and_leaves_nothing() -> anyhow::Result<()
 }
 
 fn one_thread_gets_no_more_than_its_speed() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     for method in ["hogs", "pace"] {
         let node = Waiting::start(
             &place,
@@ -114,7 +114,7 @@ fn one_thread_gets_no_more_than_its_speed() -> anyhow::Result<()> {
 }
 
 fn each_cpu_has_its_own_speed() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let node = Waiting::start(&place, "unequal", "--cpus 0-1 --speed 0=0.3,1=0.8")?;
     let env = node
         .script("echo $SANDBAG_NODE $SANDBAG_NODE_CPUS $SANDBAG_NODE_SPEED $SANDBAG_NODE_SPEEDS")?;
@@ -139,7 +139,7 @@ fn each_cpu_has_its_own_speed() -> anyhow::Result<()> {
 }
 
 fn a_speed_follows_a_profile() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     std::fs::write(
         place.path("speed.csv"),
         "time,cpu0,cpu1\n0,90,90\n2,40,20\n4,end\n",
@@ -163,7 +163,7 @@ fn a_speed_follows_a_profile() -> anyhow::Result<()> {
 }
 
 fn a_node_is_set_listed_and_stopped() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let node = Waiting::start(&place, "small", "--cpus 0-1 --speed 0.8")?;
     let (_shell, spinners) = node.spin(4)?;
     spinners.prefer()?;
@@ -224,7 +224,7 @@ fn a_node_is_set_listed_and_stopped() -> anyhow::Result<()> {
 }
 
 fn who_enters_a_node_is_the_program_itself() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let node = Waiting::start(&place, "n", "--cpus 1 --speed 0.5")?;
     let ended = node.script("echo out; echo err >&2; exit 7")?.expect(7)?;
     ensure!(
@@ -257,7 +257,7 @@ fn node_groups(text: &str, run: u32) -> usize {
 }
 
 fn who_is_in_a_node_stays_in_it() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let node = Waiting::start(&place, "n", "--cpus 1 --speed 0.5")?;
     let run = node.child.id();
     let ended = node.script(
@@ -300,7 +300,7 @@ fn who_is_in_a_node_stays_in_it() -> anyhow::Result<()> {
 }
 
 fn ctrl_c_reaches_a_program_that_entered() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let node = Waiting::start(&place, "n", "--cpus 1 --speed 0.5")?;
     let mut terminal = Terminal::new(
         &place,
@@ -322,7 +322,7 @@ fn ctrl_c_reaches_a_program_that_entered() -> anyhow::Result<()> {
 }
 
 fn cpus_and_names_have_one_owner() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let node = Waiting::start(&place, "first", "--cpus 0 --speed 0.5")?;
     let pid = node.child.id().to_string();
     for options in ["--cpus 0", "--cpus 0-1", "--cpus 0 --dry-run"] {
@@ -357,7 +357,7 @@ fn cpus_and_names_have_one_owner() -> anyhow::Result<()> {
 }
 
 fn nodes_are_not_nested() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let node = Waiting::start(&place, "outer", "--cpus 0 --speed 0.5")?;
     let sandbag = place.sandbag.display();
     node.script(&format!("{sandbag} slow --cpus 1 --speed 0.5 --no-out"))?
@@ -385,7 +385,7 @@ fn as_nobody<T>(act: impl FnOnce() -> T) -> T {
 }
 
 fn nobody_else_may_command_a_node() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let node = Waiting::start(&place, "mine", "--cpus 0 --speed 0.5")?;
     let dir = Path::new("/run/sandbag/nodes");
     let socket = dir.join("mine.sock");
@@ -417,7 +417,7 @@ fn nobody_else_may_command_a_node() -> anyhow::Result<()> {
 
 fn what_a_strange_node_answers_is_shown_escaped() -> anyhow::Result<()> {
     const FOREIGN: &str = "\u{1b}[31mred\u{9b}31m\u{202e}\r\nFORGED";
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     // Makes the directory of the sockets.
     let node = Waiting::start(&place, "mine", "--cpus 0 --speed 0.9")?;
     let path = Path::new("/run/sandbag/nodes/strange.sock");
@@ -461,7 +461,7 @@ fn what_a_strange_node_answers_is_shown_escaped() -> anyhow::Result<()> {
 }
 
 /// `verdict` and all warnings of a run's record.
-fn judged(place: &Place) -> anyhow::Result<(String, String)> {
+fn judged(place: &MachinePlace) -> anyhow::Result<(String, String)> {
     let record: serde_json::Value = serde_json::from_str(&text_of(place.path("r/run.json"))?)?;
     let verdict = record["verdict"].as_str().context("no verdict")?;
     let warnings = record["warnings"].as_array().context("no warnings")?;
@@ -472,7 +472,7 @@ fn judged(place: &Place) -> anyhow::Result<(String, String)> {
 fn foreign_load_beside_a_node_is_named_and_undecided() -> anyhow::Result<()> {
     // An ordinary task, and one that no hog can wait for.
     for class in ["", "chrt -f 50 "] {
-        let place = Place::new()?;
+        let place = MachinePlace::new()?;
         let spinner = format!("exec timeout 8 taskset -c 0 {class}sh -c 'while :; do :; done'");
         let mut other = std::process::Command::new("sh")
             .args(["-c", &spinner])
@@ -505,7 +505,7 @@ fn a_program_that_leaves_its_node_is_missed() -> anyhow::Result<()> {
         (format!("{LEAVE}{}", spin(2.5)), "left the node's groups"),
         (format!("{LEAVE}{}", spin(0.8)), "groups"),
     ] {
-        let place = Place::new()?;
+        let place = MachinePlace::new()?;
         let options = "-q slow --cpus 1 --speed 0.2 --as-root --no-settle --strict --out r";
         place.script(options, &script)?.expect(3)?;
         let (verdict, warnings) = judged(&place)?;

@@ -12,7 +12,7 @@ use sandbag_machine_tests::case::Case;
 use sandbag_machine_tests::figure;
 
 use crate::cases;
-use crate::place::{Place, finish, two_cpus, wait_for};
+use crate::place::{MachinePlace, finish, two_cpus, wait_for};
 use crate::processes::pid_of;
 use crate::slowed::{Spinners, Waiting, spin};
 use crate::terminal::{CTRL_C, Terminal};
@@ -30,7 +30,7 @@ pub const CASES: &[Case] = cases![two_cpus;
 ];
 
 /// Two nodes, each with a command given as TOML.
-fn two(place: &Place, first: &str, second: &str) -> anyhow::Result<()> {
+fn two(place: &MachinePlace, first: &str, second: &str) -> anyhow::Result<()> {
     let text = format!(
         "[defaults]\nenv = {{ WHOSE = \"test\" }}\n\
          [[node]]\nname = \"fast\"\ncpus = 0\nspeed = 0.8\n{first}\n\
@@ -49,7 +49,7 @@ fn spinning(name: &str) -> String {
     command(&format!("mkdir {name} && cd {name} && {}", spin(2)))
 }
 
-fn spinners(place: &Place, name: &str) -> anyhow::Result<Spinners> {
+fn spinners(place: &MachinePlace, name: &str) -> anyhow::Result<Spinners> {
     let text = place.written(&format!("{name}/pids"))?;
     let pids = text
         .split(' ')
@@ -58,7 +58,7 @@ fn spinners(place: &Place, name: &str) -> anyhow::Result<Spinners> {
 }
 
 /// Both nodes, each with 2 spinning processes.
-fn start_spinning(place: &Place) -> anyhow::Result<(Child, Spinners, Spinners)> {
+fn start_spinning(place: &MachinePlace) -> anyhow::Result<(Child, Spinners, Spinners)> {
     two(place, &spinning("a"), &spinning("b"))?;
     let run = place.start("slow n.toml --no-out")?;
     let first = spinners(place, "a");
@@ -67,7 +67,7 @@ fn start_spinning(place: &Place) -> anyhow::Result<(Child, Spinners, Spinners)> 
 }
 
 fn unequal_nodes_run_their_commands() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let script = "echo $SANDBAG_NODE $SANDBAG_NODE_SPEEDS $WHOSE $(taskset -pc $$ | tail -c 2)";
     two(
         &place,
@@ -109,7 +109,7 @@ fn unequal_nodes_run_their_commands() -> anyhow::Result<()> {
 }
 
 fn commands_that_fail_are_told() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     two(
         &place,
         &command("exit 7"),
@@ -128,7 +128,7 @@ fn commands_that_fail_are_told() -> anyhow::Result<()> {
 }
 
 fn a_node_without_commands_stays_until_it_is_stopped() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     two(&place, &command("exit 0"), "")?;
     let mut run = place.start("slow n.toml --no-out --tolerance 99")?;
     wait_for("both nodes", || {
@@ -152,7 +152,7 @@ fn signals_end_the_commands_and_the_nodes() -> anyhow::Result<()> {
         (Signal::SIGINT, 130),
         (Signal::SIGQUIT, 131),
     ] {
-        let place = Place::new()?;
+        let place = MachinePlace::new()?;
         let own = |name: &str| {
             command(&format!(
                 "echo > {name}; trap 'exit $((128+{}))' {}; while :; do sleep 0.02; done",
@@ -176,7 +176,7 @@ fn signals_end_the_commands_and_the_nodes() -> anyhow::Result<()> {
 }
 
 fn ctrl_c_ends_commands_and_nodes() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     two(
         &place,
         &command("echo > a; exec sleep 1000"),
@@ -197,7 +197,7 @@ fn ctrl_c_ends_commands_and_nodes() -> anyhow::Result<()> {
 }
 
 fn nodes_end_when_their_parent_is_killed() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let temporary = || fs::read_dir(std::env::temp_dir()).map(Iterator::count);
     let (mut run, first, second) = start_spinning(&place)?;
     let before = temporary()?;
@@ -212,7 +212,7 @@ fn nodes_end_when_their_parent_is_killed() -> anyhow::Result<()> {
 }
 
 fn a_node_that_dies_is_told_and_its_program_goes_on() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let (run, first, second) = start_spinning(&place)?;
     let listed = place.run("slow list --json")?.expect(0)?.out;
     let slow = listed.lines().find(|line| line.contains("\"slow\""));
@@ -240,7 +240,7 @@ fn a_node_that_dies_is_told_and_its_program_goes_on() -> anyhow::Result<()> {
 
 /// A name that somebody has already is found out when the node starts.
 fn a_node_of_somebody_else_s_name_is_refused() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let other = Waiting::start(&place, "slow", "--cpus 0 --speed 0.9")?;
     let text = "[[node]]\nname = \"slow\"\ncpus = 1\nspeed = 0.3\ncommand = \"touch ran\"\n";
     fs::write(place.path("n.toml"), text)?;
@@ -257,7 +257,7 @@ fn a_node_of_somebody_else_s_name_is_refused() -> anyhow::Result<()> {
 }
 
 fn a_dry_run_changes_nothing() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     two(&place, &command("echo > ran"), "method = \"deadline\"")?;
     place
         .run("slow n.toml --dry-run")?

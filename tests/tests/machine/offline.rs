@@ -10,7 +10,7 @@ use sandbag_machine_tests::figure;
 use sandbag_machine_tests::ours::Role;
 
 use crate::cases;
-use crate::place::{Place, disposable, finish, wait_for};
+use crate::place::{MachinePlace, disposable, finish, wait_for};
 use crate::processes::{lives, pid_of};
 
 pub const CASES: &[Case] = cases![hotplug;
@@ -51,7 +51,7 @@ impl Drop for BackOnline {
 }
 
 fn a_cpu_that_goes_offline_is_a_hole_the_others_go_on() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = place.start("load 30 --cpus 0-1 -d 6s --out r")?;
     place.burners(2)?;
     std::thread::sleep(Duration::from_millis(2500));
@@ -75,7 +75,7 @@ fn a_cpu_that_goes_offline_is_a_hole_the_others_go_on() -> anyhow::Result<()> {
 }
 
 fn a_burner_comes_back_with_its_cpu() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = place.start("load 50 --cpus 1 -d 7s --out r")?;
     place.burners(1)?;
     std::thread::sleep(Duration::from_millis(2500));
@@ -94,7 +94,7 @@ fn a_burner_comes_back_with_its_cpu() -> anyhow::Result<()> {
 }
 
 fn a_recording_ends_and_keeps_what_it_has() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = place.start("jitter record --cpus 0-1 -d 30s --round 500ms --preheat 0s -o a.sbj")?;
     wait_for("the first rounds", || {
         let written = fs::metadata(place.path("a.sbj")).ok()?.len();
@@ -116,7 +116,7 @@ fn a_recording_ends_and_keeps_what_it_has() -> anyhow::Result<()> {
 }
 
 fn a_replay_goes_on_on_the_other_cpu() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let ms = 1_000_000u64;
     let events: Vec<[u64; 2]> = (0..100).map(|i| [i * 50 * ms, 2 * ms]).collect();
     let made = serde_json::json!({ "0": events, "1": events }).to_string();
@@ -142,7 +142,7 @@ fn a_replay_goes_on_on_the_other_cpu() -> anyhow::Result<()> {
 }
 
 fn an_audit_goes_on_without_the_cpu() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = "audit run --quick --tests compute,syscall,noise --cpus 0-1 --limit 3s \
                --rounds 6..200 --precision 0.001 -o a.json";
     let run = place.start(run)?;

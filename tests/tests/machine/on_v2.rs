@@ -10,7 +10,7 @@ use anyhow::{Context, ensure};
 use sandbag_machine_tests::case::{self, Case};
 
 use crate::cases;
-use crate::place::{Place, disposable, lab_program};
+use crate::place::{MachinePlace, disposable, lab_program};
 
 pub const CASES: &[Case] = cases![movable; loads_are_held_on_cgroup_v2_here];
 
@@ -43,7 +43,7 @@ fn movable() -> Result<(), String> {
 }
 
 fn loads_are_held_on_cgroup_v2_here() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let mover = lab_program().map_err(anyhow::Error::msg)?;
     let output = Command::new(mover)
         .args(["on-v2", "--"])

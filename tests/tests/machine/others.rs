@@ -12,7 +12,7 @@ use sandbag_machine_tests::killing::kill_together;
 use sandbag_machine_tests::ours::Role;
 
 use crate::cases;
-use crate::place::{Place, finish, root, wait_for};
+use crate::place::{MachinePlace, finish, root, wait_for};
 use crate::processes::{lives_at_home, pid_of};
 
 pub const CASES: &[Case] = cases![root;
@@ -26,7 +26,7 @@ pub const CASES: &[Case] = cases![root;
 ];
 
 fn status_shows_a_background_run_and_stop_ends_it() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = place.start("load 40 --cpus 0 --out r -q")?;
     place.burners(1)?;
     std::thread::sleep(std::time::Duration::from_millis(2500));
@@ -68,7 +68,7 @@ fn status_shows_a_background_run_and_stop_ends_it() -> anyhow::Result<()> {
 }
 
 fn status_escapes_what_a_command_is_called() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let mut words: Vec<&str> = "load 10 --cpus 0 --no-out --no-settle -q -- sh -c"
         .split(' ')
         .collect();
@@ -94,7 +94,7 @@ fn status_escapes_what_a_command_is_called() -> anyhow::Result<()> {
 }
 
 fn stop_ends_a_run_whose_command_will_not_end() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = place.start_script(
         "load 20 --no-settle --no-out -q",
         "trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done >/dev/null 2>&1",
@@ -111,7 +111,7 @@ fn stop_ends_a_run_whose_command_will_not_end() -> anyhow::Result<()> {
 
 /// Whoever starts again at once must not be refused for a run that is dead.
 fn a_run_after_a_kill_waits_for_the_guardian() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     for _ in 0..5 {
         let mut run = place.start("load 20 --no-out -q")?;
         place.burners(1)?;
@@ -127,7 +127,7 @@ fn a_run_after_a_kill_waits_for_the_guardian() -> anyhow::Result<()> {
 
 /// A run with a command that was killed together with its guardian; returns
 /// the command.
-fn both_dead(place: &Place) -> anyhow::Result<Pid> {
+fn both_dead(place: &MachinePlace) -> anyhow::Result<Pid> {
     let mut run = place.start_script(
         "load 50 --no-settle --no-out -q",
         "echo $$ > pid; exec sleep 1000 >/dev/null 2>&1",
@@ -142,7 +142,7 @@ fn both_dead(place: &Place) -> anyhow::Result<Pid> {
 }
 
 fn restore_undoes_what_two_dead_processes_left() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let command = both_dead(&place)?;
     place
         .run("restore")?
@@ -154,7 +154,7 @@ fn restore_undoes_what_two_dead_processes_left() -> anyhow::Result<()> {
 }
 
 fn the_next_run_undoes_what_two_dead_processes_left() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let command = both_dead(&place)?;
     place
         .script("load 20 --cpus 0 --no-settle --no-out", "exit 2")?
@@ -185,7 +185,7 @@ impl Drop for Unreadable {
 }
 
 fn a_journal_that_cannot_be_read_hides_no_other() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let command = both_dead(&place)?;
     let unreadable = Unreadable::make()?;
     place

@@ -10,7 +10,7 @@ use sandbag_linux::sched::{Attributes, attributes_of};
 use sandbag_machine_tests::case::Case;
 
 use crate::cases;
-use crate::place::{Place, finish, root, wait_for};
+use crate::place::{MachinePlace, finish, root, wait_for};
 use crate::processes::groups_of;
 
 pub const CASES: &[Case] = cases![root;
@@ -45,7 +45,7 @@ fn weight(burner: Pid) -> anyhow::Result<f64> {
 }
 
 fn burners_have_the_weight_and_the_slice_that_were_asked_for() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let refused = place.run("load 50 --cpus 0 -d 1s --no-out --pace-weight 200")?;
     refused.expect(2)?.says(&["between 0.01 and 100"])?;
     let slice = "load 50 --cpus 0 -d 1s --no-out --pace-slice 5ms --dry-run";

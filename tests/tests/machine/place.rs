@@ -114,7 +114,7 @@ pub fn remove_copy() {
 }
 
 /// Where a test works.
-pub struct Place {
+pub struct MachinePlace {
     pub sandbag: PathBuf,
     pub before: State,
     dir: tempfile::TempDir,
@@ -122,13 +122,13 @@ pub struct Place {
 
 /// A program that ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct PlaceExit {
     pub status: ExitStatus,
     pub out: String,
     pub err: String,
 }
 
-impl Ended {
+impl PlaceExit {
     pub fn code(&self) -> i32 {
         self.status.code().unwrap_or(-1)
     }
@@ -154,7 +154,7 @@ impl Ended {
     }
 }
 
-impl Place {
+impl MachinePlace {
     pub fn new() -> anyhow::Result<Self> {
         let dir = tempfile::tempdir()?;
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
@@ -205,16 +205,16 @@ impl Place {
     }
 
     /// Runs sandbag to its end; the words are separated by blanks.
-    pub fn run(&self, words: &str) -> anyhow::Result<Ended> {
+    pub fn run(&self, words: &str) -> anyhow::Result<PlaceExit> {
         finish(self.sandbag(words.split_whitespace()).spawn()?)
     }
 
     /// Runs sandbag with a shell script as its command.
-    pub fn script(&self, options: &str, script: &str) -> anyhow::Result<Ended> {
+    pub fn script(&self, options: &str, script: &str) -> anyhow::Result<PlaceExit> {
         finish(self.start_script(options, script)?)
     }
 
-    /// Starts what [`Place::script`] runs.
+    /// Starts what [`MachinePlace::script`] runs.
     pub fn start_script(&self, options: &str, script: &str) -> anyhow::Result<Child> {
         let words = options.split_whitespace().chain(["--", "sh", "-c", script]);
         Ok(self.sandbag(words).spawn()?)
@@ -273,7 +273,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for MachinePlace {
     /// A test that failed must not make the next one fail.
     fn drop(&mut self) {
         let begin = Instant::now();
@@ -330,7 +330,7 @@ fn of_a_foreign_run(line: &str, ours: &Path) -> bool {
 }
 
 /// The end of a program, with what it said; fails if it hangs.
-pub fn finish(mut child: Child) -> anyhow::Result<Ended> {
+pub fn finish(mut child: Child) -> anyhow::Result<PlaceExit> {
     let out = child.stdout.take().map(collect);
     let err = child.stderr.take().map(collect);
     let begin = Instant::now();
@@ -348,7 +348,7 @@ pub fn finish(mut child: Child) -> anyhow::Result<Ended> {
     let text = |reader: Option<std::thread::JoinHandle<String>>| {
         reader.and_then(|r| r.join().ok()).unwrap_or_default()
     };
-    Ok(Ended {
+    Ok(PlaceExit {
         status,
         out: text(out),
         err: text(err),

@@ -14,7 +14,7 @@ use sandbag_machine_tests::case::{self, Case};
 use sandbag_machine_tests::{figure, guest};
 
 use crate::cases;
-use crate::place::{Place, finish, text_of, wait_for};
+use crate::place::{MachinePlace, finish, text_of, wait_for};
 use crate::processes::pid_of;
 use crate::record_command::Recording;
 
@@ -47,7 +47,7 @@ fn servers() -> Result<(), String> {
 struct Daemon(Child);
 
 impl Daemon {
-    fn start(place: &Place, port: u16, words: &[String]) -> anyhow::Result<Self> {
+    fn start(place: &MachinePlace, port: u16, words: &[String]) -> anyhow::Result<Self> {
         let with_us = ["--pdeathsig", "KILL"].map(str::to_owned);
         let mut command = place.program("setpriv", with_us.iter().chain(words));
         let log = fs::File::create(place.path(&format!("{}.log", words[0])))?;
@@ -69,7 +69,7 @@ fn free_port() -> anyhow::Result<u16> {
 }
 
 /// Both, and the port of the one to ask and the name of the machine.
-fn start(place: &Place) -> anyhow::Result<([Daemon; 2], u16, String)> {
+fn start(place: &MachinePlace) -> anyhow::Result<([Daemon; 2], u16, String)> {
     let (ask, scrape) = (free_port()?, free_port()?);
     let instance = format!("127.0.0.1:{scrape}");
     let exporter = [
@@ -177,7 +177,7 @@ fn begin_of(text: &str) -> anyhow::Result<f64> {
 }
 
 fn a_prometheus_is_asked_for_a_profile() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let begin = now()?;
     let (servers, port, instance) = start(&place)?;
     // Prometheus takes some seconds to find its targets.

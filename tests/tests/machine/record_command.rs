@@ -16,10 +16,10 @@ use nix::unistd::Pid;
 use sandbag_machine_tests::case::{self, Case};
 use sandbag_machine_tests::figure;
 use sandbag_machine_tests::ours::Role;
-use sandbag_machine_tests::spinner::Spun;
+use sandbag_machine_tests::spinner::SpinnerResult;
 
 use crate::cases;
-use crate::place::{Ended, Place, finish, root, text_of, two_cpus, wait_for};
+use crate::place::{MachinePlace, PlaceExit, finish, root, text_of, two_cpus, wait_for};
 use crate::processes::{lives, lives_at_home, pid_of};
 
 pub const CASES: &[Case] = cases![root;
@@ -113,10 +113,10 @@ impl Recording {
 }
 
 /// A load that somebody else puts on CPU 1, in a group of its own.
-struct Other(Option<Child>);
+struct OtherCommand(Option<Child>);
 
-impl Other {
-    fn start(place: &Place, pct: u32) -> anyhow::Result<Self> {
+impl OtherCommand {
+    fn start(place: &MachinePlace, pct: u32) -> anyhow::Result<Self> {
         let run = place.start(&format!("load {pct} --cpus 1 --no-out -q"))?;
         let this = Self(Some(run));
         place.burners(1)?;
@@ -125,14 +125,14 @@ impl Other {
         Ok(this)
     }
 
-    fn end(mut self) -> anyhow::Result<Ended> {
+    fn end(mut self) -> anyhow::Result<PlaceExit> {
         let run = self.0.take().context("ended twice")?;
         kill(pid_of(&run), Signal::SIGTERM)?;
         finish(run)
     }
 }
 
-impl Drop for Other {
+impl Drop for OtherCommand {
     fn drop(&mut self) {
         if let Some(mut run) = self.0.take() {
             let _ = kill(pid_of(&run), Signal::SIGTERM);
@@ -142,12 +142,12 @@ impl Drop for Other {
 }
 
 fn the_command_s_own_load_is_left_out() -> anyhow::Result<()> {
-    let place = Place::new()?;
-    let other = Other::start(&place, 40)?;
+    let place = MachinePlace::new()?;
+    let other = OtherCommand::start(&place, 40)?;
     let command = format!("record -i 500ms -o r.csv -- {SPINNER} 4 0");
     let ended = place.run(&command)?.expect(0)?;
     other.end()?;
-    let spun: Spun = serde_json::from_str(ended.out.trim()).context(ended.out.clone())?;
+    let spun: SpinnerResult = serde_json::from_str(ended.out.trim()).context(ended.out.clone())?;
     let recording = Recording::read(&place.path("r.csv"))?;
     for cpu in &spun.cpus[..2] {
         let name = format!("cpu{}", cpu.cpu);
@@ -190,7 +190,7 @@ fn first_cpu() -> anyhow::Result<(f64, f64)> {
 }
 
 fn threads_children_and_short_lived_ones_are_the_command_s() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     // A program of several threads, and one child after the other that lives
     // for some milliseconds; all on CPU 0. What they used is bash's to say.
     fs::write(
@@ -235,7 +235,7 @@ fn threads_children_and_short_lived_ones_are_the_command_s() -> anyhow::Result<(
 }
 
 fn a_recording_passes_the_command_s_exit_code_on() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     for (script, code) in [
         ("exit 0", 0),
         ("sleep 0.3; exit 7", 7),
@@ -256,7 +256,7 @@ fn a_recording_passes_the_command_s_exit_code_on() -> anyhow::Result<()> {
 }
 
 /// A recording beside a command that sleeps, a second old; and the command.
-fn recording(place: &Place) -> anyhow::Result<(Child, Pid)> {
+fn recording(place: &MachinePlace) -> anyhow::Result<(Child, Pid)> {
     let run = place.start_script(
         "record -i 100ms -o r.csv",
         "echo $$ > pid; exec sleep 1000 >/dev/null 2>&1",
@@ -270,7 +270,7 @@ fn recording(place: &Place) -> anyhow::Result<(Child, Pid)> {
 }
 
 fn a_recorder_that_is_killed_leaves_what_it_had() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let (mut run, command) = recording(&place)?;
     kill(pid_of(&run), Signal::SIGKILL)?;
     run.wait()?;
@@ -287,7 +287,7 @@ fn a_recorder_that_is_killed_leaves_what_it_had() -> anyhow::Result<()> {
 
 /// As a terminal's Ctrl-C: to both of them.
 fn an_interrupt_ends_command_and_recording() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let (run, command) = recording(&place)?;
     kill(pid_of(&run), Signal::SIGINT)?;
     finish(run)?.expect(130)?;

@@ -10,7 +10,7 @@ use sandbag_machine_tests::case::Case;
 use sandbag_machine_tests::figure;
 
 use crate::cases;
-use crate::place::{Place, finish, root, two_cpus};
+use crate::place::{MachinePlace, finish, root, two_cpus};
 use crate::processes::pid_of;
 
 pub const CASES: &[Case] = cases![root;
@@ -29,7 +29,7 @@ pub const CASES: &[Case] = cases![root;
 pub const APART: &[Case] = cases![two_cpus; disjoint_cpus_can_be_loaded_at_once];
 
 fn the_same_cpus_twice_are_refused_with_the_first_one_s_pid() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let first = place.start("load 20 --cpus 0 --no-out -q")?;
     place.burners(1)?;
     let pid = first.id().to_string();
@@ -44,7 +44,7 @@ fn the_same_cpus_twice_are_refused_with_the_first_one_s_pid() -> anyhow::Result<
 }
 
 fn disjoint_cpus_can_be_loaded_at_once() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let first = place.start("load 20 --cpus 0 --out first -q")?;
     let second = place.start("load 30 --cpus 1 --out second -q")?;
     place.burners(2)?;
@@ -68,7 +68,7 @@ fn disjoint_cpus_can_be_loaded_at_once() -> anyhow::Result<()> {
 }
 
 fn a_cpu_that_is_not_there_is_refused_with_what_there_is() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     for options in ["load 20 --cpus 1023", "load 20 --cpus 0,4095 --no-out"] {
         place
             .run(&format!("{options} -d 1s"))?
@@ -84,7 +84,7 @@ fn a_cpu_that_is_not_there_is_refused_with_what_there_is() -> anyhow::Result<()>
 }
 
 fn without_root_the_remedy_is_named() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let nobody = "--reuid 65534 --regid 65534 --clear-groups";
     let words = nobody.split_whitespace().map(Into::into).chain([
         place.sandbag.clone().into_os_string(),
@@ -101,7 +101,7 @@ fn without_root_the_remedy_is_named() -> anyhow::Result<()> {
 }
 
 fn a_command_that_cannot_run_leaves_nothing() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let file = place.path("text");
     fs::write(&file, "neither program nor script")?;
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644))?;
@@ -123,7 +123,7 @@ fn a_command_that_cannot_run_leaves_nothing() -> anyhow::Result<()> {
 }
 
 fn a_cgroup_that_is_none_is_refused() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     for path in ["/no/such/group", "/etc"] {
         place
             .run(&format!("load 20 -d 1s --cgroup {path}"))?
@@ -139,7 +139,7 @@ fn a_cgroup_that_is_none_is_refused() -> anyhow::Result<()> {
 }
 
 fn beside_a_command_a_refusal_is_125_and_in_run_json() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     for (options, code, words) in [
         ("--cpus 4095", 2, "not present"),
         ("--cgroup /no/such/group", 5, "is not a group"),
@@ -174,14 +174,14 @@ fn beside_a_command_a_refusal_is_125_and_in_run_json() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn nothing_is_left(place: &Place) -> anyhow::Result<()> {
+fn nothing_is_left(place: &MachinePlace) -> anyhow::Result<()> {
     let left = fs::read_dir(place.path("."))?.count();
     ensure!(left == 0, "{left} files or directories were left");
     Ok(())
 }
 
 fn a_refusal_that_names_no_directory_makes_none() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let first = place.start("load 20 --cpus 0 --no-out -q")?;
     place.burners(1)?;
     for options in [
@@ -203,7 +203,7 @@ fn a_refusal_that_names_no_directory_makes_none() -> anyhow::Result<()> {
 }
 
 fn a_run_that_may_write_no_byte_leaves_no_directory() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     for options in ["-d 1s", "-d 1s --out deep/r", "--out deep/r -- true"] {
         let script = format!(
             "ulimit -f 0; exec {} load 20 --cpus 0 {options}",
@@ -219,7 +219,7 @@ fn a_run_that_may_write_no_byte_leaves_no_directory() -> anyhow::Result<()> {
 
 /// Links and FIFOs of others in a directory that is there.
 fn files_of_a_run_are_created_anew() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     fs::create_dir(place.path("r"))?;
     fs::write(place.path("kept"), "before")?;
     for name in ["run.json", "achieved.csv", "report.html"] {
@@ -246,7 +246,7 @@ fn files_of_a_run_are_created_anew() -> anyhow::Result<()> {
 }
 
 fn a_dry_run_says_what_a_run_would_say() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     fs::write(place.path("bad.csv"), "time,cpu0\n0,50\n")?;
     let first = place.start("load 20 --cpus 0 --no-out -q")?;
     place.burners(1)?;

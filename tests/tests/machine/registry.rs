@@ -11,7 +11,7 @@ use sandbag_machine_tests::case::Case;
 use sandbag_machine_tests::figure;
 
 use crate::cases;
-use crate::place::{Ended, Place, finish, root, text_of, two_cpus, wait_for};
+use crate::place::{MachinePlace, PlaceExit, finish, root, text_of, two_cpus, wait_for};
 use crate::processes::pid_of;
 
 pub const CASES: &[Case] = cases![root;
@@ -28,7 +28,7 @@ pub const APART: &[Case] = cases![two_cpus;
 
 /// A script in mount namespace of its own with a fresh /run, where `$S` is the
 /// program.
-fn with_own_run(place: &Place, script: &str) -> anyhow::Result<Ended> {
+fn with_own_run(place: &MachinePlace, script: &str) -> anyhow::Result<PlaceExit> {
     let script = format!("mount -t tmpfs -o mode=755 none /run && {script}");
     let mut command = place.program("unshare", ["-m", "sh", "-c", &script]);
     command.env("S", &place.sandbag);
@@ -36,7 +36,7 @@ fn with_own_run(place: &Place, script: &str) -> anyhow::Result<Ended> {
 }
 
 fn directory_and_journals_are_private_whatever_the_umask() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let ended = with_own_run(
         &place,
         "umask 0; $S load 20 --no-out -q & \
@@ -49,7 +49,7 @@ fn directory_and_journals_are_private_whatever_the_umask() -> anyhow::Result<()>
 }
 
 fn what_another_user_forged_is_not_undone() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let secret = place.path("secret");
     fs::write(&secret, "before")?;
     // Into a directory that everybody can write in, into one of the forger's,
@@ -87,7 +87,7 @@ fn what_another_user_forged_is_not_undone() -> anyhow::Result<()> {
 }
 
 fn a_lock_that_is_never_released_hangs_nobody() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let before = text_of("/proc/sys/kernel/sched_rt_runtime_us")?;
     let begin = Instant::now();
     let script = "$S load 20 --method deadline -q --no-out -d 20s --cpus 0 & run=$!; \
@@ -112,7 +112,7 @@ fn a_lock_that_is_never_released_hangs_nobody() -> anyhow::Result<()> {
 }
 
 fn stop_all_names_what_it_ends() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = place.start("load 20 --cpus 0 --no-out -q")?;
     place.burners(1)?;
     let named = format!("ended {}: constant 20 % by pace on CPUs 0", run.id());
@@ -123,7 +123,7 @@ fn stop_all_names_what_it_ends() -> anyhow::Result<()> {
 }
 
 fn a_reader_that_leaves_status_is_no_failure() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let runs = [0, 1].map(|cpu| place.start(&format!("load 20 --cpus {cpu} --no-out -q")));
     place.burners(2)?;
     for reader in ["head -1", "true"] {
@@ -148,7 +148,7 @@ fn a_reader_that_leaves_status_is_no_failure() -> anyhow::Result<()> {
 
 /// Both supervisors have the number 1.
 fn runs_of_two_pid_namespaces_are_told_apart() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let start = |cpu: &str| {
         let sandbag = place.sandbag.display().to_string();
         let apart = ["--pid", "--fork", "--mount-proc", "--kill-child", &sandbag];

@@ -10,12 +10,12 @@ use sandbag_machine_tests::figure;
 use serde_json::Value;
 
 use crate::cases;
-use crate::place::{Place, two_cpus};
+use crate::place::{MachinePlace, two_cpus};
 
 pub const CASES: &[Case] = cases![two_cpus; ranks_beside_little_noise_are_not_saturated];
 
 fn ranks_beside_little_noise_are_not_saturated() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     // 10 us every millisecond, and 1 ms every 100: 2 % of the time.
     let mut trace = "cpu,start_ns,length_ns\n".to_owned();
     for cpu in 0..2u64 {

@@ -12,7 +12,7 @@ use sandbag_machine_tests::figure;
 use sandbag_machine_tests::ours::Role;
 
 use crate::cases;
-use crate::place::{Place, finish, root, text_of, wait_for};
+use crate::place::{MachinePlace, finish, root, text_of, wait_for};
 use crate::processes::{lives, lives_at_home, pid_of, state_of, used, zombies};
 
 pub const CASES: &[Case] = cases![root;
@@ -30,7 +30,7 @@ pub const CASES: &[Case] = cases![root;
 ];
 
 fn signals_are_passed_on_to_the_command() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = place.start_script(
         "load 20 --no-settle --no-out -q",
         "for s in USR1 USR2 HUP INT; do trap \"echo got $s >> got\" $s; done; \
@@ -59,7 +59,7 @@ fn signals_are_passed_on_to_the_command() -> anyhow::Result<()> {
 }
 
 fn the_second_ending_signal_ends_us_at_once() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = place.start_script(
         "load 20 --no-settle --no-out -q",
         "trap '' TERM INT HUP; echo $$ > pid; while :; do sleep 0.05; done >/dev/null 2>&1",
@@ -81,7 +81,7 @@ fn the_second_ending_signal_ends_us_at_once() -> anyhow::Result<()> {
 /// signal itself. We sleep while the command answers, so that a second signal
 /// could not be taken for the first.
 fn a_signal_to_us_and_to_our_group_is_one() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let command = "trap 'echo got >> got' TERM; echo ready > ready; n=0; \
          while [ $n -lt 30 ]; do sleep 0.05 & wait; n=$((n + 1)); done; exit 7";
     let sender = format!(
@@ -106,7 +106,7 @@ fn a_signal_to_us_and_to_our_group_is_one() -> anyhow::Result<()> {
 }
 
 fn a_signal_before_the_start_is_passed_on_after_it() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = place.start_script("load 50 --cpus 0 --no-out -q", "sleep 5; exit 7")?;
     place.burners(1)?;
     kill(pid_of(&run), Signal::SIGUSR1)?;
@@ -117,7 +117,7 @@ fn a_signal_before_the_start_is_passed_on_after_it() -> anyhow::Result<()> {
 }
 
 fn without_a_command_a_signal_is_the_usual_end() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     for sent in [
         Signal::SIGINT,
         Signal::SIGTERM,
@@ -138,7 +138,7 @@ fn without_a_command_a_signal_is_the_usual_end() -> anyhow::Result<()> {
 }
 
 fn an_interrupt_before_the_start_leaves_no_command() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     for round in 0..8 {
         let run = place.start_script("load 20 --out r --force -q", "echo started > started")?;
         place.burners(1)?;
@@ -158,7 +158,7 @@ fn an_interrupt_before_the_start_leaves_no_command() -> anyhow::Result<()> {
 
 /// nohup, and shells that start jobs in the background without job control.
 fn what_the_caller_ignores_stays_ignored() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let ignoring = |words: &[&str]| {
         let mut command = place.sandbag(words);
         // SAFETY: ignoring a signal installs no handler.
@@ -191,7 +191,7 @@ fn what_the_caller_ignores_stays_ignored() -> anyhow::Result<()> {
 }
 
 fn a_stop_is_a_pause_of_everything() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = place.start_script(
         "load 50 --cpus 0 -d 3s --out r -q",
         "echo $$ > pid; exec sleep 3",
@@ -232,7 +232,7 @@ fn a_stop_is_a_pause_of_everything() -> anyhow::Result<()> {
 }
 
 fn a_stop_before_the_start_is_one_too() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = place.start_script("load 50 --cpus 0 --no-out -q", "echo started > started")?;
     place.burners(1)?;
     kill(pid_of(&run), Signal::SIGTSTP)?;
@@ -248,7 +248,7 @@ fn a_stop_before_the_start_is_one_too() -> anyhow::Result<()> {
 }
 
 fn a_guardian_or_burner_that_dies_is_replaced() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = place.start("load 50 --cpus 0 -d 6s --out r")?;
     place.burners(1)?;
     std::thread::sleep(Duration::from_millis(1500));
@@ -276,7 +276,7 @@ fn a_guardian_or_burner_that_dies_is_replaced() -> anyhow::Result<()> {
 }
 
 fn a_burner_killed_before_the_start_is_replaced() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = place.start("load 50 --cpus 0 -d 3s --out r -q")?;
     let burner = place.burners(1)?[0];
     // It is in its group as soon as it waits for orders.

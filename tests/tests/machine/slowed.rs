@@ -15,7 +15,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::place::{Ended, Place, finish, text_of, wait_for};
+use crate::place::{MachinePlace, PlaceExit, finish, text_of, wait_for};
 use crate::processes::{groups_of, lives, pid_of, state_of, used};
 
 /// Every method as it is asked for that works without a cpufreq driver.
@@ -48,7 +48,7 @@ pub struct Spinners(pub Vec<Pid>);
 
 impl Spinners {
     /// Those of [`spin`].
-    pub fn of(place: &Place) -> anyhow::Result<Self> {
+    pub fn of(place: &MachinePlace) -> anyhow::Result<Self> {
         let text = place.written("pids")?;
         fs::remove_file(place.path("pids"))?;
         let pids = text.split(' ').map(|pid| Ok(Pid::from_raw(pid.parse()?)));
@@ -56,7 +56,7 @@ impl Spinners {
     }
 
     /// What they get during this time.
-    pub fn get(&self, time: Duration) -> anyhow::Result<Got> {
+    pub fn get(&self, time: Duration) -> anyhow::Result<NodeSpeed> {
         let read = || -> anyhow::Result<(Instant, u64, u64)> {
             let mut spun = 0;
             for pid in &self.0 {
@@ -69,7 +69,7 @@ impl Spinners {
         let (end, spun_then, still_then) = read()?;
         // Of 10 ms each.
         let cpus = |ticks: u64| ticks as f64 / 100.0 / (end - begin).as_secs_f64();
-        Ok(Got {
+        Ok(NodeSpeed {
             spun: cpus(spun_then - spun),
             idle: cpus(still_then.saturating_sub(still)),
         })
@@ -107,7 +107,7 @@ impl Spinners {
         }
         // Once more for whoever came in between.
         let got = self.get(Duration::from_millis(200))?;
-        let free = |got: &Got| got.spun > 0.0 && got.idle < 0.2;
+        let free = |got: &NodeSpeed| got.spun > 0.0 && got.idle < 0.2;
         let got = if free(&got) {
             got
         } else {
@@ -130,14 +130,14 @@ impl Drop for Spinners {
 
 /// CPU time as parts of one CPU: 2 is all of two CPUs.
 #[derive(Debug, Clone, Copy)]
-pub struct Got {
+pub struct NodeSpeed {
     /// By the spinners.
     pub spun: f64,
     /// By nobody.
     pub idle: f64,
 }
 
-impl Got {
+impl NodeSpeed {
     /// Whether this is what a node of 2 CPUs promises: not more, and not less
     /// than others left of it. `burned`: what the method itself burns.
     pub fn is_near(self, promised: f64, burned: f64, tolerance: f64) -> bool {
@@ -167,14 +167,18 @@ fn idle() -> anyhow::Result<u64> {
 
 /// A node without a command of its own; ended at the end.
 pub struct Waiting<'a> {
-    pub place: &'a Place,
+    pub place: &'a MachinePlace,
     pub name: &'static str,
     pub child: Child,
 }
 
 impl<'a> Waiting<'a> {
     /// Starts it, and waits until it answers.
-    pub fn start(place: &'a Place, name: &'static str, options: &str) -> anyhow::Result<Self> {
+    pub fn start(
+        place: &'a MachinePlace,
+        name: &'static str,
+        options: &str,
+    ) -> anyhow::Result<Self> {
         let child = place.start(&format!("-q slow --name {name} --no-out {options}"))?;
         let this = Self { place, name, child };
         wait_for("the node", || this.status().ok().map(|_| ()))?;
@@ -194,7 +198,7 @@ impl<'a> Waiting<'a> {
     }
 
     /// Runs a shell script in it to its end.
-    pub fn script(&self, script: &str) -> anyhow::Result<Ended> {
+    pub fn script(&self, script: &str) -> anyhow::Result<PlaceExit> {
         finish(self.start_script(script)?)
     }
 

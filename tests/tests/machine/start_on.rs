@@ -8,7 +8,7 @@ use sandbag_machine_tests::case::Case;
 use sandbag_machine_tests::figure;
 
 use crate::cases;
-use crate::place::{Place, finish, root};
+use crate::place::{MachinePlace, finish, root};
 
 pub const CASES: &[Case] = cases![root;
     a_load_begins_when_the_command_says_so,
@@ -18,7 +18,7 @@ pub const CASES: &[Case] = cases![root;
 ];
 
 fn a_load_begins_when_the_command_says_so() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     for (by, word) in [
         ("3", "echo >&3"),
         // The descriptors that we use ourselves, and one far from them.
@@ -52,7 +52,7 @@ fn a_load_begins_when_the_command_says_so() -> anyhow::Result<()> {
 }
 
 fn a_command_that_never_says_so_had_no_load() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     // Its end closes the descriptor, too: that is no word.
     for (options, code) in [("", 0), ("--strict", 4)] {
         for by in ["3", "USR1"] {
@@ -77,7 +77,7 @@ fn a_command_that_never_says_so_had_no_load() -> anyhow::Result<()> {
 }
 
 fn a_command_that_never_says_so_is_bounded() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let begin = Instant::now();
     place
         .script(
@@ -91,7 +91,7 @@ fn a_command_that_never_says_so_is_bounded() -> anyhow::Result<()> {
 }
 
 fn what_the_command_says_later_does_it_no_harm() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let run = place.start_script(
         "load 20 --cpus 0 --no-out -q --start-on 3",
         "echo >&3; sleep 0.5; echo >&3; echo >&3; exit 5",

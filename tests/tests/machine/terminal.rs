@@ -17,7 +17,7 @@ use sandbag_machine_tests::figure;
 use sandbag_machine_tests::ours::Role;
 
 use crate::cases;
-use crate::place::{Place, root, wait_for};
+use crate::place::{MachinePlace, root, wait_for};
 use crate::processes::{lives, lives_at_home, state_of};
 
 pub const CASES: &[Case] = cases![root;
@@ -36,7 +36,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    pub fn new(place: &Place, script: &str) -> anyhow::Result<Self> {
+    pub fn new(place: &MachinePlace, script: &str) -> anyhow::Result<Self> {
         let ends = openpty(None, None)?;
         let (master, slave): (OwnedFd, OwnedFd) = (ends.master, ends.slave);
         let mut command = place.program("bash", ["-mc", script]);
@@ -112,7 +112,7 @@ pub const CTRL_C: u8 = 3;
 const CTRL_Z: u8 = 26;
 
 fn ctrl_c_ends_the_command() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let mut terminal = Terminal::new(
         &place,
         "$SANDBAG load 20 --no-settle --no-out -q -- \
@@ -128,7 +128,7 @@ fn ctrl_c_ends_the_command() -> anyhow::Result<()> {
 }
 
 fn a_second_ctrl_c_ends_us_at_once() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let mut terminal = Terminal::new(
         &place,
         "$SANDBAG load 20 --no-settle --no-out -q -- \
@@ -162,7 +162,7 @@ fn a_second_ctrl_c_ends_us_at_once() -> anyhow::Result<()> {
 }
 
 fn ctrl_c_without_a_command_ends_the_load() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let mut terminal = Terminal::new(
         &place,
         "$SANDBAG load 20 --cpus 0 --out r; echo code $? end",
@@ -183,7 +183,7 @@ fn ctrl_c_without_a_command_ends_the_load() -> anyhow::Result<()> {
 }
 
 fn ctrl_z_and_fg_pause_and_continue() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let mut terminal = Terminal::new(
         &place,
         "$SANDBAG load 50 --cpus 0 --out r -q -- sh -c 'echo $$ > pid; exec sleep 2'; \
@@ -218,7 +218,7 @@ fn ctrl_z_and_fg_pause_and_continue() -> anyhow::Result<()> {
 }
 
 fn a_terminal_that_closes_ends_the_run() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let mut terminal = Terminal::new(&place, "$SANDBAG load 20 --no-out -q; true")?;
     place.burners(1)?;
     drop(terminal.keys.take());

@@ -16,8 +16,8 @@ use nix::time::{ClockId, clock_gettime};
 use sandbag_linux::cgroup::{Version, find, find_freezer, remove_dir};
 use sandbag_linux::child::keep_across_exec;
 use sandbag_linux::{CpuList, Root, sched};
-use sandbag_load::board::{BOUNDARY_NS, Board, Order};
-use sandbag_load::burn::{Duty, Setup};
+use sandbag_load::board::{BOUNDARY_NS, Board, LoadOrder};
+use sandbag_load::burn::{BurnerSetup, Duty};
 use sandbag_load::method::{self, Method, MethodOptions};
 use sandbag_load::throttle::{self, Throttling};
 use sandbag_machine_tests::case::Case;
@@ -28,7 +28,7 @@ use sandbag_run::node_group::NodeGroup;
 use sandbag_run::undo::{Leftovers, undo};
 
 use crate::cases;
-use crate::place::{Place, finish, root, text_of, wait_for};
+use crate::place::{MachinePlace, finish, root, text_of, wait_for};
 use crate::processes::{pid_of, state_of, used};
 
 pub const CASES: &[Case] = cases![can_throttle;
@@ -69,7 +69,7 @@ struct Node {
 }
 
 impl Node {
-    fn new(place: &Place) -> anyhow::Result<Self> {
+    fn new(place: &MachinePlace) -> anyhow::Result<Self> {
         let found = find(&Root::default())?;
         let name = format!("sandbag-{}-node", std::process::id());
         let cpus = sched::affinity(0)?;
@@ -170,7 +170,7 @@ struct Throttler {
 }
 
 impl Throttler {
-    fn start(place: &Place, node: &Node, method: &dyn Method) -> anyhow::Result<Self> {
+    fn start(place: &MachinePlace, node: &Node, method: &dyn Method) -> anyhow::Result<Self> {
         let Duty::Throttle(throttling) = method.duty() else {
             anyhow::bail!("{} does not throttle", method.name());
         };
@@ -180,7 +180,7 @@ impl Throttler {
         let alarm_fd = std::os::fd::AsRawFd::as_raw_fd(&alarm);
         keep_across_exec(board.fd())?;
         keep_across_exec(alarm_fd)?;
-        let setup = Setup {
+        let setup = BurnerSetup {
             board_fd: board.fd(),
             alarm_fd,
             slot: 0,
@@ -201,7 +201,7 @@ impl Throttler {
     }
 
     fn order(&self, from_ns: u64, level: f64) {
-        self.board.slot(0).publish(Order { from_ns, level });
+        self.board.slot(0).publish(LoadOrder { from_ns, level });
     }
 
     /// What it noted at this boundary, ns.
@@ -230,7 +230,7 @@ fn sleep_until(at: u64) -> anyhow::Result<()> {
 
 /// What came of a level held for a while, as parts of the time.
 #[derive(Debug)]
-struct Held {
+struct HeldNode {
     /// Per CPU, as the throttle noted it.
     taken: f64,
     /// Per CPU, by the spinners.
@@ -238,7 +238,12 @@ struct Held {
 }
 
 /// Holds a level for so many boundaries, then 0.
-fn hold(node: &Node, throttler: &Throttler, level: f64, boundaries: u64) -> anyhow::Result<Held> {
+fn hold(
+    node: &Node,
+    throttler: &Throttler,
+    level: f64,
+    boundaries: u64,
+) -> anyhow::Result<HeldNode> {
     let first = monotonic()? / BOUNDARY_NS + LEAD;
     let last = first + boundaries;
     throttler.order(first * BOUNDARY_NS, level);
@@ -249,7 +254,7 @@ fn hold(node: &Node, throttler: &Throttler, level: f64, boundaries: u64) -> anyh
     let used_s = node.used_s()? - before;
     let taken_ns = throttler.noted(last)? - throttler.noted(first)?;
     let ns = (boundaries * BOUNDARY_NS) as f64;
-    Ok(Held {
+    Ok(HeldNode {
         taken: taken_ns as f64 / ns,
         used: used_s * 1e9 / ns / SPINNERS as f64,
     })
@@ -260,7 +265,7 @@ fn method(name: &str, options: MethodOptions) -> anyhow::Result<Box<dyn Method>>
 }
 
 fn gov_freezes_for_its_part_of_every_period() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let node = Node::new(&place)?;
     let gov = method("gov", MethodOptions::default())?;
     let throttler = Throttler::start(&place, &node, &*gov)?;
@@ -275,7 +280,7 @@ fn gov_freezes_for_its_part_of_every_period() -> anyhow::Result<()> {
 }
 
 fn cap_limits_the_group() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let node = Node::new(&place)?;
     let cap = method("cap", MethodOptions::default())?;
     let throttler = Throttler::start(&place, &node, &*cap)?;
@@ -291,7 +296,7 @@ fn cap_limits_the_group() -> anyhow::Result<()> {
 }
 
 fn lim_stops_who_is_above_its_share() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let node = Node::new(&place)?;
     let lim = method("lim", MethodOptions::default())?;
     let throttler = Throttler::start(&place, &node, &*lim)?;
@@ -305,7 +310,7 @@ fn lim_stops_who_is_above_its_share() -> anyhow::Result<()> {
 }
 
 fn wrekavoc_stops_for_seconds() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let node = Node::new(&place)?;
     let mut options = MethodOptions::default();
     options.lim.lim_variant = Some(throttle::LimVariant::Wrekavoc);
@@ -324,7 +329,7 @@ fn wrekavoc_stops_for_seconds() -> anyhow::Result<()> {
 }
 
 /// A journal like a run's, in our directory.
-fn journal(place: &Place) -> anyhow::Result<Journal> {
+fn journal(place: &MachinePlace) -> anyhow::Result<Journal> {
     let dir: PathBuf = place.path("journals");
     fs::create_dir_all(&dir)?;
     let info = RunInfo {
@@ -343,7 +348,7 @@ fn journal(place: &Place) -> anyhow::Result<Journal> {
 }
 
 fn what_a_killed_throttle_leaves_is_undone() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let node = Node::new(&place)?;
     for name in ["gov", "lim"] {
         let throttler = Throttler::start(&place, &node, &*method(name, Default::default())?)?;
@@ -361,7 +366,7 @@ fn what_a_killed_throttle_leaves_is_undone() -> anyhow::Result<()> {
 }
 
 fn a_pause_releases_the_node() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let node = Node::new(&place)?;
     for name in ["gov", "cap", "lim"] {
         let throttler = Throttler::start(&place, &node, &*method(name, Default::default())?)?;

@@ -9,7 +9,7 @@ use anyhow::ensure;
 use sandbag_machine_tests::case::Case;
 
 use crate::cases;
-use crate::place::{Ended, Place, finish, root};
+use crate::place::{MachinePlace, PlaceExit, finish, root};
 
 pub const CASES: &[Case] = cases![root;
     under_sudo_command_and_run_directory_are_the_user_s,
@@ -20,7 +20,7 @@ pub const CASES: &[Case] = cases![root;
 /// Debian's user nobody.
 const NOBODY: u32 = 65534;
 
-fn as_sudo(place: &Place, options: &str, script: &str) -> anyhow::Result<Ended> {
+fn as_sudo(place: &MachinePlace, options: &str, script: &str) -> anyhow::Result<PlaceExit> {
     let words = options.split_whitespace().chain(["--", "sh", "-c", script]);
     let run = place
         .sandbag(words)
@@ -32,7 +32,7 @@ fn as_sudo(place: &Place, options: &str, script: &str) -> anyhow::Result<Ended> 
 }
 
 fn under_sudo_command_and_run_directory_are_the_user_s() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let open = place.path("open");
     fs::create_dir(&open)?;
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777))?;
@@ -67,7 +67,7 @@ fn under_sudo_command_and_run_directory_are_the_user_s() -> anyhow::Result<()> {
 }
 
 fn under_sudo_a_directory_that_was_there_keeps_its_owners() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     fs::create_dir(place.path("there"))?;
     fs::write(place.path("there/other"), "")?;
     as_sudo(&place, "load 20 --no-settle --out there -q", "sleep 1.2")?;
@@ -80,7 +80,7 @@ fn under_sudo_a_directory_that_was_there_keeps_its_owners() -> anyhow::Result<()
 }
 
 fn as_root_stays_root() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let ended = as_sudo(&place, "load 20 --no-settle --no-out -q --as-root", "id -u")?;
     ensure!(ended.out == "0\n", "{ended:?}");
     place.as_before()?;

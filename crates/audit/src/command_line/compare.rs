@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::compare::{Options, compare};
+use crate::compare::{CompareOptions, compare};
 use crate::report::{page, terminal};
 use clap::{Args, ValueEnum};
 use sandbag_ui::failure::Result;
@@ -45,7 +45,7 @@ pub(super) struct CompareArgs {
 
     /// What standard output gets.
     #[arg(long, value_enum, value_name = "FORMAT", hide = true)]
-    format: Option<Format>,
+    format: Option<CompareFormat>,
 
     #[command(flatten)]
     json: JsonArgs,
@@ -59,7 +59,7 @@ pub(super) struct CompareArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum CompareFormat {
     /// Tables and verdict
     Text,
     /// All of it
@@ -77,7 +77,7 @@ pub(super) fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
         return Err(BadInput("both audits are standard input; name a file".to_owned()).into());
     }
     let (a, b) = (read_audit(&args.a)?, read_audit(&args.b)?);
-    let options = Options {
+    let options = CompareOptions {
         confidence: args.confidence.unwrap_or(a.design.confidence),
         tolerance_pct: args.tolerance.unwrap_or(a.design.tolerance_pct),
         anyway: args.anyway,
@@ -93,23 +93,23 @@ pub(super) fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
         args.json
             .path()
             .filter(|path| is_stdin(path))
-            .map(|_| Format::Json),
+            .map(|_| CompareFormat::Json),
         args.html
             .as_deref()
             .filter(|path| is_stdin(path))
-            .map(|_| Format::Html),
+            .map(|_| CompareFormat::Html),
     ];
-    let mut forms: Vec<Format> = on_stdout.into_iter().flatten().collect();
+    let mut forms: Vec<CompareFormat> = on_stdout.into_iter().flatten().collect();
     forms.dedup();
     if forms.len() > 1 {
         let text = "standard output takes one form: give the others a file";
         return Err(BadInput(text.to_owned()).into());
     }
-    let format = forms.first().copied().unwrap_or(Format::Text);
+    let format = forms.first().copied().unwrap_or(CompareFormat::Text);
     match format {
-        Format::Text => output::print(terminal::comparison(&found, &look(messages)))?,
-        Format::Json => output::print(serde_json::to_string_pretty(&found)? + "\n")?,
-        Format::Html => output::put_data(page())?,
+        CompareFormat::Text => output::print(terminal::comparison(&found, &look(messages)))?,
+        CompareFormat::Json => output::print(serde_json::to_string_pretty(&found)? + "\n")?,
+        CompareFormat::Html => output::put_data(page())?,
     }
     if let Some(path) = args.json.path().filter(|path| !is_stdin(path)) {
         output::put_json(path, &found, args.overwrite.existing())?;

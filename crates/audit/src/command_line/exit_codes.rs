@@ -3,7 +3,7 @@
 
 use sandbag_ui::exit::{FAILED, KEPT, MISSED, UNDECIDED};
 
-use crate::model::{Audit, Test, Verdict as Equality};
+use crate::model::{Audit, AuditVerdict as Equality, Test};
 
 /// The table for `audit compare`.
 pub const COMPARE_HELP: &str = "\

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use crate::model::Audit;
 use crate::report::file::{self, MOST_BYTES};
-use crate::report::terminal::{self, Look};
+use crate::report::terminal::{self, TerminalStyle};
 use clap::{Args, Subcommand};
 use sandbag_ui::failure::{Context as _, Result};
 
@@ -26,11 +26,11 @@ use sandbag_ui::messages::Messages;
 #[derive(Debug, Args)]
 pub struct AuditArgs {
     #[command(subcommand)]
-    action: Action,
+    action: AuditAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum AuditAction {
     /// Run the tests on each CPU, and say which differ
     #[command(after_long_help = exit_codes::HELP)]
     Run(Box<run::RunArgs>),
@@ -44,9 +44,9 @@ enum Action {
 /// Runs the command.
 pub fn main(args: &AuditArgs, messages: &Messages) -> Result<u8> {
     match &args.action {
-        Action::Run(args) => run::main(args, messages),
-        Action::Show(args) => show::main(args, messages),
-        Action::Compare(args) => compare::main(args, messages),
+        AuditAction::Run(args) => run::main(args, messages),
+        AuditAction::Show(args) => show::main(args, messages),
+        AuditAction::Compare(args) => compare::main(args, messages),
     }
 }
 
@@ -55,7 +55,7 @@ pub fn main(args: &AuditArgs, messages: &Messages) -> Result<u8> {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn shown(path: &Path, messages: &Messages) -> Option<Result<String>> {
+pub fn show_file(path: &Path, messages: &Messages) -> Option<Result<String>> {
     let mut head = String::new();
     let read = File::open(path).and_then(|file| file.take(HEAD).read_to_string(&mut head));
     let is_audit = read.is_ok() && head.contains("\"took_ns\"") && head.contains("\"begun\"");
@@ -92,8 +92,8 @@ fn read_audit(path: &Path) -> Result<Audit> {
 }
 
 /// As wide as the terminal, and everything with `-v`.
-fn look(messages: &Messages) -> Look {
-    Look {
+fn look(messages: &Messages) -> TerminalStyle {
+    TerminalStyle {
         columns: sandbag_ui::output::width().unwrap_or(terminal::COLUMNS),
         all: messages.is_verbose(),
     }

@@ -17,7 +17,7 @@ use sandbag_ui::output::{self, JsonArgs, Overwrite};
 
 /// What is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
+pub(super) enum AuditFormat {
     /// Tables, suspects, verdict
     Text,
     /// All of it, as -o writes it
@@ -30,7 +30,7 @@ pub(super) enum Format {
     Html,
 }
 
-impl Format {
+impl AuditFormat {
     /// What the ending of a file says.
     fn by_ending(path: &Path) -> Result<Self> {
         output::refuse_ending(path, &["json", "html", "htm", "csv", "xml"])?;
@@ -54,7 +54,7 @@ pub(super) struct FormArgs {
 
     /// What to write there [default: by the ending of FILE, else json]
     #[arg(long, value_enum, value_name = "FORMAT", requires = "output")]
-    to: Option<Format>,
+    to: Option<AuditFormat>,
 
     #[command(flatten)]
     json: JsonArgs,
@@ -65,7 +65,7 @@ pub(super) struct FormArgs {
 
     /// What standard output gets; the name of -o - --to before.
     #[arg(long, value_enum, value_name = "FORMAT", hide = true)]
-    format: Option<Format>,
+    format: Option<AuditFormat>,
 
     #[command(flatten)]
     overwrite: Overwrite,
@@ -78,8 +78,8 @@ pub(super) const FORMAT_MOVED: &str =
 /// Where it goes, checked and opened: an audit of minutes is not to be lost for a
 /// directory that is not there.
 pub(super) struct Places {
-    on_stdout: Option<Format>,
-    files: Vec<(Format, PathBuf, NewFile)>,
+    on_stdout: Option<AuditFormat>,
+    files: Vec<(AuditFormat, PathBuf, NewFile)>,
 }
 
 impl FormArgs {
@@ -91,16 +91,16 @@ impl FormArgs {
         let output = self.output.as_deref();
         let form = match (self.to, output) {
             (Some(to), _) => to,
-            (None, Some(path)) => Format::by_ending(path)?,
-            (None, None) => Format::Json,
+            (None, Some(path)) => AuditFormat::by_ending(path)?,
+            (None, None) => AuditFormat::Json,
         };
         let named = [
             (form, output),
-            (Format::Json, self.json.path()),
-            (Format::Html, self.html.as_deref()),
+            (AuditFormat::Json, self.json.path()),
+            (AuditFormat::Html, self.html.as_deref()),
         ];
         let existing = self.overwrite.existing();
-        let mut on_stdout: Vec<Format> = self.format.into_iter().collect();
+        let mut on_stdout: Vec<AuditFormat> = self.format.into_iter().collect();
         let mut files = Vec::new();
         for (format, path) in named {
             let Some(path) = path else { continue };
@@ -128,7 +128,7 @@ impl FormArgs {
             return Err(BadInput(text.to_owned()).into());
         }
         Ok(Places {
-            on_stdout: Some(on_stdout.first().copied().unwrap_or(Format::Text)),
+            on_stdout: Some(on_stdout.first().copied().unwrap_or(AuditFormat::Text)),
             files,
         })
     }
@@ -145,11 +145,11 @@ impl Places {
             (Err(error), Some(_)) => messages.warning(&error.line()),
         };
         if let Some(format) = self.on_stdout {
-            keep(print(formed(audit, format, messages), format));
+            keep(print(format_audit(audit, format, messages), format));
         }
         for (format, path, mut file) in self.files {
             let name = || path.display().to_string();
-            let written = file.write_all(formed(audit, format, messages).as_bytes());
+            let written = file.write_all(format_audit(audit, format, messages).as_bytes());
             let written = written.and_then(|()| file.finish()).with_context(name);
             if written.is_ok() {
                 output::give_to_caller(&path);
@@ -162,19 +162,19 @@ impl Places {
 }
 
 /// To standard output.
-pub(super) fn print(text: String, format: Format) -> Result<()> {
+pub(super) fn print(text: String, format: AuditFormat) -> Result<()> {
     match format {
-        Format::Text | Format::Json => output::print(text).context("standard output"),
-        Format::Csv | Format::Junit | Format::Html => output::put_data(text),
+        AuditFormat::Text | AuditFormat::Json => output::print(text).context("standard output"),
+        AuditFormat::Csv | AuditFormat::Junit | AuditFormat::Html => output::put_data(text),
     }
 }
 
-fn formed(audit: &Audit, format: Format, messages: &Messages) -> String {
+fn format_audit(audit: &Audit, format: AuditFormat, messages: &Messages) -> String {
     match format {
-        Format::Text => terminal::audit(audit, &look(messages)),
-        Format::Json => file::write(audit),
-        Format::Csv => csv::csv(audit),
-        Format::Junit => junit::junit(audit),
-        Format::Html => page::audit(audit),
+        AuditFormat::Text => terminal::audit(audit, &look(messages)),
+        AuditFormat::Json => file::write(audit),
+        AuditFormat::Csv => csv::csv(audit),
+        AuditFormat::Junit => junit::junit(audit),
+        AuditFormat::Html => page::audit(audit),
     }
 }

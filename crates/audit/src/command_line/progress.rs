@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How far an audit is: a bar on a terminal, a line for each test that ends elsewhere.
 
-use crate::Progress;
+use crate::AuditProgress;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use sandbag_ui::text::visible;
@@ -12,12 +12,12 @@ use sandbag_ui::messages::Messages;
 const PARTS: u64 = 1000;
 
 /// What is shown while it runs.
-pub(super) struct Shown<'a> {
+pub(super) struct ProgressView<'a> {
     messages: &'a Messages,
     bar: Option<ProgressBar>,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ProgressView<'a> {
     pub(super) fn new(messages: &'a Messages) -> Self {
         let style = ProgressStyle::with_template("{elapsed_precise} [{wide_bar}] {msg}");
         let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -29,14 +29,14 @@ impl<'a> Shown<'a> {
     }
 
     /// Tells what came.
-    pub(super) fn told(&mut self, progress: &Progress) {
+    pub(super) fn update(&mut self, progress: &AuditProgress) {
         match progress {
-            Progress::Preparing { name } => {
+            AuditProgress::Preparing { name } => {
                 if let Some(bar) = &self.bar {
                     bar.set_message(format!("{}: getting ready", visible(name)));
                 }
             }
-            Progress::Round {
+            AuditProgress::Round {
                 name,
                 round,
                 half_width_pct,
@@ -47,11 +47,11 @@ impl<'a> Shown<'a> {
                     bar.set_message(format!(
                         "{}, round {round}{}",
                         visible(name),
-                        known(*half_width_pct)
+                        half_width_text(*half_width_pct)
                     ));
                 }
             }
-            Progress::Over {
+            AuditProgress::Over {
                 name,
                 rounds,
                 half_width_pct,
@@ -59,14 +59,17 @@ impl<'a> Shown<'a> {
             } => {
                 let text = match failure {
                     Some(why) => format!("{name}: {why}"),
-                    None => format!("{name}: {rounds} rounds{}", known(*half_width_pct)),
+                    None => format!(
+                        "{name}: {rounds} rounds{}",
+                        half_width_text(*half_width_pct)
+                    ),
                 };
                 match &self.bar {
                     Some(bar) => bar.suspend(|| self.messages.say(&text)),
                     None => self.messages.say(&text),
                 }
             }
-            Progress::Remark(text) => match &self.bar {
+            AuditProgress::Remark(text) => match &self.bar {
                 // Not through the bar.
                 Some(bar) => bar.suspend(|| self.messages.warning(text)),
                 None => self.messages.warning(text),
@@ -75,11 +78,11 @@ impl<'a> Shown<'a> {
     }
 }
 
-fn known(half_width_pct: Option<f64>) -> String {
+fn half_width_text(half_width_pct: Option<f64>) -> String {
     half_width_pct.map_or_else(String::new, |pct| format!(", known to {pct:.2} %"))
 }
 
-impl Drop for Shown<'_> {
+impl Drop for ProgressView<'_> {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

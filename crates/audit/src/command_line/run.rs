@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{Options, Wanted};
+use crate::{AuditOptions, TestRequest};
 use clap::Args;
 use sandbag_linux::Root;
 use sandbag_linux::interrupt;
@@ -14,8 +14,8 @@ use sandbag_ui::failure::Result;
 
 use super::exit_codes;
 use super::output::FormArgs;
-use super::progress::Shown;
-use super::values::{self, FailOn, Memory};
+use super::progress::ProgressView;
+use super::values::{self, FailOn, MemorySize};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::units::{self, Cpus};
 use sandbag_ui::{BadInput, exit};
@@ -41,12 +41,12 @@ pub(super) struct RunArgs {
     /// Which tests: memory, syscall, io, both, compute, noise [default: all; with
     /// --command none]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = values::test)]
-    tests: Vec<Wanted>,
+    tests: Vec<TestRequest>,
 
     /// A test of your own: a command for /bin/sh, as a whole one run (may be given
     /// more than once)
     #[arg(long, value_name = "NAME=COMMAND", value_parser = values::command)]
-    command: Vec<Wanted>,
+    command: Vec<TestRequest>,
 
     /// Which CPUs: 0,2-3, or all, even, odd, core (one per core) [default: all that
     /// can be used]
@@ -82,7 +82,7 @@ pub(super) struct RunArgs {
     /// The array of the memory test: 512M, 2G, or a share of what is free, 25%
     /// [default: 256M, a quarter of what is free at most]
     #[arg(long, value_name = "SIZE", value_parser = values::memory)]
-    memory: Option<Memory>,
+    memory: Option<MemorySize>,
 
     /// System calls on each CPU in the fewest rounds [default: 8000000; quick
     /// 1000000]
@@ -111,11 +111,11 @@ pub(super) fn main(args: &RunArgs, messages: &Messages) -> Result<u8> {
     let places = args.form.open(messages)?;
     interrupt::watch()?;
     let audit = {
-        let mut shown = Shown::new(messages);
+        let mut shown = ProgressView::new(messages);
         crate::run(
             &root,
             &options,
-            &mut |progress| shown.told(&progress),
+            &mut |progress| shown.update(&progress),
             &interrupt::came,
         )?
     };
@@ -127,11 +127,11 @@ pub(super) fn main(args: &RunArgs, messages: &Messages) -> Result<u8> {
     Ok(exit_codes::of_audit(&audit))
 }
 
-fn options(args: &RunArgs, root: &Root) -> Result<Options> {
+fn options(args: &RunArgs, root: &Root) -> Result<AuditOptions> {
     let base = if args.quick {
-        Options::quick()
+        AuditOptions::quick()
     } else {
-        Options::default()
+        AuditOptions::default()
     };
     let cpus = match &args.cpus {
         Some(cpus) => cpus.online(&Topology::read(root)?)?,
@@ -139,11 +139,11 @@ fn options(args: &RunArgs, root: &Root) -> Result<Options> {
     };
     let memory = args.memory.map(|memory| -> Result<u64> {
         Ok(match memory {
-            Memory::Bytes(bytes) => bytes,
+            MemorySize::Bytes(bytes) => bytes,
             share => share.bytes(crate::memory_room(root)?),
         })
     });
-    Ok(Options {
+    Ok(AuditOptions {
         cpus,
         tests: tests(&args.tests, &args.command, base.tests)?,
         seed: args.seed.unwrap_or(base.seed),
@@ -170,8 +170,12 @@ fn options(args: &RunArgs, root: &Root) -> Result<Options> {
 }
 
 /// Ours that were named, then the user's own; each once.
-fn tests(named: &[Wanted], own: &[Wanted], usual: Vec<Wanted>) -> Result<Vec<Wanted>, BadInput> {
-    let mut all: Vec<Wanted> = match (named.is_empty(), own.is_empty()) {
+fn tests(
+    named: &[TestRequest],
+    own: &[TestRequest],
+    usual: Vec<TestRequest>,
+) -> Result<Vec<TestRequest>, BadInput> {
+    let mut all: Vec<TestRequest> = match (named.is_empty(), own.is_empty()) {
         (true, true) => usual,
         _ => Vec::new(),
     };
@@ -197,11 +201,16 @@ mod tests_of_run {
     #[test]
     fn own_tests_stand_beside_named_ones_or_alone() {
         let own = |text: &str| values::command(text).unwrap();
-        let usual = Wanted::all;
+        let usual = TestRequest::all;
         assert_eq!(tests(&[], &[], usual()).unwrap(), usual());
         assert_eq!(tests(&[], &[own("a=b")], usual()).unwrap(), [own("a=b")]);
-        let both = tests(&[Wanted::Noise, Wanted::Noise], &[own("a=b")], usual()).unwrap();
-        assert_eq!(both, [Wanted::Noise, own("a=b")]);
+        let both = tests(
+            &[TestRequest::Noise, TestRequest::Noise],
+            &[own("a=b")],
+            usual(),
+        )
+        .unwrap();
+        assert_eq!(both, [TestRequest::Noise, own("a=b")]);
         let error = tests(&[], &[own("a=b"), own("a=c")], usual()).unwrap_err();
         assert!(error.0.contains("called a"));
     }

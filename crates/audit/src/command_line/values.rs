@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What users write: tests, confidences, rounds, sizes of memory.
 
-use crate::Wanted;
+use crate::TestRequest;
 
 /// A test of ours, by its name.
-pub(super) fn test(text: &str) -> Result<Wanted, String> {
-    match text.parse::<Wanted>() {
-        Ok(Wanted::Command { .. }) => {
+pub(super) fn test(text: &str) -> Result<TestRequest, String> {
+    match text.parse::<TestRequest>() {
+        Ok(TestRequest::Command { .. }) => {
             Err("a test of your own is given by --command 'name=command'".to_owned())
         }
         other => other.map_err(|error| error.to_string()),
@@ -14,9 +14,9 @@ pub(super) fn test(text: &str) -> Result<Wanted, String> {
 }
 
 /// `name=command`.
-pub(super) fn command(text: &str) -> Result<Wanted, String> {
-    match text.parse::<Wanted>() {
-        Ok(wanted @ Wanted::Command { .. }) => Ok(wanted),
+pub(super) fn command(text: &str) -> Result<TestRequest, String> {
+    match text.parse::<TestRequest>() {
+        Ok(wanted @ TestRequest::Command { .. }) => Ok(wanted),
         _ => Err(
             "expected name=command, such as 'stream=./stream -n 3', with a name that no other \
              test has"
@@ -33,10 +33,11 @@ pub(super) fn confidence(text: &str) -> Result<f64, String> {
         None => (text.trim(), false),
     };
     let number: f64 = number.trim_end().parse().map_err(|_| bad())?;
-    let share = match pct || number > 1.0 {
+    let share = if pct || number > 1.0 {
         // 99.9 % is .999, whatever a division makes of it.
-        true => (number * 1e10).round() / 1e12,
-        false => number,
+        (number * 1e10).round() / 1e12
+    } else {
+        number
     };
     if share > 0.5 && share < 1.0 {
         Ok(share)
@@ -90,14 +91,14 @@ impl FailOn {
 
 /// How much memory is meant.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Memory {
+pub(super) enum MemorySize {
     /// So many bytes.
     Bytes(u64),
     /// A share of what is available.
     Share(f64),
 }
 
-impl Memory {
+impl MemorySize {
     /// In bytes, of so many that there are.
     pub(super) fn bytes(self, available: u64) -> u64 {
         match self {
@@ -108,13 +109,13 @@ impl Memory {
 }
 
 /// `512M`, `2GiB`, `25%`.
-pub(super) fn memory(text: &str) -> Result<Memory, String> {
+pub(super) fn memory(text: &str) -> Result<MemorySize, String> {
     let bad = || "expected a size such as 512M or 2G, or a share of what is free, 25%".to_owned();
     let text = text.trim();
     if let Some(number) = text.strip_suffix('%') {
         let pct: f64 = number.trim_end().parse().map_err(|_| bad())?;
         return if pct > 0.0 && pct <= 100.0 {
-            Ok(Memory::Share(pct / 100.0))
+            Ok(MemorySize::Share(pct / 100.0))
         } else {
             Err(bad())
         };
@@ -136,7 +137,7 @@ pub(super) fn memory(text: &str) -> Result<Memory, String> {
     };
     let bytes = number * 1024f64.powi(power);
     if (1.0..1e18).contains(&bytes) {
-        Ok(Memory::Bytes(bytes as u64))
+        Ok(MemorySize::Bytes(bytes as u64))
     } else {
         Err(bad())
     }
@@ -169,9 +170,9 @@ mod tests {
 
     #[test]
     fn memory_is_a_size_or_a_share() {
-        assert_eq!(memory("512M"), Ok(Memory::Bytes(512 << 20)));
-        assert_eq!(memory("1.5 GiB"), Ok(Memory::Bytes(3 << 29)));
-        assert_eq!(memory("4096"), Ok(Memory::Bytes(4096)));
+        assert_eq!(memory("512M"), Ok(MemorySize::Bytes(512 << 20)));
+        assert_eq!(memory("1.5 GiB"), Ok(MemorySize::Bytes(3 << 29)));
+        assert_eq!(memory("4096"), Ok(MemorySize::Bytes(4096)));
         assert_eq!(memory("25%").unwrap().bytes(1000), 250);
         for bad in ["", "0", "-1M", "1X", "101%", "0%", "1e30", "NaN", "nan%"] {
             assert!(memory(bad).is_err(), "{bad}");

@@ -39,7 +39,7 @@ fn by_length(a: &Test, b: &Test, quantity: Quantity, cpu: u32) -> Vec<Pair> {
                 _ => (value > 0.0).then(|| (value / units).ln()),
             })
             .collect();
-        Some(thinned(all?))
+        Some(thin(all?))
     };
     let lengths = a.lengths.len().min(b.lengths.len());
     (0..lengths)
@@ -56,7 +56,7 @@ fn by_length(a: &Test, b: &Test, quantity: Quantity, cpu: u32) -> Vec<Pair> {
 /// many that lie evenly are compared.
 const MOST_RUNS: usize = 1000;
 
-fn thinned(all: Vec<f64>) -> Vec<f64> {
+fn thin(all: Vec<f64>) -> Vec<f64> {
     let count = all.len();
     if count > MOST_RUNS {
         (0..MOST_RUNS).map(|i| all[i * count / MOST_RUNS]).collect()

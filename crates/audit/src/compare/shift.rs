@@ -39,9 +39,9 @@ pub(super) struct Shift {
 /// Distributions of the statistic that were needed already: those of CPUs are
 /// mostly the same.
 #[derive(Default)]
-pub(super) struct Known(BTreeMap<Vec<(usize, usize)>, Null>);
+pub(super) struct NullCache(BTreeMap<Vec<(usize, usize)>, Null>);
 
-impl Known {
+impl NullCache {
     fn of(&mut self, sizes: &[(usize, usize)]) -> &Null {
         self.0
             .entry(sizes.to_vec())
@@ -51,7 +51,7 @@ impl Known {
 
 impl Shift {
     /// `None` if no pair has a value on both sides.
-    pub(super) fn of(pairs: &[Pair], known: &mut Known) -> Option<Self> {
+    pub(super) fn of(pairs: &[Pair], known: &mut NullCache) -> Option<Self> {
         let mut differences: Vec<f64> = pairs
             .iter()
             .flat_map(|pair| {
@@ -84,7 +84,7 @@ impl Shift {
 
     /// Where the shift lies with this confidence; `None` where so few values
     /// cannot say it with any.
-    pub(super) fn interval(&self, confidence: f64, known: &mut Known) -> Option<(f64, f64)> {
+    pub(super) fn interval(&self, confidence: f64, known: &mut NullCache) -> Option<(f64, f64)> {
         let rank = known.of(&self.sizes).rank((1.0 - confidence) / 2.0)?;
         let n = self.differences.len();
         (rank <= n / 2).then(|| (self.differences[rank - 1], self.differences[n - rank]))
@@ -107,7 +107,7 @@ impl Null {
         {
             let mut all = vec![1.0];
             for (a, b) in sizes {
-                all = convolved(&all, &rank_sum(*a, *b));
+                all = convolve(&all, &rank_sum(*a, *b));
             }
             let mut sum = 0.0;
             for share in &mut all {
@@ -176,7 +176,7 @@ fn rank_sum(a: usize, b: usize) -> Vec<f64> {
     rows.pop().unwrap_or_default()
 }
 
-fn convolved(a: &[f64], b: &[f64]) -> Vec<f64> {
+fn convolve(a: &[f64], b: &[f64]) -> Vec<f64> {
     let mut all = vec![0.0; a.len() + b.len() - 1];
     for (i, x) in a.iter().enumerate() {
         for (j, y) in b.iter().enumerate() {
@@ -196,7 +196,7 @@ mod tests {
             a: a.to_vec(),
             b: b.to_vec(),
         };
-        Shift::of(&[pair], &mut Known::default()).unwrap()
+        Shift::of(&[pair], &mut NullCache::default()).unwrap()
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
         assert!((shift.value - 100.0).abs() < 1e-12);
         // The least that 10 and 10 can say: 2 of C(20, 10).
         assert!((shift.p - 2.0 / 184_756.0).abs() < 1e-12, "{}", shift.p);
-        let mut known = Known::default();
+        let mut known = NullCache::default();
         let (low, high) = shift.interval(0.95, &mut known).unwrap();
         // Of 10 and 10 the 24th and the 77th difference (qwilcox gives 23 and 77).
         assert!(low < 100.0 && high > 100.0 && low > 95.0 && high < 105.0);
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn too_few_values_have_no_interval() {
         let shift = of(&[1.0, 2.0, 3.0], &[2.0, 3.0, 4.0]);
-        let mut known = Known::default();
+        let mut known = NullCache::default();
         assert_eq!(shift.interval(0.99, &mut known), None);
         assert!(shift.interval(0.85, &mut known).is_some());
         assert!(Shift::of(&[], &mut known).is_none());
@@ -274,7 +274,7 @@ mod tests {
         ) {
             let shift = of(&a, &b);
             prop_assert!((0.0..=1.0).contains(&shift.p));
-            if let Some((low, high)) = shift.interval(confidence, &mut Known::default()) {
+            if let Some((low, high)) = shift.interval(confidence, &mut NullCache::default()) {
                 prop_assert!(low <= shift.value && shift.value <= high);
             }
         }

@@ -5,13 +5,13 @@ use crate::fixture::{Maker, eight};
 use crate::model::LeftOut;
 use proptest::prelude::*;
 
-const USUAL: Options = Options {
+const USUAL: CompareOptions = CompareOptions {
     confidence: 0.99,
     tolerance_pct: 0.5,
     anyway: false,
 };
 
-fn verdicts(found: &Comparison, test: &str, quantity: Quantity) -> Vec<Verdict> {
+fn verdicts(found: &Comparison, test: &str, quantity: Quantity) -> Vec<AuditVerdict> {
     let test = found.tests.iter().find(|one| one.name == test).unwrap();
     let here = test.changes.iter().filter(|one| one.quantity == quantity);
     here.map(|one| one.verdict).collect()
@@ -21,10 +21,10 @@ fn verdicts(found: &Comparison, test: &str, quantity: Quantity) -> Vec<Verdict> 
 fn an_audit_is_equal_to_another_of_the_same_state() {
     let found = compare(&eight(), &Maker::eight().seed(2).make(), &USUAL).unwrap();
     assert_eq!(found.differences, Vec::<String>::new());
-    assert_ne!(found.verdict, Verdict::Unequal);
+    assert_ne!(found.verdict, AuditVerdict::Unequal);
     assert_eq!(
         verdicts(&found, "syscall", Quantity::Elapsed),
-        [Verdict::Equal; 8]
+        [AuditVerdict::Equal; 8]
     );
 }
 
@@ -41,7 +41,7 @@ fn of_a_cpu_that_was_lost_nothing_is_known() {
     });
     let found = compare(&quiet, &loaded, &USUAL).unwrap();
     assert_eq!(found.lost, ["CPU 3 in the second: lost on the way"]);
-    assert!(found.verdict >= Verdict::Undecided);
+    assert!(found.verdict >= AuditVerdict::Undecided);
     // One that was offline from the beginning is another machine.
     loaded.cpus.retain(|cpu| cpu.cpu != 3);
     let refused = compare(&quiet, &loaded, &USUAL);
@@ -52,10 +52,10 @@ fn of_a_cpu_that_was_lost_nothing_is_known() {
 fn what_one_cpu_does_more_is_found_there() {
     let quiet = Maker::eight().odd(None).make();
     let found = compare(&quiet, &Maker::eight().seed(3).make(), &USUAL).unwrap();
-    assert_eq!(found.verdict, Verdict::Unequal);
+    assert_eq!(found.verdict, AuditVerdict::Unequal);
     let system = verdicts(&found, "syscall", Quantity::System);
-    assert_eq!(system[0], Verdict::Unequal, "{system:?}");
-    assert!(!system[1..].contains(&Verdict::Unequal), "{system:?}");
+    assert_eq!(system[0], AuditVerdict::Unequal, "{system:?}");
+    assert!(!system[1..].contains(&AuditVerdict::Unequal), "{system:?}");
     let test = found
         .tests
         .iter()
@@ -78,7 +78,7 @@ fn a_loaded_machine_takes_longer_everywhere() {
     let found = compare(&eight(), &Maker::eight().slower(1.08).make(), &USUAL).unwrap();
     assert_eq!(
         verdicts(&found, "syscall", Quantity::Elapsed),
-        [Verdict::Unequal; 8]
+        [AuditVerdict::Unequal; 8]
     );
     let test = found
         .tests
@@ -112,7 +112,7 @@ fn what_is_not_alike_is_refused_and_named() {
         assert!(error.contains(part), "{part}: {error}");
     }
     assert!(error.contains("--anyway"));
-    let anyway = Options {
+    let anyway = CompareOptions {
         anyway: true,
         ..USUAL
     };
@@ -136,7 +136,7 @@ fn lengths_that_were_found_anew_are_the_same() {
     let found = compare(&a, &b, &USUAL).unwrap();
     assert_eq!(
         verdicts(&found, "syscall", Quantity::Elapsed),
-        [Verdict::Equal; 8]
+        [AuditVerdict::Equal; 8]
     );
 }
 
@@ -144,7 +144,7 @@ fn lengths_that_were_found_anew_are_the_same() {
 fn too_few_runs_decide_nothing() {
     let few = |seed| Maker::eight().rounds(2).seed(seed).make();
     let found = compare(&few(1), &few(2), &USUAL).unwrap();
-    assert_eq!(found.verdict, Verdict::Undecided);
+    assert_eq!(found.verdict, AuditVerdict::Undecided);
     let all = || found.tests.iter().flat_map(|test| &test.changes);
     assert!(all().all(|change| change.together_pct.is_none()));
 }
@@ -158,7 +158,7 @@ fn what_is_not_there_cannot_be_resolved() {
     let found = compare(&a, &a.clone(), &USUAL).unwrap();
     assert_eq!(
         verdicts(&found, &a.tests[0].name, Quantity::System),
-        [Verdict::NotResolvable; 8]
+        [AuditVerdict::NotResolvable; 8]
     );
 }
 
@@ -177,7 +177,7 @@ proptest! {
             sample.length = length;
         }
         a.tests[0].lengths = vec![u64::MAX, 0];
-        let options = Options { anyway: true, ..USUAL };
+        let options = CompareOptions { anyway: true, ..USUAL };
         prop_assert!(compare(&a, &b, &options).is_ok());
     }
 }

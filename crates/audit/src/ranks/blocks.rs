@@ -95,7 +95,7 @@ impl Blocks {
         self.figures.iter().sum()
     }
 
-    pub(super) fn each(&self) -> impl Iterator<Item = (u32, &[f64])> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &[f64])> {
         let figures = self.figures.chunks_exact(self.cpus.max(1));
         self.rounds.iter().copied().zip(figures)
     }

@@ -28,7 +28,7 @@ impl Statistic {
 }
 
 /// The figures of a test, looked at with one CPU's shifted.
-pub(super) struct Looked<'a> {
+pub(super) struct ShiftedBlocks<'a> {
     blocks: &'a Blocks,
     scale: Scale,
     cpu: usize,
@@ -42,7 +42,7 @@ pub(super) struct Looked<'a> {
     pub(super) fine: f64,
 }
 
-impl<'a> Looked<'a> {
+impl<'a> ShiftedBlocks<'a> {
     pub(super) fn new(blocks: &'a Blocks, scale: Scale, cpu: usize) -> Self {
         let figures: Vec<f64> = match scale {
             // 0 has no logarithm: below anything that can be measured.
@@ -66,7 +66,7 @@ impl<'a> Looked<'a> {
         };
         let near = match scale {
             Scale::Sums => {
-                let own: f64 = blocks.each().map(|(_, block)| block[cpu]).sum();
+                let own: f64 = blocks.iter().map(|(_, block)| block[cpu]).sum();
                 let others = (blocks.sum() - own) / (blocks.cpus - 1) as f64;
                 if own > 0.0 && others > 0.0 {
                     (own / others).ln()
@@ -101,15 +101,15 @@ impl<'a> Looked<'a> {
         match self.scale {
             Scale::Sums => {
                 let factor = (-shift).exp();
-                self.changed(|x| x * factor)
+                self.transform(|x| x * factor)
             }
-            Scale::Means => self.changed(|x| x - shift),
+            Scale::Means => self.transform(|x| x - shift),
             Scale::Ratio | Scale::Points => self.ranks(shift),
         }
     }
 
     /// The figures themselves, this CPU's changed.
-    fn changed(&self, change: impl Fn(f64) -> f64) -> Vec<f64> {
+    fn transform(&self, change: impl Fn(f64) -> f64) -> Vec<f64> {
         let mut scores = self.figures.clone();
         let own = scores.iter_mut().skip(self.cpu).step_by(self.blocks.cpus);
         own.for_each(|x| *x = change(*x));

@@ -63,9 +63,9 @@ pub fn csv(audit: &Audit) -> String {
 
 /// A line, by the names of its columns.
 #[derive(Default)]
-struct Line(Vec<(&'static str, String)>);
+struct CsvLine(Vec<(&'static str, String)>);
 
-impl Line {
+impl CsvLine {
     fn with(mut self, name: &'static str, value: impl ToString) -> Self {
         self.0.push((name, value.to_string()));
         self
@@ -96,7 +96,7 @@ fn length(test: &Test, length: usize) -> String {
 fn samples(test: &Test, writer: &mut csv::Writer<Vec<u8>>) {
     for sample in &test.samples {
         let evidence = &sample.evidence;
-        Line::default()
+        CsvLine::default()
             .with("kind", "sample")
             .with("test", &test.name)
             .with("unit", &test.unit)
@@ -123,7 +123,7 @@ fn samples(test: &Test, writer: &mut csv::Writer<Vec<u8>>) {
 fn effects(test: &Test, writer: &mut csv::Writer<Vec<u8>>) {
     let verdicts = verdicts(test);
     let start = |cpu: u32, quantity| {
-        Line::default()
+        CsvLine::default()
             .with("kind", "effect")
             .with("test", &test.name)
             .with("unit", &test.unit)

@@ -27,7 +27,7 @@ pub enum ReadError {
 
 /// As much as must be known before the rest can be.
 #[derive(Deserialize)]
-struct Head {
+struct FileHead {
     version: u64,
 }
 
@@ -36,12 +36,12 @@ struct Head {
 /// # Errors
 /// It is none, or of another version.
 pub fn read(text: &[u8]) -> Result<Audit, ReadError> {
-    let head: Head = serde_json::from_slice(text).map_err(ReadError::NoAudit)?;
+    let head: FileHead = serde_json::from_slice(text).map_err(ReadError::NoAudit)?;
     if head.version != u64::from(VERSION) {
         return Err(ReadError::Version(head.version));
     }
     let mut audit: Audit = serde_json::from_slice(text).map_err(ReadError::NoAudit)?;
-    checked(&audit)?;
+    check(&audit)?;
     // Earlier files have the end of the search where there is no figure.
     for effect in audit.tests.iter_mut().flat_map(|test| &mut test.effects) {
         let is_known = |pct: &f64| !effect.quantity.is_open(*pct);
@@ -60,7 +60,7 @@ pub fn write(audit: &Audit) -> String {
 }
 
 /// What the rest of this crate relies on.
-fn checked(audit: &Audit) -> Result<(), ReadError> {
+fn check(audit: &Audit) -> Result<(), ReadError> {
     let damaged = |text: String| Err(ReadError::Damaged(text));
     for test in &audit.tests {
         let lengths = test.lengths.len();

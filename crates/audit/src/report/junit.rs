@@ -8,19 +8,19 @@
 
 use std::io;
 
-use crate::model::{Audit, Nature, Test, Verdict};
+use crate::model::{Audit, AuditVerdict, Nature, Test};
 use crate::verdict::alarms;
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 use sandbag_ui::text::visible;
 
 use crate::report::words::{
-    begun, confidence, cpus, detection, limits, of_cpu, quantity, size, summary, told, unit,
-    verdict,
+    capitalize, confidence, cpus, detection, limits, of_cpu, quantity, size, summary, unit,
+    verdict, verdict_words,
 };
 
 /// What becomes of a case.
-enum Outcome {
+enum JunitOutcome {
     Passed,
     /// Its type, and what is said of it.
     Failed(&'static str, String),
@@ -40,7 +40,7 @@ pub fn junit(audit: &Audit) -> String {
 
 fn document(audit: &Audit, writer: &mut Writer<Vec<u8>>) -> io::Result<()> {
     writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
-    let suites: Vec<(&Test, Vec<(String, Outcome)>)> = audit
+    let suites: Vec<(&Test, Vec<(String, JunitOutcome)>)> = audit
         .tests
         .iter()
         .map(|test| (test, cases(audit, test)))
@@ -61,14 +61,14 @@ fn document(audit: &Audit, writer: &mut Writer<Vec<u8>>) -> io::Result<()> {
 }
 
 fn counts<'a>(
-    cases: impl Iterator<Item = &'a (String, Outcome)> + Clone,
+    cases: impl Iterator<Item = &'a (String, JunitOutcome)> + Clone,
 ) -> [(&'static str, String); 4] {
     let failed = cases
         .clone()
-        .filter(|(_, one)| matches!(one, Outcome::Failed(..)));
+        .filter(|(_, one)| matches!(one, JunitOutcome::Failed(..)));
     let skipped = cases
         .clone()
-        .filter(|(_, one)| matches!(one, Outcome::Skipped(_)));
+        .filter(|(_, one)| matches!(one, JunitOutcome::Skipped(_)));
     [
         ("tests", cases.clone().count().to_string()),
         ("failures", failed.count().to_string()),
@@ -82,19 +82,19 @@ fn seconds(ns: u64) -> String {
 }
 
 /// The case of a CPU, by its name.
-fn cases(audit: &Audit, test: &Test) -> Vec<(String, Outcome)> {
+fn cases(audit: &Audit, test: &Test) -> Vec<(String, JunitOutcome)> {
     let all = cpus(test);
     if all.is_empty() {
         let why = test.failure.clone();
         let why = why.unwrap_or_else(|| "nothing was measured".to_owned());
-        return vec![(test.name.clone(), Outcome::Skipped(why))];
+        return vec![(test.name.clone(), JunitOutcome::Skipped(why))];
     }
     all.into_iter()
         .map(|cpu| (format!("CPU {cpu}"), outcome(audit, test, cpu)))
         .collect()
 }
 
-fn outcome(audit: &Audit, test: &Test, cpu: u32) -> Outcome {
+fn outcome(audit: &Audit, test: &Test, cpu: u32) -> JunitOutcome {
     let found = of_cpu(test, cpu);
     let said: Vec<String> = test
         .verdicts
@@ -105,7 +105,7 @@ fn outcome(audit: &Audit, test: &Test, cpu: u32) -> Outcome {
     let said = format!(
         "CPU {cpu} in {}: {}; {}",
         test.name,
-        told(found),
+        verdict_words(found),
         said.join("; ")
     );
     match found.0 {
@@ -120,18 +120,18 @@ fn outcome(audit: &Audit, test: &Test, cpu: u32) -> Outcome {
                     suspect.who, suspect.evidence, suspect.remedy
                 )
             });
-            Outcome::Failed(told(found), said + &suspects.collect::<String>())
+            JunitOutcome::Failed(verdict_words(found), said + &suspects.collect::<String>())
         }
-        Verdict::Undecided | Verdict::NotResolvable => Outcome::Skipped(said),
-        Verdict::Unequal if found.1 == Some(Nature::Contention) => Outcome::Skipped(said),
-        _ => Outcome::Passed,
+        AuditVerdict::Undecided | AuditVerdict::NotResolvable => JunitOutcome::Skipped(said),
+        AuditVerdict::Unequal if found.1 == Some(Nature::Contention) => JunitOutcome::Skipped(said),
+        _ => JunitOutcome::Passed,
     }
 }
 
 fn suite(
     audit: &Audit,
     test: &Test,
-    cases: &[(String, Outcome)],
+    cases: &[(String, JunitOutcome)],
     writer: &mut Writer<Vec<u8>>,
 ) -> io::Result<()> {
     let time: u64 = test
@@ -153,7 +153,7 @@ fn suite(
         // The schema knows no zones.
         .with_attribute((
             "timestamp",
-            visible(begun(&audit.begun).trim_end_matches('Z')).as_str(),
+            visible(capitalize(&audit.begun).trim_end_matches('Z')).as_str(),
         ))
         .with_attribute(("hostname", visible(host).as_str()))
         .write_inner_content(|writer| {
@@ -212,7 +212,7 @@ fn properties(audit: &Audit, test: &Test, writer: &mut Writer<Vec<u8>>) -> io::R
 fn case(
     test: &Test,
     name: &str,
-    outcome: &Outcome,
+    outcome: &JunitOutcome,
     writer: &mut Writer<Vec<u8>>,
 ) -> io::Result<()> {
     let cpu = name
@@ -228,8 +228,8 @@ fn case(
         .with_attribute(("classname", class.as_str()))
         .with_attribute(("time", seconds(time).as_str()));
     match outcome {
-        Outcome::Passed => element.write_empty()?,
-        Outcome::Failed(kind, text) => element.write_inner_content(|writer| {
+        JunitOutcome::Passed => element.write_empty()?,
+        JunitOutcome::Failed(kind, text) => element.write_inner_content(|writer| {
             let lines: Vec<String> = text.lines().map(visible).collect();
             writer
                 .create_element("failure")
@@ -238,7 +238,7 @@ fn case(
                 .write_text_content(BytesText::new(&lines.join("\n")))?;
             Ok(())
         })?,
-        Outcome::Skipped(text) => element.write_inner_content(|writer| {
+        JunitOutcome::Skipped(text) => element.write_inner_content(|writer| {
             writer
                 .create_element("skipped")
                 .with_attribute(("message", visible(text).as_str()))

@@ -6,15 +6,15 @@ mod comparison;
 
 use std::collections::BTreeSet;
 
-use crate::model::{Audit, CpuVerdict, Effect, Nature, Quantity, Suspect, Test, Verdict};
+use crate::model::{Audit, AuditVerdict, CpuVerdict, Effect, Nature, Quantity, Suspect, Test};
 use comfy_table::{CellAlignment, Table};
 use sandbag_ui::quantity::time;
 use sandbag_ui::table::plain;
 use sandbag_ui::text::{clock, visible};
 
 use crate::report::words::{
-    begun, cpus, detection, detection_of, mark, middle, of_cpu, quantities, quantity, signed, size,
-    span, summary, told, unit, verdict, verdicts,
+    capitalize, cpus, detection, detection_of, mark, middle, of_cpu, quantities, quantity, signed,
+    size, span, summary, unit, verdict, verdict_words, verdicts,
 };
 pub use comparison::comparison;
 
@@ -30,14 +30,14 @@ const MOST_SENTENCES: usize = 8;
 
 /// How it is shown.
 #[derive(Debug, Clone, Copy)]
-pub struct Look {
+pub struct TerminalStyle {
     /// Columns of the terminal.
     pub columns: usize,
     /// Every CPU and every sentence, however many.
     pub all: bool,
 }
 
-impl Default for Look {
+impl Default for TerminalStyle {
     fn default() -> Self {
         Self {
             columns: COLUMNS,
@@ -46,7 +46,7 @@ impl Default for Look {
     }
 }
 
-impl Look {
+impl TerminalStyle {
     fn columns(&self) -> usize {
         self.columns.max(COLUMNS)
     }
@@ -59,7 +59,7 @@ impl Look {
     }
 
     /// Wraps with a hanging indent.
-    fn wrapped(&self, indent: &str, text: &str) -> String {
+    fn wrap(&self, indent: &str, text: &str) -> String {
         let hanging = format!("{indent}  ");
         // Lines that are too long are hard to read.
         let options = textwrap::Options::new(self.columns().min(100))
@@ -72,38 +72,38 @@ impl Look {
 
 /// An audit, ending in a newline, without colours.
 #[must_use]
-pub fn audit(audit: &Audit, look: &Look) -> String {
-    let mut out = look.wrapped("", &heading(audit));
+pub fn audit(audit: &Audit, look: &TerminalStyle) -> String {
+    let mut out = look.wrap("", &heading(audit));
     // All tables in the same form.
     let wide = audit.tests.iter().all(|test| {
-        let rows = Rows::choose(test, &cpus(test), look);
+        let rows = TerminalRows::choose(test, &cpus(test), look);
         look.holds(&table(test, &rows, &quantities(test), true))
     });
     for test in &audit.tests {
         out.push('\n');
-        out += &one(test, look, wide);
+        out += &test_lines(test, look, wide);
     }
     out.push('\n');
     if !audit.suspects.is_empty() {
         out += "Suspects, likeliest first\n";
         for (i, suspect) in audit.suspects.iter().enumerate() {
-            out += &suspected(i + 1, suspect, look);
+            out += &suspect_lines(i + 1, suspect, look);
         }
         out.push('\n');
     }
     let said = format!("{}: {}", verdict(audit.verdict), summary(audit));
-    out += &look.wrapped("", &said);
-    out += &look.wrapped("", &detection(audit));
+    out += &look.wrap("", &said);
+    out += &look.wrap("", &detection(audit));
     for left in &audit.left_out {
-        out += &look.wrapped("", &format!("left out: CPU {}, {}", left.cpu, left.why));
+        out += &look.wrap("", &format!("left out: CPU {}, {}", left.cpu, left.why));
     }
     for test in &audit.tests {
         if let (Some(why), false) = (&test.failure, test.effects.is_empty()) {
-            out += &look.wrapped("", &format!("test {}: {why}", test.name));
+            out += &look.wrap("", &format!("test {}: {why}", test.name));
         }
     }
     for remark in &audit.remarks {
-        out += &look.wrapped("", &format!("note: {remark}"));
+        out += &look.wrap("", &format!("note: {remark}"));
     }
     out
 }
@@ -117,14 +117,14 @@ fn heading(audit: &Audit) -> String {
     }];
     parts.extend(fact("CPU"));
     parts.extend(fact("kernel").map(|release| format!("Linux {release}")));
-    parts.push(begun(&audit.begun));
+    parts.push(capitalize(&audit.begun));
     parts.push(format!("took {}", clock(audit.took_ns as f64 / 1e9)));
     parts.push(format!("seed {}", audit.design.seed));
     parts.join(", ")
 }
 
 /// What a test did, in a sentence.
-pub(crate) fn about(test: &Test) -> String {
+pub(crate) fn test_facts(test: &Test) -> String {
     let lengths: Vec<String> = test.lengths.iter().map(u64::to_string).collect();
     let rounds = test.samples.iter().map(|sample| sample.round).max();
     let mut parts = Vec::new();
@@ -161,7 +161,10 @@ pub(crate) fn middles(test: &Test) -> String {
                 _ => format!("{} {}", quantity(q), time(value)),
             })
         };
-        let all: Vec<String> = measured(test).into_iter().filter_map(told).collect();
+        let all: Vec<String> = measured_quantities(test)
+            .into_iter()
+            .filter_map(told)
+            .collect();
         all.join(", ")
     };
     let all = cpus(test);
@@ -178,7 +181,7 @@ pub(crate) fn middles(test: &Test) -> String {
     }
 }
 
-fn measured(test: &Test) -> Vec<Quantity> {
+fn measured_quantities(test: &Test) -> Vec<Quantity> {
     let mut all = quantities(test);
     if all.is_empty() {
         all = crate::effects::quantities(test.is_noise()).to_vec();
@@ -194,36 +197,35 @@ fn at_greatest(test: &Test, of: Quantity) -> Option<f64> {
     middle(here.filter_map(|sample| sample.figure(of)))
 }
 
-fn one(test: &Test, look: &Look, wide: bool) -> String {
+fn test_lines(test: &Test, look: &TerminalStyle, wide: bool) -> String {
     if let (true, Some(why)) = (test.effects.is_empty(), &test.failure) {
-        return look.wrapped("", &format!("{}: failed: {why}", test.name));
+        return look.wrap("", &format!("{}: failed: {why}", test.name));
     }
-    let mut out = look.wrapped("", &format!("{}: {}", test.name, verdict(test.verdict)));
-    out += &look.wrapped("  ", &about(test));
+    let mut out = look.wrap("", &format!("{}: {}", test.name, verdict(test.verdict)));
+    out += &look.wrap("  ", &test_facts(test));
     let all = cpus(test);
     if test.samples.is_empty() {
         return out;
     }
-    out += &look.wrapped("  ", &middles(test));
+    out += &look.wrap("  ", &middles(test));
     if test.effects.is_empty() {
         return out;
     }
-    let rows = Rows::choose(test, &all, look);
+    let rows = TerminalRows::choose(test, &all, look);
     let all = quantities(test);
     let whole = table(test, &rows, &all, wide);
-    out += &match look.holds(&whole) {
-        true => whole,
+    out += &if look.holds(&whole) {
+        whole
+    } else {
         // What is the difference of two other columns goes first.
-        false => {
-            let some: Vec<Quantity> = all.into_iter().filter(|q| *q != Quantity::User).collect();
-            table(test, &rows, &some, wide)
-        }
+        let some: Vec<Quantity> = all.into_iter().filter(|q| *q != Quantity::User).collect();
+        table(test, &rows, &some, wide)
     };
     out += &legend_of(test);
     for text in detection_of(test) {
-        out += &look.wrapped("  ", &text);
+        out += &look.wrap("  ", &text);
     }
-    let said = |one: &&CpuVerdict| one.verdict == Verdict::Unequal || look.all;
+    let said = |one: &&CpuVerdict| one.verdict == AuditVerdict::Unequal || look.all;
     let said: Vec<&CpuVerdict> = test.verdicts.iter().filter(said).collect();
     let most = if look.all { usize::MAX } else { MOST_SENTENCES };
     for one in said.iter().take(most) {
@@ -233,7 +235,7 @@ fn one(test: &Test, look: &Look, wide: bool) -> String {
             quantity(one.quantity),
             one.because
         );
-        out += &look.wrapped("  ", &text);
+        out += &look.wrap("  ", &text);
     }
     if said.len() > most {
         out += &format!("  and {} more (-v)\n", said.len() - most);
@@ -242,27 +244,27 @@ fn one(test: &Test, look: &Look, wide: bool) -> String {
 }
 
 /// The CPUs that have a row of their own, and those that share one.
-struct Rows {
+struct TerminalRows {
     own: Vec<u32>,
     others: Vec<u32>,
 }
 
-impl Rows {
-    fn choose(test: &Test, all: &[u32], look: &Look) -> Self {
+impl TerminalRows {
+    fn choose(test: &Test, all: &[u32], look: &TerminalStyle) -> Self {
         let worst = |cpu: u32| {
             let here = test.effects.iter().filter(|effect| effect.cpu == cpu);
             here.map(|effect| effect.pct.abs()).fold(0.0, f64::max)
         };
         let odd = |cpu: u32| match of_cpu(test, cpu).0 {
-            Verdict::Equal | Verdict::NotResolvable => None,
-            found => Some((found == Verdict::Unequal, worst(cpu))),
+            AuditVerdict::Equal | AuditVerdict::NotResolvable => None,
+            found => Some((found == AuditVerdict::Unequal, worst(cpu))),
         };
         Self::of(all, look, odd)
     }
 
     /// All, or where they are many the oddest, by whether it is certain and how
     /// much it is.
-    fn of(all: &[u32], look: &Look, odd: impl Fn(u32) -> Option<(bool, f64)>) -> Self {
+    fn of(all: &[u32], look: &TerminalStyle, odd: impl Fn(u32) -> Option<(bool, f64)>) -> Self {
         if look.all || all.len() <= MOST_ROWS {
             return Self {
                 own: all.to_vec(),
@@ -289,7 +291,7 @@ pub(crate) fn figure(
     of: Quantity,
     pct: f64,
     interval: Option<(f64, f64)>,
-    verdict: Option<Verdict>,
+    verdict: Option<AuditVerdict>,
     wide: bool,
 ) -> String {
     let mark = match verdict.map_or("", mark) {
@@ -297,7 +299,7 @@ pub(crate) fn figure(
         mark => mark,
     };
     // What cannot be told has no figure.
-    if verdict == Some(Verdict::NotResolvable) {
+    if verdict == Some(AuditVerdict::NotResolvable) {
         return format!("- {mark}");
     }
     let end = |pct: f64| {
@@ -332,7 +334,7 @@ pub(crate) fn figure(
 /// longer one.
 const EVEN: f64 = 0.7;
 
-fn table(test: &Test, rows: &Rows, quantities: &[Quantity], wide: bool) -> String {
+fn table(test: &Test, rows: &TerminalRows, quantities: &[Quantity], wide: bool) -> String {
     let verdicts = verdicts(test);
     let effect = |cpu: u32, q: Quantity| -> Option<&Effect> {
         let mut all = test.effects.iter();
@@ -351,10 +353,10 @@ fn table(test: &Test, rows: &Rows, quantities: &[Quantity], wide: bool) -> Strin
     let word = |cpus: &[u32]| {
         let worst = cpus.iter().map(|cpu| of_cpu(test, *cpu));
         let worst = worst.max_by_key(|found| match found.0 {
-            Verdict::NotResolvable => Verdict::Equal,
+            AuditVerdict::NotResolvable => AuditVerdict::Equal,
             other => other,
         });
-        worst.map_or("", told)
+        worst.map_or("", verdict_words)
     };
     by_cpu(rows, quantities, cell, pct, word)
 }
@@ -362,7 +364,7 @@ fn table(test: &Test, rows: &Rows, quantities: &[Quantity], wide: bool) -> Strin
 /// A column for each quantity, and the verdict: a row for each CPU that has one,
 /// and one for the others, with the range of their `pct`.
 fn by_cpu(
-    rows: &Rows,
+    rows: &TerminalRows,
     quantities: &[Quantity],
     cell: impl Fn(u32, Quantity) -> String,
     pct: impl Fn(u32, Quantity) -> Option<f64>,
@@ -422,12 +424,16 @@ fn legend_of(test: &Test) -> String {
 }
 
 /// The marks of these verdicts, and one more where it occurs.
-fn legend(beyond: &str, verdicts: impl Iterator<Item = Verdict>, more: Option<&str>) -> String {
-    let found: BTreeSet<Verdict> = verdicts.collect();
+fn legend(
+    beyond: &str,
+    verdicts: impl Iterator<Item = AuditVerdict>,
+    more: Option<&str>,
+) -> String {
+    let found: BTreeSet<AuditVerdict> = verdicts.collect();
     let marks = [
-        (Verdict::Unequal, beyond),
-        (Verdict::Undecided, "? undecided"),
-        (Verdict::NotResolvable, "~ not resolvable here"),
+        (AuditVerdict::Unequal, beyond),
+        (AuditVerdict::Undecided, "? undecided"),
+        (AuditVerdict::NotResolvable, "~ not resolvable here"),
     ];
     let marks = marks
         .into_iter()
@@ -440,7 +446,7 @@ fn legend(beyond: &str, verdicts: impl Iterator<Item = Verdict>, more: Option<&s
     }
 }
 
-fn suspected(number: usize, suspect: &Suspect, look: &Look) -> String {
+fn suspect_lines(number: usize, suspect: &Suspect, look: &TerminalStyle) -> String {
     let explains = suspect.explains_pct.map_or_else(String::new, |pct| {
         format!("; would explain {} %", size(pct))
     });
@@ -453,9 +459,9 @@ fn suspected(number: usize, suspect: &Suspect, look: &Look) -> String {
         "{number}. CPU {}, {}: {}",
         suspect.cpu, suspect.kind, suspect.who
     );
-    let mut out = look.wrapped("  ", &who);
-    out += &look.wrapped("     ", &format!("{}{explains}{seen}", suspect.evidence));
-    out += &look.wrapped("     ", &format!("remedy: {}", suspect.remedy));
+    let mut out = look.wrap("  ", &who);
+    out += &look.wrap("     ", &format!("{}{explains}{seen}", suspect.evidence));
+    out += &look.wrap("     ", &format!("remedy: {}", suspect.remedy));
     out
 }
 
@@ -480,7 +486,7 @@ mod tests {
             cpu: 9,
             why: "offline".to_owned(),
         }];
-        let look = Look {
+        let look = TerminalStyle {
             columns: 140,
             all: false,
         };
@@ -492,12 +498,12 @@ mod tests {
     #[test]
     fn of_many_cpus_the_odd_ones_are_named_and_the_rest_counted() {
         let many = Maker::eight().cpus(128).odd(Some(37)).make();
-        let text = audit(&many, &Look::default());
+        let text = audit(&many, &TerminalStyle::default());
         assert!(widest(&text) <= COLUMNS, "{text}");
         insta::assert_snapshot!(text);
-        let all = Look {
+        let all = TerminalStyle {
             all: true,
-            ..Look::default()
+            ..TerminalStyle::default()
         };
         let text = audit(&many, &all);
         assert!(!text.contains("others") && text.lines().count() > 4 * 128);
@@ -523,11 +529,11 @@ mod tests {
             &undecided,
             &Maker::eight().cpus(1).make(),
         ] {
-            let text = audit(found, &Look::default());
+            let text = audit(found, &TerminalStyle::default());
             assert!(widest(&text) <= COLUMNS, "{text}");
             assert!(!text.contains('\u{1b}') && !text.contains("inf") && !text.contains("NaN"));
         }
-        assert!(audit(&undecided, &Look::default()).contains("? undecided"));
-        assert!(audit(&failed, &Look::default()).contains("compute: failed: no room"));
+        assert!(audit(&undecided, &TerminalStyle::default()).contains("? undecided"));
+        assert!(audit(&failed, &TerminalStyle::default()).contains("compute: failed: no room"));
     }
 }

@@ -5,16 +5,16 @@
 use std::collections::BTreeMap;
 
 use crate::compare::{Comparison, TestChange};
-use crate::model::{Audit, CpuVerdict, Nature, Quantity, Test, Verdict};
+use crate::model::{Audit, AuditVerdict, CpuVerdict, Nature, Quantity, Test};
 use crate::verdict::alarms;
 
 /// The word of a verdict.
-pub(crate) fn verdict(verdict: Verdict) -> &'static str {
+pub(crate) fn verdict(verdict: AuditVerdict) -> &'static str {
     match verdict {
-        Verdict::Equal => "equal",
-        Verdict::NotResolvable => "not resolvable",
-        Verdict::Undecided => "undecided",
-        Verdict::Unequal => "unequal",
+        AuditVerdict::Equal => "equal",
+        AuditVerdict::NotResolvable => "not resolvable",
+        AuditVerdict::Undecided => "undecided",
+        AuditVerdict::Unequal => "unequal",
     }
 }
 
@@ -36,12 +36,12 @@ pub(crate) fn unit(quantity: Quantity) -> &'static str {
 }
 
 /// The mark of a figure whose verdict is not that all is well.
-pub(crate) fn mark(verdict: Verdict) -> &'static str {
+pub(crate) fn mark(verdict: AuditVerdict) -> &'static str {
     match verdict {
-        Verdict::Equal => "",
-        Verdict::NotResolvable => "~",
-        Verdict::Undecided => "?",
-        Verdict::Unequal => "*",
+        AuditVerdict::Equal => "",
+        AuditVerdict::NotResolvable => "~",
+        AuditVerdict::Undecided => "?",
+        AuditVerdict::Unequal => "*",
     }
 }
 
@@ -67,7 +67,6 @@ pub(crate) fn size(value: f64) -> String {
     text.trim_start_matches(['+', ' ']).to_owned()
 }
 
-/// A probability.
 pub(crate) fn probability(p: f64) -> String {
     match p {
         p if p >= 0.0995 => format!("{p:.2}"),
@@ -110,29 +109,31 @@ pub(crate) fn verdicts(test: &Test) -> BTreeMap<(u32, Quantity), &CpuVerdict> {
 /// What is said of a CPU in a test, all quantities together. What cannot be
 /// resolved decides only where there is nothing else; what the machine's build
 /// explains is no alarm.
-pub(crate) fn of_cpu(test: &Test, cpu: u32) -> (Verdict, Option<Nature>) {
+pub(crate) fn of_cpu(test: &Test, cpu: u32) -> (AuditVerdict, Option<Nature>) {
     let all = test.verdicts.iter().filter(|one| one.cpu == cpu);
     let worst = all.max_by_key(|one| {
         let rank = match (one.verdict, one.nature) {
-            (Verdict::NotResolvable, _) => 0,
-            (Verdict::Equal, _) => 1,
-            (Verdict::Unequal, Some(Nature::Designed)) => 2,
-            (Verdict::Undecided, _) => 3,
-            (Verdict::Unequal, Some(Nature::Contention)) => 4,
-            (Verdict::Unequal, _) => 5,
+            (AuditVerdict::NotResolvable, _) => 0,
+            (AuditVerdict::Equal, _) => 1,
+            (AuditVerdict::Unequal, Some(Nature::Designed)) => 2,
+            (AuditVerdict::Undecided, _) => 3,
+            (AuditVerdict::Unequal, Some(Nature::Contention)) => 4,
+            (AuditVerdict::Unequal, _) => 5,
         };
         // Of the same rank the first, as in tables.
         (rank, std::cmp::Reverse(one.quantity))
     });
-    worst.map_or((Verdict::Undecided, None), |one| (one.verdict, one.nature))
+    worst.map_or((AuditVerdict::Undecided, None), |one| {
+        (one.verdict, one.nature)
+    })
 }
 
 /// The word of a CPU in a test; short, for tables.
-pub(crate) fn told(found: (Verdict, Option<Nature>)) -> &'static str {
+pub(crate) fn verdict_words(found: (AuditVerdict, Option<Nature>)) -> &'static str {
     match found {
-        (Verdict::Unequal, Some(Nature::Contention)) => "contention",
-        (Verdict::Unequal, Some(Nature::Designed)) => "by design",
-        (Verdict::NotResolvable, _) => "no verdict",
+        (AuditVerdict::Unequal, Some(Nature::Contention)) => "contention",
+        (AuditVerdict::Unequal, Some(Nature::Designed)) => "by design",
+        (AuditVerdict::NotResolvable, _) => "no verdict",
         (other, _) => verdict(other),
     }
 }
@@ -143,7 +144,7 @@ pub(crate) fn limits(test: &Test) -> Vec<(Quantity, Option<f64>)> {
     let verdicts = verdicts(test);
     let resolved = |cpu: u32, quantity: Quantity| {
         let one = verdicts.get(&(cpu, quantity));
-        one.is_none_or(|one| one.verdict != Verdict::NotResolvable)
+        one.is_none_or(|one| one.verdict != AuditVerdict::NotResolvable)
     };
     let of = |quantity: Quantity| {
         let here = test
@@ -238,7 +239,7 @@ pub(crate) fn span(values: impl Iterator<Item = f64>) -> String {
 const MOST_NAMED: usize = 6;
 
 /// When an audit began, to the second.
-pub(crate) fn begun(text: &str) -> String {
+pub(crate) fn capitalize(text: &str) -> String {
     match text.split_once('.') {
         Some((second, rest)) if rest.ends_with('Z') => format!("{second}Z"),
         _ => text.to_owned(),
@@ -251,7 +252,7 @@ fn open(audit: &Audit) -> Vec<String> {
         let all = cpus(test);
         let mut here = all
             .iter()
-            .filter(|cpu| of_cpu(test, **cpu).0 == Verdict::Undecided);
+            .filter(|cpu| of_cpu(test, **cpu).0 == AuditVerdict::Undecided);
         let whom = match here.clone().count() {
             0 => return None,
             1 => format!("CPU {}", here.next()?),
@@ -263,7 +264,7 @@ fn open(audit: &Audit) -> Vec<String> {
     audit.tests.iter().filter_map(of).collect()
 }
 
-fn undecided(audit: &Audit) -> String {
+fn undecided_text(audit: &Audit) -> String {
     let tests = open(audit);
     let missing = audit.left_out.iter();
     let missing: Vec<String> = missing
@@ -282,7 +283,7 @@ fn undecided(audit: &Audit) -> String {
             "still open: {}; longer (--limit, --rounds) or on a quieter machine it could be \
              said{}",
             tests.join(", "),
-            match disturbed(audit) {
+            match disturbance_text(audit) {
                 all if all.is_empty() => all,
                 all => format!("; others disturb {all}"),
             }
@@ -291,7 +292,7 @@ fn undecided(audit: &Audit) -> String {
 }
 
 /// The CPUs that others disturb, where that is no alarm; in words.
-fn disturbed(audit: &Audit) -> String {
+fn disturbance_text(audit: &Audit) -> String {
     let contended = |one: &&CpuVerdict| one.nature == Some(Nature::Contention);
     let verdicts = audit.tests.iter().flat_map(|test| &test.verdicts);
     let mut all: Vec<u32> = verdicts.filter(contended).map(|one| one.cpu).collect();
@@ -305,7 +306,7 @@ fn disturbed(audit: &Audit) -> String {
 /// what the kernel cannot tell.
 fn equal(audit: &Audit, count: &str, sure: &str) -> String {
     let verdicts = || audit.tests.iter().flat_map(|test| &test.verdicts);
-    let measured = if verdicts().any(|one| one.verdict == Verdict::NotResolvable) {
+    let measured = if verdicts().any(|one| one.verdict == AuditVerdict::NotResolvable) {
         "in all that this kernel tells"
     } else {
         "in all that was measured"
@@ -315,11 +316,11 @@ fn equal(audit: &Audit, count: &str, sure: &str) -> String {
     slower.sort_unstable();
     slower.dedup();
     let tolerance = audit.design.tolerance_pct;
-    if !disturbed(audit).is_empty() {
+    if !disturbance_text(audit).is_empty() {
         return format!(
             "no CPU charges more than the others, {measured}, with {sure} confidence; but others \
              disturb {}",
-            disturbed(audit)
+            disturbance_text(audit)
         );
     }
     match slower.as_slice() {
@@ -337,8 +338,8 @@ fn equal(audit: &Audit, count: &str, sure: &str) -> String {
 /// An audit's verdict, in a sentence without the verdict itself.
 pub(crate) fn summary(audit: &Audit) -> String {
     let wanted = audit.verdict;
-    if wanted == Verdict::Undecided {
-        return undecided(audit);
+    if wanted == AuditVerdict::Undecided {
+        return undecided_text(audit);
     }
     let mut named: Vec<String> = Vec::new();
     for test in &audit.tests {
@@ -386,11 +387,11 @@ pub(crate) fn summary(audit: &Audit) -> String {
     };
     let sure = confidence(audit.design.confidence);
     match wanted {
-        Verdict::Equal => equal(audit, &count, &sure),
-        Verdict::NotResolvable => {
+        AuditVerdict::Equal => equal(audit, &count, &sure),
+        AuditVerdict::NotResolvable => {
             "what was measured cannot be told apart by this kernel's accounting".to_owned()
         }
-        Verdict::Undecided | Verdict::Unequal => {
+        AuditVerdict::Undecided | AuditVerdict::Unequal => {
             format!("{}; with {sure} confidence", named.join("; "))
         }
     }
@@ -398,21 +399,21 @@ pub(crate) fn summary(audit: &Audit) -> String {
 
 /// A comparison's verdict as a word: nothing is equal or not here, it changed or
 /// did not.
-pub(crate) fn changed(verdict: Verdict) -> &'static str {
+pub(crate) fn change_words(verdict: AuditVerdict) -> &'static str {
     match verdict {
-        Verdict::Equal => "unchanged",
-        Verdict::NotResolvable => "not resolvable",
-        Verdict::Undecided => "undecided",
-        Verdict::Unequal => "changed",
+        AuditVerdict::Equal => "unchanged",
+        AuditVerdict::NotResolvable => "not resolvable",
+        AuditVerdict::Undecided => "undecided",
+        AuditVerdict::Unequal => "changed",
     }
 }
 
 /// The worst of a CPU's changes in a test.
-pub(crate) fn change_of_cpu(test: &TestChange, cpu: u32) -> Verdict {
+pub(crate) fn change_of_cpu(test: &TestChange, cpu: u32) -> AuditVerdict {
     let here = test.changes.iter().filter(|change| change.cpu == cpu);
     let decided = here.map(|change| change.verdict);
-    let decided = decided.filter(|verdict| *verdict != Verdict::NotResolvable);
-    decided.max().unwrap_or(Verdict::NotResolvable)
+    let decided = decided.filter(|verdict| *verdict != AuditVerdict::NotResolvable);
+    decided.max().unwrap_or(AuditVerdict::NotResolvable)
 }
 
 /// The CPUs of a comparison's test.
@@ -450,7 +451,7 @@ pub(crate) fn comparison(found: &Comparison) -> String {
             cpus => format!("{} of {all} CPUs", cpus.len()),
         };
         // What is open has no size.
-        let here = here.filter(|change| change.verdict == Verdict::Unequal);
+        let here = here.filter(|change| change.verdict == AuditVerdict::Unequal);
         let worst = here.max_by(|a, b| a.pct.abs().total_cmp(&b.pct.abs()));
         let most = worst.map(|change| {
             let word = quantity(change.quantity);
@@ -466,13 +467,13 @@ pub(crate) fn comparison(found: &Comparison) -> String {
     }
     let sure = confidence(found.confidence);
     match found.verdict {
-        Verdict::Equal => format!(
+        AuditVerdict::Equal => format!(
             "no figure by more than {} %, with {sure} confidence for all {} comparisons",
             found.tolerance_pct, found.comparisons
         ),
-        Verdict::NotResolvable => "no figure can be compared".to_owned(),
-        Verdict::Undecided => format!("{}; more rounds would tell", tests.join("; ")),
-        Verdict::Unequal => format!("{}; with {sure} confidence", tests.join("; ")),
+        AuditVerdict::NotResolvable => "no figure can be compared".to_owned(),
+        AuditVerdict::Undecided => format!("{}; more rounds would tell", tests.join("; ")),
+        AuditVerdict::Unequal => format!("{}; with {sure} confidence", tests.join("; ")),
     }
 }
 
@@ -541,11 +542,11 @@ mod tests {
     fn a_cpu_is_called_by_its_worst_figure() {
         let audit = eight();
         let syscall = &audit.tests[1];
-        assert_eq!(told(of_cpu(syscall, 0)), "unequal");
-        assert_eq!(told(of_cpu(syscall, 3)), "equal");
+        assert_eq!(verdict_words(of_cpu(syscall, 0)), "unequal");
+        assert_eq!(verdict_words(of_cpu(syscall, 3)), "equal");
         // Of which one quantity cannot be resolved.
-        assert_eq!(told(of_cpu(&audit.tests[0], 3)), "equal");
-        assert_eq!(told(of_cpu(syscall, 99)), "undecided");
+        assert_eq!(verdict_words(of_cpu(&audit.tests[0], 3)), "equal");
+        assert_eq!(verdict_words(of_cpu(syscall, 99)), "undecided");
     }
 
     #[test]

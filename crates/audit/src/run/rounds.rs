@@ -4,19 +4,19 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::session::{Halt, Session};
-use crate::evidence::most;
-use crate::model::{Sample, Test};
-use crate::work::Figures;
+use super::session::{AuditSession, Halt};
+use crate::evidence::top_tasks;
+use crate::model::{AuditSample, Test};
+use crate::work::RunFigures;
 use crate::{noise, plan};
 
-impl Session<'_> {
+impl AuditSession<'_> {
     /// A round by `one`, which runs a length on a CPU.
     pub(super) fn round(
         &mut self,
         test: &mut Test,
         number: u32,
-        mut one: impl FnMut(&mut Self, u32, u64) -> Result<Figures, Halt>,
+        mut one: impl FnMut(&mut Self, u32, u64) -> Result<RunFigures, Halt>,
     ) -> Result<(), Halt> {
         if !self.each_run {
             self.watch.begin();
@@ -24,7 +24,7 @@ impl Session<'_> {
         let (seed, lengths) = (self.options.seed, test.lengths.len());
         for block in plan::round(seed, &test.name, number, lengths, &self.cpus) {
             for cpu in block.cpus {
-                if self.stopped() {
+                if self.is_stopped() {
                     return Err(Halt::Stopped);
                 }
                 let units = test.lengths[block.length];
@@ -47,7 +47,7 @@ impl Session<'_> {
         let list = cpus.iter().copied().collect();
         let (seed, lengths) = (self.options.seed, test.lengths.len());
         for block in plan::round(seed, &test.name, number, lengths, &[]) {
-            if self.stopped() {
+            if self.is_stopped() {
                 return Err(Halt::Stopped);
             }
             let length = Duration::from_millis(test.lengths[block.length]);
@@ -55,19 +55,19 @@ impl Session<'_> {
             let at_ns = self.since_begin();
             let looked = noise::look(self.root, &list, length, false);
             let looked = looked.map_err(|fault| match fault {
-                noise::Fault::Displaced(cpu) => Halt::Displaced {
+                noise::NoiseFault::Displaced(cpu) => Halt::Displaced {
                     cpu,
                     why: "it went offline".to_owned(),
                 },
-                noise::Fault::Failed(why) => Halt::Failed(why),
+                noise::NoiseFault::Failed(why) => Halt::Failed(why),
             })?;
             for (cpu, before) in cpus.iter().zip(&before) {
-                let figures = Figures::default();
-                let stretch = self.reader.since(*cpu, before, &figures);
+                let figures = RunFigures::default();
+                let stretch = self.reader.stretch_since(*cpu, before, &figures);
                 let own = looked.cpus.iter().find(|(number, ..)| number == cpu);
                 let (_, known_ns, pct) = own.copied().unwrap_or_default();
                 self.note(*cpu, &stretch);
-                test.samples.push(Sample {
+                test.samples.push(AuditSample {
                     cpu: *cpu,
                     round: number,
                     length: block.length,
@@ -89,22 +89,22 @@ impl Session<'_> {
         round: u32,
         length: usize,
         units: u64,
-        one: &mut impl FnMut(&mut Self, u32, u64) -> Result<Figures, Halt>,
-    ) -> Result<Sample, Halt> {
+        one: &mut impl FnMut(&mut Self, u32, u64) -> Result<RunFigures, Halt>,
+    ) -> Result<AuditSample, Halt> {
         if self.each_run {
             self.watch.begin();
         }
         let before = self.reader.now(cpu);
         let at_ns = self.since_begin();
         let figures = one(self, cpu, units)?;
-        let mut stretch = self.reader.since(cpu, &before, &figures);
+        let mut stretch = self.reader.stretch_since(cpu, &before, &figures);
         if self.each_run {
             let (ran, lasted_ns) = self.watch.end();
             self.others.add(cpu, &ran, lasted_ns);
-            stretch.evidence.tasks = most(cpu, &ran);
+            stretch.evidence.tasks = top_tasks(cpu, &ran);
         }
         self.note(cpu, &stretch);
-        Ok(Sample {
+        Ok(AuditSample {
             cpu,
             round,
             length,
@@ -119,7 +119,7 @@ impl Session<'_> {
 }
 
 /// Keeps the samples of blocks in which each of these CPUs ran.
-pub(super) fn keep_whole(samples: &mut Vec<Sample>, cpus: &[u32]) {
+pub(super) fn keep_whole(samples: &mut Vec<AuditSample>, cpus: &[u32]) {
     let mut count: BTreeMap<(u32, usize), usize> = BTreeMap::new();
     for sample in samples.iter().filter(|sample| cpus.contains(&sample.cpu)) {
         *count.entry((sample.round, sample.length)).or_default() += 1;
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn only_whole_blocks_of_the_cpus_that_are_left_count() {
-        let sample = |cpu, round| Sample {
+        let sample = |cpu, round| AuditSample {
             cpu,
             round,
             length: 0,

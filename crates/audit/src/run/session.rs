@@ -10,18 +10,18 @@ use sandbag_linux::{CpuList, Root};
 
 use super::machine;
 use crate::accounting::Accounting;
-use crate::competing::Others;
-use crate::effects::{self, Level, median};
+use crate::competing::CompetingTasks;
+use crate::effects::{self, TestLevel, median};
 use crate::error::{Error, Result};
-use crate::evidence::{self, Reader, Stretch};
+use crate::evidence::{self, CounterReader, Stretch};
 use crate::facts::{Facts, has_nohz_full};
 use crate::model::{LeftOut, Test};
 use crate::noise;
-use crate::options::{Options, Progress};
-use crate::suspects::{Blamed, Holder, OfCpu, Seen};
-use crate::tasks::Watch;
-use crate::work::{Answer, Order, Spec};
-use crate::worker::{Ended, Worker};
+use crate::options::{AuditOptions, AuditProgress};
+use crate::suspects::{Holder, NoiseSource, Observations, OfCpu};
+use crate::tasks::TaskWatch;
+use crate::work::{Answer, Spec, WorkOrder};
+use crate::worker::{WorkProcess, WorkerEnd};
 
 /// Why a test does not go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,24 +44,24 @@ const LOOKING: u32 = 25;
 const LOOKS: u32 = 5;
 
 /// An audit under way.
-pub struct Session<'a> {
+pub struct AuditSession<'a> {
     pub(super) root: &'a Root,
-    pub(super) options: &'a Options,
-    pub(super) progress: &'a mut dyn FnMut(Progress),
+    pub(super) options: &'a AuditOptions,
+    pub(super) progress: &'a mut dyn FnMut(AuditProgress),
     pub(super) stop: &'a dyn Fn() -> bool,
-    pub(super) level: Level,
+    pub(super) level: TestLevel,
     pub(super) begin_ns: u64,
     /// The CPUs that are still tested.
     pub(super) cpus: Vec<u32>,
-    pub(super) reader: Reader,
-    pub(super) watch: Watch,
+    pub(super) reader: CounterReader,
+    pub(super) watch: TaskWatch,
     /// All tasks are looked at around each run, not around each round.
     pub(super) each_run: bool,
-    pub(super) others: Others,
-    worker: Option<Worker>,
+    pub(super) others: CompetingTasks,
+    worker: Option<WorkProcess>,
     of: BTreeMap<u32, OfCpu>,
     frequencies: BTreeMap<u32, Vec<f64>>,
-    blamed: Vec<Blamed>,
+    blamed: Vec<NoiseSource>,
     holders: Vec<Holder>,
     has_nohz_full: bool,
     left_out: Vec<LeftOut>,
@@ -70,29 +70,29 @@ pub struct Session<'a> {
 }
 
 /// What is left to say at the end.
-pub struct End {
+pub struct SessionEnd {
     /// CPUs that were lost on the way.
     pub left_out: Vec<LeftOut>,
     /// What the reader must know.
     pub remarks: Vec<String>,
 }
 
-impl<'a> Session<'a> {
+impl<'a> AuditSession<'a> {
     /// Starts the process that works, and looks around.
     ///
     /// # Errors
     /// It cannot be started, or there is no `/proc/stat`.
     pub fn new(
         root: &'a Root,
-        options: &'a Options,
+        options: &'a AuditOptions,
         facts: &Facts,
-        level: Level,
+        level: TestLevel,
         begin_ns: u64,
-        progress: &'a mut dyn FnMut(Progress),
+        progress: &'a mut dyn FnMut(AuditProgress),
         stop: &'a dyn Fn() -> bool,
     ) -> Result<Self> {
-        let worker = Worker::start()?;
-        let mut watch = Watch::new(root, vec![std::process::id(), worker.pid()]);
+        let worker = WorkProcess::start()?;
+        let mut watch = TaskWatch::new(root, vec![std::process::id(), worker.pid()]);
         // The first look finds nothing in the caches; any may be disturbed.
         let cost = (0..LOOKS).map(|_| watch.begin()).min().unwrap_or(0);
         let cost = Duration::from_nanos(cost);
@@ -104,10 +104,10 @@ impl<'a> Session<'a> {
             level,
             begin_ns,
             cpus: facts.cpus.iter().map(|cpu| cpu.cpu).collect(),
-            reader: Reader::open(root)?,
+            reader: CounterReader::open(root)?,
             watch,
             each_run: cost * LOOKING < options.longest_run,
-            others: Others::new(siblings(facts)),
+            others: CompetingTasks::new(siblings(facts)),
             worker: Some(worker),
             of: BTreeMap::new(),
             frequencies: BTreeMap::new(),
@@ -136,12 +136,12 @@ impl<'a> Session<'a> {
 
     /// Says something now and in the report.
     pub fn remark(&mut self, text: String) {
-        (self.progress)(Progress::Remark(text.clone()));
+        (self.progress)(AuditProgress::Remark(text.clone()));
         self.remarks.push(text);
     }
 
     /// Whether it was asked to stop.
-    pub fn stopped(&mut self) -> bool {
+    pub fn is_stopped(&mut self) -> bool {
         self.was_stopped |= (self.stop)();
         self.was_stopped
     }
@@ -154,7 +154,7 @@ impl<'a> Session<'a> {
     /// Goes on without the CPUs on which nothing of ours gets to run.
     pub(super) fn lose_starved(&mut self) {
         for cpu in self.cpus.clone() {
-            let order = Order::Accounting { cpu };
+            let order = WorkOrder::Accounting { cpu };
             if let Err(Halt::Displaced { cpu, why }) = self.ask_on(cpu, &order, PATIENCE) {
                 self.lose(cpu, why);
             }
@@ -167,7 +167,7 @@ impl<'a> Session<'a> {
     /// The process that works is gone already.
     pub fn accounting(&mut self) -> Result<Accounting> {
         let cpu = self.cpus.first().copied().unwrap_or(0);
-        let seen = match self.ask(&Order::Accounting { cpu }, PATIENCE) {
+        let seen = match self.ask(&WorkOrder::Accounting { cpu }, PATIENCE) {
             Ok(Answer::Accounting { runs, zeros }) => Some((runs, zeros)),
             Err(Halt::Failed(why)) => return Err(Error::Worker(why)),
             _ => None,
@@ -223,13 +223,13 @@ impl<'a> Session<'a> {
     /// The process that works, if there is one: tests that another one took up
     /// are gone.
     pub(super) fn worker(&self) -> Option<u32> {
-        self.worker.as_ref().map(Worker::pid)
+        self.worker.as_ref().map(WorkProcess::pid)
     }
 
     /// Gives an order that is for no CPU.
     pub(super) fn ask(
         &mut self,
-        order: &Order,
+        order: &WorkOrder,
         patience: Duration,
     ) -> std::result::Result<Answer, Halt> {
         let cpu = self.cpus.first().copied().unwrap_or(0);
@@ -240,15 +240,15 @@ impl<'a> Session<'a> {
     pub(super) fn ask_on(
         &mut self,
         cpu: u32,
-        order: &Order,
+        order: &WorkOrder,
         patience: Duration,
     ) -> std::result::Result<Answer, Halt> {
         let mut worker = match self.worker.take() {
             Some(worker) => worker,
             // The last one died in another test.
             None => {
-                let worker = Worker::start().map_err(|e| Halt::Failed(e.to_string()))?;
-                self.watch.own(worker.pid());
+                let worker = WorkProcess::start().map_err(|e| Halt::Failed(e.to_string()))?;
+                self.watch.exclude(worker.pid());
                 worker
             }
         };
@@ -268,22 +268,22 @@ impl<'a> Session<'a> {
                 self.worker = Some(worker);
                 Ok(answer)
             }
-            Err(Ended::Stopped) => Err(Halt::Stopped),
-            Err(Ended::Silent) if on_a_cpu(order) => Err(Halt::Displaced {
+            Err(WorkerEnd::Stopped) => Err(Halt::Stopped),
+            Err(WorkerEnd::Silent) if on_a_cpu(order) => Err(Halt::Displaced {
                 cpu,
                 why: format!(
                     "nothing of ours got to run there for {} s: look for real-time tasks on it",
                     patience.as_secs()
                 ),
             }),
-            Err(Ended::Silent) => Err(Halt::Failed(format!(
+            Err(WorkerEnd::Silent) => Err(Halt::Failed(format!(
                 "the process that runs the tests did not answer for {} s",
                 patience.as_secs()
             ))),
-            Err(Ended::Died(why)) => Err(Halt::Failed(format!(
+            Err(WorkerEnd::Died(why)) => Err(Halt::Failed(format!(
                 "the process that ran the test died ({why}){}",
                 match order {
-                    Order::Prepare {
+                    WorkOrder::Prepare {
                         spec: Spec::Memory { .. } | Spec::Both { .. },
                         ..
                     } => ": perhaps for want of memory, ask for less",
@@ -294,7 +294,7 @@ impl<'a> Session<'a> {
     }
 
     /// What suspects are found in.
-    pub fn seen(&mut self, facts: &Facts) -> Seen {
+    pub fn observations(&mut self, facts: &Facts) -> Observations {
         for (cpu, all) in &self.frequencies {
             let middle = median(all.iter().copied());
             if let Some(known) = self.of.get_mut(cpu) {
@@ -307,7 +307,7 @@ impl<'a> Session<'a> {
                 holders.push(holder);
             }
         }
-        Seen {
+        Observations {
             cpus: facts.cpus.clone(),
             of: self.of.clone(),
             others: self.others.clone(),
@@ -318,7 +318,7 @@ impl<'a> Session<'a> {
     }
 
     /// Ends it.
-    pub fn end(mut self, tests: &[Test]) -> End {
+    pub fn end(mut self, tests: &[Test]) -> SessionEnd {
         let lasted: u64 = self.of.values().map(|of| of.lasted_ns).sum();
         let stolen: u64 = self.of.values().map(|of| of.evidence.steal_ns).sum();
         let pct = stolen as f64 / lasted.max(1) as f64 * 100.0;
@@ -345,7 +345,7 @@ impl<'a> Session<'a> {
                 wide.join(", ")
             ));
         }
-        End {
+        SessionEnd {
             left_out: self.left_out,
             remarks: self.remarks,
         }
@@ -353,8 +353,8 @@ impl<'a> Session<'a> {
 }
 
 /// Whether it is done on one CPU.
-fn on_a_cpu(order: &Order) -> bool {
-    matches!(order, Order::Run { .. } | Order::Accounting { .. })
+fn on_a_cpu(order: &WorkOrder) -> bool {
+    matches!(order, WorkOrder::Run { .. } | WorkOrder::Accounting { .. })
 }
 
 fn siblings(facts: &Facts) -> BTreeMap<u32, Vec<u32>> {

@@ -5,27 +5,27 @@
 
 use std::time::{Duration, Instant};
 
-use super::session::{Halt, PATIENCE, Session};
+use super::session::{AuditSession, Halt, PATIENCE};
 use crate::command;
 use crate::effects;
 use crate::model::Test;
-use crate::options::{Options, Progress};
-use crate::plan::{self, Enough};
+use crate::options::{AuditOptions, AuditProgress};
+use crate::plan::{self, StopRule};
 
-use crate::work::{Answer, Order, Spec, unit};
+use crate::work::{Answer, Spec, WorkOrder, unit};
 
 /// A test with all that it needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Planned {
+pub struct TestPlan {
     /// By which the report calls it.
     pub name: String,
     /// What it is.
-    pub kind: Kind,
+    pub kind: TestKind,
 }
 
 /// What a test is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum TestKind {
     /// Of sandbag's own.
     Work(Spec),
     /// The collector of jitter.
@@ -49,12 +49,12 @@ const LONGEST: Duration = Duration::from_secs(2);
 
 /// A test and how far it is.
 pub struct Turn<'p> {
-    planned: &'p Planned,
+    planned: &'p TestPlan,
     /// By which the process that works knows it.
     number: usize,
     /// What it has found.
     pub test: Test,
-    enough: Enough,
+    enough: StopRule,
     /// The time of its own rounds.
     took: Duration,
     done: u32,
@@ -68,12 +68,12 @@ pub struct Turn<'p> {
 
 impl<'p> Turn<'p> {
     /// Before its first round.
-    pub fn new(number: usize, planned: &'p Planned, options: &Options) -> Self {
+    pub fn new(number: usize, planned: &'p TestPlan, options: &AuditOptions) -> Self {
         Self {
             planned,
             number,
-            test: Test::begun(&planned.name),
-            enough: Enough::of(options),
+            test: Test::empty(&planned.name),
+            enough: StopRule::of(options),
             took: Duration::ZERO,
             done: 0,
             half_width_pct: None,
@@ -89,7 +89,7 @@ impl<'p> Turn<'p> {
     }
 
     /// Rounds so far, and how wide its intervals are then.
-    pub fn reached(&self) -> (u32, Option<f64>) {
+    pub fn precision(&self) -> (u32, Option<f64>) {
         (self.done, self.half_width_pct)
     }
 
@@ -107,7 +107,7 @@ impl<'p> Turn<'p> {
     }
 
     fn is_noise(&self) -> bool {
-        self.planned.kind == Kind::Noise
+        self.planned.kind == TestKind::Noise
     }
 
     fn end(&mut self, halt: Halt) {
@@ -120,12 +120,12 @@ impl<'p> Turn<'p> {
     }
 }
 
-impl Session<'_> {
+impl AuditSession<'_> {
     /// Tells that a test has ended.
     pub fn tell_if_over(&mut self, turn: &Turn<'_>) {
         if turn.is_over() {
-            let (rounds, half_width_pct) = turn.reached();
-            (self.progress)(Progress::Over {
+            let (rounds, half_width_pct) = turn.precision();
+            (self.progress)(AuditProgress::Over {
                 name: turn.test.name.clone(),
                 rounds,
                 half_width_pct,
@@ -137,28 +137,28 @@ impl Session<'_> {
     /// Gets a test ready and finds out how long its runs are to be.
     pub(super) fn take_up(&mut self, turn: &mut Turn<'_>) {
         if let Err(halt) = self.make_ready(turn) {
-            self.halted(turn, halt);
+            self.handle_halt(turn, halt);
         }
     }
 
     /// One round of a test, and whether that was enough.
     pub(super) fn take_turn(&mut self, turn: &mut Turn<'_>) {
         if self.cpus.is_empty() {
-            return self.halted(turn, Halt::Failed("no CPU is left".to_owned()));
+            return self.handle_halt(turn, Halt::Failed("no CPU is left".to_owned()));
         }
         let begin = Instant::now();
         let planned = turn.planned;
         let outcome = match &planned.kind {
-            Kind::Work(spec) => self.work(turn, spec),
-            Kind::Noise => self.noise_round(&mut turn.test, turn.done),
-            Kind::Command(text) => self.command(turn, text),
+            TestKind::Work(spec) => self.work(turn, spec),
+            TestKind::Noise => self.noise_round(&mut turn.test, turn.done),
+            TestKind::Command(text) => self.command(turn, text),
         };
         turn.took += begin.elapsed();
         match outcome {
             Ok(()) => {}
             // Without that CPU there may be enough for the others.
             Err(Halt::Displaced { cpu, why }) => self.lose(cpu, why),
-            Err(halt) => return self.halted(turn, halt),
+            Err(halt) => return self.handle_halt(turn, halt),
         }
         turn.done += 1;
         if turn.enough.looks(turn.done) {
@@ -168,7 +168,7 @@ impl Session<'_> {
         let enough = turn.enough;
         // One alone has nothing to be compared with, however long it takes.
         let alone = self.cpus.len() == 1 && turn.done >= enough.rounds.0;
-        if alone || enough.reached(turn.done, turn.took, turn.half_width_pct) {
+        if alone || enough.is_reached(turn.done, turn.took, turn.half_width_pct) {
             turn.is_over = true;
             self.let_go(turn);
         }
@@ -192,7 +192,7 @@ impl Session<'_> {
         test
     }
 
-    fn halted(&mut self, turn: &mut Turn<'_>, halt: Halt) {
+    fn handle_halt(&mut self, turn: &mut Turn<'_>, halt: Halt) {
         if halt == Halt::Stopped {
             self.note_stopped();
         } else {
@@ -205,7 +205,7 @@ impl Session<'_> {
     fn let_go(&mut self, turn: &mut Turn<'_>) {
         if turn.taken_up.is_some() && turn.taken_up == self.worker() {
             let test = turn.number;
-            let _ = self.ask(&Order::Leave { test }, PATIENCE);
+            let _ = self.ask(&WorkOrder::Leave { test }, PATIENCE);
         }
         turn.taken_up = None;
     }
@@ -214,7 +214,7 @@ impl Session<'_> {
         let longest = self.options.longest_run;
         let planned = turn.planned;
         match &planned.kind {
-            Kind::Work(spec) => {
+            TestKind::Work(spec) => {
                 unit(spec).clone_into(&mut turn.test.unit);
                 let unit_ns = self.unit_ns(turn, spec)?;
                 turn.test.lengths = plan::lengths(unit_ns, longest);
@@ -225,7 +225,7 @@ impl Session<'_> {
                 }
                 turn.warm = ((WARM_NS / unit_ns) as u64).clamp(1, turn.test.lengths[0]);
             }
-            Kind::Noise => {
+            TestKind::Noise => {
                 // Its loops would wait for ever.
                 self.lose_starved();
                 turn.test.about = "share of time in which a loop that only looks at the clock \
@@ -234,7 +234,7 @@ impl Session<'_> {
                 "ms".clone_into(&mut turn.test.unit);
                 turn.test.lengths = plan::lengths(1e6, longest);
             }
-            Kind::Command(text) => {
+            TestKind::Command(text) => {
                 turn.test.about = format!("`{text}`, by the shell, its output unread");
                 turn.test.lengths = vec![1];
                 "runs".clone_into(&mut turn.test.unit);
@@ -248,7 +248,7 @@ impl Session<'_> {
         if turn.taken_up.is_some() && turn.taken_up == self.worker() {
             return Ok(());
         }
-        let order = Order::Prepare {
+        let order = WorkOrder::Prepare {
             test: turn.number,
             spec: spec.clone(),
         };
@@ -264,7 +264,7 @@ impl Session<'_> {
         self.prepare(turn, spec)?;
         let (test, warm) = (turn.number, turn.warm);
         self.round(&mut turn.test, turn.done, |this, cpu, units| {
-            let order = Order::Run {
+            let order = WorkOrder::Run {
                 test,
                 cpu,
                 units,
@@ -287,13 +287,13 @@ impl Session<'_> {
             let user = this.options.user.as_ref();
             let ran = command::run(text, user, cpu, patience, this.stop);
             match ran {
-                Err(command::Fault::Stopped) => Err(Halt::Stopped),
+                Err(command::CommandFault::Stopped) => Err(Halt::Stopped),
                 // The kernel lets it go on elsewhere, or it could not begin.
                 _ if !this.is_online(cpu) => Err(Halt::Displaced {
                     cpu,
                     why: "it went offline".to_owned(),
                 }),
-                Err(command::Fault::Failed(why)) => {
+                Err(command::CommandFault::Failed(why)) => {
                     Err(Halt::Failed(format!("on CPU {cpu} {why}")))
                 }
                 Ok(figures) => Ok(figures),
@@ -309,7 +309,7 @@ impl Session<'_> {
             self.prepare(turn, spec)?;
             let cpu = self.cpus.first().copied();
             let cpu = cpu.ok_or_else(|| Halt::Failed("no CPU is left".to_owned()))?;
-            let order = Order::Run {
+            let order = WorkOrder::Run {
                 test,
                 cpu,
                 units,

@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 
 use sandbag_linux::CpuList;
 
-use crate::competing::{Others, family};
-use crate::model::{Cpu, Evidence, Quantity, Suspect, Test, Verdict};
-use crate::tasks::Ran;
+use crate::competing::{CompetingTasks, family};
+use crate::model::{AuditVerdict, Cpu, Evidence, Quantity, Suspect, Test};
+use crate::tasks::TaskTime;
 
 /// What was seen of a CPU over all its runs.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -29,7 +29,7 @@ pub struct OfCpu {
 
 /// What the kernel's trace events blamed for noise.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Blamed {
+pub struct NoiseSource {
     /// On which CPU.
     pub cpu: u32,
     /// `irq`, `softirq`, `task`, ...
@@ -64,30 +64,30 @@ impl Holder {
 
 /// All that suspects are found in.
 #[derive(Debug, Clone, Default)]
-pub struct Seen {
+pub struct Observations {
     /// As configured.
     pub cpus: Vec<Cpu>,
     /// By CPU.
     pub of: BTreeMap<u32, OfCpu>,
     /// Tasks beside the tests.
-    pub others: Others,
+    pub others: CompetingTasks,
     /// By trace events, where they could be had.
-    pub blamed: Vec<Blamed>,
+    pub blamed: Vec<NoiseSource>,
     /// Runs of sandbag.
     pub holders: Vec<Holder>,
     /// Where interrupts may go: number, CPUs.
     pub affinity: Vec<(String, CpuList)>,
 }
 
-impl Seen {
+impl Observations {
     /// The run of sandbag that a task belongs to.
-    fn holder(&self, ran: &Ran) -> Option<&Holder> {
+    fn holder(&self, ran: &TaskTime) -> Option<&Holder> {
         let of = |holder: &&Holder| holder.pid == ran.pid || holder.pid == ran.parent;
         self.holders.iter().find(of)
     }
 
     /// How much of something the other CPUs have in the mean.
-    fn elsewhere(&self, cpu: u32, of: impl Fn(&OfCpu) -> f64) -> f64 {
+    fn mean_elsewhere(&self, cpu: u32, of: impl Fn(&OfCpu) -> f64) -> f64 {
         let others = self.of.iter().filter(|(other, _)| **other != cpu);
         let all: Vec<f64> = others.map(|(_, seen)| of(seen)).collect();
         match all.len() {
@@ -109,7 +109,7 @@ struct Difference {
 }
 
 /// A cause without the tests, which are the same for all of a CPU.
-struct Found {
+struct SuspectCause {
     kind: &'static str,
     who: String,
     evidence: String,
@@ -122,15 +122,15 @@ const MOST: usize = 8;
 
 /// The suspects of every CPU that differs, likeliest first.
 #[must_use]
-pub fn find(tests: &[Test], seen: &Seen) -> Vec<Suspect> {
+pub fn find(tests: &[Test], seen: &Observations) -> Vec<Suspect> {
     let mut all = Vec::new();
     for (cpu, difference) in differences(tests) {
-        let mut found: Vec<Found> = rules::ALL
+        let mut found: Vec<SuspectCause> = rules::ALL
             .iter()
             .flat_map(|rule| rule(seen, cpu, &difference))
             .collect();
         found.sort_by(|a, b| {
-            let explained = |found: &Found| found.explains_pct.unwrap_or(-1.0);
+            let explained = |found: &SuspectCause| found.explains_pct.unwrap_or(-1.0);
             explained(b).total_cmp(&explained(a))
         });
         found.truncate(MOST);
@@ -155,10 +155,10 @@ const MOST_BESIDE: usize = 5;
 /// Who ran beside the tests, on whichever CPU, in a sentence: what makes a machine
 /// noisy. `None` if nobody did to speak of.
 #[must_use]
-pub fn beside(seen: &Seen) -> Option<String> {
+pub fn competition_text(seen: &Observations) -> Option<String> {
     let mut all: Vec<(f64, u32, String)> = Vec::new();
     for cpu in seen.others.watched_ns.keys() {
-        let mut by_family: BTreeMap<String, (u64, &Ran)> = BTreeMap::new();
+        let mut by_family: BTreeMap<String, (u64, &TaskTime)> = BTreeMap::new();
         for ran in seen.others.on(*cpu) {
             let known = by_family.entry(family(&ran.name)).or_insert((0, ran));
             known.0 += ran.ns;
@@ -186,7 +186,7 @@ fn differences(tests: &[Test]) -> BTreeMap<u32, Difference> {
     let mut all: BTreeMap<u32, Difference> = BTreeMap::new();
     for test in tests {
         for verdict in &test.verdicts {
-            if verdict.verdict != Verdict::Unequal {
+            if verdict.verdict != AuditVerdict::Unequal {
                 continue;
             }
             let one = all.entry(verdict.cpu).or_default();

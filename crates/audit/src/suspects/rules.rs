@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The rules: one kind of cause each.
 
-use super::{Difference, Found, Holder, OfCpu, Seen};
+use super::{Difference, Holder, Observations, OfCpu, SuspectCause};
 use crate::competing::family;
 use crate::design;
-use crate::tasks::{Class, Ran};
+use crate::tasks::{TaskClass, TaskTime};
 use crate::verdict::SIBLING;
 
-type Rule = fn(&Seen, u32, &Difference) -> Vec<Found>;
+type Rule = fn(&Observations, u32, &Difference) -> Vec<SuspectCause>;
 
 /// All of them; of causes that explain as much, the earlier comes first.
 pub(super) const ALL: &[Rule] = &[
-    tasks, holders, siblings, timer, interrupts, softirqs, blamed, steal, frequency, throttling,
-    settings, build,
+    tasks,
+    holders,
+    siblings,
+    timer,
+    interrupts,
+    softirqs,
+    noise_suspects,
+    steal,
+    frequency,
+    throttling,
+    settings,
+    build,
 ];
 
 /// What takes less of a CPU than this, percent, is not worth a word.
@@ -34,8 +44,8 @@ const FREQUENCY_PCT: f64 = 0.5;
 const TIMERS: [&str; 3] = ["LOC", "arch_timer", "riscv-timer"];
 
 /// Other tasks, and whose they are.
-fn tasks(seen: &Seen, cpu: u32, difference: &Difference) -> Vec<Found> {
-    let mut all: Vec<Found> = Vec::new();
+fn tasks(seen: &Observations, cpu: u32, difference: &Difference) -> Vec<SuspectCause> {
+    let mut all: Vec<SuspectCause> = Vec::new();
     // Threads of one family (the kernel's workers) are told together.
     let mut done: Vec<String> = Vec::new();
     for ran in seen.others.on(cpu) {
@@ -43,7 +53,7 @@ fn tasks(seen: &Seen, cpu: u32, difference: &Difference) -> Vec<Found> {
         if done.contains(&family) {
             continue;
         }
-        let same: Vec<&Ran> = seen.others.on(cpu);
+        let same: Vec<&TaskTime> = seen.others.on(cpu);
         let same = same
             .iter()
             .filter(|other| self::family(&other.name) == family);
@@ -59,8 +69,8 @@ fn tasks(seen: &Seen, cpu: u32, difference: &Difference) -> Vec<Found> {
         let evidence = format!(
             "it had {pct:.2} % of CPU {cpu} while tests ran there, {elsewhere:.2} % of the others"
         );
-        let (kind, who, remedy) = whose(seen, ran);
-        all.push(Found {
+        let (kind, who, remedy) = task_owner(seen, ran);
+        all.push(SuspectCause {
             kind,
             who,
             evidence,
@@ -74,7 +84,7 @@ fn tasks(seen: &Seen, cpu: u32, difference: &Difference) -> Vec<Found> {
 /// What threads of audits that run tests are called.
 const TESTER: &str = "audit-";
 
-fn whose(seen: &Seen, ran: &Ran) -> (&'static str, String, String) {
+fn task_owner(seen: &Observations, ran: &TaskTime) -> (&'static str, String, String) {
     if let Some(holder) = seen.holder(ran) {
         let who = format!(
             "sandbag run {} ({}, {}; burner {})",
@@ -106,7 +116,7 @@ fn whose(seen: &Seen, ran: &Ran) -> (&'static str, String, String) {
         );
     }
     match ran.class {
-        Class::RealTime => (
+        TaskClass::RealTime => (
             "realtime",
             format!(
                 "real-time task {name} ({}), priority {}",
@@ -117,14 +127,14 @@ fn whose(seen: &Seen, ran: &Ran) -> (&'static str, String, String) {
                 ran.tid, ran.tid
             ),
         ),
-        Class::Kernel => (
+        TaskClass::Kernel => (
             "kthread",
             format!("kernel thread {name} ({})", ran.tid),
             "unbound workers obey /sys/devices/virtual/workqueue/cpumask; bound ones follow the \
              interrupts and timers of their CPU"
                 .to_owned(),
         ),
-        Class::Ordinary => (
+        TaskClass::Ordinary => (
             "task",
             format!("task {name} ({})", ran.pid),
             format!(
@@ -136,7 +146,7 @@ fn whose(seen: &Seen, ran: &Ran) -> (&'static str, String, String) {
 }
 
 /// A run of sandbag on this CPU whose burners nobody saw.
-fn holders(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
+fn holders(seen: &Observations, cpu: u32, _: &Difference) -> Vec<SuspectCause> {
     let visible = |holder: &Holder| {
         let on = seen.others.on(cpu);
         on.iter()
@@ -146,7 +156,7 @@ fn holders(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
         .holders
         .iter()
         .filter(|holder| holder.cpus.contains(cpu) && !visible(holder));
-    own.map(|holder| Found {
+    own.map(|holder| SuspectCause {
         kind: if holder.is_node() {
             "slow_node"
         } else {
@@ -164,14 +174,14 @@ fn holders(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
 }
 
 /// Who runs on the other thread of its core.
-fn siblings(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
+fn siblings(seen: &Observations, cpu: u32, _: &Difference) -> Vec<SuspectCause> {
     let more = seen.others.more_beside_pct(cpu);
-    let beside = seen.others.beside(cpu);
+    let beside = seen.others.sibling_tasks(cpu);
     let Some(most) = beside.first().filter(|_| more * SIBLING >= LEAST_PCT) else {
         return Vec::new();
     };
-    let (_, who, remedy) = whose(seen, most);
-    vec![Found {
+    let (_, who, remedy) = task_owner(seen, most);
+    vec![SuspectCause {
         kind: "smt",
         who: format!("{who} on CPU {}, the other thread of its core", most.cpu),
         evidence: format!(
@@ -202,12 +212,12 @@ fn label(name: &str) -> &str {
 }
 
 /// The local timer: more interrupts than the tick of the others.
-fn timer(seen: &Seen, cpu: u32, difference: &Difference) -> Vec<Found> {
+fn timer(seen: &Observations, cpu: u32, difference: &Difference) -> Vec<SuspectCause> {
     let Some(own) = seen.of.get(&cpu) else {
         return Vec::new();
     };
     let rate = per_s(own, is_timer);
-    let elsewhere = seen.elsewhere(cpu, |of| per_s(of, is_timer));
+    let elsewhere = seen.mean_elsewhere(cpu, |of| per_s(of, is_timer));
     let more = rate - elsewhere;
     if more < PER_S {
         return Vec::new();
@@ -219,7 +229,7 @@ fn timer(seen: &Seen, cpu: u32, difference: &Difference) -> Vec<Found> {
     } else {
         cost(TIMER_NS)
     };
-    vec![Found {
+    vec![SuspectCause {
         kind: "timer",
         who: format!("timer interrupts of CPU {cpu}"),
         evidence: format!(
@@ -238,7 +248,7 @@ fn timer(seen: &Seen, cpu: u32, difference: &Difference) -> Vec<Found> {
 }
 
 /// Devices whose interrupts come here more than elsewhere.
-fn interrupts(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
+fn interrupts(seen: &Observations, cpu: u32, _: &Difference) -> Vec<SuspectCause> {
     let Some(own) = seen.of.get(&cpu) else {
         return Vec::new();
     };
@@ -248,7 +258,7 @@ fn interrupts(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
             continue;
         }
         let rate = per_s(own, |row| row == name);
-        let elsewhere = seen.elsewhere(cpu, |of| per_s(of, |row| row == name));
+        let elsewhere = seen.mean_elsewhere(cpu, |of| per_s(of, |row| row == name));
         let more = rate - elsewhere;
         let cost = more * DEVICE_NS / 1e9 * 100.0;
         if more < PER_S || cost < LEAST_PCT {
@@ -261,7 +271,7 @@ fn interrupts(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
         // Devices have numbers; the others are the kernel's own: calls from other
         // CPUs (`RES`, `CAL`, `TLB`, Arm's `IPI0`), counters (`PMI`, `NMI`).
         let device = number.parse::<u32>().is_ok();
-        all.push(Found {
+        all.push(SuspectCause {
             kind: "interrupts",
             who: if about.is_empty() {
                 format!("interrupt {number}")
@@ -296,18 +306,18 @@ fn pct(of: &OfCpu, ns: u64) -> f64 {
 }
 
 /// Time in soft interrupts, where the kernel counts it.
-fn softirqs(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
+fn softirqs(seen: &Observations, cpu: u32, _: &Difference) -> Vec<SuspectCause> {
     let Some(own) = seen.of.get(&cpu) else {
         return Vec::new();
     };
     let time = |of: &OfCpu| pct(of, of.evidence.softirq_ns + of.evidence.irq_ns);
-    let (here, elsewhere) = (time(own), seen.elsewhere(cpu, time));
+    let (here, elsewhere) = (time(own), seen.mean_elsewhere(cpu, time));
     if here - elsewhere < LEAST_PCT {
         return Vec::new();
     }
     let most = own.evidence.softirqs.iter().max_by_key(|(_, count)| *count);
     let most = most.map_or_else(String::new, |(name, _)| format!(", mostly {name}"));
-    vec![Found {
+    vec![SuspectCause {
         kind: "softirq",
         who: format!("interrupts and soft interrupts of CPU {cpu}{most}"),
         evidence: format!("{here:.2} % of its time, {elsewhere:.2} % of the others'"),
@@ -319,7 +329,7 @@ fn softirqs(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
 }
 
 /// What the kernel's trace events name.
-fn blamed(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
+fn noise_suspects(seen: &Observations, cpu: u32, _: &Difference) -> Vec<SuspectCause> {
     let mut all = Vec::new();
     let elsewhere = |name: &str, kind: &str| {
         let cpus = seen.of.len().saturating_sub(1).max(1) as f64;
@@ -339,7 +349,7 @@ fn blamed(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
             continue;
         }
         let timer = own.kind != "task" && own.name.contains("timer");
-        all.push(Found {
+        all.push(SuspectCause {
             kind: match (timer, own.kind.as_str()) {
                 (true, _) => "timer",
                 (_, "softirq") => "softirq",
@@ -365,16 +375,16 @@ fn blamed(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
 }
 
 /// The hypervisor.
-fn steal(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
+fn steal(seen: &Observations, cpu: u32, _: &Difference) -> Vec<SuspectCause> {
     let Some(own) = seen.of.get(&cpu) else {
         return Vec::new();
     };
     let time = |of: &OfCpu| pct(of, of.evidence.steal_ns);
-    let (here, elsewhere) = (time(own), seen.elsewhere(cpu, time));
+    let (here, elsewhere) = (time(own), seen.mean_elsewhere(cpu, time));
     if here - elsewhere < LEAST_PCT {
         return Vec::new();
     }
-    vec![Found {
+    vec![SuspectCause {
         kind: "steal",
         who: "the hypervisor".to_owned(),
         evidence: format!(
@@ -388,7 +398,7 @@ fn steal(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
 }
 
 /// A lower clock.
-fn frequency(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
+fn frequency(seen: &Observations, cpu: u32, _: &Difference) -> Vec<SuspectCause> {
     let own = seen.of.get(&cpu).and_then(|of| of.frequency_khz);
     // Of those whose frequency is known.
     let others = seen.of.iter().filter(|(other, _)| **other != cpu);
@@ -401,7 +411,7 @@ fn frequency(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
     if less < FREQUENCY_PCT {
         return Vec::new();
     }
-    vec![Found {
+    vec![SuspectCause {
         kind: "frequency",
         who: format!("the clock of CPU {cpu}"),
         evidence: format!(
@@ -418,14 +428,14 @@ fn frequency(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
 }
 
 /// Heat.
-fn throttling(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
+fn throttling(seen: &Observations, cpu: u32, _: &Difference) -> Vec<SuspectCause> {
     let events = |of: &OfCpu| of.evidence.throttled.unwrap_or(0) as f64;
     let own = seen.of.get(&cpu).map_or(0.0, events);
-    let elsewhere = seen.elsewhere(cpu, events);
+    let elsewhere = seen.mean_elsewhere(cpu, events);
     if own <= elsewhere {
         return Vec::new();
     }
-    vec![Found {
+    vec![SuspectCause {
         kind: "throttling",
         who: format!("the cooling of CPU {cpu}"),
         evidence: format!("{own:.0} throttle events meanwhile, {elsewhere:.0} on the others"),
@@ -435,7 +445,7 @@ fn throttling(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
 }
 
 /// Settings that some CPUs have and others do not.
-fn settings(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
+fn settings(seen: &Observations, cpu: u32, _: &Difference) -> Vec<SuspectCause> {
     let Some(own) = seen.cpus.iter().find(|known| known.cpu == cpu) else {
         return Vec::new();
     };
@@ -455,7 +465,7 @@ fn settings(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
         }
         // Where others are spared, this one has their share.
         let spared = own.settings.contains(name);
-        found.push(Found {
+        found.push(SuspectCause {
             kind: "cpuset",
             who: if spared {
                 format!("CPU {cpu} is in {name}")
@@ -471,14 +481,14 @@ fn settings(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
 }
 
 /// How the machine is built.
-fn build(seen: &Seen, cpu: u32, difference: &Difference) -> Vec<Found> {
+fn build(seen: &Observations, cpu: u32, difference: &Difference) -> Vec<SuspectCause> {
     let Some(own) = seen.cpus.iter().find(|known| known.cpu == cpu) else {
         return Vec::new();
     };
     let others = || seen.cpus.iter().filter(|other| other.cpu != cpu);
     let mut found = Vec::new();
     let mut push = |kind, who: String, evidence: String, remedy: &str| {
-        found.push(Found {
+        found.push(SuspectCause {
             kind,
             who,
             evidence,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
 use crate::model::{CpuVerdict, Effect};
-use crate::tasks::{Class, Ran};
+use crate::tasks::{TaskClass, TaskTime};
 
 /// A test in which CPU 1 differs by so much.
 fn test_of(elapsed_pct: f64, cpu_pct: f64) -> Test {
@@ -25,19 +25,19 @@ fn test_of(elapsed_pct: f64, cpu_pct: f64) -> Test {
         verdicts: vec![CpuVerdict {
             cpu: 1,
             quantity: Quantity::Elapsed,
-            verdict: Verdict::Unequal,
+            verdict: AuditVerdict::Unequal,
             nature: None,
             because: String::new(),
         }],
-        verdict: Verdict::Unequal,
-        ..Test::begun("compute")
+        verdict: AuditVerdict::Unequal,
+        ..Test::empty("compute")
     }
 }
 
 const SECOND: u64 = 1_000_000_000;
 
 /// Two CPUs that were watched for 10 s each, with their ticks.
-fn quiet() -> Seen {
+fn quiet() -> Observations {
     let cpu = |cpu| Cpu {
         cpu,
         package: None,
@@ -55,30 +55,30 @@ fn quiet() -> Seen {
         lasted_ns: 10 * SECOND,
         frequency_khz: Some(3e6),
     };
-    let mut seen = Seen {
+    let mut seen = Observations {
         cpus: vec![cpu(0), cpu(1)],
         of: [(0, of.clone()), (1, of)].into(),
-        ..Seen::default()
+        ..Observations::default()
     };
     seen.others.add(0, &[], 10 * SECOND);
     seen.others.add(1, &[], 10 * SECOND);
     seen
 }
 
-fn ran(pid: u32, parent: u32, class: Class, pct: u64) -> Ran {
-    Ran {
+fn ran(pid: u32, parent: u32, class: TaskClass, pct: u64) -> TaskTime {
+    TaskTime {
         cpu: 1,
         tid: pid,
         pid,
         parent,
         name: "burn".into(),
         class,
-        priority: u32::from(class == Class::RealTime),
+        priority: u32::from(class == TaskClass::RealTime),
         ns: pct * SECOND / 10,
     }
 }
 
-fn first(test: &Test, seen: &Seen) -> (String, f64) {
+fn first(test: &Test, seen: &Observations) -> (String, f64) {
     let all = find(std::slice::from_ref(test), seen);
     let first = all
         .first()
@@ -94,18 +94,18 @@ fn first(test: &Test, seen: &Seen) -> (String, f64) {
 fn nobody_is_suspected_where_nothing_is_to_be_seen() {
     assert!(find(&[test_of(1.0, 0.0)], &quiet()).is_empty());
     let mut equal = test_of(1.0, 0.0);
-    equal.verdicts[0].verdict = Verdict::Equal;
+    equal.verdicts[0].verdict = AuditVerdict::Equal;
     let mut seen = quiet();
-    seen.others.add(1, &[ran(50, 1, Class::RealTime, 1)], 0);
+    seen.others.add(1, &[ran(50, 1, TaskClass::RealTime, 1)], 0);
     assert!(find(&[equal], &seen).is_empty());
 }
 
 #[test]
 fn tasks_are_told_by_what_they_are() {
     for (class, kind) in [
-        (Class::RealTime, "realtime"),
-        (Class::Kernel, "kthread"),
-        (Class::Ordinary, "task"),
+        (TaskClass::RealTime, "realtime"),
+        (TaskClass::Kernel, "kthread"),
+        (TaskClass::Ordinary, "task"),
     ] {
         let mut seen = quiet();
         seen.others.add(1, &[ran(50, 1, class, 1)], 0);
@@ -127,7 +127,8 @@ fn burners_of_sandbag_are_known_by_their_supervisor() {
         });
         // Known by its journal alone.
         assert_eq!(first(&test_of(1.0, 0.0), &seen).0, kind);
-        seen.others.add(1, &[ran(50, 40, Class::RealTime, 1)], 0);
+        seen.others
+            .add(1, &[ran(50, 40, TaskClass::RealTime, 1)], 0);
         assert_eq!(first(&test_of(1.0, 0.0), &seen).0, kind);
         assert_eq!(find(&[test_of(1.0, 0.0)], &seen).len(), 1);
     }
@@ -141,7 +142,7 @@ fn a_timer_is_known_by_its_interrupts() {
     assert_eq!(kind, "timer");
     assert!((2.0..=3.0).contains(&pct), "{pct}");
     // A task that takes less does not come before it.
-    seen.others.add(1, &[ran(50, 1, Class::Ordinary, 1)], 0);
+    seen.others.add(1, &[ran(50, 1, TaskClass::Ordinary, 1)], 0);
     assert_eq!(first(&test_of(3.0, 3.0), &seen).0, "timer");
 }
 
@@ -173,7 +174,7 @@ fn devices_steal_frequency_and_heat() {
 #[test]
 fn what_the_kernel_s_trace_names_counts() {
     let mut seen = quiet();
-    seen.blamed.push(Blamed {
+    seen.blamed.push(NoiseSource {
         cpu: 1,
         kind: "irq".into(),
         name: "local_timer".into(),

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! CPUs of one build among themselves, where a machine has several.
 
-use super::{Look, Rule, look};
+use super::{EffectClass, Rule, look};
 use crate::design;
 use crate::effects;
 use crate::model::{Cpu, Effect, Test};
 
 /// A test's effects among CPUs of one build; of each build that has several.
-pub(super) struct Alike(Vec<Test>);
+pub(super) struct BuildEffects(Vec<Test>);
 
-impl Alike {
+impl BuildEffects {
     pub(super) fn of(test: &Test, cpus: &[Cpu], rule: &Rule<'_>) -> Self {
         let mut builds: Vec<Vec<u32>> = test
             .effects
             .iter()
-            .filter(|effect| design::why(cpus, effect.cpu, &test.name).is_some())
-            .map(|effect| design::alike(cpus, effect.cpu, &test.name))
+            .filter(|effect| design::difference(cpus, effect.cpu, &test.name).is_some())
+            .map(|effect| design::same_build(cpus, effect.cpu, &test.name))
             .filter(|alike| alike.len() > 1)
             .collect();
         builds.sort_unstable();
@@ -25,7 +25,7 @@ impl Alike {
         level.comparisons *= 2;
         let of = |build: Vec<u32>| {
             let own = |cpu: u32| build.contains(&cpu);
-            let mut alike = Test::begun(&test.name);
+            let mut alike = Test::empty(&test.name);
             alike.lengths.clone_from(&test.lengths);
             let samples = test.samples.iter().filter(|sample| own(sample.cpu));
             alike.samples = samples.cloned().collect();
@@ -45,7 +45,7 @@ impl Alike {
         &self,
         effect: &Effect,
         rule: &Rule<'_>,
-    ) -> Option<(&Effect, (Look, &Test))> {
+    ) -> Option<(&Effect, (EffectClass, &Test))> {
         if effect.quantity.is_share() {
             return None;
         }

@@ -4,7 +4,7 @@
 use rstest::rstest;
 
 use super::*;
-use crate::model::{Evidence, Sample};
+use crate::model::{AuditSample, Evidence};
 
 fn effect(cpu: u32, quantity: Quantity, pct: f64, half: f64, p: f64) -> Effect {
     Effect {
@@ -23,7 +23,7 @@ fn effect(cpu: u32, quantity: Quantity, pct: f64, half: f64, p: f64) -> Effect {
 
 fn test_of(name: &str, effects: Vec<Effect>, system: u64) -> Test {
     // No other CPU ran: nothing is known of parts of the time.
-    let sample = |cpu| Sample {
+    let sample = |cpu| AuditSample {
         cpu,
         round: 0,
         length: cpu as usize,
@@ -39,7 +39,7 @@ fn test_of(name: &str, effects: Vec<Effect>, system: u64) -> Test {
         unit: "calls".into(),
         samples: vec![sample(0), sample(1)],
         effects,
-        ..Test::begun(name)
+        ..Test::empty(name)
     }
 }
 
@@ -66,7 +66,7 @@ fn judged_beside(test: Test, cpus: &[Cpu], beside_pct: &BTreeMap<u32, f64>) -> T
 fn judged_by(config: &str, mut test: Test, cpus: &[Cpu], beside_pct: &BTreeMap<u32, f64>) -> Test {
     let accounting = Accounting::find(&format!("{config}\nCONFIG_HZ=250"), false, None);
     let rule = Rule {
-        level: Level {
+        level: TestLevel {
             confidence: 0.99,
             comparisons: 20,
         },
@@ -80,12 +80,12 @@ fn judged_by(config: &str, mut test: Test, cpus: &[Cpu], beside_pct: &BTreeMap<u
 }
 
 #[rstest]
-#[case::surely_within(0.1, 0.3, 1.0, Verdict::Equal)]
-#[case::surely_and_yet_within(0.3, 0.1, 1e-9, Verdict::Equal)]
-#[case::beyond(1.0, 0.4, 1e-6, Verdict::Unequal)]
-#[case::slower_by_too_little(0.4, 0.3, 1e-6, Verdict::Undecided)]
-#[case::perhaps(0.6, 0.7, 0.03, Verdict::Undecided)]
-fn one_quantity(#[case] pct: f64, #[case] half: f64, #[case] p: f64, #[case] wanted: Verdict) {
+#[case::surely_within(0.1, 0.3, 1.0, AuditVerdict::Equal)]
+#[case::surely_and_yet_within(0.3, 0.1, 1e-9, AuditVerdict::Equal)]
+#[case::beyond(1.0, 0.4, 1e-6, AuditVerdict::Unequal)]
+#[case::slower_by_too_little(0.4, 0.3, 1e-6, AuditVerdict::Undecided)]
+#[case::perhaps(0.6, 0.7, 0.03, AuditVerdict::Undecided)]
+fn one_quantity(#[case] pct: f64, #[case] half: f64, #[case] p: f64, #[case] wanted: AuditVerdict) {
     let effects = vec![
         effect(0, Quantity::Cpu, -pct, half, p),
         effect(1, Quantity::Cpu, pct, half, p),
@@ -93,7 +93,7 @@ fn one_quantity(#[case] pct: f64, #[case] half: f64, #[case] p: f64, #[case] wan
     let test = judged(test_of("compute", effects, 20_000_000_000), &[]);
     assert_eq!(test.verdict, wanted, "{test:?}");
     // The mirror image is never the one to blame.
-    assert_ne!(test.verdicts[0].verdict, Verdict::Unequal);
+    assert_ne!(test.verdicts[0].verdict, AuditVerdict::Unequal);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn contention_and_inequality_are_told_apart() {
     };
     let test = judged(test_of("compute", both(0.1), 0), &[]);
     assert_eq!(test.verdicts[0].nature, Some(Nature::Contention));
-    assert_eq!(test.verdicts[1].verdict, Verdict::Equal);
+    assert_eq!(test.verdicts[1].verdict, AuditVerdict::Equal);
     let test = judged(test_of("compute", both(2.8), 0), &[]);
     assert_eq!(test.verdicts[0].nature, Some(Nature::Inequality));
     assert_eq!(test.verdicts[1].nature, Some(Nature::Inequality));
@@ -131,7 +131,7 @@ fn a_busy_sibling_is_contention() {
 #[test]
 fn what_passes_by_is_no_verdict() {
     let with = |slow: fn(u32) -> bool| {
-        let sample = |cpu: u32, round: u32| Sample {
+        let sample = |cpu: u32, round: u32| AuditSample {
             cpu,
             round,
             length: 0,
@@ -156,9 +156,9 @@ fn what_passes_by_is_no_verdict() {
         test.samples = rounds.collect();
         judged(test, &[])
     };
-    assert_eq!(with(|_| true).verdict, Verdict::Unequal);
+    assert_eq!(with(|_| true).verdict, AuditVerdict::Unequal);
     let passed = with(|round| round < 12);
-    assert_eq!(passed.verdict, Verdict::Undecided);
+    assert_eq!(passed.verdict, AuditVerdict::Undecided);
     assert!(
         passed.verdicts[1].because.contains("passed by"),
         "{passed:?}"
@@ -174,14 +174,14 @@ fn ticks_cannot_tell_everything() {
         effect(1, Quantity::System, -1.0, 4.0, 1.0),
     ];
     let test = judged(test_of("syscall", effects, 20_000_000_000), &[]);
-    assert_eq!(test.verdicts[2].verdict, Verdict::NotResolvable);
+    assert_eq!(test.verdicts[2].verdict, AuditVerdict::NotResolvable);
     assert!(
         test.verdicts[2].because.contains("250 Hz"),
         "{:?}",
         test.verdicts[2]
     );
     // The rest is known.
-    assert_eq!(test.verdict, Verdict::Equal);
+    assert_eq!(test.verdict, AuditVerdict::Equal);
 }
 
 #[test]
@@ -189,11 +189,11 @@ fn a_large_difference_of_next_to_nothing_is_none() {
     // 80 % more of 0.05 %.
     let effects = vec![effect(1, Quantity::System, 80.0, 20.0, 1e-9)];
     let test = judged(test_of("compute", effects, 20_000_000), &[]);
-    assert_eq!(test.verdicts[0].verdict, Verdict::Equal, "{test:?}");
+    assert_eq!(test.verdicts[0].verdict, AuditVerdict::Equal, "{test:?}");
     // 80 % more of 2 %.
     let effects = vec![effect(1, Quantity::System, 80.0, 20.0, 1e-9)];
     let test = judged(test_of("compute", effects, 800_000_000), &[]);
-    assert_eq!(test.verdict, Verdict::Unequal);
+    assert_eq!(test.verdict, AuditVerdict::Unequal);
 }
 
 #[test]
@@ -205,11 +205,11 @@ fn what_may_be_much_of_next_to_nothing_is_none_where_times_are_exact() {
     };
     let exact = "CONFIG_VIRT_CPU_ACCOUNTING_NATIVE=y";
     // 60 % more of 0.05 %, and of 2 %.
-    assert_eq!(judged(exact, 20_000_000), Verdict::Equal);
-    assert_eq!(judged(exact, 800_000_000), Verdict::Undecided);
+    assert_eq!(judged(exact, 20_000_000), AuditVerdict::Equal);
+    assert_eq!(judged(exact, 800_000_000), AuditVerdict::Undecided);
     // Ticks cannot tell.
     let ticks = "CONFIG_TICK_CPU_ACCOUNTING=y";
-    assert_eq!(judged(ticks, 20_000_000), Verdict::NotResolvable);
+    assert_eq!(judged(ticks, 20_000_000), AuditVerdict::NotResolvable);
 }
 
 #[test]
@@ -218,12 +218,12 @@ fn what_is_so_by_design_is_no_alarm() {
     let kinds = [cpu(0, Some("a"), 0), cpu(1, Some("b"), 0)];
     let test = judged(test_of("compute", effects(), 0), &kinds);
     assert_eq!(test.verdicts[0].nature, Some(Nature::Designed));
-    assert_ne!(test.verdict, Verdict::Unequal);
+    assert_ne!(test.verdict, AuditVerdict::Unequal);
     let nodes = [cpu(0, None, 0), cpu(1, None, 1)];
     let test = judged(test_of("memory", effects(), 0), &nodes);
     assert_eq!(test.verdicts[0].nature, Some(Nature::Designed));
     let test = judged(test_of("compute", effects(), 0), &nodes);
-    assert_eq!(test.verdict, Verdict::Unequal);
+    assert_eq!(test.verdict, AuditVerdict::Unequal);
 }
 
 /// Four CPUs of each of two kinds, the second a third slower; CPUs of these
@@ -239,7 +239,7 @@ fn hybrid(slower: &[(u32, f64)], waits: &[(u32, f64)]) -> Test {
         for cpu in 0..8 {
             let kind = if cpu < 4 { 1.0 } else { 1.33 };
             let ns = 1e8 * kind * (1.0 + of(slower, cpu)) * (1.0 + 0.001 * chance.normal());
-            samples.push(Sample {
+            samples.push(AuditSample {
                 cpu,
                 round,
                 length: 0,
@@ -252,7 +252,7 @@ fn hybrid(slower: &[(u32, f64)], waits: &[(u32, f64)]) -> Test {
             });
         }
     }
-    let level = Level {
+    let level = TestLevel {
         confidence: 0.99,
         comparisons: 40,
     };
@@ -261,7 +261,7 @@ fn hybrid(slower: &[(u32, f64)], waits: &[(u32, f64)]) -> Test {
         lengths: vec![1],
         effects: effects::of_test(&samples, &cpus, 1, false, level),
         samples,
-        ..Test::begun("compute")
+        ..Test::empty("compute")
     }];
     effects::correct(&mut tests, level.comparisons);
     let [test] = tests;
@@ -282,34 +282,34 @@ fn kinds_of_cores_are_compared_among_themselves() {
             .unwrap();
         (one.verdict, one.nature)
     };
-    let designed = (Verdict::Unequal, Some(Nature::Designed));
+    let designed = (AuditVerdict::Unequal, Some(Nature::Designed));
     // As they are built.
     let test = hybrid(&[], &[]);
-    assert_eq!(test.verdict, Verdict::Equal, "{:#?}", test.verdicts);
-    assert_eq!(of(&test, 0, Quantity::Cpu), (Verdict::Equal, None));
+    assert_eq!(test.verdict, AuditVerdict::Equal, "{:#?}", test.verdicts);
+    assert_eq!(of(&test, 0, Quantity::Cpu), (AuditVerdict::Equal, None));
     assert_eq!(of(&test, 7, Quantity::Cpu), designed);
     // A large core that is slower than large ones, and faster than small ones.
     let test = hybrid(&[(2, 5.0)], &[]);
-    assert_eq!(test.verdict, Verdict::Unequal);
-    let odd = (Verdict::Unequal, Some(Nature::Inequality));
+    assert_eq!(test.verdict, AuditVerdict::Unequal);
+    let odd = (AuditVerdict::Unequal, Some(Nature::Inequality));
     assert_eq!(of(&test, 2, Quantity::Cpu), odd);
     assert_eq!(
         of(&test, 1, Quantity::Cpu),
-        (Verdict::Equal, None),
+        (AuditVerdict::Equal, None),
         "{:#?}",
         test.verdicts
     );
     assert_eq!(of(&test, 6, Quantity::Cpu), designed);
     // Whoever has to wait does so by no design.
     let test = hybrid(&[], &[(5, 3.0)]);
-    let contended = (Verdict::Unequal, Some(Nature::Contention));
+    let contended = (AuditVerdict::Unequal, Some(Nature::Contention));
     assert_eq!(of(&test, 5, Quantity::Waiting), contended);
-    assert_eq!(test.verdict, Verdict::Unequal);
+    assert_eq!(test.verdict, AuditVerdict::Unequal);
 }
 
 #[test]
 fn an_audit_is_as_its_worst_test() {
-    let of = |verdicts: &[Verdict]| {
+    let of = |verdicts: &[AuditVerdict]| {
         let tests: Vec<Test> = verdicts
             .iter()
             .map(|verdict| Test {
@@ -319,7 +319,7 @@ fn an_audit_is_as_its_worst_test() {
             .collect();
         of_audit(&tests)
     };
-    use Verdict::{Equal, NotResolvable, Undecided, Unequal};
+    use AuditVerdict::{Equal, NotResolvable, Undecided, Unequal};
     assert_eq!(of(&[Equal, Undecided, Unequal]), Unequal);
     assert_eq!(of(&[Equal, Undecided, NotResolvable]), Undecided);
     assert_eq!(of(&[Equal, NotResolvable]), Equal);
@@ -330,15 +330,16 @@ fn an_audit_is_as_its_worst_test() {
 #[test]
 fn an_audit_that_lost_a_cpu_is_undecided_whatever_does_not_count() {
     let mut audit = crate::fixture::eight();
-    assert_eq!(audit.verdict, Verdict::Unequal);
+    assert_eq!(audit.verdict, AuditVerdict::Unequal);
     // Nothing of it would be an alarm.
     for test in &mut audit.tests {
-        test.verdicts.retain(|one| one.verdict == Verdict::Equal);
+        test.verdicts
+            .retain(|one| one.verdict == AuditVerdict::Equal);
     }
     again(&mut audit, false);
-    assert_eq!(audit.verdict, Verdict::Equal);
+    assert_eq!(audit.verdict, AuditVerdict::Equal);
     audit.incomplete = true;
-    audit.verdict = Verdict::Unequal;
+    audit.verdict = AuditVerdict::Unequal;
     again(&mut audit, false);
-    assert_eq!(audit.verdict, Verdict::Undecided);
+    assert_eq!(audit.verdict, AuditVerdict::Undecided);
 }

@@ -20,7 +20,7 @@ fn interval(effect: &Effect) -> String {
     }
 }
 
-pub(super) fn within(effect: &Effect, rule: &Rule<'_>) -> String {
+pub(super) fn within_words(effect: &Effect, rule: &Rule<'_>) -> String {
     format!(
         "the difference is surely from {}, within the tolerance of {} {}",
         interval(effect),
@@ -45,7 +45,7 @@ pub(super) fn little(effect: &Effect, test: &Test) -> String {
 }
 
 /// Of one that is slower.
-pub(super) fn beyond(effect: &Effect) -> String {
+pub(super) fn beyond_words(effect: &Effect) -> String {
     format!(
         "slower by {:.2} {} ({}; p = {:.1e} after correction)",
         effect.pct.abs(),
@@ -56,7 +56,7 @@ pub(super) fn beyond(effect: &Effect) -> String {
 }
 
 pub(super) fn by_design(effect: &Effect, why: &str) -> String {
-    format!("{}; by design: {why}", beyond(effect))
+    format!("{}; by design: {why}", beyond_words(effect))
 }
 
 pub(super) fn passing(effect: &Effect, test: &Test) -> String {
@@ -65,7 +65,7 @@ pub(super) fn passing(effect: &Effect, test: &Test) -> String {
     format!(
         "{}, but not all the time: {} {} in the parts of the test, one after the other; something \
          passed by",
-        beyond(effect),
+        beyond_words(effect),
         parts.join(", "),
         unit(effect.quantity)
     )

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Memory, calls and words in one program, as in the paper.
 
-use super::Work;
+use super::TestWork;
 use super::io::Words;
-use super::memory::Shared;
+use super::memory::SharedArray;
 use super::syscall;
 
 /// A row of the array, a call, a word; again.
-pub(super) struct Both {
-    array: Shared,
+pub(super) struct CombinedWork {
+    array: SharedArray,
     words: Words,
     at: usize,
 }
 
-impl Both {
-    pub(super) fn new(array: Shared, words: Words) -> Self {
+impl CombinedWork {
+    pub(super) fn new(array: SharedArray, words: Words) -> Self {
         Self {
             array,
             words,
@@ -23,7 +23,7 @@ impl Both {
     }
 }
 
-impl Work for Both {
+impl TestWork for CombinedWork {
     fn run(&mut self, units: u64) -> Result<(), String> {
         let mut planes = self.array.take();
         let edge = planes.edge();
@@ -32,18 +32,18 @@ impl Work for Both {
             self.at = (self.at + 1) % (edge * edge);
             syscall::call();
             let word = self.words.word(number);
-            word.map_err(|cause| self.words.failed(&cause))?;
+            word.map_err(|cause| self.words.write_error(&cause))?;
         }
         Ok(())
     }
 
-    fn about(&self) -> String {
+    fn describe(&self) -> String {
         let planes = self.array.take();
         format!(
             "a row of {} words moved within an array of {} MiB, then a call, then {}",
             planes.edge(),
             planes.mib(),
-            self.words.about()
+            self.words.describe()
         )
     }
 }
@@ -58,9 +58,9 @@ mod tests {
     #[test]
     fn it_goes_round_the_array() {
         let array = Keeper::default().of(8 * 125).unwrap();
-        let mut both = Both::new(array, Words::new(Path::new("/dev/null")).unwrap());
+        let mut both = CombinedWork::new(array, Words::new(Path::new("/dev/null")).unwrap());
         both.run(60).unwrap();
         assert_eq!(both.at, 10);
-        assert!(both.about().contains("/dev/null"));
+        assert!(both.describe().contains("/dev/null"));
     }
 }

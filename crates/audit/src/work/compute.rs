@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 
-use super::Work;
+use super::TestWork;
 
 /// Elements of a vector: three of them fill a good part of the second-level
 /// cache, so that the CPU decides and not the memory that all CPUs share.
@@ -58,7 +58,7 @@ fn plain(a: &mut [f64], b: &[f64], c: &[f64]) {
     }
 }
 
-impl Work for Vectors {
+impl TestWork for Vectors {
     fn run(&mut self, units: u64) -> Result<(), String> {
         for _ in 0..units {
             (self.pass)(black_box(&mut self.a), &self.b, &self.c);
@@ -67,7 +67,7 @@ impl Work for Vectors {
         Ok(())
     }
 
-    fn about(&self) -> String {
+    fn describe(&self) -> String {
         format!(
             "three vectors of {ELEMENTS} numbers multiplied and added, with {}",
             self.how

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::Work;
+use super::TestWork;
 
 /// 8 bytes, to and from the begin of a file that has no name any more.
 pub(super) struct Words {
@@ -66,7 +66,7 @@ impl Words {
         }
     }
 
-    pub(super) fn failed(&self, cause: &io::Error) -> String {
+    pub(super) fn write_error(&self, cause: &io::Error) -> String {
         format!("a word in {}: {cause}", self.path.display())
     }
 }
@@ -92,15 +92,16 @@ fn nameless(dir: &Path) -> io::Result<File> {
     }
 }
 
-impl Work for Words {
+impl TestWork for Words {
     fn run(&mut self, units: u64) -> Result<(), String> {
         for number in 0..units {
-            self.word(number).map_err(|cause| self.failed(&cause))?;
+            self.word(number)
+                .map_err(|cause| self.write_error(&cause))?;
         }
         Ok(())
     }
 
-    fn about(&self) -> String {
+    fn describe(&self) -> String {
         if self.is_device {
             format!(
                 "8 bytes written to {} and read from it",

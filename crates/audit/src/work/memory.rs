@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use sandbag_linux::Root;
 
-use super::Work;
+use super::TestWork;
 use crate::memory_room;
 
 /// The array: so many elements along each edge.
@@ -107,9 +107,9 @@ impl Planes {
 
 /// An array that several works move about in, one at a time.
 #[derive(Clone)]
-pub(super) struct Shared(Arc<Mutex<Planes>>);
+pub(super) struct SharedArray(Arc<Mutex<Planes>>);
 
-impl Shared {
+impl SharedArray {
     /// It, for as long as nobody else needs it.
     pub(super) fn take(&self) -> MutexGuard<'_, Planes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -126,26 +126,26 @@ pub(super) struct Keeper {
 
 impl Keeper {
     /// The array of so many bytes; new unless somebody has it.
-    pub(super) fn of(&mut self, bytes: u64) -> Result<Shared, String> {
+    pub(super) fn of(&mut self, bytes: u64) -> Result<SharedArray, String> {
         if let Some(planes) = self.planes.upgrade().filter(|_| self.bytes == bytes) {
-            return Ok(Shared(planes));
+            return Ok(SharedArray(planes));
         }
         let planes = Arc::new(Mutex::new(Planes::new(bytes)?));
         (self.bytes, self.planes) = (bytes, Arc::downgrade(&planes));
-        Ok(Shared(planes))
+        Ok(SharedArray(planes))
     }
 }
 
 /// Nothing but moves.
-pub(super) struct Moves(pub(super) Shared);
+pub(super) struct Moves(pub(super) SharedArray);
 
-impl Work for Moves {
+impl TestWork for Moves {
     fn run(&mut self, units: u64) -> Result<(), String> {
         self.0.take().planes(units);
         Ok(())
     }
 
-    fn about(&self) -> String {
+    fn describe(&self) -> String {
         let planes = self.0.take();
         format!(
             "elements of an array of {0} x {0} x {0} words ({1} MiB) moved between neighbours of \

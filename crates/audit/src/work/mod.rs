@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use process::work;
-pub use run::Figures;
+pub use run::RunFigures;
 
 /// First argument of the process that works.
 pub const WORK_VERB: &str = "__audit-work";
@@ -60,7 +60,7 @@ pub enum Spec {
 
 /// An order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Order {
+pub enum WorkOrder {
     /// Take this up.
     Prepare {
         /// By which it is called from then on.
@@ -71,7 +71,6 @@ pub enum Order {
     Run {
         /// What was taken up.
         test: usize,
-        /// The CPU.
         cpu: u32,
         /// Units of the test.
         units: u64,
@@ -99,18 +98,16 @@ pub enum Answer {
         about: String,
     },
     /// A run is done.
-    Done(Figures),
+    Done(RunFigures),
     /// Of so many short runs that did both, in how many one of user and system
     /// time was 0.
     Accounting {
-        /// Runs.
         runs: u32,
         /// Those.
         zeros: u32,
     },
     /// It could not be done.
     Failed {
-        /// Why.
         why: String,
         /// The CPU is no longer there, or not for us.
         displaced: bool,
@@ -118,12 +115,12 @@ pub enum Answer {
 }
 
 /// A test that was taken up.
-pub(crate) trait Work: Send {
+pub(crate) trait TestWork: Send {
     /// Does so many units; the same in each run.
     fn run(&mut self, units: u64) -> Result<(), String>;
 
     /// What it does, with its sizes.
-    fn about(&self) -> String;
+    fn describe(&self) -> String;
 }
 
 /// The name of a unit.
@@ -140,32 +137,32 @@ pub fn unit(spec: &Spec) -> &'static str {
 
 /// The works that were taken up, by the numbers that they were given.
 #[derive(Default)]
-struct Bench {
-    works: BTreeMap<usize, Box<dyn Work>>,
+struct TestBench {
+    works: BTreeMap<usize, Box<dyn TestWork>>,
     array: memory::Keeper,
 }
 
-impl Bench {
+impl TestBench {
     /// Takes a work up; what it says of itself.
     fn prepare(&mut self, test: usize, spec: &Spec) -> Result<String, String> {
         self.works.remove(&test);
-        let work: Box<dyn Work> = match spec {
+        let work: Box<dyn TestWork> = match spec {
             Spec::Memory { bytes } => Box::new(memory::Moves(self.array.of(*bytes)?)),
             Spec::Syscall => Box::new(syscall::Calls),
             Spec::Io { path } => Box::new(io::Words::new(path)?),
             Spec::Both { bytes, path } => {
                 // What may be refused at once comes first.
                 let words = io::Words::new(path)?;
-                Box::new(combined::Both::new(self.array.of(*bytes)?, words))
+                Box::new(combined::CombinedWork::new(self.array.of(*bytes)?, words))
             }
             Spec::Compute => Box::new(compute::Vectors::new()),
         };
-        let about = work.about();
+        let about = work.describe();
         self.works.insert(test, work);
         Ok(about)
     }
 
-    fn get(&mut self, test: usize) -> Result<&mut dyn Work, String> {
+    fn get(&mut self, test: usize) -> Result<&mut dyn TestWork, String> {
         match self.works.get_mut(&test) {
             Some(work) => Ok(work.as_mut()),
             None => Err("it was not prepared".to_owned()),

@@ -3,8 +3,8 @@
 
 use std::io::{self, BufRead as _, Write as _};
 
-use super::run::{self, Fault};
-use super::{Answer, Bench, Order, WORK_VERB};
+use super::run::{self, WorkFault};
+use super::{Answer, TestBench, WORK_VERB, WorkOrder};
 
 /// The hidden verb. Returns when whoever gives the orders has gone.
 ///
@@ -14,10 +14,10 @@ pub fn work(arguments: &[String]) -> Result<(), String> {
     if !arguments.is_empty() {
         return Err(format!("{WORK_VERB} is for sandbag's own use"));
     }
-    let mut bench = Bench::default();
+    let mut bench = TestBench::default();
     for line in io::stdin().lock().lines() {
         let line = line.map_err(|cause| cause.to_string())?;
-        let Ok(order) = serde_json::from_str::<Order>(&line) else {
+        let Ok(order) = serde_json::from_str::<WorkOrder>(&line) else {
             return Err(format!("{WORK_VERB} is for sandbag's own use"));
         };
         let answer = answer(&mut bench, order);
@@ -30,43 +30,43 @@ pub fn work(arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-fn answer(bench: &mut Bench, order: Order) -> Answer {
+fn answer(bench: &mut TestBench, order: WorkOrder) -> Answer {
     match act(bench, order) {
         Ok(answer) => answer,
-        Err(Fault::Displaced(why)) => Answer::Failed {
+        Err(WorkFault::Displaced(why)) => Answer::Failed {
             why,
             displaced: true,
         },
-        Err(Fault::Work(why)) => Answer::Failed {
+        Err(WorkFault::Work(why)) => Answer::Failed {
             why,
             displaced: false,
         },
     }
 }
 
-fn act(bench: &mut Bench, order: Order) -> Result<Answer, Fault> {
+fn act(bench: &mut TestBench, order: WorkOrder) -> Result<Answer, WorkFault> {
     match order {
-        Order::Prepare { test, spec } => {
-            let about = bench.prepare(test, &spec).map_err(Fault::Work)?;
+        WorkOrder::Prepare { test, spec } => {
+            let about = bench.prepare(test, &spec).map_err(WorkFault::Work)?;
             Ok(Answer::Ready { about })
         }
-        Order::Leave { test } => {
+        WorkOrder::Leave { test } => {
             bench.works.remove(&test);
             Ok(Answer::Ready {
                 about: String::new(),
             })
         }
-        Order::Run {
+        WorkOrder::Run {
             test,
             cpu,
             units,
             warm,
         } => {
-            let work = bench.get(test).map_err(Fault::Work)?;
+            let work = bench.get(test).map_err(WorkFault::Work)?;
             run::warm(work, cpu, warm)?;
             run::run(work, cpu, units).map(Answer::Done)
         }
-        Order::Accounting { cpu } => {
+        WorkOrder::Accounting { cpu } => {
             let (runs, zeros) = run::accounting(cpu)?;
             Ok(Answer::Accounting { runs, zeros })
         }
@@ -82,8 +82,8 @@ mod tests {
     fn orders_are_obeyed_in_order() {
         let cpu = sandbag_linux::sched::affinity(0).unwrap();
         let cpu = cpu.iter().next().unwrap();
-        let mut bench = Bench::default();
-        let run = Order::Run {
+        let mut bench = TestBench::default();
+        let run = WorkOrder::Run {
             test: 3,
             cpu,
             units: 100,
@@ -95,14 +95,14 @@ mod tests {
         ));
         let ready = answer(
             &mut bench,
-            Order::Prepare {
+            WorkOrder::Prepare {
                 test: 3,
                 spec: Spec::Syscall,
             },
         );
         assert!(matches!(ready, Answer::Ready { about } if about.contains("getppid")));
         assert!(matches!(answer(&mut bench, run.clone()), Answer::Done(f) if f.elapsed_ns > 0));
-        answer(&mut bench, Order::Leave { test: 3 });
+        answer(&mut bench, WorkOrder::Leave { test: 3 });
         assert!(matches!(
             answer(&mut bench, run),
             Answer::Failed {

@@ -7,11 +7,11 @@ use std::thread;
 use sandbag_linux::{CpuList, clock, sched};
 use serde::{Deserialize, Serialize};
 
-use super::Work;
+use super::TestWork;
 
 /// What a run took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Figures {
+pub struct RunFigures {
     /// Monotonic clock.
     pub elapsed_ns: u64,
     /// What of the thread's CPU time is not system time.
@@ -30,7 +30,7 @@ pub struct Figures {
 
 /// Why there are no figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum WorkFault {
     /// The CPU went away, or is not for us.
     Displaced(String),
     /// The work failed.
@@ -38,14 +38,14 @@ pub(super) enum Fault {
 }
 
 /// Runs it in a new thread on `cpu`.
-pub(super) fn run(work: &mut dyn Work, cpu: u32, units: u64) -> Result<Figures, Fault> {
+pub(super) fn run(work: &mut dyn TestWork, cpu: u32, units: u64) -> Result<RunFigures, WorkFault> {
     in_thread(cpu, || {
         let delay = waited_ns();
         let before = Usage::now();
         let outcome = work.run(units);
         let after = Usage::now();
-        outcome.map_err(Fault::Work)?;
-        let mut figures = after.since(before);
+        outcome.map_err(WorkFault::Work)?;
+        let mut figures = after.figures_since(before);
         figures.waited_ns = waited_ns().saturating_sub(delay);
         let path = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
         figures.frequency_khz = fs::read_to_string(path)
@@ -56,10 +56,10 @@ pub(super) fn run(work: &mut dyn Work, cpu: u32, units: u64) -> Result<Figures, 
 }
 
 /// Warms the CPU in a thread whose times nobody reads.
-pub(super) fn warm(work: &mut dyn Work, cpu: u32, units: u64) -> Result<(), Fault> {
+pub(super) fn warm(work: &mut dyn TestWork, cpu: u32, units: u64) -> Result<(), WorkFault> {
     match units {
         0 => Ok(()),
-        _ => in_thread(cpu, || work.run(units).map_err(Fault::Work)),
+        _ => in_thread(cpu, || work.run(units).map_err(WorkFault::Work)),
     }
 }
 
@@ -67,20 +67,20 @@ pub(super) fn warm(work: &mut dyn Work, cpu: u32, units: u64) -> Result<(), Faul
 /// there: the kernel lets a task run anywhere whose CPU goes offline.
 fn in_thread<T: Send>(
     cpu: u32,
-    body: impl FnOnce() -> Result<T, Fault> + Send,
-) -> Result<T, Fault> {
+    body: impl FnOnce() -> Result<T, WorkFault> + Send,
+) -> Result<T, WorkFault> {
     let only = CpuList::from_iter([cpu]);
     thread::scope(|scope| {
         let run = thread::Builder::new()
             .name(format!("audit-{cpu}"))
             .spawn_scoped(scope, || {
-                sched::set_affinity(0, &only).map_err(|e| Fault::Displaced(e.to_string()))?;
+                sched::set_affinity(0, &only).map_err(|e| WorkFault::Displaced(e.to_string()))?;
                 let outcome = body()?;
-                let now = sched::affinity(0).map_err(|e| Fault::Displaced(e.to_string()))?;
+                let now = sched::affinity(0).map_err(|e| WorkFault::Displaced(e.to_string()))?;
                 if now == only && sched::current_cpu() == cpu {
                     Ok(outcome)
                 } else {
-                    Err(Fault::Displaced(format!(
+                    Err(WorkFault::Displaced(format!(
                         "the kernel let the run go from CPU {cpu} to {now}: it was taken offline, \
                      or our cpuset was changed"
                     )))
@@ -88,8 +88,8 @@ fn in_thread<T: Send>(
             });
         match run.map(thread::ScopedJoinHandle::join) {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err(Fault::Work("the run ended in a panic".to_owned())),
-            Err(cause) => Err(Fault::Work(format!("no thread can be had: {cause}"))),
+            Ok(Err(_)) => Err(WorkFault::Work("the run ended in a panic".to_owned())),
+            Err(cause) => Err(WorkFault::Work(format!("no thread can be had: {cause}"))),
         }
     })
 }
@@ -123,16 +123,16 @@ impl Usage {
         }
     }
 
-    fn since(&self, before: Self) -> Figures {
+    fn figures_since(&self, before: Self) -> RunFigures {
         let cpu_ns = self.cpu_ns.saturating_sub(before.cpu_ns);
         let system_ns = self.system_ns.saturating_sub(before.system_ns).min(cpu_ns);
-        Figures {
+        RunFigures {
             elapsed_ns: self.elapsed_ns.saturating_sub(before.elapsed_ns),
             user_ns: cpu_ns - system_ns,
             system_ns,
             voluntary: self.voluntary.saturating_sub(before.voluntary),
             involuntary: self.involuntary.saturating_sub(before.involuntary),
-            ..Figures::default()
+            ..RunFigures::default()
         }
     }
 }
@@ -147,7 +147,7 @@ fn waited_ns() -> u64 {
 /// Of short runs that are in user and kernel mode by turns, in how many one of
 /// both times is 0: where the kernel reads a clock at each change, in none,
 /// where it looks at the tick, in nearly all.
-pub(super) fn accounting(cpu: u32) -> Result<(u32, u32), Fault> {
+pub(super) fn accounting(cpu: u32) -> Result<(u32, u32), WorkFault> {
     const RUNS: u32 = 20;
     const LENGTH_NS: u64 = 1_000_000;
     let mut zeros = 0;
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn a_cpu_that_is_not_there_is_told() {
         let fault = run(&mut Vectors::new(), 8000, 1).unwrap_err();
-        assert!(matches!(fault, Fault::Displaced(_)), "{fault:?}");
+        assert!(matches!(fault, WorkFault::Displaced(_)), "{fault:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Calls that only return information.
 
-use super::Work;
+use super::TestWork;
 
 /// getppid(2), past the C library, so that the kernel is really entered.
 pub(super) struct Calls;
@@ -13,7 +13,7 @@ pub(super) fn call() {
     unsafe { libc::syscall(libc::SYS_getppid) };
 }
 
-impl Work for Calls {
+impl TestWork for Calls {
     fn run(&mut self, units: u64) -> Result<(), String> {
         for _ in 0..units {
             call();
@@ -21,7 +21,7 @@ impl Work for Calls {
         Ok(())
     }
 
-    fn about(&self) -> String {
+    fn describe(&self) -> String {
         "getppid(2), each call into the kernel".to_owned()
     }
 }

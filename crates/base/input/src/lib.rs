@@ -10,4 +10,4 @@ pub mod unpack;
 
 pub use head::Head;
 pub use lines::{LineError, LineFault, Lines, MAX_LINE, Place};
-pub use new_file::{Existing, NewFile, Taken, open_new, refuse_taken};
+pub use new_file::{Existing, NameTaken, NewFile, open_new, refuse_taken};

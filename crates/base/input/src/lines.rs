@@ -195,7 +195,7 @@ impl<'a> Lines<'a> {
         Place {
             file: Arc::clone(&self.file),
             line: Some(self.line),
-            column: found.and_then(|found| only(line, found.as_bytes())),
+            column: found.and_then(|found| single_value(line, found.as_bytes())),
         }
     }
 
@@ -212,7 +212,7 @@ impl<'a> Lines<'a> {
 
 /// The column, from 1, of a value that stands in the line once, and not as a
 /// part of something longer.
-fn only(line: &[u8], value: &[u8]) -> Option<u64> {
+fn single_value(line: &[u8], value: &[u8]) -> Option<u64> {
     let inside = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'.');
     let mut places = memchr::memmem::find_iter(line, value).filter(|at| {
         !inside(at.checked_sub(1).and_then(|before| line.get(before)))
@@ -250,11 +250,11 @@ mod tests {
 
     #[test]
     fn a_value_has_a_column_where_it_stands_once() {
-        assert_eq!(only(b"vm;10;50,00;60", b"50,00"), Some(7));
-        assert_eq!(only(b"vm;10;150.00;50.00", b"50.00"), Some(14));
-        assert_eq!(only(b"1;x;x", b"x"), None);
-        assert_eq!(only(b"1;x", b""), None);
-        assert_eq!(only(b"1;x", b"y"), None);
+        assert_eq!(single_value(b"vm;10;50,00;60", b"50,00"), Some(7));
+        assert_eq!(single_value(b"vm;10;150.00;50.00", b"50.00"), Some(14));
+        assert_eq!(single_value(b"1;x;x", b"x"), None);
+        assert_eq!(single_value(b"1;x", b""), None);
+        assert_eq!(single_value(b"1;x", b"y"), None);
     }
 
     #[test]

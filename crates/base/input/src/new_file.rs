@@ -33,9 +33,9 @@ impl Existing {
 /// [`io::ErrorKind::AlreadyExists`].
 #[derive(Debug, thiserror::Error)]
 #[error("it exists already; name another, or --force replaces it")]
-pub struct Taken;
+pub struct NameTaken;
 
-impl Taken {
+impl NameTaken {
     fn error() -> io::Error {
         io::Error::new(io::ErrorKind::AlreadyExists, Self)
     }
@@ -51,18 +51,22 @@ impl Taken {
 /// devices and pipes are no results.
 ///
 /// # Errors
-/// [`Taken`].
+/// [`NameTaken`].
 pub fn refuse_taken(path: &Path, existing: Existing) -> io::Result<()> {
     let taken = existing == Existing::Refuse
         && !is_descriptor(path)
         && fs::metadata(path).is_ok_and(|meta| meta.is_file());
-    if taken { Err(Taken::error()) } else { Ok(()) }
+    if taken {
+        Err(NameTaken::error())
+    } else {
+        Ok(())
+    }
 }
 
 /// Opens a file that is written piece by piece, and read meanwhile.
 ///
 /// # Errors
-/// [`Taken`], or it cannot be made.
+/// [`NameTaken`], or it cannot be made.
 pub fn open_new(path: &Path, existing: Existing) -> io::Result<File> {
     refuse_taken(path, existing)?;
     let is_there = is_descriptor(path) || fs::metadata(path).is_ok();
@@ -75,7 +79,7 @@ pub fn open_new(path: &Path, existing: Existing) -> io::Result<File> {
     };
     let opened = options.open(path);
     opened.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => Taken::error(),
+        io::ErrorKind::AlreadyExists => NameTaken::error(),
         _ => error,
     })
 }
@@ -106,7 +110,7 @@ impl NewFile {
     /// Begins a file. A symbolic link stays one.
     ///
     /// # Errors
-    /// [`Taken`], or it cannot be made.
+    /// [`NameTaken`], or it cannot be made.
     pub fn create(path: &Path, existing: Existing) -> io::Result<Self> {
         refuse_taken(path, existing)?;
         let directly = |target: PathBuf| {
@@ -120,7 +124,7 @@ impl NewFile {
         if is_descriptor(path) {
             return directly(path.to_owned());
         }
-        let target = fs::canonicalize(path).unwrap_or_else(|_| followed(path));
+        let target = fs::canonicalize(path).unwrap_or_else(|_| link_target(path));
         if fs::metadata(&target).is_ok_and(|meta| !meta.is_file()) {
             return directly(target);
         }
@@ -144,7 +148,7 @@ impl NewFile {
     /// Gives it its name.
     ///
     /// # Errors
-    /// It cannot take it; [`Taken`] where another file came meanwhile.
+    /// It cannot take it; [`NameTaken`] where another file came meanwhile.
     pub fn finish(mut self) -> io::Result<()> {
         self.file.flush()?;
         if !self.unnamed {
@@ -162,7 +166,7 @@ impl NewFile {
         if self.existing == Existing::Refuse {
             match link(&self.target) {
                 Ok(()) => return Ok(()),
-                Err(Errno::EEXIST) => return Err(Taken::error()),
+                Err(Errno::EEXIST) => return Err(NameTaken::error()),
                 Err(_) => return self.copy(),
             }
         }
@@ -188,7 +192,7 @@ impl NewFile {
 
 /// To where links lead that lead to nothing yet: that is where the file is to be,
 /// as if a shell wrote it.
-fn followed(path: &Path) -> PathBuf {
+fn link_target(path: &Path) -> PathBuf {
     /// As the kernel (path_resolution(7)).
     const MOST_LINKS: usize = 40;
     let mut path = path.to_owned();
@@ -254,13 +258,13 @@ mod tests {
         let mut new = NewFile::create(&path, Existing::Refuse).unwrap();
         new.write_all(b"new").unwrap();
         fs::write(&path, "old").unwrap();
-        assert!(Taken::is_cause(&new.finish().unwrap_err()));
+        assert!(NameTaken::is_cause(&new.finish().unwrap_err()));
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("a.csv", &link).unwrap();
         for name in [&path, &link] {
             let refused = NewFile::create(name, Existing::Refuse).unwrap_err();
-            assert!(Taken::is_cause(&refused), "{refused}");
-            assert!(Taken::is_cause(
+            assert!(NameTaken::is_cause(&refused), "{refused}");
+            assert!(NameTaken::is_cause(
                 &open_new(name, Existing::Refuse).unwrap_err()
             ));
         }

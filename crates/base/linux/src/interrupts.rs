@@ -8,7 +8,7 @@ use crate::{Error, Result, Root};
 
 /// A row of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub struct InterruptRow {
     /// Number of an interrupt, or a name such as `LOC` or `NET_RX`.
     pub label: String,
     /// What stands behind the counts, its parts separated by blanks.
@@ -19,14 +19,14 @@ pub struct Row {
 
 /// The table; only online CPUs have a column.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Table {
+pub struct InterruptTable {
     /// Kernel numbers.
     pub cpus: Vec<u32>,
     /// Those that count by CPU; `ERR` and `MIS` do not.
-    pub rows: Vec<Row>,
+    pub rows: Vec<InterruptRow>,
 }
 
-impl Table {
+impl InterruptTable {
     /// Reads `/proc/interrupts`.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl Table {
                 .take(cpus.len())
                 .map_while(|word| word.parse().ok())
                 .collect();
-            (counts.len() == cpus.len()).then(|| Row {
+            (counts.len() == cpus.len()).then(|| InterruptRow {
                 label: label.trim().to_owned(),
                 about: words.collect::<Vec<_>>().join(" "),
                 counts,
@@ -80,7 +80,7 @@ impl Table {
     }
 
     /// Of one CPU, the rows with their counts; none while it is offline.
-    pub fn of_cpu(&self, cpu: u32) -> impl Iterator<Item = (&Row, u64)> {
+    pub fn of_cpu(&self, cpu: u32) -> impl Iterator<Item = (&InterruptRow, u64)> {
         let place = self.cpus.iter().position(|number| *number == cpu);
         self.rows
             .iter()
@@ -100,7 +100,7 @@ ERR:          0
 
     #[test]
     fn rows_count_by_cpu() {
-        let table = Table::parse(TEXT).unwrap();
+        let table = InterruptTable::parse(TEXT).unwrap();
         assert_eq!(table.cpus, [0, 2]);
         let of_2: Vec<(&str, u64)> = table
             .of_cpu(2)
@@ -112,7 +112,10 @@ ERR:          0
             "PCI-MSIX-0000:00:02.0 1-edge virtio1-req.0"
         );
         assert_eq!(table.of_cpu(1).count(), 0);
-        assert_eq!(Table::parse("").map(|t| t.rows.len()), None);
-        assert_eq!(Table::parse("cpu 1 2\n").map(|t| t.rows.len()), None);
+        assert_eq!(InterruptTable::parse("").map(|t| t.rows.len()), None);
+        assert_eq!(
+            InterruptTable::parse("cpu 1 2\n").map(|t| t.rows.len()),
+            None
+        );
     }
 }

@@ -41,7 +41,6 @@ pub struct ProcessStat {
     /// `R` running, `S` sleeping, `D` uninterruptible, `T` stopped, `t`
     /// traced, `Z` zombie, `X` dead, `I` idle kernel thread.
     pub state: char,
-    /// Parent.
     pub parent: u32,
     /// CPU time and age.
     pub times: ProcessTimes,
@@ -235,7 +234,7 @@ impl Process {
     /// # Errors
     /// [`Error::Read`] if it has ended.
     pub fn threads(&self) -> Result<Vec<Process>> {
-        let tids = numbered(&self.dir.join("task"))?;
+        let tids = numbered_entries(&self.dir.join("task"))?;
         Ok(tids.into_iter().map(|tid| self.thread(tid)).collect())
     }
 
@@ -268,7 +267,7 @@ impl Process {
 /// # Errors
 /// [`Error::Read`] if `/proc` cannot be listed.
 pub fn pids(root: &Root) -> Result<Vec<u32>> {
-    numbered(&root.path("/proc"))
+    numbered_entries(&root.path("/proc"))
 }
 
 /// All processes, ascending by number; such as end meanwhile are left out.
@@ -314,7 +313,7 @@ fn read(path: &Path) -> Result<String> {
 }
 
 /// The entries of `dir` that are numbers, ascending.
-fn numbered(dir: &Path) -> Result<Vec<u32>> {
+fn numbered_entries(dir: &Path) -> Result<Vec<u32>> {
     let read_error = |cause| Error::Read {
         path: dir.to_owned(),
         cause,

@@ -37,7 +37,6 @@ pub struct CpuTimes {
     pub nice: u64,
     /// Kernel mode.
     pub system: u64,
-    /// Idle.
     pub idle: u64,
     /// Idle while a task waited for I/O; may decrease.
     pub iowait: u64,
@@ -140,7 +139,7 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
 
 /// One reading of `/proc/stat`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sample {
+pub struct StatSample {
     /// The online CPUs, ascending.
     pub cpus: Vec<(u32, CpuTimes)>,
     /// Time of boot, seconds since 1970 by the present wall clock; `None` if
@@ -148,7 +147,7 @@ pub struct Sample {
     pub btime: Option<u64>,
 }
 
-impl Sample {
+impl StatSample {
     /// The counters of `cpu`; `None` while it is offline.
     #[must_use]
     pub fn get(&self, cpu: u32) -> Option<&CpuTimes> {
@@ -163,7 +162,7 @@ pub struct ProcStat {
     path: PathBuf,
     file: File,
     buffer: Vec<u8>,
-    sample: Sample,
+    sample: StatSample,
 }
 
 impl ProcStat {
@@ -181,7 +180,7 @@ impl ProcStat {
             path,
             file,
             buffer: vec![0; 16 << 10],
-            sample: Sample::default(),
+            sample: StatSample::default(),
         })
     }
 
@@ -190,7 +189,7 @@ impl ProcStat {
     ///
     /// # Errors
     /// [`Error::Read`], or [`Error::Parse`] if a line is not as documented.
-    pub fn sample(&mut self) -> Result<&Sample> {
+    pub fn sample(&mut self) -> Result<&StatSample> {
         let mut sample = std::mem::take(&mut self.sample);
         let outcome = self.sample_into(&mut sample);
         self.sample = sample;
@@ -202,7 +201,7 @@ impl ProcStat {
     ///
     /// # Errors
     /// As [`Self::sample`].
-    pub fn sample_into(&mut self, into: &mut Sample) -> Result<()> {
+    pub fn sample_into(&mut self, into: &mut StatSample) -> Result<()> {
         let file = &self.file;
         let length = read_whole(&mut self.buffer, |part, offset| file.read_at(part, offset))
             .map_err(|cause| Error::Read {
@@ -242,7 +241,7 @@ fn read_whole(
 }
 
 /// Parses the text of `/proc/stat`; the error is the offending line.
-fn parse<'a>(text: &'a [u8], into: &mut Sample) -> std::result::Result<(), &'a [u8]> {
+fn parse<'a>(text: &'a [u8], into: &mut StatSample) -> std::result::Result<(), &'a [u8]> {
     into.cpus.clear();
     into.btime = None;
     for line in text.split(|byte| *byte == b'\n') {

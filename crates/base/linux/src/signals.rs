@@ -29,7 +29,7 @@ const PASSED: [Signal; 2] = [Signal::SIGUSR1, Signal::SIGUSR2];
 
 /// One signal that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arrived {
+pub struct ArrivedSignals {
     pub signal: Signal,
     /// Sent by the kernel (a terminal's keys, a child's end) and not by a
     /// process; then the command's process group got it, too.
@@ -47,12 +47,12 @@ const BETWEEN_NS: u64 = 10_000_000;
 /// Tells one signal that arrives twice from two.
 #[derive(Debug, Default)]
 pub struct Repeats {
-    last: Option<(Arrived, u64)>,
+    last: Option<(ArrivedSignals, u64)>,
 }
 
 impl Repeats {
     /// Whether this is what arrived last, once more (`now` is monotonic).
-    pub fn again(&mut self, arrived: Arrived, now: u64) -> bool {
+    pub fn again(&mut self, arrived: ArrivedSignals, now: u64) -> bool {
         let last = self.last.replace((arrived, now));
         !arrived.by_kernel
             && arrived.sender != 0
@@ -65,7 +65,7 @@ impl Repeats {
 /// close together arrive as one. But who signals the group that he leads
 /// himself, as timeout(1) does, ignores that signal first.
 #[must_use]
-pub fn went_to_group(root: &Root, arrived: Arrived) -> bool {
+pub fn went_to_group(root: &Root, arrived: ArrivedSignals) -> bool {
     let group = getpgrp().as_raw().unsigned_abs();
     if arrived.by_kernel || arrived.sender != group {
         return arrived.by_kernel;
@@ -78,13 +78,14 @@ pub fn went_to_group(root: &Root, arrived: Arrived) -> bool {
 
 /// Passes a signal on to the command, a child of ours that was not reaped,
 /// unless it has it already.
-pub fn pass_on(root: &Root, command: u32, arrived: Arrived) {
+pub fn pass_on(root: &Root, command: u32, arrived: ArrivedSignals) {
     let command = Pid::from_raw(command.cast_signed());
     let shares_group = getpgid(Some(command)).is_ok_and(|group| group == getpgrp());
-    let has_it = match shares_group {
-        true => went_to_group(root, arrived),
+    let has_it = if shares_group {
+        went_to_group(root, arrived)
+    } else {
         // Of its own accord; a terminal's keys it gets, or not, by itself.
-        false => arrived.by_kernel,
+        arrived.by_kernel
     };
     if !has_it {
         // Whoever is gone needs no signal.
@@ -105,9 +106,9 @@ fn ignores(status: &str, signal: Signal) -> bool {
 /// write that fails says it; by default it would kill. By a handler that does
 /// nothing, since what is ignored would be ignored by commands, too.
 pub fn outlive_file_limits() {
-    extern "C" fn nothing(_: libc::c_int) {}
+    extern "C" fn ignore(_: libc::c_int) {}
     let action = SigAction::new(
-        SigHandler::Handler(nothing),
+        SigHandler::Handler(ignore),
         SaFlags::SA_RESTART,
         SigSet::empty(),
     );
@@ -161,9 +162,9 @@ impl Signals {
     }
 
     /// The next signal, if one waits.
-    pub fn next(&self) -> Option<Arrived> {
+    pub fn next(&self) -> Option<ArrivedSignals> {
         let info = self.fd.read_signal().ok().flatten()?;
-        Some(Arrived {
+        Some(ArrivedSignals {
             signal: Signal::try_from(info.ssi_signo.cast_signed()).ok()?,
             by_kernel: info.ssi_code > 0,
             sender: info.ssi_pid,
@@ -205,7 +206,7 @@ mod tests {
 
     #[test]
     fn the_same_signal_at_once_is_one() {
-        let term = Arrived {
+        let term = ArrivedSignals {
             signal: Signal::SIGTERM,
             by_kernel: false,
             sender: 7,
@@ -216,14 +217,14 @@ mod tests {
         assert!(at(1001, term));
         // Later, from somebody else, another, by a key: one of its own.
         assert!(!at(1100, term));
-        assert!(!at(1101, Arrived { sender: 8, ..term }));
-        let hangup = Arrived {
+        assert!(!at(1101, ArrivedSignals { sender: 8, ..term }));
+        let hangup = ArrivedSignals {
             signal: Signal::SIGHUP,
             sender: 8,
             ..term
         };
         assert!(!at(1102, hangup));
-        let key = Arrived {
+        let key = ArrivedSignals {
             by_kernel: true,
             sender: 0,
             ..term

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use crate::mountinfo;
 use crate::root::write;
 use crate::{Error, Result, Root};
-pub use instance::{Instance, Lost};
+pub use instance::{Instance, LossCounts};
 
 /// The tree.
 #[derive(Debug)]
@@ -43,10 +43,10 @@ impl TraceFs {
     /// [`Error::Missing`] with the remedy where the kernel has no tracing,
     /// where we may not, or where it is locked down.
     pub fn open(root: &Root) -> Result<Self> {
-        if let Some(dir) = mounted(root)? {
+        if let Some(dir) = mount_point(root)? {
             return match fs::read_dir(dir.join("instances")) {
                 Ok(_) => Ok(Self { dir, _mount: None }),
-                Err(cause) => Err(refused(root, &format!("{}", dir.display()), &cause)),
+                Err(cause) => Err(access_error(root, &format!("{}", dir.display()), &cause)),
             };
         }
         if !root.is_live() {
@@ -63,7 +63,8 @@ impl TraceFs {
                 remedy: "this kernel was built without tracing (CONFIG_EVENT_TRACING)".to_owned(),
             });
         }
-        let mount = detached().map_err(|cause| refused(root, "mounting tracefs", &cause))?;
+        let mount =
+            detached_mount().map_err(|cause| access_error(root, "mounting tracefs", &cause))?;
         Ok(Self {
             dir: PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd())),
             _mount: Some(mount),
@@ -133,7 +134,7 @@ impl TraceFs {
 const LEAST_KIB: u64 = 1;
 
 /// Where it is mounted; below debugfs, too, is a mount of its own.
-fn mounted(root: &Root) -> Result<Option<PathBuf>> {
+fn mount_point(root: &Root) -> Result<Option<PathBuf>> {
     let mut dirs = mountinfo::read(root)?
         .into_iter()
         .filter(|mount| mount.kind == "tracefs")
@@ -147,7 +148,7 @@ fn readable(dir: &Path) -> bool {
 }
 
 /// Why we may not, in words.
-fn refused(root: &Root, what: &str, cause: &io::Error) -> Error {
+fn access_error(root: &Root, what: &str, cause: &io::Error) -> Error {
     let lockdown = root
         .read("/sys/kernel/security/lockdown")
         .unwrap_or_default();
@@ -173,7 +174,7 @@ fn refused(root: &Root, what: &str, cause: &io::Error) -> Error {
 }
 
 /// A mount that is in no namespace.
-fn detached() -> io::Result<OwnedFd> {
+fn detached_mount() -> io::Result<OwnedFd> {
     const FSOPEN_CLOEXEC: libc::c_uint = 1;
     const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
     const FSMOUNT_CLOEXEC: libc::c_uint = 1;

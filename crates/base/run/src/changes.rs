@@ -23,7 +23,7 @@ use sandbag_linux::{Root, root};
 use crate::error::Result;
 use crate::journal::{self, Entry, Journal, Setting, SettingOf};
 use crate::lock::Lock;
-use crate::process_identity::Named;
+use crate::process_identity::ProcessIdentity;
 
 /// Sets a tunable, unless it has this value already and no journal here names who set it.
 ///
@@ -58,12 +58,12 @@ pub fn set_cpufreq(
 }
 
 /// Announces that this process may be stopped; `None` if it has ended. Its
-/// signals are best sent to [`Named::open`].
+/// signals are best sent to [`ProcessIdentity::open`].
 ///
 /// # Errors
 /// The journal cannot be written; `/proc` cannot be read.
-pub fn will_stop(journal: &mut Journal, root: &Root, pid: u32) -> Result<Option<Named>> {
-    let Some(named) = Named::of(root, pid)? else {
+pub fn will_stop(journal: &mut Journal, root: &Root, pid: u32) -> Result<Option<ProcessIdentity>> {
+    let Some(named) = ProcessIdentity::of(root, pid)? else {
         return Ok(None);
     };
     journal.note(Entry::Stopped {

@@ -128,12 +128,12 @@ impl Waiting {
 
     /// Lets it become the command, without waiting: it may be stopped before
     /// it gets that far.
-    pub fn let_go(mut self) -> Result<Gone> {
+    pub fn let_go(mut self) -> Result<ReleasedCommand> {
         self.gate.write_all(b".").map_err(|cause| Error::Start {
             what: "the command's process".into(),
             cause,
         })?;
-        Ok(Gone {
+        Ok(ReleasedCommand {
             program: self.program,
             status: self.status,
         })
@@ -142,12 +142,12 @@ impl Waiting {
 
 /// A command that was let go.
 #[derive(Debug)]
-pub struct Gone {
+pub struct ReleasedCommand {
     program: OsString,
     status: File,
 }
 
-impl Gone {
+impl ReleasedCommand {
     /// Why the program was not executed; `None` if it was, or if its process
     /// was killed before. Waits until one or the other is the case.
     pub fn failure(&mut self) -> Option<Error> {
@@ -250,7 +250,7 @@ fn give_as(fd: i32, number: i32, status: File) -> io::Result<File> {
 
 /// How a command ended and what it used, it and the children it waited for.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Ended {
+pub struct CommandExit {
     /// Exit code, if it exited.
     pub exit_code: Option<i32>,
     /// Signal, if one ended it.
@@ -266,11 +266,11 @@ pub struct Ended {
 /// Reaps one child of ours that ended, without waiting: its process id, how
 /// it ended, what it used.
 #[must_use]
-pub fn reap() -> Option<(u32, Ended)> {
+pub fn reap() -> Option<(u32, CommandExit)> {
     let reaped = child::reap_ended()?;
     Some((
         reaped.pid,
-        Ended {
+        CommandExit {
             exit_code: reaped.status.code(),
             signal: reaped.status.signal(),
             user_s: reaped.user().as_secs_f64(),

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::lock::try_lock;
 use crate::private;
-use crate::process_identity::Named;
+use crate::process_identity::ProcessIdentity;
 use crate::run_process::{RunId, RunProcess};
 
 /// One line: a change about to be made, with what undoes it.
@@ -44,7 +44,6 @@ pub enum Entry {
     },
     /// A transient systemd unit is started.
     Unit {
-        /// Its name.
         name: String,
         /// The processes in it are the command's: they are not killed but
         /// left to a scope of their own, which systemd ends with them.
@@ -54,7 +53,6 @@ pub enum Entry {
     /// scope in it. To undo, what is in it goes on in the slice `back`, or is
     /// killed, and it is stopped.
     NodeSlice {
-        /// Its name.
         name: String,
         /// Its group.
         dir: PathBuf,
@@ -83,10 +81,7 @@ pub enum Entry {
     Setting(Setting),
     /// Processes may be stopped from now on, and continued, as often as it
     /// pleases. To undo, those that are still the same get a SIGCONT.
-    Stopped {
-        /// The processes.
-        processes: Vec<Named>,
-    },
+    Stopped { processes: Vec<ProcessIdentity> },
     /// Processes of a group and of groups below it may be stopped from now on,
     /// and continued, as often as it pleases. To undo, all that are in it get
     /// a SIGCONT, those that another process stopped as well: they cannot be
@@ -193,7 +188,7 @@ impl RunInfo {
     /// The supervisor by the number that it has here, if it lives and is
     /// proven to be the one that is meant: no other process gets a signal.
     #[must_use]
-    pub fn supervisor(&self) -> Option<Named> {
+    pub fn supervisor(&self) -> Option<ProcessIdentity> {
         self.process.as_ref()?.find(self.pid)
     }
 

@@ -30,7 +30,7 @@ pub const PREFIX: &str = "sandbag";
 
 /// The kinds of trees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum LayoutKind {
     /// cgroup v1: directories at the root of the cpu hierarchy.
     V1,
     /// cgroup v2 without systemd: directories at the root of the tree.
@@ -41,7 +41,7 @@ pub enum Kind {
     Delegated,
 }
 
-impl std::fmt::Display for Kind {
+impl std::fmt::Display for LayoutKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::V1 => "v1",
@@ -55,7 +55,7 @@ impl std::fmt::Display for Kind {
 /// The tree of this machine and our place in it.
 #[derive(Debug, Clone)]
 pub struct Layout {
-    kind: Kind,
+    kind: LayoutKind,
     hierarchies: Hierarchies,
     /// Directory in which our groups are made.
     base: PathBuf,
@@ -86,12 +86,14 @@ impl Layout {
             remedy: "sandbag doctor says what works here".into(),
         })?;
         if let Some(path) = delegated {
-            return Self::delegated(hierarchies, path);
+            return Self::delegated_layout(hierarchies, path);
         }
         let (kind, base) = match hierarchies.version {
-            Version::V1 => (Kind::V1, hierarchies.cpu.clone()),
-            Version::V2 if container::systemd(root) => (Kind::V2Systemd, hierarchies.cpu.clone()),
-            Version::V2 => (Kind::V2, hierarchies.cpu.clone()),
+            Version::V1 => (LayoutKind::V1, hierarchies.cpu.clone()),
+            Version::V2 if container::systemd(root) => {
+                (LayoutKind::V2Systemd, hierarchies.cpu.clone())
+            }
+            Version::V2 => (LayoutKind::V2, hierarchies.cpu.clone()),
         };
         let layout = Self {
             kind,
@@ -102,7 +104,7 @@ impl Layout {
         Ok(layout)
     }
 
-    fn delegated(hierarchies: Hierarchies, path: &Path) -> Result<Self> {
+    fn delegated_layout(hierarchies: Hierarchies, path: &Path) -> Result<Self> {
         let not_possible = |what: String, remedy: &str| Error::NotPossible {
             what,
             remedy: remedy.into(),
@@ -133,7 +135,7 @@ impl Layout {
             }
         }
         let layout = Self {
-            kind: Kind::Delegated,
+            kind: LayoutKind::Delegated,
             hierarchies,
             base,
         };
@@ -142,7 +144,7 @@ impl Layout {
     }
 
     fn check_access(&self) -> Result<()> {
-        if self.kind == Kind::V2Systemd {
+        if self.kind == LayoutKind::V2Systemd {
             // PID 1 decides by the caller; only root is let through unasked.
             // SAFETY: no arguments, cannot fail.
             if unsafe { libc::geteuid() } == 0 {
@@ -166,7 +168,7 @@ impl Layout {
 
     /// Which kind of tree.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> LayoutKind {
         self.kind
     }
 
@@ -191,7 +193,7 @@ impl Layout {
     /// Makes the tree ready: on v2 the cpu controller must be enabled for
     /// the groups below the base.
     pub fn prepare(&self, journal: &mut Journal) -> Result<()> {
-        if self.version() == Version::V1 || self.kind == Kind::V2Systemd {
+        if self.version() == Version::V1 || self.kind == LayoutKind::V2Systemd {
             Ok(())
         } else {
             self.check_empty()?;
@@ -260,8 +262,10 @@ impl Layout {
         pid: u32,
     ) -> Result<Holder> {
         match self.kind {
-            Kind::V2Systemd => self.settle_by_systemd(journal, run, tenant, pid),
-            Kind::V1 | Kind::V2 | Kind::Delegated => self.settle_by_hand(journal, run, tenant, pid),
+            LayoutKind::V2Systemd => self.settle_by_systemd(journal, run, tenant, pid),
+            LayoutKind::V1 | LayoutKind::V2 | LayoutKind::Delegated => {
+                self.settle_by_hand(journal, run, tenant, pid)
+            }
         }
     }
 }

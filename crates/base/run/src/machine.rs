@@ -9,14 +9,13 @@ use serde::{Deserialize, Serialize};
 
 /// The machine a run was made on.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Machine {
+pub struct MachineFacts {
     /// Host name.
     pub host: String,
     /// `uname -r`.
     pub kernel: String,
     /// Model name of the CPU.
     pub cpu_model: String,
-    /// CPUs online.
     pub cpus_online: u32,
     /// Group layout in use: `v1`, `v2`, `v2-systemd`, `delegated`.
     pub layout: String,
@@ -27,7 +26,7 @@ pub struct Machine {
 
 /// Describes the machine.
 #[must_use]
-pub fn describe(root: &Root, topology: &Topology, layout: &str) -> Machine {
+pub fn describe(root: &Root, topology: &Topology, layout: &str) -> MachineFacts {
     let mut facts = BTreeMap::new();
     let mut fact = |name: &str, value: Option<String>| {
         if let Some(value) = value.filter(|v| !v.is_empty()) {
@@ -60,7 +59,7 @@ pub fn describe(root: &Root, topology: &Topology, layout: &str) -> Machine {
     );
     let clock = root.read("/sys/devices/system/clocksource/clocksource0/current_clocksource");
     fact("clocksource", clock.ok().map(|name| name.trim().to_owned()));
-    Machine {
+    MachineFacts {
         host: machine::host(root).unwrap_or_default(),
         kernel: machine::kernel(root).unwrap_or_default(),
         cpu_model: machine::cpuinfo(root, "model name").unwrap_or_default(),
@@ -76,7 +75,7 @@ fn on_off(on: bool) -> String {
 
 /// What could make the same run come out differently another time.
 #[must_use]
-pub fn unrepeatable(machine: &Machine, topology: &Topology, loaded: &CpuList) -> Vec<String> {
+pub fn unrepeatable(machine: &MachineFacts, topology: &Topology, loaded: &CpuList) -> Vec<String> {
     let fact = |name: &str| machine.facts.get(name).map(String::as_str);
     let mut warnings = Vec::new();
     if let Some(governor) = fact("governor").filter(|g| *g != "performance") {

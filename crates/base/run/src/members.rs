@@ -9,7 +9,7 @@ use sandbag_linux::cgroup::processes;
 /// The processes of the group at `dir` and of all groups below it; of groups
 /// that cannot be read, none.
 #[must_use]
-pub fn below(dir: &Path) -> Vec<u32> {
+pub fn members_below(dir: &Path) -> Vec<u32> {
     let mut all = Vec::new();
     add(dir, &mut all);
     all
@@ -35,7 +35,7 @@ mod tests {
         // 0 is a process that we cannot see, and to kill(2) it is ourselves.
         fs::write(dir.path().join("cgroup.procs"), "12\n0\n11\n").unwrap();
         fs::write(dir.path().join("a/b/cgroup.procs"), "13\n").unwrap();
-        assert_eq!(below(dir.path()), [12, 11, 13]);
-        assert!(below(&dir.path().join("gone")).is_empty());
+        assert_eq!(members_below(dir.path()), [12, 11, 13]);
+        assert!(members_below(&dir.path().join("gone")).is_empty());
     }
 }

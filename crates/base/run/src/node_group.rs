@@ -17,7 +17,6 @@ pub struct NodeGroup {
     pub cpuset: Option<PathBuf>,
     /// Directory in the freezer hierarchy, where there is one.
     pub freezer: Option<PathBuf>,
-    /// Its CPUs.
     pub cpus: Vec<u32>,
 }
 

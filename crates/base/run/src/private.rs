@@ -58,7 +58,11 @@ pub fn check_dir(dir: &Path) -> Result<()> {
     }
     let meta = fs::symlink_metadata(dir).map_err(|cause| failed(dir, cause))?;
     if !meta.is_dir() {
-        return Err(untrusted(dir, "it is no directory".to_owned(), "remove it"));
+        return Err(trust_error(
+            dir,
+            "it is no directory".to_owned(),
+            "remove it",
+        ));
     }
     if meta.uid() != us() {
         return Err(not_ours(dir, &meta, "remove it, or have its owner do so"));
@@ -140,18 +144,18 @@ fn failed(path: &Path, cause: io::Error) -> Error {
 
 fn not_ours(path: &Path, meta: &Metadata, remedy: &str) -> Error {
     let why = format!("it belongs to user {}, not to user {}", meta.uid(), us());
-    untrusted(path, why, remedy)
+    trust_error(path, why, remedy)
 }
 
 fn writable(path: &Path, meta: &Metadata) -> Error {
-    untrusted(
+    trust_error(
         path,
         format!("others can write in it (mode {:o})", meta.mode() & 0o7777),
         "remove what is not yours in it, then chmod go-w",
     )
 }
 
-fn untrusted(path: &Path, why: String, remedy: &str) -> Error {
+fn trust_error(path: &Path, why: String, remedy: &str) -> Error {
     Error::NotPossible {
         what: format!("{} cannot be trusted, because {why}", path.display()),
         remedy: remedy.to_owned(),
@@ -172,7 +176,7 @@ mod tests {
         fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
 
-    fn refused(outcome: Result<()>) -> String {
+    fn error_text(outcome: Result<()>) -> String {
         match outcome {
             Err(error @ Error::NotPossible { .. }) => error.to_string(),
             other => panic!("{other:?}"),
@@ -215,7 +219,7 @@ mod tests {
         for open in [0o777, 0o770, 0o702, 0o1777] {
             chmod(&dir, open);
             assert!(
-                refused(make_dir(&dir)).contains("others can write"),
+                error_text(make_dir(&dir)).contains("others can write"),
                 "{open:o}"
             );
             assert_eq!(mode(&dir), open);
@@ -224,12 +228,12 @@ mod tests {
         // A user who can write above it can put another in its place, except
         // in a sticky directory such as /tmp.
         chmod(place.path(), 0o777);
-        refused(make_dir(&dir));
+        error_text(make_dir(&dir));
         chmod(place.path(), 0o1777);
         make_dir(&dir).unwrap();
         let link = place.path().join("link");
         symlink(&dir, &link).unwrap();
-        assert!(refused(make_dir(&link)).contains("no directory"));
+        assert!(error_text(make_dir(&link)).contains("no directory"));
     }
 
     #[test]
@@ -273,9 +277,9 @@ mod tests {
         chown(&path, Some(65_534), None).unwrap();
         assert!(open(&path).unwrap_err().to_string().contains("user 65534"));
         chown(&dir, Some(65_534), None).unwrap();
-        assert!(refused(make_dir(&dir)).contains("user 65534"));
+        assert!(error_text(make_dir(&dir)).contains("user 65534"));
         chown(place.path(), Some(65_534), None).unwrap();
         chown(&dir, Some(0), None).unwrap();
-        assert!(refused(make_dir(&dir)).contains("user 65534"));
+        assert!(error_text(make_dir(&dir)).contains("user 65534"));
     }
 }

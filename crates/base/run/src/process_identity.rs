@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// A process by its number and its beginning, which together are given once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Named {
+pub struct ProcessIdentity {
     /// Its number.
     pub pid: u32,
     /// When it began, clock ticks since boot
@@ -16,7 +16,7 @@ pub struct Named {
     pub start_ticks: u64,
 }
 
-impl Named {
+impl ProcessIdentity {
     /// The process that has this number now; `None` if there is none, or only
     /// a zombie.
     ///
@@ -87,12 +87,14 @@ mod tests {
     fn a_signal_goes_to_the_process_that_was_meant() {
         let mut sleep = Command::new("sleep");
         let mut child = sleep.arg("1000").stdin(Stdio::null()).spawn().unwrap();
-        let named = Named::of(&Root::default(), child.id()).unwrap().unwrap();
-        let successor = Named {
+        let named = ProcessIdentity::of(&Root::default(), child.id())
+            .unwrap()
+            .unwrap();
+        let successor = ProcessIdentity {
             start_ticks: named.start_ticks + 1,
             ..named
         };
-        for send in [Named::signal, Named::signal_by_number] {
+        for send in [ProcessIdentity::signal, ProcessIdentity::signal_by_number] {
             send(successor, libc::SIGKILL).unwrap();
             send(named, libc::SIGSTOP).unwrap();
             while state(child.id()) != 'T' {
@@ -107,6 +109,9 @@ mod tests {
         child.wait().unwrap();
         named.signal(libc::SIGKILL).unwrap();
         named.signal_by_number(libc::SIGKILL).unwrap();
-        assert_eq!(Named::of(&Root::default(), child.id()).unwrap(), None);
+        assert_eq!(
+            ProcessIdentity::of(&Root::default(), child.id()).unwrap(),
+            None
+        );
     }
 }

@@ -40,7 +40,7 @@ pub fn check(command: &[OsString]) -> sandbag_ui::Result<()> {
 ///
 /// # Errors
 /// It is not there any more.
-pub fn located(command: &[OsString]) -> sandbag_ui::Result<PathBuf> {
+pub fn locate(command: &[OsString]) -> sandbag_ui::Result<PathBuf> {
     let program = command.first().context("no command")?;
     Ok(find(program, &search_path())?)
 }

@@ -7,7 +7,7 @@ use sandbag_linux::{Root, root};
 use crate::changes;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
-use crate::layout::{Kind, Layout};
+use crate::layout::{Layout, LayoutKind};
 
 /// The tunable that limits real-time classes and admits reservations
 /// (Documentation/scheduler/sched-rt-group.rst).
@@ -33,7 +33,7 @@ pub fn move_to_root(layout: &Layout, pid: u32) -> Result<()> {
     let hierarchies = layout.hierarchies();
     let elsewhere = hierarchies.own_dir() != hierarchies.cpu;
     match layout.kind() {
-        Kind::V1 | Kind::V2 if elsewhere => {
+        LayoutKind::V1 | LayoutKind::V2 if elsewhere => {
             let procs = hierarchies.cpu.join("cgroup.procs");
             root::write(&procs, pid).map_err(Error::from)
         }

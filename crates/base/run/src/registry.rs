@@ -38,7 +38,7 @@ pub struct Runs {
 
 /// What was found and undone of a run whose processes are all gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoreOutcome {
     /// The dead supervisor.
     pub pid: u32,
     /// What could not be undone.
@@ -131,7 +131,7 @@ impl Registry {
     ///
     /// # Errors
     /// The directory cannot be read.
-    pub fn restore(&self) -> Result<Vec<Restored>> {
+    pub fn restore(&self) -> Result<Vec<RestoreOutcome>> {
         let lock = Lock::of(&self.dir)?;
         let mut found = Vec::new();
         for path in journal::all(&self.dir)? {
@@ -144,7 +144,7 @@ impl Registry {
         }
         // Ours now; undoing takes the lock itself, where it needs it.
         drop(lock);
-        let restored = found.into_iter().map(|(pid, journal)| Restored {
+        let restored = found.into_iter().map(|(pid, journal)| RestoreOutcome {
             pid,
             left: match journal {
                 Ok(journal) => undo_on(&self.root, journal, Leftovers::AsNoted).all(),

@@ -12,7 +12,7 @@ use sandbag_linux::Root;
 use sandbag_linux::process::{self, Process};
 use serde::{Deserialize, Serialize};
 
-use crate::process_identity::Named;
+use crate::process_identity::ProcessIdentity;
 
 /// The first namespace of process numbers has this inode on every kernel
 /// (PROC_PID_INIT_INO of include/linux/proc_ns.h).
@@ -49,16 +49,18 @@ impl RunProcess {
     /// The process that has the number `pid` in its namespace, by the number
     /// that it has here; `None` if it has ended or cannot be seen from here.
     #[must_use]
-    pub fn find(&self, pid: u32) -> Option<Named> {
+    pub fn find(&self, pid: u32) -> Option<ProcessIdentity> {
         let root = Root::default();
         if self.is_of_earlier_boot() {
             return None;
         }
-        let here = |pid| Named {
+        let here = |pid| ProcessIdentity {
             pid,
             start_ticks: self.start_ticks,
         };
-        let is = |named: Named| Named::of(&root, named.pid).is_ok_and(|now| now == Some(named));
+        let is = |named: ProcessIdentity| {
+            ProcessIdentity::of(&root, named.pid).is_ok_and(|now| now == Some(named))
+        };
         if self.is_of_our_namespace() && is(here(pid)) {
             return Some(here(pid));
         }

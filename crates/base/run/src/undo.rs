@@ -27,9 +27,9 @@ use sandbag_linux::{Root, root};
 
 use crate::journal::{self, Entry, Journal, RunInfo, Setting};
 use crate::lock::Lock;
-use crate::process_identity::Named;
+use crate::process_identity::ProcessIdentity;
 use crate::run_process::{RunId, RunProcess};
-use scope::Allowed;
+use scope::UndoScope;
 use units::{Manager, Units};
 
 /// How long those who may stop or freeze others are waited for when they were
@@ -85,21 +85,26 @@ impl Left {
 
 /// The same, told apart by whether to try again.
 pub(crate) fn undo_on(root: &Root, journal: Journal, leftovers: Leftovers) -> Left {
-    undo_by(journal, leftovers, &Allowed::on(root), &mut units::Systemd)
+    undo_by(
+        journal,
+        leftovers,
+        &UndoScope::on(root),
+        &mut units::Systemd,
+    )
 }
 
 /// For tests, whose machines are below the directory for temporary files.
 #[cfg(any(test, feature = "fixture"))]
 #[must_use]
 pub fn undo_in_temp(journal: Journal, leftovers: Leftovers) -> Vec<String> {
-    let allowed = Allowed::below(&std::env::temp_dir());
+    let allowed = UndoScope::below(&std::env::temp_dir());
     undo_by(journal, leftovers, &allowed, &mut units::Systemd).all()
 }
 
 fn undo_by(
     journal: Journal,
     leftovers: Leftovers,
-    allowed: &Allowed,
+    allowed: &UndoScope,
     manager: &mut dyn Manager,
 ) -> Left {
     let contents = match journal.read() {
@@ -277,7 +282,7 @@ fn go_on(entry: &Entry, process: Option<&RunProcess>) -> Vec<String> {
 
 /// A process that the run's journal names, by its number here: the run may
 /// have been in another PID namespace.
-fn here(named: Named, run: Option<&RunProcess>) -> Option<Named> {
+fn here(named: ProcessIdentity, run: Option<&RunProcess>) -> Option<ProcessIdentity> {
     match run.filter(|run| !run.is_of_our_namespace()) {
         None => Some(named),
         Some(run) => {

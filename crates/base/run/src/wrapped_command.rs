@@ -17,7 +17,7 @@ use sandbag_linux::cgroup::Version;
 use sandbag_linux::command_clock::{self, CommandClock};
 use sandbag_linux::{CpuList, Root, clock};
 
-use crate::command::{CommandSpec, Ended, Waiting, reap};
+use crate::command::{CommandExit, CommandSpec, Waiting, reap};
 use crate::error::{Error, Result};
 use crate::guardian;
 use crate::journal::{Journal, RunInfo};
@@ -32,9 +32,9 @@ const GUARDIANS: u32 = 4;
 
 /// Why waiting for the command is over.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Over {
+pub enum WaitEnd {
     /// It ended.
-    Ended(Ended),
+    Ended(CommandExit),
     /// A second signal: it lives on, back in the group it came from.
     Interrupted,
 }
@@ -43,7 +43,7 @@ pub enum Over {
 /// signals of the calling thread are blocked and answered by
 /// [`answer`](Self::answer); dropping it undoes what was done.
 #[derive(Debug)]
-pub struct Wrapped {
+pub struct WrappedCommand {
     root: Root,
     signals: Signals,
     repeats: Repeats,
@@ -54,11 +54,11 @@ pub struct Wrapped {
     pid: u32,
     holder: Holder,
     interrupts: u32,
-    over: Option<Over>,
+    over: Option<WaitEnd>,
     warnings: Vec<String>,
 }
 
-impl Wrapped {
+impl WrappedCommand {
     /// Starts the command up to its gate, in a group of its own. First undoes
     /// what dead runs left, as every run does. `what` is how others see us in
     /// `sandbag status`.
@@ -92,8 +92,8 @@ impl Wrapped {
         let signals = Signals::take(&[], None).map_err(|e| Error::call("signalfd", e))?;
         let admitted = registry
             .register(info, &CpuList::default())
-            .and_then(|journal| settled(layout, journal, spec));
-        let Admitted {
+            .and_then(|journal| settle(layout, journal, spec));
+        let AdmittedCommand {
             journal,
             guardian,
             waiting,
@@ -153,7 +153,7 @@ impl Wrapped {
 
     /// Answers signals and children without waiting; `Some` once the command
     /// ended or we were told twice to end.
-    pub fn answer(&mut self) -> Option<Over> {
+    pub fn answer(&mut self) -> Option<WaitEnd> {
         while let Some(arrived) = self.signals.next() {
             if arrived.signal == Signal::SIGCHLD {
                 self.reap_all();
@@ -165,7 +165,7 @@ impl Wrapped {
                 }
                 self.interrupts += 1;
                 if self.interrupts > 1 {
-                    self.over.get_or_insert(Over::Interrupted);
+                    self.over.get_or_insert(WaitEnd::Interrupted);
                 }
             }
             if self.over.is_none() {
@@ -178,7 +178,7 @@ impl Wrapped {
     fn reap_all(&mut self) {
         while let Some((pid, ended)) = reap() {
             if pid == self.pid {
-                self.over.get_or_insert(Over::Ended(ended));
+                self.over.get_or_insert(WaitEnd::Ended(ended));
             } else if pid == self.guardian.id() {
                 self.replace_guardian();
             }
@@ -206,7 +206,7 @@ impl Wrapped {
     ///
     /// # Errors
     /// The wait fails.
-    pub fn wait(&mut self) -> io::Result<Over> {
+    pub fn wait(&mut self) -> io::Result<WaitEnd> {
         loop {
             if let Some(over) = self.answer() {
                 return Ok(over);
@@ -231,8 +231,8 @@ impl Wrapped {
         self.waiting = None;
         if let Some(journal) = self.journal.take() {
             let leftovers = match self.over {
-                Some(Over::Ended(_)) => Leftovers::GoBack,
-                Some(Over::Interrupted) | None => Leftovers::AsNoted,
+                Some(WaitEnd::Ended(_)) => Leftovers::GoBack,
+                Some(WaitEnd::Interrupted) | None => Leftovers::AsNoted,
             };
             let undone = undo_all(journal, leftovers);
             drop(self.guardian.stdin.take());
@@ -245,13 +245,13 @@ impl Wrapped {
     }
 }
 
-impl Drop for Wrapped {
+impl Drop for WrappedCommand {
     fn drop(&mut self) {
         self.undo();
     }
 }
 
-struct Admitted {
+struct AdmittedCommand {
     journal: Journal,
     guardian: Child,
     waiting: Waiting,
@@ -259,7 +259,7 @@ struct Admitted {
 }
 
 /// Guardian, process and group, in this order; all undone if one fails.
-fn settled(layout: &Layout, mut journal: Journal, spec: &CommandSpec) -> Result<Admitted> {
+fn settle(layout: &Layout, mut journal: Journal, spec: &CommandSpec) -> Result<AdmittedCommand> {
     let guardian = match guardian::start(journal.path()) {
         Ok(guardian) => guardian,
         Err(error) => {
@@ -276,7 +276,7 @@ fn settled(layout: &Layout, mut journal: Journal, spec: &CommandSpec) -> Result<
             Ok((waiting, holder))
         });
     match in_group {
-        Ok((waiting, holder)) => Ok(Admitted {
+        Ok((waiting, holder)) => Ok(AdmittedCommand {
             journal,
             guardian,
             waiting,

@@ -32,7 +32,7 @@ pub fn finish(state: u64) -> u64 {
 /// The `n`-th value of a stream of a seed, uniform in 0 to `below` (excluded);
 /// 0 if that is 0.
 #[must_use]
-pub fn drawn(seed: u64, stream: u64, n: u64, below: u64) -> u64 {
+pub fn draw(seed: u64, stream: u64, n: u64, below: u64) -> u64 {
     let value = mix(mix(mix(seed) ^ stream) ^ n);
     ((u128::from(value) * u128::from(below)) >> 64) as u64
 }
@@ -117,15 +117,15 @@ mod tests {
 
     #[test]
     fn draws_are_spread_and_differ_by_seed_and_stream() {
-        let all: Vec<u64> = (0..10_000).map(|n| drawn(1, 2, n, 100)).collect();
+        let all: Vec<u64> = (0..10_000).map(|n| draw(1, 2, n, 100)).collect();
         assert!(all.iter().all(|value| *value < 100));
         for decile in 0..10 {
             let within = all.iter().filter(|value| **value / 10 == decile).count();
             assert!((850..1150).contains(&within), "{decile}: {within}");
         }
-        assert_ne!(drawn(1, 0, 0, u64::MAX), drawn(2, 0, 0, u64::MAX));
-        assert_ne!(drawn(1, 0, 0, u64::MAX), drawn(1, 1, 0, u64::MAX));
-        assert_eq!(drawn(1, 0, 0, 0), 0);
+        assert_ne!(draw(1, 0, 0, u64::MAX), draw(2, 0, 0, u64::MAX));
+        assert_ne!(draw(1, 0, 0, u64::MAX), draw(1, 1, 0, u64::MAX));
+        assert_eq!(draw(1, 0, 0, 0), 0);
     }
 
     #[test]

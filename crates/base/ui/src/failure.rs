@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use sandbag_input::Taken;
+use sandbag_input::NameTaken;
 
 use crate::exit;
 
@@ -136,7 +136,7 @@ impl Failure {
         let io = |cause: &(dyn std::error::Error + 'static)| {
             cause
                 .downcast_ref::<std::io::Error>()
-                .is_some_and(Taken::is_cause)
+                .is_some_and(NameTaken::is_cause)
         };
         self.causes().any(io)
     }

@@ -22,7 +22,7 @@ pub const CREDIT: &str = "Charts: Apache ECharts, Apache License 2.0.";
 /// A whole page without any script: what is drawn is drawn already. `style` is
 /// put below that of all pages.
 #[must_use]
-pub fn still(title: &str, style: &str, body: &Markup) -> String {
+pub fn static_page(title: &str, style: &str, body: &Markup) -> String {
     let policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
     whole(title, policy, style, body).into_string()
 }

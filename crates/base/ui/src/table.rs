@@ -20,7 +20,7 @@ pub fn right(table: Table) -> Table {
 
 /// All but the first, which names what the figures are of.
 #[must_use]
-pub fn named(table: Table) -> Table {
+pub fn name_columns(table: Table) -> Table {
     right_from(table, 1)
 }
 
@@ -35,7 +35,7 @@ fn right_from(mut table: Table, first: usize) -> Table {
 /// not fit follows below, each part with the first `keys` columns again.
 /// `None`: as wide as it is, for files and pipes.
 #[must_use]
-pub fn fitted(table: &Table, keys: usize, width: Option<usize>) -> String {
+pub fn fit(table: &Table, keys: usize, width: Option<usize>) -> String {
     let widths = widths(table);
     let Some(width) = width.filter(|width| widths.iter().sum::<usize>() > *width) else {
         return table.to_string();
@@ -88,7 +88,7 @@ fn parts(widths: &[usize], keys: usize, width: usize) -> Vec<Vec<usize>> {
 mod tests {
     use super::*;
 
-    fn made() -> Table {
+    fn new_table() -> Table {
         let mut table = plain(["CPU", "asked", "injected", "late"]);
         table.add_row(["0", "100", "99", "1.5 us"]);
         table.add_row(["1", "7", "7", "20 us"]);
@@ -97,15 +97,15 @@ mod tests {
 
     #[test]
     fn a_table_that_fits_is_as_it_was() {
-        let table = made();
+        let table = new_table();
         for width in [None, Some(80)] {
-            assert_eq!(fitted(&table, 1, width), table.to_string());
+            assert_eq!(fit(&table, 1, width), table.to_string());
         }
     }
 
     #[test]
     fn what_does_not_fit_comes_below_with_its_name() {
-        let text = fitted(&made(), 1, Some(20));
+        let text = fit(&new_table(), 1, Some(20));
         assert!(
             text.lines().all(|line| line.chars().count() <= 20),
             "{text}"

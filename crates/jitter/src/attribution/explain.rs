@@ -2,13 +2,12 @@
 //! Each event with its causes, and how long each of them had the CPU itself.
 
 use super::{Cause, CpuCauses};
-use crate::{Event, Span};
+use crate::{Span, TraceEvent};
 
 /// What is known of one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Explained {
-    /// The event.
-    pub event: Event,
+pub struct EventExplanation {
+    pub event: TraceEvent,
     /// Whether the kernel was watched all the time. If not, there are no
     /// causes, and that says nothing.
     pub known: bool,
@@ -32,9 +31,9 @@ pub struct Share {
 /// Every event of a CPU in turn. What is no cause of any event is passed over,
 /// and what reaches beyond what it lies in is cut: a file may hold anything.
 pub fn explain<'a>(
-    events: &'a [Event],
+    events: &'a [TraceEvent],
     of: &'a CpuCauses,
-) -> impl Iterator<Item = Explained> + use<'a> {
+) -> impl Iterator<Item = EventExplanation> + use<'a> {
     let mut causes = of.causes.iter().copied().peekable();
     let mut known = &of.known[..];
     events.iter().map(move |event| {
@@ -55,7 +54,7 @@ pub fn explain<'a>(
         }
         let shares = nest(event.end_ns(), &own);
         let taken: u64 = shares.iter().map(|share| share.net_ns).sum();
-        Explained {
+        EventExplanation {
             event: *event,
             known: is_known,
             causes: shares,
@@ -65,7 +64,7 @@ pub fn explain<'a>(
 }
 
 /// At the very end only what has no length.
-fn begins_in_or_before(cause: &Cause, event: &Event) -> bool {
+fn begins_in_or_before(cause: &Cause, event: &TraceEvent) -> bool {
     let end = event.end_ns();
     cause.start_ns < end || (cause.start_ns == end && cause.length_ns == 0)
 }
@@ -130,12 +129,12 @@ mod tests {
             ],
         };
         let events = [
-            Event::new(100, 100),
-            Event::new(300, 50),
-            Event::new(400, 10),
-            Event::new(995, 10),
+            TraceEvent::new(100, 100),
+            TraceEvent::new(300, 50),
+            TraceEvent::new(400, 10),
+            TraceEvent::new(995, 10),
         ];
-        let all: Vec<Explained> = explain(&events, &of).collect();
+        let all: Vec<EventExplanation> = explain(&events, &of).collect();
         let nets: Vec<(u64, u32)> = all[0].causes.iter().map(|s| (s.net_ns, s.depth)).collect();
         assert_eq!(nets, [(30, 0), (20, 1), (10, 2), (20, 1)]);
         assert_eq!((all[0].left_ns, all[1].left_ns), (20, 45));
@@ -152,8 +151,8 @@ mod tests {
             known in prop::collection::vec((0u64..300, 1u64..3000), 0..5),
         ) {
             let mut at = 0;
-            let events: Vec<Event> = events.into_iter().map(|(gap, length)| {
-                let this = Event::new(at + gap, length);
+            let events: Vec<TraceEvent> = events.into_iter().map(|(gap, length)| {
+                let this = TraceEvent::new(at + gap, length);
                 at = this.end_ns();
                 this
             }).collect();

@@ -8,19 +8,19 @@
 //! after it.
 
 use super::Cause;
-use crate::{Event, Span};
+use crate::{Span, TraceEvent};
 
 /// An entry of the kernel's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
     /// When, on the clock of the trace; does not descend.
     pub at_ns: u64,
-    pub what: What,
+    pub what: MarkKind,
 }
 
 /// What an entry says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum MarkKind {
     /// An interrupt or soft interrupt begins; `key` is that of its end.
     Enter {
         /// The same for begin and end.
@@ -62,7 +62,7 @@ const FAULT: u64 = u64::MAX - 1;
 /// Merges, entry by entry.
 #[derive(Debug)]
 pub struct Merger<'a> {
-    events: &'a [Event],
+    events: &'a [TraceEvent],
     open: Vec<Open>,
     /// Of the event at hand.
     current: Vec<Cause>,
@@ -71,12 +71,12 @@ pub struct Merger<'a> {
     from_ns: u64,
     last_ns: u64,
     known: Vec<Span>,
-    merged: Merged,
+    merged: MergeResult,
 }
 
 /// What came of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Merged {
+pub struct MergeResult {
     /// As in [`CpuCauses`](super::CpuCauses).
     pub causes: Vec<Cause>,
     /// When the kernel's record is whole; ascending, without overlap.
@@ -88,7 +88,7 @@ pub struct Merged {
 impl<'a> Merger<'a> {
     /// For the events that were found in a stretch of time.
     #[must_use]
-    pub fn new(span: Span, events: &'a [Event]) -> Self {
+    pub fn new(span: Span, events: &'a [TraceEvent]) -> Self {
         Self {
             events,
             open: Vec::new(),
@@ -97,13 +97,13 @@ impl<'a> Merger<'a> {
             from_ns: span.from_ns,
             last_ns: span.from_ns,
             known: vec![span],
-            merged: Merged::default(),
+            merged: MergeResult::default(),
         }
     }
 
     /// Takes the next entry.
     pub fn mark(&mut self, mark: Mark) {
-        let begins = !matches!(mark.what, What::Leave { .. } | What::Loop);
+        let begins = !matches!(mark.what, MarkKind::Leave { .. } | MarkKind::Loop);
         // Before the loop looked.
         if mark.at_ns < self.from_ns {
             self.merged.outside += u64::from(begins);
@@ -118,19 +118,19 @@ impl<'a> Merger<'a> {
             return;
         };
         match mark.what {
-            What::Enter { key, source } => self.open.push(Open {
+            MarkKind::Enter { key, source } => self.open.push(Open {
                 key,
                 source,
                 start_ns: at_ns,
             }),
-            What::Leave { key } => {
+            MarkKind::Leave { key } => {
                 if let Some(at) = self.open.iter().rposition(|open| open.key == key) {
                     self.close(at, at_ns);
                 }
             }
             // Whatever was open belongs to the task that leaves, but for the
             // loop's own page fault, which may have to wait.
-            What::Task { source } => {
+            MarkKind::Task { source } => {
                 self.close(self.base(), at_ns);
                 self.open.push(Open {
                     key: TASK,
@@ -138,8 +138,8 @@ impl<'a> Merger<'a> {
                     start_ns: at_ns,
                 });
             }
-            What::Loop => self.close(self.base(), at_ns),
-            What::Fault { source } => {
+            MarkKind::Loop => self.close(self.base(), at_ns),
+            MarkKind::Fault { source } => {
                 if self.open.is_empty() {
                     self.open.push(Open {
                         key: FAULT,
@@ -148,7 +148,7 @@ impl<'a> Merger<'a> {
                     });
                 }
             }
-            What::Took { source, ns } => {
+            MarkKind::Took { source, ns } => {
                 // Nothing was written while it ran.
                 let start_ns = at_ns.saturating_sub(ns).max(before).max(event.start_ns);
                 self.current.push(Cause {
@@ -168,7 +168,7 @@ impl<'a> Merger<'a> {
         }
         // The event that the stretch begins in, if any, and that it ends in.
         self.end_events_before(from_ns);
-        let over = |event: &Event, ns| event.start_ns <= ns && event.end_ns() > ns;
+        let over = |event: &TraceEvent, ns| event.start_ns <= ns && event.end_ns() > ns;
         self.torn |= self
             .events
             .first()
@@ -196,7 +196,7 @@ impl<'a> Merger<'a> {
 
     /// All causes.
     #[must_use]
-    pub fn finish(mut self) -> Merged {
+    pub fn finish(mut self) -> MergeResult {
         self.end_events_before(u64::MAX);
         self.merged.known = self.known;
         self.merged
@@ -244,7 +244,7 @@ mod tests {
     use crate::attribution::{CpuCauses, explain};
     use proptest::prelude::*;
 
-    fn merged(events: &[Event], marks: &[(u64, What)]) -> Merged {
+    fn merge_all(events: &[TraceEvent], marks: &[(u64, MarkKind)]) -> MergeResult {
         let mut merger = Merger::new(Span::new(0, 10_000), events);
         for (at_ns, what) in marks {
             merger.mark(Mark {
@@ -256,31 +256,31 @@ mod tests {
     }
 
     /// Start, length, source.
-    fn plain(merged: &Merged) -> Vec<(u64, u64, u32)> {
+    fn plain(merged: &MergeResult) -> Vec<(u64, u64, u32)> {
         let plain = |cause: &Cause| (cause.start_ns, cause.length_ns, cause.source);
         merged.causes.iter().map(plain).collect()
     }
 
-    fn enter(key: u64) -> What {
-        What::Enter {
+    fn enter(key: u64) -> MarkKind {
+        MarkKind::Enter {
             key,
             source: key as u32,
         }
     }
 
-    fn leave(key: u64) -> What {
-        What::Leave { key }
+    fn leave(key: u64) -> MarkKind {
+        MarkKind::Leave { key }
     }
 
     #[test]
     fn an_interrupt_a_soft_one_and_a_task() {
-        let events = [Event::new(100, 100), Event::new(1000, 500)];
-        let got = merged(
+        let events = [TraceEvent::new(100, 100), TraceEvent::new(1000, 500)];
+        let got = merge_all(
             &events,
             &[
                 // At the begin of a round: outside.
-                (5, What::Task { source: 9 }),
-                (7, What::Loop),
+                (5, MarkKind::Task { source: 9 }),
+                (7, MarkKind::Loop),
                 (110, enter(1)),
                 (130, leave(1)),
                 (140, enter(2)),
@@ -289,11 +289,11 @@ mod tests {
                 (170, leave(2)),
                 (1010, enter(1)),
                 (1030, leave(1)),
-                (1050, What::Task { source: 8 }),
+                (1050, MarkKind::Task { source: 8 }),
                 (1100, enter(1)),
                 (1120, leave(1)),
-                (1200, What::Task { source: 7 }),
-                (1400, What::Loop),
+                (1200, MarkKind::Task { source: 7 }),
+                (1400, MarkKind::Loop),
                 (2000, enter(1)),
                 (2001, leave(1)),
             ],
@@ -316,9 +316,9 @@ mod tests {
 
     #[test]
     fn what_was_before_the_loop_looked_is_outside() {
-        let events = [Event::new(1000, 50)];
+        let events = [TraceEvent::new(1000, 50)];
         let mut merger = Merger::new(Span::new(1000, 2000), &events);
-        for (at_ns, what) in [(400, enter(1)), (500, leave(1)), (900, What::Loop)] {
+        for (at_ns, what) in [(400, enter(1)), (500, leave(1)), (900, MarkKind::Loop)] {
             merger.mark(Mark { at_ns, what });
         }
         let got = merger.finish();
@@ -327,8 +327,8 @@ mod tests {
 
     #[test]
     fn pairs_that_are_cut_off_end_with_what_they_lie_in() {
-        let events = [Event::new(100, 100), Event::new(300, 100)];
-        let got = merged(
+        let events = [TraceEvent::new(100, 100), TraceEvent::new(300, 100)];
+        let got = merge_all(
             &events,
             &[
                 // No begin; two without an end, of which one in the other.
@@ -350,14 +350,14 @@ mod tests {
 
     #[test]
     fn a_page_fault_lasts_as_long_as_its_event() {
-        let events = [Event::new(100, 100)];
-        let got = merged(
+        let events = [TraceEvent::new(100, 100)];
+        let got = merge_all(
             &events,
             &[
-                (110, What::Fault { source: 1 }),
-                (120, What::Task { source: 2 }),
-                (150, What::Loop),
-                (200, What::Took { source: 3, ns: 500 }),
+                (110, MarkKind::Fault { source: 1 }),
+                (120, MarkKind::Task { source: 2 }),
+                (150, MarkKind::Loop),
+                (200, MarkKind::Took { source: 3, ns: 500 }),
             ],
         );
         // An interrupt that cannot be masked began after what was written last.
@@ -367,10 +367,10 @@ mod tests {
     #[test]
     fn what_was_lost_costs_the_events_that_it_touches() {
         let events = [
-            Event::new(100, 100),
-            Event::new(300, 100),
-            Event::new(500, 100),
-            Event::new(700, 50),
+            TraceEvent::new(100, 100),
+            TraceEvent::new(300, 100),
+            TraceEvent::new(500, 100),
+            TraceEvent::new(700, 50),
         ];
         let mut merger = Merger::new(Span::new(0, 1000), &events);
         for (at_ns, what) in [(110, enter(1)), (120, leave(1)), (310, enter(1))] {
@@ -393,14 +393,14 @@ mod tests {
         assert_eq!(merger.finish().known, []);
     }
 
-    fn any_what() -> impl Strategy<Value = What> {
+    fn any_what() -> impl Strategy<Value = MarkKind> {
         prop_oneof![
             (0u64..4).prop_map(enter),
             (0u64..4).prop_map(leave),
-            (10u32..13).prop_map(|source| What::Task { source }),
-            Just(What::Loop),
-            Just(What::Fault { source: 20 }),
-            (0u64..100).prop_map(|ns| What::Took { source: 21, ns }),
+            (10u32..13).prop_map(|source| MarkKind::Task { source }),
+            Just(MarkKind::Loop),
+            Just(MarkKind::Fault { source: 20 }),
+            (0u64..100).prop_map(|ns| MarkKind::Took { source: 21, ns }),
         ]
     }
 
@@ -412,8 +412,8 @@ mod tests {
             marks in prop::collection::vec((0u64..40, any_what(), 0u8..30), 0..150),
         ) {
             let mut at = 0;
-            let events: Vec<Event> = events.into_iter().map(|(gap, length)| {
-                let this = Event::new(at + gap, length);
+            let events: Vec<TraceEvent> = events.into_iter().map(|(gap, length)| {
+                let this = TraceEvent::new(at + gap, length);
                 at = this.end_ns();
                 this
             }).collect();

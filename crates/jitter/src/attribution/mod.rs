@@ -29,15 +29,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::Span;
 
-pub use explain::{Explained, Share, explain};
-pub use merge::{Mark, Merged, Merger, What};
+pub use explain::{EventExplanation, Share, explain};
+pub use merge::{Mark, MarkKind, MergeResult, Merger};
 pub use processes::{ProcessRow, processes};
-pub use table::{Row, Who, by_cpu, foremost, table};
+pub use table::{RowSubject, SourceRow, by_cpu, foremost, table};
 
 /// What kind of thing had the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum SourceKind {
     /// An interrupt that cannot be masked.
     Nmi,
     /// An interrupt.
@@ -53,7 +53,7 @@ pub enum Kind {
     Fault,
 }
 
-impl Kind {
+impl SourceKind {
     /// All of them, in the order of their codes in files.
     pub const ALL: [Self; 6] = [
         Self::Nmi,
@@ -80,9 +80,9 @@ impl Kind {
 
 /// Who had the CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Source {
+pub struct NoiseOrigin {
     /// What it is.
-    pub kind: Kind,
+    pub kind: SourceKind,
     /// The kernel's name for it: a handler, a vector, a task.
     pub name: String,
     /// Interrupt, vector or process, where it has a number.
@@ -95,13 +95,13 @@ pub const MAX_NAME: usize = 255;
 /// Sources by number, each once.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
-    all: Vec<Source>,
-    places: HashMap<Source, u32>,
+    all: Vec<NoiseOrigin>,
+    places: HashMap<NoiseOrigin, u32>,
 }
 
 impl Sources {
     /// The place of a source, which is the next free one if it is new.
-    pub fn place(&mut self, mut source: Source) -> u32 {
+    pub fn place(&mut self, mut source: NoiseOrigin) -> u32 {
         if let Some(place) = self.places.get(&source) {
             return *place;
         }
@@ -121,7 +121,7 @@ impl Sources {
 
     /// All, in the order of their places.
     #[must_use]
-    pub fn all(&self) -> &[Source] {
+    pub fn all(&self) -> &[NoiseOrigin] {
         &self.all
     }
 }
@@ -133,7 +133,7 @@ pub struct Cause {
     pub start_ns: u64,
     /// Until it was left; its gross time.
     pub length_ns: u64,
-    /// Place of its [`Source`].
+    /// Place of its [`NoiseOrigin`].
     pub source: u32,
 }
 
@@ -159,7 +159,7 @@ pub struct CpuCauses {
 /// How causes were found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Method {
+pub enum AttributionMethod {
     /// The kernel's trace events, in an instance of our own.
     Tracefs,
     /// Counters in /proc before and after: of the recording as a whole, not of
@@ -172,8 +172,8 @@ pub enum Method {
 
 /// What is known of the attribution as a whole.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct About {
-    pub method: Method,
+pub struct AttributionSummary {
+    pub method: AttributionMethod,
     /// Why not better, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
@@ -198,14 +198,14 @@ pub struct About {
     pub counters: Vec<CpuCounters>,
     /// Tasks that were a cause, as far as /proc still had them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub processes: Vec<Process>,
+    pub processes: Vec<ProcessInfo>,
 }
 
 /// What /proc had of a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Process {
-    /// The [`Source`]'s number.
+pub struct ProcessInfo {
+    /// The [`NoiseOrigin`]'s number.
     pub pid: u32,
     /// Program and arguments; empty for threads of the kernel.
     pub command: String,
@@ -216,7 +216,6 @@ pub struct Process {
 /// So many of something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
-    /// Its name.
     pub name: String,
     /// How many.
     pub count: u64,
@@ -252,9 +251,9 @@ pub struct CpuCounters {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Attribution {
     /// As a whole.
-    pub about: About,
+    pub about: AttributionSummary,
     /// Who is meant by the numbers in causes.
-    pub sources: Vec<Source>,
+    pub sources: Vec<NoiseOrigin>,
     /// Ascending by CPU; those of which something is known.
     pub cpus: Vec<CpuCauses>,
 }
@@ -274,8 +273,8 @@ mod tests {
     #[test]
     fn a_source_has_one_place() {
         let mut sources = Sources::default();
-        let of = |name: &str| Source {
-            kind: Kind::Task,
+        let of = |name: &str| NoiseOrigin {
+            kind: SourceKind::Task,
             name: name.to_owned(),
             number: Some(7),
         };

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Attribution, CpuCauses, Kind, Process, explain};
-use crate::Trace;
+use super::{Attribution, CpuCauses, ProcessInfo, SourceKind, explain};
+use crate::JitterTrace;
 
 /// How much a process took on all CPUs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -20,12 +20,12 @@ pub struct ProcessRow {
     /// That, of all noise.
     pub share_pct: f64,
     /// What /proc had of it.
-    pub details: Option<Process>,
+    pub details: Option<ProcessInfo>,
 }
 
 /// The processes that took most, the first of them so many.
 #[must_use]
-pub fn processes(trace: &Trace, all: &Attribution, most: usize) -> Vec<ProcessRow> {
+pub fn processes(trace: &JitterTrace, all: &Attribution, most: usize) -> Vec<ProcessRow> {
     let nothing = CpuCauses::default();
     let mut taken: BTreeMap<u32, u64> = BTreeMap::new();
     let mut noise_ns = 0u64;
@@ -39,7 +39,7 @@ pub fn processes(trace: &Trace, all: &Attribution, most: usize) -> Vec<ProcessRo
     }
     let row = |(source, net_ns): (u32, u64)| {
         let source = all.sources.get(source as usize)?;
-        let pid = source.number.filter(|_| source.kind == Kind::Task)?;
+        let pid = source.number.filter(|_| source.kind == SourceKind::Task)?;
         let details = all.about.processes.iter().find(|one| one.pid == pid);
         Some(ProcessRow {
             pid,

@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Attribution, CpuCauses, Kind, explain};
-use crate::{CpuTrace, Trace};
+use super::{Attribution, CpuCauses, SourceKind, explain};
+use crate::{CpuTrace, JitterTrace};
 
 /// Of whom a row is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Who {
+pub enum RowSubject {
     /// Something that the kernel entered and left. Tasks of the same name are
     /// one.
     Known {
         /// What it is.
-        kind: Kind,
+        kind: SourceKind,
         /// The kernel's name for it.
         name: String,
     },
@@ -30,7 +30,7 @@ pub enum Who {
     Unknown,
 }
 
-impl Who {
+impl RowSubject {
     /// What a reader calls it, and of which kind it is.
     #[must_use]
     pub fn names(&self) -> (&str, &'static str) {
@@ -45,8 +45,8 @@ impl Who {
 
 /// How much somebody took.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
-    pub who: Who,
+pub struct SourceRow {
+    pub who: RowSubject,
     /// Events that he had a part in.
     pub events: u64,
     /// How often he came; in an event perhaps more than once.
@@ -86,17 +86,18 @@ impl Sum {
 /// Those who took most, and all others in one row, with how many they are. What
 /// has no name is always told.
 #[must_use]
-pub fn foremost(rows: &[Row], most: usize) -> (Vec<Row>, Option<(usize, Row)>) {
-    let is_named = |row: &&Row| matches!(row.who, Who::Known { .. });
-    let (named, nameless): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(is_named);
+pub fn foremost(rows: &[SourceRow], most: usize) -> (Vec<SourceRow>, Option<(usize, SourceRow)>) {
+    let is_named = |row: &&SourceRow| matches!(row.who, RowSubject::Known { .. });
+    let (named, nameless): (Vec<&SourceRow>, Vec<&SourceRow>) = rows.iter().partition(is_named);
     let (shown, rest) = named.split_at(named.len().min(most));
     let shown = shown.iter().chain(&nameless);
-    let mut shown: Vec<Row> = shown.map(|row| (*row).clone()).collect();
+    let mut shown: Vec<SourceRow> = shown.map(|row| (*row).clone()).collect();
     shown.sort_by_key(|row| std::cmp::Reverse(row.net_ns));
-    let sum = |of: fn(&Row) -> u64| rest.iter().map(|row| of(row)).fold(0, u64::saturating_add);
+    let sum =
+        |of: fn(&SourceRow) -> u64| rest.iter().map(|row| of(row)).fold(0, u64::saturating_add);
     let others = (!rest.is_empty()).then(|| {
-        let row = Row {
-            who: Who::Unknown,
+        let row = SourceRow {
+            who: RowSubject::Unknown,
             events: sum(|row| row.events),
             times: sum(|row| row.times),
             gross_ns: sum(|row| row.gross_ns),
@@ -111,20 +112,20 @@ pub fn foremost(rows: &[Row], most: usize) -> (Vec<Row>, Option<(usize, Row)>) {
 
 /// Of all CPUs together, most net time first.
 #[must_use]
-pub fn table(trace: &Trace, attribution: &Attribution) -> Vec<Row> {
+pub fn table(trace: &JitterTrace, attribution: &Attribution) -> Vec<SourceRow> {
     rows(&trace.cpus, attribution)
 }
 
 /// Of one CPU.
 #[must_use]
-pub fn by_cpu(cpu: &CpuTrace, attribution: &Attribution) -> Vec<Row> {
+pub fn by_cpu(cpu: &CpuTrace, attribution: &Attribution) -> Vec<SourceRow> {
     rows(std::slice::from_ref(cpu), attribution)
 }
 
-fn rows(cpus: &[CpuTrace], attribution: &Attribution) -> Vec<Row> {
+fn rows(cpus: &[CpuTrace], attribution: &Attribution) -> Vec<SourceRow> {
     // By place first: a lookup by name for each cause would be slow.
     let mut of_source = vec![Sum::default(); attribution.sources.len()];
-    let mut place_of: BTreeMap<(Kind, &str), usize> = BTreeMap::new();
+    let mut place_of: BTreeMap<(SourceKind, &str), usize> = BTreeMap::new();
     let place: Vec<usize> = attribution
         .sources
         .iter()
@@ -155,19 +156,19 @@ fn rows(cpus: &[CpuTrace], attribution: &Attribution) -> Vec<Row> {
     }
     let known = place_of.into_iter().map(|((kind, name), at)| {
         let name = name.to_owned();
-        (Who::Known { kind, name }, of_source[at])
+        (RowSubject::Known { kind, name }, of_source[at])
     });
     let rest = [
-        (Who::Elsewhere, elsewhere),
-        (Who::Around, around),
-        (Who::Unknown, unknown),
+        (RowSubject::Elsewhere, elsewhere),
+        (RowSubject::Around, around),
+        (RowSubject::Unknown, unknown),
     ];
     // Of several CPUs it may be more than 64 bits hold.
     let all: f64 = cpus.iter().map(|cpu| cpu.noise_ns() as f64).sum();
-    let mut rows: Vec<Row> = known
+    let mut rows: Vec<SourceRow> = known
         .chain(rest)
         .filter(|(_, sum)| sum.times > 0)
-        .map(|(who, sum)| Row {
+        .map(|(who, sum)| SourceRow {
             who,
             events: sum.events,
             times: sum.times,
@@ -184,26 +185,26 @@ fn rows(cpus: &[CpuTrace], attribution: &Attribution) -> Vec<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attribution::{Cause, Source};
-    use crate::{Clock, Event, Header, Span};
+    use crate::attribution::{Cause, NoiseOrigin};
+    use crate::{LoopClock, Span, TraceEvent, TraceHeader};
     use proptest::prelude::*;
 
-    fn source(kind: Kind, name: &str, number: u32) -> Source {
-        Source {
+    fn source(kind: SourceKind, name: &str, number: u32) -> NoiseOrigin {
+        NoiseOrigin {
             kind,
             name: name.to_owned(),
             number: Some(number),
         }
     }
 
-    fn trace(cpus: Vec<CpuTrace>) -> Trace {
-        Trace {
-            header: Header {
+    fn trace(cpus: Vec<CpuTrace>) -> JitterTrace {
+        JitterTrace {
+            header: TraceHeader {
                 recorder: String::new(),
                 host: None,
                 kernel: None,
                 began_s: None,
-                clock: Clock::Tsc,
+                clock: LoopClock::Tsc,
                 cpus: cpus.iter().map(|cpu| cpu.cpu).collect(),
                 real_time: None,
             },
@@ -217,7 +218,7 @@ mod tests {
     #[test]
     fn rows_are_by_name_and_most_comes_first() {
         let span = Span::new(0, 1000);
-        let event = Event::new;
+        let event = TraceEvent::new;
         let cause = |start_ns, length_ns, source| Cause {
             start_ns,
             length_ns,
@@ -235,9 +236,9 @@ mod tests {
         };
         let attribution = Attribution {
             sources: vec![
-                source(Kind::Task, "cc1", 7),
-                source(Kind::Irq, "local_timer", 236),
-                source(Kind::Task, "cc1", 8),
+                source(SourceKind::Task, "cc1", 7),
+                source(SourceKind::Irq, "local_timer", 236),
+                source(SourceKind::Task, "cc1", 8),
             ],
             cpus: vec![CpuCauses {
                 cpu: 3,
@@ -265,18 +266,18 @@ mod tests {
                 )
             })
             .collect();
-        let known = |kind, name: &str| Who::Known {
+        let known = |kind, name: &str| RowSubject::Known {
             kind,
             name: name.to_owned(),
         };
         assert_eq!(
             plain,
             [
-                (known(Kind::Task, "cc1"), 1, 2, 80, 70, 50),
-                (Who::Unknown, 1, 1, 40, 40, 40),
-                (Who::Around, 2, 2, 25, 25, 20),
-                (known(Kind::Irq, "local_timer"), 2, 2, 15, 15, 10),
-                (Who::Elsewhere, 1, 1, 10, 10, 10),
+                (known(SourceKind::Task, "cc1"), 1, 2, 80, 70, 50),
+                (RowSubject::Unknown, 1, 1, 40, 40, 40),
+                (RowSubject::Around, 2, 2, 25, 25, 20),
+                (known(SourceKind::Irq, "local_timer"), 2, 2, 15, 15, 10),
+                (RowSubject::Elsewhere, 1, 1, 10, 10, 10),
             ]
         );
     }
@@ -288,10 +289,10 @@ mod tests {
             causes in prop::collection::vec((0u64..5000, 0u64..400, 0u32..4), 0..60),
         ) {
             let mut at = 0;
-            let events: Vec<Event> = events.into_iter().map(|(gap, length_ns)| {
+            let events: Vec<TraceEvent> = events.into_iter().map(|(gap, length_ns)| {
                 let start_ns = at + gap;
                 at = start_ns + length_ns;
-                Event { start_ns, length_ns }
+                TraceEvent { start_ns, length_ns }
             }).collect();
             let mut causes: Vec<Cause> = causes
                 .into_iter()
@@ -303,9 +304,9 @@ mod tests {
             let attribution = Attribution {
                 // One place fewer than the causes name.
                 sources: vec![
-                    source(Kind::Irq, "a", 1),
-                    source(Kind::Irq, "a", 2),
-                    source(Kind::Task, "a", 1),
+                    source(SourceKind::Irq, "a", 1),
+                    source(SourceKind::Irq, "a", 2),
+                    source(SourceKind::Task, "a", 1),
                 ],
                 cpus: vec![CpuCauses {
                     cpu: 0,
@@ -321,7 +322,7 @@ mod tests {
 
     #[test]
     fn the_foremost_and_the_sum_of_the_others_are_all() {
-        let row = |who: Who, net_ns: u64| Row {
+        let row = |who: RowSubject, net_ns: u64| SourceRow {
             who,
             events: 1,
             times: 2,
@@ -330,8 +331,8 @@ mod tests {
             longest_ns: net_ns,
             share_pct: net_ns as f64,
         };
-        let task = |name: &str| Who::Known {
-            kind: Kind::Task,
+        let task = |name: &str| RowSubject::Known {
+            kind: SourceKind::Task,
             name: name.to_owned(),
         };
         let all = [
@@ -339,7 +340,7 @@ mod tests {
             row(task("b"), 30),
             row(task("c"), 10),
             row(task("d"), 8),
-            row(Who::Elsewhere, 2),
+            row(RowSubject::Elsewhere, 2),
         ];
         let (shown, others) = foremost(&all, 2);
         let names: Vec<&str> = shown.iter().map(|row| row.who.names().0).collect();

@@ -6,14 +6,14 @@
 
 use sandbag_linux::Root;
 
-use crate::{Clock, Fault};
+use crate::{Fault, LoopClock};
 
 /// Which counter this is.
 #[cfg(target_arch = "x86_64")]
-pub const CLOCK: Clock = Clock::Tsc;
+pub const CLOCK: LoopClock = LoopClock::Tsc;
 /// Which counter this is.
 #[cfg(target_arch = "aarch64")]
-pub const CLOCK: Clock = Clock::Cntvct;
+pub const CLOCK: LoopClock = LoopClock::Cntvct;
 
 /// Reads the counter, without waiting for what was begun before: the loop does
 /// nothing else.
@@ -46,7 +46,7 @@ const FLAGS: [&str; 2] = ["constant_tsc", "nonstop_tsc"];
 /// # Errors
 /// What is missing.
 pub fn check(root: &Root) -> Result<(), Fault> {
-    if CLOCK != Clock::Tsc {
+    if CLOCK != LoopClock::Tsc {
         return Ok(());
     }
     let text = root.read("/proc/cpuinfo")?;
@@ -71,7 +71,6 @@ pub fn check(root: &Root) -> Result<(), Fault> {
 /// The counter and the clock at the same moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
-    /// Counts.
     pub counts: u64,
     /// `CLOCK_MONOTONIC_RAW`, ns.
     pub raw_ns: u64,

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use sandbag_linux::interrupts::{Row, Table};
+use sandbag_linux::interrupts::{InterruptRow, InterruptTable};
 use sandbag_linux::process::Process;
 use sandbag_linux::procstat::{CpuTimes, ProcStat, tick_ns};
 use sandbag_linux::{CpuList, Root};
@@ -13,10 +13,10 @@ use crate::attribution::{Count, CpuCounters};
 
 /// One reading; what the kernel does not tell is left out.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct CounterReading {
     at: Instant,
-    interrupts: Table,
-    softirqs: Table,
+    interrupts: InterruptTable,
+    softirqs: InterruptTable,
     times: Vec<(u32, CpuTimes)>,
     loops: Vec<Loop>,
 }
@@ -28,14 +28,14 @@ struct Loop {
     waited_ns: Option<u64>,
 }
 
-impl Reading {
+impl CounterReading {
     /// Reads it all; `threads` are the loops.
     pub(super) fn now(root: &Root, threads: &[u32]) -> Self {
         let times = ProcStat::open(root).and_then(|mut stat| Ok(stat.sample()?.cpus.clone()));
         Self {
             at: Instant::now(),
-            interrupts: Table::of_interrupts(root).unwrap_or_default(),
-            softirqs: Table::of_softirqs(root).unwrap_or_default(),
+            interrupts: InterruptTable::of_interrupts(root).unwrap_or_default(),
+            softirqs: InterruptTable::of_softirqs(root).unwrap_or_default(),
             times: times.unwrap_or_default(),
             loops: threads
                 .iter()
@@ -92,7 +92,7 @@ impl Loop {
 }
 
 /// The rows that moved, most first.
-fn counts(now: &Table, before: &Table, cpu: u32) -> Vec<Count> {
+fn counts(now: &InterruptTable, before: &InterruptTable, cpu: u32) -> Vec<Count> {
     let mut all: Vec<Count> = now
         .of_cpu(cpu)
         .filter_map(|(row, count)| {
@@ -109,7 +109,7 @@ fn counts(now: &Table, before: &Table, cpu: u32) -> Vec<Count> {
 }
 
 /// `36 virtio1-req.0`, `LOC Local timer interrupts`, `NET_RX`.
-fn name(row: &Row) -> String {
+fn name(row: &InterruptRow) -> String {
     let is_device = row.label.bytes().all(|b| b.is_ascii_digit());
     let about = if is_device {
         row.about.split(' ').next_back().unwrap_or_default()
@@ -157,8 +157,8 @@ mod tests {
         let (_a, before) = tree(10, 1, 50);
         let (_b, after) = tree(25, 3, 80);
         let cpus = CpuList::from_iter([2]);
-        let first = Reading::now(&before, &[9]);
-        let got = Reading::now(&after, &[9]).since(&first, &cpus);
+        let first = CounterReading::now(&before, &[9]);
+        let got = CounterReading::now(&after, &[9]).since(&first, &cpus);
         let [one] = &got[..] else { panic!("{got:?}") };
         assert_eq!(
             one.interrupts,
@@ -176,8 +176,8 @@ mod tests {
     fn what_is_not_there_is_left_out() {
         let dir = tempfile::tempdir().unwrap();
         let root = Root::at(dir.path());
-        let first = Reading::now(&root, &[9]);
-        let got = Reading::now(&root, &[9]).since(&first, &CpuList::from_iter([0]));
+        let first = CounterReading::now(&root, &[9]);
+        let got = CounterReading::now(&root, &[9]).since(&first, &CpuList::from_iter([0]));
         assert!(got[0].interrupts.is_empty() && got[0].waited_ns.is_none());
     }
 }

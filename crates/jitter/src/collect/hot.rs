@@ -21,14 +21,13 @@ pub struct Raw {
 
 /// What a pass through the loop came to.
 #[derive(Debug, Clone, Copy)]
-pub struct Looked {
+pub struct PassResult {
     /// The first reading.
     pub from: u64,
     /// The last.
     pub until: u64,
     /// Events stored.
     pub events: usize,
-    /// Readings.
     pub readings: u64,
 }
 
@@ -40,7 +39,7 @@ pub fn look(
     threshold: u64,
     until: u64,
     stop: &AtomicBool,
-) -> Looked {
+) -> PassResult {
     let from = now();
     let mut last = from;
     let mut events = 0;
@@ -59,7 +58,7 @@ pub fn look(
         }
         last = this;
     }
-    Looked {
+    PassResult {
         from,
         until: last,
         events,

@@ -22,17 +22,17 @@ use std::time::Duration;
 
 use sandbag_linux::{CpuList, Root};
 
-use crate::attribution::{About, Method};
+use crate::attribution::{AttributionMethod, AttributionSummary};
 use crate::format::Writer;
-use crate::{CpuNotes, Fault, Header, Notes, Result};
+use crate::{CpuNotes, Fault, Notes, Result, TraceHeader};
 use counter::{Moment, Scale};
-use counters::Reading;
+use counters::CounterReading;
 pub use tracer::Tracer;
-use worker::{Answer, Found, Worker};
+use worker::{Answer, CollectWorker, RoundResult};
 
 /// What is asked for.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct CollectOptions {
     /// Where to look.
     pub cpus: CpuList,
     /// For how long.
@@ -83,7 +83,7 @@ const TIMES_LEAST: f64 = 10.0;
 
 /// What a recording came to.
 #[derive(Debug, Clone)]
-pub struct Outcome {
+pub struct Collection {
     /// As in the trace.
     pub notes: Notes,
     /// The counter at the trace's beginning, for those who hold the trace
@@ -98,7 +98,7 @@ pub struct Outcome {
     /// The longest event of each CPU, ns; 0 without any.
     pub longest_ns: Vec<u64>,
     /// How causes were found, if they were asked for.
-    pub about: Option<About>,
+    pub about: Option<AttributionSummary>,
     /// What the user should hear.
     pub warnings: Vec<String>,
 }
@@ -125,13 +125,13 @@ impl Attribute {
         }
     }
 
-    fn about(&self) -> Option<About> {
+    fn about(&self) -> Option<AttributionSummary> {
         match self {
             Self::None => None,
-            Self::Proc { why } => Some(About {
-                method: Method::Proc,
+            Self::Proc { why } => Some(AttributionSummary {
+                method: AttributionMethod::Proc,
                 why: why.clone(),
-                ..About::default()
+                ..AttributionSummary::default()
             }),
             Self::Tracefs(tracer) => Some(tracer.about()),
         }
@@ -143,11 +143,11 @@ impl Attribute {
 /// # Errors
 /// As of it.
 pub fn record<W: Write>(
-    options: &Options,
-    header: &Header,
+    options: &CollectOptions,
+    header: &TraceHeader,
     open: impl FnOnce() -> Result<W>,
     stop: &Arc<AtomicBool>,
-) -> Result<Outcome> {
+) -> Result<Collection> {
     record_with(options, header, Attribute::None, open, stop)
 }
 
@@ -159,12 +159,12 @@ pub fn record<W: Write>(
 /// The counter is no clock, a CPU cannot be used, memory or the priority is
 /// not to be had, or those of writing.
 pub fn record_with<W: Write>(
-    options: &Options,
-    header: &Header,
+    options: &CollectOptions,
+    header: &TraceHeader,
     mut attribute: Attribute,
     open: impl FnOnce() -> Result<W>,
     stop: &Arc<AtomicBool>,
-) -> Result<Outcome> {
+) -> Result<Collection> {
     counter::check(&Root::default())?;
     let first = Moment::now();
     thread::sleep(CALIBRATION);
@@ -177,7 +177,9 @@ pub fn record_with<W: Write>(
     let mut workers = Vec::new();
     for (place, cpu) in options.cpus.iter().enumerate() {
         let (send, stop) = (send.clone(), Arc::clone(stop));
-        workers.push(Worker::start(place, cpu, options, scale, send, stop)?);
+        workers.push(CollectWorker::start(
+            place, cpu, options, scale, send, stop,
+        )?);
     }
     drop(send);
     let mut team = Team { workers, answers };
@@ -188,7 +190,7 @@ pub fn record_with<W: Write>(
     }
     let mut writer = Writer::new(open()?, header)?;
     let threads: Vec<u32> = team.workers.iter().map(|worker| worker.thread_id).collect();
-    let reading = || Reading::now(&Root::default(), &threads);
+    let reading = || CounterReading::now(&Root::default(), &threads);
     let before = (!matches!(attribute, Attribute::None)).then(reading);
     let tracer = attribute.tracer();
     let mut outcome = rounds(options, scale, &mut team, tracer, &mut writer, stop)?;
@@ -228,16 +230,16 @@ pub fn record_with<W: Write>(
 
 /// The workers, and what they say.
 struct Team {
-    workers: Vec<Worker>,
+    workers: Vec<CollectWorker>,
     answers: Receiver<(usize, Answer)>,
 }
 
 impl Team {
     /// Sleeps until each of those that are awaited has answered; what they
     /// found, by their places.
-    fn await_all(&mut self, awaited: impl Fn(usize) -> bool) -> Result<Vec<Option<Found>>> {
+    fn await_all(&mut self, awaited: impl Fn(usize) -> bool) -> Result<Vec<Option<RoundResult>>> {
         let count = self.workers.len();
-        let mut found: Vec<Option<Found>> = (0..count).map(|_| None).collect();
+        let mut found: Vec<Option<RoundResult>> = (0..count).map(|_| None).collect();
         let mut missing = (0..count).filter(|place| awaited(*place)).count();
         while missing > 0 {
             match self.answers.recv() {
@@ -262,20 +264,20 @@ impl Team {
 }
 
 fn rounds(
-    options: &Options,
+    options: &CollectOptions,
     scale: Scale,
     team: &mut Team,
     mut tracer: Option<&mut Tracer>,
     writer: &mut Writer<impl Write>,
     stop: &AtomicBool,
-) -> Result<Outcome> {
+) -> Result<Collection> {
     let (mut round, pause) = match options.real_time {
         Some(_) => (REAL_TIME_ROUND, REAL_TIME_PAUSE),
         None => (options.round.unwrap_or(ROUND), Duration::ZERO),
     };
     let counts = |time: Duration| scale.counts(time.as_nanos() as f64);
     let count = team.workers.len();
-    let mut outcome = Outcome {
+    let mut outcome = Collection {
         notes: Notes::default(),
         begin_counts: scale.begin,
         events: vec![0; count],
@@ -381,8 +383,8 @@ mod tests {
         assert_eq!(next_round(short, Some(s(0)), true), short);
     }
 
-    fn header(cpus: &CpuList) -> Header {
-        Header {
+    fn header(cpus: &CpuList) -> TraceHeader {
+        TraceHeader {
             recorder: "test".to_owned(),
             host: None,
             kernel: None,
@@ -394,9 +396,9 @@ mod tests {
     }
 
     /// On the first few CPUs that we may use.
-    fn on(cpus: usize) -> Options {
+    fn on(cpus: usize) -> CollectOptions {
         let usable = sandbag_linux::sched::affinity(0).unwrap();
-        Options {
+        CollectOptions {
             cpus: usable.iter().take(cpus).collect(),
             duration: Duration::from_secs(60),
             events: None,
@@ -410,7 +412,7 @@ mod tests {
 
     #[test]
     fn what_is_recorded_can_be_read() {
-        let options = Options {
+        let options = CollectOptions {
             duration: Duration::from_millis(300),
             round: Some(Duration::from_millis(100)),
             preheat: Duration::from_millis(10),
@@ -467,7 +469,7 @@ mod tests {
 
     #[test]
     fn it_ends_when_so_many_events_were_found() {
-        let options = Options {
+        let options = CollectOptions {
             duration: Duration::from_secs(600),
             events: Some(100),
             // Every reading is one.
@@ -484,7 +486,7 @@ mod tests {
     #[test]
     fn nothing_shorter_than_asked_for_is_an_event_nor_than_can_be_told() {
         for (asked_ns, is_own) in [(1e6, false), (0.0, true)] {
-            let options = Options {
+            let options = CollectOptions {
                 duration: Duration::from_millis(20),
                 threshold: Threshold::AtLeast(asked_ns),
                 ..on(1)
@@ -501,7 +503,7 @@ mod tests {
 
     #[test]
     fn events_without_room_are_counted() {
-        let options = Options {
+        let options = CollectOptions {
             duration: Duration::from_millis(50),
             // Every reading is one.
             threshold: Threshold::Exactly(0.0),
@@ -521,7 +523,7 @@ mod tests {
 
     #[test]
     fn why_a_loop_cannot_be_is_told() {
-        let options = Options {
+        let options = CollectOptions {
             // A CPU that no machine has.
             cpus: CpuList::from_iter([8_000]),
             duration: Duration::from_secs(1),

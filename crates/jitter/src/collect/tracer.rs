@@ -12,12 +12,14 @@ mod processes;
 use std::collections::HashMap;
 
 use sandbag_linux::tracefs::Instance;
-use sandbag_linux::tracefs::ring::Layout;
+use sandbag_linux::tracefs::ring::PageLayout;
 use sandbag_linux::{CpuList, Error, Root};
 
 use super::counter::{Moment, Scale};
-use crate::attribution::{About, CpuCauses, Mark, Merger, Method, Source};
-use crate::{Clock, Event, Fault, Result, Span};
+use crate::attribution::{
+    AttributionMethod, AttributionSummary, CpuCauses, Mark, Merger, NoiseOrigin,
+};
+use crate::{Fault, LoopClock, Result, Span, TraceEvent};
 use entries::Entries;
 use processes::Processes;
 
@@ -25,14 +27,14 @@ use processes::Processes;
 #[derive(Debug)]
 pub struct Tracer {
     instance: Instance,
-    layout: Layout,
+    layout: PageLayout,
     entries: Entries,
     /// Stamps are nanoseconds of `CLOCK_MONOTONIC_RAW`, not counts.
     is_raw: bool,
     round: Round,
     /// Lost so far, by CPU.
     lost: HashMap<u32, u64>,
-    about: About,
+    about: AttributionSummary,
     processes: Processes,
 }
 
@@ -62,7 +64,7 @@ impl Tracer {
     pub fn new(instance: Instance, cpus: &CpuList, buffer_kib: u64) -> Result<Self> {
         let clocks = instance.clocks().map_err(Fault::Kernel)?;
         let wanted = match super::counter::CLOCK {
-            Clock::Tsc => &["x86-tsc", "mono_raw"][..],
+            LoopClock::Tsc => &["x86-tsc", "mono_raw"][..],
             _ => &["mono_raw"],
         };
         let clock = wanted
@@ -83,10 +85,10 @@ impl Tracer {
                 until: Moment::now(),
             },
             lost: HashMap::new(),
-            about: About {
-                method: Method::Tracefs,
+            about: AttributionSummary {
+                method: AttributionMethod::Tracefs,
                 clock: Some(clock.to_owned()),
-                ..About::default()
+                ..AttributionSummary::default()
             },
             processes: Processes::default(),
             instance,
@@ -143,7 +145,7 @@ impl Tracer {
         cpu: u32,
         thread: u32,
         span: Span,
-        events: &[Event],
+        events: &[TraceEvent],
         scale: Scale,
     ) -> Result<CpuCauses> {
         let lost = self.instance.lost(cpu).map_err(Fault::Kernel)?.all();
@@ -170,7 +172,7 @@ impl Tracer {
             }
             for record in page {
                 entries += 1;
-                if let Some(what) = known.what(thread, record) {
+                if let Some(what) = known.mark_kind(thread, record) {
                     merger.mark(Mark {
                         at_ns: ns(record.at),
                         what,
@@ -196,7 +198,7 @@ impl Tracer {
     }
 
     /// All sources so far.
-    pub(super) fn sources(&self) -> &[Source] {
+    pub(super) fn sources(&self) -> &[NoiseOrigin] {
         self.entries.sources()
     }
 
@@ -206,8 +208,8 @@ impl Tracer {
     }
 
     /// What is to be said of it at the end.
-    pub(super) fn about(&self) -> About {
-        About {
+    pub(super) fn about(&self) -> AttributionSummary {
+        AttributionSummary {
             processes: self.processes.all().to_vec(),
             ..self.about.clone()
         }

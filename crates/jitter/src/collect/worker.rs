@@ -13,21 +13,20 @@ use sandbag_linux::sched::{self, Attributes};
 use super::counter::{Scale, now};
 use super::hot::{self, Costs, Raw};
 use super::room::Room;
-use super::{Options, TIMES_LEAST, Threshold};
-use crate::{CpuNotes, Event, Fault, Result, Span};
+use super::{CollectOptions, TIMES_LEAST, Threshold};
+use crate::{CpuNotes, Fault, Result, Span, TraceEvent};
 
 /// A thread that waits for orders.
-pub struct Worker {
-    /// Its CPU.
+pub struct CollectWorker {
     pub cpu: u32,
     /// Number of its thread, once it is ready.
     pub thread_id: u32,
-    orders: Option<Sender<Order>>,
+    orders: Option<Sender<RoundOrder>>,
     thread: Option<JoinHandle<Result<CpuNotes>>>,
 }
 
 /// What it is told to do.
-struct Order {
+struct RoundOrder {
     /// Until the counter is there.
     until: u64,
     /// Until so many events were found.
@@ -35,11 +34,11 @@ struct Order {
 }
 
 /// What a round came to.
-pub struct Found {
+pub struct RoundResult {
     /// When it looked.
     pub span: Span,
     /// What it found.
-    pub events: Vec<Event>,
+    pub events: Vec<TraceEvent>,
     /// It ended because there was no room for more.
     pub full: bool,
 }
@@ -51,17 +50,17 @@ pub enum Answer {
     /// It is in its place; the number of its thread.
     Ready(u32),
     /// A round is over for it.
-    Found(Found),
-    /// It ended, for a reason that [`Worker::finish`] tells.
+    Found(RoundResult),
+    /// It ended, for a reason that [`CollectWorker::finish`] tells.
     Ended,
 }
 
-impl Worker {
+impl CollectWorker {
     /// Starts it; it takes its place and measures what it costs, then answers.
     pub fn start(
         place: usize,
         cpu: u32,
-        options: &Options,
+        options: &CollectOptions,
         scale: Scale,
         answers: Sender<(usize, Answer)>,
         stop: Arc<AtomicBool>,
@@ -99,7 +98,7 @@ impl Worker {
     pub fn look(&self, until: u64, events: usize) {
         if let Some(orders) = &self.orders {
             // One that has ended says so itself.
-            let _ = orders.send(Order { until, events });
+            let _ = orders.send(RoundOrder { until, events });
         }
     }
 
@@ -128,7 +127,7 @@ struct Work {
 }
 
 impl Work {
-    fn run(self, orders: &Receiver<Order>, answer: &dyn Fn(Answer)) -> Result<CpuNotes> {
+    fn run(self, orders: &Receiver<RoundOrder>, answer: &dyn Fn(Answer)) -> Result<CpuNotes> {
         sched::set_affinity(0, &CpuList::from_iter([self.cpu])).map_err(Fault::Kernel)?;
         let mut room = Room::new(self.room).map_err(Fault::Io)?;
         // Warm: the loop, its branch and the room's first pages.
@@ -151,7 +150,7 @@ impl Work {
         let (mut faults, mut dropped) = (0, 0);
         // SAFETY: no arguments, cannot fail.
         answer(Answer::Ready(unsafe { libc::gettid() }.cast_unsigned()));
-        while let Ok(Order { until, events }) = orders.recv() {
+        while let Ok(RoundOrder { until, events }) = orders.recv() {
             let room_for = events.min(self.room);
             let before = page_faults();
             let looked = hot::look(&mut room.as_mut()[..room_for], threshold, until, &self.stop);
@@ -171,7 +170,7 @@ impl Work {
                 self.scale.since_begin(looked.from),
                 self.scale.since_begin(looked.until),
             );
-            answer(Answer::Found(Found {
+            answer(Answer::Found(RoundResult {
                 span,
                 events: events.collect(),
                 full,
@@ -207,11 +206,11 @@ impl Work {
 /// What was lost, in ns: the difference of two readings without the least one,
 /// in counts, which the loop takes for itself. Both ends are rounded, so that
 /// neighbours do not overlap.
-fn event(scale: Scale, raw: Raw, least: u64) -> Event {
+fn event(scale: Scale, raw: Raw, least: u64) -> TraceEvent {
     let start_ns = scale.since_begin(raw.start);
     let lost = raw.length.saturating_sub(least);
     let end_ns = scale.since_begin(raw.start.saturating_add(lost));
-    Event::new(start_ns, end_ns - start_ns)
+    TraceEvent::new(start_ns, end_ns - start_ns)
 }
 
 /// Of the calling thread so far.

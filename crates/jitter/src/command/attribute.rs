@@ -14,7 +14,7 @@ use sandbag_ui::messages::Messages;
 
 /// How to find out what caused the events
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum How {
+pub enum AttributeMethod {
     /// By tracefs where it can be had, else by /proc
     Auto,
     /// The kernel's trace events, in an instance of our own: each event to
@@ -61,19 +61,19 @@ impl Memory {
 
 /// What was set up; dropping it undoes that.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct TraceSetup {
     /// For the collector.
     pub attribute: Option<Attribute>,
     journal: Option<Journal>,
 }
 
-impl Prepared {
+impl TraceSetup {
     /// Whether the kernel writes causes down.
     pub fn is_traced(&self) -> bool {
         matches!(self.attribute, Some(Attribute::Tracefs(_)))
     }
 
-    fn untraced(attribute: Attribute) -> Self {
+    fn without_trace(attribute: Attribute) -> Self {
         Self {
             attribute: Some(attribute),
             journal: None,
@@ -81,7 +81,7 @@ impl Prepared {
     }
 }
 
-impl Drop for Prepared {
+impl Drop for TraceSetup {
     fn drop(&mut self) {
         // Its files are closed first.
         drop(self.attribute.take());
@@ -99,37 +99,44 @@ impl Drop for Prepared {
 /// # Errors
 /// What is asked for cannot be had; with `auto` the next best is.
 pub fn prepare(
-    how: How,
+    how: AttributeMethod,
     root: &Root,
     cpus: &CpuList,
     max_memory: u64,
     messages: &Messages,
-) -> Result<Prepared> {
+) -> Result<TraceSetup> {
     let why = match how {
-        How::None => return Ok(Prepared::untraced(Attribute::None)),
-        How::Proc => None,
-        How::Tracefs | How::Auto => match traced(root, cpus, max_memory, messages) {
-            Ok(prepared) => return Ok(prepared),
-            Err(error) if how == How::Tracefs => {
-                return Err(sandbag_run::Error::NotPossible {
-                    what: format!("causes cannot be had from the kernel ({error})"),
-                    remedy: "--attribute proc is the nearest: counts, for anybody".to_owned(),
+        AttributeMethod::None => return Ok(TraceSetup::without_trace(Attribute::None)),
+        AttributeMethod::Proc => None,
+        AttributeMethod::Tracefs | AttributeMethod::Auto => {
+            match trace_setup(root, cpus, max_memory, messages) {
+                Ok(prepared) => return Ok(prepared),
+                Err(error) if how == AttributeMethod::Tracefs => {
+                    return Err(sandbag_run::Error::NotPossible {
+                        what: format!("causes cannot be had from the kernel ({error})"),
+                        remedy: "--attribute proc is the nearest: counts, for anybody".to_owned(),
+                    }
+                    .into());
                 }
-                .into());
+                Err(error) => {
+                    messages.say(&format!(
+                        "causes are known as counts of /proc only, not of each event: {error}"
+                    ));
+                    Some(format!("{error}"))
+                }
             }
-            Err(error) => {
-                messages.say(&format!(
-                    "causes are known as counts of /proc only, not of each event: {error}"
-                ));
-                Some(format!("{error}"))
-            }
-        },
+        }
     };
-    Ok(Prepared::untraced(Attribute::Proc { why }))
+    Ok(TraceSetup::without_trace(Attribute::Proc { why }))
 }
 
 /// An instance of ours, in the journal before it is made.
-fn traced(root: &Root, cpus: &CpuList, max_memory: u64, messages: &Messages) -> Result<Prepared> {
+fn trace_setup(
+    root: &Root,
+    cpus: &CpuList,
+    max_memory: u64,
+    messages: &Messages,
+) -> Result<TraceSetup> {
     // First, so that whoever may not hears just that.
     let tree = TraceFs::open(root)?;
     let registry = Registry::open()?;
@@ -145,7 +152,7 @@ fn traced(root: &Root, cpus: &CpuList, max_memory: u64, messages: &Messages) -> 
     let pid = std::process::id();
     let info = RunInfo::of_this_process("jitter record");
     let journal = registry.register(info, &CpuList::default())?;
-    let mut prepared = Prepared {
+    let mut prepared = TraceSetup {
         attribute: None,
         journal: Some(journal),
     };

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use crate::attribution::{
-    Attribution, Count, CpuCauses, CpuCounters, Method, Row, Who, by_cpu, explain, processes, table,
+    Attribution, AttributionMethod, Count, CpuCauses, CpuCounters, RowSubject, SourceRow, by_cpu,
+    explain, processes, table,
 };
-use crate::{CpuTrace, Trace, tables};
+use crate::{CpuTrace, JitterTrace, tables};
 use sandbag_ui::quantity::time;
 use sandbag_ui::table::{plain, right};
 use sandbag_ui::text::visible;
@@ -21,7 +22,7 @@ const WIDE: usize = 40;
 const NAMED: usize = 4;
 
 /// The tables: who took how much, and the counters.
-pub(super) fn text(trace: &Trace, all: &Attribution) -> String {
+pub(super) fn text(trace: &JitterTrace, all: &Attribution) -> String {
     let mut text = String::new();
     if !all.cpus.is_empty() {
         let rows = table(trace, all);
@@ -50,9 +51,9 @@ pub(super) fn text(trace: &Trace, all: &Attribution) -> String {
 fn remarks(all: &Attribution) -> String {
     let about = &all.about;
     let by = match about.method {
-        Method::Tracefs => "By the kernel's trace events",
-        Method::Osnoise => "By the entries of osnoise",
-        Method::Proc => "By a recording that was cut off",
+        AttributionMethod::Tracefs => "By the kernel's trace events",
+        AttributionMethod::Osnoise => "By the entries of osnoise",
+        AttributionMethod::Proc => "By a recording that was cut off",
     };
     let mut text = by.to_owned();
     if let Some(clock) = &about.clock {
@@ -69,11 +70,11 @@ fn remarks(all: &Attribution) -> String {
 }
 
 /// The share of each kind: `Of the noise: task 98.1 %, irq 0.51 %`.
-fn kinds(rows: &[Row]) -> String {
+fn kinds(rows: &[SourceRow]) -> String {
     let mut sums: Vec<(&str, f64)> = Vec::new();
     for row in rows {
         let name = match row.who {
-            Who::Known { kind, .. } => kind.name(),
+            RowSubject::Known { kind, .. } => kind.name(),
             _ => row.who.names().0,
         };
         match sums.iter_mut().find(|sum| sum.0 == name) {
@@ -124,7 +125,7 @@ fn counters(all: &Attribution) -> String {
     }
     let _ = writeln!(text, "\n{}", right(table));
     for one in &all.about.counters {
-        let _ = writeln!(text, "  CPU {}: {}", one.cpu, most(one));
+        let _ = writeln!(text, "  CPU {}: {}", one.cpu, top_counter(one));
     }
     if let Some(why) = all.about.why.as_ref().filter(|_| coarse) {
         let _ = writeln!(text, "  Not by tracefs: {}", visible(why));
@@ -137,7 +138,7 @@ fn sum(counts: &[Count]) -> u64 {
 }
 
 /// The most frequent ones, by the second.
-fn most(one: &CpuCounters) -> String {
+fn top_counter(one: &CpuCounters) -> String {
     let seconds = one.elapsed_ns.max(1) as f64 / 1e9;
     let per_s = |counts: &[Count]| -> Vec<String> {
         let named = counts.iter().take(NAMED);
@@ -191,7 +192,7 @@ pub(super) fn json(all: &Attribution) -> Value {
 
 /// A row for each cause of each event, and for what they leave of it. Names
 /// stand in quotes, for a task may be called anything.
-pub(super) fn csv(trace: &Trace, all: &Attribution, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn csv(trace: &JitterTrace, all: &Attribution, out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
         "cpu,event_start_ns,event_length_ns,kind,name,number,start_ns,gross_ns,net_ns,depth"
@@ -220,9 +221,9 @@ pub(super) fn csv(trace: &Trace, all: &Attribution, out: &mut impl Write) -> io:
                 )?;
             }
             let rest = match (one.known, one.causes.is_empty()) {
-                (false, _) => Who::Unknown,
-                (true, true) => Who::Elsewhere,
-                (true, false) => Who::Around,
+                (false, _) => RowSubject::Unknown,
+                (true, true) => RowSubject::Elsewhere,
+                (true, false) => RowSubject::Around,
             };
             let (name, kind) = rest.names();
             let left = one.left_ns;

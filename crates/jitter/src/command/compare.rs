@@ -3,13 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::import::Recording;
+use crate::import::JitterRecording;
 use crate::page::{self as html, ComparisonPage};
 use crate::stats::{
-    Grid, Interval, Likeness, Measure, QUANTILES_PCT, Quantiles, Summary, Verdict, distances,
-    likeness, summarise,
+    Grid, Interval, Likeness, LikenessVerdict, Measure, QUANTILES_PCT, Quantiles, TraceSummary,
+    distances, likeness, summarise,
 };
-use crate::{CpuTrace, Trace};
+use crate::{CpuTrace, JitterTrace};
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use sandbag_ui::failure::Result;
@@ -67,11 +67,11 @@ pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
     args.overwrite.check(args.html.as_deref())?;
     args.json.check(args.overwrite)?;
     let options = args.import.of_events();
-    let one = |path: &Path| -> Result<Recording> {
+    let one = |path: &Path| -> Result<JitterRecording> {
         args.select.of(super::read(path, &options, messages)?, true)
     };
     let verdict = match (one(&args.a)?, one(&args.b)?) {
-        (Recording::Trace(a), Recording::Trace(b)) => traces(args, &a, &b, messages)?,
+        (JitterRecording::Trace(a), JitterRecording::Trace(b)) => traces(args, &a, &b, messages)?,
         _ if args.html.is_some() || args.json.path().is_some() => {
             let text = "--html and --json are for events; one of the files holds only how they are \
                         distributed";
@@ -80,17 +80,22 @@ pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
         // Lower bounds of the distances decide nothing.
         (a, b) => {
             output::print(count_table::compare(&a, &b, args.select.above_ns())?)?;
-            Verdict::Undecided
+            LikenessVerdict::Undecided
         }
     };
     Ok(match verdict {
-        Verdict::Differs if args.strict => exit::MISSED,
-        Verdict::Undecided if args.strict => exit::UNDECIDED,
+        LikenessVerdict::Differs if args.strict => exit::MISSED,
+        LikenessVerdict::Undecided if args.strict => exit::UNDECIDED,
         _ => exit::KEPT,
     })
 }
 
-fn traces(args: &CompareArgs, a: &Trace, b: &Trace, messages: &Messages) -> Result<Verdict> {
+fn traces(
+    args: &CompareArgs,
+    a: &JitterTrace,
+    b: &JitterTrace,
+    messages: &Messages,
+) -> Result<LikenessVerdict> {
     let Some(likeness) = likeness(a, b) else {
         let text = "one of the traces has no events: nothing to compare";
         return Err(BadInput(text.to_owned()).into());
@@ -116,7 +121,7 @@ fn traces(args: &CompareArgs, a: &Trace, b: &Trace, messages: &Messages) -> Resu
         if is_page {
             return Ok(String::new());
         }
-        exactly(&together(a), &together(b), &likeness)
+        exactly(&pooled(a), &pooled(b), &likeness)
     };
     args.json
         .put_or(&likeness, text, args.overwrite.existing())?;
@@ -151,20 +156,20 @@ fn exactly(a: &CpuTrace, b: &CpuTrace, likeness: &Likeness) -> Result<String> {
         within(&likeness.ks),
         d.wasserstein_decades,
         within(&likeness.wasserstein_decades),
-        judged(likeness)
+        verdict_text(likeness)
     ))
 }
 
-fn word(verdict: Verdict) -> &'static str {
+fn word(verdict: LikenessVerdict) -> &'static str {
     match verdict {
-        Verdict::Same => "same",
-        Verdict::Differs => "differs",
-        Verdict::Undecided => "undecided",
+        LikenessVerdict::Same => "same",
+        LikenessVerdict::Differs => "differs",
+        LikenessVerdict::Undecided => "undecided",
     }
 }
 
 /// The verdict, and what it rests on.
-fn judged(found: &Likeness) -> String {
+fn verdict_text(found: &Likeness) -> String {
     let mut table = plain(["", "B against A", "95 %", "limit", "resolution", ""]);
     let mut row = |name: &str, one: &Measure, shown: fn(f64) -> String| {
         let of = one.difference;
@@ -191,7 +196,7 @@ fn judged(found: &Likeness) -> String {
 }
 
 /// All CPUs as one, of which only lengths and known time mean something.
-fn together(trace: &Trace) -> CpuTrace {
+fn pooled(trace: &JitterTrace) -> CpuTrace {
     let mut all = CpuTrace::default();
     for cpu in &trace.cpus {
         all.known.extend(&cpu.known);
@@ -200,7 +205,7 @@ fn together(trace: &Trace) -> CpuTrace {
     all
 }
 
-fn figures(a: &Summary, b: &Summary, likeness: &Likeness) -> Table {
+fn figures(a: &TraceSummary, b: &TraceSummary, likeness: &Likeness) -> Table {
     let within = |of: Option<Interval>| {
         of.map_or_else(String::new, |of| {
             format!("{} to {}", time(of.low), time(of.high))
@@ -242,7 +247,7 @@ fn figures(a: &Summary, b: &Summary, likeness: &Likeness) -> Table {
     );
     row("mean length".to_owned(), a.mean_ns, b.mean_ns, time, None);
     for (i, part) in QUANTILES_PCT.iter().enumerate() {
-        let of = |s: &Summary| s.quantiles_ns.map(|all| all[i] as f64);
+        let of = |s: &TraceSummary| s.quantiles_ns.map(|all| all[i] as f64);
         let between = likeness.quantiles.get(i);
         row(quantile_name(*part), of(a), of(b), time, between);
     }

@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
-use crate::import::Recording;
-use crate::stats::{Bound, Counted, QUANTILES_PCT, binned_distances};
-use crate::{CpuTrace, Error, Fault, Quantity, Series};
+use crate::import::JitterRecording;
+use crate::stats::{CountSample, QUANTILES_PCT, QuantileBound, binned_distances};
+use crate::{CpuCounts, CpuTrace, Error, Fault, Quantity};
 use comfy_table::Table;
 use sandbag_ui::failure::Result;
 use sandbag_ui::quantity::time;
@@ -16,7 +16,7 @@ use crate::tables::quantile_name;
 
 /// What is counted in both, quantity after quantity; the share of noise, where
 /// both have one, in any case.
-pub(super) fn compare(a: &Recording, b: &Recording, above_ns: u64) -> Result<String> {
+pub(super) fn compare(a: &JitterRecording, b: &JitterRecording, above_ns: u64) -> Result<String> {
     let noise = noise_pct(a).zip(noise_pct(b));
     let (all_a, all_b) = (counted_in(a), counted_in(b));
     let common: Vec<Quantity> = all_a
@@ -29,7 +29,11 @@ pub(super) fn compare(a: &Recording, b: &Recording, above_ns: u64) -> Result<Str
         let _ = writeln!(text, "noise %  A {}, B {}", share(Some(a)), share(Some(b)));
     }
     if common.is_empty() {
-        let why = format!("A holds {}; B holds {}", named(a, &all_a), named(b, &all_b));
+        let why = format!(
+            "A holds {}; B holds {}",
+            quantity_names(a, &all_a),
+            quantity_names(b, &all_b)
+        );
         if noise.is_none() {
             return Err(Error::from(Fault::NotComparable(why)).into());
         }
@@ -39,7 +43,7 @@ pub(super) fn compare(a: &Recording, b: &Recording, above_ns: u64) -> Result<Str
         );
     }
     for quantity in common {
-        let one = |side: &Recording| side_of(side, quantity, above_ns).map_err(Error::from);
+        let one = |side: &JitterRecording| side_of(side, quantity, above_ns).map_err(Error::from);
         let (a, b) = (one(a)?, one(b)?);
         let d = binned_distances(&a, &b).map_err(Error::from)?;
         let js = d
@@ -59,11 +63,11 @@ pub(super) fn compare(a: &Recording, b: &Recording, above_ns: u64) -> Result<Str
 }
 
 /// What has counts; a trace has the lengths of its events.
-fn counted_in(recording: &Recording) -> Vec<Quantity> {
+fn counted_in(recording: &JitterRecording) -> Vec<Quantity> {
     match recording {
-        Recording::Trace(_) => vec![Quantity::Length],
-        Recording::Distribution(all) => {
-            let series: Vec<Series> = all
+        JitterRecording::Trace(_) => vec![Quantity::Length],
+        JitterRecording::Distribution(all) => {
+            let series: Vec<CpuCounts> = all
                 .series
                 .iter()
                 .filter(|one| one.count() > 0)
@@ -74,22 +78,26 @@ fn counted_in(recording: &Recording) -> Vec<Quantity> {
     }
 }
 
-fn named(recording: &Recording, all: &[Quantity]) -> String {
+fn quantity_names(recording: &JitterRecording, all: &[Quantity]) -> String {
     if all.is_empty() {
-        let totals = matches!(recording, Recording::Distribution(_));
+        let totals = matches!(recording, JitterRecording::Distribution(_));
         return if totals { "totals only" } else { "nothing" }.to_owned();
     }
     let names: Vec<String> = all.iter().map(Quantity::to_string).collect();
     names.join(", ")
 }
 
-fn side_of(recording: &Recording, quantity: Quantity, above_ns: u64) -> Result<Counted, Fault> {
+fn side_of(
+    recording: &JitterRecording,
+    quantity: Quantity,
+    above_ns: u64,
+) -> Result<CountSample, Fault> {
     let counted = match recording {
-        Recording::Trace(trace) => {
+        JitterRecording::Trace(trace) => {
             let events = trace.cpus.iter().flat_map(|cpu| &cpu.events);
-            Counted::of_lengths(events.map(|event| event.length_ns).collect())
+            CountSample::of_lengths(events.map(|event| event.length_ns).collect())
         }
-        Recording::Distribution(all) => Counted::of_series(&all.series, quantity),
+        JitterRecording::Distribution(all) => CountSample::of_series(&all.series, quantity),
     };
     match above_ns {
         0 => Ok(counted),
@@ -99,14 +107,14 @@ fn side_of(recording: &Recording, quantity: Quantity, above_ns: u64) -> Result<C
 
 /// The share of the known time that was taken, of all CPUs together, at least
 /// and at most, percent.
-fn noise_pct(recording: &Recording) -> Option<(f64, f64)> {
+fn noise_pct(recording: &JitterRecording) -> Option<(f64, f64)> {
     let parts: Vec<(u64, (u64, u64))> = match recording {
-        Recording::Trace(trace) => {
+        JitterRecording::Trace(trace) => {
             let noise = |cpu: &CpuTrace| (cpu.known_ns(), (cpu.noise_ns(), cpu.noise_ns()));
             trace.cpus.iter().map(noise).collect()
         }
-        Recording::Distribution(all) => {
-            let noise = |one: &Series| one.known_ns.zip(one.noise_bounds_ns());
+        JitterRecording::Distribution(all) => {
+            let noise = |one: &CpuCounts| one.known_ns.zip(one.noise_bounds_ns());
             all.series.iter().map(noise).collect::<Option<_>>()?
         }
     };
@@ -117,7 +125,7 @@ fn noise_pct(recording: &Recording) -> Option<(f64, f64)> {
     (known_ns > 0.0).then(|| (pct(least), pct(most)))
 }
 
-fn figures(a: &Counted, b: &Counted) -> Table {
+fn figures(a: &CountSample, b: &CountSample) -> Table {
     let mut table = plain(["", "A", "B"]);
     table.add_row([
         "count".to_owned(),
@@ -126,11 +134,11 @@ fn figures(a: &Counted, b: &Counted) -> Table {
     ]);
     let (a, b) = (a.quantiles(&QUANTILES_PCT), b.quantiles(&QUANTILES_PCT));
     for (i, part) in QUANTILES_PCT.iter().enumerate() {
-        let of = |all: &Option<Vec<Bound>>| match all.as_ref().map(|all| all[i]) {
+        let of = |all: &Option<Vec<QuantileBound>>| match all.as_ref().map(|all| all[i]) {
             None => "-".to_owned(),
-            Some(Bound::Is(ns)) => time(ns as f64),
-            Some(Bound::Below(ns)) => format!("< {}", time(ns as f64)),
-            Some(Bound::NotBelow(ns)) => format!(">= {}", time(ns as f64)),
+            Some(QuantileBound::Is(ns)) => time(ns as f64),
+            Some(QuantileBound::Below(ns)) => format!("< {}", time(ns as f64)),
+            Some(QuantileBound::NotBelow(ns)) => format!(">= {}", time(ns as f64)),
         };
         table.add_row([quantile_name(*part), of(&a), of(&b)]);
     }

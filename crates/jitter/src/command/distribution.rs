@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::stats::QUANTILES_PCT;
-use crate::{Distribution, Quantile, Quantity, Series};
+use crate::{CpuCounts, Distribution, Quantile, Quantity};
 use comfy_table::Table;
 use sandbag_ui::quantity::time;
 use sandbag_ui::table::{plain, right};
@@ -48,7 +48,7 @@ pub(super) fn text(all: &Distribution, name: &str) -> String {
 }
 
 /// What is counted, each once.
-pub(super) fn quantities(series: &[Series]) -> Vec<Quantity> {
+pub(super) fn quantities(series: &[CpuCounts]) -> Vec<Quantity> {
     let mut all: Vec<Quantity> = Vec::new();
     for one in series {
         if !all.iter().any(|quantity| quantity.is_as(one.quantity)) {
@@ -77,7 +77,7 @@ pub(super) fn share(bounds: Option<(f64, f64)>) -> String {
     }
 }
 
-fn table(series: &[Series]) -> Table {
+fn table(series: &[CpuCounts]) -> Table {
     let mut header = ["CPU", "of", "known", "count", "noise %"]
         .map(str::to_owned)
         .to_vec();
@@ -85,7 +85,7 @@ fn table(series: &[Series]) -> Table {
     header.extend(quantiles().map(|part| quantile_name(*part)));
     header.push("longest".to_owned());
     // Noise of a stretch of time is that of several events.
-    let of_event = |one: &Series| {
+    let of_event = |one: &CpuCounts| {
         let is_noise = matches!(one.quantity, Quantity::Noise { .. });
         one.longest_ns.filter(|_| is_noise)
     };
@@ -130,8 +130,8 @@ fn quantile(quantile: Option<Quantile>) -> String {
     }
 }
 
-fn resolution(series: &[Series]) -> String {
-    let widths = series.iter().filter_map(Series::resolution_ns);
+fn resolution(series: &[CpuCounts]) -> String {
+    let widths = series.iter().filter_map(CpuCounts::resolution_ns);
     let widths = widths.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
     let Some((narrowest, widest)) = widths else {
         return "The file holds totals only: no quantiles.".to_owned();
@@ -160,7 +160,7 @@ fn resolution(series: &[Series]) -> String {
     text
 }
 
-fn causes(series: &[Series]) -> Option<Table> {
+fn causes(series: &[CpuCounts]) -> Option<Table> {
     let mut table = plain(["CPU", "hardware", "NMI", "IRQ", "softirq", "thread"]);
     let mut any = false;
     for one in series {

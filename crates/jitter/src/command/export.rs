@@ -4,8 +4,8 @@
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use crate::import::Recording;
-use crate::{Fault, Trace, format};
+use crate::import::JitterRecording;
+use crate::{Fault, JitterTrace, format};
 use clap::{Args, ValueEnum};
 use sandbag_input::{Existing, NewFile};
 use sandbag_ui::failure::{Context as _, Result};
@@ -37,7 +37,7 @@ pub struct ConvertArgs {
 
     /// What to write [default: by the ending of OUT, .sbj or .json; else csv]
     #[arg(long, value_enum)]
-    to: Option<To>,
+    to: Option<ExportFormat>,
 
     #[command(flatten)]
     select: SelectArgs,
@@ -47,7 +47,7 @@ pub struct ConvertArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum To {
+pub(super) enum ExportFormat {
     /// A trace of this program
     Sbj,
     /// A row per event: CPU, start and length in ns
@@ -58,9 +58,9 @@ pub(super) enum To {
     Json,
 }
 
-impl To {
+impl ExportFormat {
     /// What was asked for, else what the ending of the file says.
-    pub(super) fn asked(asked: Option<Self>, path: &Path, usual: Self) -> Result<Self> {
+    pub(super) fn for_path(asked: Option<Self>, path: &Path, usual: Self) -> Result<Self> {
         if let Some(asked) = asked {
             return Ok(asked);
         }
@@ -79,15 +79,15 @@ impl To {
 pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
     refuse_same_file(&args.input, &args.output)?;
     args.overwrite.check(Some(&args.output))?;
-    let to = To::asked(args.to, &args.output, To::Csv)?;
+    let to = ExportFormat::for_path(args.to, &args.output, ExportFormat::Csv)?;
     let recording = super::read(&args.input, &args.import.options(), messages)?;
     let trace = recording
         .into_trace()
         .map_err(|error| error.in_file(&args.input.display().to_string()))?;
-    let part = args.select.of(Recording::Trace(trace), false)?;
+    let part = args.select.of(JitterRecording::Trace(trace), false)?;
     // What is cut out begins where it was cut.
     let trace = part.into_trace()?.beginning_at(args.select.begin_ns());
-    if to == To::Causes && trace.attribution.as_ref().is_none_or(|a| a.cpus.is_empty()) {
+    if to == ExportFormat::Causes && trace.attribution.as_ref().is_none_or(|a| a.cpus.is_empty()) {
         return Err(BadInput(format!(
             "{}: nothing is known of the causes of its events: they are recorded by \
              `sandbag jitter record` as root, and are in traces of osnoise",
@@ -100,7 +100,12 @@ pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
 }
 
 /// Writes a trace to a file, whole or not at all, or to standard output.
-pub(super) fn put(trace: &Trace, to: To, output: &Path, existing: Existing) -> Result<()> {
+pub(super) fn put(
+    trace: &JitterTrace,
+    to: ExportFormat,
+    output: &Path,
+    existing: Existing,
+) -> Result<()> {
     if output.as_os_str() == "-" {
         let written = write(trace, to, &mut BufWriter::new(stdout()));
         return Ok(unless_closed(written)?);
@@ -113,14 +118,14 @@ pub(super) fn put(trace: &Trace, to: To, output: &Path, existing: Existing) -> R
     Ok(())
 }
 
-fn write(trace: &Trace, to: To, out: &mut impl Write) -> io::Result<()> {
+fn write(trace: &JitterTrace, to: ExportFormat, out: &mut impl Write) -> io::Result<()> {
     match to {
-        To::Sbj => match format::write(trace, &mut *out).map_err(|error| *error.fault) {
+        ExportFormat::Sbj => match format::write(trace, &mut *out).map_err(|error| *error.fault) {
             Err(Fault::Io(cause)) => return Err(cause),
             Err(fault) => return Err(io::Error::other(fault)),
             Ok(()) => {}
         },
-        To::Csv => {
+        ExportFormat::Csv => {
             writeln!(out, "cpu,start_ns,length_ns")?;
             for cpu in &trace.cpus {
                 for event in &cpu.events {
@@ -128,12 +133,12 @@ fn write(trace: &Trace, to: To, out: &mut impl Write) -> io::Result<()> {
                 }
             }
         }
-        To::Causes => {
+        ExportFormat::Causes => {
             if let Some(attribution) = &trace.attribution {
                 causes::csv(trace, attribution, out)?;
             }
         }
-        To::Json => {
+        ExportFormat::Json => {
             let cpus: Vec<_> = trace
                 .cpus
                 .iter()

@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 ///
 /// # Errors
 /// More was asked for than is free.
-pub fn granted(root: &Root, asked_mib: Option<u64>, usual_mib: u64) -> Result<u64, BadInput> {
+pub fn memory_limit(root: &Root, asked_mib: Option<u64>, usual_mib: u64) -> Result<u64, BadInput> {
     let free = memory::available(root);
     match (asked_mib, free) {
         (None, free) => {
@@ -40,14 +40,14 @@ mod tests {
         let file = tree.path().join("proc/meminfo");
         std::fs::write(file, "MemAvailable: 102400 kB\n").unwrap();
         let root = Root::at(tree.path());
-        assert_eq!(granted(&root, Some(100), 7).unwrap(), 100 * MIB);
-        let error = granted(&root, Some(101), 7).unwrap_err().to_string();
+        assert_eq!(memory_limit(&root, Some(100), 7).unwrap(), 100 * MIB);
+        let error = memory_limit(&root, Some(101), 7).unwrap_err().to_string();
         assert!(error.contains("more than is free here: 100 MiB"), "{error}");
-        assert!(granted(&root, Some(u64::MAX), 7).is_err());
-        assert_eq!(granted(&root, None, 7).unwrap(), 7 * MIB);
-        assert_eq!(granted(&root, None, 256).unwrap(), 50 * MIB);
+        assert!(memory_limit(&root, Some(u64::MAX), 7).is_err());
+        assert_eq!(memory_limit(&root, None, 7).unwrap(), 7 * MIB);
+        assert_eq!(memory_limit(&root, None, 256).unwrap(), 50 * MIB);
         // Where nobody says, nobody is held to it.
         let empty = Root::at(tree.path().join("empty"));
-        assert_eq!(granted(&empty, Some(u64::MAX), 7).unwrap(), u64::MAX);
+        assert_eq!(memory_limit(&empty, Some(u64::MAX), 7).unwrap(), u64::MAX);
     }
 }

@@ -25,7 +25,7 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::format;
-use crate::import::{self, Options, Recording, Unit};
+use crate::import::{self, ImportOptions, JitterRecording, Unit};
 use clap::{Args, Subcommand, ValueEnum};
 use sandbag_ui::failure::Result;
 
@@ -35,11 +35,11 @@ use sandbag_ui::messages::Messages;
 #[derive(Debug, Args)]
 pub struct JitterArgs {
     #[command(subcommand)]
-    action: Action,
+    action: JitterAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum JitterAction {
     /// Record on each CPU every stretch of time in which a program did not run
     Record(record::RecordArgs),
     /// Show a trace, or what another tool recorded: how often, how long, the worst
@@ -64,7 +64,7 @@ impl JitterArgs {
     /// Whether a program is to be run.
     #[must_use]
     pub fn has_command(&self) -> bool {
-        matches!(&self.action, Action::Replay(args) if args.has_command())
+        matches!(&self.action, JitterAction::Replay(args) if args.has_command())
     }
 }
 
@@ -94,13 +94,13 @@ enum UnitArg {
 impl ImportArgs {
     /// How a trace is read.
     #[must_use]
-    pub fn options(&self) -> Options {
+    pub fn options(&self) -> ImportOptions {
         let unit = self.unit.map(|unit| match unit {
             UnitArg::Ns => Unit::Ns,
             UnitArg::Us => Unit::Us,
             UnitArg::Ps => Unit::Ps,
         });
-        Options {
+        ImportOptions {
             unit,
             cpu: self.cpu,
             without_causes: false,
@@ -108,8 +108,8 @@ impl ImportArgs {
     }
 
     /// For who needs the events only.
-    pub fn of_events(&self) -> Options {
-        Options {
+    pub fn of_events(&self) -> ImportOptions {
+        ImportOptions {
             without_causes: true,
             ..self.options()
         }
@@ -119,14 +119,14 @@ impl ImportArgs {
 /// Runs the command.
 pub fn main(args: &JitterArgs, messages: &Messages) -> Result<u8> {
     match &args.action {
-        Action::Record(args) => record::main(args, messages),
-        Action::Show(args) => show::main(args, messages),
-        Action::Compare(args) => compare::main(args, messages),
-        Action::Convert(args) => export::main(args, messages),
-        Action::Replay(args) => replay::main(args, messages),
-        Action::Verify(args) => verify::main(args, messages),
-        Action::Api(args) => api::main(args, messages),
-        Action::Synth(args) => synth::main(args, messages),
+        JitterAction::Record(args) => record::main(args, messages),
+        JitterAction::Show(args) => show::main(args, messages),
+        JitterAction::Compare(args) => compare::main(args, messages),
+        JitterAction::Convert(args) => export::main(args, messages),
+        JitterAction::Replay(args) => replay::main(args, messages),
+        JitterAction::Verify(args) => verify::main(args, messages),
+        JitterAction::Api(args) => api::main(args, messages),
+        JitterAction::Synth(args) => synth::main(args, messages),
     }
 }
 
@@ -141,10 +141,10 @@ pub fn is_recording(head: &[u8], is_profile: bool) -> bool {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn shown(from: impl Read + Send, name: &str, messages: &Messages) -> Result<String> {
-    let recording = import::read(from, name, &Options::default())?;
+pub fn show_text(from: impl Read + Send, name: &str, messages: &Messages) -> Result<String> {
+    let recording = import::read(from, name, &ImportOptions::default())?;
     warn(&recording, name, messages);
-    Ok(show::shown(&recording, name))
+    Ok(show::show_recording(&recording, name))
 }
 
 /// What the directory of a replay, or its run.json, has; `None` if it is of
@@ -152,18 +152,18 @@ pub fn shown(from: impl Read + Send, name: &str, messages: &Messages) -> Result<
 ///
 /// # Errors
 /// It cannot be read.
-pub fn replayed(path: &Path) -> Option<Result<String>> {
+pub fn show_replay(path: &Path) -> Option<Result<String>> {
     Some(replay::read_record(path)?.map(|record| replay::shown(&record)))
 }
 
 /// All that a file holds; what it has to say is said.
-pub fn read(path: &Path, options: &Options, messages: &Messages) -> Result<Recording> {
+pub fn read(path: &Path, options: &ImportOptions, messages: &Messages) -> Result<JitterRecording> {
     let recording = import::open(path, options)?;
     warn(&recording, &path.display().to_string(), messages);
     Ok(recording)
 }
 
-fn warn(recording: &Recording, name: &str, messages: &Messages) {
+fn warn(recording: &JitterRecording, name: &str, messages: &Messages) {
     for warning in recording.warnings() {
         messages.warning(&format!("{name}: {warning}"));
     }

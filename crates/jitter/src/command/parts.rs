@@ -24,14 +24,14 @@ pub(super) enum LengthsArg {
 
 /// A component, before a file is read.
 #[derive(Debug, Clone)]
-pub(super) struct Part {
+pub(super) struct ComponentSpec {
     pub(super) component: Component,
     pub(super) lengths: LengthsArg,
 }
 
 /// All of them, in their order.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Parts(pub(super) Vec<Part>);
+pub(super) struct ComponentSpecs(pub(super) Vec<ComponentSpec>);
 
 /// Standard deviation of the natural logarithm of lengths at most.
 const MOST_SIGMA: f64 = 10.0;
@@ -147,7 +147,7 @@ fn cpus(text: &str) -> Result<CpuList, String> {
 const BEGIN: [&str; 2] = ["period", "poisson"];
 const HEADING: &str = "Components (several, in a row; what follows --period or --poisson is of it)";
 
-impl Args for Parts {
+impl Args for ComponentSpecs {
     fn augment_args(command: Command) -> Command {
         let arg = |name: &'static str, value: &'static str, help: &'static str| {
             Arg::new(name)
@@ -221,7 +221,10 @@ impl Args for Parts {
 }
 
 /// Values of an option with their places on the command line.
-fn placed<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> Vec<(usize, T)> {
+fn positions<T: Clone + Send + Sync + 'static>(
+    matches: &ArgMatches,
+    name: &str,
+) -> Vec<(usize, T)> {
     let values = matches.get_many::<T>(name).into_iter().flatten().cloned();
     let places = matches.indices_of(name).into_iter().flatten();
     places.zip(values).collect()
@@ -229,7 +232,7 @@ fn placed<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) ->
 
 /// What one option says of the component that it belongs to.
 #[derive(Clone)]
-enum Said {
+enum ComponentOption {
     Period(Duration),
     Poisson(f64),
     Length(LengthsArg),
@@ -240,31 +243,31 @@ enum Said {
     Common,
 }
 
-impl FromArgMatches for Parts {
+impl FromArgMatches for ComponentSpecs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut all: Vec<(usize, Said)> = Vec::new();
-        let mut take = |said: Vec<(usize, Said)>| all.extend(said);
+        let mut all: Vec<(usize, ComponentOption)> = Vec::new();
+        let mut take = |said: Vec<(usize, ComponentOption)>| all.extend(said);
         fn of<T: Clone + Send + Sync + 'static>(
             matches: &ArgMatches,
             name: &str,
-            said: fn(T) -> Said,
-        ) -> Vec<(usize, Said)> {
-            let placed = placed(matches, name);
+            said: fn(T) -> ComponentOption,
+        ) -> Vec<(usize, ComponentOption)> {
+            let placed = positions(matches, name);
             placed
                 .into_iter()
                 .map(|(at, value)| (at, said(value)))
                 .collect()
         }
-        take(of(matches, "period", Said::Period));
-        take(of(matches, "poisson", Said::Poisson));
-        take(of(matches, "length", Said::Length));
-        take(of(matches, "phase", Said::Phase));
-        take(of(matches, "jitter", Said::Jitter));
-        take(of(matches, "share", Said::Share));
-        take(of(matches, "on", Said::On));
-        take(of(matches, "common", |_: bool| Said::Common));
+        take(of(matches, "period", ComponentOption::Period));
+        take(of(matches, "poisson", ComponentOption::Poisson));
+        take(of(matches, "length", ComponentOption::Length));
+        take(of(matches, "phase", ComponentOption::Phase));
+        take(of(matches, "jitter", ComponentOption::Jitter));
+        take(of(matches, "share", ComponentOption::Share));
+        take(of(matches, "on", ComponentOption::On));
+        take(of(matches, "common", |_: bool| ComponentOption::Common));
         all.sort_by_key(|(at, _)| *at);
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<ComponentSpec> = Vec::new();
         for (_, said) in all {
             add(&mut parts, said).map_err(|text| {
                 clap::Error::raw(clap::error::ErrorKind::ArgumentConflict, text + "\n")
@@ -279,19 +282,19 @@ impl FromArgMatches for Parts {
     }
 }
 
-fn begun(arrivals: Arrivals) -> Part {
+fn new_part(arrivals: Arrivals) -> ComponentSpec {
     let ten_us = Lengths::Fixed(10_000.0);
-    Part {
+    ComponentSpec {
         component: Component::new(arrivals, ten_us.clone()),
         lengths: LengthsArg::Are(ten_us),
     }
 }
 
-fn add(parts: &mut Vec<Part>, said: Said) -> Result<(), String> {
+fn add(parts: &mut Vec<ComponentSpec>, said: ComponentOption) -> Result<(), String> {
     let ns = |time: Duration| time.as_nanos() as f64;
     match said {
-        Said::Period(period) => {
-            parts.push(begun(Arrivals::Periodic {
+        ComponentOption::Period(period) => {
+            parts.push(new_part(Arrivals::Periodic {
                 period_ns: ns(period),
                 phase_ns: None,
                 jitter_ns: 0.0,
@@ -299,8 +302,8 @@ fn add(parts: &mut Vec<Part>, said: Said) -> Result<(), String> {
             }));
             return Ok(());
         }
-        Said::Poisson(per_s) => {
-            parts.push(begun(Arrivals::Poisson { per_s }));
+        ComponentOption::Poisson(per_s) => {
+            parts.push(new_part(Arrivals::Poisson { per_s }));
             return Ok(());
         }
         _ => {}
@@ -311,12 +314,16 @@ fn add(parts: &mut Vec<Part>, said: Said) -> Result<(), String> {
     };
     let component = &mut part.component;
     match (said, &mut component.arrivals) {
-        (Said::Length(given), _) => part.lengths = given,
-        (Said::On(list), _) => component.cpus = Some(list.iter().collect()),
-        (Said::Common, _) => component.common = true,
-        (Said::Phase(time), Arrivals::Periodic { phase_ns, .. }) => *phase_ns = Some(ns(time)),
-        (Said::Jitter(time), Arrivals::Periodic { jitter_ns, .. }) => *jitter_ns = ns(time),
-        (Said::Share(given), Arrivals::Periodic { share, .. }) => *share = given,
+        (ComponentOption::Length(given), _) => part.lengths = given,
+        (ComponentOption::On(list), _) => component.cpus = Some(list.iter().collect()),
+        (ComponentOption::Common, _) => component.common = true,
+        (ComponentOption::Phase(time), Arrivals::Periodic { phase_ns, .. }) => {
+            *phase_ns = Some(ns(time))
+        }
+        (ComponentOption::Jitter(time), Arrivals::Periodic { jitter_ns, .. }) => {
+            *jitter_ns = ns(time)
+        }
+        (ComponentOption::Share(given), Arrivals::Periodic { share, .. }) => *share = given,
         _ => {
             let text = "--phase, --jitter and --share are for --period: events at random times have \
                         none";
@@ -330,17 +337,18 @@ fn add(parts: &mut Vec<Part>, said: Said) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Vec<Part>, String> {
-        let command = Parts::augment_args(Command::new("synth").no_binary_name(true));
+    fn parse(line: &str) -> Result<Vec<ComponentSpec>, String> {
+        let command = ComponentSpecs::augment_args(Command::new("synth").no_binary_name(true));
         let matches = command.try_get_matches_from(line.split_whitespace());
         let matches = matches.map_err(|error| error.to_string())?;
-        let parts = Parts::from_arg_matches(&matches).map_err(|error| error.to_string())?;
+        let parts =
+            ComponentSpecs::from_arg_matches(&matches).map_err(|error| error.to_string())?;
         Ok(parts.0)
     }
 
     #[test]
     fn what_follows_belongs_to_the_component_before() {
-        let parts = parsed(
+        let parts = parse(
             "--period 10ms --length 25us --jitter 2us --poisson 300 --length pareto:1us:1.5 \
              --common --period 4ms --phase 1ms --share 50% --on 1,3",
         )
@@ -372,12 +380,12 @@ mod tests {
     #[test]
     fn what_belongs_to_nothing_is_refused() {
         assert!(
-            parsed("--length 5us")
+            parse("--length 5us")
                 .unwrap_err()
                 .contains("begins with --period")
         );
         assert!(
-            parsed("--poisson 5 --phase 1ms")
+            parse("--poisson 5 --phase 1ms")
                 .unwrap_err()
                 .contains("for --period")
         );
@@ -387,7 +395,7 @@ mod tests {
             "--period 0s",
             "--period 1ms --length gamma:3",
         ] {
-            assert!(parsed(line).is_err(), "{line}");
+            assert!(parse(line).is_err(), "{line}");
         }
     }
 
@@ -403,7 +411,7 @@ mod tests {
             ("--poisson 10 --length pareto:1ms:0.1", "leave nothing"),
             ("--period 1ms --jitter 2ms", "--poisson"),
         ] {
-            let parts = parsed(line).unwrap();
+            let parts = parse(line).unwrap();
             let LengthsArg::Are(lengths) = &parts[0].lengths else {
                 panic!("{line}")
             };
@@ -414,7 +422,7 @@ mod tests {
             let error = check(&component).unwrap_err().to_string();
             assert!(error.contains(said), "{line}: {error}");
         }
-        let part = &parsed("--period 10us --share 10% --length 25us").unwrap()[0];
+        let part = &parse("--period 10us --share 10% --length 25us").unwrap()[0];
         assert!(check(&part.component).is_ok());
         for line in [
             "--period 1ms --share 0",
@@ -426,7 +434,7 @@ mod tests {
             "--period 1ms --length 0us",
             "--period NaN",
         ] {
-            assert!(parsed(line).is_err(), "{line}");
+            assert!(parse(line).is_err(), "{line}");
         }
     }
 

@@ -4,9 +4,10 @@
 use std::fmt::Write as _;
 
 use crate::stats::{
-    Correlation, FALSE_ALARM, MOST_CORRELATED, Spectrum, Summary, correlations, spectrum, summarise,
+    Correlation, FALSE_ALARM, MOST_CORRELATED, Spectrum, TraceSummary, correlations, spectrum,
+    summarise,
 };
-use crate::{CpuTrace, Trace, tables};
+use crate::{CpuTrace, JitterTrace, tables};
 use sandbag_ui::quantity::time;
 use serde::Serialize;
 
@@ -14,16 +15,16 @@ use serde::Serialize;
 const MOST_PAIRS: usize = 10;
 
 /// What was found in a trace.
-pub(super) struct Found {
+pub(super) struct Periods {
     /// In the order of its CPUs.
     pub(super) spectra: Vec<Option<Spectrum>>,
     /// All pairs.
     pub(super) pairs: Vec<Correlation>,
 }
 
-impl Found {
+impl Periods {
     /// Looks for it.
-    pub(super) fn of(trace: &Trace) -> Self {
+    pub(super) fn of(trace: &JitterTrace) -> Self {
         Self {
             spectra: trace.cpus.iter().map(spectrum).collect(),
             pairs: correlations(&trace.cpus),
@@ -89,7 +90,7 @@ fn pairs(all: &[Correlation]) -> String {
 #[derive(Serialize)]
 pub(super) struct CpuFigures<'a> {
     #[serde(flatten)]
-    summary: Summary,
+    summary: TraceSummary,
     #[serde(skip_serializing_if = "Option::is_none")]
     periodic: Option<&'a Spectrum>,
     /// With the CPUs after it.
@@ -98,7 +99,7 @@ pub(super) struct CpuFigures<'a> {
 }
 
 /// The figures of all.
-pub(super) fn figures<'a>(trace: &Trace, found: Option<&'a Found>) -> Vec<CpuFigures<'a>> {
+pub(super) fn figures<'a>(trace: &JitterTrace, found: Option<&'a Periods>) -> Vec<CpuFigures<'a>> {
     let of = |(i, cpu): (usize, &CpuTrace)| CpuFigures {
         summary: summarise(cpu),
         periodic: found.and_then(|found| found.spectra[i].as_ref()),

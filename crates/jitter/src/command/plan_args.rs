@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use crate::Trace;
+use crate::JitterTrace;
 use crate::replay::plan::FACTORS;
-use crate::replay::process::Class;
-use crate::replay::process::ask::Wanted;
-use crate::replay::{Options, Plan, Sync};
+use crate::replay::process::InjectorClass;
+use crate::replay::process::ask::ClassRequest;
+use crate::replay::{ReplayOptions, ReplayPlan, Sync};
 use clap::{Args, ValueEnum};
 use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root};
@@ -138,14 +138,14 @@ impl PlanArgs {
     /// # Errors
     /// There is not so much.
     pub fn most_bytes(&self, root: &Root) -> Result<u64> {
-        Ok(memory::granted(root, self.max_memory, USUAL_MIB)?)
+        Ok(memory::memory_limit(root, self.max_memory, USUAL_MIB)?)
     }
 
     /// The trace; what holds only a distribution is refused.
     ///
     /// # Errors
     /// It cannot be read, or is none.
-    pub fn trace(&self, path: &Path, messages: &Messages) -> Result<Trace> {
+    pub fn trace(&self, path: &Path, messages: &Messages) -> Result<JitterTrace> {
         let recording = super::read(path, &self.import.of_events(), messages)?;
         let name = path.display().to_string();
         let trace = recording
@@ -177,7 +177,7 @@ impl PlanArgs {
     ///
     /// # Errors
     /// The trace does not fit.
-    pub fn plan(&self, trace: &Trace, here: usize, more: More) -> Result<Plan> {
+    pub fn plan(&self, trace: &JitterTrace, here: usize, more: PlanExtras) -> Result<ReplayPlan> {
         let chosen: Option<Vec<u32>> = self.trace_cpus.as_ref().map(|list| list.iter().collect());
         let held = chosen.as_ref().map_or(trace.cpus.len(), Vec::len);
         if chosen.is_none() && held > here {
@@ -188,7 +188,7 @@ impl PlanArgs {
             ))
             .into());
         }
-        let options = Options {
+        let options = ReplayOptions {
             seed: self.seed,
             share: if more.random { self.share } else { 1.0 },
             random: more.random,
@@ -199,11 +199,11 @@ impl PlanArgs {
             factor: more.factor,
             repeat: more.repeat,
         };
-        Ok(Plan::of(trace, chosen.as_deref(), &options)?)
+        Ok(ReplayPlan::of(trace, chosen.as_deref(), &options)?)
     }
 
     /// Which CPU of the trace a CPU replays, by their places.
-    pub fn trace_cpu(&self, trace: &Trace, place: usize) -> u32 {
+    pub fn trace_cpu(&self, trace: &JitterTrace, place: usize) -> u32 {
         let all: Vec<u32> = match &self.trace_cpus {
             Some(list) => list.iter().collect(),
             None => trace.cpus.iter().map(|cpu| cpu.cpu).collect(),
@@ -215,12 +215,12 @@ impl PlanArgs {
     ///
     /// # Errors
     /// It is the program itself that would.
-    pub fn wanted(&self) -> Result<Wanted> {
+    pub fn class_request(&self) -> Result<ClassRequest> {
         let priority = self.priority;
         Ok(match self.method {
-            MethodArg::Auto => Wanted::Auto { priority },
-            MethodArg::Fifo => Wanted::Only(Class::Fifo { priority }),
-            MethodArg::Fair => Wanted::Only(Class::Fair),
+            MethodArg::Auto => ClassRequest::Auto { priority },
+            MethodArg::Fifo => ClassRequest::Only(InjectorClass::Fifo { priority }),
+            MethodArg::Fair => ClassRequest::Only(InjectorClass::Fair),
             MethodArg::Polled => {
                 return Err(crate::replay::Error::NotPossible {
                     what: "polled needs a program that asks when its jitter is due".to_owned(),
@@ -253,7 +253,7 @@ impl PlanArgs {
 
 /// What else makes a plan.
 #[derive(Debug, Clone, Copy)]
-pub struct More {
+pub struct PlanExtras {
     /// Begin at a random position (the third safeguard).
     pub random: bool,
     /// Of lengths and gaps.

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::attribution::Method;
-use crate::collect::{self, Attribute, Options, Threshold};
-use crate::{Fault, Header};
+use crate::attribution::AttributionMethod;
+use crate::collect::{self, Attribute, CollectOptions, Threshold};
+use crate::{Fault, TraceHeader};
 use clap::Args;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sandbag_input::open_new;
@@ -21,7 +21,7 @@ use sandbag_linux::{CpuList, Root, machine};
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::quantity::time;
 
-use super::attribute::{self, How, Memory};
+use super::attribute::{self, AttributeMethod, Memory};
 use super::memory;
 use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
@@ -79,7 +79,7 @@ pub struct RecordArgs {
 
     /// How to find out what caused the events
     #[arg(long, value_enum, value_name = "HOW", default_value = "auto")]
-    attribute: How,
+    attribute: AttributeMethod,
 
     /// Memory for the events of a round, of all CPUs, in MiB; half of it is
     /// the kernel's where it writes causes down [default: 256, or half of what
@@ -99,7 +99,7 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     let root = Root::default();
     let topology = Topology::read(&root)?;
     let cpus = args.cpus.online(&topology)?;
-    let max_memory = memory::granted(&root, args.max_memory, USUAL_MIB)?;
+    let max_memory = memory::memory_limit(&root, args.max_memory, USUAL_MIB)?;
     let output = args.output.clone();
     let output = output.unwrap_or_else(|| output::new_name("sandbag-jitter", ".sbj"));
     let to_stdout = output.as_os_str() == "-";
@@ -176,7 +176,7 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     }
     if let Some(about) = outcome
         .about
-        .filter(|about| about.method == Method::Tracefs)
+        .filter(|about| about.method == AttributionMethod::Tracefs)
     {
         messages.detail(&format!(
             "causes: {} entries of the kernel, {} lost, in buffers of {} KiB, by the clock {}",
@@ -194,9 +194,9 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     Ok(exit::KEPT)
 }
 
-fn options(args: &RecordArgs, cpus: CpuList, max_memory: u64, is_traced: bool) -> Options {
+fn options(args: &RecordArgs, cpus: CpuList, max_memory: u64, is_traced: bool) -> CollectOptions {
     let memory = Memory::divide(max_memory, cpus.len(), is_traced);
-    Options {
+    CollectOptions {
         duration: args.duration.unwrap_or(match args.events {
             None => LENGTH,
             Some(_) => ENDLESS,
@@ -249,8 +249,8 @@ fn until_signal<T>(stop: &AtomicBool, act: impl FnOnce() -> T) -> Result<T> {
     })
 }
 
-fn header(root: &Root, options: &Options) -> Header {
-    Header {
+fn header(root: &Root, options: &CollectOptions) -> TraceHeader {
+    TraceHeader {
         recorder: concat!("sandbag ", env!("CARGO_PKG_VERSION")).to_owned(),
         host: machine::host(root),
         kernel: machine::kernel(root),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::import::Recording;
+use crate::import::JitterRecording;
 use crate::{Error, Fault, Selection};
 use clap::Args;
 use sandbag_linux::CpuList;
@@ -52,7 +52,7 @@ impl SelectArgs {
 
     /// The part of a recording; `counts_above`: of counts the short ones are
     /// left out by the caller.
-    pub fn of(&self, recording: Recording, counts_above: bool) -> Result<Recording> {
+    pub fn of(&self, recording: JitterRecording, counts_above: bool) -> Result<JitterRecording> {
         if let (Some(from), Some(until)) = (self.from, self.until)
             && from >= until
         {
@@ -66,8 +66,8 @@ impl SelectArgs {
         };
         match recording {
             _ if selection.is_all() => Ok(recording),
-            Recording::Trace(trace) => Ok(Recording::Trace(selection.of(trace)?)),
-            Recording::Distribution(mut all) => {
+            JitterRecording::Trace(trace) => Ok(JitterRecording::Trace(selection.of(trace)?)),
+            JitterRecording::Distribution(mut all) => {
                 if selection.needs_events() || (self.above.is_some() && !counts_above) {
                     return Err(Error::from(Fault::NotEvents(all.recorder)).into());
                 }
@@ -77,7 +77,7 @@ impl SelectArgs {
                 if all.series.is_empty() {
                     Err(BadInput("--cpus names none of the recording".to_owned()).into())
                 } else {
-                    Ok(Recording::Distribution(all))
+                    Ok(JitterRecording::Distribution(all))
                 }
             }
         }

@@ -4,16 +4,16 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use crate::import::Recording;
+use crate::import::JitterRecording;
 use crate::page::{self as html, TracePage};
-use crate::{Trace, tables};
+use crate::{JitterTrace, tables};
 use clap::Args;
 use sandbag_ui::failure::Result;
-use sandbag_ui::table::fitted;
+use sandbag_ui::table::fit;
 use sandbag_ui::text::visible;
 
 use super::bars::decades;
-use super::periodic::{self, Found};
+use super::periodic::{self, Periods};
 use super::select::SelectArgs;
 use super::{ImportArgs, causes, distribution, page};
 use sandbag_ui::messages::Messages;
@@ -69,11 +69,11 @@ pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
     let recording = args.select.of(recording, false)?;
     let name = args.file.display().to_string();
     let found = match &recording {
-        Recording::Trace(trace) if !args.brief => Some(Found::of(trace)),
+        JitterRecording::Trace(trace) if !args.brief => Some(Periods::of(trace)),
         _ => None,
     };
     if let Some(file) = &args.html {
-        let (Recording::Trace(trace), Some(found)) = (&recording, &found) else {
+        let (JitterRecording::Trace(trace), Some(found)) = (&recording, &found) else {
             let text = "--html is for events; this file holds only how they are distributed";
             return Err(BadInput(text.to_owned()).into());
         };
@@ -91,12 +91,12 @@ pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
     }
     let existing = args.overwrite.existing();
     match &recording {
-        Recording::Trace(trace) => {
+        JitterRecording::Trace(trace) => {
             let figures = figures(trace, found.as_ref())?;
             let text = || Ok(text(trace, &name, args.worst, found.as_ref()));
             args.json.put_or(&figures, text, existing)?;
         }
-        Recording::Distribution(all) => {
+        JitterRecording::Distribution(all) => {
             let text = || Ok(distribution::text(all, &name));
             args.json.put_or(all, text, existing)?;
         }
@@ -105,7 +105,7 @@ pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
 }
 
 /// Of each CPU, with who took how much where that is known.
-fn figures(trace: &Trace, found: Option<&Found>) -> Result<Vec<serde_json::Value>> {
+fn figures(trace: &JitterTrace, found: Option<&Periods>) -> Result<Vec<serde_json::Value>> {
     let all = periodic::figures(trace, found);
     let all = all.into_iter().map(serde_json::to_value);
     let mut all = all.collect::<Result<Vec<_>, _>>()?;
@@ -118,14 +118,14 @@ fn figures(trace: &Trace, found: Option<&Found>) -> Result<Vec<serde_json::Value
 }
 
 /// With as many of the longest as usual.
-pub(super) fn shown(recording: &Recording, name: &str) -> String {
+pub(super) fn show_recording(recording: &JitterRecording, name: &str) -> String {
     match recording {
-        Recording::Trace(trace) => text(trace, name, WORST, Some(&Found::of(trace))),
-        Recording::Distribution(all) => distribution::text(all, name),
+        JitterRecording::Trace(trace) => text(trace, name, WORST, Some(&Periods::of(trace))),
+        JitterRecording::Distribution(all) => distribution::text(all, name),
     }
 }
 
-fn text(trace: &Trace, name: &str, worst: usize, found: Option<&Found>) -> String {
+fn text(trace: &JitterTrace, name: &str, worst: usize, found: Option<&Periods>) -> String {
     let header = &trace.header;
     let mut text = format!(
         "{}: recorded by {}",
@@ -145,10 +145,10 @@ fn text(trace: &Trace, name: &str, worst: usize, found: Option<&Found>) -> Strin
     let _ = writeln!(
         text,
         "\n\n{}",
-        fitted(&tables::summary(trace).terminal(), 1, width)
+        fit(&tables::summary(trace).terminal(), 1, width)
     );
     if let Some(notes) = trace.how_found() {
-        let how = fitted(&tables::how_found(notes).terminal(), 1, width);
+        let how = fit(&tables::how_found(notes).terminal(), 1, width);
         let _ = writeln!(text, "\nHow they were found\n{how}");
     }
     let _ = writeln!(text, "\nLengths\n{}", decades(lengths(trace)));
@@ -165,7 +165,7 @@ fn text(trace: &Trace, name: &str, worst: usize, found: Option<&Found>) -> Strin
 }
 
 /// Of each event its length, and that it is one.
-fn lengths(trace: &Trace) -> impl Iterator<Item = (u64, u64)> {
+fn lengths(trace: &JitterTrace) -> impl Iterator<Item = (u64, u64)> {
     let events = trace.cpus.iter().flat_map(|cpu| &cpu.events);
     events.map(|event| (event.length_ns, 1))
 }

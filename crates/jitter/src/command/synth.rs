@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::Trace;
+use crate::JitterTrace;
 use crate::stats::summarise;
-use crate::synth::{Arrivals, Component, LIKE, Lengths, Like, Model, fit, synthesise};
+use crate::synth::{Arrivals, Component, LIKE, Lengths, NamedModel, NoiseModel, fit, synthesise};
 use clap::Args;
 use sandbag_linux::CpuList;
 use sandbag_stats::GENERATOR;
@@ -14,8 +14,8 @@ use sandbag_ui::failure::Result;
 use sandbag_ui::quantity::time;
 
 use super::ImportArgs;
-use super::export::{To, put};
-use super::parts::{self, LengthsArg, Parts};
+use super::export::{ExportFormat, put};
+use super::parts::{self, ComponentSpecs, LengthsArg};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::Overwrite;
 use sandbag_ui::units;
@@ -44,7 +44,7 @@ both.";
 #[command(after_long_help = HELP)]
 pub struct SynthArgs {
     #[command(flatten)]
-    parts: Parts,
+    parts: ComponentSpecs,
 
     /// Like a published trace, linux-2007 or bgl-io-2007, or like a recording;
     /// components are added to it
@@ -72,7 +72,7 @@ pub struct SynthArgs {
 
     /// What to write [default: by the ending of OUT, .csv or .json; else sbj]
     #[arg(long, value_enum)]
-    to: Option<To>,
+    to: Option<ExportFormat>,
 
     #[command(flatten)]
     import: ImportArgs,
@@ -87,7 +87,7 @@ fn list(text: &str) -> Result<CpuList, String> {
 
 /// Runs the command.
 pub fn main(args: &SynthArgs, messages: &Messages) -> Result<u8> {
-    let (mut components, mut cpus) = like(args, messages)?;
+    let (mut components, mut cpus) = model_components(args, messages)?;
     for part in &args.parts.0 {
         let component = Component {
             lengths: match &part.lengths {
@@ -120,7 +120,7 @@ pub fn main(args: &SynthArgs, messages: &Messages) -> Result<u8> {
         ))
         .into());
     }
-    let model = Model {
+    let model = NoiseModel {
         cpus,
         duration_ns: units::nanos(args.duration),
         seed: args.seed,
@@ -134,14 +134,14 @@ pub fn main(args: &SynthArgs, messages: &Messages) -> Result<u8> {
         model
             .components
             .iter()
-            .map(told)
+            .map(component_text)
             .collect::<Vec<_>>()
             .join("; ")
     );
     if let Some(name) = &args.like {
         trace.header.recorder = format!("{}; like {}", trace.header.recorder, name.display());
     }
-    let to = To::asked(args.to, &args.output, To::Sbj)?;
+    let to = ExportFormat::for_path(args.to, &args.output, ExportFormat::Sbj)?;
     put(&trace, to, &args.output, args.overwrite.existing())?;
     if trace.cpus.iter().all(|cpu| cpu.events.is_empty()) {
         messages.warning(&format!(
@@ -164,11 +164,11 @@ pub fn main(args: &SynthArgs, messages: &Messages) -> Result<u8> {
 }
 
 /// What `--like` gives, and its CPUs.
-fn like(args: &SynthArgs, messages: &Messages) -> Result<(Vec<Component>, Vec<u32>)> {
+fn model_components(args: &SynthArgs, messages: &Messages) -> Result<(Vec<Component>, Vec<u32>)> {
     let Some(wanted) = &args.like else {
         return Ok((Vec::new(), vec![0]));
     };
-    if let Some(like) = wanted.to_str().and_then(Like::named) {
+    if let Some(like) = wanted.to_str().and_then(NamedModel::named) {
         messages.say(&format!("{} has: {}", like.name, like.has));
         messages.say(&format!("{} has not: {}", like.name, like.has_not));
         return Ok((like.components(), vec![0]));
@@ -185,12 +185,12 @@ fn like(args: &SynthArgs, messages: &Messages) -> Result<(Vec<Component>, Vec<u3
     let trace = trace(wanted, args, messages)?;
     let components = fit(&trace);
     for component in &components {
-        messages.detail(&told(component));
+        messages.detail(&component_text(component));
     }
     Ok((components, trace.header.cpus))
 }
 
-fn trace(file: &std::path::Path, args: &SynthArgs, messages: &Messages) -> Result<Trace> {
+fn trace(file: &std::path::Path, args: &SynthArgs, messages: &Messages) -> Result<JitterTrace> {
     let recording = super::read(file, &args.import.options(), messages)?;
     let name = file.display().to_string();
     Ok(recording
@@ -212,7 +212,7 @@ fn lengths_of(file: &std::path::Path, args: &SynthArgs, messages: &Messages) -> 
 }
 
 /// A component in words.
-fn told(component: &Component) -> String {
+fn component_text(component: &Component) -> String {
     let mut text = match component.arrivals {
         Arrivals::Periodic {
             period_ns,

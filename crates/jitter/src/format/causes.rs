@@ -2,7 +2,7 @@
 //! Blocks of causes.
 
 use super::{CauseBlock, varint};
-use crate::attribution::{Cause, Kind, MAX_NAME, Source};
+use crate::attribution::{Cause, MAX_NAME, NoiseOrigin, SourceKind};
 use crate::{Fault, Span};
 
 /// Causes of a block at most.
@@ -13,7 +13,7 @@ const NEW_PER_BLOCK: usize = 1 << 12;
 const MAX_ROW: usize = PER_BLOCK * 30 + NEW_PER_BLOCK * (MAX_NAME + 30) + 100;
 
 /// What the next block holds.
-pub(super) struct Part {
+pub(super) struct CauseHead {
     pub(super) causes: usize,
     pub(super) sources: usize,
     pub(super) is_last: bool,
@@ -21,15 +21,15 @@ pub(super) struct Part {
 
 /// Of so many causes and new sources: names first, a cause comes after its
 /// source.
-pub(super) fn part(rest: &[Cause], new: usize) -> Part {
+pub(super) fn part(rest: &[Cause], new: usize) -> CauseHead {
     if new > NEW_PER_BLOCK {
-        return Part {
+        return CauseHead {
             causes: 0,
             sources: NEW_PER_BLOCK,
             is_last: false,
         };
     }
-    Part {
+    CauseHead {
         causes: rest.len().min(PER_BLOCK),
         sources: new,
         is_last: rest.len() <= PER_BLOCK,
@@ -41,7 +41,7 @@ pub(super) fn push(
     row: &mut Vec<u8>,
     cpu: u32,
     span: Span,
-    new: &[Source],
+    new: &[NoiseOrigin],
     causes: &[Cause],
 ) -> Result<(), Fault> {
     for value in [
@@ -54,7 +54,7 @@ pub(super) fn push(
         varint::push(row, value);
     }
     for source in new {
-        let kind = Kind::ALL.iter().position(|kind| *kind == source.kind);
+        let kind = SourceKind::ALL.iter().position(|kind| *kind == source.kind);
         varint::push(row, kind.unwrap_or_default() as u64);
         varint::push(row, source.number.map_or(0, |number| u64::from(number) + 1));
         let name = source.name.as_bytes();
@@ -79,7 +79,7 @@ pub(super) fn push(
 }
 
 /// Reads a block; its new sources are added to those known.
-pub(super) fn read(packed: &[u8], sources: &mut Vec<Source>) -> Result<CauseBlock, Fault> {
+pub(super) fn read(packed: &[u8], sources: &mut Vec<NoiseOrigin>) -> Result<CauseBlock, Fault> {
     let row = zstd::bulk::decompress(packed, MAX_ROW).map_err(|_| Fault::Damaged)?;
     let mut rest = &row[..];
     const SHORT: Fault = Fault::Impossible("it ends too early");
@@ -99,7 +99,7 @@ pub(super) fn read(packed: &[u8], sources: &mut Vec<Source>) -> Result<CauseBloc
     }
     for _ in 0..new {
         let kind = usize::try_from(number(&mut rest)?).unwrap_or(usize::MAX);
-        let kind = Kind::ALL.get(kind).copied();
+        let kind = SourceKind::ALL.get(kind).copied();
         let of = number(&mut rest)?;
         let length = usize::try_from(number(&mut rest)?).unwrap_or(usize::MAX);
         if length > MAX_NAME || length > rest.len() {
@@ -107,7 +107,7 @@ pub(super) fn read(packed: &[u8], sources: &mut Vec<Source>) -> Result<CauseBloc
         }
         let (name, after) = rest.split_at(length);
         rest = after;
-        sources.push(Source {
+        sources.push(NoiseOrigin {
             kind: kind.ok_or(Fault::Impossible("a kind of cause of a later version"))?,
             name: String::from_utf8_lossy(name).into_owned(),
             number: match of {

@@ -33,11 +33,11 @@ mod tests;
 mod varint;
 mod write;
 
-pub use read::{Reader, read, read_without_causes};
+pub use read::{TraceReader, read, read_without_causes};
 pub use write::{Writer, write};
 
 use crate::attribution::Cause;
-use crate::{Event, Span};
+use crate::{Span, TraceEvent};
 
 const MAGIC: &[u8; 8] = b"sandbagj";
 const VERSION: u16 = 2;
@@ -61,13 +61,13 @@ pub fn is_trace(head: &[u8]) -> bool {
 
 /// Events of one CPU in a stretch of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Block {
+pub struct EventBlock {
     /// Kernel number.
     pub cpu: u32,
     /// When events were looked for.
     pub span: Span,
     /// Those that were found, ascending.
-    pub events: Vec<Event>,
+    pub events: Vec<TraceEvent>,
 }
 
 /// Causes of events of one CPU in a stretch of time.
@@ -83,9 +83,8 @@ pub struct CauseBlock {
 
 /// A block of whatever kind a reader hands out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
-    /// Events.
-    Events(Block),
+pub enum FormatBlock {
+    Events(EventBlock),
     /// What caused them.
     Causes(CauseBlock),
 }

@@ -4,26 +4,26 @@
 use std::io::{ErrorKind, Read};
 
 use super::{
-    ABOUT, Block, CAUSES, CauseBlock, EVENTS, EVENTS_PER_BLOCK, HEADER, MAGIC, MAX_BLOCK, NOTES,
-    Part, VERSION, WITH_LEAST, causes, varint,
+    ABOUT, CAUSES, CauseBlock, EVENTS, EVENTS_PER_BLOCK, EventBlock, FormatBlock, HEADER, MAGIC,
+    MAX_BLOCK, NOTES, VERSION, WITH_LEAST, causes, varint,
 };
-use crate::attribution::{About, Attribution, CpuCauses, Source};
-use crate::{CpuTrace, Error, Event, Fault, Header, Notes, Result, Span, Trace};
+use crate::attribution::{Attribution, AttributionSummary, CpuCauses, NoiseOrigin};
+use crate::{CpuTrace, Error, Fault, JitterTrace, Notes, Result, Span, TraceEvent, TraceHeader};
 
 /// Of an event, at most: two numbers of ten bytes; and what stands before.
 const MAX_ROW: usize = EVENTS_PER_BLOCK * 20 + 100;
 
 /// Reads a trace as a stream of blocks, in memory that does not grow with its
 /// length.
-pub struct Reader<R> {
+pub struct TraceReader<R> {
     from: R,
     version: u16,
     /// Bytes that were read.
     offset: u64,
-    header: Header,
+    header: TraceHeader,
     notes: Option<Notes>,
-    about: Option<About>,
-    sources: Vec<Source>,
+    about: Option<AttributionSummary>,
+    sources: Vec<NoiseOrigin>,
     cut_off: bool,
     /// How far each CPU has come, in the order of the header.
     reached_ns: Vec<u64>,
@@ -32,13 +32,13 @@ pub struct Reader<R> {
 }
 
 /// What was read of something of a known length.
-enum Filled {
+enum ReadState {
     All,
     Nothing,
     Some,
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> TraceReader<R> {
     /// Reads the header.
     ///
     /// # Errors
@@ -46,9 +46,9 @@ impl<R: Read> Reader<R> {
     pub fn new(mut from: R) -> Result<Self> {
         let mut begin = [0; MAGIC.len() + 2];
         match fill(&mut from, &mut begin)? {
-            Filled::All => {}
-            Filled::Nothing => return Err(Fault::Empty.into()),
-            Filled::Some => return Err(Fault::NoTrace.into()),
+            ReadState::All => {}
+            ReadState::Nothing => return Err(Fault::Empty.into()),
+            ReadState::Some => return Err(Fault::NoTrace.into()),
         }
         let (magic, version) = begin.split_at(MAGIC.len());
         if magic != MAGIC {
@@ -69,7 +69,7 @@ impl<R: Read> Reader<R> {
                 ));
             }
         };
-        let header: Header = header;
+        let header: TraceHeader = header;
         if !header.cpus.is_sorted_by(|a, b| a < b) {
             return Err(Fault::Impossible("the CPUs of the header do not ascend").into());
         }
@@ -89,7 +89,7 @@ impl<R: Read> Reader<R> {
 
     /// What stands before the first event.
     #[must_use]
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &TraceHeader {
         &self.header
     }
 
@@ -101,13 +101,13 @@ impl<R: Read> Reader<R> {
 
     /// How causes were found; `None` before the end, and if nothing is known.
     #[must_use]
-    pub fn about(&self) -> Option<&About> {
+    pub fn about(&self) -> Option<&AttributionSummary> {
         self.about.as_ref()
     }
 
     /// The sources of the causes so far.
     #[must_use]
-    pub fn sources(&self) -> &[Source] {
+    pub fn sources(&self) -> &[NoiseOrigin] {
         &self.sources
     }
 
@@ -122,9 +122,9 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// A block that is damaged, or that says what cannot be.
-    pub fn next_block(&mut self) -> Result<Option<Block>> {
+    pub fn next_block(&mut self) -> Result<Option<EventBlock>> {
         while let Some(part) = self.next_part()? {
-            if let Part::Events(block) = part {
+            if let FormatBlock::Events(block) = part {
                 return Ok(Some(block));
             }
         }
@@ -135,7 +135,7 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// As of [`Self::next_block`].
-    pub fn next_part(&mut self) -> Result<Option<Part>> {
+    pub fn next_part(&mut self) -> Result<Option<FormatBlock>> {
         loop {
             let begin = self.offset;
             let Some((kind, payload)) = next(&mut self.from, &mut self.offset)? else {
@@ -148,7 +148,7 @@ impl<R: Read> Reader<R> {
                     let reached = &mut self.reached_ns;
                     advance(&self.header, reached, block.cpu, block.span)
                         .map_err(|fault| at(begin, fault))?;
-                    return Ok(Some(Part::Events(block)));
+                    return Ok(Some(FormatBlock::Events(block)));
                 }
                 CAUSES => {
                     let block = causes::read(&payload, &mut self.sources)
@@ -156,7 +156,7 @@ impl<R: Read> Reader<R> {
                     let reached = &mut self.explained_ns;
                     advance(&self.header, reached, block.cpu, block.span)
                         .map_err(|fault| at(begin, fault))?;
-                    return Ok(Some(Part::Causes(block)));
+                    return Ok(Some(FormatBlock::Causes(block)));
                 }
                 ABOUT => self.about = Some(json("what is said of the causes", &payload)?),
                 NOTES => self.notes = Some(json("the notes", &payload)?),
@@ -168,7 +168,7 @@ impl<R: Read> Reader<R> {
 }
 
 /// Stretches of a CPU ascend.
-fn advance(header: &Header, reached: &mut [u64], cpu: u32, span: Span) -> Result<(), Fault> {
+fn advance(header: &TraceHeader, reached: &mut [u64], cpu: u32, span: Span) -> Result<(), Fault> {
     let place = header.cpus.binary_search(&cpu);
     let place = place.map_err(|_| Fault::Impossible("a CPU that is not in the header"))?;
     let reached = &mut reached[place];
@@ -198,7 +198,7 @@ fn json<T: serde::de::DeserializeOwned>(what: &'static str, payload: &[u8]) -> R
 /// of a block.
 fn next(from: &mut impl Read, offset: &mut u64) -> Result<Option<(u8, Vec<u8>)>> {
     let mut head = [0; 9];
-    let Filled::All = fill(from, &mut head)? else {
+    let ReadState::All = fill(from, &mut head)? else {
         return Ok(None);
     };
     let [kind, l0, l1, l2, l3, c0, c1, c2, c3] = head;
@@ -223,21 +223,21 @@ fn next(from: &mut impl Read, offset: &mut u64) -> Result<Option<(u8, Vec<u8>)>>
     Ok(Some((kind, payload)))
 }
 
-fn fill(from: &mut impl Read, buffer: &mut [u8]) -> Result<Filled> {
+fn fill(from: &mut impl Read, buffer: &mut [u8]) -> Result<ReadState> {
     let mut filled = 0;
     while filled < buffer.len() {
         match from.read(&mut buffer[filled..]) {
-            Ok(0) if filled == 0 => return Ok(Filled::Nothing),
-            Ok(0) => return Ok(Filled::Some),
+            Ok(0) if filled == 0 => return Ok(ReadState::Nothing),
+            Ok(0) => return Ok(ReadState::Some),
             Ok(n) => filled += n,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(Fault::Io(error).into()),
         }
     }
-    Ok(Filled::All)
+    Ok(ReadState::All)
 }
 
-fn events(packed: &[u8]) -> Result<Block, Fault> {
+fn events(packed: &[u8]) -> Result<EventBlock, Fault> {
     let row = zstd::bulk::decompress(packed, MAX_ROW).map_err(|_| Fault::Damaged)?;
     let mut rest = &row[..];
     let mut number = || varint::take(&mut rest).ok_or(Fault::Impossible("it ends too early"));
@@ -262,13 +262,13 @@ fn events(packed: &[u8]) -> Result<Block, Fault> {
         let (Some(start_ns), Some(end_ns)) = (start_ns, end_ns) else {
             return Err(Fault::Impossible("a time beyond 64 bits"));
         };
-        events.push(Event::new(start_ns, length_ns));
+        events.push(TraceEvent::new(start_ns, length_ns));
         last_ns = end_ns;
     }
     if last_ns > until_ns {
         return Err(Fault::Impossible("an event ends after its stretch of time"));
     }
-    Ok(Block {
+    Ok(EventBlock {
         cpu,
         span: Span { from_ns, until_ns },
         events,
@@ -279,8 +279,8 @@ fn events(packed: &[u8]) -> Result<Block, Fault> {
 /// block, with a warning.
 ///
 /// # Errors
-/// As of [`Reader`]; or nothing was recorded at all.
-pub fn read(from: impl Read) -> Result<Trace> {
+/// As of [`TraceReader`]; or nothing was recorded at all.
+pub fn read(from: impl Read) -> Result<JitterTrace> {
     read_parts(from, true)
 }
 
@@ -288,12 +288,12 @@ pub fn read(from: impl Read) -> Result<Trace> {
 ///
 /// # Errors
 /// As of [`read`].
-pub fn read_without_causes(from: impl Read) -> Result<Trace> {
+pub fn read_without_causes(from: impl Read) -> Result<JitterTrace> {
     read_parts(from, false)
 }
 
-fn read_parts(from: impl Read, with_causes: bool) -> Result<Trace> {
-    let mut reader = Reader::new(from)?;
+fn read_parts(from: impl Read, with_causes: bool) -> Result<JitterTrace> {
+    let mut reader = TraceReader::new(from)?;
     let mut cpus: Vec<CpuTrace> = reader
         .header()
         .cpus
@@ -306,8 +306,8 @@ fn read_parts(from: impl Read, with_causes: bool) -> Result<Trace> {
     let mut of_causes: Vec<CpuCauses> = Vec::new();
     while let Some(part) = reader.next_part()? {
         let block = match part {
-            Part::Events(block) => block,
-            Part::Causes(block) => {
+            FormatBlock::Events(block) => block,
+            FormatBlock::Causes(block) => {
                 if with_causes {
                     add(&mut of_causes, block);
                 }
@@ -347,7 +347,7 @@ fn read_parts(from: impl Read, with_causes: bool) -> Result<Trace> {
             cpus: of_causes,
         })
     });
-    Ok(Trace {
+    Ok(JitterTrace {
         header: reader.header.clone(),
         cpus,
         notes: reader.notes.take(),
@@ -357,7 +357,7 @@ fn read_parts(from: impl Read, with_causes: bool) -> Result<Trace> {
 }
 
 /// Makes the time lost of lengths from reading to reading.
-fn subtract(events: &mut [Event], least_ns: u64) {
+fn subtract(events: &mut [TraceEvent], least_ns: u64) {
     for event in events {
         event.length_ns = event.length_ns.saturating_sub(least_ns);
     }

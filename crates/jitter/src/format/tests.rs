@@ -4,16 +4,19 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::attribution::{About, Attribution, Cause, CpuCauses, Kind, Method, Process, Source};
-use crate::{Clock, CpuNotes, CpuTrace, Fault, Header, Notes, Trace};
+use crate::attribution::{
+    Attribution, AttributionMethod, AttributionSummary, Cause, CpuCauses, NoiseOrigin, ProcessInfo,
+    SourceKind,
+};
+use crate::{CpuNotes, CpuTrace, Fault, JitterTrace, LoopClock, Notes, TraceHeader};
 
-fn header(cpus: Vec<u32>) -> Header {
-    Header {
+fn header(cpus: Vec<u32>) -> TraceHeader {
+    TraceHeader {
         recorder: "test".to_owned(),
         host: Some("vm".to_owned()),
         kernel: None,
         began_s: Some(1.5),
-        clock: Clock::Tsc,
+        clock: LoopClock::Tsc,
         cpus,
         real_time: None,
     }
@@ -37,7 +40,7 @@ fn any_cpu(cpu: u32) -> impl Strategy<Value = CpuTrace> {
             now += gap;
             let from_ns = now;
             for (wait, length_ns) in events {
-                all.events.push(Event::new(now + wait, length_ns));
+                all.events.push(TraceEvent::new(now + wait, length_ns));
                 now += wait + length_ns;
             }
             now += rest;
@@ -80,10 +83,14 @@ fn any_causes(cpu: u32, sources: u32) -> impl Strategy<Value = CpuCauses> {
 }
 
 fn any_attribution() -> impl Strategy<Value = Attribution> {
-    let source = (0..Kind::ALL.len(), any::<String>(), any::<Option<u32>>());
+    let source = (
+        0..SourceKind::ALL.len(),
+        any::<String>(),
+        any::<Option<u32>>(),
+    );
     let sources = prop::collection::vec(source, 1..6).prop_map(|all| {
-        let sources = all.into_iter().map(|(kind, name, number)| Source {
-            kind: Kind::ALL[kind],
+        let sources = all.into_iter().map(|(kind, name, number)| NoiseOrigin {
+            kind: SourceKind::ALL[kind],
             name: name.chars().take(50).collect(),
             number: number.filter(|number| *number < u32::MAX),
         });
@@ -92,15 +99,15 @@ fn any_attribution() -> impl Strategy<Value = Attribution> {
     sources.prop_flat_map(|sources| {
         let count = sources.len() as u32;
         (any_causes(0, count), any_causes(3, count)).prop_map(move |(a, b)| Attribution {
-            about: About {
-                method: Method::Tracefs,
+            about: AttributionSummary {
+                method: AttributionMethod::Tracefs,
                 lost: 7,
-                processes: vec![Process {
+                processes: vec![ProcessInfo {
                     pid: 7,
                     command: "/opt/exe --all".to_owned(),
                     group: "build.service".to_owned(),
                 }],
-                ..About::default()
+                ..AttributionSummary::default()
             },
             sources: sources.clone(),
             cpus: vec![a, b],
@@ -108,10 +115,10 @@ fn any_attribution() -> impl Strategy<Value = Attribution> {
     })
 }
 
-fn any_trace() -> impl Strategy<Value = Trace> {
+fn any_trace() -> impl Strategy<Value = JitterTrace> {
     let attribution = prop::option::of(any_attribution());
     let parts = (any_cpu(0), any_cpu(3), any::<bool>(), attribution);
-    parts.prop_map(|(a, b, ended, attribution)| Trace {
+    parts.prop_map(|(a, b, ended, attribution)| JitterTrace {
         header: header(vec![0, 3]),
         cpus: vec![a, b],
         notes: ended.then(|| Notes {
@@ -122,7 +129,7 @@ fn any_trace() -> impl Strategy<Value = Trace> {
     })
 }
 
-fn bytes(trace: &Trace) -> Vec<u8> {
+fn bytes(trace: &JitterTrace) -> Vec<u8> {
     let mut bytes = Vec::new();
     write(trace, &mut bytes).unwrap();
     bytes
@@ -134,8 +141,8 @@ fn fault(bytes: &[u8]) -> Fault {
 
 #[test]
 fn lengths_of_the_first_version_become_the_time_lost() {
-    let event = |length_ns| Event::new(1_000, length_ns);
-    let trace = |length_ns| Trace {
+    let event = |length_ns| TraceEvent::new(1_000, length_ns);
+    let trace = |length_ns| JitterTrace {
         header: header(vec![1]),
         cpus: vec![CpuTrace {
             cpu: 1,
@@ -160,11 +167,11 @@ fn lengths_of_the_first_version_become_the_time_lost() {
 
 #[test]
 fn more_events_than_a_block_holds() {
-    let events: Vec<Event> = (0..EVENTS_PER_BLOCK as u64 * 2 + 7)
-        .map(|i| Event::new(i * 1000, 100 + i % 7))
+    let events: Vec<TraceEvent> = (0..EVENTS_PER_BLOCK as u64 * 2 + 7)
+        .map(|i| TraceEvent::new(i * 1000, 100 + i % 7))
         .collect();
     let until_ns = events.last().unwrap().end_ns() + 500;
-    let trace = Trace {
+    let trace = JitterTrace {
         header: header(vec![1]),
         cpus: vec![CpuTrace {
             cpu: 1,
@@ -183,9 +190,9 @@ fn more_events_than_a_block_holds() {
 
 #[test]
 fn more_causes_and_sources_than_a_block_holds() {
-    let sources: Vec<Source> = (0..10_000u32)
-        .map(|number| Source {
-            kind: Kind::Task,
+    let sources: Vec<NoiseOrigin> = (0..10_000u32)
+        .map(|number| NoiseOrigin {
+            kind: SourceKind::Task,
             name: format!("worker/{number}"),
             number: Some(number),
         })
@@ -198,7 +205,7 @@ fn more_causes_and_sources_than_a_block_holds() {
         })
         .collect();
     let span = Span::new(0, 100_000_000);
-    let trace = Trace {
+    let trace = JitterTrace {
         header: header(vec![1]),
         cpus: vec![CpuTrace {
             cpu: 1,
@@ -207,7 +214,7 @@ fn more_causes_and_sources_than_a_block_holds() {
         }],
         notes: Some(Notes::default()),
         attribution: Some(Box::new(Attribution {
-            about: About::default(),
+            about: AttributionSummary::default(),
             sources,
             cpus: vec![CpuCauses {
                 cpu: 1,
@@ -223,7 +230,7 @@ fn more_causes_and_sources_than_a_block_holds() {
     // Who reads events only passes causes over.
     let events = read_without_causes(&bytes[..]).unwrap();
     assert!(events.cpus == trace.cpus && events.attribution.is_none());
-    let mut reader = Reader::new(&bytes[..]).unwrap();
+    let mut reader = TraceReader::new(&bytes[..]).unwrap();
     assert!(reader.next_block().unwrap().is_some());
     assert!(reader.next_block().unwrap().is_none());
     assert!(reader.notes().is_some() && reader.sources().len() == 10_000);
@@ -238,8 +245,8 @@ fn causes_that_cannot_be_are_not_written() {
         length_ns: 1,
         source,
     };
-    let sources = [Source {
-        kind: Kind::Irq,
+    let sources = [NoiseOrigin {
+        kind: SourceKind::Irq,
         name: "x".to_owned(),
         number: None,
     }];
@@ -274,7 +281,7 @@ fn what_is_no_trace_is_named() {
 fn what_cannot_be_is_not_written() {
     let mut writer = Writer::new(Vec::new(), &header(vec![0])).unwrap();
     let span = Span::new(10, 20);
-    let event = Event::new;
+    let event = TraceEvent::new;
     for events in [
         vec![event(5, 1)],
         vec![event(15, 10)],
@@ -284,7 +291,7 @@ fn what_cannot_be_is_not_written() {
     }
     writer.events(0, span, &[event(10, 10)]).unwrap();
     // Of no length, at the end: there and back.
-    let trace = Trace {
+    let trace = JitterTrace {
         header: header(vec![0]),
         cpus: vec![CpuTrace {
             cpu: 0,

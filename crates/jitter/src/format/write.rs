@@ -6,8 +6,8 @@ use std::io::Write;
 use super::{
     ABOUT, CAUSES, EVENTS, EVENTS_PER_BLOCK, HEADER, MAGIC, NOTES, VERSION, causes, varint,
 };
-use crate::attribution::{About, Cause, CpuCauses, Source};
-use crate::{Event, Fault, Header, Notes, Result, Span, Trace};
+use crate::attribution::{AttributionSummary, Cause, CpuCauses, NoiseOrigin};
+use crate::{Fault, JitterTrace, Notes, Result, Span, TraceEvent, TraceHeader};
 
 /// Of zstd: fast, for the recorder writes while others measure.
 const LEVEL: i32 = 3;
@@ -26,7 +26,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn new(out: W, header: &Header) -> Result<Self> {
+    pub fn new(out: W, header: &TraceHeader) -> Result<Self> {
         let mut this = Self {
             out,
             row: Vec::new(),
@@ -45,7 +45,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// Those of `out`, or events that do not lie within the stretch.
-    pub fn events(&mut self, cpu: u32, span: Span, events: &[Event]) -> Result<()> {
+    pub fn events(&mut self, cpu: u32, span: Span, events: &[TraceEvent]) -> Result<()> {
         let mut from_ns = span.from_ns;
         let mut chunks = events.chunks(EVENTS_PER_BLOCK).peekable();
         if events.is_empty() {
@@ -54,7 +54,7 @@ impl<W: Write> Writer<W> {
         while let Some(chunk) = chunks.next() {
             let until_ns = match chunks.peek() {
                 None => span.until_ns,
-                Some(_) => chunk.last().map_or(from_ns, Event::end_ns),
+                Some(_) => chunk.last().map_or(from_ns, TraceEvent::end_ns),
             };
             self.block(cpu, Span { from_ns, until_ns }, chunk)?;
             from_ns = until_ns;
@@ -62,7 +62,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    fn block(&mut self, cpu: u32, span: Span, events: &[Event]) -> Result<()> {
+    fn block(&mut self, cpu: u32, span: Span, events: &[TraceEvent]) -> Result<()> {
         self.row.clear();
         let head = [
             0,
@@ -101,7 +101,7 @@ impl<W: Write> Writer<W> {
         cpu: u32,
         span: Span,
         all: &[Cause],
-        sources: &[Source],
+        sources: &[NoiseOrigin],
     ) -> Result<()> {
         let mut rest = all;
         let mut from_ns = span.from_ns;
@@ -136,7 +136,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// As of it, or a cause that begins where the kernel was not watched.
-    pub fn causes_of(&mut self, of: &CpuCauses, sources: &[Source]) -> Result<()> {
+    pub fn causes_of(&mut self, of: &CpuCauses, sources: &[NoiseOrigin]) -> Result<()> {
         let mut rest = &of.causes[..];
         for (n, span) in of.known.iter().enumerate() {
             let inside = match of.known.get(n + 1) {
@@ -158,7 +158,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn about(&mut self, about: &About) -> Result<()> {
+    pub fn about(&mut self, about: &AttributionSummary) -> Result<()> {
         self.json(ABOUT, "what is said of the causes", about)
     }
 
@@ -204,7 +204,7 @@ impl<W: Write> Writer<W> {
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write(trace: &Trace, out: impl Write) -> Result<()> {
+pub fn write(trace: &JitterTrace, out: impl Write) -> Result<()> {
     let mut writer = Writer::new(out, &trace.header)?;
     for cpu in &trace.cpus {
         let mut rest = &cpu.events[..];

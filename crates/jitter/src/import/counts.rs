@@ -8,14 +8,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Bin, Quantity, Series};
+use crate::{Bin, CpuCounts, Quantity};
 
 /// More different values than this are counted at half the resolution.
 const MOST_VALUES: usize = 4096;
 
 /// How often each value was there.
 #[derive(Debug, Clone)]
-pub(crate) struct Counts {
+pub(crate) struct ValueCounts {
     /// Values from a key up to the key plus this count as the same.
     width: u64,
     counts: BTreeMap<u64, u64>,
@@ -25,7 +25,7 @@ pub(crate) struct Counts {
     pub(crate) samples: u64,
 }
 
-impl Default for Counts {
+impl Default for ValueCounts {
     fn default() -> Self {
         Self {
             width: 1,
@@ -38,7 +38,7 @@ impl Default for Counts {
     }
 }
 
-impl Counts {
+impl ValueCounts {
     pub(crate) fn add(&mut self, value: u64) {
         self.least = self.least.min(value);
         self.most = self.most.max(value);
@@ -60,7 +60,7 @@ impl Counts {
 
     /// The sum of all.
     pub(crate) fn sum(&self) -> u64 {
-        bounded(self.sum)
+        clamp_ns(self.sum)
     }
 
     /// The values as bins, in a unit of so many ns.
@@ -77,7 +77,7 @@ impl Counts {
 
     /// Of samples of one time, each the work that was done in it. `None` if
     /// none did any.
-    pub(crate) fn of_fixed_time(&self, cpu: u32, quantum_ns: u64) -> Option<Series> {
+    pub(crate) fn of_fixed_time(&self, cpu: u32, quantum_ns: u64) -> Option<CpuCounts> {
         let most = u128::from(self.most);
         if most == 0 {
             return None;
@@ -85,9 +85,9 @@ impl Counts {
         // Work less by one unit is that much time more.
         let edge = |work: u128| {
             let lacking = (most + 1).saturating_sub(work);
-            bounded(u128::from(quantum_ns) * lacking / most)
+            clamp_ns(u128::from(quantum_ns) * lacking / most)
         };
-        let mut series = Series::new(cpu, Quantity::Noise { quantum_ns });
+        let mut series = CpuCounts::new(cpu, Quantity::Noise { quantum_ns });
         for (work, count) in self.counts.iter().rev() {
             let work = u128::from(*work);
             let from_ns = edge(work + u128::from(self.width));
@@ -96,14 +96,14 @@ impl Counts {
         let time = u128::from(quantum_ns) * u128::from(self.samples);
         // Work and samples may each be near 64 bits: not in whole numbers.
         let done_ns = self.sum as f64 * quantum_ns as f64 / self.most as f64;
-        series.known_ns = Some(bounded(time));
+        series.known_ns = Some(clamp_ns(time));
         series.noise_ns = Some((time as f64 - done_ns).max(0.0) as u64);
         Some(series)
     }
 
     /// Of samples of one work, each the time it took in ticks of so many ns.
     /// `None` if there are none, or none took any time.
-    pub(crate) fn of_fixed_work(&self, cpu: u32, tick_ns: f64) -> Option<Series> {
+    pub(crate) fn of_fixed_work(&self, cpu: u32, tick_ns: f64) -> Option<CpuCounts> {
         let quantum_ns = (self.least as f64 * tick_ns) as u64;
         if self.samples == 0 || self.most == 0 {
             return None;
@@ -112,7 +112,7 @@ impl Counts {
             let longer = ticks.saturating_sub(self.least);
             (longer as f64 * tick_ns) as u64
         };
-        let mut series = Series::new(cpu, Quantity::Noise { quantum_ns });
+        let mut series = CpuCounts::new(cpu, Quantity::Noise { quantum_ns });
         for (ticks, count) in &self.counts {
             let until_ns = edge(ticks.saturating_add(self.width));
             push(&mut series.bins, edge(*ticks), until_ns, *count);
@@ -124,7 +124,7 @@ impl Counts {
     }
 }
 
-fn bounded(ns: u128) -> u64 {
+fn clamp_ns(ns: u128) -> u64 {
     u64::try_from(ns).unwrap_or(u64::MAX)
 }
 
@@ -150,15 +150,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn counted(values: &[u64]) -> Counts {
-        let mut counts = Counts::default();
+    fn count(values: &[u64]) -> ValueCounts {
+        let mut counts = ValueCounts::default();
         values.iter().for_each(|value| counts.add(*value));
         counts
     }
 
     #[test]
     fn work_that_lacks_is_time_that_was_taken() {
-        let series = counted(&[1000, 1000, 900, 1000]);
+        let series = count(&[1000, 1000, 900, 1000]);
         let series = series.of_fixed_time(3, 1_000_000).unwrap();
         assert_eq!(series.cpu, 3);
         let bins: Vec<_> = series
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn time_beyond_the_shortest_was_taken() {
-        let series = counted(&[500, 520, 500]).of_fixed_work(0, 2.0).unwrap();
+        let series = count(&[500, 520, 500]).of_fixed_work(0, 2.0).unwrap();
         let bins: Vec<_> = series
             .bins
             .iter()
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn many_values_take_no_more_room_than_few() {
-        let mut counts = Counts::default();
+        let mut counts = ValueCounts::default();
         (0..100_000).for_each(|i| counts.add(i * 7919 % 1_000_003));
         assert!(counts.counts.len() <= MOST_VALUES);
         let series = counts.of_fixed_work(0, 1.0).unwrap();
@@ -200,7 +200,7 @@ mod tests {
             quantum_ns in 1u64..,
             tick_ns in 1e-6f64..1e9,
         ) {
-            let counts = counted(&values);
+            let counts = count(&values);
             let both = [counts.of_fixed_time(0, quantum_ns), counts.of_fixed_work(0, tick_ns)];
             for series in both.into_iter().flatten() {
                 prop_assert_eq!(series.count(), values.len() as u64);

@@ -3,13 +3,13 @@
 //! It has no place for the stretches in which events were looked for, and none
 //! for a CPU without events: `.sbj` and JSON have.
 
-use super::event_set::{Gathered, Known};
-use super::{Head, Input, Reader, Recording, number};
-use crate::{Event, Result};
+use super::event_set::{Coverage, EventSet};
+use super::{FormatReader, Head, Input, JitterRecording, number};
+use crate::{Result, TraceEvent};
 
 const HEADER: &str = "cpu,start_ns,length_ns";
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: FormatReader = FormatReader {
     name: "CSV of sandbag",
     looks_like,
     read,
@@ -19,8 +19,8 @@ fn looks_like(head: &Head<'_>) -> bool {
     head.text_lines().next() == Some(HEADER)
 }
 
-fn read(mut input: Input<'_>) -> Result<Recording> {
-    let mut all = Gathered::default();
+fn read(mut input: Input<'_>) -> Result<JitterRecording> {
+    let mut all = EventSet::default();
     // The header was looked at.
     input.lines.next_line()?;
     while let Some((place, line)) = input.lines.next_line()? {
@@ -33,7 +33,7 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
         let row = (|| {
             let cpu = number::cpu(cell()?)?;
             let (start_ns, length_ns) = (number::whole(cell()?)?, number::whole(cell()?)?);
-            let event = Event {
+            let event = TraceEvent {
                 start_ns,
                 length_ns,
             };
@@ -52,11 +52,11 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
     let whole = input.lines.whole();
     let trace = all.trace(
         "an unknown program (CSV)".to_owned(),
-        Known::FromZero,
+        Coverage::FromZero,
         warnings,
     );
     trace
-        .map(Recording::Trace)
+        .map(JitterRecording::Trace)
         .map_err(|fault| whole.fault(fault))
 }
 

@@ -7,8 +7,8 @@
 //! the CPU of their number, so that is what is taken. With `-N` the figures are
 //! ns, but the file does not say so.
 
-use super::{Head, Input, Reader, Recording, number};
-use crate::{Beyond, Bin, Distribution, Quantity, Result, Series};
+use super::{FormatReader, Head, Input, JitterRecording, number};
+use crate::{Bin, CpuCounts, Distribution, Quantity, Result, TailCount};
 
 const NS_PER_US: u64 = 1000;
 /// What `-h` accepts, and more.
@@ -16,7 +16,7 @@ const MOST_US: u64 = 1 << 32;
 /// Each would be a thread.
 const MOST_COLUMNS: usize = 8193;
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: FormatReader = FormatReader {
     name: "histogram of cyclictest",
     looks_like,
     read,
@@ -30,9 +30,9 @@ fn wholes(text: &str) -> Option<Vec<u64>> {
     text.split_whitespace().map(number::whole).collect()
 }
 
-fn read(mut input: Input<'_>) -> Result<Recording> {
+fn read(mut input: Input<'_>) -> Result<JitterRecording> {
     let mut in_table = false;
-    let mut series: Vec<Series> = Vec::new();
+    let mut series: Vec<CpuCounts> = Vec::new();
     let mut last = None;
     let (mut threads, mut longest, mut over) = (None, Vec::new(), Vec::new());
     while let Some((place, line)) = input.lines.next_line()? {
@@ -63,7 +63,7 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
         }
         last = Some(us);
         if series.is_empty() {
-            let new = |thread| Series::new(thread as u32, Quantity::ProgramLatency);
+            let new = |thread| CpuCounts::new(thread as u32, Quantity::ProgramLatency);
             series = (0..counts.len()).map(new).collect();
         }
         if counts.len() != series.len() {
@@ -110,12 +110,12 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
     for (i, series) in series.iter_mut().enumerate() {
         series.longest_ns = longest.get(i).and_then(|us| us.checked_mul(NS_PER_US));
         let over = over.get(i).copied().filter(|count| *count > 0);
-        series.beyond = over.map(|count| Beyond {
+        series.beyond = over.map(|count| TailCount {
             from_ns: end_ns,
             count,
         });
     }
-    Ok(Recording::Distribution(Distribution {
+    Ok(JitterRecording::Distribution(Distribution {
         recorder: "cyclictest".to_owned(),
         series,
         warnings,
@@ -151,7 +151,7 @@ policy: fifo: loadavg: 0.00 0.01 0.01 1/152 2441
         assert_eq!((a.count(), b.count()), (11, 25));
         assert_eq!(
             a.beyond,
-            Some(Beyond {
+            Some(TailCount {
                 from_ns: 3_000,
                 count: 1
             })

@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 
 use super::MAX_NS;
 use super::noises::Noises;
-use crate::{Clock, CpuNotes, CpuTrace, Event, Fault, Header, Notes, Span, Trace};
+use crate::{
+    CpuNotes, CpuTrace, Fault, JitterTrace, LoopClock, Notes, Span, TraceEvent, TraceHeader,
+};
 
 /// When events were looked for, which few tools say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Known {
-    /// As was told by [`Gathered::known`].
+pub(crate) enum Coverage {
+    /// As was told by [`EventSet::known`].
     Told,
     /// On every CPU from 0 to the end of the last event of all.
     FromZero,
@@ -23,8 +25,8 @@ pub(crate) enum Known {
 
 /// Events of a file, CPU by CPU.
 #[derive(Debug, Default)]
-pub(crate) struct Gathered {
-    cpus: BTreeMap<u32, Cpu>,
+pub(crate) struct EventSet {
+    cpus: BTreeMap<u32, CpuEvents>,
     rounding_ns: u64,
     /// Nothing shorter was an event, where the file says so, ns.
     pub(crate) threshold_ns: Option<f64>,
@@ -33,8 +35,8 @@ pub(crate) struct Gathered {
 }
 
 #[derive(Debug, Default)]
-struct Cpu {
-    events: Vec<Event>,
+struct CpuEvents {
+    events: Vec<TraceEvent>,
     told: Vec<Span>,
     lost: Vec<Span>,
 }
@@ -47,7 +49,7 @@ struct Repairs {
     empty: u64,
 }
 
-impl Gathered {
+impl EventSet {
     /// Of a tool that rounds: events that overlap by no more than this do not.
     pub(crate) fn with_rounding(rounding_ns: u64) -> Self {
         Self {
@@ -57,7 +59,7 @@ impl Gathered {
     }
 
     /// Takes an event.
-    pub(crate) fn event(&mut self, cpu: u32, event: Event) -> Result<(), Fault> {
+    pub(crate) fn event(&mut self, cpu: u32, event: TraceEvent) -> Result<(), Fault> {
         let end = event.start_ns.checked_add(event.length_ns);
         if end.is_none_or(|end| end > MAX_NS) {
             return Err(Fault::Impossible("an event that ends after 146 years"));
@@ -76,13 +78,13 @@ impl Gathered {
     /// known.
     pub(crate) fn lost(&mut self, cpu: u32, until_ns: u64) {
         let cpu = self.cpus.entry(cpu).or_default();
-        let from_ns = cpu.events.last().map_or(0, Event::end_ns);
+        let from_ns = cpu.events.last().map_or(0, TraceEvent::end_ns);
         cpu.lost.push(Span { from_ns, until_ns });
     }
 
     /// The end of a CPU's last event.
     pub(crate) fn last_end_ns(&self, cpu: u32) -> Option<u64> {
-        self.cpus.get(&cpu)?.events.last().map(Event::end_ns)
+        self.cpus.get(&cpu)?.events.last().map(TraceEvent::end_ns)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -93,9 +95,9 @@ impl Gathered {
     pub(crate) fn trace(
         mut self,
         recorder: String,
-        known: Known,
+        known: Coverage,
         mut warnings: Vec<String>,
-    ) -> Result<Trace, Fault> {
+    ) -> Result<JitterTrace, Fault> {
         let mut repairs = Repairs::default();
         for cpu in self.cpus.values_mut() {
             repair(&mut cpu.events, self.rounding_ns, &mut repairs);
@@ -103,21 +105,21 @@ impl Gathered {
         let starts = || self.cpus.values().filter_map(|cpu| cpu.events.first());
         let first = starts().map(|event| event.start_ns).min().unwrap_or(0);
         let last = self.cpus.values().filter_map(|cpu| cpu.events.last());
-        let last = last.map(Event::end_ns).max().unwrap_or(0);
+        let last = last.map(TraceEvent::end_ns).max().unwrap_or(0);
         let origin = match known {
-            Known::Told | Known::FromZero => 0,
-            Known::AllAlike | Known::EachItsOwn => first,
+            Coverage::Told | Coverage::FromZero => 0,
+            Coverage::AllAlike | Coverage::EachItsOwn => first,
         };
         let mut cpus = Vec::new();
         for (number, mut cpu) in self.cpus {
             let known = match known {
-                Known::Told => std::mem::take(&mut cpu.told),
-                Known::FromZero => vec![span(0, last)],
-                Known::AllAlike => without(span(first, last), &mut cpu),
-                Known::EachItsOwn => {
+                Coverage::Told => std::mem::take(&mut cpu.told),
+                Coverage::FromZero => vec![span(0, last)],
+                Coverage::AllAlike => uncovered(span(first, last), &mut cpu),
+                Coverage::EachItsOwn => {
                     let from = cpu.events.first().map_or(first, |event| event.start_ns);
-                    let until = cpu.events.last().map_or(first, Event::end_ns);
-                    without(span(from, until), &mut cpu)
+                    let until = cpu.events.last().map_or(first, TraceEvent::end_ns);
+                    uncovered(span(from, until), &mut cpu)
                 }
             };
             let moved = |span: Span| Span {
@@ -157,20 +159,20 @@ impl Gathered {
         }
         let notes = Notes {
             cpus: match self.threshold_ns {
-                Some(threshold_ns) => cpus.iter().map(|cpu| found(cpu, threshold_ns)).collect(),
+                Some(threshold_ns) => cpus.iter().map(|cpu| notes(cpu, threshold_ns)).collect(),
                 None => Vec::new(),
             },
         };
         let attribution = self
             .noises
             .map(|noises| Box::new(noises.attribution(origin, &cpus)));
-        Ok(Trace {
-            header: Header {
+        Ok(JitterTrace {
+            header: TraceHeader {
                 recorder,
                 host: None,
                 kernel: None,
                 began_s: None,
-                clock: Clock::Imported,
+                clock: LoopClock::Imported,
                 cpus: cpus.iter().map(|cpu| cpu.cpu).collect(),
                 real_time: None,
             },
@@ -184,7 +186,7 @@ impl Gathered {
 }
 
 /// All that is known of how events of another tool were found.
-fn found(cpu: &CpuTrace, threshold_ns: f64) -> CpuNotes {
+fn notes(cpu: &CpuTrace, threshold_ns: f64) -> CpuNotes {
     CpuNotes {
         cpu: cpu.cpu,
         threshold_ns,
@@ -197,7 +199,7 @@ fn span(from_ns: u64, until_ns: u64) -> Span {
 }
 
 /// Sorts, leaves out what took no time, and makes one of those that overlap.
-fn repair(events: &mut Vec<Event>, rounding_ns: u64, repairs: &mut Repairs) {
+fn repair(events: &mut Vec<TraceEvent>, rounding_ns: u64, repairs: &mut Repairs) {
     let all = events.len();
     events.retain(|event| event.length_ns > 0);
     repairs.empty += (all - events.len()) as u64;
@@ -215,7 +217,7 @@ fn repair(events: &mut Vec<Event>, rounding_ns: u64, repairs: &mut Repairs) {
             return false;
         }
         if end - next.start_ns <= rounding_ns && next_end >= end {
-            *next = Event {
+            *next = TraceEvent {
                 start_ns: end,
                 length_ns: next_end - end,
             };
@@ -229,7 +231,7 @@ fn repair(events: &mut Vec<Event>, rounding_ns: u64, repairs: &mut Repairs) {
 
 /// The span without the stretches in which events were lost; those that hold
 /// an event after all are known.
-fn without(whole: Span, cpu: &mut Cpu) -> Vec<Span> {
+fn uncovered(whole: Span, cpu: &mut CpuEvents) -> Vec<Span> {
     let mut lost = std::mem::take(&mut cpu.lost);
     lost.sort_unstable_by_key(|span| span.from_ns);
     let mut known = Vec::new();
@@ -254,15 +256,15 @@ fn without(whole: Span, cpu: &mut Cpu) -> Vec<Span> {
 mod tests {
     use super::*;
 
-    fn event(start_ns: u64, length_ns: u64) -> Event {
-        Event {
+    fn event(start_ns: u64, length_ns: u64) -> TraceEvent {
+        TraceEvent {
             start_ns,
             length_ns,
         }
     }
 
-    fn gathered(events: &[(u64, u64)]) -> Gathered {
-        let mut all = Gathered::default();
+    fn event_set(events: &[(u64, u64)]) -> EventSet {
+        let mut all = EventSet::default();
         for (start, length) in events {
             all.event(0, event(*start, *length)).unwrap();
         }
@@ -271,8 +273,10 @@ mod tests {
 
     #[test]
     fn what_is_unsorted_or_overlaps_is_set_right_and_counted() {
-        let all = gathered(&[(1000, 10), (500, 20), (510, 5), (515, 50)]);
-        let trace = all.trace("x".to_owned(), Known::AllAlike, vec![]).unwrap();
+        let all = event_set(&[(1000, 10), (500, 20), (510, 5), (515, 50)]);
+        let trace = all
+            .trace("x".to_owned(), Coverage::AllAlike, vec![])
+            .unwrap();
         assert_eq!(trace.cpus[0].events, [event(0, 65), event(500, 10)]);
         assert_eq!(trace.cpus[0].known, [span(0, 510)]);
         assert_eq!(trace.warnings.len(), 2);
@@ -283,20 +287,22 @@ mod tests {
 
     #[test]
     fn an_overlap_of_rounding_is_cut_off() {
-        let mut all = gathered(&[(0, 10), (9, 10)]);
+        let mut all = event_set(&[(0, 10), (9, 10)]);
         all.rounding_ns = 1;
-        let trace = all.trace("x".to_owned(), Known::FromZero, vec![]).unwrap();
+        let trace = all
+            .trace("x".to_owned(), Coverage::FromZero, vec![])
+            .unwrap();
         assert_eq!(trace.cpus[0].events, [event(0, 10), event(10, 9)]);
         assert!(trace.warnings.is_empty());
     }
 
     #[test]
     fn what_was_lost_is_not_known() {
-        let mut all = gathered(&[(100, 10)]);
+        let mut all = event_set(&[(100, 10)]);
         all.lost(0, 200);
         all.event(0, event(200, 10)).unwrap();
         let trace = all
-            .trace("x".to_owned(), Known::EachItsOwn, vec![])
+            .trace("x".to_owned(), Coverage::EachItsOwn, vec![])
             .unwrap();
         assert_eq!(trace.cpus[0].known, [span(0, 10), span(100, 110)]);
         crate::format::write(&trace, Vec::new()).unwrap();

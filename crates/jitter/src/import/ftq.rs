@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! FTQ (Sottile and Minnich): how much work was done in each quantum of time.
 
-use super::counts::Counts;
-use super::{Head, Input, Reader, Recording, number};
+use super::counts::ValueCounts;
+use super::{FormatReader, Head, Input, JitterRecording, number};
 use crate::{Distribution, Fault, Result};
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: FormatReader = FormatReader {
     name: "FTQ",
     looks_like,
     read,
@@ -32,10 +32,10 @@ fn core(comment: &str) -> Option<u32> {
     number::cpu(core.trim())
 }
 
-fn read(mut input: Input<'_>) -> Result<Recording> {
+fn read(mut input: Input<'_>) -> Result<JitterRecording> {
     let mut cpu = input.options.cpu;
     let mut quantum_ns = None;
-    let mut counts = Counts::default();
+    let mut counts = ValueCounts::default();
     while let Some((place, line)) = input.lines.next_line()? {
         let line = line.trim();
         if let Some(comment) = line.strip_prefix('#').map(str::trim) {
@@ -62,7 +62,7 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
     let cpu = cpu.unwrap_or_else(|| input.only_cpu());
     let series = counts.of_fixed_time(cpu, quantum_ns);
     let series = series.ok_or_else(|| whole.fault(Fault::NothingKnown))?;
-    Ok(Recording::Distribution(Distribution {
+    Ok(JitterRecording::Distribution(Distribution {
         recorder: "FTQ".to_owned(),
         series: vec![series],
         warnings: Vec::new(),

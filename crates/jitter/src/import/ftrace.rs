@@ -14,12 +14,12 @@ pub(crate) fn entry(line: &str, is_entry: impl Fn(&str) -> bool) -> Option<(u32,
         let is_stamp = |word: &str| word.contains('.') && number::seconds(word).is_some();
         before.next().filter(|word| is_stamp(word))?;
         let word = before.next()?;
-        let cpu = bracketed(word).or_else(|| bracketed(before.next()?))?;
+        let cpu = bracket_number(word).or_else(|| bracket_number(before.next()?))?;
         is_entry(rest).then_some((cpu, rest))
     })
 }
 
-fn bracketed(word: &str) -> Option<u32> {
+fn bracket_number(word: &str) -> Option<u32> {
     number::cpu(word.strip_prefix('[')?.strip_suffix(']')?)
 }
 

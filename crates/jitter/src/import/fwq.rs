@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use super::counts::Counts;
-use super::{Head, Input, Reader, Recording, number};
+use super::counts::ValueCounts;
+use super::{FormatReader, Head, Input, JitterRecording, number};
 use crate::{Distribution, Fault, Result};
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: FormatReader = FormatReader {
     name: "LLNL FWQ",
     looks_like,
     read,
@@ -30,7 +30,7 @@ fn speed(line: &str) -> Option<(u64, f64)> {
     Some((number::whole(who.split_whitespace().nth(1)?)?, ghz))
 }
 
-/// `Process 3 running on CPUs 7-8`: who, and the first of its CPUs.
+/// `FwqProcess 3 running on CPUs 7-8`: who, and the first of its CPUs.
 fn begins(line: &str) -> Option<(u64, u32)> {
     let rest = line
         .strip_prefix("Process ")
@@ -40,16 +40,16 @@ fn begins(line: &str) -> Option<(u64, u32)> {
     Some((number::whole(who.trim())?, number::cpu(first)?))
 }
 
-struct Process {
+struct FwqProcess {
     who: u64,
     cpu: u32,
-    ticks: Counts,
+    ticks: ValueCounts,
     first: bool,
 }
 
-fn read(mut input: Input<'_>) -> Result<Recording> {
+fn read(mut input: Input<'_>) -> Result<JitterRecording> {
     let mut speeds = BTreeMap::new();
-    let mut processes: Vec<Process> = Vec::new();
+    let mut processes: Vec<FwqProcess> = Vec::new();
     while let Some((place, line)) = input.lines.next_line()? {
         let line = line.trim();
         if line.is_empty() {
@@ -58,10 +58,10 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
         if let Some((who, ghz)) = speed(line) {
             speeds.insert(who, ghz);
         } else if let Some((who, cpu)) = begins(line) {
-            processes.push(Process {
+            processes.push(FwqProcess {
                 who,
                 cpu,
-                ticks: Counts::default(),
+                ticks: ValueCounts::default(),
                 first: true,
             });
         } else {
@@ -89,7 +89,7 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
     if series.is_empty() {
         return Err(whole.fault(Fault::NothingKnown));
     }
-    Ok(Recording::Distribution(Distribution {
+    Ok(JitterRecording::Distribution(Distribution {
         recorder: "FWQ".to_owned(),
         series,
         warnings: Vec::new(),

@@ -8,11 +8,11 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, SeqAccess, Visitor};
 
-use super::event_set::{Gathered, Known};
-use super::{Head, Input, Reader, Recording, number};
-use crate::{Event, Fault, Result};
+use super::event_set::{Coverage, EventSet};
+use super::{FormatReader, Head, Input, JitterRecording, number};
+use crate::{Fault, Result, TraceEvent};
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: FormatReader = FormatReader {
     name: "JSON of a noise injector",
     looks_like,
     read,
@@ -43,13 +43,13 @@ fn cpu(key: &str) -> Option<u32> {
     number::cpu(bare).filter(|_| !bare.is_empty())
 }
 
-struct Row {
+struct InjectorRow {
     start_ns: u64,
     length_ns: u64,
     has_priority: bool,
 }
 
-impl<'de> Deserialize<'de> for Row {
+impl<'de> Deserialize<'de> for InjectorRow {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_seq(RowVisitor)
     }
@@ -58,20 +58,20 @@ impl<'de> Deserialize<'de> for Row {
 struct RowVisitor;
 
 impl<'de> Visitor<'de> for RowVisitor {
-    type Value = Row;
+    type Value = InjectorRow;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[start_ns, length_ns] or [start_ns, length_ns, priority]")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut row: A) -> Result<Row, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut row: A) -> Result<InjectorRow, A::Error> {
         let few = |n| A::Error::invalid_length(n, &self);
         let start_ns = row.next_element()?.ok_or_else(|| few(0))?;
         let length_ns = row.next_element()?.ok_or_else(|| few(1))?;
         let has_priority = row.next_element::<f64>()?.is_some();
         match row.next_element::<IgnoredAny>()? {
             Some(_) => Err(few(4)),
-            None => Ok(Row {
+            None => Ok(InjectorRow {
                 start_ns,
                 length_ns,
                 has_priority,
@@ -80,22 +80,22 @@ impl<'de> Visitor<'de> for RowVisitor {
     }
 }
 
-fn read(input: Input<'_>) -> Result<Recording> {
+fn read(input: Input<'_>) -> Result<JitterRecording> {
     let whole = input.lines.whole();
-    let rows: BTreeMap<String, Vec<Row>> = serde_json::from_reader(input.lines.into_reader())
-        .map_err(|cause| {
+    let rows: BTreeMap<String, Vec<InjectorRow>> =
+        serde_json::from_reader(input.lines.into_reader()).map_err(|cause| {
             whole.fault(Fault::Json {
                 what: "the events",
                 cause,
             })
         })?;
-    let mut all = Gathered::default();
+    let mut all = EventSet::default();
     let mut priorities = 0u64;
     for (key, rows) in rows {
         let cpu = cpu(&key).ok_or_else(|| whole.expected("the number of a CPU", &key))?;
         for row in rows {
             priorities += u64::from(row.has_priority);
-            let event = Event {
+            let event = TraceEvent {
                 start_ns: row.start_ns,
                 length_ns: row.length_ns,
             };
@@ -112,9 +112,9 @@ fn read(input: Input<'_>) -> Result<Recording> {
             "the priorities of {priorities} events are left out: a trace has no place for them"
         ));
     }
-    let trace = all.trace("a noise injector".to_owned(), Known::FromZero, warnings);
+    let trace = all.trace("a noise injector".to_owned(), Coverage::FromZero, warnings);
     trace
-        .map(Recording::Trace)
+        .map(JitterRecording::Trace)
         .map_err(|fault| whole.fault(fault))
 }
 

@@ -9,13 +9,13 @@ use crate::{Error, Fault, Result};
 
 /// A line of a file, for messages.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct LinePlace<'a> {
     pub(crate) file: &'a str,
     /// From 1; 0: the file as a whole.
     pub(crate) line: u64,
 }
 
-impl Place<'_> {
+impl LinePlace<'_> {
     /// The fault, there.
     pub(crate) fn fault(self, fault: Fault) -> Error {
         Error {
@@ -34,13 +34,13 @@ impl Place<'_> {
 
 /// Reads lines; bytes that are no UTF-8 are replaced, for names of tasks may
 /// hold anything.
-pub(crate) struct Lines<'a> {
+pub(crate) struct TextLines<'a> {
     from: sandbag_input::Lines<'a>,
     file: &'a str,
     text: String,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> TextLines<'a> {
     pub(crate) fn new(from: Box<dyn Read + Send + 'a>, file: &'a str) -> Self {
         Self {
             from: sandbag_input::Lines::new(from, file.into()),
@@ -50,8 +50,8 @@ impl<'a> Lines<'a> {
     }
 
     /// The next line without its end (LF or CR LF), and where it stands.
-    pub(crate) fn next_line(&mut self) -> Result<Option<(Place<'a>, &str)>> {
-        let place = Place {
+    pub(crate) fn next_line(&mut self) -> Result<Option<(LinePlace<'a>, &str)>> {
+        let place = LinePlace {
             file: self.file,
             line: self.from.number() + 1,
         };
@@ -74,8 +74,8 @@ impl<'a> Lines<'a> {
     }
 
     /// The file as a whole.
-    pub(crate) fn whole(&self) -> Place<'a> {
-        Place {
+    pub(crate) fn whole(&self) -> LinePlace<'a> {
+        LinePlace {
             file: self.file,
             line: 0,
         }

@@ -2,14 +2,14 @@
 //! A noise trace of LogGOPSim: start and length, nothing else, in the time unit
 //! of the simulation, which the file does not name.
 
-use super::event_set::{Gathered, Known};
-use super::{Head, Input, Reader, Recording, number};
-use crate::{Event, Fault, Result};
+use super::event_set::{Coverage, EventSet};
+use super::{FormatReader, Head, Input, JitterRecording, number};
+use crate::{Fault, Result, TraceEvent};
 
 /// Lines that have to look like it.
 const LOOKED_AT: usize = 20;
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: FormatReader = FormatReader {
     name: "noise trace of LogGOPSim",
     looks_like,
     read,
@@ -26,21 +26,21 @@ fn row(line: &str) -> Option<(f64, f64)> {
     one().zip(one()).filter(|_| words.next().is_none())
 }
 
-fn read(mut input: Input<'_>) -> Result<Recording> {
+fn read(mut input: Input<'_>) -> Result<JitterRecording> {
     let cpu = input.only_cpu();
     let whole = input.lines.whole();
     let unit = input
         .options
         .unit
         .ok_or_else(|| whole.fault(Fault::NoUnit))?;
-    let mut all = Gathered::with_rounding(1);
+    let mut all = EventSet::with_rounding(1);
     while let Some((place, line)) = input.lines.next_line()? {
         if line.trim().is_empty() {
             continue;
         }
         let event = row(line).and_then(|(start, length)| {
             let in_ns = unit.in_ns();
-            Some(Event {
+            Some(TraceEvent {
                 start_ns: number::ns(start, in_ns)?,
                 length_ns: number::ns(length, in_ns)?,
             })
@@ -55,17 +55,17 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
     ];
     let trace = all.trace(
         "LogGOPSim's noise trace".to_owned(),
-        Known::EachItsOwn,
+        Coverage::EachItsOwn,
         warnings,
     );
     trace
-        .map(Recording::Trace)
+        .map(JitterRecording::Trace)
         .map_err(|fault| whole.fault(fault))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::import::{Options, Recording, Unit, read};
+    use crate::import::{ImportOptions, JitterRecording, Unit, read};
 
     #[test]
     fn the_unit_has_to_be_named() {
@@ -74,10 +74,10 @@ mod tests {
             read(
                 text.as_bytes(),
                 "in",
-                &Options {
+                &ImportOptions {
                     unit,
                     cpu: Some(4),
-                    ..Options::default()
+                    ..ImportOptions::default()
                 },
             )
         };
@@ -86,13 +86,13 @@ mod tests {
             said.starts_with("in: ") && said.contains("--unit"),
             "{said}"
         );
-        let Ok(Recording::Trace(t)) = read(Some(Unit::Ns)) else {
+        let Ok(JitterRecording::Trace(t)) = read(Some(Unit::Ns)) else {
             panic!()
         };
         assert_eq!(t.header.cpus, [4]);
         assert_eq!(t.cpus[0].known_ns(), 4_300_000);
         assert!(t.warnings[1].contains("were sorted"));
-        let Ok(Recording::Trace(t)) = read(Some(Unit::Ps)) else {
+        let Ok(JitterRecording::Trace(t)) = read(Some(Unit::Ps)) else {
             panic!()
         };
         assert_eq!(t.cpus[0].events.len(), 3);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reading what other tools recorded.
 //!
-//! Tools that write down every event give a [`Trace`]. Those that write down
+//! Tools that write down every event give a [`JitterTrace`]. Those that write down
 //! only a histogram, totals, or how much work was done in each stretch of time
 //! give a [`Distribution`], of which no event can be made. The format is told
 //! from the beginning of the file.
@@ -34,21 +34,21 @@ use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 
-use lines::{Lines, Place};
+use lines::{LinePlace, TextLines};
 use sandbag_input::Head;
 
-use crate::{Distribution, Fault, Result, Trace, format};
+use crate::{Distribution, Fault, JitterTrace, Result, format};
 
 /// What a file holds.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Recording {
+pub enum JitterRecording {
     /// Events.
-    Trace(Trace),
+    Trace(JitterTrace),
     /// Only how they are distributed.
     Distribution(Distribution),
 }
 
-impl Recording {
+impl JitterRecording {
     /// What the user should hear.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
@@ -62,7 +62,7 @@ impl Recording {
     ///
     /// # Errors
     /// There are none, only a distribution.
-    pub fn into_trace(self) -> Result<Trace> {
+    pub fn into_trace(self) -> Result<JitterTrace> {
         match self {
             Self::Trace(trace) => Ok(trace),
             Self::Distribution(distribution) => Err(Fault::NotEvents(distribution.recorder).into()),
@@ -93,7 +93,7 @@ impl Unit {
 
 /// What a file may leave open.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Options {
+pub struct ImportOptions {
     /// The unit of its times.
     pub unit: Option<Unit>,
     /// The CPU on which it was recorded; by default the number at the end of
@@ -104,17 +104,17 @@ pub struct Options {
 }
 
 /// How one format is told from the others, and read.
-struct Reader {
+struct FormatReader {
     name: &'static str,
     /// Whether this is the beginning of such a file.
     looks_like: fn(&Head<'_>) -> bool,
-    read: fn(Input<'_>) -> Result<Recording>,
+    read: fn(Input<'_>) -> Result<JitterRecording>,
 }
 
 /// What a reader is given.
 struct Input<'a> {
-    lines: Lines<'a>,
-    options: &'a Options,
+    lines: TextLines<'a>,
+    options: &'a ImportOptions,
     name: &'a str,
 }
 
@@ -133,7 +133,7 @@ impl Input<'_> {
 
 /// All that can be read. The first that recognises a file has it: those with a
 /// mark of their own come first, those that take much for theirs last.
-const READERS: &[Reader] = &[
+const READERS: &[FormatReader] = &[
     csv::READER,
     rtla_hist::READER,
     rtla_top::READER,
@@ -163,12 +163,12 @@ const MARK: &[u8] = b"\xef\xbb\xbf";
 ///
 /// # Errors
 /// It cannot be read, is nothing that is known here, or is damaged.
-pub fn open(path: &Path, options: &Options) -> Result<Recording> {
+pub fn open(path: &Path, options: &ImportOptions) -> Result<JitterRecording> {
     if path.as_os_str() == "-" {
         return read(io::stdin(), "standard input", options);
     }
     let name = path.to_string_lossy();
-    let place = Place {
+    let place = LinePlace {
         file: &name,
         line: 0,
     };
@@ -181,8 +181,12 @@ pub fn open(path: &Path, options: &Options) -> Result<Recording> {
 ///
 /// # Errors
 /// As of [`open`].
-pub fn read(from: impl Read + Send, name: &str, options: &Options) -> Result<Recording> {
-    let whole = Place {
+pub fn read(
+    from: impl Read + Send,
+    name: &str,
+    options: &ImportOptions,
+) -> Result<JitterRecording> {
+    let whole = LinePlace {
         file: name,
         line: 0,
     };
@@ -205,17 +209,17 @@ pub fn read(from: impl Read + Send, name: &str, options: &Options) -> Result<Rec
             format::read(all(head))
         };
         let trace = trace.map_err(|error| error.in_file(name))?;
-        return Ok(Recording::Trace(trace));
+        return Ok(JitterRecording::Trace(trace));
     }
     let reader = reader_of(&head).ok_or_else(|| whole.fault(Fault::UnknownFormat(names())))?;
     (reader.read)(Input {
-        lines: Lines::new(Box::new(all(head)), name),
+        lines: TextLines::new(Box::new(all(head)), name),
         options,
         name,
     })
 }
 
-fn reader_of(head: &[u8]) -> Option<&'static Reader> {
+fn reader_of(head: &[u8]) -> Option<&'static FormatReader> {
     // A line that is cut off may look like another.
     let newline = head.iter().rposition(|b| *b == b'\n');
     let end = newline.filter(|_| head.len() + MARK.len() >= HEAD as usize);
@@ -250,16 +254,16 @@ pub fn read_as(
     format: &str,
     from: impl Read + Send,
     name: &str,
-    options: &Options,
-) -> Result<Recording> {
+    options: &ImportOptions,
+) -> Result<JitterRecording> {
     let reader = READERS.iter().find(|reader| reader.name == format);
-    let whole = Place {
+    let whole = LinePlace {
         file: name,
         line: 0,
     };
     let reader = reader.ok_or_else(|| whole.fault(Fault::UnknownFormat(names())))?;
     (reader.read)(Input {
-        lines: Lines::new(Box::new(from), name),
+        lines: TextLines::new(Box::new(from), name),
         options,
         name,
     })

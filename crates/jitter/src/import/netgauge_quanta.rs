@@ -2,15 +2,15 @@
 //! netgauge's `fwq` and `ftq` patterns: how long a fixed work took, in whole
 //! us, and how much work was done in a fixed time.
 
-use super::counts::Counts;
-use super::{Head, Input, Reader, Recording, number};
+use super::counts::ValueCounts;
+use super::{FormatReader, Head, Input, JitterRecording, number};
 use crate::{Distribution, Fault, Result};
 
 const WORK: &str = "Fixed Work Quantum Benchmark";
 const TIME: &str = "Fixed Time Quantum Benchmark";
 const NS_PER_US: f64 = 1e3;
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: FormatReader = FormatReader {
     name: "netgauge fwq and ftq",
     looks_like,
     read,
@@ -20,9 +20,9 @@ fn looks_like(head: &Head<'_>) -> bool {
     head.has_comment(WORK) || head.has_comment(TIME)
 }
 
-fn read(mut input: Input<'_>) -> Result<Recording> {
+fn read(mut input: Input<'_>) -> Result<JitterRecording> {
     let cpu = input.only_cpu();
-    let mut counts = Counts::default();
+    let mut counts = ValueCounts::default();
     let (mut is_work, mut quantum_ns) = (false, None);
     while let Some((place, line)) = input.lines.next_line()? {
         let line = line.trim();
@@ -56,7 +56,7 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
         (counts.of_fixed_time(cpu, quantum_ns), "netgauge ftq")
     };
     let series = series.ok_or_else(|| whole.fault(Fault::NothingKnown))?;
-    Ok(Recording::Distribution(Distribution {
+    Ok(JitterRecording::Distribution(Distribution {
         recorder: recorder.to_owned(),
         series: vec![series],
         warnings: Vec::new(),

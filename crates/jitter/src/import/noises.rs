@@ -8,19 +8,22 @@
 
 use std::collections::BTreeMap;
 
-use crate::attribution::{About, Attribution, Cause, CpuCauses, Method, Source, Sources, explain};
-use crate::{CpuTrace, Event};
+use crate::attribution::{
+    Attribution, AttributionMethod, AttributionSummary, Cause, CpuCauses, NoiseOrigin, Sources,
+    explain,
+};
+use crate::{CpuTrace, TraceEvent};
 
 /// Causes of a file, by CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Noises {
     sources: Sources,
-    cpus: BTreeMap<u32, Cpu>,
+    cpus: BTreeMap<u32, CpuNoises>,
     entries: u64,
 }
 
 #[derive(Debug, Default)]
-struct Cpu {
+struct CpuNoises {
     causes: Vec<Cause>,
     /// Those that nothing was found around yet, ascending.
     outer: Vec<Cause>,
@@ -28,7 +31,7 @@ struct Cpu {
 
 impl Noises {
     /// Takes the next entry; its length is net.
-    pub(crate) fn add(&mut self, cpu: u32, net: Event, source: Source) {
+    pub(crate) fn add(&mut self, cpu: u32, net: TraceEvent, source: NoiseOrigin) {
         self.entries += 1;
         let source = self.sources.place(source);
         let cpu = self.cpus.entry(cpu).or_default();
@@ -84,11 +87,11 @@ impl Noises {
         };
         let cpus = cpus.iter().map(of_cpu).collect();
         Attribution {
-            about: About {
-                method: Method::Osnoise,
+            about: AttributionSummary {
+                method: AttributionMethod::Osnoise,
                 entries: self.entries,
                 outside: self.entries - kept,
-                ..About::default()
+                ..AttributionSummary::default()
             },
             sources: self.sources.all().to_vec(),
             cpus,
@@ -100,13 +103,13 @@ impl Noises {
 mod tests {
     use super::*;
     use crate::Span;
-    use crate::attribution::Kind;
+    use crate::attribution::SourceKind;
 
     #[test]
     fn gross_is_net_and_what_came_in_between() {
         let mut noises = Noises::default();
-        let source = |name: &str| Source {
-            kind: Kind::Task,
+        let source = |name: &str| NoiseOrigin {
+            kind: SourceKind::Task,
             name: name.to_owned(),
             number: None,
         };
@@ -120,7 +123,7 @@ mod tests {
             (1000, 100, "task"),
             (9000, 1, "outside"),
         ] {
-            let net = Event {
+            let net = TraceEvent {
                 start_ns,
                 length_ns,
             };
@@ -133,11 +136,11 @@ mod tests {
                 until_ns: 9000,
             }],
             events: vec![
-                Event {
+                TraceEvent {
                     start_ns: 0,
                     length_ns: 50,
                 },
-                Event {
+                TraceEvent {
                     start_ns: 490,
                     length_ns: 200,
                 },

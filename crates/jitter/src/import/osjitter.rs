@@ -2,10 +2,10 @@
 //! The tables of osjitter and the summary of sysjitter: quantiles per CPU.
 //! They are recognised so that the refusal can say why.
 
-use super::{Head, Input, Reader, Recording};
+use super::{FormatReader, Head, Input, JitterRecording};
 use crate::{Fault, Result};
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: FormatReader = FormatReader {
     name: "tables of osjitter and sysjitter (refused)",
     looks_like,
     read,
@@ -22,7 +22,7 @@ fn looks_like(head: &Head<'_>) -> bool {
             && head.text_lines().any(|line| line.starts_with("int_n")))
 }
 
-fn read(mut input: Input<'_>) -> Result<Recording> {
+fn read(mut input: Input<'_>) -> Result<JitterRecording> {
     let mut what = "a summary of sysjitter (its --raw files hold the events)";
     while let Some((place, line)) = input.lines.next_line()? {
         if is_osjitter(line) {

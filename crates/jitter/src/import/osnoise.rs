@@ -12,21 +12,21 @@
 
 use std::collections::BTreeSet;
 
-use super::event_set::{Gathered, Known};
+use super::event_set::{Coverage, EventSet};
 use super::noises::Noises;
-use super::{Head, Input, MAX_NS, Reader, Recording, ftrace, number};
-use crate::attribution::{Kind, Source};
-use crate::{Event, Fault, Result};
+use super::{FormatReader, Head, Input, JitterRecording, MAX_NS, ftrace, number};
+use crate::attribution::{NoiseOrigin, SourceKind};
+use crate::{Fault, Result, TraceEvent};
 
 const SAMPLE: &str = "sample_threshold";
-const CAUSES: [(&str, Kind); 4] = [
-    ("irq_noise", Kind::Irq),
-    ("softirq_noise", Kind::Softirq),
-    ("nmi_noise", Kind::Nmi),
-    ("thread_noise", Kind::Task),
+const CAUSES: [(&str, SourceKind); 4] = [
+    ("irq_noise", SourceKind::Irq),
+    ("softirq_noise", SourceKind::Softirq),
+    ("nmi_noise", SourceKind::Nmi),
+    ("thread_noise", SourceKind::Task),
 ];
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: FormatReader = FormatReader {
     name: "events of osnoise (ftrace)",
     looks_like,
     read,
@@ -46,7 +46,7 @@ fn kind(rest: &str) -> Option<(&str, &str)> {
 
 /// Who made a noise: what stands before the last `start`, `NAME:NUMBER`, or
 /// nothing for an interrupt that cannot be masked.
-fn source(name: &str, said: &str) -> Option<Source> {
+fn source(name: &str, said: &str) -> Option<NoiseOrigin> {
     let (_, kind) = CAUSES.iter().find(|(cause, _)| *cause == name)?;
     let who = said
         .rsplit_once(" start ")
@@ -57,9 +57,9 @@ fn source(name: &str, said: &str) -> Option<Source> {
         Some((name, _)) if number.is_some() => name,
         _ => who,
     };
-    Some(Source {
+    Some(NoiseOrigin {
         kind: match (kind, number) {
-            (Kind::Task, Some(0)) => Kind::Idle,
+            (SourceKind::Task, Some(0)) => SourceKind::Idle,
             _ => *kind,
         },
         name: if who.is_empty() { "nmi" } else { who }.to_owned(),
@@ -69,7 +69,7 @@ fn source(name: &str, said: &str) -> Option<Source> {
 
 /// `... start SECONDS duration N ns`, and of a sample the number of its causes.
 /// Before it stands the name of the cause, which may hold anything.
-fn stretch(said: &str) -> Option<Event> {
+fn stretch(said: &str) -> Option<TraceEvent> {
     let mut words = said.split_whitespace().rev().peekable();
     if words
         .peek()
@@ -89,7 +89,7 @@ fn stretch(said: &str) -> Option<Event> {
     words.next().filter(|word| *word == "duration")?;
     let start_ns = number::seconds(words.next()?)?;
     words.next().filter(|word| *word == "start")?;
-    Some(Event {
+    Some(TraceEvent {
         start_ns,
         length_ns: length.checked_mul(unit_ns)?,
     })
@@ -97,7 +97,7 @@ fn stretch(said: &str) -> Option<Event> {
 
 /// The CPU of a line that says that entries of it were lost:
 /// `CPU:2 [LOST 12 EVENTS]`, `CPU:2 [12 EVENTS DROPPED]`.
-fn lost(line: &str) -> Option<u32> {
+fn loss_count(line: &str) -> Option<u32> {
     let (cpu, what) = line.trim().strip_prefix("CPU:")?.split_once(' ')?;
     let says_so = what.contains("EVENTS") && (what.contains("LOST") || what.contains("DROPPED"));
     number::cpu(cpu).filter(|_| says_so)
@@ -110,15 +110,15 @@ fn overwritten(line: &str) -> bool {
     numbers.is_some_and(|(held, written)| held != written)
 }
 
-fn read(mut input: Input<'_>) -> Result<Recording> {
-    let (mut samples, mut causes) = (Gathered::default(), Gathered::default());
+fn read(mut input: Input<'_>) -> Result<JitterRecording> {
+    let (mut samples, mut causes) = (EventSet::default(), EventSet::default());
     let mut noises = Noises::default();
     let mut lost_on = BTreeSet::new();
     let (mut losses, mut is_overwritten) = (0u64, false);
     while let Some((place, line)) = input.lines.next_line()? {
         let Some((cpu, rest)) = ftrace::entry(line, |rest| kind(rest).is_some()) else {
             is_overwritten |= overwritten(line);
-            if let Some(cpu) = lost(line) {
+            if let Some(cpu) = loss_count(line) {
                 lost_on.insert(cpu);
                 losses += 1;
             }
@@ -166,23 +166,25 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
     }
     // Each CPU has a buffer of its own, and so another beginning.
     let known = if is_overwritten {
-        Known::EachItsOwn
+        Coverage::EachItsOwn
     } else {
-        Known::AllAlike
+        Coverage::AllAlike
     };
     warnings.push(format!(
         "the file does not say when events were looked for: {} is taken for it",
         match known {
-            Known::EachItsOwn => "the time from the first to the last event of each CPU",
+            Coverage::EachItsOwn => "the time from the first to the last event of each CPU",
             _ => "the time from the first to the last event of all",
         }
     ));
     let whole = input.lines.whole();
     let trace = all.trace(format!("osnoise ({what})"), known, warnings);
-    trace.map(Recording::Trace).map_err(|fault| match fault {
-        Fault::NothingKnown => whole.expected("entries of osnoise", ""),
-        fault => whole.fault(fault),
-    })
+    trace
+        .map(JitterRecording::Trace)
+        .map_err(|fault| match fault {
+            Fault::NothingKnown => whole.expected("entries of osnoise", ""),
+            fault => whole.fault(fault),
+        })
 }
 
 #[cfg(test)]

@@ -5,14 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use super::counts::Counts;
-use super::{Head, Input, Reader, Recording, ftrace, number};
-use crate::{Causes, Distribution, Quantity, Result, Series};
+use super::counts::ValueCounts;
+use super::{FormatReader, Head, Input, JitterRecording, ftrace, number};
+use crate::{Causes, CpuCounts, Distribution, Quantity, Result};
 
 const FIELDS: usize = 9;
 const NS_PER_US: u64 = 1000;
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: FormatReader = FormatReader {
     name: "periods of osnoise (ftrace)",
     looks_like,
     read,
@@ -41,16 +41,16 @@ fn fields(rest: &str) -> Option<[u64; FIELDS]> {
 }
 
 #[derive(Default)]
-struct Cpu {
-    noise_us: Counts,
+struct CpuPeriods {
+    noise_us: ValueCounts,
     runtime_us: u64,
     period_us: u64,
     longest_us: u64,
     causes: Causes,
 }
 
-fn read(mut input: Input<'_>) -> Result<Recording> {
-    let mut cpus: BTreeMap<u32, Cpu> = BTreeMap::new();
+fn read(mut input: Input<'_>) -> Result<JitterRecording> {
+    let mut cpus: BTreeMap<u32, CpuPeriods> = BTreeMap::new();
     let mut others = 0u64;
     while let Some((place, line)) = input.lines.next_line()? {
         let Some((number, rest)) = ftrace::entry(line, is_period) else {
@@ -96,20 +96,20 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
              the rest as it is"
         ));
     }
-    let series = cpus.into_iter().map(|(number, cpu)| Series {
+    let series = cpus.into_iter().map(|(number, cpu)| CpuCounts {
         bins: cpu.noise_us.bins(NS_PER_US),
         known_ns: Some(cpu.runtime_us.saturating_mul(NS_PER_US)),
         noise_ns: Some(cpu.noise_us.sum().saturating_mul(NS_PER_US)),
         longest_ns: Some(cpu.longest_us * NS_PER_US),
         causes: Some(cpu.causes),
-        ..Series::new(
+        ..CpuCounts::new(
             number,
             Quantity::Noise {
                 quantum_ns: cpu.period_us * NS_PER_US,
             },
         )
     });
-    Ok(Recording::Distribution(Distribution {
+    Ok(JitterRecording::Distribution(Distribution {
         recorder: "osnoise, period by period".to_owned(),
         series: series.collect(),
         warnings,

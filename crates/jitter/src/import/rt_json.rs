@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Head, Input, MAX_NS, Reader, Recording, number};
-use crate::{Beyond, Bin, Distribution, Fault, Quantity, Result, Series};
+use super::{FormatReader, Head, Input, JitterRecording, MAX_NS, number};
+use crate::{Bin, CpuCounts, Distribution, Fault, Quantity, Result, TailCount};
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: FormatReader = FormatReader {
     name: "JSON of oslat and cyclictest",
     looks_like,
     read,
@@ -47,7 +47,7 @@ struct Thread {
     histogram: BTreeMap<String, u64>,
 }
 
-fn read(input: Input<'_>) -> Result<Recording> {
+fn read(input: Input<'_>) -> Result<JitterRecording> {
     let whole = input.lines.whole();
     let file: File = serde_json::from_reader(input.lines.into_reader()).map_err(|cause| {
         whole.fault(Fault::Json {
@@ -92,7 +92,7 @@ fn read(input: Input<'_>) -> Result<Recording> {
         ));
     }
     let recorder = if is_cyclictest { "cyclictest" } else { "oslat" };
-    Ok(Recording::Distribution(Distribution {
+    Ok(JitterRecording::Distribution(Distribution {
         recorder: recorder.to_owned(),
         series,
         warnings,
@@ -101,14 +101,14 @@ fn read(input: Input<'_>) -> Result<Recording> {
 
 /// Buckets are named by the begin of a unit. The error is a name that is no
 /// number.
-fn cyclictest(cpu: u32, thread: &Thread, unit_ns: u64) -> Result<Series, String> {
+fn cyclictest(cpu: u32, thread: &Thread, unit_ns: u64) -> Result<CpuCounts, String> {
     let mut counts = BTreeMap::new();
     for (key, count) in &thread.histogram {
         let at = number::whole(key).and_then(|n| n.checked_mul(unit_ns));
         let at = at.filter(|ns| *ns < MAX_NS).ok_or_else(|| key.clone())?;
         counts.insert(at, *count);
     }
-    let mut series = Series::new(cpu, Quantity::ProgramLatency);
+    let mut series = CpuCounts::new(cpu, Quantity::ProgramLatency);
     let counted = counts.iter().filter(|(_, count)| **count > 0);
     series.bins = counted
         .map(|(from_ns, count)| Bin {
@@ -122,7 +122,7 @@ fn cyclictest(cpu: u32, thread: &Thread, unit_ns: u64) -> Result<Series, String>
     let over = thread
         .cycles
         .map_or(0, |all| all.saturating_sub(series.count()));
-    series.beyond = (over > 0 && !series.bins.is_empty()).then(|| Beyond {
+    series.beyond = (over > 0 && !series.bins.is_empty()).then(|| TailCount {
         from_ns: series.bins.last().map_or(0, |bin| bin.until_ns),
         count: over,
     });
@@ -131,7 +131,7 @@ fn cyclictest(cpu: u32, thread: &Thread, unit_ns: u64) -> Result<Series, String>
 
 /// Buckets are named by their end, in us; with a point if they are narrower,
 /// and then the maximum is in ns. The error is a name that is no number.
-fn oslat(cpu: u32, thread: &Thread, passes: &mut u64) -> Result<Series, String> {
+fn oslat(cpu: u32, thread: &Thread, passes: &mut u64) -> Result<CpuCounts, String> {
     let mut counts = BTreeMap::new();
     let (mut narrow, mut padded) = (false, false);
     for (key, count) in &thread.histogram {
@@ -150,7 +150,7 @@ fn oslat(cpu: u32, thread: &Thread, passes: &mut u64) -> Result<Series, String> 
     // The shortest bucket, which is left out, is a unit at least; so no other
     // ends at 0.
     let up_ns = if padded { 0 } else { unit_ns };
-    let mut series = Series::new(cpu, Quantity::Length);
+    let mut series = CpuCounts::new(cpu, Quantity::Length);
     series.known_ns = thread.duration.and_then(|s| number::ns(s, 1e9));
     series.longest_ns = thread.max.and_then(|max| number::ns(max, unit_ns as f64));
     let mut counted = counts.into_iter().filter(|(_, count)| *count > 0);
@@ -170,7 +170,7 @@ fn oslat(cpu: u32, thread: &Thread, passes: &mut u64) -> Result<Series, String> 
             .longest_ns
             .is_some_and(|longest| longest > bin.until_ns)
     };
-    series.beyond = series.bins.pop_if(holds_longer).map(|bin| Beyond {
+    series.beyond = series.bins.pop_if(holds_longer).map(|bin| TailCount {
         from_ns: bin.from_ns,
         count: bin.count,
     });
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(bins, [(1_000, 2_000, 50), (4_000, 5_000, 4)]);
         assert_eq!(
             a.beyond,
-            Some(Beyond {
+            Some(TailCount {
                 from_ns: 31_000,
                 count: 2
             })
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!((s.bins[0].from_ns, s.bins[0].until_ns), (5_000, 6_000));
         assert_eq!(
             s.beyond,
-            Some(Beyond {
+            Some(TailCount {
                 from_ns: 7_000,
                 count: 1
             })

@@ -7,14 +7,14 @@
 //! does not name their width. It divides every index; so the greatest common
 //! divisor of all is taken for it, which may be too wide but never too narrow.
 
-use super::{Head, Input, MAX_NS, Reader, Recording, number};
-use crate::import::lines::Place;
-use crate::{Beyond, Bin, Distribution, Error, Fault, Quantity, Result, Series};
+use super::{FormatReader, Head, Input, JitterRecording, MAX_NS, number};
+use crate::import::lines::LinePlace;
+use crate::{Bin, CpuCounts, Distribution, Error, Fault, Quantity, Result, TailCount};
 
 const OSNOISE: &str = "RTLA osnoise histogram";
 const TIMERLAT: &str = "RTLA timerlat histogram";
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: FormatReader = FormatReader {
     name: "rtla osnoise hist and rtla timerlat hist",
     looks_like,
     read,
@@ -25,7 +25,7 @@ fn looks_like(head: &Head<'_>) -> bool {
 }
 
 /// `IRQ-003`: what is counted, and where.
-fn column(name: &str) -> Option<Series> {
+fn column(name: &str) -> Option<CpuCounts> {
     let (what, cpu) = name.split_once('-')?;
     let quantity = match what {
         "CPU" => Quantity::Length,
@@ -34,7 +34,7 @@ fn column(name: &str) -> Option<Series> {
         "Usr" => Quantity::ProgramLatency,
         _ => return None,
     };
-    Some(Series::new(number::cpu(cpu)?, quantity))
+    Some(CpuCounts::new(number::cpu(cpu)?, quantity))
 }
 
 /// `0 00:01:00`: days and time.
@@ -51,7 +51,7 @@ fn duration_ns(text: &str) -> Option<u64> {
 }
 
 /// The values of a row, one for each column; `-` is none.
-fn values(words: &[&str], columns: usize, place: Place<'_>) -> Result<Vec<u64>, Error> {
+fn values(words: &[&str], columns: usize, place: LinePlace<'_>) -> Result<Vec<u64>, Error> {
     let all: Option<Vec<u64>> = words
         .iter()
         .map(|word| match *word {
@@ -70,10 +70,10 @@ fn divisor(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-fn read(mut input: Input<'_>) -> Result<Recording> {
+fn read(mut input: Input<'_>) -> Result<JitterRecording> {
     let mut unit_ns = 1000;
     let (mut known_ns, mut is_timerlat) = (None, false);
-    let mut series: Option<Vec<Series>> = None;
+    let mut series: Option<Vec<CpuCounts>> = None;
     let (mut width, mut last) = (0, None);
     let (mut over, mut count, mut most) = (None, None, None);
     while let Some((place, line)) = input.lines.next_line()? {
@@ -95,7 +95,7 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
             if *name != "Index" {
                 return Err(place.expected("the header of the table, `Index CPU-000 ...`", line));
             }
-            let columns: Option<Vec<Series>> = rest.iter().map(|name| column(name)).collect();
+            let columns: Option<Vec<CpuCounts>> = rest.iter().map(|name| column(name)).collect();
             series = Some(columns.ok_or_else(|| {
                 place.expected("columns named CPU-, IRQ-, Thr- or Usr- and a number", line)
             })?);
@@ -153,7 +153,7 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
             bin.until_ns = bin.from_ns + width;
         }
         series.known_ns = known_ns;
-        series.beyond = of(&over).filter(|count| *count > 0).map(|count| Beyond {
+        series.beyond = of(&over).filter(|count| *count > 0).map(|count| TailCount {
             from_ns: end_ns,
             count,
         });
@@ -172,7 +172,7 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
             "`count:` tells of {missing} more than the buckets hold: rows are missing"
         ));
     }
-    Ok(Recording::Distribution(Distribution {
+    Ok(JitterRecording::Distribution(Distribution {
         recorder: if is_timerlat {
             "rtla timerlat hist".to_owned()
         } else {
@@ -219,7 +219,7 @@ max:         60         0
             bins,
             [(0, 10_000, 100), (10_000, 20_000, 7), (30_000, 40_000, 1)]
         );
-        let beyond = Beyond {
+        let beyond = TailCount {
             from_ns: 40_000,
             count: 2,
         };

@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Head, Input, MAX_NS, Reader, Recording, number};
-use crate::{Causes, Distribution, Fault, Quantity, Result, Series};
+use super::{FormatReader, Head, Input, JitterRecording, MAX_NS, number};
+use crate::{Causes, CpuCounts, Distribution, Fault, Quantity, Result};
 
 const NS_PER_US: u64 = 1000;
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: FormatReader = FormatReader {
     name: "rtla osnoise top",
     looks_like,
     read,
@@ -44,7 +44,7 @@ fn plain(line: &str) -> String {
 
 /// CPU #PERIODS RUNTIME NOISE %AVAILABLE MAXNOISE MAXSINGLE HW, NMI and, not of
 /// hwnoise, IRQ SOFTIRQ THREAD.
-fn row(line: &str) -> Option<Series> {
+fn row(line: &str) -> Option<CpuCounts> {
     let mut words = line.split_whitespace();
     let cpu = number::cpu(words.next()?)?;
     let periods = number::whole(words.next()?.strip_prefix('#')?)?.max(1);
@@ -65,16 +65,16 @@ fn row(line: &str) -> Option<Series> {
         thread: count().unwrap_or(Some(0))?,
     };
     let quantum_ns = runtime_ns / periods;
-    words.next().is_none().then(|| Series {
+    words.next().is_none().then(|| CpuCounts {
         known_ns: Some(runtime_ns),
         noise_ns: Some(noise_ns),
         longest_ns: Some(longest_ns),
         causes: Some(causes),
-        ..Series::new(cpu, Quantity::Noise { quantum_ns })
+        ..CpuCounts::new(cpu, Quantity::Noise { quantum_ns })
     })
 }
 
-fn read(mut input: Input<'_>) -> Result<Recording> {
+fn read(mut input: Input<'_>) -> Result<JitterRecording> {
     let mut cpus = BTreeMap::new();
     let mut in_table = false;
     while let Some((place, line)) = input.lines.next_line()? {
@@ -91,7 +91,7 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
     if cpus.is_empty() {
         return Err(input.lines.whole().fault(Fault::NothingKnown));
     }
-    Ok(Recording::Distribution(Distribution {
+    Ok(JitterRecording::Distribution(Distribution {
         recorder: "rtla osnoise top".to_owned(),
         series: cpus.into_values().collect(),
         warnings: Vec::new(),

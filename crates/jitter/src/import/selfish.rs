@@ -8,15 +8,15 @@
 //! between two of them is not known, so they are laid a second apart. The loop
 //! runs until it has so many detours: a segment ends with its last one.
 
-use super::event_set::{Gathered, Known};
-use super::{Head, Input, MAX_NS, Reader, Recording, number};
-use crate::{Event, Fault, Result, Span};
+use super::event_set::{Coverage, EventSet};
+use super::{FormatReader, Head, Input, JitterRecording, MAX_NS, number};
+use crate::{Fault, Result, Span, TraceEvent};
 
 /// Starts and lengths are each rounded.
 const ROUNDING_NS: u64 = 1;
 const BETWEEN_NS: u64 = 1_000_000_000;
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: FormatReader = FormatReader {
     name: "netgauge selfish",
     looks_like,
     read,
@@ -26,14 +26,14 @@ fn looks_like(head: &Head<'_>) -> bool {
     head.has_comment("Selfish Benchmark") || head.has_comment("Time [ns]")
 }
 
-fn read(mut input: Input<'_>) -> Result<Recording> {
+fn read(mut input: Input<'_>) -> Result<JitterRecording> {
     let cpu = input.only_cpu();
-    let mut all = Gathered::with_rounding(ROUNDING_NS);
+    let mut all = EventSet::with_rounding(ROUNDING_NS);
     let (mut least_ns, mut threshold_pct) = (None, None);
     // Where the segment begins on the clock of the trace, and its first event.
     let (mut base_ns, mut begin_ns) = (0, None);
     let mut segments = 0u64;
-    let after = |all: &Gathered| all.last_end_ns(cpu).map_or(0, |end| end + BETWEEN_NS);
+    let after = |all: &EventSet| all.last_end_ns(cpu).map_or(0, |end| end + BETWEEN_NS);
     while let Some((place, line)) = input.lines.next_line()? {
         let line = line.trim();
         if let Some(comment) = line.strip_prefix('#').map(str::trim) {
@@ -65,7 +65,7 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
         let start_ns = base_ns.checked_add(start).filter(|ns| *ns < MAX_NS);
         let start_ns = start_ns
             .ok_or_else(|| place.fault(Fault::Impossible("segments of more than 146 years")))?;
-        let event = Event {
+        let event = TraceEvent {
             start_ns,
             length_ns,
         };
@@ -94,15 +94,15 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
     let threshold = threshold_pct.zip(least_ns);
     all.threshold_ns = threshold.map(|(pct, ns)| (ns * (pct / 100.0 - 1.0)).max(0.0));
     let whole = input.lines.whole();
-    let trace = all.trace("netgauge selfish".to_owned(), Known::Told, warnings);
+    let trace = all.trace("netgauge selfish".to_owned(), Coverage::Told, warnings);
     trace
-        .map(Recording::Trace)
+        .map(JitterRecording::Trace)
         .map_err(|fault| whole.fault(fault))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::import::Recording;
+    use crate::import::JitterRecording;
     use crate::import::tests::{message, read_named, trace};
 
     const TEXT: &str = "\
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_cpu_is_that_of_the_name() {
-        let Recording::Trace(t) = read_named(TEXT, "out/ng.7").unwrap() else {
+        let JitterRecording::Trace(t) = read_named(TEXT, "out/ng.7").unwrap() else {
             panic!()
         };
         assert_eq!(t.header.cpus, [7]);

@@ -3,11 +3,11 @@
 //! the reading at its end, in ns since the loop began. With `--sort` rows stand
 //! by length and lack a column.
 
-use super::event_set::{Gathered, Known};
-use super::{Head, Input, Reader, Recording, number};
-use crate::{Event, Fault, Result, Span};
+use super::event_set::{Coverage, EventSet};
+use super::{FormatReader, Head, Input, JitterRecording, number};
+use crate::{Fault, Result, Span, TraceEvent};
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: FormatReader = FormatReader {
     name: "sysjitter --raw",
     looks_like,
     read,
@@ -28,10 +28,10 @@ fn row(line: &str) -> Option<(u64, u64)> {
     (columns >= 3).then(|| (all[0], all[columns - 1]))
 }
 
-fn read(mut input: Input<'_>) -> Result<Recording> {
+fn read(mut input: Input<'_>) -> Result<JitterRecording> {
     let cpu = input.only_cpu();
     // Stamp and length are each rounded down.
-    let mut all = Gathered::with_rounding(1);
+    let mut all = EventSet::with_rounding(1);
     let (mut runtime_ns, mut last_ns) = (None, 0);
     let (mut told, mut sorted, mut rows) = (None, false, 0u64);
     while let Some((place, line)) = input.lines.next_line()? {
@@ -61,7 +61,7 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
         sorted |= end_ns < last_ns;
         last_ns = last_ns.max(end_ns);
         rows += 1;
-        let event = Event {
+        let event = TraceEvent {
             start_ns,
             length_ns,
         };
@@ -92,15 +92,15 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
         },
     );
     let whole = input.lines.whole();
-    let trace = all.trace("sysjitter".to_owned(), Known::Told, warnings);
+    let trace = all.trace("sysjitter".to_owned(), Coverage::Told, warnings);
     trace
-        .map(Recording::Trace)
+        .map(JitterRecording::Trace)
         .map_err(|fault: Fault| whole.fault(fault))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::import::Recording;
+    use crate::import::JitterRecording;
     use crate::import::tests::{message, read_named, trace};
 
     const TEXT: &str = "\
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_stamp_is_the_end() {
-        let Ok(Recording::Trace(t)) = read_named(TEXT, "raw.3") else {
+        let Ok(JitterRecording::Trace(t)) = read_named(TEXT, "raw.3") else {
             panic!()
         };
         assert_eq!(t.header.cpus, [3]);

@@ -5,15 +5,15 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Distribution, Series, Trace};
+use crate::{CpuCounts, Distribution, JitterTrace};
 
-pub(super) fn read_named(text: &str, name: &str) -> Result<Recording> {
-    read(text.as_bytes(), name, &Options::default())
+pub(super) fn read_named(text: &str, name: &str) -> Result<JitterRecording> {
+    read(text.as_bytes(), name, &ImportOptions::default())
 }
 
-pub(super) fn trace(text: &str) -> Trace {
+pub(super) fn trace(text: &str) -> JitterTrace {
     match read_named(text, "in") {
-        Ok(Recording::Trace(trace)) => {
+        Ok(JitterRecording::Trace(trace)) => {
             assert_sound_trace(&trace);
             trace
         }
@@ -23,7 +23,7 @@ pub(super) fn trace(text: &str) -> Trace {
 
 pub(super) fn distribution(text: &str) -> Distribution {
     match read_named(text, "in") {
-        Ok(Recording::Distribution(distribution)) => {
+        Ok(JitterRecording::Distribution(distribution)) => {
             distribution.series.iter().for_each(assert_sound);
             distribution
         }
@@ -35,7 +35,7 @@ pub(super) fn message(text: &str) -> String {
     read_named(text, "in").unwrap_err().to_string()
 }
 
-pub(super) fn assert_sound(series: &Series) {
+pub(super) fn assert_sound(series: &CpuCounts) {
     let mut last_ns = 0;
     for bin in &series.bins {
         assert!(
@@ -52,7 +52,7 @@ pub(super) fn assert_sound(series: &Series) {
 }
 
 /// What is written is checked by the writer, and comes back.
-fn assert_sound_trace(trace: &Trace) {
+fn assert_sound_trace(trace: &JitterTrace) {
     let mut bytes = Vec::new();
     format::write(trace, &mut bytes).unwrap();
     let again = format::read(&bytes[..]).unwrap();
@@ -147,9 +147,9 @@ fn each_format_is_told_from_the_others() {
         assert_eq!(detect(text.as_bytes()), Some(name));
         let windows = text.replace('\n', "\r\n");
         assert_eq!(detect(windows.as_bytes()), Some(name));
-        let options = Options {
+        let options = ImportOptions {
             unit: Some(Unit::Ns),
-            ..Options::default()
+            ..ImportOptions::default()
         };
         let got = |text: &str| read(text.as_bytes(), "in", &options).map_err(|e| e.to_string());
         assert_eq!(got(text), got(&windows));
@@ -175,7 +175,7 @@ fn what_is_nothing_known_is_refused() {
         ),
         (b"\xff\xfea\0", "in: this is no jitter trace"),
     ] {
-        let got = read(bytes, "in", &Options::default())
+        let got = read(bytes, "in", &ImportOptions::default())
             .unwrap_err()
             .to_string();
         assert!(got.starts_with(said), "{got}");
@@ -186,13 +186,16 @@ fn what_is_nothing_known_is_refused() {
 fn packed_files_are_read() {
     let text = "cpu,start_ns,length_ns\n0,100,50\n0,900,70\n";
     let packed = zstd::encode_all(text.as_bytes(), 1).unwrap();
-    let plain = read(text.as_bytes(), "in", &Options::default()).unwrap();
-    assert_eq!(read(&packed[..], "in", &Options::default()).unwrap(), plain);
+    let plain = read(text.as_bytes(), "in", &ImportOptions::default()).unwrap();
+    assert_eq!(
+        read(&packed[..], "in", &ImportOptions::default()).unwrap(),
+        plain
+    );
     // A trace of our own, too.
     let mut trace = Vec::new();
     format::write(&plain.into_trace().unwrap(), &mut trace).unwrap();
     let packed = zstd::encode_all(&trace[..], 1).unwrap();
-    assert!(read(&packed[..], "in", &Options::default()).is_ok());
+    assert!(read(&packed[..], "in", &ImportOptions::default()).is_ok());
 }
 
 #[test]
@@ -216,13 +219,13 @@ fn check(bytes: &[u8]) {
         match read(
             bytes,
             "in",
-            &Options {
+            &ImportOptions {
                 unit,
-                ..Options::default()
+                ..ImportOptions::default()
             },
         ) {
-            Ok(Recording::Trace(trace)) => assert_sound_trace(&trace),
-            Ok(Recording::Distribution(distribution)) => {
+            Ok(JitterRecording::Trace(trace)) => assert_sound_trace(&trace),
+            Ok(JitterRecording::Distribution(distribution)) => {
                 distribution.series.iter().for_each(assert_sound);
                 for series in &distribution.series {
                     let _ = (series.quantile(99.0), series.noise_pct());
@@ -308,8 +311,8 @@ fn every_reader_survives_what_is_not_its_own() {
     assert!(formats().len() > 10);
     for format in formats() {
         for text in &texts {
-            let _ = read_as(format, &text[..], "x", &Options::default());
+            let _ = read_as(format, &text[..], "x", &ImportOptions::default());
         }
     }
-    assert!(read_as("nothing", &b""[..], "x", &Options::default()).is_err());
+    assert!(read_as("nothing", &b""[..], "x", &ImportOptions::default()).is_err());
 }

@@ -18,7 +18,7 @@
 /// What the calling thread suffered so far; times in ns.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct SufferReport {
     /// Events.
     pub injected: u64,
     /// Their lengths together.
@@ -38,13 +38,13 @@ pub struct Report {
 }
 
 mod c {
-    use super::Report;
+    use super::SufferReport;
 
     unsafe extern "C" {
         pub fn sandbag_jitter_init() -> i32;
         pub fn sandbag_jitter_poll() -> u64;
         pub fn sandbag_jitter_phase(phase: u64);
-        pub fn sandbag_jitter_report(report: *mut Report, size: usize) -> i32;
+        pub fn sandbag_jitter_report(report: *mut SufferReport, size: usize) -> i32;
     }
 }
 
@@ -70,9 +70,9 @@ pub fn phase(phase: u64) {
 
 /// What this thread suffered; `None` if it never began.
 #[must_use]
-pub fn report() -> Option<Report> {
-    let mut report = Report::default();
+pub fn report() -> Option<SufferReport> {
+    let mut report = SufferReport::default();
     // SAFETY: writes no more than the size that it is given.
-    let any = unsafe { c::sandbag_jitter_report(&raw mut report, size_of::<Report>()) };
+    let any = unsafe { c::sandbag_jitter_report(&raw mut report, size_of::<SufferReport>()) };
     (any != 0).then_some(report)
 }

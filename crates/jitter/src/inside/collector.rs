@@ -32,7 +32,7 @@ const TIMES_LEAST: u64 = 4;
 
 /// What it is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Setup {
+pub struct CollectorSetup {
     /// Where, kernel number.
     pub cpu: u32,
     /// As a real-time task of this priority; else as an ordinary one.
@@ -47,7 +47,7 @@ pub struct Setup {
 
 /// What it saw.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Seen {
+pub struct CollectorReport {
     /// So much after the beginning it began to look, ns.
     pub from_ns: u64,
     /// Stretches in which it did not run: begin and length, ns since the
@@ -55,7 +55,7 @@ pub struct Seen {
     pub gaps: Vec<(u64, u64)>,
 }
 
-impl Setup {
+impl CollectorSetup {
     /// As command-line arguments.
     #[must_use]
     pub fn to_args(&self) -> Vec<String> {
@@ -94,7 +94,7 @@ impl Setup {
     }
 }
 
-impl Seen {
+impl CollectorReport {
     /// From what the process printed; `None` if that is something else.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -116,7 +116,7 @@ impl Seen {
 /// # Errors
 /// The CPU or the priority is not to be had, there is no plan for it, or
 /// nobody reads what it prints.
-pub fn run(setup: Setup) -> io::Result<()> {
+pub fn run(setup: CollectorSetup) -> io::Result<()> {
     let other = |error: sandbag_linux::Error| io::Error::other(error.to_string());
     sched::set_affinity(0, &CpuList::from_iter([setup.cpu])).map_err(other)?;
     // Every page touched.
@@ -158,7 +158,7 @@ fn least_ns() -> u64 {
 }
 
 /// The loop; when it began, ns since the beginning.
-fn look(setup: &Setup, threshold_ns: u64, gaps: &mut Vec<(u64, u64)>) -> u64 {
+fn look(setup: &CollectorSetup, threshold_ns: u64, gaps: &mut Vec<(u64, u64)>) -> u64 {
     let begin_ns = setup.begin_ns;
     let end_ns = begin_ns.saturating_add(setup.length_ns);
     let mut last = clock::monotonic();
@@ -183,37 +183,37 @@ mod tests {
     #[test]
     fn a_setup_survives_the_command_line() {
         for real_time in [None, Some(98)] {
-            let setup = Setup {
+            let setup = CollectorSetup {
                 cpu: 7,
                 real_time,
                 begin_ns: u64::MAX,
                 length_ns: 5,
                 threshold_ns: 0,
             };
-            assert_eq!(Setup::from_args(&setup.to_args()), Some(setup));
+            assert_eq!(CollectorSetup::from_args(&setup.to_args()), Some(setup));
         }
         for words in ["", "1 2 3 4", "1 2 3 4 x", "1 300 3 4 5"] {
             let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-            assert_eq!(Setup::from_args(&words), None, "{words:?}");
+            assert_eq!(CollectorSetup::from_args(&words), None, "{words:?}");
         }
     }
 
     #[test]
     fn what_it_prints_is_read_back() {
-        let seen = Seen {
+        let seen = CollectorReport {
             from_ns: 3,
             gaps: vec![(10, 5), (20, 700)],
         };
-        assert_eq!(Seen::parse("3\n10 5\n20 700\n"), Some(seen));
+        assert_eq!(CollectorReport::parse("3\n10 5\n20 700\n"), Some(seen));
         for text in ["", "x", "3\n10", "3\n10 5 6"] {
-            assert_eq!(Seen::parse(text), None, "{text:?}");
+            assert_eq!(CollectorReport::parse(text), None, "{text:?}");
         }
     }
 
     #[test]
     fn it_looks_from_the_beginning_to_the_end() {
         let begin_ns = clock::monotonic() + 2_000_000;
-        let setup = Setup {
+        let setup = CollectorSetup {
             cpu: 0,
             real_time: None,
             begin_ns,

@@ -19,7 +19,7 @@ use sandbag_linux::Root;
 use sandbag_linux::process::Process;
 
 use crate::inside::error::{Error, Result};
-use crate::inside::outcome::{Ended, Outcome};
+use crate::inside::outcome::{InsideOutcome, SufferEnd};
 
 /// The shared object.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libsandbag_jitter.so"));
@@ -57,7 +57,7 @@ pub const C_FILES: [(&str, &[u8]); 11] = [
 
 /// A directory with the library in it, and room for the plan.
 #[derive(Debug)]
-pub struct Place {
+pub struct LibraryDir {
     dir: PathBuf,
     keep: bool,
 }
@@ -65,7 +65,7 @@ pub struct Place {
 /// Directories of ours; our process id follows.
 const PREFIX: &str = "sandbag-inside-";
 
-impl Place {
+impl LibraryDir {
     /// Makes it for programs of this user and group, if not ours. What runs
     /// left that were killed is removed first.
     ///
@@ -83,7 +83,7 @@ impl Place {
         let mut tried = Vec::new();
         let bases = bases(user.is_some());
         for base in bases {
-            let made = trusted(&base).and_then(|()| {
+            let made = check_owner(&base).and_then(|()| {
                 sweep(&base);
                 Self::in_base(&base, user, bytes)
             });
@@ -178,14 +178,14 @@ impl Place {
 
     /// Leaves the directory to those that live on, for what they start would
     /// complain of a library that is gone. How many they are.
-    pub fn leave_to_the_living(&mut self, outcome: &Outcome) -> usize {
+    pub fn leave_to_the_living(&mut self, outcome: &InsideOutcome) -> usize {
         let living = living(outcome);
         self.keep = living > 0;
         living
     }
 }
 
-impl Drop for Place {
+impl Drop for LibraryDir {
     fn drop(&mut self) {
         if !self.keep {
             let _ = fs::remove_dir_all(&self.dir);
@@ -201,11 +201,11 @@ fn free_bytes(path: &Path) -> Option<u64> {
     u64::from(about.blocks_available()).checked_mul(u64::from(about.fragment_size()))
 }
 
-fn living(outcome: &Outcome) -> usize {
+fn living(outcome: &InsideOutcome) -> usize {
     let pids = outcome
         .slots
         .iter()
-        .filter(|slot| slot.held && slot.ended != Ended::Exit && lives(slot.pid));
+        .filter(|slot| slot.held && slot.ended != SufferEnd::Exit && lives(slot.pid));
     let mut pids: Vec<u32> = pids.map(|slot| slot.pid).collect();
     pids.sort_unstable();
     pids.dedup();
@@ -234,7 +234,7 @@ fn bases(for_another_user: bool) -> Vec<PathBuf> {
 
 /// Whether nobody but root and us can put another directory in the place of
 /// one that we make there: what lies in it is loaded into CMD.
-fn trusted(base: &Path) -> std::result::Result<(), String> {
+fn check_owner(base: &Path) -> std::result::Result<(), String> {
     const WRITE_OF_OTHERS: u32 = 0o022;
     const STICKY: u32 = 0o1000;
     let meta = fs::metadata(base).map_err(|error| error.to_string())?;
@@ -321,21 +321,21 @@ mod tests {
         let chmod = |mode| {
             fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
         };
-        trusted(dir.path()).unwrap();
+        check_owner(dir.path()).unwrap();
         chmod(0o777);
-        assert!(trusted(dir.path()).unwrap_err().contains("sticky"));
+        assert!(check_owner(dir.path()).unwrap_err().contains("sticky"));
         chmod(0o1777);
-        trusted(dir.path()).unwrap();
+        check_owner(dir.path()).unwrap();
         // SAFETY: no arguments, cannot fail.
         if unsafe { libc::geteuid() } == 0 {
             chown(dir.path(), Some(65_534), None).unwrap();
-            assert!(trusted(dir.path()).unwrap_err().contains("user 65534"));
+            assert!(check_owner(dir.path()).unwrap_err().contains("user 65534"));
         }
     }
 
     #[test]
     fn a_place_is_there_and_goes_again() {
-        let place = Place::make(None).unwrap();
+        let place = LibraryDir::make(None).unwrap();
         let dir = place.dir().to_owned();
         assert!(dir.join(LIBRARY_NAME).exists());
         let environment = place.environment();
@@ -349,10 +349,14 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let odd = base.path().join("a b");
         fs::create_dir(&odd).unwrap();
-        assert!(Place::in_base(&odd, None, 0).unwrap_err().contains("space"));
-        assert!(Place::in_base(&base.path().join("missing"), None, 0).is_err());
+        assert!(
+            LibraryDir::in_base(&odd, None, 0)
+                .unwrap_err()
+                .contains("space")
+        );
+        assert!(LibraryDir::in_base(&base.path().join("missing"), None, 0).is_err());
         // Nor those that are full, and nothing is left there.
-        let full = Place::in_base(base.path(), None, u64::MAX).unwrap_err();
+        let full = LibraryDir::in_base(base.path(), None, u64::MAX).unwrap_err();
         assert!(full.contains("are free, and the plan takes"), "{full}");
         assert_eq!(fs::read_dir(base.path()).unwrap().count(), 1);
     }

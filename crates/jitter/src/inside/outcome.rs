@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a process, or a thread, suffered; or many together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Suffered {
+pub struct Injections {
     /// Events.
     pub injected: u64,
     /// Their lengths together, ns.
@@ -43,7 +43,7 @@ pub struct Suffered {
 
 /// Why a process, or a thread, suffers nothing more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum SufferEnd {
     /// It did not say: it lives, was killed, or became another program.
     NotSaid,
     /// It ended.
@@ -62,7 +62,7 @@ pub enum Ended {
     Unknown(u32),
 }
 
-impl Ended {
+impl SufferEnd {
     /// As run.json has it.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -95,16 +95,16 @@ pub struct Slot {
     /// The signal that was used; 0 where it polled.
     pub signal: u32,
     /// Why it suffers nothing more.
-    pub ended: Ended,
+    pub ended: SufferEnd,
     /// It may still be there.
     pub held: bool,
     /// What it suffered.
-    pub suffered: Suffered,
+    pub suffered: Injections,
 }
 
 /// Who never began, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refused {
+pub struct Refusals {
     /// All slots were held.
     pub no_slot: u64,
     /// Not meant by `--only`.
@@ -121,20 +121,20 @@ pub struct Refused {
 
 /// All that was booked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct InsideOutcome {
     /// Those whose slot is still theirs.
     pub slots: Vec<Slot>,
     /// How many others there were; their slots were used again.
     pub recycled: u32,
     /// What those suffered.
-    pub gone: Suffered,
-    pub refused: Refused,
+    pub gone: Injections,
+    pub refused: Refusals,
 }
 
-impl Outcome {
+impl InsideOutcome {
     /// All together.
     #[must_use]
-    pub fn total(&self) -> Suffered {
+    pub fn total(&self) -> Injections {
         let mut total = self.gone.clone();
         for slot in &self.slots {
             total.add(&slot.suffered);
@@ -143,7 +143,7 @@ impl Outcome {
     }
 }
 
-impl Suffered {
+impl Injections {
     /// Adds those of another.
     pub fn add(&mut self, other: &Self) {
         for (mine, more) in [
@@ -181,14 +181,14 @@ impl Bytes<'_> {
     }
 }
 
-fn suffered(slot: &Bytes<'_>) -> Suffered {
+fn injections(slot: &Bytes<'_>) -> Injections {
     const _: () = assert!(COUNTERS >= 13);
     let count = |number: usize| slot.u64(at::COUNTERS + 8 * number);
     let histogram = |at: usize| {
         let counts = (0..BUCKETS).map(|bucket| u64::from(slot.u32(at + 4 * bucket)));
         Histogram::of_counts(counts.collect())
     };
-    Suffered {
+    Injections {
         injected: count(0),
         asked_ns: count(1),
         taken_ns: count(2),
@@ -215,26 +215,26 @@ fn slot(bytes: &[u8], owner: u32) -> Slot {
         rank: u32::try_from(slot.u32(at::RANK).cast_signed()).ok(),
         portion: slot.u32(at::PORTION),
         ended: match slot.u32(at::ENDED) {
-            0 => Ended::NotSaid,
-            1 => Ended::Exit,
-            2 => Ended::Exhausted,
-            3 => Ended::Conflict,
-            4 => Ended::Seccomp,
-            5 => Ended::Stopped,
-            6 => Ended::Timer,
-            other => Ended::Unknown(other),
+            0 => SufferEnd::NotSaid,
+            1 => SufferEnd::Exit,
+            2 => SufferEnd::Exhausted,
+            3 => SufferEnd::Conflict,
+            4 => SufferEnd::Seccomp,
+            5 => SufferEnd::Stopped,
+            6 => SufferEnd::Timer,
+            other => SufferEnd::Unknown(other),
         },
         signal: slot.u32(at::SIGNAL),
         name: String::from_utf8_lossy(&name[..length]).into_owned(),
         held: owner & OWNER_GONE == 0,
-        suffered: suffered(&slot),
+        suffered: injections(&slot),
     }
 }
 
 /// From the part of a plan file that is written to; of whatever is missing all
 /// is 0.
 #[must_use]
-pub fn read(bytes: &[u8]) -> Outcome {
+pub fn read(bytes: &[u8]) -> InsideOutcome {
     let page = Bytes(bytes);
     let refused = |number: usize| {
         if number < REFUSED {
@@ -245,7 +245,7 @@ pub fn read(bytes: &[u8]) -> Outcome {
     };
     let gone = bytes.get(shared::GONE..shared::GONE + SLOT);
     let slots = bytes.get(SHARED..).unwrap_or_default().chunks_exact(SLOT);
-    Outcome {
+    InsideOutcome {
         slots: slots
             .enumerate()
             .map(|(number, bytes)| (page.u32(shared::OWNERS + 4 * number), bytes))
@@ -253,8 +253,8 @@ pub fn read(bytes: &[u8]) -> Outcome {
             .map(|(owner, bytes)| slot(bytes, owner))
             .collect(),
         recycled: page.u32(shared::RECYCLED),
-        gone: suffered(&Bytes(gone.unwrap_or_default())),
-        refused: Refused {
+        gone: injections(&Bytes(gone.unwrap_or_default())),
+        refused: Refusals {
             no_slot: refused(0),
             not_meant: refused(1),
             no_signal: refused(2),

@@ -16,9 +16,9 @@ use sandbag_linux::{CpuList, clock};
 
 use crate::inside::api;
 use crate::inside::error::{Error, Result};
-use crate::inside::library::{PLAN_VARIABLE, Place, SELF_VARIABLE};
-use crate::inside::plan::{Begin, Options, PlanFile, Portion};
-use crate::replay::{Column, Planned};
+use crate::inside::library::{LibraryDir, PLAN_VARIABLE, SELF_VARIABLE};
+use crate::inside::plan::{InsideOptions, PlanFile, PlanStart, Portion};
+use crate::replay::{PlanColumn, PlannedEvent};
 use serde::{Deserialize, Serialize};
 
 /// The first argument of the process that measures.
@@ -72,14 +72,14 @@ impl Overhead {
 
 /// Where and how it is measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Where {
+pub struct OverheadSetup {
     /// On this CPU, kernel number; else where the process happens to run.
     pub cpu: Option<u32>,
     /// As a real-time task of this priority; else as an ordinary one.
     pub real_time: Option<u8>,
 }
 
-impl Where {
+impl OverheadSetup {
     fn to_args(self) -> [String; 2] {
         let number = |number: Option<u32>| number.map_or("-".to_owned(), |n| n.to_string());
         [number(self.cpu), number(self.real_time.map(u32::from))]
@@ -98,15 +98,15 @@ impl Where {
 ///
 /// # Errors
 /// There is no place for the plan, or the process failed.
-pub fn measure(place: &Place, at: Where) -> Result<Overhead> {
+pub fn measure(place: &LibraryDir, at: OverheadSetup) -> Result<Overhead> {
     let path = place.dir().join("overhead");
     let failed = |cause| Error::File {
         path: "/proc/self/exe".into(),
         cause,
     };
-    let events = (0..EVENTS).map(|n| Planned::new(n * APART_NS, LENGTH_NS));
+    let events = (0..EVENTS).map(|n| PlannedEvent::new(n * APART_NS, LENGTH_NS));
     let axis_ns = EVENTS * APART_NS;
-    let column = Column {
+    let column = PlanColumn {
         known_ns: axis_ns,
         events: events.collect(),
     };
@@ -115,10 +115,10 @@ pub fn measure(place: &Place, at: Where) -> Result<Overhead> {
         offset_ns: 0,
         length_ns: axis_ns,
     };
-    let options = Options {
-        begin: Begin::EachStart,
+    let options = InsideOptions {
+        begin: PlanStart::EachStart,
         slots: 1,
-        ..Options::default()
+        ..InsideOptions::default()
     };
     let mut plan = PlanFile::create(&path, &[column], &[portion], &options)?;
     plan.begin(clock::monotonic())?;
@@ -181,7 +181,7 @@ unsafe extern "C" {
 /// of the clock that an event could have made, how much of it came after the
 /// event, and how much before it was due.
 pub fn run(arguments: &[String]) {
-    let at = Where::from_args(arguments);
+    let at = OverheadSetup::from_args(arguments);
     // Where that is denied it is measured as it can be.
     if let Some(cpu) = at.cpu {
         let _ = sched::set_affinity(0, &CpuList::from_iter([cpu]));

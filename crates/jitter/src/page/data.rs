@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::stats::{Correlation, Density, Grid, Spectrum};
-use crate::{CpuTrace, Span, Trace};
+use crate::{CpuTrace, JitterTrace, Span};
 use serde::Serialize;
 
 use super::{MOST_CHARTS, MOST_LAGS, TracePage};
@@ -18,34 +18,34 @@ const CURVE: usize = 200;
 const LEAST_DENSITY: f64 = 1e-6;
 
 /// Points of a line.
-type Line = Vec<(f64, f64)>;
+type ChartLine = Vec<(f64, f64)>;
 
 /// What the script draws of a trace.
 #[derive(Serialize)]
 pub(super) struct TraceCharts {
     begin_s: f64,
     length_s: f64,
-    density: Vec<Named>,
-    shares: Vec<Shares>,
+    density: Vec<NamedLine>,
+    shares: Vec<LengthShares>,
     events: Vec<Events>,
     spectra: Vec<Option<SpectrumLines>>,
     matrix: Option<Matrix>,
-    lags: Vec<Named>,
+    lags: Vec<NamedLine>,
 }
 
 /// A line and its name.
 #[derive(Serialize)]
-struct Named {
+struct NamedLine {
     name: String,
-    points: Line,
+    points: ChartLine,
 }
 
 /// Shares up to a length, percent.
 #[derive(Serialize)]
-struct Shares {
+struct LengthShares {
     name: String,
-    events: Line,
-    noise: Line,
+    events: ChartLine,
+    noise: ChartLine,
 }
 
 /// Events over time, counted in cells: column, row, how many.
@@ -60,9 +60,9 @@ struct Events {
 
 #[derive(Serialize)]
 struct SpectrumLines {
-    starts: Line,
-    noise: Line,
-    needed: Line,
+    starts: ChartLine,
+    noise: ChartLine,
+    needed: ChartLine,
     /// Frequency, power and period of the components.
     peaks: Vec<(f64, f64, f64)>,
 }
@@ -77,18 +77,17 @@ struct Matrix {
 /// What the script draws of two traces.
 #[derive(Serialize)]
 pub(super) struct ComparedCharts {
-    density: Vec<Named>,
-    shares: Vec<Shares>,
+    density: Vec<NamedLine>,
+    shares: Vec<LengthShares>,
 }
 
 fn round(value: f64) -> f64 {
-    match value == 0.0 || !value.is_finite() {
-        true => 0.0,
+    if value == 0.0 || !value.is_finite() {
+        0.0
+    } else {
         // Four digits are more than can be seen.
-        false => {
-            let scale = 10f64.powi(3 - value.abs().log10().floor() as i32);
-            (value * scale).round() / scale
-        }
+        let scale = 10f64.powi(3 - value.abs().log10().floor() as i32);
+        (value * scale).round() / scale
     }
 }
 
@@ -97,19 +96,19 @@ fn lengths(cpus: &[CpuTrace]) -> Vec<u64> {
     events.map(|event| event.length_ns).collect()
 }
 
-fn density(name: String, lengths_ns: &[u64], bandwidth: Option<f64>) -> Option<Named> {
+fn density(name: String, lengths_ns: &[u64], bandwidth: Option<f64>) -> Option<NamedLine> {
     let density = Density::of(lengths_ns, Grid::standard(), bandwidth)?;
     let points = density.grid.values().zip(&density.values);
     let seen = points.filter(|(_, value)| **value >= LEAST_DENSITY);
     // Every other: the kernel is smoother than the grid.
     let points = seen.map(|(x, value)| (round(10f64.powf(x)), round(*value)));
-    Some(Named {
+    Some(NamedLine {
         name,
         points: points.step_by(2).collect(),
     })
 }
 
-fn shares(name: String, mut lengths_ns: Vec<u64>) -> Option<Shares> {
+fn shares(name: String, mut lengths_ns: Vec<u64>) -> Option<LengthShares> {
     lengths_ns.sort_unstable();
     let (first, last) = (*lengths_ns.first()?, *lengths_ns.last()?);
     let sums: Vec<f64> = lengths_ns
@@ -133,7 +132,7 @@ fn shares(name: String, mut lengths_ns: Vec<u64>) -> Option<Shares> {
         events.push((round(x), round(below as f64 / sums.len() as f64 * 100.0)));
         noise.push((round(x), round(sum / all * 100.0)));
     }
-    Some(Shares {
+    Some(LengthShares {
         name,
         events,
         noise,
@@ -184,7 +183,7 @@ impl TraceCharts {
 }
 
 impl ComparedCharts {
-    pub(super) fn of(a: &Trace, b: &Trace) -> Self {
+    pub(super) fn of(a: &JitterTrace, b: &JitterTrace) -> Self {
         let (a, b) = (lengths(&a.cpus), lengths(&b.cpus));
         // Both with the window of the reference, as they are compared.
         let bandwidth = Density::of(&a, Grid::standard(), None).map(|of| of.bandwidth);
@@ -238,7 +237,7 @@ fn holes(known: &[Span], begin: u64, end: u64, least_ns: u64) -> Vec<(f64, f64)>
 }
 
 fn lines(found: &Spectrum) -> SpectrumLines {
-    let line = |of: fn(&crate::stats::Band) -> f64| -> Line {
+    let line = |of: fn(&crate::stats::Band) -> f64| -> ChartLine {
         let bands = found.bands.iter();
         bands
             .map(|band| (round(band.frequency_hz), round(of(band)).max(1e-3)))
@@ -292,11 +291,11 @@ pub(super) fn lag_pairs(pairs: &[Correlation]) -> Vec<&Correlation> {
     all
 }
 
-fn lag(one: &Correlation) -> Named {
+fn lag(one: &Correlation) -> NamedLine {
     let middle = (one.lags.len() / 2) as f64;
     let step_us = crate::stats::WINDOW_NS as f64 / 1e3;
     let points = one.lags.iter().enumerate();
-    Named {
+    NamedLine {
         name: format!("CPU {} after CPU {}", one.b, one.a),
         points: points
             .map(|(i, times)| ((i as f64 - middle) * step_us, round(*times)))

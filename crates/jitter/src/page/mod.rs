@@ -10,10 +10,10 @@ mod tables;
 mod tests;
 
 use crate::stats::{
-    Correlation, FALSE_ALARM, Likeness, Spectrum, Verdict, correlations, likeness, spectrum,
+    Correlation, FALSE_ALARM, Likeness, LikenessVerdict, Spectrum, correlations, likeness, spectrum,
 };
 use crate::tables as shared;
-use crate::{Span, Trace};
+use crate::{JitterTrace, Span};
 use maud::{Markup, html};
 
 use data::{ComparedCharts, TraceCharts};
@@ -32,8 +32,7 @@ const MOST_LAGS: usize = 6;
 pub struct TracePage<'a> {
     /// What the user calls it.
     pub name: &'a str,
-    /// The trace.
-    pub trace: &'a Trace,
+    pub trace: &'a JitterTrace,
     /// In the order of its CPUs.
     pub spectra: &'a [Option<Spectrum>],
     /// All pairs.
@@ -98,10 +97,10 @@ pub fn render(page: &TracePage<'_>) -> String {
         (periodic(page, colours))
         (in_common(page))
         @if let Some(all) = trace.attribution.as_deref().filter(|all| !all.cpus.is_empty()) {
-            section { h2 { "Who took how much" } (tables::who(trace, all)) }
+            section { h2 { "Who took how much" } (tables::source_table(trace, all)) }
         }
         section { h2 { "The longest" } (shared::longest(trace, page.worst).html()) }
-        (tables::how(trace))
+        (tables::method_table(trace))
         footer { "sandbag " (env!("CARGO_PKG_VERSION")) ". " (CREDIT) }
     };
     let title = format!("sandbag: jitter, {}", visible(page.name));
@@ -110,7 +109,7 @@ pub fn render(page: &TracePage<'_>) -> String {
 
 /// Looks for all that a page of this trace shows, and makes it.
 #[must_use]
-pub fn render_trace(name: &str, trace: &Trace, worst: usize) -> String {
+pub fn render_trace(name: &str, trace: &JitterTrace, worst: usize) -> String {
     let spectra: Vec<_> = trace.cpus.iter().map(spectrum).collect();
     render(&TracePage {
         name,
@@ -166,7 +165,7 @@ fn headline(page: &TracePage<'_>) -> Markup {
                 (figure("noise", format!("{:.4} %", part(noise_ns, known_ns) * 100.0)))
                 (figure("events per s and CPU", format!("{:.1}", part(events as f64 * 1e9, known_ns))))
                 (figure("mean length", time(part(noise_ns, events as f64))))
-                (figure("longest", longest.map_or_else(tables::none, |ns| time(ns as f64))))
+                (figure("longest", longest.map_or_else(tables::empty_cell, |ns| time(ns as f64))))
                 (figure("looked for", clock(known_ns / 1e9 / cpus.len().max(1) as f64)))
             }
             @if !page.trace.warnings.is_empty() {
@@ -179,7 +178,7 @@ fn headline(page: &TracePage<'_>) -> Markup {
 }
 
 /// From the first moment known to the last, s.
-fn length_s(trace: &Trace) -> f64 {
+fn length_s(trace: &JitterTrace) -> f64 {
     let spans = || trace.cpus.iter().flat_map(|cpu| &cpu.known);
     let begin = spans().map(|span: &Span| span.from_ns).min().unwrap_or(0);
     let end = spans().map(|span: &Span| span.until_ns).max().unwrap_or(0);
@@ -259,11 +258,11 @@ pub struct ComparisonPage<'a> {
     /// What the user calls the reference.
     pub a_name: &'a str,
     /// The reference.
-    pub a: &'a Trace,
+    pub a: &'a JitterTrace,
     /// What the user calls the other.
     pub b_name: &'a str,
     /// The other.
-    pub b: &'a Trace,
+    pub b: &'a JitterTrace,
     /// Between them.
     pub likeness: &'a Likeness,
 }
@@ -274,9 +273,9 @@ pub fn render_comparison(page: &ComparisonPage<'_>) -> String {
     let charts = ComparedCharts::of(page.a, page.b);
     let found = page.likeness;
     let (class, words) = match found.verdict {
-        Verdict::Same => ("kept", "the same"),
-        Verdict::Differs => ("missed", "they differ"),
-        Verdict::Undecided => ("undecided", "undecided"),
+        LikenessVerdict::Same => ("kept", "the same"),
+        LikenessVerdict::Differs => ("missed", "they differ"),
+        LikenessVerdict::Undecided => ("undecided", "undecided"),
     };
     let lines = html! {
         p .legend {
@@ -292,7 +291,7 @@ pub fn render_comparison(page: &ComparisonPage<'_>) -> String {
         }
         section {
             h2 { "What is judged" }
-            (tables::judged(found))
+            (tables::verdict_table(found))
             p .note {
                 "Limit: what 99 in 100 pairs of parts of the same trace do not exceed (block bootstrap; "
                 (found.blocks[0]) " blocks of " (time(found.block_s[0] * 1e9)) " of A, "
@@ -314,7 +313,7 @@ pub fn render_comparison(page: &ComparisonPage<'_>) -> String {
             section { h2 { "Quantiles" } (tables::quantiles(found)) }
             section { h2 { "Distances of the lengths" } (tables::distances(found)) }
         }
-        section { h2 { "Both" } (tables::both(page)) }
+        section { h2 { "Both" } (tables::comparison_table(page)) }
         footer { "sandbag " (env!("CARGO_PKG_VERSION")) ". " (CREDIT) }
     };
     let title = format!(
@@ -327,7 +326,7 @@ pub fn render_comparison(page: &ComparisonPage<'_>) -> String {
 
 /// Compares two traces and makes the page; `None` if one has no events.
 #[must_use]
-pub fn render_two(names: [&str; 2], a: &Trace, b: &Trace) -> Option<String> {
+pub fn render_two(names: [&str; 2], a: &JitterTrace, b: &JitterTrace) -> Option<String> {
     let likeness = likeness(a, b)?;
     Some(render_comparison(&ComparisonPage {
         a_name: names[0],

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The tables of these pages.
 
-use crate::Trace;
+use crate::JitterTrace;
 use crate::attribution::{self, Attribution};
-use crate::stats::{Correlation, Interval, Likeness, Measure, Spectrum, Verdict};
+use crate::stats::{Correlation, Interval, Likeness, LikenessVerdict, Measure, Spectrum};
 use crate::tables::{self as shared, quantile_name};
 use maud::{Markup, html};
 
@@ -18,7 +18,7 @@ const MOST_PROCESSES: usize = 20;
 const MOST_PAIRS: usize = 40;
 
 /// What is not there.
-pub(super) fn none() -> String {
+pub(super) fn empty_cell() -> String {
     "\u{2013}".to_owned()
 }
 
@@ -29,7 +29,7 @@ fn table(rows: usize, head: &Markup, body: &Markup) -> Markup {
 }
 
 /// Who took how much.
-pub(super) fn who(trace: &Trace, all: &Attribution) -> Markup {
+pub(super) fn source_table(trace: &JitterTrace, all: &Attribution) -> Markup {
     let processes = attribution::processes(trace, all, MOST_PROCESSES);
     html! {
         (shared::causes(&attribution::table(trace, all)).html())
@@ -42,7 +42,7 @@ pub(super) fn who(trace: &Trace, all: &Attribution) -> Markup {
 }
 
 /// How the events were found; of an imported trace what could be detected, or nothing.
-pub(super) fn how(trace: &Trace) -> Markup {
+pub(super) fn method_table(trace: &JitterTrace) -> Markup {
     html! {
         @if let Some(notes) = trace.how_found() {
             section { h2 { "How they were found" } (shared::how_found(notes).html()) }
@@ -71,12 +71,12 @@ fn ratio(ln: f64) -> String {
     format!("{:.3}", ln.exp())
 }
 
-pub(super) fn judged(found: &Likeness) -> Markup {
+pub(super) fn verdict_table(found: &Likeness) -> Markup {
     let row = |name: &str, one: &Measure, shown: fn(f64) -> String, limit: &str| {
         let (class, words) = match one.verdict {
-            Verdict::Same => ("kept", "same"),
-            Verdict::Differs => ("missed", "differs"),
-            Verdict::Undecided => ("undecided", "undecided"),
+            LikenessVerdict::Same => ("kept", "same"),
+            LikenessVerdict::Differs => ("missed", "differs"),
+            LikenessVerdict::Undecided => ("undecided", "undecided"),
         };
         let of = one.difference;
         html! {
@@ -149,8 +149,8 @@ pub(super) fn distances(found: &Likeness) -> Markup {
 }
 
 /// The figures of both, all CPUs together.
-pub(super) fn both(page: &ComparisonPage<'_>) -> Markup {
-    let of = |trace: &Trace| {
+pub(super) fn comparison_table(page: &ComparisonPage<'_>) -> Markup {
+    let of = |trace: &JitterTrace| {
         let known: f64 = trace.cpus.iter().map(|cpu| cpu.known_ns() as f64).sum();
         let noise: f64 = trace.cpus.iter().map(|cpu| cpu.noise_ns() as f64).sum();
         let events: usize = trace.cpus.iter().map(|cpu| cpu.events.len()).sum();

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use crate::attribution::{About, Attribution, Cause, CpuCauses, Kind, Process, Source};
-use crate::synth::{Arrivals, Component, Lengths, Model, synthesise};
+use crate::attribution::{
+    Attribution, AttributionSummary, Cause, CpuCauses, NoiseOrigin, ProcessInfo, SourceKind,
+};
+use crate::synth::{Arrivals, Component, Lengths, NoiseModel, synthesise};
 
 use super::*;
 
-fn trace(cpus: u32, per_s: f64) -> Trace {
+fn trace(cpus: u32, per_s: f64) -> JitterTrace {
     let lengths = Lengths::Lognormal {
         median_ns: 3_000.0,
         sigma: 1.0,
@@ -16,7 +18,7 @@ fn trace(cpus: u32, per_s: f64) -> Trace {
         jitter_ns: 1_000.0,
         share: 1.0,
     };
-    let model = Model {
+    let model = NoiseModel {
         cpus: (0..cpus).collect(),
         duration_ns: 2_000_000_000,
         seed: 1,
@@ -63,19 +65,19 @@ fn who_took_how_much_is_told_where_it_is_known() {
         }],
     };
     trace.attribution = Some(Box::new(Attribution {
-        sources: vec![Source {
-            kind: Kind::Task,
+        sources: vec![NoiseOrigin {
+            kind: SourceKind::Task,
             name: "<kworker>".into(),
             number: Some(7),
         }],
         cpus: vec![causes],
-        about: About {
-            processes: vec![Process {
+        about: AttributionSummary {
+            processes: vec![ProcessInfo {
                 pid: 7,
                 command: "/opt/exe <all>".to_owned(),
                 group: "build.service".to_owned(),
             }],
-            ..About::default()
+            ..AttributionSummary::default()
         },
     }));
     let page = render_trace("a.sbj", &trace, trace.cpus[0].events.len());

@@ -8,7 +8,7 @@ use crate::collect::counter::{self, Moment};
 use sandbag_linux::{Root, clock};
 
 /// Says what time it is, ns; never goes back.
-pub trait Clock {
+pub trait ReplayClock {
     /// The time now, ns since a point that stays the same.
     fn now_ns(&self) -> u64;
 }
@@ -17,7 +17,7 @@ pub trait Clock {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Monotonic;
 
-impl Clock for Monotonic {
+impl ReplayClock for Monotonic {
     #[inline]
     fn now_ns(&self) -> u64 {
         clock::monotonic()
@@ -25,7 +25,7 @@ impl Clock for Monotonic {
 }
 
 /// Anything that counts: the clock of a test, or a program's own.
-impl<F: Fn() -> u64> Clock for F {
+impl<F: Fn() -> u64> ReplayClock for F {
     #[inline]
     fn now_ns(&self) -> u64 {
         self()
@@ -62,7 +62,7 @@ impl Counter {
             return Err(Fault::NoCounter(format!("it counts {rate:.0} in a second")));
         }
         // Between two readings of the counter, as `Moment` does it.
-        let (begin_counts, begin_ns) = together();
+        let (begin_counts, begin_ns) = paired_times();
         Ok(Self {
             begin_counts,
             begin_ns,
@@ -79,7 +79,7 @@ impl Counter {
     }
 }
 
-impl Clock for Counter {
+impl ReplayClock for Counter {
     #[inline]
     fn now_ns(&self) -> u64 {
         self.at_ns(counter::now())
@@ -92,7 +92,7 @@ const TRIES: usize = 200;
 /// The counter and `CLOCK_MONOTONIC`, ns, at the same moment to some tens of
 /// nanoseconds.
 #[must_use]
-pub fn together() -> (u64, u64) {
+pub fn paired_times() -> (u64, u64) {
     let tries = (0..TRIES).map(|_| {
         let before = counter::now();
         let ns = clock::monotonic();

@@ -5,19 +5,19 @@
 //! cut out: a position on the axis is always one at which somebody looked, and
 //! none of them is ever taken for quiet.
 
-use crate::{CpuTrace, Event, Span, common};
+use crate::{CpuTrace, Span, TraceEvent, common};
 
 /// An event that is to be suffered.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Planned {
+pub struct PlannedEvent {
     /// When, ns since the beginning of what it belongs to.
     pub due_ns: u64,
     /// For how long, ns.
     pub length_ns: u64,
 }
 
-impl Planned {
+impl PlannedEvent {
     /// Due then, and so long, ns.
     #[must_use]
     pub const fn new(due_ns: u64, length_ns: u64) -> Self {
@@ -31,20 +31,19 @@ impl Planned {
     }
 }
 
-/// See the module's text.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Column {
+pub struct PlanColumn {
     /// Length of the axis, ns.
     pub known_ns: u64,
     /// On the axis; ascending, without overlap, none of no length.
-    pub events: Vec<Planned>,
+    pub events: Vec<PlannedEvent>,
 }
 
-impl Column {
+impl PlanColumn {
     /// Lays the parts of events that lie within `known` on the axis. Both are
     /// ascending and without overlap, as those of a [`CpuTrace`].
     #[must_use]
-    pub fn new(known: &[Span], events: &[Event]) -> Self {
+    pub fn new(known: &[Span], events: &[TraceEvent]) -> Self {
         let mut column = Self::default();
         let mut next = 0;
         let mut last_seen = None;
@@ -65,7 +64,7 @@ impl Column {
                     Some(last) if last_seen == Some(next) && last.end_ns() == due_ns => {
                         last.length_ns += length_ns;
                     }
-                    _ if length_ns > 0 => column.events.push(Planned { due_ns, length_ns }),
+                    _ if length_ns > 0 => column.events.push(PlannedEvent { due_ns, length_ns }),
                     _ => {}
                 }
                 last_seen = Some(next);
@@ -105,17 +104,21 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_cut_out() {
-        let column = Column::new(
+        let column = PlanColumn::new(
             &[Span::new(100, 200), Span::new(500, 600)],
-            &[Event::new(110, 5), Event::new(150, 10), Event::new(520, 7)],
+            &[
+                TraceEvent::new(110, 5),
+                TraceEvent::new(150, 10),
+                TraceEvent::new(520, 7),
+            ],
         );
         assert_eq!(column.known_ns, 200);
         assert_eq!(
             column.events,
             [
-                Planned::new(10, 5),
-                Planned::new(50, 10),
-                Planned::new(120, 7)
+                PlannedEvent::new(10, 5),
+                PlannedEvent::new(50, 10),
+                PlannedEvent::new(120, 7)
             ]
         );
         assert_eq!(column.noise_ns(), 22);
@@ -124,31 +127,31 @@ mod tests {
     #[test]
     fn an_event_counts_as_far_as_it_is_known() {
         // It begins before, ends after, and lies over an unknown stretch.
-        let column = Column::new(
+        let column = PlanColumn::new(
             &[Span::new(100, 200), Span::new(300, 400)],
             &[
-                Event::new(90, 20),
-                Event::new(190, 120),
-                Event::new(395, 50),
+                TraceEvent::new(90, 20),
+                TraceEvent::new(190, 120),
+                TraceEvent::new(395, 50),
             ],
         );
         assert_eq!(
             column.events,
             [
-                Planned::new(0, 10),
-                Planned::new(90, 20),
-                Planned::new(195, 5)
+                PlannedEvent::new(0, 10),
+                PlannedEvent::new(90, 20),
+                PlannedEvent::new(195, 5)
             ]
         );
     }
 
     #[test]
     fn stretches_that_touch_do_not_cut_an_event() {
-        let column = Column::new(
+        let column = PlanColumn::new(
             &[Span::new(0, 100), Span::new(100, 200)],
-            &[Event::new(90, 30)],
+            &[TraceEvent::new(90, 30)],
         );
-        assert_eq!(column.events, [Planned::new(90, 30)]);
+        assert_eq!(column.events, [PlannedEvent::new(90, 30)]);
     }
 
     #[test]
@@ -188,9 +191,9 @@ mod tests {
         ) {
             let known: Vec<Span> =
                 ascending(&known).into_iter().map(|(a, b)| Span::new(a, b)).collect();
-            let events: Vec<Event> =
-                ascending(&events).into_iter().map(|(a, b)| Event::new(a, b - a)).collect();
-            let column = Column::new(&known, &events);
+            let events: Vec<TraceEvent> =
+                ascending(&events).into_iter().map(|(a, b)| TraceEvent::new(a, b - a)).collect();
+            let column = PlanColumn::new(&known, &events);
             let mut last = 0;
             for event in &column.events {
                 prop_assert!(event.due_ns >= last && event.length_ns > 0);

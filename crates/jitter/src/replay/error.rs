@@ -65,7 +65,6 @@ pub enum Error {
     /// A process of ours did not do its part.
     #[error("the injector of CPU {cpu} {what}")]
     Injector {
-        /// Its CPU.
         cpu: u32,
         /// What became of it.
         what: String,

@@ -15,7 +15,6 @@ const fn buckets(bits: u32) -> usize {
     (64 - bits as usize + 1) << bits
 }
 
-/// See the module's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram<const BITS: u32 = FINE> {
     counts: Vec<u64>,
@@ -90,7 +89,7 @@ impl<const BITS: u32> Histogram<BITS> {
 
     /// The same in other sizes, each value as the largest of its size.
     #[must_use]
-    pub fn resized<const OTHER: u32>(&self) -> Histogram<OTHER> {
+    pub fn resize<const OTHER: u32>(&self) -> Histogram<OTHER> {
         let mut counts = vec![0; buckets(OTHER)];
         for (bucket, count) in self.counts.iter().enumerate().filter(|(_, n)| **n > 0) {
             let sum: &mut u64 = &mut counts[bucket_of(upper(bucket, BITS), OTHER)];
@@ -180,7 +179,7 @@ mod tests {
         assert_eq!(all.quantile(50.0), Some(5));
         let counts = Histogram::<3>::of_counts(all.counts.clone());
         assert_eq!(counts.quantile(100.0), Some(17));
-        let fine = counts.resized::<FINE>();
+        let fine = counts.resize::<FINE>();
         assert_eq!((fine.count(), fine.most()), (4, 17));
     }
 

@@ -6,7 +6,7 @@
 //! a trace that asks for more would stop others' real-time tasks, too, and
 //! where somebody has lifted that limit it would stop the machine.
 
-use crate::replay::column::Planned;
+use crate::replay::column::PlannedEvent;
 
 /// What may be taken of a second: below the kernel's 950 ms, which also count
 /// the switches.
@@ -90,7 +90,7 @@ impl LeftOut {
 /// What of these events, which are in order, may be suffered if each costs
 /// `overhead_ns` beyond its length, and what not.
 #[must_use]
-pub fn cut(events: &[Planned], overhead_ns: u64) -> (Vec<Planned>, LeftOut) {
+pub fn cut(events: &[PlannedEvent], overhead_ns: u64) -> (Vec<PlannedEvent>, LeftOut) {
     let mut limit = Limit::default();
     let mut left_out = LeftOut::default();
     let mut all = Vec::with_capacity(events.len());
@@ -107,7 +107,7 @@ pub fn cut(events: &[Planned], overhead_ns: u64) -> (Vec<Planned>, LeftOut) {
         }
         if length_ns > 0 {
             let due_ns = event.due_ns;
-            all.push(Planned { due_ns, length_ns });
+            all.push(PlannedEvent { due_ns, length_ns });
         }
     }
     (all, left_out)
@@ -123,7 +123,9 @@ mod tests {
 
     #[test]
     fn an_ordinary_trace_is_left_as_it_is() {
-        let events: Vec<Planned> = (0..10_000).map(|i| Planned::new(i * MS, MS / 10)).collect();
+        let events: Vec<PlannedEvent> = (0..10_000)
+            .map(|i| PlannedEvent::new(i * MS, MS / 10))
+            .collect();
         let (all, left_out) = cut(&events, 5_000);
         assert_eq!(all, events);
         assert_eq!(left_out, LeftOut::default());
@@ -131,7 +133,7 @@ mod tests {
 
     #[test]
     fn an_event_longer_than_a_second_is_cut() {
-        let events = [Planned::new(3, 5_000 * MS)];
+        let events = [PlannedEvent::new(3, 5_000 * MS)];
         let (all, left_out) = cut(&events, 0);
         assert_eq!(all[0].length_ns, MOST_NS);
         assert_eq!(
@@ -146,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_is_shortened_is_told_from_what_is_left_out() {
-        let event = Planned::new;
+        let event = PlannedEvent::new;
         let events = [
             event(0, 900 * MS),
             event(900 * MS, 60 * MS),

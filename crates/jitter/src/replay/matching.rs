@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::replay::column::Planned;
+use crate::replay::column::PlannedEvent;
 
 /// What counts as the same event.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -31,12 +31,12 @@ impl Default for Tolerance {
 }
 
 impl Tolerance {
-    fn starts(&self, asked: Planned, seen: Planned) -> bool {
+    fn starts(&self, asked: PlannedEvent, seen: PlannedEvent) -> bool {
         seen.due_ns.saturating_add(self.early_ns) >= asked.due_ns
             && seen.due_ns <= asked.due_ns.saturating_add(self.late_ns)
     }
 
-    fn is_as_long(&self, asked: Planned, seen: Planned) -> bool {
+    fn is_as_long(&self, asked: PlannedEvent, seen: PlannedEvent) -> bool {
         let share_ns = (asked.length_ns as f64 * self.length_share) as u64;
         asked.length_ns.abs_diff(seen.length_ns) <= self.length_ns.max(share_ns)
     }
@@ -61,7 +61,11 @@ pub struct Matches {
 /// them, so that a short event of the host's beside a long one of ours is not
 /// taken for it.
 #[must_use]
-pub fn matched(asked: &[Planned], seen: &[Planned], tolerance: Tolerance) -> Matches {
+pub fn match_events(
+    asked: &[PlannedEvent],
+    seen: &[PlannedEvent],
+    tolerance: Tolerance,
+) -> Matches {
     let mut found = vec![false; asked.len()];
     let mut taken = vec![false; seen.len()];
     let mut matches = Matches {
@@ -81,7 +85,7 @@ pub fn matched(asked: &[Planned], seen: &[Planned], tolerance: Tolerance) -> Mat
                 .enumerate()
                 .map(|(i, one)| (from + i, *one))
                 .take_while(|(_, one)| tolerance.starts(*event, *one));
-            let fits = |(i, one): &(usize, Planned)| {
+            let fits = |(i, one): &(usize, PlannedEvent)| {
                 !taken[*i] && (!same || tolerance.is_as_long(*event, *one))
             };
             let best = near.filter(fits).min_by_key(|(_, one)| {
@@ -151,10 +155,10 @@ mod tests {
 
     use super::*;
 
-    fn events(pairs: &[(u64, u64)]) -> Vec<Planned> {
+    fn events(pairs: &[(u64, u64)]) -> Vec<PlannedEvent> {
         pairs
             .iter()
-            .map(|(due_ns, length_ns)| Planned::new(*due_ns, *length_ns))
+            .map(|(due_ns, length_ns)| PlannedEvent::new(*due_ns, *length_ns))
             .collect()
     }
 
@@ -170,7 +174,7 @@ mod tests {
         let asked = events(&[(1000, 500), (5000, 500), (9000, 500)]);
         // The second is a little too long, the third far too late.
         let seen = events(&[(1030, 510), (4995, 600), (9200, 500)]);
-        let matches = matched(&asked, &seen, TOLERANCE);
+        let matches = match_events(&asked, &seen, TOLERANCE);
         assert_eq!(matches.same, [(0, 0)]);
         assert_eq!(matches.other_length, [(1, 1)]);
         assert_eq!(matches.rest, [2]);
@@ -182,7 +186,7 @@ mod tests {
     fn a_short_event_of_the_host_beside_is_not_taken_for_ours() {
         let asked = events(&[(1000, 500)]);
         let seen = events(&[(995, 3), (1040, 505), (1090, 480)]);
-        let matches = matched(&asked, &seen, TOLERANCE);
+        let matches = match_events(&asked, &seen, TOLERANCE);
         assert_eq!(matches.same, [(0, 1)]);
         assert_eq!(matches.rest, [0, 2]);
     }
@@ -191,9 +195,9 @@ mod tests {
     fn one_that_was_seen_is_found_once() {
         let asked = events(&[(1000, 50), (1020, 50)]);
         let seen = events(&[(1030, 50)]);
-        let matches = matched(&asked, &seen, TOLERANCE);
+        let matches = match_events(&asked, &seen, TOLERANCE);
         assert_eq!((matches.same.len(), matches.other_length.len()), (1, 0));
-        assert_eq!(matched(&[], &[], TOLERANCE).share(), None);
+        assert_eq!(match_events(&[], &[], TOLERANCE).share(), None);
     }
 
     #[test]
@@ -213,14 +217,14 @@ mod tests {
             shift in 0u64..90,
         ) {
             let mut at = 0;
-            let asked: Vec<Planned> = parts.iter().map(|(gap, length_ns)| {
+            let asked: Vec<PlannedEvent> = parts.iter().map(|(gap, length_ns)| {
                 let due_ns = at + gap;
                 at = due_ns + length_ns;
-                Planned { due_ns, length_ns: *length_ns }
+                PlannedEvent { due_ns, length_ns: *length_ns }
             }).collect();
-            let late = |event: &Planned| Planned { due_ns: event.due_ns + shift, ..*event };
-            let seen: Vec<Planned> = asked.iter().map(late).collect();
-            let matches = matched(&asked, &seen, TOLERANCE);
+            let late = |event: &PlannedEvent| PlannedEvent { due_ns: event.due_ns + shift, ..*event };
+            let seen: Vec<PlannedEvent> = asked.iter().map(late).collect();
+            let matches = match_events(&asked, &seen, TOLERANCE);
             prop_assert_eq!(matches.share(), Some(1.0));
             prop_assert!(matches.rest.is_empty());
         }
@@ -232,7 +236,7 @@ mod tests {
         ) {
             let sorted = |mut pairs: Vec<(u64, u64)>| { pairs.sort_unstable(); events(&pairs) };
             let (asked, seen) = (sorted(asked), sorted(seen));
-            let m = matched(&asked, &seen, TOLERANCE);
+            let m = match_events(&asked, &seen, TOLERANCE);
             prop_assert_eq!(m.same.len() + m.other_length.len() + m.rest.len(), seen.len());
             prop_assert!(m.same.len() + m.other_length.len() <= asked.len());
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! OS jitter replayed (De, Kothari and Mann, "A trace-driven emulation
 //! framework to predict scalability of large clusters in presence of OS
-//! jitter", Cluster 2008, JitterEmulator): a [`Plan`] says what each rank of a
+//! jitter", Cluster 2008, JitterEmulator): a [`ReplayPlan`] says what each rank of a
 //! program is to suffer of a trace; a rank suffers it by itself
-//! ([`Polled`]), or is made to by a process beside it (`process`).
+//! ([`PolledReplay`]), or is made to by a process beside it (`process`).
 //!
 //! ```text
 //!   trace --Plan--> Portion (one for each rank) --+--> Polled: the program asks
@@ -55,11 +55,11 @@ pub mod safeguard;
 mod sync;
 pub mod verdict_row;
 
-pub use column::{Column, Planned};
+pub use column::{PlanColumn, PlannedEvent};
 pub use error::{Error, Result};
-pub use outcome::Outcome;
-pub use plan::{Options, Plan};
-pub use polling::Polled;
+pub use outcome::RankOutcome;
+pub use plan::{ReplayOptions, ReplayPlan};
+pub use polling::PolledReplay;
 pub use portion::{Events, Portion};
 pub use safeguard::Safeguards;
 pub use sync::Sync;

@@ -24,7 +24,7 @@ pub enum Cause {
 
 /// An event that was suffered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Injected {
+pub struct Injection {
     /// When it was to begin, ns since the beginning.
     pub due_ns: u64,
     /// For how long, ns.
@@ -39,7 +39,7 @@ pub struct Injected {
 
 /// Events by what became of them. `asked` is the sum of all others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
+pub struct EventCounts {
     /// That were due, or would have been.
     pub asked: u64,
     /// That were suffered, also late.
@@ -64,7 +64,7 @@ pub struct Counts {
     pub away: u64,
 }
 
-impl Counts {
+impl EventCounts {
     /// Adds those of another.
     pub fn add(&mut self, other: &Self) {
         self.asked += other.asked;
@@ -82,10 +82,10 @@ impl Counts {
 
 /// What a rank suffered.
 #[derive(Debug, Clone)]
-pub struct Outcome {
+pub struct RankOutcome {
     /// By what became of them.
-    pub counts: Counts,
-    kept: Vec<Injected>,
+    pub counts: EventCounts,
+    kept: Vec<Injection>,
     room: usize,
     /// Size of the start errors of those with nothing in their way.
     start: Histogram,
@@ -142,7 +142,7 @@ impl Quantiles {
 }
 
 /// Written into kept memory, so that its pages are there.
-const TOUCH: Injected = Injected {
+const TOUCH: Injection = Injection {
     due_ns: u64::MAX,
     length_ns: u64::MAX,
     start_error_ns: -1,
@@ -150,7 +150,7 @@ const TOUCH: Injected = Injected {
     cause: Cause::Nothing,
 };
 
-impl Outcome {
+impl RankOutcome {
     /// Room for so many events, touched now: what comes later neither
     /// allocates nor faults.
     #[must_use]
@@ -158,7 +158,7 @@ impl Outcome {
         let mut kept = vec![TOUCH; room];
         kept.clear();
         Self {
-            counts: Counts::default(),
+            counts: EventCounts::default(),
             kept,
             room,
             start: Histogram::default(),
@@ -170,7 +170,7 @@ impl Outcome {
     }
 
     /// Notes an event that was suffered; counts it as asked, too.
-    pub fn note(&mut self, event: Injected) {
+    pub fn note(&mut self, event: Injection) {
         self.counts.asked += 1;
         self.counts.injected += 1;
         let late = event.start_error_ns.unsigned_abs();
@@ -199,7 +199,7 @@ impl Outcome {
     /// and length errors; and how long all of them were to be, and were, ns.
     pub fn note_later(
         &mut self,
-        counts: &Counts,
+        counts: &EventCounts,
         [start, late, length]: [&Histogram; 3],
         (asked_ns, suffered_ns): (u64, u64),
     ) {
@@ -213,7 +213,7 @@ impl Outcome {
 
     /// Those that are kept one by one, in their order.
     #[must_use]
-    pub fn kept(&self) -> &[Injected] {
+    pub fn kept(&self) -> &[Injection] {
         &self.kept
     }
 
@@ -275,8 +275,8 @@ impl Outcome {
 mod tests {
     use super::*;
 
-    fn event(start_error_ns: i64, cause: Cause) -> Injected {
-        Injected {
+    fn event(start_error_ns: i64, cause: Cause) -> Injection {
+        Injection {
             due_ns: 0,
             length_ns: 1000,
             start_error_ns,
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn errors_are_exact_while_all_are_kept() {
-        let mut outcome = Outcome::with_room(200);
+        let mut outcome = RankOutcome::with_room(200);
         (1..=100).for_each(|error| outcome.note(event(error, Cause::Nothing)));
         outcome.note(event(5_000, Cause::Away));
         let clean = outcome.start_errors().unwrap();
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn beyond_the_room_they_are_counted() {
-        let mut outcome = Outcome::with_room(10);
+        let mut outcome = RankOutcome::with_room(10);
         (1..=1000).for_each(|error| outcome.note(event(error, Cause::Behind)));
         assert_eq!((outcome.kept().len(), outcome.all_kept()), (10, false));
         assert_eq!(outcome.start_errors(), None);
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn nothing_has_no_quantiles() {
-        let outcome = Outcome::with_room(0);
+        let outcome = RankOutcome::with_room(0);
         assert_eq!(outcome.start_errors(), None);
         assert_eq!(outcome.share_within(10), None);
         assert_eq!(Quantiles::of(Vec::new()), None);

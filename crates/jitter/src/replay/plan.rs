@@ -9,17 +9,17 @@
 
 use std::sync::Arc;
 
-use crate::{CpuTrace, Trace};
+use crate::{CpuTrace, JitterTrace};
 use sandbag_stats::chance;
 
-use crate::replay::column::{Column, known_together};
+use crate::replay::column::{PlanColumn, known_together};
 use crate::replay::error::{Error, Result};
 use crate::replay::portion::Portion;
 use crate::replay::sync::Sync;
 
 /// How a trace is replayed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Options {
+pub struct ReplayOptions {
     /// Decides all that is left to chance.
     pub seed: u64,
     /// How much of the known time a rank replays at most, above 0 to 1. The
@@ -48,7 +48,7 @@ const RANKS: u64 = 0;
 /// ...and from the seeds of segments.
 const SEGMENTS: u64 = 2;
 
-impl Default for Options {
+impl Default for ReplayOptions {
     fn default() -> Self {
         Self {
             seed: 0,
@@ -62,7 +62,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl ReplayOptions {
     /// # Errors
     /// [`Error::Option`]: one is out of its range.
     fn check(&self) -> Result<()> {
@@ -94,18 +94,18 @@ impl Options {
 /// What all ranks are to suffer. The trace is held once, however many they
 /// are.
 #[derive(Debug, Clone)]
-pub struct Plan {
-    columns: Vec<Arc<Column>>,
-    options: Options,
+pub struct ReplayPlan {
+    columns: Vec<Arc<PlanColumn>>,
+    options: ReplayOptions,
 }
 
-impl Plan {
+impl ReplayPlan {
     /// Of these CPUs of a trace, in this order.
     ///
     /// # Errors
     /// Nothing is known of one of them, or of all of them at the same time
     /// where they are to be replayed together; an option is out of range.
-    pub fn new(cpus: &[&CpuTrace], options: &Options) -> Result<Self> {
+    pub fn new(cpus: &[&CpuTrace], options: &ReplayOptions) -> Result<Self> {
         options.check()?;
         if cpus.is_empty() || cpus.iter().any(|cpu| cpu.known_ns() == 0) {
             return Err(Error::NothingKnown);
@@ -118,12 +118,12 @@ impl Plan {
         }
         // A position must mean the same moment on all of them.
         let together = options.group > 1 || options.sync != Sync::None || !options.random;
-        let columns: Vec<Arc<Column>> = if together {
+        let columns: Vec<Arc<PlanColumn>> = if together {
             let known = known_together(cpus);
-            let column = |cpu: &&CpuTrace| Arc::new(Column::new(&known, &cpu.events));
+            let column = |cpu: &&CpuTrace| Arc::new(PlanColumn::new(&known, &cpu.events));
             cpus.iter().map(column).collect()
         } else {
-            let column = |cpu: &&CpuTrace| Arc::new(Column::new(&cpu.known, &cpu.events));
+            let column = |cpu: &&CpuTrace| Arc::new(PlanColumn::new(&cpu.known, &cpu.events));
             cpus.iter().map(column).collect()
         };
         if columns.iter().any(|column| column.known_ns == 0) {
@@ -139,12 +139,12 @@ impl Plan {
     ///
     /// # Errors
     /// It does not hold one of them, and those of [`new`](Self::new).
-    pub fn of(trace: &Trace, cpus: Option<&[u32]>, options: &Options) -> Result<Self> {
+    pub fn of(trace: &JitterTrace, cpus: Option<&[u32]>, options: &ReplayOptions) -> Result<Self> {
         let named = |cpu: &u32| {
             let found = trace.cpus.iter().find(|one| one.cpu == *cpu);
             found.ok_or_else(|| Error::NoCpu {
                 cpu: *cpu,
-                held: held(trace),
+                held: size_text(trace),
             })
         };
         let cpus: Vec<&CpuTrace> = match cpus {
@@ -162,13 +162,13 @@ impl Plan {
 
     /// What a rank replays, the whole of it.
     #[must_use]
-    pub fn column(&self, rank: u64) -> &Column {
+    pub fn column(&self, rank: u64) -> &PlanColumn {
         &self.columns[self.column_of(rank)]
     }
 
     /// The options.
     #[must_use]
-    pub fn options(&self) -> &Options {
+    pub fn options(&self) -> &ReplayOptions {
         &self.options
     }
 
@@ -187,7 +187,7 @@ impl Plan {
     #[must_use]
     pub fn in_segment(&self, rank: u64, segment: u64) -> Portion {
         let column = Arc::clone(&self.columns[self.column_of(rank)]);
-        let Options {
+        let ReplayOptions {
             seed,
             share,
             random,
@@ -198,7 +198,7 @@ impl Plan {
         } = self.options;
         let seed = match segment {
             0 => seed,
-            _ => chance::drawn(seed, SEGMENTS, segment, u64::MAX),
+            _ => chance::draw(seed, SEGMENTS, segment, u64::MAX),
         };
         let known_ns = column.known_ns;
         let length_ns = ((known_ns as f64 * share) as u64).clamp(1, known_ns);
@@ -207,7 +207,7 @@ impl Plan {
             Sync::Once | Sync::Phases(_) => 0,
         };
         let offset_ns = if random {
-            chance::drawn(seed, RANKS, who, known_ns)
+            chance::draw(seed, RANKS, who, known_ns)
         } else {
             0
         };
@@ -224,14 +224,14 @@ impl Plan {
 }
 
 /// `0, 1, 5`.
-fn held(trace: &Trace) -> String {
+fn size_text(trace: &JitterTrace) -> String {
     let cpus: Vec<String> = trace.cpus.iter().map(|cpu| cpu.cpu.to_string()).collect();
     cpus.join(", ")
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{Event, Span};
+    use crate::{Span, TraceEvent};
 
     use super::*;
 
@@ -244,7 +244,7 @@ mod tests {
                 .collect(),
             events: events
                 .iter()
-                .map(|(start_ns, length_ns)| Event::new(*start_ns, *length_ns))
+                .map(|(start_ns, length_ns)| TraceEvent::new(*start_ns, *length_ns))
                 .collect(),
         }
     }
@@ -259,11 +259,11 @@ mod tests {
     fn segments_replay_other_portions_whatever_the_synchronisation() {
         let trace = regular(0);
         for sync in [Sync::None, Sync::Once, Sync::Phases(1), Sync::Phases(10)] {
-            let options = Options {
+            let options = ReplayOptions {
                 sync,
-                ..Options::default()
+                ..ReplayOptions::default()
             };
-            let plan = Plan::new(&[&trace], &options).unwrap();
+            let plan = ReplayPlan::new(&[&trace], &options).unwrap();
             let begin = |rank, segment| {
                 let portion = plan.in_segment(rank, segment);
                 let reset = portion.at_phase(0);
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn ranks_replay_different_portions_of_at_most_the_share() {
         let trace = regular(0);
-        let plan = Plan::new(&[&trace], &Options::default()).unwrap();
+        let plan = ReplayPlan::new(&[&trace], &ReplayOptions::default()).unwrap();
         let offsets: Vec<u64> = (0..64).map(|rank| plan.rank(rank).offset_ns()).collect();
         let mut distinct = offsets.clone();
         distinct.sort_unstable();
@@ -292,13 +292,13 @@ mod tests {
             let count = portion.events().count();
             assert!((333..=335).contains(&count), "{count}");
         }
-        let same = Plan::new(&[&trace], &Options::default()).unwrap();
+        let same = ReplayPlan::new(&[&trace], &ReplayOptions::default()).unwrap();
         assert_eq!(same.rank(9).offset_ns(), offsets[9]);
-        let options = Options {
+        let options = ReplayOptions {
             seed: 1,
-            ..Options::default()
+            ..ReplayOptions::default()
         };
-        let other = Plan::new(&[&trace], &options).unwrap();
+        let other = ReplayPlan::new(&[&trace], &options).unwrap();
         assert_ne!(other.rank(9).offset_ns(), offsets[9]);
     }
 
@@ -307,12 +307,12 @@ mod tests {
         // The second was looked at later: the axis is what both know.
         let a = cpu(0, &[(0, 1000)], &[(300, 5), (800, 5)]);
         let b = cpu(1, &[(100, 1100)], &[(310, 9), (1050, 9)]);
-        let options = Options {
+        let options = ReplayOptions {
             group: 2,
             share: 1.0,
-            ..Options::default()
+            ..ReplayOptions::default()
         };
-        let plan = Plan::new(&[&a, &b], &options).unwrap();
+        let plan = ReplayPlan::new(&[&a, &b], &options).unwrap();
         for node in 0..8 {
             let (left, right) = (plan.rank(node * 2), plan.rank(node * 2 + 1));
             assert_eq!(left.offset_ns(), right.offset_ns());
@@ -326,11 +326,11 @@ mod tests {
     #[test]
     fn once_is_one_position_for_all() {
         let (a, b) = (regular(0), regular(1));
-        let options = Options {
+        let options = ReplayOptions {
             sync: Sync::Once,
-            ..Options::default()
+            ..ReplayOptions::default()
         };
-        let plan = Plan::new(&[&a, &b], &options).unwrap();
+        let plan = ReplayPlan::new(&[&a, &b], &options).unwrap();
         for rank in 1..9 {
             assert_eq!(plan.rank(rank).offset_ns(), plan.rank(0).offset_ns());
         }
@@ -339,12 +339,12 @@ mod tests {
     #[test]
     fn without_the_safeguard_all_begin_at_the_beginning() {
         let trace = regular(0);
-        let options = Options {
+        let options = ReplayOptions {
             random: false,
             share: 1.0,
-            ..Options::default()
+            ..ReplayOptions::default()
         };
-        let plan = Plan::new(&[&trace], &options).unwrap();
+        let plan = ReplayPlan::new(&[&trace], &options).unwrap();
         let first = plan.rank(5).events().next().unwrap();
         assert_eq!((plan.rank(5).offset_ns(), first.due_ns), (0, 50));
     }
@@ -352,11 +352,11 @@ mod tests {
     #[test]
     fn what_cannot_be_is_said() {
         let trace = regular(0);
-        let said = |cpus: &[&CpuTrace], options: Options| {
-            Plan::new(cpus, &options).unwrap_err().to_string()
+        let said = |cpus: &[&CpuTrace], options: ReplayOptions| {
+            ReplayPlan::new(cpus, &options).unwrap_err().to_string()
         };
-        let with = |change: fn(&mut Options)| {
-            let mut options = Options::default();
+        let with = |change: fn(&mut ReplayOptions)| {
+            let mut options = ReplayOptions::default();
             change(&mut options);
             said(&[&trace], options)
         };
@@ -366,12 +366,12 @@ mod tests {
         assert!(with(|o| o.group = 2).contains("2 CPUs"));
         assert!(with(|o| o.group = 0).contains("group"));
         assert!(with(|o| o.sync = Sync::Phases(0)).contains("phases"));
-        let nothing = said(&[&CpuTrace::default()], Options::default());
+        let nothing = said(&[&CpuTrace::default()], ReplayOptions::default());
         assert!(nothing.contains("nothing to replay"));
         let apart = cpu(1, &[(200_000, 300_000)], &[]);
-        let options = Options {
+        let options = ReplayOptions {
             group: 2,
-            ..Options::default()
+            ..ReplayOptions::default()
         };
         assert!(said(&[&trace, &apart], options).contains("together"));
     }

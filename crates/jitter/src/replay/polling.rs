@@ -15,31 +15,30 @@
 //! at the CPU's clock takes half a microsecond), and what there is to book is booked
 //! while the next one is suffered.
 
-use crate::replay::clock::Clock;
-use crate::replay::column::Planned;
-use crate::replay::outcome::{Cause, Injected, Outcome};
+use crate::replay::clock::ReplayClock;
+use crate::replay::column::PlannedEvent;
+use crate::replay::outcome::{Cause, Injection, RankOutcome};
 use crate::replay::portion::{Events, Portion};
 
 /// A program that did not ask for longer than this was away: its own step was
 /// that long, or the host had the CPU. Ours is a few tens of nanoseconds.
 pub const AWAY_NS: u64 = 1_000;
 
-/// See the module's text.
 #[derive(Debug, Clone)]
-pub struct Polled {
+pub struct PolledReplay {
     portion: Portion,
     events: Events,
-    outcome: Outcome,
+    outcome: RankOutcome,
     /// Of the program's clock: what due times are counted from.
     base_ns: u64,
     /// When the whole began.
     begin_ns: u64,
     /// Before this there is nothing to do. 0 while an event is suffered.
     wake_ns: u64,
-    next: Option<Planned>,
+    next: Option<PlannedEvent>,
     suffering: Option<Suffering>,
     /// The last one suffered, if it is not booked yet.
-    ended: Option<Injected>,
+    ended: Option<Injection>,
     /// The last time that was said.
     last_ns: u64,
     /// When the last event ended: what was due before it is behind.
@@ -66,16 +65,16 @@ struct Suffering {
 const NEVER: u64 = u64::MAX;
 
 impl Portion {
-    /// For a program that asks: see [`Polled`]. It begins at `begin_ns` of the
+    /// For a program that asks: see [`PolledReplay`]. It begins at `begin_ns` of the
     /// program's clock and keeps `records` events one by one.
     #[must_use]
-    pub fn polled(&self, records: usize, begin_ns: u64) -> Polled {
-        Polled::new(self.clone(), Outcome::with_room(records), begin_ns)
+    pub fn polled(&self, records: usize, begin_ns: u64) -> PolledReplay {
+        PolledReplay::new(self.clone(), RankOutcome::with_room(records), begin_ns)
     }
 }
 
-impl Polled {
-    pub(crate) fn new(portion: Portion, outcome: Outcome, begin_ns: u64) -> Self {
+impl PolledReplay {
+    pub(crate) fn new(portion: Portion, outcome: RankOutcome, begin_ns: u64) -> Self {
         let mut polled = Self {
             events: portion.events(),
             portion,
@@ -142,7 +141,7 @@ impl Polled {
 
     /// Asks, and suffers what is due.
     #[inline]
-    pub fn suffer(&mut self, clock: &impl Clock) {
+    pub fn suffer(&mut self, clock: &impl ReplayClock) {
         while self.poll(clock.now_ns()).is_some() {
             self.finish(clock);
         }
@@ -152,14 +151,14 @@ impl Polled {
     /// meanwhile comes at the next question: however much has piled up, the
     /// program has a step between two events.
     #[inline]
-    pub fn suffer_one(&mut self, clock: &impl Clock) {
+    pub fn suffer_one(&mut self, clock: &impl ReplayClock) {
         if self.poll(clock.now_ns()).is_some() {
             self.finish(clock);
         }
     }
 
     /// Suffers what is left of an event that is under way, and nothing else.
-    pub fn finish(&mut self, clock: &impl Clock) {
+    pub fn finish(&mut self, clock: &impl ReplayClock) {
         let Some(now) = self.suffering else {
             return;
         };
@@ -201,7 +200,7 @@ impl Polled {
         }
         self.suffering = None;
         self.ended_ns = now_ns;
-        self.ended = Some(Injected {
+        self.ended = Some(Injection {
             due_ns: now.due_ns.saturating_sub(self.base_ns),
             length_ns: now.length_ns,
             start_error_ns: difference(now.start_ns, now.due_ns),
@@ -294,14 +293,14 @@ impl Polled {
     /// What was suffered so far; due times are counted from the beginning, or
     /// from the last common position.
     #[must_use]
-    pub fn outcome(&mut self) -> &Outcome {
+    pub fn outcome(&mut self) -> &RankOutcome {
         self.book();
         &self.outcome
     }
 
     /// What was suffered, at the end.
     #[must_use]
-    pub fn into_outcome(mut self) -> Outcome {
+    pub fn into_outcome(mut self) -> RankOutcome {
         self.book();
         self.outcome
     }
@@ -315,22 +314,22 @@ fn difference(a: u64, b: u64) -> i64 {
 mod tests {
     use std::cell::Cell;
 
-    use crate::{CpuTrace, Event, Span};
+    use crate::{CpuTrace, Span, TraceEvent};
 
     use super::*;
-    use crate::replay::plan::{Options, Plan};
+    use crate::replay::plan::{ReplayOptions, ReplayPlan};
     use crate::replay::sync::Sync;
 
-    fn plan(events: &[(u64, u64)], known_ns: u64, options: Options) -> Plan {
+    fn plan(events: &[(u64, u64)], known_ns: u64, options: ReplayOptions) -> ReplayPlan {
         let trace = CpuTrace {
             cpu: 0,
             known: vec![Span::new(0, known_ns)],
             events: events
                 .iter()
-                .map(|(start_ns, length_ns)| Event::new(*start_ns, *length_ns))
+                .map(|(start_ns, length_ns)| TraceEvent::new(*start_ns, *length_ns))
                 .collect(),
         };
-        Plan::new(&[&trace], &options).unwrap()
+        ReplayPlan::new(&[&trace], &options).unwrap()
     }
 
     /// A clock of which each look takes so long, ns.
@@ -342,11 +341,11 @@ mod tests {
     }
 
     /// The whole trace from its beginning.
-    fn plainly() -> Options {
-        Options {
+    fn plainly() -> ReplayOptions {
+        ReplayOptions {
             share: 1.0,
             random: false,
-            ..Options::default()
+            ..ReplayOptions::default()
         }
     }
 
@@ -388,9 +387,9 @@ mod tests {
     #[test]
     fn phases_take_all_ranks_to_the_same_position() {
         let events: Vec<(u64, u64)> = (0..500).map(|i| (i * 1000 + i, 10 + i % 7)).collect();
-        let options = Options {
+        let options = ReplayOptions {
             sync: Sync::Phases(2),
-            ..Options::default()
+            ..ReplayOptions::default()
         };
         let plan = plan(&events, 600_000, options);
         let (mut a, mut b) = (plan.rank(0).polled(0, 0), plan.rank(5).polled(0, 70_000));
@@ -403,7 +402,7 @@ mod tests {
             if phase % 2 == 1 {
                 continue;
             }
-            let due = |rank: &Polled, now| (rank.wake_ns - now, rank.next.unwrap().length_ns);
+            let due = |rank: &PolledReplay, now| (rank.wake_ns - now, rank.next.unwrap().length_ns);
             assert_eq!(due(&a, now_a), due(&b, now_b), "phase {phase}");
             lengths.push(due(&a, now_a));
         }
@@ -414,9 +413,9 @@ mod tests {
     #[test]
     fn only_every_so_many_phases_is_the_position_another() {
         let events: Vec<(u64, u64)> = (0..500).map(|i| (i * 1000 + i, 10)).collect();
-        let options = Options {
+        let options = ReplayOptions {
             sync: Sync::Phases(3),
-            ..Options::default()
+            ..ReplayOptions::default()
         };
         let plan = plan(&events, 600_000, options);
         let mut polled = plan.rank(0).polled(0, 0);
@@ -537,7 +536,7 @@ mod tests {
 
     #[test]
     fn one_that_repeats_is_never_over() {
-        let options = Options {
+        let options = ReplayOptions {
             repeat: true,
             ..plainly()
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sandbag_stats::chance;
 
-use crate::replay::column::{Column, Planned};
+use crate::replay::column::{PlanColumn, PlannedEvent};
 use crate::replay::sync::Sync;
 
 /// A stretch of a column from a position on, around its end; how it is
@@ -13,7 +13,7 @@ use crate::replay::sync::Sync;
 /// the column.
 #[derive(Debug, Clone)]
 pub struct Portion {
-    pub(crate) column: Arc<Column>,
+    pub(crate) column: Arc<PlanColumn>,
     /// Where on the column's axis it begins, ns; below `known_ns`.
     pub(crate) offset_ns: u64,
     /// How much of the axis it is, ns; not longer than the axis.
@@ -106,7 +106,7 @@ impl Portion {
     fn of_reset(&self, reset: u64) -> Self {
         let known_ns = self.column.known_ns;
         Self {
-            offset_ns: chance::drawn(self.seed, PHASES, reset, known_ns),
+            offset_ns: chance::draw(self.seed, PHASES, reset, known_ns),
             length_ns: known_ns,
             repeat: true,
             ..self.clone()
@@ -167,25 +167,25 @@ impl Events {
             .filter(|rest| *rest > 0);
     }
 
-    fn scaled(&mut self, due_ns: u64, length_ns: u64) -> Planned {
+    fn scaled(&mut self, due_ns: u64, length_ns: u64) -> PlannedEvent {
         self.yielded += 1;
         let due_ns = self.begun_ns + due_ns;
         let begin = self.portion.scaled(due_ns);
         // Both ends are scaled, so that neighbours do not overlap.
-        Planned::new(begin, self.portion.scaled(due_ns + length_ns) - begin)
+        PlannedEvent::new(begin, self.portion.scaled(due_ns + length_ns) - begin)
     }
 }
 
 impl Iterator for Events {
-    type Item = Planned;
+    type Item = PlannedEvent;
 
-    fn next(&mut self) -> Option<Planned> {
+    fn next(&mut self) -> Option<PlannedEvent> {
         let (offset_ns, length_ns) = (self.portion.offset_ns, self.portion.length_ns);
         if let Some(rest) = self.rest_ns.take() {
             return Some(self.scaled(0, rest.min(length_ns)));
         }
         loop {
-            let Column { known_ns, events } = &*self.portion.column;
+            let PlanColumn { known_ns, events } = &*self.portion.column;
             if events.is_empty() {
                 return None;
             }
@@ -219,9 +219,9 @@ mod tests {
     use super::*;
 
     fn portion(events: &[(u64, u64)], known_ns: u64, offset_ns: u64, length_ns: u64) -> Portion {
-        let planned = |(due_ns, length_ns): &(u64, u64)| Planned::new(*due_ns, *length_ns);
+        let planned = |(due_ns, length_ns): &(u64, u64)| PlannedEvent::new(*due_ns, *length_ns);
         Portion {
-            column: Arc::new(Column {
+            column: Arc::new(PlanColumn {
                 known_ns,
                 events: events.iter().map(planned).collect(),
             }),

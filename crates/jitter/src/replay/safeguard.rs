@@ -10,8 +10,8 @@
 //! The second comes first, so that short events in a row are suffered as one
 //! that is long enough. The third, a random portion, is [`crate::replay::plan`]'s.
 
-use crate::replay::column::Planned;
-use crate::replay::outcome::Counts;
+use crate::replay::column::PlannedEvent;
+use crate::replay::outcome::EventCounts;
 
 /// What was measured of the host; `None` where a safeguard is off.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,10 +27,10 @@ impl Safeguards {
     /// are counted by their reason.
     pub fn apply(
         &self,
-        events: impl Iterator<Item = Planned>,
-        counts: &mut Counts,
-    ) -> Vec<Planned> {
-        let mut all: Vec<Planned> = Vec::new();
+        events: impl Iterator<Item = PlannedEvent>,
+        counts: &mut EventCounts,
+    ) -> Vec<PlannedEvent> {
+        let mut all: Vec<PlannedEvent> = Vec::new();
         // How many events the last of them stands for.
         let mut together = 0;
         let interval_ns = self.least_interval_ns.unwrap_or(0);
@@ -57,7 +57,7 @@ impl Safeguards {
     }
 
     /// Decides on the last, which stands for so many events.
-    fn close(&self, all: &mut Vec<Planned>, together: u64, counts: &mut Counts) {
+    fn close(&self, all: &mut Vec<PlannedEvent>, together: u64, counts: &mut EventCounts) {
         let Some(last) = all.last() else {
             return;
         };
@@ -79,15 +79,15 @@ mod tests {
 
     use super::*;
 
-    fn events(pairs: &[(u64, u64)]) -> Vec<Planned> {
+    fn events(pairs: &[(u64, u64)]) -> Vec<PlannedEvent> {
         pairs
             .iter()
-            .map(|(due_ns, length_ns)| Planned::new(*due_ns, *length_ns))
+            .map(|(due_ns, length_ns)| PlannedEvent::new(*due_ns, *length_ns))
             .collect()
     }
 
-    fn applied(safeguards: Safeguards, pairs: &[(u64, u64)]) -> (Vec<Planned>, Counts) {
-        let mut counts = Counts::default();
+    fn apply(safeguards: Safeguards, pairs: &[(u64, u64)]) -> (Vec<PlannedEvent>, EventCounts) {
+        let mut counts = EventCounts::default();
         let all = safeguards.apply(events(pairs).into_iter(), &mut counts);
         (all, counts)
     }
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn without_them_all_is_tried() {
         let pairs = [(0, 1), (2, 1), (4, 9)];
-        let (all, counts) = applied(Safeguards::default(), &pairs);
+        let (all, counts) = apply(Safeguards::default(), &pairs);
         assert_eq!(all, events(&pairs));
         assert_eq!((counts.asked, counts.merged, counts.below_floor), (3, 0, 0));
     }
@@ -106,7 +106,7 @@ mod tests {
             overhead_ns: Some(100),
             least_interval_ns: None,
         };
-        let (all, counts) = applied(safeguards, &[(0, 100), (500, 101), (900, 3)]);
+        let (all, counts) = apply(safeguards, &[(0, 100), (500, 101), (900, 3)]);
         assert_eq!(all, events(&[(500, 101)]));
         assert_eq!((counts.asked, counts.below_floor), (3, 2));
     }
@@ -118,7 +118,7 @@ mod tests {
             least_interval_ns: Some(50),
         };
         // Three short ones in a row are one that is long enough; two are not.
-        let (all, counts) = applied(
+        let (all, counts) = apply(
             safeguards,
             &[
                 (0, 40),
@@ -147,7 +147,7 @@ mod tests {
                 (due, *length)
             }).collect();
             let safeguards = Safeguards { overhead_ns: overhead, least_interval_ns: interval };
-            let (all, counts) = applied(safeguards, &pairs);
+            let (all, counts) = apply(safeguards, &pairs);
             prop_assert_eq!(counts.asked, pairs.len() as u64);
             prop_assert_eq!(
                 all.len() as u64 + counts.merged + counts.below_floor,

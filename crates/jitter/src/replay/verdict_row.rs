@@ -4,8 +4,8 @@
 use crate::stats::{Distances, Grid, QUANTILES_PCT, distances, quantiles};
 use serde::{Deserialize, Serialize};
 
-use crate::replay::column::Planned;
-use crate::replay::matching::{Matches, Tolerance, matched, without_host};
+use crate::replay::column::PlannedEvent;
+use crate::replay::matching::{Matches, Tolerance, match_events, without_host};
 use crate::replay::outcome::Quantiles;
 
 /// What was asked of one CPU, seen on it, and seen without a replay; due times
@@ -13,16 +13,16 @@ use crate::replay::outcome::Quantiles;
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'a> {
     /// Asked for.
-    pub asked: &'a [Planned],
+    pub asked: &'a [PlannedEvent],
     /// Seen during the replay.
-    pub seen: &'a [Planned],
+    pub seen: &'a [PlannedEvent],
     /// Seen on the host alone: recordings before and after.
-    pub host: [&'a [Planned]; 2],
+    pub host: [&'a [PlannedEvent]; 2],
 }
 
 /// A row of the table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Judged {
+pub struct VerdictRow {
     /// Events that were asked for.
     pub asked: u64,
     /// Of those, found at their time with their length, percent.
@@ -48,32 +48,32 @@ pub struct Judged {
 /// the replay; all times are divided by it. `times`: how long the replay was
 /// against both recordings of the host together.
 #[must_use]
-pub fn judge(cpus: &[Evidence<'_>], tolerance: Tolerance, factor: f64, times: f64) -> Judged {
+pub fn judge(cpus: &[Evidence<'_>], tolerance: Tolerance, factor: f64, times: f64) -> VerdictRow {
     let (mut all, mut same, mut on_time, mut chance) = (0, 0, 0, 0.0);
     let (mut late, mut longer) = (Vec::new(), Vec::new());
     let (mut asked_ns, mut seen_ns) = (Vec::new(), Vec::new());
     for Evidence { asked, seen, host } in cpus {
-        let matches = matched(asked, seen, tolerance);
+        let matches = match_events(asked, seen, tolerance);
         all += asked.len();
         same += matches.same.len();
         on_time += matches.same.len() + matches.other_length.len();
         for host in host {
-            chance += matched(asked, host, tolerance).same.len() as f64 / 2.0;
+            chance += match_events(asked, host, tolerance).same.len() as f64 / 2.0;
         }
         for (a, s) in matches.pairs() {
             late.push(signed(seen[s].due_ns, asked[a].due_ns, factor));
             longer.push(signed(seen[s].length_ns, asked[a].length_ns, factor));
         }
-        asked_ns.extend(asked.iter().map(|event| unscaled(event.length_ns, factor)));
+        asked_ns.extend(asked.iter().map(|event| unscale(event.length_ns, factor)));
         let own = without_host(&rest(&matches, seen), &lengths(host), times);
         let found = matches.pairs().map(|(_, s)| seen[s].length_ns);
-        seen_ns.extend(own.into_iter().chain(found).map(|ns| unscaled(ns, factor)));
+        seen_ns.extend(own.into_iter().chain(found).map(|ns| unscale(ns, factor)));
     }
     let distances = distances(&asked_ns, &seen_ns, Grid::standard());
     asked_ns.sort_unstable();
     seen_ns.sort_unstable();
     let pct = |part: f64| (all > 0).then(|| part / all as f64 * 100.0);
-    Judged {
+    VerdictRow {
         asked: all as u64,
         reproduced_pct: pct(same as f64),
         on_time_pct: pct(on_time as f64),
@@ -90,15 +90,15 @@ fn signed(a: u64, b: u64, factor: f64) -> i64 {
     (a.wrapping_sub(b).cast_signed() as f64 / factor) as i64
 }
 
-fn unscaled(ns: u64, factor: f64) -> u64 {
+fn unscale(ns: u64, factor: f64) -> u64 {
     (ns as f64 / factor) as u64
 }
 
-fn rest(matches: &Matches, seen: &[Planned]) -> Vec<u64> {
+fn rest(matches: &Matches, seen: &[PlannedEvent]) -> Vec<u64> {
     matches.rest.iter().map(|i| seen[*i].length_ns).collect()
 }
 
-fn lengths(host: &[&[Planned]; 2]) -> Vec<u64> {
+fn lengths(host: &[&[PlannedEvent]; 2]) -> Vec<u64> {
     let both = host.iter().flat_map(|one| one.iter());
     both.map(|event| event.length_ns).collect()
 }
@@ -107,10 +107,10 @@ fn lengths(host: &[&[Planned]; 2]) -> Vec<u64> {
 mod tests {
     use super::*;
 
-    fn events(pairs: &[(u64, u64)], factor: u64) -> Vec<Planned> {
+    fn events(pairs: &[(u64, u64)], factor: u64) -> Vec<PlannedEvent> {
         pairs
             .iter()
-            .map(|(due_ns, length_ns)| Planned::new(due_ns * factor, length_ns * factor))
+            .map(|(due_ns, length_ns)| PlannedEvent::new(due_ns * factor, length_ns * factor))
             .collect()
     }
 

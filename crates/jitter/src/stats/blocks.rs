@@ -4,7 +4,7 @@
 
 use super::density::{Grid, fine_histogram, spread};
 use super::summary::QUANTILES_PCT;
-use crate::{Span, Trace};
+use crate::{JitterTrace, Span};
 use sandbag_stats::Chance;
 
 /// Blocks of a trace at most...
@@ -19,7 +19,7 @@ pub(super) const GRID: fn() -> Grid = Grid::standard;
 pub(super) type Qs = [f64; QUANTILES_PCT.len()];
 
 /// A stretch of time on all CPUs.
-pub(super) struct Block {
+pub(super) struct TimeBlock {
     pub(super) known_ns: f64,
     pub(super) noise_ns: f64,
     pub(super) events: f64,
@@ -29,22 +29,22 @@ pub(super) struct Block {
 
 /// The part of a grid outside of which no block has anything: first value and
 /// end.
-type Part = (usize, usize);
+type GridRange = (usize, usize);
 
 /// The parts of both grids that are added up; most of them is empty.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut {
-    spread: Part,
-    histogram: Part,
+    spread: GridRange,
+    histogram: GridRange,
 }
 
 impl Cut {
-    pub(super) fn of<'a>(blocks: impl Iterator<Item = &'a Block>) -> Self {
+    pub(super) fn of<'a>(blocks: impl Iterator<Item = &'a TimeBlock>) -> Self {
         let mut cut = Self {
             spread: (usize::MAX, 0),
             histogram: (usize::MAX, 0),
         };
-        let widen = |part: &mut Part, first: Option<usize>, last: Option<usize>| {
+        let widen = |part: &mut GridRange, first: Option<usize>, last: Option<usize>| {
             part.0 = part.0.min(first.unwrap_or(usize::MAX));
             part.1 = part.1.max(last.map_or(0, |last| last + 1));
         };
@@ -61,14 +61,14 @@ impl Cut {
             widen(&mut cut.histogram, ends.0, ends.1);
         }
         // Of blocks without events.
-        let whole = |part: Part| if part.0 < part.1 { part } else { (0, 1) };
+        let whole = |part: GridRange| if part.0 < part.1 { part } else { (0, 1) };
         Self {
             spread: whole(cut.spread),
             histogram: whole(cut.histogram),
         }
     }
 
-    pub(super) fn cut(&self, block: &mut Block) {
+    pub(super) fn cut(&self, block: &mut TimeBlock) {
         block.spread = block.spread[self.spread.0..self.spread.1].to_vec();
         block.histogram = block.histogram[self.histogram.0..self.histogram.1].to_vec();
     }
@@ -76,7 +76,7 @@ impl Cut {
 
 /// Sums over blocks.
 #[derive(Clone)]
-pub(super) struct Sample {
+pub(super) struct BlockSums {
     pub(super) cut: Cut,
     pub(super) known_ns: f64,
     pub(super) noise_ns: f64,
@@ -86,7 +86,7 @@ pub(super) struct Sample {
     pub(super) histogram: Vec<u64>,
 }
 
-impl Sample {
+impl BlockSums {
     pub(super) fn density(&self) -> Vec<f64> {
         let grid = GRID();
         let sum: f64 = self.spread.iter().sum::<f64>() * grid.step();
@@ -115,7 +115,7 @@ impl Sample {
 }
 
 /// Blocks in time in which something is known, and how long they are, s.
-pub(super) fn blocks(trace: &Trace, bandwidth: f64) -> (Vec<Block>, f64) {
+pub(super) fn blocks(trace: &JitterTrace, bandwidth: f64) -> (Vec<TimeBlock>, f64) {
     let spans = || trace.cpus.iter().flat_map(|cpu| &cpu.known);
     let begin = spans().map(|span| span.from_ns).min().unwrap_or(0);
     let end = spans().map(|span| span.until_ns).max().unwrap_or(0);
@@ -142,7 +142,7 @@ pub(super) fn blocks(trace: &Trace, bandwidth: f64) -> (Vec<Block>, f64) {
     }
     let block = |(known_ns, lengths): (f64, Vec<u64>)| {
         let histogram = fine_histogram(&lengths, GRID());
-        Block {
+        TimeBlock {
             known_ns,
             noise_ns: lengths.iter().map(|ns| *ns as f64).sum(),
             events: lengths.len() as f64,
@@ -155,8 +155,8 @@ pub(super) fn blocks(trace: &Trace, bandwidth: f64) -> (Vec<Block>, f64) {
     (blocks, length as f64 / 1e9)
 }
 
-fn nothing(cut: Cut) -> Sample {
-    Sample {
+fn empty(cut: Cut) -> BlockSums {
+    BlockSums {
         cut,
         known_ns: 0.0,
         noise_ns: 0.0,
@@ -167,7 +167,7 @@ fn nothing(cut: Cut) -> Sample {
 }
 
 /// Adds a block so many times.
-fn add(sum: &mut Sample, block: &Block, times: u32, histogram: bool) {
+fn add(sum: &mut BlockSums, block: &TimeBlock, times: u32, histogram: bool) {
     let weight = f64::from(times);
     sum.known_ns += block.known_ns * weight;
     sum.noise_ns += block.noise_ns * weight;
@@ -183,8 +183,8 @@ fn add(sum: &mut Sample, block: &Block, times: u32, histogram: bool) {
     }
 }
 
-pub(super) fn whole(blocks: &[Block], cut: Cut) -> Sample {
-    let mut sum = nothing(cut);
+pub(super) fn whole(blocks: &[TimeBlock], cut: Cut) -> BlockSums {
+    let mut sum = empty(cut);
     blocks
         .iter()
         .for_each(|block| add(&mut sum, block, 1, true));
@@ -193,17 +193,17 @@ pub(super) fn whole(blocks: &[Block], cut: Cut) -> Sample {
 
 /// So many blocks, drawn with replacement.
 pub(super) fn sample(
-    blocks: &[Block],
+    blocks: &[TimeBlock],
     count: usize,
     histogram: bool,
     cut: Cut,
     chance: &mut Chance,
-) -> Sample {
+) -> BlockSums {
     let mut times = vec![0u32; blocks.len()];
     for _ in 0..count {
         times[chance.below(blocks.len() as u64) as usize] += 1;
     }
-    let mut sum = nothing(cut);
+    let mut sum = empty(cut);
     for (block, times) in blocks.iter().zip(times).filter(|(_, times)| *times > 0) {
         add(&mut sum, block, times, histogram);
     }

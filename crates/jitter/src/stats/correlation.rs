@@ -153,7 +153,7 @@ fn of(a: &CpuTrace, b: &CpuTrace, most: usize) -> Option<Correlation> {
     let trials: Vec<f64> = (0..SHIFTS)
         .map(|_| {
             let by = circle_ns / 100 + chance.below(circle_ns - circle_ns / 50);
-            pct(together(few, many, by, circle_ns))
+            pct(coincidences(few, many, by, circle_ns))
         })
         .collect();
     let (lags, lag_ns) = lags(&starts_a, &starts_b);
@@ -163,7 +163,7 @@ fn of(a: &CpuTrace, b: &CpuTrace, most: usize) -> Option<Correlation> {
         common_s: circle_ns as f64 / 1e9,
         events_a: starts_a.len(),
         events_b: starts_b.len(),
-        together_pct: pct(together(few, many, 0, circle_ns)),
+        together_pct: pct(coincidences(few, many, 0, circle_ns)),
         chance_pct: ByChance::of(&trials),
         lag_ns,
         lags,
@@ -193,7 +193,7 @@ fn on_circle(cpu: &CpuTrace, common: &[Span]) -> Vec<u64> {
 
 /// How many of `few` have one of `many` beside them, when those are moved on
 /// `by` around the circle.
-fn together(few: &[u64], many: &[u64], by: u64, circle_ns: u64) -> usize {
+fn coincidences(few: &[u64], many: &[u64], by: u64, circle_ns: u64) -> usize {
     // Those that are moved beyond the end come first.
     let by = by % circle_ns;
     let split = many.partition_point(|at| *at < circle_ns - by);
@@ -315,8 +315,8 @@ fn in_bins(cpu: &CpuTrace, bins: &[u64], bin_ns: u64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::synth::{Arrivals, Component, Lengths, Model, synthesise};
-    use crate::{Event, Trace};
+    use crate::synth::{Arrivals, Component, Lengths, NoiseModel, synthesise};
+    use crate::{JitterTrace, TraceEvent};
 
     fn poisson(per_s: f64, common: bool) -> Component {
         let lengths = Lengths::Lognormal {
@@ -328,8 +328,8 @@ mod tests {
         part
     }
 
-    fn trace(components: Vec<Component>, cpus: u32, seed: u64) -> Trace {
-        let model = Model {
+    fn trace(components: Vec<Component>, cpus: u32, seed: u64) -> JitterTrace {
+        let model = NoiseModel {
             cpus: (0..cpus).collect(),
             duration_ns: 10_000_000_000,
             seed,
@@ -389,12 +389,12 @@ mod tests {
     #[test]
     fn only_what_both_know_counts() {
         let span = Span::new;
-        let event = |start_ns| Event::new(start_ns, 10);
+        let event = |start_ns| TraceEvent::new(start_ns, 10);
         assert_eq!(
             common(&[span(0, 10), span(20, 30)], &[span(5, 22), span(25, 40)]),
             [span(5, 10), span(20, 22), span(25, 30)]
         );
-        let cpu = |known: Vec<Span>, events: Vec<Event>| CpuTrace {
+        let cpu = |known: Vec<Span>, events: Vec<TraceEvent>| CpuTrace {
             cpu: 0,
             known,
             events,

@@ -12,12 +12,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Fault, Quantity, Series};
+use crate::{CpuCounts, Fault, Quantity};
 
 /// All CPUs of a recording together, as counts of one quantity.
 #[derive(Debug, Clone)]
-pub struct Counted {
-    of: Of,
+pub struct CountSample {
+    of: SampleValues,
     /// How many there are.
     all: u64,
     /// Only what is at least as long.
@@ -27,22 +27,22 @@ pub struct Counted {
 }
 
 #[derive(Debug, Clone)]
-enum Of {
+enum SampleValues {
     /// Ascending.
     Lengths(Vec<u64>),
-    Series(Vec<Summed>),
+    Series(Vec<CumulativeSeries>),
 }
 
 /// A series, and how many its first bins hold together, from none to all of
 /// them: a sum of each would take too long for thousands.
 #[derive(Debug, Clone)]
-struct Summed {
-    series: Series,
+struct CumulativeSeries {
+    series: CpuCounts,
     sums: Vec<u64>,
 }
 
-impl Summed {
-    fn new(series: &Series) -> Self {
+impl CumulativeSeries {
+    fn new(series: &CpuCounts) -> Self {
         let mut sums = vec![0];
         let mut sum = 0u64;
         for bin in &series.bins {
@@ -57,7 +57,7 @@ impl Summed {
 
     /// How many are below a value, at least and at most.
     fn below(&self, ns: u64) -> (u64, u64) {
-        let Series { bins, beyond, .. } = &self.series;
+        let CpuCounts { bins, beyond, .. } = &self.series;
         let whole = bins.partition_point(|bin| bin.until_ns <= ns);
         let begun = bins.partition_point(|bin| bin.from_ns < ns);
         let beyond = beyond.filter(|beyond| beyond.from_ns < ns);
@@ -68,7 +68,7 @@ impl Summed {
 
 /// Where a quantile lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bound {
+pub enum QuantileBound {
     /// It is this.
     Is(u64),
     /// Less than this, the end of a bin.
@@ -90,25 +90,27 @@ pub struct BinnedDistances {
     pub ks: f64,
 }
 
-impl Counted {
+impl CountSample {
     /// The lengths of the events of a trace.
     #[must_use]
     pub fn of_lengths(mut lengths_ns: Vec<u64>) -> Self {
         lengths_ns.sort_unstable();
-        Self::new(Of::Lengths(lengths_ns))
+        Self::new(SampleValues::Lengths(lengths_ns))
     }
 
     /// Those series of a distribution that count this.
     #[must_use]
-    pub fn of_series(series: &[Series], quantity: Quantity) -> Self {
+    pub fn of_series(series: &[CpuCounts], quantity: Quantity) -> Self {
         let these = series.iter().filter(|one| one.quantity.is_as(quantity));
-        Self::new(Of::Series(these.map(Summed::new).collect()))
+        Self::new(SampleValues::Series(
+            these.map(CumulativeSeries::new).collect(),
+        ))
     }
 
-    fn new(of: Of) -> Self {
+    fn new(of: SampleValues) -> Self {
         let all = match &of {
-            Of::Lengths(all) => all.len() as u64,
-            Of::Series(all) => {
+            SampleValues::Lengths(all) => all.len() as u64,
+            SampleValues::Series(all) => {
                 let counts = all.iter().map(|one| one.series.count());
                 counts.fold(0, u64::saturating_add)
             }
@@ -139,11 +141,11 @@ impl Counted {
 
     fn all_below(&self, ns: u64) -> (u64, u64) {
         match &self.of {
-            Of::Lengths(all) => {
+            SampleValues::Lengths(all) => {
                 let below = all.partition_point(|length| *length < ns) as u64;
                 (below, below)
             }
-            Of::Series(all) => all
+            SampleValues::Series(all) => all
                 .iter()
                 .map(|one| one.below(ns))
                 .fold((0, 0), |(a, b), (least, most)| {
@@ -175,7 +177,7 @@ impl Counted {
     /// Where bins end, ascending; nowhere in a trace, of which the count below
     /// is known everywhere.
     fn ends_ns(&self) -> Vec<u64> {
-        let Of::Series(all) = &self.of else {
+        let SampleValues::Series(all) = &self.of else {
             return Vec::new();
         };
         let bins = all.iter().flat_map(|one| &one.series.bins);
@@ -189,7 +191,7 @@ impl Counted {
     /// Where so many percent of all are not longer; one for each part. `None`
     /// without any.
     #[must_use]
-    pub fn quantiles(&self, parts_pct: &[f64]) -> Option<Vec<Bound>> {
+    pub fn quantiles(&self, parts_pct: &[f64]) -> Option<Vec<QuantileBound>> {
         let count = self.count();
         if count == 0 {
             return None;
@@ -198,15 +200,17 @@ impl Counted {
         let one = |part: &f64| {
             let rank = ((count as f64 * part / 100.0).ceil() as u64).clamp(1, count);
             match &self.of {
-                Of::Lengths(all) => {
+                SampleValues::Lengths(all) => {
                     let at = (self.left_out + rank) as usize;
-                    Bound::Is(all[at.min(all.len()) - 1])
+                    QuantileBound::Is(all[at.min(all.len()) - 1])
                 }
-                Of::Series(_) => {
+                SampleValues::Series(_) => {
                     let first = ends.partition_point(|end| self.below(*end).0 < rank);
                     match ends.get(first) {
-                        Some(end) => Bound::Below(*end),
-                        None => Bound::NotBelow(ends.last().copied().unwrap_or(self.above_ns)),
+                        Some(end) => QuantileBound::Below(*end),
+                        None => {
+                            QuantileBound::NotBelow(ends.last().copied().unwrap_or(self.above_ns))
+                        }
                     }
                 }
             }
@@ -219,7 +223,7 @@ impl Counted {
 ///
 /// # Errors
 /// One of them counts nothing.
-pub fn binned_distances(a: &Counted, b: &Counted) -> Result<BinnedDistances, Fault> {
+pub fn binned_distances(a: &CountSample, b: &CountSample) -> Result<BinnedDistances, Fault> {
     if a.count() == 0 || b.count() == 0 {
         return Err(Fault::NotComparable(
             "one of them counts nothing".to_owned(),
@@ -274,8 +278,8 @@ mod tests {
     use proptest::prelude::*;
 
     /// Counts in bins of this width.
-    fn binned(lengths: &[u64], width: u64) -> Counted {
-        let mut series = Series::new(0, Quantity::Length);
+    fn binned(lengths: &[u64], width: u64) -> CountSample {
+        let mut series = CpuCounts::new(0, Quantity::Length);
         let mut sorted = lengths.to_vec();
         sorted.sort_unstable();
         for length in sorted {
@@ -289,13 +293,16 @@ mod tests {
                 }),
             }
         }
-        Counted::of_series(&[series], Quantity::Length)
+        CountSample::of_series(&[series], Quantity::Length)
     }
 
     #[test]
     fn a_trace_and_its_own_histogram_are_at_no_distance() {
         let lengths = vec![100, 250, 260, 900, 5_000];
-        let (a, b) = (Counted::of_lengths(lengths.clone()), binned(&lengths, 100));
+        let (a, b) = (
+            CountSample::of_lengths(lengths.clone()),
+            binned(&lengths, 100),
+        );
         let d = binned_distances(&a, &b).unwrap();
         assert_eq!((d.ks, d.js_bits), (0.0, Some(0.0)));
     }
@@ -305,12 +312,12 @@ mod tests {
         let b = binned(&[100, 250, 260, 900], 100);
         assert_eq!(
             b.quantiles(&[50.0, 100.0]).unwrap(),
-            [Bound::Below(300), Bound::Below(1000)]
+            [QuantileBound::Below(300), QuantileBound::Below(1000)]
         );
-        let a = Counted::of_lengths(vec![1, 2, 3, 4]).above(3).unwrap();
+        let a = CountSample::of_lengths(vec![1, 2, 3, 4]).above(3).unwrap();
         assert_eq!(
             a.quantiles(&[50.0, 100.0]).unwrap(),
-            [Bound::Is(3), Bound::Is(4)]
+            [QuantileBound::Is(3), QuantileBound::Is(4)]
         );
         assert!(b.clone().above(250).is_err());
         assert_eq!(b.above(300).unwrap().count(), 1);
@@ -319,7 +326,7 @@ mod tests {
     #[test]
     fn bins_that_end_elsewhere_say_less() {
         let bin = |from_ns, until_ns| {
-            let mut series = Series::new(0, Quantity::Length);
+            let mut series = CpuCounts::new(0, Quantity::Length);
             series.bins.push(Bin {
                 from_ns,
                 until_ns,
@@ -327,19 +334,22 @@ mod tests {
             });
             series
         };
-        let one = |series| Counted::of_series(&[series], Quantity::Length);
+        let one = |series| CountSample::of_series(&[series], Quantity::Length);
         // Both might be 7.
         let d = binned_distances(&one(bin(0, 10)), &one(bin(5, 15))).unwrap();
         assert_eq!((d.ks, d.js_bits), (0.0, None));
         let d = binned_distances(&one(bin(0, 10)), &one(bin(10, 15))).unwrap();
         assert_eq!((d.ks, d.js_bits), (1.0, Some(1.0)));
         // CPUs whose bins overlap are bounded together.
-        let two = Counted::of_series(&[bin(0, 10), bin(5, 15)], Quantity::Length);
+        let two = CountSample::of_series(&[bin(0, 10), bin(5, 15)], Quantity::Length);
         let quantiles = two.quantiles(&[50.0, 100.0]).unwrap();
-        assert_eq!(quantiles, [Bound::Below(10), Bound::Below(15)]);
+        assert_eq!(
+            quantiles,
+            [QuantileBound::Below(10), QuantileBound::Below(15)]
+        );
         let d = binned_distances(&two, &one(bin(10, 20))).unwrap();
         assert_eq!(d.ks, 0.5);
-        let nothing = Counted::of_lengths(vec![]);
+        let nothing = CountSample::of_lengths(vec![]);
         assert!(binned_distances(&nothing, &two).is_err());
     }
 
@@ -352,7 +362,7 @@ mod tests {
             other in 1u64..5_000,
         ) {
             let exact = distances(&a, &b, Grid::standard()).unwrap().ks;
-            let fine = Counted::of_lengths(b.clone());
+            let fine = CountSample::of_lengths(b.clone());
             for counted in [fine, binned(&b, width), binned(&b, other)] {
                 if let Ok(d) = binned_distances(&binned(&a, width), &counted) {
                     prop_assert!(d.ks <= exact + 1e-9, "{} {exact}", d.ks);

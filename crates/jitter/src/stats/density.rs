@@ -31,7 +31,6 @@ impl Grid {
         (self.until - self.from) / (self.points - 1) as f64
     }
 
-    /// The values.
     pub fn values(&self) -> impl Iterator<Item = f64> + use<> {
         let (from, step) = (self.from, self.step());
         (0..self.points).map(move |i| from + step * i as f64)

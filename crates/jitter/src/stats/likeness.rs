@@ -23,12 +23,12 @@
 use serde::Serialize;
 
 use super::blocks::{
-    Block, Cut, GRID, LEAST_BLOCK_NS, MOST_BLOCKS, Qs, Sample, blocks, sample, whole,
+    BlockSums, Cut, GRID, LEAST_BLOCK_NS, MOST_BLOCKS, Qs, TimeBlock, blocks, sample, whole,
 };
 use super::density::bandwidth;
 use super::distance::divergences;
 use super::summary::QUANTILES_PCT;
-use crate::Trace;
+use crate::JitterTrace;
 use sandbag_stats::Chance;
 
 /// Samples that are drawn for each purpose.
@@ -49,7 +49,7 @@ pub const RESOLUTION: [f64; 3] = [0.05, 0.095_310_179_804_324_87, 0.223_143_551_
 /// What is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum LikenessVerdict {
     /// No further apart than parts of the same trace.
     Same,
     /// Further.
@@ -79,7 +79,7 @@ pub struct Measure {
     /// A limit above this says nothing.
     pub resolution: f64,
     /// What follows.
-    pub verdict: Verdict,
+    pub verdict: LikenessVerdict,
 }
 
 /// Lengths below which so many percent of the events are, ns.
@@ -117,15 +117,15 @@ pub struct Likeness {
     /// Lengths at the quantiles that are usually shown, without the longest.
     pub quantiles: Vec<Quantiles>,
     /// Of all.
-    pub verdict: Verdict,
+    pub verdict: LikenessVerdict,
     /// Why.
     pub reason: String,
 }
 
 /// Holds `b` against the reference `a`; `None` if one of them has no events.
 #[must_use]
-pub fn likeness(a: &Trace, b: &Trace) -> Option<Likeness> {
-    let lengths = |trace: &Trace| -> Vec<u64> {
+pub fn likeness(a: &JitterTrace, b: &JitterTrace) -> Option<Likeness> {
+    let lengths = |trace: &JitterTrace| -> Vec<u64> {
         let events = trace.cpus.iter().flat_map(|cpu| &cpu.events);
         events.map(|event| event.length_ns).collect()
     };
@@ -143,14 +143,14 @@ pub fn likeness(a: &Trace, b: &Trace) -> Option<Likeness> {
     let both = blocks_a.iter_mut().chain(&mut blocks_b);
     both.for_each(|block| cut.cut(block));
     let (whole_a, whole_b) = (whole(&blocks_a, cut), whole(&blocks_b, cut));
-    let measured = Figures::of(&whole_a, &whole_b)?;
+    let measured = SamplePair::of(&whole_a, &whole_b)?;
     let mut chance = Chance::new(1, "likeness");
     let mut between = Vec::new();
     let mut quantiles = Vec::new();
     for _ in 0..SAMPLES {
         let x = sample(&blocks_a, blocks_a.len(), true, cut, &mut chance);
         let y = sample(&blocks_b, blocks_b.len(), true, cut, &mut chance);
-        if let Some(figures) = Figures::of(&x, &y) {
+        if let Some(figures) = SamplePair::of(&x, &y) {
             between.push(figures);
             quantiles.push((x.quantiles_ns(), y.quantiles_ns()));
         }
@@ -158,11 +158,11 @@ pub fn likeness(a: &Trace, b: &Trace) -> Option<Likeness> {
     let limits_a = limits(&blocks_a, whole_b.known_ns, cut, &mut chance);
     let limits_b = limits(&blocks_b, whole_a.known_ns, cut, &mut chance);
     let limit = |i: usize| limits_a[i].max(limits_b[i]);
-    let interval = |of: fn(&Figures) -> f64| {
+    let interval = |of: fn(&SamplePair) -> f64| {
         let all: Vec<f64> = between.iter().map(of).collect();
         Interval::of(of(&measured), all, true)
     };
-    let distance = |of: fn(&Figures) -> f64| Interval {
+    let distance = |of: fn(&SamplePair) -> f64| Interval {
         low: interval(of).low.max(0.0),
         ..interval(of)
     };
@@ -171,18 +171,18 @@ pub fn likeness(a: &Trace, b: &Trace) -> Option<Likeness> {
         Measure::judge(interval(|f| f.ln_rate), limit(1), RESOLUTION[1]),
         Measure::judge(interval(|f| f.ln_noise), limit(2), RESOLUTION[2]),
     ];
-    let few = few(&[(&blocks_a, &lengths_a), (&blocks_b, &lengths_b)]);
+    let few = too_few(&[(&blocks_a, &lengths_a), (&blocks_b, &lengths_b)]);
     if few.is_some() {
         measures
             .iter_mut()
-            .for_each(|one| one.verdict = Verdict::Undecided);
+            .for_each(|one| one.verdict = LikenessVerdict::Undecided);
     }
     let (verdict, reason) = match few {
-        Some(reason) => (Verdict::Undecided, reason),
-        None => together(&measures),
+        Some(reason) => (LikenessVerdict::Undecided, reason),
+        None => overall(&measures),
     };
     let of_quantile = |i: usize| {
-        let of = |whole: &Sample, of: fn(&(Qs, Qs)) -> &Qs| {
+        let of = |whole: &BlockSums, of: fn(&(Qs, Qs)) -> &Qs| {
             let all = quantiles.iter().map(|both| of(both)[i]).collect();
             Interval::of(whole.quantiles_ns()[i], all, false)
         };
@@ -211,7 +211,7 @@ pub fn likeness(a: &Trace, b: &Trace) -> Option<Likeness> {
 }
 
 /// Why nothing can be said, if there is too little.
-fn few(sides: &[(&Vec<Block>, &Vec<u64>); 2]) -> Option<String> {
+fn too_few(sides: &[(&Vec<TimeBlock>, &Vec<u64>); 2]) -> Option<String> {
     for ((blocks, lengths), name) in sides.iter().zip(["A", "B"]) {
         if blocks.len() < LEAST_BLOCKS {
             let least_s = LEAST_BLOCKS as f64 * LEAST_BLOCK_NS as f64 / 1e9;
@@ -232,23 +232,23 @@ fn few(sides: &[(&Vec<Block>, &Vec<u64>); 2]) -> Option<String> {
 
 const NAMES: [&str; 3] = ["the lengths", "the rates", "the shares of noise"];
 
-fn together(measures: &[Measure; 3]) -> (Verdict, String) {
-    let of = |verdict: Verdict| -> Vec<&str> {
+fn overall(measures: &[Measure; 3]) -> (LikenessVerdict, String) {
+    let of = |verdict: LikenessVerdict| -> Vec<&str> {
         let these = measures.iter().zip(NAMES);
         let these = these.filter(|(one, _)| one.verdict == verdict);
         these.map(|(_, name)| name).collect()
     };
-    let (differ, open) = (of(Verdict::Differs), of(Verdict::Undecided));
+    let (differ, open) = (of(LikenessVerdict::Differs), of(LikenessVerdict::Undecided));
     if !differ.is_empty() {
         let text = format!(
             "{} differ by more than parts of the same trace do",
             differ.join(" and ")
         );
-        return (Verdict::Differs, text);
+        return (LikenessVerdict::Differs, text);
     }
     if open.is_empty() {
         let text = "they are no further apart than parts of the same trace are";
-        return (Verdict::Same, text.to_owned());
+        return (LikenessVerdict::Same, text.to_owned());
     }
     let coarse = |one: &Measure| one.limit > one.resolution;
     let why = if measures.iter().any(coarse) {
@@ -260,7 +260,7 @@ fn together(measures: &[Measure; 3]) -> (Verdict, String) {
         "{} cannot be told apart or alike: {why}",
         open.join(" and ")
     );
-    (Verdict::Undecided, text)
+    (LikenessVerdict::Undecided, text)
 }
 
 impl Interval {
@@ -295,11 +295,11 @@ impl Interval {
 impl Measure {
     fn judge(difference: Interval, limit: f64, resolution: f64) -> Self {
         let verdict = if difference.least() > limit {
-            Verdict::Differs
+            LikenessVerdict::Differs
         } else if difference.value.abs() <= limit && limit <= resolution {
-            Verdict::Same
+            LikenessVerdict::Same
         } else {
-            Verdict::Undecided
+            LikenessVerdict::Undecided
         };
         Self {
             difference,
@@ -311,7 +311,7 @@ impl Measure {
 }
 
 /// Two samples against each other.
-struct Figures {
+struct SamplePair {
     kl: f64,
     kl_back: f64,
     js: f64,
@@ -321,9 +321,9 @@ struct Figures {
     ln_noise: f64,
 }
 
-impl Figures {
+impl SamplePair {
     /// `None` if one has no events.
-    fn of(a: &Sample, b: &Sample) -> Option<Self> {
+    fn of(a: &BlockSums, b: &BlockSums) -> Option<Self> {
         if a.events == 0.0 || b.events == 0.0 {
             return None;
         }
@@ -356,7 +356,7 @@ const MOST_DRAWN: usize = 4 * MOST_BLOCKS;
 
 /// How far samples of the same trace lie apart, as long as it and as long as
 /// the other: divergence, and logarithms of ratios of rate and noise.
-fn limits(blocks: &[Block], other_known_ns: f64, cut: Cut, chance: &mut Chance) -> [f64; 3] {
+fn limits(blocks: &[TimeBlock], other_known_ns: f64, cut: Cut, chance: &mut Chance) -> [f64; 3] {
     let known_ns: f64 = blocks.iter().map(|block| block.known_ns).sum();
     let other = (other_known_ns / known_ns * blocks.len() as f64).round();
     let other = (other as usize).clamp(1, MOST_DRAWN);
@@ -364,7 +364,7 @@ fn limits(blocks: &[Block], other_known_ns: f64, cut: Cut, chance: &mut Chance) 
     for _ in 0..SAMPLES {
         let x = sample(blocks, blocks.len(), false, cut, chance);
         let y = sample(blocks, other, false, cut, chance);
-        if let Some(figures) = Figures::of(&x, &y) {
+        if let Some(figures) = SamplePair::of(&x, &y) {
             all[0].push(figures.js);
             all[1].push(figures.ln_rate.abs());
             all[2].push(figures.ln_noise.abs());
@@ -389,9 +389,9 @@ fn part(values: &mut [f64], share: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::synth::{Arrivals, Component, Lengths, Model, synthesise};
+    use crate::synth::{Arrivals, Component, Lengths, NoiseModel, synthesise};
 
-    fn trace(per_s: f64, median_ns: f64, seconds: u64, seed: u64) -> Trace {
+    fn trace(per_s: f64, median_ns: f64, seconds: u64, seed: u64) -> JitterTrace {
         let lengths = Lengths::Lognormal {
             median_ns,
             sigma: 0.7,
@@ -402,7 +402,7 @@ mod tests {
             jitter_ns: 1_000.0,
             share: 1.0,
         };
-        let model = Model {
+        let model = NoiseModel {
             cpus: vec![0, 1],
             duration_ns: seconds * 1_000_000_000,
             seed,
@@ -423,21 +423,21 @@ mod tests {
             )
         };
         // One in 100 would exceed each of three limits.
-        let same = (0..3).filter(|seed| of(*seed).unwrap().verdict == Verdict::Same);
+        let same = (0..3).filter(|seed| of(*seed).unwrap().verdict == LikenessVerdict::Same);
         assert!(same.count() >= 2);
     }
 
     #[test]
     fn what_differs_is_told() {
         let a = trace(500.0, 2e3, 10, 1);
-        let found = |b: &Trace| likeness(&a, b).unwrap();
+        let found = |b: &JitterTrace| likeness(&a, b).unwrap();
         let rate = found(&trace(700.0, 2e3, 10, 2));
-        assert_eq!(rate.rate.verdict, Verdict::Differs, "{rate:#?}");
+        assert_eq!(rate.rate.verdict, LikenessVerdict::Differs, "{rate:#?}");
         let (asked, got) = ((950.0f64 / 750.0).ln(), rate.rate.difference);
         assert!(got.low < asked && asked < got.high, "{got:?}");
         let lengths = found(&trace(500.0, 3e3, 10, 3));
-        assert_eq!(lengths.js.verdict, Verdict::Differs, "{lengths:#?}");
-        assert_eq!(lengths.verdict, Verdict::Differs);
+        assert_eq!(lengths.js.verdict, LikenessVerdict::Differs, "{lengths:#?}");
+        assert_eq!(lengths.verdict, LikenessVerdict::Differs);
         assert!(lengths.reason.contains("the lengths"));
         let median = lengths.quantiles[1];
         assert!(median.a.low <= median.a.value && median.a.value <= median.a.high);
@@ -456,7 +456,7 @@ mod tests {
             cpu.events.retain(|event| event.end_ns() < 900_000_000);
         }
         let shorter = likeness(&long, &rest).unwrap();
-        assert_eq!(shorter.verdict, Verdict::Undecided);
+        assert_eq!(shorter.verdict, LikenessVerdict::Undecided);
         assert!(shorter.reason.contains("too short"), "{}", shorter.reason);
         rest.cpus.iter_mut().for_each(|cpu| cpu.events.clear());
         assert_eq!(likeness(&long, &rest), None);
@@ -466,7 +466,7 @@ mod tests {
     fn a_trace_is_at_no_distance_from_itself() {
         let a = trace(500.0, 2e3, 3, 1);
         let d = likeness(&a, &a).unwrap();
-        assert_eq!(d.verdict, Verdict::Same, "{d:#?}");
+        assert_eq!(d.verdict, LikenessVerdict::Same, "{d:#?}");
         assert!(d.js.difference.value < 1e-12 && d.ks.value == 0.0);
         assert_eq!(
             (d.rate.difference.value, d.noise.difference.value),

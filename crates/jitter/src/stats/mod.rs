@@ -17,10 +17,10 @@ mod summary;
 pub use correlation::{
     ByChance, Correlation, MOST_CPUS as MOST_CORRELATED, NoiseCorrelation, WINDOW_NS, correlations,
 };
-pub use count_sample::{BinnedDistances, Bound, Counted, binned_distances};
+pub use count_sample::{BinnedDistances, CountSample, QuantileBound, binned_distances};
 pub use density::{Density, Grid};
 pub use distance::{Distances, distances};
-pub use likeness::{Interval, Likeness, Measure, Quantiles, Verdict, likeness};
+pub use likeness::{Interval, Likeness, LikenessVerdict, Measure, Quantiles, likeness};
 pub use spectrum::{Band, Component, FALSE_ALARM, Fold, FoundIn, Spectrum, spectrum};
 pub(crate) use summary::quantiles;
-pub use summary::{QUANTILES_PCT, Summary, summarise};
+pub use summary::{QUANTILES_PCT, TraceSummary, summarise};

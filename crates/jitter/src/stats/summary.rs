@@ -9,9 +9,8 @@ use crate::CpuTrace;
 /// Parts of the events that are shorter than a quantile, percent.
 pub const QUANTILES_PCT: [f64; 6] = [10.0, 50.0, 90.0, 99.0, 99.9, 100.0];
 
-/// See the module's text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Summary {
+pub struct TraceSummary {
     /// Kernel number.
     pub cpu: u32,
     /// For how long events were looked for, s.
@@ -30,7 +29,7 @@ pub struct Summary {
 
 /// The figures of one CPU.
 #[must_use]
-pub fn summarise(cpu: &CpuTrace) -> Summary {
+pub fn summarise(cpu: &CpuTrace) -> TraceSummary {
     let known_ns = cpu.known_ns() as f64;
     let noise_ns = cpu.noise_ns() as f64;
     let count = cpu.events.len();
@@ -43,7 +42,7 @@ pub fn summarise(cpu: &CpuTrace) -> Summary {
             0.0
         }
     };
-    Summary {
+    TraceSummary {
         cpu: cpu.cpu,
         known_s: known_ns / 1e9,
         events: count as u64,
@@ -63,14 +62,14 @@ pub(crate) fn quantiles(sorted: &[u64]) -> Option<[u64; QUANTILES_PCT.len()]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Event, Span};
+    use crate::{Span, TraceEvent};
 
     #[test]
     fn the_figures_of_a_hundred_events() {
         let cpu = CpuTrace {
             cpu: 3,
             known: vec![Span::new(0, 500_000), Span::new(1_000_000, 1_500_000)],
-            events: (1..=100).map(|i| Event::new(i * 1000, i)).collect(),
+            events: (1..=100).map(|i| TraceEvent::new(i * 1000, i)).collect(),
         };
         let s = summarise(&cpu);
         assert_eq!((s.cpu, s.events), (3, 100));

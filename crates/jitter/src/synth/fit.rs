@@ -6,14 +6,14 @@
 
 use super::{Arrivals, Component, Lengths};
 use crate::stats::spectrum;
-use crate::{CpuTrace, Event, Trace};
+use crate::{CpuTrace, JitterTrace, TraceEvent};
 
 /// A component keeps its phase if it does so for this share of the trace.
 const KEEPS_PHASE: f64 = 0.9;
 
 /// What a recording is made of, each CPU for itself.
 #[must_use]
-pub fn fit(trace: &Trace) -> Vec<Component> {
+pub fn fit(trace: &JitterTrace) -> Vec<Component> {
     trace.cpus.iter().flat_map(of_cpu).collect()
 }
 
@@ -27,7 +27,7 @@ fn of_cpu(cpu: &CpuTrace) -> Vec<Component> {
         cpus: Some(vec![cpu.cpu]),
         ..Component::new(arrivals, lengths)
     };
-    let lengths_of = |events: &[Event]| {
+    let lengths_of = |events: &[TraceEvent]| {
         let lengths: Vec<u64> = events.iter().map(|event| event.length_ns).collect();
         Lengths::of_events(&lengths)
     };
@@ -38,7 +38,7 @@ fn of_cpu(cpu: &CpuTrace) -> Vec<Component> {
     let mut rest = cpu.events.clone();
     let mut explained = 0.0;
     for component in periodic {
-        let (own, others): (Vec<Event>, Vec<Event>) =
+        let (own, others): (Vec<TraceEvent>, Vec<TraceEvent>) =
             rest.iter().partition(|event| component.fold.holds(event));
         let Some(lengths) = lengths_of(&own) else {
             continue;

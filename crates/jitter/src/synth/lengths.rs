@@ -153,7 +153,7 @@ impl Lengths {
 mod tests {
     use super::*;
 
-    fn drawn(lengths: &Lengths, count: usize) -> Vec<u64> {
+    fn draw(lengths: &Lengths, count: usize) -> Vec<u64> {
         let mut chance = Chance::new(3, "lengths");
         let mut all: Vec<u64> = (0..count).map(|_| lengths.draw(&mut chance)).collect();
         all.sort_unstable();
@@ -169,7 +169,7 @@ mod tests {
     fn quantiles_are_those_of_the_distributions() {
         const N: usize = 40_000;
         let quantile = |all: &[u64], part: f64| all[(part * N as f64) as usize];
-        let all = drawn(
+        let all = draw(
             &Lengths::Lognormal {
                 median_ns: 5_000.0,
                 sigma: 0.8,
@@ -178,7 +178,7 @@ mod tests {
         );
         near(quantile(&all, 0.5), 5_000.0, 0.03);
         near(quantile(&all, 0.975), 5_000.0 * (0.8 * 1.96f64).exp(), 0.05);
-        let all = drawn(
+        let all = draw(
             &Lengths::Exponential {
                 least_ns: 1_000.0,
                 mean_ns: 2_000.0,
@@ -187,7 +187,7 @@ mod tests {
         );
         assert!(all[0] >= 1_000);
         near(quantile(&all, 0.5), 1_000.0 + 2_000.0 * 2f64.ln(), 0.03);
-        let all = drawn(
+        let all = draw(
             &Lengths::Pareto {
                 least_ns: 1_000.0,
                 alpha: 2.0,
@@ -203,14 +203,14 @@ mod tests {
     fn a_recording_has_its_own_quantiles_again() {
         let recorded: Vec<u64> = (0..5_000).map(|i| 100 + i * i / 1_000).collect();
         let lengths = Lengths::of_events(&recorded).unwrap();
-        let all = drawn(&lengths, 40_000);
+        let all = draw(&lengths, 40_000);
         for part in [0.1, 0.5, 0.9, 0.99] {
             let expected = recorded[(part * 5_000.0) as usize] as f64;
             near(all[(part * 40_000.0) as usize], expected, 0.03);
         }
         assert!(*all.last().unwrap() <= *recorded.last().unwrap());
         assert_eq!(Lengths::of_events(&[]), None);
-        assert_eq!(drawn(&Lengths::of_events(&[7]).unwrap(), 3), [7, 7, 7]);
+        assert_eq!(draw(&Lengths::of_events(&[7]).unwrap(), 3), [7, 7, 7]);
     }
 
     #[test]
@@ -220,7 +220,7 @@ mod tests {
             alpha: 0.05,
         };
         assert!(
-            drawn(&pareto, 1_000)
+            draw(&pareto, 1_000)
                 .iter()
                 .all(|ns| *ns <= LONGEST_NS as u64)
         );
@@ -230,7 +230,7 @@ mod tests {
             of: Box::new(pareto),
         };
         assert!(
-            drawn(&within, 1_000)
+            draw(&within, 1_000)
                 .iter()
                 .all(|ns| (200..=300).contains(ns))
         );
@@ -239,6 +239,6 @@ mod tests {
             below_ns: 6.0,
             of: Box::new(Lengths::Fixed(7.0)),
         };
-        assert_eq!(drawn(&never, 1), [5]);
+        assert_eq!(draw(&never, 1), [5]);
     }
 }

@@ -12,12 +12,14 @@ mod fit;
 mod lengths;
 mod named_model;
 
-use crate::{Clock, CpuNotes, CpuTrace, Event, Fault, Header, Notes, Result, Span, Trace};
+use crate::{
+    CpuNotes, CpuTrace, Fault, JitterTrace, LoopClock, Notes, Result, Span, TraceEvent, TraceHeader,
+};
 use sandbag_stats::{Chance, GENERATOR};
 
 pub use fit::fit;
 pub use lengths::Lengths;
-pub use named_model::{LIKE, Like};
+pub use named_model::{LIKE, NamedModel};
 
 /// When the events of a component come.
 #[derive(Debug, Clone, PartialEq)]
@@ -115,12 +117,12 @@ impl Component {
     }
 
     /// Its events within `until_ns`, in the order in which they are drawn.
-    fn events(&self, chance: &mut Chance, until_ns: u64, into: &mut Vec<Event>) {
+    fn events(&self, chance: &mut Chance, until_ns: u64, into: &mut Vec<TraceEvent>) {
         let until = until_ns as f64;
         let mut put = |at: f64, chance: &mut Chance| {
             let length_ns = self.lengths.draw(chance);
             if at >= 0.0 && at < until {
-                into.push(Event::new(at as u64, length_ns));
+                into.push(TraceEvent::new(at as u64, length_ns));
             }
             length_ns
         };
@@ -161,7 +163,7 @@ impl Component {
 
 /// What a trace is made of.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Model {
+pub struct NoiseModel {
     /// Kernel numbers, ascending.
     pub cpus: Vec<u32>,
     /// How long the trace is.
@@ -180,9 +182,8 @@ const MOST_EVENTS: f64 = 1e8;
 
 /// A trace, and what became of the events that were drawn.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Synthesised {
-    /// The trace.
-    pub trace: Trace,
+pub struct Synthesis {
+    pub trace: JitterTrace,
     /// Events that were drawn.
     pub drawn: u64,
     /// Of those, how many met another and are one with it.
@@ -196,7 +197,7 @@ pub struct Synthesised {
 /// # Errors
 /// There would be too many events, or no time for them; or a component cannot
 /// be.
-pub fn synthesise(model: &Model) -> Result<Synthesised> {
+pub fn synthesise(model: &NoiseModel) -> Result<Synthesis> {
     if model.duration_ns == 0 || model.cpus.is_empty() {
         return Err(Fault::NothingKnown.into());
     }
@@ -247,8 +248,8 @@ pub fn synthesise(model: &Model) -> Result<Synthesised> {
             events,
         });
     }
-    let trace = Trace {
-        header: Header {
+    let trace = JitterTrace {
+        header: TraceHeader {
             recorder: format!(
                 "sandbag {}, synthetic ({GENERATOR}, seed {})",
                 env!("CARGO_PKG_VERSION"),
@@ -257,7 +258,7 @@ pub fn synthesise(model: &Model) -> Result<Synthesised> {
             host: None,
             kernel: None,
             began_s: None,
-            clock: Clock::Imported,
+            clock: LoopClock::Imported,
             cpus: model.cpus.clone(),
             real_time: None,
         },
@@ -268,7 +269,7 @@ pub fn synthesise(model: &Model) -> Result<Synthesised> {
         attribution: None,
         warnings: Vec::new(),
     };
-    Ok(Synthesised {
+    Ok(Synthesis {
         trace,
         drawn,
         merged,
@@ -286,7 +287,7 @@ fn all_of(cpu: u32) -> CpuNotes {
 
 /// Makes one event of those that meet, as long as all of them together; they
 /// ascend.
-fn one_after_the_other(events: &mut Vec<Event>) {
+fn one_after_the_other(events: &mut Vec<TraceEvent>) {
     events.dedup_by(|next, kept| {
         // Between two that touch no reading of the clock would fit.
         let meet = next.start_ns <= kept.end_ns();

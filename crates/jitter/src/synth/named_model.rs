@@ -15,7 +15,7 @@ use super::{Arrivals, Component, Lengths};
 
 /// A model by name.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Like {
+pub struct NamedModel {
     /// What it is called.
     pub name: &'static str,
     /// What it has of the published.
@@ -33,8 +33,8 @@ pub struct Like {
 }
 
 /// All of them.
-pub const LIKE: [Like; 2] = [
-    Like {
+pub const LIKE: [NamedModel; 2] = [
+    NamedModel {
         name: "linux-2007",
         has: "98 % of the events are shorter than 14 us; 0.6 events and 7 us of noise (0.7 %) in \
               a millisecond; the greatest noise of 2048 such stretches is 0.99 ms in the mean",
@@ -47,7 +47,7 @@ pub const LIKE: [Like; 2] = [
         short_share: 0.98,
         long_ns: 258_000.0,
     },
-    Like {
+    NamedModel {
         name: "bgl-io-2007",
         has: "99.5 % of the events are shorter than 5 us; 1.04 events in a millisecond; the \
               greatest noise of 2048 such stretches is 0.2 ms in the mean",
@@ -67,7 +67,7 @@ pub const LIKE: [Like; 2] = [
 /// Shorter ones no collector of the time saw.
 const LEAST_NS: f64 = 300.0;
 
-impl Like {
+impl NamedModel {
     /// The one of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {

@@ -9,8 +9,8 @@ use crate::stats::summarise;
 
 const SECOND: u64 = 1_000_000_000;
 
-fn model(components: Vec<Component>, seconds: u64) -> Model {
-    Model {
+fn model(components: Vec<Component>, seconds: u64) -> NoiseModel {
+    NoiseModel {
         cpus: vec![0, 3],
         duration_ns: seconds * SECOND,
         seed: 7,
@@ -146,8 +146,8 @@ fn what_was_published_is_in_the_models_that_say_so() {
         ("linux-2007", 14_000, 0.98, 0.6, 0.70, 990.0),
         ("bgl-io-2007", 5_000, 0.995, 1.04, 0.40, 200.0),
     ] {
-        let components = Like::named(name).unwrap().components();
-        let made = synthesise(&Model {
+        let components = NamedModel::named(name).unwrap().components();
+        let made = synthesise(&NoiseModel {
             cpus: vec![0],
             ..model(components, 600)
         });
@@ -170,7 +170,7 @@ fn what_was_published_is_in_the_models_that_say_so() {
             "{name}: {greatest}"
         );
     }
-    assert_eq!(Like::named("linux"), None);
+    assert_eq!(NamedModel::named("linux"), None);
 }
 
 #[test]
@@ -238,7 +238,7 @@ proptest! {
             Component::new(Arrivals::Poisson { per_s }, lengths),
         ];
         parts[1].common = common;
-        let model = Model { seed, ..model(parts, 1) };
+        let model = NoiseModel { seed, ..model(parts, 1) };
         let made = synthesise(&model).unwrap();
         prop_assert_eq!(&synthesise(&model).unwrap(), &made);
         let mut bytes = Vec::new();

@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use sandbag_jitter::inside::library::Place;
-use sandbag_jitter::inside::outcome::Outcome;
-use sandbag_jitter::inside::plan::{Begin, Options, PlanFile, Portion};
-use sandbag_jitter::replay::{Column, Planned};
+use sandbag_jitter::inside::library::LibraryDir;
+use sandbag_jitter::inside::outcome::InsideOutcome;
+use sandbag_jitter::inside::plan::{InsideOptions, PlanFile, PlanStart, Portion};
+use sandbag_jitter::replay::{PlanColumn, PlannedEvent};
 
 /// Long enough to be told from whatever else happens on a busy machine.
 pub const LENGTH_NS: u64 = 1_000_000;
@@ -16,21 +16,21 @@ pub const APART_NS: u64 = 10_000_000;
 
 /// A hundred events in a second, again and again, for each process from its
 /// own start.
-pub fn options() -> Options {
-    Options {
-        begin: Begin::EachStart,
+pub fn options() -> InsideOptions {
+    InsideOptions {
+        begin: PlanStart::EachStart,
         repeat: true,
         overhead_ns: 3_000,
         exit_ns: 1_000,
         on_time_ns: 100_000,
         supervisor: Some(std::process::id()),
-        ..Options::default()
+        ..InsideOptions::default()
     }
 }
 
-pub fn column() -> Column {
-    let events = (0..100).map(|n| Planned::new(n * APART_NS + APART_NS / 2, LENGTH_NS));
-    Column {
+pub fn column() -> PlanColumn {
+    let events = (0..100).map(|n| PlannedEvent::new(n * APART_NS + APART_NS / 2, LENGTH_NS));
+    PlanColumn {
         known_ns: 100 * APART_NS,
         events: events.collect(),
     }
@@ -47,18 +47,18 @@ pub fn portions() -> Vec<Portion> {
 }
 
 /// A plan in its place.
-pub struct Trial {
-    pub place: Place,
+pub struct PlanTrial {
+    pub place: LibraryDir,
     pub plan: PlanFile,
 }
 
-impl Trial {
-    pub fn new(options: &Options) -> Self {
+impl PlanTrial {
+    pub fn new(options: &InsideOptions) -> Self {
         Self::of(options, &[column()], &portions())
     }
 
-    pub fn of(options: &Options, columns: &[Column], portions: &[Portion]) -> Self {
-        let place = Place::make(None).unwrap();
+    pub fn of(options: &InsideOptions, columns: &[PlanColumn], portions: &[Portion]) -> Self {
+        let place = LibraryDir::make(None).unwrap();
         let mut plan = PlanFile::create(&place.plan(), columns, portions, options).unwrap();
         plan.begin(sandbag_linux::clock::monotonic()).unwrap();
         Self { place, plan }
@@ -71,7 +71,7 @@ impl Trial {
         command
     }
 
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> InsideOutcome {
         self.plan.outcome().unwrap()
     }
 }
@@ -93,7 +93,7 @@ pub fn plain(program: impl AsRef<std::ffi::OsStr>) -> Command {
 }
 
 /// Compiles a program with more arguments for the compiler.
-pub fn compiled(dir: &Path, source: &str, more: &[&str]) -> PathBuf {
+pub fn compile(dir: &Path, source: &str, more: &[&str]) -> PathBuf {
     let path = dir.join(source.trim_end_matches(".c"));
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
     let output = Command::new("cc")
@@ -103,12 +103,12 @@ pub fn compiled(dir: &Path, source: &str, more: &[&str]) -> PathBuf {
         .args(more)
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
     path
 }
 
 /// All that a program said and how it ended.
-pub fn said(output: &Output) -> String {
+pub fn output_text(output: &Output) -> String {
     format!(
         "{}{}{}",
         String::from_utf8_lossy(&output.stdout),

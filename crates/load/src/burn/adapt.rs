@@ -8,29 +8,29 @@
 use sandbag_linux::Error;
 use sandbag_linux::clock::{monotonic, sleep_until};
 
-use super::worker::Worker;
-use crate::pacing::Plan;
+use super::worker::BurnWorker;
+use crate::pacing::LevelPlan;
 
 /// One of the short sleeps, ns.
 const NAP_NS: u64 = 1_000_000;
 
 /// Serves orders for ever.
-pub fn run(worker: &mut Worker<'_>, period_ns: u64) -> Result<(), Error> {
-    let mut plan = Plan::default();
+pub fn run(worker: &mut BurnWorker<'_>, period_ns: u64) -> Result<(), Error> {
+    let mut plan = LevelPlan::default();
     let mut planned = monotonic();
     // Beginning of the level in force: time and CPU time.
-    let mut since = (monotonic(), worker.held());
+    let mut since = (monotonic(), worker.held_ns());
     loop {
         let now = monotonic();
         worker.note_boundaries(now);
-        if worker.board.paused() {
+        if worker.board.is_paused() {
             worker.stand_still();
             planned = monotonic();
-            since = (planned, worker.held());
+            since = (planned, worker.held_ns());
             continue;
         }
         if worker.stay_on_cpu() {
-            since = (monotonic(), worker.held());
+            since = (monotonic(), worker.held_ns());
             continue;
         }
         let before = plan.level();
@@ -38,13 +38,13 @@ pub fn run(worker: &mut Worker<'_>, period_ns: u64) -> Result<(), Error> {
         planned = now;
         let level = plan.level();
         if (level - before).abs() > f64::EPSILON {
-            since = (now, worker.held());
+            since = (now, worker.held_ns());
         }
         if level == 0.0 {
             worker.sleep_idle(&plan);
             continue;
         }
-        let begin = worker.held();
+        let begin = worker.held_ns();
         let entitled = level * (now - since.0) as f64;
         if (begin - since.1) as f64 > entitled {
             sleep_until(now + NAP_NS);
@@ -53,7 +53,7 @@ pub fn run(worker: &mut Worker<'_>, period_ns: u64) -> Result<(), Error> {
         let busy = (level * period_ns as f64) as u64;
         let waits = worker.waits();
         worker.spin(now + busy, waits);
-        let held = worker.held();
+        let held = worker.held_ns();
         worker.show(monotonic() - now, begin, held);
         // The interval is over: at least one nap, whatever the share is.
         sleep_until(monotonic() + NAP_NS);

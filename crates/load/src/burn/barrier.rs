@@ -8,17 +8,17 @@
 use sandbag_linux::Error;
 use sandbag_linux::clock::{monotonic, sleep_until};
 
-use super::worker::Worker;
-use crate::pacing::Plan;
+use super::worker::BurnWorker;
+use crate::pacing::LevelPlan;
 
 /// Serves orders for ever.
-pub fn run(worker: &mut Worker<'_>, period_ns: u64, parties: u32) -> Result<(), Error> {
-    let mut plan = Plan::default();
+pub fn run(worker: &mut BurnWorker<'_>, period_ns: u64, parties: u32) -> Result<(), Error> {
+    let mut plan = LevelPlan::default();
     let mut planned = monotonic();
     loop {
         let now = monotonic();
         worker.note_boundaries(now);
-        if worker.board.paused() {
+        if worker.board.is_paused() {
             worker.stand_still();
             planned = monotonic();
             continue;
@@ -29,9 +29,9 @@ pub fn run(worker: &mut Worker<'_>, period_ns: u64, parties: u32) -> Result<(), 
         // One without a load waits with the others all the same: they would
         // never get past the barrier without it.
         let busy = (plan.level() * period_ns as f64) as u64;
-        let (begin, waits) = (worker.held(), worker.waits());
+        let (begin, waits) = (worker.held_ns(), worker.waits());
         worker.spin(now + busy, waits);
-        let held = worker.held();
+        let held = worker.held_ns();
         worker.show(monotonic() - now, begin, held);
         let spun = monotonic();
         worker.board.barrier().wait(parties, spun + 2 * period_ns);

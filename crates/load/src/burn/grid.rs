@@ -14,33 +14,33 @@ use sandbag_linux::sched::{self, Attributes};
 use std::sync::atomic::Ordering;
 
 use super::Duty;
-use super::worker::Worker;
+use super::worker::BurnWorker;
 use crate::board::BOUNDARY_NS;
-use crate::pacing::{BOUND_PERIODS, Debt, Plan};
+use crate::pacing::{BOUND_PERIODS, Debt, LevelPlan};
 
 /// Periods' worth of debt that a burner keeps which nothing ordinary can
 /// preempt: what it makes up for later is out of phase with the other CPUs.
 const REAL_TIME_BOUND: f64 = 1.0;
 
 /// Serves orders for ever.
-pub fn run(worker: &mut Worker<'_>, duty: Duty, attributes: Attributes) -> Result<(), Error> {
+pub fn run(worker: &mut BurnWorker<'_>, duty: Duty, attributes: Attributes) -> Result<(), Error> {
     let period_ns = match duty {
         Duty::Pace { period_ns } => period_ns,
         _ => BOUNDARY_NS,
     };
-    let mut plan = Plan::default();
+    let mut plan = LevelPlan::default();
     let bound = match attributes {
         Attributes::Fifo { .. } | Attributes::Deadline { .. } => REAL_TIME_BOUND,
         Attributes::Fair { .. } | Attributes::Other { .. } => BOUND_PERIODS,
     };
     let mut debt = Debt::new(period_ns, bound);
     let mut reserved = None;
-    debt.settle(worker.held());
+    debt.settle(worker.held_ns());
     let mut grid = monotonic().next_multiple_of(period_ns);
     sleep_until(grid);
     loop {
         worker.note_boundaries(monotonic());
-        if worker.board.paused() {
+        if worker.board.is_paused() {
             worker.stand_still();
             (grid, debt) = begin_again(worker, debt, &mut plan, period_ns);
             continue;
@@ -51,11 +51,11 @@ pub fn run(worker: &mut Worker<'_>, duty: Duty, attributes: Attributes) -> Resul
         }
         let due = plan.due(worker.slot, grid, grid + period_ns);
         debt.add(due);
-        if due == 0.0 && debt.owed(worker.held()) == 0 {
+        if due == 0.0 && debt.debt_ns(worker.held_ns()) == 0 {
             worker.sleep_idle(&plan);
             let from = grid + period_ns;
             grid = later_grid(from, period_ns);
-            debt.settle(worker.held());
+            debt.settle(worker.held_ns());
             // Woken late, the part of the level that is over is owed.
             debt.add(plan.due(worker.slot, from, grid));
             worker.note_boundaries(monotonic());
@@ -70,7 +70,7 @@ pub fn run(worker: &mut Worker<'_>, duty: Duty, attributes: Attributes) -> Resul
             _ => {
                 let waits = worker.waits();
                 worker.spin(grid + period_ns, waits);
-                debt.settle(worker.held());
+                debt.settle(worker.held_ns());
             }
         }
         // More than a period behind (stopped, starved): what was asked
@@ -81,7 +81,7 @@ pub fn run(worker: &mut Worker<'_>, duty: Duty, attributes: Attributes) -> Resul
             debt.add(plan.due(worker.slot, grid, grid + period_ns));
             grid += period_ns;
         }
-        let lost = debt.forgive(worker.held(), plan.level());
+        let lost = debt.forgive(worker.held_ns(), plan.level());
         if lost > 0 {
             worker.slot.lost_ns.fetch_add(lost, Ordering::Relaxed);
         }
@@ -91,26 +91,26 @@ pub fn run(worker: &mut Worker<'_>, duty: Duty, attributes: Attributes) -> Resul
 /// After time that asks for nothing: the grid point to go on at, and what is
 /// due until then.
 fn begin_again(
-    worker: &Worker<'_>,
+    worker: &BurnWorker<'_>,
     mut debt: Debt,
-    plan: &mut Plan,
+    plan: &mut LevelPlan,
     period_ns: u64,
 ) -> (u64, Debt) {
     let now = monotonic();
     let grid = now.next_multiple_of(period_ns);
-    debt.settle(worker.held());
+    debt.settle(worker.held_ns());
     debt.add(plan.due(worker.slot, now, grid));
     (grid, debt)
 }
 
 /// Works off the debt until it is gone, then sleeps until `next`; returns at
 /// `next` in any case.
-fn pace(worker: &mut Worker<'_>, debt: &Debt, level: f64, grid: u64, next: u64) {
-    let begin = worker.held();
+fn pace(worker: &mut BurnWorker<'_>, debt: &Debt, level: f64, grid: u64, next: u64) {
+    let begin = worker.held_ns();
     let mut waits = worker.waits();
     loop {
-        let held = worker.held();
-        let owed = debt.owed(held);
+        let held = worker.held_ns();
+        let owed = debt.debt_ns(held);
         let now = monotonic();
         let done = owed == 0;
         if done || now >= next {

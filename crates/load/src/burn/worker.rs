@@ -13,7 +13,7 @@ use sandbag_linux::clock::{monotonic, sleep_until, thread_cpu};
 use sandbag_linux::{CpuList, sched};
 
 use crate::board::{BOUNDARY_NS, Board, Boundary, Slot};
-use crate::pacing::Plan;
+use crate::pacing::LevelPlan;
 
 /// A CPU that is gone is looked for this often.
 const AWAY_POLL_NS: u64 = 20_000_000;
@@ -53,7 +53,7 @@ fn sleeps() -> u64 {
 }
 
 /// A burner's place and clocks.
-pub struct Worker<'a> {
+pub struct BurnWorker<'a> {
     /// The memory shared with the supervisor.
     pub board: &'a Board,
     /// Our part of it.
@@ -68,7 +68,7 @@ pub struct Worker<'a> {
     away: bool,
 }
 
-impl<'a> Worker<'a> {
+impl<'a> BurnWorker<'a> {
     /// A worker that has noted nothing yet.
     pub fn new(board: &'a Board, slot: &'a Slot, alarm: File, cpu: u32) -> Self {
         Self {
@@ -150,12 +150,12 @@ impl<'a> Worker<'a> {
     }
 
     /// CPU time plus stolen time, ns.
-    pub fn held(&self) -> u64 {
+    pub fn held_ns(&self) -> u64 {
         thread_cpu() + self.stolen_ns
     }
 
     /// Shows the clock to readers from outside, and what was taken between
-    /// `begin` (of [`Worker::held`]) and `held` in `active_ns` of wall time.
+    /// `begin` (of [`BurnWorker::held`]) and `held` in `active_ns` of wall time.
     pub fn show(&self, active_ns: u64, begin: u64, held: u64) {
         self.slot.active_ns.fetch_add(active_ns, Ordering::Relaxed);
         self.slot
@@ -213,7 +213,7 @@ impl<'a> Worker<'a> {
 
     /// Level 0: no burner. Sleeps until the next order comes into force, or
     /// until one is published.
-    pub fn sleep_idle(&mut self, plan: &Plan) {
+    pub fn sleep_idle(&mut self, plan: &LevelPlan) {
         let seen = self.slot.published();
         let until = self.slot.order(plan.next()).map(|order| order.from_ns);
         self.slot.idle.store(1, Ordering::Release);

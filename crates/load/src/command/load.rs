@@ -9,7 +9,7 @@ use sandbag_linux::{CpuList, Root};
 use sandbag_ui::failure::Result;
 
 use crate::command::run::options::RunOptions;
-use crate::command::run::{self, Load};
+use crate::command::run::{self, RunLoad};
 use sandbag_run::program;
 use sandbag_ui::BadInput;
 use sandbag_ui::messages::Messages;
@@ -50,7 +50,7 @@ impl LoadArgs {
 /// Runs the command.
 pub fn main(args: &LoadArgs, messages: &Messages) -> Result<u8> {
     program::check(&args.options.hold.command)?;
-    run::recorded(&args.options, messages, |options| {
+    run::record_failure(&args.options, messages, |options| {
         let load = constant(&args.loads, args.cpus.as_ref(), args.duration)?;
         run::run(load, options, messages)
     })
@@ -60,7 +60,7 @@ pub fn main(args: &LoadArgs, messages: &Messages) -> Result<u8> {
 ///
 /// # Errors
 /// [`BadInput`] if there is no such CPU, or --cpus and the loads name others.
-pub fn constant(loads: &Loads, cpus: Option<&Cpus>, duration: Option<Duration>) -> Result<Load> {
+pub fn constant(loads: &Loads, cpus: Option<&Cpus>, duration: Option<Duration>) -> Result<RunLoad> {
     let topology = Topology::read(&Root::default())?;
     let asked = cpus.map(|cpus| cpus.on(&topology));
     let each: Vec<(u32, f64)> = match loads {
@@ -89,7 +89,7 @@ pub fn constant(loads: &Loads, cpus: Option<&Cpus>, duration: Option<Duration>) 
         return Err(BadInput("--cpus names no CPU of this machine".to_owned()).into());
     }
     let length = nanos(duration.unwrap_or(OPEN_END));
-    Ok(Load {
+    Ok(RunLoad {
         steps: sandbag_profile::constants(&each, length),
         cpus: each.iter().map(|(cpu, _)| *cpu).collect(),
         length_ns: duration.map(nanos),

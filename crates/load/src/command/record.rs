@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::record::{
-    Clock, Error, LiveClock, MIN_INTERVAL_NS, RecordOptions, RecordReport, Recorder, Wake,
+    Error, LiveClock, MIN_INTERVAL_NS, RecordClock, RecordOptions, RecordReport, Recorder, Wake,
 };
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -22,7 +22,7 @@ use sandbag_linux::{CpuList, Root, machine};
 use sandbag_run::command::CommandSpec;
 use sandbag_run::layout::Layout;
 use sandbag_run::registry::Registry;
-use sandbag_run::wrapped_command::{Over, Wrapped};
+use sandbag_run::wrapped_command::{WaitEnd, WrappedCommand};
 use sandbag_ui::failure::{Context as _, Result};
 
 use sandbag_profile::command::reshape::Steal;
@@ -135,13 +135,13 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
         User::behind_sudo()
     };
     if !args.has_command() {
-        alone(args, &root, options, user.as_ref(), messages)
+        record_machine(args, &root, options, user.as_ref(), messages)
     } else {
-        beside(args, &root, options, user, messages)
+        record_command(args, &root, options, user, messages)
     }
 }
 
-fn alone(
+fn record_machine(
     args: &RecordArgs,
     root: &Root,
     options: RecordOptions,
@@ -166,7 +166,7 @@ fn alone(
     Ok(exit::KEPT)
 }
 
-fn beside(
+fn record_command(
     args: &RecordArgs,
     root: &Root,
     options: RecordOptions,
@@ -183,7 +183,7 @@ fn beside(
         environment: Vec::new(),
         word_on: None,
     };
-    let wrapped = Wrapped::admit(root, &layout, &Registry::open()?, &spec, "recording")?;
+    let wrapped = WrappedCommand::admit(root, &layout, &Registry::open()?, &spec, "recording")?;
     let wrapped = RefCell::new(wrapped);
     let clock = Sampling::new(vec![wrapped.borrow().descriptor()?], None, Some(&wrapped))?;
     let recorder = Recorder::new(stat, clock, options)?;
@@ -212,8 +212,8 @@ fn beside(
         Err(error) => return Err(error).context(output.name()),
     }
     Ok(match over? {
-        Over::Interrupted => 130,
-        Over::Ended(how) => exit::of_command(how.exit_code, how.signal),
+        WaitEnd::Interrupted => 130,
+        WaitEnd::Ended(how) => exit::of_command(how.exit_code, how.signal),
     })
 }
 
@@ -346,14 +346,14 @@ struct Sampling<'a> {
     bar: Option<ProgressBar>,
     began_ns: u64,
     samples: u64,
-    wrapped: Option<&'a RefCell<Wrapped>>,
+    wrapped: Option<&'a RefCell<WrappedCommand>>,
 }
 
 impl<'a> Sampling<'a> {
     fn new(
         stops: Vec<std::os::fd::OwnedFd>,
         bar: Option<ProgressBar>,
-        wrapped: Option<&'a RefCell<Wrapped>>,
+        wrapped: Option<&'a RefCell<WrappedCommand>>,
     ) -> io::Result<Self> {
         let inner = LiveClock::new(stops)?;
         Ok(Self {
@@ -366,7 +366,7 @@ impl<'a> Sampling<'a> {
     }
 }
 
-impl Clock for Sampling<'_> {
+impl RecordClock for Sampling<'_> {
     fn now_ns(&self) -> u64 {
         self.inner.now_ns()
     }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use clap::Args;
 use sandbag_linux::Root;
 use sandbag_linux::topology::Topology;
-use sandbag_profile::{Source, algebra};
+use sandbag_profile::{InputSource, algebra};
 use sandbag_ui::failure::{Context as _, Result};
 
 use crate::command::run::options::RunOptions;
-use crate::command::run::{self, Load};
+use crate::command::run::{self, RunLoad};
 use sandbag_profile::command::reshape::{self, Reshape, describe};
 use sandbag_run::program;
 use sandbag_ui::messages::Messages;
@@ -47,7 +47,7 @@ impl ReplayArgs {
 /// Runs the command.
 pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
     program::check(&args.options.hold.command)?;
-    run::recorded(&args.options, messages, |options| {
+    run::record_failure(&args.options, messages, |options| {
         let source = reshape::source(&args.profile)?;
         let (load, about) = prepare(Arc::new(source), &args.reshape, args.repeat)?;
         messages.say(&about);
@@ -60,11 +60,15 @@ pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
 ///
 /// # Errors
 /// What is wrong with the profile, or that it does not fit this machine.
-pub fn prepare(source: Arc<Source>, reshape: &Reshape, repeat: bool) -> Result<(Load, String)> {
+pub fn prepare(
+    source: Arc<InputSource>,
+    reshape: &Reshape,
+    repeat: bool,
+) -> Result<(RunLoad, String)> {
     let topology = Topology::read(&Root::default())?;
     let open = {
         let reshape = reshape.clone();
-        move |source: &Arc<Source>| reshape.open_for_here(source, &topology)
+        move |source: &Arc<InputSource>| reshape.open_for_here(source, &topology)
     };
     let mut first = open(&source)?;
     let format = first.header().format;
@@ -90,7 +94,7 @@ pub fn prepare(source: Arc<Source>, reshape: &Reshape, repeat: bool) -> Result<(
     } else {
         algebra::repeat(None, Box::new(move || open(&source)))?
     };
-    let load = Load {
+    let load = RunLoad {
         cpus,
         steps,
         length_ns: (!repeat).then_some(summary.end_ns),

@@ -8,7 +8,7 @@ use sandbag_linux::clock::{monotonic, sleep_until};
 use sandbag_linux::{CpuList, Result, sched};
 
 /// What takes the times; a fake one in tests.
-pub trait Bench {
+pub trait CalibrationBench {
     /// Does the work once and returns how long it took, ns.
     fn work(&mut self) -> u64;
     /// Lets the hardware follow a change.
@@ -26,7 +26,7 @@ const TRIES: usize = 5;
 pub fn calibrate(
     steps_khz: &[u64],
     mut set: impl FnMut(u64) -> Result<()>,
-    bench: &mut dyn Bench,
+    bench: &mut dyn CalibrationBench,
 ) -> Result<Vec<f64>> {
     let mut times = Vec::with_capacity(steps_khz.len());
     for khz in steps_khz {
@@ -48,9 +48,9 @@ const ROUNDS: u64 = 5_000_000;
 const SETTLES_IN_NS: u64 = 20_000_000;
 
 /// The real one, on the CPU where it is.
-struct Clock;
+struct PerfClock;
 
-impl Bench for Clock {
+impl CalibrationBench for PerfClock {
     fn work(&mut self) -> u64 {
         let begin = monotonic();
         let mut x = 1u64;
@@ -74,10 +74,13 @@ impl Bench for Clock {
 ///
 /// # Errors
 /// The CPU cannot be had; what `measure` says.
-pub fn on_cpu<T>(cpu: u32, measure: impl FnOnce(&mut dyn Bench) -> Result<T>) -> Result<T> {
+pub fn on_cpu<T>(
+    cpu: u32,
+    measure: impl FnOnce(&mut dyn CalibrationBench) -> Result<T>,
+) -> Result<T> {
     let before = sched::affinity(0)?;
     sched::set_affinity(0, &CpuList::from_iter([cpu]))?;
-    let outcome = measure(&mut Clock);
+    let outcome = measure(&mut PerfClock);
     sched::set_affinity(0, &before)?;
     outcome
 }
@@ -88,12 +91,12 @@ mod tests {
     use std::cell::Cell;
 
     /// A machine that runs at `real` kHz when it is told `told`.
-    struct Fake<'a> {
+    struct FakeCpu<'a> {
         now: &'a Cell<f64>,
         tries: u64,
     }
 
-    impl Bench for Fake<'_> {
+    impl CalibrationBench for FakeCpu<'_> {
         fn work(&mut self) -> u64 {
             self.tries += 1;
             // Every other try is interrupted.
@@ -112,7 +115,7 @@ mod tests {
             2_000_000 => 1_500_000.0,
             khz => khz as f64,
         };
-        let mut bench = Fake {
+        let mut bench = FakeCpu {
             now: &now,
             tries: 0,
         };

@@ -6,16 +6,16 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Files of one policy.
-type Files<'a> = &'a [(&'a str, &'a str)];
+type PolicyFiles<'a> = &'a [(&'a str, &'a str)];
 
 /// A machine with these policies: its CPUs, its files.
-pub(crate) struct Fake {
+pub(crate) struct FakePolicy {
     dir: tempfile::TempDir,
     pub root: Root,
 }
 
-impl Fake {
-    pub fn new(policies: &[(&[u32], Files<'_>)]) -> Self {
+impl FakePolicy {
+    pub fn new(policies: &[(&[u32], PolicyFiles<'_>)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let cpu_dir = dir.path().join("sys/devices/system/cpu");
         fs::create_dir_all(&cpu_dir).unwrap();
@@ -50,7 +50,7 @@ impl Fake {
 }
 
 /// HPCC's processor.
-pub(crate) const X5570: Files<'_> = &[
+pub(crate) const X5570: PolicyFiles<'_> = &[
     ("scaling_driver", "acpi-cpufreq"),
     ("scaling_governor", "ondemand"),
     ("scaling_available_governors", "ondemand userspace"),
@@ -64,7 +64,7 @@ pub(crate) const X5570: Files<'_> = &[
     ("related_cpus", "0 1 2 3"),
 ];
 
-const INTEL: Files<'_> = &[
+const INTEL: PolicyFiles<'_> = &[
     ("scaling_driver", "intel_pstate"),
     ("scaling_governor", "powersave"),
     ("scaling_available_governors", "performance powersave"),
@@ -103,13 +103,13 @@ fn settings(journal: &Journal) -> usize {
 
 #[test]
 fn the_governor_is_set_and_put_back() {
-    let fake = Fake::new(&[(&[0, 1, 2, 3], X5570)]);
+    let fake = FakePolicy::new(&[(&[0, 1, 2, 3], X5570)]);
     let (_dir, mut journal) = journal();
     prepare(&fake.root, &mut journal, &[0, 1, 2, 3], GOV).unwrap();
     assert_eq!(fake.text(0, "scaling_governor"), "userspace");
     // A speed that was not in force is not put back.
     assert_eq!(settings(&journal), 1);
-    let ladder = needed(&fake.root, &[0, 1, 2, 3], GOV).unwrap().unwrap();
+    let ladder = ladder_for(&fake.root, &[0, 1, 2, 3], GOV).unwrap().unwrap();
     ladder.set(3).unwrap();
     assert_eq!(fake.text(0, "scaling_setspeed"), "2000000");
     assert!((ladder.speeds()[3] - 2.0 / 2.93).abs() < 1e-12);
@@ -129,10 +129,12 @@ fn a_speed_that_the_user_set_is_put_back() {
             name => (name, *text),
         })
         .collect();
-    let fake = Fake::new(&[(&[0, 1, 2, 3], &files)]);
+    let fake = FakePolicy::new(&[(&[0, 1, 2, 3], &files)]);
     let (_dir, mut journal) = journal();
     prepare(&fake.root, &mut journal, &[0, 1, 2, 3], FREQ).unwrap();
-    let ladder = needed(&fake.root, &[0, 1, 2, 3], FREQ).unwrap().unwrap();
+    let ladder = ladder_for(&fake.root, &[0, 1, 2, 3], FREQ)
+        .unwrap()
+        .unwrap();
     ladder.set(0).unwrap();
     assert_eq!(undo(journal, Leftovers::AsNoted), Vec::<String>::new());
     assert_eq!(fake.text(0, "scaling_setspeed"), "1870000");
@@ -141,11 +143,11 @@ fn a_speed_that_the_user_set_is_put_back() {
 
 #[test]
 fn bounds_of_every_policy_are_noted_and_put_back() {
-    let fake = Fake::new(&[(&[0], INTEL), (&[1], INTEL)]);
+    let fake = FakePolicy::new(&[(&[0], INTEL), (&[1], INTEL)]);
     let (_dir, mut journal) = journal();
     prepare(&fake.root, &mut journal, &[0, 1], FREQ).unwrap();
     assert_eq!(settings(&journal), 4);
-    let ladder = needed(&fake.root, &[0, 1], FREQ).unwrap().unwrap();
+    let ladder = ladder_for(&fake.root, &[0, 1], FREQ).unwrap().unwrap();
     assert_eq!(ladder.steps_khz().len(), 23);
     ladder.set(2).unwrap();
     for policy in [0, 1] {
@@ -163,7 +165,7 @@ fn bounds_of_every_policy_are_noted_and_put_back() {
 
 #[test]
 fn a_part_of_a_domain_is_refused_unless_the_user_says_so() {
-    let fake = Fake::new(&[(&[0, 1, 2, 3], X5570)]);
+    let fake = FakePolicy::new(&[(&[0, 1, 2, 3], X5570)]);
     let (_dir, mut journal) = journal();
     let error = prepare(&fake.root, &mut journal, &[0, 1], GOV).unwrap_err();
     assert!(matches!(error, Error::NotPossible { .. }), "{error}");
@@ -184,7 +186,7 @@ fn a_part_of_a_domain_is_refused_unless_the_user_says_so() {
     prepare(&fake.root, &mut journal, &[0, 1], split).unwrap();
     // What is offline does not mind.
     fs::write(fake.root.path("/sys/devices/system/cpu/online"), "0-1\n").unwrap();
-    assert!(needed(&fake.root, &[0, 1], GOV).unwrap().is_some());
+    assert!(ladder_for(&fake.root, &[0, 1], GOV).unwrap().is_some());
 }
 
 #[test]
@@ -196,20 +198,24 @@ fn cpus_of_two_kinds_are_two_nodes() {
             name => (name, *text),
         })
         .collect();
-    let fake = Fake::new(&[(&[0], INTEL), (&[1], &slower)]);
-    let error = needed(&fake.root, &[0, 1], GOV).unwrap_err().to_string();
+    let fake = FakePolicy::new(&[(&[0], INTEL), (&[1], &slower)]);
+    let error = ladder_for(&fake.root, &[0, 1], GOV)
+        .unwrap_err()
+        .to_string();
     assert!(
         error.contains("3000 MHz") && error.contains("2000 MHz"),
         "{error}"
     );
     // One of them has no driver at all.
-    let error = needed(&fake.root, &[0, 5], GOV).unwrap_err().to_string();
+    let error = ladder_for(&fake.root, &[0, 5], GOV)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("CPU 5"), "{error}");
 }
 
 #[test]
 fn without_a_driver_gov_does_without_and_freq_names_what_works() {
-    let fake = Fake::new(&[]);
+    let fake = FakePolicy::new(&[]);
     let (_dir, mut journal) = journal();
     prepare(&fake.root, &mut journal, &[0, 1], GOV).unwrap();
     let error = prepare(&fake.root, &mut journal, &[0, 1], FREQ).unwrap_err();
@@ -220,8 +226,8 @@ fn without_a_driver_gov_does_without_and_freq_names_what_works() {
 
 #[test]
 fn a_step_that_is_not_faster_is_left_out() {
-    let fake = Fake::new(&[(&[0, 1, 2, 3], X5570)]);
-    let ladder = needed(&fake.root, &[0, 1, 2, 3], GOV).unwrap().unwrap();
+    let fake = FakePolicy::new(&[(&[0, 1, 2, 3], X5570)]);
+    let ladder = ladder_for(&fake.root, &[0, 1, 2, 3], GOV).unwrap().unwrap();
     let measured = [0.5, 0.55, 0.6, 0.65, 0.65, 0.7, 0.75, 0.78, 0.8, 0.9, 0.9];
     let ladder = ladder.with_speeds(&measured);
     assert_eq!(ladder.speeds().len(), 9);

@@ -14,7 +14,6 @@ use super::{Method, MethodOptions, Scope};
 use crate::burn::Duty;
 use crate::throttle::Throttling;
 
-/// See the module's text.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeCap {
     /// Period, us.

@@ -18,7 +18,6 @@ use super::hogs::MOST_REAL_TIME;
 use super::{MachineNeed, Method, MethodOptions};
 use crate::burn::Duty;
 
-/// See the module's text.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline {
     /// Period of the reservation, ns.

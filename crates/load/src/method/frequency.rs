@@ -135,7 +135,7 @@ impl Method for Freq {
     }
 
     fn fit_to(&mut self, root: &Root, cpus: &CpuList) -> Outcome<()> {
-        self.ladder = frequencies::needed(root, &cpus_of(cpus), self.need())?;
+        self.ladder = frequencies::ladder_for(root, &cpus_of(cpus), self.need())?;
         Ok(())
     }
 
@@ -206,7 +206,7 @@ impl Method for Gov {
     }
 
     fn fit_to(&mut self, root: &Root, cpus: &CpuList) -> Outcome<()> {
-        self.ladder = frequencies::needed(root, &cpus_of(cpus), self.need())?;
+        self.ladder = frequencies::ladder_for(root, &cpus_of(cpus), self.need())?;
         Ok(())
     }
 
@@ -253,7 +253,7 @@ impl Method for Gov {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frequencies::tests::{Fake, X5570};
+    use crate::frequencies::tests::{FakePolicy, X5570};
     use sandbag_run::error::Error;
 
     fn four() -> CpuList {
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn freq_serves_what_the_hardware_has() {
-        let fake = Fake::new(&[(&[0, 1, 2, 3], X5570)]);
+        let fake = FakePolicy::new(&[(&[0, 1, 2, 3], X5570)]);
         let mut freq = Freq::default();
         freq.fit_to(&fake.root, &four()).unwrap();
         // 2.1 of 2.93 GHz: 2.13 is the nearest.
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn without_a_driver_gov_says_what_it_does_instead() {
-        let fake = Fake::new(&[]);
+        let fake = FakePolicy::new(&[]);
         let error = Freq::default().fit_to(&fake.root, &four()).unwrap_err();
         assert!(matches!(error, Error::NotPossible { .. }));
         let mut gov = Gov::default();
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_split_domain_is_refused_by_both() {
-        let fake = Fake::new(&[(&[0, 1, 2, 3], X5570)]);
+        let fake = FakePolicy::new(&[(&[0, 1, 2, 3], X5570)]);
         let two: CpuList = (0..2).collect();
         assert!(Freq::default().fit_to(&fake.root, &two).is_err());
         assert!(Gov::default().fit_to(&fake.root, &two).is_err());

@@ -21,7 +21,7 @@
 use clap::{Args, ValueEnum};
 use sandbag_linux::sched::Attributes;
 
-use super::{Given, Method, MethodOptions};
+use super::{Method, MethodOptions, OptionGroup};
 use crate::burn::Duty;
 
 /// Options of `hogs`.
@@ -37,7 +37,7 @@ pub struct HogsOptions {
 }
 
 impl HogsOptions {
-    pub(super) fn given(&self) -> Given {
+    pub(super) fn option_group(&self) -> OptionGroup {
         let given = self.hog_sync.is_some() || self.hog_priority.is_some();
         (given, &["hogs"], "neither phase nor priority")
     }

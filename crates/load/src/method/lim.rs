@@ -29,7 +29,7 @@ use std::time::Duration;
 use clap::Args;
 use sandbag_linux::sched::Attributes;
 
-use super::{Given, Method, MethodOptions, Scope};
+use super::{Method, MethodOptions, OptionGroup, Scope};
 use crate::board::BOUNDARY_NS;
 use crate::burn::Duty;
 use crate::throttle::{LimVariant, Throttling};
@@ -49,7 +49,7 @@ pub struct LimOptions {
 }
 
 impl LimOptions {
-    pub(super) fn given(&self) -> [Given; 2] {
+    pub(super) fn option_groups(&self) -> [OptionGroup; 2] {
         [
             (self.lim_variant.is_some(), &["lim"], "no variant"),
             (self.lim_interval.is_some(), &["lim"], "no interval"),

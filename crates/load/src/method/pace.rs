@@ -60,7 +60,7 @@ use sandbag_linux::cgroup::Weight;
 use sandbag_linux::sched::Attributes;
 use sandbag_linux::{CpuList, Root};
 
-use super::{Demand, Given, Method, MethodOptions, headroom_weight};
+use super::{Demand, Method, MethodOptions, OptionGroup, headroom_weight};
 use crate::burn::Duty;
 use crate::probe;
 use sandbag_run::error::{Error, Result as Outcome};
@@ -87,7 +87,7 @@ pub struct PaceOptions {
 }
 
 impl PaceOptions {
-    pub(super) fn given(&self) -> Given {
+    pub(super) fn option_group(&self) -> OptionGroup {
         let given = self.pace_weight.is_some() || self.pace_slice.is_some();
         (given, &["pace"], "no weight or slice to choose")
     }

@@ -16,7 +16,6 @@ use sandbag_linux::cgroup::Cap;
 use super::{Demand, LEAST_PERIOD_NS, Method, MethodOptions, headroom_weight};
 use crate::burn::Duty;
 
-/// See the module's text.
 #[derive(Debug, Clone, Copy)]
 pub struct Quota {
     /// Period where the level allows it, us.

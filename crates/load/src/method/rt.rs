@@ -12,7 +12,6 @@ use super::hogs::MOST_REAL_TIME;
 use super::{Method, MethodOptions};
 use crate::burn::Duty;
 
-/// See the module's text.
 #[derive(Debug, Clone, Copy)]
 pub struct Rt {
     /// The busy interval is the level of this, ns.

@@ -19,11 +19,10 @@ use sandbag_linux::cgroup::Weight;
 use super::{Demand, Method, MethodOptions};
 use crate::burn::Duty;
 
-/// See the module's text.
 #[derive(Debug, Clone, Copy)]
-pub struct Shares;
+pub struct SharesMethod;
 
-impl Shares {
+impl SharesMethod {
     /// With a user's constants.
     ///
     /// # Errors
@@ -34,7 +33,7 @@ impl Shares {
     }
 }
 
-impl Method for Shares {
+impl Method for SharesMethod {
     fn name(&self) -> &'static str {
         "shares"
     }
@@ -78,7 +77,7 @@ mod tests {
 
     #[test]
     fn half_is_the_weight_of_the_base_group() {
-        assert_eq!(Shares.demand(0.5, 7.0).weight, Weight(1.0));
-        assert!((Shares.demand(0.8, 1.0).weight.0 - 4.0).abs() < 1e-9);
+        assert_eq!(SharesMethod.demand(0.5, 7.0).weight, Weight(1.0));
+        assert!((SharesMethod.demand(0.8, 1.0).weight.0 - 4.0).abs() < 1e-9);
     }
 }

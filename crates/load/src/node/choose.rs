@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use sandbag_linux::CpuList;
 use sandbag_linux::topology::Cpu;
 
-use crate::node::machine::Machine;
+use crate::node::machine::NodeMachine;
 
 /// Whether frequency domains may be split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,14 +102,14 @@ struct Core {
 }
 
 /// Cores that are taken together or not at all.
-type Block = Vec<Core>;
+type CoreBlock = Vec<Core>;
 
 /// Chooses `wanted` whole cores of a machine without any CPU of `taken`.
 ///
 /// # Errors
 /// [`NoChoice`], with what could be had.
 pub fn choose(
-    machine: &Machine,
+    machine: &NodeMachine,
     wanted: usize,
     taken: &CpuList,
     domains: Domains,
@@ -150,7 +150,7 @@ pub fn choose(
     let cpus: CpuList = picked.iter().flat_map(|core| core.cpus.iter()).collect();
     let split = machine.split_by(&cpus);
     Ok(Choice {
-        why: why(machine, &picked, &cpus, &split),
+        why: reason(machine, &picked, &cpus, &split),
         cores: picked.into_iter().map(|core| core.cpus).collect(),
         cpus,
         split,
@@ -158,7 +158,7 @@ pub fn choose(
 }
 
 /// Every core of the machine, ascending.
-fn cores(machine: &Machine) -> Vec<Core> {
+fn cores(machine: &NodeMachine) -> Vec<Core> {
     let first = |cpu: &&Cpu| cpu.siblings.iter().next() == Some(cpu.cpu);
     let cpus = &machine.topology.cpus;
     cpus.iter()
@@ -174,7 +174,7 @@ fn cores(machine: &Machine) -> Vec<Core> {
 
 /// Each free core alone; first those whose domain is split already, then
 /// domain by domain, so that few are split.
-fn single_cores(machine: &Machine, free: &[Core]) -> Vec<Block> {
+fn single_cores(machine: &NodeMachine, free: &[Core]) -> Vec<CoreBlock> {
     let all_free: CpuList = free.iter().flat_map(|core| core.cpus.iter()).collect();
     let broken = machine.split_by(&all_free);
     let mut cores = free.to_vec();
@@ -187,8 +187,8 @@ fn single_cores(machine: &Machine, free: &[Core]) -> Vec<Block> {
 
 /// The free cores in blocks that split no frequency domain. A domain of which
 /// somebody has a part is none any more.
-fn whole_domains(machine: &Machine, free: &[Core]) -> Vec<Block> {
-    let mut blocks: BTreeMap<(Option<usize>, u32), Block> = BTreeMap::new();
+fn whole_domains(machine: &NodeMachine, free: &[Core]) -> Vec<CoreBlock> {
+    let mut blocks: BTreeMap<(Option<usize>, u32), CoreBlock> = BTreeMap::new();
     for core in free {
         let own = core.cpus.iter().next().unwrap_or_default();
         // Cores without a domain are blocks of one.
@@ -205,7 +205,7 @@ fn whole_domains(machine: &Machine, free: &[Core]) -> Vec<Block> {
 }
 
 /// Exactly `wanted` cores, from as near together as can be.
-fn pick(blocks: &[Block], wanted: usize) -> Option<Vec<Core>> {
+fn pick(blocks: &[CoreBlock], wanted: usize) -> Option<Vec<Core>> {
     let caches = scopes(blocks, |core| core.cache.clone());
     let numa = scopes(blocks, |core| core.numa);
     let all = vec![blocks.to_vec()];
@@ -214,7 +214,7 @@ fn pick(blocks: &[Block], wanted: usize) -> Option<Vec<Core>> {
         scopes.sort_by_key(|scope| scope.iter().map(Vec::len).sum::<usize>());
         for with_cpu0 in [false, true] {
             for scope in &scopes {
-                let usable = |block: &&Block| with_cpu0 || !has_cpu0(block);
+                let usable = |block: &&CoreBlock| with_cpu0 || !has_cpu0(block);
                 let found = fill(scope.iter().filter(usable).collect(), wanted);
                 if found.is_some() {
                     return found;
@@ -230,8 +230,8 @@ fn has_cpu0(block: &[Core]) -> bool {
 }
 
 /// The blocks by what their first core has in common.
-fn scopes<K: Ord>(blocks: &[Block], of: impl Fn(&Core) -> K) -> Vec<Vec<Block>> {
-    let mut scopes: BTreeMap<K, Vec<Block>> = BTreeMap::new();
+fn scopes<K: Ord>(blocks: &[CoreBlock], of: impl Fn(&Core) -> K) -> Vec<Vec<CoreBlock>> {
+    let mut scopes: BTreeMap<K, Vec<CoreBlock>> = BTreeMap::new();
     for block in blocks {
         if let Some(first) = block.first() {
             scopes.entry(of(first)).or_default().push(block.clone());
@@ -242,12 +242,12 @@ fn scopes<K: Ord>(blocks: &[Block], of: impl Fn(&Core) -> K) -> Vec<Vec<Block>> 
 
 /// Exactly `wanted` cores in whole blocks: cache after cache, the one with
 /// most free cores first, the block of CPU 0 last in its cache.
-fn fill(mut blocks: Vec<&Block>, wanted: usize) -> Option<Vec<Core>> {
+fn fill(mut blocks: Vec<&CoreBlock>, wanted: usize) -> Option<Vec<Core>> {
     let mut room: BTreeMap<&CpuList, usize> = BTreeMap::new();
     for core in blocks.iter().copied().flatten() {
         *room.entry(&core.cache).or_default() += 1;
     }
-    let place = |block: &&Block| {
+    let place = |block: &&CoreBlock| {
         let cache = &block[0].cache;
         let room = room.get(cache).copied().unwrap_or(0);
         (std::cmp::Reverse(room), cache.clone(), has_cpu0(block))
@@ -276,7 +276,7 @@ fn fill(mut blocks: Vec<&Block>, wanted: usize) -> Option<Vec<Core>> {
     Some(picked)
 }
 
-fn would_split(machine: &Machine, wanted: usize, whole: &[Block]) -> NoChoice {
+fn would_split(machine: &NodeMachine, wanted: usize, whole: &[CoreBlock]) -> NoChoice {
     let most = whole.iter().map(Vec::len).sum::<usize>();
     let fits = |n: &usize| pick(whole, *n).is_some();
     let below = (1..wanted).rev().find(fits);
@@ -302,7 +302,7 @@ fn would_split(machine: &Machine, wanted: usize, whole: &[Block]) -> NoChoice {
     }
 }
 
-fn why(machine: &Machine, picked: &[Core], cpus: &CpuList, split: &[CpuList]) -> String {
+fn reason(machine: &NodeMachine, picked: &[Core], cpus: &CpuList, split: &[CpuList]) -> String {
     let n = picked.len();
     let mut reasons = vec![match picked.iter().map(|core| core.cpus.len()).max() {
         Some(threads) if threads > 1 => format!(
@@ -355,18 +355,18 @@ mod tests {
     use crate::node::machine::tests::machine;
     use proptest::prelude::*;
 
-    fn taken(text: &str) -> CpuList {
+    fn cpu_list(text: &str) -> CpuList {
         text.parse().unwrap()
     }
 
-    fn chosen(machine: &Machine, wanted: usize, not: &str) -> Choice {
-        choose(machine, wanted, &taken(not), Domains::MaySplit).unwrap()
+    fn choose_cpus(machine: &NodeMachine, wanted: usize, not: &str) -> Choice {
+        choose(machine, wanted, &cpu_list(not), Domains::MaySplit).unwrap()
     }
 
     #[test]
     fn whole_cores_and_not_cpu_0() {
         let machine = machine(1, 4, 2, 1);
-        let choice = chosen(&machine, 2, "");
+        let choice = choose_cpus(&machine, 2, "");
         assert_eq!(choice.cpus.to_string(), "1,2,5,6");
         assert_eq!(choice.cores.len(), 2);
         assert!(
@@ -376,8 +376,8 @@ mod tests {
         );
         assert!(choice.why.contains("without CPU 0"), "{}", choice.why);
         // A core of which somebody has one CPU is not free.
-        assert_eq!(chosen(&machine, 2, "5").cpus.to_string(), "2,3,6,7");
-        let choice = chosen(&machine, 4, "");
+        assert_eq!(choose_cpus(&machine, 2, "5").cpus.to_string(), "2,3,6,7");
+        let choice = choose_cpus(&machine, 4, "");
         assert_eq!(choice.cpus.len(), 8);
         assert!(choice.why.contains("with CPU 0"), "{}", choice.why);
     }
@@ -387,11 +387,11 @@ mod tests {
         let machine = machine(3, 4, 1, 1);
         // CPU 0 is in the first cache, which nevertheless is the better place
         // than two caches.
-        assert_eq!(chosen(&machine, 4, "4,8").cpus.to_string(), "0-3");
-        assert_eq!(chosen(&machine, 4, "").cpus.to_string(), "4-7");
+        assert_eq!(choose_cpus(&machine, 4, "4,8").cpus.to_string(), "0-3");
+        assert_eq!(choose_cpus(&machine, 4, "").cpus.to_string(), "4-7");
         // The cache with the least room that is enough.
-        assert_eq!(chosen(&machine, 2, "8,9").cpus.to_string(), "10,11");
-        let wide = chosen(&machine, 6, "");
+        assert_eq!(choose_cpus(&machine, 2, "8,9").cpus.to_string(), "10,11");
+        let wide = choose_cpus(&machine, 6, "");
         assert_eq!(wide.cpus.to_string(), "4-9");
         assert!(wide.why.contains("2 last-level caches"), "{}", wide.why);
     }
@@ -402,14 +402,14 @@ mod tests {
         for cpu in &mut machine.topology.cpus {
             cpu.node = Some(cpu.cpu / 4);
         }
-        assert_eq!(chosen(&machine, 4, "").cpus.to_string(), "4-7");
-        assert_eq!(chosen(&machine, 3, "1").cpus.to_string(), "4-6");
+        assert_eq!(choose_cpus(&machine, 4, "").cpus.to_string(), "4-7");
+        assert_eq!(choose_cpus(&machine, 3, "1").cpus.to_string(), "4-6");
     }
 
     #[test]
     fn a_frequency_domain_stays_whole() {
         let machine = machine(1, 8, 1, 2);
-        let whole = |wanted, not: &str| choose(&machine, wanted, &taken(not), Domains::Whole);
+        let whole = |wanted, not: &str| choose(&machine, wanted, &cpu_list(not), Domains::Whole);
         assert_eq!(whole(2, "").unwrap().cpus.to_string(), "2,3");
         assert_eq!(whole(4, "2").unwrap().cpus.to_string(), "4-7");
         let error = whole(3, "").unwrap_err();
@@ -417,26 +417,26 @@ mod tests {
             matches!(&error, NoChoice::WouldSplit { possible, .. } if possible == "2 or 4"),
             "{error}"
         );
-        let split = chosen(&machine, 3, "");
+        let split = choose_cpus(&machine, 3, "");
         assert_eq!(split.split.len(), 1);
         assert!(split.why.contains("split, because"), "{}", split.why);
         // What is split already is taken before a whole one.
-        assert_eq!(chosen(&machine, 1, "4").cpus.to_string(), "5");
+        assert_eq!(choose_cpus(&machine, 1, "4").cpus.to_string(), "5");
         assert!(whole(1, "").is_err());
     }
 
     #[test]
     fn what_is_not_there_is_said() {
         let mut machine = machine(1, 4, 1, 1);
-        machine.topology.isolated = taken("3");
-        let error = choose(&machine, 3, &taken("1"), Domains::MaySplit).unwrap_err();
+        machine.topology.isolated = cpu_list("3");
+        let error = choose(&machine, 3, &cpu_list("1"), Domains::MaySplit).unwrap_err();
         let text = error.to_string();
         assert!(
             text.contains("2 of 4 are free") && text.contains("CPUs 1,3"),
             "{text}"
         );
         assert_eq!(
-            choose(&machine, 0, &taken(""), Domains::MaySplit),
+            choose(&machine, 0, &cpu_list(""), Domains::MaySplit),
             Err(NoChoice::None)
         );
     }
@@ -447,12 +447,12 @@ mod tests {
         for cpu in &mut machine.topology.cpus {
             (cpu.last_level_cache, cpu.node, cpu.core) = (None, None, None);
         }
-        let choice = chosen(&machine, 1, "");
+        let choice = choose_cpus(&machine, 1, "");
         assert_eq!(choice.cpus.to_string(), "1");
         assert!(!choice.why.contains("cache"), "{}", choice.why);
     }
 
-    fn any_machine() -> impl Strategy<Value = Machine> {
+    fn any_machine() -> impl Strategy<Value = NodeMachine> {
         (1u32..4, 1u32..5, 1u32..3, 1u32..6)
             .prop_map(|(caches, cores, threads, domain)| machine(caches, cores, threads, domain))
     }

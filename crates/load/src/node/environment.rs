@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::node::ratios::{Ratios, rounded};
+use crate::node::ratios::{Ratios, round_ratio};
 use crate::node::spec::NodeName;
 
 /// The node's name.
@@ -34,7 +34,7 @@ pub fn variables(name: &NodeName, speeds: &Ratios) -> BTreeMap<String, String> {
     [
         (NODE, name.to_string()),
         (CPUS, speeds.cpus().to_string()),
-        (SPEED, rounded(speeds.mean()).to_string()),
+        (SPEED, round_ratio(speeds.mean()).to_string()),
         (SPEEDS, speeds.to_string()),
     ]
     .into_iter()

@@ -9,7 +9,7 @@ use sandbag_linux::{CpuList, Result, Root, cpufreq};
 
 /// CPUs, what they share, and what they reach.
 #[derive(Debug, Clone)]
-pub struct Machine {
+pub struct NodeMachine {
     /// The CPUs and their caches, cores and NUMA nodes.
     pub topology: Topology,
     /// The groups of CPUs that change their frequency together, where there
@@ -19,7 +19,7 @@ pub struct Machine {
     pub max_khz: BTreeMap<u32, u64>,
 }
 
-impl Machine {
+impl NodeMachine {
     /// Reads `/sys` under a root.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ pub(crate) mod tests {
     /// CPUs, numbered as firmware mostly does: first the first CPU of every
     /// core, then the second ones. `domain` cores change their frequency
     /// together.
-    pub(crate) fn machine(caches: u32, cores: u32, threads: u32, domain: u32) -> Machine {
+    pub(crate) fn machine(caches: u32, cores: u32, threads: u32, domain: u32) -> NodeMachine {
         let all = caches * cores;
         let cpus_of = |cores: std::ops::Range<u32>| -> CpuList {
             (0..threads)
@@ -101,7 +101,7 @@ pub(crate) mod tests {
             .map(|first| cpus_of(first..(first + domain).min(all)))
             .filter(|list| list.len() > 1)
             .collect();
-        Machine {
+        NodeMachine {
             topology: Topology {
                 offline: CpuList::default(),
                 present: online.clone(),
@@ -131,7 +131,7 @@ pub(crate) mod tests {
         put("cpu0/cpufreq/related_cpus", "0 1 7\n");
         put("cpu1/cpufreq/related_cpus", "0 1 7\n");
         put("cpu2/cpufreq/related_cpus", "2\n");
-        let machine = Machine::read(&root).unwrap();
+        let machine = NodeMachine::read(&root).unwrap();
         assert_eq!(machine.max_khz(2), Some(2_930_000));
         assert_eq!(machine.max_khz(3), None);
         assert_eq!(machine.domains, ["0-1".parse().unwrap()]);

@@ -21,9 +21,9 @@ pub mod speed;
 pub mod toml;
 
 pub use choose::{Choice, Domains, NoChoice, choose};
-pub use machine::Machine;
-pub use place::{Held, Placed, PlacedCourse, place};
+pub use machine::NodeMachine;
+pub use place::{Claim, PlacedCourse, PlacedNode, place};
 pub use ratios::Ratios;
-pub use spec::{Course, Cpus, NodeName, NodeSpec, Origin, SpecError};
+pub use spec::{Cpus, NodeCourse, NodeName, NodeSpec, Origin, SpecError};
 pub use speed::{BadSpeed, Speed, Speeds};
 pub use toml::{NodesFile, Vocabulary};

@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use sandbag_linux::CpuList;
 
 use crate::node::choose::{Domains, choose};
-use crate::node::machine::Machine;
+use crate::node::machine::NodeMachine;
 use crate::node::ratios::Ratios;
-use crate::node::spec::{Course, Cpus, NodeSpec, SpecError};
+use crate::node::spec::{Cpus, NodeCourse, NodeSpec, SpecError};
 
 /// CPUs that somebody has already.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct Claim {
     /// Who, as a user would call it: `node small (process 12)`.
     pub by: String,
     pub cpus: CpuList,
@@ -30,10 +30,9 @@ pub enum PlacedCourse {
 
 /// A node with its place on the machine.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Placed {
+pub struct PlacedNode {
     /// What was asked for.
     pub spec: NodeSpec,
-    /// Its CPUs.
     pub cpus: CpuList,
     /// Its speeds.
     pub course: PlacedCourse,
@@ -51,10 +50,10 @@ pub struct Placed {
 /// that would be split.
 pub fn place(
     nodes: Vec<NodeSpec>,
-    machine: &Machine,
-    held: &[Held],
+    machine: &NodeMachine,
+    held: &[Claim],
     domains: impl Fn(&NodeSpec) -> Domains,
-) -> Result<Vec<Placed>, SpecError> {
+) -> Result<Vec<PlacedNode>, SpecError> {
     let mut taken: CpuList = held.iter().flat_map(|held| held.cpus.iter()).collect();
     for node in &nodes {
         if let Cpus::List(cpus) = &node.cpus {
@@ -67,7 +66,8 @@ pub fn place(
         let (cpus, why) = match &node.cpus {
             Cpus::List(cpus) => (cpus.clone(), None),
             Cpus::Cores(wanted) => {
-                if let Course::Constant(speeds @ crate::node::Speeds::PerCpu(_)) = &node.course {
+                if let NodeCourse::Constant(speeds @ crate::node::Speeds::PerCpu(_)) = &node.course
+                {
                     return Err(node.origin.fault(
                         "speed",
                         format!("`{speeds}` names CPUs, but the node lets sandbag choose them"),
@@ -84,13 +84,13 @@ pub fn place(
             }
         };
         let course = match &node.course {
-            Course::Profile(path) => PlacedCourse::Profile(path.clone()),
-            Course::Constant(speeds) => {
+            NodeCourse::Profile(path) => PlacedCourse::Profile(path.clone()),
+            NodeCourse::Constant(speeds) => {
                 let ratios = speeds.resolve(&cpus, |cpu| machine.max_khz(cpu));
                 PlacedCourse::Constant(ratios.map_err(|bad| node.origin.bad_speed(bad))?)
             }
         };
-        placed.push(Placed {
+        placed.push(PlacedNode {
             spec: node,
             cpus,
             course,
@@ -103,8 +103,8 @@ pub fn place(
 fn check(
     node: &NodeSpec,
     cpus: &CpuList,
-    machine: &Machine,
-    held: &[Held],
+    machine: &NodeMachine,
+    held: &[Claim],
     domains: Domains,
 ) -> Result<(), SpecError> {
     let topology = &machine.topology;
@@ -157,7 +157,7 @@ mod tests {
     use crate::node::machine::tests::machine;
     use crate::node::toml::{NodesFile, Vocabulary};
 
-    fn placed(text: &str, held: &[Held], domains: Domains) -> Result<Vec<Placed>, String> {
+    fn place_text(text: &str, held: &[Claim], domains: Domains) -> Result<Vec<PlacedNode>, String> {
         let words = Vocabulary {
             methods: &["hogs"],
             options: &[],
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn named_cpus_first_then_the_chosen_ones() {
-        let nodes = placed(
+        let nodes = place_text(
             "[[node]]\nname='a'\ncores=2\nspeed='1200MHz'\n\
              [[node]]\nname='b'\ncpus='2-3'\nspeed={2=1,3=0.5}\n\
              [[node]]\nname='c'\ncores=1\nprofile='p'\n\
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_had_names_its_line() {
-        let held = [Held {
+        let held = [Claim {
             by: "node x (process 12)".into(),
             cpus: (0..2).collect(),
         }];
@@ -248,7 +248,7 @@ mod tests {
             ),
         ] {
             let text = format!("[[node]]\nname='a'\n{line}");
-            let found = placed(&text, &held, domains).unwrap_err();
+            let found = place_text(&text, &held, domains).unwrap_err();
             assert!(found.starts_with(error), "{line}\n{found}");
         }
     }

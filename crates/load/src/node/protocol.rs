@@ -82,7 +82,6 @@ pub enum Reply {
 /// A running node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// Its name.
     pub name: String,
     /// Its supervisor.
     pub pid: u32,
@@ -108,7 +107,7 @@ pub struct CpuSpeed {
 }
 
 #[derive(Serialize)]
-struct Line<'a, T> {
+struct LineBuffer<'a, T> {
     version: u64,
     #[serde(flatten)]
     said: &'a T,
@@ -119,7 +118,7 @@ struct Line<'a, T> {
 pub fn line<T: Serialize>(said: &T) -> Vec<u8> {
     let version = VERSION;
     // Maps with text keys and numbers always have a JSON form.
-    let mut line = serde_json::to_vec(&Line { version, said }).unwrap_or_default();
+    let mut line = serde_json::to_vec(&LineBuffer { version, said }).unwrap_or_default();
     line.push(b'\n');
     line
 }
@@ -156,7 +155,7 @@ pub fn request(line: &[u8]) -> Result<Request, NotUnderstood> {
         Some(Value::String(name)) if known.contains(&name.as_str()) => {
             serde_json::from_value(value).map_err(|e| NotUnderstood::Json(e.to_string()))
         }
-        Some(other) => Err(NotUnderstood::Request(shown(other))),
+        Some(other) => Err(NotUnderstood::Request(value_text(other))),
         None => Err(NotUnderstood::Json("there is no `request`".to_owned())),
     }
 }
@@ -179,13 +178,13 @@ fn object(line: &[u8]) -> Result<Value, NotUnderstood> {
             found: "none".to_owned(),
         }),
         Some(other) => Err(NotUnderstood::Version {
-            found: shown(other),
+            found: value_text(other),
         }),
     }
 }
 
 /// A value of somebody else in a message: short and printable.
-fn shown(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     let text = value.to_string();
     let mut shown: String = text.escape_debug().take(60).collect();
     if text.len() > 60 {
@@ -199,7 +198,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn refused(line: &str) -> String {
+    fn refusal(line: &str) -> String {
         request(line.as_bytes()).unwrap_err().to_string()
     }
 
@@ -281,13 +280,13 @@ mod tests {
             (r#"{"version":1,"request":"set"}"#, "missing field `speeds`"),
             (r#"{"version":1,"request":"admit","pid":-1}"#, "u32"),
         ] {
-            let error = refused(line);
+            let error = refusal(line);
             assert!(error.contains(part), "{line}\n{error}");
         }
         let long = format!(r#"{{"version":1,"request":"{}"}}"#, "x".repeat(3000));
-        assert!(refused(&long).len() < 200);
+        assert!(refusal(&long).len() < 200);
         let deep = format!(r#"{{"version":1,"request":{}}}"#, "[".repeat(3000));
-        assert!(refused(&deep).contains("recursion"));
+        assert!(refusal(&deep).contains("recursion"));
     }
 
     proptest! {

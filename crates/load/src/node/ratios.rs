@@ -74,7 +74,7 @@ impl fmt::Display for Ratios {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut groups: Vec<(f64, Vec<u32>)> = Vec::new();
         for (cpu, mu) in self.iter() {
-            let mu = rounded(mu);
+            let mu = round_ratio(mu);
             match groups.iter_mut().find(|(known, _)| *known == mu) {
                 Some((_, cpus)) => cpus.push(cpu),
                 None => groups.push((mu, vec![cpu])),
@@ -90,7 +90,7 @@ impl fmt::Display for Ratios {
 }
 
 /// To four digits, but never down to 0, which is no speed.
-pub(crate) fn rounded(mu: f64) -> f64 {
+pub(crate) fn round_ratio(mu: f64) -> f64 {
     ((mu * 1e4).round() / 1e4).max(1e-4)
 }
 

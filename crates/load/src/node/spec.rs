@@ -76,7 +76,7 @@ pub enum Cpus {
 
 /// How fast, and when.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Course {
+pub enum NodeCourse {
     /// Always the same, until it is changed by [`set`](crate::node::protocol).
     Constant(Speeds),
     /// As a file says: a load profile of any known format whose values are
@@ -87,12 +87,10 @@ pub enum Course {
 /// One virtual node, as asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeSpec {
-    /// Its name.
     pub name: NodeName,
-    /// Its CPUs.
     pub cpus: Cpus,
     /// Its speed.
-    pub course: Course,
+    pub course: NodeCourse,
     /// How it is slowed; `None` for the default.
     pub method: Option<String>,
     /// Options of the method by name, as they would be written on the

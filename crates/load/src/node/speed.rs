@@ -103,14 +103,15 @@ impl Speed {
                 "write a ratio such as 0.5",
             ));
         };
-        match mhz <= max_mhz {
+        if mhz <= max_mhz {
             // The least numbers come out as 0, which is no speed.
-            true => Self::checked(mhz / max_mhz, self, false).map(|_| mhz / max_mhz),
-            false => Err(BadSpeed::new(
+            Self::checked(mhz / max_mhz, self, false).map(|_| mhz / max_mhz)
+        } else {
+            Err(BadSpeed::new(
                 self,
                 format!("CPU {cpu} reaches {max_mhz} MHz"),
                 "write at most that, or a ratio such as 0.5",
-            )),
+            ))
         }
     }
 }
@@ -303,7 +304,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn refused(text: &str) -> String {
+    fn refusal(text: &str) -> String {
         text.parse::<Speeds>().unwrap_err().to_string()
     }
 
@@ -344,7 +345,7 @@ mod tests {
             ("infGHz", "above 0"),
             ("1e999MHz", "above 0"),
         ] {
-            let error = refused(text);
+            let error = refusal(text);
             assert!(error.contains(part), "{text}: {error}");
             assert!(error.contains(&format!("`{text}`")), "{text}: {error}");
         }
@@ -389,7 +390,7 @@ mod tests {
             ("x=0.5", "`x` is not a list of CPUs"),
             ("0=0", "never finish"),
         ] {
-            let error = refused(text);
+            let error = refusal(text);
             assert!(error.contains(part), "{text}: {error}");
         }
         let resolve = |text: &str| {

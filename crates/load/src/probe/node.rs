@@ -13,7 +13,8 @@ use sandbag_linux::process::Process;
 use sandbag_linux::{CpuList, clock, sched};
 
 use super::{
-    Bench, LEAD_NS, ORDINARY, alarm, boundary_after, burner, cpu_of, must_live, open_gate, order,
+    LEAD_NS, ORDINARY, ProbeBench, alarm, boundary_after, burner, cpu_of, must_live, open_gate,
+    order,
 };
 use crate::board::Board;
 use crate::burn::Duty;
@@ -67,12 +68,12 @@ pub struct Freezing {
     /// Its interface.
     pub version: Version,
     /// How it went, or what the kernel said.
-    pub outcome: sandbag_linux::Result<Frozen>,
+    pub outcome: sandbag_linux::Result<FreezeResult>,
 }
 
 /// How freezing and thawing went.
 #[derive(Debug, Clone, Copy)]
-pub struct Frozen {
+pub struct FreezeResult {
     /// From the order until the kernel said that it stands still.
     pub within: Duration,
     /// CPU time that the spinner used while it was frozen, ns.
@@ -91,7 +92,7 @@ pub struct Stopping {
     pub look: Duration,
 }
 
-impl Bench<'_> {
+impl ProbeBench<'_> {
     /// Tries a node's group. `other` is a CPU outside it that we may use, if
     /// there is one; `cap` is the part of the time that it is capped to. Takes
     /// about half a second.
@@ -101,7 +102,7 @@ impl Bench<'_> {
     /// [`NotPossible`](sandbag_run::Error::NotPossible) if no such group can be
     /// made, and whatever refuses on the way.
     pub fn node(&mut self, other: Option<u32>, cap: f64) -> Result<NodeSeen> {
-        let (seen, left) = self.journalled(
+        let (seen, left) = self.with_journal(
             1,
             |child: &mut Child| child,
             |bench, board, journal, children| bench.try_node(board, journal, children, other, cap),
@@ -140,7 +141,7 @@ impl Bench<'_> {
                 None => None,
             },
             stopping: stopping(&node, child)?,
-            capped: capped(&node, child, cap)?,
+            capped: measure_cap(&node, child, cap)?,
             // Last: where it does not stay, its CPU is another from here on.
             stayed: match other {
                 Some(other) => Some(stays(child, self.cpu, other)?),
@@ -190,7 +191,7 @@ fn freezing(freezer: &Freezer, child: &Child) -> Result<Freezing> {
             let after = cpu_of(child)?;
             match freezer.thaw() {
                 Err(error) => Err(error),
-                Ok(()) => Ok(Frozen {
+                Ok(()) => Ok(FreezeResult {
                     within,
                     used_ns: after - before,
                     went_on_after: went_on(child, after)?,
@@ -250,7 +251,7 @@ fn is_stopped(child: &Child) -> bool {
 }
 
 /// By the throttle of `cap`. What refuses is an answer.
-fn capped(node: &NodeGroup, child: &Child, cap: f64) -> Result<sandbag_linux::Result<f64>> {
+fn measure_cap(node: &NodeGroup, child: &Child, cap: f64) -> Result<sandbag_linux::Result<f64>> {
     let throttling = Throttling::Cap {
         period_us: PERIOD_US,
     };

@@ -16,7 +16,9 @@ use std::process::Child;
 use sandbag_linux::sched::{self, Attributes};
 use sandbag_linux::{CpuList, clock, root};
 
-use super::{Bench, ORDINARY, alarm, boundary_after, burner, cpu_of, must_live, open_gate, order};
+use super::{
+    ORDINARY, ProbeBench, alarm, boundary_after, burner, cpu_of, must_live, open_gate, order,
+};
 use crate::board::{BOUNDARY_NS, Board};
 use crate::burn::Duty;
 use sandbag_run::error::{Error, Result};
@@ -60,14 +62,14 @@ pub struct FifoSeen {
     pub all_ns: u64,
 }
 
-impl Bench<'_> {
+impl ProbeBench<'_> {
     /// Tries both classes. Takes about a quarter of a second.
     ///
     /// # Errors
     /// [`Error::Busy`] if a run holds the CPU, and whatever refuses that is
     /// not the class itself.
     pub fn real_time(&mut self) -> Result<RealTimeSeen> {
-        let (seen, left) = self.journalled(
+        let (seen, left) = self.with_journal(
             2,
             |child: &mut Child| child,
             |bench, board, _, children| bench.both_classes(board, children),

@@ -23,7 +23,7 @@ pub enum Wake {
 }
 
 /// Time, waiting, and what the recorder itself costs.
-pub trait Clock {
+pub trait RecordClock {
     /// Now, nanoseconds on a clock that never goes back.
     fn now_ns(&self) -> u64;
     /// Waits until `deadline_ns` of that clock or until stopped.
@@ -57,7 +57,7 @@ impl LiveClock {
     }
 }
 
-impl Clock for LiveClock {
+impl RecordClock for LiveClock {
     fn now_ns(&self) -> u64 {
         read(ClockId::CLOCK_MONOTONIC)
     }

@@ -20,7 +20,7 @@ mod recorder;
 mod report;
 mod track;
 
-pub use clock::{Clock, LiveClock, Wake};
+pub use clock::{LiveClock, RecordClock, Wake};
 pub use error::{Error, Result};
 pub use options::{MIN_INTERVAL_NS, RecordOptions};
 pub use recorder::{Recorder, StatSource};

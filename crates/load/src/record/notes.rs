@@ -5,12 +5,12 @@ use std::io::{self, Write};
 
 /// Puts comment lines after the first line of what is written through it.
 #[derive(Debug)]
-pub(crate) struct Annotated<W> {
+pub(crate) struct NoteWriter<W> {
     out: W,
     notes: Option<String>,
 }
 
-impl<W: Write> Annotated<W> {
+impl<W: Write> NoteWriter<W> {
     pub(crate) fn new(out: W, notes: &[&str]) -> Self {
         let lines = notes.iter().map(|note| format!("# note: {note}\n"));
         Self {
@@ -20,7 +20,7 @@ impl<W: Write> Annotated<W> {
     }
 }
 
-impl<W: Write> Write for Annotated<W> {
+impl<W: Write> Write for NoteWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         if let (Some(end), true) = (end, self.notes.is_some()) {
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn notes_stand_after_the_first_line() {
         let mut text = Vec::new();
-        let mut out = Annotated::new(&mut text, &["a", "b"]);
+        let mut out = NoteWriter::new(&mut text, &["a", "b"]);
         for piece in ["# ma", "gic 1\n# host: x\n", "time,cpu0\n", "0,1\n"] {
             out.write_all(piece.as_bytes()).unwrap();
         }

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use std::io::Write;
 
 use sandbag_linux::CpuList;
-use sandbag_linux::procstat::{ProcStat, Sample, tick_ns};
+use sandbag_linux::procstat::{ProcStat, StatSample, tick_ns};
 use sandbag_profile::native::Writer;
-use sandbag_profile::{Begin, Format, Header, Step};
+use sandbag_profile::{Begin, Format, ProfileHeader, Step};
 
-use crate::record::notes::{Annotated, meaning};
-use crate::record::track::{CommandTime, Track};
+use crate::record::notes::{NoteWriter, meaning};
+use crate::record::track::{CommandTime, RecordTrack};
 use crate::record::{
-    Clock, CommandClock, Error, MIN_INTERVAL_NS, RecordOptions, RecordReport, Result, Wake,
+    CommandClock, Error, MIN_INTERVAL_NS, RecordClock, RecordOptions, RecordReport, Result, Wake,
 };
 
 /// Where the CPUs' counters come from.
@@ -21,14 +21,14 @@ pub trait StatSource {
     ///
     /// # Errors
     /// They cannot be read.
-    fn sample_into(&mut self, into: &mut Sample) -> sandbag_linux::Result<()>;
+    fn sample_into(&mut self, into: &mut StatSample) -> sandbag_linux::Result<()>;
 
     /// Length of one tick of the counters.
     fn tick_ns(&self) -> u64;
 }
 
 impl StatSource for ProcStat {
-    fn sample_into(&mut self, into: &mut Sample) -> sandbag_linux::Result<()> {
+    fn sample_into(&mut self, into: &mut StatSample) -> sandbag_linux::Result<()> {
         Self::sample_into(self, into)
     }
 
@@ -44,10 +44,10 @@ pub struct Recorder<S, C> {
     clock: C,
     options: RecordOptions,
     cpus: CpuList,
-    sample: Sample,
+    sample: StatSample,
 }
 
-impl<S: StatSource, C: Clock> Recorder<S, C> {
+impl<S: StatSource, C: RecordClock> Recorder<S, C> {
     /// Settles which CPUs are recorded.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl<S: StatSource, C: Clock> Recorder<S, C> {
     /// read.
     pub fn new(mut source: S, clock: C, options: RecordOptions) -> Result<Self> {
         options.check()?;
-        let mut sample = Sample::default();
+        let mut sample = StatSample::default();
         source.sample_into(&mut sample)?;
         let online = || sample.cpus.iter().map(|(cpu, _)| *cpu).collect();
         let cpus = options.cpus.clone().unwrap_or_else(online);
@@ -96,7 +96,7 @@ impl<S: StatSource, C: Clock> Recorder<S, C> {
         let begin_ns = self.clock.now_ns();
         let counts_steal = command.as_ref().map(|c| c.counts_steal());
         let mut writer = self.writer(out, counts_steal)?;
-        let mut rows = Rows::new(&self.cpus, &self.options, self.source.tick_ns(), command);
+        let mut rows = RecorderRows::new(&self.cpus, &self.options, self.source.tick_ns(), command);
         self.source.sample_into(&mut self.sample)?;
         rows.start(&self.sample)?;
 
@@ -143,7 +143,7 @@ impl<S: StatSource, C: Clock> Recorder<S, C> {
             dropped_ns,
             stopped,
             cpu_ns: self.clock.cpu_ns() - cost_before,
-            cpus: rows.tracks.iter().map(Track::report).collect(),
+            cpus: rows.tracks.iter().map(RecordTrack::report).collect(),
             unrecorded: unrecorded.into_iter().collect(),
         })
     }
@@ -152,14 +152,14 @@ impl<S: StatSource, C: Clock> Recorder<S, C> {
         &self,
         out: W,
         command_counts_steal: Option<bool>,
-    ) -> Result<Writer<Annotated<W>>> {
-        let mut header = Header::new(self.cpus.iter().collect(), Format::Native);
+    ) -> Result<Writer<NoteWriter<W>>> {
+        let mut header = ProfileHeader::new(self.cpus.iter().collect(), Format::Native);
         header.host.clone_from(&self.options.host);
         let date = self.clock.date();
         let to_ms = date.round(jiff::Unit::Millisecond).unwrap_or(date);
         header.begins_at = Some(Begin::Utc(to_ms));
         let notes = meaning(self.options.steal_as_load, command_counts_steal);
-        let out = Annotated::new(out, &notes);
+        let out = NoteWriter::new(out, &notes);
         Writer::new(out, &header, true, Some(self.options.interval_ns)).map_err(Error::Output)
     }
 }
@@ -234,21 +234,21 @@ impl Pace {
 }
 
 /// All CPUs, and the command, from sample to sample.
-struct Rows {
-    tracks: Vec<Track>,
+struct RecorderRows {
+    tracks: Vec<RecordTrack>,
     command: Option<Box<dyn CommandClock>>,
     command_ns: Vec<u64>,
     step: Step,
 }
 
-impl Rows {
+impl RecorderRows {
     fn new(
         cpus: &CpuList,
         options: &RecordOptions,
         tick_ns: u64,
         command: Option<Box<dyn CommandClock>>,
     ) -> Self {
-        let track = |cpu| Track::new(cpu, tick_ns, options.steal_as_load);
+        let track = |cpu| RecordTrack::new(cpu, tick_ns, options.steal_as_load);
         Self {
             tracks: cpus.iter().map(track).collect(),
             command,
@@ -262,7 +262,7 @@ impl Rows {
     }
 
     /// The sample that the first row starts from.
-    fn start(&mut self, sample: &Sample) -> Result<()> {
+    fn start(&mut self, sample: &StatSample) -> Result<()> {
         let counts_steal = self.read_command()?;
         for (track, ns) in self.tracks.iter_mut().zip(&self.command_ns) {
             track.start(sample.get(track.cpu()), command_time(*ns, counts_steal));
@@ -271,7 +271,7 @@ impl Rows {
     }
 
     /// The row from the last sample to this one.
-    fn step(&mut self, start_ns: u64, end_ns: u64, sample: &Sample) -> Result<&Step> {
+    fn step(&mut self, start_ns: u64, end_ns: u64, sample: &StatSample) -> Result<&Step> {
         let counts_steal = self.read_command()?;
         let tracks = self.tracks.iter_mut().zip(&self.command_ns);
         self.step.start_ns = start_ns;

@@ -2,7 +2,7 @@
 //! One CPU from sample to sample: counters in, cells of the profile out.
 
 use sandbag_linux::procstat::{CpuDelta, CpuTimes};
-use sandbag_profile::Cell;
+use sandbag_profile::ProfileCell;
 
 use crate::record::CpuReport;
 
@@ -27,7 +27,7 @@ pub(crate) struct CommandTime {
 
 /// State of one CPU.
 #[derive(Debug)]
-pub(crate) struct Track {
+pub(crate) struct RecordTrack {
     cpu: u32,
     tick_ns: u64,
     steal_as_load: bool,
@@ -43,7 +43,7 @@ pub(crate) struct Track {
     total_ns: u64,
 }
 
-impl Track {
+impl RecordTrack {
     pub(crate) fn new(cpu: u32, tick_ns: u64, steal_as_load: bool) -> Self {
         Self {
             cpu,
@@ -76,14 +76,18 @@ impl Track {
         &mut self,
         now: Option<&CpuTimes>,
         command: Option<CommandTime>,
-    ) -> Option<Cell> {
+    ) -> Option<ProfileCell> {
         let cell = self.cell(now, command);
         self.before = now.copied();
         self.holes += u64::from(cell.is_none());
         cell
     }
 
-    fn cell(&mut self, now: Option<&CpuTimes>, command: Option<CommandTime>) -> Option<Cell> {
+    fn cell(
+        &mut self,
+        now: Option<&CpuTimes>,
+        command: Option<CommandTime>,
+    ) -> Option<ProfileCell> {
         let own = command.map(|c| self.own_time(now, c));
         let delta = now?.since(self.before.as_ref()?, self.tick_ns);
         if delta.back_ns > RACE_TICKS * self.tick_ns || delta.total_ns() == 0 {
@@ -102,7 +106,7 @@ impl Track {
         self.base_ns += base_ns;
         self.steal_ns += delta.steal_ns;
         self.total_ns += delta.total_ns();
-        Some(Cell {
+        Some(ProfileCell {
             // Where all was stolen there is no load to speak of, but the
             // steal is to be kept.
             load_pct: percent(loaded_ns, base_ns).unwrap_or(0.0),
@@ -172,24 +176,24 @@ mod tests {
         }
     }
 
-    fn track(steal_as_load: bool) -> Track {
-        let mut track = Track::new(3, TICK, steal_as_load);
+    fn track(steal_as_load: bool) -> RecordTrack {
+        let mut track = RecordTrack::new(3, TICK, steal_as_load);
         track.start(Some(&times(0, 0, 0)), None);
         track
     }
 
-    fn near(a: f64, b: f64) -> bool {
+    fn is_near(a: f64, b: f64) -> bool {
         (a - b).abs() < 1e-9
     }
 
     #[test]
     fn load_and_steal() {
         let cell = track(false).next(Some(&times(40, 40, 20)), None).unwrap();
-        assert!(near(cell.load_pct, 50.0) && near(cell.steal_pct, 20.0));
+        assert!(is_near(cell.load_pct, 50.0) && is_near(cell.steal_pct, 20.0));
         let cell = track(true).next(Some(&times(40, 40, 20)), None).unwrap();
-        assert!(near(cell.load_pct, 60.0) && near(cell.steal_pct, 20.0));
+        assert!(is_near(cell.load_pct, 60.0) && is_near(cell.steal_pct, 20.0));
         let cell = track(false).next(Some(&times(0, 0, 20)), None).unwrap();
-        assert!(near(cell.load_pct, 0.0) && near(cell.steal_pct, 100.0));
+        assert!(is_near(cell.load_pct, 0.0) && is_near(cell.steal_pct, 100.0));
     }
 
     #[test]
@@ -202,7 +206,7 @@ mod tests {
         assert!(track.next(Some(&times(11, 14, 0)), None).is_some());
         let report = track.report();
         assert_eq!((report.cpu, report.holes), (3, 2));
-        assert!(near(report.load_pct.unwrap(), 50.0));
+        assert!(is_near(report.load_pct.unwrap(), 50.0));
     }
 
     #[test]
@@ -222,34 +226,34 @@ mod tests {
 
     #[test]
     fn opposing_load_is_busy_minus_the_command_s_own() {
-        let mut track = Track::new(0, TICK, false);
+        let mut track = RecordTrack::new(0, TICK, false);
         track.start(Some(&times(0, 0, 0)), command(7, false));
         let cell = track
             .next(Some(&times(80, 20, 0)), command(7 + 30 * TICK, false))
             .unwrap();
-        assert!(near(cell.load_pct, 50.0));
+        assert!(is_near(cell.load_pct, 50.0));
     }
 
     #[test]
     fn steal_is_taken_out_of_a_wall_clock() {
         // The command was the only one to run: 60 of 80 ticks delivered, 20 stolen.
-        let mut track = Track::new(0, TICK, false);
+        let mut track = RecordTrack::new(0, TICK, false);
         track.start(Some(&times(0, 0, 0)), command(0, true));
         let cell = track
             .next(Some(&times(60, 20, 20)), command(80 * TICK, true))
             .unwrap();
-        assert!(near(cell.load_pct, 0.0));
+        assert!(is_near(cell.load_pct, 0.0));
         assert_eq!(track.lead_ns, 0);
         // Half of the busy time was the command's, and half of the steal.
         let cell = track
             .next(Some(&times(120, 40, 40)), command(120 * TICK, true))
             .unwrap();
-        assert!(near(cell.load_pct, 37.5));
+        assert!(is_near(cell.load_pct, 37.5));
     }
 
     #[test]
     fn what_the_command_is_ahead_is_made_up_for() {
-        let mut track = Track::new(0, TICK, false);
+        let mut track = RecordTrack::new(0, TICK, false);
         track.start(Some(&times(0, 0, 0)), command(0, false));
         let first = track
             .next(Some(&times(4, 6, 0)), command(5 * TICK, false))
@@ -257,25 +261,25 @@ mod tests {
         let second = track
             .next(Some(&times(10, 10, 0)), command(9 * TICK, false))
             .unwrap();
-        assert!(near(first.load_pct, 0.0) && near(second.load_pct, 10.0));
+        assert!(is_near(first.load_pct, 0.0) && is_near(second.load_pct, 10.0));
         assert_eq!(track.report().unplaced_ns, 0);
     }
 
     #[test]
     fn a_command_that_proc_stat_never_sees_does_not_blot_out_the_rest() {
-        let mut track = Track::new(0, TICK, false);
+        let mut track = RecordTrack::new(0, TICK, false);
         track.start(Some(&times(0, 0, 0)), command(0, false));
         track.next(Some(&times(0, 100, 0)), command(50 * TICK, false));
         assert_eq!(track.report().unplaced_ns, 40 * TICK);
         let cell = track
             .next(Some(&times(60, 140, 0)), command(50 * TICK, false))
             .unwrap();
-        assert!(near(cell.load_pct, 50.0));
+        assert!(is_near(cell.load_pct, 50.0));
     }
 
     #[test]
     fn the_command_s_time_is_unknown_once_the_cpu_was_away() {
-        let mut track = Track::new(0, TICK, false);
+        let mut track = RecordTrack::new(0, TICK, false);
         track.start(Some(&times(0, 0, 0)), command(0, true));
         assert!(track.next(None, command(5, true)).is_none());
         for n in 1..4 {
@@ -285,7 +289,7 @@ mod tests {
                     .is_none()
             );
         }
-        let mut late = Track::new(0, TICK, false);
+        let mut late = RecordTrack::new(0, TICK, false);
         late.start(None, command(0, true));
         assert!(late.next(Some(&times(1, 1, 0)), command(5, true)).is_none());
         assert!(late.next(Some(&times(2, 2, 0)), command(5, true)).is_none());
@@ -298,7 +302,7 @@ mod tests {
         fn sums_of_the_opposing_load_are_right(
             rows in prop::collection::vec((0u64..=50, 0u64..=50), 1..200),
         ) {
-            let mut track = Track::new(0, TICK, false);
+            let mut track = RecordTrack::new(0, TICK, false);
             track.start(Some(&times(0, 0, 0)), command(0, false));
             let (mut busy, mut own, mut all, mut sum) = (0, 0, 0u64, 0.0);
             let mut seen = times(0, 0, 0);

@@ -111,7 +111,7 @@ impl<W: Write> AchievedWriter<W> {
 /// A column: name, and text of a window's value.
 type AchievedColumn = (&'static str, fn(&Window) -> String);
 
-/// The columns in order. [`Row`] reads them.
+/// The columns in order. [`AchievedRow`] reads them.
 static COLUMNS: [AchievedColumn; 11] = [
     ("time_s", |w| seconds(w.start_ns)),
     ("length_s", |w| seconds(w.length_ns)),
@@ -146,7 +146,7 @@ fn seconds(ns: u64) -> String {
 
 /// One row of `achieved.csv`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct AchievedRow {
     /// Start of the window on the run's clock, seconds.
     pub time_s: f64,
     /// Length of the window, seconds of wall time.
@@ -171,7 +171,7 @@ pub struct Row {
     pub hole: u8,
 }
 
-impl Row {
+impl AchievedRow {
     /// Whether the load was absent for a reason outside the method.
     #[must_use]
     pub fn is_hole(&self) -> bool {
@@ -184,7 +184,7 @@ impl Row {
 /// # Errors
 /// [`Error::Read`] if it cannot be opened, [`Error::Header`] if it is another
 /// kind of file.
-pub fn read_achieved(path: &Path) -> Result<Rows<BufReader<File>>, Error> {
+pub fn read_achieved(path: &Path) -> Result<AchievedRows<BufReader<File>>, Error> {
     let error = |cause| Error::Read {
         path: path.to_owned(),
         cause,
@@ -194,7 +194,7 @@ pub fn read_achieved(path: &Path) -> Result<Rows<BufReader<File>>, Error> {
         return Err(error(io::Error::other("is no ordinary file")));
     }
     let file = File::open(path).map_err(error)?;
-    Rows::new(BufReader::new(file), path)
+    AchievedRows::new(BufReader::new(file), path)
 }
 
 /// The rows of an `achieved.csv`, one at a time.
@@ -202,14 +202,14 @@ pub fn read_achieved(path: &Path) -> Result<Rows<BufReader<File>>, Error> {
 /// A torn last row (the disk was full, the machine lost power) is dropped; a
 /// bad row with more behind it is an error.
 #[derive(Debug)]
-pub struct Rows<R: BufRead> {
+pub struct AchievedRows<R: BufRead> {
     reader: csv::Reader<R>,
     record: csv::StringRecord,
     path: PathBuf,
     done: bool,
 }
 
-impl<R: BufRead> Rows<R> {
+impl<R: BufRead> AchievedRows<R> {
     /// Reads rows from `source`; `path` only names it in errors.
     ///
     /// # Errors
@@ -235,7 +235,7 @@ impl<R: BufRead> Rows<R> {
         })
     }
 
-    fn read(&mut self) -> Result<Option<Row>, String> {
+    fn read(&mut self) -> Result<Option<AchievedRow>, String> {
         match self.reader.read_record(&mut self.record) {
             Ok(false) => Ok(None),
             Ok(true) if self.record.len() != COLUMNS.len() => Err(format!(
@@ -263,8 +263,8 @@ impl<R: BufRead> Rows<R> {
     }
 }
 
-impl<R: BufRead> Iterator for Rows<R> {
-    type Item = Result<Row, Error>;
+impl<R: BufRead> Iterator for AchievedRows<R> {
+    type Item = Result<AchievedRow, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.done {
@@ -312,11 +312,11 @@ mod tests {
         }
     }
 
-    fn rows(text: &str) -> Result<Vec<Row>, Error> {
-        Rows::new(text.as_bytes(), Path::new("achieved.csv"))?.collect()
+    fn rows(text: &str) -> Result<Vec<AchievedRow>, Error> {
+        AchievedRows::new(text.as_bytes(), Path::new("achieved.csv"))?.collect()
     }
 
-    fn written(windows: &[Window]) -> String {
+    fn write_windows(windows: &[Window]) -> String {
         let mut out = Vec::new();
         let mut writer = AchievedWriter::new(&mut out, Path::new("x")).unwrap();
         writer.append(windows).unwrap();
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_row_reads_as_a_person_would_write_it() {
-        let text = written(&[window(3_000_000_001, 7)]);
+        let text = write_windows(&[window(3_000_000_001, 7)]);
         assert_eq!(
             text.lines().nth(1).unwrap(),
             "3.000000001,1.000000000,7,12.5000,12.5000,0.0000,0.112500000,10.0000,50.0000,,0"
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn a_torn_last_row_is_dropped_wherever_it_is_torn() {
-        let text = written(&[window(0, 0), window(1_000_000_000, 0)]);
+        let text = write_windows(&[window(0, 0), window(1_000_000_000, 0)]);
         let first_two = text.match_indices('\n').nth(1).unwrap().0 + 1;
         // Without its newline the row is whole; one byte less and it is not.
         for end in first_two..text.len() - 1 {
@@ -394,7 +394,7 @@ mod tests {
 
     #[test]
     fn a_bad_row_in_the_middle_is_named_by_line_and_column() {
-        let mut lines: Vec<String> = written(&[window(0, 0), window(1, 0), window(2, 0)])
+        let mut lines: Vec<String> = write_windows(&[window(0, 0), window(1, 0), window(2, 0)])
             .lines()
             .map(str::to_owned)
             .collect();
@@ -428,7 +428,7 @@ mod tests {
                 cpu: 4096, start_ns, length_ns, asked_pct: asked, burner_ns,
                 steal_ns, busy_ns, command_ns: None, hole,
             };
-            let read = rows(&written(std::slice::from_ref(&w))).unwrap();
+            let read = rows(&write_windows(std::slice::from_ref(&w))).unwrap();
             let row = &read[0];
             prop_assert!((row.time_s * 1e9 - start_ns as f64).abs() < 1.0);
             prop_assert!((row.error_points - w.error_points()).abs() < 1e-4);

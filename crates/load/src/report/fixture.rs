@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::report::achieved::AchievedWriter;
 use crate::report::run::{CommandResult, CpuResult, MethodUsed, NodeUse, Run, SupervisorCost};
-use sandbag_run::{directory::FORMAT, machine::Machine};
+use sandbag_run::{directory::FORMAT, machine::MachineFacts};
 use sandbag_stats::{Accuracy, Tolerance, Verdict, VerdictCounter, Window};
 
 const SECOND: u64 = 1_000_000_000;
@@ -39,9 +39,9 @@ struct Second {
 
 /// Splitmix64 (Steele, Lea & Flood 2014), so that every run of the tests sees
 /// the same figures.
-struct Chance(u64);
+struct Normal(u64);
 
-impl Chance {
+impl Normal {
     fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -51,7 +51,7 @@ impl Chance {
     }
 
     /// About normal, mean 0, deviation `sd`.
-    fn around(&mut self, sd: f64) -> f64 {
+    fn draw(&mut self, sd: f64) -> f64 {
         let sum: f64 = (0..12).map(|_| self.unit()).sum();
         (sum - 6.0) * sd
     }
@@ -59,27 +59,27 @@ impl Chance {
 
 /// 2 CPUs x 30 s, unequal steps, beside a busy program: kept.
 pub fn quiet() -> Fixture {
-    let mut chance = Chance(1);
+    let mut chance = Normal(1);
     simulate(&[0, 1], 30, true, |cpu, t| Second {
         asked_pct: [
             [20.0, 65.0, 35.5, 80.0, 50.0],
             [45.0, 30.0, 72.5, 25.0, 60.0],
         ][cpu as usize][(t / 6) as usize],
-        error_points: chance.around(0.06),
+        error_points: chance.draw(0.06),
         ..Second::default()
     })
 }
 
 /// 64 CPUs x 10 min of a day's rhythm, without a command: kept.
 pub fn large() -> Fixture {
-    let mut chance = Chance(2);
+    let mut chance = Normal(2);
     let cpus: Vec<u32> = (0..64).collect();
     simulate(&cpus, 600, false, |cpu, t| {
         let wave = (t as f64 / 90.0 + f64::from(cpu) / 9.0).sin();
         let step = ((t / 15 + u64::from(cpu) * 7) % 5) as f64;
         Second {
             asked_pct: (45.0 + 30.0 * wave + 5.0 * step).clamp(0.5, 99.0),
-            error_points: chance.around(if cpu == 37 { 0.5 } else { 0.08 }),
+            error_points: chance.draw(if cpu == 37 { 0.5 } else { 0.08 }),
             steal_pct: if chance.unit() > 0.97 {
                 chance.unit() * 4.0
             } else {
@@ -92,7 +92,7 @@ pub fn large() -> Fixture {
 
 /// 2 CPUs x 3 h, thinned, with one second in which the load was gone: kept.
 pub fn long() -> Fixture {
-    let mut chance = Chance(5);
+    let mut chance = Normal(5);
     simulate(&[0, 1], 3 * 3600, true, |cpu, t| {
         let rhythm = (t as f64 / 1500.0 + f64::from(cpu)).sin();
         Second {
@@ -100,7 +100,7 @@ pub fn long() -> Fixture {
             error_points: if (cpu, t) == (1, 7000) {
                 -20.0
             } else {
-                chance.around(0.15)
+                chance.draw(0.15)
             },
             ..Second::default()
         }
@@ -108,14 +108,14 @@ pub fn long() -> Fixture {
 }
 
 /// 4 CPUs x 60 s by the published formula: far off.
-pub fn missed() -> Fixture {
-    let mut chance = Chance(3);
+pub fn missing_load() -> Fixture {
+    let mut chance = Normal(3);
     let mut fixture = simulate(&[0, 1, 2, 3], 60, true, |cpu, t| {
         let asked_pct =
             [10.0, 30.0, 50.0, 70.0, 90.0, 50.0][((t / 10) as usize + cpu as usize) % 6];
         Second {
             asked_pct,
-            error_points: (asked_pct * (100.0 - asked_pct) / 150.0) + chance.around(1.2),
+            error_points: (asked_pct * (100.0 - asked_pct) / 150.0) + chance.draw(1.2),
             ..Second::default()
         }
     });
@@ -134,13 +134,13 @@ pub fn missed() -> Fixture {
 /// 3 CPUs x 40 s on a shared host: steal everywhere, cpu 5 goes offline for
 /// 8 s, and the names are hostile.
 pub fn holes_and_steal() -> Fixture {
-    let mut chance = Chance(4);
+    let mut chance = Normal(4);
     let mut fixture = simulate(&[1, 4, 5], 40, true, |cpu, t| {
         let hole = cpu == 5 && (20..28).contains(&t);
         Second {
             asked_pct: 50.0 + 25.0 * f64::from(i32::from(t % 20 >= 10)),
-            error_points: if hole { f64::NAN } else { chance.around(0.9) },
-            steal_pct: (6.0 + 6.0 * (t as f64 / 5.0).sin() + chance.around(1.5)).max(0.0),
+            error_points: if hole { f64::NAN } else { chance.draw(0.9) },
+            steal_pct: (6.0 + 6.0 * (t as f64 / 5.0).sin() + chance.draw(1.5)).max(0.0),
             hole,
         }
     });
@@ -158,20 +158,20 @@ pub fn holes_and_steal() -> Fixture {
 /// A virtual node of 2 unequal CPUs x 60 s, one of which is slowed further
 /// after half of the time: speeds 80 and 40, then 30 %. Kept.
 pub fn node() -> Fixture {
-    let mut chance = Chance(6);
+    let mut chance = Normal(6);
     let speeds = |cpu, t| [80.0, if t < 30 { 40.0 } else { 30.0 }][cpu as usize];
     as_node("small", &[0, 1], 60, |cpu, t| {
         // The window of the change is a little late.
         let late = if (cpu, t) == (1, 30) { -0.8 } else { 0.0 };
-        (speeds(cpu, t), late + chance.around(0.1))
+        (speeds(cpu, t), late + chance.draw(0.1))
     })
 }
 
 /// Four nodes on 8 CPUs, as in figure 2 of Buchert, Nussbaum & Gustedt (HPCC
 /// 2011), but one of them far from what was asked, and one unequal inside.
 pub fn nodes() -> Vec<Fixture> {
-    let mut chance = Chance(7);
-    let mut around = move |sd| chance.around(sd);
+    let mut chance = Normal(7);
+    let mut around = move |sd| chance.draw(sd);
     let mut all = vec![
         as_node("one", &[0], 40, |_, _| (75.0, around(0.1))),
         as_node("two", &[1], 40, |_, _| (40.0, around(0.1))),
@@ -390,8 +390,8 @@ fn arguments(command: bool) -> Vec<String> {
     all.into_iter().map(str::to_owned).collect()
 }
 
-fn machine(cpus: u32) -> Machine {
-    Machine {
+fn machine(cpus: u32) -> MachineFacts {
+    MachineFacts {
         host: "node17".to_owned(),
         kernel: "6.1.0-28-amd64".to_owned(),
         cpu_model: "AMD EPYC 7543 32-Core Processor".to_owned(),

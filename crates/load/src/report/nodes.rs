@@ -17,7 +17,7 @@ pub const FORMAT: u32 = 1;
 
 /// Nodes that ran together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Nodes {
+pub struct NodeRows {
     /// [`FORMAT`] of the writer.
     pub format: u32,
     /// Version of sandbag.
@@ -72,7 +72,7 @@ pub struct SpeedResult {
     pub holes: u64,
 }
 
-impl Nodes {
+impl NodeRows {
     /// What `runs` came to. Runs that are no nodes are left out.
     #[must_use]
     pub fn of(runs: &[Run]) -> Self {
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn equal_cpus_of_a_node_stand_together_in_speeds() {
-        let nodes = Nodes::of(&runs());
+        let nodes = NodeRows::of(&runs());
         let lists = |n: usize| -> Vec<&str> {
             nodes.nodes[n]
                 .speeds
@@ -181,21 +181,21 @@ mod tests {
     #[test]
     fn the_worst_verdict_counts_and_none_is_no_success() {
         let mut runs = runs();
-        assert_eq!(Nodes::of(&runs).verdict, Verdict::Missed);
+        assert_eq!(NodeRows::of(&runs).verdict, Verdict::Missed);
         runs.remove(2);
-        assert_eq!(Nodes::of(&runs).verdict, Verdict::Kept);
+        assert_eq!(NodeRows::of(&runs).verdict, Verdict::Kept);
         runs[0].verdict = Verdict::Undecided;
-        assert_eq!(Nodes::of(&runs).verdict, Verdict::Undecided);
+        assert_eq!(NodeRows::of(&runs).verdict, Verdict::Undecided);
         runs[1].node = None;
-        assert_eq!(Nodes::of(&runs).nodes.len(), 2);
-        assert_eq!(Nodes::of(&[]).verdict, Verdict::Missed);
+        assert_eq!(NodeRows::of(&runs).nodes.len(), 2);
+        assert_eq!(NodeRows::of(&[]).verdict, Verdict::Missed);
     }
 
     #[test]
     fn a_node_that_ended_before_its_first_window_has_a_line_without_figures() {
         let mut run = fixture::node().run;
         run.cpus.clear();
-        let nodes = Nodes::of(&[run]);
+        let nodes = NodeRows::of(&[run]);
         assert!(nodes.nodes[0].speeds.is_empty() && nodes.nodes[0].cpus().is_empty());
     }
 }

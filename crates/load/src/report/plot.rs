@@ -39,7 +39,7 @@ pub fn plot_profile(steps: BoxSteps, end_ns: u64) -> sandbag_profile::Result<Str
     let height = if cpus.len() <= MOST_TALL { TALL } else { 1 };
     let mut out = String::new();
     for (cpu, column) in cpus.iter().zip(&columns) {
-        push_bars(&mut out, &format!("cpu {cpu}"), &stretched(column), height);
+        push_bars(&mut out, &format!("cpu {cpu}"), &stretch(column), height);
     }
     push_axis(&mut out, end_ns as f64 / 1e9);
     Ok(out)
@@ -65,10 +65,10 @@ pub fn plot_run(run: &Run, achieved: &Path) -> Result<String, Error> {
         push_bars(
             &mut out,
             &format!("cpu {cpu} asked"),
-            &stretched(&track.asked),
+            &stretch(&track.asked),
             1,
         );
-        push_bars(&mut out, "got", &stretched(&track.got), 1);
+        push_bars(&mut out, "got", &stretch(&track.got), 1);
     }
     push_axis(&mut out, run.length_s);
     Ok(out)
@@ -76,7 +76,7 @@ pub fn plot_run(run: &Run, achieved: &Path) -> Result<String, Error> {
 
 /// `values` over [`WIDTH`] columns: repeated where there are fewer, means
 /// where there are more.
-fn stretched(values: &[Option<f64>]) -> Vec<Option<f64>> {
+fn stretch(values: &[Option<f64>]) -> Vec<Option<f64>> {
     let mean = |values: &[Option<f64>]| {
         let known: Vec<f64> = values.iter().flatten().copied().collect();
         (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
@@ -128,7 +128,7 @@ fn push_axis(out: &mut String, end_s: f64) {
 
 #[cfg(test)]
 mod tests {
-    use sandbag_profile::{Cell, Format, Header, Profile, Step, constant};
+    use sandbag_profile::{Format, Profile, ProfileCell, ProfileHeader, Step, constant};
 
     use super::*;
     use crate::report::fixture;
@@ -176,10 +176,10 @@ mod tests {
         let step = |start: u64, end: u64, load: Option<f64>| Step {
             start_ns: start * SECOND,
             end_ns: end * SECOND,
-            cells: vec![load.map(Cell::load)],
+            cells: vec![load.map(ProfileCell::load)],
         };
         let profile = Profile {
-            header: Header::new(vec![0], Format::Native),
+            header: ProfileHeader::new(vec![0], Format::Native),
             steps: vec![step(0, 48, Some(100.0)), step(48, 64, None)],
             warnings: Vec::new(),
         };

@@ -4,7 +4,7 @@
 //! The file is versioned by [`FORMAT`](sandbag_run::directory::FORMAT); readers refuse a newer major format
 //! and ignore fields they do not know.
 
-use sandbag_run::machine::Machine;
+use sandbag_run::machine::MachineFacts;
 use std::collections::BTreeMap;
 
 use sandbag_stats::{ErrorStats, Tolerance, Verdict};
@@ -24,7 +24,7 @@ pub struct Run {
     /// The arguments as given, without the program's own name.
     pub arguments: Vec<String>,
     /// The machine and what could make the run unrepeatable.
-    pub machine: Machine,
+    pub machine: MachineFacts,
     /// How the load was produced.
     pub method: MethodUsed,
     /// Where the profile came from: a file, or `constant`.
@@ -93,7 +93,7 @@ pub struct NodeUse {
 
 impl NodeUse {
     /// How often and how long the node was throttled, as far as it is known.
-    pub(crate) fn throttled(&self) -> Option<String> {
+    pub(crate) fn throttle_warning(&self) -> Option<String> {
         match (self.throttled_times, self.throttled_s) {
             (Some(0), None | Some(0.0)) => Some("never".to_owned()),
             (Some(n), Some(s)) => Some(format!("{} for {s:.2} s", times(n))),

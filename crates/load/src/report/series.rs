@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use crate::report::Error;
-use crate::report::achieved::Row;
+use crate::report::achieved::AchievedRow;
 use crate::report::track::{Track, hundredths};
 
 /// Buckets over all CPUs; bounds the size of a page.
@@ -25,7 +25,7 @@ const SAMPLE_ROWS: usize = 256;
 
 /// One CPU in one bucket.
 #[derive(Debug, Clone, Copy, Default)]
-struct Cell {
+struct LoadCell {
     /// Time of all windows, seconds.
     length_s: f64,
     /// Time of the windows that are not holes, seconds.
@@ -43,8 +43,8 @@ struct Cell {
     hole: bool,
 }
 
-impl Cell {
-    fn of(row: &Row) -> Self {
+impl LoadCell {
+    fn of(row: &AchievedRow) -> Self {
         let whole_s = if row.is_hole() { 0.0 } else { row.length_s };
         Self {
             length_s: row.length_s,
@@ -90,7 +90,7 @@ impl Cell {
 
 /// A thinned run in buckets of `width_s` seconds.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Series {
+pub(crate) struct LoadSeries {
     /// Width of a bucket, seconds.
     pub width_s: f64,
     /// Whether a bucket holds more than one window.
@@ -99,15 +99,15 @@ pub(crate) struct Series {
     pub cpus: Vec<(u32, Track)>,
 }
 
-impl Series {
+impl LoadSeries {
     /// Thins `rows`, in one pass and in memory that does not grow with their
     /// number.
     ///
     /// # Errors
     /// The first error of `rows`.
-    pub fn read(rows: impl Iterator<Item = Result<Row, Error>>) -> Result<Self, Error> {
+    pub fn read(rows: impl Iterator<Item = Result<AchievedRow, Error>>) -> Result<Self, Error> {
         let mut rows = rows;
-        let sample: Vec<Row> = rows.by_ref().take(SAMPLE_ROWS).collect::<Result<_, _>>()?;
+        let sample: Vec<AchievedRow> = rows.by_ref().take(SAMPLE_ROWS).collect::<Result<_, _>>()?;
         let mut thinner = Thinner::new(window_s(&sample));
         for row in sample {
             thinner.add(&row);
@@ -124,7 +124,7 @@ impl Series {
     }
 
     /// The CPUs of which the same was asked all the time, together.
-    pub fn alike(&self) -> Vec<Vec<&(u32, Track)>> {
+    pub fn groups(&self) -> Vec<Vec<&(u32, Track)>> {
         let mut groups: Vec<Vec<&(u32, Track)>> = Vec::new();
         for cpu in &self.cpus {
             match groups.iter_mut().find(|g| g[0].1.asked_like(&cpu.1)) {
@@ -157,7 +157,7 @@ impl Series {
 
 /// The usual length of a window: the median of `sample` to 10 ms, because
 /// each single one is off by the delay of a wake-up.
-fn window_s(sample: &[Row]) -> f64 {
+fn window_s(sample: &[AchievedRow]) -> f64 {
     let lengths: Vec<f64> = sample.iter().map(|r| r.length_s).collect();
     let median = sandbag_stats::median(&lengths).unwrap_or(1.0);
     ((median * 100.0).round() / 100.0).max(0.01)
@@ -166,7 +166,7 @@ fn window_s(sample: &[Row]) -> f64 {
 struct Thinner {
     width_s: f64,
     doubled: bool,
-    cpus: BTreeMap<u32, Vec<Option<Cell>>>,
+    cpus: BTreeMap<u32, Vec<Option<LoadCell>>>,
 }
 
 impl Thinner {
@@ -178,7 +178,7 @@ impl Thinner {
         }
     }
 
-    fn add(&mut self, row: &Row) {
+    fn add(&mut self, row: &AchievedRow) {
         self.cpus.entry(row.cpu).or_default();
         let most = (MOST_CELLS / self.cpus.len()).clamp(LEAST_BUCKETS, MOST_BUCKETS);
         // By its middle: the start may lie a wake-up before or after the grid.
@@ -192,8 +192,8 @@ impl Thinner {
             cells.resize(index + 1, None);
         }
         cells[index] = Some(match cells[index] {
-            Some(cell) => cell.merge(Cell::of(row)),
-            None => Cell::of(row),
+            Some(cell) => cell.merge(LoadCell::of(row)),
+            None => LoadCell::of(row),
         });
     }
 
@@ -213,10 +213,10 @@ impl Thinner {
         }
     }
 
-    fn finish(self) -> Series {
+    fn finish(self) -> LoadSeries {
         let buckets = self.cpus.values().map(Vec::len).max().unwrap_or(0);
         let doubled = self.doubled;
-        Series {
+        LoadSeries {
             width_s: self.width_s,
             thinned: doubled,
             cpus: self
@@ -231,14 +231,14 @@ impl Thinner {
     }
 }
 
-fn track(cells: &[Option<Cell>], extremes: bool) -> Track {
-    let each = |value: fn(&Cell) -> f64| -> Vec<Option<f64>> {
+fn track(cells: &[Option<LoadCell>], extremes: bool) -> Track {
+    let each = |value: fn(&LoadCell) -> f64| -> Vec<Option<f64>> {
         cells
             .iter()
             .map(|c| c.as_ref().map(|c| hundredths(value(c))))
             .collect()
     };
-    let whole = |value: fn(&Cell) -> f64| -> Vec<Option<f64>> {
+    let whole = |value: fn(&LoadCell) -> f64| -> Vec<Option<f64>> {
         cells
             .iter()
             .map(|c| {
@@ -268,8 +268,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn row(time_s: f64, cpu: u32, got_pct: f64) -> Row {
-        Row {
+    fn row(time_s: f64, cpu: u32, got_pct: f64) -> AchievedRow {
+        AchievedRow {
             time_s,
             length_s: 1.0,
             cpu,
@@ -284,13 +284,13 @@ mod tests {
         }
     }
 
-    fn read(rows: &[Row]) -> Series {
-        Series::read(rows.iter().cloned().map(Ok)).unwrap()
+    fn read(rows: &[AchievedRow]) -> LoadSeries {
+        LoadSeries::read(rows.iter().cloned().map(Ok)).unwrap()
     }
 
     #[test]
     fn a_short_run_is_shown_window_by_window() {
-        let rows: Vec<Row> = (0..30).map(|t| row(f64::from(t), 3, 50.5)).collect();
+        let rows: Vec<AchievedRow> = (0..30).map(|t| row(f64::from(t), 3, 50.5)).collect();
         let series = read(&rows);
         assert!(!series.thinned && series.cpus[0].1.got_min.is_empty());
         assert_eq!(series.cpus[0].1.got, vec![Some(50.5); 30]);
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn late_and_early_windows_fall_into_their_own_second() {
-        let rows: Vec<Row> = (0..60)
+        let rows: Vec<AchievedRow> = (0..60)
             .map(|t| row(f64::from(t) + if t % 2 == 0 { 0.3 } else { -0.3 }, 0, 50.0))
             .collect();
         assert_eq!(read(&rows).cpus[0].1.got.iter().flatten().count(), 60);
@@ -310,7 +310,7 @@ mod tests {
             let got = if t == 40_001 { 97.0 } else { 50.0 };
             Ok(row(f64::from(t), 0, got))
         });
-        let series = Series::read(rows).unwrap();
+        let series = LoadSeries::read(rows).unwrap();
         let cpu = &series.cpus[0].1;
         assert!(series.thinned && cpu.got.len() <= MOST_BUCKETS);
         assert!(cpu.got_max.contains(&Some(97.0)));
@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn many_cpus_stay_within_the_bound() {
         let rows = (0..600).flat_map(|t| (0..300).map(move |c| Ok(row(f64::from(t), c, 50.0))));
-        let series = Series::read(rows).unwrap();
+        let series = LoadSeries::read(rows).unwrap();
         let cells: usize = series.cpus.iter().map(|(_, t)| t.got.len()).sum();
         assert!(cells <= MOST_CELLS, "{cells}");
     }
@@ -347,7 +347,7 @@ mod tests {
 
     #[test]
     fn cpus_of_which_the_same_is_asked_are_alike() {
-        let mut rows: Vec<Row> = (0..3)
+        let mut rows: Vec<AchievedRow> = (0..3)
             .flat_map(|t| (0..3).map(move |c| row(f64::from(t), c, 50.0)))
             .collect();
         // Cpu 1 differs in one window only.
@@ -355,7 +355,7 @@ mod tests {
         rows[3].asked_pct = 50.3;
         let series = read(&rows);
         let groups: Vec<Vec<u32>> = series
-            .alike()
+            .groups()
             .iter()
             .map(|g| g.iter().map(|(cpu, _)| *cpu).collect())
             .collect();
@@ -372,10 +372,10 @@ mod tests {
         fn thinning_keeps_mean_and_extremes(
             got in prop::collection::vec(0.0f64..100.0, 1..3000),
         ) {
-            let rows: Vec<Row> = got.iter().enumerate().map(|(t, g)| row(t as f64, 0, *g)).collect();
+            let rows: Vec<AchievedRow> = got.iter().enumerate().map(|(t, g)| row(t as f64, 0, *g)).collect();
             let mut thinner = Thinner::new(1.0);
             rows.iter().for_each(|r| thinner.add(r));
-            let cells: Vec<Cell> = thinner.cpus[&0].iter().flatten().copied().collect();
+            let cells: Vec<LoadCell> = thinner.cpus[&0].iter().flatten().copied().collect();
             let time: f64 = cells.iter().map(|c| c.whole_s).sum();
             prop_assert!((time - got.len() as f64).abs() < 1e-6);
             let mean = cells.iter().map(|c| c.got).sum::<f64>() / time;

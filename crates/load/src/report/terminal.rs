@@ -4,7 +4,7 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use crate::report::columns::{CPU_COLUMNS, CpuColumn};
-use crate::report::nodes::Nodes;
+use crate::report::nodes::NodeRows;
 use crate::report::run::{CommandResult, CpuResult, NodeUse, Run, worst_first};
 use crate::report::view::View;
 use sandbag_ui::text::{signed, times, visible};
@@ -26,7 +26,7 @@ pub fn summary_table(run: &Run) -> String {
     let run = &*view.run;
     let mut out = String::new();
     if let Some(heading) = view.heading() {
-        out.push_str(&wrapped(&heading));
+        out.push_str(&wrap(&heading));
         out.push('\n');
     }
     if !run.cpus.is_empty() {
@@ -34,7 +34,7 @@ pub fn summary_table(run: &Run) -> String {
         out.push('\n');
     }
     let mut say = |text: &str| {
-        out.push_str(&wrapped(text));
+        out.push_str(&wrap(text));
         out.push('\n');
     };
     say(&format!("{}: {}", run.verdict, run.reason));
@@ -63,7 +63,7 @@ pub fn summary_table(run: &Run) -> String {
 /// Nodes that ran together, a line for each speed; as wide and plain as
 /// [`summary_table`].
 #[must_use]
-pub fn nodes_table(nodes: &Nodes) -> String {
+pub fn nodes_table(nodes: &NodeRows) -> String {
     let mut table = Table::new();
     table
         .load_preset(presets::NOTHING)
@@ -112,7 +112,7 @@ pub fn nodes_table(nodes: &Nodes) -> String {
 }
 
 /// The columns of the terminal with their heads.
-fn shown() -> impl Iterator<Item = (&'static CpuColumn, &'static str)> {
+fn shown_columns() -> impl Iterator<Item = (&'static CpuColumn, &'static str)> {
     CPU_COLUMNS.iter().filter_map(|c| Some((c, c.terminal?)))
 }
 
@@ -121,7 +121,11 @@ fn table(cpus: &[CpuResult]) -> String {
     table
         .load_preset(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(["cpu"].into_iter().chain(shown().map(|(_, head)| head)));
+        .set_header(
+            ["cpu"]
+                .into_iter()
+                .chain(shown_columns().map(|(_, head)| head)),
+        );
     if cpus.len() <= MOST_ROWS {
         for cpu in cpus {
             table.add_row(row(cpu.cpu.to_string(), &[cpu]));
@@ -150,7 +154,7 @@ fn lines(table: &Table) -> String {
 
 /// One line for one CPU or for many.
 fn row(name: String, cpus: &[&CpuResult]) -> Vec<String> {
-    let cells = shown().map(|(column, _)| column.terminal_text(cpus));
+    let cells = shown_columns().map(|(column, _)| column.terminal_text(cpus));
     std::iter::once(name).chain(cells).collect()
 }
 
@@ -166,7 +170,7 @@ fn node_line(node: &NodeUse) -> String {
     if let Some(waited) = node.waited_s {
         parts.push(format!("waited {waited:.2} s for a CPU"));
     }
-    if let Some(throttled) = node.throttled() {
+    if let Some(throttled) = node.throttle_warning() {
         parts.push(format!("throttled {throttled}"));
     }
     if node.speed_changes > 0 {
@@ -192,7 +196,7 @@ fn command_line(command: &CommandResult) -> String {
 }
 
 /// Wraps at [`COLUMNS`] with a hanging indent.
-fn wrapped(text: &str) -> String {
+fn wrap(text: &str) -> String {
     let options = textwrap::Options::new(COLUMNS)
         .subsequent_indent("  ")
         // Options and wake-ups stay in one piece.
@@ -238,13 +242,13 @@ mod tests {
     #[test]
     fn nodes_that_ran_together_have_a_line_for_each_speed() {
         let mut runs: Vec<Run> = fixture::nodes().into_iter().map(|f| f.run).collect();
-        let text = nodes_table(&Nodes::of(&runs));
+        let text = nodes_table(&NodeRows::of(&runs));
         insta::assert_snapshot!(text);
         runs[0].cpus.clear();
         runs[1].node.as_mut().unwrap().name = "a-name-of-forty-characters-as-one-may-be".to_owned();
-        let text = nodes_table(&Nodes::of(&runs));
+        let text = nodes_table(&NodeRows::of(&runs));
         assert!(widest(&text) <= COLUMNS, "{text}");
-        assert!(nodes_table(&Nodes::of(&[])).lines().count() == 1);
+        assert!(nodes_table(&NodeRows::of(&[])).lines().count() == 1);
     }
 
     #[test]

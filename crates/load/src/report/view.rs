@@ -13,9 +13,9 @@ use std::path::Path;
 use sandbag_stats::ErrorStats;
 
 use crate::report::Error;
-use crate::report::achieved::{Row, read_achieved};
+use crate::report::achieved::{AchievedRow, read_achieved};
 use crate::report::run::{CpuResult, Run};
-use crate::report::series::Series;
+use crate::report::series::LoadSeries;
 use sandbag_ui::text::visible;
 
 /// A run with its figures and words as they are shown.
@@ -100,11 +100,11 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// As [`read_achieved`], and those of its rows.
-    pub fn series(&self, achieved: &Path) -> Result<Series, Error> {
+    pub fn series(&self, achieved: &Path) -> Result<LoadSeries, Error> {
         let rows = read_achieved(achieved)?;
         match self.run.node {
-            Some(_) => Series::read(rows.map(|row| row.map(speeds_of_row))),
-            None => Series::read(rows),
+            Some(_) => LoadSeries::read(rows.map(|row| row.map(speeds_of_row))),
+            None => LoadSeries::read(rows),
         }
     }
 
@@ -165,8 +165,8 @@ fn speeds_of_cpu(cpu: &CpuResult) -> CpuResult {
     }
 }
 
-fn speeds_of_row(row: Row) -> Row {
-    Row {
+fn speeds_of_row(row: AchievedRow) -> AchievedRow {
+    AchievedRow {
         asked_pct: speed(row.asked_pct),
         got_pct: speed(row.got_pct),
         error_points: -row.error_points,
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_run_that_is_no_node_is_shown_as_it_is() {
-        let run = fixture::missed().run;
+        let run = fixture::missing_load().run;
         let view = View::of(&run);
         assert!(matches!(view.run, Cow::Borrowed(_)));
         assert_eq!((view.words.quantity, view.heading()), ("load", None));
@@ -237,7 +237,7 @@ mod tests {
             let error = track.got[i].unwrap() - track.asked[i].unwrap();
             assert!((error - track.error[i].unwrap()).abs() < 0.02);
         }
-        let windows = (0..4000).map(|t| Row {
+        let windows = (0..4000).map(|t| AchievedRow {
             time_s: f64::from(t),
             length_s: 1.0,
             cpu: 0,
@@ -250,7 +250,7 @@ mod tests {
             command_pct: None,
             hole: 0,
         });
-        let thinned = Series::read(windows.map(|row| Ok(speeds_of_row(row)))).unwrap();
+        let thinned = LoadSeries::read(windows.map(|row| Ok(speeds_of_row(row)))).unwrap();
         let track = &thinned.cpus[0].1;
         assert_eq!(
             (track.got_min[0], track.got_max[0]),

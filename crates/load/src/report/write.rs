@@ -12,7 +12,7 @@ use sandbag_run::failure::RunFailure;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::report::nodes::{self, Nodes};
+use crate::report::nodes::{self, NodeRows};
 use crate::report::run::Run;
 use crate::report::{Error, html};
 
@@ -36,7 +36,7 @@ pub fn write_run(dir: &Path, run: &Run) -> Result<(), Error> {
 /// # Errors
 /// [`Error::Write`] for the first file that cannot be written.
 pub fn write_nodes(dir: &Path, runs: &[Run]) -> Result<(), Error> {
-    let nodes = Nodes::of(runs);
+    let nodes = NodeRows::of(runs);
     write_json(&dir.join(NODES_JSON), &nodes)?;
     let page = html::render_nodes(&nodes, runs, dir);
     replace(&dir.join(REPORT_HTML), page.as_bytes())
@@ -47,8 +47,8 @@ pub fn write_nodes(dir: &Path, runs: &[Run]) -> Result<(), Error> {
 /// # Errors
 /// [`Error::Read`], [`Error::Json`], [`Error::NoFormat`] or
 /// [`Error::NewerFormat`].
-pub fn read_nodes(path: &Path) -> Result<Nodes, Error> {
-    let path = within(path, NODES_JSON);
+pub fn read_nodes(path: &Path) -> Result<NodeRows, Error> {
+    let path = path_in(path, NODES_JSON);
     let (text, _) = read_record(&path, nodes::FORMAT)?;
     serde_json::from_str(&text).map_err(|cause| Error::Json { path, cause })
 }
@@ -59,7 +59,7 @@ pub fn read_nodes(path: &Path) -> Result<Nodes, Error> {
 /// [`Error::Read`], [`Error::Json`], [`Error::NoFormat`],
 /// [`Error::NewerFormat`], or [`Error::Failed`] for a run that was not made.
 pub fn read_run(path: &Path) -> Result<Run, Error> {
-    let path = within(path, RUN_JSON);
+    let path = path_in(path, RUN_JSON);
     let (text, value) = read_record(&path, FORMAT)?;
     if let Ok(failure) = serde_json::from_value::<RunFailure>(value) {
         return Err(Error::Failed {
@@ -71,7 +71,7 @@ pub fn read_run(path: &Path) -> Result<Run, Error> {
 }
 
 /// The file `name` in `path`, or `path` if it is no directory.
-fn within(path: &Path, name: &str) -> PathBuf {
+fn path_in(path: &Path, name: &str) -> PathBuf {
     if path.is_dir() {
         path.join(name)
     } else {
@@ -185,7 +185,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let runs: Vec<Run> = fixture::nodes().into_iter().map(|f| f.run).collect();
         write_nodes(dir.path(), &runs).unwrap();
-        assert_eq!(read_nodes(dir.path()).unwrap(), Nodes::of(&runs));
+        assert_eq!(read_nodes(dir.path()).unwrap(), NodeRows::of(&runs));
         assert!(dir.path().join(REPORT_HTML).exists());
         let path = dir.path().join(NODES_JSON);
         fs::write(&path, r#"{"format": 9}"#).unwrap();

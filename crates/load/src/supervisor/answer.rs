@@ -6,9 +6,9 @@ use sandbag_linux::clock;
 use sandbag_linux::process::Process;
 
 use super::burner::Common;
-use super::outcome::{End, LoadStart, used_ns};
-use super::running::Running;
-use super::{Run, signal_to};
+use super::outcome::{LoadStart, RunEnd, used_ns};
+use super::running::RunningCommand;
+use super::{SupervisedRun, signal_to};
 use crate::board::BOUNDARY_NS;
 use crate::method::Scope;
 use sandbag_linux::signals::{ENDING, pass_on};
@@ -16,9 +16,9 @@ use sandbag_run::command::reap;
 use sandbag_run::error::{Error, Result};
 use sandbag_run::guardian;
 
-impl Run<'_> {
+impl SupervisedRun<'_> {
     /// Answers signals and calls; `Some` if the run ends.
-    pub(super) fn answer(&mut self, common: &Common<'_>) -> Result<Option<End>> {
+    pub(super) fn answer(&mut self, common: &Common<'_>) -> Result<Option<RunEnd>> {
         if self.alarm.read().is_ok() {
             for cpu in &mut self.cpus {
                 cpu.called(common)?;
@@ -33,7 +33,7 @@ impl Run<'_> {
                 (Signal::SIGCHLD, _) => {
                     // After the time limit all that it left is waited for.
                     if self.reap_all(common)? && !self.limit.is_over(clock::monotonic()) {
-                        end = Some(End::CommandOver);
+                        end = Some(RunEnd::CommandOver);
                     }
                 }
                 (Signal::SIGTSTP, _) => self.stand_still(common, !arrived.by_kernel)?,
@@ -44,15 +44,15 @@ impl Run<'_> {
                     }
                     self.interrupts += 1;
                     if self.interrupts > 1 {
-                        end = Some(End::Interrupted);
+                        end = Some(RunEnd::Interrupted);
                     }
                     pass_on(self.root, pid, arrived);
                 }
                 (signal, None) if ENDING.contains(&signal) => {
                     end = Some(match self.command {
                         // Its end was ours, and what it left is being ended.
-                        Some(_) => End::TimedOut,
-                        None => End::Stopped,
+                        Some(_) => RunEnd::TimedOut,
+                        None => RunEnd::Stopped,
                     });
                 }
                 (_, Some(pid)) => pass_on(self.root, pid, arrived),
@@ -187,7 +187,7 @@ impl Run<'_> {
     fn used_by_program(&self) -> u64 {
         let node = self.node.as_ref();
         let of_node = node.map(|node| used_ns(&node.group.cpu, &node.group.accounting));
-        let of_command = self.command.as_ref().map(Running::used_in_all_ns);
+        let of_command = self.command.as_ref().map(RunningCommand::used_in_all_ns);
         of_node.flatten().or(of_command).unwrap_or(0)
     }
 

@@ -7,9 +7,9 @@ use std::rc::Rc;
 
 use sandbag_linux::clock;
 
-use super::meter::Taken;
+use super::meter::BurnerTime;
 use crate::board::{BOUNDARY_NS, Board, Note};
-use crate::burn::Setup;
+use crate::burn::BurnerSetup;
 use crate::method::{Method, Scope};
 use sandbag_run::child::{self, BURNER_VERB};
 use sandbag_run::error::{Error, Result};
@@ -78,7 +78,7 @@ impl Burner {
             what: format!("the burner of CPU {cpu}"),
             cause,
         };
-        let setup = Setup {
+        let setup = BurnerSetup {
             board_fd: common.board.fd(),
             alarm_fd: common.alarm,
             slot,
@@ -125,8 +125,8 @@ impl Burner {
         }))
     }
 
-    /// Adds what it took between two boundaries; see [`super::cpu::Cpu::taken`].
-    pub fn add_taken(&mut self, common: &Common<'_>, from: u64, to: u64, taken: &mut Taken) {
+    /// Adds what it took between two boundaries; see [`super::cpu::LoadedCpu::taken`].
+    pub fn add_taken(&mut self, common: &Common<'_>, from: u64, to: u64, taken: &mut BurnerTime) {
         let slot = common.board.slot(self.slot);
         if self.until.is_some_and(|until| until < from) || self.since > to {
             return;

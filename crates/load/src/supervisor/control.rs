@@ -5,9 +5,9 @@ use std::os::fd::BorrowedFd;
 
 use sandbag_linux::clock;
 
-use super::Run;
+use super::SupervisedRun;
 use super::feed::Feed;
-use super::timeline::Piece;
+use super::timeline::LoadPiece;
 use sandbag_run::error::Result;
 
 /// Whoever brings the commands.
@@ -16,12 +16,12 @@ pub trait Control {
     fn fd(&self) -> BorrowedFd<'_>;
 
     /// Serves what is there, without waiting for anybody for long.
-    fn serve(&mut self, run: &mut dyn Controlled);
+    fn serve(&mut self, run: &mut dyn ControlTarget);
 }
 
 /// One CPU of a run, to be shown.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Level {
+pub struct CpuLevel {
     /// Kernel number.
     pub cpu: u32,
     /// Load asked now, percent.
@@ -31,9 +31,9 @@ pub struct Level {
 }
 
 /// What can be asked of a run.
-pub trait Controlled {
+pub trait ControlTarget {
     /// Every loaded CPU, in the order of the plan.
-    fn levels(&self) -> Vec<Level>;
+    fn levels(&self) -> Vec<CpuLevel>;
 
     /// From the next period on these loads, percent, in the order of the
     /// plan; what the profile had for later is forgotten.
@@ -57,7 +57,7 @@ pub trait Controlled {
 
 /// A run with what it needs to be changed.
 pub(super) struct Changing<'r, 'a> {
-    pub(super) run: &'r mut Run<'a>,
+    pub(super) run: &'r mut SupervisedRun<'a>,
     pub(super) feed: &'r mut Feed,
     pub(super) stop: bool,
 }
@@ -67,11 +67,11 @@ const LEAD_NS: u64 = 1_000_000;
 /// Pieces that are asked until something else is.
 const FOR_GOOD_NS: u64 = u64::MAX / 4;
 
-impl Controlled for Changing<'_, '_> {
-    fn levels(&self) -> Vec<Level> {
+impl ControlTarget for Changing<'_, '_> {
+    fn levels(&self) -> Vec<CpuLevel> {
         let run = &*self.run;
         let now = run.clock.run_ns(clock::monotonic());
-        let in_force = |p: &&Piece| p.start_ns <= now && now < p.end_ns;
+        let in_force = |p: &&LoadPiece| p.start_ns <= now && now < p.end_ns;
         // One that was set a moment ago is as good as in force.
         let piece = run.ahead.iter().find(in_force).or(run.ahead.front());
         let asked = |n: usize| {
@@ -87,7 +87,7 @@ impl Controlled for Changing<'_, '_> {
         run.cpus
             .iter()
             .enumerate()
-            .map(|(n, cpu)| Level {
+            .map(|(n, cpu)| CpuLevel {
                 cpu: cpu.number(),
                 asked_pct: asked(n),
                 got_pct: got(n),
@@ -110,7 +110,7 @@ impl Controlled for Changing<'_, '_> {
         for cpu in &mut run.cpus {
             cpu.void_orders(&common);
         }
-        let piece = Piece {
+        let piece = LoadPiece {
             start_ns: run_ns,
             end_ns: run_ns + FOR_GOOD_NS,
             asked_pct: percent.to_vec(),

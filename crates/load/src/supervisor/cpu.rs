@@ -10,8 +10,8 @@ use sandbag_linux::process::Process;
 
 use super::burner::{Burner, Common};
 use super::headroom::competition;
-use super::meter::Taken;
-use crate::board::{BOUNDARY_NS, Order};
+use super::meter::BurnerTime;
+use crate::board::{BOUNDARY_NS, LoadOrder};
 use crate::method::{Method, Scope};
 use sandbag_run::child;
 use sandbag_run::error::{Error, Result};
@@ -30,7 +30,7 @@ const GENEROUS_GUESS: f64 = 64.0;
 
 /// State of one loaded CPU.
 #[derive(Debug)]
-pub struct Cpu {
+pub struct LoadedCpu {
     number: u32,
     /// Has no process of its own, whatever the level.
     none: bool,
@@ -44,7 +44,7 @@ pub struct Cpu {
     /// Level to make room for.
     level: f64,
     /// Orders given so far that may still matter, for burners that join.
-    recent: Vec<Order>,
+    recent: Vec<LoadOrder>,
     seen: (u64, u64),
     lost_ns: u64,
     calm: u32,
@@ -65,7 +65,7 @@ pub struct Cpu {
 /// Slots that a CPU may use: its burners and their replacements.
 pub const SLOTS_PER_CPU: usize = MOST_BURNERS + MOST_RESTARTS as usize;
 
-impl Cpu {
+impl LoadedCpu {
     /// A CPU whose slots begin at `first_slot`.
     #[must_use]
     pub fn new(number: u32, first_slot: usize, method: &dyn Method) -> Self {
@@ -165,7 +165,7 @@ impl Cpu {
     }
 
     /// Tells the burners from when on to take which level (0 to 1).
-    pub fn order(&mut self, common: &Common<'_>, order: Order) {
+    pub fn order(&mut self, common: &Common<'_>, order: LoadOrder) {
         let now = clock::monotonic();
         self.recent.push(order);
         while self.recent.len() > 1 && self.recent[1].from_ns <= now {
@@ -173,7 +173,7 @@ impl Cpu {
         }
         let share = self.alive().count().max(1) as f64;
         for burner in self.alive() {
-            common.board.slot(burner.slot).publish(Order {
+            common.board.slot(burner.slot).publish(LoadOrder {
                 level: order.level / share,
                 ..order
             });
@@ -226,7 +226,7 @@ impl Cpu {
         for order in orders {
             self.order(
                 common,
-                Order {
+                LoadOrder {
                     from_ns: order.from_ns.max(from_ns),
                     ..order
                 },
@@ -334,7 +334,7 @@ impl Cpu {
     /// long was stopped, and may have left the node standing still: it is
     /// killed, and another takes over.
     fn end_the_stuck(&mut self, common: &Common<'_>) {
-        if common.method.scope() == Scope::Cpu || common.board.paused() {
+        if common.method.scope() == Scope::Cpu || common.board.is_paused() {
             return;
         }
         let now = clock::monotonic() / BOUNDARY_NS;
@@ -385,8 +385,8 @@ impl Cpu {
     /// What the burners took between two boundaries (numbers). Called for
     /// adjoining intervals it is a difference of one and the same reading, so
     /// that nothing is counted twice or left out whatever a reading was.
-    pub fn taken(&mut self, common: &Common<'_>, from: u64, to: u64) -> Taken {
-        let mut taken = Taken {
+    pub fn taken(&mut self, common: &Common<'_>, from: u64, to: u64) -> BurnerTime {
+        let mut taken = BurnerTime {
             ns: 0,
             stolen_ns: 0,
             hole: false,
@@ -399,7 +399,7 @@ impl Cpu {
 
     /// Whether all burners noted this boundary.
     #[must_use]
-    pub fn noted(&self, common: &Common<'_>, number: u64) -> bool {
+    pub fn has_note(&self, common: &Common<'_>, number: u64) -> bool {
         self.alive().all(|b| {
             let slot = common.board.slot(b.slot);
             slot.boundary(number).is_some() || slot.idle.load(Ordering::Acquire) != 0

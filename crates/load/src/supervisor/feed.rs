@@ -3,13 +3,13 @@
 
 use sandbag_profile::{BoxSteps, Steps as _};
 
-use super::timeline::Piece;
+use super::timeline::LoadPiece;
 use sandbag_run::error::Result;
 
 /// The profile as pieces.
 pub struct Feed {
     steps: BoxSteps,
-    next: Option<Piece>,
+    next: Option<LoadPiece>,
     begun: bool,
     end_ns: Option<u64>,
     unknown: u64,
@@ -29,7 +29,7 @@ impl Feed {
     }
 
     /// The piece that comes next.
-    pub fn peek(&mut self) -> Result<Option<&Piece>> {
+    pub fn peek(&mut self) -> Result<Option<&LoadPiece>> {
         if !self.begun {
             self.begun = true;
             self.next = self.read()?;
@@ -38,7 +38,7 @@ impl Feed {
     }
 
     /// Takes the next piece.
-    pub fn next(&mut self) -> Result<Option<Piece>> {
+    pub fn next(&mut self) -> Result<Option<LoadPiece>> {
         self.peek()?;
         let Some(piece) = self.next.take() else {
             return Ok(None);
@@ -57,7 +57,7 @@ impl Feed {
         self.end_ns = None;
     }
 
-    fn read(&mut self) -> Result<Option<Piece>> {
+    fn read(&mut self) -> Result<Option<LoadPiece>> {
         let Some(step) = self.steps.next_step().map_err(sandbag_run::Error::input)? else {
             return Ok(None);
         };
@@ -72,7 +72,7 @@ impl Feed {
                 }
             })
             .collect();
-        Ok(Some(Piece {
+        Ok(Some(LoadPiece {
             start_ns: step.start_ns,
             end_ns: step.end_ns,
             asked_pct,

@@ -14,10 +14,10 @@ use sandbag_linux::{CpuList, clock, sched};
 use sandbag_stats::verdict::NOISY_FOREIGN_PCT;
 use sandbag_stats::window::share_pct;
 
-use super::Run;
+use super::SupervisedRun;
 use super::meter::WINDOW_NS;
 use super::outcome::ForeignProcess;
-use super::running::Running;
+use super::running::RunningCommand;
 use crate::method::Scope;
 
 /// A process for good: number and start time, since numbers are used again.
@@ -93,7 +93,7 @@ fn ticks(process: &ProcessStat) -> u64 {
     process.times.user_ticks + process.times.system_ticks
 }
 
-impl Run<'_> {
+impl SupervisedRun<'_> {
     /// Reads all processes for the first time, where foreign load matters:
     /// beside a program.
     pub(super) fn expect_foreign(&mut self) {
@@ -121,7 +121,7 @@ impl Run<'_> {
         {
             let ours = std::process::id();
             let program: HashSet<u32> = self.program().into_iter().collect();
-            let cpus: CpuList = self.cpus.iter().map(super::Cpu::number).collect();
+            let cpus: CpuList = self.cpus.iter().map(super::LoadedCpu::number).collect();
             foreign.note(&all, |process| {
                 let is_ours = process.pid == ours || process.parent == ours;
                 !is_ours
@@ -135,7 +135,7 @@ impl Run<'_> {
 
     /// The processes in the command's care and in the node.
     fn program(&self) -> Vec<u32> {
-        let of_command = self.command.as_ref().map(Running::everyone);
+        let of_command = self.command.as_ref().map(RunningCommand::everyone);
         let mut all = of_command.unwrap_or_default();
         all.extend(self.members());
         all

@@ -9,24 +9,24 @@ use nix::sys::signal::Signal;
 use nix::sys::time::TimeSpec;
 use sandbag_linux::clock;
 
-use super::Run;
+use super::SupervisedRun;
 use super::burner::Common;
 use super::feed::Feed;
 use super::meter::WINDOW_NS;
-use super::node::Node;
-use super::outcome::End;
-use super::timeline::Piece;
+use super::node::SupervisedNode;
+use super::outcome::RunEnd;
+use super::timeline::LoadPiece;
 use super::trigger::Trigger;
-use crate::board::Order;
+use crate::board::LoadOrder;
 use sandbag_run::error::Result;
 
 /// Pieces that are published before they begin. Also how late the
 /// supervisor may be without a burner missing a change.
 const PIECES_AHEAD: usize = 6;
 
-impl Run<'_> {
+impl SupervisedRun<'_> {
     /// The run proper. Returns the run time at which it ended, and why.
-    pub(super) fn hold(&mut self, common: &Common<'_>, feed: &mut Feed) -> Result<(u64, End)> {
+    pub(super) fn hold(&mut self, common: &Common<'_>, feed: &mut Feed) -> Result<(u64, RunEnd)> {
         let mut next_mark = WINDOW_NS;
         if let Some(node) = &mut self.node {
             node.serving = true;
@@ -60,7 +60,7 @@ impl Run<'_> {
                 next_mark = (run_ns / WINDOW_NS + 1) * WINDOW_NS;
             }
             if over && self.command.is_none() {
-                return Ok((profile_end.unwrap_or(run_ns), End::ProfileOver));
+                return Ok((profile_end.unwrap_or(run_ns), RunEnd::ProfileOver));
             }
             if let Some(end) = self.keep_limit(now) {
                 return Ok((run_ns, end));
@@ -100,11 +100,11 @@ impl Run<'_> {
 
     /// Ends the command, and all that is in its care, when its time is over;
     /// `Some` once nothing of it is left, or nothing can be done about it.
-    pub(super) fn keep_limit(&mut self, now: u64) -> Option<End> {
+    pub(super) fn keep_limit(&mut self, now: u64) -> Option<RunEnd> {
         let signal = self.limit.signal(now);
         let over = self.limit.is_over(now);
         let Some(running) = &self.command else {
-            return over.then_some(End::TimedOut);
+            return over.then_some(RunEnd::TimedOut);
         };
         if let Some(signal) = signal {
             running.tell_all(signal);
@@ -112,7 +112,7 @@ impl Run<'_> {
             running.tell_all(Signal::SIGCONT);
         }
         let gone = || running.ended.is_some() && running.everyone().is_empty();
-        (over && (gone() || self.limit.is_hopeless(now))).then_some(End::TimedOut)
+        (over && (gone() || self.limit.is_hopeless(now))).then_some(RunEnd::TimedOut)
     }
 
     /// When the next published piece begins, or the current one ends.
@@ -164,11 +164,11 @@ impl Run<'_> {
         Ok(())
     }
 
-    pub(super) fn order_piece(&mut self, common: &Common<'_>, piece: &Piece, run_ns: u64) {
+    pub(super) fn order_piece(&mut self, common: &Common<'_>, piece: &LoadPiece, run_ns: u64) {
         let from_ns = self.clock.monotonic_ns(piece.start_ns.max(run_ns));
         for (cpu, pct) in self.cpus.iter_mut().zip(&piece.asked_pct) {
             let level = self.method.serves(pct / 100.0);
-            cpu.order(common, Order { from_ns, level });
+            cpu.order(common, LoadOrder { from_ns, level });
         }
         // The end of the profile is an order as well.
         if self.profile_end_ns == Some(piece.end_ns) {
@@ -176,7 +176,7 @@ impl Run<'_> {
             for cpu in &mut self.cpus {
                 cpu.order(
                     common,
-                    Order {
+                    LoadOrder {
                         from_ns,
                         level: 0.0,
                     },
@@ -192,7 +192,7 @@ impl Run<'_> {
             PollFd::new(self.signals.fd().as_fd(), PollFlags::POLLIN),
             PollFd::new(self.alarm.as_fd(), PollFlags::POLLIN),
         ];
-        let node = self.node.as_ref().and_then(Node::fd);
+        let node = self.node.as_ref().and_then(SupervisedNode::fd);
         fds.extend(node.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         if let Some(word) = self.trigger.as_ref().and_then(Trigger::descriptor) {
             fds.push(PollFd::new(word, PollFlags::POLLIN));

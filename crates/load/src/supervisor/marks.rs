@@ -4,15 +4,15 @@
 use sandbag_linux::clock;
 
 use super::burner::Common;
-use super::meter::Sample;
-use super::{Run, suspended_ns};
+use super::meter::CounterSample;
+use super::{SupervisedRun, suspended_ns};
 use crate::board::BOUNDARY_NS;
 use crate::method::Scope;
 use sandbag_run::error::Result;
 
-impl Run<'_> {
+impl SupervisedRun<'_> {
     /// Reads the kernel's counters.
-    pub(super) fn read_counters(&mut self) -> Result<Sample> {
+    pub(super) fn read_counters(&mut self) -> Result<CounterSample> {
         let sample = self.stat.sample()?;
         let times = self
             .cpus
@@ -25,7 +25,7 @@ impl Run<'_> {
             Some(running) => running.note(root, cpus),
             None => self.used_in_node(),
         };
-        Ok(Sample {
+        Ok(CounterSample {
             at_ns: clock::monotonic(),
             times,
             command_ns,
@@ -65,7 +65,9 @@ impl Run<'_> {
         let last = self.clock.monotonic_ns(end_ns) / BOUNDARY_NS;
         // Give every burner the chance to note the last boundary.
         let give_up = clock::monotonic() + 2 * BOUNDARY_NS;
-        while !self.cpus.iter().all(|cpu| cpu.noted(common, last)) && clock::monotonic() < give_up {
+        while !self.cpus.iter().all(|cpu| cpu.has_note(common, last))
+            && clock::monotonic() < give_up
+        {
             clock::sleep_until(clock::monotonic() + BOUNDARY_NS / 20);
         }
         if self.load_ended_ns.is_none() {

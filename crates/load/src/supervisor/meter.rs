@@ -15,7 +15,7 @@ use sandbag_stats::verdict::NOISY_STEAL_PCT;
 use sandbag_stats::window::share_pct;
 
 use super::steal::StealEstimate;
-use super::timeline::{Asked, Piece, RunClock};
+use super::timeline::{LoadPiece, RequestedLoads, RunClock};
 use crate::board::BOUNDARY_NS;
 
 /// Length of a reporting window.
@@ -23,7 +23,7 @@ pub const WINDOW_NS: u64 = 1_000_000_000;
 
 /// The kernel's counters at one moment.
 #[derive(Debug, Clone, Default)]
-pub struct Sample {
+pub struct CounterSample {
     /// When they were read, monotonic.
     pub at_ns: u64,
     /// `/proc/stat` of each loaded CPU; `None` while it is offline.
@@ -42,7 +42,7 @@ struct Interval {
 }
 
 impl Interval {
-    fn between(before: &Sample, after: &Sample, tick_ns: u64) -> Self {
+    fn between(before: &CounterSample, after: &CounterSample, tick_ns: u64) -> Self {
         let delta = |(now, before): (&Option<CpuTimes>, &Option<CpuTimes>)| {
             let (now, before) = (*now).zip(*before)?;
             Some(now.since(&before, tick_ns))
@@ -82,7 +82,7 @@ impl Interval {
 
 /// What the kernel counted in a window.
 #[derive(Debug, Default)]
-struct Counted {
+struct WindowCounts {
     steal_ns: f64,
     busy_ns: f64,
     command_ns: Option<f64>,
@@ -93,7 +93,7 @@ struct Counted {
 
 /// What the burners of one CPU took between two boundaries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Taken {
+pub struct BurnerTime {
     /// CPU time, ns.
     pub ns: u64,
     /// Steal that the burners saw while they ran, ns.
@@ -117,8 +117,8 @@ pub trait Windows {
 pub struct Meter {
     cpus: Vec<u32>,
     tick_ns: u64,
-    asked: Asked,
-    last: Option<Sample>,
+    asked: RequestedLoads,
+    last: Option<CounterSample>,
     intervals: VecDeque<Interval>,
     /// Run time at which the next window begins.
     next_ns: u64,
@@ -141,7 +141,7 @@ impl Meter {
             latest: vec![None; cpus.len()],
             cpus,
             tick_ns,
-            asked: Asked::default(),
+            asked: RequestedLoads::default(),
             last: None,
             intervals: VecDeque::new(),
             next_ns: 0,
@@ -150,7 +150,7 @@ impl Meter {
     }
 
     /// Announces what is asked next.
-    pub fn ask(&mut self, piece: Piece) {
+    pub fn ask(&mut self, piece: LoadPiece) {
         self.asked.push(piece);
     }
 
@@ -167,7 +167,7 @@ impl Meter {
 
     /// Adds the kernel's counters. They may be read at any time: a window
     /// gets its part of what was counted between two samples.
-    pub fn sample(&mut self, sample: Sample) {
+    pub fn sample(&mut self, sample: CounterSample) {
         if let Some(last) = &self.last
             && sample.at_ns > last.at_ns
         {
@@ -181,7 +181,7 @@ impl Meter {
     /// [added](Self::sample), `after` is the one at its end; `unloaded_ns` is
     /// the CPU time that the program used in between, when it should have
     /// been stopped: the load was absent for as long.
-    pub fn pause(&mut self, run_ns: u64, after: Sample, unloaded_ns: u64) {
+    pub fn pause(&mut self, run_ns: u64, after: CounterSample, unloaded_ns: u64) {
         self.last = Some(after);
         // As in the clock, a pause belongs to the window that it ends.
         self.unloaded.push((run_ns.max(1), unloaded_ns));
@@ -195,7 +195,7 @@ impl Meter {
         clock: &RunClock,
         until_ns: u64,
         end: bool,
-        mut taken: impl FnMut(usize, u64, u64) -> Taken,
+        mut taken: impl FnMut(usize, u64, u64) -> BurnerTime,
         out: &mut dyn Windows,
     ) {
         while self.next_ns < until_ns {
@@ -220,10 +220,10 @@ impl Meter {
         self.unloaded.iter().filter(within).map(|(_, ns)| ns).sum()
     }
 
-    fn counted(&self, cpu: usize, from_ns: u64, to_ns: u64) -> Counted {
-        let mut counted = Counted {
+    fn window_counts(&self, cpu: usize, from_ns: u64, to_ns: u64) -> WindowCounts {
+        let mut counted = WindowCounts {
             command_ns: Some(0.0),
-            ..Counted::default()
+            ..WindowCounts::default()
         };
         for interval in &self.intervals {
             let overlap = interval.overlap_ns(from_ns, to_ns);
@@ -257,14 +257,15 @@ impl Meter {
         cpu: usize,
         clock: &RunClock,
         (from_ns, to_ns): (u64, u64),
-        taken: &mut impl FnMut(usize, u64, u64) -> Taken,
+        taken: &mut impl FnMut(usize, u64, u64) -> BurnerTime,
         out: &mut dyn Windows,
     ) {
         let of_clock = clock.length_ns(from_ns, to_ns);
         let unloaded_ns = self.unloaded_ns(from_ns, to_ns);
         let length_ns = of_clock + unloaded_ns;
-        let counted = self.counted(cpu, clock.monotonic_ns(from_ns), clock.monotonic_ns(to_ns));
-        let parts: Vec<(u64, u64, Taken)> = (from_ns..to_ns)
+        let counted =
+            self.window_counts(cpu, clock.monotonic_ns(from_ns), clock.monotonic_ns(to_ns));
+        let parts: Vec<(u64, u64, BurnerTime)> = (from_ns..to_ns)
             .step_by(BOUNDARY_NS as usize)
             .map(|start| (start, (start + BOUNDARY_NS).min(to_ns)))
             .map(|(start, end)| (start, end, taken(cpu, start, end)))
@@ -272,7 +273,7 @@ impl Meter {
         let burner_ns: u64 = parts.iter().map(|(_, _, part)| part.ns).sum();
         let seen_ns = parts.iter().map(|(_, _, part)| part.stolen_ns).sum();
         let known = !counted.unknown && counted.covered_ns + SLACK_NS >= of_clock;
-        let hole = |part: &Taken| part.hole || !known || unloaded_ns > SLACK_NS;
+        let hole = |part: &BurnerTime| part.hole || !known || unloaded_ns > SLACK_NS;
         let steal_ns = self.steal[cpu]
             .add(
                 counted.steal_ns.round() as u64,
@@ -324,9 +325,9 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Kept(Vec<Window>, Vec<Window>);
+    struct WindowLog(Vec<Window>, Vec<Window>);
 
-    impl Windows for Kept {
+    impl Windows for WindowLog {
         fn short(&mut self, window: &Window) {
             self.0.push(window.clone());
         }
@@ -337,8 +338,8 @@ mod tests {
 
     const SECOND: u64 = WINDOW_NS;
 
-    fn sample(at_ns: u64, busy: u64, steal: u64) -> Sample {
-        Sample {
+    fn sample(at_ns: u64, busy: u64, steal: u64) -> CounterSample {
+        CounterSample {
             at_ns,
             times: vec![Some(CpuTimes {
                 user: busy,
@@ -350,9 +351,9 @@ mod tests {
         }
     }
 
-    fn half(cpu: usize, from: u64, to: u64) -> Taken {
+    fn half(cpu: usize, from: u64, to: u64) -> BurnerTime {
         assert_eq!(cpu, 0);
-        Taken {
+        BurnerTime {
             ns: (to - from) / 2,
             stolen_ns: 5_000_000,
             hole: false,
@@ -361,7 +362,7 @@ mod tests {
 
     fn meter() -> Meter {
         let mut meter = Meter::new(vec![3], 10_000_000);
-        meter.ask(Piece {
+        meter.ask(LoadPiece {
             start_ns: 0,
             end_ns: 100 * WINDOW_NS,
             asked_pct: vec![50.0],
@@ -375,7 +376,7 @@ mod tests {
 
     #[test]
     fn a_window_is_what_lies_between_two_samples() {
-        let (mut meter, mut kept) = (meter(), Kept::default());
+        let (mut meter, mut kept) = (meter(), WindowLog::default());
         meter.sample(sample(0, 0, 0));
         meter.finish(&clock(), 0, false, half, &mut kept);
         assert!(kept.1.is_empty());
@@ -396,7 +397,7 @@ mod tests {
 
     #[test]
     fn a_cpu_is_busy_when_it_is_not_idle_whatever_its_ticks_sampled() {
-        let (mut meter, mut kept) = (meter(), Kept::default());
+        let (mut meter, mut kept) = (meter(), WindowLog::default());
         meter.sample(sample(0, 0, 0));
         let mut after = sample(SECOND, 50, 0);
         if let Some(Some(times)) = after.times.first_mut() {
@@ -409,7 +410,7 @@ mod tests {
 
     #[test]
     fn the_newest_windows_can_wait_for_their_notes() {
-        let (mut meter, mut kept) = (meter(), Kept::default());
+        let (mut meter, mut kept) = (meter(), WindowLog::default());
         (0..3).for_each(|n| meter.sample(sample(n * SECOND, 0, 0)));
         meter.finish(&clock(), SECOND, false, half, &mut kept);
         assert_eq!(kept.1.len(), 1);
@@ -423,11 +424,11 @@ mod tests {
 
     #[test]
     fn windows_that_the_supervisor_did_not_see_are_judged_by_the_burners_clocks() {
-        let (mut meter, mut kept) = (meter(), Kept::default());
+        let (mut meter, mut kept) = (meter(), WindowLog::default());
         meter.sample(sample(0, 0, 0));
         meter.sample(sample(4 * SECOND + SECOND / 2, 450, 0));
         // Stopped from 1 s to 3 s.
-        let absent = |cpu, from, to| Taken {
+        let absent = |cpu, from, to| BurnerTime {
             ns: if (SECOND..3 * SECOND).contains(&from) {
                 0
             } else {
@@ -444,7 +445,7 @@ mod tests {
 
     #[test]
     fn steal_at_an_unknown_time_makes_holes() {
-        let (mut meter, mut kept) = (meter(), Kept::default());
+        let (mut meter, mut kept) = (meter(), WindowLog::default());
         meter.sample(sample(0, 0, 0));
         meter.sample(sample(SECOND, 50, 10));
         meter.sample(sample(4 * SECOND, 200, 50));
@@ -455,7 +456,7 @@ mod tests {
 
     #[test]
     fn a_window_before_the_first_sample_is_a_hole() {
-        let (mut meter, mut kept) = (meter(), Kept::default());
+        let (mut meter, mut kept) = (meter(), WindowLog::default());
         meter.sample(sample(SECOND / 2, 0, 0));
         meter.sample(sample(2 * SECOND, 0, 0));
         meter.finish(&clock(), 2 * SECOND, false, half, &mut kept);
@@ -464,8 +465,8 @@ mod tests {
     }
 
     /// Paused for 2.45 s at 1.2 s of the run, which counts as 2.5 s.
-    fn paused(unloaded_ns: u64, taken_ns: u64) -> Window {
-        let (mut meter, mut kept, mut clock) = (meter(), Kept::default(), clock());
+    fn pause_window(unloaded_ns: u64, taken_ns: u64) -> Window {
+        let (mut meter, mut kept, mut clock) = (meter(), WindowLog::default(), clock());
         let (from, to) = (12 * BOUNDARY_NS, 36 * BOUNDARY_NS + BOUNDARY_NS / 2);
         meter.sample(sample(0, 0, 0));
         meter.sample(sample(SECOND, 0, 0));
@@ -473,7 +474,7 @@ mod tests {
         clock.pause(from, to);
         meter.pause(clock.run_ns(from), sample(to, 240, 0), unloaded_ns);
         meter.sample(sample(45 * BOUNDARY_NS, 240, 0));
-        let taken = |_, start, _| Taken {
+        let taken = |_, start, _| BurnerTime {
             ns: if start < SECOND { 50_000_000 } else { taken_ns },
             stolen_ns: 0,
             hole: false,
@@ -487,26 +488,26 @@ mod tests {
     #[test]
     fn a_pause_is_no_part_of_the_window_that_contains_it() {
         // 50 % of the window's 1.05 s in its ten parts.
-        let window = paused(0, 52_500_000);
+        let window = pause_window(0, 52_500_000);
         assert_eq!(window.length_ns, SECOND + BOUNDARY_NS / 2);
         assert_eq!((window.busy_ns, window.hole), (Some(0), false));
         assert!(window.error_points().abs() < 1e-9);
         // The rest of it is judged as any other.
-        assert!(paused(0, 40_000_000).error_points() < -10.0);
+        assert!(pause_window(0, 40_000_000).error_points() < -10.0);
     }
 
     #[test]
     fn a_pause_in_which_the_program_ran_is_time_without_the_load() {
-        let window = paused(52_500_000, 52_500_000);
+        let window = pause_window(52_500_000, 52_500_000);
         assert!(!window.hole && (-3.0..-2.0).contains(&window.error_points()));
-        assert!(paused(2 * SECOND, 52_500_000).hole);
+        assert!(pause_window(2 * SECOND, 52_500_000).hole);
     }
 
     #[test]
     fn an_offline_cpu_is_a_hole() {
-        let (mut meter, mut kept) = (meter(), Kept::default());
+        let (mut meter, mut kept) = (meter(), WindowLog::default());
         meter.sample(sample(0, 0, 0));
-        meter.sample(Sample {
+        meter.sample(CounterSample {
             times: vec![None],
             ..sample(SECOND, 0, 0)
         });

@@ -12,8 +12,8 @@ use sandbag_linux::{CpuList, clock, sched};
 
 use super::control::{Changing, Control};
 use super::feed::Feed;
-use super::outcome::{End, NodeOutcome};
-use super::{Run, outcome};
+use super::outcome::{NodeOutcome, RunEnd};
+use super::{SupervisedRun, outcome};
 use crate::frequencies;
 use crate::method::Scope;
 use crate::throttle;
@@ -31,7 +31,7 @@ pub struct NodePlan {
 }
 
 /// A node that is.
-pub(super) struct Node {
+pub(super) struct SupervisedNode {
     pub(super) group: Rc<NodeGroup>,
     control: Option<Box<dyn Control>>,
     /// Programs that were taken in from outside.
@@ -54,10 +54,10 @@ pub(super) struct Node {
 /// A process that ends leaves its groups a moment before it says so.
 const ENDING_NS: u64 = 5_000_000;
 
-impl Run<'_> {
+impl SupervisedRun<'_> {
     /// Makes the node's group, and notes what its method may leave behind.
     pub(super) fn make_node(&mut self, plan: NodePlan) -> Result<()> {
-        let cpus: CpuList = self.cpus.iter().map(super::Cpu::number).collect();
+        let cpus: CpuList = self.cpus.iter().map(super::LoadedCpu::number).collect();
         let run = RunId::own();
         let group = self
             .layout
@@ -86,7 +86,7 @@ impl Run<'_> {
             );
         }
         let clock = command_clock::open(self.root, &self.group_of(&group), &cpus).ok();
-        self.node = Some(Node {
+        self.node = Some(SupervisedNode {
             clock,
             known: BTreeMap::new(),
             left: BTreeMap::new(),
@@ -134,7 +134,7 @@ impl Run<'_> {
             .group
             .dirs()
             .into_iter()
-            .map(|dir| members::below(dir).into_iter().collect())
+            .map(|dir| members::members_below(dir).into_iter().collect())
             .collect();
         let start = |pid: u32| {
             let stat = Process::new(root, pid).stat().ok()?;
@@ -188,7 +188,7 @@ impl Run<'_> {
     }
 
     /// Serves who wants something of the node; `Some` if the run ends.
-    pub(super) fn serve(&mut self, feed: &mut Feed) -> Option<End> {
+    pub(super) fn serve(&mut self, feed: &mut Feed) -> Option<RunEnd> {
         let mut control = self.node.as_mut()?.control.take()?;
         let mut changing = Changing {
             run: self,
@@ -209,14 +209,14 @@ impl Run<'_> {
                 running.tell_all(nix::sys::signal::Signal::SIGTERM);
                 None
             }
-            None => Some(End::Stopped),
+            None => Some(RunEnd::Stopped),
         }
     }
 
     /// The processes in the node.
     pub(super) fn members(&self) -> Vec<u32> {
         let node = self.node.as_ref();
-        node.map_or_else(Vec::new, |node| members::below(&node.group.cpu))
+        node.map_or_else(Vec::new, |node| members::members_below(&node.group.cpu))
     }
 
     /// What the node's group used.
@@ -229,7 +229,7 @@ impl Run<'_> {
     }
 }
 
-impl Node {
+impl SupervisedNode {
     /// Becomes readable when somebody wants something.
     pub(super) fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         let control = self.control.as_ref().filter(|_| self.serving);

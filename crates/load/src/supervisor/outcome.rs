@@ -5,12 +5,12 @@ use std::path::Path;
 
 use sandbag_linux::root;
 
-use sandbag_run::command::Ended;
+use sandbag_run::command::CommandExit;
 use sandbag_run::node_group::NodeGroup;
 
 /// Why the run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum RunEnd {
     /// The profile's end was reached and there was no command to wait for.
     ProfileOver,
     /// The command ended.
@@ -57,7 +57,7 @@ pub struct CommandOutcome {
     /// From its first instruction to its end, ns.
     pub wall_ns: u64,
     /// How it ended and what it used.
-    pub how: Ended,
+    pub how: CommandExit,
     /// How often it was moved to another CPU.
     pub migrations: Option<Migrations>,
 }
@@ -161,13 +161,13 @@ pub struct Cost {
 
 /// A run that is over.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// Length on the run's clock, ns.
     pub run_ns: u64,
     /// Time it stood still, ns.
     pub paused_ns: u64,
     /// Why it ended.
-    pub end: End,
+    pub end: RunEnd,
     /// When the load began.
     pub load_start: LoadStart,
     /// Per CPU, in the order of the plan.

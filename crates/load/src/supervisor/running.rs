@@ -10,15 +10,15 @@ use sandbag_linux::{CpuList, Root, clock};
 
 use super::outcome::{self, CommandOutcome, Migrations};
 use super::signal_to;
-use sandbag_run::command::{Ended, Gone, Waiting};
+use sandbag_run::command::{CommandExit, ReleasedCommand, Waiting};
 use sandbag_run::error::Result;
 use sandbag_run::members;
 
 /// A command that was let go.
-pub struct Running {
+pub struct RunningCommand {
     pub pid: u32,
-    pub ended: Option<(u64, Ended)>,
-    gone: Gone,
+    pub ended: Option<(u64, CommandExit)>,
+    gone: ReleasedCommand,
     started_ns: u64,
     group: Group,
     clock: Option<Box<dyn CommandClock>>,
@@ -31,7 +31,7 @@ pub struct Running {
     last: Vec<u64>,
 }
 
-impl Running {
+impl RunningCommand {
     /// Lets the command begin. A clock that cannot be had is said to `warn`.
     pub fn start(
         waiting: Waiting,
@@ -73,7 +73,7 @@ impl Running {
     ///
     /// # Errors
     /// [`Error::Command`](sandbag_run::error::Error::Command) if it never began.
-    pub fn over(&mut self, how: Ended) -> Result<()> {
+    pub fn over(&mut self, how: CommandExit) -> Result<()> {
         self.ended = Some((clock::monotonic(), how));
         self.gone.failure().map_or(Ok(()), Err)
     }
@@ -125,7 +125,7 @@ impl Running {
 
     /// Everything in its care: what is in its group and in groups below.
     pub fn everyone(&self) -> Vec<u32> {
-        let mut all: Vec<u32> = self.group.dirs().flat_map(members::below).collect();
+        let mut all: Vec<u32> = self.group.dirs().flat_map(members::members_below).collect();
         all.sort_unstable();
         all.dedup();
         all

@@ -5,8 +5,8 @@ use nix::sys::signal::Signal;
 use sandbag_linux::clock;
 
 use super::burner::Common;
-use super::{Early, Limits, Run, signal_to};
-use crate::board::{BOUNDARY_NS, Order};
+use super::{Early, Limits, SupervisedRun, signal_to};
+use crate::board::{BOUNDARY_NS, LoadOrder};
 use sandbag_linux::signals::{ENDING, went_to_group};
 use sandbag_run::error::Result;
 
@@ -15,7 +15,7 @@ const SETTLE_NS: u64 = 2_000_000_000;
 /// The first level is held when two boundaries in a row are this close.
 const SETTLED_POINTS: f64 = 5.0;
 
-impl Run<'_> {
+impl SupervisedRun<'_> {
     /// Holds the first level; returns when the run may begin (monotonic), or
     /// `None` if it was interrupted.
     pub(super) fn settle(
@@ -53,7 +53,7 @@ impl Run<'_> {
                 }
             }
             let now = clock::monotonic();
-            if self.cpus.iter().all(|cpu| cpu.noted(common, number + 1)) {
+            if self.cpus.iter().all(|cpu| cpu.has_note(common, number + 1)) {
                 let method = self.method;
                 let close = self.workers().iter_mut().zip(first_pct).all(|(cpu, pct)| {
                     let level = method.serves(pct / 100.0);
@@ -93,7 +93,7 @@ impl Run<'_> {
             let level = self.method.serves(pct / 100.0);
             cpu.make_room(common, &mut self.journal, level)?;
             cpu.void_orders(common);
-            cpu.order(common, Order { from_ns, level });
+            cpu.order(common, LoadOrder { from_ns, level });
         }
         Ok(from_ns)
     }

@@ -4,9 +4,9 @@
 
 use sandbag_linux::clock;
 
-use super::Run;
+use super::SupervisedRun;
 use super::burner::Common;
-use super::outcome::{End, LoadStart};
+use super::outcome::{LoadStart, RunEnd};
 use super::trigger::Trigger;
 use crate::board::BOUNDARY_NS;
 use sandbag_run::error::Result;
@@ -14,9 +14,9 @@ use sandbag_run::error::Result;
 /// Nothing is due while we wait.
 const LONG_NS: u64 = 10_000_000_000;
 
-impl Run<'_> {
+impl SupervisedRun<'_> {
     /// Waits for the command's word; `Some` if the run ends without it.
-    pub(super) fn await_word(&mut self, common: &Common<'_>) -> Result<Option<End>> {
+    pub(super) fn await_word(&mut self, common: &Common<'_>) -> Result<Option<RunEnd>> {
         while !self.trigger.as_mut().is_none_or(Trigger::is_given) {
             let now = clock::monotonic();
             if let Some(end) = self.keep_limit(now) {
@@ -31,13 +31,13 @@ impl Run<'_> {
     }
 
     /// The load begins at the next boundary that leaves time to say so.
-    pub(super) fn soon() -> u64 {
+    pub(super) fn start_time() -> u64 {
         (clock::monotonic() + BOUNDARY_NS / 5).next_multiple_of(BOUNDARY_NS)
     }
 
     /// The load is to begin now. `Some` if the run has ended meanwhile: the
     /// end of a command closes its descriptors before we hear of it.
-    pub(super) fn begin_load(&mut self, common: &Common<'_>) -> Result<Option<End>> {
+    pub(super) fn begin_load(&mut self, common: &Common<'_>) -> Result<Option<RunEnd>> {
         let Some(running) = self.command.as_ref().filter(|_| self.trigger.is_some()) else {
             return Ok(None);
         };

@@ -66,7 +66,7 @@ impl RunClock {
 
 /// One piece of the profile: from when to when which loads, percent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Piece {
+pub struct LoadPiece {
     /// Run time of its beginning, ns.
     pub start_ns: u64,
     /// Run time of its end, ns.
@@ -77,13 +77,13 @@ pub struct Piece {
 
 /// The pieces that windows may still ask about.
 #[derive(Debug, Default)]
-pub struct Asked {
-    pieces: VecDeque<Piece>,
+pub struct RequestedLoads {
+    pieces: VecDeque<LoadPiece>,
 }
 
-impl Asked {
+impl RequestedLoads {
     /// Appends the next piece.
-    pub fn push(&mut self, piece: Piece) {
+    pub fn push(&mut self, piece: LoadPiece) {
         self.pieces.push_back(piece);
     }
 
@@ -159,9 +159,9 @@ mod tests {
 
     #[test]
     fn the_mean_is_weighted_by_time() {
-        let mut asked = Asked::default();
+        let mut asked = RequestedLoads::default();
         for (start_ns, end_ns, pct) in [(0, 30, 10.0), (30, 100, 60.0)] {
-            asked.push(Piece {
+            asked.push(LoadPiece {
                 start_ns,
                 end_ns,
                 asked_pct: vec![pct],
@@ -175,16 +175,16 @@ mod tests {
 
     #[test]
     fn what_is_changed_is_asked_until_then_only() {
-        let mut asked = Asked::default();
+        let mut asked = RequestedLoads::default();
         for (start_ns, end_ns, pct) in [(0, 30, 10.0), (30, 100, 60.0), (100, 200, 5.0)] {
-            asked.push(Piece {
+            asked.push(LoadPiece {
                 start_ns,
                 end_ns,
                 asked_pct: vec![pct],
             });
         }
         asked.cut(50);
-        asked.push(Piece {
+        asked.push(LoadPiece {
             start_ns: 50,
             end_ns: u64::MAX,
             asked_pct: vec![20.0],

@@ -15,7 +15,6 @@ use sandbag_run::node_group::NodeGroup;
 /// The kernel takes no quota below this, us.
 const LEAST_QUOTA_US: f64 = 1_000.0;
 
-/// See the module's text.
 #[derive(Debug)]
 pub struct Cap {
     group: Group,
@@ -26,11 +25,11 @@ pub struct Cap {
     level: f64,
     taken_ns: u64,
     /// The counters when they were read last.
-    read: Option<Counters>,
+    read: Option<CapCounters>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Counters {
+struct CapCounters {
     at: u64,
     usage_ns: u64,
     throttled: u64,
@@ -69,7 +68,7 @@ impl Cap {
         }
     }
 
-    fn counters(&self) -> Result<Counters> {
+    fn counters(&self) -> Result<CapCounters> {
         let usage_ns = match self.group.version() {
             Version::V1 => root::read_value(&self.usage, "nanoseconds")?,
             Version::V2 => {
@@ -79,7 +78,7 @@ impl Cap {
                 us.ok_or_else(|| Error::parse(&self.usage, "usage_usec", &text))? * 1000
             }
         };
-        Ok(Counters {
+        Ok(CapCounters {
             at: monotonic(),
             usage_ns,
             throttled: self.group.throttled()?,
@@ -88,7 +87,7 @@ impl Cap {
 
     /// A window in which the group was not throttled has lost nothing: it got
     /// all that it wanted.
-    fn taken_between(&self, before: Counters, now: Counters) -> u64 {
+    fn taken_between(&self, before: CapCounters, now: CapCounters) -> u64 {
         if now.throttled == before.throttled || self.level == 0.0 {
             return 0;
         }
@@ -188,7 +187,7 @@ mod tests {
             level: 0.5,
             ..Cap::new(&node, 100_000)
         };
-        let counters = |at, usage_ns, throttled| Counters {
+        let counters = |at, usage_ns, throttled| CapCounters {
             at,
             usage_ns,
             throttled,

@@ -15,29 +15,29 @@ use sandbag_linux::clock::monotonic;
 
 use super::Throttle;
 use crate::board::BOUNDARY_NS;
-use crate::burn::worker::Worker;
-use crate::pacing::Plan;
+use crate::burn::worker::BurnWorker;
+use crate::pacing::LevelPlan;
 
 /// How late a pause is seen, ns.
 const PAUSE_POLL_NS: u64 = 20_000_000;
 
 /// A throttle that follows orders. When it is dropped the node is released.
 pub struct Follower<'w, 'b> {
-    worker: &'w mut Worker<'b>,
+    worker: &'w mut BurnWorker<'b>,
     throttle: Box<dyn Throttle>,
-    plan: Plan,
+    plan: LevelPlan,
     planned: u64,
     released: bool,
 }
 
 impl<'w, 'b> Follower<'w, 'b> {
     /// Begins with level 0.
-    pub fn new(worker: &'w mut Worker<'b>, throttle: Box<dyn Throttle>) -> Self {
+    pub fn new(worker: &'w mut BurnWorker<'b>, throttle: Box<dyn Throttle>) -> Self {
         worker.slot.listens.store(1, Ordering::SeqCst);
         Self {
             worker,
             throttle,
-            plan: Plan::default(),
+            plan: LevelPlan::default(),
             planned: monotonic(),
             released: true,
         }
@@ -52,7 +52,7 @@ impl<'w, 'b> Follower<'w, 'b> {
         let throttle = &mut self.throttle;
         self.worker.note_taken(now, |at| throttle.taken_ns(at));
         let slot = self.worker.slot;
-        if self.worker.board.paused() {
+        if self.worker.board.is_paused() {
             self.release()?;
             self.planned = now;
             slot.idle.store(1, Ordering::Release);
@@ -101,7 +101,7 @@ impl Drop for Follower<'_, '_> {
 ///
 /// # Errors
 /// As [`Follower::step`].
-pub fn run(worker: &mut Worker<'_>, throttle: Box<dyn Throttle>) -> Result<(), Error> {
+pub fn run(worker: &mut BurnWorker<'_>, throttle: Box<dyn Throttle>) -> Result<(), Error> {
     let slot = worker.slot;
     let mut follower = Follower::new(worker, throttle);
     loop {

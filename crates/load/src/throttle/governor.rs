@@ -10,7 +10,7 @@ use sandbag_linux::Result;
 
 use super::Throttle;
 use super::mix::{mix, nearest};
-use super::slowed_time::Taken;
+use super::slowed_time::SlowedTime;
 
 /// What has speeds to choose from.
 pub trait Speeds {
@@ -36,20 +36,19 @@ const LEAST_NS: f64 = 200_000.0;
 /// What is carried at most, in periods.
 const MOST_CARRIED: f64 = 0.5;
 
-/// See the module's text.
 #[derive(Debug)]
 pub struct Governor<S> {
     hardware: S,
     period_ns: u64,
-    taken: Taken,
-    part: Option<Part>,
+    taken: SlowedTime,
+    part: Option<GovernorPeriod>,
     /// Asked and not taken yet, ns.
     owed: f64,
 }
 
 /// A period, or what an order leaves of it.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct GovernorPeriod {
     level: f64,
     from: u64,
     to: u64,
@@ -65,7 +64,7 @@ impl<S: Speeds> Governor<S> {
         Self {
             hardware,
             period_ns,
-            taken: Taken::default(),
+            taken: SlowedTime::default(),
             part: None,
             owed: 0.0,
         }
@@ -89,7 +88,7 @@ impl<S: Speeds> Governor<S> {
         }
     }
 
-    fn open(&mut self, now: u64, level: f64) -> Result<Part> {
+    fn open(&mut self, now: u64, level: f64) -> Result<GovernorPeriod> {
         let to = (now / self.period_ns + 1) * self.period_ns;
         let length = (to - now) as f64;
         let speeds = self.hardware.speeds();
@@ -103,7 +102,7 @@ impl<S: Speeds> Governor<S> {
         } else {
             0.0
         };
-        let mut part = Part {
+        let mut part = GovernorPeriod {
             level,
             from: now,
             to,
@@ -154,7 +153,7 @@ impl<S: Speeds> Throttle for Governor<S> {
 #[derive(Debug)]
 pub struct Nearest<S> {
     hardware: S,
-    taken: Taken,
+    taken: SlowedTime,
     level: Option<f64>,
 }
 
@@ -163,7 +162,7 @@ impl<S: Speeds> Nearest<S> {
     pub fn new(hardware: S) -> Self {
         Self {
             hardware,
-            taken: Taken::default(),
+            taken: SlowedTime::default(),
             level: None,
         }
     }

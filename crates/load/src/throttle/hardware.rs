@@ -9,7 +9,6 @@ use sandbag_linux::clock::monotonic;
 use super::governor::Speeds;
 use crate::frequencies::Ladder;
 
-/// See the module's text.
 #[derive(Debug)]
 pub struct Hardware {
     ladder: Option<Ladder>,
@@ -94,7 +93,7 @@ impl Speeds for Hardware {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frequencies::tests::{Fake, X5570};
+    use crate::frequencies::tests::{FakePolicy, X5570};
     use crate::frequencies::{FrequencyOptions, Ladder};
     use sandbag_linux::cgroup::Version;
     use std::fs;
@@ -109,7 +108,7 @@ mod tests {
 
     #[test]
     fn frequency_before_thaw_and_both_released() {
-        let fake = Fake::new(&[(&[0, 1, 2, 3], X5570)]);
+        let fake = FakePolicy::new(&[(&[0, 1, 2, 3], X5570)]);
         let ladder = Ladder::read(&fake.root, &[0, 1, 2, 3], FrequencyOptions::default()).unwrap();
         let (dir, freezer) = freezer();
         let state = || fs::read_to_string(dir.path().join("freezer.state")).unwrap();

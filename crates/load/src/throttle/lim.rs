@@ -23,7 +23,7 @@ use sandbag_linux::{Result, Root};
 use serde::{Deserialize, Serialize};
 
 use super::Throttle;
-use super::slowed_time::Taken;
+use super::slowed_time::SlowedTime;
 use sandbag_run::members;
 use sandbag_run::node_group::NodeGroup;
 
@@ -66,15 +66,15 @@ pub struct Lim {
     dir: PathBuf,
     variant: LimVariant,
     interval_ns: u64,
-    known: BTreeMap<u32, Known>,
-    taken: Taken,
+    known: BTreeMap<u32, LimProcess>,
+    taken: SlowedTime,
     /// Level and time of the next look.
     plan: Option<(f64, u64)>,
 }
 
 /// A process of the node's.
 #[derive(Debug)]
-struct Known {
+struct LimProcess {
     fd: PidFd,
     /// Beginning on CLOCK_BOOTTIME, ns; exact to a tick.
     began_ns: u64,
@@ -88,7 +88,7 @@ struct Known {
     ran: bool,
 }
 
-impl Known {
+impl LimProcess {
     /// `None` if it ended.
     fn open(pid: u32, now: u64) -> Result<Option<Self>> {
         let root = Root::default();
@@ -170,14 +170,14 @@ impl Lim {
             variant,
             interval_ns,
             known: BTreeMap::new(),
-            taken: Taken::default(),
+            taken: SlowedTime::default(),
             plan: None,
         }
     }
 
     /// Brings what is known in line with what is in the group.
     fn take_stock(&mut self, now: u64) -> Result<()> {
-        let listed: BTreeSet<u32> = members::below(&self.dir).into_iter().collect();
+        let listed: BTreeSet<u32> = members::members_below(&self.dir).into_iter().collect();
         let mut outcome = Ok(());
         self.known.retain(|pid, known| {
             // Signal 0 asks whether there is still somebody to signal.
@@ -191,7 +191,7 @@ impl Lim {
         outcome?;
         for pid in listed {
             if !self.known.contains_key(&pid)
-                && let Some(known) = Known::open(pid, now)?
+                && let Some(known) = LimProcess::open(pid, now)?
             {
                 self.known.insert(pid, known);
             }
@@ -214,7 +214,7 @@ impl Lim {
         }
         let stopped = self.known.values().filter(|known| known.stopped).count();
         // Who waits for something else says nothing about the speed.
-        let wants = |known: &&Known| known.stopped || known.ran;
+        let wants = |known: &&LimProcess| known.stopped || known.ran;
         let all = self.known.values().filter(wants).count().max(1);
         self.taken.change(now, stopped as f64 / all as f64);
         Ok(())
@@ -244,7 +244,7 @@ impl Throttle for Lim {
     fn release(&mut self, now: u64) -> Result<()> {
         self.plan = None;
         self.taken.change(now, 0.0);
-        let outcomes: Vec<_> = self.known.values_mut().map(Known::go_on).collect();
+        let outcomes: Vec<_> = self.known.values_mut().map(LimProcess::go_on).collect();
         outcomes.into_iter().collect()
     }
 }

@@ -3,13 +3,13 @@
 
 /// The sum over time of the part of its speed that a node lacked.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Taken {
+pub struct SlowedTime {
     ns: f64,
     rate: f64,
     since: u64,
 }
 
-impl Taken {
+impl SlowedTime {
     /// From `now` on (monotonic, ns) the node lacks `rate`, 0 to 1.
     pub fn change(&mut self, now: u64, rate: f64) {
         self.ns = self.exact(now);
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn rates_add_up_over_time() {
-        let mut taken = Taken::default();
+        let mut taken = SlowedTime::default();
         assert_eq!(taken.until(1_000), 0);
         taken.change(1_000, 0.5);
         assert_eq!(taken.until(1_100), 50);

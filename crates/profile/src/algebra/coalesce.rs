@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Joining equal neighbours.
 
-use crate::{BoxSteps, Header, Result, Step, Steps};
+use crate::{BoxSteps, ProfileHeader, Result, Step, Steps};
 
 /// Joins neighbouring steps whose cells are all equal: the same profile with
 /// fewer changes.
@@ -19,7 +19,7 @@ struct Coalesce {
 }
 
 impl Steps for Coalesce {
-    fn header(&self) -> &Header {
+    fn header(&self) -> &ProfileHeader {
         self.inner.header()
     }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Two profiles as one: one after the other, or both at once.
 
-use crate::{BoxSteps, Cell, Fault, Header, Result, Step, Steps};
+use crate::{BoxSteps, Fault, ProfileCell, ProfileHeader, Result, Step, Steps};
 
-use super::{clip_warning, clipped};
+use super::{clip_cell, clip_warning};
 
 /// The second begins where the first ends.
 ///
@@ -20,11 +20,11 @@ pub fn append(first: BoxSteps, second: BoxSteps) -> Result<BoxSteps> {
         }
         .into());
     };
-    let header = Header {
+    let header = ProfileHeader {
         has_steal: a.has_steal || b.has_steal,
         ..a.clone()
     };
-    Ok(Box::new(Appended {
+    Ok(Box::new(AppendSteps {
         header,
         first,
         second,
@@ -35,8 +35,8 @@ pub fn append(first: BoxSteps, second: BoxSteps) -> Result<BoxSteps> {
     }))
 }
 
-struct Appended {
-    header: Header,
+struct AppendSteps {
+    header: ProfileHeader,
     first: BoxSteps,
     second: BoxSteps,
     /// Where each CPU stands in the second.
@@ -47,8 +47,8 @@ struct Appended {
     failed: bool,
 }
 
-impl Steps for Appended {
-    fn header(&self) -> &Header {
+impl Steps for AppendSteps {
+    fn header(&self) -> &ProfileHeader {
         &self.header
     }
 
@@ -95,7 +95,7 @@ pub fn add(first: BoxSteps, second: BoxSteps) -> BoxSteps {
     let mut cpus: Vec<u32> = a.cpus.iter().chain(&b.cpus).copied().collect();
     cpus.sort_unstable();
     cpus.dedup();
-    let header = Header {
+    let header = ProfileHeader {
         cpus,
         has_steal: a.has_steal || b.has_steal,
         ..a.clone()
@@ -110,7 +110,7 @@ pub fn add(first: BoxSteps, second: BoxSteps) -> BoxSteps {
         now: None,
         ended: false,
     });
-    Box::new(Added {
+    Box::new(SumSteps {
         header,
         sides,
         at_ns: 0,
@@ -119,8 +119,8 @@ pub fn add(first: BoxSteps, second: BoxSteps) -> BoxSteps {
     })
 }
 
-struct Added {
-    header: Header,
+struct SumSteps {
+    header: ProfileHeader,
     sides: [Side; 2],
     at_ns: u64,
     clips: u64,
@@ -149,16 +149,16 @@ impl Side {
         Ok(self.now.as_ref().map(|step| step.end_ns))
     }
 
-    fn cell(&self, cpu: usize) -> Option<Cell> {
+    fn cell(&self, cpu: usize) -> Option<ProfileCell> {
         match (&self.now, self.places[cpu]) {
             (Some(step), Some(at)) => step.cells[at],
-            _ => Some(Cell::default()),
+            _ => Some(ProfileCell::default()),
         }
     }
 }
 
-impl Steps for Added {
-    fn header(&self) -> &Header {
+impl Steps for SumSteps {
+    fn header(&self) -> &ProfileHeader {
         &self.header
     }
 
@@ -180,11 +180,11 @@ impl Steps for Added {
         let clips = &mut self.clips;
         let sum = |cpu| {
             let (a, b) = first.cell(cpu).zip(second.cell(cpu))?;
-            let sum = Cell {
+            let sum = ProfileCell {
                 load_pct: a.load_pct + b.load_pct,
                 steal_pct: (a.steal_pct + b.steal_pct).min(100.0),
             };
-            Some(clipped(sum, clips))
+            Some(clip_cell(sum, clips))
         };
         Ok(Some(Step {
             start_ns,
@@ -211,7 +211,7 @@ pub fn delay(steps: BoxSteps, ns: u64) -> BoxSteps {
     }
     let mut header = steps.header().clone();
     header.begins_at = header.begins_at.and_then(|begin| begin.earlier(ns));
-    Box::new(Delayed {
+    Box::new(DelaySteps {
         header,
         inner: steps,
         ns,
@@ -219,15 +219,15 @@ pub fn delay(steps: BoxSteps, ns: u64) -> BoxSteps {
     })
 }
 
-struct Delayed {
-    header: Header,
+struct DelaySteps {
+    header: ProfileHeader,
     inner: BoxSteps,
     ns: u64,
     begun: bool,
 }
 
-impl Steps for Delayed {
-    fn header(&self) -> &Header {
+impl Steps for DelaySteps {
+    fn header(&self) -> &ProfileHeader {
         &self.header
     }
 
@@ -236,7 +236,7 @@ impl Steps for Delayed {
             return Ok(Some(Step {
                 start_ns: 0,
                 end_ns: self.ns,
-                cells: vec![Some(Cell::default()); self.header().cpus.len()],
+                cells: vec![Some(ProfileCell::default()); self.header().cpus.len()],
             }));
         }
         Ok(self.inner.next_step()?.map(|step| Step {
@@ -270,7 +270,7 @@ mod tests {
         let b = profile(&[3, 0], &[(5, &[Some(4.0), None])]);
         let sum = collect(append(a.clone().into_steps(), b.into_steps()).unwrap());
         assert_eq!(sum.end_ns(), 15);
-        assert_eq!(sum.steps[1].cells, [None, Some(Cell::load(4.0))]);
+        assert_eq!(sum.steps[1].cells, [None, Some(ProfileCell::load(4.0))]);
         let other = profile(&[0], &[(5, &[Some(4.0)])]);
         let e = append(a.into_steps(), other.into_steps()).err().unwrap();
         assert!(e.to_string().contains("CPUs 0, 3"), "{e}");
@@ -305,7 +305,7 @@ mod tests {
         // What was recorded stays at its time of day.
         let begins = later.header.begins_at.unwrap().to_string();
         assert_eq!(begins, "2026-11-21T01:10:52Z");
-        assert_eq!(later.steps[0].cells, [Some(Cell::default())]);
+        assert_eq!(later.steps[0].cells, [Some(ProfileCell::default())]);
         assert_eq!((later.steps[1].start_ns, later.steps[1].end_ns), (5, 15));
     }
 

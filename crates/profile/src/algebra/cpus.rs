@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{BoxSteps, Cell, Error, Fault, Header, Result, Step, Steps};
+use crate::{BoxSteps, Error, Fault, ProfileCell, ProfileHeader, Result, Step, Steps};
 
-use super::{clip_warning, clipped, warnings_and};
+use super::{clip_cell, clip_warning, warnings_and};
 
 /// How a profile of p CPUs is laid on fewer, n, of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +106,7 @@ pub fn map_cpus(steps: BoxSteps, rule: Option<MapRule>, target: &[u32]) -> Resul
             ),
         }
     };
-    Ok(Box::new(Mapped::new(steps, target, sources, join)))
+    Ok(Box::new(CpuMapSteps::new(steps, target, sources, join)))
 }
 
 /// Leaves the CPUs `cpus` of the profile, in this order.
@@ -121,7 +121,7 @@ pub fn select_cpus(steps: BoxSteps, cpus: &[u32]) -> Result<BoxSteps> {
         let at = from.iter().position(|c| c == cpu);
         sources.push(vec![at.ok_or(Fault::NoSuchCpu(*cpu))?]);
     }
-    Ok(Box::new(Mapped::new(steps, cpus, sources, Join::Sum)))
+    Ok(Box::new(CpuMapSteps::new(steps, cpus, sources, Join::Sum)))
 }
 
 fn no_duplicates(cpus: &[u32]) -> Result<()> {
@@ -149,18 +149,18 @@ enum Join {
     Max,
 }
 
-struct Mapped {
+struct CpuMapSteps {
     inner: BoxSteps,
-    header: Header,
+    header: ProfileHeader,
     /// For each target CPU the places in the profile's cells.
     sources: Vec<Vec<usize>>,
     join: Join,
     clips: u64,
 }
 
-impl Mapped {
+impl CpuMapSteps {
     fn new(inner: BoxSteps, target: &[u32], sources: Vec<Vec<usize>>, join: Join) -> Self {
-        let header = Header {
+        let header = ProfileHeader {
             cpus: target.to_vec(),
             ..inner.header().clone()
         };
@@ -174,9 +174,9 @@ impl Mapped {
     }
 }
 
-fn joined(cells: &[Option<Cell>], sources: &[usize], join: Join) -> Option<Cell> {
+fn join_cells(cells: &[Option<ProfileCell>], sources: &[usize], join: Join) -> Option<ProfileCell> {
     let mut known = 0u32;
-    let mut all = Cell::default();
+    let mut all = ProfileCell::default();
     for cell in sources.iter().filter_map(|i| cells[*i]) {
         known += 1;
         if join == Join::Max {
@@ -189,7 +189,7 @@ fn joined(cells: &[Option<Cell>], sources: &[usize], join: Join) -> Option<Cell>
         all.steal_pct += cell.steal_pct;
     }
     if known == 0 {
-        return sources.is_empty().then_some(Cell::default());
+        return sources.is_empty().then_some(ProfileCell::default());
     }
     if known > 1 {
         if join == Join::Mean {
@@ -200,8 +200,8 @@ fn joined(cells: &[Option<Cell>], sources: &[usize], join: Join) -> Option<Cell>
     Some(all)
 }
 
-impl Steps for Mapped {
-    fn header(&self) -> &Header {
+impl Steps for CpuMapSteps {
+    fn header(&self) -> &ProfileHeader {
         &self.header
     }
 
@@ -213,7 +213,8 @@ impl Steps for Mapped {
             .sources
             .iter()
             .map(|sources| {
-                joined(&step.cells, sources, self.join).map(|cell| clipped(cell, &mut self.clips))
+                join_cells(&step.cells, sources, self.join)
+                    .map(|cell| clip_cell(cell, &mut self.clips))
             })
             .collect();
         Ok(Some(step))

@@ -3,7 +3,7 @@
 
 use std::str::FromStr;
 
-use crate::{BoxSteps, Cell, Error, Fault, Header, Result, Seconds, Step, Steps};
+use crate::{BoxSteps, Error, Fault, ProfileCell, ProfileHeader, Result, Seconds, Step, Steps};
 
 use super::warnings_and;
 
@@ -48,8 +48,8 @@ pub fn fill_gaps(steps: BoxSteps, gaps: Gaps) -> BoxSteps {
     if gaps == Gaps::Keep {
         return steps;
     }
-    Box::new(Filled {
-        last: vec![Cell::default(); steps.header().cpus.len()],
+    Box::new(GapSteps {
+        last: vec![ProfileCell::default(); steps.header().cpus.len()],
         inner: steps,
         gaps,
         cut_ns: 0,
@@ -58,18 +58,18 @@ pub fn fill_gaps(steps: BoxSteps, gaps: Gaps) -> BoxSteps {
     })
 }
 
-struct Filled {
+struct GapSteps {
     inner: BoxSteps,
     gaps: Gaps,
     /// What goes on in a hole.
-    last: Vec<Cell>,
+    last: Vec<ProfileCell>,
     cut_ns: u64,
     filled_ns: u64,
     kept: bool,
 }
 
-impl Steps for Filled {
-    fn header(&self) -> &Header {
+impl Steps for GapSteps {
+    fn header(&self) -> &ProfileHeader {
         self.inner.header()
     }
 
@@ -148,7 +148,7 @@ mod tests {
     /// End of a step and the loads of the two CPUs.
     type Row = (u64, Option<f64>, Option<f64>);
 
-    fn filled(gaps: &str) -> Result<Vec<Row>> {
+    fn fill(gaps: &str) -> Result<Vec<Row>> {
         let p = profile(
             &[0, 3],
             &[
@@ -160,7 +160,7 @@ mod tests {
         );
         let p = Profile::collect(fill_gaps(p.into_steps(), gaps.parse()?))?;
         assert_eq!(p.warnings.len(), usize::from(gaps != "keep"));
-        let load = |c: Option<Cell>| c.map(|c| c.load_pct);
+        let load = |c: Option<ProfileCell>| c.map(|c| c.load_pct);
         Ok(p.steps
             .iter()
             .map(|s| (s.end_ns, load(s.cells[0]), load(s.cells[1])))
@@ -169,9 +169,9 @@ mod tests {
 
     #[test]
     fn each_treatment() {
-        assert_eq!(filled("keep").unwrap()[3], (40, None, None));
+        assert_eq!(fill("keep").unwrap()[3], (40, None, None));
         assert_eq!(
-            filled("hold").unwrap(),
+            fill("hold").unwrap(),
             [
                 (10, Some(0.0), Some(20.0)),
                 (20, Some(30.0), Some(40.0)),
@@ -179,11 +179,11 @@ mod tests {
                 (40, Some(30.0), Some(50.0)),
             ]
         );
-        assert_eq!(filled("zero").unwrap()[2], (30, Some(0.0), Some(50.0)));
-        assert_eq!(filled("cut").unwrap(), [(10, Some(30.0), Some(40.0))]);
-        let e = filled("error").unwrap_err();
+        assert_eq!(fill("zero").unwrap()[2], (30, Some(0.0), Some(50.0)));
+        assert_eq!(fill("cut").unwrap(), [(10, Some(30.0), Some(40.0))]);
+        let e = fill("error").unwrap_err();
         assert!(matches!(*e.fault, Fault::Hole { cpu: 0, .. }));
-        assert!(filled("guess").is_err());
+        assert!(fill("guess").is_err());
     }
 
     #[test]

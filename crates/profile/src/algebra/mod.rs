@@ -22,7 +22,7 @@ pub(crate) use resample::Resample;
 pub use resample::resample;
 pub use simple::{cut, scale_load, scale_time, steal_as_load};
 
-use crate::{Cell, Steps};
+use crate::{ProfileCell, Steps};
 
 /// The warnings of what lies below, and one more where there is one.
 fn warnings_and(inner: &dyn Steps, own: Option<String>) -> Vec<String> {
@@ -32,11 +32,11 @@ fn warnings_and(inner: &dyn Steps, own: Option<String>) -> Vec<String> {
 }
 
 /// A load clipped to 100, and whether it was.
-fn clipped(cell: Cell, clips: &mut u64) -> Cell {
+fn clip_cell(cell: ProfileCell, clips: &mut u64) -> ProfileCell {
     // Sums of decimal fractions miss 100 by less than this.
     const NOISE_PCT: f64 = 1e-9;
     *clips += u64::from(cell.load_pct > 100.0 + NOISE_PCT);
-    Cell {
+    ProfileCell {
         load_pct: cell.load_pct.min(100.0),
         ..cell
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A profile again and again.
 
-use crate::{BoxSteps, Error, Fault, Header, Result, Seconds, Step, Steps};
+use crate::{BoxSteps, Error, Fault, ProfileHeader, Result, Seconds, Step, Steps};
 
 /// Opens the source again for each pass.
 type Reopen = Box<dyn FnMut() -> Result<BoxSteps> + Send>;
@@ -50,7 +50,7 @@ impl Repeat {
     fn rewind(&mut self) -> Result<()> {
         let next = (self.reopen)()?;
         if next.header().cpus != self.inner.header().cpus {
-            return Err(changed());
+            return Err(change_error());
         }
         self.inner = next;
         self.left = self.left.map(|n| n - 1);
@@ -83,7 +83,7 @@ impl Repeat {
     }
 }
 
-fn changed() -> Error {
+fn change_error() -> Error {
     Fault::Io(std::io::Error::other(
         "the source changed while it was repeated",
     ))
@@ -91,7 +91,7 @@ fn changed() -> Error {
 }
 
 impl Steps for Repeat {
-    fn header(&self) -> &Header {
+    fn header(&self) -> &ProfileHeader {
         self.inner.header()
     }
 

@@ -2,7 +2,7 @@
 //! Steps of equal length.
 
 use crate::model::Mean;
-use crate::{BoxSteps, Fault, Header, Result, Step, Steps};
+use crate::{BoxSteps, Fault, ProfileHeader, Result, Step, Steps};
 
 /// Replaces the steps by ones of `step_ns`, each with the mean of what it
 /// covers, weighted with the delivered time. The end stays where it is, so
@@ -44,7 +44,7 @@ impl<S: Steps> Resample<S> {
 }
 
 impl<S: Steps> Steps for Resample<S> {
-    fn header(&self) -> &Header {
+    fn header(&self) -> &ProfileHeader {
         self.inner.header()
     }
 

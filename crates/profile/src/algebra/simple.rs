@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Operations that look at one step at a time.
 
-use crate::{BoxSteps, Cell, Fault, Header, Result, Seconds, Step, Steps};
+use crate::{BoxSteps, Fault, ProfileCell, ProfileHeader, Result, Seconds, Step, Steps};
 
-use super::{clip_warning, clipped, warnings_and};
+use super::{clip_cell, clip_warning, warnings_and};
 
 /// Leaves what lies between two times; it begins at 0 again. A `to_ns` beyond
 /// the end is the end.
@@ -32,14 +32,14 @@ pub fn cut(steps: BoxSteps, from_ns: u64, to_ns: u64) -> Result<BoxSteps> {
 
 struct Cut {
     inner: BoxSteps,
-    header: Header,
+    header: ProfileHeader,
     from_ns: u64,
     to_ns: u64,
     any: bool,
 }
 
 impl Steps for Cut {
-    fn header(&self) -> &Header {
+    fn header(&self) -> &ProfileHeader {
         &self.header
     }
 
@@ -100,7 +100,7 @@ struct ScaleLoad {
 }
 
 impl Steps for ScaleLoad {
-    fn header(&self) -> &Header {
+    fn header(&self) -> &ProfileHeader {
         self.inner.header()
     }
 
@@ -108,7 +108,7 @@ impl Steps for ScaleLoad {
         let mut step = self.inner.next_step()?;
         for cell in step.iter_mut().flat_map(|s| &mut s.cells).flatten() {
             cell.load_pct *= self.factor;
-            *cell = clipped(*cell, &mut self.clips);
+            *cell = clip_cell(*cell, &mut self.clips);
         }
         Ok(step)
     }
@@ -148,7 +148,7 @@ struct ScaleTime {
 }
 
 impl Steps for ScaleTime {
-    fn header(&self) -> &Header {
+    fn header(&self) -> &ProfileHeader {
         self.inner.header()
     }
 
@@ -178,7 +178,7 @@ impl Steps for ScaleTime {
 /// the CPU was busy or withheld, and no steal is left.
 #[must_use]
 pub fn steal_as_load(steps: BoxSteps) -> BoxSteps {
-    let header = Header {
+    let header = ProfileHeader {
         has_steal: false,
         ..steps.header().clone()
     };
@@ -190,11 +190,11 @@ pub fn steal_as_load(steps: BoxSteps) -> BoxSteps {
 
 struct StealAsLoad {
     inner: BoxSteps,
-    header: Header,
+    header: ProfileHeader,
 }
 
 impl Steps for StealAsLoad {
-    fn header(&self) -> &Header {
+    fn header(&self) -> &ProfileHeader {
         &self.header
     }
 
@@ -202,7 +202,7 @@ impl Steps for StealAsLoad {
         let mut step = self.inner.next_step()?;
         for cell in step.iter_mut().flat_map(|s| &mut s.cells).flatten() {
             let delivered = 1.0 - cell.steal_pct / 100.0;
-            *cell = Cell::load((cell.load_pct * delivered + cell.steal_pct).min(100.0));
+            *cell = ProfileCell::load((cell.load_pct * delivered + cell.steal_pct).min(100.0));
         }
         Ok(step)
     }
@@ -252,7 +252,10 @@ mod tests {
         let scaled = Profile::collect(scale_load(p.into_steps(), 2.0).unwrap()).unwrap();
         assert_eq!(
             scaled.steps[0].cells,
-            [Some(Cell::load(100.0)), Some(Cell::load(100.0))]
+            [
+                Some(ProfileCell::load(100.0)),
+                Some(ProfileCell::load(100.0))
+            ]
         );
         assert_eq!(scaled.warnings.len(), 1);
         assert!(scaled.warnings[0].starts_with("1 loads"));
@@ -263,7 +266,7 @@ mod tests {
         let mut p = profile(&[0], &[(10, &[Some(50.0)])]);
         p.steps[0].cells[0].as_mut().unwrap().steal_pct = 20.0;
         let p = Profile::collect(steal_as_load(p.into_steps())).unwrap();
-        assert_eq!(p.steps[0].cells[0], Some(Cell::load(60.0)));
+        assert_eq!(p.steps[0].cells[0], Some(ProfileCell::load(60.0)));
     }
 
     proptest! {

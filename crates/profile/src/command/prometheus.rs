@@ -16,9 +16,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use crate::{Fault, Result, Source};
+use crate::{Fault, InputSource, Result};
 
-use query::Asked;
+use query::Query;
 use sandbag_ui::address::{SCHEMES, public, without_user};
 
 /// Sent as a bearer token where the URL has no user.
@@ -39,7 +39,7 @@ pub fn url(path: &Path) -> Option<&str> {
 /// # Errors
 /// The URL cannot be understood, the server not be reached, it refuses, or it
 /// has no such series.
-pub fn source(url: &str) -> Result<Source> {
+pub fn source(url: &str) -> Result<InputSource> {
     let name: Arc<str> = public(url).into();
     let server = |message: String| Fault::Server(message).at(&name, None);
     if without_user(url.split_once("://").map_or(url, |(_, rest)| rest)).is_none() {
@@ -48,7 +48,7 @@ pub fn source(url: &str) -> Result<Source> {
                     special characters of a user and a password as %XX, as %3F for ?";
         return Err(server(text.to_owned()));
     }
-    let asked = Asked::parse(url, jiff::Timestamp::now()).map_err(server)?;
+    let asked = Query::parse(url, jiff::Timestamp::now()).map_err(server)?;
     let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
     fetch::fetch(&asked, token.as_deref(), &name)
 }
@@ -58,8 +58,8 @@ pub fn source(url: &str) -> Result<Source> {
 ///
 /// # Errors
 /// Those of [`source`].
-pub fn source_once(url: &str) -> Result<Arc<Source>> {
-    static FETCHED: Mutex<BTreeMap<String, Arc<Source>>> = Mutex::new(BTreeMap::new());
+pub fn source_once(url: &str) -> Result<Arc<InputSource>> {
+    static FETCHED: Mutex<BTreeMap<String, Arc<InputSource>>> = Mutex::new(BTreeMap::new());
     let mut fetched = FETCHED.lock().unwrap_or_else(|poison| poison.into_inner());
     if let Some(known) = fetched.get(url) {
         return Ok(Arc::clone(known));

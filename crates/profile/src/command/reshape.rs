@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
-    BoxSteps, Error, Fault, Format, Gaps, Header, MapRule, Place, ReadOptions, Result, Source,
-    Spread, Step, Steps, Summary, algebra,
+    BoxSteps, Error, Fault, Format, Gaps, InputSource, MapRule, Place, ProfileHeader,
+    ProfileSummary, ReadOptions, Result, Spread, Step, Steps, algebra,
 };
 use clap::{Args, ValueEnum};
 use sandbag_linux::CpuList;
@@ -148,7 +148,7 @@ fn range(text: &str) -> std::result::Result<(u64, u64), String> {
 /// The profile behind a name. What is not a file of the disk (a pipe of the
 /// shell's `<(...)`) can be read only once and is kept first, as standard
 /// input is; so is what a Prometheus answers to a URL.
-pub fn source(path: &Path) -> Result<Source> {
+pub fn source(path: &Path) -> Result<InputSource> {
     if let Some(url) = prometheus::url(path) {
         return prometheus::source(url);
     }
@@ -165,11 +165,11 @@ pub fn source(path: &Path) -> Result<Source> {
         .metadata()
         .is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
     if path.as_os_str() == "-" || !is_stream {
-        return Source::new(path);
+        return InputSource::new(path);
     }
     let name = path.to_string_lossy().into();
     match File::open(path) {
-        Ok(mut file) => Source::spool(&mut file, name),
+        Ok(mut file) => InputSource::spool(&mut file, name),
         Err(cause) => Err(Fault::Io(cause).at(&name, None)),
     }
 }
@@ -181,14 +181,14 @@ impl Reshape {
     /// # Errors
     /// What is wrong with the profile, or an operation that cannot be done;
     /// always with the file, also while it is read.
-    pub fn open(&self, source: &Arc<Source>, topology: &Topology) -> Result<BoxSteps> {
+    pub fn open(&self, source: &Arc<InputSource>, topology: &Topology) -> Result<BoxSteps> {
         let opened = self
             .read(source, Gaps::Keep)
             .and_then(|steps| match self.target(topology) {
                 None => Ok(steps),
                 Some(target) => algebra::map_cpus(steps, self.map, &target),
             });
-        named(opened, source)
+        name_errors(opened, source)
     }
 
     /// The same for a profile that is to be held here: what names CPUs that
@@ -197,7 +197,11 @@ impl Reshape {
     ///
     /// # Errors
     /// As [`Reshape::open`].
-    pub fn open_for_here(&self, source: &Arc<Source>, topology: &Topology) -> Result<BoxSteps> {
+    pub fn open_for_here(
+        &self,
+        source: &Arc<InputSource>,
+        topology: &Topology,
+    ) -> Result<BoxSteps> {
         let here = |cpu: &u32| topology.online.contains(*cpu);
         let opened = self.read(source, Gaps::Error).and_then(|steps| {
             let target = match self.target(topology) {
@@ -207,11 +211,11 @@ impl Reshape {
             };
             algebra::map_cpus(steps, self.map, &target)
         });
-        named(opened, source)
+        name_errors(opened, source)
     }
 
     /// `gaps` is what happens to unknown loads where the user did not say.
-    fn read(&self, source: &Arc<Source>, gaps: Gaps) -> Result<BoxSteps> {
+    fn read(&self, source: &Arc<InputSource>, gaps: Gaps) -> Result<BoxSteps> {
         match self.times {
             None => self.once(source, gaps),
             times => {
@@ -221,7 +225,7 @@ impl Reshape {
         }
     }
 
-    fn once(&self, source: &Source, gaps: Gaps) -> Result<BoxSteps> {
+    fn once(&self, source: &InputSource, gaps: Gaps) -> Result<BoxSteps> {
         let options = ReadOptions {
             gaps: self.gaps.unwrap_or(gaps),
             steal_as_load: self.steal == Steal::Load,
@@ -248,11 +252,11 @@ impl Reshape {
         }
         steps = algebra::delay(steps, self.delay.map_or(0, nanos));
         for path in &self.append {
-            let other = self.another(path, &options)?;
+            let other = self.read_other(path, &options)?;
             steps = algebra::append(steps, other)?;
         }
         for path in &self.add {
-            let other = self.another(path, &options)?;
+            let other = self.read_other(path, &options)?;
             steps = algebra::add(steps, other);
         }
         Ok(steps)
@@ -260,7 +264,7 @@ impl Reshape {
 
     /// A second profile. It is opened anew for each pass, which a stream does
     /// not allow.
-    fn another(&self, path: &Path, options: &ReadOptions) -> Result<BoxSteps> {
+    fn read_other(&self, path: &Path, options: &ReadOptions) -> Result<BoxSteps> {
         let is_stream = path
             .metadata()
             .is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
@@ -274,7 +278,7 @@ impl Reshape {
         }
         let other = match prometheus::url(path) {
             Some(url) => prometheus::source_once(url)?,
-            None => Arc::new(Source::new(path)?),
+            None => Arc::new(InputSource::new(path)?),
         };
         match (other.open(None, options), self.from) {
             // A format that looks like anything is only read where it is named.
@@ -295,15 +299,15 @@ impl Reshape {
 }
 
 /// A profile whose errors name its file, also those of operations on it.
-struct Named {
+struct NamedProfile {
     inner: BoxSteps,
     file: Arc<str>,
 }
 
-fn named(opened: Result<BoxSteps>, source: &Source) -> Result<BoxSteps> {
+fn name_errors(opened: Result<BoxSteps>, source: &InputSource) -> Result<BoxSteps> {
     let file = Arc::clone(source.name());
     match opened {
-        Ok(inner) => Ok(Box::new(Named { inner, file })),
+        Ok(inner) => Ok(Box::new(NamedProfile { inner, file })),
         Err(error) => Err(in_file(error, &file)),
     }
 }
@@ -317,8 +321,8 @@ fn in_file(mut error: Error, file: &Arc<str>) -> Error {
     error
 }
 
-impl Steps for Named {
-    fn header(&self) -> &Header {
+impl Steps for NamedProfile {
+    fn header(&self) -> &ProfileHeader {
         self.inner.header()
     }
     fn next_step(&mut self) -> Result<Option<Step>> {
@@ -331,7 +335,7 @@ impl Steps for Named {
 
 /// One line about a profile: what was detected and what is in it.
 #[must_use]
-pub fn describe(name: &str, format: Format, summary: &Summary) -> String {
+pub fn describe(name: &str, format: Format, summary: &ProfileSummary) -> String {
     let cpus: sandbag_linux::CpuList = summary.cpus.iter().map(|cpu| cpu.cpu).collect();
     let mean: Vec<f64> = summary
         .cpus

@@ -7,7 +7,7 @@ use std::io::{BufWriter, Write};
 
 use crate::native::push_percent;
 use crate::seconds::plain_seconds;
-use crate::{Cell, Result, Steps};
+use crate::{ProfileCell, Result, Steps};
 
 use super::{ExportReport, io};
 
@@ -60,7 +60,7 @@ pub(super) fn wide(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<ExportR
         row.clear();
         let (start, end) = (plain_seconds(step.start_ns), plain_seconds(step.end_ns));
         row.extend_from_slice(format!("{start},{end}").as_bytes());
-        let mut column = |of: fn(&Cell) -> f64| {
+        let mut column = |of: fn(&ProfileCell) -> f64| {
             for cell in &step.cells {
                 push(&mut row, cell.as_ref().map(of));
             }

@@ -15,7 +15,7 @@ use super::{ExportReport, io};
 pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<ExportReport> {
     let cpus = steps.header().cpus.clone();
     let has_steal = steps.header().has_steal;
-    let mut watched = Watched::new(steps);
+    let mut watched = StepWatch::new(steps);
     let mut seconds = Resample::new(&mut watched, NS_PER_S)?;
     let mut entries: Vec<Vec<(u32, u8)>> = vec![Vec::new(); cpus.len()];
     let mut report = ExportReport::default();
@@ -97,12 +97,12 @@ fn write_krash(
 }
 
 /// Notices steps that do not lie on whole seconds.
-struct Watched<'a> {
+struct StepWatch<'a> {
     inner: &'a mut dyn Steps,
     uneven: bool,
 }
 
-impl<'a> Watched<'a> {
+impl<'a> StepWatch<'a> {
     fn new(inner: &'a mut dyn Steps) -> Self {
         Self {
             inner,
@@ -111,8 +111,8 @@ impl<'a> Watched<'a> {
     }
 }
 
-impl Steps for Watched<'_> {
-    fn header(&self) -> &crate::Header {
+impl Steps for StepWatch<'_> {
+    fn header(&self) -> &crate::ProfileHeader {
         self.inner.header()
     }
     fn next_step(&mut self) -> Result<Option<crate::Step>> {

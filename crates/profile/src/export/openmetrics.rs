@@ -24,7 +24,7 @@ const MODES: [&str; 3] = ["user", "idle", "steal"];
 /// Counters of one CPU: a point for the begin of what is known and for each
 /// known step's end.
 #[derive(Default)]
-struct Counters {
+struct SeriesWriter {
     points: Vec<(u64, [f64; 2])>,
     /// Where they begin anew.
     begins_ns: Vec<u64>,
@@ -45,7 +45,7 @@ pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<Export
             0
         }
     };
-    let mut all: Vec<Counters> = cpus.iter().map(|_| Counters::default()).collect();
+    let mut all: Vec<SeriesWriter> = cpus.iter().map(|_| SeriesWriter::default()).collect();
     let mut unknown_ns = 0u64;
     while let Some(step) = steps.next_step()? {
         let length_s = step.length_ns() as f64 / NS_PER_S as f64;
@@ -87,7 +87,7 @@ pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<Export
 fn series(
     out: &mut dyn Write,
     cpus: &[u32],
-    all: &[Counters],
+    all: &[SeriesWriter],
     begin_ns: u64,
     steal: bool,
     host: Option<&str>,

@@ -19,7 +19,7 @@ use super::{ExportReport, io};
 const PERIOD_US: f64 = 20_000.0;
 
 /// A stretch of equal load on one CPU.
-struct Phase {
+struct RtAppPhase {
     length_us: f64,
     load_pct: f64,
 }
@@ -27,7 +27,7 @@ struct Phase {
 pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<ExportReport> {
     let cpus = steps.header().cpus.clone();
     let mut report = ExportReport::default();
-    let mut phases: Vec<Vec<Phase>> = cpus.iter().map(|_| Vec::new()).collect();
+    let mut phases: Vec<Vec<RtAppPhase>> = cpus.iter().map(|_| Vec::new()).collect();
     let (mut unknown_ns, mut end_ns) = (0u64, 0);
     while let Some(step) = steps.next_step()? {
         end_ns = step.end_ns;
@@ -41,7 +41,7 @@ pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<Export
                 Some(last) if last.load_pct == load_pct => last.length_us += length_us,
                 _ => {
                     report.steps += 1;
-                    phases.push(Phase {
+                    phases.push(RtAppPhase {
                         length_us,
                         load_pct,
                     });
@@ -63,7 +63,7 @@ pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<Export
          that it is to load"
             .into(),
     );
-    let all = Document {
+    let all = RtAppFile {
         tasks: Tasks {
             cpus: &cpus,
             phases: &phases,
@@ -82,14 +82,14 @@ pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<Export
 
 /// The file. Its phases become JSON one by one, as they are written.
 #[derive(Serialize)]
-struct Document<'a> {
+struct RtAppFile<'a> {
     tasks: Tasks<'a>,
     global: Value,
 }
 
 struct Tasks<'a> {
     cpus: &'a [u32],
-    phases: &'a [Vec<Phase>],
+    phases: &'a [Vec<RtAppPhase>],
 }
 
 impl Serialize for Tasks<'_> {
@@ -115,7 +115,7 @@ struct Task<'a> {
     phases: Phases<'a>,
 }
 
-struct Phases<'a>(&'a [Phase]);
+struct Phases<'a>(&'a [RtAppPhase]);
 
 impl Serialize for Phases<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -124,7 +124,7 @@ impl Serialize for Phases<'_> {
     }
 }
 
-impl Phase {
+impl RtAppPhase {
     fn json(&self) -> Value {
         let length_us = self.length_us.round();
         if self.load_pct == 0.0 {

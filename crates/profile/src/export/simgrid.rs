@@ -17,7 +17,7 @@ pub(crate) const FIRST_LINE: &str = "# availability of one CPU, written by sandb
 /// The trace of a profile of one CPU.
 pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<ExportReport> {
     match steps.header().cpus.len() {
-        1 => traces(steps, &mut [Trace::new(out)]),
+        1 => traces(steps, &mut [AvailabilityWriter::new(out)]),
         count => Err(Fault::Argument {
             what: "number of CPUs for one SimGrid trace",
             value: count.to_string(),
@@ -28,12 +28,12 @@ pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<Export
 }
 
 /// One availability trace being written: `<second> <value>` lines.
-struct Trace<W> {
+struct AvailabilityWriter<W> {
     out: W,
     last: Option<f64>,
 }
 
-impl<W: Write> Trace<W> {
+impl<W: Write> AvailabilityWriter<W> {
     fn new(out: W) -> Self {
         Self { out, last: None }
     }
@@ -50,7 +50,10 @@ impl<W: Write> Trace<W> {
 
 /// Availability is what is left of the wall time: (1 - steal) (1 - load).
 /// After the end the CPU is free.
-fn traces<W: Write>(steps: &mut dyn Steps, traces: &mut [Trace<W>]) -> Result<ExportReport> {
+fn traces<W: Write>(
+    steps: &mut dyn Steps,
+    traces: &mut [AvailabilityWriter<W>],
+) -> Result<ExportReport> {
     let mut report = ExportReport::default();
     let (mut unknown_ns, mut end_ns) = (0u64, 0);
     for trace in traces.iter_mut() {
@@ -111,7 +114,7 @@ pub fn export_simgrid(
         }
         let file = path.with_file_name(name);
         let created = NewFile::create(&file, existing).map_err(|e| in_file(e, &file))?;
-        traces.push(Trace::new(BufWriter::new(created)));
+        traces.push(AvailabilityWriter::new(BufWriter::new(created)));
         files.push(file);
     }
     let report = self::traces(steps, &mut traces)?;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::testing::{any_profile, profile};
-use crate::{Cell, Profile};
+use crate::{Profile, ProfileCell};
 
 fn two() -> Profile {
     let mut p = profile(
@@ -17,14 +17,14 @@ fn two() -> Profile {
         ],
     );
     p.header.has_steal = true;
-    p.steps[0].cells[0] = Some(Cell {
+    p.steps[0].cells[0] = Some(ProfileCell {
         load_pct: 50.0,
         steal_pct: 20.0,
     });
     p
 }
 
-fn written(p: Profile, format: Format) -> (String, ExportReport) {
+fn write(p: Profile, format: Format) -> (String, ExportReport) {
     let mut text = Vec::new();
     let report = export(&mut p.into_steps(), format, &mut text).unwrap();
     (String::from_utf8(text).unwrap(), report)
@@ -32,14 +32,14 @@ fn written(p: Profile, format: Format) -> (String, ExportReport) {
 
 #[test]
 fn a_row_per_cpu_or_a_column_per_cpu() {
-    let (long, report) = written(two(), Format::CsvLong);
+    let (long, report) = write(two(), Format::CsvLong);
     assert_eq!(
         long,
         "start_s,end_s,cpu,load_pct,steal_pct\n\
          0,1,0,50,20\n0,1,2,0,0\n1,1.5,0,12.5,0\n1,1.5,2,,\n"
     );
     assert_eq!(report.steps, 4);
-    let (wide, report) = written(two(), Format::CsvWide);
+    let (wide, report) = write(two(), Format::CsvWide);
     assert_eq!(
         wide,
         "start_s,end_s,cpu0,cpu2,steal0,steal2\n0,1,50,0,20,0\n1,1.5,12.5,,0,\n"
@@ -49,7 +49,7 @@ fn a_row_per_cpu_or_a_column_per_cpu() {
 
 #[test]
 fn openmetrics_are_node_exporters_counters() {
-    let (text, report) = written(two(), Format::OpenMetrics);
+    let (text, report) = write(two(), Format::OpenMetrics);
     for line in [
         "# TYPE node_cpu_seconds counter",
         r#"node_cpu_seconds_total{cpu="0",mode="user"} 0.000000 0"#,
@@ -68,7 +68,7 @@ fn openmetrics_are_node_exporters_counters() {
 
 #[test]
 fn a_task_of_rt_app_runs_for_a_part_of_each_period() {
-    let (text, _) = written(two(), Format::RtApp);
+    let (text, _) = write(two(), Format::RtApp);
     let all: Value = serde_json::from_str(&text).unwrap();
     let task = &all["tasks"]["cpu0"];
     assert_eq!(task["cpus"][0], 0);
@@ -96,7 +96,7 @@ proptest! {
             if format == Format::SimGrid && p.header.cpus.len() > 1 {
                 continue;
             }
-            let (text, report) = written(p.clone(), format);
+            let (text, report) = write(p.clone(), format);
             prop_assert!(!text.is_empty());
             prop_assert!(report.rounding_points.is_finite());
         }

@@ -8,11 +8,11 @@ use crate::lines::Lines;
 use crate::number::{NS_PER_S, decimal, decimal_seconds};
 use crate::reader::Input;
 use crate::seconds::{Seconds, plain_seconds};
-use crate::{BoxSteps, Fault, Format, Header, Result, Spread, Step, Steps};
+use crate::{BoxSteps, Fault, Format, ProfileHeader, Result, Spread, Step, Steps};
 
 /// What a line says.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Line {
+pub(super) enum AvailabilityLine {
     Nothing,
     /// From a time on this share of the CPU is left; it may exceed 1.
     Event {
@@ -36,9 +36,9 @@ pub(super) enum Ending {
 
 /// One of the formats.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Dialect {
+pub(super) struct AvailabilityFormat {
     pub(super) format: Format,
-    pub(super) parse: fn(&[u8]) -> Result<Line, Fault>,
+    pub(super) parse: fn(&[u8]) -> Result<AvailabilityLine, Fault>,
     /// Why there is no end, and what to do.
     pub(super) no_end: &'static str,
     /// What to do with events out of order; begins with `; `.
@@ -55,10 +55,10 @@ pub(super) fn seconds(bytes: &[u8]) -> Option<u64> {
 }
 
 /// An event of two words.
-pub(super) fn event(time: &[u8], share: &[u8]) -> Result<Line, Fault> {
+pub(super) fn event(time: &[u8], share: &[u8]) -> Result<AvailabilityLine, Fault> {
     let at_ns = seconds(time).ok_or_else(|| Fault::Syntax {
         expected: "a time in seconds".into(),
-        found: crate::error::shown(time),
+        found: crate::error::printable(time),
     })?;
     if share.contains(&b',') {
         return Err(Fault::DecimalComma {
@@ -69,14 +69,14 @@ pub(super) fn event(time: &[u8], share: &[u8]) -> Result<Line, Fault> {
     let left = decimal(share).filter(|left| left.is_finite() && *left >= 0.0);
     let left = left.ok_or_else(|| Fault::Syntax {
         expected: "the share of the CPU that is left, 0 to 1".into(),
-        found: crate::error::shown(share),
+        found: crate::error::printable(share),
     })?;
-    Ok(Line::Event { at_ns, left })
+    Ok(AvailabilityLine::Event { at_ns, left })
 }
 
 /// What the first pass finds.
 #[derive(Debug, Default)]
-struct Found {
+struct AvailabilitySurvey {
     events: u64,
     first_ns: u64,
     last_ns: u64,
@@ -90,7 +90,7 @@ struct Found {
 }
 
 /// Reads a trace.
-pub(super) fn read(input: &Input<'_>, dialect: &Dialect) -> Result<BoxSteps> {
+pub(super) fn read(input: &Input<'_>, dialect: &AvailabilityFormat) -> Result<BoxSteps> {
     let mut lines = (input.lines)()?;
     let asked_ns = input.options.end_ns;
     let found = look_through(&mut lines, dialect, asked_ns.unwrap_or(u64::MAX))?;
@@ -116,8 +116,8 @@ pub(super) fn read(input: &Input<'_>, dialect: &Dialect) -> Result<BoxSteps> {
         return Err(lines.nowhere(Fault::NothingLeft { end: Seconds(0) }));
     }
     let spread = input.options.spread.unwrap_or_default();
-    let mut trace = Trace {
-        header: Header::new((0..spread.cpus).collect(), dialect.format),
+    let mut trace = AvailabilityTrace {
+        header: ProfileHeader::new((0..spread.cpus).collect(), dialect.format),
         lines: (input.lines)()?,
         dialect: *dialect,
         spread,
@@ -131,13 +131,17 @@ pub(super) fn read(input: &Input<'_>, dialect: &Dialect) -> Result<BoxSteps> {
     Ok(Box::new(trace))
 }
 
-fn look_through(lines: &mut Lines, dialect: &Dialect, asked_ns: u64) -> Result<Found> {
-    let mut found = Found::default();
+fn look_through(
+    lines: &mut Lines,
+    dialect: &AvailabilityFormat,
+    asked_ns: u64,
+) -> Result<AvailabilitySurvey> {
+    let mut found = AvailabilitySurvey::default();
     while let Some(line) = lines.next_line()? {
         let line = (dialect.parse)(line).map_err(|fault| lines.here(fault))?;
         match line {
-            Line::Nothing => {}
-            Line::End(ending) => {
+            AvailabilityLine::Nothing => {}
+            AvailabilityLine::End(ending) => {
                 // What a comment says gives way to what the trace says.
                 match (found.ending, ending) {
                     (None | Some(Ending::At(_)), _) => found.ending = Some(ending),
@@ -147,7 +151,7 @@ fn look_through(lines: &mut Lines, dialect: &Dialect, asked_ns: u64) -> Result<F
                     }
                 }
             }
-            Line::Event { at_ns, left } => {
+            AvailabilityLine::Event { at_ns, left } => {
                 if found.events == 0 {
                     found.first_ns = at_ns;
                 } else if at_ns < found.last_ns {
@@ -169,7 +173,7 @@ fn look_through(lines: &mut Lines, dialect: &Dialect, asked_ns: u64) -> Result<F
     Ok(found)
 }
 
-impl Found {
+impl AvailabilitySurvey {
     fn warnings(&self, end_ns: u64) -> Vec<String> {
         let mut all = Vec::new();
         if self.first_ns > 0 {
@@ -207,10 +211,10 @@ impl Found {
     }
 }
 
-struct Trace {
-    header: Header,
+struct AvailabilityTrace {
+    header: ProfileHeader,
     lines: Lines,
-    dialect: Dialect,
+    dialect: AvailabilityFormat,
     spread: Spread,
     /// The share that is left from `at_ns` on.
     left: f64,
@@ -221,7 +225,7 @@ struct Trace {
     warnings: Vec<String>,
 }
 
-impl Trace {
+impl AvailabilityTrace {
     /// Reads ahead, up to an event.
     fn advance(&mut self) -> Result<()> {
         let next = self.next_event();
@@ -235,7 +239,7 @@ impl Trace {
     fn next_event(&mut self) -> Result<Option<(u64, f64)>> {
         while let Some(line) = self.lines.next_line()? {
             let line = (self.dialect.parse)(line).map_err(|fault| self.lines.here(fault))?;
-            if let Line::Event { at_ns, left } = line {
+            if let AvailabilityLine::Event { at_ns, left } = line {
                 return Ok(Some((at_ns, left.min(1.0))));
             }
         }
@@ -243,8 +247,8 @@ impl Trace {
     }
 }
 
-impl Steps for Trace {
-    fn header(&self) -> &Header {
+impl Steps for AvailabilityTrace {
+    fn header(&self) -> &ProfileHeader {
         &self.header
     }
 

@@ -5,13 +5,13 @@
 //! differences of the counters. Never over wall time: the sum of the states
 //! strays from it by several percent, and by more on a laptop that slept.
 
-use crate::Cell;
+use crate::ProfileCell;
 
 /// What a CPU can do, as far as its load is concerned. Guest time is inside
 /// user and guest_nice inside nice, in every source that counts like the
 /// kernel; it must not be added again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum CpuState {
     User,
     Nice,
     System,
@@ -25,8 +25,8 @@ pub(super) enum State {
 /// How many there are.
 pub(super) const STATES: usize = 8;
 
-/// Time in each state since some moment, by [`State`], in any unit.
-pub(super) type Counters = [u64; STATES];
+/// Time in each state since some moment, by [`CpuState`], in any unit.
+pub(super) type StateTimes = [u64; STATES];
 
 /// A counter that falls by this much began anew; a smaller fall is the
 /// kernel's (iowait may decrease, idle is corrected). Seconds.
@@ -53,7 +53,7 @@ impl Differences {
     }
 
     /// The load between two readings; `None` if the counters began anew.
-    pub(super) fn cell(&mut self, before: &Counters, after: &Counters) -> Option<Cell> {
+    pub(super) fn cell(&mut self, before: &StateTimes, after: &StateTimes) -> Option<ProfileCell> {
         let mut delta = [0u64; STATES];
         for i in 0..STATES {
             if before[i] > after[i] {
@@ -69,12 +69,12 @@ impl Differences {
         if total == 0 {
             // A CPU whose tick is switched off is idle.
             self.still += 1;
-            return Some(Cell::default());
+            return Some(ProfileCell::default());
         }
-        let of = |state: State| delta[state as usize] as f64;
+        let of = |state: CpuState| delta[state as usize] as f64;
         Some(cell(
-            of(State::Idle) + of(State::Iowait),
-            of(State::Steal),
+            of(CpuState::Idle) + of(CpuState::Iowait),
+            of(CpuState::Steal),
             total as f64,
         ))
     }
@@ -109,14 +109,14 @@ impl Differences {
 
 /// The load of a CPU that for `total`, more than 0, was unused for so long
 /// and stolen for so long, all in the same unit.
-pub(super) fn cell(unused: f64, steal: f64, total: f64) -> Cell {
+pub(super) fn cell(unused: f64, steal: f64, total: f64) -> ProfileCell {
     let delivered = total - steal;
     let load_pct = if delivered > 0.0 {
         ((delivered - unused) / delivered * 100.0).clamp(0.0, 100.0)
     } else {
         0.0
     };
-    Cell {
+    ProfileCell {
         load_pct,
         steal_pct: (steal / total * 100.0).clamp(0.0, 100.0),
     }
@@ -131,13 +131,19 @@ mod tests {
         let mut differences = Differences::new(1000);
         let before = [10_000, 0, 0, 10_000, 5_000, 0, 0, 0];
         let mut after = before;
-        after[State::Idle as usize] += 500;
-        after[State::User as usize] += 500;
-        after[State::Iowait as usize] -= 2_999;
-        assert_eq!(differences.cell(&before, &after), Some(Cell::load(50.0)));
-        after[State::Iowait as usize] -= 1;
+        after[CpuState::Idle as usize] += 500;
+        after[CpuState::User as usize] += 500;
+        after[CpuState::Iowait as usize] -= 2_999;
+        assert_eq!(
+            differences.cell(&before, &after),
+            Some(ProfileCell::load(50.0))
+        );
+        after[CpuState::Iowait as usize] -= 1;
         assert_eq!(differences.cell(&before, &after), None);
-        assert_eq!(differences.cell(&before, &before), Some(Cell::default()));
+        assert_eq!(
+            differences.cell(&before, &before),
+            Some(ProfileCell::default())
+        );
         assert_eq!(differences.warnings().len(), 3);
     }
 
@@ -147,7 +153,7 @@ mod tests {
         let after = [30, 0, 0, 40, 10, 0, 0, 20];
         assert_eq!(
             differences.cell(&[0; STATES], &after),
-            Some(Cell {
+            Some(ProfileCell {
                 load_pct: 37.5,
                 steal_pct: 20.0
             })

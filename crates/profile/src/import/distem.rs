@@ -16,51 +16,51 @@
 //!
 //! Two columns of numbers may be anything, so such a file must be asked for.
 
-use crate::error::shown;
-use crate::reader::Reader;
+use crate::error::printable;
+use crate::reader::ImportReader;
 use crate::{Fault, Format};
 use sandbag_input::head::words;
 
-use super::availability::{self, Dialect, Line, event};
+use super::availability::{self, AvailabilityFormat, AvailabilityLine, event};
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: ImportReader = ImportReader {
     format: Format::Distem,
     looks_like: |_| false,
     open: |input| availability::read(input, &DISTEM),
 };
 
-const DISTEM: Dialect = Dialect {
+const DISTEM: AvailabilityFormat = AvailabilityFormat {
     format: Format::Distem,
     parse,
     no_end: "a trace of Distem has none: give it",
     unsorted: "; Distem sorts its events: do that first (`sort -n`)",
 };
 
-fn parse(line: &[u8]) -> Result<Line, Fault> {
+fn parse(line: &[u8]) -> Result<AvailabilityLine, Fault> {
     let mut words = words(line);
     let Some(date) = words.next() else {
-        return Ok(Line::Nothing);
+        return Ok(AvailabilityLine::Nothing);
     };
     let value = words.next().unwrap_or_default();
     if let Some(rest) = words.next() {
         return Err(Fault::Syntax {
             expected: "a date and a value".into(),
-            found: format!("{} behind them", shown(rest)),
+            found: format!("{} behind them", printable(rest)),
         });
     }
     if matches!(value, b"up" | b"down" | b"freeze" | b"unfreeze") || value.ends_with(b"s") {
         return Err(Fault::Lacks {
             format: Format::Distem,
-            why: format!("{} is no event of a CPU (`power`)", shown(value)),
+            why: format!("{} is no event of a CPU (`power`)", printable(value)),
         });
     }
     match event(date, value)? {
         // A core of speed 0 is refused by Distem, but may be meant.
-        Line::Event { left, .. } if left > 1.0 => Err(Fault::Syntax {
+        AvailabilityLine::Event { left, .. } if left > 1.0 => Err(Fault::Syntax {
             expected: "a share of the core's frequency, 0 to 1 (what is greater is MHz to Distem: \
                        divide it by the frequency of your cores)"
                 .into(),
-            found: shown(value),
+            found: printable(value),
         }),
         line => Ok(line),
     }
@@ -72,14 +72,14 @@ mod tests {
     use rstest::rstest;
 
     use crate::testing::{loads, message, read_as};
-    use crate::{Format, Profile, ReadOptions, Result, Source};
+    use crate::{Format, InputSource, Profile, ReadOptions, Result};
 
     fn read(text: &[u8], format: Option<Format>) -> Result<Profile> {
         let options = ReadOptions {
             end_ns: Some(9_000_000_000),
             ..ReadOptions::default()
         };
-        let source = Source::spool(&mut &*text, "in".into())?;
+        let source = InputSource::spool(&mut &*text, "in".into())?;
         Profile::collect(source.open(format, &options)?)
     }
 
@@ -121,7 +121,7 @@ mod tests {
     #[case("0 1 2\n", "in:1: expected a date and a value, found `2` behind")]
     #[case("# 0 1\n", "in:1: expected a date and a value")]
     #[case("x\n", "in:1:1: expected a time in seconds")]
-    fn refused(#[case] text: &str, #[case] expected: &str) {
+    fn rejects(#[case] text: &str, #[case] expected: &str) {
         let got = message(text, Format::Distem);
         assert!(got.contains(expected), "{got}");
     }

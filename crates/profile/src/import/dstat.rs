@@ -18,15 +18,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::error::shown;
+use crate::error::printable;
 use crate::lines::Lines;
 use crate::number::{cpu_number, decimal, unquoted, whole};
-use crate::reader::Reader;
-use crate::{Cell, Error, Fault, Format, Result};
+use crate::reader::ImportReader;
+use crate::{Error, Fault, Format, ProfileCell, Result};
 
-use super::counters::{self, STATES, State};
+use super::counters::{self, CpuState, STATES};
 use super::host::Host;
-use super::{About, Sample, Samples, sampled, stamp};
+use super::{ImportSample, ImportSummary, Samples, import_samples, stamp};
 
 const NEED_CPUS: &str = "record with `-C`, as in `dool -T -c -C all --output FILE` \
                          (dstat: `-C 0,1`, the CPUs by number)";
@@ -34,7 +34,7 @@ const NEED_CPUS: &str = "record with `-C`, as in `dool -T -c -C all --output FIL
 /// Performance Co-Pilot divides by the wall time, from which ticks stray.
 const MAX_PCT: f64 = 110.0;
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: ImportReader = ImportReader {
     format: Format::Dstat,
     looks_like: |head| {
         let first = head.first().to_ascii_lowercase();
@@ -45,7 +45,7 @@ pub(super) const READER: Reader = Reader {
                 .take(4)
                 .any(|line| line.starts_with(b"\"Cmdline:\",\""))
     },
-    open: |input| sampled(Format::Dstat, input, |lines| Box::new(Dstat::new(lines))),
+    open: |input| import_samples(Format::Dstat, input, |lines| Box::new(Dstat::new(lines))),
 };
 
 struct Dstat {
@@ -53,8 +53,8 @@ struct Dstat {
     host: Host,
     /// Names of the groups, until those of the columns follow.
     groups: Option<Vec<Vec<u8>>>,
-    table: Option<Table>,
-    clock: Clock,
+    table: Option<DstatTable>,
+    clock: YearClock,
     /// Whether the next row is the first of a run.
     began: bool,
     /// End of a first row, at which the second begins.
@@ -66,23 +66,23 @@ struct Dstat {
 
 /// For times that name no year.
 #[derive(Default)]
-struct Clock {
+struct YearClock {
     year: Option<i16>,
     month: i8,
     local: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Column {
+enum DstatColumn {
     Other,
     Epoch,
     Local,
     /// A state of a CPU, by its place in the table.
-    Part(usize, State),
+    Part(usize, CpuState),
 }
 
-struct Table {
-    columns: Vec<Column>,
+struct DstatTable {
+    columns: Vec<DstatColumn>,
     cpus: Vec<u32>,
     /// Whether there is a group of all CPUs.
     sum: bool,
@@ -90,7 +90,7 @@ struct Table {
     values: Vec<[f64; STATES]>,
 }
 
-impl Table {
+impl DstatTable {
     fn find(groups: &[Vec<u8>], line: &[u8]) -> Result<Self, Fault> {
         let mut table = Self {
             columns: Vec::new(),
@@ -110,9 +110,9 @@ impl Table {
                 None => (group, name),
             };
             let column = match (group, name) {
-                (b"epoch", _) => Column::Epoch,
+                (b"epoch", _) => DstatColumn::Epoch,
                 // Others of this group count interrupts.
-                (b"system" | b"time", b"date/time" | b"time" | b"") => Column::Local,
+                (b"system" | b"time", b"date/time" | b"time" | b"") => DstatColumn::Local,
                 _ => match (group_cpu(group), state(name)) {
                     (Some(cpu), Some(state)) => {
                         if !seen.insert((cpu, state as usize)) {
@@ -122,9 +122,9 @@ impl Table {
                         if at == table.cpus.len() {
                             table.cpus.push(cpu);
                         }
-                        Column::Part(at, state)
+                        DstatColumn::Part(at, state)
                     }
-                    _ => Column::Other,
+                    _ => DstatColumn::Other,
                 },
             };
             table.sum |= group.starts_with(b"total ") && state(name).is_some();
@@ -132,7 +132,7 @@ impl Table {
         }
         let mut idle = vec![false; table.cpus.len()];
         for column in &table.columns {
-            if let Column::Part(at, State::Idle) = column {
+            if let DstatColumn::Part(at, CpuState::Idle) = column {
                 idle[*at] = true;
             }
         }
@@ -147,7 +147,8 @@ impl Table {
     }
 
     fn has_steal(&self) -> bool {
-        let is_steal = |column: &Column| matches!(column, Column::Part(_, State::Steal));
+        let is_steal =
+            |column: &DstatColumn| matches!(column, DstatColumn::Part(_, CpuState::Steal));
         self.columns.iter().any(is_steal)
     }
 
@@ -155,8 +156,8 @@ impl Table {
     fn row(
         &mut self,
         line: &[u8],
-        clock: &mut Clock,
-        cells: &mut Vec<(u32, Option<Cell>)>,
+        clock: &mut YearClock,
+        cells: &mut Vec<(u32, Option<ProfileCell>)>,
     ) -> Result<i64, Fault> {
         if self.cpus.is_empty() {
             return Err(if self.sum {
@@ -174,9 +175,9 @@ impl Table {
         for field in fields(line) {
             let field = unquoted(field);
             match self.columns.get(count) {
-                Some(Column::Epoch) => epoch = Some(field),
-                Some(Column::Local) => local = Some(field),
-                Some(Column::Part(at, state)) => {
+                Some(DstatColumn::Epoch) => epoch = Some(field),
+                Some(DstatColumn::Local) => local = Some(field),
+                Some(DstatColumn::Part(at, state)) => {
                     let value = match field {
                         b"" => f64::NAN,
                         _ => share(field, self.cpus[*at], *state)?,
@@ -198,11 +199,11 @@ impl Table {
         let end_ns = clock.end_ns(epoch, local)?;
         for (cpu, values) in self.cpus.iter().zip(&self.values) {
             let total: f64 = values.iter().sum();
-            let of = |state: State| values[state as usize];
+            let of = |state: CpuState| values[state as usize];
             // Nothing but zeros: no tick was counted, the CPU is offline.
             let cell = (total > 0.0).then(|| {
-                let unused = of(State::Idle) + of(State::Iowait);
-                counters::cell(unused, of(State::Steal), total)
+                let unused = of(CpuState::Idle) + of(CpuState::Iowait);
+                counters::cell(unused, of(CpuState::Steal), total)
             });
             cells.push((*cpu, cell));
         }
@@ -210,7 +211,7 @@ impl Table {
     }
 }
 
-fn share(field: &[u8], cpu: u32, state: State) -> Result<f64, Fault> {
+fn share(field: &[u8], cpu: u32, state: CpuState) -> Result<f64, Fault> {
     match decimal(field) {
         Some(value) if (0.0..=MAX_PCT).contains(&value) => Ok(value),
         Some(_) => Err(Fault::OutOfRange {
@@ -219,7 +220,7 @@ fn share(field: &[u8], cpu: u32, state: State) -> Result<f64, Fault> {
         }),
         None => Err(Fault::Syntax {
             expected: format!("a percentage for cpu{cpu}"),
-            found: shown(field),
+            found: printable(field),
         }),
     }
 }
@@ -229,16 +230,16 @@ fn group_cpu(group: &[u8]) -> Option<u32> {
     cpu_number(group.strip_prefix(b"cpu")?.strip_suffix(b" usage")?)
 }
 
-fn state(name: &[u8]) -> Option<State> {
+fn state(name: &[u8]) -> Option<CpuState> {
     Some(match name {
         // Interrupts are in it where they have no column of their own.
-        b"usr" => State::User,
-        b"sys" => State::System,
-        b"idl" => State::Idle,
-        b"wai" => State::Iowait,
-        b"hiq" => State::Irq,
-        b"siq" => State::Softirq,
-        b"stl" => State::Steal,
+        b"usr" => CpuState::User,
+        b"sys" => CpuState::System,
+        b"idl" => CpuState::Idle,
+        b"wai" => CpuState::Iowait,
+        b"hiq" => CpuState::Irq,
+        b"siq" => CpuState::Softirq,
+        b"stl" => CpuState::Steal,
         _ => return None,
     })
 }
@@ -247,7 +248,7 @@ fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|b| *b == b',')
 }
 
-impl Clock {
+impl YearClock {
     /// From `21 Nov 2026 17:58:53 UTC`.
     fn begin(&mut self, date: &[u8]) {
         let mut words = sandbag_input::head::words(date);
@@ -280,7 +281,7 @@ impl Clock {
                 "epoch seconds"
             }
             .into(),
-            found: shown(text),
+            found: printable(text),
         })
     }
 
@@ -317,7 +318,7 @@ impl Dstat {
             host: Host::default(),
             groups: None,
             table: None,
-            clock: Clock::default(),
+            clock: YearClock::default(),
             began: true,
             start_ns: None,
             left_out: 0,
@@ -328,7 +329,7 @@ impl Dstat {
 
     /// Reads up to the end of a row and its loads into `cells`; its time, or
     /// `None` at the end.
-    fn next_row(&mut self, cells: &mut Vec<(u32, Option<Cell>)>) -> Result<Option<i64>> {
+    fn next_row(&mut self, cells: &mut Vec<(u32, Option<ProfileCell>)>) -> Result<Option<i64>> {
         loop {
             let Some(line) = self.lines.next_line()? else {
                 return Ok(None);
@@ -337,7 +338,7 @@ impl Dstat {
                 continue;
             }
             let result = match (line.starts_with(b"\""), &self.groups, &mut self.table) {
-                (_, Some(groups), None) => Table::find(groups, line).map(|table| {
+                (_, Some(groups), None) => DstatTable::find(groups, line).map(|table| {
                     self.has_steal |= table.has_steal();
                     self.table = Some(table);
                     None
@@ -390,7 +391,7 @@ fn groups(line: &[u8]) -> Vec<Vec<u8>> {
 }
 
 impl Samples for Dstat {
-    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+    fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
         while let Some(end_ns) = self.next_row(&mut sample.cells)? {
             if std::mem::take(&mut self.began) {
                 self.left_out += 1;
@@ -409,7 +410,7 @@ impl Samples for Dstat {
         Ok(false)
     }
 
-    fn about(&self) -> About {
+    fn about(&self) -> ImportSummary {
         let mut warnings = Vec::new();
         if self.left_out > 0 {
             warnings.push(format!(
@@ -418,7 +419,7 @@ impl Samples for Dstat {
                 self.left_out
             ));
         }
-        About {
+        ImportSummary {
             host: self.host.name(),
             local: self.clock.local,
             undated: false,

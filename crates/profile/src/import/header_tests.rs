@@ -4,7 +4,7 @@
 use rstest::rstest;
 
 use crate::testing::read;
-use crate::{Format, ReadOptions, Source};
+use crate::{Format, InputSource, ReadOptions};
 
 const PROCSTAT: &str = "1795223452\ncpu0 1 0 0 1 0 0 0 0\n1795223453\ncpu0 2 0 0 2 0 0 0 0\n";
 const NMON: &str = "AAA,host,vm
@@ -95,7 +95,7 @@ fn another_machine_than_the_one_asked_for(
     #[case] machine: &str,
     #[case] expected: Option<&str>,
 ) {
-    let source = Source::spool(&mut text.as_bytes(), "in".into()).unwrap();
+    let source = InputSource::spool(&mut text.as_bytes(), "in".into()).unwrap();
     let options = ReadOptions {
         machine: Some(machine.into()),
         ..ReadOptions::default()

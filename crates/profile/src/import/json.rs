@@ -339,7 +339,7 @@ impl Elements {
         let found = &self.buffer[self.at..self.filled.min(self.at + 60)];
         self.here(Fault::Syntax {
             expected: expected.into(),
-            found: crate::error::shown(found),
+            found: crate::error::printable(found),
         })
     }
 

@@ -16,13 +16,13 @@ use std::collections::BTreeMap;
 
 use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_number, whole};
-use crate::reader::Reader;
+use crate::reader::ImportReader;
 use crate::seconds::Seconds;
-use crate::{BoxSteps, Cell, Error, Fault, Format, Header, Result, Step, Steps};
+use crate::{BoxSteps, Error, Fault, Format, ProfileCell, ProfileHeader, Result, Step, Steps};
 
 const NO_END: &str = "add a line `kill <seconds>` or give the end";
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: ImportReader = ImportReader {
     format: Format::Krash,
     looks_like: |head| head.data().take(20).any(is_item),
     open: |input| read(&mut (input.lines)()?, input.options.end_ns),
@@ -43,7 +43,7 @@ fn is_item(line: &[u8]) -> bool {
 }
 
 /// Load of a CPU from a second on.
-type Entry = (u32, u8);
+type KrashEntry = (u32, u8);
 
 /// Reads a whole profile.
 fn read(lines: &mut Lines, end_ns: Option<u64>) -> Result<BoxSteps> {
@@ -75,9 +75,9 @@ fn read(lines: &mut Lines, end_ns: Option<u64>) -> Result<BoxSteps> {
         return Err(lines.nowhere(Fault::NothingLeft { end: Seconds(0) }));
     }
     let warnings = warnings(&cpus, end_ns, full);
-    let (numbers, entries): (Vec<u32>, Vec<Vec<Entry>>) = cpus.into_iter().unzip();
+    let (numbers, entries): (Vec<u32>, Vec<Vec<KrashEntry>>) = cpus.into_iter().unzip();
     Ok(Box::new(Krash {
-        header: Header::new(numbers, Format::Krash),
+        header: ProfileHeader::new(numbers, Format::Krash),
         next: vec![0; entries.len()],
         entries,
         at_ns: 0,
@@ -86,7 +86,7 @@ fn read(lines: &mut Lines, end_ns: Option<u64>) -> Result<BoxSteps> {
     }))
 }
 
-fn warnings(cpus: &BTreeMap<u32, Vec<Entry>>, end_ns: u64, full: u64) -> Vec<String> {
+fn warnings(cpus: &BTreeMap<u32, Vec<KrashEntry>>, end_ns: u64, full: u64) -> Vec<String> {
     let mut all = Vec::new();
     let late: Vec<String> = cpus
         .iter()
@@ -135,7 +135,7 @@ impl std::fmt::Display for Token {
             Self::Close => f.write_str("`}`"),
             Self::Equals => f.write_str("`=`"),
             Self::Number(n) => write!(f, "`{n}`"),
-            Self::Word(w) => f.write_str(&crate::error::shown(w.as_bytes())),
+            Self::Word(w) => f.write_str(&crate::error::printable(w.as_bytes())),
             Self::End => f.write_str("the end of the file"),
         }
     }
@@ -177,7 +177,7 @@ impl Tokens<'_> {
                 b',' => {
                     return Err(self.lines.here(Fault::Syntax {
                         expected: "whole numbers divided by blanks".into(),
-                        found: crate::error::shown(&self.line),
+                        found: crate::error::printable(&self.line),
                     }));
                 }
                 _ => {}
@@ -202,7 +202,7 @@ impl Tokens<'_> {
 
 struct Parser<'a> {
     tokens: Tokens<'a>,
-    cpus: BTreeMap<u32, Vec<Entry>>,
+    cpus: BTreeMap<u32, Vec<KrashEntry>>,
     kill_s: Option<u64>,
     /// Entries of 100.
     full: u64,
@@ -294,7 +294,7 @@ impl Parser<'_> {
 
     fn entries(&mut self, cpu: u32) -> Result<()> {
         self.expect(&Token::Open, "`{` after the number of the CPU")?;
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<KrashEntry> = Vec::new();
         loop {
             let second = match self.tokens.next()? {
                 Token::Close => break,
@@ -333,8 +333,8 @@ fn is_setting(word: &str) -> bool {
 }
 
 struct Krash {
-    header: Header,
-    entries: Vec<Vec<Entry>>,
+    header: ProfileHeader,
+    entries: Vec<Vec<KrashEntry>>,
     /// Per CPU, how many entries lie at or before `at_ns`.
     next: Vec<usize>,
     at_ns: u64,
@@ -343,7 +343,7 @@ struct Krash {
 }
 
 impl Steps for Krash {
-    fn header(&self) -> &Header {
+    fn header(&self) -> &ProfileHeader {
         &self.header
     }
 
@@ -355,7 +355,7 @@ impl Steps for Krash {
         let mut end_ns = self.end_ns;
         let mut cells = Vec::with_capacity(self.entries.len());
         for (entries, next) in self.entries.iter().zip(&mut self.next) {
-            let time = |entry: &Entry| u64::from(entry.0) * NS_PER_S;
+            let time = |entry: &KrashEntry| u64::from(entry.0) * NS_PER_S;
             while entries.get(*next).is_some_and(|e| time(e) <= start_ns) {
                 *next += 1;
             }
@@ -363,9 +363,9 @@ impl Steps for Krash {
                 end_ns = end_ns.min(time(entry));
             }
             let load = next.checked_sub(1).and_then(|i| entries.get(i));
-            cells.push(Some(
-                load.map_or_else(Cell::default, |e| Cell::load(f64::from(e.1))),
-            ));
+            cells.push(Some(load.map_or_else(ProfileCell::default, |e| {
+                ProfileCell::load(f64::from(e.1))
+            })));
         }
         self.at_ns = end_ns;
         Ok(Some(Step {

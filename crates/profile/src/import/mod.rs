@@ -45,15 +45,15 @@ mod zone;
 use std::collections::BTreeSet;
 
 use crate::lines::Lines;
-use crate::reader::{Input, Reader};
+use crate::reader::{ImportReader, Input};
 use crate::usual_step::Lengths;
-use crate::{Begin, BoxSteps, Fault, Format, Header, Result};
+use crate::{Begin, BoxSteps, Fault, Format, ProfileHeader, Result};
 
-use sample::{About, Sample, Samples, duplicate_and_restart_warnings, slack};
+use sample::{ImportSample, ImportSummary, Samples, duplicate_and_restart_warnings, slack};
 
 /// The readers of this module. The first that recognises a file has it: those
 /// with a mark of their own come first, those that take much for theirs last.
-pub(crate) const READERS: &[Reader] = &[
+pub(crate) const READERS: &[ImportReader] = &[
     atop::TEXT,
     atop::JSON,
     collectl::PLOT,
@@ -91,14 +91,14 @@ type BoxSamples = Box<dyn Samples>;
 const LENGTH_UNIT_NS: u64 = 1_000_000;
 
 /// Opens a sampled recording.
-fn sampled(
+fn import_samples(
     format: Format,
     input: &Input<'_>,
     samples: impl Fn(Lines) -> BoxSamples,
 ) -> Result<BoxSteps> {
     let lines = input.lines;
     let mut scan = samples(lines()?);
-    let mut sample = Sample::default();
+    let mut sample = ImportSample::default();
     let mut cpus = BTreeSet::new();
     let (mut begin_ns, mut last_ns) = (None, None);
     let (mut lengths, mut count) = (Lengths::default(), 0);
@@ -129,7 +129,7 @@ fn sampled(
             asked: Some(asked.clone()),
         }));
     }
-    let header = Header {
+    let header = ProfileHeader {
         cpus: cpus.into_iter().collect(),
         format,
         host: about.host.clone(),
@@ -142,7 +142,7 @@ fn sampled(
     )))
 }
 
-fn begin(about: &About, begin_ns: i64) -> Option<Begin> {
+fn begin(about: &ImportSummary, begin_ns: i64) -> Option<Begin> {
     let utc = jiff::Timestamp::from_nanosecond(i128::from(begin_ns)).ok()?;
     if about.undated {
         None

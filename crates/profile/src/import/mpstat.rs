@@ -13,23 +13,23 @@
 //! it. With `-T` a row names its core, socket and node too.
 
 use crate::Format;
-use crate::reader::Reader;
+use crate::reader::ImportReader;
 use sandbag_input::head::words;
 
-use super::sampled;
-use super::sar::{self, Dialect, Sar};
+use super::import_samples;
+use super::sar::{self, Sar, SarProgram};
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: ImportReader = ImportReader {
     format: Format::MpstatText,
     looks_like: |head| head.lines().take(50).any(is_header),
     open: |input| {
-        sampled(Format::MpstatText, input, |lines| {
+        import_samples(Format::MpstatText, input, |lines| {
             Box::new(Sar::new(lines, &MPSTAT))
         })
     },
 };
 
-const MPSTAT: Dialect = Dialect {
+const MPSTAT: SarProgram = SarProgram {
     format: Format::MpstatText,
     need_p_all: "run `LC_ALL=C mpstat -P ALL 1`",
     need_interval: "without an interval mpstat shows the mean since the boot: run \
@@ -180,7 +180,7 @@ mod tests {
         "mpstat: all its rows have one stamp"
     )]
     #[case("", "does not look like mpstat: it has no table")]
-    fn refused(#[case] row: &str, #[case] expected: &str) {
+    fn rejects(#[case] row: &str, #[case] expected: &str) {
         let header = if row.is_empty() { "" } else { COLUMNS };
         let text = mpstat(&format!("10:00:00{header}{row}\n"));
         let got = message(&text, Format::MpstatText);

@@ -18,24 +18,24 @@ use serde::Deserialize;
 
 use crate::lines::Lines;
 use crate::number::NS_PER_S;
-use crate::reader::Reader;
+use crate::reader::ImportReader;
 use crate::{Error, Fault, Format, Result};
 use sandbag_input::Head;
 
 use super::stamp::{self, DayClock};
 use super::sysstat_json::SysstatJson;
-use super::sysstat_stamps::{Clock, Stamped, Stamps};
-use super::{About, Sample, Samples, sampled};
+use super::sysstat_stamps::{StampReader, StampValue, StampZero};
+use super::{ImportSample, ImportSummary, Samples, import_samples};
 
 const ONE_SAMPLE: &str = "it holds one sample, which says not how long it took (without an \
                           interval mpstat writes the mean since the boot); run \
                           `mpstat -P ALL -o JSON 1`";
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: ImportReader = ImportReader {
     format: Format::MpstatJson,
     looks_like: |head| head.opens_with(b'{') && head.holds(b"\"sysstat\"") && is_bare(head),
     open: |input| {
-        sampled(Format::MpstatJson, input, |lines| {
+        import_samples(Format::MpstatJson, input, |lines| {
             Box::new(MpstatJson::new(lines))
         })
     },
@@ -65,18 +65,18 @@ fn seconds(text: &[u8]) -> Option<i64> {
     }
 }
 
-impl Stamps for TimesOfDay {
+impl StampReader for TimesOfDay {
     const FORMAT: Format = Format::MpstatJson;
     const NEED_P_ALL: &'static str = "run `mpstat -P ALL -o JSON 1`";
     type Written<'a> = Time<'a>;
 
-    fn stamped(&mut self, written: &Time<'_>) -> Result<Stamped, Fault> {
+    fn stamp_value(&mut self, written: &Time<'_>) -> Result<StampValue, Fault> {
         let time_s = seconds(written.0.as_bytes()).ok_or_else(|| Fault::Syntax {
             expected: "a time of day such as 17:58:54".into(),
-            found: crate::error::shown(written.0.as_bytes()),
+            found: crate::error::printable(written.0.as_bytes()),
         })?;
-        Ok(Stamped {
-            clock: Clock::OfDay,
+        Ok(StampValue {
+            clock: StampZero::OfDay,
             end_ns: self.0.at(time_s)?,
             interval_ns: None,
         })
@@ -87,7 +87,7 @@ impl Stamps for TimesOfDay {
 struct MpstatJson {
     samples: SysstatJson<TimesOfDay>,
     begun: bool,
-    second: Option<Sample>,
+    second: Option<ImportSample>,
 }
 
 impl MpstatJson {
@@ -99,11 +99,11 @@ impl MpstatJson {
         }
     }
 
-    fn first(&mut self, sample: &mut Sample) -> Result<bool> {
+    fn first(&mut self, sample: &mut ImportSample) -> Result<bool> {
         if !self.samples.next_sample(sample)? {
             return Ok(false);
         }
-        let mut second = Sample::default();
+        let mut second = ImportSample::default();
         if !self.samples.next_sample(&mut second)? {
             return Err(self.samples.nowhere(Fault::Lacks {
                 format: Format::MpstatJson,
@@ -120,7 +120,7 @@ impl MpstatJson {
 }
 
 impl Samples for MpstatJson {
-    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+    fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
         if !std::mem::replace(&mut self.begun, true) {
             return self.first(sample);
         }
@@ -133,7 +133,7 @@ impl Samples for MpstatJson {
         }
     }
 
-    fn about(&self) -> About {
+    fn about(&self) -> ImportSummary {
         self.samples.about()
     }
 
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn refused() {
+    fn rejects() {
         let text = json(
             DATE,
             &[

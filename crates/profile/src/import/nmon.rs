@@ -13,26 +13,29 @@
 //! holds a time of unknown length since nmon was started. Its CPU 1 is the
 //! first one of `/proc/stat`.
 
-use crate::error::shown;
+use crate::error::printable;
 use crate::lines::Lines;
 use crate::number::{MAX_CPU, NS_PER_S, percent as percentage, whole};
-use crate::reader::Reader;
-use crate::{Cell, Error, Fault, Format, Result};
+use crate::reader::ImportReader;
+use crate::{Error, Fault, Format, ProfileCell, Result};
 
 use super::host::Host;
-use super::{About, Sample, Samples, duplicate_and_restart_warnings, percent, sampled, stamp};
+use super::{
+    ImportSample, ImportSummary, Samples, duplicate_and_restart_warnings, import_samples, percent,
+    stamp,
+};
 
 /// Three values rounded to a tenth may add up to this much over 100.
 const ROUNDING_PCT: f64 = 0.2;
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: ImportReader = ImportReader {
     format: Format::Nmon,
     looks_like: |head| {
         let first = head.first();
         let tags = [&b"AAA,"[..], b"ZZZZ,T", b"CPU_ALL,", b"CPU001,"];
         tags.iter().any(|tag| first.starts_with(tag))
     },
-    open: |input| sampled(Format::Nmon, input, |lines| Box::new(Nmon::new(lines))),
+    open: |input| import_samples(Format::Nmon, input, |lines| Box::new(Nmon::new(lines))),
 };
 
 struct Nmon {
@@ -69,7 +72,7 @@ enum Item {
     /// Number of a snapshot and when it was taken.
     Time(u64, i64),
     /// Number of a snapshot, CPU and load.
-    Row(u64, u32, Option<Cell>),
+    Row(u64, u32, Option<ProfileCell>),
 }
 
 impl Columns {
@@ -87,7 +90,7 @@ impl Columns {
         })
     }
 
-    fn cell(&self, line: &[u8]) -> Result<Option<Cell>, Fault> {
+    fn cell(&self, line: &[u8]) -> Result<Option<ProfileCell>, Fault> {
         let line = line.strip_suffix(b",").unwrap_or(line);
         let count = line.split(|b| *b == b',').count();
         // CPUs that came later have a header without steal and rows with it.
@@ -197,7 +200,7 @@ impl Nmon {
     }
 
     /// Reads the rows of one snapshot; false at the end.
-    fn read_snapshot(&mut self, sample: &mut Sample) -> Result<bool> {
+    fn read_snapshot(&mut self, sample: &mut ImportSample) -> Result<bool> {
         sample.cells.clear();
         let mut current = None;
         let mut end_ns = None;
@@ -247,7 +250,7 @@ fn time<'a>(id: &[u8], mut rest: impl Iterator<Item = &'a [u8]>) -> Result<Item,
         .map(|(id, ns)| Item::Time(id, ns));
     item.ok_or_else(|| Fault::Syntax {
         expected: "a snapshot, a time and a date such as `T0001,17:58:54,21-NOV-2026`".into(),
-        found: shown(&[id, clock, date].join(&b',')),
+        found: printable(&[id, clock, date].join(&b',')),
     })
 }
 
@@ -268,7 +271,7 @@ fn row(id: u64, number: u64, line: &[u8], columns: Option<Columns>) -> Result<It
 }
 
 impl Samples for Nmon {
-    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+    fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
         while self.read_snapshot(sample)? {
             if std::mem::take(&mut self.began) {
                 self.left_out += 1;
@@ -295,7 +298,7 @@ impl Samples for Nmon {
         }))
     }
 
-    fn about(&self) -> About {
+    fn about(&self) -> ImportSummary {
         let mut warnings = duplicate_and_restart_warnings(self.duplicates, 0);
         if self.left_out > 0 {
             warnings.push(format!(
@@ -304,7 +307,7 @@ impl Samples for Nmon {
                 self.left_out
             ));
         }
-        About {
+        ImportSummary {
             host: self.host.name(),
             local: true,
             undated: false,

@@ -2,7 +2,7 @@
 //! From sysstat's percentages of an interval to a load.
 
 use crate::number::percent;
-use crate::{Cell, Fault};
+use crate::{Fault, ProfileCell};
 
 /// Three values rounded to a hundredth may add up to this much over 100.
 const ROUNDING_PCT: f64 = 0.1;
@@ -17,7 +17,7 @@ pub(super) fn cell(
     iowait: f64,
     steal: f64,
     others: impl FnOnce() -> f64,
-) -> Result<Option<Cell>, Fault> {
+) -> Result<Option<ProfileCell>, Fault> {
     cell_rounded(idle, iowait, steal, ROUNDING_PCT, others)
 }
 
@@ -28,7 +28,7 @@ pub(super) fn cell_rounded(
     steal: f64,
     rounding: f64,
     others: impl FnOnce() -> f64,
-) -> Result<Option<Cell>, Fault> {
+) -> Result<Option<ProfileCell>, Fault> {
     for (name, value) in [("%idle", idle), ("%iowait", iowait), ("%steal", steal)] {
         if !(0.0..=100.0).contains(&value) {
             return Err(Fault::OutOfRange {
@@ -53,7 +53,7 @@ pub(super) fn cell_rounded(
     } else {
         0.0
     };
-    Ok(Some(Cell {
+    Ok(Some(ProfileCell {
         load_pct,
         steal_pct: steal,
     }))
@@ -92,7 +92,7 @@ impl Columns {
     pub(super) fn row<'a>(
         &self,
         fields: impl Iterator<Item = &'a [u8]> + Clone,
-    ) -> Result<Option<Cell>, Fault> {
+    ) -> Result<Option<ProfileCell>, Fault> {
         let (mut idle, mut iowait, mut steal) = (0.0, 0.0, 0.0);
         let mut count = 0;
         for (i, field) in fields.clone().enumerate() {
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(cell(0.0, 0.0, 0.0, || 0.0).unwrap(), None);
         assert_eq!(
             cell(0.0, 0.0, 0.0, || 100.0).unwrap(),
-            Some(Cell::load(100.0))
+            Some(ProfileCell::load(100.0))
         );
     }
 

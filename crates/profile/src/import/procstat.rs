@@ -10,18 +10,18 @@
 //! How they are read: [`super::snapshots`].
 
 use crate::number::{decimal_seconds, whole};
-use crate::reader::Reader;
+use crate::reader::ImportReader;
 use crate::{Fault, Format};
 use sandbag_input::head::words;
 
-use super::sampled;
-use super::snapshots::{Dialect, Snapshots, Stamp};
+use super::import_samples;
+use super::snapshots::{SnapshotFormat, SnapshotStamp, Snapshots};
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: ImportReader = ImportReader {
     format: Format::ProcStat,
     looks_like: |head| head.lines().any(is_cpu_line),
     open: |input| {
-        sampled(Format::ProcStat, input, |lines| {
+        import_samples(Format::ProcStat, input, |lines| {
             Box::new(Snapshots::new(ProcStat, lines))
         })
     },
@@ -30,12 +30,12 @@ pub(super) const READER: Reader = Reader {
 /// Time lines of many kinds, and nothing else.
 struct ProcStat;
 
-impl Dialect for ProcStat {
+impl SnapshotFormat for ProcStat {
     const FORMAT: Format = Format::ProcStat;
     const NO_TIME: &'static str =
         "write one, as in `(echo \"# epoch $(date +%s.%N)\"; cat /proc/stat) >> FILE`";
 
-    fn other_line(&mut self, line: &[u8]) -> Result<Option<Stamp>, Fault> {
+    fn other_line(&mut self, line: &[u8]) -> Result<Option<SnapshotStamp>, Fault> {
         Ok(time_line(line))
     }
 }
@@ -52,7 +52,7 @@ fn is_cpu_line(line: &[u8]) -> bool {
 
 /// A line that says when: `# epoch 1795223452.4`, `1795223452.4`, an ISO 8601
 /// date and time, or the two numbers of `/proc/uptime`.
-fn time_line(line: &[u8]) -> Option<Stamp> {
+fn time_line(line: &[u8]) -> Option<SnapshotStamp> {
     let mut text = line.trim_ascii();
     text = text.strip_prefix(b"#").unwrap_or(text).trim_ascii();
     for word in [&b"epoch"[..], b"timestamp", b"time", b"date", b"uptime"] {
@@ -70,18 +70,20 @@ fn time_line(line: &[u8]) -> Option<Stamp> {
         let second = numbers.next();
         // An uptime counts from the boot, not from 1970.
         let dated = second.is_none() && ns > 1_000_000_000 * crate::NS_PER_S / 2;
-        return (second.is_none_or(|s| s.is_some()) && numbers.next().is_none()).then_some(Stamp {
-            ns: i64::try_from(ns).ok()?,
-            dated,
-            local: false,
-        });
+        return (second.is_none_or(|s| s.is_some()) && numbers.next().is_none()).then_some(
+            SnapshotStamp {
+                ns: i64::try_from(ns).ok()?,
+                dated,
+                local: false,
+            },
+        );
     }
     let text = std::str::from_utf8(text).ok()?;
     let (time, local) = match text.parse::<crate::Begin>().ok()? {
         crate::Begin::Utc(t) => (t, false),
         crate::Begin::Local(t) => (t.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp(), true),
     };
-    Some(Stamp {
+    Some(SnapshotStamp {
         ns: i64::try_from(time.as_nanosecond()).ok()?,
         dated: true,
         local,

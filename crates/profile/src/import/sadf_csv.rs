@@ -9,27 +9,29 @@
 //! The stamp is the end of the interval, CPU -1 is the mean of all. Other
 //! activities in the same file stand in blocks of their own.
 
-use crate::error::shown;
+use crate::error::printable;
 use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_number, whole};
-use crate::reader::Reader;
-use crate::{Cell, Error, Fault, Format, Result};
+use crate::reader::ImportReader;
+use crate::{Error, Fault, Format, ProfileCell, Result};
 
 use super::host::Host;
 use super::percent::Columns;
 use super::stamp;
-use super::{About, Sample, Samples, duplicate_and_restart_warnings, sampled, slack};
+use super::{
+    ImportSample, ImportSummary, Samples, duplicate_and_restart_warnings, import_samples, slack,
+};
 
 pub(super) const NEED_P_ALL: &str = "export with `-P ALL`, as in `sadf -d FILE -- -P ALL`";
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: ImportReader = ImportReader {
     format: Format::SadfCsv,
     looks_like: |head| {
         let first = head.first();
         first.starts_with(b"# hostname;interval;timestamp;") || is_row(first)
     },
     open: |input| {
-        sampled(Format::SadfCsv, input, |lines| {
+        import_samples(Format::SadfCsv, input, |lines| {
             Box::new(SadfCsv::new(lines))
         })
     },
@@ -42,7 +44,7 @@ pub(super) struct SadfCsv {
     headers: u64,
     beginning: Beginning,
     /// A row of the next sample, already read.
-    held: Option<Row>,
+    held: Option<SadfRow>,
     all_rows: u64,
     cpu_rows: u64,
     duplicates: u64,
@@ -60,11 +62,11 @@ struct Beginning {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Row {
+struct SadfRow {
     end_ns: i64,
     start_ns: i64,
     cpu: u32,
-    cell: Option<Cell>,
+    cell: Option<ProfileCell>,
 }
 
 impl SadfCsv {
@@ -85,7 +87,7 @@ impl SadfCsv {
     }
 
     /// The next row of a single CPU.
-    fn next_row(&mut self) -> Result<Option<Row>> {
+    fn next_row(&mut self) -> Result<Option<SadfRow>> {
         loop {
             let Some(line) = self.lines.next_line()? else {
                 return Ok(None);
@@ -109,13 +111,13 @@ impl SadfCsv {
             }
             let row = parse(line, self.columns, &mut self.beginning);
             match row.map_err(|fault| self.lines.here(fault))? {
-                Parsed::Row(row) => {
+                SadfLine::Row(row) => {
                     self.cpu_rows += 1;
                     return Ok(Some(row));
                 }
-                Parsed::AllCpus => self.all_rows += 1,
-                Parsed::Restart => self.restarts += 1,
-                Parsed::Comment => {}
+                SadfLine::AllCpus => self.all_rows += 1,
+                SadfLine::Restart => self.restarts += 1,
+                SadfLine::Comment => {}
             }
         }
     }
@@ -136,8 +138,8 @@ fn is_row(line: &[u8]) -> bool {
         && cells.next().is_some()
 }
 
-enum Parsed {
-    Row(Row),
+enum SadfLine {
+    Row(SadfRow),
     AllCpus,
     Restart,
     Comment,
@@ -147,16 +149,16 @@ fn parse(
     line: &[u8],
     columns: Option<Columns>,
     beginning: &mut Beginning,
-) -> Result<Parsed, Fault> {
+) -> Result<SadfLine, Fault> {
     let mut fields = line.split(|b| *b == b';');
     let all = fields.clone();
     let mut next = || fields.next().unwrap_or_default();
     let (name, interval, time, fourth) = (next(), next(), next(), next());
     if interval == b"-1" {
         return Ok(if fourth.starts_with(b"LINUX-RESTART") {
-            Parsed::Restart
+            SadfLine::Restart
         } else {
-            Parsed::Comment
+            SadfLine::Comment
         });
     }
     let Some(columns) = columns else {
@@ -168,24 +170,24 @@ fn parse(
     beginning.host.is(name)?;
     let stamp = stamp::sadf(time).ok_or_else(|| Fault::Syntax {
         expected: "a stamp such as `2026-11-21 01:10:53 UTC` or epoch seconds".into(),
-        found: shown(time),
+        found: printable(time),
     })?;
     beginning.local = stamp.local;
     let interval_ns = whole(interval)
         .and_then(|s| i64::try_from(s).ok())
         .and_then(|s| s.checked_mul(NS_PER_S as i64));
     if fourth == b"-1" || fourth == b"all" {
-        return Ok(Parsed::AllCpus);
+        return Ok(SadfLine::AllCpus);
     }
     let interval_ns = interval_ns.ok_or_else(|| Fault::Syntax {
         expected: "an interval in seconds".into(),
-        found: shown(interval),
+        found: printable(interval),
     })?;
     let cpu = cpu_number(fourth).ok_or_else(|| Fault::Syntax {
         expected: "the number of a CPU".into(),
-        found: shown(fourth),
+        found: printable(fourth),
     })?;
-    Ok(Parsed::Row(Row {
+    Ok(SadfLine::Row(SadfRow {
         end_ns: stamp.ns,
         start_ns: stamp.ns.saturating_sub(interval_ns.max(NS_PER_S as i64)),
         cpu,
@@ -194,7 +196,7 @@ fn parse(
 }
 
 impl Samples for SadfCsv {
-    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+    fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
         if self.done {
             return Ok(false);
         }
@@ -226,8 +228,8 @@ impl Samples for SadfCsv {
         }
     }
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ImportSummary {
+        ImportSummary {
             host: self.beginning.host.name(),
             local: self.beginning.local,
             undated: false,

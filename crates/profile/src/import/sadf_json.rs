@@ -10,21 +10,21 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use crate::number::NS_PER_S;
-use crate::reader::Reader;
+use crate::reader::ImportReader;
 use crate::{Fault, Format};
 
-use super::sampled;
+use super::import_samples;
 use super::stamp;
 use super::sysstat_json::SysstatJson;
-use super::sysstat_stamps::{Clock, Stamped, Stamps};
+use super::sysstat_stamps::{StampReader, StampValue, StampZero};
 
 /// Also of any other JSON object: what is wrong with it is for the reader to
 /// say.
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: ImportReader = ImportReader {
     format: Format::SadfJson,
     looks_like: |head| head.opens_with(b'{') && head.holds(b"\"sysstat\""),
     open: |input| {
-        sampled(Format::SadfJson, input, |lines| {
+        import_samples(Format::SadfJson, input, |lines| {
             Box::new(SysstatJson::<SadfStamps>::new(lines))
         })
     },
@@ -47,18 +47,18 @@ struct Timestamp<'a> {
 
 impl Timestamp<'_> {
     /// `None` if date or time are none.
-    fn stamped(&self) -> Option<Stamped> {
+    fn stamp_value(&self) -> Option<StampValue> {
         let zone = match (&self.tz, self.utc) {
             (Some(tz), _) => tz.as_bytes(),
             (None, Some(0)) => b"",
             (None, _) => b"UTC",
         };
         let stamp = stamp::civil(self.date.as_bytes(), self.time.as_bytes(), zone)?;
-        Some(Stamped {
+        Some(StampValue {
             clock: if stamp.local {
-                Clock::Local
+                StampZero::Local
             } else {
-                Clock::Utc
+                StampZero::Utc
             },
             end_ns: stamp.ns,
             interval_ns: Some(self.interval.max(1).saturating_mul(NS_PER_S as i64)),
@@ -66,13 +66,13 @@ impl Timestamp<'_> {
     }
 }
 
-impl Stamps for SadfStamps {
+impl StampReader for SadfStamps {
     const FORMAT: Format = Format::SadfJson;
     const NEED_P_ALL: &'static str = "export with `-P ALL`, as in `sadf -j FILE -- -P ALL`";
     type Written<'a> = Timestamp<'a>;
 
-    fn stamped(&mut self, written: &Timestamp<'_>) -> Result<Stamped, Fault> {
-        let stamped = written.stamped();
+    fn stamp_value(&mut self, written: &Timestamp<'_>) -> Result<StampValue, Fault> {
+        let stamped = written.stamp_value();
         stamped.ok_or_else(|| Fault::Syntax {
             expected: "a date and a time such as 2026-11-21, 01:10:53".into(),
             found: format!("{}, {}", written.date, written.time),

@@ -3,11 +3,11 @@
 //! end, and what a file says of itself.
 
 use crate::number::NS_PER_S;
-use crate::{Cell, Error, Fault, Result};
+use crate::{Error, Fault, ProfileCell, Result};
 
 /// What one stamp of a recording says.
 #[derive(Debug, Default)]
-pub(super) struct Sample {
+pub(super) struct ImportSample {
     /// When the interval began, ns of the file's clock, where the file says.
     pub(super) start_ns: Option<i64>,
     /// When it ended.
@@ -16,10 +16,10 @@ pub(super) struct Sample {
     /// meaning a hole: the format's resolution.
     pub(super) slack_ns: i64,
     /// CPU and load; an offline CPU is absent or `None`.
-    pub(super) cells: Vec<(u32, Option<Cell>)>,
+    pub(super) cells: Vec<(u32, Option<ProfileCell>)>,
 }
 
-impl Sample {
+impl ImportSample {
     /// Whether the CPU has a value. In the usual, ascending order one
     /// comparison tells.
     pub(super) fn has(&self, cpu: u32) -> bool {
@@ -30,7 +30,7 @@ impl Sample {
 
 /// What a file says of itself, complete once it was read to its end.
 #[derive(Debug, Default)]
-pub(super) struct About {
+pub(super) struct ImportSummary {
     pub(super) host: Option<String>,
     /// Whether stamps are local time; they are UTC otherwise.
     pub(super) local: bool,
@@ -45,8 +45,8 @@ pub(super) struct About {
 /// A recording as a stream of samples.
 pub(super) trait Samples: Send {
     /// Reads the next sample into `sample`; false at the end.
-    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool>;
-    fn about(&self) -> About;
+    fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool>;
+    fn about(&self) -> ImportSummary;
     /// By how much the stamps are ahead of UTC, where the file says so only
     /// behind them. Asked for at the end.
     fn ahead_of_utc_ns(&self) -> i64 {
@@ -61,7 +61,7 @@ pub(super) trait Samples: Send {
     }
 }
 
-/// [`Sample::slack_ns`] where stamps and intervals are whole seconds, each
+/// [`ImportSample::slack_ns`] where stamps and intervals are whole seconds, each
 /// rounded for itself; over long intervals the clocks behind the two drift
 /// apart.
 pub(super) fn slack(interval_ns: i64) -> i64 {

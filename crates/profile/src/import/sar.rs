@@ -11,30 +11,32 @@
 //! Rows carry no date and go past midnight; a stamp is the end of its
 //! interval, the stamp of a table's header the begin of its first one.
 
-use crate::error::shown;
+use crate::error::printable;
 use crate::lines::Lines;
 use crate::number::cpu_number;
-use crate::reader::Reader;
-use crate::{Cell, Error, Fault, Format, Result};
+use crate::reader::ImportReader;
+use crate::{Error, Fault, Format, ProfileCell, Result};
 use sandbag_input::head::words;
 
 use super::host::Host;
 use super::percent::Columns;
 use super::stamp::{self, DayClock};
-use super::{About, Sample, Samples, duplicate_and_restart_warnings, sampled, slack};
+use super::{
+    ImportSample, ImportSummary, Samples, duplicate_and_restart_warnings, import_samples, slack,
+};
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: ImportReader = ImportReader {
     format: Format::SarText,
     looks_like: |head| head.first().starts_with(b"Linux ") || head.lines().take(50).any(is_header),
     open: |input| {
-        sampled(Format::SarText, input, |lines| {
+        import_samples(Format::SarText, input, |lines| {
             Box::new(Sar::new(lines, &SAR))
         })
     },
 };
 
 /// Whose tables they are; what is read is the same.
-pub(super) struct Dialect {
+pub(super) struct SarProgram {
     pub(super) format: Format,
     /// How to get rows of single CPUs.
     pub(super) need_p_all: &'static str,
@@ -42,14 +44,14 @@ pub(super) struct Dialect {
     pub(super) need_interval: &'static str,
 }
 
-const SAR: Dialect = Dialect {
+const SAR: SarProgram = SarProgram {
     format: Format::SarText,
     need_p_all: "run `LC_ALL=C sar -P ALL -f FILE`",
     need_interval: "record more than one sample",
 };
 
 /// Stamp, CPU and load.
-type Row = (i64, u32, Option<Cell>);
+type SarRow = (i64, u32, Option<ProfileCell>);
 
 /// The header of a table of CPU load.
 pub(super) fn is_header(line: &[u8]) -> bool {
@@ -58,7 +60,7 @@ pub(super) fn is_header(line: &[u8]) -> bool {
 
 pub(super) struct Sar {
     lines: Lines,
-    dialect: &'static Dialect,
+    dialect: &'static SarProgram,
     columns: Option<Columns>,
     host: Host,
     /// Midnight of the date in the head of the file, ns.
@@ -68,7 +70,7 @@ pub(super) struct Sar {
     /// End of the last sample or stamp of a header after it.
     begin_ns: Option<i64>,
     /// The row that was read ahead.
-    held: Option<Row>,
+    held: Option<SarRow>,
     all_rows: u64,
     cpu_rows: u64,
     duplicates: u64,
@@ -80,7 +82,7 @@ pub(super) struct Sar {
 }
 
 impl Sar {
-    pub(super) fn new(lines: Lines, dialect: &'static Dialect) -> Self {
+    pub(super) fn new(lines: Lines, dialect: &'static SarProgram) -> Self {
         Self {
             lines,
             dialect,
@@ -102,21 +104,21 @@ impl Sar {
 
     /// Reads up to the next row of a single CPU, or up to a header of a CPU
     /// table, whose stamp it keeps.
-    fn next_row(&mut self) -> Result<Option<Row>> {
+    fn next_row(&mut self) -> Result<Option<SarRow>> {
         loop {
             let Some(line) = self.lines.next_line()? else {
                 return Ok(None);
             };
             let parsed = parse(line, self.columns);
             match parsed.map_err(|fault| self.lines.here(fault))? {
-                Line::Nothing => {}
-                Line::Blank => self.columns = None,
-                Line::Machine { host, midnight_ns } => self.machine(host, midnight_ns)?,
-                Line::Restart => {
+                SarLine::Nothing => {}
+                SarLine::Blank => self.columns = None,
+                SarLine::Machine { host, midnight_ns } => self.machine(host, midnight_ns)?,
+                SarLine::Restart => {
                     self.restarts += 1;
                     self.columns = None;
                 }
-                Line::Header(columns, time_s) => {
+                SarLine::Header(columns, time_s) => {
                     self.columns = columns;
                     if let Some(columns) = columns {
                         self.has_steal |= columns.steal.is_some();
@@ -124,8 +126,8 @@ impl Sar {
                         self.begin_ns = Some(self.begin_ns.map_or(ns, |b| b.max(ns)));
                     }
                 }
-                Line::AllCpus => self.all_rows += 1,
-                Line::Row(time_s, cpu, cell) => {
+                SarLine::AllCpus => self.all_rows += 1,
+                SarLine::Row(time_s, cpu, cell) => {
                     self.cpu_rows += 1;
                     return Ok(Some((self.stamp(time_s)?, cpu, cell)));
                 }
@@ -153,7 +155,7 @@ impl Sar {
     }
 }
 
-enum Line {
+enum SarLine {
     Nothing,
     Blank,
     Machine {
@@ -164,13 +166,13 @@ enum Line {
     /// Columns if the table is that of CPU load.
     Header(Option<Columns>, i64),
     AllCpus,
-    Row(i64, u32, Option<Cell>),
+    Row(i64, u32, Option<ProfileCell>),
 }
 
-fn parse(line: &[u8], columns: Option<Columns>) -> Result<Line, Fault> {
+fn parse(line: &[u8], columns: Option<Columns>) -> Result<SarLine, Fault> {
     let mut fields = words(line);
     let Some(first) = fields.next() else {
-        return Ok(Line::Blank);
+        return Ok(SarLine::Blank);
     };
     let Some(mut time_s) = stamp::time_of_day(first) else {
         return if first == b"Linux" {
@@ -178,11 +180,11 @@ fn parse(line: &[u8], columns: Option<Columns>) -> Result<Line, Fault> {
         } else if columns.is_some() && first[0].is_ascii_digit() {
             Err(Fault::Syntax {
                 expected: "a time of day such as 13:20:19".into(),
-                found: shown(first),
+                found: printable(first),
             })
         } else {
             // `Average:` in whatever language, or lines of no table.
-            Ok(Line::Nothing)
+            Ok(SarLine::Nothing)
         };
     };
     let half = fields.clone().next().unwrap_or_default();
@@ -193,26 +195,26 @@ fn parse(line: &[u8], columns: Option<Columns>) -> Result<Line, Fault> {
     let rest = fields.clone();
     let name = fields.next().unwrap_or_default();
     match (columns, name) {
-        (_, b"LINUX") => Ok(Line::Restart),
-        (_, b"COM") => Ok(Line::Nothing),
-        (Some(_), b"all") => Ok(Line::AllCpus),
+        (_, b"LINUX") => Ok(SarLine::Restart),
+        (_, b"COM") => Ok(SarLine::Nothing),
+        (Some(_), b"all") => Ok(SarLine::AllCpus),
         (Some(columns), _) if name.first().is_some_and(u8::is_ascii_digit) => {
             let cpu = cpu_number(name).ok_or_else(|| Fault::Syntax {
                 expected: "the number of a CPU".into(),
-                found: shown(name),
+                found: printable(name),
             })?;
-            Ok(Line::Row(time_s, cpu, columns.row(rest)?))
+            Ok(SarLine::Row(time_s, cpu, columns.row(rest)?))
         }
         // Rows of other tables may look like anything, headers too; only the
         // header of the CPU table matters, and it is unmistakable.
         _ => match Columns::find(rest) {
-            Some(found) if found.cpu == 0 => Ok(Line::Header(Some(found), time_s)),
-            _ => Ok(Line::Header(None, time_s)),
+            Some(found) if found.cpu == 0 => Ok(SarLine::Header(Some(found), time_s)),
+            _ => Ok(SarLine::Header(None, time_s)),
         },
     }
 }
 
-fn machine<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Line {
+fn machine<'a>(fields: impl Iterator<Item = &'a [u8]>) -> SarLine {
     let mut host = None;
     let mut date = None;
     for field in fields {
@@ -226,7 +228,7 @@ fn machine<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Line {
             .or_else(|| stamp::iso_date(field))
             .or_else(|| stamp::us_date(field));
     }
-    Line::Machine {
+    SarLine::Machine {
         host,
         midnight_ns: date.and_then(stamp::midnight_ns),
     }
@@ -234,7 +236,7 @@ fn machine<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Line {
 
 impl Sar {
     /// What the file as a whole lacks, at its end.
-    fn missing(&self, last: &Sample) -> Option<Fault> {
+    fn missing(&self, last: &ImportSample) -> Option<Fault> {
         let format = self.dialect.format;
         if self.cpu_rows == 0 && self.all_rows > 0 {
             Some(Fault::NoSingleCpu(self.dialect.need_p_all))
@@ -259,7 +261,7 @@ impl Sar {
 }
 
 impl Samples for Sar {
-    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+    fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
         if self.done {
             return Ok(false);
         }
@@ -295,8 +297,8 @@ impl Samples for Sar {
         }
     }
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ImportSummary {
+        ImportSummary {
             host: self.host.name(),
             local: true,
             undated: self.midnight_ns.is_none(),

@@ -19,21 +19,21 @@
 //!
 //! Our own writer says in a comment, `# end 13`, where the profile ends.
 
-use crate::error::shown;
+use crate::error::printable;
 use crate::export::simgrid::FIRST_LINE;
-use crate::reader::Reader;
+use crate::reader::ImportReader;
 use crate::{Fault, Format};
 use sandbag_input::head::{Head, words};
 
-use super::availability::{self, Dialect, Ending, Line, event, seconds};
+use super::availability::{self, AvailabilityFormat, AvailabilityLine, Ending, event, seconds};
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: ImportReader = ImportReader {
     format: Format::SimGrid,
     looks_like,
     open: |input| availability::read(input, &SIMGRID),
 };
 
-const SIMGRID: Dialect = Dialect {
+const SIMGRID: AvailabilityFormat = AvailabilityFormat {
     format: Format::SimGrid,
     parse,
     no_end: "a trace without PERIODICITY or LOOPAFTER has none: give it",
@@ -77,18 +77,18 @@ fn is_comment(line: &[u8]) -> bool {
     line.starts_with(b"#") || line.starts_with(b"%")
 }
 
-fn parse(line: &[u8]) -> Result<Line, Fault> {
+fn parse(line: &[u8]) -> Result<AvailabilityLine, Fault> {
     let mut words = words(line);
     let Some(first) = words.next() else {
-        return Ok(Line::Nothing);
+        return Ok(AvailabilityLine::Nothing);
     };
     if is_comment(first) {
         let end = (first == b"#" && words.next() == Some(b"end"))
             .then(|| words.next().and_then(seconds))
             .flatten();
         return Ok(match end {
-            Some(ns) if words.next().is_none() => Line::End(Ending::At(ns)),
-            _ => Line::Nothing,
+            Some(ns) if words.next().is_none() => AvailabilityLine::End(Ending::At(ns)),
+            _ => AvailabilityLine::Nothing,
         });
     }
     let second = words.next().unwrap_or_default();
@@ -103,15 +103,15 @@ fn parse(line: &[u8]) -> Result<Line, Fault> {
     if let Some(rest) = words.next().filter(|rest| !is_comment(rest)) {
         return Err(Fault::Syntax {
             expected: "two numbers, a time and an availability".into(),
-            found: format!("{} behind them", shown(rest)),
+            found: format!("{} behind them", printable(rest)),
         });
     }
     if LOOPS.contains(&first) {
         let ns = seconds(second).ok_or_else(|| Fault::Syntax {
             expected: format!("seconds after {}", String::from_utf8_lossy(first)),
-            found: shown(second),
+            found: printable(second),
         })?;
-        return Ok(Line::End(if first == LOOPS[0] {
+        return Ok(AvailabilityLine::End(if first == LOOPS[0] {
             Ending::Period(ns)
         } else {
             Ending::After(ns)
@@ -126,16 +126,16 @@ mod tests {
     use rstest::rstest;
 
     use crate::testing::{any_profile, assert_sound, loads, message, read, read_as};
-    use crate::{Format, Gaps, Profile, ReadOptions, Result, Source, algebra, export};
+    use crate::{Format, Gaps, InputSource, Profile, ReadOptions, Result, algebra, export};
 
     fn read_with(text: &str, options: &ReadOptions) -> Result<Profile> {
-        let source = Source::spool(&mut text.as_bytes(), "in".into())?;
+        let source = InputSource::spool(&mut text.as_bytes(), "in".into())?;
         let p = Profile::collect(source.open(Some(Format::SimGrid), options)?)?;
         assert_sound(&p);
         Ok(p)
     }
 
-    fn until(end_ns: u64) -> ReadOptions {
+    fn read_until(end_ns: u64) -> ReadOptions {
         ReadOptions {
             end_ns: Some(end_ns),
             ..ReadOptions::default()
@@ -189,12 +189,12 @@ mod tests {
         let text = "0 0.5\n2 0.25\n4 1\n";
         let got = message(text, Format::SimGrid);
         assert!(got.contains("in: the profile has no end"), "{got}");
-        let p = read_with(text, &until(3_000_000_000)).unwrap();
+        let p = read_with(text, &read_until(3_000_000_000)).unwrap();
         assert_eq!(loads(&p), [(2, vec![Some(50.0)]), (3, vec![Some(75.0)])]);
         assert!(p.warnings[0].contains("1 events lie at or after the end"));
         // The file's own end wins.
         for own in ["LOOPAFTER 2", "# end 6"] {
-            let p = read_with(&format!("{text}{own}\n"), &until(3_000_000_000)).unwrap();
+            let p = read_with(&format!("{text}{own}\n"), &read_until(3_000_000_000)).unwrap();
             assert_eq!(p.end_ns(), 6_000_000_000);
         }
     }
@@ -213,7 +213,7 @@ mod tests {
     fn a_host_of_several_cores() {
         let options = ReadOptions {
             spread: Some("2".parse().unwrap()),
-            ..until(1_000_000_000)
+            ..read_until(1_000_000_000)
         };
         let p = read_with("0 0.25\n", &options).unwrap();
         assert_eq!(p.header.cpus, [0, 1]);
@@ -262,7 +262,7 @@ mod tests {
     #[case("STOCHASTIC\n", "in:1: simgrid: its times")]
     #[case("0 NORM 1 2\n", "drawn at random")]
     #[case("# end 5\n", "it holds no line")]
-    fn refused(#[case] text: &str, #[case] expected: &str) {
+    fn rejects(#[case] text: &str, #[case] expected: &str) {
         let got = message(text, Format::SimGrid);
         assert!(got.contains(expected), "{got}");
     }
@@ -295,7 +295,7 @@ mod tests {
             for text in [&bytes[..], text.as_bytes()] {
                 let _format = Format::detect(text);
                 read_as(text, Some(Format::SimGrid)).ok();
-                read_with(&String::from_utf8_lossy(text), &until(7)).ok();
+                read_with(&String::from_utf8_lossy(text), &read_until(7)).ok();
             }
         }
     }

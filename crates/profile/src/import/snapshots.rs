@@ -7,29 +7,29 @@
 //! ```
 //!
 //! What stands around them, and above all how they say when they were taken,
-//! is a [`Dialect`]. What becomes of the counters: [`super::counters`].
+//! is a [`SnapshotFormat`]. What becomes of the counters: [`super::counters`].
 
-use crate::error::shown;
+use crate::error::printable;
 use crate::lines::Lines;
 use crate::number::{cpu_number, whole};
 use crate::{Error, Fault, Format, Result};
 
-use super::counters::{Counters, Differences, STATES, State};
-use super::{About, Sample, Samples};
+use super::counters::{CpuState, Differences, STATES, StateTimes};
+use super::{ImportSample, ImportSummary, Samples};
 
 /// The kernel counts in hundredths of a second on every common machine, in
-/// the order of [`State`].
+/// the order of [`CpuState`].
 pub(super) const USER_HZ: u64 = 100;
 
 /// How a program writes snapshots.
-pub(super) trait Dialect: Send {
+pub(super) trait SnapshotFormat: Send {
     const FORMAT: Format;
     /// What to do where a snapshot has no time.
     const NO_TIME: &'static str;
 
     /// Looks at a line that is none of a CPU; its time, if it says when the
     /// snapshot after it was taken.
-    fn other_line(&mut self, line: &[u8]) -> Result<Option<Stamp>, Fault>;
+    fn other_line(&mut self, line: &[u8]) -> Result<Option<SnapshotStamp>, Fault>;
 
     /// Ticks per second, known after the first snapshot.
     fn hertz(&self) -> u64 {
@@ -43,7 +43,7 @@ pub(super) trait Dialect: Send {
 
 /// When a snapshot was taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Stamp {
+pub(super) struct SnapshotStamp {
     pub(super) ns: i64,
     /// Whether it counts from 1970, not from an unknown moment.
     pub(super) dated: bool,
@@ -56,7 +56,7 @@ pub(super) struct Snapshots<D> {
     dialect: D,
     lines: Lines,
     /// Time line of the next snapshot, already read.
-    held: Option<Stamp>,
+    held: Option<SnapshotStamp>,
     /// The snapshot before, and when.
     last: Snapshot,
     now: Snapshot,
@@ -69,14 +69,14 @@ pub(super) struct Snapshots<D> {
 }
 
 /// CPUs in ascending order.
-type Snapshot = Vec<(u32, Counters)>;
+type Snapshot = Vec<(u32, StateTimes)>;
 
 /// Where a CPU is or belongs.
 fn find(snapshot: &Snapshot, cpu: u32) -> Result<usize, usize> {
     snapshot.binary_search_by_key(&cpu, |(there, _)| *there)
 }
 
-impl<D: Dialect> Snapshots<D> {
+impl<D: SnapshotFormat> Snapshots<D> {
     pub(super) fn new(dialect: D, lines: Lines) -> Self {
         Self {
             dialect,
@@ -94,7 +94,7 @@ impl<D: Dialect> Snapshots<D> {
     }
 
     /// Reads one snapshot into `now`; its time, or `None` at the end.
-    fn snapshot(&mut self) -> Result<Option<Stamp>> {
+    fn snapshot(&mut self) -> Result<Option<SnapshotStamp>> {
         self.now.clear();
         let mut stamp = self.held.take();
         loop {
@@ -107,7 +107,7 @@ impl<D: Dialect> Snapshots<D> {
                 }
                 let parsed = counters(rest);
                 let (cpu, counters, found) = parsed.map_err(|fault| self.lines.here(fault))?;
-                self.has_steal |= found > State::Steal as usize;
+                self.has_steal |= found > CpuState::Steal as usize;
                 if stamp.is_none() {
                     return Err(self.lines.here(Fault::Lacks {
                         format: D::FORMAT,
@@ -132,7 +132,7 @@ impl<D: Dialect> Snapshots<D> {
         }
     }
 
-    fn add(&mut self, cpu: u32, counters: Counters) -> Result<()> {
+    fn add(&mut self, cpu: u32, counters: StateTimes) -> Result<()> {
         match find(&self.now, cpu) {
             Ok(_) => Err(self.lines.here(Fault::Duplicate(format!("cpu{cpu}")))),
             Err(at) => {
@@ -144,13 +144,13 @@ impl<D: Dialect> Snapshots<D> {
 }
 
 /// `0 30761 7988 ...`, after `cpu`; and how many of the states stand there.
-fn counters(rest: &[u8]) -> Result<(u32, Counters, usize), Fault> {
+fn counters(rest: &[u8]) -> Result<(u32, StateTimes, usize), Fault> {
     let mut fields = rest
         .split(u8::is_ascii_whitespace)
         .filter(|f| !f.is_empty());
     let bad = |what: &str, found: &[u8]| Fault::Syntax {
         expected: what.into(),
-        found: shown(found),
+        found: printable(found),
     };
     let name = fields.next().unwrap_or_default();
     let cpu = cpu_number(name).ok_or_else(|| bad("the number of a CPU", name))?;
@@ -161,14 +161,14 @@ fn counters(rest: &[u8]) -> Result<(u32, Counters, usize), Fault> {
         *counter = whole(field).ok_or_else(|| bad("a counter", field))?;
         found += 1;
     }
-    if found <= State::Idle as usize {
+    if found <= CpuState::Idle as usize {
         return Err(bad("at least four counters (user nice system idle)", rest));
     }
     Ok((cpu, counters, found))
 }
 
-impl<D: Dialect> Samples for Snapshots<D> {
-    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+impl<D: SnapshotFormat> Samples for Snapshots<D> {
+    fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
         sample.cells.clear();
         loop {
             let Some(stamp) = self.snapshot()? else {
@@ -204,8 +204,8 @@ impl<D: Dialect> Samples for Snapshots<D> {
         }
     }
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ImportSummary {
+        ImportSummary {
             host: self.dialect.host(),
             local: self.local,
             undated: !self.dated,

@@ -10,7 +10,7 @@ const DAY_S: i64 = 86_400;
 
 /// A stamp on a clock whose zero is 1970, and whether it is local time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct EpochStamp {
     pub(super) ns: i64,
     pub(super) local: bool,
 }
@@ -128,19 +128,19 @@ impl DayClock {
 }
 
 /// Date and time of day; `zone` is what stands after them.
-pub(super) fn civil(date: &[u8], time: &[u8], zone: &[u8]) -> Option<Stamp> {
+pub(super) fn civil(date: &[u8], time: &[u8], zone: &[u8]) -> Option<EpochStamp> {
     let ns = midnight_ns(iso_date(date)?)?
         .checked_add(time_of_day(time)?.checked_mul(NS_PER_S as i64)?)?;
     // An abbreviation such as CET or IST names no zone for certain.
     let local = !matches!(zone, b"UTC" | b"GMT" | b"Z");
-    Some(Stamp { ns, local })
+    Some(EpochStamp { ns, local })
 }
 
 /// The stamps of `sadf -d`: epoch seconds, or date and time with or without a
 /// zone.
-pub(super) fn sadf(bytes: &[u8]) -> Option<Stamp> {
+pub(super) fn sadf(bytes: &[u8]) -> Option<EpochStamp> {
     if let Some(ns) = epoch(bytes) {
-        return Some(Stamp { ns, local: false });
+        return Some(EpochStamp { ns, local: false });
     }
     let mut parts = bytes.split(|b| *b == b' ').filter(|p| !p.is_empty());
     let (date, time) = (parts.next()?, parts.next()?);

@@ -3,7 +3,7 @@
 //!
 //! Both are `sysstat.hosts[].statistics[]`, an element per stamp, and in it
 //! `cpu-load`, a row per CPU. They differ in how they write the stamp
-//! ([`Stamps`]).
+//! ([`StampReader`]).
 
 use std::borrow::Cow;
 
@@ -11,11 +11,13 @@ use serde::Deserialize;
 
 use crate::lines::Lines;
 use crate::number::cpu_number;
-use crate::{Cell, Error, Fault, Result};
+use crate::{Error, Fault, ProfileCell, Result};
 
 use super::json::{Elements, Path};
-use super::sysstat_stamps::{Clock, Stamped, Stamps};
-use super::{About, Sample, Samples, duplicate_and_restart_warnings, percent, slack, stamp};
+use super::sysstat_stamps::{StampReader, StampValue, StampZero};
+use super::{
+    ImportSample, ImportSummary, Samples, duplicate_and_restart_warnings, percent, slack, stamp,
+};
 
 /// What leads to the samples.
 const PATH: &Path = &[
@@ -27,7 +29,7 @@ const PATH: &Path = &[
 ];
 
 #[derive(Deserialize)]
-struct Statistics<'a, Stamp> {
+struct SysstatStatistics<'a, Stamp> {
     timestamp: Stamp,
     /// Absent where only other activities were exported.
     #[serde(borrow, rename = "cpu-load", default)]
@@ -64,7 +66,7 @@ struct CpuLoad<'a> {
 }
 
 impl CpuLoad<'_> {
-    fn cell(&self) -> Result<Option<Cell>, Fault> {
+    fn cell(&self) -> Result<Option<ProfileCell>, Fault> {
         let steal = self.steal.unwrap_or(0.0);
         percent::cell(self.idle, self.iowait, steal, || self.others())
     }
@@ -87,7 +89,7 @@ pub(super) struct SysstatJson<S> {
     text: Vec<u8>,
     stamps: S,
     /// That of the last stamp.
-    clock: Clock,
+    clock: StampZero,
     all_rows: u64,
     cpu_rows: u64,
     duplicates: u64,
@@ -95,13 +97,13 @@ pub(super) struct SysstatJson<S> {
     done: bool,
 }
 
-impl<S: Stamps> SysstatJson<S> {
+impl<S: StampReader> SysstatJson<S> {
     pub(super) fn new(lines: Lines) -> Self {
         Self {
             elements: Elements::new(PATH, lines.into_parts()),
             text: Vec::new(),
             stamps: S::default(),
-            clock: Clock::Utc,
+            clock: StampZero::Utc,
             all_rows: 0,
             cpu_rows: 0,
             duplicates: 0,
@@ -117,11 +119,11 @@ impl<S: Stamps> SysstatJson<S> {
         stamp::midnight_ns(date)
     }
 
-    fn stamp(&mut self, stamped: Stamped, sample: &mut Sample) {
+    fn stamp(&mut self, stamped: StampValue, sample: &mut ImportSample) {
         self.clock = stamped.clock;
         let zero_ns = match stamped.clock {
-            Clock::Utc | Clock::Local => 0,
-            Clock::OfDay => self.midnight_ns().unwrap_or(0),
+            StampZero::Utc | StampZero::Local => 0,
+            StampZero::OfDay => self.midnight_ns().unwrap_or(0),
         };
         sample.end_ns = zero_ns.saturating_add(stamped.end_ns);
         let start = |interval_ns| sample.end_ns.saturating_sub(interval_ns);
@@ -134,15 +136,16 @@ impl<S: Stamps> SysstatJson<S> {
         self.elements.nowhere(fault)
     }
 
-    fn read_element(&mut self, text: &[u8], sample: &mut Sample) -> Result<()> {
-        let s: Statistics<'_, S::Written<'_>> = serde_json::from_slice(text).map_err(|e| {
-            // Its line counts from the beginning of the element.
-            let message = e.to_string();
-            let message = message.split(" at line ").next().unwrap_or_default();
-            self.elements
-                .in_element(Fault::Json(message.to_owned()), e.line() as u64)
-        })?;
-        let stamped = self.stamps.stamped(&s.timestamp);
+    fn read_element(&mut self, text: &[u8], sample: &mut ImportSample) -> Result<()> {
+        let s: SysstatStatistics<'_, S::Written<'_>> =
+            serde_json::from_slice(text).map_err(|e| {
+                // Its line counts from the beginning of the element.
+                let message = e.to_string();
+                let message = message.split(" at line ").next().unwrap_or_default();
+                self.elements
+                    .in_element(Fault::Json(message.to_owned()), e.line() as u64)
+            })?;
+        let stamped = self.stamps.stamp_value(&s.timestamp);
         let stamped = stamped.map_err(|fault| self.elements.in_element(fault, 1))?;
         self.stamp(stamped, sample);
         let here = |fault| self.elements.in_element(fault, 1);
@@ -170,8 +173,8 @@ impl<S: Stamps> SysstatJson<S> {
     }
 }
 
-impl<S: Stamps> Samples for SysstatJson<S> {
-    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+impl<S: StampReader> Samples for SysstatJson<S> {
+    fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
         sample.cells.clear();
         while !self.done {
             if !self.elements.next_element(&mut self.text)? {
@@ -200,11 +203,11 @@ impl<S: Stamps> Samples for SysstatJson<S> {
         Ok(false)
     }
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ImportSummary {
+        ImportSummary {
             host: self.elements.host.name(),
-            local: self.clock != Clock::Utc,
-            undated: self.clock == Clock::OfDay && self.midnight_ns().is_none(),
+            local: self.clock != StampZero::Utc,
+            undated: self.clock == StampZero::OfDay && self.midnight_ns().is_none(),
             has_steal: self.has_steal,
             warnings: duplicate_and_restart_warnings(self.duplicates, self.elements.restarts),
         }

@@ -7,21 +7,21 @@ use serde::Deserialize;
 use crate::{Fault, Format};
 
 /// How one of the programs writes its stamps.
-pub(super) trait Stamps: Default + Send {
+pub(super) trait StampReader: Default + Send {
     const FORMAT: Format;
     /// How to get rows of single CPUs.
     const NEED_P_ALL: &'static str;
     /// A stamp as it stands in the document.
     type Written<'a>: Deserialize<'a>;
 
-    fn stamped(&mut self, written: &Self::Written<'_>) -> Result<Stamped, Fault>;
+    fn stamp_value(&mut self, written: &Self::Written<'_>) -> Result<StampValue, Fault>;
 }
 
 /// What a stamp says.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stamped {
+pub(super) struct StampValue {
     /// On which clock.
-    pub(super) clock: Clock,
+    pub(super) clock: StampZero,
     pub(super) end_ns: i64,
     /// `None` if it does not say.
     pub(super) interval_ns: Option<i64>,
@@ -29,7 +29,7 @@ pub(super) struct Stamped {
 
 /// Where the zero of a stamp is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Clock {
+pub(super) enum StampZero {
     /// 1970.
     Utc,
     /// 1970 by the clock on the machine's wall.

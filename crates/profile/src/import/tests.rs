@@ -4,7 +4,7 @@
 use rstest::rstest;
 
 use crate::testing::{assert_damage_is_answered, loads, message, read, read_as};
-use crate::{Format, Profile, ReadOptions, Source};
+use crate::{Format, InputSource, Profile, ReadOptions};
 
 const CSV: &str = "# hostname;interval;timestamp;CPU;%user;%nice;%system;%iowait;%steal;%idle\n";
 
@@ -496,7 +496,7 @@ fn refused_krash(#[case] text: &str, #[case] expected: &str) {
 #[test]
 fn an_end_for_krash_from_outside() {
     let text = b"cpu { profile { 0 { 0 70 } } }";
-    let source = Source::spool(&mut &text[..], "in".into()).unwrap();
+    let source = InputSource::spool(&mut &text[..], "in".into()).unwrap();
     let options = ReadOptions {
         end_ns: Some(5),
         ..ReadOptions::default()

@@ -3,28 +3,28 @@
 
 use crate::number::NS_PER_S;
 use crate::seconds::Seconds;
-use crate::{Fault, Header, Result, Step, Steps};
+use crate::{Fault, ProfileHeader, Result, Step, Steps};
 
-use super::{BoxSamples, Sample};
+use super::{BoxSamples, ImportSample};
 
 pub(super) struct Timeline {
     samples: BoxSamples,
-    header: Header,
+    header: ProfileHeader,
     begin_ns: i64,
     /// A sample that is longer is the mean of a pause, and no load.
     longest_ns: u64,
     /// End of the last step, in the file's clock.
     last_ns: i64,
-    sample: Sample,
+    sample: ImportSample,
     /// A sample that was read and whose step follows a hole.
     held: bool,
     done: bool,
-    counts: Counts,
+    counts: TimelineCounts,
 }
 
 /// What is told at the end.
 #[derive(Debug, Default)]
-struct Counts {
+struct TimelineCounts {
     duplicates: u64,
     first_duplicate_ns: u64,
     holes: u64,
@@ -45,7 +45,7 @@ impl Timeline {
     /// `usual_ns` is the median length of a sample.
     pub(super) fn new(
         samples: BoxSamples,
-        header: Header,
+        header: ProfileHeader,
         begin_ns: i64,
         usual_ns: Option<u64>,
     ) -> Self {
@@ -55,10 +55,10 @@ impl Timeline {
             begin_ns,
             longest_ns: usual_ns.map_or(u64::MAX, |ns| ns.saturating_mul(PAUSE)),
             last_ns: begin_ns,
-            sample: Sample::default(),
+            sample: ImportSample::default(),
             held: false,
             done: false,
-            counts: Counts::default(),
+            counts: TimelineCounts::default(),
         }
     }
 
@@ -165,7 +165,7 @@ pub(super) fn stamp(ns: i64) -> String {
 }
 
 impl Steps for Timeline {
-    fn header(&self) -> &Header {
+    fn header(&self) -> &ProfileHeader {
         &self.header
     }
 

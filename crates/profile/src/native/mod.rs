@@ -20,7 +20,7 @@ mod tests;
 mod write;
 
 use crate::Format;
-use crate::reader::Reader;
+use crate::reader::ImportReader;
 
 pub use write::Writer;
 pub(crate) use write::push_percent;
@@ -30,7 +30,7 @@ pub(crate) const MAGIC: &str = "sandbag profile";
 /// The version written, and the newest that is read.
 pub(crate) const VERSION: u32 = 1;
 
-pub(crate) const READER: Reader = Reader {
+pub(crate) const READER: ImportReader = ImportReader {
     format: Format::Native,
     looks_like: |head| {
         let magic = head.first().strip_prefix(b"# ");

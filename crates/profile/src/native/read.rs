@@ -3,11 +3,11 @@
 
 use std::collections::HashSet;
 
-use crate::error::shown;
+use crate::error::printable;
 use crate::lines::Lines;
 use crate::number::{cpu_number, percent, time, unquoted};
 use crate::seconds::plain_seconds;
-use crate::{BoxSteps, Cell, Fault, Format, Header, Result, Step, Steps};
+use crate::{BoxSteps, Fault, Format, ProfileCell, ProfileHeader, Result, Step, Steps};
 
 use super::{MAGIC, VERSION};
 
@@ -15,16 +15,16 @@ const NO_END: &str = "add a last row `<time>,end`, for example `60,end`, or give
 
 /// What a column after the time holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Column {
+enum NativeColumn {
     Load(usize),
     Steal(usize),
 }
 
 struct Native {
     lines: Lines,
-    header: Header,
+    header: ProfileHeader,
     separator: u8,
-    columns: Vec<Column>,
+    columns: Vec<NativeColumn>,
     /// The step whose end is not yet known.
     open: Option<Step>,
     /// Sampling period that a recorder noted.
@@ -37,7 +37,7 @@ struct Native {
 pub(crate) fn read(lines: Lines, end_ns: Option<u64>) -> Result<BoxSteps> {
     let mut native = Native {
         lines,
-        header: Header::new(Vec::new(), Format::Native),
+        header: ProfileHeader::new(Vec::new(), Format::Native),
         separator: b',',
         columns: Vec::new(),
         open: None,
@@ -51,7 +51,7 @@ pub(crate) fn read(lines: Lines, end_ns: Option<u64>) -> Result<BoxSteps> {
 }
 
 /// What a row says.
-enum Row {
+enum NativeRow {
     Step(Step),
     End(u64),
     Finished,
@@ -104,7 +104,7 @@ impl Native {
         if names.next() != Some(b"time") {
             return Err(bad(Fault::Syntax {
                 expected: "the column names `time,cpu0,cpu1,...`".into(),
-                found: shown(line),
+                found: printable(line),
             }));
         }
         let mut numbers: Vec<(bool, u32)> = Vec::new();
@@ -132,41 +132,44 @@ impl Native {
         if cpus.is_empty() {
             return Err(bad(Fault::Syntax {
                 expected: "at least one column `cpu<N>` after `time`".into(),
-                found: shown(line),
+                found: printable(line),
             }));
         }
         for (is_steal, cpu) in numbers {
             match cpus.binary_search(&cpu) {
-                Ok(at) if is_steal => self.columns.push(Column::Steal(at)),
-                Ok(at) => self.columns.push(Column::Load(at)),
+                Ok(at) if is_steal => self.columns.push(NativeColumn::Steal(at)),
+                Ok(at) => self.columns.push(NativeColumn::Load(at)),
                 Err(_) => return Err(bad(Fault::UnknownColumn(format!("steal{cpu}")))),
             }
         }
-        self.header.has_steal = self.columns.iter().any(|c| matches!(c, Column::Steal(_)));
+        self.header.has_steal = self
+            .columns
+            .iter()
+            .any(|c| matches!(c, NativeColumn::Steal(_)));
         self.header.cpus = cpus;
         Ok(())
     }
 
     fn read_first(&mut self) -> Result<()> {
         match self.read_row()? {
-            Row::Step(step) if step.start_ns != 0 => Err(self
+            NativeRow::Step(step) if step.start_ns != 0 => Err(self
                 .lines
                 .here(Fault::LateStart(crate::Seconds(step.start_ns)))),
-            Row::Step(step) => {
+            NativeRow::Step(step) => {
                 self.open = Some(step);
                 Ok(())
             }
-            Row::End(_) | Row::Finished => Err(self.lines.here(Fault::Syntax {
+            NativeRow::End(_) | NativeRow::Finished => Err(self.lines.here(Fault::Syntax {
                 expected: "a row at time 0".into(),
                 found: "no load at all".into(),
             })),
         }
     }
 
-    fn read_row(&mut self) -> Result<Row> {
+    fn read_row(&mut self) -> Result<NativeRow> {
         loop {
             let Some(line) = self.lines.next_line()? else {
-                return Ok(Row::Finished);
+                return Ok(NativeRow::Finished);
             };
             if line.first() == Some(&b'#') || is_blank(line, self.separator) {
                 continue;
@@ -174,14 +177,14 @@ impl Native {
             // The borrow of the line must end before the place is asked for.
             let parsed = parse_row(line, self.separator, &self.columns, &self.header.cpus);
             if !self.lines.is_whole() && self.interval_ns.is_some() {
-                if let Ok(Row::End(end)) = parsed {
-                    return Ok(Row::End(end));
+                if let Ok(NativeRow::End(end)) = parsed {
+                    return Ok(NativeRow::End(end));
                 }
                 self.warnings.push(format!(
                     "line {} was cut short in writing and is left out",
                     self.lines.number()
                 ));
-                return Ok(Row::Finished);
+                return Ok(NativeRow::Finished);
             }
             return parsed.map_err(|fault| self.lines.here(fault));
         }
@@ -221,13 +224,18 @@ fn is_blank(line: &[u8], separator: u8) -> bool {
         .all(|b| *b == separator || b.is_ascii_whitespace())
 }
 
-fn parse_row(line: &[u8], separator: u8, columns: &[Column], cpus: &[u32]) -> Result<Row, Fault> {
+fn parse_row(
+    line: &[u8],
+    separator: u8,
+    columns: &[NativeColumn],
+    cpus: &[u32],
+) -> Result<NativeRow, Fault> {
     let mut cells = line.split(|b| *b == separator).map(unquoted);
     let first = cells.next().unwrap_or_default();
     let Some(start_ns) = time(first) else {
         return Err(Fault::Syntax {
             expected: "a time (seconds, or with a unit as in 100ms, 1.5h)".into(),
-            found: shown(first),
+            found: printable(first),
         });
     };
     let mut values = cells.clone();
@@ -236,11 +244,11 @@ fn parse_row(line: &[u8], separator: u8, columns: &[Column], cpus: &[u32]) -> Re
         .is_some_and(|c| c.eq_ignore_ascii_case(b"end"))
     {
         return if values.all(<[u8]>::is_empty) {
-            Ok(Row::End(start_ns))
+            Ok(NativeRow::End(start_ns))
         } else {
             Err(Fault::Syntax {
                 expected: "nothing after `end`".into(),
-                found: shown(line),
+                found: printable(line),
             })
         };
     }
@@ -249,8 +257,8 @@ fn parse_row(line: &[u8], separator: u8, columns: &[Column], cpus: &[u32]) -> Re
     for column in columns {
         let Some(cell) = cells.next() else { break };
         found += 1;
-        if let (Column::Load(at), false) = (column, cell.is_empty()) {
-            row[*at] = Some(Cell::load(percent(cell, || {
+        if let (NativeColumn::Load(at), false) = (column, cell.is_empty()) {
+            row[*at] = Some(ProfileCell::load(percent(cell, || {
                 format!("load of cpu{}", cpus[*at])
             })?));
         }
@@ -265,14 +273,14 @@ fn parse_row(line: &[u8], separator: u8, columns: &[Column], cpus: &[u32]) -> Re
     // A second pass, because a steal column may stand before its CPU's.
     let cells = line.split(|b| *b == separator).map(unquoted).skip(1);
     for (column, cell) in columns.iter().zip(cells) {
-        if let (Column::Steal(at), false) = (column, cell.is_empty()) {
+        if let (NativeColumn::Steal(at), false) = (column, cell.is_empty()) {
             let steal_pct = percent(cell, || format!("steal of cpu{}", cpus[*at]))?;
             if let Some(load) = &mut row[*at] {
                 load.steal_pct = steal_pct;
             }
         }
     }
-    Ok(Row::Step(Step {
+    Ok(NativeRow::Step(Step {
         start_ns,
         end_ns: start_ns,
         cells: row,
@@ -280,7 +288,7 @@ fn parse_row(line: &[u8], separator: u8, columns: &[Column], cpus: &[u32]) -> Re
 }
 
 impl Steps for Native {
-    fn header(&self) -> &Header {
+    fn header(&self) -> &ProfileHeader {
         &self.header
     }
 
@@ -290,19 +298,21 @@ impl Steps for Native {
             return Ok(None);
         };
         let step = match self.read_row()? {
-            Row::Step(next) => {
+            NativeRow::Step(next) => {
                 let closed = self.close(step, next.start_ns)?;
                 self.open = Some(next);
                 closed
             }
-            Row::End(end) => {
+            NativeRow::End(end) => {
                 let closed = self.close(step, end)?;
                 match self.read_row()? {
-                    Row::Finished => closed,
-                    Row::Step(_) | Row::End(_) => return Err(self.lines.here(Fault::AfterEnd)),
+                    NativeRow::Finished => closed,
+                    NativeRow::Step(_) | NativeRow::End(_) => {
+                        return Err(self.lines.here(Fault::AfterEnd));
+                    }
                 }
             }
-            Row::Finished => self.close_without_end(step)?,
+            NativeRow::Finished => self.close_without_end(step)?,
         };
         Ok(Some(step))
     }

@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use crate::testing::{any_profile, assert_sound};
-use crate::{Cell, Error, Fault, Profile, ReadOptions, Result, Source};
+use crate::{Error, Fault, InputSource, Profile, ProfileCell, ReadOptions, Result};
 
 use super::Writer;
 
 fn read_with(text: &[u8], options: &ReadOptions) -> Result<Profile> {
-    let source = Source::spool(&mut &*text, Arc::from("p.csv"))?;
+    let source = InputSource::spool(&mut &*text, Arc::from("p.csv"))?;
     Profile::collect(source.open(Some(crate::Format::Native), options)?)
 }
 
@@ -33,7 +33,7 @@ fn by_hand() {
     assert_eq!(p.header.cpus, [0, 3]);
     assert_eq!(p.end_ns(), 60_000_000_000);
     assert_eq!(p.steps[0].end_ns, 1_500_000_000);
-    assert_eq!(p.steps[1].cells, [Some(Cell::load(80.0)), None]);
+    assert_eq!(p.steps[1].cells, [Some(ProfileCell::load(80.0)), None]);
     assert!(p.warnings.is_empty());
 }
 
@@ -53,7 +53,7 @@ fn the_same_profile(#[case] text: &str) {
     let p = read(text).unwrap();
     assert_eq!(p.header.cpus, [0]);
     assert_eq!(p.steps.len(), 1);
-    assert_eq!(p.steps[0].cells, [Some(Cell::load(50.0))]);
+    assert_eq!(p.steps[0].cells, [Some(ProfileCell::load(50.0))]);
     assert_eq!(p.end_ns(), 10_000_000_000);
 }
 
@@ -132,7 +132,7 @@ fn the_head_is_kept() {
     "# sandbag profile 2\ntime,cpu0\n",
     "p.csv:1: version 2 of the native format is newer"
 )]
-fn refused(#[case] text: &str, #[case] message: &str) {
+fn rejects(#[case] text: &str, #[case] message: &str) {
     let e = fault(text);
     assert!(e.to_string().contains(message), "{e}");
 }
@@ -184,13 +184,13 @@ fn packed_files_are_unpacked() {
 
 #[test]
 fn the_same_source_twice() {
-    let source = Source::spool(&mut &b"time,cpu0\n0,50\n10,end\n"[..], "p".into()).unwrap();
+    let source = InputSource::spool(&mut &b"time,cpu0\n0,50\n10,end\n"[..], "p".into()).unwrap();
     let mut one = source.open(None, &ReadOptions::default()).unwrap();
     let mut two = source.open(None, &ReadOptions::default()).unwrap();
     assert_eq!(one.next_step().unwrap(), two.next_step().unwrap());
 }
 
-fn written(p: &Profile, with_steal: bool) -> Vec<u8> {
+fn write(p: &Profile, with_steal: bool) -> Vec<u8> {
     let mut w = Writer::new(Vec::new(), &p.header, with_steal, None).unwrap();
     p.steps.iter().for_each(|s| w.step(s).unwrap());
     w.finish().unwrap()
@@ -202,7 +202,7 @@ proptest! {
         p.header.host = Some("a host".into());
         p.header.has_steal = true;
         p.header.begins_at = "2026-11-21T01:10:52Z".parse().ok();
-        let text = written(&p, true);
+        let text = write(&p, true);
         let back = read_with(&text, &ReadOptions::default()).unwrap();
         prop_assert_eq!(back, p);
     }
@@ -216,7 +216,7 @@ proptest! {
 
     #[test]
     fn damaged_files_are_answered(p in any_profile(), at: prop::sample::Index, byte: u8, cut: prop::sample::Index) {
-        let mut text = written(&p, true);
+        let mut text = write(&p, true);
         *at.get_mut(&mut text) = byte;
         if let Ok(read) = read_with(&text, &ReadOptions::default()) {
             assert_sound(&read);

@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use crate::seconds::plain_seconds;
-use crate::{Cell, Header, Step};
+use crate::{ProfileCell, ProfileHeader, Step};
 
 use super::{MAGIC, VERSION};
 
@@ -31,7 +31,7 @@ impl<W: Write> Writer<W> {
     /// Those of `out`.
     pub fn new(
         mut out: W,
-        header: &Header,
+        header: &ProfileHeader,
         with_steal: bool,
         interval_ns: Option<u64>,
     ) -> io::Result<Self> {
@@ -75,14 +75,14 @@ impl<W: Write> Writer<W> {
             .extend_from_slice(plain_seconds(step.start_ns).as_bytes());
         for cell in &step.cells {
             self.row.push(b',');
-            if let Some(Cell { load_pct, .. }) = cell {
+            if let Some(ProfileCell { load_pct, .. }) = cell {
                 push_percent(&mut self.row, *load_pct);
             }
         }
         if self.with_steal {
             for cell in &step.cells {
                 self.row.push(b',');
-                if let Some(Cell { steal_pct, .. }) = cell {
+                if let Some(ProfileCell { steal_pct, .. }) = cell {
                     push_percent(&mut self.row, *steal_pct);
                 }
             }

@@ -4,7 +4,7 @@
 use crate::{BoxSteps, Fault, Result};
 
 use crate::synth::chance::Drand48;
-use crate::synth::sampling::{Source, sampled};
+use crate::synth::sampling::{LoadSource, sample_steps};
 
 /// The process, around its mean.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +32,7 @@ pub fn autoregressive(
     step_ns: u64,
     length_ns: u64,
 ) -> Result<BoxSteps> {
-    let process = Process {
+    let process = ArProcess {
         mean_pct: model.mean_pct,
         deviations: Deviations::new(
             model.noise_points,
@@ -42,15 +42,15 @@ pub fn autoregressive(
             cpus.len(),
         )?,
     };
-    sampled(process, cpus, step_ns, length_ns)
+    sample_steps(process, cpus, step_ns, length_ns)
 }
 
-struct Process {
+struct ArProcess {
     mean_pct: f64,
     deviations: Deviations,
 }
 
-impl Source for Process {
+impl LoadSource for ArProcess {
     fn loads(&mut self, _middle_s: f64, loads: &mut [f64]) {
         for (load, deviation) in loads.iter_mut().zip(self.deviations.next()) {
             *load = self.mean_pct + deviation;

@@ -4,7 +4,7 @@
 use crate::{BoxSteps, Fault, Result};
 
 use crate::synth::autoregressive::Deviations;
-use crate::synth::sampling::{Source, sampled};
+use crate::synth::sampling::{LoadSource, sample_steps};
 
 /// Hours of a day.
 const HOURS: usize = 24;
@@ -82,7 +82,7 @@ pub fn daily(model: Daily, cpus: &[u32], step_ns: u64, length_ns: u64) -> Result
             cpus.len(),
         )?,
     };
-    sampled(source, cpus, step_ns, length_ns)
+    sample_steps(source, cpus, step_ns, length_ns)
 }
 
 fn check(model: &Daily) -> Result<()> {
@@ -137,7 +137,7 @@ struct Cycle {
     factors: Deviations,
 }
 
-impl Source for Cycle {
+impl LoadSource for Cycle {
     fn loads(&mut self, middle_s: f64, loads: &mut [f64]) {
         let days = middle_s / self.day_s + self.start_hour / HOURS as f64;
         let hour = (days - libm::floor(days)) * HOURS as f64;

@@ -21,7 +21,7 @@ mod shapes;
 mod two_state;
 
 pub use autoregressive::{Autoregressive, autoregressive};
-pub use background::{Background, RunTimes, When, background};
+pub use background::{Background, DailyRate, RunTimes, background};
 pub use daily::{Daily, Day, daily};
 pub use piecewise::piecewise;
 pub use shapes::{Ramp, Sine, Square, ramp, sine, square};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One load after another.
 
-use crate::{BoxSteps, Cell, Format, Header, Profile, Step};
+use crate::{BoxSteps, Format, Profile, ProfileCell, ProfileHeader, Step};
 
 /// Loads, percent, each with its length, ns; the same on all CPUs. Pieces
 /// without length are left out.
@@ -14,12 +14,12 @@ pub fn piecewise(pieces: &[(f64, u64)], cpus: &[u32]) -> BoxSteps {
         steps.push(Step {
             start_ns: at,
             end_ns,
-            cells: vec![Some(Cell::load(*load_pct)); cpus.len()],
+            cells: vec![Some(ProfileCell::load(*load_pct)); cpus.len()],
         });
         at = end_ns;
     }
     Profile {
-        header: Header::new(cpus.to_vec(), Format::Synthetic),
+        header: ProfileHeader::new(cpus.to_vec(), Format::Synthetic),
         steps,
         warnings: Vec::new(),
     }
@@ -40,6 +40,6 @@ mod tests {
             .map(|s| (s.start_ns, s.end_ns))
             .collect();
         assert_eq!(found, [(0, 10), (10, 15)]);
-        assert_eq!(profile.steps[1].cells, [Some(Cell::load(80.0)); 2]);
+        assert_eq!(profile.steps[1].cells, [Some(ProfileCell::load(80.0)); 2]);
     }
 }

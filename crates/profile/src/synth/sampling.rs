@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Profiles that are made step by step.
 
-use crate::{BoxSteps, Cell, Fault, Format, Header, Result, Step, Steps};
+use crate::{BoxSteps, Fault, Format, ProfileCell, ProfileHeader, Result, Step, Steps};
 
 /// What makes the load of the CPUs in one step: from the time of its middle,
 /// s, into the loads, percent.
-pub trait Source: Send {
+pub trait LoadSource: Send {
     /// The loads of the step whose middle is at `middle_s`, into `loads`, which
     /// has one place per CPU. Values beyond 0 to 100 are cut off and counted.
     fn loads(&mut self, middle_s: f64, loads: &mut [f64]);
@@ -15,8 +15,8 @@ pub trait Source: Send {
 ///
 /// # Errors
 /// A step or length of 0.
-pub fn sampled(
-    source: impl Source + 'static,
+pub fn sample_steps(
+    source: impl LoadSource + 'static,
     cpus: &[u32],
     step_ns: u64,
     length_ns: u64,
@@ -31,8 +31,8 @@ pub fn sampled(
             .into());
         }
     }
-    Ok(Box::new(Sampled {
-        header: Header::new(cpus.to_vec(), Format::Synthetic),
+    Ok(Box::new(SampledSteps {
+        header: ProfileHeader::new(cpus.to_vec(), Format::Synthetic),
         source,
         loads: vec![0.0; cpus.len()],
         step_ns,
@@ -43,8 +43,8 @@ pub fn sampled(
     }))
 }
 
-struct Sampled<S> {
-    header: Header,
+struct SampledSteps<S> {
+    header: ProfileHeader,
     source: S,
     loads: Vec<f64>,
     step_ns: u64,
@@ -54,8 +54,8 @@ struct Sampled<S> {
     made: u64,
 }
 
-impl<S: Source> Steps for Sampled<S> {
-    fn header(&self) -> &Header {
+impl<S: LoadSource> Steps for SampledSteps<S> {
+    fn header(&self) -> &ProfileHeader {
         &self.header
     }
 
@@ -80,7 +80,7 @@ impl<S: Source> Steps for Sampled<S> {
             let within = load.clamp(0.0, 100.0);
             self.made += 1;
             self.cut_off += u64::from(within != *load);
-            cells.push(Some(Cell::load(within)));
+            cells.push(Some(ProfileCell::load(within)));
         }
         Ok(Some(Step {
             start_ns,
@@ -107,7 +107,7 @@ mod tests {
 
     struct Middles;
 
-    impl Source for Middles {
+    impl LoadSource for Middles {
         fn loads(&mut self, middle_s: f64, loads: &mut [f64]) {
             loads[0] = middle_s * 10.0;
             loads[1] = 200.0;
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn the_last_step_may_be_shorter_and_what_cannot_be_is_cut_off() {
-        let steps = sampled(Middles, &[3, 5], 2_000_000_000, 5_000_000_000).unwrap();
+        let steps = sample_steps(Middles, &[3, 5], 2_000_000_000, 5_000_000_000).unwrap();
         let profile = Profile::collect(steps).unwrap();
         assert_eq!(profile.header.cpus, [3, 5]);
         let first: Vec<f64> = profile
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(profile.end_ns(), 5_000_000_000);
         assert_eq!(profile.warnings.len(), 1);
         assert!(profile.warnings[0].starts_with("3 of 6 values"));
-        assert!(sampled(Middles, &[0, 1], 0, 1).is_err());
-        assert!(sampled(Middles, &[0, 1], 1, 0).is_err());
+        assert!(sample_steps(Middles, &[0, 1], 0, 1).is_err());
+        assert!(sample_steps(Middles, &[0, 1], 1, 0).is_err());
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::{BoxSteps, Fault, Result};
 
-use crate::synth::sampling::{Source, sampled};
+use crate::synth::sampling::{LoadSource, sample_steps};
 
 /// From one load to another.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,7 +49,7 @@ pub struct Square {
 pub fn ramp(ramp: Ramp, cpus: &[u32], step_ns: u64, length_ns: u64) -> Result<BoxSteps> {
     let length_s = length_ns as f64 / 1e9;
     let source = move |at: f64, _| ramp.from_pct + (ramp.to_pct - ramp.from_pct) * at / length_s;
-    sampled(Shape(source), cpus, step_ns, length_ns)
+    sample_steps(Shape(source), cpus, step_ns, length_ns)
 }
 
 /// A [`Sine`]; a step has its mean over the step.
@@ -68,7 +68,7 @@ pub fn sine(sine: Sine, cpus: &[u32], step_ns: u64, length_ns: u64) -> Result<Bo
         let cycles = at / sine.period_s - sine.shift * cpu as f64;
         sine.mean_pct + sine.amplitude_pct * flat * libm::sin(std::f64::consts::TAU * cycles)
     };
-    sampled(Shape(source), cpus, step_ns, length_ns)
+    sample_steps(Shape(source), cpus, step_ns, length_ns)
 }
 
 /// A [`Square`]; a step has its mean over the step, so one in which an edge lies
@@ -98,13 +98,13 @@ pub fn square(square: Square, cpus: &[u32], step_ns: u64, length_ns: u64) -> Res
         let share = (share * 1e9).round() / 1e9;
         square.low_pct + (square.high_pct - square.low_pct) * share
     };
-    sampled(Shape(source), cpus, step_ns, length_ns)
+    sample_steps(Shape(source), cpus, step_ns, length_ns)
 }
 
 /// A function of time, s, and the CPU's place.
 struct Shape<F>(F);
 
-impl<F: FnMut(f64, usize) -> f64 + Send> Source for Shape<F> {
+impl<F: FnMut(f64, usize) -> f64 + Send> LoadSource for Shape<F> {
     fn loads(&mut self, middle_s: f64, loads: &mut [f64]) {
         for (cpu, load) in loads.iter_mut().enumerate() {
             *load = (self.0)(middle_s, cpu);

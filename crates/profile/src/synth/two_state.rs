@@ -2,7 +2,7 @@
 //! Random on and off: a Markov chain of two states in continuous time, each
 //! CPU on its own.
 
-use crate::{BoxSteps, Cell, Fault, Format, Header, Result, Step, Steps};
+use crate::{BoxSteps, Fault, Format, ProfileCell, ProfileHeader, Result, Step, Steps};
 
 use crate::synth::chance::Drand48;
 
@@ -49,13 +49,13 @@ pub fn on_off(model: OnOff, cpus: &[u32], length_ns: u64) -> Result<BoxSteps> {
         .iter()
         .map(|_| {
             let is_on = chance.uniform() < model.on_s / (model.on_s + model.off_s);
-            let mut state = State { is_on, until_ns: 0 };
+            let mut state = OnOffState { is_on, until_ns: 0 };
             state.stay(&model, &mut chance);
             state
         })
         .collect();
     Ok(Box::new(Chain {
-        header: Header::new(cpus.to_vec(), Format::Synthetic),
+        header: ProfileHeader::new(cpus.to_vec(), Format::Synthetic),
         model,
         chance,
         states,
@@ -65,12 +65,12 @@ pub fn on_off(model: OnOff, cpus: &[u32], length_ns: u64) -> Result<BoxSteps> {
 }
 
 #[derive(Debug)]
-struct State {
+struct OnOffState {
     is_on: bool,
     until_ns: u64,
 }
 
-impl State {
+impl OnOffState {
     fn stay(&mut self, model: &OnOff, chance: &mut Drand48) {
         let mean_s = if self.is_on { model.on_s } else { model.off_s };
         let length_ns = (chance.exponential(mean_s) * 1e9) as u64;
@@ -79,16 +79,16 @@ impl State {
 }
 
 struct Chain {
-    header: Header,
+    header: ProfileHeader,
     model: OnOff,
     chance: Drand48,
-    states: Vec<State>,
+    states: Vec<OnOffState>,
     now_ns: u64,
     length_ns: u64,
 }
 
 impl Steps for Chain {
-    fn header(&self) -> &Header {
+    fn header(&self) -> &ProfileHeader {
         &self.header
     }
 
@@ -105,7 +105,7 @@ impl Steps for Chain {
         let first = self.states.iter().map(|state| state.until_ns).min();
         let end_ns = first.unwrap_or(u64::MAX).min(self.length_ns);
         let start_ns = std::mem::replace(&mut self.now_ns, end_ns);
-        let load = |state: &State| {
+        let load = |state: &OnOffState| {
             if state.is_on {
                 self.model.on_pct
             } else {
@@ -115,7 +115,7 @@ impl Steps for Chain {
         let cells = self
             .states
             .iter()
-            .map(|state| Some(Cell::load(load(state))));
+            .map(|state| Some(ProfileCell::load(load(state))));
         Ok(Some(Step {
             start_ns,
             end_ns,

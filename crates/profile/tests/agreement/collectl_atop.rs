@@ -6,7 +6,8 @@
 use std::path::PathBuf;
 
 use sandbag_profile::{
-    Begin, Cell, CpuSummary, Format, NS_PER_S, Profile, ReadOptions, Source, algebra, summarise,
+    Begin, CpuSummary, Format, InputSource, NS_PER_S, Profile, ProfileCell, ReadOptions, algebra,
+    summarise,
 };
 
 fn fixture(name: &str) -> PathBuf {
@@ -27,7 +28,7 @@ fn greatest_difference(a: &Profile, b: &Profile, apart_ns: u64) -> f64 {
     for (a, b) in a.steps.iter().zip(&b.steps) {
         assert!(a.end_ns.abs_diff(b.end_ns) <= apart_ns, "{a:?} {b:?}");
         for (a, b) in a.cells.iter().zip(&b.cells) {
-            let (a, b): (Cell, Cell) = (a.unwrap(), b.unwrap());
+            let (a, b): (ProfileCell, ProfileCell) = (a.unwrap(), b.unwrap());
             greatest = greatest
                 .max((a.load_pct - b.load_pct).abs())
                 .max((a.steal_pct - b.steal_pct).abs());
@@ -123,7 +124,7 @@ fn a_recording_of_the_sum_alone_names_the_remedy() {
         .filter(|line| !line.starts_with("cpu "))
         .map(|line| format!("{line}\n"))
         .collect();
-    let source = Source::spool(&mut sums.as_bytes(), "in".into()).unwrap();
+    let source = InputSource::spool(&mut sums.as_bytes(), "in".into()).unwrap();
     let e = source.open(None, &ReadOptions::default()).err().unwrap();
     assert!(e.to_string().contains("atop -r FILE -P cpu"), "{e}");
 }
@@ -133,7 +134,7 @@ fn line_ends_and_marks_of_other_systems_change_nothing() {
     for name in ["collectl.cpu", "atop.txt", "atop.json"] {
         let text = std::fs::read_to_string(fixture(name)).unwrap();
         let text = format!("\u{feff}{}", text.replace('\n', "\r\n"));
-        let source = Source::spool(&mut text.as_bytes(), name.into()).unwrap();
+        let source = InputSource::spool(&mut text.as_bytes(), name.into()).unwrap();
         let steps = source.open(None, &ReadOptions::default()).unwrap();
         assert_eq!(Profile::collect(steps).unwrap(), read(name), "{name}");
     }

@@ -2,7 +2,7 @@
 //! One archive of Performance Co-Pilot, exported by three of its tools (see
 //! fixtures/README.md): the importers agree to the rounding of each format.
 
-use sandbag_profile::{Cell, Format, Profile};
+use sandbag_profile::{Format, Profile, ProfileCell};
 
 fn read(name: &str, format: Format) -> Profile {
     let p = super::read(&super::fixture("tools").join(name));
@@ -12,8 +12,8 @@ fn read(name: &str, format: Format) -> Profile {
 }
 
 /// Every known cell with its step's number.
-fn cells(p: &Profile) -> Vec<Vec<Cell>> {
-    let known = |cells: &[Option<Cell>]| cells.iter().map(|c| c.unwrap()).collect();
+fn cells(p: &Profile) -> Vec<Vec<ProfileCell>> {
+    let known = |cells: &[Option<ProfileCell>]| cells.iter().map(|c| c.unwrap()).collect();
     p.steps.iter().map(|s| known(&s.cells)).collect()
 }
 

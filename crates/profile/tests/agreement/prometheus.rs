@@ -2,11 +2,11 @@
 //! One recording by Prometheus and node_exporter, asked for in several ways
 //! (see fixtures/README.md): they agree.
 
-use sandbag_profile::{Format, Profile, Summary, export, summarise};
+use sandbag_profile::{Format, Profile, ProfileSummary, export, summarise};
 
 use super::{fixture, read};
 
-fn summary(p: Profile) -> Summary {
+fn summary(p: Profile) -> ProfileSummary {
     summarise(&mut p.into_steps()).unwrap()
 }
 

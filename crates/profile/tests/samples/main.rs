@@ -15,7 +15,7 @@ mod sysstat;
 
 use std::path::PathBuf;
 
-use sandbag_profile::{Profile, ReadOptions, Source, Summary, summarise};
+use sandbag_profile::{InputSource, Profile, ProfileSummary, ReadOptions, summarise};
 
 fn sample(name: &str) -> PathBuf {
     let folder = std::env::var_os("SANDBAG_SAMPLES")
@@ -23,8 +23,8 @@ fn sample(name: &str) -> PathBuf {
     PathBuf::from(folder).join(name)
 }
 
-fn read(name: &str) -> (Profile, Summary) {
-    let source = Source::new(&sample(name)).unwrap();
+fn read(name: &str) -> (Profile, ProfileSummary) {
+    let source = InputSource::new(&sample(name)).unwrap();
     let steps = || {
         source
             .open(None, &ReadOptions::default())
@@ -37,8 +37,8 @@ fn read(name: &str) -> (Profile, Summary) {
 }
 
 /// Why a file is refused.
-fn refused(name: &str) -> String {
-    let source = Source::new(&sample(name)).unwrap();
+fn refusal(name: &str) -> String {
+    let source = InputSource::new(&sample(name)).unwrap();
     let steps = source.open(None, &ReadOptions::default());
     let error = steps.and_then(Profile::collect).err().unwrap();
     error.to_string()

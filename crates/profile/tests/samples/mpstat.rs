@@ -3,7 +3,7 @@
 
 use sandbag_profile::{Format, Profile};
 
-use super::{read, refused};
+use super::{read, refusal};
 
 #[test]
 #[ignore = "needs SANDBAG_SAMPLES, a folder with sample files"]
@@ -40,7 +40,7 @@ fn samples_of_mpstat_text() {
 #[ignore = "needs SANDBAG_SAMPLES, a folder with sample files"]
 fn samples_of_mpstat_json_hold_one_sample_each() {
     for name in ["expected.mpstat-A-JSON", "expected.mpstat-T-JSON"] {
-        let e = refused(&format!("sysstat/{name}"));
+        let e = refusal(&format!("sysstat/{name}"));
         assert!(
             e.contains("mpstat-json: it holds one sample"),
             "{name}: {e}"

@@ -3,7 +3,7 @@
 
 use sandbag_profile::{Format, Profile};
 
-use super::{read, refused, sample};
+use super::{read, refusal, sample};
 
 /// Loads of 0 to 1 by step and CPU, from the counters of the same archive.
 fn reference(name: &str) -> Vec<Vec<Option<f64>>> {
@@ -62,6 +62,6 @@ fn samples_of_one_archive_agree() {
 #[test]
 #[ignore = "needs SANDBAG_SAMPLES, a folder with sample files"]
 fn a_sample_without_all_states_is_refused() {
-    let e = refused("pcp_tools/cputime.pcp2json-raw.json");
+    let e = refusal("pcp_tools/cputime.pcp2json-raw.json");
     assert!(e.contains("it lacks kernel.percpu.cpu."), "{e}");
 }

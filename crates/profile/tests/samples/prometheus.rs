@@ -3,7 +3,7 @@
 
 use sandbag_profile::Format;
 
-use super::{read, refused};
+use super::{read, refusal};
 
 #[test]
 #[ignore = "needs SANDBAG_SAMPLES, a folder with sample files"]
@@ -47,7 +47,7 @@ fn samples_that_are_no_recording_say_why() {
         ("dump-openmetrics-test.prom", "but my_counter, my_gauge"),
         ("node_exporter_fixture_cpu.prom", "have no time stamps"),
     ] {
-        let e = refused(&format!("prometheus/{name}"));
+        let e = refusal(&format!("prometheus/{name}"));
         assert!(e.contains(said), "{name}: {e}");
     }
 }

@@ -2,13 +2,13 @@
 //! Job logs.
 
 use sandbag_profile::{
-    Format, NS_PER_S, ReadOptions, Source, Spread, Steps, Summary, open, summarise,
+    Format, InputSource, NS_PER_S, ProfileSummary, ReadOptions, Spread, Steps, open, summarise,
 };
 
 use super::sample;
 
-fn on(name: &str, cpus: Option<u32>) -> (sandbag_profile::BoxSteps, Summary) {
-    let source = Source::new(&sample(name)).unwrap();
+fn on(name: &str, cpus: Option<u32>) -> (sandbag_profile::BoxSteps, ProfileSummary) {
+    let source = InputSource::new(&sample(name)).unwrap();
     let options = ReadOptions {
         spread: cpus.map(|cpus| Spread {
             cpus,
@@ -25,7 +25,7 @@ fn on(name: &str, cpus: Option<u32>) -> (sandbag_profile::BoxSteps, Summary) {
 }
 
 /// CPU seconds of a profile.
-fn work_s(summary: &Summary) -> f64 {
+fn work_s(summary: &ProfileSummary) -> f64 {
     let loads = summary.cpus.iter().map(|cpu| cpu.mean_load_pct.unwrap());
     loads.sum::<f64>() / 100.0 * summary.end_ns as f64 / NS_PER_S as f64
 }

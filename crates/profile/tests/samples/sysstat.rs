@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Profiles of KRASH and recordings of sysstat.
 
-use sandbag_profile::{Cell, Format};
+use sandbag_profile::{Format, ProfileCell};
 
-use super::{read, refused};
+use super::{read, refusal};
 
 #[test]
 #[ignore = "needs SANDBAG_SAMPLES, a folder with sample files"]
@@ -71,7 +71,7 @@ fn samples_of_sysstat_with_cpus_that_come_and_go() {
     for (a, b) in sar.steps.iter().zip(&csv.steps).take(4) {
         for (a, b) in a.cells.iter().zip(&b.cells) {
             assert_eq!(a.is_some(), b.is_some());
-            let load = |c: &Option<Cell>| c.map_or(0.0, |c| c.load_pct);
+            let load = |c: &Option<ProfileCell>| c.map_or(0.0, |c| c.load_pct);
             assert!((load(a) - load(b)).abs() < 0.02, "{a:?} {b:?}");
         }
     }
@@ -108,7 +108,7 @@ fn samples_without_a_single_cpu_name_the_remedy() {
         ("expected.sar-ISO", "-P ALL"),
         ("expected.sadf-dh", "without -h"),
     ] {
-        let e = refused(&format!("sysstat/{name}"));
+        let e = refusal(&format!("sysstat/{name}"));
         assert!(e.contains(remedy), "{name}: {e}");
     }
 }

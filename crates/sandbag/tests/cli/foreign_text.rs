@@ -5,9 +5,9 @@
 use sandbag_audit::fixture::eight;
 use sandbag_audit::model::Audit;
 use sandbag_jitter::attribution::{
-    About, Attribution, Cause, Count, CpuCauses, CpuCounters, Kind, Source,
+    Attribution, AttributionSummary, Cause, Count, CpuCauses, CpuCounters, NoiseOrigin, SourceKind,
 };
-use sandbag_jitter::{Clock, CpuTrace, Event, Header, Span, Trace, format};
+use sandbag_jitter::{CpuTrace, JitterTrace, LoopClock, Span, TraceEvent, TraceHeader, format};
 use sandbag_load::report::run::Run;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -73,15 +73,15 @@ fn spoiled<T: DeserializeOwned>(record: Value) -> Value {
 
 /// Two CPUs for a second, with a task and a handler that have such names.
 fn trace() -> Vec<u8> {
-    let events = |shift: u64| -> Vec<Event> {
+    let events = |shift: u64| -> Vec<TraceEvent> {
         (1..200)
-            .map(|i| Event {
+            .map(|i| TraceEvent {
                 start_ns: i * 5_000_000 + shift,
                 length_ns: 10_000 + i % 7 * 1000,
             })
             .collect()
     };
-    let source = |kind| Source {
+    let source = |kind| NoiseOrigin {
         kind,
         name: FOREIGN.to_owned(),
         number: Some(7),
@@ -107,13 +107,13 @@ fn trace() -> Vec<u8> {
         name: FOREIGN.to_owned(),
         count: 100,
     };
-    let trace = Trace {
-        header: Header {
+    let trace = JitterTrace {
+        header: TraceHeader {
             recorder: FOREIGN.to_owned(),
             host: Some(FOREIGN.to_owned()),
             kernel: Some(FOREIGN.to_owned()),
             began_s: None,
-            clock: Clock::Imported,
+            clock: LoopClock::Imported,
             cpus: vec![0, 1],
             real_time: None,
         },
@@ -126,7 +126,7 @@ fn trace() -> Vec<u8> {
             .to_vec(),
         notes: None,
         attribution: Some(Box::new(Attribution {
-            about: About {
+            about: AttributionSummary {
                 why: Some(FOREIGN.to_owned()),
                 clock: Some(FOREIGN.to_owned()),
                 counters: vec![CpuCounters {
@@ -134,9 +134,11 @@ fn trace() -> Vec<u8> {
                     interrupts: vec![count],
                     ..CpuCounters::default()
                 }],
-                ..About::default()
+                ..AttributionSummary::default()
             },
-            sources: [Kind::Task, Kind::Irq, Kind::Nmi].map(source).to_vec(),
+            sources: [SourceKind::Task, SourceKind::Irq, SourceKind::Nmi]
+                .map(source)
+                .to_vec(),
             cpus: vec![causes(0, 0), causes(1, 1000)],
         })),
         warnings: Vec::new(),

@@ -7,7 +7,7 @@ use super::clocks::Messages;
 use super::shared::Shared;
 
 /// A barrier that also tells all what the first rank says.
-pub trait Barrier {
+pub trait RankBarrier {
     /// The number of this rank; 0 is the first.
     fn rank(&self) -> u32;
 
@@ -20,12 +20,12 @@ pub trait Barrier {
 
     /// What the first rank said when all were here last. To be asked once after
     /// each wait, by all: it may be a message.
-    fn said(&mut self) -> u32;
+    fn announcement(&mut self) -> u32;
 }
 
 /// A barrier of processes that share memory: the last to arrive begins the next
 /// generation and wakes those that sleep.
-pub(super) struct Together<'a> {
+pub(super) struct MemoryBarrier<'a> {
     shared: &'a Shared,
     rank: u32,
     size: u32,
@@ -48,7 +48,7 @@ pub(super) const fn words(ranks: usize) -> usize {
     BOXES + 2 * BOX * ranks
 }
 
-impl<'a> Together<'a> {
+impl<'a> MemoryBarrier<'a> {
     pub(super) fn new(shared: &'a Shared, rank: u32, size: u32, sleeps: bool) -> Self {
         Self {
             shared,
@@ -60,7 +60,7 @@ impl<'a> Together<'a> {
     }
 }
 
-impl Barrier for Together<'_> {
+impl RankBarrier for MemoryBarrier<'_> {
     fn rank(&self) -> u32 {
         self.rank
     }
@@ -94,13 +94,13 @@ impl Barrier for Together<'_> {
         }
     }
 
-    fn said(&mut self) -> u32 {
+    fn announcement(&mut self) -> u32 {
         self.shared.words()[SAID[(self.passed % 2) as usize]].load(Relaxed)
     }
 }
 
 /// One pair at a time, of which one is the first rank.
-impl Messages for Together<'_> {
+impl Messages for MemoryBarrier<'_> {
     fn send(&mut self, to: u32, value: u64) {
         let word = letter(self.rank, to);
         self.shared.put(word + 1, value);
@@ -140,12 +140,12 @@ mod tests {
                 for rank in 0..4 {
                     let shared = &shared;
                     scope.spawn(move || {
-                        let mut barrier = Together::new(shared, rank, 4, sleeps);
+                        let mut barrier = MemoryBarrier::new(shared, rank, 4, sleeps);
                         let count = &shared.words()[words(4)];
                         for phase in 0..200u32 {
                             count.fetch_add(1, AcqRel);
                             barrier.wait(phase * 7, &mut || std::thread::yield_now());
-                            assert_eq!(barrier.said(), phase * 7);
+                            assert_eq!(barrier.announcement(), phase * 7);
                             assert!(count.load(Acquire) >= (phase + 1) * 4);
                             barrier.wait(0, &mut || std::thread::yield_now());
                         }
@@ -163,14 +163,14 @@ mod tests {
             for rank in 1..3 {
                 let shared = &shared;
                 scope.spawn(move || {
-                    let mut mine = Together::new(shared, rank, 3, false);
+                    let mut mine = MemoryBarrier::new(shared, rank, 3, false);
                     for _ in 0..100 {
                         let got = mine.receive(0);
                         mine.send(0, got + u64::from(rank));
                     }
                 });
             }
-            let mut first = Together::new(&shared, 0, 3, false);
+            let mut first = MemoryBarrier::new(&shared, 0, 3, false);
             for number in 0..100u64 {
                 for rank in 1..3 {
                     first.send(rank, number << 40);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use sandbag_jitter::replay::clock::{Clock, Counter, Monotonic};
+use sandbag_jitter::replay::clock::{Counter, Monotonic, ReplayClock};
 
 /// Looked at to calibrate the counter.
 const LOOK: Duration = Duration::from_millis(100);
@@ -30,12 +30,12 @@ impl AnyClock {
 /// Another clock that was set: it stands still while its owner does something
 /// that takes no time of his.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Own<C> {
+pub(super) struct PausableClock<C> {
     clock: C,
     ahead_ns: u64,
 }
 
-impl<C: Clock> Own<C> {
+impl<C: ReplayClock> PausableClock<C> {
     /// Goes as that one does.
     pub(super) fn new(clock: C) -> Self {
         Self { clock, ahead_ns: 0 }
@@ -47,14 +47,14 @@ impl<C: Clock> Own<C> {
     }
 }
 
-impl<C: Clock> Clock for Own<C> {
+impl<C: ReplayClock> ReplayClock for PausableClock<C> {
     #[inline(always)]
     fn now_ns(&self) -> u64 {
         self.clock.now_ns().wrapping_add(self.ahead_ns)
     }
 }
 
-impl Clock for AnyClock {
+impl ReplayClock for AnyClock {
     #[inline(always)]
     fn now_ns(&self) -> u64 {
         match self {

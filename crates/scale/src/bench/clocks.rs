@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-use sandbag_jitter::replay::clock::Clock;
+use sandbag_jitter::replay::clock::ReplayClock;
 
 /// Ranks that can send each other a number.
 pub trait Messages {
@@ -38,7 +38,12 @@ const FEWEST: u32 = 20;
 
 /// Holds the clocks of all ranks against that of the first, which has them in
 /// the end; nobody else has any. All call this together.
-pub fn compare(who: &mut impl Messages, rank: u32, ranks: u32, clock: &impl Clock) -> Vec<Offset> {
+pub fn compare(
+    who: &mut impl Messages,
+    rank: u32,
+    ranks: u32,
+    clock: &impl ReplayClock,
+) -> Vec<Offset> {
     let questions = (MOST / ranks.max(1)).clamp(FEWEST, QUESTIONS);
     if rank > 0 {
         for _ in 0..questions {
@@ -77,12 +82,12 @@ mod tests {
 
     /// The other rank, whose clock is 1 ms ahead; ways take 300 ns there and
     /// 200 back, every tenth question longer.
-    struct Other<'a> {
+    struct SkewedRank<'a> {
         now: &'a Cell<u64>,
         asked: u64,
     }
 
-    impl Messages for Other<'_> {
+    impl Messages for SkewedRank<'_> {
         fn send(&mut self, _to: u32, _value: u64) {
             self.asked += 1;
             let slow = if self.asked.is_multiple_of(10) {
@@ -103,7 +108,7 @@ mod tests {
     #[test]
     fn the_soonest_answer_counts() {
         let now = Cell::new(77);
-        let mut other = Other {
+        let mut other = SkewedRank {
             now: &now,
             asked: 0,
         };

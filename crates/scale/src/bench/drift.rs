@@ -41,7 +41,7 @@ impl Virtual {
     /// in proportion to time; what counts is how far they are apart on the mean of these
     /// phases. `None` if there are not so many phases.
     #[must_use]
-    pub fn apart_within(&self, every: u32, columns: usize) -> Option<Within> {
+    pub fn apart_within(&self, every: u32, columns: usize) -> Option<DriftSpread> {
         let every = every as usize;
         let ranks: Vec<&[u32]> = self.phases_of_ranks().collect();
         let times = self.phases as usize / every.max(1);
@@ -72,7 +72,7 @@ impl Virtual {
         for of_column in &mut places {
             of_column.sort_unstable_by(f64::total_cmp);
         }
-        Some(Within {
+        Some(DriftSpread {
             // The first phase of each begins together.
             mean_ns: sum_ns / (times * every) as f64,
             phases: every as u32,
@@ -90,7 +90,7 @@ impl Virtual {
 
 /// How far ranks are apart between two synchronisations.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Within {
+pub struct DriftSpread {
     /// From the first to the last, at the begin of a phase, mean of all, ns.
     pub mean_ns: f64,
     /// From one synchronisation to the next, at least 2.
@@ -99,7 +99,7 @@ pub struct Within {
     pub places: Places,
 }
 
-impl Within {
+impl DriftSpread {
     /// How far apart ranks that part in proportion to time, and have the same mean,
     /// are at the end, ns: the first phase of each has none.
     #[must_use]

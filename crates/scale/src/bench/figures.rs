@@ -5,13 +5,12 @@ use sandbag_stats::error_of_mean;
 use serde::Serialize;
 
 use super::progress::Virtual;
-use super::times::{Measured, Segment};
+use super::times::{BenchTimes, Segment};
 
 /// The slowest rank of each phase, and what its mean is more than that of two
 /// references.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Slowdown {
-    /// Ranks.
     pub ranks: u32,
     /// Phases with jitter, and without.
     pub phases: (u64, u64),
@@ -55,7 +54,7 @@ impl Slowdown {
 /// Of ranks that met: the slowest by the whole phase (qbt). `None` if no phase
 /// ended.
 #[must_use]
-pub fn slowdown(measured: &Measured) -> Option<Slowdown> {
+pub fn slowdown(measured: &BenchTimes) -> Option<Slowdown> {
     let ranks = measured.ranks as usize;
     let slowest = |jitter: bool| -> Vec<u64> {
         let these = measured.segments.iter().filter(|s| s.jitter == jitter);
@@ -155,7 +154,7 @@ impl Virtual {
 
 /// All ranks, over the segments with jitter, or without.
 #[must_use]
-pub fn per_rank(measured: &Measured, jitter: bool) -> Vec<PerRank> {
+pub fn per_rank(measured: &BenchTimes, jitter: bool) -> Vec<PerRank> {
     let ranks = measured.ranks as usize;
     let these = || measured.segments.iter().filter(move |s| s.jitter == jitter);
     let phases: usize = these().map(|s| s.qt_ns.len() / ranks).sum();
@@ -214,7 +213,7 @@ mod tests {
             Segment::of_phases(false, &[1, u32::MAX], &[1, 2]),
             Segment::of_phases(true, &[1, 2], &[u32::MAX; 2]),
         ];
-        let measured = Measured {
+        let measured = BenchTimes {
             ranks: 2,
             oversubscribed: false,
             iterations: 1,
@@ -228,7 +227,7 @@ mod tests {
     #[test]
     fn the_slowest_rank_decides() {
         let segment = Segment::of_phases;
-        let measured = Measured {
+        let measured = BenchTimes {
             ranks: 2,
             oversubscribed: false,
             iterations: 1,

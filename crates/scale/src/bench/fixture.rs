@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the tests share.
 
-use sandbag_jitter::replay::{Options, Plan, Sync};
+use sandbag_jitter::replay::{ReplayOptions, ReplayPlan, Sync};
 
 use super::progress::Virtual;
 use crate::fixture::cpu;
@@ -22,14 +22,14 @@ pub(super) fn three() -> Virtual {
 }
 
 /// 50 ns in each 1000 of two CPUs, of the second a quarter later.
-pub(super) fn plan(sync: Sync) -> Plan {
+pub(super) fn plan(sync: Sync) -> ReplayPlan {
     let late = |late_ns: u64| {
         let events: Vec<(u64, u64)> = (0..1000).map(|i| (i * 1000 + 100 + late_ns, 50)).collect();
         cpu(&[(0, 1_000_000)], &events)
     };
-    let options = Options {
+    let options = ReplayOptions {
         sync,
-        ..Options::default()
+        ..ReplayOptions::default()
     };
-    Plan::new(&[&late(0), &late(250)], &options).unwrap()
+    ReplayPlan::new(&[&late(0), &late(250)], &options).unwrap()
 }

@@ -6,12 +6,12 @@
 //! there, the noise of the others is hidden: with jitter the slowest is later than
 //! without by less than on a host that treats all alike.
 
-use sandbag_jitter::replay::{Plan, Sync};
+use sandbag_jitter::replay::{ReplayPlan, Sync};
 use serde::Serialize;
 
-use super::meets::{Begin, is_full, met_ns};
+use super::meets::{WorkStart, is_full, met_ns};
 use super::position::Position;
-use super::times::Measured;
+use super::times::BenchTimes;
 use crate::chance::Chance;
 
 /// By a replay of the trace with what the ranks took in the phases without jitter.
@@ -36,11 +36,11 @@ impl OnHost {
 /// Works that are replayed, about.
 const WORKS: u64 = 1 << 22;
 
-impl Measured {
+impl BenchTimes {
     /// Each phase without jitter once more, with noise at positions by chance. `None`
     /// without such phases, and where noise leaves hardly anything.
     #[must_use]
-    pub fn on_host(&self, plan: &Plan, seed: u64) -> Option<OnHost> {
+    pub fn on_host(&self, plan: &ReplayPlan, seed: u64) -> Option<OnHost> {
         let ranks = self.ranks.max(1) as usize;
         let quiet = || self.segments.iter().filter(|segment| !segment.jitter);
         let phases: usize = quiet().map(|segment| segment.qt_ns.len() / ranks).sum();
@@ -71,8 +71,8 @@ impl Measured {
                     let column = plan.column(rank);
                     let group = rank / u64::from(plan.options().group.max(1));
                     let begin = match plan.options().sync {
-                        Sync::None => Begin::After(position.of_group(group, column)),
-                        Sync::Once | Sync::Phases(_) => Begin::At(position.common(column)),
+                        Sync::None => WorkStart::After(position.of_group(group, column)),
+                        Sync::Once | Sync::Phases(_) => WorkStart::At(position.common(column)),
                     };
                     let work_ns = u64::from(*qt_ns);
                     most = most.max(work_ns + met_ns(column, begin, work_ns));
@@ -99,12 +99,12 @@ mod tests {
     use super::*;
 
     /// Two ranks that take so long in each of 1000 phases without jitter.
-    fn measured(qt_ns: [u32; 2]) -> Measured {
+    fn measured(qt_ns: [u32; 2]) -> BenchTimes {
         let bt_ns = [
             qt_ns[1].saturating_sub(qt_ns[0]),
             qt_ns[0].saturating_sub(qt_ns[1]),
         ];
-        Measured {
+        BenchTimes {
             ranks: 2,
             oversubscribed: false,
             iterations: 1,

@@ -2,11 +2,11 @@
 //! What is to be expected of virtual ranks that meet noise on a host that has noise
 //! of its own. Pure.
 
-use sandbag_jitter::replay::{Plan, Sync};
+use sandbag_jitter::replay::{ReplayPlan, Sync};
 use sandbag_stats::error_of_mean;
 use serde::Serialize;
 
-use super::meets::{Begin, is_full, met_ns};
+use super::meets::{WorkStart, is_full, met_ns};
 use super::position::Position;
 use super::progress::Virtual;
 use super::transit::OnTheWay;
@@ -16,7 +16,6 @@ use crate::chance::Chance;
 /// how sure it is that what was measured is another.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct WithHost {
-    /// Ranks.
     pub ranks: u32,
     /// Percent more than the calibrated quantum, the host's own included.
     pub pct: f64,
@@ -60,15 +59,15 @@ impl Draw {
 
 /// Of a number of ranks.
 #[derive(Default)]
-struct Found {
+struct HostFigures {
     ranks: u32,
     /// Phase by phase, ns.
-    phases: Vec<Replayed>,
+    phases: Vec<ReplayedPhase>,
 }
 
 /// The slowest of a phase, ns.
 #[derive(Clone, Copy)]
-struct Replayed {
+struct ReplayedPhase {
     measured: f64,
     /// Replayed at positions by chance with the host's own, mean.
     with_host: f64,
@@ -78,17 +77,17 @@ struct Replayed {
     there: Option<f64>,
 }
 
-impl Found {
-    fn told(&self, calibrated_ns: u64) -> WithHost {
+impl HostFigures {
+    fn figures(&self, calibrated_ns: u64) -> WithHost {
         let calibrated = calibrated_ns.max(1) as f64;
         let all = &self.phases;
-        let mean = |of: fn(&Replayed) -> f64| {
+        let mean = |of: fn(&ReplayedPhase) -> f64| {
             all.iter().map(of).sum::<f64>() / all.len().max(1) as f64 / calibrated
         };
-        let half = |of: fn(&Replayed) -> f64| {
+        let half = |of: fn(&ReplayedPhase) -> f64| {
             error_of_mean(all.iter().map(of)).map(|ns| ns / calibrated * 100.0)
         };
-        let beside = |one: &Replayed| one.measured - one.there.unwrap_or(0.0);
+        let beside = |one: &ReplayedPhase| one.measured - one.there.unwrap_or(0.0);
         let known = all.iter().all(|one| one.there.is_some());
         WithHost {
             ranks: self.ranks,
@@ -112,7 +111,7 @@ impl Virtual {
     /// synchronised have one position, and are as far from it as they were. `None` where
     /// noise leaves hardly anything.
     #[must_use]
-    pub fn with_host(&self, plan: &Plan, seed: u64) -> Option<Vec<WithHost>> {
+    pub fn with_host(&self, plan: &ReplayPlan, seed: u64) -> Option<Vec<WithHost>> {
         if is_full(plan) {
             return None;
         }
@@ -124,7 +123,7 @@ impl Virtual {
         let draws = PHASES.div_ceil(replayed).min(most).max(1);
         let portions = (0..u64::from(self.ranks)).map(|rank| plan.rank(rank));
         let mut ranks: Vec<OnTheWay> = portions.map(OnTheWay::new).collect();
-        let mut found: Vec<Found> = Vec::new();
+        let mut found: Vec<HostFigures> = Vec::new();
         for phase in 0..phases {
             for rank in &mut ranks {
                 rank.begin(phase);
@@ -140,18 +139,18 @@ impl Virtual {
                 rank.pass(self.took_ns(&self.jitter_ns, number, phase));
             }
         }
-        let all = found.iter().map(|one| one.told(self.calibrated_ns));
+        let all = found.iter().map(|one| one.figures(self.calibrated_ns));
         Some(all.collect()).filter(|all: &Vec<_>| !all.is_empty())
     }
 
     /// One phase of all ranks, in each of the draws.
     fn replay(
         &self,
-        plan: &Plan,
+        plan: &ReplayPlan,
         phase: u64,
         all: &[OnTheWay],
         draws: &mut [Draw],
-        found: &mut Vec<Found>,
+        found: &mut Vec<HostFigures>,
     ) {
         let sync = plan.options().sync;
         let (mut slowest_ns, mut at) = (0, 0);
@@ -165,28 +164,28 @@ impl Virtual {
             let took = |begin, work_ns| work_ns + met_ns(column, begin, work_ns);
             for draw in &mut *draws {
                 let begin = match sync {
-                    Sync::None => Begin::After(draw.position.of_group(group, column)),
+                    Sync::None => WorkStart::After(draw.position.of_group(group, column)),
                     Sync::Once | Sync::Phases(_) => on_the_way.from(draw.position.common(column)),
                 };
                 draw.most_ns.0 = draw.most_ns.0.max(took(begin, own_ns));
                 draw.most_ns.1 = draw.most_ns.1.max(took(begin, self.calibrated_ns));
             }
             there_ns = there_ns
-                .zip(on_the_way.there())
+                .zip(on_the_way.arrival())
                 .map(|(most_ns, begin)| most_ns.max(took(begin, own_ns)));
             let ranks = rank + 1;
             if ranks.is_power_of_two() || ranks == self.ranks {
                 if found.len() == at {
-                    found.push(Found {
+                    found.push(HostFigures {
                         ranks,
-                        ..Found::default()
+                        ..HostFigures::default()
                     });
                 }
                 let mean = |of: fn(&Draw) -> u64| {
                     let sum: f64 = draws.iter().map(|draw| of(draw) as f64).sum();
                     sum / draws.len() as f64
                 };
-                found[at].phases.push(Replayed {
+                found[at].phases.push(ReplayedPhase {
                     measured: slowest_ns as f64,
                     with_host: mean(|draw| draw.most_ns.0),
                     alone: mean(|draw| draw.most_ns.1),
@@ -210,7 +209,7 @@ mod tests {
     use super::*;
 
     /// Many ranks that take 950 ns without jitter, 1000 with.
-    fn many() -> Virtual {
+    fn many_ranks() -> Virtual {
         Virtual {
             ranks: 64,
             phases: 200,
@@ -224,7 +223,7 @@ mod tests {
     #[test]
     fn ranks_meet_what_their_position_holds() {
         for sync in [Sync::None, Sync::Once, Sync::Phases(1), Sync::Phases(7)] {
-            let all = many().with_host(&plan(sync), 1).unwrap();
+            let all = many_ranks().with_host(&plan(sync), 1).unwrap();
             assert_eq!(all.len(), 7);
             for one in all {
                 // Each work meets one event, more or less.
@@ -244,7 +243,7 @@ mod tests {
             calibrated_ns: 400,
             jitter_ns: vec![425; 64 * 200],
             quiet_ns: vec![400; 64 * 200],
-            ..many()
+            ..many_ranks()
         };
         let pct = |sync| {
             short
@@ -266,7 +265,7 @@ mod tests {
             quiet_ns: (0..64 * 200)
                 .map(|i| if i % 2 == 0 { 950 } else { slow })
                 .collect(),
-            ..many()
+            ..many_ranks()
         };
         let all = two(1900).with_host(&plan(Sync::None), 1).unwrap();
         // 950 and 50, 1900 and 100.
@@ -278,7 +277,7 @@ mod tests {
     }
 
     /// What ranks measure that take no time to ask, and work for so long.
-    fn measured(plan: &Plan, (ranks, phases): (u32, u32), work_ns: u64) -> Virtual {
+    fn measured(plan: &ReplayPlan, (ranks, phases): (u32, u32), work_ns: u64) -> Virtual {
         let mut jitter_ns = Vec::new();
         for rank in 0..ranks {
             let mut polled = plan.rank(u64::from(rank)).polled(0, 0);

@@ -2,13 +2,13 @@
 //! The noise that work meets which begins at a position of a column, event by
 //! event. Pure.
 
-use sandbag_jitter::replay::{Column, Plan};
+use sandbag_jitter::replay::{PlanColumn, ReplayPlan};
 
 use crate::predict::SATURATED_PCT;
 
 /// Where work begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Begin {
+pub(super) enum WorkStart {
     /// At this position: inside an event it meets the rest.
     At(u64),
     /// When work before ended, about here: inside an event, with its end.
@@ -16,7 +16,7 @@ pub(super) enum Begin {
 }
 
 /// Whether an event is under way at a position.
-pub(super) fn is_inside(column: &Column, at_ns: u64) -> bool {
+pub(super) fn is_inside(column: &PlanColumn, at_ns: u64) -> bool {
     let next = column
         .events
         .partition_point(|event| event.end_ns() <= at_ns);
@@ -25,7 +25,7 @@ pub(super) fn is_inside(column: &Column, at_ns: u64) -> bool {
 }
 
 /// What noise takes of the column of which it takes most, percent.
-pub(super) fn most_noise_pct(plan: &Plan) -> f64 {
+pub(super) fn most_noise_pct(plan: &ReplayPlan) -> f64 {
     let columns = (0..plan.columns() as u64).map(|rank| plan.column(rank));
     let shares = columns.map(|column| {
         let known_ns = column.known_ns.max(1) as f64;
@@ -35,21 +35,21 @@ pub(super) fn most_noise_pct(plan: &Plan) -> f64 {
 }
 
 /// Whether noise leaves so little of a column that a replay says nothing.
-pub(super) fn is_full(plan: &Plan) -> bool {
+pub(super) fn is_full(plan: &ReplayPlan) -> bool {
     most_noise_pct(plan) >= SATURATED_PCT
 }
 
 /// Noise met, ns: around the column's end, as a rank that repeats its portion. The
 /// column has to leave time between its events, else no work ends.
-pub(super) fn met_ns(column: &Column, begin: Begin, work_ns: u64) -> u64 {
-    let Column { known_ns, events } = column;
+pub(super) fn met_ns(column: &PlanColumn, begin: WorkStart, work_ns: u64) -> u64 {
+    let PlanColumn { known_ns, events } = column;
     if events.is_empty() {
         return 0;
     }
-    let (Begin::At(at_ns) | Begin::After(at_ns)) = begin;
+    let (WorkStart::At(at_ns) | WorkStart::After(at_ns)) = begin;
     let mut now_ns = at_ns % known_ns;
     let mut next = events.partition_point(|event| event.end_ns() <= now_ns);
-    if let (Begin::After(_), Some(event)) = (begin, events.get(next))
+    if let (WorkStart::After(_), Some(event)) = (begin, events.get(next))
         && event.due_ns <= now_ns
     {
         now_ns = event.end_ns();
@@ -73,13 +73,13 @@ pub(super) fn met_ns(column: &Column, begin: Begin, work_ns: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use sandbag_jitter::replay::Planned;
+    use sandbag_jitter::replay::PlannedEvent;
 
     use super::*;
 
-    fn column(known_ns: u64, events: &[(u64, u64)]) -> Column {
-        let planned = |(due_ns, length_ns): &(u64, u64)| Planned::new(*due_ns, *length_ns);
-        Column {
+    fn column(known_ns: u64, events: &[(u64, u64)]) -> PlanColumn {
+        let planned = |(due_ns, length_ns): &(u64, u64)| PlannedEvent::new(*due_ns, *length_ns);
+        PlanColumn {
             known_ns,
             events: events.iter().map(planned).collect(),
         }
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn work_meets_what_comes_before_it_ends() {
         let column = column(1000, &[(100, 50), (200, 30), (900, 10)]);
-        let at = |ns, work| met_ns(&column, Begin::At(ns), work);
+        let at = |ns, work| met_ns(&column, WorkStart::At(ns), work);
         assert_eq!(at(0, 100), 0);
         assert_eq!(at(0, 101), 50);
         // 100 before the first, 50 to the second.
@@ -96,9 +96,9 @@ mod tests {
         assert_eq!(at(0, 151), 80);
         // Inside an event; or when it was over.
         assert_eq!(at(120, 10), 30);
-        assert_eq!(met_ns(&column, Begin::After(120), 10), 0);
-        assert_eq!(met_ns(&column, Begin::After(120), 51), 30);
-        assert_eq!(met_ns(&column, Begin::After(99), 2), 50);
+        assert_eq!(met_ns(&column, WorkStart::After(120), 10), 0);
+        assert_eq!(met_ns(&column, WorkStart::After(120), 51), 30);
+        assert_eq!(met_ns(&column, WorkStart::After(99), 2), 50);
         // Around the end, also more than once.
         assert_eq!(at(950, 160), 50);
         assert_eq!(at(1950, 160), 50);
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn without_events_nothing_is_met() {
         let column = column(1000, &[]);
-        assert_eq!(met_ns(&column, Begin::At(5), 5000), 0);
+        assert_eq!(met_ns(&column, WorkStart::At(5), 5000), 0);
         assert!(!is_inside(&column, 5));
     }
 

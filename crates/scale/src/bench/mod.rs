@@ -6,7 +6,7 @@
 //! rank then waited (bt); their sum (qbt) of the slowest rank is the phase's
 //! time. The slowdown is the mean of that with jitter over the mean without.
 //!
-//! Two ways: ranks that meet at a [`Barrier`], processes with shared memory here
+//! Two ways: ranks that meet at a [`RankBarrier`], processes with shared memory here
 //! ([`ranks`]) or whatever else has one ([`Rank`]), and *virtual* ranks
 //! ([`progress`]), which only compute, one after another on the CPUs there are, each
 //! with its own portion of the trace; the slowest of a phase is looked for
@@ -33,24 +33,24 @@ mod times;
 mod transit;
 mod work;
 
-pub use barrier::Barrier;
+pub use barrier::RankBarrier;
 pub use clock::AnyClock;
 pub use clocks::{Messages, Offset};
-pub use drift::Within;
+pub use drift::DriftSpread;
 pub use figures::{PerRank, Slowdown, per_rank, slowdown};
 pub use host::OnHost;
 pub use host_noise::WithHost;
-pub use progress::{Virtual, planned, virtual_ranks};
-pub use rank::{Length, Phase, Rank};
+pub use progress::{Virtual, planned_time, virtual_ranks};
+pub use rank::{Length, PhaseTimes, Rank};
 pub use ranks::measure;
-pub use saturation::{Load, leaves_room, load};
-pub use spread::{Apart, apart};
-pub use times::{Course, LONGEST_NS, Measured, Segment};
+pub use saturation::{NoiseLoad, leaves_room, load};
+pub use spread::{RankSpread, rank_spread};
+pub use times::{BenchTimes, LONGEST_NS, Segment, SegmentTimes};
 pub use work::{Lcg, calibrate};
 
 use std::time::Duration;
 
-use sandbag_jitter::replay::Plan;
+use sandbag_jitter::replay::ReplayPlan;
 
 use crate::{Error, Result};
 
@@ -59,7 +59,6 @@ use crate::{Error, Result};
 pub struct Settings {
     /// Work of a phase, ns.
     pub quantum_ns: u64,
-    /// Ranks.
     pub ranks: u32,
     /// Where they run, in turn.
     pub cpus: Vec<u32>,
@@ -75,7 +74,7 @@ pub struct Settings {
     /// counts: what the host has of its own is gone then. At least 1.
     pub repeats: u32,
     /// What they suffer; `None`: only what the machine has of its own.
-    pub plan: Option<Plan>,
+    pub plan: Option<ReplayPlan>,
 }
 
 impl Settings {

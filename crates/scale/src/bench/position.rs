@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where in the trace ranks are, by chance. Pure.
 
-use sandbag_jitter::replay::Column;
+use sandbag_jitter::replay::PlanColumn;
 
 use super::meets::is_inside;
 use crate::chance::Chance;
@@ -30,12 +30,12 @@ impl Position {
     }
 
     /// Where on its column all ranks are that are synchronised, ns.
-    pub(super) fn common(&self, column: &Column) -> u64 {
+    pub(super) fn common(&self, column: &PlanColumn) -> u64 {
         (self.at * column.known_ns as f64) as u64
     }
 
     /// Where a rank of a group is that is not: anywhere in the time of its own work.
-    pub(super) fn of_group(&mut self, group: u64, column: &Column) -> u64 {
+    pub(super) fn of_group(&mut self, group: u64, column: &PlanColumn) -> u64 {
         if self.group != Some(group) {
             self.group = Some(group);
             for _ in 0..TRIES {

@@ -5,12 +5,12 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
-use sandbag_jitter::replay::clock::Clock;
-use sandbag_jitter::replay::{Plan, Polled};
+use sandbag_jitter::replay::clock::ReplayClock;
+use sandbag_jitter::replay::{PolledReplay, ReplayPlan};
 
-use super::clock::{AnyClock, Own};
+use super::clock::{AnyClock, PausableClock};
 use super::rank::{LATEST_NS, piled_ns};
-use super::ranks::calibrated;
+use super::ranks::calibrate_first;
 use super::shared::{Shared, fork_each, pin};
 use super::times::{LONGEST_NS, capped};
 use super::work::Lcg;
@@ -20,7 +20,6 @@ use crate::Result;
 /// What virtual ranks measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Virtual {
-    /// Ranks.
     pub ranks: u32,
     /// Phases of each.
     pub phases: u32,
@@ -67,7 +66,7 @@ const MOST_WORDS: u64 = 1 << 28;
 const LEAST_LEFT: f64 = 0.02;
 
 /// Share of the time that a plan leaves to the work, 0 to 1.
-fn left(plan: &Plan) -> f64 {
+fn left(plan: &ReplayPlan) -> f64 {
     let columns = plan.columns() as u64;
     let left = (0..columns).map(|rank| {
         let column = plan.column(rank);
@@ -100,7 +99,7 @@ fn workers(settings: &Settings) -> u64 {
 /// How long virtual ranks will take, beside their calibration: longer than was asked for
 /// where not even the fewest phases fit into that.
 #[must_use]
-pub fn planned(settings: &Settings) -> Duration {
+pub fn planned_time(settings: &Settings) -> Duration {
     let (workers, left) = (workers(settings), settings.plan.as_ref().map(left));
     let phases = fitting(settings, workers, left) as f64;
     let seconds = phases * of_phase_ns(settings, workers, left) / 1e9;
@@ -109,15 +108,15 @@ pub fn planned(settings: &Settings) -> Duration {
 
 /// What a rank has done of its phases.
 #[derive(Clone)]
-struct Course {
+struct RankProgress {
     lcg: Lcg,
-    polled: Option<Polled>,
+    polled: Option<PolledReplay>,
     /// Its own time.
     now_ns: u64,
 }
 
-impl Course {
-    fn new(plan: Option<&Plan>, rank: u64) -> Self {
+impl RankProgress {
+    fn new(plan: Option<&ReplayPlan>, rank: u64) -> Self {
         let polled = plan.map(|plan| {
             let polled = plan.rank(rank).polled(0, 0);
             polled.latest_after(LATEST_NS)
@@ -132,7 +131,7 @@ impl Course {
     /// Does the next phase: how long it took, ns, and what the rank has done then.
     /// All trials of a phase begin at the same time of the rank, with the same events
     /// to come.
-    fn trial<C: Clock>(&self, iterations: u64, clock: &mut Own<C>) -> (u64, Self) {
+    fn trial<C: ReplayClock>(&self, iterations: u64, clock: &mut PausableClock<C>) -> (u64, Self) {
         let mut next = self.clone();
         if let Some(polled) = &mut next.polled {
             polled.begin_phase(next.now_ns);
@@ -152,15 +151,15 @@ const SIDE_BY_SIDE: usize = 4096;
 /// times, before the next one is. Of the trials of a course the fastest counts, and the
 /// course goes on from there: whatever the host does to a program makes it slower, seldom
 /// for so long that it is there in every trial.
-fn side_by_side<C: Clock>(
-    courses: &mut [Course],
+fn side_by_side<C: ReplayClock>(
+    courses: &mut [RankProgress],
     (phases, repeats): (usize, u32),
     iterations: u64,
-    clock: &mut Own<C>,
+    clock: &mut PausableClock<C>,
     mut keep: impl FnMut(usize, usize, u64),
 ) {
     for phase in 0..phases {
-        let mut fastest: Vec<Option<(u64, Course)>> = vec![None; courses.len()];
+        let mut fastest: Vec<Option<(u64, RankProgress)>> = vec![None; courses.len()];
         for _ in 0..repeats.max(1) {
             for (course, best) in courses.iter().zip(&mut fastest) {
                 let trial = course.trial(iterations, clock);
@@ -196,12 +195,12 @@ pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
         return Err(too_many(phases));
     }
     let shared = Shared::new(words as usize)?;
-    let clock = Own::new(if settings.cpu_clock {
+    let clock = PausableClock::new(if settings.cpu_clock {
         AnyClock::Cpu
     } else {
         AnyClock::best()
     });
-    let (iterations, calibrated_ns) = calibrated(settings, &clock)?;
+    let (iterations, calibrated_ns) = calibrate_first(settings, &clock)?;
     let (phases, ranks) = (phases as usize, settings.ranks as usize);
     let lates = kinds as usize * phases * ranks;
     let begin = Instant::now();
@@ -220,9 +219,9 @@ pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
             let who: Vec<(usize, usize)> = each.collect();
             let begin = who.iter().map(|(rank, kind)| {
                 let plan = settings.plan.as_ref().filter(|_| *kind == 1);
-                Course::new(plan, *rank as u64)
+                RankProgress::new(plan, *rank as u64)
             });
-            let mut courses: Vec<Course> = begin.collect();
+            let mut courses: Vec<RankProgress> = begin.collect();
             let often = (phases, settings.repeats);
             let keep = |place: usize, phase: usize, took_ns: u64| {
                 let (rank, kind) = who[place];
@@ -262,21 +261,21 @@ pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
 
 #[cfg(test)]
 mod tests {
-    use sandbag_jitter::replay::Options;
-    use sandbag_jitter::{CpuTrace, Event, Span};
+    use sandbag_jitter::replay::ReplayOptions;
+    use sandbag_jitter::{CpuTrace, Span, TraceEvent};
 
     use super::*;
 
     #[test]
     fn what_jitter_adds_is_in_the_number_of_phases() {
         // Half of the time is noise.
-        let events = (0..100).map(|i| Event::new(i * 1_000_000, 500_000));
+        let events = (0..100).map(|i| TraceEvent::new(i * 1_000_000, 500_000));
         let trace = CpuTrace {
             cpu: 0,
             known: vec![Span::new(0, 100_000_000)],
             events: events.collect(),
         };
-        let plan = Plan::new(&[&trace], &Options::default()).unwrap();
+        let plan = ReplayPlan::new(&[&trace], &ReplayOptions::default()).unwrap();
         assert!((left(&plan) - 0.5).abs() < 1e-3);
         let settings = Settings {
             quantum_ns: 1_000_000,
@@ -288,7 +287,7 @@ mod tests {
             repeats: 1,
             plan: None,
         };
-        assert_eq!(planned(&settings).as_secs(), 30);
+        assert_eq!(planned_time(&settings).as_secs(), 30);
         // 60 s of two workers; 3 ms for each pair of phases of a rank.
         assert_eq!(fitting(&settings, 2, Some(0.5)), 2000);
         assert_eq!(fitting(&settings, 2, None), 6000);
@@ -303,32 +302,35 @@ mod tests {
         };
         assert_eq!(fitting(&many, 2, None), FEWEST);
         // Four phases of a million ranks.
-        assert_eq!(planned(&many).as_secs(), 2000);
+        assert_eq!(planned_time(&many).as_secs(), 2000);
     }
 
     #[test]
     fn trials_of_a_phase_meet_the_same_events() {
         // One event of 300 us in each ms, all on the rank's own time.
-        let events = (0..50).map(|i| Event::new(i * 1_000_000 + 200_000, 300_000));
+        let events = (0..50).map(|i| TraceEvent::new(i * 1_000_000 + 200_000, 300_000));
         let trace = CpuTrace {
             cpu: 0,
             known: vec![Span::new(0, 50_000_000)],
             events: events.collect(),
         };
-        let options = Options {
+        let options = ReplayOptions {
             share: 1.0,
             random: false,
-            ..Options::default()
+            ..ReplayOptions::default()
         };
-        let plan = Plan::new(&[&trace], &options).unwrap();
+        let plan = ReplayPlan::new(&[&trace], &options).unwrap();
         // Each look at the clock takes a microsecond: five phases of 5000 iterations and
         // of the events between them, on any machine.
         let now_ns = std::cell::Cell::new(0);
-        let mut clock = Own::new(|| {
+        let mut clock = PausableClock::new(|| {
             now_ns.set(now_ns.get() + 1000);
             now_ns.get()
         });
-        let mut courses = [Course::new(Some(&plan), 0), Course::new(None, 0)];
+        let mut courses = [
+            RankProgress::new(Some(&plan), 0),
+            RankProgress::new(None, 0),
+        ];
         let mut kept = Vec::new();
         let keep = |place, phase, took_ns| kept.push((place, phase, took_ns));
         side_by_side(&mut courses, (5, 3), 5000, &mut clock, keep);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What one rank does, whatever its barrier is made of.
 
-use sandbag_jitter::replay::clock::Clock as _;
-use sandbag_jitter::replay::{Plan, Polled, Sync};
+use sandbag_jitter::replay::clock::ReplayClock as _;
+use sandbag_jitter::replay::{PolledReplay, ReplayPlan, Sync};
 
-use super::barrier::Barrier;
+use super::barrier::RankBarrier;
 use super::clock::AnyClock;
 use super::clocks::{Messages, Offset, compare};
-use super::times::{Course, LONGEST_NS};
+use super::times::{LONGEST_NS, SegmentTimes};
 use super::work::Lcg;
 
 /// A phase of one rank, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Phase {
+pub struct PhaseTimes {
     /// How long the work took.
     pub qt_ns: u32,
     /// How long the rank then waited.
@@ -24,7 +24,6 @@ pub struct Phase {
 pub struct Length {
     /// Time that the first rank has, ms.
     pub ms: u32,
-    /// Phases.
     pub phases: usize,
 }
 
@@ -33,7 +32,7 @@ pub struct Length {
 pub(super) const LATEST_NS: u64 = 100_000_000;
 
 /// What has piled up of a rank's events, ns.
-pub(super) fn piled_ns(polled: &Polled, now_ns: u64) -> u64 {
+pub(super) fn piled_ns(polled: &PolledReplay, now_ns: u64) -> u64 {
     polled.late_ns(now_ns) + polled.passed_ns()
 }
 
@@ -43,13 +42,13 @@ pub struct Rank<'a, B> {
     clock: AnyClock,
     lcg: Lcg,
     iterations: u64,
-    plan: Option<&'a Plan>,
+    plan: Option<&'a ReplayPlan>,
 }
 
-impl<'a, B: Barrier> Rank<'a, B> {
+impl<'a, B: RankBarrier> Rank<'a, B> {
     /// One whose phases have so many iterations of the work, and that suffers
     /// its portion of a plan where it is to suffer.
-    pub fn new(barrier: B, clock: AnyClock, iterations: u64, plan: Option<&'a Plan>) -> Self {
+    pub fn new(barrier: B, clock: AnyClock, iterations: u64, plan: Option<&'a ReplayPlan>) -> Self {
         Self {
             barrier,
             clock,
@@ -67,8 +66,8 @@ impl<'a, B: Barrier> Rank<'a, B> {
         number: u64,
         jitter: bool,
         length: Length,
-        keep: &mut dyn FnMut(Phase),
-    ) -> Course {
+        keep: &mut dyn FnMut(PhaseTimes),
+    ) -> SegmentTimes {
         let clock = self.clock;
         let plan = self.plan.filter(|_| jitter);
         // Phases set ranks to a common position.
@@ -78,7 +77,7 @@ impl<'a, B: Barrier> Rank<'a, B> {
         });
         let mut polled = plan.map(|plan| self.portion(plan, number));
         self.barrier.wait(0, &mut || {});
-        self.barrier.said();
+        self.barrier.announcement();
         let begin = clock.now_ns();
         if let Some(polled) = &mut polled {
             polled.begin(begin);
@@ -107,17 +106,17 @@ impl<'a, B: Barrier> Rank<'a, B> {
             let ns = |from: u64, until: u64| {
                 u32::try_from(until.saturating_sub(from)).unwrap_or(LONGEST_NS)
             };
-            keep(Phase {
+            keep(PhaseTimes {
                 qt_ns: ns(t0, t1),
                 bt_ns: ns(t1, t2),
             });
             // What is left of an event after the release is part of the next
             // phase's work, whose first question it is.
-            if self.barrier.said() >= length.ms {
+            if self.barrier.announcement() >= length.ms {
                 break;
             }
         }
-        Course {
+        SegmentTimes {
             begin_ns: begin,
             end_ns,
             piled_ns: polled.map_or(0, |polled| piled_ns(&polled, end_ns)),
@@ -136,7 +135,7 @@ impl<'a, B: Barrier> Rank<'a, B> {
     }
 
     /// The portion of a rank in a segment: each has others.
-    fn portion(&self, plan: &Plan, segment: u64) -> Polled {
+    fn portion(&self, plan: &ReplayPlan, segment: u64) -> PolledReplay {
         plan.in_segment(u64::from(self.barrier.rank()), segment)
             .polled(0, self.clock.now_ns())
             .latest_after(LATEST_NS)

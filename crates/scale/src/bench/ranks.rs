@@ -3,14 +3,14 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use sandbag_jitter::replay::clock::Clock;
+use sandbag_jitter::replay::clock::ReplayClock;
 
-use super::barrier::{self, Together};
+use super::barrier::{self, MemoryBarrier};
 use super::clock::AnyClock;
 use super::clocks::Offset;
-use super::rank::{Phase, Rank};
+use super::rank::{PhaseTimes, Rank};
 use super::shared::{Shared, fork_each, pin};
-use super::times::{Course, Measured, Segment};
+use super::times::{BenchTimes, Segment, SegmentTimes};
 use super::work::{calibrate, too_short};
 use super::{Settings, too_many};
 use crate::Result;
@@ -40,7 +40,7 @@ impl Room {
     }
 }
 
-/// Words of a [`Course`], and of an [`Offset`].
+/// Words of a [`SegmentTimes`], and of an [`Offset`].
 const COURSE: usize = 6;
 const OFFSET: usize = 6;
 
@@ -48,7 +48,7 @@ const OFFSET: usize = 6;
 ///
 /// # Errors
 /// No process or memory could be had, an option is out of range.
-pub fn measure(settings: &Settings) -> Result<Measured> {
+pub fn measure(settings: &Settings) -> Result<BenchTimes> {
     settings.check()?;
     let (segments, length) = (settings.segments(), settings.length());
     let words = ((COURSE as u64 + 2 * length.phases as u64) * u64::from(settings.ranks))
@@ -74,14 +74,14 @@ pub fn measure(settings: &Settings) -> Result<Measured> {
     let shared = Shared::new(first)?;
     let clock = AnyClock::best();
     let oversubscribed = settings.ranks as usize > settings.cpus.len();
-    let (iterations, calibrated_ns) = calibrated(settings, &clock)?;
+    let (iterations, calibrated_ns) = calibrate_first(settings, &clock)?;
     fork_each(settings.ranks, &|rank| {
         pin(settings.cpus[rank as usize % settings.cpus.len()]);
-        let barrier = Together::new(&shared, rank, settings.ranks, oversubscribed);
+        let barrier = MemoryBarrier::new(&shared, rank, settings.ranks, oversubscribed);
         let mut one = Rank::new(barrier, clock, iterations, settings.plan.as_ref());
         let words = shared.words();
         // More ranks than CPUs would ask each other for CPUs, not for the time.
-        let compare = |one: &mut Rank<'_, Together<'_>>, at: usize| {
+        let compare = |one: &mut Rank<'_, MemoryBarrier<'_>>, at: usize| {
             let all = if oversubscribed {
                 Vec::new()
             } else {
@@ -101,7 +101,7 @@ pub fn measure(settings: &Settings) -> Result<Measured> {
                 number as u64,
                 *jitter,
                 length,
-                &mut |Phase { qt_ns, bt_ns }| {
+                &mut |PhaseTimes { qt_ns, bt_ns }| {
                     let at = room.qt(phase, rank as usize);
                     words[at].store(qt_ns, Relaxed);
                     words[at + 1].store(bt_ns, Relaxed);
@@ -128,7 +128,7 @@ pub fn measure(settings: &Settings) -> Result<Measured> {
         };
         let course = |rank: usize| {
             let at = room.course(rank);
-            Course {
+            SegmentTimes {
                 begin_ns: shared.take(at),
                 end_ns: shared.take(at + 2),
                 piled_ns: shared.take(at + 4),
@@ -153,7 +153,7 @@ pub fn measure(settings: &Settings) -> Result<Measured> {
         };
         (0..compared).map(offset).collect()
     });
-    Ok(Measured {
+    Ok(BenchTimes {
         ranks: settings.ranks,
         oversubscribed,
         iterations,
@@ -165,7 +165,7 @@ pub fn measure(settings: &Settings) -> Result<Measured> {
 
 /// On the first of the CPUs, in a process of its own, so that ours is not bound
 /// to it.
-pub(super) fn calibrated(settings: &Settings, clock: &impl Clock) -> Result<(u64, u64)> {
+pub(super) fn calibrate_first(settings: &Settings, clock: &impl ReplayClock) -> Result<(u64, u64)> {
     let shared = Shared::new(4)?;
     fork_each(1, &|_| {
         pin(settings.cpus[0]);

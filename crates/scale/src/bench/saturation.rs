@@ -3,19 +3,19 @@
 //! time, or more events come due than can be suffered, what is measured is how
 //! much piled up. Pure.
 
-use sandbag_jitter::replay::Plan;
+use sandbag_jitter::replay::ReplayPlan;
 use serde::Serialize;
 
 use super::figures::per_rank;
 use super::meets::most_noise_pct;
 use super::progress::Virtual;
-use super::times::Measured;
+use super::times::BenchTimes;
 use crate::predict::SATURATED_PCT;
 use crate::{Error, Result};
 
 /// How much of the ranks' time noise took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Load {
+pub struct NoiseLoad {
     /// Of the time of its work, percent; the rank that suffered most.
     pub noise_pct: f64,
     /// How late the events of a rank were at the end, and how long those were that
@@ -39,7 +39,7 @@ const MOST_PCT: f64 = 98.0;
 ///
 /// # Errors
 /// Noise takes nearly all of the time that a CPU of the trace was looked at.
-pub fn leaves_room(plan: &Plan) -> Result<()> {
+pub fn leaves_room(plan: &ReplayPlan) -> Result<()> {
     let noise_pct = most_noise_pct(plan);
     if noise_pct < MOST_PCT {
         Ok(())
@@ -51,7 +51,7 @@ pub fn leaves_room(plan: &Plan) -> Result<()> {
     }
 }
 
-impl Load {
+impl NoiseLoad {
     fn new(noise_pct: f64, piled_ns: f64, passed_ns: f64) -> Self {
         let piled_pct = piled_ns / passed_ns.max(1.0) * 100.0;
         let piles_up = piled_pct >= PILED_PCT && piled_ns >= PILED_NS;
@@ -73,7 +73,7 @@ fn share_pct(quiet_ns: f64, jitter_ns: f64) -> f64 {
 
 /// Of ranks that met; `None` if no jitter was injected.
 #[must_use]
-pub fn load(measured: &Measured) -> Option<Load> {
+pub fn load(measured: &BenchTimes) -> Option<NoiseLoad> {
     let these: Vec<_> = measured.segments.iter().filter(|s| s.jitter).collect();
     if these.is_empty() {
         return None;
@@ -88,7 +88,7 @@ pub fn load(measured: &Measured) -> Option<Load> {
         (piled_ns, passed.sum::<u64>())
     });
     let (piled_ns, passed_ns) = piled.max().unwrap_or((0, 0));
-    Some(Load::new(
+    Some(NoiseLoad::new(
         noise.fold(0.0, f64::max),
         piled_ns as f64,
         passed_ns as f64,
@@ -99,7 +99,7 @@ impl Virtual {
     /// Of all ranks together: each for itself has few phases. `None` if no
     /// jitter was injected.
     #[must_use]
-    pub fn load(&self) -> Option<Load> {
+    pub fn load(&self) -> Option<NoiseLoad> {
         if self.jitter_ns.is_empty() {
             return None;
         }
@@ -107,17 +107,17 @@ impl Virtual {
         let (quiet_ns, jitter_ns) = (sum(&self.quiet_ns), sum(&self.jitter_ns));
         let noise_pct = share_pct(quiet_ns, jitter_ns);
         let piled_ns: u64 = self.piled_ns.iter().sum();
-        Some(Load::new(noise_pct, piled_ns as f64, jitter_ns))
+        Some(NoiseLoad::new(noise_pct, piled_ns as f64, jitter_ns))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::times::{Course, Segment};
+    use super::super::times::{Segment, SegmentTimes};
     use super::*;
 
-    fn measured(qt_ns: u32, piled_ns: u64) -> Measured {
-        let course = |piled_ns| Course {
+    fn measured(qt_ns: u32, piled_ns: u64) -> BenchTimes {
+        let course = |piled_ns| SegmentTimes {
             begin_ns: 1000,
             end_ns: 1_000_001_000,
             piled_ns,
@@ -126,7 +126,7 @@ mod tests {
             courses: vec![course(0), course(piled_ns)],
             ..Segment::of_phases(true, &[100, qt_ns], &[0, 0])
         };
-        Measured {
+        BenchTimes {
             ranks: 2,
             oversubscribed: false,
             iterations: 1,
@@ -144,7 +144,7 @@ mod tests {
         assert!(load(&measured(1000, 0)).unwrap().saturated);
         assert!(load(&measured(400, 60_000_000)).unwrap().saturated);
         assert!(!load(&measured(400, 49_000_000)).unwrap().saturated);
-        let quiet = Measured {
+        let quiet = BenchTimes {
             segments: vec![Segment::of_phases(false, &[100, 100], &[0, 0])],
             ..measured(100, 0)
         };

@@ -19,7 +19,7 @@ pub(super) struct Shared {
     words: usize,
 }
 
-fn failed(call: &'static str) -> Error {
+fn call_error(call: &'static str) -> Error {
     Error::Call {
         call,
         cause: io::Error::last_os_error().to_string(),
@@ -31,7 +31,7 @@ impl Shared {
     pub(super) fn new(words: usize) -> Result<Self> {
         let memory = SharedMemory::anonymous(words.max(1) * size_of::<AtomicU32>());
         Ok(Self {
-            memory: memory.map_err(|_| failed("mmap"))?,
+            memory: memory.map_err(|_| call_error("mmap"))?,
             words: words.max(1),
         })
     }
@@ -88,7 +88,7 @@ pub(super) fn fork_each(count: u32, work: &dyn Fn(u32)) -> Result<()> {
         // SAFETY: there is one thread, so the child may do all that we may.
         match unsafe { libc::fork() } {
             -1 => {
-                let error = failed("fork");
+                let error = call_error("fork");
                 end(&children);
                 return Err(error);
             }
@@ -105,7 +105,7 @@ pub(super) fn fork_each(count: u32, work: &dyn Fn(u32)) -> Result<()> {
     let mut outcome = Ok(());
     while !children.is_empty() {
         // There is one thread, so all children that end meanwhile are ours.
-        let Reaped { pid, status, .. } = reap(None).map_err(|_| failed("wait4"))?;
+        let Reaped { pid, status, .. } = reap(None).map_err(|_| call_error("wait4"))?;
         let place = children.iter().position(|(_, child)| *child == pid);
         let number = place.map(|place| children.swap_remove(place).0);
         if !status.success() && outcome.is_ok() {

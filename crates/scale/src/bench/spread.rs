@@ -7,13 +7,13 @@ use sandbag_stats::median;
 use serde::Serialize;
 
 use super::clocks::Offset;
-use super::times::{Course, Measured, Segment};
+use super::times::{BenchTimes, Segment, SegmentTimes};
 
 /// See the module's text. Medians over the segments in which they replay, of all
 /// if they replay nothing: somebody who took a CPU as one of them began is not the
 /// ranks' own.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Apart {
+pub struct RankSpread {
     /// When a segment begins, from the first rank to the last, ns: the release of
     /// the barrier.
     #[serde(rename = "begin")]
@@ -36,12 +36,12 @@ pub struct Apart {
 }
 
 /// Between two readings of a clock, and beyond them, it is taken to be even.
-struct Even {
+struct LinearClock {
     from: Offset,
     per_ns: f64,
 }
 
-impl Even {
+impl LinearClock {
     fn new(from: Offset, until: Offset) -> Self {
         let passed = until.at_ns.saturating_sub(from.at_ns).max(1);
         Self {
@@ -79,15 +79,15 @@ fn deviation(all: &[f64]) -> f64 {
 
 /// `None` of a single rank, and where clocks were not compared.
 #[must_use]
-pub fn apart(measured: &Measured) -> Option<Apart> {
+pub fn rank_spread(measured: &BenchTimes) -> Option<RankSpread> {
     let [before, after] = &measured.clocks;
     if before.len() < 2 || before.len() != after.len() {
         return None;
     }
-    let clocks: Vec<Even> = before
+    let clocks: Vec<LinearClock> = before
         .iter()
         .zip(after)
-        .map(|(from, until)| Even::new(*from, *until))
+        .map(|(from, until)| LinearClock::new(*from, *until))
         .collect();
     let replays = measured.segments.iter().any(|segment| segment.jitter);
     let these: Vec<&Segment> = measured
@@ -111,7 +111,7 @@ pub fn apart(measured: &Measured) -> Option<Apart> {
     let rates: Vec<f64> = clocks.iter().map(|clock| clock.per_ns * 1e9).collect();
     let passed_s = (after[1].at_ns.saturating_sub(before[1].at_ns).max(1)) as f64 / 1e9;
     let phases: usize = these.iter().map(|s| s.qt_ns.len() / clocks.len()).sum();
-    Some(Apart {
+    Some(RankSpread {
         begin_ns: median(&begins).unwrap_or(0.0),
         end_ns: median(&ends).unwrap_or(0.0),
         deviation_ns: median(&deviations).unwrap_or(0.0),
@@ -124,7 +124,7 @@ pub fn apart(measured: &Measured) -> Option<Apart> {
 
 /// When each rank began, and where it is in what it replays when the first rank
 /// ends, ns; each with a zero of its own.
-fn positions(courses: &[Course], clocks: &[Even]) -> (Vec<f64>, Vec<f64>) {
+fn positions(courses: &[SegmentTimes], clocks: &[LinearClock]) -> (Vec<f64>, Vec<f64>) {
     let (zero_ns, end_ns) = (courses[0].begin_ns, courses[0].end_ns);
     let passed_ns = end_ns.saturating_sub(zero_ns) as f64;
     let mut begins = Vec::new();
@@ -151,13 +151,13 @@ mod tests {
         }
     }
 
-    fn measured(courses: Vec<Course>, clocks: [Vec<Offset>; 2]) -> Measured {
+    fn measured(courses: Vec<SegmentTimes>, clocks: [Vec<Offset>; 2]) -> BenchTimes {
         let count = courses.len();
         let segment = Segment {
             courses,
             ..Segment::of_phases(true, &vec![1; 10 * count], &vec![1; 10 * count])
         };
-        Measured {
+        BenchTimes {
             ranks: count as u32,
             oversubscribed: false,
             iterations: 1,
@@ -167,8 +167,8 @@ mod tests {
         }
     }
 
-    fn course(begin_ns: u64, end_ns: u64) -> Course {
-        Course {
+    fn course(begin_ns: u64, end_ns: u64) -> SegmentTimes {
+        SegmentTimes {
             begin_ns,
             end_ns,
             piled_ns: 0,
@@ -188,7 +188,7 @@ mod tests {
             course(second, 9 * second),
             course(6_000_001_300, 14_000_009_000),
         ];
-        let found = apart(&measured(courses, clocks)).unwrap();
+        let found = rank_spread(&measured(courses, clocks)).unwrap();
         assert!((found.begin_ns - 300.0).abs() < 1.0, "{found:?}");
         assert!((found.end_ns - 7_700.0).abs() < 1.0, "{found:?}");
         assert!((found.deviation_ns - 3_850.0).abs() < 1.0, "{found:?}");
@@ -203,8 +203,8 @@ mod tests {
             vec![course(0, 10)],
             [vec![offset(0, 0)], vec![offset(9, 0)]],
         );
-        assert_eq!(apart(&one), None);
+        assert_eq!(rank_spread(&one), None);
         let two = vec![course(0, 10), course(0, 10)];
-        assert_eq!(apart(&measured(two, [Vec::new(), Vec::new()])), None);
+        assert_eq!(rank_spread(&measured(two, [Vec::new(), Vec::new()])), None);
     }
 }

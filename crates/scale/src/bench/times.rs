@@ -13,7 +13,7 @@ pub struct Segment {
     /// How long the rank then waited, ns.
     pub bt_ns: Vec<u32>,
     /// Rank by rank.
-    pub courses: Vec<Course>,
+    pub courses: Vec<SegmentTimes>,
 }
 
 impl Segment {
@@ -39,7 +39,7 @@ pub(super) fn capped(all: &[u32]) -> usize {
 
 /// A segment of one rank, as a whole.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Course {
+pub struct SegmentTimes {
     /// When its first phase began, by its own clock, ns.
     pub begin_ns: u64,
     /// When its last phase ended.
@@ -51,8 +51,7 @@ pub struct Course {
 
 /// What was measured.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Measured {
-    /// Ranks.
+pub struct BenchTimes {
     pub ranks: u32,
     /// There were more ranks than CPUs: they waited for CPUs as well.
     pub oversubscribed: bool,
@@ -67,7 +66,7 @@ pub struct Measured {
     pub clocks: [Vec<Offset>; 2],
 }
 
-impl Measured {
+impl BenchTimes {
     /// Works and waits that are known to have taken [`LONGEST_NS`] or longer only.
     #[must_use]
     pub fn capped(&self) -> usize {

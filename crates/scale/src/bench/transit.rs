@@ -3,7 +3,7 @@
 
 use sandbag_jitter::replay::Portion;
 
-use super::meets::Begin;
+use super::meets::WorkStart;
 
 /// Where a rank is on its way through its portion.
 pub(super) struct OnTheWay {
@@ -36,23 +36,23 @@ impl OnTheWay {
     }
 
     /// Where it would be if it had begun there, ns.
-    pub(super) fn from(&self, begin_ns: u64) -> Begin {
+    pub(super) fn from(&self, begin_ns: u64) -> WorkStart {
         if self.first {
-            Begin::At(begin_ns)
+            WorkStart::At(begin_ns)
         } else {
-            Begin::After(begin_ns + self.passed_ns)
+            WorkStart::After(begin_ns + self.passed_ns)
         }
     }
 
     /// Where it is, if that is known.
-    pub(super) fn there(&self) -> Option<Begin> {
+    pub(super) fn arrival(&self) -> Option<WorkStart> {
         let own = &self.portion;
         let goes_on = own.repeats() || self.passed_ns < own.length_ns();
         let at_ns = own.position_ns(self.passed_ns);
         let begin = if self.first {
-            Begin::At(at_ns)
+            WorkStart::At(at_ns)
         } else {
-            Begin::After(at_ns)
+            WorkStart::After(at_ns)
         };
         (goes_on && !own.is_stretched()).then_some(begin)
     }

@@ -2,8 +2,8 @@
 //! The work: a linear congruential generator, which touches no memory and
 //! cannot be foreseen, so that its time is the CPU's alone.
 
-use sandbag_jitter::replay::Polled;
-use sandbag_jitter::replay::clock::Clock;
+use sandbag_jitter::replay::PolledReplay;
+use sandbag_jitter::replay::clock::ReplayClock;
 
 use crate::{Error, Result};
 
@@ -37,7 +37,12 @@ impl Lcg {
     /// also where noise leaves hardly anything. Without jitter the clock is asked
     /// as well, so that both are the same work.
     #[inline(never)]
-    pub fn work(&mut self, iterations: u64, clock: &impl Clock, polled: Option<&mut Polled>) {
+    pub fn work(
+        &mut self,
+        iterations: u64,
+        clock: &impl ReplayClock,
+        polled: Option<&mut PolledReplay>,
+    ) {
         match polled {
             None => {
                 for _ in 0..iterations {
@@ -71,7 +76,7 @@ const GOOD: u64 = 2000;
 ///
 /// # Errors
 /// A quantum that is too short to be made of iterations.
-pub fn calibrate(quantum_ns: u64, clock: &impl Clock) -> Result<(u64, u64)> {
+pub fn calibrate(quantum_ns: u64, clock: &impl ReplayClock) -> Result<(u64, u64)> {
     let mut lcg = Lcg::default();
     let mut took = |iterations: u64| {
         let count = (TRIALS_NS / quantum_ns.max(1)).clamp(FEWEST, TRIALS);

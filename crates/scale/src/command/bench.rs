@@ -8,9 +8,9 @@ mod virtually;
 use std::path::Path;
 
 use crate::bench::{Settings, measure};
-use crate::file::{BenchOptions, Files, Out, Told, rows_of};
+use crate::file::{BenchOptions, Files, OutputStyle, ResultFile, rows_of};
 use clap::{Args, ValueEnum};
-use sandbag_jitter::Trace;
+use sandbag_jitter::JitterTrace;
 use sandbag_linux::Root;
 use sandbag_linux::topology::Topology;
 use sandbag_ui::failure::Result;
@@ -105,7 +105,7 @@ pub fn main(args: &BenchArgs, messages: &Messages) -> Result<u8> {
     }
 }
 
-fn read(path: &Path, args: &BenchArgs, messages: &Messages) -> Result<Trace> {
+fn read(path: &Path, args: &BenchArgs, messages: &Messages) -> Result<JitterTrace> {
     let recording = jitter::read(path, &args.import.of_events(), messages)?;
     let name = path.display().to_string();
     Ok(recording
@@ -114,7 +114,7 @@ fn read(path: &Path, args: &BenchArgs, messages: &Messages) -> Result<Trace> {
 }
 
 /// Where figures go.
-const OUT: Out = Out {
+const OUT: OutputStyle = OutputStyle {
     print: |text| output::print(text),
     written: output::give_to_caller,
 };
@@ -126,7 +126,7 @@ const MOST_PER_CPU: usize = 16;
 fn really(
     args: &BenchArgs,
     settings: &Settings,
-    trace: Option<&Trace>,
+    trace: Option<&JitterTrace>,
     messages: &Messages,
 ) -> Result<u8> {
     let (ranks, cpus) = (settings.ranks as usize, settings.cpus.len());
@@ -150,7 +150,7 @@ fn really(
     let places = cpus.map(|cpu| format!("CPU {cpu}"));
     let places = places.take(settings.ranks as usize).collect();
     let suffered = trace.zip(settings.plan.as_ref());
-    let Some(all) = Told::new(&args.options, &measured, suffered, places) else {
+    let Some(all) = ResultFile::new(&args.options, &measured, suffered, places) else {
         return Err(sandbag_ui::failure!("no phase ended in the time there was"));
     };
     let text = all.text(&format!("{} CPUs", settings.cpus.len()));

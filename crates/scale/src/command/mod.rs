@@ -18,11 +18,11 @@ use sandbag_ui::messages::Messages;
 #[derive(Debug, Args)]
 pub struct ScaleArgs {
     #[command(subcommand)]
-    action: Action,
+    action: ScaleAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum ScaleAction {
     /// Measure it on the ranks that there are, or on virtual ones
     Bench(bench::BenchArgs),
     /// Predict from a trace of one node how much slower a program is on many
@@ -32,7 +32,7 @@ enum Action {
 /// Runs the command.
 pub fn main(args: &ScaleArgs, messages: &Messages) -> Result<u8> {
     match &args.action {
-        Action::Bench(args) => bench::main(args, messages),
-        Action::Predict(args) => predict::main(args, messages),
+        ScaleAction::Bench(args) => bench::main(args, messages),
+        ScaleAction::Predict(args) => predict::main(args, messages),
     }
 }

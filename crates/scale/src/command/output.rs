@@ -10,13 +10,13 @@ use sandbag_ui::failure::Result;
 use serde_json::json;
 
 use super::page;
-use super::view::Shown;
+use super::view::ScaleView;
 use sandbag_ui::BadInput;
 use sandbag_ui::output;
 
 /// What is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum To {
+pub(super) enum OutputTarget {
     /// A page with a chart
     Html,
     /// All figures
@@ -26,7 +26,10 @@ pub(super) enum To {
 }
 
 /// What is to be written where.
-pub(super) fn kind(output: Option<&Path>, to: Option<To>) -> Result<Option<To>> {
+pub(super) fn kind(
+    output: Option<&Path>,
+    to: Option<OutputTarget>,
+) -> Result<Option<OutputTarget>> {
     let Some(path) = output else {
         return match to {
             None => Ok(None),
@@ -36,10 +39,10 @@ pub(super) fn kind(output: Option<&Path>, to: Option<To>) -> Result<Option<To>> 
         };
     };
     let by_name = match path.extension().and_then(|ending| ending.to_str()) {
-        Some("html" | "htm") => Some(To::Html),
-        Some("json") => Some(To::Json),
-        Some("csv") => Some(To::Csv),
-        _ if path.as_os_str() == "-" => Some(To::Json),
+        Some("html" | "htm") => Some(OutputTarget::Html),
+        Some("json") => Some(OutputTarget::Json),
+        Some("csv") => Some(OutputTarget::Csv),
+        _ if path.as_os_str() == "-" => Some(OutputTarget::Json),
         _ => None,
     };
     match to.or(by_name) {
@@ -53,16 +56,21 @@ pub(super) fn kind(output: Option<&Path>, to: Option<To>) -> Result<Option<To>> 
 }
 
 /// Writes it, whole or not at all.
-pub(super) fn write(shown: &Shown<'_>, to: To, path: &Path, existing: Existing) -> Result<()> {
+pub(super) fn write(
+    shown: &ScaleView<'_>,
+    to: OutputTarget,
+    path: &Path,
+    existing: Existing,
+) -> Result<()> {
     let text = match to {
-        To::Html => page::render(shown, &sandbag_run::program::arguments()),
-        To::Json => json(shown)?,
-        To::Csv => csv(shown),
+        OutputTarget::Html => page::render(shown, &sandbag_run::program::arguments()),
+        OutputTarget::Json => json(shown)?,
+        OutputTarget::Csv => csv(shown),
     };
     output::put(path, text, existing)
 }
 
-fn json(shown: &Shown<'_>) -> Result<String> {
+fn json(shown: &ScaleView<'_>) -> Result<String> {
     let options = shown.options;
     let curves: Vec<_> = shown
         .curves
@@ -102,7 +110,7 @@ fn json(shown: &Shown<'_>) -> Result<String> {
     Ok(serde_json::to_string_pretty(&all)? + "\n")
 }
 
-fn csv(shown: &Shown<'_>) -> String {
+fn csv(shown: &ScaleView<'_>) -> String {
     let mut text = "trace,sync,ranks,slowdown_pct,low_pct,high_pct,p50_pct,p90_pct,p99_pct,\
                     p999_pct,noise_ns,barrier_ns,lower_bound,tail_pct,tail_low_pct,tail_high_pct\n"
         .to_owned();

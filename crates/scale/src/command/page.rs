@@ -9,13 +9,13 @@ use sandbag_ui::text::{command_line, visible};
 use serde_json::{Value, json};
 
 use super::table::{output_order, place_by_noise};
-use super::view::{Classes, Curve, Shown, first_of_each};
-use crate::predict::{Barrier, Estimate, Options, PHASES_PCT, Spread};
+use super::view::{Classes, Curve, ScaleView, first_of_each};
+use crate::predict::{BarrierModel, Estimate, PHASES_PCT, PredictOptions, Spread};
 
 const SCRIPT: &str = include_str!("page.js");
 
 /// The page.
-pub(super) fn render(shown: &Shown<'_>, arguments: &[String]) -> String {
+pub(super) fn render(shown: &ScaleView<'_>, arguments: &[String]) -> String {
     let traces = first_of_each(shown.curves.iter().flat_map(|curve| &curve.traces));
     let subject = visible(&traces.join(", "));
     let warnings = shown.curves.iter().map(|curve| &curve.prediction.warnings);
@@ -26,7 +26,7 @@ pub(super) fn render(shown: &Shown<'_>, arguments: &[String]) -> String {
         .any(|point| point.mean.interval_pct.is_some());
     let body = html! {
         header {
-            p .what { (how(shown.options).join(" · ")) }
+            p .what { (settings_text(shown.options).join(" · ")) }
             h1 { "Predicted slowdown: " (subject) }
         }
         @if !warnings.is_empty() {
@@ -75,12 +75,12 @@ pub(super) fn render(shown: &Shown<'_>, arguments: &[String]) -> String {
     frame_around(&title, &body, &to_json(&data), SCRIPT).into_string()
 }
 
-fn how(options: &Options) -> Vec<String> {
+fn settings_text(options: &PredictOptions) -> Vec<String> {
     let mut how = vec![format!("quantum {}", time(options.quantum_ns as f64))];
     how.push(match options.barrier {
-        Barrier::Ideal => "ideal barrier".to_owned(),
-        Barrier::Dissemination(_) => "dissemination barrier".to_owned(),
-        Barrier::Binomial(_) => "binomial tree".to_owned(),
+        BarrierModel::Ideal => "ideal barrier".to_owned(),
+        BarrierModel::Dissemination(_) => "dissemination barrier".to_owned(),
+        BarrierModel::Binomial(_) => "binomial tree".to_owned(),
     });
     if options.group > 1 {
         how.push(format!("nodes of {} ranks", options.group));
@@ -193,7 +193,7 @@ fn classes(classes: &Classes, all_ranks: &[u64]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::predict::{Cost, Point, Prediction, Sync};
+    use crate::predict::{Cost, Prediction, RankPrediction, Sync};
 
     #[test]
     fn figures_stand_in_the_page_without_the_script() {
@@ -201,7 +201,7 @@ mod tests {
             slowdown_pct,
             interval_pct: Some((slowdown_pct * 0.9, slowdown_pct * 1.1)),
         };
-        let point = |ranks, slowdown_pct: f64| Point {
+        let point = |ranks, slowdown_pct: f64| RankPrediction {
             ranks,
             mean: estimate(slowdown_pct),
             phases_pct: [1.0, 1.5, 2.0, 2.5].map(|of| slowdown_pct * of),
@@ -232,13 +232,13 @@ mod tests {
                 saves_points: vec![0.2, 0.1],
             }],
         };
-        let shown = Shown {
+        let shown = ScaleView {
             curves: &[curve],
             classes: &[classes],
             class_ranks: &[1, 4096],
-            options: &Options {
+            options: &PredictOptions {
                 seed: 7,
-                ..Options::default()
+                ..PredictOptions::default()
             },
         };
         let text = render(&shown, &["scale".to_owned()]);

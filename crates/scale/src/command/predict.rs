@@ -5,17 +5,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::predict::{
-    Barrier, Class, LogGp, Options, Places, Source, Starts, Sync, costs, predict,
+    BarrierModel, EventClass, LogGp, Places, PredictOptions, Starts, Sync, TraceSource, costs,
+    predict,
 };
 use clap::{Args, ValueEnum};
-use sandbag_jitter::{Clock, Trace};
+use sandbag_jitter::{JitterTrace, LoopClock};
 use sandbag_ui::failure::Result;
 use sandbag_ui::quantity::{period, time};
 
-use super::output::{self, To};
+use super::output::{self, OutputTarget};
 use super::table;
-use super::values::{self, DriftArg, Ranks, Shares};
-use super::view::{Classes, Curve, Shown};
+use super::values::{self, DriftArg, Ranks, TraceShares};
+use super::view::{Classes, Curve, ScaleView};
 use sandbag_jitter::command as jitter;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{JsonArgs, Overwrite};
@@ -89,7 +90,7 @@ pub struct PredictArgs {
 
     /// Several traces are kinds of nodes of one machine; so many of each
     #[arg(long, value_name = "SHARES", value_parser = values::shares)]
-    mix: Option<Shares>,
+    mix: Option<TraceShares>,
 
     /// When a rank's work may begin
     #[arg(long, value_enum, default_value_t = StartsArg::Waiting)]
@@ -125,7 +126,7 @@ pub struct PredictArgs {
 
     /// What to write [default: by the ending of the file]
     #[arg(long, value_enum)]
-    to: Option<To>,
+    to: Option<OutputTarget>,
 
     #[command(flatten)]
     json: JsonArgs,
@@ -171,9 +172,9 @@ pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
     let mut curves = Vec::new();
     let mut classes = Vec::new();
     for group in &groups {
-        let sources: Vec<Source<'_>> = group
+        let sources: Vec<TraceSource<'_>> = group
             .iter()
-            .map(|(of, share)| Source {
+            .map(|(of, share)| TraceSource {
                 trace: &traces[*of].1,
                 share: *share,
             })
@@ -181,7 +182,7 @@ pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
         let names: Vec<String> = group.iter().map(|(of, _)| traces[*of].0.clone()).collect();
         let name = names.join(" + ");
         for sync in &args.sync {
-            let options = Options {
+            let options = PredictOptions {
                 sync: *sync,
                 ..options.clone()
             };
@@ -202,9 +203,9 @@ pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
         }
         if !args.no_classes {
             let ranks = table::some_ranks(&args.ranks.0);
-            let options = Options {
+            let options = PredictOptions {
                 ranks,
-                barrier: Barrier::Ideal,
+                barrier: BarrierModel::Ideal,
                 ..options.clone()
             };
             let costs = costs(
@@ -215,7 +216,7 @@ pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
             classes.push(Classes { name, costs });
         }
     }
-    let shown = Shown {
+    let shown = ScaleView {
         curves: &curves,
         classes: &classes,
         class_ranks: &table::some_ranks(&args.ranks.0),
@@ -238,12 +239,12 @@ fn is_stdout(path: &Path) -> bool {
 }
 
 /// What is written where, by all the options that say so.
-fn places(args: &PredictArgs) -> Result<Vec<(To, &Path)>> {
+fn places(args: &PredictArgs) -> Result<Vec<(OutputTarget, &Path)>> {
     let kind = output::kind(args.output.as_deref(), args.to)?;
     let by_option = [
         kind.zip(args.output.as_deref()),
-        args.json.path().map(|path| (To::Json, path)),
-        args.html.as_deref().map(|path| (To::Html, path)),
+        args.json.path().map(|path| (OutputTarget::Json, path)),
+        args.html.as_deref().map(|path| (OutputTarget::Html, path)),
     ];
     let places: Vec<_> = by_option.into_iter().flatten().collect();
     for (n, (_, path)) in places.iter().enumerate() {
@@ -257,8 +258,12 @@ fn places(args: &PredictArgs) -> Result<Vec<(To, &Path)>> {
 }
 
 /// By length; periodic events and causes of the trace.
-fn event_classes(options: &Options, sources: &[Source<'_>], messages: &Messages) -> Vec<Class> {
-    let mut all = Class::lengths();
+fn event_classes(
+    options: &PredictOptions,
+    sources: &[TraceSource<'_>],
+    messages: &Messages,
+) -> Vec<EventClass> {
+    let mut all = EventClass::lengths();
     // A class is of one trace's events: of a mix they would be told apart wrongly.
     let [source] = sources else {
         messages.warning(
@@ -268,14 +273,14 @@ fn event_classes(options: &Options, sources: &[Source<'_>], messages: &Messages)
         return all;
     };
     let every = |period_ns: f64| format!("every {}", period(period_ns));
-    all.extend(Class::periodic(source.trace, options.threads, every));
-    all.extend(Class::causes(source.trace));
+    all.extend(EventClass::periodic(source.trace, options.threads, every));
+    all.extend(EventClass::causes(source.trace));
     all
 }
 
-fn options(args: &PredictArgs) -> Result<Options> {
+fn options(args: &PredictArgs) -> Result<PredictOptions> {
     let barrier = match (args.barrier, args.loggp) {
-        (BarrierArg::Ideal, None) => Barrier::Ideal,
+        (BarrierArg::Ideal, None) => BarrierModel::Ideal,
         (BarrierArg::Ideal, Some(_)) => {
             return Err(BadInput(
                 "--loggp says what messages cost, and an ideal barrier has none: take --barrier \
@@ -298,13 +303,13 @@ fn options(args: &PredictArgs) -> Result<Options> {
                 ..cost
             };
             match kind {
-                BarrierArg::Binomial => Barrier::Binomial(cost),
-                _ => Barrier::Dissemination(cost),
+                BarrierArg::Binomial => BarrierModel::Binomial(cost),
+                _ => BarrierModel::Dissemination(cost),
             }
         }
     };
     let all = std::thread::available_parallelism().map_or(1, usize::from);
-    Ok(Options {
+    Ok(PredictOptions {
         quantum_ns: units::nanos(args.quantum),
         ranks: args.ranks.0.clone(),
         sync: Sync::None,
@@ -329,7 +334,7 @@ fn options(args: &PredictArgs) -> Result<Options> {
     })
 }
 
-fn read(args: &PredictArgs, messages: &Messages) -> Result<Vec<(String, Trace)>> {
+fn read(args: &PredictArgs, messages: &Messages) -> Result<Vec<(String, JitterTrace)>> {
     // Causes are classes.
     let import = if args.no_classes {
         args.import.of_events()
@@ -358,8 +363,8 @@ fn read(args: &PredictArgs, messages: &Messages) -> Result<Vec<(String, Trace)>>
 
 /// The shortest event of another tool's trace, ns, where the quantum is shorter still and
 /// nothing is known of what would have been seen.
-fn perhaps_undetectable(trace: &Trace, quantum: Duration) -> Option<u64> {
-    let is_told = trace.header.clock != Clock::Imported || trace.detectable_ns().is_some();
+fn perhaps_undetectable(trace: &JitterTrace, quantum: Duration) -> Option<u64> {
+    let is_told = trace.header.clock != LoopClock::Imported || trace.detectable_ns().is_some();
     let events = trace.cpus.iter().flat_map(|cpu| &cpu.events);
     let shortest_ns = events.map(|event| event.length_ns).min()?;
     (!is_told && units::nanos(quantum) < shortest_ns).then_some(shortest_ns)
@@ -368,11 +373,11 @@ fn perhaps_undetectable(trace: &Trace, quantum: Duration) -> Option<u64> {
 /// Traces that are predicted together, by number, with their shares.
 fn groups(
     args: &PredictArgs,
-    traces: &[(String, Trace)],
+    traces: &[(String, JitterTrace)],
     messages: &Messages,
 ) -> Result<Vec<Vec<(usize, u64)>>> {
-    let clock = |trace: &Trace| trace.header.clock;
-    let differ = |two: &[(String, Trace)]| clock(&two[0].1) != clock(&two[1].1);
+    let clock = |trace: &JitterTrace| trace.header.clock;
+    let differ = |two: &[(String, JitterTrace)]| clock(&two[0].1) != clock(&two[1].1);
     if traces.windows(2).any(differ) {
         messages.warning(match args.mix {
             Some(_) => {
@@ -385,7 +390,7 @@ fn groups(
             }
         });
     }
-    let Some(Shares(shares)) = &args.mix else {
+    let Some(TraceShares(shares)) = &args.mix else {
         return Ok((0..traces.len()).map(|of| vec![(of, 1)]).collect());
     };
     if shares.len() != traces.len() {

@@ -3,13 +3,13 @@
 
 use std::fmt::Write as _;
 
-use crate::predict::{Cost, Estimate, Point};
+use crate::predict::{Cost, Estimate, RankPrediction};
 use sandbag_ui::failure::Result;
 use sandbag_ui::quantity::{percent, time};
-use sandbag_ui::table::{named, plain};
+use sandbag_ui::table::{name_columns, plain};
 use sandbag_ui::text::visible;
 
-use super::view::Shown;
+use super::view::ScaleView;
 use sandbag_ui::output;
 
 /// Numbers of ranks for which classes of events are compared, at most.
@@ -27,11 +27,11 @@ pub(super) fn some_ranks(all: &[u64]) -> Vec<u64> {
 }
 
 /// Writes it to standard output.
-pub(super) fn print(shown: &Shown<'_>) -> Result<()> {
+pub(super) fn print(shown: &ScaleView<'_>) -> Result<()> {
     Ok(output::print(text(shown))?)
 }
 
-fn text(shown: &Shown<'_>) -> String {
+fn text(shown: &ScaleView<'_>) -> String {
     let mut text = format!(
         "Slowdown in percent, mean of all phases of {} (95 % interval)\n",
         time(shown.options.quantum_ns as f64)
@@ -41,8 +41,8 @@ fn text(shown: &Shown<'_>) -> String {
     }
     text.push('\n');
     text += &match shown.curves {
-        [one] => alone(&one.prediction.points),
-        _ => beside(shown),
+        [one] => prediction_table(&one.prediction.points),
+        _ => comparison_table(shown),
     };
     text.push('\n');
     if shown.points().any(|point| point.saturated) {
@@ -76,7 +76,7 @@ fn text(shown: &Shown<'_>) -> String {
     text
 }
 
-fn estimate(point: &Point) -> String {
+fn estimate(point: &RankPrediction) -> String {
     let least = if point.saturated { ">= " } else { "" };
     format!("{least}{}", with_interval(&point.mean))
 }
@@ -90,7 +90,7 @@ fn with_interval(estimate: &Estimate) -> String {
 }
 
 /// One curve, with the distribution over phases.
-fn alone(points: &[Point]) -> String {
+fn prediction_table(points: &[RankPrediction]) -> String {
     let barrier = points.iter().any(|point| point.barrier_ns > 0.0);
     let tails = points.iter().any(|point| point.tail.is_some());
     let mut header = vec!["ranks", "slowdown %"];
@@ -108,11 +108,11 @@ fn alone(points: &[Point]) -> String {
         }
         table.add_row(row);
     }
-    named(table).to_string()
+    name_columns(table).to_string()
 }
 
 /// Several, one column each.
-fn beside(shown: &Shown<'_>) -> String {
+fn comparison_table(shown: &ScaleView<'_>) -> String {
     let mut header = vec!["ranks".to_owned()];
     header.extend(
         shown
@@ -127,12 +127,12 @@ fn beside(shown: &Shown<'_>) -> String {
         row.extend(points.map(estimate));
         table.add_row(row);
     }
-    named(table).to_string()
+    name_columns(table).to_string()
 }
 
 /// The class that costs most at the most ranks first; beside it its place by mean
 /// noise.
-fn costs(shown: &Shown<'_>, costs: &[Cost]) -> String {
+fn costs(shown: &ScaleView<'_>, costs: &[Cost]) -> String {
     let fixed = ["class", "of the\nnoise %", "place by\nnoise"];
     let mut header = fixed.map(str::to_owned).to_vec();
     header.extend(shown.class_ranks.iter().map(|n| format!("{n}\nranks")));
@@ -144,7 +144,7 @@ fn costs(shown: &Shown<'_>, costs: &[Cost]) -> String {
         row.extend(cost.saves_points.iter().map(|points| percent(*points)));
         table.add_row(row);
     }
-    let mut text = named(table).to_string();
+    let mut text = name_columns(table).to_string();
     let first = ordered.first().zip(shown.class_ranks.last());
     if let Some((cost, ranks)) = first
         && let Some(points) = cost.saves_points.last()

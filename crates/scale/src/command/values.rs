@@ -155,7 +155,7 @@ impl DriftArg {
 }
 
 /// Shares of nodes: `9:1`.
-pub(super) fn shares(text: &str) -> Result<Shares, String> {
+pub(super) fn shares(text: &str) -> Result<TraceShares, String> {
     let share = |part: &str| match part.trim().parse::<u32>() {
         Ok(share) if share > 0 => Ok(u64::from(share)),
         _ => Err("expected shares of nodes such as 9:1".to_owned()),
@@ -163,12 +163,12 @@ pub(super) fn shares(text: &str) -> Result<Shares, String> {
     text.split(':')
         .map(share)
         .collect::<Result<_, _>>()
-        .map(Shares)
+        .map(TraceShares)
 }
 
 /// In the order of the traces.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Shares(pub Vec<u64>);
+pub(super) struct TraceShares(pub Vec<u64>);
 
 #[cfg(test)]
 mod tests {
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(drift("b.json"), Ok(Measured("b.json".into())));
         assert!(drift("4ms,odd").is_err() && drift("far").is_err());
         assert!(drift("-4ms").unwrap_err().contains("less than 0"));
-        assert_eq!(shares("9:1"), Ok(Shares(vec![9, 1])));
+        assert_eq!(shares("9:1"), Ok(TraceShares(vec![9, 1])));
         assert!(shares("9:0").is_err());
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a prediction shows, on the terminal, as a page or as a file.
 
-use crate::predict::{Cost, Options, Point, Prediction, Sync};
+use crate::predict::{Cost, PredictOptions, Prediction, RankPrediction, Sync};
 
 /// A trace and a synchronisation, or a mix of traces.
 pub(super) struct Curve {
@@ -22,17 +22,17 @@ pub(super) struct Classes {
 }
 
 /// All that there is to show.
-pub(super) struct Shown<'a> {
+pub(super) struct ScaleView<'a> {
     pub curves: &'a [Curve],
     pub classes: &'a [Classes],
     /// Numbers of ranks for which classes are compared.
     pub class_ranks: &'a [u64],
-    pub options: &'a Options,
+    pub options: &'a PredictOptions,
 }
 
-impl Shown<'_> {
+impl ScaleView<'_> {
     /// All points of all curves.
-    pub(super) fn points(&self) -> impl Iterator<Item = &Point> {
+    pub(super) fn points(&self) -> impl Iterator<Item = &RankPrediction> {
         self.curves
             .iter()
             .flat_map(|curve| &curve.prediction.points)

@@ -8,11 +8,11 @@ use sandbag_input::{Existing, NewFile};
 use sandbag_ui::failure::{Context as _, Result};
 use serde_json::Value;
 
-use crate::file::{BenchOptions, Row, RowsFile};
+use crate::file::{BenchOptions, PhaseRow, RowsFile};
 
 /// How the program that has the figures writes.
 #[derive(Debug, Clone, Copy)]
-pub struct Out {
+pub struct OutputStyle {
     /// To standard output.
     pub print: fn(&str) -> io::Result<()>,
     /// A file is there.
@@ -67,10 +67,10 @@ impl Files {
     /// Of the first place that could not be written.
     pub fn write(
         self,
-        out: Out,
+        out: OutputStyle,
         text: &str,
         figures: &Value,
-        rows: impl Iterator<Item = Row>,
+        rows: impl Iterator<Item = PhaseRow>,
     ) -> Result<()> {
         let json = serde_json::to_string_pretty(figures)? + "\n";
         let told = match self.json {

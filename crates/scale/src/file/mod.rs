@@ -11,9 +11,9 @@ mod prediction;
 mod result_file;
 mod rows;
 
-pub use files::{Files, Out};
+pub use files::{Files, OutputStyle};
 pub use numerals::{drift_json, said_of_capped, said_of_load, said_of_time};
 pub use options::BenchOptions;
-pub use prediction::{Predicted, Together, predicted};
-pub use result_file::{Told, remarks, slowdowns};
-pub use rows::{Row, RowsFile, rows_of};
+pub use prediction::{CommonStart, RankModel, rank_model};
+pub use result_file::{ResultFile, remarks, slowdowns};
+pub use rows::{PhaseRow, RowsFile, rows_of};

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::bench::{Apart, LONGEST_NS, Load};
+use crate::bench::{LONGEST_NS, NoiseLoad, RankSpread};
 use sandbag_ui::quantity::{percent, time};
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ const PHASES: f64 = 1e5;
 
 /// In one or two lines; `phase_ns`: how long a phase takes.
 #[must_use]
-pub fn said_of_apart(apart: &Apart, phase_ns: f64) -> String {
+pub fn said_of_apart(apart: &RankSpread, phase_ns: f64) -> String {
     let seconds = PHASES * phase_ns / 1e9;
     let far_ns = apart.begin_ns + apart.clocks_ns_per_s * seconds;
     format!(
@@ -26,12 +26,12 @@ pub fn said_of_apart(apart: &Apart, phase_ns: f64) -> String {
         time(apart.begin_ns),
         time(apart.clocks_ns_per_s),
         time(apart.clocks_error_ns_per_s),
-        written(far_ns),
+        nanoseconds(far_ns),
     )
 }
 
 /// As it is read.
-fn written(ns: f64) -> String {
+fn nanoseconds(ns: f64) -> String {
     match ns {
         ns if ns < 1e4 => format!("{ns:.0}ns"),
         _ => format!("{:.0}us", ns / 1e3),
@@ -60,7 +60,7 @@ pub fn said_of_time(asked: Duration, took_ns: u64, how: &str) -> String {
 
 /// Of noise that saturates; nothing of other.
 #[must_use]
-pub fn said_of_load(load: Option<Load>) -> String {
+pub fn said_of_load(load: Option<NoiseLoad>) -> String {
     let Some(load) = load.filter(|load| load.saturated) else {
         return String::new();
     };
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_drift_is_said_for_a_long_run() {
-        let apart = Apart {
+        let apart = RankSpread {
             begin_ns: 400.0,
             end_ns: 700.0,
             deviation_ns: 350.0,
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn only_what_saturates_is_said() {
-        let load = |saturated| Load {
+        let load = |saturated| NoiseLoad {
             noise_pct: 95.0,
             piled_pct: 0.5,
             saturated,

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::bench::{Settings, leaves_room};
 use clap::Args;
-use sandbag_jitter::Trace;
-use sandbag_jitter::replay::{Options, Plan, Sync};
+use sandbag_jitter::JitterTrace;
+use sandbag_jitter::replay::{ReplayOptions, ReplayPlan, Sync};
 use sandbag_ui::quantity::{nanos, positive_duration};
 
 /// Options of the benchmark.
@@ -106,22 +106,22 @@ impl BenchOptions {
     ///
     /// # Errors
     /// It cannot be suffered like this: too short, too few CPUs, noise all the time.
-    pub fn plan(&self, trace: &Trace) -> sandbag_ui::Result<Plan> {
-        let options = Options {
+    pub fn plan(&self, trace: &JitterTrace) -> sandbag_ui::Result<ReplayPlan> {
+        let options = ReplayOptions {
             seed: self.seed,
             sync: self.sync,
             group: self.group,
             repeat: true,
-            ..Options::default()
+            ..ReplayOptions::default()
         };
-        let plan = Plan::of(trace, None, &options)?;
+        let plan = ReplayPlan::of(trace, None, &options)?;
         leaves_room(&plan)?;
         Ok(plan)
     }
 
     /// So many ranks, with a plan or without.
     #[must_use]
-    pub fn settings(&self, ranks: u32, plan: Option<Plan>) -> Settings {
+    pub fn settings(&self, ranks: u32, plan: Option<ReplayPlan>) -> Settings {
         Settings {
             quantum_ns: nanos(self.quantum),
             ranks,
@@ -142,15 +142,15 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
-    struct Program {
+    struct ProgramOptions {
         #[command(flatten)]
         options: BenchOptions,
     }
 
     #[test]
     fn a_quantum_is_a_second_at_most() {
-        assert!(Program::try_parse_from(["x", "--quantum", "1s"]).is_ok());
-        assert!(Program::try_parse_from(["x", "--quantum", "1001ms"]).is_err());
+        assert!(ProgramOptions::try_parse_from(["x", "--quantum", "1s"]).is_ok());
+        assert!(ProgramOptions::try_parse_from(["x", "--quantum", "1001ms"]).is_err());
     }
 
     #[test]
@@ -160,10 +160,10 @@ mod tests {
             "x --quantum 250us -d 1m --seed 7 --rounds 3 --output o.csv.zst --json -",
             "x --jitter a=b.sbj --sync every:10 --group 2",
         ] {
-            let one = Program::parse_from(words.split(' ')).options;
+            let one = ProgramOptions::parse_from(words.split(' ')).options;
             let name = OsString::from("x");
             let words = std::iter::once(name).chain(one.to_args());
-            let other = Program::parse_from(words).options;
+            let other = ProgramOptions::parse_from(words).options;
             assert_eq!(format!("{one:?}"), format!("{other:?}"));
         }
     }

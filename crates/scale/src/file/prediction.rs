@@ -2,14 +2,14 @@
 //! What the predictor says, beside what was measured. Pure.
 
 use crate::bench::Slowdown;
-use crate::predict::{self, Drift, Places, Point, Source, Spread, Starts, Sync};
-use sandbag_jitter::Trace;
+use crate::predict::{self, Drift, Places, RankPrediction, Spread, Starts, Sync, TraceSource};
+use sandbag_jitter::JitterTrace;
 
 use crate::file::BenchOptions;
 
 /// How far ranks were apart that had begun together.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Together {
+pub struct CommonStart {
     /// At the end, from the first to the last, ns.
     pub end_ns: f64,
     /// After so many phases.
@@ -20,24 +20,24 @@ pub struct Together {
 
 /// What is predicted for the ranks that were measured.
 #[derive(Debug, Clone, Default)]
-pub struct Predicted {
+pub struct RankModel {
     /// In their order; `None` if that could not be, which `remarks` tell why.
-    pub points: Option<Vec<Point>>,
+    pub points: Option<Vec<RankPrediction>>,
     /// What is to be said of it, in sentences.
     pub remarks: Vec<String>,
 }
 
 /// For the ranks that were measured, whose work begins like this.
 #[must_use]
-pub fn predicted(
-    trace: &Trace,
+pub fn rank_model(
+    trace: &JitterTrace,
     asked: &BenchOptions,
     found: &[Slowdown],
     starts: Starts,
-    together: Option<Together>,
-) -> Predicted {
-    let usual = predict::Options::default();
-    let drift = |together: &Together, times: f64| Drift {
+    together: Option<CommonStart>,
+) -> RankModel {
+    let usual = predict::PredictOptions::default();
+    let drift = |together: &CommonStart, times: f64| Drift {
         end_ns: (together.end_ns * times) as u64,
         spread: Spread::Uniform,
     };
@@ -50,17 +50,17 @@ pub fn predicted(
         Sync::Once => (starts, together.as_ref().map(|t| drift(t, 1.0))),
         // So far without being set back, in as many phases.
         Sync::Phases(_) => {
-            let longer = |t: &Together| usual.phases as f64 / t.phases.max(1) as f64;
+            let longer = |t: &CommonStart| usual.phases as f64 / t.phases.max(1) as f64;
             (Starts::Any, together.as_ref().map(|t| drift(t, longer(t))))
         }
     };
     if drift.is_none() && !matches!(asked.sync, Sync::None | Sync::Phases(1)) {
-        return Predicted {
+        return RankModel {
             points: None,
             remarks: vec!["none, for how far the ranks drifted apart was not measured".to_owned()],
         };
     }
-    let options = predict::Options {
+    let options = predict::PredictOptions {
         quantum_ns: sandbag_ui::quantity::nanos(asked.quantum),
         ranks: found.iter().map(|one| u64::from(one.ranks)).collect(),
         sync: asked.sync,
@@ -72,13 +72,13 @@ pub fn predicted(
         threads: std::thread::available_parallelism().map_or(1, usize::from),
         ..usual
     };
-    let source = Source { trace, share: 1 };
+    let source = TraceSource { trace, share: 1 };
     match predict::predict(&[source], &options) {
-        Ok(prediction) => Predicted {
+        Ok(prediction) => RankModel {
             points: Some(prediction.points),
             remarks: prediction.warnings,
         },
-        Err(error) => Predicted {
+        Err(error) => RankModel {
             points: None,
             remarks: vec![format!("none: {error}")],
         },

@@ -3,44 +3,44 @@
 
 use std::fmt::Write as _;
 
-use crate::bench::{Apart, Load, Measured, OnHost, PerRank, Slowdown, WithHost};
-use crate::bench::{apart, load, per_rank, slowdown};
-use crate::predict::{Places, Point, Starts};
-use sandbag_jitter::Trace;
-use sandbag_jitter::replay::Plan;
+use crate::bench::{BenchTimes, NoiseLoad, OnHost, PerRank, RankSpread, Slowdown, WithHost};
+use crate::bench::{load, per_rank, rank_spread, slowdown};
+use crate::predict::{Places, RankPrediction, Starts};
+use sandbag_jitter::JitterTrace;
+use sandbag_jitter::replay::ReplayPlan;
 use sandbag_ui::quantity::{nanos, percent, time};
-use sandbag_ui::table::{named, plain};
+use sandbag_ui::table::{name_columns, plain};
 use serde_json::{Value, json};
 
 use crate::file::numerals::{said_of_apart, said_of_capped, said_of_load, said_of_time};
-use crate::file::{BenchOptions, Predicted, Together, predicted};
+use crate::file::{BenchOptions, CommonStart, RankModel, rank_model};
 
 /// All that there is to tell.
-pub struct Told<'a> {
+pub struct ResultFile<'a> {
     asked: &'a BenchOptions,
-    measured: &'a Measured,
+    measured: &'a BenchTimes,
     found: Slowdown,
-    predicted: Predicted,
+    predicted: RankModel,
     on_host: Option<OnHost>,
-    apart: Option<Apart>,
-    load: Option<Load>,
+    apart: Option<RankSpread>,
+    load: Option<NoiseLoad>,
     ranks: Vec<PerRank>,
     places: Vec<String>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> ResultFile<'a> {
     /// Of ranks that suffered a trace, by this plan; `places`: where each ran, in words.
     /// `None` if no phase ended in the time there was.
     #[must_use]
     pub fn new(
         asked: &'a BenchOptions,
-        measured: &'a Measured,
-        suffered: Option<(&Trace, &Plan)>,
+        measured: &'a BenchTimes,
+        suffered: Option<(&JitterTrace, &ReplayPlan)>,
         places: Vec<String>,
     ) -> Option<Self> {
         let found = slowdown(measured)?;
-        let apart = apart(measured);
-        let together = apart.map(|apart| Together {
+        let apart = rank_spread(measured);
+        let together = apart.map(|apart| CommonStart {
             end_ns: apart.end_ns,
             phases: apart.phases,
             places: Places::new(),
@@ -49,8 +49,8 @@ impl<'a> Told<'a> {
             asked,
             measured,
             found,
-            predicted: suffered.map_or_else(Predicted::default, |(trace, _)| {
-                predicted(trace, asked, &[found], Starts::Waiting, together)
+            predicted: suffered.map_or_else(RankModel::default, |(trace, _)| {
+                rank_model(trace, asked, &[found], Starts::Waiting, together)
             }),
             // Whoever waits for a CPU is late by that.
             on_host: suffered
@@ -117,7 +117,7 @@ impl<'a> Told<'a> {
             Some(_) => "with jitter",
             None => "without jitter",
         };
-        let _ = writeln!(text, "\nEach rank, {kind}\n{}", named(table));
+        let _ = writeln!(text, "\nEach rank, {kind}\n{}", name_columns(table));
         text
     }
 
@@ -165,7 +165,7 @@ impl<'a> Told<'a> {
 
 /// What is to be said of a prediction, a line each.
 #[must_use]
-pub fn remarks(predicted: &Predicted) -> String {
+pub fn remarks(predicted: &RankModel) -> String {
     let lines = predicted.remarks.iter();
     lines
         .map(|remark| format!("Prediction: {remark}\n"))
@@ -173,7 +173,7 @@ pub fn remarks(predicted: &Predicted) -> String {
 }
 
 /// The trace is too short for more: it is at least that.
-fn least(point: &Point) -> &'static str {
+fn least(point: &RankPrediction) -> &'static str {
     if point.saturated { ">= " } else { "" }
 }
 
@@ -182,7 +182,7 @@ fn least(point: &Point) -> &'static str {
 #[must_use]
 pub fn slowdowns(
     found: &[Slowdown],
-    predicted: Option<&[Point]>,
+    predicted: Option<&[RankPrediction]>,
     with_host: Option<&[WithHost]>,
 ) -> String {
     let mut header = vec![
@@ -225,5 +225,5 @@ pub fn slowdowns(
         }));
         table.add_row(row);
     }
-    named(table).to_string()
+    name_columns(table).to_string()
 }

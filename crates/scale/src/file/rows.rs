@@ -4,12 +4,12 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::bench::Measured;
+use crate::bench::BenchTimes;
 use sandbag_input::{Existing, NewFile};
 
 /// A phase of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
+pub struct PhaseRow {
     /// Which segment of the run.
     pub segment: usize,
     /// It had jitter.
@@ -25,12 +25,12 @@ pub struct Row {
 }
 
 /// Of ranks that met.
-pub fn rows_of(measured: &Measured) -> impl Iterator<Item = Row> + '_ {
+pub fn rows_of(measured: &BenchTimes) -> impl Iterator<Item = PhaseRow> + '_ {
     let ranks = (measured.ranks as usize).max(1);
     let segments = measured.segments.iter().enumerate();
     segments.flat_map(move |(number, segment)| {
         let both = segment.qt_ns.iter().zip(&segment.bt_ns).enumerate();
-        both.map(move |(at, (qt_ns, bt_ns))| Row {
+        both.map(move |(at, (qt_ns, bt_ns))| PhaseRow {
             segment: number,
             jitter: segment.jitter,
             phase: at / ranks,
@@ -64,7 +64,7 @@ impl RowsFile {
     ///
     /// # Errors
     /// They cannot be written.
-    pub fn write(mut self, rows: impl Iterator<Item = Row>) -> io::Result<()> {
+    pub fn write(mut self, rows: impl Iterator<Item = PhaseRow>) -> io::Result<()> {
         let mut out = io::BufWriter::new(&mut self.file);
         if self.packed {
             let mut packed = zstd::Encoder::new(&mut out, 3)?;
@@ -79,10 +79,10 @@ impl RowsFile {
     }
 }
 
-fn write(out: &mut impl Write, rows: impl Iterator<Item = Row>) -> io::Result<()> {
+fn write(out: &mut impl Write, rows: impl Iterator<Item = PhaseRow>) -> io::Result<()> {
     writeln!(out, "segment,jitter,phase,rank,qt_ns,bt_ns")?;
     for row in rows {
-        let Row {
+        let PhaseRow {
             segment,
             phase,
             rank,
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_row_for_each_phase_of_each_rank() {
         let segment = Segment::of_phases;
-        let measured = Measured {
+        let measured = BenchTimes {
             ranks: 2,
             oversubscribed: false,
             iterations: 1,

@@ -56,7 +56,7 @@ pub struct LogGp {
 /// How ranks tell each other that they have arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Barrier {
+pub enum BarrierModel {
     /// All are released the moment the last arrives.
     Ideal,
     /// In round k each rank tells the one 2^k further (Hensgen, Finkel and
@@ -97,7 +97,7 @@ impl LogGp {
     }
 }
 
-impl Barrier {
+impl BarrierModel {
     /// What it takes without noise, ns.
     #[must_use]
     pub fn quiet_ns(&self, ranks: u64) -> f64 {
@@ -208,7 +208,7 @@ impl Tree {
         let mut last = 1.0;
         for (edge, above) in edges.iter().zip(&mut above) {
             while cell < work.values().len() && work.values()[cell] <= *edge {
-                last = work.above()[cell];
+                last = work.tail()[cell];
                 cell += 1;
             }
             *above = last;
@@ -303,10 +303,10 @@ mod tests {
     #[test]
     fn closed_forms() {
         let a = 8000.0;
-        assert_eq!(Barrier::Dissemination(COST).quiet_ns(1024), 10.0 * a);
-        assert_eq!(Barrier::Binomial(COST).quiet_ns(1000), 20.0 * a);
-        assert_eq!(Barrier::Ideal.quiet_ns(1000), 0.0);
-        assert_eq!(Barrier::Dissemination(COST).quiet_ns(1), 0.0);
+        assert_eq!(BarrierModel::Dissemination(COST).quiet_ns(1024), 10.0 * a);
+        assert_eq!(BarrierModel::Binomial(COST).quiet_ns(1000), 20.0 * a);
+        assert_eq!(BarrierModel::Ideal.quiet_ns(1000), 0.0);
+        assert_eq!(BarrierModel::Dissemination(COST).quiet_ns(1), 0.0);
         // The gap counts where it is longer than a message.
         let slow = LogGp {
             g_ns: 9000.0,
@@ -315,7 +315,7 @@ mod tests {
         };
         assert_eq!(slow.message_ns(), 8200.0);
         let expected = 2.0 * 9200.0 + 8200.0;
-        assert_eq!(Barrier::Dissemination(slow).quiet_ns(8), expected);
+        assert_eq!(BarrierModel::Dissemination(slow).quiet_ns(8), expected);
     }
 
     fn noises(cpu: &sandbag_jitter::CpuTrace, work_ns: u64) -> (Noise, Noise) {

@@ -11,7 +11,7 @@ use super::cells::{BANDS, Cells};
 use super::grid::Grid;
 use super::noise::Noise;
 use super::tail::Tail;
-use super::windows::Piece;
+use super::windows::NoisePiece;
 use crate::chance::Chance;
 
 /// Draws.
@@ -46,14 +46,14 @@ impl Blocks {
         let count = fit.min(BLOCKS);
         (count >= LEAST_BLOCKS).then(|| Self {
             blocks: (0..count)
-                .map(|_| Cells::lumped(Grid::new(COARSE)))
+                .map(|_| Cells::merge(Grid::new(COARSE)))
                 .collect(),
             length_ns: until_ns / count + 1,
         })
     }
 
     /// Takes a piece.
-    pub fn add(&mut self, piece: &Piece) {
+    pub fn add(&mut self, piece: &NoisePiece) {
         let block = (piece.from_ns / self.length_ns) as usize;
         let last = self.blocks.len() - 1;
         self.blocks[block.min(last)].add(piece);
@@ -63,7 +63,7 @@ impl Blocks {
     #[must_use]
     pub fn draw(&self, seed: u64) -> Draws {
         let sum = |of: &dyn Fn(usize) -> f64| {
-            let mut cells = Cells::lumped(Grid::new(COARSE));
+            let mut cells = Cells::merge(Grid::new(COARSE));
             for (number, block) in self.blocks.iter().enumerate() {
                 let times = of(number);
                 if times > 0.0 {
@@ -107,7 +107,7 @@ impl Ratio {
 
 /// What a draw is made into.
 #[derive(Debug, Clone, Copy)]
-pub enum Figure {
+pub enum DrawFigure {
     /// The mean of the greatest.
     Greatest,
     /// The same, with a tail fitted above this probability.
@@ -117,7 +117,7 @@ pub enum Figure {
 /// The 95 % interval for the greatest of several kinds, each so many, of whose
 /// begins inside events `inside` occur. `None` where nothing is met.
 #[must_use]
-pub fn interval(kinds: &[(&Draws, f64, f64)], figure: Figure) -> Option<Ratio> {
+pub fn interval(kinds: &[(&Draws, f64, f64)], figure: DrawFigure) -> Option<Ratio> {
     let of = |cells: &dyn Fn(&Draws) -> Cells| {
         let noises: Vec<(Noise, f64)> = kinds
             .iter()
@@ -129,7 +129,7 @@ pub fn interval(kinds: &[(&Draws, f64, f64)], figure: Figure) -> Option<Ratio> {
             .collect();
         let all: Vec<(&Noise, f64)> = noises.iter().map(|(noise, n)| (noise, *n)).collect();
         match (figure, all.as_slice()) {
-            (Figure::Tail(share), [(noise, count)]) => {
+            (DrawFigure::Tail(share), [(noise, count)]) => {
                 let tail = Tail::fit(noise, share);
                 tail.map_or_else(
                     || noise.greatest_of(*count).mean(),
@@ -203,13 +203,13 @@ mod tests {
 
     const WORK: u64 = 1_000_000;
 
-    fn drawn(seed: u64) -> Ratio {
+    fn draw(seed: u64) -> Ratio {
         let cpu = by_chance(seed, 5_000_000_000, 0.6, |chance| {
             2e4 / chance.uniform().sqrt()
         });
         let mut blocks = Blocks::new(5_000_000_000, WORK).unwrap();
         Windows::new(&cpu, WORK).for_each(|piece| blocks.add(&piece));
-        interval(&[(&blocks.draw(1), 64.0, 0.0)], Figure::Greatest).unwrap()
+        interval(&[(&blocks.draw(1), 64.0, 0.0)], DrawFigure::Greatest).unwrap()
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
             let cpu = by_chance(*seed, 5_000_000_000, 0.6, |chance| {
                 2e4 / chance.uniform().sqrt()
             });
-            let (found, ratio) = (mean(&cpu), drawn(*seed));
+            let (found, ratio) = (mean(&cpu), draw(*seed));
             (found * ratio.low..=found * ratio.high).contains(&truth)
         });
         let held = held.count();
@@ -241,7 +241,7 @@ mod tests {
         let mut blocks = Blocks::new(1_000_000_000, WORK).unwrap();
         Windows::new(&quiet, WORK).for_each(|piece| blocks.add(&piece));
         assert_eq!(
-            interval(&[(&blocks.draw(1), 64.0, 1.0)], Figure::Greatest),
+            interval(&[(&blocks.draw(1), 64.0, 1.0)], DrawFigure::Greatest),
             None
         );
         let long = (1, 1_000_000);

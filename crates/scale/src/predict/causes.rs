@@ -5,31 +5,33 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use sandbag_jitter::attribution::{Attribution, Explained, Row, Who, explain, table};
-use sandbag_jitter::{CpuTrace, Trace};
+use sandbag_jitter::attribution::{
+    Attribution, EventExplanation, RowSubject, SourceRow, explain, table,
+};
+use sandbag_jitter::{CpuTrace, JitterTrace};
 
-use super::classes::Class;
+use super::classes::EventClass;
 
 /// So many of those that took most, and of those that took longest at a time: at few
 /// ranks the former cost most, at many the latter.
 const MOST: usize = 5;
 
 /// Parts of the events of a CPU: number of the event, ns; ascending.
-type Parts = Vec<(usize, u64)>;
+type EventParts = Vec<(usize, u64)>;
 
-impl Class {
+impl EventClass {
     /// Those who took most of a trace, and those who took longest at a time. None
     /// where causes are not known event by event.
     ///
     /// Who is got rid of leaves the time that he had himself, and where nobody else
     /// has a part in the event, the way into the kernel and out of it, too.
     #[must_use]
-    pub fn causes(trace: &Trace) -> Vec<Self> {
+    pub fn causes(trace: &JitterTrace) -> Vec<Self> {
         let Some(attribution) = trace.attribution.as_deref() else {
             return Vec::new();
         };
         let rows = table(trace, attribution);
-        let mut parts: BTreeMap<Who, BTreeMap<u32, Parts>> = foremost(&rows)
+        let mut parts: BTreeMap<RowSubject, BTreeMap<u32, EventParts>> = foremost(&rows)
             .map(|who| (who.clone(), BTreeMap::new()))
             .collect();
         for cpu in &trace.cpus {
@@ -47,26 +49,29 @@ impl Class {
 }
 
 /// Who could be got rid of: what has a name, and what comes from elsewhere.
-fn foremost(rows: &[Row]) -> impl Iterator<Item = &Who> {
-    let is_somebody = |row: &&Row| matches!(row.who, Who::Known { .. } | Who::Elsewhere);
-    let mut longest: Vec<&Row> = rows.iter().filter(is_somebody).collect();
+fn foremost(rows: &[SourceRow]) -> impl Iterator<Item = &RowSubject> {
+    let is_somebody =
+        |row: &&SourceRow| matches!(row.who, RowSubject::Known { .. } | RowSubject::Elsewhere);
+    let mut longest: Vec<&SourceRow> = rows.iter().filter(is_somebody).collect();
     longest.sort_by_key(|row| Reverse(row.longest_ns));
     let most = rows.iter().filter(is_somebody).take(MOST);
     most.chain(longest.into_iter().take(MOST))
         .map(|row| &row.who)
 }
 
-fn name(who: &Who) -> String {
+fn name(who: &RowSubject) -> String {
     match who {
-        Who::Known { kind, name } => format!("{} {name}", kind.name()),
-        Who::Elsewhere | Who::Around | Who::Unknown => who.names().0.to_owned(),
+        RowSubject::Known { kind, name } => format!("{} {name}", kind.name()),
+        RowSubject::Elsewhere | RowSubject::Around | RowSubject::Unknown => {
+            who.names().0.to_owned()
+        }
     }
 }
 
 fn of_cpu(
     cpu: &CpuTrace,
     attribution: &Attribution,
-    parts: &mut BTreeMap<Who, BTreeMap<u32, Parts>>,
+    parts: &mut BTreeMap<RowSubject, BTreeMap<u32, EventParts>>,
 ) {
     let Some(causes) = attribution.of(cpu.cpu) else {
         return;
@@ -81,20 +86,20 @@ fn of_cpu(
 }
 
 /// Who had how much of an event.
-fn parts_of(event: &Explained, attribution: &Attribution) -> BTreeMap<Who, u64> {
+fn parts_of(event: &EventExplanation, attribution: &Attribution) -> BTreeMap<RowSubject, u64> {
     let mut parts = BTreeMap::new();
     for share in &event.causes {
         let Some(source) = attribution.sources.get(share.cause.source as usize) else {
             continue;
         };
-        let who = Who::Known {
+        let who = RowSubject::Known {
             kind: source.kind,
             name: source.name.clone(),
         };
         *parts.entry(who).or_insert(0) += share.net_ns;
     }
     if event.known && event.causes.is_empty() {
-        parts.insert(Who::Elsewhere, event.left_ns);
+        parts.insert(RowSubject::Elsewhere, event.left_ns);
     }
     // With the only one who was there the whole event is gone.
     if parts.len() == 1 {
@@ -107,7 +112,7 @@ fn parts_of(event: &Explained, attribution: &Attribution) -> BTreeMap<Who, u64> 
 
 #[cfg(test)]
 mod tests {
-    use sandbag_jitter::attribution::{Cause, CpuCauses, Kind, Source};
+    use sandbag_jitter::attribution::{Cause, CpuCauses, NoiseOrigin, SourceKind};
 
     use super::*;
     use crate::fixture::{self, span};
@@ -120,8 +125,8 @@ mod tests {
         }
     }
 
-    fn source(kind: Kind, name: &str, number: u32) -> Source {
-        Source {
+    fn source(kind: SourceKind, name: &str, number: u32) -> NoiseOrigin {
+        NoiseOrigin {
             kind,
             name: name.to_owned(),
             number: Some(number),
@@ -130,14 +135,14 @@ mod tests {
 
     /// An event of a daemon alone; one of it and of an interrupt within it; one of
     /// nobody who was seen; one that was not watched.
-    fn trace() -> Trace {
+    fn trace() -> JitterTrace {
         let events = [(1_000, 100), (2_000, 100), (3_000, 50), (9_000, 70)];
         let attribution = Attribution {
             sources: vec![
-                source(Kind::Task, "daemon", 7),
-                source(Kind::Irq, "disk", 1),
+                source(SourceKind::Task, "daemon", 7),
+                source(SourceKind::Irq, "disk", 1),
                 // The daemon again, under another process id.
-                source(Kind::Task, "daemon", 8),
+                source(SourceKind::Task, "daemon", 8),
             ],
             cpus: vec![CpuCauses {
                 cpu: 0,
@@ -150,7 +155,7 @@ mod tests {
             }],
             ..Attribution::default()
         };
-        Trace {
+        JitterTrace {
             attribution: Some(Box::new(attribution)),
             ..fixture::trace(vec![fixture::cpu(&[(0, 10_000)], &events)])
         }
@@ -159,10 +164,10 @@ mod tests {
     #[test]
     fn who_is_got_rid_of_takes_what_he_had_himself() {
         let trace = trace();
-        let all = Class::causes(&trace);
+        let all = EventClass::causes(&trace);
         let without = |name: &str| {
             let class = all.iter().find(|class| class.name() == name).unwrap();
-            let (cpu, gone_ns) = class.removed(&trace.cpus[0]).unwrap();
+            let (cpu, gone_ns) = class.remove(&trace.cpus[0]).unwrap();
             let left: Vec<_> = cpu
                 .events
                 .iter()
@@ -182,18 +187,18 @@ mod tests {
 
     #[test]
     fn without_causes_there_are_no_classes_of_them() {
-        let trace = Trace {
+        let trace = JitterTrace {
             attribution: None,
             ..trace()
         };
-        assert!(Class::causes(&trace).is_empty());
+        assert!(EventClass::causes(&trace).is_empty());
     }
 
     #[test]
     fn the_longest_is_looked_at_although_it_took_little() {
-        let of = |name: &str, net_ns, longest_ns| Row {
-            who: Who::Known {
-                kind: Kind::Task,
+        let of = |name: &str, net_ns, longest_ns| SourceRow {
+            who: RowSubject::Known {
+                kind: SourceKind::Task,
                 name: name.to_owned(),
             },
             events: 1,
@@ -203,10 +208,10 @@ mod tests {
             longest_ns,
             share_pct: 0.0,
         };
-        let mut rows: Vec<Row> = (0..20).map(|i| of(&i.to_string(), 1000 - i, 10)).collect();
+        let mut rows: Vec<SourceRow> = (0..20).map(|i| of(&i.to_string(), 1000 - i, 10)).collect();
         rows.push(of("rare", 100, 100));
-        rows.push(Row {
-            who: Who::Around,
+        rows.push(SourceRow {
+            who: RowSubject::Around,
             ..of("", 5, 5_000)
         });
         let names: Vec<String> = foremost(&rows).map(name).collect();

@@ -11,7 +11,7 @@
 
 use super::grid::Grid;
 use super::noise::Noise;
-use super::windows::Piece;
+use super::windows::NoisePiece;
 
 /// Cells per tenfold noise: each is 0.45 % wide.
 pub const FINE: f64 = 512.0;
@@ -53,7 +53,6 @@ struct Band {
     cover: Vec<f64>,
 }
 
-/// See the module's text.
 #[derive(Debug, Clone)]
 pub struct Cells {
     grid: Grid,
@@ -75,7 +74,7 @@ impl Cells {
 
     /// Nothing in it; begins inside events will not be told apart.
     #[must_use]
-    pub fn lumped(grid: Grid) -> Self {
+    pub fn merge(grid: Grid) -> Self {
         Self {
             lumped: true,
             ..Self::new(grid)
@@ -83,7 +82,7 @@ impl Cells {
     }
 
     /// All of these pieces.
-    pub fn gather(grid: Grid, pieces: impl Iterator<Item = Piece>) -> Self {
+    pub fn gather(grid: Grid, pieces: impl Iterator<Item = NoisePiece>) -> Self {
         let mut cells = Self::new(grid);
         pieces.for_each(|piece| cells.add(&piece));
         cells
@@ -99,7 +98,7 @@ impl Cells {
     }
 
     /// Takes a piece.
-    pub fn add(&mut self, piece: &Piece) {
+    pub fn add(&mut self, piece: &NoisePiece) {
         let width = piece.width_ns() as f64;
         let noise = piece.noise_ns as f64;
         let Some(depth) = piece.inside_ns else {
@@ -260,7 +259,7 @@ mod tests {
     #[test]
     fn depths_are_in_their_bands() {
         let mut cells = Cells::new(Grid::new(FINE));
-        cells.add(&Piece {
+        cells.add(&NoisePiece {
             from_ns: 0,
             until_ns: 5_000_000,
             noise_ns: 5_000_000,

@@ -8,14 +8,14 @@
 use std::fmt;
 
 use sandbag_jitter::stats::{Component, spectrum};
-use sandbag_jitter::{CpuTrace, Event, Trace};
+use sandbag_jitter::{CpuTrace, JitterTrace, TraceEvent};
 use serde::Serialize;
 
-use super::threads::each;
+use super::threads::map_each;
 
 /// Events, or parts of them, that could be got rid of together: of a length, of a
-/// period, of a cause ([`Class::causes`]), or of any condition.
-pub struct Class {
+/// period, of a cause ([`EventClass::causes`]), or of any condition.
+pub struct EventClass {
     name: String,
     part_ns: Box<PartNs>,
 }
@@ -23,13 +23,13 @@ pub struct Class {
 /// How much of the event of this number of a CPU is of a class, ns.
 type PartNs = dyn Fn(&CpuTrace, usize) -> u64 + Send + Sync;
 
-impl fmt::Debug for Class {
+impl fmt::Debug for EventClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Class").field(&self.name).finish()
     }
 }
 
-impl Class {
+impl EventClass {
     /// A class of which `holds` says whether it has the event of this number of
     /// a CPU.
     pub fn new(
@@ -93,11 +93,16 @@ impl Class {
     /// The periodic components of a trace, as `jitter show` finds them, on so many
     /// threads: those with most noise, ascending periods. `name` is given the period, ns.
     #[must_use]
-    pub fn periodic(trace: &Trace, threads: usize, name: impl Fn(f64) -> String) -> Vec<Self> {
-        let mut found: Vec<OnCpu> = each(threads, trace.cpus.len(), |at| on_cpu(&trace.cpus[at]))
-            .into_iter()
-            .flatten()
-            .collect();
+    pub fn periodic(
+        trace: &JitterTrace,
+        threads: usize,
+        name: impl Fn(f64) -> String,
+    ) -> Vec<Self> {
+        let mut found: Vec<OnCpu> =
+            map_each(threads, trace.cpus.len(), |at| on_cpu(&trace.cpus[at]))
+                .into_iter()
+                .flatten()
+                .collect();
         found.sort_by(|a, b| a.period_ns.total_cmp(&b.period_ns));
         let mut groups: Vec<Vec<OnCpu>> = Vec::new();
         for one in found {
@@ -125,7 +130,7 @@ impl Class {
 
     /// The CPU without them, and how long they were together, ns; `None` if it
     /// has none. What is left of an event begins when it began.
-    pub(super) fn removed(&self, cpu: &CpuTrace) -> Option<(CpuTrace, u64)> {
+    pub(super) fn remove(&self, cpu: &CpuTrace) -> Option<(CpuTrace, u64)> {
         let mut noise_ns = 0;
         let mut any = false;
         let mut kept = Vec::with_capacity(cpu.events.len());
@@ -134,7 +139,7 @@ impl Class {
             noise_ns += part_ns;
             any |= part_ns > 0;
             if part_ns < event.length_ns {
-                kept.push(Event {
+                kept.push(TraceEvent {
                     length_ns: event.length_ns - part_ns,
                     ..*event
                 });
@@ -182,7 +187,6 @@ fn on_cpu(cpu: &CpuTrace) -> Vec<OnCpu> {
 /// What a class costs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cost {
-    /// The class.
     pub class: String,
     /// Share of all noise, percent.
     pub noise_pct: f64,
@@ -201,25 +205,25 @@ mod tests {
         let lengths = [500, 1_000, 9_999, 50_000, 999_999, 1_000_000, 20_000_000];
         let events: Vec<(u64, u64)> = (0u64..).map(|i| i * 100_000_000).zip(lengths).collect();
         let cpu = cpu(&[(0, 1_000_000_000)], &events);
-        let all = Class::lengths();
+        let all = EventClass::lengths();
         let removed: usize = all
             .iter()
-            .filter_map(|class| class.removed(&cpu))
+            .filter_map(|class| class.remove(&cpu))
             .map(|(without, _)| cpu.events.len() - without.events.len())
             .sum();
         assert_eq!((removed, all.len()), (lengths.len(), 6));
         assert_eq!(all[0].name(), "events < 1 us");
         assert_eq!(all[5].name(), "events >= 10 ms");
-        assert_eq!(all[1].removed(&cpu).unwrap().1, 10_999);
+        assert_eq!(all[1].remove(&cpu).unwrap().1, 10_999);
     }
 
-    fn named(period_ns: f64) -> String {
+    fn period_name(period_ns: f64) -> String {
         format!("{:.4} ms", period_ns / 1e6)
     }
 
     /// A tick of 4 us on each CPU, of this period (ns) there, among random events,
     /// for 5 s; and the share that ticks have in the noise.
-    fn ticking(periods_ns: &[f64], jitter_ns: f64) -> (Trace, f64) {
+    fn ticking(periods_ns: &[f64], jitter_ns: f64) -> (JitterTrace, f64) {
         let mut tick_ns = 0;
         let cpus = (1..).zip(periods_ns).map(|(seed, period_ns)| {
             let mut chance = Chance::new(seed, 1);
@@ -231,7 +235,7 @@ mod tests {
                 let late: f64 = (0..12).map(|_| chance.uniform()).sum::<f64>() - 6.0;
                 let at_ns = 4e5 + i as f64 * period_ns + late * jitter_ns;
                 tick_ns += 4_000;
-                cpu.events.push(Event::new(at_ns as u64, 4_000));
+                cpu.events.push(TraceEvent::new(at_ns as u64, 4_000));
             }
             cpu.events.sort_unstable();
             cpu.events.dedup_by(|next, kept| {
@@ -257,10 +261,10 @@ mod tests {
         ];
         for (periods_ns, jitter_ns, expected) in cases {
             let (trace, share_pct) = ticking(periods_ns, jitter_ns);
-            let classes = Class::periodic(&trace, 1, named);
-            let names: Vec<&str> = classes.iter().map(Class::name).collect();
+            let classes = EventClass::periodic(&trace, 1, period_name);
+            let names: Vec<&str> = classes.iter().map(EventClass::name).collect();
             assert_eq!(names, [expected]);
-            let removed = trace.cpus.iter().filter_map(|cpu| classes[0].removed(cpu));
+            let removed = trace.cpus.iter().filter_map(|cpu| classes[0].remove(cpu));
             let gone_ns: u64 = removed.map(|(_, ns)| ns).sum();
             let noise_ns: u64 = trace.cpus.iter().map(CpuTrace::noise_ns).sum();
             let pct = gone_ns as f64 / noise_ns as f64 * 100.0;
@@ -274,17 +278,17 @@ mod tests {
     #[test]
     fn two_cpus_that_tick_differently_have_two_classes() {
         let (trace, _) = ticking(&[999_930.0, 4_000_100.0], 1_000.0);
-        let classes = Class::periodic(&trace, 2, named);
-        let names: Vec<&str> = classes.iter().map(Class::name).collect();
+        let classes = EventClass::periodic(&trace, 2, period_name);
+        let names: Vec<&str> = classes.iter().map(EventClass::name).collect();
         assert_eq!(names, ["0.9999 ms", "4.0001 ms"]);
-        assert!(classes[0].removed(&trace.cpus[1]).is_none());
-        assert!(classes[1].removed(&trace.cpus[0]).is_none());
+        assert!(classes[0].remove(&trace.cpus[1]).is_none());
+        assert!(classes[1].remove(&trace.cpus[0]).is_none());
     }
 
     #[test]
     fn random_events_have_no_periodic_class() {
         // 30 in a millisecond.
         let cpu = by_chance(1, 2_000_000_000, 30.0, |_| 150.0);
-        assert!(Class::periodic(&trace(vec![cpu]), 1, named).is_empty());
+        assert!(EventClass::periodic(&trace(vec![cpu]), 1, period_name).is_empty());
     }
 }

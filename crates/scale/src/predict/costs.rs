@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What classes of events cost: the prediction again, without them.
 
-use sandbag_jitter::{CpuTrace, Trace};
+use sandbag_jitter::{CpuTrace, JitterTrace};
 
 use super::Sync;
-use super::classes::{Class, Cost};
-use super::options::{Options, Source};
+use super::classes::{Cost, EventClass};
+use super::options::{PredictOptions, TraceSource};
 use super::working::Working;
 use crate::Result;
 
 /// See [`fn@super::costs`].
 pub(super) fn costs(
-    sources: &[Source<'_>],
-    options: &Options,
-    classes: &[Class],
+    sources: &[TraceSource<'_>],
+    options: &PredictOptions,
+    classes: &[EventClass],
 ) -> Result<Vec<Cost>> {
-    let options = Options {
+    let options = PredictOptions {
         sync: Sync::None,
         intervals: false,
         tail: false,
         ..options.clone()
     };
-    let slowdowns = |sources: &[Source<'_>]| -> Result<Vec<f64>> {
+    let slowdowns = |sources: &[TraceSource<'_>]| -> Result<Vec<f64>> {
         let found = Working::new(sources, &options)?.prediction()?;
         Ok(found.points.iter().map(|p| p.mean.slowdown_pct).collect())
     };
@@ -31,17 +31,17 @@ pub(super) fn costs(
     let mut costs = Vec::new();
     for class in classes {
         let mut gone_ns = 0;
-        let without: Vec<Trace> = sources
+        let without: Vec<JitterTrace> = sources
             .iter()
             .map(|source| {
-                let cpu = |cpu: &CpuTrace| match class.removed(cpu) {
+                let cpu = |cpu: &CpuTrace| match class.remove(cpu) {
                     Some((without, ns)) => {
                         gone_ns += ns;
                         without
                     }
                     None => cpu.clone(),
                 };
-                Trace {
+                JitterTrace {
                     cpus: source.trace.cpus.iter().map(cpu).collect(),
                     header: source.trace.header.clone(),
                     notes: source.trace.notes.clone(),
@@ -53,10 +53,10 @@ pub(super) fn costs(
         if gone_ns == 0 {
             continue;
         }
-        let left: Vec<Source<'_>> = without
+        let left: Vec<TraceSource<'_>> = without
             .iter()
             .zip(sources)
-            .map(|(trace, source)| Source { trace, ..*source })
+            .map(|(trace, source)| TraceSource { trace, ..*source })
             .collect();
         let left = slowdowns(&left)?;
         costs.push(Cost {

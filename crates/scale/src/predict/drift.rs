@@ -19,8 +19,8 @@ use sandbag_jitter::{Span, common};
 use serde::{Deserialize, Serialize};
 use statrs::function::erf::erf;
 
-use super::threads::each;
-use super::windows::Piece;
+use super::threads::map_each;
+use super::windows::NoisePiece;
 use crate::chance::Chance;
 
 /// Up to so many ranks have their own place.
@@ -70,7 +70,7 @@ impl Drift {
 
     /// What it is after so many of the phases of the run.
     #[must_use]
-    pub fn after(self, some: u64, phases: u64) -> Self {
+    pub fn advance(self, some: u64, phases: u64) -> Self {
         let share = some.min(phases) as f64 / phases.max(1) as f64;
         Self {
             end_ns: (self.end_ns as f64 * share).ceil() as u64,
@@ -120,7 +120,7 @@ fn between(places: &[f64], from: f64, until: f64) -> f64 {
 
 /// What is gone through.
 #[derive(Debug, Clone, Copy)]
-pub struct Run<'a> {
+pub struct DriftRun<'a> {
     /// Work of a phase and its barrier, ns.
     pub phase_ns: u64,
     /// Phases of the run.
@@ -139,7 +139,7 @@ pub struct Run<'a> {
     pub threads: usize,
 }
 
-impl Run<'_> {
+impl DriftRun<'_> {
     fn places_of(&self, unit: usize) -> Option<&[f64]> {
         let of_unit = self.places.get(unit).map(Vec::as_slice);
         of_unit.filter(|places| !places.is_empty())
@@ -165,18 +165,18 @@ impl Run<'_> {
 /// Units (CPUs, or nodes of several) that are replayed from a common position.
 #[derive(Debug)]
 pub struct Units {
-    pieces: Vec<Vec<Piece>>,
+    pieces: Vec<Vec<NoisePiece>>,
     /// Positions at which each unit has a piece.
     valid: Vec<Span>,
 }
 
 /// Rows of phases, each from another position.
-pub type Rows = Vec<Vec<f64>>;
+pub type PhaseRows = Vec<Vec<f64>>;
 
 impl Units {
     /// The pieces of each unit, ascending.
     #[must_use]
-    pub fn new(pieces: Vec<Vec<Piece>>) -> Self {
+    pub fn new(pieces: Vec<Vec<NoisePiece>>) -> Self {
         let valid = pieces.iter().map(|unit| stretches(unit));
         let valid = valid.reduce(|a, b| common(&a, &b)).unwrap_or_default();
         Self { pieces, valid }
@@ -197,7 +197,7 @@ impl Units {
     /// Of so many rows of phases one is gone through: more than one only where a dense trace or a
     /// long drift would take too long.
     #[must_use]
-    pub fn one_in(&self, ranks: u64, run: &Run<'_>) -> u64 {
+    pub fn one_in(&self, ranks: u64, run: &DriftRun<'_>) -> u64 {
         let span = if ranks <= FEW {
             ranks as f64 * 8.0
         } else {
@@ -213,7 +213,7 @@ impl Units {
 
     /// The noise of the slowest of `ranks` in each phase, ns.
     #[must_use]
-    pub fn slowest(&self, ranks: u64, run: &Run<'_>) -> Rows {
+    pub fn slowest(&self, ranks: u64, run: &DriftRun<'_>) -> PhaseRows {
         // Who never drifts is as another of the same unit.
         let ranks = match run.drift.end_ns {
             0 => ranks.min(self.pieces.len() as u64),
@@ -223,14 +223,20 @@ impl Units {
         let part = self.one_in(ranks, run);
         // Rows that are left out are left out evenly, for drift grows.
         let done: Vec<u64> = (0..rows).filter(|row| row % part == 0).collect();
-        each(run.threads, done.len(), |i| {
+        map_each(run.threads, done.len(), |i| {
             let row = done[i];
             let phases = row * ROW..((row + 1) * ROW).min(run.phases);
             self.row(ranks, run, row, phases)
         })
     }
 
-    fn row(&self, ranks: u64, run: &Run<'_>, row: u64, phases: std::ops::Range<u64>) -> Vec<f64> {
+    fn row(
+        &self,
+        ranks: u64,
+        run: &DriftRun<'_>,
+        row: u64,
+        phases: std::ops::Range<u64>,
+    ) -> Vec<f64> {
         // Ranks of another number have another stream, else their errors would
         // be the same.
         let mut chance = Chance::new(run.seed, ranks << 32 | row);
@@ -258,9 +264,9 @@ impl Units {
             }
             cursor.reach(t_ns);
             let noise = if ranks <= FEW {
-                cursor.replayed(t_ns, reach, &places)
+                cursor.replay_wait(t_ns, reach, &places)
             } else {
-                cursor.drawn(t_ns, reach, ranks as f64, run, &mut chance)
+                cursor.draw_wait(t_ns, reach, ranks as f64, run, &mut chance)
             };
             all.push(noise);
             t_ns = t_ns
@@ -313,7 +319,7 @@ impl<'a> Cursor<'a> {
         self.fresh = false;
     }
 
-    fn replayed(&self, t_ns: u64, reach: f64, places: &[f64]) -> f64 {
+    fn replay_wait(&self, t_ns: u64, reach: f64, places: &[f64]) -> f64 {
         let units = self.units.pieces.len();
         let mut most = 0;
         for (rank, place) in places.iter().enumerate() {
@@ -328,7 +334,14 @@ impl<'a> Cursor<'a> {
         most as f64
     }
 
-    fn drawn(&self, t_ns: u64, reach: f64, ranks: f64, run: &Run<'_>, chance: &mut Chance) -> f64 {
+    fn draw_wait(
+        &self,
+        t_ns: u64,
+        reach: f64,
+        ranks: f64,
+        run: &DriftRun<'_>,
+        chance: &mut Chance,
+    ) -> f64 {
         let each_unit = ranks / self.units.pieces.len() as f64;
         let mut most = 0.0f64;
         let units = self.units.pieces.iter().zip(&self.first);
@@ -364,7 +377,7 @@ impl<'a> Cursor<'a> {
 
 /// The first piece that is not over at a time. It is near, and there are many:
 /// steps that double until it is passed, then halves.
-fn first_after(pieces: &[Piece], t_ns: u64) -> usize {
+fn first_after(pieces: &[NoisePiece], t_ns: u64) -> usize {
     let mut step = 1;
     while pieces.get(step).is_some_and(|piece| piece.until_ns <= t_ns) {
         step *= 2;
@@ -374,7 +387,7 @@ fn first_after(pieces: &[Piece], t_ns: u64) -> usize {
 }
 
 /// Pieces that touch, as one.
-fn stretches(pieces: &[Piece]) -> Vec<Span> {
+fn stretches(pieces: &[NoisePiece]) -> Vec<Span> {
     let mut all: Vec<Span> = Vec::new();
     for piece in pieces {
         match all.last_mut() {
@@ -399,8 +412,8 @@ mod tests {
 
     #[test]
     fn the_first_piece_after_a_time_is_found() {
-        let pieces: Vec<Piece> = (0..100)
-            .map(|i| Piece {
+        let pieces: Vec<NoisePiece> = (0..100)
+            .map(|i| NoisePiece {
                 from_ns: i * 10,
                 until_ns: i * 10 + 10,
                 noise_ns: 0,
@@ -433,7 +446,7 @@ mod tests {
     #[test]
     fn measured_places_are_those_of_the_ranks() {
         let places = [vec![0.0, 0.1, 0.1, 1.0], vec![0.7]];
-        let run = Run {
+        let run = DriftRun {
             phase_ns: 1,
             phases: 1,
             every: 1,
@@ -457,7 +470,7 @@ mod tests {
 
     #[test]
     fn positions_are_where_all_are_known() {
-        let piece = |from_ns, until_ns| Piece {
+        let piece = |from_ns, until_ns| NoisePiece {
             from_ns,
             until_ns,
             noise_ns: 0,

@@ -36,15 +36,15 @@ mod warnings;
 mod windows;
 mod working;
 
-pub use barrier::{Barrier, LogGp, rounds};
-pub use classes::{Class, Cost};
+pub use barrier::{BarrierModel, LogGp, rounds};
+pub use classes::{Cost, EventClass};
 pub use drift::{Drift, Places, Spread};
 pub use noise::Noise;
-pub use options::{MOST_RANKS, Options, Source, phases};
+pub use options::{MOST_RANKS, PredictOptions, TraceSource, phases};
 pub use sandbag_jitter::replay::Sync;
 pub use tail::Tail;
 pub use waiting::Starts;
-pub use windows::{Piece, Together, Windows};
+pub use windows::{CpuGroup, NoisePiece, Windows};
 
 use serde::Serialize;
 
@@ -63,8 +63,7 @@ pub struct Estimate {
 
 /// The prediction for one number of ranks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Point {
-    /// Ranks.
+pub struct RankPrediction {
     pub ranks: u64,
     /// Mean of all phases.
     pub mean: Estimate,
@@ -86,7 +85,7 @@ pub struct Point {
     pub gone_through: Option<u64>,
 }
 
-/// Parts of the phases that [`Point::phases_pct`] is about, percent.
+/// Parts of the phases that [`RankPrediction::phases_pct`] is about, percent.
 pub const PHASES_PCT: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 
 /// What is predicted of one or several traces.
@@ -95,7 +94,7 @@ pub struct Prediction {
     /// Work of a phase, ns.
     pub quantum_ns: u64,
     /// In the order of the numbers of ranks.
-    pub points: Vec<Point>,
+    pub points: Vec<RankPrediction>,
     /// The tail that was fitted to what one rank meets.
     pub tail: Option<Tail>,
     /// What classes of events cost; in the order in which they were given,
@@ -117,7 +116,7 @@ pub const SATURATED_PCT: f64 = 90.0;
 ///
 /// # Errors
 /// An option is out of range, or a source cannot say what is asked.
-pub fn predict(sources: &[Source<'_>], options: &Options) -> Result<Prediction> {
+pub fn predict(sources: &[TraceSource<'_>], options: &PredictOptions) -> Result<Prediction> {
     options.check(sources)?;
     Working::new(sources, options)?.prediction()
 }
@@ -126,7 +125,11 @@ pub fn predict(sources: &[Source<'_>], options: &Options) -> Result<Prediction> 
 ///
 /// # Errors
 /// As of [`predict`].
-pub fn costs(sources: &[Source<'_>], options: &Options, classes: &[Class]) -> Result<Vec<Cost>> {
+pub fn costs(
+    sources: &[TraceSource<'_>],
+    options: &PredictOptions,
+    classes: &[EventClass],
+) -> Result<Vec<Cost>> {
     options.check(sources)?;
     costs::costs(sources, options, classes)
 }

@@ -8,7 +8,6 @@
 
 use super::grid::Grid;
 
-/// See the module's text.
 #[derive(Debug, Clone)]
 pub struct Noise {
     /// Mean noise of each cell, ns; ascending.
@@ -56,7 +55,7 @@ impl Noise {
 
     /// Probability that it lies in a later cell than each.
     #[must_use]
-    pub fn above(&self) -> &[f64] {
+    pub fn tail(&self) -> &[f64] {
         &self.above
     }
 

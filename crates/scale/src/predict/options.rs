@@ -2,9 +2,9 @@
 //! What is asked.
 
 use sandbag_jitter::replay::Sync;
-use sandbag_jitter::{Span, Trace};
+use sandbag_jitter::{JitterTrace, Span};
 
-use super::barrier::Barrier;
+use super::barrier::BarrierModel;
 use super::drift::{Drift, Places};
 use super::waiting::Starts;
 use crate::{Error, Result};
@@ -22,16 +22,16 @@ pub fn phases(text: &str) -> std::result::Result<u64, String> {
 
 /// A trace, and its share of the nodes.
 #[derive(Debug, Clone, Copy)]
-pub struct Source<'a> {
+pub struct TraceSource<'a> {
     /// Of one node.
-    pub trace: &'a Trace,
+    pub trace: &'a JitterTrace,
     /// Nodes that are like it, compared with the others'.
     pub share: u64,
 }
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Options {
+pub struct PredictOptions {
     /// Work of a phase, ns.
     pub quantum_ns: u64,
     /// For how many ranks.
@@ -39,7 +39,7 @@ pub struct Options {
     pub sync: Sync,
     /// Ranks of a node, whose noise was recorded together.
     pub group: u32,
-    pub barrier: Barrier,
+    pub barrier: BarrierModel,
     pub starts: Starts,
     /// How far ranks drift apart.
     pub drift: Option<Drift>,
@@ -62,14 +62,14 @@ pub const MOST_RANKS: u64 = 1_000_000_000;
 /// Phases, at most.
 const MOST_PHASES: u64 = 100_000_000;
 
-impl Default for Options {
+impl Default for PredictOptions {
     fn default() -> Self {
         Self {
             quantum_ns: 1_000_000,
             ranks: (0..=20).map(|power| 1 << power).collect(),
             sync: Sync::None,
             group: 1,
-            barrier: Barrier::Ideal,
+            barrier: BarrierModel::Ideal,
             starts: Starts::Waiting,
             drift: None,
             places: Places::new(),
@@ -82,8 +82,8 @@ impl Default for Options {
     }
 }
 
-impl Options {
-    pub(super) fn check(&self, sources: &[Source<'_>]) -> Result<()> {
+impl PredictOptions {
+    pub(super) fn check(&self, sources: &[TraceSource<'_>]) -> Result<()> {
         let wrong = |what, found: String, expected| {
             Err(Error::Option {
                 what,
@@ -109,7 +109,7 @@ impl Options {
         if self.sync == Sync::Phases(0) {
             return wrong("--sync every", "0".to_owned(), "1 phase or more");
         }
-        if let Barrier::Dissemination(cost) | Barrier::Binomial(cost) = self.barrier {
+        if let BarrierModel::Dissemination(cost) | BarrierModel::Binomial(cost) = self.barrier {
             let all = [cost.l_ns, cost.o_ns, cost.g_ns, cost.g_byte_ns];
             if let Some(one) = all.iter().find(|ns| !(0.0..=1e12).contains(*ns)) {
                 return wrong("a LogGP parameter", one.to_string(), "a time");
@@ -130,7 +130,7 @@ impl Options {
             .try_for_each(|source| self.check_trace(source.trace))
     }
 
-    fn check_trace(&self, trace: &Trace) -> Result<()> {
+    fn check_trace(&self, trace: &JitterTrace) -> Result<()> {
         let detectable_ns = trace.detectable_ns().unwrap_or(0.0);
         if (self.quantum_ns as f64) < detectable_ns {
             return Err(Error::BelowDetectable {

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where ranks can stand in a trace: the pieces of its units.
 
-use sandbag_jitter::Trace;
+use sandbag_jitter::JitterTrace;
 
 use super::Sync;
 use super::drift::Units;
-use super::options::Options;
+use super::options::PredictOptions;
 use super::sweep::units;
-use super::threads::each;
-use super::windows::{Piece, Together};
+use super::threads::map_each;
+use super::windows::{CpuGroup, NoisePiece};
 use crate::{Error, Result};
 
 /// The pieces of all units.
-pub(super) fn positions(trace: &Trace, options: &Options) -> Result<Units> {
+pub(super) fn positions(trace: &JitterTrace, options: &PredictOptions) -> Result<Units> {
     let units = units(trace, options.group);
     let work_ns = options.quantum_ns;
-    let pieces: Vec<Vec<Piece>> = each(options.threads, units.len(), |i| {
-        Together::new(&units[i], work_ns).collect()
+    let pieces: Vec<Vec<NoisePiece>> = map_each(options.threads, units.len(), |i| {
+        CpuGroup::new(&units[i], work_ns).collect()
     });
     let units = Units::new(pieces);
     let drift = match options.sync {
@@ -24,7 +24,7 @@ pub(super) fn positions(trace: &Trace, options: &Options) -> Result<Units> {
         // Ranks that are set back every K phases are never further apart than after K.
         Sync::Phases(every) => options
             .drift
-            .map(|drift| drift.after(u64::from(every), options.phases)),
+            .map(|drift| drift.advance(u64::from(every), options.phases)),
         Sync::Once => options.drift,
     };
     let needed_ns = drift

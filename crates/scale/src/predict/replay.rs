@@ -2,15 +2,15 @@
 //! Brute force: every rank, every phase, every message, event by event. Nothing
 //! is assumed; it is what the rest is held against, and no use for many ranks.
 
-use sandbag_jitter::{CpuTrace, Event};
+use sandbag_jitter::{CpuTrace, TraceEvent};
 
-use super::barrier::{Barrier, LogGp, rounds};
+use super::barrier::{BarrierModel, LogGp, rounds};
 use crate::chance::Chance;
 
 /// A rank: its trace, and where in it time began.
 #[derive(Debug, Clone)]
 pub struct Rank<'a> {
-    events: &'a [Event],
+    events: &'a [TraceEvent],
     offset_ns: u64,
     /// The first event that may not be over.
     next: usize,
@@ -52,19 +52,19 @@ impl<'a> Rank<'a> {
 
 /// How long all phases took together, ns.
 #[must_use]
-pub fn run(ranks: &mut [Rank<'_>], work_ns: u64, phases: u64, barrier: &Barrier) -> u64 {
+pub fn run(ranks: &mut [Rank<'_>], work_ns: u64, phases: u64, barrier: &BarrierModel) -> u64 {
     let mut ready = vec![0u64; ranks.len()];
     for _ in 0..phases {
         for (rank, ready) in ranks.iter_mut().zip(&mut ready) {
             *ready = rank.works(*ready, work_ns);
         }
         match barrier {
-            Barrier::Ideal => {
+            BarrierModel::Ideal => {
                 let last = ready.iter().copied().max().unwrap_or(0);
                 ready.fill(last);
             }
-            Barrier::Dissemination(cost) => disseminate(ranks, &mut ready, cost),
-            Barrier::Binomial(cost) => tree(ranks, &mut ready, cost),
+            BarrierModel::Dissemination(cost) => disseminate(ranks, &mut ready, cost),
+            BarrierModel::Binomial(cost) => tree(ranks, &mut ready, cost),
         }
     }
     ready.into_iter().max().unwrap_or(0)
@@ -160,11 +160,11 @@ mod tests {
         };
         let quiet = cpu(&[(0, u64::MAX)], &[]);
         for barrier in [
-            Barrier::Dissemination(cost),
-            Barrier::Dissemination(slow),
-            Barrier::Binomial(cost),
-            Barrier::Binomial(slow),
-            Barrier::Ideal,
+            BarrierModel::Dissemination(cost),
+            BarrierModel::Dissemination(slow),
+            BarrierModel::Binomial(cost),
+            BarrierModel::Binomial(slow),
+            BarrierModel::Ideal,
         ] {
             for count in [1usize, 2, 8, 64] {
                 let mut ranks = vec![Rank::new(&quiet, 0); count];
@@ -173,7 +173,7 @@ mod tests {
                 let least = match barrier {
                     // The last to be told is through before the tree's whole
                     // height was gone twice by one rank.
-                    Barrier::Binomial(_) => closed * 0.9,
+                    BarrierModel::Binomial(_) => closed * 0.9,
                     _ => closed,
                 };
                 assert!(

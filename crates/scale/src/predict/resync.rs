@@ -2,14 +2,14 @@
 //! Ranks that have a position in common: their phases are gone through.
 
 use super::bootstrap::of_rows;
-use super::drift::{Drift, Run, Spread, Units};
+use super::drift::{Drift, DriftRun, Spread, Units};
 use super::waiting::Starts;
 use super::working::Working;
-use super::{PHASES_PCT, Point, Sync};
+use super::{PHASES_PCT, RankPrediction, Sync};
 
 impl Working<'_> {
     /// Positions in common.
-    pub(super) fn synchronised(&self, units: &Units, ranks: u64) -> Point {
+    pub(super) fn synchronised_point(&self, units: &Units, ranks: u64) -> RankPrediction {
         let options = self.options;
         let nodes = self.nodes(ranks);
         let gap_ns = options.barrier.quiet_ns(ranks);
@@ -22,7 +22,7 @@ impl Working<'_> {
             Sync::Phases(every) => (u64::from(every), options.drift.unwrap_or(none)),
             Sync::Once | Sync::None => (options.phases, options.drift.unwrap_or(none)),
         };
-        let run = Run {
+        let run = DriftRun {
             phase_ns: options.quantum_ns.saturating_add(gap_ns as u64),
             phases: options.phases,
             every,
@@ -50,7 +50,7 @@ impl Working<'_> {
             let index = ((part / 100.0 * count).ceil() as usize).max(1) - 1;
             all.get(index.min(all.len().saturating_sub(1))).copied()
         };
-        Point {
+        RankPrediction {
             ranks,
             mean: self.estimate(ranks, noise_ns, ratio),
             phases_pct: PHASES_PCT.map(|part| at(part).unwrap_or(0.0) / quiet_ns * 100.0),

@@ -2,19 +2,19 @@
 //! What ranks of a source meet, as distributions: of their work, and of the
 //! messages of a barrier.
 
-use sandbag_jitter::{CpuTrace, Trace};
+use sandbag_jitter::{CpuTrace, JitterTrace};
 
 use super::Sync;
 use super::bootstrap::{Blocks, Draws};
 use super::cells::{Cells, FINE};
 use super::grid::Grid;
-use super::options::Options;
-use super::threads::each;
-use super::windows::Together;
+use super::options::PredictOptions;
+use super::threads::map_each;
+use super::windows::CpuGroup;
 use crate::{Error, Result};
 
 /// One source, swept.
-pub(super) struct Swept {
+pub(super) struct SourceSweep {
     /// Begins of the work, of all units alike.
     pub work: Cells,
     /// Begins of what who has the news does in a round of the barrier, and who
@@ -27,20 +27,20 @@ pub(super) struct Swept {
 }
 
 /// The CPUs of each unit: a node's, or one.
-pub(super) fn units(trace: &Trace, group: u32) -> Vec<Vec<&CpuTrace>> {
+pub(super) fn units(trace: &JitterTrace, group: u32) -> Vec<Vec<&CpuTrace>> {
     let known: Vec<&CpuTrace> = trace.cpus.iter().filter(|cpu| cpu.known_ns() > 0).collect();
     let whole = known.chunks_exact(group as usize);
     whole.map(<[&CpuTrace]>::to_vec).collect()
 }
 
-fn end_ns(trace: &Trace) -> u64 {
+fn end_ns(trace: &JitterTrace) -> u64 {
     let known = trace.cpus.iter().flat_map(|cpu| &cpu.known);
     known.map(|span| span.until_ns).max().unwrap_or(0)
 }
 
 /// Sweeps one unit: its begins, each unit weighing the same.
 fn sweep(unit: &[&CpuTrace], work_ns: u64, blocks: Option<&mut Blocks>) -> (Cells, f64) {
-    let pieces = Together::new(unit, work_ns);
+    let pieces = CpuGroup::new(unit, work_ns);
     let cells = match blocks {
         None => Cells::gather(Grid::new(FINE), pieces),
         Some(blocks) => {
@@ -52,7 +52,7 @@ fn sweep(unit: &[&CpuTrace], work_ns: u64, blocks: Option<&mut Blocks>) -> (Cell
     (cells, outside + inside)
 }
 
-fn together(parts: Vec<(Cells, f64)>) -> (Cells, f64) {
+fn combine(parts: Vec<(Cells, f64)>) -> (Cells, f64) {
     let begins_ns = parts.iter().map(|(_, weight)| weight).sum();
     let mut parts = parts.into_iter().filter(|(_, weight)| *weight > 0.0);
     let Some((first, weight)) = parts.next() else {
@@ -69,8 +69,8 @@ fn together(parts: Vec<(Cells, f64)>) -> (Cells, f64) {
     (all, begins_ns)
 }
 
-impl Swept {
-    pub(super) fn new(trace: &Trace, options: &Options) -> Result<Self> {
+impl SourceSweep {
+    pub(super) fn new(trace: &JitterTrace, options: &PredictOptions) -> Result<Self> {
         let units = units(trace, options.group);
         let wanted = options.intervals && options.sync == Sync::None;
         let mut blocks = wanted
@@ -82,11 +82,11 @@ impl Swept {
                 .iter()
                 .map(|unit| sweep(unit, options.quantum_ns, Some(blocks)))
                 .collect(),
-            None => each(options.threads, units.len(), |i| {
+            None => map_each(options.threads, units.len(), |i| {
                 sweep(&units[i], options.quantum_ns, None)
             }),
         };
-        let (work, begins_ns) = together(parts);
+        let (work, begins_ns) = combine(parts);
         if begins_ns <= 0.0 {
             let longest = trace.cpus.iter().flat_map(|cpu| &cpu.known);
             return Err(Error::TooShort {
@@ -99,10 +99,10 @@ impl Swept {
         let cpus: Vec<&[&CpuTrace]> = units.iter().flat_map(|unit| unit.chunks(1)).collect();
         let slots = options.barrier.slots_ns().map(|slots| {
             slots.map(|slot_ns| {
-                let parts = each(options.threads, cpus.len(), |i| {
+                let parts = map_each(options.threads, cpus.len(), |i| {
                     sweep(cpus[i], slot_ns.max(1), None)
                 });
-                together(parts).0
+                combine(parts).0
             })
         });
         Ok(Self {

@@ -16,7 +16,6 @@ pub const SHARE: f64 = 0.01;
 /// A greater shape has no mean that could be trusted, and moments no variance.
 const MOST_SHAPE: f64 = 0.9;
 
-/// See the module's text.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Tail {
     /// Threshold, ns.

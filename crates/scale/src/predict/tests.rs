@@ -2,7 +2,7 @@
 //! The prediction against brute force, and what must hold whatever the trace.
 
 use proptest::prelude::*;
-use sandbag_jitter::{CpuNotes, CpuTrace, Notes, Trace};
+use sandbag_jitter::{CpuNotes, CpuTrace, JitterTrace, Notes};
 
 use super::replay::{Rank, anywhere, run};
 use super::*;
@@ -28,21 +28,21 @@ fn noisy(seed: u64, known_ns: u64) -> CpuTrace {
     })
 }
 
-fn options(ranks: &[u64]) -> Options {
-    Options {
+fn options(ranks: &[u64]) -> PredictOptions {
+    PredictOptions {
         ranks: ranks.to_vec(),
         intervals: false,
         threads: 2,
-        ..Options::default()
+        ..PredictOptions::default()
     }
 }
 
-fn one(trace: &Trace, options: &Options) -> Prediction {
-    predict(&[Source { trace, share: 1 }], options).unwrap()
+fn predict_one(trace: &JitterTrace, options: &PredictOptions) -> Prediction {
+    predict(&[TraceSource { trace, share: 1 }], options).unwrap()
 }
 
 /// Percent more than without noise, by brute force.
-fn brute(ranks: &mut [Rank<'_>], phases: u64, barrier: &Barrier) -> f64 {
+fn brute(ranks: &mut [Rank<'_>], phases: u64, barrier: &BarrierModel) -> f64 {
     let quiet = WORK as f64 + barrier.quiet_ns(ranks.len() as u64);
     (run(ranks, WORK, phases, barrier) as f64 / (phases as f64 * quiet) - 1.0) * 100.0
 }
@@ -62,20 +62,26 @@ fn agree(predicted: f64, found: f64, percent_of_slowdown: f64) {
 fn ranks_that_wait_for_each_other() {
     let trace = trace(vec![noisy(1, 100 * SECOND)]);
     for count in [1u64, 2, 8, 32] {
-        let predicted = one(&trace, &options(&[count])).points[0].mean.slowdown_pct;
+        let predicted = predict_one(&trace, &options(&[count])).points[0]
+            .mean
+            .slowdown_pct;
         let mut ranks = anywhere(&trace.cpus[0], count as usize, count);
-        agree(predicted, brute(&mut ranks, PHASES, &Barrier::Ideal), 4.0);
+        agree(
+            predicted,
+            brute(&mut ranks, PHASES, &BarrierModel::Ideal),
+            4.0,
+        );
     }
 }
 
 #[test]
 fn ranks_that_only_compute() {
     let trace = trace(vec![noisy(2, 100 * SECOND)]);
-    let options = Options {
+    let options = PredictOptions {
         starts: Starts::Running,
         ..options(&[16])
     };
-    let predicted = one(&trace, &options).points[0].mean.slowdown_pct;
+    let predicted = predict_one(&trace, &options).points[0].mean.slowdown_pct;
     let mut ranks = anywhere(&trace.cpus[0], 16, 1);
     let mut now = [0u64; 16];
     let phases = PHASES;
@@ -95,15 +101,15 @@ fn ranks_that_only_compute() {
 fn barriers_of_messages() {
     let trace = trace(vec![noisy(3, 100 * SECOND)]);
     for (barrier, count) in [
-        (Barrier::Dissemination(COST), 16u64),
-        (Barrier::Dissemination(COST), 128),
-        (Barrier::Binomial(COST), 64),
+        (BarrierModel::Dissemination(COST), 16u64),
+        (BarrierModel::Dissemination(COST), 128),
+        (BarrierModel::Binomial(COST), 64),
     ] {
-        let options = Options {
+        let options = PredictOptions {
             barrier,
             ..options(&[count])
         };
-        let predicted = one(&trace, &options).points[0].mean.slowdown_pct;
+        let predicted = predict_one(&trace, &options).points[0].mean.slowdown_pct;
         let mut ranks = anywhere(&trace.cpus[0], count as usize, 7);
         let found = brute(&mut ranks, PHASES / 4, &barrier);
         let apart = (predicted - found).abs() / (100.0 + found) * 100.0;
@@ -123,13 +129,13 @@ fn ranks_that_drift_apart() {
     };
     let phases = PHASES;
     for count in [16u64, 256] {
-        let options = Options {
+        let options = PredictOptions {
             sync: Sync::Once,
             drift: Some(drift),
             phases,
             ..options(&[count])
         };
-        let predicted = one(&trace, &options).points[0].mean.slowdown_pct;
+        let predicted = predict_one(&trace, &options).points[0].mean.slowdown_pct;
         // Brute force: every rank's position moves on by itself.
         let mut chance = Chance::new(9, 9);
         let places: Vec<f64> = (0..count).map(|_| chance.uniform()).collect();
@@ -163,11 +169,11 @@ fn nodes_of_two_keep_what_they_have_in_common() {
     }
     second.events.retain(|event| event.end_ns() < 100 * SECOND);
     let both = trace(vec![first, second]);
-    let options = Options {
+    let options = PredictOptions {
         group: 2,
         ..options(&[2, 16])
     };
-    let predicted = one(&both, &options);
+    let predicted = predict_one(&both, &options);
     let mut chance = Chance::new(3, 3);
     for (point, count) in predicted.points.iter().zip([2u64, 16]) {
         let mut ranks: Vec<Rank<'_>> = (0..count / 2)
@@ -178,12 +184,12 @@ fn nodes_of_two_keep_what_they_have_in_common() {
             .collect();
         agree(
             point.mean.slowdown_pct,
-            brute(&mut ranks, PHASES, &Barrier::Ideal),
+            brute(&mut ranks, PHASES, &BarrierModel::Ideal),
             5.0,
         );
     }
     // As many ranks that have nothing in common wait longer.
-    let apart = one(&both, &self::options(&[16])).points[0]
+    let apart = predict_one(&both, &self::options(&[16])).points[0]
         .mean
         .slowdown_pct;
     assert!(apart > predicted.points[1].mean.slowdown_pct * 1.2);
@@ -191,18 +197,18 @@ fn nodes_of_two_keep_what_they_have_in_common() {
 
 #[test]
 fn nodes_whose_ranks_wait_for_messages() {
-    let barrier = Barrier::Dissemination(COST);
+    let barrier = BarrierModel::Dissemination(COST);
     // Four CPUs that have nothing in common, and four that have all of it.
     let apart: Vec<CpuTrace> = (20..24).map(|seed| noisy(seed, 100 * SECOND)).collect();
     let alike = vec![apart[0].clone(); 4];
     for cpus in [apart, alike] {
         let nodes = trace(cpus);
-        let options = Options {
+        let options = PredictOptions {
             group: 4,
             barrier,
             ..options(&[64])
         };
-        let predicted = one(&nodes, &options).points[0].mean.slowdown_pct;
+        let predicted = predict_one(&nodes, &options).points[0].mean.slowdown_pct;
         let mut chance = Chance::new(9, 9);
         let mut ranks: Vec<Rank<'_>> = (0..16)
             .flat_map(|_| {
@@ -220,12 +226,12 @@ fn nodes_whose_ranks_wait_for_messages() {
 fn who_is_always_synchronised_meets_the_mean() {
     let trace = trace(vec![noisy(6, 60 * SECOND)]);
     let with = |sync, starts, ranks: &[u64]| {
-        let options = Options {
+        let options = PredictOptions {
             sync,
             starts,
             ..options(ranks)
         };
-        one(&trace, &options)
+        predict_one(&trace, &options)
     };
     let flat = with(Sync::Phases(1), Starts::Waiting, &[16, 2048, 1_000_000]);
     let mean = with(Sync::None, Starts::Running, &[1]).points[0]
@@ -242,14 +248,16 @@ fn who_is_always_synchronised_meets_the_mean() {
 fn mixed_nodes_lie_between_their_kinds() {
     let quiet = trace(vec![cpu(&[(0, 60 * SECOND)], &[])]);
     let loud = trace(vec![noisy(7, 60 * SECOND)]);
-    let source = |trace, share| Source { trace, share };
-    let of = |sources: &[Source<'_>]| {
+    let source = |trace, share| TraceSource { trace, share };
+    let of = |sources: &[TraceSource<'_>]| {
         predict(sources, &options(&[100])).unwrap().points[0]
             .mean
             .slowdown_pct
     };
     let mixed = of(&[source(&quiet, 3), source(&loud, 1)]);
-    let quarter = one(&loud, &options(&[25])).points[0].mean.slowdown_pct;
+    let quarter = predict_one(&loud, &options(&[25])).points[0]
+        .mean
+        .slowdown_pct;
     assert!(
         mixed >= quarter * 0.99 && mixed < of(&[source(&loud, 1)]),
         "{mixed} {quarter}"
@@ -261,13 +269,13 @@ fn mixed_nodes_lie_between_their_kinds() {
 #[test]
 fn a_short_trace_says_so() {
     let trace = trace(vec![noisy(8, SECOND)]);
-    let points = one(&trace, &options(&[16, 100_000])).points;
+    let points = predict_one(&trace, &options(&[16, 100_000])).points;
     assert_eq!([points[0].saturated, points[1].saturated], [false, true]);
-    let with_tail = Options {
+    let with_tail = PredictOptions {
         tail: true,
         ..options(&[100_000])
     };
-    let tail = one(&trace, &with_tail).points[0].tail.unwrap();
+    let tail = predict_one(&trace, &with_tail).points[0].tail.unwrap();
     assert!(tail.slowdown_pct > 0.0 && tail.slowdown_pct.is_finite());
 }
 
@@ -277,10 +285,10 @@ fn a_cpu_that_noise_takes_nearly_all_of_is_saturated() {
         let events: Vec<(u64, u64)> = (0..100).map(|i| (i * 10_000_000, length)).collect();
         trace(vec![cpu(&[(0, SECOND)], &[]), cpu(&[(0, SECOND)], &events)])
     };
-    let found = one(&regular(5_000_000), &options(&[1]));
+    let found = predict_one(&regular(5_000_000), &options(&[1]));
     assert!((found.noise_pct - 50.0).abs() < 1e-9);
     assert!(found.warnings.is_empty(), "{:?}", found.warnings);
-    let found = one(&regular(9_500_000), &options(&[1]));
+    let found = predict_one(&regular(9_500_000), &options(&[1]));
     assert!((found.noise_pct - 95.0).abs() < 1e-9);
     assert!(
         found.warnings[0].starts_with("saturated"),
@@ -299,11 +307,11 @@ fn classes_are_ranked_otherwise_at_scale() {
             5_000.0
         }
     })]);
-    let source = Source {
+    let source = TraceSource {
         trace: &trace,
         share: 1,
     };
-    let costs = costs(&[source], &options(&[1, 10_000]), &Class::lengths()).unwrap();
+    let costs = costs(&[source], &options(&[1, 10_000]), &EventClass::lengths()).unwrap();
     assert_eq!(costs.len(), 2);
     let (short, long) = (&costs[0], &costs[1]);
     assert!(short.noise_pct > long.noise_pct);
@@ -314,10 +322,10 @@ fn classes_are_ranked_otherwise_at_scale() {
 #[test]
 fn what_cannot_be_predicted_is_said() {
     let usual = trace(vec![noisy(11, SECOND)]);
-    let said = |trace: &Trace, change: &dyn Fn(&mut Options)| {
+    let said = |trace: &JitterTrace, change: &dyn Fn(&mut PredictOptions)| {
         let mut options = options(&[16]);
         change(&mut options);
-        predict(&[Source { trace, share: 1 }], &options).unwrap_err()
+        predict(&[TraceSource { trace, share: 1 }], &options).unwrap_err()
     };
     assert!(matches!(
         said(&usual, &|o| o.ranks = vec![0]),
@@ -349,7 +357,7 @@ fn what_cannot_be_predicted_is_said() {
         o.drift = Some(far);
     });
     assert!(matches!(drifted, Error::TooShort { .. }));
-    let blind = Trace {
+    let blind = JitterTrace {
         notes: Some(Notes {
             cpus: vec![CpuNotes {
                 threshold_ns: 1e4,
@@ -360,11 +368,11 @@ fn what_cannot_be_predicted_is_said() {
     };
     let short = said(&blind, &|o| o.quantum_ns = 1000);
     assert!(matches!(short, Error::BelowDetectable { .. }));
-    let source = Source {
+    let source = TraceSource {
         trace: &usual,
         share: 1,
     };
-    let synchronised = Options {
+    let synchronised = PredictOptions {
         sync: Sync::Phases(1),
         ..options(&[16])
     };
@@ -391,7 +399,7 @@ proptest! {
         let all = cpu(&[(0, at + 50_000_000)], &events);
         let some = cpu(&[(0, at + 50_000_000)], &events[..events.len() / 2]);
         let trace = trace(vec![all, some]);
-        let with = |starts, threads, ranks: &[u64]| Options {
+        let with = |starts, threads, ranks: &[u64]| PredictOptions {
             starts,
             threads,
             seed,
@@ -402,8 +410,8 @@ proptest! {
         };
         let ranks = [1, 7, 100, 5000, 1_000_000];
         for starts in [Starts::Running, Starts::Waiting, Starts::Any] {
-            let found = one(&trace, &with(starts, 1, &ranks));
-            prop_assert_eq!(&found, &one(&trace, &with(starts, 3, &ranks)));
+            let found = predict_one(&trace, &with(starts, 1, &ranks));
+            prop_assert_eq!(&found, &predict_one(&trace, &with(starts, 3, &ranks)));
             for point in &found.points {
                 prop_assert!(point.mean.slowdown_pct.is_finite());
                 prop_assert!(point.phases_pct.is_sorted());

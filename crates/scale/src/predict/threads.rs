@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// `of` 0, 1, ... `count` - 1, in this order.
-pub(crate) fn each<T: Send>(
+pub(crate) fn map_each<T: Send>(
     threads: usize,
     count: usize,
     of: impl Fn(usize) -> T + Sync,
@@ -45,8 +45,8 @@ mod tests {
     fn the_order_is_that_of_the_numbers() {
         let squares: Vec<usize> = (0..100).map(|i| i * i).collect();
         for threads in [0, 1, 3, 200] {
-            assert_eq!(super::each(threads, 100, |i| i * i), squares);
+            assert_eq!(super::map_each(threads, 100, |i| i * i), squares);
         }
-        assert!(super::each(4, 0, |i| i).is_empty());
+        assert!(super::map_each(4, 0, |i| i).is_empty());
     }
 }

@@ -2,14 +2,14 @@
 //! Ranks of which each is at a position of its own: the greatest of many that
 //! have nothing in common.
 
-use super::Point;
-use super::barrier::{Barrier, Tree};
-use super::bootstrap::{Draws, Figure, interval};
+use super::RankPrediction;
+use super::barrier::{BarrierModel, Tree};
+use super::bootstrap::{DrawFigure, Draws, interval};
 use super::cells::{ANY, BANDS, Cells, RUNNING};
 use super::noise::Noise;
-use super::sweep::Swept;
+use super::sweep::SourceSweep;
 use super::tail::{SHARE, Tail};
-use super::waiting::{Greatest, Kind, greatest};
+use super::waiting::{Greatest, RankGroup, greatest};
 use super::working::Working;
 
 /// Nodes of each source, of so many in all: by the largest remainder.
@@ -31,18 +31,18 @@ fn apportion(nodes: u64, shares: &[u64]) -> Vec<u64> {
 
 impl Working<'_> {
     /// Each node at a position of its own.
-    pub(super) fn apart(&self, ranks: u64) -> Point {
+    pub(super) fn unsynchronised_point(&self, ranks: u64) -> RankPrediction {
         let nodes = self.nodes(ranks);
         let counts = apportion(nodes, &self.shares);
-        let present: Vec<(&Swept, u64)> = self
+        let present: Vec<(&SourceSweep, u64)> = self
             .swept
             .iter()
             .zip(counts)
             .filter(|(_, count)| *count > 0)
             .collect();
-        let kinds: Vec<Kind<'_>> = present
+        let kinds: Vec<RankGroup<'_>> = present
             .iter()
-            .map(|(swept, count)| Kind {
+            .map(|(swept, count)| RankGroup {
                 cells: &swept.work,
                 count: *count,
             })
@@ -50,7 +50,7 @@ impl Working<'_> {
         let gap_ns = self.options.barrier.quiet_ns(ranks);
         let found = greatest(&kinds, gap_ns, self.options.starts);
         let all = match self.options.barrier {
-            Barrier::Ideal => found.all.clone(),
+            BarrierModel::Ideal => found.all.clone(),
             _ => self.through_barrier(&found, &present, ranks),
         };
         let saturated = present.iter().any(|(swept, count)| {
@@ -73,16 +73,21 @@ impl Working<'_> {
         let tail = self.tail.zip(found.one.first()).and_then(|(_, one)| {
             let tail = Tail::fit(one, SHARE)?;
             let noise_ns = tail.greatest_of(one, nodes as f64);
-            Some(self.estimate(ranks, noise_ns, ratio(Figure::Tail(SHARE))))
+            Some(self.estimate(ranks, noise_ns, ratio(DrawFigure::Tail(SHARE))))
         });
-        Point {
+        RankPrediction {
             saturated,
             tail,
-            ..self.point(ranks, &all, ratio(Figure::Greatest))
+            ..self.point(ranks, &all, ratio(DrawFigure::Greatest))
         }
     }
 
-    fn through_barrier(&self, found: &Greatest, present: &[(&Swept, u64)], ranks: u64) -> Noise {
+    fn through_barrier(
+        &self,
+        found: &Greatest,
+        present: &[(&SourceSweep, u64)],
+        ranks: u64,
+    ) -> Noise {
         let nodes = self.nodes(ranks);
         let part = |count: u64| count as f64 / nodes as f64;
         let slots: Vec<(&[Cells; 2], f64, &[f64; BANDS])> = present
@@ -117,9 +122,9 @@ impl Working<'_> {
         match self.options.barrier {
             // What the way up adds: each of its messages, on average one in two
             // rounds, meets somebody who waits.
-            Barrier::Binomial(_) => {
+            BarrierModel::Binomial(_) => {
                 let up = f64::from(super::rounds(ranks)) / 2.0 * told.mean();
-                let (values, above) = (last.values(), last.above());
+                let (values, above) = (last.values(), last.tail());
                 let values = values.iter().map(|value| value + up).collect();
                 Noise::of_above(values, above.to_vec())
             }

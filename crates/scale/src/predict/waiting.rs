@@ -31,7 +31,7 @@ pub enum Starts {
 
 /// Ranks that are alike.
 #[derive(Debug, Clone, Copy)]
-pub struct Kind<'a> {
+pub struct RankGroup<'a> {
     /// Their begins.
     pub cells: &'a Cells,
     /// How many there are.
@@ -58,7 +58,7 @@ const RARE: f64 = 1e-8;
 /// The greatest noise of all; `gap_ns` is what passes between the last arrival
 /// and the release.
 #[must_use]
-pub fn greatest(kinds: &[Kind<'_>], gap_ns: f64, starts: Starts) -> Greatest {
+pub fn greatest(kinds: &[RankGroup<'_>], gap_ns: f64, starts: Starts) -> Greatest {
     let first = match starts {
         Starts::Waiting | Starts::Running => RUNNING,
         Starts::Any => ANY,
@@ -80,7 +80,7 @@ pub fn greatest(kinds: &[Kind<'_>], gap_ns: f64, starts: Starts) -> Greatest {
     found
 }
 
-fn with(kinds: &[Kind<'_>], accepted: Vec<[f64; BANDS]>) -> Greatest {
+fn with(kinds: &[RankGroup<'_>], accepted: Vec<[f64; BANDS]>) -> Greatest {
     let one: Vec<Noise> = kinds
         .iter()
         .zip(&accepted)
@@ -96,7 +96,7 @@ fn with(kinds: &[Kind<'_>], accepted: Vec<[f64; BANDS]>) -> Greatest {
 }
 
 /// For each band how likely a rank of this kind waits longer than its depth.
-fn waits(kinds: &[Kind<'_>], one: &[Noise], kind: usize, gap_ns: f64) -> [f64; BANDS] {
+fn waits(kinds: &[RankGroup<'_>], one: &[Noise], kind: usize, gap_ns: f64) -> [f64; BANDS] {
     let others: Vec<(&Noise, f64)> = one
         .iter()
         .zip(kinds)
@@ -141,7 +141,7 @@ mod tests {
         let cpu = by_chance(1, 1_000_000_000, 1.0, |chance| 50_000.0 * chance.uniform());
         let cells = Cells::gather(Grid::new(FINE), Windows::new(&cpu, 1_000_000));
         let mean = |count, starts| {
-            let kind = Kind {
+            let kind = RankGroup {
                 cells: &cells,
                 count,
             };

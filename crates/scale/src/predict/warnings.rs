@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the user should hear about a trace.
 
-use sandbag_jitter::{CpuTrace, Trace};
+use sandbag_jitter::{CpuTrace, JitterTrace};
 
-use super::barrier::Barrier;
-use super::options::Options;
-use super::{Point, SATURATED_PCT};
+use super::barrier::BarrierModel;
+use super::options::PredictOptions;
+use super::{RankPrediction, SATURATED_PCT};
 
 /// The CPU of which noise takes most, and how much of its time, percent.
-pub(super) fn most_noise(trace: &Trace) -> (u32, f64) {
+pub(super) fn most_noise(trace: &JitterTrace) -> (u32, f64) {
     let of = |cpu: &CpuTrace| {
         let known_ns = cpu.known_ns().max(1);
         (cpu.cpu, cpu.noise_ns() as f64 / known_ns as f64 * 100.0)
@@ -17,7 +17,7 @@ pub(super) fn most_noise(trace: &Trace) -> (u32, f64) {
     all.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((0, 0.0))
 }
 
-pub(super) fn warn(trace: &Trace, options: &Options, warnings: &mut Vec<String>) {
+pub(super) fn warn(trace: &JitterTrace, options: &PredictOptions, warnings: &mut Vec<String>) {
     let known = trace.cpus.iter().filter(|cpu| cpu.known_ns() > 0).count();
     let empty = trace.cpus.len() - known;
     if empty > 0 {
@@ -42,7 +42,7 @@ pub(super) fn warn(trace: &Trace, options: &Options, warnings: &mut Vec<String>)
             options.group
         ));
     }
-    if options.tail && !matches!(options.barrier, Barrier::Ideal) {
+    if options.tail && !matches!(options.barrier, BarrierModel::Ideal) {
         warnings.push(
             "the figures with a tail are of the work alone: what the barrier's messages meet is in \
              those without, which may be more"
@@ -72,8 +72,12 @@ pub(super) fn warn(trace: &Trace, options: &Options, warnings: &mut Vec<String>)
 }
 
 /// A mean of fewer phases is less sure, which its interval tells; why they are fewer it does not.
-pub(super) fn warn_of_left_out(points: &[Point], options: &Options, warnings: &mut Vec<String>) {
-    let fewer = |point: &&Point| point.gone_through.is_some_and(|n| n < options.phases);
+pub(super) fn warn_of_left_out(
+    points: &[RankPrediction],
+    options: &PredictOptions,
+    warnings: &mut Vec<String>,
+) {
+    let fewer = |point: &&RankPrediction| point.gone_through.is_some_and(|n| n < options.phases);
     if let Some(point) = points.iter().filter(fewer).min_by_key(|p| p.gone_through) {
         warnings.push(format!(
             "of {} phases {} were gone through at {} ranks, spread evenly: all of them would take too \

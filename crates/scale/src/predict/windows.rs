@@ -13,11 +13,11 @@
 //! A window lies in one stretch in which events were looked for, or it does not
 //! count: what is unknown is never quiet.
 
-use sandbag_jitter::{CpuTrace, Event, Span};
+use sandbag_jitter::{CpuTrace, Span, TraceEvent};
 
 /// Times at which work may begin, and the noise it meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece {
+pub struct NoisePiece {
     /// The first of these times, ns.
     pub from_ns: u64,
     /// Behind the last, ns.
@@ -29,7 +29,7 @@ pub struct Piece {
     pub inside_ns: Option<u64>,
 }
 
-impl Piece {
+impl NoisePiece {
     /// How many nanoseconds of begins it stands for.
     #[must_use]
     pub fn width_ns(&self) -> u64 {
@@ -61,14 +61,14 @@ impl Piece {
 #[derive(Debug, Clone)]
 pub struct Windows<'a> {
     spans: std::slice::Iter<'a, Span>,
-    events: &'a [Event],
+    events: &'a [TraceEvent],
     work_ns: u64,
-    at: Option<At>,
+    at: Option<WindowPosition>,
 }
 
 /// Where the window is.
 #[derive(Debug, Clone)]
-struct At {
+struct WindowPosition {
     /// Its begin, never inside an event.
     t_ns: u64,
     /// End of the stretch.
@@ -93,13 +93,13 @@ impl<'a> Windows<'a> {
         }
     }
 
-    fn enter(&self, span: &Span) -> At {
+    fn enter(&self, span: &Span) -> WindowPosition {
         let first = self.events.partition_point(|e| e.start_ns < span.from_ns);
         // An event that began before is as good as unknown time.
         let over = first
             .checked_sub(1)
             .map_or(0, |before| self.events[before].end_ns());
-        At {
+        WindowPosition {
             t_ns: span.from_ns.max(over),
             until_ns: span.until_ns,
             first,
@@ -109,7 +109,7 @@ impl<'a> Windows<'a> {
     }
 
     /// The next piece of a stretch; `None` at its end.
-    fn step(&self, at: &mut At) -> Option<Piece> {
+    fn step(&self, at: &mut WindowPosition) -> Option<NoisePiece> {
         loop {
             let end_ns = at
                 .t_ns
@@ -126,7 +126,7 @@ impl<'a> Windows<'a> {
             }
             let first = self.events.get(at.first);
             if let Some(event) = first.filter(|event| event.start_ns <= at.t_ns) {
-                let piece = Piece {
+                let piece = NoisePiece {
                     from_ns: at.t_ns,
                     until_ns: event.end_ns().max(at.t_ns),
                     noise_ns: at.met_ns,
@@ -146,7 +146,7 @@ impl<'a> Windows<'a> {
             if step == 0 {
                 return None;
             }
-            let piece = Piece {
+            let piece = NoisePiece {
                 from_ns: at.t_ns,
                 until_ns: at.t_ns + step,
                 noise_ns: at.met_ns,
@@ -159,9 +159,9 @@ impl<'a> Windows<'a> {
 }
 
 impl Iterator for Windows<'_> {
-    type Item = Piece;
+    type Item = NoisePiece;
 
-    fn next(&mut self) -> Option<Piece> {
+    fn next(&mut self) -> Option<NoisePiece> {
         loop {
             if let Some(mut at) = self.at.take()
                 && let Some(piece) = self.step(&mut at)
@@ -178,21 +178,21 @@ impl Iterator for Windows<'_> {
 /// The pieces of several CPUs that were recorded together: at each time the
 /// noise of the one that meets most, for the others wait for it.
 #[derive(Debug)]
-pub struct Together<'a> {
+pub struct CpuGroup<'a> {
     columns: Vec<Windows<'a>>,
     /// The piece of each at `t_ns`, or after it.
-    current: Vec<Piece>,
+    current: Vec<NoisePiece>,
     t_ns: u64,
     over: bool,
 }
 
-impl<'a> Together<'a> {
+impl<'a> CpuGroup<'a> {
     /// Work of `work_ns` that begins on all of these at the same time.
     #[must_use]
     pub fn new(cpus: &[&'a CpuTrace], work_ns: u64) -> Self {
         let mut columns: Vec<Windows<'a>> =
             cpus.iter().map(|cpu| Windows::new(cpu, work_ns)).collect();
-        let current: Vec<Piece> = columns.iter_mut().map_while(Iterator::next).collect();
+        let current: Vec<NoisePiece> = columns.iter_mut().map_while(Iterator::next).collect();
         Self {
             over: current.is_empty() || current.len() < columns.len(),
             columns,
@@ -219,10 +219,10 @@ impl<'a> Together<'a> {
     }
 }
 
-impl Iterator for Together<'_> {
-    type Item = Piece;
+impl Iterator for CpuGroup<'_> {
+    type Item = NoisePiece;
 
-    fn next(&mut self) -> Option<Piece> {
+    fn next(&mut self) -> Option<NoisePiece> {
         if self.over {
             return None;
         }
@@ -233,7 +233,7 @@ impl Iterator for Together<'_> {
         let t_ns = self.t_ns;
         let mut until_ns = u64::MAX;
         let mut level_ns = None;
-        let mut falling: Option<Piece> = None;
+        let mut falling: Option<NoisePiece> = None;
         for piece in &self.current {
             until_ns = until_ns.min(piece.until_ns);
             match piece.inside_ns {
@@ -246,7 +246,7 @@ impl Iterator for Together<'_> {
                 }
             }
         }
-        let mut piece = Piece {
+        let mut piece = NoisePiece {
             from_ns: t_ns,
             until_ns,
             noise_ns: level_ns.unwrap_or(0),
@@ -256,7 +256,7 @@ impl Iterator for Together<'_> {
             let above = level_ns.map_or(u64::MAX, |level| falling.noise_ns.saturating_sub(level));
             if above > 0 {
                 // Until the one that falls is no longer the greatest.
-                piece = Piece {
+                piece = NoisePiece {
                     until_ns: until_ns.min(t_ns.saturating_add(above)),
                     ..falling
                 };
@@ -274,8 +274,8 @@ mod tests {
     use super::*;
     use crate::fixture::{cpu, span};
 
-    fn piece(from_ns: u64, until_ns: u64, noise_ns: u64, inside_ns: Option<u64>) -> Piece {
-        Piece {
+    fn piece(from_ns: u64, until_ns: u64, noise_ns: u64, inside_ns: Option<u64>) -> NoisePiece {
+        NoisePiece {
             from_ns,
             until_ns,
             noise_ns,
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn an_event_extends_the_window() {
         let cpu = cpu(&[(0, 1000)], &[(500, 50)]);
-        let all: Vec<Piece> = Windows::new(&cpu, 100).collect();
+        let all: Vec<NoisePiece> = Windows::new(&cpu, 100).collect();
         assert_eq!(
             all,
             [
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn no_window_reaches_over_unknown_time() {
         let cpu = cpu(&[(0, 150), (1000, 1120), (2000, 2050)], &[(2010, 5)]);
-        let all: Vec<Piece> = Windows::new(&cpu, 100).collect();
+        let all: Vec<NoisePiece> = Windows::new(&cpu, 100).collect();
         assert_eq!(all, [piece(0, 50, 0, None), piece(1000, 1020, 0, None)]);
     }
 
@@ -318,7 +318,7 @@ mod tests {
     fn of_several_the_one_counts_that_meets_most() {
         let a = cpu(&[(0, 1000)], &[(500, 50)]);
         let b = cpu(&[(0, 1000)], &[(520, 20)]);
-        let all: Vec<Piece> = Together::new(&[&a, &b], 100).collect();
+        let all: Vec<NoisePiece> = CpuGroup::new(&[&a, &b], 100).collect();
         assert_eq!(
             all,
             [
@@ -389,12 +389,12 @@ mod tests {
                 }
             }
             let pair: Vec<&CpuTrace> = columns.iter().collect();
-            let single: Vec<Vec<Piece>> = pair.iter().map(|c| Windows::new(c, work).collect()).collect();
-            let at = |pieces: &[Piece], t: u64| {
+            let single: Vec<Vec<NoisePiece>> = pair.iter().map(|c| Windows::new(c, work).collect()).collect();
+            let at = |pieces: &[NoisePiece], t: u64| {
                 let piece = pieces.iter().find(|p| p.from_ns <= t && t < p.until_ns);
                 piece.map(|p| p.noise_at(t))
             };
-            let both: Vec<Piece> = Together::new(&pair, work).collect();
+            let both: Vec<NoisePiece> = CpuGroup::new(&pair, work).collect();
             prop_assert!(both.windows(2).all(|w| w[0].until_ns <= w[1].from_ns));
             for t in 0..1000 {
                 let expected = at(&single[0], t).zip(at(&single[1], t)).map(|(a, b)| a.max(b));

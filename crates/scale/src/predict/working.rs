@@ -5,20 +5,20 @@ use super::bootstrap::Ratio;
 use super::cells::ANY;
 use super::drift::Units;
 use super::noise::Noise;
-use super::options::{Options, Source};
+use super::options::{PredictOptions, TraceSource};
 use super::positions::positions;
-use super::sweep::Swept;
+use super::sweep::SourceSweep;
 use super::tail::{SHARE, Tail};
-use super::threads::each;
+use super::threads::map_each;
 use super::warnings::{most_noise, warn, warn_of_left_out};
-use super::{Estimate, PHASES_PCT, Point, Prediction, Sync};
+use super::{Estimate, PHASES_PCT, Prediction, RankPrediction, Sync};
 use crate::Result;
 
 /// Everything that is swept once, for all numbers of ranks.
 pub(super) struct Working<'a> {
-    pub options: &'a Options,
+    pub options: &'a PredictOptions,
     pub shares: Vec<u64>,
-    pub swept: Vec<Swept>,
+    pub swept: Vec<SourceSweep>,
     units: Option<Units>,
     pub tail: Option<Tail>,
     noise_pct: f64,
@@ -26,7 +26,7 @@ pub(super) struct Working<'a> {
 }
 
 impl<'a> Working<'a> {
-    pub(super) fn new(sources: &[Source<'_>], options: &'a Options) -> Result<Self> {
+    pub(super) fn new(sources: &[TraceSource<'_>], options: &'a PredictOptions) -> Result<Self> {
         let mut warnings = Vec::new();
         for source in sources {
             warn(source.trace, options, &mut warnings);
@@ -35,7 +35,7 @@ impl<'a> Working<'a> {
         let noise_pct = noise.map(|(_, pct)| pct).fold(0.0, f64::max);
         let swept = sources
             .iter()
-            .map(|source| Swept::new(source.trace, options))
+            .map(|source| SourceSweep::new(source.trace, options))
             .collect::<Result<Vec<_>>>()?;
         let tail = match swept.as_slice() {
             [one] if options.tail && options.sync == Sync::None => {
@@ -77,10 +77,15 @@ impl<'a> Working<'a> {
 
     pub(super) fn prediction(mut self) -> Result<Prediction> {
         let ranks = &self.options.ranks;
-        let points: Vec<Point> = match &self.units {
+        let points: Vec<RankPrediction> = match &self.units {
             // A point is threads' work in itself.
-            Some(units) => ranks.iter().map(|n| self.synchronised(units, *n)).collect(),
-            None => each(self.options.threads, ranks.len(), |i| self.apart(ranks[i])),
+            Some(units) => ranks
+                .iter()
+                .map(|n| self.synchronised_point(units, *n))
+                .collect(),
+            None => map_each(self.options.threads, ranks.len(), |i| {
+                self.unsynchronised_point(ranks[i])
+            }),
         };
         warn_of_left_out(&points, self.options, &mut self.warnings);
         Ok(Prediction {
@@ -110,10 +115,10 @@ impl<'a> Working<'a> {
         }
     }
 
-    pub(super) fn point(&self, ranks: u64, noise: &Noise, ratio: Option<Ratio>) -> Point {
+    pub(super) fn point(&self, ranks: u64, noise: &Noise, ratio: Option<Ratio>) -> RankPrediction {
         let quiet_ns = self.quiet_ns(ranks);
         let noise_ns = noise.mean();
-        Point {
+        RankPrediction {
             ranks,
             mean: self.estimate(ranks, noise_ns, ratio),
             phases_pct: PHASES_PCT.map(|part| noise.quantile(part / 100.0) / quiet_ns * 100.0),

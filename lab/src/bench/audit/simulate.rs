@@ -16,9 +16,9 @@ use std::thread;
 
 use clap::Args;
 use sandbag_audit::accounting::Accounting;
-use sandbag_audit::effects::{self, Level};
-use sandbag_audit::model::{Evidence, Nature, Quantity, Sample, Test, Verdict};
-use sandbag_audit::plan::{self, Enough};
+use sandbag_audit::effects::{self, TestLevel};
+use sandbag_audit::model::{AuditSample, AuditVerdict, Evidence, Nature, Quantity, Test};
+use sandbag_audit::plan::{self, StopRule};
 use sandbag_audit::verdict::{self, Rule};
 use sandbag_stats::Chance;
 use statrs::distribution::{Beta, ContinuousCDF as _};
@@ -207,7 +207,7 @@ const SYSTEM: [f64; 6] = [0.001, 0.001, 0.5, 0.7, 0.8, 0.3];
 #[must_use]
 pub fn audit(world: &World, seed: u64) -> Vec<Test> {
     let kinds: Vec<bool> = (0..=world.tests).map(|test| test == world.tests).collect();
-    let level = Level {
+    let level = TestLevel {
         confidence: world.confidence,
         comparisons: effects::comparisons(&kinds, world.cpus as usize),
     };
@@ -237,7 +237,7 @@ pub fn audit(world: &World, seed: u64) -> Vec<Test> {
 pub fn unequal(tests: &[Test], quantity: Option<Quantity>) -> Vec<u32> {
     let all = tests.iter().flat_map(|test| &test.verdicts);
     let mut cpus: Vec<u32> = all
-        .filter(|v| v.verdict == Verdict::Unequal && v.nature != Some(Nature::Designed))
+        .filter(|v| v.verdict == AuditVerdict::Unequal && v.nature != Some(Nature::Designed))
         .filter(|v| quantity.is_none_or(|quantity| quantity == v.quantity))
         .map(|v| v.cpu)
         .collect();
@@ -290,8 +290,8 @@ impl<'a> Machine<'a> {
     }
 
     /// All tests, which take turns.
-    fn tests(&mut self, kinds: &[bool], level: Level) -> Vec<Test> {
-        let enough = Enough {
+    fn tests(&mut self, kinds: &[bool], level: TestLevel) -> Vec<Test> {
+        let enough = StopRule {
             rounds: self.world.rounds,
             limit: std::time::Duration::MAX,
             precision_pct: self.world.precision_pct,
@@ -310,7 +310,7 @@ impl<'a> Machine<'a> {
                     .looks(done)
                     .then(|| effects::half_width_pct(samples, &cpus, kinds[*at], level))
                     .flatten();
-                !enough.reached(done, std::time::Duration::ZERO, half)
+                !enough.is_reached(done, std::time::Duration::ZERO, half)
             });
             if open.is_empty() {
                 break;
@@ -334,7 +334,7 @@ impl<'a> Machine<'a> {
                 } else {
                     self.run(cpu, length_ns, system)
                 };
-                test.samples.push(Sample {
+                test.samples.push(AuditSample {
                     cpu,
                     round,
                     length: block.length,
@@ -359,7 +359,7 @@ impl<'a> Machine<'a> {
         burst.0
     }
 
-    fn run(&mut self, cpu: u32, length_ns: f64, system: f64) -> Sample {
+    fn run(&mut self, cpu: u32, length_ns: f64, system: f64) -> AuditSample {
         // A walk that comes back: a quarter within minutes.
         self.drift = self.drift * 0.998 + 0.008 * self.chance.normal();
         let mut more_pct = self.world.run_pct * self.chance.normal();
@@ -389,7 +389,7 @@ impl<'a> Machine<'a> {
             .count();
         let system_ns = cpu_ns * hits as f64 / ticks.max(1.0);
         self.now_ns += elapsed_ns + PAUSE_NS;
-        Sample {
+        AuditSample {
             elapsed_ns: elapsed_ns as u64,
             user_ns: (cpu_ns - system_ns) as u64,
             system_ns: system_ns as u64,
@@ -406,7 +406,7 @@ impl<'a> Machine<'a> {
         here * slice_ns / length_ns * 100.0
     }
 
-    fn noise(&mut self, cpu: u32) -> Sample {
+    fn noise(&mut self, cpu: u32) -> AuditSample {
         let mut pct = 0.5 + 0.1 * self.chance.normal().abs() + self.chance.exponential(0.1);
         if self.is_disturbed(cpu) {
             pct += self.chance.exponential(self.world.burst_pct);
@@ -416,7 +416,7 @@ impl<'a> Machine<'a> {
         }
         // All look at once.
         self.now_ns += LONGEST_NS / f64::from(self.world.cpus);
-        Sample {
+        AuditSample {
             noise_pct: Some(pct),
             ..empty(cpu)
         }
@@ -427,12 +427,12 @@ fn test(number: usize) -> Test {
     let longest = std::time::Duration::from_nanos(LONGEST_NS as u64);
     Test {
         lengths: plan::lengths(1e6, longest),
-        ..Test::begun(format!("test {number}"))
+        ..Test::empty(format!("test {number}"))
     }
 }
 
-fn empty(cpu: u32) -> Sample {
-    Sample {
+fn empty(cpu: u32) -> AuditSample {
+    AuditSample {
         cpu,
         round: 0,
         length: 0,

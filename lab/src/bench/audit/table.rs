@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the audits said, and whether that is right. Pure.
 
-use sandbag_audit::model::{Audit, Effect, Quantity, Verdict};
+use sandbag_audit::model::{Audit, AuditVerdict, Effect, Quantity};
 use serde::{Deserialize, Serialize};
 
 use super::plant::Plant;
 use super::simulate::upper_bound;
-use crate::bench::markdown::{Table, number};
+use crate::bench::markdown::{MarkdownTable, number};
 use crate::trial::Trial;
 
 /// One audit.
@@ -31,16 +31,14 @@ pub struct AuditRow {
     /// The greatest effect on the CPU in elapsed and in CPU time, percent, and in
     /// the share of time in which runs waited, points.
     pub elapsed_pct: Option<f64>,
-    /// See above.
     pub waiting_pct: Option<f64>,
-    /// See above.
     pub cpu_pct: Option<f64>,
     /// What would have been seen, of the best test, percent.
     pub detectable_pct: Option<f64>,
     /// Tests and quantities in which it was found.
     pub in_tests: Vec<String>,
-    /// Verdict of the audit.
-    pub verdict: Option<Verdict>,
+    /// AuditVerdict of the audit.
+    pub verdict: Option<AuditVerdict>,
     /// How long it took.
     pub took_s: f64,
 }
@@ -76,7 +74,7 @@ impl AuditRow {
         };
         for test in &audit.tests {
             for verdict in &test.verdicts {
-                if verdict.verdict != Verdict::Unequal {
+                if verdict.verdict != AuditVerdict::Unequal {
                     continue;
                 }
                 let quantity = format!("{:?}", verdict.quantity).to_lowercase();
@@ -187,7 +185,7 @@ const HEAD: [&str; 10] = [
 
 /// The table, and how many differences were found.
 pub fn report(rows: &[AuditRow], simulated: Option<(u64, u64)>) -> String {
-    let mut table = Table::new(&HEAD);
+    let mut table = MarkdownTable::new(&HEAD);
     for plant in Plant::ALL {
         let own = rows.iter().filter(|row| row.plant == plant);
         own.for_each(|row| table.push(line(row)));

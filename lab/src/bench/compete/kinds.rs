@@ -18,7 +18,7 @@ use super::account::{Account, Meter, configured_cpus};
 
 /// Kinds of competitors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
+pub enum CompetitorKind {
     /// Keeps a CPU busy.
     Spin,
     /// A third each of spinners, of tasks that run 0.3 ms and sleep 0.7 ms,
@@ -60,7 +60,7 @@ const DATAGRAMS: usize = 32;
 #[derive(Debug, Clone, Copy)]
 pub struct Job {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: CompetitorKind,
     /// Its number, from 0.
     pub index: usize,
     /// How many there are.
@@ -78,13 +78,15 @@ impl Job {
         meter.book();
         account.has_started();
         match self.kind {
-            Kind::Mixed if self.index % 3 == 1 => self.sleep_and_run(&mut meter),
-            Kind::Mixed if self.index % 3 == 2 => self.fork_storm(&mut meter, account)?,
-            Kind::Realtime if self.is_realtime() => self.realtime(&mut meter),
-            Kind::Memory => self.touch_memory(&mut meter)?,
-            Kind::Disk => self.write_disk(&mut meter)?,
-            Kind::Interrupts if self.index.is_multiple_of(2) => self.short_timers(&mut meter),
-            Kind::Interrupts => self.datagrams(&mut meter)?,
+            CompetitorKind::Mixed if self.index % 3 == 1 => self.sleep_and_run(&mut meter),
+            CompetitorKind::Mixed if self.index % 3 == 2 => self.fork_storm(&mut meter, account)?,
+            CompetitorKind::Realtime if self.is_realtime() => self.realtime(&mut meter),
+            CompetitorKind::Memory => self.touch_memory(&mut meter)?,
+            CompetitorKind::Disk => self.write_disk(&mut meter)?,
+            CompetitorKind::Interrupts if self.index.is_multiple_of(2) => {
+                self.short_timers(&mut meter)
+            }
+            CompetitorKind::Interrupts => self.datagrams(&mut meter)?,
             _ => self.spin(&mut meter),
         }
         meter.book();
@@ -102,16 +104,16 @@ impl Job {
             policy: policy.cast_unsigned(),
         };
         match self.kind {
-            Kind::NicePlus => set(fair(10)),
-            Kind::NiceMinus => set(fair(-10)),
-            Kind::Batch => set(other(libc::SCHED_BATCH)),
-            Kind::Idle => set(other(libc::SCHED_IDLE)),
-            Kind::Realtime if self.is_realtime() => {
+            CompetitorKind::NicePlus => set(fair(10)),
+            CompetitorKind::NiceMinus => set(fair(-10)),
+            CompetitorKind::Batch => set(other(libc::SCHED_BATCH)),
+            CompetitorKind::Idle => set(other(libc::SCHED_IDLE)),
+            CompetitorKind::Realtime if self.is_realtime() => {
                 sched::set_affinity(0, &CpuList::from_iter([self.index as u32]))?;
                 set(Attributes::Fifo { priority: 1 })
             }
             // First in line should memory ever run out.
-            Kind::Memory => std::fs::write("/proc/self/oom_score_adj", "1000")
+            CompetitorKind::Memory => std::fs::write("/proc/self/oom_score_adj", "1000")
                 .context("write 1000 to /proc/self/oom_score_adj"),
             _ => Ok(()),
         }
@@ -254,9 +256,9 @@ impl Job {
 }
 
 /// How many real-time tasks a kind adds in front of the `N` asked for.
-pub fn realtime_tasks(kind: Kind) -> usize {
+pub fn realtime_tasks(kind: CompetitorKind) -> usize {
     match kind {
-        Kind::Realtime => configured_cpus(),
+        CompetitorKind::Realtime => configured_cpus(),
         _ => 0,
     }
 }
@@ -315,7 +317,7 @@ mod tests {
     fn spinners_end_at_their_deadline_and_book() {
         let account = Account::anonymous(configured_cpus()).unwrap();
         let job = Job {
-            kind: Kind::Spin,
+            kind: CompetitorKind::Spin,
             index: 0,
             of: 1,
             until_ns: clock::monotonic() + 5_000_000,

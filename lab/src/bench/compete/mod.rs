@@ -18,14 +18,14 @@ use sandbag_linux::child::die_with;
 use sandbag_linux::{CpuList, clock, sched};
 
 use account::{Account, configured_cpus};
-use kinds::{Job, Kind, realtime_tasks};
+use kinds::{CompetitorKind, Job, realtime_tasks};
 
 /// Arguments of `compete`.
 #[derive(Debug, Args)]
 pub struct CompeteArgs {
     /// What the competitors do
     #[arg(value_enum)]
-    pub kind: Kind,
+    pub kind: CompetitorKind,
     /// How many; 0 waits and does nothing
     pub count: usize,
     /// How long, at most an hour

@@ -11,7 +11,7 @@ use sandbag_jitter::{Notes, format};
 
 use super::Bench;
 use super::figures::{Figures, Target};
-use crate::bench::run_cost::{Took, run};
+use crate::bench::run_cost::{RunCost, run};
 
 const TITLE: &str = "The collector";
 /// Memory for the many events, MiB: 32 bytes an event and CPU, and some.
@@ -111,7 +111,7 @@ pub fn measure(bench: &Bench, figures: &mut Figures) -> Result<()> {
     Ok(())
 }
 
-fn record(bench: &Bench, words: &str, name: &str) -> Result<(Took, PathBuf)> {
+fn record(bench: &Bench, words: &str, name: &str) -> Result<(RunCost, PathBuf)> {
     let words = format!("jitter record --attribute none -q {words} --force -o {name}");
     let used = run(&mut bench.command(&words)).with_context(|| format!("sandbag {words}"))?;
     Ok((used, bench.dir.path().join(name)))
@@ -119,7 +119,7 @@ fn record(bench: &Bench, words: &str, name: &str) -> Result<(Took, PathBuf)> {
 
 /// Its notes, and how many events it holds.
 fn read(path: &Path) -> Result<(Notes, u64)> {
-    let mut reader = format::Reader::new(BufReader::new(File::open(path)?))?;
+    let mut reader = format::TraceReader::new(BufReader::new(File::open(path)?))?;
     let mut events = 0;
     while let Some(block) = reader.next_block()? {
         events += block.events.len() as u64;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use sandbag_stats::{median, range};
 
-use crate::bench::markdown::{Table, number};
+use crate::bench::markdown::{MarkdownTable, number};
 
 /// What a figure should be.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -45,21 +45,21 @@ struct Figure {
 
 /// A table of figures.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Group {
+struct FigureGroup {
     title: String,
     figures: Vec<Figure>,
 }
 
 /// All of them, in the order in which they first came.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Figures(Vec<Group>);
+pub struct Figures(Vec<FigureGroup>);
 
 impl Figures {
     /// A value of a round.
     pub fn add(&mut self, title: &str, what: &str, target: Target, value: f64) {
         let place = self.0.iter().position(|group| group.title == title);
         let place = place.unwrap_or_else(|| {
-            self.0.push(Group {
+            self.0.push(FigureGroup {
                 title: title.to_owned(),
                 figures: Vec::new(),
             });
@@ -91,7 +91,8 @@ impl Figures {
     pub fn render(&self) -> String {
         let mut text = String::new();
         for group in &self.0 {
-            let mut table = Table::new(&["", "target", "median", "least", "greatest", "met"]);
+            let mut table =
+                MarkdownTable::new(&["", "target", "median", "least", "greatest", "met"]);
             for figure in &group.figures {
                 let (low, high) = range(&figure.values).unzip();
                 let middle = median(&figure.values);

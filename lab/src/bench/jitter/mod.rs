@@ -42,7 +42,7 @@ pub struct JitterArgs {
         value_delimiter = ',',
         default_value = "collector,timer,ways"
     )]
-    parts: Vec<Part>,
+    parts: Vec<JitterPart>,
     /// The CPU on which traces are replayed [default: the last]
     #[arg(long)]
     cpu: Option<u32>,
@@ -65,7 +65,7 @@ pub struct JitterArgs {
 
 /// What can be measured alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Part {
+enum JitterPart {
     /// What recording costs and loses
     Collector,
     /// The replay beside a program, against cyclictest
@@ -74,7 +74,7 @@ enum Part {
     Ways,
 }
 
-impl Part {
+impl JitterPart {
     const ALL: [Self; 3] = [Self::Collector, Self::Timer, Self::Ways];
 
     fn name(self) -> &'static str {
@@ -90,7 +90,7 @@ impl Part {
 struct Bench {
     sandbag: PathBuf,
     dir: tempfile::TempDir,
-    parts: Vec<Part>,
+    parts: Vec<JitterPart>,
     rounds: u32,
     cpu: u32,
     cpus: usize,
@@ -137,10 +137,13 @@ impl Experiment for Bench {
 
     fn measure(&mut self, _setup: &(), cell: &Cell, round: u32) -> Result<Vec<JitterRow>> {
         let mut figures = Figures::default();
-        match Part::ALL.into_iter().find(|part| part.name() == cell.key) {
-            Some(Part::Collector) => collector::measure(self, &mut figures)?,
-            Some(Part::Timer) => timer::measure(self, round, &mut figures)?,
-            Some(Part::Ways) => ways::measure(self, &mut figures)?,
+        match JitterPart::ALL
+            .into_iter()
+            .find(|part| part.name() == cell.key)
+        {
+            Some(JitterPart::Collector) => collector::measure(self, &mut figures)?,
+            Some(JitterPart::Timer) => timer::measure(self, round, &mut figures)?,
+            Some(JitterPart::Ways) => ways::measure(self, &mut figures)?,
             None => {}
         }
         Ok(vec![JitterRow {
@@ -162,7 +165,7 @@ impl Benchmark for Bench {
 
     fn tables(&self, rows: &[JitterRow]) -> String {
         let mut figures = Figures::default();
-        for part in Part::ALL {
+        for part in JitterPart::ALL {
             let own = rows.iter().filter(|row| row.part == part.name());
             own.for_each(|row| figures.extend(&row.figures));
         }

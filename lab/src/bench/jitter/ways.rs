@@ -10,7 +10,7 @@ use super::Bench;
 use super::figures::{Figures, Target};
 
 /// What a way should reach.
-struct Way {
+struct InjectionPath {
     /// Its row of the table.
     row: &'static str,
     title: &'static str,
@@ -20,32 +20,32 @@ struct Way {
     exact: Target,
 }
 
-const WAYS: [Way; 5] = [
-    Way {
+const WAYS: [InjectionPath; 5] = [
+    InjectionPath {
         row: "polled",
         title: "By a program that asks, half of the events shorter than 22 us",
         longer: Target::Most(0.2),
         exact: Target::Least(99.0),
     },
-    Way {
+    InjectionPath {
         row: "safeguards",
         title: "By a process beside, the same trace",
         longer: Target::Most(1.0),
         exact: Target::None,
     },
-    Way {
+    InjectionPath {
         row: "inside, safeguards",
         title: "Inside the program, the same trace",
         longer: Target::Most(1.0),
         exact: Target::None,
     },
-    Way {
+    InjectionPath {
         row: "no safeguards",
         title: "By a process beside, without safeguards",
         longer: Target::None,
         exact: Target::None,
     },
-    Way {
+    InjectionPath {
         row: "inside, no safeguards",
         title: "Inside the program, without safeguards",
         longer: Target::None,
@@ -67,7 +67,7 @@ pub fn measure(bench: &Bench, figures: &mut Figures) -> Result<()> {
     Ok(())
 }
 
-fn add(way: &Way, row: &Value, figures: &mut Figures) {
+fn add(way: &InjectionPath, row: &Value, figures: &mut Figures) {
     let own = &row["own"][0];
     let mut put = |what: &str, target, value: Option<f64>| {
         // Where nothing could be injected there is no error.

@@ -3,7 +3,7 @@
 
 /// Beside what the sleeper wakes up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Beside {
+pub enum Competitor {
     /// Nothing.
     Idle,
     /// One spinner.

@@ -5,7 +5,7 @@ use sandbag_stats::{PairedRatio, paired_ratio};
 use sandbag_stats::{median, range};
 use serde::{Deserialize, Serialize};
 
-use super::competitor::Beside;
+use super::competitor::Competitor;
 use super::sleeper::Wakeups;
 
 /// Quantiles of the delay, microseconds.
@@ -67,25 +67,25 @@ pub struct Round {
 
 impl Round {
     /// From the wake-ups beside each; `None` if one is missing or empty.
-    pub fn of(all: &[(Beside, Wakeups)]) -> Option<Self> {
+    pub fn of(all: &[(Competitor, Wakeups)]) -> Option<Self> {
         let woken = |wanted| all.iter().find(|(b, _)| *b == wanted).map(|(_, w)| w);
         let delays = |wanted| Delays::of(woken(wanted)?.delays_ns.clone());
-        let pace = woken(Beside::Pace)?;
+        let pace = woken(Competitor::Pace)?;
         let active = pace.by_burner(true);
         Some(Self {
-            idle: delays(Beside::Idle)?,
-            spinner: delays(Beside::Spinner)?,
+            idle: delays(Competitor::Idle)?,
+            spinner: delays(Competitor::Spinner)?,
             mixture: Delays::of(mixture(
-                &woken(Beside::Idle)?.delays_ns,
-                &woken(Beside::Spinner)?.delays_ns,
+                &woken(Competitor::Idle)?.delays_ns,
+                &woken(Competitor::Spinner)?.delays_ns,
             ))?,
-            pace: delays(Beside::Pace)?,
+            pace: delays(Competitor::Pace)?,
             active_pct: 100.0 * active.len() as f64 / pace.delays_ns.len() as f64,
             pace_active: Delays::of(active),
             pace_asleep: Delays::of(pace.by_burner(false)),
-            spinners: delays(Beside::Spinners)?,
-            grouped: delays(Beside::SpinnersGrouped)?,
-            pace_and_spinner: delays(Beside::PaceAndSpinner)?,
+            spinners: delays(Competitor::Spinners)?,
+            grouped: delays(Competitor::SpinnersGrouped)?,
+            pace_and_spinner: delays(Competitor::PaceAndSpinner)?,
         })
     }
 }
@@ -213,15 +213,15 @@ mod tests {
     fn round(drift: u64) -> Round {
         let times = |us: &[u64]| us.iter().map(|us| us * drift).collect::<Vec<_>>();
         Round::of(&[
-            (Beside::Idle, woken(&times(&[20, 20]), &[])),
-            (Beside::Spinner, woken(&times(&[4, 4]), &[])),
+            (Competitor::Idle, woken(&times(&[20, 20]), &[])),
+            (Competitor::Spinner, woken(&times(&[4, 4]), &[])),
             (
-                Beside::Pace,
+                Competitor::Pace,
                 woken(&times(&[5, 21, 21, 5]), &[true, false, false, true]),
             ),
-            (Beside::Spinners, woken(&times(&[6]), &[])),
-            (Beside::SpinnersGrouped, woken(&times(&[6]), &[])),
-            (Beside::PaceAndSpinner, woken(&times(&[9]), &[])),
+            (Competitor::Spinners, woken(&times(&[6]), &[])),
+            (Competitor::SpinnersGrouped, woken(&times(&[6]), &[])),
+            (Competitor::PaceAndSpinner, woken(&times(&[9]), &[])),
         ])
         .unwrap()
     }
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_round_without_one_of_them_is_none() {
-        assert_eq!(Round::of(&[(Beside::Idle, woken(&[1], &[]))]), None);
+        assert_eq!(Round::of(&[(Competitor::Idle, woken(&[1], &[]))]), None);
     }
 
     #[test]

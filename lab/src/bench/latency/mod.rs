@@ -30,17 +30,17 @@ use nix::sys::signal::Signal;
 
 use crate::bench::runner::Bench;
 use crate::program::{Running, Start};
-use competitor::Beside;
+use competitor::Competitor;
 use sleeper::Wakeups;
 
 /// All of them.
-const ALL: [Beside; 6] = [
-    Beside::Idle,
-    Beside::Spinner,
-    Beside::Pace,
-    Beside::Spinners,
-    Beside::SpinnersGrouped,
-    Beside::PaceAndSpinner,
+const ALL: [Competitor; 6] = [
+    Competitor::Idle,
+    Competitor::Spinner,
+    Competitor::Pace,
+    Competitor::Spinners,
+    Competitor::SpinnersGrouped,
+    Competitor::PaceAndSpinner,
 ];
 
 /// How many measurements make a round.
@@ -65,22 +65,28 @@ impl Bench {
         Round::of(&all).context("too few wake-ups")
     }
 
-    fn woken_beside(&self, beside: Beside, dir: &Path, cpu: u32, seconds: u32) -> Result<Wakeups> {
+    fn woken_beside(
+        &self,
+        beside: Competitor,
+        dir: &Path,
+        cpu: u32,
+        seconds: u32,
+    ) -> Result<Wakeups> {
         let mut sleeper = Command::new(&self.program);
         sleeper.args(["latency", &seconds.to_string(), "--cpu", &cpu.to_string()]);
         let spinners = match beside {
-            Beside::Spinner | Beside::SpinnersGrouped => 1,
-            Beside::Spinners => 2,
+            Competitor::Spinner | Competitor::SpinnersGrouped => 1,
+            Competitor::Spinners => 2,
             _ => 0,
         };
         let command = match beside {
-            Beside::Idle | Beside::Spinner | Beside::Spinners => sleeper,
-            Beside::SpinnersGrouped => {
+            Competitor::Idle | Competitor::Spinner | Competitor::Spinners => sleeper,
+            Competitor::SpinnersGrouped => {
                 sleeper.arg("--spinner");
                 sleeper
             }
-            Beside::Pace => self.under_sandbag(sleeper.arg("--watch"), dir, cpu, seconds),
-            Beside::PaceAndSpinner => {
+            Competitor::Pace => self.under_sandbag(sleeper.arg("--watch"), dir, cpu, seconds),
+            Competitor::PaceAndSpinner => {
                 self.under_sandbag(sleeper.arg("--spinner"), dir, cpu, seconds)
             }
         };

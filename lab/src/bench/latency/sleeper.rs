@@ -16,7 +16,7 @@ use sandbag_linux::{CpuList, Root, clock, sched};
 use serde::{Deserialize, Serialize};
 
 use crate::bench::compete::account::{Account, configured_cpus};
-use crate::bench::compete::kinds::{Job, Kind};
+use crate::bench::compete::kinds::{CompetitorKind, Job};
 use crate::bench::tasks::burners;
 
 /// Arguments of `latency`.
@@ -147,7 +147,7 @@ fn is_running(stat: &[u8]) -> bool {
 fn spin_until(end_ns: u64) -> Result<Pid> {
     let account = Account::anonymous(configured_cpus())?;
     let job = Job {
-        kind: Kind::Spin,
+        kind: CompetitorKind::Spin,
         index: 0,
         of: 1,
         until_ns: end_ns,

@@ -24,7 +24,6 @@ impl NodeCell {
         format!("{method}, {cpus} CPUs, speed {speed}, {tasks} {kind}")
     }
 
-    /// Its CPUs.
     pub(super) fn cpus(&self) -> CpuList {
         (0..self.cpus).collect()
     }

@@ -16,7 +16,7 @@ use sandbag_linux::Root;
 use sandbag_linux::topology::Topology;
 
 use crate::bench::benchmark::{self, Benchmark, Conditions};
-use crate::bench::markdown::Table;
+use crate::bench::markdown::MarkdownTable;
 use crate::experiment::{Cell, Experiment};
 use cell::{NodeCell, cells};
 use pair::{NodeRow, measure};
@@ -113,7 +113,7 @@ impl Benchmark for Nodes<'_> {
     }
 
     fn tables(&self, rows: &[NodeRow]) -> String {
-        let mut table = Table::new(&HEADER);
+        let mut table = MarkdownTable::new(&HEADER);
         for cell in &self.cells {
             let key = cell.key();
             let own: Vec<&NodeRow> = rows.iter().filter(|row| row.cell == key).collect();

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::NodesArgs;
 use super::cell::NodeCell;
-use super::work::Done;
+use super::work::WorkDone;
 use crate::program;
 use crate::trial::Trial;
 
@@ -59,8 +59,8 @@ impl Trial for NodeRow {
 }
 
 /// A slowed run.
-struct Slowed {
-    done: Done,
+struct SlowRun {
+    done: WorkDone,
     left: f64,
 }
 
@@ -86,8 +86,8 @@ pub(super) fn measure(args: &NodesArgs, cell: &NodeCell, round: u32) -> NodeRow 
 }
 
 impl NodeRow {
-    fn of(self, cell: &NodeCell, full: &Done, slow: &Slowed) -> Self {
-        let per = |amount: u64, done: &Done| amount as f64 / done.wall_ns as f64;
+    fn of(self, cell: &NodeCell, full: &WorkDone, slow: &SlowRun) -> Self {
+        let per = |amount: u64, done: &WorkDone| amount as f64 / done.wall_ns as f64;
         let used = per(slow.done.cpu_ns, &slow.done);
         let others = slow.left - used / f64::from(cell.cpus);
         Self {
@@ -117,14 +117,14 @@ fn work_args(args: &NodesArgs, cell: &NodeCell) -> Vec<String> {
     .to_vec()
 }
 
-fn unslowed(args: &NodesArgs, cell: &NodeCell) -> Result<Done> {
+fn unslowed(args: &NodesArgs, cell: &NodeCell) -> Result<WorkDone> {
     let cpus = cell.cpus();
     let mut command = Command::new(std::env::current_exe()?);
     command.args(work_args(args, cell));
     done(command, Some(&cpus))
 }
 
-fn slowed(args: &NodesArgs, cell: &NodeCell) -> Result<Slowed> {
+fn slowed(args: &NodesArgs, cell: &NodeCell) -> Result<SlowRun> {
     let record = tempfile::NamedTempFile::new().context("a file for the run's record")?;
     let mut json = std::ffi::OsString::from("--json=");
     json.push(record.path());
@@ -150,10 +150,10 @@ fn slowed(args: &NodesArgs, cell: &NodeCell) -> Result<Slowed> {
     let run: Run = serde_json::from_slice(&bytes).context("the run's record")?;
     let got = run.cpus.iter().map(|cpu| cpu.got_pct);
     let left = 1.0 - got.sum::<f64>() / run.cpus.len() as f64 / 100.0;
-    Ok(Slowed { done, left })
+    Ok(SlowRun { done, left })
 }
 
-fn done(command: Command, cpus: Option<&CpuList>) -> Result<Done> {
+fn done(command: Command, cpus: Option<&CpuList>) -> Result<WorkDone> {
     let ended = program::run(command, cpus, LIMIT)?;
     match ended.status {
         Some(status) if status.success() => {

@@ -52,7 +52,7 @@ pub struct WorkArgs {
 
 /// What was done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Done {
+pub struct WorkDone {
     /// Steps of the chain.
     pub steps: u64,
     /// CPU time of the tasks, ns.
@@ -64,9 +64,9 @@ pub struct Done {
 /// Steps between two looks at the clock: some 50 us.
 const BATCH: u64 = 20_000;
 
-fn count(until: Instant) -> Done {
+fn count(until: Instant) -> WorkDone {
     let (begin, cpu) = (Instant::now(), clock::thread_cpu());
-    let mut done = Done::default();
+    let mut done = WorkDone::default();
     while Instant::now() < until {
         let _ = chain::steps(BATCH);
         done.steps += BATCH;
@@ -79,7 +79,7 @@ fn count(until: Instant) -> Done {
 /// Runs the work.
 pub fn work(args: &WorkArgs) -> Result<()> {
     let length = Duration::from_millis(args.millis);
-    let all: Vec<Done> = match args.kind {
+    let all: Vec<WorkDone> = match args.kind {
         WorkKind::Processes if args.tasks > 1 => processes(args)?,
         WorkKind::Processes => vec![count(Instant::now() + length)],
         WorkKind::Threads => {
@@ -95,14 +95,14 @@ pub fn work(args: &WorkArgs) -> Result<()> {
             let first = count(Instant::now() + length / 3);
             std::thread::sleep(length / 3);
             let second = count(Instant::now() + length / 3);
-            vec![Done {
+            vec![WorkDone {
                 steps: first.steps + second.steps,
                 cpu_ns: first.cpu_ns + second.cpu_ns,
                 wall_ns: first.wall_ns + second.wall_ns,
             }]
         }
     };
-    let sum = Done {
+    let sum = WorkDone {
         steps: all.iter().map(|done| done.steps).sum(),
         cpu_ns: all.iter().map(|done| done.cpu_ns).sum(),
         wall_ns: all.iter().map(|done| done.wall_ns).max().unwrap_or(0),
@@ -111,7 +111,7 @@ pub fn work(args: &WorkArgs) -> Result<()> {
     Ok(())
 }
 
-fn processes(args: &WorkArgs) -> Result<Vec<Done>> {
+fn processes(args: &WorkArgs) -> Result<Vec<WorkDone>> {
     let children: Vec<_> = (0..args.tasks)
         .map(|_| {
             Command::new("/proc/self/exe")

@@ -2,16 +2,16 @@
 //! The predictor against brute force: every rank, phase and message replayed.
 
 use anyhow::Result;
-use sandbag_jitter::{CpuTrace, Trace};
+use sandbag_jitter::{CpuTrace, JitterTrace};
 use sandbag_linux::interrupt;
 use sandbag_scale::predict::replay::{Rank, anywhere, run};
 use sandbag_scale::predict::{
-    Barrier, Drift, LogGp, Options, Source, Spread, Starts, Sync, predict,
+    BarrierModel, Drift, LogGp, PredictOptions, Spread, Starts, Sync, TraceSource, predict,
 };
 use sandbag_stats::Chance;
 use serde_json::json;
 
-use super::traces::{Made, NOISY};
+use super::traces::{NOISY, TraceFile};
 use super::{Section, Stand, spread};
 
 /// Of the time of a phase, percent.
@@ -30,16 +30,16 @@ const CPUS: u32 = 4;
 
 /// How ranks are synchronised.
 #[derive(Clone, Copy, PartialEq)]
-enum How {
-    Never(Barrier),
+enum SyncScheme {
+    Never(BarrierModel),
     /// So many CPUs are a node, whose ranks are at one position.
-    Nodes(u32, Barrier),
+    Nodes(u32, BarrierModel),
     Once(Drift),
     /// Set back every so many phases, so far apart then, ns.
     Every(u32, u64),
     Each,
     /// Once, without drift: they go on together.
-    Together(Barrier),
+    Together(BarrierModel),
 }
 
 const fn drift(end_ns: u64) -> Drift {
@@ -49,59 +49,63 @@ const fn drift(end_ns: u64) -> Drift {
     }
 }
 
-const CASES: [(&str, How, &[u64]); 11] = [
-    ("never", How::Never(Barrier::Ideal), &[1, 2, 8, 64, 256]),
+const CASES: [(&str, SyncScheme, &[u64]); 11] = [
+    (
+        "never",
+        SyncScheme::Never(BarrierModel::Ideal),
+        &[1, 2, 8, 64, 256],
+    ),
     (
         "never, dissemination (L 5, o 2 us)",
-        How::Never(Barrier::Dissemination(COST)),
+        SyncScheme::Never(BarrierModel::Dissemination(COST)),
         &[8, 64],
     ),
     (
         "never, dissemination of messages that follow each other by 12 us at least",
-        How::Never(Barrier::Dissemination(SLOW)),
+        SyncScheme::Never(BarrierModel::Dissemination(SLOW)),
         &[64],
     ),
     (
         "never, binomial tree (L 5, o 2 us)",
-        How::Never(Barrier::Binomial(COST)),
+        SyncScheme::Never(BarrierModel::Binomial(COST)),
         &[8, 64],
     ),
     (
         "never, nodes of 4",
-        How::Nodes(4, Barrier::Ideal),
+        SyncScheme::Nodes(4, BarrierModel::Ideal),
         &[4, 64, 256],
     ),
     (
         "never, nodes of 4, dissemination",
-        How::Nodes(4, Barrier::Dissemination(COST)),
+        SyncScheme::Nodes(4, BarrierModel::Dissemination(COST)),
         &[64],
     ),
     (
         "once, drift 4 ms",
-        How::Once(drift(4_000_000)),
+        SyncScheme::Once(drift(4_000_000)),
         &[16, 65, 256],
     ),
     (
         "once, drift 4 ms, many",
-        How::Once(drift(4_000_000)),
+        SyncScheme::Once(drift(4_000_000)),
         &[4096],
     ),
     (
         "every ten, 2 ms apart then",
-        How::Every(10, 2_000_000),
+        SyncScheme::Every(10, 2_000_000),
         &[16, 128],
     ),
-    ("at each phase", How::Each, &[16]),
+    ("at each phase", SyncScheme::Each, &[16]),
     (
         "once, no drift, dissemination",
-        How::Together(Barrier::Dissemination(COST)),
+        SyncScheme::Together(BarrierModel::Dissemination(COST)),
         &[64],
     ),
 ];
 
 pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
     let noisy = NOISY.trace(1)?;
-    let nodes = Made {
+    let nodes = TraceFile {
         cpus: CPUS,
         ..NOISY
     }
@@ -114,7 +118,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
         for ranks in counts {
             // Ranks take time by themselves, so there are fewer phases of many.
             let phases = (work / ranks).clamp(1_000, 100_000);
-            let trace = if let How::Nodes(..) = how {
+            let trace = if let SyncScheme::Nodes(..) = how {
                 &nodes
             } else {
                 &noisy
@@ -170,61 +174,61 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
     })
 }
 
-fn predicted(trace: &Trace, how: How, ranks: u64, phases: u64) -> Result<f64> {
-    let usual = Options {
+fn predicted(trace: &JitterTrace, how: SyncScheme, ranks: u64, phases: u64) -> Result<f64> {
+    let usual = PredictOptions {
         quantum_ns: WORK_NS,
         ranks: vec![ranks],
         intervals: false,
         threads: 2,
-        ..Options::default()
+        ..PredictOptions::default()
     };
     let options = match how {
-        How::Never(barrier) => Options { barrier, ..usual },
-        How::Nodes(group, barrier) => Options {
+        SyncScheme::Never(barrier) => PredictOptions { barrier, ..usual },
+        SyncScheme::Nodes(group, barrier) => PredictOptions {
             barrier,
             group,
             ..usual
         },
-        How::Once(drift) => Options {
+        SyncScheme::Once(drift) => PredictOptions {
             sync: Sync::Once,
             drift: Some(drift),
             phases,
             ..usual
         },
-        How::Every(every, apart_ns) => Options {
+        SyncScheme::Every(every, apart_ns) => PredictOptions {
             sync: Sync::Phases(every),
             drift: Some(drift(apart_ns * phases / u64::from(every))),
             starts: Starts::Any,
             phases,
             ..usual
         },
-        How::Together(barrier) => Options {
+        SyncScheme::Together(barrier) => PredictOptions {
             sync: Sync::Once,
             drift: Some(drift(0)),
             barrier,
             phases,
             ..usual
         },
-        How::Each => Options {
+        SyncScheme::Each => PredictOptions {
             sync: Sync::Phases(1),
             starts: Starts::Any,
             ..usual
         },
     };
-    let found = predict(&[Source { trace, share: 1 }], &options)?;
+    let found = predict(&[TraceSource { trace, share: 1 }], &options)?;
     Ok(found.points[0].mean.slowdown_pct)
 }
 
-fn brute(trace: &Trace, how: How, ranks: u64, phases: u64, seed: u64) -> f64 {
+fn brute(trace: &JitterTrace, how: SyncScheme, ranks: u64, phases: u64, seed: u64) -> f64 {
     let cpu = &trace.cpus[0];
     let half_ns = NOISY.seconds * 1_000_000_000 / 2;
     let mut chance = Chance::new(seed << 32 | ranks, "ranks");
     match how {
-        How::Never(barrier) => {
+        SyncScheme::Never(barrier) => {
             let mut all = anywhere(cpu, ranks as usize, seed);
             messages(&mut all, phases, &barrier)
         }
-        How::Nodes(group, barrier) => {
+        SyncScheme::Nodes(group, barrier) => {
             let at: Vec<u64> = (0..ranks.div_ceil(group.into()))
                 .map(|_| chance.below(half_ns))
                 .collect();
@@ -235,19 +239,19 @@ fn brute(trace: &Trace, how: How, ranks: u64, phases: u64, seed: u64) -> f64 {
             let mut all: Vec<Rank<'_>> = (0..ranks).map(rank).collect();
             messages(&mut all, phases, &barrier)
         }
-        How::Together(barrier) => {
+        SyncScheme::Together(barrier) => {
             let at = chance.below(half_ns);
             let mut all: Vec<Rank<'_>> = (0..ranks).map(|_| Rank::new(cpu, at)).collect();
             messages(&mut all, phases, &barrier)
         }
-        How::Once(drift) => {
+        SyncScheme::Once(drift) => {
             let phases = phases.min(half_ns / (2 * WORK_NS));
             drifting(cpu, ranks, phases, (phases, drift.end_ns), &mut chance)
         }
-        How::Every(every, apart_ns) => {
+        SyncScheme::Every(every, apart_ns) => {
             drifting(cpu, ranks, phases, (every.into(), apart_ns), &mut chance)
         }
-        How::Each => {
+        SyncScheme::Each => {
             let noise: u64 = (0..phases)
                 .map(|_| {
                     let at = chance.below(half_ns);
@@ -261,7 +265,7 @@ fn brute(trace: &Trace, how: How, ranks: u64, phases: u64, seed: u64) -> f64 {
 
 /// Ranks that wait for messages; they begin in the first half of the trace, so the second
 /// is the longest run.
-fn messages(all: &mut [Rank<'_>], phases: u64, barrier: &Barrier) -> f64 {
+fn messages(all: &mut [Rank<'_>], phases: u64, barrier: &BarrierModel) -> f64 {
     let longest = NOISY.seconds * 1_000_000_000 / 2 / (3 * WORK_NS);
     let phases = phases.min(longest);
     let quiet = WORK_NS as f64 + barrier.quiet_ns(all.len() as u64);

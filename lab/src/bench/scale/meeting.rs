@@ -17,7 +17,7 @@ use sandbag_linux::interrupt;
 use sandbag_stats::error_of_mean;
 use serde_json::{Value, json};
 
-use super::traces::{MANY_SMALL, Made};
+use super::traces::{MANY_SMALL, TraceFile};
 use super::{Section, Stand};
 
 /// As many as any machine has CPUs for.
@@ -57,7 +57,7 @@ impl Meets {
 
 /// A run: percent more than without jitter.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Run {
+struct MeetingRun {
     measured: f64,
     predicted: f64,
     /// What the host adds to that.
@@ -66,7 +66,7 @@ struct Run {
     interval: (f64, f64),
 }
 
-impl Run {
+impl MeetingRun {
     /// From the figures of `scale bench`; `None` if it has no prediction.
     fn of(figures: &Value) -> Option<Self> {
         let mean = &figures["predicted"][0]["mean"];
@@ -88,7 +88,7 @@ impl Run {
 
 /// Runs that differ by their positions.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Compared {
+struct MeetingPair {
     /// Mean, and the half of its 95 % interval.
     measured: (f64, f64),
     predicted: f64,
@@ -97,11 +97,11 @@ struct Compared {
     interval: (f64, f64),
 }
 
-impl Compared {
+impl MeetingPair {
     /// `None` of fewer than two.
-    fn of(runs: &[Run]) -> Option<Self> {
+    fn of(runs: &[MeetingRun]) -> Option<Self> {
         let count = runs.len() as f64;
-        let mean = |of: fn(&Run) -> f64| runs.iter().map(of).sum::<f64>() / count;
+        let mean = |of: fn(&MeetingRun) -> f64| runs.iter().map(of).sum::<f64>() / count;
         // What the host does differs from run to run, and is in both.
         let error = error_of_mean(runs.iter().map(|run| run.measured - run.host))?;
         Some(Self {
@@ -120,7 +120,7 @@ impl Compared {
 }
 
 pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
-    let made = Made {
+    let made = TraceFile {
         cpus: RANKS,
         ..MANY_SMALL
     };
@@ -149,17 +149,17 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
             );
             let bench = benchmark(stand, &trace, *case, seconds, seed)?;
             // None if ranks wait for CPUs, or noise leaves nothing.
-            runs.extend(Run::of(&bench));
+            runs.extend(MeetingRun::of(&bench));
             figures.push(json!({
                 "meets": meets.name(), "sync": sync, "seed": seed, "figures": bench,
             }));
             interrupt::check()?;
         }
     }
-    let found: Vec<Option<Compared>> = runs.iter().map(|runs| Compared::of(runs)).collect();
+    let found: Vec<Option<MeetingPair>> = runs.iter().map(|runs| MeetingPair::of(runs)).collect();
     let inside = found.iter().flatten().filter(|one| one.inside()).count();
     let of_several = cases.iter().zip(&runs).filter(|(case, _)| case.1 == RANKS);
-    let together: Vec<Run> = of_several.flat_map(|(_, runs)| runs).copied().collect();
+    let together: Vec<MeetingRun> = of_several.flat_map(|(_, runs)| runs).copied().collect();
     let rows: Vec<_> = cases
         .iter()
         .zip(&found)
@@ -185,8 +185,8 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
 }
 
 /// All runs of ranks that meet, in a sentence.
-fn said_of_all(runs: &[Run]) -> String {
-    let Some(all) = Compared::of(runs) else {
+fn said_of_all(runs: &[MeetingRun]) -> String {
+    let Some(all) = MeetingPair::of(runs) else {
         return String::new();
     };
     let (found, error) = all.measured;
@@ -224,7 +224,7 @@ fn benchmark(
     stand.figures(command)
 }
 
-fn line((meets, ranks, sync): (Meets, u32, &str), one: Option<Compared>) -> Vec<String> {
+fn line((meets, ranks, sync): (Meets, u32, &str), one: Option<MeetingPair>) -> Vec<String> {
     let mut row = vec![meets.name().to_owned(), ranks.to_string(), sync.to_owned()];
     let Some(one) = one else {
         row.push("no prediction (more ranks than CPUs, or too much noise)".to_owned());
@@ -250,8 +250,8 @@ fn line((meets, ranks, sync): (Meets, u32, &str), one: Option<Compared>) -> Vec<
 mod tests {
     use super::*;
 
-    fn run(measured: f64) -> Run {
-        Run::of(&json!({
+    fn run(measured: f64) -> MeetingRun {
+        MeetingRun::of(&json!({
             "slowdown": {"over_run_pct": measured},
             "predicted": [{"mean": {"slowdown_pct": 10.0, "interval_pct": [9.5, 10.5]}}],
             "predicted_on_host": {"pct": 9.0, "alone_pct": 10.0},
@@ -262,17 +262,17 @@ mod tests {
     #[test]
     fn few_runs_are_less_sure() {
         // A standard deviation of 1, of three; t of 2 degrees of freedom is 4.303.
-        let one = Compared::of(&[run(10.0), run(11.0), run(12.0)]).unwrap();
+        let one = MeetingPair::of(&[run(10.0), run(11.0), run(12.0)]).unwrap();
         assert!((one.measured.0 - 11.0).abs() < 1e-9);
         assert!(
             (one.measured.1 - 4.303 / 3f64.sqrt()).abs() < 1e-3,
             "{one:?}"
         );
         assert!((one.interval.0 - 8.5).abs() < 1e-9 && one.inside());
-        let sure = Compared::of(&[run(11.0), run(11.0)]).unwrap();
+        let sure = MeetingPair::of(&[run(11.0), run(11.0)]).unwrap();
         assert!(!sure.inside());
-        assert_eq!(Compared::of(&[run(1.0)]), None);
-        assert_eq!(Run::of(&json!({})), None);
+        assert_eq!(MeetingPair::of(&[run(1.0)]), None);
+        assert_eq!(MeetingRun::of(&json!({})), None);
     }
 
     #[test]

@@ -26,7 +26,7 @@ use sandbag_stats::{median, range};
 use serde::{Deserialize, Serialize};
 
 use crate::bench::benchmark::{self, Benchmark, Conditions};
-use crate::bench::markdown::Table;
+use crate::bench::markdown::MarkdownTable;
 use crate::bench::programs::Programs;
 use crate::bench::run_cost::run;
 use crate::experiment::{Cell, Experiment};
@@ -45,7 +45,7 @@ pub struct ScaleArgs {
         value_delimiter = ',',
         default_value = "speed,brute,virtual,meeting,ways,program"
     )]
-    parts: Vec<Part>,
+    parts: Vec<ScalePart>,
     /// The trace of virtual ranks, of those that meet, and of the MPI program [default: made ones]
     #[arg(long, value_name = "TRACE")]
     trace: Option<PathBuf>,
@@ -69,7 +69,7 @@ pub struct ScaleArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Part {
+enum ScalePart {
     /// Seconds of the predictor
     Speed,
     /// Against a replay of every rank
@@ -84,7 +84,7 @@ enum Part {
     Program,
 }
 
-impl Part {
+impl ScalePart {
     const ALL: [Self; 6] = [
         Self::Speed,
         Self::Brute,
@@ -119,7 +119,7 @@ struct Section {
 
 impl Section {
     fn render(&self) -> String {
-        let mut table = Table::new(&self.heads);
+        let mut table = MarkdownTable::new(&self.heads);
         self.rows.iter().for_each(|row| table.push(row.clone()));
         format!("## {}\n\n{}\n\n{}", self.title, self.note, table.render())
     }
@@ -184,14 +184,16 @@ impl Experiment for Stand<'_> {
     }
 
     fn measure(&mut self, _setup: &(), cell: &Cell, round: u32) -> Result<Vec<ScaleRow>> {
-        let part = Part::ALL.into_iter().find(|part| part.name() == cell.key);
+        let part = ScalePart::ALL
+            .into_iter()
+            .find(|part| part.name() == cell.key);
         let section = match part.context("no such part")? {
-            Part::Speed => speed::measure(self)?,
-            Part::Brute => brute::measure(self)?,
-            Part::Virtual => virtually::measure(self)?,
-            Part::Meeting => meeting::measure(self)?,
-            Part::Ways => ways::measure(self)?,
-            Part::Program => program::measure(self)?,
+            ScalePart::Speed => speed::measure(self)?,
+            ScalePart::Brute => brute::measure(self)?,
+            ScalePart::Virtual => virtually::measure(self)?,
+            ScalePart::Meeting => meeting::measure(self)?,
+            ScalePart::Ways => ways::measure(self)?,
+            ScalePart::Program => program::measure(self)?,
         };
         Ok(vec![ScaleRow {
             part: cell.key.clone(),
@@ -213,7 +215,7 @@ impl Benchmark for Stand<'_> {
     }
 
     fn tables(&self, rows: &[ScaleRow]) -> String {
-        let of = |part: &Part| rows.iter().find(|row| row.part == part.name());
+        let of = |part: &ScalePart| rows.iter().find(|row| row.part == part.name());
         let texts: Vec<&str> = self
             .parts
             .iter()
@@ -229,7 +231,7 @@ struct Stand<'a> {
     sandbag: &'a Path,
     /// For traces and figures.
     dir: &'a Path,
-    parts: &'a [Part],
+    parts: &'a [ScalePart],
     trace: Option<&'a Path>,
     syncs: &'a [String],
     quick: bool,
@@ -237,7 +239,7 @@ struct Stand<'a> {
 
 impl Stand<'_> {
     /// The trace that was given, or a made one, and what it is.
-    fn trace_or(&self, made: &traces::Made) -> Result<(PathBuf, String)> {
+    fn trace_or(&self, made: &traces::TraceFile) -> Result<(PathBuf, String)> {
         Ok(match self.trace {
             Some(path) => (path.to_owned(), path.display().to_string()),
             None => (made.write(self.dir, "made.sbj")?, made.to_string()),

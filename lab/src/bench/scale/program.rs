@@ -91,7 +91,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
 }
 
 /// A run of hpcc.
-struct Ran {
+struct HpccRun {
     wall_s: f64,
     linpack_s: f64,
     /// Events, of each rank.
@@ -124,7 +124,7 @@ fn program() -> Command {
     command
 }
 
-fn hpcc(stand: &Stand<'_>, trace: Option<&Path>) -> Result<Ran> {
+fn hpcc(stand: &Stand<'_>, trace: Option<&Path>) -> Result<HpccRun> {
     let inner = program();
     let record = stand.dir.join("hpcc.json");
     let mut command = match trace {
@@ -164,7 +164,7 @@ fn hpcc(stand: &Stand<'_>, trace: Option<&Path>) -> Result<Ran> {
         "jitter was injected in {} of {RANKS} ranks",
         injected.iter().filter(|n| **n > 0).count()
     );
-    Ok(Ran {
+    Ok(HpccRun {
         wall_s: took.wall_s,
         linpack_s: outcome(stand.dir)?,
         injected,

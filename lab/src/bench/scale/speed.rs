@@ -7,9 +7,9 @@ use anyhow::Result;
 use sandbag_linux::interrupt;
 use serde_json::json;
 
-use super::traces::Made;
+use super::traces::TraceFile;
 use super::{Section, Stand, spread};
-use crate::bench::run_cost::{Took, run};
+use crate::bench::run_cost::{RunCost, run};
 
 /// What each is to take at most, seconds.
 const TARGET_S: f64 = 10.0;
@@ -46,7 +46,7 @@ const KINDS: [(&str, &str); 12] = [
 const CLASSES: &str = "never, and what each class of events costs";
 
 /// As published of Linux: 0.6 events a millisecond, one in fifty long.
-const TRACE: Made = Made {
+const TRACE: TraceFile = TraceFile {
     cpus: 32,
     seconds: 60,
     per_ms: 0.6,
@@ -57,7 +57,7 @@ const TRACE: Made = Made {
 pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
     let trace = TRACE.write(stand.dir, "speed.sbj")?;
     let rounds = if stand.quick { 1 } else { 5 };
-    let mut took: Vec<Vec<Took>> = vec![Vec::new(); KINDS.len()];
+    let mut took: Vec<Vec<RunCost>> = vec![Vec::new(); KINDS.len()];
     for _ in 0..rounds {
         for ((name, options), took) in KINDS.iter().zip(&mut took) {
             let mut command = Command::new(stand.sandbag);
@@ -77,7 +77,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
         }
     }
     let rows = KINDS.iter().zip(&took).map(|((name, _), took)| {
-        let all = |of: fn(&Took) -> f64| took.iter().map(of).collect::<Vec<f64>>();
+        let all = |of: fn(&RunCost) -> f64| took.iter().map(of).collect::<Vec<f64>>();
         let wall = all(|t| t.wall_s);
         let met = wall.iter().all(|s| *s <= TARGET_S);
         vec![

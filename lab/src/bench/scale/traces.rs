@@ -7,13 +7,12 @@ use std::io::{BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use sandbag_jitter::synth::{Arrivals, Component, Lengths, Model, synthesise};
-use sandbag_jitter::{Trace, format, import};
+use sandbag_jitter::synth::{Arrivals, Component, Lengths, NoiseModel, synthesise};
+use sandbag_jitter::{JitterTrace, format, import};
 
 /// Events at random of two kinds, short and long.
 #[derive(Debug, Clone, Copy)]
-pub struct Made {
-    /// CPUs.
+pub struct TraceFile {
     pub cpus: u32,
     /// Length.
     pub seconds: u64,
@@ -26,7 +25,7 @@ pub struct Made {
 }
 
 /// 0.6 events a millisecond, a tenth of them 50 to 450 us, as the tests' traces.
-pub const NOISY: Made = Made {
+pub const NOISY: TraceFile = TraceFile {
     cpus: 1,
     seconds: 400,
     per_ms: 0.6,
@@ -36,7 +35,7 @@ pub const NOISY: Made = Made {
 
 /// Virtual ranks that are synchronised suffer all the same stretch of a trace, of some
 /// 10 to 100 ms: it has to have enough events to be like the whole.
-pub const MANY_SMALL: Made = Made {
+pub const MANY_SMALL: TraceFile = TraceFile {
     per_ms: 6.0,
     long_share: 0.02,
     long_ns: (20e3, 60e3),
@@ -46,7 +45,7 @@ pub const MANY_SMALL: Made = Made {
 
 /// Events that timers can make: 500 us every 5 ms in the mean, a tenth of the
 /// time.
-pub const FOR_TIMERS: Made = Made {
+pub const FOR_TIMERS: TraceFile = TraceFile {
     cpus: 2,
     seconds: 120,
     per_ms: 0.2,
@@ -54,7 +53,7 @@ pub const FOR_TIMERS: Made = Made {
     long_ns: (300e3, 700e3),
 };
 
-impl fmt::Display for Made {
+impl fmt::Display for TraceFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (least, most) = (self.long_ns.0 / 1e3, self.long_ns.1 / 1e3);
         write!(
@@ -73,9 +72,8 @@ impl fmt::Display for Made {
     }
 }
 
-impl Made {
-    /// The trace.
-    pub fn trace(&self, seed: u64) -> Result<Trace> {
+impl TraceFile {
+    pub fn trace(&self, seed: u64) -> Result<JitterTrace> {
         let even =
             |least: f64, most: f64| Lengths::Quantiles(vec![least, (least + most) / 2.0, most]);
         let (least, most) = self.long_ns;
@@ -86,7 +84,7 @@ impl Made {
         let arrivals = Arrivals::Poisson {
             per_s: self.per_ms * 1e3,
         };
-        let model = Model {
+        let model = NoiseModel {
             cpus: (0..self.cpus).collect(),
             duration_ns: self.seconds * 1_000_000_000,
             seed,
@@ -107,9 +105,13 @@ impl Made {
 }
 
 /// A trace from a file.
-pub fn read(path: &Path) -> Result<Trace> {
+pub fn read(path: &Path) -> Result<JitterTrace> {
     let name = path.display().to_string();
     let file = File::open(path).with_context(|| name.clone())?;
-    let read = import::read(BufReader::new(file), &name, &import::Options::default())?;
+    let read = import::read(
+        BufReader::new(file),
+        &name,
+        &import::ImportOptions::default(),
+    )?;
     Ok(read.into_trace()?)
 }

@@ -15,7 +15,7 @@ use anyhow::Result;
 use sandbag_linux::interrupt;
 use serde_json::{Value, json};
 
-use super::traces::{MANY_SMALL, Made};
+use super::traces::{MANY_SMALL, TraceFile};
 use super::{Section, Stand};
 
 /// Powers of two that are told.
@@ -26,7 +26,7 @@ const REPEATS: &str = "3";
 
 /// Of one number of ranks, percent of the quantum.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Compared {
+struct VirtualPair {
     ranks: u64,
     /// And the half of its 95 % interval.
     measured: (f64, f64),
@@ -45,7 +45,7 @@ struct Compared {
     alone_error: f64,
 }
 
-impl Compared {
+impl VirtualPair {
     /// From the figures of `scale bench --virtual`.
     fn all(figures: &Value) -> Vec<Self> {
         let list = |name: &str| figures[name].as_array().cloned().unwrap_or_default();
@@ -102,7 +102,7 @@ impl Compared {
 }
 
 pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
-    let made = Made {
+    let made = TraceFile {
         cpus: 2,
         ..MANY_SMALL
     };
@@ -130,7 +130,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
         ]);
         command.arg("--jitter").arg(&trace);
         let found = stand.figures(command)?;
-        for one in Compared::all(&found) {
+        for one in VirtualPair::all(&found) {
             if !(FROM..=UNTIL).contains(&one.ranks) {
                 continue;
             }
@@ -174,7 +174,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
     })
 }
 
-fn line(sync: &str, one: &Compared, phases: u64) -> Vec<String> {
+fn line(sync: &str, one: &VirtualPair, phases: u64) -> Vec<String> {
     let (found, error) = one.measured;
     let (low, high) = one.predicted;
     vec![
@@ -210,7 +210,7 @@ mod tests {
             "pct": 30.4, "alone_pct": 21.0, "apart_points": 1.0, "alone_points": 0.1,
             "beside_points": [-0.3, 0.2],
         });
-        let all = Compared::all(&figures(&host));
+        let all = VirtualPair::all(&figures(&host));
         assert_eq!(all[0].measured, (30.0, 1.0));
         assert!((all[0].host - 9.4).abs() < 1e-9);
         let (low, high) = all[0].predicted;
@@ -221,7 +221,7 @@ mod tests {
         let far = json!({
             "pct": 32.0, "alone_pct": 21.0, "apart_points": 1.0, "alone_points": 0.1,
         });
-        assert!(!Compared::all(&figures(&far))[0].inside());
-        assert!(Compared::all(&json!({})).is_empty());
+        assert!(!VirtualPair::all(&figures(&far))[0].inside());
+        assert!(VirtualPair::all(&json!({})).is_empty());
     }
 }

@@ -20,13 +20,13 @@ const RANKS: u32 = 2;
 
 /// Who makes the jitter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum PredictionPath {
     Asks,
     Beside,
     Timers,
 }
 
-impl Way {
+impl PredictionPath {
     fn name(self) -> &'static str {
         match self {
             Self::Asks => "each rank asks (`scale bench --jitter`)",
@@ -47,7 +47,11 @@ impl Way {
 pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
     let (trace, of) = stand.trace_or(&FOR_TIMERS)?;
     let (times, seconds) = if stand.quick { (3, "5s") } else { (8, "10s") };
-    let all = [Way::Asks, Way::Beside, Way::Timers];
+    let all = [
+        PredictionPath::Asks,
+        PredictionPath::Beside,
+        PredictionPath::Timers,
+    ];
     let mut more = all.map(|_| Vec::new());
     let mut predicted = None;
     // In turn, as everything that is to be compared.
@@ -55,7 +59,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
         for (way, more) in all.into_iter().zip(&mut more) {
             match way {
                 _ if way.missing(stand).is_some() => {}
-                Way::Asks => {
+                PredictionPath::Asks => {
                     let mut command = Command::new(stand.sandbag);
                     command.args(["-q", "scale", "bench", &format!("--ranks={RANKS}")]);
                     command.arg(format!("--seed={seed}"));
@@ -66,7 +70,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
                     let point = &found["predicted"][0]["mean"]["slowdown_pct"];
                     predicted = predicted.or(point.as_f64());
                 }
-                Way::Beside | Way::Timers => {
+                PredictionPath::Beside | PredictionPath::Timers => {
                     let plain = one(stand, way, None, seconds, seed)?;
                     let jitter = one(stand, way, Some(&trace), seconds, seed)?;
                     more.push(more_pct(jitter, plain));
@@ -102,9 +106,15 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
 }
 
 /// What a phase takes for each step of its work, ns.
-fn one(stand: &Stand<'_>, way: Way, trace: Option<&Path>, seconds: &str, seed: u32) -> Result<f64> {
+fn one(
+    stand: &Stand<'_>,
+    way: PredictionPath,
+    trace: Option<&Path>,
+    seconds: &str,
+    seed: u32,
+) -> Result<f64> {
     let inner = match way {
-        Way::Timers => {
+        PredictionPath::Timers => {
             let mut command = mpirun(RANKS);
             command.arg(stand.mpi().context("sandbag-mpi is gone")?);
             command.arg("bench");
@@ -123,7 +133,7 @@ fn one(stand: &Stand<'_>, way: Way, trace: Option<&Path>, seconds: &str, seed: u
             command.args(["-q", "jitter", "replay"]).arg(trace);
             command.args(["--loop", "--no-out"]);
             command.arg(format!("--seed={seed}"));
-            if way == Way::Timers {
+            if way == PredictionPath::Timers {
                 command.args(["--inside", "--only", "rank"]);
                 if nix::unistd::geteuid().is_root() {
                     command.arg("--as-root");

@@ -3,7 +3,7 @@
 
 use super::factor::{BASE_COMPETITORS, BASE_PCT, Factor};
 use super::levels::{DEFAULTS, ERROR, LATENCY, Level, levels, of};
-use crate::page::{Section, Table};
+use crate::page::{PageTable, Section};
 use crate::row::PairRow;
 use crate::summary::{Median, figure, shown_figure};
 
@@ -68,7 +68,7 @@ pub fn choices(rows: &[PairRow]) -> impl Iterator<Item = Choice> {
 
 /// The defaults, and the figures behind them.
 pub fn defaults(rows: &[PairRow]) -> Section {
-    let mut table = Table::new(&[
+    let mut table = PageTable::new(&[
         "default",
         "error 1 s, points",
         "latency p99, us",

@@ -163,7 +163,6 @@ impl Case {
         }
     }
 
-    /// The condition.
     pub fn condition(&self) -> Condition {
         if self.method == SPINNERS {
             return Condition::Spinners;

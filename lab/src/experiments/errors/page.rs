@@ -9,7 +9,7 @@ use super::defaults::{choices, defaults};
 use super::factor::{BASE_COMPETITORS, BASE_PCT, Case, Factor, METHODS, SPINNERS};
 use super::levels::{ERROR, LATENCY, Level, levels, of};
 use crate::figure::{Axes, Line, Point, draw};
-use crate::page::{Section, Table};
+use crate::page::{PageTable, Section};
 use crate::row::{End, MOST_STEAL_PCT, PairRow, distinct};
 use crate::summary::{Median, figure, shown_figure};
 
@@ -154,7 +154,7 @@ const STEAL_PCT: [f64; 4] = [0.1, 1.0, MOST_STEAL_PCT, f64::INFINITY];
 /// All rows of a method by the steal that came: the other factors are spread
 /// over them by chance.
 fn steal(rows: &[PairRow]) -> Section {
-    let mut table = Table::new(&[
+    let mut table = PageTable::new(&[
         "method",
         "steal, %",
         "error 1 s, points",
@@ -203,7 +203,7 @@ fn steal(rows: &[PairRow]) -> Section {
         .table(table)
 }
 
-fn all(rows: &[PairRow]) -> Table {
+fn all(rows: &[PairRow]) -> PageTable {
     let figures = [
         (ERROR, 3),
         ("mean_abs_100ms_points", 3),
@@ -213,7 +213,7 @@ fn all(rows: &[PairRow]) -> Table {
         (LATENCY, 0),
         ("migrations_per_s", 1),
     ];
-    let mut table = Table::new(&[
+    let mut table = PageTable::new(&[
         "condition",
         "error 1 s, mean abs.",
         "100 ms",

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::condition::Condition;
 use crate::figure::{Axes, Line, Point, draw};
-use crate::page::{Section, Table};
+use crate::page::{PageTable, Section};
 use crate::published;
 use crate::row::{PairRow, distinct};
 use crate::summary::{Median, Summary, mean_sd};
@@ -128,7 +128,7 @@ fn section(name: Name, cpus: &str, rows: &[&PairRow]) -> Result<Section> {
         Name::Threads => format!("{TASKS} threads that compute"),
         Name::Ep | Name::Sleepers => name.as_str().to_owned(),
     };
-    let mut table = Table::new(&[
+    let mut table = PageTable::new(&[
         "method",
         "speed asked",
         "speed got, median (95 %)",

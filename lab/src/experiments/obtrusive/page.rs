@@ -4,9 +4,9 @@
 
 use super::about;
 use crate::condition::Condition;
-use crate::decide::Decided;
+use crate::decide::Decision;
 use crate::experiment::Choices;
-use crate::page::{Section, Table};
+use crate::page::{PageTable, Section};
 use crate::published;
 use crate::row::{PairRow, distinct};
 use crate::summary::{Summary, slowdowns};
@@ -28,8 +28,8 @@ pub fn sections(rows: &[PairRow], chosen: &Choices) -> Vec<Section> {
     sections
 }
 
-fn table(rows: &[PairRow], program: &str) -> Table {
-    let mut table = Table::new(&[
+fn table(rows: &[PairRow], program: &str) -> PageTable {
+    let mut table = PageTable::new(&[
         "condition",
         "slowdown, median (95 %)",
         "known to",
@@ -52,12 +52,12 @@ fn table(rows: &[PairRow], program: &str) -> Table {
         table.push(vec![
             condition.name(),
             summary.cell(),
-            decided(&own).map_or_else(String::new, Decided::shown),
+            decided(&own).map_or_else(String::new, Decision::shown),
             against.map_or_else(String::new, |(ours, reference)| {
                 difference(
                     ours.value - reference.value,
-                    decided(&own).and_then(Decided::half_width),
-                    known.and_then(Decided::half_width),
+                    decided(&own).and_then(Decision::half_width),
+                    known.and_then(Decision::half_width),
                 )
             }),
             summary.unloaded_s.map_or_else(String::new, |m| m.show(2)),
@@ -96,10 +96,10 @@ fn of<'a>(rows: &'a [PairRow], program: &str, condition: &Condition) -> Vec<&'a 
 }
 
 /// To what a slowdown is known; `None` where there is none.
-fn decided(rows: &[&PairRow]) -> Option<Decided> {
+fn decided(rows: &[&PairRow]) -> Option<Decision> {
     let summary = Summary::of(rows);
     let numbers = summary.over_limit.is_none() && summary.failed.is_none();
-    numbers.then(|| Decided::by(&slowdowns(rows)))
+    numbers.then(|| Decision::by(&slowdowns(rows)))
 }
 
 /// Of two medians that were measured apart, with its interval where both have

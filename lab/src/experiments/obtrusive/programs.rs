@@ -38,7 +38,6 @@ const EXCHANGE: &str = include_str!("../../workload/exchange.c");
 /// A program, ready to be run again and again.
 #[derive(Debug)]
 pub struct Program {
-    /// Its name.
     pub name: &'static str,
     /// What it does, for the page.
     pub about: String,
@@ -127,7 +126,7 @@ pub fn make(setup: &Setup) -> Result<(Vec<Program>, Vec<String>)> {
 }
 
 /// What can be made, or why it cannot.
-type Made = std::result::Result<Vec<Program>, String>;
+type Programs = std::result::Result<Vec<Program>, String>;
 
 /// Paths go beside the script, as its arguments: any byte may be in them.
 fn shell(script: &str, paths: &[&Path]) -> Vec<OsString> {
@@ -136,7 +135,7 @@ fn shell(script: &str, paths: &[&Path]) -> Vec<OsString> {
     words
 }
 
-fn copies(setup: &Setup) -> Result<Made> {
+fn copies(setup: &Setup) -> Result<Programs> {
     let mib = setup.form(COPY_QUICK_MIB, COPY_MIB);
     let room = statvfs(&setup.scratch).context("statvfs")?;
     let free_mib = (room.blocks_available() * room.fragment_size()) >> 20;
@@ -180,7 +179,7 @@ fn fill(path: &Path, mib: u64) -> std::io::Result<()> {
     file.sync_all()
 }
 
-fn exchange(setup: &Setup) -> Result<Made> {
+fn exchange(setup: &Setup) -> Result<Programs> {
     if !is_there("mpicc") || !is_there("mpirun") {
         return Ok(Err(
             "exchange: no MPI here; apt-get install openmpi-bin libopenmpi-dev".to_owned(),
@@ -216,7 +215,7 @@ fn exchange(setup: &Setup) -> Result<Made> {
     }]))
 }
 
-fn compile(setup: &Setup) -> Result<Made> {
+fn compile(setup: &Setup) -> Result<Programs> {
     if !is_there("gcc") {
         return Ok(Err("compile: no gcc here; apt-get install gcc".to_owned()));
     }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::LOAD_PCT;
 use crate::condition::Condition;
 use crate::figure::{Axes, Line, Point, draw};
-use crate::page::{Section, Table};
+use crate::page::{PageTable, Section};
 use crate::published;
 use crate::row::{PairRow, distinct};
 use crate::summary::{self, Summary};
@@ -17,7 +17,7 @@ use crate::summary::{self, Summary};
 /// # Errors
 /// A figure cannot be drawn.
 pub fn sections(rows: &[PairRow], class: &str) -> Result<Vec<Section>> {
-    let mut table = Table::new(&[
+    let mut table = PageTable::new(&[
         "condition",
         "EP, s (mean, sd)",
         "slowdown (95 %)",
@@ -61,7 +61,7 @@ pub fn sections(rows: &[PairRow], class: &str) -> Result<Vec<Section>> {
         let summary = Summary::of(&own);
         (!own.is_empty()).then(|| summary.shown(summary.perceived_pct(), 1))
     };
-    let mut paper = Table::new(&[
+    let mut paper = PageTable::new(&[
         "paper",
         "EP, s",
         "perceived, %",

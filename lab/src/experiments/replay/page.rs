@@ -11,7 +11,7 @@ use sandbag_run::directory::ACHIEVED_CSV;
 
 use super::run_dir;
 use crate::figure::{Axes, Line, Point, draw};
-use crate::page::{Section, Table};
+use crate::page::{PageTable, Section};
 use crate::row::{End, PairRow, distinct};
 use crate::summary::{figure, shown_figure};
 
@@ -25,7 +25,7 @@ const TARGET: f64 = 1.0;
 /// # Errors
 /// What a replay left cannot be read, or a figure not be drawn.
 pub fn sections(rows: &[PairRow], dir: &Path) -> Result<Vec<Section>> {
-    let mut table = Table::new(&[
+    let mut table = PageTable::new(&[
         "beside",
         "mean error, points",
         "mean abs.",

@@ -16,14 +16,14 @@ use crate::setup::Setup;
 
 /// The paper's scenario, seconds: a real-time loop, nothing, EP on all CPUs,
 /// nothing, EP at a higher priority, EP, and then Linpack alone.
-const SCENARIO: [(Part, f64); 7] = [
-    (Part::RealTime, 15.0),
-    (Part::Nothing, 10.0),
-    (Part::Ep, 20.0),
-    (Part::Nothing, 16.0),
-    (Part::EpAhead, 30.0),
-    (Part::Ep, 20.0),
-    (Part::Nothing, 9.0),
+const SCENARIO: [(ScenarioPart, f64); 7] = [
+    (ScenarioPart::RealTime, 15.0),
+    (ScenarioPart::Nothing, 10.0),
+    (ScenarioPart::Ep, 20.0),
+    (ScenarioPart::Nothing, 16.0),
+    (ScenarioPart::EpAhead, 30.0),
+    (ScenarioPart::Ep, 20.0),
+    (ScenarioPart::Nothing, 9.0),
 ];
 /// In the short form all is so much shorter.
 const QUICK: f64 = 0.25;
@@ -32,7 +32,7 @@ const AHEAD: i32 = -5;
 
 /// What a part of the scenario does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum ScenarioPart {
     Nothing,
     /// One task of a real-time class that never sleeps; the kernel's throttling
     /// of such classes is left on.
@@ -62,11 +62,11 @@ pub fn ep(setup: &Setup) -> Command {
     command
 }
 
-fn part(setup: &Setup, part: Part) -> Result<Option<Running>> {
+fn part(setup: &Setup, part: ScenarioPart) -> Result<Option<Running>> {
     let command = match part {
-        Part::Nothing => return Ok(None),
-        Part::Ep => ep(setup),
-        Part::EpAhead => {
+        ScenarioPart::Nothing => return Ok(None),
+        ScenarioPart::Ep => ep(setup),
+        ScenarioPart::EpAhead => {
             let ep = ep(setup);
             let mut command = Command::new("nice");
             command
@@ -76,7 +76,7 @@ fn part(setup: &Setup, part: Part) -> Result<Option<Running>> {
                 .stdout(Stdio::null());
             command
         }
-        Part::RealTime => {
+        ScenarioPart::RealTime => {
             let mut command = Command::new("timeout");
             // Whatever becomes of us, it ends.
             command.args(["60", "chrt", "-f", "1", "sh", "-c", "while :; do :; done"]);

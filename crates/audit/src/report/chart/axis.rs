@@ -77,14 +77,14 @@ impl Axis {
 }
 
 /// A scale with marks where we want them.
-pub(super) struct Marked {
+pub(super) struct MarkedScale {
     /// Lower and upper end.
     pub ends: (f64, f64),
     /// Where there is something to read.
     pub marks: Vec<f64>,
 }
 
-impl Ranged for Marked {
+impl Ranged for MarkedScale {
     type FormatOption = DefaultFormatting;
     type ValueType = f64;
 

@@ -9,8 +9,8 @@ mod test_chart;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use axis::{Axis, Marked};
-pub(crate) use test_chart::{Side, by_length, changes, effects, times};
+use axis::{Axis, MarkedScale};
+pub(crate) use test_chart::{ChartSide, by_length, changes, effects, times};
 
 /// Units of the drawing; about as many pixels on a page.
 const SIZE: (u32, u32) = (420, 275);
@@ -33,7 +33,7 @@ const MOST_LARGE: usize = 32;
 
 /// What is drawn in one colour.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Series {
+pub(crate) struct ChartSeries {
     /// As the legend calls it.
     pub name: String,
     /// Which of the colours; none is grey, which is for what is only there to
@@ -59,7 +59,7 @@ pub(crate) struct Chart {
     /// What stands at 0, 1, 2.
     pub names: Vec<String>,
     /// What is drawn, the last on top.
-    pub series: Vec<Series>,
+    pub series: Vec<ChartSeries>,
     /// The ordinate begins at 0.
     pub from_zero: bool,
     /// Figures that do not count, from and to.
@@ -85,7 +85,7 @@ impl Chart {
     }
 
     fn values(&self) -> Vec<f64> {
-        let of = |series: &Series| -> Vec<f64> {
+        let of = |series: &ChartSeries| -> Vec<f64> {
             let points = series.points.iter().chain(&series.line).map(|(_, y)| *y);
             let bars = series
                 .bars
@@ -120,11 +120,11 @@ impl Chart {
             .x_label_area_size(40)
             .y_label_area_size(60)
             .build_cartesian_2d(
-                Marked {
+                MarkedScale {
                     ends: (-0.6, count as f64 - 0.4),
                     marks: names,
                 },
-                Marked {
+                MarkedScale {
                     ends: (low, high),
                     marks: axis.ticks.clone(),
                 },
@@ -180,7 +180,7 @@ mod tests {
         Chart {
             about: "<\"a\">".to_owned(),
             names: (0..values.len()).map(|i| i.to_string()).collect(),
-            series: vec![Series {
+            series: vec![ChartSeries {
                 name: "a".to_owned(),
                 colour: Some(0),
                 points: values
@@ -188,7 +188,7 @@ mod tests {
                     .enumerate()
                     .map(|(i, y)| (i as f64, *y))
                     .collect(),
-                ..Series::default()
+                ..ChartSeries::default()
             }],
             ..Chart::default()
         }

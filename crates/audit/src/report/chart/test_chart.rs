@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use crate::compare::TestChange;
-use crate::model::{Quantity, Test, Verdict};
+use crate::model::{AuditVerdict, Quantity, Test};
 
-use super::{Chart, Series};
+use super::{Chart, ChartSeries};
 use crate::report::words::{change_cpus, cpus, middle, of_cpu, quantities, quantity, unit};
 
 /// Of more CPUs only the middle and its interval are drawn, no single runs.
@@ -20,10 +20,9 @@ const WIDEST: f64 = 4.0;
 const APART: f64 = 0.22;
 
 /// One audit's part of a chart.
-pub(crate) struct Side<'a> {
+pub(crate) struct ChartSide<'a> {
     /// As the legend calls it; empty where there is only one.
     pub name: &'a str,
-    /// Its test.
     pub test: &'a Test,
 }
 
@@ -37,7 +36,7 @@ fn scale(quantity: Quantity, most: f64) -> (f64, &'static str) {
 }
 
 /// Where the series of this number stands beside a CPU.
-fn beside(place: usize, number: usize, of: usize) -> f64 {
+fn dodge(place: usize, number: usize, of: usize) -> f64 {
     let middle = of.saturating_sub(1) as f64 / 2.0;
     place as f64 + (number as f64 - middle) * APART
 }
@@ -45,7 +44,7 @@ fn beside(place: usize, number: usize, of: usize) -> f64 {
 /// Times (or shares of noise) by CPU at the greatest length: all runs, their
 /// middle with the interval that the effect has. `from_zero` is the paper's axis,
 /// without it the figures fill the chart.
-pub(crate) fn times(sides: &[Side<'_>], q: Quantity, from_zero: bool) -> Option<Chart> {
+pub(crate) fn times(sides: &[ChartSide<'_>], q: Quantity, from_zero: bool) -> Option<Chart> {
     let mut all: Vec<u32> = sides.iter().flat_map(|side| cpus(side.test)).collect();
     all.sort_unstable();
     all.dedup();
@@ -61,13 +60,13 @@ pub(crate) fn times(sides: &[Side<'_>], q: Quantity, from_zero: bool) -> Option<
     let (by, unit) = scale(q, most);
     let mut series = Vec::new();
     for (number, side) in sides.iter().enumerate() {
-        let mut one = Series {
+        let mut one = ChartSeries {
             name: side.name.to_owned(),
             colour: Some(number),
-            ..Series::default()
+            ..ChartSeries::default()
         };
         for (place, cpu) in all.iter().enumerate() {
-            let x = beside(place, number, sides.len());
+            let x = dodge(place, number, sides.len());
             let runs = figures(side.test, *cpu);
             let Some(here) = middle(runs.iter().copied()) else {
                 continue;
@@ -109,7 +108,7 @@ pub(crate) fn times(sides: &[Side<'_>], q: Quantity, from_zero: bool) -> Option<
 
 /// Those with figures. Intervals that are far wider than the differences end at
 /// the edge of the chart, or nothing else would be seen in it.
-fn shortened(mut series: Vec<Series>, tolerance: f64) -> Vec<Series> {
+fn shorten(mut series: Vec<ChartSeries>, tolerance: f64) -> Vec<ChartSeries> {
     series.retain(|one| !one.bars.is_empty());
     let middles = series.iter().flat_map(|one| &one.bars);
     let most = middles.fold(tolerance, |most, (_, _, y, _)| most.max(y.abs()));
@@ -134,16 +133,16 @@ fn by_cpu(
     let series = quantities.iter().enumerate().map(|(number, q)| {
         let bars = all.iter().enumerate().filter_map(|(place, cpu)| {
             let (low, pct, high) = bar(*cpu, *q)?;
-            Some((beside(place, number, quantities.len()), low, pct, high))
+            Some((dodge(place, number, quantities.len()), low, pct, high))
         });
-        Series {
+        ChartSeries {
             name: quantity(*q).to_owned(),
             colour: Some(number),
             bars: bars.collect(),
-            ..Series::default()
+            ..ChartSeries::default()
         }
     });
-    let series = shortened(series.collect(), tolerance);
+    let series = shorten(series.collect(), tolerance);
     let in_units = unit(*quantities.first()?);
     Some(Chart {
         about: about.to_owned(),
@@ -172,7 +171,7 @@ pub(crate) fn effects(test: &Test, tolerance: f64) -> Option<Chart> {
             let mut effects = test.effects.iter();
             let effect = effects.find(|effect| effect.cpu == cpu && effect.quantity == q)?;
             let (low, high) = effect.together_pct;
-            let resolved = found.get(&(cpu, q)) != Some(&Verdict::NotResolvable);
+            let resolved = found.get(&(cpu, q)) != Some(&AuditVerdict::NotResolvable);
             resolved.then_some((low, effect.pct, high))
         },
     )
@@ -184,7 +183,7 @@ pub(crate) fn by_length(test: &Test) -> Option<(Chart, Quantity)> {
     let worst = test
         .verdicts
         .iter()
-        .filter(|one| one.verdict == Verdict::Unequal);
+        .filter(|one| one.verdict == AuditVerdict::Unequal);
     let worst = worst.filter_map(|one| {
         let mut effects = test.effects.iter();
         let here = |cpu, q| cpu == one.cpu && q == one.quantity;
@@ -193,7 +192,7 @@ pub(crate) fn by_length(test: &Test) -> Option<(Chart, Quantity)> {
     });
     let worst = worst.max_by(|a, b| a.1.total_cmp(&b.1));
     let q = worst.map_or_else(|| quantities(test).first().copied(), |(q, _)| Some(q))?;
-    let mut lines: Vec<Series> = Vec::new();
+    let mut lines: Vec<ChartSeries> = Vec::new();
     let mut odd = Vec::new();
     for (number, cpu) in cpus(test).into_iter().enumerate() {
         let mut here: Vec<_> = test
@@ -202,15 +201,15 @@ pub(crate) fn by_length(test: &Test) -> Option<(Chart, Quantity)> {
             .filter(|effect| effect.cpu == cpu && effect.quantity == q)
             .collect();
         here.sort_by_key(|effect| effect.length);
-        let is_odd = of_cpu(test, cpu).0 == Verdict::Unequal && odd.len() < MOST_LINES;
+        let is_odd = of_cpu(test, cpu).0 == AuditVerdict::Unequal && odd.len() < MOST_LINES;
         let x = |length: usize| length as f64 + (number % 7) as f64 * 0.03 - 0.09;
-        let mut series = Series {
+        let mut series = ChartSeries {
             name: format!("CPU {cpu}"),
             line: here
                 .iter()
                 .map(|effect| (x(effect.length), effect.pct))
                 .collect(),
-            ..Series::default()
+            ..ChartSeries::default()
         };
         if is_odd {
             series.colour = Some(odd.len());
@@ -248,7 +247,7 @@ pub(crate) fn changes(test: &TestChange, tolerance: f64) -> Option<Chart> {
         let mut changes = test.changes.iter();
         let change = changes.find(|change| change.cpu == cpu && change.quantity == q)?;
         let (low, high) = change.together_pct.unwrap_or((change.pct, change.pct));
-        (change.verdict != Verdict::NotResolvable).then_some((low, change.pct, high))
+        (change.verdict != AuditVerdict::NotResolvable).then_some((low, change.pct, high))
     })
 }
 
@@ -260,7 +259,7 @@ mod tests {
     #[test]
     fn times_show_all_runs_and_their_middle() {
         let audit = eight();
-        let side = |name| Side {
+        let side = |name| ChartSide {
             name,
             test: &audit.tests[1],
         };
@@ -280,7 +279,7 @@ mod tests {
         assert_eq!(both.series.len(), 2);
         assert!(both.draw().is_some());
         let many = Maker::eight().cpus(128).rounds(3).make();
-        let side = Side {
+        let side = ChartSide {
             name: "",
             test: &many.tests[0],
         };
@@ -315,7 +314,7 @@ mod tests {
         test.effects.clear();
         test.by_length.clear();
         let test = &audit.tests[0];
-        assert!(times(&[Side { name: "", test }], Quantity::User, true).is_none());
+        assert!(times(&[ChartSide { name: "", test }], Quantity::User, true).is_none());
         assert!(effects(test, 0.5).is_none() && by_length(test).is_none());
     }
 }

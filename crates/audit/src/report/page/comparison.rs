@@ -2,28 +2,28 @@
 //! The page of two audits compared: production against dedicated, in one chart.
 
 use crate::compare::{Comparison, TestChange};
-use crate::model::{Audit, Quantity, Verdict};
+use crate::model::{Audit, AuditVerdict, Quantity};
 use maud::{Markup, html};
-use sandbag_ui::page::{sentence, still};
+use sandbag_ui::page::{sentence, static_page};
 use sandbag_ui::text::visible;
 
 use super::{STYLE, class, in_figures, minus, parts, range};
-use crate::report::chart::{Side, changes, times};
+use crate::report::chart::{ChartSide, changes, times};
 use crate::report::words::{
-    self, change_cpus, change_of_cpu, change_quantities, changed, probability, quantity, signed,
-    unit, verdict,
+    self, change_cpus, change_of_cpu, change_quantities, change_words, probability, quantity,
+    signed, unit, verdict,
 };
 
 /// The page; `names` are what the user calls the two.
 #[must_use]
 pub fn comparison(found: &Comparison, a: &Audit, b: &Audit, names: [&str; 2]) -> String {
-    let title = format!("sandbag: {}", changed(found.verdict));
+    let title = format!("sandbag: {}", change_words(found.verdict));
     let [first, second] = names.map(visible);
     let body = html! {
         header {
-            p .what { "two audits · " (first) ", " (visible(&words::begun(&a.begun))) " · " (second) ", " (visible(&words::begun(&b.begun))) }
+            p .what { "two audits · " (first) ", " (visible(&words::capitalize(&a.begun))) " · " (second) ", " (visible(&words::capitalize(&b.begun))) }
             h1 {
-                span .verdict.(class(found.verdict)) { (changed(found.verdict)) }
+                span .verdict.(class(found.verdict)) { (change_words(found.verdict)) }
                 ": " (first) " to " (second)
             }
             p .reason { (sentence(&visible(&words::comparison(found)))) }
@@ -44,21 +44,26 @@ pub fn comparison(found: &Comparison, a: &Audit, b: &Audit, names: [&str; 2]) ->
                 ul { @for one in &found.lost { li { (sentence(&visible(one))) } } }
             }
         }
-        @for test in &found.tests { (one(found, test, [a, b], [&first, &second])) }
+        @for test in &found.tests { (test_section(found, test, [a, b], [&first, &second])) }
         (parts::suspects(&format!("Suspects of {first}"), &a.suspects))
         (parts::suspects(&format!("Suspects of {second}"), &b.suspects))
         div .columns { (parts::design(b)) (parts::machine(&b.machine)) (parts::cpus(b)) }
         (parts::footer(&found.sandbag))
     };
-    still(&title, STYLE, &body)
+    static_page(&title, STYLE, &body)
 }
 
-fn one(found: &Comparison, test: &TestChange, audits: [&Audit; 2], names: [&str; 2]) -> Markup {
+fn test_section(
+    found: &Comparison,
+    test: &TestChange,
+    audits: [&Audit; 2],
+    names: [&str; 2],
+) -> Markup {
     let side = |audit: &'_ Audit| audit.tests.iter().position(|one| one.name == test.name);
     let tests = audits.map(|audit| side(audit).map(|at| &audit.tests[at]));
-    let sides = || -> Vec<Side<'_>> {
+    let sides = || -> Vec<ChartSide<'_>> {
         let both = names.into_iter().zip(tests);
-        let both = both.filter_map(|(name, test)| test.map(|test| Side { name, test }));
+        let both = both.filter_map(|(name, test)| test.map(|test| ChartSide { name, test }));
         both.collect()
     };
     let quantities = change_quantities(test);
@@ -66,7 +71,7 @@ fn one(found: &Comparison, test: &TestChange, audits: [&Audit; 2], names: [&str;
         section .test {
             h2 {
                 (visible(&test.name)) ": "
-                span .verdict.(class(test.verdict)) { (changed(test.verdict)) }
+                span .verdict.(class(test.verdict)) { (change_words(test.verdict)) }
             }
             div .plots {
                 @for q in quantities.iter().filter(|q| **q != Quantity::Cpu) {
@@ -111,7 +116,7 @@ fn table(test: &TestChange) -> Markup {
         let interval = change
             .together_pct
             .map_or_else(|| "too few runs".to_owned(), |ends| range(q, ends));
-        (change.verdict != Verdict::NotResolvable).then(|| {
+        (change.verdict != AuditVerdict::NotResolvable).then(|| {
             [
                 minus(signed(change.pct).trim()) + words::mark(change.verdict),
                 interval,
@@ -121,7 +126,7 @@ fn table(test: &TestChange) -> Markup {
     };
     let verdict = |cpu: u32| {
         let worst = change_of_cpu(test, cpu);
-        (class(worst), changed(worst).to_string())
+        (class(worst), change_words(worst).to_string())
     };
     let (all, quantities) = (change_cpus(test), change_quantities(test));
     in_figures(&all, &quantities, verdict, cells, "~", &below)
@@ -130,14 +135,14 @@ fn table(test: &TestChange) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::{Options, compare};
+    use crate::compare::{CompareOptions, compare};
     use crate::fixture::{Maker, eight};
 
     #[test]
     fn both_audits_stand_in_the_same_charts() {
         let (a, mut b) = (eight(), Maker::eight().slower(1.08).seed(2).make());
         b.machine[0].1 = "Other <CPU>".to_owned();
-        let options = Options {
+        let options = CompareOptions {
             confidence: 0.99,
             tolerance_pct: 0.5,
             anyway: true,

@@ -8,16 +8,16 @@
 mod comparison;
 mod parts;
 
-use crate::model::{Audit, Quantity, Test, Verdict};
+use crate::model::{Audit, AuditVerdict, Quantity, Test};
 use maud::{Markup, html};
-use sandbag_ui::page::{sentence, still};
+use sandbag_ui::page::{sentence, static_page};
 use sandbag_ui::text::{clock, visible};
 
-use crate::report::chart::{Side, by_length, effects, times};
-use crate::report::terminal::{about, middles};
+use crate::report::chart::{ChartSide, by_length, effects, times};
+use crate::report::terminal::{middles, test_facts};
 use crate::report::words::{
     self, confidence, cpus, detection, of_cpu, probability, quantities, quantity, signed, summary,
-    told, unit, verdict, verdicts,
+    unit, verdict, verdict_words, verdicts,
 };
 pub use comparison::comparison;
 
@@ -31,19 +31,19 @@ pub fn audit(audit: &Audit) -> String {
         (headline(audit))
         (parts::notes(audit))
         (parts::suspects("Suspects", &audit.suspects))
-        @for test in &audit.tests { (one(audit, test)) }
+        @for test in &audit.tests { (test_section(audit, test)) }
         div .columns { (parts::design(audit)) (parts::machine(&audit.machine)) (parts::cpus(audit)) }
         (parts::footer(&audit.sandbag))
     };
-    still(&title, STYLE, &body)
+    static_page(&title, STYLE, &body)
 }
 
 /// The class of the style sheet that colours a verdict.
-fn class(verdict: Verdict) -> &'static str {
+fn class(verdict: AuditVerdict) -> &'static str {
     match verdict {
-        Verdict::Equal => "kept",
-        Verdict::Unequal => "missed",
-        Verdict::Undecided | Verdict::NotResolvable => "undecided",
+        AuditVerdict::Equal => "kept",
+        AuditVerdict::Unequal => "missed",
+        AuditVerdict::Undecided | AuditVerdict::NotResolvable => "undecided",
     }
 }
 
@@ -53,15 +53,15 @@ fn headline(audit: &Audit) -> Markup {
             1 => "audit of 1 CPU".to_owned(),
             n => format!("audit of {n} CPUs"),
         },
-        visible(&words::begun(&audit.begun)),
+        visible(&words::capitalize(&audit.begun)),
         format!("took {}", clock(audit.took_ns as f64 / 1e9)),
         format!("seed {}", audit.design.seed),
     ];
     let words = match audit.verdict {
-        Verdict::Equal => "no CPU charges more than the others",
-        Verdict::NotResolvable => "this kernel's accounting cannot tell the CPUs apart",
-        Verdict::Undecided => "it cannot be said whether a CPU charges more",
-        Verdict::Unequal => "not all CPUs charge the same",
+        AuditVerdict::Equal => "no CPU charges more than the others",
+        AuditVerdict::NotResolvable => "this kernel's accounting cannot tell the CPUs apart",
+        AuditVerdict::Undecided => "it cannot be said whether a CPU charges more",
+        AuditVerdict::Unequal => "not all CPUs charge the same",
     };
     html! {
         header {
@@ -73,8 +73,8 @@ fn headline(audit: &Audit) -> Markup {
     }
 }
 
-fn one(audit: &Audit, test: &Test) -> Markup {
-    let side = || Side { name: "", test };
+fn test_section(audit: &Audit, test: &Test) -> Markup {
+    let side = || ChartSide { name: "", test };
     let tolerance = audit.design.tolerance_pct;
     html! {
         section .test {
@@ -82,7 +82,7 @@ fn one(audit: &Audit, test: &Test) -> Markup {
                 (visible(&test.name)) ": "
                 span .verdict.(class(test.verdict)) { (verdict(test.verdict)) }
             }
-            p .note { (sentence(&visible(&about(test)))) " " (sentence(&middles(test))) }
+            p .note { (sentence(&visible(&test_facts(test)))) " " (sentence(&middles(test))) }
             @if let Some(why) = &test.failure { p .warnings { (sentence(&visible(why))) } }
             @if !test.effects.is_empty() {
                 div .plots {
@@ -124,7 +124,7 @@ fn one(audit: &Audit, test: &Test) -> Markup {
 
 /// What stands for a CPU and a quantity: the difference, its interval, its
 /// probability.
-type Cells = [String; 3];
+type Numerals = [String; 3];
 
 /// All figures by CPU, and what there is to say below; `none` stands where there is
 /// none. Folded where there are many.
@@ -132,7 +132,7 @@ fn in_figures(
     all: &[u32],
     quantities: &[Quantity],
     verdict: impl Fn(u32) -> (&'static str, String),
-    cells: impl Fn(u32, Quantity) -> Option<Cells>,
+    cells: impl Fn(u32, Quantity) -> Option<Numerals>,
     none: &str,
     below: &Markup,
 ) -> Markup {
@@ -171,7 +171,7 @@ fn in_figures(
 fn table(test: &Test) -> Markup {
     let found = verdicts(test);
     let below = html! {
-            @let said = test.verdicts.iter().filter(|one| one.verdict == Verdict::Unequal);
+            @let said = test.verdicts.iter().filter(|one| one.verdict == AuditVerdict::Unequal);
             @let said: Vec<_> = said.collect();
             @if !said.is_empty() {
                 ul .said {
@@ -192,9 +192,9 @@ fn table(test: &Test) -> Markup {
         let effect = effects.find(|one| one.cpu == cpu && one.quantity == q)?;
         let mark = found.get(&(cpu, q)).map(|one| one.verdict);
         // What cannot be told has no figure.
-        if mark == Some(Verdict::NotResolvable) {
+        if mark == Some(AuditVerdict::NotResolvable) {
             return Some([
-                words::mark(Verdict::NotResolvable).to_owned(),
+                words::mark(AuditVerdict::NotResolvable).to_owned(),
                 String::new(),
                 String::new(),
             ]);
@@ -207,7 +207,7 @@ fn table(test: &Test) -> Markup {
     };
     let verdict = |cpu: u32| {
         let found = of_cpu(test, cpu);
-        (class(found.0), told(found).to_string())
+        (class(found.0), verdict_words(found).to_string())
     };
     let (all, quantities) = (cpus(test), quantities(test));
     in_figures(&all, &quantities, verdict, cells, "–", &below)

@@ -8,7 +8,7 @@ use sandbag_ui::text::{clock, visible};
 
 use super::sure;
 use crate::report::chart::Chart;
-use crate::report::words::{begun, size};
+use crate::report::words::{capitalize, size};
 
 /// Colours in the order of the charts'.
 const COLOURS: usize = 6;
@@ -141,13 +141,12 @@ pub(super) fn design(audit: &Audit) -> Markup {
             fact("limit for a test", clock(design.limit_ns as f64 / 1e9)),
             fact("user and system time", design.accounting.clone()),
             fact("seed of the order of CPUs", design.seed.to_string()),
-            fact("begun", begun(&audit.begun)),
+            fact("begun", capitalize(&audit.begun)),
             fact("took", clock(audit.took_ns as f64 / 1e9)),
         ],
     )
 }
 
-/// The machine.
 pub(super) fn machine(machine: &[(String, String)]) -> Markup {
     facts("Machine", machine)
 }

@@ -2,30 +2,30 @@
 //! Two audits compared, on the terminal.
 
 use crate::compare::{Change, Comparison, TestChange};
-use crate::model::{Quantity, Verdict};
+use crate::model::{AuditVerdict, Quantity};
 
-use super::{Look, Rows, by_cpu, figure, legend};
+use super::{TerminalRows, TerminalStyle, by_cpu, figure, legend};
 use crate::report::words::{
-    self, change_cpus, change_of_cpu, change_quantities, changed, quantity, unit,
+    self, change_cpus, change_of_cpu, change_quantities, change_words, quantity, unit,
 };
 
 /// A comparison, ending in a newline, without colours.
 #[must_use]
-pub fn comparison(found: &Comparison, look: &Look) -> String {
-    let mut out = look.wrapped(
+pub fn comparison(found: &Comparison, look: &TerminalStyle) -> String {
+    let mut out = look.wrap(
         "",
         &format!(
             "the audit of {} against that of {}: changes from the first to the second, above 0: \
              it became slower",
-            words::begun(&found.b_begun),
-            words::begun(&found.a_begun)
+            words::capitalize(&found.b_begun),
+            words::capitalize(&found.a_begun)
         ),
     );
     for difference in &found.differences {
-        out += &look.wrapped("", &format!("not alike: {difference}"));
+        out += &look.wrap("", &format!("not alike: {difference}"));
     }
     for lost in &found.lost {
-        out += &look.wrapped("", &format!("not known: {lost}"));
+        out += &look.wrap("", &format!("not known: {lost}"));
     }
     let wide = found.tests.iter().all(|test| {
         let all = change_quantities(test);
@@ -33,7 +33,10 @@ pub fn comparison(found: &Comparison, look: &Look) -> String {
     });
     for test in &found.tests {
         out.push('\n');
-        out += &look.wrapped("", &format!("{}: {}", test.name, changed(test.verdict)));
+        out += &look.wrap(
+            "",
+            &format!("{}: {}", test.name, change_words(test.verdict)),
+        );
         let rows = choose(test, look);
         let all = change_quantities(test);
         let fits = look.holds(&table(test, &rows, &all, wide));
@@ -58,37 +61,41 @@ pub fn comparison(found: &Comparison, look: &Look) -> String {
             })
             .collect();
         if !common.is_empty() {
-            out += &look.wrapped(
+            out += &look.wrap(
                 "  ",
                 &format!("the middle of all CPUs: {}", common.join(", ")),
             );
         }
     }
     out.push('\n');
-    let said = format!("{}: {}", changed(found.verdict), words::comparison(found));
-    out += &look.wrapped("", &said);
+    let said = format!(
+        "{}: {}",
+        change_words(found.verdict),
+        words::comparison(found)
+    );
+    out += &look.wrap("", &said);
     out
 }
 
-fn choose(test: &TestChange, look: &Look) -> Rows {
+fn choose(test: &TestChange, look: &TerminalStyle) -> TerminalRows {
     let worst = |cpu: u32| {
         let here = test.changes.iter().filter(|change| change.cpu == cpu);
         here.map(|change| change.pct.abs()).fold(0.0, f64::max)
     };
     let odd = |cpu: u32| {
-        let is_odd = change_of_cpu(test, cpu) == Verdict::Unequal;
+        let is_odd = change_of_cpu(test, cpu) == AuditVerdict::Unequal;
         is_odd.then(|| (true, worst(cpu)))
     };
-    Rows::of(&change_cpus(test), look, odd)
+    TerminalRows::of(&change_cpus(test), look, odd)
 }
 
-fn table(test: &TestChange, rows: &Rows, quantities: &[Quantity], wide: bool) -> String {
+fn table(test: &TestChange, rows: &TerminalRows, quantities: &[Quantity], wide: bool) -> String {
     let find = |cpu: u32, q: Quantity| -> Option<&Change> {
         let mut all = test.changes.iter();
         all.find(|change| change.cpu == cpu && change.quantity == q)
     };
     let cell = |cpu: u32, q: Quantity| match find(cpu, q) {
-        Some(change) if change.verdict != Verdict::NotResolvable => {
+        Some(change) if change.verdict != AuditVerdict::NotResolvable => {
             let found = Some(change.verdict);
             figure(q, change.pct, change.together_pct, found, wide)
         }
@@ -103,15 +110,15 @@ fn table(test: &TestChange, rows: &Rows, quantities: &[Quantity], wide: bool) ->
 }
 
 /// The word of a verdict where there is little room.
-fn short(verdict: Verdict) -> &'static str {
+fn short(verdict: AuditVerdict) -> &'static str {
     match verdict {
-        Verdict::NotResolvable => "no verdict",
-        other => changed(other),
+        AuditVerdict::NotResolvable => "no verdict",
+        other => change_words(other),
     }
 }
 
 fn legend_of(test: &TestChange) -> String {
-    let decided = |one: &&Change| one.verdict != Verdict::NotResolvable;
+    let decided = |one: &&Change| one.verdict != AuditVerdict::NotResolvable;
     let mut decided = test.changes.iter().filter(decided);
     let few = decided.any(|one| one.together_pct.is_none());
     let verdicts = test.changes.iter().map(|one| one.verdict);
@@ -125,10 +132,10 @@ fn legend_of(test: &TestChange) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::{Options, compare};
+    use crate::compare::{CompareOptions, compare};
     use crate::fixture::Maker;
 
-    const USUAL: Options = Options {
+    const USUAL: CompareOptions = CompareOptions {
         confidence: 0.99,
         tolerance_pct: 0.5,
         anyway: true,
@@ -138,12 +145,12 @@ mod tests {
     fn many_cpus_are_summed_up_and_few_runs_have_no_interval() {
         let many = |odd, seed| Maker::eight().cpus(64).odd(odd).rounds(6).seed(seed).make();
         let found = compare(&many(None, 1), &many(Some(5), 2), &USUAL).unwrap();
-        let text = comparison(&found, &Look::default());
+        let text = comparison(&found, &TerminalStyle::default());
         insta::assert_snapshot!(text);
         let few = |seed| Maker::eight().rounds(1).seed(seed).make();
         let text = comparison(
             &compare(&few(1), &few(2), &USUAL).unwrap(),
-            &Look::default(),
+            &TerminalStyle::default(),
         );
         assert!(
             text.contains("too few runs") && text.contains("undecided: "),

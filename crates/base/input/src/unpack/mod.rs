@@ -45,20 +45,23 @@ pub fn unpack<'a>(mut plain: impl Read + Send + 'a) -> io::Result<Box<dyn Read +
         Packing::None => Box::new(whole),
         Packing::Gzip => {
             let inside = flate2::bufread::MultiGzDecoder::new(BufReader::new(whole));
-            Box::new(Unpacked("gzip", inside))
+            Box::new(UnpackReader("gzip", inside))
         }
         Packing::Xz => {
             let inside = xz2::bufread::XzDecoder::new_multi_decoder(BufReader::new(whole));
-            Box::new(Unpacked("xz", inside))
+            Box::new(UnpackReader("xz", inside))
         }
-        Packing::Zstd => Box::new(Unpacked("zstd", zstd::stream::read::Decoder::new(whole)?)),
+        Packing::Zstd => Box::new(UnpackReader(
+            "zstd",
+            zstd::stream::read::Decoder::new(whole)?,
+        )),
     })
 }
 
 /// Says what is wrong with a packed file that is not whole.
-struct Unpacked<R>(&'static str, R);
+struct UnpackReader<R>(&'static str, R);
 
-impl<R: Read> Read for Unpacked<R> {
+impl<R: Read> Read for UnpackReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.1.read(into).map_err(|cause| {
             // What the system says, or a reader that wants to be asked again.
@@ -78,7 +81,7 @@ mod tests {
 
     const TEXT: &[u8] = b"time,cpu0\n0,50\n1,end\n";
 
-    fn packed() -> [Vec<u8>; 3] {
+    fn packed_samples() -> [Vec<u8>; 3] {
         let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gz.write_all(TEXT).unwrap();
         let mut xz = xz2::write::XzEncoder::new(Vec::new(), 1);
@@ -100,7 +103,7 @@ mod tests {
     fn what_is_packed_comes_out_as_it_was() {
         assert_eq!(all(TEXT).unwrap(), TEXT);
         assert_eq!(all(b"").unwrap(), b"");
-        for bytes in packed() {
+        for bytes in packed_samples() {
             assert_eq!(all(&bytes).unwrap(), TEXT);
             // Two in a row are one file, as for zcat and its like.
             let twice = [&bytes[..], &bytes].concat();
@@ -110,7 +113,7 @@ mod tests {
 
     #[test]
     fn what_is_damaged_says_so() {
-        for bytes in packed() {
+        for bytes in packed_samples() {
             let error = all(&bytes[..bytes.len() - 5]).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidData);
             assert!(error.to_string().contains("damaged"), "{error}");

@@ -25,7 +25,6 @@ pub struct Partition {
     pub group: String,
     /// `exclusive`, or the kind of a partition: `root`, `isolated`.
     pub kind: String,
-    /// Its CPUs.
     pub cpus: CpuList,
 }
 

@@ -64,7 +64,7 @@ fn a_cpu_that_goes_offline_has_no_line() {
 
 #[test]
 fn kernels_with_fewer_columns() {
-    let mut sample = Sample::default();
+    let mut sample = StatSample::default();
     parse(b"cpu  1 2 3 4\ncpu0 1 2 3 4\n", &mut sample).unwrap();
     assert_eq!(sample.cpus[0].1.idle, 4);
     assert_eq!(sample.cpus[0].1.steal, 0);
@@ -101,7 +101,7 @@ fn two_thousand_cpus_through_a_growing_buffer() {
 
 #[test]
 fn what_is_not_proc_stat_is_refused() {
-    let mut sample = Sample::default();
+    let mut sample = StatSample::default();
     for bad in [
         "",
         "btime 5\n",

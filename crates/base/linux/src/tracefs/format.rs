@@ -16,12 +16,12 @@ pub struct Field {
     name: String,
     offset: usize,
     size: usize,
-    place: Place,
+    place: FieldOffset,
 }
 
 /// Where the field's value is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum FieldOffset {
     Here,
     /// Offset in the record (low 16 bits) and length (high 16 bits) are here.
     Elsewhere,
@@ -64,9 +64,9 @@ fn field(line: &str) -> Option<Field> {
         offset: number("offset:")?,
         size: number("size:")?,
         place: match declared {
-            d if d.starts_with("__data_loc") => Place::Elsewhere,
-            d if d.starts_with("__rel_loc") => Place::After,
-            _ => Place::Here,
+            d if d.starts_with("__data_loc") => FieldOffset::Elsewhere,
+            d if d.starts_with("__rel_loc") => FieldOffset::After,
+            _ => FieldOffset::Here,
         },
     })
 }
@@ -101,11 +101,11 @@ impl Field {
     #[must_use]
     pub fn text<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
         let (offset, size) = match self.place {
-            Place::Here => (self.offset, self.size),
-            Place::Elsewhere | Place::After => {
+            FieldOffset::Here => (self.offset, self.size),
+            FieldOffset::Elsewhere | FieldOffset::After => {
                 let word = self.number(record)? as u32;
                 let from = match self.place {
-                    Place::After => self.offset + self.size,
+                    FieldOffset::After => self.offset + self.size,
                     _ => 0,
                 };
                 (from + (word & 0xffff) as usize, (word >> 16) as usize)

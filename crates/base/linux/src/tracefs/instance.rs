@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::TraceFs;
 use super::format::EventFormat;
-use super::ring::Layout;
+use super::ring::PageLayout;
 use crate::root::{read, read_value, write};
 use crate::{CpuList, Error, Result};
 
@@ -21,14 +21,14 @@ pub struct Instance {
 
 /// What was lost of a CPU's events since the buffer was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Lost {
+pub struct LossCounts {
     /// Overwritten by later ones.
     pub overrun: u64,
     /// Not written.
     pub dropped: u64,
 }
 
-impl Lost {
+impl LossCounts {
     /// Both.
     #[must_use]
     pub fn all(self) -> u64 {
@@ -163,7 +163,7 @@ impl Instance {
     ///
     /// # Errors
     /// It cannot be read, or is not as documented.
-    pub fn layout(&self) -> Result<Layout> {
+    pub fn layout(&self) -> Result<PageLayout> {
         let path = self.dir.join("events/header_page");
         // In an instance of some kernels there is only the whole tree's.
         let path = if path.exists() {
@@ -172,7 +172,7 @@ impl Instance {
             self.fs.dir.join("events/header_page")
         };
         let text = read_large(&path)?;
-        Layout::parse(&text)
+        PageLayout::parse(&text)
             .ok_or_else(|| Error::parse(&path, "`commit` and `data` with offset and size", &text))
     }
 
@@ -181,7 +181,7 @@ impl Instance {
     ///
     /// # Errors
     /// The buffer cannot be read.
-    pub fn take(&self, cpu: u32, layout: &Layout, mut each: impl FnMut(&[u8])) -> Result<()> {
+    pub fn take(&self, cpu: u32, layout: &PageLayout, mut each: impl FnMut(&[u8])) -> Result<()> {
         let path = self.of_cpu(cpu).join("trace_pipe_raw");
         let failed = |cause| Error::Read {
             path: path.clone(),
@@ -208,7 +208,7 @@ impl Instance {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn lost(&self, cpu: u32) -> Result<Lost> {
+    pub fn lost(&self, cpu: u32) -> Result<LossCounts> {
         let text = read(&self.of_cpu(cpu).join("stats"))?;
         let number = |name: &str| {
             let mut values = text.lines().filter_map(|line| line.strip_prefix(name));
@@ -217,7 +217,7 @@ impl Instance {
                 .and_then(|value| value.trim().parse().ok())
                 .unwrap_or(0)
         };
-        Ok(Lost {
+        Ok(LossCounts {
             overrun: number("overrun:"),
             dropped: number("dropped events:"),
         })

@@ -10,7 +10,7 @@ use super::format;
 
 /// Where things are in a page, by `events/header_page`; bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Layout {
+pub struct PageLayout {
     commit: usize,
     data: usize,
     page: usize,
@@ -32,7 +32,7 @@ const HIGH_BITS: u64 = 0xf8 << 56;
 /// set larger.
 const MAX_PAGE: usize = 16 << 20;
 
-impl Layout {
+impl PageLayout {
     /// Reads the text of `header_page`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -177,8 +177,8 @@ mod tests {
 	field: char data;	offset:16;	size:4080;	signed:0;
 ";
 
-    fn layout() -> Layout {
-        Layout::parse(HEADER).unwrap()
+    fn layout() -> PageLayout {
+        PageLayout::parse(HEADER).unwrap()
     }
 
     /// A page as the kernel writes it.
@@ -261,11 +261,11 @@ mod tests {
     fn what_is_no_layout_is_none() {
         assert_eq!(layout().page_bytes(), 4096);
         assert_eq!(
-            Layout::parse("field: u64 timestamp; offset:0; size:8;"),
+            PageLayout::parse("field: u64 timestamp; offset:0; size:8;"),
             None
         );
         let huge = HEADER.replace("size:4080", "size:99999999999");
-        assert_eq!(Layout::parse(&huge), None);
+        assert_eq!(PageLayout::parse(&huge), None);
     }
 
     proptest! {

@@ -7,11 +7,11 @@ use crate::journal::RunInfo;
 use crate::undo::{Leftovers, undo_in_temp as undo};
 
 /// A machine, and the directory of its journals.
-struct Fake {
+struct FakeChanges {
     dir: tempfile::TempDir,
 }
 
-impl Fake {
+impl FakeChanges {
     fn new(files: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("journals")).unwrap();
@@ -51,7 +51,7 @@ impl Fake {
 
 /// Undoes entries as the guardian would, from a journal of their own.
 fn undo_all(entries: &[Entry]) -> Vec<String> {
-    let fake = Fake::new(&[]);
+    let fake = FakeChanges::new(&[]);
     let mut journal = fake.journal(1);
     for entry in entries {
         journal.note(entry.clone()).unwrap();
@@ -65,7 +65,7 @@ const POLICY: &str = "sys/devices/system/cpu/cpufreq/policy0";
 
 #[test]
 fn a_sysctl_is_noted_before_it_is_set_and_put_back() {
-    let fake = Fake::new(&[(RT, "950000\n")]);
+    let fake = FakeChanges::new(&[(RT, "950000\n")]);
     let mut journal = fake.journal(1);
     set_sysctl(&mut journal, &fake.sysctl(), -1).unwrap();
     assert_eq!(fake.text(RT), "-1");
@@ -86,7 +86,7 @@ fn a_sysctl_is_noted_before_it_is_set_and_put_back() {
 
 #[test]
 fn what_was_announced_but_not_written_is_left_as_it_is() {
-    let fake = Fake::new(&[(RT, "950000\n")]);
+    let fake = FakeChanges::new(&[(RT, "950000\n")]);
     let mut journal = fake.journal(1);
     note(&mut journal, SettingOf::Sysctl, &fake.path(RT), None).unwrap();
     assert_eq!(undo_all(&journal.entries().unwrap()), Vec::<String>::new());
@@ -96,7 +96,7 @@ fn what_was_announced_but_not_written_is_left_as_it_is() {
 
 #[test]
 fn a_setting_that_is_not_there_is_an_error_and_not_noted() {
-    let fake = Fake::new(&[]);
+    let fake = FakeChanges::new(&[]);
     let mut journal = fake.journal(1);
     assert!(set_sysctl(&mut journal, &fake.sysctl(), -1).is_err());
     assert_eq!(journal.entries().unwrap().len(), 1);
@@ -104,7 +104,7 @@ fn a_setting_that_is_not_there_is_an_error_and_not_noted() {
 
 #[test]
 fn the_budget_of_a_group_that_is_gone_needs_no_undoing() {
-    let fake = Fake::new(&[(BUDGET, "0\n")]);
+    let fake = FakeChanges::new(&[(BUDGET, "0\n")]);
     let mut journal = fake.journal(1);
     note(&mut journal, SettingOf::RtRuntime, &fake.path(BUDGET), None).unwrap();
     fs::write(fake.path(BUDGET), "900000").unwrap();
@@ -119,7 +119,7 @@ fn the_budget_of_a_group_that_is_gone_needs_no_undoing() {
 fn alternating_frequencies_are_noted_once() {
     let governor = format!("{POLICY}/scaling_governor");
     let speed = format!("{POLICY}/scaling_setspeed");
-    let fake = Fake::new(&[(&governor, "schedutil\n"), (&speed, "<unsupported>\n")]);
+    let fake = FakeChanges::new(&[(&governor, "schedutil\n"), (&speed, "<unsupported>\n")]);
     let mut journal = fake.journal(1);
     // Without the governor the file has no value that could be put back.
     note(&mut journal, SettingOf::Cpufreq, &fake.path(&speed), None).unwrap();
@@ -142,7 +142,7 @@ fn alternating_frequencies_are_noted_once() {
 
 #[test]
 fn a_second_run_notes_what_the_first_one_found() {
-    let fake = Fake::new(&[(RT, "950000\n")]);
+    let fake = FakeChanges::new(&[(RT, "950000\n")]);
     let mut first = fake.journal(1);
     set_sysctl(&mut first, &fake.sysctl(), -1).unwrap();
     let mut second = fake.journal(2);
@@ -160,7 +160,7 @@ fn a_second_run_notes_what_the_first_one_found() {
 fn runs_that_do_not_see_each_other_leave_what_the_first_one_found() {
     // Of another mount namespace or user: two registries, one machine.
     for first_ends_first in [true, false] {
-        let fake = Fake::new(&[(RT, "950000\n")]);
+        let fake = FakeChanges::new(&[(RT, "950000\n")]);
         fs::create_dir(fake.path("elsewhere")).unwrap();
         let mut first = fake.journal(1);
         set_sysctl(&mut first, &fake.sysctl(), -1).unwrap();
@@ -181,7 +181,7 @@ fn runs_that_do_not_see_each_other_leave_what_the_first_one_found() {
 
 #[test]
 fn looking_noting_and_setting_are_one_step() {
-    let fake = Fake::new(&[(RT, "950000\n")]);
+    let fake = FakeChanges::new(&[(RT, "950000\n")]);
     let mut journal = fake.journal(1);
     let lock = Lock::of(journal.dir()).unwrap();
     std::thread::scope(|scope| {
@@ -199,7 +199,7 @@ fn looking_noting_and_setting_are_one_step() {
 #[test]
 fn a_frozen_group_is_thawed_and_one_that_is_gone_is_no_problem() {
     for file in ["freezer.state", "cgroup.freeze"] {
-        let fake = Fake::new(&[(&format!("sandbag-1-node/{file}"), "")]);
+        let fake = FakeChanges::new(&[(&format!("sandbag-1-node/{file}"), "")]);
         fs::write(fake.path("sandbag-1-node/cgroup.events"), "frozen 1\n").unwrap();
         let freezer = Freezer::detect(&fake.path("sandbag-1-node")).unwrap();
         let mut journal = fake.journal(1);
@@ -217,7 +217,7 @@ fn a_frozen_group_is_thawed_and_one_that_is_gone_is_no_problem() {
 
 #[test]
 fn a_stopped_process_goes_on() {
-    let fake = Fake::new(&[]);
+    let fake = FakeChanges::new(&[]);
     let mut journal = fake.journal(1);
     let mut child = std::process::Command::new("sleep")
         .arg("1000")

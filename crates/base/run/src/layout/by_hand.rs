@@ -6,7 +6,7 @@ use std::path::Path;
 
 use sandbag_linux::cgroup::Group;
 
-use super::{Holder, Kind, Layout, PREFIX, Tenant};
+use super::{Holder, Layout, LayoutKind, PREFIX, Tenant};
 use crate::error::Result;
 use crate::journal::{Entry, Journal};
 use crate::run_process::RunId;
@@ -24,7 +24,7 @@ impl Layout {
         // On v1 groups may be nested at will, so the command stays where it
         // was, one level deeper. On v2 a group with processes can have no
         // children with controllers: the command gets a sibling.
-        let nested = tenant == Tenant::Command && self.kind == Kind::V1;
+        let nested = tenant == Tenant::Command && self.kind == LayoutKind::V1;
         let cpu = if nested {
             h.own_dir().join(&name)
         } else {

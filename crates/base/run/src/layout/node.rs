@@ -14,7 +14,7 @@ use sandbag_linux::cgroup::{self, Version, find_cpuset, find_freezer};
 use sandbag_linux::{CpuList, Root, root};
 
 use super::by_systemd::{not_possible, slice_of};
-use super::{Kind, Layout, PREFIX};
+use super::{Layout, LayoutKind, PREFIX};
 use crate::error::{Error, Result};
 use crate::journal::{Entry, Journal};
 use crate::node_group::NodeGroup;
@@ -34,9 +34,9 @@ impl Layout {
         cpus: &CpuList,
     ) -> Result<NodeGroup> {
         match self.kind {
-            Kind::V1 => self.make_v1_node(root, journal, run, cpus),
-            Kind::V2 | Kind::Delegated => self.make_v2_node(journal, run, cpus),
-            Kind::V2Systemd => self.make_systemd_node(journal, run, cpus),
+            LayoutKind::V1 => self.make_v1_node(root, journal, run, cpus),
+            LayoutKind::V2 | LayoutKind::Delegated => self.make_v2_node(journal, run, cpus),
+            LayoutKind::V2Systemd => self.make_systemd_node(journal, run, cpus),
         }
     }
 
@@ -135,7 +135,7 @@ impl Layout {
         pid: u32,
         nth: usize,
     ) -> Result<()> {
-        if self.kind != Kind::V2Systemd {
+        if self.kind != LayoutKind::V2Systemd {
             for dir in node.dirs() {
                 root::write(&dir.join("cgroup.procs"), pid)?;
             }

@@ -45,13 +45,13 @@ fn a_delegated_group_without_cpu_is_refused() {
 #[test]
 fn systemd_is_recognised() {
     let (dir, root) = fake_v2("cpu\n");
-    assert_eq!(Layout::find(&root, None).unwrap().kind(), Kind::V2);
+    assert_eq!(Layout::find(&root, None).unwrap().kind(), LayoutKind::V2);
     fs::create_dir_all(dir.path().join("run/systemd/system")).unwrap();
     // Only root is let through by PID 1.
     // SAFETY: no arguments, cannot fail.
     if unsafe { libc::geteuid() } == 0 {
         let layout = Layout::find(&root, None).unwrap();
-        assert_eq!(layout.kind(), Kind::V2Systemd);
+        assert_eq!(layout.kind(), LayoutKind::V2Systemd);
     }
 }
 

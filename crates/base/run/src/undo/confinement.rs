@@ -22,7 +22,7 @@ pub fn give_back(dir: &Path, cpus: &CpuList, before: &CpuList) -> Vec<Result<()>
     let mut outcomes = Vec::new();
     // Threads start others meanwhile, with what they had themselves.
     loop {
-        let fresh: Vec<u32> = members::below(dir)
+        let fresh: Vec<u32> = members::members_below(dir)
             .into_iter()
             .flat_map(|pid| Process::new(&root, pid).threads().unwrap_or_default())
             .map(|thread| thread.pid())

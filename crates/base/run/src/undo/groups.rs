@@ -11,17 +11,17 @@ use sandbag_linux::{Root, root};
 
 use super::PATIENCE;
 use crate::members;
-use crate::process_identity::Named;
+use crate::process_identity::ProcessIdentity;
 
 /// Sends SIGCONT to every process in a group and in those below. One that runs
 /// is not disturbed by it.
 pub fn continue_all(dir: &Path) -> Vec<sandbag_linux::Result<()>> {
     let root = Root::default();
-    let one = |pid| match Named::of(&root, pid)? {
+    let one = |pid| match ProcessIdentity::of(&root, pid)? {
         Some(named) => named.signal(libc::SIGCONT),
         None => Ok(()),
     };
-    members::below(dir).into_iter().map(one).collect()
+    members::members_below(dir).into_iter().map(one).collect()
 }
 
 /// Waits until no process in a group or below it can act any more: all have ended,
@@ -32,7 +32,7 @@ pub fn await_end(dir: &Path, give_up: Instant) {
         let stat = Process::new(&root, *pid).stat();
         stat.is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'))
     };
-    while members::below(dir).iter().any(acts) && Instant::now() < give_up {
+    while members::members_below(dir).iter().any(acts) && Instant::now() < give_up {
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -27,7 +27,7 @@ const LONGEST_NAME: usize = 255;
 
 /// Where the kernel's files are on this machine.
 #[derive(Debug, Clone)]
-pub struct Allowed {
+pub struct UndoScope {
     /// Mount points of the trees of groups.
     pub groups: Vec<PathBuf>,
     /// `/proc/sys/kernel`.
@@ -36,7 +36,7 @@ pub struct Allowed {
     pub cpus: PathBuf,
 }
 
-impl Allowed {
+impl UndoScope {
     /// Those of a machine. Without a list of mounts no group is allowed.
     #[must_use]
     pub fn on(root: &Root) -> Self {
@@ -228,17 +228,17 @@ fn below<'a>(tops: impl IntoIterator<Item = &'a PathBuf>, path: &Path) -> Result
     match path.canonicalize() {
         Ok(real) if real == path => Ok(()),
         Ok(real) => Err(format!("{} leads to {}", path.display(), real.display())),
-        Err(cause) if gone(&cause) => Ok(()),
+        Err(cause) if is_gone(&cause) => Ok(()),
         Err(cause) => Err(format!("{}: {cause}", path.display())),
     }
 }
 
-fn gone(cause: &std::io::Error) -> bool {
+fn is_gone(cause: &std::io::Error) -> bool {
     matches!(cause.raw_os_error(), Some(libc::ENOENT | libc::ENODEV))
 }
 
 #[cfg(any(test, feature = "fixture"))]
-impl Allowed {
+impl UndoScope {
     /// Everything below one directory, for tests.
     pub fn below(dir: &Path) -> Self {
         Self {
@@ -262,7 +262,7 @@ mod tests {
 ";
 
     /// A machine with both kinds of trees, and what a forger could want.
-    fn machine() -> (tempfile::TempDir, Root, Allowed) {
+    fn machine() -> (tempfile::TempDir, Root, UndoScope) {
         let dir = tempfile::tempdir().unwrap();
         let root = Root::at(dir.path());
         for (path, text) in [
@@ -283,11 +283,11 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let allowed = Allowed::on(&root);
+        let allowed = UndoScope::on(&root);
         (dir, root, allowed)
     }
 
-    fn checked(allowed: &Allowed, entry: &Entry) -> bool {
+    fn is_allowed(allowed: &UndoScope, entry: &Entry) -> bool {
         allowed.check(entry, RunId::from(7)).is_ok()
     }
 
@@ -300,7 +300,7 @@ mod tests {
                 path: root.path(path),
                 old: old.into(),
             };
-            checked(&allowed, &Entry::Setting(setting))
+            is_allowed(&allowed, &Entry::Setting(setting))
         };
         const RT: &str = "/proc/sys/kernel/sched_rt_runtime_us";
         assert!(may(SettingOf::Sysctl, RT, "950000"));
@@ -333,7 +333,7 @@ mod tests {
                 dirs: vec![root.path(dir)],
                 back: back.map(|dir| vec![root.path(dir)]),
             };
-            checked(&allowed, &entry)
+            is_allowed(&allowed, &entry)
         };
         assert!(may("/sys/fs/cgroup/sandbag-7-cpu0", None));
         assert!(may(
@@ -363,7 +363,7 @@ mod tests {
                 dir: root.path("/sys/fs/cgroup/system.slice"),
             },
         ] {
-            assert!(!checked(&allowed, &entry), "{entry:?}");
+            assert!(!is_allowed(&allowed, &entry), "{entry:?}");
         }
     }
 
@@ -375,7 +375,7 @@ mod tests {
                 path: root.path(path),
                 name: name.into(),
             };
-            checked(&allowed, &entry)
+            is_allowed(&allowed, &entry)
         };
         let control = "/sys/fs/cgroup/mine/cgroup.subtree_control";
         assert!(controller(control, "cpu") && controller(control, "cpuset"));
@@ -388,7 +388,7 @@ mod tests {
                 name: name.into(),
                 keep: false,
             };
-            checked(&allowed, &entry)
+            is_allowed(&allowed, &entry)
         };
         for ours in [
             "sandbag7c0n0.slice",
@@ -411,10 +411,11 @@ mod tests {
                 dir: root.path("/sys/fs/cgroup/sandbag7node.slice"),
                 back: back.into(),
             };
-            checked(&allowed, &entry)
+            is_allowed(&allowed, &entry)
         };
         assert!(slice("user-1000.slice") && !slice("ssh.service") && !slice("a/b.slice"));
-        let instance = |name: &str| checked(&allowed, &Entry::TraceInstance { name: name.into() });
+        let instance =
+            |name: &str| is_allowed(&allowed, &Entry::TraceInstance { name: name.into() });
         assert!(instance("sandbag-7") && !instance("../x") && !instance("sandbag-/.."));
     }
 }

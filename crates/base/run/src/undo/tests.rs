@@ -298,7 +298,7 @@ fn who_entered_a_node_of_systemd_goes_on_where_he_came_from() {
         ..Listener::default()
     };
     let by = |manager: &mut Listener, kill, leftovers| {
-        let allowed = Allowed::below(dir.path());
+        let allowed = UndoScope::below(dir.path());
         let journal = journal(dir.path(), 7, kill, &entries);
         undo_by(journal, leftovers, &allowed, manager).all()
     };
@@ -349,7 +349,7 @@ fn a_forged_journal_writes_nowhere_and_kills_nobody() {
     ];
     let journal = journal(dir.path(), 1, true, &entries);
     let path = journal.path().to_owned();
-    let allowed = Allowed::below(dir.path());
+    let allowed = UndoScope::below(dir.path());
     let left = undo_by(journal, Leftovers::AsNoted, &allowed, &mut units::Systemd);
     assert_eq!((left.never.len(), left.later.len()), (3, 0), "{left:?}");
     for kept in [shadow, control] {

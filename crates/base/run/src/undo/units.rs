@@ -84,7 +84,7 @@ impl<'a> Units<'a> {
         let mut refused = String::new();
         let mut seen = Vec::new();
         loop {
-            let now = members::below(dir);
+            let now = members::members_below(dir);
             if now.is_empty() {
                 return Ok(());
             }
@@ -117,7 +117,7 @@ impl<'a> Units<'a> {
     /// does not.
     fn kill(&self, dir: &Path) -> Result<(), String> {
         let give_up = Instant::now() + self.patience;
-        while !members::below(dir).is_empty() {
+        while !members::members_below(dir).is_empty() {
             if Instant::now() > give_up {
                 return Err(format!("{}: processes do not die", dir.display()));
             }
@@ -143,7 +143,11 @@ fn kill_below(dir: &Path) -> Result<(), String> {
 }
 
 fn wait_until_gone(dir: &Path, pids: &[u32], give_up: Instant) {
-    while Instant::now() < give_up && members::below(dir).iter().any(|pid| pids.contains(pid)) {
+    while Instant::now() < give_up
+        && members::members_below(dir)
+            .iter()
+            .any(|pid| pids.contains(pid))
+    {
         std::thread::sleep(POLL);
     }
 }
@@ -157,7 +161,7 @@ mod tests {
 
     /// A PID 1 that moves processes between the lists of fake groups.
     #[derive(Default)]
-    struct Fake {
+    struct FakeUnits {
         /// The scope's list, to be emptied.
         list: PathBuf,
         /// Refusals before it obeys.
@@ -168,7 +172,7 @@ mod tests {
         stopped: Vec<String>,
     }
 
-    impl Manager for Fake {
+    impl Manager for FakeUnits {
         fn start_scope(&mut self, name: &str, slice: &str, pids: &[u32]) -> Result<(), String> {
             if self.refuses > 0 {
                 self.refuses -= 1;
@@ -193,15 +197,15 @@ mod tests {
     }
 
     /// A slice with a scope in it that has these processes.
-    fn fake(processes: &str) -> (tempfile::TempDir, Fake) {
+    fn fake(processes: &str) -> (tempfile::TempDir, FakeUnits) {
         let dir = tempfile::tempdir().unwrap();
         let scope = dir.path().join("sandbag7node0.scope");
         fs::create_dir(&scope).unwrap();
         let list = scope.join("cgroup.procs");
         fs::write(&list, processes).unwrap();
-        let fake = Fake {
+        let fake = FakeUnits {
             list,
-            ..Fake::default()
+            ..FakeUnits::default()
         };
         (dir, fake)
     }

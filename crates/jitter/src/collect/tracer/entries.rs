@@ -8,7 +8,7 @@ use sandbag_linux::tracefs::format::{EventFormat, Field};
 use sandbag_linux::tracefs::ring::Record;
 use sandbag_linux::{Error, Result};
 
-use crate::attribution::{Kind, Source, Sources, What};
+use crate::attribution::{MarkKind, NoiseOrigin, SourceKind, Sources};
 
 /// How the threads of the loops are called, as the kernel's filters match it.
 const LOOPS: &str = "comm ~ \"jitter-*\"";
@@ -114,8 +114,8 @@ impl Entries {
                 };
                 number += 1;
                 let key = VECTOR | number;
-                let source = this.sources.place(Source {
-                    kind: Kind::Irq,
+                let source = this.sources.place(NoiseOrigin {
+                    kind: SourceKind::Irq,
                     name: name.to_owned(),
                     number: None,
                 });
@@ -127,8 +127,8 @@ impl Entries {
                 })?;
             }
         }
-        let fault = this.sources.place(Source {
-            kind: Kind::Fault,
+        let fault = this.sources.place(NoiseOrigin {
+            kind: SourceKind::Fault,
             name: "page fault".to_owned(),
             number: None,
         });
@@ -142,8 +142,8 @@ impl Entries {
                 })?;
             }
         }
-        let nmi = this.sources.place(Source {
-            kind: Kind::Nmi,
+        let nmi = this.sources.place(NoiseOrigin {
+            kind: SourceKind::Nmi,
             name: "nmi".to_owned(),
             number: None,
         });
@@ -209,7 +209,7 @@ impl Entries {
     }
 
     /// What an entry means for a loop; `None` for those that mean nothing to it.
-    pub(super) fn what(&mut self, thread: u32, record: Record<'_>) -> Option<What> {
+    pub(super) fn mark_kind(&mut self, thread: u32, record: Record<'_>) -> Option<MarkKind> {
         let sources = &mut self.sources;
         let data = record.data;
         let id = u16::from_le_bytes([*data.first()?, *data.get(1)?]);
@@ -219,48 +219,52 @@ impl Entries {
         Some(match self.shapes.get(&id)? {
             Shape::IrqEnter { irq, name } => {
                 let irq = number(irq)?;
-                let source = sources.place(Source {
-                    kind: Kind::Irq,
+                let source = sources.place(NoiseOrigin {
+                    kind: SourceKind::Irq,
                     name: text(name)?,
                     number: Some(irq),
                 });
-                What::Enter {
+                MarkKind::Enter {
                     key: IRQ | u64::from(irq),
                     source,
                 }
             }
-            Shape::IrqLeave { irq } => What::Leave {
+            Shape::IrqLeave { irq } => MarkKind::Leave {
                 key: IRQ | u64::from(number(irq)?),
             },
             Shape::SoftEnter { vec } => {
                 let vec = number(vec)?;
                 let name = SOFTIRQS.get(vec as usize);
-                let source = sources.place(Source {
-                    kind: Kind::Softirq,
+                let source = sources.place(NoiseOrigin {
+                    kind: SourceKind::Softirq,
                     name: name.map_or_else(|| vec.to_string(), |name| (*name).to_owned()),
                     number: Some(vec),
                 });
-                What::Enter {
+                MarkKind::Enter {
                     key: SOFTIRQ | u64::from(vec),
                     source,
                 }
             }
-            Shape::SoftLeave { vec } => What::Leave {
+            Shape::SoftLeave { vec } => MarkKind::Leave {
                 key: SOFTIRQ | u64::from(number(vec)?),
             },
-            Shape::VectorEnter { key, source } => What::Enter {
+            Shape::VectorEnter { key, source } => MarkKind::Enter {
                 key: *key,
                 source: *source,
             },
-            Shape::VectorLeave { key } => What::Leave { key: *key },
+            Shape::VectorLeave { key } => MarkKind::Leave { key: *key },
             Shape::Switch { pid, comm } => {
                 let pid = number(pid)?;
                 if pid == thread {
-                    return Some(What::Loop);
+                    return Some(MarkKind::Loop);
                 }
-                What::Task {
-                    source: sources.place(Source {
-                        kind: if pid == 0 { Kind::Idle } else { Kind::Task },
+                MarkKind::Task {
+                    source: sources.place(NoiseOrigin {
+                        kind: if pid == 0 {
+                            SourceKind::Idle
+                        } else {
+                            SourceKind::Task
+                        },
                         name: text(comm)?,
                         number: is_few.then_some(pid),
                     }),
@@ -270,9 +274,9 @@ impl Entries {
                 if number(pid)? != thread {
                     return None;
                 }
-                What::Fault { source: *source }
+                MarkKind::Fault { source: *source }
             }
-            Shape::Nmi { ns, source } => What::Took {
+            Shape::Nmi { ns, source } => MarkKind::Took {
                 source: *source,
                 ns: u64::try_from(ns.number(data)?).unwrap_or(0),
             },
@@ -280,7 +284,7 @@ impl Entries {
     }
 
     /// All sources so far.
-    pub(super) fn sources(&self) -> &[Source] {
+    pub(super) fn sources(&self) -> &[NoiseOrigin] {
         self.sources.all()
     }
 }

@@ -3,7 +3,7 @@
 
 use sandbag_linux::Root;
 
-use crate::attribution::{Kind, Process, Source};
+use crate::attribution::{NoiseOrigin, ProcessInfo, SourceKind};
 
 /// Of no more than this many.
 const MOST: usize = 1000;
@@ -15,13 +15,13 @@ const MOST_CHARS: usize = 200;
 pub(super) struct Processes {
     /// Sources that were looked at.
     seen: usize,
-    found: Vec<Process>,
+    found: Vec<ProcessInfo>,
 }
 
 impl Processes {
     /// Looks up the tasks among the sources that are new. Those that have ended
     /// are left out.
-    pub(super) fn look(&mut self, root: &Root, sources: &[Source]) {
+    pub(super) fn look(&mut self, root: &Root, sources: &[NoiseOrigin]) {
         let new = sources.get(self.seen..).unwrap_or_default();
         self.seen = sources.len();
         let room = MOST.saturating_sub(self.found.len());
@@ -29,13 +29,13 @@ impl Processes {
         self.found.extend(found.take(room));
     }
 
-    pub(super) fn all(&self) -> &[Process] {
+    pub(super) fn all(&self) -> &[ProcessInfo] {
         &self.found
     }
 }
 
-fn process(root: &Root, source: &Source) -> Option<Process> {
-    let pid = source.number.filter(|_| source.kind == Kind::Task)?;
+fn process(root: &Root, source: &NoiseOrigin) -> Option<ProcessInfo> {
+    let pid = source.number.filter(|_| source.kind == SourceKind::Task)?;
     let read = |name: &str| root.read(format!("/proc/{pid}/{name}")).ok();
     // The number may be another task's by now, or of another namespace.
     if read("comm")?.trim_end() != source.name {
@@ -43,7 +43,7 @@ fn process(root: &Root, source: &Source) -> Option<Process> {
     }
     let words = read("cmdline").unwrap_or_default();
     let command = words.trim_end_matches('\0').replace('\0', " ");
-    Some(Process {
+    Some(ProcessInfo {
         pid,
         command: command.chars().take(MOST_CHARS).collect(),
         group: read("cgroup").map_or_else(String::new, |text| group(&text)),
@@ -77,8 +77,8 @@ mod tests {
         fs::write(proc.join("comm"), "exe\n").unwrap();
         fs::write(proc.join("cmdline"), "/opt/exe\0--all\0").unwrap();
         fs::write(proc.join("cgroup"), "0::/system.slice/build.service/x\n").unwrap();
-        let task = |name: &str, number| Source {
-            kind: Kind::Task,
+        let task = |name: &str, number| NoiseOrigin {
+            kind: SourceKind::Task,
             name: name.to_owned(),
             number: Some(number),
         };
@@ -86,7 +86,7 @@ mod tests {
         let sources = [task("exe", 7), task("other", 7), task("gone", 8)];
         all.look(&Root::at(dir.path()), &sources);
         all.look(&Root::at(dir.path()), &sources);
-        let found = Process {
+        let found = ProcessInfo {
             pid: 7,
             command: "/opt/exe --all".to_owned(),
             group: "build.service".to_owned(),

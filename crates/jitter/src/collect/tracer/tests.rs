@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use sandbag_linux::tracefs::ring::Record;
 
 use super::*;
-use crate::attribution::{Cause, What};
+use crate::attribution::{Cause, MarkKind};
 
 const COMMON: &str = "\
 	field:unsigned short common_type;	offset:0;	size:2;	signed:0;
@@ -167,7 +167,7 @@ fn what_the_kernel_wrote_becomes_causes() {
     write(dir.path(), "per_cpu/cpu0/trace_pipe_raw", bytes);
     stats(dir.path(), 0);
     let events = [(1050, 400), (2050, 300), (5000, 10)]
-        .map(|(start_ns, length_ns)| Event::new(start_ns, length_ns));
+        .map(|(start_ns, length_ns)| TraceEvent::new(start_ns, length_ns));
     let got = tracer.causes(0, 9, SPAN, &events, SCALE).unwrap();
     let name = |cause: &Cause| {
         let source = &tracer.sources()[cause.source as usize];
@@ -253,13 +253,13 @@ proptest! {
         for (id, rest) in all {
             let data = entry(id, &rest);
             let record = Record { at: 0, data: &data };
-            if let Some(What::Enter { source, .. } | What::Task { source }) =
-                entries.what(9, record)
+            if let Some(MarkKind::Enter { source, .. } | MarkKind::Task { source }) =
+                entries.mark_kind(9, record)
             {
                 prop_assert!((source as usize) < entries.sources().len());
             }
             let short = Record { at: 0, data: &data[..1] };
-            prop_assert_eq!(entries.what(9, short), None);
+            prop_assert_eq!(entries.mark_kind(9, short), None);
         }
     }
 }

@@ -3,14 +3,14 @@
 
 use std::fmt::Write as _;
 
-use crate::Trace;
+use crate::JitterTrace;
 use crate::replay::limit::{self, MOST_NS};
 use crate::replay::process::ask::{Ask, Want};
-use crate::replay::process::beside::{End, Held};
+use crate::replay::process::beside::{HoldEnd, HoldOutcome};
 use crate::replay::process::outcome::{CpuOutcome, Health};
 use crate::replay::process::team::Team;
-use crate::replay::process::{Class, Measured};
-use crate::replay::{Plan, Planned};
+use crate::replay::process::{InjectorClass, InjectorNoise};
+use crate::replay::{PlannedEvent, ReplayPlan};
 use sandbag_linux::Root;
 use sandbag_linux::topology::Topology;
 use sandbag_run::program::words;
@@ -21,22 +21,21 @@ use sandbag_ui::quantity::time;
 use sandbag_ui::text::command_line;
 use sandbag_ui::units::nanos;
 
-use super::super::plan_args::More;
-use super::record::{BesideMethod, BesideRecord, CpuRecord, LeftOutRecord, Own, seconds};
+use super::super::plan_args::PlanExtras;
+use super::record::{BesideMethod, BesideRecord, CpuRecord, LeftOutRecord, MethodRecord, seconds};
 use super::verdict::Due;
-use super::{ReplayArgs, Safeguard, Way, WayOutcome, table};
+use super::{ReplayArgs, ReplayMethod, Safeguard, WayOutcome, table};
 
-/// See the module's text.
-pub struct Beside<'a> {
+pub struct BesideReplay<'a> {
     args: &'a ReplayArgs,
-    trace: Trace,
-    plan: Plan,
+    trace: JitterTrace,
+    plan: ReplayPlan,
     cpus: Vec<u32>,
     asks: Vec<Ask>,
     want: Want,
 }
 
-impl<'a> Beside<'a> {
+impl<'a> BesideReplay<'a> {
     /// Checks what is asked for; changes nothing.
     pub fn new(args: &'a ReplayArgs, messages: &Messages) -> Result<Self> {
         args.plan.refuse_phases()?;
@@ -51,14 +50,14 @@ impl<'a> Beside<'a> {
         }
         let root = Root::default();
         let want = Want {
-            class: args.plan.wanted()?,
+            class: args.plan.class_request()?,
             overhead: args.guards(Safeguard::Overhead),
             interval: args.guards(Safeguard::Interval),
             most_bytes: args.plan.most_bytes(&root)?,
         };
         let cpus = args.plan.online(&root, &Topology::read(&root)?)?;
         let trace = args.plan.trace(&args.trace, messages)?;
-        let more = More {
+        let more = PlanExtras {
             random: args.guards(Safeguard::Share),
             factor: args.scale_factor,
             repeat: args.repeat,
@@ -101,10 +100,10 @@ impl<'a> Beside<'a> {
     }
 }
 
-impl Way for Beside<'_> {
+impl ReplayMethod for BesideReplay<'_> {
     type Injection = Team;
 
-    fn trace(&self) -> &Trace {
+    fn trace(&self) -> &JitterTrace {
         &self.trace
     }
 
@@ -119,7 +118,7 @@ impl Way for Beside<'_> {
         let mut out = String::new();
         for (place, ask) in asks.iter().enumerate() {
             let portion = &ask.portion;
-            let all: Vec<Planned> = portion.once().events().collect();
+            let all: Vec<PlannedEvent> = portion.once().events().collect();
             let events = all.len();
             let noise_ns: u64 = all.iter().map(|event| event.length_ns).sum();
             let (_, left_out) = limit::cut(&all, 0);
@@ -171,7 +170,7 @@ impl Way for Beside<'_> {
         Ok(team)
     }
 
-    fn listed(&self, team: &Team) -> (String, &'static str, &[u32]) {
+    fn run_entry(&self, team: &Team) -> (String, &'static str, &[u32]) {
         let what = format!("jitter of {}", self.args.trace.display());
         (what, team.class().name(), &self.cpus)
     }
@@ -180,19 +179,19 @@ impl Way for Beside<'_> {
         Ok(Vec::new())
     }
 
-    fn outcome(&self, team: Team, held: Held) -> Result<WayOutcome> {
+    fn outcome(&self, team: Team, held: HoldOutcome) -> Result<WayOutcome> {
         let method = BesideMethod {
             asked: self.args.plan.method.name().to_owned(),
             used: team.class().name().to_owned(),
             priority: match team.class() {
-                Class::Fifo { priority } => Some(priority),
-                Class::Fair => None,
+                InjectorClass::Fifo { priority } => Some(priority),
+                InjectorClass::Fair => None,
             },
             why: team.why_not_better().map(str::to_owned),
         };
         let outcome = team.finish();
         Ok(WayOutcome {
-            own: Own::Beside(BesideRecord {
+            own: MethodRecord::Beside(BesideRecord {
                 method,
                 scale_factor: self.args.scale_factor,
                 cpus: outcome
@@ -217,8 +216,8 @@ fn say_measured(team: &Team, warnings: &mut Vec<String>, messages: &Messages) {
         ));
     }
     for (cpu, measured) in team.measured() {
-        let Measured { wakes, seen, .. } = measured;
-        messages.say(&format!("CPU {cpu}: {}", table::measured(measured)));
+        let InjectorNoise { wakes, seen, .. } = measured;
+        messages.say(&format!("CPU {cpu}: {}", table::noise_text(measured)));
         if measured.overhead_ns == 0 {
             warnings.push(format!(
                 "CPU {cpu}: what injecting costs could not be seen: it is not taken off"
@@ -233,7 +232,7 @@ fn say_measured(team: &Team, warnings: &mut Vec<String>, messages: &Messages) {
 }
 
 /// What the user should know of a run.
-fn said_after(outcome: &[CpuOutcome], held: Held, args: &ReplayArgs) -> Vec<String> {
+fn said_after(outcome: &[CpuOutcome], held: HoldOutcome, args: &ReplayArgs) -> Vec<String> {
     let mut said = Vec::new();
     for one in outcome {
         let cpu = one.cpu;
@@ -280,7 +279,8 @@ fn said_after(outcome: &[CpuOutcome], held: Held, args: &ReplayArgs) -> Vec<Stri
             time(held.without_ns as f64)
         ));
     }
-    if let (End::UsedUp, Some(duration), true) = (held.end, args.duration, !args.has_command()) {
+    if let (HoldEnd::UsedUp, Some(duration), true) = (held.end, args.duration, !args.has_command())
+    {
         said.push(format!(
             "the share of the trace was used up after {}, before {} were over (--loop begins \
              again, --share replays more)",

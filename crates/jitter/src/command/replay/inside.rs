@@ -5,14 +5,14 @@
 use std::fmt::Write as _;
 use std::os::unix::fs::fchown;
 
-use crate::Trace;
-use crate::inside::library::Place;
-use crate::inside::outcome::{self, Ended as Stopped, Outcome};
-use crate::inside::overhead::{self, Overhead, Where};
-use crate::inside::plan::{self, Only, Options, PlanFile, Portion};
+use crate::JitterTrace;
+use crate::inside::library::LibraryDir;
+use crate::inside::outcome::{self, InsideOutcome, SufferEnd as Stopped};
+use crate::inside::overhead::{self, Overhead, OverheadSetup};
+use crate::inside::plan::{self, InsideOptions, PlanFile, Portion, ProgramFilter};
 use crate::inside::preloadable;
-use crate::replay::process::beside::{Held, Injection};
-use crate::replay::{Column, Plan, Planned, Sync};
+use crate::replay::process::beside::{HoldOutcome, Injection};
+use crate::replay::{PlanColumn, PlannedEvent, ReplayPlan, Sync};
 use clap::Args;
 use sandbag_linux::{Root, clock};
 use sandbag_run::program::{self, words};
@@ -22,10 +22,10 @@ use sandbag_ui::messages::Messages;
 use sandbag_ui::quantity::time;
 use sandbag_ui::text::command_line;
 
-use super::super::plan_args::{MethodArg, More};
-use super::record::{InsideMethod, InsideRecord, Own, SummedUp};
+use super::super::plan_args::{MethodArg, PlanExtras};
+use super::record::{InsideMethod, InsideRecord, MethodRecord, SummedUp};
 use super::verdict::Due;
-use super::{ReplayArgs, Safeguard, Way, WayOutcome};
+use super::{ReplayArgs, ReplayMethod, Safeguard, WayOutcome};
 
 /// Jitter within the program.
 #[derive(Debug, Clone, Args)]
@@ -42,8 +42,8 @@ pub struct InsideArgs {
     /// With --inside, only in these processes: NAME of a program, rank (those
     /// that have one: Open MPI, PMI, PMIx, Slurm) or rank=0,2-5; may be given
     /// more than once
-    #[arg(long, requires = "inside", value_name = "NAME|rank[=LIST]", value_parser = only)]
-    only: Vec<Only>,
+    #[arg(long, requires = "inside", value_name = "NAME|rank[=LIST]", value_parser = program_filter)]
+    only: Vec<ProgramFilter>,
 
     /// With --inside, not in processes that were forked and run the same
     /// program
@@ -51,14 +51,14 @@ pub struct InsideArgs {
     no_fork: bool,
 }
 
-fn only(word: &str) -> std::result::Result<Only, String> {
+fn program_filter(word: &str) -> std::result::Result<ProgramFilter, String> {
     word.parse()
         .map_err(|error: plan::ParseOnlyError| error.to_string())
 }
 
 impl InsideArgs {
     /// Whether it is asked for.
-    pub fn asked(&self) -> bool {
+    pub fn is_requested(&self) -> bool {
         self.inside
     }
 }
@@ -68,28 +68,28 @@ const RANKED: u64 = 512;
 const OTHERS: u64 = 512;
 
 /// See the module's text.
-pub struct Inside<'a> {
+pub struct InsideReplay<'a> {
     args: &'a ReplayArgs,
-    trace: Trace,
-    plan: Plan,
+    trace: JitterTrace,
+    plan: ReplayPlan,
     polled: bool,
-    columns: Vec<Column>,
+    columns: Vec<PlanColumn>,
     portions: Vec<Portion>,
 }
 
 /// The plan that CMD's processes follow, and where it lies. What they missed
 /// while all stood still they count by themselves as passed.
-pub struct Followed {
+pub struct PlanInUse {
     file: PlanFile,
-    place: Place,
+    place: LibraryDir,
     overhead: Option<Overhead>,
 }
 
-impl<'a> Inside<'a> {
+impl<'a> InsideReplay<'a> {
     /// Checks what is asked for; changes nothing.
     pub fn new(args: &'a ReplayArgs, messages: &Messages) -> Result<Self> {
-        let polled = polled(args)?;
-        let program = program::located(&args.command)?;
+        let polled = needs_polling(args)?;
+        let program = program::locate(&args.command)?;
         let (uid, gid) = match args.user() {
             Some(user) => (user.uid, user.gid),
             None => (
@@ -99,7 +99,7 @@ impl<'a> Inside<'a> {
         };
         preloadable::check(&program, uid, gid)?;
         let trace = args.plan.trace(&args.trace, messages)?;
-        let more = More {
+        let more = PlanExtras {
             random: args.guards(Safeguard::Share),
             factor: 1.0,
             repeat: args.repeat,
@@ -118,10 +118,10 @@ impl<'a> Inside<'a> {
     }
 }
 
-impl Way for Inside<'_> {
-    type Injection = Followed;
+impl ReplayMethod for InsideReplay<'_> {
+    type Injection = PlanInUse;
 
-    fn trace(&self) -> &Trace {
+    fn trace(&self) -> &JitterTrace {
         &self.trace
     }
 
@@ -145,16 +145,16 @@ impl Way for Inside<'_> {
         Ok(out)
     }
 
-    fn start(&mut self, _: &mut Vec<String>, messages: &Messages) -> Result<Followed> {
+    fn start(&mut self, _: &mut Vec<String>, messages: &Messages) -> Result<PlanInUse> {
         let owner = self.args.user().map(|user| (user.uid, user.gid));
         let columns = std::mem::take(&mut self.columns);
         let portions = std::mem::take(&mut self.portions);
-        let bytes = plan::size(&columns, &portions, &Options::default());
-        let place = Place::with_room(owner, bytes)?;
+        let bytes = plan::size(&columns, &portions, &InsideOptions::default());
+        let place = LibraryDir::with_room(owner, bytes)?;
         let overhead = if self.polled {
             None
         } else {
-            Some(overhead::measure(&place, Where::default())?)
+            Some(overhead::measure(&place, OverheadSetup::default())?)
         };
         say_measured(overhead, messages);
         let options = options(self.args, &self.plan, self.polled, overhead);
@@ -163,23 +163,23 @@ impl Way for Inside<'_> {
             fchown(file.file(), Some(uid), Some(gid))
                 .with_context(|| file.path().display().to_string())?;
         }
-        Ok(Followed {
+        Ok(PlanInUse {
             file,
             place,
             overhead,
         })
     }
 
-    fn listed(&self, _: &Followed) -> (String, &'static str, &[u32]) {
+    fn run_entry(&self, _: &PlanInUse) -> (String, &'static str, &[u32]) {
         let what = format!("jitter of {} inside", self.args.trace.display());
         (what, method(self.polled), &[])
     }
 
-    fn environment(&self, followed: &Followed) -> Result<Vec<(String, String)>> {
+    fn environment(&self, followed: &PlanInUse) -> Result<Vec<(String, String)>> {
         environment(&followed.place)
     }
 
-    fn outcome(&self, mut followed: Followed, _: Held) -> Result<WayOutcome> {
+    fn outcome(&self, mut followed: PlanInUse, _: HoldOutcome) -> Result<WayOutcome> {
         let outcome = followed.file.outcome()?;
         let mut warnings = said_after(&outcome, self.polled);
         let living = followed.place.leave_to_the_living(&outcome);
@@ -192,7 +192,7 @@ impl Way for Inside<'_> {
         }
         let total = outcome.total();
         Ok(WayOutcome {
-            own: Own::Inside(Box::new(InsideRecord {
+            own: MethodRecord::Inside(Box::new(InsideRecord {
                 method: InsideMethod {
                     used: method(self.polled).to_owned(),
                     per_thread: self.args.inside.per_thread,
@@ -219,7 +219,7 @@ fn method(polled: bool) -> &'static str {
 }
 
 /// Whether the program is to ask by itself.
-fn polled(args: &ReplayArgs) -> Result<bool> {
+fn needs_polling(args: &ReplayArgs) -> Result<bool> {
     match args.plan.method {
         MethodArg::Auto => Ok(false),
         MethodArg::Polled => Ok(true),
@@ -233,7 +233,7 @@ fn polled(args: &ReplayArgs) -> Result<bool> {
 }
 
 /// What the plan file holds.
-fn laid_out(plan: &Plan) -> (Vec<Column>, Vec<Portion>) {
+fn laid_out(plan: &ReplayPlan) -> (Vec<PlanColumn>, Vec<Portion>) {
     let columns = (0..plan.columns() as u64).map(|number| plan.column(number).clone());
     let portions = (0..RANKED + OTHERS).map(|rank| {
         let portion = plan.rank(rank);
@@ -246,9 +246,9 @@ fn laid_out(plan: &Plan) -> (Vec<Column>, Vec<Portion>) {
     (columns.collect(), portions.collect())
 }
 
-fn fits(columns: &[Column], most_bytes: u64) -> Result<()> {
+fn fits(columns: &[PlanColumn], most_bytes: u64) -> Result<()> {
     let events: usize = columns.iter().map(|column| column.events.len()).sum();
-    let bytes = events as u64 * size_of::<Planned>() as u64;
+    let bytes = events as u64 * size_of::<PlannedEvent>() as u64;
     if bytes <= most_bytes {
         Ok(())
     } else {
@@ -261,7 +261,12 @@ fn fits(columns: &[Column], most_bytes: u64) -> Result<()> {
     }
 }
 
-fn options(args: &ReplayArgs, plan: &Plan, polled: bool, overhead: Option<Overhead>) -> Options {
+fn options(
+    args: &ReplayArgs,
+    plan: &ReplayPlan,
+    polled: bool,
+    overhead: Option<Overhead>,
+) -> InsideOptions {
     let guarded = |which, ns: Option<u64>| {
         if args.guards(which) {
             ns.unwrap_or(0)
@@ -269,13 +274,13 @@ fn options(args: &ReplayArgs, plan: &Plan, polled: bool, overhead: Option<Overhe
             0
         }
     };
-    Options {
+    InsideOptions {
         seed: plan.options().seed,
         per_thread: args.inside.per_thread,
         repeat: args.repeat,
         polled,
         forks: !args.inside.no_fork,
-        only: Only::all(args.inside.only.clone()).unwrap_or_default(),
+        only: ProgramFilter::all(args.inside.only.clone()).unwrap_or_default(),
         phase_every: match plan.options().sync {
             Sync::Phases(every) => Some(u64::from(every)),
             Sync::None | Sync::Once => None,
@@ -287,11 +292,11 @@ fn options(args: &ReplayArgs, plan: &Plan, polled: bool, overhead: Option<Overhe
         on_time_ns: guarded(Safeguard::Overhead, overhead.map(|o| o.on_time_ns())),
         least_gap_ns: guarded(Safeguard::Interval, overhead.map(|o| o.least_gap_ns)),
         supervisor: Some(std::process::id()),
-        ..Options::default()
+        ..InsideOptions::default()
     }
 }
 
-fn environment(place: &Place) -> Result<Vec<(String, String)>> {
+fn environment(place: &LibraryDir) -> Result<Vec<(String, String)>> {
     let words = place.environment().into_iter().map(|(name, value)| {
         let value = value.into_string().map_err(|value| {
             BadInput(format!(
@@ -318,8 +323,8 @@ fn say_measured(overhead: Option<Overhead>, messages: &Messages) {
 }
 
 /// What the user should know.
-fn said_after(outcome: &Outcome, polled: bool) -> Vec<String> {
-    let outcome::Refused {
+fn said_after(outcome: &InsideOutcome, polled: bool) -> Vec<String> {
+    let outcome::Refusals {
         no_slot,
         no_signal,
         no_timer,
@@ -382,7 +387,7 @@ fn said_after(outcome: &Outcome, polled: bool) -> Vec<String> {
     said
 }
 
-impl Injection for Followed {
+impl Injection for PlanInUse {
     fn begin(&mut self) -> Result<u64> {
         let now_ns = clock::monotonic();
         self.file.begin(now_ns)?;

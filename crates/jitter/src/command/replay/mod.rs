@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag jitter replay`: the jitter of a trace, beside a program or alone,
-//! or inside the processes of a program. The two are [`Way`]s of one run.
+//! or inside the processes of a program. The two are [`ReplayMethod`]s of one run.
 
 mod beside;
 mod inside;
@@ -11,14 +11,14 @@ mod verdict;
 
 pub(super) use record::read as read_record;
 pub(super) use table::whole as shown;
-pub(super) use table::{measured, signed};
+pub(super) use table::{noise_text, signed};
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::Trace;
-use crate::replay::process::beside::{self as holding, End, Held, Hold, Injection};
+use crate::JitterTrace;
+use crate::replay::process::beside::{self as holding, Hold, HoldEnd, HoldOutcome, Injection};
 use crate::replay::process::outcome::CpuOutcome;
 use clap::{Args, ValueEnum};
 use sandbag_linux::Root;
@@ -35,8 +35,8 @@ use sandbag_ui::output::{self, JsonArgs, Overwrite};
 use sandbag_ui::units::{self, nanos};
 
 use super::plan_args::{PlanArgs, factor};
-use record::{Own, Record};
-use run_entry::Listed;
+use record::{MethodRecord, ReplayRecord};
+use run_entry::RunEntry;
 use verdict::Due;
 
 /// The exit codes of this command.
@@ -162,11 +162,11 @@ impl ReplayArgs {
 
 /// A way of replaying: by processes beside the program, or by a library inside
 /// its processes.
-trait Way {
+trait ReplayMethod {
     /// What injects, once it is set up.
     type Injection: Injection;
 
-    fn trace(&self) -> &Trace;
+    fn trace(&self) -> &JitterTrace;
 
     /// What would be done, for people.
     fn dry_run(&self) -> Result<String>;
@@ -177,18 +177,18 @@ trait Way {
     -> Result<Self::Injection>;
 
     /// As `sandbag status` shows it: what, by which method, on which CPUs.
-    fn listed(&self, injection: &Self::Injection) -> (String, &'static str, &[u32]);
+    fn run_entry(&self, injection: &Self::Injection) -> (String, &'static str, &[u32]);
 
     /// What CMD's environment needs.
     fn environment(&self, injection: &Self::Injection) -> Result<Vec<(String, String)>>;
 
     /// What became of it.
-    fn outcome(&self, injection: Self::Injection, held: Held) -> Result<WayOutcome>;
+    fn outcome(&self, injection: Self::Injection, held: HoldOutcome) -> Result<WayOutcome>;
 }
 
 /// What became of a replay, whichever way it was made.
 struct WayOutcome {
-    own: Own,
+    own: MethodRecord,
     due: Due,
     warnings: Vec<String>,
     /// By CPU, for achieved.csv.
@@ -201,10 +201,10 @@ pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
     args.overwrite.check_dir(args.out.as_deref())?;
     args.json.check(args.overwrite)?;
     let result = program::check(&args.command).and_then(|()| {
-        if args.inside.asked() {
-            run(inside::Inside::new(args, messages)?, args, messages)
+        if args.inside.is_requested() {
+            run(inside::InsideReplay::new(args, messages)?, args, messages)
         } else {
-            run(beside::Beside::new(args, messages)?, args, messages)
+            run(beside::BesideReplay::new(args, messages)?, args, messages)
         }
     });
     if let Err(error) = &result
@@ -219,7 +219,7 @@ pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
     result
 }
 
-fn run<W: Way>(mut way: W, args: &ReplayArgs, messages: &Messages) -> Result<u8> {
+fn run<W: ReplayMethod>(mut way: W, args: &ReplayArgs, messages: &Messages) -> Result<u8> {
     if args.dry_run {
         output::print(way.dry_run()?)?;
         return Ok(exit::KEPT);
@@ -230,7 +230,7 @@ fn run<W: Way>(mut way: W, args: &ReplayArgs, messages: &Messages) -> Result<u8>
     let signals = holding::take_signals()?;
     let mut warnings = Vec::new();
     let mut injection = way.start(&mut warnings, messages)?;
-    let _listed = Listed::enter(way.listed(&injection), &args.command, messages);
+    let _listed = RunEntry::enter(way.run_entry(&injection), &args.command, messages);
     let command = if !args.has_command() {
         None
     } else {
@@ -261,7 +261,7 @@ fn run<W: Way>(mut way: W, args: &ReplayArgs, messages: &Messages) -> Result<u8>
     drop(signals);
     warnings.extend(outcome.warnings);
     let (verdict, because) = outcome.due.verdict();
-    let mut record = Record::new(args, way.trace(), held, machine, outcome.own);
+    let mut record = ReplayRecord::new(args, way.trace(), held, machine, outcome.own);
     record.about.started_at = started_at;
     record.about.verdict = Some(verdict);
     record.about.verdict_because = Some(because);
@@ -276,15 +276,15 @@ fn run<W: Way>(mut way: W, args: &ReplayArgs, messages: &Messages) -> Result<u8>
 }
 
 /// The exit code of a run that was made.
-fn code(end: End, verdict: Verdict, strict: bool, whole: bool) -> u8 {
+fn code(end: HoldEnd, verdict: Verdict, strict: bool, whole: bool) -> u8 {
     match end {
-        End::Command(how) => match (how.exit_code, how.signal) {
+        HoldEnd::Command(how) => match (how.exit_code, how.signal) {
             (Some(0), _) if !whole => exit::OUR_FAILURE,
             (Some(0), _) if strict => exit::of_verdict(verdict),
             (code, signal) => exit::of_command(code, signal),
         },
-        End::Interrupted => exit::INTERRUPTED,
+        HoldEnd::Interrupted => exit::INTERRUPTED,
         _ if !whole => exit::FAILED,
-        End::UsedUp | End::Duration | End::Stopped => exit::of_verdict(verdict),
+        HoldEnd::UsedUp | HoldEnd::Duration | HoldEnd::Stopped => exit::of_verdict(verdict),
     }
 }

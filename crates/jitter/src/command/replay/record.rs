@@ -5,17 +5,17 @@ use std::fs;
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
-use crate::Trace;
-use crate::inside::outcome::{Refused, Slot, Suffered};
+use crate::JitterTrace;
+use crate::inside::outcome::{Injections, Refusals, Slot};
 use crate::inside::overhead::Overhead;
 use crate::replay::histogram::Histogram;
-use crate::replay::outcome::{Counts, Quantiles};
-use crate::replay::process::Measured;
-use crate::replay::process::beside::{End, Held};
+use crate::replay::outcome::{EventCounts, Quantiles};
+use crate::replay::process::InjectorNoise;
+use crate::replay::process::beside::{HoldEnd, HoldOutcome};
 use crate::replay::process::outcome::{CpuOutcome, Health};
 use sandbag_input::Existing;
 use sandbag_run::directory::{ACHIEVED_CSV, FORMAT, RunDir};
-use sandbag_run::machine::Machine;
+use sandbag_run::machine::MachineFacts;
 use sandbag_run::program::{arguments, words};
 use sandbag_stats::Verdict;
 use sandbag_ui::BadInput;
@@ -26,28 +26,28 @@ use serde::{Deserialize, Serialize};
 
 use super::{ReplayArgs, Safeguard};
 
-/// What tells it from a run of a load: the names of [`Own`].
+/// What tells it from a run of a load: the names of [`MethodRecord`].
 const KINDS: [&str; 2] = ["jitter-replay", "jitter-replay-inside"];
 
 /// run.json of a replay.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Record {
+pub struct ReplayRecord {
     #[serde(flatten)]
-    pub about: About,
+    pub about: ReplayFacts,
     #[serde(flatten)]
-    pub own: Own,
+    pub own: MethodRecord,
 }
 
 /// What every replay has.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct About {
+pub struct ReplayFacts {
     format: u32,
     sandbag: String,
     /// RFC 3339, UTC.
     pub started_at: String,
     arguments: Vec<String>,
-    machine: Machine,
+    machine: MachineFacts,
     trace: TraceFacts,
     seed: u64,
     share: f64,
@@ -95,7 +95,7 @@ struct CommandOutcome {
 /// What only one way of replaying has.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "kind")]
-pub enum Own {
+pub enum MethodRecord {
     #[serde(rename = "jitter-replay")]
     Beside(BesideRecord),
     #[serde(rename = "jitter-replay-inside")]
@@ -131,8 +131,8 @@ pub struct CpuRecord {
     pub length_s: f64,
     #[serde(default)]
     pub ran_s: f64,
-    pub measured: Measured,
-    pub counts: Counts,
+    pub measured: InjectorNoise,
+    pub counts: EventCounts,
     #[serde(default)]
     pub left_out_by_limit: LeftOutRecord,
     pub start_error: Option<Quantiles>,
@@ -165,7 +165,7 @@ pub struct InsideRecord {
     pub processes_summed_up: SummedUp,
     /// Those that never began, by reason.
     #[serde(default)]
-    pub without: Refused,
+    pub without: Refusals,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -246,8 +246,8 @@ pub struct Sizes {
     pub most_ns: Option<u64>,
 }
 
-impl From<&Suffered> for SufferedRecord {
-    fn from(of: &Suffered) -> Self {
+impl From<&Injections> for SufferedRecord {
+    fn from(of: &Injections) -> Self {
         let sizes = |histogram: &Histogram<3>| Sizes {
             count: histogram.count(),
             p50_ns: histogram.quantile(50.0),
@@ -273,7 +273,7 @@ impl From<&Suffered> for SufferedRecord {
     }
 }
 
-impl Record {
+impl ReplayRecord {
     /// What was replayed how, when and where.
     pub fn heading(&self) -> String {
         let about = &self.about;
@@ -288,12 +288,18 @@ impl Record {
     }
 
     /// Without what is known only at the end.
-    pub fn new(args: &ReplayArgs, trace: &Trace, held: Held, machine: Machine, own: Own) -> Self {
+    pub fn new(
+        args: &ReplayArgs,
+        trace: &JitterTrace,
+        held: HoldOutcome,
+        machine: MachineFacts,
+        own: MethodRecord,
+    ) -> Self {
         let plan = &args.plan;
         let guards_share = args.guards(Safeguard::Share);
         let wall_s = seconds(held.wall_ns);
         let command = match held.end {
-            End::Command(how) => Some(CommandOutcome {
+            HoldEnd::Command(how) => Some(CommandOutcome {
                 arguments: words(&args.command),
                 exit_code: how.exit_code,
                 signal: how.signal,
@@ -303,7 +309,7 @@ impl Record {
             }),
             _ => None,
         };
-        let about = About {
+        let about = ReplayFacts {
             format: FORMAT,
             sandbag: env!("CARGO_PKG_VERSION").to_owned(),
             arguments: arguments(),
@@ -328,13 +334,13 @@ impl Record {
             paused_s: seconds(held.paused_ns),
             without_jitter_s: seconds(held.without_ns),
             command,
-            ..About::default()
+            ..ReplayFacts::default()
         };
         Self { about, own }
     }
 }
 
-impl About {
+impl ReplayFacts {
     /// The verdict and its figures; nothing in records of before.
     pub fn verdict_line(&self) -> String {
         self.verdict.map_or_else(String::new, |verdict| {
@@ -344,7 +350,7 @@ impl About {
     }
 }
 
-impl Own {
+impl MethodRecord {
     /// The way's own name of its method.
     fn method(&self) -> &str {
         match self {
@@ -362,7 +368,7 @@ pub fn seconds(ns: u64) -> f64 {
 /// could be written.
 pub fn leave(
     args: &ReplayArgs,
-    record: &Record,
+    record: &ReplayRecord,
     dir: Option<&RunDir>,
     achieved: Option<&[CpuOutcome]>,
     messages: &Messages,
@@ -414,7 +420,7 @@ fn write_achieved(dir: &Path, outcome: &[CpuOutcome]) -> io::Result<()> {
 
 /// What a run directory, or its run.json, has of a replay; `None` if
 /// it is of something else.
-pub fn read(path: &Path) -> Option<sandbag_ui::Result<Record>> {
+pub fn read(path: &Path) -> Option<sandbag_ui::Result<ReplayRecord>> {
     let file = if path.is_dir() {
         path.join(RUN_JSON)
     } else {

@@ -15,9 +15,9 @@ use sandbag_run::program::words;
 use sandbag_ui::messages::Messages;
 
 /// While it lives the replay is listed.
-pub struct Listed(Option<(Journal, Child)>);
+pub struct RunEntry(Option<(Journal, Child)>);
 
-impl Listed {
+impl RunEntry {
     /// Where there is no place for journals (a user without XDG_RUNTIME_DIR)
     /// it is not listed; that is no reason not to run.
     pub fn enter(
@@ -52,7 +52,7 @@ impl Listed {
     }
 }
 
-impl Drop for Listed {
+impl Drop for RunEntry {
     fn drop(&mut self) {
         if let Some((journal, guardian)) = self.0.take() {
             // What cannot be removed now the guardian removes.

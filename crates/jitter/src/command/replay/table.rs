@@ -2,19 +2,21 @@
 //! What became of a replay, in a table: from a record, fresh or read back.
 
 use crate::replay::outcome::Quantiles;
-use crate::replay::process::Measured;
+use crate::replay::process::InjectorNoise;
 use sandbag_ui::output;
 use sandbag_ui::quantity::time;
-use sandbag_ui::table::{fitted, plain, right};
+use sandbag_ui::table::{fit, plain, right};
 use sandbag_ui::text::visible;
 
-use super::record::{CpuRecord, InsideRecord, Own, ProcessRecord, Record, SufferedRecord};
+use super::record::{
+    CpuRecord, InsideRecord, MethodRecord, ProcessRecord, ReplayRecord, SufferedRecord,
+};
 
 /// Processes and threads beyond this many share a row.
 const ROWS: usize = 16;
 
 /// What injecting costs on a CPU, one line.
-pub fn measured(measured: Measured) -> String {
+pub fn noise_text(measured: InjectorNoise) -> String {
     let ns = |ns: u64| time(ns as f64);
     format!(
         "injecting costs {} (nothing shorter can be injected), the timer's least interval is {}, \
@@ -30,7 +32,7 @@ pub fn measured(measured: Measured) -> String {
 
 /// The same of a CPU, on a line.
 pub fn measured_line(one: &CpuRecord) -> String {
-    format!("CPU {}: {}\n", one.cpu, measured(one.measured))
+    format!("CPU {}: {}\n", one.cpu, noise_text(one.measured))
 }
 
 /// A row per CPU, for a screen of `width` columns.
@@ -76,23 +78,23 @@ pub fn cpus(all: &[CpuRecord], width: Option<usize>) -> String {
         row.push(signed(one.length_error, |q| q.p99_ns));
         table.add_row(row);
     }
-    fitted(&right(table), 1, width)
+    fit(&right(table), 1, width)
 }
 
 /// What became of the events, for a screen of `width` columns.
-pub fn events(own: &Own, width: Option<usize>) -> String {
+pub fn events(own: &MethodRecord, width: Option<usize>) -> String {
     match own {
-        Own::Beside(one) => cpus(&one.cpus, width),
-        Own::Inside(one) => processes(one, width),
+        MethodRecord::Beside(one) => cpus(&one.cpus, width),
+        MethodRecord::Inside(one) => processes(one, width),
     }
 }
 
 /// A replay that was read back, for people.
-pub fn whole(record: &Record) -> String {
-    let Record { about, own } = record;
+pub fn whole(record: &ReplayRecord) -> String {
+    let ReplayRecord { about, own } = record;
     let measured = match own {
-        Own::Beside(one) => one.cpus.iter().map(measured_line).collect(),
-        Own::Inside(_) => String::new(),
+        MethodRecord::Beside(one) => one.cpus.iter().map(measured_line).collect(),
+        MethodRecord::Inside(_) => String::new(),
     };
     format!(
         "{}\n\n{measured}{}{}\n{}",
@@ -155,7 +157,7 @@ pub fn processes(record: &InsideRecord, width: Option<usize>) -> String {
         table.add_row(row(&format!("{more} more"), "-", sum, none));
     }
     table.add_row(row("all", "", counts(&record.all), errors(&record.all)));
-    fitted(&right(table), 2, width)
+    fit(&right(table), 2, width)
 }
 
 /// `app 4711`; a thread that is not the initial one: `app 4711/4712`.

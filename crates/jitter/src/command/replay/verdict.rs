@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether a replay put onto the CPUs what was due.
 
-use crate::inside::outcome::Suffered;
+use crate::inside::outcome::Injections;
 use crate::replay::process::outcome::{CpuOutcome, Health};
 use sandbag_stats::Verdict;
 
@@ -54,7 +54,7 @@ impl Due {
     }
 
     /// Of a replay inside the processes of a program.
-    pub fn inside(all: &Suffered) -> Self {
+    pub fn inside(all: &Injections) -> Self {
         Self {
             injected: all.injected.saturating_sub(all.cut),
             not: vec![
@@ -153,10 +153,10 @@ mod tests {
         ] {
             assert_eq!(of.verdict().0, verdict, "{of:?}");
         }
-        let all = Suffered {
+        let all = Injections {
             injected: 10,
             cut: 5,
-            ..Suffered::default()
+            ..Injections::default()
         };
         assert_eq!(Due::inside(&all).verdict().0, Verdict::Missed);
     }

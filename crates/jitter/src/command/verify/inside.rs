@@ -6,15 +6,15 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use crate::collect::REAL_TIME_ROUND;
-use crate::inside::collector::{self, Seen, Setup};
-use crate::inside::library::{PLAN_VARIABLE, Place, SELF_VARIABLE};
-use crate::inside::outcome::Suffered;
-use crate::inside::overhead::{self, Overhead, Where};
-use crate::inside::plan::{Options, PlanFile, Portion};
+use crate::inside::collector::{self, CollectorReport, CollectorSetup};
+use crate::inside::library::{LibraryDir, PLAN_VARIABLE, SELF_VARIABLE};
+use crate::inside::outcome::Injections;
+use crate::inside::overhead::{self, Overhead, OverheadSetup};
+use crate::inside::plan::{InsideOptions, PlanFile, Portion};
 use crate::replay::histogram::Histogram;
-use crate::replay::outcome::{Counts, Outcome};
-use crate::replay::process::verify::{CpuRow, Replayed};
-use crate::replay::{Column, Plan, Planned};
+use crate::replay::outcome::{EventCounts, RankOutcome};
+use crate::replay::process::verify::{CpuRow, ReplayTrace};
+use crate::replay::{PlanColumn, PlannedEvent, ReplayPlan};
 use sandbag_linux::clock;
 use sandbag_run::child;
 use sandbag_ui::bail;
@@ -32,7 +32,7 @@ const RANK: &str = "OMPI_COMM_WORLD_RANK";
 
 /// How it is to be.
 #[derive(Debug, Clone, Copy)]
-pub struct How<'a> {
+pub struct InsideRun<'a> {
     pub cpus: &'a [u32],
     /// At most so long.
     pub most: Duration,
@@ -43,16 +43,20 @@ pub struct How<'a> {
 }
 
 /// What injecting costs there, by a process that does nothing else.
-pub fn measure(how: How<'_>) -> Result<Overhead> {
-    let at = Where {
+pub fn measure(how: InsideRun<'_>) -> Result<Overhead> {
+    let at = OverheadSetup {
         cpu: how.cpus.first().copied(),
         real_time: how.real_time,
     };
-    Ok(overhead::measure(&Place::make(None)?, at)?)
+    Ok(overhead::measure(&LibraryDir::make(None)?, at)?)
 }
 
 /// Replays, with the safeguards that the measured costs are for, or without.
-pub fn replay(plan: &Plan, how: How<'_>, safeguards: Option<Overhead>) -> Result<Replayed> {
+pub fn replay(
+    plan: &ReplayPlan,
+    how: InsideRun<'_>,
+    safeguards: Option<Overhead>,
+) -> Result<ReplayTrace> {
     let most = match how.real_time {
         None => how.most,
         Some(_) => how.most.min(REAL_TIME_ROUND),
@@ -61,19 +65,19 @@ pub fn replay(plan: &Plan, how: How<'_>, safeguards: Option<Overhead>) -> Result
     let portions: Vec<_> = ranks.map(|rank| plan.rank(rank)).collect();
     let lengths = portions.iter().map(|portion| portion.length_ns());
     let length_ns = lengths.min().unwrap_or(0).min(nanos(most));
-    let asked: Vec<Vec<Planned>> = portions
+    let asked: Vec<Vec<PlannedEvent>> = portions
         .iter()
-        .map(|portion| within(portion.events(), length_ns))
+        .map(|portion| clip(portion.events(), length_ns))
         .collect();
     drop(portions);
-    let place = Place::make(None)?;
-    let mut file = written(&place, &asked, length_ns, safeguards)?;
+    let place = LibraryDir::make(None)?;
+    let mut file = write_plan(&place, &asked, length_ns, safeguards)?;
     let ahead_ns = START_NS + how.real_time.map_or(0, |_| SECOND_NS);
     let begin_ns = clock::monotonic() + ahead_ns;
     file.begin(begin_ns)?;
-    let mut started = Started(Vec::new());
+    let mut started = ChildGroup(Vec::new());
     for (rank, cpu) in how.cpus.iter().enumerate() {
-        let setup = Setup {
+        let setup = CollectorSetup {
             cpu: *cpu,
             real_time: how.real_time,
             begin_ns,
@@ -105,8 +109,8 @@ pub fn replay(plan: &Plan, how: How<'_>, safeguards: Option<Overhead>) -> Result
             CpuRow {
                 cpu: *cpu,
                 outcome: suffered.map_or_else(
-                    || Outcome::with_room(0),
-                    |suffered| told(suffered, asked.len() as u64),
+                    || RankOutcome::with_room(0),
+                    |suffered| outcome_of(suffered, asked.len() as u64),
                 ),
                 asked: asked
                     .into_iter()
@@ -115,12 +119,12 @@ pub fn replay(plan: &Plan, how: How<'_>, safeguards: Option<Overhead>) -> Result
                 seen: seen
                     .gaps
                     .iter()
-                    .map(|(due_ns, length_ns)| Planned::new(*due_ns, *length_ns))
+                    .map(|(due_ns, length_ns)| PlannedEvent::new(*due_ns, *length_ns))
                     .collect(),
             }
         })
         .collect();
-    Ok(Replayed {
+    Ok(ReplayTrace {
         length_ns,
         known_ns,
         cpus,
@@ -129,9 +133,9 @@ pub fn replay(plan: &Plan, how: How<'_>, safeguards: Option<Overhead>) -> Result
 }
 
 /// Those that are killed if not all can be started.
-struct Started(Vec<Child>);
+struct ChildGroup(Vec<Child>);
 
-impl Drop for Started {
+impl Drop for ChildGroup {
     fn drop(&mut self) {
         for process in &mut self.0 {
             let _ = process.kill();
@@ -141,23 +145,23 @@ impl Drop for Started {
 }
 
 /// What is due within that time, as far as it is over by then.
-fn within(events: impl Iterator<Item = Planned>, length_ns: u64) -> Vec<Planned> {
+fn clip(events: impl Iterator<Item = PlannedEvent>, length_ns: u64) -> Vec<PlannedEvent> {
     events
         .take_while(|event| event.due_ns < length_ns)
-        .map(|event| Planned::new(event.due_ns, event.length_ns.min(length_ns - event.due_ns)))
+        .map(|event| PlannedEvent::new(event.due_ns, event.length_ns.min(length_ns - event.due_ns)))
         .collect()
 }
 
 /// A column for each process, which is all that it is to suffer.
-fn written(
-    place: &Place,
-    asked: &[Vec<Planned>],
+fn write_plan(
+    place: &LibraryDir,
+    asked: &[Vec<PlannedEvent>],
     length_ns: u64,
     safeguards: Option<Overhead>,
 ) -> Result<PlanFile> {
-    let columns: Vec<Column> = asked
+    let columns: Vec<PlanColumn> = asked
         .iter()
-        .map(|events| Column {
+        .map(|events| PlanColumn {
             known_ns: length_ns,
             events: events.clone(),
         })
@@ -169,7 +173,7 @@ fn written(
     };
     let portions: Vec<Portion> = (0..columns.len()).map(portion).collect();
     let of = |of: fn(Overhead) -> u64| safeguards.map_or(0, of);
-    let options = Options {
+    let options = InsideOptions {
         ranked: u32::try_from(portions.len()).unwrap_or(u32::MAX),
         overhead_ns: of(|o| o.injection_ns),
         exit_ns: of(|o| o.exit_ns),
@@ -177,7 +181,7 @@ fn written(
         on_time_ns: of(|o| o.on_time_ns()),
         least_gap_ns: of(|o| o.least_gap_ns),
         supervisor: Some(std::process::id()),
-        ..Options::default()
+        ..InsideOptions::default()
     };
     Ok(PlanFile::create(
         &place.plan(),
@@ -187,11 +191,11 @@ fn written(
     )?)
 }
 
-fn read(process: Child, cpu: u32) -> Result<Seen> {
+fn read(process: Child, cpu: u32) -> Result<CollectorReport> {
     let output = process.wait_with_output()?;
     let seen = std::str::from_utf8(&output.stdout)
         .ok()
-        .and_then(Seen::parse);
+        .and_then(CollectorReport::parse);
     match (output.status.success(), seen) {
         (true, Some(seen)) => Ok(seen),
         _ => bail!(
@@ -204,29 +208,29 @@ fn read(process: Child, cpu: u32) -> Result<Seen> {
 
 /// What it booked, as the other rows have it. It does not keep events apart
 /// that something was in the way of.
-fn told(suffered: &Suffered, asked: u64) -> Outcome {
-    let counts = Counts {
+fn outcome_of(suffered: &Injections, asked: u64) -> RankOutcome {
+    let counts = EventCounts {
         injected: suffered.injected.saturating_sub(suffered.merged),
         merged: suffered.merged,
         below_floor: suffered.short,
         missed: suffered.passed,
         behind: suffered.behind,
         away: suffered.cut,
-        ..Counts::default()
+        ..EventCounts::default()
     };
     let accounted = counts.injected + counts.merged + counts.below_floor + counts.missed;
-    let counts = Counts {
+    let counts = EventCounts {
         asked,
         not_reached: asked.saturating_sub(accounted),
         ..counts
     };
-    let mut outcome = Outcome::with_room(0);
+    let mut outcome = RankOutcome::with_room(0);
     outcome.note_later(
         &counts,
         [
-            &suffered.start.resized(),
+            &suffered.start.resize(),
             &Histogram::default(),
-            &suffered.length.resized(),
+            &suffered.length.resize(),
         ],
         (suffered.asked_ns, suffered.taken_ns),
     );
@@ -239,26 +243,23 @@ mod tests {
 
     #[test]
     fn events_end_with_the_run() {
-        let event = Planned::new;
+        let event = PlannedEvent::new;
         let events = [event(0, 5), event(90, 50), event(100, 1)];
-        assert_eq!(
-            within(events.into_iter(), 100),
-            [event(0, 5), event(90, 10)]
-        );
+        assert_eq!(clip(events.into_iter(), 100), [event(0, 5), event(90, 10)]);
     }
 
     #[test]
     fn every_event_is_accounted_for() {
-        let suffered = Suffered {
+        let suffered = Injections {
             injected: 7,
             merged: 2,
             short: 3,
             passed: 1,
             asked_ns: 70,
             taken_ns: 80,
-            ..Suffered::default()
+            ..Injections::default()
         };
-        let outcome = told(&suffered, 12);
+        let outcome = outcome_of(&suffered, 12);
         let c = outcome.counts;
         assert_eq!(
             (c.asked, c.injected, c.merged, c.below_floor),

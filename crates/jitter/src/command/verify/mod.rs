@@ -7,23 +7,25 @@ mod table;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::Trace;
+use crate::JitterTrace;
 use crate::collect::{Threshold, counter};
 use crate::inside::overhead::Overhead;
 use crate::replay::matching::Tolerance;
-use crate::replay::outcome::{Counts, Quantiles};
-use crate::replay::process::Measured;
+use crate::replay::outcome::{EventCounts, Quantiles};
+use crate::replay::process::InjectorNoise;
 use crate::replay::process::ask::{Ask, Want};
-use crate::replay::process::verify::{Host, Look, Replayed, by_asking, by_processes, host};
-use crate::replay::verdict_row::{Evidence, Judged, judge};
-use crate::replay::{Plan, Planned};
+use crate::replay::process::verify::{
+    HostNoise, NoiseCheck, ReplayTrace, by_asking, by_processes, host,
+};
+use crate::replay::verdict_row::{Evidence, VerdictRow, judge};
+use crate::replay::{PlannedEvent, ReplayPlan};
 use clap::Args;
 use sandbag_linux::Root;
 use sandbag_linux::topology::Topology;
 use sandbag_ui::failure::Result;
 use serde::Serialize;
 
-use super::plan_args::{MethodArg, More, PlanArgs, factor};
+use super::plan_args::{MethodArg, PlanArgs, PlanExtras, factor};
 use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{self, JsonArgs, Overwrite};
@@ -83,35 +85,35 @@ pub struct VerifyArgs {
 
 /// A row of the table.
 #[derive(Debug, Serialize)]
-struct Row {
+struct VerifyRow {
     name: String,
     factor: f64,
     length_s: f64,
     method: String,
-    judged: Judged,
+    judged: VerdictRow,
     /// What the injectors say themselves.
-    counts: Counts,
+    counts: EventCounts,
     /// What injecting by a process costs, by CPU.
-    measured: Vec<(u32, Measured)>,
+    measured: Vec<(u32, InjectorNoise)>,
     /// What injecting inside a program costs.
     #[serde(skip_serializing_if = "Option::is_none")]
     inside: Option<Overhead>,
     /// Start errors of those with nothing in their way, by its own clock.
-    own: Vec<Own>,
+    own: Vec<InjectorReport>,
 }
 
 /// A replay, before it is judged.
-struct Made {
+struct UnjudgedReplay {
     name: String,
     factor: f64,
-    replayed: Replayed,
+    replayed: ReplayTrace,
     inside: Option<Overhead>,
 }
 
 /// What an injector, or a program that asks, says of its events on a CPU that
 /// nothing was in the way of.
 #[derive(Debug, Serialize)]
-struct Own {
+struct InjectorReport {
     cpu: u32,
     start_error: Option<Quantiles>,
     length_error: Option<Quantiles>,
@@ -139,9 +141,9 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
     // The collector would refuse it, after everything else.
     counter::check(&root).map_err(crate::Error::from)?;
     let most_bytes = args.plan.most_bytes(&root)?;
-    let asked = Asked {
+    let asked = VerifyRequest {
         args,
-        look: Look {
+        look: NoiseCheck {
             threshold: threshold(&trace),
             real_time: args.real_time,
         },
@@ -164,7 +166,7 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
     };
     messages.say("the host alone, before ...");
     let before = host(&cpus, args.duration, asked.look)?;
-    let mut replays: Vec<Made> = Vec::new();
+    let mut replays: Vec<UnjudgedReplay> = Vec::new();
     if args.plan.method != MethodArg::Polled {
         let mut rows = vec![("no safeguards".to_owned(), 1.0, &plain, false)];
         rows.push(("safeguards".to_owned(), 1.0, &guarded, true));
@@ -173,14 +175,14 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
         }
         for (name, factor, plan, safeguards) in &rows {
             messages.say(&format!("by processes, {name} ..."));
-            replays.push(Made {
+            replays.push(UnjudgedReplay {
                 name: name.clone(),
                 factor: *factor,
                 replayed: asked.by_processes(plan, *safeguards, *factor)?,
                 inside: None,
             });
         }
-        let how = inside::How {
+        let how = inside::InsideRun {
             cpus: &cpus,
             most: args.duration,
             threshold_ns: before.threshold_ns,
@@ -189,12 +191,12 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
         let overhead = inside::measure(how)?;
         for (name, factor, plan, safeguards) in &rows {
             messages.say(&format!("inside, {name} ..."));
-            let how = inside::How {
+            let how = inside::InsideRun {
                 most: args.duration.mul_f64(*factor),
                 ..how
             };
             let guards = safeguards.then_some(overhead);
-            replays.push(Made {
+            replays.push(UnjudgedReplay {
                 name: format!("inside, {name}"),
                 factor: *factor,
                 replayed: inside::replay(plan, how, guards)?,
@@ -210,7 +212,7 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
         before.threshold_ns,
         args.real_time,
     )?;
-    replays.push(Made {
+    replays.push(UnjudgedReplay {
         name: "polled".to_owned(),
         factor: 1.0,
         replayed: polled,
@@ -218,7 +220,7 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
     });
     messages.say("the host alone, after ...");
     let after = host(&cpus, args.duration, asked.look)?;
-    let rows: Vec<Row> = replays
+    let rows: Vec<VerifyRow> = replays
         .into_iter()
         .map(|made| row(made, [&before, &after], tolerance))
         .collect();
@@ -236,21 +238,21 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
 
 /// What is seen of a replay is held against the trace, in which there is nothing
 /// shorter than what its recorder took for an event.
-fn threshold(trace: &Trace) -> Threshold {
+fn threshold(trace: &JitterTrace) -> Threshold {
     Threshold::AtLeast(trace.detectable_ns().unwrap_or(0.0))
 }
 
-struct Asked<'a> {
+struct VerifyRequest<'a> {
     args: &'a VerifyArgs,
-    look: Look,
-    trace: &'a Trace,
+    look: NoiseCheck,
+    trace: &'a JitterTrace,
     cpus: &'a [u32],
     most_bytes: u64,
 }
 
-impl Asked<'_> {
-    fn plan(&self, random: bool, factor: f64) -> Result<Plan> {
-        let more = More {
+impl VerifyRequest<'_> {
+    fn plan(&self, random: bool, factor: f64) -> Result<ReplayPlan> {
+        let more = PlanExtras {
             random,
             factor,
             repeat: false,
@@ -258,10 +260,15 @@ impl Asked<'_> {
         self.args.plan.plan(self.trace, self.cpus.len(), more)
     }
 
-    fn by_processes(&self, plan: &Plan, safeguards: bool, factor: f64) -> Result<Replayed> {
+    fn by_processes(
+        &self,
+        plan: &ReplayPlan,
+        safeguards: bool,
+        factor: f64,
+    ) -> Result<ReplayTrace> {
         let asks = Ask::each(self.cpus, plan);
         let want = Want {
-            class: self.args.plan.wanted()?,
+            class: self.args.plan.class_request()?,
             overhead: safeguards,
             interval: safeguards,
             most_bytes: self.most_bytes,
@@ -270,18 +277,18 @@ impl Asked<'_> {
     }
 }
 
-fn row(made: Made, host: [&Host; 2], tolerance: Tolerance) -> Row {
-    let Made {
+fn row(made: UnjudgedReplay, host: [&HostNoise; 2], tolerance: Tolerance) -> VerifyRow {
+    let UnjudgedReplay {
         name,
         factor,
         replayed,
         inside,
     } = made;
-    let of_host = |host: &Host, cpu: u32| -> Vec<Planned> {
+    let of_host = |host: &HostNoise, cpu: u32| -> Vec<PlannedEvent> {
         let found = host.cpus.iter().find(|(one, _)| *one == cpu);
         found.map_or_else(Vec::new, |(_, seen)| seen.clone())
     };
-    let hosts: Vec<[Vec<Planned>; 2]> = replayed
+    let hosts: Vec<[Vec<PlannedEvent>; 2]> = replayed
         .cpus
         .iter()
         .map(|one| host.map(|host| of_host(host, one.cpu)))
@@ -298,11 +305,11 @@ fn row(made: Made, host: [&Host; 2], tolerance: Tolerance) -> Row {
         .collect();
     let host_ns = host[0].known_ns + host[1].known_ns;
     let times = replayed.known_ns as f64 / host_ns.max(1) as f64;
-    let mut counts = Counts::default();
+    let mut counts = EventCounts::default();
     for one in &replayed.cpus {
         counts.add(&one.outcome.counts);
     }
-    let own = replayed.cpus.iter().map(|one| Own {
+    let own = replayed.cpus.iter().map(|one| InjectorReport {
         cpu: one.cpu,
         start_error: one.outcome.start_errors(),
         length_error: one.outcome.length_errors(),
@@ -319,7 +326,7 @@ fn row(made: Made, host: [&Host; 2], tolerance: Tolerance) -> Row {
             all.iter().map(|one| (one.cpu, one.measured)).collect(),
         ),
     };
-    Row {
+    VerifyRow {
         name,
         factor,
         length_s: replayed.length_ns as f64 / 1e9,

@@ -5,24 +5,29 @@ use std::fmt::Write as _;
 
 use crate::replay::matching::Tolerance;
 use crate::replay::outcome::Quantiles;
-use crate::replay::process::verify::Host;
+use crate::replay::process::verify::HostNoise;
 use crate::stats::QUANTILES_PCT;
 use sandbag_ui::quantity::time;
-use sandbag_ui::table::{fitted, plain, right};
+use sandbag_ui::table::{fit, plain, right};
 
-use super::super::replay::{measured, signed};
-use super::{EXACT_NS, Row};
+use super::super::replay::{noise_text, signed};
+use super::{EXACT_NS, VerifyRow};
 use crate::tables::quantile_name;
 
 /// All of it, for a screen of so many columns.
-pub fn text(rows: &[Row], tolerance: Tolerance, host: [&Host; 2], width: Option<usize>) -> String {
+pub fn text(
+    rows: &[VerifyRow],
+    tolerance: Tolerance,
+    host: [&HostNoise; 2],
+    width: Option<usize>,
+) -> String {
     let mut text = String::new();
     let mut said = Vec::new();
     for row in rows {
         for (cpu, figures) in &row.measured {
             if !said.contains(cpu) {
                 said.push(*cpu);
-                let _ = writeln!(text, "CPU {cpu}, {}: {}", row.method, measured(*figures));
+                let _ = writeln!(text, "CPU {cpu}, {}: {}", row.method, noise_text(*figures));
             }
         }
     }
@@ -46,16 +51,16 @@ pub fn text(rows: &[Row], tolerance: Tolerance, host: [&Host; 2], width: Option<
         tolerance.length_share * 100.0,
         time(host[0].threshold_ns.max(host[1].threshold_ns)),
     );
-    let _ = writeln!(text, "{}\n", fitted(&reproduced(rows), 1, width));
+    let _ = writeln!(text, "{}\n", fit(&match_table(rows), 1, width));
     let _ = writeln!(
         text,
         "Lengths, the host's own taken off\n{}\n",
-        fitted(&lengths(rows), 2, width)
+        fit(&lengths(rows), 2, width)
     );
     let _ = writeln!(
         text,
         "By the injectors' own clocks, events with nothing in their way (inside: all)\n{}\n",
-        fitted(&own(rows), 2, width)
+        fit(&injector_table(rows), 2, width)
     );
     for (name, host) in ["before", "after"].iter().zip(host) {
         let events: usize = host.cpus.iter().map(|(_, seen)| seen.len()).sum();
@@ -71,7 +76,7 @@ pub fn text(rows: &[Row], tolerance: Tolerance, host: [&Host; 2], width: Option<
     text
 }
 
-fn reproduced(rows: &[Row]) -> comfy_table::Table {
+fn match_table(rows: &[VerifyRow]) -> comfy_table::Table {
     let mut table = plain([
         "",
         "asked",
@@ -121,7 +126,7 @@ fn reproduced(rows: &[Row]) -> comfy_table::Table {
     right(table)
 }
 
-fn own(rows: &[Row]) -> comfy_table::Table {
+fn injector_table(rows: &[VerifyRow]) -> comfy_table::Table {
     let within = format!("within {}", time(EXACT_NS as f64));
     let mut header = ["", "CPU", "events", "late p50", "p90", "p99", "worst"]
         .map(str::to_owned)
@@ -146,7 +151,7 @@ fn own(rows: &[Row]) -> comfy_table::Table {
     right(table)
 }
 
-fn lengths(rows: &[Row]) -> comfy_table::Table {
+fn lengths(rows: &[VerifyRow]) -> comfy_table::Table {
     let mut header = vec![String::new(); 2];
     header.extend(QUANTILES_PCT.map(quantile_name));
     let mut table = plain(header);

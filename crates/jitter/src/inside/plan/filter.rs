@@ -10,7 +10,7 @@ use super::layout::ONLY;
 /// Names of programs, and ranks. Where both are given, both must hold; of
 /// several of a kind, one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Only {
+pub struct ProgramFilter {
     /// The file name of the program, or the name of the process (of a script,
     /// its own); none: all.
     pub names: Vec<String>,
@@ -26,7 +26,7 @@ pub const RANKS: u32 = (ONLY * 8) as u32;
 /// A word that is neither a name nor ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ParseOnlyError {
-    /// See [`Only`].
+    /// See [`ProgramFilter`].
     #[error("{0:?} is no list of ranks: expected rank, or rank=0,2-5 with ranks below {RANKS}")]
     Ranks(String),
     /// Names of programs are names of files.
@@ -37,7 +37,7 @@ pub enum ParseOnlyError {
     TooLong,
 }
 
-impl FromStr for Only {
+impl FromStr for ProgramFilter {
     type Err = ParseOnlyError;
 
     /// `NAME`, `rank`, or `rank=LIST`.
@@ -71,7 +71,7 @@ fn ranks(list: &str) -> Option<Vec<u32>> {
     Some(all)
 }
 
-impl Only {
+impl ProgramFilter {
     /// Those of several words.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ mod tests {
     #[case("rank=0,2-4", &[], &[0, 2, 3, 4], false)]
     #[case("a=b", &["a=b"], &[], false)]
     fn words(#[case] word: &str, #[case] names: &[&str], #[case] ranks: &[u32], #[case] any: bool) {
-        let only: Only = word.parse().unwrap();
+        let only: ProgramFilter = word.parse().unwrap();
         assert_eq!(only.names, names);
         assert_eq!(only.ranks, ranks);
         assert_eq!(only.any_rank, any);
@@ -146,16 +146,19 @@ mod tests {
     #[case("rank=8192")]
     #[case("rank=0-4294967295")]
     fn words_that_are_none(#[case] word: &str) {
-        assert!(word.parse::<Only>().is_err());
+        assert!(word.parse::<ProgramFilter>().is_err());
     }
 
     #[test]
     fn names_and_ranks_have_their_place() {
         let words = ["a", "bc", "rank=0,9"].map(|word| word.parse().unwrap());
-        let only = Only::all(words).unwrap();
+        let only = ProgramFilter::all(words).unwrap();
         assert!(only.names_field().starts_with(b"a\nbc\n\0"));
         assert_eq!(only.ranks_field()[..3], [1, 2, 0]);
-        let long = std::iter::repeat_with(|| "x".repeat(100).parse::<Only>().unwrap());
-        assert_eq!(Only::all(long.take(11)), Err(ParseOnlyError::TooLong));
+        let long = std::iter::repeat_with(|| "x".repeat(100).parse::<ProgramFilter>().unwrap());
+        assert_eq!(
+            ProgramFilter::all(long.take(11)),
+            Err(ParseOnlyError::TooLong)
+        );
     }
 }

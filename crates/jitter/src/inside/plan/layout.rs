@@ -49,7 +49,7 @@ pub mod flag {
 /// The header.
 #[repr(C)]
 #[derive(Debug, Clone)]
-pub struct Header {
+pub struct PlanHeader {
     /// [`MAGIC`].
     pub magic: [u8; 8],
     /// [`VERSION`].
@@ -112,11 +112,11 @@ pub struct Header {
     pub check: u64,
 }
 
-const _: () = assert!(size_of::<Header>() == HEADER);
+const _: () = assert!(size_of::<PlanHeader>() == HEADER);
 
-impl Header {
+impl PlanHeader {
     /// All zero.
-    pub fn zeroed() -> Self {
+    pub fn zero() -> Self {
         // SAFETY: integers and arrays of them.
         unsafe { std::mem::zeroed() }
     }

@@ -26,10 +26,10 @@ use sandbag_linux::Root;
 use sandbag_linux::process::Process;
 
 use crate::inside::error::{Error, Result};
-use crate::inside::outcome::{self, Outcome};
-use crate::replay::Column;
-pub use filter::{Only, ParseOnlyError};
-use layout::{ALIGN, HEADER, Header, SHARED, SLOT, SLOTS, flag};
+use crate::inside::outcome::{self, InsideOutcome};
+use crate::replay::PlanColumn;
+pub use filter::{ParseOnlyError, ProgramFilter};
+use layout::{ALIGN, HEADER, PlanHeader, SHARED, SLOT, SLOTS, flag};
 
 /// A stretch of a column, around its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct Portion {
 
 /// When due times count from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Begin {
+pub enum PlanStart {
     /// One moment for all: that of [`PlanFile::begin`].
     #[default]
     Together,
@@ -54,10 +54,10 @@ pub enum Begin {
 
 /// Who suffers, and how.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Options {
+pub struct InsideOptions {
     /// Of the common positions of phases.
     pub seed: u64,
-    pub begin: Begin,
+    pub begin: PlanStart,
     /// Each thread, not only the initial one of each process.
     pub per_thread: bool,
     /// A portion begins again when it is used up.
@@ -67,7 +67,7 @@ pub struct Options {
     /// A forked child suffers a portion of its own.
     pub forks: bool,
     /// Who is meant.
-    pub only: Only,
+    pub only: ProgramFilter,
     /// Common random position at every so many phases.
     pub phase_every: Option<u64>,
     /// The first so many portions are for ranks, the others for everybody else.
@@ -97,16 +97,16 @@ pub struct Options {
 /// Longer than a time slice of the fair scheduler, shorter than being stopped.
 const LATE_NS: u64 = 10_000_000;
 
-impl Default for Options {
+impl Default for InsideOptions {
     fn default() -> Self {
         Self {
             seed: 0,
-            begin: Begin::Together,
+            begin: PlanStart::Together,
             per_thread: false,
             repeat: false,
             polled: false,
             forks: true,
-            only: Only::default(),
+            only: ProgramFilter::default(),
             phase_every: None,
             ranked: 0,
             overhead_ns: 0,
@@ -131,7 +131,7 @@ const AXIS_NS: u64 = 1 << 60;
 pub struct PlanFile {
     path: PathBuf,
     file: File,
-    header: Box<Header>,
+    header: Box<PlanHeader>,
 }
 
 impl PlanFile {
@@ -142,9 +142,9 @@ impl PlanFile {
     /// A portion or event out of range; the file is there, or no room for it.
     pub fn create(
         path: &Path,
-        columns: &[Column],
+        columns: &[PlanColumn],
         portions: &[Portion],
-        options: &Options,
+        options: &InsideOptions,
     ) -> Result<Self> {
         check(columns, portions, options)?;
         let header = Box::new(header(columns, portions, options));
@@ -198,7 +198,7 @@ impl PlanFile {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn outcome(&self) -> Result<Outcome> {
+    pub fn outcome(&self) -> Result<InsideOutcome> {
         let length = SHARED + self.header.slots as usize * SLOT;
         let mut bytes = vec![0; length];
         self.file
@@ -222,12 +222,12 @@ impl PlanFile {
 
 /// Bytes of the file of such a plan.
 #[must_use]
-pub fn size(columns: &[Column], portions: &[Portion], options: &Options) -> u64 {
+pub fn size(columns: &[PlanColumn], portions: &[Portion], options: &InsideOptions) -> u64 {
     header(columns, portions, options).size
 }
 
 /// What came of a plan that somebody left; `None` if it is none.
-pub(crate) fn read_outcome(path: &Path) -> Option<Outcome> {
+pub(crate) fn read_outcome(path: &Path) -> Option<InsideOutcome> {
     // Whoever may write to the directory may have put anything there.
     let file = OpenOptions::new()
         .read(true)
@@ -238,15 +238,18 @@ pub(crate) fn read_outcome(path: &Path) -> Option<Outcome> {
     let length = meta.is_file().then_some(meta.len())?;
     let most = (SHARED + SLOTS as usize * SLOT) as u64;
     let mut field = [0; 8];
-    file.read_exact_at(&mut field, std::mem::offset_of!(Header, shared_at) as u64)
-        .ok()?;
+    file.read_exact_at(
+        &mut field,
+        std::mem::offset_of!(PlanHeader, shared_at) as u64,
+    )
+    .ok()?;
     let shared_at = u64::from_ne_bytes(field);
     let mut bytes = vec![0; length.checked_sub(shared_at)?.min(most) as usize];
     file.read_exact_at(&mut bytes, shared_at).ok()?;
     Some(outcome::read(&bytes))
 }
 
-fn check(columns: &[Column], portions: &[Portion], options: &Options) -> Result<()> {
+fn check(columns: &[PlanColumn], portions: &[Portion], options: &InsideOptions) -> Result<()> {
     let wrong = |what: String| Err(Error::Plan(what));
     if portions.is_empty() || u32::try_from(portions.len()).is_err() {
         return wrong(format!("{} portions", portions.len()));
@@ -288,7 +291,7 @@ fn check(columns: &[Column], portions: &[Portion], options: &Options) -> Result<
     Ok(())
 }
 
-fn header(columns: &[Column], portions: &[Portion], options: &Options) -> Header {
+fn header(columns: &[PlanColumn], portions: &[Portion], options: &InsideOptions) -> PlanHeader {
     let events: u64 = columns.iter().map(|c| c.events.len() as u64).sum();
     let lengths = columns.iter().flat_map(|c| &c.events);
     let longest_ns = lengths.map(|event| event.length_ns).max().unwrap_or(0);
@@ -301,12 +304,12 @@ fn header(columns: &[Column], portions: &[Portion], options: &Options) -> Header
         (options.repeat, flag::LOOP),
         (options.polled, flag::POLLED),
         (!options.forks, flag::NO_FORK),
-        (options.begin == Begin::EachStart, flag::FROM_START),
+        (options.begin == PlanStart::EachStart, flag::FROM_START),
         (options.only.any_rank, flag::ONLY_RANKS),
     ] {
         flags |= if set { bit } else { 0 };
     }
-    let mut header = Header::zeroed();
+    let mut header = PlanHeader::zero();
     header.magic = layout::MAGIC;
     header.version = layout::VERSION;
     header.header_size = HEADER as u32;
@@ -347,8 +350,8 @@ fn filters() -> u64 {
 
 fn write(
     file: &File,
-    header: &Header,
-    columns: &[Column],
+    header: &PlanHeader,
+    columns: &[PlanColumn],
     portions: &[Portion],
 ) -> std::io::Result<()> {
     let mut first = Vec::with_capacity(columns.len());

@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sandbag_linux::signals::{self, ENDING, Repeats, Signals};
 use sandbag_linux::{Root, clock};
-use sandbag_run::command::{Ended, Waiting, reap};
+use sandbag_run::command::{CommandExit, Waiting, reap};
 use sandbag_ui::failure::Context as _;
 
 use crate::replay::error::{Error, Result};
@@ -41,20 +41,20 @@ pub trait Injection {
 
 /// Why it is over.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum End {
+pub enum HoldEnd {
     /// The share of the trace was used up.
     UsedUp,
     /// The time that was asked for.
     Duration,
     /// The command ended.
-    Command(Ended),
+    Command(CommandExit),
     /// A signal, without a command.
     Stopped,
     /// A second signal: the command lives on, without the jitter.
     Interrupted,
 }
 
-impl End {
+impl HoldEnd {
     /// As run.json has it.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -79,9 +79,9 @@ pub struct Hold {
 
 /// How it was.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Held {
+pub struct HoldOutcome {
     /// Why it is over.
-    pub end: End,
+    pub end: HoldEnd,
     /// From the beginning to the end, also of a command that went on without
     /// jitter, ns.
     pub wall_ns: u64,
@@ -113,7 +113,7 @@ pub fn hold(
     injection: &mut impl Injection,
     hold: Hold,
     signals: &Signals,
-) -> sandbag_ui::Result<Held> {
+) -> sandbag_ui::Result<HoldOutcome> {
     let outcome = hold_on(injection, hold, signals);
     injection.end();
     outcome
@@ -123,7 +123,7 @@ fn hold_on(
     injection: &mut impl Injection,
     hold: Hold,
     signals: &Signals,
-) -> sandbag_ui::Result<Held> {
+) -> sandbag_ui::Result<HoldOutcome> {
     let begin_ns = injection.begin()?;
     let pid = hold.command.as_ref().map(Waiting::pid);
     clock::sleep_until(begin_ns);
@@ -152,9 +152,9 @@ fn hold_on(
         let put_off = |at: u64| at.saturating_add(loop_.paused_ns);
         if deadline.is_some_and(|at| now_ns >= put_off(at)) {
             let end = if used_up_ns == deadline {
-                End::UsedUp
+                HoldEnd::UsedUp
             } else {
-                End::Duration
+                HoldEnd::Duration
             };
             if pid.is_none() {
                 break end;
@@ -168,7 +168,7 @@ fn hold_on(
         signals.wait(left).context("poll")?;
     };
     let now_ns = clock::monotonic();
-    Ok(Held {
+    Ok(HoldOutcome {
         end,
         wall_ns: now_ns.saturating_sub(begin_ns),
         without_ns: ended_ns.map_or(0, |at| now_ns - at),
@@ -209,7 +209,7 @@ impl Loop {
     }
 
     /// Answers what arrived, without waiting.
-    fn answer(&mut self, injection: &mut impl Injection, signals: &Signals) -> Option<End> {
+    fn answer(&mut self, injection: &mut impl Injection, signals: &Signals) -> Option<HoldEnd> {
         let mut over = None;
         while let Some(arrived) = signals.next() {
             if arrived.signal == Signal::SIGCHLD {
@@ -223,7 +223,7 @@ impl Loop {
             let ends = ENDING.contains(&arrived.signal);
             let Some(pid) = self.pid else {
                 if ends {
-                    over = over.or(Some(End::Stopped));
+                    over = over.or(Some(HoldEnd::Stopped));
                 }
                 continue;
             };
@@ -233,7 +233,7 @@ impl Loop {
                 }
                 self.interrupts += 1;
                 if self.interrupts > 1 {
-                    over = over.or(Some(End::Interrupted));
+                    over = over.or(Some(HoldEnd::Interrupted));
                 }
             }
             if over.is_none() {
@@ -243,11 +243,11 @@ impl Loop {
         over
     }
 
-    fn reap_all(&self, injection: &mut impl Injection) -> Option<End> {
+    fn reap_all(&self, injection: &mut impl Injection) -> Option<HoldEnd> {
         let mut over = None;
         while let Some((pid, ended)) = reap() {
             if Some(pid) == self.pid {
-                over = Some(End::Command(ended));
+                over = Some(HoldEnd::Command(ended));
                 continue;
             }
             let how = match (ended.signal, ended.exit_code) {

@@ -15,17 +15,17 @@ use std::sync::atomic::{
 
 use sandbag_linux::shared::{SharedMemory, memory_file};
 
-use super::Measured;
-use crate::replay::column::Planned;
+use super::InjectorNoise;
+use crate::replay::column::PlannedEvent;
 use crate::replay::histogram::{BUCKETS, bucket};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"sandbagi");
-/// Fields of [`Measured`].
+/// Fields of [`InjectorNoise`].
 const FIGURES: usize = 10;
 
 /// How far an injector is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum InjectorState {
     /// It has not said anything.
     Starting,
     /// It measured itself and waits.
@@ -43,7 +43,7 @@ pub enum State {
 /// What became of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
-pub enum What {
+pub enum EventFate {
     /// Its time has not come.
     NotReached = 0,
     /// Suffered, with nothing in its way.
@@ -61,7 +61,7 @@ pub enum What {
     Shortened = 6,
 }
 
-impl What {
+impl EventFate {
     const ALL: [Self; 7] = [
         Self::NotReached,
         Self::Injected,
@@ -80,14 +80,14 @@ impl What {
 
 /// What became of one event.
 #[derive(Debug, Clone, Copy)]
-pub struct Record {
+pub struct EventRecord {
     /// When it began, ns since the beginning.
     pub start_ns: u64,
     /// When it ended.
     pub end_ns: u64,
     /// From when on the CPU was taken, as far as the injector knows.
     pub from_ns: u64,
-    pub what: What,
+    pub what: EventFate,
 }
 
 /// Errors of later times through, by size.
@@ -103,7 +103,7 @@ pub enum Sizes {
 }
 
 #[repr(C)]
-struct Head {
+struct BoardHead {
     magic: AtomicU64,
     capacity: AtomicU64,
     state: AtomicU32,
@@ -123,8 +123,8 @@ struct Head {
     early_ns: AtomicU64,
     /// Events of a time through.
     events: AtomicU64,
-    /// Of all later times, by [`What`].
-    later: [AtomicU64; What::ALL.len()],
+    /// Of all later times, by [`EventFate`].
+    later: [AtomicU64; EventFate::ALL.len()],
     sizes: [[AtomicU64; BUCKETS]; 3],
     /// How long those that were suffered then were to be, and were, ns.
     taken_ns: [AtomicU64; 2],
@@ -176,7 +176,9 @@ pub struct Board {
 
 fn bytes_for(capacity: usize) -> Option<usize> {
     let event = usize::try_from(EVENT_BYTES).ok()?;
-    capacity.checked_mul(event)?.checked_add(size_of::<Head>())
+    capacity
+        .checked_mul(event)?
+        .checked_add(size_of::<BoardHead>())
 }
 
 impl Board {
@@ -200,7 +202,7 @@ impl Board {
     pub fn open(file: OwnedFd) -> io::Result<Self> {
         let file = File::from(file);
         let length = usize::try_from(file.metadata()?.len()).unwrap_or(0);
-        let room = length.checked_sub(size_of::<Head>());
+        let room = length.checked_sub(size_of::<BoardHead>());
         let room = room.ok_or(io::ErrorKind::InvalidData)?;
         let board = Self::map(file.into(), room / EVENT_BYTES as usize)?;
         let head = board.head();
@@ -227,10 +229,10 @@ impl Board {
         self.file.as_raw_fd()
     }
 
-    fn head(&self) -> &Head {
+    fn head(&self) -> &BoardHead {
         // SAFETY: the mapping begins with a Head and is page-aligned; any
         // bytes are a valid Head.
-        unsafe { self.memory.start().cast::<Head>().as_ref() }
+        unsafe { self.memory.start().cast::<BoardHead>().as_ref() }
     }
 
     fn raw_events(&self) -> &[RawEvent] {
@@ -240,14 +242,14 @@ impl Board {
             let at = self
                 .memory
                 .start()
-                .add(size_of::<Head>())
+                .add(size_of::<BoardHead>())
                 .cast::<RawEvent>();
             std::slice::from_raw_parts(at.as_ptr(), self.capacity)
         }
     }
 
     fn raw_records(&self) -> &[RawRecord] {
-        let before = size_of::<Head>() + self.capacity * size_of::<RawEvent>();
+        let before = size_of::<BoardHead>() + self.capacity * size_of::<RawEvent>();
         // SAFETY: behind the events, whose size is a multiple of 8, the
         // mapping holds so many; any bytes are valid.
         unsafe {
@@ -267,27 +269,27 @@ impl Board {
     }
 
     /// How far the injector is.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> InjectorState {
         let head = self.head();
         match head.state.load(Acquire) {
-            1 => State::Ready,
-            2 => State::Running,
-            3 => State::Ended,
-            4 => State::Displaced,
-            5 => State::Failed(head.errno.load(Relaxed).cast_signed()),
-            _ => State::Starting,
+            1 => InjectorState::Ready,
+            2 => InjectorState::Running,
+            3 => InjectorState::Ended,
+            4 => InjectorState::Displaced,
+            5 => InjectorState::Failed(head.errno.load(Relaxed).cast_signed()),
+            _ => InjectorState::Starting,
         }
     }
 
     /// Injector: says how far it is.
-    pub fn set_state(&self, state: State) {
+    pub fn set_state(&self, state: InjectorState) {
         let number = match state {
-            State::Starting => 0,
-            State::Ready => 1,
-            State::Running => 2,
-            State::Ended => 3,
-            State::Displaced => 4,
-            State::Failed(errno) => {
+            InjectorState::Starting => 0,
+            InjectorState::Ready => 1,
+            InjectorState::Running => 2,
+            InjectorState::Ended => 3,
+            InjectorState::Displaced => 4,
+            InjectorState::Failed(errno) => {
                 self.head().errno.store(errno.cast_unsigned(), Relaxed);
                 5
             }
@@ -296,8 +298,8 @@ impl Board {
     }
 
     /// Injector: what it measured.
-    pub fn set_measured(&self, measured: Measured) {
-        let Measured {
+    pub fn set_measured(&self, measured: InjectorNoise) {
+        let InjectorNoise {
             overhead_ns,
             lead_ns,
             began_late_ns,
@@ -327,10 +329,10 @@ impl Board {
     }
 
     /// What it measured.
-    pub fn measured(&self) -> Measured {
+    pub fn measured(&self) -> InjectorNoise {
         let [a, b, late, c, d, e, f, g, h, i] = &self.head().measured;
         let value = |place: &AtomicU64| place.load(Relaxed);
-        Measured {
+        InjectorNoise {
             overhead_ns: value(a),
             lead_ns: value(b),
             began_late_ns: value(late).cast_signed(),
@@ -345,7 +347,7 @@ impl Board {
     }
 
     /// Writes down what is to be done; no more events than there is room for.
-    pub fn order(&self, orders: Orders, events: &[Planned]) {
+    pub fn order(&self, orders: Orders, events: &[PlannedEvent]) {
         for (place, event) in self.raw_events().iter().zip(events) {
             place.due_ns.store(event.due_ns, Relaxed);
             place.length_ns.store(event.length_ns, Relaxed);
@@ -389,13 +391,13 @@ impl Board {
     }
 
     /// An event; there is one.
-    pub fn event(&self, place: usize) -> Planned {
+    pub fn event(&self, place: usize) -> PlannedEvent {
         let raw = &self.raw_events()[place];
-        Planned::new(raw.due_ns.load(Relaxed), raw.length_ns.load(Relaxed))
+        PlannedEvent::new(raw.due_ns.load(Relaxed), raw.length_ns.load(Relaxed))
     }
 
     /// Injector: what became of an event the first time.
-    pub fn note(&self, place: usize, record: Record) {
+    pub fn note(&self, place: usize, record: EventRecord) {
         let raw = &self.raw_records()[place];
         raw.start_ns.store(record.start_ns, Relaxed);
         raw.end_ns.store(record.end_ns, Relaxed);
@@ -404,10 +406,10 @@ impl Board {
     }
 
     /// What became of an event the first time.
-    pub fn record(&self, place: usize) -> Record {
+    pub fn record(&self, place: usize) -> EventRecord {
         let raw = &self.raw_records()[place];
-        let what = What::of(raw.what.load(Acquire));
-        Record {
+        let what = EventFate::of(raw.what.load(Acquire));
+        EventRecord {
             start_ns: raw.start_ns.load(Relaxed),
             end_ns: raw.end_ns.load(Relaxed),
             from_ns: raw.from_ns.load(Relaxed),
@@ -416,13 +418,19 @@ impl Board {
     }
 
     /// Injector: what became of an event a later time.
-    pub fn count(&self, what: What) {
+    pub fn count(&self, what: EventFate) {
         self.head().later[what as usize].fetch_add(1, Relaxed);
     }
 
     /// Injector: that it was suffered a later time; how long it was to be and
     /// was, ns.
-    pub fn count_suffered(&self, what: What, late: (Sizes, u64), length_ns: u64, suffered_ns: u64) {
+    pub fn count_suffered(
+        &self,
+        what: EventFate,
+        late: (Sizes, u64),
+        length_ns: u64,
+        suffered_ns: u64,
+    ) {
         self.count(what);
         let error_ns = suffered_ns.abs_diff(length_ns);
         for (which, value) in [late, (Sizes::Length, error_ns)] {
@@ -440,7 +448,7 @@ impl Board {
     }
 
     /// How many of later times became that.
-    pub fn later(&self, what: What) -> u64 {
+    pub fn later(&self, what: EventFate) -> u64 {
         self.head().later[what as usize].load(Relaxed)
     }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How long an injected event took its CPU from whoever was there. Pure.
 
-use super::Measured;
+use super::InjectorNoise;
 
 /// When an injector had the CPU, and from when on it counted, ns of one clock.
 #[derive(Debug, Clone, Copy)]
-pub struct Took {
+pub struct CpuShare {
     /// It read the clock.
     pub start_ns: u64,
     /// It was done.
@@ -15,11 +15,11 @@ pub struct Took {
     pub from_ns: u64,
 }
 
-impl Took {
+impl CpuShare {
     /// As who is interrupted sees it, the measured costs included. `taken_off`:
     /// they were taken off the length.
     #[must_use]
-    pub fn suffered_ns(self, measured: Measured, taken_off: bool) -> u64 {
+    pub fn suffered_ns(self, measured: InjectorNoise, taken_off: bool) -> u64 {
         let lead_ns = measured.lead_ns;
         let from_ns = if taken_off {
             self.from_ns
@@ -37,12 +37,12 @@ mod tests {
 
     #[test]
     fn the_way_there_and_back_is_part_of_it() {
-        let measured = Measured {
+        let measured = InjectorNoise {
             overhead_ns: 22,
             lead_ns: 15,
-            ..Measured::default()
+            ..InjectorNoise::default()
         };
-        let took = Took {
+        let took = CpuShare {
             start_ns: 1_015,
             end_ns: 1_093,
             from_ns: 1_000,

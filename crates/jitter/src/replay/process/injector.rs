@@ -10,31 +10,31 @@ use sandbag_linux::{CpuList, Error};
 use sandbag_run::child;
 use serde::{Deserialize, Serialize};
 
-use super::Class;
-use super::board::{Board, Orders, Record, Sizes, State, What};
-use super::cpu_share::Took;
-use super::measure::{Beside, is_crowded, measure};
+use super::InjectorClass;
+use super::board::{Board, EventFate, EventRecord, InjectorState, Orders, Sizes};
+use super::cpu_share::CpuShare;
+use super::measure::{GapSpinner, is_crowded, measure};
 use crate::replay::limit::Limit;
 
 /// How an injector is set up; travels as its argument.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setup {
+pub struct InjectorSetup {
     /// The board's descriptor.
     pub board_fd: i32,
     /// Where it injects.
     pub cpu: u32,
     /// How it gets the CPU.
-    pub class: Class,
+    pub class: InjectorClass,
 }
 
-impl Setup {
+impl InjectorSetup {
     /// As command-line arguments.
     #[must_use]
     pub fn to_args(&self) -> Vec<String> {
         child::to_args(self)
     }
 
-    /// From the arguments of [`Setup::to_args`].
+    /// From the arguments of [`InjectorSetup::to_args`].
     #[must_use]
     pub fn from_args(args: &[String]) -> Option<Self> {
         child::from_args(args)
@@ -53,7 +53,7 @@ const LONGEST_WITHOUT_SLEEP_US: u64 = 1_000_000;
 ///
 /// # Errors
 /// It cannot start; the board says why, too.
-pub fn run(setup: &Setup) -> Result<(), Error> {
+pub fn run(setup: &InjectorSetup) -> Result<(), Error> {
     // SAFETY: whoever started us handed this descriptor to us alone.
     let fd = unsafe { OwnedFd::from_raw_fd(setup.board_fd) };
     let board = Board::open(fd).map_err(|cause| Error::Call {
@@ -66,11 +66,11 @@ pub fn run(setup: &Setup) -> Result<(), Error> {
     }
     if let Err(error) = take_place(setup, &board) {
         let errno = error.errno().unwrap_or(libc::EIO);
-        board.set_state(State::Failed(errno));
+        board.set_state(InjectorState::Failed(errno));
         return Err(error);
     }
     if gate_opens() {
-        board.set_state(State::Running);
+        board.set_state(InjectorState::Running);
         let usual_ns = board.measured().wake_p99_ns;
         let state = inject(&board, setup, board.orders(), usual_ns);
         board.set_state(state);
@@ -82,7 +82,7 @@ fn gate_opens() -> bool {
     matches!(io::stdin().read(&mut [0]), Ok(1))
 }
 
-fn take_place(setup: &Setup, board: &Board) -> Result<(), Error> {
+fn take_place(setup: &InjectorSetup, board: &Board) -> Result<(), Error> {
     sched::set_least_timer_slack();
     // SAFETY: no pointers. A refusal (RLIMIT_MEMLOCK) costs exactness under
     // memory pressure and nothing else.
@@ -91,7 +91,7 @@ fn take_place(setup: &Setup, board: &Board) -> Result<(), Error> {
     // (kernels before 6.2).
     sched::set_affinity(0, &CpuList::from_iter([setup.cpu]))?;
     let beside = |real_time| {
-        Beside::start(real_time).map_err(|cause| Error::Call {
+        GapSpinner::start(real_time).map_err(|cause| Error::Call {
             call: "clone",
             arguments: "a thread".to_owned(),
             cause,
@@ -100,15 +100,15 @@ fn take_place(setup: &Setup, board: &Board) -> Result<(), Error> {
     // Of the class that we have now: an ordinary one.
     let ordinary = beside(false)?;
     let mut measured = match setup.class {
-        Class::Fair => measure(ordinary),
-        Class::Fifo { priority } => {
+        InjectorClass::Fair => measure(ordinary),
+        InjectorClass::Fifo { priority } => {
             watch();
             let priority = u32::from(priority);
             sched::set_attributes(0, Attributes::Fifo { priority })?;
             measure(ordinary)
         }
     };
-    if let Class::Fifo { priority } = setup.class
+    if let InjectorClass::Fifo { priority } = setup.class
         && is_crowded(measured)
     {
         // Above it for as long as this takes; where we may not be, it stays
@@ -120,7 +120,7 @@ fn take_place(setup: &Setup, board: &Board) -> Result<(), Error> {
         sched::set_attributes(0, Attributes::Fifo { priority: own })?;
     }
     board.set_measured(measured);
-    board.set_state(State::Ready);
+    board.set_state(InjectorState::Ready);
     Ok(())
 }
 
@@ -150,7 +150,7 @@ pub const STOOD_NS: u64 = 100_000_000;
 /// length has passed since it was due, less what the switch back takes, however
 /// late we are. As an ordinary task we may be let wait while he runs, and
 /// count from our own beginning.
-fn inject(board: &Board, setup: &Setup, orders: Orders, usual_ns: u64) -> State {
+fn inject(board: &Board, setup: &InjectorSetup, orders: Orders, usual_ns: u64) -> InjectorState {
     let mut limit = Limit::default();
     let mut begin_ns = orders.begin_ns;
     let mut first = true;
@@ -168,7 +168,7 @@ fn inject(board: &Board, setup: &Setup, orders: Orders, usual_ns: u64) -> State 
                 (due_ns, due_ns.saturating_add_signed(-orders.early_ns))
             });
             if sched::current_cpu() != setup.cpu {
-                return State::Displaced;
+                return InjectorState::Displaced;
             }
             let late_ns = start_ns.saturating_sub(due_ns);
             let behind = due_ns < free_ns.max(stood_until_ns);
@@ -177,46 +177,46 @@ fn inject(board: &Board, setup: &Setup, orders: Orders, usual_ns: u64) -> State 
                 stood_until_ns = start_ns;
             }
             let what = match late_ns {
-                late if late > MISSED_NS => What::Missed,
-                _ if due_ns < stood_until_ns => What::Away,
-                _ if due_ns < free_ns => What::Behind,
-                late if late > away_ns => What::Away,
-                _ => What::Injected,
+                late if late > MISSED_NS => EventFate::Missed,
+                _ if due_ns < stood_until_ns => EventFate::Away,
+                _ if due_ns < free_ns => EventFate::Behind,
+                late if late > away_ns => EventFate::Away,
+                _ => EventFate::Injected,
             };
             let allowed_ns = match what {
-                What::Missed => 0,
+                EventFate::Missed => 0,
                 _ => limit.allow(start_ns, event.length_ns),
             };
             let from_ns = match (setup.class, what) {
-                (Class::Fifo { .. }, What::Injected) if orders.lead_ns > 0 => due_ns,
+                (InjectorClass::Fifo { .. }, EventFate::Injected) if orders.lead_ns > 0 => due_ns,
                 // We never slept.
-                (_, What::Behind) => start_ns,
+                (_, EventFate::Behind) => start_ns,
                 _ => start_ns.saturating_sub(orders.lead_ns),
             };
             let what = match (what, allowed_ns) {
-                (What::Missed, _) => what,
+                (EventFate::Missed, _) => what,
                 (_, ns) if ns == event.length_ns => what,
-                (_, 0) => What::OverLimit,
-                _ => What::Shortened,
+                (_, 0) => EventFate::OverLimit,
+                _ => EventFate::Shortened,
             };
             let until_ns = (from_ns + allowed_ns).saturating_sub(tail_ns);
             let end_ns = match (setup.class, allowed_ns) {
                 (_, 0) => start_ns,
-                (Class::Fifo { .. }, _) => spin(until_ns),
-                (Class::Fair, _) => spin_own(start_ns, until_ns.saturating_sub(start_ns)),
+                (InjectorClass::Fifo { .. }, _) => spin(until_ns),
+                (InjectorClass::Fair, _) => spin_own(start_ns, until_ns.saturating_sub(start_ns)),
             };
             free_ns = end_ns;
             // Stopped while it was suffered, and not by a pause of the run.
             let paused_ns = board.put_off_ns() - put_off_ns;
             let over_ns = end_ns.saturating_sub(until_ns.max(start_ns) + paused_ns);
-            let is_fifo = matches!(setup.class, Class::Fifo { .. });
+            let is_fifo = matches!(setup.class, InjectorClass::Fifo { .. });
             if is_fifo && allowed_ns > 0 && over_ns > STOOD_NS {
                 board.add_stood(over_ns);
                 stood_until_ns = end_ns;
             }
             if first {
                 let since = |ns: u64| ns.saturating_sub(begin_ns + put_off_ns);
-                let record = Record {
+                let record = EventRecord {
                     start_ns: since(start_ns),
                     end_ns: since(end_ns),
                     from_ns: since(from_ns),
@@ -225,11 +225,11 @@ fn inject(board: &Board, setup: &Setup, orders: Orders, usual_ns: u64) -> State 
                 board.note(place, record);
             } else {
                 let which = match what {
-                    What::Injected => Some(Sizes::Start),
-                    What::Behind | What::Away => Some(Sizes::Late),
+                    EventFate::Injected => Some(Sizes::Start),
+                    EventFate::Behind | EventFate::Away => Some(Sizes::Late),
                     _ => None,
                 };
-                let took = Took {
+                let took = CpuShare {
                     start_ns,
                     end_ns,
                     from_ns,
@@ -249,7 +249,7 @@ fn inject(board: &Board, setup: &Setup, orders: Orders, usual_ns: u64) -> State 
             (begin_ns + put_off_ns, begin_ns + put_off_ns)
         });
         if !orders.repeat || orders.events == 0 {
-            return State::Ended;
+            return InjectorState::Ended;
         }
         first = false;
     }
@@ -307,15 +307,15 @@ mod tests {
 
     #[test]
     fn a_setup_survives_the_command_line() {
-        for class in [Class::Fair, Class::Fifo { priority: 99 }] {
-            let setup = Setup {
+        for class in [InjectorClass::Fair, InjectorClass::Fifo { priority: 99 }] {
+            let setup = InjectorSetup {
                 board_fd: 3,
                 cpu: 1025,
                 class,
             };
-            assert_eq!(Setup::from_args(&setup.to_args()), Some(setup));
+            assert_eq!(InjectorSetup::from_args(&setup.to_args()), Some(setup));
         }
-        assert_eq!(Setup::from_args(&["x".into()]), None);
+        assert_eq!(InjectorSetup::from_args(&["x".into()]), None);
     }
 
     #[test]
@@ -335,7 +335,7 @@ mod tests {
             sched::set_affinity(0, &CpuList::from_iter([cpu])).unwrap();
             let board = Board::create(3).unwrap();
             let events = [1_000_000, 100_000_000, 500_000_000]
-                .map(|due_ns| crate::replay::Planned::new(due_ns, 300_000));
+                .map(|due_ns| crate::replay::PlannedEvent::new(due_ns, 300_000));
             // As if it had been stopped for .3 s.
             let orders = Orders {
                 begin_ns: monotonic() - 300_000_000,
@@ -347,17 +347,20 @@ mod tests {
                 events: 3,
             };
             board.order(orders, &events);
-            let setup = Setup {
+            let setup = InjectorSetup {
                 board_fd: -1,
                 cpu,
-                class: Class::Fair,
+                class: InjectorClass::Fair,
             };
             assert_eq!(
                 inject(&board, &setup, board.orders(), u64::MAX),
-                State::Ended
+                InjectorState::Ended
             );
             let what = [0, 1, 2].map(|place| board.record(place).what);
-            assert_eq!(what, [What::Away, What::Away, What::Injected]);
+            assert_eq!(
+                what,
+                [EventFate::Away, EventFate::Away, EventFate::Injected]
+            );
             assert!((299_000_000..450_000_000).contains(&board.stood_ns()));
         })
         .join()
@@ -373,7 +376,7 @@ mod tests {
             let board = Board::create(2).unwrap();
             let events = [(1_000_000, 500_000), (1_200_000, 300_000)];
             let events =
-                events.map(|(due_ns, length_ns)| crate::replay::Planned { due_ns, length_ns });
+                events.map(|(due_ns, length_ns)| crate::replay::PlannedEvent { due_ns, length_ns });
             let orders = Orders {
                 begin_ns: monotonic(),
                 length_ns: 3_000_000,
@@ -384,16 +387,19 @@ mod tests {
                 events: 2,
             };
             board.order(orders, &events);
-            let setup = Setup {
+            let setup = InjectorSetup {
                 board_fd: -1,
                 cpu,
-                class: Class::Fair,
+                class: InjectorClass::Fair,
             };
             let state = inject(&board, &setup, board.orders(), u64::MAX);
-            assert_eq!(state, State::Ended);
+            assert_eq!(state, InjectorState::Ended);
             assert!(monotonic() >= orders.begin_ns + orders.length_ns);
             let (one, two) = (board.record(0), board.record(1));
-            assert_eq!((one.what, two.what), (What::Injected, What::Behind));
+            assert_eq!(
+                (one.what, two.what),
+                (EventFate::Injected, EventFate::Behind)
+            );
             assert!(one.start_ns >= 1_000_000);
             assert!(one.end_ns - one.start_ns >= 499_000 - ASKING_NS);
             assert!(two.start_ns >= one.end_ns);

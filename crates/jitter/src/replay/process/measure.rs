@@ -14,7 +14,7 @@ use sandbag_linux::clock::{monotonic, sleep_until};
 use sandbag_linux::sched::{self, Attributes};
 use sandbag_stats::{chance, quantile};
 
-use super::Measured;
+use super::InjectorNoise;
 
 /// Wake-ups to measure.
 const WAKES: usize = 200;
@@ -39,12 +39,12 @@ const MOST_NICE: i32 = -20;
 const ALONE: u64 = 2;
 
 /// An ordinary thread on our CPU that spins and notes its gaps.
-pub struct Beside {
+pub struct GapSpinner {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Vec<(u64, u64)>>>,
 }
 
-impl Beside {
+impl GapSpinner {
     /// Starts it where the caller may run: an ordinary one, before the caller
     /// becomes a real-time task; else as a real-time task of the lowest
     /// priority, which nobody ordinary keeps from seeing what it loses.
@@ -70,21 +70,22 @@ impl Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for GapSpinner {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 }
 
 fn gaps(stop: &AtomicBool, real_time: bool) -> Vec<(u64, u64)> {
-    let class = match real_time {
-        true => Attributes::Fifo { priority: 1 },
+    let class = if real_time {
+        Attributes::Fifo { priority: 1 }
+    } else {
         // Where others wait for the CPU it is to come to us first. Who may not
         // be that important is measured beside them.
-        false => Attributes::Fair {
+        Attributes::Fair {
             nice: MOST_NICE,
             slice_ns: 0,
-        },
+        }
     };
     let _ = sched::set_attributes(0, class);
     let mut gaps = vec![(u64::MAX, u64::MAX); GAPS];
@@ -101,21 +102,21 @@ fn gaps(stop: &AtomicBool, real_time: bool) -> Vec<(u64, u64)> {
 }
 
 /// Whether so few of the wake-ups were seen that others must have had the CPU.
-pub fn is_crowded(measured: Measured) -> bool {
+pub fn is_crowded(measured: InjectorNoise) -> bool {
     measured.seen * 10 < measured.wakes
 }
 
 /// Measures; some 0.1 s.
-pub fn measure(beside: Beside) -> Measured {
+pub fn measure(beside: GapSpinner) -> InjectorNoise {
     let mut stamps = Vec::with_capacity(WAKES);
     let mut late = Vec::with_capacity(WAKES);
     for n in 0..WAKES as u64 {
         // Not in step with the kernel's tick.
-        let deadline = monotonic() + APART_NS + chance::drawn(0, 0, n, APART_NS);
+        let deadline = monotonic() + APART_NS + chance::draw(0, 0, n, APART_NS);
         sleep_until(deadline);
         let start = monotonic();
         late.push(start - deadline);
-        stamps.push(Stamps {
+        stamps.push(EventStamps {
             deadline,
             start,
             end: monotonic(),
@@ -130,7 +131,7 @@ pub fn measure(beside: Beside) -> Measured {
         sleep_until(monotonic() + NEAR_NS * 100);
     }
     let gaps = beside.end();
-    let lost = alone(lost(&stamps, &gaps));
+    let lost = isolate(event_costs(&stamps, &gaps));
     let lost = if lost.len() >= FEWEST {
         lost
     } else {
@@ -139,8 +140,8 @@ pub fn measure(beside: Beside) -> Measured {
     late.sort_unstable();
     let late = |part_pct| quantile(&late, part_pct).unwrap_or_default();
     let began: Vec<i64> = lost.iter().map(|one| one.began_late_ns).collect();
-    let ns = |of: fn(&Lost) -> u64| middle(lost.iter().map(of).collect());
-    Measured {
+    let ns = |of: fn(&EventCost) -> u64| middle(lost.iter().map(of).collect());
+    InjectorNoise {
         overhead_ns: ns(|one| one.overhead_ns),
         lead_ns: ns(|one| one.lead_ns),
         began_late_ns: middle(began).clamp(-MOST_SHIFT_NS, MOST_SHIFT_NS),
@@ -162,30 +163,30 @@ fn middle<T: Copy + Ord + Default>(mut values: Vec<T>) -> T {
 
 /// One event of no length, by our clock, ns.
 #[derive(Debug, Clone, Copy)]
-struct Stamps {
+struct EventStamps {
     deadline: u64,
     start: u64,
     end: u64,
 }
 
 /// What it cost.
-struct Lost {
+struct EventCost {
     began_late_ns: i64,
     overhead_ns: u64,
     lead_ns: u64,
 }
 
 /// The gap in which each of them lies.
-fn lost(stamps: &[Stamps], gaps: &[(u64, u64)]) -> Vec<Lost> {
-    let around = |stamps: &Stamps| {
-        let Stamps {
+fn event_costs(stamps: &[EventStamps], gaps: &[(u64, u64)]) -> Vec<EventCost> {
+    let around = |stamps: &EventStamps| {
+        let EventStamps {
             deadline,
             start,
             end,
         } = *stamps;
         let place = gaps.partition_point(|(_, until)| *until < end);
         let (from, until) = gaps.get(place).copied()?;
-        (from <= start).then(|| Lost {
+        (from <= start).then(|| EventCost {
             began_late_ns: from.wrapping_sub(deadline).cast_signed(),
             overhead_ns: (until - from) - (end - start),
             lead_ns: start - from,
@@ -196,7 +197,7 @@ fn lost(stamps: &[Stamps], gaps: &[(u64, u64)]) -> Vec<Lost> {
 
 /// Those after which the thread beside us went on at once: where others wait
 /// for the CPU, one of them may have had it first.
-fn alone(lost: Vec<Lost>) -> Vec<Lost> {
+fn isolate(lost: Vec<EventCost>) -> Vec<EventCost> {
     let least_ns = lost.iter().map(|one| one.overhead_ns).min();
     let most_ns = least_ns.unwrap_or(0).saturating_mul(ALONE);
     let ours = lost.into_iter().filter(|one| one.overhead_ns <= most_ns);
@@ -211,12 +212,12 @@ mod tests {
     fn what_was_lost_is_the_gap_around_the_stamps() {
         let gaps = [(90, 130), (200, 205), (300, 380)];
         let stamps = [(100, 104), (203, 209), (350, 370), (900, 901)];
-        let stamps = stamps.map(|(start, end)| Stamps {
+        let stamps = stamps.map(|(start, end)| EventStamps {
             deadline: start - 9,
             start,
             end,
         });
-        let all = lost(&stamps, &gaps);
+        let all = event_costs(&stamps, &gaps);
         assert_eq!(all[0].began_late_ns, -1);
         let pairs: Vec<(u64, u64)> = all.iter().map(|l| (l.overhead_ns, l.lead_ns)).collect();
         // The second is not within its gap, the last has none.
@@ -225,20 +226,20 @@ mod tests {
 
     #[test]
     fn gaps_in_which_others_ran_do_not_count() {
-        let lost = |overhead_ns| Lost {
+        let lost = |overhead_ns| EventCost {
             began_late_ns: 0,
             overhead_ns,
             lead_ns: 1,
         };
         let all = [3_000_000, 10, 11, 4_000_000, 12, 31, 19].map(lost);
-        let ours: Vec<u64> = alone(all.into()).iter().map(|l| l.overhead_ns).collect();
+        let ours: Vec<u64> = isolate(all.into()).iter().map(|l| l.overhead_ns).collect();
         assert_eq!(ours, [10, 11, 12, 19]);
     }
 
     #[test]
     fn it_measures_something() {
         // Ordinary tasks, wherever they run.
-        let measured = measure(Beside::start(false).unwrap());
+        let measured = measure(GapSpinner::start(false).unwrap());
         assert!(measured.wake_p50_ns <= measured.wake_p99_ns);
         assert!(measured.wake_p99_ns <= measured.wake_most_ns);
         assert!(measured.least_interval_ns >= NEAR_NS);

@@ -31,7 +31,7 @@ pub const INJECTOR_VERB: &str = "__injector";
 /// How an injector gets its CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Class {
+pub enum InjectorClass {
     /// A real-time task (SCHED_FIFO): at once, and until it is done.
     Fifo {
         /// 1 (lowest) to 99.
@@ -43,7 +43,7 @@ pub enum Class {
     Fair,
 }
 
-impl Class {
+impl InjectorClass {
     /// As records have it.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -54,7 +54,7 @@ impl Class {
     }
 }
 
-impl std::fmt::Display for Class {
+impl std::fmt::Display for InjectorClass {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Fifo { priority } => write!(f, "fifo, priority {priority}"),
@@ -66,7 +66,7 @@ impl std::fmt::Display for Class {
 /// What an injector measured of itself on its CPU, beside an ordinary task
 /// that spins there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Measured {
+pub struct InjectorNoise {
     /// What the other lost beyond the length of an event, median where nobody
     /// else ran, ns: the floor. 0 if it could not be seen.
     pub overhead_ns: u64,

@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Measured;
+use super::InjectorNoise;
 use crate::replay::limit::LeftOut;
-use crate::replay::outcome::Outcome;
+use crate::replay::outcome::RankOutcome;
 
 /// How an injector is doing, or how it ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,9 +26,9 @@ pub struct CpuOutcome {
     /// Kernel number.
     pub cpu: u32,
     /// What injecting costs there.
-    pub measured: Measured,
+    pub measured: InjectorNoise,
     /// What was suffered.
-    pub outcome: Outcome,
+    pub outcome: RankOutcome,
     /// What the limit would leave out of a whole portion.
     pub left_out: LeftOut,
     /// How long it was, ns.

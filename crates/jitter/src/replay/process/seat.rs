@@ -11,16 +11,16 @@ use sandbag_run::layout::Layout;
 use sandbag_run::realtime;
 
 use super::ask::{Ask, Want};
-use super::board::{Board, Orders, Sizes, State, What};
-use super::cpu_share::Took;
-use super::injector::{STOOD_NS, Setup};
+use super::board::{Board, EventFate, InjectorState, Orders, Sizes};
+use super::cpu_share::CpuShare;
+use super::injector::{InjectorSetup, STOOD_NS};
 use super::outcome::{CpuOutcome, Health};
-use super::{Class, INJECTOR_VERB, Measured};
-use crate::replay::column::Planned;
+use super::{INJECTOR_VERB, InjectorClass, InjectorNoise};
+use crate::replay::column::PlannedEvent;
 use crate::replay::error::{Error, Result};
 use crate::replay::histogram::Histogram;
 use crate::replay::limit::{self, LeftOut};
-use crate::replay::outcome::{Cause, Counts, Injected, Outcome};
+use crate::replay::outcome::{Cause, EventCounts, Injection, RankOutcome};
 use crate::replay::safeguard::Safeguards;
 
 /// Being in one's place takes some 0.2 s; on an emulated CPU many times that.
@@ -28,17 +28,16 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 /// We look this often meanwhile.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// See the module's text.
 #[derive(Debug)]
 pub struct Seat {
     pub ask: Ask,
     pub child: Child,
     pub board: Board,
-    pub measured: Measured,
+    pub measured: InjectorNoise,
     safeguards: Safeguards,
-    pub planned: Vec<Planned>,
+    pub planned: Vec<PlannedEvent>,
     /// What the safeguards say of a whole portion.
-    whole: Counts,
+    whole: EventCounts,
     pub left_out: LeftOut,
     pub died: Option<String>,
     /// It was reaped: its process id may be somebody else's.
@@ -46,10 +45,15 @@ pub struct Seat {
 }
 
 impl Seat {
-    pub fn start(ask: &Ask, room: usize, class: Class, layout: Option<&Layout>) -> Result<Self> {
+    pub fn start(
+        ask: &Ask,
+        room: usize,
+        class: InjectorClass,
+        layout: Option<&Layout>,
+    ) -> Result<Self> {
         let failed = |call| move |cause: io::Error| Error::Call { call, cause };
         let board = Board::create(room).map_err(failed("memory for the events"))?;
-        let setup = Setup {
+        let setup = InjectorSetup {
             board_fd: board.fd(),
             cpu: ask.cpu,
             class,
@@ -68,23 +72,23 @@ impl Seat {
             ask: ask.clone(),
             child,
             board,
-            measured: Measured::default(),
+            measured: InjectorNoise::default(),
             safeguards: Safeguards::default(),
             planned: Vec::new(),
-            whole: Counts::default(),
+            whole: EventCounts::default(),
             left_out: LeftOut::default(),
             died: None,
             gone: false,
         })
     }
 
-    pub fn await_ready(&mut self, deadline: Instant, class: Class) -> Result<()> {
+    pub fn await_ready(&mut self, deadline: Instant, class: InjectorClass) -> Result<()> {
         let cpu = self.ask.cpu;
         loop {
             let gone = self.child.try_wait().ok().flatten();
             match self.board.state() {
-                State::Ready => break,
-                State::Failed(libc::EPERM) if class != Class::Fair => {
+                InjectorState::Ready => break,
+                InjectorState::Failed(libc::EPERM) if class != InjectorClass::Fair => {
                     return Err(Error::NotPossible {
                         what: "real time is denied to us here (SCHED_FIFO: not permitted)"
                             .to_owned(),
@@ -93,7 +97,7 @@ impl Seat {
                             .to_owned(),
                     });
                 }
-                State::Failed(errno) => {
+                InjectorState::Failed(errno) => {
                     let cause = io::Error::from_raw_os_error(errno);
                     let what = format!("could not take its place: {cause}");
                     return Err(Error::Injector { cpu, what });
@@ -121,14 +125,15 @@ impl Seat {
             overhead_ns: want.overhead.then_some(self.measured.overhead_ns),
             least_interval_ns: want.interval.then_some(self.measured.least_interval_ns),
         };
-        self.whole = Counts::default();
+        self.whole = EventCounts::default();
         let events = self.ask.portion.once().events();
         self.planned = self.safeguards.apply(events, &mut self.whole);
         // The injector looks at what it really does; this is to say it before.
-        let overhead_ns = match want.overhead {
+        let overhead_ns = if want.overhead {
             // Part of the length.
-            true => 0,
-            false => self.measured.overhead_ns,
+            0
+        } else {
+            self.measured.overhead_ns
         };
         (_, self.left_out) = limit::cut(&self.planned, overhead_ns);
     }
@@ -164,38 +169,38 @@ impl Seat {
         } else {
             ran_ns.min(length_ns)
         };
-        let mut outcome = Outcome::with_room(self.planned.len());
-        let mut counts = Counts::default();
+        let mut outcome = RankOutcome::with_room(self.planned.len());
+        let mut counts = EventCounts::default();
         let mut stood_ns = self.board.stood_ns();
         for (place, event) in self.planned.iter().enumerate() {
             let record = self.board.record(place);
             let cause = match record.what {
-                What::Injected => Cause::Nothing,
-                What::Behind => Cause::Behind,
-                What::Away => Cause::Away,
-                What::OverLimit => {
+                EventFate::Injected => Cause::Nothing,
+                EventFate::Behind => Cause::Behind,
+                EventFate::Away => Cause::Away,
+                EventFate::OverLimit => {
                     counts.over_limit += 1;
                     continue;
                 }
-                What::Shortened => {
+                EventFate::Shortened => {
                     counts.shortened += 1;
                     continue;
                 }
-                What::Missed => {
+                EventFate::Missed => {
                     counts.missed += 1;
                     continue;
                 }
-                What::NotReached => {
+                EventFate::NotReached => {
                     // Still stopped when the run ended.
                     let since_ns = ran_ns.saturating_sub(event.end_ns());
-                    if since_ns > STOOD_NS && self.board.state() == State::Running {
+                    if since_ns > STOOD_NS && self.board.state() == InjectorState::Running {
                         stood_ns += since_ns;
                         break;
                     }
                     continue;
                 }
             };
-            let took = Took {
+            let took = CpuShare {
                 start_ns: record.start_ns,
                 end_ns: record.end_ns,
                 from_ns: record.from_ns,
@@ -203,7 +208,7 @@ impl Seat {
             let taken_off = self.safeguards.overhead_ns.is_some();
             let suffered_ns = took.suffered_ns(self.measured, taken_off);
             let signed = |a: u64, b: u64| a.wrapping_sub(b).cast_signed();
-            outcome.note(Injected {
+            outcome.note(Injection {
                 due_ns: event.due_ns,
                 length_ns: event.length_ns,
                 start_error_ns: signed(record.start_ns, event.due_ns),
@@ -211,17 +216,17 @@ impl Seat {
                 cause,
             });
         }
-        counts.over_limit += self.board.later(What::OverLimit);
-        counts.shortened += self.board.later(What::Shortened);
-        counts.missed += self.board.later(What::Missed);
-        let later = Counts {
-            injected: [What::Injected, What::Behind, What::Away]
+        counts.over_limit += self.board.later(EventFate::OverLimit);
+        counts.shortened += self.board.later(EventFate::Shortened);
+        counts.missed += self.board.later(EventFate::Missed);
+        let later = EventCounts {
+            injected: [EventFate::Injected, EventFate::Behind, EventFate::Away]
                 .iter()
                 .map(|what| self.board.later(*what))
                 .sum(),
-            behind: self.board.later(What::Behind),
-            away: self.board.later(What::Away),
-            ..Counts::default()
+            behind: self.board.later(EventFate::Behind),
+            away: self.board.later(EventFate::Away),
+            ..EventCounts::default()
         };
         let sizes = |which| Histogram::of_counts(self.board.sizes(which));
         outcome.note_later(
@@ -234,7 +239,7 @@ impl Seat {
             self.board.taken_later_ns(),
         );
         let asked = self.asked(ran_ns);
-        let Counts {
+        let EventCounts {
             injected,
             behind,
             away,
@@ -242,7 +247,7 @@ impl Seat {
         } = outcome.counts;
         let accounted = injected + asked.merged + asked.below_floor;
         let accounted = accounted + counts.over_limit + counts.shortened + counts.missed;
-        outcome.counts = Counts {
+        outcome.counts = EventCounts {
             asked: asked.asked.max(accounted),
             not_reached: asked.asked.saturating_sub(accounted),
             merged: asked.merged,
@@ -261,19 +266,19 @@ impl Seat {
             stood_ns,
             health: match (&self.died, self.board.state()) {
                 (Some(how), _) => Health::Died(how.clone()),
-                (None, State::Displaced) => Health::Displaced,
+                (None, InjectorState::Displaced) => Health::Displaced,
                 (None, _) => Health::Well,
             },
         }
     }
 
     /// What was due within that time, and what the safeguards say of it.
-    fn asked(&self, ran_ns: u64) -> Counts {
+    fn asked(&self, ran_ns: u64) -> EventCounts {
         let length_ns = self.ask.portion.length_ns().max(1);
-        let mut asked = Counts::default();
+        let mut asked = EventCounts::default();
         // Times through may be many.
         let whole = ran_ns / length_ns;
-        let mut times = |counts: &Counts, n: u64| {
+        let mut times = |counts: &EventCounts, n: u64| {
             asked.asked += counts.asked * n;
             asked.merged += counts.merged * n;
             asked.below_floor += counts.below_floor * n;
@@ -281,7 +286,7 @@ impl Seat {
         times(&self.whole, whole);
         let rest_ns = ran_ns % length_ns;
         if rest_ns > 0 {
-            let mut part = Counts::default();
+            let mut part = EventCounts::default();
             let events = self.ask.portion.once().events();
             let due = events.take_while(|event| event.due_ns < rest_ns);
             self.safeguards.apply(due, &mut part);

@@ -9,12 +9,12 @@ use nix::unistd::Pid;
 use sandbag_linux::{Root, clock};
 use sandbag_run::layout::Layout;
 
-use super::ask::{Ask, Want, Wanted};
+use super::ask::{Ask, ClassRequest, Want};
 use super::beside::Injection;
-use super::board::{EVENT_BYTES, State};
+use super::board::{EVENT_BYTES, InjectorState};
 use super::outcome::CpuOutcome;
 use super::seat::{PATIENCE, Seat};
-use super::{Class, Measured};
+use super::{InjectorClass, InjectorNoise};
 use crate::replay::error::{Error, Result};
 
 /// Due times begin so much after the order.
@@ -24,7 +24,7 @@ const START_NS: u64 = 20_000_000;
 #[derive(Debug)]
 pub struct Team {
     seats: Vec<Seat>,
-    class: Class,
+    class: InjectorClass,
     why: Option<String>,
     want: Want,
     begin_ns: u64,
@@ -40,8 +40,10 @@ impl Team {
     /// do; more memory than is allowed; a process cannot be started.
     pub fn start(asks: &[Ask], want: Want) -> Result<Self> {
         let (class, or) = match want.class {
-            Wanted::Only(class) => (class, None),
-            Wanted::Auto { priority } => (Class::Fifo { priority }, Some(Class::Fair)),
+            ClassRequest::Only(class) => (class, None),
+            ClassRequest::Auto { priority } => {
+                (InjectorClass::Fifo { priority }, Some(InjectorClass::Fair))
+            }
         };
         match (Self::start_as(asks, want, class), or) {
             (Err(Error::NotPossible { what, .. }), Some(class)) => {
@@ -53,7 +55,7 @@ impl Team {
         }
     }
 
-    fn start_as(asks: &[Ask], want: Want, class: Class) -> Result<Self> {
+    fn start_as(asks: &[Ask], want: Want, class: InjectorClass) -> Result<Self> {
         let mut rooms = Vec::new();
         let mut bytes = 0u64;
         for ask in asks {
@@ -83,8 +85,8 @@ impl Team {
             stood_ns: 0,
         };
         let layout = match class {
-            Class::Fifo { .. } => Layout::find(&Root::default(), None).ok(),
-            Class::Fair => None,
+            InjectorClass::Fifo { .. } => Layout::find(&Root::default(), None).ok(),
+            InjectorClass::Fair => None,
         };
         for (ask, room) in asks.iter().zip(rooms) {
             team.seats
@@ -99,7 +101,7 @@ impl Team {
 
     /// How they get their CPUs.
     #[must_use]
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> InjectorClass {
         self.class
     }
 
@@ -110,7 +112,7 @@ impl Team {
     }
 
     /// What they measured, by CPU.
-    pub fn measured(&self) -> impl Iterator<Item = (u32, Measured)> {
+    pub fn measured(&self) -> impl Iterator<Item = (u32, InjectorNoise)> {
         self.seats.iter().map(|seat| (seat.ask.cpu, seat.measured))
     }
 
@@ -184,7 +186,10 @@ impl Injection for Team {
             return;
         };
         seat.gone = true;
-        let by_itself = matches!(seat.board.state(), State::Ended | State::Displaced);
+        let by_itself = matches!(
+            seat.board.state(),
+            InjectorState::Ended | InjectorState::Displaced
+        );
         if !by_itself && self.end_ns.is_none() {
             seat.died = Some(how.to_owned());
         }

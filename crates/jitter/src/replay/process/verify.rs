@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::collect::{self, Threshold, counter};
-use crate::{CpuTrace, Fault, Header, Trace, format};
+use crate::{CpuTrace, Fault, JitterTrace, TraceHeader, format};
 use sandbag_linux::sched::{self, Attributes};
 use sandbag_linux::{CpuList, clock};
 
@@ -21,11 +21,11 @@ use super::ask::{Ask, Want};
 use super::beside::Injection as _;
 use super::outcome::CpuOutcome;
 use super::team::Team;
-use crate::replay::clock::{Clock, Counter, together};
-use crate::replay::column::Planned;
+use crate::replay::clock::{Counter, ReplayClock, paired_times};
+use crate::replay::column::PlannedEvent;
 use crate::replay::error::{Error, Result};
-use crate::replay::outcome::Outcome;
-use crate::replay::plan::Plan;
+use crate::replay::outcome::RankOutcome;
+use crate::replay::plan::ReplayPlan;
 
 /// Room for the events of a CPU.
 const ROOM: usize = 1_000_000;
@@ -42,16 +42,16 @@ pub struct CpuRow {
     pub cpu: u32,
     /// What it should have suffered while it was looked at, due times since
     /// the beginning.
-    pub asked: Vec<Planned>,
+    pub asked: Vec<PlannedEvent>,
     /// What a program there saw, since the same beginning.
-    pub seen: Vec<Planned>,
+    pub seen: Vec<PlannedEvent>,
     /// What the injector, or the program that asked, says itself.
-    pub outcome: Outcome,
+    pub outcome: RankOutcome,
 }
 
 /// A replay and what was seen of it.
 #[derive(Debug)]
-pub struct Replayed {
+pub struct ReplayTrace {
     /// For how long, ns.
     pub length_ns: u64,
     /// For how long a CPU was looked at, ns, mean.
@@ -60,23 +60,23 @@ pub struct Replayed {
     pub cpus: Vec<CpuRow>,
     /// How the injectors got the CPUs, and what it cost them; `None` for
     /// programs that asked.
-    pub team: Option<(super::Class, Vec<CpuOutcome>)>,
+    pub team: Option<(super::InjectorClass, Vec<CpuOutcome>)>,
 }
 
 /// What was seen of the host alone.
 #[derive(Debug)]
-pub struct Host {
+pub struct HostNoise {
     /// For how long a CPU was looked at, ns, mean.
     pub known_ns: u64,
     /// By CPU, since its beginning.
-    pub cpus: Vec<(u32, Vec<Planned>)>,
+    pub cpus: Vec<(u32, Vec<PlannedEvent>)>,
     /// Nothing shorter can be seen, ns; the most of all CPUs.
     pub threshold_ns: f64,
 }
 
 /// How the collector looks.
 #[derive(Debug, Clone, Copy)]
-pub struct Look {
+pub struct NoiseCheck {
     /// What it takes for an event.
     pub threshold: Threshold,
     /// As a real-time task of this priority, that sees only what is above it,
@@ -88,7 +88,7 @@ pub struct Look {
 ///
 /// # Errors
 /// Those of the collector: the counter is no clock.
-pub fn host(cpus: &[u32], length: Duration, look: Look) -> Result<Host> {
+pub fn host(cpus: &[u32], length: Duration, look: NoiseCheck) -> Result<HostNoise> {
     let (ready, _ignored) = channel();
     let collected = collect(cpus, length + LONGER, look, ready)?;
     let begin_ns = collected.begin_ns + LONGER.as_nanos() as u64 / 2;
@@ -98,7 +98,7 @@ pub fn host(cpus: &[u32], length: Duration, look: Look) -> Result<Host> {
         threshold_ns = threshold_ns.max(notes.threshold_ns);
     }
     let seen = |cpu: &CpuTrace| (cpu.cpu, collected.seen(cpu, begin_ns, length_ns));
-    Ok(Host {
+    Ok(HostNoise {
         known_ns: collected.mean_known_ns(begin_ns, length_ns),
         cpus: collected.trace.cpus.iter().map(seen).collect(),
         threshold_ns,
@@ -114,8 +114,8 @@ pub fn by_processes(
     asks: &[Ask],
     want: Want,
     most: Duration,
-    look: Look,
-) -> sandbag_ui::Result<Replayed> {
+    look: NoiseCheck,
+) -> sandbag_ui::Result<ReplayTrace> {
     let length_ns = shortest(asks).min(nanos(most));
     let cpus: Vec<u32> = asks.iter().map(|ask| ask.cpu).collect();
     let mut team = Team::start(asks, want)?;
@@ -155,7 +155,7 @@ pub fn by_processes(
             outcome: one.outcome.clone(),
         })
         .collect();
-    Ok(Replayed {
+    Ok(ReplayTrace {
         length_ns,
         known_ns: collected.mean_known_ns(begin_ns, length_ns),
         cpus,
@@ -171,11 +171,11 @@ pub fn by_processes(
 /// A CPU or the priority cannot be had; the counter is no clock.
 pub fn by_asking(
     cpus: &[u32],
-    plan: &Plan,
+    plan: &ReplayPlan,
     most: Duration,
     threshold_ns: f64,
     real_time: Option<u8>,
-) -> Result<Replayed> {
+) -> Result<ReplayTrace> {
     let most = match real_time {
         None => most,
         Some(_) => most.min(collect::REAL_TIME_ROUND),
@@ -233,7 +233,7 @@ pub fn by_asking(
         });
         rows.push(row?);
     }
-    Ok(Replayed {
+    Ok(ReplayTrace {
         length_ns,
         known_ns: length_ns,
         cpus: rows,
@@ -244,13 +244,13 @@ pub fn by_asking(
 /// The program: reads the clock, asks, suffers; what it saw, and what it was
 /// told.
 fn ask(
-    mut seen: Vec<Planned>,
-    clock: &impl Clock,
-    mut polled: crate::replay::Polled,
+    mut seen: Vec<PlannedEvent>,
+    clock: &impl ReplayClock,
+    mut polled: crate::replay::PolledReplay,
     begin_ns: u64,
     length_ns: u64,
     threshold_ns: f64,
-) -> (Vec<Planned>, Outcome) {
+) -> (Vec<PlannedEvent>, RankOutcome) {
     let threshold_ns = threshold_ns.ceil() as u64;
     while clock.now_ns() < begin_ns {
         std::hint::spin_loop();
@@ -290,16 +290,16 @@ fn ask(
 }
 
 /// Room for what is seen, its pages touched.
-fn room() -> Vec<Planned> {
-    let touch = Planned::new(u64::MAX, 0);
+fn room() -> Vec<PlannedEvent> {
+    let touch = PlannedEvent::new(u64::MAX, 0);
     let mut room = vec![touch; ROOM];
     room.clear();
     room
 }
 
-fn note(seen: &mut Vec<Planned>, begin_ns: u64, from_ns: u64, until_ns: u64) {
+fn note(seen: &mut Vec<PlannedEvent>, begin_ns: u64, from_ns: u64, until_ns: u64) {
     if seen.len() < ROOM {
-        seen.push(Planned::new(
+        seen.push(PlannedEvent::new(
             from_ns.saturating_sub(begin_ns),
             until_ns - from_ns,
         ));
@@ -307,15 +307,15 @@ fn note(seen: &mut Vec<Planned>, begin_ns: u64, from_ns: u64, until_ns: u64) {
 }
 
 /// What was recorded, and where it lies on CLOCK_MONOTONIC.
-struct Collected {
-    trace: Trace,
+struct TimedTrace {
+    trace: JitterTrace,
     /// Of the trace, on CLOCK_MONOTONIC.
     begin_ns: u64,
     /// Nanoseconds of CLOCK_MONOTONIC in one of the trace.
     pace: f64,
 }
 
-impl Collected {
+impl TimedTrace {
     /// When, since the beginning, a CPU was looked at within that time.
     fn known(&self, cpu: &CpuTrace, begin_ns: u64, length_ns: u64) -> Vec<(u64, u64)> {
         let since = |ns: u64| {
@@ -336,19 +336,24 @@ impl Collected {
     }
 
     /// The events that begin within that time, since its beginning.
-    fn seen(&self, cpu: &CpuTrace, begin_ns: u64, length_ns: u64) -> Vec<Planned> {
+    fn seen(&self, cpu: &CpuTrace, begin_ns: u64, length_ns: u64) -> Vec<PlannedEvent> {
         let events = cpu.events.iter().filter_map(|event| {
             let at_ns = self.begin_ns + (event.start_ns as f64 * self.pace) as u64;
             let due_ns = at_ns.checked_sub(begin_ns)?;
-            (due_ns < length_ns).then_some(Planned::new(due_ns, event.length_ns))
+            (due_ns < length_ns).then_some(PlannedEvent::new(due_ns, event.length_ns))
         });
         events.collect()
     }
 }
 
 /// Records; says `ready` when it begins to look.
-fn collect(cpus: &[u32], length: Duration, look: Look, ready: Sender<()>) -> Result<Collected> {
-    let options = collect::Options {
+fn collect(
+    cpus: &[u32],
+    length: Duration,
+    look: NoiseCheck,
+    ready: Sender<()>,
+) -> Result<TimedTrace> {
+    let options = collect::CollectOptions {
         cpus: cpus.iter().copied().collect(),
         duration: length,
         events: None,
@@ -358,7 +363,7 @@ fn collect(cpus: &[u32], length: Duration, look: Look, ready: Sender<()>) -> Res
         room: ROOM,
         real_time: look.real_time,
     };
-    let header = Header {
+    let header = TraceHeader {
         recorder: "verify".to_owned(),
         host: None,
         kernel: None,
@@ -373,9 +378,9 @@ fn collect(cpus: &[u32], length: Duration, look: Look, ready: Sender<()>) -> Res
         let _ = ready.send(());
         Ok(into)
     };
-    let (first_counts, first_ns) = together();
+    let (first_counts, first_ns) = paired_times();
     let outcome = collect::record(&options, &header, open, &Arc::default())?;
-    let (last_counts, last_ns) = together();
+    let (last_counts, last_ns) = paired_times();
     let bytes = std::mem::take(&mut *bytes.lock());
     let trace = format::read(&bytes[..])?;
     let rate = trace.notes.iter().flat_map(|notes| &notes.cpus);
@@ -385,7 +390,7 @@ fn collect(cpus: &[u32], length: Duration, look: Look, ready: Sender<()>) -> Res
     let ns_per_count =
         (last_ns - first_ns) as f64 / last_counts.saturating_sub(first_counts).max(1) as f64;
     let ahead = outcome.begin_counts.saturating_sub(first_counts) as f64 * ns_per_count;
-    Ok(Collected {
+    Ok(TimedTrace {
         trace,
         begin_ns: first_ns + ahead as u64,
         pace: ns_per_count * rate / 1e9,
@@ -413,15 +418,15 @@ impl Write for Shared {
     }
 }
 
-fn due_within(events: crate::replay::Events, length_ns: u64) -> Vec<Planned> {
+fn due_within(events: crate::replay::Events, length_ns: u64) -> Vec<PlannedEvent> {
     events
         .take_while(|event| event.due_ns < length_ns)
         .collect()
 }
 
 /// Those that lie wholly within stretches that were looked at.
-fn looked_at(asked: Vec<Planned>, known: &[(u64, u64)]) -> Vec<Planned> {
-    let within = |event: &Planned| {
+fn looked_at(asked: Vec<PlannedEvent>, known: &[(u64, u64)]) -> Vec<PlannedEvent> {
+    let within = |event: &PlannedEvent| {
         let place = known.partition_point(|(_, until)| *until < event.end_ns());
         known
             .get(place)

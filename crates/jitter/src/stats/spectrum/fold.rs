@@ -5,8 +5,8 @@
 use sandbag_stats::median;
 
 use super::power::Pass;
-use super::refine::{Due, Refined};
-use crate::{CpuTrace, Event};
+use super::refine::{Due, RefinedLine};
+use crate::{CpuTrace, TraceEvent};
 
 /// Fewer events that stand out are no component.
 const LEAST_EVENTS: f64 = super::LEAST_PERIODS as f64;
@@ -40,7 +40,7 @@ pub struct Fold {
 impl Fold {
     /// Where an event begins, in turns from where the component's are due,
     /// -0.5 to 0.5.
-    fn turns(&self, event: &Event) -> f64 {
+    fn turns(&self, event: &TraceEvent) -> f64 {
         let t = event.start_ns.saturating_sub(self.begin_ns) as f64;
         let stretch = ((t / self.coherent_ns) as usize).min(self.due.len() - 1);
         let within = t - stretch as f64 * self.coherent_ns;
@@ -50,14 +50,14 @@ impl Fold {
     }
 
     /// Where the time since the begin of its stretch is, s, and where it is due.
-    fn within(&self, event: &Event) -> (f64, f64) {
+    fn within(&self, event: &TraceEvent) -> (f64, f64) {
         let t = event.start_ns.saturating_sub(self.begin_ns) as f64;
         ((t % self.coherent_ns) / 1e9, self.turns(event))
     }
 
     /// With the frequency and the phase that a straight line through the
     /// events of the component has.
-    fn corrected(&self, cpu: &CpuTrace) -> Self {
+    fn correct(&self, cpu: &CpuTrace) -> Self {
         let middle = (self.from + self.until) / 2.0;
         let (mut n, mut x, mut y, mut xx, mut xy) = (0.0, 0.0, 0.0, 0.0, 0.0);
         for event in cpu.events.iter().filter(|event| self.holds(event)) {
@@ -95,7 +95,7 @@ impl Fold {
     /// Whether an event begins where the component's do. Others may, too, by
     /// chance.
     #[must_use]
-    pub fn holds(&self, event: &Event) -> bool {
+    pub fn holds(&self, event: &TraceEvent) -> bool {
         if self.due.is_empty() {
             return false;
         }
@@ -123,7 +123,7 @@ const ALONE: f64 = 0.01;
 /// Events of about the same length at about the same phase: how many there are
 /// beyond what chance has, and which of them were taken for it.
 #[derive(Clone, Copy, Default)]
-struct Alike {
+struct EventCluster {
     count: f64,
     own_share: f64,
     taken: f64,
@@ -146,7 +146,7 @@ impl Fold {
         let widths = [width, flanks, (1.0 - width - flanks).max(f64::MIN_POSITIVE)];
         let middle = (self.from + self.until) / 2.0;
         // Within the fold, beside it, elsewhere.
-        let place = |event: &Event| {
+        let place = |event: &TraceEvent| {
             let beside = self.turns(event) - middle;
             let beside = (beside - beside.round()).abs();
             if beside <= width / 2.0 {
@@ -157,11 +157,11 @@ impl Fold {
                 2
             }
         };
-        let length = |event: &Event| {
+        let length = |event: &TraceEvent| {
             let doublings = (event.length_ns.max(1) as f64).log2();
             ((doublings * LENGTHS_PER_DOUBLING) as usize).min(LENGTHS - 1)
         };
-        let mut alike = [[Alike::default(); LENGTHS]; 3];
+        let mut alike = [[EventCluster::default(); LENGTHS]; 3];
         let places: Vec<(usize, usize)> =
             cpu.events.iter().map(|e| (place(e), length(e))).collect();
         for (place, length) in &places {
@@ -191,7 +191,7 @@ impl Fold {
 }
 
 /// What the events of a line are like.
-pub(super) struct Folded {
+pub(super) struct FoldResult {
     pub(super) fold: Fold,
     pub(super) period_ns: f64,
     pub(super) phase_ns: f64,
@@ -208,7 +208,7 @@ pub(super) struct Folded {
 const CORRECTIONS: usize = 3;
 
 /// `None` if no events stand out.
-pub(super) fn fold(cpu: &CpuTrace, pass: &Pass, refined: &Refined) -> Option<Folded> {
+pub(super) fn fold(cpu: &CpuTrace, pass: &Pass, refined: &RefinedLine) -> Option<FoldResult> {
     let mut fold = Fold {
         begin_ns: refined.begin_ns,
         coherent_ns: refined.coherent_ns,
@@ -216,10 +216,10 @@ pub(super) fn fold(cpu: &CpuTrace, pass: &Pass, refined: &Refined) -> Option<Fol
         from: 0.0,
         until: 0.0,
     };
-    let mut folded = once(cpu, pass, &mut fold, refined.by_noise)?;
+    let mut folded = fold_once(cpu, pass, &mut fold, refined.by_noise)?;
     for _ in 0..CORRECTIONS {
-        let mut better = fold.corrected(cpu);
-        match once(cpu, pass, &mut better, refined.by_noise) {
+        let mut better = fold.correct(cpu);
+        match fold_once(cpu, pass, &mut better, refined.by_noise) {
             // A part of them may stand closer, where the clock drifts.
             Some(again)
                 if again.jitter_ns <= folded.jitter_ns && again.events >= KEPT * folded.events =>
@@ -229,16 +229,16 @@ pub(super) fn fold(cpu: &CpuTrace, pass: &Pass, refined: &Refined) -> Option<Fol
             _ => break,
         }
     }
-    Some(Folded { fold, ..folded })
+    Some(FoldResult { fold, ..folded })
 }
 
 /// Finds where the events of the line are, as fine as they allow.
-fn once(cpu: &CpuTrace, pass: &Pass, fold: &mut Fold, by_noise: bool) -> Option<Folded> {
+fn fold_once(cpu: &CpuTrace, pass: &Pass, fold: &mut Fold, by_noise: bool) -> Option<FoldResult> {
     let turns: Vec<f64> = cpu.events.iter().map(|event| fold.turns(event)).collect();
-    let mut best: Option<(Fold, Folded)> = None;
+    let mut best: Option<(Fold, FoldResult)> = None;
     for bins in BINS {
         let mut here = fold.clone();
-        let Some(folded) = binned(cpu, pass, &mut here, &turns, by_noise, bins) else {
+        let Some(folded) = bin(cpu, pass, &mut here, &turns, by_noise, bins) else {
             continue;
         };
         let more = best.as_ref().is_none_or(|(_, finer)| {
@@ -256,14 +256,14 @@ fn once(cpu: &CpuTrace, pass: &Pass, fold: &mut Fold, by_noise: bool) -> Option<
 }
 
 /// Finds where the events of the line are among so many bins of a period.
-fn binned(
+fn bin(
     cpu: &CpuTrace,
     pass: &Pass,
     fold: &mut Fold,
     turns: &[f64],
     by_noise: bool,
     bins: usize,
-) -> Option<Folded> {
+) -> Option<FoldResult> {
     let bin_of = |turns: f64| (((turns + 0.5) * bins as f64) as usize).min(bins - 1);
     let (mut counts, mut noise) = (vec![0.0f64; bins], vec![0.0f64; bins]);
     for (event, turns) in cpu.events.iter().zip(turns) {
@@ -343,7 +343,7 @@ fn binned(
     let mean = sum / events;
     let variance = ((squares - expected * even) / events - mean * mean).max(0.0);
     let phase = fold.due[0].phase + middle + mean;
-    Some(Folded {
+    Some(FoldResult {
         phase_ns: (phase - phase.floor()) * period_ns,
         jitter_ns: variance.sqrt() * period_ns,
         events,

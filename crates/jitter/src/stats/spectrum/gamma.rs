@@ -18,7 +18,7 @@ pub(super) fn ln_beyond(k: u32, x: f64) -> f64 {
 }
 
 /// The mean of `k` powers is above this with probability `p`.
-pub(super) fn needed(k: u32, p: f64) -> f64 {
+pub(super) fn threshold(k: u32, p: f64) -> f64 {
     let k = k.max(1);
     let (mut low, mut high) = (f64::from(k), f64::from(k) + 1000.0 + 50.0 * f64::from(k));
     for _ in 0..100 {
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn one_power_is_exponential() {
-        assert!((needed(1, 1e-9) - 1e9f64.ln()).abs() < 1e-6);
+        assert!((threshold(1, 1e-9) - 1e9f64.ln()).abs() < 1e-6);
         assert!((ln_beyond(1, 3.0) + 3.0).abs() < 1e-12);
     }
 
@@ -54,9 +54,9 @@ mod tests {
     fn means_of_many_come_close_to_1() {
         // Gamma of shape 10: 18.78 / 10 and 15.71 / 10 are its quantiles of
         // 99 and 95 % (tables of chi squared with 20 degrees of freedom).
-        assert!((needed(10, 0.01) - 1.878).abs() < 1e-3);
-        assert!((needed(10, 0.05) - 1.571).abs() < 1e-3);
-        assert!(needed(1000, 1e-9) < 1.25);
+        assert!((threshold(10, 0.01) - 1.878).abs() < 1e-3);
+        assert!((threshold(10, 0.05) - 1.571).abs() < 1e-3);
+        assert!(threshold(1000, 1e-9) < 1.25);
         assert!((median(10) - 0.9669).abs() < 1e-3);
     }
 }

@@ -6,8 +6,8 @@
 //! stands out most is taken, what belongs to it is removed from the spectra,
 //! and the next one is looked for.
 
-use super::power::{One, Power};
-use super::refine::{Refined, refine};
+use super::power::{Power, PowerHalf};
+use super::refine::{RefinedLine, refine};
 use super::{Component, FoundIn, fold, gamma};
 use crate::CpuTrace;
 
@@ -67,7 +67,7 @@ fn primes() -> impl Iterator<Item = usize> {
 
 /// A spectrum without what was explained, relative to its floor.
 struct Rest<'a> {
-    one: &'a One,
+    one: &'a PowerHalf,
     by_noise: bool,
     values: Vec<f64>,
     /// Amplitudes that explained lines leak.
@@ -88,7 +88,7 @@ struct Candidate {
 }
 
 impl<'a> Rest<'a> {
-    fn new(one: &'a One, by_noise: bool, end: usize, each: f64) -> Self {
+    fn new(one: &'a PowerHalf, by_noise: bool, end: usize, each: f64) -> Self {
         let relative = one.power.iter().zip(&one.floor);
         Self {
             one,
@@ -97,7 +97,7 @@ impl<'a> Rest<'a> {
             leaked: vec![0.0; end],
             needed: SUMS.map(|multiples| {
                 let shape = one.segments.saturating_mul(multiples as u32);
-                gamma::needed(shape, each).max(LEAST_MEAN)
+                gamma::threshold(shape, each).max(LEAST_MEAN)
             }),
         }
     }
@@ -395,7 +395,7 @@ fn exactly(
     power: &Power,
     rest: &Rest<'_>,
     candidate: &Candidate,
-) -> (Refined, bool) {
+) -> (RefinedLine, bool) {
     let at = |k: usize| rest.around(candidate.frequency * k as f64);
     let most = (1..=candidate.multiples).map(at).fold(0.0, f64::max);
     let tells = |k: &usize| at(*k) >= 0.5 * most;
@@ -410,5 +410,5 @@ fn exactly(
     let refined = refine(cpu, &power.pass, peak, rest.by_noise);
     let shown = rest.near(peak as f64) * rest.one.floor[peak];
     let confirmed = refined.power >= CONFIRMED * shown;
-    (refined.divided(k), confirmed)
+    (refined.divide(k), confirmed)
 }

@@ -11,7 +11,7 @@ use rustfft::num_complex::Complex64;
 use sandbag_stats::middle;
 
 use super::{Band, LEAST_PERIODS, gamma};
-use crate::{CpuTrace, Event, Span};
+use crate::{CpuTrace, Span, TraceEvent};
 
 /// Bins of the first pass are at most this wide.
 const BIN_NS: u64 = 50_000;
@@ -50,7 +50,7 @@ pub(super) struct Pass {
 
 impl Pass {
     /// What an event weighs, by its length or by itself.
-    pub(super) fn weight(&self, event: &Event, by_noise: bool) -> f64 {
+    pub(super) fn weight(&self, event: &TraceEvent, by_noise: bool) -> f64 {
         if by_noise {
             (event.length_ns as f64).min(self.most_ns)
         } else {
@@ -76,7 +76,7 @@ impl Pass {
     }
 
     /// The segments that are transformed: all, or some that lie evenly.
-    fn chosen(&self) -> impl Iterator<Item = u64> + use<> {
+    fn sample_times(&self) -> impl Iterator<Item = u64> + use<> {
         let (all, some) = (self.segments, self.segments.min(MOST_SEGMENTS));
         (0..some).map(move |i| i * all / some)
     }
@@ -141,15 +141,15 @@ pub(super) fn passes(cpu: &CpuTrace, begin_ns: u64, end_ns: u64) -> Vec<Pass> {
 /// Mean powers over the segments of a pass, by frequency from 0.
 pub(super) struct Power {
     pub(super) pass: Pass,
-    pub(super) starts: One,
-    pub(super) noise: One,
+    pub(super) starts: PowerHalf,
+    pub(super) noise: PowerHalf,
     /// How much a line leaks into a frequency so far away, relative to its
     /// own power: the window, and the stretches in which nobody looked.
     leak: Option<Vec<f64>>,
 }
 
 /// One of the two.
-pub(super) struct One {
+pub(super) struct PowerHalf {
     /// Relative to events at random times.
     pub(super) power: Vec<f64>,
     /// What is there without lines: 1 or more.
@@ -162,7 +162,7 @@ pub(super) struct One {
     pub(super) events: f64,
 }
 
-impl One {
+impl PowerHalf {
     fn new(sums: Vec<f64>, weights: &[Weights], pass: &Pass, each: f64) -> Self {
         let all: f64 = weights.iter().map(|w| w.squares).sum();
         let squares: f64 = weights.iter().map(|w| w.squares.powi(2)).sum();
@@ -179,7 +179,7 @@ impl One {
         let power: Vec<f64> = sums.into_iter().map(|sum| sum * scale).collect();
         Self {
             floor: floor(&power, pass, gamma::median(average)),
-            needed: gamma::needed(segments, each),
+            needed: gamma::threshold(segments, each),
             segments,
             events: if fourths > 0.0 {
                 squares / fourths
@@ -213,9 +213,9 @@ impl Power {
         let (mut starts, mut noise) = (vec![0.0; half], vec![0.0; half]);
         let (mut starts_weights, mut noise_weights) = (Vec::new(), Vec::new());
         let mut leak: Option<Vec<f64>> = None;
-        for segment in pass.chosen() {
+        for segment in pass.sample_times() {
             let begin = pass.begin_ns as f64 + segment as f64 * pass.segment_ns;
-            let (mut bins, known, weights) = binned(cpu, pass, begin);
+            let (mut bins, known, weights) = bin(cpu, pass, begin);
             let [starts_weight, noise_weight] = weights;
             if starts_weight.squares == 0.0 {
                 continue;
@@ -241,8 +241,8 @@ impl Power {
         }
         Self {
             pass: *pass,
-            starts: One::new(starts, &starts_weights, pass, each),
-            noise: One::new(noise, &noise_weights, pass, each),
+            starts: PowerHalf::new(starts, &starts_weights, pass, each),
+            noise: PowerHalf::new(noise, &noise_weights, pass, each),
             leak,
         }
     }
@@ -250,7 +250,7 @@ impl Power {
     /// Where a line leaks to that has so much power: distances in steps, and
     /// amplitudes relative to its own.
     pub(super) fn reach(&self) -> Vec<(usize, f64)> {
-        let of = |one: &One| one.power.iter().copied().fold(1.0, f64::max);
+        let of = |one: &PowerHalf| one.power.iter().copied().fold(1.0, f64::max);
         let most = of(&self.starts).max(of(&self.noise));
         // Below that of chance nobody sees it.
         let least = 0.5 / most.sqrt();
@@ -304,7 +304,7 @@ impl Power {
 /// part, windowed (Hann), without what their mean rates give; the window
 /// within the known time, unless all of it is known; and the sums of squared
 /// weights.
-fn binned(
+fn bin(
     cpu: &CpuTrace,
     pass: &Pass,
     begin_ns: f64,

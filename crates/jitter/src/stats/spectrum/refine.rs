@@ -35,7 +35,7 @@ pub(super) struct Due {
 
 /// A line on exact times.
 #[derive(Debug, Clone)]
-pub(super) struct Refined {
+pub(super) struct RefinedLine {
     /// Events count their lengths.
     pub(super) by_noise: bool,
     pub(super) hz: f64,
@@ -49,9 +49,9 @@ pub(super) struct Refined {
     pub(super) due: Vec<Due>,
 }
 
-impl Refined {
+impl RefinedLine {
     /// The frequency of which this one is a multiple; its phases are not.
-    pub(super) fn divided(mut self, times: usize) -> Self {
+    pub(super) fn divide(mut self, times: usize) -> Self {
         self.hz /= times as f64;
         self
     }
@@ -111,7 +111,7 @@ fn cut(pass: &Pass) -> (f64, usize) {
 
 /// Where the events of a line are due in a stretch that begins there; its
 /// frequency is `offset_hz` beside that of the pieces.
-fn due(stretch: &[Piece], begin_s: f64, pieces_hz: f64, offset_hz: f64) -> Due {
+fn due(stretch: &[RefinePiece], begin_s: f64, pieces_hz: f64, offset_hz: f64) -> Due {
     let hz = pieces_hz + offset_hz;
     // Turned to the begin of the stretch; events lie where the sum points.
     let phase = sum(stretch, offset_hz).arg() / std::f64::consts::TAU;
@@ -123,12 +123,12 @@ fn due(stretch: &[Piece], begin_s: f64, pieces_hz: f64, offset_hz: f64) -> Due {
 }
 
 /// The power of a line of amplitude 1 in stretches of so many pieces.
-fn of_a_line(pieces: &[Piece], together: usize) -> f64 {
+fn of_a_line(pieces: &[RefinePiece], together: usize) -> f64 {
     let chunks = pieces.chunks(together);
     chunks.map(|chunk| (chunk.len() * chunk.len()) as f64).sum()
 }
 
-struct Piece {
+struct RefinePiece {
     /// Since the begin, s.
     middle_s: f64,
     sum: Complex64,
@@ -136,7 +136,7 @@ struct Piece {
 
 /// Looks around frequency `at` (in steps of the pass); events count one each
 /// or, `by_noise`, their length.
-pub(super) fn refine(cpu: &CpuTrace, pass: &Pass, at: usize, by_noise: bool) -> Refined {
+pub(super) fn refine(cpu: &CpuTrace, pass: &Pass, at: usize, by_noise: bool) -> RefinedLine {
     let coarse_hz = at as f64 * pass.step_hz();
     let (piece_ns, count) = cut(pass);
     let (pieces, squares) = pieces(cpu, pass, piece_ns, count, coarse_hz, by_noise);
@@ -156,7 +156,7 @@ pub(super) fn refine(cpu: &CpuTrace, pass: &Pass, at: usize, by_noise: bool) -> 
     let together = together.min(pieces.len());
     let chunks = pieces.chunks(together).enumerate();
     let begin_s = |i: usize| i as f64 * together as f64 * piece_ns / 1e9;
-    Refined {
+    RefinedLine {
         by_noise,
         hz: coarse_hz + offset_hz,
         power: in_segments,
@@ -178,11 +178,11 @@ fn pieces(
     count: usize,
     hz: f64,
     by_noise: bool,
-) -> (Vec<Piece>, f64) {
+) -> (Vec<RefinePiece>, f64) {
     let turn = std::f64::consts::TAU * hz;
     let seconds = |ns: u64| (ns as f64 - pass.begin_ns as f64) / 1e9;
-    let mut pieces: Vec<Piece> = (0..count)
-        .map(|i| Piece {
+    let mut pieces: Vec<RefinePiece> = (0..count)
+        .map(|i| RefinePiece {
             middle_s: (i as f64 + 0.5) * piece_ns / 1e9,
             sum: Complex64::default(),
         })
@@ -225,7 +225,7 @@ fn pieces(
 }
 
 /// The sum over pieces, as seen from a frequency beside.
-fn sum(pieces: &[Piece], offset_hz: f64) -> Complex64 {
+fn sum(pieces: &[RefinePiece], offset_hz: f64) -> Complex64 {
     let turn = std::f64::consts::TAU * offset_hz;
     let turned = pieces
         .iter()
@@ -235,7 +235,7 @@ fn sum(pieces: &[Piece], offset_hz: f64) -> Complex64 {
 
 /// The best frequency beside `around`, and its power: added up over stretches
 /// of so many pieces.
-fn best(pieces: &[Piece], together: usize, around: f64, width: f64) -> (f64, f64) {
+fn best(pieces: &[RefinePiece], together: usize, around: f64, width: f64) -> (f64, f64) {
     let power = |offset: f64| {
         let chunks = pieces.chunks(together);
         chunks

@@ -2,15 +2,15 @@
 //! Trains of a known period are found, and none where there is none.
 
 use super::*;
-use crate::synth::{Arrivals, Component as Part, Lengths, Model, synthesise};
-use crate::{Event, Span};
+use crate::synth::{Arrivals, Component as Part, Lengths, NoiseModel, synthesise};
+use crate::{Span, TraceEvent};
 use sandbag_stats::Chance;
 
 const SECOND: u64 = 1_000_000_000;
 
 /// One CPU with these components, looked at for so long.
-fn made(parts: Vec<Part>, seconds: u64, seed: u64) -> CpuTrace {
-    let model = Model {
+fn make(parts: Vec<Part>, seconds: u64, seed: u64) -> CpuTrace {
+    let model = NoiseModel {
         cpus: vec![0],
         duration_ns: seconds * SECOND,
         seed,
@@ -41,7 +41,7 @@ fn with_gaps(mut cpu: CpuTrace, every_ns: u64, open_ns: u64) -> CpuTrace {
     cpu.known = (0..end / every_ns)
         .map(|i| Span::new(i * every_ns, i * every_ns + open_ns))
         .collect();
-    let inside = |event: &Event| {
+    let inside = |event: &TraceEvent| {
         let at = event.start_ns % every_ns;
         event.end_ns() < end && at + event.length_ns <= open_ns
     };
@@ -58,7 +58,7 @@ fn lognormal() -> Lengths {
 
 #[test]
 fn a_tick_among_random_events() {
-    let cpu = made(
+    let cpu = make(
         vec![
             periodic(4e6, 3_000.0, Lengths::Fixed(5_000.0)),
             poisson(600.0, lognormal()),
@@ -83,7 +83,7 @@ fn a_tick_among_random_events() {
 
 #[test]
 fn one_long_event_hides_no_tick() {
-    let mut cpu = made(
+    let mut cpu = make(
         vec![
             periodic(4e6, 2_000.0, Lengths::Fixed(5_000.0)),
             poisson(400.0, lognormal()),
@@ -96,7 +96,7 @@ fn one_long_event_hides_no_tick() {
     cpu.events
         .retain(|event| event.start_ns < start_ns || event.start_ns > start_ns + 9_000_000);
     let length_ns = 8_400_000;
-    cpu.events.insert(at, Event::new(start_ns, length_ns));
+    cpu.events.insert(at, TraceEvent::new(start_ns, length_ns));
     let found = spectrum(&cpu).unwrap().components;
     assert_eq!(found.len(), 1, "{found:#?}");
     assert!((found[0].period_ns / 4e6 - 1.0).abs() < 1e-5, "{found:#?}");
@@ -107,11 +107,13 @@ fn one_long_event_hides_no_tick() {
 fn a_segment_that_outweighs_others_makes_no_period() {
     // 16 segments; one has a third of the squared noise.
     for seed in 12..16 {
-        let mut cpu = made(vec![poisson(20.0, Lengths::Fixed(10_000.0))], 800, seed);
+        let mut cpu = make(vec![poisson(20.0, Lengths::Fixed(10_000.0))], 800, seed);
         let mut chance = Chance::new(seed, "long events");
         for _ in 0..600 {
-            cpu.events
-                .push(Event::new(400 * SECOND + chance.below(50 * SECOND), 34_000));
+            cpu.events.push(TraceEvent::new(
+                400 * SECOND + chance.below(50 * SECOND),
+                34_000,
+            ));
         }
         cpu.events.sort_unstable_by_key(|event| event.start_ns);
         cpu.events
@@ -124,7 +126,7 @@ fn a_segment_that_outweighs_others_makes_no_period() {
 #[test]
 fn a_few_sharp_events_have_one_period_whichever_multiple_stands_out() {
     for seed in 0..40 {
-        let cpu = made(
+        let cpu = make(
             vec![
                 periodic(40e6, 500.0, Lengths::Fixed(200_000.0)),
                 poisson(100.0, Lengths::Fixed(3_000.0)),
@@ -144,7 +146,7 @@ fn a_few_sharp_events_have_one_period_whichever_multiple_stands_out() {
 
 #[test]
 fn two_periods_are_two_components() {
-    let cpu = made(
+    let cpu = make(
         vec![
             periodic(4e6, 2_000.0, Lengths::Fixed(5_000.0)),
             periodic(100e6, 50_000.0, Lengths::Fixed(200_000.0)),
@@ -165,11 +167,11 @@ fn two_periods_are_two_components() {
 #[test]
 fn stretches_in_which_nobody_looked_make_no_period() {
     // As a recording of real-time tasks: 800 ms of each second.
-    let cpu = made(vec![poisson(2000.0, lognormal())], 20, 3);
+    let cpu = make(vec![poisson(2000.0, lognormal())], 20, 3);
     let found = spectrum(&with_gaps(cpu, SECOND, SECOND * 4 / 5)).unwrap();
     assert_eq!(found.components, [], "{:#?}", found.components);
     // Nor beside a line.
-    let cpu = made(
+    let cpu = make(
         vec![
             periodic(4e6, 1_000.0, Lengths::Fixed(5_000.0)),
             poisson(200.0, lognormal()),
@@ -185,7 +187,7 @@ fn stretches_in_which_nobody_looked_make_no_period() {
 
 #[test]
 fn a_period_of_many_seconds_in_a_long_trace() {
-    let cpu = made(
+    let cpu = make(
         vec![
             periodic(12e9, 1e6, Lengths::Fixed(50_000.0)),
             poisson(0.2, Lengths::Fixed(5_000.0)),
@@ -211,7 +213,7 @@ fn bursts_are_not_periodic() {
         now += chance.exponential(50e6);
         for _ in 0..(chance.uniform() * 60.0) as u32 {
             now += 3_000.0 + chance.exponential(100_000.0);
-            events.push(Event::new(
+            events.push(TraceEvent::new(
                 now as u64,
                 500 + chance.exponential(1_000.0) as u64,
             ));
@@ -231,9 +233,9 @@ fn bursts_are_not_periodic() {
 #[test]
 fn little_has_no_spectrum() {
     assert_eq!(spectrum(&CpuTrace::default()), None);
-    let cpu = made(vec![poisson(3.0, lognormal())], 1, 6);
+    let cpu = make(vec![poisson(3.0, lognormal())], 1, 6);
     assert!(spectrum(&cpu).is_none_or(|found| found.components.is_empty()));
-    let mut cpu = made(vec![poisson(1e5, Lengths::Fixed(100.0))], 1, 6);
+    let mut cpu = make(vec![poisson(1e5, Lengths::Fixed(100.0))], 1, 6);
     cpu.known[0].until_ns = 1_000_000;
     cpu.events.retain(|event| event.end_ns() <= 1_000_000);
     assert_eq!(spectrum(&cpu), None);
@@ -248,7 +250,7 @@ fn random_events_have_no_period_at_the_stated_rate() {
             least_ns: 500.0,
             alpha: 1.2,
         };
-        let cpu = made(vec![poisson(per_s, pareto)], 1, 100 + seed);
+        let cpu = make(vec![poisson(per_s, pareto)], 1, 100 + seed);
         !spectrum(&cpu).unwrap().components.is_empty()
     });
     assert!(alarms.count() <= 1);
@@ -256,9 +258,9 @@ fn random_events_have_no_period_at_the_stated_rate() {
 
 /// The component nearest to a period of so many us among others, of three
 /// seconds; `jitter` in periods, `others` per period.
-fn recovered(period_us: f64, jitter: f64, others: f64, seed: u64) -> Option<Component> {
+fn recover(period_us: f64, jitter: f64, others: f64, seed: u64) -> Option<Component> {
     // A line of n among all events has a power of n * n / all.
-    let cpu = made(
+    let cpu = make(
         vec![
             periodic(
                 period_us * 1e3,
@@ -287,7 +289,7 @@ fn a_period_is_recovered_with_its_events() {
     for i in 1..=60 {
         let period_us = 500.0 + 24_500.0 * spread(i, 0.618_034);
         let jitter = 0.05 * spread(i, 0.414_214);
-        match recovered(period_us, jitter, 1.5 * spread(i, 0.732_051), i) {
+        match recover(period_us, jitter, 1.5 * spread(i, 0.732_051), i) {
             Some(one) => {
                 let ratio = one.jitter_ns / (jitter * period_us * 1e3);
                 few += usize::from(one.share_of_periods < 0.65 || !(0.5..1.5).contains(&ratio));
@@ -304,7 +306,7 @@ fn a_wide_component_of_few_events_is_seen_whole() {
     // with eight by chance was once taken for all of them, and its place for
     // the frequency.
     let (period_us, jitter) = (24_225.936_291_627_484, 0.045_471_321_223_744_44);
-    let one = recovered(period_us, jitter, 0.0, 15_682_313_658_539_577_089);
+    let one = recover(period_us, jitter, 0.0, 15_682_313_658_539_577_089);
     let one = one.expect("the period");
     // The tails of so few do not stand out.
     assert!(one.events > 90, "{one:?}");
@@ -315,7 +317,7 @@ fn a_wide_component_of_few_events_is_seen_whole() {
 #[test]
 fn a_tick_that_stands_out_in_no_line_alone() {
     // 500 of 40 500 events: a power of 6 in each line.
-    let cpu = made(
+    let cpu = make(
         vec![
             periodic(4e6, 1_000.0, Lengths::Fixed(5_000.0)),
             poisson(20_000.0, Lengths::Fixed(300.0)),
@@ -331,7 +333,7 @@ fn a_tick_that_stands_out_in_no_line_alone() {
 #[test]
 fn what_lies_beyond_the_bins_makes_no_period() {
     // 23 us: six times above what the bins can tell.
-    let cpu = made(vec![periodic(23_003.0, 0.0, Lengths::Fixed(1_000.0))], 1, 9);
+    let cpu = make(vec![periodic(23_003.0, 0.0, Lengths::Fixed(1_000.0))], 1, 9);
     let found = spectrum(&cpu).unwrap().components;
     assert_eq!(found, [], "{found:#?}");
 }
@@ -351,9 +353,9 @@ impl Tick {
             sigma: 0.3,
         };
         // Alone it has the same events: each component has a stream of its own.
-        let alone = made(vec![periodic(period_ns, jitter_ns, lengths())], 6, seed);
+        let alone = make(vec![periodic(period_ns, jitter_ns, lengths())], 6, seed);
         let parts = vec![periodic(period_ns, jitter_ns, lengths()), others];
-        let cpu = made(parts, 6, seed);
+        let cpu = make(parts, 6, seed);
         Self {
             period_ns,
             share_pct: alone.noise_ns() as f64 * 100.0 / cpu.noise_ns() as f64,
@@ -377,7 +379,7 @@ impl Tick {
 }
 
 /// Random events: of lengths as the tick's, and with a heavy tail.
-fn others(which: usize) -> Part {
+fn other_part(which: usize) -> Part {
     let pareto = Lengths::Pareto {
         least_ns: 500.0,
         alpha: 1.2,
@@ -397,7 +399,7 @@ fn ticks_of_wrong_clocks_are_found_with_their_noise() {
                 // Fast clocks and slow ones, beside each kind of random events.
                 let n = i + j + k;
                 let error_ppm = [error_ppm, -error_ppm][n % 2];
-                Tick::new(hz, error_ppm, jitter_ns, others(n % 3), n as u64).assert_found();
+                Tick::new(hz, error_ppm, jitter_ns, other_part(n % 3), n as u64).assert_found();
             }
         }
     };
@@ -412,7 +414,7 @@ fn ticks_of_wrong_clocks_are_found_with_their_noise() {
 fn a_tick_of_a_drifting_clock_is_one_component() {
     // The rate of its clock goes up and down by so many ppm within so long.
     for (hz, ppm, swing_s) in [(250.0, 200.0, 20.0), (1_000.0, 50.0, 20.0)] {
-        let mut cpu = made(vec![others(0)], 30, 4);
+        let mut cpu = make(vec![other_part(0)], 30, 4);
         let mut chance = Chance::new(5, "tick");
         let period_ns = 1e9 / hz;
         let turn = std::f64::consts::TAU / swing_s;
@@ -420,7 +422,7 @@ fn a_tick_of_a_drifting_clock_is_one_component() {
             let due_ns = (i as f64 + 0.5) * period_ns;
             let late_ns = ppm * 1e3 / turn * (turn * due_ns / 1e9).sin();
             let at_ns = due_ns + late_ns + 2_000.0 * chance.normal();
-            cpu.events.push(Event::new(at_ns as u64, 4_000));
+            cpu.events.push(TraceEvent::new(at_ns as u64, 4_000));
         }
         let tick_ns = 4_000.0 * (29.9 * hz).floor();
         cpu.events.sort_unstable_by_key(|event| event.start_ns);

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::achieved::Row;
+use crate::report::achieved::AchievedRow;
 use sandbag_stats::Verdict;
 use serde::Serialize;
 
@@ -30,14 +30,14 @@ pub struct CpuLoads {
 }
 
 /// A window that was cut short by the end of its run.
-fn is_whole(row: &Row) -> bool {
+fn is_whole(row: &AchievedRow) -> bool {
     row.length_s > 0.999
 }
 
 /// Windows of 1 s that every run has.
 #[must_use]
-pub fn common_windows<'a>(runs: impl IntoIterator<Item = &'a Vec<Row>>) -> u64 {
-    let whole = |run: &Vec<Row>| {
+pub fn common_windows<'a>(runs: impl IntoIterator<Item = &'a Vec<AchievedRow>>) -> u64 {
+    let whole = |run: &Vec<AchievedRow>| {
         let ends = run.iter().filter(|row| is_whole(row));
         ends.map(|row| row.time_s.round() as u64 + 1)
             .max()
@@ -49,11 +49,12 @@ pub fn common_windows<'a>(runs: impl IntoIterator<Item = &'a Vec<Row>>) -> u64 {
 /// The loads of the runs of A and of B, per CPU, over the first `windows`
 /// seconds; over everything if that is 0.
 #[must_use]
-pub fn loads(a: &[Vec<Row>], b: &[Vec<Row>], windows: u64) -> Vec<CpuLoads> {
-    let means = |runs: &[Vec<Row>]| {
+pub fn loads(a: &[Vec<AchievedRow>], b: &[Vec<AchievedRow>], windows: u64) -> Vec<CpuLoads> {
+    let means = |runs: &[Vec<AchievedRow>]| {
         let mut sums: BTreeMap<u32, (f64, f64, f64)> = BTreeMap::new();
-        let counts =
-            |row: &&Row| windows == 0 || (is_whole(row) && row.time_s + 0.5 < windows as f64);
+        let counts = |row: &&AchievedRow| {
+            windows == 0 || (is_whole(row) && row.time_s + 0.5 < windows as f64)
+        };
         for row in runs.iter().flatten().filter(counts) {
             let (length, asked, got) = sums.entry(row.cpu).or_default();
             *length += row.length_s;
@@ -158,8 +159,8 @@ pub fn judge(
 mod tests {
     use super::*;
 
-    fn row(cpu: u32, time_s: f64, length_s: f64, asked_pct: f64, got_pct: f64) -> Row {
-        Row {
+    fn row(cpu: u32, time_s: f64, length_s: f64, asked_pct: f64, got_pct: f64) -> AchievedRow {
+        AchievedRow {
             time_s,
             length_s,
             cpu,
@@ -175,7 +176,7 @@ mod tests {
     }
 
     /// A profile that steps from 20 to 80 after 2 s, held with an error.
-    fn stepping(seconds: f64, error: f64) -> Vec<Row> {
+    fn stepping(seconds: f64, error: f64) -> Vec<AchievedRow> {
         let asked = |second: u32| if second < 2 { 20.0 } else { 80.0 };
         let whole =
             (0..seconds as u32).map(|n| row(0, f64::from(n), 1.0, asked(n), asked(n) + error));

@@ -15,17 +15,17 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::report::achieved::Row;
+use crate::report::achieved::AchievedRow;
 use crate::report::{read_achieved, read_run};
 use clap::Args;
 use sandbag_input::Existing;
-use sandbag_profile::Source;
+use sandbag_profile::InputSource;
 use sandbag_stats::Verdict;
 use sandbag_ui::failure::{Context as _, Result};
 
 use crate::command::run::hold_options::HoldOptions;
 use crate::command::run::options::RunOptions;
-use crate::command::run::{self, Load};
+use crate::command::run::{self, RunLoad};
 use sandbag_profile::command::reshape::{self, Reshape};
 use sandbag_run::program;
 use sandbag_ui::messages::Messages;
@@ -34,8 +34,8 @@ use sandbag_ui::units::{self, Loads};
 use sandbag_ui::{BadInput, exit};
 
 use super::{load, replay};
-use result::{Comparison, OneRun, Program};
-use runs::Watch;
+use result::{ComparedProgram, Comparison, OneRun};
+use runs::RunWatch;
 
 /// Exit codes of a comparison, for its help.
 const HELP: &str = "\
@@ -104,7 +104,7 @@ pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
     messages.say(&about);
     args.options.hold.refuse_existing()?;
     let dir = make_dir(args.options.hold.out.clone())?;
-    let mut session = Session {
+    let mut session = CompareSession {
         args,
         source,
         commands,
@@ -154,7 +154,7 @@ fn refuse(options: &RunOptions) -> Result<(), BadInput> {
 /// Where the load of each run comes from.
 enum LoadSource {
     Constant(Loads),
-    Profile(Arc<Source>),
+    Profile(Arc<InputSource>),
 }
 
 impl LoadSource {
@@ -188,7 +188,7 @@ impl LoadSource {
         }
     }
 
-    fn load(&self, args: &CompareArgs) -> Result<(Load, String)> {
+    fn load(&self, args: &CompareArgs) -> Result<(RunLoad, String)> {
         match self {
             Self::Constant(loads) => {
                 let load = load::constant(loads, args.reshape.cpus.as_ref(), None)?;
@@ -202,7 +202,7 @@ impl LoadSource {
     }
 }
 
-struct Session<'a> {
+struct CompareSession<'a> {
     args: &'a CompareArgs,
     source: LoadSource,
     commands: [Vec<OsString>; 2],
@@ -211,24 +211,24 @@ struct Session<'a> {
     profile: String,
     runs: Vec<OneRun>,
     /// `achieved.csv` of each run.
-    windows: Vec<Vec<Row>>,
+    windows: Vec<Vec<AchievedRow>>,
 }
 
-impl Session<'_> {
+impl CompareSession<'_> {
     /// Makes all pairs; an exit code if it had to stop before.
     fn all(&mut self, messages: &Messages) -> Result<Option<u8>> {
         let wanted = self.args.runs as usize;
         let most = wanted + self.args.extra.unwrap_or(self.args.runs) as usize;
-        let mut watch = Watch::take()?;
+        let mut watch = RunWatch::take()?;
         let (mut counted, mut pair) = (0, 0);
         while counted < wanted && pair < most {
             pair += 1;
             let turns = match pair % 2 {
-                1 => [Program::A, Program::B],
-                _ => [Program::B, Program::A],
+                1 => [ComparedProgram::A, ComparedProgram::B],
+                _ => [ComparedProgram::B, ComparedProgram::A],
             };
             for program in turns {
-                if let Some(code) = self.one(&mut watch, pair, program, messages)? {
+                if let Some(code) = self.run_once(&mut watch, pair, program, messages)? {
                     return Ok(Some(code));
                 }
                 counted = result::mark_counted(&mut self.runs, self.args.ignore_failure);
@@ -250,11 +250,11 @@ impl Session<'_> {
         Ok(None)
     }
 
-    fn one(
+    fn run_once(
         &mut self,
-        watch: &mut Watch,
+        watch: &mut RunWatch,
         pair: usize,
-        program: Program,
+        program: ComparedProgram,
         messages: &Messages,
     ) -> Result<Option<u8>> {
         let number = self.runs.len() + 1;
@@ -296,7 +296,7 @@ impl Session<'_> {
             one.wall_s,
             one.verdict
         ));
-        let failed = !one.succeeded() && !self.args.ignore_failure;
+        let failed = !one.is_success() && !self.args.ignore_failure;
         let how = match (one.exit_code, one.signal) {
             (_, Some(signal)) => format!("signal {signal}"),
             (code, None) => format!("exit code {}", code.unwrap_or(-1)),
@@ -321,10 +321,10 @@ impl Session<'_> {
         Ok(None)
     }
 
-    fn command(&self, program: Program) -> &[OsString] {
+    fn command(&self, program: ComparedProgram) -> &[OsString] {
         match program {
-            Program::A => &self.commands[0],
-            Program::B => &self.commands[1],
+            ComparedProgram::A => &self.commands[0],
+            ComparedProgram::B => &self.commands[1],
         }
     }
 
@@ -336,13 +336,13 @@ impl Session<'_> {
                 .map(|word| word.to_string_lossy().into_owned())
                 .collect()
         };
-        let counted = |program| -> Vec<Vec<Row>> {
+        let counted = |program| -> Vec<Vec<AchievedRow>> {
             let both = self.runs.iter().zip(&self.windows);
             both.filter(|(run, _)| run.counted && run.program == program)
                 .map(|(_, rows)| rows.clone())
                 .collect()
         };
-        let (a, b) = (counted(Program::A), counted(Program::B));
+        let (a, b) = (counted(ComparedProgram::A), counted(ComparedProgram::B));
         let windows = baseline::common_windows(a.iter().chain(&b));
         let spoilt: Vec<Verdict> = self.runs.iter().map(|run| run.verdict).collect();
         let wanted = self.args.runs as usize;
@@ -366,8 +366,8 @@ impl Session<'_> {
             wanted,
             order: "A B, B A, ...",
             complete: over,
-            a: result::side(Program::A, &words(Program::A), &self.runs),
-            b: result::side(Program::B, &words(Program::B), &self.runs),
+            a: result::side(ComparedProgram::A, &words(ComparedProgram::A), &self.runs),
+            b: result::side(ComparedProgram::B, &words(ComparedProgram::B), &self.runs),
             ratios: result::ratios(&self.runs),
             loads,
             runs: self.runs.clone(),

@@ -15,14 +15,14 @@ pub const FORMAT: u32 = 1;
 /// Which of the two programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Program {
+pub enum ComparedProgram {
     /// The one before `--vs`.
     A,
     /// The one after.
     B,
 }
 
-impl Program {
+impl ComparedProgram {
     /// `A` or `B`.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -40,8 +40,7 @@ pub struct OneRun {
     pub number: usize,
     /// Number of the pair it belongs to, from 1.
     pub pair: usize,
-    /// The program.
-    pub program: Program,
+    pub program: ComparedProgram,
     /// Its directory, below that of the comparison.
     pub dir: String,
     /// Whether the load was kept.
@@ -69,7 +68,13 @@ pub struct OneRun {
 impl OneRun {
     /// From the record of a run with a command; `None` if there was none.
     #[must_use]
-    pub fn of(number: usize, pair: usize, program: Program, dir: &str, run: &Run) -> Option<Self> {
+    pub fn of(
+        number: usize,
+        pair: usize,
+        program: ComparedProgram,
+        dir: &str,
+        run: &Run,
+    ) -> Option<Self> {
         let command = run.command.as_ref()?;
         Some(Self {
             number,
@@ -91,14 +96,14 @@ impl OneRun {
 
     /// The program did what it should, as far as its exit code says.
     #[must_use]
-    pub fn succeeded(&self) -> bool {
+    pub fn is_success(&self) -> bool {
         self.exit_code == Some(0)
     }
 }
 
 /// One program over its counted runs.
 #[derive(Debug, Clone, Serialize)]
-pub struct Side {
+pub struct ProgramSummary {
     /// Program and arguments.
     pub command: Vec<String>,
     /// Runs that count.
@@ -142,7 +147,6 @@ pub struct Comparison {
     pub arguments: Vec<String>,
     /// The load.
     pub profile: String,
-    /// The method.
     pub method: String,
     /// What counts as kept, and as the same.
     pub tolerance: Tolerance,
@@ -153,9 +157,9 @@ pub struct Comparison {
     /// All pairs that were wanted, or could be had, are done.
     pub complete: bool,
     /// The program before `--vs`.
-    pub a: Side,
+    pub a: ProgramSummary,
     /// The program after.
-    pub b: Side,
+    pub b: ProgramSummary,
     /// A against B.
     pub ratios: Ratios,
     /// The proof that the loads were the same.
@@ -166,14 +170,14 @@ pub struct Comparison {
 
 /// One program's part.
 #[must_use]
-pub fn side(program: Program, command: &[String], runs: &[OneRun]) -> Side {
+pub fn side(program: ComparedProgram, command: &[String], runs: &[OneRun]) -> ProgramSummary {
     let mine: Vec<&OneRun> = runs.iter().filter(|r| r.program == program).collect();
     let with = |verdict| mine.iter().filter(|r| r.verdict == verdict).count();
     let over = |value: fn(&OneRun) -> Option<f64>| {
         let counted = mine.iter().filter(|r| r.counted);
         median(&counted.filter_map(|r| value(r)).collect::<Vec<f64>>())
     };
-    Side {
+    ProgramSummary {
         command: command.to_vec(),
         counted: mine.iter().filter(|r| r.counted).count(),
         kept: with(Verdict::Kept),
@@ -197,7 +201,7 @@ pub fn ratios(runs: &[OneRun]) -> Ratios {
         mine.into_iter().map(value).collect::<Option<Vec<f64>>>()
     };
     let ratio = |first, second, value| paired_ratio(&of(first, value)?, &of(second, value)?);
-    let (a, b) = (Program::A, Program::B);
+    let (a, b) = (ComparedProgram::A, ComparedProgram::B);
     Ratios {
         wall: ratio(a, b, |r| Some(r.wall_s)),
         cpu: ratio(a, b, |r| Some(r.cpu_s)),
@@ -208,17 +212,19 @@ pub fn ratios(runs: &[OneRun]) -> Ratios {
 /// Marks the runs of pairs of which both runs were kept and, unless failures
 /// do not matter, succeeded. Returns how many pairs that are.
 pub fn mark_counted(runs: &mut [OneRun], ignore_failure: bool) -> usize {
-    let good: Vec<(usize, Program)> = runs
+    let good: Vec<(usize, ComparedProgram)> = runs
         .iter()
-        .filter(|r| r.verdict == Verdict::Kept && (ignore_failure || r.succeeded()))
+        .filter(|r| r.verdict == Verdict::Kept && (ignore_failure || r.is_success()))
         .map(|r| (r.pair, r.program))
         .collect();
-    let both = |pair| good.contains(&(pair, Program::A)) && good.contains(&(pair, Program::B));
+    let both = |pair| {
+        good.contains(&(pair, ComparedProgram::A)) && good.contains(&(pair, ComparedProgram::B))
+    };
     for run in runs.iter_mut() {
         run.counted = both(run.pair);
     }
     runs.iter()
-        .filter(|r| r.counted && r.program == Program::A)
+        .filter(|r| r.counted && r.program == ComparedProgram::A)
         .count()
 }
 
@@ -285,7 +291,7 @@ pub fn table(comparison: &Comparison) -> String {
 mod tests {
     use super::*;
 
-    fn run(pair: usize, program: Program, verdict: Verdict, wall_s: f64) -> OneRun {
+    fn run(pair: usize, program: ComparedProgram, verdict: Verdict, wall_s: f64) -> OneRun {
         OneRun {
             number: 1,
             pair,
@@ -305,7 +311,7 @@ mod tests {
     }
 
     fn two_pairs_and_a_spoilt_one() -> Vec<OneRun> {
-        use Program::{A, B};
+        use ComparedProgram::{A, B};
         use Verdict::{Kept, Undecided};
         vec![
             run(1, A, Kept, 2.0),
@@ -327,7 +333,7 @@ mod tests {
         assert!((wall.ratio - 2.0).abs() < 1e-9);
         // The same work in twice the available time.
         assert!((ratios.work_per_available.unwrap().ratio - 0.5).abs() < 1e-9);
-        let a = side(Program::A, &[], &runs);
+        let a = side(ComparedProgram::A, &[], &runs);
         assert_eq!((a.counted, a.kept, a.undecided), (2, 2, 1));
         assert_eq!(a.wall_s, Some(3.0));
     }

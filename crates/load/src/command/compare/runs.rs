@@ -23,14 +23,14 @@ pub const OUTPUT: &str = "output.txt";
 
 /// The signals of this process, read instead of obeyed: what has been
 /// measured so far is still to be written.
-pub struct Watch {
+pub struct RunWatch {
     fd: SignalFd,
     before: SigSet,
     /// Somebody wants us to end.
     pub interrupted: bool,
 }
 
-impl Watch {
+impl RunWatch {
     /// Takes over the signals until dropped.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for RunWatch {
     fn drop(&mut self) {
         let _ = self.before.thread_set_mask();
     }

@@ -10,7 +10,7 @@ use serde::Serialize;
 /// How it stands with something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum CheckState {
     /// Works, or is as it should be.
     Ok,
     /// Works, but the user should know something.
@@ -21,7 +21,7 @@ pub enum State {
     Untried,
 }
 
-impl State {
+impl CheckState {
     /// In the report for people.
     pub fn word(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl State {
 pub struct Check {
     pub name: &'static str,
     /// How it stands.
-    pub state: State,
+    pub state: CheckState,
     /// Why, one line.
     pub why: String,
     /// What to do, one line; absent where there is nothing to do.
@@ -51,7 +51,7 @@ pub struct Check {
 
 impl Check {
     /// A check in a state.
-    pub fn new(name: &'static str, state: State, why: impl Into<String>) -> Self {
+    pub fn new(name: &'static str, state: CheckState, why: impl Into<String>) -> Self {
         Self {
             name,
             state,
@@ -63,17 +63,17 @@ impl Check {
 
     /// As it should be.
     pub fn ok(name: &'static str, why: impl Into<String>) -> Self {
-        Self::new(name, State::Ok, why)
+        Self::new(name, CheckState::Ok, why)
     }
 
     /// Worth knowing.
     pub fn warn(name: &'static str, why: impl Into<String>) -> Self {
-        Self::new(name, State::Warn, why)
+        Self::new(name, CheckState::Warn, why)
     }
 
     /// Does not work.
     pub fn no(name: &'static str, why: impl Into<String>) -> Self {
-        Self::new(name, State::No, why)
+        Self::new(name, CheckState::No, why)
     }
 
     /// With what to do about it.

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The probe of the real-time classes, in words.
 
-use crate::probe::{Bench, FifoSeen, REAL_TIME_NS, RealTimeSeen};
+use crate::probe::{FifoSeen, ProbeBench, REAL_TIME_NS, RealTimeSeen};
 use nix::unistd::{AccessFlags, access};
 use sandbag_linux::capability::{Capabilities, Capability};
 use sandbag_linux::sysctl::Sysctl;
 use sandbag_linux::{Error, Root};
 use sandbag_run::realtime::RT_RUNTIME;
 
-use super::check::{Check, State};
+use super::check::{Check, CheckState};
 use super::judge::{self, Judgement, Refusal, Reserving};
-use super::probes::{Found, failed, said, twice};
+use super::probes::{ProbeFindings, check_of, failed, twice};
 
 /// What decides about a refusal beside what the kernel said.
 #[derive(Debug, Clone, Copy)]
@@ -23,9 +23,9 @@ struct Circumstances {
     may_write: bool,
 }
 
-impl Found {
+impl ProbeFindings {
     /// Tries SCHED_FIFO and SCHED_DEADLINE.
-    pub fn classes(&mut self, bench: &mut Bench<'_>, root: &Root) {
+    pub fn classes(&mut self, bench: &mut ProbeBench<'_>, root: &Root) {
         let (name, other) = ("real-time", "deadline");
         let judge = |seen: &RealTimeSeen| match &seen.fifo {
             Ok(got) => judge::fifo(got.early_ns, got.beside_ns, REAL_TIME_NS),
@@ -36,7 +36,7 @@ impl Found {
             Ok(outcome) => outcome,
             Err(error) => {
                 let check = failed(name, &error);
-                if check.state == State::No {
+                if check.state == CheckState::No {
                     let remedy = check.remedy.clone().unwrap_or_else(|| REMEDY.to_owned());
                     self.no_real_time = Some((check.why.clone(), remedy));
                 }
@@ -55,7 +55,7 @@ impl Found {
                 self.real_time = Some(judgement);
             }
             Err(error) => {
-                let (what, remedy) = refused(error, around);
+                let (what, remedy) = refusal(error, around);
                 self.checks.push(Check::no(name, &what).remedy(&remedy));
                 self.real_time = Some(Judgement::No);
                 self.no_real_time = Some((what, remedy));
@@ -73,7 +73,7 @@ const REMEDY: &str = "run as root on the machine itself; pace needs no such clas
 fn fifo(judgement: Judgement, got: FifoSeen) -> Check {
     let ms = |ns: u64| ns as f64 / 1e6;
     let wanted = ms(REAL_TIME_NS);
-    said(
+    check_of(
         "real-time",
         judgement,
         format!(
@@ -89,7 +89,7 @@ fn fifo(judgement: Judgement, got: FifoSeen) -> Check {
     .figure("all_ms", ms(got.all_ns))
 }
 
-fn refused(error: &Error, around: Circumstances) -> Refusal {
+fn refusal(error: &Error, around: Circumstances) -> Refusal {
     let (what, remedy) = match (error.errno(), around) {
         (
             Some(libc::EPERM),
@@ -132,7 +132,7 @@ fn reserving(outcome: &sandbag_linux::Result<()>, around: Circumstances) -> Rese
                 may: around.may_write,
             }
         }
-        Err(error) => Reserving::Refused(refused(error, around)),
+        Err(error) => Reserving::Refused(refusal(error, around)),
     }
 }
 
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn each_refusal_has_its_own_remedy() {
-        let remedy = |errno, around| refused(&error(errno), around).1;
+        let remedy = |errno, around| refusal(&error(errno), around).1;
         let user = Circumstances {
             may_nice: false,
             ..ROOT
@@ -194,14 +194,14 @@ mod tests {
         for errno in [libc::EPERM, libc::EBUSY] {
             let without = of(errno, ROOT);
             assert_eq!(without, Reserving::WithoutLimit { may: true });
-            assert_eq!(reservation("deadline", &without).state, State::Ok);
+            assert_eq!(reservation("deadline", &without).state, CheckState::Ok);
         }
         let fixed = Circumstances {
             may_write: false,
             ..ROOT
         };
         let fixed = reservation("deadline", &of(libc::EBUSY, fixed));
-        assert_eq!(fixed.state, State::No);
+        assert_eq!(fixed.state, CheckState::No);
         assert!(fixed.remedy.unwrap().contains("sched_rt_runtime_us=-1"));
         let user = Circumstances {
             may_nice: false,

@@ -8,7 +8,7 @@ use sandbag_linux::sysctl::Sysctl;
 use sandbag_linux::topology::Topology;
 use sandbag_linux::{Root, autogroup, container, cpufreq, machine, root};
 
-use sandbag_run::layout::{Kind, Layout};
+use sandbag_run::layout::{Layout, LayoutKind};
 
 use super::check::Check;
 
@@ -223,10 +223,12 @@ pub fn groups(layout: &sandbag_run::Result<Layout>) -> Check {
         Err(error) => Check::no(name, error.to_string()),
         Ok(layout) => {
             let why = match layout.kind() {
-                Kind::V1 => "the cpu controller is mounted as cgroup v1",
-                Kind::V2 => "the cpu controller is in the v2 tree, and systemd is not process 1",
-                Kind::V2Systemd => "the v2 tree belongs to systemd: it is asked for units",
-                Kind::Delegated => "the group given with --cgroup",
+                LayoutKind::V1 => "the cpu controller is mounted as cgroup v1",
+                LayoutKind::V2 => {
+                    "the cpu controller is in the v2 tree, and systemd is not process 1"
+                }
+                LayoutKind::V2Systemd => "the v2 tree belongs to systemd: it is asked for units",
+                LayoutKind::Delegated => "the group given with --cgroup",
             };
             Check::ok(
                 name,
@@ -299,7 +301,7 @@ pub fn real_time(root: &Root, version: Option<Version>, fresh_us: Option<i64>) -
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::State;
+    use super::super::check::CheckState;
     use super::*;
     use std::fs;
 
@@ -317,7 +319,7 @@ mod tests {
     #[test]
     fn turbo_is_warned_about() {
         let (_dir, root) = fake(&[("sys/devices/system/cpu/intel_pstate/no_turbo", "0\n")]);
-        assert_eq!(turbo(&root).state, State::Warn);
+        assert_eq!(turbo(&root).state, CheckState::Warn);
     }
 
     #[test]
@@ -330,7 +332,7 @@ mod tests {
             ),
         ]);
         let check = sched_ext(&root);
-        assert_eq!(check.state, State::Warn);
+        assert_eq!(check.state, CheckState::Warn);
         assert!(check.why.starts_with("rusty "), "{}", check.why);
     }
 
@@ -339,7 +341,7 @@ mod tests {
         let stat = "cpu  100 0 0 850 0 0 0 50 0 0\ncpu0 100 0 0 850 0 0 0 50 0 0\nbtime 1\n";
         let (_dir, root) = fake(&[("proc/stat", stat)]);
         let check = steal(&root, 0).unwrap();
-        assert_eq!(check.state, State::Warn);
+        assert_eq!(check.state, CheckState::Warn);
         assert!((check.figures["steal_pct"] - 5.0).abs() < 1e-9);
     }
 
@@ -365,7 +367,7 @@ mod tests {
                 .why
                 .contains("budget")
         );
-        assert_eq!(real_time(&fake(&[]).1, None, None).state, State::Warn);
+        assert_eq!(real_time(&fake(&[]).1, None, None).state, CheckState::Warn);
     }
 
     #[test]
@@ -396,7 +398,7 @@ mod tests {
             what: "no permission".into(),
             remedy: "be root".into(),
         }));
-        assert_eq!(check.state, State::No);
+        assert_eq!(check.state, CheckState::No);
         assert_eq!(check.remedy.as_deref(), Some("be root"));
     }
 }

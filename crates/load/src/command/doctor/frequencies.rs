@@ -12,7 +12,7 @@ use super::judge::Refusal;
 
 /// Whether frequencies can be set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Setting {
+pub enum FrequencySetting {
     /// There is no driver.
     NoDriver,
     /// They can, as far as files say; in words what there is.
@@ -23,36 +23,36 @@ pub enum Setting {
 
 /// The line on frequencies, and whether they can be set.
 #[must_use]
-pub fn look(root: &Root, topology: &Topology) -> (Check, Setting) {
+pub fn look(root: &Root, topology: &Topology) -> (Check, FrequencySetting) {
     let name = "frequency";
     let first = topology.online.iter().next().unwrap_or(0);
     let found = match cpufreq::frequency(root, first) {
         Ok(Some(found)) => found,
         Ok(None) => {
             let why = "no driver here: nothing we can see changes it";
-            return (Check::ok(name, why), Setting::NoDriver);
+            return (Check::ok(name, why), FrequencySetting::NoDriver);
         }
         Err(error) => {
             let remedy = "see the line on frequency".to_owned();
             let check = Check::warn(name, error.to_string());
-            return (check, Setting::Cannot((error.to_string(), remedy)));
+            return (check, FrequencySetting::Cannot((error.to_string(), remedy)));
         }
     };
     let setting = match Policy::of(root, &topology.online) {
         Ok(policies) => can_set(&policies, &topology.online),
-        Err(error) => Setting::Cannot((error.to_string(), "use hogs".to_owned())),
+        Err(error) => FrequencySetting::Cannot((error.to_string(), "use hogs".to_owned())),
     };
     (line(name, &found, &setting), setting)
 }
 
-fn line(name: &'static str, found: &Frequency, setting: &Setting) -> Check {
+fn line(name: &'static str, found: &Frequency, setting: &FrequencySetting) -> Check {
     let driver = found.driver.as_deref().unwrap_or("unknown");
     let governor = found.governor.as_deref().unwrap_or("unknown");
     let mut why = format!("driver {driver}, governor {governor}");
     if !found.governors.is_empty() {
         why.push_str(&format!(" of {}", found.governors.join(" ")));
     }
-    if let Setting::Can(what) = setting {
+    if let FrequencySetting::Can(what) = setting {
         why.push_str(&format!("; {what}"));
     }
     match governor {
@@ -62,9 +62,9 @@ fn line(name: &'static str, found: &Frequency, setting: &Setting) -> Check {
     }
 }
 
-fn can_set(policies: &[Policy], online: &CpuList) -> Setting {
+fn can_set(policies: &[Policy], online: &CpuList) -> FrequencySetting {
     let Some(first) = policies.first() else {
-        return Setting::NoDriver;
+        return FrequencySetting::NoDriver;
     };
     let may = |policy: &Policy| {
         let mut files = policy.files();
@@ -74,7 +74,7 @@ fn can_set(policies: &[Policy], online: &CpuList) -> Setting {
             .all(|file| access(file, AccessFlags::W_OK).is_ok())
     };
     if !policies.iter().all(may) {
-        return Setting::Cannot((
+        return FrequencySetting::Cannot((
             "the frequencies cannot be written".to_owned(),
             "run as root outside of containers; hogs needs none".to_owned(),
         ));
@@ -110,12 +110,12 @@ fn can_set(policies: &[Policy], online: &CpuList) -> Setting {
             ));
         }
     }
-    Setting::Can(what)
+    FrequencySetting::Can(what)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::State;
+    use super::super::check::CheckState;
     use super::*;
     use std::fs;
 
@@ -152,20 +152,23 @@ mod tests {
     fn without_a_driver_there_is_nothing_to_set() {
         let (_dir, root, topology) = machine(&[]);
         let (check, setting) = look(&root, &topology);
-        assert_eq!((check.state, setting), (State::Ok, Setting::NoDriver));
+        assert_eq!(
+            (check.state, setting),
+            (CheckState::Ok, FrequencySetting::NoDriver)
+        );
     }
 
     #[test]
     fn bounds_and_governors_are_said() {
         let (_dir, root, topology) = machine(BOUNDS);
         let (check, setting) = look(&root, &topology);
-        assert_eq!(check.state, State::Warn);
+        assert_eq!(check.state, CheckState::Warn);
         assert_eq!(
             check.why,
             "driver intel_pstate, governor powersave of performance powersave; any of 800 to \
              3400 MHz, each CPU its own"
         );
-        assert!(matches!(setting, Setting::Can(_)));
+        assert!(matches!(setting, FrequencySetting::Can(_)));
     }
 
     #[test]
@@ -189,6 +192,9 @@ mod tests {
     fn a_driver_that_says_no_bounds_cannot_be_set() {
         let (_dir, root, topology) = machine(&BOUNDS[..2]);
         let (_, setting) = look(&root, &topology);
-        assert!(matches!(setting, Setting::Cannot(_)), "{setting:?}");
+        assert!(
+            matches!(setting, FrequencySetting::Cannot(_)),
+            "{setting:?}"
+        );
     }
 }

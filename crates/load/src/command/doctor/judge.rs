@@ -121,7 +121,7 @@ const STILL_NS: u64 = 1_000_000;
 
 /// A group that was frozen and thawed.
 #[must_use]
-pub fn frozen(used_ns: u64, went_on_after: Option<Duration>) -> Judgement {
+pub fn judge_freeze(used_ns: u64, went_on_after: Option<Duration>) -> Judgement {
     match (used_ns, went_on_after) {
         (used, _) if used > STILL_NS => No,
         // It may have waited for the CPU.
@@ -222,9 +222,9 @@ mod tests {
     #[test]
     fn what_is_frozen_uses_nothing() {
         let soon = Some(Duration::from_micros(100));
-        assert_eq!(frozen(0, soon), Yes);
-        assert_eq!(frozen(20 * MS, soon), No);
-        assert_eq!(frozen(0, None), Unclear);
+        assert_eq!(judge_freeze(0, soon), Yes);
+        assert_eq!(judge_freeze(20 * MS, soon), No);
+        assert_eq!(judge_freeze(0, None), Unclear);
     }
 
     #[test]

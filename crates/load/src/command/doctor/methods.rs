@@ -9,11 +9,11 @@ use std::fmt::Write as _;
 use crate::method::{NAMES, SLOWING};
 use serde::Serialize;
 
-use super::check::{Check, State};
-use super::frequencies::Setting;
+use super::check::{Check, CheckState};
+use super::frequencies::FrequencySetting;
 use super::judge::Judgement;
 use super::judge::Refusal;
-use super::probes::Found;
+use super::probes::ProbeFindings;
 
 /// What else decides.
 #[derive(Debug, Clone, Copy)]
@@ -30,12 +30,12 @@ pub struct Ground<'a> {
     /// limits them.
     pub real_time_limit: Option<f64>,
     /// The hardware's frequencies.
-    pub frequencies: &'a Setting,
+    pub frequencies: &'a FrequencySetting,
 }
 
 /// A method, what it is for, and how it stands with it.
 #[derive(Debug, Clone, Serialize)]
-pub struct Verdict {
+pub struct MethodVerdict {
     /// Name, state, reason, remedy.
     #[serde(flatten)]
     pub check: Check,
@@ -50,7 +50,7 @@ const NODES: &str = "nodes";
 
 /// Every method, those for loads first.
 #[must_use]
-pub fn all(found: &Found, ground: Ground<'_>) -> Vec<Verdict> {
+pub fn all(found: &ProbeFindings, ground: Ground<'_>) -> Vec<MethodVerdict> {
     let only_nodes = SLOWING.into_iter().filter(|name| !NAMES.contains(name));
     NAMES
         .into_iter()
@@ -59,24 +59,24 @@ pub fn all(found: &Found, ground: Ground<'_>) -> Vec<Verdict> {
         .collect()
 }
 
-fn verdict(name: &'static str, found: &Found, ground: Ground<'_>) -> Verdict {
+fn verdict(name: &'static str, found: &ProbeFindings, ground: Ground<'_>) -> MethodVerdict {
     let kinds = [(LOADS, &NAMES[..]), (NODES, &SLOWING[..])];
     let those = |has: fn(&[&str], &str) -> bool| {
         let kinds = kinds.iter().filter(|(_, names)| has(names, name));
         kinds.map(|(kind, _)| *kind).collect()
     };
-    Verdict {
-        check: judged(name, found, ground),
+    MethodVerdict {
+        check: judge(name, found, ground),
         used_for: those(|names, name| names.contains(&name)),
         default_for: those(|names, name| names[0] == name),
     }
 }
 
-fn judged(name: &'static str, found: &Found, ground: Ground<'_>) -> Check {
+fn judge(name: &'static str, found: &ProbeFindings, ground: Ground<'_>) -> Check {
     if let Some((what, remedy)) = ground.no_groups {
         return Check::no(name, what).remedy(remedy);
     }
-    let judged = match name {
+    let probe = match name {
         "pace" => loads::pace,
         "quota" => loads::quota,
         "shares" => loads::shares,
@@ -88,11 +88,15 @@ fn judged(name: &'static str, found: &Found, ground: Ground<'_>) -> Check {
         "gov" => nodes::gov,
         "cap" => nodes::cap,
         // A new method: said, not hidden.
-        _ => |name: &'static str, _: &Found, _: Ground<'_>| {
-            Ok(Check::new(name, State::Untried, "there is no probe for it"))
+        _ => |name: &'static str, _: &ProbeFindings, _: Ground<'_>| {
+            Ok(Check::new(
+                name,
+                CheckState::Untried,
+                "there is no probe for it",
+            ))
         },
     };
-    judged(name, found, ground).unwrap_or_else(|check| check)
+    probe(name, found, ground).unwrap_or_else(|check| check)
 }
 
 /// What a method needs of the kernel: `Err` is the verdict without it, `line`
@@ -108,13 +112,13 @@ fn needs(
         Some(Judgement::No) => Err(Check::no(name, format!("{what} here")).remedy(see)),
         None => {
             let why = format!("could not be tried ({line})");
-            Err(Check::new(name, State::Untried, why).remedy(see))
+            Err(Check::new(name, CheckState::Untried, why).remedy(see))
         }
         Some(Judgement::Yes | Judgement::Unclear) => Ok(()),
     }
 }
 
-fn refused(name: &'static str, refusal: Option<&Refusal>) -> Result<(), Check> {
+fn check_refusal(name: &'static str, refusal: Option<&Refusal>) -> Result<(), Check> {
     match refusal {
         Some((what, remedy)) => Err(Check::no(name, what).remedy(remedy)),
         None => Ok(()),
@@ -122,8 +126,8 @@ fn refused(name: &'static str, refusal: Option<&Refusal>) -> Result<(), Check> {
 }
 
 /// A worker or burner of a real-time class.
-fn needs_real_time(name: &'static str, found: &Found) -> Result<(), Check> {
-    refused(name, found.no_real_time.as_ref())?;
+fn needs_real_time(name: &'static str, found: &ProbeFindings) -> Result<(), Check> {
+    check_refusal(name, found.no_real_time.as_ref())?;
     let what = "real-time tasks do not go first";
     needs(name, found.real_time, what, "real-time")
 }
@@ -136,8 +140,8 @@ fn too_busy(name: &'static str) -> Check {
 
 /// The methods for people: a check's columns, and what each is for.
 #[must_use]
-pub fn table(verdicts: &[Verdict]) -> String {
-    let uses = |verdict: &Verdict| {
+pub fn table(verdicts: &[MethodVerdict]) -> String {
+    let uses = |verdict: &MethodVerdict| {
         let each = verdict.used_for.iter().map(|kind| {
             let star = if verdict.default_for.contains(kind) {
                 "*"

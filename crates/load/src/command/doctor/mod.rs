@@ -15,11 +15,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::method::{NAMES, SLOWING};
-use crate::probe::Bench;
+use crate::probe::ProbeBench;
 use clap::Args;
 use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root, container, sched};
-use sandbag_run::layout::{Kind, Layout};
+use sandbag_run::layout::{Layout, LayoutKind};
 use sandbag_run::registry::Registry;
 use sandbag_ui::failure::Result;
 use serde::Serialize;
@@ -27,9 +27,9 @@ use serde::Serialize;
 use sandbag_ui::exit;
 use sandbag_ui::output::{JsonArgs, Overwrite};
 
-use check::{Check, State};
-use methods::{Ground, Verdict};
-use probes::Found;
+use check::{Check, CheckState};
+use methods::{Ground, MethodVerdict};
+use probes::ProbeFindings;
 
 /// Say what this machine can do, per method, by trying it for a few seconds
 #[derive(Debug, Args)]
@@ -52,7 +52,7 @@ const FORMAT: u32 = 1;
 const RETRY_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Serialize)]
-struct Report {
+struct DoctorReport {
     format: u32,
     sandbag: &'static str,
     /// Of loads.
@@ -62,7 +62,7 @@ struct Report {
     default_node_method: &'static str,
     /// Nodes can be slowed with it; `None` if it could not be tried.
     works_for_nodes: Option<bool>,
-    methods: Vec<Verdict>,
+    methods: Vec<MethodVerdict>,
     probes: Vec<Check>,
     machine: Vec<Check>,
 }
@@ -89,10 +89,10 @@ fn report(
     topology: &Topology,
     layout: sandbag_run::Result<Layout>,
     registry: sandbag_run::Result<Registry>,
-) -> Report {
-    let mut found = Found {
+) -> DoctorReport {
+    let mut found = ProbeFindings {
         retry_until: Some(Instant::now() + RETRY_WITHIN),
-        ..Found::default()
+        ..ProbeFindings::default()
     };
     let mut machine = vec![facts::groups(&layout)];
     let alive = registry
@@ -113,14 +113,18 @@ fn report(
     if let (Ok(layout), Ok(registry)) = (&layout, &registry) {
         match free_cpu(topology, &alive) {
             Some(cpu) => {
-                let mut bench = Bench::new(root, layout, registry, cpu);
+                let mut bench = ProbeBench::new(root, layout, registry, cpu);
                 found.with_groups(&mut bench);
                 found.classes(&mut bench, root);
                 found.node(&mut bench, other_cpu(topology, cpu));
             }
             None => found.checks.push(
-                Check::new("weights", State::Untried, "runs hold all CPUs we may use")
-                    .remedy("wait for them, or end them (sandbag stop)"),
+                Check::new(
+                    "weights",
+                    CheckState::Untried,
+                    "runs hold all CPUs we may use",
+                )
+                .remedy("wait for them, or end them (sandbag stop)"),
             ),
         }
     }
@@ -135,7 +139,7 @@ fn report(
     machine.push(task_clock(&found, container::hypervisor(root).is_some()));
     let (frequency, frequencies) = frequencies::look(root, topology);
     machine.extend(facts::all(root, topology, frequency, found.steal_ns));
-    let no_groups = (machine[0].state == State::No).then(|| {
+    let no_groups = (machine[0].state == CheckState::No).then(|| {
         let remedy = machine[0].remedy.as_deref().unwrap_or("");
         (machine[0].why.as_str(), remedy)
     });
@@ -145,7 +149,7 @@ fn report(
             no_groups,
             by_systemd: layout
                 .as_ref()
-                .is_ok_and(|layout| layout.kind() == Kind::V2Systemd),
+                .is_ok_and(|layout| layout.kind() == LayoutKind::V2Systemd),
             cpus: topology.online.len(),
             virtual_machine: container::hypervisor(root).is_some(),
             real_time_limit: facts::real_time_limit(root),
@@ -154,9 +158,9 @@ fn report(
     );
     let works = |name| {
         let verdict = methods.iter().find(|verdict| verdict.check.name == name);
-        works(verdict.map_or(State::Untried, |verdict| verdict.check.state))
+        works(verdict.map_or(CheckState::Untried, |verdict| verdict.check.state))
     };
-    Report {
+    DoctorReport {
         format: FORMAT,
         sandbag: env!("CARGO_PKG_VERSION"),
         default_method: NAMES[0],
@@ -172,11 +176,11 @@ fn report(
     }
 }
 
-fn works(state: State) -> Option<bool> {
+fn works(state: CheckState) -> Option<bool> {
     match state {
-        State::Ok | State::Warn => Some(true),
-        State::No => Some(false),
-        State::Untried => None,
+        CheckState::Ok | CheckState::Warn => Some(true),
+        CheckState::No => Some(false),
+        CheckState::Untried => None,
     }
 }
 
@@ -200,7 +204,7 @@ fn free_cpu(topology: &Topology, runs: &[sandbag_run::journal::RunInfo]) -> Opti
     free.iter().next_back()
 }
 
-fn task_clock(found: &Found, virtual_machine: bool) -> Check {
+fn task_clock(found: &ProbeFindings, virtual_machine: bool) -> Check {
     let name = "task clock";
     match found.excludes_steal {
         Some(true) => Check::ok(name, "leaves out what the hypervisor stole"),
@@ -214,7 +218,7 @@ fn task_clock(found: &Found, virtual_machine: bool) -> Check {
     }
 }
 
-fn text(report: &Report) -> String {
+fn text(report: &DoctorReport) -> String {
     let said = |works| match works {
         Some(true) => "works here",
         Some(false) => "does not work here",
@@ -256,7 +260,12 @@ mod tests {
         assert_eq!(report.works, Some(false));
         assert_eq!(report.works_for_nodes, Some(false));
         assert_eq!(report.methods.len(), 10);
-        assert!(report.methods.iter().all(|v| v.check.state == State::No));
+        assert!(
+            report
+                .methods
+                .iter()
+                .all(|v| v.check.state == CheckState::No)
+        );
         assert!(report.machine.iter().any(|c| c.name == "smt"));
         let names: Vec<_> = report.probes.iter().map(|c| c.name).collect();
         assert_eq!(names, ["slice", "timers"]);
@@ -266,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_method_in_the_document_says_what_it_is_for() {
-        let verdict = Verdict {
+        let verdict = MethodVerdict {
             check: Check::ok("hogs", "works"),
             used_for: vec!["loads", "nodes"],
             default_for: vec!["nodes"],
@@ -279,12 +288,12 @@ mod tests {
 
     #[test]
     fn steal_that_could_not_be_seen_is_not_judged() {
-        let unknown = task_clock(&Found::default(), true);
+        let unknown = task_clock(&ProbeFindings::default(), true);
         assert!(unknown.why.contains("cannot be told"));
-        let counted = Found {
+        let counted = ProbeFindings {
             excludes_steal: Some(false),
-            ..Found::default()
+            ..ProbeFindings::default()
         };
-        assert_eq!(task_clock(&counted, true).state, State::Warn);
+        assert_eq!(task_clock(&counted, true).state, CheckState::Warn);
     }
 }

@@ -3,26 +3,26 @@
 
 use std::time::Duration;
 
-use crate::probe::{Bench, Freezing, NodeSeen, Stopping};
+use crate::probe::{Freezing, NodeSeen, ProbeBench, Stopping};
 use sandbag_linux::Error;
 use sandbag_linux::cgroup::Version;
 
-use super::check::{Check, State};
+use super::check::{Check, CheckState};
 use super::judge::{self, Judgement};
-use super::probes::{Found, failed, said};
+use super::probes::{ProbeFindings, check_of, failed};
 
 /// Time between two looks of `lim`.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-impl Found {
+impl ProbeFindings {
     /// Tries a node's group on the bench's CPU; `other` is another one that we
     /// may use. Its group has one name, so there is one try.
-    pub fn node(&mut self, bench: &mut Bench<'_>, other: Option<u32>) {
+    pub fn node(&mut self, bench: &mut ProbeBench<'_>, other: Option<u32>) {
         match bench.node(other, judge::CAP) {
             Ok(seen) => self.seen_of_node(seen, bench.cpu(), other),
             Err(error) => {
                 let check = failed("node group", &error);
-                if check.state == State::No {
+                if check.state == CheckState::No {
                     let remedy = check.remedy.clone();
                     let remedy = remedy.unwrap_or_else(|| "see the line on groups".to_owned());
                     self.no_node = Some((check.why.clone(), remedy));
@@ -57,7 +57,7 @@ fn cpuset(has_cpuset: bool, stayed: Option<bool>, cpu: u32, other: Option<u32>) 
         (false, _) => Check::warn(name, "groups cannot be confined to CPUs here").remedy(remedy),
         (true, None) => Check::new(
             name,
-            State::Untried,
+            CheckState::Untried,
             "there is no second CPU to send a task to",
         ),
         (true, Some(true)) => Check::ok(
@@ -85,7 +85,7 @@ fn freezer(seen: Option<&Freezing>) -> (Judgement, Check) {
     };
     match outcome {
         Ok(frozen) => {
-            let judgement = judge::frozen(frozen.used_ns, frozen.went_on_after);
+            let judgement = judge::judge_freeze(frozen.used_ns, frozen.went_on_after);
             let us = |time: Duration| time.as_secs_f64() * 1e6;
             let within = us(frozen.within);
             let seen = format!(
@@ -95,14 +95,14 @@ fn freezer(seen: Option<&Freezing>) -> (Judgement, Check) {
                     None => ", and did not go on in time".to_owned(),
                 }
             );
-            let check = said(name, judgement, seen)
+            let check = check_of(name, judgement, seen)
                 .or_remedy("what is frozen runs here: use hogs")
                 .figure("froze_us", within);
             (judgement, check)
         }
         Err(error @ Error::Late { .. }) => {
             let judgement = Judgement::Unclear;
-            (judgement, said(name, judgement, error.to_string()))
+            (judgement, check_of(name, judgement, error.to_string()))
         }
         Err(error) => (
             Judgement::No,
@@ -131,7 +131,7 @@ fn stopping(outcome: &sandbag_linux::Result<Stopping>) -> (Judgement, Check) {
                 "a process {what}; looking at it takes {us:.0} us, {pct:.2} % of a CPU if every \
                  10 ms"
             );
-            let check = said(name, judgement, seen).figure("look_us", us);
+            let check = check_of(name, judgement, seen).figure("look_us", us);
             (judgement, check)
         }
         Err(error) => {
@@ -153,7 +153,7 @@ fn cap(outcome: &sandbag_linux::Result<f64>) -> (Judgement, Check) {
             let judgement = judge::cap(*share);
             let (cap, pct) = (judge::CAP * 100.0, share * 100.0);
             let seen = format!("a node's group under a cap of {cap:.0} % got {pct:.1} %");
-            let check = said(name, judgement, seen).or_remedy(remedy);
+            let check = check_of(name, judgement, seen).or_remedy(remedy);
             (judgement, check.figure("got_pct", pct))
         }
         Err(error) => {
@@ -171,12 +171,12 @@ fn cap(outcome: &sandbag_linux::Result<f64>) -> (Judgement, Check) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::Frozen;
+    use crate::probe::FreezeResult;
 
     fn froze(used_ns: u64, after_us: Option<u64>) -> Freezing {
         Freezing {
             version: Version::V1,
-            outcome: Ok(Frozen {
+            outcome: Ok(FreezeResult {
                 within: Duration::from_micros(300),
                 used_ns,
                 went_on_after: after_us.map(Duration::from_micros),
@@ -187,12 +187,12 @@ mod tests {
     #[test]
     fn a_freezer_is_judged_by_what_stands_still_and_goes_on() {
         let (judgement, check) = freezer(Some(&froze(0, Some(100))));
-        assert_eq!((judgement, check.state), (Judgement::Yes, State::Ok));
+        assert_eq!((judgement, check.state), (Judgement::Yes, CheckState::Ok));
         assert!(check.why.contains("within 300 us"), "{}", check.why);
         assert_eq!(freezer(Some(&froze(9_000_000, Some(1)))).0, Judgement::No);
         assert_eq!(freezer(Some(&froze(0, None))).0, Judgement::Unclear);
         let (judgement, check) = freezer(None);
-        assert_eq!((judgement, check.state), (Judgement::No, State::No));
+        assert_eq!((judgement, check.state), (Judgement::No, CheckState::No));
         assert!(check.remedy.unwrap().contains("hogs"));
     }
 
@@ -208,15 +208,24 @@ mod tests {
             }),
         };
         let (judgement, check) = freezer(Some(&late));
-        assert_eq!((judgement, check.state), (Judgement::Unclear, State::Warn));
+        assert_eq!(
+            (judgement, check.state),
+            (Judgement::Unclear, CheckState::Warn)
+        );
     }
 
     #[test]
     fn a_task_that_leaves_its_cpuset_is_a_warning() {
-        assert_eq!(cpuset(true, Some(true), 1, Some(0)).state, State::Ok);
-        assert_eq!(cpuset(true, Some(false), 1, Some(0)).state, State::Warn);
-        assert_eq!(cpuset(false, Some(false), 1, Some(0)).state, State::Warn);
-        assert_eq!(cpuset(true, None, 0, None).state, State::Untried);
+        assert_eq!(cpuset(true, Some(true), 1, Some(0)).state, CheckState::Ok);
+        assert_eq!(
+            cpuset(true, Some(false), 1, Some(0)).state,
+            CheckState::Warn
+        );
+        assert_eq!(
+            cpuset(false, Some(false), 1, Some(0)).state,
+            CheckState::Warn
+        );
+        assert_eq!(cpuset(true, None, 0, None).state, CheckState::Untried);
     }
 
     #[test]
@@ -238,8 +247,8 @@ mod tests {
 
     #[test]
     fn a_cap_of_a_node() {
-        assert_eq!(cap(&Ok(0.3)).1.state, State::Ok);
-        assert_eq!(cap(&Ok(1.0)).1.state, State::No);
+        assert_eq!(cap(&Ok(0.3)).1.state, CheckState::Ok);
+        assert_eq!(cap(&Ok(1.0)).1.state, CheckState::No);
         assert_eq!(cap(&Ok(0.01)).0, Judgement::Unclear);
         let absent = Error::Write {
             path: "/g/cpu.cfs_quota_us".into(),
@@ -247,7 +256,7 @@ mod tests {
             cause: std::io::Error::from_raw_os_error(libc::ENOENT),
         };
         let (judgement, check) = cap(&Err(absent));
-        assert_eq!((judgement, check.state), (Judgement::No, State::No));
+        assert_eq!((judgement, check.state), (Judgement::No, CheckState::No));
         assert!(check.why.contains("cpu controller"), "{}", check.why);
     }
 }

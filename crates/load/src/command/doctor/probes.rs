@@ -4,18 +4,18 @@
 
 use std::time::Instant;
 
-use crate::probe::{self, Bench, Spinner, Spun};
+use crate::probe::{self, ProbeBench, ProbeResult, Spinner};
 use sandbag_linux::cgroup::{Cap, Weight};
 use sandbag_run::Result;
 
-use super::check::{Check, State};
+use super::check::{Check, CheckState};
 use super::judge::{self, Judgement};
 use super::judge::{Refusal, Reserving};
 
 /// What the probes found; the reports of those that were made, and what
 /// methods and facts are judged by.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct ProbeFindings {
     /// One line per probe.
     pub checks: Vec<Check>,
     /// Weights are honoured.
@@ -68,7 +68,7 @@ const SLICE_NS: u64 = 100_000_000;
 const SLEEPS: usize = 40;
 const SLEEP_NS: u64 = 5_000_000;
 
-impl Found {
+impl ProbeFindings {
     /// The probes that need no groups.
     pub fn without_groups(&mut self) {
         self.slice();
@@ -76,18 +76,18 @@ impl Found {
     }
 
     /// The probes that do.
-    pub fn with_groups(&mut self, bench: &mut Bench<'_>) {
+    pub fn with_groups(&mut self, bench: &mut ProbeBench<'_>) {
         self.weights(bench);
         self.caps(bench);
         self.command_clock(bench);
     }
 
-    fn weights(&mut self, bench: &mut Bench<'_>) {
+    fn weights(&mut self, bench: &mut ProbeBench<'_>) {
         let pair = [1.0, judge::HEAVIER].map(|weight| Spinner {
             weight: Some(Weight(weight)),
             ..SPINNER
         });
-        let judge = |spun: &Spun| {
+        let judge = |spun: &ProbeResult| {
             let [light, heavy] = [&spun.took[0], &spun.took[1]].map(|t| t.cpu_ns);
             judge::weights(light, heavy, spun.wall_ns)
         };
@@ -103,7 +103,7 @@ impl Found {
             bench.cpu()
         );
         self.checks.push(
-            said(name, judgement, seen)
+            check_of(name, judgement, seen)
                 .or_remedy(
                     "groups do not share the CPU by weight: end the sched_ext scheduler that is \
                      loaded, or run where the kernel's own scheduler is in charge",
@@ -116,7 +116,7 @@ impl Found {
         self.keep(&spun);
     }
 
-    fn run_delay(&mut self, spun: &Spun) {
+    fn run_delay(&mut self, spun: &ProbeResult) {
         let waited: Option<u64> = spun
             .took
             .iter()
@@ -133,18 +133,18 @@ impl Found {
             ),
         };
         // Without steal nothing is lost.
-        let mut check = said(name, judgement, seen).or_remedy(
+        let mut check = check_of(name, judgement, seen).or_remedy(
             "burners cannot tell stolen time from waiting and repay it, so loads come out too \
              high under steal: a kernel with CONFIG_SCHED_INFO, or boot with schedstats=enable",
         );
         if judgement == Judgement::No {
-            check.state = State::Warn;
+            check.state = CheckState::Warn;
         }
         self.checks.push(check);
         self.run_delay = Some(judgement);
     }
 
-    fn caps(&mut self, bench: &mut Bench<'_>) {
+    fn caps(&mut self, bench: &mut ProbeBench<'_>) {
         let quota_us = (judge::CAP * PERIOD_US as f64) as u64;
         let capped = [Spinner {
             weight: Some(HEAVY),
@@ -156,7 +156,7 @@ impl Found {
             ..SPINNER
         }];
         let name = "caps";
-        let judge = |spun: &Spun| judge::cap(share(spun));
+        let judge = |spun: &ProbeResult| judge::cap(share(spun));
         let (judgement, spun) = match twice(self.retry_until, || bench.spin(&capped), judge) {
             Ok(outcome) => outcome,
             Err(error) => return self.checks.push(failed(name, &error)),
@@ -164,7 +164,7 @@ impl Found {
         let pct = share(&spun) * 100.0;
         let cap = judge::CAP * 100.0;
         self.checks.push(
-            said(
+            check_of(
                 name,
                 judgement,
                 format!("a spinner under a cap of {cap:.0} % got {pct:.1} %"),
@@ -176,7 +176,7 @@ impl Found {
         self.keep(&spun);
     }
 
-    fn command_clock(&mut self, bench: &mut Bench<'_>) {
+    fn command_clock(&mut self, bench: &mut ProbeBench<'_>) {
         let one = [Spinner {
             as_command: true,
             ..SPINNER
@@ -198,10 +198,10 @@ impl Found {
                     *ns as f64 / 1e6,
                     took.cpu_ns as f64 / 1e6
                 );
-                said(name, judgement, seen).or_remedy(remedy)
+                check_of(name, judgement, seen).or_remedy(remedy)
             }
             Some(Err(error)) => Check::warn(name, error.clone()).remedy(remedy),
-            None => Check::new(name, State::Untried, "the probe ended early"),
+            None => Check::new(name, CheckState::Untried, "the probe ended early"),
         });
         if let (Some((exec, waited)), Some(steal)) = (took.schedstat_ns, spun.steal_ns) {
             self.excludes_steal = judge::excludes_steal(spun.wall_ns, exec, waited, steal);
@@ -246,7 +246,7 @@ impl Found {
         let median = judge::median_ns(&late).unwrap_or(0.0) / 1e3;
         let worst = late.iter().max().map_or(0.0, |ns| *ns as f64 / 1e3);
         self.checks.push(
-            said(
+            check_of(
                 name,
                 judgement,
                 format!("{SLEEPS} sleeps ended {median:.0} us late (median), {worst:.0} at worst"),
@@ -261,14 +261,14 @@ impl Found {
         self.timers = Some(judgement);
     }
 
-    fn keep(&mut self, spun: &Spun) {
+    fn keep(&mut self, spun: &ProbeResult) {
         self.steal_ns += spun.steal_ns.unwrap_or(0);
         self.left.extend(spun.left.iter().cloned());
     }
 }
 
 /// Share of the delivered time that the first spinner took.
-fn share(spun: &Spun) -> f64 {
+fn share(spun: &ProbeResult) -> f64 {
     let delivered = spun.wall_ns.saturating_sub(spun.steal_ns.unwrap_or(0));
     spun.took[0].cpu_ns as f64 / delivered.max(1) as f64
 }
@@ -295,7 +295,7 @@ pub fn twice<T>(
 }
 
 /// A line about what was judged.
-pub fn said(name: &'static str, judgement: Judgement, seen: String) -> Check {
+pub fn check_of(name: &'static str, judgement: Judgement, seen: String) -> Check {
     match judgement {
         Judgement::Yes => Check::ok(name, seen),
         Judgement::No => Check::no(name, seen),
@@ -309,7 +309,7 @@ pub fn failed(name: &'static str, error: &sandbag_run::Error) -> Check {
     use sandbag_run::Error;
     match error {
         Error::NotPossible { what, remedy } => Check::no(name, what).remedy(remedy),
-        Error::Busy { .. } => Check::new(name, State::Untried, error.to_string()),
+        Error::Busy { .. } => Check::new(name, CheckState::Untried, error.to_string()),
         _ => Check::no(name, error.to_string()),
     }
 }
@@ -318,7 +318,7 @@ impl Check {
     /// With what to do if it does not work.
     pub fn or_remedy(self, remedy: &str) -> Self {
         match self.state {
-            State::No => self.remedy(remedy),
+            CheckState::No => self.remedy(remedy),
             _ => self,
         }
     }
@@ -360,7 +360,7 @@ mod tests {
                 remedy: "use pace".into(),
             },
         );
-        assert_eq!(check.state, State::No);
+        assert_eq!(check.state, CheckState::No);
         assert_eq!(check.remedy.as_deref(), Some("use pace"));
     }
 }

@@ -17,7 +17,7 @@ use sandbag_ui::output;
 ///
 /// # Errors
 /// Those of `run`.
-pub fn recorded(
+pub fn record_failure(
     options: &RunOptions,
     messages: &Messages,
     run: impl FnOnce(&RunOptions) -> Result<u8>,

@@ -13,19 +13,19 @@ use std::fmt::Write as _;
 use crate::method::{self, Method, MethodOptions, Scope};
 use crate::report::run::Run;
 use crate::report::{terminal, write};
-use crate::supervisor::{self, Control, End, NodePlan, Plan, StartOn};
+use crate::supervisor::{self, Control, NodePlan, RunEnd, RunPlan, StartOn};
 use sandbag_linux::topology::Topology;
 use sandbag_linux::user::User;
 use sandbag_linux::{CpuList, Root};
 use sandbag_profile::BoxSteps;
 use sandbag_run::command::CommandSpec;
-use sandbag_run::layout::{Kind, Layout};
+use sandbag_run::layout::{Layout, LayoutKind};
 use sandbag_run::program::words;
 use sandbag_run::registry::Registry;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::text::{command_line, visible};
 
-pub use failure::recorded;
+pub use failure::record_failure;
 use observer::Collector;
 use options::RunOptions;
 use sandbag_run::directory::RunDir;
@@ -36,7 +36,7 @@ use sandbag_ui::output;
 use sandbag_ui::units::{Cpus, nanos, plain};
 
 /// The load of a run.
-pub struct Load {
+pub struct RunLoad {
     /// The CPUs, in the order of the profile's columns.
     pub cpus: Vec<u32>,
     /// The profile, for these CPUs.
@@ -52,8 +52,7 @@ pub struct Load {
 }
 
 /// What makes a run a virtual node.
-pub struct Node {
-    /// Its name.
+pub struct RunNode {
     pub name: String,
     /// Who changes it while it runs.
     pub control: Box<dyn Control>,
@@ -62,7 +61,7 @@ pub struct Node {
 }
 
 /// Makes the run and everything it leaves; returns the exit code.
-pub fn run(load: Load, options: &RunOptions, messages: &Messages) -> Result<u8> {
+pub fn run(load: RunLoad, options: &RunOptions, messages: &Messages) -> Result<u8> {
     let constants = MethodOptions {
         period_ns: options.period.map(nanos),
         pace: options.pace,
@@ -80,7 +79,7 @@ pub fn run(load: Load, options: &RunOptions, messages: &Messages) -> Result<u8> 
 /// [`sandbag_run::Error::NotPossible`] with the remedy.
 pub fn check_layout(method: &dyn Method, layout: &Layout) -> sandbag_run::Result<()> {
     match (method.name(), layout.kind()) {
-        ("quota", Kind::V2Systemd) => Err(sandbag_run::Error::NotPossible {
+        ("quota", LayoutKind::V2Systemd) => Err(sandbag_run::Error::NotPossible {
             what: "quota needs a burst, which systemd cannot set on its units".into(),
             remedy: "use --method pace, or give a delegated group with --cgroup".into(),
         }),
@@ -90,9 +89,9 @@ pub fn check_layout(method: &dyn Method, layout: &Layout) -> sandbag_run::Result
 
 /// The same by this method; with `node` as a virtual node.
 pub fn run_by(
-    load: Load,
+    load: RunLoad,
     method: Box<dyn Method>,
-    node: Option<Node>,
+    node: Option<RunNode>,
     options: &RunOptions,
     messages: &Messages,
 ) -> Result<u8> {
@@ -186,7 +185,7 @@ pub fn run_by(
         burns: method.scope() == Scope::Cpu,
     };
     let outcome = supervisor::run(
-        Plan {
+        RunPlan {
             root: root.clone(),
             cpus: load.cpus,
             steps: load.steps,
@@ -292,13 +291,13 @@ fn leave(run: &Run, dir: Option<&RunDir>, options: &RunOptions, messages: &Messa
 }
 
 /// The exit code of a run that was made.
-fn code(run: &Run, end: End, strict: bool) -> u8 {
+fn code(run: &Run, end: RunEnd, strict: bool) -> u8 {
     let verdict = exit::of_verdict(run.verdict);
-    if end == End::TimedOut {
+    if end == RunEnd::TimedOut {
         return exit::TIMED_OUT;
     }
     match &run.command {
-        None if end == End::Interrupted => exit::INTERRUPTED,
+        None if end == RunEnd::Interrupted => exit::INTERRUPTED,
         None => verdict,
         Some(command) => match (command.exit_code, command.signal) {
             (Some(0), _) if strict => verdict,

@@ -8,7 +8,7 @@ mod part;
 
 use crate::method::Method;
 use crate::report::run::{CommandResult, CpuResult, MethodUsed, NodeUse, Run, SupervisorCost};
-use crate::supervisor::{End, LoadStart, Migrations, Outcome};
+use crate::supervisor::{LoadStart, Migrations, RunEnd, RunOutcome};
 use sandbag_run::directory::FORMAT;
 use sandbag_stats::verdict::{NOISY_FOREIGN_PCT, NOISY_STEAL_PCT, WINDOW_SHARE};
 use sandbag_stats::window::share_pct;
@@ -18,7 +18,7 @@ use super::observer::Collector;
 pub use facts::Facts;
 use foreign::Foreign;
 use node::{left_warning, node_verdict};
-use part::Part;
+use part::PartialRun;
 
 /// Describes a method as it is used.
 #[must_use]
@@ -38,7 +38,7 @@ pub fn method_used(method: &dyn Method) -> MethodUsed {
 #[must_use]
 pub fn record(
     facts: Facts,
-    outcome: &Outcome,
+    outcome: &RunOutcome,
     collector: &Collector<'_>,
     mut warnings: Vec<String>,
 ) -> Run {
@@ -49,7 +49,7 @@ pub fn record(
     let part = if never {
         None
     } else {
-        Part::of(&facts, outcome)
+        PartialRun::of(&facts, outcome)
     };
     let (verdict, reason) = match (never, measured) {
         // Nothing was asked, so nothing was kept.
@@ -65,7 +65,7 @@ pub fn record(
             let verdict = collector.verdict().verdict(facts.tolerance);
             let reason = reason(verdict, collector.verdict(), facts.tolerance);
             let reason = match &part {
-                Some(part) => format!("{} only: {reason}", part.covered()),
+                Some(part) => format!("{} only: {reason}", part.span()),
                 None => reason,
             };
             node_verdict(&facts, outcome, &foreign, verdict, reason)
@@ -108,7 +108,7 @@ pub fn record(
             seconds(lost)
         ));
     }
-    if outcome.end == End::CommandOver
+    if outcome.end == RunEnd::CommandOver
         && !never
         && collector.sums().iter().all(|sums| sums.wall_ns == 0)
     {

@@ -17,7 +17,9 @@ use comfy_table::{CellAlignment, Table, presets};
 use sandbag_linux::Root;
 use sandbag_linux::topology::Topology;
 use sandbag_profile::statistics::statistics;
-use sandbag_profile::{CpuSummary, Format, Header, Source, Summary, summarise, usual_step};
+use sandbag_profile::{
+    CpuSummary, Format, InputSource, ProfileHeader, ProfileSummary, summarise, usual_step,
+};
 use sandbag_run::directory::ACHIEVED_CSV;
 use sandbag_ui::failure::Result;
 use sandbag_ui::output::{NODES_JSON, RUN_JSON};
@@ -146,7 +148,7 @@ pub fn run(path: &Path, messages: &Messages) -> Result<String> {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn profile(source: Arc<Source>, args: &ShowArgs, messages: &Messages) -> Result<String> {
+pub fn profile(source: Arc<InputSource>, args: &ShowArgs, messages: &Messages) -> Result<String> {
     let topology = Topology::read(&Root::default())?;
     let open = || args.reshape.open(&source, &topology);
     let mut first = open()?;
@@ -172,7 +174,7 @@ pub fn profile(source: Arc<Source>, args: &ShowArgs, messages: &Messages) -> Res
     Ok(text)
 }
 
-fn origin(header: &Header) -> Option<String> {
+fn origin(header: &ProfileHeader) -> Option<String> {
     let host = header
         .host
         .as_ref()
@@ -182,7 +184,7 @@ fn origin(header: &Header) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
-fn table(header: &Header, summary: &Summary) -> String {
+fn table(header: &ProfileHeader, summary: &ProfileSummary) -> String {
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.2}"));
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
 use sandbag_profile::Seconds;
-use sandbag_profile::statistics::{LAGS, MOST_CORRELATED, QUANTILES_PCT, Statistics};
+use sandbag_profile::statistics::{LAGS, MOST_CORRELATED, ProfileStatistics, QUANTILES_PCT};
 
 /// More CPUs than this do not fit beside each other.
 const MATRIX: usize = 16;
 
 /// Tables, and a line about what they are of.
-pub(super) fn text(statistics: &Statistics) -> String {
+pub(super) fn text(statistics: &ProfileStatistics) -> String {
     let mut text = format!(
         "\nIn {} pieces of {}:\n{}\n",
         statistics.steps,
@@ -64,7 +64,7 @@ fn table(header: Vec<String>, rows: Vec<Vec<String>>) -> Table {
     table
 }
 
-fn spread(statistics: &Statistics) -> Table {
+fn spread(statistics: &ProfileStatistics) -> Table {
     let mut header: Vec<String> = ["CPU", "mean %", "sd"].map(str::to_owned).to_vec();
     header.extend(QUANTILES_PCT.map(|part| format!("p{part} %")));
     let rows = statistics.cpus.iter().map(|cpu| {
@@ -81,7 +81,7 @@ fn spread(statistics: &Statistics) -> Table {
     table(header, rows.collect())
 }
 
-fn autocorrelation(statistics: &Statistics) -> Table {
+fn autocorrelation(statistics: &ProfileStatistics) -> Table {
     let mut header = vec!["CPU".to_owned()];
     header
         .extend(LAGS.map(|lag| Seconds(statistics.step_ns.saturating_mul(lag as u64)).to_string()));
@@ -93,7 +93,7 @@ fn autocorrelation(statistics: &Statistics) -> Table {
     table(header, rows.collect())
 }
 
-fn correlation(statistics: &Statistics) -> Table {
+fn correlation(statistics: &ProfileStatistics) -> Table {
     let mut header = vec!["CPU".to_owned()];
     header.extend(statistics.cpus.iter().map(|cpu| cpu.cpu.to_string()));
     let count = statistics.cpus.len();

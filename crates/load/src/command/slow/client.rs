@@ -77,7 +77,7 @@ fn directory() -> Result<Directory> {
 }
 
 /// Asks, and turns a refusal into an error.
-fn told(directory: &Directory, name: &NodeName, request: &Request) -> Result<Reply> {
+fn send(directory: &Directory, name: &NodeName, request: &Request) -> Result<Reply> {
     match ask(directory, name, request, ASK_LIMIT)? {
         Reply::Error { message } => bail!("node {name}: {message}"),
         reply => Ok(reply),
@@ -89,7 +89,7 @@ fn told(directory: &Directory, name: &NodeName, request: &Request) -> Result<Rep
 pub fn exec(args: &ExecArgs) -> Result<u8> {
     program::check(&args.command)?;
     let pid = std::process::id();
-    let reply = told(&directory()?, &args.name, &Request::Admit { pid })?;
+    let reply = send(&directory()?, &args.name, &Request::Admit { pid })?;
     let Reply::Admitted { environment } = reply else {
         bail!(
             "node {}: an answer that makes no sense: {reply:?}",
@@ -135,7 +135,7 @@ pub fn list(args: &ListArgs) -> Result<u8> {
     for node in nodes(&directory()?, ASK_LIMIT)? {
         text += &match node.status {
             Ok(status) if args.json.path().is_some() => serde_json::to_string(&status)? + "\n",
-            Ok(status) => shown(&status),
+            Ok(status) => status_text(&status),
             Err(error) => format!("{}: {}\n", node.name, visible(&error.to_string())),
         };
     }
@@ -143,7 +143,7 @@ pub fn list(args: &ListArgs) -> Result<u8> {
     Ok(exit::KEPT)
 }
 
-fn shown(status: &Status) -> String {
+fn status_text(status: &Status) -> String {
     let text = format!(
         "{}: CPUs {} by {}, process {}, {} inside\n",
         visible(&status.name),
@@ -181,7 +181,7 @@ pub fn stop(args: &StopArgs, messages: &Messages) -> Result<u8> {
             .collect(),
     };
     for name in names {
-        told(&directory, &name, &Request::Stop)?;
+        send(&directory, &name, &Request::Stop)?;
         messages.say(&format!("node {name}: ending"));
     }
     Ok(exit::KEPT)

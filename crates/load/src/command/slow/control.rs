@@ -6,8 +6,8 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use crate::method::{Method, Scope};
 use crate::node::protocol::{CpuSpeed, Reply, Request, Status};
 use crate::node::socket::Server;
-use crate::node::{Machine, NodeName, Ratios, Speeds, environment};
-use crate::supervisor::{Control, Controlled};
+use crate::node::{NodeMachine, NodeName, Ratios, Speeds, environment};
+use crate::supervisor::{Control, ControlTarget};
 
 /// The socket with what its answers are made of.
 pub struct NodeControl {
@@ -15,7 +15,7 @@ pub struct NodeControl {
     name: NodeName,
     method: &'static str,
     speeds: Ratios,
-    machine: Machine,
+    machine: NodeMachine,
     reach: Reach,
 }
 
@@ -46,7 +46,7 @@ impl NodeControl {
         method: &'static str,
         reach: Reach,
         speeds: Ratios,
-        machine: Machine,
+        machine: NodeMachine,
     ) -> Self {
         Self {
             server,
@@ -64,7 +64,7 @@ impl Control for NodeControl {
         self.server.as_fd()
     }
 
-    fn serve(&mut self, run: &mut dyn Controlled) {
+    fn serve(&mut self, run: &mut dyn ControlTarget) {
         let Self {
             server,
             name,
@@ -127,7 +127,12 @@ impl Control for NodeControl {
     }
 }
 
-fn resolve(text: &str, now: &Ratios, machine: &Machine, reach: Reach) -> Result<Ratios, String> {
+fn resolve(
+    text: &str,
+    now: &Ratios,
+    machine: &NodeMachine,
+    reach: Reach,
+) -> Result<Ratios, String> {
     let speeds: Speeds = text
         .parse()
         .map_err(|e: crate::node::BadSpeed| e.to_string())?;

@@ -28,7 +28,7 @@ use sandbag_ui::messages::Messages;
           mut_args(apart_from_methods))]
 pub struct SlowArgs {
     #[command(subcommand)]
-    verb: Option<Verb>,
+    verb: Option<SlowVerb>,
 
     /// A file of several nodes with their commands (TOML), in place of
     /// --cpus and --speed
@@ -57,7 +57,7 @@ fn apart_from_methods(argument: clap::Arg) -> clap::Arg {
 
 /// What can be done with a node that runs.
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum SlowVerb {
     /// Run a program in a node that runs
     ///
     /// This process enters the node and becomes the program: terminal, signals
@@ -84,17 +84,17 @@ impl SlowArgs {
     /// Whether a program is to be run.
     #[must_use]
     pub fn has_command(&self) -> bool {
-        matches!(self.verb, Some(Verb::Exec(_))) || !self.options.hold.command.is_empty()
+        matches!(self.verb, Some(SlowVerb::Exec(_))) || !self.options.hold.command.is_empty()
     }
 }
 
 /// Runs the command.
 pub fn main(args: &SlowArgs, messages: &Messages) -> Result<u8> {
     match (&args.verb, &args.file) {
-        (Some(Verb::Exec(args)), _) => client::exec(args),
-        (Some(Verb::Set(args)), _) => client::set(args, messages),
-        (Some(Verb::List(args)), _) => client::list(args),
-        (Some(Verb::Stop(args)), _) => client::stop(args, messages),
+        (Some(SlowVerb::Exec(args)), _) => client::exec(args),
+        (Some(SlowVerb::Set(args)), _) => client::set(args, messages),
+        (Some(SlowVerb::List(args)), _) => client::list(args),
+        (Some(SlowVerb::Stop(args)), _) => client::stop(args, messages),
         (None, Some(file)) => several::main(file, &args.options, messages),
         (None, None) => node::main(&args.options, messages),
     }

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use crate::method::{Method, Scope};
-use crate::node::place::{Held, Placed, PlacedCourse, place};
+use crate::node::place::{Claim, PlacedCourse, PlacedNode, place};
 use crate::node::plan::{self, AtEnd};
 use crate::node::socket::{Directory, Server, list};
 use crate::node::spec::Origin;
-use crate::node::{Course, Cpus, Domains, Machine, NodeSpec, Ratios, environment};
+use crate::node::{Cpus, Domains, NodeCourse, NodeMachine, NodeSpec, Ratios, environment};
 use sandbag_linux::Root;
-use sandbag_profile::{ReadOptions, Source};
+use sandbag_profile::{InputSource, ReadOptions};
 use sandbag_run::layout::Layout;
 use sandbag_run::registry::Registry;
 use sandbag_ui::failure::{Context as _, Result};
@@ -18,7 +18,7 @@ use sandbag_ui::failure::{Context as _, Result};
 use super::control::{NodeControl, Reach};
 use super::options::NodeOptions;
 use crate::command::run::options::RunOptions;
-use crate::command::run::{self, Load, Node};
+use crate::command::run::{self, RunLoad, RunNode};
 use sandbag_run::program;
 use sandbag_ui::BadInput;
 use sandbag_ui::messages::Messages;
@@ -27,7 +27,7 @@ use sandbag_ui::units::ASK_LIMIT;
 /// Makes the node and is it until its end.
 pub fn main(options: &NodeOptions, messages: &Messages) -> Result<u8> {
     program::check(&options.hold.command)?;
-    run::recorded(&as_run(options), messages, |run_options| {
+    run::record_failure(&as_run(options), messages, |run_options| {
         make(options, run_options, messages)
     })
 }
@@ -35,7 +35,7 @@ pub fn main(options: &NodeOptions, messages: &Messages) -> Result<u8> {
 fn make(options: &NodeOptions, run_options: &RunOptions, messages: &Messages) -> Result<u8> {
     refuse_nesting()?;
     let registry = Registry::open()?;
-    let Checked {
+    let CheckedNode {
         method,
         placed,
         planned,
@@ -60,7 +60,7 @@ fn make(options: &NodeOptions, run_options: &RunOptions, messages: &Messages) ->
         ))
     };
     let environment = environment::variables(&name, &planned.first);
-    let node = control.map(|control| Node {
+    let node = control.map(|control| RunNode {
         name: name.to_string(),
         control: Box::new(control),
         environment: environment.into_iter().collect(),
@@ -69,28 +69,28 @@ fn make(options: &NodeOptions, run_options: &RunOptions, messages: &Messages) ->
 }
 
 /// A node that can be made here.
-pub struct Checked {
+pub struct CheckedNode {
     method: Box<dyn Method>,
-    placed: Placed,
-    planned: Planned,
-    machine: Machine,
+    placed: PlacedNode,
+    planned: NodeLoad,
+    machine: NodeMachine,
 }
 
 /// Everything that can be wrong with a node, asked before anything is changed.
 ///
 /// # Errors
 /// What is wrong, with a remedy.
-pub fn check(options: &NodeOptions, registry: &Registry) -> Result<Checked> {
+pub fn check(options: &NodeOptions, registry: &Registry) -> Result<CheckedNode> {
     let root = Root::default();
     // What is wrong with its options is said before anything else.
     options.method(0.0)?;
-    let machine = Machine::read(&root)?;
-    let placed = place(vec![spec(options)?], &machine, &held(registry)?, |_| {
+    let machine = NodeMachine::read(&root)?;
+    let placed = place(vec![spec(options)?], &machine, &claims(registry)?, |_| {
         domains(&options.method, options.constants.frequencies.split_domains)
     })?
     .pop()
     .context("a node has a place")?;
-    let planned = Planned::of(&placed)?;
+    let planned = NodeLoad::of(&placed)?;
     let asked = planned.load.highest_pct / 100.0;
     let mut method = options.method(asked)?;
     method.fit_to(&root, &placed.cpus)?;
@@ -121,7 +121,7 @@ pub fn check(options: &NodeOptions, registry: &Registry) -> Result<Checked> {
         }
         .into());
     }
-    Ok(Checked {
+    Ok(CheckedNode {
         method,
         placed,
         planned,
@@ -158,8 +158,8 @@ fn spec(options: &NodeOptions) -> Result<NodeSpec> {
             (None, cores) => Cpus::Cores(cores.unwrap_or(1)),
         },
         course: match (&options.speed, &options.profile) {
-            (Some(speeds), _) => Course::Constant(speeds.clone()),
-            (None, profile) => Course::Profile(profile.clone().unwrap_or_default()),
+            (Some(speeds), _) => NodeCourse::Constant(speeds.clone()),
+            (None, profile) => NodeCourse::Profile(profile.clone().unwrap_or_default()),
         },
         method: Some(options.method.clone()),
         options: Default::default(),
@@ -179,14 +179,14 @@ pub fn domains(method: &str, split: bool) -> Domains {
 }
 
 /// CPUs that other nodes and loads have.
-pub fn held(registry: &Registry) -> Result<Vec<Held>> {
+pub fn claims(registry: &Registry) -> Result<Vec<Claim>> {
     let mut all = Vec::new();
     let nodes = list(&Directory::in_registry(registry.dir()), ASK_LIMIT)?;
     let mut known = Vec::new();
     for node in nodes {
         if let Ok(status) = node.status {
             known.push(status.pid);
-            all.push(Held {
+            all.push(Claim {
                 by: format!("node {} (process {})", status.name, status.pid),
                 cpus: status.cpus.parse()?,
             });
@@ -196,7 +196,7 @@ pub fn held(registry: &Registry) -> Result<Vec<Held>> {
         if known.contains(&run.pid) || run.cpus.is_empty() {
             continue;
         }
-        all.push(Held {
+        all.push(Claim {
             by: format!("sandbag process {} ({})", run.pid, run.load),
             cpus: run.cpus.parse()?,
         });
@@ -205,21 +205,21 @@ pub fn held(registry: &Registry) -> Result<Vec<Held>> {
 }
 
 /// A node's speeds as the load of a run.
-struct Planned {
-    load: Load,
+struct NodeLoad {
+    load: RunLoad,
     /// Speeds at the beginning.
     first: Ratios,
     /// Its CPUs differ in speed, at some time.
     unequal: bool,
 }
 
-impl Planned {
-    fn of(placed: &Placed) -> Result<Self> {
+impl NodeLoad {
+    fn of(placed: &PlacedNode) -> Result<Self> {
         let cpus: Vec<u32> = placed.cpus.iter().collect();
         let name = placed.spec.name.to_string();
         match &placed.course {
             PlacedCourse::Constant(ratios) => Ok(Self {
-                load: Load {
+                load: RunLoad {
                     steps: plan::constant(ratios),
                     cpus,
                     length_ns: None,
@@ -232,12 +232,12 @@ impl Planned {
             }),
             PlacedCourse::Profile(path) => {
                 let source = Arc::new(sandbag_profile::command::reshape::source(path)?);
-                let open = |source: &Source| -> Result<_> {
+                let open = |source: &InputSource| -> Result<_> {
                     let steps = source.open(None, &ReadOptions::default())?;
-                    Ok(plan::slowed(steps, AtEnd::Hold))
+                    Ok(plan::slow_steps(steps, AtEnd::Hold))
                 };
                 let mut read =
-                    plan::slowed(source.open(None, &ReadOptions::default())?, AtEnd::End);
+                    plan::slow_steps(source.open(None, &ReadOptions::default())?, AtEnd::End);
                 let summary = sandbag_profile::summarise(&mut *read)?;
                 let of: Vec<u32> = summary.cpus.iter().map(|cpu| cpu.cpu).collect();
                 if of != cpus {
@@ -253,7 +253,7 @@ impl Planned {
                 let highest_pct = loads.fold(0.0, f64::max);
                 let mut unequal = false;
                 let mut every =
-                    plan::slowed(source.open(None, &ReadOptions::default())?, AtEnd::End);
+                    plan::slow_steps(source.open(None, &ReadOptions::default())?, AtEnd::End);
                 while let Some(step) = every.next_step()? {
                     unequal |= step.cells.windows(2).any(|two| two[0] != two[1]);
                 }
@@ -266,7 +266,7 @@ impl Planned {
                 Ok(Self {
                     first: Ratios::new(first.collect()),
                     unequal,
-                    load: Load {
+                    load: RunLoad {
                         steps: open(&source)?,
                         cpus,
                         length_ns: None,

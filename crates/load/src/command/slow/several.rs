@@ -9,9 +9,9 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::method::{self, MethodOptions};
-use crate::node::place::{Placed, place};
+use crate::node::place::{PlacedNode, place};
 use crate::node::socket::Directory;
-use crate::node::{Machine, NodeSpec, NodesFile, Vocabulary};
+use crate::node::{NodeMachine, NodeSpec, NodesFile, Vocabulary};
 use clap::Parser as _;
 use sandbag_linux::Root;
 use sandbag_linux::user::User;
@@ -49,18 +49,18 @@ pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u
         check_commands(node)?;
     }
     let registry = Registry::open()?;
-    let machine = Machine::read(&Root::default())?;
+    let machine = NodeMachine::read(&Root::default())?;
     let domains = |spec: &NodeSpec| {
         let method = spec.method.as_deref().unwrap_or(&options.method);
         let split = spec.options.get("split-domains");
         node::domains(method, split.is_some_and(|value| value == "true"))
     };
-    let placed = place(wanted.nodes, &machine, &node::held(&registry)?, domains)?;
+    let placed = place(wanted.nodes, &machine, &node::claims(&registry)?, domains)?;
     for node in &placed {
         check_node(node, options, &registry)?;
     }
     for node in &placed {
-        messages.say(&described(node));
+        messages.say(&describe(node));
     }
     if options.hold.dry_run {
         return Ok(exit::KEPT);
@@ -76,7 +76,7 @@ pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u
         RunDir::make(options.hold.out.clone(), user, messages)
     };
     let sockets = Directory::in_registry(registry.dir());
-    let mut nodes = nodes::Nodes::start(&placed, &sockets, dir.as_ref(), options)?;
+    let mut nodes = nodes::NodeProcesses::start(&placed, &sockets, dir.as_ref(), options)?;
     let commands = commands::run(&placed, &mut nodes, options, messages)?;
     nodes.stop();
     for ended in &commands {
@@ -121,7 +121,7 @@ fn check_commands(node: &NodeSpec) -> Result<()> {
 
 /// Whether this machine can have the node, as its process will find out: all
 /// are asked before the first is made.
-fn check_node(node: &Placed, options: &NodeOptions, registry: &Registry) -> Result<()> {
+fn check_node(node: &PlacedNode, options: &NodeOptions, registry: &Registry) -> Result<()> {
     let origin = &node.spec.origin;
     // By the option that it names, the key that is meant.
     let key_in = |text: &str| {
@@ -151,7 +151,7 @@ fn check_node(node: &Placed, options: &NodeOptions, registry: &Registry) -> Resu
         })
 }
 
-fn described(node: &Placed) -> String {
+fn describe(node: &PlacedNode) -> String {
     use crate::node::PlacedCourse;
     let course = match &node.course {
         PlacedCourse::Constant(ratios) => format!("speed {ratios}"),

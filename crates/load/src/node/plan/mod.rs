@@ -6,7 +6,7 @@
 //! ([`Steps`](sandbag_profile::Steps)) over the node's CPUs.
 //!
 //! - [`constant`]: the same speeds without end.
-//! - [`slowed`]: a profile whose values are speeds in percent. It is read,
+//! - [`slow_steps`]: a profile whose values are speeds in percent. It is read,
 //!   cut, scaled and mapped like any load profile, as speeds, and turned into
 //!   loads last.
 //!
@@ -18,7 +18,7 @@ mod profile;
 
 use sandbag_profile::{BoxSteps, constants};
 
-pub use profile::{AtEnd, slowed};
+pub use profile::{AtEnd, slow_steps};
 
 use crate::node::ratios::Ratios;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A profile of speeds as the load that leaves them.
 
-use sandbag_profile::{BoxSteps, Cell, Fault, Header, Result, Seconds, Step, Steps};
+use sandbag_profile::{BoxSteps, Fault, ProfileCell, ProfileHeader, Result, Seconds, Step, Steps};
 
 use super::OPEN_END_NS;
 
@@ -27,8 +27,8 @@ pub enum AtEnd {
 /// (`summarise`, without [`AtEnd::Hold`]) before anything is changed finds
 /// both.
 #[must_use]
-pub fn slowed(speeds: BoxSteps, at_end: AtEnd) -> BoxSteps {
-    Box::new(Slowed {
+pub fn slow_steps(speeds: BoxSteps, at_end: AtEnd) -> BoxSteps {
+    Box::new(SlowSteps {
         inner: speeds,
         at_end,
         last: None,
@@ -36,15 +36,20 @@ pub fn slowed(speeds: BoxSteps, at_end: AtEnd) -> BoxSteps {
     })
 }
 
-struct Slowed {
+struct SlowSteps {
     inner: BoxSteps,
     at_end: AtEnd,
     last: Option<Step>,
     over: bool,
 }
 
-impl Slowed {
-    fn load(&self, n: usize, cell: Option<Cell>, step: &Step) -> Result<Option<Cell>> {
+impl SlowSteps {
+    fn load(
+        &self,
+        n: usize,
+        cell: Option<ProfileCell>,
+        step: &Step,
+    ) -> Result<Option<ProfileCell>> {
         let cpu = self.inner.header().cpus[n];
         match cell {
             None => Err(Fault::Hole {
@@ -54,9 +59,9 @@ impl Slowed {
             }
             .into()),
             // Between 0 and 100 by the readers; a speed has to be above 0.
-            Some(cell) if cell.load_pct > 0.0 => {
-                Ok(Some(Cell::load((100.0 - cell.load_pct).clamp(0.0, 100.0))))
-            }
+            Some(cell) if cell.load_pct > 0.0 => Ok(Some(ProfileCell::load(
+                (100.0 - cell.load_pct).clamp(0.0, 100.0),
+            ))),
             Some(cell) => Err(Fault::Argument {
                 what: "speed",
                 value: format!(
@@ -91,8 +96,8 @@ impl Slowed {
     }
 }
 
-impl Steps for Slowed {
-    fn header(&self) -> &Header {
+impl Steps for SlowSteps {
+    fn header(&self) -> &ProfileHeader {
         self.inner.header()
     }
 
@@ -113,10 +118,10 @@ impl Steps for Slowed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandbag_profile::{Profile, ReadOptions, Source, algebra};
+    use sandbag_profile::{InputSource, Profile, ReadOptions, algebra};
 
     fn speeds(text: &str) -> BoxSteps {
-        let source = Source::spool(&mut text.as_bytes(), "speeds.csv".into()).unwrap();
+        let source = InputSource::spool(&mut text.as_bytes(), "speeds.csv".into()).unwrap();
         source.open(None, &ReadOptions::default()).unwrap()
     }
 
@@ -135,7 +140,7 @@ mod tests {
 
     #[test]
     fn speeds_become_loads_and_the_last_ones_stay() {
-        let asked = loads(slowed(speeds(TWO), AtEnd::Hold));
+        let asked = loads(slow_steps(speeds(TWO), AtEnd::Hold));
         assert_eq!(
             asked,
             [
@@ -144,7 +149,7 @@ mod tests {
                 (20 * SECOND, vec![40.0, 75.0]),
             ]
         );
-        assert_eq!(loads(slowed(speeds(TWO), AtEnd::End)).len(), 2);
+        assert_eq!(loads(slow_steps(speeds(TWO), AtEnd::End)).len(), 2);
     }
 
     #[test]
@@ -152,7 +157,10 @@ mod tests {
         let cut = algebra::cut(speeds(TWO), 10 * SECOND, 15 * SECOND).unwrap();
         let half = algebra::scale_load(cut, 0.5).unwrap();
         let mapped = algebra::map_cpus(half, None, &[4, 6]).unwrap();
-        assert_eq!(loads(slowed(mapped, AtEnd::End)), [(0, vec![70.0, 87.5])]);
+        assert_eq!(
+            loads(slow_steps(mapped, AtEnd::End)),
+            [(0, vec![70.0, 87.5])]
+        );
     }
 
     #[test]
@@ -161,7 +169,7 @@ mod tests {
             ("time,cpu0\n0,50\n5,0\n9,end\n", "speed 0 % (cpu0 at 5"),
             ("time,cpu0\n0,50\n5,\n9,end\n", "cpu0 is unknown from 5"),
         ] {
-            let mut steps = slowed(speeds(text), AtEnd::Hold);
+            let mut steps = slow_steps(speeds(text), AtEnd::Hold);
             assert!(steps.next_step().unwrap().is_some());
             let error = steps.next_step().unwrap_err().to_string();
             assert!(error.contains(part), "{error}");

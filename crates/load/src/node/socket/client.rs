@@ -147,8 +147,7 @@ pub(super) fn dial(path: &Path) -> Result<UnixStream, Errno> {
 
 /// A node whose socket somebody serves.
 #[derive(Debug)]
-pub struct Listed {
-    /// Its name.
+pub struct NodeEntry {
     pub name: NodeName,
     /// How it is, or why it did not say.
     pub status: Result<Status, SocketError>,
@@ -169,7 +168,7 @@ pub fn names(directory: &Directory) -> Result<Vec<NodeName>, SocketError> {
 ///
 /// # Errors
 /// The directory cannot be read.
-pub fn list(directory: &Directory, limit: Duration) -> Result<Vec<Listed>, SocketError> {
+pub fn list(directory: &Directory, limit: Duration) -> Result<Vec<NodeEntry>, SocketError> {
     let mut listed = Vec::new();
     for name in names(directory)? {
         let status = match ask(directory, &name, &Request::Status, limit) {
@@ -182,7 +181,7 @@ pub fn list(directory: &Directory, limit: Duration) -> Result<Vec<Listed>, Socke
             Err(SocketError::NotRunning { .. }) => continue,
             Err(error) => Err(error),
         };
-        listed.push(Listed { name, status });
+        listed.push(NodeEntry { name, status });
     }
     Ok(listed)
 }

@@ -33,7 +33,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use client::{Listed, ask, list, names};
+pub use client::{NodeEntry, ask, list, names};
 pub use directory::Directory;
 pub use server::{Peer, Server, sweep};
 
@@ -58,7 +58,6 @@ pub enum SocketError {
          (sandbag slow stop {name})"
     )]
     Running {
-        /// Its name.
         name: String,
         /// Its supervisor.
         pid: String,
@@ -76,21 +75,16 @@ pub enum SocketError {
         "node `{name}` did not answer within {limit:?}: its supervisor is busy or stopped; try again"
     )]
     Silent {
-        /// Its name.
         name: String,
         /// How long was waited.
         limit: Duration,
     },
     /// It hung up before it answered: it just ended, or too many asked.
     #[error("node `{name}` hung up without an answer: it may have ended (sandbag slow list)")]
-    HungUp {
-        /// Its name.
-        name: String,
-    },
+    HungUp { name: String },
     /// It said something that is no reply.
     #[error("node `{name}` answered what is no reply: {cause}")]
     Garbled {
-        /// Its name.
         name: String,
         /// What was wrong.
         cause: NotUnderstood,

@@ -66,7 +66,7 @@ struct Client {
 
 /// Whether a client stays.
 #[derive(Debug, PartialEq, Eq)]
-enum Next {
+enum ClientFate {
     Stay,
     HangUp,
 }
@@ -151,7 +151,7 @@ impl Server {
         let epoll = &self.epoll;
         self.clients.retain_mut(|client| {
             let patient = now.saturating_duration_since(client.since) < PATIENCE;
-            patient && client.serve(epoll, answer) == Next::Stay
+            patient && client.serve(epoll, answer) == ClientFate::Stay
         });
     }
 
@@ -213,14 +213,18 @@ impl Server {
 }
 
 impl Client {
-    fn serve(&mut self, epoll: &Epoll, answer: &mut dyn FnMut(Peer, &Request) -> Reply) -> Next {
+    fn serve(
+        &mut self,
+        epoll: &Epoll,
+        answer: &mut dyn FnMut(Peer, &Request) -> Reply,
+    ) -> ClientFate {
         if self.outgoing.is_empty() {
             let mut chunk = [0; LONGEST_REQUEST];
             match self.stream.read(&mut chunk) {
-                Ok(0) => return Next::HangUp,
+                Ok(0) => return ClientFate::HangUp,
                 Ok(n) => self.incoming.extend_from_slice(&chunk[..n]),
-                Err(cause) if is_not_yet(&cause) => return Next::Stay,
-                Err(_) => return Next::HangUp,
+                Err(cause) if is_not_yet(&cause) => return ClientFate::Stay,
+                Err(_) => return ClientFate::HangUp,
             }
             let end = self.incoming.iter().position(|byte| *byte == b'\n');
             let reply = match end {
@@ -230,7 +234,7 @@ impl Client {
                         Err(error) => refusal(&error),
                     }
                 }
-                None if self.incoming.len() < LONGEST_REQUEST => return Next::Stay,
+                None if self.incoming.len() < LONGEST_REQUEST => return ClientFate::Stay,
                 _ => refusal(&format!("a request has at most {LONGEST_REQUEST} bytes")),
             };
             self.incoming = Vec::new();
@@ -241,16 +245,16 @@ impl Client {
             }
         }
         match say(&self.stream, &self.outgoing) {
-            Ok(n) if n == self.outgoing.len() => return Next::HangUp,
+            Ok(n) if n == self.outgoing.len() => return ClientFate::HangUp,
             Ok(n) => drop(self.outgoing.drain(..n)),
             Err(cause) if is_not_yet(&cause) => {}
-            Err(_) => return Next::HangUp,
+            Err(_) => return ClientFate::HangUp,
         }
         // The rest goes when the client has read.
         let mut event = EpollEvent::new(EpollFlags::EPOLLOUT, 0);
         match epoll.modify(&self.stream, &mut event) {
-            Ok(()) => Next::Stay,
-            Err(_) => Next::HangUp,
+            Ok(()) => ClientFate::Stay,
+            Err(_) => ClientFate::HangUp,
         }
     }
 }

@@ -243,7 +243,7 @@ fn raw(directory: &Directory) -> UnixStream {
     stream
 }
 
-fn said(stream: &mut UnixStream) -> String {
+fn read_line(stream: &mut UnixStream) -> String {
     let mut text = String::new();
     // A server that hangs up on unread bytes resets the connection, after
     // what it said.
@@ -272,7 +272,7 @@ fn what_is_not_understood_is_answered_with_an_error() {
             let mut stream = raw(&directory);
             // It may hang up before it has all.
             let _ = stream.write_all(sent);
-            let reply = said(&mut stream);
+            let reply = read_line(&mut stream);
             assert!(
                 reply.starts_with("{\"version\":1,\"reply\":\"error\""),
                 "{reply}"
@@ -394,7 +394,7 @@ fn other_users_are_refused() {
                 assert_eq!(set, 0);
                 let mut stream = raw(&directory);
                 let _ = stream.write_all(b"{\"version\":1,\"request\":\"stop\"}\n");
-                said(&mut stream)
+                read_line(&mut stream)
             });
             other.join().unwrap()
         })

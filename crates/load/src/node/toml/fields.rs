@@ -10,14 +10,14 @@ use crate::node::spec::SpecError;
 
 /// The text of a file, and where its lines begin.
 #[derive(Debug)]
-pub(super) struct Text<'t> {
+pub(super) struct TomlText<'t> {
     text: &'t str,
     name: Arc<str>,
     /// Byte offset of each line but the first.
     lines: Vec<usize>,
 }
 
-impl<'t> Text<'t> {
+impl<'t> TomlText<'t> {
     pub(super) fn new(text: &'t str, name: &str) -> Self {
         Self {
             text,
@@ -81,7 +81,7 @@ pub(super) fn nearest(word: &str, known: &[&str]) -> String {
 /// One key of a table and its value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Field<'t> {
-    pub(super) text: &'t Text<'t>,
+    pub(super) text: &'t TomlText<'t>,
     pub(super) key: &'t str,
     /// Byte at which the key stands.
     pub(super) at: usize,
@@ -147,12 +147,12 @@ pub(super) fn integer(value: &DeValue<'_>) -> Option<i64> {
 /// A table, its keys in the order of the file.
 #[derive(Debug)]
 pub(super) struct Fields<'t> {
-    pub(super) text: &'t Text<'t>,
+    pub(super) text: &'t TomlText<'t>,
     fields: Vec<Field<'t>>,
 }
 
 impl<'t> Fields<'t> {
-    pub(super) fn of(text: &'t Text<'t>, table: &'t DeTable<'t>) -> Self {
+    pub(super) fn of(text: &'t TomlText<'t>, table: &'t DeTable<'t>) -> Self {
         let mut fields: Vec<Field<'t>> = table
             .iter()
             .map(|(key, value)| Field {

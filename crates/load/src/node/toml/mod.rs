@@ -40,7 +40,7 @@ use std::path::{Path, PathBuf};
 use ::toml::de::{DeTable, DeValue};
 
 use crate::node::spec::{Cpus, NodeName, NodeSpec, Origin, SpecError};
-use fields::{Fields, Text};
+use fields::{Fields, TomlText};
 
 /// Larger files describe no nodes.
 const LARGEST: u64 = 1 << 20;
@@ -113,7 +113,7 @@ impl NodesFile {
         dir: &Path,
         vocabulary: &Vocabulary<'_>,
     ) -> Result<Self, SpecError> {
-        let text = Text::new(text, name);
+        let text = TomlText::new(text, name);
         let document = DeTable::parse(text.text()).map_err(|error| {
             let at = error.span().map(|span| span.start);
             text.fault(at, "", error.message(), "mend the TOML (https://toml.io)")

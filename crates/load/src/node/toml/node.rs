@@ -11,7 +11,7 @@ use sandbag_linux::CpuList;
 use super::Vocabulary;
 use super::fields::{Field, Fields, integer, nearest, scalar};
 use crate::node::environment;
-use crate::node::spec::{Course, Cpus, NodeName, NodeSpec, Origin, SpecError};
+use crate::node::spec::{Cpus, NodeCourse, NodeName, NodeSpec, Origin, SpecError};
 use crate::node::speed::{BadSpeed, Speed, Speeds};
 
 /// Keys that each node has for itself.
@@ -115,7 +115,7 @@ pub(super) fn read(
             )
         })?;
     let course = match course {
-        Course::Profile(path) => Course::Profile(dir.join(path)),
+        NodeCourse::Profile(path) => NodeCourse::Profile(dir.join(path)),
         constant => constant,
     };
     let method = own_or_default("method")
@@ -196,12 +196,12 @@ fn core_count(field: &Field<'_>) -> Result<usize, SpecError> {
 }
 
 /// `speed` or `profile` of one table.
-fn course(fields: &Fields<'_>) -> Result<Option<Course>, SpecError> {
+fn course(fields: &Fields<'_>) -> Result<Option<NodeCourse>, SpecError> {
     Ok(match (fields.get("speed"), fields.get("profile")) {
-        (Some(speed), None) => Some(Course::Constant(speeds(&speed)?)),
+        (Some(speed), None) => Some(NodeCourse::Constant(speeds(&speed)?)),
         (None, Some(profile)) => match profile.string()? {
             "" => return Err(profile.fault("it is empty", "name a file")),
-            path => Some(Course::Profile(path.into())),
+            path => Some(NodeCourse::Profile(path.into())),
         },
         (Some(_), Some(profile)) => {
             return Err(profile.fault(

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 
 use super::*;
-use crate::node::spec::Course;
+use crate::node::spec::NodeCourse;
 
 const WORDS: Vocabulary<'_> = Vocabulary {
     methods: &["hogs", "shares", "lim"],
@@ -16,7 +16,7 @@ fn parse(text: &str) -> Result<NodesFile, SpecError> {
     NodesFile::parse(text, "n.toml", Path::new("dir"), &WORDS)
 }
 
-fn refused(text: &str) -> String {
+fn refusal(text: &str) -> String {
     parse(text).expect_err(text).to_string()
 }
 
@@ -65,14 +65,20 @@ fn the_example_of_the_documentation() {
     };
     assert_eq!(small.name.as_str(), "small");
     assert_eq!(small.cpus, Cpus::List("0-1".parse().unwrap()));
-    assert_eq!(small.course, Course::Constant("0=1,1=0.8".parse().unwrap()));
+    assert_eq!(
+        small.course,
+        NodeCourse::Constant("0=1,1=0.8".parse().unwrap())
+    );
     assert_eq!(small.method.as_deref(), Some("hogs"));
     assert_eq!(small.options["period"], "20ms");
     assert_eq!(small.commands, [["./app", "arg", "3"]]);
     assert_eq!((small.origin.line, small.origin.keys["cpus"]), (7, 9));
 
     assert_eq!(changing.cpus, Cpus::List("2-3".parse().unwrap()));
-    assert_eq!(changing.course, Course::Profile("dir/speeds.csv".into()));
+    assert_eq!(
+        changing.course,
+        NodeCourse::Profile("dir/speeds.csv".into())
+    );
     assert_eq!(changing.method.as_deref(), Some("lim"));
     assert_eq!(changing.options["period"], "5");
     assert_eq!(changing.options["hog-sync"], "barrier");
@@ -91,7 +97,7 @@ fn the_example_of_the_documentation() {
     assert_eq!(chosen.cpus, Cpus::Cores(2));
     assert_eq!(
         chosen.course,
-        Course::Constant("4-5=1200MHz,6=0.5".parse().unwrap())
+        NodeCourse::Constant("4-5=1200MHz,6=0.5".parse().unwrap())
     );
     assert!(chosen.commands.is_empty() && chosen.cwd.is_none());
 }
@@ -103,8 +109,14 @@ fn a_speed_of_a_node_replaces_the_default_profile() {
          [[node]]\nname='b'\ncpus=1\n",
     )
     .unwrap();
-    assert_eq!(file.nodes[0].course, Course::Constant("1".parse().unwrap()));
-    assert_eq!(file.nodes[1].course, Course::Profile("dir/p.csv".into()));
+    assert_eq!(
+        file.nodes[0].course,
+        NodeCourse::Constant("1".parse().unwrap())
+    );
+    assert_eq!(
+        file.nodes[1].course,
+        NodeCourse::Profile("dir/p.csv".into())
+    );
 }
 
 /// Lines below the name, line and key that the message names, a part of the
@@ -158,7 +170,7 @@ fn every_fault_names_line_key_cause_and_remedy() {
             panic!("{row}")
         };
         let lines = lines.replace("\\n", "\n");
-        let error = refused(&node(&lines));
+        let error = refusal(&node(&lines));
         assert!(
             error.starts_with(&format!("n.toml:{line}: {key}: ")),
             "{lines}\n{error}"
@@ -205,7 +217,7 @@ fn the_file_as_a_whole() {
         ),
         ("[[node]]\nname = 3\n", "n.toml:2: name: expected a text"),
     ] {
-        let error = refused(text);
+        let error = refusal(text);
         assert!(error.starts_with(part), "{text}\n{error}");
     }
 }
@@ -213,12 +225,12 @@ fn the_file_as_a_whole() {
 #[test]
 fn nodes_share_neither_name_nor_cpu() {
     let both = |second: &str| format!("{}{second}", node("cpus = '0-1'\nspeed = 1"));
-    let error = refused(&both("[[node]]\nname = 'a'\ncpus = 2\nspeed = 1"));
+    let error = refusal(&both("[[node]]\nname = 'a'\ncpus = 2\nspeed = 1"));
     assert!(
         error.starts_with("n.toml:6: name: `a` is the name of another node (line 1)"),
         "{error}"
     );
-    let error = refused(&both("[[node]]\nname = 'b'\ncpus = '1-2'\nspeed = 1"));
+    let error = refusal(&both("[[node]]\nname = 'b'\ncpus = '1-2'\nspeed = 1"));
     assert!(
         error.starts_with("n.toml:7: cpus: CPU 1 is also one of node `a` (line 1)"),
         "{error}"
@@ -239,7 +251,7 @@ fn files_that_cannot_be_read() {
     let file = NodesFile::read(&path, &WORDS).unwrap();
     assert_eq!(
         file.nodes[0].course,
-        Course::Profile(dir.path().join("p.csv"))
+        NodeCourse::Profile(dir.path().join("p.csv"))
     );
 }
 

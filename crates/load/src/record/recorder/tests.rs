@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use sandbag_linux::procstat::CpuTimes;
-use sandbag_profile::{Profile, ReadOptions, Source};
+use sandbag_profile::{InputSource, Profile, ReadOptions};
 
 use super::*;
 
@@ -20,7 +20,7 @@ struct FakeClock {
     stop_at_ns: Option<u64>,
 }
 
-impl Clock for FakeClock {
+impl RecordClock for FakeClock {
     fn now_ns(&self) -> u64 {
         self.now_ns.get()
     }
@@ -58,7 +58,7 @@ struct FakeSource {
 }
 
 impl StatSource for FakeSource {
-    fn sample_into(&mut self, into: &mut Sample) -> sandbag_linux::Result<()> {
+    fn sample_into(&mut self, into: &mut StatSample) -> sandbag_linux::Result<()> {
         let now = self.now_ns.get() - BEGIN;
         let cpu = |cpu: u32, quarters: u64| {
             let times = CpuTimes {
@@ -143,7 +143,7 @@ fn times(text: &str) -> Vec<f64> {
 
 fn read(text: &str) -> Profile {
     let name: Arc<str> = "recording".into();
-    let source = Source::spool(&mut text.as_bytes(), name).unwrap();
+    let source = InputSource::spool(&mut text.as_bytes(), name).unwrap();
     Profile::collect(source.open(None, &ReadOptions::default()).unwrap()).unwrap()
 }
 

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use sandbag_stats::accuracy::BIN_POINTS;
 use serde::Serialize;
 
-use crate::report::series::Series;
+use crate::report::series::LoadSeries;
 use crate::report::track::Track;
 use crate::report::view::View;
 
@@ -46,14 +46,14 @@ struct HeatRow<'a> {
 }
 
 impl<'a> Charts<'a> {
-    pub(super) fn of_run(view: &View<'_>, series: Option<&'a Series>) -> Self {
+    pub(super) fn of_run(view: &View<'_>, series: Option<&'a LoadSeries>) -> Self {
         let run = &view.run;
         let cpus = series.map_or(&[][..], |s| &s.cpus);
         let lines = cpus.len() <= MOST_CHARTS;
         Self {
             length_s: run.length_s,
             width_s: series.map_or(1.0, |s| s.width_s),
-            buckets: series.map_or(0, Series::buckets),
+            buckets: series.map_or(0, LoadSeries::buckets),
             quantity: view.words.quantity,
             lines: cpus
                 .iter()
@@ -70,7 +70,7 @@ impl<'a> Charts<'a> {
                     error: &t.error,
                 })
                 .collect(),
-            mean: series.map(Series::mean).unwrap_or_default(),
+            mean: series.map(LoadSeries::mean).unwrap_or_default(),
             histogram: run
                 .error_1s
                 .map(|e| Histogram::new(&run.error_distribution, e.p99_abs_points)),
@@ -80,7 +80,7 @@ impl<'a> Charts<'a> {
     /// All `lines` in one chart of `length_s` seconds, beside other nodes.
     pub(super) fn among_others(
         view: &View<'_>,
-        series: Option<&Series>,
+        series: Option<&LoadSeries>,
         lines: Vec<(String, Cow<'a, Track>)>,
         length_s: f64,
     ) -> Self {
@@ -88,7 +88,7 @@ impl<'a> Charts<'a> {
         Self {
             length_s,
             width_s: series.map_or(1.0, |s| s.width_s),
-            buckets: series.map_or(0, Series::buckets),
+            buckets: series.map_or(0, LoadSeries::buckets),
             quantity: view.words.quantity,
             lines,
             names,

@@ -15,7 +15,7 @@ use maud::{Markup, html};
 use sandbag_stats::{Verdict, verdict};
 
 use crate::report::run::Run;
-use crate::report::series::Series;
+use crate::report::series::LoadSeries;
 use crate::report::view::View;
 use data::{Charts, MOST_CHARTS};
 pub use nodes::render as render_nodes;
@@ -33,7 +33,7 @@ pub fn render(run: &Run, achieved: &Path) -> String {
     page(&view, &series).into_string()
 }
 
-fn page(view: &View<'_>, series: &Result<Series, String>) -> Markup {
+fn page(view: &View<'_>, series: &Result<LoadSeries, String>) -> Markup {
     let run = &*view.run;
     let charts = Charts::of_run(view, series.as_ref().ok());
     let title = format!(
@@ -140,7 +140,7 @@ fn warnings(run: &Run) -> Markup {
     }
 }
 
-fn over_time(view: &View<'_>, series: &Result<Series, String>) -> Markup {
+fn over_time(view: &View<'_>, series: &Result<LoadSeries, String>) -> Markup {
     let words = view.words;
     let series = match series {
         Ok(series) if series.cpus.is_empty() => {

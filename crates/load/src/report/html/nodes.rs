@@ -11,10 +11,10 @@ use sandbag_stats::Verdict;
 
 use super::data::Charts;
 use super::frame;
-use super::tables::none;
-use crate::report::nodes::{NodeResult, Nodes, SpeedResult};
+use super::tables::empty_cell;
+use crate::report::nodes::{NodeResult, NodeRows, SpeedResult};
 use crate::report::run::Run;
-use crate::report::series::Series;
+use crate::report::series::LoadSeries;
 use crate::report::track::Track;
 use crate::report::view::{SPEED, View};
 use sandbag_run::directory::{ACHIEVED_CSV, REPORT_HTML};
@@ -27,13 +27,13 @@ const MOST_LINES: usize = 4;
 /// The page for `nodes`, which come from `runs`; the windows of each are in
 /// its directory under `dir`. Where they cannot be read, the page says why.
 #[must_use]
-pub fn render(nodes: &Nodes, runs: &[Run], dir: &Path) -> String {
+pub fn render(nodes: &NodeRows, runs: &[Run], dir: &Path) -> String {
     let views: Vec<View<'_>> = runs
         .iter()
         .filter(|run| run.node.is_some())
         .map(View::of)
         .collect();
-    let all: Vec<Result<Series, String>> = views
+    let all: Vec<Result<LoadSeries, String>> = views
         .iter()
         .zip(&nodes.nodes)
         .map(|(view, node)| {
@@ -95,7 +95,7 @@ pub fn render(nodes: &Nodes, runs: &[Run], dir: &Path) -> String {
     frame(&title, &body, &charts).into_string()
 }
 
-fn headline(nodes: &Nodes, length_s: f64) -> Markup {
+fn headline(nodes: &NodeRows, length_s: f64) -> Markup {
     let all = nodes.nodes.len();
     let with = |verdict| nodes.nodes.iter().filter(|n| n.verdict == verdict).count();
     let (class, words) = match nodes.verdict {
@@ -136,14 +136,14 @@ fn headline(nodes: &Nodes, length_s: f64) -> Markup {
     }
 }
 
-fn count(nodes: &Nodes) -> String {
+fn count(nodes: &NodeRows) -> String {
     match nodes.nodes.len() {
         1 => "1 node".to_owned(),
         n => format!("{n} nodes"),
     }
 }
 
-fn warnings(nodes: &Nodes) -> Markup {
+fn warnings(nodes: &NodeRows) -> Markup {
     let all: Vec<(&str, &String)> = nodes
         .nodes
         .iter()
@@ -163,7 +163,7 @@ fn warnings(nodes: &Nodes) -> Markup {
     }
 }
 
-fn table(nodes: &Nodes) -> Markup {
+fn table(nodes: &NodeRows) -> Markup {
     let used = nodes.nodes.iter().any(|n| n.node.used_s.is_some());
     html! {
         div .table {
@@ -190,7 +190,10 @@ fn table(nodes: &Nodes) -> Markup {
 /// A line for each speed in the node; what concerns all of it stands on the
 /// first.
 fn rows(node: &NodeResult, used: bool) -> Markup {
-    let used_s = node.node.used_s.map_or_else(none, |s| format!("{s:.2}"));
+    let used_s = node
+        .node
+        .used_s
+        .map_or_else(empty_cell, |s| format!("{s:.2}"));
     let more = node.speeds.get(1..).unwrap_or_default();
     html! {
         tr {
@@ -202,7 +205,7 @@ fn rows(node: &NodeResult, used: bool) -> Markup {
             } @else {
                 td {}
                 td .text { (visible(&node.method)) }
-                td { (none()) } td { (none()) } td { (none()) } td { (none()) }
+                td { (empty_cell()) } td { (empty_cell()) } td { (empty_cell()) } td { (empty_cell()) }
             }
             @if used { td { (used_s) } }
             td .text { span .verdict.(node.verdict) { (node.verdict) } }
@@ -217,8 +220,8 @@ fn figures(speed: &SpeedResult) -> Markup {
     html! {
         td { (format!("{:.2}", speed.asked_speed_pct)) }
         td { (format!("{:.2}", speed.got_speed_pct)) }
-        td { (speed.mean_abs_points.map_or_else(none, |e| format!("{e:.2}"))) }
-        td { (speed.worst_points.map_or_else(none, |e| signed(e, 2))) }
+        td { (speed.mean_abs_points.map_or_else(empty_cell, |e| format!("{e:.2}"))) }
+        td { (speed.worst_points.map_or_else(empty_cell, |e| signed(e, 2))) }
     }
 }
 
@@ -228,10 +231,10 @@ fn link(node: &NodeResult) -> Markup {
     html! { a href=(path) { (visible(&node.node.name)) } }
 }
 
-fn chart(i: usize, node: &NodeResult, series: &Result<Series, String>) -> Markup {
+fn chart(i: usize, node: &NodeResult, series: &Result<LoadSeries, String>) -> Markup {
     html! {
         figure {
-            figcaption { (link(node)) ", " (named(&node.cpus())) ", " (visible(&node.method)) }
+            figcaption { (link(node)) ", " (cpu_label(&node.cpus())) ", " (visible(&node.method)) }
             p .note { (sentence(&visible(&node.reason))) }
             @match series {
                 Ok(series) if series.cpus.is_empty() => p { "The node has no windows." },
@@ -243,15 +246,15 @@ fn chart(i: usize, node: &NodeResult, series: &Result<Series, String>) -> Markup
 }
 
 /// The lines of a node's chart, by name.
-fn lines(series: &Series) -> Vec<(String, Cow<'_, Track>)> {
-    let mut groups = series.alike();
+fn lines(series: &LoadSeries) -> Vec<(String, Cow<'_, Track>)> {
+    let mut groups = series.groups();
     if groups.len() > MOST_LINES {
         groups = vec![series.cpus.iter().collect()];
     }
     groups
         .into_iter()
         .map(|group| {
-            let name = named(&group.iter().map(|(cpu, _)| *cpu).collect());
+            let name = cpu_label(&group.iter().map(|(cpu, _)| *cpu).collect());
             match group[..] {
                 [(_, only)] => (name, Cow::Borrowed(only)),
                 _ => {
@@ -263,7 +266,7 @@ fn lines(series: &Series) -> Vec<(String, Cow<'_, Track>)> {
         .collect()
 }
 
-fn named(cpus: &CpuList) -> String {
+fn cpu_label(cpus: &CpuList) -> String {
     match cpus.len() {
         0 => "no CPU".to_owned(),
         1 => format!("CPU {cpus}"),

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use crate::report::columns::{CPU_COLUMNS, CpuColumn};
 use crate::report::run::{CommandResult, CpuResult, NodeUse, Run, worst_first};
 use crate::report::view::View;
-use sandbag_run::machine::Machine;
+use sandbag_run::machine::MachineFacts;
 use sandbag_ui::text::{command_line, visible};
 
 /// Tables with more lines scroll on the screen; on paper they are whole.
@@ -52,7 +52,7 @@ fn cpu_row(cpu: &CpuResult, columns: &[&CpuColumn]) -> Markup {
         tr {
             th { (cpu.cpu) }
             @for column in columns {
-                td { (column.text(&[cpu]).map_or_else(none, |text| text.replace('-', "\u{2212}"))) }
+                td { (column.text(&[cpu]).map_or_else(empty_cell, |text| text.replace('-', "\u{2212}"))) }
             }
         }
     }
@@ -130,10 +130,10 @@ fn time_row(cpu: &CpuResult) -> Markup {
     html! {
         tr {
             th { (cpu.cpu) }
-            td { (cpu.command_s.map_or_else(none, short)) }
+            td { (cpu.command_s.map_or_else(empty_cell, short)) }
             td { (short(cpu.burner_s)) }
-            td { (others.map_or_else(none, short)) }
-            td { (cpu.busy_s.map_or_else(none, short)) }
+            td { (others.map_or_else(empty_cell, short)) }
+            td { (cpu.busy_s.map_or_else(empty_cell, short)) }
         }
     }
 }
@@ -148,7 +148,7 @@ pub(super) fn node(node: &NodeUse) -> Markup {
                 (figure("programs entered", &node.entered.to_string()))
                 @if let Some(used) = node.used_s { (figure("used, CPU time", &seconds(used))) }
                 @if let Some(waited) = node.waited_s { (figure("waited for a CPU", &seconds(waited))) }
-                @if let Some(throttled) = node.throttled() { (figure("throttled", &throttled)) }
+                @if let Some(throttled) = node.throttle_warning() { (figure("throttled", &throttled)) }
                 (figure("new speeds while it ran", &node.speed_changes.to_string()))
             }
         }
@@ -194,7 +194,7 @@ pub(super) fn method(run: &Run) -> Markup {
 }
 
 /// Where it ran.
-pub(super) fn machine(machine: &Machine) -> Markup {
+pub(super) fn machine(machine: &MachineFacts) -> Markup {
     html! {
         section {
             h2 { "Machine" }
@@ -215,7 +215,7 @@ fn fact(name: &str, value: &str) -> Markup {
 }
 
 /// In the place of a figure that is not known.
-pub(super) fn none() -> String {
+pub(super) fn empty_cell() -> String {
     "–".to_owned()
 }
 

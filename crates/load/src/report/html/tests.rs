@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::*;
 use crate::report::fixture::{self, Fixture};
-use crate::report::nodes::Nodes;
+use crate::report::nodes::NodeRows;
 use sandbag_ui::page::{COMMON, ECHARTS, STYLE};
 
 #[path = "../../../../base/ui/tests/support/readable.rs"]
@@ -14,7 +14,7 @@ mod readable;
 
 use readable::readable;
 
-fn rendered(fixture: &Fixture) -> String {
+fn render_fixture(fixture: &Fixture) -> String {
     let dir = tempfile::tempdir().unwrap();
     let achieved = dir.path().join("achieved.csv");
     fixture.write_achieved(&achieved);
@@ -47,7 +47,7 @@ fn the_vendored_bundle_is_the_one_that_was_checked_in() {
 
 #[test]
 fn the_page_asks_for_nothing_from_outside() {
-    let page = rendered(&fixture::quiet());
+    let page = render_fixture(&fixture::quiet());
     assert!(page.contains("default-src 'none'"));
     for tag in ["src=", "href=", "@import", "url("] {
         assert!(!own_part(&page).contains(tag), "{tag}");
@@ -69,7 +69,7 @@ fn no_embedded_script_can_end_its_own_element() {
 
 #[test]
 fn hostile_names_stay_text() {
-    let page = rendered(&fixture::holes_and_steal());
+    let page = render_fixture(&fixture::holes_and_steal());
     assert_eq!(page.matches("</script>").count(), 3);
     assert!(!page.contains("<script>alert"));
     assert!(page.contains("&lt;script&gt;alert(1)"));
@@ -79,27 +79,30 @@ fn hostile_names_stay_text() {
 
 #[test]
 fn few_cpus_have_a_chart_each_and_many_a_heat_map() {
-    insta::assert_snapshot!("quiet", readable(&rendered(&fixture::quiet())));
-    insta::assert_snapshot!("large", readable(&rendered(&fixture::large())));
+    insta::assert_snapshot!("quiet", readable(&render_fixture(&fixture::quiet())));
+    insta::assert_snapshot!("large", readable(&render_fixture(&fixture::large())));
 }
 
 #[test]
 fn verdict_and_reason_open_the_page() {
-    insta::assert_snapshot!("missed", readable(&rendered(&fixture::missed())));
+    insta::assert_snapshot!(
+        "missed",
+        readable(&render_fixture(&fixture::missing_load()))
+    );
 }
 
 #[test]
 fn a_node_is_shown_in_speeds_and_what_is_not_known_is_not_shown() {
     let mut node = fixture::node();
     node.run.cpus.iter_mut().for_each(|c| c.headroom_pct = None);
-    let page = rendered(&node);
+    let page = render_fixture(&node);
     assert!(!page.contains("slowest possible"));
-    assert!(rendered(&fixture::node()).contains("slowest possible"));
+    assert!(render_fixture(&fixture::node()).contains("slowest possible"));
     insta::assert_snapshot!("node", readable(&page));
     let data = data(&page);
     assert_eq!(data["quantity"], "speed");
     assert_eq!(data["lines"][1]["asked"][59], 30.0);
-    let loads = rendered(&fixture::quiet());
+    let loads = render_fixture(&fixture::quiet());
     assert_eq!(self::data(&loads)["quantity"], "load");
     assert!(!own_part(&loads).contains("speed"));
 }
@@ -112,7 +115,7 @@ fn rendered_nodes(all: &[Fixture]) -> String {
         made.write_achieved(&own.join("achieved.csv"));
     }
     let runs: Vec<Run> = all.iter().map(|made| made.run.clone()).collect();
-    render_nodes(&Nodes::of(&runs), &runs, dir.path())
+    render_nodes(&NodeRows::of(&runs), &runs, dir.path())
 }
 
 #[test]
@@ -138,7 +141,7 @@ fn a_page_of_nodes_asks_for_nothing_and_hostile_names_stay_text() {
     runs[0].node.as_mut().unwrap().name = "</script>javascript:alert(1)".to_owned();
     runs[0].node.as_mut().unwrap().used_s = None;
     runs[0].warnings = vec!["<b>".to_owned()];
-    let page = render_nodes(&Nodes::of(&runs), &runs, Path::new("/nonexistent"));
+    let page = render_nodes(&NodeRows::of(&runs), &runs, Path::new("/nonexistent"));
     assert_eq!(page.matches("</script>").count(), 3);
     assert!(page.contains("default-src 'none'") && !page.contains("href=\"javascript"));
     assert!(!page.contains("s of CPU time"));
@@ -146,13 +149,13 @@ fn a_page_of_nodes_asks_for_nothing_and_hostile_names_stay_text() {
     for tag in ["src=", "@import", "url(", "http:"] {
         assert!(!own_part(&page).contains(tag), "{tag}");
     }
-    let none = render_nodes(&Nodes::of(&[]), &[], Path::new("/nonexistent"));
+    let none = render_nodes(&NodeRows::of(&[]), &[], Path::new("/nonexistent"));
     assert!(none.contains("no node left a record"));
 }
 
 #[test]
 fn a_large_run_makes_a_small_page() {
-    let page = rendered(&fixture::large());
+    let page = render_fixture(&fixture::large());
     assert!(page.len() < 1_200_000, "{}", page.len());
     let cpus = data(&page)["rows"].as_array().unwrap().len();
     assert_eq!(cpus, 64);
@@ -160,7 +163,7 @@ fn a_large_run_makes_a_small_page() {
 
 #[test]
 fn a_long_run_is_thinned_and_the_page_says_so() {
-    let page = rendered(&fixture::long());
+    let page = render_fixture(&fixture::long());
     assert!(page.contains("Thinned to steps of 32 s"));
     assert!(page.len() < 800_000, "{}", page.len());
     let errors = data(&page)["lines"][1]["error"].to_string();
@@ -173,7 +176,7 @@ fn without_windows_the_page_says_why_there_are_no_charts() {
     let page = render(&run, Path::new("/nonexistent/achieved.csv"));
     assert!(page.contains("No charts over time: cannot read /nonexistent/achieved.csv"));
     assert!(page.contains("What the program got"));
-    let empty = rendered(&fixture::empty());
+    let empty = render_fixture(&fixture::empty());
     assert!(empty.contains("The run has no windows."));
     assert!(!own_part(&empty).contains("NaN"));
 }

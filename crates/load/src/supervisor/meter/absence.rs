@@ -7,15 +7,15 @@ use proptest::prelude::*;
 use sandbag_linux::procstat::CpuTimes;
 use sandbag_stats::{Tolerance, Verdict, VerdictCounter, Window};
 
-use super::{BOUNDARY_NS, Meter, Sample, Taken, WINDOW_NS, Windows};
+use super::{BOUNDARY_NS, BurnerTime, CounterSample, Meter, WINDOW_NS, Windows};
 use crate::board::BOUNDARIES;
-use crate::supervisor::timeline::{Piece, RunClock};
+use crate::supervisor::timeline::{LoadPiece, RunClock};
 
 const MS: u64 = 1_000_000;
 const ASKED_PCT: f64 = 50.0;
 
 #[derive(Debug, Clone, Copy)]
-enum What {
+enum AbsenceKind {
     /// SIGSTOP of the burner: the program goes on.
     Burner,
     /// SIGSTOP of the supervisor.
@@ -31,26 +31,27 @@ enum What {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Event {
-    what: What,
+struct AbsenceEvent {
+    what: AbsenceKind,
     from_ms: u64,
     length_ms: u64,
 }
 
-fn events(most: usize) -> impl Strategy<Value = Vec<Event>> {
+fn events(most: usize) -> impl Strategy<Value = Vec<AbsenceEvent>> {
     let what = prop_oneof![
-        Just(What::Burner),
-        Just(What::Supervisor),
-        Just(What::Both),
-        Just(What::Steal),
-        Just(What::Pause),
-        Just(What::PauseWithoutProgram),
+        Just(AbsenceKind::Burner),
+        Just(AbsenceKind::Supervisor),
+        Just(AbsenceKind::Both),
+        Just(AbsenceKind::Steal),
+        Just(AbsenceKind::Pause),
+        Just(AbsenceKind::PauseWithoutProgram),
     ];
-    let event = (what, 0u64..11_000, 1u64..4_000).prop_map(|(what, from_ms, length_ms)| Event {
-        what,
-        from_ms,
-        length_ms,
-    });
+    let event =
+        (what, 0u64..11_000, 1u64..4_000).prop_map(|(what, from_ms, length_ms)| AbsenceEvent {
+            what,
+            from_ms,
+            length_ms,
+        });
     prop::collection::vec(event, 0..most)
 }
 
@@ -77,10 +78,10 @@ struct Truth {
 }
 
 /// A run of `run_ms` on its own clock.
-fn simulate(events: &[Event], run_ms: u64) -> Truth {
+fn simulate(events: &[AbsenceEvent], run_ms: u64) -> Truth {
     let mut clock = RunClock::starting_at(0);
     let mut meter = Meter::new(vec![0], 10 * MS);
-    meter.ask(Piece {
+    meter.ask(LoadPiece {
         start_ns: 0,
         end_ns: u64::MAX / 4,
         asked_pct: vec![ASKED_PCT],
@@ -92,7 +93,7 @@ fn simulate(events: &[Event], run_ms: u64) -> Truth {
     let mut next_mark = WINDOW_NS;
     let mut pause: Option<(u64, u64)> = None;
     let mut used_by_program = 0u64;
-    let sample = |at_ms: u64, stolen: u64, busy: u64| Sample {
+    let sample = |at_ms: u64, stolen: u64, busy: u64| CounterSample {
         at_ns: at_ms * MS,
         times: vec![Some(CpuTimes {
             user: busy / 10,
@@ -103,15 +104,16 @@ fn simulate(events: &[Event], run_ms: u64) -> Truth {
     };
     meter.sample(sample(0, 0, 0));
     for ms in 0.. {
-        let now = |test: fn(What) -> bool| {
-            let within = |e: &&Event| (e.from_ms..e.from_ms + e.length_ms).contains(&ms);
+        let now = |test: fn(AbsenceKind) -> bool| {
+            let within = |e: &&AbsenceEvent| (e.from_ms..e.from_ms + e.length_ms).contains(&ms);
             events.iter().filter(within).any(|e| test(e.what))
         };
-        let awake = !now(|what| matches!(what, What::Supervisor | What::Both));
-        let wants_pause = now(|what| matches!(what, What::Pause | What::PauseWithoutProgram));
+        let awake = !now(|what| matches!(what, AbsenceKind::Supervisor | AbsenceKind::Both));
+        let wants_pause =
+            now(|what| matches!(what, AbsenceKind::Pause | AbsenceKind::PauseWithoutProgram));
         let number = |run_ns, clock: &RunClock| clock.monotonic_ns(run_ns) / MS;
         let oldest = ms.saturating_sub(BOUNDARIES as u64 * BOUNDARY_NS / MS);
-        let taken = |notes: &[u64], from: u64, to: u64| Taken {
+        let taken = |notes: &[u64], from: u64, to: u64| BurnerTime {
             ns: (notes[to as usize] - notes[from as usize]) * MS / 2,
             stolen_ns: 0,
             hole: from < oldest,
@@ -147,11 +149,12 @@ fn simulate(events: &[Event], run_ms: u64) -> Truth {
                 break;
             }
         }
-        let steal = now(|what| matches!(what, What::Steal));
-        let burns = pause.is_none() && !now(|what| matches!(what, What::Burner | What::Both));
+        let steal = now(|what| matches!(what, AbsenceKind::Steal));
+        let burns =
+            pause.is_none() && !now(|what| matches!(what, AbsenceKind::Burner | AbsenceKind::Both));
         let runs = match pause {
             None => true,
-            Some(_) => now(|what| matches!(what, What::PauseWithoutProgram)),
+            Some(_) => now(|what| matches!(what, AbsenceKind::PauseWithoutProgram)),
         };
         stolen += u64::from(steal);
         busy += u64::from(!steal && (runs || burns));
@@ -184,8 +187,8 @@ proptest! {
 
     #[test]
     fn a_load_that_was_there_is_kept(events in events(8), run_ms in 70u64..120) {
-        let harmless = |e: &&Event| matches!(e.what, What::Supervisor | What::Pause);
-        let events: Vec<Event> = events.iter().filter(harmless).copied().collect();
+        let harmless = |e: &&AbsenceEvent| matches!(e.what, AbsenceKind::Supervisor | AbsenceKind::Pause);
+        let events: Vec<AbsenceEvent> = events.iter().filter(harmless).copied().collect();
         let truth = simulate(&events, run_ms * 100);
         prop_assert_eq!(truth.absent_ms, 0);
         prop_assert_eq!(truth.verdict, Verdict::Kept);
@@ -196,20 +199,29 @@ proptest! {
 
 #[test]
 fn what_was_absent_from_windows_that_nobody_saw_is_missed() {
-    let stop = |what, from_ms, length_ms| Event {
+    let stop = |what, from_ms, length_ms| AbsenceEvent {
         what,
         from_ms,
         length_ms,
     };
     let verdict = |event| simulate(&[event], 7_000).verdict;
-    assert_eq!(verdict(stop(What::Both, 2_000, 3_000)), Verdict::Missed);
-    assert_eq!(verdict(stop(What::Supervisor, 2_000, 3_000)), Verdict::Kept);
-    assert_eq!(verdict(stop(What::Pause, 2_000, 3_000)), Verdict::Kept);
+    assert_eq!(
+        verdict(stop(AbsenceKind::Both, 2_000, 3_000)),
+        Verdict::Missed
+    );
+    assert_eq!(
+        verdict(stop(AbsenceKind::Supervisor, 2_000, 3_000)),
+        Verdict::Kept
+    );
+    assert_eq!(
+        verdict(stop(AbsenceKind::Pause, 2_000, 3_000)),
+        Verdict::Kept
+    );
     // Until after the end.
-    assert_eq!(verdict(stop(What::Pause, 7_000, 1)), Verdict::Kept);
-    let alone = stop(What::PauseWithoutProgram, 2_000, 3_000);
+    assert_eq!(verdict(stop(AbsenceKind::Pause, 7_000, 1)), Verdict::Kept);
+    let alone = stop(AbsenceKind::PauseWithoutProgram, 2_000, 3_000);
     assert_eq!(verdict(alone), Verdict::Missed);
     // Longer than the burners' notes reach back.
-    let long = stop(What::Supervisor, 2_000, 40_000);
+    let long = stop(AbsenceKind::Supervisor, 2_000, 40_000);
     assert_eq!(simulate(&[long], 50_000).verdict, Verdict::Missed);
 }

@@ -8,7 +8,7 @@ const PERIOD: u64 = 100 * MS;
 
 /// Notes what it is set to.
 #[derive(Debug, Default)]
-struct Fake {
+struct FakeHardware {
     speeds: Vec<f64>,
     set: Vec<(u64, Option<usize>)>,
     /// How long after the order a standstill begins, ns.
@@ -17,7 +17,7 @@ struct Fake {
     released: bool,
 }
 
-impl Speeds for Fake {
+impl Speeds for FakeHardware {
     fn speeds(&self) -> &[f64] {
         &self.speeds
     }
@@ -36,16 +36,16 @@ impl Speeds for Fake {
     }
 }
 
-fn governor(speeds: &[f64]) -> Governor<Fake> {
-    let fake = Fake {
+fn governor(speeds: &[f64]) -> Governor<FakeHardware> {
+    let fake = FakeHardware {
         speeds: speeds.to_vec(),
-        ..Fake::default()
+        ..FakeHardware::default()
     };
     Governor::new(fake, PERIOD)
 }
 
 /// Acts as often as it asks to, each time `late` ns late; returns the end.
-fn run(governor: &mut Governor<Fake>, level: f64, from: u64, to: u64, late: u64) {
+fn run(governor: &mut Governor<FakeHardware>, level: f64, from: u64, to: u64, late: u64) {
     let mut now = from;
     while now < to {
         now = governor.act(now, level).unwrap() + late;
@@ -134,9 +134,9 @@ fn released_it_takes_nothing_and_owes_nothing() {
 
 #[test]
 fn the_nearest_frequency_is_set_once() {
-    let fake = Fake {
+    let fake = FakeHardware {
         speeds: vec![0.5, 0.75, 1.0],
-        ..Fake::default()
+        ..FakeHardware::default()
     };
     let mut nearest = Nearest::new(fake);
     for now in 0..5 {

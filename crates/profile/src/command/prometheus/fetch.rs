@@ -5,14 +5,14 @@ use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::{Fault, Result, Source};
+use crate::{Fault, InputSource, Result};
 use serde::Deserialize;
 use ureq::http::{Response, StatusCode, header};
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Body, Timeout};
 
 use super::TOKEN;
-use super::query::{Asked, Request};
+use super::query::{Query, Request};
 
 const CONNECT: Duration = Duration::from_secs(10);
 /// The server itself gives up after two minutes.
@@ -32,16 +32,16 @@ const LISTED: usize = 10;
 ///
 /// # Errors
 /// [`Fault::Server`], or what goes wrong while they are written to disk.
-pub fn fetch(asked: &Asked, token: Option<&str>, name: &Arc<str>) -> Result<Source> {
+pub fn fetch(asked: &Query, token: Option<&str>, name: &Arc<str>) -> Result<InputSource> {
     fetch_within(WHOLE, asked, token, name)
 }
 
 fn fetch_within(
     limit: Duration,
-    asked: &Asked,
+    asked: &Query,
     token: Option<&str>,
     name: &Arc<str>,
-) -> Result<Source> {
+) -> Result<InputSource> {
     let server = Server::new(asked, token, limit);
     let mut answers = Answers {
         server: &server,
@@ -50,7 +50,7 @@ fn fetch_within(
         found: false,
         failed: None,
     };
-    let spooled = Source::spool(&mut answers, Arc::clone(name));
+    let spooled = InputSource::spool(&mut answers, Arc::clone(name));
     let fault = |message| Fault::Server(message).at(name, None);
     if let Some(message) = answers.failed {
         return Err(fault(message));
@@ -67,7 +67,7 @@ fn fetch_within(
 /// An answer that says what went wrong, or names.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Said {
+struct ErrorAnswer {
     error_type: String,
     error: String,
 }
@@ -80,16 +80,16 @@ struct Names {
 /// Whether there is a series in it.
 #[derive(Deserialize)]
 struct Results {
-    data: Found,
+    data: ServerAnswer,
 }
 
 #[derive(Deserialize)]
-struct Found {
+struct ServerAnswer {
     result: Vec<serde::de::IgnoredAny>,
 }
 
 struct Server<'a> {
-    asked: &'a Asked,
+    asked: &'a Query,
     agent: Agent,
     authorization: Option<String>,
     /// For everything that is asked of it.
@@ -98,7 +98,7 @@ struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    fn new(asked: &'a Asked, token: Option<&str>, limit: Duration) -> Self {
+    fn new(asked: &'a Query, token: Option<&str>, limit: Duration) -> Self {
         // Certificates are those of this machine: such servers are often
         // signed by their owners.
         let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier);
@@ -136,7 +136,7 @@ impl<'a> Server<'a> {
             return Err(self.too_slow());
         }
         let get = get.config().timeout_global(Some(left)).build();
-        let response = get.call().map_err(|e| self.unreached(&e))?;
+        let response = get.call().map_err(|e| self.connect_error_text(&e))?;
         if response.status() != StatusCode::OK {
             return Err(self.refused(response));
         }
@@ -147,7 +147,7 @@ impl<'a> Server<'a> {
             .reader();
         let mut head = Vec::new();
         let read = body.by_ref().take(HEAD).read_to_end(&mut head);
-        read.map_err(|e| self.broken(&e))?;
+        read.map_err(|e| self.io_error_text(&e))?;
         if !head.trim_ascii_start().starts_with(b"{") {
             return Err(format!(
                 "{} does not answer as a Prometheus does, but with {}",
@@ -158,7 +158,7 @@ impl<'a> Server<'a> {
         Ok(Box::new(Cursor::new(head).chain(body)))
     }
 
-    fn broken(&self, e: &io::Error) -> String {
+    fn io_error_text(&self, e: &io::Error) -> String {
         if self.is_too_slow() {
             self.too_slow()
         } else {
@@ -178,7 +178,7 @@ impl<'a> Server<'a> {
         )
     }
 
-    fn unreached(&self, e: &ureq::Error) -> String {
+    fn connect_error_text(&self, e: &ureq::Error) -> String {
         let server = &self.asked.server;
         match e {
             ureq::Error::HostNotFound => format!("no address is known of the host of {server}"),
@@ -229,7 +229,7 @@ impl<'a> Server<'a> {
                  put a token into {TOKEN}"
             );
         }
-        match serde_json::from_slice::<Said>(&body) {
+        match serde_json::from_slice::<ErrorAnswer>(&body) {
             Ok(said) if !said.error.is_empty() => {
                 let mut text = format!(
                     "Prometheus: {}: {}",
@@ -312,7 +312,7 @@ impl<I: Iterator<Item = Request>> Answers<'_, I> {
         if !self.found {
             let mut head = Vec::new();
             let read = body.by_ref().take(HEAD).read_to_end(&mut head);
-            read.map_err(|e| self.server.broken(&e))?;
+            read.map_err(|e| self.server.io_error_text(&e))?;
             // What is longer than that is cut off here, and holds something.
             let empty = serde_json::from_slice::<Results>(&head)
                 .is_ok_and(|answer| answer.data.result.is_empty());
@@ -339,7 +339,7 @@ impl<I: Iterator<Item = Request>> Read for Answers<'_, I> {
                         continue;
                     }
                     Ok(n) => return Ok(n),
-                    Err(e) => self.server.broken(&e),
+                    Err(e) => self.server.io_error_text(&e),
                 },
             };
             self.failed = Some(message.clone());
@@ -408,10 +408,10 @@ mod tests {
         query: &str,
         token: Option<&str>,
         answers: Vec<String>,
-    ) -> (Result<Source>, Vec<String>) {
+    ) -> (Result<InputSource>, Vec<String>) {
         let (address, serving) = server(answers);
         let url = format!("prometheus+http://{}", query.replace("HOST", &address));
-        let asked = Asked::parse(&url, jiff::Timestamp::UNIX_EPOCH).unwrap();
+        let asked = Query::parse(&url, jiff::Timestamp::UNIX_EPOCH).unwrap();
         let got = fetch(&asked, token, &"in".into());
         (got, serving.join().unwrap())
     }
@@ -577,7 +577,7 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(20));
             }
         });
-        let asked = Asked::parse(&url, jiff::Timestamp::UNIX_EPOCH).unwrap();
+        let asked = Query::parse(&url, jiff::Timestamp::UNIX_EPOCH).unwrap();
         let got = fetch_within(LIMIT, &asked, None, &"in".into());
         let got = got.unwrap_err().to_string();
         assert!(got.contains("were not complete after 1 s"), "{got}");
@@ -599,7 +599,7 @@ mod tests {
             ),
         ] {
             let url = format!("prometheus+http://{host}/?from=0&to=5");
-            let asked = Asked::parse(&url, jiff::Timestamp::UNIX_EPOCH).unwrap();
+            let asked = Query::parse(&url, jiff::Timestamp::UNIX_EPOCH).unwrap();
             let got = fetch(&asked, None, &"in".into()).unwrap_err().to_string();
             assert!(got.contains(said), "{got}");
         }

@@ -19,7 +19,7 @@ const MAX_REQUESTS: i64 = 5000;
 
 /// What is wanted of which server.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct Query {
     /// `http://HOST:PORT`, and the path before `/api`.
     pub server: String,
     /// The value of an `Authorization` header.
@@ -42,7 +42,7 @@ pub struct Request {
     pub query: Vec<(&'static str, String)>,
 }
 
-impl Asked {
+impl Query {
     /// Reads a URL of a scheme `prometheus+http` or `prometheus+https`; `now`
     /// is the end where it names none.
     ///
@@ -280,11 +280,11 @@ mod tests {
 
     const NOW: jiff::Timestamp = jiff::Timestamp::UNIX_EPOCH;
 
-    fn asked(text: &str) -> Asked {
-        Asked::parse(text, NOW).unwrap_or_else(|e| panic!("{text}: {e}"))
+    fn query(text: &str) -> Query {
+        Query::parse(text, NOW).unwrap_or_else(|e| panic!("{text}: {e}"))
     }
 
-    fn query(request: &Request) -> String {
+    fn request_text(request: &Request) -> String {
         let pairs: Vec<String> = request
             .query
             .iter()
@@ -294,9 +294,9 @@ mod tests {
     }
 
     fn queries(text: &str) -> Vec<String> {
-        asked(text)
+        query(text)
             .requests()
-            .map(|request| query(&request))
+            .map(|request| request_text(&request))
             .collect()
     }
 
@@ -334,7 +334,7 @@ mod tests {
                 "/api/v1/query?query=node_cpu{x=\"1+1\"}[3600000ms]&time=18000.000",
             ]
         );
-        assert!(asked(own).own && asked(own).is_raw());
+        assert!(query(own).own && query(own).is_raw());
         // Nothing is asked for where nothing is left.
         let even = "prometheus+http://h/?from=0&to=14400";
         assert_eq!(queries(even).len(), 2);
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn no_request_is_for_more_points_than_the_server_gives_out() {
-        let all = asked("prometheus+https://h/?from=0&to=30000&step=1&query=rate(x[1m])");
+        let all = query("prometheus+https://h/?from=0&to=30000&step=1&query=rate(x[1m])");
         let parts: Vec<(f64, f64)> = all
             .requests()
             .map(|request| {
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn server_and_credentials() {
         let server = |text: &str| {
-            let asked = asked(&format!("prometheus+{text}?from=0&to=1"));
+            let asked = query(&format!("prometheus+{text}?from=0&to=1"));
             (asked.server, asked.authorization)
         };
         let plain = |server: &str| (server.to_owned(), None);
@@ -391,7 +391,7 @@ mod tests {
             ("/?from=0&to=9", "expected prometheus+http://HOST"),
             (":9090/?from=0&to=9", "expected prometheus+http://HOST"),
         ] {
-            let e = Asked::parse(&format!("prometheus+http://{query}"), NOW).unwrap_err();
+            let e = Query::parse(&format!("prometheus+http://{query}"), NOW).unwrap_err();
             assert!(e.contains(said), "{query}: {e}");
         }
     }
@@ -399,7 +399,7 @@ mod tests {
     #[test]
     fn the_machines_of_that_time() {
         assert_eq!(
-            query(&asked("prometheus+http://h/?from=0&to=9").instances()),
+            request_text(&query("prometheus+http://h/?from=0&to=9").instances()),
             "/api/v1/label/instance/values?match[]=node_cpu_seconds_total&start=0.000&end=9.000"
         );
     }

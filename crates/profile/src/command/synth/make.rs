@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The profile that a model with its options makes.
 
-use crate::synth::lublin::{Clock, Lublin, Options, Types};
+use crate::synth::lublin::{ArrivalClock, Lublin, Options, Types};
 use crate::synth::{
-    Autoregressive, Background, Daily, Day, OnOff, Ramp, RunTimes, Sine, Square, When,
+    Autoregressive, Background, Daily, DailyRate, Day, OnOff, Ramp, RunTimes, Sine, Square,
     autoregressive, background, daily, on_off, piecewise, ramp, sine, square,
 };
-use crate::{BoxSteps, Format, Header, constant, schedule};
+use crate::{BoxSteps, Format, ProfileHeader, constant, schedule};
 
-use super::model::{Model, Out, OutWithoutLength, Sampled};
+use super::model::{ModelCommand, OutWithoutLength, StepModel, SynthOutput};
 use sandbag_ui::units;
 
-impl Model {
+impl ModelCommand {
     /// Where the profile goes.
     pub(super) fn place(&self) -> &OutWithoutLength {
         match self {
@@ -30,8 +30,8 @@ impl Model {
 
     /// The profile.
     pub(super) fn steps(&self, cpus: &[u32]) -> crate::Result<BoxSteps> {
-        let length = |out: &Out| units::nanos(out.duration);
-        let grid = |s: &Sampled| (units::nanos(s.step), units::nanos(s.out.duration));
+        let length = |out: &SynthOutput| units::nanos(out.duration);
+        let grid = |s: &StepModel| (units::nanos(s.step), units::nanos(s.out.duration));
         match self {
             Self::Constant { load, out } => Ok(constant(cpus, *load, length(out))),
             Self::Steps { pieces, .. } => {
@@ -168,11 +168,12 @@ impl Model {
                         Some(rate) => *rate,
                         None => Background::rate_for(*load, &runs, *share)?,
                     },
-                    when: match working_day {
-                        true => When::WorkingDay {
+                    when: if *working_day {
+                        DailyRate::WorkingDay {
                             start_hour: *start_hour,
-                        },
-                        false => When::Always,
+                        }
+                    } else {
+                        DailyRate::Always
                     },
                     runs,
                     share_pct: *share,
@@ -194,9 +195,9 @@ impl Model {
                     seed: seed.seed,
                     types: if *one_type { Types::One } else { Types::Two },
                     clock: if *drift {
-                        Clock::WholeSeconds
+                        ArrivalClock::WholeSeconds
                     } else {
-                        Clock::Exact
+                        ArrivalClock::Exact
                     },
                     start_hour: *start_hour,
                     machine: (!published_sizes)
@@ -205,7 +206,7 @@ impl Model {
                     busy_pct: *busy,
                 };
                 let jobs = Lublin::new(&options).map(|submitted| Ok(submitted.job));
-                let header = Header::new(cpus.to_vec(), Format::Synthetic);
+                let header = ProfileHeader::new(cpus.to_vec(), Format::Synthetic);
                 Ok(schedule(jobs, header, Some(length(out))))
             }
         }

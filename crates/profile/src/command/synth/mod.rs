@@ -11,7 +11,7 @@ use sandbag_linux::topology::Topology;
 use sandbag_ui::failure::Result;
 
 use crate::command::profile_output;
-use model::Model;
+use model::ModelCommand;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::{BadInput, exit};
 
@@ -19,25 +19,25 @@ use sandbag_ui::{BadInput, exit};
 #[derive(Debug, Args)]
 pub struct SynthArgs {
     #[command(subcommand)]
-    what: What,
+    what: SynthCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum SynthCommand {
     #[command(flatten)]
-    Model(Model),
+    Model(ModelCommand),
     Fit(fit::FitArgs),
 }
 
 /// Runs the command.
 pub fn main(args: &SynthArgs, messages: &Messages) -> Result<u8> {
     match &args.what {
-        What::Model(model) => make(model, messages),
-        What::Fit(args) => fit::main(args, messages),
+        SynthCommand::Model(model) => make(model, messages),
+        SynthCommand::Fit(args) => fit::main(args, messages),
     }
 }
 
-fn make(model: &Model, messages: &Messages) -> Result<u8> {
+fn make(model: &ModelCommand, messages: &Messages) -> Result<u8> {
     let place = model.place();
     let to = profile_output::format_for(place.to, &place.output)?;
     let topology = Topology::read(&Root::default())?;

@@ -13,14 +13,14 @@ use sandbag_ui::units::{self, Cpus};
 
 /// A model.
 #[derive(Debug, Subcommand)]
-pub(super) enum Model {
+pub(super) enum ModelCommand {
     /// The same load all the time
     Constant {
         /// Percent of one CPU
         #[arg(value_name = "LOAD", value_parser = units::load)]
         load: f64,
         #[command(flatten)]
-        out: Out,
+        out: SynthOutput,
     },
     /// One load after another: 20:10s 80:5s
     Steps {
@@ -39,7 +39,7 @@ pub(super) enum Model {
         #[arg(id = "to-load", value_name = "TO", value_parser = units::load)]
         to: f64,
         #[command(flatten)]
-        sampled: Sampled,
+        sampled: StepModel,
     },
     /// Up and down
     Sine {
@@ -56,7 +56,7 @@ pub(super) enum Model {
         #[arg(long, default_value = "0", allow_hyphen_values = true, value_parser = finite)]
         shift: f64,
         #[command(flatten)]
-        sampled: Sampled,
+        sampled: StepModel,
     },
     /// Busy and not, in turn
     Square {
@@ -76,7 +76,7 @@ pub(super) enum Model {
         #[arg(long, default_value = "0", allow_hyphen_values = true, value_parser = finite)]
         shift: f64,
         #[command(flatten)]
-        sampled: Sampled,
+        sampled: StepModel,
     },
     /// Random on and off: a Markov chain of two states, on each CPU by itself
     Onoff {
@@ -95,7 +95,7 @@ pub(super) enum Model {
         #[command(flatten)]
         seed: Seed,
         #[command(flatten)]
-        out: Out,
+        out: SynthOutput,
     },
     /// AR(p): each value a weighted sum of the last ones and of something new
     Ar {
@@ -119,7 +119,7 @@ pub(super) enum Model {
         #[command(flatten)]
         seed: Seed,
         #[command(flatten)]
-        sampled: Sampled,
+        sampled: StepModel,
     },
     /// A daily cycle times AR(p): loads swing around the mean of the hour
     ///
@@ -164,7 +164,7 @@ pub(super) enum Model {
         #[command(flatten)]
         seed: Seed,
         #[command(flatten)]
-        sampled: Sampled,
+        sampled: StepModel,
     },
     /// Background processes: Poisson arrivals on each CPU, Pareto run times
     /// (Leland and Ott 1986)
@@ -199,7 +199,7 @@ pub(super) enum Model {
         #[command(flatten)]
         seed: Seed,
         #[command(flatten)]
-        out: Out,
+        out: SynthOutput,
     },
     /// Jobs of a parallel machine (Lublin and Feitelson 2003), first come first
     /// served on the CPUs
@@ -232,7 +232,7 @@ pub(super) enum Model {
         #[command(flatten)]
         seed: Seed,
         #[command(flatten)]
-        out: Out,
+        out: SynthOutput,
     },
 }
 
@@ -254,7 +254,7 @@ pub(super) struct OutWithoutLength {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Out {
+pub(super) struct SynthOutput {
     #[command(flatten)]
     pub(super) place: OutWithoutLength,
     /// How long
@@ -263,9 +263,9 @@ pub(super) struct Out {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Sampled {
+pub(super) struct StepModel {
     #[command(flatten)]
-    pub(super) out: Out,
+    pub(super) out: SynthOutput,
     /// Length of a step
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::step)]
     pub(super) step: Duration,

@@ -13,19 +13,19 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::import::counters::{STATES, State};
-use crate::import::{About, Sample, Samples, sampled};
+use crate::import::counters::{CpuState, STATES};
+use crate::import::{ImportSample, ImportSummary, Samples, import_samples};
 use crate::import::{duplicate_and_restart_warnings, slack};
 use crate::lines::Lines;
 use crate::number::{MAX_CPU, NS_PER_S};
-use crate::reader::Reader;
+use crate::reader::ImportReader;
 use crate::{Error, Fault, Format, Result};
 
-use super::Recording;
+use super::AtopRecording;
 
 const NEED_CPU: &str = "the key `CPU` is their sum; export with `atop -r FILE -J cpu`";
 
-pub(in crate::import) const READER: Reader = Reader {
+pub(in crate::import) const READER: ImportReader = ImportReader {
     format: Format::AtopJson,
     // The beginning of every line, however long it is.
     looks_like: |head| {
@@ -38,14 +38,14 @@ pub(in crate::import) const READER: Reader = Reader {
                 .all(|name| memchr::memmem::find(beginning, name).is_some())
     },
     open: |input| {
-        sampled(Format::AtopJson, input, |lines| {
+        import_samples(Format::AtopJson, input, |lines| {
             Box::new(AtopJson::new(lines))
         })
     },
 };
 
 #[derive(Deserialize)]
-struct Line<'a> {
+struct AtopLine<'a> {
     #[serde(borrow)]
     host: Cow<'a, str>,
     /// The end, epoch seconds.
@@ -53,13 +53,13 @@ struct Line<'a> {
     /// The length of the interval, seconds.
     elapsed: u32,
     #[serde(default)]
-    cpu: Vec<Cpu>,
+    cpu: Vec<AtopCpu>,
     #[serde(rename = "CPU")]
     sum: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
-struct Cpu {
+struct AtopCpu {
     cpuid: u32,
     stime: u64,
     utime: u64,
@@ -74,29 +74,29 @@ struct Cpu {
     steal: Option<u64>,
 }
 
-impl Cpu {
-    fn cell(&self, recording: &mut Recording) -> Option<crate::Cell> {
+impl AtopCpu {
+    fn cell(&self, recording: &mut AtopRecording) -> Option<crate::ProfileCell> {
         let mut ticks = [0; STATES];
-        ticks[State::System as usize] = self.stime;
-        ticks[State::User as usize] = self.utime;
-        ticks[State::Nice as usize] = self.ntime;
-        ticks[State::Idle as usize] = self.itime;
-        ticks[State::Iowait as usize] = self.wtime;
-        ticks[State::Irq as usize] = self.irq;
-        ticks[State::Softirq as usize] = self.softirq;
-        ticks[State::Steal as usize] = self.steal.unwrap_or(0);
+        ticks[CpuState::System as usize] = self.stime;
+        ticks[CpuState::User as usize] = self.utime;
+        ticks[CpuState::Nice as usize] = self.ntime;
+        ticks[CpuState::Idle as usize] = self.itime;
+        ticks[CpuState::Iowait as usize] = self.wtime;
+        ticks[CpuState::Irq as usize] = self.irq;
+        ticks[CpuState::Softirq as usize] = self.softirq;
+        ticks[CpuState::Steal as usize] = self.steal.unwrap_or(0);
         recording.cell(&ticks)
     }
 }
 
 struct AtopJson {
     lines: Lines,
-    counts: Counts,
+    counts: AtopCounts,
 }
 
 /// What was read so far, apart from the text that is being read.
-struct Counts {
-    recording: Recording,
+struct AtopCounts {
+    recording: AtopRecording,
     sums: u64,
     duplicates: u64,
 }
@@ -105,8 +105,8 @@ impl AtopJson {
     fn new(lines: Lines) -> Self {
         Self {
             lines,
-            counts: Counts {
-                recording: Recording::new(),
+            counts: AtopCounts {
+                recording: AtopRecording::new(),
                 sums: 0,
                 duplicates: 0,
             },
@@ -114,10 +114,10 @@ impl AtopJson {
     }
 }
 
-impl Counts {
+impl AtopCounts {
     /// Reads a line; whether it holds a sample that counts.
-    fn read(&mut self, text: &[u8], sample: &mut Sample) -> Result<bool, Fault> {
-        let line: Line<'_> = serde_json::from_slice(text).map_err(|e| {
+    fn read(&mut self, text: &[u8], sample: &mut ImportSample) -> Result<bool, Fault> {
+        let line: AtopLine<'_> = serde_json::from_slice(text).map_err(|e| {
             // The line is known better from the file.
             let (message, column) = (e.to_string(), e.column());
             let message = message.split(" at line ").next().unwrap_or_default();
@@ -163,7 +163,7 @@ impl Counts {
 }
 
 impl Samples for AtopJson {
-    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+    fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
         sample.cells.clear();
         while let Some(line) = self.lines.next_line()? {
             if line.trim_ascii().is_empty() {
@@ -189,7 +189,7 @@ impl Samples for AtopJson {
         }))
     }
 
-    fn about(&self) -> About {
+    fn about(&self) -> ImportSummary {
         let mut warnings = duplicate_and_restart_warnings(self.counts.duplicates, 0);
         let since_boot = self.counts.recording.since_boot;
         if since_boot > 0 {

@@ -9,12 +9,12 @@
 mod json;
 mod text;
 
-use crate::Cell;
+use crate::ProfileCell;
 
-use super::counters::{Counters, Differences, STATES};
+use super::counters::{Differences, STATES, StateTimes};
 use super::host::Host;
 use super::snapshots::USER_HZ;
-use super::{About, slack};
+use super::{ImportSummary, slack};
 
 pub(super) use json::READER as JSON;
 pub(super) use text::READER as TEXT;
@@ -26,7 +26,7 @@ const WRAP: u64 = 0xffff_ffff;
 const FELL: u64 = WRAP / 2;
 
 /// What both notations keep of the samples read so far.
-struct Recording {
+struct AtopRecording {
     /// Every line names it.
     host: Host,
     differences: Differences,
@@ -37,7 +37,7 @@ struct Recording {
     has_steal: bool,
 }
 
-impl Recording {
+impl AtopRecording {
     fn new() -> Self {
         Self {
             host: Host::default(),
@@ -50,7 +50,7 @@ impl Recording {
 
     /// The load of a CPU that spent so many ticks in each state. None at all
     /// is how atop shows one that is offline.
-    fn cell(&mut self, ticks: &Counters) -> Option<Cell> {
+    fn cell(&mut self, ticks: &StateTimes) -> Option<ProfileCell> {
         if *ticks == [0; STATES] {
             return None;
         }
@@ -75,8 +75,8 @@ impl Recording {
         }
     }
 
-    fn about(&self, warnings: Vec<String>) -> About {
-        About {
+    fn about(&self, warnings: Vec<String>) -> ImportSummary {
+        ImportSummary {
             host: self.host.name(),
             local: false,
             undated: false,
@@ -106,21 +106,21 @@ fn unmarked_warning(since_boot: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::import::counters::State;
+    use crate::import::counters::CpuState;
 
     #[test]
     fn a_counter_that_fell() {
-        let mut r = Recording::new();
+        let mut r = AtopRecording::new();
         let mut ticks = [0; STATES];
-        ticks[State::User as usize] = 25;
-        ticks[State::Idle as usize] = 75;
+        ticks[CpuState::User as usize] = 25;
+        ticks[CpuState::Idle as usize] = 75;
         // What atop makes of a wait that fell by one tick, and by 4 s.
-        ticks[State::Iowait as usize] = WRAP - 1;
-        assert_eq!(r.cell(&ticks), Some(Cell::load(25.0)));
-        ticks[State::Iowait as usize] = WRAP - 400;
+        ticks[CpuState::Iowait as usize] = WRAP - 1;
+        assert_eq!(r.cell(&ticks), Some(ProfileCell::load(25.0)));
+        ticks[CpuState::Iowait as usize] = WRAP - 400;
         assert_eq!(r.cell(&ticks), None);
-        ticks[State::Iowait as usize] = u64::MAX;
-        assert_eq!(r.cell(&ticks), Some(Cell::load(25.0)));
+        ticks[CpuState::Iowait as usize] = u64::MAX;
+        assert_eq!(r.cell(&ticks), Some(ProfileCell::load(25.0)));
         assert_eq!(r.cell(&[0; STATES]), None);
         assert_eq!(r.about(Vec::new()).warnings.len(), 2);
     }

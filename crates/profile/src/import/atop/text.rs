@@ -15,21 +15,21 @@
 //! (part of user). `SEP` ends a sample; `RESET` precedes one since boot. Other
 //! labels are other activities.
 
-use crate::error::shown;
-use crate::import::counters::{Counters, STATES, State};
-use crate::import::{About, Sample, Samples, sampled};
+use crate::error::printable;
+use crate::import::counters::{CpuState, STATES, StateTimes};
+use crate::import::{ImportSample, ImportSummary, Samples, import_samples};
 use crate::import::{duplicate_and_restart_warnings, slack};
 use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_number, whole};
-use crate::reader::Reader;
-use crate::{Cell, Error, Fault, Format, Result};
+use crate::reader::ImportReader;
+use crate::{Error, Fault, Format, ProfileCell, Result};
 use sandbag_input::head::words;
 
-use super::Recording;
+use super::AtopRecording;
 
 const NEED_CPU: &str = "the label `CPU` is their sum; export with `atop -r FILE -P cpu`";
 
-pub(in crate::import) const READER: Reader = Reader {
+pub(in crate::import) const READER: ImportReader = ImportReader {
     format: Format::Atop,
     looks_like: |head| {
         let mut lines = head.lines();
@@ -37,19 +37,19 @@ pub(in crate::import) const READER: Reader = Reader {
             .next()
             .is_some_and(|line| matches!(line, b"RESET" | b"SEP") || is_labelled(line))
     },
-    open: |input| sampled(Format::Atop, input, |lines| Box::new(Atop::new(lines))),
+    open: |input| import_samples(Format::Atop, input, |lines| Box::new(Atop::new(lines))),
 };
 
 /// How the states follow each other behind the CPU.
-const ORDER: [State; STATES] = [
-    State::System,
-    State::User,
-    State::Nice,
-    State::Idle,
-    State::Iowait,
-    State::Irq,
-    State::Softirq,
-    State::Steal,
+const ORDER: [CpuState; STATES] = [
+    CpuState::System,
+    CpuState::User,
+    CpuState::Nice,
+    CpuState::Idle,
+    CpuState::Iowait,
+    CpuState::Irq,
+    CpuState::Softirq,
+    CpuState::Steal,
 ];
 
 /// A line of any label.
@@ -70,9 +70,9 @@ fn is_labelled(line: &[u8]) -> bool {
 
 struct Atop {
     lines: Lines,
-    recording: Recording,
+    recording: AtopRecording,
     /// A row of the next sample, already read.
-    held: Option<Row>,
+    held: Option<AtopRow>,
     /// Whether the sample that is being read is marked as one since boot.
     reset: bool,
     /// How many lines there were that mark samples; a file from which only
@@ -85,16 +85,16 @@ struct Atop {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Row {
+struct AtopRow {
     start_ns: i64,
     end_ns: i64,
     cpu: u32,
-    ticks: Counters,
+    ticks: StateTimes,
 }
 
 /// What [`Atop::next_item`] found.
 enum Item {
-    Row(Row),
+    Row(AtopRow),
     /// The end of a sample.
     Sep,
     End,
@@ -104,7 +104,7 @@ impl Atop {
     fn new(lines: Lines) -> Self {
         Self {
             lines,
-            recording: Recording::new(),
+            recording: AtopRecording::new(),
             held: None,
             reset: false,
             marks: 0,
@@ -145,7 +145,7 @@ impl Atop {
     }
 
     /// Reads the rows of one sample; false at the end.
-    fn read_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+    fn read_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
         sample.cells.clear();
         loop {
             match self.next_item()? {
@@ -181,7 +181,7 @@ impl Atop {
     }
 
     /// Samples since boot are not looked at: their ticks count as odd.
-    fn cell(&mut self, row: &Row) -> Option<Cell> {
+    fn cell(&mut self, row: &AtopRow) -> Option<ProfileCell> {
         (!self.reset)
             .then(|| self.recording.cell(&row.ticks))
             .flatten()
@@ -189,7 +189,7 @@ impl Atop {
 }
 
 /// What stands behind the label of a row.
-fn row(rest: &[u8], recording: &mut Recording) -> Result<Row, Fault> {
+fn row(rest: &[u8], recording: &mut AtopRecording) -> Result<AtopRow, Fault> {
     let mut fields = words(rest);
     let mut next = |what: &str| {
         let field = fields.next();
@@ -200,7 +200,7 @@ fn row(rest: &[u8], recording: &mut Recording) -> Result<Row, Fault> {
     };
     let wrong = |expected: &str, found: &[u8]| Fault::Syntax {
         expected: expected.into(),
-        found: shown(found),
+        found: printable(found),
     };
     let seconds = |text: &[u8]| {
         let ns = whole(text)?.checked_mul(NS_PER_S)?;
@@ -220,7 +220,7 @@ fn row(rest: &[u8], recording: &mut Recording) -> Result<Row, Fault> {
     let mut ticks = [0; STATES];
     for state in ORDER {
         // Kernels and versions that know no steal.
-        if state == State::Steal && fields.clone().next().is_none() {
+        if state == CpuState::Steal && fields.clone().next().is_none() {
             break;
         }
         let field = fields.next().ok_or_else(|| Fault::Syntax {
@@ -229,7 +229,7 @@ fn row(rest: &[u8], recording: &mut Recording) -> Result<Row, Fault> {
         })?;
         ticks[state as usize] = whole(field).ok_or_else(|| wrong("a number of ticks", field))?;
     }
-    Ok(Row {
+    Ok(AtopRow {
         start_ns: end_ns.saturating_sub(interval_ns),
         end_ns,
         cpu,
@@ -238,7 +238,7 @@ fn row(rest: &[u8], recording: &mut Recording) -> Result<Row, Fault> {
 }
 
 impl Samples for Atop {
-    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+    fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
         while !self.done && self.read_sample(sample)? {
             let start_ns = sample.start_ns.unwrap_or(sample.end_ns);
             let from_boot = std::mem::take(&mut self.reset)
@@ -266,7 +266,7 @@ impl Samples for Atop {
         }))
     }
 
-    fn about(&self) -> About {
+    fn about(&self) -> ImportSummary {
         let mut warnings = duplicate_and_restart_warnings(self.duplicates, 0);
         let since_boot = self.recording.since_boot;
         if self.marks == 0 && since_boot > 0 {

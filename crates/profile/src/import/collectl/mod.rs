@@ -17,7 +17,7 @@
 mod plot;
 mod raw;
 
-use crate::error::shown;
+use crate::error::printable;
 use crate::number::{NS_PER_S, decimal_seconds, whole};
 use crate::{Fault, Format};
 use sandbag_input::head::{Head, words};
@@ -70,9 +70,9 @@ impl Block {
                 }
             }
             Some(b"SubSys:") => {
-                self.interval_ns = after(comment, b"Interval:").and_then(interval_ns);
+                self.interval_ns = comment_value(comment, b"Interval:").and_then(interval_ns);
                 // The word behind it is that of the interval if there are none.
-                let options = after(comment, b"Options:").unwrap_or_default();
+                let options = comment_value(comment, b"Options:").unwrap_or_default();
                 if format == Format::CollectlPlot
                     && !options.ends_with(b":")
                     && options.contains(&b'n')
@@ -99,7 +99,7 @@ impl Block {
 }
 
 /// The word that follows a key in a comment.
-fn after<'a>(comment: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
+fn comment_value<'a>(comment: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     let at = memchr::memmem::find(comment, key)?;
     words(&comment[at + key.len()..]).next()
 }
@@ -115,11 +115,11 @@ fn interval_ns(text: &[u8]) -> Option<i64> {
 /// From `20261121-175853  Secs: 1795283933 TZ: +0000`. Older versions write
 /// neither of the last two; without the zone the two times tell it.
 fn offset_ns(comment: &[u8]) -> Option<i64> {
-    if let Some(zone) = after(comment, b"TZ:").and_then(zone_ns) {
+    if let Some(zone) = comment_value(comment, b"TZ:").and_then(zone_ns) {
         return Some(zone);
     }
-    let utc_s = i64::try_from(whole(after(comment, b"Secs:")?)?).ok()?;
-    let local = after(comment, b"Date:")?;
+    let utc_s = i64::try_from(whole(comment_value(comment, b"Secs:")?)?).ok()?;
+    let local = comment_value(comment, b"Date:")?;
     let (date, time) = (local.get(..8)?, local.get(9..15)?);
     let clock = [
         &time[..2],
@@ -156,7 +156,7 @@ fn marker(line: &[u8]) -> Result<i64, Fault> {
         .and_then(|text| stamp::epoch(text.trim_ascii()))
         .ok_or_else(|| Fault::Syntax {
             expected: "a time such as `>>> 1795283934.001 <<<`".into(),
-            found: shown(line),
+            found: printable(line),
         })
 }
 

@@ -10,13 +10,13 @@
 //! in another order than it writes them; none of them is needed.) A stamp is
 //! local time and the end of its interval.
 
-use crate::error::shown;
+use crate::error::printable;
 use crate::import::slack;
-use crate::import::{About, Sample, Samples, percent, sampled, stamp};
+use crate::import::{ImportSample, ImportSummary, Samples, import_samples, percent, stamp};
 use crate::lines::Lines;
 use crate::number::{self, cpu_number};
-use crate::reader::Reader;
-use crate::{Cell, Error, Fault, Format, Result};
+use crate::reader::ImportReader;
+use crate::{Error, Fault, Format, ProfileCell, Result};
 
 use super::{Block, is_collectl, is_table_header};
 
@@ -26,7 +26,7 @@ const NEED_DETAIL: &str =
 /// Three values rounded to whole percents may add up to this much over 100.
 const ROUNDING_PCT: f64 = 1.5;
 
-pub(in crate::import) const READER: Reader = Reader {
+pub(in crate::import) const READER: ImportReader = ImportReader {
     format: Format::CollectlPlot,
     looks_like: |head| {
         let table = |line| is_table_header(line) && memchr::memmem::find(line, b"[CPU").is_some();
@@ -34,7 +34,7 @@ pub(in crate::import) const READER: Reader = Reader {
         is_collectl(head) && head.lines().any(is_table_header) || head.lines().any(table)
     },
     open: |input| {
-        sampled(Format::CollectlPlot, input, |lines| {
+        import_samples(Format::CollectlPlot, input, |lines| {
             Box::new(CollectlPlot::new(lines))
         })
     },
@@ -43,36 +43,36 @@ pub(in crate::import) const READER: Reader = Reader {
 struct CollectlPlot {
     lines: Lines,
     block: Block,
-    table: Option<Table>,
+    table: Option<PlotTable>,
     /// Whether comments or a header stood before the row last read: collectl
     /// began anew there.
     began: bool,
     /// End of the row last read.
     last_ns: Option<i64>,
     /// The second row, read ahead to learn the interval of the first.
-    ahead: Option<Row>,
+    ahead: Option<PlotRow>,
     utc: bool,
     has_steal: bool,
 }
 
 /// What one row says.
 #[derive(Default)]
-struct Row {
+struct PlotRow {
     end_ns: i64,
-    cells: Vec<(u32, Option<Cell>)>,
+    cells: Vec<(u32, Option<ProfileCell>)>,
 }
 
 /// What a column holds.
 #[derive(Debug, Clone, Copy)]
-enum Column {
+enum PlotColumn {
     /// Nothing of a single CPU that is needed.
     Other,
     /// A part of the CPU's time; the place of the CPU in the table.
-    Part(usize, Part),
+    Part(usize, StampPart),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum StampPart {
     Idle,
     Wait,
     Steal,
@@ -81,11 +81,11 @@ enum Part {
 }
 
 /// A header, and room for the values of a row.
-struct Table {
+struct PlotTable {
     separator: u8,
     /// Whether the stamp is one column of epoch seconds, not two.
     utc: bool,
-    columns: Vec<Column>,
+    columns: Vec<PlotColumn>,
     cpus: Vec<u32>,
     values: Vec<[f64; 4]>,
 }
@@ -96,7 +96,7 @@ fn local_ns(date: &[u8], time: &[u8]) -> Option<i64> {
     midnight_ns.checked_add(stamp::precise_time_ns(time)?)
 }
 
-impl Table {
+impl PlotTable {
     fn find(header: &[u8]) -> Result<Self, Fault> {
         let (utc, rest) = match header.strip_prefix(b"#UTC") {
             Some(rest) => (true, rest),
@@ -104,7 +104,7 @@ impl Table {
         };
         let separator = *rest.first().ok_or_else(|| Fault::Syntax {
             expected: "columns after the stamp, as in `#Date Time [CPU:0]User%`".into(),
-            found: shown(header),
+            found: printable(header),
         })?;
         let mut table = Self {
             separator,
@@ -117,18 +117,18 @@ impl Table {
         let mut seen = std::collections::BTreeSet::new();
         for name in fields(header, separator).skip(if utc { 1 } else { 2 }) {
             let column = match part(name) {
-                None => Column::Other,
+                None => PlotColumn::Other,
                 Some((cpu, part)) => {
                     if !seen.insert(name) {
                         return Err(Fault::Duplicate(String::from_utf8_lossy(name).into_owned()));
                     }
                     let next = known.len();
                     let (at, idle) = known.entry(cpu).or_insert((next, false));
-                    *idle |= part == Part::Idle;
+                    *idle |= part == StampPart::Idle;
                     if *at == table.cpus.len() {
                         table.cpus.push(cpu);
                     }
-                    Column::Part(*at, part)
+                    PlotColumn::Part(*at, part)
                 }
             };
             table.columns.push(column);
@@ -144,7 +144,8 @@ impl Table {
     }
 
     fn has_steal(&self) -> bool {
-        let is_steal = |column: &Column| matches!(column, Column::Part(_, Part::Steal));
+        let is_steal =
+            |column: &PlotColumn| matches!(column, PlotColumn::Part(_, StampPart::Steal));
         self.columns.iter().any(is_steal)
     }
 
@@ -157,12 +158,12 @@ impl Table {
     fn cells<'a>(
         &mut self,
         fields: impl Iterator<Item = &'a [u8]>,
-        cells: &mut Vec<(u32, Option<Cell>)>,
+        cells: &mut Vec<(u32, Option<ProfileCell>)>,
     ) -> Result<(), Fault> {
         self.values.fill([0.0; 4]);
         let mut count = 0;
         for field in fields {
-            if let Some(Column::Part(at, part)) = self.columns.get(count) {
+            if let Some(PlotColumn::Part(at, part)) = self.columns.get(count) {
                 let cpu = self.cpus[*at];
                 let value = number::percent(field, || format!("{} of cpu{cpu}", part.name()))?;
                 self.values[*at][*part as usize] += value;
@@ -177,14 +178,14 @@ impl Table {
             });
         }
         for (cpu, value) in self.cpus.iter().zip(&self.values) {
-            let of = |part: Part| value[part as usize];
+            let of = |part: StampPart| value[part as usize];
             // Nothing but zeros is how collectl writes a CPU that is offline.
             let cell = percent::cell_rounded(
-                of(Part::Idle),
-                of(Part::Wait),
-                of(Part::Steal),
+                of(StampPart::Idle),
+                of(StampPart::Wait),
+                of(StampPart::Steal),
                 ROUNDING_PCT,
-                || of(Part::Busy),
+                || of(StampPart::Busy),
             )?;
             cells.push((*cpu, cell));
         }
@@ -192,7 +193,7 @@ impl Table {
     }
 }
 
-impl Part {
+impl StampPart {
     fn name(self) -> &'static str {
         match self {
             Self::Idle => "Idle%",
@@ -204,14 +205,14 @@ impl Part {
 }
 
 /// `[CPU:3]Idle%`, where it matters.
-fn part(name: &[u8]) -> Option<(u32, Part)> {
+fn part(name: &[u8]) -> Option<(u32, StampPart)> {
     let rest = name.strip_prefix(b"[CPU:")?;
     let end = memchr::memchr(b']', rest)?;
     let part = match &rest[end + 1..] {
-        b"Idle%" => Part::Idle,
-        b"Wait%" => Part::Wait,
-        b"Steal%" => Part::Steal,
-        b"User%" | b"Nice%" | b"Sys%" | b"Irq%" | b"Soft%" => Part::Busy,
+        b"Idle%" => StampPart::Idle,
+        b"Wait%" => StampPart::Wait,
+        b"Steal%" => StampPart::Steal,
+        b"User%" | b"Nice%" | b"Sys%" | b"Irq%" | b"Soft%" => StampPart::Busy,
         // Totl% is a sum with steal in it, Guest% is inside User%.
         _ => return None,
     };
@@ -239,13 +240,13 @@ impl CollectlPlot {
     }
 
     /// The next row into `row`; false at the end.
-    fn next_row(&mut self, row: &mut Row) -> Result<bool> {
+    fn next_row(&mut self, row: &mut PlotRow) -> Result<bool> {
         loop {
             let Some(line) = self.lines.next_line()? else {
                 return Ok(false);
             };
             if is_table_header(line) {
-                let table = Table::find(line).map_err(|fault| self.lines.here(fault))?;
+                let table = PlotTable::find(line).map_err(|fault| self.lines.here(fault))?;
                 self.has_steal |= table.has_steal();
                 self.table = Some(table);
                 continue;
@@ -284,7 +285,7 @@ impl CollectlPlot {
             return Ok(None);
         }
         // Written to a terminal, without comments: as long as the next one.
-        let mut next = Row::default();
+        let mut next = PlotRow::default();
         let interval_ns = if self.next_row(&mut next)? {
             next.end_ns.saturating_sub(end_ns)
         } else {
@@ -305,9 +306,9 @@ impl CollectlPlot {
 
 fn read_row(
     line: &[u8],
-    table: &mut Table,
+    table: &mut PlotTable,
     offset_ns: Option<i64>,
-    row: &mut Row,
+    row: &mut PlotRow,
 ) -> Result<(), Fault> {
     if table.cpus.is_empty() {
         return Err(Fault::NoSingleCpu(NEED_DETAIL));
@@ -317,7 +318,7 @@ fn read_row(
     let end_ns = if table.utc {
         stamp::epoch(first).ok_or_else(|| Fault::Syntax {
             expected: "epoch seconds".into(),
-            found: shown(first),
+            found: printable(first),
         })?
     } else {
         let time = fields.next().unwrap_or_default();
@@ -327,7 +328,7 @@ fn read_row(
                 expected: "a date and a time such as 20261121 17:58:55 \
                            (a date without its year comes from `-od`; leave it out)"
                     .into(),
-                found: shown(&[first, b" ", time].concat()),
+                found: printable(&[first, b" ", time].concat()),
             })?
     };
     row.end_ns = end_ns;
@@ -336,11 +337,11 @@ fn read_row(
 }
 
 impl Samples for CollectlPlot {
-    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+    fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
         let mut row = match self.ahead.take() {
             Some(row) => row,
             None => {
-                let mut row = Row {
+                let mut row = PlotRow {
                     end_ns: 0,
                     cells: std::mem::take(&mut sample.cells),
                 };
@@ -365,8 +366,8 @@ impl Samples for CollectlPlot {
         Ok(true)
     }
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ImportSummary {
+        ImportSummary {
             host: self.block.host.name(),
             local: !self.utc && self.block.offset_ns.is_none(),
             undated: false,

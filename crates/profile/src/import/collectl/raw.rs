@@ -12,14 +12,14 @@
 //!
 //! How the lines of the CPUs are read: [`super::super::snapshots`].
 
-use crate::import::sampled;
-use crate::import::snapshots::{Dialect, Snapshots, Stamp};
-use crate::reader::Reader;
+use crate::import::import_samples;
+use crate::import::snapshots::{SnapshotFormat, SnapshotStamp, Snapshots};
+use crate::reader::ImportReader;
 use crate::{Fault, Format, Result};
 
 use super::{Block, is_collectl, is_table_header, marker};
 
-pub(in crate::import) const READER: Reader = Reader {
+pub(in crate::import) const READER: ImportReader = ImportReader {
     format: Format::CollectlRaw,
     // The comments may be longer than what is looked at.
     looks_like: |head| {
@@ -27,7 +27,7 @@ pub(in crate::import) const READER: Reader = Reader {
             || head.data().next().is_some_and(|line| marker(line).is_ok())
     },
     open: |input| {
-        sampled(Format::CollectlRaw, input, |lines| {
+        import_samples(Format::CollectlRaw, input, |lines| {
             Box::new(Snapshots::new(CollectlRaw::default(), lines))
         })
     },
@@ -38,14 +38,14 @@ struct CollectlRaw {
     block: Block,
 }
 
-impl Dialect for CollectlRaw {
+impl SnapshotFormat for CollectlRaw {
     const FORMAT: Format = Format::CollectlRaw;
     const NO_TIME: &'static str = "collectl writes `>>> <epoch seconds> <<<`, and the beginning of the file may be lost; \
          write such a line with its time, or leave the snapshot out";
 
-    fn other_line(&mut self, line: &[u8]) -> Result<Option<Stamp>, Fault> {
+    fn other_line(&mut self, line: &[u8]) -> Result<Option<SnapshotStamp>, Fault> {
         if line.starts_with(b">>>") {
-            return Ok(Some(Stamp {
+            return Ok(Some(SnapshotStamp {
                 ns: marker(line)?,
                 dated: true,
                 local: false,
@@ -147,7 +147,7 @@ cpu1 600 0 0 600 0 0 0 0 0 0
         ">>> 2 <<<\ncpu0 1 2 3 4\n>>> 1 <<<\ncpu0 1 2 3 4\n",
         "does not come after"
     )]
-    fn refused(#[case] rest: &str, #[case] expected: &str) {
+    fn rejects(#[case] rest: &str, #[case] expected: &str) {
         let got = message(&format!("{HEAD}{rest}"), Format::CollectlRaw);
         assert!(got.contains(expected), "{got}");
     }

@@ -11,12 +11,12 @@
 //! the file. Read in beloglazov/cpu-load-generator: `cpu-load-generator.py`
 //! and `README.md`.
 
-use crate::error::shown;
+use crate::error::printable;
 use crate::lines::Lines;
 use crate::number::decimal;
 use crate::reader::Input;
 use crate::seconds::Seconds;
-use crate::{BoxSteps, Fault, Format, Header, Result, Spread, Step, Steps};
+use crate::{BoxSteps, Fault, Format, ProfileHeader, Result, Spread, Step, Steps};
 
 const NO_END: &str = "its interval is an argument of cpu-load-generator: give the end, the number \
                       of lines times the interval";
@@ -44,7 +44,7 @@ pub(super) fn read(input: &Input<'_>) -> Result<BoxSteps> {
     }
     let spread = input.options.spread.unwrap_or_default();
     Ok(Box::new(List {
-        header: Header::new((0..spread.cpus).collect(), Format::CpuLoadGenerator),
+        header: ProfileHeader::new((0..spread.cpus).collect(), Format::CpuLoadGenerator),
         lines: (input.lines)()?,
         spread,
         at: 0,
@@ -63,7 +63,7 @@ fn next_load(lines: &mut Lines) -> Result<Option<f64>> {
         let load = decimal(value).filter(|load| (0.0..=1.0).contains(load));
         let load = load.ok_or_else(|| Fault::Syntax {
             expected: "a load from 0 to 1".into(),
-            found: shown(value),
+            found: printable(value),
         });
         return match load {
             Ok(load) => Ok(Some(load * 100.0)),
@@ -74,7 +74,7 @@ fn next_load(lines: &mut Lines) -> Result<Option<f64>> {
 }
 
 struct List {
-    header: Header,
+    header: ProfileHeader,
     lines: Lines,
     spread: Spread,
     /// How many lines were passed.
@@ -92,7 +92,7 @@ impl List {
 }
 
 impl Steps for List {
-    fn header(&self) -> &Header {
+    fn header(&self) -> &ProfileHeader {
         &self.header
     }
 
@@ -126,7 +126,7 @@ mod tests {
     use rstest::rstest;
 
     use crate::testing::{assert_sound, loads};
-    use crate::{Format, Profile, ReadOptions, Result, Source};
+    use crate::{Format, InputSource, Profile, ReadOptions, Result};
 
     fn read(text: &[u8], end_ns: Option<u64>, spread: &str) -> Result<Profile> {
         let options = ReadOptions {
@@ -134,7 +134,7 @@ mod tests {
             spread: Some(spread.parse().unwrap()),
             ..ReadOptions::default()
         };
-        let source = Source::spool(&mut &*text, "in".into())?;
+        let source = InputSource::spool(&mut &*text, "in".into())?;
         let p = Profile::collect(source.open(Some(Format::CpuLoadGenerator), &options)?)?;
         assert_sound(&p);
         Ok(p)
@@ -178,7 +178,7 @@ mod tests {
     #[case("0.5 0.7\n", Some(9), "in:1:1: expected a load from 0 to 1")]
     #[case("0,5\n", Some(9), "in:1:1: expected a load from 0 to 1")]
     #[case("0\n0\n", Some(1), "nothing of the profile is left")]
-    fn refused(#[case] text: &str, #[case] end_ns: Option<u64>, #[case] expected: &str) {
+    fn rejects(#[case] text: &str, #[case] end_ns: Option<u64>, #[case] expected: &str) {
         let got = read(text.as_bytes(), end_ns, "1").unwrap_err().to_string();
         assert!(got.contains(expected), "{got}");
     }

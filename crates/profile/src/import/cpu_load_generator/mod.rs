@@ -7,11 +7,11 @@ mod list;
 mod sequences;
 
 use crate::Format;
-use crate::reader::Reader;
+use crate::reader::ImportReader;
 
 /// The list is a column of numbers, which may be anything; it must be asked
 /// for.
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: ImportReader = ImportReader {
     format: Format::CpuLoadGenerator,
     looks_like: |head| {
         let keys: [&[u8]; 3] = [b"\"cpu_num\"", b"\"sequence\"", b"\"duration_s\""];

@@ -23,7 +23,7 @@ use serde::Deserialize;
 use crate::lines::Lines;
 use crate::number::{MAX_CPU, NS_PER_S};
 use crate::seconds::Seconds;
-use crate::{BoxSteps, Cell, Fault, Format, Header, Result, Step, Steps};
+use crate::{BoxSteps, Fault, Format, ProfileCell, ProfileHeader, Result, Step, Steps};
 
 const MAX_DOCUMENT: u64 = 64 << 20;
 /// Of all CPUs together: a repetition may be any number.
@@ -33,11 +33,11 @@ const MAX_STEPS: u64 = 10_000_000;
 struct Sequence {
     cpu_num: u32,
     repeat: u64,
-    sequence: Vec<Phase>,
+    sequence: Vec<SequencePhase>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
-struct Phase {
+struct SequencePhase {
     load: Load,
     duration_s: Duration,
 }
@@ -115,9 +115,12 @@ pub(super) fn read(lines: Lines) -> Result<BoxSteps> {
         }));
     }
     let cpus: Vec<u32> = all.iter().map(|s| s.cpu_num).collect();
-    let loads: Vec<Cpu> = all.into_iter().map(Cpu::new).collect();
-    let steps = loads.iter().map(Cpu::steps).fold(0, u64::saturating_add);
-    let ends: Option<Vec<u64>> = loads.iter().map(Cpu::end_ns).collect();
+    let loads: Vec<SequenceCpu> = all.into_iter().map(SequenceCpu::new).collect();
+    let steps = loads
+        .iter()
+        .map(SequenceCpu::steps)
+        .fold(0, u64::saturating_add);
+    let ends: Option<Vec<u64>> = loads.iter().map(SequenceCpu::end_ns).collect();
     let Some(ends) = ends.filter(|_| steps <= MAX_STEPS) else {
         return Err(nowhere(Fault::Syntax {
             expected: format!("at most {MAX_STEPS} steps in less than 500 years"),
@@ -130,7 +133,7 @@ pub(super) fn read(lines: Lines) -> Result<BoxSteps> {
     }
     let early = ends.iter().filter(|ns| **ns < end_ns).count();
     Ok(Box::new(Sequences {
-        header: Header::new(cpus, Format::CpuLoadGenerator),
+        header: ProfileHeader::new(cpus, Format::CpuLoadGenerator),
         loads,
         at_ns: 0,
         end_ns,
@@ -139,8 +142,8 @@ pub(super) fn read(lines: Lines) -> Result<BoxSteps> {
 }
 
 /// One CPU and where it is in its sequence.
-struct Cpu {
-    phases: Vec<Phase>,
+struct SequenceCpu {
+    phases: Vec<SequencePhase>,
     /// Rounds that are not begun.
     rounds: u64,
     /// The next phase of this round.
@@ -149,7 +152,7 @@ struct Cpu {
     until_ns: u64,
 }
 
-impl Cpu {
+impl SequenceCpu {
     fn new(mut from: Sequence) -> Self {
         from.sequence.retain(|phase| phase.duration_s.0 > 0);
         Self {
@@ -196,8 +199,8 @@ impl Cpu {
 }
 
 struct Sequences {
-    header: Header,
-    loads: Vec<Cpu>,
+    header: ProfileHeader,
+    loads: Vec<SequenceCpu>,
     at_ns: u64,
     end_ns: u64,
     /// CPUs that end before the profile does.
@@ -205,7 +208,7 @@ struct Sequences {
 }
 
 impl Steps for Sequences {
-    fn header(&self) -> &Header {
+    fn header(&self) -> &ProfileHeader {
         &self.header
     }
 
@@ -219,7 +222,7 @@ impl Steps for Sequences {
         for cpu in &mut self.loads {
             let (load, until_ns) = cpu.at(start_ns);
             end_ns = end_ns.min(until_ns);
-            cells.push(Some(Cell::load(load * 100.0)));
+            cells.push(Some(ProfileCell::load(load * 100.0)));
         }
         self.at_ns = end_ns;
         Ok(Some(Step {
@@ -291,7 +294,7 @@ mod tests {
     #[case("cpu_num\": 0", "cpu_num\": 99999", "expected the number of a CPU")]
     #[case("\"load\"", "\"laod\"", "JSON: missing field `load`")]
     #[case("\n]", "", "in:5:75: JSON: EOF while parsing a list")]
-    fn refused(#[case] from: &str, #[case] to: &str, #[case] expected: &str) {
+    fn rejects(#[case] from: &str, #[case] to: &str, #[case] expected: &str) {
         let got = message(&TWO.replacen(from, to, 1), Format::CpuLoadGenerator);
         assert!(got.contains(expected), "{got}");
     }

@@ -169,7 +169,7 @@ fn refused_rows(#[case] row: &str, #[case] expected: &str) {
     "in:7:1: expected a time such as"
 )]
 #[case("", "it holds no sample of CPU load")]
-fn refused(#[case] rest: &str, #[case] expected: &str) {
+fn rejects(#[case] rest: &str, #[case] expected: &str) {
     let text = banner("21 Nov 2026 17:58:53 UTC") + rest;
     let got = message(&text, Format::Dstat);
     assert!(got.contains(expected), "{got}");

@@ -137,7 +137,7 @@ fn refused_rows(#[case] row: &str, #[case] expected: &str) {
     "CPU001,CPU 1 vm,Idle%\nCPU001,T0001,9.0\nZZZZ,T0001,23:59:35,31-DEC-2026\n",
     "one snapshot holds no load"
 )]
-fn refused(#[case] text: &str, #[case] expected: &str) {
+fn rejects(#[case] text: &str, #[case] expected: &str) {
     let got = message(&format!("AAA,host,vm\n{text}"), Format::Nmon);
     assert!(got.contains(expected), "{got}");
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From the values of a sampling pass to the loads since the one before.
 
-use super::super::Sample;
-use super::super::counters::{self, Counters, Differences, STATES, State};
-use super::{FAMILY, Kind, METRICS, NEEDED, Reading, Values};
-use crate::Cell;
+use super::super::ImportSample;
+use super::super::counters::{self, CpuState, Differences, STATES, StateTimes};
+use super::{FAMILY, METRICS, NEEDED, PcpReading, StateValues, ValueKind};
+use crate::ProfileCell;
 
 /// Counters are in ms.
 const PER_SECOND: u64 = 1000;
@@ -13,22 +13,22 @@ const PER_SECOND: u64 = 1000;
 const MAX_COUNTER: f64 = (1u64 << 53) as f64;
 
 #[derive(Debug)]
-pub(super) struct Loads {
+pub(super) struct PcpLoads {
     /// The pass before, where the values are counters; empty if there is none
     /// that could be continued.
-    last: Reading,
+    last: PcpReading,
     last_ns: i64,
     /// The stamp before, whatever stood there: where a rate begins.
     stamp_ns: Option<i64>,
     /// Which states the file has had so far.
     in_file: [bool; STATES],
     differences: Differences,
-    counts: Counts,
+    counts: PcpCounts,
 }
 
 /// What is told at the end.
 #[derive(Debug, Default)]
-struct Counts {
+struct PcpCounts {
     /// Passes without a CPU that had all states.
     incomplete: u64,
     /// CPUs that had some states only, beside others that had all.
@@ -41,28 +41,28 @@ struct Counts {
     no_begin: u64,
 }
 
-impl Default for Loads {
+impl Default for PcpLoads {
     fn default() -> Self {
         Self {
-            last: Reading::default(),
+            last: PcpReading::default(),
             last_ns: 0,
             stamp_ns: None,
             in_file: [false; STATES],
             differences: Differences::new(PER_SECOND),
-            counts: Counts::default(),
+            counts: PcpCounts::default(),
         }
     }
 }
 
-impl Loads {
+impl PcpLoads {
     /// Fills the sample that ends with this pass; false if none does. What is
     /// in `now` afterwards is of no use.
     pub(super) fn take(
         &mut self,
-        now: &mut Reading,
+        now: &mut PcpReading,
         ns: i64,
-        kind: Option<Kind>,
-        sample: &mut Sample,
+        kind: Option<ValueKind>,
+        sample: &mut ImportSample,
     ) -> bool {
         for (_, values) in &now.cpus {
             for (known, value) in self.in_file.iter_mut().zip(values) {
@@ -75,21 +75,21 @@ impl Loads {
             self.last.clear();
             return false;
         }
-        let whole = |(_, values): &(u32, Values)| self.is_whole(values, kind);
+        let whole = |(_, values): &(u32, StateValues)| self.is_whole(values, kind);
         if !now.cpus.iter().any(whole) {
             self.counts.incomplete += 1;
             return false;
         }
         let start_ns = match kind {
-            Kind::Rates => before_ns,
-            Kind::Counters => (!self.last.cpus.is_empty()).then_some(self.last_ns),
+            ValueKind::Rates => before_ns,
+            ValueKind::Counters => (!self.last.cpus.is_empty()).then_some(self.last_ns),
         };
-        if kind == Kind::Counters {
+        if kind == ValueKind::Counters {
             std::mem::swap(&mut self.last, now);
             self.last_ns = ns;
         }
         if start_ns.is_none() {
-            self.counts.no_begin += u64::from(kind == Kind::Rates);
+            self.counts.no_begin += u64::from(kind == ValueKind::Rates);
             return false;
         }
         sample.start_ns = start_ns;
@@ -97,16 +97,16 @@ impl Loads {
         sample.slack_ns = 0;
         // The newer one.
         let count = match kind {
-            Kind::Rates => now.cpus.len(),
-            Kind::Counters => self.last.cpus.len(),
+            ValueKind::Rates => now.cpus.len(),
+            ValueKind::Counters => self.last.cpus.len(),
         };
         for i in 0..count {
             let (cpu, cell) = match kind {
-                Kind::Rates => {
+                ValueKind::Rates => {
                     let (cpu, values) = now.cpus[i];
                     (cpu, self.of_rates(&values))
                 }
-                Kind::Counters => {
+                ValueKind::Counters => {
                     let (cpu, after) = self.last.cpus[i];
                     let before = now.find(cpu).ok().map(|at| now.cpus[at].1);
                     (cpu, self.of_counters(before.as_ref(), &after))
@@ -126,14 +126,18 @@ impl Loads {
     /// Whether a load follows from these values. PCP leaves out the rate of a
     /// counter that fell, which iowait does and user and system do not;
     /// counters are all there, or the pass is not complete.
-    fn is_whole(&self, values: &Values, kind: Kind) -> bool {
+    fn is_whole(&self, values: &StateValues, kind: ValueKind) -> bool {
         let there = |state: usize| values[state].is_some();
         NEEDED.iter().all(|state| there(*state as usize))
-            && (kind == Kind::Rates || (0..STATES).all(|i| there(i) || !self.in_file[i]))
+            && (kind == ValueKind::Rates || (0..STATES).all(|i| there(i) || !self.in_file[i]))
     }
 
-    fn of_counters(&mut self, before: Option<&Values>, after: &Values) -> Option<Cell> {
-        if !self.is_whole(after, Kind::Counters) {
+    fn of_counters(
+        &mut self,
+        before: Option<&StateValues>,
+        after: &StateValues,
+    ) -> Option<ProfileCell> {
+        if !self.is_whole(after, ValueKind::Counters) {
             self.counts.partial += 1;
             return None;
         }
@@ -149,21 +153,21 @@ impl Loads {
         self.differences.cell(&before, &after)
     }
 
-    fn of_rates(&mut self, rates: &Values) -> Option<Cell> {
-        if !self.is_whole(rates, Kind::Rates) {
+    fn of_rates(&mut self, rates: &StateValues) -> Option<ProfileCell> {
+        if !self.is_whole(rates, ValueKind::Rates) {
             self.counts.partial += 1;
             return None;
         }
         let left_out = rates.iter().zip(self.in_file);
         self.counts.left_out += left_out.filter(|(r, known)| *known && r.is_none()).count() as u64;
-        let of = |state: State| rates[state as usize].unwrap_or(0.0);
+        let of = |state: CpuState| rates[state as usize].unwrap_or(0.0);
         let total: f64 = rates.iter().flatten().sum();
         if total <= 0.0 {
             self.counts.still += 1;
             return None;
         }
-        let unused = of(State::Idle) + of(State::Iowait);
-        Some(counters::cell(unused, of(State::Steal), total))
+        let unused = of(CpuState::Idle) + of(CpuState::Iowait);
+        Some(counters::cell(unused, of(CpuState::Steal), total))
     }
 
     /// Whether the file had no value so far.
@@ -172,12 +176,12 @@ impl Loads {
     }
 
     /// Whether the file had a value of this state so far.
-    pub(super) fn have(&self, state: State) -> bool {
+    pub(super) fn have(&self, state: CpuState) -> bool {
         self.in_file[state as usize]
     }
 
     /// Which of these the file lacks, by their names.
-    pub(super) fn lacks(&self, states: &[State]) -> Option<String> {
+    pub(super) fn lacks(&self, states: &[CpuState]) -> Option<String> {
         let lacking = METRICS
             .iter()
             .filter(|(_, state)| states.contains(state) && !self.in_file[*state as usize]);
@@ -231,7 +235,7 @@ impl Loads {
 }
 
 /// `None` if one of them is out of all range.
-fn counters(values: &Values) -> Option<Counters> {
+fn counters(values: &StateValues) -> Option<StateTimes> {
     let mut counters = [0; STATES];
     for (counter, value) in counters.iter_mut().zip(values) {
         let value = value.unwrap_or(0.0);

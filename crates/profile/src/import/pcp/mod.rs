@@ -15,39 +15,39 @@ mod stamp;
 #[cfg(test)]
 mod tests;
 
-use crate::error::shown;
+use crate::error::printable;
 use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_number, decimal};
 use crate::reader::Input;
 use crate::{BoxSteps, Error, Fault, Format, Result};
 
-use super::counters::{STATES, State};
-use super::{About, Sample, Samples, sampled, timeline};
+use super::counters::{CpuState, STATES};
+use super::{ImportSample, ImportSummary, Samples, import_samples, timeline};
 
-use loads::Loads;
+use loads::PcpLoads;
 
 /// What the names of all metrics wanted here begin with.
 const FAMILY: &str = "kernel.percpu.cpu.";
 
-/// The metrics, in the order of [`State`], without [`FAMILY`]. Passed over
+/// The metrics, in the order of [`CpuState`], without [`FAMILY`]. Passed over
 /// are those that are parts or sums of these: guest and vuser (user), guest_nice
 /// and vnice (nice), intr (irq.hard + irq.soft).
-const METRICS: [(&str, State); STATES] = [
-    ("user", State::User),
-    ("nice", State::Nice),
-    ("sys", State::System),
-    ("idle", State::Idle),
-    ("wait.total", State::Iowait),
-    ("irq.hard", State::Irq),
-    ("irq.soft", State::Softirq),
-    ("steal", State::Steal),
+const METRICS: [(&str, CpuState); STATES] = [
+    ("user", CpuState::User),
+    ("nice", CpuState::Nice),
+    ("sys", CpuState::System),
+    ("idle", CpuState::Idle),
+    ("wait.total", CpuState::Iowait),
+    ("irq.hard", CpuState::Irq),
+    ("irq.soft", CpuState::Softirq),
+    ("steal", CpuState::Steal),
 ];
 
 /// Without these there is no load.
-const NEEDED: [State; 3] = [State::User, State::System, State::Idle];
+const NEEDED: [CpuState; 3] = [CpuState::User, CpuState::System, CpuState::Idle];
 
 /// What a metric tells of; `None` for one that is not wanted.
-fn state(metric: &[u8]) -> Option<State> {
+fn state(metric: &[u8]) -> Option<CpuState> {
     let name = metric.strip_prefix(FAMILY.as_bytes())?;
     let found = METRICS.iter().find(|(n, _)| n.as_bytes() == name);
     found.map(|(_, state)| *state)
@@ -58,7 +58,7 @@ fn cpu_instance(name: &[u8]) -> Result<u32, Fault> {
     let number = name.strip_prefix(b"cpu").and_then(cpu_number);
     number.ok_or_else(|| Fault::Syntax {
         expected: "an instance such as cpu0".into(),
-        found: shown(name),
+        found: printable(name),
     })
 }
 
@@ -73,29 +73,29 @@ fn value(text: &[u8]) -> Result<Option<f64>, Fault> {
         Some(n) if n >= 0.0 => Ok(Some(n)),
         _ => Err(Fault::Syntax {
             expected: "a counter in ms or a rate in ms/s".into(),
-            found: shown(text),
+            found: printable(text),
         }),
     }
 }
 
 /// What the values are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ValueKind {
     Counters,
     Rates,
 }
 
-/// By [`State`].
-type Values = [Option<f64>; STATES];
+/// By [`CpuState`].
+type StateValues = [Option<f64>; STATES];
 
 /// What was read of the CPUs at one stamp.
 #[derive(Debug, Default)]
-struct Reading {
+struct PcpReading {
     /// In ascending order.
-    cpus: Vec<(u32, Values)>,
+    cpus: Vec<(u32, StateValues)>,
 }
 
-impl Reading {
+impl PcpReading {
     fn clear(&mut self) {
         self.cpus.clear();
     }
@@ -105,9 +105,9 @@ impl Reading {
     }
 
     /// Puts a value in its place; false if one is there already, which stays.
-    fn put(&mut self, cpu: u32, state: State, value: f64) -> bool {
+    fn put(&mut self, cpu: u32, state: CpuState, value: f64) -> bool {
         let at = self.find(cpu).unwrap_or_else(|at| {
-            self.cpus.insert(at, (cpu, Values::default()));
+            self.cpus.insert(at, (cpu, StateValues::default()));
             at
         });
         let place = &mut self.cpus[at].1[state as usize];
@@ -157,11 +157,11 @@ trait Records: Send {
     const REMEDY: &'static str;
 
     /// Reads the next record into `record`, which is empty before.
-    fn next_record(&mut self, record: &mut Reading) -> Result<Event>;
+    fn next_record(&mut self, record: &mut PcpReading) -> Result<Event>;
     /// What the values are, as soon as there was one.
-    fn kind(&self) -> Option<Kind>;
+    fn kind(&self) -> Option<ValueKind>;
     /// Without warnings and whether there is steal.
-    fn about(&self) -> About;
+    fn about(&self) -> ImportSummary;
     fn ahead_of_utc_ns(&self) -> i64 {
         0
     }
@@ -178,10 +178,10 @@ const LONGEST_PASS_NS: i64 = NS_PER_S as i64 / 2;
 /// Records put together to sampling passes, and these to samples.
 struct Passes<R> {
     records: R,
-    loads: Loads,
-    now: Reading,
+    loads: PcpLoads,
+    now: PcpReading,
     /// A record that was read and belongs to the next pass, if `held`.
-    record: Reading,
+    record: PcpReading,
     held: Option<Event>,
     /// The stamp of the pass before.
     last_ns: Option<i64>,
@@ -192,7 +192,7 @@ struct Passes<R> {
 
 fn open<R: Records + 'static>(input: &Input<'_>, records: fn(Lines) -> R) -> Result<BoxSteps> {
     // `sampled` wants to make two of them.
-    sampled(R::FORMAT, input, move |lines| {
+    import_samples(R::FORMAT, input, move |lines| {
         Box::new(Passes::new(records(lines)))
     })
 }
@@ -201,9 +201,9 @@ impl<R: Records> Passes<R> {
     fn new(records: R) -> Self {
         Self {
             records,
-            loads: Loads::default(),
-            now: Reading::default(),
-            record: Reading::default(),
+            loads: PcpLoads::default(),
+            now: PcpReading::default(),
+            record: PcpReading::default(),
             held: None,
             last_ns: None,
             passes: 0,
@@ -284,7 +284,7 @@ impl<R: Records> Passes<R> {
 }
 
 impl<R: Records> Samples for Passes<R> {
-    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+    fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
         sample.cells.clear();
         loop {
             match self.next_pass()? {
@@ -306,9 +306,9 @@ impl<R: Records> Samples for Passes<R> {
         }
     }
 
-    fn about(&self) -> About {
+    fn about(&self) -> ImportSummary {
         let mut about = self.records.about();
-        about.has_steal = self.loads.have(State::Steal);
+        about.has_steal = self.loads.have(CpuState::Steal);
         about.warnings = self.loads.warnings();
         if self.duplicates > 0 {
             about.warnings.push(format!(

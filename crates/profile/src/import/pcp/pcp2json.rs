@@ -19,17 +19,17 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
 
 use crate::lines::Lines;
-use crate::reader::Reader;
+use crate::reader::ImportReader;
 use crate::{Error, Fault, Format, Result};
 
-use super::super::About;
-use super::super::counters::State;
+use super::super::ImportSummary;
+use super::super::counters::CpuState;
 use super::super::json::{Elements, Path};
 use super::super::zone::zone_ns;
 use super::stamp;
-use super::{Event, Kind, Reading, Records, cpu_instance, open, value};
+use super::{Event, PcpReading, Records, ValueKind, cpu_instance, open, value};
 
-pub(in super::super) const READER: Reader = Reader {
+pub(in super::super) const READER: ImportReader = ImportReader {
     format: Format::Pcp2Json,
     looks_like: |head| head.opens_with(b'{') && head.holds(b"\"@pcp\""),
     open: |input| open(input, Pcp2Json::new),
@@ -61,23 +61,23 @@ struct Kernel<'a> {
 #[derive(Deserialize, Default)]
 struct PerCpu<'a> {
     #[serde(borrow, default)]
-    cpu: Cpu<'a>,
+    cpu: PcpCpu<'a>,
 }
 
 /// What else there is, is passed over.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Cpu<'a> {
+struct PcpCpu<'a> {
     #[serde(borrow)]
-    user: Metric<'a>,
+    user: PcpMetric<'a>,
     #[serde(borrow)]
-    nice: Metric<'a>,
+    nice: PcpMetric<'a>,
     #[serde(borrow)]
-    sys: Metric<'a>,
+    sys: PcpMetric<'a>,
     #[serde(borrow)]
-    idle: Metric<'a>,
+    idle: PcpMetric<'a>,
     #[serde(borrow)]
-    steal: Metric<'a>,
+    steal: PcpMetric<'a>,
     #[serde(borrow)]
     wait: Wait<'a>,
     #[serde(borrow)]
@@ -88,20 +88,20 @@ struct Cpu<'a> {
 #[serde(default)]
 struct Wait<'a> {
     #[serde(borrow)]
-    total: Metric<'a>,
+    total: PcpMetric<'a>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Irq<'a> {
     #[serde(borrow)]
-    hard: Metric<'a>,
+    hard: PcpMetric<'a>,
     #[serde(borrow)]
-    soft: Metric<'a>,
+    soft: PcpMetric<'a>,
 }
 
 #[derive(Deserialize, Default)]
-struct Metric<'a> {
+struct PcpMetric<'a> {
     #[serde(borrow, rename = "@instances", default)]
     instances: Vec<Instance<'a>>,
 }
@@ -111,49 +111,49 @@ struct Instance<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
     #[serde(borrow)]
-    value: Text<'a>,
+    value: PcpText<'a>,
     #[serde(borrow, rename = "@unit", default)]
     unit: Cow<'a, str>,
 }
 
 /// A text, or a number as `-E` writes them.
-struct Text<'a>(Cow<'a, str>);
+struct PcpText<'a>(Cow<'a, str>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for PcpText<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
-            type Value = Text<'de>;
+        struct IgnoredValue;
+        impl<'de> Visitor<'de> for IgnoredValue {
+            type Value = PcpText<'de>;
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("a value as text or number")
             }
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Borrowed(text)))
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<PcpText<'de>, E> {
+                Ok(PcpText(Cow::Borrowed(text)))
             }
-            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
+            fn visit_str<E>(self, text: &str) -> Result<PcpText<'de>, E> {
+                Ok(PcpText(Cow::Owned(text.to_owned())))
             }
-            fn visit_u64<E>(self, number: u64) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(number.to_string())))
+            fn visit_u64<E>(self, number: u64) -> Result<PcpText<'de>, E> {
+                Ok(PcpText(Cow::Owned(number.to_string())))
             }
-            fn visit_i64<E>(self, number: i64) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(number.to_string())))
+            fn visit_i64<E>(self, number: i64) -> Result<PcpText<'de>, E> {
+                Ok(PcpText(Cow::Owned(number.to_string())))
             }
-            fn visit_f64<E>(self, number: f64) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(number.to_string())))
+            fn visit_f64<E>(self, number: f64) -> Result<PcpText<'de>, E> {
+                Ok(PcpText(Cow::Owned(number.to_string())))
             }
         }
-        from.deserialize_any(Any)
+        from.deserialize_any(IgnoredValue)
     }
 }
 
 /// What values of a unit are, and how many ms one of them has.
-fn unit(name: &str) -> Option<(Kind, f64)> {
+fn unit(name: &str) -> Option<(ValueKind, f64)> {
     match name {
-        "millisec" => Some((Kind::Counters, 1.0)),
-        "sec" => Some((Kind::Counters, 1000.0)),
+        "millisec" => Some((ValueKind::Counters, 1.0)),
+        "sec" => Some((ValueKind::Counters, 1000.0)),
         // The unit of rates cancels out.
-        _ if name.contains('/') => Some((Kind::Rates, 1.0)),
+        _ if name.contains('/') => Some((ValueKind::Rates, 1.0)),
         _ => None,
     }
 }
@@ -161,7 +161,7 @@ fn unit(name: &str) -> Option<(Kind, f64)> {
 struct Pcp2Json {
     elements: Elements,
     text: Vec<u8>,
-    kind: Option<Kind>,
+    kind: Option<ValueKind>,
     /// The zone of the stamps themselves, where they have one.
     ahead_ns: Option<i64>,
 }
@@ -177,7 +177,7 @@ impl Pcp2Json {
     }
 
     /// The values of an element into `record`; its stamp.
-    fn read(&mut self, text: &[u8], record: &mut Reading) -> Result<i64> {
+    fn read(&mut self, text: &[u8], record: &mut PcpReading) -> Result<i64> {
         let element: Element<'_> = serde_json::from_slice(text).map_err(|e| {
             // Its line counts from the beginning of the element.
             let message = e.to_string();
@@ -190,20 +190,20 @@ impl Pcp2Json {
         let stamp = stamp.ok_or_else(|| {
             here(Fault::Syntax {
                 expected: "a @timestamp such as `2026-11-21 17:58:53` or epoch seconds".into(),
-                found: crate::error::shown(element.timestamp.as_bytes()),
+                found: crate::error::printable(element.timestamp.as_bytes()),
             })
         })?;
         self.ahead_ns = stamp.ahead_ns;
         let cpu = element.kernel.percpu.cpu;
         for (state, metric) in [
-            (State::User, cpu.user),
-            (State::Nice, cpu.nice),
-            (State::System, cpu.sys),
-            (State::Idle, cpu.idle),
-            (State::Iowait, cpu.wait.total),
-            (State::Irq, cpu.irq.hard),
-            (State::Softirq, cpu.irq.soft),
-            (State::Steal, cpu.steal),
+            (CpuState::User, cpu.user),
+            (CpuState::Nice, cpu.nice),
+            (CpuState::System, cpu.sys),
+            (CpuState::Idle, cpu.idle),
+            (CpuState::Iowait, cpu.wait.total),
+            (CpuState::Irq, cpu.irq.hard),
+            (CpuState::Softirq, cpu.irq.soft),
+            (CpuState::Steal, cpu.steal),
         ] {
             for instance in metric.instances {
                 let cpu = cpu_instance(instance.name.as_bytes()).map_err(here)?;
@@ -236,7 +236,7 @@ impl Records for Pcp2Json {
     const REMEDY: &'static str =
         "export all of kernel.percpu.cpu, as in `pcp2json -a ARCHIVE -r kernel.percpu.cpu`";
 
-    fn next_record(&mut self, record: &mut Reading) -> Result<Event> {
+    fn next_record(&mut self, record: &mut PcpReading) -> Result<Event> {
         if !self.elements.next_element(&mut self.text)? {
             return Ok(Event::End);
         }
@@ -247,15 +247,15 @@ impl Records for Pcp2Json {
         ns.map(Event::Values)
     }
 
-    fn kind(&self) -> Option<Kind> {
+    fn kind(&self) -> Option<ValueKind> {
         self.kind
     }
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ImportSummary {
+        ImportSummary {
             host: self.elements.host.name(),
             local: self.ahead_ns.is_none() && self.zone_ns().is_none(),
-            ..About::default()
+            ..ImportSummary::default()
         }
     }
 

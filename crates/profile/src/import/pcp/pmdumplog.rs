@@ -14,21 +14,21 @@
 //! time since the beginning of the archive follows, with `-xxx` the epoch.
 //! Old versions write the first metric behind the stamp.
 
-use crate::error::shown;
+use crate::error::printable;
 use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_number, whole};
-use crate::reader::Reader;
+use crate::reader::ImportReader;
 use crate::{Error, Fault, Format, Result};
 use sandbag_input::Head;
 
-use super::super::About;
-use super::super::counters::State;
+use super::super::ImportSummary;
+use super::super::counters::CpuState;
 use super::super::host::Host;
 use super::super::stamp::precise_time_ns;
 use super::stamp::c_date_ns;
-use super::{Event, Kind, Reading, Records, cpu_instance, open, state};
+use super::{Event, PcpReading, Records, ValueKind, cpu_instance, open, state};
 
-pub(in super::super) const READER: Reader = Reader {
+pub(in super::super) const READER: ImportReader = ImportReader {
     format: Format::Pmdumplog,
     looks_like,
     open: |input| open(input, Pmdumplog::new),
@@ -41,7 +41,7 @@ fn looks_like(head: &Head<'_>) -> bool {
         || head
             .lines()
             .take(50)
-            .any(|line| Metric::parse(line).is_some())
+            .any(|line| DumpMetric::parse(line).is_some())
 }
 
 const DAY_NS: i64 = 86_400 * NS_PER_S as i64;
@@ -105,7 +105,7 @@ impl<'a> StampLine<'a> {
         let (midnight_ns, time_ns, mut rest) = if first[0].is_ascii_digit() {
             (None, precise_time_ns(first)?, after)
         } else {
-            let (ns, rest) = dated(line)?;
+            let (ns, rest) = split_date(line)?;
             (Some(ns.0), ns.1, rest)
         };
         let (next, after) = word(rest);
@@ -127,7 +127,7 @@ impl<'a> StampLine<'a> {
         let metric = if mark || counted {
             &b""[..]
         } else {
-            Metric::parse(rest)?;
+            DumpMetric::parse(rest)?;
             rest
         };
         Some(Self {
@@ -141,7 +141,7 @@ impl<'a> StampLine<'a> {
 }
 
 /// `Sat Nov 21 17:58:53.064957 2026`: midnight and time of day; the rest.
-fn dated(line: &[u8]) -> Option<((i64, i64), &[u8])> {
+fn split_date(line: &[u8]) -> Option<((i64, i64), &[u8])> {
     let (_weekday, rest) = word(line);
     let (month, rest) = word(rest);
     let (day, rest) = word(rest);
@@ -152,12 +152,12 @@ fn dated(line: &[u8]) -> Option<((i64, i64), &[u8])> {
 }
 
 /// A metric in a record; some have a value in the same line.
-struct Metric<'a> {
-    state: Option<State>,
+struct DumpMetric<'a> {
+    state: Option<CpuState>,
     rest: &'a [u8],
 }
 
-impl<'a> Metric<'a> {
+impl<'a> DumpMetric<'a> {
     /// `60.0.0 (kernel.percpu.cpu.user): ...`; several names are divided by
     /// ` or `.
     fn parse(line: &'a [u8]) -> Option<Self> {
@@ -186,7 +186,7 @@ fn instance(text: &[u8]) -> Option<Result<(u32, f64), Fault>> {
 fn instance_value(text: &[u8]) -> Result<(u32, f64), Fault> {
     let bad = |expected: &str, found: &[u8]| Fault::Syntax {
         expected: expected.into(),
-        found: shown(found),
+        found: printable(found),
     };
     let whole_of = "`0 or \"cpu0\"] value` and a counter";
     let end = text.iter().position(|b| *b == b']');
@@ -303,7 +303,7 @@ fn note(line: &[u8]) -> Option<Note<'_>> {
         return Some(Note::Host(host.trim_ascii()));
     }
     if let Some(begin) = line.trim_ascii().strip_prefix(b"commencing ") {
-        let ((midnight_ns, time_ns), _) = dated(begin)?;
+        let ((midnight_ns, time_ns), _) = split_date(begin)?;
         return Some(Note::Begins(midnight_ns, time_ns));
     }
     line.starts_with(b"Log finished at ")
@@ -319,9 +319,13 @@ fn is_utc(zone: &[u8]) -> bool {
 }
 
 /// Reads what a line of a record says into it; `state` is that of the metric.
-fn record_line(line: &[u8], state: &mut Option<State>, record: &mut Reading) -> Result<(), Fault> {
+fn record_line(
+    line: &[u8],
+    state: &mut Option<CpuState>,
+    record: &mut PcpReading,
+) -> Result<(), Fault> {
     let mut text = line.trim_ascii();
-    if let Some(metric) = Metric::parse(text) {
+    if let Some(metric) = DumpMetric::parse(text) {
         *state = metric.state;
         text = metric.rest;
     }
@@ -341,7 +345,7 @@ impl Records for Pmdumplog {
     const REMEDY: &'static str =
         "dump all of kernel.percpu.cpu, as in `pmdumplog -xM -Z UTC ARCHIVE kernel.percpu.cpu`";
 
-    fn next_record(&mut self, record: &mut Reading) -> Result<Event> {
+    fn next_record(&mut self, record: &mut PcpReading) -> Result<Event> {
         while let Some(beginning) = self.beginning()? {
             if beginning.mark {
                 return Ok(Event::Mark);
@@ -368,16 +372,16 @@ impl Records for Pmdumplog {
         Ok(Event::End)
     }
 
-    fn kind(&self) -> Option<Kind> {
-        Some(Kind::Counters)
+    fn kind(&self) -> Option<ValueKind> {
+        Some(ValueKind::Counters)
     }
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ImportSummary {
+        ImportSummary {
             host: self.context.host.name(),
             local: !self.context.utc,
             undated: !self.context.dated,
-            ..About::default()
+            ..ImportSummary::default()
         }
     }
 

@@ -11,21 +11,21 @@
 //! (`-k`), which has its zone then; with `--dynamic-header` a header comes
 //! whenever the CPUs change.
 
-use crate::error::shown;
+use crate::error::printable;
 use crate::lines::Lines;
 use crate::number::unquoted;
-use crate::reader::Reader;
+use crate::reader::ImportReader;
 use crate::{Error, Fault, Format, Result};
 use sandbag_input::Head;
 
-use super::super::About;
-use super::super::counters::State;
+use super::super::ImportSummary;
+use super::super::counters::CpuState;
 use super::super::host::Host;
 use super::super::zone::zone_ns;
 use super::stamp;
-use super::{Event, Kind, Reading, Records, Values, cpu_instance, open, state, value};
+use super::{Event, PcpReading, Records, StateValues, ValueKind, cpu_instance, open, state, value};
 
-pub(in super::super) const READER: Reader = Reader {
+pub(in super::super) const READER: ImportReader = ImportReader {
     format: Format::PmrepCsv,
     looks_like,
     open: |input| open(input, PmrepCsv::new),
@@ -35,7 +35,7 @@ pub(in super::super) const READER: Reader = Reader {
 /// a stamp may stand before it.
 fn looks_like(head: &Head<'_>) -> bool {
     let line = |line: &[u8]| {
-        Header::beginning(line).is_some() && memchr::memmem::find(line, b"kernel.").is_some()
+        PmrepHeader::beginning(line).is_some() && memchr::memmem::find(line, b"kernel.").is_some()
     };
     head.data().take(20).any(line)
 }
@@ -46,13 +46,13 @@ const MAX_RATE_SUM: f64 = 5000.0;
 
 struct PmrepCsv {
     lines: Lines,
-    table: Table,
+    table: PmrepTable,
 }
 
 /// What was read so far.
-struct Table {
-    header: Header,
-    kind: Option<Kind>,
+struct PmrepTable {
+    header: PmrepHeader,
+    kind: Option<ValueKind>,
     host: Host,
     /// How far the zone of the header's comments is ahead of UTC.
     ahead_ns: Option<i64>,
@@ -61,14 +61,14 @@ struct Table {
 
 /// What the columns are.
 #[derive(Default)]
-struct Header {
+struct PmrepHeader {
     separator: u8,
     /// Which column is the stamp. Before it, the first is the host.
     time: usize,
-    columns: Vec<Option<(State, u32)>>,
+    columns: Vec<Option<(CpuState, u32)>>,
 }
 
-impl Header {
+impl PmrepHeader {
     /// The separator, and which column is `Time`; `None` if this is none.
     fn beginning(line: &[u8]) -> Option<(u8, usize)> {
         for (text, time) in [(&b"Time"[..], 0), (b"Host", 2)] {
@@ -117,8 +117,8 @@ impl PmrepCsv {
     fn new(lines: Lines) -> Self {
         Self {
             lines,
-            table: Table {
-                header: Header::default(),
+            table: PmrepTable {
+                header: PmrepHeader::default(),
                 kind: None,
                 host: Host::default(),
                 ahead_ns: None,
@@ -129,7 +129,7 @@ impl PmrepCsv {
 }
 
 /// What a row says besides its values.
-struct Row<'a> {
+struct PmrepRow<'a> {
     host: Option<&'a [u8]>,
     stamp: &'a [u8],
     /// Whether some value has a decimal point.
@@ -138,8 +138,12 @@ struct Row<'a> {
 }
 
 /// The values of a row into `record`.
-fn row<'a>(line: &'a [u8], header: &Header, record: &mut Reading) -> Result<Row<'a>, Fault> {
-    let mut row = Row {
+fn row<'a>(
+    line: &'a [u8],
+    header: &PmrepHeader,
+    record: &mut PcpReading,
+) -> Result<PmrepRow<'a>, Fault> {
+    let mut row = PmrepRow {
         host: None,
         stamp: b"",
         decimals: false,
@@ -175,19 +179,19 @@ fn row<'a>(line: &'a [u8], header: &Header, record: &mut Reading) -> Result<Row<
     Ok(row)
 }
 
-impl Row<'_> {
+impl PmrepRow<'_> {
     /// What the values of a row are, by what is known from those before;
     /// `None` if they are all 0.
     ///
     /// pmrep does not say it. Rates have decimals, unless told otherwise
     /// (`-P 0`), but so have counters in seconds (`-y s`).
-    fn kind(&self, before: Option<Kind>, cpus: usize) -> Result<Option<Kind>, Fault> {
+    fn kind(&self, before: Option<ValueKind>, cpus: usize) -> Result<Option<ValueKind>, Fault> {
         let mean = self.sum / cpus as f64;
         match before {
-            Some(Kind::Counters) => Ok(before),
+            Some(ValueKind::Counters) => Ok(before),
             _ if self.sum == 0.0 => Ok(before),
-            _ if mean <= MAX_RATE_SUM => Ok(Some(Kind::Rates)),
-            None if !self.decimals => Ok(Some(Kind::Counters)),
+            _ if mean <= MAX_RATE_SUM => Ok(Some(ValueKind::Rates)),
+            None if !self.decimals => Ok(Some(ValueKind::Counters)),
             _ => Err(Fault::Syntax {
                 expected: "counters in ms, whole numbers, or rates in ms/s, which add up to \
                            about 1000 per CPU (export without -y and -Y)"
@@ -198,9 +202,9 @@ impl Row<'_> {
     }
 }
 
-impl Table {
+impl PmrepTable {
     /// The values of a line into `record`; its stamp, if it is a row.
-    fn line(&mut self, line: &[u8], record: &mut Reading) -> Result<Option<i64>, Fault> {
+    fn line(&mut self, line: &[u8], record: &mut PcpReading) -> Result<Option<i64>, Fault> {
         if let Some(comment) = line.strip_prefix(b"#") {
             let comment = comment.trim_ascii();
             if let Some(host) = comment.strip_prefix(b"host: ") {
@@ -213,8 +217,8 @@ impl Table {
         if line.trim_ascii().is_empty() {
             return Ok(None);
         }
-        if let Some((separator, time)) = Header::beginning(line) {
-            self.header = Header::new(line, separator, time)?;
+        if let Some((separator, time)) = PmrepHeader::beginning(line) {
+            self.header = PmrepHeader::new(line, separator, time)?;
             return Ok(None);
         }
         let row = row(line, &self.header, record)?;
@@ -224,13 +228,13 @@ impl Table {
             } else {
                 "a stamp such as `2026-11-21 17:58:53` or epoch seconds".into()
             },
-            found: shown(row.stamp),
+            found: printable(row.stamp),
         })?;
         if let Some(host) = row.host {
             self.host.is(host)?;
         }
         // Of a pass in several rows the one with idle tells most.
-        let idle = |(_, values): &(u32, Values)| values[State::Idle as usize].is_some();
+        let idle = |(_, values): &(u32, StateValues)| values[CpuState::Idle as usize].is_some();
         if record.cpus.iter().any(idle) {
             self.kind = row.kind(self.kind, record.cpus.len())?;
         }
@@ -245,7 +249,7 @@ impl Records for PmrepCsv {
     const REMEDY: &'static str = "export all of kernel.percpu.cpu, as in \
                                   `pmrep -a ARCHIVE -u -r -o csv kernel.percpu.cpu`";
 
-    fn next_record(&mut self, record: &mut Reading) -> Result<Event> {
+    fn next_record(&mut self, record: &mut PcpReading) -> Result<Event> {
         while let Some(line) = self.lines.next_line()? {
             match self.table.line(line, record) {
                 Ok(None) => {}
@@ -256,15 +260,15 @@ impl Records for PmrepCsv {
         Ok(Event::End)
     }
 
-    fn kind(&self) -> Option<Kind> {
+    fn kind(&self) -> Option<ValueKind> {
         self.table.kind
     }
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ImportSummary {
+        ImportSummary {
             host: self.table.host.name(),
             local: self.table.local,
-            ..About::default()
+            ..ImportSummary::default()
         }
     }
 

@@ -10,7 +10,7 @@ use super::super::zone::zone_ns;
 
 /// A time on the wall, as if it were UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct WallTime {
     pub(super) ns: i64,
     /// How far that wall is ahead of UTC, where that stands beside it.
     pub(super) ahead_ns: Option<i64>,
@@ -21,9 +21,9 @@ const DATE: usize = "2026-11-21".len();
 
 /// A stamp of pmrep or pcp2json: `2026-11-21 17:58:53`, with a T, a fraction or a zone if a format was
 /// asked for, or epoch seconds.
-pub(super) fn read(text: &[u8]) -> Option<Stamp> {
+pub(super) fn read(text: &[u8]) -> Option<WallTime> {
     if let Some(ns) = epoch(text) {
-        return Some(Stamp {
+        return Some(WallTime {
             ns,
             ahead_ns: Some(0),
         });
@@ -42,7 +42,7 @@ pub(super) fn read(text: &[u8]) -> Option<Stamp> {
     };
     let zone = zone.trim_ascii();
     let is_zone = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b':');
-    zone.iter().all(is_zone).then_some(Stamp {
+    zone.iter().all(is_zone).then_some(WallTime {
         ns: ns.checked_add(fraction_ns(fraction)?)?,
         ahead_ns: zone_ns(zone),
     })

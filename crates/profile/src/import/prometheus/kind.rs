@@ -2,11 +2,11 @@
 //! What the values are, which a document does not say: counters or rates, of
 //! all of the time or of a part.
 
-use crate::import::counters::{STATES, State};
+use crate::import::counters::{CpuState, STATES};
 use crate::{Fault, Result};
 
 use super::labels::MODES;
-use super::store::{Modes, Point};
+use super::store::{MetricPoint, Modes};
 
 /// A share of the time, as a rate extrapolates it, is not greater.
 const SHARE: f64 = 1.5;
@@ -19,7 +19,7 @@ const ALL: f64 = 0.9;
 const ENOUGH: usize = 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum MetricKind {
     /// Seconds so far.
     Counters,
     /// Time in a mode as a share of all time: `rate()`, `irate()`.
@@ -30,7 +30,7 @@ pub(super) enum Kind {
 }
 
 /// What the kinds differ in: how large values become and how often they fall.
-pub(super) fn kind<'a>(series: impl Iterator<Item = &'a [Point]>, named: bool) -> Kind {
+pub(super) fn kind<'a>(series: impl Iterator<Item = &'a [MetricPoint]>, named: bool) -> MetricKind {
     let mut greatest = 0f64;
     let (mut falls, mut moves, mut rises) = (0u64, 0u64, true);
     for points in series {
@@ -45,17 +45,17 @@ pub(super) fn kind<'a>(series: impl Iterator<Item = &'a [Point]>, named: bool) -
     }
     let counts = (falls as f64) < FALLS * moves as f64;
     match greatest {
-        ..=SHARE if named && rises => Kind::Counters,
-        ..=SHARE => Kind::Rates { unit: 1.0 },
-        _ if named || counts => Kind::Counters,
-        ..=PERCENT => Kind::Rates { unit: 100.0 },
-        _ => Kind::Rates { unit: greatest },
+        ..=SHARE if named && rises => MetricKind::Counters,
+        ..=SHARE => MetricKind::Rates { unit: 1.0 },
+        _ if named || counts => MetricKind::Counters,
+        ..=PERCENT => MetricKind::Rates { unit: 100.0 },
+        _ => MetricKind::Rates { unit: greatest },
     }
 }
 
-impl Kind {
+impl MetricKind {
     /// What it was taken for; nothing of counters under their own name.
-    pub(super) fn told(self, named: bool) -> Option<String> {
+    pub(super) fn warning_text(self, named: bool) -> Option<String> {
         Some(match self {
             Self::Counters if named => return None,
             Self::Counters => {
@@ -89,29 +89,29 @@ pub(super) enum Whole {
 pub(super) fn whole<'a>(
     states: &[bool; STATES],
     mut cpus: impl Iterator<Item = &'a Modes>,
-    kind: Kind,
+    kind: MetricKind,
 ) -> Result<(Whole, Option<String>), Fault> {
-    let has = |state: State| states[state as usize];
+    let has = |state: CpuState| states[state as usize];
     let names = |wanted: &dyn Fn(usize) -> bool| -> String {
         let names = (0..STATES).filter(|mode| states[*mode] && wanted(*mode));
         names.map(|mode| MODES[mode]).collect::<Vec<_>>().join(", ")
     };
     let unused = |mode: usize| {
-        [State::Idle, State::Iowait, State::Steal]
+        [CpuState::Idle, CpuState::Iowait, CpuState::Steal]
             .map(|state| state as usize)
             .contains(&mode)
     };
     let busy = names(&|mode| !unused(mode));
-    let waits = if has(State::Iowait) {
+    let waits = if has(CpuState::Iowait) {
         ""
     } else {
         ", waiting for I/O included"
     };
-    let found = if !has(State::Idle) && busy.is_empty() {
+    let found = if !has(CpuState::Idle) && busy.is_empty() {
         return Err(Fault::NoSingleCpu(
             "export mode idle at least, better all modes of node_cpu_seconds_total",
         ));
-    } else if !has(State::Idle) {
+    } else if !has(CpuState::Idle) {
         let told = format!("mode idle is not there: busy is the sum of {busy} over the wall time");
         (Whole::WallLessBusy, Some(told))
     } else if busy.is_empty() {
@@ -120,7 +120,8 @@ pub(super) fn whole<'a>(
             names(&|_| true)
         );
         (Whole::WallLessIdle, Some(told))
-    } else if has(State::User) && has(State::System) || cpus.any(|modes| adds_up(modes, kind)) {
+    } else if has(CpuState::User) && has(CpuState::System) || cpus.any(|modes| adds_up(modes, kind))
+    {
         (Whole::Modes, None)
     } else {
         let told = format!(
@@ -131,7 +132,7 @@ pub(super) fn whole<'a>(
         (Whole::WallLessIdle, Some(told))
     };
     match (found, kind) {
-        ((Whole::WallLessBusy | Whole::WallLessIdle, _), Kind::Rates { unit })
+        ((Whole::WallLessBusy | Whole::WallLessIdle, _), MetricKind::Rates { unit })
             if unit != 1.0 && unit != 100.0 =>
         {
             Err(Fault::OutOfRange {
@@ -144,13 +145,13 @@ pub(super) fn whole<'a>(
 }
 
 /// Whether a CPU's modes are all of its time, in nine of ten intervals.
-fn adds_up(modes: &Modes, kind: Kind) -> bool {
-    let points: Vec<&[Point]> = modes.iter().flatten().map(Vec::as_slice).collect();
+fn adds_up(modes: &Modes, kind: MetricKind) -> bool {
+    let points: Vec<&[MetricPoint]> = modes.iter().flatten().map(Vec::as_slice).collect();
     let count = points.iter().map(|points| points.len()).min().unwrap_or(0);
     let sum = |i: usize| points.iter().map(|points| points[i].value).sum::<f64>();
     let mut shares: Vec<f64> = match kind {
-        Kind::Rates { unit } => (0..count.min(ENOUGH)).map(|i| sum(i) / unit).collect(),
-        Kind::Counters => (1..count.min(ENOUGH))
+        MetricKind::Rates { unit } => (0..count.min(ENOUGH)).map(|i| sum(i) / unit).collect(),
+        MetricKind::Counters => (1..count.min(ENOUGH))
             .map(|i| (sum(i) - sum(i - 1), points[0][i].ns - points[0][i - 1].ns))
             .map(|(spent_s, wall_ns)| spent_s / (wall_ns as f64 / 1e9))
             // Less was held for a while, or began anew.

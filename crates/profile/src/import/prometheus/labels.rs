@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::import::counters::State;
+use crate::import::counters::CpuState;
 
 /// node_exporter's counter, and what it was called before version 0.16.
 const COUNTERS: [&str; 2] = ["node_cpu_seconds_total", "node_cpu"];
@@ -21,7 +21,7 @@ pub(super) struct Labels {
     pub(super) name: Option<String>,
     pub(super) cpu: Option<String>,
     pub(super) mode: Option<String>,
-    pub(super) machine: Machine,
+    pub(super) machine: MachineLabels,
     /// All others, by which two series of one CPU and mode differ.
     pub(super) others: String,
 }
@@ -46,7 +46,7 @@ impl Labels {
 
 /// By what machines are told apart.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Machine {
+pub(super) struct MachineLabels {
     pub(super) instance: Option<String>,
     pub(super) job: Option<String>,
 }
@@ -62,7 +62,7 @@ pub(super) enum Answers {
     AsJob,
 }
 
-impl Machine {
+impl MachineLabels {
     pub(super) fn answers(&self, name: Option<&str>) -> Option<Answers> {
         let Some(name) = name else {
             return Some(Answers::Exactly);
@@ -86,7 +86,7 @@ impl Machine {
     }
 }
 
-impl fmt::Display for Machine {
+impl fmt::Display for MachineLabels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.instance, &self.job) {
             (Some(instance), Some(job)) => write!(f, "{instance} (job {job})"),
@@ -100,7 +100,7 @@ impl fmt::Display for Machine {
 /// What a `mode` is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    Known(State),
+    Known(CpuState),
     /// Time that user or nice already contain.
     Guest,
     Unknown,
@@ -109,14 +109,14 @@ pub(super) enum Mode {
 /// `interrupt` is what the BSDs have.
 pub(super) fn mode(text: &str) -> Mode {
     Mode::Known(match text {
-        "user" => State::User,
-        "nice" => State::Nice,
-        "system" => State::System,
-        "idle" => State::Idle,
-        "iowait" => State::Iowait,
-        "irq" | "interrupt" => State::Irq,
-        "softirq" => State::Softirq,
-        "steal" => State::Steal,
+        "user" => CpuState::User,
+        "nice" => CpuState::Nice,
+        "system" => CpuState::System,
+        "idle" => CpuState::Idle,
+        "iowait" => CpuState::Iowait,
+        "irq" | "interrupt" => CpuState::Irq,
+        "softirq" => CpuState::Softirq,
+        "steal" => CpuState::Steal,
         "guest" | "guest_nice" => return Mode::Guest,
         _ => return Mode::Unknown,
     })
@@ -140,7 +140,7 @@ mod tests {
     #[case("vm:", None)]
     #[case("", None)]
     fn names(#[case] name: &str, #[case] answers: Option<Answers>) {
-        let machine = Machine {
+        let machine = MachineLabels {
             instance: Some("vm:9100".into()),
             job: Some("node".into()),
         };

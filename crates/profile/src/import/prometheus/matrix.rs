@@ -22,19 +22,19 @@ use serde::de::{
 };
 
 use crate::number::decimal;
-use crate::reader::{Input, Reader};
+use crate::reader::{ImportReader, Input};
 use crate::{BoxSteps, Fault, Format, Result};
 use sandbag_input::Head;
 
 use super::labels::Labels;
 use super::samples;
-use super::store::{At, Point, Store};
+use super::store::{MetricPoint, PointKey, Store};
 
 /// Nothing without a value in it is so long.
 const MAX_SILENCE: usize = 16 << 20;
 const CHUNK: usize = 128 << 10;
 
-pub(in crate::import) const READER: Reader = Reader {
+pub(in crate::import) const READER: ImportReader = ImportReader {
     format: Format::Prometheus,
     looks_like,
     open: read,
@@ -59,13 +59,13 @@ fn read(input: &Input<'_>) -> Result<BoxSteps> {
     let mut error = None;
     skip_mark(&mut text).map_err(|e| Fault::Io(e).at(&file, None))?;
     let mut json = serde_json::Deserializer::from_reader(text);
-    let mut reading = Reading {
+    let mut reading = MatrixReading {
         store: Store::new(input.options.machine.as_deref()),
         patience,
         fault: None,
     };
     loop {
-        if let Err(e) = Document(&mut reading).deserialize(&mut json) {
+        if let Err(e) = MatrixDocument(&mut reading).deserialize(&mut json) {
             error = Some(e);
             break;
         }
@@ -139,14 +139,14 @@ impl<R: Read> Read for Patient<R> {
     }
 }
 
-struct Reading {
+struct MatrixReading {
     store: Store,
     patience: Rc<Cell<usize>>,
     /// What a visitor found; JSON's own errors hold only text.
     fault: Option<Fault>,
 }
 
-impl Reading {
+impl MatrixReading {
     fn keep<E: serde::de::Error>(&mut self, fault: Fault) -> E {
         let text = fault.to_string();
         self.fault = Some(fault);
@@ -170,9 +170,9 @@ impl Reading {
 }
 
 /// An answer, its `data`, or a list of series.
-struct Document<'a>(&'a mut Reading);
+struct MatrixDocument<'a>(&'a mut MatrixReading);
 
-impl<'de> DeserializeSeed<'de> for Document<'_> {
+impl<'de> DeserializeSeed<'de> for MatrixDocument<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
@@ -180,7 +180,7 @@ impl<'de> DeserializeSeed<'de> for Document<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Document<'_> {
+impl<'de> Visitor<'de> for MatrixDocument<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -207,7 +207,7 @@ impl<'de> Visitor<'de> for Document<'_> {
                 }
                 // A failed answer has none, or null.
                 "data" => {
-                    let data = map.next_value_seed(Optional(Document(self.0)))?;
+                    let data = map.next_value_seed(Optional(MatrixDocument(self.0)))?;
                     has_result |= data.is_some();
                 }
                 "result" => {
@@ -268,7 +268,7 @@ impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for Optional<S> {
     }
 }
 
-struct AllSeries<'a>(&'a mut Reading);
+struct AllSeries<'a>(&'a mut MatrixReading);
 
 impl<'de> DeserializeSeed<'de> for AllSeries<'_> {
     type Value = ();
@@ -286,14 +286,14 @@ impl<'de> Visitor<'de> for AllSeries<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while seq.next_element_seed(Series(self.0))?.is_some() {}
+        while seq.next_element_seed(MatrixSeries(self.0))?.is_some() {}
         Ok(())
     }
 }
 
-struct Series<'a>(&'a mut Reading);
+struct MatrixSeries<'a>(&'a mut MatrixReading);
 
-impl<'de> DeserializeSeed<'de> for Series<'_> {
+impl<'de> DeserializeSeed<'de> for MatrixSeries<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
@@ -301,7 +301,7 @@ impl<'de> DeserializeSeed<'de> for Series<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Series<'_> {
+impl<'de> Visitor<'de> for MatrixSeries<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -315,11 +315,11 @@ impl<'de> Visitor<'de> for Series<'_> {
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
             match (&*key, labelled) {
                 ("metric", _) => {
-                    let labels = map.next_value::<Metric>()?.0;
+                    let labels = map.next_value::<MatrixLabels>()?.0;
                     let at = reading.store.series(labels);
                     labelled = Some(at.map_err(|fault| reading.keep(fault))?);
                 }
-                ("values", Some(at)) => map.next_value_seed(Values { reading, at })?,
+                ("values", Some(at)) => map.next_value_seed(SeriesValues { reading, at })?,
                 ("values", None) => {
                     return Err(reading.wrong("the values of a series stand before its labels"));
                 }
@@ -342,9 +342,9 @@ impl<'de> Visitor<'de> for Series<'_> {
 }
 
 /// The labels of a series.
-struct Metric(Labels);
+struct MatrixLabels(Labels);
 
-impl<'de> serde::Deserialize<'de> for Metric {
+impl<'de> serde::Deserialize<'de> for MatrixLabels {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Pairs;
         impl<'de> Visitor<'de> for Pairs {
@@ -368,12 +368,12 @@ impl<'de> serde::Deserialize<'de> for Metric {
 
 /// The values of a series, which are read to their end also where they are
 /// not wanted.
-struct Values<'a> {
-    reading: &'a mut Reading,
-    at: Option<At>,
+struct SeriesValues<'a> {
+    reading: &'a mut MatrixReading,
+    at: Option<PointKey>,
 }
 
-impl<'de> DeserializeSeed<'de> for Values<'_> {
+impl<'de> DeserializeSeed<'de> for SeriesValues<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
@@ -381,7 +381,7 @@ impl<'de> DeserializeSeed<'de> for Values<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Values<'_> {
+impl<'de> Visitor<'de> for SeriesValues<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -393,7 +393,7 @@ impl<'de> Visitor<'de> for Values<'_> {
         while let Some((Time(ns), Value(value))) = seq.next_element()? {
             reading.patience.set(MAX_SILENCE);
             let Some(at) = at else { continue };
-            let taken = reading.store.point(at, Point { ns, value });
+            let taken = reading.store.point(at, MetricPoint { ns, value });
             taken.map_err(|fault| reading.keep::<A::Error>(fault))?;
         }
         Ok(())

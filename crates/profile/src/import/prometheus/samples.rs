@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use crate::import::counters::{self, Counters, Differences, STATES, State};
+use crate::import::counters::{self, CpuState, Differences, STATES, StateTimes};
 use crate::import::timeline::{Timeline, stamp};
-use crate::import::{About, Sample, Samples, begin};
+use crate::import::{ImportSample, ImportSummary, Samples, begin};
 use crate::number::NS_PER_S;
 use crate::seconds::Seconds;
-use crate::{BoxSteps, Cell, Error, Fault, Format, Header, Result};
+use crate::{BoxSteps, Error, Fault, Format, ProfileCell, ProfileHeader, Result};
 
-use super::kind::{Kind, Whole, kind, whole};
-use super::store::{Kept, Modes, Point};
+use super::kind::{MetricKind, Whole, kind, whole};
+use super::store::{MetricPoint, Modes, PointStore};
 
 /// Counters are seconds with some decimals; they are compared in microseconds.
 const PER_SECOND: f64 = 1e6;
@@ -26,10 +26,10 @@ const TOO_MUCH: f64 = 1.1;
 const DATED_NS: i64 = 500_000_000 * NS_PER_S as i64;
 
 /// All values of a CPU at one time, by the number of the mode.
-type Values = [f64; STATES];
+type ModeValues = [f64; STATES];
 
 /// The recording as steps.
-pub(super) fn steps(kept: Kept, format: Format, file: &Arc<str>) -> Result<BoxSteps> {
+pub(super) fn steps(kept: PointStore, format: Format, file: &Arc<str>) -> Result<BoxSteps> {
     let fault = |fault: Fault| fault.at(file, None);
     let states: [bool; STATES] = std::array::from_fn(|mode| {
         kept.cpus
@@ -43,36 +43,36 @@ pub(super) fn steps(kept: Kept, format: Format, file: &Arc<str>) -> Result<BoxSt
     let host = kept.machine.name().map(str::to_owned);
     let first_ns = all().map(|points| points[0].ns).min().unwrap_or(0);
     let begin_ns = match kind {
-        Kind::Counters => first_ns,
-        Kind::Rates { .. } => first_ns.saturating_sub(interval_ns),
+        MetricKind::Counters => first_ns,
+        MetricKind::Rates { .. } => first_ns.saturating_sub(interval_ns),
     };
     let mut warnings = kept.warnings;
-    if let Some(text) = kind.told(kept.named) {
+    if let Some(text) = kind.warning_text(kept.named) {
         warnings.push(text);
     }
     let (whole, told) = whole(&states, kept.cpus.values(), kind).map_err(fault)?;
     warnings.extend(told);
     warnings.extend(incomplete(&kept.cpus, &states));
-    let about = About {
+    let about = ImportSummary {
         host,
         local: false,
         undated: begin_ns < DATED_NS,
-        has_steal: states[State::Steal as usize],
+        has_steal: states[CpuState::Steal as usize],
         warnings,
     };
-    let header = Header {
+    let header = ProfileHeader {
         cpus,
         format,
         host: about.host.clone(),
         begins_at: begin(&about, begin_ns),
         has_steal: about.has_steal,
     };
-    let samples = Merged {
+    let samples = MergedSamples {
         file: Arc::clone(file),
         columns: kept
             .cpus
             .into_iter()
-            .map(|(cpu, modes)| Column::new(cpu, modes, &states))
+            .map(|(cpu, modes)| CpuSeries::new(cpu, modes, &states))
             .collect(),
         about,
         kind,
@@ -92,7 +92,7 @@ pub(super) fn steps(kept: Kept, format: Format, file: &Arc<str>) -> Result<BoxSt
 }
 
 /// The usual time between two points: the median.
-fn interval_ns(kept: &Kept) -> Option<i64> {
+fn interval_ns(kept: &PointStore) -> Option<i64> {
     let all = kept.cpus.values().flatten().flatten();
     let longest = all.max_by_key(|points| points.len())?;
     let mut between: Vec<i64> = longest
@@ -139,18 +139,18 @@ struct Odd {
 }
 
 /// The series of one CPU, and how far they are read.
-struct Column {
+struct CpuSeries {
     cpu: u32,
     modes: Modes,
     /// Whether some of the modes are missing altogether.
     incomplete: bool,
     next: [usize; STATES],
     /// At the time of the row that was read last.
-    now: Option<Values>,
-    before: Option<Values>,
+    now: Option<ModeValues>,
+    before: Option<ModeValues>,
 }
 
-impl Column {
+impl CpuSeries {
     fn new(cpu: u32, modes: Modes, states: &[bool; STATES]) -> Self {
         Self {
             cpu,
@@ -162,7 +162,7 @@ impl Column {
         }
     }
 
-    fn heads(&self) -> impl Iterator<Item = &Point> {
+    fn heads(&self) -> impl Iterator<Item = &MetricPoint> {
         let modes = self.modes.iter().zip(&self.next);
         modes.filter_map(|(points, next)| points.as_ref()?.get(*next))
     }
@@ -186,11 +186,11 @@ impl Column {
     }
 }
 
-struct Merged {
+struct MergedSamples {
     file: Arc<str>,
-    columns: Vec<Column>,
-    about: About,
-    kind: Kind,
+    columns: Vec<CpuSeries>,
+    about: ImportSummary,
+    kind: MetricKind,
     whole: Whole,
     interval_ns: i64,
     differences: Differences,
@@ -199,10 +199,10 @@ struct Merged {
     odd: Odd,
 }
 
-impl Merged {
+impl MergedSamples {
     /// Reads all CPUs at the next time there is.
     fn row(&mut self) -> Option<i64> {
-        let ns = self.columns.iter().flat_map(Column::heads).map(|p| p.ns);
+        let ns = self.columns.iter().flat_map(CpuSeries::heads).map(|p| p.ns);
         let ns = ns.min()?;
         for column in &mut self.columns {
             column.read(ns);
@@ -220,7 +220,7 @@ impl Merged {
             && self.columns.iter().all(|c| c.now == c.before)
     }
 
-    fn counters(&mut self, sample: &mut Sample) -> bool {
+    fn counters(&mut self, sample: &mut ImportSample) -> bool {
         loop {
             let Some(ns) = self.row() else { return false };
             let Some(last_ns) = self.last_ns else {
@@ -275,7 +275,7 @@ impl Merged {
         }
     }
 
-    fn rates(&mut self, unit: f64, sample: &mut Sample) -> bool {
+    fn rates(&mut self, unit: f64, sample: &mut ImportSample) -> bool {
         let Some(ns) = self.row() else { return false };
         sample.start_ns = Some(ns.saturating_sub(self.interval_ns));
         sample.end_ns = ns;
@@ -283,17 +283,17 @@ impl Merged {
         for column in &self.columns {
             let cell = column.now.as_ref().and_then(|rates| {
                 // What is extrapolated can pass below 0 by a rounding.
-                let rates: Values = rates.map(|rate| rate.max(0.0));
+                let rates: ModeValues = rates.map(|rate| rate.max(0.0));
                 let total: f64 = rates.iter().sum();
                 if total == 0.0 && self.whole == Whole::Modes {
                     self.odd.nowhere += 1;
                     return None;
                 }
-                let of = |state: State| rates[state as usize];
+                let of = |state: CpuState| rates[state as usize];
                 Some(match self.whole {
                     Whole::Modes => {
-                        let unused = of(State::Idle) + of(State::Iowait);
-                        counters::cell(unused, of(State::Steal), total)
+                        let unused = of(CpuState::Idle) + of(CpuState::Iowait);
+                        counters::cell(unused, of(CpuState::Steal), total)
                     }
                     wall => of_wall(&rates, unit, wall, &mut self.odd),
                 })
@@ -305,14 +305,14 @@ impl Merged {
 }
 
 /// As whole microseconds. What is negative is none that ever counted.
-fn ticks(values: &Values) -> Counters {
+fn ticks(values: &ModeValues) -> StateTimes {
     values.map(|value| (value * PER_SECOND).round() as u64)
 }
 
 /// Whether the counters began anew. Their sum never falls otherwise, whatever
 /// the kernel corrects; where it is not known only a deep fall tells.
-fn fell(before: &Counters, now: &Counters, whole: Whole) -> bool {
-    let sum = |all: &Counters| all.iter().fold(0u64, |sum, one| sum.saturating_add(*one));
+fn fell(before: &StateTimes, now: &StateTimes, whole: Whole) -> bool {
+    let sum = |all: &StateTimes| all.iter().fold(0u64, |sum, one| sum.saturating_add(*one));
     let deep = before
         .iter()
         .zip(now)
@@ -322,17 +322,17 @@ fn fell(before: &Counters, now: &Counters, whole: Whole) -> bool {
 
 /// The load where the modes do not add up to all of the time, so that the
 /// wall's must do.
-fn of_wall(spent: &Values, wall: f64, whole: Whole, odd: &mut Odd) -> Cell {
-    let of = |state: State| spent[state as usize];
-    let steal = of(State::Steal).min(wall);
+fn of_wall(spent: &ModeValues, wall: f64, whole: Whole, odd: &mut Odd) -> ProfileCell {
+    let of = |state: CpuState| spent[state as usize];
+    let steal = of(CpuState::Steal).min(wall);
     let unused = match whole {
         Whole::WallLessBusy => {
-            let used: f64 = spent.iter().sum::<f64>() - of(State::Iowait) - of(State::Steal);
+            let used: f64 = spent.iter().sum::<f64>() - of(CpuState::Iowait) - of(CpuState::Steal);
             odd.too_much += u64::from(used + steal > wall * TOO_MUCH);
             (wall - steal - used).max(0.0)
         }
         _ => {
-            let unused = of(State::Idle) + of(State::Iowait);
+            let unused = of(CpuState::Idle) + of(CpuState::Iowait);
             odd.too_much += u64::from(unused + steal > wall * TOO_MUCH);
             unused
         }
@@ -340,16 +340,16 @@ fn of_wall(spent: &Values, wall: f64, whole: Whole, odd: &mut Odd) -> Cell {
     counters::cell(unused, steal, wall)
 }
 
-impl Samples for Merged {
-    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+impl Samples for MergedSamples {
+    fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
         sample.cells.clear();
         Ok(match self.kind {
-            Kind::Counters => self.counters(sample),
-            Kind::Rates { unit, .. } => self.rates(unit, sample),
+            MetricKind::Counters => self.counters(sample),
+            MetricKind::Rates { unit, .. } => self.rates(unit, sample),
         })
     }
 
-    fn about(&self) -> About {
+    fn about(&self) -> ImportSummary {
         let odd = &self.odd;
         let mut warnings = self.about.warnings.clone();
         warnings.extend(self.differences.warnings());
@@ -394,7 +394,7 @@ impl Samples for Merged {
                 odd.too_much
             ));
         }
-        About {
+        ImportSummary {
             host: self.about.host.clone(),
             warnings,
             ..self.about

@@ -7,7 +7,7 @@ use crate::import::counters::STATES;
 use crate::number::cpu_number;
 use crate::{Fault, Format};
 
-use super::labels::{Answers, Labels, MODES, Machine, Mode, is_counter, mode};
+use super::labels::{Answers, Labels, MODES, MachineLabels, Mode, is_counter, mode};
 
 /// 1 GiB. A day of 64 CPUs in steps of 15 s has 3 million.
 const MAX_VALUES: usize = 64 << 20;
@@ -20,18 +20,18 @@ const NEED_LABELS: &str =
 
 /// A value and when it was so, ns since 1970.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Point {
+pub(super) struct MetricPoint {
     pub(super) ns: i64,
     pub(super) value: f64,
 }
 
 /// The points of one CPU by the number of the mode; `None` where the mode is
 /// not there.
-pub(super) type Modes = [Option<Vec<Point>>; STATES];
+pub(super) type Modes = [Option<Vec<MetricPoint>>; STATES];
 
 /// Where a point belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct At {
+pub(super) struct PointKey {
     cpu: u32,
     mode: usize,
 }
@@ -42,9 +42,9 @@ pub(super) struct Store {
     /// How well the machine that is kept answers to the wanted name.
     best: Answers,
     /// Machines that answer as well; a profile is of one.
-    machines: BTreeSet<Machine>,
+    machines: BTreeSet<MachineLabels>,
     /// All there are.
-    known: BTreeSet<Machine>,
+    known: BTreeSet<MachineLabels>,
     cpus: BTreeMap<u32, Modes>,
     /// By CPU and mode, its other labels.
     others: BTreeMap<(u32, usize), String>,
@@ -64,8 +64,8 @@ pub(super) struct Store {
 }
 
 /// What was kept.
-pub(super) struct Kept {
-    pub(super) machine: Machine,
+pub(super) struct PointStore {
+    pub(super) machine: MachineLabels,
     pub(super) cpus: BTreeMap<u32, Modes>,
     pub(super) warnings: Vec<String>,
     pub(super) named: bool,
@@ -99,7 +99,7 @@ impl Store {
     }
 
     /// Where the points of a series go; `None` if they are not wanted.
-    pub(super) fn series(&mut self, labels: Labels) -> Result<Option<At>, Fault> {
+    pub(super) fn series(&mut self, labels: Labels) -> Result<Option<PointKey>, Fault> {
         let name = labels.name.as_deref().unwrap_or("a series without a name");
         let Some(mode_name) = labels.mode.as_deref() else {
             self.pass(name);
@@ -128,7 +128,7 @@ impl Store {
         let digits = cpu.strip_prefix("cpu").unwrap_or(cpu);
         let cpu = cpu_number(digits.as_bytes()).ok_or_else(|| Fault::Syntax {
             expected: "the number of a CPU as label `cpu`".into(),
-            found: crate::error::shown(cpu.as_bytes()),
+            found: crate::error::printable(cpu.as_bytes()),
         })?;
         if !self.takes(&labels.machine) {
             return Ok(None);
@@ -150,11 +150,11 @@ impl Store {
             }
         }
         self.cpus.entry(cpu).or_default()[state].get_or_insert_default();
-        Ok(Some(At { cpu, mode: state }))
+        Ok(Some(PointKey { cpu, mode: state }))
     }
 
     /// Whether it is the machine that is kept, as far as is known by now.
-    fn takes(&mut self, machine: &Machine) -> bool {
+    fn takes(&mut self, machine: &MachineLabels) -> bool {
         if self.known.len() < REMEMBERED && !self.known.contains(machine) {
             self.known.insert(machine.clone());
         }
@@ -187,7 +187,7 @@ impl Store {
 
     /// A point of a series. Points come in the order of their times, also
     /// where a series goes on in a later document.
-    pub(super) fn point(&mut self, at: At, point: Point) -> Result<(), Fault> {
+    pub(super) fn point(&mut self, at: PointKey, point: MetricPoint) -> Result<(), Fault> {
         let Some(points) = self.cpus.get_mut(&at.cpu) else {
             return Ok(());
         };
@@ -220,18 +220,18 @@ impl Store {
     }
 
     /// The one machine.
-    pub(super) fn finish(self, format: Format) -> Result<Kept, Fault> {
+    pub(super) fn finish(self, format: Format) -> Result<PointStore, Fault> {
         if self.machines.len() > 1 {
-            return Err(which(&self.machines, None));
+            return Err(choice_fault(&self.machines, None));
         }
         let warnings = self.warnings();
         let Some(machine) = self.machines.into_iter().next() else {
             return Err(match self.wanted {
-                Some(wanted) if !self.known.is_empty() => which(&self.known, Some(wanted)),
+                Some(wanted) if !self.known.is_empty() => choice_fault(&self.known, Some(wanted)),
                 _ if self.without_cpu > 0 => Fault::NoSingleCpu(NEED_LABELS),
                 _ => Fault::Lacks {
                     format,
-                    why: nothing(&self.passed, self.odd_mode.as_deref()),
+                    why: empty_text(&self.passed, self.odd_mode.as_deref()),
                 },
             });
         };
@@ -242,7 +242,7 @@ impl Store {
             }
             modes.iter().any(Option::is_some)
         });
-        Ok(Kept {
+        Ok(PointStore {
             machine,
             cpus,
             warnings,
@@ -283,8 +283,8 @@ fn seconds(ns: i64) -> String {
     format!("{:.3}", ns as f64 / 1e9)
 }
 
-fn which(machines: &BTreeSet<Machine>, asked: Option<String>) -> Fault {
-    let names: Vec<String> = machines.iter().map(Machine::to_string).collect();
+fn choice_fault(machines: &BTreeSet<MachineLabels>, asked: Option<String>) -> Fault {
+    let names: Vec<String> = machines.iter().map(MachineLabels::to_string).collect();
     let first = names[..names.len().min(LISTED)].join(", ");
     let known = match names.len() {
         1 => format!("there is one machine, {first}"),
@@ -296,7 +296,7 @@ fn which(machines: &BTreeSet<Machine>, asked: Option<String>) -> Fault {
 }
 
 /// Why nothing was kept.
-fn nothing(passed: &BTreeSet<String>, odd_mode: Option<&str>) -> String {
+fn empty_text(passed: &BTreeSet<String>, odd_mode: Option<&str>) -> String {
     if let Some(mode) = odd_mode {
         return format!("mode {mode} and others that it has are not known here");
     }

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use rstest::rstest;
 
 use crate::testing::{loads, message, read, read_as};
-use crate::{Cell, Format, Profile, ReadOptions, Source};
+use crate::{Format, InputSource, Profile, ProfileCell, ReadOptions};
 
 /// A series of a document.
 fn series(labels: &str, points: &[(&str, &str)]) -> String {
@@ -57,7 +57,7 @@ fn counters(machine: &str, points: &[(&str, &str, &str)]) -> Vec<String> {
 const T: [&str; 4] = ["1698674400", "1698674410", "1698674420", "1698674430"];
 
 fn of(text: &str, machine: &str) -> crate::Result<Profile> {
-    let source = Source::spool(&mut text.as_bytes(), "in".into())?;
+    let source = InputSource::spool(&mut text.as_bytes(), "in".into())?;
     let options = ReadOptions {
         machine: Some(machine.into()),
         ..ReadOptions::default()

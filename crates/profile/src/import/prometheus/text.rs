@@ -11,20 +11,20 @@
 //! Seconds in the first, milliseconds in the second and in Prometheus's own
 //! older text format, which looks like the first.
 
-use crate::error::shown;
+use crate::error::printable;
 use crate::number::{NS_PER_S, decimal};
-use crate::reader::{Input, Reader};
+use crate::reader::{ImportReader, Input};
 use crate::{BoxSteps, Fault, Format, Result};
 use sandbag_input::head::{Head, words};
 
 use super::labels::{Labels, NAME, is_counter};
 use super::samples;
-use super::store::{At, Point, Store};
+use super::store::{MetricPoint, PointKey, Store};
 
 /// As seconds this is the year 5138, as milliseconds 1973.
 const MILLISECONDS: f64 = 1e11;
 
-pub(in crate::import) const READER: Reader = Reader {
+pub(in crate::import) const READER: ImportReader = ImportReader {
     format: Format::OpenMetrics,
     looks_like,
     open: read,
@@ -38,7 +38,7 @@ fn looks_like(head: &Head<'_>) -> bool {
     };
     head.lines().take(1).any(comment)
         || head.data().take(1).any(|line| {
-            Series::parse(line).is_ok_and(|(series, rest)| {
+            TextSeries::parse(line).is_ok_and(|(series, rest)| {
                 let labels = series.labels;
                 let named = labels.name.is_some();
                 named && line.contains(&b'{') && words(rest).take(2).all(|n| decimal(n).is_some())
@@ -60,7 +60,7 @@ fn read(input: &Input<'_>) -> Result<BoxSteps> {
         match last.line(line, &mut store) {
             Ok(seconds) => in_seconds |= seconds,
             Err(fault) => {
-                let found = shown(line);
+                let found = printable(line);
                 // What was cut off is the last there is.
                 return Err(lines.here(if lines.is_whole() {
                     fault
@@ -88,7 +88,7 @@ fn read(input: &Input<'_>) -> Result<BoxSteps> {
 struct Last {
     /// What stands before the value.
     text: Vec<u8>,
-    at: Option<At>,
+    at: Option<PointKey>,
     milliseconds: bool,
 }
 
@@ -118,7 +118,7 @@ impl Last {
         let time = decimal(stamp).ok_or_else(|| syntax("a time stamp", stamp))?;
         let milliseconds = self.milliseconds || time.abs() >= MILLISECONDS;
         let ns = nanoseconds(time, milliseconds).ok_or_else(|| syntax("a time stamp", stamp))?;
-        store.point(at, Point { ns, value })?;
+        store.point(at, MetricPoint { ns, value })?;
         Ok(!milliseconds)
     }
 
@@ -132,7 +132,7 @@ impl Last {
             store.pass(&String::from_utf8_lossy(name));
             return Ok(&[]);
         }
-        let (series, rest) = Series::parse(line)?;
+        let (series, rest) = TextSeries::parse(line)?;
         let name = series.labels.name.as_deref().unwrap_or_default();
         if !is_ours(name.as_bytes()) {
             store.pass(name);
@@ -154,7 +154,7 @@ fn is_ours(name: &[u8]) -> bool {
 fn syntax(expected: &str, found: &[u8]) -> Fault {
     Fault::Syntax {
         expected: expected.into(),
-        found: shown(found),
+        found: printable(found),
     }
 }
 
@@ -176,13 +176,13 @@ fn name_of(line: &[u8]) -> &[u8] {
 }
 
 /// A series by its labels.
-struct Series {
+struct TextSeries {
     labels: Labels,
     /// Written by `promtool tsdb dump`.
     milliseconds: bool,
 }
 
-impl Series {
+impl TextSeries {
     /// The series at the beginning of a line, and what follows it.
     fn parse(line: &[u8]) -> Result<(Self, &[u8]), Fault> {
         let name = name_of(line);
@@ -198,7 +198,7 @@ impl Series {
         let Some(rest) = rest.strip_prefix(b"{") else {
             return Ok((this, rest));
         };
-        let mut text = Text(rest);
+        let mut text = LabelText(rest);
         loop {
             match text.next() {
                 Some(b',') => continue,
@@ -223,14 +223,14 @@ impl Series {
     }
 
     /// `="value"`.
-    fn label(&mut self, text: &mut Text<'_>, key: &str, line: &[u8]) -> Result<(), Fault> {
+    fn label(&mut self, text: &mut LabelText<'_>, key: &str, line: &[u8]) -> Result<(), Fault> {
         let value = match (text.next(), text.next()) {
             (Some(b'='), Some(b'"')) => text.quoted(),
             _ => None,
         };
         let value = value.ok_or_else(|| Fault::Syntax {
             expected: format!("{key}=\"...\""),
-            found: shown(line),
+            found: printable(line),
         })?;
         self.labels.set(key, value);
         Ok(())
@@ -238,9 +238,9 @@ impl Series {
 }
 
 /// What is left of the labels.
-struct Text<'a>(&'a [u8]);
+struct LabelText<'a>(&'a [u8]);
 
-impl Text<'_> {
+impl LabelText<'_> {
     fn peek(&mut self) -> Option<u8> {
         self.0 = self.0.trim_ascii_start();
         self.0.first().copied()

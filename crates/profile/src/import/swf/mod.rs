@@ -22,15 +22,15 @@ mod tests;
 
 use crate::lines::Lines;
 use crate::number::{MAX_CPU, NS_PER_S, whole};
-use crate::reader::{Input, Reader};
+use crate::reader::{ImportReader, Input};
 use crate::seconds::Seconds;
-use crate::{Begin, BoxSteps, Fault, Format, Header, Job, Result, Step, Steps};
+use crate::{Begin, BoxSteps, Fault, Format, Job, ProfileHeader, Result, Step, Steps};
 use sandbag_input::head::{Head, words};
 
 use order::InOrder;
-use row::{FIELDS, LoggedJob, Row};
+use row::{FIELDS, LoggedJob, SwfRow};
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: ImportReader = ImportReader {
     format: Format::Swf,
     looks_like,
     open,
@@ -96,10 +96,10 @@ impl Survey {
             ..Self::default()
         };
         while let Some(line) = lines.next_line()? {
-            match Row::parse(line) {
-                Ok(Row::Job(job)) => found.job(&job),
-                Ok(Row::LeftOut) => found.left_out += 1,
-                Ok(Row::Comment) => found.comment(line),
+            match SwfRow::parse(line) {
+                Ok(SwfRow::Job(job)) => found.job(&job),
+                Ok(SwfRow::LeftOut) => found.left_out += 1,
+                Ok(SwfRow::Comment) => found.comment(line),
                 Err(fault) => return Err(lines.here(fault)),
             }
         }
@@ -202,10 +202,10 @@ fn open(input: &Input<'_>) -> Result<BoxSteps> {
     let survey = Survey::of((input.lines)()?)?;
     let cpus = survey.cpus(input)?;
     let (begin_ns, begins_at) = survey.begin();
-    let header = Header {
+    let header = ProfileHeader {
         host: survey.host.clone(),
         begins_at,
-        ..Header::new((0..cpus).collect(), Format::Swf)
+        ..ProfileHeader::new((0..cpus).collect(), Format::Swf)
     };
     let jobs = InOrder::new((input.lines)()?, survey.disorder_ns);
     let jobs = jobs.map(move |job| {
@@ -229,7 +229,7 @@ struct Log {
 }
 
 impl Steps for Log {
-    fn header(&self) -> &Header {
+    fn header(&self) -> &ProfileHeader {
         self.steps.header()
     }
 

@@ -12,7 +12,7 @@ use std::collections::BinaryHeap;
 use crate::lines::Lines;
 use crate::{Fault, Result};
 
-use super::row::{LoggedJob, Row};
+use super::row::{LoggedJob, SwfRow};
 
 /// Nothing that waits in a real queue comes near this many.
 const MOST_HELD: usize = 2 << 20;
@@ -46,8 +46,8 @@ impl InOrder {
             self.done = true;
             return Ok(());
         };
-        let row = Row::parse(line).map_err(|fault| self.lines.here(fault))?;
-        let Row::Job(job) = row else { return Ok(()) };
+        let row = SwfRow::parse(line).map_err(|fault| self.lines.here(fault))?;
+        let SwfRow::Job(job) = row else { return Ok(()) };
         if self.held.len() >= MOST_HELD {
             return Err(self.lines.here(Fault::Lacks {
                 format: crate::Format::Swf,

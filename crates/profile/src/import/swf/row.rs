@@ -2,7 +2,7 @@
 //! One line of a job log.
 
 use crate::Fault;
-use crate::error::shown;
+use crate::error::printable;
 use crate::number::{decimal, decimal_seconds, whole};
 use sandbag_input::head::words;
 
@@ -11,7 +11,7 @@ pub(super) const FIELDS: usize = 18;
 
 /// What a line is.
 #[derive(Debug, PartialEq)]
-pub(super) enum Row {
+pub(super) enum SwfRow {
     Job(LoggedJob),
     /// A job that never held a processor, or of which that is not known.
     LeftOut,
@@ -45,7 +45,7 @@ impl LoggedJob {
     }
 }
 
-impl Row {
+impl SwfRow {
     pub(super) fn parse(line: &[u8]) -> Result<Self, Fault> {
         let line = line.trim_ascii();
         if line.is_empty() || line.starts_with(b";") {
@@ -93,6 +93,6 @@ fn number<T>(
     };
     value.ok_or_else(|| Fault::Syntax {
         expected: format!("{what}, or -1"),
-        found: shown(field),
+        found: printable(field),
     })
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use crate::testing::{assert_damage_is_answered, assert_sound, loads, message, read};
-use crate::{Format, NS_PER_S, Profile, ReadOptions, Source, Spread};
+use crate::{Format, InputSource, NS_PER_S, Profile, ReadOptions, Spread};
 
 /// A job with only the fields that matter here.
 fn job(submit: &str, wait: &str, run: &str, procs: &str, cpu_time: &str) -> String {
@@ -13,7 +13,7 @@ fn job(submit: &str, wait: &str, run: &str, procs: &str, cpu_time: &str) -> Stri
 }
 
 fn on(text: &str, cpus: u32) -> Profile {
-    let source = Source::spool(&mut text.as_bytes(), "in".into()).unwrap();
+    let source = InputSource::spool(&mut text.as_bytes(), "in".into()).unwrap();
     let options = ReadOptions {
         spread: Some(Spread {
             cpus,
@@ -167,7 +167,7 @@ fn a_log_that_is_not_sorted_gives_the_same_profile() {
     &format!("; MaxProcs: 786432\n{}", job("0", "0", "1", "1", "1")),
     "the jobs run on 786432 processors, and a profile has at most 65535 CPUs"
 )]
-fn refused(#[case] text: &str, #[case] expected: &str) {
+fn rejects(#[case] text: &str, #[case] expected: &str) {
     let got = message(text, Format::Swf);
     assert!(got.contains(expected), "{got}");
 }

@@ -16,37 +16,39 @@
 //! 0 to 691 190 s, ten seconds short of eight days.
 
 use crate::number::whole;
-use crate::reader::Reader;
+use crate::reader::ImportReader;
 use crate::{Fault, Format};
 use sandbag_input::Head;
 
-use super::{Reading, Rows, Stamps, Trace, Usual, columns, open, percentage, seconds};
+use super::{
+    TraceFormat, TraceReading, TraceRows, TraceStamps, Usual, columns, open, percentage, seconds,
+};
 
-static TRACE_2017: Trace = Trace {
+static TRACE_2017: TraceFormat = TraceFormat {
     format: Format::Alibaba2017,
     machine: Some(1),
     rows: || Box::new(Of2017),
-    stamps: Stamps::Begin,
+    stamps: TraceStamps::Begin,
     usual: Usual::Documented(300),
 };
 
 /// The steps are not documented, and vary.
-static TRACE_2018: Trace = Trace {
+static TRACE_2018: TraceFormat = TraceFormat {
     format: Format::Alibaba2018,
     machine: Some(0),
     rows: || Box::new(Of2018),
-    stamps: Stamps::Begin,
+    stamps: TraceStamps::Begin,
     usual: Usual::Median(60),
 };
 
-pub(super) const READER_2017: Reader = Reader {
+pub(super) const READER_2017: ImportReader = ImportReader {
     format: Format::Alibaba2017,
     // Eight columns of numbers may be anything.
     looks_like: |_| false,
     open: |input| open(&TRACE_2017, input),
 };
 
-pub(super) const READER_2018: Reader = Reader {
+pub(super) const READER_2018: ImportReader = ImportReader {
     format: Format::Alibaba2018,
     looks_like: is_2018,
     open: |input| open(&TRACE_2018, input),
@@ -62,8 +64,8 @@ fn is_2018(head: &Head<'_>) -> bool {
 
 struct Of2017;
 
-impl Rows for Of2017 {
-    fn reading(&mut self, row: &[u8]) -> Result<Option<Reading>, Fault> {
+impl TraceRows for Of2017 {
+    fn reading(&mut self, row: &[u8]) -> Result<Option<TraceReading>, Fault> {
         let names = "stamp, machine, CPU, memory, disk, load1, load5, load15";
         let [stamp, _, cpu, ..]: [&[u8]; 8] = columns(row, names)?;
         value(stamp, percentage(cpu)?)
@@ -72,8 +74,8 @@ impl Rows for Of2017 {
 
 struct Of2018;
 
-impl Rows for Of2018 {
-    fn reading(&mut self, row: &[u8]) -> Result<Option<Reading>, Fault> {
+impl TraceRows for Of2018 {
+    fn reading(&mut self, row: &[u8]) -> Result<Option<TraceReading>, Fault> {
         let names = "machine, stamp, CPU, memory, ...";
         let [_, stamp, cpu, ..]: [&[u8]; 9] = columns(row, names)?;
         let load_pct = match cpu {
@@ -84,9 +86,9 @@ impl Rows for Of2018 {
     }
 }
 
-fn value(stamp: &[u8], load_pct: f64) -> Result<Option<Reading>, Fault> {
+fn value(stamp: &[u8], load_pct: f64) -> Result<Option<TraceReading>, Fault> {
     let stamp_ns = seconds(stamp)?;
-    Ok(Some(Reading {
+    Ok(Some(TraceReading {
         stamp_ns,
         end_ns: stamp_ns,
         load_pct,

@@ -9,21 +9,23 @@
 //! minutes from then on, percent of the virtual machine.
 
 use crate::number::whole;
-use crate::reader::Reader;
+use crate::reader::ImportReader;
 use crate::{Fault, Format};
 use sandbag_input::Head;
 
-use super::{Reading, Rows, Stamps, Trace, Usual, columns, open, percentage, seconds};
+use super::{
+    TraceFormat, TraceReading, TraceRows, TraceStamps, Usual, columns, open, percentage, seconds,
+};
 
-static TRACE: Trace = Trace {
+static TRACE: TraceFormat = TraceFormat {
     format: Format::Azure,
     machine: Some(1),
     rows: || Box::new(Azure),
-    stamps: Stamps::Begin,
+    stamps: TraceStamps::Begin,
     usual: Usual::Documented(300),
 };
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: ImportReader = ImportReader {
     format: Format::Azure,
     looks_like,
     open: |input| open(&TRACE, input),
@@ -40,11 +42,11 @@ fn looks_like(head: &Head<'_>) -> bool {
 
 struct Azure;
 
-impl Rows for Azure {
-    fn reading(&mut self, row: &[u8]) -> Result<Option<Reading>, Fault> {
+impl TraceRows for Azure {
+    fn reading(&mut self, row: &[u8]) -> Result<Option<TraceReading>, Fault> {
         let [stamp, _, _, _, mean] = columns(row, "stamp, machine, least, greatest, mean")?;
         let stamp_ns = seconds(stamp)?;
-        Ok(Some(Reading {
+        Ok(Some(TraceReading {
             stamp_ns,
             end_ns: stamp_ns,
             load_pct: percentage(mean)?,

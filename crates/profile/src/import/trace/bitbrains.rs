@@ -12,26 +12,28 @@
 //! is the end of its interval. Rows without cores are of a machine that was
 //! off.
 
-use crate::error::shown;
+use crate::error::printable;
 use crate::number::{cpu_number, whole};
-use crate::reader::Reader;
+use crate::reader::ImportReader;
 use crate::{Fault, Format};
 
-use super::{Clock, Reading, Rows, Stamps, Trace, Usual, open, percentage, seconds};
+use super::{
+    TraceEpoch, TraceFormat, TraceReading, TraceRows, TraceStamps, Usual, open, percentage, seconds,
+};
 
 const FIELDS: usize = 11;
 /// In the year 5138 if it were seconds.
 const MILLISECONDS: u64 = 100_000_000_000;
 
-static TRACE: Trace = Trace {
+static TRACE: TraceFormat = TraceFormat {
     format: Format::Bitbrains,
     machine: None,
     rows: || Box::new(Bitbrains),
-    stamps: Stamps::End,
+    stamps: TraceStamps::End,
     usual: Usual::Documented(300),
 };
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: ImportReader = ImportReader {
     format: Format::Bitbrains,
     looks_like: |head| head.first().starts_with(b"Timestamp [ms];"),
     open: |input| open(&TRACE, input),
@@ -39,8 +41,8 @@ pub(super) const READER: Reader = Reader {
 
 struct Bitbrains;
 
-impl Rows for Bitbrains {
-    fn reading(&mut self, row: &[u8]) -> Result<Option<Reading>, Fault> {
+impl TraceRows for Bitbrains {
+    fn reading(&mut self, row: &[u8]) -> Result<Option<TraceReading>, Fault> {
         if row.starts_with(b"Timestamp") {
             return Ok(None);
         }
@@ -61,19 +63,19 @@ impl Rows for Bitbrains {
                 .filter(|ns| *ns < i64::MAX / 2)
                 .ok_or_else(|| Fault::Syntax {
                     expected: "a stamp in seconds or milliseconds".into(),
-                    found: shown(stamp),
+                    found: printable(stamp),
                 })?,
             _ => seconds(stamp)?,
         };
         let cpus = cpu_number(cores).ok_or_else(|| Fault::Syntax {
             expected: "a number of cores".into(),
-            found: shown(cores),
+            found: printable(cores),
         })?;
         let load_pct = match cpus {
             0 => f64::NAN,
             _ => percentage(usage)?,
         };
-        Ok(Some(Reading {
+        Ok(Some(TraceReading {
             stamp_ns,
             end_ns: stamp_ns,
             load_pct,
@@ -81,7 +83,7 @@ impl Rows for Bitbrains {
         }))
     }
 
-    fn clock(&self) -> Clock {
-        Clock::Utc
+    fn clock(&self) -> TraceEpoch {
+        TraceEpoch::Utc
     }
 }

@@ -10,26 +10,28 @@
 //! A stamp is the begin of its period. Without a zone it is taken for local
 //! time.
 
-use crate::error::shown;
-use crate::reader::Reader;
+use crate::error::printable;
+use crate::reader::ImportReader;
 use crate::{Fault, Format};
 use sandbag_input::Head;
 
-use super::super::stamp::{self, Stamp};
-use super::{Clock, Reading, Rows, Stamps, Trace, Usual, columns, open, percentage};
+use super::super::stamp::{self, EpochStamp};
+use super::{
+    TraceEpoch, TraceFormat, TraceReading, TraceRows, TraceStamps, Usual, columns, open, percentage,
+};
 
 /// Other metrics come in the same two columns.
 const MOST_PCT: f64 = 1000.0;
 
-static TRACE: Trace = Trace {
+static TRACE: TraceFormat = TraceFormat {
     format: Format::CloudWatch,
     machine: None,
     rows: || Box::new(CloudWatch::default()),
-    stamps: Stamps::Begin,
+    stamps: TraceStamps::Begin,
     usual: Usual::Median(300),
 };
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: ImportReader = ImportReader {
     format: Format::CloudWatch,
     looks_like,
     open: |input| open(&TRACE, input),
@@ -47,7 +49,7 @@ fn looks_like(head: &Head<'_>) -> bool {
 }
 
 /// `2014-02-14 14:30:00`, with a `T` between or with a zone of UTC behind.
-fn utc(field: &[u8]) -> Option<Stamp> {
+fn utc(field: &[u8]) -> Option<EpochStamp> {
     let date = field.get(..10)?;
     let time = field.get(11..19)?;
     if !matches!(field.get(10), Some(b' ' | b'T')) {
@@ -66,12 +68,12 @@ struct CloudWatch {
     local: bool,
 }
 
-impl Rows for CloudWatch {
-    fn reading(&mut self, row: &[u8]) -> Result<Option<Reading>, Fault> {
+impl TraceRows for CloudWatch {
+    fn reading(&mut self, row: &[u8]) -> Result<Option<TraceReading>, Fault> {
         let [when, value] = columns(row, "timestamp, value")?;
         let stamp = utc(when).ok_or_else(|| Fault::Syntax {
             expected: "a stamp such as 2014-02-14 14:30:00, in local time or UTC".into(),
-            found: shown(when),
+            found: printable(when),
         })?;
         self.local = stamp.local;
         let load_pct = percentage(value)?;
@@ -81,7 +83,7 @@ impl Rows for CloudWatch {
                 why: format!("{load_pct} is no CPU utilisation in percent"),
             });
         }
-        Ok(Some(Reading {
+        Ok(Some(TraceReading {
             stamp_ns: stamp.ns,
             end_ns: stamp.ns,
             load_pct,
@@ -89,7 +91,11 @@ impl Rows for CloudWatch {
         }))
     }
 
-    fn clock(&self) -> Clock {
-        if self.local { Clock::Local } else { Clock::Utc }
+    fn clock(&self) -> TraceEpoch {
+        if self.local {
+            TraceEpoch::Local
+        } else {
+            TraceEpoch::Utc
+        }
     }
 }

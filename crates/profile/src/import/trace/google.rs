@@ -9,13 +9,15 @@
 //! 14 columns more. A rate of 1 is all CPUs of the largest machine of the
 //! cluster; how large this one is stands in another file.
 
-use crate::error::shown;
+use crate::error::printable;
 use crate::number::{decimal, whole};
-use crate::reader::Reader;
+use crate::reader::ImportReader;
 use crate::{Fault, Format};
 use sandbag_input::Head;
 
-use super::{Clock, Reading, Rows, Stamps, Trace, Usual, columns, open, percentage};
+use super::{
+    TraceEpoch, TraceFormat, TraceReading, TraceRows, TraceStamps, Usual, columns, open, percentage,
+};
 
 /// Time 600 s of the trace is 2011-05-01 19:00 in New York.
 const ZERO_NS: i64 = (1_304_290_800 - 600) * 1_000_000_000;
@@ -23,15 +25,15 @@ const ZERO_NS: i64 = (1_304_290_800 - 600) * 1_000_000_000;
 const NAMES: &str = "start, end, job, task, machine, CPU rate, ...";
 const MACHINE: usize = 4;
 
-static TRACE: Trace = Trace {
+static TRACE: TraceFormat = TraceFormat {
     format: Format::Google2011,
     machine: Some(MACHINE),
     rows: || Box::new(Google),
-    stamps: Stamps::Both,
+    stamps: TraceStamps::Both,
     usual: Usual::Documented(300),
 };
 
-pub(super) const READER: Reader = Reader {
+pub(super) const READER: ImportReader = ImportReader {
     format: Format::Google2011,
     looks_like,
     open: |input| open(&TRACE, input),
@@ -52,8 +54,8 @@ fn looks_like(head: &Head<'_>) -> bool {
 
 struct Google;
 
-impl Rows for Google {
-    fn reading(&mut self, row: &[u8]) -> Result<Option<Reading>, Fault> {
+impl TraceRows for Google {
+    fn reading(&mut self, row: &[u8]) -> Result<Option<TraceReading>, Fault> {
         let count = row.split(|b| *b == b',').count();
         let [start, end, _, _, _, rate, ..] = match count {
             19 => {
@@ -64,7 +66,7 @@ impl Rows for Google {
             }
             _ => columns::<20>(row, NAMES)?,
         };
-        Ok(Some(Reading {
+        Ok(Some(TraceReading {
             stamp_ns: stamp(start)?,
             end_ns: stamp(end)?,
             load_pct: percentage(rate)? * 100.0,
@@ -72,8 +74,8 @@ impl Rows for Google {
         }))
     }
 
-    fn clock(&self) -> Clock {
-        Clock::Utc
+    fn clock(&self) -> TraceEpoch {
+        TraceEpoch::Utc
     }
 }
 
@@ -84,6 +86,6 @@ fn stamp(field: &[u8]) -> Result<i64, Fault> {
         .filter(|ns| *ns < i64::MAX / 2)
         .ok_or_else(|| Fault::Syntax {
             expected: "a stamp in microseconds".into(),
-            found: shown(field),
+            found: printable(field),
         })
 }

@@ -3,7 +3,7 @@
 //! machine.
 //!
 //! Each trace is a short file that says what its columns and stamps mean
-//! ([`Trace`]); all else is here. A file is read twice: [`survey`] finds its
+//! ([`TraceFormat`]); all else is here. A file is read twice: [`survey`] finds its
 //! machines and their order, then the rows of one machine become steps
 //! ([`series`], or [`tasks`] where a machine is the sum of its tasks). Rows of
 //! other machines are passed over, and not looked at. Rows of the machine pass
@@ -23,30 +23,30 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
-use crate::error::shown;
+use crate::error::printable;
 use crate::number::{decimal, decimal_seconds};
-use crate::reader::{Input, Reader};
-use crate::{BoxSteps, Cell, Fault, Format, Header, Result, Spread};
+use crate::reader::{ImportReader, Input};
+use crate::{BoxSteps, Fault, Format, ProfileCell, ProfileHeader, Result, Spread};
 
 use super::timeline::Timeline;
-use super::{About, BoxSamples};
+use super::{BoxSamples, ImportSummary};
 use readings::Readings;
 use survey::Survey;
 
-pub(super) const ALIBABA_2017: Reader = alibaba::READER_2017;
-pub(super) const ALIBABA_2018: Reader = alibaba::READER_2018;
-pub(super) const AZURE: Reader = azure::READER;
-pub(super) const BITBRAINS: Reader = bitbrains::READER;
-pub(super) const CLOUDWATCH: Reader = cloudwatch::READER;
-pub(super) const GOOGLE_2011: Reader = google::READER;
-pub(super) const PLANETLAB: Reader = planetlab::READER;
+pub(super) const ALIBABA_2017: ImportReader = alibaba::READER_2017;
+pub(super) const ALIBABA_2018: ImportReader = alibaba::READER_2018;
+pub(super) const AZURE: ImportReader = azure::READER;
+pub(super) const BITBRAINS: ImportReader = bitbrains::READER;
+pub(super) const CLOUDWATCH: ImportReader = cloudwatch::READER;
+pub(super) const GOOGLE_2011: ImportReader = google::READER;
+pub(super) const PLANETLAB: ImportReader = planetlab::READER;
 
 /// What one row says of its machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Reading {
+struct TraceReading {
     /// On the clock of the trace.
     stamp_ns: i64,
-    /// The end of the interval; only with [`Stamps::Both`].
+    /// The end of the interval; only with [`TraceStamps::Both`].
     end_ns: i64,
     /// Percent of the whole machine, 0 or more; NaN where it is not known.
     load_pct: f64,
@@ -56,7 +56,7 @@ struct Reading {
 
 /// What a stamp is of the interval that its value is the mean of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stamps {
+enum TraceStamps {
     Begin,
     End,
     /// Each row is of a task, and has begin and end; a machine is their sum.
@@ -74,35 +74,35 @@ enum Usual {
 
 /// What the stamps count from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Clock {
+enum TraceEpoch {
     Unknown,
     Utc,
     Local,
 }
 
 /// The rows of one trace. One is made for each pass.
-trait Rows: Send {
+trait TraceRows: Send {
     /// The value of a row; `None` for one that is none.
-    fn reading(&mut self, row: &[u8]) -> Result<Option<Reading>, Fault>;
+    fn reading(&mut self, row: &[u8]) -> Result<Option<TraceReading>, Fault>;
 
     /// What its stamps count from, as far as it was read.
-    fn clock(&self) -> Clock {
-        Clock::Unknown
+    fn clock(&self) -> TraceEpoch {
+        TraceEpoch::Unknown
     }
 }
 
 /// What is particular to a trace.
-struct Trace {
+struct TraceFormat {
     format: Format,
     /// The column of the machine's name, from 0; without one a file is of one
     /// machine.
     machine: Option<usize>,
-    rows: fn() -> Box<dyn Rows>,
-    stamps: Stamps,
+    rows: fn() -> Box<dyn TraceRows>,
+    stamps: TraceStamps,
     usual: Usual,
 }
 
-impl Trace {
+impl TraceFormat {
     /// The machine of a row; `None` if the row ends before it.
     fn machine_of<'a>(&self, row: &'a [u8]) -> Option<&'a [u8]> {
         match self.machine {
@@ -122,23 +122,23 @@ fn is_header(line: &[u8]) -> bool {
     })
 }
 
-fn open(trace: &'static Trace, input: &Input<'_>) -> Result<BoxSteps> {
+fn open(trace: &'static TraceFormat, input: &Input<'_>) -> Result<BoxSteps> {
     let survey = Survey::of(trace, input)?;
     let spread = input.options.spread;
     let cpus = spread.map_or(survey.cpus.max(1), |spread| spread.cpus);
-    let about = About {
+    let about = ImportSummary {
         host: (!survey.machine.is_empty())
             .then(|| String::from_utf8_lossy(&survey.machine).into_owned()),
-        local: survey.clock == Clock::Local,
-        undated: survey.clock == Clock::Unknown,
+        local: survey.clock == TraceEpoch::Local,
+        undated: survey.clock == TraceEpoch::Unknown,
         has_steal: false,
         warnings: Vec::new(),
     };
     let begin_ns = survey.begin_ns();
-    let header = Header {
+    let header = ProfileHeader {
         host: about.host.clone(),
         begins_at: super::begin(&about, begin_ns),
-        ..Header::new((0..cpus).collect(), trace.format)
+        ..ProfileHeader::new((0..cpus).collect(), trace.format)
     };
     let cells = Cells {
         spread,
@@ -148,8 +148,8 @@ fn open(trace: &'static Trace, input: &Input<'_>) -> Result<BoxSteps> {
     };
     let readings = Readings::new(trace, (input.lines)()?, survey);
     let samples: BoxSamples = match trace.stamps {
-        Stamps::Both => Box::new(tasks::Tasks::new(readings, cells)),
-        _ => Box::new(series::Series::new(readings, cells, trace.stamps)),
+        TraceStamps::Both => Box::new(tasks::Tasks::new(readings, cells)),
+        _ => Box::new(series::TraceSeries::new(readings, cells, trace.stamps)),
     };
     Ok(Box::new(Timeline::new(samples, header, begin_ns, None)))
 }
@@ -164,7 +164,7 @@ struct Cells {
 }
 
 impl Cells {
-    fn fill(&mut self, load_pct: f64, cpus: u32, cells: &mut Vec<(u32, Option<Cell>)>) {
+    fn fill(&mut self, load_pct: f64, cpus: u32, cells: &mut Vec<(u32, Option<ProfileCell>)>) {
         cells.clear();
         if load_pct.is_nan() {
             self.unknown += 1;
@@ -225,7 +225,7 @@ fn seconds(field: &[u8]) -> Result<i64, Fault> {
     ns.filter(|ns| *ns < i64::MAX / 2)
         .ok_or_else(|| Fault::Syntax {
             expected: "a stamp in seconds".into(),
-            found: shown(field),
+            found: printable(field),
         })
 }
 
@@ -242,7 +242,7 @@ fn percentage(field: &[u8]) -> Result<f64, Fault> {
         }),
         None => Err(Fault::Syntax {
             expected: "a CPU utilisation in percent".into(),
-            found: shown(field),
+            found: printable(field),
         }),
     }
 }

@@ -5,24 +5,24 @@ use crate::lines::Lines;
 use crate::{Error, Fault, Format, Result};
 
 use super::survey::{Order, Survey};
-use super::{Reading, Rows, Trace, is_header};
+use super::{TraceFormat, TraceReading, TraceRows, is_header};
 
 /// A machine has a row every minute or five; these are years of them.
 const MOST_HELD: usize = 4 << 20;
 
 pub(super) struct Readings {
-    trace: &'static Trace,
+    trace: &'static TraceFormat,
     lines: Lines,
-    rows: Box<dyn Rows>,
+    rows: Box<dyn TraceRows>,
     /// Whether the next line is the first one.
     first: bool,
     survey: Survey,
     /// Where rows do not ascend all of them, sorted, the first one last.
-    sorted: Option<Vec<Reading>>,
+    sorted: Option<Vec<TraceReading>>,
 }
 
 impl Readings {
-    pub(super) fn new(trace: &'static Trace, lines: Lines, survey: Survey) -> Self {
+    pub(super) fn new(trace: &'static TraceFormat, lines: Lines, survey: Survey) -> Self {
         Self {
             trace,
             lines,
@@ -38,7 +38,7 @@ impl Readings {
         self.trace.format
     }
 
-    pub(super) fn next(&mut self) -> Result<Option<Reading>> {
+    pub(super) fn next(&mut self) -> Result<Option<TraceReading>> {
         if self.survey.out_of_order == 0 {
             return self.read();
         }
@@ -75,7 +75,7 @@ impl Readings {
     }
 
     /// The next one in the file.
-    fn read(&mut self) -> Result<Option<Reading>> {
+    fn read(&mut self) -> Result<Option<TraceReading>> {
         while let Some(line) = self.lines.next_line()? {
             let is_header = std::mem::take(&mut self.first) && is_header(line);
             if is_header

@@ -7,22 +7,22 @@
 
 use crate::{Error, Fault, Result};
 
-use super::super::{About, Sample, Samples};
+use super::super::{ImportSample, ImportSummary, Samples};
 use super::readings::Readings;
-use super::{Cells, Reading, Stamps};
+use super::{Cells, TraceReading, TraceStamps};
 
-pub(super) struct Series {
+pub(super) struct TraceSeries {
     readings: Readings,
     cells: Cells,
-    stamps: Stamps,
+    stamps: TraceStamps,
     /// The one whose interval ends at the stamp of the next.
-    held: Option<Reading>,
+    held: Option<TraceReading>,
     last_ns: Option<i64>,
     duplicates: u64,
 }
 
-impl Series {
-    pub(super) fn new(readings: Readings, cells: Cells, stamps: Stamps) -> Self {
+impl TraceSeries {
+    pub(super) fn new(readings: Readings, cells: Cells, stamps: TraceStamps) -> Self {
         Self {
             readings,
             cells,
@@ -34,7 +34,7 @@ impl Series {
     }
 
     /// The next one with a stamp of its own.
-    fn next(&mut self) -> Result<Option<Reading>> {
+    fn next(&mut self) -> Result<Option<TraceReading>> {
         while let Some(reading) = self.readings.next()? {
             if self.last_ns == Some(reading.stamp_ns) {
                 self.duplicates += 1;
@@ -55,8 +55,8 @@ impl Series {
     }
 }
 
-impl Samples for Series {
-    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+impl Samples for TraceSeries {
+    fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
         let before = self.last_ns;
         let reading = match self.held.take() {
             Some(reading) => Some(reading),
@@ -66,7 +66,7 @@ impl Samples for Series {
             return Ok(false);
         };
         let stamp_ns = reading.stamp_ns;
-        if self.stamps == Stamps::End {
+        if self.stamps == TraceStamps::End {
             let since = before.map(|ns| stamp_ns.saturating_sub(ns));
             sample.start_ns = Some(stamp_ns.saturating_sub(self.covered_ns(since)));
             sample.end_ns = stamp_ns;
@@ -82,7 +82,7 @@ impl Samples for Series {
         Ok(true)
     }
 
-    fn about(&self) -> About {
+    fn about(&self) -> ImportSummary {
         let mut warnings = self.readings.warnings();
         if self.duplicates > 0 {
             warnings.push(format!(
@@ -91,9 +91,9 @@ impl Samples for Series {
             ));
         }
         warnings.extend(self.cells.warnings());
-        About {
+        ImportSummary {
             warnings,
-            ..About::default()
+            ..ImportSummary::default()
         }
     }
 

@@ -10,7 +10,7 @@ use crate::reader::Input;
 use crate::usual_step::Lengths;
 use crate::{Fault, Result};
 
-use super::{Clock, Reading, Stamps, Trace, Usual};
+use super::{TraceEpoch, TraceFormat, TraceReading, TraceStamps, Usual};
 
 /// How many machines a message names.
 const NAMED: usize = 5;
@@ -19,19 +19,19 @@ const MOST_MACHINES: usize = 1 << 20;
 
 pub(super) struct Survey {
     pub(super) machine: Vec<u8>,
-    pub(super) clock: Clock,
+    pub(super) clock: TraceEpoch,
     /// The most CPUs that a row names; 0 if none does.
     pub(super) cpus: u32,
     /// Rows of the machine that stand after one of a later time.
     pub(super) out_of_order: u64,
     /// For how long a value stands, as far as the order of the file tells.
     pub(super) usual_ns: i64,
-    stamps: Stamps,
+    stamps: TraceStamps,
     first_ns: i64,
 }
 
 impl Survey {
-    pub(super) fn of(trace: &Trace, input: &Input<'_>) -> Result<Self> {
+    pub(super) fn of(trace: &TraceFormat, input: &Input<'_>) -> Result<Self> {
         let asked = input.options.machine.as_ref().map(String::as_bytes);
         // A file without names is of the one machine that the user means.
         let asked = asked.filter(|_| trace.machine.is_some());
@@ -93,8 +93,8 @@ impl Survey {
     /// When the first value of the machine begins, on the clock of the trace.
     pub(super) fn begin_ns(&self) -> i64 {
         match self.stamps {
-            Stamps::Begin | Stamps::Both => self.first_ns,
-            Stamps::End => self.first_ns.saturating_sub(self.usual_ns),
+            TraceStamps::Begin | TraceStamps::Both => self.first_ns,
+            TraceStamps::End => self.first_ns.saturating_sub(self.usual_ns),
         }
     }
 }
@@ -162,7 +162,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    pub(super) fn add(&mut self, reading: &Reading) {
+    pub(super) fn add(&mut self, reading: &TraceReading) {
         self.cpus = self.cpus.max(reading.cpus);
         let stamp_ns = reading.stamp_ns;
         let first_ns = self.first_ns.get_or_insert(stamp_ns);

@@ -4,9 +4,9 @@
 
 use crate::{Error, Fault, Result};
 
-use super::super::{About, Sample, Samples};
+use super::super::{ImportSample, ImportSummary, Samples};
 use super::readings::Readings;
-use super::{Cells, Reading};
+use super::{Cells, TraceReading};
 
 /// Nothing that one machine runs comes near this.
 const MOST_TASKS: usize = 1 << 16;
@@ -15,9 +15,9 @@ pub(super) struct Tasks {
     readings: Readings,
     cells: Cells,
     /// The next one, which has not begun.
-    held: Option<Reading>,
+    held: Option<TraceReading>,
     /// Those that run now.
-    running: Vec<Reading>,
+    running: Vec<TraceReading>,
     now_ns: i64,
     begun: bool,
     /// Tasks without a length.
@@ -58,7 +58,7 @@ impl Tasks {
 }
 
 impl Samples for Tasks {
-    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+    fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
         if !std::mem::replace(&mut self.begun, true) {
             self.advance()?;
         }
@@ -91,7 +91,7 @@ impl Samples for Tasks {
         Ok(true)
     }
 
-    fn about(&self) -> About {
+    fn about(&self) -> ImportSummary {
         let mut warnings = self.readings.warnings();
         for (count, what) in [
             (self.empty, "end when they begin"),
@@ -102,9 +102,9 @@ impl Samples for Tasks {
             }
         }
         warnings.extend(self.cells.warnings());
-        About {
+        ImportSummary {
             warnings,
-            ..About::default()
+            ..ImportSummary::default()
         }
     }
 

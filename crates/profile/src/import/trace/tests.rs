@@ -5,10 +5,10 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use crate::testing::{assert_damage_is_answered, assert_sound, loads, message, read, read_as};
-use crate::{Format, Gaps, NS_PER_S, Profile, ReadOptions, Result, Source, Spread};
+use crate::{Format, Gaps, InputSource, NS_PER_S, Profile, ReadOptions, Result, Spread};
 
 fn read_with(text: &str, from: Option<Format>, options: &ReadOptions) -> Result<Profile> {
-    let source = Source::spool(&mut text.as_bytes(), "in".into())?;
+    let source = InputSource::spool(&mut text.as_bytes(), "in".into())?;
     let profile = Profile::collect(source.open(from, options)?)?;
     assert_sound(&profile);
     Ok(profile)
@@ -29,7 +29,7 @@ fn spread(text: &str) -> ReadOptions {
 }
 
 /// Ends in whole seconds and the load of a profile of one CPU.
-fn one(p: &Profile) -> Vec<(u64, Option<f64>)> {
+fn single_cpu(p: &Profile) -> Vec<(u64, Option<f64>)> {
     assert_eq!(p.header.cpus, [0]);
     loads(p).into_iter().map(|(end, c)| (end, c[0])).collect()
 }
@@ -61,7 +61,7 @@ fn a_machine_of_google_is_the_sum_of_its_tasks() {
         "2011-05-01T23:00:00Z"
     );
     assert_eq!(
-        one(&p),
+        single_cpu(&p),
         [
             (100, Some(37.5)),
             (150, Some(87.5)),
@@ -94,7 +94,7 @@ fn more_tasks_at_a_time_than_are_held() {
 fn version_2_0_of_google_has_a_column_less() {
     let row = google(600, 900, 7, "0.25");
     let row = row.rsplit_once(',').unwrap().0;
-    assert_eq!(one(&read(row)), [(300, Some(25.0))]);
+    assert_eq!(single_cpu(&read(row)), [(300, Some(25.0))]);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn several_machines_need_a_choice() {
     );
     let p = read_with(&text, None, &machine("m_6")).unwrap();
     assert_eq!(p.header.host.as_deref(), Some("m_6"));
-    assert_eq!(one(&p), [(60, Some(41.0))]);
+    assert_eq!(single_cpu(&p), [(60, Some(41.0))]);
 }
 
 /// Stamps and loads of machine m_5 between rows of others.
@@ -148,7 +148,7 @@ fn irregular_steps_are_kept_and_long_ones_become_holes() {
     assert_eq!(p.header.begins_at, None);
     // The usual step is 60 s; 90 s is still one, 600 s is not.
     assert_eq!(
-        one(&p),
+        single_cpu(&p),
         [
             (30, Some(10.0)),
             (90, Some(20.0)),
@@ -183,11 +183,11 @@ fn rows_that_do_not_ascend_give_the_same_profile() {
     let mixed = [3, 0, 5, 2, 1, 4].map(|i| rows[i]);
     let mixed = read_with(&alibaba_2018(&mixed), None, &machine("m_5")).unwrap();
     // Of two with one stamp the first one in the file counts.
-    let swapped: Vec<_> = one(&mixed)
+    let swapped: Vec<_> = single_cpu(&mixed)
         .into_iter()
         .map(|(end, load)| (end, load.map(|l| if l == 9.0 { 3.0 } else { l })))
         .collect();
-    assert_eq!(swapped, one(&sorted));
+    assert_eq!(swapped, single_cpu(&sorted));
     assert_eq!(
         sorted.warnings[0],
         "1 rows have the stamp of another and were left out; the first was taken"
@@ -275,7 +275,7 @@ fn a_machine_of_bitbrains_has_the_cores_of_its_rows() {
     assert!(p.warnings[0].contains("1 rows have the stamp of another"));
     assert!(p.warnings[1].contains("up to 105.0, and were cut"));
     let one_cpu = read_with(&text, None, &spread("1")).unwrap();
-    assert_eq!(one(&one_cpu)[0], (300, Some(0.75)));
+    assert_eq!(single_cpu(&one_cpu)[0], (300, Some(0.75)));
     // Where the header is right.
     let ms = read(&bitbrains(&[(1_376_314_846_000, 1, "5")]));
     assert_eq!(ms.header.begins_at, p.header.begins_at);
@@ -285,7 +285,7 @@ fn a_machine_of_bitbrains_has_the_cores_of_its_rows() {
 fn a_file_of_planetlab_is_five_minutes_per_line() {
     let p = read_as(b"7\n0\n\n100\n", Some(Format::PlanetLab)).unwrap();
     assert_eq!(
-        one(&p),
+        single_cpu(&p),
         [(300, Some(7.0)), (600, Some(0.0)), (900, Some(100.0))]
     );
     assert_eq!(p.header.begins_at, None);
@@ -300,7 +300,7 @@ fn stamps_of_cloudwatch(#[case] stamp: &str, #[case] begins: &str) {
     let p = read(&format!("timestamp,value\n{stamp},0.132\n"));
     assert_eq!(p.header.format, Format::CloudWatch);
     assert_eq!(p.header.begins_at.unwrap().to_string(), begins);
-    assert_eq!(one(&p), [(300, Some(0.13))]);
+    assert_eq!(single_cpu(&p), [(300, Some(0.13))]);
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn a_period_of_cloudwatch_is_learned_from_its_rows() {
     let rows: String = [0, 1, 2, 3, 9].map(row).concat();
     let p = read(&format!("timestamp,value\n{rows}"));
     assert_eq!(p.end_ns() / NS_PER_S, 10 * 60);
-    assert_eq!(one(&p)[4], (540, None));
+    assert_eq!(single_cpu(&p)[4], (540, None));
     assert_eq!(p.steps, backwards.steps);
 }
 
@@ -324,7 +324,7 @@ fn gaps_are_treated_as_asked_for() {
     };
     let text = format!("0,{VM},1,2,3\n900,{VM},1,2,4\n");
     let p = read_with(&text, None, &options).unwrap();
-    assert_eq!(one(&p)[1], (900, Some(0.0)));
+    assert_eq!(single_cpu(&p)[1], (900, Some(0.0)));
 }
 
 #[rstest]
@@ -372,7 +372,7 @@ fn gaps_are_treated_as_asked_for() {
 )]
 #[case(Format::PlanetLab, "header\n", "it holds no row of CPU utilisation")]
 #[case(Format::PlanetLab, "5\ninf\n", "CPU utilisation inf is not between")]
-fn refused(#[case] format: Format, #[case] text: &str, #[case] expected: &str) {
+fn rejects(#[case] format: Format, #[case] text: &str, #[case] expected: &str) {
     let got = message(text, format);
     assert!(got.contains(expected), "{got}");
 }

@@ -6,7 +6,7 @@ use crate::synth::chance::Drand48;
 
 /// The rate over the day.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum When {
+pub enum DailyRate {
     /// The same at any time.
     Always,
     /// From 08:30 to 18:00, most in the morning and in the afternoon
@@ -45,7 +45,7 @@ fn mean_rate() -> f64 {
         .sum()
 }
 
-impl When {
+impl DailyRate {
     /// Time of the day, s.
     fn time_of_day(start_hour: f64, at_s: f64) -> f64 {
         let days = (start_hour * 3600.0 + at_s) / DAY_S;
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn arrivals_follow_the_rate_by_the_hour() {
-        let when = When::WorkingDay { start_hour: 8.0 };
+        let when = DailyRate::WorkingDay { start_hour: 8.0 };
         let mut chance = Drand48::new(1);
         let mean_per_s = 0.2;
         let days = 50.0;
@@ -140,7 +140,7 @@ mod tests {
             if at >= days * DAY_S {
                 break;
             }
-            halves[When::time_of_day(8.0, at) as usize / 1800] += 1.0;
+            halves[DailyRate::time_of_day(8.0, at) as usize / 1800] += 1.0;
         }
         for (half, count) in halves.iter().enumerate() {
             let expected: f64 = (0..1800)
@@ -163,9 +163,9 @@ mod tests {
     #[test]
     fn nothing_ever_arrives_at_no_rate() {
         let mut chance = Drand48::new(1);
-        let day = When::WorkingDay { start_hour: 8.0 };
+        let day = DailyRate::WorkingDay { start_hour: 8.0 };
         for rate in [0.0, f64::from_bits(1), 1e-308, 1e-300, 1e-30] {
-            for when in [When::Always, day] {
+            for when in [DailyRate::Always, day] {
                 let next = when.next(0.0, rate, &mut chance);
                 assert_eq!(next, f64::INFINITY, "{rate} {when:?}");
             }

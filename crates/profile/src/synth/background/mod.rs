@@ -8,9 +8,9 @@ mod run_times;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::{BoxSteps, Cell, Fault, Format, Header, Result, Step, Steps};
+use crate::{BoxSteps, Fault, Format, ProfileCell, ProfileHeader, Result, Step, Steps};
 
-pub use arrivals::When;
+pub use arrivals::DailyRate;
 pub use run_times::RunTimes;
 
 use crate::synth::chance::Drand48;
@@ -21,8 +21,7 @@ pub struct Background {
     /// How many begin on each CPU, per second: in the mean of all times, or of
     /// the working day.
     pub rate_per_s: f64,
-    /// When.
-    pub when: When,
+    pub when: DailyRate,
     /// How long they run.
     pub runs: RunTimes,
     /// What each takes of its CPU, percent.
@@ -38,7 +37,7 @@ const MOST_AT_ONCE: f64 = 10_000.0;
 /// replays it.
 const TICK_NS: u64 = 1_000_000;
 
-fn refused<T>(what: &'static str, value: f64, must: &'static str) -> Result<T> {
+fn reject<T>(what: &'static str, value: f64, must: &'static str) -> Result<T> {
     Err(Fault::Argument {
         what,
         value: value.to_string(),
@@ -59,7 +58,7 @@ impl Background {
         runs.check()?;
         check_share(share_pct)?;
         if !(0.0..100.0).contains(&load_pct) {
-            return refused("mean load", load_pct, "0 or more and below 100");
+            return reject("mean load", load_pct, "0 or more and below 100");
         }
         // The load grows with the number: between its bounds by halves.
         let (mut low, mut high) = (0.0, 1.0);
@@ -82,15 +81,15 @@ impl Background {
         check_share(self.share_pct)?;
         let at_once = self.rate_per_s * self.when.most() * self.runs.mean_s();
         if !(self.rate_per_s >= 0.0 && at_once <= MOST_AT_ONCE) {
-            return refused(
+            return reject(
                 "rate",
                 self.rate_per_s,
                 "0 or more, and such that no more than 10000 run at once",
             );
         }
         match self.when {
-            When::WorkingDay { start_hour } if !(0.0..=24.0).contains(&start_hour) => {
-                refused("first hour", start_hour, "between 0 and 24")
+            DailyRate::WorkingDay { start_hour } if !(0.0..=24.0).contains(&start_hour) => {
+                reject("first hour", start_hour, "between 0 and 24")
             }
             _ => Ok(()),
         }
@@ -105,7 +104,7 @@ fn check_share(share_pct: f64) -> Result<()> {
     if (0.1..=100.0).contains(&share_pct) {
         Ok(())
     } else {
-        refused("share", share_pct, "between 0.1 and 100")
+        reject("share", share_pct, "between 0.1 and 100")
     }
 }
 
@@ -133,12 +132,14 @@ fn mean_load(at_once: f64, share_pct: f64) -> f64 {
 pub fn background(model: Background, cpus: &[u32], length_ns: u64) -> Result<BoxSteps> {
     model.check()?;
     if length_ns == 0 {
-        return refused("length", 0.0, "longer than 0");
+        return reject("length", 0.0, "longer than 0");
     }
     let mut chance = Drand48::new(model.seed);
-    let loads = cpus.iter().map(|_| Cpu::found(&model, &mut chance));
+    let loads = cpus
+        .iter()
+        .map(|_| BackgroundCpu::found(&model, &mut chance));
     Ok(Box::new(Processes {
-        header: Header::new(cpus.to_vec(), Format::Synthetic),
+        header: ProfileHeader::new(cpus.to_vec(), Format::Synthetic),
         loads: loads.collect(),
         model,
         chance,
@@ -155,14 +156,14 @@ fn ticks(seconds: f64) -> u64 {
     ticks.saturating_mul(TICK_NS)
 }
 
-struct Cpu {
+struct BackgroundCpu {
     /// When those that run end, ns.
     ends: BinaryHeap<Reverse<u64>>,
     /// When the next begins, s.
     next_s: f64,
 }
 
-impl Cpu {
+impl BackgroundCpu {
     fn found(model: &Background, chance: &mut Drand48) -> Self {
         let mut ends = BinaryHeap::new();
         let at_once = model.most_per_s() * model.runs.mean_s();
@@ -172,7 +173,8 @@ impl Cpu {
             let rest_s = run_s * chance.uniform();
             // Of those that the highest rate would have left, those that
             // began when it was as high.
-            if model.when == When::Always || chance.uniform() < model.when.part(rest_s - run_s) {
+            if model.when == DailyRate::Always || chance.uniform() < model.when.part(rest_s - run_s)
+            {
                 ends.push(Reverse(ticks(rest_s)));
             }
             sum += chance.exponential(1.0);
@@ -201,10 +203,10 @@ impl Cpu {
 }
 
 struct Processes {
-    header: Header,
+    header: ProfileHeader,
     model: Background,
     chance: Drand48,
-    loads: Vec<Cpu>,
+    loads: Vec<BackgroundCpu>,
     now_ns: u64,
     length_ns: u64,
     /// Load times time, and what of it was cut off.
@@ -213,7 +215,7 @@ struct Processes {
 }
 
 impl Steps for Processes {
-    fn header(&self) -> &Header {
+    fn header(&self) -> &ProfileHeader {
         &self.header
     }
 
@@ -225,7 +227,7 @@ impl Steps for Processes {
         for cpu in &mut self.loads {
             cpu.go_to(start_ns, &self.model, &mut self.chance);
         }
-        let changes = self.loads.iter().map(Cpu::changes_ns).min();
+        let changes = self.loads.iter().map(BackgroundCpu::changes_ns).min();
         let end_ns = changes.unwrap_or(u64::MAX).min(self.length_ns);
         self.now_ns = end_ns;
         let mut cells = Vec::with_capacity(self.loads.len());
@@ -235,7 +237,7 @@ impl Steps for Processes {
             let length = (end_ns - start_ns) as f64;
             self.wanted += wanted * length;
             self.cut_off += (wanted - load) * length;
-            cells.push(Some(Cell::load(load)));
+            cells.push(Some(ProfileCell::load(load)));
         }
         Ok(Some(Step {
             start_ns,
@@ -270,7 +272,7 @@ mod tests {
     fn model(load_pct: f64, share_pct: f64) -> Background {
         Background {
             rate_per_s: Background::rate_for(load_pct, &RUNS, share_pct).unwrap(),
-            when: When::Always,
+            when: DailyRate::Always,
             runs: RUNS,
             share_pct,
             seed: 1,
@@ -342,7 +344,7 @@ mod tests {
     fn a_night_is_without_load() {
         let model = Background {
             rate_per_s: 1.0,
-            when: When::WorkingDay { start_hour: 0.0 },
+            when: DailyRate::WorkingDay { start_hour: 0.0 },
             runs: RunTimes {
                 longest_s: 2.0,
                 ..RUNS
@@ -364,7 +366,7 @@ mod tests {
         assert_eq!(busy(64_802, 86_400), 0.0);
         // Begun in the middle of the morning it is already busy.
         let model = Background {
-            when: When::WorkingDay { start_hour: 10.5 },
+            when: DailyRate::WorkingDay { start_hour: 10.5 },
             rate_per_s: 100.0,
             ..model
         };

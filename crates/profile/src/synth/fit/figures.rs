@@ -2,7 +2,7 @@
 //! What a profile is like, all CPUs together, and how far two profiles are
 //! from each other.
 
-use crate::statistics::{LAGS, QUANTILES_PCT, Statistics, statistics};
+use crate::statistics::{LAGS, ProfileStatistics, QUANTILES_PCT, statistics};
 use crate::{BoxSteps, Result, algebra};
 
 use super::levels::{Times, times};
@@ -10,7 +10,7 @@ use super::yule_walker::Pairs;
 
 /// Of all CPUs together.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Figures {
+pub struct FitFigures {
     /// Length of a step.
     pub step_ns: u64,
     /// Mean load, percent.
@@ -42,13 +42,13 @@ pub fn figures(
     open: &dyn Fn() -> Result<BoxSteps>,
     step_ns: u64,
     threshold_pct: f64,
-) -> Result<Option<Figures>> {
+) -> Result<Option<FitFigures>> {
     let statistics = statistics(open()?, step_ns)?;
     let times = times(algebra::resample(open()?, step_ns)?, threshold_pct)?;
-    Ok(together(&statistics, times))
+    Ok(pool(&statistics, times))
 }
 
-fn together(statistics: &Statistics, times: Option<Times>) -> Option<Figures> {
+fn pool(statistics: &ProfileStatistics, times: Option<Times>) -> Option<FitFigures> {
     let cpus = &statistics.cpus;
     let known: u64 = cpus.iter().map(|cpu| cpu.known).sum();
     if known == 0 {
@@ -90,7 +90,7 @@ fn together(statistics: &Statistics, times: Option<Times>) -> Option<Figures> {
     });
     let rows = statistics.correlation.iter().enumerate();
     let pairs = rows.flat_map(|(i, row)| row[..i].iter().copied().flatten());
-    Some(Figures {
+    Some(FitFigures {
         step_ns: statistics.step_ns,
         mean_pct: mean_of(&|i| cpus[i].mean_pct),
         means_pct: cpus.iter().map(|cpu| cpu.mean_pct).collect(),
@@ -125,7 +125,7 @@ pub struct Distance {
 impl Distance {
     /// Of a model from a recording.
     #[must_use]
-    pub fn of(model: &Figures, recording: &Figures) -> Self {
+    pub fn of(model: &FitFigures, recording: &FitFigures) -> Self {
         let pairs = model.distribution.iter().zip(&recording.distribution);
         let off = pairs.map(|(a, b)| (a - b).abs());
         let (mut area, mut ks) = (0.0, 0.0);

@@ -18,12 +18,12 @@ pub struct Levels {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Part {
+struct LevelPart {
     time_ns: f64,
     load_ns: f64,
 }
 
-impl Part {
+impl LevelPart {
     fn add(&mut self, other: Self) {
         self.time_ns += other.time_ns;
         self.load_ns += other.load_ns;
@@ -42,12 +42,12 @@ impl Part {
 /// # Errors
 /// The stream's.
 pub fn two_levels(mut steps: BoxSteps) -> Result<Option<Levels>> {
-    let mut bins = vec![Part::default(); BINS];
+    let mut bins = vec![LevelPart::default(); BINS];
     while let Some(step) = steps.next_step()? {
         let time_ns = step.length_ns() as f64;
         for cell in step.cells.iter().flatten() {
             let bin = libm::round(cell.load_pct * 10.0) as usize;
-            bins[bin.min(BINS - 1)].add(Part {
+            bins[bin.min(BINS - 1)].add(LevelPart {
                 time_ns,
                 load_ns: time_ns * cell.load_pct,
             });
@@ -55,13 +55,13 @@ pub fn two_levels(mut steps: BoxSteps) -> Result<Option<Levels>> {
     }
     // What is above each bin; not as a difference, which rounding could leave
     // above nothing.
-    let mut above = vec![Part::default(); BINS];
+    let mut above = vec![LevelPart::default(); BINS];
     for bin in (1..BINS).rev() {
         above[bin - 1] = above[bin];
         above[bin - 1].add(bins[bin]);
     }
     let mut best: Option<(f64, Levels)> = None;
-    let mut below = Part::default();
+    let mut below = LevelPart::default();
     for (bin, above) in bins.iter().zip(above) {
         below.add(*bin);
         if bin.time_ns <= 0.0 || above.time_ns <= 0.0 {

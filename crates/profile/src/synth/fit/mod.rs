@@ -7,7 +7,7 @@ mod levels;
 mod recording;
 mod yule_walker;
 
-pub use figures::{Distance, Figures, figures};
+pub use figures::{Distance, FitFigures, figures};
 pub use levels::{Levels, Times, times, two_levels};
 pub use recording::before_recording;
 pub use yule_walker::{FittedAr, Pairs, fit_ar};
@@ -16,7 +16,7 @@ use crate::synth::autoregressive::is_stable;
 use crate::synth::{Autoregressive, OnOff};
 
 /// To so many decimals, as parameters are written on a command line.
-fn rounded(value: f64, decimals: i32) -> f64 {
+fn round_to(value: f64, decimals: i32) -> f64 {
     let unit = libm::pow(10.0, f64::from(decimals));
     // -0 is 0, and is to be written so.
     libm::round(value * unit) / unit + 0.0
@@ -33,7 +33,7 @@ impl FittedAr {
         let mut weights = self.weights.clone();
         let mut damping = 1.0;
         let written = loop {
-            let written: Vec<f64> = weights.iter().map(|w| rounded(*w, 5)).collect();
+            let written: Vec<f64> = weights.iter().map(|w| round_to(*w, 5)).collect();
             if is_stable(&written) {
                 break written;
             }
@@ -46,10 +46,10 @@ impl FittedAr {
             }
         };
         Autoregressive {
-            mean_pct: rounded(self.mean_pct, 2),
-            noise_points: rounded(self.noise_points, 3),
+            mean_pct: round_to(self.mean_pct, 2),
+            noise_points: round_to(self.noise_points, 3),
             weights: written,
-            correlation: rounded(self.correlation.map_or(0.0, |c| c.mean.clamp(0.0, 1.0)), 3),
+            correlation: round_to(self.correlation.map_or(0.0, |c| c.mean.clamp(0.0, 1.0)), 3),
             seed,
         }
     }
@@ -59,10 +59,10 @@ impl FittedAr {
 /// down: points to a hundredth, times to the millisecond.
 #[must_use]
 pub fn on_off_model(levels: &Levels, times: &Times, seed: u32) -> OnOff {
-    let time_s = |s: f64| rounded(s, 3).max(0.001);
+    let time_s = |s: f64| round_to(s, 3).max(0.001);
     OnOff {
-        on_pct: rounded(levels.on_pct, 2),
-        off_pct: rounded(levels.off_pct, 2),
+        on_pct: round_to(levels.on_pct, 2),
+        off_pct: round_to(levels.off_pct, 2),
         on_s: time_s(times.on_s),
         off_s: time_s(times.off_s),
         seed,

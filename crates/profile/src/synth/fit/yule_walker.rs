@@ -259,7 +259,7 @@ fn innovations(mut steps: BoxSteps, means: &[f64], weights: &[f64]) -> Result<Op
 mod tests {
     use super::*;
     use crate::synth::{Autoregressive, autoregressive};
-    use crate::{Cell, Format, Header, NS_PER_S, Profile, Step, constant};
+    use crate::{Format, NS_PER_S, Profile, ProfileCell, ProfileHeader, Step, constant};
 
     const N: u64 = 20_000;
 
@@ -273,7 +273,7 @@ mod tests {
         }
     }
 
-    fn fitted(model: &Autoregressive, cpus: &[u32]) -> FittedAr {
+    fn fit(model: &Autoregressive, cpus: &[u32]) -> FittedAr {
         let open = || autoregressive(model.clone(), cpus, NS_PER_S, N * NS_PER_S);
         fit_ar(&open, NS_PER_S).unwrap().unwrap()
     }
@@ -283,7 +283,7 @@ mod tests {
         for weights in [&[0.8][..], &[0.6, 0.2], &[-0.5], &[0.5, -0.3, 0.4]] {
             for correlation in [0.0, 0.6] {
                 let model = model(weights, correlation);
-                let fit = fitted(&model, &[0, 1]);
+                let fit = fit(&model, &[0, 1]);
                 let n = N as f64;
                 // The variance of the last weight is 1/n, those of the others
                 // are less (up to the weights' own order); of superfluous ones
@@ -321,7 +321,7 @@ mod tests {
                     seed,
                     ..model(&[0.7], 0.0)
                 };
-                fitted(&model, &[0]).weights.len()
+                fit(&model, &[0]).weights.len()
             })
             .collect();
         assert!(
@@ -351,12 +351,12 @@ mod tests {
         // One CPU is what the other leaves; every tenth value is missing.
         let whole = autoregressive(model(&[0.7], 0.0), &[0], NS_PER_S, N * NS_PER_S).unwrap();
         let mut profile = Profile::collect(whole).unwrap();
-        profile.header = Header::new(vec![0, 1], Format::Synthetic);
+        profile.header = ProfileHeader::new(vec![0, 1], Format::Synthetic);
         for (i, step) in profile.steps.iter_mut().enumerate() {
             let load = step.cells[0].unwrap().load_pct;
             let known = i % 10 != 7;
             step.cells = [load, 100.0 - load]
-                .map(|load| known.then(|| Cell::load(load)))
+                .map(|load| known.then(|| ProfileCell::load(load)))
                 .to_vec();
         }
         let open = || Ok(profile.clone().into_steps());
@@ -383,10 +383,10 @@ mod tests {
         let step = |start_ns, load| Step {
             start_ns,
             end_ns: start_ns + 1,
-            cells: vec![Some(Cell::load(load))],
+            cells: vec![Some(ProfileCell::load(load))],
         };
         let short = Profile {
-            header: Header::new(vec![0], Format::Synthetic),
+            header: ProfileHeader::new(vec![0], Format::Synthetic),
             steps: vec![step(0, 10.0), step(1, 90.0), step(2, 10.0)],
             warnings: Vec::new(),
         };

@@ -3,7 +3,7 @@
 //! and each half hour of the day is worth so many.
 
 use super::parameters::Parameters;
-use super::{Clock, Options};
+use super::{ArrivalClock, Options};
 use crate::synth::chance::Drand48;
 
 /// Half hours of a day.
@@ -22,7 +22,7 @@ const MOST_LN_INTERVAL: f64 = 13.0;
 #[derive(Debug, Clone)]
 pub struct Arrivals {
     weights: [f64; BUCKETS],
-    clock: Clock,
+    clock: ArrivalClock,
     rate: f64,
     bucket: usize,
     points: f64,
@@ -79,8 +79,8 @@ impl Arrivals {
         interval_s += BUCKET_S * (over - self.over);
         self.over = over;
         self.next_s += match self.clock {
-            Clock::Exact => interval_s,
-            Clock::WholeSeconds => libm::floor(interval_s),
+            ArrivalClock::Exact => interval_s,
+            ArrivalClock::WholeSeconds => libm::floor(interval_s),
         };
     }
 }

@@ -7,7 +7,7 @@
 //! The published program adds whole seconds to the time of arrival, half a
 //! second too little per job, while its daily cycle goes on exactly: after
 //! some thousand jobs the cycle has drifted. Here the clock is exact;
-//! [`Clock::WholeSeconds`] is the program's, which it reproduces job for job.
+//! [`ArrivalClock::WholeSeconds`] is the program's, which it reproduces job for job.
 
 mod arrivals;
 mod parameters;
@@ -32,7 +32,7 @@ pub enum Types {
 
 /// How times of arrival are added up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Clock {
+pub enum ArrivalClock {
     /// Without loss.
     Exact,
     /// As the published C program: each interval is cut to whole seconds.
@@ -47,7 +47,7 @@ pub struct Options {
     /// Kinds of jobs.
     pub types: Types,
     /// The clock of arrivals.
-    pub clock: Clock,
+    pub clock: ArrivalClock,
     /// Hour of the day, 0 to 23, at which time 0 is.
     pub start_hour: u32,
     /// CPUs of the machine, a job's largest size; `None` is the published one
@@ -62,7 +62,7 @@ pub struct Options {
 
 /// What [`Lublin`] makes; [`fn@crate::schedule`] puts jobs on CPUs.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Submitted {
+pub struct LublinJobs {
     /// When, how long, and on how many CPUs.
     pub job: Job,
     /// Whether it is a batch job.
@@ -73,14 +73,14 @@ pub struct Submitted {
 #[derive(Debug, Clone)]
 pub struct Lublin {
     chance: Drand48,
-    kinds: Vec<Kind>,
+    kinds: Vec<JobKind>,
     /// CPUs of the machine: rounding to a power of two may exceed it.
     most: u32,
     busy_pct: f64,
 }
 
 #[derive(Debug, Clone)]
-struct Kind {
+struct JobKind {
     parameters: Parameters,
     arrivals: Arrivals,
     batch: bool,
@@ -109,7 +109,7 @@ impl Lublin {
                     None => *parameters,
                 };
                 let arrivals = Arrivals::new(&parameters, options, &mut chance);
-                Kind {
+                JobKind {
                     parameters,
                     arrivals,
                     batch: *batch,
@@ -126,10 +126,10 @@ impl Lublin {
 }
 
 impl Iterator for Lublin {
-    type Item = Submitted;
+    type Item = LublinJobs;
 
     /// Always there.
-    fn next(&mut self) -> Option<Submitted> {
+    fn next(&mut self) -> Option<LublinJobs> {
         // The earlier one; of two at the same time the interactive one, which
         // is the last.
         let kind = self
@@ -147,7 +147,7 @@ impl Iterator for Lublin {
             cpus,
             load_pct: self.busy_pct,
         };
-        Some(Submitted {
+        Some(LublinJobs {
             job,
             batch: kind.batch,
         })

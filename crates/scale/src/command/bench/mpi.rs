@@ -21,7 +21,7 @@ const PROGRAM: &str = "sandbag-mpi";
 
 /// Becomes mpirun.
 pub(super) fn main(args: &BenchArgs) -> Result<u8> {
-    let program = beside().or_else(|| on_path(PROGRAM)).ok_or_else(|| {
+    let program = launcher_path().or_else(|| on_path(PROGRAM)).ok_or_else(|| {
         NotPossible(format!(
             "there is no {PROGRAM} beside this program or on the PATH: build it with `make mpi` \
              (it needs an MPI library, such as Debian's libopenmpi-dev), or leave --mpi out: ranks \
@@ -53,7 +53,7 @@ pub(super) fn main(args: &BenchArgs) -> Result<u8> {
     Err(command.exec()).context("start mpirun")
 }
 
-fn beside() -> Option<PathBuf> {
+fn launcher_path() -> Option<PathBuf> {
     let own = env::current_exe().ok()?;
     let path = own.with_file_name(PROGRAM);
     path.is_file().then_some(path)

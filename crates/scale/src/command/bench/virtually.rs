@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Virtual ranks.
 
-use crate::bench::{Settings, Virtual, planned, virtual_ranks};
+use crate::bench::{Settings, Virtual, planned_time, virtual_ranks};
 use crate::file::{
-    Files, Predicted, Row, Together, drift_json, predicted, remarks, said_of_capped, said_of_load,
-    said_of_time, slowdowns,
+    CommonStart, Files, PhaseRow, RankModel, drift_json, rank_model, remarks, said_of_capped,
+    said_of_load, said_of_time, slowdowns,
 };
 use crate::predict::{Places, Starts};
-use sandbag_jitter::Trace;
-use sandbag_jitter::replay::{Plan, Sync};
+use sandbag_jitter::JitterTrace;
+use sandbag_jitter::replay::{ReplayPlan, Sync};
 use sandbag_ui::failure::Result;
 use sandbag_ui::quantity::{percent, time};
 use serde_json::json;
@@ -29,12 +29,12 @@ const LATE: u32 = 2;
 pub(super) fn main(
     args: &BenchArgs,
     settings: &Settings,
-    trace: Option<&Trace>,
+    trace: Option<&JitterTrace>,
     messages: &Messages,
 ) -> Result<u8> {
     let asked = &args.options;
     let files = Files::create(asked)?;
-    let planned = planned(settings);
+    let planned = planned_time(settings);
     if planned > asked.duration.saturating_mul(LATE) {
         messages.warning(&format!(
             "this takes about {}, not {}: each of {} ranks needs some phases. Fewer ranks, a shorter \
@@ -54,9 +54,9 @@ pub(super) fn main(
     let found = measured.slowdowns();
     let drift_ns = measured.drift_ns();
     let load = measured.load();
-    let together = together(settings, &measured);
-    let predicted = trace.map_or_else(Predicted::default, |trace| {
-        predicted(trace, asked, &found, Starts::Running, Some(together))
+    let together = common_start(settings, &measured);
+    let predicted = trace.map_or_else(RankModel::default, |trace| {
+        rank_model(trace, asked, &found, Starts::Running, Some(together))
     });
     let plan = settings.plan.as_ref();
     let with_host = plan.and_then(|plan| measured.with_host(plan, asked.seed));
@@ -120,11 +120,11 @@ fn said_of_plan(measured: &Virtual) -> String {
 }
 
 /// How far apart ranks were that had begun together.
-fn together(settings: &Settings, measured: &Virtual) -> Together {
+fn common_start(settings: &Settings, measured: &Virtual) -> CommonStart {
     // Of each CPU of the trace, if each rank is one by itself.
     let plan = settings.plan.as_ref();
     let columns = plan.filter(|plan| plan.options().group == 1);
-    let columns = columns.map(Plan::columns);
+    let columns = columns.map(ReplayPlan::columns);
     let places = |places: Places| columns.map_or_else(Places::new, |_| places);
     // Whoever is not set back before the end parts for as many phases as there are.
     let every = match plan.map(|plan| plan.options().sync) {
@@ -133,12 +133,12 @@ fn together(settings: &Settings, measured: &Virtual) -> Together {
     };
     let within = measured.apart_within(every, columns.unwrap_or(1));
     match within {
-        Some(within) => Together {
+        Some(within) => CommonStart {
             end_ns: within.end_ns(),
             phases: u64::from(within.phases),
             places: places(within.places),
         },
-        None => Together {
+        None => CommonStart {
             end_ns: measured.drift_ns().0,
             phases: u64::from(measured.phases),
             places: places(measured.places(columns.unwrap_or(1))),
@@ -146,11 +146,11 @@ fn together(settings: &Settings, measured: &Virtual) -> Together {
     }
 }
 
-fn rows_of(measured: &Virtual) -> impl Iterator<Item = Row> + '_ {
+fn rows_of(measured: &Virtual) -> impl Iterator<Item = PhaseRow> + '_ {
     let phases = (measured.phases as usize).max(1);
     let of = move |jitter: bool, all: &'_ [u32]| {
         let each: Vec<(usize, u32)> = all.iter().copied().enumerate().collect();
-        each.into_iter().map(move |(at, qt_ns)| Row {
+        each.into_iter().map(move |(at, qt_ns)| PhaseRow {
             segment: usize::from(jitter),
             jitter,
             phase: at % phases,

@@ -6,7 +6,7 @@ fn both_sides_see_the_same() {
     let ours = Board::create(3).unwrap();
     let fd = ours.file.try_clone().unwrap();
     let theirs = Board::open(fd).unwrap();
-    let events = [7, 9].map(|due_ns| Planned::new(due_ns, due_ns * 2));
+    let events = [7, 9].map(|due_ns| PlannedEvent::new(due_ns, due_ns * 2));
     let orders = Orders {
         begin_ns: 5,
         length_ns: 100,
@@ -21,28 +21,32 @@ fn both_sides_see_the_same() {
     assert_eq!(theirs.event(1), events[1]);
     theirs.note(
         1,
-        Record {
+        EventRecord {
             start_ns: 10,
             end_ns: 28,
             from_ns: 9,
-            what: What::Behind,
+            what: EventFate::Behind,
         },
     );
-    assert_eq!(ours.record(1).what, What::Behind);
-    assert_eq!(ours.record(0).what, What::NotReached);
-    theirs.count_suffered(What::Injected, (Sizes::Start, 0), 10, 14);
-    assert_eq!(ours.later(What::Injected), 1);
+    assert_eq!(ours.record(1).what, EventFate::Behind);
+    assert_eq!(ours.record(0).what, EventFate::NotReached);
+    theirs.count_suffered(EventFate::Injected, (Sizes::Start, 0), 10, 14);
+    assert_eq!(ours.later(EventFate::Injected), 1);
     assert_eq!(ours.sizes(Sizes::Length)[4], 1);
-    let measured = Measured {
+    let measured = InjectorNoise {
         overhead_ns: 1,
         seen: 9,
         began_late_ns: -7,
         wake_p99_ns: 6,
-        ..Measured::default()
+        ..InjectorNoise::default()
     };
     theirs.set_measured(measured);
     assert_eq!(ours.measured(), measured);
-    for state in [State::Ready, State::Failed(13), State::Displaced] {
+    for state in [
+        InjectorState::Ready,
+        InjectorState::Failed(13),
+        InjectorState::Displaced,
+    ] {
         theirs.set_state(state);
         assert_eq!(ours.state(), state);
     }

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use std::cell::{Cell, RefCell};
 
-use crate::{Event, Span};
+use crate::{Span, TraceEvent};
 
 use super::*;
-use crate::replay::plan::Options;
+use crate::replay::plan::ReplayOptions;
 
 /// 2 ms every 10 ms, of 200 ms: nothing of the host's comes near.
-fn every_10_ms() -> Plan {
+fn every_10_ms() -> ReplayPlan {
     let trace = CpuTrace {
         cpu: 0,
         known: vec![Span::new(0, 200_000_000)],
         events: (0..20)
-            .map(|i| Event::new(i * 10_000_000 + 1_000_000, 2_000_000))
+            .map(|i| TraceEvent::new(i * 10_000_000 + 1_000_000, 2_000_000))
             .collect(),
     };
-    let options = Options {
+    let options = ReplayOptions {
         share: 1.0,
         random: false,
-        ..Options::default()
+        ..ReplayOptions::default()
     };
-    Plan::new(&[&trace], &options).unwrap()
+    ReplayPlan::new(&[&trace], &options).unwrap()
 }
 
 /// A program of which each step takes 100 ns, and from which the host takes
 /// the CPU for so long (ns) when that time has come.
-fn asked_by(away: &[(u64, u64)]) -> (Vec<Planned>, Outcome) {
+fn asked_by(away: &[(u64, u64)]) -> (Vec<PlannedEvent>, RankOutcome) {
     let now = Cell::new(0u64);
     let away = RefCell::new(away.iter().peekable());
     let clock = || {
@@ -109,14 +109,14 @@ fn an_event_that_is_longer_than_the_run_ends_with_it() {
     let trace = CpuTrace {
         cpu: 0,
         known: vec![Span::new(0, 60_000_000_000)],
-        events: vec![Event::new(5_000_000, 50_000_000_000)],
+        events: vec![TraceEvent::new(5_000_000, 50_000_000_000)],
     };
-    let options = Options {
+    let options = ReplayOptions {
         share: 1.0,
         random: false,
-        ..Options::default()
+        ..ReplayOptions::default()
     };
-    let plan = Plan::new(&[&trace], &options).unwrap();
+    let plan = ReplayPlan::new(&[&trace], &options).unwrap();
     let cpu = sched::affinity(0).unwrap().iter().next().unwrap();
     let begin = std::time::Instant::now();
     let most = Duration::from_millis(60);
@@ -138,7 +138,7 @@ fn an_event_that_is_longer_than_the_run_ends_with_it() {
 
 #[test]
 fn only_what_was_looked_at_is_judged() {
-    let event = Planned::new;
+    let event = PlannedEvent::new;
     let asked = vec![event(5, 10), event(20, 5), event(45, 10), event(60, 3)];
     let left = looked_at(asked, &[(0, 30), (50, 63)]);
     assert_eq!(left, [event(5, 10), event(20, 5), event(60, 3)]);
@@ -149,7 +149,7 @@ fn a_recording_lies_where_it_was_made() {
     let cpu = sched::affinity(0).unwrap().iter().next().unwrap();
     let before = clock::monotonic();
     let (ready, is_ready) = channel();
-    let look = Look {
+    let look = NoiseCheck {
         threshold: Threshold::TimesLeast,
         real_time: None,
     };

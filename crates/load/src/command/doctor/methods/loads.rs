@@ -4,20 +4,20 @@
 use crate::method;
 use sandbag_run::realtime::RT_RUNTIME;
 
-use super::super::check::{Check, State};
+use super::super::check::{Check, CheckState};
 use super::super::judge::Judgement;
 use super::super::judge::Reserving;
-use super::super::probes::Found;
-use super::{Ground, needs, needs_real_time, refused, too_busy};
+use super::super::probes::ProbeFindings;
+use super::{Ground, check_refusal, needs, needs_real_time, too_busy};
 
-type Outcome = Result<Check, Check>;
+type LoadProbe = Result<Check, Check>;
 
 /// Groups whose weight counts.
-fn needs_weights(name: &'static str, found: &Found) -> Result<(), Check> {
+fn needs_weights(name: &'static str, found: &ProbeFindings) -> Result<(), Check> {
     needs(name, found.weights, "weights are not honoured", "weights")
 }
 
-pub fn pace(name: &'static str, found: &Found, ground: Ground<'_>) -> Outcome {
+pub fn pace(name: &'static str, found: &ProbeFindings, ground: Ground<'_>) -> LoadProbe {
     needs_weights(name, found)?;
     if found.timers == Some(Judgement::No) {
         return Err(Check::no(name, "sleeps do not end on time").remedy("see the line on timers"));
@@ -36,7 +36,7 @@ pub fn pace(name: &'static str, found: &Found, ground: Ground<'_>) -> Outcome {
     Ok(Check::ok(name, "works"))
 }
 
-pub fn quota(name: &'static str, found: &Found, ground: Ground<'_>) -> Outcome {
+pub fn quota(name: &'static str, found: &ProbeFindings, ground: Ground<'_>) -> LoadProbe {
     needs_weights(name, found)?;
     if ground.by_systemd {
         let why = "systemd cannot set the burst that a cap needs to be exact";
@@ -50,7 +50,7 @@ pub fn quota(name: &'static str, found: &Found, ground: Ground<'_>) -> Outcome {
     })
 }
 
-pub fn shares(name: &'static str, found: &Found, ground: Ground<'_>) -> Outcome {
+pub fn shares(name: &'static str, found: &ProbeFindings, ground: Ground<'_>) -> LoadProbe {
     needs_weights(name, found)?;
     let cpus = ground.cpus.max(1);
     if cpus == 1 {
@@ -61,16 +61,21 @@ pub fn shares(name: &'static str, found: &Found, ground: Ground<'_>) -> Outcome 
     Ok(Check::warn(name, why).remedy("for comparison with the papers only; use pace"))
 }
 
-pub fn hogs(name: &'static str, found: &Found, ground: Ground<'_>) -> Outcome {
+pub fn hogs(name: &'static str, found: &ProbeFindings, ground: Ground<'_>) -> LoadProbe {
     real_time(name, found, ground, "works")
 }
 
-pub fn rt(name: &'static str, found: &Found, ground: Ground<'_>) -> Outcome {
+pub fn rt(name: &'static str, found: &ProbeFindings, ground: Ground<'_>) -> LoadProbe {
     let why = "works as published: CPUs are not in phase; for comparison";
     real_time(name, found, ground, why)
 }
 
-fn real_time(name: &'static str, found: &Found, ground: Ground<'_>, why: &str) -> Outcome {
+fn real_time(
+    name: &'static str,
+    found: &ProbeFindings,
+    ground: Ground<'_>,
+    why: &str,
+) -> LoadProbe {
     needs_real_time(name, found)?;
     if found.real_time == Some(Judgement::Unclear) {
         return Ok(too_busy(name));
@@ -91,10 +96,10 @@ fn real_time(name: &'static str, found: &Found, ground: Ground<'_>, why: &str) -
     })
 }
 
-pub fn deadline(name: &'static str, found: &Found, _: Ground<'_>) -> Outcome {
-    refused(name, found.no_real_time.as_ref())?;
+pub fn deadline(name: &'static str, found: &ProbeFindings, _: Ground<'_>) -> LoadProbe {
+    check_refusal(name, found.no_real_time.as_ref())?;
     Ok(match &found.reserving {
-        None => Check::new(name, State::Untried, "could not be tried")
+        None => Check::new(name, CheckState::Untried, "could not be tried")
             .remedy("see the line on deadline"),
         Some(Reserving::Admitted) => Check::ok(name, "works"),
         Some(Reserving::WithoutLimit { may: true }) => Check::warn(

@@ -2,15 +2,15 @@
 //! The methods that act on a node as a whole.
 
 use super::super::check::Check;
-use super::super::frequencies::Setting;
+use super::super::frequencies::FrequencySetting;
 use super::super::judge::Judgement;
-use super::super::probes::Found;
-use super::{Ground, needs, needs_real_time, refused, too_busy};
+use super::super::probes::ProbeFindings;
+use super::{Ground, check_refusal, needs, needs_real_time, too_busy};
 
-type Outcome = Result<Check, Check>;
+type NodeProbe = Result<Check, Check>;
 
-pub fn lim(name: &'static str, found: &Found, _: Ground<'_>) -> Outcome {
-    refused(name, found.no_node.as_ref())?;
+pub fn lim(name: &'static str, found: &ProbeFindings, _: Ground<'_>) -> NodeProbe {
+    check_refusal(name, found.no_node.as_ref())?;
     needs_real_time(name, found)?;
     needs(
         name,
@@ -27,36 +27,36 @@ pub fn lim(name: &'static str, found: &Found, _: Ground<'_>) -> Outcome {
     })
 }
 
-pub fn freq(name: &'static str, found: &Found, ground: Ground<'_>) -> Outcome {
-    refused(name, found.no_node.as_ref())?;
+pub fn freq(name: &'static str, found: &ProbeFindings, ground: Ground<'_>) -> NodeProbe {
+    check_refusal(name, found.no_node.as_ref())?;
     match ground.frequencies {
-        Setting::NoDriver => Err(Check::no(
+        FrequencySetting::NoDriver => Err(Check::no(
             name,
             "there is no cpufreq driver here (virtual machines have none)",
         )
         .remedy("use hogs, or gov, which needs none")),
-        Setting::Cannot((what, remedy)) => Err(Check::no(name, what).remedy(remedy)),
-        Setting::Can(what) => {
+        FrequencySetting::Cannot((what, remedy)) => Err(Check::no(name, what).remedy(remedy)),
+        FrequencySetting::Can(what) => {
             needs_real_time(name, found)?;
             Ok(should(name, what))
         }
     }
 }
 
-pub fn gov(name: &'static str, found: &Found, ground: Ground<'_>) -> Outcome {
-    refused(name, found.no_node.as_ref())?;
+pub fn gov(name: &'static str, found: &ProbeFindings, ground: Ground<'_>) -> NodeProbe {
+    check_refusal(name, found.no_node.as_ref())?;
     needs_real_time(name, found)?;
     needs(name, found.freezer, "groups cannot be frozen", "freezer")?;
     if found.freezer == Some(Judgement::Unclear) {
         return Ok(too_busy(name));
     }
     match ground.frequencies {
-        Setting::NoDriver => Ok(Check::ok(
+        FrequencySetting::NoDriver => Ok(Check::ok(
             name,
             "works by the freezer alone: no frequencies here, so full speed and standstill in turn",
         )),
-        Setting::Cannot((what, remedy)) => Err(Check::no(name, what).remedy(remedy)),
-        Setting::Can(what) => Ok(should(name, what)),
+        FrequencySetting::Cannot((what, remedy)) => Err(Check::no(name, what).remedy(remedy)),
+        FrequencySetting::Can(what) => Ok(should(name, what)),
     }
 }
 
@@ -66,8 +66,8 @@ fn should(name: &'static str, what: &str) -> Check {
         .remedy("look at the run's verdict; --calibrate measures the frequencies first")
 }
 
-pub fn cap(name: &'static str, found: &Found, _: Ground<'_>) -> Outcome {
-    refused(name, found.no_node.as_ref())?;
+pub fn cap(name: &'static str, found: &ProbeFindings, _: Ground<'_>) -> NodeProbe {
+    check_refusal(name, found.no_node.as_ref())?;
     needs(name, found.node_cap, "a node cannot be capped", "node cap")?;
     Ok(match (found.node_cap, found.caps) {
         // That probe has more weight to get its part with.

@@ -10,12 +10,12 @@ const GROUND: Ground<'_> = Ground {
     cpus: 2,
     virtual_machine: true,
     real_time_limit: Some(0.95),
-    frequencies: &Setting::NoDriver,
+    frequencies: &FrequencySetting::NoDriver,
 };
 
-fn all_well() -> Found {
+fn all_well() -> ProbeFindings {
     let yes = Some(Judgement::Yes);
-    Found {
+    ProbeFindings {
         weights: yes,
         caps: yes,
         slice: yes,
@@ -26,18 +26,18 @@ fn all_well() -> Found {
         freezer: yes,
         stopping: yes,
         node_cap: yes,
-        ..Found::default()
+        ..ProbeFindings::default()
     }
 }
 
 /// The check of one method.
-fn of(name: &str, found: &Found, ground: Ground<'_>) -> Check {
+fn of(name: &str, found: &ProbeFindings, ground: Ground<'_>) -> Check {
     let all = all(found, ground);
     let verdict = all.into_iter().find(|verdict| verdict.check.name == name);
     verdict.unwrap().check
 }
 
-fn states(names: &[&str], found: &Found, ground: Ground<'_>) -> Vec<State> {
+fn states(names: &[&str], found: &ProbeFindings, ground: Ground<'_>) -> Vec<CheckState> {
     let each = names.iter().map(|name| of(name, found, ground).state);
     each.collect()
 }
@@ -58,7 +58,7 @@ fn every_method_is_there_once_with_what_it_is_for() {
     assert_eq!(of("hogs").default_for, ["nodes"]);
     assert_eq!(of("hogs").used_for, ["loads", "nodes"]);
     assert_eq!(of("gov").used_for, ["nodes"]);
-    let unknown = |v: &Verdict| v.check.why.contains("no probe");
+    let unknown = |v: &MethodVerdict| v.check.why.contains("no probe");
     assert!(!all.iter().any(unknown));
 }
 
@@ -67,21 +67,21 @@ fn where_everything_works_shares_still_is_wrong_by_design() {
     let well = all_well();
     assert_eq!(
         states(&PUBLISHED, &well, GROUND),
-        [State::Ok, State::Ok, State::Warn]
+        [CheckState::Ok, CheckState::Ok, CheckState::Warn]
     );
     assert!(of("shares", &well, GROUND).why.contains("67 % for 50 on 2"));
     let others = ["hogs", "rt", "deadline", "lim", "gov", "cap"];
-    assert_eq!(states(&others, &well, GROUND), [State::Ok; 6]);
+    assert_eq!(states(&others, &well, GROUND), [CheckState::Ok; 6]);
 }
 
 #[test]
 fn without_weights_real_time_still_works() {
-    let found = Found {
+    let found = ProbeFindings {
         weights: Some(Judgement::No),
         ..all_well()
     };
-    assert_eq!(states(&PUBLISHED, &found, GROUND), [State::No; 3]);
-    assert_eq!(states(&REAL_TIME, &found, GROUND), [State::Ok; 4]);
+    assert_eq!(states(&PUBLISHED, &found, GROUND), [CheckState::No; 3]);
+    assert_eq!(states(&REAL_TIME, &found, GROUND), [CheckState::Ok; 4]);
 }
 
 #[test]
@@ -90,27 +90,31 @@ fn without_groups_the_reason_is_theirs() {
         no_groups: Some(("not allowed", "be root")),
         ..GROUND
     };
-    let checks = all(&Found::default(), ground);
+    let checks = all(&ProbeFindings::default(), ground);
     assert!(
         checks
             .iter()
-            .all(|v| v.check.state == State::No && v.check.why == "not allowed")
+            .all(|v| v.check.state == CheckState::No && v.check.why == "not allowed")
     );
 }
 
 #[test]
 fn what_was_not_tried_is_not_judged() {
-    let found = Found::default();
+    let found = ProbeFindings::default();
     let others: Vec<&str> = SLOWING.into_iter().filter(|name| *name != "freq").collect();
     for name in others {
-        assert_eq!(of(name, &found, GROUND).state, State::Untried, "{name}");
+        assert_eq!(
+            of(name, &found, GROUND).state,
+            CheckState::Untried,
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn a_busy_machine_is_no_reason_to_say_no() {
     let unclear = Some(Judgement::Unclear);
-    let found = Found {
+    let found = ProbeFindings {
         weights: unclear,
         caps: unclear,
         real_time: unclear,
@@ -119,9 +123,9 @@ fn a_busy_machine_is_no_reason_to_say_no() {
         node_cap: unclear,
         ..all_well()
     };
-    assert_eq!(states(&PUBLISHED, &found, GROUND), [State::Warn; 3]);
-    assert_eq!(states(&REAL_TIME, &found, GROUND), [State::Warn; 4]);
-    assert_eq!(of("cap", &found, GROUND).state, State::Warn);
+    assert_eq!(states(&PUBLISHED, &found, GROUND), [CheckState::Warn; 3]);
+    assert_eq!(states(&REAL_TIME, &found, GROUND), [CheckState::Warn; 4]);
+    assert_eq!(of("cap", &found, GROUND).state, CheckState::Warn);
 }
 
 #[test]
@@ -130,41 +134,44 @@ fn quota_is_not_for_systemds_tree_but_cap_is() {
         by_systemd: true,
         ..GROUND
     };
-    let found = Found {
+    let found = ProbeFindings {
         caps: None,
         ..all_well()
     };
     let states = states(&["quota", "cap"], &found, ground);
-    assert_eq!(states, [State::No, State::Ok]);
+    assert_eq!(states, [CheckState::No, CheckState::Ok]);
 }
 
 #[test]
 fn stolen_time_matters_only_where_it_can_be_stolen() {
-    let found = Found {
+    let found = ProbeFindings {
         run_delay: Some(Judgement::No),
         ..all_well()
     };
-    assert_eq!(of("pace", &found, GROUND).state, State::Warn);
+    assert_eq!(of("pace", &found, GROUND).state, CheckState::Warn);
     let metal = Ground {
         virtual_machine: false,
         ..GROUND
     };
-    assert_eq!(of("pace", &found, metal).state, State::Ok);
+    assert_eq!(of("pace", &found, metal).state, CheckState::Ok);
 }
 
 #[test]
 fn without_real_time_the_reason_is_the_kernels() {
-    let found = Found {
+    let found = ProbeFindings {
         real_time: Some(Judgement::No),
         no_real_time: Some(("no budget".into(), "ask for one".into())),
         ..all_well()
     };
     for name in REAL_TIME.into_iter().chain(["deadline"]) {
         let check = of(name, &found, GROUND);
-        assert_eq!((check.state, check.why.as_str()), (State::No, "no budget"));
+        assert_eq!(
+            (check.state, check.why.as_str()),
+            (CheckState::No, "no budget")
+        );
         assert_eq!(check.remedy.as_deref(), Some("ask for one"));
     }
-    assert_eq!(of("cap", &found, GROUND).state, State::Ok);
+    assert_eq!(of("cap", &found, GROUND).state, CheckState::Ok);
 }
 
 #[test]
@@ -175,14 +182,14 @@ fn a_limit_below_what_hogs_take_is_a_warning() {
     };
     let well = all_well();
     let check = of("hogs", &well, ground(Some(0.5)));
-    assert_eq!(check.state, State::Warn);
+    assert_eq!(check.state, CheckState::Warn);
     assert!(check.why.contains("50 % of a CPU"), "{}", check.why);
-    assert_eq!(of("hogs", &well, ground(None)).state, State::Ok);
+    assert_eq!(of("hogs", &well, ground(None)).state, CheckState::Ok);
 }
 
 #[test]
 fn deadline_says_what_it_changes_and_whether_it_may() {
-    let with = |reserving| Found {
+    let with = |reserving| ProbeFindings {
         reserving: Some(reserving),
         ..all_well()
     };
@@ -191,46 +198,49 @@ fn deadline_says_what_it_changes_and_whether_it_may() {
         &with(Reserving::WithoutLimit { may: true }),
         GROUND,
     );
-    assert_eq!(may.state, State::Warn);
+    assert_eq!(may.state, CheckState::Warn);
     assert!(may.why.contains("puts it back"), "{}", may.why);
     let not = of(
         "deadline",
         &with(Reserving::WithoutLimit { may: false }),
         GROUND,
     );
-    assert_eq!(not.state, State::No);
+    assert_eq!(not.state, CheckState::No);
 }
 
 #[test]
 fn freq_needs_hardware_and_gov_does_not() {
     let well = all_well();
     let no = of("freq", &well, GROUND);
-    assert_eq!(no.state, State::No);
+    assert_eq!(no.state, CheckState::No);
     assert!(no.remedy.unwrap().contains("gov"));
     assert!(of("gov", &well, GROUND).why.contains("freezer alone"));
-    let can = Setting::Can("3 steps".to_owned());
+    let can = FrequencySetting::Can("3 steps".to_owned());
     let ground = Ground {
         frequencies: &can,
         ..GROUND
     };
     // Nobody has tried: nothing was set.
-    assert_eq!(states(&["freq", "gov"], &well, ground), [State::Warn; 2]);
-    let frozen = Found {
+    assert_eq!(
+        states(&["freq", "gov"], &well, ground),
+        [CheckState::Warn; 2]
+    );
+    let frozen = ProbeFindings {
         freezer: Some(Judgement::No),
         ..all_well()
     };
-    assert_eq!(of("gov", &frozen, ground).state, State::No);
+    assert_eq!(of("gov", &frozen, ground).state, CheckState::No);
 }
 
 #[test]
 fn without_a_nodes_group_loads_still_work() {
-    let found = Found {
+    let found = ProbeFindings {
         no_node: Some(("no cpuset".into(), "mount it".into())),
         ..all_well()
     };
     let states = states(&["pace", "hogs", "lim", "gov", "cap"], &found, GROUND);
-    assert_eq!(states[..2], [State::Ok; 2]);
-    assert_eq!(states[2..], [State::No; 3]);
+    assert_eq!(states[..2], [CheckState::Ok; 2]);
+    assert_eq!(states[2..], [CheckState::No; 3]);
 }
 
 #[test]
@@ -263,7 +273,7 @@ fn what_all_need_to_be_done_is_said_once() {
         no_groups: Some(("not allowed", "be root")),
         ..GROUND
     };
-    let text = table(&all(&Found::default(), ground));
+    let text = table(&all(&ProbeFindings::default(), ground));
     assert_eq!(text.matches("-> be root").count(), 1, "{text}");
     assert_eq!(text.matches("not allowed").count(), 10, "{text}");
 }

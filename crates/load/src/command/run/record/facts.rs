@@ -2,14 +2,12 @@
 //! What was known before the run.
 
 use crate::report::run::MethodUsed;
-use sandbag_run::machine::Machine;
+use sandbag_run::machine::MachineFacts;
 use sandbag_stats::Tolerance;
 
 /// What was known before the run.
 pub struct Facts {
-    /// The machine.
-    pub machine: Machine,
-    /// The method.
+    pub machine: MachineFacts,
     pub method: MethodUsed,
     /// Name of the profile.
     pub profile: String,

@@ -2,7 +2,7 @@
 //! Foreign load: CPU time of processes that are neither sandbag's nor the
 //! program's.
 
-use crate::supervisor::{ForeignProcess, Outcome};
+use crate::supervisor::{ForeignProcess, RunOutcome};
 use sandbag_linux::procstat::tick_ns;
 use sandbag_stats::verdict::NOISY_FOREIGN_PCT;
 use sandbag_stats::window::share_pct;
@@ -43,7 +43,7 @@ pub(super) struct Foreign<'a> {
 pub(super) const MOST_NAMED: usize = 5;
 
 impl<'a> Foreign<'a> {
-    pub fn of(facts: &Facts, outcome: &'a Outcome, collector: &Collector<'_>) -> Self {
+    pub fn of(facts: &Facts, outcome: &'a RunOutcome, collector: &Collector<'_>) -> Self {
         // A node without programs is there to slow others.
         let empty = outcome.node.as_ref().is_some_and(|node| node.entered == 0);
         let of = |(cpu, sums): (&u32, &CpuSums)| {

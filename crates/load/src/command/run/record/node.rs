@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the verdict of a virtual node takes into account besides its load.
 
-use crate::supervisor::Outcome;
+use crate::supervisor::RunOutcome;
 use sandbag_stats::Verdict;
 
 use super::facts::Facts;
@@ -11,7 +11,7 @@ use super::foreign::{Foreign, MOST_NAMED};
 /// what was taken from them.
 pub(super) fn node_verdict(
     facts: &Facts,
-    outcome: &Outcome,
+    outcome: &RunOutcome,
     foreign: &Foreign<'_>,
     verdict: Verdict,
     reason: String,
@@ -37,7 +37,7 @@ const OUTSIDE_S: f64 = 0.1;
 const OUTSIDE_SHARE: f64 = 0.02;
 
 /// The processes of a node that ran outside its groups.
-fn left_words(outcome: &Outcome) -> Option<String> {
+fn left_words(outcome: &RunOutcome) -> Option<String> {
     let node = outcome.node.as_ref()?;
     let names: Vec<String> = node
         .left
@@ -60,7 +60,7 @@ fn left_words(outcome: &Outcome) -> Option<String> {
         .then(|| format!("the command used {outside_s:.2} s of CPU time outside the node's groups"))
 }
 
-pub(super) fn left_warning(outcome: &Outcome) -> Option<String> {
+pub(super) fn left_warning(outcome: &RunOutcome) -> Option<String> {
     let left = left_words(outcome)?;
     Some(format!(
         "{left}: what runs outside does not have the node's speed (only a program with the right \

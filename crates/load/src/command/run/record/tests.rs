@@ -5,8 +5,8 @@ use crate::board::BOUNDARY_NS;
 use crate::supervisor::{
     CommandOutcome, Cost, CpuOutcome, ForeignProcess, NodeOutcome, Windows as _,
 };
-use sandbag_run::command::Ended;
-use sandbag_run::machine::Machine;
+use sandbag_run::command::CommandExit;
+use sandbag_run::machine::MachineFacts;
 use sandbag_stats::Window;
 use sandbag_ui::messages::Messages;
 
@@ -14,7 +14,7 @@ const S: u64 = 1_000_000_000;
 
 fn facts(node: bool) -> Facts {
     Facts {
-        machine: Machine::default(),
+        machine: MachineFacts::default(),
         method: MethodUsed::default(),
         profile: String::new(),
         started_at: String::new(),
@@ -28,11 +28,11 @@ fn facts(node: bool) -> Facts {
 }
 
 /// A run of 5 s whose program used 2 s, `used_s` of it by its own clock.
-fn outcome(node: bool, used_s: f64) -> Outcome {
-    Outcome {
+fn outcome(node: bool, used_s: f64) -> RunOutcome {
+    RunOutcome {
         run_ns: 5 * S,
         paused_ns: 0,
-        end: End::CommandOver,
+        end: RunEnd::CommandOver,
         load_start: LoadStart::WithCommand,
         cpus: vec![CpuOutcome {
             cpu: 0,
@@ -44,7 +44,7 @@ fn outcome(node: bool, used_s: f64) -> Outcome {
         }],
         command: Some(CommandOutcome {
             wall_ns: 5 * S,
-            how: Ended {
+            how: CommandExit {
                 exit_code: Some(0),
                 signal: None,
                 user_s: used_s,
@@ -69,7 +69,7 @@ fn outcome(node: bool, used_s: f64) -> Outcome {
 
 /// The record of windows in which the load of 50 % was held exactly and
 /// the CPU was busy for `busy_ms` of 1 s, 400 ms of them by the program.
-fn record_of(facts: Facts, outcome: &Outcome, busy_ms: u64) -> Run {
+fn record_of(facts: Facts, outcome: &RunOutcome, busy_ms: u64) -> Run {
     let messages = Messages::new(true, 0);
     let mut collector = Collector::new(&[0], true, None, None, false, &messages);
     for second in 0..5 {

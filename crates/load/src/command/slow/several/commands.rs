@@ -4,19 +4,19 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitStatus};
 
-use crate::node::place::Placed;
+use crate::node::place::PlacedNode;
 use nix::sys::signal::{SigSet, Signal};
 use sandbag_linux::child::ChildSetup as _;
 use sandbag_linux::signals::ENDING;
 use sandbag_ui::failure::{Context as _, Result};
 
 use super::super::options::NodeOptions;
-use super::nodes::{Nodes, signal};
+use super::nodes::{NodeProcesses, signal};
 use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
 
 /// A command that ended.
-pub struct Ended {
+pub struct CommandEnd {
     node: String,
     words: Vec<String>,
     /// As a shell would say it.
@@ -24,7 +24,7 @@ pub struct Ended {
     seconds: f64,
 }
 
-impl Ended {
+impl CommandEnd {
     /// One line about it.
     pub fn shown(&self) -> String {
         format!(
@@ -37,7 +37,7 @@ impl Ended {
     }
 }
 
-struct Running {
+struct NodeCommand {
     node: String,
     words: Vec<String>,
     child: Child,
@@ -47,11 +47,11 @@ struct Running {
 /// Runs the commands of all nodes to their ends. Nodes without any stay until
 /// they are stopped, or a signal comes.
 pub fn run(
-    placed: &[Placed],
-    nodes: &mut Nodes,
+    placed: &[PlacedNode],
+    nodes: &mut NodeProcesses,
     options: &NodeOptions,
     messages: &Messages,
-) -> Result<Vec<Ended>> {
+) -> Result<Vec<CommandEnd>> {
     let mut wanted: SigSet = ENDING.into_iter().collect();
     wanted.add(Signal::SIGCHLD);
     wanted.thread_block().context("block signals")?;
@@ -84,7 +84,7 @@ pub fn run(
 /// another could not be started, ends them.
 struct Commands {
     blocked: SigSet,
-    running: Vec<Running>,
+    running: Vec<NodeCommand>,
 }
 
 impl Commands {
@@ -94,11 +94,11 @@ impl Commands {
             .for_each(|one| signal(one.child.id(), what));
     }
 
-    fn reap(&mut self) -> Vec<Ended> {
+    fn reap(&mut self) -> Vec<CommandEnd> {
         let running = std::mem::take(&mut self.running);
         let (over, still): (Vec<_>, Vec<_>) = running
             .into_iter()
-            .map(reaped)
+            .map(try_reap)
             .partition(|one| one.1.is_some());
         self.running = still.into_iter().map(|(one, _)| one).collect();
         over.into_iter()
@@ -114,14 +114,14 @@ impl Drop for Commands {
     }
 }
 
-fn reaped(mut one: Running) -> (Running, Option<ExitStatus>) {
+fn try_reap(mut one: NodeCommand) -> (NodeCommand, Option<ExitStatus>) {
     let status = one.child.try_wait().ok().flatten();
     (one, status)
 }
 
-fn end(one: Running, status: ExitStatus) -> Ended {
+fn end(one: NodeCommand, status: ExitStatus) -> CommandEnd {
     let code = exit::of_command(status.code(), status.signal());
-    Ended {
+    CommandEnd {
         node: one.node,
         words: one.words,
         code,
@@ -129,7 +129,7 @@ fn end(one: Running, status: ExitStatus) -> Ended {
     }
 }
 
-fn start(node: &Placed, words: &[String], options: &NodeOptions) -> Result<Running> {
+fn start(node: &PlacedNode, words: &[String], options: &NodeOptions) -> Result<NodeCommand> {
     let mut command = Command::new("/proc/self/exe");
     command.args(["slow", "exec", node.spec.name.as_str()]);
     if options.hold.as_root {
@@ -141,7 +141,7 @@ fn start(node: &Placed, words: &[String], options: &NodeOptions) -> Result<Runni
     }
     // The signals that we wait for must reach the commands.
     command.unblock_signals();
-    Ok(Running {
+    Ok(NodeCommand {
         node: node.spec.name.to_string(),
         words: words.to_vec(),
         child: command

@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::node::place::{Placed, PlacedCourse};
+use crate::node::place::{PlacedCourse, PlacedNode};
 use crate::node::protocol::{Reply, Request};
 use crate::node::socket::{Directory, ask};
 use crate::report::run::Run;
@@ -31,12 +31,12 @@ use sandbag_ui::units::ASK_LIMIT;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Nodes that run. Dropping them ends them.
-pub struct Nodes {
-    running: Vec<Running>,
+pub struct NodeProcesses {
+    running: Vec<NodeProcess>,
 }
 
-struct Running {
-    placed: Placed,
+struct NodeProcess {
+    placed: PlacedNode,
     child: Child,
     /// Reaped; its process id may be somebody else's now.
     ended: Option<ExitStatus>,
@@ -44,10 +44,10 @@ struct Running {
     json: File,
 }
 
-impl Nodes {
+impl NodeProcesses {
     /// Starts all, and returns when all hold their speeds.
     pub fn start(
-        placed: &[Placed],
+        placed: &[PlacedNode],
         sockets: &Directory,
         dir: Option<&RunDir>,
         options: &NodeOptions,
@@ -123,7 +123,7 @@ impl Nodes {
                 }
             }
         }
-        messages.show(&terminal::nodes_table(&report::Nodes::of(&runs)));
+        messages.show(&terminal::nodes_table(&report::NodeRows::of(&runs)));
         for run in &runs {
             for text in &run.warnings {
                 let name = run.node.as_ref().map_or("", |node| node.name.as_str());
@@ -152,13 +152,13 @@ impl Nodes {
 
 /// Whether this very process answers by the node's name, which it does once
 /// it holds its speed, not before.
-fn answers(node: &Running, sockets: &Directory) -> bool {
+fn answers(node: &NodeProcess, sockets: &Directory) -> bool {
     let name = &node.placed.spec.name;
     let status = ask(sockets, name, &Request::Status, ASK_LIMIT);
     matches!(status, Ok(Reply::Status(status)) if status.pid == node.child.id())
 }
 
-fn read(node: &mut Running) -> Result<Run> {
+fn read(node: &mut NodeProcess) -> Result<Run> {
     let mut text = Vec::new();
     node.json.read_to_end(&mut text).context("its record")?;
     ensure!(!text.is_empty(), "it left no record");
@@ -166,7 +166,7 @@ fn read(node: &mut Running) -> Result<Run> {
 }
 
 /// What a node's process is told, but for where it leaves what.
-pub fn arguments(node: &Placed, options: &NodeOptions) -> Vec<OsString> {
+pub fn arguments(node: &PlacedNode, options: &NodeOptions) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec!["-q".into(), "slow".into()];
     let mut add = |option: &str, value: &OsStr| {
         let mut word = OsString::from(format!("--{option}="));
@@ -204,7 +204,7 @@ pub fn signal(pid: u32, signal: Signal) {
     let _ = kill(Pid::from_raw(pid.cast_signed()), signal);
 }
 
-fn start(node: &Placed, dir: Option<&RunDir>, options: &NodeOptions) -> Result<Running> {
+fn start(node: &PlacedNode, dir: Option<&RunDir>, options: &NodeOptions) -> Result<NodeProcess> {
     let json = memfd_create("sandbag", MFdFlags::MFD_CLOEXEC).context("memfd_create")?;
     let json_fd = json.as_raw_fd();
     let mut command = Command::new("/proc/self/exe");
@@ -227,7 +227,7 @@ fn start(node: &Placed, dir: Option<&RunDir>, options: &NodeOptions) -> Result<R
         .die_with_us(libc::SIGTERM)
         .spawn()
         .with_context(|| format!("start node {}", node.spec.name))?;
-    Ok(Running {
+    Ok(NodeProcess {
         placed: node.clone(),
         child,
         ended: None,
@@ -235,7 +235,7 @@ fn start(node: &Placed, dir: Option<&RunDir>, options: &NodeOptions) -> Result<R
     })
 }
 
-impl Drop for Nodes {
+impl Drop for NodeProcesses {
     fn drop(&mut self) {
         self.stop();
     }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::synth::fit::{
-    Distance, Figures, FittedAr, before_recording, figures, fit_ar, on_off_model, times, two_levels,
+    Distance, FitFigures, FittedAr, before_recording, figures, fit_ar, on_off_model, times,
+    two_levels,
 };
 use crate::synth::{Autoregressive, OnOff, autoregressive, on_off};
 use crate::{BoxSteps, Format, StepLength, Steps, summarise, usual_step};
@@ -50,7 +51,7 @@ pub(super) struct FitArgs {
 
     /// The model to write [default: the one that comes nearer]
     #[arg(long, value_name = "MODEL", requires = "output")]
-    model: Option<Kind>,
+    model: Option<FitModel>,
 
     /// How long a profile to make [default: as long as FILE]
     #[arg(short, long, value_name = "TIME", value_parser = units::positive_duration)]
@@ -70,7 +71,7 @@ pub(super) struct FitArgs {
 
 /// A model that can be fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Kind {
+enum FitModel {
     /// `synth onoff`.
     Onoff,
     /// `synth ar`.
@@ -79,7 +80,7 @@ enum Kind {
 
 /// A model with the parameters that a recording gave it.
 #[derive(Debug)]
-enum Model {
+enum FittedModel {
     OnOff(OnOff),
     Ar(Autoregressive),
 }
@@ -91,11 +92,11 @@ const CPUS: u32 = 4;
 /// the step.
 const CHANGES: f64 = 2e6;
 
-impl Model {
-    fn kind(&self) -> Kind {
+impl FittedModel {
+    fn kind(&self) -> FitModel {
         match self {
-            Self::OnOff(_) => Kind::Onoff,
-            Self::Ar(_) => Kind::Ar,
+            Self::OnOff(_) => FitModel::Onoff,
+            Self::Ar(_) => FitModel::Ar,
         }
     }
 
@@ -128,17 +129,17 @@ impl Model {
 }
 
 /// A model and how near it comes.
-struct Judged {
-    model: Model,
-    figures: Figures,
+struct RankedModel {
+    model: FittedModel,
+    figures: FitFigures,
     distance: Distance,
 }
 
 /// A recording and the models for it, the nearer one first.
-struct Fitted {
-    recording: Figures,
+struct FitResult {
+    recording: FitFigures,
     threshold_pct: f64,
-    models: Vec<Judged>,
+    models: Vec<RankedModel>,
     ar: Option<FittedAr>,
 }
 
@@ -167,7 +168,7 @@ pub(super) fn main(args: &FitArgs, messages: &Messages) -> Result<u8> {
     let step_ns = args.step.map_or(recorded.ns, units::nanos);
     let cpu_count = u32::try_from(cpus.len())?;
     let fitted = fit(&open, step_ns, recorded, cpu_count, args.seed.seed)?;
-    let made = report::Made {
+    let made = report::FitOutputs {
         cpus: &cpus,
         step_ns,
         length_ns: args.duration.map_or(summary.end_ns, units::nanos),
@@ -205,7 +206,7 @@ fn fit(
     recorded: StepLength,
     cpus: u32,
     seed: u32,
-) -> Result<Fitted> {
+) -> Result<FitResult> {
     let constant = || {
         let text = "the load does not vary: there is nothing to fit, `sandbag synth constant` \
                     makes such profiles";
@@ -222,18 +223,18 @@ fn fit(
             } else {
                 (levels, seen)
             };
-            Some(Model::OnOff(on_off_model(&levels, &times, seed)))
+            Some(FittedModel::OnOff(on_off_model(&levels, &times, seed)))
         }
     };
     let ar = fit_ar(open, step_ns)?;
-    let process = ar.as_ref().map(|ar| Model::Ar(ar.model(seed)));
+    let process = ar.as_ref().map(|ar| FittedModel::Ar(ar.model(seed)));
     let recording = figures(open, step_ns, levels.threshold_pct)?.ok_or_else(constant)?;
     let few: Vec<u32> = (0..cpus.min(CPUS)).collect();
     let mut models = Vec::new();
     for model in chain.into_iter().chain(process) {
         let open = || model.steps(&few, step_ns, model.judged_ns(step_ns));
         if let Some(figures) = figures(&open, step_ns, levels.threshold_pct)? {
-            models.push(Judged {
+            models.push(RankedModel {
                 distance: Distance::of(&figures, &recording),
                 model,
                 figures,
@@ -244,7 +245,7 @@ fn fit(
         return Err(constant().into());
     }
     models.sort_by(|a, b| a.distance.sum.total_cmp(&b.distance.sum));
-    Ok(Fitted {
+    Ok(FitResult {
         recording,
         threshold_pct: levels.threshold_pct,
         models,
@@ -252,8 +253,8 @@ fn fit(
     })
 }
 
-impl Fitted {
-    fn chosen(&self, kind: Option<Kind>) -> Result<&Model> {
+impl FitResult {
+    fn chosen(&self, kind: Option<FitModel>) -> Result<&FittedModel> {
         let mut models = self.models.iter().map(|judged| &judged.model);
         let chosen = models.find(|model| kind.is_none_or(|kind| model.kind() == kind));
         chosen.ok_or_else(|| {
@@ -278,7 +279,7 @@ mod tests {
                 off_s,
                 seed: 1,
             };
-            Model::OnOff(model).judged_ns(step_s * NS_PER_S) / NS_PER_S
+            FittedModel::OnOff(model).judged_ns(step_s * NS_PER_S) / NS_PER_S
         };
         assert_eq!(of(20.0, 60.0, 1), LONG);
         // A day as a step, and seconds of load.

@@ -6,15 +6,15 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::statistics::{LAGS, MOST_CORRELATED, QUANTILES_PCT};
-use crate::synth::fit::Figures;
+use crate::synth::fit::FitFigures;
 use crate::{Format, Seconds, StepLength};
 use comfy_table::{CellAlignment, Table, presets};
 use sandbag_linux::CpuList;
 
-use super::{Fitted, Judged, Model};
+use super::{FitResult, FittedModel, RankedModel};
 
 /// What is made besides the model itself.
-pub(super) struct Made<'a> {
+pub(super) struct FitOutputs<'a> {
     pub(super) cpus: &'a CpuList,
     pub(super) step_ns: u64,
     pub(super) length_ns: u64,
@@ -23,7 +23,7 @@ pub(super) struct Made<'a> {
 }
 
 /// The table, what it says, and the commands.
-pub(super) fn text(fitted: &Fitted, made: &Made<'_>) -> String {
+pub(super) fn text(fitted: &FitResult, made: &FitOutputs<'_>) -> String {
     let mut text = String::new();
     for line in table(fitted).lines() {
         let _ = writeln!(text, "{}", line.trim_end());
@@ -49,10 +49,10 @@ pub(super) fn text(fitted: &Fitted, made: &Made<'_>) -> String {
 }
 
 /// What a user should know before believing the fit.
-pub(super) fn cautions(fitted: &Fitted, recorded: StepLength) -> Vec<String> {
+pub(super) fn cautions(fitted: &FitResult, recorded: StepLength) -> Vec<String> {
     let mut cautions = Vec::new();
     let recording = &fitted.recording;
-    let has_chain = |judged: &&Judged| matches!(judged.model, Model::OnOff(_));
+    let has_chain = |judged: &&RankedModel| matches!(judged.model, FittedModel::OnOff(_));
     let means = || recording.means_pct.iter().flatten().copied();
     let apart = means().fold(f64::NEG_INFINITY, f64::max) - means().fold(f64::INFINITY, f64::min);
     if apart > recording.sd_points {
@@ -89,7 +89,7 @@ pub(super) fn cautions(fitted: &Fitted, recorded: StepLength) -> Vec<String> {
         ));
     }
     for judged in &fitted.models {
-        let Model::OnOff(model) = &judged.model else {
+        let FittedModel::OnOff(model) = &judged.model else {
             continue;
         };
         let step_s = recorded.ns as f64 / 1e9;
@@ -108,13 +108,13 @@ fn number(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
 }
 
-fn table(fitted: &Fitted) -> Table {
+fn table(fitted: &FitResult) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     let mut header = vec![String::new(), "recording".to_owned()];
     header.extend(fitted.models.iter().map(|judged| judged.model.name()));
     table.set_header(header);
-    let mut row = |name: String, of: &dyn Fn(&Figures) -> String| {
+    let mut row = |name: String, of: &dyn Fn(&FitFigures) -> String| {
         let models = fitted.models.iter().map(|judged| &judged.figures);
         let mut cells = vec![name];
         cells.extend([&fitted.recording].into_iter().chain(models).map(of));
@@ -151,7 +151,7 @@ fn table(fitted: &Fitted) -> Table {
     row("time below".into(), &|f| {
         number(f.times.map(|times| times.off_s), 2)
     });
-    let mut off = |name: &str, of: &dyn Fn(&Judged) -> String| {
+    let mut off = |name: &str, of: &dyn Fn(&RankedModel) -> String| {
         let mut cells = vec![name.to_owned(), String::new()];
         cells.extend(fitted.models.iter().map(of));
         table.add_row(cells);
@@ -172,11 +172,11 @@ fn table(fitted: &Fitted) -> Table {
 }
 
 /// The command line that makes the profile that `-o` writes.
-fn command(model: &Model, made: &Made<'_>) -> String {
+fn command(model: &FittedModel, made: &FitOutputs<'_>) -> String {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let mut text = "sandbag synth ".to_owned();
     let seed = match model {
-        Model::OnOff(model) => {
+        FittedModel::OnOff(model) => {
             let _ = write!(
                 text,
                 "onoff --high {} --low {} --on {} --off {}",
@@ -184,7 +184,7 @@ fn command(model: &Model, made: &Made<'_>) -> String {
             );
             model.seed
         }
-        Model::Ar(model) => {
+        FittedModel::Ar(model) => {
             let weights: Vec<String> = model.weights.iter().map(f64::to_string).collect();
             let _ = write!(
                 text,

@@ -103,7 +103,7 @@ fn a_stamp_that_stands_twice_is_left_to_the_timeline() {
 )]
 #[case("{\"host\": \"vm\"}\n", "in:1: JSON: missing field `timestamp`")]
 #[case("[]\n", "in:1: JSON: ")]
-fn refused(#[case] text: &str, #[case] expected: &str) {
+fn rejects(#[case] text: &str, #[case] expected: &str) {
     let got = message(text, Format::AtopJson);
     assert!(got.contains(expected), "{got}");
 }

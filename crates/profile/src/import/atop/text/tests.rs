@@ -137,7 +137,7 @@ fn fewer_counters() {
     "SEP\ncpu vm 18446744073709551615 2026/11/21 17:59:03 10 100 0 0\n",
     "expected epoch seconds"
 )]
-fn refused(#[case] text: &str, #[case] expected: &str) {
+fn rejects(#[case] text: &str, #[case] expected: &str) {
     let got = message(text, Format::Atop);
     assert!(got.contains(expected), "{got}");
 }

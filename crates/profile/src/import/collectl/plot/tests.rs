@@ -199,7 +199,7 @@ fn a_table_without_comments() {
 #[case("# Host:       vn\n", "in:10: this line is of host vn")]
 #[case("", "it holds no sample of CPU load")]
 #[case("#Date", "in:10:1: expected columns after the stamp")]
-fn refused(#[case] rest: &str, #[case] expected: &str) {
+fn rejects(#[case] rest: &str, #[case] expected: &str) {
     let got = message(&format!("{HEAD}{rest}"), Format::CollectlPlot);
     assert!(got.contains(expected), "{got}");
 }

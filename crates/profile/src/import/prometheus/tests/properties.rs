@@ -107,7 +107,7 @@ proptest! {
 
 #[test]
 fn unknown_loads_survive_the_exporter() {
-    let cell = |pct| Some(Cell::load(pct));
+    let cell = |pct| Some(ProfileCell::load(pct));
     let mut p = crate::testing::profile(
         &[0, 4],
         &[
