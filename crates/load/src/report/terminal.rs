@@ -224,7 +224,7 @@ mod tests {
         unknown.node = Some(NodeUse::default());
         let runs = [
             ("quiet", fixture::quiet().run),
-            ("missed", fixture::missed().run),
+            ("missed", fixture::missing_load().run),
             ("holes and steal", fixture::holes_and_steal().run),
             ("large", fixture::large().run),
             ("empty", fixture::empty().run),
