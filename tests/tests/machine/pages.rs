@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use sandbag_machine_tests::case::Case;
 
 use crate::cases;
-use crate::place::{Place, finish, two_cpus};
+use crate::place::{MachinePlace, finish, two_cpus};
 
 pub const CASES: &[Case] = cases![two_cpus; commands_of_tutorials_and_how_tos_run];
 
@@ -59,7 +59,7 @@ fn script(page: &str) -> (usize, String) {
 }
 
 fn commands_of_tutorials_and_how_tos_run() -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = MachinePlace::new()?;
     let bin = place.sandbag.parent().context("no directory")?.display();
     let path = format!("{bin}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin");
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
