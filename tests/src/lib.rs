@@ -6,6 +6,7 @@
 //! - [`guest`]: a virtual machine with a kernel of its own (cgroup v2, CFS),
 //!   bare or with systemd as PID 1.
 //! - [`spinner`]: the competitor that measures what is left for it.
+//! - [`stat`]: CPU times as the kernel counts them.
 //! - [`state`]: the machine before and after.
 //! - [`ours`]: sandbag's processes and what each is for.
 //! - [`blow`]: any signal to any of them in any part of a run's life.
@@ -20,4 +21,5 @@ pub mod guest;
 pub mod killing;
 pub mod ours;
 pub mod spinner;
+pub mod stat;
 pub mod state;

@@ -11,6 +11,7 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use nix::unistd::Pid;
 use sandbag_machine_tests::spinner::{SAMPLE, SpinnerCpu, SpinnerResult, Worker};
+use sandbag_machine_tests::stat;
 
 const USAGE: &str = "usage: spinner SECONDS WORKER...
 WORKER is a CPU to be pinned to, `any` for none, or `all` for one pinned to each CPU allowed.
@@ -62,7 +63,7 @@ fn parent(seconds: &str, workers: &[String]) -> anyhow::Result<()> {
     }
 
     sleep_until(start)?;
-    let before = proc_stat()?;
+    let before = stat::read()?;
     let workers = started
         .into_iter()
         .map(|(mut child, lines)| {
@@ -74,24 +75,25 @@ fn parent(seconds: &str, workers: &[String]) -> anyhow::Result<()> {
             worker
         })
         .collect::<anyhow::Result<Vec<Worker>>>()?;
-    let after = proc_stat()?;
+    let after = stat::read()?;
 
     let wall_s = length.as_secs_f64();
     let cpus = after
         .iter()
+        .filter_map(|(cpu, after)| Some((cpu.as_ref()?, after)))
         .map(|(cpu, after)| {
             let here = workers
                 .iter()
                 .filter_map(|worker| worker.per_cpu_s.get(cpu));
             let spun_s = here.fold(0.0, |sum, spun_s| sum + spun_s);
-            let before = before.get(cpu).copied().unwrap_or_default();
+            let time = after.since(before.get(&Some(*cpu)).copied().unwrap_or_default());
             SpinnerCpu {
                 cpu: *cpu,
                 spun_s,
                 spun_pct: 100.0 * spun_s / wall_s,
-                busy_s: after.busy_s - before.busy_s,
-                idle_s: after.idle_s - before.idle_s,
-                steal_s: after.steal_s - before.steal_s,
+                busy_s: time.busy_s,
+                idle_s: time.idle_s,
+                steal_s: time.steal_s,
             }
         })
         .collect();
@@ -210,47 +212,4 @@ fn sleep_until(deadline: Duration) -> nix::Result<()> {
             other => return other.map(|_| ()),
         }
     }
-}
-
-/// Times of one CPU since boot, seconds.
-#[derive(Debug, Clone, Copy, Default)]
-struct Stat {
-    busy_s: f64,
-    idle_s: f64,
-    steal_s: f64,
-}
-
-/// The CPU lines of `/proc/stat` (proc(5)): user nice system idle iowait irq
-/// softirq steal, in ticks of 10 ms; guest time is already in user.
-fn proc_stat() -> anyhow::Result<BTreeMap<u32, Stat>> {
-    const TICKS_PER_S: f64 = 100.0;
-    let file = std::fs::File::open("/proc/stat").context("/proc/stat")?;
-    let mut cpus = BTreeMap::new();
-    for line in std::io::BufReader::new(file).lines() {
-        let line = line?;
-        let mut fields = line.split_ascii_whitespace();
-        let Some(cpu) = fields
-            .next()
-            .and_then(|name| name.strip_prefix("cpu"))
-            .and_then(|number| number.parse().ok())
-        else {
-            continue;
-        };
-        let ticks = fields
-            .map(str::parse)
-            .collect::<Result<Vec<f64>, _>>()
-            .with_context(|| format!("/proc/stat: {line:?}"))?;
-        let &[user, nice, system, idle, iowait, irq, softirq, steal, ..] = ticks.as_slice() else {
-            bail!("/proc/stat: {line:?} has too few fields");
-        };
-        cpus.insert(
-            cpu,
-            Stat {
-                busy_s: (user + nice + system + irq + softirq) / TICKS_PER_S,
-                idle_s: (idle + iowait) / TICKS_PER_S,
-                steal_s: steal / TICKS_PER_S,
-            },
-        );
-    }
-    Ok(cpus)
 }

@@ -34,7 +34,6 @@ mod debian;
 mod host;
 mod image;
 mod kernel;
-mod monitor;
 mod outcome;
 mod packages;
 mod qemu;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 use super::host::Reading;
-use super::{Guest, GuestKind, Outcome, cache, monitor, outcome};
+use super::{Guest, GuestKind, Outcome, cache, outcome};
 
 /// `panic=-1` with `-no-reboot` ends the emulator at once when the kernel
 /// panics, which a fault and a CPU that hangs in the kernel for 20 s are turned
@@ -19,7 +19,7 @@ use super::{Guest, GuestKind, Outcome, cache, monitor, outcome};
 /// measure its speed again, for up to 2 s (`lpj`; delays go by the counter anyway).
 const COMMAND_LINE: &str = "console=ttyS0 quiet loglevel=4 panic=-1 tsc=reliable \
                             mitigations=off random.trust_cpu=on oops=panic softlockup_panic=1 \
-                            unknown_nmi_panic=1 maxcpus=1 noreplace-smp lpj=12000000";
+                            maxcpus=1 noreplace-smp lpj=12000000";
 
 /// Without cmpxchg16b: with it, about every fifth boot of 6.12 ended in a
 /// fault with an impossible EFLAGS (QEMU 7.2), whatever the model; without it
@@ -36,7 +36,7 @@ pub fn program() -> anyhow::Result<PathBuf> {
 
 /// Boots and waits for the end; `work` takes the two serial lines' output.
 pub fn run(guest: &Guest, kernel: &Path, initrd: &Path, work: &Path) -> anyhow::Result<Outcome> {
-    let [console, results, asked] = ["console", "results", "monitor"].map(|name| work.join(name));
+    let [console, results] = ["console", "results"].map(|name| work.join(name));
     // The root is in memory twice while the kernel unpacks it.
     let (init, memory_mib) = match guest.kind {
         GuestKind::Bare => ("rdinit=/init", 768),
@@ -56,8 +56,6 @@ pub fn run(guest: &Guest, kernel: &Path, initrd: &Path, work: &Path) -> anyhow::
         .args(["-m", &memory_mib.to_string()])
         .args(["-nodefaults", "-no-user-config", "-no-reboot"])
         .args(["-display", "none"])
-        .arg("-monitor")
-        .arg(format!("unix:{},server=on,wait=off", asked.display()))
         .arg("-serial")
         .arg(format!("file:{}", console.display()))
         .arg("-serial")
@@ -72,15 +70,6 @@ pub fn run(guest: &Guest, kernel: &Path, initrd: &Path, work: &Path) -> anyhow::
     let (start, before) = (Instant::now(), Reading::now()?);
     let mut emulator = Emulator(command.spawn().context("cannot start the emulator")?);
     let ended = emulator.wait(start + guest.timeout, SILENCE, &results)?;
-    let places = match ended {
-        End::Still => {
-            let places = monitor::question(&asked);
-            // Its last words, if the kernel still hears.
-            emulator.wait(Instant::now() + LAST_WORDS, LAST_WORDS, &console)?;
-            places
-        }
-        _ => String::new(),
-    };
     drop(emulator);
     let total = start.elapsed();
     let others_pct = Reading::now()?.others_pct(&before);
@@ -94,7 +83,7 @@ pub fn run(guest: &Guest, kernel: &Path, initrd: &Path, work: &Path) -> anyhow::
     };
     let (console, results) = (read(&console), read(&results));
     let story = || {
-        // What broke is said before a trace that fills many lines.
+        // The cause comes before a trace that fills many lines.
         let broke = console.lines().find(|line| is_broken(line));
         format!(
             "{}last lines of the scenario:\n{}last lines of the console:\n{}",
@@ -105,10 +94,7 @@ pub fn run(guest: &Guest, kernel: &Path, initrd: &Path, work: &Path) -> anyhow::
     };
     match ended {
         End::Late => bail!("killed after {:.0?}; {}", guest.timeout, story()),
-        End::Still => bail!(
-            "{STOOD_STILL} for {SILENCE:.0?}, its CPUs at\n{places}\n{}",
-            story()
-        ),
+        End::Still => bail!("{STOOD_STILL} for {SILENCE:.0?}; {}", story()),
         End::Done(status) if !status.success() => {
             bail!("the emulator failed ({status}); {}", story())
         }
@@ -116,16 +102,14 @@ pub fn run(guest: &Guest, kernel: &Path, initrd: &Path, work: &Path) -> anyhow::
     }
 }
 
-/// Lines of the console that are told: a trace of one CPU, and what it was for.
+/// Lines of the console that an error shows: a trace of one CPU and its cause.
 const TRACE: usize = 60;
 
-/// What is said of a guest that neither ended nor printed anything. An emulated
-/// 6.1 kernel on 4 CPUs did that twice, without a word.
+/// Begins the error for a guest that neither ended nor printed anything. An
+/// emulated 6.1 kernel on 4 CPUs did that twice.
 const STOOD_STILL: &str = "the guest stood still";
 /// Scenarios print more often.
 const SILENCE: Duration = Duration::from_secs(75);
-/// For a kernel that was told to panic.
-const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// How an emulator ended.
 enum End {
@@ -150,8 +134,7 @@ pub fn is_broken(line: &str) -> bool {
     .any(|words| line.contains(words))
 }
 
-/// Whether that is why it failed. It is no [`is_broken`], though it was told to
-/// panic afterwards.
+/// Whether it failed because it stood still.
 pub fn stood_still(error: &anyhow::Error) -> bool {
     format!("{error}").starts_with(STOOD_STILL)
 }

@@ -9,25 +9,13 @@ use serde_json::Value;
 use super::Look::{self, Facts, Figures};
 
 pub const CASES: &[(&str, Look)] = &[
-    (
-        "jitter_is_blamed_on_the_task_beside",
-        Facts(|outcome| {
-            for name in ["unmounted", "mounted"] {
-                status(outcome, name)?;
-                blamed(outcome, name)?;
-            }
-            Ok(())
-        }),
-    ),
+    ("jitter_is_blamed_on_the_task_beside", Facts(blamed)),
     ("jitter_of_a_user_has_counts", Facts(counted)),
     ("jitter_leaves_no_instance", Facts(nothing_left)),
 ];
 
 pub const OSNOISE: &[(&str, Look)] = &[
-    (
-        "jitter_is_what_osnoise_sees",
-        Figures(|outcome, _| as_osnoise(outcome)),
-    ),
+    ("jitter_is_what_osnoise_sees", Figures(as_osnoise)),
     ("jitter_of_osnoise_has_its_causes", Facts(traced)),
 ];
 
@@ -42,7 +30,7 @@ fn median(mut three: [f64; 3]) -> f64 {
 }
 
 /// The collector's figures and rtla's, in turn on one CPU, the middle of three.
-fn as_osnoise(outcome: &Outcome) -> anyhow::Result<()> {
+fn as_osnoise(outcome: &Outcome, _: u32) -> anyhow::Result<()> {
     let mut rates = [[0.0; 3]; 2];
     let mut shares = [[0.0; 3]; 2];
     for turn in 0..3 {
@@ -92,7 +80,16 @@ fn status(outcome: &Outcome, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn blamed(outcome: &Outcome, name: &str) -> anyhow::Result<()> {
+/// With tracefs not mounted and mounted.
+fn blamed(outcome: &Outcome) -> anyhow::Result<()> {
+    for name in ["unmounted", "mounted"] {
+        status(outcome, name)?;
+        blamed_when(outcome, name)?;
+    }
+    Ok(())
+}
+
+fn blamed_when(outcome: &Outcome, name: &str) -> anyhow::Result<()> {
     let figures: Value = outcome.result(name)?;
     let cpus = figures.as_array().context("no CPUs")?;
     let cpu = cpus

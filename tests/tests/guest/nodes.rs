@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use anyhow::ensure;
 use sandbag_machine_tests::case;
 use sandbag_machine_tests::guest::Outcome;
-use sandbag_machine_tests::killing::RestoreResult;
 use sandbag_machine_tests::spinner::SpinnerResult;
 use serde::Deserialize;
 
 use super::Look::{self, Facts, Figures};
+use super::as_before;
 
 /// The speed of the nodes that are alone, percent.
 const SPEED_PCT: f64 = 50.0;
@@ -43,7 +43,7 @@ pub const CASES: &[(&str, Look)] = &[
         "node_by_quota",
         Figures(|outcome, _| proportional(outcome, "quota")),
     ),
-    ("node_one_thread", Figures(|outcome, _| one_thread(outcome))),
+    ("node_one_thread", Figures(one_thread)),
     ("nodes_of_several_speeds", Figures(several)),
     (
         "node_leaves_all_as_before",
@@ -53,10 +53,7 @@ pub const CASES: &[(&str, Look)] = &[
 
 /// Looks at `systemd-nodes.sh`.
 pub const SYSTEMD: &[(&str, Look)] = &[
-    (
-        "systemd_node_follows_set",
-        Figures(|outcome, _| after_set(outcome)),
-    ),
+    ("systemd_node_follows_set", Figures(after_set)),
     ("systemd_node_gives_back_whom_it_had", Facts(given_back)),
     (
         "systemd_node_leaves_all_as_before",
@@ -109,7 +106,7 @@ fn near(name: &str, got: &SpinnerResult, cpus: u32, speed_pct: f64) -> anyhow::R
 /// One thread runs on all four CPUs by turns, and must not find one of them
 /// free while the others are not. The methods that cannot see to that are
 /// shown beside.
-fn one_thread(outcome: &Outcome) -> anyhow::Result<()> {
+fn one_thread(outcome: &Outcome, _: u32) -> anyhow::Result<()> {
     for method in ["quota", "rt"] {
         one(outcome, method)?;
     }
@@ -133,29 +130,8 @@ fn several(outcome: &Outcome, guest_cpus: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn after_set(outcome: &Outcome) -> anyhow::Result<()> {
+fn after_set(outcome: &Outcome, _: u32) -> anyhow::Result<()> {
     near("set to 30 %", &outcome.result("got-set")?, 2, 30.0)
-}
-
-fn as_before(outcome: &Outcome, comparisons: usize) -> anyhow::Result<()> {
-    let restored: Vec<RestoreResult> = outcome.results("restored")?;
-    for one in &restored {
-        ensure!(
-            one.processes == 0 && one.difference.is_empty(),
-            "{}: not as before after {:.1} s: {} processes, {:#?}",
-            one.after,
-            one.seconds,
-            one.processes,
-            one.difference
-        );
-    }
-    ensure!(
-        restored.len() == comparisons,
-        "{} comparisons, {comparisons} expected:\n{}",
-        restored.len(),
-        outcome.said()
-    );
-    Ok(())
 }
 
 /// The ways in which nodes of `systemd-nodes.sh` end around a program.

@@ -10,14 +10,13 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use sandbag_linux::CpuList;
 use sandbag_linux::clock::{monotonic, sleep_until};
 use sandbag_linux::sched::{self, Attributes};
-use sandbag_linux::{CpuList, Root, procstat};
 use sandbag_machine_tests::case::{self, Case};
-use sandbag_machine_tests::figure;
 use sandbag_machine_tests::ours::Role;
+use sandbag_machine_tests::stat;
 
-use crate::cases;
 use crate::freezing::can_freeze;
 use crate::place::{MachinePlace, PlaceExit, finish, root, two_cpus, wait_for};
 use crate::processes::{pid_of, process};
@@ -45,17 +44,10 @@ fn cpu_ns(pid: Pid) -> Option<u64> {
     Some(process(pid).schedstat().ok()?.exec_ns)
 }
 
-/// Steal of CPU 0 so far, ns.
-fn stolen_ns() -> Option<u64> {
-    let mut stat = procstat::ProcStat::open(&Root::default()).ok()?;
-    let sample = stat.sample().ok()?;
-    Some(sample.get(0)?.steal * procstat::tick_ns())
-}
-
 /// What a sampler saw of a process, and when.
 type Gaps = Vec<(u64, u64)>;
 
-/// Looks every 20 ms until it is told to end, at a real-time priority: a
+/// Looks every 20 ms until `ends` is set, at a real-time priority: a
 /// sampler that waits for the CPU would not know when it looked.
 fn sample(pid: Pid, ends: &AtomicBool) -> anyhow::Result<Gaps> {
     sched::set_attributes(0, Attributes::Fifo { priority: 20 })?;
@@ -86,18 +78,19 @@ fn absent_ns(seen: &Gaps) -> u64 {
 struct AbsenceRun<'a> {
     place: &'a MachinePlace,
     child: Child,
+    program: Pid,
     burner: Pid,
 }
 
 impl<'a> AbsenceRun<'a> {
     fn start(place: &'a MachinePlace, options: &str) -> anyhow::Result<Self> {
         let script = format!("echo $$ > pid; {SPIN}");
-        let child = place.start_script(options, &script)?;
-        place.written("pid")?;
+        let (child, program) = place.start_ready(options, &script)?;
         let burner = place.burners(1)?[0];
         Ok(Self {
             place,
             child,
+            program,
             burner,
         })
     }
@@ -109,12 +102,8 @@ impl<'a> AbsenceRun<'a> {
             .collect()
     }
 
-    fn program(&self) -> anyhow::Result<Pid> {
-        Ok(Pid::from_raw(self.place.written("pid")?.parse()?))
-    }
-
     fn end(self) -> anyhow::Result<PlaceExit> {
-        kill(self.program()?, Signal::SIGTERM)?;
+        kill(self.program, Signal::SIGTERM)?;
         finish(self.child)
     }
 }
@@ -124,10 +113,7 @@ fn pause(ms: u64) {
 }
 
 /// Missed, or undecided for what others did on the machine.
-fn not_kept(ended: PlaceExit) -> anyhow::Result<PlaceExit> {
-    ensure!([3, 4].contains(&ended.code()), "{ended:?}");
-    Ok(ended)
-}
+const NOT_KEPT: &[i32] = &[3, 4];
 
 /// All at once, or nearly.
 fn tell(pids: &[Pid], signal: Signal) {
@@ -151,7 +137,7 @@ fn stopped(
     let ends = AtomicBool::new(false);
     let (seen, stolen) = std::thread::scope(|scope| {
         let sampler = scope.spawn(|| sample(run.burner, &ends));
-        let stolen = stolen_ns();
+        let before = stat::read_cpu(Some(0))?;
         pause(at);
         let victims = run.pids(roles);
         tell(&victims, Signal::SIGSTOP);
@@ -159,13 +145,11 @@ fn stopped(
         tell(&victims, Signal::SIGCONT);
         pause(5000u64.saturating_sub(at + ms));
         ends.store(true, Ordering::Release);
-        let stolen = stolen_ns()
-            .zip(stolen)
-            .map_or(0, |(now, before)| now - before);
+        let stolen_s = stat::read_cpu(Some(0))?.since(before).steal_s;
         let seen = sampler
             .join()
             .map_err(|_| anyhow::anyhow!("the sampler panicked"))?;
-        anyhow::Ok((seen?, stolen))
+        anyhow::Ok((seen?, (stolen_s * 1e9) as u64))
     })?;
     let ended = run.end()?;
     let (first, last) = seen.first().zip(seen.last()).context("nothing was seen")?;
@@ -174,19 +158,19 @@ fn stopped(
     Ok((ended, absent_ns(&seen), got_pct))
 }
 
-fn a_load_that_stops_beside_its_supervisor_is_not_kept() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_load_that_stops_beside_its_supervisor_is_not_kept(place: &MachinePlace) -> anyhow::Result<()> {
     let roles = [Role::Supervisor, Role::Burner];
-    let (ended, absent, _) = stopped(&place, &roles, 1500, 2500)?;
+    let (ended, absent, _) = stopped(place, &roles, 1500, 2500)?;
     figure!(absent > 2_000_000_000, "absent for {absent} ns");
-    let ended = not_kept(ended)?.says(&["supervisor did not run for"])?;
+    let ended = ended
+        .expect_any(NOT_KEPT)?
+        .says(&["supervisor did not run for"])?;
     let record = place.record("r")?;
     ensure!(record.cpus[0].got_pct < 40.0, "{record:?}: {ended:?}");
-    place.as_before()?;
     Ok(())
 }
 
-fn stops_of_each_process_are_judged_as_seen_from_outside() -> anyhow::Result<()> {
+fn stops_of_each_process_are_judged_as_seen_from_outside(_: &MachinePlace) -> anyhow::Result<()> {
     let mut chance = fastrand::Rng::with_seed(fastrand::u64(..1_000_000));
     case::note(&format!("seed {}", chance.get_seed()));
     let all: &[&[Role]] = &[
@@ -202,7 +186,9 @@ fn stops_of_each_process_are_judged_as_seen_from_outside() -> anyhow::Result<()>
         let what = format!("{roles:?} stopped at {at} ms for {ms} ms");
         let (ended, absent, got_pct) = stopped(&place, roles, at, ms)?;
         let ended = if absent >= 300_000_000 {
-            not_kept(ended).with_context(|| format!("{what}: absent for {absent} ns"))?
+            ended
+                .expect_any(NOT_KEPT)
+                .with_context(|| format!("{what}: absent for {absent} ns"))?
         } else {
             ended
         };
@@ -229,37 +215,32 @@ fn paused(
     pause(1300);
     kill(pid_of(&run.child), Signal::SIGTSTP)?;
     pause(500);
-    meanwhile(run.program()?)?;
+    meanwhile(run.program)?;
     pause(1500);
     kill(pid_of(&run.child), Signal::SIGCONT)?;
     pause(2000);
     run.end()
 }
 
-fn a_pause_of_all_is_no_absence() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let ended = paused(&place, |_| Ok(()))?;
+fn a_pause_of_all_is_no_absence(place: &MachinePlace) -> anyhow::Result<()> {
+    let ended = paused(place, |_| Ok(()))?;
     let record = place.record("r")?;
     ensure!(record.cpus[0].holes == 0, "{record:?}: {ended:?}");
     figure!(ended.code() != 3, "{record:?}: {ended:?}");
     figure!((1.5..2.6).contains(&record.paused_s), "{record:?}");
-    place.as_before()?;
     Ok(())
 }
 
-fn a_pause_in_which_the_program_runs_is_an_absence() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let ended = paused(&place, |program| Ok(kill(program, Signal::SIGCONT)?))?;
-    let ended = not_kept(ended)?;
+fn a_pause_in_which_the_program_runs_is_an_absence(place: &MachinePlace) -> anyhow::Result<()> {
+    let ended = paused(place, |program| Ok(kill(program, Signal::SIGCONT)?))?;
+    let ended = ended.expect_any(NOT_KEPT)?;
     ended.says(&["the program went on while the run was paused"])?;
-    place.as_before()?;
     Ok(())
 }
 
-fn a_node_whose_throttle_stops_is_not_kept() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_node_whose_throttle_stops_is_not_kept(place: &MachinePlace) -> anyhow::Result<()> {
     let run = AbsenceRun::start(
-        &place,
+        place,
         "slow --cpus 0 --speed 0.5 --method gov --strict --out r",
     )?;
     pause(1500);
@@ -268,13 +249,11 @@ fn a_node_whose_throttle_stops_is_not_kept() -> anyhow::Result<()> {
     pause(2500);
     tell(&victims, Signal::SIGCONT);
     pause(1000);
-    not_kept(run.end()?)?;
-    place.as_before()?;
+    run.end()?.expect_any(NOT_KEPT)?;
     Ok(())
 }
 
-fn a_burner_that_is_moved_comes_back() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_burner_that_is_moved_comes_back(place: &MachinePlace) -> anyhow::Result<()> {
     let run = place.start("load 50 --cpus 0 -d 6s --out r")?;
     let burner = place.burners(1)?[0];
     let number = burner.as_raw().cast_unsigned();
@@ -289,7 +268,5 @@ fn a_burner_that_is_moved_comes_back() -> anyhow::Result<()> {
     let record = place.record("r")?;
     let cpu = &record.cpus[0];
     ensure!((1..=2).contains(&cpu.holes), "{cpu:?}");
-    figure!((cpu.got_pct - 50.0).abs() < 3.0, "{cpu:?}");
-    place.as_before()?;
-    Ok(())
+    cpu.expect_near(50.0, 3.0)
 }

@@ -10,15 +10,12 @@ use anyhow::{Context as _, ensure};
 use nix::sys::signal::{Signal, kill};
 use sandbag_linux::Root;
 use sandbag_linux::process::{self, Process};
-use sandbag_linux::procstat::{CpuTimes, ProcStat, tick_ns};
 use sandbag_machine_tests::case::{self, Case};
-use sandbag_machine_tests::figure;
 use sandbag_machine_tests::ours::Role;
+use sandbag_machine_tests::stat;
 use serde_json::Value;
 
-use crate::cases;
-use crate::place::{MachinePlace, PlaceExit, finish, root, two_cpus, wait_for};
-use crate::processes::pid_of;
+use crate::place::{MachinePlace, NOBODY, end, finish, root, two_cpus, wait_for, wait_until};
 
 pub const CASES: &[Case] = cases![root;
     a_killed_audit_leaves_nothing,
@@ -38,7 +35,7 @@ pub const QUIET: &[Case] = cases![quiet;
 fn quiet() -> Result<(), String> {
     two_cpus()?;
     // Not the load average: it remembers the tests before.
-    match busy().map_err(|error| error.to_string())? {
+    match stat::busy_share().map_err(|error| format!("{error:#}"))? {
         busy if busy > 0.3 => Err(format!(
             "others run here: CPUs are busy for {:.0} % of a second",
             busy * 100.0
@@ -47,51 +44,12 @@ fn quiet() -> Result<(), String> {
     }
 }
 
-/// Share of a second in which CPUs are busy.
-fn busy() -> sandbag_linux::Result<f64> {
-    let mut stat = ProcStat::open(&Root::default())?;
-    let before = stat.sample()?.clone();
-    std::thread::sleep(Duration::from_secs(1));
-    let now = stat.sample()?;
-    let of = |(cpu, times): &(u32, CpuTimes)| {
-        let delta = times.since(before.get(*cpu)?, tick_ns());
-        Some((delta.busy_ns, delta.total_ns()))
-    };
-    let (busy, all) = now
-        .cpus
-        .iter()
-        .filter_map(of)
-        .fold((0, 0), |(busy, all), (b, a)| (busy + b, all + a));
-    Ok(busy as f64 / all.max(1) as f64)
-}
-
-fn audit(place: &MachinePlace) -> anyhow::Result<Value> {
-    Ok(serde_json::from_str(&fs::read_to_string(
-        place.path("a.json"),
-    )?)?)
-}
-
-/// Any verdict.
-fn judged(ended: PlaceExit) -> anyhow::Result<PlaceExit> {
-    let code = ended.code();
-    ensure!(
-        matches!(code, 0 | 3 | 4),
-        "{code}: {}{}",
-        ended.out,
-        ended.err
-    );
-    Ok(ended)
-}
-
-fn a_load_on_one_cpu_is_found_and_named() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let load = place.start("load 50 --cpus 1 --quiet")?;
-    place.burners(1)?;
+fn a_load_on_one_cpu_is_found_and_named(place: &MachinePlace) -> anyhow::Result<()> {
+    let load = place.start_burning("load 50 --cpus 1 --quiet", 1)?;
     let run = "audit run --quick --tests compute,syscall --limit 8s --cpus 0-1 -o a.json";
-    let ended = judged(place.run(run)?)?;
-    kill(pid_of(&load), Signal::SIGTERM)?;
-    finish(load)?;
-    let audit = audit(&place)?;
+    let ended = place.run(run)?.judged()?;
+    end(load, Signal::SIGTERM)?;
+    let audit = place.json("a.json")?;
     let verdicts = audit["tests"][0]["verdicts"]
         .as_array()
         .context("no verdicts")?;
@@ -111,7 +69,6 @@ fn a_load_on_one_cpu_is_found_and_named() -> anyhow::Result<()> {
     let first = suspects.iter().find(|suspect| suspect["cpu"] == 1);
     let first = first.context("nobody is suspected")?;
     figure!(first["kind"] == "load", "{suspects:#?}");
-    place.as_before()?;
     Ok(())
 }
 
@@ -125,40 +82,33 @@ fn under_way(place: &MachinePlace) -> anyhow::Result<(std::process::Child, nix::
     Ok((audit, worker))
 }
 
-fn a_killed_audit_leaves_nothing() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let (audit, _) = under_way(&place)?;
-    kill(pid_of(&audit), Signal::SIGKILL)?;
-    finish(audit)?;
-    place.as_before()?;
+fn a_killed_audit_leaves_nothing(place: &MachinePlace) -> anyhow::Result<()> {
+    let (audit, _) = under_way(place)?;
+    end(audit, Signal::SIGKILL)?;
     Ok(())
 }
 
-fn an_audit_that_is_asked_to_stop_says_what_is_there() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let (run, _) = under_way(&place)?;
-    kill(pid_of(&run), Signal::SIGINT)?;
-    judged(finish(run)?)?;
-    let audit = audit(&place)?;
+fn an_audit_that_is_asked_to_stop_says_what_is_there(place: &MachinePlace) -> anyhow::Result<()> {
+    let (run, _) = under_way(place)?;
+    end(run, Signal::SIGINT)?.judged()?;
+    let audit = place.json("a.json")?;
     let remarks = audit["remarks"].to_string();
     ensure!(remarks.contains("asked to stop"), "{remarks}");
     let samples = audit["tests"][0]["samples"]
         .as_array()
         .context("no samples")?;
     ensure!(!samples.is_empty(), "nothing was kept");
-    place.as_before()?;
     Ok(())
 }
 
-fn a_worker_that_is_killed_costs_one_test() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_worker_that_is_killed_costs_one_test(place: &MachinePlace) -> anyhow::Result<()> {
     let run = "audit run --quick --tests compute,syscall --limit 1s --rounds 6..6 -o a.json";
     let run = place.start(run)?;
     let worker = wait_for("the worker", || place.ours(Role::Auditor).first().copied())?;
     std::thread::sleep(Duration::from_millis(500));
     kill(worker, Signal::SIGKILL)?;
-    judged(finish(run)?)?;
-    let audit = audit(&place)?;
+    finish(run)?.judged()?;
+    let audit = place.json("a.json")?;
     let tests = audit["tests"].as_array().context("no tests")?;
     // It was the turn of one of them.
     let failed = |test: &&Value| !test["failure"].is_null();
@@ -170,19 +120,17 @@ fn a_worker_that_is_killed_costs_one_test() -> anyhow::Result<()> {
     let rounds = other.and_then(|test| test["samples"].as_array());
     let last = rounds.and_then(|all| all.last()).context("no samples")?;
     ensure!(last["round"] == 5, "{last}");
-    place.as_before()?;
     Ok(())
 }
 
-fn what_cannot_be_tested_is_told() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn what_cannot_be_tested_is_told(place: &MachinePlace) -> anyhow::Result<()> {
     // One CPU; a file of somebody, a full device, memory beyond all measure, a
     // command that fails.
     fs::write(place.path("theirs"), "precious")?;
     let run = "audit run --quick --limit 1s --rounds 3..3 --cpus 0 --tests io,memory \
                --file theirs --file /dev/full --memory 1000T --command no=false -o a.json";
-    judged(place.run(run)?)?;
-    let audit = audit(&place)?;
+    place.run(run)?.judged()?;
+    let audit = place.json("a.json")?;
     let failure = |name: &str| {
         let tests = audit["tests"].as_array()?;
         let test = tests.iter().find(|test| test["name"] == name)?;
@@ -212,12 +160,10 @@ fn what_cannot_be_tested_is_told() -> anyhow::Result<()> {
         fs::read(place.path("theirs"))? == b"precious",
         "it was written to"
     );
-    place.as_before()?;
     Ok(())
 }
 
-fn what_a_command_started_dies_with_a_killed_audit() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn what_a_command_started_dies_with_a_killed_audit(place: &MachinePlace) -> anyhow::Result<()> {
     // A length by which they are known.
     let length = format!("7654.{}", std::process::id());
     let audit = place
@@ -232,30 +178,26 @@ fn what_a_command_started_dies_with_a_killed_audit() -> anyhow::Result<()> {
             .filter(|line| *line == ["sleep", length.as_str()])
             .collect()
     };
-    wait_for("both ends of the pipe", || {
-        (sleepers().len() == 2).then_some(())
-    })?;
-    kill(pid_of(&audit), Signal::SIGKILL)?;
-    finish(audit)?;
-    wait_for("nobody to sleep", || sleepers().is_empty().then_some(()))?;
-    place.as_before()?;
+    wait_until("both ends of the pipe", || sleepers().len() == 2)?;
+    end(audit, Signal::SIGKILL)?;
+    wait_until("nobody to sleep", || sleepers().is_empty())?;
     Ok(())
 }
 
-fn a_command_behind_sudo_is_the_user_s() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let mut run = place.sandbag(["audit", "run", "-o", "a.json", "--command"]);
-    run.arg("who=id -u >&2; false").envs([
-        ("SUDO_UID", "65534"),
-        ("SUDO_GID", "65534"),
-        ("SUDO_USER", "nobody"),
-    ]);
+fn a_command_behind_sudo_is_the_user_s(place: &MachinePlace) -> anyhow::Result<()> {
+    let words = [
+        "audit",
+        "run",
+        "-o",
+        "a.json",
+        "--command",
+        "who=id -u >&2; false",
+    ];
     // No test that could be done.
-    finish(run.spawn()?)?.expect(1)?;
-    let failure = audit(&place)?["tests"][0]["failure"].to_string();
+    finish(place.sudo(words).spawn()?)?.expect(1)?;
+    let failure = place.json("a.json")?["tests"][0]["failure"].to_string();
     ensure!(failure.contains("65534"), "{failure}");
     let owner = fs::metadata(place.path("a.json"))?.uid();
-    ensure!(owner == 65534, "a.json is user {owner}'s");
-    place.as_before()?;
+    ensure!(owner == NOBODY, "a.json is user {owner}'s");
     Ok(())
 }

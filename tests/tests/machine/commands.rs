@@ -11,10 +11,8 @@ use anyhow::{Context, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sandbag_machine_tests::case::Case;
-use sandbag_machine_tests::figure;
 
-use crate::cases;
-use crate::place::{MachinePlace, finish, root, wait_for};
+use crate::place::{MachinePlace, end, finish, root, wait_for};
 use crate::processes::{lives, lives_at_home, pid_of};
 
 pub const CASES: &[Case] = cases![root;
@@ -40,8 +38,7 @@ pub const CASES: &[Case] = cases![root;
 /// Short runs whose load does not matter.
 const QUICK: &str = "load 20 --no-settle --no-out -q";
 
-fn the_exit_code_is_the_command_s() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn the_exit_code_is_the_command_s(place: &MachinePlace) -> anyhow::Result<()> {
     for (script, code) in [
         ("exit 0", 0),
         ("exit 7", 7),
@@ -55,17 +52,18 @@ fn the_exit_code_is_the_command_s() -> anyhow::Result<()> {
     place
         .script("load 20 --no-settle --out r -q", "kill -KILL $$")?
         .expect(137)?;
-    let command = place.record("r")?.command.context("no command")?;
+    let record = place.record("r")?;
+    let command = record.command()?;
     ensure!(
         (command.exit_code, command.signal) == (None, Some(9)),
         "{command:?}"
     );
-    place.as_before()?;
     Ok(())
 }
 
-fn a_time_limit_is_124_and_ends_a_command_that_will_not() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_time_limit_is_124_and_ends_a_command_that_will_not(
+    place: &MachinePlace,
+) -> anyhow::Result<()> {
     let quick = format!("{QUICK} --timeout 300ms");
     place.script(&quick, "exec sleep 1000")?.expect(124)?;
     // SIGKILL comes 5 s later.
@@ -75,12 +73,10 @@ fn a_time_limit_is_124_and_ends_a_command_that_will_not() -> anyhow::Result<()> 
         .expect(124)?;
     ensure!(begin.elapsed() > Duration::from_secs(5), "killed too early");
     place.run("load 20 --timeout 300ms --no-out")?.expect(124)?;
-    place.as_before()?;
     Ok(())
 }
 
-fn a_time_limit_ends_what_the_command_started_too() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_time_limit_ends_what_the_command_started_too(place: &MachinePlace) -> anyhow::Result<()> {
     // The command ends when it is asked to, its child only when it is killed.
     place
         .script(
@@ -90,15 +86,13 @@ fn a_time_limit_ends_what_the_command_started_too() -> anyhow::Result<()> {
         )?
         .expect(124)?;
     for name in ["pid", "other"] {
-        let pid = Pid::from_raw(place.written(name)?.parse()?);
+        let pid = place.pid(name)?;
         ensure!(!lives(pid), "{name} lives on");
     }
-    place.as_before()?;
     Ok(())
 }
 
-fn a_time_limit_stands_still_with_the_run() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_time_limit_stands_still_with_the_run(place: &MachinePlace) -> anyhow::Result<()> {
     let run = place.start_script(
         &format!("{QUICK} --timeout 2s"),
         "echo $$ > pid; sleep 1; sleep 0.2; exit 3",
@@ -106,19 +100,17 @@ fn a_time_limit_stands_still_with_the_run() -> anyhow::Result<()> {
     place.written("pid")?;
     kill(pid_of(&run), Signal::SIGTSTP)?;
     std::thread::sleep(Duration::from_millis(2500));
-    kill(pid_of(&run), Signal::SIGCONT)?;
-    finish(run)?.expect(3)?;
-    place.as_before()?;
+    end(run, Signal::SIGCONT)?.expect(3)?;
     Ok(())
 }
 
-fn a_burner_that_is_killed_again_and_again_is_our_failure() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let run = place.start_script(
+fn a_burner_that_is_killed_again_and_again_is_our_failure(
+    place: &MachinePlace,
+) -> anyhow::Result<()> {
+    let (run, command) = place.start_ready(
         "load 20 --cpus 0 --no-settle --no-out",
         "echo $$ > pid; exec sleep 1000 >/dev/null 2>&1",
     )?;
-    let command = Pid::from_raw(place.written("pid")?.parse()?);
     let mut last = None;
     for _ in 0..4 {
         let burner = wait_for("another burner", || {
@@ -136,13 +128,10 @@ fn a_burner_that_is_killed_again_and_again_is_our_failure() -> anyhow::Result<()
     finish(run)?
         .expect(125)?
         .says(&["the burner of CPU 0", "signal 9", "started again"])?;
-    lives_at_home(command)?;
-    place.as_before()?;
-    Ok(())
+    lives_at_home(command)
 }
 
-fn input_and_output_pass_through() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn input_and_output_pass_through(place: &MachinePlace) -> anyhow::Result<()> {
     let mut run = place
         .sandbag(
             QUICK
@@ -164,39 +153,34 @@ fn input_and_output_pass_through() -> anyhow::Result<()> {
     );
     let ended = finish(place.program("bash", ["-c", &pipe]).spawn()?)?.expect(0)?;
     ensure!(ended.out == "y\n141\n", "{ended:?}");
-    place.as_before()?;
     Ok(())
 }
 
-fn an_argument_need_not_be_text() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn an_argument_need_not_be_text(place: &MachinePlace) -> anyhow::Result<()> {
     let words = "load 20 --no-settle --out r -q -- printf %s".split_whitespace();
     let words = words.map(OsStr::new).chain([OsStr::from_bytes(b"a\xffb")]);
     let ended = finish(place.sandbag(words).spawn()?)?.expect(0)?;
     ensure!(ended.out == "a\u{fffd}b", "{ended:?}");
     place.record("r")?;
-    place.as_before()?;
     Ok(())
 }
 
-fn what_the_command_leaves_running_goes_back_to_its_group() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn what_the_command_leaves_running_goes_back_to_its_group(
+    place: &MachinePlace,
+) -> anyhow::Result<()> {
     place
         .script(QUICK, "sleep 1000 >/dev/null 2>&1 & echo $! > pid")?
         .expect(0)?;
-    let pid = Pid::from_raw(place.written("pid")?.parse()?);
-    lives_at_home(pid)?;
-    place.as_before()?;
-    Ok(())
+    let pid = place.pid("pid")?;
+    lives_at_home(pid)
 }
 
 /// A run with a command that is killed when the command runs; the command.
 fn killed_beside_its_command(place: &MachinePlace, options: &str) -> anyhow::Result<Pid> {
-    let run = place.start_script(
+    let (run, pid) = place.start_ready(
         &format!("{QUICK} {options}"),
         "sleep 1000 & echo $! > child; echo $$ > pid; exec sleep 1000",
     )?;
-    let pid = Pid::from_raw(place.written("pid")?.parse()?);
     place.burners(1)?;
     kill(pid_of(&run), Signal::SIGKILL)?;
     // Not `finish`: the command holds our pipes for as long as it lives.
@@ -205,27 +189,25 @@ fn killed_beside_its_command(place: &MachinePlace, options: &str) -> anyhow::Res
     Ok(pid)
 }
 
-fn the_command_lives_on_if_sandbag_is_killed() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let pid = killed_beside_its_command(&place, "")?;
+fn the_command_lives_on_if_sandbag_is_killed(place: &MachinePlace) -> anyhow::Result<()> {
+    let pid = killed_beside_its_command(place, "")?;
     place.as_before()?;
-    let child = Pid::from_raw(place.written("child")?.parse()?);
+    let child = place.pid("child")?;
     lives_at_home(pid)?;
-    lives_at_home(child)?;
-    Ok(())
+    lives_at_home(child)
 }
 
-fn the_command_is_killed_with_sandbag_if_that_was_asked() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let pid = killed_beside_its_command(&place, "--kill")?;
+fn the_command_is_killed_with_sandbag_if_that_was_asked(
+    place: &MachinePlace,
+) -> anyhow::Result<()> {
+    let pid = killed_beside_its_command(place, "--kill")?;
     place.as_before()?;
-    let child = Pid::from_raw(place.written("child")?.parse()?);
+    let child = place.pid("child")?;
     ensure!(!lives(pid) && !lives(child), "the command lives on");
     Ok(())
 }
 
-fn only_pin_confines_the_command() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn only_pin_confines_the_command(place: &MachinePlace) -> anyhow::Result<()> {
     let allowed = |options: &str| -> anyhow::Result<String> {
         let script = "grep Cpus_allowed_list /proc/self/status";
         let ended = place.script(&format!("{QUICK} {options}"), script)?;
@@ -243,27 +225,23 @@ fn only_pin_confines_the_command() -> anyhow::Result<()> {
         "confined to the supervisor's CPU"
     );
     ensure!(allowed("--pin 0")?.trim().ends_with("\t0"), "not pinned");
-    place.as_before()?;
     Ok(())
 }
 
-fn strict_tells_that_the_load_was_missed() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn strict_tells_that_the_load_was_missed(place: &MachinePlace) -> anyhow::Result<()> {
     // Nothing is kept to the nanosecond.
     let options = "load 20 --cpus 0 --no-out -q --tolerance 0.00001,0.00001";
     place.script(options, "sleep 2.2")?.expect(0)?;
     let strict = format!("{options} --strict");
-    let ended = place.script(&strict, "sleep 2.2")?;
-    ensure!([3, 4].contains(&ended.code()), "{ended:?}");
+    place.script(&strict, "sleep 2.2")?.expect_any(&[3, 4])?;
     place.script(&strict, "sleep 0.1; exit 6")?.expect(6)?;
-    let ended = place.run(&format!("{options} -d 2s"))?;
-    ensure!([3, 4].contains(&ended.code()), "{ended:?}");
-    place.as_before()?;
+    place
+        .run(&format!("{options} -d 2s"))?
+        .expect_any(&[3, 4])?;
     Ok(())
 }
 
-fn a_start_at_a_given_time_is_kept() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_start_at_a_given_time_is_kept(place: &MachinePlace) -> anyhow::Result<()> {
     let at = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64() + 4.0;
     let ended = place
         .script(&format!("load 20 --no-out -q --at @{at:.3}"), "date +%s.%N")?
@@ -286,12 +264,10 @@ fn a_start_at_a_given_time_is_kept() -> anyhow::Result<()> {
     let late = ended.out.trim().parse::<f64>()? - at;
     figure!((late - said / 1e3).abs() < 0.08, "{late} s, said {said} ms");
     place.run("load 20 --no-out --at @1000 -d 1s")?.expect(2)?;
-    place.as_before()?;
     Ok(())
 }
 
-fn a_profile_that_ends_first_ends_the_load_and_is_told() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_profile_that_ends_first_ends_the_load_and_is_told(place: &MachinePlace) -> anyhow::Result<()> {
     place
         .script("load 50 --cpus 0 -d 1s --out r", "sleep 3")?
         .expect(0)?;
@@ -301,19 +277,14 @@ fn a_profile_that_ends_first_ends_the_load_and_is_told() -> anyhow::Result<()> {
         "not told: {:?}",
         record.warnings
     );
-    let command = record.command.context("no command")?;
+    let command = record.command()?;
     ensure!(command.wall_s > 2.9, "{command:?}");
-    let got = record.cpus[0].got_pct;
-    figure!(
-        (got - 50.0).abs() < 5.0,
-        "{got} % in the second of the load"
-    );
-    place.as_before()?;
-    Ok(())
+    record.cpus[0].expect_near(50.0, 5.0)
 }
 
-fn a_command_that_ends_first_limits_the_verdict_to_its_part() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_command_that_ends_first_limits_the_verdict_to_its_part(
+    place: &MachinePlace,
+) -> anyhow::Result<()> {
     // It works before the load is held, too: that is not in the efficiency.
     let script = "timeout 3 sh -c 'while :; do :; done'; true";
     let ended = place
@@ -334,7 +305,7 @@ fn a_command_that_ends_first_limits_the_verdict_to_its_part() -> anyhow::Result<
         reason.starts_with("the first ") && reason.contains(" of 6.0 s only: "),
         "{reason}"
     );
-    let command = record.command.context("no command")?;
+    let command = record.command()?;
     let efficiency = command.efficiency.context("no efficiency")?;
     ensure!(command.used_s > Some(0.0), "{command:?}");
     ensure!(command.available_s > Some(0.0), "{command:?}");
@@ -343,12 +314,10 @@ fn a_command_that_ends_first_limits_the_verdict_to_its_part() -> anyhow::Result<
     figure!((0.0..=1.05).contains(&efficiency), "{command:?}");
     // A spinner alone uses what it is given; others may have had some of it.
     figure!(efficiency > 0.5, "{command:?}");
-    place.as_before()?;
     Ok(())
 }
 
-fn no_settle_starts_at_once() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn no_settle_starts_at_once(place: &MachinePlace) -> anyhow::Result<()> {
     let started = |options: &str| -> anyhow::Result<Duration> {
         let begin = Instant::now();
         place.script(options, "true")?.expect(0)?;
@@ -363,16 +332,15 @@ fn no_settle_starts_at_once() -> anyhow::Result<()> {
         least("load 20 --no-out -q")?,
     );
     figure!(at_once < settled, "{at_once:?}, settled {settled:?}");
-    place.as_before()?;
     Ok(())
 }
 
-fn the_report_says_whose_migrations_it_counts() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn the_report_says_whose_migrations_it_counts(place: &MachinePlace) -> anyhow::Result<()> {
     place
         .script("load 20 --cpus 0 --no-settle --out r -q", "sleep 2.2")?
         .expect(0)?;
-    let command = place.record("r")?.command.context("no command")?;
+    let record = place.record("r")?;
+    let command = record.command()?;
     // Perf events are for groups of v2; v1 tells of a thread only.
     let whose = if std::path::Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
         "all threads"
@@ -383,6 +351,5 @@ fn the_report_says_whose_migrations_it_counts() -> anyhow::Result<()> {
         command.migrations_of.as_deref() == command.migrations.map(|_| whose),
         "{command:?}"
     );
-    place.as_before()?;
     Ok(())
 }

@@ -13,11 +13,9 @@ use sandbag_linux::process::Process;
 use sandbag_linux::{Root, cgroup};
 use sandbag_load::method::{NAMES, SLOWING};
 use sandbag_machine_tests::case::{self, Case};
-use sandbag_machine_tests::figure;
 use sandbag_machine_tests::ours::Role;
 use serde::Deserialize;
 
-use crate::cases;
 use crate::groups::CompetingTask;
 use crate::place::{MachinePlace, PlaceExit, finish, root};
 
@@ -66,8 +64,7 @@ impl Report {
     }
 }
 
-fn doctor_tries_every_method_and_leaves_nothing() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn doctor_tries_every_method_and_leaves_nothing(place: &MachinePlace) -> anyhow::Result<()> {
     let begin = Instant::now();
     let ended = place.run("doctor --json")?.expect(0)?;
     let took = begin.elapsed();
@@ -93,14 +90,12 @@ fn doctor_tries_every_method_and_leaves_nothing() -> anyhow::Result<()> {
         let line = report.tried(name)?;
         ensure!(line.state != "no", "{line:?}");
     }
-    place.as_before()?;
     Ok(())
 }
 
 /// A fresh group of v1 has no budget where the kernel has budgets: a task in
 /// it is refused the class (EPERM). Burners go to the root group.
-fn doctor_started_where_real_time_has_no_budget() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn doctor_started_where_real_time_has_no_budget(place: &MachinePlace) -> anyhow::Result<()> {
     let beside = CompetingTask::with_weight(100)?;
     let tree = cgroup::find(&Root::default())?;
     let budget = tree.cpu.join("machine-test/cpu.rt_runtime_us");
@@ -115,8 +110,6 @@ fn doctor_started_where_real_time_has_no_budget() -> anyhow::Result<()> {
     let line = Report::of(&ended)?;
     let line = line.tried("real-time")?;
     ensure!(line.state != "no", "{line:?}");
-    drop(beside);
-    place.as_before()?;
     Ok(())
 }
 
@@ -124,8 +117,7 @@ fn doctor_started_where_real_time_has_no_budget() -> anyhow::Result<()> {
 const REAL_TIME: [u32; 2] = [1, 6];
 
 /// Looks at its burners all the time.
-fn doctor_limits_its_real_time_tasks() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn doctor_limits_its_real_time_tasks(place: &MachinePlace) -> anyhow::Result<()> {
     let mut run = place.start("doctor --json")?;
     let mut seen = BTreeMap::new();
     while run.try_wait()?.is_none() {
@@ -167,8 +159,7 @@ fn real_time(pid: Pid) -> anyhow::Result<Option<Duration>> {
     Ok(Some(Duration::from_nanos(used)))
 }
 
-fn doctor_killed_at_any_moment_leaves_nothing() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn doctor_killed_at_any_moment_leaves_nothing(place: &MachinePlace) -> anyhow::Result<()> {
     let seed = fastrand::u64(..);
     let mut chance = fastrand::Rng::with_seed(seed);
     for round in 0..case::rounds(KILLS) {

@@ -9,11 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use sandbag_machine_tests::case::Case;
-use sandbag_machine_tests::figure;
 
-use crate::cases;
 use crate::place::{MachinePlace, disposable, finish, root};
 use crate::processes::{lives_at_home, pid_of};
 
@@ -36,8 +33,7 @@ fn lost_files_only(place: &MachinePlace, out: &str) -> anyhow::Result<()> {
         "load 30 --cpus 0 -d 3s --out {out} --json={}",
         json.display()
     );
-    let ended = finish(place.start(&words)?)?;
-    ensure!([0, 4].contains(&ended.code()), "{ended:?}");
+    let ended = place.run(&words)?.expect_any(&[0, 4])?;
     ensure!(ended.err.contains(out), "the loss was not said: {ended:?}");
     let text = fs::read_to_string(json)?;
     let record: serde_json::Value = serde_json::from_str(&text)?;
@@ -48,21 +44,18 @@ fn lost_files_only(place: &MachinePlace, out: &str) -> anyhow::Result<()> {
 }
 
 /// `ulimit -f` kills with SIGXFSZ who does not expect it.
-fn a_limit_on_files_costs_the_files_only() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_limit_on_files_costs_the_files_only(place: &MachinePlace) -> anyhow::Result<()> {
     // 256 KiB: room for what holds the load, not for the report.
     let limited = r#"ulimit -f 512; exec "$0" load 30 --cpus 0 -d 3s --out out"#;
     let mut command = place.program(
         "sh",
         ["-c".as_ref(), limited.as_ref(), place.sandbag.as_os_str()],
     );
-    let ended = finish(command.spawn()?)?;
-    ensure!([0, 4].contains(&ended.code()), "{ended:?}");
+    let ended = finish(command.spawn()?)?.expect_any(&[0, 4])?;
     ensure!(
         ended.err.contains("File too large"),
         "the loss was not said: {ended:?}"
     );
-    place.as_before()?;
     Ok(())
 }
 
@@ -74,7 +67,7 @@ impl Drop for MountGuard {
     }
 }
 
-fn a_full_disk_costs_the_files_only() -> anyhow::Result<()> {
+fn a_full_disk_costs_the_files_only(_: &MachinePlace) -> anyhow::Result<()> {
     let outer = MachinePlace::new()?;
     let disk = outer.path("disk");
     fs::create_dir(&disk)?;
@@ -96,28 +89,25 @@ fn a_full_disk_costs_the_files_only() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn a_run_directory_that_vanishes_costs_the_files_only() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let run = place.start("load 30 --cpus 0 -d 3s --out r --json=r.json")?;
-    place.burners(1)?;
+fn a_run_directory_that_vanishes_costs_the_files_only(place: &MachinePlace) -> anyhow::Result<()> {
+    let run = place.start_burning("load 30 --cpus 0 -d 3s --out r --json=r.json", 1)?;
     std::thread::sleep(Duration::from_millis(1000));
     fs::remove_dir_all(place.path("r"))?;
-    let ended = finish(run)?;
-    ensure!([0, 3, 4].contains(&ended.code()), "{ended:?}");
+    let ended = finish(run)?.judged()?;
     // Written anew at the end, or said to be lost.
     ensure!(
         place.path("r/run.json").exists() || ended.err.contains("run.json"),
         "the loss was not said: {ended:?}"
     );
     ensure!(place.path("r.json").exists(), "no record");
-    place.as_before()?;
     Ok(())
 }
 
-fn a_run_directory_that_cannot_be_made_costs_the_files_only() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_run_directory_that_cannot_be_made_costs_the_files_only(
+    place: &MachinePlace,
+) -> anyhow::Result<()> {
     fs::write(place.path("file"), "")?;
-    lost_files_only(&place, "file/r")
+    lost_files_only(place, "file/r")
 }
 
 struct Herd(Vec<Child>);
@@ -131,8 +121,7 @@ impl Drop for Herd {
     }
 }
 
-fn a_thousand_processes_beside_the_load() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_thousand_processes_beside_the_load(place: &MachinePlace) -> anyhow::Result<()> {
     let mut herd = Herd(Vec::new());
     for _ in 0..1000 {
         let mut sleeper = place.program("sleep", ["1000"]);
@@ -141,10 +130,7 @@ fn a_thousand_processes_beside_the_load() -> anyhow::Result<()> {
     }
     let ended = place.script("load 30 --cpus 0 --out r -q", "sleep 2.5")?;
     ended.expect(0)?;
-    let got = place.record("r")?.cpus[0].got_pct;
-    figure!((got - 30.0).abs() < 5.0, "got {got} %");
-    place.as_before()?;
-    Ok(())
+    place.record("r")?.cpus[0].expect_near(30.0, 5.0)
 }
 
 /// Two generations that fork all the time, until a file says stop.
@@ -153,8 +139,7 @@ const STORM: &str = "touch storm; \
     for n in 1 2 3; do (exec >/dev/null 2>&1; storm) & done; \
     sleep 0.5";
 
-fn a_fork_storm_at_the_end_is_moved_out() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_fork_storm_at_the_end_is_moved_out(place: &MachinePlace) -> anyhow::Result<()> {
     let ended = place.script("load 20 --no-settle --no-out", STORM);
     let left = place.as_before();
     fs::remove_file(place.path("storm"))?;
@@ -164,8 +149,7 @@ fn a_fork_storm_at_the_end_is_moved_out() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn a_fork_storm_at_the_end_is_killed_with_kill() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_fork_storm_at_the_end_is_killed_with_kill(place: &MachinePlace) -> anyhow::Result<()> {
     let run = place.start_script(
         "load 20 --no-settle --no-out --kill",
         &format!("{STORM}; echo $$ > pid; exec sleep 1000"),
@@ -184,15 +168,12 @@ fn a_fork_storm_at_the_end_is_killed_with_kill() -> anyhow::Result<()> {
 }
 
 /// `--kill` is for sandbag's death, not for a normal end.
-fn what_a_command_leaves_goes_back_also_with_kill() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn what_a_command_leaves_goes_back_also_with_kill(place: &MachinePlace) -> anyhow::Result<()> {
     place
         .script(
             "load 20 --no-settle --no-out --kill",
             "sleep 1000 >/dev/null 2>&1 & echo $! > pid",
         )?
         .expect(0)?;
-    lives_at_home(Pid::from_raw(place.written("pid")?.parse()?))?;
-    place.as_before()?;
-    Ok(())
+    lives_at_home(place.pid("pid")?)
 }

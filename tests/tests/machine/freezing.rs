@@ -13,10 +13,8 @@ use nix::unistd::Pid;
 use sandbag_linux::cgroup::{Freezer, Version, find_freezer};
 use sandbag_linux::{Root, cgroup};
 use sandbag_machine_tests::case::{self, Case};
-use sandbag_machine_tests::figure;
 
-use crate::cases;
-use crate::place::{MachinePlace, root, text_of, wait_for};
+use crate::place::{MachinePlace, root, text_of, wait_for, wait_until};
 use crate::processes::{lives, pid_of, process, state_of, used};
 
 pub const CASES: &[Case] = cases![can_freeze;
@@ -66,9 +64,8 @@ impl Drop for FrozenRun {
     }
 }
 
-fn a_frozen_group_stands_still_and_goes_on() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let frozen = FrozenRun::new(&place, "machine-test-spin", "while :; do :; done")?;
+fn a_frozen_group_stands_still_and_goes_on(place: &MachinePlace) -> anyhow::Result<()> {
+    let frozen = FrozenRun::new(place, "machine-test-spin", "while :; do :; done")?;
     let (pid, freezer) = (frozen.pid(), &frozen.freezer);
     wait_for("the first tick", || (used(pid).ok()? > 0).then_some(()))?;
     for _ in 0..20 {
@@ -92,9 +89,7 @@ fn a_frozen_group_stands_still_and_goes_on() -> anyhow::Result<()> {
         ensure!(lives(pid), "v1 lets the frozen die by now: good news");
         freezer.thaw()?;
     }
-    wait_for("its death", || (!lives(pid)).then_some(()))?;
-    drop(frozen);
-    place.as_before()?;
+    wait_until("its death", || !lives(pid))?;
     Ok(())
 }
 
@@ -126,17 +121,15 @@ const NOBODY: u32 = 4_194_305;
 const SYSCTL: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
 
 /// No method needs these yet; the journal is written as one would.
-fn restore_thaws_continues_and_puts_back() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let frozen = FrozenRun::new(&place, &format!("sandbag-{NOBODY}-node"), "exec sleep 1000")?;
+fn restore_thaws_continues_and_puts_back(place: &MachinePlace) -> anyhow::Result<()> {
+    let frozen = FrozenRun::new(place, &format!("sandbag-{NOBODY}-node"), "exec sleep 1000")?;
     let mut stopped = place.program("sleep", ["1000"]).spawn()?;
-    let outcome = left_behind(&place, &frozen, pid_of(&stopped));
+    let outcome = left_behind(place, &frozen, pid_of(&stopped));
     let _ = stopped.kill();
     let _ = stopped.wait();
     drop(frozen);
     let _ = fs::remove_file(format!("/run/sandbag/{NOBODY}.journal"));
     outcome?;
-    place.as_before()?;
     Ok(())
 }
 
@@ -144,9 +137,7 @@ fn left_behind(place: &MachinePlace, frozen: &FrozenRun, stopped: Pid) -> anyhow
     let freezer = &frozen.freezer;
     freezer.freeze(PATIENCE)?;
     kill(stopped, Signal::SIGSTOP)?;
-    wait_for("the stop", || {
-        (state_of(stopped) == Some('T')).then_some(())
-    })?;
+    wait_until("the stop", || state_of(stopped) == Some('T'))?;
     let sysctl = GroupState::change(SYSCTL, "90")?;
     let start_ticks = process(stopped).stat()?.times.start_ticks;
     let mut lines = vec![
@@ -184,11 +175,8 @@ fn left_behind(place: &MachinePlace, frozen: &FrozenRun, stopped: Pid) -> anyhow
         format!("/run/sandbag/{NOBODY}.journal"),
         lines.join("\n") + "\n",
     )?;
-    place
-        .run("restore")?
-        .expect(0)?
-        .says(&["undid what process"])?;
-    wait_for("SIGCONT", || (state_of(stopped) == Some('S')).then_some(()))?;
+    place.refuses("restore", 0, &["undid what process"])?;
+    wait_until("SIGCONT", || state_of(stopped) == Some('S'))?;
     ensure!(text_of(SYSCTL)?.trim() == sysctl.before, "the sysctl stays");
     // Frozen when it was killed: it died when it was thawed, and only then
     // could its group go.

@@ -8,13 +8,12 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use sandbag_machine_tests::case::{self, Case};
-use sandbag_machine_tests::figure;
 use sandbag_machine_tests::ours::Role;
 use sandbag_machine_tests::spinner::{self, SpinnerResult};
+use sandbag_machine_tests::stat;
 
-use crate::cases;
 use crate::groups::CompetingTask;
-use crate::place::{MachinePlace, finish, root, two_cpus};
+use crate::place::{MachinePlace, SPINNER, finish, root, two_cpus};
 
 pub const CASES: &[Case] = cases![root;
     half_is_held_beside_a_sibling_of_weight_10000,
@@ -33,7 +32,7 @@ pub const ALONE: &[Case] = cases![alone;
 
 fn alone() -> Result<(), String> {
     two_cpus()?;
-    let busy = others_pct().map_err(|error| format!("{error:#}"))?;
+    let busy = 100.0 * stat::busy_share().map_err(|error| format!("{error:#}"))?;
     if busy > POINTS {
         Err(format!("others keep {busy:.0} % of the CPUs busy"))
     } else {
@@ -41,32 +40,8 @@ fn alone() -> Result<(), String> {
     }
 }
 
-/// Share of the CPUs that is busy now, percent, over a second.
-fn others_pct() -> anyhow::Result<f64> {
-    let read = || -> anyhow::Result<(f64, f64)> {
-        let text = fs::read_to_string("/proc/stat")?;
-        let line = text.lines().next().unwrap_or_default();
-        let ticks: Vec<f64> = line
-            .split_whitespace()
-            .skip(1)
-            .flat_map(str::parse)
-            .collect();
-        ensure!(ticks.len() >= 8, "/proc/stat: {line}");
-        // User, nice, system, idle, iowait, interrupts twice, steal.
-        let idle = ticks[3] + ticks[4];
-        Ok((ticks[..7].iter().sum::<f64>() - idle, idle))
-    };
-    let before = read()?;
-    std::thread::sleep(Duration::from_secs(1));
-    let after = read()?;
-    let (busy, idle) = (after.0 - before.0, after.1 - before.1);
-    Ok(busy / (busy + idle).max(1.0) * 100.0)
-}
-
 /// How far a load may be off, points.
 const POINTS: f64 = 5.0;
-
-const SPINNER: &str = env!("CARGO_BIN_EXE_spinner");
 
 /// What a run of `name` got on each CPU; fails if that is not what was asked.
 fn held(place: &MachinePlace, name: &str) -> anyhow::Result<()> {
@@ -91,11 +66,10 @@ fn left(out: &str, got_pct: f64) -> anyhow::Result<(f64, f64)> {
     Ok((left, busy - left - got_pct))
 }
 
-fn half_is_held_beside_five_spinners_in_the_command() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn half_is_held_beside_five_spinners_in_the_command(place: &MachinePlace) -> anyhow::Result<()> {
     let script = format!("{SPINNER} 4 any any any any any");
     let ended = place.script("load 50 --out r -q", &script)?.expect(0)?;
-    held(&place, "r")?;
+    held(place, "r")?;
     let (left, others) = left(&ended.out, 50.0)?;
     figure!(left < 50.0 + POINTS, "{left} % left: too much");
     // Somebody may have come meanwhile.
@@ -103,88 +77,72 @@ fn half_is_held_beside_five_spinners_in_the_command() -> anyhow::Result<()> {
         left + others.max(0.0) > 50.0 - POINTS,
         "{left} % left, {others} % taken by others"
     );
-    place.as_before()?;
     Ok(())
 }
 
 /// Spinners that begin before the load and end after it.
 fn beside(place: &MachinePlace, spinner: Child) -> anyhow::Result<()> {
     std::thread::sleep(Duration::from_millis(500));
-    let run = finish(place.start("load 50 --out r -q -d 4s")?)?;
-    ensure!([0, 3, 4].contains(&run.code()), "{run:?}");
+    place.run("load 50 --out r -q -d 4s")?.judged()?;
     finish(spinner)?.expect(0)?;
     held(place, "r")
 }
 
-fn half_is_held_beside_a_sibling_of_weight_10000() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn half_is_held_beside_a_sibling_of_weight_10000(place: &MachinePlace) -> anyhow::Result<()> {
     let group = CompetingTask::with_weight(10_000)?;
     let mut spinner = group.shell(&format!("exec {SPINNER} 6 all all"));
     spinner.stdout(Stdio::piped()).stderr(Stdio::piped());
-    beside(&place, spinner.spawn()?)?;
-    drop(group);
-    place.as_before()?;
+    beside(place, spinner.spawn()?)?;
     Ok(())
 }
 
-fn half_is_held_beside_tasks_outside_all_groups() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn half_is_held_beside_tasks_outside_all_groups(place: &MachinePlace) -> anyhow::Result<()> {
     beside(
-        &place,
+        place,
         place.program(SPINNER, ["6", "all", "all", "all"]).spawn()?,
     )?;
-    place.as_before()?;
     Ok(())
 }
 
-fn each_cpu_has_its_own_load() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let run = finish(place.start("load 0=30,1=60 --out r -q -d 4s")?)?;
-    ensure!([0, 3, 4].contains(&run.code()), "{run:?}");
+fn each_cpu_has_its_own_load(place: &MachinePlace) -> anyhow::Result<()> {
+    place.run("load 0=30,1=60 --out r -q -d 4s")?.judged()?;
     let cpus = place.record("r")?.cpus;
     let asked: Vec<(u32, f64)> = cpus.iter().map(|cpu| (cpu.cpu, cpu.asked_pct)).collect();
     ensure!(asked == [(0, 30.0), (1, 60.0)], "{asked:?}");
-    held(&place, "r")?;
-    place.as_before()?;
+    held(place, "r")?;
     Ok(())
 }
 
-fn none_half_a_percent_and_all() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn none_half_a_percent_and_all(place: &MachinePlace) -> anyhow::Result<()> {
     let run = place.start("load 0 -d 2s --out none -q")?;
     std::thread::sleep(Duration::from_millis(1200));
     let burners = place.ours(Role::Burner).len();
     ensure!(burners == 0, "{burners} burners for a load of 0");
     finish(run)?;
-    held(&place, "none")?;
-    finish(place.start("load 0.5 -d 4s --out little -q")?)?;
-    held(&place, "little")?;
-    let said = finish(place.start("load 100 -d 4s --out all")?)?;
+    held(place, "none")?;
+    place.run("load 0.5 -d 4s --out little -q")?;
+    held(place, "little")?;
+    let said = place.run("load 100 -d 4s --out all")?;
     ensure!(
         said.err.contains("reaches") && said.err.contains("at most"),
         "not stated beforehand: {said:?}"
     );
-    held(&place, "all")?;
-    place.as_before()?;
+    held(place, "all")?;
     Ok(())
 }
 
-fn a_profile_s_steps_are_held() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_profile_s_steps_are_held(place: &MachinePlace) -> anyhow::Result<()> {
     let steps = "# sandbag profile 1\ntime,cpu0\n0,20\n2,70\n4,0\n5,40\n7,end\n";
     fs::write(place.path("steps.csv"), steps)?;
     let run = place.start("replay steps.csv --out r -q")?;
-    let ended = finish(run)?;
-    ensure!([0, 3, 4].contains(&ended.code()), "{ended:?}");
-    held(&place, "r")?;
+    finish(run)?.judged()?;
+    held(place, "r")?;
     let csv = fs::read_to_string(place.path("r/achieved.csv"))?;
     case::note(&csv.replace('\n', " "));
-    place.as_before()?;
     Ok(())
 }
 
-fn the_published_formula_is_off() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn the_published_formula_is_off(place: &MachinePlace) -> anyhow::Result<()> {
     let script = format!("{SPINNER} 4 all all all all all");
     let ended = place
         .script("load 50 --method shares --cpus all --out r -q", &script)?
@@ -197,6 +155,5 @@ fn the_published_formula_is_off() -> anyhow::Result<()> {
         got > 58.0,
         "got {got} %: the published formula gives more than was asked"
     );
-    place.as_before()?;
     Ok(())
 }

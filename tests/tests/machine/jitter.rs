@@ -5,15 +5,13 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::Signal;
 use sandbag_linux::Root;
 use sandbag_linux::tracefs::TraceFs;
 use sandbag_machine_tests::case::{self, Case};
-use sandbag_machine_tests::figure;
 use serde_json::Value;
 
-use crate::cases;
-use crate::place::{MachinePlace, finish, root, wait_for};
+use crate::place::{MachinePlace, SPINNER, end, root, wait_for};
 use crate::processes::pid_of;
 
 pub const CASES: &[Case] = cases![traced;
@@ -26,8 +24,6 @@ pub const CASES: &[Case] = cases![traced;
 /// Of all noise, what a spinner takes at least; alone with the loop it is some
 /// 95 %, beside builds and real-time loops of others it was 4.
 const SHARE_PCT: f64 = 1.0;
-
-const SPINNER: &str = env!("CARGO_BIN_EXE_spinner");
 
 fn traced() -> Result<(), String> {
     root()?;
@@ -43,8 +39,7 @@ fn instances() -> anyhow::Result<Vec<String>> {
     Ok(all)
 }
 
-fn a_task_with_an_escape_in_its_name_is_shown_escaped() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_task_with_an_escape_in_its_name_is_shown_escaped(place: &MachinePlace) -> anyhow::Result<()> {
     let program = place.path("\u{1b}[31mred\nX");
     std::fs::copy("/bin/sh", &program)?;
     let mut beside = place.program("taskset", ["-c", "0"]);
@@ -63,8 +58,7 @@ fn a_task_with_an_escape_in_its_name_is_shown_escaped() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn a_task_beside_the_loop_is_blamed_for_what_it_took() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_task_beside_the_loop_is_blamed_for_what_it_took(place: &MachinePlace) -> anyhow::Result<()> {
     let mut beside = place.program(SPINNER, ["4", "0"]).spawn()?;
     let record = "jitter record --attribute tracefs --cpus 0 -d 2s -o a.sbj -q";
     place.run(record)?.expect(0)?;
@@ -100,7 +94,6 @@ fn a_task_beside_the_loop_is_blamed_for_what_it_took() -> anyhow::Result<()> {
     let unknown = rows.iter().find(|row| row["who"] == "unknown");
     ensure!(unknown.is_none(), "{unknown:#?}");
     ensure!(instances()?.is_empty(), "{:?}", instances()?);
-    place.as_before()?;
     Ok(())
 }
 
@@ -115,13 +108,12 @@ fn recording(place: &MachinePlace) -> anyhow::Result<std::process::Child> {
     Ok(run)
 }
 
-fn a_recorder_that_is_asked_to_end_leaves_no_instance() -> anyhow::Result<()> {
+fn a_recorder_that_is_asked_to_end_leaves_no_instance(_: &MachinePlace) -> anyhow::Result<()> {
     for wait_ms in [0, 100, 1500] {
         let place = MachinePlace::new()?;
         let run = recording(&place)?;
         std::thread::sleep(Duration::from_millis(wait_ms));
-        kill(pid_of(&run), Signal::SIGTERM)?;
-        let code = finish(run)?.code();
+        let code = end(run, Signal::SIGTERM)?.code();
         // Before anything was recorded, or after.
         ensure!(matches!(code, 0 | 130), "after {wait_ms} ms: {code}");
         ensure!(
@@ -134,22 +126,18 @@ fn a_recorder_that_is_asked_to_end_leaves_no_instance() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn a_killed_recorder_s_instance_is_removed_by_restore() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let run = recording(&place)?;
+fn a_killed_recorder_s_instance_is_removed_by_restore(place: &MachinePlace) -> anyhow::Result<()> {
+    let run = recording(place)?;
     std::thread::sleep(Duration::from_millis(1000));
-    kill(pid_of(&run), Signal::SIGKILL)?;
-    finish(run)?;
+    end(run, Signal::SIGKILL)?;
     ensure!(instances()?.len() == 1, "{:?}", instances()?);
     place.run("restore")?.expect(0)?;
     ensure!(instances()?.is_empty(), "{:?}", instances()?);
     // The next recording does it, too.
-    let run = recording(&place)?;
-    kill(pid_of(&run), Signal::SIGKILL)?;
-    finish(run)?;
+    let run = recording(place)?;
+    end(run, Signal::SIGKILL)?;
     let next = "jitter record --attribute tracefs --cpus 0 -d 200ms -o b.sbj -q";
     place.run(next)?.expect(0)?;
     ensure!(instances()?.is_empty(), "{:?}", instances()?);
-    place.as_before()?;
     Ok(())
 }

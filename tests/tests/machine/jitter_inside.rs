@@ -7,14 +7,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, ensure};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use sandbag_machine_tests::case::{self, Case};
-use sandbag_machine_tests::figure;
 use serde_json::Value;
 
-use crate::cases;
-use crate::place::{MachinePlace, finish, root, wait_for};
+use crate::place::{MachinePlace, PlaceExit, end, finish, root, wait_for, wait_until};
 
 pub const CASES: &[Case] = cases![root;
     what_is_left_of_a_killed_replay_is_removed_by_the_next,
@@ -62,16 +59,7 @@ fn hpcc() -> Result<(), String> {
 
 /// 1 ms every 10 ms, for 3 s, on two CPUs.
 fn trace(place: &MachinePlace) -> anyhow::Result<()> {
-    let events: Vec<[u64; 2]> = (0..300)
-        .map(|i| [i * 10_000_000 + 1_000, 1_000_000])
-        .collect();
-    let text = serde_json::json!({ "0": events, "1": events }).to_string();
-    Ok(fs::write(place.path("made.json"), text)?)
-}
-
-fn record(place: &MachinePlace) -> anyhow::Result<Value> {
-    let text = fs::read_to_string(place.path("r.json"))?;
-    Ok(serde_json::from_str(&text)?)
+    place.trace(0..2, (0..300).map(|i| [i * 10_000_000 + 1_000, 1_000_000]))
 }
 
 const OPTIONS: &str = "jitter replay made.json --inside --loop --no-out -q --force --json=r.json";
@@ -84,9 +72,25 @@ fn injected(process: &Value) -> u64 {
     process["suffered"]["injected"].as_u64().unwrap_or(0)
 }
 
-fn python_computes_and_waits_as_ever() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    trace(&place)?;
+/// Both of two ranks, and nothing else.
+fn ranks_suffered(run: &Value) -> anyhow::Result<()> {
+    let all = processes(run)?;
+    let mut ranks: Vec<_> = all.iter().map(|one| one["rank"].as_u64()).collect();
+    ranks.sort_unstable();
+    ensure!(ranks == [Some(0), Some(1)], "{run}");
+    figure!(all.iter().all(|one| injected(one) > 10), "{run}");
+    Ok(())
+}
+
+/// A command of two ranks of MPI.
+fn mpirun(place: &MachinePlace, command: &str) -> anyhow::Result<PlaceExit> {
+    let mpirun = "mpirun --allow-run-as-root --oversubscribe";
+    let words = format!("{OPTIONS} --as-root --only rank -- {mpirun} {command}");
+    place.run(&words)?.expect(0)
+}
+
+fn python_computes_and_waits_as_ever(place: &MachinePlace) -> anyhow::Result<()> {
+    trace(place)?;
     let program = "import subprocess, threading, time, signal\n\
         b = time.monotonic(); time.sleep(0.3); assert time.monotonic() - b >= 0.3\n\
         t = [threading.Thread(target=lambda: sum(range(10**6))) for _ in range(4)]\n\
@@ -102,39 +106,35 @@ fn python_computes_and_waits_as_ever() -> anyhow::Result<()> {
             .run(&format!("{OPTIONS}{more} -- python3 p.py"))?
             .expect(0)?;
         ensure!(ended.out == "499999500000 3\n", "{}", ended.out);
-        let run = record(&place)?;
+        let run = place.json("r.json")?;
         let most = processes(&run)?.iter().map(injected).max();
         figure!(most.unwrap_or(0) >= 20, "{run}");
     }
-    place.as_before()?;
     Ok(())
 }
 
-fn threads_of_openmp_suffer_each() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    trace(&place)?;
+fn threads_of_openmp_suffer_each(place: &MachinePlace) -> anyhow::Result<()> {
+    trace(place)?;
     let program = "#include <stdio.h>\n#include <omp.h>\n\
         int main(void) { double s = 0;\n\
         for (int k = 0; k < 20; k++) {\n\
         _Pragma(\"omp parallel for reduction(+:s) num_threads(4)\")\n\
         for (int i = 0; i < 20000000; i++) s += 1.0; }\n\
         printf(\"%.0f\\n\", s); return 0; }\n";
-    build(&place, "cc", program)?;
+    build(place, "cc", program)?;
     let ended = place
         .run(&format!("{OPTIONS} --per-thread -- ./p"))?
         .expect(0)?;
     ensure!(ended.out == "400000000\n", "{}", ended.out);
-    let run = record(&place)?;
+    let run = place.json("r.json")?;
     let all = processes(&run)?;
     ensure!(all.len() == 4, "{run}");
     figure!(all.iter().all(|one| injected(one) > 0), "{run}");
-    place.as_before()?;
     Ok(())
 }
 
-fn ranks_of_mpi_suffer_and_agree() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    trace(&place)?;
+fn ranks_of_mpi_suffer_and_agree(place: &MachinePlace) -> anyhow::Result<()> {
+    trace(place)?;
     let program = "#include <mpi.h>\n#include <stdio.h>\n\
         int main(int n, char **w) { int r, all; MPI_Init(&n, &w);\n\
         MPI_Comm_rank(MPI_COMM_WORLD, &r);\n\
@@ -142,62 +142,32 @@ fn ranks_of_mpi_suffer_and_agree() -> anyhow::Result<()> {
         int one = r + 1; MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);\n\
         go = MPI_Wtime() - b < 0.7; MPI_Bcast(&go, 1, MPI_INT, 0, MPI_COMM_WORLD); }\n\
         if (r == 0) printf(\"%d\\n\", all); MPI_Finalize(); return 0; }\n";
-    build(&place, "mpicc", program)?;
-    let ended = place
-        .run(&format!(
-            "{OPTIONS} --as-root --only rank -- mpirun --allow-run-as-root --oversubscribe -n 2 ./p"
-        ))?
-        .expect(0)?;
+    build(place, "mpicc", program)?;
+    let ended = mpirun(place, "-n 2 ./p")?;
     ensure!(ended.out == "3\n", "{}", ended.out);
-    let run = record(&place)?;
-    let mut ranks: Vec<_> = processes(&run)?
-        .iter()
-        .map(|one| one["rank"].as_u64())
-        .collect();
-    ranks.sort_unstable();
-    ensure!(ranks == [Some(0), Some(1)], "{run}");
+    let run = place.json("r.json")?;
+    ranks_suffered(&run)?;
     // mpirun itself, and whatever it starts without a rank.
     ensure!(run["without"]["not_meant"].as_u64() >= Some(1), "{run}");
-    figure!(
-        processes(&run)?.iter().all(|one| injected(one) > 10),
-        "{run}"
-    );
-    place.as_before()?;
     Ok(())
 }
 
 /// A real MPI program (Debian's): Linpack, and the rest of its suite at its
 /// smallest.
-fn hpcc_suffers_in_each_rank_and_is_right() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    trace(&place)?;
+fn hpcc_suffers_in_each_rank_and_is_right(place: &MachinePlace) -> anyhow::Result<()> {
+    trace(place)?;
     let input = include_str!("../../../lab/src/workload/hpccinf.txt")
         .replace("@N@", "1000")
         .replace("@RANKS@", "2");
     fs::write(place.path("hpccinf.txt"), input)?;
-    place
-        .run(&format!(
-            "{OPTIONS} --as-root --only rank -- mpirun --allow-run-as-root --oversubscribe \
-             --bind-to none -n 2 hpcc"
-        ))?
-        .expect(0)?;
+    mpirun(place, "--bind-to none -n 2 hpcc")?;
     let text = fs::read_to_string(place.path("hpccoutf.txt"))?;
     ensure!(
         text.contains("1 tests completed and passed residual checks"),
         "{text}"
     );
-    let run = record(&place)?;
-    let mut ranks: Vec<_> = processes(&run)?
-        .iter()
-        .map(|one| one["rank"].as_u64())
-        .collect();
-    ranks.sort_unstable();
-    ensure!(ranks == [Some(0), Some(1)], "{run}");
-    figure!(
-        processes(&run)?.iter().all(|one| injected(one) > 10),
-        "{run}"
-    );
-    place.as_before()?;
+    let run = place.json("r.json")?;
+    ranks_suffered(&run)?;
     Ok(())
 }
 
@@ -230,13 +200,13 @@ fn left() -> Vec<String> {
         .collect()
 }
 
-fn what_is_left_of_a_killed_replay_is_removed_by_the_next() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    trace(&place)?;
-    let script = "echo > there; i=0; while [ ! -e go ]; do i=$((i+1)); done; sh -c 'exit 4'";
-    let mut run = place.start_script(OPTIONS, script)?;
+fn what_is_left_of_a_killed_replay_is_removed_by_the_next(
+    place: &MachinePlace,
+) -> anyhow::Result<()> {
+    trace(place)?;
+    let script = "echo $$ > pid; i=0; while [ ! -e go ]; do i=$((i+1)); done; sh -c 'exit 4'";
+    let (mut run, _) = place.start_ready(OPTIONS, script)?;
     let pid = run.id();
-    wait_for("the command", || place.path("there").exists().then_some(()))?;
     let ours = |name: &String| name.starts_with(&format!("sandbag-inside-{pid}-"));
     ensure!(left().iter().any(ours), "{:?}", left());
     run.kill()?;
@@ -249,56 +219,40 @@ fn what_is_left_of_a_killed_replay_is_removed_by_the_next() -> anyhow::Result<()
         place.run(&format!("{OPTIONS} -- true")).ok()?;
         (!left().iter().any(ours)).then_some(())
     })?;
-    place.as_before()?;
     Ok(())
 }
 
-fn signals_reach_the_program() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    trace(&place)?;
-    let run = place.start_script(
-        OPTIONS,
-        "trap 'kill $!; exit 9' TERM; echo > there; sleep 100 & wait",
-    )?;
-    wait_for("the command", || place.path("there").exists().then_some(()))?;
-    kill(Pid::from_raw(run.id().cast_signed()), Signal::SIGTERM)?;
-    finish(run)?.expect(9)?;
+fn signals_reach_the_program(place: &MachinePlace) -> anyhow::Result<()> {
+    trace(place)?;
+    let script = "trap 'kill $!; exit 9' TERM; echo $$ > pid; sleep 100 & wait";
+    let (run, _) = place.start_ready(OPTIONS, script)?;
+    end(run, Signal::SIGTERM)?.expect(9)?;
     place.script(OPTIONS, "kill -KILL $$")?.expect(137)?;
-    place.as_before()?;
     Ok(())
 }
 
-fn a_long_event_ends_soon_after_sandbag_was_killed() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_long_event_ends_soon_after_sandbag_was_killed(place: &MachinePlace) -> anyhow::Result<()> {
     // A minute, soon after the beginning.
-    fs::write(
-        place.path("made.json"),
-        "{\"0\": [[300000000, 60000000000]]}",
-    )?;
-    let mut run = place.start_script(
+    place.trace([0], [[300_000_000, 60_000_000_000]])?;
+    let (mut run, _) = place.start_ready(
         &format!("{OPTIONS} --no-safeguard share"),
-        "echo > there; i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done; echo > done",
+        "echo $$ > pid; i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done; echo > done",
     )?;
-    wait_for("the command", || place.path("there").exists().then_some(()))?;
     std::thread::sleep(std::time::Duration::from_millis(600));
     ensure!(!place.path("done").exists(), "the event did not come");
     run.kill()?;
     run.wait()?;
-    wait_for("the program's end", || {
-        place.path("done").exists().then_some(())
-    })?;
+    wait_until("the program's end", || place.path("done").exists())?;
     // What is left of it is removed by the next.
     place.run(&format!("{OPTIONS} -- true"))?.expect(0)?;
-    place.as_before()?;
     Ok(())
 }
 
 /// A file system that has room for the library, and none for the plan.
-fn a_full_directory_is_said_plainly_and_nothing_is_left() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let events: Vec<[u64; 2]> = (0..400_000).map(|i| [i * 10_000, 1_000]).collect();
-    let text = serde_json::json!({ "0": events }).to_string();
-    fs::write(place.path("made.json"), text)?;
+fn a_full_directory_is_said_plainly_and_nothing_is_left(
+    place: &MachinePlace,
+) -> anyhow::Result<()> {
+    place.trace([0], (0..400_000).map(|i| [i * 10_000, 1_000]))?;
     // In a namespace of mounts of its own, where nothing else has room either.
     let script = format!(
         "mount -t tmpfs none /mnt && cp {sandbag} {made} /mnt/ && cd /mnt && mkdir small && \
@@ -319,29 +273,20 @@ fn a_full_directory_is_said_plainly_and_nothing_is_left() -> anyhow::Result<()> 
     ensure!(out == "code 125\n", "{out}{said}");
     ensure!(said.contains("are free, and the plan takes"), "{said}");
     ensure!(said.contains("TMPDIR names another"), "{said}");
-    place.as_before()?;
     Ok(())
 }
 
-fn a_user_behind_sudo_suffers_too() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    trace(&place)?;
+fn a_user_behind_sudo_suffers_too(place: &MachinePlace) -> anyhow::Result<()> {
+    trace(place)?;
     let words = format!("{OPTIONS} -- sh -c");
-    let mut command = place.sandbag(words.split_whitespace());
-    command
-        .arg("i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; id -u")
-        .envs([
-            ("SUDO_UID", "65534"),
-            ("SUDO_GID", "65534"),
-            ("SUDO_USER", "nobody"),
-        ]);
+    let mut command = place.sudo(words.split_whitespace());
+    command.arg("i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; id -u");
     let ended = finish(command.spawn()?)?.expect(0)?;
     ensure!(ended.out == "65534\n", "{}", ended.out);
-    let run = record(&place)?;
+    let run = place.json("r.json")?;
     figure!(
         processes(&run)?.iter().any(|one| injected(one) > 0),
         "{run}"
     );
-    place.as_before()?;
     Ok(())
 }

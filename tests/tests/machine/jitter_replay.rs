@@ -10,12 +10,12 @@ use anyhow::{Context as _, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sandbag_machine_tests::case::{self, Case};
-use sandbag_machine_tests::figure;
 use sandbag_machine_tests::ours::Role;
 
-use crate::cases;
-use crate::place::{MachinePlace, finish, root, wait_for};
-use crate::processes::state_of;
+use serde_json::Value;
+
+use crate::place::{MachinePlace, NOBODY, end, finish, root, wait_for, wait_until};
+use crate::processes::{pid_of, state_of};
 
 pub const CASES: &[Case] = cases![root;
     a_recorder_beside_sees_the_events_of_the_trace,
@@ -29,33 +29,20 @@ pub const CASES: &[Case] = cases![root;
     verify_sees_events_inside_on_time,
 ];
 
-/// Debian's user nobody.
-const NOBODY: u32 = 65534;
 /// An event begins every so often, ms.
 const EVERY_MS: u64 = 40;
 
 /// Of 1 to 5 ms, for 4 s, on one CPU.
 fn trace(place: &MachinePlace) -> anyhow::Result<()> {
     let ms = 1_000_000;
-    let events: Vec<[u64; 2]> = (0..100)
-        .map(|i| [i * EVERY_MS * ms + ms, (1 + i % 5) * ms])
-        .collect();
-    fs::write(
-        place.path("made.json"),
-        serde_json::json!({ "0": events }).to_string(),
-    )?;
-    Ok(())
+    place.trace(
+        [0],
+        (0..100).map(|i| [i * EVERY_MS * ms + ms, (1 + i % 5) * ms]),
+    )
 }
 
-fn json(place: &MachinePlace, name: &str) -> anyhow::Result<serde_json::Value> {
-    Ok(serde_json::from_str(&fs::read_to_string(
-        place.path(name),
-    )?)?)
-}
-
-fn a_recorder_beside_sees_the_events_of_the_trace() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    trace(&place)?;
+fn a_recorder_beside_sees_the_events_of_the_trace(place: &MachinePlace) -> anyhow::Result<()> {
+    trace(place)?;
     // Above whoever else uses this machine, and below the injector; so it looks
     // for 0.8 s of a second.
     let recorder = format!(
@@ -69,7 +56,7 @@ fn a_recorder_beside_sees_the_events_of_the_trace() -> anyhow::Result<()> {
             &recorder,
         )?
         .expect(0)?;
-    let run = json(&place, "r/run.json")?;
+    let run = place.json("r/run.json")?;
     let counts = &run["cpus"][0]["counts"];
     let injected = counts["injected"].as_u64().context("no count")?;
     ensure!(run["method"]["used"] == "fifo", "{run}");
@@ -78,19 +65,17 @@ fn a_recorder_beside_sees_the_events_of_the_trace() -> anyhow::Result<()> {
     ensure!(csv.lines().count() as u64 == injected + 1, "{csv}");
     figure!(injected >= 40, "{counts}");
     let shown = place.run("jitter show --json seen.sbj")?.expect(0)?;
-    let seen: serde_json::Value = serde_json::from_str(&shown.out)?;
+    let seen = shown.json()?;
     // 1.6 s hold 40.
     let events = seen[0]["events"].as_u64().context("no events")?;
     figure!((25..80).contains(&events), "{seen}");
     let median = seen[0]["quantiles_ns"][1].as_u64().context("no lengths")?;
     figure!((900_000..6_000_000).contains(&median), "{seen}");
-    place.as_before()?;
     Ok(())
 }
 
-fn the_command_s_exit_code_passes_through_a_replay() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    trace(&place)?;
+fn the_command_s_exit_code_passes_through_a_replay(place: &MachinePlace) -> anyhow::Result<()> {
+    trace(place)?;
     let options = "jitter replay made.json --cpus 0 --no-out -q";
     place.script(options, "exit 7")?.expect(7)?;
     place.script(options, "kill -KILL $$")?.expect(137)?;
@@ -99,20 +84,14 @@ fn the_command_s_exit_code_passes_through_a_replay() -> anyhow::Result<()> {
         .expect(127)?;
     place.run(&format!("{options} -- /tmp"))?.expect(126)?;
     // Ctrl-C reaches the command, which decides.
-    let run = place.start_script(
-        options,
-        "trap 'exit 9' TERM; echo > there; while :; do sleep 0.1; done",
-    )?;
-    wait_for("the command", || place.path("there").exists().then_some(()))?;
-    kill(Pid::from_raw(run.id().cast_signed()), Signal::SIGTERM)?;
-    finish(run)?.expect(9)?;
-    place.as_before()?;
+    let script = "trap 'exit 9' TERM; echo $$ > pid; while :; do sleep 0.1; done";
+    let (run, _) = place.start_ready(options, script)?;
+    end(run, Signal::SIGTERM)?.expect(9)?;
     Ok(())
 }
 
-fn a_replay_that_is_killed_leaves_no_injector() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    trace(&place)?;
+fn a_replay_that_is_killed_leaves_no_injector(place: &MachinePlace) -> anyhow::Result<()> {
+    trace(place)?;
     let seed = fastrand::u64(..);
     let mut chance = fastrand::Rng::with_seed(seed);
     let mut worst = Duration::ZERO;
@@ -130,16 +109,14 @@ fn a_replay_that_is_killed_leaves_no_injector() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn a_replay_that_is_stopped_goes_on_where_it_was() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    trace(&place)?;
-    let run = place.start_script(
+fn a_replay_that_is_stopped_goes_on_where_it_was(place: &MachinePlace) -> anyhow::Result<()> {
+    trace(place)?;
+    let (run, _) = place.start_ready(
         "jitter replay made.json --cpus 0 --no-safeguard share -d 1500ms --out r",
         // A sleep that is stopped goes on by the wall clock.
-        "echo > there; i=0; while [ $i -lt 12 ]; do sleep 0.1; i=$((i+1)); done",
+        "echo $$ > pid; i=0; while [ $i -lt 12 ]; do sleep 0.1; i=$((i+1)); done",
     )?;
-    wait_for("the command", || place.path("there").exists().then_some(()))?;
-    let sandbag = Pid::from_raw(run.id().cast_signed());
+    let sandbag = pid_of(&run);
     kill(sandbag, Signal::SIGTSTP)?;
     let stopped = |pid: Pid| state_of(pid) == Some('T');
     wait_for("all to be stopped", || {
@@ -151,42 +128,38 @@ fn a_replay_that_is_stopped_goes_on_where_it_was() -> anyhow::Result<()> {
     std::thread::sleep(Duration::from_millis(1300));
     kill(sandbag, Signal::SIGCONT)?;
     finish(run)?.expect(0)?;
-    let run = json(&place, "r/run.json")?;
+    let run = place.json("r/run.json")?;
     let paused = run["paused_s"].as_f64().context("no pause")?;
     ensure!(paused > 1.2, "{run}");
     let counts = &run["cpus"][0]["counts"];
     ensure!(counts["missed"] == 0, "{counts}");
     figure!(counts["injected"].as_u64() >= Some(20), "{counts}");
-    place.as_before()?;
     Ok(())
 }
 
-fn an_injector_that_is_stopped_is_a_warning() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    trace(&place)?;
+fn an_injector_that_is_stopped_is_a_warning(place: &MachinePlace) -> anyhow::Result<()> {
+    trace(place)?;
     let run = place.start("jitter replay made.json --cpus 0 --share 1 -d 3s --out r")?;
     let injector = wait_for("the injector", || {
         place.ours(Role::Injector).first().copied()
     })?;
-    wait_for("the record", || place.path("r").exists().then_some(()))?;
+    wait_until("the record", || place.path("r").exists())?;
     std::thread::sleep(Duration::from_secs(1));
     kill(injector, Signal::SIGSTOP)?;
     std::thread::sleep(Duration::from_millis(800));
     kill(injector, Signal::SIGCONT)?;
     finish(run)?.says(&["the injector of CPU 0 did not run for"])?;
-    let run = json(&place, "r/run.json")?;
+    let run = place.json("r/run.json")?;
     let stood_s = run["cpus"][0]["stood_s"].as_f64().context("no time")?;
     figure!((0.6..1.2).contains(&stood_s), "{run}");
     // An event every 40 ms.
     let away = run["cpus"][0]["counts"]["away"].as_u64();
     figure!(away.context("no count")? >= 15, "{run}");
-    place.as_before()?;
     Ok(())
 }
 
-fn an_injector_that_is_killed_is_missed() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    trace(&place)?;
+fn an_injector_that_is_killed_is_missed(place: &MachinePlace) -> anyhow::Result<()> {
+    trace(place)?;
     let run = place.start("jitter replay made.json --cpus 0 --share 1 --no-out")?;
     let injectors = wait_for("an injector", || {
         let found = place.ours(Role::Injector);
@@ -198,23 +171,17 @@ fn an_injector_that_is_killed_is_missed() -> anyhow::Result<()> {
     finish(run)?
         .expect(3)?
         .says(&["the injector of CPU 0 ended"])?;
-    place.as_before()?;
     Ok(())
 }
 
-fn status_shows_a_replay_and_stop_ends_it() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    trace(&place)?;
+fn status_shows_a_replay_and_stop_ends_it(place: &MachinePlace) -> anyhow::Result<()> {
+    trace(place)?;
     let run = place.start("jitter replay made.json --cpus 0 --loop --no-out -q")?;
     let pid = run.id();
-    let own = || -> Option<serde_json::Value> {
+    let own = || {
         let all = place.run("status --json").ok()?.out;
-        let lines = all
-            .lines()
-            .filter_map(|line| serde_json::from_str(line).ok());
-        lines
-            .into_iter()
-            .find(|line: &serde_json::Value| line["pid"] == pid)
+        let mut lines = all.lines().flat_map(serde_json::from_str::<Value>);
+        lines.find(|line| line["pid"] == pid)
     };
     let line = wait_for("its line", own)?;
     ensure!(line["cpus"] == "0" && line["method"] == "fifo", "{line}");
@@ -224,41 +191,27 @@ fn status_shows_a_replay_and_stop_ends_it() -> anyhow::Result<()> {
         place.ours(Role::Injector) == [Pid::from_raw(injector as i32)],
         "{line}"
     );
-    let text = place.run("status")?.expect(0)?.out;
-    ensure!(
-        text.contains(&format!(
-            "{pid}: jitter of made.json by fifo on CPUs 0; begun "
-        )) && text.contains(&format!("  CPU 0: events by process {injector}")),
-        "{text}"
-    );
+    place.run("status")?.expect(0)?.shows(&[
+        &format!("{pid}: jitter of made.json by fifo on CPUs 0; begun "),
+        &format!("  CPU 0: events by process {injector}"),
+    ])?;
     // It keeps no load from its CPU.
-    let load = place.run("load 20 --cpus 0 -d 300ms --no-out -q --no-settle")?;
-    ensure!([0, 3, 4].contains(&load.code()), "{load:?}");
+    place
+        .run("load 20 --cpus 0 -d 300ms --no-out -q --no-settle")?
+        .judged()?;
     place.run(&format!("stop {pid}"))?.expect(0)?;
-    let ended = finish(run)?;
-    ensure!([0, 3, 4].contains(&ended.code()), "{ended:?}");
-    let run = place.start_script(
-        "jitter replay made.json --inside --loop --no-out -q",
-        "echo > there; exec sleep 60",
-    )?;
-    wait_for("the command", || place.path("there").exists().then_some(()))?;
-    let text = place.run("status")?.expect(0)?.out;
-    ensure!(
-        text.contains(&format!(
-            "{}: jitter of made.json inside, with sh",
-            run.id()
-        )),
-        "{text}"
-    );
+    finish(run)?.judged()?;
+    let options = "jitter replay made.json --inside --loop --no-out -q";
+    let (run, _) = place.start_ready(options, "echo $$ > pid; exec sleep 60")?;
+    let line = format!("{}: jitter of made.json inside, with sh", run.id());
+    place.run("status")?.expect(0)?.shows(&[&line])?;
     place.run("stop --all")?.expect(0)?;
     finish(run)?.expect(128 + Signal::SIGTERM as i32)?;
-    place.as_before()?;
     Ok(())
 }
 
-fn real_time_that_is_denied_names_the_nearest_method() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    trace(&place)?;
+fn real_time_that_is_denied_names_the_nearest_method(place: &MachinePlace) -> anyhow::Result<()> {
+    trace(place)?;
     let as_nobody = |words: &str| -> anyhow::Result<_> {
         let mut command = place.sandbag(words.split_whitespace());
         command.uid(NOBODY).gid(NOBODY);
@@ -269,33 +222,30 @@ fn real_time_that_is_denied_names_the_nearest_method() -> anyhow::Result<()> {
         .expect(5)?
         .says(&["real time is denied", "--method fair"])?;
     as_nobody(&format!("{options} --method fifo -- true"))?.expect(125)?;
-    let ended = as_nobody(&format!("{options} --json=-"))?;
     // An ordinary task may come too late here.
-    ensure!([0, 3, 4].contains(&ended.code()), "{ended:?}");
-    let record: serde_json::Value = serde_json::from_str(&ended.out)?;
+    let record = as_nobody(&format!("{options} --json=-"))?
+        .judged()?
+        .json()?;
     ensure!(record["method"]["asked"] == "auto", "{record}");
     ensure!(record["method"]["used"] == "fair", "{record}");
     ensure!(record["method"]["why"].is_string(), "{record}");
     as_nobody(&format!("{options} --method fair -- true"))?.expect(0)?;
-    place.as_before()?;
     Ok(())
 }
 
 /// Events of 1 to 5 ms are seen inside a program, by its own clock.
-fn verify_sees_events_inside_on_time() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    trace(&place)?;
+fn verify_sees_events_inside_on_time(place: &MachinePlace) -> anyhow::Result<()> {
+    trace(place)?;
     let ended = place
         .run(
             "jitter verify made.json --cpus 0 --trace-cpus 0 --share 1 -d 1s --method fair \
              --json",
         )?
         .expect(0)?;
-    let rows: Vec<serde_json::Value> = serde_json::from_str(&ended.out)?;
-    let inside = rows
-        .iter()
-        .find(|row| row["name"] == "inside, no safeguards")
-        .context("no row of events inside")?;
+    let rows = ended.json()?;
+    let mut rows = rows.as_array().context("no rows")?.iter();
+    let inside = rows.find(|row| row["name"] == "inside, no safeguards");
+    let inside = inside.context("no row of events inside")?;
     let injected = inside["counts"]["injected"].as_u64().context("no count")?;
     let on_time_pct = inside["judged"]["on_time_pct"]
         .as_f64()
@@ -304,6 +254,5 @@ fn verify_sees_events_inside_on_time() -> anyhow::Result<()> {
         injected > 10 && on_time_pct > 20.0,
         "{injected} injected, {on_time_pct} % on time"
     );
-    place.as_before()?;
     Ok(())
 }

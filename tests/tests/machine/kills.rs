@@ -14,8 +14,7 @@ use sandbag_machine_tests::case::{self, Case};
 use sandbag_machine_tests::killing::Killing;
 use sandbag_machine_tests::ours::Role;
 
-use crate::cases;
-use crate::place::{MachinePlace, PATIENCE, PROMISED, root, wait_for};
+use crate::place::{MachinePlace, PATIENCE, PROMISED, root, wait_until};
 use crate::processes::{groups_of, lives};
 
 pub const CASES: &[Case] = cases![root;
@@ -32,38 +31,50 @@ type Rounds<'a> = &'a [(&'a [Signal], Role, Phase, usize)];
 const KILL: &[Signal] = &[Signal::SIGKILL];
 const ASKING: &[Signal] = &[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
-fn all_is_as_before_after_sigkill_to_the_supervisor() -> anyhow::Result<()> {
-    strike_all(&[
-        (KILL, Role::Supervisor, Phase::Start, 50),
-        (KILL, Role::Supervisor, Phase::Held, 16),
-        (KILL, Role::Supervisor, Phase::Undo, 30),
-    ])
+fn all_is_as_before_after_sigkill_to_the_supervisor(place: &MachinePlace) -> anyhow::Result<()> {
+    strike_all(
+        place,
+        &[
+            (KILL, Role::Supervisor, Phase::Start, 50),
+            (KILL, Role::Supervisor, Phase::Held, 16),
+            (KILL, Role::Supervisor, Phase::Undo, 30),
+        ],
+    )
 }
 
-fn all_is_as_before_after_sigkill_to_the_guardian() -> anyhow::Result<()> {
-    strike_all(&[
-        (KILL, Role::Guardian, Phase::Start, 10),
-        (KILL, Role::Guardian, Phase::Held, 10),
-        (KILL, Role::Guardian, Phase::Undo, 10),
-    ])
+fn all_is_as_before_after_sigkill_to_the_guardian(place: &MachinePlace) -> anyhow::Result<()> {
+    strike_all(
+        place,
+        &[
+            (KILL, Role::Guardian, Phase::Start, 10),
+            (KILL, Role::Guardian, Phase::Held, 10),
+            (KILL, Role::Guardian, Phase::Undo, 10),
+        ],
+    )
 }
 
-fn all_is_as_before_after_sigkill_to_a_burner() -> anyhow::Result<()> {
-    strike_all(&[
-        (KILL, Role::Burner, Phase::Start, 20),
-        (KILL, Role::Burner, Phase::Held, 16),
-        (KILL, Role::Burner, Phase::Undo, 6),
-    ])
+fn all_is_as_before_after_sigkill_to_a_burner(place: &MachinePlace) -> anyhow::Result<()> {
+    strike_all(
+        place,
+        &[
+            (KILL, Role::Burner, Phase::Start, 20),
+            (KILL, Role::Burner, Phase::Held, 16),
+            (KILL, Role::Burner, Phase::Undo, 6),
+        ],
+    )
 }
 
-fn all_is_as_before_after_other_signals() -> anyhow::Result<()> {
-    strike_all(&[
-        (ASKING, Role::Supervisor, Phase::Start, 12),
-        (ASKING, Role::Supervisor, Phase::Held, 5),
-        (ASKING, Role::Supervisor, Phase::Undo, 4),
-        (ASKING, Role::Guardian, Phase::Held, 2),
-        (ASKING, Role::Burner, Phase::Held, 2),
-    ])
+fn all_is_as_before_after_other_signals(place: &MachinePlace) -> anyhow::Result<()> {
+    strike_all(
+        place,
+        &[
+            (ASKING, Role::Supervisor, Phase::Start, 12),
+            (ASKING, Role::Supervisor, Phase::Held, 5),
+            (ASKING, Role::Supervisor, Phase::Undo, 4),
+            (ASKING, Role::Guardian, Phase::Held, 2),
+            (ASKING, Role::Burner, Phase::Held, 2),
+        ],
+    )
 }
 
 /// What a series of blows came to.
@@ -75,8 +86,7 @@ struct Score {
     worst: Duration,
 }
 
-fn strike_all(rounds: Rounds<'_>) -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn strike_all(place: &MachinePlace, rounds: Rounds<'_>) -> anyhow::Result<()> {
     let seed = fastrand::u64(..);
     let mut chance = fastrand::Rng::with_seed(seed);
     let mut score = Score::default();
@@ -89,7 +99,7 @@ fn strike_all(rounds: Rounds<'_>) -> anyhow::Result<()> {
                     phase: *phase,
                     command: round % 2 == 1,
                 };
-                strike(&place, blow, &mut chance, &mut score)
+                strike(place, blow, &mut chance, &mut score)
                     .with_context(|| format!("{blow}, seed {seed}"))?;
             }
         }
@@ -154,7 +164,7 @@ fn end_command(place: &MachinePlace, blow: Blow) -> anyhow::Result<()> {
     }
     let groups = groups_of(pid);
     let _ = kill(pid, Signal::SIGKILL);
-    wait_for("the command's end", || (!lives(pid)).then_some(()))?;
+    wait_until("the command's end", || !lives(pid))?;
     ensure!(
         groups? == groups_of("self")?,
         "the command was not moved back"
@@ -162,8 +172,7 @@ fn end_command(place: &MachinePlace, blow: Blow) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn all_is_as_before_after_both_died_and_a_remedy() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn all_is_as_before_after_both_died_and_a_remedy(place: &MachinePlace) -> anyhow::Result<()> {
     let seed = fastrand::u64(..);
     let mut killing = Killing {
         sandbag: &place.sandbag,

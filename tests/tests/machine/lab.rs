@@ -6,12 +6,10 @@ use std::process::Stdio;
 
 use anyhow::{Context, ensure};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use sandbag_machine_tests::case::Case;
-use sandbag_machine_tests::figure;
 
-use crate::cases;
 use crate::place::{MachinePlace, finish, lab, wait_for};
+use crate::processes::pid_of;
 
 pub const CASES: &[Case] = cases![lab;
     the_lab_shows_what_ep_perceives,
@@ -21,15 +19,14 @@ pub const CASES: &[Case] = cases![lab;
 /// One round with one method: seconds.
 const SHORT: &str = "run precision --quick --rounds 1 --methods pace --out lab";
 
-fn the_lab_shows_what_ep_perceives() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn the_lab_shows_what_ep_perceives(place: &MachinePlace) -> anyhow::Result<()> {
     let ended = finish(place.lab(SHORT)?.spawn()?)?.expect(0)?;
     ensure!(
         ended.out.contains("load perceived by EP, 50 % by pace"),
         "{ended:?}"
     );
     let rows = fs::read_to_string(place.path("lab/precision/rows.jsonl"))?;
-    let crowded = crowded(&place)?;
+    let crowded = crowded(place)?;
     // The terms, pace, and the spinners; EP checks its own sums.
     ensure!(rows.lines().count() == 3, "{rows}");
     for line in rows.lines().skip(1) {
@@ -52,7 +49,6 @@ fn the_lab_shows_what_ep_perceives() -> anyhow::Result<()> {
     ] {
         ensure!(place.path("lab").join(file).is_file(), "no {file}");
     }
-    place.as_before()?;
     Ok(())
 }
 
@@ -78,12 +74,13 @@ fn crowded(place: &MachinePlace) -> anyhow::Result<f64> {
     Ok((least(cpus)? * cpus as f64 / least(1)?).max(1.0))
 }
 
-fn a_lab_that_is_interrupted_leaves_nothing_and_goes_on() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_lab_that_is_interrupted_leaves_nothing_and_goes_on(
+    place: &MachinePlace,
+) -> anyhow::Result<()> {
     let mut command = place.lab(SHORT)?;
     command.stdout(Stdio::null());
     let child = command.spawn()?;
-    let pid = Pid::from_raw(child.id().cast_signed());
+    let pid = pid_of(&child);
     let journal = place.path("lab/precision/rows.jsonl");
     wait_for("the first trial", || {
         let text = fs::read_to_string(&journal).unwrap_or_default();
@@ -92,12 +89,10 @@ fn a_lab_that_is_interrupted_leaves_nothing_and_goes_on() -> anyhow::Result<()> 
     kill(pid, Signal::SIGINT)?;
     finish(child)?.expect(130)?.says(&["goes on from here"])?;
     place.as_before()?;
-    let left: Vec<_> = fs::read_dir(place.path("lab"))?.flatten().collect();
-    ensure!(left.len() == 1, "left: {left:?}");
+    place.has_files("lab", 1)?;
     let ended = finish(place.lab(SHORT)?.spawn()?)?.expect(0)?;
     ensure!(!ended.err.contains("[1/2]"), "measured twice: {ended:?}");
     let rows = fs::read_to_string(&journal)?;
     ensure!(rows.lines().count() == 3, "{rows}");
-    place.as_before()?;
     Ok(())
 }

@@ -3,6 +3,20 @@
 //! runs a command, what it refuses, what it survives, what it holds.
 //! What they need and show: `docs/testing.md`.
 
+#[macro_use]
+extern crate sandbag_machine_tests;
+
+/// Cases with the names of their functions.
+macro_rules! cases {
+    ($can_run:expr; $($test:ident),* $(,)?) => {
+        &[$(sandbag_machine_tests::case::Case {
+            name: stringify!($test),
+            can_run: $can_run,
+            run: || $crate::place::in_place($test),
+        }),*]
+    };
+}
+
 mod absences;
 mod audit;
 mod commands;
@@ -104,12 +118,4 @@ fn main() -> ExitCode {
     let code = case::run(&cases);
     place::remove_copy();
     code
-}
-
-/// A case whose name is that of its function.
-#[macro_export]
-macro_rules! cases {
-    ($can_run:expr; $($test:ident),* $(,)?) => {
-        &[$(sandbag_machine_tests::case::Case { name: stringify!($test), can_run: $can_run, run: $test }),*]
-    };
 }

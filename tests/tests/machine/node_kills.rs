@@ -12,8 +12,7 @@ use sandbag_machine_tests::case::{self, Case};
 use sandbag_machine_tests::killing::kill_together;
 use sandbag_machine_tests::ours::Role;
 
-use crate::cases;
-use crate::place::{MachinePlace, PROMISED, finish, two_cpus, wait_for};
+use crate::place::{MachinePlace, PROMISED, finish, two_cpus, wait_for, wait_until};
 use crate::processes::pid_of;
 use crate::slowed::{METHODS, Spinners, spin};
 
@@ -66,8 +65,7 @@ const VICTIMS: [(Role, usize); 3] = [
     (Role::Burner, 2),
 ];
 
-fn a_node_s_programs_are_free_after_kills_of_one() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_node_s_programs_are_free_after_kills_of_one(place: &MachinePlace) -> anyhow::Result<()> {
     let seed = fastrand::u64(..);
     let mut chance = fastrand::Rng::with_seed(seed);
     let begin = Instant::now();
@@ -80,7 +78,7 @@ fn a_node_s_programs_are_free_after_kills_of_one() -> anyhow::Result<()> {
                     0 => Signal::SIGTERM,
                     _ => Signal::SIGKILL,
                 };
-                let took = strike(&place, method, role, signal, &mut chance)
+                let took = strike(place, method, role, signal, &mut chance)
                     .with_context(|| format!("{method}: {signal} to {role:?}, seed {seed}"))?;
                 rounds += 1;
                 late += usize::from(took > PROMISED);
@@ -125,33 +123,31 @@ fn strike(
     slowed.end(place, struck)
 }
 
-fn a_node_s_programs_are_free_after_kills_of_both_and_a_restore() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_node_s_programs_are_free_after_kills_of_both_and_a_restore(
+    place: &MachinePlace,
+) -> anyhow::Result<()> {
     let seed = fastrand::u64(..);
     let mut chance = fastrand::Rng::with_seed(seed);
     for method in METHODS {
-        let mut slowed = SlowedNode::start(&place, method)?;
+        let mut slowed = SlowedNode::start(place, method)?;
         std::thread::sleep(Duration::from_millis(chance.u64(..300)));
         let mut both = || -> anyhow::Result<()> {
             kill_together(&mut slowed.run, || place.ours(Role::Guardian))?;
-            wait_for("the workers' end", || {
-                place.ours(Role::Burner).is_empty().then_some(())
-            })?;
+            wait_until("the workers' end", || place.ours(Role::Burner).is_empty())?;
             place.run("restore")?.expect(0)?.says(&["undid what"])?;
             Ok(())
         };
         both()
-            .and_then(|()| slowed.end(&place, Instant::now()))
+            .and_then(|()| slowed.end(place, Instant::now()))
             .with_context(|| format!("{method}: both, seed {seed}"))?;
     }
     Ok(())
 }
 
 /// A stopped `gov` may have left the node frozen.
-fn a_worker_that_was_stopped_is_replaced() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_worker_that_was_stopped_is_replaced(place: &MachinePlace) -> anyhow::Result<()> {
     for method in ["gov", "lim"] {
-        let slowed = SlowedNode::start(&place, method)?;
+        let slowed = SlowedNode::start(place, method)?;
         let stopped = *place.burners(1)?.first().context("no worker")?;
         std::thread::sleep(Duration::from_millis(300));
         kill(stopped, Signal::SIGSTOP)?;
@@ -162,7 +158,7 @@ fn a_worker_that_was_stopped_is_replaced() -> anyhow::Result<()> {
         .with_context(|| method.to_owned())?;
         let supervisor = pid_of(&slowed.run);
         kill(supervisor, Signal::SIGTERM)?;
-        slowed.end(&place, Instant::now())?;
+        slowed.end(place, Instant::now())?;
     }
     Ok(())
 }

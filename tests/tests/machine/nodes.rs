@@ -13,10 +13,8 @@ use anyhow::{Context, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Uid, setfsuid};
 use sandbag_machine_tests::case::{self, Case};
-use sandbag_machine_tests::figure;
 
-use crate::cases;
-use crate::place::{MachinePlace, finish, text_of, two_cpus, wait_for};
+use crate::place::{MachinePlace, end, text_of, two_cpus, wait_for};
 use crate::processes::{pid_of, state_of};
 use crate::slowed::{METHODS, Spinners, Waiting, spin};
 use crate::terminal::{CTRL_C, Terminal};
@@ -55,8 +53,9 @@ fn promised(method: &str) -> (f64, f64, f64) {
     }
 }
 
-fn every_method_gives_what_it_promises_and_leaves_nothing() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn every_method_gives_what_it_promises_and_leaves_nothing(
+    place: &MachinePlace,
+) -> anyhow::Result<()> {
     let mut said = String::new();
     for method in METHODS {
         let wrekavoc = method.ends_with("wrekavoc");
@@ -68,7 +67,7 @@ fn every_method_gives_what_it_promises_and_leaves_nothing() -> anyhow::Result<()
         let options =
             format!("-q slow --cpus 0-1 --speed {speed} --method {method} --no-out --no-settle");
         let run = place.start_script(&options, &spin(4))?;
-        let spinners = Spinners::of(&place)?;
+        let spinners = Spinners::of(place)?;
         if !["pace", "quota", "shares"].contains(&method) {
             spinners.prefer()?;
         }
@@ -86,8 +85,7 @@ fn every_method_gives_what_it_promises_and_leaves_nothing() -> anyhow::Result<()
             got.is_near(promised, burned, tolerance),
             "{method}: {promised} CPUs promised, {got:?}"
         );
-        kill(pid_of(&run), Signal::SIGTERM)?;
-        let ended = finish(run)?;
+        let ended = end(run, Signal::SIGTERM)?;
         // 128 + SIGTERM, which the shell did not catch.
         ensure!(ended.code() == 143, "{method}: {ended:?}");
         place.as_before().context(method)?;
@@ -97,11 +95,10 @@ fn every_method_gives_what_it_promises_and_leaves_nothing() -> anyhow::Result<()
     Ok(())
 }
 
-fn one_thread_gets_no_more_than_its_speed() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn one_thread_gets_no_more_than_its_speed(place: &MachinePlace) -> anyhow::Result<()> {
     for method in ["hogs", "pace"] {
         let node = Waiting::start(
-            &place,
+            place,
             "one",
             &format!("--cpus 0-1 --speed 0.5 --method {method}"),
         )?;
@@ -109,13 +106,11 @@ fn one_thread_gets_no_more_than_its_speed() -> anyhow::Result<()> {
         let got = spinner.get(LOOK)?;
         figure!(got.is_near(0.5, 1.0, 0.08), "{method}: {got:?}");
     }
-    place.as_before()?;
     Ok(())
 }
 
-fn each_cpu_has_its_own_speed() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let node = Waiting::start(&place, "unequal", "--cpus 0-1 --speed 0=0.3,1=0.8")?;
+fn each_cpu_has_its_own_speed(place: &MachinePlace) -> anyhow::Result<()> {
+    let node = Waiting::start(place, "unequal", "--cpus 0-1 --speed 0=0.3,1=0.8")?;
     let env = node
         .script("echo $SANDBAG_NODE $SANDBAG_NODE_CPUS $SANDBAG_NODE_SPEED $SANDBAG_NODE_SPEEDS")?;
     ensure!(env.out.trim() == "unequal 0,1 0.55 0=0.3,1=0.8", "{env:?}");
@@ -123,7 +118,7 @@ fn each_cpu_has_its_own_speed() -> anyhow::Result<()> {
     for cpu in [0, 1] {
         let script = format!("taskset -pc {cpu} $$ > set; {}", spin(1));
         let shell = node.start_script(&script)?;
-        each.push((shell, Spinners::of(&place)?));
+        each.push((shell, Spinners::of(place)?));
     }
     each[0].1.prefer()?;
     for ((_, spinner), mu) in each.iter().zip([0.3, 0.8]) {
@@ -132,19 +127,15 @@ fn each_cpu_has_its_own_speed() -> anyhow::Result<()> {
         figure!(got.spun < mu + TOLERANCE / 2.0, "{mu}: {got:?}");
         figure!(got.spun > mu / 3.0, "{mu}: {got:?}");
     }
-    drop(each);
-    drop(node);
-    place.as_before()?;
     Ok(())
 }
 
-fn a_speed_follows_a_profile() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_speed_follows_a_profile(place: &MachinePlace) -> anyhow::Result<()> {
     std::fs::write(
         place.path("speed.csv"),
         "time,cpu0,cpu1\n0,90,90\n2,40,20\n4,end\n",
     )?;
-    let node = Waiting::start(&place, "wave", "--cpus 0-1 --profile speed.csv")?;
+    let node = Waiting::start(place, "wave", "--cpus 0-1 --profile speed.csv")?;
     let (_shell, spinners) = node.spin(4)?;
     spinners.prefer()?;
     let asked = |n: usize| node.status().ok()?["speeds"][n]["asked"].as_f64();
@@ -157,14 +148,11 @@ fn a_speed_follows_a_profile() -> anyhow::Result<()> {
     ensure!(asked(1).is_some_and(|mu| (mu - 0.2).abs() < 1e-6));
     let got = spinners.get(Duration::from_millis(500))?;
     figure!(got.spun < 0.6 + TOLERANCE, "{got:?}");
-    drop((spinners, node));
-    place.as_before()?;
     Ok(())
 }
 
-fn a_node_is_set_listed_and_stopped() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let node = Waiting::start(&place, "small", "--cpus 0-1 --speed 0.8")?;
+fn a_node_is_set_listed_and_stopped(place: &MachinePlace) -> anyhow::Result<()> {
+    let node = Waiting::start(place, "small", "--cpus 0-1 --speed 0.8")?;
     let (_shell, spinners) = node.spin(4)?;
     spinners.prefer()?;
     let status = node.status()?;
@@ -223,9 +211,8 @@ fn a_node_is_set_listed_and_stopped() -> anyhow::Result<()> {
     spinners.are_free()
 }
 
-fn who_enters_a_node_is_the_program_itself() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let node = Waiting::start(&place, "n", "--cpus 1 --speed 0.5")?;
+fn who_enters_a_node_is_the_program_itself(place: &MachinePlace) -> anyhow::Result<()> {
+    let node = Waiting::start(place, "n", "--cpus 1 --speed 0.5")?;
     let ended = node.script("echo out; echo err >&2; exit 7")?.expect(7)?;
     ensure!(
         (&*ended.out, &*ended.err) == ("out\n", "err\n"),
@@ -245,8 +232,6 @@ fn who_enters_a_node_is_the_program_itself() -> anyhow::Result<()> {
     let missing = place.run("slow exec n -- no-such-program")?;
     missing.expect(127)?.says(&["no-such-program"])?;
     place.run("slow exec n -- /tmp")?.expect(126)?;
-    drop(node);
-    place.as_before()?;
     Ok(())
 }
 
@@ -256,9 +241,8 @@ fn node_groups(text: &str, run: u32) -> usize {
     text.lines().filter(|line| line.ends_with(&name)).count()
 }
 
-fn who_is_in_a_node_stays_in_it() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let node = Waiting::start(&place, "n", "--cpus 1 --speed 0.5")?;
+fn who_is_in_a_node_stays_in_it(place: &MachinePlace) -> anyhow::Result<()> {
+    let node = Waiting::start(place, "n", "--cpus 1 --speed 0.5")?;
     let run = node.child.id();
     let ended = node.script(
         "cat /proc/self/cgroup; taskset -pc $$; taskset -c 0-1 true; \
@@ -281,7 +265,7 @@ fn who_is_in_a_node_stays_in_it() -> anyhow::Result<()> {
     // A daemon, forked twice, in a session of its own.
     node.script("setsid sh -c '(while :; do :; done) & echo $! > pids' > /dev/null 2>&1 &")?
         .expect(0)?;
-    let daemon = Spinners::of(&place)?;
+    let daemon = Spinners::of(place)?;
     let groups = text_of(format!("/proc/{}/cgroup", daemon.0[0]))?;
     ensure!(node_groups(&groups, run) >= 2, "{groups}");
     let inside = |pid: i32| {
@@ -294,16 +278,13 @@ fn who_is_in_a_node_stays_in_it() -> anyhow::Result<()> {
     );
     let got = daemon.get(LOOK)?;
     figure!(got.spun < 0.5 + TOLERANCE / 2.0, "{got:?}");
-    drop((daemon, node));
-    place.as_before()?;
     Ok(())
 }
 
-fn ctrl_c_reaches_a_program_that_entered() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let node = Waiting::start(&place, "n", "--cpus 1 --speed 0.5")?;
+fn ctrl_c_reaches_a_program_that_entered(place: &MachinePlace) -> anyhow::Result<()> {
+    let node = Waiting::start(place, "n", "--cpus 1 --speed 0.5")?;
     let mut terminal = Terminal::new(
-        &place,
+        place,
         "$SANDBAG slow exec n -- sh -c 'trap \"exit 9\" INT; tty; echo > up; \
          while :; do sleep 0.02; done'; echo code $? end",
     )?;
@@ -316,14 +297,11 @@ fn ctrl_c_reaches_a_program_that_entered() -> anyhow::Result<()> {
     );
     // The node is not the terminal's.
     ensure!(node.status().is_ok());
-    drop(node);
-    place.as_before()?;
     Ok(())
 }
 
-fn cpus_and_names_have_one_owner() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let node = Waiting::start(&place, "first", "--cpus 0 --speed 0.5")?;
+fn cpus_and_names_have_one_owner(place: &MachinePlace) -> anyhow::Result<()> {
+    let node = Waiting::start(place, "first", "--cpus 0 --speed 0.5")?;
     let pid = node.child.id().to_string();
     for options in ["--cpus 0", "--cpus 0-1", "--cpus 0 --dry-run"] {
         place
@@ -331,10 +309,7 @@ fn cpus_and_names_have_one_owner() -> anyhow::Result<()> {
             .expect(5)?
             .says(&["CPUs 0 ", "node first", &pid])?;
     }
-    place
-        .run("load 10 --cpus 0 -d 1s --no-out")?
-        .expect(5)?
-        .says(&["CPUs 0 ", &pid])?;
+    place.refuses("load 10 --cpus 0 -d 1s --no-out", 5, &["CPUs 0 ", &pid])?;
     place
         .run("slow --cpus 1 --speed 0.5 --name first --no-out")?
         .expect(5)?
@@ -349,16 +324,12 @@ fn cpus_and_names_have_one_owner() -> anyhow::Result<()> {
         (second.code() == 5 && second.err.contains(&load.id().to_string())).then_some(())
     })?;
     ensure!(node.status().is_ok());
-    kill(pid_of(&load), Signal::SIGTERM)?;
-    finish(load)?;
-    drop(node);
-    place.as_before()?;
+    end(load, Signal::SIGTERM)?;
     Ok(())
 }
 
-fn nodes_are_not_nested() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let node = Waiting::start(&place, "outer", "--cpus 0 --speed 0.5")?;
+fn nodes_are_not_nested(place: &MachinePlace) -> anyhow::Result<()> {
+    let node = Waiting::start(place, "outer", "--cpus 0 --speed 0.5")?;
     let sandbag = place.sandbag.display();
     node.script(&format!("{sandbag} slow --cpus 1 --speed 0.5 --no-out"))?
         .expect(2)?
@@ -370,8 +341,6 @@ fn nodes_are_not_nested() -> anyhow::Result<()> {
     node.script(&format!("{sandbag} slow n.toml"))?
         .expect(2)?
         .says(&["inside the virtual node outer"])?;
-    drop(node);
-    place.as_before()?;
     Ok(())
 }
 
@@ -384,9 +353,8 @@ fn as_nobody<T>(act: impl FnOnce() -> T) -> T {
     result
 }
 
-fn nobody_else_may_command_a_node() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let node = Waiting::start(&place, "mine", "--cpus 0 --speed 0.5")?;
+fn nobody_else_may_command_a_node(place: &MachinePlace) -> anyhow::Result<()> {
+    let node = Waiting::start(place, "mine", "--cpus 0 --speed 0.5")?;
     let dir = Path::new("/run/sandbag/nodes");
     let socket = dir.join("mine.sock");
     for (path, mode) in [(dir, 0o700), (&socket, 0o600)] {
@@ -411,15 +379,13 @@ fn nobody_else_may_command_a_node() -> anyhow::Result<()> {
     ensure!(state_of(pid_of(&node.child)) == Some('S'));
     drop(node);
     ensure!(!socket.exists(), "the socket stays");
-    place.as_before()?;
     Ok(())
 }
 
-fn what_a_strange_node_answers_is_shown_escaped() -> anyhow::Result<()> {
+fn what_a_strange_node_answers_is_shown_escaped(place: &MachinePlace) -> anyhow::Result<()> {
     const FOREIGN: &str = "\u{1b}[31mred\u{9b}31m\u{202e}\r\nFORGED";
-    let place = MachinePlace::new()?;
     // Makes the directory of the sockets.
-    let node = Waiting::start(&place, "mine", "--cpus 0 --speed 0.9")?;
+    let _node = Waiting::start(place, "mine", "--cpus 0 --speed 0.9")?;
     let path = Path::new("/run/sandbag/nodes/strange.sock");
     let replies = [
         serde_json::json!({
@@ -455,8 +421,6 @@ fn what_a_strange_node_answers_is_shown_escaped() -> anyhow::Result<()> {
             ensure!(listed.out.contains("[31mred"), "{words}: {listed:?}");
         }
     }
-    drop(node);
-    place.as_before()?;
     Ok(())
 }
 
@@ -469,7 +433,7 @@ fn judged(place: &MachinePlace) -> anyhow::Result<(String, String)> {
     Ok((verdict.to_owned(), warnings.join("\n")))
 }
 
-fn foreign_load_beside_a_node_is_named_and_undecided() -> anyhow::Result<()> {
+fn foreign_load_beside_a_node_is_named_and_undecided(_: &MachinePlace) -> anyhow::Result<()> {
     // An ordinary task, and one that no hog can wait for.
     for class in ["", "chrt -f 50 "] {
         let place = MachinePlace::new()?;
@@ -496,7 +460,7 @@ fn foreign_load_beside_a_node_is_named_and_undecided() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn a_program_that_leaves_its_node_is_missed() -> anyhow::Result<()> {
+fn a_program_that_leaves_its_node_is_missed(_: &MachinePlace) -> anyhow::Result<()> {
     const LEAVE: &str = "while IFS=: read -r n c p; do case $p in *sandbag*) \
         echo $$ > /sys/fs/cgroup/$c/cgroup.procs;; esac; done < /proc/self/cgroup; ";
     let spin = |seconds: f64| format!("timeout {seconds} sh -c 'while :; do :; done'; true");

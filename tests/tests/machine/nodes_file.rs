@@ -9,11 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use nix::sys::signal::{Signal, kill};
 use sandbag_machine_tests::case::Case;
-use sandbag_machine_tests::figure;
 
-use crate::cases;
-use crate::place::{MachinePlace, finish, two_cpus, wait_for};
-use crate::processes::pid_of;
+use crate::place::{MachinePlace, end, finish, two_cpus, wait_for};
 use crate::slowed::{Spinners, Waiting, spin};
 use crate::terminal::{CTRL_C, Terminal};
 
@@ -66,11 +63,10 @@ fn start_spinning(place: &MachinePlace) -> anyhow::Result<(Child, Spinners, Spin
     Ok((run, first?, second?))
 }
 
-fn unequal_nodes_run_their_commands() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn unequal_nodes_run_their_commands(place: &MachinePlace) -> anyhow::Result<()> {
     let script = "echo $SANDBAG_NODE $SANDBAG_NODE_SPEEDS $WHOSE $(taskset -pc $$ | tail -c 2)";
     two(
-        &place,
+        place,
         &command(script),
         "commands = [\"echo one\", \"echo two\"]",
     )?;
@@ -96,7 +92,7 @@ fn unequal_nodes_run_their_commands() -> anyhow::Result<()> {
     }
     place.as_before()?;
 
-    let (run, first, second) = start_spinning(&place)?;
+    let (run, first, second) = start_spinning(place)?;
     for (spinners, mu) in [(&first, 0.8), (&second, 0.3)] {
         spinners.prefer()?;
         let got = spinners.get(Duration::from_millis(1500))?;
@@ -104,32 +100,24 @@ fn unequal_nodes_run_their_commands() -> anyhow::Result<()> {
     }
     drop((first, second));
     finish(run)?.expect(0)?;
-    place.as_before()?;
     Ok(())
 }
 
-fn commands_that_fail_are_told() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    two(
-        &place,
-        &command("exit 7"),
-        &command("sleep 0.3; kill -9 $$"),
-    )?;
+fn commands_that_fail_are_told(place: &MachinePlace) -> anyhow::Result<()> {
+    two(place, &command("exit 7"), &command("sleep 0.3; kill -9 $$"))?;
     place.run("slow n.toml --no-out")?.expect(7)?.says(&[
         "node fast: ",
         "ended with 7",
         "node slow: ",
         "ended with 137",
     ])?;
-    two(&place, &command("exit 0"), &command("kill -9 $$"))?;
+    two(place, &command("exit 0"), &command("kill -9 $$"))?;
     place.run("slow n.toml --no-out")?.expect(137)?;
-    place.as_before()?;
     Ok(())
 }
 
-fn a_node_without_commands_stays_until_it_is_stopped() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    two(&place, &command("exit 0"), "")?;
+fn a_node_without_commands_stays_until_it_is_stopped(place: &MachinePlace) -> anyhow::Result<()> {
+    two(place, &command("exit 0"), "")?;
     let mut run = place.start("slow n.toml --no-out --tolerance 99")?;
     wait_for("both nodes", || {
         let listed = place.run("slow list").ok()?.out;
@@ -142,11 +130,10 @@ fn a_node_without_commands_stays_until_it_is_stopped() -> anyhow::Result<()> {
     place.run("slow stop slow")?.expect(0)?;
     // There was a command, and it ended well: its code, whatever the verdicts.
     finish(run)?.expect(0)?.says(&["node slow ended"])?;
-    place.as_before()?;
     Ok(())
 }
 
-fn signals_end_the_commands_and_the_nodes() -> anyhow::Result<()> {
+fn signals_end_the_commands_and_the_nodes(_: &MachinePlace) -> anyhow::Result<()> {
     for (signal, code) in [
         (Signal::SIGTERM, 143),
         (Signal::SIGINT, 130),
@@ -164,8 +151,7 @@ fn signals_end_the_commands_and_the_nodes() -> anyhow::Result<()> {
         let run = place.start("slow n.toml --no-out")?;
         place.written("a")?;
         place.written("b")?;
-        kill(pid_of(&run), signal)?;
-        let ended = finish(run)?.expect(code)?;
+        let ended = end(run, signal)?.expect(code)?;
         ensure!(
             ended.err.matches(&format!("ended with {code}")).count() == 2,
             "{ended:?}"
@@ -175,14 +161,13 @@ fn signals_end_the_commands_and_the_nodes() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn ctrl_c_ends_commands_and_nodes() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn ctrl_c_ends_commands_and_nodes(place: &MachinePlace) -> anyhow::Result<()> {
     two(
-        &place,
+        place,
         &command("echo > a; exec sleep 1000"),
         &command("echo > b; exec sleep 1000"),
     )?;
-    let mut terminal = Terminal::new(&place, "$SANDBAG slow n.toml --no-out; echo code $? end")?;
+    let mut terminal = Terminal::new(place, "$SANDBAG slow n.toml --no-out; echo code $? end")?;
     place.written("a")?;
     place.written("b")?;
     terminal.press(CTRL_C)?;
@@ -192,14 +177,12 @@ fn ctrl_c_ends_commands_and_nodes() -> anyhow::Result<()> {
         said.contains("verdict") && said.contains(" slow "),
         "no report: {said}"
     );
-    place.as_before()?;
     Ok(())
 }
 
-fn nodes_end_when_their_parent_is_killed() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn nodes_end_when_their_parent_is_killed(place: &MachinePlace) -> anyhow::Result<()> {
     let temporary = || fs::read_dir(std::env::temp_dir()).map(Iterator::count);
-    let (mut run, first, second) = start_spinning(&place)?;
+    let (mut run, first, second) = start_spinning(place)?;
     let before = temporary()?;
     run.kill()?;
     run.wait()?;
@@ -211,9 +194,8 @@ fn nodes_end_when_their_parent_is_killed() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn a_node_that_dies_is_told_and_its_program_goes_on() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let (run, first, second) = start_spinning(&place)?;
+fn a_node_that_dies_is_told_and_its_program_goes_on(place: &MachinePlace) -> anyhow::Result<()> {
+    let (run, first, second) = start_spinning(place)?;
     let listed = place.run("slow list --json")?.expect(0)?.out;
     let slow = listed.lines().find(|line| line.contains("\"slow\""));
     let status: serde_json::Value = serde_json::from_str(slow.context("no node slow")?)?;
@@ -234,14 +216,12 @@ fn a_node_that_dies_is_told_and_its_program_goes_on() -> anyhow::Result<()> {
         "goes on at full speed",
         "left no record",
     ])?;
-    place.as_before()?;
     Ok(())
 }
 
 /// A name that somebody has already is found out when the node starts.
-fn a_node_of_somebody_else_s_name_is_refused() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let other = Waiting::start(&place, "slow", "--cpus 0 --speed 0.9")?;
+fn a_node_of_somebody_else_s_name_is_refused(place: &MachinePlace) -> anyhow::Result<()> {
+    let other = Waiting::start(place, "slow", "--cpus 0 --speed 0.9")?;
     let text = "[[node]]\nname = \"slow\"\ncpus = 1\nspeed = 0.3\ncommand = \"touch ran\"\n";
     fs::write(place.path("n.toml"), text)?;
     place
@@ -251,14 +231,11 @@ fn a_node_of_somebody_else_s_name_is_refused() -> anyhow::Result<()> {
     ensure!(!place.path("ran").exists(), "the command ran");
     // It is not ended for it.
     ensure!(other.status()?["cpus"] == "0");
-    drop(other);
-    place.as_before()?;
     Ok(())
 }
 
-fn a_dry_run_changes_nothing() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    two(&place, &command("echo > ran"), "method = \"deadline\"")?;
+fn a_dry_run_changes_nothing(place: &MachinePlace) -> anyhow::Result<()> {
+    two(place, &command("echo > ran"), "method = \"deadline\"")?;
     place
         .run("slow n.toml --dry-run")?
         .expect(0)?
@@ -266,10 +243,7 @@ fn a_dry_run_changes_nothing() -> anyhow::Result<()> {
     place
         .run("slow --cpus 0 --speed 0.5 --method deadline --dry-run -- touch ran")?
         .expect(0)?;
-    ensure!(
-        fs::read_dir(place.path("."))?.count() == 1,
-        "a file was left"
-    );
+    place.has_files(".", 1)?;
     let begin = std::time::Instant::now();
     place.as_before()?;
     figure!(

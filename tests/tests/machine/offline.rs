@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use sandbag_machine_tests::case::Case;
-use sandbag_machine_tests::figure;
 use sandbag_machine_tests::ours::Role;
 
-use crate::cases;
-use crate::place::{MachinePlace, disposable, finish, wait_for};
+use crate::place::{MachinePlace, disposable, finish, wait_for, wait_until};
 use crate::processes::{lives, pid_of};
 
 pub const CASES: &[Case] = cases![hotplug;
@@ -50,17 +48,12 @@ impl Drop for BackOnline {
     }
 }
 
-fn a_cpu_that_goes_offline_is_a_hole_the_others_go_on() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let run = place.start("load 30 --cpus 0-1 -d 6s --out r")?;
-    place.burners(2)?;
+fn a_cpu_that_goes_offline_is_a_hole_the_others_go_on(place: &MachinePlace) -> anyhow::Result<()> {
+    let run = place.start_burning("load 30 --cpus 0-1 -d 6s --out r", 2)?;
     std::thread::sleep(Duration::from_millis(2500));
     let back = BackOnline::later()?;
     std::thread::sleep(Duration::from_millis(200));
-    place
-        .run("load 20 --cpus 1 -d 1s --no-out")?
-        .expect(2)?
-        .says(&["offline"])?;
+    place.refuses("load 20 --cpus 1 -d 1s --no-out", 2, &["offline"])?;
     ensure!(lives(pid_of(&run)), "the run ended");
     let ended = finish(run)?;
     drop(back);
@@ -68,16 +61,13 @@ fn a_cpu_that_goes_offline_is_a_hole_the_others_go_on() -> anyhow::Result<()> {
     let record = place.record("r")?;
     let (first, second) = (&record.cpus[0], &record.cpus[1]);
     ensure!(first.holes == 0, "{first:?}");
-    figure!((first.got_pct - 30.0).abs() < 5.0, "{first:?}");
+    first.expect_near(30.0, 5.0)?;
     ensure!(second.holes >= 3, "{second:?}");
-    place.as_before()?;
     Ok(())
 }
 
-fn a_burner_comes_back_with_its_cpu() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let run = place.start("load 50 --cpus 1 -d 7s --out r")?;
-    place.burners(1)?;
+fn a_burner_comes_back_with_its_cpu(place: &MachinePlace) -> anyhow::Result<()> {
+    let run = place.start_burning("load 50 --cpus 1 -d 7s --out r", 1)?;
     std::thread::sleep(Duration::from_millis(2500));
     let back = BackOnline::later()?;
     std::thread::sleep(Duration::from_millis(600));
@@ -88,13 +78,10 @@ fn a_burner_comes_back_with_its_cpu() -> anyhow::Result<()> {
     let cpu = &record.cpus[0];
     // Of seven windows those that the CPU was away from.
     ensure!((1..=3).contains(&cpu.holes), "{cpu:?}");
-    figure!((cpu.got_pct - 50.0).abs() < 10.0, "{cpu:?}");
-    place.as_before()?;
-    Ok(())
+    cpu.expect_near(50.0, 10.0)
 }
 
-fn a_recording_ends_and_keeps_what_it_has() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_recording_ends_and_keeps_what_it_has(place: &MachinePlace) -> anyhow::Result<()> {
     let run = place.start("jitter record --cpus 0-1 -d 30s --round 500ms --preheat 0s -o a.sbj")?;
     wait_for("the first rounds", || {
         let written = fs::metadata(place.path("a.sbj")).ok()?.len();
@@ -111,38 +98,31 @@ fn a_recording_ends_and_keeps_what_it_has() -> anyhow::Result<()> {
     let ended = place.run("jitter record --cpus 0-1 -d 1s -o b.sbj")?;
     drop(back);
     ended.expect(2)?.says(&["CPU 1 is not online"])?;
-    place.as_before()?;
     Ok(())
 }
 
-fn a_replay_goes_on_on_the_other_cpu() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_replay_goes_on_on_the_other_cpu(place: &MachinePlace) -> anyhow::Result<()> {
     let ms = 1_000_000u64;
-    let events: Vec<[u64; 2]> = (0..100).map(|i| [i * 50 * ms, 2 * ms]).collect();
-    let made = serde_json::json!({ "0": events, "1": events }).to_string();
-    fs::write(place.path("made.json"), made)?;
+    place.trace(0..2, (0..100).map(|i| [i * 50 * ms, 2 * ms]))?;
     let run = place.start("jitter replay made.json --cpus 0-1 --share 1 -d 4s --out r")?;
-    wait_for("the record", || place.path("r").exists().then_some(()))?;
+    wait_until("the record", || place.path("r").exists())?;
     std::thread::sleep(Duration::from_millis(1500));
     let back = BackOnline::later()?;
     let ended = finish(run)?;
     drop(back);
     ensure!(ended.code() == 3, "{ended:?}");
     let ended = ended.says(&["CPU 1 went offline"])?;
-    let record: serde_json::Value =
-        serde_json::from_str(&fs::read_to_string(place.path("r/run.json"))?)?;
+    let record = place.json("r/run.json")?;
     let injected = |at: usize| record["cpus"][at]["counts"]["injected"].as_u64();
     let (first, second) = (
         injected(0).context("no count")?,
         injected(1).context("no count")?,
     );
     figure!(first > second + 10, "{first} and {second}: {ended:?}");
-    place.as_before()?;
     Ok(())
 }
 
-fn an_audit_goes_on_without_the_cpu() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn an_audit_goes_on_without_the_cpu(place: &MachinePlace) -> anyhow::Result<()> {
     let run = "audit run --quick --tests compute,syscall,noise --cpus 0-1 --limit 3s \
                --rounds 6..200 --precision 0.001 -o a.json";
     let run = place.start(run)?;
@@ -152,9 +132,8 @@ fn an_audit_goes_on_without_the_cpu() -> anyhow::Result<()> {
     let ended = finish(run)?;
     drop(back);
     // Nothing is known of a CPU that went.
-    ensure!([3, 4].contains(&ended.code()), "{ended:?}");
-    let audit: serde_json::Value =
-        serde_json::from_str(&fs::read_to_string(place.path("a.json"))?)?;
+    ended.expect_any(&[3, 4])?;
+    let audit = place.json("a.json")?;
     ensure!(
         audit["left_out"].to_string().contains("lost on the way"),
         "{}",
@@ -166,6 +145,5 @@ fn an_audit_goes_on_without_the_cpu() -> anyhow::Result<()> {
         ensure!(!samples.is_empty(), "{} has no runs left", test["name"]);
         ensure!(samples.iter().all(|sample| sample["cpu"] == 0), "{test}");
     }
-    place.as_before()?;
     Ok(())
 }

@@ -7,12 +7,10 @@ use anyhow::{Context, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sandbag_machine_tests::case::Case;
-use sandbag_machine_tests::figure;
 use sandbag_machine_tests::killing::kill_together;
 use sandbag_machine_tests::ours::Role;
 
-use crate::cases;
-use crate::place::{MachinePlace, finish, root, wait_for};
+use crate::place::{MachinePlace, finish, root, wait_until};
 use crate::processes::{lives_at_home, pid_of};
 
 pub const CASES: &[Case] = cases![root;
@@ -25,50 +23,29 @@ pub const CASES: &[Case] = cases![root;
     a_journal_that_cannot_be_read_hides_no_other,
 ];
 
-fn status_shows_a_background_run_and_stop_ends_it() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let run = place.start("load 40 --cpus 0 --out r -q")?;
-    place.burners(1)?;
+fn status_shows_a_background_run_and_stop_ends_it(place: &MachinePlace) -> anyhow::Result<()> {
+    let run = place.start_burning("load 40 --cpus 0 --out r -q", 1)?;
     std::thread::sleep(std::time::Duration::from_millis(2500));
     let status = place.run("status")?.expect(0)?;
     let pid = run.id();
-    ensure!(
-        status
-            .out
-            .contains(&format!("{pid}: constant 40 % by pace on CPUs 0")),
-        "{status:?}"
-    );
-    let status = place.run("status --json")?.expect(0)?;
-    let line: serde_json::Value = serde_json::from_str(status.out.trim())?;
+    status.shows(&[&format!("{pid}: constant 40 % by pace on CPUs 0")])?;
+    let line = place.run("status --json")?.expect(0)?.json()?;
     let now = line["now"][0]["got_pct"].as_f64().context("no load")?;
     ensure!(line["pid"] == pid, "{line}");
     // Of one second, and of the time that the host left: a fifth of it was stolen at times.
     figure!((20.0..46.0).contains(&now), "{line}");
-    ensure!(
-        place
-            .run("restore")?
-            .expect(0)?
-            .err
-            .contains("nothing to undo"),
-        "undid a live run"
-    );
-    place
-        .run("stop 1")?
-        .expect(1)?
-        .says(&["no run has process id 1"])?;
+    place.refuses("restore", 0, &["nothing to undo"])?;
+    place.refuses("stop 1", 1, &["no run has process id 1"])?;
     place.run(&format!("stop {pid}"))?.expect(0)?;
-    let ended = finish(run)?;
-    ensure!([0, 3, 4].contains(&ended.code()), "{ended:?}");
+    finish(run)?.judged()?;
     ensure!(
         place.run("status")?.expect(0)?.out.is_empty(),
         "it is still listed"
     );
-    place.as_before()?;
     Ok(())
 }
 
-fn status_escapes_what_a_command_is_called() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn status_escapes_what_a_command_is_called(place: &MachinePlace) -> anyhow::Result<()> {
     let mut words: Vec<&str> = "load 10 --cpus 0 --no-out --no-settle -q -- sh -c"
         .split(' ')
         .collect();
@@ -89,32 +66,25 @@ fn status_escapes_what_a_command_is_called() -> anyhow::Result<()> {
     }
     place.run(&format!("stop {}", run.id()))?.expect(0)?;
     finish(run)?;
-    place.as_before()?;
     Ok(())
 }
 
-fn stop_ends_a_run_whose_command_will_not_end() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let run = place.start_script(
+fn stop_ends_a_run_whose_command_will_not_end(place: &MachinePlace) -> anyhow::Result<()> {
+    let (run, command) = place.start_ready(
         "load 20 --no-settle --no-out -q",
         "trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done >/dev/null 2>&1",
     )?;
-    let command = Pid::from_raw(place.written("pid")?.parse()?);
     place.run("stop --all")?.expect(0)?;
     let mut run = run;
     let status = run.wait()?;
     ensure!(status.code() == Some(130), "{status}");
-    lives_at_home(command)?;
-    place.as_before()?;
-    Ok(())
+    lives_at_home(command)
 }
 
-/// Whoever starts again at once must not be refused for a run that is dead.
-fn a_run_after_a_kill_waits_for_the_guardian() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+/// A user who starts again at once must not be refused for a run that is dead.
+fn a_run_after_a_kill_waits_for_the_guardian(place: &MachinePlace) -> anyhow::Result<()> {
     for _ in 0..5 {
-        let mut run = place.start("load 20 --no-out -q")?;
-        place.burners(1)?;
+        let mut run = place.start_burning("load 20 --no-out -q", 1)?;
         kill(pid_of(&run), Signal::SIGKILL)?;
         place
             .script("load 20 --no-settle --no-out", "exit 8")?
@@ -128,41 +98,31 @@ fn a_run_after_a_kill_waits_for_the_guardian() -> anyhow::Result<()> {
 /// A run with a command that was killed together with its guardian; returns
 /// the command.
 fn both_dead(place: &MachinePlace) -> anyhow::Result<Pid> {
-    let mut run = place.start_script(
+    let (mut run, command) = place.start_ready(
         "load 50 --no-settle --no-out -q",
         "echo $$ > pid; exec sleep 1000 >/dev/null 2>&1",
     )?;
-    let command = Pid::from_raw(place.written("pid")?.parse()?);
     place.burners(1)?;
     kill_together(&mut run, || place.ours(Role::Guardian))?;
-    wait_for("the burners to die", || {
-        place.ours(Role::Burner).is_empty().then_some(())
-    })?;
+    wait_until("the burners to die", || place.ours(Role::Burner).is_empty())?;
     Ok(command)
 }
 
-fn restore_undoes_what_two_dead_processes_left() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let command = both_dead(&place)?;
-    place
-        .run("restore")?
-        .expect(0)?
-        .says(&["undid what process"])?;
+fn restore_undoes_what_two_dead_processes_left(place: &MachinePlace) -> anyhow::Result<()> {
+    let command = both_dead(place)?;
+    place.refuses("restore", 0, &["undid what process"])?;
     place.as_before()?;
-    lives_at_home(command)?;
-    Ok(())
+    lives_at_home(command)
 }
 
-fn the_next_run_undoes_what_two_dead_processes_left() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let command = both_dead(&place)?;
+fn the_next_run_undoes_what_two_dead_processes_left(place: &MachinePlace) -> anyhow::Result<()> {
+    let command = both_dead(place)?;
     place
         .script("load 20 --cpus 0 --no-settle --no-out", "exit 2")?
         .expect(2)?
         .says(&["undid what sandbag process", "left when it was killed"])?;
     place.as_before()?;
-    lives_at_home(command)?;
-    Ok(())
+    lives_at_home(command)
 }
 
 /// A journal that cannot be read, removed at the end.
@@ -184,25 +144,16 @@ impl Drop for Unreadable {
     }
 }
 
-fn a_journal_that_cannot_be_read_hides_no_other() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let command = both_dead(&place)?;
+fn a_journal_that_cannot_be_read_hides_no_other(place: &MachinePlace) -> anyhow::Result<()> {
+    let command = both_dead(place)?;
     let unreadable = Unreadable::make()?;
-    place
-        .run("restore")?
-        .expect(1)?
-        .says(&["undid what process", Unreadable::PATH])?;
-    let run = place.start("load 20 --cpus 0 --no-out -q")?;
-    place.burners(1)?;
+    place.refuses("restore", 1, &["undid what process", Unreadable::PATH])?;
+    let run = place.start_burning("load 20 --cpus 0 --no-out -q", 1)?;
     let status = place.run("status")?.expect(0)?.says(&[Unreadable::PATH])?;
-    ensure!(
-        status.out.contains(&format!("{}: constant 20 %", run.id())),
-        "{status:?}"
-    );
+    status.shows(&[&format!("{}: constant 20 %", run.id())])?;
     place.run(&format!("stop {}", run.id()))?.expect(0)?;
     finish(run)?;
     drop(unreadable);
     place.as_before()?;
-    lives_at_home(command)?;
-    Ok(())
+    lives_at_home(command)
 }

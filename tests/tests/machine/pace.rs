@@ -9,9 +9,8 @@ use nix::unistd::Pid;
 use sandbag_linux::sched::{Attributes, attributes_of};
 use sandbag_machine_tests::case::Case;
 
-use crate::cases;
 use crate::place::{MachinePlace, finish, root, wait_for};
-use crate::processes::groups_of;
+use crate::processes::{groups_of, pid_of};
 
 pub const CASES: &[Case] = cases![root;
     burners_have_the_weight_and_the_slice_that_were_asked_for,
@@ -44,8 +43,9 @@ fn weight(burner: Pid) -> anyhow::Result<f64> {
     anyhow::bail!("no group with a weight")
 }
 
-fn burners_have_the_weight_and_the_slice_that_were_asked_for() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn burners_have_the_weight_and_the_slice_that_were_asked_for(
+    place: &MachinePlace,
+) -> anyhow::Result<()> {
     let refused = place.run("load 50 --cpus 0 -d 1s --no-out --pace-weight 200")?;
     refused.expect(2)?.says(&["between 0.01 and 100"])?;
     let slice = "load 50 --cpus 0 -d 1s --no-out --pace-slice 5ms --dry-run";
@@ -65,10 +65,9 @@ fn burners_have_the_weight_and_the_slice_that_were_asked_for() -> anyhow::Result
             (slice_ns(burner).ok()? == 5_000_000).then_some(())
         })?;
     }
-    kill(Pid::from_raw(run.id().cast_signed()), Signal::SIGINT)?;
+    kill(pid_of(&run), Signal::SIGINT)?;
     finish(run)?.expect(130)?;
     let record = fs::read_to_string(place.path("run/run.json"))?;
     ensure!(record.contains("3, as asked"), "{record}");
-    place.as_before()?;
     Ok(())
 }

@@ -8,7 +8,6 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use sandbag_machine_tests::case::Case;
 
-use crate::cases;
 use crate::place::{MachinePlace, finish, two_cpus};
 
 pub const CASES: &[Case] = cases![two_cpus; commands_of_tutorials_and_how_tos_run];
@@ -58,8 +57,7 @@ fn script(page: &str) -> (usize, String) {
     (commands, script)
 }
 
-fn commands_of_tutorials_and_how_tos_run() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn commands_of_tutorials_and_how_tos_run(place: &MachinePlace) -> anyhow::Result<()> {
     let bin = place.sandbag.parent().context("no directory")?.display();
     let path = format!("{bin}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin");
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
@@ -83,6 +81,5 @@ fn commands_of_tutorials_and_how_tos_run() -> anyhow::Result<()> {
         }
     }
     ensure!(ran >= 30, "{ran} commands");
-    place.as_before()?;
     Ok(())
 }

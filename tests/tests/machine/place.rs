@@ -2,6 +2,7 @@
 //! Where a test works: a directory of its own, the program under test, and
 //! the machine as it was before.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
@@ -17,9 +18,15 @@ use nix::unistd::{Pid, geteuid};
 use sandbag_machine_tests::guest;
 use sandbag_machine_tests::ours::{self, Role};
 use sandbag_machine_tests::state::State;
+use serde_json::Value;
 
+use crate::processes::pid_of;
 use crate::run_record::RunRecord;
 
+/// Debian's user and group `nobody`.
+pub const NOBODY: u32 = 65534;
+/// The program that spins and measures what it got.
+pub const SPINNER: &str = env!("CARGO_BIN_EXE_spinner");
 /// Nothing here takes so long unless it hangs.
 const HANGS: Duration = Duration::from_secs(60);
 /// Another run may be over soon.
@@ -145,13 +152,47 @@ impl PlaceExit {
         Ok(self)
     }
 
-    /// Fails if the errors do not say all of this.
+    /// Fails unless the code is one of these.
+    pub fn expect_any(self, codes: &[i32]) -> anyhow::Result<Self> {
+        ensure!(codes.contains(&self.code()), "{self:?}");
+        Ok(self)
+    }
+
+    /// Fails unless it ended with a verdict on the load: kept, missed or
+    /// undecided.
+    pub fn judged(self) -> anyhow::Result<Self> {
+        self.expect_any(&[0, 3, 4])
+    }
+
+    /// Fails unless standard output has all of these texts.
+    pub fn shows(self, texts: &[&str]) -> anyhow::Result<Self> {
+        for text in texts {
+            ensure!(self.out.contains(text), "no {text:?} in: {}", self.out);
+        }
+        Ok(self)
+    }
+
+    /// Standard output as JSON.
+    pub fn json(&self) -> anyhow::Result<Value> {
+        serde_json::from_str(&self.out).with_context(|| format!("{self:?}"))
+    }
+
+    /// Fails unless standard error has all of these texts.
     pub fn says(self, texts: &[&str]) -> anyhow::Result<Self> {
         for text in texts {
             ensure!(self.err.contains(text), "no {text:?} in: {}", self.err);
         }
         Ok(self)
     }
+}
+
+/// Runs a case in a place of its own, and fails unless the machine is then as
+/// it was before.
+pub fn in_place(case: fn(&MachinePlace) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let place = MachinePlace::new()?;
+    case(&place)?;
+    place.as_before()?;
+    Ok(())
 }
 
 impl MachinePlace {
@@ -172,6 +213,16 @@ impl MachinePlace {
     /// A run of sandbag in our directory, silent on standard output.
     pub fn sandbag<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         self.program(&self.sandbag, arguments)
+    }
+
+    /// As under sudo of the user `nobody`.
+    pub fn sudo<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = self.sandbag(arguments);
+        command
+            .env("SUDO_UID", NOBODY.to_string())
+            .env("SUDO_GID", NOBODY.to_string())
+            .env("SUDO_USER", "nobody");
+        command
     }
 
     /// sandbag-lab in our directory, on our copy of sandbag.
@@ -220,9 +271,36 @@ impl MachinePlace {
         Ok(self.sandbag(words).spawn()?)
     }
 
+    /// Starts sandbag with a shell script that writes its process id to the file
+    /// `pid`, and waits for that.
+    pub fn start_ready(&self, options: &str, script: &str) -> anyhow::Result<(Child, Pid)> {
+        let _ = fs::remove_file(self.path("pid"));
+        let run = self.start_script(options, script)?;
+        Ok((run, self.pid("pid")?))
+    }
+
+    /// Runs sandbag, which must end with this code and say all of this.
+    pub fn refuses(&self, words: &str, code: i32, says: &[&str]) -> anyhow::Result<PlaceExit> {
+        self.run(words)?.expect(code)?.says(says)
+    }
+
+    /// Fails unless a directory in ours has so many entries.
+    pub fn has_files(&self, dir: &str, count: usize) -> anyhow::Result<()> {
+        let found: Vec<_> = fs::read_dir(self.path(dir))?.flatten().collect();
+        ensure!(found.len() == count, "{count} files expected: {found:?}");
+        Ok(())
+    }
+
     /// Starts a run without a command.
     pub fn start(&self, words: &str) -> anyhow::Result<Child> {
         Ok(self.sandbag(words.split_whitespace()).spawn()?)
+    }
+
+    /// Starts a run without a command and waits for its burners.
+    pub fn start_burning(&self, words: &str, burners: usize) -> anyhow::Result<Child> {
+        let run = self.start(words)?;
+        self.burners(burners)?;
+        Ok(run)
     }
 
     /// Our processes of this kind.
@@ -250,7 +328,32 @@ impl MachinePlace {
         })
     }
 
-    /// The record of a run that was told `--out NAME`.
+    /// A process id that a script writes to a file in our directory.
+    pub fn pid(&self, name: &str) -> anyhow::Result<Pid> {
+        Ok(Pid::from_raw(self.written(name)?.parse()?))
+    }
+
+    /// A JSON file in our directory.
+    pub fn json(&self, name: &str) -> anyhow::Result<Value> {
+        serde_json::from_str(&text_of(self.path(name))?).with_context(|| name.to_owned())
+    }
+
+    /// Writes `made.json`: a trace with the same events on these CPUs, each with
+    /// its begin and length, ns.
+    pub fn trace(
+        &self,
+        cpus: impl IntoIterator<Item = u32>,
+        events: impl IntoIterator<Item = [u64; 2]>,
+    ) -> anyhow::Result<()> {
+        let events: Vec<[u64; 2]> = events.into_iter().collect();
+        let cpus: BTreeMap<_, _> = cpus.into_iter().map(|cpu| (cpu, &events)).collect();
+        Ok(fs::write(
+            self.path("made.json"),
+            serde_json::to_string(&cpus)?,
+        )?)
+    }
+
+    /// The record of a run started with `--out NAME`.
     pub fn record(&self, name: &str) -> anyhow::Result<RunRecord> {
         RunRecord::read(&self.path(name))
     }
@@ -362,6 +465,17 @@ fn collect(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<Stri
         let _ = from.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     })
+}
+
+/// Sends a signal to a program and waits for its end.
+pub fn end(child: Child, signal: Signal) -> anyhow::Result<PlaceExit> {
+    kill(pid_of(&child), signal)?;
+    finish(child)
+}
+
+/// Waits until a condition holds.
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) -> anyhow::Result<()> {
+    wait_for(what, || condition().then_some(()))
 }
 
 /// Asks until there is an answer.

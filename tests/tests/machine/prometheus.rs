@@ -11,9 +11,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, ensure};
 use nix::sys::signal::{Signal, kill};
 use sandbag_machine_tests::case::{self, Case};
-use sandbag_machine_tests::{figure, guest};
+use sandbag_machine_tests::guest;
+use sandbag_machine_tests::stat::{self, CpuTimes};
 
-use crate::cases;
 use crate::place::{MachinePlace, finish, text_of, wait_for};
 use crate::processes::pid_of;
 use crate::record_command::Recording;
@@ -103,42 +103,24 @@ fn now() -> anyhow::Result<f64> {
     Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64())
 }
 
-/// When, and the seconds that each CPU has been busy by then, by its name.
+/// When, and the times of all CPUs then.
 struct Busy {
     at: f64,
-    cpus: Vec<(String, f64)>,
-}
-
-impl Busy {
-    fn now() -> anyhow::Result<Self> {
-        let text = text_of("/proc/stat")?;
-        let lines = text.lines().filter(|line| line.starts_with("cpu"));
-        let cpus = lines
-            .filter(|line| !line.starts_with("cpu "))
-            .map(|line| {
-                let (name, counters) = line.split_once(' ').context("/proc/stat")?;
-                let ticks: Vec<f64> = counters.split_whitespace().flat_map(str::parse).collect();
-                ensure!(ticks.len() >= 7, "/proc/stat: {line}");
-                // All states up to steal but idle and iowait.
-                let busy = ticks[..7].iter().sum::<f64>() - ticks[3] - ticks[4];
-                Ok((name.to_owned(), busy / 100.0))
-            })
-            .collect::<anyhow::Result<_>>()?;
-        Ok(Self { at: now()?, cpus })
-    }
+    cpus: CpuTimes,
 }
 
 /// How busy a CPU was on average from one time to another, percent.
-fn mean(seen: &[Busy], cpu: usize, from: f64, to: f64) -> f64 {
+fn mean(seen: &[Busy], cpu: u32, from: f64, to: f64) -> f64 {
+    let busy_s = |busy: &Busy| busy.cpus.get(&Some(cpu)).map_or(0.0, |time| time.busy_s);
     let at = |time: f64| {
         let next = seen.partition_point(|busy| busy.at < time);
         let (a, b) = match next {
-            0 => return seen[0].cpus[cpu].1,
-            n if n == seen.len() => return seen[n - 1].cpus[cpu].1,
+            0 => return busy_s(&seen[0]),
+            n if n == seen.len() => return busy_s(&seen[n - 1]),
             n => (&seen[n - 1], &seen[n]),
         };
         let part = (time - a.at) / (b.at - a.at);
-        a.cpus[cpu].1 + part * (b.cpus[cpu].1 - a.cpus[cpu].1)
+        busy_s(a) + part * (busy_s(b) - busy_s(a))
     };
     100.0 * (at(to) - at(from)) / (to - from)
 }
@@ -147,7 +129,10 @@ fn mean(seen: &[Busy], cpu: usize, from: f64, to: f64) -> f64 {
 fn watch(seen: &mut Vec<Busy>, time: Duration) -> anyhow::Result<()> {
     let until = now()? + time.as_secs_f64();
     loop {
-        seen.push(Busy::now()?);
+        seen.push(Busy {
+            at: now()?,
+            cpus: stat::read()?,
+        });
         if now()? > until {
             return Ok(());
         }
@@ -176,10 +161,9 @@ fn begin_of(text: &str) -> anyhow::Result<f64> {
     Ok(if begin > now { begin - 86400.0 } else { begin })
 }
 
-fn a_prometheus_is_asked_for_a_profile() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_prometheus_is_asked_for_a_profile(place: &MachinePlace) -> anyhow::Result<()> {
     let begin = now()?;
-    let (servers, port, instance) = start(&place)?;
+    let (servers, port, instance) = start(place)?;
     // Prometheus takes some seconds to find its targets.
     wait_for("two scrapes", || {
         let url = format!("prometheus+http://127.0.0.1:{port}/?from={begin:.3}");
@@ -229,9 +213,10 @@ fn a_prometheus_is_asked_for_a_profile() -> anyhow::Result<()> {
             to - from
         );
         let begin = begin_of(&text)?;
-        for (cpu, (name, _)) in seen[0].cpus.iter().enumerate() {
-            let got = recording.mean(name)?;
-            let expected = mean(&seen, cpu, begin, begin + length_s);
+        for cpu in seen[0].cpus.keys().flatten() {
+            let name = format!("cpu{cpu}");
+            let got = recording.mean(&name)?;
+            let expected = mean(&seen, *cpu, begin, begin + length_s);
             case::note(&format!(
                 "{out} {name}: {got:.1} %, expected {expected:.1} %"
             ));
@@ -256,6 +241,5 @@ fn a_prometheus_is_asked_for_a_profile() -> anyhow::Result<()> {
     drop(servers);
     let ended = convert(&format!("&instance={instance}"), "none.csv")?;
     ended.expect(2)?.says(&["nothing listens at"])?;
-    place.as_before()?;
     Ok(())
 }

@@ -14,12 +14,13 @@ use anyhow::{Context, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sandbag_machine_tests::case::{self, Case};
-use sandbag_machine_tests::figure;
 use sandbag_machine_tests::ours::Role;
 use sandbag_machine_tests::spinner::SpinnerResult;
+use sandbag_machine_tests::stat;
 
-use crate::cases;
-use crate::place::{MachinePlace, PlaceExit, finish, root, text_of, two_cpus, wait_for};
+use crate::place::{
+    MachinePlace, PlaceExit, SPINNER, end, finish, root, text_of, two_cpus, wait_for,
+};
 use crate::processes::{lives, lives_at_home, pid_of};
 
 pub const CASES: &[Case] = cases![root;
@@ -36,8 +37,6 @@ pub const FAMILY: &[Case] = cases![family;
 
 /// How far a recorded load may be off, points.
 const POINTS: f64 = 10.0;
-
-const SPINNER: &str = env!("CARGO_BIN_EXE_spinner");
 
 fn family() -> Result<(), String> {
     root()?;
@@ -141,9 +140,8 @@ impl Drop for OtherCommand {
     }
 }
 
-fn the_command_s_own_load_is_left_out() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let other = OtherCommand::start(&place, 40)?;
+fn the_command_s_own_load_is_left_out(place: &MachinePlace) -> anyhow::Result<()> {
+    let other = OtherCommand::start(place, 40)?;
     let command = format!("record -i 500ms -o r.csv -- {SPINNER} 4 0");
     let ended = place.run(&command)?.expect(0)?;
     other.end()?;
@@ -171,26 +169,12 @@ fn the_command_s_own_load_is_left_out() -> anyhow::Result<()> {
         recording.mean("cpu1")? > 30.0,
         "the other process's 40 % are not there"
     );
-    place.as_before()?;
     Ok(())
 }
 
-/// Busy and delivered time of CPU 0 so far, seconds.
-fn first_cpu() -> anyhow::Result<(f64, f64)> {
-    let text = text_of("/proc/stat")?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("cpu0 "))
-        .context("no cpu0 in /proc/stat")?;
-    let ticks: Vec<f64> = line.split_whitespace().flat_map(str::parse).collect();
-    ensure!(ticks.len() >= 8, "/proc/stat: {line}");
-    // User, nice, system, idle, iowait, interrupts twice, steal.
-    let (delivered, idle) = (ticks[..7].iter().sum::<f64>(), ticks[3] + ticks[4]);
-    Ok(((delivered - idle) / 100.0, delivered / 100.0))
-}
-
-fn threads_children_and_short_lived_ones_are_the_command_s() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn threads_children_and_short_lived_ones_are_the_command_s(
+    place: &MachinePlace,
+) -> anyhow::Result<()> {
     // A program of several threads, and one child after the other that lives
     // for some milliseconds; all on CPU 0. What they used is bash's to say.
     fs::write(
@@ -203,10 +187,10 @@ fn threads_children_and_short_lived_ones_are_the_command_s() -> anyhow::Result<(
          }\n\
          exit 3\n",
     )?;
-    let before = first_cpu()?;
+    let before = stat::read_cpu(Some(0))?;
     let run = place.start("record -i 500ms -c 0 -o r.csv -- bash family.sh")?;
     let ended = finish(run)?.expect(3)?;
-    let after = first_cpu()?;
+    let time = stat::read_cpu(Some(0))?.since(before);
     let used: f64 = ended
         .err
         .lines()
@@ -215,8 +199,8 @@ fn threads_children_and_short_lived_ones_are_the_command_s() -> anyhow::Result<(
             Some(user.parse::<f64>().ok()? + system.parse::<f64>().ok()?)
         })
         .with_context(|| format!("bash did not say what was used: {}", ended.err))?;
-    let (busy, delivered) = (after.0 - before.0, after.1 - before.1);
-    let expected = 100.0 * (busy - used) / delivered;
+    let delivered = time.delivered_s();
+    let expected = 100.0 * (time.busy_s - used) / delivered;
     let got = Recording::read(&place.path("r.csv"))?.mean("cpu0")?;
     case::note(&format!(
         "cpu0: {got:.1} %, expected {expected:.1} %, the command {:.1} %",
@@ -230,12 +214,10 @@ fn threads_children_and_short_lived_ones_are_the_command_s() -> anyhow::Result<(
         (got - expected).abs() < POINTS,
         "recorded {got} %, but busy without the command was {expected} %"
     );
-    place.as_before()?;
     Ok(())
 }
 
-fn a_recording_passes_the_command_s_exit_code_on() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_recording_passes_the_command_s_exit_code_on(place: &MachinePlace) -> anyhow::Result<()> {
     for (script, code) in [
         ("exit 0", 0),
         ("sleep 0.3; exit 7", 7),
@@ -251,17 +233,15 @@ fn a_recording_passes_the_command_s_exit_code_on() -> anyhow::Result<()> {
         .run("record -o none.csv -- no-such-program")?
         .expect(127)?;
     ensure!(!place.path("none.csv").exists(), "a recording of nothing");
-    place.as_before()?;
     Ok(())
 }
 
 /// A recording beside a command that sleeps, a second old; and the command.
 fn recording(place: &MachinePlace) -> anyhow::Result<(Child, Pid)> {
-    let run = place.start_script(
+    let (run, command) = place.start_ready(
         "record -i 100ms -o r.csv",
         "echo $$ > pid; exec sleep 1000 >/dev/null 2>&1",
     )?;
-    let command = Pid::from_raw(place.written("pid")?.parse()?);
     wait_for("ten rows", || {
         let rows = Recording::read(&place.path("r.csv")).ok()?.rows.len();
         (rows >= 10).then_some(())
@@ -269,9 +249,8 @@ fn recording(place: &MachinePlace) -> anyhow::Result<(Child, Pid)> {
     Ok((run, command))
 }
 
-fn a_recorder_that_is_killed_leaves_what_it_had() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let (mut run, command) = recording(&place)?;
+fn a_recorder_that_is_killed_leaves_what_it_had(place: &MachinePlace) -> anyhow::Result<()> {
+    let (mut run, command) = recording(place)?;
     kill(pid_of(&run), Signal::SIGKILL)?;
     run.wait()?;
     let recording = Recording::read(&place.path("r.csv"))?;
@@ -280,21 +259,16 @@ fn a_recorder_that_is_killed_leaves_what_it_had() -> anyhow::Result<()> {
     recording.column("steal0")?;
     // And sandbag itself can read it.
     place.run("show r.csv")?.expect(0)?;
-    lives_at_home(command)?;
-    place.as_before()?;
-    Ok(())
+    lives_at_home(command)
 }
 
 /// As a terminal's Ctrl-C: to both of them.
-fn an_interrupt_ends_command_and_recording() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let (run, command) = recording(&place)?;
-    kill(pid_of(&run), Signal::SIGINT)?;
-    finish(run)?.expect(130)?;
+fn an_interrupt_ends_command_and_recording(place: &MachinePlace) -> anyhow::Result<()> {
+    let (run, command) = recording(place)?;
+    end(run, Signal::SIGINT)?.expect(130)?;
     ensure!(!lives(command), "the command goes on");
     let recording = Recording::read(&place.path("r.csv"))?;
     ensure!(recording.end_s.is_some(), "the recording has no end");
     ensure!(place.ours(Role::Guardian).is_empty(), "a guardian is left");
-    place.as_before()?;
     Ok(())
 }

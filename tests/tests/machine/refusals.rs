@@ -5,13 +5,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use anyhow::ensure;
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::Signal;
 use sandbag_machine_tests::case::Case;
-use sandbag_machine_tests::figure;
 
-use crate::cases;
-use crate::place::{MachinePlace, finish, root, two_cpus};
-use crate::processes::pid_of;
+use crate::place::{MachinePlace, end, finish, root, two_cpus};
 
 pub const CASES: &[Case] = cases![root;
     the_same_cpus_twice_are_refused_with_the_first_one_s_pid,
@@ -28,31 +25,25 @@ pub const CASES: &[Case] = cases![root;
 
 pub const APART: &[Case] = cases![two_cpus; disjoint_cpus_can_be_loaded_at_once];
 
-fn the_same_cpus_twice_are_refused_with_the_first_one_s_pid() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let first = place.start("load 20 --cpus 0 --no-out -q")?;
-    place.burners(1)?;
+fn the_same_cpus_twice_are_refused_with_the_first_one_s_pid(
+    place: &MachinePlace,
+) -> anyhow::Result<()> {
+    let first = place.start_burning("load 20 --cpus 0 --no-out -q", 1)?;
     let pid = first.id().to_string();
     place
         .run("load 20 --cpus all -d 1s --no-out")?
         .expect(5)?
         .says(&[&pid, "CPUs 0 ", "sandbag stop"])?;
-    kill(pid_of(&first), Signal::SIGTERM)?;
-    finish(first)?;
-    place.as_before()?;
+    end(first, Signal::SIGTERM)?;
     Ok(())
 }
 
-fn disjoint_cpus_can_be_loaded_at_once() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn disjoint_cpus_can_be_loaded_at_once(place: &MachinePlace) -> anyhow::Result<()> {
     let first = place.start("load 20 --cpus 0 --out first -q")?;
-    let second = place.start("load 30 --cpus 1 --out second -q")?;
-    place.burners(2)?;
+    let second = place.start_burning("load 30 --cpus 1 --out second -q", 2)?;
     std::thread::sleep(std::time::Duration::from_millis(2500));
     for run in [first, second] {
-        kill(pid_of(&run), Signal::SIGINT)?;
-        let ended = finish(run)?;
-        ensure!([0, 3, 4].contains(&ended.code()), "{ended:?}");
+        end(run, Signal::SIGINT)?.judged()?;
     }
     place.as_before()?;
     for (name, cpu, asked) in [("first", 0, 20.0), ("second", 1, 30.0)] {
@@ -62,46 +53,35 @@ fn disjoint_cpus_can_be_loaded_at_once() -> anyhow::Result<()> {
             got.cpu == cpu && (got.asked_pct - asked).abs() < 1e-9,
             "{got:?}"
         );
-        figure!((got.got_pct - asked).abs() < 5.0, "{got:?}");
+        got.expect_near(asked, 5.0)?;
     }
     Ok(())
 }
 
-fn a_cpu_that_is_not_there_is_refused_with_what_there_is() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_cpu_that_is_not_there_is_refused_with_what_there_is(
+    place: &MachinePlace,
+) -> anyhow::Result<()> {
     for options in ["load 20 --cpus 1023", "load 20 --cpus 0,4095 --no-out"] {
         place
             .run(&format!("{options} -d 1s"))?
             .expect(2)?
             .says(&["not present", "online here are 0"])?;
     }
-    ensure!(
-        fs::read_dir(place.path("."))?.count() == 0,
-        "a file was left"
-    );
-    place.as_before()?;
+    place.has_files(".", 0)?;
     Ok(())
 }
 
-fn without_root_the_remedy_is_named() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let nobody = "--reuid 65534 --regid 65534 --clear-groups";
-    let words = nobody.split_whitespace().map(Into::into).chain([
-        place.sandbag.clone().into_os_string(),
-        "load".into(),
-        "20".into(),
-        "--no-out".into(),
-    ]);
-    let run = place.program("setpriv", words).spawn()?;
-    finish(run)?
+fn without_root_the_remedy_is_named(place: &MachinePlace) -> anyhow::Result<()> {
+    let nobody = "--reuid 65534 --regid 65534 --clear-groups sh -c".split_whitespace();
+    let script = format!("exec {} load 20 --no-out", place.sandbag.display());
+    let mut run = place.program("setpriv", nobody.chain([&*script]));
+    finish(run.spawn()?)?
         .expect(5)?
         .says(&["no permission", "run as root", "--cgroup"])?;
-    place.as_before()?;
     Ok(())
 }
 
-fn a_command_that_cannot_run_leaves_nothing() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_command_that_cannot_run_leaves_nothing(place: &MachinePlace) -> anyhow::Result<()> {
     let file = place.path("text");
     fs::write(&file, "neither program nor script")?;
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644))?;
@@ -111,35 +91,24 @@ fn a_command_that_cannot_run_leaves_nothing() -> anyhow::Result<()> {
         ("./text", 126, "denied"),
         ("/tmp", 126, "denied"),
     ] {
-        place
-            .run(&format!("load 20 -- {command}"))?
-            .expect(code)?
-            .says(&[command, cause])?;
+        place.refuses(&format!("load 20 -- {command}"), code, &[command, cause])?;
     }
-    let left: Vec<_> = fs::read_dir(place.path("."))?.flatten().collect();
-    ensure!(left.len() == 1, "left: {left:?}");
-    place.as_before()?;
+    place.has_files(".", 1)?;
     Ok(())
 }
 
-fn a_cgroup_that_is_none_is_refused() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_cgroup_that_is_none_is_refused(place: &MachinePlace) -> anyhow::Result<()> {
     for path in ["/no/such/group", "/etc"] {
         place
             .run(&format!("load 20 -d 1s --cgroup {path}"))?
             .expect(5)?
             .says(&["is not a group", "--cgroup takes"])?;
     }
-    ensure!(
-        fs::read_dir(place.path("."))?.count() == 0,
-        "a file was left"
-    );
-    place.as_before()?;
+    place.has_files(".", 0)?;
     Ok(())
 }
 
-fn beside_a_command_a_refusal_is_125_and_in_run_json() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn beside_a_command_a_refusal_is_125_and_in_run_json(place: &MachinePlace) -> anyhow::Result<()> {
     for (options, code, words) in [
         ("--cpus 4095", 2, "not present"),
         ("--cgroup /no/such/group", 5, "is not a group"),
@@ -149,77 +118,56 @@ fn beside_a_command_a_refusal_is_125_and_in_run_json() -> anyhow::Result<()> {
             .run(&format!("load 20 {options} --out r -- touch ran"))?
             .expect(125)?
             .says(&[words])?;
-        let record: serde_json::Value =
-            serde_json::from_str(&fs::read_to_string(place.path("r/run.json"))?)?;
+        let record = place.json("r/run.json")?;
         let error = &record["error"];
         ensure!(error["exit_code_alone"] == code, "{record}");
         ensure!(
             error["message"].as_str().is_some_and(|m| m.contains(words)),
             "{record}"
         );
-        ensure!(
-            fs::read_dir(place.path("r"))?.count() == 1,
-            "more than run.json"
-        );
+        place.has_files("r", 1)?;
     }
     ensure!(!place.path("ran").exists(), "the command was run");
     place
         .run("load 20 --cpus 4095 --no-out -- touch ran")?
         .expect(125)?;
-    ensure!(
-        fs::read_dir(place.path("."))?.count() == 1,
-        "a file was left"
-    );
-    place.as_before()?;
+    place.has_files(".", 1)?;
     Ok(())
 }
 
-fn nothing_is_left(place: &MachinePlace) -> anyhow::Result<()> {
-    let left = fs::read_dir(place.path("."))?.count();
-    ensure!(left == 0, "{left} files or directories were left");
-    Ok(())
-}
-
-fn a_refusal_that_names_no_directory_makes_none() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let first = place.start("load 20 --cpus 0 --no-out -q")?;
-    place.burners(1)?;
+fn a_refusal_that_names_no_directory_makes_none(place: &MachinePlace) -> anyhow::Result<()> {
+    let first = place.start_burning("load 20 --cpus 0 --no-out -q", 1)?;
     for options in [
         "load 20 --cpus 0",
         "load 20 --cpus 4095",
         "load 20 --pin 4095",
     ] {
         place.run(&format!("{options} -- touch ran"))?.expect(125)?;
-        nothing_is_left(&place)?;
+        place.has_files(".", 0)?;
     }
     place
         .run("load 20 --cpus 0 -d 1s --out deep/er/r")?
         .expect(5)?;
-    nothing_is_left(&place)?;
+    place.has_files(".", 0)?;
     place.run(&format!("stop {}", first.id()))?.expect(0)?;
     finish(first)?;
-    place.as_before()?;
     Ok(())
 }
 
-fn a_run_that_may_write_no_byte_leaves_no_directory() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_run_that_may_write_no_byte_leaves_no_directory(place: &MachinePlace) -> anyhow::Result<()> {
     for options in ["-d 1s", "-d 1s --out deep/r", "--out deep/r -- true"] {
         let script = format!(
             "ulimit -f 0; exec {} load 20 --cpus 0 {options}",
             place.sandbag.display()
         );
-        let ended = finish(place.program("sh", ["-c", &script]).spawn()?)?;
-        ensure!([1, 125].contains(&ended.code()), "{ended:?}");
-        nothing_is_left(&place)?;
+        finish(place.program("sh", ["-c", &script]).spawn()?)?.expect_any(&[1, 125])?;
+        place.has_files(".", 0)?;
     }
-    place.as_before()?;
     Ok(())
 }
 
 /// Links and FIFOs of others in a directory that is there.
-fn files_of_a_run_are_created_anew() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn files_of_a_run_are_created_anew(place: &MachinePlace) -> anyhow::Result<()> {
     fs::create_dir(place.path("r"))?;
     fs::write(place.path("kept"), "before")?;
     for name in ["run.json", "achieved.csv", "report.html"] {
@@ -241,15 +189,12 @@ fn files_of_a_run_are_created_anew() -> anyhow::Result<()> {
         fs::read_to_string(place.path("kept"))? == "before",
         "written through a link"
     );
-    place.as_before()?;
     Ok(())
 }
 
-fn a_dry_run_says_what_a_run_would_say() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_dry_run_says_what_a_run_would_say(place: &MachinePlace) -> anyhow::Result<()> {
     fs::write(place.path("bad.csv"), "time,cpu0\n0,50\n")?;
-    let first = place.start("load 20 --cpus 0 --no-out -q")?;
-    place.burners(1)?;
+    let first = place.start_burning("load 20 --cpus 0 --no-out -q", 1)?;
     for (words, code, said) in [
         ("load 20 --cpus 4095 -d 1s", 2, "not present"),
         ("load 20 --cpus 0 -d 1s", 5, "already loaded"),
@@ -262,17 +207,12 @@ fn a_dry_run_says_what_a_run_would_say() -> anyhow::Result<()> {
         for dry in ["--dry-run", ""] {
             let (options, command) = words.split_once(" --").unwrap_or((words, ""));
             let rest = if command.is_empty() { "" } else { " --" };
-            place
-                .run(&format!("{options} {dry}{rest}{command}"))?
-                .expect(code)?
-                .says(&[said])?;
+            place.refuses(&format!("{options} {dry}{rest}{command}"), code, &[said])?;
         }
     }
-    kill(pid_of(&first), Signal::SIGTERM)?;
-    finish(first)?;
+    end(first, Signal::SIGTERM)?;
     let ended = place.run("load 100 --cpus 0 -d 1s --dry-run")?.expect(0)?;
     ensure!(ended.err.contains("at most"), "no note: {ended:?}");
     ensure!(ended.out.contains("would put"), "{ended:?}");
-    place.as_before()?;
     Ok(())
 }

@@ -8,10 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use nix::sys::signal::{Signal, kill};
 use sandbag_machine_tests::case::Case;
-use sandbag_machine_tests::figure;
 
-use crate::cases;
-use crate::place::{MachinePlace, PlaceExit, finish, root, text_of, two_cpus, wait_for};
+use crate::place::{MachinePlace, PlaceExit, end, finish, root, text_of, two_cpus, wait_for};
 use crate::processes::pid_of;
 
 pub const CASES: &[Case] = cases![root;
@@ -35,21 +33,20 @@ fn with_own_run(place: &MachinePlace, script: &str) -> anyhow::Result<PlaceExit>
     finish(command.spawn()?)
 }
 
-fn directory_and_journals_are_private_whatever_the_umask() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn directory_and_journals_are_private_whatever_the_umask(
+    place: &MachinePlace,
+) -> anyhow::Result<()> {
     let ended = with_own_run(
-        &place,
+        place,
         "umask 0; $S load 20 --no-out -q & \
          until ls /run/sandbag/*.journal >/dev/null 2>&1; do sleep 0.05; done; \
          stat -c %a /run/sandbag /run/sandbag/*.journal; kill $!; wait",
     )?;
     ensure!(ended.out == "700\n600\n", "{ended:?}");
-    place.as_before()?;
     Ok(())
 }
 
-fn what_another_user_forged_is_not_undone() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn what_another_user_forged_is_not_undone(place: &MachinePlace) -> anyhow::Result<()> {
     let secret = place.path("secret");
     fs::write(&secret, "before")?;
     // Into a directory that everybody can write in, into one of the forger's,
@@ -72,7 +69,7 @@ fn what_another_user_forged_is_not_undone() -> anyhow::Result<()> {
             1,
         ),
     ] {
-        let ended = with_own_run(&place, &format!("{make} && $S restore"))?;
+        let ended = with_own_run(place, &format!("{make} && $S restore"))?;
         let ended = ended.expect(code).context(make)?;
         ensure!(ended.err.contains("/run/sandbag"), "{ended:?}");
         ensure!(fs::read_to_string(&secret)? == "before", "{ended:?}");
@@ -81,13 +78,11 @@ fn what_another_user_forged_is_not_undone() -> anyhow::Result<()> {
     let script = "chmod 1777 /run && mkdir -m 777 /run/sandbag && \
                   XDG_RUNTIME_DIR=/run setpriv --reuid 65534 --regid 65534 --clear-groups \
                   $S restore";
-    with_own_run(&place, script)?.expect(5)?;
-    place.as_before()?;
+    with_own_run(place, script)?.expect(5)?;
     Ok(())
 }
 
-fn a_lock_that_is_never_released_hangs_nobody() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_lock_that_is_never_released_hangs_nobody(place: &MachinePlace) -> anyhow::Result<()> {
     let before = text_of("/proc/sys/kernel/sched_rt_runtime_us")?;
     let begin = Instant::now();
     let script = "$S load 20 --method deadline -q --no-out -d 20s --cpus 0 & run=$!; \
@@ -95,7 +90,7 @@ fn a_lock_that_is_never_released_hangs_nobody() -> anyhow::Result<()> {
                   sleep 1.5; (exec 9</run/sandbag; flock 9; exec sleep 30) & holder=$!; sleep 0.3; \
                   $S status; echo $?; kill $run; wait $run; \
                   ls /run/sandbag; kill $holder";
-    let ended = with_own_run(&place, script)?;
+    let ended = with_own_run(place, script)?;
     // `status` gives up after 5 s, the undo after 1.5 s.
     figure!(begin.elapsed() < Duration::from_secs(15), "{ended:?}");
     ensure!(ended.out == "1\n", "{ended:?}");
@@ -107,23 +102,18 @@ fn a_lock_that_is_never_released_hangs_nobody() -> anyhow::Result<()> {
     );
     let after = text_of("/proc/sys/kernel/sched_rt_runtime_us")?;
     ensure!(before == after, "{before} became {after}: {ended:?}");
-    place.as_before()?;
     Ok(())
 }
 
-fn stop_all_names_what_it_ends() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let run = place.start("load 20 --cpus 0 --no-out -q")?;
-    place.burners(1)?;
+fn stop_all_names_what_it_ends(place: &MachinePlace) -> anyhow::Result<()> {
+    let run = place.start_burning("load 20 --cpus 0 --no-out -q", 1)?;
     let named = format!("ended {}: constant 20 % by pace on CPUs 0", run.id());
     place.run("stop --all")?.expect(0)?.says(&[&named])?;
     finish(run)?;
-    place.as_before()?;
     Ok(())
 }
 
-fn a_reader_that_leaves_status_is_no_failure() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_reader_that_leaves_status_is_no_failure(place: &MachinePlace) -> anyhow::Result<()> {
     let runs = [0, 1].map(|cpu| place.start(&format!("load 20 --cpus {cpu} --no-out -q")));
     place.burners(2)?;
     for reader in ["head -1", "true"] {
@@ -139,16 +129,13 @@ fn a_reader_that_leaves_status_is_no_failure() -> anyhow::Result<()> {
     }
     for run in runs {
         let run = run?;
-        kill(pid_of(&run), Signal::SIGTERM)?;
-        finish(run)?;
+        end(run, Signal::SIGTERM)?;
     }
-    place.as_before()?;
     Ok(())
 }
 
 /// Both supervisors have the number 1.
-fn runs_of_two_pid_namespaces_are_told_apart() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn runs_of_two_pid_namespaces_are_told_apart(place: &MachinePlace) -> anyhow::Result<()> {
     let start = |cpu: &str| {
         let sandbag = place.sandbag.display().to_string();
         let apart = ["--pid", "--fork", "--mount-proc", "--kill-child", &sandbag];
@@ -176,10 +163,7 @@ fn runs_of_two_pid_namespaces_are_told_apart() -> anyhow::Result<()> {
     let ended = finish(place.program("unshare", apart).spawn()?)?;
     ensure!(ended.out == "1\n", "{ended:?}");
     ensure!(ended.err.contains("another PID namespace"), "{ended:?}");
-    place
-        .run("stop 1")?
-        .expect(1)?
-        .says(&["no run has process id 1"])?;
+    place.refuses("stop 1", 1, &["no run has process id 1"])?;
     place.run(&format!("stop {}", here[0]))?.expect(0)?;
     let ended = place.run("stop --all")?.expect(0)?;
     ensure!(
@@ -191,6 +175,5 @@ fn runs_of_two_pid_namespaces_are_told_apart() -> anyhow::Result<()> {
         let _ = kill(pid_of(&run), Signal::SIGTERM);
         finish(run)?;
     }
-    place.as_before()?;
     Ok(())
 }

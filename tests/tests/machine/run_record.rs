@@ -39,7 +39,20 @@ pub struct CommandRecord {
     pub migrations_of: Option<String>,
 }
 
+impl CpuRecord {
+    /// Fails, as a figure, if it got a load that is too far from this one.
+    pub fn expect_near(&self, pct: f64, points: f64) -> anyhow::Result<()> {
+        figure!((self.got_pct - pct).abs() < points, "{pct} %: {self:?}");
+        Ok(())
+    }
+}
+
 impl RunRecord {
+    /// What is recorded of the command.
+    pub fn command(&self) -> anyhow::Result<&CommandRecord> {
+        self.command.as_ref().context("no command")
+    }
+
     /// Of a run directory.
     pub fn read(dir: &Path) -> anyhow::Result<Self> {
         let path = dir.join("run.json");

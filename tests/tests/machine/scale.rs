@@ -6,16 +6,12 @@ use std::fs;
 
 use anyhow::ensure;
 use sandbag_machine_tests::case::Case;
-use sandbag_machine_tests::figure;
-use serde_json::Value;
 
-use crate::cases;
 use crate::place::{MachinePlace, two_cpus};
 
 pub const CASES: &[Case] = cases![two_cpus; ranks_beside_little_noise_are_not_saturated];
 
-fn ranks_beside_little_noise_are_not_saturated() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn ranks_beside_little_noise_are_not_saturated(place: &MachinePlace) -> anyhow::Result<()> {
     // 10 us every millisecond, and 1 ms every 100: 2 % of the time.
     let mut trace = "cpu,start_ns,length_ns\n".to_owned();
     for cpu in 0..2u64 {
@@ -29,11 +25,10 @@ fn ranks_beside_little_noise_are_not_saturated() -> anyhow::Result<()> {
         let bench = "scale bench -d 400ms --rounds 2 --jitter a.csv --sync once --force";
         let bench = format!("{bench} --json b.json {ranks}");
         place.run(&bench)?.expect(0)?;
-        let found: Value = serde_json::from_str(&fs::read_to_string(place.path("b.json"))?)?;
+        let found = place.json("b.json")?;
         ensure!(found["oversubscribed"] != true, "{found}");
         ensure!(found["drift_ns"]["first_to_last"].is_f64(), "{found}");
         figure!(found["load"]["saturated"] == false, "{ranks}: {found}");
     }
-    place.as_before()?;
     Ok(())
 }

@@ -4,15 +4,12 @@
 use std::os::unix::process::CommandExt as _;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use nix::sys::signal::{SigHandler, Signal, kill, signal};
-use nix::unistd::Pid;
 use sandbag_machine_tests::case::Case;
-use sandbag_machine_tests::figure;
 use sandbag_machine_tests::ours::Role;
 
-use crate::cases;
-use crate::place::{MachinePlace, finish, root, text_of, wait_for};
+use crate::place::{MachinePlace, end, finish, root, text_of, wait_for, wait_until};
 use crate::processes::{lives, lives_at_home, pid_of, state_of, used, zombies};
 
 pub const CASES: &[Case] = cases![root;
@@ -29,42 +26,30 @@ pub const CASES: &[Case] = cases![root;
     a_burner_killed_before_the_start_is_replaced,
 ];
 
-fn signals_are_passed_on_to_the_command() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let run = place.start_script(
+fn signals_are_passed_on_to_the_command(place: &MachinePlace) -> anyhow::Result<()> {
+    let (run, _) = place.start_ready(
         "load 20 --no-settle --no-out -q",
         "for s in USR1 USR2 HUP INT; do trap \"echo got $s >> got\" $s; done; \
-         trap 'exit 9' TERM; echo ready > ready; while :; do sleep 0.05; done",
+         trap 'exit 9' TERM; echo $$ > pid; while :; do sleep 0.05; done",
     )?;
-    place.written("ready")?;
-    for (number, sent) in [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGHUP]
-        .into_iter()
-        .enumerate()
-    {
+    let mut expected = String::new();
+    for sent in [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGHUP] {
         kill(pid_of(&run), sent)?;
-        wait_for("the command's answer", || {
-            let got = text_of(place.path("got")).unwrap_or_default();
-            (got.lines().count() > number).then_some(())
+        expected += &format!("got {}\n", &sent.as_str()[3..]);
+        wait_until("the command's answer", || {
+            text_of(place.path("got")).is_ok_and(|got| got == expected)
         })?;
     }
-    ensure!(
-        text_of(place.path("got"))? == "got USR1\ngot USR2\ngot HUP\n",
-        "wrong signals"
-    );
     // The second that would end it: SIGTERM is passed on all the same.
-    kill(pid_of(&run), Signal::SIGTERM)?;
-    finish(run)?.expect(130)?;
-    place.as_before()?;
+    end(run, Signal::SIGTERM)?.expect(130)?;
     Ok(())
 }
 
-fn the_second_ending_signal_ends_us_at_once() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let run = place.start_script(
+fn the_second_ending_signal_ends_us_at_once(place: &MachinePlace) -> anyhow::Result<()> {
+    let (run, command) = place.start_ready(
         "load 20 --no-settle --no-out -q",
         "trap '' TERM INT HUP; echo $$ > pid; while :; do sleep 0.05; done >/dev/null 2>&1",
     )?;
-    let command = Pid::from_raw(place.written("pid")?.parse()?);
     kill(pid_of(&run), Signal::SIGTERM)?;
     std::thread::sleep(Duration::from_millis(300));
     ensure!(lives(pid_of(&run)), "ended by the first signal");
@@ -72,16 +57,13 @@ fn the_second_ending_signal_ends_us_at_once() -> anyhow::Result<()> {
     let mut run = run;
     let status = run.wait()?;
     ensure!(status.code() == Some(130), "{status}");
-    lives_at_home(command)?;
-    place.as_before()?;
-    Ok(())
+    lives_at_home(command)
 }
 
 /// As timeout(1) does it: to the group that it leads, and it ignores the
 /// signal itself. We sleep while the command answers, so that a second signal
 /// could not be taken for the first.
-fn a_signal_to_us_and_to_our_group_is_one() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_signal_to_us_and_to_our_group_is_one(place: &MachinePlace) -> anyhow::Result<()> {
     let command = "trap 'echo got >> got' TERM; echo ready > ready; n=0; \
          while [ $n -lt 30 ]; do sleep 0.05 & wait; n=$((n + 1)); done; exit 7";
     let sender = format!(
@@ -101,35 +83,24 @@ fn a_signal_to_us_and_to_our_group_is_one() -> anyhow::Result<()> {
         text_of(place.path("got"))? == "got\n",
         "the command got it more than once"
     );
-    place.as_before()?;
     Ok(())
 }
 
-fn a_signal_before_the_start_is_passed_on_after_it() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_signal_before_the_start_is_passed_on_after_it(place: &MachinePlace) -> anyhow::Result<()> {
     let run = place.start_script("load 50 --cpus 0 --no-out -q", "sleep 5; exit 7")?;
     place.burners(1)?;
     kill(pid_of(&run), Signal::SIGUSR1)?;
     // What SIGUSR1 does to a program that knows nothing of it.
     finish(run)?.expect(128 + Signal::SIGUSR1 as i32)?;
-    place.as_before()?;
     Ok(())
 }
 
-fn without_a_command_a_signal_is_the_usual_end() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    for sent in [
-        Signal::SIGINT,
-        Signal::SIGTERM,
-        Signal::SIGHUP,
-        Signal::SIGQUIT,
-    ] {
-        let run = place.start(&format!("load 20 --cpus 0 --out {sent} -q"))?;
-        place.burners(1)?;
+fn without_a_command_a_signal_is_the_usual_end(place: &MachinePlace) -> anyhow::Result<()> {
+    use Signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    for sent in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
+        let run = place.start_burning(&format!("load 20 --cpus 0 --out {sent} -q"), 1)?;
         std::thread::sleep(Duration::from_millis(2500));
-        kill(pid_of(&run), sent)?;
-        let ended = finish(run)?;
-        ensure!([0, 3, 4].contains(&ended.code()), "{sent}: {ended:?}");
+        end(run, sent)?.judged().context(sent)?;
         let got = place.record(sent.as_str())?.cpus[0].got_pct;
         figure!((got - 20.0).abs() < 5.0, "{sent}: got {got} %");
         place.as_before()?;
@@ -137,14 +108,12 @@ fn without_a_command_a_signal_is_the_usual_end() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn an_interrupt_before_the_start_leaves_no_command() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn an_interrupt_before_the_start_leaves_no_command(place: &MachinePlace) -> anyhow::Result<()> {
     for round in 0..8 {
         let run = place.start_script("load 20 --out r --force -q", "echo started > started")?;
         place.burners(1)?;
         std::thread::sleep(Duration::from_millis(round * 12));
-        kill(pid_of(&run), Signal::SIGINT)?;
-        let ended = finish(run)?;
+        let ended = end(run, Signal::SIGINT)?;
         let started = place.path("started").exists();
         ensure!(
             ended.code() == 130 || started,
@@ -157,8 +126,7 @@ fn an_interrupt_before_the_start_leaves_no_command() -> anyhow::Result<()> {
 }
 
 /// nohup, and shells that start jobs in the background without job control.
-fn what_the_caller_ignores_stays_ignored() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn what_the_caller_ignores_stays_ignored(place: &MachinePlace) -> anyhow::Result<()> {
     let ignoring = |words: &[&str]| {
         let mut command = place.sandbag(words);
         // SAFETY: ignoring a signal installs no handler.
@@ -180,28 +148,23 @@ fn what_the_caller_ignores_stays_ignored() -> anyhow::Result<()> {
     kill(pid_of(&run), Signal::SIGINT)?;
     std::thread::sleep(Duration::from_millis(500));
     ensure!(lives(pid_of(&run)), "ended by a signal that was ignored");
-    kill(pid_of(&run), Signal::SIGTERM)?;
-    let ended = finish(run)?;
-    ensure!([0, 3, 4].contains(&ended.code()), "{ended:?}");
-    // Whoever ignores SIGCHLD never hears that a child ended.
+    end(run, Signal::SIGTERM)?.judged()?;
+    // A process that ignores SIGCHLD never hears that a child ended.
     let with_command = [&words[..], &["--no-settle", "--", "sh", "-c", "exit 4"]].concat();
     finish(ignoring(&with_command).spawn()?)?.expect(4)?;
-    place.as_before()?;
     Ok(())
 }
 
-fn a_stop_is_a_pause_of_everything() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let run = place.start_script(
+fn a_stop_is_a_pause_of_everything(place: &MachinePlace) -> anyhow::Result<()> {
+    let (run, command) = place.start_ready(
         "load 50 --cpus 0 -d 3s --out r -q",
         "echo $$ > pid; exec sleep 3",
     )?;
-    let command = Pid::from_raw(place.written("pid")?.parse()?);
     let burner = place.burners(1)?[0];
     std::thread::sleep(Duration::from_millis(900));
     kill(pid_of(&run), Signal::SIGTSTP)?;
-    wait_for("the stop", || {
-        (state_of(pid_of(&run)) == Some('T') && state_of(command) == Some('T')).then_some(())
+    wait_until("the stop", || {
+        state_of(pid_of(&run)) == Some('T') && state_of(command) == Some('T')
     })?;
     std::thread::sleep(Duration::from_millis(150));
     let before = used(burner)?;
@@ -212,8 +175,7 @@ fn a_stop_is_a_pause_of_everything() -> anyhow::Result<()> {
         "the burner took {} ticks in the pause",
         after - before
     );
-    kill(pid_of(&run), Signal::SIGCONT)?;
-    finish(run)?.expect(0)?;
+    end(run, Signal::SIGCONT)?.expect(0)?;
     let record = place.record("r")?;
     figure!(
         (1.5..2.5).contains(&record.paused_s),
@@ -225,32 +187,22 @@ fn a_stop_is_a_pause_of_everything() -> anyhow::Result<()> {
         "the pause was counted: {} s",
         record.length_s
     );
-    let got = record.cpus[0].got_pct;
-    figure!((got - 50.0).abs() < 5.0, "got {got} % beside the pause");
-    place.as_before()?;
-    Ok(())
+    record.cpus[0].expect_near(50.0, 5.0)
 }
 
-fn a_stop_before_the_start_is_one_too() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_stop_before_the_start_is_one_too(place: &MachinePlace) -> anyhow::Result<()> {
     let run = place.start_script("load 50 --cpus 0 --no-out -q", "echo started > started")?;
     place.burners(1)?;
     kill(pid_of(&run), Signal::SIGTSTP)?;
-    wait_for("the stop", || {
-        (state_of(pid_of(&run)) == Some('T')).then_some(())
-    })?;
+    wait_until("the stop", || state_of(pid_of(&run)) == Some('T'))?;
     std::thread::sleep(Duration::from_millis(800));
     ensure!(!place.path("started").exists(), "it started while stopped");
-    kill(pid_of(&run), Signal::SIGCONT)?;
-    finish(run)?.expect(0)?;
-    place.as_before()?;
+    end(run, Signal::SIGCONT)?.expect(0)?;
     Ok(())
 }
 
-fn a_guardian_or_burner_that_dies_is_replaced() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let run = place.start("load 50 --cpus 0 -d 6s --out r")?;
-    place.burners(1)?;
+fn a_guardian_or_burner_that_dies_is_replaced(place: &MachinePlace) -> anyhow::Result<()> {
+    let run = place.start_burning("load 50 --cpus 0 -d 6s --out r", 1)?;
     std::thread::sleep(Duration::from_millis(1500));
     for role in [Role::Guardian, Role::Burner] {
         let victim = place.ours(role)[0];
@@ -260,7 +212,7 @@ fn a_guardian_or_burner_that_dies_is_replaced() -> anyhow::Result<()> {
             (!now.is_empty() && !now.contains(&victim)).then_some(())
         })?;
     }
-    wait_for("no zombie", || (zombies(pid_of(&run)) == 0).then_some(()))?;
+    wait_until("no zombie", || zombies(pid_of(&run)) == 0)?;
     let ended = finish(run)?.says(&[
         "the guardian ended (signal 9) and was started again",
         "the burner of CPU 0 ended (signal 9) and was started again",
@@ -271,12 +223,10 @@ fn a_guardian_or_burner_that_dies_is_replaced() -> anyhow::Result<()> {
     let cpu = &record.cpus[0];
     ensure!((1..=2).contains(&cpu.holes), "{} holes", cpu.holes);
     figure!((cpu.got_pct - 50.0).abs() < 10.0, "got {} %", cpu.got_pct);
-    place.as_before()?;
     Ok(())
 }
 
-fn a_burner_killed_before_the_start_is_replaced() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_burner_killed_before_the_start_is_replaced(place: &MachinePlace) -> anyhow::Result<()> {
     let run = place.start("load 50 --cpus 0 -d 3s --out r -q")?;
     let burner = place.burners(1)?[0];
     // It is in its group as soon as it waits for orders.
@@ -285,6 +235,5 @@ fn a_burner_killed_before_the_start_is_replaced() -> anyhow::Result<()> {
     finish(run)?;
     let got = place.record("r")?.cpus[0].got_pct;
     figure!(got > 30.0, "nobody took its place: got {got} %");
-    place.as_before()?;
     Ok(())
 }

@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use sandbag_machine_tests::stat;
 use serde_json::Value;
 
-use crate::place::{MachinePlace, PlaceExit, finish, text_of, wait_for};
+use crate::place::{MachinePlace, PlaceExit, finish, wait_for};
 use crate::processes::{groups_of, lives, pid_of, state_of, used};
 
 /// Every method as it is asked for that works without a cpufreq driver.
@@ -57,21 +58,21 @@ impl Spinners {
 
     /// What they get during this time.
     pub fn get(&self, time: Duration) -> anyhow::Result<NodeSpeed> {
-        let read = || -> anyhow::Result<(Instant, u64, u64)> {
+        let read = || -> anyhow::Result<(Instant, u64, f64)> {
             let mut spun = 0;
             for pid in &self.0 {
                 spun += used(*pid)?;
             }
-            Ok((Instant::now(), spun, idle()?))
+            Ok((Instant::now(), spun, idle_s()?))
         };
         let (begin, spun, still) = read()?;
         std::thread::sleep(time);
         let (end, spun_then, still_then) = read()?;
-        // Of 10 ms each.
-        let cpus = |ticks: u64| ticks as f64 / 100.0 / (end - begin).as_secs_f64();
+        let time_s = (end - begin).as_secs_f64();
         Ok(NodeSpeed {
-            spun: cpus(spun_then - spun),
-            idle: cpus(still_then.saturating_sub(still)),
+            // Ticks of 10 ms each.
+            spun: (spun_then - spun) as f64 / 100.0 / time_s,
+            idle: (still_then - still).max(0.0) / time_s,
         })
     }
 
@@ -146,23 +147,11 @@ impl NodeSpeed {
     }
 }
 
-/// Idle time of the first two CPUs, ticks.
-fn idle() -> anyhow::Result<u64> {
-    let stat = text_of("/proc/stat")?;
-    let lines = stat.lines().filter(|line| {
-        line.split(' ')
-            .next()
-            .is_some_and(|name| name == "cpu0" || name == "cpu1")
-    });
-    let mut ticks = 0;
-    for line in lines {
-        // Name, user, nice, system, idle, iowait: proc_stat(5).
-        let idle = line.split_whitespace().skip(4).take(2);
-        for field in idle {
-            ticks += field.parse::<u64>()?;
-        }
-    }
-    Ok(ticks)
+/// Idle time of the first two CPUs, seconds.
+fn idle_s() -> anyhow::Result<f64> {
+    let all = stat::read()?;
+    let cpus = [0, 1].map(|cpu| all.get(&Some(cpu)));
+    Ok(cpus.into_iter().flatten().map(|time| time.idle_s).sum())
 }
 
 /// A node without a command of its own; ended at the end.

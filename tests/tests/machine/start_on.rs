@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use sandbag_machine_tests::case::Case;
-use sandbag_machine_tests::figure;
 
-use crate::cases;
 use crate::place::{MachinePlace, finish, root};
 
 pub const CASES: &[Case] = cases![root;
@@ -17,8 +15,7 @@ pub const CASES: &[Case] = cases![root;
     what_the_command_says_later_does_it_no_harm,
 ];
 
-fn a_load_begins_when_the_command_says_so() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_load_begins_when_the_command_says_so(place: &MachinePlace) -> anyhow::Result<()> {
     for (by, word) in [
         ("3", "echo >&3"),
         // The descriptors that we use ourselves, and one far from them.
@@ -42,17 +39,15 @@ fn a_load_begins_when_the_command_says_so() -> anyhow::Result<()> {
         figure!((0.9..2.0).contains(&began), "{by}: began after {began} s");
         let length = record.length_s;
         figure!((1.5..3.2).contains(&length), "{by}: {length} s of load");
-        let wall = record.command.context("no command")?.wall_s;
+        let wall = record.command()?.wall_s;
         figure!(wall > began + length - 0.2, "{by}: {wall} s in all");
-        let got = record.cpus[0].got_pct;
-        figure!((got - 40.0).abs() < 8.0, "{by}: got {got} %");
+        record.cpus[0].expect_near(40.0, 8.0)?;
         place.as_before()?;
     }
     Ok(())
 }
 
-fn a_command_that_never_says_so_had_no_load() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_command_that_never_says_so_had_no_load(place: &MachinePlace) -> anyhow::Result<()> {
     // Its end closes the descriptor, too: that is no word.
     for (options, code) in [("", 0), ("--strict", 4)] {
         for by in ["3", "USR1"] {
@@ -65,19 +60,17 @@ fn a_command_that_never_says_so_had_no_load() -> anyhow::Result<()> {
             ensure!(record.verdict == "undecided", "{}", record.verdict);
             ensure!(record.load_began_s.is_none() && record.length_s == 0.0);
             ensure!(record.cpus[0].got_pct == 0.0);
-            let wall = record.command.context("no command")?.wall_s;
+            let wall = record.command()?.wall_s;
             figure!(wall > 0.4, "{wall} s");
         }
     }
     place
         .script("load 90 --no-out -q --start-on 3", "exit 9")?
         .expect(9)?;
-    place.as_before()?;
     Ok(())
 }
 
-fn a_command_that_never_says_so_is_bounded() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_command_that_never_says_so_is_bounded(place: &MachinePlace) -> anyhow::Result<()> {
     let begin = Instant::now();
     place
         .script(
@@ -86,12 +79,10 @@ fn a_command_that_never_says_so_is_bounded() -> anyhow::Result<()> {
         )?
         .expect(124)?;
     ensure!(begin.elapsed() >= Duration::from_secs(1), "too early");
-    place.as_before()?;
     Ok(())
 }
 
-fn what_the_command_says_later_does_it_no_harm() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn what_the_command_says_later_does_it_no_harm(place: &MachinePlace) -> anyhow::Result<()> {
     let run = place.start_script(
         "load 20 --cpus 0 --no-out -q --start-on 3",
         "echo >&3; sleep 0.5; echo >&3; echo >&3; exit 5",
@@ -103,6 +94,5 @@ fn what_the_command_says_later_does_it_no_harm() -> anyhow::Result<()> {
         "kill -USR1 $SANDBAG_PID; sleep 0.5; kill -USR1 $SANDBAG_PID; sleep 0.3; exit 5",
     )?;
     finish(run)?.expect(5)?;
-    place.as_before()?;
     Ok(())
 }

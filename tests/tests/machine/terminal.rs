@@ -13,11 +13,9 @@ use anyhow::ensure;
 use nix::pty::openpty;
 use nix::unistd::Pid;
 use sandbag_machine_tests::case::Case;
-use sandbag_machine_tests::figure;
 use sandbag_machine_tests::ours::Role;
 
-use crate::cases;
-use crate::place::{MachinePlace, root, wait_for};
+use crate::place::{MachinePlace, root, wait_for, wait_until};
 use crate::processes::{lives, lives_at_home, state_of};
 
 pub const CASES: &[Case] = cases![root;
@@ -111,10 +109,9 @@ fn control(fd: i32) -> nix::Result<()> {
 pub const CTRL_C: u8 = 3;
 const CTRL_Z: u8 = 26;
 
-fn ctrl_c_ends_the_command() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn ctrl_c_ends_the_command(place: &MachinePlace) -> anyhow::Result<()> {
     let mut terminal = Terminal::new(
-        &place,
+        place,
         "$SANDBAG load 20 --no-settle --no-out -q -- \
          sh -c 'echo $$ > pid; exec sleep 1000'; echo code $? end",
     )?;
@@ -123,19 +120,17 @@ fn ctrl_c_ends_the_command() -> anyhow::Result<()> {
     terminal.press(CTRL_C)?;
     let said = terminal.finish()?;
     ensure!(said.contains("code 130 end"), "{said}");
-    place.as_before()?;
     Ok(())
 }
 
-fn a_second_ctrl_c_ends_us_at_once() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn a_second_ctrl_c_ends_us_at_once(place: &MachinePlace) -> anyhow::Result<()> {
     let mut terminal = Terminal::new(
-        &place,
+        place,
         "$SANDBAG load 20 --no-settle --no-out -q -- \
          sh -c 'trap \"echo got INT >> got\" INT; echo $$ > pid; \
          while :; do sleep 0.05; done'; echo code $? end; trap '' HUP",
     )?;
-    let command = Pid::from_raw(place.written("pid")?.parse()?);
+    let command = place.pid("pid")?;
     terminal.press(CTRL_C)?;
     place.written("got")?;
     std::thread::sleep(Duration::from_millis(300));
@@ -146,9 +141,7 @@ fn a_second_ctrl_c_ends_us_at_once() -> anyhow::Result<()> {
     let got = std::fs::read_to_string(place.path("got"))?;
     ensure!(got.lines().count() == 1, "the command got it twice: {got}");
     terminal.press(CTRL_C)?;
-    wait_for("our end", || {
-        place.ours(Role::Supervisor).is_empty().then_some(())
-    })?;
+    wait_until("our end", || place.ours(Role::Supervisor).is_empty())?;
     let alive = lives(command);
     let said = terminal.finish()?;
     ensure!(said.contains("code 130 end"), "{said}");
@@ -157,16 +150,11 @@ fn a_second_ctrl_c_ends_us_at_once() -> anyhow::Result<()> {
     if lives(command) {
         lives_at_home(command)?;
     }
-    place.as_before()?;
     Ok(())
 }
 
-fn ctrl_c_without_a_command_ends_the_load() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let mut terminal = Terminal::new(
-        &place,
-        "$SANDBAG load 20 --cpus 0 --out r; echo code $? end",
-    )?;
+fn ctrl_c_without_a_command_ends_the_load(place: &MachinePlace) -> anyhow::Result<()> {
+    let mut terminal = Terminal::new(place, "$SANDBAG load 20 --cpus 0 --out r; echo code $? end")?;
     place.burners(1)?;
     std::thread::sleep(Duration::from_millis(2200));
     terminal.press(CTRL_C)?;
@@ -178,18 +166,16 @@ fn ctrl_c_without_a_command_ends_the_load() -> anyhow::Result<()> {
         "{said}"
     );
     place.record("r")?;
-    place.as_before()?;
     Ok(())
 }
 
-fn ctrl_z_and_fg_pause_and_continue() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn ctrl_z_and_fg_pause_and_continue(place: &MachinePlace) -> anyhow::Result<()> {
     let mut terminal = Terminal::new(
-        &place,
+        place,
         "$SANDBAG load 50 --cpus 0 --out r -q -- sh -c 'echo $$ > pid; exec sleep 2'; \
          echo stopped $? now; sleep 1.5; fg; echo code $? end",
     )?;
-    let command = Pid::from_raw(place.written("pid")?.parse()?);
+    let command = place.pid("pid")?;
     std::thread::sleep(Duration::from_millis(700));
     terminal.press(CTRL_Z)?;
     let stopped = wait_for("the stop", || {
@@ -213,13 +199,11 @@ fn ctrl_z_and_fg_pause_and_continue() -> anyhow::Result<()> {
         "paused {} s",
         record.paused_s
     );
-    place.as_before()?;
     Ok(())
 }
 
-fn a_terminal_that_closes_ends_the_run() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let mut terminal = Terminal::new(&place, "$SANDBAG load 20 --no-out -q; true")?;
+fn a_terminal_that_closes_ends_the_run(place: &MachinePlace) -> anyhow::Result<()> {
+    let mut terminal = Terminal::new(place, "$SANDBAG load 20 --no-out -q; true")?;
     place.burners(1)?;
     drop(terminal.keys.take());
     // The thread that listens holds the terminal open as well: hang up as the

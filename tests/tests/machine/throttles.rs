@@ -21,14 +21,12 @@ use sandbag_load::burn::{BurnerSetup, Duty};
 use sandbag_load::method::{self, Method, MethodOptions};
 use sandbag_load::throttle::{self, Throttling};
 use sandbag_machine_tests::case::Case;
-use sandbag_machine_tests::figure;
 use sandbag_run::child::{BURNER_VERB, open_gate};
 use sandbag_run::journal::{Journal, RunInfo};
 use sandbag_run::node_group::NodeGroup;
 use sandbag_run::undo::{Leftovers, undo};
 
-use crate::cases;
-use crate::place::{MachinePlace, finish, root, text_of, wait_for};
+use crate::place::{MachinePlace, finish, root, text_of, wait_for, wait_until};
 use crate::processes::{pid_of, state_of, used};
 
 pub const CASES: &[Case] = cases![can_throttle;
@@ -139,9 +137,7 @@ impl Node {
 
     /// Nothing is done to it: no stop, no standstill, no limit.
     fn is_free(&self) -> anyhow::Result<()> {
-        wait_for("a free node", || {
-            (!self.stands_still() && !self.is_limited()).then_some(())
-        })?;
+        wait_until("a free node", || !self.stands_still() && !self.is_limited())?;
         let before = self.used_s()?;
         wait_for("a tick", || (self.used_s().ok()? > before).then_some(()))
     }
@@ -264,11 +260,10 @@ fn method(name: &str, options: MethodOptions) -> anyhow::Result<Box<dyn Method>>
     method::with_options(name, &options).map_err(anyhow::Error::msg)
 }
 
-fn gov_freezes_for_its_part_of_every_period() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let node = Node::new(&place)?;
+fn gov_freezes_for_its_part_of_every_period(place: &MachinePlace) -> anyhow::Result<()> {
+    let node = Node::new(place)?;
     let gov = method("gov", MethodOptions::default())?;
-    let throttler = Throttler::start(&place, &node, &*gov)?;
+    let throttler = Throttler::start(place, &node, &*gov)?;
     for level in [0.5, 0.9, 0.2] {
         let held = hold(&node, &throttler, level, 20)?;
         ensure!((held.taken - level).abs() < NOTED, "{level}: {held:?}");
@@ -279,11 +274,10 @@ fn gov_freezes_for_its_part_of_every_period() -> anyhow::Result<()> {
     node.remove()
 }
 
-fn cap_limits_the_group() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let node = Node::new(&place)?;
+fn cap_limits_the_group(place: &MachinePlace) -> anyhow::Result<()> {
+    let node = Node::new(place)?;
     let cap = method("cap", MethodOptions::default())?;
-    let throttler = Throttler::start(&place, &node, &*cap)?;
+    let throttler = Throttler::start(place, &node, &*cap)?;
     let held = hold(&node, &throttler, 0.7, 20)?;
     figure!(held.used < 0.3 + TOLERANCE, "{held:?}");
     // Spinners that never got as far as their limit lost nothing by it; what
@@ -295,11 +289,10 @@ fn cap_limits_the_group() -> anyhow::Result<()> {
     node.remove()
 }
 
-fn lim_stops_who_is_above_its_share() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let node = Node::new(&place)?;
+fn lim_stops_who_is_above_its_share(place: &MachinePlace) -> anyhow::Result<()> {
+    let node = Node::new(place)?;
     let lim = method("lim", MethodOptions::default())?;
-    let throttler = Throttler::start(&place, &node, &*lim)?;
+    let throttler = Throttler::start(place, &node, &*lim)?;
     // Low, so that the spinners are above it whoever else is here.
     let held = hold(&node, &throttler, 0.9, 20)?;
     figure!(held.used < 0.1 + TOLERANCE, "{held:?}");
@@ -309,17 +302,16 @@ fn lim_stops_who_is_above_its_share() -> anyhow::Result<()> {
     node.remove()
 }
 
-fn wrekavoc_stops_for_seconds() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let node = Node::new(&place)?;
+fn wrekavoc_stops_for_seconds(place: &MachinePlace) -> anyhow::Result<()> {
+    let node = Node::new(place)?;
     let mut options = MethodOptions::default();
     options.lim.lim_variant = Some(throttle::LimVariant::Wrekavoc);
-    let throttler = Throttler::start(&place, &node, &*method("lim", options)?)?;
+    let throttler = Throttler::start(place, &node, &*method("lim", options)?)?;
     throttler.order(monotonic()?, 0.95);
     let all = "T".repeat(SPINNERS);
-    wait_for("the stop", || (node.states() == all).then_some(()))?;
+    wait_until("the stop", || node.states() == all)?;
     let begin = monotonic()?;
-    wait_for("the end of it", || (node.states() != all).then_some(()))?;
+    wait_until("the end of it", || node.states() != all)?;
     let stood_s = (monotonic()? - begin) as f64 / 1e9;
     figure!(stood_s > 0.7, "a stop of {stood_s} s");
     throttler.order(monotonic()?, 0.0);
@@ -347,15 +339,14 @@ fn journal(place: &MachinePlace) -> anyhow::Result<Journal> {
     Ok(Journal::create(&dir, info)?)
 }
 
-fn what_a_killed_throttle_leaves_is_undone() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let node = Node::new(&place)?;
+fn what_a_killed_throttle_leaves_is_undone(place: &MachinePlace) -> anyhow::Result<()> {
+    let node = Node::new(place)?;
     for name in ["gov", "lim"] {
-        let throttler = Throttler::start(&place, &node, &*method(name, Default::default())?)?;
-        let mut journal = journal(&place)?;
+        let throttler = Throttler::start(place, &node, &*method(name, Default::default())?)?;
+        let mut journal = journal(place)?;
         throttle::announce(&mut journal, throttler.throttling, &node.group)?;
         throttler.order(monotonic()?, 0.98);
-        wait_for("a standstill", || node.stands_still().then_some(()))?;
+        wait_until("a standstill", || node.stands_still())?;
         // Almost all of the time; if it goes on just now, it did no harm.
         throttler.kill()?;
         let left = undo(journal, Leftovers::AsNoted);
@@ -365,15 +356,14 @@ fn what_a_killed_throttle_leaves_is_undone() -> anyhow::Result<()> {
     node.remove()
 }
 
-fn a_pause_releases_the_node() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let node = Node::new(&place)?;
+fn a_pause_releases_the_node(place: &MachinePlace) -> anyhow::Result<()> {
+    let node = Node::new(place)?;
     for name in ["gov", "cap", "lim"] {
-        let throttler = Throttler::start(&place, &node, &*method(name, Default::default())?)?;
+        let throttler = Throttler::start(place, &node, &*method(name, Default::default())?)?;
         let slot = throttler.board.slot(0);
         let slowed = || node.stands_still() || node.is_limited();
         throttler.order(monotonic()?, 0.9);
-        wait_for("its beginning", || slowed().then_some(()))?;
+        wait_until("its beginning", || slowed())?;
         throttler.board.set_paused(true);
         wait_for("the release", || {
             let idle = slot.idle.load(std::sync::atomic::Ordering::Acquire);
@@ -381,7 +371,7 @@ fn a_pause_releases_the_node() -> anyhow::Result<()> {
         })?;
         node.is_free().context(name)?;
         throttler.board.set_paused(false);
-        wait_for("its going on", || slowed().then_some(()))?;
+        wait_until("its going on", || slowed())?;
         throttler.order(monotonic()?, 0.0);
         node.is_free().context(name)?;
         throttler.kill()?;

@@ -8,8 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use anyhow::ensure;
 use sandbag_machine_tests::case::Case;
 
-use crate::cases;
-use crate::place::{MachinePlace, PlaceExit, finish, root};
+use crate::place::{MachinePlace, NOBODY, PlaceExit, finish, root};
 
 pub const CASES: &[Case] = cases![root;
     under_sudo_command_and_run_directory_are_the_user_s,
@@ -17,27 +16,17 @@ pub const CASES: &[Case] = cases![root;
     as_root_stays_root,
 ];
 
-/// Debian's user nobody.
-const NOBODY: u32 = 65534;
-
 fn as_sudo(place: &MachinePlace, options: &str, script: &str) -> anyhow::Result<PlaceExit> {
     let words = options.split_whitespace().chain(["--", "sh", "-c", script]);
-    let run = place
-        .sandbag(words)
-        .env("SUDO_UID", NOBODY.to_string())
-        .env("SUDO_GID", NOBODY.to_string())
-        .env("SUDO_USER", "nobody")
-        .spawn()?;
-    finish(run)?.expect(0)
+    finish(place.sudo(words).spawn()?)?.expect(0)
 }
 
-fn under_sudo_command_and_run_directory_are_the_user_s() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn under_sudo_command_and_run_directory_are_the_user_s(place: &MachinePlace) -> anyhow::Result<()> {
     let open = place.path("open");
     fs::create_dir(&open)?;
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777))?;
     let ended = as_sudo(
-        &place,
+        place,
         "load 20 --no-settle --out open/deeper/r --json=open/r.json -q",
         "id -u; id -g; id -G; echo $USER $HOME; echo x > open/written; sleep 1.2",
     )?;
@@ -62,27 +51,24 @@ fn under_sudo_command_and_run_directory_are_the_user_s() -> anyhow::Result<()> {
             found.gid()
         );
     }
-    place.as_before()?;
     Ok(())
 }
 
-fn under_sudo_a_directory_that_was_there_keeps_its_owners() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
+fn under_sudo_a_directory_that_was_there_keeps_its_owners(
+    place: &MachinePlace,
+) -> anyhow::Result<()> {
     fs::create_dir(place.path("there"))?;
     fs::write(place.path("there/other"), "")?;
-    as_sudo(&place, "load 20 --no-settle --out there -q", "sleep 1.2")?;
+    as_sudo(place, "load 20 --no-settle --out there -q", "sleep 1.2")?;
     for (name, owner) in [("there/other", 0), ("there/run.json", NOBODY), ("there", 0)] {
         let uid = fs::metadata(place.path(name))?.uid();
         ensure!(uid == owner, "{name} belongs to {uid}");
     }
-    place.as_before()?;
     Ok(())
 }
 
-fn as_root_stays_root() -> anyhow::Result<()> {
-    let place = MachinePlace::new()?;
-    let ended = as_sudo(&place, "load 20 --no-settle --no-out -q --as-root", "id -u")?;
+fn as_root_stays_root(place: &MachinePlace) -> anyhow::Result<()> {
+    let ended = as_sudo(place, "load 20 --no-settle --no-out -q --as-root", "id -u")?;
     ensure!(ended.out == "0\n", "{ended:?}");
-    place.as_before()?;
     Ok(())
 }
