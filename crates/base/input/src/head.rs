@@ -6,7 +6,6 @@
 pub struct Head<'a>(&'a [u8]);
 
 impl<'a> Head<'a> {
-    #[must_use]
     pub fn new(text: &'a [u8]) -> Self {
         Self(text)
     }
@@ -25,7 +24,6 @@ impl<'a> Head<'a> {
     }
 
     /// Its text, up to the first byte that is no UTF-8.
-    #[must_use]
     pub fn text(&self) -> &'a str {
         self.0
             .utf8_chunks()
@@ -45,33 +43,28 @@ impl<'a> Head<'a> {
     }
 
     /// Whether a comment, a line that begins with `#`, begins like this.
-    #[must_use]
     pub fn has_comment(&self, begin: &str) -> bool {
         let mut comments = self.text_lines().filter_map(|line| line.strip_prefix('#'));
         comments.any(|comment| comment.trim_start().starts_with(begin))
     }
 
     /// The first line that is not blank.
-    #[must_use]
     pub fn first(&self) -> &'a [u8] {
         self.lines().next().unwrap_or_default()
     }
 
     /// Whether it is a JSON object or, with `[`, an array.
-    #[must_use]
     pub fn opens_with(&self, bracket: u8) -> bool {
         self.0.trim_ascii_start().first() == Some(&bracket)
     }
 
     /// What follows the first place where this stands; nothing without one.
-    #[must_use]
     pub fn after(&self, text: &[u8]) -> &'a [u8] {
         let at = memchr::memmem::find(self.0, text).map(|at| at + text.len());
         at.and_then(|at| self.0.get(at..)).unwrap_or_default()
     }
 
     /// Whether this stands somewhere in it.
-    #[must_use]
     pub fn holds(&self, text: &[u8]) -> bool {
         memchr::memmem::find(self.0, text).is_some()
     }

@@ -76,7 +76,6 @@ impl fmt::Debug for Lines<'_> {
 }
 
 impl<'a> Lines<'a> {
-    #[must_use]
     pub fn new(from: Box<dyn Read + Send + 'a>, file: Arc<str>) -> Self {
         Self {
             from,
@@ -157,25 +156,21 @@ impl<'a> Lines<'a> {
 
     /// The bytes and the file's name, for what is not read by lines. Nothing
     /// must have been read.
-    #[must_use]
     pub fn into_parts(self) -> (Box<dyn Read + Send + 'a>, Arc<str>) {
         (self.from, self.file)
     }
 
     /// The file's name.
-    #[must_use]
     pub fn file(&self) -> &Arc<str> {
         &self.file
     }
 
     /// Number of the line last returned, from 1.
-    #[must_use]
     pub fn number(&self) -> u64 {
         self.line
     }
 
     /// Whether the line last returned had its end.
-    #[must_use]
     pub fn is_whole(&self) -> bool {
         self.whole
     }
@@ -189,7 +184,6 @@ impl<'a> Lines<'a> {
 
     /// The line last returned, and the column of `found` where that stands in
     /// it once.
-    #[must_use]
     pub fn place(&self, found: Option<&str>) -> Place {
         let line = &self.buffer[self.current.clone()];
         Place {
@@ -200,7 +194,6 @@ impl<'a> Lines<'a> {
     }
 
     /// The file as a whole.
-    #[must_use]
     pub fn whole(&self) -> Place {
         Place {
             file: Arc::clone(&self.file),

@@ -23,7 +23,6 @@ pub enum Existing {
 
 impl Existing {
     /// What `--force` chooses.
-    #[must_use]
     pub fn by_force(force: bool) -> Self {
         if force { Self::Replace } else { Self::Refuse }
     }
@@ -41,7 +40,6 @@ impl NameTaken {
     }
 
     /// Whether this is the reason of an error.
-    #[must_use]
     pub fn is_cause(error: &io::Error) -> bool {
         error.get_ref().is_some_and(|cause| cause.is::<Self>())
     }

@@ -10,7 +10,6 @@ const POWERS: [f64; 16] = [
 
 /// A decimal number. Up to 15 digits the quotient of two exact numbers, which
 /// is correctly rounded and many times faster than the general way.
-#[must_use]
 pub fn decimal<T: AsRef<[u8]> + ?Sized>(text: &T) -> Option<f64> {
     let bytes = text.as_ref();
     let mut mantissa = 0u64;
@@ -30,7 +29,6 @@ pub fn decimal<T: AsRef<[u8]> + ?Sized>(text: &T) -> Option<f64> {
 }
 
 /// An unsigned whole number.
-#[must_use]
 pub fn whole<T: AsRef<[u8]> + ?Sized>(text: &T) -> Option<u64> {
     let bytes = text.as_ref();
     if bytes.is_empty() {
@@ -43,7 +41,6 @@ pub fn whole<T: AsRef<[u8]> + ?Sized>(text: &T) -> Option<u64> {
 }
 
 /// Without blanks and without the quotes that spreadsheets may put around text.
-#[must_use]
 pub fn unquoted(bytes: &[u8]) -> &[u8] {
     let bytes = bytes.trim_ascii();
     bytes
@@ -56,7 +53,6 @@ pub fn unquoted(bytes: &[u8]) -> &[u8] {
 pub const MAX_CPU: u32 = 65_535;
 
 /// A CPU number.
-#[must_use]
 pub fn cpu_number<T: AsRef<[u8]> + ?Sized>(text: &T) -> Option<u32> {
     whole(text)
         .and_then(|n| u32::try_from(n).ok())
@@ -65,7 +61,6 @@ pub fn cpu_number<T: AsRef<[u8]> + ?Sized>(text: &T) -> Option<u32> {
 
 /// Decimal seconds without a unit, exact to the nanosecond; digits beyond
 /// the ninth are cut off.
-#[must_use]
 pub fn decimal_seconds<T: AsRef<[u8]> + ?Sized>(text: &T) -> Option<u64> {
     let bytes = text.as_ref();
     let (head, tail) = match bytes.iter().position(|b| *b == b'.') {

@@ -19,9 +19,6 @@ pub struct Autogroup {
 }
 
 /// Whether autogroup is on; `None` where the kernel does not have it.
-///
-/// # Errors
-/// [`Error::Read`], [`Error::Parse`].
 pub fn enabled(root: &Root) -> Result<Option<bool>> {
     match Sysctl::new(root, "kernel.sched_autogroup_enabled").get_as::<u32>("0 or 1") {
         Ok(value) => Ok(Some(value != 0)),
@@ -32,10 +29,6 @@ pub fn enabled(root: &Root) -> Result<Option<bool>> {
 
 /// The autogroup of process `pid`; `None` where it is in none. It is a fact
 /// also while autogroup is off, but then without effect.
-///
-/// # Errors
-/// [`Error::Read`] if there is no such process or no such feature,
-/// [`Error::Parse`].
 pub fn get(root: &Root, pid: u32) -> Result<Option<Autogroup>> {
     let path = root.path(format!("/proc/{pid}/autogroup"));
     let text = read(&path)?;

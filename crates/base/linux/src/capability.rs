@@ -34,9 +34,6 @@ pub struct Capabilities(u64);
 
 impl Capabilities {
     /// The effective capabilities of this process.
-    ///
-    /// # Errors
-    /// [`Error::Read`], [`Error::Parse`].
     pub fn effective(root: &Root) -> Result<Self> {
         let path = root.path("/proc/self/status");
         let text = crate::root::read(&path)?;
@@ -48,7 +45,6 @@ impl Capabilities {
     }
 
     /// Whether `capability` is among them.
-    #[must_use]
     pub fn has(self, capability: Capability) -> bool {
         self.0 & (1 << capability as u8) != 0
     }

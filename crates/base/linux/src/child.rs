@@ -65,27 +65,18 @@ pub fn die_with(parent: u32, signal: i32) -> io::Result<()> {
 }
 
 /// Clears close-on-exec. Async-signal-safe.
-///
-/// # Errors
-/// It is no descriptor.
 pub fn keep_across_exec(fd: RawFd) -> io::Result<()> {
     // SAFETY: changes flags of a descriptor, touches no memory.
     done(unsafe { libc::fcntl(fd, libc::F_SETFD, 0) })
 }
 
 /// Sets close-on-exec. Async-signal-safe.
-///
-/// # Errors
-/// It is no descriptor.
 pub fn close_on_exec(fd: RawFd) -> io::Result<()> {
     // SAFETY: as above.
     done(unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) })
 }
 
 /// Blocks no signal. Async-signal-safe.
-///
-/// # Errors
-/// None that the kernel has.
 pub fn empty_signal_mask() -> io::Result<()> {
     // SAFETY: a zeroed sigset is valid memory for sigemptyset.
     done(unsafe {
@@ -113,13 +104,11 @@ pub struct Reaped {
 
 impl Reaped {
     /// CPU time in user mode.
-    #[must_use]
     pub fn user(&self) -> Duration {
         duration(self.usage.ru_utime)
     }
 
     /// CPU time in the kernel.
-    #[must_use]
     pub fn system(&self) -> Duration {
         duration(self.usage.ru_stime)
     }
@@ -146,7 +135,6 @@ pub fn reap(pid: Option<u32>) -> io::Result<Reaped> {
 }
 
 /// Reaps one child that has ended, without waiting.
-#[must_use]
 pub fn reap_ended() -> Option<Reaped> {
     wait4(None, libc::WNOHANG).ok().flatten()
 }

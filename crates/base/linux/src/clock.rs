@@ -18,20 +18,17 @@ fn read(clock: libc::clockid_t) -> Nanos {
 }
 
 /// Time since an arbitrary point; stands still during suspend, never jumps.
-#[must_use]
 pub fn monotonic() -> Nanos {
     read(libc::CLOCK_MONOTONIC)
 }
 
 /// CPU time of the calling thread. The kernel's task clock: it leaves out
 /// what the hypervisor stole where the kernel has steal-time accounting.
-#[must_use]
 pub fn thread_cpu() -> Nanos {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// CPU time of the calling process.
-#[must_use]
 pub fn process_cpu() -> Nanos {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }

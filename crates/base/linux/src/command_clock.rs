@@ -14,9 +14,6 @@ pub trait CommandClock {
     /// Fills in the command's CPU time so far, nanoseconds, one per CPU in the
     /// order of the list that the clock was opened with. Only differences
     /// count.
-    ///
-    /// # Errors
-    /// The kernel no longer tells, for example because the group was removed.
     fn per_cpu_ns(&mut self, out: &mut [u64]) -> Result<()>;
 
     /// Whether time that the hypervisor withheld while the command was
@@ -26,9 +23,6 @@ pub trait CommandClock {
 
 /// The clock of a command's group by what the group's hierarchy tells: the
 /// accounting files of cgroup v1, perf events on v2, where there are none.
-///
-/// # Errors
-/// Those of [`CpuacctClock::open`] and [`PerfClock::open`].
 pub fn open(root: &Root, group: &Group, cpus: &CpuList) -> Result<Box<dyn CommandClock>> {
     Ok(match group.version() {
         Version::V1 => Box::new(CpuacctClock::open(root, group.accounting_dir(), cpus)?),
@@ -52,10 +46,6 @@ pub struct CpuacctClock {
 
 impl CpuacctClock {
     /// The clock of the group at `dir` (in the hierarchy of `cpuacct`).
-    ///
-    /// # Errors
-    /// [`Error::Read`] if the file or the list of possible CPUs is not there,
-    /// [`Error::Missing`] for a CPU that this machine cannot have.
     pub fn open(root: &Root, dir: &Path, cpus: &CpuList) -> Result<Self> {
         let possible = root.path("/sys/devices/system/cpu/possible");
         let text = crate::root::read(&possible)?;
@@ -70,10 +60,7 @@ impl CpuacctClock {
             })
         };
         let path = dir.join("cpuacct.usage_percpu");
-        let file = File::open(&path).map_err(|cause| Error::Read {
-            path: path.clone(),
-            cause,
-        })?;
+        let file = File::open(&path).map_err(Error::read(&path))?;
         Ok(Self {
             path,
             file,
@@ -89,10 +76,7 @@ impl CommandClock for CpuacctClock {
         self.file
             .rewind()
             .and_then(|()| self.file.read_to_string(&mut self.text))
-            .map_err(|cause| Error::Read {
-                path: self.path.clone(),
-                cause,
-            })?;
+            .map_err(Error::read(&self.path))?;
         let mut words = self.text.split_ascii_whitespace();
         let mut next = 0;
         for (out, place) in out.iter_mut().zip(&self.places) {
@@ -125,9 +109,6 @@ pub struct PerfClock {
 
 impl PerfClock {
     /// The clock of the group at `dir`, from 0.
-    ///
-    /// # Errors
-    /// Those of [`GroupClock::open`].
     pub fn open(dir: &Path, cpus: &CpuList) -> Result<Self> {
         Ok(Self {
             clock: GroupClock::open(dir, cpus)?,

@@ -26,7 +26,6 @@ pub struct CpuLimit {
 
 impl CpuLimit {
     /// How many CPUs' worth of time that is.
-    #[must_use]
     pub fn cpus(&self) -> f64 {
         self.quota_us as f64 / self.period_us as f64
     }
@@ -35,7 +34,6 @@ impl CpuLimit {
 /// The container this system runs in, by the name of its manager (`docker`,
 /// `podman`, `lxc`, ...; `unknown` if only the process numbers give it away),
 /// or `None` on a machine's own system.
-#[must_use]
 pub fn container(root: &Root) -> Option<String> {
     // https://systemd.io/CONTAINER_INTERFACE/
     for path in ["/run/systemd/container", "/run/host/container-manager"] {
@@ -59,9 +57,6 @@ pub fn container(root: &Root) -> Option<String> {
 
 /// The tightest cap on our own group and those above it that can be seen from
 /// here (`cpu.max` or `cpu.cfs_quota_us`).
-///
-/// # Errors
-/// [`Error::Read`] if `/proc/self` is not there, [`Error::Parse`].
 pub fn cpu_limit(root: &Root) -> Result<Option<CpuLimit>> {
     let Some((mount, group)) = own_group(root, "cpu")? else {
         return Ok(None);
@@ -83,9 +78,6 @@ pub fn cpu_limit(root: &Root) -> Result<Option<CpuLimit>> {
 /// dropped of cached files not counted as taken); `None` without a limit.
 ///
 /// Source: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst.
-///
-/// # Errors
-/// [`Error::Read`] if `/proc/self` is not there.
 pub fn memory_room(root: &Root) -> Result<Option<u64>> {
     let Some((mount, group)) = own_group(root, "memory")? else {
         return Ok(None);
@@ -160,7 +152,6 @@ fn limit_of(group: &Path) -> Result<Option<CpuLimit>> {
 
 /// The hypervisor under this kernel, by the best name there is (`unknown` if
 /// only the CPU's flag tells), or `None` on bare metal.
-#[must_use]
 pub fn hypervisor(root: &Root) -> Option<String> {
     if let Ok(name) = root.read("/sys/hypervisor/type") {
         return Some(name.trim().to_owned());
@@ -201,7 +192,6 @@ pub const SCHED_EXT_SCHEDULER: &str = "/sys/kernel/sched_ext/root";
 
 /// The sched_ext scheduler that is loaded, by its name; `None` if none is.
 /// Such a scheduler need not honour weights, caps or nice values.
-#[must_use]
 pub fn sched_ext(root: &Root) -> Option<String> {
     let state = root.read(format!("{SCHED_EXT}/state")).ok()?;
     if state.trim() == "disabled" {
@@ -213,14 +203,12 @@ pub fn sched_ext(root: &Root) -> Option<String> {
 
 /// Whether systemd is process 1: then the top of the v2 tree is its own
 /// (the test that sd_booted(3) makes).
-#[must_use]
 pub fn systemd(root: &Root) -> bool {
     root.path("/run/systemd/system").is_dir()
 }
 
 /// The kernel's lockdown mode (`none`, `integrity`, `confidentiality`); `None`
 /// where the kernel has none.
-#[must_use]
 pub fn lockdown(root: &Root) -> Option<String> {
     let text = root.read("/sys/kernel/security/lockdown").ok()?;
     let (_, rest) = text.split_once('[')?;

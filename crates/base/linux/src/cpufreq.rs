@@ -44,9 +44,6 @@ pub struct Frequency {
 
 /// Frequency of `cpu`; `None` where it has no cpufreq policy (no driver, or
 /// the CPU is offline).
-///
-/// # Errors
-/// [`Error::Read`], [`Error::Parse`].
 pub fn frequency(root: &Root, cpu: u32) -> Result<Option<Frequency>> {
     let dir = root.path(format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq"));
     if !dir.is_dir() {
@@ -79,9 +76,6 @@ pub fn frequency(root: &Root, cpu: u32) -> Result<Option<Frequency>> {
 
 /// Whether the CPUs may run above their nominal frequency: then the speed of
 /// one depends on how many others work. `None` where the kernel does not say.
-///
-/// # Errors
-/// [`Error::Read`], [`Error::Parse`].
 pub fn turbo(root: &Root) -> Result<Option<bool>> {
     let dir = root.path("/sys/devices/system/cpu");
     if let Some(off) = number(&dir.join("intel_pstate/no_turbo"))? {

@@ -19,31 +19,26 @@ impl CpuList {
     }
 
     /// How many CPUs.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// No CPU at all.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Whether `cpu` is in the list.
-    #[must_use]
     pub fn contains(&self, cpu: u32) -> bool {
         self.0.contains(&cpu)
     }
 
     /// The CPUs of `self` that are not in `other`.
-    #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         Self(self.0.difference(&other.0).copied().collect())
     }
 
     /// The CPUs in both.
-    #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         Self(self.0.intersection(&other.0).copied().collect())
     }

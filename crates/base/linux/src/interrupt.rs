@@ -16,9 +16,6 @@ extern "C" fn note(_: std::ffi::c_int) {
 }
 
 /// Notes the signals of [`ENDING`] from now on.
-///
-/// # Errors
-/// The kernel refuses, which it does not.
 pub fn watch() -> io::Result<()> {
     let action = SigAction::new(SigHandler::Handler(note), SaFlags::empty(), SigSet::empty());
     for s in ENDING {
@@ -34,15 +31,11 @@ pub fn watch() -> io::Result<()> {
 }
 
 /// Whether a signal has come.
-#[must_use]
 pub fn came() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
 
 /// An error once a signal has come.
-///
-/// # Errors
-/// That one.
 pub fn check() -> io::Result<()> {
     if came() {
         return Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted"));
@@ -51,18 +44,12 @@ pub fn check() -> io::Result<()> {
 }
 
 /// Sleeps until `until`, or fails when a signal comes.
-///
-/// # Errors
-/// A signal came.
 pub fn sleep_until(until: Instant) -> io::Result<()> {
     wait_for(until, || false).map(drop)
 }
 
 /// Waits until `ready` says so (true) or `until` has come (false); fails when
 /// a signal comes. Looks twenty times a second.
-///
-/// # Errors
-/// A signal came.
 pub fn wait_for(until: Instant, mut ready: impl FnMut() -> bool) -> io::Result<bool> {
     loop {
         check()?;

@@ -28,17 +28,11 @@ pub struct InterruptTable {
 
 impl InterruptTable {
     /// Reads `/proc/interrupts`.
-    ///
-    /// # Errors
-    /// It cannot be read, or its first line names no CPUs.
     pub fn of_interrupts(root: &Root) -> Result<Self> {
         Self::read(root, "/proc/interrupts")
     }
 
     /// Reads `/proc/softirqs`.
-    ///
-    /// # Errors
-    /// As [`Self::of_interrupts`].
     pub fn of_softirqs(root: &Root) -> Result<Self> {
         Self::read(root, "/proc/softirqs")
     }

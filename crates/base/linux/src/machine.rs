@@ -9,7 +9,6 @@ use crate::Root;
 pub const LOAD: &str = "load average at the start";
 
 /// In one line what does not change from one start to the next.
-#[must_use]
 pub fn lasting(machine: &[(String, String)]) -> String {
     let facts = machine.iter().filter(|(name, _)| name != LOAD);
     facts
@@ -19,13 +18,11 @@ pub fn lasting(machine: &[(String, String)]) -> String {
 }
 
 /// Name of the host.
-#[must_use]
 pub fn host(root: &Root) -> Option<String> {
     trimmed(root, "/proc/sys/kernel/hostname")
 }
 
 /// The kernel's release, `uname -r`.
-#[must_use]
 pub fn kernel(root: &Root) -> Option<String> {
     trimmed(root, "/proc/sys/kernel/osrelease")
 }
@@ -35,7 +32,6 @@ fn trimmed(root: &Root, path: &str) -> Option<String> {
 }
 
 /// The first value of this name in `/proc/cpuinfo`, such as `model name`.
-#[must_use]
 pub fn cpuinfo(root: &Root, name: &str) -> Option<String> {
     let text = root.read("/proc/cpuinfo").ok()?;
     let mut values = text
@@ -45,13 +41,11 @@ pub fn cpuinfo(root: &Root, name: &str) -> Option<String> {
 }
 
 /// Whether the first CPU has a flag; only x86 lists them.
-#[must_use]
 pub fn has_flag(root: &Root, flag: &str) -> bool {
     cpuinfo(root, "flags").is_some_and(|flags| flags.split(' ').any(|one| one == flag))
 }
 
 /// Facts by name, in the order of the description.
-#[must_use]
 pub fn describe(root: &Root) -> Vec<(&'static str, String)> {
     let text = |path: &str| root.read(path).unwrap_or_default();
     let online = text("/sys/devices/system/cpu/online").trim().to_owned();
@@ -103,7 +97,6 @@ pub fn describe(root: &Root) -> Vec<(&'static str, String)> {
 }
 
 /// The configuration the kernel was built with; empty where it is not told.
-#[must_use]
 pub fn kernel_config(root: &Root) -> String {
     if let Ok(packed) = std::fs::File::open(root.path("/proc/config.gz")) {
         let mut text = String::new();

@@ -6,7 +6,6 @@ use crate::Root;
 /// Bytes that can be had without swapping (MemAvailable of /proc/meminfo,
 /// proc(5)); `None` where the kernel does not say. A limit of our own group
 /// is not looked at.
-#[must_use]
 pub fn available(root: &Root) -> Option<u64> {
     let text = root.read("/proc/meminfo").ok()?;
     let line = text

@@ -31,22 +31,17 @@ pub struct Mount {
 
 impl Mount {
     /// Whether `name` is among the options.
-    #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.options.iter().any(|option| option == name)
     }
 }
 
 /// All mounts, in the kernel's order; lines that are none are passed over.
-///
-/// # Errors
-/// [`crate::Error::Read`].
 pub fn read(root: &Root) -> Result<Vec<Mount>> {
     Ok(parse_all(root, &root.read("/proc/self/mountinfo")?))
 }
 
 /// The mounts in `text`.
-#[must_use]
 pub fn parse_all(root: &Root, text: &str) -> Vec<Mount> {
     text.lines().filter_map(|line| parse(root, line)).collect()
 }

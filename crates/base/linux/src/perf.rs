@@ -61,10 +61,7 @@ struct Counters {
 impl Counters {
     /// `what` is the event in words, `config` its number.
     fn open(dir: &Path, cpus: &CpuList, what: &str, config: u64) -> Result<Self> {
-        let group = File::open(dir).map_err(|cause| Error::Read {
-            path: dir.to_owned(),
-            cause,
-        })?;
+        let group = File::open(dir).map_err(Error::read(dir))?;
         let mut counters = Vec::with_capacity(cpus.len());
         for cpu in cpus.iter() {
             match open_counter(&group, cpu, config) {
@@ -90,10 +87,7 @@ impl Counters {
         let mut counter = counter;
         counter
             .read_exact(&mut count)
-            .map_err(|cause| Error::Read {
-                path: self.dir.clone(),
-                cause,
-            })?;
+            .map_err(Error::read(&self.dir))?;
         Ok(u64::from_ne_bytes(count))
     }
 }
@@ -121,9 +115,6 @@ impl GroupClock {
 
     /// Wall time in nanoseconds, since [`Self::open`], in which `cpu` ran
     /// tasks of the group; `None` for a CPU that was offline then.
-    ///
-    /// # Errors
-    /// [`Error::Read`].
     pub fn ns(&self, cpu: u32) -> Result<Option<u64>> {
         let counters = &self.0.counters;
         match counters.binary_search_by_key(&cpu, |(n, _)| *n) {
@@ -139,18 +130,12 @@ pub struct GroupMigrations(Counters);
 
 impl GroupMigrations {
     /// Begins to count, from 0, arrivals on those of `cpus` that are online.
-    ///
-    /// # Errors
-    /// Those of [`GroupClock::open`].
     pub fn open(dir: &Path, cpus: &CpuList) -> Result<Self> {
         Counters::open(dir, cpus, "migrations", COUNT_SW_CPU_MIGRATIONS).map(Self)
     }
 
     /// Migrations to the CPUs since [`Self::open`]. Asks every CPU, so not
     /// often.
-    ///
-    /// # Errors
-    /// [`Error::Read`].
     pub fn count(&self) -> Result<u64> {
         let counters = self.0.counters.iter();
         counters.map(|(_, counter)| self.0.read(counter)).sum()

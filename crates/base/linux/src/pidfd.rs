@@ -37,9 +37,6 @@ impl PidFd {
     /// The process with this number if it is the one that began at
     /// `start_ticks` ([`ProcessTimes`](crate::process::ProcessTimes)); `None`
     /// if that one has ended.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open), and what [`Process::stat`] says.
     pub fn of(root: &Root, pid: u32, start_ticks: u64) -> Result<Option<Self>> {
         let this = match Self::open(pid) {
             Err(error) if error.is_absent() => return Ok(None),
@@ -56,7 +53,6 @@ impl PidFd {
     }
 
     /// Its number.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
     }

@@ -80,7 +80,6 @@ pub struct Memory {
 
 impl Process {
     /// The process with this number; whether it exists is not asked here.
-    #[must_use]
     pub fn new(root: &Root, pid: u32) -> Self {
         Self {
             pid,
@@ -89,7 +88,6 @@ impl Process {
     }
 
     /// This process, also where `/proc` has numbers of another PID namespace.
-    #[must_use]
     pub fn current(root: &Root) -> Self {
         Self {
             pid: std::process::id(),
@@ -98,13 +96,11 @@ impl Process {
     }
 
     /// Its number.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
     /// Its thread with this number; whether it exists is not asked here.
-    #[must_use]
     pub fn thread(&self, tid: u32) -> Self {
         Self {
             pid: tid,
@@ -113,7 +109,6 @@ impl Process {
     }
 
     /// Whether it is there and no zombie, which holds nothing any more.
-    #[must_use]
     pub fn lives(&self) -> bool {
         let state = self.stat().map(|stat| stat.state);
         state.is_ok_and(|state| !matches!(state, 'Z' | 'X'))
@@ -130,18 +125,12 @@ impl Process {
     }
 
     /// The first word of a line of its `status`; `None` without such a line.
-    ///
-    /// # Errors
-    /// [`Error::Read`] if it has ended, [`Error::Parse`].
     pub fn status<T: FromStr>(&self, name: &str, expected: &'static str) -> Result<Option<T>> {
         let path = self.dir.join("status");
         field(&path, &read(&path)?, name, expected)
     }
 
     /// State, parent, times, scheduling class.
-    ///
-    /// # Errors
-    /// [`Error::Read`] if it has ended, [`Error::Parse`].
     pub fn stat(&self) -> Result<ProcessStat> {
         let path = self.dir.join("stat");
         let text = read(&path)?;
@@ -169,9 +158,6 @@ impl Process {
 
     /// How often the scheduler moved this thread to another CPU; `None` where
     /// the kernel does not say (`CONFIG_SCHED_DEBUG` is off).
-    ///
-    /// # Errors
-    /// [`Error::Read`] if it has ended, [`Error::Parse`].
     pub fn migrations(&self) -> Result<Option<u64>> {
         let path = self.dir.join("sched");
         let text = match read(&path) {
@@ -199,9 +185,6 @@ impl Process {
     }
 
     /// Resident memory.
-    ///
-    /// # Errors
-    /// [`Error::Read`] if it has ended, [`Error::Parse`].
     pub fn memory(&self) -> Result<Memory> {
         let path = self.dir.join("status");
         let text = read(&path)?;
@@ -213,9 +196,6 @@ impl Process {
 
     /// Program and arguments; empty for a kernel thread or a zombie. Bytes
     /// that are not UTF-8 are replaced.
-    ///
-    /// # Errors
-    /// [`Error::Read`] if it has ended.
     pub fn command_line(&self) -> Result<Vec<String>> {
         let path = self.dir.join("cmdline");
         let bytes = fs::read(&path).map_err(|cause| Error::Read { path, cause })?;
@@ -230,9 +210,6 @@ impl Process {
     }
 
     /// Its threads.
-    ///
-    /// # Errors
-    /// [`Error::Read`] if it has ended.
     pub fn threads(&self) -> Result<Vec<Process>> {
         let tids = numbered_entries(&self.dir.join("task"))?;
         Ok(tids.into_iter().map(|tid| self.thread(tid)).collect())
@@ -263,25 +240,16 @@ impl Process {
 }
 
 /// The numbers of all processes, ascending.
-///
-/// # Errors
-/// [`Error::Read`] if `/proc` cannot be listed.
 pub fn pids(root: &Root) -> Result<Vec<u32>> {
     numbered_entries(&root.path("/proc"))
 }
 
 /// All processes, ascending by number; such as end meanwhile are left out.
-///
-/// # Errors
-/// [`Error::Read`] if `/proc` cannot be listed, [`Error::Parse`].
 pub fn processes(root: &Root) -> Result<Vec<ProcessStat>> {
     stats(pids(root)?.into_iter().map(|pid| Process::new(root, pid)))
 }
 
 /// All threads of all processes: the scheduling class belongs to the thread.
-///
-/// # Errors
-/// As [`processes`].
 pub fn threads(root: &Root) -> Result<Vec<ProcessStat>> {
     let mut all = Vec::new();
     for pid in pids(root)? {
@@ -305,19 +273,13 @@ fn stats(tasks: impl IntoIterator<Item = Process>) -> Result<Vec<ProcessStat>> {
 /// The text of a file in which a task's name may stand: any bytes, and cut
 /// within a character at the 15th.
 fn read(path: &Path) -> Result<String> {
-    let bytes = fs::read(path).map_err(|cause| Error::Read {
-        path: path.to_owned(),
-        cause,
-    })?;
+    let bytes = fs::read(path).map_err(Error::read(path))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The entries of `dir` that are numbers, ascending.
 fn numbered_entries(dir: &Path) -> Result<Vec<u32>> {
-    let read_error = |cause| Error::Read {
-        path: dir.to_owned(),
-        cause,
-    };
+    let read_error = Error::read(dir);
     let mut numbers = Vec::new();
     for entry in fs::read_dir(dir).map_err(read_error)? {
         let name = entry.map_err(read_error)?.file_name();

@@ -21,7 +21,6 @@ use crate::{Error, Result, Root};
 
 /// Length of one tick of `/proc/stat` and `/proc/PID/stat`, from
 /// `sysconf(_SC_CLK_TCK)`; 10 ms where the C library does not say.
-#[must_use]
 pub fn tick_ns() -> u64 {
     let hz = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100);
     1_000_000_000 / u64::try_from(hz).unwrap_or(100).max(1)
@@ -59,7 +58,6 @@ impl CpuTimes {
     /// `idle` and `iowait` count as one: the kernel books a running idle
     /// period under one of them when it is asked and perhaps under the other
     /// when the period ends, so that only their sum is steady.
-    #[must_use]
     pub fn since(&self, earlier: &Self, tick_ns: u64) -> CpuDelta {
         let mut back = 0;
         let mut delta = |now: u64, before: u64| {
@@ -100,34 +98,29 @@ pub struct CpuDelta {
 
 impl CpuDelta {
     /// Time that programs on this machine could have had.
-    #[must_use]
     pub fn delivered_ns(&self) -> u64 {
         self.busy_ns + self.idle_ns
     }
 
     /// All accounted time. It differs from the wall time by some ticks in
     /// either direction, which is why a load is never a share of wall time.
-    #[must_use]
     pub fn total_ns(&self) -> u64 {
         self.delivered_ns() + self.steal_ns
     }
 
     /// The load: busy share of the delivered time, 0 to 1; `None` if nothing
     /// was delivered.
-    #[must_use]
     pub fn load(&self) -> Option<f64> {
         ratio(self.busy_ns, self.delivered_ns())
     }
 
     /// The share of all time that was busy or stolen, 0 to 1 ("time of
     /// unavailability"); `None` if no time was accounted.
-    #[must_use]
     pub fn load_with_steal(&self) -> Option<f64> {
         ratio(self.busy_ns + self.steal_ns, self.total_ns())
     }
 
     /// Steal as a share of all time, 0 to 1; `None` if no time was accounted.
-    #[must_use]
     pub fn steal(&self) -> Option<f64> {
         ratio(self.steal_ns, self.total_ns())
     }
@@ -149,7 +142,6 @@ pub struct StatSample {
 
 impl StatSample {
     /// The counters of `cpu`; `None` while it is offline.
-    #[must_use]
     pub fn get(&self, cpu: u32) -> Option<&CpuTimes> {
         let at = self.cpus.binary_search_by_key(&cpu, |(n, _)| *n).ok()?;
         Some(&self.cpus[at].1)
@@ -167,15 +159,9 @@ pub struct ProcStat {
 
 impl ProcStat {
     /// Opens `/proc/stat` under `root`.
-    ///
-    /// # Errors
-    /// [`Error::Read`] if it cannot be opened.
     pub fn open(root: &Root) -> Result<Self> {
         let path = root.path("/proc/stat");
-        let file = File::open(&path).map_err(|cause| Error::Read {
-            path: path.clone(),
-            cause,
-        })?;
+        let file = File::open(&path).map_err(Error::read(&path))?;
         Ok(Self {
             path,
             file,
@@ -186,9 +172,6 @@ impl ProcStat {
 
     /// Reads the counters. Nothing is allocated once the buffers have grown
     /// to the file's size.
-    ///
-    /// # Errors
-    /// [`Error::Read`], or [`Error::Parse`] if a line is not as documented.
     pub fn sample(&mut self) -> Result<&StatSample> {
         let mut sample = std::mem::take(&mut self.sample);
         let outcome = self.sample_into(&mut sample);
@@ -198,16 +181,10 @@ impl ProcStat {
 
     /// As [`Self::sample`], into a sample of the caller's, who keeps two of
     /// them to take differences.
-    ///
-    /// # Errors
-    /// As [`Self::sample`].
     pub fn sample_into(&mut self, into: &mut StatSample) -> Result<()> {
         let file = &self.file;
         let length = read_whole(&mut self.buffer, |part, offset| file.read_at(part, offset))
-            .map_err(|cause| Error::Read {
-                path: self.path.clone(),
-                cause,
-            })?;
+            .map_err(Error::read(&self.path))?;
         parse(&self.buffer[..length], into).map_err(|line| {
             Error::parse(
                 &self.path,

@@ -24,7 +24,6 @@ impl Root {
     }
 
     /// `absolute` (such as `/proc/stat`) under this root.
-    #[must_use]
     pub fn path(&self, absolute: impl AsRef<Path>) -> PathBuf {
         let absolute = absolute.as_ref();
         self.0.join(absolute.strip_prefix("/").unwrap_or(absolute))
@@ -32,7 +31,6 @@ impl Root {
 
     /// True for the live machine: only there do system calls and files speak
     /// of the same thing.
-    #[must_use]
     pub fn is_live(&self) -> bool {
         self.0 == Path::new("/")
     }
@@ -45,10 +43,7 @@ impl Root {
 
 /// The text of a file.
 pub fn read(path: &Path) -> Result<String> {
-    fs::read_to_string(path).map_err(|cause| Error::Read {
-        path: path.to_owned(),
-        cause,
-    })
+    fs::read_to_string(path).map_err(Error::read(path))
 }
 
 /// The text of a file without surrounding white space, parsed.

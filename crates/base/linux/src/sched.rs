@@ -193,7 +193,6 @@ pub fn affinity(pid: u32) -> Result<CpuList> {
 }
 
 /// The CPU that the calling thread runs on right now.
-#[must_use]
 pub fn current_cpu() -> u32 {
     // SAFETY: no arguments; cannot fail on Linux.
     unsafe { libc::sched_getcpu() }.unsigned_abs()

@@ -9,9 +9,6 @@ use std::ptr::NonNull;
 
 /// Anonymous memory of `bytes` zeros, to be mapped by processes that get the
 /// descriptor. It closes on exec.
-///
-/// # Errors
-/// There is not that much memory.
 pub fn memory_file(name: &CStr, bytes: usize) -> io::Result<OwnedFd> {
     // SAFETY: the name is a valid C string.
     let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
@@ -41,9 +38,6 @@ unsafe impl Sync for SharedMemory {}
 impl SharedMemory {
     /// Maps the first bytes of a file, which must be as long. `touched`: its
     /// pages are there before the first access.
-    ///
-    /// # Errors
-    /// It cannot be mapped.
     pub fn of_file(
         file: impl AsFd,
         bytes: usize,
@@ -55,9 +49,6 @@ impl SharedMemory {
     }
 
     /// Zeros that a process shares with those it forks, all pages touched.
-    ///
-    /// # Errors
-    /// There is not that much memory.
     pub fn anonymous(bytes: usize) -> io::Result<Self> {
         let flags = libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
         Self::map(bytes, true, flags, -1)
@@ -84,7 +75,6 @@ impl SharedMemory {
     }
 
     /// Its first byte, at the beginning of a page.
-    #[must_use]
     pub fn start(&self) -> NonNull<u8> {
         self.at
     }

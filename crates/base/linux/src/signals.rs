@@ -64,7 +64,6 @@ impl Repeats {
 /// has it already. Nothing tells a process that, and two signals that come
 /// close together arrive as one. But who signals the group that he leads
 /// himself, as timeout(1) does, ignores that signal first.
-#[must_use]
 pub fn went_to_group(root: &Root, arrived: ArrivedSignals) -> bool {
     let group = getpgrp().as_raw().unsigned_abs();
     if arrived.by_kernel || arrived.sender != group {
@@ -138,16 +137,12 @@ impl Signals {
     }
 
     /// The descriptor, to wait on.
-    #[must_use]
     pub fn fd(&self) -> &SignalFd {
         &self.fd
     }
 
     /// Sleeps until a signal waits, or so long; a bound that is not given is
     /// none.
-    ///
-    /// # Errors
-    /// poll(2) fails.
     pub fn wait(&self, most_ns: Option<u64>) -> io::Result<()> {
         let timeout = match most_ns {
             None => PollTimeout::NONE,

@@ -22,9 +22,6 @@ pub struct StopSignals {
 
 impl StopSignals {
     /// Blocks the signals.
-    ///
-    /// # Errors
-    /// The kernel has no signal descriptor to give.
     pub fn block() -> io::Result<Self> {
         let mut set = SigSet::empty();
         for signal in ENDING {
@@ -41,18 +38,12 @@ impl StopSignals {
     }
 
     /// A descriptor that becomes readable with a signal.
-    ///
-    /// # Errors
-    /// Too many open files.
     pub fn descriptor(&self) -> io::Result<OwnedFd> {
         use std::os::fd::AsFd as _;
         self.signals.as_fd().try_clone_to_owned()
     }
 
     /// The signal that came, if one did; each is told once.
-    ///
-    /// # Errors
-    /// The descriptor cannot be read.
     pub fn take(&self) -> io::Result<Option<i32>> {
         Ok(self
             .signals

@@ -17,7 +17,6 @@ impl Sysctl {
     /// The tunable `name`, such as `kernel.sched_rt_runtime_us`. A name with
     /// slashes is taken as the path that it is, so that parts of it may
     /// contain dots. Whether it exists is not asked here.
-    #[must_use]
     pub fn new(root: &Root, name: &str) -> Self {
         let name = if name.contains('/') {
             name.to_owned()
@@ -30,13 +29,11 @@ impl Sysctl {
     }
 
     /// The tunable whose file is `path`, as [`path`](Self::path) gave it.
-    #[must_use]
     pub fn at(path: PathBuf) -> Self {
         Self { path }
     }
 
     /// Its file.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -52,9 +49,6 @@ impl Sysctl {
 
     /// Its value as a number or the like; `expected` says in the error what
     /// it should be.
-    ///
-    /// # Errors
-    /// [`Error::Read`], [`Error::Parse`].
     pub fn get_as<T: FromStr>(&self, expected: &'static str) -> Result<T> {
         read_value(&self.path, expected)
     }

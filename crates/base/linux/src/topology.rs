@@ -49,9 +49,6 @@ pub struct Topology {
 
 impl Topology {
     /// Reads the topology.
-    ///
-    /// # Errors
-    /// [`Error::Read`] if there is no list of online CPUs, [`Error::Parse`].
     pub fn read(root: &Root) -> Result<Self> {
         let dir = root.path("/sys/devices/system/cpu");
         let online: CpuList = read_list(&dir.join("online"))?;
@@ -77,14 +74,12 @@ impl Topology {
     }
 
     /// The online CPU with this number.
-    #[must_use]
     pub fn get(&self, cpu: u32) -> Option<&Cpu> {
         let at = self.cpus.binary_search_by_key(&cpu, |c| c.cpu).ok()?;
         Some(&self.cpus[at])
     }
 
     /// The first online CPU of each core.
-    #[must_use]
     pub fn one_per_core(&self) -> CpuList {
         let first = |c: &&Cpu| c.siblings.iter().next() == Some(c.cpu);
         self.cpus.iter().filter(first).map(|c| c.cpu).collect()
@@ -92,7 +87,6 @@ impl Topology {
 
     /// Some core has more than one online CPU: a load on one of them slows
     /// the other.
-    #[must_use]
     pub fn has_smt(&self) -> bool {
         self.cpus.iter().any(|c| c.siblings.len() > 1)
     }
@@ -150,10 +144,7 @@ fn read_nodes(dir: &Path) -> Result<Vec<(u32, CpuList)>> {
 /// The numbers N of the entries `<prefix>N` of `dir`, ascending; none if there
 /// is no such directory.
 fn entries(dir: &Path, prefix: &str) -> Result<Vec<u32>> {
-    let read_error = |cause| Error::Read {
-        path: dir.to_owned(),
-        cause,
-    };
+    let read_error = Error::read(dir);
     let mut numbers = Vec::new();
     let Some(listing) = optional(fs::read_dir(dir).map_err(read_error))? else {
         return Ok(numbers);

@@ -72,9 +72,6 @@ impl TraceFs {
     }
 
     /// The instances that there are.
-    ///
-    /// # Errors
-    /// The directory cannot be read.
     pub fn instances(&self) -> Result<Vec<String>> {
         let path = self.dir.join("instances");
         let listing = fs::read_dir(&path).map_err(|cause| Error::Read { path, cause })?;
@@ -84,15 +81,9 @@ impl TraceFs {
 
     /// Makes an instance. It traces nothing yet, and its buffers, which the
     /// kernel makes of its usual size, are as small as can be.
-    ///
-    /// # Errors
-    /// [`Error::Make`], also if there is one of that name.
     pub fn make(self, name: &str) -> Result<Instance> {
         let dir = self.dir.join("instances").join(name);
-        fs::create_dir(&dir).map_err(|cause| Error::Make {
-            path: dir.clone(),
-            cause,
-        })?;
+        fs::create_dir(&dir).map_err(Error::make(&dir))?;
         let instance = Instance { dir, fs: self };
         // Of every CPU; those that are wanted get theirs later.
         let prepared = instance

@@ -26,7 +26,6 @@ impl User {
     /// The user behind sudo, if we were called through it. The user database
     /// is read as files: a static binary cannot load the modules that resolve
     /// users from elsewhere, and sudo has resolved the numbers already.
-    #[must_use]
     pub fn behind_sudo() -> Option<Self> {
         let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
         // SAFETY: no arguments, cannot fail.
@@ -83,9 +82,6 @@ impl User {
 
 /// Gives up what the calling process may, for good; between fork and exec.
 /// Async-signal-safe.
-///
-/// # Errors
-/// It is not root.
 pub fn become_user(user: &User) -> io::Result<()> {
     // SAFETY: plain system calls on memory that outlives them; groups first,
     // for it takes the privilege that the last call gives up.

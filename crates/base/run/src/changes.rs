@@ -26,9 +26,6 @@ use crate::lock::Lock;
 use crate::process_identity::ProcessIdentity;
 
 /// Sets a tunable, unless it has this value already and no journal here names who set it.
-///
-/// # Errors
-/// What [`Sysctl::set`] says; the journal cannot be written.
 pub fn set_sysctl(
     journal: &mut Journal,
     sysctl: &Sysctl,
@@ -45,9 +42,6 @@ pub fn set_sysctl(
 /// Writes a file of a cpufreq policy, such as `scaling_governor`. Only the
 /// first change of a file in a run is noted. Whoever alternates frequencies
 /// sets the first of them so and writes the others himself. A driver may round what it is given, so the file is not read back.
-///
-/// # Errors
-/// The driver refuses; the journal cannot be written.
 pub fn set_cpufreq(
     journal: &mut Journal,
     path: &Path,
@@ -59,9 +53,6 @@ pub fn set_cpufreq(
 
 /// Announces that this process may be stopped; `None` if it has ended. Its
 /// signals are best sent to [`ProcessIdentity::open`].
-///
-/// # Errors
-/// The journal cannot be written; `/proc` cannot be read.
 pub fn will_stop(journal: &mut Journal, root: &Root, pid: u32) -> Result<Option<ProcessIdentity>> {
     let Some(named) = ProcessIdentity::of(root, pid)? else {
         return Ok(None);
@@ -73,9 +64,6 @@ pub fn will_stop(journal: &mut Journal, root: &Root, pid: u32) -> Result<Option<
 }
 
 /// Announces that this group may be frozen.
-///
-/// # Errors
-/// The journal cannot be written.
 pub fn will_freeze(journal: &mut Journal, freezer: &Freezer) -> Result<()> {
     journal.note(Entry::Frozen {
         dir: freezer.dir().to_owned(),
@@ -83,9 +71,6 @@ pub fn will_freeze(journal: &mut Journal, freezer: &Freezer) -> Result<()> {
 }
 
 /// Announces that a group may be frozen, and freezes it.
-///
-/// # Errors
-/// What [`Freezer::freeze`] says; the journal cannot be written.
 pub fn freeze(journal: &mut Journal, freezer: &Freezer, patience: Duration) -> Result<()> {
     will_freeze(journal, freezer)?;
     Ok(freezer.freeze(patience)?)

@@ -25,7 +25,6 @@ pub fn to_args(setup: &impl Serialize) -> Vec<String> {
 }
 
 /// From the arguments of [`to_args`].
-#[must_use]
 pub fn from_args<T: DeserializeOwned>(args: &[String]) -> Option<T> {
     let [text] = args else {
         return None;

@@ -110,15 +110,11 @@ impl Waiting {
     }
 
     /// Its process id, which stays the same when it becomes the command.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
     /// Lets it become the command, and waits until it has.
-    ///
-    /// # Errors
-    /// [`Error::Command`] if the program cannot be executed.
     pub fn go(self) -> Result<()> {
         match self.let_go()?.failure() {
             None => Ok(()),
@@ -265,7 +261,6 @@ pub struct CommandExit {
 
 /// Reaps one child of ours that ended, without waiting: its process id, how
 /// it ended, what it used.
-#[must_use]
 pub fn reap() -> Option<(u32, CommandExit)> {
     let reaped = child::reap_ended()?;
     Some((

@@ -33,9 +33,6 @@ pub const FILES: [&str; 4] = [RUN_JSON, ACHIEVED_CSV, SHORT_CSV, REPORT_HTML];
 /// Creates a file of a run directory that is written while the run goes on.
 /// What had its name is removed and never written through: it may be a link,
 /// or a FIFO without a reader.
-///
-/// # Errors
-/// What the system says.
 pub fn create(path: &Path) -> io::Result<File> {
     let removed = fs::symlink_metadata(path).and_then(|meta| {
         let kind = meta.file_type();

@@ -2,7 +2,7 @@
 //! What can go wrong while producing a load.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sandbag_linux::CpuList;
 use sandbag_ui::{ExitStatus, exit};
@@ -16,7 +16,6 @@ pub enum Error {
     /// The machine cannot do what was asked; nothing was changed.
     #[error("{what}: {remedy}")]
     NotPossible {
-        /// The missing thing.
         what: String,
         /// The nearest that works here, or what to do.
         remedy: String,
@@ -35,14 +34,11 @@ pub enum Error {
     /// A CPU that is not there or not online.
     #[error("CPU {cpu} is {state}: online here are {online}")]
     NoCpu {
-        /// The number.
         cpu: u32,
         /// `offline` or `not present`.
         state: &'static str,
-        /// What was found.
         online: CpuList,
     },
-    /// A kernel interface refused.
     #[error(transparent)]
     Kernel(#[from] sandbag_linux::Error),
     /// What the run is fed with could not be read on.
@@ -50,42 +46,22 @@ pub enum Error {
     Input(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Our own file could not be written or read.
     #[error("{path}: {cause}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        cause: io::Error,
-    },
+    File { path: PathBuf, cause: io::Error },
     /// One of our own processes could not be started.
     #[error("start {what}: {cause}")]
-    Start {
-        /// Which process.
-        what: String,
-        /// What the system said.
-        cause: io::Error,
-    },
-    /// The command cannot be executed.
+    Start { what: String, cause: io::Error },
     #[error("{program}: {cause}")]
-    Command {
-        /// The program as given.
-        program: String,
-        /// What execvp said.
-        cause: io::Error,
-    },
+    Command { program: String, cause: io::Error },
     /// A system call of the supervisor failed.
     #[error("{call}: {cause}")]
     Call {
-        /// Name of the call.
         call: &'static str,
-        /// What the system said.
         cause: io::Error,
     },
     /// One of our processes was killed more often than it is restarted.
     #[error("{what} ended {times} times ({how}): the load cannot be held")]
     Died {
-        /// Which process.
         what: String,
-        /// How often.
         times: u32,
         /// How the last one ended.
         how: String,
@@ -94,9 +70,16 @@ pub enum Error {
 
 impl Error {
     /// What the run is fed with could not be read on.
-    #[must_use]
     pub fn input(cause: impl std::error::Error + Send + Sync + 'static) -> Self {
         Self::Input(Box::new(cause))
+    }
+
+    /// Makes an [`Error::File`] of `path` from its cause.
+    pub fn file(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
+        move |cause| Self::File {
+            path: path.to_owned(),
+            cause,
+        }
     }
 
     /// An [`Error::Call`] from an `io::Error`-like cause.

@@ -80,9 +80,6 @@ fn reason(error: &Failure) -> Reason {
 
 /// Writes why a run failed as the `run.json` of the existing directory `dir`.
 /// A page of an earlier run there would contradict it and is removed.
-///
-/// # Errors
-/// What the system says.
 pub fn write(dir: &Path, failure: &RunFailure) -> Result<()> {
     output::put_json(&dir.join(RUN_JSON), failure, Existing::Replace)?;
     // It need not be there.

@@ -161,7 +161,6 @@ pub struct RunInfo {
 
 impl RunInfo {
     /// This process, as a run that loads no CPU; `what` says what it does.
-    #[must_use]
     pub fn of_this_process(what: &str) -> Self {
         Self {
             pid: std::process::id(),
@@ -180,20 +179,17 @@ impl RunInfo {
     }
 
     /// The name of the run in those of its groups and units.
-    #[must_use]
     pub fn id(&self) -> RunId {
         RunId::new(self.pid, self.process.as_ref())
     }
 
     /// The supervisor by the number that it has here, if it lives and is
     /// proven to be the one that is meant: no other process gets a signal.
-    #[must_use]
     pub fn supervisor(&self) -> Option<ProcessIdentity> {
         self.process.as_ref()?.find(self.pid)
     }
 
     /// Whether the supervisor has certainly ended.
-    #[must_use]
     pub fn has_ended(&self) -> bool {
         let process = self.process.as_ref();
         process.is_some_and(|process| process.has_ended(self.pid))
@@ -209,7 +205,6 @@ pub struct Journal {
 
 impl Journal {
     /// Where the journal of a run is.
-    #[must_use]
     pub fn path_of(dir: &Path, run: impl Into<RunId>) -> PathBuf {
         dir.join(format!("{}.journal", run.into()))
     }
@@ -220,10 +215,7 @@ impl Journal {
             info.process = RunProcess::own();
         }
         let path = Self::path_of(dir, info.id());
-        let file = private::create(&path).map_err(|cause| Error::File {
-            path: path.clone(),
-            cause,
-        })?;
+        let file = private::create(&path).map_err(Error::file(&path))?;
         let mut journal = Self { file, path };
         if !journal.lock()? {
             return Err(journal.failed(io::ErrorKind::WouldBlock.into()));
@@ -247,9 +239,6 @@ impl Journal {
 
     /// Opens a journal that was found, even if it is held: for the guardian,
     /// which knows that its run has ended. `None` if it is gone.
-    ///
-    /// # Errors
-    /// As [`take_over`](Self::take_over).
     pub fn open(path: &Path) -> Result<Option<Self>> {
         match private::open(path) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -265,17 +254,11 @@ impl Journal {
     }
 
     /// Locks it unless another process holds it.
-    ///
-    /// # Errors
-    /// The kernel refuses.
     pub fn lock(&self) -> Result<bool> {
         try_lock(&self.file).map_err(|cause| self.failed(cause))
     }
 
     /// Which file it is, whatever its name is by now.
-    ///
-    /// # Errors
-    /// It cannot be looked at.
     pub fn inode(&self) -> Result<u64> {
         let meta = self.file.metadata().map_err(|cause| self.failed(cause))?;
         Ok(meta.ino())
@@ -289,13 +272,11 @@ impl Journal {
     }
 
     /// Where it is.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The directory of all journals.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("."))
     }
@@ -308,17 +289,11 @@ impl Journal {
     }
 
     /// What is in it so far.
-    ///
-    /// # Errors
-    /// [`Error::File`] if it cannot be read at all.
     pub fn read(&self) -> Result<Contents> {
         contents(&self.file, &self.path)
     }
 
     /// All entries so far that can be read.
-    ///
-    /// # Errors
-    /// As [`read`](Self::read).
     pub fn entries(&self) -> Result<Vec<Entry>> {
         Ok(self.read()?.entries)
     }
@@ -352,10 +327,7 @@ pub struct Contents {
 /// [`Error::File`] if it cannot be read at all, or another user may have
 /// written it.
 pub fn read(path: &Path) -> Result<Contents> {
-    let file = private::open(path).map_err(|cause| Error::File {
-        path: path.to_owned(),
-        cause,
-    })?;
+    let file = private::open(path).map_err(Error::file(path))?;
     contents(&file, path)
 }
 
@@ -364,10 +336,7 @@ fn contents(mut file: &File, path: &Path) -> Result<Contents> {
     let mut text = Vec::new();
     file.rewind()
         .and_then(|()| file.read_to_end(&mut text))
-        .map_err(|cause| Error::File {
-            path: path.to_owned(),
-            cause,
-        })?;
+        .map_err(Error::file(path))?;
     let mut contents = Contents::default();
     let mut lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
     // Empty if the text ends with a line's end.
@@ -388,14 +357,8 @@ fn contents(mut file: &File, path: &Path) -> Result<Contents> {
 }
 
 /// The journal files in a directory.
-///
-/// # Errors
-/// [`Error::File`] if the directory cannot be read.
 pub fn all(dir: &Path) -> Result<Vec<PathBuf>> {
-    let listing = fs::read_dir(dir).map_err(|cause| Error::File {
-        path: dir.to_owned(),
-        cause,
-    })?;
+    let listing = fs::read_dir(dir).map_err(Error::file(dir))?;
     let mut journals: Vec<PathBuf> = listing
         .flatten()
         .map(|entry| entry.path())
@@ -406,14 +369,12 @@ pub fn all(dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Whose journal this is, by its name.
-#[must_use]
 pub fn run_of(path: &Path) -> Option<RunId> {
     path.file_stem()?.to_str()?.parse().ok()
 }
 
 /// The entries of the other runs' journals, of live and dead ones. One that
 /// cannot be read has none: undoing it reports that.
-#[must_use]
 pub fn of_others(own: &Journal) -> Vec<Entry> {
     let others = all(own.dir()).unwrap_or_default().into_iter();
     others

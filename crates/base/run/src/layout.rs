@@ -167,25 +167,21 @@ impl Layout {
     }
 
     /// Which kind of tree.
-    #[must_use]
     pub fn kind(&self) -> LayoutKind {
         self.kind
     }
 
     /// Interface version of the tree.
-    #[must_use]
     pub fn version(&self) -> Version {
         self.hierarchies.version
     }
 
     /// Mount points and our own place.
-    #[must_use]
     pub fn hierarchies(&self) -> &Hierarchies {
         &self.hierarchies
     }
 
     /// Most weight that one group can carry.
-    #[must_use]
     pub fn most_weight(&self) -> Weight {
         Weight::range(self.version()).1
     }

@@ -17,9 +17,6 @@ use sandbag_linux::child::keep_across_exec;
 const F_SETSIG: libc::c_int = 10;
 
 /// Our end, which holds them, and theirs.
-///
-/// # Errors
-/// No descriptor is left.
 pub fn pair() -> io::Result<(PipeWriter, PipeReader)> {
     let (end, held) = io::pipe()?;
     Ok((held, end))
@@ -27,9 +24,6 @@ pub fn pair() -> io::Result<(PipeWriter, PipeReader)> {
 
 /// Ties the calling process and all of its group; to be called by the leader,
 /// after a fork and before it gives up privileges. Async-signal-safe.
-///
-/// # Errors
-/// The descriptor is none.
 pub fn tie(end: RawFd) -> io::Result<()> {
     // SAFETY: flags and an owner of a descriptor of ours; no memory.
     let failed = unsafe {

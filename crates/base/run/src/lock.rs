@@ -42,14 +42,8 @@ impl Lock {
     }
 
     /// Waits for it, for `patience` at most.
-    ///
-    /// # Errors
-    /// As [`of`](Self::of).
     pub fn within(dir: &Path, patience: Duration) -> Result<Self> {
-        let failed = |cause| Error::File {
-            path: dir.to_owned(),
-            cause,
-        };
+        let failed = Error::file(dir);
         let file = File::open(dir).map_err(failed)?;
         let begin = Instant::now();
         while !try_lock(&file).map_err(failed)? {

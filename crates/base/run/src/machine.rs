@@ -25,7 +25,6 @@ pub struct MachineFacts {
 }
 
 /// Describes the machine.
-#[must_use]
 pub fn describe(root: &Root, topology: &Topology, layout: &str) -> MachineFacts {
     let mut facts = BTreeMap::new();
     let mut fact = |name: &str, value: Option<String>| {
@@ -74,7 +73,6 @@ fn on_off(on: bool) -> String {
 }
 
 /// What could make the same run come out differently another time.
-#[must_use]
 pub fn unrepeatable(machine: &MachineFacts, topology: &Topology, loaded: &CpuList) -> Vec<String> {
     let fact = |name: &str| machine.facts.get(name).map(String::as_str);
     let mut warnings = Vec::new();

@@ -8,7 +8,6 @@ use sandbag_linux::cgroup::processes;
 
 /// The processes of the group at `dir` and of all groups below it; of groups
 /// that cannot be read, none.
-#[must_use]
 pub fn members_below(dir: &Path) -> Vec<u32> {
     let mut all = Vec::new();
     add(dir, &mut all);

@@ -22,13 +22,11 @@ pub struct NodeGroup {
 
 impl NodeGroup {
     /// What freezes it.
-    #[must_use]
     pub fn freezer(&self) -> Option<Freezer> {
         self.freezer.as_deref().and_then(Freezer::detect)
     }
 
     /// All its directories, each once.
-    #[must_use]
     pub fn dirs(&self) -> Vec<&Path> {
         let mut dirs: Vec<&Path> = [&self.cpu, &self.accounting]
             .into_iter()

@@ -19,9 +19,6 @@ const WRITE_OF_OTHERS: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
 /// Makes a directory of mode 0700 if need be.
-///
-/// # Errors
-/// As [`check_dir`]; [`Error::File`] if it cannot be made.
 pub fn make_dir(dir: &Path) -> Result<()> {
     match DirBuilder::new().mode(0o700).create(dir) {
         Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => {

@@ -19,9 +19,6 @@ pub struct ProcessIdentity {
 impl ProcessIdentity {
     /// The process that has this number now; `None` if there is none, or only
     /// a zombie.
-    ///
-    /// # Errors
-    /// `/proc` cannot be read.
     pub fn of(root: &Root, pid: u32) -> sandbag_linux::Result<Option<Self>> {
         match Process::new(root, pid).stat() {
             Ok(stat) if matches!(stat.state, 'Z' | 'X') => Ok(None),

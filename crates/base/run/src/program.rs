@@ -11,7 +11,6 @@ use crate::Error;
 use sandbag_ui::failure::Context as _;
 
 /// The words of our own command line, for a record that others may read.
-#[must_use]
 pub fn arguments() -> Vec<String> {
     // Not `args`, which panics where one is not text.
     std::env::args_os()
@@ -29,24 +28,17 @@ pub fn words(command: &[OsString]) -> Vec<String> {
 }
 
 /// Looks for the program of `command` as execvp(3) will. No command is fine.
-///
-/// # Errors
-/// [`Error::Command`]: it is not there, or cannot be executed by us.
 pub fn check(command: &[OsString]) -> sandbag_ui::Result<()> {
     check_in(command, Path::new(""), None)
 }
 
 /// The file of the program, which was found by [`check`].
-///
-/// # Errors
-/// It is not there any more.
 pub fn locate(command: &[OsString]) -> sandbag_ui::Result<PathBuf> {
     let program = command.first().context("no command")?;
     Ok(find(program, &search_path())?)
 }
 
 /// Where a program is on our PATH.
-#[must_use]
 pub fn on_path(name: impl AsRef<OsStr>) -> Option<PathBuf> {
     find(name.as_ref(), &search_path()).ok()
 }
@@ -56,9 +48,6 @@ fn search_path() -> OsString {
 }
 
 /// The same for a program that will be started in `dir`, with this PATH.
-///
-/// # Errors
-/// See [`check`].
 pub fn check_in(
     command: &[OsString],
     dir: &Path,
@@ -85,9 +74,6 @@ pub fn check_in(
 }
 
 /// Where a program is that is named like this.
-///
-/// # Errors
-/// Nowhere on the path, or it cannot be executed.
 pub fn find(program: &OsStr, path: &OsStr) -> io::Result<PathBuf> {
     if program.as_bytes().contains(&b'/') {
         return executable(Path::new(program)).map(|()| program.into());

@@ -15,9 +15,6 @@ pub const RT_RUNTIME: &str = "kernel.sched_rt_runtime_us";
 
 /// Lifts the limit of real-time classes, journalled first:
 /// `kernel.sched_rt_runtime_us = -1`.
-///
-/// # Errors
-/// The kernel refuses, or the journal cannot be written.
 pub fn lift_limit(root: &Root, journal: &mut Journal) -> Result<()> {
     changes::set_sysctl(journal, &Sysctl::new(root, RT_RUNTIME), -1)
 }
@@ -26,9 +23,6 @@ pub fn lift_limit(root: &Root, journal: &mut Journal) -> Result<()> {
 /// a fresh v1 group has no real-time budget, and a task of such a class can
 /// neither start in it nor move into it (CONFIG_RT_GROUP_SCHED). Where PID 1
 /// owns the tree it stays; kernels built for systemd have no such budgets.
-///
-/// # Errors
-/// The group cannot be written.
 pub fn move_to_root(layout: &Layout, pid: u32) -> Result<()> {
     let hierarchies = layout.hierarchies();
     let elsewhere = hierarchies.own_dir() != hierarchies.cpu;

@@ -64,7 +64,6 @@ impl Registry {
     }
 
     /// The usual one if it is there: who only looks makes none.
-    #[must_use]
     pub fn existing() -> Option<Self> {
         let dir = usual_dir().filter(|dir| dir.is_dir())?;
         private::check_dir(&dir).ok()?;
@@ -89,7 +88,6 @@ impl Registry {
     }
 
     /// Where it is.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -104,9 +102,6 @@ impl Registry {
     }
 
     /// The runs that are alive, and the journals that do not say.
-    ///
-    /// # Errors
-    /// The directory cannot be read.
     pub fn look(&self) -> Result<Runs> {
         let _lock = Lock::of(&self.dir)?;
         self.look_under_lock()
@@ -128,9 +123,6 @@ impl Registry {
     /// Undoes what dead runs left. Runs that live are not touched, and a
     /// journal that cannot be read does not keep the others from being
     /// undone: it is among what is returned, with its problem.
-    ///
-    /// # Errors
-    /// The directory cannot be read.
     pub fn restore(&self) -> Result<Vec<RestoreOutcome>> {
         let lock = Lock::of(&self.dir)?;
         let mut found = Vec::new();
@@ -155,7 +147,6 @@ impl Registry {
     }
 
     /// Where the journal of this process will be, once it is registered.
-    #[must_use]
     pub fn own_journal(&self) -> PathBuf {
         Journal::path_of(&self.dir, RunId::own())
     }

@@ -32,7 +32,6 @@ pub struct RunProcess {
 
 impl RunProcess {
     /// This process; `None` where `/proc` does not say.
-    #[must_use]
     pub fn own() -> Option<Self> {
         static OWN: OnceLock<Option<RunProcess>> = OnceLock::new();
         OWN.get_or_init(|| {
@@ -48,7 +47,6 @@ impl RunProcess {
 
     /// The process that has the number `pid` in its namespace, by the number
     /// that it has here; `None` if it has ended or cannot be seen from here.
-    #[must_use]
     pub fn find(&self, pid: u32) -> Option<ProcessIdentity> {
         let root = Root::default();
         if self.is_of_earlier_boot() {
@@ -71,7 +69,6 @@ impl RunProcess {
     }
 
     /// Whether it has certainly ended.
-    #[must_use]
     pub fn has_ended(&self, pid: u32) -> bool {
         let all_seen = || {
             self.is_of_our_namespace()
@@ -81,13 +78,11 @@ impl RunProcess {
     }
 
     /// Whether the machine was started anew since.
-    #[must_use]
     pub fn is_of_earlier_boot(&self) -> bool {
         Self::own().is_some_and(|own| own.boot != self.boot)
     }
 
     /// Whether its number means the same to us.
-    #[must_use]
     pub fn is_of_our_namespace(&self) -> bool {
         Self::own().is_some_and(|own| own.pid_namespace == self.pid_namespace)
     }
@@ -125,19 +120,16 @@ pub struct RunId {
 
 impl RunId {
     /// That of this process.
-    #[must_use]
     pub fn own() -> Self {
         Self::new(std::process::id(), RunProcess::own().as_ref())
     }
 
     /// Process number of the supervisor in its PID namespace.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
     /// That of the supervisor `pid`.
-    #[must_use]
     pub fn new(pid: u32, process: Option<&RunProcess>) -> Self {
         let of = process
             .filter(|process| process.pid_namespace != FIRST_NAMESPACE)

@@ -135,18 +135,12 @@ impl WrappedCommand {
     }
 
     /// Lets the command begin.
-    ///
-    /// # Errors
-    /// [`Error::Command`] if it cannot be executed.
     pub fn go(&mut self) -> Result<()> {
         self.waiting.take().map_or(Ok(()), Waiting::go)
     }
 
     /// A descriptor that is readable when there is something to
     /// [`answer`](Self::answer).
-    ///
-    /// # Errors
-    /// Too many open files.
     pub fn descriptor(&self) -> io::Result<OwnedFd> {
         self.signals.fd().as_fd().try_clone_to_owned()
     }
@@ -203,9 +197,6 @@ impl WrappedCommand {
     }
 
     /// Waits until the command ended or we were told twice to end.
-    ///
-    /// # Errors
-    /// The wait fails.
     pub fn wait(&mut self) -> io::Result<WaitEnd> {
         loop {
             if let Some(over) = self.answer() {

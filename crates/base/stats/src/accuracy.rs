@@ -60,14 +60,12 @@ impl Accuracy {
     }
 
     /// How many errors were added.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
     /// Share of the errors whose magnitude is at most `limit_points`, 0 to 1;
     /// 1 when there are none. Exact to half a bin.
-    #[must_use]
     pub fn share_within(&self, limit_points: f64) -> f64 {
         if self.count == 0 {
             return 1.0;
@@ -78,7 +76,6 @@ impl Accuracy {
     }
 
     /// Smallest magnitude that `share` (0 to 1) of the errors do not exceed.
-    #[must_use]
     pub fn abs_quantile(&self, share: f64) -> f64 {
         let mut magnitudes = BTreeMap::<u32, u64>::new();
         for (bin, n) in &self.bins {
@@ -103,7 +100,6 @@ impl Accuracy {
     }
 
     /// The summary so far; `None` before the first error.
-    #[must_use]
     pub fn stats(&self) -> Option<ErrorStats> {
         (self.count > 0).then(|| ErrorStats {
             windows: self.count,

@@ -16,13 +16,11 @@ pub const GENERATOR: &str = "xoshiro256++";
 pub const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The output function of SplitMix64: what it gives from this state.
-#[must_use]
 pub fn mix(state: u64) -> u64 {
     finish(state.wrapping_add(GOLDEN))
 }
 
 /// The same after the state was added to.
-#[must_use]
 pub fn finish(state: u64) -> u64 {
     let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -31,7 +29,6 @@ pub fn finish(state: u64) -> u64 {
 
 /// The `n`-th value of a stream of a seed, uniform in 0 to `below` (excluded);
 /// 0 if that is 0.
-#[must_use]
 pub fn draw(seed: u64, stream: u64, n: u64, below: u64) -> u64 {
     let value = mix(mix(mix(seed) ^ stream) ^ n);
     ((u128::from(value) * u128::from(below)) >> 64) as u64
@@ -43,7 +40,6 @@ pub struct Chance([u64; 4]);
 
 impl Chance {
     /// The row of this name for a seed.
-    #[must_use]
     pub fn new(seed: u64, name: &str) -> Self {
         // FNV-1a: names are few and short.
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {

@@ -5,7 +5,6 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 /// Half of the 95 % interval of the mean of these, by Student's t; `None` of fewer than
 /// two.
-#[must_use]
 pub fn error_of_mean(values: impl ExactSizeIterator<Item = f64> + Clone) -> Option<f64> {
     if values.len() < 2 {
         return None;

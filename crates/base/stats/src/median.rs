@@ -2,7 +2,6 @@
 //! Middle, quantiles and range of values.
 
 /// The median; the mean of the middle two of an even number. `None` of none.
-#[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -10,7 +9,6 @@ pub fn median(values: &[f64]) -> Option<f64> {
 }
 
 /// The median of values in ascending order.
-#[must_use]
 pub fn middle(sorted: &[f64]) -> Option<f64> {
     let half = sorted.len() / 2;
     match sorted.len() {
@@ -22,7 +20,6 @@ pub fn middle(sorted: &[f64]) -> Option<f64> {
 
 /// The least of the values, in ascending order, that is not below so many
 /// percent of them; `None` of none.
-#[must_use]
 pub fn quantile<T: Copy>(sorted: &[T], part_pct: f64) -> Option<T> {
     let last = sorted.len().checked_sub(1)?;
     let rank = (sorted.len() as f64 * part_pct / 100.0).ceil() as usize;
@@ -30,7 +27,6 @@ pub fn quantile<T: Copy>(sorted: &[T], part_pct: f64) -> Option<T> {
 }
 
 /// Least and greatest; `None` of none.
-#[must_use]
 pub fn range(values: &[f64]) -> Option<(f64, f64)> {
     let least = values.iter().copied().min_by(f64::total_cmp)?;
     let greatest = values.iter().copied().max_by(f64::total_cmp)?;

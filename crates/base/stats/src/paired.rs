@@ -25,7 +25,6 @@ pub struct PairedRatio {
 
 /// The ratio of `a` to `b`, pair by pair. `None` without pairs, or when a
 /// value is not positive (a ratio of it means nothing).
-#[must_use]
 pub fn paired_ratio(a: &[f64], b: &[f64]) -> Option<PairedRatio> {
     let logs: Vec<f64> = a.iter().zip(b).map(|(a, b)| (a / b).ln()).collect();
     if logs.is_empty() || logs.iter().any(|l| !l.is_finite()) {

@@ -92,19 +92,16 @@ impl VerdictCounter {
     }
 
     /// The errors of the windows that are not holes.
-    #[must_use]
     pub fn accuracy(&self) -> &Accuracy {
         &self.accuracy
     }
 
     /// Windows in which the load was absent for a reason outside the method.
-    #[must_use]
     pub fn holes(&self) -> u64 {
         self.holes
     }
 
     /// Share of the windows that were disturbed from outside, 0 to 1.
-    #[must_use]
     pub fn noisy_share(&self) -> f64 {
         if self.windows == 0 {
             0.0
@@ -115,7 +112,6 @@ impl VerdictCounter {
 
     /// Holes are a miss whatever the rest looks like; no windows at all (no
     /// load was asked) are kept.
-    #[must_use]
     pub fn verdict(&self, tolerance: Tolerance) -> Verdict {
         if self.holes > 0 {
             return Verdict::Missed;

@@ -40,25 +40,21 @@ pub struct Window {
 
 impl Window {
     /// Delivered time: wall minus steal, never below zero.
-    #[must_use]
     pub fn delivered_ns(&self) -> u64 {
         self.length_ns.saturating_sub(self.steal_ns)
     }
 
     /// The load that the burner took, percent of the delivered time of one CPU.
-    #[must_use]
     pub fn got_pct(&self) -> f64 {
         share_pct(self.burner_ns, self.delivered_ns())
     }
 
     /// Got minus asked, in points.
-    #[must_use]
     pub fn error_points(&self) -> f64 {
         self.got_pct() - self.asked_pct
     }
 
     /// Steal as percent of the wall time.
-    #[must_use]
     pub fn steal_pct(&self) -> f64 {
         share_pct(self.steal_ns, self.length_ns)
     }
@@ -67,7 +63,6 @@ impl Window {
     /// `None` where busy time or the program's part of it is not known.
     /// `burns`: the burner's time is CPU time, and not time in which it kept
     /// the program from running.
-    #[must_use]
     pub fn foreign_ns(&self, burns: bool) -> Option<u64> {
         let burned = if burns { self.burner_ns } else { 0 };
         let ours = burned + self.command_ns?;
@@ -75,21 +70,18 @@ impl Window {
     }
 
     /// The same beside a burner that burns, percent of the delivered time.
-    #[must_use]
     pub fn foreign_pct(&self) -> Option<f64> {
         self.foreign_ns(true)
             .map(|ns| share_pct(ns, self.delivered_ns()))
     }
 
     /// The command's share of the delivered time, percent of one CPU.
-    #[must_use]
     pub fn command_pct(&self) -> Option<f64> {
         self.command_ns.map(|ns| share_pct(ns, self.delivered_ns()))
     }
 }
 
 /// `part` of `whole` in percent; 0 of 0 is 0.
-#[must_use]
 pub fn share_pct(part: u64, whole: u64) -> f64 {
     if whole == 0 {
         0.0

@@ -9,7 +9,6 @@ pub const KNOWN: [&str; 6] = ["instance", "job", "query", "from", "to", "step"];
 
 /// A word of a command line as it may be shown: a URL without its user and
 /// password. Where it is not clear what belongs to those, only its scheme.
-#[must_use]
 pub fn public(word: &str) -> String {
     let Some(scheme) = SCHEMES.iter().find(|scheme| word.starts_with(*scheme)) else {
         return word.to_owned();
@@ -22,7 +21,6 @@ pub fn public(word: &str) -> String {
 
 /// What follows the scheme, from the host on. `None` where a password may
 /// reach beyond a `?`, or stand in the place of a port.
-#[must_use]
 pub fn without_user(rest: &str) -> Option<&str> {
     let (server, query) = rest.split_once('?').unwrap_or((rest, ""));
     let host = server.rfind('@').map_or(0, |at| at + 1);

@@ -42,7 +42,6 @@ Exit codes:
   also 3 and 4.";
 
 /// The code of a verdict.
-#[must_use]
 pub fn of_verdict(verdict: Verdict) -> u8 {
     match verdict {
         Verdict::Kept => KEPT,
@@ -52,7 +51,6 @@ pub fn of_verdict(verdict: Verdict) -> u8 {
 }
 
 /// That of a command: its own, or 128 and its signal.
-#[must_use]
 pub fn of_command(code: Option<i32>, signal: Option<i32>) -> u8 {
     let code = code.unwrap_or_else(|| 128 + signal.unwrap_or(0));
     u8::try_from(code).unwrap_or(OUR_FAILURE)
@@ -63,7 +61,6 @@ const WRAPPING: [&str; 4] = ["load", "replay", "record", "slow"];
 
 /// The code of arguments that are no command line of ours: as `env` and
 /// `timeout` do, another one where a command was to be run.
-#[must_use]
 pub fn of_usage(arguments: impl Iterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.collect();
     let ours: Vec<&OsString> = arguments.iter().take_while(|word| *word != "--").collect();

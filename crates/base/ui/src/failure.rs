@@ -84,13 +84,11 @@ pub struct Failure {
 
 impl Failure {
     /// An error that is only a text; exit code 1.
-    #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::from(Text(text.into()))
     }
 
     /// Adds what was being done.
-    #[must_use]
     pub fn context(mut self, doing: impl fmt::Display) -> Self {
         self.context.push(doing.to_string());
         self
@@ -98,7 +96,6 @@ impl Failure {
 
     /// The exit code. With a command all that is not the command's own fault
     /// is one code: its other codes are the command's to use.
-    #[must_use]
     pub fn exit_code(&self, with_command: bool) -> u8 {
         // A name that is taken is the user's to choose anew, whoever found it.
         let code = if self.is_taken() {
@@ -114,13 +111,11 @@ impl Failure {
     }
 
     /// What to do about it.
-    #[must_use]
     pub fn remedy(&self) -> Option<String> {
         self.error.remedy()
     }
 
     /// The option of the command line that helps.
-    #[must_use]
     pub fn option(&self) -> Option<&'static str> {
         self.error.option()
     }
@@ -149,7 +144,6 @@ impl Failure {
 
     /// One line: the error and its causes, nothing twice, and the option that
     /// helps.
-    #[must_use]
     pub fn line(&self) -> String {
         let mut text = String::new();
         for cause in self.chain() {
@@ -208,15 +202,9 @@ impl ExitStatus for Text {}
 /// Adds what was being done to an error.
 pub trait Context<T> {
     /// Adds a text.
-    ///
-    /// # Errors
-    /// The error, with the text.
     fn context(self, doing: impl fmt::Display) -> Result<T>;
 
     /// Adds a text that is made only for an error.
-    ///
-    /// # Errors
-    /// The error, with the text.
     fn with_context<D: fmt::Display>(self, doing: impl FnOnce() -> D) -> Result<T>;
 }
 

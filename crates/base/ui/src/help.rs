@@ -107,7 +107,6 @@ const GROUPS: [Group; 4] = [
 ];
 
 /// The same command line with its options in groups.
-#[must_use]
 pub fn grouped(command: Command) -> Command {
     command.mut_args(group).mut_subcommands(grouped)
 }

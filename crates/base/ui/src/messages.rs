@@ -14,7 +14,6 @@ pub struct Messages {
 
 impl Messages {
     /// From `-q` and `-v`.
-    #[must_use]
     pub fn new(quiet: bool, verbose: u8) -> Self {
         Self { quiet, verbose }
     }
@@ -41,7 +40,6 @@ impl Messages {
     }
 
     /// Whether more was asked for.
-    #[must_use]
     pub fn is_verbose(&self) -> bool {
         self.verbose > 0
     }
@@ -59,13 +57,11 @@ impl Messages {
     }
 
     /// Columns of the terminal on which we say it, if it is one.
-    #[must_use]
     pub fn width() -> Option<usize> {
         crate::output::width_of(&stderr())
     }
 
     /// Whether somebody watches: progress is for terminals only.
-    #[must_use]
     pub fn interactive(&self) -> bool {
         !self.quiet && stderr().is_terminal()
     }

@@ -21,7 +21,6 @@ pub const CREDIT: &str = "Charts: Apache ECharts, Apache License 2.0.";
 
 /// A whole page without any script: what is drawn is drawn already. `style` is
 /// put below that of all pages.
-#[must_use]
 pub fn static_page(title: &str, style: &str, body: &Markup) -> String {
     let policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
     whole(title, policy, style, body).into_string()
@@ -29,7 +28,6 @@ pub fn static_page(title: &str, style: &str, body: &Markup) -> String {
 
 /// A whole page with data and a script; `json` must not be able to end its
 /// element.
-#[must_use]
 pub fn frame_around(title: &str, body: &Markup, json: &str, script: &str) -> Markup {
     let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
                   img-src data:";
@@ -69,13 +67,11 @@ pub fn to_json(charts: &(impl Serialize + ?Sized)) -> String {
 }
 
 /// Signed, with the page's minus; nothing is written as minus zero.
-#[must_use]
 pub fn signed(value: f64, digits: usize) -> String {
     text::signed(value, digits).replace('-', "\u{2212}")
 }
 
 /// Starts like a sentence and ends with a full stop.
-#[must_use]
 pub fn sentence(text: &str) -> String {
     // The page spells the word in capitals everywhere.
     if let Some(rest) = text.strip_prefix("cpu") {

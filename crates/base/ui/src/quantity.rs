@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 /// The unit of time that suits a length: its nanoseconds and its name.
-#[must_use]
 pub fn unit(ns: f64) -> (f64, &'static str) {
     match ns.abs() {
         size if size < 1e3 => (1.0, "ns"),
@@ -15,7 +14,6 @@ pub fn unit(ns: f64) -> (f64, &'static str) {
 }
 
 /// Nanoseconds with three digits and a unit.
-#[must_use]
 pub fn time(ns: f64) -> String {
     let (by, unit) = unit(ns);
     let value = ns / by;
@@ -28,7 +26,6 @@ pub fn time(ns: f64) -> String {
 }
 
 /// A slowdown or a share as it is read: three digits that count.
-#[must_use]
 pub fn percent(value: f64) -> String {
     // No minus before a zero.
     let value = if value.abs() < 5e-4 { 0.0 } else { value };
@@ -41,16 +38,12 @@ pub fn percent(value: f64) -> String {
 }
 
 /// A period, ns: with more digits, for it is known better.
-#[must_use]
 pub fn period(ns: f64) -> String {
     let (by, unit) = unit(ns.max(1e3));
     format!("{:.4} {unit}", ns / by)
 }
 
 /// A duration: `500ms`, `10s`, `1m`, `2h`, `1h 30m`; a bare number is seconds.
-///
-/// # Errors
-/// It is none.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let below = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.');
     if text.trim().strip_prefix('-').is_some_and(below) {
@@ -64,9 +57,6 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// A duration that is not zero.
-///
-/// # Errors
-/// It is, or is none.
 pub fn positive_duration(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err("must be longer than 0".to_owned()),
@@ -75,7 +65,6 @@ pub fn positive_duration(text: &str) -> Result<Duration, String> {
 }
 
 /// A duration as nanoseconds.
-#[must_use]
 pub fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -4,7 +4,6 @@
 use comfy_table::{Cell, CellAlignment, Row, Table, presets};
 
 /// An empty one.
-#[must_use]
 pub fn plain<T: Into<Cell>>(header: impl IntoIterator<Item = T>) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
@@ -13,13 +12,11 @@ pub fn plain<T: Into<Cell>>(header: impl IntoIterator<Item = T>) -> Table {
 }
 
 /// All columns as figures are read.
-#[must_use]
 pub fn right(table: Table) -> Table {
     right_from(table, 0)
 }
 
 /// All but the first, which names what the figures are of.
-#[must_use]
 pub fn name_columns(table: Table) -> Table {
     right_from(table, 1)
 }
@@ -34,7 +31,6 @@ fn right_from(mut table: Table, first: usize) -> Table {
 /// The text of a table of figures for a screen of so many columns. What does
 /// not fit follows below, each part with the first `keys` columns again.
 /// `None`: as wide as it is, for files and pipes.
-#[must_use]
 pub fn fit(table: &Table, keys: usize, width: Option<usize>) -> String {
     let widths = widths(table);
     let Some(width) = width.filter(|width| widths.iter().sum::<usize>() > *width) else {

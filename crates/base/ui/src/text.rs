@@ -5,7 +5,6 @@
 /// hide in a page; line ends, what turns the direction of writing, what has no
 /// width and what is no character (XML takes none of those), too. As JSON
 /// writes them, so that JSON remains JSON.
-#[must_use]
 pub fn visible(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -24,7 +23,6 @@ pub fn visible(text: &str) -> String {
 /// The same of a text of several lines, which remain lines: for text that we
 /// laid out. What others wrote in it, and may not begin a line, is made
 /// [`visible`] before.
-#[must_use]
 pub fn visible_lines(text: &str) -> String {
     let lines: Vec<String> = text.split('\n').map(visible).collect();
     lines.join("\n")
@@ -38,7 +36,6 @@ fn hides(c: char) -> bool {
 }
 
 /// Arguments as one would type them into a shell.
-#[must_use]
 pub fn command_line(arguments: &[String]) -> String {
     let words = arguments.iter().map(String::as_str);
     // A NUL cannot be typed, but a record from elsewhere may hold one.
@@ -47,7 +44,6 @@ pub fn command_line(arguments: &[String]) -> String {
 }
 
 /// With its sign, unless it rounds to zero: minus zero is no finding.
-#[must_use]
 pub fn signed(value: f64, digits: usize) -> String {
     let text = format!("{value:+.digits$}");
     if text.bytes().any(|b| b.is_ascii_digit() && b != b'0') {
@@ -58,7 +54,6 @@ pub fn signed(value: f64, digits: usize) -> String {
 }
 
 /// `once`, `3 times`.
-#[must_use]
 pub fn times(n: u64) -> String {
     match n {
         1 => "once".to_owned(),
@@ -67,7 +62,6 @@ pub fn times(n: u64) -> String {
 }
 
 /// A length of time: `12.5 s`, `3:20 min`, `1:00:00 h`.
-#[must_use]
 pub fn clock(seconds: f64) -> String {
     if seconds < 120.0 {
         return format!("{} s", (seconds * 10.0).round() / 10.0);

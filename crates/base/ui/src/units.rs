@@ -131,7 +131,6 @@ pub fn cpus(text: &str) -> Result<Cpus, String> {
 
 impl Cpus {
     /// The numbers on this machine.
-    #[must_use]
     pub fn on(&self, topology: &Topology) -> CpuList {
         let online = || topology.online.iter();
         match self {
@@ -144,9 +143,6 @@ impl Cpus {
     }
 
     /// The same, all of which must be online.
-    ///
-    /// # Errors
-    /// One is not.
     pub fn online(&self, topology: &Topology) -> Result<CpuList, BadInput> {
         let cpus = self.on(topology);
         if let Some(cpu) = cpus.iter().find(|cpu| !topology.online.contains(*cpu)) {

@@ -33,9 +33,6 @@ impl Packing {
 /// The bytes of `plain`, unpacked if they are packed. A packed file that is
 /// damaged or cut off gives an error of kind [`io::ErrorKind::InvalidData`]
 /// when its reader comes there.
-///
-/// # Errors
-/// The first bytes cannot be read.
 pub fn unpack<'a>(mut plain: impl Read + Send + 'a) -> io::Result<Box<dyn Read + Send + 'a>> {
     let mut magic = Vec::with_capacity(MAGIC as usize);
     plain.by_ref().take(MAGIC).read_to_end(&mut magic)?;

@@ -27,16 +27,12 @@ pub struct CpusetTree {
 
 impl CpusetTree {
     /// Directory of our own group in it.
-    #[must_use]
     pub fn own_dir(&self) -> PathBuf {
         self.mount.join(&self.own)
     }
 }
 
 /// Finds v1's cpuset hierarchy, else the v2 tree if it offers the controller.
-///
-/// # Errors
-/// [`Error::Missing`] where there is neither, [`Error::Read`].
 pub fn find_cpuset(root: &Root) -> Result<CpusetTree> {
     let mounts = Mounts::read(root)?;
     if let Some(mount) = mounts.v1("cpuset") {
@@ -64,9 +60,6 @@ pub fn find_cpuset(root: &Root) -> Result<CpusetTree> {
 
 /// Confines the group at `dir` to `cpus`. On v1 a group takes no task before
 /// it has memory nodes too: those of its parent.
-///
-/// # Errors
-/// [`Error::Write`] where the parent does not have these CPUs.
 pub fn confine(version: Version, dir: &Path, cpus: &CpuList) -> Result<()> {
     if version == Version::V1 {
         let parent = dir.parent().unwrap_or(dir);

@@ -41,16 +41,12 @@ pub struct FreezeTree {
 
 impl FreezeTree {
     /// Directory of our own group in it.
-    #[must_use]
     pub fn own_dir(&self) -> PathBuf {
         self.mount.join(&self.own)
     }
 }
 
 /// Finds v1's freezer hierarchy, else the v2 tree.
-///
-/// # Errors
-/// [`Error::Missing`] where neither is mounted, [`Error::Read`].
 pub fn find_freezer(root: &Root) -> Result<FreezeTree> {
     let mounts = Mounts::read(root)?;
     let v1 = mounts.v1("freezer").map(|m| (Version::V1, m));
@@ -77,14 +73,12 @@ pub struct Freezer {
 impl Freezer {
     /// The freezer of the group at `dir`: a directory of v1's freezer
     /// hierarchy, or of the v2 tree. Nothing is asked or made.
-    #[must_use]
     pub fn at(version: Version, dir: PathBuf) -> Self {
         Self { version, dir }
     }
 
     /// The freezer of the group at `dir` by the files that are there; `None`
     /// if it has none: it is gone, or the root of its tree.
-    #[must_use]
     pub fn detect(dir: &Path) -> Option<Self> {
         [Version::V1, Version::V2]
             .into_iter()
@@ -93,13 +87,11 @@ impl Freezer {
     }
 
     /// Directory of the group.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
     /// Interface version.
-    #[must_use]
     pub fn version(&self) -> Version {
         self.version
     }
@@ -134,9 +126,6 @@ impl Freezer {
     /// one that waits for a CPU or in the kernel freezes before it returns to
     /// its program. On a busy machine it may be long until the last of them
     /// got the CPU for that, and the group counts as frozen only then.
-    ///
-    /// # Errors
-    /// [`Error::Write`] if there is no such group or it cannot be frozen.
     pub fn begin(&self) -> Result<()> {
         match self.version {
             Version::V1 => write(&self.control(), "FROZEN"),
@@ -180,9 +169,6 @@ impl Freezer {
 
     /// Whether everything in the group stands still, by its own freezer or a
     /// parent's.
-    ///
-    /// # Errors
-    /// [`Error::Read`], [`Error::Parse`].
     pub fn is_frozen(&self) -> Result<bool> {
         let (_, wanted, got) = self.state()?;
         Ok(got == wanted)

@@ -27,7 +27,6 @@ pub struct Weight(pub f64);
 
 impl Weight {
     /// Smallest and largest weight that a version takes.
-    #[must_use]
     pub fn range(version: Version) -> (Self, Self) {
         match version {
             // MIN_SHARES, MAX_SHARES in kernel/sched/sched.h.
@@ -71,7 +70,6 @@ pub struct Group {
 impl Group {
     /// The group at directory `cpu`, and at `cpuacct` where accounting has a
     /// hierarchy of its own. Nothing is made.
-    #[must_use]
     pub fn at(version: Version, cpu: PathBuf, cpuacct: Option<PathBuf>) -> Self {
         let cpuacct = cpuacct.filter(|dir| *dir != cpu);
         Self {
@@ -82,13 +80,11 @@ impl Group {
     }
 
     /// Directory in the cpu hierarchy.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         &self.cpu
     }
 
     /// Directory in which the group's CPU time is accounted.
-    #[must_use]
     pub fn accounting_dir(&self) -> &Path {
         self.cpuacct.as_deref().unwrap_or(&self.cpu)
     }
@@ -99,7 +95,6 @@ impl Group {
     }
 
     /// Interface version.
-    #[must_use]
     pub fn version(&self) -> Version {
         self.version
     }
@@ -108,10 +103,7 @@ impl Group {
     /// belongs to somebody.
     pub fn make(&self) -> Result<()> {
         for dir in self.dirs() {
-            fs::create_dir(dir).map_err(|cause| Error::Make {
-                path: dir.to_owned(),
-                cause,
-            })?;
+            fs::create_dir(dir).map_err(Error::make(dir))?;
         }
         Ok(())
     }

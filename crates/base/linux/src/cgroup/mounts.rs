@@ -25,7 +25,6 @@ pub struct Hierarchies {
 
 impl Hierarchies {
     /// Directory of our own group in the cpu hierarchy.
-    #[must_use]
     pub fn own_dir(&self) -> PathBuf {
         self.cpu.join(&self.own)
     }
@@ -69,9 +68,6 @@ impl Mounts {
 }
 
 /// Where trees of groups are mounted, of either version.
-///
-/// # Errors
-/// [`Error::Read`] if `/proc/self` is not there.
 pub fn mount_points(root: &Root) -> Result<Vec<PathBuf>> {
     let mounts = Mounts::read(root)?;
     Ok(mounts.all.into_iter().map(|mount| mount.point).collect())
@@ -79,9 +75,6 @@ pub fn mount_points(root: &Root) -> Result<Vec<PathBuf>> {
 
 /// Finds the cpu controller: a v1 hierarchy that carries it, else the v2 tree
 /// if its root offers it.
-///
-/// # Errors
-/// [`Error::Missing`] where no mounted hierarchy has the cpu controller.
 pub fn find(root: &Root) -> Result<Hierarchies> {
     let mounts = Mounts::read(root)?;
     if let Some(cpu) = mounts.v1("cpu") {

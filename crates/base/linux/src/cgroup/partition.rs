@@ -29,7 +29,6 @@ pub struct Partition {
 }
 
 /// All of them; none where there are no cpusets.
-#[must_use]
 pub fn partitions(root: &Root) -> Vec<Partition> {
     let Ok(tree) = find_cpuset(root) else {
         return Vec::new();

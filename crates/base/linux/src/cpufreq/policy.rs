@@ -59,10 +59,6 @@ pub struct Policy {
 
 impl Policy {
     /// The policies of these CPUs, each once.
-    ///
-    /// # Errors
-    /// [`Error::Missing`] if one has no policy, or one that says neither its
-    /// frequencies nor their bounds; [`Error::Read`], [`Error::Parse`].
     pub fn of(root: &Root, cpus: &CpuList) -> Result<Vec<Self>> {
         let mut all: Vec<Self> = Vec::new();
         for cpu in cpus.iter() {
@@ -112,19 +108,16 @@ impl Policy {
     }
 
     /// Full speed, kHz.
-    #[must_use]
     pub fn highest_khz(&self) -> u64 {
         self.steps_khz.last().copied().unwrap_or(self.bounds_khz.1)
     }
 
     /// The file that names the governor.
-    #[must_use]
     pub fn governor_file(&self) -> PathBuf {
         self.dir.join(GOVERNOR)
     }
 
     /// The files that [`Policy::set`] writes.
-    #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
         let names: &[&str] = match self.knob {
             Knob::Setspeed => &[SETSPEED],
@@ -135,9 +128,6 @@ impl Policy {
 
     /// Sets the frequency. The governor must be `userspace` where the knob is
     /// [`Knob::Setspeed`]. Drivers round; what came of it is not asked.
-    ///
-    /// # Errors
-    /// [`Error::Write`], [`Error::Read`], [`Error::Parse`].
     pub fn set(&self, khz: u64) -> Result<()> {
         match self.knob {
             Knob::Setspeed => write(&self.dir.join(SETSPEED), khz),
@@ -147,9 +137,6 @@ impl Policy {
 
     /// Undoes [`Policy::set`]: the bounds as they were read; the highest
     /// frequency where there is only that knob.
-    ///
-    /// # Errors
-    /// As [`Policy::set`].
     pub fn release(&self) -> Result<()> {
         match self.knob {
             Knob::Setspeed => self.set(self.highest_khz()),
@@ -175,7 +162,6 @@ impl Policy {
     }
 
     /// Directory of the policy.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }

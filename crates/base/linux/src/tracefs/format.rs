@@ -31,7 +31,6 @@ enum FieldOffset {
 
 impl EventFormat {
     /// Reads the text.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let id = text.lines().find_map(|line| line.strip_prefix("ID:"))?;
         Some(Self {
@@ -41,7 +40,6 @@ impl EventFormat {
     }
 
     /// A field by its name.
-    #[must_use]
     pub fn field(&self, name: &str) -> Option<Field> {
         self.fields.iter().find(|field| field.name == name).cloned()
     }
@@ -85,7 +83,6 @@ impl Field {
     }
 
     /// Its number; `None` in a record that is too short.
-    #[must_use]
     pub fn number(&self, record: &[u8]) -> Option<i64> {
         let bytes = record.get(self.offset..self.offset.checked_add(self.size)?)?;
         Some(match *bytes {
@@ -98,7 +95,6 @@ impl Field {
     }
 
     /// Its text, to the first zero; `None` in a record that is too short.
-    #[must_use]
     pub fn text<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
         let (offset, size) = match self.place {
             FieldOffset::Here => (self.offset, self.size),

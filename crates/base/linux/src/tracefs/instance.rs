@@ -30,7 +30,6 @@ pub struct LossCounts {
 
 impl LossCounts {
     /// Both.
-    #[must_use]
     pub fn all(self) -> u64 {
         self.overrun.saturating_add(self.dropped)
     }
@@ -38,7 +37,6 @@ impl LossCounts {
 
 impl Instance {
     /// Takes an instance whose directory is `dir`: for trees of files.
-    #[must_use]
     pub fn at(dir: impl Into<PathBuf>) -> Self {
         let dir = dir.into();
         let fs = TraceFs {
@@ -49,17 +47,11 @@ impl Instance {
     }
 
     /// Begins or ends writing to the buffers.
-    ///
-    /// # Errors
-    /// The file does not take it.
     pub fn set_on(&self, on: bool) -> Result<()> {
         write(&self.dir.join("tracing_on"), u8::from(on))
     }
 
     /// The clocks that stamps can be of.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub fn clocks(&self) -> Result<Vec<String>> {
         let text = read(&self.dir.join("trace_clock"))?;
         let names = text
@@ -69,17 +61,11 @@ impl Instance {
     }
 
     /// Chooses one of them.
-    ///
-    /// # Errors
-    /// The file does not take it.
     pub fn set_clock(&self, name: &str) -> Result<()> {
         write(&self.dir.join("trace_clock"), name)
     }
 
     /// Traces these CPUs only, with buffers of at least so many KiB each.
-    ///
-    /// # Errors
-    /// A file does not take it, or there is not that much memory.
     pub fn set_cpus(&self, cpus: &CpuList, buffer_kib: u64) -> Result<()> {
         write(&self.dir.join("tracing_cpumask"), mask(cpus))?;
         for cpu in cpus.iter() {
@@ -89,18 +75,12 @@ impl Instance {
     }
 
     /// Memory of all its buffers, KiB.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub fn buffer_kib(&self) -> Result<u64> {
         read_value(&self.dir.join("buffer_total_size_kb"), "a number of KiB")
     }
 
     /// Sets an option of the tracer; one that this kernel does not have is
     /// left alone.
-    ///
-    /// # Errors
-    /// The file does not take it.
     pub fn set_option(&self, name: &str, on: bool) -> Result<()> {
         match write(&self.dir.join("options").join(name), u8::from(on)) {
             Err(error) if error.is_absent() => Ok(()),
@@ -109,13 +89,11 @@ impl Instance {
     }
 
     /// Whether the kernel has such an event.
-    #[must_use]
     pub fn has_event(&self, system: &str, name: &str) -> bool {
         self.event(system, name).is_dir()
     }
 
     /// The events of a system, in order; none where there is no such system.
-    #[must_use]
     pub fn events(&self, system: &str) -> Vec<String> {
         let listing = fs::read_dir(self.dir.join("events").join(system));
         let entries = listing.into_iter().flatten().flatten();
@@ -128,9 +106,6 @@ impl Instance {
     }
 
     /// How the kernel writes an event.
-    ///
-    /// # Errors
-    /// It cannot be read, or is not as documented.
     pub fn format(&self, system: &str, name: &str) -> Result<EventFormat> {
         let path = self.event(system, name).join("format");
         let text = read(&path)?;
@@ -144,25 +119,16 @@ impl Instance {
     }
 
     /// Lets only those pass of which a condition holds, as in `comm ~ "x*"`.
-    ///
-    /// # Errors
-    /// The file does not take it.
     pub fn set_filter(&self, system: &str, name: &str, condition: &str) -> Result<()> {
         write(&self.event(system, name).join("filter"), condition)
     }
 
     /// Traces an event.
-    ///
-    /// # Errors
-    /// The file does not take it.
     pub fn enable(&self, system: &str, name: &str) -> Result<()> {
         write(&self.event(system, name).join("enable"), 1)
     }
 
     /// How the pages of its buffers are laid out.
-    ///
-    /// # Errors
-    /// It cannot be read, or is not as documented.
     pub fn layout(&self) -> Result<PageLayout> {
         let path = self.dir.join("events/header_page");
         // In an instance of some kernels there is only the whole tree's.
@@ -178,15 +144,9 @@ impl Instance {
 
     /// Takes what is in a CPU's buffer, page by page; `each` is given whole
     /// pages.
-    ///
-    /// # Errors
-    /// The buffer cannot be read.
     pub fn take(&self, cpu: u32, layout: &PageLayout, mut each: impl FnMut(&[u8])) -> Result<()> {
         let path = self.of_cpu(cpu).join("trace_pipe_raw");
-        let failed = |cause| Error::Read {
-            path: path.clone(),
-            cause,
-        };
+        let failed = Error::read(&path);
         let mut file: File = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NONBLOCK)
@@ -205,9 +165,6 @@ impl Instance {
     }
 
     /// What was lost of a CPU's events so far.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub fn lost(&self, cpu: u32) -> Result<LossCounts> {
         let text = read(&self.of_cpu(cpu).join("stats"))?;
         let number = |name: &str| {
@@ -236,10 +193,7 @@ impl Instance {
 /// (`show_header` in kernel/trace/trace_events.c): the standard library begins
 /// with one of 32 bytes.
 fn read_large(path: &Path) -> Result<String> {
-    let failed = |cause| Error::Read {
-        path: path.to_owned(),
-        cause,
-    };
+    let failed = Error::read(path);
     let mut buffer = vec![0; 16 << 10];
     let mut file = File::open(path).map_err(failed)?;
     let mut length = 0;

@@ -34,7 +34,6 @@ const MAX_PAGE: usize = 16 << 20;
 
 impl PageLayout {
     /// Reads the text of `header_page`.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let fields = format::fields(text);
         let of = |name: &str| fields.iter().find(|field| field.name() == name);
@@ -48,13 +47,11 @@ impl PageLayout {
     }
 
     /// How long a page is.
-    #[must_use]
     pub fn page_bytes(&self) -> usize {
         self.page
     }
 
     /// What is in a page; nothing in one that is cut off before its records.
-    #[must_use]
     pub fn page<'a>(&self, bytes: &'a [u8]) -> Page<'a> {
         let word = |at: usize| match bytes.get(at..at + 4) {
             Some(&[a, b, c, d]) => u32::from_le_bytes([a, b, c, d]),
@@ -90,13 +87,11 @@ pub struct Record<'a> {
 
 impl Page<'_> {
     /// The stamp of its first record.
-    #[must_use]
     pub fn begins_at(&self) -> u64 {
         self.at
     }
 
     /// Whether records were lost before it.
-    #[must_use]
     pub fn missed(&self) -> bool {
         self.missed
     }

@@ -16,13 +16,11 @@ pub struct Holder {
 
 impl Holder {
     /// The group, for reading.
-    #[must_use]
     pub fn group(&self) -> &Group {
         &self.group
     }
 
     /// The systemd scope, where there is one.
-    #[must_use]
     pub fn scope(&self) -> Option<&str> {
         self.scope.as_deref()
     }

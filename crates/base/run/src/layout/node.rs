@@ -124,9 +124,6 @@ impl Layout {
     }
 
     /// Takes a process into a node's group. `nth` counts those who entered.
-    ///
-    /// # Errors
-    /// The process is gone, or may not be moved.
     pub fn enter_node(
         &self,
         journal: &mut Journal,

@@ -38,7 +38,6 @@ pub struct UndoScope {
 
 impl UndoScope {
     /// Those of a machine. Without a list of mounts no group is allowed.
-    #[must_use]
     pub fn on(root: &Root) -> Self {
         Self {
             groups: cgroup::mount_points(root).unwrap_or_default(),
@@ -48,9 +47,6 @@ impl UndoScope {
     }
 
     /// Whether an entry of the run `run` may be undone.
-    ///
-    /// # Errors
-    /// Why not, in words.
     pub fn check(&self, entry: &Entry, run: RunId) -> Result<(), String> {
         match entry {
             // Only a SIGCONT, and only to who is still the same.
