@@ -88,14 +88,13 @@ fn is_descriptor(path: &Path) -> bool {
     names.iter().any(|name| path.starts_with(name))
 }
 
-/// What is being written. Until [`NewFile::finish`] there is no file of that
-/// name, or the one that was there before: who reads it meanwhile (also we
-/// ourselves, where an output is an input) reads the old one, and whoever is
-/// interrupted leaves nothing behind.
+/// A file that appears under its name, or replaces the old one, only in
+/// [`NewFile::finish`]. Until then readers see the old file (also where an
+/// output is an input), and an interrupted program leaves no file.
 ///
-/// Devices and pipes are written as they are; and so are files where the file
-/// system or the directory's permissions know no unnamed files (open(2),
-/// O_TMPFILE).
+/// Devices and pipes are written directly, and so are files where the file
+/// system or the permissions of the directory do not allow unnamed files
+/// (open(2), O_TMPFILE).
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
@@ -153,7 +152,7 @@ impl NewFile {
             return Ok(());
         }
         if let Ok(before) = fs::metadata(&self.target) {
-            // Whoever could read the old one can read the new one.
+            // The new file keeps the permissions of the old one.
             let _ = self.file.set_permissions(before.permissions());
         }
         let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());

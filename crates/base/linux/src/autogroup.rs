@@ -5,7 +5,7 @@
 //! not its own, and its nice value counts only within the session. The session
 //! has a nice value of its own. Source: sched(7), "The autogroup feature".
 
-use crate::root::{read, write};
+use crate::root::read;
 use crate::sysctl::Sysctl;
 use crate::{Error, Result, Root};
 
@@ -46,32 +46,10 @@ pub fn get(root: &Root, pid: u32) -> Result<Option<Autogroup>> {
     }
 }
 
-/// Sets the nice value of the autogroup of process `pid`, for all its
-/// processes, and reads it back. Nobody restores it: the group ends with its
-/// session.
-///
-/// # Errors
-/// [`Error::Write`] if the kernel refuses (EPERM below 0 without
-/// CAP_SYS_NICE, EAGAIN when an ordinary user writes too often),
-/// [`Error::ReadBack`], and those of [`get`].
-pub fn set_nice(root: &Root, pid: u32, nice: i32) -> Result<()> {
-    let path = root.path(format!("/proc/{pid}/autogroup"));
-    write(&path, nice)?;
-    match get(root, pid)? {
-        Some(group) if group.nice == nice => Ok(()),
-        other => Err(Error::ReadBack {
-            path,
-            value: nice.to_string(),
-            got: other.map_or_else(String::new, |group| group.nice.to_string()),
-        }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::process::tests::fake;
-    use std::process::Command;
 
     #[test]
     fn on_off_or_absent() {
@@ -93,33 +71,5 @@ mod tests {
         assert_eq!(get(&root, 8).unwrap(), None);
         assert!(get(&root, 9).is_err());
         assert!(get(&root, 10).unwrap_err().is_absent());
-    }
-
-    #[test]
-    #[ignore = "needs a kernel with autogroups; make unit runs it where they are"]
-    fn a_session_of_its_own() {
-        let root = Root::default();
-        let mut sleeper = Command::new("setsid")
-            .args(["sleep", "60"])
-            .spawn()
-            .unwrap();
-        let pid = sleeper.id();
-        let before = get(&root, std::process::id()).unwrap();
-        // setsid has not yet been called when spawn returns.
-        for _ in 0..200 {
-            if get(&root, pid).unwrap() != before {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
-        let separate = get(&root, pid).unwrap() != before;
-        let outcome = separate.then(|| set_nice(&root, pid, 7));
-        let got = get(&root, pid);
-        let after = get(&root, std::process::id()).unwrap();
-        sleeper.kill().unwrap();
-        sleeper.wait().unwrap();
-        outcome.expect("setsid made no session").unwrap();
-        assert_eq!(got.unwrap().unwrap().nice, 7);
-        assert_eq!(after, before);
     }
 }

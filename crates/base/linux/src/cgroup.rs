@@ -12,11 +12,11 @@ mod group;
 mod mounts;
 mod partition;
 
-pub use cpuset::{CpusetTree, confine, find_cpuset};
-pub use freezer::{FreezeTree, Freezer, find_freezer};
+pub use cpuset::{confine, find_cpuset};
+pub use freezer::{Freezer, find_freezer};
 pub use group::{Cap, Group, Weight, kill_all, processes, remove_dir};
 pub(crate) use mounts::Mounts;
-pub use mounts::{Hierarchies, find, mount_points};
+pub use mounts::{GroupTree, Hierarchies, find, mount_points};
 pub use partition::{Partition, partitions};
 
 /// Which of the two interfaces a group lives in.

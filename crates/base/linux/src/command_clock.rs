@@ -138,13 +138,10 @@ mod tests {
     use std::fs;
 
     fn group(possible: &str, usage: &str) -> (tempfile::TempDir, Root) {
-        let dir = tempfile::tempdir().unwrap();
-        let cpu = dir.path().join("sys/devices/system/cpu");
-        fs::create_dir_all(&cpu).unwrap();
-        fs::write(cpu.join("possible"), possible).unwrap();
-        fs::write(dir.path().join("cpuacct.usage_percpu"), usage).unwrap();
-        let root = Root::at(dir.path());
-        (dir, root)
+        crate::process::tests::fake(&[
+            ("sys/devices/system/cpu/possible", possible),
+            ("cpuacct.usage_percpu", usage),
+        ])
     }
 
     #[test]

@@ -58,12 +58,12 @@ pub fn container(root: &Root) -> Option<String> {
 /// The tightest cap on our own group and those above it that can be seen from
 /// here (`cpu.max` or `cpu.cfs_quota_us`).
 pub fn cpu_limit(root: &Root) -> Result<Option<CpuLimit>> {
-    let Some((mount, group)) = own_group(root, "cpu")? else {
+    let Some(tree) = Mounts::read(root)?.with("cpu") else {
         return Ok(None);
     };
     let mut tightest: Option<CpuLimit> = None;
-    let groups = group.ancestors().take_while(|g| g.starts_with(&mount));
-    for group in groups {
+    let own = tree.own_dir();
+    for group in own.ancestors().take_while(|g| g.starts_with(&tree.mount)) {
         if let Some(limit) = limit_of(group)?
             && tightest.as_ref().is_none_or(|t| limit.cpus() < t.cpus())
         {
@@ -79,10 +79,11 @@ pub fn cpu_limit(root: &Root) -> Result<Option<CpuLimit>> {
 ///
 /// Source: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst.
 pub fn memory_room(root: &Root) -> Result<Option<u64>> {
-    let Some((mount, group)) = own_group(root, "memory")? else {
+    let Some(tree) = Mounts::read(root)?.with("memory") else {
         return Ok(None);
     };
-    let groups = group.ancestors().take_while(|g| g.starts_with(&mount));
+    let own = tree.own_dir();
+    let groups = own.ancestors().take_while(|g| g.starts_with(&tree.mount));
     Ok(groups.filter_map(room_of).min())
 }
 
@@ -105,23 +106,6 @@ fn room_of(group: &Path) -> Option<u64> {
     let files = field("total_inactive_file").or_else(|| field("inactive_file"));
     // v1's word for no limit is a number close to the greatest.
     (limit < 1 << 60).then(|| limit.saturating_sub(taken.saturating_sub(files.unwrap_or(0))))
-}
-
-/// Mount point of the hierarchy with this controller, and the directory of our
-/// own group in it.
-fn own_group(root: &Root, controller: &str) -> Result<Option<(PathBuf, PathBuf)>> {
-    let mounts = Mounts::read(root)?;
-    let v1 = mounts.v1(controller).map(|mount| (mount, Some(controller)));
-    let Some((mount, v1)) = v1.or_else(|| mounts.v2().next().map(|mount| (mount, None))) else {
-        return Ok(None);
-    };
-    let inside = mounts.own(mount, v1);
-    let group = if inside.as_os_str().is_empty() {
-        mount.point.clone()
-    } else {
-        mount.point.join(inside)
-    };
-    Ok(Some((mount.point.clone(), group)))
 }
 
 fn limit_of(group: &Path) -> Result<Option<CpuLimit>> {

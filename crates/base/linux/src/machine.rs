@@ -115,36 +115,26 @@ pub fn kernel_config(root: &Root) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     #[test]
     fn what_is_not_told_is_unknown() {
         let dir = tempfile::tempdir().unwrap();
         let facts = describe(&Root::at(dir.path()));
         assert!(facts.iter().any(|(n, v)| *n == "CPU" && v == "unknown"));
-        assert!(
-            facts
-                .iter()
-                .any(|(n, v)| *n == "HZ" && v.starts_with("unknown"))
-        );
+        let hz = |(n, v): &(&str, String)| *n == "HZ" && v.starts_with("unknown");
+        assert!(facts.iter().any(hz));
     }
 
     #[test]
     fn facts_of_a_fake_machine() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = Root::at(dir.path());
-        for (path, text) in [
+        let (_dir, root) = crate::process::tests::fake(&[
             (
-                "/proc/cpuinfo",
+                "proc/cpuinfo",
                 "model name\t: Fast CPU\nflags\t\t: fpu hypervisor\n",
             ),
-            ("/proc/sys/kernel/osrelease", "6.1.0\n"),
-            ("/boot/config-6.1.0", "CONFIG_HZ_250=y\nCONFIG_HZ=250\n"),
-        ] {
-            let path = root.path(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
+            ("proc/sys/kernel/osrelease", "6.1.0\n"),
+            ("boot/config-6.1.0", "CONFIG_HZ_250=y\nCONFIG_HZ=250\n"),
+        ]);
         let facts = describe(&root);
         let get = |name| facts.iter().find(|(n, _)| *n == name).unwrap().1.as_str();
         assert_eq!(get("CPU"), "Fast CPU");

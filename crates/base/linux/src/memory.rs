@@ -21,14 +21,13 @@ mod tests {
 
     #[test]
     fn it_is_said_in_kib() {
-        let tree = tempfile::tempdir().unwrap();
-        std::fs::create_dir(tree.path().join("proc")).unwrap();
-        let root = Root::at(tree.path());
-        assert_eq!(available(&root), None);
-        let file = tree.path().join("proc/meminfo");
-        std::fs::write(&file, "MemTotal:  9 kB\nMemAvailable:    2048 kB\n").unwrap();
-        assert_eq!(available(&root), Some(2 << 20));
-        std::fs::write(&file, "MemAvailable: much\n").unwrap();
-        assert_eq!(available(&root), None);
+        for (text, bytes) in [
+            ("", None),
+            ("MemTotal:  9 kB\nMemAvailable:    2048 kB\n", Some(2 << 20)),
+            ("MemAvailable: much\n", None),
+        ] {
+            let (_dir, root) = crate::process::tests::fake(&[("proc/meminfo", text)]);
+            assert_eq!(available(&root), bytes);
+        }
     }
 }

@@ -8,8 +8,8 @@
 //! steal and interrupts that fall into that time are counted, and on the root
 //! group idle time is counted too. No mount and no process are needed for it,
 //! but the group must lie in the hierarchy that has the `perf_event`
-//! controller, which is the v2 tree unless somebody mounted the controller
-//! apart.
+//! controller, which is the v2 tree unless the controller is mounted
+//! separately.
 //!
 //! The same way `PERF_COUNT_SW_CPU_MIGRATIONS` counts how often a task of the
 //! group came to a CPU from another, those of tasks that ended included.
@@ -176,7 +176,7 @@ fn open_event(
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel just gave us this descriptor; nobody else has it.
+    // SAFETY: the kernel just returned this descriptor; nothing else owns it.
     Ok(unsafe { File::from_raw_fd(fd as libc::c_int) })
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Signals to one process and to nobody who got its number after it.
+//! Signals to one process, never to a later process with the same number.
 //!
 //! Source: pidfd_open(2) (Linux 5.3), pidfd_send_signal(2) (5.1).
 
@@ -29,7 +29,7 @@ impl PidFd {
         let Some(fd) = i32::try_from(fd).ok().filter(|fd| *fd >= 0) else {
             return Err(Error::last_call("pidfd_open", pid));
         };
-        // SAFETY: just opened, nobody else knows it.
+        // SAFETY: just opened, nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self { pid, fd })
     }

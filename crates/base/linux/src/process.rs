@@ -118,7 +118,7 @@ impl Process {
     ///
     /// # Errors
     /// [`Error::Read`] if it has ended, is a zombie or a thread of the kernel,
-    /// or belongs to somebody else.
+    /// or belongs to another user.
     pub fn program(&self) -> Result<PathBuf> {
         let path = self.dir.join("exe");
         fs::read_link(&path).map_err(|cause| Error::Read { path, cause })
@@ -171,7 +171,7 @@ impl Process {
     /// would cost.
     ///
     /// # Errors
-    /// [`Error::Read`] if it has ended or belongs to somebody else,
+    /// [`Error::Read`] if it has ended or belongs to another user,
     /// [`Error::Parse`].
     pub fn private_kib(&self) -> Result<u64> {
         let path = self.dir.join("smaps_rollup");

@@ -114,12 +114,6 @@ impl CpuDelta {
         ratio(self.busy_ns, self.delivered_ns())
     }
 
-    /// The share of all time that was busy or stolen, 0 to 1 ("time of
-    /// unavailability"); `None` if no time was accounted.
-    pub fn load_with_steal(&self) -> Option<f64> {
-        ratio(self.busy_ns + self.steal_ns, self.total_ns())
-    }
-
     /// Steal as a share of all time, 0 to 1; `None` if no time was accounted.
     pub fn steal(&self) -> Option<f64> {
         ratio(self.steal_ns, self.total_ns())

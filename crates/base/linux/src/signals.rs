@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The signals that whoever wraps a command answers, read from a descriptor
-//! instead of interrupting.
+//! Signals that a process with a wrapped command handles, read from a
+//! descriptor instead of interrupting.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -87,7 +87,7 @@ pub fn pass_on(root: &Root, command: u32, arrived: ArrivedSignals) {
         arrived.by_kernel
     };
     if !has_it {
-        // Whoever is gone needs no signal.
+        // A command that has ended needs no signal.
         let _ = kill(command, arrived.signal);
     }
 }
@@ -210,7 +210,7 @@ mod tests {
         let mut at = |ms: u64, arrived| repeats.again(arrived, ms * 1_000_000);
         assert!(!at(1000, term));
         assert!(at(1001, term));
-        // Later, from somebody else, another, by a key: one of its own.
+        // Later, from another process, another signal, by a key: a second event.
         assert!(!at(1100, term));
         assert!(!at(1101, ArrivedSignals { sender: 8, ..term }));
         let hangup = ArrivedSignals {

@@ -43,7 +43,7 @@ impl StopSignals {
         self.signals.as_fd().try_clone_to_owned()
     }
 
-    /// The signal that came, if one did; each is told once.
+    /// The next signal that arrived, if any; each is returned once.
     pub fn take(&self) -> io::Result<Option<i32>> {
         Ok(self
             .signals

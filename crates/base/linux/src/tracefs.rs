@@ -6,7 +6,8 @@
 //! all of it (Documentation/trace/ftrace.rst, "Instances").
 //!
 //! Where tracefs is not mounted it is mounted on a descriptor and nowhere else
-//! (`fsmount`, Linux 5.2): nobody sees it, and it ends with the descriptor.
+//! (`fsmount`, Linux 5.2): no other process sees it, and it ends with the
+//! descriptor.
 
 pub mod format;
 mod instance;
@@ -32,8 +33,8 @@ pub struct TraceFs {
     _mount: Option<OwnedFd>,
 }
 
-/// For how long a busy instance is tried to be removed: whoever read from it
-/// may be on the way out.
+/// How long the removal of a busy instance is retried: a process that reads
+/// from it may be ending.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
 impl TraceFs {
@@ -101,8 +102,7 @@ impl TraceFs {
     /// Removes an instance; it may be gone.
     ///
     /// # Errors
-    /// [`Error::Remove`] if it is there and stays: somebody has a file of it
-    /// open.
+    /// [`Error::Remove`] if it cannot be removed: a process has a file of it open.
     pub fn remove(&self, name: &str) -> Result<()> {
         let path = self.dir.join("instances").join(name);
         let give_up = Instant::now() + PATIENCE;
@@ -209,20 +209,11 @@ fn detached_mount() -> io::Result<OwnedFd> {
 mod tests {
     use super::*;
 
-    fn tree(mountinfo: &str) -> (tempfile::TempDir, Root) {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir_all(dir.path().join("proc/self")).unwrap();
-        fs::write(dir.path().join("proc/self/mountinfo"), mountinfo).unwrap();
-        let root = Root::at(dir.path());
-        (dir, root)
-    }
-
     #[test]
     fn it_is_found_where_it_is_mounted() {
-        let (dir, root) = tree(
-            "30 23 0:7 / /sys/kernel/debug rw - debugfs debugfs rw\n\
-             31 23 0:12 / /sys/kernel/my\\040tracing rw - tracefs tracefs rw\n",
-        );
+        let mounts = "30 23 0:7 / /sys/kernel/debug rw - debugfs debugfs rw\n\
+             31 23 0:12 / /sys/kernel/my\\040tracing rw - tracefs tracefs rw\n";
+        let (dir, root) = crate::process::tests::fake(&[("proc/self/mountinfo", mounts)]);
         let error = TraceFs::open(&root).unwrap_err().to_string();
         assert!(error.contains("is not mounted"), "{error}");
         let own = dir.path().join("sys/kernel/my tracing");

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Changes of the machine that are no groups: each is noted in the journal
-//! before it is made, so that whoever undoes the journal takes it back.
+//! Changes of the machine other than groups. Each is written to the journal
+//! before it is made, so that undoing the journal reverts it.
 //!
 //! Settings belong to the machine and not to a run. A run that finds a
-//! setting in another run's journal notes the value that this one found, and
-//! whoever ends last puts it back.
+//! setting in another run's journal notes the original value from there, and
+//! the last run to end restores it.
 //!
-//! Runs of another user or mount namespace have journals that this one does
-//! not see. A setting that is as this run wants it, and that no journal names,
-//! is the administrator's or such a run's: it is neither noted nor written, so
-//! that the run that changed it is also the one that puts it back, in whatever
-//! order the two end. Files of cpufreq are noted all the same: who alternates
-//! frequencies writes others later without a note.
+//! Runs of another user or mount namespace have journals that this run does
+//! not see. A setting that already has the wanted value, and that no journal
+//! names, was set by the administrator or by such a run: it is neither noted
+//! nor written, so that the run that changed it also restores it, in
+//! whatever order the two end. Files of cpufreq are always noted: a method that
+//! alternates frequencies writes other values later without a note.
 
 use std::path::Path;
 use std::time::Duration;
@@ -40,8 +40,9 @@ pub fn set_sysctl(
 }
 
 /// Writes a file of a cpufreq policy, such as `scaling_governor`. Only the
-/// first change of a file in a run is noted. Whoever alternates frequencies
-/// sets the first of them so and writes the others himself. A driver may round what it is given, so the file is not read back.
+/// first change of a file in a run is noted: a method that alternates
+/// frequencies writes the later ones itself. A driver may round the value, so
+/// the file is not read back.
 pub fn set_cpufreq(
     journal: &mut Journal,
     path: &Path,

@@ -3,9 +3,8 @@
 //!
 //! It is started in two steps. A process of ours waits at a gate until it is
 //! in its group and the load is held, then becomes the command. That works
-//! alike for directories of ours and for systemd, which must be told a
-//! process id, and the command's first instruction already runs under the
-//! load. Standard input, output and error, terminal and process group are the
+//! for directories of ours and for systemd, which needs a process id, and the
+//! command's first instruction already runs under the load. Standard input, output and error, terminal and process group are the
 //! caller's own.
 
 use std::ffi::{CString, OsStr, OsString};

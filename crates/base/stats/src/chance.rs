@@ -4,10 +4,10 @@
 //! component on each CPU has numbers of its own, whatever the others use.
 //!
 //! And SplitMix64 itself (Steele, Lea and Flood, "Fast splittable pseudorandom
-//! number generators", OOPSLA 2014), as a function of what is drawn: whoever
-//! asks for the same comes to the same without a word to each other. The
-//! library inside programs has it in C (crates/jitter/c), and a test there
-//! holds the two against each other.
+//! number generators", OOPSLA 2014), as a function of seed, stream and index:
+//! processes that use the same three get the same number without
+//! communication. The library inside programs has it in C (crates/jitter/c),
+//! and a test there compares the two.
 
 /// The generator, for messages.
 pub const GENERATOR: &str = "xoshiro256++";

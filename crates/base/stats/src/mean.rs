@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How sure a mean is.
+//! Confidence interval of a mean.
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-/// Half of the 95 % interval of the mean of these, by Student's t; `None` of fewer than
-/// two.
+/// Half-width of the 95 % confidence interval of the mean, by Student's t;
+/// `None` for fewer than two values.
 pub fn error_of_mean(values: impl ExactSizeIterator<Item = f64> + Clone) -> Option<f64> {
     if values.len() < 2 {
         return None;

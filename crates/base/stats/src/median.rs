@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Middle, quantiles and range of values.
+//! Median, percentiles and range of values.
 
-/// The median; the mean of the middle two of an even number. `None` of none.
+/// The median; the mean of the middle two of an even number; `None` without values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -18,15 +18,15 @@ pub fn middle(sorted: &[f64]) -> Option<f64> {
     }
 }
 
-/// The least of the values, in ascending order, that is not below so many
-/// percent of them; `None` of none.
+/// The `part_pct` percentile of values in ascending order, by nearest rank;
+/// `None` without values.
 pub fn quantile<T: Copy>(sorted: &[T], part_pct: f64) -> Option<T> {
     let last = sorted.len().checked_sub(1)?;
     let rank = (sorted.len() as f64 * part_pct / 100.0).ceil() as usize;
     Some(sorted[rank.saturating_sub(1).min(last)])
 }
 
-/// Least and greatest; `None` of none.
+/// Least and greatest; `None` without values.
 pub fn range(values: &[f64]) -> Option<(f64, f64)> {
     let least = values.iter().copied().min_by(f64::total_cmp)?;
     let greatest = values.iter().copied().max_by(f64::total_cmp)?;

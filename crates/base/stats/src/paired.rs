@@ -4,7 +4,7 @@
 //! The speed of a shared machine drifts by a quarter within minutes, so two
 //! programs are compared pair by pair (A B A B ...), never mean against mean.
 //! The interval is that of the mean of the logarithms (Student's t), which
-//! treats a ratio and its inverse alike.
+//! is symmetric in a ratio and its inverse.
 
 use serde::{Deserialize, Serialize};
 

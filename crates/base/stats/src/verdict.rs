@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Was the load kept? One rule, for runs and benchmarks alike.
+//! The verdict on a load: one rule for runs and benchmarks.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,8 +43,8 @@ pub enum Verdict {
     Kept,
     /// It was not, and the machine was quiet enough to say so.
     Missed,
-    /// It was not, but so many windows were disturbed from outside that the
-    /// miss cannot be laid at the method's door.
+    /// It was not, but more than [`NOISY_SHARE`] of the windows were disturbed
+    /// from outside, so the cause may not be the method.
     Undecided,
 }
 

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 /// `start_ns + length_ns` of the run.
 ///
 /// The load is a share of the *delivered* time: the time the hypervisor gave
-/// to others (steal) is taken out of the denominator, because nobody on this
-/// machine could have used it.
+/// to others (steal) is taken out of the denominator, because no process on
+/// this machine could have used it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Window {
     /// Kernel number of the CPU.

@@ -30,14 +30,6 @@ pub trait ExitStatus: std::error::Error + Send + Sync + 'static {
 #[derive(Debug)]
 pub struct BadInput(pub String);
 
-impl std::fmt::Display for BadInput {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BadInput {}
-
 impl ExitStatus for BadInput {
     fn exit_code(&self) -> u8 {
         exit::USAGE
@@ -47,14 +39,6 @@ impl ExitStatus for BadInput {
 /// Something that this machine has not: says what, and what could be done instead.
 #[derive(Debug)]
 pub struct NotPossible(pub String);
-
-impl std::fmt::Display for NotPossible {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for NotPossible {}
 
 impl ExitStatus for NotPossible {
     fn exit_code(&self) -> u8 {
@@ -97,7 +81,7 @@ impl Failure {
     /// The exit code. With a command all that is not the command's own fault
     /// is one code: its other codes are the command's to use.
     pub fn exit_code(&self, with_command: bool) -> u8 {
-        // A name that is taken is the user's to choose anew, whoever found it.
+        // The user has to choose another name, whichever code found it taken.
         let code = if self.is_taken() {
             exit::USAGE
         } else {
@@ -190,14 +174,21 @@ impl fmt::Debug for Failure {
 #[derive(Debug)]
 struct Text(String);
 
-impl fmt::Display for Text {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+impl ExitStatus for Text {}
+
+/// Errors that are their text.
+macro_rules! text_errors {
+    ($($name:ident),*) => {$(
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+        impl std::error::Error for $name {}
+    )*};
 }
 
-impl std::error::Error for Text {}
-impl ExitStatus for Text {}
+text_errors!(BadInput, NotPossible, Text);
 
 /// Adds what was being done to an error.
 pub trait Context<T> {

@@ -12,8 +12,10 @@ struct Group {
     options: &'static [&'static str],
 }
 
+const EXPERT: &str = "Expert options";
+
 /// Options that are in none stand first.
-const GROUPS: [Group; 4] = [
+const GROUPS: [Group; 8] = [
     Group {
         heading: "Profile options",
         is_long: true,
@@ -27,11 +29,11 @@ const GROUPS: [Group; 4] = [
         is_long: false,
         options: &["output", "to", "out", "json", "html", "force"],
     },
+    // Methods.
     Group {
-        heading: "Expert options",
+        heading: EXPERT,
         is_long: true,
         options: &[
-            // Methods.
             "period",
             "pace_weight",
             "pace_slice",
@@ -41,7 +43,13 @@ const GROUPS: [Group; 4] = [
             "lim_interval",
             "split_domains",
             "calibrate",
-            // Runs.
+        ],
+    },
+    // Runs.
+    Group {
+        heading: EXPERT,
+        is_long: true,
+        options: &[
             "windows",
             "at",
             "start_on",
@@ -54,7 +62,13 @@ const GROUPS: [Group; 4] = [
             "cgroup",
             "ignore_failure",
             "extra",
-            // Jitter.
+        ],
+    },
+    // Jitter.
+    Group {
+        heading: EXPERT,
+        is_long: true,
+        options: &[
             "trace_cpus",
             "share",
             "group",
@@ -74,7 +88,13 @@ const GROUPS: [Group; 4] = [
             "longer",
             "longer_pct",
             "events",
-            // Scale.
+        ],
+    },
+    // Scale.
+    Group {
+        heading: EXPERT,
+        is_long: true,
+        options: &[
             "loggp",
             "drift",
             "mix",
@@ -88,7 +108,13 @@ const GROUPS: [Group; 4] = [
             "clock",
             "repeats",
             "seed",
-            // Audits.
+        ],
+    },
+    // Audits.
+    Group {
+        heading: EXPERT,
+        is_long: true,
+        options: &[
             "confidence",
             "precision",
             "limit",

@@ -61,7 +61,7 @@ impl Messages {
         crate::output::width_of(&stderr())
     }
 
-    /// Whether somebody watches: progress is for terminals only.
+    /// Whether standard error is a terminal: progress is for terminals only.
     pub fn interactive(&self) -> bool {
         !self.quiet && stderr().is_terminal()
     }

@@ -16,9 +16,9 @@ use serde::Serialize;
 
 use crate::BadInput;
 
-/// Writes text or JSON to standard output, with what could drive a terminal
-/// made visible: it ends in one, or in a log that is shown on one. Whoever
-/// closed the pipe, such as `head`, has seen enough: that is no failure.
+/// Writes text or JSON to standard output with control characters escaped: it
+/// ends on a terminal, or in a log that is shown on one. A reader that closes
+/// the pipe early, such as `head`, is no failure.
 pub fn print(text: impl AsRef<str>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let text = visible_lines(text.as_ref());

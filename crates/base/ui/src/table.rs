@@ -28,9 +28,9 @@ fn right_from(mut table: Table, first: usize) -> Table {
     table
 }
 
-/// The text of a table of figures for a screen of so many columns. What does
-/// not fit follows below, each part with the first `keys` columns again.
-/// `None`: as wide as it is, for files and pipes.
+/// The text of a table of figures for a screen of `width` columns. Columns
+/// that do not fit follow below, each part with the first `keys` columns again.
+/// `None`: unlimited, for files and pipes.
 pub fn fit(table: &Table, keys: usize, width: Option<usize>) -> String {
     let widths = widths(table);
     let Some(width) = width.filter(|width| widths.iter().sum::<usize>() > *width) else {

@@ -4,55 +4,20 @@
 //! Sources: Documentation/admin-guide/cgroup-v1/cpusets.rst, cgroup-v2.rst
 //! ("cpuset.cpus", "cpuset.mems").
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::Version;
-use super::mounts::Mounts;
+use super::mounts::{GroupTree, Mounts};
 use crate::root::{read, write};
 use crate::{CpuList, Error, Result, Root};
 
 const CPUS: &str = "cpuset.cpus";
 const MEMS: &str = "cpuset.mems";
 
-/// The hierarchy in which groups are confined.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CpusetTree {
-    /// Its interface.
-    pub version: Version,
-    /// Its mount point.
-    pub mount: PathBuf,
-    /// Our own group's path below `mount`, empty for the root of the mount.
-    pub own: PathBuf,
-}
-
-impl CpusetTree {
-    /// Directory of our own group in it.
-    pub fn own_dir(&self) -> PathBuf {
-        self.mount.join(&self.own)
-    }
-}
-
 /// Finds v1's cpuset hierarchy, else the v2 tree if it offers the controller.
-pub fn find_cpuset(root: &Root) -> Result<CpusetTree> {
-    let mounts = Mounts::read(root)?;
-    if let Some(mount) = mounts.v1("cpuset") {
-        return Ok(CpusetTree {
-            version: Version::V1,
-            mount: mount.point.clone(),
-            own: mounts.own(mount, Some("cpuset")),
-        });
-    }
-    for mount in mounts.v2() {
-        let offered = read(&mount.point.join("cgroup.controllers"))?;
-        if offered.split_whitespace().any(|c| c == "cpuset") {
-            return Ok(CpusetTree {
-                version: Version::V2,
-                mount: mount.point.clone(),
-                own: mounts.own(mount, None),
-            });
-        }
-    }
-    Err(Error::Missing {
+pub fn find_cpuset(root: &Root) -> Result<GroupTree> {
+    let tree = Mounts::read(root)?.offering("cpuset")?;
+    tree.ok_or_else(|| Error::Missing {
         what: "the cgroup cpuset controller".into(),
         remedy: "boot without cgroup_disable=cpuset, or mount its hierarchy".into(),
     })

@@ -17,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Version;
-use super::mounts::Mounts;
+use super::mounts::{GroupTree, Mounts};
 use crate::root::{read, write};
 use crate::{Error, Result, Root};
 
@@ -28,38 +28,12 @@ const EVENTS: &str = "cgroup.events";
 /// First and longest pause between two looks at the state.
 const LOOKS: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(2));
 
-/// The hierarchy in which groups can be frozen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FreezeTree {
-    /// Its interface. May differ from that of the cpu controller.
-    pub version: Version,
-    /// Its mount point.
-    pub mount: PathBuf,
-    /// Our own group's path below `mount`, empty for the root of the mount.
-    pub own: PathBuf,
-}
-
-impl FreezeTree {
-    /// Directory of our own group in it.
-    pub fn own_dir(&self) -> PathBuf {
-        self.mount.join(&self.own)
-    }
-}
-
 /// Finds v1's freezer hierarchy, else the v2 tree.
-pub fn find_freezer(root: &Root) -> Result<FreezeTree> {
-    let mounts = Mounts::read(root)?;
-    let v1 = mounts.v1("freezer").map(|m| (Version::V1, m));
-    let (version, mount) = v1
-        .or_else(|| mounts.v2().next().map(|m| (Version::V2, m)))
-        .ok_or_else(|| Error::Missing {
-            what: "the cgroup freezer".into(),
-            remedy: "mount it (mount -t cgroup2 none /sys/fs/cgroup, or v1's freezer)".into(),
-        })?;
-    Ok(FreezeTree {
-        version,
-        mount: mount.point.clone(),
-        own: mounts.own(mount, (version == Version::V1).then_some("freezer")),
+pub fn find_freezer(root: &Root) -> Result<GroupTree> {
+    let tree = Mounts::read(root)?.with("freezer");
+    tree.ok_or_else(|| Error::Missing {
+        what: "the cgroup freezer".into(),
+        remedy: "mount it (mount -t cgroup2 none /sys/fs/cgroup, or v1's freezer)".into(),
     })
 }
 

@@ -99,8 +99,8 @@ impl Group {
         self.version
     }
 
-    /// Makes the directories; one that exists already is an error, for it
-    /// belongs to somebody.
+    /// Makes the directories. A directory that exists already is an error: it
+    /// belongs to another program.
     pub fn make(&self) -> Result<()> {
         for dir in self.dirs() {
             fs::create_dir(dir).map_err(Error::make(dir))?;
@@ -268,8 +268,8 @@ pub fn kill_all(dir: &Path) -> Result<()> {
                 Err(error) => ended(Err(error))?,
             }
         }
-        // Whoever has a number now is the one that we hold; if it is in the
-        // group it is one of those to be killed.
+        // A descriptor is bound to its process: if the number is still in the
+        // group, that process is to be killed.
         let now = processes(dir)?;
         for one in held.iter().filter(|one| now.contains(&one.pid())) {
             ended(one.signal(libc::SIGKILL))?;
@@ -278,7 +278,7 @@ pub fn kill_all(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whoever has ended needs no signal.
+/// A process that has ended needs no signal.
 fn ended(outcome: Result<()>) -> Result<()> {
     match outcome {
         Err(error) if error.is_absent() => Ok(()),

@@ -30,6 +30,28 @@ impl Hierarchies {
     }
 }
 
+/// The hierarchy of one controller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupTree {
+    /// Its interface; controllers may differ in it.
+    pub version: Version,
+    /// Its mount point.
+    pub mount: PathBuf,
+    /// Our own group's path below `mount`, empty for the root of the mount.
+    pub own: PathBuf,
+}
+
+impl GroupTree {
+    /// Directory of our own group in it.
+    pub fn own_dir(&self) -> PathBuf {
+        // Without a slash at the end.
+        self.mount
+            .components()
+            .chain(self.own.components())
+            .collect()
+    }
+}
+
 /// The hierarchies that this process sees, and its place in each.
 pub(crate) struct Mounts {
     all: Vec<Mount>,
@@ -49,21 +71,58 @@ impl Mounts {
     }
 
     /// The v1 hierarchy that carries a controller.
-    pub(crate) fn v1(&self, controller: &str) -> Option<&Mount> {
+    fn v1(&self, controller: &str) -> Option<&Mount> {
         self.all
             .iter()
             .find(|m| m.kind == "cgroup" && m.has(controller))
     }
 
     /// The v2 trees; almost always one.
-    pub(crate) fn v2(&self) -> impl Iterator<Item = &Mount> {
+    fn v2(&self) -> impl Iterator<Item = &Mount> {
         self.all.iter().filter(|m| m.kind == "cgroup2")
     }
 
     /// Our own group's path below a mount: that of a v1 controller, or of v2
     /// for `None`.
-    pub(crate) fn own(&self, mount: &Mount, controller: Option<&str>) -> PathBuf {
+    fn own(&self, mount: &Mount, controller: Option<&str>) -> PathBuf {
         own_path(&self.own, controller, &mount.top)
+    }
+
+    fn v1_tree(&self, controller: &str) -> Option<GroupTree> {
+        self.v1(controller).map(|mount| GroupTree {
+            version: Version::V1,
+            mount: mount.point.clone(),
+            own: self.own(mount, Some(controller)),
+        })
+    }
+
+    fn v2_tree(&self, mount: &Mount) -> GroupTree {
+        GroupTree {
+            version: Version::V2,
+            mount: mount.point.clone(),
+            own: self.own(mount, None),
+        }
+    }
+
+    /// The v1 hierarchy of a controller, else the first v2 tree.
+    pub(crate) fn with(&self, controller: &str) -> Option<GroupTree> {
+        let v2 = || self.v2().next().map(|mount| self.v2_tree(mount));
+        self.v1_tree(controller).or_else(v2)
+    }
+
+    /// The v1 hierarchy of a controller, else the first v2 tree whose root
+    /// offers it.
+    pub(crate) fn offering(&self, controller: &str) -> Result<Option<GroupTree>> {
+        if let Some(tree) = self.v1_tree(controller) {
+            return Ok(Some(tree));
+        }
+        for mount in self.v2() {
+            let offered = crate::root::read(&mount.point.join("cgroup.controllers"))?;
+            if offered.split_whitespace().any(|c| c == controller) {
+                return Ok(Some(self.v2_tree(mount)));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -77,27 +136,18 @@ pub fn mount_points(root: &Root) -> Result<Vec<PathBuf>> {
 /// if its root offers it.
 pub fn find(root: &Root) -> Result<Hierarchies> {
     let mounts = Mounts::read(root)?;
-    if let Some(cpu) = mounts.v1("cpu") {
-        let cpuacct = mounts.v1("cpuacct");
+    if let Some(tree) = mounts.offering("cpu")? {
+        let cpuacct = match tree.version {
+            Version::V1 => mounts.v1_tree("cpuacct"),
+            Version::V2 => None,
+        };
         return Ok(Hierarchies {
-            version: Version::V1,
-            cpu: cpu.point.clone(),
-            own: mounts.own(cpu, Some("cpu")),
-            own_cpuacct: cpuacct.map_or_else(PathBuf::new, |m| mounts.own(m, Some("cpuacct"))),
-            cpuacct: cpuacct.map(|m| m.point.clone()),
+            version: tree.version,
+            cpu: tree.mount,
+            own: tree.own,
+            own_cpuacct: cpuacct.as_ref().map(|t| t.own.clone()).unwrap_or_default(),
+            cpuacct: cpuacct.map(|tree| tree.mount),
         });
-    }
-    for v2 in mounts.v2() {
-        let offered = crate::root::read(&v2.point.join("cgroup.controllers"))?;
-        if offered.split_whitespace().any(|c| c == "cpu") {
-            return Ok(Hierarchies {
-                version: Version::V2,
-                cpu: v2.point.clone(),
-                own: mounts.own(v2, None),
-                cpuacct: None,
-                own_cpuacct: PathBuf::new(),
-            });
-        }
     }
     Err(Error::Missing {
         what: "the cgroup cpu controller".into(),
@@ -127,7 +177,7 @@ fn own_path(own: &str, controller: Option<&str>, top: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use crate::process::tests::fake;
 
     #[test]
     fn a_tree_from_outside_the_namespace_is_none() {
@@ -137,12 +187,10 @@ mod tests {
     }
 
     fn tree(mountinfo: &str, cgroup: &str) -> (tempfile::TempDir, Root) {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir_all(dir.path().join("proc/self")).unwrap();
-        fs::write(dir.path().join("proc/self/mountinfo"), mountinfo).unwrap();
-        fs::write(dir.path().join("proc/self/cgroup"), cgroup).unwrap();
-        let root = Root::at(dir.path());
-        (dir, root)
+        fake(&[
+            ("proc/self/mountinfo", mountinfo),
+            ("proc/self/cgroup", cgroup),
+        ])
     }
 
     const V1: &str = "\
@@ -164,13 +212,12 @@ mod tests {
 
     #[test]
     fn a_container_sees_its_own_part_of_the_tree() {
-        let (dir, root) = tree(
-            "40 39 0:33 /docker/x /sys/fs/cgroup ro - cgroup2 cgroup rw,nsdelegate\n",
-            "0::/docker/x/app\n",
-        );
-        let point = dir.path().join("sys/fs/cgroup");
-        fs::create_dir_all(&point).unwrap();
-        fs::write(point.join("cgroup.controllers"), "cpuset cpu io\n").unwrap();
+        let mount = "40 39 0:33 /docker/x /sys/fs/cgroup ro - cgroup2 cgroup rw,nsdelegate\n";
+        let (_dir, root) = fake(&[
+            ("proc/self/mountinfo", mount),
+            ("proc/self/cgroup", "0::/docker/x/app\n"),
+            ("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io\n"),
+        ]);
         let found = find(&root).unwrap();
         assert_eq!(found.version, Version::V2);
         assert_eq!(found.own, Path::new("app"));
@@ -178,13 +225,12 @@ mod tests {
 
     #[test]
     fn a_tree_without_the_controller_is_said_to_miss_it() {
-        let (dir, root) = tree(
-            "40 39 0:33 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n",
-            "0::/\n",
-        );
-        let point = dir.path().join("sys/fs/cgroup");
-        fs::create_dir_all(&point).unwrap();
-        fs::write(point.join("cgroup.controllers"), "memory pids\n").unwrap();
+        let mount = "40 39 0:33 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n";
+        let (_dir, root) = fake(&[
+            ("proc/self/mountinfo", mount),
+            ("proc/self/cgroup", "0::/\n"),
+            ("sys/fs/cgroup/cgroup.controllers", "memory pids\n"),
+        ]);
         let error = find(&root).unwrap_err().to_string();
         assert!(error.contains("cpu controller is missing"), "{error}");
     }

@@ -9,7 +9,8 @@ use std::fs;
 use std::path::Path;
 
 use super::Version;
-use super::cpuset::{CpusetTree, find_cpuset};
+use super::cpuset::find_cpuset;
+use super::mounts::GroupTree;
 use crate::root::read;
 use crate::{CpuList, Root};
 
@@ -52,7 +53,7 @@ pub fn partitions(root: &Root) -> Vec<Partition> {
     found
 }
 
-fn partition(tree: &CpusetTree, dir: &Path) -> Option<Partition> {
+fn partition(tree: &GroupTree, dir: &Path) -> Option<Partition> {
     let word = |name: &str| Some(read(&dir.join(name)).ok()?.trim().to_owned());
     let (kind, cpus) = match tree.version {
         Version::V1 => {

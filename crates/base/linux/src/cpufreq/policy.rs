@@ -17,7 +17,7 @@ use super::{Frequency, frequency};
 use crate::root::{read, write};
 use crate::{CpuList, Error, Result, Root};
 
-/// Name of the governor that sets what it is told.
+/// Name of the governor that sets the frequency written to `scaling_setspeed`.
 pub const USERSPACE: &str = "userspace";
 
 const GOVERNOR: &str = "scaling_governor";

@@ -145,7 +145,6 @@ fn load_is_a_share_of_the_delivered_time() {
     assert_eq!(delta.total_ns(), 1_000_000_000);
     assert_eq!(delta.load(), Some(0.5));
     assert_eq!(delta.steal(), Some(0.2));
-    assert_eq!(delta.load_with_steal(), Some(0.6));
     assert_eq!(delta.back_ns, 0);
     let nothing = now.since(&now, 10_000_000);
     assert_eq!((nothing.load(), nothing.steal()), (None, None));

@@ -65,7 +65,7 @@ impl Instance {
         write(&self.dir.join("trace_clock"), name)
     }
 
-    /// Traces these CPUs only, with buffers of at least so many KiB each.
+    /// Traces these CPUs only, each with a buffer of at least `buffer_kib` KiB.
     pub fn set_cpus(&self, cpus: &CpuList, buffer_kib: u64) -> Result<()> {
         write(&self.dir.join("tracing_cpumask"), mask(cpus))?;
         for cpu in cpus.iter() {

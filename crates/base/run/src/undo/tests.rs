@@ -151,7 +151,7 @@ fn what_a_command_left_goes_back_even_with_kill_unless_sandbag_died() {
             dirs: vec![group.clone()],
             back: Some(vec![home.clone()]),
         };
-        // It stays in the list of the fake group: that is said.
+        // It stays in the list of the fake group, which is reported.
         let left = undo(journal(dir.path(), 1, true, &[entry]), leftovers);
         assert_eq!(left.len(), 1, "{left:?}");
         let moved = fs::read_to_string(home.join("cgroup.procs")).unwrap();
@@ -221,7 +221,7 @@ fn a_setting_that_is_refused_is_tried_again_after_the_others_and_then_said() {
 }
 
 #[test]
-fn whoever_stands_still_in_a_group_goes_on() {
+fn stopped_processes_of_a_group_go_on() {
     use sandbag_linux::Root;
     use sandbag_linux::process::Process;
     use std::process::{Command, Stdio};

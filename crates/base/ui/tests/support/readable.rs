@@ -16,33 +16,9 @@ pub fn readable(page: &str) -> String {
             from = content;
         }
     }
-    for block in [
-        "html",
-        "head",
-        "meta",
-        "title",
-        "style",
-        "script",
-        "body",
-        "header",
-        "h1",
-        "h2",
-        "h3",
-        "p",
-        "div",
-        "section",
-        "details",
-        "figure",
-        "figcaption",
-        "table",
-        "tr",
-        "ul",
-        "li",
-        "dl",
-        "dt",
-        "footer",
-        "svg",
-    ] {
+    let blocks = "html head meta title style script body header h1 h2 h3 p div section details \
+                  figure figcaption table tr ul li dl dt footer svg";
+    for block in blocks.split(' ') {
         for end in [' ', '>'] {
             page = page.replace(&format!("<{block}{end}"), &format!("\n<{block}{end}"));
         }
