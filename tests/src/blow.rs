@@ -92,7 +92,7 @@ impl Blow {
         }
         std::thread::sleep(longest(self.phase, self.role).mul_f64(chance.f64()));
         let struck = victim.filter(|pid| ours::runs(*pid)).and_then(|pid| {
-            // Nobody has this number anew within milliseconds.
+            // The number is not reused within milliseconds.
             kill(pid, self.signal).ok().map(|()| Instant::now())
         });
         if self.role != Role::Supervisor {

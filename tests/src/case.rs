@@ -3,7 +3,7 @@
 //!
 //! # Problem
 //! A test that needs root or an emulator and returns early without it counts
-//! as passed, and nobody sees that nothing was tested.
+//! as passed, although nothing was tested.
 //!
 //! # Approach
 //! Each [`Case`] says first whether it can run. One that cannot is reported
@@ -11,10 +11,10 @@
 //! last line of the output. Everything else is
 //! [`libtest_mimic`]'s: filters, `--list`, colours, exit code.
 //!
-//! What is measured can be off because of somebody else on this machine: a
-//! case that fails on a [`figure!`](crate::figure) alone is run once more, and
-//! that this was needed is said after all cases. Facts (what was left behind,
-//! exit codes, words) have one chance.
+//! Other processes of this machine can disturb a measurement: a case that
+//! fails only on a [`figure!`](crate::figure) is run once more, and a line after
+//! all cases names it. Facts (what was left behind, exit codes, texts) get no
+//! second run.
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -203,7 +203,7 @@ fn current_loads(run: &RunInfo) -> Result<Vec<(u32, f64)>> {
 /// With a command the first signal is passed on to it; one that has not ended
 /// by then is left behind by a second.
 const GRACE: Duration = Duration::from_secs(3);
-/// After this a run is said to go on.
+/// After this `stop` reports that a run goes on.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// `sandbag stop`.

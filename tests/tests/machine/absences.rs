@@ -3,38 +3,29 @@
 //! process of a run is stopped, or moved to another CPU, at a time drawn by
 //! chance. A real-time sampler reads from outside what the burner took.
 
-use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use sandbag_linux::CpuList;
 use sandbag_linux::clock::{monotonic, sleep_until};
 use sandbag_linux::sched::{self, Attributes};
-use sandbag_machine_tests::case::{self, Case};
-use sandbag_machine_tests::ours::Role;
-use sandbag_machine_tests::stat;
 
 use crate::freezing::can_freeze;
-use crate::place::{MachinePlace, PlaceExit, finish, root, two_cpus, wait_for};
-use crate::processes::{pid_of, process};
+use crate::prelude::*;
 
-pub const CASES: &[Case] = cases![root;
+cases! { CASES: root;
     a_load_that_stops_beside_its_supervisor_is_not_kept,
     stops_of_each_process_are_judged_as_seen_from_outside,
     a_pause_of_all_is_no_absence,
     a_pause_in_which_the_program_runs_is_an_absence,
-];
+}
 
-pub const FREEZING: &[Case] = cases![can_freeze;
+cases! { FREEZING: can_freeze;
     a_node_whose_throttle_stops_is_not_kept,
-];
+}
 
-pub const MOVED: &[Case] = cases![two_cpus;
+cases! { MOVED: two_cpus;
     a_burner_that_is_moved_comes_back,
-];
+}
 
 const SPIN: &str = "trap exit TERM; while :; do :; done";
 const LOAD_PCT: f64 = 50.0;
@@ -49,7 +40,7 @@ type Gaps = Vec<(u64, u64)>;
 
 /// Looks every 20 ms until `ends` is set, at a real-time priority: a
 /// sampler that waits for the CPU would not know when it looked.
-fn sample(pid: Pid, ends: &AtomicBool) -> anyhow::Result<Gaps> {
+fn sample(pid: Pid, ends: &AtomicBool) -> Result<Gaps> {
     sched::set_attributes(0, Attributes::Fifo { priority: 20 })?;
     let mut seen = Vec::new();
     let mut next = monotonic();
@@ -83,7 +74,7 @@ struct AbsenceRun<'a> {
 }
 
 impl<'a> AbsenceRun<'a> {
-    fn start(place: &'a MachinePlace, options: &str) -> anyhow::Result<Self> {
+    fn start(place: &'a MachinePlace, options: &str) -> Result<Self> {
         let script = format!("echo $$ > pid; {SPIN}");
         let (child, program) = place.start_ready(options, &script)?;
         let burner = place.burners(1)?[0];
@@ -102,7 +93,7 @@ impl<'a> AbsenceRun<'a> {
             .collect()
     }
 
-    fn end(self) -> anyhow::Result<PlaceExit> {
+    fn end(self) -> Result<PlaceExit> {
         kill(self.program, Signal::SIGTERM)?;
         finish(self.child)
     }
@@ -129,7 +120,7 @@ fn stopped(
     roles: &[Role],
     at: u64,
     ms: u64,
-) -> anyhow::Result<(PlaceExit, u64, f64)> {
+) -> Result<(PlaceExit, u64, f64)> {
     let run = AbsenceRun::start(
         place,
         &format!("load {LOAD_PCT} --cpus 0 --strict --force --out r"),
@@ -158,7 +149,7 @@ fn stopped(
     Ok((ended, absent_ns(&seen), got_pct))
 }
 
-fn a_load_that_stops_beside_its_supervisor_is_not_kept(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_load_that_stops_beside_its_supervisor_is_not_kept(place: &MachinePlace) -> Result<()> {
     let roles = [Role::Supervisor, Role::Burner];
     let (ended, absent, _) = stopped(place, &roles, 1500, 2500)?;
     figure!(absent > 2_000_000_000, "absent for {absent} ns");
@@ -170,7 +161,7 @@ fn a_load_that_stops_beside_its_supervisor_is_not_kept(place: &MachinePlace) -> 
     Ok(())
 }
 
-fn stops_of_each_process_are_judged_as_seen_from_outside(_: &MachinePlace) -> anyhow::Result<()> {
+fn stops_of_each_process_are_judged_as_seen_from_outside(_: &MachinePlace) -> Result<()> {
     let mut chance = fastrand::Rng::with_seed(fastrand::u64(..1_000_000));
     case::note(&format!("seed {}", chance.get_seed()));
     let all: &[&[Role]] = &[
@@ -204,10 +195,7 @@ fn stops_of_each_process_are_judged_as_seen_from_outside(_: &MachinePlace) -> an
 }
 
 /// A run that is paused as by Ctrl-Z for 2 s, and what is done meanwhile.
-fn paused(
-    place: &MachinePlace,
-    meanwhile: impl FnOnce(Pid) -> anyhow::Result<()>,
-) -> anyhow::Result<PlaceExit> {
+fn paused(place: &MachinePlace, meanwhile: impl FnOnce(Pid) -> Result<()>) -> Result<PlaceExit> {
     let run = AbsenceRun::start(
         place,
         &format!("load {LOAD_PCT} --cpus 0 --strict --force --out r"),
@@ -222,7 +210,7 @@ fn paused(
     run.end()
 }
 
-fn a_pause_of_all_is_no_absence(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_pause_of_all_is_no_absence(place: &MachinePlace) -> Result<()> {
     let ended = paused(place, |_| Ok(()))?;
     let record = place.record("r")?;
     ensure!(record.cpus[0].holes == 0, "{record:?}: {ended:?}");
@@ -231,14 +219,14 @@ fn a_pause_of_all_is_no_absence(place: &MachinePlace) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn a_pause_in_which_the_program_runs_is_an_absence(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_pause_in_which_the_program_runs_is_an_absence(place: &MachinePlace) -> Result<()> {
     let ended = paused(place, |program| Ok(kill(program, Signal::SIGCONT)?))?;
     let ended = ended.expect_any(NOT_KEPT)?;
     ended.says(&["the program went on while the run was paused"])?;
     Ok(())
 }
 
-fn a_node_whose_throttle_stops_is_not_kept(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_node_whose_throttle_stops_is_not_kept(place: &MachinePlace) -> Result<()> {
     let run = AbsenceRun::start(
         place,
         "slow --cpus 0 --speed 0.5 --method gov --strict --out r",
@@ -253,7 +241,7 @@ fn a_node_whose_throttle_stops_is_not_kept(place: &MachinePlace) -> anyhow::Resu
     Ok(())
 }
 
-fn a_burner_that_is_moved_comes_back(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_burner_that_is_moved_comes_back(place: &MachinePlace) -> Result<()> {
     let run = place.start("load 50 --cpus 0 -d 6s --out r")?;
     let burner = place.burners(1)?[0];
     let number = burner.as_raw().cast_unsigned();

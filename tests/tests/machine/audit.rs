@@ -1,36 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sandbag audit run`: what is on a CPU is found and named, and what goes wrong
-//! is told.
+//! `sandbag audit run`: a load on a CPU is found and named, and failures are
+//! reported.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
-use std::time::Duration;
+use crate::prelude::*;
 
-use anyhow::{Context as _, ensure};
-use nix::sys::signal::{Signal, kill};
-use sandbag_linux::Root;
-use sandbag_linux::process::{self, Process};
-use sandbag_machine_tests::case::{self, Case};
-use sandbag_machine_tests::ours::Role;
-use sandbag_machine_tests::stat;
-use serde_json::Value;
-
-use crate::place::{MachinePlace, NOBODY, end, finish, root, two_cpus, wait_for, wait_until};
-
-pub const CASES: &[Case] = cases![root;
+cases! { CASES: root;
     a_killed_audit_leaves_nothing,
     an_audit_that_is_asked_to_stop_says_what_is_there,
     a_worker_that_is_killed_costs_one_test,
     what_cannot_be_tested_is_told,
     what_a_command_started_dies_with_a_killed_audit,
     a_command_behind_sudo_is_the_user_s,
-];
+}
 
-pub const QUIET: &[Case] = cases![quiet;
+cases! { QUIET: quiet;
     a_load_on_one_cpu_is_found_and_named,
-];
+}
 
-/// Like [`two_cpus`], with nobody else at work: where many are, the kernel moves
+/// Like [`two_cpus`], on an idle machine: where many tasks run, the kernel moves
 /// them away from a loaded CPU until that one is the faster.
 fn quiet() -> Result<(), String> {
     two_cpus()?;
@@ -44,7 +31,7 @@ fn quiet() -> Result<(), String> {
     }
 }
 
-fn a_load_on_one_cpu_is_found_and_named(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_load_on_one_cpu_is_found_and_named(place: &MachinePlace) -> Result<()> {
     let load = place.start_burning("load 50 --cpus 1 --quiet", 1)?;
     let run = "audit run --quick --tests compute,syscall --limit 8s --cpus 0-1 -o a.json";
     let ended = place.run(run)?.judged()?;
@@ -73,7 +60,7 @@ fn a_load_on_one_cpu_is_found_and_named(place: &MachinePlace) -> anyhow::Result<
 }
 
 /// An audit of a minute, and its process that works.
-fn under_way(place: &MachinePlace) -> anyhow::Result<(std::process::Child, nix::unistd::Pid)> {
+fn under_way(place: &MachinePlace) -> Result<(Child, nix::unistd::Pid)> {
     let run = "audit run --quick --tests compute,syscall --limit 60s --precision 0.001 \
                --rounds 30..1000 -o a.json";
     let audit = place.start(run)?;
@@ -82,13 +69,13 @@ fn under_way(place: &MachinePlace) -> anyhow::Result<(std::process::Child, nix::
     Ok((audit, worker))
 }
 
-fn a_killed_audit_leaves_nothing(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_killed_audit_leaves_nothing(place: &MachinePlace) -> Result<()> {
     let (audit, _) = under_way(place)?;
     end(audit, Signal::SIGKILL)?;
     Ok(())
 }
 
-fn an_audit_that_is_asked_to_stop_says_what_is_there(place: &MachinePlace) -> anyhow::Result<()> {
+fn an_audit_that_is_asked_to_stop_says_what_is_there(place: &MachinePlace) -> Result<()> {
     let (run, _) = under_way(place)?;
     end(run, Signal::SIGINT)?.judged()?;
     let audit = place.json("a.json")?;
@@ -101,7 +88,7 @@ fn an_audit_that_is_asked_to_stop_says_what_is_there(place: &MachinePlace) -> an
     Ok(())
 }
 
-fn a_worker_that_is_killed_costs_one_test(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_worker_that_is_killed_costs_one_test(place: &MachinePlace) -> Result<()> {
     let run = "audit run --quick --tests compute,syscall --limit 1s --rounds 6..6 -o a.json";
     let run = place.start(run)?;
     let worker = wait_for("the worker", || place.ours(Role::Auditor).first().copied())?;
@@ -123,8 +110,8 @@ fn a_worker_that_is_killed_costs_one_test(place: &MachinePlace) -> anyhow::Resul
     Ok(())
 }
 
-fn what_cannot_be_tested_is_told(place: &MachinePlace) -> anyhow::Result<()> {
-    // One CPU; a file of somebody, a full device, memory beyond all measure, a
+fn what_cannot_be_tested_is_told(place: &MachinePlace) -> Result<()> {
+    // One CPU; a file that exists, a full device, more memory than there is, a
     // command that fails.
     fs::write(place.path("theirs"), "precious")?;
     let run = "audit run --quick --limit 1s --rounds 3..3 --cpus 0 --tests io,memory \
@@ -136,7 +123,7 @@ fn what_cannot_be_tested_is_told(place: &MachinePlace) -> anyhow::Result<()> {
         let test = tests.iter().find(|test| test["name"] == name)?;
         test["failure"].as_str().map(str::to_owned)
     };
-    let says = |name: &str, words: &str| -> anyhow::Result<()> {
+    let says = |name: &str, words: &str| -> Result<()> {
         let said = failure(name).with_context(|| format!("{name} did not fail: {audit}"))?;
         ensure!(said.contains(words), "{name}: {said}");
         Ok(())
@@ -156,14 +143,11 @@ fn what_cannot_be_tested_is_told(place: &MachinePlace) -> anyhow::Result<()> {
         "{}",
         audit["remarks"]
     );
-    ensure!(
-        fs::read(place.path("theirs"))? == b"precious",
-        "it was written to"
-    );
+    ensure!(fs::read(place.path("theirs"))? == b"precious");
     Ok(())
 }
 
-fn what_a_command_started_dies_with_a_killed_audit(place: &MachinePlace) -> anyhow::Result<()> {
+fn what_a_command_started_dies_with_a_killed_audit(place: &MachinePlace) -> Result<()> {
     // A length by which they are known.
     let length = format!("7654.{}", std::process::id());
     let audit = place
@@ -172,7 +156,9 @@ fn what_a_command_started_dies_with_a_killed_audit(place: &MachinePlace) -> anyh
         .spawn()?;
     let sleepers = || -> Vec<Vec<String>> {
         let root = Root::default();
-        let all = process::pids(&root).unwrap_or_default().into_iter();
+        let all = sandbag_linux::process::pids(&root)
+            .unwrap_or_default()
+            .into_iter();
         let lines = all.filter_map(|pid| Process::new(&root, pid).command_line().ok());
         lines
             .filter(|line| *line == ["sleep", length.as_str()])
@@ -184,7 +170,7 @@ fn what_a_command_started_dies_with_a_killed_audit(place: &MachinePlace) -> anyh
     Ok(())
 }
 
-fn a_command_behind_sudo_is_the_user_s(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_command_behind_sudo_is_the_user_s(place: &MachinePlace) -> Result<()> {
     let words = [
         "audit",
         "run",

@@ -1,31 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What our processes and the command inherit: nothing that is not theirs.
 
-use std::fs;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::process::CommandExt as _;
-use std::process::Stdio;
 
-use anyhow::ensure;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
-use nix::sys::signal::Signal;
-use nix::unistd::Pid;
-use sandbag_machine_tests::case::Case;
-use sandbag_machine_tests::ours::Role;
 
-use crate::place::{MachinePlace, end, finish, root, text_of};
-use crate::processes::pid_of;
+use crate::prelude::*;
 
-pub const CASES: &[Case] = cases![root;
+cases! { CASES: root;
     the_command_gets_no_descriptor_and_no_signal_mask_of_ours,
     our_processes_hold_nothing_of_the_caller_s,
     output_that_nobody_reads_is_no_reason_to_fail,
     closed_standard_streams_are_no_reason_to_fail,
-];
+}
 
-fn the_command_gets_no_descriptor_and_no_signal_mask_of_ours(
-    place: &MachinePlace,
-) -> anyhow::Result<()> {
+fn the_command_gets_no_descriptor_and_no_signal_mask_of_ours(place: &MachinePlace) -> Result<()> {
     // Without the numbers of pipes, which are others each time.
     let script = "for f in /proc/$$/fd/*; do readlink $f || echo gone; done | sed 's/\\[.*//'; \
                   grep -E '^Sig(Blk|Ign)' /proc/self/status";
@@ -65,9 +54,9 @@ fn links(pid: Pid) -> Vec<String> {
     links.map(|link| link.display().to_string()).collect()
 }
 
-/// Somebody who waits for the end of a pipe that we inherited, as build tools
+/// A process that waits for the end of a pipe that we inherited, as build tools
 /// do, must not wait for our guardian.
-fn our_processes_hold_nothing_of_the_caller_s(place: &MachinePlace) -> anyhow::Result<()> {
+fn our_processes_hold_nothing_of_the_caller_s(place: &MachinePlace) -> Result<()> {
     let (read, write) = nix::unistd::pipe()?;
     fcntl(&write, FcntlArg::F_SETFD(FdFlag::empty()))?;
     let pipe = fs::read_link(format!("/proc/self/fd/{}", read.as_raw_fd()))?;
@@ -75,7 +64,7 @@ fn our_processes_hold_nothing_of_the_caller_s(place: &MachinePlace) -> anyhow::R
     let run = place.start("load 20 --cpus 0 --out r -q")?;
     let burners = place.burners(1)?;
     // Their descriptors are settled once they are at work.
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    std::thread::sleep(Duration::from_millis(500));
     ensure!(links(pid_of(&run)).contains(&pipe), "the test is wrong");
     for pid in burners.into_iter().chain(place.ours(Role::Guardian)) {
         let held = links(pid);
@@ -90,7 +79,7 @@ fn our_processes_hold_nothing_of_the_caller_s(place: &MachinePlace) -> anyhow::R
     Ok(())
 }
 
-fn output_that_nobody_reads_is_no_reason_to_fail(place: &MachinePlace) -> anyhow::Result<()> {
+fn output_that_nobody_reads_is_no_reason_to_fail(place: &MachinePlace) -> Result<()> {
     let mut run = place
         .sandbag(
             "load 20 -v --json=- --out r -- sh -c"
@@ -111,7 +100,7 @@ fn output_that_nobody_reads_is_no_reason_to_fail(place: &MachinePlace) -> anyhow
     Ok(())
 }
 
-fn closed_standard_streams_are_no_reason_to_fail(place: &MachinePlace) -> anyhow::Result<()> {
+fn closed_standard_streams_are_no_reason_to_fail(place: &MachinePlace) -> Result<()> {
     let mut command = place.sandbag("load 20 -v -d 1200ms --cpus 0 --out r".split_whitespace());
     command.stdout(Stdio::null()).stderr(Stdio::null());
     // SAFETY: close is async-signal-safe; these are the child's own.
@@ -127,9 +116,6 @@ fn closed_standard_streams_are_no_reason_to_fail(place: &MachinePlace) -> anyhow
     ensure!([0, 3, 4].contains(&code), "exit code {code}");
     let record = place.record("r")?;
     record.cpus[0].expect_near(20.0, 5.0)?;
-    ensure!(
-        text_of(place.path("r/achieved.csv"))?.lines().count() > 1,
-        "no rows"
-    );
+    ensure!(text_of(place.path("r/achieved.csv"))?.lines().count() > 1);
     Ok(())
 }

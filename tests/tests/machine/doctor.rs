@@ -3,28 +3,20 @@
 //! what it tried stays, wherever it was started and whenever it is killed.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::process::Child;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
-use nix::unistd::Pid;
-use sandbag_linux::process::Process;
 use sandbag_linux::{Root, cgroup};
 use sandbag_load::method::{NAMES, SLOWING};
-use sandbag_machine_tests::case::{self, Case};
-use sandbag_machine_tests::ours::Role;
 use serde::Deserialize;
 
 use crate::groups::CompetingTask;
-use crate::place::{MachinePlace, PlaceExit, finish, root};
+use crate::prelude::*;
 
-pub const CASES: &[Case] = cases![root;
+cases! { CASES: root;
     doctor_tries_every_method_and_leaves_nothing,
     doctor_started_where_real_time_has_no_budget,
     doctor_limits_its_real_time_tasks,
     doctor_killed_at_any_moment_leaves_nothing,
-];
+}
 
 /// It promises 4 s; others may use the machine.
 const LONGEST: Duration = Duration::from_secs(12);
@@ -51,12 +43,12 @@ struct Line {
 }
 
 impl Report {
-    fn of(ended: &PlaceExit) -> anyhow::Result<Self> {
+    fn of(ended: &PlaceExit) -> Result<Self> {
         serde_json::from_str(&ended.out).with_context(|| format!("{ended:?}"))
     }
 
     /// A probe that was made here.
-    fn tried(&self, name: &str) -> anyhow::Result<&Line> {
+    fn tried(&self, name: &str) -> Result<&Line> {
         let line = self.probes.iter().find(|line| line.name == name);
         let line = line.with_context(|| format!("no probe {name}: {self:?}"))?;
         ensure!(line.state != "untried", "{line:?}");
@@ -64,7 +56,7 @@ impl Report {
     }
 }
 
-fn doctor_tries_every_method_and_leaves_nothing(place: &MachinePlace) -> anyhow::Result<()> {
+fn doctor_tries_every_method_and_leaves_nothing(place: &MachinePlace) -> Result<()> {
     let begin = Instant::now();
     let ended = place.run("doctor --json")?.expect(0)?;
     let took = begin.elapsed();
@@ -95,7 +87,7 @@ fn doctor_tries_every_method_and_leaves_nothing(place: &MachinePlace) -> anyhow:
 
 /// A fresh group of v1 has no budget where the kernel has budgets: a task in
 /// it is refused the class (EPERM). Burners go to the root group.
-fn doctor_started_where_real_time_has_no_budget(place: &MachinePlace) -> anyhow::Result<()> {
+fn doctor_started_where_real_time_has_no_budget(place: &MachinePlace) -> Result<()> {
     let beside = CompetingTask::with_weight(100)?;
     let tree = cgroup::find(&Root::default())?;
     let budget = tree.cpu.join("machine-test/cpu.rt_runtime_us");
@@ -117,7 +109,7 @@ fn doctor_started_where_real_time_has_no_budget(place: &MachinePlace) -> anyhow:
 const REAL_TIME: [u32; 2] = [1, 6];
 
 /// Looks at its burners all the time.
-fn doctor_limits_its_real_time_tasks(place: &MachinePlace) -> anyhow::Result<()> {
+fn doctor_limits_its_real_time_tasks(place: &MachinePlace) -> Result<()> {
     let mut run = place.start("doctor --json")?;
     let mut seen = BTreeMap::new();
     while run.try_wait()?.is_none() {
@@ -140,7 +132,7 @@ fn doctor_limits_its_real_time_tasks(place: &MachinePlace) -> anyhow::Result<()>
 
 /// CPU time of a process of a real-time class, after a look at its limit;
 /// `None` for others.
-fn real_time(pid: Pid) -> anyhow::Result<Option<Duration>> {
+fn real_time(pid: Pid) -> Result<Option<Duration>> {
     let process = Process::new(&Root::default(), pid.as_raw().unsigned_abs());
     let limits = fs::read_to_string(format!("/proc/{pid}/limits"));
     // It may have ended.
@@ -159,7 +151,7 @@ fn real_time(pid: Pid) -> anyhow::Result<Option<Duration>> {
     Ok(Some(Duration::from_nanos(used)))
 }
 
-fn doctor_killed_at_any_moment_leaves_nothing(place: &MachinePlace) -> anyhow::Result<()> {
+fn doctor_killed_at_any_moment_leaves_nothing(place: &MachinePlace) -> Result<()> {
     let seed = fastrand::u64(..);
     let mut chance = fastrand::Rng::with_seed(seed);
     for round in 0..case::rounds(KILLS) {
@@ -174,7 +166,7 @@ fn doctor_killed_at_any_moment_leaves_nothing(place: &MachinePlace) -> anyhow::R
     Ok(())
 }
 
-fn killed(mut run: Child) -> anyhow::Result<()> {
+fn killed(mut run: Child) -> Result<()> {
     run.kill()?;
     finish(run)?;
     Ok(())

@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What goes wrong around a run: the load goes on, the loss is said.
+//! Failures around a run: the load goes on, and the loss of files is reported.
 
-use std::fs;
-use std::path::PathBuf;
-use std::process::{Child, Stdio};
-use std::time::Duration;
-
-use anyhow::{Context, ensure};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use nix::sys::signal::{Signal, kill};
-use sandbag_machine_tests::case::Case;
 
-use crate::place::{MachinePlace, disposable, finish, root};
-use crate::processes::{lives_at_home, pid_of};
+use crate::prelude::*;
 
-pub const CASES: &[Case] = cases![root;
+cases! { CASES: root;
     a_run_directory_that_vanishes_costs_the_files_only,
     a_run_directory_that_cannot_be_made_costs_the_files_only,
     a_limit_on_files_costs_the_files_only,
@@ -22,12 +13,12 @@ pub const CASES: &[Case] = cases![root;
     a_fork_storm_at_the_end_is_moved_out,
     a_fork_storm_at_the_end_is_killed_with_kill,
     what_a_command_leaves_goes_back_also_with_kill,
-];
+}
 
-pub const SPOILING: &[Case] = cases![disposable; a_full_disk_costs_the_files_only];
+cases! { SPOILING: disposable; a_full_disk_costs_the_files_only }
 
 /// The load was held and the files' loss was said.
-fn lost_files_only(place: &MachinePlace, out: &str) -> anyhow::Result<()> {
+fn lost_files_only(place: &MachinePlace, out: &str) -> Result<()> {
     let json = place.path("r.json");
     let words = format!(
         "load 30 --cpus 0 -d 3s --out {out} --json={}",
@@ -44,7 +35,7 @@ fn lost_files_only(place: &MachinePlace, out: &str) -> anyhow::Result<()> {
 }
 
 /// `ulimit -f` kills with SIGXFSZ who does not expect it.
-fn a_limit_on_files_costs_the_files_only(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_limit_on_files_costs_the_files_only(place: &MachinePlace) -> Result<()> {
     // 256 KiB: room for what holds the load, not for the report.
     let limited = r#"ulimit -f 512; exec "$0" load 30 --cpus 0 -d 3s --out out"#;
     let mut command = place.program(
@@ -67,7 +58,7 @@ impl Drop for MountGuard {
     }
 }
 
-fn a_full_disk_costs_the_files_only(_: &MachinePlace) -> anyhow::Result<()> {
+fn a_full_disk_costs_the_files_only(_: &MachinePlace) -> Result<()> {
     let outer = MachinePlace::new()?;
     let disk = outer.path("disk");
     fs::create_dir(&disk)?;
@@ -89,7 +80,7 @@ fn a_full_disk_costs_the_files_only(_: &MachinePlace) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn a_run_directory_that_vanishes_costs_the_files_only(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_run_directory_that_vanishes_costs_the_files_only(place: &MachinePlace) -> Result<()> {
     let run = place.start_burning("load 30 --cpus 0 -d 3s --out r --json=r.json", 1)?;
     std::thread::sleep(Duration::from_millis(1000));
     fs::remove_dir_all(place.path("r"))?;
@@ -103,9 +94,7 @@ fn a_run_directory_that_vanishes_costs_the_files_only(place: &MachinePlace) -> a
     Ok(())
 }
 
-fn a_run_directory_that_cannot_be_made_costs_the_files_only(
-    place: &MachinePlace,
-) -> anyhow::Result<()> {
+fn a_run_directory_that_cannot_be_made_costs_the_files_only(place: &MachinePlace) -> Result<()> {
     fs::write(place.path("file"), "")?;
     lost_files_only(place, "file/r")
 }
@@ -121,7 +110,7 @@ impl Drop for Herd {
     }
 }
 
-fn a_thousand_processes_beside_the_load(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_thousand_processes_beside_the_load(place: &MachinePlace) -> Result<()> {
     let mut herd = Herd(Vec::new());
     for _ in 0..1000 {
         let mut sleeper = place.program("sleep", ["1000"]);
@@ -139,7 +128,7 @@ const STORM: &str = "touch storm; \
     for n in 1 2 3; do (exec >/dev/null 2>&1; storm) & done; \
     sleep 0.5";
 
-fn a_fork_storm_at_the_end_is_moved_out(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_fork_storm_at_the_end_is_moved_out(place: &MachinePlace) -> Result<()> {
     let ended = place.script("load 20 --no-settle --no-out", STORM);
     let left = place.as_before();
     fs::remove_file(place.path("storm"))?;
@@ -149,7 +138,7 @@ fn a_fork_storm_at_the_end_is_moved_out(place: &MachinePlace) -> anyhow::Result<
     Ok(())
 }
 
-fn a_fork_storm_at_the_end_is_killed_with_kill(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_fork_storm_at_the_end_is_killed_with_kill(place: &MachinePlace) -> Result<()> {
     let run = place.start_script(
         "load 20 --no-settle --no-out --kill",
         &format!("{STORM}; echo $$ > pid; exec sleep 1000"),
@@ -168,7 +157,7 @@ fn a_fork_storm_at_the_end_is_killed_with_kill(place: &MachinePlace) -> anyhow::
 }
 
 /// `--kill` is for sandbag's death, not for a normal end.
-fn what_a_command_leaves_goes_back_also_with_kill(place: &MachinePlace) -> anyhow::Result<()> {
+fn what_a_command_leaves_goes_back_also_with_kill(place: &MachinePlace) -> Result<()> {
     place
         .script(
             "load 20 --no-settle --no-out --kill",

@@ -2,25 +2,15 @@
 //! The real freezer, and `sandbag restore` on what a run may leave frozen,
 //! stopped or set.
 
-use std::fs;
-use std::path::PathBuf;
-use std::process::Child;
-use std::time::Duration;
-
-use anyhow::{Context, ensure};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use sandbag_linux::cgroup::{Freezer, Version, find_freezer};
 use sandbag_linux::{Root, cgroup};
-use sandbag_machine_tests::case::{self, Case};
 
-use crate::place::{MachinePlace, root, text_of, wait_for, wait_until};
-use crate::processes::{lives, pid_of, process, state_of, used};
+use crate::prelude::*;
 
-pub const CASES: &[Case] = cases![can_freeze;
+cases! { CASES: can_freeze;
     a_frozen_group_stands_still_and_goes_on,
     restore_thaws_continues_and_puts_back,
-];
+}
 
 pub fn can_freeze() -> Result<(), String> {
     root()?;
@@ -38,7 +28,7 @@ struct FrozenRun {
 
 impl FrozenRun {
     /// The process runs a shell script.
-    fn new(place: &MachinePlace, name: &str, script: &str) -> anyhow::Result<Self> {
+    fn new(place: &MachinePlace, name: &str, script: &str) -> Result<Self> {
         let tree = find_freezer(&Root::default())?;
         let dir = tree.mount.join(name);
         fs::create_dir(&dir).with_context(|| dir.display().to_string())?;
@@ -64,7 +54,7 @@ impl Drop for FrozenRun {
     }
 }
 
-fn a_frozen_group_stands_still_and_goes_on(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_frozen_group_stands_still_and_goes_on(place: &MachinePlace) -> Result<()> {
     let frozen = FrozenRun::new(place, "machine-test-spin", "while :; do :; done")?;
     let (pid, freezer) = (frozen.pid(), &frozen.freezer);
     wait_for("the first tick", || (used(pid).ok()? > 0).then_some(()))?;
@@ -100,7 +90,7 @@ struct GroupState {
 }
 
 impl GroupState {
-    fn change(path: &str, value: &str) -> anyhow::Result<Self> {
+    fn change(path: &str, value: &str) -> Result<Self> {
         let before = text_of(path)?.trim().to_owned();
         let path = PathBuf::from(path);
         fs::write(&path, value).with_context(|| path.display().to_string())?;
@@ -116,12 +106,11 @@ impl Drop for GroupState {
 
 /// Above every number that a process can have (PID_MAX_LIMIT).
 const NOBODY: u32 = 4_194_305;
-/// How long a real-time task of class RR runs before the next; nobody here
-/// uses it.
+/// Time slice of SCHED_RR tasks; no test uses that class.
 const SYSCTL: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
 
 /// No method needs these yet; the journal is written as one would.
-fn restore_thaws_continues_and_puts_back(place: &MachinePlace) -> anyhow::Result<()> {
+fn restore_thaws_continues_and_puts_back(place: &MachinePlace) -> Result<()> {
     let frozen = FrozenRun::new(place, &format!("sandbag-{NOBODY}-node"), "exec sleep 1000")?;
     let mut stopped = place.program("sleep", ["1000"]).spawn()?;
     let outcome = left_behind(place, &frozen, pid_of(&stopped));
@@ -133,7 +122,7 @@ fn restore_thaws_continues_and_puts_back(place: &MachinePlace) -> anyhow::Result
     Ok(())
 }
 
-fn left_behind(place: &MachinePlace, frozen: &FrozenRun, stopped: Pid) -> anyhow::Result<()> {
+fn left_behind(place: &MachinePlace, frozen: &FrozenRun, stopped: Pid) -> Result<()> {
     let freezer = &frozen.freezer;
     freezer.freeze(PATIENCE)?;
     kill(stopped, Signal::SIGSTOP)?;
@@ -198,7 +187,7 @@ impl Drop for Directory {
 }
 
 /// A group of ours with a real-time budget, where there are such.
-fn budget() -> anyhow::Result<Option<(Directory, String)>> {
+fn budget() -> Result<Option<(Directory, String)>> {
     let dir = cgroup::find(&Root::default())?.cpu.join("machine-test-rt");
     fs::create_dir(&dir).with_context(|| dir.display().to_string())?;
     let group = Directory(dir);

@@ -2,33 +2,25 @@
 //! Whether the load is held. The bounds are wide: this machine may be shared;
 //! how exact it is shows the benchmark.
 
-use std::fs;
-use std::process::{Child, Stdio};
-use std::time::Duration;
-
-use anyhow::{Context, ensure};
-use sandbag_machine_tests::case::{self, Case};
-use sandbag_machine_tests::ours::Role;
 use sandbag_machine_tests::spinner::{self, SpinnerResult};
-use sandbag_machine_tests::stat;
 
 use crate::groups::CompetingTask;
-use crate::place::{MachinePlace, SPINNER, finish, root, two_cpus};
+use crate::prelude::*;
 
-pub const CASES: &[Case] = cases![root;
+cases! { CASES: root;
     half_is_held_beside_a_sibling_of_weight_10000,
     half_is_held_beside_tasks_outside_all_groups,
     none_half_a_percent_and_all,
     a_profile_s_steps_are_held,
-];
+}
 
-pub const UNEQUAL: &[Case] = cases![two_cpus; each_cpu_has_its_own_load];
+cases! { UNEQUAL: two_cpus; each_cpu_has_its_own_load }
 
-/// What is left for a command can be judged only where nobody else takes it.
-pub const ALONE: &[Case] = cases![alone;
+// The share left for a command can be judged only on an otherwise idle machine.
+cases! { ALONE: alone;
     half_is_held_beside_five_spinners_in_the_command,
     the_published_formula_is_off,
-];
+}
 
 fn alone() -> Result<(), String> {
     two_cpus()?;
@@ -44,7 +36,7 @@ fn alone() -> Result<(), String> {
 const POINTS: f64 = 5.0;
 
 /// What a run of `name` got on each CPU; fails if that is not what was asked.
-fn held(place: &MachinePlace, name: &str) -> anyhow::Result<()> {
+fn held(place: &MachinePlace, name: &str) -> Result<()> {
     let record = place.record(name)?;
     let got: Vec<f64> = record.cpus.iter().map(|cpu| cpu.got_pct).collect();
     case::note(&format!("{name}: got {got:.2?} {}", record.verdict));
@@ -56,7 +48,7 @@ fn held(place: &MachinePlace, name: &str) -> anyhow::Result<()> {
 
 /// What spinners were left beside a load of `got_pct`, and what others took:
 /// percent of the delivered time, mean over the CPUs.
-fn left(out: &str, got_pct: f64) -> anyhow::Result<(f64, f64)> {
+fn left(out: &str, got_pct: f64) -> Result<(f64, f64)> {
     let spun: SpinnerResult = serde_json::from_str(out.trim()).context(out.to_owned())?;
     let sum = |pick: fn(&spinner::SpinnerCpu) -> f64| spun.cpus.iter().map(pick).sum::<f64>();
     let delivered = sum(|cpu| cpu.busy_s + cpu.idle_s);
@@ -66,13 +58,13 @@ fn left(out: &str, got_pct: f64) -> anyhow::Result<(f64, f64)> {
     Ok((left, busy - left - got_pct))
 }
 
-fn half_is_held_beside_five_spinners_in_the_command(place: &MachinePlace) -> anyhow::Result<()> {
+fn half_is_held_beside_five_spinners_in_the_command(place: &MachinePlace) -> Result<()> {
     let script = format!("{SPINNER} 4 any any any any any");
     let ended = place.script("load 50 --out r -q", &script)?.expect(0)?;
     held(place, "r")?;
     let (left, others) = left(&ended.out, 50.0)?;
     figure!(left < 50.0 + POINTS, "{left} % left: too much");
-    // Somebody may have come meanwhile.
+    // Another program may have started meanwhile.
     figure!(
         left + others.max(0.0) > 50.0 - POINTS,
         "{left} % left, {others} % taken by others"
@@ -81,14 +73,14 @@ fn half_is_held_beside_five_spinners_in_the_command(place: &MachinePlace) -> any
 }
 
 /// Spinners that begin before the load and end after it.
-fn beside(place: &MachinePlace, spinner: Child) -> anyhow::Result<()> {
+fn beside(place: &MachinePlace, spinner: Child) -> Result<()> {
     std::thread::sleep(Duration::from_millis(500));
     place.run("load 50 --out r -q -d 4s")?.judged()?;
     finish(spinner)?.expect(0)?;
     held(place, "r")
 }
 
-fn half_is_held_beside_a_sibling_of_weight_10000(place: &MachinePlace) -> anyhow::Result<()> {
+fn half_is_held_beside_a_sibling_of_weight_10000(place: &MachinePlace) -> Result<()> {
     let group = CompetingTask::with_weight(10_000)?;
     let mut spinner = group.shell(&format!("exec {SPINNER} 6 all all"));
     spinner.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -96,7 +88,7 @@ fn half_is_held_beside_a_sibling_of_weight_10000(place: &MachinePlace) -> anyhow
     Ok(())
 }
 
-fn half_is_held_beside_tasks_outside_all_groups(place: &MachinePlace) -> anyhow::Result<()> {
+fn half_is_held_beside_tasks_outside_all_groups(place: &MachinePlace) -> Result<()> {
     beside(
         place,
         place.program(SPINNER, ["6", "all", "all", "all"]).spawn()?,
@@ -104,7 +96,7 @@ fn half_is_held_beside_tasks_outside_all_groups(place: &MachinePlace) -> anyhow:
     Ok(())
 }
 
-fn each_cpu_has_its_own_load(place: &MachinePlace) -> anyhow::Result<()> {
+fn each_cpu_has_its_own_load(place: &MachinePlace) -> Result<()> {
     place.run("load 0=30,1=60 --out r -q -d 4s")?.judged()?;
     let cpus = place.record("r")?.cpus;
     let asked: Vec<(u32, f64)> = cpus.iter().map(|cpu| (cpu.cpu, cpu.asked_pct)).collect();
@@ -113,7 +105,7 @@ fn each_cpu_has_its_own_load(place: &MachinePlace) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn none_half_a_percent_and_all(place: &MachinePlace) -> anyhow::Result<()> {
+fn none_half_a_percent_and_all(place: &MachinePlace) -> Result<()> {
     let run = place.start("load 0 -d 2s --out none -q")?;
     std::thread::sleep(Duration::from_millis(1200));
     let burners = place.ours(Role::Burner).len();
@@ -131,7 +123,7 @@ fn none_half_a_percent_and_all(place: &MachinePlace) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn a_profile_s_steps_are_held(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_profile_s_steps_are_held(place: &MachinePlace) -> Result<()> {
     let steps = "# sandbag profile 1\ntime,cpu0\n0,20\n2,70\n4,0\n5,40\n7,end\n";
     fs::write(place.path("steps.csv"), steps)?;
     let run = place.start("replay steps.csv --out r -q")?;
@@ -142,7 +134,7 @@ fn a_profile_s_steps_are_held(place: &MachinePlace) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn the_published_formula_is_off(place: &MachinePlace) -> anyhow::Result<()> {
+fn the_published_formula_is_off(place: &MachinePlace) -> Result<()> {
     let script = format!("{SPINNER} 4 all all all all all");
     let ended = place
         .script("load 50 --method shares --cpus all --out r -q", &script)?

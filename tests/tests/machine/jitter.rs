@@ -2,24 +2,16 @@
 //! `sandbag jitter record` by the kernel's trace events: who is blamed, and
 //! what is left.
 
-use std::time::Duration;
-
-use anyhow::{Context as _, ensure};
-use nix::sys::signal::Signal;
-use sandbag_linux::Root;
 use sandbag_linux::tracefs::TraceFs;
-use sandbag_machine_tests::case::{self, Case};
-use serde_json::Value;
 
-use crate::place::{MachinePlace, SPINNER, end, root, wait_for};
-use crate::processes::pid_of;
+use crate::prelude::*;
 
-pub const CASES: &[Case] = cases![traced;
+cases! { CASES: traced;
     a_task_beside_the_loop_is_blamed_for_what_it_took,
     a_task_with_an_escape_in_its_name_is_shown_escaped,
     a_recorder_that_is_asked_to_end_leaves_no_instance,
     a_killed_recorder_s_instance_is_removed_by_restore,
-];
+}
 
 /// Of all noise, what a spinner takes at least; alone with the loop it is some
 /// 95 %, beside builds and real-time loops of others it was 4.
@@ -33,13 +25,13 @@ fn traced() -> Result<(), String> {
 }
 
 /// Our instances.
-fn instances() -> anyhow::Result<Vec<String>> {
+fn instances() -> Result<Vec<String>> {
     let mut all = TraceFs::open(&Root::default())?.instances()?;
     all.retain(|name| name.starts_with("sandbag-"));
     Ok(all)
 }
 
-fn a_task_with_an_escape_in_its_name_is_shown_escaped(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_task_with_an_escape_in_its_name_is_shown_escaped(place: &MachinePlace) -> Result<()> {
     let program = place.path("\u{1b}[31mred\nX");
     std::fs::copy("/bin/sh", &program)?;
     let mut beside = place.program("taskset", ["-c", "0"]);
@@ -58,7 +50,7 @@ fn a_task_with_an_escape_in_its_name_is_shown_escaped(place: &MachinePlace) -> a
     Ok(())
 }
 
-fn a_task_beside_the_loop_is_blamed_for_what_it_took(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_task_beside_the_loop_is_blamed_for_what_it_took(place: &MachinePlace) -> Result<()> {
     let mut beside = place.program(SPINNER, ["4", "0"]).spawn()?;
     let record = "jitter record --attribute tracefs --cpus 0 -d 2s -o a.sbj -q";
     place.run(record)?.expect(0)?;
@@ -98,7 +90,7 @@ fn a_task_beside_the_loop_is_blamed_for_what_it_took(place: &MachinePlace) -> an
 }
 
 /// A recorder and its instance.
-fn recording(place: &MachinePlace) -> anyhow::Result<std::process::Child> {
+fn recording(place: &MachinePlace) -> Result<Child> {
     let run =
         place.start("jitter record --attribute tracefs --cpus 0 -d 60s -o a.sbj --force -q")?;
     let name = format!("sandbag-{}", pid_of(&run));
@@ -108,7 +100,7 @@ fn recording(place: &MachinePlace) -> anyhow::Result<std::process::Child> {
     Ok(run)
 }
 
-fn a_recorder_that_is_asked_to_end_leaves_no_instance(_: &MachinePlace) -> anyhow::Result<()> {
+fn a_recorder_that_is_asked_to_end_leaves_no_instance(_: &MachinePlace) -> Result<()> {
     for wait_ms in [0, 100, 1500] {
         let place = MachinePlace::new()?;
         let run = recording(&place)?;
@@ -126,7 +118,7 @@ fn a_recorder_that_is_asked_to_end_leaves_no_instance(_: &MachinePlace) -> anyho
     Ok(())
 }
 
-fn a_killed_recorder_s_instance_is_removed_by_restore(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_killed_recorder_s_instance_is_removed_by_restore(place: &MachinePlace) -> Result<()> {
     let run = recording(place)?;
     std::thread::sleep(Duration::from_millis(1000));
     end(run, Signal::SIGKILL)?;

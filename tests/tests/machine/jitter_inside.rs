@@ -2,29 +2,20 @@
 //! `sandbag jitter replay --inside`: programs of others, with the jitter in
 //! them and without.
 
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use crate::prelude::*;
 
-use anyhow::{Context as _, ensure};
-use nix::sys::signal::Signal;
-use sandbag_machine_tests::case::{self, Case};
-use serde_json::Value;
-
-use crate::place::{MachinePlace, PlaceExit, end, finish, root, wait_for, wait_until};
-
-pub const CASES: &[Case] = cases![root;
+cases! { CASES: root;
     what_is_left_of_a_killed_replay_is_removed_by_the_next,
     signals_reach_the_program,
     a_user_behind_sudo_suffers_too,
     a_long_event_ends_soon_after_sandbag_was_killed,
     a_full_directory_is_said_plainly_and_nothing_is_left,
-];
+}
 
-pub const PYTHON: &[Case] = cases![python; python_computes_and_waits_as_ever];
-pub const OPENMP: &[Case] = cases![compiler; threads_of_openmp_suffer_each];
-pub const MPI: &[Case] = cases![mpi; ranks_of_mpi_suffer_and_agree];
-pub const HPCC: &[Case] = cases![hpcc; hpcc_suffers_in_each_rank_and_is_right];
+cases! { PYTHON: python; python_computes_and_waits_as_ever }
+cases! { OPENMP: compiler; threads_of_openmp_suffer_each }
+cases! { MPI: mpi; ranks_of_mpi_suffer_and_agree }
+cases! { HPCC: hpcc; hpcc_suffers_in_each_rank_and_is_right }
 
 fn has(program: &str) -> Result<(), String> {
     root()?;
@@ -58,13 +49,13 @@ fn hpcc() -> Result<(), String> {
 }
 
 /// 1 ms every 10 ms, for 3 s, on two CPUs.
-fn trace(place: &MachinePlace) -> anyhow::Result<()> {
+fn trace(place: &MachinePlace) -> Result<()> {
     place.trace(0..2, (0..300).map(|i| [i * 10_000_000 + 1_000, 1_000_000]))
 }
 
 const OPTIONS: &str = "jitter replay made.json --inside --loop --no-out -q --force --json=r.json";
 
-fn processes(run: &Value) -> anyhow::Result<&Vec<Value>> {
+fn processes(run: &Value) -> Result<&Vec<Value>> {
     run["processes"].as_array().context("no processes")
 }
 
@@ -73,7 +64,7 @@ fn injected(process: &Value) -> u64 {
 }
 
 /// Both of two ranks, and nothing else.
-fn ranks_suffered(run: &Value) -> anyhow::Result<()> {
+fn ranks_suffered(run: &Value) -> Result<()> {
     let all = processes(run)?;
     let mut ranks: Vec<_> = all.iter().map(|one| one["rank"].as_u64()).collect();
     ranks.sort_unstable();
@@ -83,13 +74,13 @@ fn ranks_suffered(run: &Value) -> anyhow::Result<()> {
 }
 
 /// A command of two ranks of MPI.
-fn mpirun(place: &MachinePlace, command: &str) -> anyhow::Result<PlaceExit> {
+fn mpirun(place: &MachinePlace, command: &str) -> Result<PlaceExit> {
     let mpirun = "mpirun --allow-run-as-root --oversubscribe";
     let words = format!("{OPTIONS} --as-root --only rank -- {mpirun} {command}");
     place.run(&words)?.expect(0)
 }
 
-fn python_computes_and_waits_as_ever(place: &MachinePlace) -> anyhow::Result<()> {
+fn python_computes_and_waits_as_ever(place: &MachinePlace) -> Result<()> {
     trace(place)?;
     let program = "import subprocess, threading, time, signal\n\
         b = time.monotonic(); time.sleep(0.3); assert time.monotonic() - b >= 0.3\n\
@@ -113,7 +104,7 @@ fn python_computes_and_waits_as_ever(place: &MachinePlace) -> anyhow::Result<()>
     Ok(())
 }
 
-fn threads_of_openmp_suffer_each(place: &MachinePlace) -> anyhow::Result<()> {
+fn threads_of_openmp_suffer_each(place: &MachinePlace) -> Result<()> {
     trace(place)?;
     let program = "#include <stdio.h>\n#include <omp.h>\n\
         int main(void) { double s = 0;\n\
@@ -133,7 +124,7 @@ fn threads_of_openmp_suffer_each(place: &MachinePlace) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn ranks_of_mpi_suffer_and_agree(place: &MachinePlace) -> anyhow::Result<()> {
+fn ranks_of_mpi_suffer_and_agree(place: &MachinePlace) -> Result<()> {
     trace(place)?;
     let program = "#include <mpi.h>\n#include <stdio.h>\n\
         int main(int n, char **w) { int r, all; MPI_Init(&n, &w);\n\
@@ -154,7 +145,7 @@ fn ranks_of_mpi_suffer_and_agree(place: &MachinePlace) -> anyhow::Result<()> {
 
 /// A real MPI program (Debian's): Linpack, and the rest of its suite at its
 /// smallest.
-fn hpcc_suffers_in_each_rank_and_is_right(place: &MachinePlace) -> anyhow::Result<()> {
+fn hpcc_suffers_in_each_rank_and_is_right(place: &MachinePlace) -> Result<()> {
     trace(place)?;
     let input = include_str!("../../../lab/src/workload/hpccinf.txt")
         .replace("@N@", "1000")
@@ -171,7 +162,7 @@ fn hpcc_suffers_in_each_rank_and_is_right(place: &MachinePlace) -> anyhow::Resul
     Ok(())
 }
 
-fn build(place: &MachinePlace, compiler: &str, program: &str) -> anyhow::Result<()> {
+fn build(place: &MachinePlace, compiler: &str, program: &str) -> Result<()> {
     fs::write(place.path("p.c"), program)?;
     let mut command = Command::new(compiler);
     command
@@ -200,9 +191,7 @@ fn left() -> Vec<String> {
         .collect()
 }
 
-fn what_is_left_of_a_killed_replay_is_removed_by_the_next(
-    place: &MachinePlace,
-) -> anyhow::Result<()> {
+fn what_is_left_of_a_killed_replay_is_removed_by_the_next(place: &MachinePlace) -> Result<()> {
     trace(place)?;
     let script = "echo $$ > pid; i=0; while [ ! -e go ]; do i=$((i+1)); done; sh -c 'exit 4'";
     let (mut run, _) = place.start_ready(OPTIONS, script)?;
@@ -222,7 +211,7 @@ fn what_is_left_of_a_killed_replay_is_removed_by_the_next(
     Ok(())
 }
 
-fn signals_reach_the_program(place: &MachinePlace) -> anyhow::Result<()> {
+fn signals_reach_the_program(place: &MachinePlace) -> Result<()> {
     trace(place)?;
     let script = "trap 'kill $!; exit 9' TERM; echo $$ > pid; sleep 100 & wait";
     let (run, _) = place.start_ready(OPTIONS, script)?;
@@ -231,14 +220,14 @@ fn signals_reach_the_program(place: &MachinePlace) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn a_long_event_ends_soon_after_sandbag_was_killed(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_long_event_ends_soon_after_sandbag_was_killed(place: &MachinePlace) -> Result<()> {
     // A minute, soon after the beginning.
     place.trace([0], [[300_000_000, 60_000_000_000]])?;
     let (mut run, _) = place.start_ready(
         &format!("{OPTIONS} --no-safeguard share"),
         "echo $$ > pid; i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done; echo > done",
     )?;
-    std::thread::sleep(std::time::Duration::from_millis(600));
+    std::thread::sleep(Duration::from_millis(600));
     ensure!(!place.path("done").exists(), "the event did not come");
     run.kill()?;
     run.wait()?;
@@ -249,9 +238,7 @@ fn a_long_event_ends_soon_after_sandbag_was_killed(place: &MachinePlace) -> anyh
 }
 
 /// A file system that has room for the library, and none for the plan.
-fn a_full_directory_is_said_plainly_and_nothing_is_left(
-    place: &MachinePlace,
-) -> anyhow::Result<()> {
+fn a_full_directory_is_said_plainly_and_nothing_is_left(place: &MachinePlace) -> Result<()> {
     place.trace([0], (0..400_000).map(|i| [i * 10_000, 1_000]))?;
     // In a namespace of mounts of its own, where nothing else has room either.
     let script = format!(
@@ -276,7 +263,7 @@ fn a_full_directory_is_said_plainly_and_nothing_is_left(
     Ok(())
 }
 
-fn a_user_behind_sudo_suffers_too(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_user_behind_sudo_suffers_too(place: &MachinePlace) -> Result<()> {
     trace(place)?;
     let words = format!("{OPTIONS} -- sh -c");
     let mut command = place.sudo(words.split_whitespace());

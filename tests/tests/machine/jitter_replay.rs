@@ -2,22 +2,9 @@
 //! `sandbag jitter replay`: a made-up trace of events so long that nothing of
 //! the machine's own comes near them.
 
-use std::fs;
-use std::os::unix::process::CommandExt as _;
-use std::time::Duration;
+use crate::prelude::*;
 
-use anyhow::{Context as _, ensure};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use sandbag_machine_tests::case::{self, Case};
-use sandbag_machine_tests::ours::Role;
-
-use serde_json::Value;
-
-use crate::place::{MachinePlace, NOBODY, end, finish, root, wait_for, wait_until};
-use crate::processes::{pid_of, state_of};
-
-pub const CASES: &[Case] = cases![root;
+cases! { CASES: root;
     a_recorder_beside_sees_the_events_of_the_trace,
     the_command_s_exit_code_passes_through_a_replay,
     a_replay_that_is_killed_leaves_no_injector,
@@ -27,13 +14,13 @@ pub const CASES: &[Case] = cases![root;
     status_shows_a_replay_and_stop_ends_it,
     real_time_that_is_denied_names_the_nearest_method,
     verify_sees_events_inside_on_time,
-];
+}
 
 /// An event begins every so often, ms.
 const EVERY_MS: u64 = 40;
 
 /// Of 1 to 5 ms, for 4 s, on one CPU.
-fn trace(place: &MachinePlace) -> anyhow::Result<()> {
+fn trace(place: &MachinePlace) -> Result<()> {
     let ms = 1_000_000;
     place.trace(
         [0],
@@ -41,9 +28,9 @@ fn trace(place: &MachinePlace) -> anyhow::Result<()> {
     )
 }
 
-fn a_recorder_beside_sees_the_events_of_the_trace(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_recorder_beside_sees_the_events_of_the_trace(place: &MachinePlace) -> Result<()> {
     trace(place)?;
-    // Above whoever else uses this machine, and below the injector; so it looks
+    // Above other tasks of this machine and below the injector; so it looks
     // for 0.8 s of a second.
     let recorder = format!(
         "exec {} jitter record --cpus 0 -d 2s --preheat 0s --threshold 700us --real-time 1 \
@@ -74,7 +61,7 @@ fn a_recorder_beside_sees_the_events_of_the_trace(place: &MachinePlace) -> anyho
     Ok(())
 }
 
-fn the_command_s_exit_code_passes_through_a_replay(place: &MachinePlace) -> anyhow::Result<()> {
+fn the_command_s_exit_code_passes_through_a_replay(place: &MachinePlace) -> Result<()> {
     trace(place)?;
     let options = "jitter replay made.json --cpus 0 --no-out -q";
     place.script(options, "exit 7")?.expect(7)?;
@@ -90,7 +77,7 @@ fn the_command_s_exit_code_passes_through_a_replay(place: &MachinePlace) -> anyh
     Ok(())
 }
 
-fn a_replay_that_is_killed_leaves_no_injector(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_replay_that_is_killed_leaves_no_injector(place: &MachinePlace) -> Result<()> {
     trace(place)?;
     let seed = fastrand::u64(..);
     let mut chance = fastrand::Rng::with_seed(seed);
@@ -109,7 +96,7 @@ fn a_replay_that_is_killed_leaves_no_injector(place: &MachinePlace) -> anyhow::R
     Ok(())
 }
 
-fn a_replay_that_is_stopped_goes_on_where_it_was(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_replay_that_is_stopped_goes_on_where_it_was(place: &MachinePlace) -> Result<()> {
     trace(place)?;
     let (run, _) = place.start_ready(
         "jitter replay made.json --cpus 0 --no-safeguard share -d 1500ms --out r",
@@ -137,7 +124,7 @@ fn a_replay_that_is_stopped_goes_on_where_it_was(place: &MachinePlace) -> anyhow
     Ok(())
 }
 
-fn an_injector_that_is_stopped_is_a_warning(place: &MachinePlace) -> anyhow::Result<()> {
+fn an_injector_that_is_stopped_is_a_warning(place: &MachinePlace) -> Result<()> {
     trace(place)?;
     let run = place.start("jitter replay made.json --cpus 0 --share 1 -d 3s --out r")?;
     let injector = wait_for("the injector", || {
@@ -158,7 +145,7 @@ fn an_injector_that_is_stopped_is_a_warning(place: &MachinePlace) -> anyhow::Res
     Ok(())
 }
 
-fn an_injector_that_is_killed_is_missed(place: &MachinePlace) -> anyhow::Result<()> {
+fn an_injector_that_is_killed_is_missed(place: &MachinePlace) -> Result<()> {
     trace(place)?;
     let run = place.start("jitter replay made.json --cpus 0 --share 1 --no-out")?;
     let injectors = wait_for("an injector", || {
@@ -174,7 +161,7 @@ fn an_injector_that_is_killed_is_missed(place: &MachinePlace) -> anyhow::Result<
     Ok(())
 }
 
-fn status_shows_a_replay_and_stop_ends_it(place: &MachinePlace) -> anyhow::Result<()> {
+fn status_shows_a_replay_and_stop_ends_it(place: &MachinePlace) -> Result<()> {
     trace(place)?;
     let run = place.start("jitter replay made.json --cpus 0 --loop --no-out -q")?;
     let pid = run.id();
@@ -210,9 +197,9 @@ fn status_shows_a_replay_and_stop_ends_it(place: &MachinePlace) -> anyhow::Resul
     Ok(())
 }
 
-fn real_time_that_is_denied_names_the_nearest_method(place: &MachinePlace) -> anyhow::Result<()> {
+fn real_time_that_is_denied_names_the_nearest_method(place: &MachinePlace) -> Result<()> {
     trace(place)?;
-    let as_nobody = |words: &str| -> anyhow::Result<_> {
+    let as_nobody = |words: &str| -> Result<_> {
         let mut command = place.sandbag(words.split_whitespace());
         command.uid(NOBODY).gid(NOBODY);
         finish(command.spawn()?)
@@ -234,7 +221,7 @@ fn real_time_that_is_denied_names_the_nearest_method(place: &MachinePlace) -> an
 }
 
 /// Events of 1 to 5 ms are seen inside a program, by its own clock.
-fn verify_sees_events_inside_on_time(place: &MachinePlace) -> anyhow::Result<()> {
+fn verify_sees_events_inside_on_time(place: &MachinePlace) -> Result<()> {
     trace(place)?;
     let ended = place
         .run(

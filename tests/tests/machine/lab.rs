@@ -1,25 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The lab on this machine: that it measures, goes on, and leaves nothing.
 
-use std::fs;
-use std::process::Stdio;
+use crate::prelude::*;
 
-use anyhow::{Context, ensure};
-use nix::sys::signal::{Signal, kill};
-use sandbag_machine_tests::case::Case;
-
-use crate::place::{MachinePlace, finish, lab, wait_for};
-use crate::processes::pid_of;
-
-pub const CASES: &[Case] = cases![lab;
+cases! { CASES: lab;
     the_lab_shows_what_ep_perceives,
     a_lab_that_is_interrupted_leaves_nothing_and_goes_on,
-];
+}
 
 /// One round with one method: seconds.
 const SHORT: &str = "run precision --quick --rounds 1 --methods pace --out lab";
 
-fn the_lab_shows_what_ep_perceives(place: &MachinePlace) -> anyhow::Result<()> {
+fn the_lab_shows_what_ep_perceives(place: &MachinePlace) -> Result<()> {
     let ended = finish(place.lab(SHORT)?.spawn()?)?.expect(0)?;
     ensure!(
         ended.out.contains("load perceived by EP, 50 % by pace"),
@@ -30,7 +22,7 @@ fn the_lab_shows_what_ep_perceives(place: &MachinePlace) -> anyhow::Result<()> {
     // The terms, pace, and the spinners; EP checks its own sums.
     ensure!(rows.lines().count() == 3, "{rows}");
     for line in rows.lines().skip(1) {
-        let row: serde_json::Value = serde_json::from_str(line)?;
+        let row: Value = serde_json::from_str(line)?;
         ensure!(row["end"] == "done", "{row}");
         let slowdown = row["loaded_s"].as_f64().context("no time")?
             / row["unloaded_s"].as_f64().context("no time")?;
@@ -56,8 +48,8 @@ fn the_lab_shows_what_ep_perceives(place: &MachinePlace) -> anyhow::Result<()> {
 /// is a core, up to 2 where two are threads of one, which a virtual machine is not
 /// told. There EP runs faster beside a burner than beside itself, and half a CPU
 /// costs it less than a factor of 2 (1.46 was seen).
-fn crowded(place: &MachinePlace) -> anyhow::Result<f64> {
-    let least = |tasks: usize| -> anyhow::Result<f64> {
+fn crowded(place: &MachinePlace) -> Result<f64> {
+    let least = |tasks: usize| -> Result<f64> {
         let mut least = f64::INFINITY;
         for _ in 0..3 {
             let ended = finish(
@@ -65,7 +57,7 @@ fn crowded(place: &MachinePlace) -> anyhow::Result<f64> {
                     .lab(&format!("work ep --class S --tasks {tasks}"))?
                     .spawn()?,
             )?;
-            let done: serde_json::Value = serde_json::from_str(&ended.expect(0)?.out)?;
+            let done: Value = serde_json::from_str(&ended.expect(0)?.out)?;
             least = least.min(done["seconds"].as_f64().context("no time")?);
         }
         Ok(least)
@@ -74,9 +66,7 @@ fn crowded(place: &MachinePlace) -> anyhow::Result<f64> {
     Ok((least(cpus)? * cpus as f64 / least(1)?).max(1.0))
 }
 
-fn a_lab_that_is_interrupted_leaves_nothing_and_goes_on(
-    place: &MachinePlace,
-) -> anyhow::Result<()> {
+fn a_lab_that_is_interrupted_leaves_nothing_and_goes_on(place: &MachinePlace) -> Result<()> {
     let mut command = place.lab(SHORT)?;
     command.stdout(Stdio::null());
     let child = command.spawn()?;

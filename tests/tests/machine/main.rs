@@ -6,14 +6,16 @@
 #[macro_use]
 extern crate sandbag_machine_tests;
 
-/// Cases with the names of their functions.
+/// A list of cases with the names of their functions: `LIST: can_run; NAME, ...`.
 macro_rules! cases {
-    ($can_run:expr; $($test:ident),* $(,)?) => {
-        &[$(sandbag_machine_tests::case::Case {
-            name: stringify!($test),
-            can_run: $can_run,
-            run: || $crate::place::in_place($test),
-        }),*]
+    ($list:ident: $can_run:expr; $($test:ident),* $(,)?) => {
+        pub const $list: &[sandbag_machine_tests::case::Case] = &[
+            $(sandbag_machine_tests::case::Case {
+                name: stringify!($test),
+                can_run: $can_run,
+                run: || $crate::place::in_place($test),
+            }),*
+        ];
     };
 }
 
@@ -40,6 +42,7 @@ mod others;
 mod pace;
 mod pages;
 mod place;
+mod prelude;
 mod processes;
 mod prometheus;
 mod record_command;

@@ -1,26 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Kills around a virtual node, for every method: whoever of ours dies at
-//! whatever moment, afterwards nothing is stopped, frozen, real-time or
-//! limited, and what ran in the node goes on at full speed.
+//! Kills around a virtual node, for every method: after the death of any of
+//! our processes at any moment nothing is stopped, frozen, real-time or
+//! limited, and programs of the node go on at full speed.
 
-use std::process::Child;
-use std::time::{Duration, Instant};
-
-use anyhow::{Context, ensure};
-use nix::sys::signal::{Signal, kill};
-use sandbag_machine_tests::case::{self, Case};
 use sandbag_machine_tests::killing::kill_together;
-use sandbag_machine_tests::ours::Role;
 
-use crate::place::{MachinePlace, PROMISED, finish, two_cpus, wait_for, wait_until};
-use crate::processes::pid_of;
+use crate::prelude::*;
 use crate::slowed::{METHODS, Spinners, spin};
 
-pub const CASES: &[Case] = cases![two_cpus;
+cases! { CASES: two_cpus;
     a_node_s_programs_are_free_after_kills_of_one,
     a_node_s_programs_are_free_after_kills_of_both_and_a_restore,
     a_worker_that_was_stopped_is_replaced,
-];
+}
 
 /// A node that slows 2 spinning processes.
 struct SlowedNode {
@@ -37,10 +29,10 @@ fn workers(method: &str) -> usize {
 }
 
 impl SlowedNode {
-    fn start(place: &MachinePlace, method: &str) -> anyhow::Result<Self> {
+    fn start(place: &MachinePlace, method: &str) -> Result<Self> {
         let options =
             format!("-q slow --cpus 0-1 --speed 0.3 --method {method} --no-out --no-settle");
-        // The shell lives on, and nobody waits for the end of its output.
+        // The shell lives on, and no process waits for the end of its output.
         let script = format!("exec > /dev/null 2>&1; {}", spin(2));
         let run = place.start_script(&options, &script)?;
         let spinners = Spinners::of(place)?;
@@ -49,7 +41,7 @@ impl SlowedNode {
     }
 
     /// Nothing of ours is left, and its programs are free; how long that took.
-    fn end(self, place: &MachinePlace, struck: Instant) -> anyhow::Result<Duration> {
+    fn end(self, place: &MachinePlace, struck: Instant) -> Result<Duration> {
         finish(self.run)?;
         place.as_before()?;
         let took = struck.elapsed();
@@ -65,7 +57,7 @@ const VICTIMS: [(Role, usize); 3] = [
     (Role::Burner, 2),
 ];
 
-fn a_node_s_programs_are_free_after_kills_of_one(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_node_s_programs_are_free_after_kills_of_one(place: &MachinePlace) -> Result<()> {
     let seed = fastrand::u64(..);
     let mut chance = fastrand::Rng::with_seed(seed);
     let begin = Instant::now();
@@ -73,7 +65,7 @@ fn a_node_s_programs_are_free_after_kills_of_one(place: &MachinePlace) -> anyhow
     for method in METHODS {
         for (role, count) in VICTIMS {
             for _ in 0..case::rounds(count) {
-                // Mostly the one that nobody can catch.
+                // Mostly SIGKILL, which cannot be caught.
                 let signal = match chance.u8(..4) {
                     0 => Signal::SIGTERM,
                     _ => Signal::SIGKILL,
@@ -104,7 +96,7 @@ fn strike(
     role: Role,
     signal: Signal,
     chance: &mut fastrand::Rng,
-) -> anyhow::Result<Duration> {
+) -> Result<Duration> {
     let slowed = SlowedNode::start(place, method)?;
     std::thread::sleep(Duration::from_millis(chance.u64(..300)));
     let supervisor = pid_of(&slowed.run);
@@ -125,13 +117,13 @@ fn strike(
 
 fn a_node_s_programs_are_free_after_kills_of_both_and_a_restore(
     place: &MachinePlace,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let seed = fastrand::u64(..);
     let mut chance = fastrand::Rng::with_seed(seed);
     for method in METHODS {
         let mut slowed = SlowedNode::start(place, method)?;
         std::thread::sleep(Duration::from_millis(chance.u64(..300)));
-        let mut both = || -> anyhow::Result<()> {
+        let mut both = || -> Result<()> {
             kill_together(&mut slowed.run, || place.ours(Role::Guardian))?;
             wait_until("the workers' end", || place.ours(Role::Burner).is_empty())?;
             place.run("restore")?.expect(0)?.says(&["undid what"])?;
@@ -145,7 +137,7 @@ fn a_node_s_programs_are_free_after_kills_of_both_and_a_restore(
 }
 
 /// A stopped `gov` may have left the node frozen.
-fn a_worker_that_was_stopped_is_replaced(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_worker_that_was_stopped_is_replaced(place: &MachinePlace) -> Result<()> {
     for method in ["gov", "lim"] {
         let slowed = SlowedNode::start(place, method)?;
         let stopped = *place.burners(1)?.first().context("no worker")?;

@@ -6,20 +6,14 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
-use std::time::Duration;
 
-use anyhow::{Context, ensure};
-use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Uid, setfsuid};
-use sandbag_machine_tests::case::{self, Case};
 
-use crate::place::{MachinePlace, end, text_of, two_cpus, wait_for};
-use crate::processes::{pid_of, state_of};
+use crate::prelude::*;
 use crate::slowed::{METHODS, Spinners, Waiting, spin};
 use crate::terminal::{CTRL_C, Terminal};
 
-pub const CASES: &[Case] = cases![two_cpus;
+cases! { CASES: two_cpus;
     every_method_gives_what_it_promises_and_leaves_nothing,
     one_thread_gets_no_more_than_its_speed,
     each_cpu_has_its_own_speed,
@@ -34,7 +28,7 @@ pub const CASES: &[Case] = cases![two_cpus;
     what_a_strange_node_answers_is_shown_escaped,
     foreign_load_beside_a_node_is_named_and_undecided,
     a_program_that_leaves_its_node_is_missed,
-];
+}
 
 /// How far off a node of 2 CPUs may be, CPUs: functional, not accurate.
 const TOLERANCE: f64 = 0.16;
@@ -53,9 +47,7 @@ fn promised(method: &str) -> (f64, f64, f64) {
     }
 }
 
-fn every_method_gives_what_it_promises_and_leaves_nothing(
-    place: &MachinePlace,
-) -> anyhow::Result<()> {
+fn every_method_gives_what_it_promises_and_leaves_nothing(place: &MachinePlace) -> Result<()> {
     let mut said = String::new();
     for method in METHODS {
         let wrekavoc = method.ends_with("wrekavoc");
@@ -95,7 +87,7 @@ fn every_method_gives_what_it_promises_and_leaves_nothing(
     Ok(())
 }
 
-fn one_thread_gets_no_more_than_its_speed(place: &MachinePlace) -> anyhow::Result<()> {
+fn one_thread_gets_no_more_than_its_speed(place: &MachinePlace) -> Result<()> {
     for method in ["hogs", "pace"] {
         let node = Waiting::start(
             place,
@@ -109,7 +101,7 @@ fn one_thread_gets_no_more_than_its_speed(place: &MachinePlace) -> anyhow::Resul
     Ok(())
 }
 
-fn each_cpu_has_its_own_speed(place: &MachinePlace) -> anyhow::Result<()> {
+fn each_cpu_has_its_own_speed(place: &MachinePlace) -> Result<()> {
     let node = Waiting::start(place, "unequal", "--cpus 0-1 --speed 0=0.3,1=0.8")?;
     let env = node
         .script("echo $SANDBAG_NODE $SANDBAG_NODE_CPUS $SANDBAG_NODE_SPEED $SANDBAG_NODE_SPEEDS")?;
@@ -130,7 +122,7 @@ fn each_cpu_has_its_own_speed(place: &MachinePlace) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn a_speed_follows_a_profile(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_speed_follows_a_profile(place: &MachinePlace) -> Result<()> {
     std::fs::write(
         place.path("speed.csv"),
         "time,cpu0,cpu1\n0,90,90\n2,40,20\n4,end\n",
@@ -151,7 +143,7 @@ fn a_speed_follows_a_profile(place: &MachinePlace) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn a_node_is_set_listed_and_stopped(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_node_is_set_listed_and_stopped(place: &MachinePlace) -> Result<()> {
     let node = Waiting::start(place, "small", "--cpus 0-1 --speed 0.8")?;
     let (_shell, spinners) = node.spin(4)?;
     spinners.prefer()?;
@@ -211,7 +203,7 @@ fn a_node_is_set_listed_and_stopped(place: &MachinePlace) -> anyhow::Result<()> 
     spinners.are_free()
 }
 
-fn who_enters_a_node_is_the_program_itself(place: &MachinePlace) -> anyhow::Result<()> {
+fn who_enters_a_node_is_the_program_itself(place: &MachinePlace) -> Result<()> {
     let node = Waiting::start(place, "n", "--cpus 1 --speed 0.5")?;
     let ended = node.script("echo out; echo err >&2; exit 7")?.expect(7)?;
     ensure!(
@@ -241,7 +233,7 @@ fn node_groups(text: &str, run: u32) -> usize {
     text.lines().filter(|line| line.ends_with(&name)).count()
 }
 
-fn who_is_in_a_node_stays_in_it(place: &MachinePlace) -> anyhow::Result<()> {
+fn who_is_in_a_node_stays_in_it(place: &MachinePlace) -> Result<()> {
     let node = Waiting::start(place, "n", "--cpus 1 --speed 0.5")?;
     let run = node.child.id();
     let ended = node.script(
@@ -272,16 +264,13 @@ fn who_is_in_a_node_stays_in_it(place: &MachinePlace) -> anyhow::Result<()> {
         let members = node.status().ok()?["members"].as_array()?.clone();
         Some(members.iter().any(|member| *member == pid))
     };
-    ensure!(
-        inside(daemon.0[0].as_raw()) == Some(true),
-        "it is not listed"
-    );
+    ensure!(inside(daemon.0[0].as_raw()) == Some(true));
     let got = daemon.get(LOOK)?;
     figure!(got.spun < 0.5 + TOLERANCE / 2.0, "{got:?}");
     Ok(())
 }
 
-fn ctrl_c_reaches_a_program_that_entered(place: &MachinePlace) -> anyhow::Result<()> {
+fn ctrl_c_reaches_a_program_that_entered(place: &MachinePlace) -> Result<()> {
     let node = Waiting::start(place, "n", "--cpus 1 --speed 0.5")?;
     let mut terminal = Terminal::new(
         place,
@@ -300,7 +289,7 @@ fn ctrl_c_reaches_a_program_that_entered(place: &MachinePlace) -> anyhow::Result
     Ok(())
 }
 
-fn cpus_and_names_have_one_owner(place: &MachinePlace) -> anyhow::Result<()> {
+fn cpus_and_names_have_one_owner(place: &MachinePlace) -> Result<()> {
     let node = Waiting::start(place, "first", "--cpus 0 --speed 0.5")?;
     let pid = node.child.id().to_string();
     for options in ["--cpus 0", "--cpus 0-1", "--cpus 0 --dry-run"] {
@@ -328,7 +317,7 @@ fn cpus_and_names_have_one_owner(place: &MachinePlace) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn nodes_are_not_nested(place: &MachinePlace) -> anyhow::Result<()> {
+fn nodes_are_not_nested(place: &MachinePlace) -> Result<()> {
     let node = Waiting::start(place, "outer", "--cpus 0 --speed 0.5")?;
     let sandbag = place.sandbag.display();
     node.script(&format!("{sandbag} slow --cpus 1 --speed 0.5 --no-out"))?
@@ -353,7 +342,7 @@ fn as_nobody<T>(act: impl FnOnce() -> T) -> T {
     result
 }
 
-fn nobody_else_may_command_a_node(place: &MachinePlace) -> anyhow::Result<()> {
+fn nobody_else_may_command_a_node(place: &MachinePlace) -> Result<()> {
     let node = Waiting::start(place, "mine", "--cpus 0 --speed 0.5")?;
     let dir = Path::new("/run/sandbag/nodes");
     let socket = dir.join("mine.sock");
@@ -382,7 +371,7 @@ fn nobody_else_may_command_a_node(place: &MachinePlace) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn what_a_strange_node_answers_is_shown_escaped(place: &MachinePlace) -> anyhow::Result<()> {
+fn what_a_strange_node_answers_is_shown_escaped(place: &MachinePlace) -> Result<()> {
     const FOREIGN: &str = "\u{1b}[31mred\u{9b}31m\u{202e}\r\nFORGED";
     // Makes the directory of the sockets.
     let _node = Waiting::start(place, "mine", "--cpus 0 --speed 0.9")?;
@@ -404,7 +393,7 @@ fn what_a_strange_node_answers_is_shown_escaped(place: &MachinePlace) -> anyhow:
                 for stream in listener.incoming().take(2).flatten() {
                     let mut asked = String::new();
                     if matches!(BufReader::new(&stream).read_line(&mut asked), Ok(1..)) {
-                        // Who was dialled only has nobody to answer to.
+                        // A connection without a question gets no answer.
                         let _ = (&stream).write_all(line.as_bytes());
                     }
                 }
@@ -425,15 +414,15 @@ fn what_a_strange_node_answers_is_shown_escaped(place: &MachinePlace) -> anyhow:
 }
 
 /// `verdict` and all warnings of a run's record.
-fn judged(place: &MachinePlace) -> anyhow::Result<(String, String)> {
-    let record: serde_json::Value = serde_json::from_str(&text_of(place.path("r/run.json"))?)?;
+fn judged(place: &MachinePlace) -> Result<(String, String)> {
+    let record: Value = serde_json::from_str(&text_of(place.path("r/run.json"))?)?;
     let verdict = record["verdict"].as_str().context("no verdict")?;
     let warnings = record["warnings"].as_array().context("no warnings")?;
     let warnings: Vec<&str> = warnings.iter().filter_map(|w| w.as_str()).collect();
     Ok((verdict.to_owned(), warnings.join("\n")))
 }
 
-fn foreign_load_beside_a_node_is_named_and_undecided(_: &MachinePlace) -> anyhow::Result<()> {
+fn foreign_load_beside_a_node_is_named_and_undecided(_: &MachinePlace) -> Result<()> {
     // An ordinary task, and one that no hog can wait for.
     for class in ["", "chrt -f 50 "] {
         let place = MachinePlace::new()?;
@@ -460,7 +449,7 @@ fn foreign_load_beside_a_node_is_named_and_undecided(_: &MachinePlace) -> anyhow
     Ok(())
 }
 
-fn a_program_that_leaves_its_node_is_missed(_: &MachinePlace) -> anyhow::Result<()> {
+fn a_program_that_leaves_its_node_is_missed(_: &MachinePlace) -> Result<()> {
     const LEAVE: &str = "while IFS=: read -r n c p; do case $p in *sandbag*) \
         echo $$ > /sys/fs/cgroup/$c/cgroup.procs;; esac; done < /proc/self/cgroup; ";
     let spin = |seconds: f64| format!("timeout {seconds} sh -c 'while :; do :; done'; true");

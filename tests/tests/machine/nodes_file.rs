@@ -2,19 +2,11 @@
 //! Several nodes from a file: what their commands get and say, and every way
 //! in which it ends.
 
-use std::fs;
-use std::process::Child;
-use std::time::Duration;
-
-use anyhow::{Context, ensure};
-use nix::sys::signal::{Signal, kill};
-use sandbag_machine_tests::case::Case;
-
-use crate::place::{MachinePlace, end, finish, two_cpus, wait_for};
+use crate::prelude::*;
 use crate::slowed::{Spinners, Waiting, spin};
 use crate::terminal::{CTRL_C, Terminal};
 
-pub const CASES: &[Case] = cases![two_cpus;
+cases! { CASES: two_cpus;
     unequal_nodes_run_their_commands,
     commands_that_fail_are_told,
     a_node_without_commands_stays_until_it_is_stopped,
@@ -24,10 +16,10 @@ pub const CASES: &[Case] = cases![two_cpus;
     a_node_that_dies_is_told_and_its_program_goes_on,
     a_node_of_somebody_else_s_name_is_refused,
     a_dry_run_changes_nothing,
-];
+}
 
 /// Two nodes, each with a command given as TOML.
-fn two(place: &MachinePlace, first: &str, second: &str) -> anyhow::Result<()> {
+fn two(place: &MachinePlace, first: &str, second: &str) -> Result<()> {
     let text = format!(
         "[defaults]\nenv = {{ WHOSE = \"test\" }}\n\
          [[node]]\nname = \"fast\"\ncpus = 0\nspeed = 0.8\n{first}\n\
@@ -46,16 +38,16 @@ fn spinning(name: &str) -> String {
     command(&format!("mkdir {name} && cd {name} && {}", spin(2)))
 }
 
-fn spinners(place: &MachinePlace, name: &str) -> anyhow::Result<Spinners> {
+fn spinners(place: &MachinePlace, name: &str) -> Result<Spinners> {
     let text = place.written(&format!("{name}/pids"))?;
     let pids = text
         .split(' ')
         .map(|pid| Ok(nix::unistd::Pid::from_raw(pid.parse()?)));
-    Ok(Spinners(pids.collect::<anyhow::Result<_>>()?))
+    Ok(Spinners(pids.collect::<Result<_>>()?))
 }
 
 /// Both nodes, each with 2 spinning processes.
-fn start_spinning(place: &MachinePlace) -> anyhow::Result<(Child, Spinners, Spinners)> {
+fn start_spinning(place: &MachinePlace) -> Result<(Child, Spinners, Spinners)> {
     two(place, &spinning("a"), &spinning("b"))?;
     let run = place.start("slow n.toml --no-out")?;
     let first = spinners(place, "a");
@@ -63,7 +55,7 @@ fn start_spinning(place: &MachinePlace) -> anyhow::Result<(Child, Spinners, Spin
     Ok((run, first?, second?))
 }
 
-fn unequal_nodes_run_their_commands(place: &MachinePlace) -> anyhow::Result<()> {
+fn unequal_nodes_run_their_commands(place: &MachinePlace) -> Result<()> {
     let script = "echo $SANDBAG_NODE $SANDBAG_NODE_SPEEDS $WHOSE $(taskset -pc $$ | tail -c 2)";
     two(
         place,
@@ -103,7 +95,7 @@ fn unequal_nodes_run_their_commands(place: &MachinePlace) -> anyhow::Result<()> 
     Ok(())
 }
 
-fn commands_that_fail_are_told(place: &MachinePlace) -> anyhow::Result<()> {
+fn commands_that_fail_are_told(place: &MachinePlace) -> Result<()> {
     two(place, &command("exit 7"), &command("sleep 0.3; kill -9 $$"))?;
     place.run("slow n.toml --no-out")?.expect(7)?.says(&[
         "node fast: ",
@@ -116,7 +108,7 @@ fn commands_that_fail_are_told(place: &MachinePlace) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn a_node_without_commands_stays_until_it_is_stopped(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_node_without_commands_stays_until_it_is_stopped(place: &MachinePlace) -> Result<()> {
     two(place, &command("exit 0"), "")?;
     let mut run = place.start("slow n.toml --no-out --tolerance 99")?;
     wait_for("both nodes", || {
@@ -133,7 +125,7 @@ fn a_node_without_commands_stays_until_it_is_stopped(place: &MachinePlace) -> an
     Ok(())
 }
 
-fn signals_end_the_commands_and_the_nodes(_: &MachinePlace) -> anyhow::Result<()> {
+fn signals_end_the_commands_and_the_nodes(_: &MachinePlace) -> Result<()> {
     for (signal, code) in [
         (Signal::SIGTERM, 143),
         (Signal::SIGINT, 130),
@@ -161,7 +153,7 @@ fn signals_end_the_commands_and_the_nodes(_: &MachinePlace) -> anyhow::Result<()
     Ok(())
 }
 
-fn ctrl_c_ends_commands_and_nodes(place: &MachinePlace) -> anyhow::Result<()> {
+fn ctrl_c_ends_commands_and_nodes(place: &MachinePlace) -> Result<()> {
     two(
         place,
         &command("echo > a; exec sleep 1000"),
@@ -180,7 +172,7 @@ fn ctrl_c_ends_commands_and_nodes(place: &MachinePlace) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn nodes_end_when_their_parent_is_killed(place: &MachinePlace) -> anyhow::Result<()> {
+fn nodes_end_when_their_parent_is_killed(place: &MachinePlace) -> Result<()> {
     let temporary = || fs::read_dir(std::env::temp_dir()).map(Iterator::count);
     let (mut run, first, second) = start_spinning(place)?;
     let before = temporary()?;
@@ -194,11 +186,11 @@ fn nodes_end_when_their_parent_is_killed(place: &MachinePlace) -> anyhow::Result
     Ok(())
 }
 
-fn a_node_that_dies_is_told_and_its_program_goes_on(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_node_that_dies_is_told_and_its_program_goes_on(place: &MachinePlace) -> Result<()> {
     let (run, first, second) = start_spinning(place)?;
     let listed = place.run("slow list --json")?.expect(0)?.out;
     let slow = listed.lines().find(|line| line.contains("\"slow\""));
-    let status: serde_json::Value = serde_json::from_str(slow.context("no node slow")?)?;
+    let status: Value = serde_json::from_str(slow.context("no node slow")?)?;
     let pid = status["pid"].as_i64().context("no pid")?;
     kill(
         nix::unistd::Pid::from_raw(i32::try_from(pid)?),
@@ -219,8 +211,8 @@ fn a_node_that_dies_is_told_and_its_program_goes_on(place: &MachinePlace) -> any
     Ok(())
 }
 
-/// A name that somebody has already is found out when the node starts.
-fn a_node_of_somebody_else_s_name_is_refused(place: &MachinePlace) -> anyhow::Result<()> {
+/// A name that another node has is detected when the node starts.
+fn a_node_of_somebody_else_s_name_is_refused(place: &MachinePlace) -> Result<()> {
     let other = Waiting::start(place, "slow", "--cpus 0 --speed 0.9")?;
     let text = "[[node]]\nname = \"slow\"\ncpus = 1\nspeed = 0.3\ncommand = \"touch ran\"\n";
     fs::write(place.path("n.toml"), text)?;
@@ -234,7 +226,7 @@ fn a_node_of_somebody_else_s_name_is_refused(place: &MachinePlace) -> anyhow::Re
     Ok(())
 }
 
-fn a_dry_run_changes_nothing(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_dry_run_changes_nothing(place: &MachinePlace) -> Result<()> {
     two(place, &command("echo > ran"), "method = \"deadline\"")?;
     place
         .run("slow n.toml --dry-run")?

@@ -1,23 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! CPU 1 is taken offline and comes back, under each kind of run.
 
-use std::fs;
-use std::time::Duration;
+use crate::prelude::*;
 
-use anyhow::{Context as _, ensure};
-use sandbag_machine_tests::case::Case;
-use sandbag_machine_tests::ours::Role;
-
-use crate::place::{MachinePlace, disposable, finish, wait_for, wait_until};
-use crate::processes::{lives, pid_of};
-
-pub const CASES: &[Case] = cases![hotplug;
+cases! { CASES: hotplug;
     a_cpu_that_goes_offline_is_a_hole_the_others_go_on,
     a_burner_comes_back_with_its_cpu,
     a_recording_ends_and_keeps_what_it_has,
     a_replay_goes_on_on_the_other_cpu,
     an_audit_goes_on_without_the_cpu,
-];
+}
 
 const ONLINE: &str = "/sys/devices/system/cpu/cpu1/online";
 
@@ -35,7 +27,7 @@ struct BackOnline;
 
 impl BackOnline {
     /// Takes it offline; it comes back with this.
-    fn later() -> anyhow::Result<Self> {
+    fn later() -> Result<Self> {
         let back = Self;
         fs::write(ONLINE, "0").context("take CPU 1 offline")?;
         Ok(back)
@@ -48,7 +40,7 @@ impl Drop for BackOnline {
     }
 }
 
-fn a_cpu_that_goes_offline_is_a_hole_the_others_go_on(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_cpu_that_goes_offline_is_a_hole_the_others_go_on(place: &MachinePlace) -> Result<()> {
     let run = place.start_burning("load 30 --cpus 0-1 -d 6s --out r", 2)?;
     std::thread::sleep(Duration::from_millis(2500));
     let back = BackOnline::later()?;
@@ -66,7 +58,7 @@ fn a_cpu_that_goes_offline_is_a_hole_the_others_go_on(place: &MachinePlace) -> a
     Ok(())
 }
 
-fn a_burner_comes_back_with_its_cpu(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_burner_comes_back_with_its_cpu(place: &MachinePlace) -> Result<()> {
     let run = place.start_burning("load 50 --cpus 1 -d 7s --out r", 1)?;
     std::thread::sleep(Duration::from_millis(2500));
     let back = BackOnline::later()?;
@@ -81,7 +73,7 @@ fn a_burner_comes_back_with_its_cpu(place: &MachinePlace) -> anyhow::Result<()> 
     cpu.expect_near(50.0, 10.0)
 }
 
-fn a_recording_ends_and_keeps_what_it_has(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_recording_ends_and_keeps_what_it_has(place: &MachinePlace) -> Result<()> {
     let run = place.start("jitter record --cpus 0-1 -d 30s --round 500ms --preheat 0s -o a.sbj")?;
     wait_for("the first rounds", || {
         let written = fs::metadata(place.path("a.sbj")).ok()?.len();
@@ -93,7 +85,7 @@ fn a_recording_ends_and_keeps_what_it_has(place: &MachinePlace) -> anyhow::Resul
     ensure!(ended.code() != 0, "{ended:?}");
     ended.says(&["CPU 1 went offline", "is kept"])?;
     place.run("jitter show --brief a.sbj")?.expect(0)?;
-    // It is said before anything is recorded, too.
+    // Also before anything is recorded.
     let back = BackOnline::later()?;
     let ended = place.run("jitter record --cpus 0-1 -d 1s -o b.sbj")?;
     drop(back);
@@ -101,7 +93,7 @@ fn a_recording_ends_and_keeps_what_it_has(place: &MachinePlace) -> anyhow::Resul
     Ok(())
 }
 
-fn a_replay_goes_on_on_the_other_cpu(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_replay_goes_on_on_the_other_cpu(place: &MachinePlace) -> Result<()> {
     let ms = 1_000_000u64;
     place.trace(0..2, (0..100).map(|i| [i * 50 * ms, 2 * ms]))?;
     let run = place.start("jitter replay made.json --cpus 0-1 --share 1 -d 4s --out r")?;
@@ -122,7 +114,7 @@ fn a_replay_goes_on_on_the_other_cpu(place: &MachinePlace) -> anyhow::Result<()>
     Ok(())
 }
 
-fn an_audit_goes_on_without_the_cpu(place: &MachinePlace) -> anyhow::Result<()> {
+fn an_audit_goes_on_without_the_cpu(place: &MachinePlace) -> Result<()> {
     let run = "audit run --quick --tests compute,syscall,noise --cpus 0-1 --limit 3s \
                --rounds 6..200 --precision 0.001 -o a.json";
     let run = place.start(run)?;

@@ -3,15 +3,10 @@
 //! tree (and back), the cases of `holding` run there once more.
 
 use std::env;
-use std::process::Command;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
-use sandbag_machine_tests::case::{self, Case};
+use crate::prelude::*;
 
-use crate::place::{MachinePlace, disposable, lab_program};
-
-pub const CASES: &[Case] = cases![movable; loads_are_held_on_cgroup_v2_here];
+cases! { CASES: movable; loads_are_held_on_cgroup_v2_here }
 
 /// Set while the cases run on v2: not once more.
 const INSIDE: &str = "SANDBAG_TEST_ON_V2";
@@ -41,7 +36,7 @@ fn movable() -> Result<(), String> {
     }
 }
 
-fn loads_are_held_on_cgroup_v2_here(_: &MachinePlace) -> anyhow::Result<()> {
+fn loads_are_held_on_cgroup_v2_here(_: &MachinePlace) -> Result<()> {
     let mover = lab_program().map_err(anyhow::Error::msg)?;
     let output = Command::new(mover)
         .args(["on-v2", "--"])

@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs seen from other sandbag processes: status, stop, restore.
 
-use std::fs;
-
-use anyhow::{Context, ensure};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use sandbag_machine_tests::case::Case;
 use sandbag_machine_tests::killing::kill_together;
-use sandbag_machine_tests::ours::Role;
 
-use crate::place::{MachinePlace, finish, root, wait_until};
-use crate::processes::{lives_at_home, pid_of};
+use crate::prelude::*;
 
-pub const CASES: &[Case] = cases![root;
+cases! { CASES: root;
     status_shows_a_background_run_and_stop_ends_it,
     status_escapes_what_a_command_is_called,
     stop_ends_a_run_whose_command_will_not_end,
@@ -21,11 +13,11 @@ pub const CASES: &[Case] = cases![root;
     restore_undoes_what_two_dead_processes_left,
     the_next_run_undoes_what_two_dead_processes_left,
     a_journal_that_cannot_be_read_hides_no_other,
-];
+}
 
-fn status_shows_a_background_run_and_stop_ends_it(place: &MachinePlace) -> anyhow::Result<()> {
+fn status_shows_a_background_run_and_stop_ends_it(place: &MachinePlace) -> Result<()> {
     let run = place.start_burning("load 40 --cpus 0 --out r -q", 1)?;
-    std::thread::sleep(std::time::Duration::from_millis(2500));
+    std::thread::sleep(Duration::from_millis(2500));
     let status = place.run("status")?.expect(0)?;
     let pid = run.id();
     status.shows(&[&format!("{pid}: constant 40 % by pace on CPUs 0")])?;
@@ -45,7 +37,7 @@ fn status_shows_a_background_run_and_stop_ends_it(place: &MachinePlace) -> anyho
     Ok(())
 }
 
-fn status_escapes_what_a_command_is_called(place: &MachinePlace) -> anyhow::Result<()> {
+fn status_escapes_what_a_command_is_called(place: &MachinePlace) -> Result<()> {
     let mut words: Vec<&str> = "load 10 --cpus 0 --no-out --no-settle -q -- sh -c"
         .split(' ')
         .collect();
@@ -69,7 +61,7 @@ fn status_escapes_what_a_command_is_called(place: &MachinePlace) -> anyhow::Resu
     Ok(())
 }
 
-fn stop_ends_a_run_whose_command_will_not_end(place: &MachinePlace) -> anyhow::Result<()> {
+fn stop_ends_a_run_whose_command_will_not_end(place: &MachinePlace) -> Result<()> {
     let (run, command) = place.start_ready(
         "load 20 --no-settle --no-out -q",
         "trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done >/dev/null 2>&1",
@@ -82,7 +74,7 @@ fn stop_ends_a_run_whose_command_will_not_end(place: &MachinePlace) -> anyhow::R
 }
 
 /// A user who starts again at once must not be refused for a run that is dead.
-fn a_run_after_a_kill_waits_for_the_guardian(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_run_after_a_kill_waits_for_the_guardian(place: &MachinePlace) -> Result<()> {
     for _ in 0..5 {
         let mut run = place.start_burning("load 20 --no-out -q", 1)?;
         kill(pid_of(&run), Signal::SIGKILL)?;
@@ -97,7 +89,7 @@ fn a_run_after_a_kill_waits_for_the_guardian(place: &MachinePlace) -> anyhow::Re
 
 /// A run with a command that was killed together with its guardian; returns
 /// the command.
-fn both_dead(place: &MachinePlace) -> anyhow::Result<Pid> {
+fn both_dead(place: &MachinePlace) -> Result<Pid> {
     let (mut run, command) = place.start_ready(
         "load 50 --no-settle --no-out -q",
         "echo $$ > pid; exec sleep 1000 >/dev/null 2>&1",
@@ -108,14 +100,14 @@ fn both_dead(place: &MachinePlace) -> anyhow::Result<Pid> {
     Ok(command)
 }
 
-fn restore_undoes_what_two_dead_processes_left(place: &MachinePlace) -> anyhow::Result<()> {
+fn restore_undoes_what_two_dead_processes_left(place: &MachinePlace) -> Result<()> {
     let command = both_dead(place)?;
     place.refuses("restore", 0, &["undid what process"])?;
     place.as_before()?;
     lives_at_home(command)
 }
 
-fn the_next_run_undoes_what_two_dead_processes_left(place: &MachinePlace) -> anyhow::Result<()> {
+fn the_next_run_undoes_what_two_dead_processes_left(place: &MachinePlace) -> Result<()> {
     let command = both_dead(place)?;
     place
         .script("load 20 --cpus 0 --no-settle --no-out", "exit 2")?
@@ -132,7 +124,7 @@ impl Unreadable {
     /// Of a process that cannot be (PID_MAX_LIMIT is 4194304).
     const PATH: &str = "/run/sandbag/4194305.journal";
 
-    fn make() -> anyhow::Result<Self> {
+    fn make() -> Result<Self> {
         fs::create_dir_all(Self::PATH).context(Self::PATH)?;
         Ok(Self)
     }
@@ -144,7 +136,7 @@ impl Drop for Unreadable {
     }
 }
 
-fn a_journal_that_cannot_be_read_hides_no_other(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_journal_that_cannot_be_read_hides_no_other(place: &MachinePlace) -> Result<()> {
     let command = both_dead(place)?;
     let unreadable = Unreadable::make()?;
     place.refuses("restore", 1, &["undid what process", Unreadable::PATH])?;

@@ -1,23 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Weight and slice of `pace` that a user asked for: what its burners have.
 
-use std::fs;
-
-use anyhow::{Context, ensure};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use sandbag_linux::sched::{Attributes, attributes_of};
-use sandbag_machine_tests::case::Case;
 
-use crate::place::{MachinePlace, finish, root, wait_for};
-use crate::processes::{groups_of, pid_of};
+use crate::prelude::*;
 
-pub const CASES: &[Case] = cases![root;
+cases! { CASES: root;
     burners_have_the_weight_and_the_slice_that_were_asked_for,
-];
+}
 
 /// The slice of a burner, ns; 0 is the kernel's own on those before 6.12.
-fn slice_ns(burner: Pid) -> anyhow::Result<u64> {
+fn slice_ns(burner: Pid) -> Result<u64> {
     match attributes_of(burner.as_raw().cast_unsigned())? {
         Attributes::Fair { slice_ns, .. } => Ok(slice_ns),
         other => anyhow::bail!("a burner with {other:?}"),
@@ -25,7 +18,7 @@ fn slice_ns(burner: Pid) -> anyhow::Result<u64> {
 }
 
 /// The weight of a burner's group, in those of a default group.
-fn weight(burner: Pid) -> anyhow::Result<f64> {
+fn weight(burner: Pid) -> Result<f64> {
     for line in groups_of(burner)?.lines() {
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, path) = fields.next().zip(fields.next()).context("no group")?;
@@ -43,9 +36,7 @@ fn weight(burner: Pid) -> anyhow::Result<f64> {
     anyhow::bail!("no group with a weight")
 }
 
-fn burners_have_the_weight_and_the_slice_that_were_asked_for(
-    place: &MachinePlace,
-) -> anyhow::Result<()> {
+fn burners_have_the_weight_and_the_slice_that_were_asked_for(place: &MachinePlace) -> Result<()> {
     let refused = place.run("load 50 --cpus 0 -d 1s --no-out --pace-weight 200")?;
     refused.expect(2)?.says(&["between 0.01 and 100"])?;
     let slice = "load 50 --cpus 0 -d 1s --no-out --pace-slice 5ms --dry-run";

@@ -2,15 +2,10 @@
 //! The commands of the documentation, as a reader types them.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
 
-use anyhow::{Context, ensure};
-use sandbag_machine_tests::case::Case;
+use crate::prelude::*;
 
-use crate::place::{MachinePlace, finish, two_cpus};
-
-pub const CASES: &[Case] = cases![two_cpus; commands_of_tutorials_and_how_tos_run];
+cases! { CASES: two_cpus; commands_of_tutorials_and_how_tos_run }
 
 /// What the pages do for longer than a test has to.
 const SHORTER: [(&str, &str); 8] = [
@@ -57,7 +52,7 @@ fn script(page: &str) -> (usize, String) {
     (commands, script)
 }
 
-fn commands_of_tutorials_and_how_tos_run(place: &MachinePlace) -> anyhow::Result<()> {
+fn commands_of_tutorials_and_how_tos_run(place: &MachinePlace) -> Result<()> {
     let bin = place.sandbag.parent().context("no directory")?.display();
     let path = format!("{bin}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin");
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");

@@ -23,7 +23,7 @@ use serde_json::Value;
 use crate::processes::pid_of;
 use crate::run_record::RunRecord;
 
-/// Debian's user and group `nobody`.
+/// Debian's unprivileged user and group.
 pub const NOBODY: u32 = 65534;
 /// The program that spins and measures what it got.
 pub const SPINNER: &str = env!("CARGO_BIN_EXE_spinner");
@@ -96,8 +96,8 @@ pub fn two_cpus() -> Result<(), String> {
     }
 }
 
-/// The directory of our copy of the program. A copy, so that its processes
-/// are told from those of other runs; where every user can execute it.
+/// The directory of our copy of the program. A copy, so that its processes can
+/// be distinguished from those of other runs; executable by every user.
 static COPY: Mutex<Option<tempfile::TempDir>> = Mutex::new(None);
 
 fn copy() -> anyhow::Result<PathBuf> {
@@ -215,7 +215,7 @@ impl MachinePlace {
         self.program(&self.sandbag, arguments)
     }
 
-    /// As under sudo of the user `nobody`.
+    /// As started by that user through sudo.
     pub fn sudo<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = self.sandbag(arguments);
         command
@@ -284,7 +284,7 @@ impl MachinePlace {
         self.run(words)?.expect(code)?.says(says)
     }
 
-    /// Fails unless a directory in ours has so many entries.
+    /// Fails unless a directory in ours has `count` entries.
     pub fn has_files(&self, dir: &str, count: usize) -> anyhow::Result<()> {
         let found: Vec<_> = fs::read_dir(self.path(dir))?.flatten().collect();
         ensure!(found.len() == count, "{count} files expected: {found:?}");
@@ -311,7 +311,7 @@ impl MachinePlace {
             .collect()
     }
 
-    /// Waits for so many burners.
+    /// Waits for `count` burners.
     pub fn burners(&self, count: usize) -> anyhow::Result<Vec<Pid>> {
         wait_for("burners", || {
             let found = self.ours(Role::Burner);

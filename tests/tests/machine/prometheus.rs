@@ -3,22 +3,15 @@
 //! node_exporter, both started here, beside what `/proc/stat` says of the same
 //! time.
 
-use std::fs;
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, ensure};
-use nix::sys::signal::{Signal, kill};
-use sandbag_machine_tests::case::{self, Case};
-use sandbag_machine_tests::guest;
 use sandbag_machine_tests::stat::{self, CpuTimes};
 
-use crate::place::{MachinePlace, finish, text_of, wait_for};
-use crate::processes::pid_of;
+use crate::prelude::*;
 use crate::record_command::Recording;
 
-pub const CASES: &[Case] = cases![servers; a_prometheus_is_asked_for_a_profile];
+cases! { CASES: servers; a_prometheus_is_asked_for_a_profile }
 
 const SERVER: &str = "prometheus";
 const EXPORTER: &str = "prometheus-node-exporter";
@@ -47,7 +40,7 @@ fn servers() -> Result<(), String> {
 struct Daemon(Child);
 
 impl Daemon {
-    fn start(place: &MachinePlace, port: u16, words: &[String]) -> anyhow::Result<Self> {
+    fn start(place: &MachinePlace, port: u16, words: &[String]) -> Result<Self> {
         let with_us = ["--pdeathsig", "KILL"].map(str::to_owned);
         let mut command = place.program("setpriv", with_us.iter().chain(words));
         let log = fs::File::create(place.path(&format!("{}.log", words[0])))?;
@@ -64,12 +57,12 @@ impl Drop for Daemon {
     }
 }
 
-fn free_port() -> anyhow::Result<u16> {
+fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 /// Both, and the port of the one to ask and the name of the machine.
-fn start(place: &MachinePlace) -> anyhow::Result<([Daemon; 2], u16, String)> {
+fn start(place: &MachinePlace) -> Result<([Daemon; 2], u16, String)> {
     let (ask, scrape) = (free_port()?, free_port()?);
     let instance = format!("127.0.0.1:{scrape}");
     let exporter = [
@@ -99,7 +92,7 @@ fn start(place: &MachinePlace) -> anyhow::Result<([Daemon; 2], u16, String)> {
     Ok(([server, exporter], ask, instance))
 }
 
-fn now() -> anyhow::Result<f64> {
+fn now() -> Result<f64> {
     Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64())
 }
 
@@ -126,7 +119,7 @@ fn mean(seen: &[Busy], cpu: u32, from: f64, to: f64) -> f64 {
 }
 
 /// Looks every 100 ms.
-fn watch(seen: &mut Vec<Busy>, time: Duration) -> anyhow::Result<()> {
+fn watch(seen: &mut Vec<Busy>, time: Duration) -> Result<()> {
     let until = now()? + time.as_secs_f64();
     loop {
         seen.push(Busy {
@@ -141,7 +134,7 @@ fn watch(seen: &mut Vec<Busy>, time: Duration) -> anyhow::Result<()> {
 }
 
 /// When a profile began, seconds since 1970.
-fn begin_of(text: &str) -> anyhow::Result<f64> {
+fn begin_of(text: &str) -> Result<f64> {
     let begins = text
         .lines()
         .find_map(|line| line.strip_prefix("# begins: "));
@@ -161,7 +154,7 @@ fn begin_of(text: &str) -> anyhow::Result<f64> {
     Ok(if begin > now { begin - 86400.0 } else { begin })
 }
 
-fn a_prometheus_is_asked_for_a_profile(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_prometheus_is_asked_for_a_profile(place: &MachinePlace) -> Result<()> {
     let begin = now()?;
     let (servers, port, instance) = start(place)?;
     // Prometheus takes some seconds to find its targets.

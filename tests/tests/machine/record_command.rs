@@ -5,35 +5,19 @@
 //! `getrusage` as bash tells it, and `/proc/stat`. So the bounds hold on a
 //! machine that is in use, too.
 
-use std::fs;
-use std::path::Path;
-use std::process::Child;
-use std::time::Duration;
+use crate::prelude::*;
 
-use anyhow::{Context, ensure};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use sandbag_machine_tests::case::{self, Case};
-use sandbag_machine_tests::ours::Role;
-use sandbag_machine_tests::spinner::SpinnerResult;
-use sandbag_machine_tests::stat;
-
-use crate::place::{
-    MachinePlace, PlaceExit, SPINNER, end, finish, root, text_of, two_cpus, wait_for,
-};
-use crate::processes::{lives, lives_at_home, pid_of};
-
-pub const CASES: &[Case] = cases![root;
+cases! { CASES: root;
     a_recording_passes_the_command_s_exit_code_on,
     a_recorder_that_is_killed_leaves_what_it_had,
     an_interrupt_ends_command_and_recording,
-];
+}
 
-pub const OPPOSING: &[Case] = cases![two_cpus; the_command_s_own_load_is_left_out];
+cases! { OPPOSING: two_cpus; the_command_s_own_load_is_left_out }
 
-pub const FAMILY: &[Case] = cases![family;
+cases! { FAMILY: family;
     threads_children_and_short_lived_ones_are_the_command_s,
-];
+}
 
 /// How far a recorded load may be off, points.
 const POINTS: f64 = 10.0;
@@ -59,7 +43,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    pub fn read(path: &Path) -> anyhow::Result<Self> {
+    pub fn read(path: &Path) -> Result<Self> {
         let text = text_of(path)?;
         let mut lines = text.lines().filter(|line| !line.starts_with('#'));
         let heads = lines.next().context("an empty recording")?;
@@ -89,7 +73,7 @@ impl Recording {
         Ok(this)
     }
 
-    fn column(&self, name: &str) -> anyhow::Result<usize> {
+    fn column(&self, name: &str) -> Result<usize> {
         self.heads
             .iter()
             .position(|head| head == name)
@@ -97,7 +81,7 @@ impl Recording {
     }
 
     /// Mean of a column over time.
-    pub fn mean(&self, name: &str) -> anyhow::Result<f64> {
+    pub fn mean(&self, name: &str) -> Result<f64> {
         let column = self.column(name)?;
         let end = self.end_s.context("no end")?;
         let ends = self.rows.iter().skip(1).map(|row| row[0]).chain([end]);
@@ -111,11 +95,11 @@ impl Recording {
     }
 }
 
-/// A load that somebody else puts on CPU 1, in a group of its own.
+/// A load of another run on CPU 1, in a group of its own.
 struct OtherCommand(Option<Child>);
 
 impl OtherCommand {
-    fn start(place: &MachinePlace, pct: u32) -> anyhow::Result<Self> {
+    fn start(place: &MachinePlace, pct: u32) -> Result<Self> {
         let run = place.start(&format!("load {pct} --cpus 1 --no-out -q"))?;
         let this = Self(Some(run));
         place.burners(1)?;
@@ -124,7 +108,7 @@ impl OtherCommand {
         Ok(this)
     }
 
-    fn end(mut self) -> anyhow::Result<PlaceExit> {
+    fn end(mut self) -> Result<PlaceExit> {
         let run = self.0.take().context("ended twice")?;
         kill(pid_of(&run), Signal::SIGTERM)?;
         finish(run)
@@ -140,7 +124,7 @@ impl Drop for OtherCommand {
     }
 }
 
-fn the_command_s_own_load_is_left_out(place: &MachinePlace) -> anyhow::Result<()> {
+fn the_command_s_own_load_is_left_out(place: &MachinePlace) -> Result<()> {
     let other = OtherCommand::start(place, 40)?;
     let command = format!("record -i 500ms -o r.csv -- {SPINNER} 4 0");
     let ended = place.run(&command)?.expect(0)?;
@@ -172,9 +156,7 @@ fn the_command_s_own_load_is_left_out(place: &MachinePlace) -> anyhow::Result<()
     Ok(())
 }
 
-fn threads_children_and_short_lived_ones_are_the_command_s(
-    place: &MachinePlace,
-) -> anyhow::Result<()> {
+fn threads_children_and_short_lived_ones_are_the_command_s(place: &MachinePlace) -> Result<()> {
     // A program of several threads, and one child after the other that lives
     // for some milliseconds; all on CPU 0. What they used is bash's to say.
     fs::write(
@@ -217,7 +199,7 @@ fn threads_children_and_short_lived_ones_are_the_command_s(
     Ok(())
 }
 
-fn a_recording_passes_the_command_s_exit_code_on(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_recording_passes_the_command_s_exit_code_on(place: &MachinePlace) -> Result<()> {
     for (script, code) in [
         ("exit 0", 0),
         ("sleep 0.3; exit 7", 7),
@@ -237,7 +219,7 @@ fn a_recording_passes_the_command_s_exit_code_on(place: &MachinePlace) -> anyhow
 }
 
 /// A recording beside a command that sleeps, a second old; and the command.
-fn recording(place: &MachinePlace) -> anyhow::Result<(Child, Pid)> {
+fn recording(place: &MachinePlace) -> Result<(Child, Pid)> {
     let (run, command) = place.start_ready(
         "record -i 100ms -o r.csv",
         "echo $$ > pid; exec sleep 1000 >/dev/null 2>&1",
@@ -249,7 +231,7 @@ fn recording(place: &MachinePlace) -> anyhow::Result<(Child, Pid)> {
     Ok((run, command))
 }
 
-fn a_recorder_that_is_killed_leaves_what_it_had(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_recorder_that_is_killed_leaves_what_it_had(place: &MachinePlace) -> Result<()> {
     let (mut run, command) = recording(place)?;
     kill(pid_of(&run), Signal::SIGKILL)?;
     run.wait()?;
@@ -263,7 +245,7 @@ fn a_recorder_that_is_killed_leaves_what_it_had(place: &MachinePlace) -> anyhow:
 }
 
 /// As a terminal's Ctrl-C: to both of them.
-fn an_interrupt_ends_command_and_recording(place: &MachinePlace) -> anyhow::Result<()> {
+fn an_interrupt_ends_command_and_recording(place: &MachinePlace) -> Result<()> {
     let (run, command) = recording(place)?;
     end(run, Signal::SIGINT)?.expect(130)?;
     ensure!(!lives(command), "the command goes on");

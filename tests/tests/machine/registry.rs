@@ -2,40 +2,30 @@
 //! The directory of the journals: who may write and lock it, and whose runs
 //! its journals name.
 
-use std::fs;
-use std::time::{Duration, Instant};
+use crate::prelude::*;
 
-use anyhow::{Context as _, ensure};
-use nix::sys::signal::{Signal, kill};
-use sandbag_machine_tests::case::Case;
-
-use crate::place::{MachinePlace, PlaceExit, end, finish, root, text_of, two_cpus, wait_for};
-use crate::processes::pid_of;
-
-pub const CASES: &[Case] = cases![root;
+cases! { CASES: root;
     directory_and_journals_are_private_whatever_the_umask,
     what_another_user_forged_is_not_undone,
     a_lock_that_is_never_released_hangs_nobody,
     stop_all_names_what_it_ends,
-];
+}
 
-pub const APART: &[Case] = cases![two_cpus;
+cases! { APART: two_cpus;
     runs_of_two_pid_namespaces_are_told_apart,
     a_reader_that_leaves_status_is_no_failure,
-];
+}
 
 /// A script in mount namespace of its own with a fresh /run, where `$S` is the
 /// program.
-fn with_own_run(place: &MachinePlace, script: &str) -> anyhow::Result<PlaceExit> {
+fn with_own_run(place: &MachinePlace, script: &str) -> Result<PlaceExit> {
     let script = format!("mount -t tmpfs -o mode=755 none /run && {script}");
     let mut command = place.program("unshare", ["-m", "sh", "-c", &script]);
     command.env("S", &place.sandbag);
     finish(command.spawn()?)
 }
 
-fn directory_and_journals_are_private_whatever_the_umask(
-    place: &MachinePlace,
-) -> anyhow::Result<()> {
+fn directory_and_journals_are_private_whatever_the_umask(place: &MachinePlace) -> Result<()> {
     let ended = with_own_run(
         place,
         "umask 0; $S load 20 --no-out -q & \
@@ -46,7 +36,7 @@ fn directory_and_journals_are_private_whatever_the_umask(
     Ok(())
 }
 
-fn what_another_user_forged_is_not_undone(place: &MachinePlace) -> anyhow::Result<()> {
+fn what_another_user_forged_is_not_undone(place: &MachinePlace) -> Result<()> {
     let secret = place.path("secret");
     fs::write(&secret, "before")?;
     // Into a directory that everybody can write in, into one of the forger's,
@@ -82,7 +72,7 @@ fn what_another_user_forged_is_not_undone(place: &MachinePlace) -> anyhow::Resul
     Ok(())
 }
 
-fn a_lock_that_is_never_released_hangs_nobody(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_lock_that_is_never_released_hangs_nobody(place: &MachinePlace) -> Result<()> {
     let before = text_of("/proc/sys/kernel/sched_rt_runtime_us")?;
     let begin = Instant::now();
     let script = "$S load 20 --method deadline -q --no-out -d 20s --cpus 0 & run=$!; \
@@ -105,7 +95,7 @@ fn a_lock_that_is_never_released_hangs_nobody(place: &MachinePlace) -> anyhow::R
     Ok(())
 }
 
-fn stop_all_names_what_it_ends(place: &MachinePlace) -> anyhow::Result<()> {
+fn stop_all_names_what_it_ends(place: &MachinePlace) -> Result<()> {
     let run = place.start_burning("load 20 --cpus 0 --no-out -q", 1)?;
     let named = format!("ended {}: constant 20 % by pace on CPUs 0", run.id());
     place.run("stop --all")?.expect(0)?.says(&[&named])?;
@@ -113,7 +103,7 @@ fn stop_all_names_what_it_ends(place: &MachinePlace) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn a_reader_that_leaves_status_is_no_failure(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_reader_that_leaves_status_is_no_failure(place: &MachinePlace) -> Result<()> {
     let runs = [0, 1].map(|cpu| place.start(&format!("load 20 --cpus {cpu} --no-out -q")));
     place.burners(2)?;
     for reader in ["head -1", "true"] {
@@ -135,7 +125,7 @@ fn a_reader_that_leaves_status_is_no_failure(place: &MachinePlace) -> anyhow::Re
 }
 
 /// Both supervisors have the number 1.
-fn runs_of_two_pid_namespaces_are_told_apart(place: &MachinePlace) -> anyhow::Result<()> {
+fn runs_of_two_pid_namespaces_are_told_apart(place: &MachinePlace) -> Result<()> {
     let start = |cpu: &str| {
         let sandbag = place.sandbag.display().to_string();
         let apart = ["--pid", "--fork", "--mount-proc", "--kill-child", &sandbag];
@@ -152,7 +142,7 @@ fn runs_of_two_pid_namespaces_are_told_apart(place: &MachinePlace) -> anyhow::Re
     })?;
     let mut here = Vec::new();
     for line in status.out.lines() {
-        let line: serde_json::Value = serde_json::from_str(line)?;
+        let line: Value = serde_json::from_str(line)?;
         ensure!(line["pid"] == 1, "{line}");
         here.push(line["pid_here"].as_u64().context("not found here")?);
     }

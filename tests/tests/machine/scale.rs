@@ -2,16 +2,12 @@
 //! `sandbag scale bench`: what its figures say on CPUs that are otherwise idle.
 
 use std::fmt::Write as _;
-use std::fs;
 
-use anyhow::ensure;
-use sandbag_machine_tests::case::Case;
+use crate::prelude::*;
 
-use crate::place::{MachinePlace, two_cpus};
+cases! { CASES: two_cpus; ranks_beside_little_noise_are_not_saturated }
 
-pub const CASES: &[Case] = cases![two_cpus; ranks_beside_little_noise_are_not_saturated];
-
-fn ranks_beside_little_noise_are_not_saturated(place: &MachinePlace) -> anyhow::Result<()> {
+fn ranks_beside_little_noise_are_not_saturated(place: &MachinePlace) -> Result<()> {
     // 10 us every millisecond, and 1 ms every 100: 2 % of the time.
     let mut trace = "cpu,start_ns,length_ns\n".to_owned();
     for cpu in 0..2u64 {

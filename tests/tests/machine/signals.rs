@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Signals from other processes (those of a terminal's keys: `terminal`).
 
-use std::os::unix::process::CommandExt as _;
-use std::time::Duration;
-
-use anyhow::{Context as _, ensure};
 use nix::sys::signal::{SigHandler, Signal, kill, signal};
-use sandbag_machine_tests::case::Case;
-use sandbag_machine_tests::ours::Role;
 
-use crate::place::{MachinePlace, end, finish, root, text_of, wait_for, wait_until};
-use crate::processes::{lives, lives_at_home, pid_of, state_of, used, zombies};
+use crate::prelude::*;
 
-pub const CASES: &[Case] = cases![root;
+cases! { CASES: root;
     signals_are_passed_on_to_the_command,
     the_second_ending_signal_ends_us_at_once,
     a_signal_to_us_and_to_our_group_is_one,
@@ -24,9 +17,9 @@ pub const CASES: &[Case] = cases![root;
     a_stop_before_the_start_is_one_too,
     a_guardian_or_burner_that_dies_is_replaced,
     a_burner_killed_before_the_start_is_replaced,
-];
+}
 
-fn signals_are_passed_on_to_the_command(place: &MachinePlace) -> anyhow::Result<()> {
+fn signals_are_passed_on_to_the_command(place: &MachinePlace) -> Result<()> {
     let (run, _) = place.start_ready(
         "load 20 --no-settle --no-out -q",
         "for s in USR1 USR2 HUP INT; do trap \"echo got $s >> got\" $s; done; \
@@ -45,7 +38,7 @@ fn signals_are_passed_on_to_the_command(place: &MachinePlace) -> anyhow::Result<
     Ok(())
 }
 
-fn the_second_ending_signal_ends_us_at_once(place: &MachinePlace) -> anyhow::Result<()> {
+fn the_second_ending_signal_ends_us_at_once(place: &MachinePlace) -> Result<()> {
     let (run, command) = place.start_ready(
         "load 20 --no-settle --no-out -q",
         "trap '' TERM INT HUP; echo $$ > pid; while :; do sleep 0.05; done >/dev/null 2>&1",
@@ -63,7 +56,7 @@ fn the_second_ending_signal_ends_us_at_once(place: &MachinePlace) -> anyhow::Res
 /// As timeout(1) does it: to the group that it leads, and it ignores the
 /// signal itself. We sleep while the command answers, so that a second signal
 /// could not be taken for the first.
-fn a_signal_to_us_and_to_our_group_is_one(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_signal_to_us_and_to_our_group_is_one(place: &MachinePlace) -> Result<()> {
     let command = "trap 'echo got >> got' TERM; echo ready > ready; n=0; \
          while [ $n -lt 30 ]; do sleep 0.05 & wait; n=$((n + 1)); done; exit 7";
     let sender = format!(
@@ -79,14 +72,11 @@ fn a_signal_to_us_and_to_our_group_is_one(place: &MachinePlace) -> anyhow::Resul
         .program("setsid", ["sh", "-c", &sender, command])
         .spawn()?;
     finish(sender)?.expect(7)?;
-    ensure!(
-        text_of(place.path("got"))? == "got\n",
-        "the command got it more than once"
-    );
+    ensure!(text_of(place.path("got"))? == "got\n");
     Ok(())
 }
 
-fn a_signal_before_the_start_is_passed_on_after_it(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_signal_before_the_start_is_passed_on_after_it(place: &MachinePlace) -> Result<()> {
     let run = place.start_script("load 50 --cpus 0 --no-out -q", "sleep 5; exit 7")?;
     place.burners(1)?;
     kill(pid_of(&run), Signal::SIGUSR1)?;
@@ -95,7 +85,7 @@ fn a_signal_before_the_start_is_passed_on_after_it(place: &MachinePlace) -> anyh
     Ok(())
 }
 
-fn without_a_command_a_signal_is_the_usual_end(place: &MachinePlace) -> anyhow::Result<()> {
+fn without_a_command_a_signal_is_the_usual_end(place: &MachinePlace) -> Result<()> {
     use Signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
     for sent in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
         let run = place.start_burning(&format!("load 20 --cpus 0 --out {sent} -q"), 1)?;
@@ -108,7 +98,7 @@ fn without_a_command_a_signal_is_the_usual_end(place: &MachinePlace) -> anyhow::
     Ok(())
 }
 
-fn an_interrupt_before_the_start_leaves_no_command(place: &MachinePlace) -> anyhow::Result<()> {
+fn an_interrupt_before_the_start_leaves_no_command(place: &MachinePlace) -> Result<()> {
     for round in 0..8 {
         let run = place.start_script("load 20 --out r --force -q", "echo started > started")?;
         place.burners(1)?;
@@ -126,7 +116,7 @@ fn an_interrupt_before_the_start_leaves_no_command(place: &MachinePlace) -> anyh
 }
 
 /// nohup, and shells that start jobs in the background without job control.
-fn what_the_caller_ignores_stays_ignored(place: &MachinePlace) -> anyhow::Result<()> {
+fn what_the_caller_ignores_stays_ignored(place: &MachinePlace) -> Result<()> {
     let ignoring = |words: &[&str]| {
         let mut command = place.sandbag(words);
         // SAFETY: ignoring a signal installs no handler.
@@ -155,7 +145,7 @@ fn what_the_caller_ignores_stays_ignored(place: &MachinePlace) -> anyhow::Result
     Ok(())
 }
 
-fn a_stop_is_a_pause_of_everything(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_stop_is_a_pause_of_everything(place: &MachinePlace) -> Result<()> {
     let (run, command) = place.start_ready(
         "load 50 --cpus 0 -d 3s --out r -q",
         "echo $$ > pid; exec sleep 3",
@@ -190,7 +180,7 @@ fn a_stop_is_a_pause_of_everything(place: &MachinePlace) -> anyhow::Result<()> {
     record.cpus[0].expect_near(50.0, 5.0)
 }
 
-fn a_stop_before_the_start_is_one_too(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_stop_before_the_start_is_one_too(place: &MachinePlace) -> Result<()> {
     let run = place.start_script("load 50 --cpus 0 --no-out -q", "echo started > started")?;
     place.burners(1)?;
     kill(pid_of(&run), Signal::SIGTSTP)?;
@@ -201,7 +191,7 @@ fn a_stop_before_the_start_is_one_too(place: &MachinePlace) -> anyhow::Result<()
     Ok(())
 }
 
-fn a_guardian_or_burner_that_dies_is_replaced(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_guardian_or_burner_that_dies_is_replaced(place: &MachinePlace) -> Result<()> {
     let run = place.start_burning("load 50 --cpus 0 -d 6s --out r", 1)?;
     std::thread::sleep(Duration::from_millis(1500));
     for role in [Role::Guardian, Role::Burner] {
@@ -226,7 +216,7 @@ fn a_guardian_or_burner_that_dies_is_replaced(place: &MachinePlace) -> anyhow::R
     Ok(())
 }
 
-fn a_burner_killed_before_the_start_is_replaced(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_burner_killed_before_the_start_is_replaced(place: &MachinePlace) -> Result<()> {
     let run = place.start("load 50 --cpus 0 -d 3s --out r -q")?;
     let burner = place.burners(1)?[0];
     // It is in its group as soon as it waits for orders.

@@ -2,22 +2,10 @@
 //! What the tests of virtual nodes share: programs that spin, what they get,
 //! and nodes that wait for programs.
 //!
-//! Others may use the machine meanwhile. What they took is counted, so that a
-//! program is not blamed for having less than its node promises; more than
-//! that it never gets, whoever else is here.
+//! Other programs may use the machine meanwhile. What they took is counted, so
+//! that less than the node's speed is accepted for it; more is always an error.
 
-use std::fs;
-use std::process::Child;
-use std::time::{Duration, Instant};
-
-use anyhow::{Context, ensure};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use sandbag_machine_tests::stat;
-use serde_json::Value;
-
-use crate::place::{MachinePlace, PlaceExit, finish, wait_for};
-use crate::processes::{groups_of, lives, pid_of, state_of, used};
+use crate::prelude::*;
 
 /// Every method as it is asked for that works without a cpufreq driver.
 pub const METHODS: [&str; 11] = [
@@ -34,10 +22,10 @@ pub const METHODS: [&str; 11] = [
     "gov",
 ];
 
-/// A shell script that starts so many spinning processes, says who they are
-/// in the file `pids`, and waits for them.
+/// A shell script that starts `count` spinning processes, writes their process
+/// ids to the file `pids`, and waits for them.
 pub fn spin(count: usize) -> String {
-    // Nobody waits for the end of their output.
+    // No process waits for the end of their output.
     format!(
         "for i in $(seq {count}); do sh -c 'while :; do :; done' > /dev/null 2>&1 & \
          all=\"$all $!\"; done; echo $all > pids.new; mv pids.new pids; wait"
@@ -49,16 +37,16 @@ pub struct Spinners(pub Vec<Pid>);
 
 impl Spinners {
     /// Those of [`spin`].
-    pub fn of(place: &MachinePlace) -> anyhow::Result<Self> {
+    pub fn of(place: &MachinePlace) -> Result<Self> {
         let text = place.written("pids")?;
         fs::remove_file(place.path("pids"))?;
         let pids = text.split(' ').map(|pid| Ok(Pid::from_raw(pid.parse()?)));
-        Ok(Self(pids.collect::<anyhow::Result<_>>()?))
+        Ok(Self(pids.collect::<Result<_>>()?))
     }
 
     /// What they get during this time.
-    pub fn get(&self, time: Duration) -> anyhow::Result<NodeSpeed> {
-        let read = || -> anyhow::Result<(Instant, u64, f64)> {
+    pub fn get(&self, time: Duration) -> Result<NodeSpeed> {
+        let read = || -> Result<(Instant, u64, f64)> {
             let mut spun = 0;
             for pid in &self.0 {
                 spun += used(*pid)?;
@@ -78,7 +66,7 @@ impl Spinners {
 
     /// Before others who want the CPUs: for nodes whose method does not
     /// compete with its programs.
-    pub fn prefer(&self) -> anyhow::Result<()> {
+    pub fn prefer(&self) -> Result<()> {
         for line in groups_of(self.0[0])?.lines() {
             let mut fields = line.splitn(3, ':').skip(1);
             let file = match (fields.next(), fields.next()) {
@@ -94,9 +82,9 @@ impl Spinners {
         Ok(())
     }
 
-    /// They are in our groups, nobody stops them, and what others leave of
-    /// the CPUs is theirs. At least as many as CPUs.
-    pub fn are_free(&self) -> anyhow::Result<()> {
+    /// They are in our own groups, not stopped, and use what other programs leave
+    /// of the CPUs. At least as many as CPUs.
+    pub fn are_free(&self) -> Result<()> {
         let home = groups_of("self")?;
         for pid in &self.0 {
             wait_for("a program to be back in its group", || {
@@ -106,7 +94,7 @@ impl Spinners {
             let state = state_of(*pid);
             ensure!(state != Some('T'), "{pid} is stopped");
         }
-        // Once more for whoever came in between.
+        // Once more if another program disturbed the first time.
         let got = self.get(Duration::from_millis(200))?;
         let free = |got: &NodeSpeed| got.spun > 0.0 && got.idle < 0.2;
         let got = if free(&got) {
@@ -134,7 +122,7 @@ impl Drop for Spinners {
 pub struct NodeSpeed {
     /// By the spinners.
     pub spun: f64,
-    /// By nobody.
+    /// Idle.
     pub idle: f64,
 }
 
@@ -148,7 +136,7 @@ impl NodeSpeed {
 }
 
 /// Idle time of the first two CPUs, seconds.
-fn idle_s() -> anyhow::Result<f64> {
+fn idle_s() -> Result<f64> {
     let all = stat::read()?;
     let cpus = [0, 1].map(|cpu| all.get(&Some(cpu)));
     Ok(cpus.into_iter().flatten().map(|time| time.idle_s).sum())
@@ -163,11 +151,7 @@ pub struct Waiting<'a> {
 
 impl<'a> Waiting<'a> {
     /// Starts it, and waits until it answers.
-    pub fn start(
-        place: &'a MachinePlace,
-        name: &'static str,
-        options: &str,
-    ) -> anyhow::Result<Self> {
+    pub fn start(place: &'a MachinePlace, name: &'static str, options: &str) -> Result<Self> {
         let child = place.start(&format!("-q slow --name {name} --no-out {options}"))?;
         let this = Self { place, name, child };
         wait_for("the node", || this.status().ok().map(|_| ()))?;
@@ -175,7 +159,7 @@ impl<'a> Waiting<'a> {
     }
 
     /// What `slow list --json` says of it.
-    pub fn status(&self) -> anyhow::Result<Value> {
+    pub fn status(&self) -> Result<Value> {
         let listed = self.place.run("slow list --json")?.expect(0)?;
         for line in listed.out.lines() {
             let status: Value = serde_json::from_str(line).with_context(|| line.to_owned())?;
@@ -187,23 +171,23 @@ impl<'a> Waiting<'a> {
     }
 
     /// Runs a shell script in it to its end.
-    pub fn script(&self, script: &str) -> anyhow::Result<PlaceExit> {
+    pub fn script(&self, script: &str) -> Result<PlaceExit> {
         finish(self.start_script(script)?)
     }
 
-    pub fn start_script(&self, script: &str) -> anyhow::Result<Child> {
+    pub fn start_script(&self, script: &str) -> Result<Child> {
         let words = ["slow", "exec", self.name, "--", "sh", "-c", script];
         Ok(self.place.sandbag(words).spawn()?)
     }
 
-    /// Starts so many spinning processes in it.
-    pub fn spin(&self, count: usize) -> anyhow::Result<(Child, Spinners)> {
+    /// Starts `count` spinning processes in it.
+    pub fn spin(&self, count: usize) -> Result<(Child, Spinners)> {
         let shell = self.start_script(&spin(count))?;
         Ok((shell, Spinners::of(self.place)?))
     }
 
     /// Its end, of itself.
-    pub fn finish(mut self) -> anyhow::Result<()> {
+    pub fn finish(mut self) -> Result<()> {
         wait_for("the node's end", || self.child.try_wait().ok().flatten())?;
         Ok(())
     }

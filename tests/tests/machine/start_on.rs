@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A command that says when the load begins.
 
-use std::time::{Duration, Instant};
+use crate::prelude::*;
 
-use anyhow::{Context, ensure};
-use sandbag_machine_tests::case::Case;
-
-use crate::place::{MachinePlace, finish, root};
-
-pub const CASES: &[Case] = cases![root;
+cases! { CASES: root;
     a_load_begins_when_the_command_says_so,
     a_command_that_never_says_so_had_no_load,
     a_command_that_never_says_so_is_bounded,
     what_the_command_says_later_does_it_no_harm,
-];
+}
 
-fn a_load_begins_when_the_command_says_so(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_load_begins_when_the_command_says_so(place: &MachinePlace) -> Result<()> {
     for (by, word) in [
         ("3", "echo >&3"),
         // The descriptors that we use ourselves, and one far from them.
@@ -47,7 +42,7 @@ fn a_load_begins_when_the_command_says_so(place: &MachinePlace) -> anyhow::Resul
     Ok(())
 }
 
-fn a_command_that_never_says_so_had_no_load(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_command_that_never_says_so_had_no_load(place: &MachinePlace) -> Result<()> {
     // Its end closes the descriptor, too: that is no word.
     for (options, code) in [("", 0), ("--strict", 4)] {
         for by in ["3", "USR1"] {
@@ -70,7 +65,7 @@ fn a_command_that_never_says_so_had_no_load(place: &MachinePlace) -> anyhow::Res
     Ok(())
 }
 
-fn a_command_that_never_says_so_is_bounded(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_command_that_never_says_so_is_bounded(place: &MachinePlace) -> Result<()> {
     let begin = Instant::now();
     place
         .script(
@@ -82,7 +77,7 @@ fn a_command_that_never_says_so_is_bounded(place: &MachinePlace) -> anyhow::Resu
     Ok(())
 }
 
-fn what_the_command_says_later_does_it_no_harm(place: &MachinePlace) -> anyhow::Result<()> {
+fn what_the_command_says_later_does_it_no_harm(place: &MachinePlace) -> Result<()> {
     let run = place.start_script(
         "load 20 --cpus 0 --no-out -q --start-on 3",
         "echo >&3; sleep 0.5; echo >&3; echo >&3; exit 5",

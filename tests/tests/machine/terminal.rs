@@ -4,27 +4,19 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use anyhow::ensure;
 use nix::pty::openpty;
-use nix::unistd::Pid;
-use sandbag_machine_tests::case::Case;
-use sandbag_machine_tests::ours::Role;
 
-use crate::place::{MachinePlace, root, wait_for, wait_until};
-use crate::processes::{lives, lives_at_home, state_of};
+use crate::prelude::*;
 
-pub const CASES: &[Case] = cases![root;
+cases! { CASES: root;
     ctrl_c_ends_the_command,
     a_second_ctrl_c_ends_us_at_once,
     ctrl_c_without_a_command_ends_the_load,
     ctrl_z_and_fg_pause_and_continue,
     a_terminal_that_closes_ends_the_run,
-];
+}
 
 /// A shell with job control on a terminal of its own, and what it says.
 pub struct Terminal {
@@ -34,7 +26,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    pub fn new(place: &MachinePlace, script: &str) -> anyhow::Result<Self> {
+    pub fn new(place: &MachinePlace, script: &str) -> Result<Self> {
         let ends = openpty(None, None)?;
         let (master, slave): (OwnedFd, OwnedFd) = (ends.master, ends.slave);
         let mut command = place.program("bash", ["-mc", script]);
@@ -72,7 +64,7 @@ impl Terminal {
         })
     }
 
-    pub fn press(&mut self, key: u8) -> anyhow::Result<()> {
+    pub fn press(&mut self, key: u8) -> Result<()> {
         if let Some(keys) = &mut self.keys {
             keys.write_all(&[key])?;
         }
@@ -80,7 +72,7 @@ impl Terminal {
     }
 
     /// What was said until the shell ended.
-    pub fn finish(mut self) -> anyhow::Result<String> {
+    pub fn finish(mut self) -> Result<String> {
         let end = wait_for("the shell to end", || self.shell.try_wait().ok().flatten());
         if end.is_err() {
             self.shell.kill()?;
@@ -109,7 +101,7 @@ fn control(fd: i32) -> nix::Result<()> {
 pub const CTRL_C: u8 = 3;
 const CTRL_Z: u8 = 26;
 
-fn ctrl_c_ends_the_command(place: &MachinePlace) -> anyhow::Result<()> {
+fn ctrl_c_ends_the_command(place: &MachinePlace) -> Result<()> {
     let mut terminal = Terminal::new(
         place,
         "$SANDBAG load 20 --no-settle --no-out -q -- \
@@ -123,7 +115,7 @@ fn ctrl_c_ends_the_command(place: &MachinePlace) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn a_second_ctrl_c_ends_us_at_once(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_second_ctrl_c_ends_us_at_once(place: &MachinePlace) -> Result<()> {
     let mut terminal = Terminal::new(
         place,
         "$SANDBAG load 20 --no-settle --no-out -q -- \
@@ -134,10 +126,7 @@ fn a_second_ctrl_c_ends_us_at_once(place: &MachinePlace) -> anyhow::Result<()> {
     terminal.press(CTRL_C)?;
     place.written("got")?;
     std::thread::sleep(Duration::from_millis(300));
-    ensure!(
-        place.ours(Role::Supervisor).len() == 1,
-        "ended by the first"
-    );
+    ensure!(place.ours(Role::Supervisor).len() == 1);
     let got = std::fs::read_to_string(place.path("got"))?;
     ensure!(got.lines().count() == 1, "the command got it twice: {got}");
     terminal.press(CTRL_C)?;
@@ -153,7 +142,7 @@ fn a_second_ctrl_c_ends_us_at_once(place: &MachinePlace) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn ctrl_c_without_a_command_ends_the_load(place: &MachinePlace) -> anyhow::Result<()> {
+fn ctrl_c_without_a_command_ends_the_load(place: &MachinePlace) -> Result<()> {
     let mut terminal = Terminal::new(place, "$SANDBAG load 20 --cpus 0 --out r; echo code $? end")?;
     place.burners(1)?;
     std::thread::sleep(Duration::from_millis(2200));
@@ -169,7 +158,7 @@ fn ctrl_c_without_a_command_ends_the_load(place: &MachinePlace) -> anyhow::Resul
     Ok(())
 }
 
-fn ctrl_z_and_fg_pause_and_continue(place: &MachinePlace) -> anyhow::Result<()> {
+fn ctrl_z_and_fg_pause_and_continue(place: &MachinePlace) -> Result<()> {
     let mut terminal = Terminal::new(
         place,
         "$SANDBAG load 50 --cpus 0 --out r -q -- sh -c 'echo $$ > pid; exec sleep 2'; \
@@ -202,7 +191,7 @@ fn ctrl_z_and_fg_pause_and_continue(place: &MachinePlace) -> anyhow::Result<()> 
     Ok(())
 }
 
-fn a_terminal_that_closes_ends_the_run(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_terminal_that_closes_ends_the_run(place: &MachinePlace) -> Result<()> {
     let mut terminal = Terminal::new(place, "$SANDBAG load 20 --no-out -q; true")?;
     place.burners(1)?;
     drop(terminal.keys.take());

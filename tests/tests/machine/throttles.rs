@@ -6,12 +6,6 @@
 //! Others may use the machine meanwhile, so what the spinners got is bounded
 //! from above only; what was taken from them is known to the process itself.
 
-use std::fs;
-use std::path::PathBuf;
-use std::process::Child;
-use std::time::Duration;
-
-use anyhow::{Context, ensure};
 use nix::time::{ClockId, clock_gettime};
 use sandbag_linux::cgroup::{Version, find, find_freezer, remove_dir};
 use sandbag_linux::child::keep_across_exec;
@@ -20,23 +14,21 @@ use sandbag_load::board::{BOUNDARY_NS, Board, LoadOrder};
 use sandbag_load::burn::{BurnerSetup, Duty};
 use sandbag_load::method::{self, Method, MethodOptions};
 use sandbag_load::throttle::{self, Throttling};
-use sandbag_machine_tests::case::Case;
 use sandbag_run::child::{BURNER_VERB, open_gate};
 use sandbag_run::journal::{Journal, RunInfo};
 use sandbag_run::node_group::NodeGroup;
 use sandbag_run::undo::{Leftovers, undo};
 
-use crate::place::{MachinePlace, finish, root, text_of, wait_for, wait_until};
-use crate::processes::{pid_of, state_of, used};
+use crate::prelude::*;
 
-pub const CASES: &[Case] = cases![can_throttle;
+cases! { CASES: can_throttle;
     gov_freezes_for_its_part_of_every_period,
     cap_limits_the_group,
     lim_stops_who_is_above_its_share,
     wrekavoc_stops_for_seconds,
     what_a_killed_throttle_leaves_is_undone,
     a_pause_releases_the_node,
-];
+}
 
 /// The group is made in v1's hierarchies; on v2 it would have to be enabled
 /// for the whole tree first.
@@ -67,7 +59,7 @@ struct Node {
 }
 
 impl Node {
-    fn new(place: &MachinePlace) -> anyhow::Result<Self> {
+    fn new(place: &MachinePlace) -> Result<Self> {
         let found = find(&Root::default())?;
         let name = format!("sandbag-{}-node", std::process::id());
         let cpus = sched::affinity(0)?;
@@ -97,7 +89,7 @@ impl Node {
     }
 
     /// CPU time of the spinners, seconds.
-    fn used_s(&self) -> anyhow::Result<f64> {
+    fn used_s(&self) -> Result<f64> {
         let mut ticks = 0;
         for child in &self.spinners {
             ticks += used(pid_of(child))?;
@@ -126,7 +118,7 @@ impl Node {
 
     /// Ends it, and fails if something of it stays: what froze or stopped it
     /// would keep it.
-    fn remove(self) -> anyhow::Result<()> {
+    fn remove(self) -> Result<()> {
         let group = self.group.clone();
         drop(self);
         for dir in group.dirs() {
@@ -136,7 +128,7 @@ impl Node {
     }
 
     /// Nothing is done to it: no stop, no standstill, no limit.
-    fn is_free(&self) -> anyhow::Result<()> {
+    fn is_free(&self) -> Result<()> {
         wait_until("a free node", || !self.stands_still() && !self.is_limited())?;
         let before = self.used_s()?;
         wait_for("a tick", || (self.used_s().ok()? > before).then_some(()))
@@ -166,7 +158,7 @@ struct Throttler {
 }
 
 impl Throttler {
-    fn start(place: &MachinePlace, node: &Node, method: &dyn Method) -> anyhow::Result<Self> {
+    fn start(place: &MachinePlace, node: &Node, method: &dyn Method) -> Result<Self> {
         let Duty::Throttle(throttling) = method.duty() else {
             anyhow::bail!("{} does not throttle", method.name());
         };
@@ -201,12 +193,12 @@ impl Throttler {
     }
 
     /// What it noted at this boundary, ns.
-    fn noted(&self, boundary: u64) -> anyhow::Result<u64> {
+    fn noted(&self, boundary: u64) -> Result<u64> {
         wait_for("a note", || self.board.slot(0).boundary(boundary)).map(|noted| noted.cpu_ns)
     }
 
     /// Kills it, as the end of its supervisor would.
-    fn kill(mut self) -> anyhow::Result<()> {
+    fn kill(mut self) -> Result<()> {
         self.process.kill()?;
         let ended = finish(self.process)?;
         ensure!(ended.err.is_empty(), "it said: {}", ended.err);
@@ -214,12 +206,12 @@ impl Throttler {
     }
 }
 
-fn monotonic() -> anyhow::Result<u64> {
+fn monotonic() -> Result<u64> {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC)?;
     Ok(now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
 }
 
-fn sleep_until(at: u64) -> anyhow::Result<()> {
+fn sleep_until(at: u64) -> Result<()> {
     std::thread::sleep(Duration::from_nanos(at.saturating_sub(monotonic()?)));
     Ok(())
 }
@@ -233,13 +225,8 @@ struct HeldNode {
     used: f64,
 }
 
-/// Holds a level for so many boundaries, then 0.
-fn hold(
-    node: &Node,
-    throttler: &Throttler,
-    level: f64,
-    boundaries: u64,
-) -> anyhow::Result<HeldNode> {
+/// Holds a level for `boundaries` boundaries, then 0.
+fn hold(node: &Node, throttler: &Throttler, level: f64, boundaries: u64) -> Result<HeldNode> {
     let first = monotonic()? / BOUNDARY_NS + LEAD;
     let last = first + boundaries;
     throttler.order(first * BOUNDARY_NS, level);
@@ -256,11 +243,11 @@ fn hold(
     })
 }
 
-fn method(name: &str, options: MethodOptions) -> anyhow::Result<Box<dyn Method>> {
+fn method(name: &str, options: MethodOptions) -> Result<Box<dyn Method>> {
     method::with_options(name, &options).map_err(anyhow::Error::msg)
 }
 
-fn gov_freezes_for_its_part_of_every_period(place: &MachinePlace) -> anyhow::Result<()> {
+fn gov_freezes_for_its_part_of_every_period(place: &MachinePlace) -> Result<()> {
     let node = Node::new(place)?;
     let gov = method("gov", MethodOptions::default())?;
     let throttler = Throttler::start(place, &node, &*gov)?;
@@ -274,7 +261,7 @@ fn gov_freezes_for_its_part_of_every_period(place: &MachinePlace) -> anyhow::Res
     node.remove()
 }
 
-fn cap_limits_the_group(place: &MachinePlace) -> anyhow::Result<()> {
+fn cap_limits_the_group(place: &MachinePlace) -> Result<()> {
     let node = Node::new(place)?;
     let cap = method("cap", MethodOptions::default())?;
     let throttler = Throttler::start(place, &node, &*cap)?;
@@ -289,11 +276,11 @@ fn cap_limits_the_group(place: &MachinePlace) -> anyhow::Result<()> {
     node.remove()
 }
 
-fn lim_stops_who_is_above_its_share(place: &MachinePlace) -> anyhow::Result<()> {
+fn lim_stops_who_is_above_its_share(place: &MachinePlace) -> Result<()> {
     let node = Node::new(place)?;
     let lim = method("lim", MethodOptions::default())?;
     let throttler = Throttler::start(place, &node, &*lim)?;
-    // Low, so that the spinners are above it whoever else is here.
+    // Low, so that the spinners exceed it also on a busy machine.
     let held = hold(&node, &throttler, 0.9, 20)?;
     figure!(held.used < 0.1 + TOLERANCE, "{held:?}");
     figure!(held.taken > 0.5, "{held:?}");
@@ -302,7 +289,7 @@ fn lim_stops_who_is_above_its_share(place: &MachinePlace) -> anyhow::Result<()> 
     node.remove()
 }
 
-fn wrekavoc_stops_for_seconds(place: &MachinePlace) -> anyhow::Result<()> {
+fn wrekavoc_stops_for_seconds(place: &MachinePlace) -> Result<()> {
     let node = Node::new(place)?;
     let mut options = MethodOptions::default();
     options.lim.lim_variant = Some(throttle::LimVariant::Wrekavoc);
@@ -321,7 +308,7 @@ fn wrekavoc_stops_for_seconds(place: &MachinePlace) -> anyhow::Result<()> {
 }
 
 /// A journal like a run's, in our directory.
-fn journal(place: &MachinePlace) -> anyhow::Result<Journal> {
+fn journal(place: &MachinePlace) -> Result<Journal> {
     let dir: PathBuf = place.path("journals");
     fs::create_dir_all(&dir)?;
     let info = RunInfo {
@@ -339,7 +326,7 @@ fn journal(place: &MachinePlace) -> anyhow::Result<Journal> {
     Ok(Journal::create(&dir, info)?)
 }
 
-fn what_a_killed_throttle_leaves_is_undone(place: &MachinePlace) -> anyhow::Result<()> {
+fn what_a_killed_throttle_leaves_is_undone(place: &MachinePlace) -> Result<()> {
     let node = Node::new(place)?;
     for name in ["gov", "lim"] {
         let throttler = Throttler::start(place, &node, &*method(name, Default::default())?)?;
@@ -356,7 +343,7 @@ fn what_a_killed_throttle_leaves_is_undone(place: &MachinePlace) -> anyhow::Resu
     node.remove()
 }
 
-fn a_pause_releases_the_node(place: &MachinePlace) -> anyhow::Result<()> {
+fn a_pause_releases_the_node(place: &MachinePlace) -> Result<()> {
     let node = Node::new(place)?;
     for name in ["gov", "cap", "lim"] {
         let throttler = Throttler::start(place, &node, &*method(name, Default::default())?)?;

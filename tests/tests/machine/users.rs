@@ -1,27 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Under sudo: the command is the calling user's, and so is what it leaves.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::fs::PermissionsExt as _;
+use crate::prelude::*;
 
-use anyhow::ensure;
-use sandbag_machine_tests::case::Case;
-
-use crate::place::{MachinePlace, NOBODY, PlaceExit, finish, root};
-
-pub const CASES: &[Case] = cases![root;
+cases! { CASES: root;
     under_sudo_command_and_run_directory_are_the_user_s,
     under_sudo_a_directory_that_was_there_keeps_its_owners,
     as_root_stays_root,
-];
+}
 
-fn as_sudo(place: &MachinePlace, options: &str, script: &str) -> anyhow::Result<PlaceExit> {
+fn as_sudo(place: &MachinePlace, options: &str, script: &str) -> Result<PlaceExit> {
     let words = options.split_whitespace().chain(["--", "sh", "-c", script]);
     finish(place.sudo(words).spawn()?)?.expect(0)
 }
 
-fn under_sudo_command_and_run_directory_are_the_user_s(place: &MachinePlace) -> anyhow::Result<()> {
+fn under_sudo_command_and_run_directory_are_the_user_s(place: &MachinePlace) -> Result<()> {
     let open = place.path("open");
     fs::create_dir(&open)?;
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777))?;
@@ -54,9 +47,7 @@ fn under_sudo_command_and_run_directory_are_the_user_s(place: &MachinePlace) -> 
     Ok(())
 }
 
-fn under_sudo_a_directory_that_was_there_keeps_its_owners(
-    place: &MachinePlace,
-) -> anyhow::Result<()> {
+fn under_sudo_a_directory_that_was_there_keeps_its_owners(place: &MachinePlace) -> Result<()> {
     fs::create_dir(place.path("there"))?;
     fs::write(place.path("there/other"), "")?;
     as_sudo(place, "load 20 --no-settle --out there -q", "sleep 1.2")?;
@@ -67,7 +58,7 @@ fn under_sudo_a_directory_that_was_there_keeps_its_owners(
     Ok(())
 }
 
-fn as_root_stays_root(place: &MachinePlace) -> anyhow::Result<()> {
+fn as_root_stays_root(place: &MachinePlace) -> Result<()> {
     let ended = as_sudo(place, "load 20 --no-settle --no-out -q --as-root", "id -u")?;
     ensure!(ended.out == "0\n", "{ended:?}");
     Ok(())

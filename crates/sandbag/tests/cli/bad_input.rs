@@ -239,7 +239,7 @@ fn a_start_by_what_cannot_be() {
     };
     start("2", &["--", "true"]).stderr(contains("3 to 255"));
     start("TERM", &["--", "true"]).stderr(contains("USR1 or USR2"));
-    // Nobody is there to say it.
+    // There is no command that could start the load.
     start("3", &[]).code(2).stderr(contains("CMD"));
     let at = ["--at", "@9000000000", "--", "true"];
     start("3", &at).stderr(contains("cannot be used with"));

@@ -56,7 +56,7 @@ fn a_profile_is_converted() {
         "convert day.csv -o - --gaps hold",
         "convert day.csv -o - --gaps cut",
         "convert day.csv -o - --cut ..2s --scale-time 2 --scale-load 0.5",
-        // What krash cannot hold is said, and lost on the way back.
+        // A warning names what a krash file cannot hold; it is lost on the way back.
         "convert odd.csv -o day.krash",
         "convert day.krash -o -",
         "convert day.csv -o day.simgrid",
@@ -146,7 +146,7 @@ fn a_url_of_a_prometheus_is_checked_before_anybody_is_asked() {
     dir.run(&["show", url])
         .code(2)
         .stderr(contains("nothing listens at http://127.0.0.1:1"));
-    // No room for an answer: nothing was asked, so nothing is said of it.
+    // Without room for an answer nothing is asked, so no message is about one.
     dir.command(&["show", url])
         .env("TMPDIR", "/no/such/place")
         .assert()
