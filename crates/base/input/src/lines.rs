@@ -160,7 +160,6 @@ impl<'a> Lines<'a> {
         (self.from, self.file)
     }
 
-    /// The file's name.
     pub fn file(&self) -> &Arc<str> {
         &self.file
     }

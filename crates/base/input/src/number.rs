@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Numbers as other programs write them.
 
-/// One second.
 pub const NS_PER_S: u64 = 1_000_000_000;
 
 const POWERS: [f64; 16] = [
@@ -28,7 +27,6 @@ pub fn decimal<T: AsRef<[u8]> + ?Sized>(text: &T) -> Option<f64> {
     (digits > 0).then(|| mantissa as f64 / POWERS[digits - fraction.unwrap_or(digits)])
 }
 
-/// An unsigned whole number.
 pub fn whole<T: AsRef<[u8]> + ?Sized>(text: &T) -> Option<u64> {
     let bytes = text.as_ref();
     if bytes.is_empty() {
@@ -52,7 +50,6 @@ pub fn unquoted(bytes: &[u8]) -> &[u8] {
 /// Nothing above the kernel's own limits is believed.
 pub const MAX_CPU: u32 = 65_535;
 
-/// A CPU number.
 pub fn cpu_number<T: AsRef<[u8]> + ?Sized>(text: &T) -> Option<u32> {
     whole(text)
         .and_then(|n| u32::try_from(n).ok())

@@ -14,7 +14,6 @@ pub enum Capability {
     DacOverride = 1,
     /// Send signals to processes of others.
     Kill = 5,
-    /// Become another user.
     SetUid = 7,
     /// Trace processes of others, read their memory maps.
     SysPtrace = 19,
@@ -28,12 +27,10 @@ pub enum Capability {
     PerfMon = 38,
 }
 
-/// A set of capabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities(u64);
 
 impl Capabilities {
-    /// The effective capabilities of this process.
     pub fn effective(root: &Root) -> Result<Self> {
         let path = root.path("/proc/self/status");
         let text = crate::root::read(&path)?;
@@ -44,7 +41,6 @@ impl Capabilities {
             .ok_or_else(|| Error::parse(&path, "CapEff with a hexadecimal number", &text))
     }
 
-    /// Whether `capability` is among them.
     pub fn has(self, capability: Capability) -> bool {
         self.0 & (1 << capability as u8) != 0
     }

@@ -21,7 +21,6 @@ pub trait ChildSetup {
     /// No signal is blocked, whatever we block.
     fn unblock_signals(&mut self) -> &mut Self;
 
-    /// A descriptor stays open.
     fn keep_open(&mut self, fd: RawFd) -> &mut Self;
 }
 
@@ -103,12 +102,10 @@ pub struct Reaped {
 }
 
 impl Reaped {
-    /// CPU time in user mode.
     pub fn user(&self) -> Duration {
         duration(self.usage.ru_utime)
     }
 
-    /// CPU time in the kernel.
     pub fn system(&self) -> Duration {
         duration(self.usage.ru_stime)
     }

@@ -28,7 +28,6 @@ pub fn thread_cpu() -> Nanos {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// CPU time of the calling process.
 pub fn process_cpu() -> Nanos {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }

@@ -18,9 +18,7 @@ use crate::{Error, Result, Root, machine};
 pub struct CpuLimit {
     /// The group that has the cap: ours or one above it.
     pub group: PathBuf,
-    /// CPU time per period, microseconds.
     pub quota_us: u64,
-    /// Length of the period, microseconds.
     pub period_us: u64,
 }
 

@@ -20,17 +20,12 @@ pub use policy::{Knob, Policy, USERSPACE};
 pub struct Frequency {
     /// Driver, such as `intel_pstate` or `acpi-cpufreq`.
     pub driver: Option<String>,
-    /// Governor in force.
     pub governor: Option<String>,
-    /// Governors to choose from.
     pub governors: Vec<String>,
-    /// Lowest frequency that the policy allows now.
     pub min_khz: Option<u64>,
-    /// Highest frequency that the policy allows now.
     pub max_khz: Option<u64>,
     /// Present frequency, as good as the driver knows it.
     pub current_khz: Option<u64>,
-    /// Lowest frequency of the hardware.
     pub hardware_min_khz: Option<u64>,
     /// Highest frequency of the hardware, turbo included where the driver
     /// counts it.

@@ -13,32 +13,26 @@ pub struct CpuList(BTreeSet<u32>);
 pub const MAX_CPU: u32 = 65_535;
 
 impl CpuList {
-    /// The numbers, ascending.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = u32> + ExactSizeIterator + '_ {
         self.0.iter().copied()
     }
 
-    /// How many CPUs.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// No CPU at all.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether `cpu` is in the list.
     pub fn contains(&self, cpu: u32) -> bool {
         self.0.contains(&cpu)
     }
 
-    /// The CPUs of `self` that are not in `other`.
     pub fn without(&self, other: &Self) -> Self {
         Self(self.0.difference(&other.0).copied().collect())
     }
 
-    /// The CPUs in both.
     pub fn intersection(&self, other: &Self) -> Self {
         Self(self.0.intersection(&other.0).copied().collect())
     }
@@ -50,7 +44,6 @@ impl FromIterator<u32> for CpuList {
     }
 }
 
-/// Why a text is not a CPU list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a CPU list (such as 0,2-3 or 0-14:2)")]
 pub struct BadCpuList(String);
@@ -81,7 +74,6 @@ impl FromStr for CpuList {
 pub enum BadAssignment {
     /// This stands before a `=` and is no list of CPUs.
     Cpus(String),
-    /// These CPUs have no value.
     NoValue(String),
 }
 

@@ -4,7 +4,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// A failed access: path or call, value, cause. Messages are lower-case
@@ -32,7 +31,6 @@ pub enum Error {
         path: PathBuf,
         wanted: String,
         got: String,
-        /// How long was waited, milliseconds.
         waited_ms: u128,
     },
     #[error("make {path}: {cause}")]
@@ -91,7 +89,6 @@ impl Error {
         }
     }
 
-    /// Makes an [`Error::Read`] of `path` from its cause.
     pub fn read(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
         move |cause| Self::Read {
             path: path.to_owned(),
@@ -99,7 +96,6 @@ impl Error {
         }
     }
 
-    /// Makes an [`Error::Make`] of `path` from its cause.
     pub fn make(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
         move |cause| Self::Make {
             path: path.to_owned(),
@@ -107,7 +103,6 @@ impl Error {
         }
     }
 
-    /// An [`Error::Parse`] for `path`.
     pub fn parse(path: &Path, expected: &'static str, found: &str) -> Self {
         Self::Parse {
             path: path.to_owned(),

@@ -30,7 +30,6 @@ pub fn watch() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a signal has come.
 pub fn came() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use crate::{Error, Result, Root};
 
-/// A row of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterruptRow {
     /// Number of an interrupt, or a name such as `LOC` or `NET_RX`.
@@ -20,19 +19,16 @@ pub struct InterruptRow {
 /// The table; only online CPUs have a column.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InterruptTable {
-    /// Kernel numbers.
     pub cpus: Vec<u32>,
     /// Those that count by CPU; `ERR` and `MIS` do not.
     pub rows: Vec<InterruptRow>,
 }
 
 impl InterruptTable {
-    /// Reads `/proc/interrupts`.
     pub fn of_interrupts(root: &Root) -> Result<Self> {
         Self::read(root, "/proc/interrupts")
     }
 
-    /// Reads `/proc/softirqs`.
     pub fn of_softirqs(root: &Root) -> Result<Self> {
         Self::read(root, "/proc/softirqs")
     }

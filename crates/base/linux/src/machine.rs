@@ -17,7 +17,6 @@ pub fn lasting(machine: &[(String, String)]) -> String {
         .join("; ")
 }
 
-/// Name of the host.
 pub fn host(root: &Root) -> Option<String> {
     trimmed(root, "/proc/sys/kernel/hostname")
 }

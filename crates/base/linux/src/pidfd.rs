@@ -52,7 +52,6 @@ impl PidFd {
         }
     }
 
-    /// Its number.
     pub fn pid(&self) -> u32 {
         self.pid
     }

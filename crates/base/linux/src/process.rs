@@ -95,7 +95,6 @@ impl Process {
         }
     }
 
-    /// Its number.
     pub fn pid(&self) -> u32 {
         self.pid
     }

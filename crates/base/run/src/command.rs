@@ -246,13 +246,10 @@ fn give_as(fd: i32, number: i32, status: File) -> io::Result<File> {
 /// How a command ended and what it used, it and the children it waited for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CommandExit {
-    /// Exit code, if it exited.
     pub exit_code: Option<i32>,
     /// Signal, if one ended it.
     pub signal: Option<i32>,
-    /// User time, seconds.
     pub user_s: f64,
-    /// System time, seconds.
     pub system_s: f64,
     /// Voluntary and involuntary context switches.
     pub switches: (i64, i64),

@@ -87,7 +87,6 @@ impl RunDir {
         Some(Self { path, made, user })
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use sandbag_linux::CpuList;
 use sandbag_ui::{ExitStatus, exit};
 
-/// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why a load cannot be produced, or ended early. Lower case, no final stop.
@@ -74,7 +73,6 @@ impl Error {
         Self::Input(Box::new(cause))
     }
 
-    /// Makes an [`Error::File`] of `path` from its cause.
     pub fn file(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
         move |cause| Self::File {
             path: path.to_owned(),

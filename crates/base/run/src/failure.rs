@@ -19,7 +19,6 @@ use crate::program;
 pub struct RunFailure {
     /// [`crate::directory::FORMAT`] of the writer.
     pub format: u32,
-    /// Version of sandbag.
     pub sandbag: String,
     /// When it failed, RFC 3339, UTC.
     pub failed_at: String,

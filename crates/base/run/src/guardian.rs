@@ -126,16 +126,12 @@ fn finish(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::RunInfo;
+    use crate::testing;
 
     const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(2));
 
     fn journal(dir: &Path) -> Journal {
-        let info = RunInfo {
-            pid: 7,
-            ..RunInfo::of_this_process("test")
-        };
-        Journal::create(dir, info).unwrap()
+        testing::journal(dir, testing::info(7), &[])
     }
 
     fn later(why: &str) -> Left {

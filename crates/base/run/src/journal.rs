@@ -39,7 +39,6 @@ pub enum Entry {
     Controller {
         /// The group's `cgroup.subtree_control`.
         path: PathBuf,
-        /// The controller.
         name: String,
     },
     /// A transient systemd unit is started.
@@ -54,7 +53,6 @@ pub enum Entry {
     /// killed, and it is stopped.
     NodeSlice {
         name: String,
-        /// Its group.
         dir: PathBuf,
         /// The slice that the supervisor is in.
         back: String,
@@ -62,7 +60,6 @@ pub enum Entry {
     /// A scope in such a slice is started. To undo, what is in it goes on in
     /// the slice `back`, unless it is killed with the node's slice.
     NodeScope {
-        /// Its group.
         dir: PathBuf,
         /// The slice from which its process came.
         back: String,
@@ -72,7 +69,6 @@ pub enum Entry {
     Confined {
         /// The group's directory in the cpu hierarchy (v1) or the tree (v2).
         dir: PathBuf,
-        /// These CPUs, as a list.
         cpus: String,
         /// Those that the supervisor may use, as a list.
         before: String,
@@ -92,10 +88,7 @@ pub enum Entry {
     },
     /// An instance of tracefs is made. To undo, it is removed, and with it all
     /// that it traces.
-    TraceInstance {
-        /// Its name among `instances`.
-        name: String,
-    },
+    TraceInstance { name: String },
     /// A group may be frozen from now on, and thawed, as often as it
     /// pleases. To undo, it is thawed.
     Frozen {
@@ -109,15 +102,12 @@ pub enum Entry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
-    /// What kind of file.
     pub of: SettingOf,
-    /// The file.
     pub path: PathBuf,
     /// Its text before any run changed it, words separated by blanks.
     pub old: String,
 }
 
-/// The kinds of settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SettingOf {
@@ -142,11 +132,9 @@ pub struct RunInfo {
     pub process: Option<RunProcess>,
     /// The loaded CPUs, as a list.
     pub cpus: String,
-    /// Method by name.
     pub method: String,
     /// `constant 50 %` or the profile's file.
     pub load: String,
-    /// The wrapped command, if any.
     pub command: Vec<String>,
     /// Wall-clock start, seconds since the epoch.
     pub started_s: u64,
@@ -271,7 +259,6 @@ impl Journal {
         }
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -387,13 +374,19 @@ pub fn of_others(own: &Journal) -> Vec<Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing;
 
     fn info(pid: u32) -> RunInfo {
         RunInfo {
-            pid,
-            cpus: "0-1".into(),
             started_s: 0,
-            ..RunInfo::of_this_process("test")
+            ..testing::info(pid)
+        }
+    }
+
+    fn unit(name: &str) -> Entry {
+        Entry::Unit {
+            name: name.into(),
+            keep: false,
         }
     }
 
@@ -411,23 +404,18 @@ mod tests {
     fn a_torn_last_line_is_left_out() {
         let dir = tempfile::tempdir().unwrap();
         let mut journal = Journal::create(dir.path(), info(7)).unwrap();
-        let unit = Entry::Unit {
-            name: "x.scope".into(),
-            keep: false,
-        };
-        journal.note(unit.clone()).unwrap();
+        journal.note(unit("x.scope")).unwrap();
         journal.file.write_all(b"{\"entry\":\"gro").unwrap();
-        assert_eq!(journal.entries().unwrap(), [Entry::Run(info(7)), unit]);
+        assert_eq!(
+            journal.entries().unwrap(),
+            [Entry::Run(info(7)), unit("x.scope")]
+        );
     }
 
     #[test]
     fn a_bad_line_in_the_middle_is_said_and_the_others_count() {
         let dir = tempfile::tempdir().unwrap();
         let mut journal = Journal::create(dir.path(), info(7)).unwrap();
-        let unit = |name: &str| Entry::Unit {
-            name: name.into(),
-            keep: false,
-        };
         journal.note(unit("a")).unwrap();
         journal
             .file

@@ -28,7 +28,6 @@ pub use holder::Holder;
 /// Every group and unit of ours begins with this.
 pub const PREFIX: &str = "sandbag";
 
-/// The kinds of trees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LayoutKind {
     /// cgroup v1: directories at the root of the cpu hierarchy.
@@ -66,12 +65,10 @@ pub struct Layout {
 pub enum Tenant {
     /// The `nth` burner of a CPU.
     Burner {
-        /// CPU number.
         cpu: u32,
         /// 0 for the first.
         nth: usize,
     },
-    /// The wrapped command.
     Command,
 }
 
@@ -166,12 +163,10 @@ impl Layout {
         })
     }
 
-    /// Which kind of tree.
     pub fn kind(&self) -> LayoutKind {
         self.kind
     }
 
-    /// Interface version of the tree.
     pub fn version(&self) -> Version {
         self.hierarchies.version
     }

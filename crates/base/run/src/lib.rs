@@ -30,6 +30,8 @@ pub mod realtime;
 pub mod registry;
 pub mod run_process;
 pub mod systemd;
+#[cfg(test)]
+mod testing;
 pub mod undo;
 pub mod wrapped_command;
 

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 /// The machine a run was made on.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct MachineFacts {
-    /// Host name.
     pub host: String,
     /// `uname -r`.
     pub kernel: String,
@@ -24,7 +23,6 @@ pub struct MachineFacts {
     pub facts: BTreeMap<String, String>,
 }
 
-/// Describes the machine.
 pub fn describe(root: &Root, topology: &Topology, layout: &str) -> MachineFacts {
     let mut facts = BTreeMap::new();
     let mut fact = |name: &str, value: Option<String>| {

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 /// A process by its number and its beginning, which together are given once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessIdentity {
-    /// Its number.
     pub pid: u32,
     /// When it began, clock ticks since boot
     /// ([`ProcessTimes`](sandbag_linux::process::ProcessTimes)).
@@ -74,7 +73,6 @@ impl ProcessIdentity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::{Command, Stdio};
 
     fn state(pid: u32) -> char {
         Process::new(&Root::default(), pid).stat().unwrap().state
@@ -82,8 +80,7 @@ mod tests {
 
     #[test]
     fn a_signal_goes_to_the_process_that_was_meant() {
-        let mut sleep = Command::new("sleep");
-        let mut child = sleep.arg("1000").stdin(Stdio::null()).spawn().unwrap();
+        let mut child = crate::testing::sleeper();
         let named = ProcessIdentity::of(&Root::default(), child.id())
             .unwrap()
             .unwrap();

@@ -38,7 +38,6 @@ pub fn locate(command: &[OsString]) -> sandbag_ui::Result<PathBuf> {
     Ok(find(program, &search_path())?)
 }
 
-/// Where a program is on our PATH.
 pub fn on_path(name: impl AsRef<OsStr>) -> Option<PathBuf> {
     find(name.as_ref(), &search_path()).ok()
 }

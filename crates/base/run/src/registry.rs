@@ -87,7 +87,6 @@ impl Registry {
         }
     }
 
-    /// Where it is.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -227,13 +226,16 @@ mod tests {
 
     use super::*;
     use crate::run_process::RunProcess;
+    use crate::testing;
 
     /// A registry whose machine has a tree of groups at `dir`.
     fn registry(dir: &Path) -> Registry {
         let mounts = "25 1 0:22 / / rw - cgroup2 cgroup2 rw\n";
-        fs::create_dir_all(dir.join("proc/self")).unwrap();
-        fs::write(dir.join("proc/self/mountinfo"), mounts).unwrap();
-        fs::write(dir.join("proc/self/cgroup"), "0::/\n").unwrap();
+        let files = [
+            ("proc/self/mountinfo", mounts),
+            ("proc/self/cgroup", "0::/\n"),
+        ];
+        testing::put(dir, &files);
         Registry {
             root: Root::at(dir),
             ..Registry::at(dir.join("r")).unwrap()
@@ -242,9 +244,8 @@ mod tests {
 
     fn info(pid: u32, cpus: &str) -> RunInfo {
         RunInfo {
-            pid,
             cpus: cpus.into(),
-            ..RunInfo::of_this_process("test")
+            ..testing::info(pid)
         }
     }
 

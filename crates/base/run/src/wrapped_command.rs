@@ -33,7 +33,6 @@ const GUARDIANS: u32 = 4;
 /// Why waiting for the command is over.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum WaitEnd {
-    /// It ended.
     Ended(CommandExit),
     /// A second signal: it lives on, back in the group it came from.
     Interrupted,
@@ -134,7 +133,6 @@ impl WrappedCommand {
         })
     }
 
-    /// Lets the command begin.
     pub fn go(&mut self) -> Result<()> {
         self.waiting.take().map_or(Ok(()), Waiting::go)
     }

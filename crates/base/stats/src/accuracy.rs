@@ -24,7 +24,6 @@ pub struct Accuracy {
 /// The error over a set of windows; all but `windows` in points.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ErrorStats {
-    /// Number of windows.
     pub windows: u64,
     /// Mean of got minus asked.
     pub mean_points: f64,
@@ -59,7 +58,6 @@ impl Accuracy {
         *self.bins.entry(bin).or_insert(0) += 1;
     }
 
-    /// How many errors were added.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -78,7 +78,6 @@ impl Chance {
         self.bits() % end.max(1)
     }
 
-    /// Exponential with this mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         // 1 - u is never 0.
         -mean * libm::log(1.0 - self.uniform())

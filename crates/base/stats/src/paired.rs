@@ -13,7 +13,6 @@ use crate::mean::error_of_mean;
 /// Ratio A/B over pairs, with a 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PairedRatio {
-    /// Number of pairs.
     pub pairs: usize,
     /// Geometric mean of the ratios.
     pub ratio: f64,

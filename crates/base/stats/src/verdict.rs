@@ -35,7 +35,6 @@ impl Default for Tolerance {
     }
 }
 
-/// The outcome of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {

@@ -41,7 +41,6 @@ Exit codes:
   before CMD began. With --strict, where there is a verdict, and 0 from CMD,
   also 3 and 4.";
 
-/// The code of a verdict.
 pub fn of_verdict(verdict: Verdict) -> u8 {
     match verdict {
         Verdict::Kept => KEPT,

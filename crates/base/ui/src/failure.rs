@@ -20,7 +20,6 @@ pub trait ExitStatus: std::error::Error + Send + Sync + 'static {
         self.option().map(|option| format!("option {option}"))
     }
 
-    /// The option of the command line that helps.
     fn option(&self) -> Option<&'static str> {
         None
     }
@@ -56,7 +55,6 @@ impl ExitStatus for nix::errno::Errno {}
 impl ExitStatus for sandbag_linux::Error {}
 impl ExitStatus for sandbag_linux::cpulist::BadCpuList {}
 
-/// The result of a command.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// An error of any type, with what was being done when it came.
@@ -72,7 +70,6 @@ impl Failure {
         Self::from(Text(text.into()))
     }
 
-    /// Adds what was being done.
     pub fn context(mut self, doing: impl fmt::Display) -> Self {
         self.context.push(doing.to_string());
         self
@@ -94,17 +91,14 @@ impl Failure {
         }
     }
 
-    /// What to do about it.
     pub fn remedy(&self) -> Option<String> {
         self.error.remedy()
     }
 
-    /// The option of the command line that helps.
     pub fn option(&self) -> Option<&'static str> {
         self.error.option()
     }
 
-    /// The error and its causes.
     fn causes(&self) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
         let error: &(dyn std::error::Error + 'static) = &*self.error;
         std::iter::successors(Some(error), |error| error.source())
@@ -192,7 +186,6 @@ text_errors!(BadInput, NotPossible, Text);
 
 /// Adds what was being done to an error.
 pub trait Context<T> {
-    /// Adds a text.
     fn context(self, doing: impl fmt::Display) -> Result<T>;
 
     /// Adds a text that is made only for an error.

@@ -5,7 +5,6 @@ use std::io::{IsTerminal as _, Write as _, stderr};
 
 use crate::text::{visible, visible_lines};
 
-/// How much we say.
 #[derive(Debug, Clone, Copy)]
 pub struct Messages {
     quiet: bool,
@@ -13,7 +12,6 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// From `-q` and `-v`.
     pub fn new(quiet: bool, verbose: u8) -> Self {
         Self { quiet, verbose }
     }
@@ -39,12 +37,10 @@ impl Messages {
         }
     }
 
-    /// Whether more was asked for.
     pub fn is_verbose(&self) -> bool {
         self.verbose > 0
     }
 
-    /// Something the user should know.
     pub fn warning(&self, text: &str) {
         if !self.quiet {
             line(&format!("sandbag: warning: {text}"));

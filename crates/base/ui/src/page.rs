@@ -9,11 +9,9 @@ use serde::Serialize;
 
 use crate::text;
 
-/// Style of every page.
 pub const STYLE: &str = include_str!("page.css");
 /// What the charts of all pages have in common.
 pub const COMMON: &str = include_str!("common.js");
-/// The chart engine.
 pub const ECHARTS: &str = include_str!("../vendor/echarts.min.js");
 
 /// Whose work the charts are.

@@ -56,7 +56,6 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         .map_err(|_| "expected a duration such as 500ms, 10s, 1m or 2h".to_owned())
 }
 
-/// A duration that is not zero.
 pub fn positive_duration(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err("must be longer than 0".to_owned()),
@@ -64,7 +63,6 @@ pub fn positive_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A duration as nanoseconds.
 pub fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -99,13 +99,9 @@ pub fn step(text: &str) -> Result<Duration, String> {
 pub enum Cpus {
     /// `0,2-3,8-14:2`.
     List(CpuList),
-    /// Every CPU that is online.
     All,
-    /// Even and odd numbers.
     Even,
-    /// See `Even`.
     Odd,
-    /// One CPU per core.
     Core,
 }
 

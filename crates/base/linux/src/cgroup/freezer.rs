@@ -37,7 +37,6 @@ pub fn find_freezer(root: &Root) -> Result<GroupTree> {
     })
 }
 
-/// The freezer of one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Freezer {
     version: Version,
@@ -60,12 +59,10 @@ impl Freezer {
             .find(|freezer| freezer.control().exists())
     }
 
-    /// Directory of the group.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Interface version.
     pub fn version(&self) -> Version {
         self.version
     }

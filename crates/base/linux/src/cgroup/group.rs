@@ -89,12 +89,10 @@ impl Group {
         self.cpuacct.as_deref().unwrap_or(&self.cpu)
     }
 
-    /// All directories of the group.
     pub fn dirs(&self) -> impl Iterator<Item = &Path> {
         std::iter::once(self.cpu.as_path()).chain(self.cpuacct.as_deref())
     }
 
-    /// Interface version.
     pub fn version(&self) -> Version {
         self.version
     }
@@ -117,7 +115,6 @@ impl Group {
         write(&self.cpu.join(file), weight.text(self.version))
     }
 
-    /// The weight as the kernel has it.
     pub fn weight(&self) -> Result<Weight> {
         Ok(match self.version {
             Version::V1 => Weight(read_value::<f64>(&self.cpu.join(SHARES), "a number")? / 1024.0),

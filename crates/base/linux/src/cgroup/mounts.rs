@@ -24,7 +24,6 @@ pub struct Hierarchies {
 }
 
 impl Hierarchies {
-    /// Directory of our own group in the cpu hierarchy.
     pub fn own_dir(&self) -> PathBuf {
         self.cpu.join(&self.own)
     }
@@ -35,14 +34,12 @@ impl Hierarchies {
 pub struct GroupTree {
     /// Its interface; controllers may differ in it.
     pub version: Version,
-    /// Its mount point.
     pub mount: PathBuf,
     /// Our own group's path below `mount`, empty for the root of the mount.
     pub own: PathBuf,
 }
 
 impl GroupTree {
-    /// Directory of our own group in it.
     pub fn own_dir(&self) -> PathBuf {
         // Without a slash at the end.
         self.mount

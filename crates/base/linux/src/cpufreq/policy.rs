@@ -29,7 +29,6 @@ const MAX: &str = "scaling_max_freq";
 /// frequencies are multiples of.
 const STEP_KHZ: u64 = 100_000;
 
-/// How a policy's frequency is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Knob {
     /// `scaling_setspeed`, under the governor `userspace`.
@@ -46,7 +45,6 @@ pub struct Policy {
     pub cpus: CpuList,
     /// All that change with it: by the policy, or in hardware.
     pub domain: CpuList,
-    /// How it is set.
     pub knob: Knob,
     /// Frequencies to choose from, kHz, ascending.
     pub steps_khz: Vec<u64>,
@@ -107,12 +105,10 @@ impl Policy {
         })
     }
 
-    /// Full speed, kHz.
     pub fn highest_khz(&self) -> u64 {
         self.steps_khz.last().copied().unwrap_or(self.bounds_khz.1)
     }
 
-    /// The file that names the governor.
     pub fn governor_file(&self) -> PathBuf {
         self.dir.join(GOVERNOR)
     }
@@ -161,7 +157,6 @@ impl Policy {
         }
     }
 
-    /// Directory of the policy.
     pub fn dir(&self) -> &Path {
         &self.dir
     }

@@ -3,7 +3,7 @@ use super::*;
 use std::fs;
 use std::path::PathBuf;
 
-use crate::journal::RunInfo;
+use crate::testing;
 use crate::undo::{Leftovers, undo_in_temp as undo};
 
 /// A machine, and the directory of its journals.
@@ -13,13 +13,7 @@ struct FakeChanges {
 
 impl FakeChanges {
     fn new(files: &[(&str, &str)]) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("journals")).unwrap();
-        for (path, text) in files {
-            let path = dir.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
+        let (dir, _) = testing::machine(files);
         Self { dir }
     }
 
@@ -28,7 +22,7 @@ impl FakeChanges {
     }
 
     fn text(&self, path: &str) -> String {
-        fs::read_to_string(self.path(path)).unwrap()
+        testing::text(self.path(path))
     }
 
     fn journal(&self, pid: u32) -> Journal {
@@ -36,12 +30,7 @@ impl FakeChanges {
     }
 
     fn journal_in(&self, dir: &str, pid: u32) -> Journal {
-        let info = RunInfo {
-            pid,
-            cpus: "0".into(),
-            ..RunInfo::of_this_process("test")
-        };
-        Journal::create(&self.path(dir), info).unwrap()
+        testing::journal(&self.path(dir), testing::info(pid), &[])
     }
 
     fn sysctl(&self) -> Sysctl {
@@ -51,11 +40,8 @@ impl FakeChanges {
 
 /// Undoes entries as the guardian would, from a journal of their own.
 fn undo_all(entries: &[Entry]) -> Vec<String> {
-    let fake = FakeChanges::new(&[]);
-    let mut journal = fake.journal(1);
-    for entry in entries {
-        journal.note(entry.clone()).unwrap();
-    }
+    let dir = tempfile::tempdir().unwrap();
+    let journal = testing::journal(dir.path(), testing::info(1), entries);
     undo(journal, Leftovers::AsNoted)
 }
 
@@ -161,7 +147,6 @@ fn runs_that_do_not_see_each_other_leave_what_the_first_one_found() {
     // Of another mount namespace or user: two registries, one machine.
     for first_ends_first in [true, false] {
         let fake = FakeChanges::new(&[(RT, "950000\n")]);
-        fs::create_dir(fake.path("elsewhere")).unwrap();
         let mut first = fake.journal(1);
         set_sysctl(&mut first, &fake.sysctl(), -1).unwrap();
         let mut second = fake.journal_in("elsewhere", 2);
@@ -219,11 +204,7 @@ fn a_frozen_group_is_thawed_and_one_that_is_gone_is_no_problem() {
 fn a_stopped_process_goes_on() {
     let fake = FakeChanges::new(&[]);
     let mut journal = fake.journal(1);
-    let mut child = std::process::Command::new("sleep")
-        .arg("1000")
-        .stdin(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut child = testing::sleeper();
     let root = Root::default();
     let named = will_stop(&mut journal, &root, child.id()).unwrap().unwrap();
     named.signal(libc::SIGSTOP).unwrap();

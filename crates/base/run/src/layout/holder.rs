@@ -15,7 +15,6 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// The group, for reading.
     pub fn group(&self) -> &Group {
         &self.group
     }
@@ -25,7 +24,6 @@ impl Holder {
         self.scope.as_deref()
     }
 
-    /// Sets the weight.
     pub fn set_weight(&self, weight: Weight) -> Result<()> {
         match &self.slice {
             None => Ok(self.group.set_weight(weight)?),
@@ -39,7 +37,6 @@ impl Holder {
         }
     }
 
-    /// Sets or removes the cap.
     pub fn set_cap(&self, cap: Option<Cap>) -> Result<()> {
         if self.slice.is_some() && cap.is_some() {
             return Err(Error::NotPossible {

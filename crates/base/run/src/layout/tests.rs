@@ -3,26 +3,22 @@ use std::fs;
 use std::time::Duration;
 
 use super::*;
+use crate::testing;
 
 fn fake_v2(controllers: &str) -> (tempfile::TempDir, Root) {
-    let dir = tempfile::tempdir().unwrap();
-    let tree = dir.path().join("sys/fs/cgroup");
-    fs::create_dir_all(&tree).unwrap();
-    fs::create_dir_all(dir.path().join("proc/self")).unwrap();
-    fs::write(tree.join("cgroup.controllers"), controllers).unwrap();
-    fs::write(tree.join("cgroup.subtree_control"), "").unwrap();
-    fs::write(
-        dir.path().join("proc/self/cgroup"),
-        "0::/user.slice/u.scope\n",
-    )
-    .unwrap();
-    fs::write(
-        dir.path().join("proc/self/mountinfo"),
-        "25 1 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
-    )
-    .unwrap();
-    let root = Root::at(dir.path());
-    (dir, root)
+    testing::machine(&[
+        ("sys/fs/cgroup/cgroup.controllers", controllers),
+        ("sys/fs/cgroup/cgroup.subtree_control", ""),
+        ("proc/self/cgroup", "0::/user.slice/u.scope\n"),
+        (
+            "proc/self/mountinfo",
+            "25 1 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+        ),
+    ])
+}
+
+fn journal(dir: &Path, pid: u32) -> Journal {
+    testing::journal(dir, testing::info(pid), &[])
 }
 
 #[test]
@@ -66,16 +62,7 @@ fn the_controller_is_noted_before_it_is_enabled() {
         Some(Entry::Controller { .. })
     ));
     let control = root.path("/sys/fs/cgroup/cgroup.subtree_control");
-    assert_eq!(fs::read_to_string(control).unwrap(), "+cpu");
-}
-
-fn journal(dir: &Path, pid: u32) -> Journal {
-    let info = crate::journal::RunInfo {
-        pid,
-        cpus: "0".into(),
-        ..crate::journal::RunInfo::of_this_process("test")
-    };
-    Journal::create(dir, info).unwrap()
+    assert_eq!(testing::text(control), "+cpu");
 }
 
 #[test]
@@ -101,9 +88,9 @@ fn the_controller_outlives_the_run_that_enabled_it_while_another_needs_it() {
         starting.join().unwrap().unwrap();
     });
     assert_eq!(undo(first, Leftovers::GoBack), Vec::<String>::new());
-    assert_eq!(fs::read_to_string(&control).unwrap(), "cpu\n");
+    assert_eq!(testing::text(&control), "cpu\n");
     assert_eq!(undo(second, Leftovers::GoBack), Vec::<String>::new());
-    assert_eq!(fs::read_to_string(&control).unwrap(), "-cpu");
+    assert_eq!(testing::text(&control), "-cpu");
 }
 
 #[test]

@@ -42,12 +42,12 @@ pub fn give_back(dir: &Path, cpus: &CpuList, before: &CpuList) -> Vec<Result<()>
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::process::{Child, Command};
+    use std::process::Child;
 
     use super::*;
 
     fn confined_to(cpus: &CpuList) -> Child {
-        let child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let child = crate::testing::sleeper();
         sched::set_affinity(child.id(), cpus).unwrap();
         child
     }

@@ -103,14 +103,9 @@ mod tests {
 
     #[test]
     fn who_has_ended_is_not_waited_for_and_who_has_not_is() {
-        use std::process::{Command, Stdio};
         let dir = tempfile::tempdir().unwrap();
         let begin = Instant::now();
-        let mut child = Command::new("sleep")
-            .arg("1000")
-            .stdin(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child = crate::testing::sleeper();
         fs::write(dir.path().join("cgroup.procs"), child.id().to_string()).unwrap();
         await_end(dir.path(), begin + Duration::from_millis(20));
         assert!(begin.elapsed() >= Duration::from_millis(20));

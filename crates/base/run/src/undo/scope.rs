@@ -247,7 +247,6 @@ impl UndoScope {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;
@@ -259,26 +258,18 @@ mod tests {
 
     /// A machine with both kinds of trees, and what a forger could want.
     fn machine() -> (tempfile::TempDir, Root, UndoScope) {
-        let dir = tempfile::tempdir().unwrap();
-        let root = Root::at(dir.path());
-        for (path, text) in [
-            ("/proc/self/mountinfo", MOUNTS),
-            ("/proc/self/cgroup", "0::/\n"),
-            ("/proc/sys/kernel/sched_rt_runtime_us", "-1"),
-            ("/proc/sys/kernel/core_pattern", "core"),
-            ("/sys/fs/cgroup/cgroup.subtree_control", "cpu"),
-            ("/sys/fs/cgroup/mine/cgroup.subtree_control", ""),
-            (
-                "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor",
-                "x",
-            ),
-            ("/cgroup/cpu/node/cpu.rt_runtime_us", "0"),
-            ("/etc/shadow", "secret"),
-        ] {
-            let path = root.path(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
+        let governor = "sys/devices/system/cpu/cpufreq/policy0/scaling_governor";
+        let (dir, root) = crate::testing::machine(&[
+            ("proc/self/mountinfo", MOUNTS),
+            ("proc/self/cgroup", "0::/\n"),
+            ("proc/sys/kernel/sched_rt_runtime_us", "-1"),
+            ("proc/sys/kernel/core_pattern", "core"),
+            ("sys/fs/cgroup/cgroup.subtree_control", "cpu"),
+            ("sys/fs/cgroup/mine/cgroup.subtree_control", ""),
+            (governor, "x"),
+            ("cgroup/cpu/node/cpu.rt_runtime_us", "0"),
+            ("etc/shadow", "secret"),
+        ]);
         let allowed = UndoScope::on(&root);
         (dir, root, allowed)
     }

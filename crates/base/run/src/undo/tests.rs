@@ -4,22 +4,15 @@ use std::fs;
 use super::undo_in_temp as undo;
 use super::*;
 use crate::journal::{RunInfo, SettingOf};
+use crate::testing;
 
 /// A journal in a directory of its own below `dir`.
 fn journal(dir: &Path, pid: u32, kill: bool, entries: &[Entry]) -> Journal {
-    let dir = dir.join("journals");
-    fs::create_dir_all(&dir).unwrap();
     let info = RunInfo {
-        pid,
-        cpus: "0".into(),
         kill,
-        ..RunInfo::of_this_process("test")
+        ..testing::info(pid)
     };
-    let mut journal = Journal::create(&dir, info).unwrap();
-    for entry in entries {
-        journal.note(entry.clone()).unwrap();
-    }
-    journal
+    testing::journal(&dir.join("journals"), info, entries)
 }
 
 /// Undoes entries as the guardian would.
@@ -28,13 +21,39 @@ fn undo_all(entries: &[Entry]) -> Vec<String> {
     undo(journal(dir.path(), 1, false, entries), Leftovers::AsNoted)
 }
 
+/// A file with this text, below `dir`.
+fn file(dir: &tempfile::TempDir, name: &str, text: &str) -> PathBuf {
+    testing::put(dir.path(), &[(name, text)]);
+    dir.path().join(name)
+}
+
+fn setting(of: SettingOf, path: &Path, old: &str) -> Entry {
+    Entry::Setting(Setting {
+        of,
+        path: path.to_owned(),
+        old: old.into(),
+    })
+}
+
+fn controller(path: &Path, name: &str) -> Entry {
+    Entry::Controller {
+        path: path.to_owned(),
+        name: name.into(),
+    }
+}
+
+/// A group of ours, whose processes are killed.
+fn group(dir: &Path) -> Entry {
+    Entry::Group {
+        dirs: vec![dir.to_owned()],
+        back: None,
+    }
+}
+
 #[test]
 fn what_was_announced_but_not_done_is_no_problem() {
     let dir = tempfile::tempdir().unwrap();
-    let entries = [Entry::Group {
-        dirs: vec![dir.path().join("sandbag-1-cpu0")],
-        back: None,
-    }];
+    let entries = [group(&dir.path().join("sandbag-1-cpu0"))];
     assert_eq!(undo_all(&entries), Vec::<String>::new());
 }
 
@@ -54,18 +73,14 @@ fn a_group_with_children_goes_children_first() {
 #[test]
 fn a_controller_that_another_run_needs_stays() {
     let dir = tempfile::tempdir().unwrap();
-    let control = dir.path().join("cgroup.subtree_control");
-    fs::write(&control, "cpu").unwrap();
-    let entries = [Entry::Controller {
-        path: control.clone(),
-        name: "cpu".into(),
-    }];
+    let control = file(&dir, "cgroup.subtree_control", "cpu");
+    let entries = [controller(&control, "cpu")];
     let first = journal(dir.path(), 1, false, &entries);
     let second = journal(dir.path(), 2, false, &entries);
     assert_eq!(undo(first, Leftovers::GoBack), Vec::<String>::new());
-    assert_eq!(fs::read_to_string(&control).unwrap(), "cpu");
+    assert_eq!(testing::text(&control), "cpu");
     assert_eq!(undo(second, Leftovers::GoBack), Vec::<String>::new());
-    assert_eq!(fs::read_to_string(&control).unwrap(), "-cpu");
+    assert_eq!(testing::text(&control), "-cpu");
     assert!(
         journal::all(&dir.path().join("journals"))
             .unwrap()
@@ -76,62 +91,48 @@ fn a_controller_that_another_run_needs_stays() {
 #[test]
 fn a_setting_that_another_run_needs_stays() {
     let dir = tempfile::tempdir().unwrap();
-    let sysctl = dir.path().join("sched_rt_runtime_us");
-    fs::write(&sysctl, "-1").unwrap();
-    let entries = [Entry::Setting(Setting {
-        of: SettingOf::Sysctl,
-        path: sysctl.clone(),
-        old: "950000".into(),
-    })];
+    let sysctl = file(&dir, "sched_rt_runtime_us", "-1");
+    let entries = [setting(SettingOf::Sysctl, &sysctl, "950000")];
     let first = journal(dir.path(), 1, false, &entries);
     let second = journal(dir.path(), 2, false, &entries);
     assert_eq!(undo(first, Leftovers::GoBack), Vec::<String>::new());
-    assert_eq!(fs::read_to_string(&sysctl).unwrap(), "-1");
+    assert_eq!(testing::text(&sysctl), "-1");
     assert_eq!(undo(second, Leftovers::GoBack), Vec::<String>::new());
-    assert_eq!(fs::read_to_string(&sysctl).unwrap(), "950000");
+    assert_eq!(testing::text(&sysctl), "950000");
 }
 
 #[test]
 fn what_is_shared_is_put_back_and_the_journal_removed_under_the_lock() {
     let dir = tempfile::tempdir().unwrap();
-    let control = dir.path().join("cgroup.subtree_control");
-    fs::write(&control, "cpu").unwrap();
-    let entry = Entry::Controller {
-        path: control.clone(),
-        name: "cpu".into(),
-    };
-    let ending = journal(dir.path(), 1, false, &[entry]);
+    let control = file(&dir, "cgroup.subtree_control", "cpu");
+    let ending = journal(dir.path(), 1, false, &[controller(&control, "cpu")]);
     let journals = ending.dir().to_owned();
     // Another run that is between looking and noting.
     let lock = Lock::of(&journals).unwrap();
     std::thread::scope(|scope| {
         let end = scope.spawn(|| undo(ending, Leftovers::GoBack));
         std::thread::sleep(Duration::from_millis(50));
-        assert_eq!(fs::read_to_string(&control).unwrap(), "cpu");
+        assert_eq!(testing::text(&control), "cpu");
         assert_eq!(journal::all(&journals).unwrap().len(), 1);
         drop(lock);
         assert_eq!(end.join().unwrap(), Vec::<String>::new());
     });
-    assert_eq!(fs::read_to_string(&control).unwrap(), "-cpu");
+    assert_eq!(testing::text(&control), "-cpu");
 }
 
 #[test]
 fn a_bad_line_is_said_the_rest_undone_and_the_journal_kept() {
     let dir = tempfile::tempdir().unwrap();
-    let group = dir.path().join("sandbag-1-cpu0");
-    fs::create_dir(&group).unwrap();
-    let entry = Entry::Group {
-        dirs: vec![group.clone()],
-        back: None,
-    };
-    let journal = journal(dir.path(), 1, false, &[entry]);
+    let cpu0 = dir.path().join("sandbag-1-cpu0");
+    fs::create_dir(&cpu0).unwrap();
+    let journal = journal(dir.path(), 1, false, &[group(&cpu0)]);
     let path = journal.path().to_owned();
-    let good = fs::read_to_string(&path).unwrap();
+    let good = testing::text(&path);
     fs::write(&path, format!("nonsense\n{good}")).unwrap();
     let left = undo(journal, Leftovers::GoBack);
     assert_eq!(left.len(), 1, "{left:?}");
     assert!(left[0].contains("1.journal:1"), "{left:?}");
-    assert!(!group.exists() && path.exists());
+    assert!(!cpu0.exists() && path.exists());
 }
 
 /// `--kill` is for sandbag's death.
@@ -142,8 +143,7 @@ fn what_a_command_left_goes_back_even_with_kill_unless_sandbag_died() {
         let (group, home) = (dir.path().join("sandbag-1-cmd"), dir.path().join("home"));
         fs::create_dir(&group).unwrap();
         fs::create_dir(&home).unwrap();
-        let mut sleep = std::process::Command::new("sleep");
-        let mut child = sleep.arg("1000").spawn().unwrap();
+        let mut child = testing::sleeper();
         let pid = child.id().to_string();
         fs::write(group.join("cgroup.procs"), &pid).unwrap();
         fs::write(home.join("cgroup.procs"), "").unwrap();
@@ -154,7 +154,7 @@ fn what_a_command_left_goes_back_even_with_kill_unless_sandbag_died() {
         // It stays in the list of the fake group, which is reported.
         let left = undo(journal(dir.path(), 1, true, &[entry]), leftovers);
         assert_eq!(left.len(), 1, "{left:?}");
-        let moved = fs::read_to_string(home.join("cgroup.procs")).unwrap();
+        let moved = testing::text(home.join("cgroup.procs"));
         assert_eq!(moved == pid, lives, "{leftovers:?}");
         assert_eq!(child.try_wait().unwrap().is_none(), lives, "{leftovers:?}");
         let _ = child.kill();
@@ -167,36 +167,20 @@ fn what_a_command_left_goes_back_even_with_kill_unless_sandbag_died() {
 #[test]
 fn what_stands_still_goes_on_and_settings_are_back_before_groups_go() {
     let dir = tempfile::tempdir().unwrap();
-    let group = dir.path().join("sandbag-1-cpu0");
-    fs::create_dir(&group).unwrap();
-    let file = |name: &str, text: &str| {
-        let path = group.join(name);
-        fs::write(&path, text).unwrap();
-        path
-    };
-    file("freezer.state", "FROZEN\n");
-    let budget = file("cpu.rt_runtime_us", "900000\n");
+    let cpu0 = dir.path().join("sandbag-1-cpu0");
+    let state = file(&dir, "sandbag-1-cpu0/freezer.state", "FROZEN\n");
+    let budget = file(&dir, "sandbag-1-cpu0/cpu.rt_runtime_us", "900000\n");
     let entries = [
-        Entry::Frozen { dir: group.clone() },
-        Entry::Setting(Setting {
-            of: SettingOf::RtRuntime,
-            path: budget.clone(),
-            old: "0".into(),
-        }),
-        Entry::Group {
-            dirs: vec![group.clone()],
-            back: None,
-        },
+        Entry::Frozen { dir: cpu0.clone() },
+        setting(SettingOf::RtRuntime, &budget, "0"),
+        group(&cpu0),
     ];
     // The group is the last change and yet the last to go: on a plain
     // directory with files in it that fails, and by then all else is done.
     let left = undo_all(&entries);
     assert_eq!(left.len(), 1, "{left:?}");
-    assert_eq!(
-        fs::read_to_string(group.join("freezer.state")).unwrap(),
-        "THAWED"
-    );
-    assert_eq!(fs::read_to_string(budget).unwrap(), "0");
+    assert_eq!(testing::text(state), "THAWED");
+    assert_eq!(testing::text(budget), "0");
 }
 
 #[test]
@@ -208,25 +192,17 @@ fn a_setting_that_is_refused_is_tried_again_after_the_others_and_then_said() {
     fs::create_dir_all(&bad).unwrap();
     let good = policy.join("scaling_max_freq");
     fs::write(&good, "1").unwrap();
-    let setting = |path: &std::path::Path| {
-        Entry::Setting(Setting {
-            of: SettingOf::Cpufreq,
-            path: path.to_owned(),
-            old: "5".into(),
-        })
-    };
-    let left = undo_all(&[setting(&good), setting(&bad)]);
+    let entries = [&good, &bad].map(|path| setting(SettingOf::Cpufreq, path, "5"));
+    let left = undo_all(&entries);
     assert_eq!(left.len(), 1, "{left:?}");
-    assert_eq!(fs::read_to_string(good).unwrap(), "5");
+    assert_eq!(testing::text(good), "5");
 }
 
 #[test]
 fn stopped_processes_of_a_group_go_on() {
     use sandbag_linux::Root;
     use sandbag_linux::process::Process;
-    use std::process::{Command, Stdio};
-    let mut sleep = Command::new("sleep");
-    let mut child = sleep.arg("1000").stdin(Stdio::null()).spawn().unwrap();
+    let child = testing::sleeper();
     let state = |wanted: bool| {
         let process = Process::new(&Root::default(), child.id());
         while (process.stat().unwrap().state == 'T') != wanted {
@@ -248,8 +224,7 @@ fn stopped_processes_of_a_group_go_on() {
     ];
     assert_eq!(undo_all(&entries), Vec::<String>::new());
     state(false);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    testing::end(child);
 }
 
 /// A PID 1 that only listens: those whom it is to move end by being unlisted.
@@ -321,31 +296,16 @@ fn who_entered_a_node_of_systemd_goes_on_where_he_came_from() {
 #[test]
 fn a_forged_journal_writes_nowhere_and_kills_nobody() {
     let dir = tempfile::tempdir().unwrap();
-    let file = |name: &str| {
-        let path = dir.path().join(name);
-        fs::write(&path, "before").unwrap();
-        path
-    };
-    let (shadow, control) = (file("shadow"), file("control"));
-    let mut sleep = std::process::Command::new("sleep");
-    let mut child = sleep.arg("1000").spawn().unwrap();
+    let shadow = file(&dir, "shadow", "before");
+    let control = file(&dir, "control", "before");
+    let mut child = testing::sleeper();
     let theirs = dir.path().join("system.slice");
     fs::create_dir(&theirs).unwrap();
     fs::write(theirs.join("cgroup.procs"), child.id().to_string()).unwrap();
     let entries = [
-        Entry::Setting(Setting {
-            of: SettingOf::Cpufreq,
-            path: shadow.clone(),
-            old: "root::0:0::/:/bin/sh".into(),
-        }),
-        Entry::Controller {
-            path: control.clone(),
-            name: "NAME".into(),
-        },
-        Entry::Group {
-            dirs: vec![theirs.clone()],
-            back: None,
-        },
+        setting(SettingOf::Cpufreq, &shadow, "root::0:0::/:/bin/sh"),
+        controller(&control, "NAME"),
+        group(&theirs),
     ];
     let journal = journal(dir.path(), 1, true, &entries);
     let path = journal.path().to_owned();
@@ -353,29 +313,23 @@ fn a_forged_journal_writes_nowhere_and_kills_nobody() {
     let left = undo_by(journal, Leftovers::AsNoted, &allowed, &mut units::Systemd);
     assert_eq!((left.never.len(), left.later.len()), (3, 0), "{left:?}");
     for kept in [shadow, control] {
-        assert_eq!(fs::read_to_string(kept).unwrap(), "before");
+        assert_eq!(testing::text(kept), "before");
     }
     assert!(theirs.exists() && path.exists());
     assert!(child.try_wait().unwrap().is_none(), "killed");
-    child.kill().unwrap();
-    child.wait().unwrap();
+    testing::end(child);
 }
 
 #[test]
 fn the_undo_does_not_wait_for_a_lock_that_is_never_released() {
     let dir = tempfile::tempdir().unwrap();
-    let sysctl = dir.path().join("sched_rt_runtime_us");
-    fs::write(&sysctl, "-1").unwrap();
-    let entry = Entry::Setting(Setting {
-        of: SettingOf::Sysctl,
-        path: sysctl.clone(),
-        old: "950000".into(),
-    });
+    let sysctl = file(&dir, "sched_rt_runtime_us", "-1");
+    let entry = setting(SettingOf::Sysctl, &sysctl, "950000");
     let journal = journal(dir.path(), 1, false, &[entry]);
     let _lock = Lock::of(journal.dir()).unwrap();
     let begin = Instant::now();
     assert_eq!(undo(journal, Leftovers::GoBack), Vec::<String>::new());
-    assert_eq!(fs::read_to_string(&sysctl).unwrap(), "950000");
+    assert_eq!(testing::text(&sysctl), "950000");
     // Not for ever.
     assert!(begin.elapsed() < 40 * LOCK_PATIENCE);
 }
@@ -383,26 +337,18 @@ fn the_undo_does_not_wait_for_a_lock_that_is_never_released() {
 #[test]
 fn what_was_changed_before_the_machine_was_started_anew_is_not_put_back() {
     let dir = tempfile::tempdir().unwrap();
-    let sysctl = dir.path().join("sched_rt_runtime_us");
-    fs::write(&sysctl, "950000").unwrap();
-    fs::create_dir(dir.path().join("journals")).unwrap();
+    let sysctl = file(&dir, "sched_rt_runtime_us", "950000");
     let info = RunInfo {
-        pid: 7,
         process: Some(RunProcess {
             boot: "another".into(),
             ..RunProcess::own().unwrap()
         }),
-        ..RunInfo::of_this_process("test")
+        ..testing::info(7)
     };
-    let mut journal = Journal::create(&dir.path().join("journals"), info).unwrap();
-    let setting = Setting {
-        of: SettingOf::Sysctl,
-        path: sysctl.clone(),
-        old: "5".into(),
-    };
-    journal.note(Entry::Setting(setting)).unwrap();
+    let entries = [setting(SettingOf::Sysctl, &sysctl, "5")];
+    let journal = testing::journal(&dir.path().join("journals"), info, &entries);
     let path = journal.path().to_owned();
     assert_eq!(undo(journal, Leftovers::AsNoted), Vec::<String>::new());
-    assert_eq!(fs::read_to_string(&sysctl).unwrap(), "950000");
+    assert_eq!(testing::text(&sysctl), "950000");
     assert!(!path.exists());
 }

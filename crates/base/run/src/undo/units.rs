@@ -27,7 +27,6 @@ pub trait Manager {
     fn stop(&mut self, name: &str) -> Result<(), String>;
 }
 
-/// PID 1 of this machine.
 pub struct Systemd;
 
 impl Manager for Systemd {
@@ -61,7 +60,6 @@ impl<'a> Units<'a> {
         }
     }
 
-    /// Stops a unit with all that runs in it.
     pub fn stop(&mut self, name: &str) -> Result<(), String> {
         self.manager.stop(name)
     }
@@ -268,8 +266,7 @@ mod tests {
 
     #[test]
     fn who_is_to_be_killed_is_killed_before_the_slice_ends() {
-        let mut sleep = std::process::Command::new("sleep");
-        let mut child = sleep.arg("1000").spawn().unwrap();
+        let mut child = crate::testing::sleeper();
         let (dir, mut fake) = fake(&child.id().to_string());
         let list = fake.list.clone();
         std::thread::scope(|scope| {

@@ -2,7 +2,6 @@
 use super::*;
 use std::fs;
 
-/// Files of one policy.
 type Files<'a> = &'a [(&'a str, &'a str)];
 
 /// A machine with these policies: its CPUs, its files.
