@@ -92,13 +92,8 @@ fn room_of(group: &Path) -> Option<u64> {
     let taken = number("memory.current").or_else(|| number("memory.usage_in_bytes"))?;
     let statistics = read(&group.join("memory.stat")).unwrap_or_default();
     let field = |name: &str| {
-        let mut lines = statistics.lines();
-        lines.find_map(|line| {
-            line.strip_prefix(name)?
-                .strip_prefix(' ')?
-                .parse::<u64>()
-                .ok()
-        })
+        let mut fields = statistics.lines().filter_map(|line| line.split_once(' '));
+        fields.find(|(key, _)| *key == name)?.1.parse::<u64>().ok()
     };
     // v1 counts those of the groups below apart.
     let files = field("total_inactive_file").or_else(|| field("inactive_file"));
@@ -148,23 +143,10 @@ pub fn hypervisor(root: &Root) -> Option<String> {
         .join(" ");
     // Only x86 has the flag; elsewhere the firmware's name must do.
     let flagged = machine::has_flag(root, "hypervisor");
-    const NAMES: [&str; 7] = [
-        "QEMU",
-        "KVM",
-        "VMware",
-        "VirtualBox",
-        "Xen",
-        "Hyper-V",
-        "Parallels",
-    ];
-    if flagged || NAMES.iter().any(|known| name.contains(known)) {
-        return Some(if name.is_empty() {
-            "unknown".to_owned()
-        } else {
-            name
-        });
-    }
-    None
+    const NAMES: &str = "QEMU KVM VMware VirtualBox Xen Hyper-V Parallels";
+    let is_virtual = flagged || NAMES.split(' ').any(|known| name.contains(known));
+    let unnamed = name.is_empty().then(|| "unknown".to_owned());
+    is_virtual.then_some(unnamed.unwrap_or(name))
 }
 
 /// What the kernel says of sched_ext (Documentation/scheduler/sched-ext.rst).
@@ -236,51 +218,54 @@ mod tests {
     const V2_MOUNT: &str = "24 1 0:22 / /proc rw - proc proc rw\n\
         29 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
 
+    /// On v2; as the top of a container's tree; on v1 with a part of the tree
+    /// mounted.
     #[test]
-    fn the_tightest_limit_above_us_on_v2() {
-        let (_dir, root) = fake(&[
-            ("proc/self/cgroup", "0::/a.slice/b.service\n"),
-            ("proc/self/mountinfo", V2_MOUNT),
-            ("sys/fs/cgroup/a.slice/cpu.max", "150000 100000\n"),
-            ("sys/fs/cgroup/a.slice/b.service/cpu.max", "max 100000\n"),
-        ]);
-        let limit = cpu_limit(&root).unwrap().unwrap();
-        assert!((limit.cpus() - 1.5).abs() < 1e-12);
-        assert!(limit.group.ends_with("a.slice"));
-    }
-
-    #[test]
-    fn a_container_sees_its_own_group_as_the_top() {
-        let (_dir, root) = fake(&[
-            ("proc/self/cgroup", "0::/\n"),
-            ("proc/self/mountinfo", V2_MOUNT),
-            ("sys/fs/cgroup/cpu.max", "50000 100000\n"),
-        ]);
-        let limit = cpu_limit(&root).unwrap().unwrap();
-        assert!((limit.cpus() - 0.5).abs() < 1e-12);
-    }
-
-    #[test]
-    fn v1_with_a_part_of_the_tree_mounted() {
-        let mount =
+    fn the_tightest_limit_above_us() {
+        let v1 =
             "41 30 0:33 /docker/ab /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n";
-        let (_dir, root) = fake(&[
+        let own = "4:memory:/docker/ab\n3:cpu,cpuacct:/docker/ab/job\n0::/system.slice\n";
+        for (mounts, own, limits, cpus, group) in [
             (
-                "proc/self/cgroup",
-                "4:memory:/docker/ab\n3:cpu,cpuacct:/docker/ab/job\n0::/system.slice\n",
+                V2_MOUNT,
+                "0::/a.slice/b.service\n",
+                &[
+                    ("a.slice/cpu.max", "150000 100000\n"),
+                    ("a.slice/b.service/cpu.max", "max 100000\n"),
+                ][..],
+                1.5,
+                "a.slice",
             ),
-            ("proc/self/mountinfo", mount),
-            ("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "200000\n"),
-            ("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n"),
-            ("sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "-1\n"),
             (
-                "sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us",
-                "100000\n",
+                V2_MOUNT,
+                "0::/\n",
+                &[("cpu.max", "50000 100000\n")],
+                0.5,
+                "cgroup",
             ),
-        ]);
-        let limit = cpu_limit(&root).unwrap().unwrap();
-        assert!((limit.cpus() - 2.0).abs() < 1e-12);
-        assert!(limit.group.ends_with("cpu,cpuacct"));
+            (
+                v1,
+                own,
+                &[
+                    ("cpu,cpuacct/cpu.cfs_quota_us", "200000\n"),
+                    ("cpu,cpuacct/cpu.cfs_period_us", "100000\n"),
+                    ("cpu,cpuacct/job/cpu.cfs_quota_us", "-1\n"),
+                    ("cpu,cpuacct/job/cpu.cfs_period_us", "100000\n"),
+                ],
+                2.0,
+                "cpu,cpuacct",
+            ),
+        ] {
+            let (dir, root) = fake(&[("proc/self/cgroup", own), ("proc/self/mountinfo", mounts)]);
+            for (name, text) in limits {
+                let path = dir.path().join("sys/fs/cgroup").join(name);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            let limit = cpu_limit(&root).unwrap().unwrap();
+            assert_eq!(limit.cpus(), cpus);
+            assert!(limit.group.ends_with(group), "{limit:?}");
+        }
     }
 
     #[test]

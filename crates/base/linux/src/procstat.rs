@@ -241,39 +241,24 @@ fn parse_cpu(text: &[u8]) -> Option<(u32, CpuTimes)> {
         .split(u8::is_ascii_whitespace)
         .filter(|word| !word.is_empty());
     let cpu = u32::try_from(number(words.next()?)?).ok()?;
-    let mut columns = [0; 10];
-    let mut seen = 0;
-    for (column, word) in columns.iter_mut().zip(words) {
-        *column = number(word)?;
-        seen += 1;
-    }
-    let [
-        user,
-        nice,
-        system,
-        idle,
-        iowait,
-        irq,
-        softirq,
-        steal,
-        guest,
-        guest_nice,
-    ] = columns;
-    (seen >= 4).then_some((
-        cpu,
-        CpuTimes {
-            user,
-            nice,
-            system,
-            idle,
-            iowait,
-            irq,
-            softirq,
-            steal,
-            guest,
-            guest_nice,
-        },
-    ))
+    // Kernels have at least the first 4.
+    let mut column = |required: bool| match words.next() {
+        Some(word) => number(word),
+        None => (!required).then_some(0),
+    };
+    let times = CpuTimes {
+        user: column(true)?,
+        nice: column(true)?,
+        system: column(true)?,
+        idle: column(true)?,
+        iowait: column(false)?,
+        irq: column(false)?,
+        softirq: column(false)?,
+        steal: column(false)?,
+        guest: column(false)?,
+        guest_nice: column(false)?,
+    };
+    Some((cpu, times))
 }
 
 fn number(digits: &[u8]) -> Option<u64> {

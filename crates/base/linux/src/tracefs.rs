@@ -18,8 +18,9 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::cgroup::remove_dir;
 use crate::mountinfo;
 use crate::root::write;
 use crate::{Error, Result, Root};
@@ -104,20 +105,7 @@ impl TraceFs {
     /// # Errors
     /// [`Error::Remove`] if it cannot be removed: a process has a file of it open.
     pub fn remove(&self, name: &str) -> Result<()> {
-        let path = self.dir.join("instances").join(name);
-        let give_up = Instant::now() + PATIENCE;
-        loop {
-            match fs::remove_dir(&path) {
-                Ok(()) => return Ok(()),
-                Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
-                Err(cause)
-                    if cause.raw_os_error() == Some(libc::EBUSY) && Instant::now() < give_up =>
-                {
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-                Err(cause) => return Err(Error::Remove { path, cause }),
-            }
-        }
+        remove_dir(&self.dir.join("instances").join(name), PATIENCE)
     }
 }
 

@@ -59,19 +59,13 @@ impl Lock {
 /// Locks an open file unless another process has it locked.
 pub fn try_lock(file: &File) -> io::Result<bool> {
     // SAFETY: an open descriptor of ours.
-    match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
-        0 => Ok(true),
-        _ => match io::Error::last_os_error() {
-            cause
-                if matches!(
-                    cause.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-                ) =>
-            {
-                Ok(false)
-            }
-            cause => Err(cause),
-        },
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(true);
+    }
+    let cause = io::Error::last_os_error();
+    match cause.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(false),
+        _ => Err(cause),
     }
 }
 

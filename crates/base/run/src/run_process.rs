@@ -143,20 +143,12 @@ impl std::str::FromStr for RunId {
 
     /// From what it is displayed as.
     fn from_str(name: &str) -> Result<Self, ()> {
-        let mut numbers = name.split('x').map(str::parse::<u64>);
-        let run = match (
-            numbers.next(),
-            numbers.next(),
-            numbers.next(),
-            numbers.next(),
-        ) {
-            (Some(Ok(pid)), None, ..) => Some((pid, None)),
-            (Some(Ok(pid)), Some(Ok(namespace)), Some(Ok(start)), None) => {
-                Some((pid, Some((namespace, start))))
-            }
-            _ => None,
+        let numbers: Result<Vec<u64>, _> = name.split('x').map(str::parse).collect();
+        let (pid, of) = match numbers.map_err(drop)?[..] {
+            [pid] => (pid, None),
+            [pid, namespace, start] => (pid, Some((namespace, start))),
+            _ => return Err(()),
         };
-        let (pid, of) = run.ok_or(())?;
         Ok(Self {
             pid: pid.try_into().map_err(drop)?,
             of,

@@ -192,23 +192,13 @@ pub trait Context<T> {
     fn with_context<D: fmt::Display>(self, doing: impl FnOnce() -> D) -> Result<T>;
 }
 
-impl<T, E: ExitStatus> Context<T> for std::result::Result<T, E> {
+impl<T, E: Into<Failure>> Context<T> for std::result::Result<T, E> {
     fn context(self, doing: impl fmt::Display) -> Result<T> {
-        self.map_err(|error| Failure::from(error).context(doing))
+        self.map_err(|error| error.into().context(doing))
     }
 
     fn with_context<D: fmt::Display>(self, doing: impl FnOnce() -> D) -> Result<T> {
-        self.map_err(|error| Failure::from(error).context(doing()))
-    }
-}
-
-impl<T> Context<T> for Result<T> {
-    fn context(self, doing: impl fmt::Display) -> Result<T> {
-        self.map_err(|error| error.context(doing))
-    }
-
-    fn with_context<D: fmt::Display>(self, doing: impl FnOnce() -> D) -> Result<T> {
-        self.map_err(|error| error.context(doing()))
+        self.map_err(|error| error.into().context(doing()))
     }
 }
 

@@ -151,38 +151,20 @@ fn load_is_a_share_of_the_delivered_time() {
 }
 
 #[test]
-fn iowait_may_turn_into_idle() {
-    let before = CpuTimes {
-        idle: 100,
-        iowait: 50,
+fn iowait_may_turn_into_idle_and_counters_that_go_back_are_flagged() {
+    let times = |user, idle, iowait| CpuTimes {
+        user,
+        idle,
+        iowait,
         ..CpuTimes::default()
     };
-    let now = CpuTimes {
-        idle: 130,
-        iowait: 30,
-        ..before
-    };
-    let delta = now.since(&before, 1);
-    assert_eq!((delta.idle_ns, delta.back_ns), (10, 0));
-}
-
-#[test]
-fn counters_that_go_back_are_flagged() {
-    let before = CpuTimes {
-        user: 5000,
-        idle: 9000,
-        ..CpuTimes::default()
-    };
-    let now = CpuTimes {
-        user: 10,
-        idle: 9001,
-        ..before
-    };
-    let delta = now.since(&before, 2);
-    assert_eq!(
-        (delta.busy_ns, delta.idle_ns, delta.back_ns),
-        (0, 2, 4990 * 2)
-    );
+    for (before, now, delta) in [
+        (times(0, 100, 50), times(0, 130, 30), (0, 20, 0)),
+        (times(5000, 9000, 0), times(10, 9001, 0), (0, 2, 4990 * 2)),
+    ] {
+        let got = now.since(&before, 2);
+        assert_eq!((got.busy_ns, got.idle_ns, got.back_ns), delta);
+    }
 }
 
 #[test]

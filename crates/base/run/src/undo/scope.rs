@@ -59,14 +59,12 @@ impl UndoScope {
             }
             Entry::Controller { path, name } => {
                 self.group(path)?;
-                if !has_name(path, "cgroup.subtree_control") {
-                    return Err(format!("{} is no list of controllers", path.display()));
-                }
-                if CONTROLLERS.contains(&name.as_str()) {
-                    Ok(())
-                } else {
-                    Err(format!("{name:?} is no controller that sandbag enables"))
-                }
+                allow(has_name(path, "cgroup.subtree_control"), || {
+                    format!("{} is no list of controllers", path.display())
+                })?;
+                allow(CONTROLLERS.contains(&name.as_str()), || {
+                    format!("{name:?} is no controller that sandbag enables")
+                })
             }
             Entry::Unit { name, .. } => unit_of(run, name),
             Entry::NodeSlice { name, dir, back } => {
@@ -80,69 +78,52 @@ impl UndoScope {
             }
             Entry::Confined { dir, cpus, before } => {
                 self.group_of(run, dir)?;
-                if [cpus, before]
-                    .iter()
-                    .all(|list| list.parse::<CpuList>().is_ok())
-                {
-                    Ok(())
-                } else {
-                    Err(format!("{cpus:?} and {before:?} are no lists of CPUs"))
-                }
+                let is_list = |list: &&String| list.parse::<CpuList>().is_ok();
+                allow([cpus, before].iter().all(is_list), || {
+                    format!("{cpus:?} and {before:?} are no lists of CPUs")
+                })
             }
             Entry::Setting(setting) => self.setting(setting),
             Entry::StoppedGroup { dir } | Entry::Frozen { dir } => self.group_of(run, dir),
             Entry::TraceInstance { name } => {
                 let rest = name.strip_prefix(PREFIX);
-                if rest.is_some_and(|rest| plain(rest, "-")) {
-                    Ok(())
-                } else {
-                    Err(format!("{name:?} is no name of a trace instance of ours"))
-                }
+                allow(rest.is_some_and(|rest| plain(rest, "-")), || {
+                    format!("{name:?} is no name of a trace instance of ours")
+                })
             }
         }
     }
 
     fn setting(&self, setting: &Setting) -> Result<(), String> {
         let Setting { of, path, old } = setting;
-        let number = || match old.parse::<i64>() {
-            Ok(_) => Ok(()),
-            Err(_) => Err(format!("{old:?} is no value of {}", path.display())),
+        let is_value = |condition| {
+            allow(condition, || {
+                format!("{old:?} is no value of {}", path.display())
+            })
         };
-        let wrong = || {
-            Err(format!(
-                "{} is no setting that sandbag changes",
-                path.display()
-            ))
+        let is_ours = |condition| {
+            allow(condition, || {
+                format!("{} is no setting that sandbag changes", path.display())
+            })
         };
+        let is_number = || is_value(old.parse::<i64>().is_ok());
         match of {
             SettingOf::Sysctl => {
                 below([&self.tunables], path)?;
                 let name = path.file_name().and_then(|name| name.to_str());
-                if name.is_some_and(|name| name.starts_with("sched_")) {
-                    number()
-                } else {
-                    wrong()
-                }
+                is_ours(name.is_some_and(|name| name.starts_with("sched_")))?;
+                is_number()
             }
             SettingOf::RtRuntime => {
                 self.group(path)?;
-                if has_name(path, "cpu.rt_runtime_us") {
-                    number()
-                } else {
-                    wrong()
-                }
+                is_ours(has_name(path, "cpu.rt_runtime_us"))?;
+                is_number()
             }
             SettingOf::Cpufreq => {
                 below([&self.cpus], path)?;
                 let in_cpufreq = path.components().any(|part| part.as_os_str() == "cpufreq");
-                if !in_cpufreq || !CPUFREQ.iter().any(|name| has_name(path, name)) {
-                    return wrong();
-                }
-                if plain(old, "_-") {
-                    Ok(())
-                } else {
-                    Err(format!("{old:?} is no value of {}", path.display()))
-                }
+                is_ours(in_cpufreq && CPUFREQ.iter().any(|name| has_name(path, name)))?;
+                is_value(plain(old, "_-"))
             }
         }
     }
@@ -156,12 +137,14 @@ impl UndoScope {
     fn group_of(&self, run: RunId, dir: &Path) -> Result<(), String> {
         self.group(dir)?;
         let name = dir.file_name().and_then(|name| name.to_str());
-        if name.is_some_and(|name| is_of(run, name)) {
-            Ok(())
-        } else {
-            Err(format!("{} is no group of run {run}", dir.display()))
-        }
+        allow(name.is_some_and(|name| is_of(run, name)), || {
+            format!("{} is no group of run {run}", dir.display())
+        })
     }
+}
+
+fn allow(condition: bool, why_not: impl FnOnce() -> String) -> Result<(), String> {
+    if condition { Ok(()) } else { Err(why_not()) }
 }
 
 /// Whether this is the name of a group or a unit of the run: `sandbag-7-cpu0`,
@@ -179,21 +162,15 @@ fn unit_of(run: RunId, name: &str) -> Result<(), String> {
     let kind = name
         .strip_suffix(".slice")
         .or_else(|| name.strip_suffix(".scope"));
-    if kind.is_some_and(|name| is_of(run, name) && plain(name, "")) {
-        Ok(())
-    } else {
-        Err(format!("{name:?} is no unit of run {run}"))
-    }
+    let is_ours = kind.is_some_and(|name| is_of(run, name) && plain(name, ""));
+    allow(is_ours, || format!("{name:?} is no unit of run {run}"))
 }
 
 /// A slice not made by sandbag, by the characters that systemd.unit(5) allows.
 fn slice(name: &str) -> Result<(), String> {
     let rest = name.strip_suffix(".slice");
-    if rest.is_some_and(|rest| plain(rest, "-_.:\\@")) {
-        Ok(())
-    } else {
-        Err(format!("{name:?} is no slice"))
-    }
+    let is_slice = rest.is_some_and(|rest| plain(rest, "-_.:\\@"));
+    allow(is_slice, || format!("{name:?} is no slice"))
 }
 
 /// Letters, digits and these.
