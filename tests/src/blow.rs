@@ -134,10 +134,7 @@ impl Blow {
 fn wait_for(sandbag: &Path, role: Role, run: &mut Child) -> anyhow::Result<Vec<Pid>> {
     let begin = Instant::now();
     loop {
-        let there: Vec<Pid> = ours::find(sandbag)
-            .into_iter()
-            .filter_map(|(pid, found)| (found == role).then_some(pid))
-            .collect();
+        let there = ours::of_role(sandbag, role);
         if !there.is_empty() {
             return Ok(there);
         }

@@ -18,7 +18,7 @@
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -121,6 +121,11 @@ pub fn only_in_all() -> Result<(), String> {
     Err("left to `make test-all`".to_owned())
 }
 
+/// Also after a panic of another case.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// How long each case took.
 static TIMES: Mutex<Vec<(String, Duration)>> = Mutex::new(Vec::new());
 
@@ -150,10 +155,7 @@ static REMARKS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// Shows something that must not be overlooked: after the result of all
 /// cases, on a line of its own.
 pub fn remark(text: String) {
-    REMARKS
-        .lock()
-        .unwrap_or_else(|poison| poison.into_inner())
-        .push(text);
+    lock(&REMARKS).push(text);
 }
 
 /// Names and reasons of the cases that did not run.
@@ -168,14 +170,14 @@ pub fn run<T: Test>(cases: &[T]) -> ExitCode {
     arguments.test_threads = Some(1);
     let trials = cases.iter().map(|case| trial(case.clone())).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
-    for remark in &*REMARKS.lock().unwrap_or_else(|poison| poison.into_inner()) {
+    for remark in &*lock(&REMARKS) {
         println!("{remark}\n");
     }
-    let skipped = SKIPPED.lock().unwrap_or_else(|poison| poison.into_inner());
+    let skipped = lock(&SKIPPED);
     if !skipped.is_empty() {
         println!("{}\n", summary(&skipped));
     }
-    let times = std::mem::take(&mut *TIMES.lock().unwrap_or_else(|poison| poison.into_inner()));
+    let times = std::mem::take(&mut *lock(&TIMES));
     if times.len() > SLOWEST {
         println!("{}\n", slowest(times));
     }
@@ -193,10 +195,7 @@ fn trial<T: Test>(case: T) -> Trial {
     Trial::ignorable_test(case.name(), move || match timed(&case) {
         Ok(None) => Ok(Completion::Completed),
         Ok(Some(reason)) => {
-            SKIPPED
-                .lock()
-                .unwrap_or_else(|poison| poison.into_inner())
-                .push((case.name(), reason.clone()));
+            lock(&SKIPPED).push((case.name(), reason.clone()));
             Ok(Completion::ignored_with(reason))
         }
         Err(error) => Err(Failed::from(format!("{error:#}"))),
@@ -206,10 +205,7 @@ fn trial<T: Test>(case: T) -> Trial {
 fn timed(case: &impl Test) -> anyhow::Result<Option<String>> {
     let begin = Instant::now();
     let outcome = outcome(case);
-    TIMES
-        .lock()
-        .unwrap_or_else(|poison| poison.into_inner())
-        .push((case.name(), begin.elapsed()));
+    lock(&TIMES).push((case.name(), begin.elapsed()));
     outcome
 }
 

@@ -100,7 +100,7 @@ impl Killing<'_> {
                 Victim::Guardian => Role::Guardian,
                 _ => Role::Burner,
             };
-            let candidates = self.find(role);
+            let candidates = ours::of_role(self.sandbag, role);
             self.chance
                 .choice(candidates)
                 .with_context(|| format!("no {role:?} to kill"))?
@@ -124,9 +124,9 @@ impl Killing<'_> {
         let mut run = self.start()?;
         self.wait_for_burners(&mut run)?;
         self.pause();
-        kill_together(&mut run, || self.find(Role::Guardian))?;
+        kill_together(&mut run, || ours::of_role(self.sandbag, Role::Guardian))?;
         let deadline = Instant::now() + self.patience;
-        while !self.find(Role::Burner).is_empty() {
+        while !ours::of_role(self.sandbag, Role::Burner).is_empty() {
             if Instant::now() > deadline {
                 bail!("a burner runs on without supervisor and guardian");
             }
@@ -176,16 +176,9 @@ impl Killing<'_> {
             .with_context(|| self.sandbag.display().to_string())
     }
 
-    fn find(&self, role: Role) -> Vec<Pid> {
-        let all = ours::find(self.sandbag);
-        all.into_iter()
-            .filter_map(|(pid, found)| (found == role).then_some(pid))
-            .collect()
-    }
-
     fn wait_for_burners(&self, run: &mut Child) -> anyhow::Result<()> {
         let deadline = Instant::now() + START;
-        while self.find(Role::Burner).len() < self.cpus {
+        while ours::of_role(self.sandbag, Role::Burner).len() < self.cpus {
             if let Some(status) = run.try_wait()? {
                 bail!("the run ended by itself: {status}");
             }

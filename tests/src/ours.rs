@@ -53,6 +53,14 @@ pub fn find(sandbag: &Path) -> Vec<(Pid, Role)> {
     .collect()
 }
 
+/// Those of one role.
+#[must_use]
+pub fn of_role(sandbag: &Path, role: Role) -> Vec<Pid> {
+    let mut all = find(sandbag);
+    all.retain(|(_, found)| *found == role);
+    all.into_iter().map(|(pid, _)| pid).collect()
+}
+
 /// Whether a process still runs a program: it is there and no zombie.
 #[must_use]
 pub fn runs(pid: Pid) -> bool {

@@ -54,13 +54,13 @@ fn a_load_on_one_cpu_is_found_and_named(place: &MachinePlace) -> Result<()> {
     ensure!(ended.code() == 3, "{}", ended.code());
     let suspects = audit["suspects"].as_array().context("no suspects")?;
     let first = suspects.iter().find(|suspect| suspect["cpu"] == 1);
-    let first = first.context("nobody is suspected")?;
+    let first = first.context("no suspect on CPU 1")?;
     figure!(first["kind"] == "load", "{suspects:#?}");
     Ok(())
 }
 
 /// An audit of a minute, and its process that works.
-fn under_way(place: &MachinePlace) -> Result<(Child, nix::unistd::Pid)> {
+fn under_way(place: &MachinePlace) -> Result<(Child, Pid)> {
     let run = "audit run --quick --tests compute,syscall --limit 60s --precision 0.001 \
                --rounds 30..1000 -o a.json";
     let audit = place.start(run)?;
@@ -132,17 +132,10 @@ fn what_cannot_be_tested_is_told(place: &MachinePlace) -> Result<()> {
     says("io:/dev/full", "not written to")?;
     says("memory", "MiB")?;
     says("no", "exit code 1")?;
-    ensure!(
-        failure("io:/dev/null").is_none(),
-        "{:?}",
-        failure("io:/dev/null")
-    );
+    ensure!(failure("io:/dev/null").is_none(), "{audit}");
     ensure!(audit["verdict"] == "undecided", "{}", audit["verdict"]);
-    ensure!(
-        audit["remarks"].to_string().contains("one CPU"),
-        "{}",
-        audit["remarks"]
-    );
+    let remarks = audit["remarks"].to_string();
+    ensure!(remarks.contains("one CPU"), "{remarks}");
     ensure!(fs::read(place.path("theirs"))? == b"precious");
     Ok(())
 }
@@ -156,31 +149,23 @@ fn what_a_command_started_dies_with_a_killed_audit(place: &MachinePlace) -> Resu
         .spawn()?;
     let sleepers = || -> Vec<Vec<String>> {
         let root = Root::default();
-        let all = sandbag_linux::process::pids(&root)
-            .unwrap_or_default()
-            .into_iter();
-        let lines = all.filter_map(|pid| Process::new(&root, pid).command_line().ok());
-        lines
-            .filter(|line| *line == ["sleep", length.as_str()])
-            .collect()
+        let all = sandbag_linux::process::pids(&root).unwrap_or_default();
+        let lines = all
+            .into_iter()
+            .flat_map(|pid| Process::new(&root, pid).command_line());
+        lines.filter(|line| *line == ["sleep", &length]).collect()
     };
     wait_until("both ends of the pipe", || sleepers().len() == 2)?;
     end(audit, Signal::SIGKILL)?;
-    wait_until("nobody to sleep", || sleepers().is_empty())?;
+    wait_until("their end", || sleepers().is_empty())?;
     Ok(())
 }
 
 fn a_command_behind_sudo_is_the_user_s(place: &MachinePlace) -> Result<()> {
-    let words = [
-        "audit",
-        "run",
-        "-o",
-        "a.json",
-        "--command",
-        "who=id -u >&2; false",
-    ];
+    let words = "audit run -o a.json --command".split(' ');
     // No test that could be done.
-    finish(place.sudo(words).spawn()?)?.expect(1)?;
+    let mut run = place.sudo(words.chain(["who=id -u >&2; false"]));
+    finish(run.spawn()?)?.expect(1)?;
     let failure = place.json("a.json")?["tests"][0]["failure"].to_string();
     ensure!(failure.contains("65534"), "{failure}");
     let owner = fs::metadata(place.path("a.json"))?.uid();

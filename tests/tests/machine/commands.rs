@@ -47,10 +47,8 @@ fn the_exit_code_is_the_command_s(place: &MachinePlace) -> Result<()> {
         .expect(137)?;
     let record = place.record("r")?;
     let command = record.command()?;
-    ensure!(
-        (command.exit_code, command.signal) == (None, Some(9)),
-        "{command:?}"
-    );
+    ensure!(command.exit_code.is_none(), "{command:?}");
+    ensure!(command.signal == Some(9), "{command:?}");
     Ok(())
 }
 
@@ -84,11 +82,8 @@ fn a_time_limit_ends_what_the_command_started_too(place: &MachinePlace) -> Resul
 }
 
 fn a_time_limit_stands_still_with_the_run(place: &MachinePlace) -> Result<()> {
-    let run = place.start_script(
-        &format!("{QUICK} --timeout 2s"),
-        "echo $$ > pid; sleep 1; sleep 0.2; exit 3",
-    )?;
-    place.written("pid")?;
+    let script = "echo $$ > pid; sleep 1; sleep 0.2; exit 3";
+    let (run, _) = place.start_ready(&format!("{QUICK} --timeout 2s"), script)?;
     kill(pid_of(&run), Signal::SIGTSTP)?;
     std::thread::sleep(Duration::from_millis(2500));
     end(run, Signal::SIGCONT)?.expect(3)?;
@@ -103,11 +98,8 @@ fn a_burner_that_is_killed_again_and_again_is_our_failure(place: &MachinePlace) 
     let mut last = None;
     for _ in 0..4 {
         let burner = wait_for("another burner", || {
-            place
-                .burners(1)
-                .ok()?
-                .into_iter()
-                .find(|b| Some(*b) != last)
+            let mut now = place.burners(1).ok()?.into_iter();
+            now.find(|burner| Some(*burner) != last)
         })?;
         // Time to begin.
         std::thread::sleep(Duration::from_millis(150));
@@ -121,14 +113,9 @@ fn a_burner_that_is_killed_again_and_again_is_our_failure(place: &MachinePlace) 
 }
 
 fn input_and_output_pass_through(place: &MachinePlace) -> Result<()> {
-    let mut run = place
-        .sandbag(
-            QUICK
-                .split_whitespace()
-                .chain(["--", "sh", "-c", "cat; echo to stderr >&2"]),
-        )
-        .stdin(Stdio::piped())
-        .spawn()?;
+    let words = ["--", "sh", "-c", "cat; echo to stderr >&2"];
+    let mut run = place.sandbag(QUICK.split_whitespace().chain(words));
+    let mut run = run.stdin(Stdio::piped()).spawn()?;
     let mut input = run.stdin.take().context("no stdin")?;
     input.write_all(b"line 1\nline 2")?;
     drop(input);
@@ -136,11 +123,8 @@ fn input_and_output_pass_through(place: &MachinePlace) -> Result<()> {
     ensure!(ended.out == "line 1\nline 2", "{ended:?}");
     ensure!(ended.err == "to stderr\n", "{ended:?}");
     // The reader goes away: the command dies of it, as it would alone.
-    let pipe = format!(
-        "{} {QUICK} -- yes | head -n 1; echo ${{PIPESTATUS[0]}}",
-        place.sandbag.display()
-    );
-    let ended = finish(place.program("bash", ["-c", &pipe]).spawn()?)?.expect(0)?;
+    let pipe = format!("$S {QUICK} -- yes | head -n 1; echo ${{PIPESTATUS[0]}}");
+    let ended = place.bash(&pipe)?.expect(0)?;
     ensure!(ended.out == "y\n141\n", "{ended:?}");
     Ok(())
 }
@@ -154,41 +138,38 @@ fn an_argument_need_not_be_text(place: &MachinePlace) -> Result<()> {
     Ok(())
 }
 
+/// Also with `--kill`, which is for the death of sandbag and not for a normal end.
 fn what_the_command_leaves_running_goes_back_to_its_group(place: &MachinePlace) -> Result<()> {
-    place
-        .script(QUICK, "sleep 1000 >/dev/null 2>&1 & echo $! > pid")?
-        .expect(0)?;
-    let pid = place.pid("pid")?;
-    lives_at_home(pid)
+    let script = "sleep 1000 >/dev/null 2>&1 & echo $! > pid";
+    for quick in [QUICK.to_owned(), format!("{QUICK} --kill")] {
+        place.script(&quick, script)?.expect(0)?;
+        lives_at_home(place.pid("pid")?)?;
+    }
+    Ok(())
 }
 
-/// A run with a command that is killed when the command runs; the command.
-fn killed_beside_its_command(place: &MachinePlace, options: &str) -> Result<Pid> {
-    let (run, pid) = place.start_ready(
+/// A run that is killed when its command runs; the command and its child.
+fn killed_beside_its_command(place: &MachinePlace, options: &str) -> Result<[Pid; 2]> {
+    let (mut run, pid) = place.start_ready(
         &format!("{QUICK} {options}"),
         "sleep 1000 & echo $! > child; echo $$ > pid; exec sleep 1000",
     )?;
     place.burners(1)?;
-    kill(pid_of(&run), Signal::SIGKILL)?;
     // Not `finish`: the command holds our pipes for as long as it lives.
-    let mut run = run;
+    run.kill()?;
     run.wait()?;
-    Ok(pid)
+    place.as_before()?;
+    Ok([pid, place.pid("child")?])
 }
 
 fn the_command_lives_on_if_sandbag_is_killed(place: &MachinePlace) -> Result<()> {
-    let pid = killed_beside_its_command(place, "")?;
-    place.as_before()?;
-    let child = place.pid("child")?;
-    lives_at_home(pid)?;
-    lives_at_home(child)
+    let pids = killed_beside_its_command(place, "")?;
+    pids.into_iter().try_for_each(lives_at_home)
 }
 
 fn the_command_is_killed_with_sandbag_if_that_was_asked(place: &MachinePlace) -> Result<()> {
-    let pid = killed_beside_its_command(place, "--kill")?;
-    place.as_before()?;
-    let child = place.pid("child")?;
-    ensure!(!lives(pid) && !lives(child), "the command lives on");
+    let pids = killed_beside_its_command(place, "--kill")?;
+    ensure!(!pids.into_iter().any(lives), "the command lives on");
     Ok(())
 }
 
@@ -198,12 +179,7 @@ fn only_pin_confines_the_command(place: &MachinePlace) -> Result<()> {
         let ended = place.script(&format!("{QUICK} {options}"), script)?;
         Ok(ended.expect(0)?.out)
     };
-    let all = finish(
-        place
-            .program("grep", ["Cpus_allowed_list", "/proc/self/status"])
-            .spawn()?,
-    )?
-    .out;
+    let all = place.bash("grep Cpus_allowed_list /proc/self/status")?.out;
     ensure!(allowed("")? == all, "confined without --pin");
     ensure!(allowed("--supervisor-cpu 0")? == all);
     ensure!(allowed("--pin 0")?.trim().ends_with("\t0"), "not pinned");
@@ -224,26 +200,24 @@ fn strict_tells_that_the_load_was_missed(place: &MachinePlace) -> Result<()> {
 }
 
 fn a_start_at_a_given_time_is_kept(place: &MachinePlace) -> Result<()> {
-    let at = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64() + 4.0;
-    let ended = place
-        .script(&format!("load 20 --no-out -q --at @{at:.3}"), "date +%s.%N")?
-        .expect(0)?;
-    let late = ended.out.trim().parse::<f64>()? - at;
+    // How it ended, and how long after the time given the command began.
+    let started = |options: &str, after_s: f64| -> Result<(PlaceExit, f64)> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64();
+        let at = now + after_s;
+        let options = format!("load 20 --no-out {options} --at @{at:.3}");
+        let ended = place.script(&options, "date +%s.%N")?.expect(0)?;
+        let late = ended.out.trim().parse::<f64>()? - at;
+        Ok((ended, late))
+    };
+    let (_, late) = started("-q", 4.0)?;
     figure!((0.0..1.0).contains(&late), "{late} s after the time given");
     // Time 0 is a multiple of 100 ms of the monotonic clock, and how much
     // later that is was said before.
-    let at = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64() + 3.0;
-    let ended = place
-        .script(&format!("load 20 --no-out --at @{at:.3}"), "date +%s.%N")?
-        .expect(0)?;
-    let said = ended
-        .err
-        .split("run begins ")
-        .nth(1)
-        .context("no word of it")?;
+    let (ended, late) = started("", 3.0)?;
+    let said = ended.err.split("run begins ").nth(1);
+    let said = said.context("no word of it")?;
     let said: f64 = said.split(' ').next().unwrap_or("").parse()?;
     ensure!((0.0..100.0).contains(&said), "{said} ms");
-    let late = ended.out.trim().parse::<f64>()? - at;
     figure!((late - said / 1e3).abs() < 0.08, "{late} s, said {said} ms");
     place.run("load 20 --no-out --at @1000 -d 1s")?.expect(2)?;
     Ok(())
@@ -254,11 +228,7 @@ fn a_profile_that_ends_first_ends_the_load_and_is_told(place: &MachinePlace) -> 
         .script("load 50 --cpus 0 -d 1s --out r", "sleep 3")?
         .expect(0)?;
     let record = place.record("r")?;
-    ensure!(
-        record.warns("before the command"),
-        "not told: {:?}",
-        record.warnings
-    );
+    ensure!(record.warns("before the command"), "{record:?}");
     let command = record.command()?;
     ensure!(command.wall_s > 2.9, "{command:?}");
     record.cpus[0].expect_near(50.0, 5.0)
@@ -274,17 +244,12 @@ fn a_command_that_ends_first_limits_the_verdict_to_its_part(place: &MachinePlace
     let part = " s before the profile: the verdict is about the first ";
     ensure!(ended.err.replace("\n  ", " ").contains(part), "{ended:?}");
     let record = place.record("r")?;
-    ensure!(record.warns(part), "{:?}", record.warnings);
-    figure!(
-        record.warns(only) || record.warns("the command ended 2.9"),
-        "{:?}",
-        record.warnings
-    );
+    ensure!(record.warns(part), "{record:?}");
+    let near = record.warns(only) || record.warns("the command ended 2.9");
+    figure!(near, "{record:?}");
     let reason = &record.reason;
-    ensure!(
-        reason.starts_with("the first ") && reason.contains(" of 6.0 s only: "),
-        "{reason}"
-    );
+    ensure!(reason.starts_with("the first "), "{reason}");
+    ensure!(reason.contains(" of 6.0 s only: "), "{reason}");
     let command = record.command()?;
     let efficiency = command.efficiency.context("no efficiency")?;
     ensure!(command.used_s > Some(0.0), "{command:?}");
@@ -322,14 +287,9 @@ fn the_report_says_whose_migrations_it_counts(place: &MachinePlace) -> Result<()
     let record = place.record("r")?;
     let command = record.command()?;
     // Perf events exist for groups of v2; on v1 only one thread is counted.
-    let whose = if std::path::Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
-        "all threads"
-    } else {
-        "first thread"
-    };
-    ensure!(
-        command.migrations_of.as_deref() == command.migrations.map(|_| whose),
-        "{command:?}"
-    );
+    let v2 = fs::exists("/sys/fs/cgroup/cgroup.controllers")?;
+    let whose = if v2 { "all threads" } else { "first thread" };
+    let counted = command.migrations.map(|_| whose);
+    ensure!(command.migrations_of.as_deref() == counted, "{command:?}");
     Ok(())
 }

@@ -12,7 +12,6 @@ cases! { CASES: root;
     a_thousand_processes_beside_the_load,
     a_fork_storm_at_the_end_is_moved_out,
     a_fork_storm_at_the_end_is_killed_with_kill,
-    what_a_command_leaves_goes_back_also_with_kill,
 }
 
 cases! { SPOILING: disposable; a_full_disk_costs_the_files_only }
@@ -37,16 +36,9 @@ fn lost_files_only(place: &MachinePlace, out: &str) -> Result<()> {
 /// `ulimit -f` kills with SIGXFSZ who does not expect it.
 fn a_limit_on_files_costs_the_files_only(place: &MachinePlace) -> Result<()> {
     // 256 KiB: room for what holds the load, not for the report.
-    let limited = r#"ulimit -f 512; exec "$0" load 30 --cpus 0 -d 3s --out out"#;
-    let mut command = place.program(
-        "sh",
-        ["-c".as_ref(), limited.as_ref(), place.sandbag.as_os_str()],
-    );
-    let ended = finish(command.spawn()?)?.expect_any(&[0, 4])?;
-    ensure!(
-        ended.err.contains("File too large"),
-        "the loss was not said: {ended:?}"
-    );
+    let limited = "ulimit -f 512; exec $S load 30 --cpus 0 -d 3s --out out";
+    let ended = place.bash(limited)?.expect_any(&[0, 4])?;
+    ended.says(&["File too large"])?;
     Ok(())
 }
 
@@ -154,15 +146,4 @@ fn a_fork_storm_at_the_end_is_killed_with_kill(place: &MachinePlace) -> Result<(
     let count = String::from_utf8_lossy(&stormed.stdout).trim().to_owned();
     ensure!(count == "0", "{count} processes of the storm live on");
     Ok(())
-}
-
-/// `--kill` is for sandbag's death, not for a normal end.
-fn what_a_command_leaves_goes_back_also_with_kill(place: &MachinePlace) -> Result<()> {
-    place
-        .script(
-            "load 20 --no-settle --no-out --kill",
-            "sleep 1000 >/dev/null 2>&1 & echo $! > pid",
-        )?
-        .expect(0)?;
-    lives_at_home(place.pid("pid")?)
 }

@@ -164,7 +164,7 @@ fn left_behind(place: &MachinePlace, frozen: &FrozenRun, stopped: Pid) -> Result
         format!("/run/sandbag/{NOBODY}.journal"),
         lines.join("\n") + "\n",
     )?;
-    place.refuses("restore", 0, &["undid what process"])?;
+    place.answers("restore", 0, &["undid what process"])?;
     wait_until("SIGCONT", || state_of(stopped) == Some('S'))?;
     ensure!(text_of(SYSCTL)?.trim() == sysctl.before, "the sysctl stays");
     // Frozen when it was killed: it died when it was thawed, and only then

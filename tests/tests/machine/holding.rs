@@ -24,11 +24,9 @@ cases! { ALONE: alone;
 
 fn alone() -> Result<(), String> {
     two_cpus()?;
-    let busy = 100.0 * stat::busy_share().map_err(|error| format!("{error:#}"))?;
-    if busy > POINTS {
-        Err(format!("others keep {busy:.0} % of the CPUs busy"))
-    } else {
-        Ok(())
+    match 100.0 * stat::busy_share().map_err(|error| format!("{error:#}"))? {
+        busy if busy > POINTS => Err(format!("others keep {busy:.0} % of the CPUs busy")),
+        _ => Ok(()),
     }
 }
 
@@ -89,11 +87,8 @@ fn half_is_held_beside_a_sibling_of_weight_10000(place: &MachinePlace) -> Result
 }
 
 fn half_is_held_beside_tasks_outside_all_groups(place: &MachinePlace) -> Result<()> {
-    beside(
-        place,
-        place.program(SPINNER, ["6", "all", "all", "all"]).spawn()?,
-    )?;
-    Ok(())
+    let mut spinner = place.program(SPINNER, ["6", "all", "all", "all"]);
+    beside(place, spinner.spawn()?)
 }
 
 fn each_cpu_has_its_own_load(place: &MachinePlace) -> Result<()> {
@@ -115,10 +110,7 @@ fn none_half_a_percent_and_all(place: &MachinePlace) -> Result<()> {
     place.run("load 0.5 -d 4s --out little -q")?;
     held(place, "little")?;
     let said = place.run("load 100 -d 4s --out all")?;
-    ensure!(
-        said.err.contains("reaches") && said.err.contains("at most"),
-        "not stated beforehand: {said:?}"
-    );
+    said.says(&["reaches", "at most"])?;
     held(place, "all")?;
     Ok(())
 }

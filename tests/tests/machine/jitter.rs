@@ -56,32 +56,26 @@ fn a_task_beside_the_loop_is_blamed_for_what_it_took(place: &MachinePlace) -> Re
     place.run(record)?.expect(0)?;
     beside.wait()?;
     let shown = place.run("jitter show --json a.sbj")?.expect(0)?;
-    let figures: Value = serde_json::from_str(&shown.out)?;
+    let figures = shown.json()?;
     let rows = figures[0]["causes"].as_array().context("no causes")?;
     let net = |name: &str| {
         let mut rows = rows.iter();
         let row = rows.find(|row| row["who"]["known"]["name"] == name);
         row.map_or(0.0, |row| row["share_pct"].as_f64().unwrap_or(0.0))
     };
+    let (spinner, timer) = (net("spinner"), net("local_timer"));
     case::note(&format!(
-        "of the noise spinner has {:.1} %, the timer {:.2} %",
-        net("spinner"),
-        net("local_timer")
+        "noise: spinner {spinner:.1} %, timer {timer:.2} %"
     ));
-    ensure!(
-        net("spinner") > 0.0 && net("local_timer") > 0.0,
-        "{rows:#?}"
-    );
+    ensure!(spinner > 0.0 && timer > 0.0, "{rows:#?}");
     // They share a CPU, perhaps with others.
-    figure!(net("spinner") > SHARE_PCT, "{:.2} %", net("spinner"));
+    figure!(spinner > SHARE_PCT, "{spinner:.2} %");
     let sum: u64 = rows.iter().filter_map(|row| row["net_ns"].as_u64()).sum();
     let noise_pct = figures[0]["noise_pct"].as_f64().context("no noise")?;
     let known_s = figures[0]["known_s"].as_f64().context("no time")?;
     let noise_ns = noise_pct / 100.0 * known_s * 1e9;
-    ensure!(
-        (sum as f64 - noise_ns).abs() < 1e4,
-        "{sum} of {noise_ns} ns"
-    );
+    let difference = (sum as f64 - noise_ns).abs();
+    ensure!(difference < 1e4, "{sum} of {noise_ns} ns");
     // What is not known of the kernel would be a hole at the begin.
     let unknown = rows.iter().find(|row| row["who"] == "unknown");
     ensure!(unknown.is_none(), "{unknown:#?}");
@@ -108,11 +102,8 @@ fn a_recorder_that_is_asked_to_end_leaves_no_instance(_: &MachinePlace) -> Resul
         let code = end(run, Signal::SIGTERM)?.code();
         // Before anything was recorded, or after.
         ensure!(matches!(code, 0 | 130), "after {wait_ms} ms: {code}");
-        ensure!(
-            instances()?.is_empty(),
-            "after {wait_ms} ms: {:?}",
-            instances()?
-        );
+        let left = instances()?;
+        ensure!(left.is_empty(), "after {wait_ms} ms: {left:?}");
         place.as_before()?;
     }
     Ok(())

@@ -153,10 +153,8 @@ fn hpcc_suffers_in_each_rank_and_is_right(place: &MachinePlace) -> Result<()> {
     fs::write(place.path("hpccinf.txt"), input)?;
     mpirun(place, "--bind-to none -n 2 hpcc")?;
     let text = fs::read_to_string(place.path("hpccoutf.txt"))?;
-    ensure!(
-        text.contains("1 tests completed and passed residual checks"),
-        "{text}"
-    );
+    let right = "1 tests completed and passed residual checks";
+    ensure!(text.contains(right), "{text}");
     let run = place.json("r.json")?;
     ranks_suffered(&run)?;
     Ok(())
@@ -166,10 +164,8 @@ fn build(place: &MachinePlace, compiler: &str, program: &str) -> Result<()> {
     fs::write(place.path("p.c"), program)?;
     let mut command = Command::new(compiler);
     command
-        .arg("-O1")
-        .arg("-o")
-        .arg(place.path("p"))
-        .arg(place.path("p.c"));
+        .args(["-O1", "-o", "p", "p.c"])
+        .current_dir(place.path("."));
     if compiler == "cc" {
         command.arg("-fopenmp");
     }
@@ -180,12 +176,9 @@ fn build(place: &MachinePlace, compiler: &str, program: &str) -> Result<()> {
 
 /// Directories of replays in the places where they are made.
 fn left() -> Vec<String> {
-    let entries = ["/run", "/dev/shm", "/tmp", "/var/tmp"]
-        .iter()
-        .filter_map(|base| fs::read_dir(Path::new(base)).ok());
+    let bases = ["/run", "/dev/shm", "/tmp", "/var/tmp"].into_iter();
+    let entries = bases.flat_map(fs::read_dir).flatten().flatten();
     entries
-        .flatten()
-        .flatten()
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .filter(|name| name.starts_with("sandbag-inside-"))
         .collect()
@@ -271,9 +264,7 @@ fn a_user_behind_sudo_suffers_too(place: &MachinePlace) -> Result<()> {
     let ended = finish(command.spawn()?)?.expect(0)?;
     ensure!(ended.out == "65534\n", "{}", ended.out);
     let run = place.json("r.json")?;
-    figure!(
-        processes(&run)?.iter().any(|one| injected(one) > 0),
-        "{run}"
-    );
+    let most = processes(&run)?.iter().map(injected).max();
+    figure!(most > Some(0), "{run}");
     Ok(())
 }

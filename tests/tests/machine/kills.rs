@@ -69,10 +69,12 @@ fn all_is_as_before_after_other_signals(place: &MachinePlace) -> Result<()> {
 }
 
 /// What a series of blows came to.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Score {
     struck: usize,
+    /// The victim had ended before.
     missed: usize,
+    /// As before only after more than [`PROMISED`].
     late: usize,
     worst: Duration,
 }
@@ -95,22 +97,9 @@ fn strike_all(place: &MachinePlace, rounds: Rounds<'_>) -> Result<()> {
             }
         }
     }
-    let Score {
-        struck,
-        missed,
-        late,
-        worst,
-    } = score;
-    case::note(&format!(
-        "{struck} signals struck ({missed} came after the victim's end); as before after {:.0} ms \
-         at worst; seed {seed}",
-        worst.as_secs_f64() * 1e3
-    ));
-    ensure!(struck > missed, "too few blows struck: {struck}");
-    ensure!(
-        late * 50 <= struck,
-        "{late} of {struck} took longer than {PROMISED:?}"
-    );
+    case::note(&format!("{score:?}, seed {seed}"));
+    ensure!(score.struck > score.missed, "{score:?}");
+    ensure!(score.late * 50 <= score.struck, "{PROMISED:?}: {score:?}");
     Ok(())
 }
 
@@ -147,10 +136,8 @@ fn end_command(place: &MachinePlace, blow: Blow) -> Result<()> {
     let pid = Pid::from_raw(text.trim().parse()?);
     if !lives(pid) {
         let killed = blow.role == Role::Supervisor && blow.signal == Signal::SIGKILL;
-        ensure!(
-            !(killed && blow.phase == Phase::Held),
-            "the command did not live on"
-        );
+        let must_live = killed && blow.phase == Phase::Held;
+        ensure!(!must_live, "the command did not live on");
         return Ok(());
     }
     let groups = groups_of(pid);

@@ -13,10 +13,7 @@ const SHORT: &str = "run precision --quick --rounds 1 --methods pace --out lab";
 
 fn the_lab_shows_what_ep_perceives(place: &MachinePlace) -> Result<()> {
     let ended = finish(place.lab(SHORT)?.spawn()?)?.expect(0)?;
-    ensure!(
-        ended.out.contains("load perceived by EP, 50 % by pace"),
-        "{ended:?}"
-    );
+    ended.shows(&["load perceived by EP, 50 % by pace"])?;
     let rows = fs::read_to_string(place.path("lab/precision/rows.jsonl"))?;
     let crowded = crowded(place)?;
     // The terms, pace, and the spinners; EP checks its own sums.
@@ -52,12 +49,8 @@ fn crowded(place: &MachinePlace) -> Result<f64> {
     let least = |tasks: usize| -> Result<f64> {
         let mut least = f64::INFINITY;
         for _ in 0..3 {
-            let ended = finish(
-                place
-                    .lab(&format!("work ep --class S --tasks {tasks}"))?
-                    .spawn()?,
-            )?;
-            let done: Value = serde_json::from_str(&ended.expect(0)?.out)?;
+            let mut work = place.lab(&format!("work ep --class S --tasks {tasks}"))?;
+            let done = finish(work.spawn()?)?.expect(0)?.json()?;
             least = least.min(done["seconds"].as_f64().context("no time")?);
         }
         Ok(least)

@@ -3,7 +3,6 @@
 //! while it runs, who gets in and stays in, and what is refused.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt as _;
 
@@ -123,10 +122,8 @@ fn each_cpu_has_its_own_speed(place: &MachinePlace) -> Result<()> {
 }
 
 fn a_speed_follows_a_profile(place: &MachinePlace) -> Result<()> {
-    std::fs::write(
-        place.path("speed.csv"),
-        "time,cpu0,cpu1\n0,90,90\n2,40,20\n4,end\n",
-    )?;
+    let speeds = "time,cpu0,cpu1\n0,90,90\n2,40,20\n4,end\n";
+    fs::write(place.path("speed.csv"), speeds)?;
     let node = Waiting::start(place, "wave", "--cpus 0-1 --profile speed.csv")?;
     let (_shell, spinners) = node.spin(4)?;
     spinners.prefer()?;
@@ -148,17 +145,14 @@ fn a_node_is_set_listed_and_stopped(place: &MachinePlace) -> Result<()> {
     let (_shell, spinners) = node.spin(4)?;
     spinners.prefer()?;
     let status = node.status()?;
-    ensure!(
-        status["cpus"] == "0,1" && status["method"] == "hogs",
-        "{status}"
-    );
+    ensure!(status["cpus"] == "0,1", "{status}");
+    ensure!(status["method"] == "hogs", "{status}");
     ensure!(status["pid"] == node.child.id(), "{status}");
     // The shell and its 4.
     let members = status["members"].as_array().map_or(0, Vec::len);
     ensure!(members == 5, "{status}");
-    let shown = place.run("slow list")?.expect(0)?.out;
-    ensure!(shown.contains("small: CPUs 0,1 by hogs"), "{shown}");
-    ensure!(shown.contains("5 processes"), "{shown}");
+    let list = place.run("slow list")?.expect(0)?;
+    list.shows(&["small: CPUs 0,1 by hogs", "5 processes"])?;
 
     for (speed, total) in [("0.3", 0.6), ("0=0.2,1=90%", 1.1)] {
         place
@@ -173,13 +167,10 @@ fn a_node_is_set_listed_and_stopped(place: &MachinePlace) -> Result<()> {
     let asked = |n: usize| Ok::<_, anyhow::Error>(node.status()?["speeds"][n]["asked"].as_f64());
     ensure!(asked(0)?.is_some_and(|mu| (mu - 0.2).abs() < 1e-6));
     ensure!(asked(1)?.is_some_and(|mu| (mu - 0.9).abs() < 1e-6));
-    let shown = place.run("status")?.expect(0)?.out;
-    ensure!(
-        shown.contains("node small, speed 0=0.2,1=0.9 by hogs")
-            && shown.contains("CPU 0: asked 0.200, ")
-            && !shown.contains('%'),
-        "{shown}"
-    );
+    let status = place.run("status")?.expect(0)?;
+    let node_line = "node small, speed 0=0.2,1=0.9 by hogs";
+    let status = status.shows(&[node_line, "CPU 0: asked 0.200, "])?;
+    ensure!(!status.out.contains('%'), "{status:?}");
     let env = node.script("echo $SANDBAG_NODE_SPEEDS")?;
     ensure!(env.out.trim() == "0=0.2,1=0.9", "{env:?}");
 
@@ -206,15 +197,10 @@ fn a_node_is_set_listed_and_stopped(place: &MachinePlace) -> Result<()> {
 fn who_enters_a_node_is_the_program_itself(place: &MachinePlace) -> Result<()> {
     let node = Waiting::start(place, "n", "--cpus 1 --speed 0.5")?;
     let ended = node.script("echo out; echo err >&2; exit 7")?.expect(7)?;
-    ensure!(
-        (&*ended.out, &*ended.err) == ("out\n", "err\n"),
-        "{ended:?}"
-    );
+    ensure!(ended.out == "out\n" && ended.err == "err\n", "{ended:?}");
     let ended = node.script("kill -USR2 $$")?;
-    ensure!(
-        ended.status.signal() == Some(Signal::SIGUSR2 as i32),
-        "{ended:?}"
-    );
+    let signal = ended.status.signal();
+    ensure!(signal == Some(Signal::SIGUSR2 as i32), "{ended:?}");
     let mut asked =
         node.start_script("trap 'exit 9' TERM; echo > up; while :; do sleep 0.02; done")?;
     place.written("up")?;
@@ -242,16 +228,10 @@ fn who_is_in_a_node_stays_in_it(place: &MachinePlace) -> Result<()> {
     )?;
     ensure!(node_groups(&ended.out, run) >= 2, "{ended:?}");
     // Its own wish for CPU 0 is either refused or cut down to the node's.
-    let lists: Vec<&str> = ended
-        .out
-        .lines()
-        .filter_map(|line| line.split_once("affinity list: "))
-        .map(|(_, list)| list)
-        .collect();
-    ensure!(
-        !lists.is_empty() && lists.iter().all(|list| *list == "1"),
-        "{ended:?}"
-    );
+    let lines = ended.out.lines();
+    let mut lists = lines.filter_map(|line| Some(line.split_once("affinity list: ")?.1));
+    ensure!(lists.next() == Some("1"), "{ended:?}");
+    ensure!(lists.all(|list| list == "1"), "{ended:?}");
     ensure!(ended.out.trim().ends_with('1'), "{ended:?}");
 
     // A daemon, forked twice, in a session of its own.
@@ -298,7 +278,7 @@ fn cpus_and_names_have_one_owner(place: &MachinePlace) -> Result<()> {
             .expect(5)?
             .says(&["CPUs 0 ", "node first", &pid])?;
     }
-    place.refuses("load 10 --cpus 0 -d 1s --no-out", 5, &["CPUs 0 ", &pid])?;
+    place.answers("load 10 --cpus 0 -d 1s --no-out", 5, &["CPUs 0 ", &pid])?;
     place
         .run("slow --cpus 1 --speed 0.5 --name first --no-out")?
         .expect(5)?
@@ -323,10 +303,8 @@ fn nodes_are_not_nested(place: &MachinePlace) -> Result<()> {
     node.script(&format!("{sandbag} slow --cpus 1 --speed 0.5 --no-out"))?
         .expect(2)?
         .says(&["inside the virtual node outer"])?;
-    std::fs::write(
-        place.path("n.toml"),
-        "[[node]]\nname = \"x\"\ncpus = 1\nspeed = 0.5\n",
-    )?;
+    let nodes = "[[node]]\nname = \"x\"\ncpus = 1\nspeed = 0.5\n";
+    fs::write(place.path("n.toml"), nodes)?;
     node.script(&format!("{sandbag} slow n.toml"))?
         .expect(2)?
         .says(&["inside the virtual node outer"])?;
@@ -354,12 +332,8 @@ fn nobody_else_may_command_a_node(place: &MachinePlace) -> Result<()> {
     let connect = || std::os::unix::net::UnixStream::connect(&socket);
     connect().context("as ourselves")?;
     let refused = as_nobody(connect);
-    ensure!(
-        refused
-            .as_ref()
-            .is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied),
-        "{refused:?}"
-    );
+    let kind = refused.as_ref().map_err(std::io::Error::kind).err();
+    ensure!(kind == Some(std::io::ErrorKind::PermissionDenied));
     // Who says nothing, or nonsense, does no harm.
     let mut silent = connect()?;
     std::io::Write::write_all(&mut silent, b"{\"no such\":\n")?;
@@ -415,30 +389,24 @@ fn what_a_strange_node_answers_is_shown_escaped(place: &MachinePlace) -> Result<
 
 /// `verdict` and all warnings of a run's record.
 fn judged(place: &MachinePlace) -> Result<(String, String)> {
-    let record: Value = serde_json::from_str(&text_of(place.path("r/run.json"))?)?;
-    let verdict = record["verdict"].as_str().context("no verdict")?;
-    let warnings = record["warnings"].as_array().context("no warnings")?;
-    let warnings: Vec<&str> = warnings.iter().filter_map(|w| w.as_str()).collect();
-    Ok((verdict.to_owned(), warnings.join("\n")))
+    let record = place.record("r")?;
+    Ok((record.verdict, record.warnings.join("\n")))
 }
 
-fn foreign_load_beside_a_node_is_named_and_undecided(_: &MachinePlace) -> Result<()> {
+fn foreign_load_beside_a_node_is_named_and_undecided(place: &MachinePlace) -> Result<()> {
     // An ordinary task, and one that no hog can wait for.
     for class in ["", "chrt -f 50 "] {
-        let place = MachinePlace::new()?;
         let spinner = format!("exec timeout 8 taskset -c 0 {class}sh -c 'while :; do :; done'");
-        let mut other = std::process::Command::new("sh")
-            .args(["-c", &spinner])
-            .spawn()?;
+        let mut other = Command::new("sh").args(["-c", &spinner]).spawn()?;
         let ran = place.script(
-            "-q slow --cpus 0 --speed 0.5 --no-settle --strict --out r",
+            "-q slow --cpus 0 --speed 0.5 --no-settle --strict --force --out r",
             "timeout 3 sh -c 'while :; do :; done'; true",
         );
         // timeout ends its child with itself.
         kill(pid_of(&other), Signal::SIGTERM)?;
         other.wait()?;
         ran?.expect(4)?;
-        let (verdict, warnings) = judged(&place)?;
+        let (verdict, warnings) = judged(place)?;
         ensure!(verdict == "undecided", "{class}: {verdict}: {warnings}");
         ensure!(
             warnings.contains("foreign load") && warnings.contains("sh (process "),
@@ -449,19 +417,18 @@ fn foreign_load_beside_a_node_is_named_and_undecided(_: &MachinePlace) -> Result
     Ok(())
 }
 
-fn a_program_that_leaves_its_node_is_missed(_: &MachinePlace) -> Result<()> {
+fn a_program_that_leaves_its_node_is_missed(place: &MachinePlace) -> Result<()> {
     const LEAVE: &str = "while IFS=: read -r n c p; do case $p in *sandbag*) \
         echo $$ > /sys/fs/cgroup/$c/cgroup.procs;; esac; done < /proc/self/cgroup; ";
     let spin = |seconds: f64| format!("timeout {seconds} sh -c 'while :; do :; done'; true");
-    // The second ends before anybody could see it outside.
+    // The second ends before it could be seen outside.
     for (script, says) in [
         (format!("{LEAVE}{}", spin(2.5)), "left the node's groups"),
         (format!("{LEAVE}{}", spin(0.8)), "groups"),
     ] {
-        let place = MachinePlace::new()?;
-        let options = "-q slow --cpus 1 --speed 0.2 --as-root --no-settle --strict --out r";
+        let options = "-q slow --cpus 1 --speed 0.2 --as-root --no-settle --strict --force --out r";
         place.script(options, &script)?.expect(3)?;
-        let (verdict, warnings) = judged(&place)?;
+        let (verdict, warnings) = judged(place)?;
         ensure!(verdict == "missed", "{verdict}: {warnings}");
         ensure!(warnings.contains(says), "{warnings}");
         place.as_before()?;

@@ -18,6 +18,7 @@ use nix::unistd::{Pid, geteuid};
 use sandbag_machine_tests::guest;
 use sandbag_machine_tests::ours::{self, Role};
 use sandbag_machine_tests::state::State;
+use sandbag_run::program::on_path;
 use serde_json::Value;
 
 use crate::processes::pid_of;
@@ -86,6 +87,14 @@ pub fn lab_program() -> Result<PathBuf, String> {
 pub fn lab() -> Result<(), String> {
     lab_program()?;
     root()
+}
+
+/// Whether these programs are there.
+pub fn have(programs: &[&str]) -> Result<(), String> {
+    match programs.iter().find(|name| on_path(name).is_none()) {
+        Some(missing) => Err(format!("no {missing}")),
+        None => Ok(()),
+    }
 }
 
 /// Like [`root`], with a second CPU.
@@ -255,6 +264,12 @@ impl MachinePlace {
         command
     }
 
+    /// Runs a script of bash to its end; `$S` is sandbag.
+    pub fn bash(&self, script: &str) -> anyhow::Result<PlaceExit> {
+        let mut bash = self.program("bash", ["-c", script]);
+        finish(bash.env("S", &self.sandbag).spawn()?)
+    }
+
     /// Runs sandbag to its end; the words are separated by blanks.
     pub fn run(&self, words: &str) -> anyhow::Result<PlaceExit> {
         finish(self.sandbag(words.split_whitespace()).spawn()?)
@@ -280,7 +295,7 @@ impl MachinePlace {
     }
 
     /// Runs sandbag, which must end with this code and say all of this.
-    pub fn refuses(&self, words: &str, code: i32, says: &[&str]) -> anyhow::Result<PlaceExit> {
+    pub fn answers(&self, words: &str, code: i32, says: &[&str]) -> anyhow::Result<PlaceExit> {
         self.run(words)?.expect(code)?.says(says)
     }
 
@@ -305,10 +320,7 @@ impl MachinePlace {
 
     /// Our processes of this kind.
     pub fn ours(&self, role: Role) -> Vec<Pid> {
-        ours::find(&self.sandbag)
-            .into_iter()
-            .filter_map(|(pid, found)| (found == role).then_some(pid))
-            .collect()
+        ours::of_role(&self.sandbag, role)
     }
 
     /// Waits for `count` burners.

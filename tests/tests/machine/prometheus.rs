@@ -26,26 +26,21 @@ const POINTS: f64 = 12.0;
 fn servers() -> Result<(), String> {
     case::only_in_all()?;
     guest::sandbag()?;
-    for program in [SERVER, EXPORTER, "setpriv", "taskset", "timeout"] {
-        let dirs = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
-        let mut paths = dirs.iter().map(|dir| format!("{dir}/{program}"));
-        if !paths.any(|path| fs::exists(path).unwrap_or(false)) {
-            return Err(format!("no {program}"));
-        }
-    }
-    Ok(())
+    have(&[SERVER, EXPORTER, "setpriv", "taskset", "timeout"])
 }
 
 /// A server of ours; it ends with us, whatever becomes of us.
 struct Daemon(Child);
 
 impl Daemon {
-    fn start(place: &MachinePlace, port: u16, words: &[String]) -> Result<Self> {
-        let with_us = ["--pdeathsig", "KILL"].map(str::to_owned);
-        let mut command = place.program("setpriv", with_us.iter().chain(words));
-        let log = fs::File::create(place.path(&format!("{}.log", words[0])))?;
+    fn start(place: &MachinePlace, port: u16, words: &str) -> Result<Self> {
+        let words = words.split(' ');
+        let name = words.clone().next().unwrap_or_default();
+        let mut command =
+            place.program("setpriv", ["--pdeathsig", "KILL"].into_iter().chain(words));
+        let log = fs::File::create(place.path(&format!("{name}.log")))?;
         let this = Self(command.stdout(Stdio::null()).stderr(log).spawn()?);
-        wait_for(&words[0], || TcpStream::connect(("127.0.0.1", port)).ok())?;
+        wait_for(name, || TcpStream::connect(("127.0.0.1", port)).ok())?;
         Ok(this)
     }
 }
@@ -65,12 +60,8 @@ fn free_port() -> Result<u16> {
 fn start(place: &MachinePlace) -> Result<([Daemon; 2], u16, String)> {
     let (ask, scrape) = (free_port()?, free_port()?);
     let instance = format!("127.0.0.1:{scrape}");
-    let exporter = [
-        EXPORTER.to_owned(),
-        format!("--web.listen-address={instance}"),
-        "--collector.disable-defaults".to_owned(),
-        "--collector.cpu".to_owned(),
-    ];
+    let options = "--collector.disable-defaults --collector.cpu";
+    let exporter = format!("{EXPORTER} {options} --web.listen-address={instance}");
     let exporter = Daemon::start(place, scrape, &exporter)?;
     fs::write(
         place.path("prometheus.yml"),
@@ -81,13 +72,8 @@ fn start(place: &MachinePlace) -> Result<([Daemon; 2], u16, String)> {
              \x20 static_configs: [{{targets: ['{instance}']}}]\n"
         ),
     )?;
-    let server = [
-        SERVER.to_owned(),
-        "--config.file=prometheus.yml".to_owned(),
-        "--storage.tsdb.path=data".to_owned(),
-        format!("--web.listen-address=127.0.0.1:{ask}"),
-        "--log.level=error".to_owned(),
-    ];
+    let options = "--config.file=prometheus.yml --storage.tsdb.path=data --log.level=error";
+    let server = format!("{SERVER} {options} --web.listen-address=127.0.0.1:{ask}");
     let server = Daemon::start(place, ask, &server)?;
     Ok(([server, exporter], ask, instance))
 }
@@ -219,10 +205,8 @@ fn a_prometheus_is_asked_for_a_profile(place: &MachinePlace) -> Result<()> {
             );
         }
     }
-    figure!(
-        mean(&seen, 0, from, to) > 25.0,
-        "the program got too little to tell"
-    );
+    let busy = mean(&seen, 0, from, to);
+    figure!(busy > 25.0, "the program got too little: {busy} %");
     // A name without its port, which the server does not know.
     convert("&instance=127.0.0.1", "none.csv")?
         .expect(2)?

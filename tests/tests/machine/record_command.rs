@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag record -- CMD`: the load that everyone but CMD put on the CPUs.
 //!
-//! What it should be is worked out from clocks of others: the spinner's own,
-//! `getrusage` as bash tells it, and `/proc/stat`. So the bounds hold on a
-//! machine that is in use, too.
+//! The expected load is computed from other clocks: the spinner's own,
+//! `getrusage` by bash, and `/proc/stat`. So the bounds also hold on a machine
+//! in use.
 
 use crate::prelude::*;
 
@@ -24,15 +24,7 @@ const POINTS: f64 = 10.0;
 
 fn family() -> Result<(), String> {
     root()?;
-    for program in ["bash", "taskset", "timeout", "xz"] {
-        let found = ["/usr/local/bin", "/usr/bin", "/bin"]
-            .iter()
-            .any(|dir| Path::new(dir).join(program).exists());
-        if !found {
-            return Err(format!("no {program}"));
-        }
-    }
-    Ok(())
+    have(&["bash", "taskset", "timeout", "xz"])
 }
 
 /// A recording, as any reader of CSV would see it.
@@ -74,10 +66,8 @@ impl Recording {
     }
 
     fn column(&self, name: &str) -> Result<usize> {
-        self.heads
-            .iter()
-            .position(|head| head == name)
-            .with_context(|| format!("no column {name} in {:?}", self.heads))
+        let column = self.heads.iter().position(|head| head == name);
+        column.with_context(|| format!("no column {name} in {:?}", self.heads))
     }
 
     /// Mean of a column over time.
@@ -85,13 +75,9 @@ impl Recording {
         let column = self.column(name)?;
         let end = self.end_s.context("no end")?;
         let ends = self.rows.iter().skip(1).map(|row| row[0]).chain([end]);
-        let sum: f64 = self
-            .rows
-            .iter()
-            .zip(ends)
-            .map(|(row, until)| row[column] * (until - row[0]))
-            .sum();
-        Ok(sum / end)
+        let rows = self.rows.iter().zip(ends);
+        let parts = rows.map(|(row, until)| row[column] * (until - row[0]));
+        Ok(parts.sum::<f64>() / end)
     }
 }
 
@@ -109,9 +95,7 @@ impl OtherCommand {
     }
 
     fn end(mut self) -> Result<PlaceExit> {
-        let run = self.0.take().context("ended twice")?;
-        kill(pid_of(&run), Signal::SIGTERM)?;
-        finish(run)
+        end(self.0.take().context("ended twice")?, Signal::SIGTERM)
     }
 }
 
@@ -220,10 +204,8 @@ fn a_recording_passes_the_command_s_exit_code_on(place: &MachinePlace) -> Result
 
 /// A recording beside a command that sleeps, a second old; and the command.
 fn recording(place: &MachinePlace) -> Result<(Child, Pid)> {
-    let (run, command) = place.start_ready(
-        "record -i 100ms -o r.csv",
-        "echo $$ > pid; exec sleep 1000 >/dev/null 2>&1",
-    )?;
+    let script = "echo $$ > pid; exec sleep 1000 >/dev/null 2>&1";
+    let (run, command) = place.start_ready("record -i 100ms -o r.csv", script)?;
     wait_for("ten rows", || {
         let rows = Recording::read(&place.path("r.csv")).ok()?.rows.len();
         (rows >= 10).then_some(())

@@ -5,10 +5,9 @@ use crate::prelude::*;
 
 cases! { CASES: root;
     the_same_cpus_twice_are_refused_with_the_first_one_s_pid,
-    a_cpu_that_is_not_there_is_refused_with_what_there_is,
+    cpus_and_groups_that_are_not_there_are_refused,
     without_root_the_remedy_is_named,
     a_command_that_cannot_run_leaves_nothing,
-    a_cgroup_that_is_none_is_refused,
     beside_a_command_a_refusal_is_125_and_in_run_json,
     a_refusal_that_names_no_directory_makes_none,
     a_run_that_may_write_no_byte_leaves_no_directory,
@@ -49,22 +48,24 @@ fn disjoint_cpus_can_be_loaded_at_once(place: &MachinePlace) -> Result<()> {
     Ok(())
 }
 
-fn a_cpu_that_is_not_there_is_refused_with_what_there_is(place: &MachinePlace) -> Result<()> {
-    for options in ["load 20 --cpus 1023", "load 20 --cpus 0,4095 --no-out"] {
-        place
-            .run(&format!("{options} -d 1s"))?
-            .expect(2)?
-            .says(&["not present", "online here are 0"])?;
+fn cpus_and_groups_that_are_not_there_are_refused(place: &MachinePlace) -> Result<()> {
+    let no_cpu = ["not present", "online here are 0"];
+    let no_group = ["is not a group", "--cgroup takes"];
+    for (options, code, says) in [
+        ("--cpus 1023", 2, no_cpu),
+        ("--cpus 0,4095 --no-out", 2, no_cpu),
+        ("--cgroup /no/such/group", 5, no_group),
+        ("--cgroup /etc", 5, no_group),
+    ] {
+        place.answers(&format!("load 20 -d 1s {options}"), code, &says)?;
     }
-    place.has_files(".", 0)?;
-    Ok(())
+    place.has_files(".", 0)
 }
 
 fn without_root_the_remedy_is_named(place: &MachinePlace) -> Result<()> {
-    let nobody = "--reuid 65534 --regid 65534 --clear-groups sh -c".split_whitespace();
-    let script = format!("exec {} load 20 --no-out", place.sandbag.display());
-    let mut run = place.program("setpriv", nobody.chain([&*script]));
-    finish(run.spawn()?)?
+    let nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups";
+    place
+        .bash(&format!("exec {nobody} $S load 20 --no-out"))?
         .expect(5)?
         .says(&["no permission", "run as root", "--cgroup"])?;
     Ok(())
@@ -80,20 +81,9 @@ fn a_command_that_cannot_run_leaves_nothing(place: &MachinePlace) -> Result<()> 
         ("./text", 126, "denied"),
         ("/tmp", 126, "denied"),
     ] {
-        place.refuses(&format!("load 20 -- {command}"), code, &[command, cause])?;
+        place.answers(&format!("load 20 -- {command}"), code, &[command, cause])?;
     }
     place.has_files(".", 1)?;
-    Ok(())
-}
-
-fn a_cgroup_that_is_none_is_refused(place: &MachinePlace) -> Result<()> {
-    for path in ["/no/such/group", "/etc"] {
-        place
-            .run(&format!("load 20 -d 1s --cgroup {path}"))?
-            .expect(5)?
-            .says(&["is not a group", "--cgroup takes"])?;
-    }
-    place.has_files(".", 0)?;
     Ok(())
 }
 
@@ -145,11 +135,8 @@ fn a_refusal_that_names_no_directory_makes_none(place: &MachinePlace) -> Result<
 
 fn a_run_that_may_write_no_byte_leaves_no_directory(place: &MachinePlace) -> Result<()> {
     for options in ["-d 1s", "-d 1s --out deep/r", "--out deep/r -- true"] {
-        let script = format!(
-            "ulimit -f 0; exec {} load 20 --cpus 0 {options}",
-            place.sandbag.display()
-        );
-        finish(place.program("sh", ["-c", &script]).spawn()?)?.expect_any(&[1, 125])?;
+        let script = format!("ulimit -f 0; exec $S load 20 --cpus 0 {options}");
+        place.bash(&script)?.expect_any(&[1, 125])?;
         place.has_files(".", 0)?;
     }
     Ok(())
@@ -193,7 +180,7 @@ fn a_dry_run_says_what_a_run_would_say(place: &MachinePlace) -> Result<()> {
         for dry in ["--dry-run", ""] {
             let (options, command) = words.split_once(" --").unwrap_or((words, ""));
             let rest = if command.is_empty() { "" } else { " --" };
-            place.refuses(&format!("{options} {dry}{rest}{command}"), code, &[said])?;
+            place.answers(&format!("{options} {dry}{rest}{command}"), code, &[said])?;
         }
     }
     end(first, Signal::SIGTERM)?;

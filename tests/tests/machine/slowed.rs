@@ -40,6 +40,11 @@ impl Spinners {
     pub fn of(place: &MachinePlace) -> Result<Self> {
         let text = place.written("pids")?;
         fs::remove_file(place.path("pids"))?;
+        Self::from_text(&text)
+    }
+
+    /// By their process ids.
+    pub fn from_text(text: &str) -> Result<Self> {
         let pids = text.split(' ').map(|pid| Ok(Pid::from_raw(pid.parse()?)));
         Ok(Self(pids.collect::<Result<_>>()?))
     }

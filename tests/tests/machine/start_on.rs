@@ -21,14 +21,10 @@ fn a_load_begins_when_the_command_says_so(place: &MachinePlace) -> Result<()> {
         ("USR1", "kill -USR1 $SANDBAG_PID"),
         ("SIGUSR2", "kill -USR2 $SANDBAG_PID"),
     ] {
+        let options = format!("load 40 --cpus 0 --out r --force -q --start-on {by}");
         let script = format!("sleep 1; {word}; sleep 2.4");
-        place
-            .script(
-                &format!("load 40 --cpus 0 --out r --force -q --start-on {by}"),
-                &script,
-            )?
-            .expect(0)
-            .context(by)?;
+        let ended = place.script(&options, &script)?;
+        ended.expect(0).context(by)?;
         let record = place.record("r")?;
         let began = record.load_began_s.context("not told when it began")?;
         figure!((0.9..2.0).contains(&began), "{by}: began after {began} s");
@@ -67,27 +63,21 @@ fn a_command_that_never_says_so_had_no_load(place: &MachinePlace) -> Result<()> 
 
 fn a_command_that_never_says_so_is_bounded(place: &MachinePlace) -> Result<()> {
     let begin = Instant::now();
-    place
-        .script(
-            "load 90 --cpus 0 --no-out -q --start-on 3 --timeout 1s",
-            "exec sleep 1000",
-        )?
-        .expect(124)?;
+    let options = "load 90 --cpus 0 --no-out -q --start-on 3 --timeout 1s";
+    place.script(options, "exec sleep 1000")?.expect(124)?;
     ensure!(begin.elapsed() >= Duration::from_secs(1), "too early");
     Ok(())
 }
 
 fn what_the_command_says_later_does_it_no_harm(place: &MachinePlace) -> Result<()> {
-    let run = place.start_script(
-        "load 20 --cpus 0 --no-out -q --start-on 3",
-        "echo >&3; sleep 0.5; echo >&3; echo >&3; exit 5",
-    )?;
-    finish(run)?.expect(5)?;
     // The signal is ours also the second time: it would end the command.
-    let run = place.start_script(
-        "load 20 --cpus 0 --no-out -q --start-on USR1",
-        "kill -USR1 $SANDBAG_PID; sleep 0.5; kill -USR1 $SANDBAG_PID; sleep 0.3; exit 5",
-    )?;
-    finish(run)?.expect(5)?;
+    let usr1 = "kill -USR1 $SANDBAG_PID; sleep 0.5; kill -USR1 $SANDBAG_PID; sleep 0.3; exit 5";
+    for (by, script) in [
+        ("3", "echo >&3; sleep 0.5; echo >&3; echo >&3; exit 5"),
+        ("USR1", usr1),
+    ] {
+        let options = format!("load 20 --cpus 0 --no-out -q --start-on {by}");
+        place.script(&options, script)?.expect(5)?;
+    }
     Ok(())
 }

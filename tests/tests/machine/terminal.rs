@@ -148,12 +148,8 @@ fn ctrl_c_without_a_command_ends_the_load(place: &MachinePlace) -> Result<()> {
     std::thread::sleep(Duration::from_millis(2200));
     terminal.press(CTRL_C)?;
     let said = terminal.finish()?;
-    ensure!(
-        ["code 0 end", "code 3 end", "code 4 end"]
-            .iter()
-            .any(|end| said.contains(end)),
-        "{said}"
-    );
+    let mut ends = ["code 0 end", "code 3 end", "code 4 end"].iter();
+    ensure!(ends.any(|end| said.contains(end)), "{said}");
     place.record("r")?;
     Ok(())
 }
@@ -167,27 +163,18 @@ fn ctrl_z_and_fg_pause_and_continue(place: &MachinePlace) -> Result<()> {
     let command = place.pid("pid")?;
     std::thread::sleep(Duration::from_millis(700));
     terminal.press(CTRL_Z)?;
-    let stopped = wait_for("the stop", || {
-        let ours = place.ours(Role::Supervisor);
-        let all = ours.into_iter().chain([command]);
-        all.into_iter()
-            .all(|pid| state_of(pid) == Some('T'))
-            .then_some(())
+    let stopped = wait_until("the stop", || {
+        let mut all = place.ours(Role::Supervisor).into_iter().chain([command]);
+        all.all(|pid| state_of(pid) == Some('T'))
     });
     let said = terminal.finish()?;
     stopped?;
     // 128 + SIGTSTP or SIGSTOP.
-    ensure!(
-        said.contains("stopped 148 now") || said.contains("stopped 147 now"),
-        "{said}"
-    );
+    let mut stops = ["stopped 148 now", "stopped 147 now"].iter();
+    ensure!(stops.any(|stop| said.contains(stop)), "{said}");
     ensure!(said.contains("code 0 end"), "{said}");
     let record = place.record("r")?;
-    figure!(
-        (1.3..2.6).contains(&record.paused_s),
-        "paused {} s",
-        record.paused_s
-    );
+    figure!((1.3..2.6).contains(&record.paused_s), "{record:?}");
     Ok(())
 }
 
@@ -197,12 +184,9 @@ fn a_terminal_that_closes_ends_the_run(place: &MachinePlace) -> Result<()> {
     drop(terminal.keys.take());
     // The thread that listens holds the terminal open as well: hang up as the
     // kernel would.
-    nix::sys::signal::killpg(
-        Pid::from_raw(terminal.shell.id().cast_signed()),
-        nix::sys::signal::Signal::SIGHUP,
-    )?;
+    nix::sys::signal::killpg(pid_of(&terminal.shell), Signal::SIGHUP)?;
     for pid in place.ours(Role::Supervisor) {
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGHUP)?;
+        kill(pid, Signal::SIGHUP)?;
     }
     place.as_before()?;
     terminal.finish()?;

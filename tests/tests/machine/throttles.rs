@@ -6,9 +6,9 @@
 //! Others may use the machine meanwhile, so what the spinners got is bounded
 //! from above only; what was taken from them is known to the process itself.
 
-use nix::time::{ClockId, clock_gettime};
 use sandbag_linux::cgroup::{Version, find, find_freezer, remove_dir};
 use sandbag_linux::child::keep_across_exec;
+use sandbag_linux::clock::{monotonic, sleep_until};
 use sandbag_linux::{CpuList, Root, sched};
 use sandbag_load::board::{BOUNDARY_NS, Board, LoadOrder};
 use sandbag_load::burn::{BurnerSetup, Duty};
@@ -188,6 +188,11 @@ impl Throttler {
         })
     }
 
+    /// A method with its default options.
+    fn by(place: &MachinePlace, node: &Node, name: &str) -> Result<Self> {
+        Self::start(place, node, &*method(name, MethodOptions::default())?)
+    }
+
     fn order(&self, from_ns: u64, level: f64) {
         self.board.slot(0).publish(LoadOrder { from_ns, level });
     }
@@ -197,6 +202,13 @@ impl Throttler {
         wait_for("a note", || self.board.slot(0).boundary(boundary)).map(|noted| noted.cpu_ns)
     }
 
+    /// Ends it and a node that is free.
+    fn end(self, node: Node) -> Result<()> {
+        node.is_free()?;
+        self.kill()?;
+        node.remove()
+    }
+
     /// Kills it, as the end of its supervisor would.
     fn kill(mut self) -> Result<()> {
         self.process.kill()?;
@@ -204,16 +216,6 @@ impl Throttler {
         ensure!(ended.err.is_empty(), "it said: {}", ended.err);
         Ok(())
     }
-}
-
-fn monotonic() -> Result<u64> {
-    let now = clock_gettime(ClockId::CLOCK_MONOTONIC)?;
-    Ok(now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
-}
-
-fn sleep_until(at: u64) -> Result<()> {
-    std::thread::sleep(Duration::from_nanos(at.saturating_sub(monotonic()?)));
-    Ok(())
 }
 
 /// What came of a level held for a while, as parts of the time.
@@ -227,13 +229,13 @@ struct HeldNode {
 
 /// Holds a level for `boundaries` boundaries, then 0.
 fn hold(node: &Node, throttler: &Throttler, level: f64, boundaries: u64) -> Result<HeldNode> {
-    let first = monotonic()? / BOUNDARY_NS + LEAD;
+    let first = monotonic() / BOUNDARY_NS + LEAD;
     let last = first + boundaries;
     throttler.order(first * BOUNDARY_NS, level);
     throttler.order(last * BOUNDARY_NS, 0.0);
-    sleep_until(first * BOUNDARY_NS)?;
+    sleep_until(first * BOUNDARY_NS);
     let before = node.used_s()?;
-    sleep_until(last * BOUNDARY_NS)?;
+    sleep_until(last * BOUNDARY_NS);
     let used_s = node.used_s()? - before;
     let taken_ns = throttler.noted(last)? - throttler.noted(first)?;
     let ns = (boundaries * BOUNDARY_NS) as f64;
@@ -249,8 +251,7 @@ fn method(name: &str, options: MethodOptions) -> Result<Box<dyn Method>> {
 
 fn gov_freezes_for_its_part_of_every_period(place: &MachinePlace) -> Result<()> {
     let node = Node::new(place)?;
-    let gov = method("gov", MethodOptions::default())?;
-    let throttler = Throttler::start(place, &node, &*gov)?;
+    let throttler = Throttler::by(place, &node, "gov")?;
     for level in [0.5, 0.9, 0.2] {
         let held = hold(&node, &throttler, level, 20)?;
         ensure!((held.taken - level).abs() < NOTED, "{level}: {held:?}");
@@ -263,30 +264,24 @@ fn gov_freezes_for_its_part_of_every_period(place: &MachinePlace) -> Result<()> 
 
 fn cap_limits_the_group(place: &MachinePlace) -> Result<()> {
     let node = Node::new(place)?;
-    let cap = method("cap", MethodOptions::default())?;
-    let throttler = Throttler::start(place, &node, &*cap)?;
+    let throttler = Throttler::by(place, &node, "cap")?;
     let held = hold(&node, &throttler, 0.7, 20)?;
     figure!(held.used < 0.3 + TOLERANCE, "{held:?}");
     // Spinners that never got as far as their limit lost nothing by it; what
     // others took of the CPUs while they were limited counts as taken.
     let limited = held.used > 0.3 - TOLERANCE / 2.0;
     figure!(held.taken > 0.7 - TOLERANCE || !limited, "{held:?}");
-    node.is_free()?;
-    throttler.kill()?;
-    node.remove()
+    throttler.end(node)
 }
 
 fn lim_stops_who_is_above_its_share(place: &MachinePlace) -> Result<()> {
     let node = Node::new(place)?;
-    let lim = method("lim", MethodOptions::default())?;
-    let throttler = Throttler::start(place, &node, &*lim)?;
+    let throttler = Throttler::by(place, &node, "lim")?;
     // Low, so that the spinners exceed it also on a busy machine.
     let held = hold(&node, &throttler, 0.9, 20)?;
     figure!(held.used < 0.1 + TOLERANCE, "{held:?}");
     figure!(held.taken > 0.5, "{held:?}");
-    node.is_free()?;
-    throttler.kill()?;
-    node.remove()
+    throttler.end(node)
 }
 
 fn wrekavoc_stops_for_seconds(place: &MachinePlace) -> Result<()> {
@@ -294,34 +289,24 @@ fn wrekavoc_stops_for_seconds(place: &MachinePlace) -> Result<()> {
     let mut options = MethodOptions::default();
     options.lim.lim_variant = Some(throttle::LimVariant::Wrekavoc);
     let throttler = Throttler::start(place, &node, &*method("lim", options)?)?;
-    throttler.order(monotonic()?, 0.95);
+    throttler.order(monotonic(), 0.95);
     let all = "T".repeat(SPINNERS);
     wait_until("the stop", || node.states() == all)?;
-    let begin = monotonic()?;
+    let begin = monotonic();
     wait_until("the end of it", || node.states() != all)?;
-    let stood_s = (monotonic()? - begin) as f64 / 1e9;
+    let stood_s = (monotonic() - begin) as f64 / 1e9;
     figure!(stood_s > 0.7, "a stop of {stood_s} s");
-    throttler.order(monotonic()?, 0.0);
-    node.is_free()?;
-    throttler.kill()?;
-    node.remove()
+    throttler.order(monotonic(), 0.0);
+    throttler.end(node)
 }
 
 /// A journal like a run's, in our directory.
 fn journal(place: &MachinePlace) -> Result<Journal> {
-    let dir: PathBuf = place.path("journals");
+    let dir = place.path("journals");
     fs::create_dir_all(&dir)?;
     let info = RunInfo {
-        pid: std::process::id(),
         process: None,
-        cpus: String::new(),
-        method: String::new(),
-        load: String::new(),
-        command: Vec::new(),
-        started_s: 0,
-        board_fd: -1,
-        kill: false,
-        shares: false,
+        ..RunInfo::of_this_process("test")
     };
     Ok(Journal::create(&dir, info)?)
 }
@@ -329,10 +314,10 @@ fn journal(place: &MachinePlace) -> Result<Journal> {
 fn what_a_killed_throttle_leaves_is_undone(place: &MachinePlace) -> Result<()> {
     let node = Node::new(place)?;
     for name in ["gov", "lim"] {
-        let throttler = Throttler::start(place, &node, &*method(name, Default::default())?)?;
+        let throttler = Throttler::by(place, &node, name)?;
         let mut journal = journal(place)?;
         throttle::announce(&mut journal, throttler.throttling, &node.group)?;
-        throttler.order(monotonic()?, 0.98);
+        throttler.order(monotonic(), 0.98);
         wait_until("a standstill", || node.stands_still())?;
         // Almost all of the time; if it goes on just now, it did no harm.
         throttler.kill()?;
@@ -346,10 +331,10 @@ fn what_a_killed_throttle_leaves_is_undone(place: &MachinePlace) -> Result<()> {
 fn a_pause_releases_the_node(place: &MachinePlace) -> Result<()> {
     let node = Node::new(place)?;
     for name in ["gov", "cap", "lim"] {
-        let throttler = Throttler::start(place, &node, &*method(name, Default::default())?)?;
+        let throttler = Throttler::by(place, &node, name)?;
         let slot = throttler.board.slot(0);
         let slowed = || node.stands_still() || node.is_limited();
-        throttler.order(monotonic()?, 0.9);
+        throttler.order(monotonic(), 0.9);
         wait_until("its beginning", || slowed())?;
         throttler.board.set_paused(true);
         wait_for("the release", || {
@@ -359,7 +344,7 @@ fn a_pause_releases_the_node(place: &MachinePlace) -> Result<()> {
         node.is_free().context(name)?;
         throttler.board.set_paused(false);
         wait_until("its going on", || slowed())?;
-        throttler.order(monotonic()?, 0.0);
+        throttler.order(monotonic(), 0.0);
         node.is_free().context(name)?;
         throttler.kill()?;
     }

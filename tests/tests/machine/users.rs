@@ -23,10 +23,8 @@ fn under_sudo_command_and_run_directory_are_the_user_s(place: &MachinePlace) -> 
         "load 20 --no-settle --out open/deeper/r --json=open/r.json -q",
         "id -u; id -g; id -G; echo $USER $HOME; echo x > open/written; sleep 1.2",
     )?;
-    ensure!(
-        ended.out == "65534\n65534\n65534\nnobody /nonexistent\n",
-        "{ended:?}"
-    );
+    let ids = "65534\n65534\n65534\nnobody /nonexistent\n";
+    ensure!(ended.out == ids, "{ended:?}");
     for name in [
         "open/written",
         "open/r.json",
@@ -37,12 +35,8 @@ fn under_sudo_command_and_run_directory_are_the_user_s(place: &MachinePlace) -> 
         "open/deeper/r/report.html",
     ] {
         let found = fs::metadata(place.path(name))?;
-        ensure!(
-            (found.uid(), found.gid()) == (NOBODY, NOBODY),
-            "{name} belongs to {}:{}",
-            found.uid(),
-            found.gid()
-        );
+        let owner = (found.uid(), found.gid());
+        ensure!(owner == (NOBODY, NOBODY), "{name} belongs to {owner:?}");
     }
     Ok(())
 }
