@@ -38,6 +38,18 @@ impl CpuList {
     }
 }
 
+impl CpuList {
+    /// As a mask: bit `n % 8` of byte `n / 8` is CPU `n`; a multiple of 8 bytes.
+    pub fn mask(&self) -> Vec<u8> {
+        let last = self.iter().next_back().unwrap_or(0) as usize;
+        let mut mask = vec![0; (last / 64 + 1) * 8];
+        for cpu in self.iter() {
+            mask[cpu as usize / 8] |= 1 << (cpu % 8);
+        }
+        mask
+    }
+}
+
 impl FromIterator<u32> for CpuList {
     fn from_iter<I: IntoIterator<Item = u32>>(iter: I) -> Self {
         Self(iter.into_iter().collect())

@@ -64,20 +64,15 @@ impl Error {
             | Self::Make { cause, .. }
             | Self::Remove { cause, .. }
             | Self::Call { cause, .. } => cause.raw_os_error(),
-            Self::ReadBack { .. }
-            | Self::Late { .. }
-            | Self::Parse { .. }
-            | Self::Missing { .. } => None,
+            _ => None,
         }
     }
 
     /// The thing does not exist (ENOENT, ENODEV, ESRCH): for many callers
     /// that is an answer and not a failure.
     pub fn is_absent(&self) -> bool {
-        matches!(
-            self.errno(),
-            Some(libc::ENOENT | libc::ENODEV | libc::ESRCH)
-        )
+        let absent = [libc::ENOENT, libc::ENODEV, libc::ESRCH];
+        self.errno().is_some_and(|errno| absent.contains(&errno))
     }
 
     /// An [`Error::Call`] from `errno` of the call that just failed.

@@ -139,14 +139,9 @@ pub fn attributes_of(pid: u32) -> Result<Attributes> {
 /// Restricts a task (0: the calling thread) to some CPUs, with a mask as long
 /// as the largest number needs: libc's own set ends at 1024 CPUs.
 pub fn set_affinity(pid: u32, cpus: &CpuList) -> Result<()> {
-    let words = cpus
-        .iter()
-        .next_back()
-        .map_or(1, |cpu| cpu as usize / 64 + 1);
-    let mut mask = vec![0u64; words];
-    for cpu in cpus.iter() {
-        mask[cpu as usize / 64] |= 1 << (cpu % 64);
-    }
+    let bytes = cpus.mask();
+    let words = bytes.as_chunks::<8>().0.iter();
+    let mask: Vec<u64> = words.map(|word| u64::from_le_bytes(*word)).collect();
     // SAFETY: `mask` is valid for the length that is passed.
     let failed = unsafe {
         libc::syscall(
@@ -156,13 +151,12 @@ pub fn set_affinity(pid: u32, cpus: &CpuList) -> Result<()> {
             mask.as_ptr(),
         )
     };
-    if failed == 0 {
-        Ok(())
-    } else {
-        Err(Error::last_call(
+    match failed {
+        0 => Ok(()),
+        _ => Err(Error::last_call(
             "sched_setaffinity",
             format!("{pid}, {cpus}"),
-        ))
+        )),
     }
 }
 

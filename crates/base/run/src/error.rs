@@ -80,6 +80,14 @@ impl Error {
         }
     }
 
+    /// An [`Error::NotPossible`].
+    pub fn not_possible(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::NotPossible {
+            what: what.into(),
+            remedy: remedy.into(),
+        }
+    }
+
     /// An [`Error::Call`] from an `io::Error`-like cause.
     pub fn call(call: &'static str, cause: impl Into<io::Error>) -> Self {
         Self::Call {

@@ -93,15 +93,10 @@ mod tests {
 
     #[test]
     fn a_reason_has_kind_remedy_and_the_code_it_would_have_alone() {
-        let error = Error::NotPossible {
-            what: "no v2".into(),
-            remedy: "mount it".into(),
-        };
+        let error = Error::not_possible("no v2", "mount it");
         let told = reason(&Failure::from(error).context("replay"));
-        assert_eq!(
-            (told.kind.as_str(), told.exit_code_alone),
-            ("not-possible", 5)
-        );
+        let kind = (told.kind.as_str(), told.exit_code_alone);
+        assert_eq!(kind, ("not-possible", 5));
         assert_eq!(told.remedy.as_deref(), Some("mount it"));
         assert!(told.message.contains("no v2: mount it"), "{}", told.message);
         let told = reason(&sandbag_ui::BadInput("x".to_owned()).into());

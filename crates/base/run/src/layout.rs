@@ -78,10 +78,9 @@ impl Layout {
     /// # Errors
     /// [`Error::NotPossible`] with the remedy where no group can be made.
     pub fn find(root: &Root, delegated: Option<&Path>) -> Result<Self> {
-        let hierarchies = cgroup::find(root).map_err(|error| Error::NotPossible {
-            what: error.to_string(),
-            remedy: "sandbag doctor says what works here".into(),
-        })?;
+        let remedy = "sandbag doctor says what works here";
+        let hierarchies =
+            cgroup::find(root).map_err(|error| Error::not_possible(error.to_string(), remedy))?;
         if let Some(path) = delegated {
             return Self::delegated_layout(hierarchies, path);
         }
@@ -102,10 +101,6 @@ impl Layout {
     }
 
     fn delegated_layout(hierarchies: Hierarchies, path: &Path) -> Result<Self> {
-        let not_possible = |what: String, remedy: &str| Error::NotPossible {
-            what,
-            remedy: remedy.into(),
-        };
         let base = if path.starts_with(&hierarchies.cpu) {
             path.to_owned()
         } else {
@@ -116,7 +111,7 @@ impl Layout {
         let real = base.canonicalize().ok();
         let real = real.filter(|dir| dir.is_dir() && dir.starts_with(&hierarchies.cpu));
         let Some(base) = real else {
-            return Err(not_possible(
+            return Err(Error::not_possible(
                 format!("{} is not a group", base.display()),
                 "--cgroup takes a directory of the cgroup tree, or a path below its root",
             ));
@@ -124,7 +119,7 @@ impl Layout {
         if hierarchies.version == Version::V2 {
             let offered = root::read(&base.join("cgroup.controllers"))?;
             if !offered.split_whitespace().any(|c| c == "cpu") {
-                return Err(not_possible(
+                return Err(Error::not_possible(
                     format!("the cpu controller is not delegated to {}", base.display()),
                     "its parent must list cpu in cgroup.subtree_control (systemd: \
                      Delegate=cpu, and CPUAccounting or DefaultCPUAccounting=yes)",
@@ -155,12 +150,11 @@ impl Layout {
                 return Ok(());
             }
         }
-        Err(Error::NotPossible {
-            what: format!("no permission to make groups in {}", self.base.display()),
-            remedy: "run as root, or give a delegated v2 group with --cgroup \
-                     (docs/explanation/groups.md says how to make one)"
-                .into(),
-        })
+        Err(Error::not_possible(
+            format!("no permission to make groups in {}", self.base.display()),
+            "run as root, or give a delegated v2 group with --cgroup (docs/explanation/groups.md \
+             says how to make one)",
+        ))
     }
 
     pub fn kind(&self) -> LayoutKind {
@@ -209,12 +203,11 @@ impl Layout {
     }
 
     fn has_processes(&self) -> Error {
-        Error::NotPossible {
-            what: format!("{} has processes of its own", self.base.display()),
-            remedy: "a v2 group cannot have both processes and groups with controllers: move \
-                     them into a group below it first, or give another with --cgroup"
-                .into(),
-        }
+        Error::not_possible(
+            format!("{} has processes of its own", self.base.display()),
+            "a v2 group cannot have both processes and groups with controllers: move them into a \
+             group below it first, or give another with --cgroup",
+        )
     }
 
     /// Enables a controller for the groups below the base of a v2 tree.

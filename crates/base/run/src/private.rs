@@ -22,7 +22,7 @@ const STICKY: u32 = 0o1000;
 pub fn make_dir(dir: &Path) -> Result<()> {
     match DirBuilder::new().mode(0o700).create(dir) {
         Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(failed(dir, cause));
+            return Err(Error::file(dir)(cause));
         }
         _ => {}
     }
@@ -42,7 +42,7 @@ pub fn check_dir(dir: &Path) -> Result<()> {
         _ => Path::new("."),
     };
     // Links on the way to it are the administrator's; it must be none itself.
-    let above = fs::metadata(parent).map_err(|cause| failed(parent, cause))?;
+    let above = fs::metadata(parent).map_err(Error::file(parent))?;
     if above.uid() != 0 && above.uid() != us() {
         return Err(not_ours(
             parent,
@@ -53,7 +53,7 @@ pub fn check_dir(dir: &Path) -> Result<()> {
     if above.mode() & WRITE_OF_OTHERS != 0 && above.mode() & STICKY == 0 {
         return Err(writable(parent, &above));
     }
-    let meta = fs::symlink_metadata(dir).map_err(|cause| failed(dir, cause))?;
+    let meta = fs::symlink_metadata(dir).map_err(Error::file(dir))?;
     if !meta.is_dir() {
         return Err(trust_error(
             dir,
@@ -69,8 +69,7 @@ pub fn check_dir(dir: &Path) -> Result<()> {
     }
     match meta.mode() & 0o7777 {
         0o700 => Ok(()),
-        _ => fs::set_permissions(dir, Permissions::from_mode(0o700))
-            .map_err(|cause| failed(dir, cause)),
+        _ => fs::set_permissions(dir, Permissions::from_mode(0o700)).map_err(Error::file(dir)),
     }
 }
 
@@ -132,13 +131,6 @@ fn us() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-fn failed(path: &Path, cause: io::Error) -> Error {
-    Error::File {
-        path: path.to_owned(),
-        cause,
-    }
-}
-
 fn not_ours(path: &Path, meta: &Metadata, remedy: &str) -> Error {
     let why = format!("it belongs to user {}, not to user {}", meta.uid(), us());
     trust_error(path, why, remedy)
@@ -153,10 +145,8 @@ fn writable(path: &Path, meta: &Metadata) -> Error {
 }
 
 fn trust_error(path: &Path, why: String, remedy: &str) -> Error {
-    Error::NotPossible {
-        what: format!("{} cannot be trusted, because {why}", path.display()),
-        remedy: remedy.to_owned(),
-    }
+    let what = format!("{} cannot be trusted, because {why}", path.display());
+    Error::not_possible(what, remedy)
 }
 
 #[cfg(test)]

@@ -54,12 +54,11 @@ impl Registry {
     /// [`at`](Self::at).
     pub fn open() -> Result<Self> {
         Self::at(usual_dir().ok_or_else(|| {
-            Error::NotPossible {
-                what: "XDG_RUNTIME_DIR does not name a directory by its full path".into(),
-                remedy: "without root, sandbag keeps its journal there: log in through a session \
-                     manager, or set it to a directory that only you can write to"
-                    .into(),
-            }
+            Error::not_possible(
+                "XDG_RUNTIME_DIR does not name a directory by its full path",
+                "without root, sandbag keeps its journal there: log in through a session manager, \
+                 or set it to a directory that only you can write to",
+            )
         })?)
     }
 
@@ -249,22 +248,21 @@ mod tests {
         }
     }
 
+    /// Registers a run of this process number on these CPUs.
+    fn register(registry: &Registry, pid: u32, cpus: &str) -> Result<Journal> {
+        registry.register(info(pid, cpus), &cpus.parse().unwrap())
+    }
+
     #[test]
     fn the_same_cpu_cannot_be_had_twice() {
         let dir = tempfile::tempdir().unwrap();
         let registry = registry(dir.path());
-        let first: CpuList = "0-1".parse().unwrap();
         let me = std::process::id();
-        let _held = registry.register(info(me, "0-1"), &first).unwrap();
-        let second: CpuList = "1-2".parse().unwrap();
-        let error = registry.register(info(11, "1-2"), &second).unwrap_err();
-        let text = error.to_string();
-        assert!(
-            text.contains("CPUs 1 ") && text.contains(&me.to_string()),
-            "{text}"
-        );
-        let apart: CpuList = "2".parse().unwrap();
-        let _other = registry.register(info(12, "2"), &apart).unwrap();
+        let _held = register(&registry, me, "0-1").unwrap();
+        let text = register(&registry, 11, "1-2").unwrap_err().to_string();
+        assert!(text.starts_with("CPUs 1 "), "{text}");
+        assert!(text.contains(&me.to_string()), "{text}");
+        let _other = register(&registry, 12, "2").unwrap();
         assert_eq!(registry.runs().unwrap().len(), 2);
         assert!(registry.restore().unwrap().is_empty());
     }
@@ -278,8 +276,7 @@ mod tests {
             ..info(12, "0-1")
         };
         let _shared = registry.register(jitter, &CpuList::default()).unwrap();
-        let cpus: CpuList = "0-1".parse().unwrap();
-        let _held = registry.register(info(13, "0-1"), &cpus).unwrap();
+        let _held = register(&registry, 13, "0-1").unwrap();
         let runs = registry.runs().unwrap();
         assert_eq!(runs.len(), 2);
         assert_eq!((runs[0].cpus.as_str(), runs[0].shares), ("0-1", true));
@@ -301,7 +298,7 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(50));
                 dead.close().unwrap();
             });
-            registry.register(info(11, "0"), &cpus).unwrap();
+            register(&registry, 11, "0").unwrap();
         });
     }
 
@@ -309,22 +306,16 @@ mod tests {
     fn a_journal_that_cannot_be_read_stops_nobody() {
         let dir = tempfile::tempdir().unwrap();
         let registry = registry(dir.path());
-        let cpus: CpuList = "0".parse().unwrap();
-        let held = registry.register(info(12, "0"), &cpus).unwrap();
+        let held = register(&registry, 12, "0").unwrap();
         let dead = |pid: u32| Journal::path_of(registry.dir(), pid);
         // Not a file; a live one without its first line; a dead one with a
         // line of another sandbag; a dead one in order.
         fs::create_dir(dead(9)).unwrap();
-        let mute = registry
-            .register(info(13, ""), &CpuList::default())
-            .unwrap();
+        let mute = register(&registry, 13, "").unwrap();
         fs::write(mute.path(), "nonsense\n").unwrap();
         let group = dir.path().join("sandbag-10-cpu0");
         fs::create_dir(&group).unwrap();
-        let noted = serde_json::to_string(&Entry::Group {
-            dirs: vec![group.clone()],
-            back: None,
-        });
+        let noted = serde_json::to_string(&testing::group(&group));
         fs::write(dead(10), format!("nonsense\n{}\n", noted.unwrap())).unwrap();
         fs::write(dead(11), "").unwrap();
         let runs = registry.look().unwrap();
@@ -344,15 +335,9 @@ mod tests {
     fn what_a_dead_run_left_is_undone_once() {
         let dir = tempfile::tempdir().unwrap();
         let registry = registry(dir.path());
-        let cpus: CpuList = "0".parse().unwrap();
         let group = dir.path().join("sandbag-10-cpu0");
-        let mut journal = registry.register(info(10, "0"), &cpus).unwrap();
-        journal
-            .note(Entry::Group {
-                dirs: vec![group.clone()],
-                back: None,
-            })
-            .unwrap();
+        let mut journal = register(&registry, 10, "0").unwrap();
+        journal.note(testing::group(&group)).unwrap();
         fs::create_dir(&group).unwrap();
         drop(journal);
         let restored = registry.restore().unwrap();

@@ -61,24 +61,13 @@ fn start(arguments: &[String]) -> Result<(), String> {
 /// Starts a transient slice with a CPU weight in v2's units.
 pub fn start_slice(name: &str, weight: u64) -> Result<(), String> {
     let weight = weight.to_string();
-    start(&strings(&[
-        name,
-        "fail",
-        "1",
-        "CPUWeight",
-        "t",
-        &weight,
-        "0",
-    ]))
+    let property = ["1", "CPUWeight", "t", &weight, "0"];
+    start(&strings(&[&[name, "fail"][..], &property].concat()))
 }
 
 /// Starts a transient slice that confines what is in it to some CPUs.
 pub fn start_node_slice(name: &str, cpus: &CpuList) -> Result<(), String> {
-    let last = cpus.iter().next_back().unwrap_or(0) as usize;
-    let mut mask = vec![0u8; last / 8 + 1];
-    for cpu in cpus.iter() {
-        mask[cpu as usize / 8] |= 1 << (cpu % 8);
-    }
+    let mask = cpus.mask();
     let mut arguments = strings(&[name, "fail", "3", "CPUAccounting", "b", "true"]);
     // The default weight: PID 1 enables the cpu controller, and with it the
     // cap, only where something asks for it.

@@ -46,6 +46,14 @@ pub fn journal(dir: &Path, info: RunInfo, entries: &[Entry]) -> Journal {
     journal
 }
 
+/// A group of ours, whose processes are killed.
+pub fn group(dir: &Path) -> Entry {
+    Entry::Group {
+        dirs: vec![dir.to_owned()],
+        back: None,
+    }
+}
+
 /// A process that sleeps until it is killed.
 pub fn sleeper() -> Child {
     let mut sleep = Command::new("sleep");

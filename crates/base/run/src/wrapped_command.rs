@@ -10,8 +10,6 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::Child;
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use sandbag_linux::cgroup::Version;
 use sandbag_linux::command_clock::{self, CommandClock};
@@ -22,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::guardian;
 use crate::journal::{Journal, RunInfo};
 use crate::layout::{Holder, Layout, Tenant};
-use crate::registry::Registry;
+use crate::registry::{Registry, RestoreOutcome};
 use crate::run_process::RunId;
 use crate::undo::{Leftovers, undo};
 use sandbag_linux::signals::{self, ENDING, Repeats, Signals};
@@ -71,16 +69,13 @@ impl WrappedCommand {
         spec: &CommandSpec,
         what: &str,
     ) -> Result<Self> {
-        let mut warnings = Vec::new();
-        for dead in registry.restore()? {
-            if !dead.left.is_empty() {
-                warnings.push(format!(
-                    "could not undo all that sandbag process {} left: {}",
-                    dead.pid,
-                    dead.left.join("; ")
-                ));
-            }
-        }
+        let mut dead = registry.restore()?;
+        dead.retain(|dead| !dead.left.is_empty());
+        let warning = |dead: &RestoreOutcome| {
+            let (pid, left) = (dead.pid, dead.left.join("; "));
+            format!("could not undo all that sandbag process {pid} left: {left}")
+        };
+        let warnings = dead.iter().map(warning).collect();
         let words = spec.arguments.iter();
         let info = RunInfo {
             command: words.map(|a| a.to_string_lossy().into_owned()).collect(),
@@ -127,9 +122,9 @@ impl WrappedCommand {
                  CAP_PERFMON"
             }
         };
-        command_clock::open(root, group, cpus).map_err(|error| Error::NotPossible {
-            what: format!("the command's time on each CPU is not known ({error})"),
-            remedy: remedy.to_owned(),
+        command_clock::open(root, group, cpus).map_err(|error| {
+            let what = format!("the command's time on each CPU is not known ({error})");
+            Error::not_possible(what, remedy)
         })
     }
 
@@ -200,11 +195,7 @@ impl WrappedCommand {
             if let Some(over) = self.answer() {
                 return Ok(over);
             }
-            let mut fds = [PollFd::new(self.signals.fd().as_fd(), PollFlags::POLLIN)];
-            match poll(&mut fds, PollTimeout::NONE) {
-                Ok(_) | Err(Errno::EINTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+            self.signals.wait(None)?;
         }
     }
 

@@ -73,12 +73,9 @@ pub(super) fn slice_of(own: &Path) -> String {
 
 /// PID 1 refused.
 pub(super) fn not_possible(what: String) -> Error {
-    Error::NotPossible {
-        what,
-        remedy: "see the journal of PID 1 (journalctl -u init.scope), or give a delegated \
-                 group with --cgroup"
-            .into(),
-    }
+    let remedy = "see the journal of PID 1 (journalctl -u init.scope), or give a delegated group \
+                  with --cgroup";
+    Error::not_possible(what, remedy)
 }
 
 #[cfg(test)]

@@ -29,20 +29,18 @@ impl Holder {
             None => Ok(self.group.set_weight(weight)?),
             Some(slice) => {
                 let units = (weight.0 * 100.0).round().clamp(1.0, 10_000.0) as u64;
-                systemd::set_weight(slice, units).map_err(|what| Error::NotPossible {
-                    what,
-                    remedy: "the weight of a slice of ours was refused".into(),
-                })
+                let remedy = "the weight of a slice of ours was refused";
+                systemd::set_weight(slice, units).map_err(|what| Error::not_possible(what, remedy))
             }
         }
     }
 
     pub fn set_cap(&self, cap: Option<Cap>) -> Result<()> {
         if self.slice.is_some() && cap.is_some() {
-            return Err(Error::NotPossible {
-                what: "systemd cannot set the burst that a cap needs to be exact".into(),
-                remedy: "use --method pace, or give a delegated group with --cgroup".into(),
-            });
+            return Err(Error::not_possible(
+                "systemd cannot set the burst that a cap needs to be exact",
+                "use --method pace, or give a delegated group with --cgroup",
+            ));
         }
         match self.slice {
             Some(_) => Ok(()),

@@ -5,6 +5,7 @@ use super::undo_in_temp as undo;
 use super::*;
 use crate::journal::{RunInfo, SettingOf};
 use crate::testing;
+use units::tests::FakeUnits;
 
 /// A journal in a directory of its own below `dir`.
 fn journal(dir: &Path, pid: u32, kill: bool, entries: &[Entry]) -> Journal {
@@ -42,18 +43,10 @@ fn controller(path: &Path, name: &str) -> Entry {
     }
 }
 
-/// A group of ours, whose processes are killed.
-fn group(dir: &Path) -> Entry {
-    Entry::Group {
-        dirs: vec![dir.to_owned()],
-        back: None,
-    }
-}
-
 #[test]
 fn what_was_announced_but_not_done_is_no_problem() {
     let dir = tempfile::tempdir().unwrap();
-    let entries = [group(&dir.path().join("sandbag-1-cpu0"))];
+    let entries = [testing::group(&dir.path().join("sandbag-1-cpu0"))];
     assert_eq!(undo_all(&entries), Vec::<String>::new());
 }
 
@@ -81,11 +74,8 @@ fn a_controller_that_another_run_needs_stays() {
     assert_eq!(testing::text(&control), "cpu");
     assert_eq!(undo(second, Leftovers::GoBack), Vec::<String>::new());
     assert_eq!(testing::text(&control), "-cpu");
-    assert!(
-        journal::all(&dir.path().join("journals"))
-            .unwrap()
-            .is_empty()
-    );
+    let journals = journal::all(&dir.path().join("journals")).unwrap();
+    assert!(journals.is_empty());
 }
 
 #[test]
@@ -125,7 +115,7 @@ fn a_bad_line_is_said_the_rest_undone_and_the_journal_kept() {
     let dir = tempfile::tempdir().unwrap();
     let cpu0 = dir.path().join("sandbag-1-cpu0");
     fs::create_dir(&cpu0).unwrap();
-    let journal = journal(dir.path(), 1, false, &[group(&cpu0)]);
+    let journal = journal(dir.path(), 1, false, &[testing::group(&cpu0)]);
     let path = journal.path().to_owned();
     let good = testing::text(&path);
     fs::write(&path, format!("nonsense\n{good}")).unwrap();
@@ -173,7 +163,7 @@ fn what_stands_still_goes_on_and_settings_are_back_before_groups_go() {
     let entries = [
         Entry::Frozen { dir: cpu0.clone() },
         setting(SettingOf::RtRuntime, &budget, "0"),
-        group(&cpu0),
+        testing::group(&cpu0),
     ];
     // The group is the last change and yet the last to go: on a plain
     // directory with files in it that fails, and by then all else is done.
@@ -227,29 +217,6 @@ fn stopped_processes_of_a_group_go_on() {
     testing::end(child);
 }
 
-/// A PID 1 that only listens: those whom it is to move end by being unlisted.
-#[derive(Default)]
-struct Listener {
-    list: Option<std::path::PathBuf>,
-    heard: Vec<String>,
-}
-
-impl Manager for Listener {
-    fn start_scope(&mut self, name: &str, slice: &str, pids: &[u32]) -> Result<(), String> {
-        self.heard
-            .push(format!("{name} in {slice} with {}", pids.len()));
-        if let Some(list) = self.list.take() {
-            fs::write(list, "").unwrap();
-        }
-        Ok(())
-    }
-
-    fn stop(&mut self, name: &str) -> Result<(), String> {
-        self.heard.push(format!("stop {name}"));
-        Ok(())
-    }
-}
-
 #[test]
 fn who_entered_a_node_of_systemd_goes_on_where_he_came_from() {
     let dir = tempfile::tempdir().unwrap();
@@ -268,28 +235,27 @@ fn who_entered_a_node_of_systemd_goes_on_where_he_came_from() {
     ];
     fs::create_dir_all(&scope).unwrap();
     fs::write(scope.join("cgroup.procs"), "11\n").unwrap();
-    let mut manager = Listener {
-        list: Some(scope.join("cgroup.procs")),
-        ..Listener::default()
+    let mut manager = FakeUnits {
+        list: scope.join("cgroup.procs"),
+        ..FakeUnits::default()
     };
-    let by = |manager: &mut Listener, kill, leftovers| {
+    let by = |manager: &mut FakeUnits, kill, leftovers| {
         let allowed = UndoScope::below(dir.path());
         let journal = journal(dir.path(), 7, kill, &entries);
         undo_by(journal, leftovers, &allowed, manager).all()
     };
     let none = Vec::<String>::new();
     assert_eq!(by(&mut manager, false, Leftovers::AsNoted), none);
-    let stopped = "stop sandbag7node.slice";
-    assert_eq!(
-        manager.heard,
-        ["sandbag7left0.scope in user-1000.slice with 1", stopped]
-    );
+    let name = "sandbag7left0.scope".to_owned();
+    let left = (name, "user-1000.slice".to_owned(), vec![11]);
+    assert_eq!(manager.started, [left]);
     // With the command over it is the same even with --kill; everything may
     // be gone already.
     fs::remove_dir_all(&slice).unwrap();
     assert_eq!(by(&mut manager, true, Leftovers::GoBack), none);
     assert_eq!(by(&mut manager, true, Leftovers::AsNoted), none);
-    assert_eq!(manager.heard[2..], [stopped, stopped]);
+    assert_eq!(manager.started.len(), 1);
+    assert_eq!(manager.stopped, ["sandbag7node.slice"; 3]);
 }
 
 /// Should a journal be forged all the same.
@@ -305,7 +271,7 @@ fn a_forged_journal_writes_nowhere_and_kills_nobody() {
     let entries = [
         setting(SettingOf::Cpufreq, &shadow, "root::0:0::/:/bin/sh"),
         controller(&control, "NAME"),
-        group(&theirs),
+        testing::group(&theirs),
     ];
     let journal = journal(dir.path(), 1, true, &entries);
     let path = journal.path().to_owned();

@@ -151,7 +151,7 @@ fn wait_until_gone(dir: &Path, pids: &[u32], give_up: Instant) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::fs;
     use std::path::PathBuf;
 
@@ -159,15 +159,15 @@ mod tests {
 
     /// A PID 1 that moves processes between the lists of fake groups.
     #[derive(Default)]
-    struct FakeUnits {
+    pub struct FakeUnits {
         /// The scope's list, to be emptied.
-        list: PathBuf,
+        pub list: PathBuf,
         /// Refusals before it obeys.
-        refuses: usize,
+        pub refuses: usize,
         /// Who appears in the list while it moves the others.
-        forked: Option<u32>,
-        started: Vec<(String, String, Vec<u32>)>,
-        stopped: Vec<String>,
+        pub forked: Option<u32>,
+        pub started: Vec<(String, String, Vec<u32>)>,
+        pub stopped: Vec<String>,
     }
 
     impl Manager for FakeUnits {
@@ -218,14 +218,9 @@ mod tests {
         end(&mut units).unwrap();
         // Once more does no harm.
         end(&mut units).unwrap();
-        assert_eq!(
-            fake.started,
-            [(
-                "sandbag7left0.scope".to_owned(),
-                "user-1000.slice".to_owned(),
-                vec![11, 12]
-            )]
-        );
+        let name = "sandbag7left0.scope".to_owned();
+        let left = (name, "user-1000.slice".to_owned(), vec![11, 12]);
+        assert_eq!(fake.started, [left]);
         assert_eq!(fake.stopped, ["sandbag7node.slice"; 2]);
     }
 
