@@ -75,13 +75,11 @@ unit: ## Tests that need no privilege
 	scripts/links
 	cargo test $(TEST_FLAGS) --workspace
 	cargo test $(LAB_TEST_FLAGS)
-	@# Tests that need something not everybody has are ignored above, and
+	@# Tests that need something that not every machine has are ignored above, and
 	@# run here where it is there.
 	@echo "again, those that were ignored above:"
 	if command -v groff >/dev/null; then \
 	    cargo test $(TEST_FLAGS) --workspace --test cli -- --ignored man_pages; fi
-	if [ -e /proc/self/autogroup ]; then \
-	    cargo test $(TEST_FLAGS) --workspace --lib -- --ignored a_session; fi
 	if [ "$$(id -u)" = 0 ]; then \
 	    cargo test $(TEST_FLAGS) --workspace --lib -- --ignored the_migrations; fi
 	if [ -n "$$SANDBAG_SAMPLES" ]; then \
