@@ -12,7 +12,7 @@ mod scale;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -236,17 +236,23 @@ impl Test for Entry {
     }
 }
 
+/// Values by key, each made once.
+type Known<K, V> = Mutex<Vec<(K, V)>>;
+
+fn once<K: PartialEq, V: Clone>(known: &Known<K, V>, key: K, make: impl FnOnce() -> V) -> V {
+    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, value)) = known.iter().find(|(found, _)| *found == key) {
+        return value.clone();
+    }
+    let value = make();
+    known.push((key, value.clone()));
+    value
+}
+
 /// Looked for once: what is missing is fetched.
 fn prepared(kind: GuestKind, kernel: Kernel) -> Result<(), String> {
-    type Known = Vec<(GuestKind, Kernel, Result<(), String>)>;
-    static KNOWN: Mutex<Known> = Mutex::new(Vec::new());
-    let mut known = KNOWN.lock().unwrap_or_else(|poison| poison.into_inner());
-    if let Some((.., result)) = known.iter().find(|(a, b, _)| (*a, *b) == (kind, kernel)) {
-        return result.clone();
-    }
-    let result = guest::prepare(kind, kernel);
-    known.push((kind, kernel, result.clone()));
-    result
+    static KNOWN: Known<(GuestKind, Kernel), Result<(), String>> = Mutex::new(Vec::new());
+    once(&KNOWN, (kind, kernel), || guest::prepare(kind, kernel))
 }
 
 impl Boot {
@@ -261,22 +267,12 @@ impl Boot {
     /// The outcome of the first (0) or second (1) boot, made when it is asked
     /// for first.
     fn outcome(self, round: usize) -> anyhow::Result<Arc<Outcome>> {
-        type Known = Vec<(Boot, usize, Result<Arc<Outcome>, String>)>;
-        static KNOWN: Mutex<Known> = Mutex::new(Vec::new());
-        let mut known = KNOWN.lock().unwrap_or_else(|poison| poison.into_inner());
-        let found = known.iter().find(|(a, b, _)| (*a, *b) == (self, round));
-        let result = match found {
-            Some((.., result)) => result.clone(),
-            None => {
-                let result = self
-                    .run()
-                    .map(Arc::new)
-                    .map_err(|error| format!("{error:#}"));
-                known.push((self, round, result.clone()));
-                result
-            }
-        };
-        result.map_err(anyhow::Error::msg)
+        static KNOWN: Known<(Boot, usize), Result<Arc<Outcome>, String>> = Mutex::new(Vec::new());
+        let outcome = once(&KNOWN, (self, round), || {
+            let outcome = self.run().map(Arc::new);
+            outcome.map_err(|error| format!("{error:#}"))
+        });
+        outcome.map_err(anyhow::Error::msg)
     }
 
     fn run(self) -> anyhow::Result<Outcome> {

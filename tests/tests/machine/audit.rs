@@ -37,9 +37,8 @@ fn a_load_on_one_cpu_is_found_and_named(place: &MachinePlace) -> Result<()> {
     let ended = place.run(run)?.judged()?;
     end(load, Signal::SIGTERM)?;
     let audit = place.json("a.json")?;
-    let verdicts = audit["tests"][0]["verdicts"]
-        .as_array()
-        .context("no verdicts")?;
+    let verdicts = audit["tests"][0]["verdicts"].as_array();
+    let verdicts = verdicts.context("no verdicts")?;
     // The time without the CPU, or what it makes of the elapsed time.
     let of = |quantity: &str| {
         let mut own = verdicts.iter().filter(|v| v["cpu"] == 1);
@@ -64,7 +63,7 @@ fn under_way(place: &MachinePlace) -> Result<(Child, Pid)> {
     let run = "audit run --quick --tests compute,syscall --limit 60s --precision 0.001 \
                --rounds 30..1000 -o a.json";
     let audit = place.start(run)?;
-    let worker = wait_for("the worker", || place.ours(Role::Auditor).first().copied())?;
+    let worker = place.one_of(Role::Auditor)?;
     std::thread::sleep(Duration::from_millis(1500));
     Ok((audit, worker))
 }
@@ -81,9 +80,8 @@ fn an_audit_that_is_asked_to_stop_says_what_is_there(place: &MachinePlace) -> Re
     let audit = place.json("a.json")?;
     let remarks = audit["remarks"].to_string();
     ensure!(remarks.contains("asked to stop"), "{remarks}");
-    let samples = audit["tests"][0]["samples"]
-        .as_array()
-        .context("no samples")?;
+    let samples = audit["tests"][0]["samples"].as_array();
+    let samples = samples.context("no samples")?;
     ensure!(!samples.is_empty(), "nothing was kept");
     Ok(())
 }
@@ -91,7 +89,7 @@ fn an_audit_that_is_asked_to_stop_says_what_is_there(place: &MachinePlace) -> Re
 fn a_worker_that_is_killed_costs_one_test(place: &MachinePlace) -> Result<()> {
     let run = "audit run --quick --tests compute,syscall --limit 1s --rounds 6..6 -o a.json";
     let run = place.start(run)?;
-    let worker = wait_for("the worker", || place.ours(Role::Auditor).first().copied())?;
+    let worker = place.one_of(Role::Auditor)?;
     std::thread::sleep(Duration::from_millis(500));
     kill(worker, Signal::SIGKILL)?;
     finish(run)?.judged()?;

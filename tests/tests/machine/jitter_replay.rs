@@ -37,12 +37,8 @@ fn a_recorder_beside_sees_the_events_of_the_trace(place: &MachinePlace) -> Resul
          -o seen.sbj",
         place.sandbag.display()
     );
-    place
-        .script(
-            "jitter replay made.json --cpus 0 --priority 2 --no-safeguard share --out r",
-            &recorder,
-        )?
-        .expect(0)?;
+    let options = "jitter replay made.json --cpus 0 --priority 2 --no-safeguard share --out r";
+    place.script(options, &recorder)?.expect(0)?;
     let run = place.json("r/run.json")?;
     let counts = &run["cpus"][0]["counts"];
     let injected = counts["injected"].as_u64().context("no count")?;
@@ -51,8 +47,7 @@ fn a_recorder_beside_sees_the_events_of_the_trace(place: &MachinePlace) -> Resul
     let csv = fs::read_to_string(place.path("r/achieved.csv"))?;
     ensure!(csv.lines().count() as u64 == injected + 1, "{csv}");
     figure!(injected >= 40, "{counts}");
-    let shown = place.run("jitter show --json seen.sbj")?.expect(0)?;
-    let seen = shown.json()?;
+    let seen = place.run("jitter show --json seen.sbj")?.json()?;
     // 1.6 s hold 40.
     let events = seen[0]["events"].as_u64().context("no events")?;
     figure!((25..80).contains(&events), "{seen}");
@@ -87,10 +82,8 @@ fn a_replay_that_is_killed_leaves_no_injector(place: &MachinePlace) -> Result<()
         std::thread::sleep(Duration::from_millis(chance.u64(0..700)));
         run.kill()?;
         run.wait()?;
-        let took = place
-            .as_before()
-            .with_context(|| format!("round {round}, seed {seed}"))?;
-        worst = worst.max(took);
+        let took = place.as_before();
+        worst = worst.max(took.with_context(|| format!("round {round}, seed {seed}"))?);
     }
     case::note(&format!("as before after {worst:?} at worst; seed {seed}"));
     Ok(())
@@ -106,10 +99,9 @@ fn a_replay_that_is_stopped_goes_on_where_it_was(place: &MachinePlace) -> Result
     let sandbag = pid_of(&run);
     kill(sandbag, Signal::SIGTSTP)?;
     let stopped = |pid: Pid| state_of(pid) == Some('T');
-    wait_for("all to be stopped", || {
-        let all = place.ours(Role::Injector);
-        let all = all.into_iter().chain([sandbag]).all(stopped);
-        all.then_some(())
+    wait_until("all to be stopped", || {
+        let mut all = place.ours(Role::Injector).into_iter().chain([sandbag]);
+        all.all(stopped)
     })?;
     // Longer than what counts as missed.
     std::thread::sleep(Duration::from_millis(1300));
@@ -127,9 +119,7 @@ fn a_replay_that_is_stopped_goes_on_where_it_was(place: &MachinePlace) -> Result
 fn an_injector_that_is_stopped_is_a_warning(place: &MachinePlace) -> Result<()> {
     trace(place)?;
     let run = place.start("jitter replay made.json --cpus 0 --share 1 -d 3s --out r")?;
-    let injector = wait_for("the injector", || {
-        place.ours(Role::Injector).first().copied()
-    })?;
+    let injector = place.one_of(Role::Injector)?;
     wait_until("the record", || place.path("r").exists())?;
     std::thread::sleep(Duration::from_secs(1));
     kill(injector, Signal::SIGSTOP)?;
@@ -148,13 +138,10 @@ fn an_injector_that_is_stopped_is_a_warning(place: &MachinePlace) -> Result<()> 
 fn an_injector_that_is_killed_is_missed(place: &MachinePlace) -> Result<()> {
     trace(place)?;
     let run = place.start("jitter replay made.json --cpus 0 --share 1 --no-out")?;
-    let injectors = wait_for("an injector", || {
-        let found = place.ours(Role::Injector);
-        (!found.is_empty()).then_some(found)
-    })?;
+    let injector = place.one_of(Role::Injector)?;
     // It measures first.
     std::thread::sleep(Duration::from_millis(1500));
-    kill(injectors[0], Signal::SIGKILL)?;
+    kill(injector, Signal::SIGKILL)?;
     finish(run)?
         .expect(3)?
         .says(&["the injector of CPU 0 ended"])?;
@@ -174,10 +161,8 @@ fn status_shows_a_replay_and_stop_ends_it(place: &MachinePlace) -> Result<()> {
     ensure!(line["cpus"] == "0" && line["method"] == "fifo", "{line}");
     ensure!(line["load"] == "jitter of made.json", "{line}");
     let injector = line["injectors"][0]["pid"].as_i64().context("none")?;
-    ensure!(
-        place.ours(Role::Injector) == [Pid::from_raw(injector as i32)],
-        "{line}"
-    );
+    let ours = place.ours(Role::Injector);
+    ensure!(ours == [Pid::from_raw(injector as i32)], "{line}");
     place.run("status")?.expect(0)?.shows(&[
         &format!("{pid}: jitter of made.json by fifo on CPUs 0; begun "),
         &format!("  CPU 0: events by process {injector}"),
@@ -210,9 +195,8 @@ fn real_time_that_is_denied_names_the_nearest_method(place: &MachinePlace) -> Re
         .says(&["real time is denied", "--method fair"])?;
     as_nobody(&format!("{options} --method fifo -- true"))?.expect(125)?;
     // An ordinary task may come too late here.
-    let record = as_nobody(&format!("{options} --json=-"))?
-        .judged()?
-        .json()?;
+    let ended = as_nobody(&format!("{options} --json=-"))?;
+    let record = ended.judged()?.json()?;
     ensure!(record["method"]["asked"] == "auto", "{record}");
     ensure!(record["method"]["used"] == "fair", "{record}");
     ensure!(record["method"]["why"].is_string(), "{record}");
@@ -223,13 +207,8 @@ fn real_time_that_is_denied_names_the_nearest_method(place: &MachinePlace) -> Re
 /// Events of 1 to 5 ms are seen inside a program, by its own clock.
 fn verify_sees_events_inside_on_time(place: &MachinePlace) -> Result<()> {
     trace(place)?;
-    let ended = place
-        .run(
-            "jitter verify made.json --cpus 0 --trace-cpus 0 --share 1 -d 1s --method fair \
-             --json",
-        )?
-        .expect(0)?;
-    let rows = ended.json()?;
+    let verify = "jitter verify made.json --cpus 0 --trace-cpus 0 --share 1 -d 1s --method fair";
+    let rows = place.run(&format!("{verify} --json"))?.expect(0)?.json()?;
     let mut rows = rows.as_array().context("no rows")?.iter();
     let inside = rows.find(|row| row["name"] == "inside, no safeguards");
     let inside = inside.context("no row of events inside")?;

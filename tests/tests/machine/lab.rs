@@ -65,9 +65,9 @@ fn a_lab_that_is_interrupted_leaves_nothing_and_goes_on(place: &MachinePlace) ->
     let child = command.spawn()?;
     let pid = pid_of(&child);
     let journal = place.path("lab/precision/rows.jsonl");
-    wait_for("the first trial", || {
+    wait_until("the first trial", || {
         let text = fs::read_to_string(&journal).unwrap_or_default();
-        (text.lines().count() >= 2).then_some(())
+        text.lines().count() >= 2
     })?;
     kill(pid, Signal::SIGINT)?;
     finish(child)?.expect(130)?.says(&["goes on from here"])?;

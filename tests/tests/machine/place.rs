@@ -151,12 +151,10 @@ impl PlaceExit {
 
     /// Fails with everything that was said if the code is another.
     pub fn expect(self, code: i32) -> anyhow::Result<Self> {
+        let (status, said) = (self.status, format!("{}{}", self.out, self.err));
         ensure!(
             self.code() == code,
-            "{} instead of {code}; it said: {}{}",
-            self.status,
-            self.out,
-            self.err
+            "{status} instead of {code}; it said: {said}"
         );
         Ok(self)
     }
@@ -251,6 +249,9 @@ impl MachinePlace {
         arguments: impl IntoIterator<Item = S>,
     ) -> Command {
         let mut command = Command::new(program);
+        for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {
+            command.env_remove(name);
+        }
         command
             .args(arguments)
             .current_dir(self.dir.path())
@@ -258,9 +259,6 @@ impl MachinePlace {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {
-            command.env_remove(name);
-        }
         command
     }
 
@@ -321,6 +319,11 @@ impl MachinePlace {
     /// Our processes of this kind.
     pub fn ours(&self, role: Role) -> Vec<Pid> {
         ours::of_role(&self.sandbag, role)
+    }
+
+    /// Waits for a process of a role.
+    pub fn one_of(&self, role: Role) -> anyhow::Result<Pid> {
+        wait_for(&format!("{role:?}"), || self.ours(role).first().copied())
     }
 
     /// Waits for `count` burners.

@@ -152,11 +152,8 @@ mod tests {
         let mut out = [0; 3];
         clock.per_cpu_ns(&mut out).unwrap();
         assert_eq!(out, [11, 14, 17]);
-        fs::write(
-            dir.path().join("cpuacct.usage_percpu"),
-            "10 20 30 40 50 60\n",
-        )
-        .unwrap();
+        let usage = dir.path().join("cpuacct.usage_percpu");
+        fs::write(usage, "10 20 30 40 50 60\n").unwrap();
         clock.per_cpu_ns(&mut out).unwrap();
         assert_eq!(out, [20, 30, 60]);
         assert!(!clock.counts_steal());
@@ -187,11 +184,8 @@ mod tests {
         let (dir, root) = group("0-3\n", "");
         let missing = dir.path().join("none");
         let cpus = "0".parse().unwrap();
-        assert!(
-            CpuacctClock::open(&root, &missing, &cpus)
-                .unwrap_err()
-                .is_absent()
-        );
+        let error = CpuacctClock::open(&root, &missing, &cpus).unwrap_err();
+        assert!(error.is_absent());
         let cpus = "0,9".parse().unwrap();
         let error = CpuacctClock::open(&root, dir.path(), &cpus).unwrap_err();
         assert!(error.to_string().starts_with("CPU 9 is missing"), "{error}");

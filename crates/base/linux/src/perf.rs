@@ -209,19 +209,17 @@ mod tests {
     #[test]
     fn a_directory_that_is_no_group_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let error = GroupClock::open(dir.path(), &CpuList::from_iter([0])).unwrap_err();
-        let text = error.to_string();
-        assert!(
-            text.starts_with("perf_event_open(task clock of group /"),
-            "{text}"
-        );
-        assert!(text.contains(" on CPU 0): "), "{text}");
-        let missing = dir.path().join("none");
-        assert!(
-            GroupClock::open(&missing, &CpuList::from_iter([0]))
-                .unwrap_err()
-                .is_absent()
-        );
+        let cpus = CpuList::from_iter([0]);
+        let clock = GroupClock::open(dir.path(), &cpus).map(drop);
+        let migrations = GroupMigrations::open(dir.path(), &cpus).map(drop);
+        for (opened, event) in [(clock, "task clock"), (migrations, "migrations")] {
+            let text = opened.unwrap_err().to_string();
+            let begin = format!("perf_event_open({event} of group /");
+            assert!(text.starts_with(&begin), "{text}");
+            assert!(text.contains(" on CPU 0): "), "{text}");
+        }
+        let missing = GroupClock::open(&dir.path().join("none"), &cpus);
+        assert!(missing.unwrap_err().is_absent());
     }
 
     #[test]
@@ -231,14 +229,6 @@ mod tests {
         assert_eq!(clock.ns(0).unwrap(), None);
         let migrations = GroupMigrations::open(dir.path(), &CpuList::default()).unwrap();
         assert_eq!(migrations.count().unwrap(), 0);
-    }
-
-    #[test]
-    fn an_error_names_the_event() {
-        let dir = tempfile::tempdir().unwrap();
-        let error = GroupMigrations::open(dir.path(), &CpuList::from_iter([0])).unwrap_err();
-        let text = error.to_string();
-        assert!(text.contains("migrations of group /"), "{text}");
     }
 
     /// A shell in a v2 group is moved to and fro by its affinity.

@@ -120,11 +120,7 @@ mod tests {
         let path = dir.path().join("proc/sys/kernel/null");
         std::os::unix::fs::symlink("/dev/null", path).unwrap();
         let error = Sysctl::new(&root, "kernel.null").set(5).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .ends_with("reads `` after `5` was written"),
-            "{error}"
-        );
+        let error = error.to_string();
+        assert!(error.ends_with("reads `` after `5` was written"), "{error}");
     }
 }

@@ -139,10 +139,8 @@ mod tests {
         let error = Lock::within(dir.path(), Duration::from_millis(20)).unwrap_err();
         assert!(begin.elapsed() >= Duration::from_millis(20));
         let text = error.to_string();
-        assert!(
-            text.starts_with(&dir.path().display().to_string()),
-            "{text}"
-        );
+        let begin = dir.path().display().to_string();
+        assert!(text.starts_with(&begin), "{text}");
         let us = format!("by process {} (", std::process::id());
         assert!(text.contains(&us) && text.contains("kill -CONT"), "{text}");
     }

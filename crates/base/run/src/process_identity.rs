@@ -103,9 +103,7 @@ mod tests {
         child.wait().unwrap();
         named.signal(libc::SIGKILL).unwrap();
         named.signal_by_number(libc::SIGKILL).unwrap();
-        assert_eq!(
-            ProcessIdentity::of(&Root::default(), child.id()).unwrap(),
-            None
-        );
+        let gone = ProcessIdentity::of(&Root::default(), child.id());
+        assert_eq!(gone.unwrap(), None);
     }
 }

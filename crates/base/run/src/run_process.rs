@@ -194,10 +194,8 @@ mod tests {
         // seen, from another it may live.
         let elsewhere = changed(|process| process.pid_namespace += 1_000_000);
         assert!(elsewhere.find(us).is_none());
-        assert_eq!(
-            elsewhere.has_ended(us),
-            own.pid_namespace == FIRST_NAMESPACE
-        );
+        let sees_all = own.pid_namespace == FIRST_NAMESPACE;
+        assert_eq!(elsewhere.has_ended(us), sees_all);
     }
 
     #[test]

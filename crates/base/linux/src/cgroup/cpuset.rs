@@ -57,10 +57,8 @@ mod tests {
             "",
         );
         let tree = find_cpuset(&root).unwrap();
-        assert_eq!(
-            (tree.version, tree.own.to_str()),
-            (Version::V1, Some("own"))
-        );
+        assert_eq!(tree.version, Version::V1);
+        assert_eq!(tree.own, Path::new("own"));
         let group = dir.path().join("sys/fs/cgroup/cpuset/g");
         confine(tree.version, &group, &"0,2-3".parse().unwrap()).unwrap();
         assert_eq!(fs::read_to_string(group.join(MEMS)).unwrap(), "0-1");

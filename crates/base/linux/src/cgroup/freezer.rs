@@ -168,29 +168,18 @@ impl Freezer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::tests::{fake, text};
     use std::fs;
 
     const NOT_LONG: Duration = Duration::from_millis(30);
     const LONG: Duration = Duration::from_secs(20);
 
-    fn group(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            fs::write(dir.path().join(name), text).unwrap();
-        }
-        dir
-    }
-
     const V2: &[(&str, &str)] = &[(FREEZE, "0\n"), (EVENTS, "populated 1\nfrozen 0\n")];
-
-    fn text(dir: &tempfile::TempDir, name: &str) -> String {
-        fs::read_to_string(dir.path().join(name)).unwrap()
-    }
 
     #[test]
     fn v1_is_frozen_when_it_says_so() {
         // What is written is what the file then says: frozen at once.
-        let dir = group(&[(STATE, "THAWED\n")]);
+        let dir = fake(&[(STATE, "THAWED\n")]).0;
         let freezer = Freezer::at(Version::V1, dir.path().to_owned());
         assert!(!freezer.is_frozen().unwrap());
         freezer.freeze(NOT_LONG).unwrap();
@@ -203,7 +192,7 @@ mod tests {
 
     #[test]
     fn v2_is_frozen_when_the_events_say_so() {
-        let dir = group(V2);
+        let dir = fake(V2).0;
         let freezer = Freezer::at(Version::V2, dir.path().to_owned());
         std::thread::scope(|scope| {
             // The kernel: some time after the order, the event.
@@ -223,33 +212,31 @@ mod tests {
 
     #[test]
     fn what_does_not_freeze_in_time_is_thawed_again() {
-        let dir = group(V2);
+        let dir = fake(V2).0;
         let freezer = Freezer::at(Version::V2, dir.path().to_owned());
         let error = freezer.freeze(NOT_LONG).unwrap_err();
         assert!(matches!(error, Error::Late { .. }), "{error}");
         let error = error.to_string();
-        assert!(
-            error.ends_with("cgroup.events still says `frozen 0` and not `frozen 1` after 30 ms"),
-            "{error}"
-        );
+        let end = "cgroup.events still says `frozen 0` and not `frozen 1` after 30 ms";
+        assert!(error.ends_with(end), "{error}");
         assert_eq!(text(&dir, FREEZE), "0");
     }
 
     #[test]
     fn a_group_that_is_gone_has_no_freezer() {
-        let dir = group(V2);
+        let dir = fake(V2).0;
         let gone = dir.path().join("gone");
         assert_eq!(Freezer::detect(&gone), None);
         let freezer = Freezer::at(Version::V2, gone);
         assert!(freezer.thaw().unwrap_err().is_absent());
         let found = Freezer::detect(dir.path()).unwrap();
         assert_eq!(found.version(), Version::V2);
-        let v1 = group(&[(STATE, "THAWED\n")]);
+        let v1 = fake(&[(STATE, "THAWED\n")]).0;
         assert_eq!(Freezer::detect(v1.path()).unwrap().version(), Version::V1);
     }
 
     fn machine(mountinfo: &str, cgroup: &str) -> (tempfile::TempDir, Root) {
-        crate::process::tests::fake(&[
+        fake(&[
             ("proc/self/mountinfo", mountinfo),
             ("proc/self/cgroup", cgroup),
         ])

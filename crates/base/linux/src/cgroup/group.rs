@@ -306,19 +306,12 @@ pub fn remove_dir(dir: &Path, patience: Duration) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::tests::{fake, text};
 
-    /// A directory with the files a kernel would put there.
     fn group(version: Version, files: &[(&str, &str)]) -> (tempfile::TempDir, Group) {
-        let dir = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            fs::write(dir.path().join(name), text).unwrap();
-        }
+        let (dir, _) = fake(files);
         let group = Group::at(version, dir.path().to_owned(), None);
         (dir, group)
-    }
-
-    fn text(dir: &tempfile::TempDir, name: &str) -> String {
-        fs::read_to_string(dir.path().join(name)).unwrap()
     }
 
     #[test]
@@ -366,10 +359,8 @@ mod tests {
     fn a_missing_control_file_is_named_with_the_value() {
         let (_dir, v1) = group(Version::V1, &[]);
         let error = v1.set_weight(Weight(1.0)).unwrap_err().to_string();
-        assert!(
-            error.contains("write `1024`") && error.contains("cpu.shares"),
-            "{error}"
-        );
+        assert!(error.starts_with("write `1024` to "), "{error}");
+        assert!(error.contains("cpu.shares"), "{error}");
     }
 
     #[test]

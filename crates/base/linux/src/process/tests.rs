@@ -16,20 +16,19 @@ pub(crate) fn fake(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
     (dir, root)
 }
 
+pub(crate) fn text(dir: &tempfile::TempDir, name: &str) -> String {
+    fs::read_to_string(dir.path().join(name)).unwrap()
+}
+
 #[test]
 fn stat_of_a_process_with_a_nasty_name() {
     let (_dir, root) = fake(&[("proc/20071/stat", STAT)]);
     let stat = Process::new(&root, 20071).stat().unwrap();
     assert_eq!(stat.name, "tricky) name (x");
     assert_eq!((stat.state, stat.parent), ('S', 20070));
-    assert_eq!(
-        stat.times,
-        ProcessTimes {
-            user_ticks: 731,
-            system_ticks: 29,
-            start_ticks: 97231
-        }
-    );
+    let times = stat.times;
+    assert_eq!((times.user_ticks, times.system_ticks), (731, 29));
+    assert_eq!(times.start_ticks, 97231);
     assert_eq!((stat.nice, stat.threads), (-5, 3));
     assert_eq!((stat.cpu, stat.rt_priority, stat.policy), (5, 7, 1));
 }
@@ -77,22 +76,17 @@ fn schedstat_migrations_and_memory() {
         ("proc/7/cmdline", "sandbag\0load\0\x0050\0"),
     ]);
     let process = Process::new(&root, 7);
+    let stat = process.schedstat().unwrap();
     assert_eq!(
-        process.schedstat().unwrap(),
-        SchedStat {
-            exec_ns: 2046,
-            run_delay_ns: 1231,
-            slices: 4
-        }
+        (stat.exec_ns, stat.run_delay_ns, stat.slices),
+        (2046, 1231, 4)
     );
     assert_eq!(process.migrations().unwrap(), Some(12));
     assert_eq!(process.private_kib().unwrap(), 208);
     let memory = process.memory().unwrap();
     assert_eq!((memory.resident_kib, memory.peak_kib), (1600, 1800));
-    assert_eq!(
-        process.command_line().unwrap(),
-        ["sandbag", "load", "", "50"]
-    );
+    let words = process.command_line().unwrap();
+    assert_eq!(words, ["sandbag", "load", "", "50"]);
 }
 
 #[test]
@@ -145,17 +139,11 @@ fn the_live_machine() {
     assert!(me.memory().unwrap().peak_kib > 0);
     assert!(me.private_kib().unwrap() > 0);
     assert!(!me.command_line().unwrap().is_empty());
-    assert!(
-        processes(&root)
-            .unwrap()
-            .iter()
-            .any(|p| p.pid == me.pid() && p.parent == stat.parent)
-    );
+    let is_me = |p: &ProcessStat| p.pid == me.pid() && p.parent == stat.parent;
+    assert!(processes(&root).unwrap().iter().any(is_me));
     assert!(threads(&root).unwrap().iter().any(|t| t.pid == me.pid()));
-    let mut child = std::process::Command::new("sleep")
-        .arg("60")
-        .spawn()
-        .unwrap();
+    let mut child = std::process::Command::new("sleep");
+    let mut child = child.arg("60").spawn().unwrap();
     assert!(me.children().unwrap().contains(&child.id()));
     child.kill().unwrap();
     child.wait().unwrap();

@@ -226,6 +226,7 @@ fn mask(cpus: &CpuList) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::tests::{fake, text};
 
     #[test]
     fn masks_have_their_highest_word_first() {
@@ -240,10 +241,7 @@ mod tests {
 
     #[test]
     fn an_instance_is_told_what_to_do() {
-        let dir = tempfile::tempdir().unwrap();
-        let cpu = dir.path().join("per_cpu/cpu2");
-        fs::create_dir_all(&cpu).unwrap();
-        for (name, text) in [
+        let (dir, _) = fake(&[
             ("tracing_on", "1"),
             ("tracing_cpumask", "f"),
             ("trace_clock", "[local] global x86-tsc mono_raw\n"),
@@ -252,21 +250,16 @@ mod tests {
                 "per_cpu/cpu2/stats",
                 "entries: 5\noverrun: 7\ncommit overrun: 0\nnow ts: 1.5\ndropped events: 2\n",
             ),
-        ] {
-            fs::write(dir.path().join(name), text).unwrap();
-        }
+        ]);
         let instance = Instance::at(dir.path());
         instance.set_on(false).unwrap();
         instance.set_cpus(&"2".parse().unwrap(), 640).unwrap();
         instance.set_option("not-of-this-kernel", true).unwrap();
-        let text = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
-        assert_eq!(text("tracing_on"), "0");
-        assert_eq!(text("tracing_cpumask"), "00000004");
-        assert_eq!(text("per_cpu/cpu2/buffer_size_kb"), "640");
-        assert_eq!(
-            instance.clocks().unwrap(),
-            ["local", "global", "x86-tsc", "mono_raw"]
-        );
+        assert_eq!(text(&dir, "tracing_on"), "0");
+        assert_eq!(text(&dir, "tracing_cpumask"), "00000004");
+        assert_eq!(text(&dir, "per_cpu/cpu2/buffer_size_kb"), "640");
+        let clocks = instance.clocks().unwrap();
+        assert_eq!(clocks, ["local", "global", "x86-tsc", "mono_raw"]);
         assert_eq!(instance.lost(2).unwrap().all(), 9);
         assert!(!instance.has_event("irq", "irq_handler_entry"));
         assert!(instance.events("irq").is_empty());

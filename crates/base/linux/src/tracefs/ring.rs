@@ -255,10 +255,8 @@ mod tests {
     #[test]
     fn what_is_no_layout_is_none() {
         assert_eq!(layout().page_bytes(), 4096);
-        assert_eq!(
-            PageLayout::parse("field: u64 timestamp; offset:0; size:8;"),
-            None
-        );
+        let part = "field: u64 timestamp; offset:0; size:8;";
+        assert_eq!(PageLayout::parse(part), None);
         let huge = HEADER.replace("size:4080", "size:99999999999");
         assert_eq!(PageLayout::parse(&huge), None);
     }

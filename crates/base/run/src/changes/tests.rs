@@ -56,14 +56,12 @@ fn a_sysctl_is_noted_before_it_is_set_and_put_back() {
     set_sysctl(&mut journal, &fake.sysctl(), -1).unwrap();
     assert_eq!(fake.text(RT), "-1");
     let entries = journal.entries().unwrap();
-    assert_eq!(
-        entries[1],
-        Entry::Setting(Setting {
-            of: SettingOf::Sysctl,
-            path: fake.path(RT),
-            old: "950000".into(),
-        })
-    );
+    let noted = Setting {
+        of: SettingOf::Sysctl,
+        path: fake.path(RT),
+        old: "950000".into(),
+    };
+    assert_eq!(entries[1], Entry::Setting(noted));
     for _ in 0..2 {
         assert_eq!(undo_all(&entries), Vec::<String>::new());
         assert_eq!(fake.text(RT), "950000");
