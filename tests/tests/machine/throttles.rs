@@ -335,7 +335,7 @@ fn a_pause_releases_the_node(place: &MachinePlace) -> Result<()> {
         let slot = throttler.board.slot(0);
         let slowed = || node.stands_still() || node.is_limited();
         throttler.order(monotonic(), 0.9);
-        wait_until("its beginning", || slowed())?;
+        wait_until("its beginning", slowed)?;
         throttler.board.set_paused(true);
         wait_for("the release", || {
             let idle = slot.idle.load(std::sync::atomic::Ordering::Acquire);
@@ -343,7 +343,7 @@ fn a_pause_releases_the_node(place: &MachinePlace) -> Result<()> {
         })?;
         node.is_free().context(name)?;
         throttler.board.set_paused(false);
-        wait_until("its going on", || slowed())?;
+        wait_until("its going on", slowed)?;
         throttler.order(monotonic(), 0.0);
         node.is_free().context(name)?;
         throttler.kill()?;

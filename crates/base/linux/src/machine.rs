@@ -49,48 +49,35 @@ pub fn describe(root: &Root) -> Vec<(&'static str, String)> {
     let text = |path: &str| root.read(path).unwrap_or_default();
     let online = text("/sys/devices/system/cpu/online").trim().to_owned();
     let config = kernel_config(root);
-    let setting = |name: &str| {
-        config
-            .lines()
-            .find_map(|l| l.strip_prefix(name)?.strip_prefix('='))
-            .map(str::to_owned)
-    };
+    let mut settings = config.lines();
+    let hz = settings.find_map(|line| line.strip_prefix("CONFIG_HZ="));
+    let hz = hz.map(str::to_owned);
     let memory = text("/proc/meminfo")
         .lines()
         .find_map(|l| l.strip_prefix("MemTotal:"))
         .map_or_else(|| "unknown".to_owned(), |v| v.trim().to_owned());
     let model = cpuinfo(root, "model name").or_else(|| cpuinfo(root, "CPU part"));
     let hypervisor = has_flag(root, "hypervisor");
+    let is_virtual = if hypervisor { "yes" } else { "not seen" };
     let governor = text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+    let governor = Some(governor.trim()).filter(|name| !name.is_empty());
+    let autogroup = match text("/proc/sys/kernel/sched_autogroup_enabled").trim() {
+        "1" => "on",
+        "0" => "off",
+        _ => "none",
+    };
     vec![
         ("CPU", model.unwrap_or_else(|| "unknown".to_owned())),
         ("CPUs online", online),
-        (
-            "virtual",
-            if hypervisor { "yes" } else { "not seen" }.to_owned(),
-        ),
+        ("virtual", is_virtual.to_owned()),
         ("memory", memory),
         ("kernel", kernel(root).unwrap_or_default()),
         (
             "HZ",
-            setting("CONFIG_HZ").unwrap_or_else(|| "unknown (no kernel configuration)".to_owned()),
+            hz.unwrap_or_else(|| "unknown (no kernel configuration)".to_owned()),
         ),
-        (
-            "frequency governor",
-            match governor.trim() {
-                "" => "none".to_owned(),
-                g => g.to_owned(),
-            },
-        ),
-        (
-            "autogroup",
-            match text("/proc/sys/kernel/sched_autogroup_enabled").trim() {
-                "1" => "on",
-                "0" => "off",
-                _ => "none",
-            }
-            .to_owned(),
-        ),
+        ("frequency governor", governor.unwrap_or("none").to_owned()),
+        ("autogroup", autogroup.to_owned()),
         (LOAD, text("/proc/loadavg").trim().to_owned()),
     ]
 }

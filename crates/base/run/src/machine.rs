@@ -30,30 +30,22 @@ pub fn describe(root: &Root, topology: &Topology, layout: &str) -> MachineFacts 
             facts.insert(name.to_owned(), value);
         }
     };
-    let frequency = topology
-        .online
-        .iter()
-        .next()
-        .and_then(|cpu| cpufreq::frequency(root, cpu).ok().flatten());
-    fact(
-        "frequency_driver",
-        frequency
-            .as_ref()
-            .map_or_else(|| Some("none".to_owned()), |f| f.driver.clone()),
-    );
+    let first = topology.online.iter().next();
+    let frequency = first.and_then(|cpu| cpufreq::frequency(root, cpu).ok().flatten());
+    let driver = match &frequency {
+        Some(frequency) => frequency.driver.clone(),
+        None => Some("none".to_owned()),
+    };
+    fact("frequency_driver", driver);
     fact("governor", frequency.and_then(|f| f.governor));
     fact("turbo", cpufreq::turbo(root).ok().flatten().map(on_off));
     fact("smt", Some(on_off(topology.has_smt())));
     fact("hypervisor", container::hypervisor(root));
     fact("container", container::container(root));
     fact("sched_ext", container::sched_ext(root));
-    fact(
-        "cpu_limit",
-        container::cpu_limit(root)
-            .ok()
-            .flatten()
-            .map(|limit| format!("{:.2} CPUs", limit.cpus())),
-    );
+    let limit = container::cpu_limit(root).ok().flatten();
+    let limit = limit.map(|limit| format!("{:.2} CPUs", limit.cpus()));
+    fact("cpu_limit", limit);
     let clock = root.read("/sys/devices/system/clocksource/clocksource0/current_clocksource");
     fact("clocksource", clock.ok().map(|name| name.trim().to_owned()));
     MachineFacts {
@@ -83,13 +75,8 @@ pub fn unrepeatable(machine: &MachineFacts, topology: &Topology, loaded: &CpuLis
     if fact("turbo") == Some("on") {
         warnings.push("turbo is on: how fast a CPU runs depends on how many are busy".to_owned());
     }
-    let shared = topology.cpus.iter().any(|cpu| {
-        loaded.contains(cpu.cpu)
-            && cpu
-                .siblings
-                .iter()
-                .any(|sibling| sibling != cpu.cpu && !loaded.contains(sibling))
-    });
+    let mut of_load = topology.cpus.iter().filter(|cpu| loaded.contains(cpu.cpu));
+    let shared = of_load.any(|cpu| cpu.siblings.iter().any(|other| !loaded.contains(other)));
     if shared {
         warnings.push(
             "a loaded CPU has an SMT sibling that is not loaded: what runs there slows both \

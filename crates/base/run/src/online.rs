@@ -11,18 +11,13 @@ use crate::{Error, Result};
 /// [`Error::NoCpu`] for the first that is not.
 pub fn check_online(root: &Root, cpus: &sandbag_linux::CpuList) -> Result<()> {
     let topology = topology::Topology::read(root)?;
-    for cpu in cpus.iter() {
-        if !topology.online.contains(cpu) {
-            return Err(Error::NoCpu {
-                cpu,
-                state: if topology.present.contains(cpu) {
-                    "offline"
-                } else {
-                    "not present"
-                },
-                online: topology.online,
-            });
-        }
-    }
-    Ok(())
+    let Some(cpu) = cpus.without(&topology.online).iter().next() else {
+        return Ok(());
+    };
+    let is_there = topology.present.contains(cpu);
+    Err(Error::NoCpu {
+        cpu,
+        state: if is_there { "offline" } else { "not present" },
+        online: topology.online,
+    })
 }

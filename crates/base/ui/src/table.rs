@@ -102,10 +102,8 @@ mod tests {
     #[test]
     fn what_does_not_fit_comes_below_with_its_name() {
         let text = fit(&new_table(), 1, Some(20));
-        assert!(
-            text.lines().all(|line| line.chars().count() <= 20),
-            "{text}"
-        );
+        let mut lines = text.lines();
+        assert!(lines.all(|line| line.chars().count() <= 20), "{text}");
         let heads: Vec<&str> = text.lines().filter(|l| l.contains("CPU")).collect();
         assert_eq!(heads.len(), 3, "{text}");
         let words: Vec<&str> = text.split_whitespace().collect();

@@ -103,15 +103,11 @@ mod tests {
     fn control_characters_are_seen() {
         assert_eq!(visible("a\u{1b}[0m\0b"), r"a\u001b[0m\u0000b");
         assert_eq!(visible("\u{9b}31m\u{7f}"), r"\u009b31m\u007f");
-        assert_eq!(
-            visible("\u{202e}\u{2066}\u{e0041}"),
-            r"\u202e\u2066\udb40\udc41"
-        );
+        let hidden = visible("\u{202e}\u{2066}\u{e0041}");
+        assert_eq!(hidden, r"\u202e\u2066\udb40\udc41");
         assert_eq!(visible("a\r\n\tb"), r"a\r\n\tb");
-        assert_eq!(
-            visible("2 \u{b5}s, \u{2588} \u{e9}"),
-            "2 \u{b5}s, \u{2588} \u{e9}"
-        );
+        let plain = "2 \u{b5}s, \u{2588} \u{e9}";
+        assert_eq!(visible(plain), plain);
         assert_eq!(command_line(&["a\0".to_owned()]).matches('\0').count(), 0);
     }
 

@@ -198,10 +198,8 @@ mod tests {
         assert!(load("101").unwrap_err().contains("between 0 and 100"));
         assert!(load("NaN").is_err() && load("-1").is_err() && load("").is_err());
         let comma = load("30,60").unwrap_err();
-        assert!(
-            comma.contains("as in 30.60") && comma.contains("0=30,1=60"),
-            "{comma}"
-        );
+        assert!(comma.contains("as in 30.60"), "{comma}");
+        assert!(comma.contains("0=30,1=60"), "{comma}");
     }
 
     #[test]

@@ -11,11 +11,9 @@ use crate::pidfd::PidFd;
 use crate::root::{read, read_value, write};
 use crate::{Error, Result};
 
-const SHARES: &str = "cpu.shares";
 const QUOTA: &str = "cpu.cfs_quota_us";
 const PERIOD: &str = "cpu.cfs_period_us";
 const BURST_V1: &str = "cpu.cfs_burst_us";
-const WEIGHT: &str = "cpu.weight";
 const MAX: &str = "cpu.max";
 const BURST_V2: &str = "cpu.max.burst";
 const PROCS: &str = "cgroup.procs";
@@ -37,12 +35,16 @@ impl Weight {
 
     fn text(self, version: Version) -> String {
         let (least, most) = Self::range(version);
-        let units = self.0.clamp(least.0, most.0)
-            * match version {
-                Version::V1 => 1024.0,
-                Version::V2 => 100.0,
-            };
+        let units = self.0.clamp(least.0, most.0) * Self::file(version).1;
         format!("{}", units.round() as u64)
+    }
+
+    /// The file that has it, and the value of the default weight there.
+    fn file(version: Version) -> (&'static str, f64) {
+        match version {
+            Version::V1 => ("cpu.shares", 1024.0),
+            Version::V2 => ("cpu.weight", 100.0),
+        }
     }
 }
 
@@ -108,18 +110,14 @@ impl Group {
 
     /// Sets the weight, clamped to what the version takes.
     pub fn set_weight(&self, weight: Weight) -> Result<()> {
-        let file = match self.version {
-            Version::V1 => SHARES,
-            Version::V2 => WEIGHT,
-        };
+        let (file, _) = Weight::file(self.version);
         write(&self.cpu.join(file), weight.text(self.version))
     }
 
     pub fn weight(&self) -> Result<Weight> {
-        Ok(match self.version {
-            Version::V1 => Weight(read_value::<f64>(&self.cpu.join(SHARES), "a number")? / 1024.0),
-            Version::V2 => Weight(read_value::<f64>(&self.cpu.join(WEIGHT), "a number")? / 100.0),
-        })
+        let (file, default) = Weight::file(self.version);
+        let units: f64 = read_value(&self.cpu.join(file), "a number")?;
+        Ok(Weight(units / default))
     }
 
     /// Sets or removes the cap.
