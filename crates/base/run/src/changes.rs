@@ -14,16 +14,13 @@
 //! alternates frequencies writes other values later without a note.
 
 use std::path::Path;
-use std::time::Duration;
 
-use sandbag_linux::cgroup::Freezer;
+use sandbag_linux::root;
 use sandbag_linux::sysctl::Sysctl;
-use sandbag_linux::{Root, root};
 
 use crate::error::Result;
 use crate::journal::{self, Entry, Journal, Setting, SettingOf};
 use crate::lock::Lock;
-use crate::process_identity::ProcessIdentity;
 
 /// Sets a tunable, unless it has this value already and no journal here names who set it.
 pub fn set_sysctl(
@@ -50,31 +47,6 @@ pub fn set_cpufreq(
 ) -> Result<()> {
     let _lock = note(journal, SettingOf::Cpufreq, path, None)?;
     Ok(root::write(path, value)?)
-}
-
-/// Announces that this process may be stopped; `None` if it has ended. Its
-/// signals are best sent to [`ProcessIdentity::open`].
-pub fn will_stop(journal: &mut Journal, root: &Root, pid: u32) -> Result<Option<ProcessIdentity>> {
-    let Some(named) = ProcessIdentity::of(root, pid)? else {
-        return Ok(None);
-    };
-    journal.note(Entry::Stopped {
-        processes: vec![named],
-    })?;
-    Ok(Some(named))
-}
-
-/// Announces that this group may be frozen.
-pub fn will_freeze(journal: &mut Journal, freezer: &Freezer) -> Result<()> {
-    journal.note(Entry::Frozen {
-        dir: freezer.dir().to_owned(),
-    })
-}
-
-/// Announces that a group may be frozen, and freezes it.
-pub fn freeze(journal: &mut Journal, freezer: &Freezer, patience: Duration) -> Result<()> {
-    will_freeze(journal, freezer)?;
-    Ok(freezer.freeze(patience)?)
 }
 
 /// Notes a setting with the value it had before the first run changed it,
