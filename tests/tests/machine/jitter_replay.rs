@@ -168,9 +168,8 @@ fn status_shows_a_replay_and_stop_ends_it(place: &MachinePlace) -> Result<()> {
         &format!("  CPU 0: events by process {injector}"),
     ])?;
     // It keeps no load from its CPU.
-    place
-        .run("load 20 --cpus 0 -d 300ms --no-out -q --no-settle")?
-        .judged()?;
+    let load = "load 20 --cpus 0 -d 300ms --no-out -q --no-settle";
+    place.run(load)?.judged()?;
     place.run(&format!("stop {pid}"))?.expect(0)?;
     finish(run)?.judged()?;
     let options = "jitter replay made.json --inside --loop --no-out -q";

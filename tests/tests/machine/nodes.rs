@@ -155,9 +155,8 @@ fn a_node_is_set_listed_and_stopped(place: &MachinePlace) -> Result<()> {
     list.shows(&["small: CPUs 0,1 by hogs", "5 processes"])?;
 
     for (speed, total) in [("0.3", 0.6), ("0=0.2,1=90%", 1.1)] {
-        place
-            .run(&format!("slow set small --speed {speed}"))?
-            .expect(0)?;
+        let set = format!("slow set small --speed {speed}");
+        place.run(&set)?.expect(0)?;
         let got = spinners.get(LOOK)?;
         figure!(
             got.is_near(total, 2.0 - total, TOLERANCE),
@@ -176,15 +175,11 @@ fn a_node_is_set_listed_and_stopped(place: &MachinePlace) -> Result<()> {
 
     // What cannot be changes nothing.
     for (speed, said) in [("0.01", "0.060"), ("0=0.5", "CPU 1"), ("0-2=0.5", "CPU 2")] {
-        place
-            .run(&format!("slow set small --speed {speed}"))?
-            .expect(2)?
-            .says(&["node small", said])?;
+        let set = format!("slow set small --speed {speed}");
+        place.answers(&set, 2, &["node small", said])?;
     }
-    place
-        .run("slow set smal --speed 0.5")?
-        .expect(2)?
-        .says(&["no node `smal`", "running are small"])?;
+    let says = ["no node `smal`", "running are small"];
+    place.answers("slow set smal --speed 0.5", 2, &says)?;
     ensure!(asked(0)?.is_some_and(|mu| (mu - 0.2).abs() < 1e-6));
 
     place.run("slow stop small")?.expect(0)?;
@@ -273,19 +268,15 @@ fn cpus_and_names_have_one_owner(place: &MachinePlace) -> Result<()> {
     let node = Waiting::start(place, "first", "--cpus 0 --speed 0.5")?;
     let pid = node.child.id().to_string();
     for options in ["--cpus 0", "--cpus 0-1", "--cpus 0 --dry-run"] {
-        place
-            .run(&format!("slow {options} --speed 0.9 --no-out"))?
-            .expect(5)?
-            .says(&["CPUs 0 ", "node first", &pid])?;
+        let slow = format!("slow {options} --speed 0.9 --no-out");
+        place.answers(&slow, 5, &["CPUs 0 ", "node first", &pid])?;
     }
     place.answers("load 10 --cpus 0 -d 1s --no-out", 5, &["CPUs 0 ", &pid])?;
-    place
-        .run("slow --cpus 1 --speed 0.5 --name first --no-out")?
-        .expect(5)?
-        .says(&["`first` runs already", &pid, "slow stop first"])?;
-    place
-        .run("slow --cpus 0 --speed 0.9 --no-out -- true")?
-        .expect(125)?;
+    let slow = "slow --cpus 1 --speed 0.5 --name first --no-out";
+    let says = ["`first` runs already", &pid, "slow stop first"];
+    place.answers(slow, 5, &says)?;
+    let slow = "slow --cpus 0 --speed 0.9 --no-out -- true";
+    place.run(slow)?.expect(125)?;
     // A load's CPUs are no node's either, and other CPUs are free.
     let load = place.start("load 10 --cpus 1 --no-out -q")?;
     wait_for("the load", || {

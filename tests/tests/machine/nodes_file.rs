@@ -201,10 +201,8 @@ fn a_node_of_somebody_else_s_name_is_refused(place: &MachinePlace) -> Result<()>
     let other = Waiting::start(place, "slow", "--cpus 0 --speed 0.9")?;
     let text = "[[node]]\nname = \"slow\"\ncpus = 1\nspeed = 0.3\ncommand = \"touch ran\"\n";
     fs::write(place.path("n.toml"), text)?;
-    place
-        .run("slow n.toml --no-out")?
-        .expect(1)?
-        .says(&["`slow` runs already", "did not start"])?;
+    let says = ["`slow` runs already", "did not start"];
+    place.answers("slow n.toml --no-out", 1, &says)?;
     ensure!(!place.path("ran").exists(), "the command ran");
     // It is not ended for it.
     ensure!(other.status()?["cpus"] == "0");
@@ -213,13 +211,10 @@ fn a_node_of_somebody_else_s_name_is_refused(place: &MachinePlace) -> Result<()>
 
 fn a_dry_run_changes_nothing(place: &MachinePlace) -> Result<()> {
     two(place, &command("echo > ran"), "method = \"deadline\"")?;
-    place
-        .run("slow n.toml --dry-run")?
-        .expect(0)?
-        .says(&["node fast: CPUs 0, speed 0=0.8", "node slow: CPUs 1"])?;
-    place
-        .run("slow --cpus 0 --speed 0.5 --method deadline --dry-run -- touch ran")?
-        .expect(0)?;
+    let says = ["node fast: CPUs 0, speed 0=0.8", "node slow: CPUs 1"];
+    place.answers("slow n.toml --dry-run", 0, &says)?;
+    let slow = "slow --cpus 0 --speed 0.5 --method deadline --dry-run -- touch ran";
+    place.run(slow)?.expect(0)?;
     place.has_files(".", 1)?;
     let took = place.as_before()?;
     figure!(took < Duration::from_secs(1), "something was changed");

@@ -20,10 +20,8 @@ cases! { APART: two_cpus; disjoint_cpus_can_be_loaded_at_once }
 fn the_same_cpus_twice_are_refused_with_the_first_one_s_pid(place: &MachinePlace) -> Result<()> {
     let first = place.start_burning("load 20 --cpus 0 --no-out -q", 1)?;
     let pid = first.id().to_string();
-    place
-        .run("load 20 --cpus all -d 1s --no-out")?
-        .expect(5)?
-        .says(&[&pid, "CPUs 0 ", "sandbag stop"])?;
+    let says = [&*pid, "CPUs 0 ", "sandbag stop"];
+    place.answers("load 20 --cpus all -d 1s --no-out", 5, &says)?;
     end(first, Signal::SIGTERM)?;
     Ok(())
 }
@@ -93,10 +91,8 @@ fn beside_a_command_a_refusal_is_125_and_in_run_json(place: &MachinePlace) -> Re
         ("--cgroup /no/such/group", 5, "is not a group"),
         ("--at @1000", 2, "is past"),
     ] {
-        place
-            .run(&format!("load 20 {options} --out r -- touch ran"))?
-            .expect(125)?
-            .says(&[words])?;
+        let load = format!("load 20 {options} --out r -- touch ran");
+        place.answers(&load, 125, &[words])?;
         let record = place.json("r/run.json")?;
         let error = &record["error"];
         ensure!(error["exit_code_alone"] == code, "{record}");
