@@ -36,7 +36,7 @@ fn lost_files_only(place: &MachinePlace, out: &str) -> Result<()> {
 /// `ulimit -f` kills with SIGXFSZ who does not expect it.
 fn a_limit_on_files_costs_the_files_only(place: &MachinePlace) -> Result<()> {
     // 256 KiB: room for what holds the load, not for the report.
-    let limited = "ulimit -f 512; exec $S load 30 --cpus 0 -d 3s --out out";
+    let limited = "ulimit -f 256; exec $S load 30 --cpus 0 -d 3s --out out";
     let ended = place.bash(limited)?.expect_any(&[0, 4])?;
     ended.says(&["File too large"])?;
     Ok(())

@@ -47,7 +47,8 @@ fn a_recorder_beside_sees_the_events_of_the_trace(place: &MachinePlace) -> Resul
     let csv = fs::read_to_string(place.path("r/achieved.csv"))?;
     ensure!(csv.lines().count() as u64 == injected + 1, "{csv}");
     figure!(injected >= 40, "{counts}");
-    let seen = place.run("jitter show --json seen.sbj")?.json()?;
+    let shown = place.run("jitter show --json seen.sbj")?.expect(0)?;
+    let seen = shown.json()?;
     // 1.6 s hold 40.
     let events = seen[0]["events"].as_u64().context("no events")?;
     figure!((25..80).contains(&events), "{seen}");
