@@ -159,4 +159,4 @@ install: man ## Install binary, man pages and completions under PREFIX
 
 clean: ## Remove what was built and fetched
 	cargo clean
-	rm -rf .guest sandbag-run-* bench-results.* jitter-results.* scale-results.* nodes-results.* audit-results.* lab-results
+	rm -rf .guest sandbag-run-* bench-results.* loads-results.* jitter-results.* scale-results.* nodes-results.* audit-results.* lab-results

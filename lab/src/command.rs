@@ -8,10 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::bench::programs::Programs;
-use crate::experiment::Paper;
+use crate::experiment::{About, Paper};
+use crate::program::Programs;
 use crate::results::{self, State};
-use crate::run::{self, Listener, Repeat};
+use crate::run::{self, Repeat};
 use crate::setup::Setup;
 use crate::workload::{self, WorkArgs};
 use crate::{experiments, index};
@@ -30,9 +30,9 @@ use sandbag_ui::{BadInput, NotPossible, exit};
 /// The papers' experiments.
 #[derive(Debug, Subcommand)]
 pub enum LabVerb {
-    /// Say which experiments there are, and how long they take
+    /// List the experiments and how long they take
     List,
-    /// Run experiments, or go on with them where they were stopped
+    /// Run experiments, or resume them where they were stopped
     Run(RunArgs),
     /// Make tables, figures and pages again from what was measured
     ///
@@ -52,7 +52,7 @@ pub struct PageArgs {
     out: PathBuf,
 }
 
-/// Run experiments, or go on with them where they were stopped
+/// Run experiments, or resume them where they were stopped
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// Which (see `sandbag-lab list`) [default: all]
@@ -64,8 +64,8 @@ pub struct RunArgs {
     #[arg(long)]
     quick: bool,
 
-    /// Directory for the results, one per experiment in it; where there are
-    /// some already, they are gone on with
+    /// Directory for the results, one per experiment in it; results that are
+    /// there already are continued
     #[arg(long, value_name = "DIR", default_value = "sandbag-lab")]
     out: PathBuf,
 
@@ -77,9 +77,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
 
-    /// Go on after the rounds with what they do not decide: until the slowdown
-    /// is known to 0.05, or 120 rounds (obtrusive; without --rounds and --quick
-    /// that is so anyway)
+    /// Continue after the rounds with the cells that they do not decide: until
+    /// the slowdown is known to 0.05, or 120 rounds (obtrusive; the default
+    /// without --rounds and --quick)
     #[arg(long)]
     decide: bool,
 
@@ -91,7 +91,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     methods: Vec<String>,
 
-    /// What one program may take before it counts as hanging
+    /// Time limit of one program
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = limit)]
     limit: Duration,
 
@@ -113,7 +113,6 @@ fn limit(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Runs the command.
 pub fn main(verb: &LabVerb, messages: &Messages) -> Result<u8> {
     match verb {
         LabVerb::List => list(),
@@ -129,34 +128,29 @@ pub fn main(verb: &LabVerb, messages: &Messages) -> Result<u8> {
 
 fn list() -> Result<u8> {
     let mut out = String::new();
-    let (mut quick, mut full) = (0, 0);
+    let times =
+        |[quick, full]: [u32; 2]| format!("--quick {}, in full {}", about(quick), about(full));
+    let mut all = [0, 0];
     for experiment in experiments::all() {
-        let minutes = [true, false].map(|form| experiment.minutes(form));
-        quick += minutes[0];
-        full += minutes[1];
+        let About {
+            what,
+            source,
+            minutes,
+            ..
+        } = experiment.about();
+        all = [all[0] + minutes[0], all[1] + minutes[1]];
+        let (name, times) = (experiment.name(), times(*minutes));
         writeln!(
             out,
-            "{:<10} {}\n{:<10} {}\n{:<10} --quick {}, in full {}",
-            experiment.name(),
-            experiment.about(),
-            "",
-            experiment.source(),
-            "",
-            about(minutes[0]),
-            about(minutes[1])
+            "{name:<10} {what}\n{:<10} {source}\n{:<10} {times}",
+            "", ""
         )?;
     }
-    writeln!(
-        out,
-        "all        --quick {}, in full {} (on two CPUs)",
-        about(quick),
-        about(full)
-    )?;
+    writeln!(out, "all        {} (on two CPUs)", times(all))?;
     output::print(out)?;
     Ok(exit::KEPT)
 }
 
-/// Minutes in words.
 fn about(minutes: u32) -> String {
     const HOURS: u32 = 2 * 60;
     match minutes {
@@ -222,7 +216,7 @@ fn run_all(args: &RunArgs, messages: &Messages) -> Result<u8> {
                 Messages::error(&format!("{}: {why}", experiment.name()));
             }
             Err(_) if interrupt::came() => {
-                messages.say("Stopped; the same command goes on from here.");
+                messages.say("Stopped; the same command resumes from here.");
                 return Ok(exit::INTERRUPTED);
             }
             // Nothing was begun.
@@ -248,7 +242,6 @@ fn run_all(args: &RunArgs, messages: &Messages) -> Result<u8> {
     Ok(exit::KEPT)
 }
 
-/// The CPUs to use.
 fn usable(args: &RunArgs) -> Result<CpuList> {
     let topology = Topology::read(&Root::default())?;
     let cpus: CpuList = match &args.cpus {
@@ -276,7 +269,7 @@ fn run_one(
 ) -> Result<State> {
     let dir = args.out.join(experiment.name());
     if args.fresh && dir.exists() {
-        // Somebody else's directory may have the name of an experiment.
+        // A directory of something else may have the name of an experiment.
         if !dir.join(results::ROWS).exists() && fs::read_dir(&dir)?.next().is_some() {
             return Err(BadInput(format!(
                 "--fresh: {} holds no results of the lab; it is left alone",
@@ -289,8 +282,8 @@ fn run_one(
     messages.say(&format!(
         "{}: {}; about {} in all",
         experiment.name(),
-        experiment.about(),
-        about(experiment.minutes(args.quick))
+        experiment.about().what,
+        about(experiment.about().minutes[usize::from(!args.quick)])
     ));
     // On the disk of the results: a gigabyte is too much for many a /tmp.
     let scratch = tempfile::tempdir_in(&args.out).context("a directory for the moment")?;
@@ -300,7 +293,7 @@ fn run_one(
         rounds: args.rounds,
         decide: args.decide || (args.rounds.is_none() && !args.quick),
     };
-    let report = run::run(experiment, setup, &dir, repeat, &mut Progress(messages))?;
+    let report = run::run(experiment, setup, &dir, repeat, messages)?;
     messages.say(&format!("Page: {}", dir.join(results::PAGE).display()));
     Ok(report.state)
 }
@@ -322,19 +315,6 @@ fn choose(names: &[String]) -> Result<Vec<Box<dyn Paper>>, BadInput> {
         .into_iter()
         .filter(|e| names.is_empty() || names.iter().any(|name| name == e.name()))
         .collect())
-}
-
-/// What an experiment says, on our standard error.
-struct Progress<'a>(&'a Messages);
-
-impl Listener for Progress<'_> {
-    fn trial(&mut self, done: usize, of: usize, what: &str) {
-        self.0.say(&format!("[{done}/{of}] {what}"));
-    }
-
-    fn note(&mut self, text: &str) {
-        self.0.warning(text);
-    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,6 @@ pub struct Tuning {
 
 impl Tuning {
     /// As options of `sandbag load`.
-    #[must_use]
     pub fn options(self) -> Vec<String> {
         let period = self.period_ms.map(|ms| format!("--period={ms}ms"));
         let weight = self.weight.map(|weight| format!("--pace-weight={weight}"));
@@ -42,11 +41,10 @@ impl Tuning {
     }
 }
 
-/// Conditions of a trial.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Condition {
-    /// Nothing.
+    #[default]
     Unloaded,
     /// An ordinary task on each CPU that never sleeps: what a real competitor
     /// does.
@@ -56,15 +54,11 @@ pub enum Condition {
         method: String,
         /// The load, percent.
         pct: f64,
-        /// Its constants.
         #[serde(flatten)]
         tuning: Tuning,
     },
     /// `sandbag replay` of a profile.
-    Replay {
-        /// Its path.
-        profile: String,
-    },
+    Replay { profile: String },
     /// `sandbag slow` with nothing in the node; the program runs outside it,
     /// on the same CPUs.
     Beside { method: String, speed: f64 },
@@ -74,7 +68,6 @@ pub enum Condition {
 
 impl Condition {
     /// A load with the method's own constants.
-    #[must_use]
     pub fn load(method: &str, pct: f64) -> Self {
         Self::Load {
             method: method.to_owned(),
@@ -83,8 +76,17 @@ impl Condition {
         }
     }
 
+    /// The method that makes it, if one does.
+    pub fn method(&self) -> Option<&str> {
+        match self {
+            Self::Load { method, .. } | Self::Beside { method, .. } | Self::Node { method, .. } => {
+                Some(method)
+            }
+            _ => None,
+        }
+    }
+
     /// As it is called in tables.
-    #[must_use]
     pub fn name(&self) -> String {
         match self {
             Self::Unloaded => "nothing".to_owned(),

@@ -2,8 +2,8 @@
 //! How many pairs a slowdown needs. Pure.
 //!
 //! # Problem
-//! Two slowdowns of 2.00 and 2.05 are to be told apart. How many pairs that
-//! takes nobody knows beforehand: a compilation scatters by .03, a copy by 5.
+//! Two slowdowns of 2.00 and 2.05 are to be distinguished. The number of pairs is not
+//! known beforehand: the standard deviation of a compilation is .03, of a copy 5.
 //!
 //! # Approach
 //! Pairs are made until the 95 % interval of the median is not wider than
@@ -18,17 +18,16 @@
 //! early a little too narrow; with the fixed number of rounds before the first
 //! look it is little.
 
-use crate::row::{End, PairRow};
+use crate::row::{End, Row};
 use crate::summary::{Median, mean_sd, slowdowns};
 
-/// What is to be told apart, in slowdowns.
+/// Wanted half-width of the interval of a slowdown.
 pub const HALF_WIDTH: f64 = 0.05;
 /// The fewest pairs that have a 95 % interval.
 const FEWEST: usize = 6;
-/// More than that nobody makes.
+/// Largest number that is estimated.
 const MOST: usize = 10_000;
 
-/// Whether some pairs decide.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Decision {
     /// The median is known to within this.
@@ -36,7 +35,6 @@ pub enum Decision {
         /// Half of the 95 % interval.
         half_width: f64,
     },
-    /// It is not.
     No {
         /// Half of the 95 % interval, where there are enough pairs for one.
         half_width: Option<f64>,
@@ -47,8 +45,6 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// By these slowdowns.
-    #[must_use]
     pub fn by(slowdowns: &[f64]) -> Self {
         let interval = Median::of(slowdowns).filter(|median| median.n >= FEWEST);
         let half_width = interval.map(|median| (median.high - median.low) / 2.0);
@@ -61,8 +57,6 @@ impl Decision {
         }
     }
 
-    /// Half of the 95 % interval, where there is one.
-    #[must_use]
     pub fn half_width(self) -> Option<f64> {
         match self {
             Self::Yes { half_width } => Some(half_width),
@@ -71,7 +65,6 @@ impl Decision {
     }
 
     /// For a table: to what the median is known, or what it would take.
-    #[must_use]
     pub fn shown(self) -> String {
         match self {
             Self::Yes { half_width } => format!("± {half_width:.3}"),
@@ -95,15 +88,14 @@ fn needed(slowdowns: &[f64]) -> Option<usize> {
     }
     let (_, sd) = mean_sd(slowdowns)?;
     let root = 1.96 * std::f64::consts::FRAC_PI_2.sqrt() * sd / HALF_WIDTH;
-    // What there are did not do, however little they scatter.
+    // More than there are, because these were not enough.
     let least = FEWEST.max(slowdowns.len() + 1);
     Some((root.powi(2).ceil() as usize).clamp(least, MOST.max(least)))
 }
 
 /// Whether a cell needs no more pairs: its slowdown is known well enough, or
 /// more of its pairs failed or hung than did not.
-#[must_use]
-pub fn enough(rows: &[&PairRow]) -> bool {
+pub fn enough(rows: &[&Row]) -> bool {
     let done = rows.iter().filter(|row| row.end == End::Done).count();
     2 * done < rows.len() || matches!(Decision::by(&slowdowns(rows)), Decision::Yes { .. })
 }
@@ -146,9 +138,9 @@ mod tests {
     }
 
     #[test]
-    fn who_fails_again_and_again_is_not_asked_for_ever() {
+    fn a_cell_that_fails_again_and_again_is_given_up() {
         let mut rows = vec![row(0, 1.0, 2.0), row(1, 1.0, 9.0), row(2, 1.0, 4.0)];
-        let refer = |rows: &[PairRow]| enough(&rows.iter().collect::<Vec<_>>());
+        let refer = |rows: &[Row]| enough(&rows.iter().collect::<Vec<_>>());
         assert!(!refer(&rows));
         rows[0].end = End::OverLimit { limit_s: 1.0 };
         assert!(!refer(&rows));

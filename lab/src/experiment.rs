@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an experiment is: its cells, how one is measured, and what its page
-//! shows. The papers' are in [`experiments`](crate::experiments).
+//! What an experiment is: its cells, and how one is measured. The papers' experiments
+//! are in [`experiments`](crate::experiments), the benchmarks in [`bench`](crate::bench).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,12 +8,11 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::page::Section;
-use crate::row::PairRow;
+use crate::row::Row;
 use crate::setup::Setup;
-use crate::trial::Trial;
 
 /// What an experiment chose for a machine when it was begun (amounts, sizes,
-/// texts of its page), by name. Kept with its results, so that going on means
+/// texts of its page), by name. Kept with its results, so that resuming means
 /// the same work, and a page can be made again without it.
 pub type Choices = BTreeMap<String, String>;
 
@@ -29,22 +28,7 @@ impl std::fmt::Display for NotHere {
 
 impl std::error::Error for NotHere {}
 
-/// A condition, or some that are measured together, to be met in each round.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cell {
-    /// Its name, unique within the experiment and the same every time.
-    pub key: String,
-}
-
-impl Cell {
-    /// Of that name.
-    #[must_use]
-    pub fn new(key: impl Into<String>) -> Self {
-        Self { key: key.into() }
-    }
-}
-
-/// What is to be known besides the figures.
+/// What the page reports besides the figures.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Remarks {
     /// What was skipped, each with its reason.
@@ -53,12 +37,11 @@ pub struct Remarks {
     pub notes: Vec<String>,
 }
 
-/// What was measured, for a page: nothing else is needed to make one.
+/// The input of a page.
 #[derive(Debug, Clone, Copy)]
 pub struct Measurements<'a> {
     /// The rows, in the order of the cells.
-    pub rows: &'a [PairRow],
-    /// What was chosen for the machine.
+    pub rows: &'a [Row],
     pub chosen: &'a Choices,
     /// The experiment's directory.
     pub dir: &'a Path,
@@ -66,77 +49,73 @@ pub struct Measurements<'a> {
 
 /// Cells that are measured round by round, each trial kept as soon as it is made.
 pub trait Experiment {
-    /// What is kept of a trial.
-    type Row: Trial;
     /// What trials are made with.
     type Setup;
 
     /// On the command line.
     fn name(&self) -> &'static str;
 
-    fn cells(&self, setup: &Self::Setup) -> Vec<Cell>;
+    /// Its cells, by name: conditions, each of which is measured once in each round.
+    fn cells(&self, setup: &Self::Setup) -> Vec<String>;
 
     /// Whether a cell is measured in this round.
-    fn has_round(&self, _cell: &Cell, _round: u32) -> bool {
+    fn has_round(&self, _cell: &str, _round: u32) -> bool {
         true
     }
 
-    /// Whether the rows of a cell, those of all the rounds at least, say what
-    /// they are to say.
-    fn enough(&self, _rows: &[&Self::Row]) -> bool {
+    /// Whether the rows of a cell, after the least number of rounds, decide it.
+    fn enough(&self, _rows: &[&Row]) -> bool {
         true
     }
 
-    /// One trial of a cell.
-    ///
-    /// # Errors
-    /// Nothing could be measured at all; a program that fails or hangs is a
-    /// row that says so.
-    fn measure(&mut self, setup: &Self::Setup, cell: &Cell, round: u32) -> Result<Vec<Self::Row>>;
+    /// One trial of a cell. A program that fails or hangs is a row that says so; an
+    /// error ends the experiment.
+    fn measure(&mut self, setup: &Self::Setup, cell: &str, round: u32) -> Result<Vec<Row>>;
+
+    /// The figures of a row, for progress messages.
+    fn line(&self, row: &Row) -> String {
+        row.line()
+    }
 }
 
-/// One of the papers' experiments; its cells are asked for after `prepare`, and
-/// its trials are pairs.
-pub trait Paper: Experiment<Row = PairRow, Setup = Setup> {
-    /// One sentence for lists.
-    fn about(&self) -> &'static str;
-
+/// What lists and pages have of an experiment; of two values, the short form's and the
+/// full one's.
+#[derive(Debug)]
+pub struct About {
+    /// One sentence.
+    pub what: &'static str,
     /// The figure or table of a paper that it repeats.
-    fn source(&self) -> &'static str;
+    pub source: &'static str,
+    /// Rounds over all cells.
+    pub rounds: [u32; 2],
+    /// Rounds after which cells that have not [enough](Experiment::enough) are given up.
+    pub most_rounds: u32,
+    /// Duration, on two CPUs with every method but `freq`.
+    pub minutes: [u32; 2],
+}
+
+/// One of the papers' experiments. Its cells are asked for after `prepare`.
+pub trait Paper: Experiment<Setup = Setup> {
+    fn about(&self) -> &'static About;
 
     /// Rounds over all cells.
-    fn rounds(&self, quick: bool) -> u32;
-
-    /// Rounds after which cells that have not [enough](Experiment::enough) are
-    /// given up.
-    fn most_rounds(&self) -> u32 {
-        self.rounds(false)
+    fn rounds(&self, quick: bool) -> u32 {
+        self.about().rounds[usize::from(!quick)]
     }
 
-    /// What it takes in all, minutes: on two CPUs with every method but `freq`.
-    fn minutes(&self, quick: bool) -> u32;
-
-    /// Looks what is there, and makes what its trials need; nothing outside
-    /// its directories. What it finds in `chosen` it takes, what it chooses
-    /// itself it adds.
-    ///
-    /// # Errors
-    /// It cannot be done; [`NotHere`] where that is the machine's fault.
+    /// Makes what its trials need, inside its directories only. It takes what is in
+    /// `chosen` and adds what it chooses itself. Fails with [`NotHere`] where this
+    /// machine cannot run it.
     fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<()>;
 
-    /// What this one skips here, and what is to be known of its programs; to
-    /// be asked after `prepare`.
+    /// Asked for after `prepare`.
     fn remarks(&self) -> Remarks {
         Remarks::default()
     }
 
     /// Tables and figures. Needs no `prepare`.
-    ///
-    /// # Errors
-    /// A figure cannot be drawn.
     fn page(&self, measured: &Measurements<'_>) -> Result<Vec<Section>>;
 
-    /// Lines of the summary: what, the paper's figure, ours. Needs no
-    /// `prepare`.
-    fn summary(&self, rows: &[PairRow]) -> Vec<[String; 3]>;
+    /// Lines of the summary: what, the paper's figure, ours. Needs no `prepare`.
+    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]>;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figures: lines with error bars, as SVG that stands on light and on dark
-//! paper.
+//! Figures: lines with error bars, as SVG that is readable on light and on dark
+//! backgrounds.
+
+use std::error::Error;
 
 use anyhow::{Result, anyhow};
 use plotters::element::DashedPathElement;
@@ -9,24 +11,18 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::summary::Median;
 
-/// A median and where it lies.
+/// A value at an abscissa with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
-    /// Abscissa.
     pub x: f64,
-    /// Median.
     pub y: f64,
-    /// Lower end of its interval.
     pub low: f64,
-    /// Upper end.
     pub high: f64,
-    /// Values that it is the median of; 0 for what was not measured so often.
+    /// Values of which `y` is the median; 0 where it is none.
     pub n: usize,
 }
 
 impl Point {
-    /// A median at an abscissa.
-    #[must_use]
     pub fn of(x: f64, median: Median) -> Self {
         Self {
             x,
@@ -37,8 +33,7 @@ impl Point {
         }
     }
 
-    /// A value by itself.
-    #[must_use]
+    /// A value without an interval.
     pub fn bare(x: f64, y: f64) -> Self {
         Self {
             x,
@@ -55,29 +50,49 @@ impl Point {
 pub struct Line {
     /// As the legend calls it.
     pub name: String,
-    /// Its points, by abscissa.
     pub points: Vec<Point>,
-    /// Whether they are connected.
+    /// Whether the points are connected.
     pub connected: bool,
     /// Whether it is only there to compare with: thin and grey.
     pub reference: bool,
 }
 
-/// The axes.
+impl Line {
+    /// Of connected points.
+    pub fn new(name: impl Into<String>, points: impl Into<Vec<Point>>) -> Self {
+        Self {
+            name: name.into(),
+            points: points.into(),
+            connected: true,
+            reference: false,
+        }
+    }
+
+    /// Of connected points, only to compare with.
+    pub fn reference(name: impl Into<String>, points: impl Into<Vec<Point>>) -> Self {
+        Self {
+            reference: true,
+            ..Self::new(name, points)
+        }
+    }
+}
+
+/// Title and axes of a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axes {
-    /// Title of the figure.
     pub title: String,
-    /// What the abscissa is.
     pub x: String,
-    /// What the ordinate is.
     pub y: String,
-    /// Ends of the abscissa.
     pub x_range: (f64, f64),
-    /// What stands at 1, 2, 3 in place of these numbers; empty for numbers.
+    /// Names at 1, 2, 3 in place of these numbers; empty for numbers.
     pub x_names: Vec<String>,
-    /// Ends of the ordinate.
     pub y_range: (f64, f64),
+}
+
+/// The highest point of the lines, with room above it; at least `least`.
+pub fn top(lines: &[Line], least: f64) -> f64 {
+    let points = lines.iter().flat_map(|line| &line.points);
+    points.map(|point| point.high).fold(least, f64::max) * 1.05
 }
 
 const SIZE: (u32, u32) = (860, 420);
@@ -99,96 +114,60 @@ struct Style {
 
 const WHOLE: (u32, u32) = (8, 0);
 
+const fn style(
+    method: &'static str,
+    (r, g, b): (u8, u8, u8),
+    dash: (u32, u32),
+    marker: &'static [(i32, i32)],
+) -> Style {
+    Style {
+        method,
+        colour: RGBColor(r, g, b),
+        dash,
+        marker,
+    }
+}
+
+const SQUARE: &[(i32, i32)] = &[(-4, -4), (4, -4), (4, 4), (-4, 4), (-4, -4)];
+const UP: &[(i32, i32)] = &[(0, -5), (5, 4), (-5, 4), (0, -5)];
+const DOWN: &[(i32, i32)] = &[(0, 5), (5, -4), (-5, -4), (0, 5)];
+const DIAMOND: &[(i32, i32)] = &[(0, -5), (5, 0), (0, 5), (-5, 0), (0, -5)];
+const CROSS: &[(i32, i32)] = &[(-4, -4), (4, 4), (0, 0), (-4, 4), (4, -4)];
+const PLUS: &[(i32, i32)] = &[(0, -5), (0, 5), (0, 0), (-5, 0), (5, 0)];
+const BOW_TIE: &[(i32, i32)] = &[(-4, -4), (4, 4), (4, -4), (-4, 4), (-4, -4)];
+const HOURGLASS: &[(i32, i32)] = &[(-4, -4), (4, -4), (-4, 4), (4, 4), (-4, -4)];
+const N: &[(i32, i32)] = &[(-4, 4), (-4, -4), (4, 4), (4, -4)];
+const HEXAGON: &[(i32, i32)] = &[
+    (-2, -5),
+    (2, -5),
+    (5, 0),
+    (2, 5),
+    (-2, 5),
+    (-5, 0),
+    (-2, -5),
+];
+
 /// Of every method, in every figure; other names get those that are left. The
 /// first six colours are Okabe and Ito's without the yellow and the black, which
-/// vanish on one of the papers.
+/// vanish on one of the backgrounds.
 const STYLES: [Style; 10] = [
-    Style {
-        method: "pace",
-        colour: RGBColor(0, 114, 178),
-        dash: WHOLE,
-        marker: &[(-4, -4), (4, -4), (4, 4), (-4, 4), (-4, -4)],
-    },
-    Style {
-        method: "hogs",
-        colour: RGBColor(213, 94, 0),
-        dash: (16, 3),
-        marker: &[(0, -5), (5, 4), (-5, 4), (0, -5)],
-    },
-    Style {
-        method: "quota",
-        colour: RGBColor(0, 158, 115),
-        dash: (10, 4),
-        marker: &[(0, -5), (5, 0), (0, 5), (-5, 0), (0, -5)],
-    },
-    Style {
-        method: "shares",
-        colour: RGBColor(204, 121, 167),
-        dash: (3, 3),
-        marker: &[(0, 5), (5, -4), (-5, -4), (0, 5)],
-    },
-    Style {
-        method: "rt",
-        colour: RGBColor(230, 159, 0),
-        dash: (6, 2),
-        marker: &[(-4, -4), (4, 4), (0, 0), (-4, 4), (4, -4)],
-    },
-    Style {
-        method: "deadline",
-        colour: RGBColor(86, 180, 233),
-        dash: (14, 8),
-        marker: &[(0, -5), (0, 5), (0, 0), (-5, 0), (5, 0)],
-    },
-    Style {
-        method: "lim",
-        colour: RGBColor(148, 103, 189),
-        dash: (2, 6),
-        marker: &[(-4, -4), (4, 4), (4, -4), (-4, 4), (-4, -4)],
-    },
-    Style {
-        method: "freq",
-        colour: RGBColor(140, 100, 70),
-        dash: (6, 6),
-        marker: &[(-4, -4), (4, -4), (-4, 4), (4, 4), (-4, -4)],
-    },
-    Style {
-        method: "gov",
-        colour: RGBColor(150, 150, 0),
-        dash: (4, 10),
-        marker: &[
-            (-2, -5),
-            (2, -5),
-            (5, 0),
-            (2, 5),
-            (-2, 5),
-            (-5, 0),
-            (-2, -5),
-        ],
-    },
-    Style {
-        method: "cap",
-        colour: RGBColor(200, 30, 60),
-        dash: (22, 6),
-        marker: &[(-4, 4), (-4, -4), (4, 4), (4, -4)],
-    },
+    style("pace", (0, 114, 178), WHOLE, SQUARE),
+    style("hogs", (213, 94, 0), (16, 3), UP),
+    style("quota", (0, 158, 115), (10, 4), DIAMOND),
+    style("shares", (204, 121, 167), (3, 3), DOWN),
+    style("rt", (230, 159, 0), (6, 2), CROSS),
+    style("deadline", (86, 180, 233), (14, 8), PLUS),
+    style("lim", (148, 103, 189), (2, 6), BOW_TIE),
+    style("freq", (140, 100, 70), (6, 6), HOURGLASS),
+    style("gov", (150, 150, 0), (4, 10), HEXAGON),
+    style("cap", (200, 30, 60), (22, 6), N),
 ];
 
 /// Of a thin, grey line to compare with.
-const REFERENCE: Style = Style {
-    method: "",
-    colour: INK,
-    dash: WHOLE,
-    marker: &[],
-};
+const REFERENCE: Style = style("", (128, 128, 128), WHOLE, &[]);
 
 /// More points than this are a curve: markers would hide it.
 const MOST_MARKED: usize = 40;
-
-/// Whether figures know this method: its lines look the same in all of them.
-#[must_use]
-pub fn knows_method(name: &str) -> bool {
-    STYLES.iter().any(|style| style.method == name)
-}
 
 /// A style for each line.
 fn styles(lines: &[Line]) -> Vec<Style> {
@@ -219,114 +198,79 @@ fn counted(lines: &[Line]) -> String {
     }
 }
 
-/// Draws the figure; its title says of how many values the points are medians.
-///
-/// # Errors
-/// A figure that is not a number, which no axis has.
+/// Draws the figure as SVG; its title says of how many values the points are medians.
 pub fn draw(axes: &Axes, lines: &[Line]) -> Result<String> {
     let mut svg = String::new();
-    let failed = |error: &dyn std::fmt::Display| anyhow!("draw {:?}: {error}", axes.title);
-    {
-        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        let text = |size: i32| ("sans-serif", size).into_font().color(&INK);
-        let (plot, legend) = area.split_horizontally(SIZE.0 - LEGEND.0);
-        let name_at = |x: &f64| -> String {
-            let nearest = x.round();
-            if (x - nearest).abs() < 0.01 && nearest >= 1.0 {
-                axes.x_names.get(nearest as usize - 1).cloned()
-            } else {
-                None
-            }
-            .unwrap_or_default()
-        };
-        let mut chart = ChartBuilder::on(&plot)
-            .caption(
-                format!("{}{}", axes.title, counted(lines)),
-                text(16).pos(Pos::new(HPos::Center, VPos::Top)),
-            )
-            .margin(12)
-            .x_label_area_size(44)
-            .y_label_area_size(60)
-            .build_cartesian_2d(
-                axes.x_range.0..axes.x_range.1,
-                axes.y_range.0..axes.y_range.1,
-            )
-            .map_err(|error| failed(&error))?;
-        let mut mesh = chart.configure_mesh();
-        if !axes.x_names.is_empty() {
-            mesh.x_labels(axes.x_names.len())
-                .x_label_formatter(&name_at);
-        }
-        mesh.x_desc(&axes.x)
-            .y_desc(&axes.y)
-            .axis_style(INK)
-            .bold_line_style(INK.mix(0.25))
-            .light_line_style(TRANSPARENT)
-            .label_style(text(12))
-            .axis_desc_style(text(13))
-            .draw()
-            .map_err(|error| failed(&error))?;
-        for (n, (line, look)) in lines.iter().zip(styles(lines)).enumerate() {
-            let stroke = look.colour.stroke_width(if line.reference { 1 } else { 2 });
-            let marker = |at: (i32, i32)| -> Vec<(i32, i32)> {
-                let corners = look.marker.iter();
-                corners.map(|(x, y)| (at.0 + x, at.1 + y)).collect()
-            };
-            let path = line
-                .points
-                .iter()
-                .filter(|_| line.connected)
-                .map(|p| (p.x, p.y));
-            chart
-                .draw_series(DashedLineSeries::new(
-                    path,
-                    look.dash.0,
-                    look.dash.1,
-                    stroke,
-                ))
-                .map_err(|error| failed(&error))?;
-            if lines.len() > 1 {
-                let y = 50 + LEGEND.1 * i32::try_from(n).unwrap_or(i32::MAX);
-                let ends = [(0, y), (28, y)].into_iter();
-                legend
-                    .draw(&DashedPathElement::new(
-                        ends,
-                        look.dash.0,
-                        look.dash.1,
-                        stroke,
-                    ))
-                    .and_then(|()| legend.draw(&PathElement::new(marker((14, y)), stroke)))
-                    .and_then(|()| {
-                        legend.draw(&Text::new(line.name.as_str(), (34, y - 6), text(12)))
-                    })
-                    .map_err(|error| failed(&error))?;
-            }
-            let bars = line
-                .points
-                .iter()
-                .filter(|p| !line.connected || p.low < p.high);
-            chart
-                .draw_series(bars.map(|p| {
-                    ErrorBar::new_vertical(p.x, p.low, p.y, p.high, look.colour.filled(), 6)
-                }))
-                .map_err(|error| failed(&error))?;
-            let marked = line.points.iter().filter(|_| {
-                line.connected && line.points.len() <= MOST_MARKED && !look.marker.is_empty()
-            });
-            chart
-                .draw_series(marked.map(|p| {
-                    EmptyElement::at((p.x, p.y)) + PathElement::new(marker((0, 0)), stroke)
-                }))
-                .map_err(|error| failed(&error))?;
-        }
-        area.present().map_err(|error| failed(&error))?;
-    }
+    draw_into(&mut svg, axes, lines).map_err(|error| anyhow!("draw {:?}: {error}", axes.title))?;
     Ok(svg)
+}
+
+fn draw_into(svg: &mut String, axes: &Axes, lines: &[Line]) -> Result<(), Box<dyn Error>> {
+    let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
+    let text = |size: i32| ("sans-serif", size).into_font().color(&INK);
+    let (plot, legend) = area.split_horizontally(SIZE.0 - LEGEND.0);
+    let title = format!("{}{}", axes.title, counted(lines));
+    let mut chart = ChartBuilder::on(&plot)
+        .caption(title, text(16).pos(Pos::new(HPos::Center, VPos::Top)))
+        .margin(12)
+        .x_label_area_size(44)
+        .y_label_area_size(60)
+        .build_cartesian_2d(
+            axes.x_range.0..axes.x_range.1,
+            axes.y_range.0..axes.y_range.1,
+        )?;
+    let name_at = |x: &f64| {
+        let at = (1..=axes.x_names.len()).find(|at| (x - *at as f64).abs() < 0.01);
+        at.map_or_else(String::new, |at| axes.x_names[at - 1].clone())
+    };
+    let mut mesh = chart.configure_mesh();
+    if !axes.x_names.is_empty() {
+        mesh.x_labels(axes.x_names.len())
+            .x_label_formatter(&name_at);
+    }
+    mesh.x_desc(&axes.x)
+        .y_desc(&axes.y)
+        .axis_style(INK)
+        .bold_line_style(INK.mix(0.25))
+        .light_line_style(TRANSPARENT)
+        .label_style(text(12))
+        .axis_desc_style(text(13))
+        .draw()?;
+    for (n, (line, look)) in lines.iter().zip(styles(lines)).enumerate() {
+        let stroke = look.colour.stroke_width(if line.reference { 1 } else { 2 });
+        let (dash, gap) = look.dash;
+        let marker = |at: (i32, i32)| -> Vec<(i32, i32)> {
+            let corners = look.marker.iter();
+            corners.map(|(x, y)| (at.0 + x, at.1 + y)).collect()
+        };
+        let points = || line.points.iter();
+        let path = points().filter(|_| line.connected).map(|p| (p.x, p.y));
+        chart.draw_series(DashedLineSeries::new(path, dash, gap, stroke))?;
+        if lines.len() > 1 {
+            let y = 50 + LEGEND.1 * i32::try_from(n).unwrap_or(i32::MAX);
+            let ends = [(0, y), (28, y)].into_iter();
+            legend.draw(&DashedPathElement::new(ends, dash, gap, stroke))?;
+            legend.draw(&PathElement::new(marker((14, y)), stroke))?;
+            legend.draw(&Text::new(line.name.as_str(), (34, y - 6), text(12)))?;
+        }
+        let bars = points().filter(|p| !line.connected || p.low < p.high);
+        chart.draw_series(
+            bars.map(|p| ErrorBar::new_vertical(p.x, p.low, p.y, p.high, look.colour.filled(), 6)),
+        )?;
+        if line.connected && line.points.len() <= MOST_MARKED && !look.marker.is_empty() {
+            chart.draw_series(points().map(|p| {
+                EmptyElement::at((p.x, p.y)) + PathElement::new(marker((0, 0)), stroke)
+            }))?;
+        }
+    }
+    area.present()?;
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sandbag_load::method::{NAMES, SLOWING};
 
     fn axes() -> Axes {
         Axes {
@@ -348,12 +292,8 @@ mod tests {
             high: y + 0.05,
             n: if x < 0.4 { 3 } else { 2 },
         };
-        let lines = ["hogs", "pace & co"].map(|name| Line {
-            name: name.to_owned(),
-            points: vec![point(0.25, 0.3), point(0.5, 0.5)],
-            connected: true,
-            reference: false,
-        });
+        let points = [point(0.25, 0.3), point(0.5, 0.5)];
+        let lines = ["hogs", "pace & co"].map(|name| Line::new(name, points));
         let svg = draw(&axes(), &lines).unwrap();
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
         assert!(
@@ -367,12 +307,7 @@ mod tests {
     }
 
     fn line(name: &str) -> Line {
-        Line {
-            name: name.to_owned(),
-            points: vec![Point::bare(0.2, 0.2), Point::bare(0.8, 0.8)],
-            connected: true,
-            reference: false,
-        }
+        Line::new(name, [Point::bare(0.2, 0.2), Point::bare(0.8, 0.8)])
     }
 
     #[test]
@@ -393,6 +328,9 @@ mod tests {
 
     #[test]
     fn a_method_looks_the_same_in_every_figure() {
+        for name in SLOWING.into_iter().chain(NAMES) {
+            assert!(STYLES.iter().any(|style| style.method == name), "{name}");
+        }
         let cap = STYLES.iter().find(|style| style.method == "cap").unwrap();
         let colour = |style: &Style| {
             let RGBColor(r, g, b) = style.colour;

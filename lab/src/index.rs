@@ -8,19 +8,16 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use crate::page::{self, Frame, PageTable, Section};
+use crate::page::{self, Frame, Section};
 use crate::results::{PAGE, Report, SUMMARY, State, read_json};
+use crate::table::Table;
 use sandbag_linux::machine::lasting;
 use sandbag_ui::text::visible;
 
-/// The table as text.
 pub const TEXT: &str = "summary.md";
 
 /// Reads what the experiments in `dir` came to, in the order given; those that
 /// were never begun are not among them.
-///
-/// # Errors
-/// A summary cannot be read.
 pub fn reports(dir: &Path, names: &[&str]) -> Result<Vec<Report>> {
     let mut reports = Vec::new();
     for name in names {
@@ -30,9 +27,6 @@ pub fn reports(dir: &Path, names: &[&str]) -> Result<Vec<Report>> {
 }
 
 /// Writes page, text and JSON into `dir`; returns the text.
-///
-/// # Errors
-/// They cannot be written.
 pub fn write(dir: &Path, reports: &[Report]) -> Result<String> {
     let text = as_text(reports);
     let files = [
@@ -83,7 +77,7 @@ fn as_page(reports: &[Report]) -> String {
             if report.lines.is_empty() {
                 return section;
             }
-            let mut table = PageTable::new(&["what", "paper", "ours"]);
+            let mut table = Table::new(&["what", "paper", "ours"]);
             for line in &report.lines {
                 table.push(line.to_vec());
             }
@@ -100,7 +94,7 @@ fn as_page(reports: &[Report]) -> String {
     page::render(&frame, &sections)
 }
 
-/// What several say is said once.
+/// Texts of all reports, each of them once.
 fn all_of(reports: &[Report], of: fn(&Report) -> &Vec<String>) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for text in reports.iter().flat_map(of) {
@@ -158,14 +152,10 @@ mod tests {
         Report {
             experiment: name.to_owned(),
             source: "KRASH, table II".to_owned(),
-            state: State::Run,
-            rounds: 3,
-            quick: true,
             machine: vec![("CPU".to_owned(), cpu.to_owned())],
             lines: vec![["EP".to_owned(), "48.9".to_owned(), "50.0".to_owned()]],
             left_out: vec!["freq: no driver".to_owned()],
-            notes: Vec::new(),
-            cells: Vec::new(),
+            ..Report::default()
         }
     }
 

@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The file that keeps the rows of an experiment, so that one which was
-//! stopped goes on where it was.
+//! The file that keeps the rows of an experiment, so that one which was stopped
+//! resumes where it was.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+use sandbag_linux::{Root, machine};
 use serde::{Deserialize, Serialize};
 
-use crate::trial::Trial;
-use crate::whole_file::put;
+use crate::row::Row;
 
-/// What rows must have in common to stand in one table.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Facts of the machine, by name.
+pub fn facts() -> Vec<(String, String)> {
+    let facts = machine::describe(&Root::default()).into_iter();
+    facts.map(|(name, fact)| (name.to_owned(), fact)).collect()
+}
+
+/// What rows must have in common to be in one table.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
     pub experiment: String,
-    /// Whether the short form.
     pub quick: bool,
     /// Version of sandbag.
     pub sandbag: String,
@@ -36,30 +40,38 @@ pub struct Terms {
     pub seed: u64,
 }
 
+impl Terms {
+    /// On this machine, by this version.
+    pub fn here(experiment: &str, quick: bool, cpus: String) -> Self {
+        Self {
+            experiment: experiment.to_owned(),
+            quick,
+            sandbag: env!("CARGO_PKG_VERSION").to_owned(),
+            machine: machine::lasting(&facts()),
+            cpus,
+            ..Self::default()
+        }
+    }
+}
+
 /// The rows of an experiment, kept in a file of one JSON document per line,
 /// the terms first.
 #[derive(Debug)]
-pub struct Rows<R> {
+pub struct Rows {
     path: PathBuf,
     file: File,
-    terms: Terms,
-    rows: Vec<R>,
+    pub terms: Terms,
+    pub rows: Vec<Row>,
 }
 
-impl<R: Trial> Rows<R> {
-    /// Opens the file, or makes it. A last line that is cut is what a killed
-    /// run left; it is dropped.
-    ///
-    /// # Errors
-    /// The file holds rows under other terms, or cannot be read or written.
-    pub fn open(path: &Path, terms: Terms) -> Result<Self> {
-        let text = match fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(error).with_context(|| path.display().to_string()),
-        };
+impl Rows {
+    /// Opens the file, or makes it. A last line that is cut off is what a killed
+    /// run left; it is dropped. With `retry`, so are trials that failed. Rows under
+    /// other terms are an error.
+    pub fn open(path: &Path, terms: Terms, retry: bool) -> Result<Self> {
+        let text = text(path)?.unwrap_or_default();
         let whole = whole(&text);
-        let (found, mut rows) = parse::<R>(path, whole)?;
+        let (found, mut rows) = parse(path, whole)?;
         let terms = match found {
             Some(found) => {
                 // The order of what is left to do is that of the beginning.
@@ -80,9 +92,10 @@ impl<R: Trial> Rows<R> {
             }
             None => terms,
         };
-        let again: Vec<R> = rows.extract_if(.., |row| row.is_measured_again()).collect();
-        if whole.len() < text.len() || whole.is_empty() || !again.is_empty() {
-            // Written anew: what was cut short must not stay in the middle.
+        let before = rows.len();
+        rows.retain(|row| !retry || row.why_failed().is_none());
+        if whole.len() < text.len() || whole.is_empty() || rows.len() < before {
+            // Written anew: what was cut off must not stay in the middle.
             let text = serde_json::to_string(&terms)? + "\n" + &lines(&rows)?;
             put(path, text.as_bytes())?;
         }
@@ -98,32 +111,8 @@ impl<R: Trial> Rows<R> {
         })
     }
 
-    /// The terms, those of the file's beginning.
-    #[must_use]
-    pub fn terms(&self) -> &Terms {
-        &self.terms
-    }
-
-    /// All rows.
-    #[must_use]
-    pub fn rows(&self) -> &[R] {
-        &self.rows
-    }
-
-    /// Cells and rounds that are done.
-    #[must_use]
-    pub fn done(&self) -> BTreeSet<(String, u32)> {
-        self.rows
-            .iter()
-            .map(|row| (row.cell().to_owned(), row.round()))
-            .collect()
-    }
-
     /// Adds the rows of one trial, all or none.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn push(&mut self, rows: Vec<R>) -> Result<()> {
+    pub fn push(&mut self, rows: Vec<Row>) -> Result<()> {
         let text = lines(&rows)?;
         let before = self.file.metadata().map(|meta| meta.len());
         if let Err(error) = self.file.write_all(text.as_bytes()) {
@@ -138,66 +127,67 @@ impl<R: Trial> Rows<R> {
     }
 }
 
-/// What a file holds, read and not changed; a last line that is cut is left
-/// out. `None` if there is no file, or nothing in it.
-///
-/// # Errors
-/// It cannot be read, or holds something else.
-pub fn read<R: Trial>(path: &Path) -> Result<Option<(Terms, Vec<R>)>> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).with_context(|| path.display().to_string()),
-    };
+/// What a file holds, without a last line that is cut off. `None` if there is no file,
+/// or nothing in it.
+pub fn read(path: &Path) -> Result<Option<(Terms, Vec<Row>)>> {
+    let text = text(path)?.unwrap_or_default();
     let (terms, rows) = parse(path, whole(&text))?;
     Ok(terms.map(|terms| (terms, rows)))
 }
 
-fn lines<R: Trial>(rows: &[R]) -> Result<String> {
-    let mut text = String::new();
-    for row in rows {
-        text += &serde_json::to_string(row)?;
-        text.push('\n');
+/// The text of a file; `None` if there is none.
+pub fn text(path: &Path) -> Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| path.display().to_string()),
     }
-    Ok(text)
 }
 
-/// Without a last line that is cut.
+/// Writes a file in one step, so that it is never cut off.
+pub fn put(path: &Path, bytes: &[u8]) -> Result<()> {
+    let new = path.with_extension("new");
+    fs::write(&new, bytes)
+        .and_then(|()| fs::rename(&new, path))
+        .with_context(|| path.display().to_string())
+}
+
+fn lines(rows: &[Row]) -> Result<String> {
+    let lines = rows
+        .iter()
+        .map(|row| Ok(serde_json::to_string(row)? + "\n"));
+    lines.collect()
+}
+
+/// Without a last line that is cut off.
 fn whole(text: &str) -> &str {
     text.rfind('\n').map_or("", |end| &text[..=end])
 }
 
-fn parse<R: Trial>(path: &Path, text: &str) -> Result<(Option<Terms>, Vec<R>)> {
+fn parse(path: &Path, text: &str) -> Result<(Option<Terms>, Vec<Row>)> {
     let place = |n: usize| format!("{}, line {n}", path.display());
     let mut lines = text.lines();
-    let terms = match lines.next() {
-        Some(line) => Some(serde_json::from_str(line).with_context(|| place(1))?),
-        None => None,
-    };
+    let terms = lines.next().map(serde_json::from_str).transpose();
+    let terms = terms.with_context(|| place(1))?;
     let rows = lines
         .enumerate()
         .map(|(n, line)| serde_json::from_str(line).with_context(|| place(n + 2)))
-        .collect::<Result<Vec<R>>>()?;
+        .collect::<Result<_>>()?;
     Ok((terms, rows))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::PairRow;
     use crate::row::tests::row;
 
     fn terms() -> Terms {
         Terms {
             experiment: "micro".to_owned(),
             quick: true,
-            sandbag: "0.1.0".to_owned(),
             machine: "two CPUs".to_owned(),
-            cpus: "0-1".to_owned(),
-            limit_s: 600.0,
-            sources: None,
-            options: String::new(),
             seed: 1,
+            ..Terms::default()
         }
     }
 
@@ -205,38 +195,38 @@ mod tests {
     fn an_experiment_goes_on_where_it_was() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows.jsonl");
-        let mut rows = Rows::open(&path, terms()).unwrap();
+        let mut rows = Rows::open(&path, terms(), false).unwrap();
         rows.push(vec![row(0, 1.0, 2.0), row(1, 1.0, 2.0)]).unwrap();
         drop(rows);
-        // Killed in the middle of a line.
+        // Killed while it wrote a line.
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();
         write!(file, "{{\"cell\":\"b\",\"rou").unwrap();
         let again = Terms { seed: 2, ..terms() };
-        let mut rows = Rows::open(&path, again).unwrap();
-        assert_eq!(rows.rows().len(), 2);
-        assert_eq!(rows.terms().seed, 1, "the seed is the beginning's");
-        assert!(rows.done().contains(&("a".to_owned(), 1)));
+        let mut rows = Rows::open(&path, again, false).unwrap();
+        assert_eq!(rows.rows.len(), 2);
+        assert_eq!(rows.terms.seed, 1, "the seed is the beginning's");
+        assert_eq!((rows.rows[1].cell.as_str(), rows.rows[1].round), ("a", 1));
         rows.push(vec![row(2, 1.0, 2.5)]).unwrap();
-        let again: Rows<PairRow> = Rows::open(&path, terms()).unwrap();
-        assert_eq!(again.rows(), rows.rows());
+        let again = Rows::open(&path, terms(), false).unwrap();
+        assert_eq!(again.rows, rows.rows);
     }
 
     #[test]
     fn rows_of_another_machine_are_not_mixed_in() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows.jsonl");
-        Rows::<PairRow>::open(&path, terms()).unwrap();
+        Rows::open(&path, terms(), false).unwrap();
         let other = Terms {
             machine: "four CPUs".to_owned(),
             ..terms()
         };
-        let error = Rows::<PairRow>::open(&path, other).unwrap_err().to_string();
+        let error = Rows::open(&path, other, false).unwrap_err().to_string();
         assert!(
             error.contains("four CPUs") && error.contains("--fresh"),
             "{error}"
         );
         fs::write(&path, "rubbish\n").unwrap();
-        let error = Rows::<PairRow>::open(&path, terms()).unwrap_err();
+        let error = Rows::open(&path, terms(), false).unwrap_err();
         assert!(error.to_string().contains("line 1"), "{error}");
     }
 
@@ -244,13 +234,13 @@ mod tests {
     fn reading_changes_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows.jsonl");
-        assert!(read::<PairRow>(&path).unwrap().is_none());
-        let mut rows = Rows::open(&path, terms()).unwrap();
+        assert!(read(&path).unwrap().is_none());
+        let mut rows = Rows::open(&path, terms(), false).unwrap();
         rows.push(vec![row(0, 1.0, 2.0)]).unwrap();
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();
         write!(file, "{{\"cell\":").unwrap();
         let before = fs::read(&path).unwrap();
-        let (found, rows) = read::<PairRow>(&path).unwrap().unwrap();
+        let (found, rows) = read(&path).unwrap().unwrap();
         assert_eq!((found, rows.len()), (terms(), 1));
         assert_eq!(fs::read(&path).unwrap(), before);
     }

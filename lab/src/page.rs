@@ -4,48 +4,12 @@
 use maud::{Markup, PreEscaped, html};
 use sandbag_ui::page::static_page;
 
+use crate::table::Table;
+
 /// Tables are text here, and figures as wide as they are drawn.
 const STYLE: &str = "th, td { padding: 3px 26px 3px 0; text-align: left; white-space: normal; } \
                      svg { max-width: 100%; height: auto; } \
                      dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem; }";
-
-/// A table of text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PageTable {
-    header: Vec<String>,
-    rows: Vec<Vec<String>>,
-}
-
-impl PageTable {
-    /// With these columns.
-    #[must_use]
-    pub fn new(header: &[&str]) -> Self {
-        Self {
-            header: header.iter().map(|&name| name.to_owned()).collect(),
-            rows: Vec::new(),
-        }
-    }
-
-    /// Adds a row.
-    pub fn push(&mut self, row: Vec<String>) {
-        self.rows.push(row);
-    }
-
-    fn render(&self) -> Markup {
-        html! {
-            div.table {
-                table {
-                    thead { tr { @for name in &self.header { th { (name) } } } }
-                    tbody {
-                        @for row in &self.rows {
-                            tr { @for cell in row { td { (cell) } } }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
 
 /// A part of a page.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -54,12 +18,11 @@ pub struct Section {
     text: String,
     points: Vec<String>,
     figure: Option<String>,
-    table: Option<PageTable>,
+    table: Option<Table>,
 }
 
 impl Section {
     /// With a heading.
-    #[must_use]
     pub fn new(title: &str) -> Self {
         Self {
             title: title.to_owned(),
@@ -67,59 +30,50 @@ impl Section {
         }
     }
 
-    /// A paragraph.
-    #[must_use]
+    /// With a paragraph.
     pub fn text(mut self, text: &str) -> Self {
         text.clone_into(&mut self.text);
         self
     }
 
-    /// A list.
-    #[must_use]
+    /// With a list.
     pub fn points(mut self, points: &[&str]) -> Self {
         self.points = points.iter().map(|&point| point.to_owned()).collect();
         self
     }
 
-    /// An SVG of [`figure::draw`](crate::figure::draw).
-    #[must_use]
+    /// With an SVG of [`figure::draw`](crate::figure::draw).
     pub fn figure(mut self, svg: String) -> Self {
         self.figure = Some(svg);
         self
     }
 
-    /// A table.
-    #[must_use]
-    pub fn table(mut self, table: PageTable) -> Self {
+    pub fn table(mut self, table: Table) -> Self {
         self.table = Some(table);
         self
     }
 
     /// The SVG of its figure.
-    #[must_use]
     pub fn svg(&self) -> Option<&str> {
         self.figure.as_deref()
     }
 
-    /// As HTML.
-    #[must_use]
-    pub fn render(&self) -> Markup {
+    pub fn html(&self) -> Markup {
         html! {
             section {
                 h2 { (self.title) }
                 @if !self.text.is_empty() { p { (self.text) } }
                 @if !self.points.is_empty() { ul { @for point in &self.points { li { (point) } } } }
                 @if let Some(svg) = &self.figure { figure.table { (PreEscaped(svg)) } }
-                @if let Some(table) = &self.table { (table.render()) }
+                @if let Some(table) = &self.table { (table.html()) }
             }
         }
     }
 }
 
-/// What a page says besides its sections.
+/// The parts of a page beside its sections.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// Heading.
     pub title: String,
     /// What is repeated, and from where.
     pub source: String,
@@ -131,7 +85,6 @@ pub struct Frame {
     pub machine: Vec<(String, String)>,
     /// What was skipped, each with its reason.
     pub skipped: Vec<String>,
-    /// What is to be known besides.
     pub notes: Vec<String>,
 }
 
@@ -144,15 +97,13 @@ fn list(title: &str, items: &[String]) -> Markup {
     }
 }
 
-/// The page.
-#[must_use]
 pub fn render(frame: &Frame, sections: &[Section]) -> String {
     let body = html! {
         h1 { (frame.title) }
         p.what { (frame.source) }
         p { (frame.progress) }
         @if let Some(state) = &frame.state { p { strong { (state) } } }
-        @for section in sections { (section.render()) }
+        @for section in sections { (section.html()) }
         (list(&format!("Skipped ({})", frame.skipped.len()), &frame.skipped))
         (list("Notes", &frame.notes))
         @if !frame.machine.is_empty() {
@@ -166,8 +117,9 @@ pub fn render(frame: &Frame, sections: &[Section]) -> String {
                 "Slowdowns are those of pairs, the unloaded run right before or after the "
                 "loaded one; medians with the 95 % interval of the sign test, for fewer "
                 "than six pairs the least and the greatest; one value has no interval. Pairs "
-                "with more than 3 % steal or 2 % foreign load are left out; undecided says that too few were left, or that the unloaded "
-                "runs or the slowdowns differ too much."
+                "with more than 3 % steal or 2 % foreign load are left out; undecided means "
+                "that too few were left, or that the unloaded runs or the slowdowns differ too "
+                "much."
             }
         }
     };
@@ -180,7 +132,7 @@ mod tests {
 
     #[test]
     fn text_from_outside_cannot_become_markup() {
-        let mut table = PageTable::new(&["a"]);
+        let mut table = Table::new(&["a"]);
         table.push(vec!["<script>x</script>".to_owned()]);
         let section = Section::new("t").text("1 < 2").table(table);
         let page = render(&Frame::default(), &[section]);

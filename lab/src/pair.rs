@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One trial: a program without a condition and under it, right after each
-//! other, so that a machine whose speed drifts cannot tell them apart.
+//! One trial: a program without a condition and under it, right after each other, so
+//! that a drift of the machine's speed has the same effect on both.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,30 +12,25 @@ use sandbag_load::report::Run;
 use crate::condition::Condition;
 use crate::place::{PlacedRun, Runner};
 use crate::reading::{ProgramResult, Read, Reading};
-use crate::row::{End, PairRow};
+use crate::row::{End, Row};
 use crate::steal::Disturbance;
 
-/// Figures by name.
 type Figures = BTreeMap<String, f64>;
 
 /// A pair, or several that share their runs.
 pub struct PairTrial<'a> {
-    /// The key of the cell.
     pub cell: &'a str,
     /// The round; odd ones begin with the condition.
     pub round: u32,
     /// CPUs of program and condition.
     pub cpus: &'a CpuList,
-    /// The programs that run one after another.
     pub programs: &'a [&'a str],
-    /// What runs them.
     pub words: &'a [OsString],
     /// What brings the machine into the same state before each run.
     pub before: &'a dyn Fn() -> Result<()>,
     pub condition: &'a Condition,
 }
 
-/// One of the runs of a trial.
 struct Half {
     met: PlacedRun,
     reading: Reading,
@@ -48,7 +43,20 @@ enum Outcome {
     Failed(String),
 }
 
-impl PairTrial<'_> {
+impl<'a> PairTrial<'a> {
+    /// Of no program yet, without a condition.
+    pub fn new(cell: &'a str, round: u32, cpus: &'a CpuList) -> Self {
+        Self {
+            cell,
+            round,
+            cpus,
+            programs: &[],
+            words: &[],
+            before: &|| Ok(()),
+            condition: &Condition::Unloaded,
+        }
+    }
+
     /// Makes both runs: a row for each program that was begun. `read` finds the
     /// programs' times in what they said; `of_run` takes figures from what
     /// sandbag recorded. Whatever fails or hangs, with the condition or
@@ -58,7 +66,7 @@ impl PairTrial<'_> {
         runner: &dyn Runner,
         read: &Read<'_>,
         of_run: &dyn Fn(&Run) -> Figures,
-    ) -> Vec<PairRow> {
+    ) -> Vec<Row> {
         let (alone, under) = if self.round.is_multiple_of(2) {
             let alone = self.half(runner, &Condition::Unloaded, read);
             (alone, self.half(runner, self.condition, read))
@@ -101,7 +109,7 @@ impl PairTrial<'_> {
         runner: &dyn Runner,
         read: &Read<'_>,
         of_run: &dyn Fn(&Run) -> Figures,
-    ) -> PairRow {
+    ) -> Row {
         let under = self.half(runner, self.condition, read);
         let program = self.programs.first().copied().unwrap_or_default();
         let mut row = self.row(program, [&under, &under]);
@@ -130,8 +138,8 @@ impl PairTrial<'_> {
         }
     }
 
-    fn row(&self, program: &str, halves: [&Result<Half>; 2]) -> PairRow {
-        let mut row = PairRow::new(self.cell, self.round, program, self.condition, self.cpus);
+    fn row(&self, program: &str, halves: [&Result<Half>; 2]) -> Row {
+        let mut row = Row::under(self.cell, self.round, program, self.condition, self.cpus);
         // Of the runs' whole time.
         let met = || halves.into_iter().flatten().map(|half| &half.met);
         let seconds: f64 = met().map(|met| met.ended.seconds).sum();
@@ -165,7 +173,7 @@ fn recorded(half: &Result<Half>, of_run: &dyn Fn(&Run) -> Figures) -> Figures {
     run.map(of_run).unwrap_or_default()
 }
 
-fn end(row: &mut PairRow, outcome: Outcome, limit_s: f64) {
+fn end(row: &mut Row, outcome: Outcome, limit_s: f64) {
     match outcome {
         Outcome::Done(seconds, figures) => {
             row.loaded_s = seconds;
@@ -188,8 +196,8 @@ mod tests {
     use std::cell::RefCell;
     use std::time::Duration;
 
-    /// Says what it is told to, without the condition and under it; nothing
-    /// means that the run fails, `...` at the end that it hangs there.
+    /// Its output without the condition and under it; empty means that the run fails,
+    /// `...` at the end that it hangs there.
     struct FakeTrial {
         alone: &'static str,
         under: &'static str,
@@ -233,21 +241,21 @@ mod tests {
         }
     }
 
-    fn trial(fake: &FakeTrial, round: u32, programs: &[&str]) -> Vec<PairRow> {
+    /// A single run where the fake says nothing without the condition.
+    fn trial(fake: &FakeTrial, round: u32, programs: &[&str]) -> Vec<Row> {
         let cpus = CpuList::from_iter([0]);
         let trial = PairTrial {
-            cell: "k",
-            round,
-            cpus: &cpus,
             programs,
-            words: &[],
-            before: &|| Ok(()),
             condition: &Condition::Spinners,
+            ..PairTrial::new("k", round, &cpus)
         };
-        trial.pairs(fake, &marked_words, &|_| BTreeMap::new())
+        match fake.alone {
+            "" => vec![trial.single(fake, &own_words, &|_| BTreeMap::new())],
+            _ => trial.pairs(fake, &marked_words, &|_| BTreeMap::new()),
+        }
     }
 
-    fn why(row: &PairRow) -> &str {
+    fn why(row: &Row) -> &str {
         match &row.end {
             End::Failed { why } => why,
             _ => panic!("{row:?}"),
@@ -303,22 +311,12 @@ mod tests {
 
     #[test]
     fn a_single_run_is_one_under_the_condition() {
-        let cpus = CpuList::from_iter([0]);
         for (said, expected) in [
             ("DONE", End::Done),
             ("...", End::OverLimit { limit_s: 7.0 }),
         ] {
             let fake = FakeTrial::new("", said);
-            let trial = PairTrial {
-                cell: "k",
-                round: 1,
-                cpus: &cpus,
-                programs: &["a"],
-                words: &[],
-                before: &|| Ok(()),
-                condition: &Condition::Spinners,
-            };
-            let row = trial.single(&fake, &own_words, &|_| BTreeMap::new());
+            let row = trial(&fake, 1, &["a"]).remove(0);
             assert_eq!((row.end, row.unloaded_s), (expected, 0.0));
             assert_eq!((row.steal_pct, fake.met.borrow().len()), (4.0, 1));
         }

@@ -19,13 +19,12 @@ use crate::steal::{Disturbance, StealMeter};
 /// time limit.
 const AROUND: Duration = Duration::from_secs(20);
 
-/// A node holds its speed after this; it says so to nobody but its clients.
+/// A node holds its speed after this; only its clients are notified.
 const HELD: Duration = Duration::from_secs(2);
 
 /// A program that ran under a condition.
 #[derive(Debug)]
 pub struct PlacedRun {
-    /// The program.
     pub ended: ProgramExit,
     /// What sandbag recorded, where it made the condition.
     pub run: Option<Run>,
@@ -33,13 +32,9 @@ pub struct PlacedRun {
     pub disturbance: Disturbance,
 }
 
-/// Who runs programs under conditions: a [`RunPlace`] of this machine, or a fake
-/// in tests.
+/// Runs programs under conditions: a [`RunPlace`] of this machine, or a fake in tests.
 pub trait Runner {
     /// Runs a program under a condition.
-    ///
-    /// # Errors
-    /// The condition or the program could not be started, or failed.
     fn meet(&self, condition: &Condition, words: &[OsString]) -> Result<PlacedRun>;
 
     /// What a program may take.
@@ -49,7 +44,6 @@ pub trait Runner {
 /// What programs are run with.
 #[derive(Debug)]
 pub struct RunPlace<'a> {
-    /// The sandbag under test.
     pub sandbag: &'a Path,
     /// The CPUs of the program and of the condition.
     pub cpus: &'a CpuList,
@@ -127,7 +121,7 @@ impl RunPlace<'_> {
         Ok((ended, None))
     }
 
-    /// A condition that was over before its program was none.
+    /// A condition that ended before its program is an error.
     fn beside(
         &self,
         mut running: Running,
@@ -144,8 +138,8 @@ impl RunPlace<'_> {
     /// One task per CPU, all of them in one session, as the threads of a program
     /// are, and in another one than the program's, as another user's are.
     fn spinners(&self) -> Result<Running> {
-        // Whoever ends the first one ends all. It waits for them, so that their
-        // CPU time counts as the lab's.
+        // The end of the first one ends all. It waits for them, so that their CPU time
+        // counts as the lab's.
         const SCRIPT: &str = "all=; trap 'kill -KILL $all; wait; exit' TERM; for cpu; do \
              taskset -c $cpu sh -c 'while :; do :; done' & all=\"$all $!\"; done; wait";
         let mut command = Command::new("sh");
@@ -156,7 +150,7 @@ impl RunPlace<'_> {
         Running::start(command, Start::session(Signal::SIGTERM))
     }
 
-    /// A node that slows nobody yet, once its speed is held.
+    /// An empty node, once its speed is held.
     fn empty_node(&self, method: &str, speed: f64) -> Result<Running> {
         let mut command = Command::new(self.sandbag);
         command
@@ -190,7 +184,7 @@ impl RunPlace<'_> {
         let run = std::fs::read(&record)
             .ok()
             .and_then(|bytes| serde_json::from_slice::<Run>(&bytes).ok());
-        // sandbag's own time limit (see its exit codes).
+        // The exit code of sandbag's own time limit.
         const TIMED_OUT: i32 = 124;
         ended.status = ended
             .status

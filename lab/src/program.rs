@@ -5,15 +5,15 @@
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use sandbag_linux::child::ChildSetup as _;
-use sandbag_linux::{CpuList, interrupt, sched};
+use sandbag_linux::{CpuList, child, interrupt, sched};
 use sandbag_run::program::on_path;
 
 /// How often we look whether a program has ended. Its time is not taken by
@@ -24,22 +24,43 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Of what a program says, the end is kept in messages.
 const SAID: usize = 2000;
 
+/// This program, and the sandbag that it measures.
+#[derive(Debug)]
+pub struct Programs {
+    /// For the processes that this one starts of itself.
+    pub own: PathBuf,
+    pub sandbag: PathBuf,
+}
+
+impl Programs {
+    /// The sandbag that was named, or the one beside this program, or in PATH.
+    pub fn find(sandbag: Option<&Path>) -> Result<Self> {
+        let own = std::env::current_exe().context("find this program")?;
+        let beside = own.with_file_name("sandbag");
+        let sandbag = match sandbag {
+            Some(path) => path.to_owned(),
+            None if beside.exists() => beside,
+            None => on_path("sandbag").unwrap_or(beside),
+        };
+        let sandbag = sandbag
+            .canonicalize()
+            .with_context(|| format!("find {}", sandbag.display()))?;
+        Ok(Self { own, sandbag })
+    }
+}
+
 /// A program that has ended, by itself or by us.
 #[derive(Debug)]
 pub struct ProgramExit {
-    /// How; `None` if it was ended because it took longer than its limit.
     pub status: Option<ExitStatus>,
     /// Wall time from its start, seconds.
     pub seconds: f64,
-    /// Its standard output.
     pub out: String,
-    /// Its standard error.
     pub err: String,
 }
 
 impl ProgramExit {
     /// The end of what it said, for messages.
-    #[must_use]
     pub fn last_words(&self) -> String {
         let text = if self.err.trim().is_empty() {
             self.out.trim()
@@ -51,17 +72,15 @@ impl ProgramExit {
     }
 }
 
-/// How a child is started.
 #[derive(Debug, Clone, Copy)]
 pub struct Start<'a> {
     /// On these CPUs; on all that we may use, if none are named.
     pub cpus: Option<&'a CpuList>,
     /// In a session of its own, not only in a process group. With autogroup
-    /// (sched(7)) each session has the weight of one, however many tasks are in
-    /// it: so this is how a program competes that somebody else has started
-    /// elsewhere.
+    /// (sched(7)) each session has the weight of one task, however many it has:
+    /// this is how a program of another user's session competes.
     pub session: bool,
-    /// What the kernel sends it should we die; it watches the calling thread.
+    /// Signal that the kernel sends it if the calling thread dies.
     pub if_we_die: Signal,
     /// A file that takes its writer into a control group.
     pub entrance: Option<&'a Path>,
@@ -79,8 +98,6 @@ impl Default for Start<'_> {
 }
 
 impl Start<'_> {
-    /// In a session of its own.
-    #[must_use]
     pub fn session(if_we_die: Signal) -> Self {
         Self {
             session: true,
@@ -100,10 +117,6 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts it.
-    ///
-    /// # Errors
-    /// It cannot be started.
     pub fn start(mut command: Command, how: Start<'_>) -> Result<Self> {
         let Start {
             session, if_we_die, ..
@@ -116,10 +129,11 @@ impl Running {
                 file.with_context(|| format!("open {}", path.display()))
             })
             .transpose()?;
-        match session {
-            true => command.own_session(),
-            false => command.process_group(0),
-        };
+        if session {
+            command.own_session();
+        } else {
+            command.process_group(0);
+        }
         command.die_with_us(if_we_die as i32);
         // SAFETY: system calls on values made before the fork.
         unsafe {
@@ -139,8 +153,6 @@ impl Running {
         Ok(Self { child, done: None })
     }
 
-    /// Its number.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -154,9 +166,6 @@ impl Running {
     }
 
     /// Waits for its end; `None` if it still runs after `limit`.
-    ///
-    /// # Errors
-    /// It cannot be waited for, or we are interrupted.
     pub fn wait(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
         let begin = Instant::now();
         while self.done.is_none() {
@@ -195,24 +204,24 @@ impl Drop for Running {
 }
 
 /// Runs a program to its end, or ends it after `limit`.
-///
-/// # Errors
-/// It cannot be started or read.
-pub fn run(mut command: Command, cpus: Option<&CpuList>, limit: Duration) -> Result<ProgramExit> {
-    // Files, not pipes: nobody has to read while it runs.
+pub fn run(command: Command, cpus: Option<&CpuList>, limit: Duration) -> Result<ProgramExit> {
+    let how = Start {
+        cpus,
+        ..Start::default()
+    };
+    run_as(command, how, limit)
+}
+
+/// The same of a program that is started in another way.
+pub fn run_as(mut command: Command, how: Start<'_>, limit: Duration) -> Result<ProgramExit> {
+    // Files, not pipes, which would have to be read while it runs.
     let (mut out, mut err) = (scratch()?, scratch()?);
     command
         .stdin(Stdio::null())
         .stdout(out.try_clone().context("its output")?)
         .stderr(err.try_clone().context("its output")?);
     let begin = Instant::now();
-    let mut running = Running::start(
-        command,
-        Start {
-            cpus,
-            ..Start::default()
-        },
-    )?;
+    let mut running = Running::start(command, how)?;
     let status = running.wait(limit)?;
     let seconds = begin.elapsed().as_secs_f64();
     drop(running);
@@ -236,8 +245,33 @@ fn text(file: &mut File) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// What a run took of time and memory.
+#[derive(Debug, Clone, Copy)]
+pub struct RunCost {
+    /// Seconds from start to end.
+    pub wall_s: f64,
+    /// CPU time of the process and of its children that it waited for, seconds.
+    pub cpu_s: f64,
+    /// The most memory that it had, MiB.
+    pub most_mib: f64,
+}
+
+/// Runs a program to its end, without its standard output.
+pub fn run_cost(command: &mut Command) -> Result<RunCost> {
+    let name = command.get_program().display().to_string();
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let begin = Instant::now();
+    let child = command.spawn().with_context(|| format!("start {name}"))?;
+    let ended = child::reap(Some(child.id())).with_context(|| format!("wait for {name}"))?;
+    ensure!(ended.status.success(), "{name}: {}", ended.status);
+    Ok(RunCost {
+        wall_s: begin.elapsed().as_secs_f64(),
+        cpu_s: (ended.user() + ended.system()).as_secs_f64(),
+        most_mib: ended.usage.ru_maxrss as f64 / 1024.0,
+    })
+}
+
 /// Whether a program of that name is in PATH.
-#[must_use]
 pub fn is_there(name: &str) -> bool {
     on_path(name).is_some()
 }

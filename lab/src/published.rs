@@ -5,9 +5,9 @@
 /// 50 % on all CPUs; 30 runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Precision {
-    /// The load generator, as the paper calls it.
+    /// The load generator.
     pub name: &'static str,
-    /// Ours that is nearest to it.
+    /// Our nearest method.
     pub method: &'static str,
     /// Mean time of EP, seconds.
     pub seconds: f64,
@@ -22,65 +22,35 @@ pub struct Precision {
 /// Unloaded time of EP in table II, seconds.
 pub const EP_UNLOADED_S: f64 = 21.4;
 
-/// Table II.
-pub const PRECISION: [Precision; 4] = [
+const fn precision(
+    (name, method): (&'static str, &'static str),
+    (seconds, seconds_sd): (f64, f64),
+    (perceived_pct, perceived_sd): (f64, f64),
+) -> Precision {
     Precision {
-        name: "KRASH",
-        method: "shares",
-        seconds: 41.9,
-        seconds_sd: 0.9,
-        perceived_pct: 48.9,
-        perceived_sd: 1.1,
-    },
-    Precision {
-        name: "Wrekavoc",
-        method: "lim",
-        seconds: 47.6,
-        seconds_sd: 4.5,
-        perceived_pct: 55.0,
-        perceived_sd: 3.9,
-    },
-    Precision {
-        name: "real time",
-        method: "rt",
-        seconds: 47.1,
-        seconds_sd: 3.8,
-        perceived_pct: 54.5,
-        perceived_sd: 3.2,
-    },
-    Precision {
-        name: "frequency",
-        method: "freq",
-        seconds: 45.3,
-        seconds_sd: 0.3,
-        perceived_pct: 52.7,
-        perceived_sd: 0.5,
-    },
-];
-
-/// Slowdowns of tables III to V under a load of 50 %, in the order KRASH,
-/// Wrekavoc, real time, frequency; infinity where the paper has "> 100".
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Obtrusive {
-    /// The program, as ours is called.
-    pub program: &'static str,
-    pub slowdowns: [f64; 4],
+        name,
+        method,
+        seconds,
+        seconds_sd,
+        perceived_pct,
+        perceived_sd,
+    }
 }
 
-/// Tables III, IV and V.
-pub const OBTRUSIVE: [Obtrusive; 3] = [
-    Obtrusive {
-        program: "copy",
-        slowdowns: [2.0, 2.4, 3.6, 2.4],
-    },
-    Obtrusive {
-        program: "exchange",
-        slowdowns: [2.1, f64::INFINITY, 3.9, 1.5],
-    },
-    Obtrusive {
-        program: "compile",
-        slowdowns: [2.0, f64::INFINITY, 2.8, 2.0],
-    },
+/// Table II.
+pub const PRECISION: [Precision; 4] = [
+    precision(GENERATORS[0], (41.9, 0.9), (48.9, 1.1)),
+    precision(GENERATORS[1], (47.6, 4.5), (55.0, 3.9)),
+    precision(GENERATORS[2], (47.1, 3.8), (54.5, 3.2)),
+    precision(GENERATORS[3], (45.3, 0.3), (52.7, 0.5)),
+];
+
+/// Slowdowns of programs (named as ours) in tables III, IV and V under a load of 50 %, by
+/// generator; infinity where the paper has "> 100".
+pub const OBTRUSIVE: [(&str, [f64; 4]); 3] = [
+    ("copy", [2.0, 2.4, 3.6, 2.4]),
+    ("exchange", [2.1, f64::INFINITY, 3.9, 1.5]),
+    ("compile", [2.0, f64::INFINITY, 2.8, 2.0]),
 ];
 
 /// Why ours of tables II to V differ from the paper's, as far as we know.
@@ -90,7 +60,7 @@ pub const WHY_LOADS_DIFFER: [&str; 5] = [
      with N CPUs it takes N/(N + 1) for the half that is asked, a slowdown of N + 1.",
     "Real time: ours (rt) runs half of every 100 ms. Why the paper's generator slowed programs by \
      3 to 4 is not known.",
-    "Wrekavoc: its process limiter slows processes that it is told of and puts no load on CPUs, so \
+    "Wrekavoc: its process limiter slows the processes that it is given and puts no load on CPUs, so \
      it is in the experiment on slowed nodes (lim); there one process of ours watches all of the \
      node's, which is why its slowdowns above 100 are not to be seen.",
     "Frequency: a virtual machine has no frequency to set.",
@@ -104,7 +74,7 @@ pub const WHAT_SPINNERS_ARE: &str = "The spinners are one program of another ses
      get half of each CPU, however many processes the measured program has. Without it, or in the \
      same session, a spinner is one task of many, and takes less from a program of many.";
 
-/// The generators of [`Obtrusive::slowdowns`], and ours that is nearest.
+/// The load generators of the tables, and our method that is nearest.
 pub const GENERATORS: [(&str, &str); 4] = [
     ("KRASH", "shares"),
     ("Wrekavoc", "lim"),
@@ -114,7 +84,6 @@ pub const GENERATORS: [(&str, &str); 4] = [
 
 /// What Buchert, Nussbaum and Gustedt (HPCC 2011, figures 5 and 6) found for a
 /// program and a method, in words; `None` where the paper has nothing on it.
-#[must_use]
 pub fn micro(program: &str, method: &str) -> Option<&'static str> {
     let text = match (program, method) {
         ("compute" | "processes" | "threads", "hogs" | "gov") => "proportional to the speed",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a program's run says: its time and its figures, by its own words or
-//! by our clock.
+//! The result of a program's run: its time and its figures, by its own output or by our
+//! clock.
 //!
 //! # Several programs in turn
 //! A shell runs them one after another and marks each, so that one which fails
@@ -13,7 +13,7 @@
 //! ! 1
 //! ```
 //!
-//! `=` stands before what a program says, `!` and an exit code after one that
+//! `=` is before the output of a program, `!` and an exit code after one that
 //! failed. Of a program that was ended by the time limit there is a mark and
 //! nothing else; of those after it there is nothing at all.
 
@@ -25,21 +25,19 @@ use std::path::Path;
 use crate::program::ProgramExit;
 use crate::workload::WorkReport;
 
-/// What one program of a run came to.
+/// The result of one program of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProgramResult {
     /// It did its work, and its result was right.
     Done {
-        /// How long it took, seconds.
         seconds: f64,
-        /// What else it says.
         figures: BTreeMap<String, f64>,
     },
     /// It failed, or its result was wrong.
     Failed { why: String },
 }
 
-/// By the name of the program. One that is not there did not end.
+/// Results by program. One that is not there did not end.
 pub type Reading = BTreeMap<String, ProgramResult>;
 
 /// How the run of some programs is read.
@@ -47,7 +45,6 @@ pub type Read<'a> = dyn Fn(&[&str], &ProgramExit) -> Reading + 'a;
 
 /// Words of a shell that runs the lab's own programs in turn: `sandbag lab
 /// work` with the words of each, the name first.
-#[must_use]
 pub fn in_turn(own: &Path, programs: &[Vec<String>]) -> Vec<OsString> {
     let mut script = String::new();
     for words in programs {
@@ -62,8 +59,7 @@ pub fn in_turn(own: &Path, programs: &[Vec<String>]) -> Vec<OsString> {
     ["sh".into(), "-c".into(), script.into(), own].into()
 }
 
-/// Reads what programs said that ran [in turn](in_turn).
-#[must_use]
+/// Reads the output of programs that ran [in turn](in_turn).
 pub fn marked_words(programs: &[&str], ended: &ProgramExit) -> Reading {
     let mut said: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut current = None;
@@ -87,7 +83,7 @@ pub fn marked_words(programs: &[&str], ended: &ProgramExit) -> Reading {
             continue;
         };
         let failed = lines.iter().find_map(|line| line.strip_prefix("! "));
-        let told = match (failed, lines.first()) {
+        let result = match (failed, lines.first()) {
             (Some(code), _) => ProgramResult::Failed {
                 why: format!("exit code {code}: {}", ended.last_words()),
             },
@@ -95,36 +91,34 @@ pub fn marked_words(programs: &[&str], ended: &ProgramExit) -> Reading {
             (None, None) if ended.status.is_some() => nothing(program, ended),
             (None, None) => continue,
         };
-        reading.insert((*program).to_owned(), told);
+        reading.insert((*program).to_owned(), result);
     }
     reading
 }
 
-/// Reads what one of the lab's own programs says: a line.
-#[must_use]
+/// Reads the output of one of the lab's own programs: a line.
 pub fn own_words(programs: &[&str], ended: &ProgramExit) -> Reading {
-    let told = |program: &str| match ended.out.lines().next() {
+    let result = |program: &str| match ended.out.lines().next() {
         Some(line) => Some(done(program, line)),
         None if ended.status.is_some() => Some(nothing(program, ended)),
         None => None,
     };
     programs
         .iter()
-        .filter_map(|program| Some(((*program).to_owned(), told(program)?)))
+        .filter_map(|program| Some(((*program).to_owned(), result(program)?)))
         .collect()
 }
 
 /// The time of the whole run, by us.
-#[must_use]
 pub fn whole_time(programs: &[&str], ended: &ProgramExit) -> Reading {
-    let told = ProgramResult::Done {
+    let result = ProgramResult::Done {
         seconds: ended.seconds,
         figures: BTreeMap::new(),
     };
     programs
         .iter()
         .filter(|_| ended.status.is_some())
-        .map(|program| ((*program).to_owned(), told.clone()))
+        .map(|program| ((*program).to_owned(), result.clone()))
         .collect()
 }
 

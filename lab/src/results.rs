@@ -9,20 +9,16 @@ use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Choices, Measurements, Paper};
-use crate::journal;
+use crate::journal::{self, put};
 use crate::page::{self, Frame};
-use crate::row::{PairRow, distinct, write_csv};
-use crate::whole_file::put;
+use crate::row::{Row, grouped, write_csv};
 
 /// The rows, and the terms under which they were measured.
 pub const ROWS: &str = "rows.jsonl";
-/// All rows, for spreadsheets.
 pub const CSV: &str = "rows.csv";
-/// The figures of the page, for programs.
 pub const SUMMARY: &str = "summary.json";
 /// What the experiment chose for this machine.
 pub const CHOICES: &str = "choices.json";
-/// The page.
 pub const PAGE: &str = "index.html";
 
 /// Whether an experiment was run.
@@ -43,7 +39,6 @@ pub enum State {
 
 impl State {
     /// For pages; `None` where there is nothing to say.
-    #[must_use]
     pub fn shown(&self) -> Option<String> {
         match self {
             Self::Run => None,
@@ -54,24 +49,19 @@ impl State {
 }
 
 /// What an experiment came to.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Report {
     pub experiment: String,
-    /// What it repeats.
     pub source: String,
-    /// Whether it was run.
     #[serde(default)]
     pub state: State,
     /// Rounds wanted, or at least.
     pub rounds: u32,
-    /// Whether the short form.
     pub quick: bool,
     pub machine: Vec<(String, String)>,
     /// What, the paper's figure, ours.
     pub lines: Vec<[String; 3]>,
-    /// Skipped, with reasons.
     pub left_out: Vec<String>,
-    /// About its programs.
     #[serde(default)]
     pub notes: Vec<String>,
     /// The cells in their order, which is not that of chance in which they
@@ -81,8 +71,17 @@ pub struct Report {
 }
 
 impl Report {
-    /// Its form and rounds in words.
-    #[must_use]
+    /// Of an experiment of which nothing is known yet.
+    pub fn new(experiment: &dyn Paper, quick: bool) -> Self {
+        Self {
+            experiment: experiment.name().to_owned(),
+            source: experiment.about().source.to_owned(),
+            rounds: experiment.rounds(quick),
+            quick,
+            ..Self::default()
+        }
+    }
+
     pub fn form(&self) -> String {
         let form = if self.quick { "short" } else { "full" };
         let s = if self.rounds == 1 { "" } else { "s" };
@@ -92,22 +91,20 @@ impl Report {
 
 /// Writes figures, page, summary and CSV of these rows into the experiment's
 /// directory; fills the report's lines.
-///
-/// # Errors
-/// A file cannot be written, or a figure not be drawn.
 pub fn write(
     experiment: &dyn Paper,
     report: &mut Report,
     chosen: &Choices,
-    rows: &[PairRow],
+    rows: &[Row],
     dir: &Path,
 ) -> Result<()> {
     let rows = sorted(rows, &report.cells);
     report.lines = experiment.summary(&rows);
-    let trials = distinct(&rows, |row| (row.cell.clone(), row.round)).len();
+    let trials = grouped(&rows, |row| (row.cell.clone(), row.round)).len();
+    let about = experiment.about();
     let frame = Frame {
         title: format!("Lab: {}", experiment.name()),
-        source: format!("{}. Repeats: {}.", experiment.about(), experiment.source()),
+        source: format!("{}. Repeats: {}.", about.what, about.source),
         progress: format!("{trials} trials; {}.", report.form()),
         state: report.state.shown(),
         machine: report.machine.clone(),
@@ -141,11 +138,8 @@ fn figure(dir: &Path, number: usize) -> PathBuf {
     dir.join(format!("figure-{number}.svg"))
 }
 
-/// Makes the files of [`write`] again from what is in the directory, without
-/// measuring anything; `None` if the experiment was never begun there.
-///
-/// # Errors
-/// What is there cannot be read, or what is made not be written.
+/// Makes the files of [`write`] again from the rows in the directory, without measuring
+/// anything; `None` if the experiment was never begun there.
 pub fn again(experiment: &dyn Paper, dir: &Path) -> Result<Option<Report>> {
     let before: Option<Report> = read_json(&dir.join(SUMMARY))?;
     let kept = journal::read(&dir.join(ROWS))?;
@@ -155,43 +149,27 @@ pub fn again(experiment: &dyn Paper, dir: &Path) -> Result<Option<Report>> {
         // Stopped in its first round.
         (None, Some((terms, rows))) => {
             let report = Report {
-                experiment: experiment.name().to_owned(),
-                source: String::new(),
-                state: State::Run,
-                rounds: experiment.rounds(terms.quick),
-                quick: terms.quick,
                 machine: vec![("machine".to_owned(), terms.machine)],
-                lines: Vec::new(),
-                left_out: Vec::new(),
-                notes: Vec::new(),
-                cells: Vec::new(),
+                ..Report::new(experiment, terms.quick)
             };
             (report, rows)
         }
     };
-    experiment.source().clone_into(&mut report.source);
+    report.source = experiment.about().source.to_owned();
     let chosen = read_json(&dir.join(CHOICES))?.unwrap_or_default();
     write(experiment, &mut report, &chosen, &rows, dir)?;
     Ok(Some(report))
 }
 
-/// The document in a file; `None` if there is none.
-///
-/// # Errors
-/// It cannot be read.
 pub fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Option<T>> {
-    let bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).with_context(|| path.display().to_string()),
-    };
-    let read = serde_json::from_slice(&bytes);
-    read.map(Some).with_context(|| path.display().to_string())
+    let text = journal::text(path)?;
+    let read = text.map(|text| serde_json::from_str(&text)).transpose();
+    read.with_context(|| path.display().to_string())
 }
 
 /// The rows by the order of the cells and the rounds; cells of an earlier
 /// version last.
-fn sorted(rows: &[PairRow], cells: &[String]) -> Vec<PairRow> {
+fn sorted(rows: &[Row], cells: &[String]) -> Vec<Row> {
     let mut rows = rows.to_vec();
     rows.sort_by_key(|row| {
         let place = cells.iter().position(|cell| *cell == row.cell);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was measured: one trial of a program, one row.
+//! One trial, one row: the format of all experiments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,56 +10,71 @@ use sandbag_stats::verdict::NOISY_FOREIGN_PCT;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
-use crate::trial::Trial;
 
-/// How a trial ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
-    /// Both runs of the pair were made and their results were right.
+    /// All runs were made and their results were right.
+    #[default]
     Done,
     /// The program did not end under the condition within its limit.
-    OverLimit {
-        /// The limit, seconds.
-        limit_s: f64,
-    },
+    OverLimit { limit_s: f64 },
     /// It failed, or its result was wrong.
     Failed { why: String },
 }
 
-/// A program under a condition, and where it is one of a pair, without it right
-/// before or after.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PairRow {
+/// One trial of a cell. What a kind of experiment does not have is not in the file.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Row {
     /// The cell it belongs to (`Cell::key`).
     pub cell: String,
     /// Round, from 0.
     pub round: u32,
+    #[serde(default)]
     pub program: String,
+    #[serde(default)]
     pub condition: Condition,
     /// CPUs, in the kernel's list format.
+    #[serde(default)]
     pub cpus: String,
-    /// Time without the condition, seconds; 0 where it was not measured.
+    /// Time without the condition; 0 where it was not measured.
+    #[serde(default)]
     pub unloaded_s: f64,
-    /// Time under it, seconds; 0 unless done.
+    /// Time under it; 0 unless done.
+    #[serde(default)]
     pub loaded_s: f64,
-    /// How it ended.
+    #[serde(default)]
     pub end: End,
-    /// Steal of these CPUs during the pair, percent.
+    /// Steal of these CPUs during the trial.
+    #[serde(default)]
     pub steal_pct: f64,
-    /// Foreign load of these CPUs during the pair, percent: CPU time of
-    /// processes that are neither the program nor the condition.
+    /// CPU time on these CPUs of processes that are neither the program nor the
+    /// condition, during the trial.
     #[serde(default)]
     pub foreign_pct: f64,
     /// Other figures, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, f64>,
+    /// Other results in words, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub texts: BTreeMap<String, String>,
+    /// What a part of a benchmark measured in detail.
+    #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
+    pub details: serde_json::Value,
 }
 
-impl PairRow {
+impl Row {
     /// Of a trial of which nothing is known yet.
-    #[must_use]
-    pub fn new(
+    pub fn new(cell: &str, round: u32) -> Self {
+        Self {
+            cell: cell.to_owned(),
+            round,
+            ..Self::default()
+        }
+    }
+
+    /// Of a program under a condition.
+    pub fn under(
         cell: &str,
         round: u32,
         program: &str,
@@ -67,71 +82,92 @@ impl PairRow {
         cpus: &CpuList,
     ) -> Self {
         Self {
-            cell: cell.to_owned(),
-            round,
             program: program.to_owned(),
             condition: condition.clone(),
             cpus: cpus.to_string(),
-            unloaded_s: 0.0,
-            loaded_s: 0.0,
-            end: End::Done,
-            steal_pct: 0.0,
-            foreign_pct: 0.0,
-            figures: BTreeMap::new(),
+            ..Self::new(cell, round)
+        }
+    }
+
+    pub fn failed(cell: &str, round: u32, error: &anyhow::Error) -> Self {
+        let why = format!("{error:#}");
+        Self {
+            end: End::Failed { why },
+            ..Self::new(cell, round)
+        }
+    }
+
+    pub fn put(&mut self, name: impl Into<String>, value: impl Into<Option<f64>>) {
+        if let Some(value) = value.into().filter(|value| value.is_finite()) {
+            self.figures.insert(name.into(), value);
+        }
+    }
+
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.figures.get(name).copied()
+    }
+
+    pub fn say(&mut self, name: &str, text: impl Into<String>) {
+        self.texts.insert(name.to_owned(), text.into());
+    }
+
+    /// A result in words; empty where there is none.
+    pub fn text(&self, name: &str) -> &str {
+        self.texts.get(name).map_or("", String::as_str)
+    }
+
+    /// Why it failed, if it did.
+    pub fn why_failed(&self) -> Option<&str> {
+        match &self.end {
+            End::Failed { why } => Some(why),
+            _ => None,
         }
     }
 
     /// Whether its figures count: done, and on a machine that was quiet enough.
-    #[must_use]
     pub fn counts(&self) -> bool {
         self.end == End::Done
             && self.steal_pct <= MOST_STEAL_PCT
             && self.foreign_pct <= NOISY_FOREIGN_PCT
     }
-}
 
-impl Trial for PairRow {
-    fn cell(&self) -> &str {
-        &self.cell
-    }
-
-    fn round(&self) -> u32 {
-        self.round
-    }
-
-    fn line(&self) -> String {
-        match &self.end {
+    /// Its figures, for progress messages.
+    pub fn line(&self) -> String {
+        let line = match &self.end {
             // Some programs run for a given time: nothing to compare.
             End::Done if self.unloaded_s > 0.0 => {
-                format!("{} x {:.2}", self.program, self.loaded_s / self.unloaded_s)
+                format!("x {:.2}", self.loaded_s / self.unloaded_s)
             }
-            End::Done => format!("{} {:.1} s", self.program, self.loaded_s),
-            End::OverLimit { limit_s } => format!("{} > {limit_s} s", self.program),
-            End::Failed { why } => format!("{} failed: {why}", self.program),
-        }
+            End::Done if self.loaded_s > 0.0 => format!("{:.1} s", self.loaded_s),
+            End::Done => "measured".to_owned(),
+            End::OverLimit { limit_s } => format!("> {limit_s} s"),
+            End::Failed { why } => format!("failed: {why}"),
+        };
+        format!("{} {line}", self.program).trim_start().to_owned()
     }
 }
 
 /// Pairs with more steal than this are left out, percent.
 pub const MOST_STEAL_PCT: f64 = 3.0;
 
-/// The values of `rows` in the order of their first appearance.
-pub fn distinct<T: PartialEq>(rows: &[PairRow], value: impl Fn(&PairRow) -> T) -> Vec<T> {
-    let mut found = Vec::new();
+/// The rows by a value of theirs, in the order of its first appearance.
+pub fn grouped<'a, T: PartialEq>(
+    rows: impl IntoIterator<Item = &'a Row>,
+    value: impl Fn(&Row) -> T,
+) -> Vec<(T, Vec<&'a Row>)> {
+    let mut found: Vec<(T, Vec<&Row>)> = Vec::new();
     for row in rows {
         let value = value(row);
-        if !found.contains(&value) {
-            found.push(value);
+        match found.iter_mut().find(|(known, _)| *known == value) {
+            Some((_, own)) => own.push(row),
+            None => found.push((value, vec![row])),
         }
     }
     found
 }
 
 /// The rows as CSV, for spreadsheets.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn write_csv(path: &Path, rows: &[PairRow]) -> Result<()> {
+pub fn write_csv(path: &Path, rows: &[Row]) -> Result<()> {
     let names: BTreeSet<&str> = rows
         .iter()
         .flat_map(|row| row.figures.keys().map(String::as_str))
@@ -177,22 +213,21 @@ pub fn write_csv(path: &Path, rows: &[PairRow]) -> Result<()> {
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn row(round: u32, unloaded_s: f64, loaded_s: f64) -> PairRow {
-        PairRow {
-            cell: "a".to_owned(),
-            round,
-            program: "compute".to_owned(),
-            condition: Condition::Node {
-                method: "hogs".to_owned(),
-                speed: 0.5,
-            },
-            cpus: "0".to_owned(),
+    pub(crate) fn row(round: u32, unloaded_s: f64, loaded_s: f64) -> Row {
+        let condition = Condition::Node {
+            method: "hogs".to_owned(),
+            speed: 0.5,
+        };
+        Row {
             unloaded_s,
             loaded_s,
-            end: End::Done,
-            steal_pct: 0.0,
-            foreign_pct: 0.0,
-            figures: BTreeMap::new(),
+            ..Row::under(
+                "a",
+                round,
+                "compute",
+                &condition,
+                &[0].into_iter().collect(),
+            )
         }
     }
 

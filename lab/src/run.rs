@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Running an experiment: cells in an order of chance, round by round, each
-//! kept as soon as it is measured.
+//! Running an experiment: cells in a random order, round by round, each kept as soon
+//! as it is measured.
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use sandbag_linux::Root;
-
-use crate::experiment::{Cell, Choices, Experiment, NotHere, Paper};
-use crate::journal::{Rows, Terms};
-use crate::results::{self, CHOICES, ROWS, Report, State, read_json};
-use crate::setup::Setup;
-use crate::trial::Trial as _;
-use crate::whole_file::put;
-use sandbag_linux::machine;
 use sandbag_stats::Chance;
+use sandbag_ui::messages::Messages;
+
+use crate::experiment::{Choices, Experiment, NotHere, Paper};
+use crate::journal::{Rows, Terms, facts, put};
+use crate::results::{self, CHOICES, ROWS, Report, State, read_json};
+use crate::row::Row;
+use crate::setup::Setup;
 
 /// How often each cell is measured.
 #[derive(Debug, Clone, Copy, Default)]
@@ -34,72 +33,43 @@ impl Repeat {
     fn of(self, experiment: &dyn Paper, quick: bool) -> (u32, u32) {
         let least = self.rounds.unwrap_or_else(|| experiment.rounds(quick));
         if self.decide {
-            (least, least.max(experiment.most_rounds()))
+            (least, least.max(experiment.about().most_rounds))
         } else {
             (least, least)
         }
     }
 }
 
-/// What the caller hears while an experiment runs.
-pub trait Listener {
-    /// One trial of so many is done, or was there already.
-    fn trial(&mut self, done: usize, of: usize, what: &str);
-    /// Something its user should know.
-    fn note(&mut self, text: &str);
-}
-
-/// Runs what is still to be done of an experiment, and writes its files into
-/// `dir`. One that cannot be run here, or that fails, says so in its report and
-/// on its page.
-///
-/// # Errors
-/// A signal came; its files cannot be read or written, or hold rows that were
-/// measured under other terms.
+/// Runs what is still to be done of an experiment, and writes its files into `dir`. The
+/// report and the page of one that cannot be run here, or that fails, say why.
 pub fn run(
     experiment: &mut dyn Paper,
     setup: &Setup,
     dir: &Path,
     repeat: Repeat,
-    listener: &mut dyn Listener,
+    messages: &Messages,
 ) -> Result<Report> {
     fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
-    let machine: Vec<(String, String)> = machine::describe(&Root::default())
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect();
-    let mut rows = Rows::open(
-        &dir.join(ROWS),
-        Terms {
-            experiment: experiment.name().to_owned(),
-            quick: setup.quick,
-            sandbag: env!("CARGO_PKG_VERSION").to_owned(),
-            machine: machine::lasting(&machine),
-            cpus: setup.cpus.to_string(),
-            limit_s: setup.limit.as_secs_f64(),
-            sources: setup.sources.clone(),
-            options: String::new(),
-            seed: u64::from(std::process::id()),
-        },
-    )?;
+    let terms = Terms {
+        limit_s: setup.limit.as_secs_f64(),
+        sources: setup.sources.clone(),
+        seed: u64::from(std::process::id()),
+        ..Terms::here(experiment.name(), setup.quick, setup.cpus.to_string())
+    };
+    let mut rows = Rows::open(&dir.join(ROWS), terms, false)?;
     let path = dir.join(CHOICES);
     let mut chosen = match read_json(&path)? {
         Some(chosen) => chosen,
-        None if rows.rows().is_empty() => Choices::new(),
+        None if rows.rows.is_empty() => Choices::new(),
         // Other amounts than those of the rows that are there would be mixed in.
         None => bail!("{} is gone: begin again with --fresh", path.display()),
     };
+    let rounds = repeat.of(experiment, setup.quick);
     let mut report = Report {
-        experiment: experiment.name().to_owned(),
-        source: experiment.source().to_owned(),
-        state: State::Run,
-        rounds: repeat.of(experiment, setup.quick).0,
-        quick: setup.quick,
-        machine,
-        lines: Vec::new(),
+        rounds: rounds.0,
+        machine: facts(),
         left_out: setup.methods.refused.clone(),
-        notes: Vec::new(),
-        cells: Vec::new(),
+        ..Report::new(experiment, setup.quick)
     };
     let ended = experiment.prepare(setup, &mut chosen).and_then(|()| {
         put(&path, &serde_json::to_vec_pretty(&chosen)?)?;
@@ -107,20 +77,18 @@ pub fn run(
         let remarks = experiment.remarks();
         report.left_out.extend(remarks.skipped);
         report.notes = remarks.notes;
-        report.cells = cells.iter().map(|cell| cell.key.clone()).collect();
+        report.cells = cells;
         for text in report.left_out.iter().chain(&report.notes) {
-            listener.note(text);
+            messages.warning(text);
         }
-        let rounds = repeat.of(experiment, setup.quick);
-        let mut matrix = Matrix {
-            experiment: &mut *experiment,
+        measure(
+            experiment,
             setup,
-            rows: &mut rows,
-            listener,
-        };
-        matrix.measure(rounds, &mut |experiment, rows| {
-            results::write(experiment, &mut report, &chosen, rows, dir)
-        })
+            &mut rows,
+            rounds,
+            messages,
+            &mut |experiment, rows| results::write(experiment, &mut report, &chosen, rows, dir),
+        )
     });
     if let Err(error) = ended {
         sandbag_linux::interrupt::check()?;
@@ -131,82 +99,76 @@ pub fn run(
             },
         };
     }
-    results::write(experiment, &mut report, &chosen, rows.rows(), dir)?;
+    results::write(experiment, &mut report, &chosen, &rows.rows, dir)?;
     Ok(report)
 }
 
-/// The cells of an experiment in each round.
-pub(crate) struct Matrix<'a, E: Experiment + ?Sized> {
-    pub(crate) experiment: &'a mut E,
-    pub(crate) setup: &'a E::Setup,
-    pub(crate) rows: &'a mut Rows<E::Row>,
-    pub(crate) listener: &'a mut dyn Listener,
-}
+/// Makes a report of the rows.
+type Show<'a, E> = dyn FnMut(&E, &[Row]) -> Result<()> + 'a;
 
-/// Makes a page of what there is.
-type Show<'a, E> = dyn FnMut(&E, &[<E as Experiment>::Row]) -> Result<()> + 'a;
-
-impl<E: Experiment + ?Sized> Matrix<'_, E> {
-    /// Measures what is still to be measured, so many rounds at least and at
-    /// most; a page after every round, for a matrix takes hours.
-    pub(crate) fn measure(
-        &mut self,
-        (least, most): (u32, u32),
-        show: &mut Show<'_, E>,
-    ) -> Result<()> {
-        let cells = self.experiment.cells(self.setup);
-        let done = self.rows.done();
-        let has = |experiment: &E, cell: &Cell, round| experiment.has_round(cell, round);
-        let of = (0..least)
-            .flat_map(|round| cells.iter().map(move |cell| (cell, round)))
-            .filter(|(cell, round)| has(self.experiment, cell, *round))
-            .count();
-        let mut count = 0;
-        for round in 0..most {
-            let mut wanted = 0;
-            for cell in order(&cells, self.rows.terms().seed, round) {
-                if !has(self.experiment, cell, round) {
-                    continue;
-                }
-                let there = done.contains(&(cell.key.clone(), round));
-                if !there && round >= least && self.has_enough(cell) {
-                    continue;
-                }
-                wanted += 1;
-                count += 1;
-                if there {
-                    continue;
-                }
-                let measured = self
-                    .experiment
-                    .measure(self.setup, cell, round)
-                    .with_context(|| format!("{}, round {}", cell.key, round + 1))?;
-                // A trial in which a signal came is no trial.
-                sandbag_linux::interrupt::check()?;
-                let lines: Vec<String> = measured.iter().map(|row| row.line()).collect();
-                let line = format!("{}: {}", cell.key, lines.join(", "));
-                self.listener.trial(count, of.max(count), &line);
-                self.rows.push(measured)?;
+/// Measures the trials of an experiment that are not among the rows, at least and at
+/// most these rounds. A report is made after every round, because all of them take hours.
+pub fn measure<E: Experiment + ?Sized>(
+    experiment: &mut E,
+    setup: &E::Setup,
+    rows: &mut Rows,
+    (least, most): (u32, u32),
+    messages: &Messages,
+    show: &mut Show<'_, E>,
+) -> Result<()> {
+    let cells = experiment.cells(setup);
+    let done: BTreeSet<(String, u32)> = rows
+        .rows
+        .iter()
+        .map(|row| (row.cell.clone(), row.round))
+        .collect();
+    let of = (0..least)
+        .flat_map(|round| cells.iter().map(move |cell| (cell, round)))
+        .filter(|(cell, round)| experiment.has_round(cell, *round))
+        .count();
+    let mut count = 0;
+    for round in 0..most {
+        let mut wanted = 0;
+        for cell in order(&cells, rows.terms.seed, round) {
+            if !experiment.has_round(cell, round) {
+                continue;
             }
-            if wanted == 0 {
-                break;
+            let there = done.contains(&(cell.to_owned(), round));
+            let own = rows.rows.iter().filter(|row| row.cell == cell);
+            if !there && round >= least && experiment.enough(&own.collect::<Vec<_>>()) {
+                continue;
             }
-            show(self.experiment, self.rows.rows())?;
+            wanted += 1;
+            count += 1;
+            if there {
+                continue;
+            }
+            let measured = experiment
+                .measure(setup, cell, round)
+                .with_context(|| format!("{}, round {}", cell, round + 1))?;
+            // A trial during which a signal came is not valid.
+            sandbag_linux::interrupt::check()?;
+            let lines: Vec<String> = measured.iter().map(|row| experiment.line(row)).collect();
+            messages.say(&format!(
+                "[{count}/{}] {}: {}",
+                of.max(count),
+                cell,
+                lines.join(", ")
+            ));
+            rows.push(measured)?;
         }
-        Ok(())
+        if wanted == 0 {
+            break;
+        }
+        show(experiment, &rows.rows)?;
     }
-
-    fn has_enough(&self, cell: &Cell) -> bool {
-        let rows = self.rows.rows().iter();
-        let own: Vec<&E::Row> = rows.filter(|row| row.cell() == cell.key).collect();
-        self.experiment.enough(&own)
-    }
+    Ok(())
 }
 
-/// The cells of a round, shuffled by the seed (Fisher and Yates), so that
-/// what a machine does meanwhile meets another cell each time.
-fn order(cells: &[Cell], seed: u64, round: u32) -> Vec<&Cell> {
-    let mut order: Vec<&Cell> = cells.iter().collect();
+/// The cells of a round, shuffled by the seed (Fisher and Yates), so that a disturbance
+/// of the machine hits another cell in each round.
+fn order(cells: &[String], seed: u64, round: u32) -> Vec<&str> {
+    let mut order: Vec<&str> = cells.iter().map(String::as_str).collect();
     let mut chance = Chance::new(seed, &format!("round {round}"));
     for last in (1..order.len()).rev() {
         order.swap(last, chance.below(last as u64 + 1) as usize);

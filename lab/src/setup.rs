@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What all experiments are told: with what, where, and how long.
+//! The parameters of all experiments: programs, CPUs, form and limits.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,26 +9,22 @@ use sandbag_linux::CpuList;
 
 use crate::place::RunPlace;
 
-/// What all experiments are told.
+/// The parameters of all experiments.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// The sandbag under test.
     pub sandbag: PathBuf,
     /// This program, for the lab's own workloads.
     pub own: PathBuf,
-    /// The CPUs of this machine.
     pub cpus: CpuList,
     /// The short form: fewer cells, shorter programs, fewer rounds.
     pub quick: bool,
-    /// Methods that are compared.
     pub methods: Methods,
-    /// What one program may take.
+    /// Time limit of one program.
     pub limit: Duration,
     /// A C project to compile, in place of the one that is found.
     pub sources: Option<PathBuf>,
-    /// For files of the moment; goes with the experiment.
     pub scratch: PathBuf,
-    /// For files that stay, the experiment's own.
+    /// The experiment's own directory, which stays.
     pub dir: PathBuf,
 }
 
@@ -38,13 +35,11 @@ pub struct Methods {
     pub loading: Vec<String>,
     /// Those that slow a node.
     pub slowing: Vec<String>,
-    /// Why others do not.
+    /// The reasons of those that do not work.
     pub refused: Vec<String>,
 }
 
 impl Setup {
-    /// Where programs run on some of the CPUs.
-    #[must_use]
     pub fn place<'a>(&'a self, cpus: &'a CpuList) -> RunPlace<'a> {
         RunPlace {
             sandbag: &self.sandbag,
@@ -52,6 +47,14 @@ impl Setup {
             scratch: &self.scratch,
             limit: self.limit,
         }
+    }
+
+    /// Words that run one of the lab's own programs.
+    pub fn work(&self, words: &str) -> Vec<OsString> {
+        let own = std::iter::once(self.own.clone().into_os_string());
+        own.chain(["work".into()])
+            .chain(words.split(' ').map(OsString::from))
+            .collect()
     }
 
     /// One value for the short form, one for the full one.

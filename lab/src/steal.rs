@@ -21,10 +21,8 @@ pub struct StealMeter {
     cpus: CpuList,
 }
 
-/// What was found.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Disturbance {
-    /// Steal, percent of these CPUs' time.
     pub steal_pct: f64,
     /// Busy time of these CPUs beyond the CPU time of this process and of its
     /// children that ended, percent of the delivered time.
@@ -32,10 +30,6 @@ pub struct Disturbance {
 }
 
 impl StealMeter {
-    /// Begins.
-    ///
-    /// # Errors
-    /// `/proc/stat` cannot be read.
     pub fn start(root: &Root, cpus: &CpuList) -> Result<Self> {
         let own = own_time()?;
         let mut stat = ProcStat::open(root)?;
@@ -50,18 +44,12 @@ impl StealMeter {
     }
 
     /// Steal since then, percent of these CPUs' time.
-    ///
-    /// # Errors
-    /// `/proc/stat` cannot be read.
     pub fn steal_pct(&mut self) -> Result<f64> {
         Ok(self.disturbance()?.steal_pct)
     }
 
     /// Steal and foreign load since then. Programs of the lab must have ended
     /// and been waited for.
-    ///
-    /// # Errors
-    /// `/proc/stat` cannot be read.
     pub fn disturbance(&mut self) -> Result<Disturbance> {
         let own = own_time()?.saturating_sub(self.own);
         let elapsed = self.begin.elapsed();

@@ -6,35 +6,28 @@ use sandbag_stats::{Verdict, middle};
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-pub use crate::row::MOST_STEAL_PCT;
-use crate::row::{End, PairRow};
+use crate::row::{End, Row};
 
-/// Without this share of the pairs nothing is said.
+/// Least share of pairs that count for a decision.
 const LEAST_QUIET: f64 = 0.5;
-/// Unloaded times that differ by more than this between the quartiles, as a
-/// share of their median, are those of a machine that did something else.
+/// Largest interquartile range of the unloaded times, as a share of their median: above,
+/// other load was on the machine.
 const MOST_SPREAD: f64 = 0.25;
-/// Slowdowns that differ by more than this between the quartiles, as a share of
-/// their median, have no median that one could rely on.
+/// Largest interquartile range of the slowdowns, as a share of their median.
 const MOST_RATIO_SPREAD: f64 = 0.5;
 
-/// A median and where it lies with 95 % confidence.
+/// A median and its 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Median {
-    /// Values.
     pub n: usize,
-    /// The median.
     pub value: f64,
     /// Lower end of the interval; for fewer than six values, which do not
     /// suffice for 95 %, the least one. One value has no interval.
     pub low: f64,
-    /// Upper end.
     pub high: f64,
 }
 
 impl Median {
-    /// Of these values; `None` if there are none.
-    #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -49,8 +42,6 @@ impl Median {
         })
     }
 
-    /// Median and interval for a table.
-    #[must_use]
     pub fn show(&self, digits: usize) -> String {
         if self.n == 1 {
             return format!("{:.digits$}", self.value);
@@ -100,13 +91,11 @@ pub struct Summary {
 
 impl Summary {
     /// Of these trials of one program under one condition.
-    #[must_use]
-    pub fn of(rows: &[&PairRow]) -> Self {
-        let done: Vec<&&PairRow> = rows.iter().filter(|row| row.end == End::Done).collect();
-        let quiet: Vec<&&&PairRow> = done.iter().filter(|row| row.counts()).collect();
-        let of = |value: fn(&PairRow) -> f64| -> Vec<f64> {
-            quiet.iter().map(|row| value(row)).collect()
-        };
+    pub fn of(rows: &[&Row]) -> Self {
+        let done: Vec<&&Row> = rows.iter().filter(|row| row.end == End::Done).collect();
+        let quiet: Vec<&&&Row> = done.iter().filter(|row| row.counts()).collect();
+        let of =
+            |value: fn(&Row) -> f64| -> Vec<f64> { quiet.iter().map(|row| value(row)).collect() };
         let unloaded = of(|row| row.unloaded_s);
         let loaded = of(|row| row.loaded_s);
         let ratios = slowdowns(rows);
@@ -143,9 +132,8 @@ impl Summary {
         }
     }
 
-    /// The load that a program perceived, percent: 100 (1 - 1/S), which needs
-    /// nobody's word but the program's (KRASH, section 4.1).
-    #[must_use]
+    /// The load that a program perceived, percent: 100 (1 - 1/S), by the
+    /// program's times alone (KRASH, section 4.1).
     pub fn perceived_pct(&self) -> Option<Median> {
         let perceived = |slowdown: f64| 100.0 * (1.0 - 1.0 / slowdown);
         self.slowdown.map(|s| Median {
@@ -157,14 +145,12 @@ impl Summary {
     }
 
     /// For a table: the slowdown, or why there is none.
-    #[must_use]
     pub fn cell(&self) -> String {
         self.shown(self.slowdown, 2)
     }
 
     /// For a table: a median of these trials, or why there is none. A hang or
     /// a failure is never a number.
-    #[must_use]
     pub fn shown(&self, median: Option<Median>, digits: usize) -> String {
         if let Some((_, limit_s)) = self.over_limit {
             return format!("> limit ({limit_s:.0} s)");
@@ -179,16 +165,19 @@ impl Summary {
         }
     }
 
-    /// Pairs that count.
-    #[must_use]
+    /// For a summary: a median of these trials with their number.
+    pub fn counted(&self, median: Option<Median>, digits: usize) -> String {
+        let n = median.map_or(0, |median| median.n);
+        format!("{}, n = {n}", self.shown(median, digits))
+    }
+
     pub fn n(&self) -> usize {
         self.slowdown.map_or(0, |median| median.n)
     }
 }
 
 /// Slowdowns of the pairs that count.
-#[must_use]
-pub fn slowdowns(rows: &[&PairRow]) -> Vec<f64> {
+pub fn slowdowns(rows: &[&Row]) -> Vec<f64> {
     rows.iter()
         .filter(|row| row.counts() && row.unloaded_s > 0.0)
         .map(|row| row.loaded_s / row.unloaded_s)
@@ -196,8 +185,7 @@ pub fn slowdowns(rows: &[&PairRow]) -> Vec<f64> {
 }
 
 /// A figure of these trials, of those that count.
-#[must_use]
-pub fn figure(rows: &[&PairRow], name: &str) -> Option<Median> {
+pub fn figure(rows: &[&Row], name: &str) -> Option<Median> {
     let values: Vec<f64> = rows
         .iter()
         .filter(|row| row.counts())
@@ -206,10 +194,8 @@ pub fn figure(rows: &[&PairRow], name: &str) -> Option<Median> {
     Median::of(&values)
 }
 
-/// A figure for a table; or why there is none, or none to rely on. Empty where
-/// nobody looked.
-#[must_use]
-pub fn shown_figure(rows: &[&PairRow], name: &str, digits: usize) -> String {
+/// A figure for a table, or why there is none; empty where it was not measured.
+pub fn shown_figure(rows: &[&Row], name: &str, digits: usize) -> String {
     let there = rows.iter().any(|row| row.figures.contains_key(name));
     if there || rows.iter().any(|row| row.end != End::Done) {
         Summary::of(rows).shown(figure(rows, name), digits)
@@ -233,7 +219,6 @@ fn spread(values: &[f64]) -> Option<f64> {
 }
 
 /// Mean and standard deviation of a sample; of one value the latter is 0.
-#[must_use]
 pub fn mean_sd(values: &[f64]) -> Option<(f64, f64)> {
     if values.is_empty() {
         return None;
@@ -265,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_slowdown_is_that_of_pairs() {
-        // The machine became twice as slow in between: no pair minds.
+        // The machine became twice as slow in between: no pair is affected.
         let rows = [row(0, 1.0, 2.0), row(1, 1.1, 2.2), row(2, 1.2, 2.4)];
         let summary = Summary::of(&rows.iter().collect::<Vec<_>>());
         let slowdown = summary.slowdown.unwrap();
@@ -315,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn who_hangs_or_fails_has_no_slowdown() {
+    fn a_program_that_hangs_or_fails_has_no_slowdown() {
         let mut rows = [row(0, 1.0, 0.0), row(1, 1.0, 2.0)];
         rows[0].end = End::OverLimit { limit_s: 60.0 };
         let summary = Summary::of(&rows.iter().collect::<Vec<_>>());
@@ -334,7 +319,7 @@ mod tests {
         for (row, value) in rows.iter_mut().zip([1.0, 3.0]) {
             row.figures.insert("p99_us".to_owned(), value);
         }
-        let show = |rows: &[PairRow]| shown_figure(&rows.iter().collect::<Vec<_>>(), "p99_us", 0);
+        let show = |rows: &[Row]| shown_figure(&rows.iter().collect::<Vec<_>>(), "p99_us", 0);
         assert_eq!(show(&rows), "2 (1 .. 3)");
         rows[0].steal_pct = 10.0;
         assert_eq!(show(&rows), "3");

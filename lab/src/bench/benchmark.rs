@@ -1,25 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An experiment whose report is a text with tables, and the files of one:
-//! the report, and beside it a row per trial (`.jsonl`), from which `--resume`
-//! goes on.
+//! An experiment whose report is a text with tables, and its files: the report, and
+//! beside it a row per trial (`.jsonl`), from which `--resume` continues.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use sandbag_linux::{Root, interrupt, machine};
+use clap::Args;
+use sandbag_linux::interrupt;
+use sandbag_ui::messages::Messages;
 
 use crate::experiment::Experiment;
-use crate::journal::{Rows, Terms};
-use crate::run::{Listener, Matrix};
+use crate::journal::{Rows, Terms, facts};
+use crate::program::Programs;
+use crate::row::Row;
+use crate::run::measure;
 
-/// An experiment that needs no setup but its own, and what its rows come to.
+/// Options of all benchmarks.
+#[derive(Debug, Clone, Default, Args)]
+pub struct BenchArgs {
+    /// The sandbag to measure [default: beside this program, or in PATH]
+    #[arg(long, value_name = "PATH")]
+    sandbag: Option<PathBuf>,
+    /// The short form: fewer cells, fewer and shorter runs; also by QUICK=1
+    #[arg(long)]
+    quick: bool,
+    /// Write tables here, and rows (.jsonl) beside them [default: VERB-results.md]
+    #[arg(long, value_name = "FILE.md")]
+    out: Option<PathBuf>,
+    /// Continue from the rows beside --out
+    #[arg(long)]
+    resume: bool,
+}
+
+impl BenchArgs {
+    pub fn is_quick(&self) -> bool {
+        self.quick || std::env::var_os("QUICK").is_some_and(|value| value == "1")
+    }
+
+    /// One value for the short form, one for the full one.
+    pub fn form<T>(&self, quick: T, full: T) -> T {
+        if self.is_quick() { quick } else { full }
+    }
+
+    pub fn programs(&self) -> Result<Programs> {
+        Programs::find(self.sandbag.as_deref())
+    }
+}
+
+/// An experiment that needs no setup but its own.
 pub trait Benchmark: Experiment<Setup = ()> {
-    /// Heading of the report.
     fn title(&self) -> &'static str;
 
-    /// Rounds over all cells.
     fn rounds(&self) -> u32;
 
     /// Facts beside those of the machine.
@@ -27,183 +60,101 @@ pub trait Benchmark: Experiment<Setup = ()> {
         Vec::new()
     }
 
-    /// The tables, in markdown.
-    fn tables(&self, rows: &[Self::Row]) -> String;
+    fn tables(&self, rows: &[Row]) -> String;
 }
 
-/// What its rows have in common.
-#[derive(Debug, Clone, Default)]
-pub struct Conditions {
-    /// Whether the short form.
-    pub quick: bool,
-    /// CPUs that are used.
-    pub cpus: String,
-    /// Options that change what a row is.
-    pub options: String,
-    /// Seed of the order of the cells.
-    pub seed: u64,
+pub struct Session<'a> {
+    out: PathBuf,
+    rows: Rows,
+    messages: &'a Messages,
 }
 
-/// The files of a benchmark.
-#[derive(Debug)]
-pub struct Session<R> {
-    out: Option<PathBuf>,
-    rows: Rows<R>,
-    /// Of the rows, where no report was asked for.
-    _dir: Option<tempfile::TempDir>,
-}
-
-/// The short form, also by QUICK=1.
-pub fn is_quick(option: bool) -> bool {
-    option || std::env::var_os("QUICK").is_some_and(|value| value == "1")
-}
-
-/// Measures all rounds, writes the report and prints it.
-///
-/// # Errors
-/// A trial or a file failed, or a signal came.
+/// Measures all rounds, writes the report and prints it. `cpus` and `options` are what
+/// rows must have in common with those that are resumed from.
 pub fn run<B: Benchmark>(
     benchmark: &mut B,
-    conditions: Conditions,
-    out: &Path,
-    resume: bool,
+    args: &BenchArgs,
+    (cpus, options): (String, String),
+    messages: &Messages,
 ) -> Result<()> {
-    interrupt::watch()?;
-    let mut session = Session::open(benchmark, conditions, Some(out), resume)?;
+    let mut session = Session::open(benchmark, args, (cpus, options, 0), messages)?;
     let outcome = session.measure(benchmark);
     session.print(benchmark)?;
     outcome
 }
 
-impl<R: crate::trial::Trial> Session<R> {
-    /// Opens the rows beside the report `out`; without `resume` they begin
-    /// anew.
-    ///
-    /// # Errors
-    /// They cannot be read or written, or are of other conditions.
-    pub fn open<B: Benchmark<Row = R>>(
+impl<'a> Session<'a> {
+    /// Opens the rows beside the report; without `--resume` it begins anew. The seed is
+    /// that of the order of the cells.
+    pub fn open<B: Benchmark>(
         benchmark: &B,
-        conditions: Conditions,
-        out: Option<&Path>,
-        resume: bool,
+        args: &BenchArgs,
+        (cpus, options, seed): (String, String, u64),
+        messages: &'a Messages,
     ) -> Result<Self> {
-        let (path, dir) = match out {
-            Some(out) => (out.with_extension("jsonl"), None),
-            None => {
-                let dir = tempfile::tempdir().context("make a directory for the rows")?;
-                (dir.path().join("rows.jsonl"), Some(dir))
-            }
-        };
-        if !resume && path.exists() {
+        interrupt::watch()?;
+        let name = benchmark.name();
+        let out = args.out.clone();
+        let out = out.unwrap_or_else(|| format!("{name}-results.md").into());
+        let path = out.with_extension("jsonl");
+        if !args.resume && path.exists() {
             fs::remove_file(&path).with_context(|| format!("remove {}", path.display()))?;
         }
-        let facts: Vec<(String, String)> = machine::describe(&Root::default())
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect();
         let terms = Terms {
-            experiment: benchmark.name().to_owned(),
-            quick: conditions.quick,
-            sandbag: env!("CARGO_PKG_VERSION").to_owned(),
-            machine: machine::lasting(&facts),
-            cpus: conditions.cpus,
-            limit_s: 0.0,
-            sources: None,
-            options: conditions.options,
-            seed: conditions.seed,
+            options,
+            seed,
+            ..Terms::here(name, args.is_quick(), cpus)
         };
+        let rows = Rows::open(&path, terms, true)?;
         Ok(Self {
-            out: out.map(Path::to_owned),
-            rows: Rows::open(&path, terms)?,
-            _dir: dir,
+            out,
+            rows,
+            messages,
         })
     }
 
-    /// Measures what is not there yet; the report is written after each round.
-    ///
-    /// # Errors
-    /// A trial or a file failed, or a signal came: what was measured is kept.
-    pub fn measure<B: Benchmark<Row = R>>(&mut self, benchmark: &mut B) -> Result<()> {
-        let out = self.out.clone();
+    /// Measures what is not there yet; the report is written after each round. What was
+    /// measured before an error is kept.
+    pub fn measure<B: Benchmark>(&mut self, benchmark: &mut B) -> Result<()> {
         let rounds = benchmark.rounds();
-        let mut matrix = Matrix {
-            experiment: benchmark,
-            setup: &(),
-            rows: &mut self.rows,
-            listener: &mut Progress,
-        };
-        matrix.measure((rounds, rounds), &mut |benchmark, rows| {
-            write(out.as_deref(), &report(benchmark, rows))
-        })
+        measure(
+            benchmark,
+            &(),
+            &mut self.rows,
+            (rounds, rounds),
+            self.messages,
+            &mut |benchmark, rows| write(&self.out, &report(benchmark, rows)),
+        )
     }
 
-    /// Writes the report and prints it, if there is something in it.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn print<B: Benchmark<Row = R>>(&self, benchmark: &B) -> Result<()> {
-        if self.rows.rows().is_empty() {
+    /// Writes the report and prints it, if it has a row.
+    pub fn print<B: Benchmark>(&self, benchmark: &B) -> Result<()> {
+        if self.rows.rows.is_empty() {
             return Ok(());
         }
-        let text = report(benchmark, self.rows.rows());
+        let text = report(benchmark, &self.rows.rows);
         print!("{text}");
-        write(self.out.as_deref(), &text)
+        write(&self.out, &text)
     }
 }
 
-fn report<B: Benchmark>(benchmark: &B, rows: &[B::Row]) -> String {
+fn report<B: Benchmark>(benchmark: &B, rows: &[Row]) -> String {
     let mut text = format!("# {}\n\n", benchmark.title());
-    let facts = machine::describe(&Root::default());
-    for (name, value) in facts.into_iter().chain(benchmark.facts()) {
+    let more = benchmark.facts().into_iter();
+    let more = more.map(|(name, value)| (name.to_owned(), value));
+    for (name, value) in facts().into_iter().chain(more) {
         let _ = writeln!(text, "- {name}: {value}");
     }
     text + "\n" + &benchmark.tables(rows)
 }
 
-fn write(out: Option<&Path>, text: &str) -> Result<()> {
-    match out {
-        Some(out) => fs::write(out, text).with_context(|| format!("write {}", out.display())),
-        None => Ok(()),
-    }
-}
-
-/// Trials, on standard error.
-struct Progress;
-
-impl Listener for Progress {
-    fn trial(&mut self, done: usize, of: usize, what: &str) {
-        eprintln!("[{done}/{of}] {what}");
-    }
-
-    fn note(&mut self, text: &str) {
-        eprintln!("{text}");
-    }
+fn write(out: &Path, text: &str) -> Result<()> {
+    fs::write(out, text).with_context(|| format!("write {}", out.display()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Cell;
-    use crate::trial::Trial;
-    use serde::{Deserialize, Serialize};
-
-    #[derive(Debug, Clone, Serialize, Deserialize)]
-    struct FakeRow(String, u32, bool);
-
-    impl Trial for FakeRow {
-        fn cell(&self) -> &str {
-            &self.0
-        }
-        fn round(&self) -> u32 {
-            self.1
-        }
-        fn is_measured_again(&self) -> bool {
-            self.2
-        }
-        fn line(&self) -> String {
-            String::new()
-        }
-    }
 
     /// Fails in the second round of `b`.
     struct FakeBenchmark {
@@ -212,18 +163,19 @@ mod tests {
     }
 
     impl Experiment for FakeBenchmark {
-        type Row = FakeRow;
         type Setup = ();
         fn name(&self) -> &'static str {
             "fake"
         }
-        fn cells(&self, _setup: &()) -> Vec<Cell> {
-            ["a", "b"].map(Cell::new).into()
+        fn cells(&self, _setup: &()) -> Vec<String> {
+            ["a", "b"].map(str::to_owned).into()
         }
-        fn measure(&mut self, _setup: &(), cell: &Cell, round: u32) -> Result<Vec<FakeRow>> {
+        fn measure(&mut self, _setup: &(), cell: &str, round: u32) -> Result<Vec<Row>> {
             self.measured += 1;
-            let failed = self.fails && (cell.key.as_str(), round) == ("b", 1);
-            Ok(vec![FakeRow(cell.key.clone(), round, failed)])
+            Ok(vec![match (self.fails, cell, round) {
+                (true, "b", 1) => Row::failed(cell, round, &anyhow::anyhow!("no")),
+                _ => Row::new(cell, round),
+            }])
         }
     }
 
@@ -234,7 +186,7 @@ mod tests {
         fn rounds(&self) -> u32 {
             2
         }
-        fn tables(&self, rows: &[FakeRow]) -> String {
+        fn tables(&self, rows: &[Row]) -> String {
             format!("{} rows", rows.len())
         }
     }
@@ -248,10 +200,13 @@ mod tests {
             measured: 0,
         };
         let of = |fake: &mut FakeBenchmark, resume| {
-            let mut session =
-                Session::open(fake, Conditions::default(), Some(&out), resume).unwrap();
-            session.measure(fake).unwrap();
-            session.print(fake).unwrap();
+            let args = BenchArgs {
+                out: Some(out.clone()),
+                resume,
+                ..BenchArgs::default()
+            };
+            let terms = (String::new(), String::new());
+            run(fake, &args, terms, &Messages::new(true, 0)).unwrap();
         };
         of(&mut fake, false);
         assert_eq!(fake.measured, 4);

@@ -7,9 +7,7 @@ use sandbag_stats::Chance;
 
 use crate::bench::compete::kinds::CompetitorKind;
 
-/// Load of the base case, percent.
 pub const BASE_ASKED: f64 = 50.0;
-/// Competitors of the base case.
 pub const BASE_COUNT: usize = 5;
 
 /// Methods of sandbag that are measured.
@@ -24,7 +22,6 @@ pub enum Method {
 }
 
 impl Method {
-    /// As sandbag's `--method` has it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pace => "pace",
@@ -34,18 +31,13 @@ impl Method {
     }
 }
 
-/// What a cell varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Factor {
     /// Nothing: the base case, which belongs to every table.
     Base,
-    /// The asked load.
     Asked,
-    /// Number and kind of the competitors.
     Competitors,
-    /// Where they run.
     Place,
-    /// What else happens.
     Disturbance,
     /// The published formula against its prediction.
     Formula,
@@ -75,7 +67,6 @@ impl std::fmt::Display for LoadTarget {
 /// What else happens during the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disturbance {
-    /// Nothing.
     None,
     /// A spinner moves to a new group ten times a second.
     Groups,
@@ -83,24 +74,16 @@ pub enum Disturbance {
     Steps,
 }
 
-/// One cell of the benchmark.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
-    /// What it varies.
     pub factor: Factor,
     /// The varied value, as the tables show it.
     pub label: String,
-    /// The method.
     pub method: Method,
-    /// Asked load, percent.
     pub asked_pct: f64,
-    /// Kind of the competitors.
     pub kind: CompetitorKind,
-    /// Their number.
     pub count: usize,
-    /// Where they run.
     pub place: LoadTarget,
-    /// What else happens.
     pub disturbance: Disturbance,
     /// Load and competitors on the first CPU only.
     pub one_cpu: bool,
@@ -135,7 +118,6 @@ impl Cell {
     }
 }
 
-/// Values of each factor besides the base case.
 struct Levels<'a> {
     asked: &'a [f64],
     counts: &'a [usize],

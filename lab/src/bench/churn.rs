@@ -14,10 +14,8 @@ use anyhow::{Result, anyhow};
 use crate::bench::place::{Layout, PlaceGroup};
 use sandbag_linux::clock;
 
-/// Time from one group to the next.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// The running disturbance.
 #[derive(Debug)]
 pub struct Churn {
     stop: Arc<AtomicBool>,
@@ -71,7 +69,7 @@ fn turn(layout: &Layout, spinners: &[u32], stop: &AtomicBool) -> Result<u64> {
             }
         }
         made += 1;
-        // The spinners have left the previous group: removing it kills nobody.
+        // The spinners have left the previous group, which is removed.
         drop(previous.replace(group));
         next += PERIOD.as_nanos() as u64;
         clock::sleep_until(next);

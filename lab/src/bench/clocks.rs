@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The exact clocks of each CPU at one instant, read on that CPU.
 //!
-//! Idle time in nanoseconds is in `/proc/timer_list` (root only), without the
-//! idle period that is going on; whoever reads it *on* the CPU in question
-//! ends that period, so nothing is missing. The same holds for the run times
-//! of tasks: what was running on this CPU has just been accounted. All values
+//! Idle time in nanoseconds is in `/proc/timer_list` (root only), without the current
+//! idle period; a reader *on* the CPU in question ends that period, so nothing is
+//! missing. The same holds for the run times of tasks: what was running on this CPU has
+//! just been accounted. All values
 //! of one CPU are read within a fraction of a millisecond under `SCHED_FIFO`
 //! priority 1, so that no competitor comes in between; that is one
 //! interruption of well under a millisecond per CPU at each end of a run.
@@ -23,9 +23,7 @@ use sandbag_linux::sched::{self, Attributes};
 /// Clocks of one CPU, nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuClocks {
-    /// `CLOCK_MONOTONIC`.
     pub wall_ns: u64,
-    /// Idle since boot.
     pub idle_ns: u64,
     /// Steal since boot, in ticks of 10 ms.
     pub steal_ns: u64,
@@ -41,14 +39,10 @@ pub struct CpuClocks {
     pub reading_after_ns: u64,
 }
 
-/// Where the clocks are.
 #[derive(Debug)]
 pub struct Sources<'a> {
-    /// CPUs to read.
     pub cpus: &'a CpuList,
-    /// Books of the competitors.
     pub accounts: Vec<&'a Account>,
-    /// v1's cpuacct hierarchy.
     pub cpuacct: Option<&'a Path>,
 }
 

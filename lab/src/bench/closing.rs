@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Do the books close? Per CPU and run, three sources that know nothing of
-//! each other must add to the delivered time (wall minus steal):
+//! Do the parts add up? Per CPU and run, independent sources must add to the delivered
+//! time (wall minus steal):
 //!
 //! burner (its clock) + competitors (their clocks) + idle (the CPU's clock)
 //! + others (everyone else's clocks) = 100 %, to within 0.3 points.
@@ -9,7 +9,7 @@
 //! cpuacct, read at the same instant) tells why: what it has beyond the parts
 //! is *unseen*, the time of tasks that lived between the two readings only, or
 //! moved to another CPU (then it is missing there); what it and idle lack is
-//! *nobody's*, such as interrupts of an idle CPU. The load that sandbag claims
+//! in no task, such as interrupts of an idle CPU (column `nobody's`). The load that sandbag claims
 //! and the busy share that mpstat saw are held against the same parts. Pure.
 
 use serde::{Deserialize, Serialize};
@@ -29,11 +29,8 @@ pub struct Closing {
     /// The burner, by its clock read from outside or, where it was not found,
     /// by what sandbag claims.
     pub burner_pct: f64,
-    /// The competitors.
     pub competitors_pct: f64,
-    /// Idle.
     pub idle_pct: f64,
-    /// Everyone else.
     pub other_pct: f64,
     /// The sum of the four minus 100.
     pub closing_points: f64,
@@ -60,7 +57,6 @@ pub struct CpuUse {
     pub mpstat_pct: Option<f64>,
 }
 
-/// Adds up; `None` if no time was delivered.
 pub fn close(cpu: u32, before: &CpuClocks, after: &CpuClocks, known: &CpuUse) -> Option<Closing> {
     let delta = |of: fn(&CpuClocks) -> u64| of(after).saturating_sub(of(before)) as f64;
     let wall = delta(|c| c.wall_ns);
@@ -140,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_nobody_admits_to_shows() {
+    fn time_in_no_part_shows() {
         let c = close(
             0,
             &clocks(0, 0, 0, 0, 0),
@@ -157,7 +153,7 @@ mod tests {
             tasks_ns: Some(50),
             ..clocks(0, 0, 0, 0, 0)
         };
-        // 2 % are of tasks that nobody saw, 1 % nobody's.
+        // 2 % are of tasks that were not seen, 1 % of no task.
         let after = CpuClocks {
             tasks_ns: Some(950),
             ..clocks(1000, 90, 0, 500, 380)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag-lab figures`: figures 5 and 6 of De, Kothari and Mann (2008), from
-//! traces: how a bulk-synchronous program slows down from 16 to 2048 ranks that
-//! are never, once and always synchronised, beside what they measured.
+//! traces: the slowdown of a bulk-synchronous program of 16 to 2048 ranks that are never,
+//! once and always synchronised, beside the published figures.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,17 +11,16 @@ use std::str::FromStr;
 use anyhow::{Context as _, Result};
 use clap::Args;
 use sandbag_jitter::JitterTrace;
-use sandbag_linux::Root;
-use sandbag_linux::machine;
 use sandbag_scale::predict::{
     Drift, PredictOptions, Prediction, Spread, Sync, TraceSource, predict,
 };
 use sandbag_ui::quantity::{self, percent, time};
 use serde_json::json;
 
-use crate::bench::markdown::MarkdownTable;
 use crate::bench::scale::traces::read;
-use crate::figure::{Axes, Line, Point, draw};
+use crate::figure::{Axes, Line, Point, draw, top};
+use crate::journal::facts;
+use crate::table::Table;
 
 /// Draw figures 5 and 6 of De, Kothari and Mann (2008) from traces
 ///
@@ -29,16 +28,16 @@ use crate::figure::{Axes, Line, Point, draw};
 /// figures.json all figures.
 #[derive(Debug, Args)]
 pub struct FiguresArgs {
-    /// Traces, or NAME=TRACE to call one so
+    /// Traces, or NAME=TRACE to give one a name
     #[arg(value_name = "[NAME=]TRACE", required = true)]
     traces: Vec<NamedFigure>,
     /// Work between two barriers
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = quantity::positive_duration)]
     quantum: std::time::Duration,
-    /// How far ranks that were synchronised once are apart at the end
+    /// Distance at the end of ranks that were synchronised once
     #[arg(long, value_name = "TIME", default_value = "5300us", value_parser = quantity::positive_duration)]
     drift: std::time::Duration,
-    /// Decides all that is left to chance
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// The directory to write into; it is made
@@ -46,7 +45,7 @@ pub struct FiguresArgs {
     out: PathBuf,
 }
 
-/// A trace, and what it is called.
+/// A trace and its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct NamedFigure {
     name: String,
@@ -75,18 +74,19 @@ impl FromStr for NamedFigure {
     }
 }
 
-/// What was published: machine, and percent at numbers of processes.
+/// Published figures: machine, and percent at numbers of processes.
 type Published = (&'static str, &'static [(u64, f64)]);
 
-/// A figure of the paper.
 struct Figure {
     number: u32,
-    /// Name of its file.
     file: &'static str,
     what: &'static str,
     sync: Sync,
     published: [Published; 2],
 }
+
+const LINUX: &str = "Linux 2.6";
+const BLUE_GENE: &str = "Blue Gene/L I/O node";
 
 const FIGURES: [Figure; 3] = [
     Figure {
@@ -94,20 +94,14 @@ const FIGURES: [Figure; 3] = [
         file: "figure-5.svg",
         what: "never synchronised",
         sync: Sync::None,
-        published: [
-            ("Linux 2.6", &[(2048, 99.0)]),
-            ("Blue Gene/L I/O node", &[(2048, 20.0)]),
-        ],
+        published: [(LINUX, &[(2048, 99.0)]), (BLUE_GENE, &[(2048, 20.0)])],
     },
     Figure {
         number: 6,
         file: "figure-6-once.svg",
         what: "synchronised once",
         sync: Sync::Once,
-        published: [
-            ("Linux 2.6", &[(2048, 13.0)]),
-            ("Blue Gene/L I/O node", &[(2048, 6.0)]),
-        ],
+        published: [(LINUX, &[(2048, 13.0)]), (BLUE_GENE, &[(2048, 6.0)])],
     },
     Figure {
         number: 6,
@@ -115,8 +109,8 @@ const FIGURES: [Figure; 3] = [
         what: "synchronised at each phase",
         sync: Sync::Phases(1),
         published: [
-            ("Linux 2.6", &[(16, 0.7), (2048, 0.7)]),
-            ("Blue Gene/L I/O node", &[(16, 0.9), (2048, 0.9)]),
+            (LINUX, &[(16, 0.7), (2048, 0.7)]),
+            (BLUE_GENE, &[(16, 0.9), (2048, 0.9)]),
         ],
     },
 ];
@@ -124,7 +118,6 @@ const FIGURES: [Figure; 3] = [
 /// Processes, as powers of two.
 const RANKS: std::ops::RangeInclusive<u32> = 4..=11;
 
-/// Reads the traces, predicts and writes.
 pub fn figures(args: &FiguresArgs) -> Result<()> {
     fs::create_dir_all(&args.out).with_context(|| format!("make {}", args.out.display()))?;
     let traces: Vec<(&NamedFigure, JitterTrace)> = args
@@ -133,7 +126,7 @@ pub fn figures(args: &FiguresArgs) -> Result<()> {
         .map(|named| Ok((named, read(&named.path)?)))
         .collect::<Result<_>>()?;
     let mut text = String::from("# Figures 5 and 6 of De, Kothari and Mann (2008)\n\n");
-    for (name, value) in machine::describe(&Root::default()) {
+    for (name, value) in facts() {
         let _ = writeln!(text, "- predicted on, {name}: {value}");
     }
     let _ = writeln!(
@@ -210,37 +203,26 @@ fn options(args: &FiguresArgs, sync: Sync) -> PredictOptions {
 /// Slowdown against ranks, which stand at 1, 2, 3 and so on.
 fn svg(figure: &Figure, found: &[(&NamedFigure, Prediction)]) -> Result<String> {
     let at = |ranks: u64| f64::from(ranks.ilog2() - RANKS.start() + 1);
-    let mut lines: Vec<Line> = found
-        .iter()
-        .map(|(named, prediction)| Line {
-            name: named.name.clone(),
-            points: prediction
-                .points
-                .iter()
-                .map(|point| {
-                    let mean = point.mean.slowdown_pct;
-                    let (low, high) = point.mean.interval_pct.unwrap_or((mean, mean));
-                    Point {
-                        low,
-                        high,
-                        ..Point::bare(at(point.ranks), mean)
-                    }
-                })
-                .collect(),
-            connected: true,
-            reference: false,
-        })
-        .collect();
-    lines.extend(figure.published.iter().map(|(machine, points)| {
+    let predicted = found.iter().map(|(named, prediction)| {
+        let points = prediction.points.iter().map(|point| {
+            let mean = point.mean.slowdown_pct;
+            let (low, high) = point.mean.interval_pct.unwrap_or((mean, mean));
+            Point {
+                low,
+                high,
+                ..Point::bare(at(point.ranks), mean)
+            }
+        });
+        Line::new(named.name.as_str(), points.collect::<Vec<_>>())
+    });
+    let published = figure.published.iter().map(|(machine, points)| {
         let point = |(ranks, pct): &(u64, f64)| Point::bare(at(*ranks), *pct);
         Line {
-            name: (*machine).to_owned(),
-            points: points.iter().map(point).collect(),
             connected: points.len() > 1,
-            reference: true,
+            ..Line::reference(*machine, points.iter().map(point).collect::<Vec<_>>())
         }
-    }));
-    let highest = lines.iter().flat_map(|line| &line.points).map(|p| p.high);
+    });
+    let lines: Vec<Line> = predicted.chain(published).collect();
     let count = RANKS.clone().count() as f64;
     draw(
         &Axes {
@@ -252,7 +234,7 @@ fn svg(figure: &Figure, found: &[(&NamedFigure, Prediction)]) -> Result<String> 
             y: "slowdown, %".to_owned(),
             x_range: (0.5, count + 0.5),
             x_names: RANKS.map(|power| (1u64 << power).to_string()).collect(),
-            y_range: (0.0, highest.fold(1e-3, f64::max) * 1.05),
+            y_range: (0.0, top(&lines, 1e-3)),
         },
         &lines,
     )
@@ -267,7 +249,7 @@ fn table(figure: &Figure, found: &[(&NamedFigure, Prediction)]) -> String {
         .map(|(machine, _)| format!("published, {machine}"))
         .collect();
     heads.extend(published.iter().map(String::as_str));
-    let mut table = MarkdownTable::new(&heads);
+    let mut table = Table::new(&heads);
     for (i, power) in RANKS.enumerate() {
         let ranks = 1u64 << power;
         let mut row = vec![ranks.to_string()];
@@ -290,7 +272,7 @@ fn table(figure: &Figure, found: &[(&NamedFigure, Prediction)]) -> String {
         }));
         table.push(row);
     }
-    table.render()
+    table.markdown()
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ const MOVED: [&str; 3] = ["cpu", "cpuset", "cpuacct"];
 const ENABLED: [&str; 2] = ["cpu", "cpuset"];
 /// How long the kernel may take to hand the controllers over.
 const HAND_OVER: Duration = Duration::from_secs(10);
-/// How long somebody may just be reading a file of a hierarchy.
+/// How long a hierarchy may be busy because a process reads a file of it.
 const BUSY: Duration = Duration::from_secs(2);
 /// How long the way back may take; sandbag's own guardian needs up to 2 s to
 /// take down a run that was killed.
@@ -92,7 +92,6 @@ impl MountBackup {
     }
 }
 
-/// The mount's flags, and the file system's own options.
 fn split_options(mount: &Mount) -> (MsFlags, String) {
     let mut flags = MsFlags::empty();
     let mut data = Vec::new();
@@ -236,12 +235,12 @@ impl OnV2 {
 impl Drop for OnV2 {
     fn drop(&mut self) {
         if let Err(e) = self.undo() {
-            eprintln!("sandbag-lab loads: {e:#}");
+            eprintln!("sandbag-lab: {e:#}");
         }
     }
 }
 
-/// `sandbag-lab loads hierarchy-guard`: waits for the end of the pipe, then puts
+/// `sandbag-lab hierarchy-guard`: waits for the end of the pipe, then puts
 /// the mounts back.
 pub fn guard() -> Result<()> {
     for s in ENDING.into_iter().chain([Signal::SIGPIPE]) {
@@ -266,14 +265,7 @@ pub fn restore() -> Result<bool> {
     let saved: MountBackup =
         serde_json::from_str(&text).with_context(|| format!("understand {JOURNAL}"))?;
     let root = Root::default();
-    let give_up = Instant::now() + WAY_BACK;
-    loop {
-        match restore_once(&root, &saved) {
-            Ok(()) => break,
-            Err(e) if Instant::now() > give_up => return Err(e),
-            Err(_) => std::thread::sleep(Duration::from_millis(100)),
-        }
-    }
+    retry(WAY_BACK, || restore_once(&root, &saved).map(|()| true))?;
     fs::remove_file(JOURNAL).with_context(|| format!("remove {JOURNAL}"))?;
     Ok(true)
 }
@@ -314,55 +306,55 @@ fn write_journal(saved: &MountBackup) -> Result<()> {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
     }
-    // Whole or not at all.
-    let draft = path.with_extension("new");
-    fs::write(&draft, serde_json::to_string_pretty(saved)?)
-        .and_then(|()| fs::rename(&draft, path))
-        .with_context(|| format!("write {JOURNAL}"))
+    crate::journal::put(path, serde_json::to_string_pretty(saved)?.as_bytes())
 }
 
-/// Unmounts; somebody may just be reading a file there, which makes it busy
-/// for a moment.
-fn unmount(target: &Path) -> Result<()> {
-    let give_up = Instant::now() + BUSY;
+/// Tries something every 100 ms until it is done or fails at the end of `time`; whether it
+/// was done.
+fn retry(time: Duration, mut attempt: impl FnMut() -> Result<bool>) -> Result<bool> {
+    let give_up = Instant::now() + time;
     loop {
-        match umount2(target, MntFlags::empty()) {
-            Ok(()) => return Ok(()),
-            Err(nix::errno::Errno::EBUSY) if Instant::now() < give_up => {
-                std::thread::sleep(Duration::from_millis(50));
+        match attempt() {
+            Ok(false) | Err(_) if Instant::now() < give_up => {
+                std::thread::sleep(Duration::from_millis(100));
             }
-            Err(nix::errno::Errno::EBUSY) => bail!(
-                "unmount {0}: EBUSY for {BUSY:?}: some process holds a file or directory in it \
-                 (`fuser -vm {0}` names those that can be looked at; PID 1 of some virtual \
-                 machines cannot); v2 can be measured after a boot with \
-                 cgroup_no_v1=cpu,cpuset,cpuacct, or in a guest (`make guest`)",
-                target.display()
-            ),
-            Err(e) => return Err(e).with_context(|| format!("unmount {}", target.display())),
+            outcome => return outcome,
         }
     }
+}
+
+/// Unmounts, with retries: a process that reads a file there makes it busy for a moment.
+fn unmount(target: &Path) -> Result<()> {
+    let unmounted = retry(BUSY, || match umount2(target, MntFlags::empty()) {
+        Err(nix::errno::Errno::EBUSY) => Ok(false),
+        outcome => Ok(outcome.map(|()| true)?),
+    });
+    let unmounted = unmounted.with_context(|| format!("unmount {}", target.display()))?;
+    ensure!(
+        unmounted,
+        "unmount {0}: EBUSY for {BUSY:?}: some process holds a file or directory in it \
+         (`fuser -vm {0}` names those that can be looked at; PID 1 of some virtual \
+         machines cannot); v2 can be measured after a boot with \
+         cgroup_no_v1=cpu,cpuset,cpuacct, or in a guest (`make guest`)",
+        target.display()
+    );
+    Ok(())
 }
 
 fn wait_for_controllers(file: &Path) -> Result<()> {
-    let give_up = Instant::now() + HAND_OVER;
-    loop {
+    let there = retry(HAND_OVER, || {
         let there = sandbag_linux::root::read(file)?;
-        if ENABLED
-            .iter()
-            .all(|c| there.split_whitespace().any(|t| t == *c))
-        {
-            return Ok(());
-        }
-        if Instant::now() > give_up {
-            bail!(
-                "{} still lacks cpu and cpuset after {HAND_OVER:?}: somebody holds the v1 \
-                 hierarchies (another mount namespace, an open file below a detached mount); \
-                 after a reboot it may work, or measure v2 in a guest",
-                file.display()
-            );
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
+        let is_there = |name: &&str| there.split_whitespace().any(|one| one == *name);
+        Ok(ENABLED.iter().all(is_there))
+    })?;
+    ensure!(
+        there,
+        "{} still lacks cpu and cpuset after {HAND_OVER:?}: a process holds the v1 \
+         hierarchies (another mount namespace, an open file below a detached mount); \
+         after a reboot it may work, or measure v2 in a guest",
+        file.display()
+    );
+    Ok(())
 }
 
 #[cfg(test)]
@@ -398,19 +390,18 @@ pub mod tests {
     }
 
     #[test]
-    fn controllers_mounted_together_with_others_stay() {
-        let text = HYBRID.replace("rw,cpuacct", "rw,cpuacct,memory");
-        let e = MountBackup::plan(&mounts(&text)).unwrap_err();
-        assert!(e.to_string().contains("cpuacct,memory"), "{e}");
-    }
-
-    #[test]
-    fn nothing_to_move_or_nowhere_to_move_it() {
+    fn what_cannot_be_moved_is_an_error() {
+        let with_memory = HYBRID.replace("rw,cpuacct", "rw,cpuacct,memory");
         let only_v1: String = HYBRID.lines().take(6).map(|l| format!("{l}\n")).collect();
-        assert!(MountBackup::plan(&mounts(&only_v1)).is_err());
         let only_v2 = "36 31 0:31 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
-        let e = MountBackup::plan(&mounts(only_v2)).unwrap_err();
-        assert!(e.to_string().contains("v2 already"), "{e}");
+        for (text, expected) in [
+            (with_memory.as_str(), "cpuacct,memory"),
+            (&only_v1, "no cgroup2 tree"),
+            (only_v2, "v2 already"),
+        ] {
+            let e = MountBackup::plan(&mounts(text)).unwrap_err();
+            assert!(e.to_string().contains(expected), "{e}");
+        }
     }
 
     #[test]

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The benchmarks: run the real program cell by cell and prints how
-//! large the error of each method was, verified three ways.
+//! The benchmarks. Each is an [`Experiment`](crate::experiment::Experiment) whose
+//! report is a text ([`benchmark`]).
 //!
-//! `cells` says what is measured, `runner` runs one cell, `clocks`, `tasks`
-//! and `closing` verify it, `windows` and `tables` turn it into figures,
-//! `compete` is the competition, `place` and `churn` the groups around it,
-//! `jitter` the collector of OS jitter and its replay, `scale` the predictor of
-//! jitter at scale and `figures` what it draws, `audit` what audits find,
-//! `hierarchy` the switch from cgroup v1 to v2 and back. `benchmark` keeps and shows what was found.
+//! `loads` measures how well loads are held: [`cells`] lists its cells, [`runner`] runs
+//! one, [`clocks`], [`tasks`] and [`closing`] verify it, [`windows`] and [`tables`]
+//! compute its figures; [`compete`] has the competitors, [`place`] and [`churn`] the
+//! groups around it, [`latency`] the wake-up latency beside it, [`hierarchy`] the switch
+//! from cgroup v1 to v2 and back.
 
 mod audit;
 mod benchmark;
@@ -20,16 +19,12 @@ mod figures;
 mod hierarchy;
 mod jitter;
 mod latency;
-
-mod markdown;
 mod mpstat;
 mod nodes;
 mod on_v2;
 mod place;
-pub mod programs;
 mod report;
 mod row;
-mod run_cost;
 mod runner;
 mod scale;
 mod session;
@@ -37,42 +32,39 @@ mod tables;
 mod tasks;
 mod windows;
 
-use std::process::ExitCode;
-
 use anyhow::Result;
 use clap::Subcommand;
 use sandbag_linux::Root;
+use sandbag_ui::exit;
+use sandbag_ui::messages::Messages;
 
 /// The benchmarks; each needs root.
 #[derive(Debug, Subcommand)]
 pub enum BenchVerb {
     /// Measure how well loads are held, verified three ways
     Loads(session::SessionArgs),
-    /// Remove what a killed benchmark left: groups, and moved cgroup mounts
+    /// Remove the groups and moved cgroup mounts that a killed benchmark left
     Clean,
     /// Run a program while the cpu controllers are on the cgroup v2 tree (root,
-    /// SANDBAG_DISPOSABLE=1); afterwards all is as it was. Exit code 5 where
-    /// they cannot be moved
+    /// SANDBAG_DISPOSABLE=1), and move them back. Exit code 5 where they
+    /// cannot be moved
     OnV2(on_v2::OnV2Args),
-    /// Measure how nearly proportional slowed programs are to their speed
+    /// Measure how closely the rate of slowed programs follows the speed
     Nodes(nodes::NodesArgs),
-    /// Measure what the collector of OS jitter costs, and how exactly a trace
-    /// is replayed
+    /// Measure the cost of the collector of OS jitter, and the accuracy of
+    /// replays
     Jitter(jitter::JitterArgs),
-    /// Measure how fast and how right the predictor of jitter at scale is
+    /// Measure the speed and the accuracy of the predictor of jitter at scale
     Scale(scale::ScaleArgs),
     /// Draw figures 5 and 6 of De, Kothari and Mann (2008) from traces
     Figures(figures::FiguresArgs),
-    /// Plant differences on a CPU, and see whether `sandbag audit` finds them
+    /// Plant differences on a CPU, and count which of them `sandbag audit` finds
     Audit(audit::AuditArgs),
     /// Simulate audits of equal CPUs and of slow ones, and count what they find
     AuditWorlds(audit::simulate::WorldsArgs),
-    /// Be such a difference
+    /// Make such a difference on a CPU until it is killed
     #[command(hide = true)]
     AuditPlant(audit::plant::PlantArgs),
-    /// Count work for some time
-    #[command(hide = true)]
-    CountWork(nodes::work::WorkArgs),
     /// Compete for the CPUs
     #[command(hide = true)]
     Compete(compete::CompeteArgs),
@@ -84,39 +76,26 @@ pub enum BenchVerb {
     HierarchyGuard,
 }
 
-/// Runs one of them.
-#[must_use]
-pub fn main(verb: &BenchVerb) -> ExitCode {
-    let outcome = match verb {
-        BenchVerb::OnV2(args) => {
-            return on_v2::on_v2(args).unwrap_or_else(|error| failed(&error));
-        }
-        BenchVerb::Loads(args) => session::run(args),
+pub fn main(verb: &BenchVerb, messages: &Messages) -> Result<u8> {
+    match verb {
+        BenchVerb::OnV2(args) => return on_v2::on_v2(args),
+        BenchVerb::Loads(args) => session::run(args, messages),
         BenchVerb::Clean => clean(),
-        BenchVerb::Nodes(args) => nodes::nodes(args),
-        BenchVerb::Jitter(args) => jitter::jitter(args),
-        BenchVerb::Scale(args) => scale::scale(args),
+        BenchVerb::Nodes(args) => nodes::nodes(args, messages),
+        BenchVerb::Jitter(args) => jitter::jitter(args, messages),
+        BenchVerb::Scale(args) => scale::scale(args, messages),
         BenchVerb::Figures(args) => figures::figures(args),
-        BenchVerb::Audit(args) => audit::audit(args),
+        BenchVerb::Audit(args) => audit::audit(args, messages),
         BenchVerb::AuditWorlds(args) => {
             audit::simulate::print_worlds(args);
             Ok(())
         }
         BenchVerb::AuditPlant(args) => audit::plant::plant(args),
-        BenchVerb::CountWork(args) => nodes::work::work(args),
         BenchVerb::Compete(args) => compete::compete(args),
         BenchVerb::Latency(args) => latency::latency(args),
         BenchVerb::HierarchyGuard => hierarchy::guard(),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&error),
-    }
-}
-
-fn failed(error: &anyhow::Error) -> ExitCode {
-    eprintln!("sandbag-lab: {error:#}");
-    ExitCode::FAILURE
+    }?;
+    Ok(exit::KEPT)
 }
 
 fn clean() -> Result<()> {

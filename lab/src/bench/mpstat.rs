@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result};
-use serde::Deserialize;
+use serde_json::Value;
 
-/// One sample of mpstat under way.
 #[derive(Debug)]
 pub struct Mpstat(Child);
 
@@ -25,59 +24,25 @@ impl Mpstat {
             .context("start mpstat (package sysstat)")
     }
 
-    /// Waits for the sample: busy share of the delivered time by CPU, percent.
     pub fn finish(self) -> Result<BTreeMap<u32, f64>> {
         let output = self.0.wait_with_output().context("wait for mpstat")?;
         parse(&String::from_utf8_lossy(&output.stdout))
     }
 }
 
-#[derive(Debug, Deserialize)]
-struct Document {
-    sysstat: Sysstat,
-}
-
-#[derive(Debug, Deserialize)]
-struct Sysstat {
-    hosts: Vec<Host>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Host {
-    statistics: Vec<Statistics>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Statistics {
-    #[serde(rename = "cpu-load")]
-    cpu_load: Vec<CpuLoad>,
-}
-
-#[derive(Debug, Deserialize)]
-struct CpuLoad {
-    cpu: String,
-    iowait: f64,
-    steal: f64,
-    idle: f64,
-}
-
 fn parse(text: &str) -> Result<BTreeMap<u32, f64>> {
-    let document: Document = serde_json::from_str(text).context("understand mpstat")?;
-    let sample = document
-        .sysstat
-        .hosts
-        .first()
-        .and_then(|h| h.statistics.last())
-        .context("mpstat gave no sample")?;
-    Ok(sample
-        .cpu_load
-        .iter()
-        .filter_map(|c| {
-            let delivered = 100.0 - c.steal;
-            let busy = 100.0 * (1.0 - (c.idle + c.iowait) / delivered);
-            Some((c.cpu.parse().ok()?, busy))
-        })
-        .collect())
+    let document: Value = serde_json::from_str(text).context("parse the output of mpstat")?;
+    let samples = document["sysstat"]["hosts"][0]["statistics"].as_array();
+    let sample = samples.and_then(|all| all.last());
+    let cpus = sample.and_then(|sample| sample["cpu-load"].as_array());
+    let busy = |cpu: &Value| {
+        let pct = |name: &str| cpu[name].as_f64();
+        let delivered = 100.0 - pct("steal")?;
+        let busy = 100.0 * (1.0 - (pct("idle")? + pct("iowait")?) / delivered);
+        Some((cpu["cpu"].as_str()?.parse().ok()?, busy))
+    };
+    let cpus = cpus.context("mpstat gave no sample")?;
+    Ok(cpus.iter().filter_map(busy).collect())
 }
 
 #[cfg(test)]

@@ -5,13 +5,14 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Command, ExitStatus};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
 
 use crate::bench::hierarchy::{self, OnV2};
 use sandbag_linux::interrupt;
+use sandbag_ui::exit;
 
 /// Arguments of `on-v2`.
 #[derive(Debug, Args)]
@@ -25,41 +26,35 @@ pub struct OnV2Args {
     command: Vec<OsString>,
 }
 
-/// Exit code where the controllers cannot be moved: as that of sandbag for
-/// what is not possible on a machine.
-pub const NOT_HERE: u8 = 5;
-
-/// Runs the program; its exit code, or [`NOT_HERE`].
-pub fn on_v2(args: &OnV2Args) -> Result<ExitCode> {
-    // The interrupt is for the program; we only note it and put things back.
+/// Runs the program; its exit code, or that of what is not possible where the
+/// controllers cannot be moved.
+pub fn on_v2(args: &OnV2Args) -> Result<u8> {
+    // The interrupt is for the program; we only note it and restore the mounts.
     interrupt::watch()?;
     if hierarchy::restore()? {
-        eprintln!("sandbag-lab loads: restored the cgroup mounts that a killed run had left moved");
+        eprintln!("sandbag-lab: restored the cgroup mounts that a killed run had left moved");
     }
     let program = std::env::current_exe().context("find this program")?;
     let v2 = match OnV2::switch(&program) {
         Ok(v2) => v2,
         Err(e) => {
-            eprintln!(
-                "sandbag-lab loads: the controllers cannot be moved to cgroup v2 here: {e:#}"
-            );
-            return Ok(ExitCode::from(NOT_HERE));
+            eprintln!("sandbag-lab: the controllers cannot be moved to cgroup v2 here: {e:#}");
+            return Ok(exit::NOT_POSSIBLE);
         }
     };
     let Some((name, arguments)) = args.command.split_first() else {
         v2.back()?;
         println!("the controllers can be moved to cgroup v2 and back");
-        return Ok(ExitCode::SUCCESS);
+        return Ok(exit::KEPT);
     };
     let status = Command::new(name)
         .args(arguments)
         .status()
         .with_context(|| format!("run {}", name.display()));
     v2.back()?;
-    Ok(ExitCode::from(code(status?)))
+    Ok(code(status?))
 }
 
-/// As a shell tells it.
 fn code(status: ExitStatus) -> u8 {
     let code = match (status.code(), status.signal()) {
         (Some(code), _) => code,

@@ -33,7 +33,6 @@ impl Layout {
         })
     }
 
-    /// `v1` or `v2`.
     pub fn name(&self) -> &'static str {
         match self.tree.version {
             Version::V1 => "v1",
@@ -81,7 +80,6 @@ impl Layout {
     }
 }
 
-/// A group; dropping it kills what is in it and removes it.
 #[derive(Debug)]
 pub struct PlaceGroup {
     path: PathBuf,

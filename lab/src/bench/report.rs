@@ -4,11 +4,11 @@
 use std::fmt::Write as _;
 
 use crate::bench::cells::{Cell, Factor};
-use crate::bench::row::LoadRow;
 use crate::bench::tables::{
     factor_table, failures, formula_table, groups, latency_tables, step_table, target_table,
     undecided, verdict_table,
 };
+use crate::row::{Row, grouped};
 
 /// How to read the tables.
 const NOTES: &str = "\
@@ -23,18 +23,19 @@ only); `strangers` are processes that others started between the two readings, o
 `claim` is sandbag's own figure minus the burner's clock read from outside; `mpstat` is its busy \
 share minus the parts.
 
-What cannot close: processes that live between the two readings only are seen by nobody, so the \
-target counts the runs without strangers; steal is told in steps of 10 ms, so that one step more \
-or less shows in a run of some seconds; kernels without IRQ_TIME_ACCOUNTING book an interrupt of \
-an idle CPU nowhere; and mpstat divides by the sum of counters \
-of which the busy ones are sampled at the tick, which a burner on a regular grid on an otherwise \
-idle CPU can miss.
+What cannot close: processes that live only between the two readings are in none of the parts, so \
+the target counts the runs without strangers; the kernel reports steal in steps of 10 ms, so that \
+one step more or less shows in a run of some seconds; kernels without IRQ_TIME_ACCOUNTING account \
+an interrupt of an idle CPU to nothing; and mpstat divides by the sum of counters of which the busy \
+ones are sampled at the tick, which a burner on a regular grid on an otherwise idle CPU can miss.
 ";
 
 /// The tables of the cells that were planned, with the number of CPUs.
-pub fn tables(cells: &[Cell], cpus: usize, rows: &[LoadRow]) -> String {
-    let (rounds, rows): (Vec<LoadRow>, Vec<LoadRow>) =
-        rows.iter().cloned().partition(|row| row.latency.is_some());
+pub fn tables(cells: &[Cell], cpus: usize, rows: &[Row]) -> String {
+    let (rounds, rows): (Vec<Row>, Vec<Row>) = rows
+        .iter()
+        .cloned()
+        .partition(|row| row.get("active_pct").is_some());
     let mut out = String::new();
     if let Some(line) = undecided(&rows) {
         let _ = writeln!(out, "{line}\n");
@@ -73,14 +74,11 @@ pub fn tables(cells: &[Cell], cpus: usize, rows: &[LoadRow]) -> String {
 }
 
 /// The latency tables of each cgroup version.
-fn latencies(rows: &[LoadRow]) -> Option<String> {
-    let tables: Vec<String> = ["v1", "v2"]
-        .into_iter()
-        .filter_map(|version| {
-            let own = rows.iter().filter(|row| row.cgroup == version);
-            let rounds: Vec<_> = own.filter_map(|row| row.latency.clone()).collect();
-            (!rounds.is_empty()).then(|| latency_tables(&rounds, version))
-        })
+fn latencies(rows: &[Row]) -> Option<String> {
+    let versions = grouped(rows, |row| row.text("cgroup").to_owned());
+    let tables = versions.iter();
+    let tables: Vec<String> = tables
+        .map(|(version, rounds)| latency_tables(rounds, version))
         .collect();
     (!tables.is_empty()).then(|| tables.join("\n"))
 }

@@ -23,12 +23,13 @@ use crate::bench::cells::{Cell, Disturbance, LoadTarget, kind_name, step_profile
 use crate::bench::churn::Churn;
 use crate::bench::clocks::Sources;
 use crate::bench::closing::{Closing, CpuUse, close};
-use crate::bench::compete::account::{Account, configured_cpus};
+use crate::bench::compete::account::{Account, Counter, configured_cpus};
 use crate::bench::mpstat::Mpstat;
 use crate::bench::place::{Layout, PlaceGroup};
-use crate::bench::row::LoadRow;
+use crate::bench::row;
 use crate::bench::tasks::{burners, others};
 use crate::program::{Running, Start};
+use crate::row::{End, Row};
 use sandbag_linux::interrupt;
 
 /// How long competitors and sandbag may take to start.
@@ -41,39 +42,34 @@ const SETTLE: Duration = Duration::from_millis(1000);
 /// From the first clocks to the end of the hold, what is left out at the end.
 const MARGIN: Duration = Duration::from_millis(400);
 
-/// A shorter verified part says nothing: steal alone is told in steps of 10 ms.
+/// The shortest verified part: steal is known in steps of 10 ms.
 const SHORTEST: Duration = Duration::from_millis(800);
 
 /// What all runs share.
 #[derive(Debug)]
 pub struct Bench {
-    /// The measured program.
     pub sandbag: PathBuf,
-    /// This program.
     pub program: PathBuf,
-    /// CPUs that are loaded.
     pub cpus: CpuList,
     /// Length of a run, seconds.
     pub seconds: u32,
-    /// Run directories go here.
     pub work: PathBuf,
-    /// Seed of the step profiles.
     pub seed: u64,
 }
 
 impl Bench {
-    /// Runs a cell once. A run that fails is a row that says why; an error is
-    /// only what ends the whole benchmark.
-    pub fn run(&self, cell: &Cell, layout: &Layout, round: u32) -> Result<LoadRow> {
-        let mut row = LoadRow::new(cell, layout.name(), round);
+    /// Runs a cell once. A run that fails is a row that has the reason; an error ends the
+    /// whole benchmark.
+    pub fn run(&self, cell: &Cell, layout: &Layout, round: u32) -> Result<Row> {
+        let mut row = row::new(cell, layout.name(), round);
         let dir = self
             .work
             .join(format!("{}-{round}", row.cell.replace('/', "-")));
         let outcome = self.run_in(&dir, cell, layout, &mut row);
         interrupt::check()?;
-        match outcome {
-            Ok(closings) => row.take_closings(closings),
-            Err(e) => row.failed = Some(format!("{e:#}")),
+        if let Err(error) = outcome {
+            let why = format!("{error:#}");
+            row.end = End::Failed { why };
         }
         // Some hundred runs of up to a megabyte each.
         let _ = fs::remove_dir_all(&dir);
@@ -85,13 +81,7 @@ impl Bench {
         self.cpus.iter().take(keep).collect()
     }
 
-    fn run_in(
-        &self,
-        dir: &Path,
-        cell: &Cell,
-        layout: &Layout,
-        row: &mut LoadRow,
-    ) -> Result<Vec<Closing>> {
+    fn run_in(&self, dir: &Path, cell: &Cell, layout: &Layout, row: &mut Row) -> Result<()> {
         fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
         let cpus = self.cpus_of(cell);
         let account = Account::create(&dir.join("account"), configured_cpus())?;
@@ -109,7 +99,7 @@ impl Bench {
             LoadTarget::Cmd => {
                 let wanted = planned(cell);
                 interrupt::wait_for(started + START, || {
-                    account.started() + account.failed() >= wanted || sandbag.has_ended()
+                    has_begun(&account, wanted) || sandbag.has_ended()
                 })?;
                 Instant::now()
             }
@@ -125,7 +115,13 @@ impl Bench {
         };
         let verified = self.verify(begun, end, &cpus, &[&account, &extra], layout, &mut sandbag)?;
         let status = sandbag.wait(end.saturating_duration_since(Instant::now()) + OVERTIME)?;
-        row.competitors_failed = account.failed() + extra.failed();
+        row.put(
+            "competitors_failed",
+            [&account, &extra]
+                .map(|a| a.counted(Counter::Failed))
+                .iter()
+                .sum::<u64>() as f64,
+        );
         if let Some(churn) = churn {
             churn.finish().context("groups that come and go")?;
         }
@@ -138,9 +134,12 @@ impl Bench {
         let run = read_run(&run_dir)?;
         let seconds = windows(&run_dir.join("achieved.csv"))?;
         let tenths = windows(&run_dir.join("achieved-100ms.csv")).unwrap_or_default();
-        row.take_run(cell, &run, &seconds, &tenths);
-        row.strangers = verified.as_ref().and_then(|v| v.strangers);
-        Ok(verified.map_or_else(Vec::new, |v| v.close(&cpus, &run, cell)))
+        row::take_run(row, cell, &run, &seconds, &tenths);
+        if let Some(verified) = verified {
+            let closings = verified.close(&cpus, &run, cell);
+            row::take_closings(row, &closings, verified.strangers);
+        }
+        Ok(())
     }
 
     /// Competitors that do not belong to the command.
@@ -201,7 +200,7 @@ impl Bench {
     }
 
     fn wait_for_start(&self, running: &mut Running, account: &Account, wanted: u64) -> Result<()> {
-        let all = || account.started() + account.failed() >= wanted;
+        let all = || has_begun(account, wanted);
         interrupt::wait_for(Instant::now() + START, || all() || running.has_ended())?;
         if !all() {
             bail!("the competitors did not start");
@@ -229,12 +228,7 @@ impl Bench {
         cpus: &CpuList,
         errors: &Path,
     ) -> Result<Running> {
-        let mut command = Command::new(&self.sandbag);
-        // The command must not become the user who called sudo: its
-        // competitors may need what only root can do.
-        for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {
-            command.env_remove(name);
-        }
+        let mut command = as_root(&self.sandbag);
         let in_command = cell.place == LoadTarget::Cmd;
         // Longer than the command, which then ends the run.
         let length = self.seconds + if in_command { 5 } else { 0 };
@@ -286,7 +280,12 @@ impl Bench {
         interrupt::sleep_until(begun + MARGIN)?;
 
         let others_before = others(&root, &self.sandbag, &self.program)?;
-        let forks = || accounts.iter().map(|a| a.forked()).sum::<u64>();
+        let forks = || {
+            accounts
+                .iter()
+                .map(|a| a.counted(Counter::Forked))
+                .sum::<u64>()
+        };
         let forks_before = (processes_started(&root), forks());
         let sources = Sources {
             cpus,
@@ -334,7 +333,22 @@ impl Bench {
     }
 }
 
-/// How many competitors say that they have started.
+/// sandbag, whose command does not become the user who called sudo: its competitors may
+/// need what only root can do.
+pub fn as_root(sandbag: &Path) -> Command {
+    let mut command = Command::new(sandbag);
+    for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Whether this number of competitors has started or failed.
+fn has_begun(account: &Account, wanted: u64) -> bool {
+    account.counted(Counter::Started) + account.counted(Counter::Failed) >= wanted
+}
+
+/// How many competitors report that they have started.
 fn planned(cell: &Cell) -> u64 {
     let more = match cell.count {
         // Without competitors the parent says so for them.
@@ -394,8 +408,8 @@ fn windows(path: &Path) -> Result<Vec<achieved::AchievedRow>> {
     Ok(read_achieved(path)?.collect::<Result<_, _>>()?)
 }
 
-/// The last line of what sandbag said.
-pub fn last_words(path: &Path) -> String {
+/// The last line of a file of messages.
+fn last_words(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.lines()
         .rev()

@@ -3,7 +3,6 @@
 //! version, the extra tables, the files.
 
 use std::cell::RefCell;
-use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -11,17 +10,19 @@ use clap::Args;
 use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root};
 
-use crate::bench::benchmark::{Benchmark, Conditions, Session, is_quick};
+use crate::bench::benchmark::{BenchArgs, Benchmark, Session};
 use crate::bench::cells::{Cell, Method, matrix};
 use crate::bench::hierarchy::{self, OnV2};
 use crate::bench::place::Layout;
-use crate::bench::programs::Programs;
-use crate::bench::row::{LoadRow, key};
+use crate::bench::row::{self, key};
 use crate::bench::runner::Bench;
 use crate::bench::{latency, report};
-use crate::experiment::{self, Experiment};
+use crate::experiment::Experiment;
+use crate::program::Programs;
+use crate::row::Row;
 use crate::steal::StealMeter;
 use sandbag_linux::interrupt;
+use sandbag_ui::messages::Messages;
 
 /// What a run takes besides its length, seconds: starts, ends, clocks.
 const OVERHEAD_S: f64 = 1.7;
@@ -30,16 +31,11 @@ const OVERHEAD_S: f64 = 1.7;
 /// measured in pairs.
 const LATENCY: &str = "pace/latency";
 
-/// Arguments of a benchmark.
+/// Measure how well loads are held, verified in three ways (root)
 #[derive(Debug, Args)]
 pub struct SessionArgs {
-    /// The program to measure [default: sandbag beside this program]
-    #[arg(long, value_name = "PATH")]
-    sandbag: Option<PathBuf>,
-    /// About ten minutes instead of an hour for each cgroup version; also by
-    /// QUICK=1
-    #[arg(long)]
-    quick: bool,
+    #[command(flatten)]
+    common: BenchArgs,
     /// Measure on cgroup v2 as well, by moving this machine's controllers
     /// there and back (needs SANDBAG_DISPOSABLE=1)
     #[arg(long)]
@@ -65,17 +61,10 @@ pub struct SessionArgs {
     /// Leave out the wake-up latency
     #[arg(long)]
     no_latency: bool,
-    /// Seed of the order of the cells and of the step profiles [default: from
-    /// the clock; printed]
+    /// Seed of the order of the cells and of the step profiles [default: the
+    /// time; printed]
     #[arg(long)]
     seed: Option<u64>,
-    /// Write the report here, and the raw rows beside it, run by run
-    #[arg(long, value_name = "FILE.md")]
-    out: Option<PathBuf>,
-    /// Go on where a benchmark that was interrupted left off, from the rows
-    /// beside --out
-    #[arg(long, requires = "out")]
-    resume: bool,
 }
 
 struct Plan {
@@ -84,12 +73,10 @@ struct Plan {
     latency_rounds: u32,
     latency_seconds: u32,
     versions: usize,
-    /// Length of a run.
     seconds: u32,
 }
 
 impl Plan {
-    /// How long all of it takes.
     fn estimate(&self) -> Duration {
         let run = f64::from(self.seconds) + OVERHEAD_S;
         let cells = self.cells.len() as f64 * f64::from(self.rounds) * run;
@@ -113,16 +100,14 @@ impl Plan {
     }
 }
 
-/// Runs the benchmark.
-pub fn run(args: &SessionArgs) -> Result<()> {
-    let quick = is_quick(args.quick);
+pub fn run(args: &SessionArgs, messages: &Messages) -> Result<()> {
     let root = Root::default();
     let cpus = match &args.cpus {
         Some(list) => list.clone(),
         None => Topology::read(&root)?.online,
     };
     ensure!(!cpus.is_empty(), "--cpus names no CPU");
-    let plan = plan(args, quick, cpus.len())?;
+    let plan = plan(args, cpus.len())?;
     if args.list {
         for cell in &plan.cells {
             println!("{}", cell.id());
@@ -140,7 +125,7 @@ pub fn run(args: &SessionArgs) -> Result<()> {
     let Programs {
         own: program,
         sandbag,
-    } = Programs::find(args.sandbag.as_deref())?;
+    } = args.common.programs()?;
     interrupt::watch()?;
     if hierarchy::restore()? {
         println!("restored the cgroup mounts that a killed benchmark had left moved");
@@ -158,12 +143,11 @@ pub fn run(args: &SessionArgs) -> Result<()> {
         seed: args.seed.unwrap_or_else(clock_seed),
     };
     println!("{}; seed {}", plan.summary(), bench.seed);
-    let conditions = Conditions {
-        quick,
-        cpus: bench.cpus.to_string(),
-        options: format!("{} s", plan.seconds),
-        seed: bench.seed,
-    };
+    let terms = (
+        bench.cpus.to_string(),
+        format!("{} s", plan.seconds),
+        bench.seed,
+    );
     let mut loads = Loads {
         steal: RefCell::new(StealMeter::start(&root, &bench.cpus)?),
         started: Instant::now(),
@@ -171,44 +155,45 @@ pub fn run(args: &SessionArgs) -> Result<()> {
         bench,
         plan,
     };
-    let mut session = Session::open(&loads, conditions, args.out.as_deref(), args.resume)?;
+    let mut session = Session::open(&loads, &args.common, terms, messages)?;
     let outcome = measure(args, &mut loads, &mut session);
     // What was measured before an interruption is shown, too.
     session.print(&loads)?;
-    if outcome.is_err() && args.out.is_some() {
-        eprintln!("sandbag-lab loads: what was measured is kept; --resume goes on from there");
+    if outcome.is_err() {
+        messages.say("sandbag-lab: what was measured is kept; --resume continues from there");
     }
     outcome
 }
 
-fn plan(args: &SessionArgs, quick: bool, cpus: usize) -> Result<Plan> {
+fn plan(args: &SessionArgs, cpus: usize) -> Result<Plan> {
+    let common = &args.common;
     let mut methods = args.methods.clone();
     methods.sort_unstable();
     methods.dedup();
-    let mut cells = matrix(quick, &methods, cpus);
+    let mut cells = matrix(common.is_quick(), &methods, cpus);
     let wanted = |id: &str| args.cells.as_deref().is_none_or(|part| id.contains(part));
     cells.retain(|c| wanted(&c.id()));
     let latency = !args.no_latency && methods.contains(&Method::Pace) && wanted(LATENCY);
     if cells.is_empty() && !latency {
         bail!("nothing to measure has that name; --list shows the names");
     }
-    let (latency_rounds, latency_seconds) = match (latency, quick) {
-        (false, _) => (0, 0),
-        (true, true) => (4, 2),
-        (true, false) => (10, 3),
+    let (latency_rounds, latency_seconds) = if latency {
+        common.form((4, 2), (10, 3))
+    } else {
+        (0, 0)
     };
     Ok(Plan {
         cells,
-        rounds: args.rounds.unwrap_or(if quick { 2 } else { 3 }),
+        rounds: args.rounds.unwrap_or(common.form(2, 3)),
         latency_rounds,
         latency_seconds,
         versions: if args.v2 { 2 } else { 1 },
-        seconds: args.seconds.unwrap_or(if quick { 4 } else { 10 }),
+        seconds: args.seconds.unwrap_or(common.form(4, 10)),
     })
 }
 
 /// All rounds on each cgroup version.
-fn measure(args: &SessionArgs, loads: &mut Loads, session: &mut Session<LoadRow>) -> Result<()> {
+fn measure(args: &SessionArgs, loads: &mut Loads, session: &mut Session<'_>) -> Result<()> {
     if args.v2 {
         // Fail now rather than after the first half.
         OnV2::switch(&loads.bench.program)?.back()?;
@@ -238,57 +223,48 @@ struct Loads {
 }
 
 impl Loads {
-    fn latency(&self, round: u32) -> Result<LoadRow> {
-        let measured = self.bench.latency_round(round, self.plan.latency_seconds);
+    fn latency(&self, round: u32) -> Result<Row> {
         let cgroup = self.layout.name();
-        let mut row = LoadRow {
-            round,
-            cgroup: cgroup.to_owned(),
-            cell: key(cgroup, LATENCY),
-            ..LoadRow::default()
-        };
-        match measured {
-            Ok(measured) => row.latency = Some(measured),
-            Err(error) => {
-                interrupt::check()?;
-                row.failed = Some(format!("{error:#}"));
-            }
+        let mut row = Row::new(&key(cgroup, LATENCY), round);
+        let measured = self
+            .bench
+            .latency_round(&mut row, self.plan.latency_seconds);
+        interrupt::check()?;
+        if let Err(error) = measured {
+            row = Row::failed(&row.cell, round, &error);
         }
+        row.say("cgroup", cgroup);
         Ok(row)
     }
 }
 
 impl Experiment for Loads {
-    type Row = LoadRow;
     type Setup = ();
 
     fn name(&self) -> &'static str {
         "loads"
     }
 
-    fn cells(&self, _setup: &()) -> Vec<experiment::Cell> {
+    fn cells(&self, _setup: &()) -> Vec<String> {
         let latency = (self.plan.latency_rounds > 0).then(|| LATENCY.to_owned());
         let names = self.plan.cells.iter().map(Cell::id).chain(latency);
-        names
-            .map(|name| experiment::Cell::new(key(self.layout.name(), &name)))
-            .collect()
+        names.map(|name| key(self.layout.name(), &name)).collect()
     }
 
-    fn has_round(&self, cell: &experiment::Cell, round: u32) -> bool {
-        if cell.key == key(self.layout.name(), LATENCY) {
+    fn has_round(&self, cell: &str, round: u32) -> bool {
+        if cell == key(self.layout.name(), LATENCY) {
             round < self.plan.latency_rounds
         } else {
             round < self.plan.rounds
         }
     }
 
-    fn measure(
-        &mut self,
-        _setup: &(),
-        cell: &experiment::Cell,
-        round: u32,
-    ) -> Result<Vec<LoadRow>> {
-        let named = |one: &&Cell| key(self.layout.name(), &one.id()) == cell.key;
+    fn line(&self, row: &Row) -> String {
+        row::line(row)
+    }
+
+    fn measure(&mut self, _setup: &(), cell: &str, round: u32) -> Result<Vec<Row>> {
+        let named = |one: &&Cell| key(self.layout.name(), &one.id()) == cell;
         let row = match self.plan.cells.iter().find(named) {
             Some(cell) => self.bench.run(cell, &self.layout, round)?,
             None => self.latency(round)?,
@@ -326,7 +302,7 @@ impl Benchmark for Loads {
         ]
     }
 
-    fn tables(&self, rows: &[LoadRow]) -> String {
+    fn tables(&self, rows: &[Row]) -> String {
         report::tables(&self.plan.cells, self.bench.cpus.len(), rows)
     }
 }

@@ -1,64 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tables: rows of several rounds become one line per cell and cgroup
-//! version, with the median over the rounds; the mean error with its range,
-//! and of the worst errors the worst.
+//! The tables of the loads: rows of several rounds become one line per cell and cgroup
+//! version, with the median over the rounds, the mean error with its range, and the
+//! worst of the worst errors.
 
 use std::collections::BTreeMap;
 
 use sandbag_stats::{median, range};
 
-use crate::bench::cells::{Cell, Factor};
-use crate::bench::closing::{CLOSES_POINTS, worst};
-use crate::bench::latency::{Round, ratios, times};
-use crate::bench::markdown::{MarkdownTable, number};
-use crate::bench::row::{LoadRow, key};
+use super::cells::{Cell, Factor, Method};
+use super::closing::{CLOSES_POINTS, worst};
+use super::latency::{ratios, times};
+use super::row::key;
+use crate::row::{Row, grouped};
+use crate::table::{Table, number, spread};
 
 /// The runs of one cell on one cgroup version.
 #[derive(Debug)]
 pub struct TableGroup<'a> {
     cell: &'a Cell,
     cgroup: String,
-    rows: Vec<&'a LoadRow>,
+    rows: Vec<&'a Row>,
 }
 
 /// Groups the rows in the order of the cells; a cell's versions follow each
 /// other.
-pub fn groups<'a>(cells: &'a [Cell], rows: &'a [LoadRow]) -> Vec<TableGroup<'a>> {
-    let mut found = Vec::new();
-    for cell in cells {
+pub fn groups<'a>(cells: &'a [Cell], rows: &'a [Row]) -> Vec<TableGroup<'a>> {
+    let of_cell = |cell: &'a Cell| {
         let id = cell.id();
-        let mut versions = BTreeMap::<&str, Vec<&LoadRow>>::new();
-        for row in rows.iter().filter(|r| r.cell == key(&r.cgroup, &id)) {
-            versions.entry(&row.cgroup).or_default().push(row);
-        }
-        found.extend(versions.into_iter().map(|(cgroup, rows)| TableGroup {
-            cell,
-            cgroup: cgroup.to_owned(),
-            rows,
-        }));
-    }
-    found
+        let own = rows.iter();
+        let own = own.filter(|row| row.cell == key(row.text("cgroup"), &id));
+        let versions = grouped(own, |row| row.text("cgroup").to_owned());
+        let group = |(cgroup, rows)| TableGroup { cell, cgroup, rows };
+        versions.into_iter().map(group).collect::<Vec<_>>()
+    };
+    cells.iter().flat_map(of_cell).collect()
 }
 
 impl TableGroup<'_> {
-    fn all(&self, of: impl Fn(&LoadRow) -> Option<f64>) -> Vec<f64> {
-        self.rows.iter().filter_map(|r| of(r)).collect()
+    fn all(&self, name: &str) -> Vec<f64> {
+        self.rows.iter().filter_map(|row| row.get(name)).collect()
     }
 
-    fn median(&self, of: impl Fn(&LoadRow) -> Option<f64>) -> Option<f64> {
-        median(&self.all(of))
+    fn median(&self, name: &str) -> Option<f64> {
+        median(&self.all(name))
     }
 
-    fn worst(&self, of: impl Fn(&LoadRow) -> Option<f64>) -> Option<f64> {
-        worst(self.all(of).into_iter())
+    fn worst(&self, name: &str) -> Option<f64> {
+        worst(self.all(name).into_iter())
     }
 
-    fn failed(&self) -> usize {
-        self.rows.iter().filter(|r| r.failed.is_some()).count()
+    fn sum(&self, name: &str) -> f64 {
+        self.all(name).iter().sum()
     }
 
-    fn verdicts(&self) -> [usize; 3] {
-        ["kept", "missed", "undecided"].map(|v| self.rows.iter().filter(|r| r.verdict == v).count())
+    fn count(&self, is: impl Fn(&Row) -> bool) -> usize {
+        self.rows.iter().filter(|row| is(row)).count()
+    }
+
+    /// Method and version.
+    fn kind(&self) -> (Method, &str) {
+        (self.cell.method, &self.cgroup)
     }
 
     fn within_targets(&self) -> bool {
@@ -68,9 +69,9 @@ impl TableGroup<'_> {
     }
 }
 
-/// The error table of a factor; empty if nothing of it was run.
+/// The error table of a factor; `None` if nothing of it was run.
 pub fn factor_table(groups: &[TableGroup<'_>], factor: Factor) -> Option<String> {
-    let mut table = MarkdownTable::new(&[
+    let mut table = Table::new(&[
         "case",
         "method",
         "cgroup",
@@ -113,79 +114,89 @@ pub fn factor_table(groups: &[TableGroup<'_>], factor: Factor) -> Option<String>
     for g in of_factor {
         table.push(line(g));
     }
-    Some(table.render())
+    Some(table.markdown())
 }
 
+/// What is computed of a figure over the rounds.
+type Over = fn(&TableGroup<'_>, &str) -> Option<f64>;
+const MEDIAN: Over = |g, name| g.median(name);
+const WORST: Over = |g, name| g.worst(name);
+
+/// Columns of errors, and of cost and verification: the figure and its decimals.
+type Column = (&'static str, Over, usize);
+const ERRORS: [Column; 5] = [
+    ("sd_1s", MEDIAN, 3),
+    ("worst_1s", WORST, 2),
+    ("mean_abs_100ms", MEDIAN, 3),
+    ("sd_100ms", MEDIAN, 3),
+    ("worst_100ms", WORST, 2),
+];
+const COST: [Column; 11] = [
+    ("supervisor_pct", MEDIAN, 4),
+    ("wakeups_per_s", MEDIAN, 1),
+    ("resident_kib", MEDIAN, 0),
+    ("burner_kib", MEDIAN, 0),
+    ("closing", MEDIAN, 2),
+    ("closing_all", MEDIAN, 2),
+    ("unseen", MEDIAN, 2),
+    ("nobody", MEDIAN, 2),
+    ("strangers", |g, name| Some(g.sum(name)), 0),
+    ("claim", MEDIAN, 2),
+    ("mpstat", MEDIAN, 2),
+];
+
 fn line(g: &TableGroup<'_>) -> Vec<String> {
-    let mae = g.all(|r| r.mae_1s);
-    let spread = match (median(&mae), range(&mae)) {
-        (Some(m), Some((low, high))) => format!("{m:.3} ({low:.3}-{high:.3})"),
-        _ => "-".to_owned(),
+    let columns = |columns: &[Column]| -> Vec<String> {
+        let shown = columns.iter();
+        let shown = shown.map(|(name, of, decimals)| number(of(g, name), *decimals));
+        shown.collect()
     };
-    let [kept, missed, undecided] = g.verdicts();
-    let sum = |of: fn(&LoadRow) -> u64| g.rows.iter().map(|r| of(r)).sum::<u64>();
+    let [kept, missed, undecided] = ["kept", "missed", "undecided"]
+        .map(|verdict| g.count(|row| row.text("verdict") == verdict));
     let mut runs = g.rows.len().to_string();
-    if g.failed() > 0 {
-        runs += &format!(" ({} failed)", g.failed());
+    let failed = g.count(|row| row.why_failed().is_some());
+    if failed > 0 {
+        runs += &format!(" ({failed} failed)");
     }
-    // A resolution that was not reached in every round is not one.
-    let resolution = g
-        .rows
-        .iter()
-        .filter(|r| r.windows_100ms > 0)
-        .map(|r| r.resolution_ms)
-        .collect::<Option<Vec<_>>>()
-        .and_then(|all| all.into_iter().max());
-    let resolution = match resolution {
-        Some(ms) => ms.to_string(),
-        None if g.rows.iter().any(|r| r.windows_100ms > 0) => "> 2000".to_owned(),
-        None => "-".to_owned(),
-    };
-    vec![
+    let mut line = vec![
         g.cell.label.clone(),
         g.cell.method.name().to_owned(),
         g.cgroup.clone(),
         runs,
-        spread,
-        number(g.median(|r| r.sd_1s), 3),
-        number(g.worst(|r| r.worst_1s), 2),
-        number(g.median(|r| r.mae_100ms), 3),
-        number(g.median(|r| r.sd_100ms), 3),
-        number(g.worst(|r| r.worst_100ms), 2),
-        resolution,
-        format!("{kept}/{missed}/{undecided}"),
-        format!("{}/{}", sum(|r| r.stolen_1s), sum(|r| r.holes_1s)),
-        number(g.median(|r| r.supervisor_pct), 4),
-        number(g.median(|r| r.wakeups_per_s), 1),
-        number(g.median(|r| r.resident_kib.map(|k| k as f64)), 0),
-        number(g.median(|r| r.burner_kib.map(|k| k as f64)), 0),
-        number(g.median(|r| r.closing), 2),
-        number(g.median(|r| r.closing_all), 2),
-        number(g.median(|r| r.unseen), 2),
-        number(g.median(|r| r.nobody), 2),
-        sum(|r| r.strangers.unwrap_or(0)).to_string(),
-        number(g.median(|r| r.claim), 2),
-        number(g.median(|r| r.mpstat), 2),
-    ]
+        spread(&g.all("mean_abs_1s"), 3),
+    ];
+    line.extend(columns(&ERRORS));
+    // A resolution that was not reached in every round is not one.
+    let with_windows = g.all("windows_100ms").len();
+    let resolved = g.all("resolution_ms");
+    line.push(match resolved.iter().copied().reduce(f64::max) {
+        Some(ms) if resolved.len() == with_windows => ms.to_string(),
+        _ if with_windows > 0 => "> 2000".to_owned(),
+        _ => "-".to_owned(),
+    });
+    line.push(format!("{kept}/{missed}/{undecided}"));
+    line.push(format!("{}/{}", g.sum("stolen_1s"), g.sum("holes_1s")));
+    line.extend(columns(&COST));
+    line
 }
 
 /// The step response: errors of the seconds that begin 100 ms after a change.
 pub fn step_table(groups: &[TableGroup<'_>]) -> Option<String> {
-    let mut table = MarkdownTable::new(&["method", "cgroup", "seconds", "mean abs", "sd", "worst"]);
+    let mut table = Table::new(&["method", "cgroup", "seconds", "mean abs", "sd", "worst"]);
     for g in groups {
-        let seconds: u64 = g.rows.iter().map(|r| r.step_windows).sum();
-        if seconds > 0 {
+        let seconds = g.sum("windows_step");
+        if seconds > 0.0 {
             table.push(vec![
                 g.cell.method.name().to_owned(),
                 g.cgroup.clone(),
                 seconds.to_string(),
-                number(g.median(|r| r.step_mae), 3),
-                number(g.median(|r| r.step_sd), 3),
-                number(g.worst(|r| r.step_worst), 2),
+                number(g.median("mean_abs_step"), 3),
+                number(g.median("sd_step"), 3),
+                number(g.worst("worst_step"), 2),
             ]);
         }
     }
-    (!table.is_empty()).then(|| table.render())
+    (!table.is_empty()).then(|| table.markdown())
 }
 
 /// The load that the published formula gives a burner on one of `busy` busy
@@ -199,7 +210,7 @@ pub fn published_pct(asked_pct: f64, busy: usize) -> f64 {
 
 /// The published formula: asked, predicted, got.
 pub fn formula_table(groups: &[TableGroup<'_>], cpus: usize) -> Option<String> {
-    let mut table = MarkdownTable::new(&[
+    let mut table = Table::new(&[
         "busy CPUs",
         "cgroup",
         "asked %",
@@ -208,139 +219,134 @@ pub fn formula_table(groups: &[TableGroup<'_>], cpus: usize) -> Option<String> {
     ]);
     for g in groups.iter().filter(|g| g.cell.factor == Factor::Formula) {
         let busy = if g.cell.one_cpu { 1 } else { cpus };
-        let got = g.all(|r| r.got_pct);
-        let got = match (median(&got), range(&got)) {
-            (Some(m), Some((low, high))) => format!("{m:.1} ({low:.1}-{high:.1})"),
-            _ => "-".to_owned(),
-        };
         table.push(vec![
             busy.to_string(),
             g.cgroup.clone(),
             g.cell.asked_pct.to_string(),
-            number(Some(published_pct(g.cell.asked_pct, busy)), 1),
-            got,
+            number(published_pct(g.cell.asked_pct, busy), 1),
+            spread(&g.all("got_pct"), 1),
         ]);
     }
-    (!table.is_empty()).then(|| table.render())
+    (!table.is_empty()).then(|| table.markdown())
 }
 
-/// Wake-up delays, and what each is in relation to another.
-pub fn latency_tables(rounds: &[Round], cgroup: &str) -> String {
-    let mut times_table =
-        MarkdownTable::new(&["median delay, us, beside", "cgroup", "p50", "p90", "p99"]);
+/// Wake-up latencies, and ratios of them.
+pub fn latency_tables(rounds: &[&Row], cgroup: &str) -> String {
+    let heads = |first| Table::new(&[first, "cgroup", "p50", "p90", "p99"]);
+    let mut times_table = heads("median delay, us, beside");
     for (name, quantiles) in times(rounds) {
         let mut row = vec![name.to_owned(), cgroup.to_owned()];
         row.extend(quantiles.map(|us| number(us, 1)));
         times_table.push(row);
     }
-    let mut ratio_table = MarkdownTable::new(&[
-        "ratio (95 % interval; least-greatest round)",
-        "cgroup",
-        "p50",
-        "p90",
-        "p99",
-    ]);
+    let mut ratio_table = heads("ratio (95 % interval; least-greatest round)");
     for (name, quantiles) in ratios(rounds) {
         let mut row = vec![name.to_owned(), cgroup.to_owned()];
         row.extend(quantiles.map(|ratio| {
-            ratio.map_or("-".to_owned(), |r| {
-                let (m, (least, greatest)) = (r.mean, r.range);
+            ratio.map_or("-".to_owned(), |(mean, (least, greatest))| {
                 format!(
                     "{:.2} ({:.2}-{:.2}; {least:.2}-{greatest:.2})",
-                    m.ratio, m.low, m.high
+                    mean.ratio, mean.low, mean.high
                 )
             })
         }));
         ratio_table.push(row);
     }
-    let active: Vec<f64> = rounds.iter().map(|r| r.active_pct).collect();
+    let active: Vec<f64> = rounds.iter().filter_map(|r| r.get("active_pct")).collect();
     format!(
         "{}\n{}\n{} rounds; the burner was active at {} % of the wake-ups.\n",
-        times_table.render(),
-        ratio_table.render(),
+        times_table.markdown(),
+        ratio_table.markdown(),
         rounds.len(),
         number(median(&active), 0)
     )
 }
 
-/// From 1024 bytes to a million.
-fn megabytes(kib: u64) -> f64 {
-    kib as f64 * 1024.0 / 1e6
-}
+/// MB of 1000 KiB.
+const MB: f64 = 1e6 / 1024.0;
+
+/// Targets: what, the limit, the figure, and what is computed of the rounds.
+type Target = (&'static str, f64, &'static str, Over);
+
+const TARGETS: [Target; 10] = [
+    ("mean abs per 1 s <= 0.1 points", 0.1, "mean_abs_1s", MEDIAN),
+    ("sd per 1 s <= 0.1 points", 0.1, "sd_1s", MEDIAN),
+    ("worst 1 s <= 0.5 points", 0.5, "worst_1s", WORST),
+    (
+        "mean abs per 100 ms <= 0.5 points",
+        0.5,
+        "mean_abs_100ms",
+        MEDIAN,
+    ),
+    (
+        "second after a step: worst <= 0.5",
+        0.5,
+        "worst_step",
+        WORST,
+    ),
+    (
+        "supervisor <= 0.02 % of a core per CPU",
+        0.02,
+        "supervisor_pct",
+        MEDIAN,
+    ),
+    ("resident <= 10 MB", 10.0, "resident_kib", |g, name| {
+        Some(g.median(name)? / MB)
+    }),
+    ("burner private <= 0.5 MB", 0.5, "burner_kib", |g, name| {
+        Some(g.median(name)? / MB)
+    }),
+    (
+        "books close to 0.3 points, each CPU",
+        CLOSES_POINTS,
+        "quiet_closing",
+        MEDIAN,
+    ),
+    (
+        "books close to 0.3 points, all CPUs",
+        CLOSES_POINTS,
+        "quiet_closing_all",
+        MEDIAN,
+    ),
+];
 
 /// Each target beside what was found, per method and cgroup version, over the
-/// cells that the targets speak of: 5 to 95 % asked, 1 to 200 competitors.
+/// cells to which the targets apply: 5 to 95 % asked, 1 to 200 competitors.
 pub fn target_table(groups: &[TableGroup<'_>]) -> String {
-    let mut table = MarkdownTable::new(&[
+    let mut table = Table::new(&[
         "target",
         "method",
         "cgroup",
         "cells that meet it",
         "largest",
     ]);
-    type Figure = fn(&TableGroup<'_>) -> Option<f64>;
-    let targets: [(&str, f64, Figure); 10] = [
-        ("mean abs per 1 s <= 0.1 points", 0.1, |g| {
-            g.median(|r| r.mae_1s)
-        }),
-        ("sd per 1 s <= 0.1 points", 0.1, |g| g.median(|r| r.sd_1s)),
-        ("worst 1 s <= 0.5 points", 0.5, |g| g.worst(|r| r.worst_1s)),
-        ("mean abs per 100 ms <= 0.5 points", 0.5, |g| {
-            g.median(|r| r.mae_100ms)
-        }),
-        ("second after a step: worst <= 0.5", 0.5, |g| {
-            g.worst(|r| r.step_worst)
-        }),
-        ("supervisor <= 0.02 % of a core per CPU", 0.02, |g| {
-            g.median(|r| r.supervisor_pct)
-        }),
-        ("resident <= 10 MB", 10.0, |g| {
-            g.median(|r| r.resident_kib.map(megabytes))
-        }),
-        ("burner private <= 0.5 MB", 0.5, |g| {
-            g.median(|r| r.burner_kib.map(megabytes))
-        }),
-        ("books close to 0.3 points, each CPU", CLOSES_POINTS, |g| {
-            g.median(LoadRow::quiet_closing)
-        }),
-        ("books close to 0.3 points, all CPUs", CLOSES_POINTS, |g| {
-            g.median(LoadRow::quiet_closing_all)
-        }),
-    ];
-    let mut versions: Vec<_> = groups
-        .iter()
-        .map(|g| (g.cell.method, g.cgroup.as_str()))
-        .collect();
-    versions.sort_unstable();
-    versions.dedup();
-    for (name, limit, figure) in targets {
-        for (method, cgroup) in &versions {
-            let figures: Vec<f64> = groups
-                .iter()
-                .filter(|g| g.cell.method == *method && g.cgroup == *cgroup && g.within_targets())
-                .filter_map(figure)
-                .map(f64::abs)
-                .collect();
+    let mut kinds: Vec<_> = groups.iter().map(TableGroup::kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    for (what, limit, name, of) in TARGETS {
+        for kind in &kinds {
+            let own = groups.iter();
+            let own = own.filter(|g| g.kind() == *kind && g.within_targets());
+            let figures: Vec<f64> = own.filter_map(|g| of(g, name)).map(f64::abs).collect();
             let Some((_, largest)) = range(&figures) else {
                 continue;
             };
-            let met = figures.iter().filter(|f| **f <= limit).count();
+            let met = figures.iter().filter(|figure| **figure <= limit).count();
             table.push(vec![
-                name.to_owned(),
-                method.name().to_owned(),
-                (*cgroup).to_owned(),
+                what.to_owned(),
+                kind.0.name().to_owned(),
+                kind.1.to_owned(),
                 format!("{met}/{}", figures.len()),
-                number(Some(largest), 3),
+                number(largest, 3),
             ]);
         }
     }
-    table.render()
+    table.markdown()
 }
 
-/// Verdicts per method and version; the share of undecided runs is to be at
-/// most a fifth.
-pub fn verdict_table(rows: &[LoadRow]) -> String {
-    let mut table = MarkdownTable::new(&[
+/// Verdicts per method and version.
+pub fn verdict_table(rows: &[Row]) -> String {
+    let mut table = Table::new(&[
         "method",
         "cgroup",
         "runs",
@@ -350,41 +356,37 @@ pub fn verdict_table(rows: &[LoadRow]) -> String {
         "undecided %",
         "failed",
     ]);
-    let mut versions: Vec<_> = rows
-        .iter()
-        .map(|r| (r.method.as_str(), r.cgroup.as_str()))
-        .collect();
-    versions.sort_unstable();
-    versions.dedup();
-    for (method, cgroup) in versions {
-        let of = |verdict: &str| {
-            rows.iter()
-                .filter(|r| r.method == method && r.cgroup == cgroup && r.verdict == verdict)
-                .count()
-        };
+    let kind = |row: &Row| [row.text("method"), row.text("cgroup")].map(str::to_owned);
+    let mut kinds = grouped(rows, kind);
+    kinds.sort_by(|a, b| a.0.cmp(&b.0));
+    for ([method, cgroup], own) in kinds {
+        let of = |verdict: &str| own.iter().filter(|r| r.text("verdict") == verdict).count();
         let [kept, missed, undecided, failed] = ["kept", "missed", "undecided", ""].map(of);
         let decided = kept + missed + undecided;
+        let share = 100.0 * undecided as f64 / decided as f64;
         table.push(vec![
-            method.to_owned(),
-            cgroup.to_owned(),
-            (decided + failed).to_string(),
+            method,
+            cgroup,
+            own.len().to_string(),
             kept.to_string(),
             missed.to_string(),
             undecided.to_string(),
-            number(
-                (decided > 0).then(|| 100.0 * undecided as f64 / decided as f64),
-                1,
-            ),
+            number((decided > 0).then_some(share), 1),
             failed.to_string(),
         ]);
     }
-    table.render()
+    table.markdown()
 }
 
-/// How many runs the machine was too noisy for; `None` without a verdict.
-pub fn undecided(rows: &[LoadRow]) -> Option<String> {
-    let decided = rows.iter().filter(|r| !r.verdict.is_empty()).count();
-    let undecided = rows.iter().filter(|r| r.verdict == "undecided").count();
+/// How many runs the machine was too noisy for; `None` without a verdict. At most a
+/// fifth of them is wanted.
+pub fn undecided(rows: &[Row]) -> Option<String> {
+    let decided = rows
+        .iter()
+        .filter(|r| !r.text("verdict").is_empty())
+        .count();
+    let undecided = rows.iter().filter(|r| r.text("verdict") == "undecided");
+    let undecided = undecided.count();
     (decided > 0).then(|| {
         format!(
             "Undecided: {undecided} of {decided} runs, {:.1} % (target: at most 20 %).",
@@ -394,16 +396,16 @@ pub fn undecided(rows: &[LoadRow]) -> Option<String> {
 }
 
 /// The runs without figures, one line per cell and reason.
-pub fn failures(rows: &[LoadRow]) -> Vec<String> {
-    let mut reasons = BTreeMap::<(String, &str), usize>::new();
+pub fn failures(rows: &[Row]) -> Vec<String> {
+    let mut reasons = BTreeMap::<(&str, &str), usize>::new();
     for row in rows {
-        let cell = row.cell.clone();
-        if let Some(reason) = &row.failed {
-            *reasons.entry((cell, reason)).or_insert(0) += 1;
-        } else if row.competitors_failed > 0 {
-            *reasons
-                .entry((cell, "some competitors could not run as they should"))
-                .or_insert(0) += 1;
+        let some = "some competitors could not run as they should";
+        let some = row
+            .get("competitors_failed")
+            .filter(|n| *n > 0.0)
+            .map(|_| some);
+        if let Some(reason) = row.why_failed().or(some) {
+            *reasons.entry((&row.cell, reason)).or_insert(0) += 1;
         }
     }
     reasons
@@ -415,18 +417,19 @@ pub fn failures(rows: &[LoadRow]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::cells::{Method, matrix};
+    use crate::bench::cells::matrix;
+    use crate::bench::row::new;
+    use crate::row::End;
 
-    fn rows(cells: &[Cell], maes: &[f64]) -> Vec<LoadRow> {
-        maes.iter()
-            .enumerate()
-            .map(|(round, mae)| LoadRow {
-                mae_1s: Some(*mae),
-                worst_1s: Some(-3.0 * mae),
-                verdict: "kept".to_owned(),
-                ..LoadRow::new(&cells[0], "v1", round as u32)
-            })
-            .collect()
+    fn rows(cells: &[Cell], errors: &[f64]) -> Vec<Row> {
+        let row = |(round, error): (usize, &f64)| {
+            let mut row = new(&cells[0], "v1", round as u32);
+            row.put("mean_abs_1s", *error);
+            row.put("worst_1s", -3.0 * error);
+            row.say("verdict", "kept");
+            row
+        };
+        errors.iter().enumerate().map(row).collect()
     }
 
     #[test]
@@ -437,7 +440,7 @@ mod tests {
         assert_eq!(groups.len(), 1);
         let line = line(&groups[0]);
         assert_eq!(line[3], "3");
-        assert_eq!(line[4], "0.200 (0.100-0.500)");
+        assert_eq!(line[4], "0.200 (0.100..0.500)");
         assert_eq!(line[6], "-1.50");
         assert_eq!(line[11], "3/0/0");
     }
@@ -452,7 +455,7 @@ mod tests {
     #[test]
     fn the_base_case_is_in_every_table() {
         let cells = matrix(true, &[Method::Pace], 2);
-        let all: Vec<LoadRow> = cells.iter().map(|c| LoadRow::new(c, "v1", 0)).collect();
+        let all: Vec<Row> = cells.iter().map(|cell| new(cell, "v1", 0)).collect();
         let groups = groups(&cells, &all);
         for factor in [Factor::Asked, Factor::Competitors, Factor::Place] {
             assert!(
@@ -465,7 +468,7 @@ mod tests {
 
     #[test]
     fn latency_tables_have_a_line_for_each_comparison() {
-        let text = latency_tables(&[Round::default()], "v1");
+        let text = latency_tables(&[&Row::default()], "v1");
         assert!(text.contains("mixture: half idle, half spinner"), "{text}");
         // Without delays there is no ratio.
         assert!(text.contains("pace / mixture") && text.contains(" - |"));
@@ -492,12 +495,14 @@ mod tests {
     }
 
     #[test]
-    fn reasons_are_told_once() {
+    fn each_reason_is_listed_once() {
         let cells = matrix(true, &[Method::Pace], 2);
         let mut all = rows(&cells, &[0.1, 0.1, 0.1]);
-        all[0].failed = Some("no".to_owned());
-        all[1].failed = Some("no".to_owned());
-        all[2].competitors_failed = 1;
+        for row in &mut all[..2] {
+            let why = "no".to_owned();
+            row.end = End::Failed { why };
+        }
+        all[2].put("competitors_failed", 1.0);
         let said = failures(&all);
         assert_eq!(said.len(), 2);
         assert!(said.iter().any(|l| l.ends_with("no (2 x)")));
@@ -507,7 +512,7 @@ mod tests {
     fn a_fifth_undecided_is_shown() {
         let cells = matrix(true, &[Method::Pace], 2);
         let mut all = rows(&cells, &[0.1; 5]);
-        all[0].verdict = "undecided".to_owned();
+        all[0].say("verdict", "undecided");
         assert!(verdict_table(&all).contains("20.0"));
         let line = undecided(&all).unwrap();
         assert!(line.contains("1 of 5 runs, 20.0 %"), "{line}");

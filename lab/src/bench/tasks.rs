@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who else ran: the run times of all threads of the machine.
+//! Other load: the run times of all threads of the machine.
 //!
 //! The third of the three ways needs "other busy" from a source of its own,
 //! not as what is left over. It is the sum over all threads that are neither
@@ -61,7 +61,7 @@ pub fn burners(root: &Root, pid: u32, sandbag: &Path) -> Vec<(u32, Process)> {
         if !process.program().is_ok_and(|program| program == sandbag) {
             continue;
         }
-        // Whoever has ended meanwhile has neither threads nor children.
+        // A process that has ended meanwhile has neither threads nor children.
         families.extend(process.children().unwrap_or_default());
         for thread in process.threads().unwrap_or_default() {
             found.extend(only_cpu(&thread).map(|cpu| (cpu, thread)));

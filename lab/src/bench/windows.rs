@@ -18,14 +18,12 @@ pub const RESOLVED_POINTS: f64 = 2.0;
 /// The window lengths tried for the resolution, in windows of 100 ms.
 const LENGTHS: [usize; 5] = [1, 2, 5, 10, 20];
 
-/// Errors of the windows of one length.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Errors {
     /// Statistics of the windows that count; `None` if none do.
     pub stats: Option<ErrorStats>,
     /// Windows left out because of steal.
     pub stolen: u64,
-    /// Windows in which the load was absent.
     pub holes: u64,
 }
 

@@ -58,15 +58,3 @@ fn refusal(sandbag: &Path, cpus: &CpuList, verb: &[&str], method: &str) -> Resul
     let reason = said.trim().trim_start_matches("sandbag: ");
     Ok((!ended.status.success()).then(|| reason.to_owned()))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_method_has_a_look_of_its_own_in_figures() {
-        for name in method::SLOWING.into_iter().chain(method::NAMES) {
-            assert!(crate::figure::knows_method(name), "{name}");
-        }
-    }
-}

@@ -10,16 +10,15 @@ mod levels;
 mod page;
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 
 use anyhow::{Context as _, Result};
 use sandbag_load::report::Run;
 
-use crate::experiment::{Cell, Choices, Experiment, Measurements, Paper, Remarks};
+use crate::experiment::{About, Choices, Experiment, Measurements, Paper, Remarks};
 use crate::page::Section;
 use crate::pair::PairTrial;
 use crate::reading::own_words;
-use crate::row::PairRow;
+use crate::row::Row;
 use crate::setup::Setup;
 use factor::{Case, Factor, METHODS, SPINNERS};
 
@@ -32,14 +31,13 @@ const LENGTH_QUICK_MS: u64 = 4_000;
 pub(super) struct Errors;
 
 impl Experiment for Errors {
-    type Row = PairRow;
     type Setup = Setup;
 
     fn name(&self) -> &'static str {
         "errors"
     }
 
-    fn cells(&self, setup: &Setup) -> Vec<Cell> {
+    fn cells(&self, setup: &Setup) -> Vec<String> {
         let mut cases = Vec::new();
         for value in Factor::Competitors.values(setup.quick) {
             cases.push(Case::new(Factor::Competitors, *value, SPINNERS));
@@ -54,24 +52,19 @@ impl Experiment for Errors {
                 }
             }
         }
-        cases.iter().map(|case| Cell::new(case.key())).collect()
+        cases.iter().map(Case::key).collect()
     }
 
-    fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<PairRow>> {
-        let case = Case::of(&cell.key).context("no cell of this one")?;
-        let length = setup.form(LENGTH_QUICK_MS, LENGTH_MS).to_string();
-        let competitors = case.competitors().to_string();
-        let mut words = vec![OsString::from(&setup.own)];
-        words.extend(["work", "sleepers", "--tasks"].map(OsString::from));
-        words.extend([&competitors, "--within", &length].map(OsString::from));
+    fn measure(&mut self, setup: &Setup, cell: &str, round: u32) -> Result<Vec<Row>> {
+        let case = Case::of(cell).context("no cell of this one")?;
+        let length = setup.form(LENGTH_QUICK_MS, LENGTH_MS);
+        let competitors = case.competitors();
+        let words = setup.work(&format!("sleepers --tasks {competitors} --within {length}"));
         let trial = PairTrial {
-            cell: &cell.key,
-            round,
-            cpus: &setup.cpus,
             programs: &["sleepers"],
             words: &words,
-            before: &|| Ok(()),
             condition: &case.condition(),
+            ..PairTrial::new(cell, round, &setup.cpus)
         };
         let row = trial.single(&setup.place(&setup.cpus), &own_words, &figures);
         Ok(vec![row])
@@ -79,21 +72,15 @@ impl Experiment for Errors {
 }
 
 impl Paper for Errors {
-    fn about(&self) -> &'static str {
-        "error, wake-up latency and migrations against period, weight, slice, competitors, load \
-         and steal: why the defaults are so"
-    }
-
-    fn source(&self) -> &'static str {
-        "no paper; docs/explanation/methods.md argues with these figures"
-    }
-
-    fn rounds(&self, quick: bool) -> u32 {
-        if quick { 3 } else { 30 }
-    }
-
-    fn minutes(&self, quick: bool) -> u32 {
-        if quick { 10 } else { 520 }
+    fn about(&self) -> &'static About {
+        &About {
+            what: "error, wake-up latency and migrations against period, weight, slice, competitors, load \
+           and steal: why the defaults are so",
+            source: "no paper; docs/explanation/methods.md argues with these figures",
+            rounds: [3, 30],
+            most_rounds: 30,
+            minutes: [10, 520],
+        }
     }
 
     fn prepare(&mut self, _setup: &Setup, _chosen: &mut Choices) -> Result<()> {
@@ -113,7 +100,7 @@ impl Paper for Errors {
         page::sections(measured.rows)
     }
 
-    fn summary(&self, rows: &[PairRow]) -> Vec<[String; 3]> {
+    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
         page::summary(rows)
     }
 }
@@ -146,16 +133,16 @@ mod tests {
             setup.methods.loading = ["pace", "hogs", "shares"].map(str::to_owned).into();
             let cells = Errors.cells(&setup);
             for (n, cell) in cells.iter().enumerate() {
-                assert_eq!(Case::of(&cell.key).unwrap().key(), cell.key);
+                assert_eq!(Case::of(cell).unwrap().key(), *cell);
                 assert!(!cells[..n].contains(cell), "{cell:?}");
             }
-            let count = |part: &str| cells.iter().filter(|c| c.key.contains(part)).count();
+            let count = |part: &str| cells.iter().filter(|c| c.contains(part)).count();
             assert!(count("slice/") > 1 && count("weight/") > 1);
             assert_eq!(count("shares") + count("quota"), 0);
             assert!(
                 cells
                     .iter()
-                    .all(|c| !c.key.starts_with("slice") || c.key.ends_with("pace"))
+                    .all(|c| !c.starts_with("slice") || c.ends_with("pace"))
             );
         }
     }

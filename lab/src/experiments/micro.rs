@@ -17,12 +17,12 @@ use sandbag_linux::CpuList;
 use sandbag_load::report::Run;
 
 use crate::condition::Condition;
-use crate::experiment::{Cell, Choices, Experiment, Measurements, Paper, Remarks};
+use crate::experiment::{About, Choices, Experiment, Measurements, Paper, Remarks};
 use crate::page::Section;
 use crate::pair::PairTrial;
 use crate::place::Runner as _;
 use crate::reading::{in_turn, marked_words};
-use crate::row::PairRow;
+use crate::row::Row;
 use crate::setup::Setup;
 use crate::summary::mean_sd;
 use crate::workload::{Name, WorkReport};
@@ -58,12 +58,12 @@ struct Parts {
 }
 
 impl Parts {
-    fn cell(&self) -> Cell {
-        Cell::new(format!("{}/{}/{}", self.cores, self.speed, self.method))
+    fn cell(&self) -> String {
+        format!("{}/{}/{}", self.cores, self.speed, self.method)
     }
 
-    fn of(cell: &Cell) -> Result<Self> {
-        let mut words = cell.key.splitn(3, '/');
+    fn of(cell: &str) -> Result<Self> {
+        let mut words = cell.splitn(3, '/');
         let mut next = || words.next().context("a cell of another experiment");
         Ok(Self {
             cores: next()?.parse()?,
@@ -98,12 +98,11 @@ impl Micro {
         in_turn(&setup.own, &programs)
     }
 
-    /// What a program says that is to find how much it does in a part.
+    /// The report of a program that finds how much it does in a part.
     fn calibrate(&self, setup: &Setup, name: Name) -> Result<WorkReport> {
         let one = CpuList::from_iter(setup.cpus.iter().take(1));
-        let mut words = vec![OsString::from(&setup.own)];
-        let part = Self::part_ms(setup).to_string();
-        words.extend(["work", name.as_str(), "--within", &part].map(OsString::from));
+        let words = format!("{} --within {}", name.as_str(), Self::part_ms(setup));
+        let words = setup.work(&words);
         let met = setup.place(&one).meet(&Condition::Unloaded, &words)?;
         let done: WorkReport = serde_json::from_str(&met.ended.out)
             .with_context(|| format!("{} said {:?}", name.as_str(), met.ended.out))?;
@@ -119,15 +118,14 @@ fn choose(chosen: &mut Choices, what: String, now: impl FnOnce() -> String) -> R
 }
 
 impl Experiment for Micro {
-    type Row = PairRow;
     type Setup = Setup;
 
     fn name(&self) -> &'static str {
         "micro"
     }
 
-    fn cells(&self, setup: &Setup) -> Vec<Cell> {
-        let all = setup.cpus.iter().count();
+    fn cells(&self, setup: &Setup) -> Vec<String> {
+        let all = setup.cpus.len();
         let mut cores: Vec<usize> = if setup.quick {
             vec![all]
         } else {
@@ -153,40 +151,31 @@ impl Experiment for Micro {
         cells
     }
 
-    fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<PairRow>> {
+    fn measure(&mut self, setup: &Setup, cell: &str, round: u32) -> Result<Vec<Row>> {
         let parts = Parts::of(cell)?;
         let cpus = CpuList::from_iter(setup.cpus.iter().take(parts.cores));
         let trial = PairTrial {
-            cell: &cell.key,
-            round,
-            cpus: &cpus,
             programs: &Name::MICRO.map(Name::as_str),
             words: &self.words(setup),
-            before: &|| Ok(()),
             condition: &Condition::Node {
                 method: parts.method,
                 speed: parts.speed,
             },
+            ..PairTrial::new(cell, round, &cpus)
         };
         Ok(trial.pairs(&setup.place(&cpus), &marked_words, &speed_claimed))
     }
 }
 
 impl Paper for Micro {
-    fn about(&self) -> &'static str {
-        "six micro-benchmarks in slowed nodes: every method, speed and number of cores"
-    }
-
-    fn source(&self) -> &'static str {
-        "Buchert, Nussbaum and Gustedt (HPCC 2011), figures 5 and 6"
-    }
-
-    fn rounds(&self, quick: bool) -> u32 {
-        if quick { 3 } else { 40 }
-    }
-
-    fn minutes(&self, quick: bool) -> u32 {
-        if quick { 11 } else { 4800 }
+    fn about(&self) -> &'static About {
+        &About {
+            what: "six micro-benchmarks in slowed nodes: every method, speed and number of cores",
+            source: "Buchert, Nussbaum and Gustedt (HPCC 2011), figures 5 and 6",
+            rounds: [3, 40],
+            most_rounds: 40,
+            minutes: [11, 4800],
+        }
     }
 
     /// Finds how much each program does in a part.
@@ -218,7 +207,7 @@ impl Paper for Micro {
         page::sections(measured.rows)
     }
 
-    fn summary(&self, rows: &[PairRow]) -> Vec<[String; 3]> {
+    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
         page::summary(rows)
     }
 }
@@ -246,7 +235,7 @@ mod tests {
             (again.method.as_str(), again.speed, again.cores),
             ("hogs", 0.3, 2)
         );
-        assert!(Parts::of(&Cell::new("pace")).is_err());
+        assert!(Parts::of("pace").is_err());
     }
 
     #[test]

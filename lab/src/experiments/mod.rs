@@ -10,7 +10,6 @@ mod replay;
 use crate::experiment::Paper;
 
 /// All of them, in the order in which they are run.
-#[must_use]
 pub fn all() -> Vec<Box<dyn Paper>> {
     vec![
         Box::new(precision::Precision::default()),
@@ -26,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn experiments_are_told_apart_by_name() {
+    fn names_are_unique() {
         let mut names: Vec<&str> = all().iter().map(|e| e.name()).collect();
         let count = names.len();
         names.sort_unstable();
@@ -38,15 +37,16 @@ mod tests {
     /// build takes a third on two CPUs.
     #[test]
     fn the_short_form_has_time_for_all() {
-        let minutes: u32 = all().iter().map(|e| e.minutes(true)).sum();
+        let minutes: u32 = all().iter().map(|e| e.about().minutes[0]).sum();
         assert!(minutes <= 40, "{minutes}");
     }
 
     #[test]
-    fn nobody_gives_up_before_the_rounds_are_over() {
+    fn no_cell_is_given_up_before_the_rounds_are_over() {
         for experiment in all() {
-            assert!(experiment.most_rounds() >= experiment.rounds(false));
-            assert!(experiment.rounds(true) <= experiment.rounds(false));
+            let about = experiment.about();
+            assert!(about.most_rounds >= about.rounds[1]);
+            assert!(about.rounds[0] <= about.rounds[1]);
         }
     }
 }

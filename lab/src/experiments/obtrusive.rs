@@ -18,20 +18,17 @@ use anyhow::{Context as _, Result};
 
 use crate::condition::Condition;
 use crate::decide;
-use crate::experiment::{Cell, Choices, Experiment, Measurements, Paper, Remarks};
+use crate::experiment::{About, Choices, Experiment, Measurements, Paper, Remarks};
 use crate::page::Section;
 use crate::pair::PairTrial;
 use crate::program::ProgramExit;
 use crate::reading::{ProgramResult, Reading, whole_time};
-use crate::row::PairRow;
+use crate::row::Row;
 use crate::setup::Setup;
 use programs::Program;
 
 /// The load of the tables, percent.
 const LOAD_PCT: f64 = 50.0;
-
-/// Rounds after which an interval that is too wide stays so.
-const MOST_ROUNDS: u32 = 120;
 
 /// A real competitor.
 const SPINNERS: &str = "spinners";
@@ -51,18 +48,17 @@ pub(super) struct Obtrusive {
 }
 
 impl Experiment for Obtrusive {
-    type Row = PairRow;
     type Setup = Setup;
 
     fn name(&self) -> &'static str {
         "obtrusive"
     }
 
-    fn enough(&self, rows: &[&PairRow]) -> bool {
+    fn enough(&self, rows: &[&Row]) -> bool {
         decide::enough(rows)
     }
 
-    fn cells(&self, setup: &Setup) -> Vec<Cell> {
+    fn cells(&self, setup: &Setup) -> Vec<String> {
         let mut cells = Vec::new();
         for program in &self.programs {
             let mut conditions = vec![SPINNERS.to_owned()];
@@ -72,23 +68,20 @@ impl Experiment for Obtrusive {
                 .filter(|n| setup.methods.slowing.iter().any(|s| s == *n));
             conditions.extend(nodes.map(|method| format!("{BESIDE}{method}")));
             for condition in conditions {
-                cells.push(Cell::new(format!("{}/{condition}", program.name)));
+                cells.push(format!("{}/{condition}", program.name));
             }
         }
         cells
     }
 
-    fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<PairRow>> {
-        let (program, condition) = cell.key.split_once('/').context("no cell of this one")?;
+    fn measure(&mut self, setup: &Setup, cell: &str, round: u32) -> Result<Vec<Row>> {
+        let (program, condition) = cell.split_once('/').context("no cell of this one")?;
         let program = self
             .programs
             .iter()
             .find(|p| p.name == program)
             .context("no such program")?;
         let trial = PairTrial {
-            cell: &cell.key,
-            round,
-            cpus: &setup.cpus,
             programs: &[program.name],
             words: &program.words,
             before: &|| program.clear(),
@@ -100,6 +93,7 @@ impl Experiment for Obtrusive {
                 },
                 (method, None) => Condition::load(method, LOAD_PCT),
             },
+            ..PairTrial::new(cell, round, &setup.cpus)
         };
         let read = |programs: &[&str], ended: &ProgramExit| match ended
             .status
@@ -114,24 +108,14 @@ impl Experiment for Obtrusive {
 }
 
 impl Paper for Obtrusive {
-    fn about(&self) -> &'static str {
-        "a file copy, an MPI exchange and a compilation under a load of 50 %, by each method"
-    }
-
-    fn source(&self) -> &'static str {
-        "KRASH (Perarnau and Huard, IPDPS 2010), tables III to V"
-    }
-
-    fn rounds(&self, quick: bool) -> u32 {
-        if quick { 3 } else { 30 }
-    }
-
-    fn most_rounds(&self) -> u32 {
-        MOST_ROUNDS
-    }
-
-    fn minutes(&self, quick: bool) -> u32 {
-        if quick { 9 } else { 1200 }
+    fn about(&self) -> &'static About {
+        &About {
+            what: "a file copy, an MPI exchange and a compilation under a load of 50 %, by each method",
+            source: "KRASH (Perarnau and Huard, IPDPS 2010), tables III to V",
+            rounds: [3, 30],
+            most_rounds: 120,
+            minutes: [9, 1200],
+        }
     }
 
     fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<()> {
@@ -153,7 +137,7 @@ impl Paper for Obtrusive {
         Ok(page::sections(measured.rows, measured.chosen))
     }
 
-    fn summary(&self, rows: &[PairRow]) -> Vec<[String; 3]> {
+    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
         page::summary(rows)
     }
 }

@@ -11,12 +11,12 @@ use anyhow::{Context as _, Result, ensure};
 use sandbag_load::report::Run;
 
 use crate::condition::Condition;
-use crate::experiment::{Cell, Choices, Experiment, Measurements, Paper};
+use crate::experiment::{About, Choices, Experiment, Measurements, Paper};
 use crate::page::Section;
 use crate::pair::PairTrial;
 use crate::place::Runner as _;
 use crate::reading::own_words;
-use crate::row::PairRow;
+use crate::row::Row;
 use crate::setup::Setup;
 use crate::summary::mean_sd;
 use crate::workload::WorkReport;
@@ -47,66 +47,52 @@ pub(super) struct Precision {
 
 impl Precision {
     fn words(&self, setup: &Setup) -> Vec<OsString> {
-        let class = self.class.unwrap_or(Class::S);
-        let tasks = setup.cpus.iter().count().to_string();
-        let mut words = vec![OsString::from(&setup.own)];
-        let rest = ["work", "ep", "--class", class.name(), "--tasks", &tasks];
-        words.extend(rest.map(OsString::from));
-        words
+        let class = self.class.unwrap_or(Class::S).name();
+        setup.work(&format!("ep --class {class} --tasks {}", setup.cpus.len()))
     }
 }
 
 impl Experiment for Precision {
-    type Row = PairRow;
     type Setup = Setup;
 
     fn name(&self) -> &'static str {
         "precision"
     }
 
-    fn cells(&self, setup: &Setup) -> Vec<Cell> {
+    fn cells(&self, setup: &Setup) -> Vec<String> {
         let methods = setup.methods.loading.iter().map(String::as_str);
         ["spinners"]
             .into_iter()
             .chain(methods)
-            .map(Cell::new)
+            .map(str::to_owned)
             .collect()
     }
 
-    fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<PairRow>> {
-        let condition = match cell.key.as_str() {
+    fn measure(&mut self, setup: &Setup, cell: &str, round: u32) -> Result<Vec<Row>> {
+        let condition = match cell {
             "spinners" => Condition::Spinners,
             method => Condition::load(method, LOAD_PCT),
         };
         let words = self.words(setup);
         let trial = PairTrial {
-            cell: &cell.key,
-            round,
-            cpus: &setup.cpus,
             programs: &["ep"],
             words: &words,
-            before: &|| Ok(()),
             condition: &condition,
+            ..PairTrial::new(cell, round, &setup.cpus)
         };
         Ok(trial.pairs(&setup.place(&setup.cpus), &own_words, &figures))
     }
 }
 
 impl Paper for Precision {
-    fn about(&self) -> &'static str {
-        "NAS EP on all CPUs under a load of 50 %, by each method: time, load perceived, cost"
-    }
-
-    fn source(&self) -> &'static str {
-        "KRASH (Perarnau and Huard, IPDPS 2010), table II"
-    }
-
-    fn rounds(&self, quick: bool) -> u32 {
-        if quick { 3 } else { 30 }
-    }
-
-    fn minutes(&self, quick: bool) -> u32 {
-        if quick { 3 } else { 240 }
+    fn about(&self) -> &'static About {
+        &About {
+            what: "NAS EP on all CPUs under a load of 50 %, by each method: time, load perceived, cost",
+            source: "KRASH (Perarnau and Huard, IPDPS 2010), table II",
+            rounds: [3, 30],
+            most_rounds: 30,
+            minutes: [3, 240],
+        }
     }
 
     /// Chooses the class whose time is nearest to the wanted one.
@@ -145,7 +131,7 @@ impl Paper for Precision {
         page::sections(measured.rows, class)
     }
 
-    fn summary(&self, rows: &[PairRow]) -> Vec<[String; 3]> {
+    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
         page::summary(rows)
     }
 }

@@ -19,10 +19,10 @@ use sandbag_linux::Root;
 use sandbag_load::report::read_run;
 
 use crate::condition::Condition;
-use crate::experiment::{Cell, Choices, Experiment, Measurements, NotHere, Paper};
+use crate::experiment::{About, Choices, Experiment, Measurements, NotHere, Paper};
 use crate::page::Section;
 use crate::program::{self, is_there};
-use crate::row::{End, PairRow};
+use crate::row::{End, Row};
 use crate::setup::Setup;
 use crate::steal::StealMeter;
 use crate::workload;
@@ -106,27 +106,26 @@ fn run_dir(dir: &Path, cell: &str, round: u32) -> PathBuf {
 }
 
 impl Experiment for Replay {
-    type Row = PairRow;
     type Setup = Setup;
 
     fn name(&self) -> &'static str {
         "replay"
     }
 
-    fn cells(&self, _setup: &Setup) -> Vec<Cell> {
-        ["linpack", "ep-10", LUBLIN].map(Cell::new).into()
+    fn cells(&self, _setup: &Setup) -> Vec<String> {
+        ["linpack", "ep-10", LUBLIN].map(str::to_owned).into()
     }
 
-    fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<PairRow>> {
-        let words = match cell.key.as_str() {
+    fn measure(&mut self, setup: &Setup, cell: &str, round: u32) -> Result<Vec<Row>> {
+        let words = match cell {
             "linpack" | LUBLIN => linpack(setup),
             _ => ten_ep(setup),
         };
-        let dir = run_dir(&setup.dir, &cell.key, round);
+        let dir = run_dir(&setup.dir, cell, round);
         let _ = fs::remove_dir_all(&dir);
         let mut command = Command::new(&setup.sandbag);
         command.args(["-q", "replay"]);
-        let profile = match cell.key.as_str() {
+        let profile = match cell {
             LUBLIN => {
                 let factor = (scenario::length_s(setup) / DAY_S).to_string();
                 command.args(["--scale-time", &factor, "--resample", INTERVAL]);
@@ -149,7 +148,7 @@ impl Experiment for Replay {
                 .file_name()
                 .map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
         };
-        let mut row = PairRow::new(&cell.key, round, &cell.key, &condition, &setup.cpus);
+        let mut row = Row::under(cell, round, cell, &condition, &setup.cpus);
         row.loaded_s = ended.seconds;
         let found = steal.disturbance()?;
         (row.steal_pct, row.foreign_pct) = (found.steal_pct, found.foreign_pct);
@@ -167,15 +166,11 @@ impl Experiment for Replay {
             Some(_) => {
                 let run = read_run(&dir)?;
                 let error = run.error_1s.context("a replay without a window of 1 s")?;
-                for (name, value) in [
-                    ("mean_points", error.mean_points),
-                    ("mean_abs_points", error.mean_abs_points),
-                    ("sd_points", error.sd_points),
-                    ("worst_points", error.worst_points.abs()),
-                    ("windows", error.windows as f64),
-                ] {
-                    row.figures.insert(name.to_owned(), value);
-                }
+                row.put("mean_points", error.mean_points);
+                row.put("mean_abs_points", error.mean_abs_points);
+                row.put("sd_points", error.sd_points);
+                row.put("worst_points", error.worst_points.abs());
+                row.put("windows", error.windows as f64);
             }
         }
         Ok(vec![row])
@@ -183,20 +178,14 @@ impl Experiment for Replay {
 }
 
 impl Paper for Replay {
-    fn about(&self) -> &'static str {
-        "a load is recorded beside Linpack and replayed beside it and beside ten EP"
-    }
-
-    fn source(&self) -> &'static str {
-        "KRASH (Perarnau and Huard, IPDPS 2010), figure 3"
-    }
-
-    fn rounds(&self, quick: bool) -> u32 {
-        if quick { 1 } else { 5 }
-    }
-
-    fn minutes(&self, quick: bool) -> u32 {
-        if quick { 3 } else { 35 }
+    fn about(&self) -> &'static About {
+        &About {
+            what: "a load is recorded beside Linpack and replayed beside it and beside ten EP",
+            source: "KRASH (Perarnau and Huard, IPDPS 2010), figure 3",
+            rounds: [1, 5],
+            most_rounds: 5,
+            minutes: [3, 35],
+        }
     }
 
     fn prepare(&mut self, setup: &Setup, _chosen: &mut Choices) -> Result<()> {
@@ -227,7 +216,7 @@ impl Paper for Replay {
         page::sections(measured.rows, measured.dir)
     }
 
-    fn summary(&self, rows: &[PairRow]) -> Vec<[String; 3]> {
+    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
         page::summary(rows)
     }
 }

@@ -2,15 +2,16 @@
 //! A fake experiment: what is measured, gone on with, and shown.
 
 use super::*;
-use crate::experiment::{Measurements, Paper, Remarks};
-use crate::page::{PageTable, Section};
+use crate::experiment::{About, Measurements, Paper, Remarks};
+use crate::page::Section;
 use crate::results::{CSV, PAGE, SUMMARY, again};
 use crate::row::tests::row;
-use crate::row::{End, PairRow};
+use crate::row::{End, Row};
 use crate::setup::tests::setup;
 use crate::summary::Summary;
+use crate::table::Table;
 
-/// Counts what is measured; what each trial comes to is told to it.
+/// Notes what is measured; its fields decide how each trial ends.
 #[derive(Default)]
 struct FakeExperiment {
     measured: Vec<(String, u32)>,
@@ -24,28 +25,27 @@ struct FakeExperiment {
 }
 
 impl Experiment for FakeExperiment {
-    type Row = PairRow;
     type Setup = Setup;
 
     fn name(&self) -> &'static str {
         "fake"
     }
 
-    fn cells(&self, _setup: &Setup) -> Vec<Cell> {
-        ["a", "b", "c"].map(Cell::new).into()
+    fn cells(&self, _setup: &Setup) -> Vec<String> {
+        ["a", "b", "c"].map(str::to_owned).into()
     }
 
-    fn enough(&self, rows: &[&PairRow]) -> bool {
+    fn enough(&self, rows: &[&Row]) -> bool {
         rows[0].cell != "b" && rows.len() >= self.enough
     }
 
-    fn measure(&mut self, _setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<PairRow>> {
+    fn measure(&mut self, _setup: &Setup, cell: &str, round: u32) -> Result<Vec<Row>> {
         if self.fails_after == Some(self.measured.len()) {
             bail!("no more");
         }
-        self.measured.push((cell.key.clone(), round));
+        self.measured.push((cell.to_owned(), round));
         let mut row = row(round, 1.0, 2.0);
-        row.cell.clone_from(&cell.key);
+        row.cell = cell.to_owned();
         row.end = self.end.clone().unwrap_or(End::Done);
         row.steal_pct = self.steal_pct;
         Ok(vec![row])
@@ -53,24 +53,14 @@ impl Experiment for FakeExperiment {
 }
 
 impl Paper for FakeExperiment {
-    fn about(&self) -> &'static str {
-        "a fake"
-    }
-
-    fn source(&self) -> &'static str {
-        "nobody"
-    }
-
-    fn rounds(&self, _quick: bool) -> u32 {
-        2
-    }
-
-    fn most_rounds(&self) -> u32 {
-        5
-    }
-
-    fn minutes(&self, _quick: bool) -> u32 {
-        1
+    fn about(&self) -> &'static About {
+        &About {
+            what: "a fake",
+            source: "no paper",
+            rounds: [2, 2],
+            most_rounds: 5,
+            minutes: [1, 1],
+        }
     }
 
     fn prepare(&mut self, _setup: &Setup, chosen: &mut Choices) -> Result<()> {
@@ -91,28 +81,16 @@ impl Paper for FakeExperiment {
     }
 
     fn page(&self, measured: &Measurements<'_>) -> Result<Vec<Section>> {
-        let mut table = PageTable::new(&["slowdown", "n"]);
-        let own: Vec<&PairRow> = measured.rows.iter().collect();
+        let mut table = Table::new(&["slowdown", "n"]);
+        let own: Vec<&Row> = measured.rows.iter().collect();
         let summary = Summary::of(&own);
         table.push(vec![summary.cell(), summary.n().to_string()]);
         let section = Section::new("x").figure("<svg></svg>".to_owned());
         Ok(vec![section.text(&measured.chosen["n"]).table(table)])
     }
 
-    fn summary(&self, rows: &[PairRow]) -> Vec<[String; 3]> {
+    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
         vec![["rows".to_owned(), "-".to_owned(), rows.len().to_string()]]
-    }
-}
-
-#[derive(Default)]
-struct Silent(Vec<String>);
-
-impl Listener for Silent {
-    fn trial(&mut self, _done: usize, _of: usize, what: &str) {
-        self.0.push(what.to_owned());
-    }
-    fn note(&mut self, text: &str) {
-        self.0.push(text.to_owned());
     }
 }
 
@@ -121,7 +99,7 @@ fn run_in(fake: &mut FakeExperiment, dir: &Path) -> Report {
 }
 
 fn run_as(fake: &mut FakeExperiment, dir: &Path, repeat: Repeat) -> Report {
-    run(fake, &setup(dir), dir, repeat, &mut Silent::default()).unwrap()
+    run(fake, &setup(dir), dir, repeat, &Messages::new(true, 0)).unwrap()
 }
 
 fn page_in(dir: &Path) -> String {
@@ -274,7 +252,7 @@ fn rows_without_the_choices_of_their_beginning_are_not_gone_on_with() {
         &setup(dir.path()),
         dir.path(),
         Repeat::default(),
-        &mut Silent::default(),
+        &Messages::new(true, 0),
     )
     .unwrap_err();
     assert!(error.to_string().contains("--fresh"), "{error}");
@@ -282,14 +260,14 @@ fn rows_without_the_choices_of_their_beginning_are_not_gone_on_with() {
 
 #[test]
 fn rounds_have_orders_of_their_own() {
-    let cells: Vec<Cell> = (0..20).map(|n| Cell::new(n.to_string())).collect();
+    let cells: Vec<String> = (0..20).map(|n: u32| n.to_string()).collect();
     let first = order(&cells, 7, 0);
     assert_eq!(first, order(&cells, 7, 0));
     assert_ne!(first, order(&cells, 7, 1));
     assert_eq!(first.len(), 20);
     // Also where there are two only.
     let two = &cells[..2];
-    let begins = |round| order(two, 7, round)[0].key == "0";
+    let begins = |round| order(two, 7, round)[0] == "0";
     let often = (0..100).filter(|round| begins(*round)).count();
     assert!((30..70).contains(&often), "{often} of 100");
 }

@@ -27,7 +27,6 @@ impl Affine {
         self.multiplier.wrapping_mul(x).wrapping_add(self.increment)
     }
 
-    /// This one after another.
     fn after(self, first: Self) -> Self {
         Self {
             multiplier: self.multiplier.wrapping_mul(first.multiplier),
@@ -36,9 +35,8 @@ impl Affine {
     }
 }
 
-/// Where the chain ends after so many steps, without taking them: what
-/// [`steps`] must return.
-#[must_use]
+/// The end of the chain after `count` steps, without taking them: what [`steps`] must
+/// return.
 pub fn end(mut count: u64) -> u64 {
     let (mut x, mut power) = (1, STEP);
     while count > 0 {
@@ -51,9 +49,7 @@ pub fn end(mut count: u64) -> u64 {
     x
 }
 
-/// Takes so many steps; returns the end of the chain, which depends on all of
-/// them.
-#[must_use]
+/// Takes `count` steps; the end of the chain, which depends on all of them.
 pub fn steps(count: u64) -> u64 {
     let mut x = black_box(1u64);
     for _ in 0..count {
@@ -63,7 +59,6 @@ pub fn steps(count: u64) -> u64 {
 }
 
 /// Steps that this CPU takes within `time`, at the speed that it has now.
-#[must_use]
 pub fn in_time(time: Duration) -> u64 {
     let begin = Instant::now();
     let mut count = 0;

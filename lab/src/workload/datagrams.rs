@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! IO-intensive: datagrams of 1 KB to an address where nobody is. On a dummy
-//! interface of a network namespace of our own, so that nothing leaves this
-//! machine and nobody answers; on the loopback interface where that cannot be
-//! made, where the kernel also receives and refuses each.
+//! IO-intensive: datagrams of 1 KB to an address without a receiver. On a dummy interface
+//! of a network namespace of its own, so that nothing leaves this machine and no answer
+//! comes; where that cannot be made, on the loopback interface, where the kernel also
+//! receives and refuses each.
 
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
@@ -11,9 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use nix::sched::{CloneFlags, unshare};
 
-/// Bytes of a datagram.
 const SIZE: usize = 1024;
-/// Datagrams between two looks at the clock.
 const BATCH: u64 = 64;
 /// The dummy's network (RFC 5737, for documentation), and a neighbour in it.
 const OWN: &str = "192.0.2.1/24";
@@ -23,7 +21,6 @@ const NEIGHBOUR: [&str; 2] = ["192.0.2.99", "02:00:00:00:00:99"];
 /// The fallback: the discard port of ourselves.
 const LOOPBACK: &str = "127.0.0.1:9";
 
-/// Where the datagrams go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatagramPath {
     /// A dummy interface in a namespace of our own.
@@ -33,8 +30,6 @@ pub enum DatagramPath {
 }
 
 impl DatagramPath {
-    /// Its name in results.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Dummy => "dummy interface",
@@ -47,16 +42,12 @@ impl DatagramPath {
 #[derive(Debug)]
 pub struct Sender {
     socket: UdpSocket,
-    /// Where to.
     pub way: DatagramPath,
 }
 
 impl Sender {
     /// Opens one; moves the calling process into a network namespace of its
     /// own where that can be.
-    ///
-    /// # Errors
-    /// No socket can be made.
     pub fn open() -> Result<Self> {
         let way = match dummy() {
             Ok(()) => DatagramPath::Dummy,
@@ -77,17 +68,15 @@ impl Sender {
         Ok(Self { socket, way })
     }
 
-    /// Sends so many.
     pub fn send(&self, count: u64) {
         let datagram = [0u8; SIZE];
         for _ in 0..count {
-            // On the loopback every other one is told that nobody listens.
+            // On the loopback every other call returns ECONNREFUSED.
             let _ = self.socket.send(&datagram);
         }
     }
 
     /// How many go within `time`.
-    #[must_use]
     pub fn in_time(&self, time: Duration) -> u64 {
         let begin = Instant::now();
         let mut count = 0;
@@ -136,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn datagrams_to_nobody_are_sent() {
+    fn datagrams_without_a_receiver_are_sent() {
         // Without root: the loopback. As root in a namespace of this thread.
         let sender = std::thread::spawn(|| {
             let sender = Sender::open().unwrap();

@@ -10,9 +10,7 @@ use std::thread;
 
 /// Multiplier of the generator, 5^13.
 const A: u64 = 1_220_703_125;
-/// Its seed.
 const SEED: u64 = 271_828_183;
-/// Modulo 2^46.
 const MASK: u64 = (1 << 46) - 1;
 /// Pairs of a block; the generator jumps to the beginning of each.
 const BLOCK: u64 = 1 << 16;
@@ -38,8 +36,6 @@ impl Class {
     /// All of them, the smallest first.
     pub const ALL: [Self; 5] = [Self::S, Self::W, Self::A, Self::B, Self::C];
 
-    /// The letter.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::S => "S",
@@ -50,16 +46,12 @@ impl Class {
         }
     }
 
-    /// By its letter.
-    #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|class| class.name().eq_ignore_ascii_case(name))
     }
 
-    /// Pairs of uniform deviates.
-    #[must_use]
     pub fn pairs(self) -> u64 {
         match self {
             Self::S => 1 << 24,
@@ -70,7 +62,6 @@ impl Class {
         }
     }
 
-    /// The published sums of all X and of all Y.
     fn published(self) -> (f64, f64) {
         match self {
             Self::S => (-3.247_834_652_034_74e3, -6.958_407_078_382_297e3),
@@ -82,12 +73,9 @@ impl Class {
     }
 }
 
-/// What the pairs come to.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Sums {
-    /// Of all X.
     pub x: f64,
-    /// Of all Y.
     pub y: f64,
     /// Pairs by the larger of |X| and |Y|, rounded down.
     pub annuli: [u64; 10],
@@ -103,7 +91,6 @@ impl Sums {
     }
 
     /// Whether these are the published sums of the class.
-    #[must_use]
     pub fn are_right(&self, class: Class) -> bool {
         let (x, y) = class.published();
         let off = |got: f64, published: f64| ((got - published) / published).abs();
@@ -154,7 +141,6 @@ fn block(index: u64, length: u64) -> Sums {
 }
 
 /// All pairs of the class by `tasks` threads, block by block in turn.
-#[must_use]
 pub fn run(class: Class, tasks: u64) -> Sums {
     let blocks = class.pairs() / BLOCK;
     let of_task = |task: u64| {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The lab's own programs: what runs under the conditions that are compared.
 //!
-//! Each does a fixed amount of work, says how long that took, and checks its
-//! own result. They are started as processes of their own, so that they meet
+//! Each does a fixed amount of work, prints how long that took, and checks its own
+//! result. They are started as processes of their own, so that they meet
 //! a load or a slowed node as any program does.
 
 pub mod chain;
+mod count;
 pub mod datagrams;
 pub mod ep;
 pub mod sleepers;
@@ -20,9 +21,8 @@ use serde::{Deserialize, Serialize};
 
 pub use work::{WorkArgs, work};
 
-/// The input of hpcc (a Linpack of this size on so many ranks, with the rest of
-/// its suite at its smallest).
-#[must_use]
+/// The input of hpcc: a Linpack of this size on this number of ranks, with the rest of
+/// its suite at its smallest.
 pub fn hpccinf(size: u32, ranks: u32) -> String {
     include_str!("hpccinf.txt")
         .replace("@N@", &size.to_string())
@@ -32,13 +32,12 @@ pub fn hpccinf(size: u32, ranks: u32) -> String {
 /// Tasks of the two programs that have several (Buchert et al. 2011).
 pub const TASKS: u64 = 5;
 
-/// The programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Name {
     /// Computes.
     Compute,
-    /// Sends datagrams to an address where nobody is.
+    /// Sends datagrams to an address without a receiver.
     Datagrams,
     /// Computes, sleeps as long, computes.
     ComputeSleep,
@@ -52,6 +51,8 @@ pub enum Name {
     Ep,
     /// Tasks that spin, and on each CPU one that wakes up every millisecond.
     Sleepers,
+    /// Computes for a given time.
+    Count,
 }
 
 impl Name {
@@ -65,8 +66,6 @@ impl Name {
         Self::Threads,
     ];
 
-    /// As on the command line.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Compute => "compute",
@@ -77,11 +76,12 @@ impl Name {
             Self::Threads => "threads",
             Self::Ep => "ep",
             Self::Sleepers => "sleepers",
+            Self::Count => "count",
         }
     }
 }
 
-/// What a program says when it is done.
+/// What a program prints when it is done, as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkReport {
     /// Wall time of the work, sleep included, seconds.
@@ -92,10 +92,8 @@ pub struct WorkReport {
     pub amount: u64,
     /// Whether the result was right.
     pub right: bool,
-    /// What else is to be known, in words.
     #[serde(default)]
     pub notes: BTreeMap<String, String>,
-    /// What else was measured.
     #[serde(default)]
     pub figures: BTreeMap<String, f64>,
 }

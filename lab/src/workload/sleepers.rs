@@ -17,7 +17,6 @@ const EVERY_NS: u64 = 1_000_000;
 /// The first wake-ups, in which the tasks start, are not counted, ns.
 const START_NS: u64 = 200_000_000;
 
-/// What was seen.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SleeperLateness {
     /// How late the sleepers were, ns, in ascending order.
@@ -28,22 +27,17 @@ pub struct SleeperLateness {
 }
 
 impl SleeperLateness {
-    /// Wake-ups that were counted.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.late_ns.len() as u64
     }
 
     /// The least value that this share of them does not exceed (nearest rank), us.
-    #[must_use]
     pub fn quantile_us(&self, share: f64) -> Option<f64> {
         let rank = (self.late_ns.len() as f64 * share).ceil() as usize;
         let at = rank.saturating_sub(1);
         self.late_ns.get(at).map(|ns| *ns as f64 / 1e3)
     }
 
-    /// By name, for results.
-    #[must_use]
     pub fn figures(&self) -> BTreeMap<String, f64> {
         let mut figures: BTreeMap<String, f64> =
             [("p50_us", 0.5), ("p90_us", 0.9), ("p99_us", 0.99)]
@@ -57,9 +51,6 @@ impl SleeperLateness {
 
 /// Runs one sleeper on each CPU that we may use, beside `spinning` tasks that
 /// the kernel places, for `time`.
-///
-/// # Errors
-/// A sleeper cannot be placed.
 pub fn run(spinning: u64, time: Duration) -> Result<SleeperLateness> {
     let cpus = sched::affinity(0).context("our CPUs")?;
     let over = AtomicBool::new(false);

@@ -6,13 +6,12 @@ use sandbag_linux::{Root, memory};
 
 /// Each array at least four times the last cache, as STREAM asks.
 const TIMES_CACHE: u64 = 4;
-/// Where no cache is told.
+/// Where the size of the caches is unknown.
 const UNKNOWN_CACHE: u64 = 32 << 20;
 /// All three together at most this share of the free memory.
 const SHARE_OF_FREE: u64 = 4;
 const SCALAR: f64 = 3.0;
 
-/// The three arrays.
 #[derive(Debug)]
 pub struct Stream {
     a: Vec<f64>,
@@ -22,8 +21,6 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// With arrays of so many elements.
-    #[must_use]
     pub fn new(elements: usize) -> Self {
         Self {
             a: vec![1.0; elements],
@@ -33,7 +30,6 @@ impl Stream {
         }
     }
 
-    /// The four kernels once.
     fn pass(&mut self) {
         self.passes += 1;
         self.c.copy_from_slice(&self.a);
@@ -48,10 +44,8 @@ impl Stream {
         }
     }
 
-    /// Whether every element is what so many passes make of it. The values
-    /// grow by 15 with every pass, so [`Stream::advance`] starts them again in
-    /// time.
-    #[must_use]
+    /// Whether every element has its value after these passes. Values grow by 15 with
+    /// every pass, so [`Stream::advance`] resets them in time.
     pub fn is_right(&self) -> bool {
         let (mut a, mut b, mut c) = (1.0, 2.0, 0.0);
         for _ in 0..self.passes {
@@ -75,8 +69,8 @@ impl Stream {
         self.passes = 0;
     }
 
-    /// So many passes, started again before the values leave the range in
-    /// which they are exact. False if a value was wrong then.
+    /// Makes `count` passes, with resets before the values leave the range in which they
+    /// are exact. False if a value was wrong then.
     pub fn advance(&mut self, count: u64) -> bool {
         // 15^13 < 2^53: integers of a double.
         const EXACT: u64 = 12;
@@ -94,7 +88,6 @@ impl Stream {
 
 /// Elements of an array on this machine: beyond the last cache, within the
 /// memory that is free.
-#[must_use]
 pub fn elements(root: &Root) -> usize {
     let cache = (0..8)
         .filter_map(|index| {

@@ -16,17 +16,14 @@ use super::{TASKS, WorkReport, chain};
 const CHAIN: &str = "chain";
 const ENDED_NS: &str = "ended_ns";
 
-/// The end of one task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Task {
-    /// Of its chain.
     chain: u64,
     /// On the monotonic clock, which is the same for all processes, ns.
     ended_ns: u64,
 }
 
 impl Task {
-    /// Does the work of one.
     pub fn run(amount: u64) -> Self {
         Self {
             chain: chain::steps(amount),
@@ -55,7 +52,6 @@ impl Task {
     }
 }
 
-/// The ends of all tasks.
 #[derive(Debug)]
 pub struct Ends(Vec<Task>);
 
@@ -73,7 +69,6 @@ impl Ends {
     }
 }
 
-/// Five threads.
 pub fn threads(amount: u64) -> Ends {
     thread::scope(|scope| {
         let tasks: Vec<_> = (0..TASKS)
@@ -84,9 +79,6 @@ pub fn threads(amount: u64) -> Ends {
 }
 
 /// Five of ourselves at the same time.
-///
-/// # Errors
-/// One cannot be started, failed, or says something else.
 pub fn processes(amount: u64) -> Result<Ends> {
     let own = std::env::current_exe().context("our own program")?;
     let mut children = Vec::new();

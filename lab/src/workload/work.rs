@@ -9,6 +9,7 @@ use anyhow::Result;
 use clap::Args;
 use sandbag_linux::Root;
 
+use super::count::{self, CountKind};
 use super::datagrams::Sender;
 use super::ep::Class;
 use super::stream::Stream;
@@ -36,16 +37,18 @@ pub struct WorkArgs {
     /// ep: the class, S to C
     #[arg(long, default_value = "S", value_parser = class)]
     pub class: Class,
-    /// ep: threads; sleepers: tasks that spin
+    /// ep: threads; sleepers: tasks that spin; count: tasks
     #[arg(long, default_value_t = 1)]
     pub tasks: u64,
+    /// count: what the tasks are
+    #[arg(long, value_enum, default_value_t)]
+    pub kind: CountKind,
 }
 
 fn class(name: &str) -> Result<Class, String> {
     Class::by_name(name).ok_or_else(|| "a class is S, W, A, B or C".to_owned())
 }
 
-/// What some work came to, but for its time.
 #[derive(Default)]
 struct Work {
     amount: u64,
@@ -64,10 +67,6 @@ impl Work {
     }
 }
 
-/// Does the work.
-///
-/// # Errors
-/// It could not be begun.
 pub fn work(args: &WorkArgs) -> Result<WorkReport> {
     let within = args.within.map(Duration::from_millis);
     let (work, seconds) = match (args.name, within) {
@@ -111,6 +110,14 @@ pub fn work(args: &WorkArgs) -> Result<WorkReport> {
                 ..Work::of(seen.count(), true)
             })
         })?,
+        (Name::Count, _) => timed(|| {
+            let time = within.unwrap_or(Duration::from_secs(1));
+            let counted = count::run(args.kind, args.tasks, time)?;
+            Ok(Work {
+                figures: counted.figures(),
+                ..Work::of(counted.steps(), true)
+            })
+        })?,
     };
     Ok(WorkReport {
         seconds,
@@ -131,7 +138,7 @@ fn timed(work: impl FnOnce() -> Result<Work>) -> Result<(Work, f64)> {
     Ok((work, begin.elapsed().as_secs_f64()))
 }
 
-/// Also a task of the five processes, whose parent wants to know its end.
+/// Also a task of the five processes, whose parent reads its end.
 fn compute(amount: u64) -> Work {
     let task = tasks::Task::run(amount);
     let mut work = Work::of(amount, task.is_right(amount));
@@ -191,6 +198,7 @@ mod tests {
             sleep: 20,
             class: Class::S,
             tasks: 1,
+            kind: CountKind::Threads,
         }
     }
 
@@ -214,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_end_alike_and_say_how_far_apart() {
+    fn threads_report_the_spread_of_their_ends() {
         let done = work(&args(Name::Threads)).unwrap();
         let spread = done.figures["ends_spread_s"];
         assert!((0.0..done.seconds).contains(&spread), "{done:?}");

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sandbag-lab audit`: does the audit find what is wrong with a CPU, and is
-//! it silent where nothing is?
+//! `sandbag-lab audit`: does the audit find a difference of a CPU, and does it report
+//! none where there is none?
 //!
-//! Differences are planted on one CPU, one kind after the other, and the real
-//! program is asked; equal CPUs are audited as they are. What chance does is
-//! asked of simulated audits of equal CPUs, by the thousand.
+//! Differences are planted on one CPU, one kind after the other, and the real program
+//! audits it; equal CPUs are audited as they are. The rate of false alarms comes from
+//! thousands of simulated audits of equal CPUs.
 
 pub mod plant;
 pub mod simulate;
 mod table;
 
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -18,26 +17,22 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use nix::sys::signal::Signal;
 use sandbag_audit::model::Audit;
+use sandbag_linux::Root;
 use sandbag_linux::topology::Topology;
-use sandbag_linux::{Root, interrupt};
+use sandbag_ui::messages::Messages;
 
-use crate::bench::benchmark::{Benchmark, Conditions, Session};
-use crate::bench::programs::Programs;
-use crate::experiment::{Cell, Experiment};
-use crate::program::{Running, Start};
+use crate::bench::benchmark::{self, BenchArgs, Benchmark};
+use crate::experiment::Experiment;
+use crate::program::{Programs, Running, Start};
+use crate::row::Row;
 use plant::Plant;
 use simulate::{World, alarms};
-use table::{AuditRow, report};
 
-/// Plant differences on a CPU, and ask the audit who it is and why (root)
+/// Plant differences on a CPU, and count which of them the audit finds (root)
 #[derive(Debug, Args)]
 pub struct AuditArgs {
-    /// The sandbag to measure [default: sandbag beside this program]
-    #[arg(long, value_name = "PATH")]
-    sandbag: Option<PathBuf>,
-    /// Shorter audits, fewer of them
-    #[arg(long)]
-    quick: bool,
+    #[command(flatten)]
+    common: BenchArgs,
     /// These plants only: none, load, realtime, timer, slow
     #[arg(long, value_delimiter = ',')]
     plants: Vec<Plant>,
@@ -59,12 +54,6 @@ pub struct AuditArgs {
     /// Passed on to `sandbag audit run`, as one word each
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     with: Vec<String>,
-    /// Write tables (.md) and rows (.jsonl) here
-    #[arg(long, default_value = "audit-results.md")]
-    out: PathBuf,
-    /// Go on from the rows beside --out
-    #[arg(long)]
-    resume: bool,
 }
 
 /// A quick audit of the benchmark.
@@ -76,86 +65,83 @@ const QUICK: [&str; 6] = [
     "--calls",
     "2000000",
 ];
-/// Longer than any audit of it.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// Runs all audits and prints the table.
-pub fn audit(args: &AuditArgs) -> Result<()> {
+pub fn audit(args: &AuditArgs, messages: &Messages) -> Result<()> {
     ensure!(
         nix::unistd::geteuid().is_root(),
         "the benchmark needs root: it plants real-time tasks and timers"
     );
-    interrupt::watch()?;
     let online = Topology::read(&Root::default())?.online;
-    ensure!(online.len() >= 2, "one CPU has none to differ from");
+    ensure!(
+        online.len() >= 2,
+        "with one CPU there is none to compare with"
+    );
     let cpu = args.cpu.or(online.iter().next_back()).unwrap_or(1);
     ensure!(online.contains(cpu), "CPU {cpu} is not online");
-    let Programs {
-        own: program,
-        sandbag,
-    } = Programs::find(args.sandbag.as_deref())?;
     let mut stand = Stand {
         args,
-        sandbag,
-        program,
+        programs: args.common.programs()?,
         cpu,
-        simulated: None,
     };
-    let conditions = Conditions {
-        quick: args.quick,
-        cpus: online.to_string(),
-        options: format!("CPU {cpu}, {} Hz, {}", args.timer_hz, args.with.join(" ")),
-        seed: 0,
-    };
-    let mut session = Session::open(&stand, conditions, Some(&args.out), args.resume)?;
-    let outcome = session.measure(&mut stand);
-    let audits = args
-        .simulated
-        .unwrap_or(if args.quick { 400 } else { 2000 });
-    if outcome.is_ok() && audits > 0 && stand.is_wanted(Plant::None) {
-        stand.simulated = Some((alarms(&World::default(), audits, 1), audits));
-    }
-    session.print(&stand)?;
-    outcome
+    let options = format!("CPU {cpu}, {} Hz, {}", args.timer_hz, args.with.join(" "));
+    let terms = (online.to_string(), options);
+    benchmark::run(&mut stand, &args.common, terms, messages)
 }
 
 struct Stand<'a> {
     args: &'a AuditArgs,
-    sandbag: PathBuf,
-    program: PathBuf,
+    programs: Programs,
     cpu: u32,
-    /// Alarms, and audits of how many equal CPUs gave them.
-    simulated: Option<(u64, u64)>,
 }
 
+/// The cell of simulated audits.
+const SIMULATED: &str = "simulated";
+
 impl Experiment for Stand<'_> {
-    type Row = AuditRow;
     type Setup = ();
 
     fn name(&self) -> &'static str {
         "audit"
     }
 
-    fn cells(&self, _setup: &()) -> Vec<Cell> {
+    fn cells(&self, _setup: &()) -> Vec<String> {
         let wanted = Plant::ALL
             .into_iter()
             .filter(|plant| self.is_wanted(*plant));
-        wanted.map(|plant| Cell::new(plant.name())).collect()
+        let simulated = (self.simulated() > 0).then_some(SIMULATED);
+        let names = wanted.map(Plant::name).chain(simulated);
+        names.map(str::to_owned).collect()
     }
 
-    fn has_round(&self, cell: &Cell, round: u32) -> bool {
-        round < self.rounds_of(cell.key == Plant::None.name())
+    fn has_round(&self, cell: &str, round: u32) -> bool {
+        match cell {
+            SIMULATED => round == 0,
+            plant => round < self.rounds_of(plant == Plant::None.name()),
+        }
     }
 
-    fn measure(&mut self, _setup: &(), cell: &Cell, round: u32) -> Result<Vec<AuditRow>> {
-        let plant = Plant::ALL
-            .into_iter()
-            .find(|plant| plant.name() == cell.key);
-        let plant = plant.context("no such plant")?;
-        Ok(vec![match self.run(plant, round) {
-            Ok(audit) => AuditRow::new(plant, round, self.cpu, &audit),
-            Err(error) => AuditRow::failed(plant, round, self.cpu, &error),
-        }])
+    fn measure(&mut self, _setup: &(), cell: &str, round: u32) -> Result<Vec<Row>> {
+        if cell == SIMULATED {
+            let audits = self.simulated();
+            let mut row = Row::new(SIMULATED, round);
+            row.put("audits", audits as f64);
+            row.put("alarms", alarms(&World::default(), audits, 1) as f64);
+            return Ok(vec![row]);
+        }
+        let plant = Plant::of(cell).context("no such plant")?;
+        let row = match self.run(plant, round) {
+            Ok(audit) => table::row(plant, round, self.cpu, &audit),
+            Err(error) => Row::failed(cell, round, &error),
+        };
+        Ok(vec![row])
+    }
+
+    fn line(&self, row: &Row) -> String {
+        match Plant::of(&row.cell) {
+            Some(plant) => table::line(plant, row).join(" | "),
+            None => row.line(),
+        }
     }
 }
 
@@ -168,8 +154,8 @@ impl Benchmark for Stand<'_> {
         self.rounds_of(true).max(self.rounds_of(false))
     }
 
-    fn tables(&self, rows: &[AuditRow]) -> String {
-        report(rows, self.simulated)
+    fn tables(&self, rows: &[Row]) -> String {
+        table::report(rows, self.cpu)
     }
 }
 
@@ -185,14 +171,25 @@ impl Stand<'_> {
         } else {
             (self.args.rounds, 1, 3)
         };
-        asked.unwrap_or(if self.args.quick { quick } else { full })
+        asked.unwrap_or(self.args.common.form(quick, full))
+    }
+
+    /// Simulated audits of equal CPUs.
+    fn simulated(&self) -> u64 {
+        let usual = self.args.common.form(400, 2000);
+        let asked = self.args.simulated.unwrap_or(usual);
+        if self.is_wanted(Plant::None) {
+            asked
+        } else {
+            0
+        }
     }
 
     fn run(&self, plant: Plant, number: u32) -> Result<Audit> {
-        let planted = plant.start(&self.sandbag, &self.program, self.cpu, self.args.timer_hz)?;
+        let planted = plant.start(&self.programs, self.cpu, self.args.timer_hz)?;
         let dir = tempfile::tempdir()?;
         let file = dir.path().join("audit.json");
-        let mut command = Command::new(&self.sandbag);
+        let mut command = Command::new(&self.programs.sandbag);
         command
             .args([
                 "audit",
@@ -205,7 +202,7 @@ impl Stand<'_> {
             .arg(&file)
             .stdin(Stdio::null())
             .stdout(Stdio::null());
-        if self.args.quick {
+        if self.args.common.is_quick() {
             command.args(QUICK);
         }
         command.args(&self.args.with);

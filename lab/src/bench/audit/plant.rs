@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is planted on a CPU, and the processes that do it.
+//! Differences that are planted on a CPU, and the processes that make them.
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -10,24 +9,18 @@ use clap::{Args, ValueEnum};
 use nix::sys::signal::Signal;
 use sandbag_linux::sched::{self, Attributes};
 use sandbag_linux::{CpuList, clock, perf};
-use serde::{Deserialize, Serialize};
 
-use crate::program::{Running, Start};
+use crate::program::{Programs, Running, Start};
 
-/// A difference.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize,
-)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Plant {
     /// Nothing: equal CPUs.
-    #[default]
     None,
     /// `sandbag load 1`.
     Load,
     /// A real-time task that takes 1 %.
     Realtime,
-    /// Timer interrupts at a rate that has nothing in common with the tick's.
+    /// Timer interrupts at a rate that is no multiple of the tick's.
     Timer,
     /// `sandbag slow --speed 0.97`.
     Slow,
@@ -43,7 +36,6 @@ impl Plant {
         Self::Slow,
     ];
 
-    /// As the command line calls it.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -54,7 +46,10 @@ impl Plant {
         }
     }
 
-    /// In words.
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|plant| plant.name() == name)
+    }
+
     pub fn about(self) -> &'static str {
         match self {
             Self::None => "nothing",
@@ -76,40 +71,27 @@ impl Plant {
         }
     }
 
-    /// Plants it and waits a little.
-    pub fn start(
-        self,
-        sandbag: &Path,
-        program: &Path,
-        cpu: u32,
-        timer_hz: u32,
-    ) -> Result<Option<Running>> {
+    /// Plants it and waits until it has started.
+    pub fn start(self, programs: &Programs, cpu: u32, timer_hz: u32) -> Result<Option<Running>> {
         let cpu = cpu.to_string();
-        let mut command = match self {
+        let (program, words) = match self {
             Self::None => return Ok(None),
-            Self::Load => {
-                let mut command = Command::new(sandbag);
-                command.args(["load", "1", "--cpus", &cpu]);
-                command
-            }
+            Self::Load => (&programs.sandbag, format!("load 1 --cpus {cpu}")),
             Self::Slow => {
-                let mut command = Command::new(sandbag);
-                command.args([
-                    "slow", "--cpus", &cpu, "--speed", "0.97", "--", "sleep", "7200",
-                ]);
-                command
+                let words = format!("slow --cpus {cpu} --speed 0.97 -- sleep 7200");
+                (&programs.sandbag, words)
             }
             Self::Realtime | Self::Timer => {
-                let mut command = Command::new(program);
-                let hz = timer_hz.to_string();
-                command.args(["audit-plant", self.name(), "--cpu", &cpu, "--timer-hz", &hz]);
-                command
+                let name = self.name();
+                let words = format!("audit-plant {name} --cpu {cpu} --timer-hz {timer_hz}");
+                (&programs.own, words)
             }
         };
-        // The runs that sandbag keeps by default go where nobody looks.
-        let dir = std::env::temp_dir();
+        let mut command = Command::new(program);
         command
-            .current_dir(dir)
+            .args(words.split(' '))
+            // For the run directories that sandbag makes by default.
+            .current_dir(std::env::temp_dir())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
@@ -120,7 +102,6 @@ impl Plant {
     }
 }
 
-/// Until a plant is what it is.
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// Arguments of the hidden verb.
@@ -128,23 +109,22 @@ const SETTLE: Duration = Duration::from_secs(1);
 pub struct PlantArgs {
     /// Which: realtime or timer
     plant: Plant,
-    /// Where
+    /// On which CPU
     #[arg(long)]
     cpu: u32,
-    /// Of the timer
+    /// Interrupts per second of the timer
     #[arg(long, default_value = "10000")]
     timer_hz: u32,
-    /// Ends after so many seconds, whatever happens
+    /// Ends after this number of seconds
     #[arg(long, default_value = "7200")]
     seconds: u64,
 }
 
-/// Every so often the real-time task runs, ns: no multiple of a tick.
+/// Period of the real-time task, ns: no multiple of a tick.
 const PERIOD_NS: u64 = 7_300_000;
-/// The part of it in which it does.
+/// The part of it in which it runs.
 const SHARE: f64 = 0.01;
 
-/// Is the plant, until it is killed.
 pub fn plant(args: &PlantArgs) -> Result<()> {
     let end = clock::monotonic() + args.seconds * 1_000_000_000;
     sched::set_affinity(0, &CpuList::from_iter([args.cpu]))?;
@@ -164,7 +144,7 @@ pub fn plant(args: &PlantArgs) -> Result<()> {
             }
         }
         Plant::Timer => {
-            // Some per cent off the round period: so it falls on no tick for long.
+            // Some percent off the round period, so that it does not coincide with the tick.
             let period_ns = 1_000_000_000 / u64::from(args.timer_hz.max(1)) * 97 / 100 + 3;
             let _timer = perf::sampled_clock(args.cpu, period_ns)?;
             clock::sleep_until(end);

@@ -26,7 +26,6 @@ use statrs::distribution::{Beta, ContinuousCDF as _};
 /// A machine and how it is audited.
 #[derive(Debug, Clone, PartialEq)]
 pub struct World {
-    /// CPUs.
     pub cpus: u32,
     /// Tests beside the one of noise.
     pub tests: u32,
@@ -34,9 +33,7 @@ pub struct World {
     pub rounds: (u32, u32),
     /// The options of the same names.
     pub precision_pct: f64,
-    /// Does not count.
     pub tolerance_pct: f64,
-    /// Of verdicts.
     pub confidence: f64,
     /// Standard deviation of a run, percent.
     pub run_pct: f64,
@@ -49,7 +46,7 @@ pub struct World {
     /// CPU 1 is slower: elapsed time alone, and CPU time (and elapsed with it),
     /// percent.
     pub slower_pct: (f64, f64),
-    /// Another program has so much of CPU 1, percent, in slices of so many ms.
+    /// Share of CPU 1 that another program has, percent, and its slices, ms.
     pub load: (f64, f64),
 }
 
@@ -85,76 +82,35 @@ pub struct WorldsArgs {
     only: String,
 }
 
+/// Name and world: the default but for one thing.
 fn worlds() -> [(&'static str, World); 10] {
-    let base = World::default;
+    let world = |change: fn(&mut World)| {
+        let mut world = World::default();
+        change(&mut world);
+        world
+    };
+    let quick = |w: &mut World| {
+        (w.rounds, w.tolerance_pct, w.precision_pct) = ((6, 12), 2.0, 1.0);
+    };
     [
-        ("2 CPUs", base()),
-        (
-            "4 CPUs",
-            World {
-                cpus: 4,
-                rounds: (12, 24),
-                ..base()
-            },
-        ),
-        (
-            "no disturbances",
-            World {
-                quiet_s: 1e9,
-                ..base()
-            },
-        ),
+        ("2 CPUs", World::default()),
+        ("4 CPUs", world(|w| (w.cpus, w.rounds) = (4, (12, 24)))),
+        ("no disturbances", world(|w| w.quiet_s = 1e9)),
         (
             "bursts of 10 s",
-            World {
-                burst_s: 10.0,
-                quiet_s: 60.0,
-                ..base()
-            },
+            world(|w| (w.burst_s, w.quiet_s) = (10.0, 60.0)),
         ),
-        (
-            "12 rounds",
-            World {
-                rounds: (12, 12),
-                ..base()
-            },
-        ),
-        (
-            "quick: 6 rounds, tolerance 2 %",
-            World {
-                rounds: (6, 12),
-                tolerance_pct: 2.0,
-                precision_pct: 1.0,
-                ..base()
-            },
-        ),
-        (
-            "6 rounds, tolerance 0.5 %",
-            World {
-                rounds: (6, 6),
-                ..base()
-            },
-        ),
-        (
-            "1 % more CPU time",
-            World {
-                slower_pct: (0.0, 1.0),
-                ..base()
-            },
-        ),
+        ("12 rounds", world(|w| w.rounds = (12, 12))),
+        ("quick: 6 rounds, tolerance 2 %", world(quick)),
+        ("6 rounds, tolerance 0.5 %", world(|w| w.rounds = (6, 6))),
+        ("1 % more CPU time", world(|w| w.slower_pct = (0.0, 1.0))),
         (
             "1 % more elapsed time",
-            World {
-                slower_pct: (1.0, 0.0),
-                ..base()
-            },
+            world(|w| w.slower_pct = (1.0, 0.0)),
         ),
         (
             "a load of 1 % in slices of 3 ms",
-            World {
-                load: (1.0, 3.0),
-                ..base()
-            },
+            world(|w| w.load = (1.0, 3.0)),
         ),
     ]
 }
@@ -204,7 +160,6 @@ const CACHE: f64 = 0.05;
 const SYSTEM: [f64; 6] = [0.001, 0.001, 0.5, 0.7, 0.8, 0.3];
 
 /// One simulated audit: what its tests found. The same for the same seed.
-#[must_use]
 pub fn audit(world: &World, seed: u64) -> Vec<Test> {
     let kinds: Vec<bool> = (0..=world.tests).map(|test| test == world.tests).collect();
     let level = TestLevel {
@@ -233,7 +188,6 @@ pub fn audit(world: &World, seed: u64) -> Vec<Test> {
 }
 
 /// The CPUs that an audit calls unequal in one of these quantities (none: any).
-#[must_use]
 pub fn unequal(tests: &[Test], quantity: Option<Quantity>) -> Vec<u32> {
     let all = tests.iter().flat_map(|test| &test.verdicts);
     let mut cpus: Vec<u32> = all
@@ -246,8 +200,7 @@ pub fn unequal(tests: &[Test], quantity: Option<Quantity>) -> Vec<u32> {
     cpus
 }
 
-/// How many of so many audits call some CPU unequal.
-#[must_use]
+/// Number of these audits that call some CPU unequal.
 pub fn alarms(world: &World, audits: u64, seed: u64) -> u64 {
     let alarm = |number: &u64| !unequal(&audit(world, seed.wrapping_add(*number)), None).is_empty();
     (0..audits).filter(alarm).count() as u64
@@ -255,7 +208,6 @@ pub fn alarms(world: &World, audits: u64, seed: u64) -> u64 {
 
 /// The upper end of a one-sided interval of a share of which `found` were seen
 /// among `all` (Clopper and Pearson 1934).
-#[must_use]
 pub fn upper_bound(found: u64, all: u64, confidence: f64) -> f64 {
     if found >= all {
         return 1.0;
@@ -344,7 +296,6 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Whether the CPU is disturbed now.
     fn is_disturbed(&mut self, cpu: u32) -> bool {
         let burst = &mut self.bursts[cpu as usize];
         while burst.1 < self.now_ns {
@@ -397,7 +348,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// What another program has of a run of such a length: whole slices.
+    /// What another program has of a run of this length: whole slices.
     fn load_pct(&mut self, length_ns: f64) -> f64 {
         let (pct, slice_ms) = self.world.load;
         let slice_ns = slice_ms * 1e6;
@@ -488,7 +439,7 @@ mod tests {
         };
         let tests = audit(&world, 5);
         assert_eq!(unequal(&tests, Some(Quantity::Waiting)), [1]);
-        // Most runs do not meet it.
+        // Most runs are not affected.
         assert_eq!(unequal(&tests, Some(Quantity::Elapsed)), [0; 0]);
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Competitors keep their own books: CPU time per CPU, in shared memory.
+//! Competitors account their own CPU time per CPU, in shared memory.
 //!
 //! cgroup v2 has no per-CPU clock of a group, and a group of the benchmark's
 //! own around the competitors would change what is measured. So every
@@ -22,11 +22,22 @@ use sandbag_linux::{clock, sched};
 
 /// Words per line: one line per CPU, so that CPUs do not share cache lines.
 const LINE: usize = 8;
-/// Words of the first line.
-const STARTED: usize = 0;
-const FAILED: usize = 1;
-const END: usize = 2;
-const FORKED: usize = 3;
+const PROTECTION: ProtFlags = ProtFlags::PROT_READ.union(ProtFlags::PROT_WRITE);
+const SHARED: MapFlags = MapFlags::MAP_SHARED;
+
+/// What is counted in the first line.
+#[derive(Debug, Clone, Copy)]
+pub enum Counter {
+    /// Competitors that run.
+    Started,
+    /// Competitors that could not become what they should be.
+    Failed,
+    /// Processes that competitors started.
+    Forked,
+}
+
+/// Word of the first line with the end of the competitors.
+const END: usize = 3;
 
 /// Per-CPU totals of a group of competitors.
 #[derive(Debug)]
@@ -42,21 +53,17 @@ unsafe impl Sync for Account {}
 unsafe impl Send for Account {}
 
 impl Account {
-    /// Books in memory that only this process and its children see.
+    /// In memory of only this process and its children.
     pub fn anonymous(cpus: usize) -> Result<Self> {
         let bytes = size(cpus)?;
-        let (protection, flags) = (
-            ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
-            MapFlags::MAP_SHARED,
-        );
         // SAFETY: a new mapping at an address of the kernel's choice.
-        let words =
-            unsafe { mmap_anonymous(None, bytes, protection, flags) }.context("map the account")?;
+        let words = unsafe { mmap_anonymous(None, bytes, PROTECTION, SHARED) }
+            .context("map the account")?;
         Ok(Self { words, bytes, cpus })
     }
 
-    /// Creates the file `path` with empty books, readable and writable for
-    /// everyone: the competitors may run as another user.
+    /// Creates the file `path`, readable and writable for everyone: the competitors may
+    /// run as another user.
     pub fn create(path: &Path, cpus: usize) -> Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -70,7 +77,7 @@ impl Account {
         Self::map(&file, cpus)
     }
 
-    /// Maps the books that [`Self::create`] made for the same number of CPUs.
+    /// Maps the file that [`Self::create`] made for the same number of CPUs.
     pub fn open(path: &Path, cpus: usize) -> Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -88,13 +95,9 @@ impl Account {
 
     fn map(file: &File, cpus: usize) -> Result<Self> {
         let bytes = size(cpus)?;
-        let (protection, flags) = (
-            ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
-            MapFlags::MAP_SHARED,
-        );
-        // SAFETY: a new mapping; the file has this size and nobody shrinks it.
+        // SAFETY: a new mapping; the file has this size and is never shrunk.
         let words =
-            unsafe { mmap(None, bytes, protection, flags, file, 0) }.context("map the account")?;
+            unsafe { mmap(None, bytes, PROTECTION, SHARED, file, 0) }.context("map the account")?;
         Ok(Self { words, bytes, cpus })
     }
 
@@ -105,7 +108,6 @@ impl Account {
         unsafe { &*self.words.as_ptr().cast::<AtomicU64>().add(index) }
     }
 
-    /// Adds CPU time to a CPU.
     pub fn add(&self, cpu: usize, ns: u64) {
         let cpu = cpu.min(self.cpus - 1);
         self.word((1 + cpu) * LINE).fetch_add(ns, Ordering::Relaxed);
@@ -124,14 +126,13 @@ impl Account {
         self.word((1 + cpu) * LINE).load(Ordering::Relaxed)
     }
 
-    /// A competitor says that it is running.
-    pub fn has_started(&self) {
-        self.word(STARTED).fetch_add(1, Ordering::Release);
+    /// Counts one more.
+    pub fn count(&self, what: Counter) {
+        self.word(what as usize).fetch_add(1, Ordering::Release);
     }
 
-    /// How many have said so.
-    pub fn started(&self) -> u64 {
-        self.word(STARTED).load(Ordering::Acquire)
+    pub fn counted(&self, what: Counter) -> u64 {
+        self.word(what as usize).load(Ordering::Acquire)
     }
 
     /// Notes when the competitors will end, `CLOCK_MONOTONIC`.
@@ -142,26 +143,6 @@ impl Account {
     /// When they will end; `None` before they have begun.
     pub fn end_ns(&self) -> Option<u64> {
         Some(self.word(END).load(Ordering::Acquire)).filter(|ns| *ns > 0)
-    }
-
-    /// A competitor is about to start a process.
-    pub fn will_fork(&self) {
-        self.word(FORKED).fetch_add(1, Ordering::Release);
-    }
-
-    /// How many were started in this way.
-    pub fn forked(&self) -> u64 {
-        self.word(FORKED).load(Ordering::Acquire)
-    }
-
-    /// A competitor says that it could not become what it should be.
-    pub fn has_failed(&self) {
-        self.word(FAILED).fetch_add(1, Ordering::Release);
-    }
-
-    /// How many have said so.
-    pub fn failed(&self) -> u64 {
-        self.word(FAILED).load(Ordering::Acquire)
     }
 }
 
@@ -187,7 +168,6 @@ pub struct Meter<'a> {
 }
 
 impl<'a> Meter<'a> {
-    /// A meter of the calling process.
     pub fn new(account: &'a Account) -> Self {
         Self {
             account,
@@ -221,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_mappings_of_one_file_are_the_same_books() {
+    fn two_mappings_of_one_file_are_the_same_account() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("account");
         let ours = Account::create(&path, 3).unwrap();
@@ -229,18 +209,19 @@ mod tests {
         theirs.add(0, 5);
         theirs.add(2, 7);
         theirs.add(99, 1);
-        theirs.has_started();
+        theirs.count(Counter::Started);
         assert_eq!(ours.end_ns(), None);
         theirs.set_end(9);
         assert_eq!(ours.end_ns(), Some(9));
         assert_eq!(ours.totals_ns(), [5, 0, 8]);
-        theirs.will_fork();
-        assert_eq!((ours.started(), ours.failed(), ours.forked()), (1, 0, 1));
+        theirs.count(Counter::Forked);
+        let counters = [Counter::Started, Counter::Failed, Counter::Forked];
+        assert_eq!(counters.map(|of| ours.counted(of)), [1, 0, 1]);
         assert_eq!(ours.cpu_ns(3), 0);
     }
 
     #[test]
-    fn books_of_another_size_are_refused() {
+    fn accounts_of_another_size_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("account");
         Account::create(&path, 3).unwrap();

@@ -14,9 +14,8 @@ use sandbag_linux::child::reap;
 use sandbag_linux::sched::{self, Attributes};
 use sandbag_linux::{CpuList, Root, clock, memory};
 
-use super::account::{Account, Meter, configured_cpus};
+use super::account::{Account, Counter, Meter, configured_cpus};
 
-/// Kinds of competitors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CompetitorKind {
     /// Keeps a CPU busy.
@@ -56,14 +55,10 @@ const STORM: usize = 10;
 /// Datagrams per burst, with a millisecond of sleep after it.
 const DATAGRAMS: usize = 32;
 
-/// What a competitor is given.
 #[derive(Debug, Clone, Copy)]
 pub struct Job {
-    /// Its kind.
     pub kind: CompetitorKind,
-    /// Its number, from 0.
     pub index: usize,
-    /// How many there are.
     pub of: usize,
     /// When to end, `CLOCK_MONOTONIC`.
     pub until_ns: u64,
@@ -76,7 +71,7 @@ impl Job {
         let mut meter = Meter::new(account);
         self.become_kind()?;
         meter.book();
-        account.has_started();
+        account.count(Counter::Started);
         match self.kind {
             CompetitorKind::Mixed if self.index % 3 == 1 => self.sleep_and_run(&mut meter),
             CompetitorKind::Mixed if self.index % 3 == 2 => self.fork_storm(&mut meter, account)?,
@@ -162,7 +157,7 @@ impl Job {
         while !self.over() {
             for _ in 0..STORM {
                 let before = entries.totals_ns();
-                account.will_fork();
+                account.count(Counter::Forked);
                 // SAFETY: this process has one thread, so the child may use
                 // everything it finds.
                 match unsafe { fork() }.context("fork")? {
@@ -323,7 +318,7 @@ mod tests {
             until_ns: clock::monotonic() + 5_000_000,
         };
         job.run(&account).unwrap();
-        assert_eq!(account.started(), 1);
+        assert_eq!(account.counted(Counter::Started), 1);
         assert!(account.totals_ns().iter().sum::<u64>() > 0);
     }
 }

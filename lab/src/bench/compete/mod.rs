@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag-lab compete KIND N SECONDS`: competitors in one binary.
 //!
-//! A parent forks N processes and waits for them; their CPU time per CPU is in
-//! the account.
+//! A parent forks N processes and waits for them; their CPU time per CPU is in the
+//! account.
 
 pub mod account;
 pub mod kinds;
@@ -17,7 +17,7 @@ use nix::unistd::{ForkResult, fork, setsid};
 use sandbag_linux::child::die_with;
 use sandbag_linux::{CpuList, clock, sched};
 
-use account::{Account, configured_cpus};
+use account::{Account, Counter, configured_cpus};
 use kinds::{CompetitorKind, Job, realtime_tasks};
 
 /// Arguments of `compete`.
@@ -34,7 +34,7 @@ pub struct CompeteArgs {
     /// Pin all of them to these CPUs
     #[arg(long)]
     pub cpus: Option<CpuList>,
-    /// Keep the books in this file, which the driver made
+    /// Account CPU time in this file, which the driver made
     #[arg(long)]
     pub account: Option<PathBuf>,
     /// One session per competitor, so that each is an autogroup of its own
@@ -49,7 +49,6 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Runs the competitors to their end.
 pub fn compete(args: &CompeteArgs) -> Result<()> {
     let cpus = configured_cpus();
     let account = match &args.account {
@@ -75,11 +74,11 @@ pub fn compete(args: &CompeteArgs) -> Result<()> {
         start(&job, &account, args.sessions)?;
     }
     if of == 0 {
-        account.has_started();
+        account.count(Counter::Started);
         clock::sleep_until(until_ns);
     }
     wait_for_all(&account)?;
-    let failed = account.failed();
+    let failed = account.counted(Counter::Failed);
     if failed > 0 {
         bail!("{failed} of {of} competitors could not run");
     }
@@ -104,8 +103,8 @@ fn start(job: &Job, account: &Account, session: bool) -> Result<()> {
             let code = match outcome {
                 Ok(()) => 0,
                 Err(e) => {
-                    account.has_failed();
-                    eprintln!("sandbag-lab loads: competitor {}: {e:#}", job.index);
+                    account.count(Counter::Failed);
+                    eprintln!("sandbag-lab: competitor {}: {e:#}", job.index);
                     1
                 }
             };
@@ -118,8 +117,8 @@ fn start(job: &Job, account: &Account, session: bool) -> Result<()> {
 fn wait_for_all(account: &Account) -> Result<()> {
     loop {
         match wait() {
-            // A killed competitor did not run as asked either.
-            Ok(WaitStatus::Signaled(..)) => account.has_failed(),
+            // A killed competitor did not run as asked.
+            Ok(WaitStatus::Signaled(..)) => account.count(Counter::Failed),
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(nix::errno::Errno::ECHILD) => return Ok(()),
             Err(e) => return Err(e).context("wait"),

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-/// Delays, us.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Delays {
     pub p50: f64,
@@ -15,7 +14,7 @@ pub struct Delays {
     pub most: f64,
 }
 
-/// Delays above are not in the histogram, ns; the longest is told beside it.
+/// Delays above are not in the histogram, ns; the longest is printed beside it.
 /// In whole microseconds (without `-N`) a delay would be cut to the one below,
 /// half of one too short in the mean.
 const BINS: u32 = 1_000_000;
@@ -25,17 +24,15 @@ pub fn run(dir: &Path, cpu: u32, priority: u8, seconds: u32) -> Result<Delays> {
     started(dir, cpu, priority, 1_000, seconds)?.end()
 }
 
-/// At work until it is stopped.
 pub struct Running {
     child: Option<Child>,
 }
 
-/// Until it is in its place.
 const STARTED: Duration = Duration::from_millis(300);
 
 impl Running {
-    /// Starts it on a CPU, a wake-up every so many microseconds; it ends by itself
-    /// after `most_s`, should nobody stop it.
+    /// Starts it on a CPU, with a wake-up every `interval_us`; it ends by itself after
+    /// `most_s`.
     pub fn start(
         dir: &Path,
         cpu: u32,

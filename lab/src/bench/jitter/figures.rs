@@ -5,28 +5,18 @@ use serde::{Deserialize, Serialize};
 
 use sandbag_stats::{median, range};
 
-use crate::bench::markdown::{MarkdownTable, number};
+use crate::table::{Table, number, yes};
 
 /// What a figure should be.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub enum Target {
-    /// Nobody asked for anything.
+    #[default]
     None,
-    /// At most so much.
     Most(f64),
-    /// At least so much.
     Least(f64),
 }
 
 impl Target {
-    fn met(self, value: f64) -> Option<bool> {
-        match self {
-            Self::None => None,
-            Self::Most(most) => Some(value <= most),
-            Self::Least(least) => Some(value >= least),
-        }
-    }
-
     fn text(self) -> String {
         match self {
             Self::None => "-".to_owned(),
@@ -34,41 +24,37 @@ impl Target {
             Self::Least(least) => format!(">= {least}"),
         }
     }
+
+    /// Whether it is met.
+    fn met(self, value: f64) -> String {
+        match self {
+            Self::None => "-".to_owned(),
+            Self::Most(most) => yes(value <= most),
+            Self::Least(least) => yes(value >= least),
+        }
+    }
 }
 
+/// A figure: the heading of its table, its name, and a value per round.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Figure {
+    title: String,
     what: String,
     target: Target,
     values: Vec<f64>,
 }
 
-/// A table of figures.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct FigureGroup {
-    title: String,
-    figures: Vec<Figure>,
-}
-
-/// All of them, in the order in which they first came.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Figures(Vec<FigureGroup>);
+pub struct Figures(Vec<Figure>);
 
 impl Figures {
     /// A value of a round.
     pub fn add(&mut self, title: &str, what: &str, target: Target, value: f64) {
-        let place = self.0.iter().position(|group| group.title == title);
-        let place = place.unwrap_or_else(|| {
-            self.0.push(FigureGroup {
-                title: title.to_owned(),
-                figures: Vec::new(),
-            });
-            self.0.len() - 1
-        });
-        let group = &mut self.0[place].figures;
-        match group.iter_mut().find(|figure| figure.what == what) {
+        let mut all = self.0.iter_mut();
+        match all.find(|figure| figure.title == title && figure.what == what) {
             Some(figure) => figure.values.push(value),
-            None => group.push(Figure {
+            None => self.0.push(Figure {
+                title: title.to_owned(),
                 what: what.to_owned(),
                 target,
                 values: vec![value],
@@ -76,44 +62,49 @@ impl Figures {
         }
     }
 
-    /// The values of other rounds, too.
+    /// The values of a round.
+    pub fn add_all<'a>(
+        &mut self,
+        title: &str,
+        values: impl IntoIterator<Item = (&'a str, Target, f64)>,
+    ) {
+        for (what, target, value) in values {
+            self.add(title, what, target, value);
+        }
+    }
+
+    /// Adds the values of other rounds.
     pub fn extend(&mut self, others: &Self) {
-        for group in &others.0 {
-            for figure in &group.figures {
-                for value in &figure.values {
-                    self.add(&group.title, &figure.what, figure.target, *value);
-                }
+        for figure in &others.0 {
+            for value in &figure.values {
+                self.add(&figure.title, &figure.what, figure.target, *value);
             }
         }
     }
 
-    /// The tables.
     pub fn render(&self) -> String {
-        let mut text = String::new();
-        for group in &self.0 {
-            let mut table =
-                MarkdownTable::new(&["", "target", "median", "least", "greatest", "met"]);
-            for figure in &group.figures {
-                let (low, high) = range(&figure.values).unzip();
-                let middle = median(&figure.values);
-                let met = middle.and_then(|value| figure.target.met(value));
-                table.push(vec![
-                    figure.what.clone(),
-                    figure.target.text(),
-                    number(middle, 3),
-                    number(low, 3),
-                    number(high, 3),
-                    match met {
-                        None => "-",
-                        Some(true) => "yes",
-                        Some(false) => "no",
-                    }
-                    .to_owned(),
-                ]);
+        let mut tables: Vec<(&str, Table)> = Vec::new();
+        for figure in &self.0 {
+            if !tables.iter().any(|(title, _)| *title == figure.title) {
+                let heads = ["", "target", "median", "least", "greatest", "met"];
+                tables.push((&figure.title, Table::new(&heads)));
             }
-            text += &format!("\n## {}\n\n{}", group.title, table.render());
+            let (low, high) = range(&figure.values).unzip();
+            let middle = median(&figure.values);
+            let row = vec![
+                figure.what.clone(),
+                figure.target.text(),
+                number(middle, 3),
+                number(low, 3),
+                number(high, 3),
+                middle.map_or_else(String::new, |value| figure.target.met(value)),
+            ];
+            let own = tables.iter_mut().find(|(title, _)| *title == figure.title);
+            own.into_iter()
+                .for_each(|(_, table)| table.push(row.clone()));
         }
-        text
+        let text = |(title, table): &(&str, Table)| format!("\n## {title}\n\n{}", table.markdown());
+        tables.iter().map(text).collect()
     }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the collector of OS jitter costs and loses, and how exactly its traces
-//! are replayed, by the real program: `collector` records, `timer` holds the
-//! replay beside a program against cyclictest at the same priority, in turn,
-//! and `ways` holds all ways of replaying against what a program sees.
+//! The cost and the losses of the collector of OS jitter, and the accuracy of replays
+//! of its traces, with the real program: `collector` records, `timer` compares the
+//! replay beside a program with cyclictest at the same priority, in turn, and `ways`
+//! compares all ways of replaying with what a program sees.
 
 mod collector;
 mod cyclictest;
@@ -18,23 +18,20 @@ use clap::{Args, ValueEnum};
 use sandbag_linux::Root;
 use sandbag_linux::child::ChildSetup as _;
 use sandbag_linux::topology::Topology;
-use serde::{Deserialize, Serialize};
+use sandbag_ui::messages::Messages;
+use serde::Deserialize as _;
 
-use crate::bench::benchmark::{self, Benchmark, Conditions, is_quick};
-use crate::experiment::{Cell, Experiment};
-use crate::trial::Trial;
+use crate::bench::benchmark::{self, BenchArgs, Benchmark};
+use crate::bench::runner::as_root;
+use crate::experiment::Experiment;
+use crate::row::Row;
 use figures::Figures;
 
-/// Measure what the collector of OS jitter costs, and how exactly a trace is
-/// replayed (root)
+/// Measure the cost of the collector of OS jitter, and the accuracy of replays (root)
 #[derive(Debug, Args)]
 pub struct JitterArgs {
-    /// The sandbag to measure
-    #[arg(long, default_value = "sandbag")]
-    sandbag: PathBuf,
-    /// Some minutes instead of half an hour; also by QUICK=1
-    #[arg(long)]
-    quick: bool,
+    #[command(flatten)]
+    common: BenchArgs,
     /// These parts only
     #[arg(
         long,
@@ -55,15 +52,8 @@ pub struct JitterArgs {
     /// Events of each CPU that are recorded without a loss
     #[arg(long, default_value_t = 10_000_000)]
     events: u64,
-    /// Write tables (.md) and rows (.jsonl) here
-    #[arg(long, default_value = "jitter-results.md")]
-    out: PathBuf,
-    /// Go on from the rows beside --out
-    #[arg(long)]
-    resume: bool,
 }
 
-/// What can be measured alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum JitterPart {
     /// What recording costs and loses
@@ -75,8 +65,6 @@ enum JitterPart {
 }
 
 impl JitterPart {
-    const ALL: [Self; 3] = [Self::Collector, Self::Timer, Self::Ways];
-
     fn name(self) -> &'static str {
         match self {
             Self::Collector => "collector",
@@ -98,59 +86,28 @@ struct Bench {
     events: u64,
 }
 
-/// The figures of a part in a round.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct JitterRow {
-    part: String,
-    round: u32,
-    figures: Figures,
-}
-
-impl Trial for JitterRow {
-    fn cell(&self) -> &str {
-        &self.part
-    }
-
-    fn round(&self) -> u32 {
-        self.round
-    }
-
-    fn line(&self) -> String {
-        "measured".to_owned()
-    }
-}
-
 impl Experiment for Bench {
-    type Row = JitterRow;
     type Setup = ();
 
     fn name(&self) -> &'static str {
         "jitter"
     }
 
-    fn cells(&self, _setup: &()) -> Vec<Cell> {
-        self.parts
-            .iter()
-            .map(|part| Cell::new(part.name()))
-            .collect()
+    fn cells(&self, _setup: &()) -> Vec<String> {
+        let parts = self.parts.iter();
+        parts.map(|part| part.name().to_owned()).collect()
     }
 
-    fn measure(&mut self, _setup: &(), cell: &Cell, round: u32) -> Result<Vec<JitterRow>> {
+    fn measure(&mut self, _setup: &(), cell: &str, round: u32) -> Result<Vec<Row>> {
         let mut figures = Figures::default();
-        match JitterPart::ALL
-            .into_iter()
-            .find(|part| part.name() == cell.key)
-        {
-            Some(JitterPart::Collector) => collector::measure(self, &mut figures)?,
-            Some(JitterPart::Timer) => timer::measure(self, round, &mut figures)?,
-            Some(JitterPart::Ways) => ways::measure(self, &mut figures)?,
-            None => {}
+        match cell {
+            "collector" => collector::measure(self, &mut figures)?,
+            "timer" => timer::measure(self, round, &mut figures)?,
+            _ => ways::measure(self, &mut figures)?,
         }
-        Ok(vec![JitterRow {
-            part: cell.key.clone(),
-            round,
-            figures,
-        }])
+        let mut row = Row::new(cell, round);
+        row.details = serde_json::to_value(&figures)?;
+        Ok(vec![row])
     }
 }
 
@@ -163,11 +120,13 @@ impl Benchmark for Bench {
         self.rounds
     }
 
-    fn tables(&self, rows: &[JitterRow]) -> String {
+    fn tables(&self, rows: &[Row]) -> String {
         let mut figures = Figures::default();
-        for part in JitterPart::ALL {
-            let own = rows.iter().filter(|row| row.part == part.name());
-            own.for_each(|row| figures.extend(&row.figures));
+        // In the order of their names.
+        for part in ["collector", "timer", "ways"] {
+            let own = rows.iter().filter(|row| row.cell == part);
+            own.filter_map(|row| Figures::deserialize(&row.details).ok())
+                .for_each(|more| figures.extend(&more));
         }
         format!(
             "{} rounds of {} s; median, least and greatest of the rounds. Replays are on CPU \
@@ -180,54 +139,42 @@ impl Benchmark for Bench {
     }
 }
 
-/// An event of this length every millisecond: nothing is too short, or meets
-/// another.
+/// An event of this length every millisecond: none is too short or overlaps another.
 const EVEN: &str = "--period 1ms --length 60us";
-/// With room between two for somebody else's.
+/// With room between two events for a wake-up of cyclictest.
 const APART: &str = "--period 2ms --length 60us";
 /// As docs/explanation/jitter.md has it: half of the events are shorter than 22 us, 90 %
 /// than 150.
 const MIXED: &str = "--poisson 800 --length lognormal:22us:1.498";
 
-/// Runs everything and prints tables.
-pub fn jitter(args: &JitterArgs) -> Result<()> {
+pub fn jitter(args: &JitterArgs, messages: &Messages) -> Result<()> {
     let online = Topology::read(&Root::default())?.online;
-    let quick = is_quick(args.quick);
+    let cpu = args.cpu.or(online.iter().next_back());
     let mut bench = Bench {
-        sandbag: args.sandbag.clone(),
+        sandbag: args.common.programs()?.sandbag,
         dir: tempfile::tempdir()?,
         parts: args.parts.clone(),
-        rounds: args.rounds.unwrap_or(if quick { 3 } else { 10 }),
-        cpu: args
-            .cpu
-            .or(online.iter().next_back())
-            .context("no CPU is online")?,
+        rounds: args.rounds.unwrap_or(args.common.form(3, 10)),
+        cpu: cpu.context("no CPU is online")?,
         cpus: online.iter().count(),
-        seconds: args.seconds.unwrap_or(if quick { 4 } else { 10 }),
+        seconds: args.seconds.unwrap_or(args.common.form(4, 10)),
         events: args.events,
     };
     bench.synth(EVEN, "even.sbj")?;
     bench.synth(APART, "apart.sbj")?;
     bench.synth(MIXED, "mixed.sbj")?;
-    let conditions = Conditions {
-        quick,
-        cpus: online.to_string(),
-        options: format!(
-            "CPU {}, {} s, {} events",
-            bench.cpu, bench.seconds, bench.events
-        ),
-        seed: 0,
-    };
-    benchmark::run(&mut bench, conditions, &args.out, args.resume)
+    let options = format!(
+        "CPU {}, {} s, {} events",
+        bench.cpu, bench.seconds, bench.events
+    );
+    let terms = (online.to_string(), options);
+    benchmark::run(&mut bench, &args.common, terms, messages)
 }
 
 impl Bench {
-    /// sandbag, as the user who runs this, with these words.
+    /// sandbag with these words.
     fn command(&self, words: &str) -> Command {
-        let mut command = Command::new(&self.sandbag);
-        for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {
-            command.env_remove(name);
-        }
+        let mut command = as_root(&self.sandbag);
         command
             .args(words.split_whitespace())
             .current_dir(self.dir.path())
@@ -236,10 +183,10 @@ impl Bench {
         command
     }
 
-    /// Runs it; what it printed.
+    /// Runs it; its output.
     fn run(&self, words: &str) -> Result<String> {
         let output = self.command(words).output()?;
-        // A verdict is no failure.
+        // A verdict is not a failure.
         let code = output.status.code();
         ensure!(
             matches!(code, Some(0 | 3 | 4)),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The replay beside a program: when its events begin, held against when
-//! cyclictest wakes up at the same priority on the same CPU: interleaved, each
-//! every two milliseconds, and in turn. There is a program beside both: nobody
-//! suffers on an idle CPU, and one that was put to sleep is the later for it,
-//! unless cyclictest is there, which forbids sleep states (`/dev/cpu_dma_latency`).
+//! The replay beside a program: when its events begin, compared with when cyclictest
+//! wakes up at the same priority on the same CPU: interleaved, each every two
+//! milliseconds, and in turn. A program runs beside both, because on an idle CPU there is
+//! none to delay, and a CPU that was put to sleep wakes up later, unless cyclictest is
+//! there, which forbids sleep states (`/dev/cpu_dma_latency`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,15 +19,15 @@ use super::figures::{Figures, Target};
 use crate::program::is_there;
 
 const TITLE: &str = "By a process beside the program, an event of 60 us every millisecond";
-/// Of both: above whoever else is on a machine that others use.
+/// Of both: above ordinary real-time tasks of a shared machine.
 const PRIORITY: u8 = 2;
 
-/// So many of both, one right after the other: the speed at which the
-/// hypervisor wakes a CPU changes by more within seconds than they differ.
+/// Measurements of both in a round, one right after the other: the speed at which the
+/// hypervisor wakes a CPU changes by more within seconds than the two differ.
 const TURNS: u32 = 6;
-/// Interleaved, one may be due while the other has the CPU: then all of its
-/// wake-ups are later by what is left of that, up to the length of an event. Who is
-/// so much later than alone, a moment before, has met the other.
+/// Interleaved, one may be due while the other has the CPU: then all of its wake-ups are
+/// later, by up to the length of an event. Above this increase over the measurement in
+/// turn, right before, the two overlapped.
 const MEET_US: f64 = 20.0;
 
 pub fn measure(bench: &Bench, round: u32, figures: &mut Figures) -> Result<()> {
@@ -60,7 +60,7 @@ impl Late {
     }
 }
 
-/// Both at once: whatever the host does meanwhile it does to both.
+/// Both at once, so that a disturbance by the host affects both.
 fn interleaved(bench: &Bench, seconds: u32, alone: Late, figures: &mut Figures) -> Result<()> {
     let theirs =
         cyclictest::Running::start(bench.dir.path(), bench.cpu, PRIORITY, 2_000, seconds + 10)?;
@@ -70,13 +70,11 @@ fn interleaved(bench: &Bench, seconds: u32, alone: Late, figures: &mut Figures) 
         theirs: theirs.p50,
         ours: ours.start[0],
     };
-    let (name, target) = if !both.met(alone) {
-        (
-            "interleaved: begins later than cyclictest, p50 of both, us",
-            Target::Most(1.0),
-        )
-    } else {
+    let (name, target) = if both.met(alone) {
         ("interleaved, but they met: the same, us", Target::None)
+    } else {
+        let name = "interleaved: begins later than cyclictest, p50 of both, us";
+        (name, Target::Most(1.0))
     };
     figures.add(TITLE, name, target, both.later());
     Ok(())
@@ -89,11 +87,8 @@ fn measure_turn(
     figures: &mut Figures,
 ) -> Result<Option<Late>> {
     let cyclictest = || {
-        if !is_there("cyclictest") {
-            Ok(None)
-        } else {
-            cyclictest::run(bench.dir.path(), bench.cpu, PRIORITY, seconds).map(Some)
-        }
+        let run = || cyclictest::run(bench.dir.path(), bench.cpu, PRIORITY, seconds);
+        is_there("cyclictest").then(run).transpose()
     };
     let (theirs, ours) = if theirs_first {
         let theirs = cyclictest()?;
@@ -102,37 +97,44 @@ fn measure_turn(
         let ours = replay(bench, "even.sbj", seconds)?;
         (cyclictest()?, ours)
     };
-    let mut add = |what: &str, target, value| figures.add(TITLE, what, target, value);
     let alone = theirs.map(|theirs| Late {
         theirs: theirs.p50,
         ours: ours.start[0],
     });
     if let Some(Delays { p50, p99, most }) = theirs {
-        add("cyclictest: wakes up late, p50, us", Target::None, p50);
-        add("cyclictest: p99, us", Target::None, p99);
-        add("cyclictest: worst, us", Target::None, most);
-        add(
-            "in turn: begins later than cyclictest, p50 of both, us",
-            Target::None,
-            ours.start[0] - p50,
-        );
+        let later = ours.start[0] - p50;
+        let values = [
+            ("cyclictest: wakes up late, p50, us", Target::None, p50),
+            ("cyclictest: p99, us", Target::None, p99),
+            ("cyclictest: worst, us", Target::None, most),
+            (
+                "in turn: begins later than cyclictest, p50 of both, us",
+                Target::None,
+                later,
+            ),
+        ];
+        figures.add_all(TITLE, values);
     }
-    add("begins late, p50, us", Target::None, ours.start[0]);
-    add("begins late, p99, us", Target::None, ours.start[1]);
-    add("begins late, worst, us", Target::None, ours.start[2]);
-    add("longer, p50, us", Target::Most(1.0), ours.length[0].abs());
-    add("longer, p99, us", Target::None, ours.length[1]);
-    add("longer, worst, us", Target::None, ours.length[2]);
-    add(
-        "floor: what injecting costs, us (published: 14)",
-        Target::None,
-        ours.floor,
-    );
-    add(
-        "injected, % of what was asked",
-        Target::None,
-        ours.injected_pct,
-    );
+    let ([start50, start99, start], [length50, length99, length]) = (ours.start, ours.length);
+    let values = [
+        ("begins late, p50, us", Target::None, start50),
+        ("begins late, p99, us", Target::None, start99),
+        ("begins late, worst, us", Target::None, start),
+        ("longer, p50, us", Target::Most(1.0), length50.abs()),
+        ("longer, p99, us", Target::None, length99),
+        ("longer, worst, us", Target::None, length),
+        (
+            "floor: what injecting costs, us (published: 14)",
+            Target::None,
+            ours.floor,
+        ),
+        (
+            "injected, % of what was asked",
+            Target::None,
+            ours.injected_pct,
+        ),
+    ];
+    figures.add_all(TITLE, values);
     Ok(alone)
 }
 
@@ -206,9 +208,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_late_alone_too_has_met_nobody() {
+    fn a_delay_that_is_there_alone_too_is_no_overlap() {
         let late = |theirs, ours| Late { theirs, ours };
-        // Ours are always 30 us later: that is to be seen.
+        // Ours are always 30 us later: a difference to report.
         assert!(!late(17.0, 47.0).met(late(16.0, 46.0)));
         assert!(late(17.0, 60.0).met(late(16.0, 18.0)));
         assert!(late(60.0, 18.0).met(late(16.0, 18.0)));

@@ -42,8 +42,7 @@ pub struct LatencyArgs {
 pub struct Wakeups {
     /// From the deadline to the return of the sleep, nanoseconds.
     pub delays_ns: Vec<u64>,
-    /// Whether the burner was active, for each of them; empty if nobody
-    /// looked.
+    /// Whether the burner was active, for each of them; empty without `--watch`.
     #[serde(default)]
     pub active: Vec<bool>,
 }
@@ -86,8 +85,8 @@ pub fn latency(args: &LatencyArgs) -> Result<()> {
 fn sleep_and_note(end: u64, watch: &Watch, note: bool) -> Wakeups {
     let mut woken = Wakeups::default();
     wake_up_until(end, |_, late_ns| {
-        // Everybody on this CPU waits for us now, so that the answer still is
-        // that of the wake-up. It is asked for in any case: it takes time.
+        // All tasks of this CPU wait for this one, so the state is still that of the
+        // wake-up. It is read in any case, because reading takes time.
         let active = watch.active();
         if note {
             woken.active.push(active);
@@ -101,7 +100,7 @@ fn sleep_and_note(end: u64, watch: &Watch, note: bool) -> Wakeups {
 struct Watch(Vec<File>);
 
 impl Watch {
-    /// For the sake of equal conditions, where there is no burner.
+    /// Reads as much where there is no burner, for equal conditions.
     fn ourselves() -> Result<Self> {
         Ok(Self(vec![
             File::open("/proc/self/stat").context("open /proc/self/stat")?,
@@ -123,8 +122,7 @@ impl Watch {
         Ok(Self(files))
     }
 
-    /// Whether one of them is running or would be, but for us. A sleeping
-    /// burner leaves the CPU idle, if nobody else is there.
+    /// Whether one of them is runnable.
     fn active(&self) -> bool {
         self.0.iter().any(|file| {
             let mut bytes = [0u8; 64];
@@ -180,18 +178,18 @@ mod tests {
     }
 
     #[test]
-    fn wakeups_are_told_apart_by_the_burner() {
+    fn wakeups_are_split_by_the_state_of_the_burner() {
         let woken = Wakeups {
             delays_ns: vec![1, 2, 3],
             active: vec![true, false, true],
         };
         assert_eq!(woken.by_burner(true), [1, 3]);
         assert_eq!(woken.by_burner(false), [2]);
-        let nobody_looked = Wakeups {
+        let not_watched = Wakeups {
             delays_ns: vec![1],
-            active: Vec::new(),
+            ..Wakeups::default()
         };
-        assert!(nobody_looked.by_burner(false).is_empty());
+        assert!(not_watched.by_burner(false).is_empty());
     }
 
     #[test]

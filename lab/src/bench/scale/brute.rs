@@ -12,7 +12,8 @@ use sandbag_stats::Chance;
 use serde_json::json;
 
 use super::traces::{NOISY, TraceFile};
-use super::{Section, Stand, spread};
+use super::{Section, Stand};
+use crate::table::{spread, yes};
 
 /// Of the time of a phase, percent.
 const TARGET_PCT: f64 = 1.0;
@@ -32,15 +33,17 @@ const CPUS: u32 = 4;
 #[derive(Clone, Copy, PartialEq)]
 enum SyncScheme {
     Never(BarrierModel),
-    /// So many CPUs are a node, whose ranks are at one position.
+    /// Nodes of this number of CPUs, whose ranks are at one position.
     Nodes(u32, BarrierModel),
     Once(Drift),
-    /// Set back every so many phases, so far apart then, ns.
+    /// Resynchronised after this number of phases, this far apart then, ns.
     Every(u32, u64),
     Each,
     /// Once, without drift: they go on together.
     Together(BarrierModel),
 }
+
+use SyncScheme::{Each, Every, Never, Nodes, Once, Together};
 
 const fn drift(end_ns: u64) -> Drift {
     Drift {
@@ -49,56 +52,45 @@ const fn drift(end_ns: u64) -> Drift {
     }
 }
 
+/// Dissemination, and the binomial tree, with L 5 us and o 2 us.
+const DISSEMINATION: BarrierModel = BarrierModel::Dissemination(COST);
+const BINOMIAL: BarrierModel = BarrierModel::Binomial(COST);
+const GAPS: &str = "never, dissemination of messages that follow each other by 12 us at least";
+
 const CASES: [(&str, SyncScheme, &[u64]); 11] = [
-    (
-        "never",
-        SyncScheme::Never(BarrierModel::Ideal),
-        &[1, 2, 8, 64, 256],
-    ),
+    ("never", Never(BarrierModel::Ideal), &[1, 2, 8, 64, 256]),
     (
         "never, dissemination (L 5, o 2 us)",
-        SyncScheme::Never(BarrierModel::Dissemination(COST)),
+        Never(DISSEMINATION),
         &[8, 64],
     ),
-    (
-        "never, dissemination of messages that follow each other by 12 us at least",
-        SyncScheme::Never(BarrierModel::Dissemination(SLOW)),
-        &[64],
-    ),
+    (GAPS, Never(BarrierModel::Dissemination(SLOW)), &[64]),
     (
         "never, binomial tree (L 5, o 2 us)",
-        SyncScheme::Never(BarrierModel::Binomial(COST)),
+        Never(BINOMIAL),
         &[8, 64],
     ),
     (
         "never, nodes of 4",
-        SyncScheme::Nodes(4, BarrierModel::Ideal),
+        Nodes(4, BarrierModel::Ideal),
         &[4, 64, 256],
     ),
     (
         "never, nodes of 4, dissemination",
-        SyncScheme::Nodes(4, BarrierModel::Dissemination(COST)),
+        Nodes(4, DISSEMINATION),
         &[64],
     ),
-    (
-        "once, drift 4 ms",
-        SyncScheme::Once(drift(4_000_000)),
-        &[16, 65, 256],
-    ),
-    (
-        "once, drift 4 ms, many",
-        SyncScheme::Once(drift(4_000_000)),
-        &[4096],
-    ),
+    ("once, drift 4 ms", Once(drift(4_000_000)), &[16, 65, 256]),
+    ("once, drift 4 ms, many", Once(drift(4_000_000)), &[4096]),
     (
         "every ten, 2 ms apart then",
-        SyncScheme::Every(10, 2_000_000),
+        Every(10, 2_000_000),
         &[16, 128],
     ),
-    ("at each phase", SyncScheme::Each, &[16]),
+    ("at each phase", Each, &[16]),
     (
         "once, no drift, dissemination",
-        SyncScheme::Together(BarrierModel::Dissemination(COST)),
+        Together(DISSEMINATION),
         &[64],
     ),
 ];
@@ -110,19 +102,14 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
         ..NOISY
     }
     .trace(1)?;
-    let rounds: u64 = if stand.quick { 3 } else { 7 };
-    let work: u64 = if stand.quick { 1_000_000 } else { 8_000_000 };
+    let (rounds, work) = stand.form((3u64, 1_000_000u64), (7, 8_000_000));
     let mut rows = Vec::new();
     let mut figures = Vec::new();
     for (name, how, counts) in CASES {
         for ranks in counts {
             // Ranks take time by themselves, so there are fewer phases of many.
             let phases = (work / ranks).clamp(1_000, 100_000);
-            let trace = if let SyncScheme::Nodes(..) = how {
-                &nodes
-            } else {
-                &noisy
-            };
+            let trace = if let Nodes(..) = how { &nodes } else { &noisy };
             let predicted = predicted(trace, how, *ranks, phases)?;
             let mut found = Vec::new();
             for round in 0..rounds {
@@ -145,7 +132,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
                 format!("{predicted:.2}"),
                 spread(&found, 2),
                 spread(&apart, 2),
-                if met { "yes" } else { "no" }.to_owned(),
+                yes(met),
             ]);
             figures.push(json!({
                 "what": name, "ranks": ranks, "phases": phases,
@@ -156,7 +143,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
     Ok(Section {
         title: "Against brute force",
         note: format!(
-            "A made trace: 0.6 events a millisecond, a tenth of them 50 to 450 us, 400 s; quantum \
+            "A synthetic trace: 0.6 events a millisecond, a tenth of them 50 to 450 us, 400 s; quantum \
              1 ms. Slowdown in percent, predicted and by a replay of every rank, phase and message \
              (median of {rounds} runs from other positions, least and greatest in brackets). Apart: \
              percent of the time of a phase. Target: their mean within {TARGET_PCT} %."
@@ -175,46 +162,31 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
 }
 
 fn predicted(trace: &JitterTrace, how: SyncScheme, ranks: u64, phases: u64) -> Result<f64> {
-    let usual = PredictOptions {
+    let mut options = PredictOptions {
         quantum_ns: WORK_NS,
         ranks: vec![ranks],
         intervals: false,
         threads: 2,
         ..PredictOptions::default()
     };
-    let options = match how {
-        SyncScheme::Never(barrier) => PredictOptions { barrier, ..usual },
-        SyncScheme::Nodes(group, barrier) => PredictOptions {
-            barrier,
-            group,
-            ..usual
-        },
-        SyncScheme::Once(drift) => PredictOptions {
-            sync: Sync::Once,
-            drift: Some(drift),
-            phases,
-            ..usual
-        },
-        SyncScheme::Every(every, apart_ns) => PredictOptions {
-            sync: Sync::Phases(every),
-            drift: Some(drift(apart_ns * phases / u64::from(every))),
-            starts: Starts::Any,
-            phases,
-            ..usual
-        },
-        SyncScheme::Together(barrier) => PredictOptions {
-            sync: Sync::Once,
-            drift: Some(drift(0)),
-            barrier,
-            phases,
-            ..usual
-        },
-        SyncScheme::Each => PredictOptions {
-            sync: Sync::Phases(1),
-            starts: Starts::Any,
-            ..usual
-        },
-    };
+    if matches!(how, Once(..) | Every(..) | Together(..)) {
+        options.phases = phases;
+    }
+    match how {
+        Never(barrier) => options.barrier = barrier,
+        Nodes(group, barrier) => (options.barrier, options.group) = (barrier, group),
+        Once(drift) => (options.sync, options.drift) = (Sync::Once, Some(drift)),
+        Every(every, apart_ns) => {
+            options.sync = Sync::Phases(every);
+            options.drift = Some(drift(apart_ns * phases / u64::from(every)));
+            options.starts = Starts::Any;
+        }
+        Together(barrier) => {
+            (options.sync, options.drift) = (Sync::Once, Some(drift(0)));
+            options.barrier = barrier;
+        }
+        Each => (options.sync, options.starts) = (Sync::Phases(1), Starts::Any),
+    }
     let found = predict(&[TraceSource { trace, share: 1 }], &options)?;
     Ok(found.points[0].mean.slowdown_pct)
 }
@@ -224,11 +196,11 @@ fn brute(trace: &JitterTrace, how: SyncScheme, ranks: u64, phases: u64, seed: u6
     let half_ns = NOISY.seconds * 1_000_000_000 / 2;
     let mut chance = Chance::new(seed << 32 | ranks, "ranks");
     match how {
-        SyncScheme::Never(barrier) => {
+        Never(barrier) => {
             let mut all = anywhere(cpu, ranks as usize, seed);
             messages(&mut all, phases, &barrier)
         }
-        SyncScheme::Nodes(group, barrier) => {
+        Nodes(group, barrier) => {
             let at: Vec<u64> = (0..ranks.div_ceil(group.into()))
                 .map(|_| chance.below(half_ns))
                 .collect();
@@ -239,19 +211,19 @@ fn brute(trace: &JitterTrace, how: SyncScheme, ranks: u64, phases: u64, seed: u6
             let mut all: Vec<Rank<'_>> = (0..ranks).map(rank).collect();
             messages(&mut all, phases, &barrier)
         }
-        SyncScheme::Together(barrier) => {
+        Together(barrier) => {
             let at = chance.below(half_ns);
             let mut all: Vec<Rank<'_>> = (0..ranks).map(|_| Rank::new(cpu, at)).collect();
             messages(&mut all, phases, &barrier)
         }
-        SyncScheme::Once(drift) => {
+        Once(drift) => {
             let phases = phases.min(half_ns / (2 * WORK_NS));
             drifting(cpu, ranks, phases, (phases, drift.end_ns), &mut chance)
         }
-        SyncScheme::Every(every, apart_ns) => {
+        Every(every, apart_ns) => {
             drifting(cpu, ranks, phases, (every.into(), apart_ns), &mut chance)
         }
-        SyncScheme::Each => {
+        Each => {
             let noise: u64 = (0..phases)
                 .map(|_| {
                     let at = chance.below(half_ns);
@@ -273,8 +245,8 @@ fn messages(all: &mut [Rank<'_>], phases: u64, barrier: &BarrierModel) -> f64 {
     (took as f64 / (phases as f64 * quiet) - 1.0) * 100.0
 }
 
-/// Ranks that are set to a common position every so many phases, in the first half of the
-/// trace, and drift so far apart until they are set back.
+/// Ranks that are set to a common position after each `every` phases, in the first half of
+/// the trace, and drift by `apart_ns` until they are set back.
 fn drifting(
     cpu: &CpuTrace,
     ranks: u64,

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The predictor against the compute-barrier benchmark with ranks that meet at a
-//! barrier: as many as there are CPUs, with shared memory and with MPI.
+//! barrier: one per CPU, with shared memory and with MPI.
 //!
-//! What the machine has of its own is in phases with jitter and in those without,
-//! which come in turn, so the slowdown is told over those without. It still counts:
-//! where one CPU is slower than the other, what the faster one meets is hidden. So what
-//! the host adds (mostly less than nothing) is told with the prediction, from a replay
-//! with what ranks took in the phases without. Several runs, each with other positions of
-//! the trace, say how sure the measurement is.
+//! Jitter of the machine is in phases with replayed jitter and in those without, which
+//! alternate, so the slowdown is over those without. It still matters: where one CPU is
+//! slower than the other, the delays of the faster one are hidden. So what the host adds
+//! (mostly less than nothing) is added to the prediction, from a replay with the times
+//! of the ranks in the phases without. Several runs, each with other positions of the
+//! trace, give the standard error of the measurement.
 
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::Result;
 use sandbag_linux::interrupt;
@@ -18,13 +17,14 @@ use sandbag_stats::error_of_mean;
 use serde_json::{Value, json};
 
 use super::traces::{MANY_SMALL, TraceFile};
-use super::{Section, Stand};
+use super::{Section, Stand, around, overlap, predicted};
+use crate::table::{interval, yes};
 
-/// As many as any machine has CPUs for.
+/// A number of ranks for which any machine has CPUs.
 const RANKS: u32 = 2;
 
-/// With and without jitter in turn, so often in a run: a machine's speed changes within
-/// seconds, too.
+/// Alternations of phases with and without jitter in a run: a machine's speed changes
+/// within seconds, too.
 const ROUNDS: u32 = 20;
 
 const HEADS: [&str; 9] = [
@@ -39,7 +39,6 @@ const HEADS: [&str; 9] = [
     "inside",
 ];
 
-/// How ranks meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meets {
     Memory,
@@ -62,25 +61,20 @@ struct MeetingRun {
     predicted: f64,
     /// What the host adds to that.
     host: f64,
-    /// Of the prediction with it, 95 %.
+    /// 95 % interval of the prediction with it.
     interval: (f64, f64),
 }
 
 impl MeetingRun {
     /// From the figures of `scale bench`; `None` if it has no prediction.
     fn of(figures: &Value) -> Option<Self> {
-        let mean = &figures["predicted"][0]["mean"];
-        let predicted = mean["slowdown_pct"].as_f64()?;
-        let interval = &mean["interval_pct"];
-        let interval = interval[0].as_f64().zip(interval[1].as_f64());
-        let (low, high) = interval.unwrap_or((predicted, predicted));
+        let (predicted, (low, high)) = predicted(&figures["predicted"][0])?;
         let on_host = &figures["predicted_on_host"];
         let host = on_host["pct"].as_f64()? - on_host["alone_pct"].as_f64()?;
         Some(Self {
             measured: figures["slowdown"]["over_run_pct"].as_f64()?,
             predicted,
             host,
-            // With the host's own it is as sure as without.
             interval: (low + host, high + host),
         })
     }
@@ -89,11 +83,11 @@ impl MeetingRun {
 /// Runs that differ by their positions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct MeetingPair {
-    /// Mean, and the half of its 95 % interval.
+    /// Mean, with half of its 95 % interval.
     measured: (f64, f64),
     predicted: f64,
     host: f64,
-    /// Mean of those of the runs: they share the trace, of which it tells how sure.
+    /// Mean of the runs' intervals: the runs share the trace.
     interval: (f64, f64),
 }
 
@@ -112,10 +106,8 @@ impl MeetingPair {
         })
     }
 
-    /// The two intervals meet.
     fn inside(&self) -> bool {
-        let (found, error) = self.measured;
-        found + error >= self.interval.0 && found - error <= self.interval.1
+        overlap(around(self.measured), self.interval)
     }
 }
 
@@ -125,14 +117,14 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
         ..MANY_SMALL
     };
     let (trace, of) = stand.trace_or(&made)?;
-    let (times, seconds) = if stand.quick { (3, "5s") } else { (6, "20s") };
+    let (times, seconds) = stand.form((3, "5s"), (6, "20s"));
     let has_mpi = stand.mpi().is_some();
     let missing = if has_mpi {
         ""
     } else {
         " Not measured: MPI, for sandbag-mpi (`make mpi`) or mpirun is not there."
     };
-    let cases: Vec<_> = cases(stand.syncs)
+    let cases: Vec<_> = cases(&stand.args.syncs)
         .filter(|(meets, ..)| has_mpi || *meets == Meets::Memory)
         .collect();
     let mut runs = vec![Vec::new(); cases.len()];
@@ -171,10 +163,10 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
             "`sandbag scale bench [--mpi] --ranks N --sync S --rounds {ROUNDS}`, quantum 1 ms, {times} runs of {seconds} \
              for each line, the lines in turn, other positions of the trace in each (--seed); {of}. \
              Percent more than the same run's phases without jitter; in brackets 95 % intervals: of the mean of the \
-             runs (by Student's t, from how far runs are from their prediction), and of the \
-             prediction. Host: what the host's own adds to the prediction, by a replay with what \
+             runs (by Student's t, from the differences of runs from their prediction), and of the \
+             prediction. Host: what jitter of the host adds to the prediction, by a replay with what \
              each rank took in the phases without jitter, less one with the quantum. Apart: percent \
-             of the time of a phase. Inside: the intervals meet. Of {} inside: {inside}.{}{missing}",
+             of the time of a phase. Inside: the intervals overlap. Of {} inside: {inside}.{}{missing}",
             rows.len(),
             said_of_all(&together)
         ),
@@ -213,13 +205,10 @@ fn benchmark(
     seconds: &str,
     seed: usize,
 ) -> Result<Value> {
-    let mut command = Command::new(stand.sandbag);
-    command.args(["-q", "scale", "bench", "-d", seconds, "--sync", sync]);
-    if meets == Meets::Mpi {
-        command.arg("--mpi");
-    }
-    command.args([format!("--ranks={ranks}"), format!("--seed={seed}")]);
-    command.arg(format!("--rounds={ROUNDS}"));
+    let mpi = if meets == Meets::Mpi { "--mpi" } else { "" };
+    let mut command = stand.bench(&format!(
+        "{mpi} -d {seconds} --sync {sync} --ranks={ranks} --seed={seed} --rounds={ROUNDS}"
+    ));
     command.arg("--jitter").arg(trace);
     stand.figures(command)
 }
@@ -228,20 +217,18 @@ fn line((meets, ranks, sync): (Meets, u32, &str), one: Option<MeetingPair>) -> V
     let mut row = vec![meets.name().to_owned(), ranks.to_string(), sync.to_owned()];
     let Some(one) = one else {
         row.push("no prediction (more ranks than CPUs, or too much noise)".to_owned());
-        row.resize(HEADS.len(), String::new());
         return row;
     };
-    let (found, error) = one.measured;
-    let (low, high) = one.interval;
+    let found = one.measured.0;
     let with_host = one.predicted + one.host;
     let apart = (with_host - found) / (1.0 + found / 100.0);
     row.extend([
-        format!("{found:.2} ({:.2}..{:.2})", found - error, found + error),
+        interval(found, around(one.measured), 2),
         format!("{:.2}", one.predicted),
         format!("{:+.2}", one.host),
-        format!("{with_host:.2} ({low:.2}..{high:.2})"),
+        interval(with_host, one.interval, 2),
         format!("{apart:+.2}"),
-        if one.inside() { "yes" } else { "no" }.to_owned(),
+        yes(one.inside()),
     ]);
     row
 }
@@ -260,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn few_runs_are_less_sure() {
+    fn few_runs_have_a_wider_interval() {
         // A standard deviation of 1, of three; t of 2 degrees of freedom is 4.303.
         let one = MeetingPair::of(&[run(10.0), run(11.0), run(12.0)]).unwrap();
         assert!((one.measured.0 - 11.0).abs() < 1e-9);
@@ -269,8 +256,8 @@ mod tests {
             "{one:?}"
         );
         assert!((one.interval.0 - 8.5).abs() < 1e-9 && one.inside());
-        let sure = MeetingPair::of(&[run(11.0), run(11.0)]).unwrap();
-        assert!(!sure.inside());
+        let narrow = MeetingPair::of(&[run(11.0), run(11.0)]).unwrap();
+        assert!(!narrow.inside());
         assert_eq!(MeetingPair::of(&[run(1.0)]), None);
         assert_eq!(MeetingRun::of(&json!({})), None);
     }

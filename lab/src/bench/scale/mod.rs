@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sandbag-lab scale`: how fast and how right the predictor of jitter at scale
-//! is. `speed` times the real program, `brute` holds the predictor against a replay
-//! of every rank and message, `virtually` against the benchmark with virtual ranks,
-//! `meeting` against the benchmark with those that wait for each other,
-//! `ways` puts ranks that are made to suffer beside those that ask, and
-//! `program` puts a slowed MPI program beside the benchmark.
+//! `sandbag-lab scale`: speed and accuracy of the predictor of jitter at scale. `speed`
+//! times the real program; `brute` compares the predictor with a replay of every rank and
+//! message, `virtually` with the benchmark with virtual ranks, `meeting` with the
+//! benchmark with ranks that wait for each other; `ways` compares ways of making jitter,
+//! and `program` a slowed MPI program with the benchmark.
 
 mod brute;
 mod meeting;
@@ -14,30 +13,28 @@ pub mod traces;
 mod virtually;
 mod ways;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::program::is_there;
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use sandbag_run::program::on_path;
-use sandbag_stats::{median, range};
-use serde::{Deserialize, Serialize};
+use sandbag_ui::messages::Messages;
+use serde_json::Value;
 
-use crate::bench::benchmark::{self, Benchmark, Conditions};
-use crate::bench::markdown::MarkdownTable;
-use crate::bench::programs::Programs;
-use crate::bench::run_cost::run;
-use crate::experiment::{Cell, Experiment};
-use crate::trial::Trial;
+use crate::bench::benchmark::{self, BenchArgs, Benchmark};
+use crate::experiment::Experiment;
+use crate::program::{is_there, run_cost};
+use crate::row::Row;
+use crate::table::Table;
 
-/// Measure how fast and how right the predictor of jitter at scale is
+/// Measure the speed and the accuracy of the predictor of jitter at scale
 #[derive(Debug, Args)]
 pub struct ScaleArgs {
-    /// The sandbag to measure [default: beside this program]
-    #[arg(long, value_name = "PATH")]
-    sandbag: Option<PathBuf>,
+    #[command(flatten)]
+    common: BenchArgs,
     /// These parts only
     #[arg(
         long,
@@ -46,10 +43,11 @@ pub struct ScaleArgs {
         default_value = "speed,brute,virtual,meeting,ways,program"
     )]
     parts: Vec<ScalePart>,
-    /// The trace of virtual ranks, of those that meet, and of the MPI program [default: made ones]
+    /// The trace of virtual ranks, of those that meet, and of the MPI program
+    /// [default: synthetic ones]
     #[arg(long, value_name = "TRACE")]
     trace: Option<PathBuf>,
-    /// Of ranks these synchronisations only
+    /// Only these synchronisations of ranks
     #[arg(
         long,
         value_name = "SYNCS",
@@ -57,15 +55,6 @@ pub struct ScaleArgs {
         default_value = "none,once,phase,every:10"
     )]
     syncs: Vec<String>,
-    /// A few minutes; else an hour
-    #[arg(long)]
-    quick: bool,
-    /// Write tables (.md) and rows (.jsonl) here
-    #[arg(long, default_value = "scale-results.md")]
-    out: PathBuf,
-    /// Go on from the rows beside --out
-    #[arg(long)]
-    resume: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -85,15 +74,6 @@ enum ScalePart {
 }
 
 impl ScalePart {
-    const ALL: [Self; 6] = [
-        Self::Speed,
-        Self::Brute,
-        Self::Virtual,
-        Self::Meeting,
-        Self::Ways,
-        Self::Program,
-    ];
-
     fn name(self) -> &'static str {
         match self {
             Self::Speed => "speed",
@@ -106,7 +86,6 @@ impl ScalePart {
     }
 }
 
-/// What a part came to.
 struct Section {
     title: &'static str,
     /// How to read it.
@@ -114,79 +93,45 @@ struct Section {
     heads: Vec<&'static str>,
     rows: Vec<Vec<String>>,
     /// The figures of the rows.
-    figures: serde_json::Value,
+    figures: Value,
 }
 
 impl Section {
     fn render(&self) -> String {
-        let mut table = MarkdownTable::new(&self.heads);
+        let mut table = Table::new(&self.heads);
         self.rows.iter().for_each(|row| table.push(row.clone()));
-        format!("## {}\n\n{}\n\n{}", self.title, self.note, table.render())
+        format!("## {}\n\n{}\n\n{}", self.title, self.note, table.markdown())
     }
 }
 
-/// A part, as its table has it and as figures.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct ScaleRow {
-    part: String,
-    round: u32,
-    text: String,
-    figures: serde_json::Value,
-}
-
-impl Trial for ScaleRow {
-    fn cell(&self) -> &str {
-        &self.part
-    }
-
-    fn round(&self) -> u32 {
-        self.round
-    }
-
-    fn line(&self) -> String {
-        "measured".to_owned()
-    }
-}
-
-/// Measures and prints all parts.
-pub fn scale(args: &ScaleArgs) -> Result<()> {
-    let sandbag = Programs::find(args.sandbag.as_deref())?.sandbag;
+pub fn scale(args: &ScaleArgs, messages: &Messages) -> Result<()> {
+    let sandbag = args.common.programs()?.sandbag;
     let dir = tempfile::tempdir().context("make a directory for traces")?;
     let mut stand = Stand {
         sandbag: &sandbag,
         dir: dir.path(),
-        parts: &args.parts,
-        trace: args.trace.as_deref(),
-        syncs: &args.syncs,
-        quick: args.quick,
+        args,
     };
-    let conditions = Conditions {
-        quick: args.quick,
-        options: format!("{:?}, {}", args.trace, args.syncs.join(",")),
-        ..Conditions::default()
-    };
-    benchmark::run(&mut stand, conditions, &args.out, args.resume)
+    let options = format!("{:?}, {}", args.trace, args.syncs.join(","));
+    let terms = (String::new(), options);
+    benchmark::run(&mut stand, &args.common, terms, messages)
 }
 
 impl Experiment for Stand<'_> {
-    type Row = ScaleRow;
     type Setup = ();
 
     fn name(&self) -> &'static str {
         "scale"
     }
 
-    fn cells(&self, _setup: &()) -> Vec<Cell> {
-        self.parts
-            .iter()
-            .map(|part| Cell::new(part.name()))
-            .collect()
+    fn cells(&self, _setup: &()) -> Vec<String> {
+        let parts = self.args.parts.iter();
+        parts.map(|part| part.name().to_owned()).collect()
     }
 
-    fn measure(&mut self, _setup: &(), cell: &Cell, round: u32) -> Result<Vec<ScaleRow>> {
-        let part = ScalePart::ALL
-            .into_iter()
-            .find(|part| part.name() == cell.key);
+    fn measure(&mut self, _setup: &(), cell: &str, round: u32) -> Result<Vec<Row>> {
+        let mut parts = self.args.parts.iter();
+        let part = parts.find(|part| part.name() == cell);
         let section = match part.context("no such part")? {
             ScalePart::Speed => speed::measure(self)?,
             ScalePart::Brute => brute::measure(self)?,
@@ -195,12 +140,10 @@ impl Experiment for Stand<'_> {
             ScalePart::Ways => ways::measure(self)?,
             ScalePart::Program => program::measure(self)?,
         };
-        Ok(vec![ScaleRow {
-            part: cell.key.clone(),
-            round,
-            text: section.render(),
-            figures: section.figures,
-        }])
+        let mut row = Row::new(cell, round);
+        row.say("text", section.render());
+        row.details = section.figures;
+        Ok(vec![row])
     }
 }
 
@@ -214,43 +157,62 @@ impl Benchmark for Stand<'_> {
         1
     }
 
-    fn tables(&self, rows: &[ScaleRow]) -> String {
-        let of = |part: &ScalePart| rows.iter().find(|row| row.part == part.name());
-        let texts: Vec<&str> = self
-            .parts
-            .iter()
-            .filter_map(of)
-            .map(|row| row.text.as_str())
-            .collect();
+    fn tables(&self, rows: &[Row]) -> String {
+        let of = |part: &ScalePart| rows.iter().find(|row| row.cell == part.name());
+        let parts = self.args.parts.iter();
+        let texts: Vec<&str> = parts.filter_map(of).map(|row| row.text("text")).collect();
         texts.join("\n")
     }
 }
 
-/// What all parts share.
 struct Stand<'a> {
     sandbag: &'a Path,
     /// For traces and figures.
     dir: &'a Path,
-    parts: &'a [ScalePart],
-    trace: Option<&'a Path>,
-    syncs: &'a [String],
-    quick: bool,
+    args: &'a ScaleArgs,
 }
 
 impl Stand<'_> {
+    /// One value for the short form, one for the full one.
+    fn form<T>(&self, quick: T, full: T) -> T {
+        self.args.common.form(quick, full)
+    }
+
+    /// `sandbag scale bench`, with these words.
+    fn bench(&self, words: &str) -> Command {
+        let mut command = Command::new(self.sandbag);
+        command.args(["-q", "scale", "bench"]);
+        command.args(words.split_whitespace());
+        command
+    }
+
+    /// A program under `sandbag jitter replay` of a trace, with these options.
+    fn replay(&self, trace: &Path, options: &str, program: &Command) -> Command {
+        let mut command = Command::new(self.sandbag);
+        command.args(["-q", "jitter", "replay"]).arg(trace);
+        command.args(["--loop", "--no-out"]);
+        command.args(options.split_whitespace());
+        if options.contains(INSIDE) && nix::unistd::geteuid().is_root() {
+            command.arg("--as-root");
+        }
+        command.arg("--").arg(program.get_program());
+        command.args(program.get_args());
+        command
+    }
+
     /// The trace that was given, or a made one, and what it is.
     fn trace_or(&self, made: &traces::TraceFile) -> Result<(PathBuf, String)> {
-        Ok(match self.trace {
-            Some(path) => (path.to_owned(), path.display().to_string()),
+        Ok(match &self.args.trace {
+            Some(path) => (path.clone(), path.display().to_string()),
             None => (made.write(self.dir, "made.sbj")?, made.to_string()),
         })
     }
 
-    /// What a benchmark measured, which is told where to write it.
-    fn figures(&self, mut command: Command) -> Result<serde_json::Value> {
+    /// What a benchmark measured and wrote as JSON.
+    fn figures(&self, mut command: Command) -> Result<Value> {
         let file = self.dir.join("figures.json");
         command.arg("--json").arg(&file);
-        run(&mut command)?;
+        run_cost(&mut command)?;
         let text = fs::read_to_string(&file).context("read the figures")?;
         fs::remove_file(&file).context("remove the figures")?;
         Ok(serde_json::from_str(&text)?)
@@ -269,8 +231,11 @@ impl Stand<'_> {
     }
 }
 
-/// So many ranks on this machine, also as root.
-fn mpirun(ranks: u32) -> Command {
+/// Options of a replay inside the ranks of an MPI program.
+const INSIDE: &str = "--inside --only rank";
+
+/// A program of this number of ranks on this machine, also as root.
+fn mpirun(ranks: u32, program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("mpirun");
     command.args([
         "--allow-run-as-root",
@@ -278,36 +243,36 @@ fn mpirun(ranks: u32) -> Command {
         "--bind-to",
         "none",
     ]);
-    command.args(["-n", &ranks.to_string()]);
+    command.args(["-n", &ranks.to_string()]).arg(program);
     command
 }
 
-/// What took so long with something, percent more than without.
+/// Time with something, percent more than without.
 fn more_pct(with: f64, without: f64) -> f64 {
     (with / without.max(1e-9) - 1.0) * 100.0
 }
 
-/// Median, least and greatest.
-fn spread(values: &[f64], decimals: usize) -> String {
-    let Some((middle, (least, most))) = median(values).zip(range(values)) else {
-        return "-".to_owned();
-    };
-    match values.len() {
-        1 => format!("{middle:.decimals$}"),
-        _ => format!("{middle:.decimals$} ({least:.decimals$}..{most:.decimals$})"),
-    }
+/// Mean slowdown of a prediction and its 95 % interval, percent.
+fn predicted(point: &Value) -> Option<(f64, (f64, f64))> {
+    let mean = point["mean"]["slowdown_pct"].as_f64()?;
+    let interval = &point["mean"]["interval_pct"];
+    let interval = interval[0].as_f64().zip(interval[1].as_f64());
+    Some((mean, interval.unwrap_or((mean, mean))))
+}
+
+/// A value with half of its 95 % interval, as its ends.
+fn around((value, half): (f64, f64)) -> (f64, f64) {
+    (value - half, value + half)
+}
+
+/// Whether two intervals overlap.
+fn overlap(a: (f64, f64), b: (f64, f64)) -> bool {
+    a.1 >= b.0 && a.0 <= b.1
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn figures_have_their_spread() {
-        assert_eq!(spread(&[1.0, 3.0, 2.0], 1), "2.0 (1.0..3.0)");
-        assert_eq!(spread(&[1.234], 2), "1.23");
-        assert_eq!(spread(&[], 2), "-");
-    }
 
     #[test]
     fn a_section_has_its_table() {
@@ -316,7 +281,7 @@ mod tests {
             note: "How to read it.".to_owned(),
             heads: vec!["what", "s"],
             rows: vec![vec!["none".to_owned(), "1.0".to_owned()]],
-            figures: serde_json::Value::Null,
+            figures: Value::Null,
         };
         let text = section.render();
         assert!(

@@ -8,15 +8,14 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::program::is_there;
-use crate::workload;
 use anyhow::{Context as _, Result, ensure};
 use sandbag_linux::interrupt;
 use serde_json::{Value, json};
 
 use super::traces::{FOR_TIMERS, read};
-use super::{Section, Stand, more_pct, mpirun, spread};
-use crate::bench::run_cost::run;
+use super::{INSIDE, Section, Stand, more_pct, mpirun, predicted};
+use crate::program::{is_there, run_cost};
+use crate::table::spread;
 
 const RANKS: u32 = 2;
 /// How long a run without jitter is to take about, at least.
@@ -38,7 +37,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
     }
     let (trace, _) = stand.trace_or(&FOR_TIMERS)?;
     let size = problem(stand.dir)?;
-    let pairs = if stand.quick { 3 } else { 10 };
+    let pairs = stand.form(3, 10);
     let (mut walls, mut linpacks, mut injected) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..pairs {
         let plain = hpcc(stand, None)?;
@@ -57,7 +56,8 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
         noise as f64 / known.max(1) as f64
     };
     let measured = bench["slowdown"]["over_run_pct"].as_f64().unwrap_or(0.0);
-    let predicted = bench["predicted"][0]["mean"]["slowdown_pct"].as_f64();
+    let predicted = predicted(&bench["predicted"][0]);
+    let predicted: Vec<f64> = predicted.into_iter().map(|(pct, _)| pct).collect();
     let row = |what: &str, values: &[f64]| {
         let count = values.len().to_string();
         vec![what.to_owned(), spread(values, 1), count]
@@ -78,10 +78,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
             row("hpcc, its Linpack", &linpacks),
             row("hpcc, from start to end", &walls),
             row("benchmark, quantum 1 ms", &[measured]),
-            row(
-                "predicted for it",
-                &predicted.map_or_else(Vec::new, |pct| vec![pct]),
-            ),
+            row("predicted for it", &predicted),
         ],
         figures: json!({
             "linpack_pct": linpacks, "wall_pct": walls, "injected": injected,
@@ -90,7 +87,6 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
     })
 }
 
-/// A run of hpcc.
 struct HpccRun {
     wall_s: f64,
     linpack_s: f64,
@@ -102,11 +98,9 @@ struct HpccRun {
 fn problem(dir: &Path) -> Result<u32> {
     let mut size = 1000;
     loop {
-        let input = workload::hpccinf(size, RANKS);
+        let input = crate::workload::hpccinf(size, RANKS);
         fs::write(dir.join("hpccinf.txt"), input).context("write hpccinf.txt")?;
-        let mut command = program();
-        command.current_dir(dir);
-        run(&mut command)?;
+        run_cost(program().current_dir(dir))?;
         let took = outcome(dir)?;
         if took >= LEAST.as_secs_f64() || size >= 8000 {
             return Ok(size);
@@ -119,35 +113,18 @@ fn problem(dir: &Path) -> Result<u32> {
 }
 
 fn program() -> Command {
-    let mut command = mpirun(RANKS);
-    command.arg("hpcc");
-    command
+    mpirun(RANKS, "hpcc")
 }
 
 fn hpcc(stand: &Stand<'_>, trace: Option<&Path>) -> Result<HpccRun> {
-    let inner = program();
     let record = stand.dir.join("hpcc.json");
+    let json = format!("{INSIDE} --force --json={}", record.display());
     let mut command = match trace {
         None => program(),
-        Some(trace) => {
-            let mut command = Command::new(stand.sandbag);
-            command.args(["-q", "jitter", "replay"]).arg(trace);
-            command.args([
-                "--inside", "--loop", "--only", "rank", "--no-out", "--force",
-            ]);
-            if nix::unistd::geteuid().is_root() {
-                command.arg("--as-root");
-            }
-            command.arg(format!("--json={}", record.display()));
-            command
-                .arg("--")
-                .arg(inner.get_program())
-                .args(inner.get_args());
-            command
-        }
+        Some(trace) => stand.replay(trace, &json, &program()),
     };
     command.current_dir(stand.dir);
-    let took = run(&mut command)?;
+    let took = run_cost(&mut command)?;
     let injected = match trace {
         None => Vec::new(),
         Some(_) => {
@@ -189,10 +166,8 @@ fn linpack_s(text: &str) -> Option<f64> {
 }
 
 fn benchmark(stand: &Stand<'_>, trace: &Path) -> Result<Value> {
-    let mut command = Command::new(stand.sandbag);
-    let seconds = if stand.quick { "20s" } else { "120s" };
-    command.args(["-q", "scale", "bench", "-d", seconds]);
-    command.args(["--ranks", &RANKS.to_string()]);
+    let seconds = stand.form(20, 120);
+    let mut command = stand.bench(&format!("-d {seconds}s --ranks {RANKS}"));
     command.arg("--jitter").arg(trace);
     stand.figures(command)
 }

@@ -8,8 +8,9 @@ use sandbag_linux::interrupt;
 use serde_json::json;
 
 use super::traces::TraceFile;
-use super::{Section, Stand, spread};
-use crate::bench::run_cost::{RunCost, run};
+use super::{Section, Stand};
+use crate::program::{RunCost, run_cost};
+use crate::table::{spread, yes};
 
 /// What each is to take at most, seconds.
 const TARGET_S: f64 = 10.0;
@@ -42,7 +43,7 @@ const KINDS: [(&str, &str); 12] = [
     ),
     (CLASSES, ""),
 ];
-/// As it is by default: what each class of events costs is predicted, too.
+/// The default: the cost of each class of events is predicted, too.
 const CLASSES: &str = "never, and what each class of events costs";
 
 /// As published of Linux: 0.6 events a millisecond, one in fifty long.
@@ -56,7 +57,7 @@ const TRACE: TraceFile = TraceFile {
 
 pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
     let trace = TRACE.write(stand.dir, "speed.sbj")?;
-    let rounds = if stand.quick { 1 } else { 5 };
+    let rounds = stand.form(1, 5);
     let mut took: Vec<Vec<RunCost>> = vec![Vec::new(); KINDS.len()];
     for _ in 0..rounds {
         for ((name, options), took) in KINDS.iter().zip(&mut took) {
@@ -70,43 +71,40 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
             if options.contains("--barrier") {
                 command.args(["--loggp", COST]);
             }
-            let one = run(&mut command)?;
+            let one = run_cost(&mut command)?;
             eprintln!("{name}: {:.2} s", one.wall_s);
             took.push(one);
             interrupt::check()?;
         }
     }
-    let rows = KINDS.iter().zip(&took).map(|((name, _), took)| {
-        let all = |of: fn(&RunCost) -> f64| took.iter().map(of).collect::<Vec<f64>>();
-        let wall = all(|t| t.wall_s);
-        let met = wall.iter().all(|s| *s <= TARGET_S);
-        vec![
+    let all =
+        |took: &[RunCost], of: fn(&RunCost) -> f64| -> Vec<f64> { took.iter().map(of).collect() };
+    let (mut rows, mut figures) = (Vec::new(), Vec::new());
+    for ((name, options), took) in KINDS.iter().zip(&took) {
+        let wall = all(took, |t| t.wall_s);
+        let cpu = all(took, |t| t.cpu_s);
+        let mib = all(took, |t| t.most_mib);
+        rows.push(vec![
             (*name).to_owned(),
             spread(&wall, 2),
-            spread(&all(|t| t.cpu_s), 2),
-            spread(&all(|t| t.most_mib), 0),
-            if met { "yes" } else { "no" }.to_owned(),
-        ]
-    });
-    let figures = KINDS.iter().zip(&took).map(|((name, options), took)| {
-        json!({
-            "what": name,
-            "options": options,
-            "wall_s": took.iter().map(|t| t.wall_s).collect::<Vec<_>>(),
-            "cpu_s": took.iter().map(|t| t.cpu_s).collect::<Vec<_>>(),
-            "most_mib": took.iter().map(|t| t.most_mib).collect::<Vec<_>>(),
-        })
-    });
+            spread(&cpu, 2),
+            spread(&mib, 0),
+            yes(wall.iter().all(|s| *s <= TARGET_S)),
+        ]);
+        figures.push(json!({
+            "what": name, "options": options, "wall_s": wall, "cpu_s": cpu, "most_mib": mib,
+        }));
+    }
     Ok(Section {
         title: "Speed",
         note: format!(
             "`sandbag scale predict` of 21 numbers of ranks from 1 to 10^6, 10^5 phases, with \
-             intervals and the distribution over phases; a made trace of 32 CPUs with 36 000 \
+             intervals and the distribution over phases; a synthetic trace of 32 CPUs with 36 000 \
              events each, two threads. Median of {rounds}, least and greatest in brackets. Target: \
              {TARGET_S} s."
         ),
         heads: vec!["synchronised", "s", "CPU, s", "memory, MiB", "target met"],
-        rows: rows.collect(),
-        figures: figures.collect(),
+        rows,
+        figures: figures.into(),
     })
 }

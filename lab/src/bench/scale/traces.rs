@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Made traces: the same on every machine.
+//! Synthetic traces, the same on every machine.
 
 use std::fmt;
 use std::fs::File;
@@ -14,11 +14,10 @@ use sandbag_jitter::{JitterTrace, format, import};
 #[derive(Debug, Clone, Copy)]
 pub struct TraceFile {
     pub cpus: u32,
-    /// Length.
     pub seconds: u64,
     /// Events in a millisecond.
     pub per_ms: f64,
-    /// How many of them are long.
+    /// Share of them that is long.
     pub long_share: f64,
     /// Shortest and longest of the long ones, ns.
     pub long_ns: (f64, f64),
@@ -33,8 +32,8 @@ pub const NOISY: TraceFile = TraceFile {
     long_ns: (50e3, 450e3),
 };
 
-/// Virtual ranks that are synchronised suffer all the same stretch of a trace, of some
-/// 10 to 100 ms: it has to have enough events to be like the whole.
+/// Synchronised virtual ranks all replay the same part of a trace, of some 10 to 100 ms:
+/// it has to have enough events to be like the whole.
 pub const MANY_SMALL: TraceFile = TraceFile {
     per_ms: 6.0,
     long_share: 0.02,
@@ -58,7 +57,7 @@ impl fmt::Display for TraceFile {
         let (least, most) = (self.long_ns.0 / 1e3, self.long_ns.1 / 1e3);
         write!(
             f,
-            "a made trace of {} CPUs, {} events a millisecond",
+            "a synthetic trace of {} CPUs, {} events a millisecond",
             self.cpus, self.per_ms
         )?;
         match self.long_share {

@@ -1,26 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The predictor against the compute-barrier benchmark with virtual ranks: each
-//! computes and suffers for itself, and the slowest of each phase is looked for
-//! afterwards.
+//! The predictor against the compute-barrier benchmark with virtual ranks: each computes
+//! and is delayed by itself, and the slowest of each phase is found afterwards.
 //!
-//! What the host has of its own would be in the measurement, and the slowest of
-//! 2048 is mostly that; so each phase is done several times with the same events,
-//! and the fastest counts. What is left of the host is told with the prediction: by
-//! how much the slowest is later, in a replay of the ranks by themselves, with what each
-//! took for the same phase without jitter than with the quantum.
-
-use std::process::Command;
+//! Jitter of the host would be in the measurement, and the slowest of 2048 is mostly
+//! that; so each phase is done several times with the same events, and the fastest
+//! counts. What is left of the host is added to the prediction: by how much the slowest
+//! is later in a replay of the ranks with the times that they took for the same phase
+//! without jitter than with the quantum.
 
 use anyhow::Result;
 use sandbag_linux::interrupt;
 use serde_json::{Value, json};
 
 use super::traces::{MANY_SMALL, TraceFile};
-use super::{Section, Stand};
+use super::{Section, Stand, around, overlap, predicted};
+use crate::table::{interval, yes};
 
-/// Powers of two that are told.
-const FROM: u64 = 16;
-const UNTIL: u64 = 2048;
+/// Numbers of ranks in the table.
+const RANKS: std::ops::RangeInclusive<u64> = 16..=2048;
 /// Trials of a phase.
 const REPEATS: &str = "3";
 
@@ -28,20 +25,20 @@ const REPEATS: &str = "3";
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct VirtualPair {
     ranks: u64,
-    /// And the half of its 95 % interval.
+    /// With half of its 95 % interval.
     measured: (f64, f64),
-    /// Predicted.
+    /// Predicted without the host's jitter.
     alone: f64,
-    /// What the host's own adds to that.
+    /// What jitter of the host adds to that.
     host: f64,
-    /// Interval of the prediction with the host's own.
+    /// Interval of the prediction with that.
     predicted: (f64, f64),
-    /// By a replay with the host's own, over positions by chance.
+    /// By a replay with the host's jitter, over random positions.
     replayed: f64,
-    /// Measured less a replay of ranks where these were, and the half of its 95 %
+    /// Measured less a replay of ranks at the same positions, with half of its 95 %
     /// interval, points.
     beside: Option<(f64, f64)>,
-    /// Half of the interval of that replay without the host's own, points.
+    /// Half of the interval of that replay without the host's jitter, points.
     alone_error: f64,
 }
 
@@ -49,55 +46,44 @@ impl VirtualPair {
     /// From the figures of `scale bench --virtual`.
     fn all(figures: &Value) -> Vec<Self> {
         let list = |name: &str| figures[name].as_array().cloned().unwrap_or_default();
-        let with_host = list("predicted_with_host");
         let each = list("slowdowns").into_iter().zip(list("predicted"));
-        each.zip(with_host)
-            .filter_map(|((one, point), with_host)| {
-                let mean = point["mean"]["slowdown_pct"].as_f64()?;
-                let interval = &point["mean"]["interval_pct"];
-                let interval = interval[0].as_f64().zip(interval[1].as_f64());
-                let with = |name: &str| with_host[name].as_f64();
-                let host = with("pct")? - with("alone_pct")?;
-                let (low, high) = interval.unwrap_or((mean, mean));
-                Some(Self {
-                    ranks: one["ranks"].as_u64()?,
-                    measured: (one["over_quantum_pct"].as_f64()?, with("apart_points")?),
-                    alone: mean,
-                    host,
-                    // How sure the host's own is, is in the measured interval.
-                    predicted: (low + host, high + host),
-                    replayed: with("pct")?,
-                    beside: {
-                        let beside = &with_host["beside_points"];
-                        beside[0].as_f64().zip(beside[1].as_f64())
-                    },
-                    alone_error: with("alone_points")?,
-                })
+        let all = each.zip(list("predicted_with_host"));
+        all.filter_map(|((one, point), with_host)| {
+            let (alone, (low, high)) = predicted(&point)?;
+            let with = |name: &str| with_host[name].as_f64();
+            let host = with("pct")? - with("alone_pct")?;
+            let beside = &with_host["beside_points"];
+            Some(Self {
+                ranks: one["ranks"].as_u64()?,
+                measured: (one["over_quantum_pct"].as_f64()?, with("apart_points")?),
+                alone,
+                host,
+                // The error of the host's share is in the measured interval.
+                predicted: (low + host, high + host),
+                replayed: with("pct")?,
+                beside: beside[0].as_f64().zip(beside[1].as_f64()),
+                alone_error: with("alone_points")?,
             })
-            .collect()
+        })
+        .collect()
     }
 
-    /// Nothing is beside a replay of the same positions but chance.
+    /// The difference from a replay of the same positions is only chance.
     fn none_beside(&self) -> bool {
         self.beside.is_some_and(|(more, error)| more.abs() <= error)
     }
 
-    /// The two intervals meet.
     fn inside(&self) -> bool {
-        self.meets(self.measured)
+        overlap(around(self.measured), self.predicted)
     }
 
-    /// The same of what would have been measured at all positions, not at these: what was
-    /// measured without what these are beside all (a control variate).
+    /// The same of what would have been measured at all positions, not at these: the
+    /// measurement without the difference of these from all (a control variate).
     fn inside_anywhere(&self) -> bool {
         self.beside.is_some_and(|(more, error)| {
-            self.meets((self.replayed + more, error.hypot(self.alone_error)))
+            let anywhere = (self.replayed + more, error.hypot(self.alone_error));
+            overlap(around(anywhere), self.predicted)
         })
-    }
-
-    fn meets(&self, (found, error): (f64, f64)) -> bool {
-        let (low, high) = self.predicted;
-        found + error >= low && found - error <= high
     }
 }
 
@@ -108,30 +94,19 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
     };
     let (trace, of) = stand.trace_or(&made)?;
     // Shorter phases are more of them.
-    let (seconds, quantum) = if stand.quick {
-        (40, "200us")
-    } else {
-        (600, "1ms")
-    };
+    let (seconds, quantum) = stand.form((40, "200us"), (600, "1ms"));
     let mut rows = Vec::new();
     let mut figures = Vec::new();
     let (mut inside, mut anywhere, mut none, mut count) = (0, 0, 0, 0);
-    for sync in stand.syncs {
-        let mut command = Command::new(stand.sandbag);
-        command.args(["-q", "scale", "bench", "--virtual", "--clock", "cpu"]);
-        command.args(["--repeats", REPEATS, "--quantum", quantum]);
-        command.args([
-            "--ranks",
-            "2048",
-            "--sync",
-            sync,
-            "-d",
-            &format!("{seconds}s"),
-        ]);
+    for sync in &stand.args.syncs {
+        let mut command = stand.bench(&format!(
+            "--virtual --clock cpu --repeats {REPEATS} --quantum {quantum} --ranks 2048 \
+             --sync {sync} -d {seconds}s"
+        ));
         command.arg("--jitter").arg(&trace);
         let found = stand.figures(command)?;
         for one in VirtualPair::all(&found) {
-            if !(FROM..=UNTIL).contains(&one.ranks) {
+            if !RANKS.contains(&one.ranks) {
                 continue;
             }
             count += 1;
@@ -149,14 +124,14 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
         note: format!(
             "`sandbag scale bench --virtual --clock cpu --ranks 2048 --repeats {REPEATS} --quantum \
              {quantum}`, {seconds} s for each synchronisation; {of}. Percent of the calibrated quantum. \
-             Host: what the host's own adds to the prediction, by a replay of the ranks with what \
+             Host: what jitter of the host adds to the prediction, by a replay of the ranks with what \
              each took for the same phase without jitter, less one without that. In brackets 95 % \
-             intervals: of the measured less the host's own, from phase to phase, and of the \
-             prediction. Inside: they meet. Of \
-             {count} inside: {inside}. Beside: measured less a replay of ranks that are where these \
-             were, points, with its 95 % interval: no chance of positions is in that, and no \
-             prediction. Of {count} hold none: {none}. That and the replay at positions by chance are \
-             what would have been measured at all positions; of {count} inside: {anywhere}."
+             intervals: of the measured less the host's share, from phase to phase, and of the \
+             prediction. Inside: they overlap. Of {count} inside: {inside}. Beside: measured less a \
+             replay of ranks at the same positions, points, with its 95 % interval: neither the choice \
+             of positions nor the prediction is in that. Of {count} the interval has 0: {none}. That \
+             and the replay at random positions are what would have been measured at all positions; of \
+             {count} inside: {anywhere}."
         ),
         heads: vec![
             "sync",
@@ -175,17 +150,15 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
 }
 
 fn line(sync: &str, one: &VirtualPair, phases: u64) -> Vec<String> {
-    let (found, error) = one.measured;
-    let (low, high) = one.predicted;
     vec![
         sync.to_owned(),
         one.ranks.to_string(),
         phases.to_string(),
-        format!("{found:.2} ({:.2}..{:.2})", found - error, found + error),
+        interval(one.measured.0, around(one.measured), 2),
         format!("{:.2}", one.alone),
         format!("{:.2}", one.host),
-        format!("{:.2} ({low:.2}..{high:.2})", one.alone + one.host),
-        if one.inside() { "yes" } else { "no" }.to_owned(),
+        interval(one.alone + one.host, one.predicted, 2),
+        yes(one.inside()),
         one.beside.map_or_else(String::new, |(more, error)| {
             format!("{more:+.2} ({:+.2}..{:+.2})", more - error, more + error)
         }),

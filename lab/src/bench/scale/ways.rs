@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The same jitter made in other ways: the benchmark asks for it itself, a real-time
-//! task beside each rank makes it, or timers within each rank (MPI's, for a library
-//! has to be loaded into it).
+//! The same jitter made in other ways: the benchmark asks for it itself, a real-time task
+//! beside each rank makes it, or timers within each rank (MPI's, because a library has to
+//! be loaded into it).
 //!
-//! Of the two last the benchmark knows nothing: it is run without and with them in
-//! turn. Its work is calibrated anew each time, so times are told for each step of it.
+//! The benchmark does not know of the last two: it is run without and with them in turn.
+//! Its work is calibrated anew each time, so times are per step of it.
 
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context as _, Result};
 use sandbag_linux::interrupt;
 use serde_json::json;
 
 use super::traces::FOR_TIMERS;
-use super::{Section, Stand, more_pct, mpirun, spread};
+use super::{INSIDE, Section, Stand, more_pct, mpirun, predicted};
+use crate::table::spread;
 
 const RANKS: u32 = 2;
 
@@ -46,29 +46,27 @@ impl PredictionPath {
 
 pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
     let (trace, of) = stand.trace_or(&FOR_TIMERS)?;
-    let (times, seconds) = if stand.quick { (3, "5s") } else { (8, "10s") };
+    let (times, seconds) = stand.form((3, "5s"), (8, "10s"));
     let all = [
         PredictionPath::Asks,
         PredictionPath::Beside,
         PredictionPath::Timers,
     ];
     let mut more = all.map(|_| Vec::new());
-    let mut predicted = None;
-    // In turn, as everything that is to be compared.
+    let mut foreseen = None;
+    // In turn, because they are compared.
     for seed in 1..=times {
         for (way, more) in all.into_iter().zip(&mut more) {
             match way {
                 _ if way.missing(stand).is_some() => {}
                 PredictionPath::Asks => {
-                    let mut command = Command::new(stand.sandbag);
-                    command.args(["-q", "scale", "bench", &format!("--ranks={RANKS}")]);
-                    command.arg(format!("--seed={seed}"));
+                    let words = format!("--ranks={RANKS} --seed={seed} -d {seconds}");
+                    let mut command = stand.bench(&words);
                     command.arg("--jitter").arg(&trace);
-                    command.args(["-d", seconds]);
                     let found = stand.figures(command)?;
                     more.extend(found["slowdown"]["over_run_pct"].as_f64());
-                    let point = &found["predicted"][0]["mean"]["slowdown_pct"];
-                    predicted = predicted.or(point.as_f64());
+                    let point = predicted(&found["predicted"][0]);
+                    foreseen = foreseen.or(point.map(|(pct, _)| pct));
                 }
                 PredictionPath::Beside | PredictionPath::Timers => {
                     let plain = one(stand, way, None, seconds, seed)?;
@@ -90,8 +88,8 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
         rows.push(vec![way.name().to_owned(), said, more.len().to_string()]);
         figures.push(json!({"way": way.name(), "more_pct": more}));
     }
-    let predicted = predicted.map_or_else(String::new, |pct| format!("{pct:.1}"));
-    rows.push(vec!["predicted".to_owned(), predicted, String::new()]);
+    let foreseen = foreseen.map_or_else(String::new, |pct: f64| format!("{pct:.1}"));
+    rows.push(vec!["predicted".to_owned(), foreseen]);
     Ok(Section {
         title: "The same jitter by other ways",
         note: format!(
@@ -105,7 +103,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
     })
 }
 
-/// What a phase takes for each step of its work, ns.
+/// Time of a phase per step of its work, ns.
 fn one(
     stand: &Stand<'_>,
     way: PredictionPath,
@@ -113,36 +111,18 @@ fn one(
     seconds: &str,
     seed: u32,
 ) -> Result<f64> {
-    let inner = match way {
+    let (inner, options) = match way {
         PredictionPath::Timers => {
-            let mut command = mpirun(RANKS);
-            command.arg(stand.mpi().context("sandbag-mpi is gone")?);
+            let mpi = stand.mpi().context("sandbag-mpi is gone")?;
+            let mut command = mpirun(RANKS, mpi);
             command.arg("bench");
-            command
+            (command, INSIDE)
         }
-        _ => {
-            let mut command = Command::new(stand.sandbag);
-            command.args(["scale", "bench", &format!("--ranks={RANKS}")]);
-            command
-        }
+        _ => (stand.bench(&format!("--ranks={RANKS}")), ""),
     };
     let mut command = match trace {
         None => inner,
-        Some(trace) => {
-            let mut command = Command::new(stand.sandbag);
-            command.args(["-q", "jitter", "replay"]).arg(trace);
-            command.args(["--loop", "--no-out"]);
-            command.arg(format!("--seed={seed}"));
-            if way == PredictionPath::Timers {
-                command.args(["--inside", "--only", "rank"]);
-                if nix::unistd::geteuid().is_root() {
-                    command.arg("--as-root");
-                }
-            }
-            command.arg("--").arg(inner.get_program());
-            command.args(inner.get_args());
-            command
-        }
+        Some(trace) => stand.replay(trace, &format!("--seed={seed} {options}"), &inner),
     };
     command.args(["-d", seconds]);
     let found = stand.figures(command)?;

@@ -3,13 +3,13 @@
 
 use super::factor::{BASE_COMPETITORS, BASE_PCT, Factor};
 use super::levels::{DEFAULTS, ERROR, LATENCY, Level, levels, of};
-use crate::page::{PageTable, Section};
-use crate::row::PairRow;
+use crate::page::Section;
+use crate::row::Row;
 use crate::summary::{Median, figure, shown_figure};
+use crate::table::Table;
 
 /// A default beside the other values.
 pub struct Choice {
-    /// Method, factor and value.
     pub name: String,
     own: Level,
     others: Vec<Level>,
@@ -19,7 +19,7 @@ pub struct Choice {
 
 impl Choice {
     /// `None` where the other values were not measured.
-    fn of(rows: &[PairRow], (method, factor, _, label): (&str, Factor, f64, &str)) -> Option<Self> {
+    fn of(rows: &[Row], (method, factor, _, label): (&str, Factor, f64, &str)) -> Option<Self> {
         let (own, others): (Vec<Level>, Vec<Level>) = levels(rows, factor, method)
             .into_iter()
             .partition(|level| level.label == label);
@@ -49,7 +49,6 @@ impl Choice {
         })
     }
 
-    /// Whether it stands.
     pub fn verdict(&self) -> String {
         if self.better.is_empty() {
             format!("none of {}", self.others.len())
@@ -60,15 +59,15 @@ impl Choice {
 }
 
 /// Those of the defaults beside which other values were measured.
-pub fn choices(rows: &[PairRow]) -> impl Iterator<Item = Choice> {
+pub fn choices(rows: &[Row]) -> impl Iterator<Item = Choice> {
     DEFAULTS
         .into_iter()
         .filter_map(|default| Choice::of(rows, default))
 }
 
 /// The defaults, and the figures behind them.
-pub fn defaults(rows: &[PairRow]) -> Section {
-    let mut table = PageTable::new(&[
+pub fn defaults(rows: &[Row]) -> Section {
+    let mut table = Table::new(&[
         "default",
         "error 1 s, points",
         "latency p99, us",
@@ -80,8 +79,8 @@ pub fn defaults(rows: &[PairRow]) -> Section {
     for default in DEFAULTS {
         let Some(default) = Choice::of(rows, default) else {
             let (method, factor, _, label) = default;
-            let mut row = vec![format!("{method}, {}", factor.named(label))];
-            row.resize(6, String::new());
+            let mut row = vec![String::new(); 6];
+            row[0] = format!("{method}, {}", factor.named(label));
             row.push("other values were not measured".to_owned());
             table.push(row);
             continue;
@@ -115,7 +114,7 @@ pub fn defaults(rows: &[PairRow]) -> Section {
 }
 
 /// The worst second of all rounds, points.
-fn worst(rows: &[&PairRow]) -> String {
+fn worst(rows: &[&Row]) -> String {
     let counted = rows.iter().filter(|row| row.counts());
     let all = counted.filter_map(|row| row.figures.get("worst_points").copied());
     all.reduce(f64::max)

@@ -8,12 +8,9 @@ pub const METHODS: [&str; 3] = ["pace", "quota", "hogs"];
 /// In the place of a method: an ordinary spinner on each CPU, the reference for
 /// latencies. It has neither period nor level.
 pub const SPINNERS: &str = "spinners";
-/// The base case.
 pub const BASE_PCT: f64 = 50.0;
-/// See [`BASE_PCT`].
 pub const BASE_COMPETITORS: f64 = 5.0;
 
-/// What is varied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Factor {
     /// The method's period, ms.
@@ -22,14 +19,12 @@ pub enum Factor {
     Weight,
     /// Slice of pace's tasks, ms; 0 is the kernel's own.
     Slice,
-    /// Spinning competitors.
     Competitors,
     /// Load asked, percent.
     Load,
 }
 
 impl Factor {
-    /// All of them.
     pub const ALL: [Self; 5] = [
         Self::Period,
         Self::Weight,
@@ -38,7 +33,6 @@ impl Factor {
         Self::Load,
     ];
 
-    /// Its name in keys.
     pub fn name(self) -> &'static str {
         match self {
             Self::Period => "period",
@@ -112,16 +106,12 @@ impl Factor {
 /// A factor, its value, and the method.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
-    /// What is varied.
     pub factor: Factor,
-    /// What it is.
     pub value: f64,
-    /// The method, or [`SPINNERS`].
     pub method: String,
 }
 
 impl Case {
-    /// Of these parts.
     pub fn new(factor: Factor, value: f64, method: &str) -> Self {
         Self {
             factor,
@@ -150,12 +140,10 @@ impl Case {
         ))
     }
 
-    /// The cell's key.
     pub fn key(&self) -> String {
         format!("{}/{}/{}", self.factor.name(), self.value, self.method)
     }
 
-    /// Spinning competitors.
     pub fn competitors(&self) -> f64 {
         match self.factor {
             Factor::Competitors => self.value,

@@ -2,7 +2,7 @@
 //! Which values of a factor were measured, the defaults among them. Pure.
 
 use super::factor::{Case, Factor};
-use crate::row::{PairRow, distinct};
+use crate::row::{Row, grouped};
 
 /// The figure that says how well a load is held.
 pub const ERROR: &str = "mean_abs_points";
@@ -18,28 +18,24 @@ pub const DEFAULTS: [(&str, Factor, f64, &str); 5] = [
     ("hogs", Factor::Period, 10.0, "10"),
 ];
 
-/// Rows of a cell.
-pub fn of<'a>(rows: &'a [PairRow], key: &str) -> Vec<&'a PairRow> {
+pub fn of<'a>(rows: &'a [Row], key: &str) -> Vec<&'a Row> {
     rows.iter().filter(|row| row.cell == key).collect()
 }
 
 /// A value of a factor that was measured with a method.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Level {
-    /// By which values are sorted.
     pub order: f64,
-    /// On the abscissa.
     pub label: String,
-    /// Of its cell.
     pub key: String,
 }
 
 /// Those there are, ascending. Where the method's own value was measured in the
 /// base case only, that is one of them.
-pub fn levels(rows: &[PairRow], factor: Factor, method: &str) -> Vec<Level> {
-    let mut levels: Vec<Level> = distinct(rows, |row| row.cell.clone())
+pub fn levels(rows: &[Row], factor: Factor, method: &str) -> Vec<Level> {
+    let mut levels: Vec<Level> = grouped(rows, |row| row.cell.clone())
         .iter()
-        .filter_map(|key| Case::of(key))
+        .filter_map(|(key, _)| Case::of(key))
         .filter(|case| case.factor == factor && case.method == method)
         .map(|case| Level {
             order: case.value,
@@ -71,7 +67,7 @@ pub(super) mod tests {
     use super::*;
     use crate::row::tests::row;
 
-    pub(crate) fn measured(cell: &str, error: f64, p99: f64) -> PairRow {
+    pub(crate) fn measured(cell: &str, error: f64, p99: f64) -> Row {
         let mut row = row(0, 0.0, 4.0);
         row.cell = cell.to_owned();
         if error > 0.0 {
@@ -87,7 +83,7 @@ pub(super) mod tests {
             measured("load/50/pace", 0.01, 40.0),
             measured("slice/0/pace", 0.01, 3900.0),
         ];
-        let labels = |rows: &[PairRow]| -> Vec<String> {
+        let labels = |rows: &[Row]| -> Vec<String> {
             let levels = levels(rows, Factor::Slice, "pace");
             levels.into_iter().map(|level| level.key).collect()
         };

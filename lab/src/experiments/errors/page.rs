@@ -8,10 +8,11 @@ use sandbag_stats::verdict::NOISY_FOREIGN_PCT;
 use super::defaults::{choices, defaults};
 use super::factor::{BASE_COMPETITORS, BASE_PCT, Case, Factor, METHODS, SPINNERS};
 use super::levels::{ERROR, LATENCY, Level, levels, of};
-use crate::figure::{Axes, Line, Point, draw};
-use crate::page::{PageTable, Section};
-use crate::row::{End, MOST_STEAL_PCT, PairRow, distinct};
+use crate::figure::{Axes, Line, Point, draw, top};
+use crate::page::Section;
+use crate::row::{End, MOST_STEAL_PCT, Row, grouped};
 use crate::summary::{Median, figure, shown_figure};
+use crate::table::Table;
 
 /// Figures of every factor.
 const FIGURES: [(&str, &str); 2] = [
@@ -25,11 +26,7 @@ const WAITING: [(&str, &str); 3] = [
     ("migrations_per_s", "migrations of the spinning tasks per s"),
 ];
 
-/// The whole page.
-///
-/// # Errors
-/// A figure cannot be drawn.
-pub fn sections(rows: &[PairRow]) -> Result<Vec<Section>> {
+pub fn sections(rows: &[Row]) -> Result<Vec<Section>> {
     let mut sections = vec![defaults(rows)];
     for factor in Factor::ALL {
         let more = matches!(factor, Factor::Weight | Factor::Slice);
@@ -52,7 +49,7 @@ pub fn sections(rows: &[PairRow]) -> Result<Vec<Section>> {
 }
 
 /// The base case by method, and whether the defaults stand.
-pub fn summary(rows: &[PairRow]) -> Vec<[String; 3]> {
+pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
     let mut lines = Vec::new();
     let base = |method: &str| of(rows, &Case::base(method).key());
     let spinners = base(SPINNERS);
@@ -89,7 +86,7 @@ pub fn summary(rows: &[PairRow]) -> Vec<[String; 3]> {
 }
 
 /// A figure against a factor; `None` where nothing was measured.
-fn against(rows: &[PairRow], factor: Factor, name: &str, what: &str) -> Result<Option<Section>> {
+fn against(rows: &[Row], factor: Factor, name: &str, what: &str) -> Result<Option<Section>> {
     let of_method = METHODS
         .into_iter()
         .chain([SPINNERS])
@@ -113,10 +110,8 @@ fn against(rows: &[PairRow], factor: Factor, name: &str, what: &str) -> Result<O
             .collect();
         if !points.is_empty() {
             lines.push(Line {
-                name: (*method).to_owned(),
-                points,
-                connected: true,
                 reference: *method == SPINNERS,
+                ..Line::new(*method, points)
             });
         }
     }
@@ -125,24 +120,17 @@ fn against(rows: &[PairRow], factor: Factor, name: &str, what: &str) -> Result<O
     }
     let spinners = figure(&of(rows, &Case::base(SPINNERS).key()), name);
     if let (Some(median), false) = (spinners, factor == Factor::Competitors) {
-        lines.push(Line {
-            name: SPINNERS.to_owned(),
-            points: [1.0, steps.len() as f64]
-                .map(|x| Point::of(x, median))
-                .into(),
-            connected: true,
-            reference: true,
-        });
+        let ends = [1.0, steps.len() as f64];
+        let points = ends.map(|x| Point::of(x, median));
+        lines.push(Line::reference(SPINNERS, points));
     }
-    let points = lines.iter().flat_map(|line| &line.points);
-    let top = points.map(|point| point.high).fold(0.0, f64::max);
     let axes = Axes {
         title: format!("{what}, against {}", factor.name()),
         x: factor.axis().to_owned(),
         y: what.to_owned(),
         x_range: (0.5, steps.len() as f64 + 0.5),
         x_names: steps.into_iter().map(|step| step.label).collect(),
-        y_range: (0.0, (top * 1.05).max(f64::MIN_POSITIVE)),
+        y_range: (0.0, top(&lines, 0.0).max(f64::MIN_POSITIVE)),
     };
     let title = format!("{}: {what}", factor.name());
     Ok(Some(Section::new(&title).figure(draw(&axes, &lines)?)))
@@ -153,8 +141,8 @@ const STEAL_PCT: [f64; 4] = [0.1, 1.0, MOST_STEAL_PCT, f64::INFINITY];
 
 /// All rows of a method by the steal that came: the other factors are spread
 /// over them by chance.
-fn steal(rows: &[PairRow]) -> Section {
-    let mut table = PageTable::new(&[
+fn steal(rows: &[Row]) -> Section {
+    let mut table = Table::new(&[
         "method",
         "steal, %",
         "error 1 s, points",
@@ -164,13 +152,13 @@ fn steal(rows: &[PairRow]) -> Section {
     for method in METHODS.into_iter().chain([SPINNERS]) {
         let mut least = 0.0;
         for most in STEAL_PCT {
-            let within = |row: &&PairRow| {
+            let within = |row: &&Row| {
                 let of_method = Case::of(&row.cell).is_some_and(|case| case.method == method);
                 let bin = row.steal_pct <= most && (row.steal_pct > least || least == 0.0);
                 let quiet = row.foreign_pct <= NOISY_FOREIGN_PCT;
                 of_method && bin && quiet && row.end == End::Done
             };
-            let own: Vec<&PairRow> = rows.iter().filter(within).collect();
+            let own: Vec<&Row> = rows.iter().filter(within).collect();
             // Also those that are too noisy to count elsewhere.
             let median = |name: &str, digits| {
                 let values: Vec<f64> = own
@@ -203,7 +191,7 @@ fn steal(rows: &[PairRow]) -> Section {
         .table(table)
 }
 
-fn all(rows: &[PairRow]) -> PageTable {
+fn all(rows: &[Row]) -> Table {
     let figures = [
         (ERROR, 3),
         ("mean_abs_100ms_points", 3),
@@ -213,7 +201,7 @@ fn all(rows: &[PairRow]) -> PageTable {
         (LATENCY, 0),
         ("migrations_per_s", 1),
     ];
-    let mut table = PageTable::new(&[
+    let mut table = Table::new(&[
         "condition",
         "error 1 s, mean abs.",
         "100 ms",
@@ -224,8 +212,7 @@ fn all(rows: &[PairRow]) -> PageTable {
         "migrations per s",
         "n",
     ]);
-    for key in distinct(rows, |row| row.cell.clone()) {
-        let own = of(rows, &key);
+    for (key, own) in grouped(rows, |row| row.cell.clone()) {
         let mut cells = vec![key.clone()];
         cells.extend(figures.map(|(name, digits)| shown_figure(&own, name, digits)));
         cells.push(figure(&own, "p50_us").map_or(0, |m| m.n).to_string());
@@ -240,7 +227,7 @@ mod tests {
     use super::*;
 
     fn html(sections: &[Section]) -> String {
-        sections.iter().map(|s| s.render().into_string()).collect()
+        sections.iter().map(|s| s.html().into_string()).collect()
     }
 
     #[test]
@@ -273,7 +260,7 @@ mod tests {
         ]
         .to_vec();
         rows[1].figures.insert("worst_points".to_owned(), 7.0);
-        let of_slice = |rows: &[PairRow]| {
+        let of_slice = |rows: &[Row]| {
             let lines = summary(rows);
             let line = lines.iter().find(|line| line[0].contains("pace, slice"));
             line.map(|line| line[2].clone())

@@ -5,25 +5,24 @@
 use anyhow::Result;
 
 use crate::condition::Condition;
-use crate::figure::{Axes, Line, Point, draw};
-use crate::page::{PageTable, Section};
+use crate::figure::{Axes, Line, Point, draw, top};
+use crate::page::Section;
 use crate::published;
-use crate::row::{PairRow, distinct};
+use crate::row::{Row, grouped};
 use crate::summary::{Median, Summary, mean_sd};
+use crate::table::Table;
 use crate::workload::{Name, TASKS};
 
 /// A section per program and number of CPUs.
-///
-/// # Errors
-/// A figure cannot be drawn.
-pub fn sections(rows: &[PairRow]) -> Result<Vec<Section>> {
+pub fn sections(rows: &[Row]) -> Result<Vec<Section>> {
     let mut sections = Vec::new();
-    for cpus in distinct(rows, |row| row.cpus.clone()) {
+    for (cpus, here) in grouped(rows, |row| row.cpus.clone()) {
         for name in Name::MICRO {
-            let own: Vec<&PairRow> = rows
+            let own = here
                 .iter()
-                .filter(|row| row.cpus == cpus && row.program == name.as_str())
-                .collect();
+                .copied()
+                .filter(|row| row.program == name.as_str());
+            let own: Vec<&Row> = own.collect();
             if !own.is_empty() {
                 sections.push(section(name, &cpus, &own)?);
             }
@@ -32,37 +31,22 @@ pub fn sections(rows: &[PairRow]) -> Result<Vec<Section>> {
     Ok(sections)
 }
 
-/// What each method makes of half speed.
-pub fn summary(rows: &[PairRow]) -> Vec<[String; 3]> {
+/// The speed of each method at half speed.
+pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
     let mut lines = Vec::new();
-    let half: Vec<&PairRow> = rows
-        .iter()
-        .filter(|row| matches!(row.condition, Condition::Node { speed, .. } if speed == 0.5))
-        .collect();
+    let half = rows.iter().filter(|row| speed_of(row) == 0.5);
     // Another number of CPUs is another experiment.
-    for cpus in distinct(rows, |row| row.cpus.clone()) {
-        let here: Vec<&PairRow> = half.iter().filter(|r| r.cpus == cpus).copied().collect();
-        for name in Name::MICRO {
-            for method in methods(&here) {
-                let own: Vec<&PairRow> = here
-                    .iter()
-                    .filter(|row| row.program == name.as_str() && method_of(row) == method)
-                    .copied()
-                    .collect();
+    for (cpus, here) in grouped(half, |row| row.cpus.clone()) {
+        let methods = grouped(here.iter().copied(), |row| method_of(row).to_owned());
+        for name in Name::MICRO.map(Name::as_str) {
+            for (method, own) in &methods {
+                let own = own.iter().copied().filter(|row| row.program == name);
+                let own: Vec<&Row> = own.collect();
                 let speed = Median::of(&speeds_got(&own));
                 lines.push([
-                    format!(
-                        "{} at speed 0.5 by {method} on CPUs {cpus}: speed got",
-                        name.as_str()
-                    ),
-                    published::micro(name.as_str(), &method)
-                        .unwrap_or("-")
-                        .to_owned(),
-                    format!(
-                        "{}, n = {}",
-                        Summary::of(&own).shown(speed, 3),
-                        speed.map_or(0, |m| m.n)
-                    ),
+                    format!("{name} at speed 0.5 by {method} on CPUs {cpus}: speed got"),
+                    published::micro(name, method).unwrap_or("-").to_owned(),
+                    Summary::of(&own).counted(speed, 3),
                 ]);
             }
         }
@@ -70,26 +54,13 @@ pub fn summary(rows: &[PairRow]) -> Vec<[String; 3]> {
     lines
 }
 
-fn method_of(row: &PairRow) -> &str {
-    match &row.condition {
-        Condition::Node { method, .. } => method,
-        _ => "",
-    }
+fn method_of(row: &Row) -> &str {
+    row.condition.method().unwrap_or("")
 }
 
-fn methods(rows: &[&PairRow]) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    for row in rows {
-        if !found.iter().any(|method| method == method_of(row)) {
-            found.push(method_of(row).to_owned());
-        }
-    }
-    found
-}
-
-/// Speeds at which the program went: its unslowed time over its slowed one,
-/// both without the sleep that was intended.
-fn speeds_got(rows: &[&PairRow]) -> Vec<f64> {
+/// Speeds of the program: its unslowed time over its slowed one, both without the
+/// intended sleep.
+fn speeds_got(rows: &[&Row]) -> Vec<f64> {
     rows.iter()
         .filter(|row| row.counts())
         .map(|row| {
@@ -99,10 +70,10 @@ fn speeds_got(rows: &[&PairRow]) -> Vec<f64> {
         .collect()
 }
 
-/// How far apart the tasks of a program end, of those that have several: in
-/// parts of its time, slowed and not.
-fn ends_apart(rows: &[&PairRow]) -> Option<String> {
-    let share = |name: &str, seconds: fn(&PairRow) -> f64| {
+/// Spread of the ends of a program's tasks, where it has several: percent of its time,
+/// slowed and not.
+fn ends_apart(rows: &[&Row]) -> Option<String> {
+    let share = |name: &str, seconds: fn(&Row) -> f64| {
         let counted = rows.iter().filter(|row| row.counts());
         let shares: Vec<f64> = counted
             .filter_map(|row| Some(100.0 * row.figures.get(name)? / seconds(row)))
@@ -118,17 +89,17 @@ fn ends_apart(rows: &[&PairRow]) -> Option<String> {
     ))
 }
 
-fn section(name: Name, cpus: &str, rows: &[&PairRow]) -> Result<Section> {
+fn section(name: Name, cpus: &str, rows: &[&Row]) -> Result<Section> {
     let about = match name {
         Name::Compute => "CPU-intensive".to_owned(),
-        Name::Datagrams => "UDP datagrams of 1 KB to an address where nobody is".to_owned(),
+        Name::Datagrams => "UDP datagrams of 1 KB to an address without a receiver".to_owned(),
         Name::ComputeSleep => "compute, sleep, compute; without the sleep".to_owned(),
         Name::Memory => "STREAM's four kernels, beyond the last cache".to_owned(),
         Name::Processes => format!("{TASKS} processes that compute"),
         Name::Threads => format!("{TASKS} threads that compute"),
-        Name::Ep | Name::Sleepers => name.as_str().to_owned(),
+        Name::Ep | Name::Sleepers | Name::Count => name.as_str().to_owned(),
     };
-    let mut table = PageTable::new(&[
+    let mut table = Table::new(&[
         "method",
         "speed asked",
         "speed got, median (95 %)",
@@ -139,40 +110,26 @@ fn section(name: Name, cpus: &str, rows: &[&PairRow]) -> Result<Section> {
         "the paper",
     ]);
     let mut lines = Vec::new();
-    for method in methods(rows) {
-        let mut line = Line {
-            name: method.clone(),
-            points: Vec::new(),
-            connected: true,
-            reference: false,
-        };
-        let of_method: Vec<&PairRow> = rows
-            .iter()
-            .filter(|r| method_of(r) == method)
-            .copied()
-            .collect();
-        for speed in speeds_asked(&of_method) {
-            let own: Vec<&PairRow> = of_method
-                .iter()
-                .filter(|row| speed_of(row) == speed)
-                .copied()
-                .collect();
+    for (method, of_method) in grouped(rows.iter().copied(), |row| method_of(row).to_owned()) {
+        let mut points = Vec::new();
+        let mut speeds = grouped(of_method, speed_of);
+        speeds.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (speed, own) in speeds {
             let got = speeds_got(&own);
             let summary = Summary::of(&own);
             let shown = match Median::of(&got) {
                 Some(m) if summary.over_limit.is_none() && summary.failed.is_none() => {
-                    line.points.push(Point::of(speed, m));
+                    points.push(Point::of(speed, m));
                     summary.shown(Some(m), 3)
                 }
                 _ => summary.cell(),
             };
+            let relative = mean_sd(&got).map(|(mean, sd)| format!("{:.1}", 100.0 * sd / mean));
             table.push(vec![
                 method.clone(),
                 format!("{speed}"),
                 shown,
-                mean_sd(&got).map_or_else(String::new, |(mean, sd)| {
-                    format!("{:.1}", 100.0 * sd / mean)
-                }),
+                relative.unwrap_or_default(),
                 got.len().to_string(),
                 (own.len() - got.len()).to_string(),
                 ends_apart(&own).unwrap_or_default(),
@@ -181,26 +138,17 @@ fn section(name: Name, cpus: &str, rows: &[&PairRow]) -> Result<Section> {
                     .to_owned(),
             ]);
         }
-        lines.push(line);
+        lines.push(Line::new(method, points));
     }
-    lines.push(Line {
-        name: "proportional".to_owned(),
-        points: [0.0, 1.0].map(|x| Point::bare(x, x)).into(),
-        connected: true,
-        reference: true,
-    });
-    let top = lines
-        .iter()
-        .flat_map(|line| &line.points)
-        .map(|point| point.high)
-        .fold(1.0, f64::max);
+    let proportional = [0.0, 1.0].map(|x| Point::bare(x, x));
+    lines.push(Line::reference("proportional", proportional));
     let axes = Axes {
         title: format!("{}, CPUs {cpus}", name.as_str()),
         x: "speed asked".to_owned(),
         y: "speed got".to_owned(),
         x_range: (0.0, 1.05),
         x_names: Vec::new(),
-        y_range: (0.0, top * 1.05),
+        y_range: (0.0, top(&lines, 1.0)),
     };
     Ok(Section::new(&format!("{} on CPUs {cpus}", name.as_str()))
         .text(&format!(
@@ -210,18 +158,11 @@ fn section(name: Name, cpus: &str, rows: &[&PairRow]) -> Result<Section> {
         .table(table))
 }
 
-fn speed_of(row: &PairRow) -> f64 {
+fn speed_of(row: &Row) -> f64 {
     match row.condition {
         Condition::Node { speed, .. } => speed,
         _ => 1.0,
     }
-}
-
-fn speeds_asked(rows: &[&PairRow]) -> Vec<f64> {
-    let mut speeds: Vec<f64> = rows.iter().map(|row| speed_of(row)).collect();
-    speeds.sort_by(f64::total_cmp);
-    speeds.dedup();
-    speeds
 }
 
 #[cfg(test)]
@@ -262,7 +203,7 @@ mod tests {
         let shown: Vec<String> = sections(&rows)
             .unwrap()
             .iter()
-            .map(|section| section.render().into_string())
+            .map(|section| section.html().into_string())
             .collect();
         assert_eq!(shown.len(), 3);
         assert!(

@@ -6,20 +6,19 @@ use super::about;
 use crate::condition::Condition;
 use crate::decide::Decision;
 use crate::experiment::Choices;
-use crate::page::{PageTable, Section};
+use crate::page::Section;
 use crate::published;
-use crate::row::{PairRow, distinct};
+use crate::row::{Row, grouped};
 use crate::summary::{Summary, slowdowns};
+use crate::table::Table;
 
-/// A section per program.
-pub fn sections(rows: &[PairRow], chosen: &Choices) -> Vec<Section> {
-    let mut sections: Vec<Section> = distinct(rows, |row| row.program.clone())
-        .iter()
-        .map(|name| {
-            let about = chosen.get(&about(name)).map_or("", String::as_str);
-            Section::new(name).text(about).table(table(rows, name))
-        })
-        .collect();
+pub fn sections(rows: &[Row], chosen: &Choices) -> Vec<Section> {
+    let mut sections = Vec::new();
+    for (name, own) in grouped(rows, |row| row.program.clone()) {
+        let about = chosen.get(&about(&name)).map_or("", String::as_str);
+        let section = Section::new(&name).text(about);
+        sections.push(section.table(table(&own, &name)));
+    }
     sections.push(
         Section::new("Where ours differ, and why")
             .text(published::WHAT_SPINNERS_ARE)
@@ -28,8 +27,8 @@ pub fn sections(rows: &[PairRow], chosen: &Choices) -> Vec<Section> {
     sections
 }
 
-fn table(rows: &[PairRow], program: &str) -> PageTable {
-    let mut table = PageTable::new(&[
+fn table(rows: &[&Row], program: &str) -> Table {
+    let mut table = Table::new(&[
         "condition",
         "slowdown, median (95 %)",
         "known to",
@@ -38,65 +37,51 @@ fn table(rows: &[PairRow], program: &str) -> PageTable {
         "n",
         "the paper",
     ]);
-    let (spinners, known) = {
-        let own = of(rows, program, &Condition::Spinners);
-        (Summary::of(&own).slowdown, decided(&own))
-    };
-    for condition in distinct(rows, |row| row.condition.clone()) {
-        let own = of(rows, program, &condition);
-        if own.is_empty() {
-            continue;
-        }
-        let summary = Summary::of(&own);
-        let against = summary.slowdown.zip(spinners);
+    let conditions = grouped(rows.iter().copied(), |row| row.condition.clone());
+    let spinners = conditions
+        .iter()
+        .find(|(condition, _)| *condition == Condition::Spinners);
+    let spinners = spinners.map_or(&[][..], |(_, own)| own);
+    let (reference, known) = (Summary::of(spinners).slowdown, decided(spinners));
+    for (condition, own) in &conditions {
+        let summary = Summary::of(own);
+        let against = summary.slowdown.zip(reference);
         table.push(vec![
             condition.name(),
             summary.cell(),
-            decided(&own).map_or_else(String::new, Decision::shown),
+            decided(own).map_or_else(String::new, Decision::shown),
             against.map_or_else(String::new, |(ours, reference)| {
                 difference(
                     ours.value - reference.value,
-                    decided(&own).and_then(Decision::half_width),
+                    decided(own).and_then(Decision::half_width),
                     known.and_then(Decision::half_width),
                 )
             }),
             summary.unloaded_s.map_or_else(String::new, |m| m.show(2)),
             summary.n().to_string(),
-            paper(program, &condition).unwrap_or_default(),
+            paper(program, condition).unwrap_or_default(),
         ]);
     }
     table
 }
 
 /// A line per program and condition.
-pub fn summary(rows: &[PairRow]) -> Vec<[String; 3]> {
-    let mut lines = Vec::new();
-    for program in distinct(rows, |row| row.program.clone()) {
-        for condition in distinct(rows, |row| row.condition.clone()) {
-            let own = of(rows, &program, &condition);
-            if own.is_empty() {
-                continue;
-            }
-            let summary = Summary::of(&own);
-            let known = decided(&own).map_or_else(String::new, |d| format!(", {}", d.shown()));
-            lines.push([
-                format!("slowdown of {program}, {}", condition.name()),
-                paper(&program, &condition).unwrap_or_else(|| "-".to_owned()),
-                format!("{}, n = {}{known}", summary.cell(), summary.n()),
-            ]);
-        }
-    }
-    lines
-}
-
-fn of<'a>(rows: &'a [PairRow], program: &str, condition: &Condition) -> Vec<&'a PairRow> {
-    rows.iter()
-        .filter(|row| row.program == program && row.condition == *condition)
-        .collect()
+pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
+    let line = |((program, condition), own): ((String, Condition), Vec<&Row>)| {
+        let summary = Summary::of(&own);
+        let known = decided(&own).map_or_else(String::new, |d| format!(", {}", d.shown()));
+        [
+            format!("slowdown of {program}, {}", condition.name()),
+            paper(&program, &condition).unwrap_or_else(|| "-".to_owned()),
+            summary.counted(summary.slowdown, 2) + &known,
+        ]
+    };
+    let cells = grouped(rows, |row| (row.program.clone(), row.condition.clone()));
+    cells.into_iter().map(line).collect()
 }
 
 /// To what a slowdown is known; `None` where there is none.
-fn decided(rows: &[&PairRow]) -> Option<Decision> {
+fn decided(rows: &[&Row]) -> Option<Decision> {
     let summary = Summary::of(rows);
     let numbers = summary.over_limit.is_none() && summary.failed.is_none();
     numbers.then(|| Decision::by(&slowdowns(rows)))
@@ -116,14 +101,10 @@ fn paper(program: &str, condition: &Condition) -> Option<String> {
     let Condition::Load { method, .. } = condition else {
         return None;
     };
-    let row = published::OBTRUSIVE
-        .iter()
-        .find(|row| program.starts_with(row.program))?;
-    let at = published::GENERATORS
-        .iter()
-        .position(|(_, ours)| ours == method)?;
-    let (generator, _) = published::GENERATORS[at];
-    let slowdown = row.slowdowns[at];
+    let mut programs = published::OBTRUSIVE.iter();
+    let (_, slowdowns) = programs.find(|(name, _)| program.starts_with(name))?;
+    let mut all = published::GENERATORS.iter().zip(slowdowns);
+    let ((generator, _), slowdown) = all.find(|((_, ours), _)| ours == method)?;
     Some(if slowdown.is_finite() {
         format!("{slowdown} ({generator})")
     } else {
@@ -159,7 +140,7 @@ mod tests {
         }
         let chosen = Choices::from([("about copy".to_owned(), "dd of a file".to_owned())]);
         let sections = sections(&rows, &chosen);
-        let html = sections[0].render().into_string();
+        let html = sections[0].html().into_string();
         assert!(
             html.contains("+0.10") && html.contains("dd of a file"),
             "{html}"
@@ -170,7 +151,7 @@ mod tests {
 
     #[test]
     fn few_pairs_are_undecided_and_say_how_many_it_takes() {
-        let mut rows: Vec<PairRow> = (0..2)
+        let mut rows: Vec<Row> = (0..2)
             .map(|n| row(n, 1.0, 1.95 + 0.1 * f64::from(n)))
             .collect();
         for row in &mut rows {
@@ -181,9 +162,9 @@ mod tests {
             line,
             "2.00 (1.95 .. 2.05), n = 2, undecided to 0.05: about 13 pairs needed"
         );
-        let html = sections(&rows, &Choices::new())[0].render().into_string();
+        let html = sections(&rows, &Choices::new())[0].html().into_string();
         assert!(html.contains("about 13 pairs needed"), "{html}");
-        let many: Vec<PairRow> = (0..9).map(|n| row(n, 1.0, 2.0)).collect();
+        let many: Vec<Row> = (0..9).map(|n| row(n, 1.0, 2.0)).collect();
         assert_eq!(summary(&many)[0][2], "2.00 (2.00 .. 2.00), n = 9, ± 0.000");
     }
 

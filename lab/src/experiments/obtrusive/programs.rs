@@ -41,28 +41,23 @@ pub struct Program {
     pub name: &'static str,
     /// What it does, for the page.
     pub about: String,
-    /// Program and arguments.
     pub words: Vec<OsString>,
     check: Check,
 }
 
-/// How its result is checked.
 #[derive(Debug)]
 enum Check {
     /// Both files have the same bytes.
     Copy(PathBuf, PathBuf),
-    /// So many messages were received, none wrong.
+    /// This number of messages was received, none of them wrong.
     Messages(u64),
-    /// So many object files are there.
+    /// There is this number of object files.
     Objects(PathBuf, usize),
 }
 
 impl Program {
     /// Brings the disk into the same state before every run: nothing of an
     /// earlier one is there or left to be written.
-    ///
-    /// # Errors
-    /// What is there cannot be removed.
     pub fn clear(&self) -> Result<()> {
         match &self.check {
             Check::Copy(_, to) => match fs::remove_file(to) {
@@ -82,9 +77,6 @@ impl Program {
     }
 
     /// Whether the run that has just ended did what it should.
-    ///
-    /// # Errors
-    /// It did not.
     pub fn check(&self, out: &str) -> Result<()> {
         match &self.check {
             Check::Copy(from, to) => {
@@ -111,9 +103,6 @@ impl Program {
 }
 
 /// Those that can be made here; and why others cannot.
-///
-/// # Errors
-/// The scratch directory cannot be written.
 pub fn make(setup: &Setup) -> Result<(Vec<Program>, Vec<String>)> {
     let (mut programs, mut skipped) = (Vec::new(), Vec::new());
     for made in [copies(setup)?, exchange(setup)?, compile(setup)?] {

@@ -2,22 +2,21 @@
 //! What the page of table II shows: time and load perceived by condition, ours
 //! and the paper's.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 
-use super::LOAD_PCT;
 use crate::condition::Condition;
 use crate::figure::{Axes, Line, Point, draw};
-use crate::page::{PageTable, Section};
+use crate::page::Section;
 use crate::published;
-use crate::row::{PairRow, distinct};
+use crate::row::{Row, grouped};
 use crate::summary::{self, Summary};
+use crate::table::Table;
 
 /// Ours, and the paper's table.
-///
-/// # Errors
-/// A figure cannot be drawn.
-pub fn sections(rows: &[PairRow], class: &str) -> Result<Vec<Section>> {
-    let mut table = PageTable::new(&[
+pub fn sections(rows: &[Row], class: &str) -> Result<Vec<Section>> {
+    let mut table = Table::new(&[
         "condition",
         "EP, s (mean, sd)",
         "slowdown (95 %)",
@@ -29,39 +28,34 @@ pub fn sections(rows: &[PairRow], class: &str) -> Result<Vec<Section>> {
         "n",
     ]);
     let mut points = Vec::new();
-    let conditions = distinct(rows, |row| row.condition.clone());
-    for (index, condition) in conditions.iter().enumerate() {
-        let own: Vec<&PairRow> = rows.iter().filter(|r| r.condition == *condition).collect();
+    let mut x_names = Vec::new();
+    let mut perceived = BTreeMap::new();
+    for (condition, own) in grouped(rows, |row| row.condition.clone()) {
         let summary = Summary::of(&own);
         let figure = |name: &str| {
             summary::figure(&own, name).map_or_else(String::new, |m| format!("{:.3}", m.value))
         };
+        let mean_sd = summary.loaded_mean_sd;
+        let mean_sd = mean_sd.map(|(mean, sd)| format!("{mean:.2} ± {sd:.2}"));
+        let shown = summary.shown(summary.perceived_pct(), 1);
         table.push(vec![
             condition.name(),
-            summary
-                .loaded_mean_sd
-                .map_or_else(String::new, |(mean, sd)| format!("{mean:.2} ± {sd:.2}")),
+            mean_sd.unwrap_or_default(),
             summary.cell(),
-            summary.shown(summary.perceived_pct(), 1),
+            shown.clone(),
             figure("got_pct"),
             figure("supervisor_pct"),
             figure("error_sd"),
             figure("resolution_s"),
             summary.n().to_string(),
         ]);
+        x_names.push(condition.method().unwrap_or("spinners").to_owned());
         if let Some(p) = summary.perceived_pct() {
-            points.push(Point::of(index as f64 + 1.0, p));
+            points.push(Point::of(x_names.len() as f64, p));
         }
+        perceived.insert(condition.method().map(str::to_owned), shown);
     }
-    let perceived = |method: &str| {
-        let own: Vec<&PairRow> = rows
-            .iter()
-            .filter(|row| row.condition == Condition::load(method, LOAD_PCT))
-            .collect();
-        let summary = Summary::of(&own);
-        (!own.is_empty()).then(|| summary.shown(summary.perceived_pct(), 1))
-    };
-    let mut paper = PageTable::new(&[
+    let mut paper = Table::new(&[
         "paper",
         "EP, s",
         "perceived, %",
@@ -74,22 +68,23 @@ pub fn sections(rows: &[PairRow], class: &str) -> Result<Vec<Section>> {
             format!("{} ± {}", row.seconds, row.seconds_sd),
             format!("{} ± {}", row.perceived_pct, row.perceived_sd),
             row.method.to_owned(),
-            perceived(row.method).unwrap_or_else(|| "does not put a load on CPUs here".to_owned()),
+            perceived
+                .get(&Some(row.method.to_owned()))
+                .map_or("does not put a load on CPUs here", String::as_str)
+                .to_owned(),
         ]);
     }
     let axes = Axes {
         title: "Load perceived by EP, 50 % asked".to_owned(),
         x: "condition".to_owned(),
         y: "perceived load, %".to_owned(),
-        x_range: (0.5, conditions.len() as f64 + 0.5),
-        x_names: conditions.iter().map(short).collect(),
+        x_range: (0.5, x_names.len() as f64 + 0.5),
+        x_names,
         y_range: (0.0, 100.0),
     };
     let lines = [Line {
-        name: "perceived".to_owned(),
-        points,
         connected: false,
-        reference: false,
+        ..Line::new("perceived", points)
     }];
     Ok(vec![
         Section::new("Ours")
@@ -114,45 +109,27 @@ pub fn sections(rows: &[PairRow], class: &str) -> Result<Vec<Section>> {
 }
 
 /// The load that EP perceived, by condition.
-pub fn summary(rows: &[PairRow]) -> Vec<[String; 3]> {
-    let mut lines = Vec::new();
-    for condition in distinct(rows, |row| row.condition.clone()) {
-        let own: Vec<&PairRow> = rows.iter().filter(|r| r.condition == condition).collect();
+pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
+    let line = |(condition, own): (Condition, Vec<&Row>)| {
         let summary = Summary::of(&own);
-        let paper = match &condition {
-            Condition::Load { method, .. } => {
-                let near = published::PRECISION.iter().find(|p| p.method == method);
-                near.map_or_else(
-                    || "-".to_owned(),
-                    |p| format!("{} ± {} ({})", p.perceived_pct, p.perceived_sd, p.name),
-                )
-            }
-            _ => "-".to_owned(),
-        };
-        let ours = format!(
-            "{}, n = {}",
-            summary.shown(summary.perceived_pct(), 1),
-            summary.n()
-        );
-        lines.push([
+        let method = condition.method();
+        let near = published::PRECISION
+            .iter()
+            .find(|p| Some(p.method) == method);
+        let paper = near.map(|p| format!("{} ± {} ({})", p.perceived_pct, p.perceived_sd, p.name));
+        [
             format!("load perceived by EP, {}, %", condition.name()),
-            paper,
-            ours,
-        ]);
-    }
-    lines
-}
-
-/// For the axis of the figure.
-fn short(condition: &Condition) -> String {
-    match condition {
-        Condition::Load { method, .. } => method.clone(),
-        _ => "spinners".to_owned(),
-    }
+            paper.unwrap_or_else(|| "-".to_owned()),
+            summary.counted(summary.perceived_pct(), 1),
+        ]
+    };
+    let conditions = grouped(rows, |row| row.condition.clone());
+    conditions.into_iter().map(line).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::LOAD_PCT;
     use super::*;
     use crate::row::tests::row;
 
@@ -165,12 +142,12 @@ mod tests {
         assert_eq!(lines[0][2], "50.0, n = 1");
         assert_eq!(lines[1][1], "48.9 ± 1.1 (KRASH)");
         let sections = sections(&rows, "A").unwrap();
-        let html = sections[0].render().into_string();
+        let html = sections[0].html().into_string();
         assert!(
             html.contains("EP class A") && html.contains("(n = 1)"),
             "{html}"
         );
-        let html = sections[1].render().into_string();
+        let html = sections[1].html().into_string();
         assert!(html.contains("<td>66.7</td>"), "{html}");
     }
 }

@@ -11,9 +11,10 @@ use sandbag_run::directory::ACHIEVED_CSV;
 
 use super::run_dir;
 use crate::figure::{Axes, Line, Point, draw};
-use crate::page::{PageTable, Section};
-use crate::row::{End, PairRow, distinct};
+use crate::page::Section;
+use crate::row::{End, Row, grouped};
 use crate::summary::{figure, shown_figure};
+use crate::table::Table;
 
 /// What the paper reports, points.
 const PUBLISHED: &str = "2 ± 1";
@@ -21,11 +22,8 @@ const PUBLISHED: &str = "2 ± 1";
 const TARGET: f64 = 1.0;
 
 /// The table of errors, and a figure per CPU of the first replay.
-///
-/// # Errors
-/// What a replay left cannot be read, or a figure not be drawn.
-pub fn sections(rows: &[PairRow], dir: &Path) -> Result<Vec<Section>> {
-    let mut table = PageTable::new(&[
+pub fn sections(rows: &[Row], dir: &Path) -> Result<Vec<Section>> {
+    let mut table = Table::new(&[
         "beside",
         "mean error, points",
         "mean abs.",
@@ -35,8 +33,7 @@ pub fn sections(rows: &[PairRow], dir: &Path) -> Result<Vec<Section>> {
         "n",
         "not counted",
     ]);
-    for program in distinct(rows, |row| row.program.clone()) {
-        let own = of(rows, &program);
+    for (program, own) in grouped(rows, |row| row.program.clone()) {
         let shown = |name: &str| shown_figure(&own, name, 3);
         let counted = figure(&own, "sd_points").map_or(0, |m| m.n);
         let counting = own.iter().filter(|row| row.counts());
@@ -76,29 +73,22 @@ pub fn sections(rows: &[PairRow], dir: &Path) -> Result<Vec<Section>> {
     Ok(sections)
 }
 
-/// A line per program.
-pub fn summary(rows: &[PairRow]) -> Vec<[String; 3]> {
-    distinct(rows, |row| row.program.clone())
-        .into_iter()
-        .map(|program| {
-            let own = of(rows, &program);
-            let ours = match (figure(&own, "mean_abs_points"), figure(&own, "sd_points")) {
-                (Some(abs), Some(sd)) => {
-                    format!("{:.3} ± {:.3}, n = {}", abs.value, sd.value, abs.n)
-                }
-                _ => format!("{}, n = 0", shown_figure(&own, "mean_abs_points", 3)),
-            };
-            [
-                format!("replay beside {program}: mean abs. error and sd per 1 s, points"),
-                PUBLISHED.to_owned(),
-                ours,
-            ]
-        })
-        .collect()
-}
-
-fn of<'a>(rows: &'a [PairRow], program: &str) -> Vec<&'a PairRow> {
-    rows.iter().filter(|row| row.program == program).collect()
+pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
+    let line = |(program, own): (String, Vec<&Row>)| {
+        let ours = match (figure(&own, "mean_abs_points"), figure(&own, "sd_points")) {
+            (Some(abs), Some(sd)) => {
+                format!("{:.3} ± {:.3}, n = {}", abs.value, sd.value, abs.n)
+            }
+            _ => format!("{}, n = 0", shown_figure(&own, "mean_abs_points", 3)),
+        };
+        [
+            format!("replay beside {program}: mean abs. error and sd per 1 s, points"),
+            PUBLISHED.to_owned(),
+            ours,
+        ]
+    };
+    let programs = grouped(rows, |row| row.program.clone());
+    programs.into_iter().map(line).collect()
 }
 
 /// Reference and replay over time.
@@ -121,13 +111,8 @@ fn curves(path: &Path, cpu: u32, program: &str) -> Result<Section> {
         x_names: Vec::new(),
         y_range: (0.0, 105.0),
     };
-    let line = |name: &str, points| Line {
-        name: name.to_owned(),
-        points,
-        connected: true,
-        reference: false,
-    };
-    let svg = draw(&axes, &[line("reference", asked), line("replayed", got)])?;
+    let lines = [Line::new("reference", asked), Line::new("replayed", got)];
+    let svg = draw(&axes, &lines)?;
     Ok(Section::new(&format!("CPU {cpu} over time")).figure(svg))
 }
 
@@ -136,7 +121,7 @@ mod tests {
     use super::*;
     use crate::row::tests::row;
 
-    fn two() -> [PairRow; 2] {
+    fn two() -> [Row; 2] {
         let mut rows = [row(0, 0.0, 30.0), row(1, 0.0, 30.0)];
         for row in &mut rows {
             row.figures.insert("mean_abs_points".to_owned(), 0.04);
@@ -161,7 +146,7 @@ mod tests {
     #[test]
     fn a_run_directory_that_is_gone_is_said() {
         let sections = sections(&two(), Path::new("/no/such")).unwrap();
-        let html = sections[1].render().into_string();
+        let html = sections[1].html().into_string();
         assert!(html.contains("is not here any more"), "{html}");
     }
 }

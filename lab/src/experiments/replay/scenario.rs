@@ -30,7 +30,6 @@ const QUICK: f64 = 0.25;
 /// EP at a lower nice value than Linpack's.
 const AHEAD: i32 = -5;
 
-/// What a part of the scenario does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ScenarioPart {
     Nothing,
@@ -45,7 +44,6 @@ fn scale(setup: &Setup) -> f64 {
     setup.form(QUICK, 1.0)
 }
 
-/// Length of the whole, seconds.
 pub fn length_s(setup: &Setup) -> f64 {
     SCENARIO.iter().map(|(_, s)| s).sum::<f64>() * scale(setup)
 }
@@ -92,9 +90,6 @@ fn part(setup: &Setup, part: ScenarioPart) -> Result<Option<Running>> {
 
 /// Records the scenario beside a program, as the load that everything except
 /// the program puts on the CPUs.
-///
-/// # Errors
-/// Something cannot be started, or the program does not end well.
 pub fn record(setup: &Setup, program: Vec<OsString>, path: &Path) -> Result<()> {
     let new = path.with_extension("new");
     let mut command = Command::new(&setup.sandbag);
