@@ -77,7 +77,7 @@ fn as_page(reports: &[Report]) -> String {
             if report.lines.is_empty() {
                 return section;
             }
-            let mut table = Table::new(&["what", "paper", "ours"]);
+            let mut table = Table::of("what | paper | ours");
             for line in &report.lines {
                 table.push(line.to_vec());
             }

@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn text_from_outside_cannot_become_markup() {
-        let mut table = Table::new(&["a"]);
+        let mut table = Table::of("a");
         table.push(vec!["<script>x</script>".to_owned()]);
         let section = Section::new("t").text("1 < 2").table(table);
         let page = render(&Frame::default(), &[section]);

@@ -11,8 +11,13 @@ use sandbag_stats::{median, range};
 pub struct Table(Vec<Vec<String>>);
 
 impl Table {
-    pub fn new(heads: &[&str]) -> Self {
-        Self(vec![heads.iter().map(|&head| head.to_owned()).collect()])
+    /// With heads that are separated by ` | `.
+    pub fn of(heads: &str) -> Self {
+        Self::new(heads.split(" | "))
+    }
+
+    pub fn new<T: Into<String>>(heads: impl IntoIterator<Item = T>) -> Self {
+        Self(vec![heads.into_iter().map(Into::into).collect()])
     }
 
     /// Adds a row; cells that are missing at its end are empty.
@@ -115,7 +120,7 @@ mod tests {
 
     #[test]
     fn columns_are_aligned() {
-        let mut table = Table::new(&["what", "n"]);
+        let mut table = Table::of("what | n");
         assert!(table.is_empty());
         table.push(vec!["a|b".to_owned(), "1000".to_owned()]);
         assert_eq!(

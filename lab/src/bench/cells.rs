@@ -31,17 +31,26 @@ impl Method {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Factor {
-    /// Nothing: the base case, which belongs to every table.
-    Base,
-    Asked,
-    Competitors,
-    Place,
-    Disturbance,
-    /// The published formula against its prediction.
-    Formula,
-}
+/// In the place of a factor: the base case, which belongs to every table.
+pub const BASE: &str = "base";
+
+/// Cells around the base case: the factor that is varied, and its value.
+const FULL: &str = "asked/0.5 asked/1 asked/2 asked/5 asked/20 asked/80 asked/95 asked/98 asked/99 \
+    competitors/spin-0 competitors/spin-1 competitors/spin-2 competitors/spin-20 \
+    competitors/spin-200 competitors/mixed-5 competitors/nice-plus-5 competitors/nice-minus-5 \
+    competitors/batch-5 competitors/idle-5 competitors/realtime-5 competitors/memory-5 \
+    competitors/disk-5 competitors/interrupts-5 \
+    place/sibling-100 place/sibling-10000 place/outside \
+    disturbance/groups disturbance/steps \
+    formula/20 formula/50 formula/80";
+
+/// For the default method in the short form.
+const SHORT: &str = "asked/5 asked/95 competitors/spin-0 competitors/spin-1 competitors/spin-20 \
+    competitors/mixed-5 competitors/interrupts-5 place/sibling-10000 place/outside \
+    disturbance/groups disturbance/steps";
+
+/// For the other methods in the short form.
+const SHORTEST: &str = "asked/95 competitors/spin-20 formula/50";
 
 /// Where the competitors run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +85,8 @@ pub enum Disturbance {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
-    pub factor: Factor,
+    /// What it varies.
+    pub factor: &'static str,
     /// The varied value, as the tables show it.
     pub label: String,
     pub method: Method,
@@ -92,7 +102,7 @@ pub struct Cell {
 impl Cell {
     fn base(method: Method) -> Self {
         Self {
-            factor: Factor::Base,
+            factor: BASE,
             label: format!("base: {BASE_ASKED} %, {BASE_COUNT} spin, cmd"),
             method,
             asked_pct: BASE_ASKED,
@@ -104,153 +114,89 @@ impl Cell {
         }
     }
 
-    /// Name for `--cells` and for the raw rows, such as `pace/asked/95`.
+    /// Name for `--cells` and for the rows, such as `pace/asked/95`.
     pub fn id(&self) -> String {
-        let factor = match self.factor {
-            Factor::Base => return format!("{}/base", self.method.name()),
-            Factor::Asked => "asked",
-            Factor::Competitors => "competitors",
-            Factor::Place => "place",
-            Factor::Disturbance => "disturbance",
-            Factor::Formula => "formula",
+        match self.factor {
+            BASE => format!("{}/base", self.method.name()),
+            factor => format!("{}/{factor}/{}", self.method.name(), self.label),
+        }
+    }
+
+    /// The base case with one factor varied; `None` for another text.
+    fn vary(&self, factor: &'static str, value: &str) -> Option<Self> {
+        let mut cell = Self {
+            factor,
+            label: value.to_owned(),
+            ..self.clone()
         };
-        format!("{}/{factor}/{}", self.method.name(), self.label)
+        match factor {
+            "asked" => cell.asked_pct = value.parse().ok()?,
+            "competitors" => {
+                let (kind, count) = value.rsplit_once('-')?;
+                cell.kind = CompetitorKind::from_str(kind, false).ok()?;
+                cell.count = count.parse().ok()?;
+                // Where real-time groups have budgets, a real-time task can run in no
+                // other group than the root's.
+                if cell.kind == CompetitorKind::Realtime {
+                    cell.place = LoadTarget::Outside;
+                }
+            }
+            "place" => {
+                cell.place = match value.strip_prefix("sibling-") {
+                    Some(weight) => LoadTarget::Sibling(weight.parse().ok()?),
+                    None => LoadTarget::Outside,
+                }
+            }
+            "disturbance" if value == "groups" => cell.disturbance = Disturbance::Groups,
+            "disturbance" => cell.disturbance = Disturbance::Steps,
+            _ => return None,
+        }
+        Some(cell)
+    }
+
+    /// The base case with the load of the formula on a number of busy CPUs.
+    fn formula(&self, asked: &str, busy: usize) -> Option<Self> {
+        Some(Self {
+            factor: FORMULA,
+            label: format!("{asked}-on-{busy}"),
+            asked_pct: asked.parse().ok()?,
+            // An odd number: several per CPU, and never a chance that one CPU has none.
+            count: 2 * busy + 1,
+            ..self.clone()
+        })
     }
 }
 
-struct Levels<'a> {
-    asked: &'a [f64],
-    counts: &'a [usize],
-    kinds: &'a [CompetitorKind],
-    places: &'a [LoadTarget],
-    disturbances: &'a [Disturbance],
-    formula: &'a [f64],
-}
-
-const FULL: Levels<'_> = Levels {
-    asked: &[0.5, 1.0, 2.0, 5.0, 20.0, 80.0, 95.0, 98.0, 99.0],
-    counts: &[0, 1, 2, 20, 200],
-    kinds: &[
-        CompetitorKind::Mixed,
-        CompetitorKind::NicePlus,
-        CompetitorKind::NiceMinus,
-        CompetitorKind::Batch,
-        CompetitorKind::Idle,
-        CompetitorKind::Realtime,
-        CompetitorKind::Memory,
-        CompetitorKind::Disk,
-        CompetitorKind::Interrupts,
-    ],
-    places: &[
-        LoadTarget::Sibling(100),
-        LoadTarget::Sibling(10_000),
-        LoadTarget::Outside,
-    ],
-    disturbances: &[Disturbance::Groups, Disturbance::Steps],
-    formula: &[20.0, 50.0, 80.0],
-};
-
-/// For the default method in the short form.
-const SHORT: Levels<'_> = Levels {
-    asked: &[5.0, 95.0],
-    counts: &[0, 1, 20],
-    kinds: &[CompetitorKind::Mixed, CompetitorKind::Interrupts],
-    places: &[LoadTarget::Sibling(10_000), LoadTarget::Outside],
-    disturbances: &[Disturbance::Groups, Disturbance::Steps],
-    formula: &[],
-};
-
-/// For the other methods in the short form.
-const SHORTEST: Levels<'_> = Levels {
-    asked: &[95.0],
-    counts: &[20],
-    kinds: &[],
-    places: &[],
-    disturbances: &[],
-    formula: &[50.0],
-};
+/// The published formula against its prediction.
+pub const FORMULA: &str = "formula";
 
 /// All cells, each once, for a machine with `cpus` CPUs.
 pub fn matrix(quick: bool, methods: &[Method], cpus: usize) -> Vec<Cell> {
-    methods
-        .iter()
-        .flat_map(|method| {
-            let levels = match (quick, method) {
-                (false, _) => &FULL,
-                (true, Method::Pace) => &SHORT,
-                (true, _) => &SHORTEST,
-            };
-            around(*method, levels, cpus)
-        })
-        .collect()
-}
-
-fn around(method: Method, levels: &Levels<'_>, cpus: usize) -> Vec<Cell> {
-    let base = Cell::base(method);
-    let mut cells = vec![base.clone()];
-    cells.extend(levels.asked.iter().map(|asked| Cell {
-        factor: Factor::Asked,
-        label: asked.to_string(),
-        asked_pct: *asked,
-        ..base.clone()
-    }));
-    cells.extend(levels.counts.iter().map(|count| Cell {
-        factor: Factor::Competitors,
-        label: format!("spin-{count}"),
-        count: *count,
-        ..base.clone()
-    }));
-    cells.extend(levels.kinds.iter().map(|kind| {
-        // Where real-time groups have budgets, a real-time task can run in no
-        // other group than the root's.
-        let place = match kind {
-            CompetitorKind::Realtime => LoadTarget::Outside,
-            _ => LoadTarget::Cmd,
+    let mut cells = Vec::new();
+    for method in methods {
+        let base = Cell::base(*method);
+        cells.push(base.clone());
+        let names = match (quick, method) {
+            (false, _) => FULL,
+            (true, Method::Pace) => SHORT,
+            (true, _) => SHORTEST,
         };
-        Cell {
-            factor: Factor::Competitors,
-            label: format!("{}-{BASE_COUNT}", kind_name(*kind)),
-            kind: *kind,
-            place,
-            ..base.clone()
-        }
-    }));
-    // `shares` is defined against the wrapped command and nothing else.
-    if method != Method::Shares {
-        cells.extend(levels.places.iter().map(|place| Cell {
-            factor: Factor::Place,
-            label: place.to_string(),
-            place: *place,
-            ..base.clone()
-        }));
-    }
-    cells.extend(levels.disturbances.iter().map(|disturbance| {
-        Cell {
-            factor: Factor::Disturbance,
-            label: match disturbance {
-                Disturbance::Groups => "groups",
-                Disturbance::Steps => "steps",
-                Disturbance::None => "none",
-            }
-            .to_owned(),
-            disturbance: *disturbance,
-            ..base.clone()
-        }
-    }));
-    if method == Method::Shares {
-        for asked in levels.formula {
-            for one_cpu in [true, false] {
-                let busy = if one_cpu { 1 } else { cpus };
-                cells.push(Cell {
-                    factor: Factor::Formula,
-                    label: format!("{asked}-on-{busy}"),
-                    asked_pct: *asked,
-                    // An odd number: several per CPU, and never a chance that
-                    // one CPU has none.
-                    count: 2 * busy + 1,
-                    one_cpu,
-                    ..base.clone()
-                });
+        let shares = *method == Method::Shares;
+        for (factor, value) in names
+            .split_whitespace()
+            .filter_map(|name| name.split_once('/'))
+        {
+            match factor {
+                FORMULA if shares => {
+                    let one = base.formula(value, 1).map(|cell| Cell {
+                        one_cpu: true,
+                        ..cell
+                    });
+                    cells.extend(one.into_iter().chain(base.formula(value, cpus)));
+                }
+                // `shares` is defined against the wrapped command and nothing else.
+                "place" if shares => {}
+                _ => cells.extend(base.vary(factor, value)),
             }
         }
     }
@@ -300,7 +246,7 @@ mod tests {
             let cells = matrix(quick, &ALL, 2);
             let ids: BTreeSet<String> = cells.iter().map(Cell::id).collect();
             assert_eq!(ids.len(), cells.len());
-            for cell in cells.iter().filter(|c| c.factor != Factor::Formula) {
+            for cell in cells.iter().filter(|c| c.factor != FORMULA) {
                 let base = Cell::base(cell.method);
                 let varied = [
                     cell.asked_pct != base.asked_pct,
@@ -309,7 +255,7 @@ mod tests {
                     cell.place != base.place && cell.kind != CompetitorKind::Realtime,
                     cell.disturbance != base.disturbance,
                 ];
-                let expected = usize::from(cell.factor != Factor::Base);
+                let expected = usize::from(cell.factor != BASE);
                 let count = varied.iter().filter(|v| **v).count();
                 assert_eq!(count, expected, "{}", cell.id());
             }
@@ -320,19 +266,19 @@ mod tests {
     fn the_full_matrix_has_all_that_was_asked_for() {
         let cells = matrix(false, &[Method::Pace], 2);
         let of = |factor| cells.iter().filter(|c| c.factor == factor).count();
-        assert_eq!(of(Factor::Asked), 9);
-        assert_eq!(of(Factor::Competitors), 14);
-        assert_eq!(of(Factor::Place), 3);
-        assert_eq!(of(Factor::Disturbance), 2);
+        assert_eq!(of("asked"), 9);
+        assert_eq!(of("competitors"), 14);
+        assert_eq!(of("place"), 3);
+        assert_eq!(of("disturbance"), 2);
     }
 
     #[test]
     fn shares_is_not_measured_where_it_is_not_defined() {
         let cells = matrix(false, &[Method::Shares], 4);
-        assert!(cells.iter().all(|c| c.factor != Factor::Place));
+        assert!(cells.iter().all(|c| c.factor != "place"));
         let formula: Vec<_> = cells
             .iter()
-            .filter(|c| c.factor == Factor::Formula)
+            .filter(|c| c.factor == FORMULA)
             .map(|c| (c.label.as_str(), c.count))
             .collect();
         assert_eq!(formula[..2], [("20-on-1", 3), ("20-on-4", 9)]);

@@ -249,7 +249,7 @@ fn table(figure: &Figure, found: &[(&NamedFigure, Prediction)]) -> String {
         .map(|(machine, _)| format!("published, {machine}"))
         .collect();
     heads.extend(published.iter().map(String::as_str));
-    let mut table = Table::new(&heads);
+    let mut table = Table::new(heads);
     for (i, power) in RANKS.enumerate() {
         let ranks = 1u64 << power;
         let mut row = vec![ranks.to_string()];

@@ -235,17 +235,11 @@ impl Benchmark for Nodes {
     }
 
     fn tables(&self, rows: &[Row]) -> String {
-        let mut table = Table::new(&[
-            "method",
-            "CPUs",
-            "speed",
-            "program",
-            "rate, slowed to unslowed",
-            "off proportional by work, %",
-            "by CPU time, %",
-            "left by the method, off asked, %",
-            "others, points",
-        ]);
+        let mut table = Table::of(
+            "method | CPUs | speed | program | rate, slowed to unslowed | \
+             off proportional by work, % | by CPU time, % | left by the method, off asked, % | \
+             others, points",
+        );
         for cell in &self.cells {
             let key = cell.key();
             let own: Vec<&Row> = rows.iter().filter(|row| row.cell == key).collect();

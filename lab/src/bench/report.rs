@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::bench::cells::{Cell, Factor};
+use crate::bench::cells::Cell;
 use crate::bench::tables::{
     factor_table, failures, formula_table, groups, latency_tables, step_table, target_table,
     undecided, verdict_table,
@@ -52,10 +52,10 @@ pub fn tables(cells: &[Cell], cpus: usize, rows: &[Row]) -> String {
         section("Verdicts", Some(verdict_table(&rows)));
     }
     for (factor, title) in [
-        (Factor::Asked, "Asked load"),
-        (Factor::Competitors, "Competitors"),
-        (Factor::Place, "Place of the competitors"),
-        (Factor::Disturbance, "Disturbances"),
+        ("asked", "Asked load"),
+        ("competitors", "Competitors"),
+        ("place", "Place of the competitors"),
+        ("disturbance", "Disturbances"),
     ] {
         section(title, factor_table(&groups, factor));
     }

@@ -67,8 +67,13 @@ pub fn take_run(row: &mut Row, cell: &Cell, run: &Run, seconds: &[Window], tenth
     let supervisor = &run.supervisor;
     row.put("supervisor_pct", supervisor.pct_per_cpu);
     row.put("wakeups_per_s", supervisor.wakeups as f64 / run.length_s);
-    row.put("resident_kib", supervisor.resident_kib as f64);
-    row.put("burner_kib", supervisor.burner_private_kib as f64);
+    for (name, kib) in [
+        ("resident", supervisor.resident_kib),
+        ("burner", supervisor.burner_private_kib),
+    ] {
+        row.put(format!("{name}_kib"), kib as f64);
+        row.put(format!("{name}_mb"), kib as f64 * 1024.0 / 1e6);
+    }
 }
 
 fn put_errors(row: &mut Row, windows: &str, stats: Option<ErrorStats>) {

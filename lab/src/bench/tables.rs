@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use sandbag_stats::{median, range};
 
-use super::cells::{Cell, Factor, Method};
+use super::cells::{BASE, Cell, FORMULA, Method};
 use super::closing::{CLOSES_POINTS, worst};
 use super::latency::{ratios, times};
 use super::row::key;
@@ -41,12 +41,14 @@ impl TableGroup<'_> {
         self.rows.iter().filter_map(|row| row.get(name)).collect()
     }
 
-    fn median(&self, name: &str) -> Option<f64> {
-        median(&self.all(name))
-    }
-
-    fn worst(&self, name: &str) -> Option<f64> {
-        worst(self.all(name).into_iter())
+    /// Over the rounds: the worst of the worst errors, the sum of the strangers, the
+    /// median of other figures.
+    fn over(&self, name: &str) -> Option<f64> {
+        match name {
+            "strangers" => Some(self.sum(name)),
+            _ if name.starts_with("worst") => worst(self.all(name).into_iter()),
+            _ => median(&self.all(name)),
+        }
     }
 
     fn sum(&self, name: &str) -> f64 {
@@ -65,41 +67,46 @@ impl TableGroup<'_> {
     fn within_targets(&self) -> bool {
         (5.0..=95.0).contains(&self.cell.asked_pct)
             && (1..=200).contains(&self.cell.count)
-            && self.cell.factor != Factor::Formula
+            && self.cell.factor != FORMULA
     }
 }
 
+/// Columns of errors, and of cost and verification: head, figure and decimals.
+type Column = (&'static str, &'static str, usize);
+const ERRORS: [Column; 5] = [
+    ("sd", "sd_1s", 3),
+    ("worst", "worst_1s", 2),
+    ("100 ms: mean abs", "mean_abs_100ms", 3),
+    ("sd", "sd_100ms", 3),
+    ("worst", "worst_100ms", 2),
+];
+const COST: [Column; 11] = [
+    ("supervisor %", "supervisor_pct", 4),
+    ("wake-ups/s", "wakeups_per_s", 1),
+    ("resident KiB", "resident_kib", 0),
+    ("burner KiB", "burner_kib", 0),
+    ("closing", "closing", 2),
+    ("all", "closing_all", 2),
+    ("unseen", "unseen", 2),
+    ("nobody's", "nobody", 2),
+    ("strangers", "strangers", 0),
+    ("claim", "claim", 2),
+    ("mpstat", "mpstat", 2),
+];
+
 /// The error table of a factor; `None` if nothing of it was run.
-pub fn factor_table(groups: &[TableGroup<'_>], factor: Factor) -> Option<String> {
-    let mut table = Table::new(&[
-        "case",
-        "method",
-        "cgroup",
-        "runs",
-        "mean abs 1 s (range)",
-        "sd",
-        "worst",
-        "100 ms: mean abs",
-        "sd",
-        "worst",
-        "resolution ms",
-        "kept/missed/undecided",
-        "steal/hole windows",
-        "supervisor %",
-        "wake-ups/s",
-        "resident KiB",
-        "burner KiB",
-        "closing",
-        "all",
-        "unseen",
-        "nobody's",
-        "strangers",
-        "claim",
-        "mpstat",
-    ]);
+pub fn factor_table(groups: &[TableGroup<'_>], factor: &str) -> Option<String> {
+    let heads = |columns: &[Column]| columns.iter().map(|(head, ..)| *head).collect::<Vec<_>>();
+    let mut table = Table::new(
+        "case | method | cgroup | runs | mean abs 1 s (range)"
+            .split(" | ")
+            .chain(heads(&ERRORS))
+            .chain("resolution ms | kept/missed/undecided | steal/hole windows".split(" | "))
+            .chain(heads(&COST)),
+    );
     let mut of_factor: Vec<&TableGroup<'_>> = groups
         .iter()
-        .filter(|g| g.cell.factor == factor || g.cell.factor == Factor::Base)
+        .filter(|g| g.cell.factor == factor || g.cell.factor == BASE)
         .collect();
     if !of_factor.iter().any(|g| g.cell.factor == factor) {
         return None;
@@ -117,38 +124,10 @@ pub fn factor_table(groups: &[TableGroup<'_>], factor: Factor) -> Option<String>
     Some(table.markdown())
 }
 
-/// What is computed of a figure over the rounds.
-type Over = fn(&TableGroup<'_>, &str) -> Option<f64>;
-const MEDIAN: Over = |g, name| g.median(name);
-const WORST: Over = |g, name| g.worst(name);
-
-/// Columns of errors, and of cost and verification: the figure and its decimals.
-type Column = (&'static str, Over, usize);
-const ERRORS: [Column; 5] = [
-    ("sd_1s", MEDIAN, 3),
-    ("worst_1s", WORST, 2),
-    ("mean_abs_100ms", MEDIAN, 3),
-    ("sd_100ms", MEDIAN, 3),
-    ("worst_100ms", WORST, 2),
-];
-const COST: [Column; 11] = [
-    ("supervisor_pct", MEDIAN, 4),
-    ("wakeups_per_s", MEDIAN, 1),
-    ("resident_kib", MEDIAN, 0),
-    ("burner_kib", MEDIAN, 0),
-    ("closing", MEDIAN, 2),
-    ("closing_all", MEDIAN, 2),
-    ("unseen", MEDIAN, 2),
-    ("nobody", MEDIAN, 2),
-    ("strangers", |g, name| Some(g.sum(name)), 0),
-    ("claim", MEDIAN, 2),
-    ("mpstat", MEDIAN, 2),
-];
-
 fn line(g: &TableGroup<'_>) -> Vec<String> {
     let columns = |columns: &[Column]| -> Vec<String> {
         let shown = columns.iter();
-        let shown = shown.map(|(name, of, decimals)| number(of(g, name), *decimals));
+        let shown = shown.map(|(_, name, decimals)| number(g.over(name), *decimals));
         shown.collect()
     };
     let [kept, missed, undecided] = ["kept", "missed", "undecided"]
@@ -182,7 +161,7 @@ fn line(g: &TableGroup<'_>) -> Vec<String> {
 
 /// The step response: errors of the seconds that begin 100 ms after a change.
 pub fn step_table(groups: &[TableGroup<'_>]) -> Option<String> {
-    let mut table = Table::new(&["method", "cgroup", "seconds", "mean abs", "sd", "worst"]);
+    let mut table = Table::of("method | cgroup | seconds | mean abs | sd | worst");
     for g in groups {
         let seconds = g.sum("windows_step");
         if seconds > 0.0 {
@@ -190,9 +169,9 @@ pub fn step_table(groups: &[TableGroup<'_>]) -> Option<String> {
                 g.cell.method.name().to_owned(),
                 g.cgroup.clone(),
                 seconds.to_string(),
-                number(g.median("mean_abs_step"), 3),
-                number(g.median("sd_step"), 3),
-                number(g.worst("worst_step"), 2),
+                number(g.over("mean_abs_step"), 3),
+                number(g.over("sd_step"), 3),
+                number(g.over("worst_step"), 2),
             ]);
         }
     }
@@ -210,14 +189,8 @@ pub fn published_pct(asked_pct: f64, busy: usize) -> f64 {
 
 /// The published formula: asked, predicted, got.
 pub fn formula_table(groups: &[TableGroup<'_>], cpus: usize) -> Option<String> {
-    let mut table = Table::new(&[
-        "busy CPUs",
-        "cgroup",
-        "asked %",
-        "predicted %",
-        "got % (range)",
-    ]);
-    for g in groups.iter().filter(|g| g.cell.factor == Factor::Formula) {
+    let mut table = Table::of("busy CPUs | cgroup | asked % | predicted % | got % (range)");
+    for g in groups.iter().filter(|g| g.cell.factor == FORMULA) {
         let busy = if g.cell.one_cpu { 1 } else { cpus };
         table.push(vec![
             busy.to_string(),
@@ -232,7 +205,7 @@ pub fn formula_table(groups: &[TableGroup<'_>], cpus: usize) -> Option<String> {
 
 /// Wake-up latencies, and ratios of them.
 pub fn latency_tables(rounds: &[&Row], cgroup: &str) -> String {
-    let heads = |first| Table::new(&[first, "cgroup", "p50", "p90", "p99"]);
+    let heads = |first| Table::new([first, "cgroup", "p50", "p90", "p99"]);
     let mut times_table = heads("median delay, us, beside");
     for (name, quantiles) in times(rounds) {
         let mut row = vec![name.to_owned(), cgroup.to_owned()];
@@ -262,72 +235,35 @@ pub fn latency_tables(rounds: &[&Row], cgroup: &str) -> String {
     )
 }
 
-/// MB of 1000 KiB.
-const MB: f64 = 1e6 / 1024.0;
-
-/// Targets: what, the limit, the figure, and what is computed of the rounds.
-type Target = (&'static str, f64, &'static str, Over);
-
-const TARGETS: [Target; 10] = [
-    ("mean abs per 1 s <= 0.1 points", 0.1, "mean_abs_1s", MEDIAN),
-    ("sd per 1 s <= 0.1 points", 0.1, "sd_1s", MEDIAN),
-    ("worst 1 s <= 0.5 points", 0.5, "worst_1s", WORST),
-    (
-        "mean abs per 100 ms <= 0.5 points",
-        0.5,
-        "mean_abs_100ms",
-        MEDIAN,
-    ),
-    (
-        "second after a step: worst <= 0.5",
-        0.5,
-        "worst_step",
-        WORST,
-    ),
-    (
-        "supervisor <= 0.02 % of a core per CPU",
-        0.02,
-        "supervisor_pct",
-        MEDIAN,
-    ),
-    ("resident <= 10 MB", 10.0, "resident_kib", |g, name| {
-        Some(g.median(name)? / MB)
-    }),
-    ("burner private <= 0.5 MB", 0.5, "burner_kib", |g, name| {
-        Some(g.median(name)? / MB)
-    }),
-    (
-        "books close to 0.3 points, each CPU",
-        CLOSES_POINTS,
-        "quiet_closing",
-        MEDIAN,
-    ),
-    (
-        "books close to 0.3 points, all CPUs",
-        CLOSES_POINTS,
-        "quiet_closing_all",
-        MEDIAN,
-    ),
+/// Targets: what, the limit, the figure.
+const TARGETS: [(&str, f64, &str); 10] = [
+    ("mean abs per 1 s <= 0.1 points", 0.1, "mean_abs_1s"),
+    ("sd per 1 s <= 0.1 points", 0.1, "sd_1s"),
+    ("worst 1 s <= 0.5 points", 0.5, "worst_1s"),
+    ("mean abs per 100 ms <= 0.5 points", 0.5, "mean_abs_100ms"),
+    ("second after a step: worst <= 0.5", 0.5, "worst_step"),
+    (SUPERVISOR, 0.02, "supervisor_pct"),
+    ("resident <= 10 MB", 10.0, "resident_mb"),
+    ("burner private <= 0.5 MB", 0.5, "burner_mb"),
+    (CLOSES_EACH, CLOSES_POINTS, "quiet_closing"),
+    (CLOSES_ALL, CLOSES_POINTS, "quiet_closing_all"),
 ];
+const SUPERVISOR: &str = "supervisor <= 0.02 % of a core per CPU";
+const CLOSES_EACH: &str = "books close to 0.3 points, each CPU";
+const CLOSES_ALL: &str = "books close to 0.3 points, all CPUs";
 
 /// Each target beside what was found, per method and cgroup version, over the
 /// cells to which the targets apply: 5 to 95 % asked, 1 to 200 competitors.
 pub fn target_table(groups: &[TableGroup<'_>]) -> String {
-    let mut table = Table::new(&[
-        "target",
-        "method",
-        "cgroup",
-        "cells that meet it",
-        "largest",
-    ]);
+    let mut table = Table::of("target | method | cgroup | cells that meet it | largest");
     let mut kinds: Vec<_> = groups.iter().map(TableGroup::kind).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    for (what, limit, name, of) in TARGETS {
+    for (what, limit, name) in TARGETS {
         for kind in &kinds {
             let own = groups.iter();
             let own = own.filter(|g| g.kind() == *kind && g.within_targets());
-            let figures: Vec<f64> = own.filter_map(|g| of(g, name)).map(f64::abs).collect();
+            let figures: Vec<f64> = own.filter_map(|g| g.over(name)).map(f64::abs).collect();
             let Some((_, largest)) = range(&figures) else {
                 continue;
             };
@@ -346,16 +282,8 @@ pub fn target_table(groups: &[TableGroup<'_>]) -> String {
 
 /// Verdicts per method and version.
 pub fn verdict_table(rows: &[Row]) -> String {
-    let mut table = Table::new(&[
-        "method",
-        "cgroup",
-        "runs",
-        "kept",
-        "missed",
-        "undecided",
-        "undecided %",
-        "failed",
-    ]);
+    let mut table =
+        Table::of("method | cgroup | runs | kept | missed | undecided | undecided % | failed");
     let kind = |row: &Row| [row.text("method"), row.text("cgroup")].map(str::to_owned);
     let mut kinds = grouped(rows, kind);
     kinds.sort_by(|a, b| a.0.cmp(&b.0));
@@ -449,7 +377,7 @@ mod tests {
     fn a_factor_that_was_not_run_has_no_table() {
         let cells = matrix(true, &[Method::Pace], 2);
         let all = rows(&cells, &[0.1]);
-        assert!(factor_table(&groups(&cells, &all), Factor::Asked).is_none());
+        assert!(factor_table(&groups(&cells, &all), "asked").is_none());
     }
 
     #[test]
@@ -457,7 +385,7 @@ mod tests {
         let cells = matrix(true, &[Method::Pace], 2);
         let all: Vec<Row> = cells.iter().map(|cell| new(cell, "v1", 0)).collect();
         let groups = groups(&cells, &all);
-        for factor in [Factor::Asked, Factor::Competitors, Factor::Place] {
+        for factor in ["asked", "competitors", "place"] {
             assert!(
                 factor_table(&groups, factor)
                     .unwrap()

@@ -81,7 +81,7 @@ impl Paper for FakeExperiment {
     }
 
     fn page(&self, measured: &Measurements<'_>) -> Result<Vec<Section>> {
-        let mut table = Table::new(&["slowdown", "n"]);
+        let mut table = Table::of("slowdown | n");
         let own: Vec<&Row> = measured.rows.iter().collect();
         let summary = Summary::of(&own);
         table.push(vec![summary.cell(), summary.n().to_string()]);

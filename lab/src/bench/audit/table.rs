@@ -84,21 +84,11 @@ pub fn line(plant: Plant, row: &Row) -> Vec<String> {
     ]
 }
 
-const HEAD: [&str; 10] = [
-    "planted",
-    "found",
-    "first suspect",
-    "elapsed %",
-    "CPU %",
-    "waiting, points",
-    "seen from %",
-    "other CPUs",
-    "took s",
-    "in",
-];
+const HEADS: &str = "planted | found | first suspect | elapsed % | CPU % | waiting, points | \
+                     seen from % | other CPUs | took s | in";
 
 pub fn report(rows: &[Row], cpu: u32) -> String {
-    let mut table = Table::new(&HEAD);
+    let mut table = Table::of(HEADS);
     let of = |plant: Plant| rows.iter().filter(move |row| row.cell == plant.name());
     for plant in Plant::ALL {
         of(plant).for_each(|row| table.push(line(plant, row)));

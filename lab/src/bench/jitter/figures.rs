@@ -87,7 +87,7 @@ impl Figures {
         for figure in &self.0 {
             if !tables.iter().any(|(title, _)| *title == figure.title) {
                 let heads = ["", "target", "median", "least", "greatest", "met"];
-                tables.push((&figure.title, Table::new(&heads)));
+                tables.push((&figure.title, Table::new(heads)));
             }
             let (low, high) = range(&figure.values).unzip();
             let middle = median(&figure.values);

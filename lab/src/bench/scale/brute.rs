@@ -148,14 +148,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
              (median of {rounds} runs from other positions, least and greatest in brackets). Apart: \
              percent of the time of a phase. Target: their mean within {TARGET_PCT} %."
         ),
-        heads: vec![
-            "synchronised",
-            "ranks",
-            "predicted",
-            "brute force",
-            "apart, %",
-            "target met",
-        ],
+        heads: "synchronised | ranks | predicted | brute force | apart, % | target met",
         rows,
         figures: figures.into(),
     })

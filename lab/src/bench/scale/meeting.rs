@@ -27,17 +27,8 @@ const RANKS: u32 = 2;
 /// within seconds, too.
 const ROUNDS: u32 = 20;
 
-const HEADS: [&str; 9] = [
-    "ranks meet by",
-    "ranks",
-    "sync",
-    "measured",
-    "predicted",
-    "host",
-    "with the host's own",
-    "apart, %",
-    "inside",
-];
+const HEADS: &str = "ranks meet by | ranks | sync | measured | predicted | host | \
+                     with the host's own | apart, % | inside";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meets {
@@ -170,7 +161,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
             rows.len(),
             said_of_all(&together)
         ),
-        heads: HEADS.to_vec(),
+        heads: HEADS,
         rows,
         figures: figures.into(),
     })

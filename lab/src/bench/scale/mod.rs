@@ -90,7 +90,8 @@ struct Section {
     title: &'static str,
     /// How to read it.
     note: String,
-    heads: Vec<&'static str>,
+    /// Separated by ` | `.
+    heads: &'static str,
     rows: Vec<Vec<String>>,
     /// The figures of the rows.
     figures: Value,
@@ -98,7 +99,7 @@ struct Section {
 
 impl Section {
     fn render(&self) -> String {
-        let mut table = Table::new(&self.heads);
+        let mut table = Table::of(self.heads);
         self.rows.iter().for_each(|row| table.push(row.clone()));
         format!("## {}\n\n{}\n\n{}", self.title, self.note, table.markdown())
     }
@@ -279,7 +280,7 @@ mod tests {
         let section = Section {
             title: "Speed",
             note: "How to read it.".to_owned(),
-            heads: vec!["what", "s"],
+            heads: "what | s",
             rows: vec![vec!["none".to_owned(), "1.0".to_owned()]],
             figures: Value::Null,
         };

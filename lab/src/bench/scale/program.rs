@@ -22,7 +22,7 @@ const RANKS: u32 = 2;
 const LEAST: Duration = Duration::from_secs(2);
 
 pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
-    let heads = vec!["what", "with to without jitter, % more", "runs"];
+    let heads = "what | with to without jitter, % more | runs";
     let title = "A real program";
     for (program, package) in [("hpcc", "hpcc"), ("mpirun", "openmpi-bin")] {
         if !is_there(program) {

@@ -103,7 +103,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
              events each, two threads. Median of {rounds}, least and greatest in brackets. Target: \
              {TARGET_S} s."
         ),
-        heads: vec!["synchronised", "s", "CPU, s", "memory, MiB", "target met"],
+        heads: "synchronised | s | CPU, s | memory, MiB | target met",
         rows,
         figures: figures.into(),
     })

@@ -133,17 +133,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
              and the replay at random positions are what would have been measured at all positions; of \
              {count} inside: {anywhere}."
         ),
-        heads: vec![
-            "sync",
-            "ranks",
-            "phases",
-            "measured",
-            "predicted",
-            "host",
-            "with the host's own",
-            "inside",
-            "beside",
-        ],
+        heads: "sync | ranks | phases | measured | predicted | host | with the host's own | inside | beside",
         rows,
         figures: figures.into(),
     })

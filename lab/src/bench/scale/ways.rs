@@ -97,7 +97,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
              all ways can make). Percent that a phase takes more than without; median, least and \
              greatest."
         ),
-        heads: vec!["who makes it", "with to without jitter, % more", "runs"],
+        heads: "who makes it | with to without jitter, % more | runs",
         rows,
         figures: figures.into(),
     })

@@ -67,15 +67,10 @@ pub fn choices(rows: &[Row]) -> impl Iterator<Item = Choice> {
 
 /// The defaults, and the figures behind them.
 pub fn defaults(rows: &[Row]) -> Section {
-    let mut table = Table::new(&[
-        "default",
-        "error 1 s, points",
-        "latency p99, us",
-        "n",
-        "worst 1 s, points",
-        "other values: error / p99 / worst",
-        "better in both",
-    ]);
+    let mut table = Table::of(
+        "default | error 1 s, points | latency p99, us | n | worst 1 s, points | \
+         other values: error / p99 / worst | better in both",
+    );
     for default in DEFAULTS {
         let Some(default) = Choice::of(rows, default) else {
             let (method, factor, _, label) = default;

@@ -142,13 +142,7 @@ const STEAL_PCT: [f64; 4] = [0.1, 1.0, MOST_STEAL_PCT, f64::INFINITY];
 /// All rows of a method by the steal that came: the other factors are spread
 /// over them by chance.
 fn steal(rows: &[Row]) -> Section {
-    let mut table = Table::new(&[
-        "method",
-        "steal, %",
-        "error 1 s, points",
-        "latency p99, us",
-        "n",
-    ]);
+    let mut table = Table::of("method | steal, % | error 1 s, points | latency p99, us | n");
     for method in METHODS.into_iter().chain([SPINNERS]) {
         let mut least = 0.0;
         for most in STEAL_PCT {
@@ -201,17 +195,10 @@ fn all(rows: &[Row]) -> Table {
         (LATENCY, 0),
         ("migrations_per_s", 1),
     ];
-    let mut table = Table::new(&[
-        "condition",
-        "error 1 s, mean abs.",
-        "100 ms",
-        "worst 1 s",
-        "latency p50, us",
-        "p90",
-        "p99",
-        "migrations per s",
-        "n",
-    ]);
+    let mut table = Table::of(
+        "condition | error 1 s, mean abs. | 100 ms | worst 1 s | latency p50, us | p90 | p99 | \
+         migrations per s | n",
+    );
     for (key, own) in grouped(rows, |row| row.cell.clone()) {
         let mut cells = vec![key.clone()];
         cells.extend(figures.map(|(name, digits)| shown_figure(&own, name, digits)));

@@ -99,16 +99,10 @@ fn section(name: Name, cpus: &str, rows: &[&Row]) -> Result<Section> {
         Name::Threads => format!("{TASKS} threads that compute"),
         Name::Ep | Name::Sleepers | Name::Count => name.as_str().to_owned(),
     };
-    let mut table = Table::new(&[
-        "method",
-        "speed asked",
-        "speed got, median (95 %)",
-        "relative spread, %",
-        "n",
-        "not counted",
-        "ends apart, % of the time",
-        "the paper",
-    ]);
+    let mut table = Table::of(
+        "method | speed asked | speed got, median (95 %) | relative spread, % | n | \
+         not counted | ends apart, % of the time | the paper",
+    );
     let mut lines = Vec::new();
     for (method, of_method) in grouped(rows.iter().copied(), |row| method_of(row).to_owned()) {
         let mut points = Vec::new();

@@ -28,15 +28,10 @@ pub fn sections(rows: &[Row], chosen: &Choices) -> Vec<Section> {
 }
 
 fn table(rows: &[&Row], program: &str) -> Table {
-    let mut table = Table::new(&[
-        "condition",
-        "slowdown, median (95 %)",
-        "known to",
-        "to the spinners'",
-        "unloaded, s",
-        "n",
-        "the paper",
-    ]);
+    let mut table = Table::of(
+        "condition | slowdown, median (95 %) | known to | to the spinners' | unloaded, s | n | \
+         the paper",
+    );
     let conditions = grouped(rows.iter().copied(), |row| row.condition.clone());
     let spinners = conditions
         .iter()

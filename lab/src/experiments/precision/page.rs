@@ -16,17 +16,10 @@ use crate::table::Table;
 
 /// Ours, and the paper's table.
 pub fn sections(rows: &[Row], class: &str) -> Result<Vec<Section>> {
-    let mut table = Table::new(&[
-        "condition",
-        "EP, s (mean, sd)",
-        "slowdown (95 %)",
-        "perceived, % (95 %)",
-        "claimed, %",
-        "supervisor, % of a core per CPU",
-        "error 1 s, sd",
-        "resolution, s",
-        "n",
-    ]);
+    let mut table = Table::of(
+        "condition | EP, s (mean, sd) | slowdown (95 %) | perceived, % (95 %) | claimed, % | \
+         supervisor, % of a core per CPU | error 1 s, sd | resolution, s | n",
+    );
     let mut points = Vec::new();
     let mut x_names = Vec::new();
     let mut perceived = BTreeMap::new();
@@ -55,13 +48,7 @@ pub fn sections(rows: &[Row], class: &str) -> Result<Vec<Section>> {
         }
         perceived.insert(condition.method().map(str::to_owned), shown);
     }
-    let mut paper = Table::new(&[
-        "paper",
-        "EP, s",
-        "perceived, %",
-        "our nearest",
-        "perceived by ours, %",
-    ]);
+    let mut paper = Table::of("paper | EP, s | perceived, % | our nearest | perceived by ours, %");
     for row in published::PRECISION {
         paper.push(vec![
             row.name.to_owned(),

@@ -23,16 +23,9 @@ const TARGET: f64 = 1.0;
 
 /// The table of errors, and a figure per CPU of the first replay.
 pub fn sections(rows: &[Row], dir: &Path) -> Result<Vec<Section>> {
-    let mut table = Table::new(&[
-        "beside",
-        "mean error, points",
-        "mean abs.",
-        "sd",
-        "worst 1 s",
-        "windows",
-        "n",
-        "not counted",
-    ]);
+    let mut table = Table::of(
+        "beside | mean error, points | mean abs. | sd | worst 1 s | windows | n | not counted",
+    );
     for (program, own) in grouped(rows, |row| row.program.clone()) {
         let shown = |name: &str| shown_figure(&own, name, 3);
         let counted = figure(&own, "sd_points").map_or(0, |m| m.n);
