@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 /// Constants of a method in place of its own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tuning {
-    /// Period, ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period_ms: Option<f64>,
     /// Weight of pace's group on each CPU, in those of a default group.
@@ -18,7 +17,6 @@ pub struct Tuning {
 }
 
 impl Tuning {
-    /// As options of `sandbag load`.
     pub fn options(self) -> Vec<String> {
         let period = self.period_ms.map(|ms| format!("--period={ms}ms"));
         let weight = self.weight.map(|weight| format!("--pace-weight={weight}"));
@@ -52,7 +50,6 @@ pub enum Condition {
     /// `sandbag load`, all CPUs.
     Load {
         method: String,
-        /// The load, percent.
         pct: f64,
         #[serde(flatten)]
         tuning: Tuning,

@@ -31,10 +31,7 @@ const MOST: usize = 10_000;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Decision {
     /// The median is known to within this.
-    Yes {
-        /// Half of the 95 % interval.
-        half_width: f64,
-    },
+    Yes { half_width: f64 },
     No {
         /// Half of the 95 % interval, where there are enough pairs for one.
         half_width: Option<f64>,

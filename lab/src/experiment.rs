@@ -33,26 +33,21 @@ impl std::error::Error for NotHere {}
 pub struct Remarks {
     /// What was skipped, each with its reason.
     pub skipped: Vec<String>,
-    /// About the programs.
     pub notes: Vec<String>,
 }
 
 /// The input of a page.
 #[derive(Debug, Clone, Copy)]
 pub struct Measurements<'a> {
-    /// The rows, in the order of the cells.
     pub rows: &'a [Row],
     pub chosen: &'a Choices,
-    /// The experiment's directory.
     pub dir: &'a Path,
 }
 
 /// Cells that are measured round by round, each trial kept as soon as it is made.
 pub trait Experiment {
-    /// What trials are made with.
     type Setup;
 
-    /// On the command line.
     fn name(&self) -> &'static str;
 
     /// Its cells, by name: conditions, each of which is measured once in each round.
@@ -82,7 +77,6 @@ pub trait Experiment {
 /// full one's.
 #[derive(Debug)]
 pub struct About {
-    /// One sentence.
     pub what: &'static str,
     /// The figure or table of a paper that it repeats.
     pub source: &'static str,
@@ -113,7 +107,6 @@ pub trait Paper: Experiment<Setup = Setup> {
         Remarks::default()
     }
 
-    /// Tables and figures. Needs no `prepare`.
     fn page(&self, measured: &Measurements<'_>) -> Result<Vec<Section>>;
 
     /// Lines of the summary: what, the paper's figure, ours. Needs no `prepare`.

@@ -45,20 +45,16 @@ impl Point {
     }
 }
 
-/// One line of a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// As the legend calls it.
     pub name: String,
     pub points: Vec<Point>,
-    /// Whether the points are connected.
     pub connected: bool,
     /// Whether it is only there to compare with: thin and grey.
     pub reference: bool,
 }
 
 impl Line {
-    /// Of connected points.
     pub fn new(name: impl Into<String>, points: impl Into<Vec<Point>>) -> Self {
         Self {
             name: name.into(),
@@ -108,7 +104,6 @@ struct Style {
     colour: RGBColor,
     /// Length of a dash and of the gap after it; no gap in a whole line.
     dash: (u32, u32),
-    /// Corners around a point.
     marker: &'static [(i32, i32)],
 }
 
@@ -169,7 +164,6 @@ const REFERENCE: Style = style("", (128, 128, 128), WHOLE, &[]);
 /// More points than this are a curve: markers would hide it.
 const MOST_MARKED: usize = 40;
 
-/// A style for each line.
 fn styles(lines: &[Line]) -> Vec<Style> {
     let of_method = |name: &str| STYLES.iter().find(|style| style.method == name);
     let is_there = |style: &&Style| lines.iter().any(|line| line.name == style.method);

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::row::Row;
 
-/// Facts of the machine, by name.
 pub fn facts() -> Vec<(String, String)> {
     let facts = machine::describe(&Root::default()).into_iter();
     facts.map(|(name, fact)| (name.to_owned(), fact)).collect()
@@ -23,20 +22,16 @@ pub fn facts() -> Vec<(String, String)> {
 pub struct Terms {
     pub experiment: String,
     pub quick: bool,
-    /// Version of sandbag.
     pub sandbag: String,
     /// CPU, kernel and memory of the machine, in words.
     pub machine: String,
-    /// CPUs that are used.
     pub cpus: String,
     /// What one program may take, seconds.
     pub limit_s: f64,
-    /// The C project to compile, where one was named.
     pub sources: Option<PathBuf>,
     /// Options that change what a row is.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub options: String,
-    /// Seed of the order of the cells.
     pub seed: u64,
 }
 

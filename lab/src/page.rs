@@ -11,7 +11,6 @@ const STYLE: &str = "th, td { padding: 3px 26px 3px 0; text-align: left; white-s
                      svg { max-width: 100%; height: auto; } \
                      dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem; }";
 
-/// A part of a page.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Section {
     title: String,
@@ -22,7 +21,6 @@ pub struct Section {
 }
 
 impl Section {
-    /// With a heading.
     pub fn new(title: &str) -> Self {
         Self {
             title: title.to_owned(),
@@ -30,13 +28,11 @@ impl Section {
         }
     }
 
-    /// With a paragraph.
     pub fn text(mut self, text: &str) -> Self {
         text.clone_into(&mut self.text);
         self
     }
 
-    /// With a list.
     pub fn points(mut self, points: &[&str]) -> Self {
         self.points = points.iter().map(|&point| point.to_owned()).collect();
         self
@@ -53,7 +49,6 @@ impl Section {
         self
     }
 
-    /// The SVG of its figure.
     pub fn svg(&self) -> Option<&str> {
         self.figure.as_deref()
     }

@@ -22,7 +22,6 @@ pub struct PairTrial<'a> {
     pub cell: &'a str,
     /// The round; odd ones begin with the condition.
     pub round: u32,
-    /// CPUs of program and condition.
     pub cpus: &'a CpuList,
     pub programs: &'a [&'a str],
     pub words: &'a [OsString],

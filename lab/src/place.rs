@@ -22,7 +22,6 @@ const AROUND: Duration = Duration::from_secs(20);
 /// A node holds its speed after this; only its clients are notified.
 const HELD: Duration = Duration::from_secs(2);
 
-/// A program that ran under a condition.
 #[derive(Debug)]
 pub struct PlacedRun {
     pub ended: ProgramExit,
@@ -34,22 +33,16 @@ pub struct PlacedRun {
 
 /// Runs programs under conditions: a [`RunPlace`] of this machine, or a fake in tests.
 pub trait Runner {
-    /// Runs a program under a condition.
     fn meet(&self, condition: &Condition, words: &[OsString]) -> Result<PlacedRun>;
 
-    /// What a program may take.
     fn limit(&self) -> Duration;
 }
 
-/// What programs are run with.
 #[derive(Debug)]
 pub struct RunPlace<'a> {
     pub sandbag: &'a Path,
-    /// The CPUs of the program and of the condition.
     pub cpus: &'a CpuList,
-    /// A directory for files of the moment.
     pub scratch: &'a Path,
-    /// What a program may take.
     pub limit: Duration,
 }
 
@@ -99,19 +92,16 @@ impl RunPlace<'_> {
                 pct,
                 tuning,
             } => {
-                let (load, cpus) = (pct.to_string(), self.cpus.to_string());
-                let options = tuning.options();
-                let mut verb = vec!["load", &load, "--pin", &cpus, "--method", method];
-                verb.extend(options.iter().map(String::as_str));
+                let (cpus, options) = (self.cpus, tuning.options().join(" "));
+                let verb = format!("load {pct} --pin {cpus} --method {method} {options}");
                 self.held(&verb, words)
             }
-            Condition::Replay { profile } => self.held(&["replay", profile], words),
+            Condition::Replay { .. } => bail!("only the experiment `replay` makes replays"),
             Condition::Beside { method, speed } => {
                 self.beside(self.empty_node(method, *speed)?, "the node", plain())
             }
             Condition::Node { method, speed } => {
-                let speed = speed.to_string();
-                self.held(&["slow", "--speed", &speed, "--method", method], words)
+                self.held(&format!("slow --speed {speed} --method {method}"), words)
             }
         }
     }
@@ -152,12 +142,10 @@ impl RunPlace<'_> {
 
     /// An empty node, once its speed is held.
     fn empty_node(&self, method: &str, speed: f64) -> Result<Running> {
-        let mut command = Command::new(self.sandbag);
-        command
-            .args(["-q", "slow", "--no-out", "--method", method])
-            .args(["--speed", &speed.to_string()])
-            .args(["--cpus", &self.cpus.to_string()])
-            .stdin(Stdio::null());
+        let cpus = self.cpus;
+        let words = format!("-q slow --no-out --method {method} --speed {speed} --cpus {cpus}");
+        let mut command = program::command(self.sandbag, &words);
+        command.stdin(Stdio::null());
         let mut node = Running::start(command, Start::default())?;
         if let Some(status) = node.wait(HELD)? {
             bail!("a node by {method} ended at once with {status}");
@@ -165,21 +153,15 @@ impl RunPlace<'_> {
         Ok(node)
     }
 
-    fn held(&self, verb: &[&str], words: &[OsString]) -> Result<(ProgramExit, Option<Run>)> {
+    fn held(&self, verb: &str, words: &[OsString]) -> Result<(ProgramExit, Option<Run>)> {
         let record = self.scratch.join("condition.json");
         let _ = std::fs::remove_file(&record);
         let mut json = OsString::from("--json=");
         json.push(&record);
-        let timeout = format!("{}ms", self.limit.as_millis());
-        let mut command = Command::new(self.sandbag);
-        command
-            .arg("-q")
-            .args(verb)
-            .args(["--cpus", &self.cpus.to_string()])
-            .args(["--no-out", "--as-root", "--timeout", &timeout])
-            .arg(json)
-            .arg("--")
-            .args(words);
+        let (timeout, cpus) = (self.limit.as_millis(), self.cpus);
+        let options = format!("-q {verb} --cpus {cpus} --no-out --as-root --timeout {timeout}ms");
+        let mut command = program::command(self.sandbag, &options);
+        command.arg(json).arg("--").args(words);
         let mut ended = program::run(command, None, self.limit + AROUND)?;
         let run = std::fs::read(&record)
             .ok()

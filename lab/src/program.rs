@@ -2,6 +2,7 @@
 //! Programs that an experiment starts, each with a time limit, none of which
 //! outlives it.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -23,6 +24,13 @@ const POLL: Duration = Duration::from_millis(5);
 const GRACE: Duration = Duration::from_secs(10);
 /// Of what a program says, the end is kept in messages.
 const SAID: usize = 2000;
+
+/// A program with words as arguments, which are separated by spaces.
+pub fn command(program: impl AsRef<OsStr>, words: &str) -> Command {
+    let mut command = Command::new(program);
+    command.args(words.split_whitespace());
+    command
+}
 
 /// This program, and the sandbag that it measures.
 #[derive(Debug)]
@@ -248,11 +256,9 @@ fn text(file: &mut File) -> Result<String> {
 /// What a run took of time and memory.
 #[derive(Debug, Clone, Copy)]
 pub struct RunCost {
-    /// Seconds from start to end.
     pub wall_s: f64,
     /// CPU time of the process and of its children that it waited for, seconds.
     pub cpu_s: f64,
-    /// The most memory that it had, MiB.
     pub most_mib: f64,
 }
 
@@ -271,7 +277,6 @@ pub fn run_cost(command: &mut Command) -> Result<RunCost> {
     })
 }
 
-/// Whether a program of that name is in PATH.
 pub fn is_there(name: &str) -> bool {
     on_path(name).is_some()
 }

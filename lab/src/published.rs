@@ -5,17 +5,11 @@
 /// 50 % on all CPUs; 30 runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Precision {
-    /// The load generator.
     pub name: &'static str,
-    /// Our nearest method.
     pub method: &'static str,
-    /// Mean time of EP, seconds.
     pub seconds: f64,
-    /// Its standard deviation.
     pub seconds_sd: f64,
-    /// Load perceived, percent.
     pub perceived_pct: f64,
-    /// Its standard deviation.
     pub perceived_sd: f64,
 }
 
@@ -37,7 +31,6 @@ const fn precision(
     }
 }
 
-/// Table II.
 pub const PRECISION: [Precision; 4] = [
     precision(GENERATORS[0], (41.9, 0.9), (48.9, 1.1)),
     precision(GENERATORS[1], (47.6, 4.5), (55.0, 3.9)),
@@ -68,7 +61,6 @@ pub const WHY_LOADS_DIFFER: [&str; 5] = [
      a CPU is what slows it, and the figures of a shared disk scatter: they are called undecided.",
 ];
 
-/// What the spinners are.
 pub const WHAT_SPINNERS_ARE: &str = "The spinners are one program of another session: with \
      autogroup, as on most desktops and here unless the table of the machine says otherwise, they \
      get half of each CPU, however many processes the measured program has. Without it, or in the \

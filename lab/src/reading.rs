@@ -25,22 +25,20 @@ use std::path::Path;
 use crate::program::ProgramExit;
 use crate::workload::WorkReport;
 
-/// The result of one program of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProgramResult {
-    /// It did its work, and its result was right.
     Done {
         seconds: f64,
         figures: BTreeMap<String, f64>,
     },
-    /// It failed, or its result was wrong.
-    Failed { why: String },
+    Failed {
+        why: String,
+    },
 }
 
 /// Results by program. One that is not there did not end.
 pub type Reading = BTreeMap<String, ProgramResult>;
 
-/// How the run of some programs is read.
 pub type Read<'a> = dyn Fn(&[&str], &ProgramExit) -> Reading + 'a;
 
 /// Words of a shell that runs the lab's own programs in turn: `sandbag lab

@@ -25,16 +25,15 @@ pub const PAGE: &str = "index.html";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// It was, or is being run.
     #[default]
     Run,
-    /// It cannot be run here.
     Skipped {
-        /// Why, with a remedy.
         why: String,
     },
     /// It failed: the rows are those before.
-    Failed { why: String },
+    Failed {
+        why: String,
+    },
 }
 
 impl State {
@@ -48,7 +47,6 @@ impl State {
     }
 }
 
-/// What an experiment came to.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Report {
     pub experiment: String,

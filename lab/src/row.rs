@@ -18,9 +18,12 @@ pub enum End {
     #[default]
     Done,
     /// The program did not end under the condition within its limit.
-    OverLimit { limit_s: f64 },
-    /// It failed, or its result was wrong.
-    Failed { why: String },
+    OverLimit {
+        limit_s: f64,
+    },
+    Failed {
+        why: String,
+    },
 }
 
 /// One trial of a cell. What a kind of experiment does not have is not in the file.
@@ -28,7 +31,6 @@ pub enum End {
 pub struct Row {
     /// The cell it belongs to (`Cell::key`).
     pub cell: String,
-    /// Round, from 0.
     pub round: u32,
     #[serde(default)]
     pub program: String,
@@ -52,10 +54,8 @@ pub struct Row {
     /// condition, during the trial.
     #[serde(default)]
     pub foreign_pct: f64,
-    /// Other figures, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, f64>,
-    /// Other results in words, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub texts: BTreeMap<String, String>,
     /// What a part of a benchmark measured in detail.
@@ -116,7 +116,6 @@ impl Row {
         self.texts.get(name).map_or("", String::as_str)
     }
 
-    /// Why it failed, if it did.
     pub fn why_failed(&self) -> Option<&str> {
         match &self.end {
             End::Failed { why } => Some(why),

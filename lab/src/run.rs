@@ -19,7 +19,6 @@ use crate::results::{self, CHOICES, ROWS, Report, State, read_json};
 use crate::row::Row;
 use crate::setup::Setup;
 
-/// How often each cell is measured.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Repeat {
     /// Rounds, in place of the experiment's own.

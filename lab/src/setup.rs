@@ -9,7 +9,6 @@ use sandbag_linux::CpuList;
 
 use crate::place::RunPlace;
 
-/// The parameters of all experiments.
 #[derive(Debug, Clone)]
 pub struct Setup {
     pub sandbag: PathBuf,
@@ -19,7 +18,6 @@ pub struct Setup {
     /// The short form: fewer cells, shorter programs, fewer rounds.
     pub quick: bool,
     pub methods: Methods,
-    /// Time limit of one program.
     pub limit: Duration,
     /// A C project to compile, in place of the one that is found.
     pub sources: Option<PathBuf>,
@@ -28,12 +26,9 @@ pub struct Setup {
     pub dir: PathBuf,
 }
 
-/// Which methods work on these CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Methods {
-    /// Those that put a load on CPUs.
     pub loading: Vec<String>,
-    /// Those that slow a node.
     pub slowing: Vec<String>,
     /// The reasons of those that do not work.
     pub refused: Vec<String>,
@@ -68,7 +63,6 @@ pub(crate) mod tests {
     use super::*;
     use std::path::Path;
 
-    /// For experiments that start no sandbag.
     pub(crate) fn setup(dir: &Path) -> Setup {
         Setup {
             sandbag: PathBuf::from("/no/sandbag"),

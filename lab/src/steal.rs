@@ -43,7 +43,6 @@ impl StealMeter {
         })
     }
 
-    /// Steal since then, percent of these CPUs' time.
     pub fn steal_pct(&mut self) -> Result<f64> {
         Ok(self.disturbance()?.steal_pct)
     }

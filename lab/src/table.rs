@@ -22,6 +22,7 @@ impl Table {
 
     /// Adds a row; cells that are missing at its end are empty.
     pub fn push(&mut self, mut row: Vec<String>) {
+        debug_assert!(row.len() <= self.0[0].len(), "more cells than heads");
         row.resize(self.0[0].len(), String::new());
         self.0.push(row);
     }

@@ -23,7 +23,6 @@ pub struct Churn {
 }
 
 impl Churn {
-    /// Begins to move the processes `spinners`.
     pub fn start(layout: Layout, spinners: Vec<u32>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);

@@ -27,9 +27,7 @@ pub struct CpuClocks {
     pub idle_ns: u64,
     /// Steal since boot, in ticks of 10 ms.
     pub steal_ns: u64,
-    /// The burners pinned here.
     pub burner_ns: u64,
-    /// The competitors, by their own books.
     pub competitors_ns: u64,
     /// All tasks since boot, by v1's `cpuacct.usage_percpu` of the root group.
     pub tasks_ns: Option<u64>,

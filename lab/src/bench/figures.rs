@@ -45,7 +45,6 @@ pub struct FiguresArgs {
     out: PathBuf,
 }
 
-/// A trace and its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct NamedFigure {
     name: String,

@@ -164,7 +164,6 @@ pub struct OnV2 {
 }
 
 impl OnV2 {
-    /// Switches. `program` is this program, for the helper.
     pub fn switch(program: &Path) -> Result<Self> {
         ensure!(
             std::env::var_os("SANDBAG_DISPOSABLE").is_some_and(|v| v == "1"),

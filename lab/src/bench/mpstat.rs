@@ -11,7 +11,6 @@ use serde_json::Value;
 pub struct Mpstat(Child);
 
 impl Mpstat {
-    /// Begins a sample of all CPUs over `seconds`.
     pub fn start(seconds: u32) -> Result<Self> {
         Command::new("mpstat")
             .args(["-P", "ALL", "-o", "JSON", &seconds.to_string(), "1"])

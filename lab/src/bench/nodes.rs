@@ -56,14 +56,12 @@ pub struct NodesArgs {
     rounds: Option<u32>,
 }
 
-/// A method, speed and program.
 #[derive(Debug, Clone)]
 struct NodeCell {
     method: String,
     cpus: u32,
     speed: f64,
     tasks: u32,
-    /// Of `work count`.
     kind: &'static str,
 }
 

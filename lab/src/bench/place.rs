@@ -91,7 +91,6 @@ impl PlaceGroup {
         self.path.join("cgroup.procs")
     }
 
-    /// Moves a process in.
     pub fn take(&self, pid: u32) -> sandbag_linux::Result<()> {
         sandbag_linux::root::write(&self.entrance(), pid)
     }

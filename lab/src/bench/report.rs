@@ -10,7 +10,6 @@ use crate::bench::tables::{
 };
 use crate::row::{Row, grouped};
 
-/// How to read the tables.
 const NOTES: &str = "\
 Errors are points of one CPU. Windows with more than 3 % steal are left out and counted.
 
@@ -73,7 +72,6 @@ pub fn tables(cells: &[Cell], cpus: usize, rows: &[Row]) -> String {
     out
 }
 
-/// The latency tables of each cgroup version.
 fn latencies(rows: &[Row]) -> Option<String> {
     let versions = grouped(rows, |row| row.text("cgroup").to_owned());
     let tables = versions.iter();

@@ -15,7 +15,6 @@ use super::closing::{Closing, worst};
 use super::windows::{errors, resolution_ms, step_response};
 use crate::row::Row;
 
-/// Name of a cell on a cgroup version.
 pub fn key(cgroup: &str, cell: &str) -> String {
     format!("{cgroup}/{cell}")
 }
@@ -32,7 +31,6 @@ pub fn new(cell: &Cell, cgroup: &str, round: u32) -> Row {
     row
 }
 
-/// For progress messages.
 pub fn line(row: &Row) -> String {
     match (row.get("mean_abs_1s"), row.get("worst_1s")) {
         (Some(mean), Some(worst)) => {

@@ -28,7 +28,7 @@ use crate::bench::mpstat::Mpstat;
 use crate::bench::place::{Layout, PlaceGroup};
 use crate::bench::row;
 use crate::bench::tasks::{burners, others};
-use crate::program::{Running, Start};
+use crate::program::{Running, Start, command};
 use crate::row::{End, Row};
 use sandbag_linux::interrupt;
 
@@ -45,13 +45,11 @@ const MARGIN: Duration = Duration::from_millis(400);
 /// The shortest verified part: steal is known in steps of 10 ms.
 const SHORTEST: Duration = Duration::from_millis(800);
 
-/// What all runs share.
 #[derive(Debug)]
 pub struct Bench {
     pub sandbag: PathBuf,
     pub program: PathBuf,
     pub cpus: CpuList,
-    /// Length of a run, seconds.
     pub seconds: u32,
     pub work: PathBuf,
     pub seed: u64,
@@ -209,12 +207,13 @@ impl Bench {
     }
 
     fn compete(&self, cell: &Cell, seconds: f64, account: &Path) -> Command {
-        let mut command = Command::new(&self.program);
-        command
-            .args(["compete", &kind_name(cell.kind), &cell.count.to_string()])
-            .arg(seconds.to_string())
-            .arg("--account")
-            .arg(account);
+        let words = format!(
+            "compete {} {} {seconds} --account",
+            kind_name(cell.kind),
+            cell.count
+        );
+        let mut command = command(&self.program, &words);
+        command.arg(account);
         if cell.one_cpu {
             command.arg("--cpus").arg(self.cpus_of(cell).to_string());
         }
@@ -238,15 +237,12 @@ impl Bench {
             fs::write(&profile, step_profile(&numbers, length, self.seed))?;
             command.arg("replay").arg(profile);
         } else {
-            command
-                .args(["load", &cell.asked_pct.to_string()])
-                .args(["--cpus", &cpus.to_string()])
-                .args(["-d", &format!("{length}s")]);
+            let words = format!("load {} --cpus {cpus} -d {length}s", cell.asked_pct);
+            command.args(words.split(' '));
         }
-        command
-            .args(["--method", cell.method.name(), "--windows", "100ms", "-q"])
-            .arg("--out")
-            .arg(dir.join("run"));
+        let method = cell.method.name();
+        let words = format!("--method {method} --windows 100ms -q --out");
+        command.args(words.split(' ')).arg(dir.join("run"));
         if in_command {
             let compete = self.compete(cell, f64::from(self.seconds), &dir.join("account"));
             command

@@ -213,7 +213,6 @@ fn measure(args: &SessionArgs, loads: &mut Loads, session: &mut Session<'_>) -> 
     outcome
 }
 
-/// The benchmark on one cgroup version.
 struct Loads {
     bench: Bench,
     plan: Plan,

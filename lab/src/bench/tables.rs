@@ -59,7 +59,6 @@ impl TableGroup<'_> {
         self.rows.iter().filter(|row| is(row)).count()
     }
 
-    /// Method and version.
     fn kind(&self) -> (Method, &str) {
         (self.cell.method, &self.cgroup)
     }

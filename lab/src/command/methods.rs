@@ -44,7 +44,6 @@ pub fn find_methods(sandbag: &Path, cpus: &CpuList, wanted: &[String]) -> Result
     })
 }
 
-/// Why a method does not work here.
 fn refusal(sandbag: &Path, cpus: &CpuList, verb: &[&str], method: &str) -> Result<Option<String>> {
     let ended = Command::new(sandbag)
         .arg("-q")

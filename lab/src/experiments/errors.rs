@@ -20,7 +20,7 @@ use crate::pair::PairTrial;
 use crate::reading::own_words;
 use crate::row::Row;
 use crate::setup::Setup;
-use factor::{Case, Factor, METHODS, SPINNERS};
+use factor::{COMPETITORS, Case, FACTORS, METHODS, SPINNERS, factor};
 
 /// How long the competitors run, ms: as many whole windows of 1 s, at least,
 /// as the error wants.
@@ -39,15 +39,18 @@ impl Experiment for Errors {
 
     fn cells(&self, setup: &Setup) -> Vec<String> {
         let mut cases = Vec::new();
-        for value in Factor::Competitors.values(setup.quick) {
-            cases.push(Case::new(Factor::Competitors, *value, SPINNERS));
-        }
-        for factor in Factor::ALL {
+        let spinners = factor(COMPETITORS).map_or(&[][..], |all| all.values(setup.quick));
+        cases.extend(
+            spinners
+                .iter()
+                .map(|value| Case::new(COMPETITORS, *value, SPINNERS)),
+        );
+        for factor in &FACTORS {
             for value in factor.values(setup.quick) {
                 for method in METHODS {
                     let works = setup.methods.loading.iter().any(|name| name == method);
                     if works && factor.is_of(method) {
-                        cases.push(Case::new(factor, *value, method));
+                        cases.push(Case::new(factor.name, *value, method));
                     }
                 }
             }
@@ -105,7 +108,6 @@ impl Paper for Errors {
     }
 }
 
-/// How well the load was held.
 fn figures(run: &Run) -> BTreeMap<String, f64> {
     let mut figures = BTreeMap::new();
     let mut add = |name: &str, value: f64| figures.insert(name.to_owned(), value);

@@ -50,7 +50,6 @@ pub(super) struct Micro {
     notes: Vec<String>,
 }
 
-/// A cell's parts.
 struct Parts {
     method: String,
     speed: f64,

@@ -27,10 +27,8 @@ use crate::row::Row;
 use crate::setup::Setup;
 use programs::Program;
 
-/// The load of the tables, percent.
 const LOAD_PCT: f64 = 50.0;
 
-/// A real competitor.
 const SPINNERS: &str = "spinners";
 /// An empty node beside the program, by the methods that are defaults.
 const BESIDE: &str = "node-";
@@ -142,7 +140,6 @@ impl Paper for Obtrusive {
     }
 }
 
-/// Programs whose result was wrong.
 fn failed(programs: &[&str], error: &anyhow::Error) -> Reading {
     let told = ProgramResult::Failed {
         why: format!("{error:#}"),

@@ -22,7 +22,6 @@ use crate::summary::mean_sd;
 use crate::workload::WorkReport;
 use crate::workload::ep::Class;
 
-/// The load of the table, percent.
 const LOAD_PCT: f64 = 50.0;
 /// EP unloaded takes about so long, seconds; the paper's took 21.4.
 const WANTED_S: f64 = 20.0;

@@ -11,7 +11,6 @@ mod scenario;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -29,9 +28,7 @@ use crate::workload;
 
 const LINPACK: &str = include_str!("../workload/linpack.sh");
 
-/// Instances of EP in the second replay.
 const INSTANCES: usize = 10;
-/// Linpack's problem size.
 const SIZE: u32 = 1000;
 /// Length of the recording's steps.
 const INTERVAL: &str = "500ms";
@@ -78,19 +75,12 @@ fn ten_ep(setup: &Setup) -> Vec<OsString> {
 /// The profile of the third replay, the same every time.
 fn lublin(setup: &Setup) -> Result<PathBuf> {
     let path = setup.dir.join("lublin.csv");
-    let mut command = Command::new(&setup.sandbag);
-    command
-        .args([
-            "-q",
-            "synth",
-            "lublin",
-            "--force",
-            "--arrivals",
-            LUBLIN_ARRIVALS,
-        ])
-        .args(["-d", &format!("{DAY_S}s")])
-        .args(["--cpus", &setup.cpus.to_string(), "-o"])
-        .arg(&path);
+    let words = format!(
+        "-q synth lublin --force --arrivals {LUBLIN_ARRIVALS} -d {DAY_S}s --cpus {} -o",
+        setup.cpus
+    );
+    let mut command = program::command(&setup.sandbag, &words);
+    command.arg(&path);
     let ended = program::run(command, None, AROUND)?;
     ensure!(
         ended.status.is_some_and(|status| status.success()),
@@ -117,29 +107,27 @@ impl Experiment for Replay {
     }
 
     fn measure(&mut self, setup: &Setup, cell: &str, round: u32) -> Result<Vec<Row>> {
-        let words = match cell {
+        let words_of_program = match cell {
             "linpack" | LUBLIN => linpack(setup),
             _ => ten_ep(setup),
         };
         let dir = run_dir(&setup.dir, cell, round);
         let _ = fs::remove_dir_all(&dir);
-        let mut command = Command::new(&setup.sandbag);
-        command.args(["-q", "replay"]);
-        let profile = match cell {
+        let (profile, options) = match cell {
             LUBLIN => {
-                let factor = (scenario::length_s(setup) / DAY_S).to_string();
-                command.args(["--scale-time", &factor, "--resample", INTERVAL]);
-                lublin(setup)?
+                let factor = scenario::length_s(setup) / DAY_S;
+                let options = format!("--scale-time {factor} --resample {INTERVAL}");
+                (lublin(setup)?, options)
             }
-            _ => reference(setup),
+            _ => (reference(setup), String::new()),
         };
-        command
-            .arg(&profile)
-            .args(["--cpus", &setup.cpus.to_string(), "--map", "first"])
-            .args(["--as-root", "--out"])
-            .arg(&dir)
-            .arg("--")
-            .args(words);
+        let words = format!(
+            "-q replay {options} --cpus {} --map first --as-root",
+            setup.cpus
+        );
+        let mut command = program::command(&setup.sandbag, &words);
+        command.arg(&profile).arg("--out").arg(&dir);
+        command.arg("--").args(words_of_program);
         let mut steal = StealMeter::start(&Root::default(), &setup.cpus)?;
         let limit = Duration::from_secs_f64(scenario::length_s(setup)) + AROUND;
         let ended = program::run(command, None, limit)?;

@@ -3,13 +3,13 @@
 //! cost.
 
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use sandbag_linux::clock;
 
+use super::tasks::own_processes;
 use super::{WorkReport, chain};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -101,25 +101,10 @@ pub fn run(kind: CountKind, tasks: u64, time: Duration) -> Result<Counted> {
 }
 
 fn processes(tasks: u64, time: Duration) -> Result<Vec<Counted>> {
-    let start = |_| {
-        Command::new("/proc/self/exe")
-            .args(["work", "count", "--within", &time.as_millis().to_string()])
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("start a process of the work")
-    };
-    let children: Vec<_> = (0..tasks).map(start).collect::<Result<_>>()?;
-    let done = |child: std::process::Child| {
-        let output = child.wait_with_output()?;
-        let status = output.status;
-        ensure!(
-            status.success(),
-            "a process of the work ended with {status}"
-        );
-        let report: WorkReport = serde_json::from_slice(&output.stdout)?;
-        Counted::of(&report).context("a process of the work has no figures")
-    };
-    children.into_iter().map(done).collect()
+    let millis = time.as_millis().to_string();
+    let reports = own_processes(tasks, &["count", "--within", &millis])?;
+    let all = reports.iter().map(Counted::of).collect::<Option<_>>();
+    all.context("a process of the work has no figures")
 }
 
 #[cfg(test)]

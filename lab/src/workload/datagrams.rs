@@ -25,7 +25,6 @@ const LOOPBACK: &str = "127.0.0.1:9";
 pub enum DatagramPath {
     /// A dummy interface in a namespace of our own.
     Dummy,
-    /// The loopback interface.
     Loopback,
 }
 

@@ -17,33 +17,22 @@ const BLOCK: u64 = 1 << 16;
 /// Largest relative deviation of the sums that the specification allows.
 const EPSILON: f64 = 1e-8;
 
-/// The sizes, with their published sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// 2^24 pairs: a second.
     S,
-    /// 2^25 pairs.
     W,
     /// 2^28 pairs: some ten seconds.
     A,
-    /// 2^30 pairs.
     B,
-    /// 2^32 pairs.
     C,
 }
 
 impl Class {
-    /// All of them, the smallest first.
     pub const ALL: [Self; 5] = [Self::S, Self::W, Self::A, Self::B, Self::C];
 
     pub fn name(self) -> &'static str {
-        match self {
-            Self::S => "S",
-            Self::W => "W",
-            Self::A => "A",
-            Self::B => "B",
-            Self::C => "C",
-        }
+        ["S", "W", "A", "B", "C"][self as usize]
     }
 
     pub fn by_name(name: &str) -> Option<Self> {
@@ -52,16 +41,12 @@ impl Class {
             .find(|class| class.name().eq_ignore_ascii_case(name))
     }
 
+    /// Pairs of uniform deviates.
     pub fn pairs(self) -> u64 {
-        match self {
-            Self::S => 1 << 24,
-            Self::W => 1 << 25,
-            Self::A => 1 << 28,
-            Self::B => 1 << 30,
-            Self::C => 1 << 32,
-        }
+        1 << [24, 25, 28, 30, 32][self as usize]
     }
 
+    /// The published sums of all X and of all Y.
     fn published(self) -> (f64, f64) {
         match self {
             Self::S => (-3.247_834_652_034_74e3, -6.958_407_078_382_297e3),

@@ -84,13 +84,10 @@ impl Name {
 /// What a program prints when it is done, as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkReport {
-    /// Wall time of the work, sleep included, seconds.
     pub seconds: f64,
     /// Of that, intended sleep, seconds.
     pub slept_s: f64,
-    /// What was done, in the program's unit.
     pub amount: u64,
-    /// Whether the result was right.
     pub right: bool,
     #[serde(default)]
     pub notes: BTreeMap<String, String>,

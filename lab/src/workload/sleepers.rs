@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An ordinary competitor with manners: on each CPU a task that wakes up
-//! every millisecond, beside tasks that spin. How late it wakes up is what
-//! an interactive or I/O-bound program would feel.
+//! On each CPU a task that wakes up every millisecond, beside tasks that spin. Its wake-up
+//! latency is that of an interactive or I/O-bound program.
 
 use std::collections::BTreeMap;
 use std::hint::spin_loop;
@@ -11,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use sandbag_linux::{CpuList, clock, sched};
+use sandbag_stats::quantile;
 
 /// Between two wake-ups, ns.
 const EVERY_NS: u64 = 1_000_000;
@@ -31,18 +31,15 @@ impl SleeperLateness {
         self.late_ns.len() as u64
     }
 
-    /// The least value that this share of them does not exceed (nearest rank), us.
-    pub fn quantile_us(&self, share: f64) -> Option<f64> {
-        let rank = (self.late_ns.len() as f64 * share).ceil() as usize;
-        let at = rank.saturating_sub(1);
-        self.late_ns.get(at).map(|ns| *ns as f64 / 1e3)
+    pub fn quantile_us(&self, pct: f64) -> Option<f64> {
+        quantile(&self.late_ns, pct).map(|ns| ns as f64 / 1e3)
     }
 
     pub fn figures(&self) -> BTreeMap<String, f64> {
         let mut figures: BTreeMap<String, f64> =
-            [("p50_us", 0.5), ("p90_us", 0.9), ("p99_us", 0.99)]
+            [("p50_us", 50.0), ("p90_us", 90.0), ("p99_us", 99.0)]
                 .into_iter()
-                .filter_map(|(name, share)| Some((name.to_owned(), self.quantile_us(share)?)))
+                .filter_map(|(name, pct)| Some((name.to_owned(), self.quantile_us(pct)?)))
                 .collect();
         figures.insert("migrations_per_s".to_owned(), self.migrations_per_s);
         figures
@@ -132,9 +129,9 @@ mod tests {
             late_ns: (1..=100).map(|n| n * 1000).collect(),
             migrations_per_s: 2.5,
         };
-        assert_eq!(seen.quantile_us(0.5), Some(50.0));
-        assert_eq!(seen.quantile_us(0.99), Some(99.0));
-        assert_eq!(SleeperLateness::default().quantile_us(0.5), None);
+        assert_eq!(seen.quantile_us(50.0), Some(50.0));
+        assert_eq!(seen.quantile_us(99.0), Some(99.0));
+        assert_eq!(SleeperLateness::default().quantile_us(50.0), None);
         assert_eq!(
             (seen.figures().len(), seen.figures()["migrations_per_s"]),
             (4, 2.5)

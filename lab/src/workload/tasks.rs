@@ -4,7 +4,7 @@
 //! end says how evenly they were slowed.
 
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use anyhow::{Context as _, Result, ensure};
@@ -78,27 +78,32 @@ pub fn threads(amount: u64) -> Ends {
     })
 }
 
-/// Five of ourselves at the same time.
+/// Five processes.
 pub fn processes(amount: u64) -> Result<Ends> {
-    let own = std::env::current_exe().context("our own program")?;
-    let mut children = Vec::new();
-    for _ in 0..TASKS {
-        let child = Command::new(&own)
-            .args(["work", "compute", "--amount", &amount.to_string()])
+    let reports = own_processes(TASKS, &["compute", "--amount", &amount.to_string()])?;
+    let ends = reports.iter().map(|report| Task::of(&report.notes));
+    let ends = ends.collect::<Option<_>>();
+    Ok(Ends(ends.context("a task that does not report its end")?))
+}
+
+/// The reports of some processes of one of the lab's programs, run at the same time.
+pub fn own_processes(tasks: u64, words: &[&str]) -> Result<Vec<WorkReport>> {
+    let start = |_| {
+        Command::new("/proc/self/exe")
+            .arg("work")
+            .args(words)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
-            .context("start a task")?;
-        children.push(child);
-    }
-    let mut ends = Vec::new();
-    for child in children {
+            .context("start a task")
+    };
+    let children: Vec<_> = (0..tasks).map(start).collect::<Result<_>>()?;
+    let report = |child: Child| {
         let ended = child.wait_with_output().context("wait for a task")?;
         ensure!(ended.status.success(), "a task ended with {}", ended.status);
-        let done: WorkReport = serde_json::from_slice(&ended.stdout).context("what a task says")?;
-        ends.push(Task::of(&done.notes).context("a task that does not tell its end")?);
-    }
-    Ok(Ends(ends))
+        serde_json::from_slice(&ended.stdout).context("the report of a task")
+    };
+    children.into_iter().map(report).collect()
 }
 
 #[cfg(test)]

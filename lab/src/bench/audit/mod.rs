@@ -10,7 +10,7 @@ pub mod plant;
 pub mod simulate;
 mod table;
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -23,7 +23,7 @@ use sandbag_ui::messages::Messages;
 
 use crate::bench::benchmark::{self, BenchArgs, Benchmark};
 use crate::experiment::Experiment;
-use crate::program::{Programs, Running, Start};
+use crate::program::{self, Programs, Running, Start};
 use crate::row::Row;
 use plant::Plant;
 use simulate::{World, alarms};
@@ -57,14 +57,7 @@ pub struct AuditArgs {
 }
 
 /// A quick audit of the benchmark.
-const QUICK: [&str; 6] = [
-    "--tests",
-    "compute,syscall,noise",
-    "--limit",
-    "25s",
-    "--calls",
-    "2000000",
-];
+const QUICK: &str = "--tests compute,syscall,noise --limit 25s --calls 2000000";
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 pub fn audit(args: &AuditArgs, messages: &Messages) -> Result<()> {
@@ -189,21 +182,14 @@ impl Stand<'_> {
         let planted = plant.start(&self.programs, self.cpu, self.args.timer_hz)?;
         let dir = tempfile::tempdir()?;
         let file = dir.path().join("audit.json");
-        let mut command = Command::new(&self.programs.sandbag);
+        let words = format!("audit run --quiet --seed {} -o", number + 1);
+        let mut command = program::command(&self.programs.sandbag, &words);
         command
-            .args([
-                "audit",
-                "run",
-                "--quiet",
-                "--seed",
-                &(number + 1).to_string(),
-                "-o",
-            ])
             .arg(&file)
             .stdin(Stdio::null())
             .stdout(Stdio::null());
         if self.args.common.is_quick() {
-            command.args(QUICK);
+            command.args(QUICK.split(' '));
         }
         command.args(&self.args.with);
         let mut running = Running::start(command, Start::session(Signal::SIGTERM))?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Differences that are planted on a CPU, and the processes that make them.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use sandbag_linux::sched::{self, Attributes};
 use sandbag_linux::{CpuList, clock, perf};
 
-use crate::program::{Programs, Running, Start};
+use crate::program::{self, Programs, Running, Start};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Plant {
@@ -87,9 +87,8 @@ impl Plant {
                 (&programs.own, words)
             }
         };
-        let mut command = Command::new(program);
+        let mut command = program::command(program, &words);
         command
-            .args(words.split(' '))
             // For the run directories that sandbag makes by default.
             .current_dir(std::env::temp_dir())
             .stdin(Stdio::null())

@@ -126,7 +126,6 @@ impl Account {
         self.word((1 + cpu) * LINE).load(Ordering::Relaxed)
     }
 
-    /// Counts one more.
     pub fn count(&self, what: Counter) {
         self.word(what as usize).fetch_add(1, Ordering::Release);
     }

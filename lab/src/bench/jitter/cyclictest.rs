@@ -2,10 +2,12 @@
 //! cyclictest (rt-tests): how late a thread of a priority wakes up.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+
+use crate::program::command;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Delays {
@@ -78,8 +80,7 @@ impl Drop for Running {
 
 fn started(dir: &Path, cpu: u32, priority: u8, interval_us: u32, seconds: u32) -> Result<Running> {
     let words = format!("-t1 -p{priority} -i{interval_us} -D{seconds} -a{cpu} -m -q -N -h{BINS}");
-    let child = Command::new("cyclictest")
-        .args(words.split(' '))
+    let child = command("cyclictest", &words)
         .current_dir(dir)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

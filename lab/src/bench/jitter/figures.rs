@@ -7,7 +7,6 @@ use sandbag_stats::{median, range};
 
 use crate::table::{Table, number, yes};
 
-/// What a figure should be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub enum Target {
     #[default]
@@ -25,7 +24,6 @@ impl Target {
         }
     }
 
-    /// Whether it is met.
     fn met(self, value: f64) -> String {
         match self {
             Self::None => "-".to_owned(),
@@ -48,7 +46,6 @@ struct Figure {
 pub struct Figures(Vec<Figure>);
 
 impl Figures {
-    /// A value of a round.
     pub fn add(&mut self, title: &str, what: &str, target: Target, value: f64) {
         let mut all = self.0.iter_mut();
         match all.find(|figure| figure.title == title && figure.what == what) {
@@ -62,7 +59,6 @@ impl Figures {
         }
     }
 
-    /// The values of a round.
     pub fn add_all<'a>(
         &mut self,
         title: &str,

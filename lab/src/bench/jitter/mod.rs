@@ -74,7 +74,6 @@ impl JitterPart {
     }
 }
 
-/// Where and how everything is measured.
 struct Bench {
     sandbag: PathBuf,
     dir: tempfile::TempDir,
@@ -172,7 +171,6 @@ pub fn jitter(args: &JitterArgs, messages: &Messages) -> Result<()> {
 }
 
 impl Bench {
-    /// sandbag with these words.
     fn command(&self, words: &str) -> Command {
         let mut command = as_root(&self.sandbag);
         command

@@ -65,8 +65,8 @@ impl Bench {
     }
 
     fn woken_beside(&self, beside: &str, cpu: u32, seconds: u32) -> Result<Wakeups> {
-        let mut sleeper = Command::new(&self.program);
-        sleeper.args(["latency", &seconds.to_string(), "--cpu", &cpu.to_string()]);
+        let words = format!("latency {seconds} --cpu {cpu}");
+        let mut sleeper = program::command(&self.program, &words);
         match beside {
             GROUPED | PACE_AND_SPINNER => sleeper.arg("--spinner"),
             PACE => sleeper.arg("--watch"),
@@ -77,11 +77,12 @@ impl Bench {
             SPINNERS => 2,
             _ => 0,
         };
-        let mut spin = Command::new(&self.program);
-        spin.args(["compete", "spin", &outside.to_string()])
-            .arg((seconds + 30).to_string())
-            .args(["--cpus", &cpu.to_string(), "--sessions"])
-            .stdout(Stdio::null());
+        let words = format!(
+            "compete spin {outside} {} --cpus {cpu} --sessions",
+            seconds + 30
+        );
+        let mut spin = program::command(&self.program, &words);
+        spin.stdout(Stdio::null());
         let _spinners = match outside {
             0 => None,
             _ => Some(Running::start(spin, Start::session(Signal::SIGKILL))?),
@@ -101,11 +102,10 @@ impl Bench {
 
     fn under_sandbag(&self, sleeper: &Command, cpu: u32, seconds: u32) -> Command {
         let mut command = as_root(&self.sandbag);
+        let words = format!("load 50 --cpus {cpu} -d {}s -q --no-out --", seconds + 5);
         command
-            .args(["load", "50", "--cpus", &cpu.to_string()])
-            .args(["-d", &format!("{}s", seconds + 5), "-q", "--no-out"])
+            .args(words.split(' '))
             .current_dir(&self.work)
-            .arg("--")
             .arg(sleeper.get_program())
             .args(sleeper.get_args());
         command

@@ -4,20 +4,17 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
+use std::process::Stdio;
 
 use crate::workload::sleepers::wake_up_until;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::waitpid;
-use nix::unistd::{ForkResult, Pid, fork, getppid};
-use sandbag_linux::child::die_with;
+use nix::unistd::getppid;
 use sandbag_linux::{CpuList, Root, clock, sched};
 use serde::{Deserialize, Serialize};
 
-use crate::bench::compete::account::{Account, configured_cpus};
-use crate::bench::compete::kinds::{CompetitorKind, Job};
 use crate::bench::tasks::burners;
+use crate::program::{Running, Start, command};
 
 /// Arguments of `latency`.
 #[derive(Debug, Args)]
@@ -64,7 +61,10 @@ impl Wakeups {
 pub fn latency(args: &LatencyArgs) -> Result<()> {
     sched::set_affinity(0, &CpuList::from_iter([args.cpu]))?;
     let end = clock::monotonic() + u64::from(args.seconds) * 1_000_000_000;
-    let spinner = args.spinner.then(|| spin_until(end)).transpose()?;
+    let _spinner = args
+        .spinner
+        .then(|| spin(args.cpu, args.seconds))
+        .transpose()?;
     let watch = if args.watch {
         Watch::find(args.cpu)?
     } else {
@@ -73,11 +73,6 @@ pub fn latency(args: &LatencyArgs) -> Result<()> {
     // The default slack of 50 us would be part of every delay.
     nix::sys::prctl::set_timerslack(1).context("prctl(PR_SET_TIMERSLACK)")?;
     let woken = sleep_and_note(end, &watch, args.watch);
-    if let Some(spinner) = spinner {
-        // It ends by itself now; the signal only makes it certain.
-        let _ = kill(spinner, Signal::SIGKILL);
-        waitpid(spinner, None).context("wait for the spinner")?;
-    }
     println!("{}", serde_json::to_string(&woken)?);
     Ok(())
 }
@@ -96,7 +91,6 @@ fn sleep_and_note(end: u64, watch: &Watch, note: bool) -> Wakeups {
     woken
 }
 
-/// The burners of a CPU.
 struct Watch(Vec<File>);
 
 impl Watch {
@@ -122,7 +116,6 @@ impl Watch {
         Ok(Self(files))
     }
 
-    /// Whether one of them is runnable.
     fn active(&self) -> bool {
         self.0.iter().any(|file| {
             let mut bytes = [0u8; 64];
@@ -141,27 +134,12 @@ fn is_running(stat: &[u8]) -> bool {
     stat.get(end + 2) == Some(&b'R')
 }
 
-/// A child on the CPU that we are pinned to.
-fn spin_until(end_ns: u64) -> Result<Pid> {
-    let account = Account::anonymous(configured_cpus())?;
-    let job = Job {
-        kind: CompetitorKind::Spin,
-        index: 0,
-        of: 1,
-        until_ns: end_ns,
-    };
-    let parent = std::process::id();
-    // SAFETY: this process has one thread, so the child may use everything it
-    // finds.
-    match unsafe { fork() }.context("fork")? {
-        ForkResult::Parent { child } => Ok(child),
-        ForkResult::Child => {
-            let fine =
-                die_with(parent, Signal::SIGKILL as i32).is_ok() && job.run(&account).is_ok();
-            // SAFETY: ends the child without running the parent's destructors.
-            unsafe { libc::_exit(i32::from(!fine)) }
-        }
-    }
+/// A spinner on a CPU, in our own session.
+fn spin(cpu: u32, seconds: u32) -> Result<Running> {
+    let words = format!("compete spin 1 {seconds} --cpus {cpu}");
+    let mut command = command("/proc/self/exe", &words);
+    command.stdout(Stdio::null());
+    Running::start(command, Start::default())
 }
 
 #[cfg(test)]

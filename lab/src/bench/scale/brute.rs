@@ -29,7 +29,6 @@ const SLOW: LogGp = LogGp {
 /// CPUs of the trace: as many as the largest node has.
 const CPUS: u32 = 4;
 
-/// How ranks are synchronised.
 #[derive(Clone, Copy, PartialEq)]
 enum SyncScheme {
     Never(BarrierModel),

@@ -26,7 +26,7 @@ use serde_json::Value;
 
 use crate::bench::benchmark::{self, BenchArgs, Benchmark};
 use crate::experiment::Experiment;
-use crate::program::{is_there, run_cost};
+use crate::program::{command, is_there, run_cost};
 use crate::row::Row;
 use crate::table::Table;
 
@@ -88,7 +88,6 @@ impl ScalePart {
 
 struct Section {
     title: &'static str,
-    /// How to read it.
     note: String,
     /// Separated by ` | `.
     heads: &'static str,
@@ -168,7 +167,6 @@ impl Benchmark for Stand<'_> {
 
 struct Stand<'a> {
     sandbag: &'a Path,
-    /// For traces and figures.
     dir: &'a Path,
     args: &'a ScaleArgs,
 }
@@ -181,18 +179,14 @@ impl Stand<'_> {
 
     /// `sandbag scale bench`, with these words.
     fn bench(&self, words: &str) -> Command {
-        let mut command = Command::new(self.sandbag);
-        command.args(["-q", "scale", "bench"]);
-        command.args(words.split_whitespace());
-        command
+        command(self.sandbag, &format!("-q scale bench {words}"))
     }
 
     /// A program under `sandbag jitter replay` of a trace, with these options.
     fn replay(&self, trace: &Path, options: &str, program: &Command) -> Command {
-        let mut command = Command::new(self.sandbag);
-        command.args(["-q", "jitter", "replay"]).arg(trace);
-        command.args(["--loop", "--no-out"]);
-        command.args(options.split_whitespace());
+        let words = format!("-q jitter replay --loop --no-out {options}");
+        let mut command = command(self.sandbag, &words);
+        command.arg(trace);
         if options.contains(INSIDE) && nix::unistd::geteuid().is_root() {
             command.arg("--as-root");
         }
@@ -237,14 +231,9 @@ const INSIDE: &str = "--inside --only rank";
 
 /// A program of this number of ranks on this machine, also as root.
 fn mpirun(ranks: u32, program: impl AsRef<OsStr>) -> Command {
-    let mut command = Command::new("mpirun");
-    command.args([
-        "--allow-run-as-root",
-        "--oversubscribe",
-        "--bind-to",
-        "none",
-    ]);
-    command.args(["-n", &ranks.to_string()]).arg(program);
+    let words = format!("--allow-run-as-root --oversubscribe --bind-to none -n {ranks}");
+    let mut command = command("mpirun", &words);
+    command.arg(program);
     command
 }
 
@@ -266,7 +255,6 @@ fn around((value, half): (f64, f64)) -> (f64, f64) {
     (value - half, value + half)
 }
 
-/// Whether two intervals overlap.
 fn overlap(a: (f64, f64), b: (f64, f64)) -> bool {
     a.1 >= b.0 && a.0 <= b.1
 }

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Seconds of `sandbag scale predict`: 1 to 10^6 ranks, 10^5 phases, two threads.
 
-use std::process::Command;
-
 use anyhow::Result;
 use sandbag_linux::interrupt;
 use serde_json::json;
 
 use super::traces::TraceFile;
 use super::{Section, Stand};
-use crate::program::{RunCost, run_cost};
+use crate::program::{self, RunCost, run_cost};
 use crate::table::{spread, yes};
 
 /// What each is to take at most, seconds.
@@ -61,10 +59,9 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
     let mut took: Vec<Vec<RunCost>> = vec![Vec::new(); KINDS.len()];
     for _ in 0..rounds {
         for ((name, options), took) in KINDS.iter().zip(&mut took) {
-            let mut command = Command::new(stand.sandbag);
-            command.args(["-q", "scale", "predict"]).arg(&trace);
-            command.args("--ranks 1..1e6 --phases 1e5 --threads 2 -o -".split(' '));
-            command.args(options.split_whitespace());
+            let words = "-q scale predict --ranks 1..1e6 --phases 1e5 --threads 2 -o - ";
+            let mut command = program::command(stand.sandbag, &(words.to_owned() + options));
+            command.arg(&trace);
             if *name != CLASSES {
                 command.arg("--no-classes");
             }

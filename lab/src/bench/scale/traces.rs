@@ -15,7 +15,6 @@ use sandbag_jitter::{JitterTrace, format, import};
 pub struct TraceFile {
     pub cpus: u32,
     pub seconds: u64,
-    /// Events in a millisecond.
     pub per_ms: f64,
     /// Share of them that is long.
     pub long_share: f64,
@@ -92,7 +91,6 @@ impl TraceFile {
         Ok(synthesise(&model)?.trace)
     }
 
-    /// The trace as a file.
     pub fn write(&self, dir: &Path, name: &str) -> Result<PathBuf> {
         let path = dir.join(name);
         let file = File::create(&path).with_context(|| path.display().to_string())?;
@@ -103,7 +101,6 @@ impl TraceFile {
     }
 }
 
-/// A trace from a file.
 pub fn read(path: &Path) -> Result<JitterTrace> {
     let name = path.display().to_string();
     let file = File::open(path).with_context(|| name.clone())?;

@@ -18,7 +18,6 @@ use crate::table::spread;
 
 const RANKS: u32 = 2;
 
-/// Who makes the jitter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PredictionPath {
     Asks,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The defaults of methods beside the other values that were measured.
 
-use super::factor::{BASE_COMPETITORS, BASE_PCT, Factor};
+use super::factor::{BASE_COMPETITORS, BASE_PCT, factor};
 use super::levels::{DEFAULTS, ERROR, LATENCY, Level, levels, of};
 use crate::page::Section;
 use crate::row::Row;
@@ -19,7 +19,8 @@ pub struct Choice {
 
 impl Choice {
     /// `None` where the other values were not measured.
-    fn of(rows: &[Row], (method, factor, _, label): (&str, Factor, f64, &str)) -> Option<Self> {
+    fn of(rows: &[Row], (method, name, _, label): (&str, &str, f64, &str)) -> Option<Self> {
+        let factor = factor(name)?;
         let (own, others): (Vec<Level>, Vec<Level>) = levels(rows, factor, method)
             .into_iter()
             .partition(|level| level.label == label);
@@ -73,9 +74,10 @@ pub fn defaults(rows: &[Row]) -> Section {
     );
     for default in DEFAULTS {
         let Some(default) = Choice::of(rows, default) else {
-            let (method, factor, _, label) = default;
+            let (method, name, _, label) = default;
             let mut row = vec![String::new(); 6];
-            row[0] = format!("{method}, {}", factor.named(label));
+            let named = factor(name).map(|factor| factor.named(label));
+            row[0] = format!("{method}, {}", named.unwrap_or_default());
             row.push("other values were not measured".to_owned());
             table.push(row);
             continue;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which values of a factor were measured, the defaults among them. Pure.
 
-use super::factor::{Case, Factor};
+use super::factor::{Case, Factor, PERIOD, SLICE, WEIGHT};
 use crate::row::{Row, grouped};
 
 /// The figure that says how well a load is held.
@@ -10,12 +10,12 @@ pub const ERROR: &str = "mean_abs_points";
 pub const LATENCY: &str = "p99_us";
 
 /// Defaults of methods: the factor, the value by order and by name.
-pub const DEFAULTS: [(&str, Factor, f64, &str); 5] = [
-    ("pace", Factor::Period, 20.0, "20"),
-    ("pace", Factor::Weight, f64::INFINITY, "headroom"),
-    ("pace", Factor::Slice, 100.0, "100"),
-    ("quota", Factor::Period, 20.0, "20"),
-    ("hogs", Factor::Period, 10.0, "10"),
+pub const DEFAULTS: [(&str, &str, f64, &str); 5] = [
+    ("pace", PERIOD, 20.0, "20"),
+    ("pace", WEIGHT, f64::INFINITY, "headroom"),
+    ("pace", SLICE, 100.0, "100"),
+    ("quota", PERIOD, 20.0, "20"),
+    ("hogs", PERIOD, 10.0, "10"),
 ];
 
 pub fn of<'a>(rows: &'a [Row], key: &str) -> Vec<&'a Row> {
@@ -32,11 +32,11 @@ pub struct Level {
 
 /// Those there are, ascending. Where the method's own value was measured in the
 /// base case only, that is one of them.
-pub fn levels(rows: &[Row], factor: Factor, method: &str) -> Vec<Level> {
+pub fn levels(rows: &[Row], factor: &Factor, method: &str) -> Vec<Level> {
     let mut levels: Vec<Level> = grouped(rows, |row| row.cell.clone())
         .iter()
         .filter_map(|(key, _)| Case::of(key))
-        .filter(|case| case.factor == factor && case.method == method)
+        .filter(|case| case.factor == factor.name && case.method == method)
         .map(|case| Level {
             order: case.value,
             label: factor.label(case.value),
@@ -45,7 +45,7 @@ pub fn levels(rows: &[Row], factor: Factor, method: &str) -> Vec<Level> {
         .collect();
     let own = DEFAULTS
         .iter()
-        .find(|(m, f, ..)| *m == method && *f == factor);
+        .find(|(m, f, ..)| *m == method && *f == factor.name);
     if let Some((_, _, order, label)) = own {
         let key = Case::base(method).key();
         let there = levels.iter().any(|level| level.label == *label);
@@ -64,6 +64,7 @@ pub fn levels(rows: &[Row], factor: Factor, method: &str) -> Vec<Level> {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::factor::factor;
     use super::*;
     use crate::row::tests::row;
 
@@ -84,12 +85,12 @@ pub(super) mod tests {
             measured("slice/0/pace", 0.01, 3900.0),
         ];
         let labels = |rows: &[Row]| -> Vec<String> {
-            let levels = levels(rows, Factor::Slice, "pace");
+            let levels = levels(rows, factor(SLICE).unwrap(), "pace");
             levels.into_iter().map(|level| level.key).collect()
         };
         assert_eq!(labels(&rows), ["slice/0/pace", "load/50/pace"]);
         rows.push(measured("slice/100/pace", 0.01, 40.0));
         assert_eq!(labels(&rows), ["slice/0/pace", "slice/100/pace"]);
-        assert!(levels(&rows, Factor::Weight, "pace").is_empty());
+        assert!(levels(&rows, factor(WEIGHT).unwrap(), "pace").is_empty());
     }
 }

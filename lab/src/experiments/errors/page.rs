@@ -6,7 +6,10 @@ use anyhow::Result;
 use sandbag_stats::verdict::NOISY_FOREIGN_PCT;
 
 use super::defaults::{choices, defaults};
-use super::factor::{BASE_COMPETITORS, BASE_PCT, Case, Factor, METHODS, SPINNERS};
+use super::factor::{
+    BASE_COMPETITORS, BASE_PCT, COMPETITORS, Case, FACTORS, Factor, METHODS, SLICE, SPINNERS,
+    WEIGHT,
+};
 use super::levels::{ERROR, LATENCY, Level, levels, of};
 use crate::figure::{Axes, Line, Point, draw, top};
 use crate::page::Section;
@@ -28,8 +31,8 @@ const WAITING: [(&str, &str); 3] = [
 
 pub fn sections(rows: &[Row]) -> Result<Vec<Section>> {
     let mut sections = vec![defaults(rows)];
-    for factor in Factor::ALL {
-        let more = matches!(factor, Factor::Weight | Factor::Slice);
+    for factor in &FACTORS {
+        let more = matches!(factor.name, WEIGHT | SLICE);
         let more = if more { &WAITING[..] } else { &[] };
         for (name, what) in FIGURES.iter().chain(more) {
             sections.extend(against(rows, factor, name, what)?);
@@ -86,7 +89,7 @@ pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
 }
 
 /// A figure against a factor; `None` where nothing was measured.
-fn against(rows: &[Row], factor: Factor, name: &str, what: &str) -> Result<Option<Section>> {
+fn against(rows: &[Row], factor: &Factor, name: &str, what: &str) -> Result<Option<Section>> {
     let of_method = METHODS
         .into_iter()
         .chain([SPINNERS])
@@ -119,20 +122,20 @@ fn against(rows: &[Row], factor: Factor, name: &str, what: &str) -> Result<Optio
         return Ok(None);
     }
     let spinners = figure(&of(rows, &Case::base(SPINNERS).key()), name);
-    if let (Some(median), false) = (spinners, factor == Factor::Competitors) {
+    if let (Some(median), false) = (spinners, factor.name == COMPETITORS) {
         let ends = [1.0, steps.len() as f64];
         let points = ends.map(|x| Point::of(x, median));
         lines.push(Line::reference(SPINNERS, points));
     }
     let axes = Axes {
-        title: format!("{what}, against {}", factor.name()),
-        x: factor.axis().to_owned(),
+        title: format!("{what}, against {}", factor.name),
+        x: factor.axis.to_owned(),
         y: what.to_owned(),
         x_range: (0.5, steps.len() as f64 + 0.5),
         x_names: steps.into_iter().map(|step| step.label).collect(),
         y_range: (0.0, top(&lines, 0.0).max(f64::MIN_POSITIVE)),
     };
-    let title = format!("{}: {what}", factor.name());
+    let title = format!("{}: {what}", factor.name);
     Ok(Some(Section::new(&title).figure(draw(&axes, &lines)?)))
 }
 

@@ -31,7 +31,6 @@ pub fn sections(rows: &[Row]) -> Result<Vec<Section>> {
     Ok(sections)
 }
 
-/// The speed of each method at half speed.
 pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
     let mut lines = Vec::new();
     let half = rows.iter().filter(|row| speed_of(row) == 0.5);

@@ -60,7 +60,6 @@ fn table(rows: &[&Row], program: &str) -> Table {
     table
 }
 
-/// A line per program and condition.
 pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
     let line = |((program, condition), own): ((String, Condition), Vec<&Row>)| {
         let summary = Summary::of(&own);

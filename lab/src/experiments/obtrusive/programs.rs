@@ -26,9 +26,7 @@ const RANKS: u32 = 80;
 const RANKS_QUICK: u32 = 16;
 /// Exchanges of the full form; the short one makes a tenth.
 const ROUNDS: u64 = 200_000;
-/// Bytes of a message.
 const MESSAGE: u64 = 4096;
-/// Compilers at the same time.
 const JOBS: u32 = 16;
 /// To build a program of ours.
 const BUILD: Duration = Duration::from_secs(120);
@@ -39,7 +37,6 @@ const EXCHANGE: &str = include_str!("../../workload/exchange.c");
 #[derive(Debug)]
 pub struct Program {
     pub name: &'static str,
-    /// What it does, for the page.
     pub about: String,
     pub words: Vec<OsString>,
     check: Check,
@@ -47,7 +44,6 @@ pub struct Program {
 
 #[derive(Debug)]
 enum Check {
-    /// Both files have the same bytes.
     Copy(PathBuf, PathBuf),
     /// This number of messages was received, none of them wrong.
     Messages(u64),
@@ -114,7 +110,6 @@ pub fn make(setup: &Setup) -> Result<(Vec<Program>, Vec<String>)> {
     Ok((programs, skipped))
 }
 
-/// What can be made, or why it cannot.
 type Programs = std::result::Result<Vec<Program>, String>;
 
 /// Paths go beside the script, as its arguments: any byte may be in them.

@@ -14,7 +14,6 @@ use crate::row::{Row, grouped};
 use crate::summary::{self, Summary};
 use crate::table::Table;
 
-/// Ours, and the paper's table.
 pub fn sections(rows: &[Row], class: &str) -> Result<Vec<Section>> {
     let mut table = Table::of(
         "condition | EP, s (mean, sd) | slowdown (95 %) | perceived, % (95 %) | claimed, % | \
@@ -95,7 +94,6 @@ pub fn sections(rows: &[Row], class: &str) -> Result<Vec<Section>> {
     ])
 }
 
-/// The load that EP perceived, by condition.
 pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
     let line = |(condition, own): (Condition, Vec<&Row>)| {
         let summary = Summary::of(&own);

@@ -16,9 +16,7 @@ use crate::row::{End, Row, grouped};
 use crate::summary::{figure, shown_figure};
 use crate::table::Table;
 
-/// What the paper reports, points.
 const PUBLISHED: &str = "2 ± 1";
-/// What we want, points.
 const TARGET: f64 = 1.0;
 
 /// The table of errors, and a figure per CPU of the first replay.
@@ -84,7 +82,6 @@ pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
     programs.into_iter().map(line).collect()
 }
 
-/// Reference and replay over time.
 fn curves(path: &Path, cpu: u32, program: &str) -> Result<Section> {
     let (mut asked, mut got) = (Vec::new(), Vec::new());
     for row in read_achieved(path)? {

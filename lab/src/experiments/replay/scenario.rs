@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 
 use super::{AROUND, INTERVAL};
-use crate::program::{Running, Start};
+use crate::program::{self, Running, Start};
 use crate::setup::Setup;
 
 /// The paper's scenario, seconds: a real-time loop, nothing, EP on all CPUs,
@@ -25,7 +25,7 @@ const SCENARIO: [(ScenarioPart, f64); 7] = [
     (ScenarioPart::Ep, 20.0),
     (ScenarioPart::Nothing, 9.0),
 ];
-/// In the short form all is so much shorter.
+/// Factor of all lengths in the short form.
 const QUICK: f64 = 0.25;
 /// EP at a lower nice value than Linpack's.
 const AHEAD: i32 = -5;
@@ -66,18 +66,15 @@ fn part(setup: &Setup, part: ScenarioPart) -> Result<Option<Running>> {
         ScenarioPart::Ep => ep(setup),
         ScenarioPart::EpAhead => {
             let ep = ep(setup);
-            let mut command = Command::new("nice");
-            command
-                .args(["-n", &AHEAD.to_string()])
-                .arg(ep.get_program())
-                .args(ep.get_args())
-                .stdout(Stdio::null());
+            let mut command = program::command("nice", &format!("-n {AHEAD}"));
+            command.arg(ep.get_program()).args(ep.get_args());
+            command.stdout(Stdio::null());
             command
         }
         ScenarioPart::RealTime => {
-            let mut command = Command::new("timeout");
-            // Whatever becomes of us, it ends.
-            command.args(["60", "chrt", "-f", "1", "sh", "-c", "while :; do :; done"]);
+            // It ends even if this program does not end it.
+            let mut command = program::command("timeout", "60 chrt -f 1 sh -c");
+            command.arg("while :; do :; done");
             command
         }
     };
@@ -92,12 +89,12 @@ fn part(setup: &Setup, part: ScenarioPart) -> Result<Option<Running>> {
 /// the program puts on the CPUs.
 pub fn record(setup: &Setup, program: Vec<OsString>, path: &Path) -> Result<()> {
     let new = path.with_extension("new");
-    let mut command = Command::new(&setup.sandbag);
-    command
-        .args(["-q", "record", "-i", INTERVAL, "--as-root", "--force", "-o"])
-        .arg(&new)
-        .args(["--cpus", &setup.cpus.to_string(), "--"])
-        .args(program);
+    let words = format!(
+        "-q record -i {INTERVAL} --as-root --force --cpus {} -o",
+        setup.cpus
+    );
+    let mut command = program::command(&setup.sandbag, &words);
+    command.arg(&new).arg("--").args(program);
     let mut recording = Running::start(command, Start::default())?;
     for (what, seconds) in SCENARIO {
         let until = Instant::now() + Duration::from_secs_f64(seconds * scale(setup));
