@@ -17,25 +17,32 @@ pub struct Tuning {
 }
 
 impl Tuning {
-    pub fn options(self) -> Vec<String> {
-        let period = self.period_ms.map(|ms| format!("--period={ms}ms"));
-        let weight = self.weight.map(|weight| format!("--pace-weight={weight}"));
-        let slice = self.slice_ms.map(|ms| match ms {
-            0.0 => "--pace-slice=kernel".to_owned(),
-            ms => format!("--pace-slice={ms}ms"),
-        });
-        [period, weight, slice].into_iter().flatten().collect()
+    /// Options of `sandbag load`, each with its words in tables.
+    fn parts(self) -> impl Iterator<Item = (String, String)> {
+        let period = |ms| (format!("--period={ms}ms"), format!(", period {ms} ms"));
+        let weight = |weight| {
+            (
+                format!("--pace-weight={weight}"),
+                format!(", weight {weight}"),
+            )
+        };
+        let slice = |ms| match ms {
+            0.0 => ("--pace-slice=kernel".into(), ", the kernel's slice".into()),
+            ms => (format!("--pace-slice={ms}ms"), format!(", slice {ms} ms")),
+        };
+        let (period, weight) = (self.period_ms.map(period), self.weight.map(weight));
+        [period, weight, self.slice_ms.map(slice)]
+            .into_iter()
+            .flatten()
     }
 
-    /// As it is called in tables, after the method; empty if there is none.
+    pub fn options(self) -> Vec<String> {
+        self.parts().map(|(option, _)| option).collect()
+    }
+
+    /// After the method in tables; empty without constants.
     fn name(self) -> String {
-        let period = self.period_ms.map(|ms| format!(", period {ms} ms"));
-        let weight = self.weight.map(|weight| format!(", weight {weight}"));
-        let slice = self.slice_ms.map(|ms| match ms {
-            0.0 => ", the kernel's slice".to_owned(),
-            ms => format!(", slice {ms} ms"),
-        });
-        [period, weight, slice].into_iter().flatten().collect()
+        self.parts().map(|(_, name)| name).collect()
     }
 }
 

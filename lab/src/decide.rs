@@ -1,22 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How many pairs a slowdown needs. Pure.
 //!
-//! # Problem
-//! Two slowdowns of 2.00 and 2.05 are to be distinguished. The number of pairs is not
-//! known beforehand: the standard deviation of a compilation is .03, of a copy 5.
-//!
-//! # Approach
-//! Pairs are made until the 95 % interval of the median is not wider than
-//! ±[`HALF_WIDTH`], or a limit is reached. The interval is that of the sign
-//! test, which six pairs are the fewest for. How many are missing is estimated
-//! from the scatter of those there are: with normal scatter of sd s the
-//! interval of the median is ±1.96 sqrt(pi/2) s / sqrt(n) (Kenney and Keeping,
-//! Mathematics of Statistics 1, 14.7), so n = (2.46 s / .05)^2. For s = .1
-//! that is 25 pairs.
-//!
-//! Looking after every round whether it is enough makes intervals that stop
-//! early a little too narrow; with the fixed number of rounds before the first
-//! look it is little.
+//! Pairs are made until the 95 % interval of the median (sign test) is not wider than
+//! ±[`HALF_WIDTH`], or a limit is reached. The number that is missing is estimated by the
+//! standard deviation s of the slowdowns: with normal scatter the interval of the median is
+//! ±1.96 sqrt(pi/2) s / sqrt(n) (Kenney and Keeping, Mathematics of Statistics 1, 14.7).
 
 use crate::row::{End, Row};
 use crate::summary::{Median, mean_sd, slowdowns};

@@ -86,6 +86,10 @@ pub struct About {
     pub most_rounds: u32,
     /// Duration, on two CPUs with every method but `freq`.
     pub minutes: [u32; 2],
+    /// Tables and figures. Needs no `prepare`.
+    pub page: fn(&Measurements<'_>) -> Result<Vec<Section>>,
+    /// Lines of the summary: what, the paper's figure, ours. Needs no `prepare`.
+    pub summary: fn(&[Row]) -> Vec<[String; 3]>,
 }
 
 /// One of the papers' experiments. Its cells are asked for after `prepare`.
@@ -106,9 +110,4 @@ pub trait Paper: Experiment<Setup = Setup> {
     fn remarks(&self) -> Remarks {
         Remarks::default()
     }
-
-    fn page(&self, measured: &Measurements<'_>) -> Result<Vec<Section>>;
-
-    /// Lines of the summary: what, the paper's figure, ours. Needs no `prepare`.
-    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]>;
 }

@@ -2,20 +2,9 @@
 //! The result of a program's run: its time and its figures, by its own output or by our
 //! clock.
 //!
-//! # Several programs in turn
-//! A shell runs them one after another and marks each, so that one which fails
-//! is one program that failed:
-//!
-//! ```text
-//! = compute
-//! {"seconds":0.45,...}
-//! = datagrams
-//! ! 1
-//! ```
-//!
-//! `=` is before the output of a program, `!` and an exit code after one that
-//! failed. Of a program that was ended by the time limit there is a mark and
-//! nothing else; of those after it there is nothing at all.
+//! Several programs in turn are run by a shell, which writes `= NAME` before the output of
+//! each and `! CODE` after one that failed. A program that was ended by the time limit has
+//! only its name; those after it have nothing.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

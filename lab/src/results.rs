@@ -97,9 +97,9 @@ pub fn write(
     dir: &Path,
 ) -> Result<()> {
     let rows = sorted(rows, &report.cells);
-    report.lines = experiment.summary(&rows);
-    let trials = grouped(&rows, |row| (row.cell.clone(), row.round)).len();
     let about = experiment.about();
+    report.lines = (about.summary)(&rows);
+    let trials = grouped(&rows, |row| (row.cell.clone(), row.round)).len();
     let frame = Frame {
         title: format!("Lab: {}", experiment.name()),
         source: format!("{}. Repeats: {}.", about.what, about.source),
@@ -112,7 +112,7 @@ pub fn write(
     let sections = if rows.is_empty() {
         Vec::new()
     } else {
-        experiment.page(&Measurements {
+        (about.page)(&Measurements {
             rows: &rows,
             chosen,
             dir,

@@ -3,7 +3,6 @@
 //! interval, and whether the machine was quiet enough to say anything.
 
 use sandbag_stats::{Verdict, middle};
-use serde::{Deserialize, Serialize};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
 use crate::row::{End, Row};
@@ -17,7 +16,7 @@ const MOST_SPREAD: f64 = 0.25;
 const MOST_RATIO_SPREAD: f64 = 0.5;
 
 /// A median and its 95 % confidence interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Median {
     pub n: usize,
     pub value: f64,
@@ -68,7 +67,7 @@ fn rank(n: usize) -> usize {
 }
 
 /// What a program's trials under one condition come to.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
     /// Slowdown against the unloaded run of the same pair.
     pub slowdown: Option<Median>,
@@ -81,8 +80,8 @@ pub struct Summary {
     pub loaded_mean_sd: Option<(f64, f64)>,
     /// Pairs that were left out for their steal or foreign load.
     pub noisy: usize,
-    /// Pairs that did not end within the limit, and that limit, seconds.
-    pub over_limit: Option<(usize, f64)>,
+    /// The limit within which a pair did not end, seconds.
+    pub over_limit_s: Option<f64>,
     /// Pairs that failed, and why the first did.
     pub failed: Option<(usize, String)>,
     /// [`Verdict::Kept`] means that the figures can be used.
@@ -99,20 +98,11 @@ impl Summary {
         let unloaded = of(|row| row.unloaded_s);
         let loaded = of(|row| row.loaded_s);
         let ratios = slowdowns(rows);
-        let over: Vec<f64> = rows
-            .iter()
-            .filter_map(|row| match row.end {
-                End::OverLimit { limit_s } => Some(limit_s),
-                _ => None,
-            })
-            .collect();
-        let failed: Vec<&str> = rows
-            .iter()
-            .filter_map(|row| match &row.end {
-                End::Failed { why } => Some(why.as_str()),
-                _ => None,
-            })
-            .collect();
+        let over = rows.iter().filter_map(|row| match row.end {
+            End::OverLimit { limit_s } => Some(limit_s),
+            _ => None,
+        });
+        let failed: Vec<&str> = rows.iter().filter_map(|row| row.why_failed()).collect();
         let enough = !quiet.is_empty() && quiet.len() as f64 >= LEAST_QUIET * done.len() as f64;
         let within = |values: &[f64], most| spread(values).is_none_or(|spread| spread <= most);
         let steady = within(&unloaded, MOST_SPREAD) && within(&ratios, MOST_RATIO_SPREAD);
@@ -122,7 +112,7 @@ impl Summary {
             loaded_s: Median::of(&loaded),
             loaded_mean_sd: mean_sd(&loaded),
             noisy: done.len() - quiet.len(),
-            over_limit: over.first().map(|limit| (over.len(), *limit)),
+            over_limit_s: over.reduce(f64::max),
             failed: failed.first().map(|why| (failed.len(), (*why).to_owned())),
             verdict: match (enough && steady, failed.is_empty()) {
                 (true, true) => Verdict::Kept,
@@ -152,7 +142,7 @@ impl Summary {
     /// For a table: a median of these trials, or why there is none. A hang or
     /// a failure is never a number.
     pub fn shown(&self, median: Option<Median>, digits: usize) -> String {
-        if let Some((_, limit_s)) = self.over_limit {
+        if let Some(limit_s) = self.over_limit_s {
             return format!("> limit ({limit_s:.0} s)");
         }
         if let Some((count, _)) = &self.failed {
@@ -248,11 +238,14 @@ mod tests {
         assert_eq!(Median::of(&[]), None);
     }
 
+    fn summary(rows: &[Row]) -> Summary {
+        Summary::of(&rows.iter().collect::<Vec<_>>())
+    }
+
     #[test]
     fn a_slowdown_is_that_of_pairs() {
         // The machine became twice as slow in between: no pair is affected.
-        let rows = [row(0, 1.0, 2.0), row(1, 1.1, 2.2), row(2, 1.2, 2.4)];
-        let summary = Summary::of(&rows.iter().collect::<Vec<_>>());
+        let summary = summary(&[row(0, 1.0, 2.0), row(1, 1.1, 2.2), row(2, 1.2, 2.4)]);
         let slowdown = summary.slowdown.unwrap();
         assert!((slowdown.value - 2.0).abs() < 1e-12 && slowdown.n == 3);
         assert!((summary.perceived_pct().unwrap().value - 50.0).abs() < 1e-9);
@@ -264,51 +257,29 @@ mod tests {
     fn a_noisy_machine_decides_nothing() {
         let mut rows = [row(0, 1.0, 2.0), row(1, 1.0, 9.0), row(2, 1.0, 2.2)];
         rows[1].steal_pct = 20.0;
-        let two_of_three = Summary::of(&rows.iter().collect::<Vec<_>>());
-        assert_eq!(
-            (two_of_three.noisy, two_of_three.verdict),
-            (1, Verdict::Kept)
-        );
-        rows[2].steal_pct = 20.0;
-        let one = Summary::of(&rows.iter().collect::<Vec<_>>());
-        assert_eq!(one.verdict, Verdict::Undecided);
-        assert!(one.cell().contains("undecided"));
+        let two = summary(&rows);
+        assert_eq!((two.n(), two.noisy, two.verdict), (2, 1, Verdict::Kept));
+        rows[2].foreign_pct = 2.5;
+        let one = summary(&rows);
+        assert_eq!((one.n(), one.noisy), (1, 2));
+        assert_eq!(one.cell(), "2.00, undecided", "one value has no interval");
         let drifting = [row(0, 1.0, 2.0), row(1, 2.0, 4.0), row(2, 3.0, 6.0)];
-        let summary = Summary::of(&drifting.iter().collect::<Vec<_>>());
-        assert_eq!(summary.verdict, Verdict::Undecided);
         let scattered = [row(0, 1.0, 0.2), row(1, 1.0, 2.0), row(2, 1.0, 11.0)];
-        let summary = Summary::of(&scattered.iter().collect::<Vec<_>>());
-        assert_eq!(summary.verdict, Verdict::Undecided);
-    }
-
-    #[test]
-    fn pairs_beside_foreign_load_are_left_out() {
-        let mut rows = [row(0, 1.0, 2.0), row(1, 1.0, 3.0)];
-        rows[1].foreign_pct = 2.5;
-        let one = Summary::of(&rows.iter().collect::<Vec<_>>());
-        assert_eq!((one.n(), one.noisy, one.verdict), (1, 1, Verdict::Kept));
-        rows[0].foreign_pct = 40.0;
-        let none = Summary::of(&rows.iter().collect::<Vec<_>>());
-        assert_eq!((none.n(), none.verdict), (0, Verdict::Undecided));
-    }
-
-    #[test]
-    fn one_value_has_no_interval() {
-        let rows = [row(0, 1.0, 2.0)];
-        let summary = Summary::of(&rows.iter().collect::<Vec<_>>());
-        assert_eq!(summary.cell(), "2.00");
+        for rows in [&rows[1..], &drifting, &scattered] {
+            assert_eq!(summary(rows).verdict, Verdict::Undecided);
+        }
+        assert_eq!(summary(&rows[1..]).n(), 0);
     }
 
     #[test]
     fn a_program_that_hangs_or_fails_has_no_slowdown() {
         let mut rows = [row(0, 1.0, 0.0), row(1, 1.0, 2.0)];
         rows[0].end = End::OverLimit { limit_s: 60.0 };
-        let summary = Summary::of(&rows.iter().collect::<Vec<_>>());
-        assert_eq!(summary.cell(), "> limit (60 s)");
+        assert_eq!(summary(&rows).cell(), "> limit (60 s)");
         rows[0].end = End::Failed {
             why: "wrong sums".to_owned(),
         };
-        let summary = Summary::of(&rows.iter().collect::<Vec<_>>());
+        let summary = summary(&rows);
         assert_eq!(summary.verdict, Verdict::Missed);
         assert_eq!(summary.failed, Some((1, "wrong sums".to_owned())));
     }

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use sandbag_linux::interrupt;
 use sandbag_ui::messages::Messages;
 
@@ -16,6 +16,12 @@ use crate::journal::{Rows, Terms, facts};
 use crate::program::Programs;
 use crate::row::Row;
 use crate::run::measure;
+
+/// The name of a value on the command line.
+pub fn value_name<T: ValueEnum>(value: &T) -> String {
+    let value = value.to_possible_value();
+    value.map_or_else(String::new, |value| value.get_name().to_owned())
+}
 
 /// Options of all benchmarks.
 #[derive(Debug, Clone, Default, Args)]

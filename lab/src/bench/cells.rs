@@ -203,12 +203,6 @@ pub fn matrix(quick: bool, methods: &[Method], cpus: usize) -> Vec<Cell> {
     cells
 }
 
-/// The name under which `compete` knows a kind.
-pub fn kind_name(kind: CompetitorKind) -> String {
-    kind.to_possible_value()
-        .map_or_else(String::new, |v| v.get_name().to_owned())
-}
-
 /// A step profile in sandbag's native format: a new level between 5 and 95
 /// each second, every third second in two halves, different on each CPU.
 pub fn step_profile(cpus: &[u32], seconds: u32, seed: u64) -> String {

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The exact clocks of each CPU at one instant, read on that CPU.
 //!
-//! Idle time in nanoseconds is in `/proc/timer_list` (root only), without the current
-//! idle period; a reader *on* the CPU in question ends that period, so nothing is
-//! missing. The same holds for the run times of tasks: what was running on this CPU has
-//! just been accounted. All values
-//! of one CPU are read within a fraction of a millisecond under `SCHED_FIFO`
-//! priority 1, so that no competitor comes in between; that is one
-//! interruption of well under a millisecond per CPU at each end of a run.
+//! Idle time in nanoseconds is in `/proc/timer_list` (root only), without the current idle
+//! period; a reader on the CPU ends that period, so nothing is missing. The same holds for
+//! the run times of tasks. All values of a CPU are read within a fraction of a millisecond
+//! under `SCHED_FIFO`, so that no competitor comes in between.
 
 use std::path::{Path, PathBuf};
 

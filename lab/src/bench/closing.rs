@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Do the parts add up? Per CPU and run, independent sources must add to the delivered
-//! time (wall minus steal):
+//! Do the parts add up? Per CPU and run, burner (its clock) + competitors (their clocks) +
+//! idle (the CPU's clock) + others (all other clocks) must be the delivered time (wall minus
+//! steal), to within 0.3 points.
 //!
-//! burner (its clock) + competitors (their clocks) + idle (the CPU's clock)
-//! + others (everyone else's clocks) = 100 %, to within 0.3 points.
-//!
-//! Where they do not, the kernel's own sum of all tasks per CPU (cgroup v1's
-//! cpuacct, read at the same instant) tells why: what it has beyond the parts
-//! is *unseen*, the time of tasks that lived between the two readings only, or
-//! moved to another CPU (then it is missing there); what it and idle lack is
-//! in no task, such as interrupts of an idle CPU (column `nobody's`). The load that sandbag claims
-//! and the busy share that mpstat saw are held against the same parts. Pure.
+//! Where they are not, the kernel's own sum of all tasks per CPU (v1's cpuacct) shows why:
+//! what it has beyond the parts is *unseen*, of tasks that lived only between the two
+//! readings or moved to another CPU; what it and idle lack is in no task, such as interrupts
+//! of an idle CPU (column `nobody's`). The load that sandbag reports and the busy share of
+//! mpstat are compared with the same parts. Pure.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,24 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Moves the cpu controllers of a machine from cgroup v1 to v2 and back.
 //!
-//! A machine that mounts v1 `cpu`, `cpuset` and `cpuacct` beside a v2 tree
-//! gives these controllers to the v2 tree a moment after the v1 hierarchies
-//! are unmounted, and takes them back when they are mounted again; so both
-//! versions can be measured on one kernel. This changes the whole machine, so
-//! it is done only where `SANDBAG_DISPOSABLE=1` says that it may be spoilt,
-//! only if the hierarchies have no groups (they would keep the controllers),
-//! and it is undone whatever happens:
+//! A machine that mounts v1 `cpu`, `cpuset` and `cpuacct` beside a v2 tree gives these
+//! controllers to the v2 tree a moment after the v1 hierarchies are unmounted, and takes
+//! them back when they are mounted again. This changes the whole machine, so it needs
+//! `SANDBAG_DISPOSABLE=1` and hierarchies without groups, which would keep the controllers.
+//! A helper process mounts everything again when its pipe to the benchmark closes; if it is
+//! killed too, the next start and `sandbag-lab clean` do so from [`JOURNAL`].
 //!
-//! - what was mounted is written to [`JOURNAL`] first;
-//! - a helper process of its own session holds a pipe to the benchmark and
-//!   mounts everything again when the pipe closes, on success, on an error and
-//!   when the benchmark is killed;
-//! - if the helper is killed too, the next start and `sandbag-lab clean` do
-//!   it from the journal.
-//!
-//! The way back first disables the controllers in every group of the v2 tree:
-//! the kernel answers EBUSY to a v1 mount while a v2 group has them, and for a
-//! moment afterwards, hence the retries.
+//! The way back first disables the controllers in every group of the v2 tree: the kernel
+//! answers EBUSY to a v1 mount while a v2 group has them, and for a moment afterwards.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};

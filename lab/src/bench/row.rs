@@ -10,7 +10,8 @@ use sandbag_load::report::achieved::AchievedRow as Window;
 use sandbag_load::report::run::CpuResult;
 use sandbag_stats::ErrorStats;
 
-use super::cells::{Cell, Disturbance, kind_name};
+use super::benchmark::value_name;
+use super::cells::{Cell, Disturbance};
 use super::closing::{Closing, worst};
 use super::windows::{errors, resolution_ms, step_response};
 use crate::row::Row;
@@ -24,7 +25,7 @@ pub fn new(cell: &Cell, cgroup: &str, round: u32) -> Row {
     let mut row = Row::new(&key(cgroup, &cell.id()), round);
     row.say("cgroup", cgroup);
     row.say("method", cell.method.name());
-    row.say("kind", kind_name(cell.kind));
+    row.say("kind", value_name(&cell.kind));
     row.say("place", cell.place.to_string());
     row.put("asked_pct", cell.asked_pct);
     row.put("count", cell.count as f64);

@@ -19,7 +19,8 @@ use sandbag_linux::{CpuList, Root, clock, sched};
 use sandbag_load::report::achieved::{self, read_achieved};
 use sandbag_load::report::{Run, read_run};
 
-use crate::bench::cells::{Cell, Disturbance, LoadTarget, kind_name, step_profile};
+use crate::bench::benchmark::value_name;
+use crate::bench::cells::{Cell, Disturbance, LoadTarget, step_profile};
 use crate::bench::churn::Churn;
 use crate::bench::clocks::Sources;
 use crate::bench::closing::{Closing, CpuUse, close};
@@ -113,13 +114,8 @@ impl Bench {
         };
         let verified = self.verify(begun, end, &cpus, &[&account, &extra], layout, &mut sandbag)?;
         let status = sandbag.wait(end.saturating_duration_since(Instant::now()) + OVERTIME)?;
-        row.put(
-            "competitors_failed",
-            [&account, &extra]
-                .map(|a| a.counted(Counter::Failed))
-                .iter()
-                .sum::<u64>() as f64,
-        );
+        let failed = account.counted(Counter::Failed) + extra.counted(Counter::Failed);
+        row.put("competitors_failed", failed as f64);
         if let Some(churn) = churn {
             churn.finish().context("groups that come and go")?;
         }
@@ -209,7 +205,7 @@ impl Bench {
     fn compete(&self, cell: &Cell, seconds: f64, account: &Path) -> Command {
         let words = format!(
             "compete {} {} {seconds} --account",
-            kind_name(cell.kind),
+            value_name(&cell.kind),
             cell.count
         );
         let mut command = command(&self.program, &words);

@@ -373,23 +373,14 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_that_was_not_run_has_no_table() {
+    fn the_base_case_is_in_the_table_of_every_factor_that_was_run() {
         let cells = matrix(true, &[Method::Pace], 2);
-        let all = rows(&cells, &[0.1]);
-        assert!(factor_table(&groups(&cells, &all), "asked").is_none());
-    }
-
-    #[test]
-    fn the_base_case_is_in_every_table() {
-        let cells = matrix(true, &[Method::Pace], 2);
+        let base = rows(&cells, &[0.1]);
         let all: Vec<Row> = cells.iter().map(|cell| new(cell, "v1", 0)).collect();
-        let groups = groups(&cells, &all);
         for factor in ["asked", "competitors", "place"] {
-            assert!(
-                factor_table(&groups, factor)
-                    .unwrap()
-                    .contains("base: 50 %")
-            );
+            assert!(factor_table(&groups(&cells, &base), factor).is_none());
+            let table = factor_table(&groups(&cells, &all), factor).unwrap();
+            assert!(table.contains("base: 50 %"), "{table}");
         }
     }
 

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Other load: the run times of all threads of the machine.
-//!
-//! The third of the three ways needs "other busy" from a source of its own,
-//! not as what is left over. It is the sum over all threads that are neither
-//! burners nor competitors nor the benchmark's reader: sandbag's supervisor,
-//! kernel threads, services. A thread counts for the CPU it was seen on last,
-//! which is exact for the pinned ones and near enough for the rest, whose sum
-//! is small. A thread that lives only between the two readings is missed.
+//! Other load: the run times of all threads that are neither burners nor competitors nor the
+//! benchmark's reader, such as sandbag's supervisor, kernel threads and services. A thread
+//! counts for the CPU it was seen on last, which is exact for pinned ones. A thread that
+//! lives only between the two readings is missed.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figures from the windows that a run left in `achieved.csv` and
-//! `achieved-100ms.csv`. Pure.
-//!
-//! A window with steal above 3 % says nothing about the method: it is left
-//! out of the errors and counted. Holes are left out and counted too. A
-//! window cut short by the end of the run is ignored.
+//! Figures from the windows in `achieved.csv` and `achieved-100ms.csv`. Windows with more
+//! than 3 % steal and windows without load are left out and counted; a window that was cut
+//! short by the end of the run is ignored. Pure.
 
 use std::collections::BTreeMap;
 
@@ -186,14 +183,10 @@ mod tests {
         assert_eq!(resolution_ms(&tenths([50.5; 40])), Some(100));
         assert_eq!(resolution_ms(&tenths([66.0; 40])), None);
         assert_eq!(resolution_ms(&[]), None);
-    }
-
-    #[test]
-    fn steal_excludes_the_sum_and_not_its_neighbours() {
-        let mut rows = tenths([50.0; 20]);
-        rows[3].steal_pct = 50.0;
-        rows[3].burner_s = 0.0;
-        assert_eq!(resolution_ms(&rows), Some(100));
+        // Steal excludes the sum, and not its neighbours.
+        let mut stolen = tenths([50.0; 20]);
+        (stolen[3].steal_pct, stolen[3].burner_s) = (50.0, 0.0);
+        assert_eq!(resolution_ms(&stolen), Some(100));
     }
 
     #[test]
@@ -213,13 +206,10 @@ mod tests {
         rows[11].burner_s = 0.02;
         let s = step_response(&rows).stats.unwrap();
         assert!((s.worst_points + 6.0).abs() < 1e-9, "{s:?}");
-    }
-
-    #[test]
-    fn a_change_too_near_to_the_end_has_no_second() {
-        let mut rows = tenths([50.0; 15]);
-        rows[9].asked_pct = 80.0;
-        assert_eq!(step_response(&rows).stats, None);
+        // A change too near to the end has no second.
+        let mut late = tenths([50.0; 15]);
+        late[9].asked_pct = 80.0;
+        assert_eq!(step_response(&late).stats, None);
     }
 
     #[test]

@@ -14,8 +14,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result};
 use sandbag_load::report::Run;
 
-use crate::experiment::{About, Choices, Experiment, Measurements, Paper, Remarks};
-use crate::page::Section;
+use crate::experiment::{About, Choices, Experiment, Paper, Remarks};
 use crate::pair::PairTrial;
 use crate::reading::own_words;
 use crate::row::Row;
@@ -83,6 +82,8 @@ impl Paper for Errors {
             rounds: [3, 30],
             most_rounds: 30,
             minutes: [10, 520],
+            page: |measured| page::sections(measured.rows),
+            summary: page::summary,
         }
     }
 
@@ -97,14 +98,6 @@ impl Paper for Errors {
             ],
             ..Remarks::default()
         }
-    }
-
-    fn page(&self, measured: &Measurements<'_>) -> Result<Vec<Section>> {
-        page::sections(measured.rows)
-    }
-
-    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
-        page::summary(rows)
     }
 }
 

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The six micro-benchmarks (Buchert, Nussbaum and Gustedt, HPCC 2011, figures
-//! 5 and 6): what a slowed CPU does to computation, datagrams, computation
-//! with sleep, memory, processes and threads; each method of `slow`, each
-//! speed, on one CPU and on more.
-//!
-//! Within a trial the six run one after another in one node, so that a node is
-//! started once for all of them.
+//! The six micro-benchmarks (Buchert, Nussbaum and Gustedt, HPCC 2011, figures 5 and 6) in
+//! slowed nodes, by each method of `slow`, each speed, on one CPU and on more. Within a
+//! trial the six run one after another in one node.
 
 mod page;
 
@@ -17,8 +13,7 @@ use sandbag_linux::CpuList;
 use sandbag_load::report::Run;
 
 use crate::condition::Condition;
-use crate::experiment::{About, Choices, Experiment, Measurements, Paper, Remarks};
-use crate::page::Section;
+use crate::experiment::{About, Choices, Experiment, Paper, Remarks};
 use crate::pair::PairTrial;
 use crate::place::Runner as _;
 use crate::reading::{in_turn, marked_words};
@@ -174,6 +169,8 @@ impl Paper for Micro {
             rounds: [3, 40],
             most_rounds: 40,
             minutes: [11, 4800],
+            page: |measured| page::sections(measured.rows),
+            summary: page::summary,
         }
     }
 
@@ -200,14 +197,6 @@ impl Paper for Micro {
             notes: self.notes.clone(),
             ..Remarks::default()
         }
-    }
-
-    fn page(&self, measured: &Measurements<'_>) -> Result<Vec<Section>> {
-        page::sections(measured.rows)
-    }
-
-    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
-        page::summary(rows)
     }
 }
 

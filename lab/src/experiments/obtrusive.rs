@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Obtrusiveness (KRASH, tables III to V): what a load of 50 % does to
-//! programs that are not computation alone: copying a file, many processes
-//! that exchange messages, a parallel compilation. A load that is an ordinary
-//! competitor slows them as much as a real competitor does. The same beside a
-//! virtual node in which nothing runs: what slows it slows its neighbours.
-//!
-//! What is to be told apart is .05 of a slowdown, so pairs are made until the
-//! interval is as narrow ([`decide`]); the short form says how many that would
-//! take.
+//! Obtrusiveness (KRASH, tables III to V): the slowdown by a load of 50 % of a file copy, of
+//! an exchange of messages by many processes, and of a parallel compilation, beside that by
+//! a spinner on each CPU; and the same beside a virtual node in which nothing runs, because
+//! what slows a node slows its neighbours.
 
 mod page;
 mod programs;
@@ -18,8 +13,7 @@ use anyhow::{Context as _, Result};
 
 use crate::condition::Condition;
 use crate::decide;
-use crate::experiment::{About, Choices, Experiment, Measurements, Paper, Remarks};
-use crate::page::Section;
+use crate::experiment::{About, Choices, Experiment, Paper, Remarks};
 use crate::pair::PairTrial;
 use crate::program::ProgramExit;
 use crate::reading::{ProgramResult, Reading, whole_time};
@@ -113,6 +107,8 @@ impl Paper for Obtrusive {
             rounds: [3, 30],
             most_rounds: 120,
             minutes: [9, 1200],
+            page: |measured| Ok(page::sections(measured.rows, measured.chosen)),
+            summary: page::summary,
         }
     }
 
@@ -129,14 +125,6 @@ impl Paper for Obtrusive {
             skipped: self.skipped.clone(),
             ..Remarks::default()
         }
-    }
-
-    fn page(&self, measured: &Measurements<'_>) -> Result<Vec<Section>> {
-        Ok(page::sections(measured.rows, measured.chosen))
-    }
-
-    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
-        page::summary(rows)
     }
 }
 

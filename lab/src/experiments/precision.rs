@@ -11,8 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use sandbag_load::report::Run;
 
 use crate::condition::Condition;
-use crate::experiment::{About, Choices, Experiment, Measurements, Paper};
-use crate::page::Section;
+use crate::experiment::{About, Choices, Experiment, Paper};
 use crate::pair::PairTrial;
 use crate::place::Runner as _;
 use crate::reading::own_words;
@@ -91,6 +90,8 @@ impl Paper for Precision {
             rounds: [3, 30],
             most_rounds: 30,
             minutes: [3, 240],
+            page: |measured| page::sections(measured.rows, measured.chosen),
+            summary: page::summary,
         }
     }
 
@@ -123,15 +124,6 @@ impl Paper for Precision {
         let name = nearest.map_or("S", Class::name);
         chosen.insert(CLASS.to_owned(), name.to_owned());
         Ok(())
-    }
-
-    fn page(&self, measured: &Measurements<'_>) -> Result<Vec<Section>> {
-        let class = measured.chosen.get(CLASS).map_or("", String::as_str);
-        page::sections(measured.rows, class)
-    }
-
-    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
-        page::summary(rows)
     }
 }
 

@@ -18,8 +18,7 @@ use sandbag_linux::Root;
 use sandbag_load::report::read_run;
 
 use crate::condition::Condition;
-use crate::experiment::{About, Choices, Experiment, Measurements, NotHere, Paper};
-use crate::page::Section;
+use crate::experiment::{About, Choices, Experiment, NotHere, Paper};
 use crate::program::{self, is_there};
 use crate::row::{End, Row};
 use crate::setup::Setup;
@@ -173,6 +172,8 @@ impl Paper for Replay {
             rounds: [1, 5],
             most_rounds: 5,
             minutes: [3, 35],
+            page: |measured| page::sections(measured.rows, measured.dir),
+            summary: page::summary,
         }
     }
 
@@ -198,13 +199,5 @@ impl Paper for Replay {
         } else {
             scenario::record(setup, linpack(setup), &reference(setup))
         }
-    }
-
-    fn page(&self, measured: &Measurements<'_>) -> Result<Vec<Section>> {
-        page::sections(measured.rows, measured.dir)
-    }
-
-    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
-        page::summary(rows)
     }
 }

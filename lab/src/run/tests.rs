@@ -60,6 +60,8 @@ impl Paper for FakeExperiment {
             rounds: [2, 2],
             most_rounds: 5,
             minutes: [1, 1],
+            page,
+            summary,
         }
     }
 
@@ -79,19 +81,19 @@ impl Paper for FakeExperiment {
             notes: vec!["a: large".to_owned()],
         }
     }
+}
 
-    fn page(&self, measured: &Measurements<'_>) -> Result<Vec<Section>> {
-        let mut table = Table::of("slowdown | n");
-        let own: Vec<&Row> = measured.rows.iter().collect();
-        let summary = Summary::of(&own);
-        table.push(vec![summary.cell(), summary.n().to_string()]);
-        let section = Section::new("x").figure("<svg></svg>".to_owned());
-        Ok(vec![section.text(&measured.chosen["n"]).table(table)])
-    }
+fn page(measured: &Measurements<'_>) -> Result<Vec<Section>> {
+    let mut table = Table::of("slowdown | n");
+    let own: Vec<&Row> = measured.rows.iter().collect();
+    let summary = Summary::of(&own);
+    table.push(vec![summary.cell(), summary.n().to_string()]);
+    let section = Section::new("x").figure("<svg></svg>".to_owned());
+    Ok(vec![section.text(&measured.chosen["n"]).table(table)])
+}
 
-    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
-        vec![["rows".to_owned(), "-".to_owned(), rows.len().to_string()]]
-    }
+fn summary(rows: &[Row]) -> Vec<[String; 3]> {
+    vec![["rows".to_owned(), "-".to_owned(), rows.len().to_string()]]
 }
 
 fn run_in(fake: &mut FakeExperiment, dir: &Path) -> Report {

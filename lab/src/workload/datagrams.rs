@@ -15,50 +15,30 @@ const SIZE: usize = 1024;
 const BATCH: u64 = 64;
 /// The dummy's network (RFC 5737, for documentation), and a neighbour in it.
 const OWN: &str = "192.0.2.1/24";
-const NOBODY: &str = "192.0.2.99:9";
+const NEIGHBOUR_PORT: &str = "192.0.2.99:9";
 /// Its hardware address: without one the kernel would ask for it, in vain.
 const NEIGHBOUR: [&str; 2] = ["192.0.2.99", "02:00:00:00:00:99"];
 /// The fallback: the discard port of ourselves.
 const LOOPBACK: &str = "127.0.0.1:9";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DatagramPath {
-    /// A dummy interface in a namespace of our own.
-    Dummy,
-    Loopback,
-}
-
-impl DatagramPath {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Dummy => "dummy interface",
-            Self::Loopback => "loopback",
-        }
-    }
-}
-
-/// A socket that sends into the void.
+/// A socket whose datagrams have no receiver.
 #[derive(Debug)]
 pub struct Sender {
     socket: UdpSocket,
-    pub way: DatagramPath,
+    /// Where the datagrams go, for results.
+    pub way: &'static str,
 }
 
 impl Sender {
     /// Opens one; moves the calling process into a network namespace of its
     /// own where that can be.
     pub fn open() -> Result<Self> {
-        let way = match dummy() {
-            Ok(()) => DatagramPath::Dummy,
-            Err(_) => {
-                // In a namespace that was left half made it is down.
-                let _ = ip(&["link", "set", "lo", "up"]);
-                DatagramPath::Loopback
-            }
-        };
-        let (from, to) = match way {
-            DatagramPath::Dummy => ("192.0.2.1:0", NOBODY),
-            DatagramPath::Loopback => ("127.0.0.1:0", LOOPBACK),
+        let (way, from, to) = if dummy().is_ok() {
+            ("dummy interface", "192.0.2.1:0", NEIGHBOUR_PORT)
+        } else {
+            // In a namespace that was left half made it is down.
+            let _ = ip(&["link", "set", "lo", "up"]);
+            ("loopback", "127.0.0.1:0", LOOPBACK)
         };
         let socket = UdpSocket::bind(from).with_context(|| format!("bind {from}"))?;
         socket

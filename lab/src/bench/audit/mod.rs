@@ -14,14 +14,14 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use clap::Args;
+use clap::{Args, ValueEnum as _};
 use nix::sys::signal::Signal;
 use sandbag_audit::model::Audit;
 use sandbag_linux::Root;
 use sandbag_linux::topology::Topology;
 use sandbag_ui::messages::Messages;
 
-use crate::bench::benchmark::{self, BenchArgs, Benchmark};
+use crate::bench::benchmark::{self, BenchArgs, Benchmark, value_name};
 use crate::experiment::Experiment;
 use crate::program::{self, Programs, Running, Start};
 use crate::row::Row;
@@ -99,18 +99,18 @@ impl Experiment for Stand<'_> {
     }
 
     fn cells(&self, _setup: &()) -> Vec<String> {
-        let wanted = Plant::ALL
-            .into_iter()
-            .filter(|plant| self.is_wanted(*plant));
+        let wanted = Plant::value_variants()
+            .iter()
+            .filter(|plant| self.is_wanted(**plant));
         let simulated = (self.simulated() > 0).then_some(SIMULATED);
-        let names = wanted.map(Plant::name).chain(simulated);
-        names.map(str::to_owned).collect()
+        let simulated = simulated.map(str::to_owned);
+        wanted.map(value_name).chain(simulated).collect()
     }
 
     fn has_round(&self, cell: &str, round: u32) -> bool {
         match cell {
             SIMULATED => round == 0,
-            plant => round < self.rounds_of(plant == Plant::None.name()),
+            plant => round < self.rounds_of(plant == "none"),
         }
     }
 

@@ -10,6 +10,7 @@ use nix::sys::signal::Signal;
 use sandbag_linux::sched::{self, Attributes};
 use sandbag_linux::{CpuList, clock, perf};
 
+use crate::bench::benchmark::value_name;
 use crate::program::{self, Programs, Running, Start};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -27,48 +28,28 @@ pub enum Plant {
 }
 
 impl Plant {
-    /// In the order of the table.
-    pub const ALL: [Self; 5] = [
-        Self::None,
-        Self::Load,
-        Self::Realtime,
-        Self::Timer,
-        Self::Slow,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Load => "load",
-            Self::Realtime => "realtime",
-            Self::Timer => "timer",
-            Self::Slow => "slow",
-        }
+    /// By the name on the command line.
+    pub fn of(name: &str) -> Option<Self> {
+        Self::from_str(name, false).ok()
     }
 
-    pub fn of(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|plant| plant.name() == name)
+    /// In words, and the kind of suspect that is right.
+    fn facts(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            Self::None => ("nothing", None),
+            Self::Load => ("1 % by sandbag load", Some("load")),
+            Self::Realtime => ("1 % by a real-time task", Some("realtime")),
+            Self::Timer => ("a timer, some 3 % of system time", Some("timer")),
+            Self::Slow => ("3 % by sandbag slow", Some("slow_node")),
+        }
     }
 
     pub fn about(self) -> &'static str {
-        match self {
-            Self::None => "nothing",
-            Self::Load => "1 % by sandbag load",
-            Self::Realtime => "1 % by a real-time task",
-            Self::Timer => "a timer, some 3 % of system time",
-            Self::Slow => "3 % by sandbag slow",
-        }
+        self.facts().0
     }
 
-    /// The kind of suspect that is right.
     pub fn cause(self) -> Option<&'static str> {
-        match self {
-            Self::None => None,
-            Self::Load => Some("load"),
-            Self::Realtime => Some("realtime"),
-            Self::Timer => Some("timer"),
-            Self::Slow => Some("slow_node"),
-        }
+        self.facts().1
     }
 
     /// Plants it and waits until it has started.
@@ -82,7 +63,7 @@ impl Plant {
                 (&programs.sandbag, words)
             }
             Self::Realtime | Self::Timer => {
-                let name = self.name();
+                let name = value_name(&self);
                 let words = format!("audit-plant {name} --cpu {cpu} --timer-hz {timer_hz}");
                 (&programs.own, words)
             }

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Audits of CPUs that are equal, and of one that is not, without a machine:
-//! how often is an equal CPU called unequal, and how often a slow one found?
-//! Pure.
+//! Simulated audits of equal CPUs and of a slow one: how often is an equal CPU called
+//! unequal, and how often is a slow one found? Pure.
 //!
-//! # The machine
-//! All runs follow each other on one clock. The whole machine's speed wanders by
-//! a quarter; each run is off by some tenths of a percent, one in twenty by far
-//! more and to the slow side; each CPU is disturbed on its own for seconds now
-//! and then (a hypervisor's other guests), which makes elapsed times longer by a
-//! tenth or so and CPU times by little; user and system time are what ticks made
-//! of them.
+//! All runs follow each other on one clock. The speed of the whole machine drifts by a
+//! quarter; each run is off by some tenths of a percent, one in twenty by more and to the
+//! slow side; each CPU is disturbed for seconds now and then, which makes elapsed times
+//! longer by a tenth and CPU times by little; user and system time are sampled by ticks.
 
 use std::collections::BTreeMap;
 use std::thread;

@@ -3,8 +3,11 @@
 
 use sandbag_audit::model::{Audit, AuditVerdict, Effect, Quantity};
 
+use clap::ValueEnum as _;
+
 use super::plant::Plant;
 use super::simulate::upper_bound;
+use crate::bench::benchmark::value_name;
 use crate::row::{End, Row};
 use crate::table::{Table, number, yes};
 
@@ -12,7 +15,7 @@ use crate::table::{Table, number, yes};
 /// elapsed and in CPU time, percent, and in the share of time in which runs waited,
 /// points; and the effect that the best test would have detected.
 pub fn row(plant: Plant, round: u32, cpu: u32, audit: &Audit) -> Row {
-    let mut row = Row::new(plant.name(), round);
+    let mut row = Row::new(&value_name(&plant), round);
     row.cpus = cpu.to_string();
     row.put("took_s", audit.took_ns as f64 / 1e9);
     row.say("verdict", format!("{:?}", audit.verdict).to_lowercase());
@@ -89,13 +92,17 @@ const HEADS: &str = "planted | found | first suspect | elapsed % | CPU % | waiti
 
 pub fn report(rows: &[Row], cpu: u32) -> String {
     let mut table = Table::of(HEADS);
-    let of = |plant: Plant| rows.iter().filter(move |row| row.cell == plant.name());
-    for plant in Plant::ALL {
-        of(plant).for_each(|row| table.push(line(plant, row)));
+    let of = |plant: Plant| {
+        rows.iter()
+            .filter(move |row| row.cell == value_name(&plant))
+    };
+    for plant in Plant::value_variants() {
+        of(*plant).for_each(|row| table.push(line(*plant, row)));
     }
     let planted = || {
-        let plants = Plant::ALL
-            .into_iter()
+        let plants = Plant::value_variants()
+            .iter()
+            .copied()
             .filter(|plant| plant.cause().is_some());
         plants.flat_map(|plant| of(plant).map(move |row| (plant, row)))
     };

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Competitors account their own CPU time per CPU, in shared memory.
 //!
-//! cgroup v2 has no per-CPU clock of a group, and a group of the benchmark's
-//! own around the competitors would change what is measured. So every
-//! competitor reads its own CPU clock (`CLOCK_PROCESS_CPUTIME_ID`, ns) after
-//! each small piece of work and adds the difference to the word of the CPU it
-//! is on. A piece is some 50 us, so at most that much is booked late or, after
-//! a migration, on the neighbour. The words lie in a file that the driver maps
-//! too: it reads them in the middle of a run, and they outlive a competitor
-//! that is killed.
+//! cgroup v2 has no per-CPU clock of a group, and a group around the competitors would
+//! change what is measured. So every competitor reads its own CPU clock after each piece of
+//! work of some 50 us and adds the difference to the word of the CPU it is on. The words are
+//! in a file that the driver maps too, and outlive a competitor that is killed.
 
 use std::fs::{File, OpenOptions};
 use std::num::NonZeroUsize;

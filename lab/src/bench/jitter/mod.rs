@@ -21,7 +21,7 @@ use sandbag_linux::topology::Topology;
 use sandbag_ui::messages::Messages;
 use serde::Deserialize as _;
 
-use crate::bench::benchmark::{self, BenchArgs, Benchmark};
+use crate::bench::benchmark::{self, BenchArgs, Benchmark, value_name};
 use crate::bench::runner::as_root;
 use crate::experiment::Experiment;
 use crate::row::Row;
@@ -64,16 +64,6 @@ enum JitterPart {
     Ways,
 }
 
-impl JitterPart {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Collector => "collector",
-            Self::Timer => "timer",
-            Self::Ways => "ways",
-        }
-    }
-}
-
 struct Bench {
     sandbag: PathBuf,
     dir: tempfile::TempDir,
@@ -94,7 +84,7 @@ impl Experiment for Bench {
 
     fn cells(&self, _setup: &()) -> Vec<String> {
         let parts = self.parts.iter();
-        parts.map(|part| part.name().to_owned()).collect()
+        parts.map(value_name).collect()
     }
 
     fn measure(&mut self, _setup: &(), cell: &str, round: u32) -> Result<Vec<Row>> {

@@ -5,18 +5,13 @@
 //! none to delay, and a CPU that was put to sleep wakes up later, unless cyclictest is
 //! there, which forbids sleep states (`/dev/cpu_dma_latency`).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
-
 use anyhow::{Context as _, Result};
-use sandbag_linux::{CpuList, sched};
 use serde_json::Value;
 
 use super::Bench;
 use super::cyclictest::{self, Delays};
 use super::figures::{Figures, Target};
-use crate::program::is_there;
+use crate::program::{Running, Start, command, is_there};
 
 const TITLE: &str = "By a process beside the program, an event of 60 us every millisecond";
 /// Of both: above ordinary real-time tasks of a shared machine.
@@ -31,7 +26,8 @@ const TURNS: u32 = 6;
 const MEET_US: f64 = 20.0;
 
 pub fn measure(bench: &Bench, round: u32, figures: &mut Figures) -> Result<()> {
-    let _program = Program::start(bench.cpu);
+    let spin = format!("compete spin 1 3600 --cpus {}", bench.cpu);
+    let _program = Running::start(command("/proc/self/exe", &spin), Start::default())?;
     let seconds = (bench.seconds / 3).max(1);
     for turn in 0..TURNS {
         let theirs_first = (round + turn).is_multiple_of(2);
@@ -136,39 +132,6 @@ fn measure_turn(
     ];
     figures.add_all(TITLE, values);
     Ok(alone)
-}
-
-/// A thread that spins on a CPU until it is dropped.
-struct Program {
-    over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Program {
-    fn start(cpu: u32) -> Self {
-        let over = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&over);
-        let thread = thread::spawn(move || {
-            if sched::set_affinity(0, &CpuList::from_iter([cpu])).is_ok() {
-                while !seen.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            }
-        });
-        Self {
-            over,
-            thread: Some(thread),
-        }
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
 }
 
 /// Errors of p50, p99 and the worst, us.

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a load does to a task that wakes up: the latency of a 1 ms sleeper beside the
-//! default burner at 50 %, and beside what it is compared with, in turn within each
-//! round.
+//! The latency of a 1 ms sleeper beside the default burner at 50 %, and beside what it is
+//! compared with, in turn within each round.
 //!
-//! The target is a ratio of at most 1.5 to an ordinary spinner of nice 0 on the same
-//! CPU. That spinner never leaves the CPU idle, while a burner of 50 % does so half of
-//! the time; and to wake up an idle CPU takes longer than to preempt a task, on a
-//! virtual machine by the hypervisor's share. So the ratio has two parts, which are
-//! separated in three ways: by the latency on an idle CPU; by what a load of 50 % would
-//! show that does nothing but be there half of the time (the mixture of idle and
-//! spinner); and by the state of the burner at each wake-up. With a task that is always
-//! busy besides, the CPU is never idle and the burner alone makes the difference.
+//! The target is a ratio of at most 1.5 to a spinner of nice 0 on the same CPU. A spinner
+//! never leaves the CPU idle, a burner of 50 % does so half of the time, and to wake up an
+//! idle CPU takes longer than to preempt a task. This part of the ratio is separated by the
+//! mixture of wake-ups beside nothing and beside a spinner, by the state of the burner at
+//! each wake-up, and by a task that is always busy besides.
 
 pub mod lines;
 mod sleeper;

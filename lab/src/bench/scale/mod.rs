@@ -24,7 +24,7 @@ use sandbag_run::program::on_path;
 use sandbag_ui::messages::Messages;
 use serde_json::Value;
 
-use crate::bench::benchmark::{self, BenchArgs, Benchmark};
+use crate::bench::benchmark::{self, BenchArgs, Benchmark, value_name};
 use crate::experiment::Experiment;
 use crate::program::{command, is_there, run_cost};
 use crate::row::Row;
@@ -73,19 +73,6 @@ enum ScalePart {
     Program,
 }
 
-impl ScalePart {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Speed => "speed",
-            Self::Brute => "brute",
-            Self::Virtual => "virtual",
-            Self::Meeting => "meeting",
-            Self::Ways => "ways",
-            Self::Program => "program",
-        }
-    }
-}
-
 struct Section {
     title: &'static str,
     note: String,
@@ -126,12 +113,12 @@ impl Experiment for Stand<'_> {
 
     fn cells(&self, _setup: &()) -> Vec<String> {
         let parts = self.args.parts.iter();
-        parts.map(|part| part.name().to_owned()).collect()
+        parts.map(value_name).collect()
     }
 
     fn measure(&mut self, _setup: &(), cell: &str, round: u32) -> Result<Vec<Row>> {
         let mut parts = self.args.parts.iter();
-        let part = parts.find(|part| part.name() == cell);
+        let part = parts.find(|part| value_name(*part) == cell);
         let section = match part.context("no such part")? {
             ScalePart::Speed => speed::measure(self)?,
             ScalePart::Brute => brute::measure(self)?,
@@ -158,7 +145,7 @@ impl Benchmark for Stand<'_> {
     }
 
     fn tables(&self, rows: &[Row]) -> String {
-        let of = |part: &ScalePart| rows.iter().find(|row| row.cell == part.name());
+        let of = |part: &ScalePart| rows.iter().find(|row| row.cell == value_name(part));
         let parts = self.args.parts.iter();
         let texts: Vec<&str> = parts.filter_map(of).map(|row| row.text("text")).collect();
         texts.join("\n")

@@ -111,7 +111,7 @@ fn section(name: Name, cpus: &str, rows: &[&Row]) -> Result<Section> {
             let got = speeds_got(&own);
             let summary = Summary::of(&own);
             let shown = match Median::of(&got) {
-                Some(m) if summary.over_limit.is_none() && summary.failed.is_none() => {
+                Some(m) if summary.over_limit_s.is_none() && summary.failed.is_none() => {
                     points.push(Point::of(speed, m));
                     summary.shown(Some(m), 3)
                 }

@@ -77,7 +77,7 @@ pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
 /// To what a slowdown is known; `None` where there is none.
 fn decided(rows: &[&Row]) -> Option<Decision> {
     let summary = Summary::of(rows);
-    let numbers = summary.over_limit.is_none() && summary.failed.is_none();
+    let numbers = summary.over_limit_s.is_none() && summary.failed.is_none();
     numbers.then(|| Decision::by(&slowdowns(rows)))
 }
 

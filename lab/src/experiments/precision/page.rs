@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
+use super::CLASS;
 use crate::condition::Condition;
+use crate::experiment::Choices;
 use crate::figure::{Axes, Line, Point, draw};
 use crate::page::Section;
 use crate::published;
@@ -14,7 +16,8 @@ use crate::row::{Row, grouped};
 use crate::summary::{self, Summary};
 use crate::table::Table;
 
-pub fn sections(rows: &[Row], class: &str) -> Result<Vec<Section>> {
+pub fn sections(rows: &[Row], chosen: &Choices) -> Result<Vec<Section>> {
+    let class = chosen.get(CLASS).map_or("", String::as_str);
     let mut table = Table::of(
         "condition | EP, s (mean, sd) | slowdown (95 %) | perceived, % (95 %) | claimed, % | \
          supervisor, % of a core per CPU | error 1 s, sd | resolution, s | n",
@@ -126,7 +129,8 @@ mod tests {
         let lines = summary(&rows);
         assert_eq!(lines[0][2], "50.0, n = 1");
         assert_eq!(lines[1][1], "48.9 ± 1.1 (KRASH)");
-        let sections = sections(&rows, "A").unwrap();
+        let chosen = Choices::from([(CLASS.to_owned(), "A".to_owned())]);
+        let sections = sections(&rows, &chosen).unwrap();
         let html = sections[0].html().into_string();
         assert!(
             html.contains("EP class A") && html.contains("(n = 1)"),
