@@ -43,10 +43,6 @@ impl StealMeter {
         })
     }
 
-    pub fn steal_pct(&mut self) -> Result<f64> {
-        Ok(self.disturbance()?.steal_pct)
-    }
-
     /// Steal and foreign load since then. Programs of the lab must have ended
     /// and been waited for.
     pub fn disturbance(&mut self) -> Result<Disturbance> {
@@ -114,7 +110,7 @@ mod tests {
             "cpu0 90 0 0 0 0 0 0 10 0 0\ncpu1 50 0 0 50 0 0 0 0 0 0\n",
         )
         .unwrap();
-        assert!((meter.steal_pct().unwrap() - 5.0).abs() < 1e-9);
+        assert!((meter.disturbance().unwrap().steal_pct - 5.0).abs() < 1e-9);
     }
 
     #[test]

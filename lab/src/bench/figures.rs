@@ -131,7 +131,7 @@ pub fn figures(args: &FiguresArgs) -> Result<()> {
     let _ = writeln!(
         text,
         "\nQuantum {}, 10^5 phases; synchronised once: {} apart at the end, from the first to the \
-         last. In brackets 95 % intervals. `>=`: the trace is too short for so many ranks.",
+         last. In brackets 95 % intervals. `>=`: the trace is too short for this number of ranks.",
         time(quantity::nanos(args.quantum) as f64),
         time(quantity::nanos(args.drift) as f64)
     );

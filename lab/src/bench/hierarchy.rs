@@ -247,13 +247,11 @@ pub fn guard() -> Result<()> {
 /// Puts the mounts back if the journal says that they were moved; true if
 /// there was something to do.
 pub fn restore() -> Result<bool> {
-    let text = match fs::read_to_string(JOURNAL) {
-        Ok(text) => text,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        Err(e) => return Err(e).with_context(|| format!("read {JOURNAL}")),
+    let Some(text) = crate::journal::text(Path::new(JOURNAL))? else {
+        return Ok(false);
     };
     let saved: MountBackup =
-        serde_json::from_str(&text).with_context(|| format!("understand {JOURNAL}"))?;
+        serde_json::from_str(&text).with_context(|| format!("parse {JOURNAL}"))?;
     let root = Root::default();
     retry(WAY_BACK, || restore_once(&root, &saved).map(|()| true))?;
     fs::remove_file(JOURNAL).with_context(|| format!("remove {JOURNAL}"))?;

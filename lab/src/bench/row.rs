@@ -61,7 +61,7 @@ pub fn take_run(row: &mut Row, cell: &Cell, run: &Run, seconds: &[Window], tenth
     let mean =
         |of: fn(&CpuResult) -> f64| run.cpus.iter().map(of).sum::<f64>() / run.cpus.len() as f64;
     row.put("got_pct", mean(|cpu| cpu.got_pct));
-    row.steal_pct = run.cpus.iter().map(|cpu| cpu.steal_pct).fold(0.0, f64::max);
+    row.put("steal_pct", mean(|cpu| cpu.steal_pct));
     row.say("verdict", run.verdict.to_string());
     let supervisor = &run.supervisor;
     row.put("supervisor_pct", supervisor.pct_per_cpu);

@@ -3,7 +3,7 @@
 //! version, the extra tables, the files.
 
 use std::cell::RefCell;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
@@ -61,8 +61,8 @@ pub struct SessionArgs {
     /// Leave out the wake-up latency
     #[arg(long)]
     no_latency: bool,
-    /// Seed of the order of the cells and of the step profiles [default: the
-    /// time; printed]
+    /// Seed of the order of the cells and of the step profiles [default:
+    /// random; printed]
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -77,16 +77,11 @@ struct Plan {
 }
 
 impl Plan {
-    fn estimate(&self) -> Duration {
-        let run = f64::from(self.seconds) + OVERHEAD_S;
-        let cells = self.cells.len() as f64 * f64::from(self.rounds) * run;
-        let latency = f64::from(self.latency_rounds)
-            * latency::PER_ROUND as f64
-            * (f64::from(self.latency_seconds) + 1.2);
-        Duration::from_secs_f64((cells + latency) * self.versions as f64)
-    }
-
     fn summary(&self) -> String {
+        let run_s = f64::from(self.seconds) + OVERHEAD_S;
+        let cells_s = self.cells.len() as f64 * f64::from(self.rounds) * run_s;
+        let latencies = f64::from(self.latency_rounds) * latency::PER_ROUND as f64;
+        let latency_s = latencies * (f64::from(self.latency_seconds) + 1.2);
         format!(
             "{} cells, {} rounds of {} s, {} rounds of latency, on {} cgroup version{}: about {:.0} min",
             self.cells.len(),
@@ -95,7 +90,7 @@ impl Plan {
             self.latency_rounds,
             self.versions,
             if self.versions == 1 { "" } else { "s" },
-            self.estimate().as_secs_f64() / 60.0
+            (cells_s + latency_s) * self.versions as f64 / 60.0
         )
     }
 }
@@ -140,7 +135,7 @@ pub fn run(args: &SessionArgs, messages: &Messages) -> Result<()> {
         cpus,
         seconds: plan.seconds,
         work: work.path().to_owned(),
-        seed: args.seed.unwrap_or_else(clock_seed),
+        seed: args.seed.unwrap_or(std::process::id().into()),
     };
     println!("{}; seed {}", plan.summary(), bench.seed);
     let terms = (
@@ -283,11 +278,14 @@ impl Benchmark for Loads {
 
     fn facts(&self) -> Vec<(&'static str, String)> {
         let minutes = self.started.elapsed().as_secs_f64() / 60.0;
-        let steal = self.steal.borrow_mut().steal_pct();
+        let steal = self.steal.borrow_mut().disturbance();
         vec![
             (
                 "steal during the benchmark",
-                steal.map_or_else(|error| format!("{error:#}"), |pct| format!("{pct:.2} %")),
+                steal.map_or_else(
+                    |error| format!("{error:#}"),
+                    |found| format!("{:.2} %", found.steal_pct),
+                ),
             ),
             ("took", format!("{minutes:.0} min")),
             ("seed", self.bench.seed.to_string()),
@@ -304,10 +302,4 @@ impl Benchmark for Loads {
     fn tables(&self, rows: &[Row]) -> String {
         report::tables(&self.plan.cells, self.bench.cpus.len(), rows)
     }
-}
-
-fn clock_seed() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(1, |d| d.as_secs())
 }

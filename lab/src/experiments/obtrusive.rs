@@ -28,7 +28,7 @@ const SPINNERS: &str = "spinners";
 const BESIDE: &str = "node-";
 const NODES: [&str; 2] = ["hogs", "pace"];
 
-/// The choice that says what a program does.
+/// Name of the choice that describes a program.
 fn about(program: &str) -> String {
     format!("about {program}")
 }
@@ -129,11 +129,11 @@ impl Paper for Obtrusive {
 }
 
 fn failed(programs: &[&str], error: &anyhow::Error) -> Reading {
-    let told = ProgramResult::Failed {
+    let result = ProgramResult::Failed {
         why: format!("{error:#}"),
     };
     programs
         .iter()
-        .map(|program| ((*program).to_owned(), told.clone()))
+        .map(|program| ((*program).to_owned(), result.clone()))
         .collect()
 }

@@ -119,7 +119,7 @@ impl Experiment for Stand<'_> {
             let audits = self.simulated();
             let mut row = Row::new(SIMULATED, round);
             row.put("audits", audits as f64);
-            row.put("alarms", alarms(&World::default(), audits, 1) as f64);
+            row.put("alarms", alarms(&World::default(), audits, 1).0 as f64);
             return Ok(vec![row]);
         }
         let plant = Plant::of(cell).context("no such plant")?;

@@ -115,24 +115,7 @@ fn worlds() -> [(&'static str, World); 10] {
 pub fn print_worlds(args: &WorldsArgs) {
     let wanted = |(name, _): &(&str, World)| name.contains(&args.only);
     for (name, world) in worlds().into_iter().filter(wanted) {
-        let threads = thread::available_parallelism().map_or(1, usize::from) as u64;
-        let count = |from: u64| {
-            let seeds = (from..args.audits).step_by(threads as usize);
-            let found = seeds.map(|seed| unequal(&audit(&world, seed), None));
-            found.fold((0u64, 0u64), |(any, one), cpus| {
-                (
-                    any + u64::from(!cpus.is_empty()),
-                    one + u64::from(cpus == [1]),
-                )
-            })
-        };
-        let (any, one) = thread::scope(|scope| {
-            let all: Vec<_> = (0..threads)
-                .map(|from| scope.spawn(move || count(from)))
-                .collect();
-            let all = all.into_iter().filter_map(|one| one.join().ok());
-            all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
-        });
+        let (any, one) = alarms(&world, args.audits, 0);
         println!(
             "{name}: {any} of {} audits call a CPU unequal (upper 95 % bound {:.2} %), {one} of \
              them CPU 1 alone",
@@ -196,10 +179,24 @@ pub fn unequal(tests: &[Test], quantity: Option<Quantity>) -> Vec<u32> {
     cpus
 }
 
-/// Number of these audits that call some CPU unequal.
-pub fn alarms(world: &World, audits: u64, seed: u64) -> u64 {
-    let alarm = |number: &u64| !unequal(&audit(world, seed.wrapping_add(*number)), None).is_empty();
-    (0..audits).filter(alarm).count() as u64
+/// How many of these audits call some CPU unequal, and how many CPU 1 alone.
+pub fn alarms(world: &World, audits: u64, seed: u64) -> (u64, u64) {
+    let threads = thread::available_parallelism().map_or(1, usize::from) as u64;
+    let count = |from: u64| {
+        let seeds = (from..audits).step_by(threads as usize);
+        let found = seeds.map(|number| unequal(&audit(world, seed + number), None));
+        found.fold((0, 0), |(any, one), cpus| {
+            let alarm = u64::from(!cpus.is_empty());
+            (any + alarm, one + u64::from(cpus == [1]))
+        })
+    };
+    thread::scope(|scope| {
+        let all: Vec<_> = (0..threads)
+            .map(|from| scope.spawn(move || count(from)))
+            .collect();
+        let all = all.into_iter().filter_map(|one| one.join().ok());
+        all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    })
 }
 
 /// The upper end of a one-sided interval of a share of which `found` were seen
@@ -403,7 +400,7 @@ mod tests {
             rounds: (12, 24),
             ..World::default()
         };
-        let found = alarms(&world, 60, 1);
+        let (found, _) = alarms(&world, 60, 1);
         assert!(found <= 2, "{found} of 60");
     }
 

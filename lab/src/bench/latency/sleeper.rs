@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::process::Stdio;
+use std::time::Duration;
 
 use crate::workload::sleepers::wake_up_until;
 use anyhow::{Context as _, Result, bail};
@@ -60,7 +61,6 @@ impl Wakeups {
 /// delays as JSON.
 pub fn latency(args: &LatencyArgs) -> Result<()> {
     sched::set_affinity(0, &CpuList::from_iter([args.cpu]))?;
-    let end = clock::monotonic() + u64::from(args.seconds) * 1_000_000_000;
     let _spinner = args
         .spinner
         .then(|| spin(args.cpu, args.seconds))
@@ -72,6 +72,7 @@ pub fn latency(args: &LatencyArgs) -> Result<()> {
     };
     // The default slack of 50 us would be part of every delay.
     nix::sys::prctl::set_timerslack(1).context("prctl(PR_SET_TIMERSLACK)")?;
+    let end = clock::monotonic() + u64::from(args.seconds) * 1_000_000_000;
     let woken = sleep_and_note(end, &watch, args.watch);
     println!("{}", serde_json::to_string(&woken)?);
     Ok(())
@@ -134,12 +135,17 @@ fn is_running(stat: &[u8]) -> bool {
     stat.get(end + 2) == Some(&b'R')
 }
 
+/// Until a spinner has started.
+const STARTED: Duration = Duration::from_millis(50);
+
 /// A spinner on a CPU, in our own session.
 fn spin(cpu: u32, seconds: u32) -> Result<Running> {
-    let words = format!("compete spin 1 {seconds} --cpus {cpu}");
+    let words = format!("compete spin 1 {} --cpus {cpu}", seconds + 1);
     let mut command = command("/proc/self/exe", &words);
     command.stdout(Stdio::null());
-    Running::start(command, Start::default())
+    let running = Running::start(command, Start::default())?;
+    std::thread::sleep(STARTED);
+    Ok(running)
 }
 
 #[cfg(test)]
