@@ -35,13 +35,6 @@ struct Half {
     reading: Reading,
 }
 
-/// What a program came to in one of the runs.
-enum Outcome {
-    Done(f64, Figures),
-    Over,
-    Failed(String),
-}
-
 impl<'a> PairTrial<'a> {
     /// Of no program yet, without a condition.
     pub fn new(cell: &'a str, round: u32, cpus: &'a CpuList) -> Self {
@@ -81,16 +74,16 @@ impl<'a> PairTrial<'a> {
                 let mut row = self.row(program, [&alone, &under]);
                 row.figures = recorded(&under, of_run);
                 match (outcome(&alone, program), outcome(&under, program)) {
-                    (Outcome::Failed(why), _) => {
+                    (Some(ProgramResult::Failed { why }), _) => {
                         row.end = failed(format!("without the condition: {why}"));
                     }
-                    (Outcome::Over, _) => {
+                    (None, _) => {
                         row.end = failed(format!(
                             "it takes longer than the limit of {limit_s} s without the condition"
                         ));
                     }
-                    (Outcome::Done(unloaded_s, figures), under) => {
-                        row.unloaded_s = unloaded_s;
+                    (Some(ProgramResult::Done { seconds, figures }), under) => {
+                        row.unloaded_s = seconds;
                         let unloaded = |(name, value)| (format!("unloaded_{name}"), value);
                         row.figures.extend(figures.into_iter().map(unloaded));
                         end(&mut row, under, limit_s);
@@ -154,16 +147,13 @@ impl<'a> PairTrial<'a> {
     }
 }
 
-fn outcome(half: &Result<Half>, program: &str) -> Outcome {
+/// What a program came to in a run; `None` if it did not end.
+fn outcome(half: &Result<Half>, program: &str) -> Option<ProgramResult> {
     match half {
-        Err(error) => Outcome::Failed(format!("{error:#}")),
-        Ok(half) => match half.reading.get(program) {
-            Some(ProgramResult::Done { seconds, figures }) => {
-                Outcome::Done(*seconds, figures.clone())
-            }
-            Some(ProgramResult::Failed { why }) => Outcome::Failed(why.clone()),
-            None => Outcome::Over,
-        },
+        Ok(half) => half.reading.get(program).cloned(),
+        Err(error) => Some(ProgramResult::Failed {
+            why: format!("{error:#}"),
+        }),
     }
 }
 
@@ -172,14 +162,14 @@ fn recorded(half: &Result<Half>, of_run: &dyn Fn(&Run) -> Figures) -> Figures {
     run.map(of_run).unwrap_or_default()
 }
 
-fn end(row: &mut Row, outcome: Outcome, limit_s: f64) {
+fn end(row: &mut Row, outcome: Option<ProgramResult>, limit_s: f64) {
     match outcome {
-        Outcome::Done(seconds, figures) => {
+        Some(ProgramResult::Done { seconds, figures }) => {
             row.loaded_s = seconds;
             row.figures.extend(figures);
         }
-        Outcome::Over => row.end = End::OverLimit { limit_s },
-        Outcome::Failed(why) => row.end = failed(why),
+        Some(ProgramResult::Failed { why }) => row.end = failed(why),
+        None => row.end = End::OverLimit { limit_s },
     }
 }
 
@@ -255,10 +245,7 @@ mod tests {
     }
 
     fn why(row: &Row) -> &str {
-        match &row.end {
-            End::Failed { why } => why,
-            _ => panic!("{row:?}"),
-        }
+        row.why_failed().unwrap()
     }
 
     #[test]
