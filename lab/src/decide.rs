@@ -16,53 +16,41 @@ const FEWEST: usize = 6;
 /// Largest number that is estimated.
 const MOST: usize = 10_000;
 
+/// To what a slowdown is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Decision {
-    /// The median is known to within this.
-    Yes { half_width: f64 },
-    No {
-        /// Half of the 95 % interval, where there are enough pairs for one.
-        half_width: Option<f64>,
-        /// Pairs in all that would be needed, about; `None` where fewer than
-        /// two say nothing about that.
-        pairs: Option<usize>,
-    },
+pub struct Decision {
+    /// Half of the 95 % interval, where there are enough pairs for one.
+    pub half_width: Option<f64>,
+    /// Pairs in all that would be needed, about; `None` of fewer than two.
+    pairs: Option<usize>,
 }
 
 impl Decision {
     pub fn by(slowdowns: &[f64]) -> Self {
         let interval = Median::of(slowdowns).filter(|median| median.n >= FEWEST);
-        let half_width = interval.map(|median| (median.high - median.low) / 2.0);
-        match half_width {
-            Some(half_width) if half_width <= HALF_WIDTH => Self::Yes { half_width },
-            _ => Self::No {
-                half_width,
-                pairs: needed(slowdowns),
-            },
+        Self {
+            half_width: interval.map(|median| (median.high - median.low) / 2.0),
+            pairs: needed(slowdowns),
         }
     }
 
-    pub fn half_width(self) -> Option<f64> {
-        match self {
-            Self::Yes { half_width } => Some(half_width),
-            Self::No { half_width, .. } => half_width,
-        }
+    fn is_made(self) -> bool {
+        self.half_width.is_some_and(|half| half <= HALF_WIDTH)
     }
 
     /// For a table: to what the median is known, or what it would take.
     pub fn shown(self) -> String {
-        match self {
-            Self::Yes { half_width } => format!("± {half_width:.3}"),
-            Self::No { half_width, pairs } => {
-                let known = half_width.map_or_else(String::new, |half| format!("± {half:.2}, "));
-                let takes = match pairs {
-                    None => "more pairs".to_owned(),
-                    Some(pairs) if pairs >= MOST => format!("more than {MOST} pairs"),
-                    Some(pairs) => format!("about {pairs} pairs"),
-                };
-                format!("{known}undecided to {HALF_WIDTH}: {takes} needed")
-            }
-        }
+        let known = match self.half_width {
+            Some(half) if self.is_made() => return format!("± {half:.3}"),
+            Some(half) => format!("± {half:.2}, "),
+            None => String::new(),
+        };
+        let takes = match self.pairs {
+            None => "more pairs".to_owned(),
+            Some(pairs) if pairs >= MOST => format!("more than {MOST} pairs"),
+            Some(pairs) => format!("about {pairs} pairs"),
+        };
+        format!("{known}undecided to {HALF_WIDTH}: {takes} needed")
     }
 }
 
@@ -82,7 +70,7 @@ fn needed(slowdowns: &[f64]) -> Option<usize> {
 /// more of its pairs failed or hung than did not.
 pub fn enough(rows: &[&Row]) -> bool {
     let done = rows.iter().filter(|row| row.end == End::Done).count();
-    2 * done < rows.len() || matches!(Decision::by(&slowdowns(rows)), Decision::Yes { .. })
+    2 * done < rows.len() || Decision::by(&slowdowns(rows)).is_made()
 }
 
 #[cfg(test)]
@@ -102,16 +90,13 @@ mod tests {
     #[test]
     fn two_pairs_decide_nothing_and_say_what_would() {
         let few = Decision::by(&[1.95, 2.05]);
-        assert_eq!(few.half_width(), None);
+        assert_eq!(few.half_width, None);
         assert_eq!(few.shown(), "undecided to 0.05: about 13 pairs needed");
         assert_eq!(
             Decision::by(&[2.0]).shown(),
             "undecided to 0.05: more pairs needed"
         );
-        assert!(matches!(
-            Decision::by(&[]),
-            Decision::No { pairs: None, .. }
-        ));
+        assert_eq!(Decision::by(&[]).pairs, None);
         let wild = Decision::by(&[1.0, 12.0, 3.0, 9.0, 2.0, 7.0, 30.0]);
         assert!(wild.shown().ends_with("more than 10000 pairs needed"));
     }
@@ -119,7 +104,7 @@ mod tests {
     #[test]
     fn six_equal_pairs_do() {
         assert_eq!(Decision::by(&[2.0; 6]).shown(), "± 0.000");
-        assert!(matches!(Decision::by(&[2.0; 5]), Decision::No { .. }));
+        assert!(!Decision::by(&[2.0; 5]).is_made());
     }
 
     #[test]
@@ -137,13 +122,10 @@ mod tests {
     #[test]
     fn the_estimate_is_what_it_takes() {
         for sd in [0.15, 0.2, 0.35, 0.5, 0.7, 1.0] {
-            let Decision::No {
-                pairs: Some(pairs), ..
-            } = Decision::by(&scatter(30, sd))
-            else {
-                panic!("{sd} is decided");
-            };
-            let half = Decision::by(&scatter(pairs, sd)).half_width().unwrap();
+            let few = Decision::by(&scatter(30, sd));
+            assert!(!few.is_made(), "{sd}");
+            let pairs = few.pairs.unwrap();
+            let half = Decision::by(&scatter(pairs, sd)).half_width.unwrap();
             assert!(
                 (0.6..=1.25).contains(&(half / HALF_WIDTH)),
                 "{pairs}: {half}"

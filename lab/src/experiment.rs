@@ -104,10 +104,5 @@ pub trait Paper: Experiment<Setup = Setup> {
     /// Makes what its trials need, inside its directories only. It takes what is in
     /// `chosen` and adds what it chooses itself. Fails with [`NotHere`] where this
     /// machine cannot run it.
-    fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<()>;
-
-    /// Asked for after `prepare`.
-    fn remarks(&self) -> Remarks {
-        Remarks::default()
-    }
+    fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<Remarks>;
 }

@@ -2,7 +2,6 @@
 //! All experiments of a directory side by side: what, the paper's figure,
 //! ours; as a page, as a table for a text file, and for programs.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -28,9 +27,10 @@ pub fn reports(dir: &Path, names: &[&str]) -> Result<Vec<Report>> {
 
 /// Writes page, text and JSON into `dir`; returns the text.
 pub fn write(dir: &Path, reports: &[Report]) -> Result<String> {
-    let text = as_text(reports);
+    let (frame, sections) = content(reports);
+    let text = page::markdown(&frame, &sections);
     let files = [
-        (PAGE, as_page(reports)),
+        (PAGE, page::render(&frame, &sections)),
         (TEXT, text.clone()),
         (SUMMARY, serde_json::to_string_pretty(reports)?),
     ];
@@ -63,7 +63,7 @@ fn machine_of(report: &Report) -> String {
     format!("{what}: {}.", visible(&lasting(&report.machine)))
 }
 
-fn as_page(reports: &[Report]) -> String {
+fn content(reports: &[Report]) -> (Frame, Vec<Section>) {
     let sections: Vec<Section> = reports
         .iter()
         .map(|report| {
@@ -91,7 +91,7 @@ fn as_page(reports: &[Report]) -> String {
         notes: all_of(reports, |report| &report.notes),
         ..Frame::default()
     };
-    page::render(&frame, &sections)
+    (frame, sections)
 }
 
 /// Texts of all reports, each of them once.
@@ -103,45 +103,6 @@ fn all_of(reports: &[Report], of: fn(&Report) -> &Vec<String>) -> Vec<String> {
         }
     }
     all
-}
-
-fn as_text(reports: &[Report]) -> String {
-    let mut text = format!(
-        "# The papers' experiments on this machine\n\n{}\n",
-        counted(reports)
-    );
-    for report in reports {
-        let _ = writeln!(
-            text,
-            "\n## {}\n\n{}; {}.\n{}",
-            report.experiment,
-            report.source,
-            report.form(),
-            machine_of(report)
-        );
-        if let Some(state) = report.state.shown() {
-            let _ = writeln!(text, "\n**{state}**");
-        }
-        if !report.lines.is_empty() {
-            text += "\n| what | paper | ours |\n| --- | --- | --- |\n";
-        }
-        for line in &report.lines {
-            let _ = writeln!(text, "| {} |", line.join(" | "));
-        }
-    }
-    for (title, of) in [
-        ("Skipped", (|r| &r.left_out) as fn(&Report) -> &Vec<String>),
-        ("Notes", |r| &r.notes),
-    ] {
-        let all = all_of(reports, of);
-        if !all.is_empty() {
-            let _ = writeln!(text, "\n## {title} ({})\n", all.len());
-        }
-        for item in all {
-            let _ = writeln!(text, "- {item}");
-        }
-    }
-    text
 }
 
 #[cfg(test)]
@@ -159,6 +120,15 @@ mod tests {
         }
     }
 
+    /// As text and as a page.
+    fn texts(reports: &[Report]) -> [String; 2] {
+        let (frame, sections) = content(reports);
+        [
+            page::markdown(&frame, &sections),
+            page::render(&frame, &sections),
+        ]
+    }
+
     #[test]
     fn experiments_stand_side_by_side() {
         let dir = tempfile::tempdir().unwrap();
@@ -169,7 +139,7 @@ mod tests {
         let reports = reports(dir.path(), &["micro", "precision"]).unwrap();
         assert_eq!(reports.len(), 1);
         let text = write(dir.path(), &reports).unwrap();
-        assert!(text.contains("| EP | 48.9 | 50.0 |") && text.contains("- freq: no driver"));
+        assert!(text.contains("| EP   |  48.9 | 50.0 |") && text.contains("- freq: no driver"));
         assert!(dir.path().join(PAGE).is_file() && dir.path().join(TEXT).is_file());
         let all: Option<Vec<Report>> = read_json(&dir.path().join(SUMMARY)).unwrap();
         assert_eq!(all.unwrap().len(), 1);
@@ -178,7 +148,7 @@ mod tests {
     #[test]
     fn each_has_the_machine_that_it_was_measured_on() {
         let reports = [report("precision", "fast"), report("micro", "slow")];
-        for text in [as_text(&reports), as_page(&reports)] {
+        for text in texts(&reports) {
             let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
             assert!(at("precision") < at("CPU: fast") && at("CPU: fast") < at("micro"));
             assert!(at("micro") < at("CPU: slow"));
@@ -193,7 +163,7 @@ mod tests {
             why: "no hpcc here".to_owned(),
         };
         let reports = [report("precision", "fast"), skipped];
-        for text in [as_text(&reports), as_page(&reports)] {
+        for text in texts(&reports) {
             assert!(text.contains("2 experiments: 1 run, 1 skipped, 0 failed."));
             assert!(text.contains("Skipped: no hpcc here."), "{text}");
         }

@@ -121,6 +121,30 @@ pub fn render(frame: &Frame, sections: &[Section]) -> String {
     static_page(&frame.title, STYLE, &body)
 }
 
+/// The page as text, without its figures and the machine.
+pub fn markdown(frame: &Frame, sections: &[Section]) -> String {
+    let mut text = format!("# {}\n\n{}\n", frame.title, frame.progress);
+    let list = |text: &mut String, items: &[String]| {
+        items
+            .iter()
+            .for_each(|item| *text += &format!("- {item}\n"));
+    };
+    for section in sections {
+        text += &format!("\n## {}\n\n{}\n\n", section.title, section.text);
+        list(&mut text, &section.points);
+        if let Some(table) = &section.table {
+            text += &format!("\n{}", table.markdown());
+        }
+    }
+    for (title, items) in [("Skipped", &frame.skipped), ("Notes", &frame.notes)] {
+        if !items.is_empty() {
+            text += &format!("\n## {title} ({})\n\n", items.len());
+            list(&mut text, items);
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

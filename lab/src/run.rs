@@ -70,10 +70,9 @@ pub fn run(
         left_out: setup.methods.refused.clone(),
         ..Report::new(experiment, setup.quick)
     };
-    let ended = experiment.prepare(setup, &mut chosen).and_then(|()| {
+    let ended = experiment.prepare(setup, &mut chosen).and_then(|remarks| {
         put(&path, &serde_json::to_vec_pretty(&chosen)?)?;
         let cells = experiment.cells(setup);
-        let remarks = experiment.remarks();
         report.left_out.extend(remarks.skipped);
         report.notes = remarks.notes;
         report.cells = cells;

@@ -19,7 +19,7 @@ const PERIOD: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Churn {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<u64>>>,
+    thread: Option<JoinHandle<Result<()>>>,
 }
 
 impl Churn {
@@ -33,8 +33,8 @@ impl Churn {
         }
     }
 
-    /// Ends it; how many groups there were.
-    pub fn finish(mut self) -> Result<u64> {
+    /// Ends it; its outcome.
+    pub fn finish(mut self) -> Result<()> {
         self.stop.store(true, Ordering::Relaxed);
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(outcome)) => outcome,
@@ -54,11 +54,13 @@ impl Drop for Churn {
     }
 }
 
-fn turn(layout: &Layout, spinners: &[u32], stop: &AtomicBool) -> Result<u64> {
+fn turn(layout: &Layout, spinners: &[u32], stop: &AtomicBool) -> Result<()> {
     let mut previous: Option<PlaceGroup> = None;
     let mut next = clock::monotonic();
-    let mut made = 0;
-    while !stop.load(Ordering::Relaxed) {
+    for made in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
         let weight = if made % 2 == 0 { 10_000 } else { 100 };
         let group = layout.make(&format!("churn-{made}"), weight)?;
         for pid in spinners {
@@ -67,11 +69,10 @@ fn turn(layout: &Layout, spinners: &[u32], stop: &AtomicBool) -> Result<u64> {
                 _ => {}
             }
         }
-        made += 1;
         // The spinners have left the previous group, which is removed.
         drop(previous.replace(group));
         next += PERIOD.as_nanos() as u64;
         clock::sleep_until(next);
     }
-    Ok(made)
+    Ok(())
 }

@@ -56,7 +56,7 @@ pub fn take_run(row: &mut Row, cell: &Cell, run: &Run, seconds: &[Window], tenth
     row.put("stolen_100ms", per_tenth.stolen as f64);
     row.put("resolution_ms", resolution_ms(tenths).map(f64::from));
     if cell.disturbance == Disturbance::Steps {
-        put_errors(row, "step", step_response(tenths).stats);
+        put_errors(row, "step", step_response(tenths));
     }
     let mean =
         |of: fn(&CpuResult) -> f64| run.cpus.iter().map(of).sum::<f64>() / run.cpus.len() as f64;

@@ -113,9 +113,8 @@ pub fn resolution_ms(rows: &[AchievedRow]) -> Option<u32> {
 /// The step response: the errors of those seconds that begin 100 ms after a
 /// change of the asked load, from windows of 100 ms. A second may reach into
 /// the next level: the asked load is then the mean of both.
-pub fn step_response(rows: &[AchievedRow]) -> Errors {
+pub fn step_response(rows: &[AchievedRow]) -> Option<ErrorStats> {
     let mut accuracy = Accuracy::default();
-    let mut stolen = 0;
     for rows in by_cpu(rows, 0.1).values() {
         for change in 1..rows.len() {
             if (rows[change].asked_pct - rows[change - 1].asked_pct).abs() < 1e-6 {
@@ -125,17 +124,12 @@ pub fn step_response(rows: &[AchievedRow]) -> Errors {
             let Some(second) = rows.get(change + 1..change + 11) else {
                 break;
             };
-            match Sum::of(second).error_points() {
-                Some(error) => accuracy.add(error),
-                None => stolen += 1,
+            if let Some(error) = Sum::of(second).error_points() {
+                accuracy.add(error);
             }
         }
     }
-    Errors {
-        stats: accuracy.stats(),
-        stolen,
-        holes: 0,
-    }
+    accuracy.stats()
 }
 
 #[cfg(test)]
@@ -199,17 +193,17 @@ mod tests {
             })
             .collect();
         rows[10].burner_s = 0.02;
-        let s = step_response(&rows).stats.unwrap();
+        let s = step_response(&rows).unwrap();
         assert_eq!(s.windows, 1);
         assert!(s.mean_abs_points < 1e-9);
         // Two tenths late is seen: 60 points for one tenth of ten.
         rows[11].burner_s = 0.02;
-        let s = step_response(&rows).stats.unwrap();
+        let s = step_response(&rows).unwrap();
         assert!((s.worst_points + 6.0).abs() < 1e-9, "{s:?}");
         // A change too near to the end has no second.
         let mut late = tenths([50.0; 15]);
         late[9].asked_pct = 80.0;
-        assert_eq!(step_response(&late).stats, None);
+        assert_eq!(step_response(&late), None);
     }
 
     #[test]

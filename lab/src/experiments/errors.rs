@@ -87,17 +87,12 @@ impl Paper for Errors {
         }
     }
 
-    fn prepare(&mut self, _setup: &Setup, _chosen: &mut Choices) -> Result<()> {
-        Ok(())
-    }
-
-    fn remarks(&self) -> Remarks {
-        Remarks {
-            notes: vec![
-                "errors: steal cannot be made here; the rows are sorted by what came".to_owned(),
-            ],
+    fn prepare(&mut self, _setup: &Setup, _chosen: &mut Choices) -> Result<Remarks> {
+        let steal = "errors: steal cannot be made here; the rows are sorted by what came";
+        Ok(Remarks {
+            notes: vec![steal.to_owned()],
             ..Remarks::default()
-        }
+        })
     }
 }
 

@@ -42,7 +42,6 @@ pub(super) struct Micro {
     amounts: BTreeMap<Name, u64>,
     /// Of the memory program's arrays.
     elements: u64,
-    notes: Vec<String>,
 }
 
 struct Parts {
@@ -175,28 +174,21 @@ impl Paper for Micro {
     }
 
     /// Finds how much each program does in a part.
-    fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<()> {
-        self.notes.clear();
+    fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<Remarks> {
+        let mut remarks = Remarks::default();
         for name in Name::MICRO {
             let done = self.calibrate(setup, name)?;
             let what = format!("{} in {} ms", name.as_str(), Self::part_ms(setup));
             let amount = choose(chosen, what, || done.amount.max(1).to_string())?;
             self.amounts.insert(name, amount);
             let notes = done.notes.iter();
-            self.notes
-                .extend(notes.map(|(what, value)| format!("{}: {what} {value}", name.as_str())));
+            let notes = notes.map(|(what, value)| format!("{}: {what} {value}", name.as_str()));
+            remarks.notes.extend(notes);
             if let (Name::Memory, Some(elements)) = (name, done.notes.get("elements")) {
                 self.elements = choose(chosen, ELEMENTS.to_owned(), || elements.clone())?;
             }
         }
-        Ok(())
-    }
-
-    fn remarks(&self) -> Remarks {
-        Remarks {
-            notes: self.notes.clone(),
-            ..Remarks::default()
-        }
+        Ok(remarks)
     }
 }
 

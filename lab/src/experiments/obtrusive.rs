@@ -36,7 +36,6 @@ fn about(program: &str) -> String {
 #[derive(Debug, Default)]
 pub(super) struct Obtrusive {
     programs: Vec<Program>,
-    skipped: Vec<String>,
 }
 
 impl Experiment for Obtrusive {
@@ -112,19 +111,16 @@ impl Paper for Obtrusive {
         }
     }
 
-    fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<()> {
-        (self.programs, self.skipped) = programs::make(setup)?;
+    fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<Remarks> {
+        let (programs, skipped) = programs::make(setup)?;
+        self.programs = programs;
         for program in &self.programs {
             chosen.insert(about(program.name), program.about.clone());
         }
-        Ok(())
-    }
-
-    fn remarks(&self) -> Remarks {
-        Remarks {
-            skipped: self.skipped.clone(),
+        Ok(Remarks {
+            skipped,
             ..Remarks::default()
-        }
+        })
     }
 }
 

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use sandbag_load::report::Run;
 
 use crate::condition::Condition;
-use crate::experiment::{About, Choices, Experiment, Paper};
+use crate::experiment::{About, Choices, Experiment, Paper, Remarks};
 use crate::pair::PairTrial;
 use crate::place::Runner as _;
 use crate::reading::own_words;
@@ -96,10 +96,10 @@ impl Paper for Precision {
     }
 
     /// Chooses the class whose time is nearest to the wanted one.
-    fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<()> {
+    fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<Remarks> {
         if let Some(class) = chosen.get(CLASS).and_then(|name| Class::by_name(name)) {
             self.class = Some(class);
-            return Ok(());
+            return Ok(Remarks::default());
         }
         self.class = Some(Class::S);
         let met = setup
@@ -123,7 +123,7 @@ impl Paper for Precision {
         self.class = nearest;
         let name = nearest.map_or("S", Class::name);
         chosen.insert(CLASS.to_owned(), name.to_owned());
-        Ok(())
+        Ok(Remarks::default())
     }
 }
 

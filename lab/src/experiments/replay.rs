@@ -18,7 +18,7 @@ use sandbag_linux::Root;
 use sandbag_load::report::read_run;
 
 use crate::condition::Condition;
-use crate::experiment::{About, Choices, Experiment, NotHere, Paper};
+use crate::experiment::{About, Choices, Experiment, NotHere, Paper, Remarks};
 use crate::program::{self, is_there};
 use crate::row::{End, Row};
 use crate::setup::Setup;
@@ -177,7 +177,7 @@ impl Paper for Replay {
         }
     }
 
-    fn prepare(&mut self, setup: &Setup, _chosen: &mut Choices) -> Result<()> {
+    fn prepare(&mut self, setup: &Setup, _chosen: &mut Choices) -> Result<Remarks> {
         for (program, package) in [
             ("hpcc", "hpcc"),
             ("mpirun", "openmpi-bin"),
@@ -194,10 +194,9 @@ impl Paper for Replay {
             let path = setup.scratch.join(name);
             fs::write(&path, text).with_context(|| path.display().to_string())?;
         }
-        if reference(setup).is_file() {
-            Ok(())
-        } else {
-            scenario::record(setup, linpack(setup), &reference(setup))
+        if !reference(setup).is_file() {
+            scenario::record(setup, linpack(setup), &reference(setup))?;
         }
+        Ok(Remarks::default())
     }
 }

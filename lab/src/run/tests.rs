@@ -65,21 +65,17 @@ impl Paper for FakeExperiment {
         }
     }
 
-    fn prepare(&mut self, _setup: &Setup, chosen: &mut Choices) -> Result<()> {
+    fn prepare(&mut self, _setup: &Setup, chosen: &mut Choices) -> Result<Remarks> {
         if self.not_here {
             return Err(NotHere("no fakes; apt-get install fake".to_owned()).into());
         }
         chosen
             .entry("n".to_owned())
             .or_insert_with(|| "1".to_owned());
-        Ok(())
-    }
-
-    fn remarks(&self) -> Remarks {
-        Remarks {
+        Ok(Remarks {
             skipped: vec!["d: no d here".to_owned()],
             notes: vec!["a: large".to_owned()],
-        }
+        })
     }
 }
 

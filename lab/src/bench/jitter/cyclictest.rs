@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::program::command;
 
+/// Wake-up latencies, us.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Delays {
     pub p50: f64,

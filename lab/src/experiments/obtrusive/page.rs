@@ -48,8 +48,8 @@ fn table(rows: &[&Row], program: &str) -> Table {
             against.map_or_else(String::new, |(ours, reference)| {
                 difference(
                     ours.value - reference.value,
-                    decided(own).and_then(Decision::half_width),
-                    known.and_then(Decision::half_width),
+                    decided(own).and_then(|known| known.half_width),
+                    known.and_then(|known| known.half_width),
                 )
             }),
             summary.unloaded_s.map_or_else(String::new, |m| m.show(2)),

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use nix::sys::statvfs::statvfs;
 
+use crate::experiment::NotHere;
 use crate::program::{is_there, run};
 use crate::setup::Setup;
 
@@ -101,16 +102,15 @@ impl Program {
 /// Those that can be made here; and why others cannot.
 pub fn make(setup: &Setup) -> Result<(Vec<Program>, Vec<String>)> {
     let (mut programs, mut skipped) = (Vec::new(), Vec::new());
-    for made in [copies(setup)?, exchange(setup)?, compile(setup)?] {
-        match made {
+    for made in [copies(setup), exchange(setup), compile(setup)] {
+        match made.map_err(anyhow::Error::downcast) {
             Ok(some) => programs.extend(some),
-            Err(reason) => skipped.push(reason),
+            Err(Ok(NotHere(why))) => skipped.push(why),
+            Err(Err(error)) => return Err(error),
         }
     }
     Ok((programs, skipped))
 }
-
-type Programs = std::result::Result<Vec<Program>, String>;
 
 /// Paths go beside the script, as its arguments: any byte may be in them.
 fn shell(script: &str, paths: &[&Path]) -> Vec<OsString> {
@@ -119,12 +119,12 @@ fn shell(script: &str, paths: &[&Path]) -> Vec<OsString> {
     words
 }
 
-fn copies(setup: &Setup) -> Result<Programs> {
+fn copies(setup: &Setup) -> Result<Vec<Program>> {
     let mib = setup.form(COPY_QUICK_MIB, COPY_MIB);
     let room = statvfs(&setup.scratch).context("statvfs")?;
     let free_mib = (room.blocks_available() * room.fragment_size()) >> 20;
     if free_mib < 2 * mib + SPARE_MIB {
-        return Ok(Err(format!(
+        bail!(NotHere(format!(
             "copy: {} has {free_mib} MiB free, two files of {mib} MiB want {}; choose another \
              directory with --out",
             setup.scratch.display(),
@@ -142,10 +142,10 @@ fn copies(setup: &Setup) -> Result<Programs> {
         ),
         check: Check::Copy(from.clone(), to.clone()),
     };
-    Ok(Ok(vec![
+    Ok(vec![
         program("copy", "", ""),
         program("copy-sync", " conv=fdatasync", ", with fdatasync"),
-    ]))
+    ])
 }
 
 /// Bytes that no filesystem folds into nothing.
@@ -163,10 +163,10 @@ fn fill(path: &Path, mib: u64) -> std::io::Result<()> {
     file.sync_all()
 }
 
-fn exchange(setup: &Setup) -> Result<Programs> {
+fn exchange(setup: &Setup) -> Result<Vec<Program>> {
     if !is_there("mpicc") || !is_there("mpirun") {
-        return Ok(Err(
-            "exchange: no MPI here; apt-get install openmpi-bin libopenmpi-dev".to_owned(),
+        bail!(NotHere(
+            "exchange: no MPI here; apt-get install openmpi-bin libopenmpi-dev".to_owned()
         ));
     }
     let (source, program) = (
@@ -178,10 +178,10 @@ fn exchange(setup: &Setup) -> Result<Programs> {
     command.args(["-O2", "-o"]).args([&program, &source]);
     let built = run(command, None, BUILD)?;
     if !built.status.is_some_and(|status| status.success()) {
-        return Ok(Err(format!("exchange: mpicc: {}", built.last_words())));
+        bail!(NotHere(format!("exchange: mpicc: {}", built.last_words())));
     }
     let (ranks, rounds) = setup.form((RANKS_QUICK, ROUNDS / 10), (RANKS, ROUNDS));
-    Ok(Ok(vec![Program {
+    Ok(vec![Program {
         name: "exchange",
         about: format!(
             "{ranks} MPI processes; {rounds} times two of them, drawn by a common generator, \
@@ -196,18 +196,20 @@ fn exchange(setup: &Setup) -> Result<Programs> {
             &[&program],
         ),
         check: Check::Messages(2 * rounds),
-    }]))
+    }])
 }
 
-fn compile(setup: &Setup) -> Result<Programs> {
+fn compile(setup: &Setup) -> Result<Vec<Program>> {
     if !is_there("gcc") {
-        return Ok(Err("compile: no gcc here; apt-get install gcc".to_owned()));
+        bail!(NotHere(
+            "compile: no gcc here; apt-get install gcc".to_owned()
+        ));
     }
     let Some(project) = setup.sources.clone().or_else(zstd_of_the_registry) else {
-        return Ok(Err(
+        bail!(NotHere(
             "compile: no C sources; name a directory of them with --sources, such as lib/ of zstd \
              (apt-get source libzstd)"
-                .to_owned(),
+                .to_owned()
         ));
     };
     let mut files = Vec::new();
@@ -218,7 +220,10 @@ fn compile(setup: &Setup) -> Result<Programs> {
         files = files.into_iter().step_by(3).collect();
     }
     if files.is_empty() {
-        return Ok(Err(format!("compile: no C files in {}", project.display())));
+        bail!(NotHere(format!(
+            "compile: no C files in {}",
+            project.display()
+        )));
     }
     let objects = setup.scratch.join("objects");
     fs::create_dir_all(&objects).with_context(|| objects.display().to_string())?;
@@ -229,7 +234,7 @@ fn compile(setup: &Setup) -> Result<Programs> {
     }
     fs::write(&list, lines).with_context(|| list.display().to_string())?;
     let name = project.display();
-    Ok(Ok(vec![Program {
+    Ok(vec![Program {
         name: "compile",
         about: format!(
             "{} C files of {}, {JOBS} gcc -O2 at a time; afterwards the object files are counted.",
@@ -246,7 +251,7 @@ fn compile(setup: &Setup) -> Result<Programs> {
             &[&list, &project],
         ),
         check: Check::Objects(objects, files.len()),
-    }]))
+    }])
 }
 
 /// The C library that a package of Cargo's registry brings along.
