@@ -117,12 +117,8 @@ mod tests {
         assert!(done.steps > 0 && done.steps.is_multiple_of(BATCH));
         assert!(done.wall_s >= 0.02 && done.cpu_s <= done.wall_s);
         let report = WorkReport {
-            seconds: 0.03,
-            slept_s: 0.0,
-            amount: done.steps,
-            right: true,
-            notes: BTreeMap::new(),
             figures: done.figures(),
+            ..WorkReport::of(done.steps, true)
         };
         let again = Counted::of(&report).unwrap();
         assert!((again.cpu_s - done.cpu_s).abs() < 1e-9);

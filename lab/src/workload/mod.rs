@@ -82,7 +82,7 @@ impl Name {
 }
 
 /// What a program prints when it is done, as JSON.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkReport {
     pub seconds: f64,
     /// Of that, intended sleep, seconds.
@@ -93,4 +93,15 @@ pub struct WorkReport {
     pub notes: BTreeMap<String, String>,
     #[serde(default)]
     pub figures: BTreeMap<String, f64>,
+}
+
+impl WorkReport {
+    /// Of work whose time is not known yet.
+    fn of(amount: u64, right: bool) -> Self {
+        Self {
+            amount,
+            right,
+            ..Self::default()
+        }
+    }
 }

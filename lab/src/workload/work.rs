@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Doing the work of one of the programs.
 
-use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -49,132 +48,110 @@ fn class(name: &str) -> Result<Class, String> {
     Class::by_name(name).ok_or_else(|| "a class is S, W, A, B or C".to_owned())
 }
 
-#[derive(Default)]
-struct Work {
-    amount: u64,
-    right: bool,
-    notes: BTreeMap<String, String>,
-    figures: BTreeMap<String, f64>,
-}
-
-impl Work {
-    fn of(amount: u64, right: bool) -> Self {
-        Self {
-            amount,
-            right,
-            ..Self::default()
-        }
-    }
-}
-
 pub fn work(args: &WorkArgs) -> Result<WorkReport> {
     let within = args.within.map(Duration::from_millis);
-    let (work, seconds) = match (args.name, within) {
+    match (args.name, within) {
         (Name::Compute | Name::ComputeSleep | Name::Processes | Name::Threads, Some(time)) => {
-            timed(|| Ok(Work::of(chain::in_time(time), true)))?
+            timed(|| Ok(WorkReport::of(chain::in_time(time), true)))
         }
-        (Name::Compute, None) => timed(|| Ok(compute(args.amount)))?,
-        (Name::ComputeSleep, None) => timed(|| Ok(compute_sleep(args)))?,
-        (Name::Threads, None) => timed(|| Ok(joined(args.amount, tasks::threads(args.amount))))?,
+        (Name::Compute, None) => timed(|| Ok(compute(args.amount))),
+        (Name::ComputeSleep, None) => timed(|| Ok(compute_sleep(args))),
+        (Name::Threads, None) => timed(|| Ok(joined(args.amount, tasks::threads(args.amount)))),
         (Name::Processes, None) => {
-            timed(|| Ok(joined(args.amount, tasks::processes(args.amount)?)))?
+            timed(|| Ok(joined(args.amount, tasks::processes(args.amount)?)))
         }
         (Name::Datagrams, _) => {
             let sender = Sender::open()?;
-            let (mut work, seconds) = timed(|| Ok(datagrams(&sender, args.amount, within)))?;
+            let mut work = timed(|| Ok(datagrams(&sender, args.amount, within)))?;
             let way = sender.way.to_owned();
             work.notes.insert("way".to_owned(), way);
-            (work, seconds)
+            Ok(work)
         }
         (Name::Memory, _) => {
             let elements = args
                 .elements
                 .unwrap_or_else(|| stream::elements(&Root::default()));
             let mut stream = Stream::new(elements);
-            let (mut work, seconds) = timed(|| Ok(memory(&mut stream, args.amount, within)))?;
+            let mut work = timed(|| Ok(memory(&mut stream, args.amount, within)))?;
             work.right &= stream.is_right();
             let mib = ((elements * 8) >> 20).to_string();
             work.notes.insert("array_mib".to_owned(), mib);
             work.notes
                 .insert("elements".to_owned(), elements.to_string());
-            (work, seconds)
+            Ok(work)
         }
         (Name::Ep, _) => timed(|| {
             let sums = ep::run(args.class, args.tasks.max(1));
-            Ok(Work::of(args.class.pairs(), sums.are_right(args.class)))
-        })?,
+            Ok(WorkReport::of(
+                args.class.pairs(),
+                sums.are_right(args.class),
+            ))
+        }),
         (Name::Sleepers, _) => timed(|| {
             let seen = sleepers::run(args.tasks, within.unwrap_or(Duration::from_secs(1)))?;
-            Ok(Work {
+            Ok(WorkReport {
                 figures: seen.figures(),
-                ..Work::of(seen.count(), true)
+                ..WorkReport::of(seen.count(), true)
             })
-        })?,
+        }),
         (Name::Count, _) => timed(|| {
             let time = within.unwrap_or(Duration::from_secs(1));
             let counted = count::run(args.kind, args.tasks, time)?;
-            Ok(Work {
+            Ok(WorkReport {
                 figures: counted.figures(),
-                ..Work::of(counted.steps(), true)
+                ..WorkReport::of(counted.steps(), true)
             })
-        })?,
-    };
-    Ok(WorkReport {
-        seconds,
-        slept_s: match (args.name, within) {
-            (Name::ComputeSleep, None) => args.sleep as f64 / 1e3,
-            _ => 0.0,
-        },
-        amount: work.amount,
-        right: work.right,
-        notes: work.notes,
-        figures: work.figures,
-    })
+        }),
+    }
 }
 
-fn timed(work: impl FnOnce() -> Result<Work>) -> Result<(Work, f64)> {
+fn timed(work: impl FnOnce() -> Result<WorkReport>) -> Result<WorkReport> {
     let begin = Instant::now();
-    let work = work()?;
-    Ok((work, begin.elapsed().as_secs_f64()))
+    let mut report = work()?;
+    report.seconds = begin.elapsed().as_secs_f64();
+    Ok(report)
 }
 
 /// Also a task of the five processes, whose parent reads its end.
-fn compute(amount: u64) -> Work {
+fn compute(amount: u64) -> WorkReport {
     let task = tasks::Task::run(amount);
-    let mut work = Work::of(amount, task.is_right(amount));
+    let mut work = WorkReport::of(amount, task.is_right(amount));
     task.note(&mut work.notes);
     work
 }
 
-fn compute_sleep(args: &WorkArgs) -> Work {
+fn compute_sleep(args: &WorkArgs) -> WorkReport {
     let first = chain::steps(args.amount);
     thread::sleep(Duration::from_millis(args.sleep));
     let second = chain::steps(args.amount);
     let end = chain::end(args.amount);
-    Work::of(args.amount, first == end && second == end)
+    WorkReport {
+        slept_s: args.sleep as f64 / 1e3,
+        ..WorkReport::of(args.amount, first == end && second == end)
+    }
 }
 
-fn joined(amount: u64, ends: tasks::Ends) -> Work {
-    let mut work = Work::of(amount, ends.are_right(amount));
+fn joined(amount: u64, ends: tasks::Ends) -> WorkReport {
+    let mut work = WorkReport::of(amount, ends.are_right(amount));
     work.figures
         .insert("ends_spread_s".to_owned(), ends.spread_s());
     work
 }
 
-fn datagrams(sender: &Sender, amount: u64, within: Option<Duration>) -> Work {
+fn datagrams(sender: &Sender, amount: u64, within: Option<Duration>) -> WorkReport {
     match within {
-        Some(time) => Work::of(sender.in_time(time), true),
+        Some(time) => WorkReport::of(sender.in_time(time), true),
         None => {
             sender.send(amount);
-            Work::of(amount, true)
+            WorkReport::of(amount, true)
         }
     }
 }
 
-fn memory(stream: &mut Stream, amount: u64, within: Option<Duration>) -> Work {
+fn memory(stream: &mut Stream, amount: u64, within: Option<Duration>) -> WorkReport {
     let Some(time) = within else {
         let right = stream.advance(amount);
-        return Work::of(amount, right);
+        return WorkReport::of(amount, right);
     };
     let begin = Instant::now();
     let (mut count, mut right) = (0, true);
@@ -182,7 +159,7 @@ fn memory(stream: &mut Stream, amount: u64, within: Option<Duration>) -> Work {
         right &= stream.advance(1);
         count += 1;
     }
-    Work::of(count, right)
+    WorkReport::of(count, right)
 }
 
 #[cfg(test)]
