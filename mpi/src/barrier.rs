@@ -6,17 +6,16 @@ use mpi::traits::Source as _;
 use mpi::traits::{Communicator as _, CommunicatorCollectives as _, Destination as _, Root as _};
 use sandbag_scale::bench::{Messages, RankBarrier};
 
-/// One that is asked again and again whether all are there (MPI_Ibarrier and
-/// MPI_Test), so that a rank can suffer while it waits.
+/// A barrier that is polled (MPI_Ibarrier and MPI_Test), so that events of a rank run while it
+/// waits.
 pub struct MpiBarrier<'a> {
     world: &'a SimpleCommunicator,
     says: u32,
-    /// There are more ranks than CPUs here.
+    /// Yield the CPU between polls, because there are more ranks than CPUs.
     yields: bool,
 }
 
 impl<'a> MpiBarrier<'a> {
-    /// Of all ranks.
     pub fn new(world: &'a SimpleCommunicator, yields: bool) -> Self {
         Self {
             world,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sandbag-mpi`: the compute-barrier benchmark (De, Kothari and Mann 2008) whose
-//! ranks are MPI's, on as many machines as MPI reaches.
+//! `sandbag-mpi`: the compute-barrier benchmark (De, Kothari and Mann 2008) with MPI ranks, on
+//! all machines of the MPI program.
 //!
-//! All ranks run the same work and meet at an MPI barrier after each phase; rank 0
-//! reads the trace for all, gathers what each measured, and tells it.
+//! All ranks run the same work and meet at an MPI barrier after each phase. Rank 0 reads the
+//! trace, gathers the times of all ranks, and prints the result.
 
 mod barrier;
 mod place;
@@ -13,11 +13,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use mpi::traits::Communicator as _;
+use sandbag_ui::exit;
 
 /// The compute-barrier benchmark of sandbag with MPI ranks
 ///
-/// Start it with what starts MPI programs: mpirun -n 16 sandbag-mpi bench, or
-/// srun. Alone it has one rank.
+/// Start it as an MPI program: mpirun -n 16 sandbag-mpi bench, or srun. Alone it has one rank.
 #[derive(Debug, Parser)]
 #[command(name = "sandbag-mpi", version)]
 struct Cli {
@@ -28,22 +28,17 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Action {
     Bench(run::BenchArgs),
-    /// The MPI library, and where each rank runs
+    /// Print the MPI library, and where each rank runs
     Info,
 }
-
-/// As of `sandbag` itself: wrong usage or bad input.
-const USAGE: u8 = 2;
-/// It failed.
-const FAILED: u8 = 1;
 
 fn main() -> ExitCode {
     let Some(universe) = mpi::initialize() else {
         eprintln!("sandbag-mpi: MPI cannot be initialised here");
-        return ExitCode::from(USAGE);
+        return ExitCode::from(exit::USAGE);
     };
     let world = universe.world();
-    // All have the same arguments: one says what is wrong with them.
+    // All ranks have the same arguments: the first reports errors in them.
     let first = world.rank() == 0;
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -64,10 +59,10 @@ fn main() -> ExitCode {
             if first {
                 eprintln!("sandbag-mpi: {error:#}");
             }
-            ExitCode::from(if error.is::<run::Untold>() {
-                FAILED
+            ExitCode::from(if error.is::<run::Unwritten>() {
+                exit::FAILED
             } else {
-                USAGE
+                exit::USAGE
             })
         }
     }

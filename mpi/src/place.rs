@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where ranks run: each on a CPU of its own, as far as its launcher allows.
+//! The places of ranks: each on a CPU of its own, as far as the launcher allows.
 
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator as _, CommunicatorCollectives as _, Root as _};
 use sandbag_linux::{CpuList, sched};
 
-/// Where one rank runs.
+/// The place of a rank.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// Machine, and CPU if it is one.
+    /// Machine, and its CPU or CPUs.
     pub name: String,
-    /// More ranks share these CPUs than there are.
+    /// More ranks than CPUs share this place.
     pub oversubscribed: bool,
 }
 
-/// CPUs that are compared.
+/// CPU numbers below this are compared.
 const CPUS: usize = 4096;
-/// Bytes of a place's name that are gathered.
+/// Longest gathered name of a place, bytes.
 const NAME: usize = 64;
 
-/// Pins this rank to one of the CPUs that its launcher left it: those who have
-/// the same set share it out. All ranks call this together.
+/// Pins this rank to one of the CPUs that the launcher left it: ranks with the same set of CPUs
+/// divide it. Collective: all ranks call it.
 pub fn find(world: &SimpleCommunicator, pins: bool) -> Place {
     let host = mpi::environment::processor_name().unwrap_or_default();
     let node = world.split_shared(world.rank());
@@ -57,7 +57,7 @@ pub fn find(world: &SimpleCommunicator, pins: bool) -> Place {
     }
 }
 
-/// The names of all places, at rank 0; nothing elsewhere.
+/// The names of all places, on rank 0; nothing elsewhere. Collective.
 pub fn names(world: &SimpleCommunicator, place: &Place) -> Vec<String> {
     let mut mine = [0u8; NAME];
     for (to, from) in mine.iter_mut().zip(place.name.bytes()) {

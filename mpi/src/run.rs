@@ -12,21 +12,20 @@ use mpi::traits::{Communicator as _, CommunicatorCollectives as _, Root as _};
 use sandbag_jitter::replay::ReplayPlan;
 use sandbag_jitter::{JitterTrace, import};
 use sandbag_scale::bench::{AnyClock, BenchTimes, Rank, Segment, SegmentTimes, calibrate};
-use sandbag_scale::file::{BenchOptions, Files, OutputStyle, ResultFile, rows_of};
+use sandbag_scale::file::{BenchOptions, Files, ResultFile};
 
 use crate::barrier::MpiBarrier;
 use crate::place;
 
 /// Measure what jitter does to ranks that compute and wait for each other
 ///
-/// The same as `sandbag scale bench`, with MPI processes for ranks: each computes
-/// for a quantum, then waits for all others in MPI_Ibarrier, again and again. Rank
-/// 0 reads the trace, calibrates the work and writes what is written. A trace of
-/// another tool with units of its own is to be converted first (`sandbag jitter
-/// convert`).
+/// The same as `sandbag scale bench`, with MPI processes for ranks: each computes for a quantum,
+/// then waits for all others in MPI_Ibarrier, again and again. Rank 0 reads the trace,
+/// calibrates the work and writes the files. Convert the trace of another tool first if its
+/// units are ambiguous (`sandbag jitter convert`).
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// Leave ranks on the CPUs that the launcher gave them, all of them
+    /// Leave ranks on all CPUs that the launcher gave them
     #[arg(long)]
     no_pin: bool,
 
@@ -34,25 +33,22 @@ pub struct BenchArgs {
     options: BenchOptions,
 }
 
-/// What was measured, but could not be told.
+/// The result was measured, but could not be written.
 #[derive(Debug)]
-pub struct Untold;
+pub struct Unwritten;
 
-impl std::fmt::Display for Untold {
+impl std::fmt::Display for Unwritten {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("what was measured could not be told")
+        f.write_str("the result could not be written")
     }
 }
 
-/// Measures, and tells it on rank 0. All ranks call this together.
-///
-/// # Errors
-/// On all ranks together, where it can be: the trace cannot be read, a file not be
-/// written, an option is out of range. With [`Untold`] after the measurement.
+/// Measures, and prints the result on rank 0. Collective: all ranks call it. An error occurs on
+/// all ranks, and is [`Unwritten`] after the measurement.
 pub fn bench(args: &BenchArgs, world: &SimpleCommunicator) -> Result<()> {
     let asked = &args.options;
     let first = world.rank() == 0;
-    // Before anything is measured: a name that cannot be written to costs no minutes.
+    // Before anything is measured: a name that cannot be written fails at once.
     let files = first
         .then(|| Files::create(asked).map_err(plain))
         .transpose();
@@ -71,7 +67,7 @@ pub fn bench(args: &BenchArgs, world: &SimpleCommunicator) -> Result<()> {
     let places = place::names(world, &place);
     let oversubscribed = any(world, place.oversubscribed);
     let clock = AnyClock::best();
-    // All at the same time, as they will work; the first one's is for all.
+    // All ranks calibrate at the same time, as they will work; the first one's result counts.
     let mut found = calibrate(settings.quantum_ns, &clock).map_or([0, 0], |(n, ns)| [n, ns]);
     world.process_at_rank(0).broadcast_into(&mut found[..]);
     let [iterations, calibrated_ns] = found;
@@ -80,7 +76,7 @@ pub fn bench(args: &BenchArgs, world: &SimpleCommunicator) -> Result<()> {
     }
     let barrier = MpiBarrier::new(world, oversubscribed);
     let mut rank = Rank::new(barrier, clock, iterations, settings.plan.as_ref());
-    // More ranks than CPUs would ask each other for CPUs, not for the time.
+    // With more ranks than CPUs the round trip would be a wait for a CPU.
     let compared = |rank: &mut Rank<'_, MpiBarrier<'_>>| {
         if oversubscribed {
             Vec::new()
@@ -115,20 +111,20 @@ pub fn bench(args: &BenchArgs, world: &SimpleCommunicator) -> Result<()> {
         segments,
         clocks: [before, after],
     };
-    let suffered = trace.as_ref().zip(settings.plan.as_ref());
-    tell(args, files, &measured, suffered, places).context(Untold)
+    let replayed = trace.as_ref().zip(settings.plan.as_ref());
+    write(args, files, &measured, replayed, places).context(Unwritten)
 }
 
-/// An error of sandbag: its text is all that a rank shows.
+/// The text of an error of sandbag.
 fn plain(error: sandbag_ui::Failure) -> anyhow::Error {
     anyhow::Error::msg(format!("{error:#}"))
 }
 
-fn tell(
+fn write(
     args: &BenchArgs,
     files: Files,
     measured: &BenchTimes,
-    suffered: Option<(&JitterTrace, &ReplayPlan)>,
+    replayed: Option<(&JitterTrace, &ReplayPlan)>,
     places: Vec<String>,
 ) -> Result<()> {
     let asked = &args.options;
@@ -145,24 +141,16 @@ fn tell(
         1 => "1 machine by MPI".to_owned(),
         many => format!("{many} machines by MPI"),
     };
-    let Some(told) = ResultFile::new(asked, measured, suffered, places.clone()) else {
+    let Some(result) = ResultFile::new(asked, measured, replayed, places.clone()) else {
         bail!("no phase ended in the time there was");
     };
-    let mut figures = told.json();
+    let mut figures = result.json();
     figures["mpi"] = library().into();
-    let out = OutputStyle {
-        print: |text| std::io::stdout().lock().write_all(text.as_bytes()),
-        written: |_| (),
-    };
-    files
-        .write(out, &told.text(&on), &figures, rows_of(measured))
-        .map_err(plain)
+    let text = result.text(&on);
+    files.write(&text, &figures, measured).map_err(plain)
 }
 
-/// The library, and where each rank is. All ranks call this together.
-///
-/// # Errors
-/// Standard output cannot be written.
+/// Prints the library, and the place of each rank. Collective: all ranks call it.
 pub fn info(world: &SimpleCommunicator) -> Result<()> {
     let place = place::find(world, true);
     let names = place::names(world, &place);
@@ -176,14 +164,14 @@ pub fn info(world: &SimpleCommunicator) -> Result<()> {
     Ok(())
 }
 
-/// In one line.
+/// The MPI library, in one line.
 fn library() -> String {
     let text = mpi::environment::library_version().unwrap_or_default();
     let first = text.lines().next().unwrap_or_default();
     first.trim_matches(['\0', ' ', '\t']).to_owned()
 }
 
-/// The trace, which rank 0 reads: other machines need not have the file.
+/// The trace. Rank 0 reads it, because other machines need not have the file.
 fn read(args: &BenchArgs, world: &SimpleCommunicator) -> Result<Option<JitterTrace>> {
     let Some(path) = &args.options.jitter else {
         return Ok(None);
@@ -193,7 +181,7 @@ fn read(args: &BenchArgs, world: &SimpleCommunicator) -> Result<Option<JitterTra
         0 => fs::read(path).with_context(|| name.clone()),
         _ => Ok(Vec::new()),
     };
-    // No file is as long as this: it says that there is none.
+    // No file has this length: it means that there is none.
     let mut length = bytes.as_ref().map_or(u64::MAX, |bytes| bytes.len() as u64);
     let root = world.process_at_rank(0);
     root.broadcast_into(&mut length);
@@ -220,15 +208,15 @@ fn read(args: &BenchArgs, world: &SimpleCommunicator) -> Result<Option<JitterTra
     ))
 }
 
-/// Whether it is so of any rank; all know it then.
+/// Whether `mine` is true on any rank. Collective.
 fn any(world: &SimpleCommunicator, mine: bool) -> bool {
     let mut all = 0u8;
     world.all_reduce_into(&u8::from(mine), &mut all, SystemOperation::max());
     all > 0
 }
 
-/// What all ranks have, phase by phase, at rank 0; nothing elsewhere. All have
-/// the same number of phases.
+/// The values of all ranks, phase by phase, on rank 0; nothing elsewhere. All ranks have the
+/// same number of phases.
 fn gathered(world: &SimpleCommunicator, mine: &[u32]) -> Vec<u32> {
     let root = world.process_at_rank(0);
     if world.rank() != 0 {
@@ -245,9 +233,9 @@ fn gathered(world: &SimpleCommunicator, mine: &[u32]) -> Vec<u32> {
         .collect()
 }
 
-/// What each rank can say of a segment, at rank 0; nothing elsewhere.
+/// The segment's times of each rank, on rank 0; nothing elsewhere.
 fn courses(world: &SimpleCommunicator, mine: SegmentTimes) -> Vec<SegmentTimes> {
-    let mine = [mine.begin_ns, mine.end_ns, mine.piled_ns];
+    let mine: [u64; 3] = mine.into();
     let root = world.process_at_rank(0);
     if world.rank() != 0 {
         root.gather_into(&mine[..]);
@@ -255,10 +243,9 @@ fn courses(world: &SimpleCommunicator, mine: SegmentTimes) -> Vec<SegmentTimes> 
     }
     let mut all = vec![0u64; mine.len() * world.size().unsigned_abs() as usize];
     root.gather_into_root(&mine[..], &mut all[..]);
-    let course = |of: &[u64]| SegmentTimes {
-        begin_ns: of[0],
-        end_ns: of[1],
-        piled_ns: of[2],
-    };
-    all.chunks_exact(mine.len()).map(course).collect()
+    let (records, _) = all.as_chunks::<3>();
+    records
+        .iter()
+        .map(|record| SegmentTimes::from(*record))
+        .collect()
 }

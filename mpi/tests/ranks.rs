@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use sandbag_jitter::synth::{Arrivals, Component, Lengths, NoiseModel, synthesise};
 
 fn mpirun(ranks: u32, program: &Path) -> Command {
-    // Of the library that this is linked with, where there are several.
+    // Must belong to the linked library, where several are installed.
     let mpirun = std::env::var_os("MPIRUN").unwrap_or_else(|| "mpirun".into());
     let mut command = Command::new(mpirun);
     command
@@ -62,10 +62,8 @@ fn two_and_four_ranks_meet_without_jitter() {
         command.args("bench -d 1s --quantum 500us --json -".split(' '));
         let figures = json(&done(&mut command));
         assert_eq!(figures["ranks"], ranks);
-        assert_eq!(
-            figures["per_rank"].as_array().unwrap().len(),
-            ranks as usize
-        );
+        let per_rank = figures["per_rank"].as_array().unwrap();
+        assert_eq!(per_rank.len(), ranks as usize);
         assert!(figures["slowdown"]["phases"][1].as_u64().unwrap() > 50);
         assert_eq!(figures["slowdown"]["jitter_ns"], serde_json::Value::Null);
         assert!(!figures["mpi"].as_str().unwrap().is_empty());
@@ -73,7 +71,7 @@ fn two_and_four_ranks_meet_without_jitter() {
 }
 
 #[test]
-fn ranks_suffer_a_trace_and_write_all_phases() {
+fn ranks_replay_a_trace_and_write_all_phases() {
     let dir = tempfile::tempdir().unwrap();
     for sync in ["none", "once", "phase", "every:10"] {
         let rows = dir.path().join("rows.csv.zst");
@@ -86,12 +84,12 @@ fn ranks_suffer_a_trace_and_write_all_phases() {
             .arg(trace(dir.path()));
         command.arg("--force").arg("-o").arg(&rows);
         let figures = json(&done(&mut command));
-        // Two events of 200 us in each millisecond, and in what they add, make
-        // 67 %. What others take comes on top, so only the floor is judged.
+        // Two events of 200 us in each millisecond, and in the time that they add, make 67 %.
+        // Noise of the host comes on top, so only a lower bound is checked.
         let pct = figures["slowdown"]["over_quantum_pct"].as_f64().unwrap();
         assert!(pct > 50.0, "{sync}: {figures}");
         assert!(std::fs::metadata(rows).unwrap().len() > 100);
-        // Their clocks were held against each other, if there are CPUs for both.
+        // Their clocks are compared if there are CPUs for both.
         if figures["oversubscribed"] == false {
             let drift = &figures["drift_ns"];
             assert!(
@@ -104,7 +102,7 @@ fn ranks_suffer_a_trace_and_write_all_phases() {
 }
 
 #[test]
-fn what_is_wrong_is_said_once() {
+fn errors_are_printed_once() {
     let dir = tempfile::tempdir().unwrap();
     let bad = dir.path().join("bad.sbj");
     std::fs::write(&bad, "no trace").unwrap();
@@ -141,7 +139,6 @@ fn a_run_without_mpirun_has_one_rank() {
     assert_eq!(text.lines().count(), 2, "{text}");
 }
 
-/// By the program that users know.
 #[test]
 fn sandbag_starts_it() {
     let Some(sandbag) = std::env::var_os("SANDBAG_BIN") else {

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where ranks wait for each other: shared memory here, MPI elsewhere.
+//! The barrier of ranks: in shared memory here, by MPI in `sandbag-mpi`.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::clocks::Messages;
 use super::shared::Shared;
 
-/// A barrier that also tells all what the first rank says.
+/// A barrier that also broadcasts a number of the first rank.
 pub trait RankBarrier {
     /// The number of this rank; 0 is the first.
     fn rank(&self) -> u32;
 
-    /// How many there are.
+    /// The number of ranks.
     fn size(&self) -> u32;
 
-    /// Waits until all are here; what the first rank says is for all. `idle` is
-    /// called while it waits, as often as the way of waiting allows.
+    /// Waits until all ranks are here; the first rank's `says` is broadcast. `idle` is called
+    /// while it waits, as often as the way of waiting allows.
     fn wait(&mut self, says: u32, idle: &mut dyn FnMut());
 
-    /// What the first rank said when all were here last. To be asked once after
-    /// each wait, by all: it may be a message.
+    /// The number that the first rank gave to the last wait. Collective: all ranks call it once
+    /// after each wait, because it may be a message.
     fn announcement(&mut self) -> u32;
 }
 
-/// A barrier of processes that share memory: the last to arrive begins the next
-/// generation and wakes those that sleep.
+/// A barrier in shared memory: the last rank to arrive begins the next generation and wakes
+/// the sleeping ones.
 pub(super) struct MemoryBarrier<'a> {
     shared: &'a Shared,
     rank: u32,
     size: u32,
-    /// Sleep while waiting: there are more ranks than CPUs.
+    /// Sleep while waiting, because there are more ranks than CPUs.
     sleeps: bool,
     passed: u32,
 }
@@ -37,13 +37,13 @@ pub(super) struct MemoryBarrier<'a> {
 /// Words of the shared memory, each in a cache line of its own.
 const ARRIVED: usize = 0;
 const GENERATION: usize = 32;
-/// What the first rank said, by turns: it cannot be two barriers ahead.
+/// Number of the first rank, alternating: it cannot be two barriers ahead.
 const SAID: [usize; 2] = [64, 96];
-/// Messages come after these: for each rank one to it, one from it.
+/// First word of the messages: for each rank one to it, one from it.
 const BOXES: usize = 128;
 const BOX: usize = 32;
 
-/// Words that so many ranks need.
+/// Number of words for this number of ranks.
 pub(super) const fn words(ranks: usize) -> usize {
     BOXES + 2 * BOX * ranks
 }
@@ -99,7 +99,7 @@ impl RankBarrier for MemoryBarrier<'_> {
     }
 }
 
-/// One pair at a time, of which one is the first rank.
+/// One pair at a time; one of them is the first rank.
 impl Messages for MemoryBarrier<'_> {
     fn send(&mut self, to: u32, value: u64) {
         let word = letter(self.rank, to);
@@ -110,7 +110,7 @@ impl Messages for MemoryBarrier<'_> {
     fn receive(&mut self, from: u32) -> u64 {
         let word = letter(from, self.rank);
         let sent = &self.shared.words()[word];
-        // Each is taken before the next is sent.
+        // A message is taken before the next one is sent.
         while sent.load(Acquire) == 0 {
             std::hint::spin_loop();
         }
@@ -120,7 +120,7 @@ impl Messages for MemoryBarrier<'_> {
     }
 }
 
-/// Where a message lies.
+/// The word of a message.
 fn letter(from: u32, to: u32) -> usize {
     match from {
         0 => BOXES + 2 * BOX * to as usize,
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_passes_before_all_are_there() {
+    fn no_rank_passes_before_all_arrive() {
         for sleeps in [false, true] {
             let shared = Shared::new(words(4) + 1).unwrap();
             std::thread::scope(|scope| {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rank_writes_to_each_and_each_to_it() {
+    fn the_first_rank_exchanges_messages_with_each() {
         let shared = Shared::new(words(3)).unwrap();
         std::thread::scope(|scope| {
             for rank in 1..3 {

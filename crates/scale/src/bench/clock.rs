@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The clocks that ranks have.
+//! The clocks of ranks.
 
 use std::time::Duration;
 
 use sandbag_jitter::replay::clock::{Counter, Monotonic, ReplayClock};
 
-/// Looked at to calibrate the counter.
+/// Duration of the counter's calibration.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Any of them.
+/// The clock of a rank.
 #[derive(Debug, Clone, Copy)]
 pub enum AnyClock {
     /// The processor's counter.
@@ -21,14 +21,12 @@ pub enum AnyClock {
 
 impl AnyClock {
     /// The processor's counter where it is a clock.
-    #[must_use]
     pub fn best() -> Self {
         Counter::calibrated(LOOK).map_or(Self::Monotonic(Monotonic), Self::Counter)
     }
 }
 
-/// Another clock that was set: it stands still while its owner does something
-/// that takes no time of his.
+/// A clock that can be set back, so that it stands still meanwhile.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PausableClock<C> {
     clock: C,
@@ -36,12 +34,12 @@ pub(super) struct PausableClock<C> {
 }
 
 impl<C: ReplayClock> PausableClock<C> {
-    /// Goes as that one does.
+    /// Runs as `clock` does.
     pub(super) fn new(clock: C) -> Self {
         Self { clock, ahead_ns: 0 }
     }
 
-    /// Goes on from then.
+    /// Continues from this reading.
     pub(super) fn set(&mut self, now_ns: u64) {
         self.ahead_ns = now_ns.wrapping_sub(self.clock.now_ns());
     }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How far the clocks of ranks are apart: one asks the other what time it is, and
-//! the question that came back soonest counts (Hoefler, Schneider and Lumsdaine,
-//! "Accurately measuring collective operations at massive scale", 2008; as in
-//! SKaMPI and NetGauge). What the answer took to come is not known, only that it
-//! took no longer than the whole: half of that is what the offset may be wrong.
+//! Offsets between the clocks of ranks: the first rank asks another for its time, and the
+//! question with the shortest round trip counts (Hoefler, Schneider and Lumsdaine,
+//! "Accurately measuring collective operations at massive scale", 2008; as in SKaMPI and
+//! NetGauge). The uncertainty of the offset is half of that round trip.
 
 use serde::Serialize;
 
@@ -11,33 +10,53 @@ use sandbag_jitter::replay::clock::ReplayClock;
 
 /// Ranks that can send each other a number.
 pub trait Messages {
-    /// To another.
+    /// Sends to another rank.
     fn send(&mut self, to: u32, value: u64);
 
-    /// From another; waits for it.
+    /// Waits for a number from another rank.
     fn receive(&mut self, from: u32) -> u64;
 }
 
-/// A rank's clock, held against that of the first rank.
+/// A rank's clock, compared with that of the first rank.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Offset {
-    /// When, by the first rank's clock, ns.
+    /// Time of the comparison by the first rank's clock, ns.
     pub at_ns: u64,
-    /// How much more the rank's showed, ns.
+    /// Reading of the rank's clock less that, ns.
     pub ahead_ns: i64,
-    /// How much of that may be the way of the message, ns.
+    /// Uncertainty of `ahead_ns`, ns.
     pub error_ns: u64,
+}
+
+impl From<[u64; 3]> for Offset {
+    fn from([at_ns, ahead_ns, error_ns]: [u64; 3]) -> Self {
+        Self {
+            at_ns,
+            ahead_ns: ahead_ns.cast_signed(),
+            error_ns,
+        }
+    }
+}
+
+impl From<Offset> for [u64; 3] {
+    fn from(offset: Offset) -> Self {
+        [
+            offset.at_ns,
+            offset.ahead_ns.cast_unsigned(),
+            offset.error_ns,
+        ]
+    }
 }
 
 /// Questions to each rank.
 const QUESTIONS: u32 = 200;
-/// All of them together, at most, where there are many ranks.
+/// Questions to all ranks together, at most.
 const MOST: u32 = 100_000;
-/// The fewest.
+/// Questions to each rank, at least.
 const FEWEST: u32 = 20;
 
-/// Holds the clocks of all ranks against that of the first, which has them in
-/// the end; nobody else has any. All call this together.
+/// Compares the clocks of all ranks with that of the first. The first rank gets the offsets,
+/// the others an empty list. Collective: all ranks call it.
 pub fn compare(
     who: &mut impl Messages,
     rank: u32,
@@ -80,8 +99,8 @@ mod tests {
 
     use super::*;
 
-    /// The other rank, whose clock is 1 ms ahead; ways take 300 ns there and
-    /// 200 back, every tenth question longer.
+    /// The other rank, whose clock is 1 ms ahead; a message takes 300 ns there and 200 back,
+    /// except every tenth.
     struct SkewedRank<'a> {
         now: &'a Cell<u64>,
         asked: u64,
@@ -106,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_soonest_answer_counts() {
+    fn the_shortest_round_trip_counts() {
         let now = Cell::new(77);
         let mut other = SkewedRank {
             now: &now,

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The noise that work meets which begins at a position of a column, event by
-//! event. Pure.
+//! Noise met by work that begins at a position of a plan's column, event by event. Pure.
 
 use sandbag_jitter::replay::{PlanColumn, ReplayPlan};
 
 use crate::predict::SATURATED_PCT;
 
-/// Where work begins.
+/// Begin of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WorkStart {
-    /// At this position: inside an event it meets the rest.
+    /// At this position; inside an event it meets the rest of it.
     At(u64),
-    /// When work before ended, about here: inside an event, with its end.
+    /// When the work before it ended, about here; if that is inside an event, at its end.
     After(u64),
 }
 
@@ -24,7 +23,7 @@ pub(super) fn is_inside(column: &PlanColumn, at_ns: u64) -> bool {
     event.is_some_and(|event| event.due_ns <= at_ns)
 }
 
-/// What noise takes of the column of which it takes most, percent.
+/// Share of noise in the column with the most, percent.
 pub(super) fn most_noise_pct(plan: &ReplayPlan) -> f64 {
     let columns = (0..plan.columns() as u64).map(|rank| plan.column(rank));
     let shares = columns.map(|column| {
@@ -34,13 +33,13 @@ pub(super) fn most_noise_pct(plan: &ReplayPlan) -> f64 {
     shares.fold(0.0, f64::max)
 }
 
-/// Whether noise leaves so little of a column that a replay says nothing.
+/// Whether noise takes so much of a column that a replay says nothing.
 pub(super) fn is_full(plan: &ReplayPlan) -> bool {
     most_noise_pct(plan) >= SATURATED_PCT
 }
 
-/// Noise met, ns: around the column's end, as a rank that repeats its portion. The
-/// column has to leave time between its events, else no work ends.
+/// Noise met, ns. At the column's end the work continues at its begin, as in a portion that
+/// repeats. The column has to leave time between its events, else no work ends.
 pub(super) fn met_ns(column: &PlanColumn, begin: WorkStart, work_ns: u64) -> u64 {
     let PlanColumn { known_ns, events } = column;
     if events.is_empty() {

@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The compute-barrier benchmark (De, Kothari and Mann 2008): each rank computes
-//! for a quantum, then waits for all others, again and again.
+//! The compute-barrier benchmark (De, Kothari and Mann 2008): each rank computes for a
+//! quantum, then waits for all others, again and again.
 //!
-//! For each phase and rank it keeps how long the work took (qt) and how long the
-//! rank then waited (bt); their sum (qbt) of the slowest rank is the phase's
-//! time. The slowdown is the mean of that with jitter over the mean without.
+//! Each phase of a rank has a duration of the work (qt) and of the wait (bt); their sum (qbt)
+//! of the slowest rank is the time of the phase. The slowdown is the mean of that with jitter
+//! over the mean without.
 //!
-//! Two ways: ranks that meet at a [`RankBarrier`], processes with shared memory here
-//! ([`ranks`]) or whatever else has one ([`Rank`]), and *virtual* ranks
-//! ([`progress`]), which only compute, one after another on the CPUs there are, each
-//! with its own portion of the trace; the slowest of a phase is looked for
-//! afterwards. So thousands of ranks need no machine, only time.
+//! Ranks either meet at a [`RankBarrier`]: processes with shared memory ([`ranks`]), or any
+//! others with such a barrier ([`Rank`]). Or they are *virtual* ([`progress`]): they only
+//! compute, one after another on the available CPUs, each with its own portion of the trace,
+//! and the slowest of a phase is found afterwards. So thousands of ranks need time, not
+//! machines.
 
 mod barrier;
 mod clock;
 mod clocks;
+mod draw;
 mod drift;
 mod figures;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod host;
-mod host_noise;
 mod meets;
-mod position;
 mod progress;
 mod rank;
 mod ranks;
@@ -30,23 +29,21 @@ mod saturation;
 mod shared;
 mod spread;
 mod times;
-mod transit;
 mod work;
 
 pub use barrier::RankBarrier;
 pub use clock::AnyClock;
 pub use clocks::{Messages, Offset};
-pub use drift::DriftSpread;
-pub use figures::{PerRank, Slowdown, per_rank, slowdown};
-pub use host::OnHost;
-pub use host_noise::WithHost;
+pub use drift::CommonStart;
+pub use figures::{PerRank, Slowdown};
+pub use host::{OnHost, WithHost};
 pub use progress::{Virtual, planned_time, virtual_ranks};
 pub use rank::{Length, PhaseTimes, Rank};
 pub use ranks::measure;
-pub use saturation::{NoiseLoad, leaves_room, load};
+pub use saturation::{NoiseLoad, leaves_room};
 pub use spread::{RankSpread, rank_spread};
 pub use times::{BenchTimes, LONGEST_NS, Segment, SegmentTimes};
-pub use work::{Lcg, calibrate};
+pub use work::calibrate;
 
 use std::time::Duration;
 
@@ -54,32 +51,29 @@ use sandbag_jitter::replay::ReplayPlan;
 
 use crate::{Error, Result};
 
-/// What is measured.
+/// Settings of a run.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Work of a phase, ns.
     pub quantum_ns: u64,
     pub ranks: u32,
-    /// Where they run, in turn.
+    /// CPUs of the ranks, in turn.
     pub cpus: Vec<u32>,
-    /// For how long, all in all.
+    /// Duration of the whole run.
     pub duration: Duration,
-    /// With and without jitter in turn, so often.
+    /// Number of pairs of segments, without jitter and with it.
     pub rounds: u32,
-    /// Time of virtual ranks is CPU time: while others have the CPU it stands
-    /// still, for the work and for the jitter. Ranks that wait for each other
-    /// have wall time.
+    /// Virtual ranks measure CPU time, which stands still while other tasks have the CPU, for
+    /// the work and for the jitter. Ranks that meet measure wall time.
     pub cpu_clock: bool,
-    /// Virtual ranks do each phase so often with the same events, and the fastest
-    /// counts: what the host has of its own is gone then. At least 1.
+    /// Trials of each phase of a virtual rank with the same events, of which the fastest
+    /// counts: that removes noise of the host. At least 1.
     pub repeats: u32,
-    /// What they suffer; `None`: only what the machine has of its own.
+    /// Jitter of the ranks; `None`: only that of the host.
     pub plan: Option<ReplayPlan>,
 }
 
 impl Settings {
-    /// # Errors
-    /// No rank, or no CPU.
     fn check(&self) -> Result<()> {
         if self.ranks == 0 || self.cpus.is_empty() {
             return Err(Error::Option {
@@ -91,8 +85,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Which segments have jitter, in turn.
-    #[must_use]
+    /// For each segment whether it has jitter.
     pub fn segments(&self) -> Vec<bool> {
         let kinds: &[bool] = match self.plan {
             Some(_) => &[false, true],
@@ -101,8 +94,7 @@ impl Settings {
         kinds.repeat(self.rounds.max(1) as usize)
     }
 
-    /// How long each of them is.
-    #[must_use]
+    /// The length of each segment.
     pub fn length(&self) -> Length {
         let each_ms = self.duration.as_millis() as u64 / self.segments().len() as u64;
         let ms = u32::try_from(each_ms.max(1)).unwrap_or(u32::MAX);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual ranks: they compute and never meet, one after another on the CPUs
-//! there are.
+//! Virtual ranks: they compute and never meet, one after another on the available CPUs.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
@@ -9,60 +8,51 @@ use sandbag_jitter::replay::clock::ReplayClock;
 use sandbag_jitter::replay::{PolledReplay, ReplayPlan};
 
 use super::clock::{AnyClock, PausableClock};
+use super::figures::Slowdown;
 use super::rank::{LATEST_NS, piled_ns};
 use super::ranks::calibrate_first;
 use super::shared::{Shared, fork_each, pin};
-use super::times::{LONGEST_NS, capped};
+use super::times::{BenchTimes, LONGEST_NS, Segment, powers_and_all};
 use super::work::Lcg;
 use super::{Settings, too_many};
 use crate::Result;
 
-/// What virtual ranks measured.
+/// The measured times of virtual ranks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Virtual {
-    pub ranks: u32,
-    /// Phases of each.
+    /// A segment without jitter and, with a plan, one with it, measured side by side.
+    pub times: BenchTimes,
+    /// Phases of each rank.
     pub phases: u32,
-    /// Iterations of the work.
-    pub iterations: u64,
-    /// How long they took at least when they were calibrated, ns.
-    pub calibrated_ns: u64,
-    /// With jitter: rank by rank, phase by phase, ns. Empty without a plan.
-    pub jitter_ns: Vec<u32>,
-    /// Without, side by side with that.
-    pub quiet_ns: Vec<u32>,
-    /// What had piled up of the events of each rank when it ended, ns.
+    /// Backlog of the events of each rank at its end, ns.
     pub piled_ns: Vec<u64>,
-    /// How long all of it took, ns.
+    /// Duration of the measurement, ns.
     pub took_ns: u64,
-    /// What jitter was planned to take, percent of a rank's time; phases are as
-    /// many as then fit.
+    /// Share of a rank's time that the plan gives to jitter, percent: the number of phases is
+    /// planned with it.
     pub planned_pct: f64,
 }
 
 impl Virtual {
-    /// How long the phases of each rank took, with jitter if there was any, ns.
-    pub(super) fn phases_of_ranks(&self) -> impl Iterator<Item = &[u32]> {
-        let all = if self.jitter_ns.is_empty() {
-            &self.quiet_ns
-        } else {
-            &self.jitter_ns
-        };
-        all.chunks_exact(self.phases.max(1) as usize)
+    /// Duration of the works of each phase, with jitter if there was any, ns.
+    pub(super) fn phases_ns(&self) -> impl Iterator<Item = &[u32]> {
+        let last = self.times.segments.last();
+        let ranks = self.times.ranks.max(1) as usize;
+        last.into_iter()
+            .flat_map(move |s| s.qt_ns.chunks_exact(ranks))
     }
 
-    /// Phases of which is known only that they took [`LONGEST_NS`] or longer.
-    #[must_use]
-    pub fn capped(&self) -> usize {
-        capped(&self.jitter_ns) + capped(&self.quiet_ns)
+    /// The slowdown of the first 1, 2, 4 and so on of the ranks, and of all.
+    pub fn slowdowns(&self) -> Vec<Slowdown> {
+        self.times.slowdowns(&powers_and_all(self.times.ranks))
     }
 }
 
-/// Phases of a rank, at least: fewer would be no mean.
+/// Phases of a rank, at least: the mean of fewer is useless.
 const FEWEST: u64 = 4;
 /// Words, at most.
 const MOST_WORDS: u64 = 1 << 28;
-/// No plan leaves less of the time to the work.
+/// Least share of the time that a plan leaves to the work.
 const LEAST_LEFT: f64 = 0.02;
 
 /// Share of the time that a plan leaves to the work, 0 to 1.
@@ -76,8 +66,7 @@ fn left(plan: &ReplayPlan) -> f64 {
     mean.clamp(LEAST_LEFT, 1.0)
 }
 
-/// How long a phase of all ranks takes, without jitter and with it, as often as it is
-/// done, ns.
+/// Duration of a phase of all ranks, without jitter and with it, with its repeats, ns.
 fn of_phase_ns(settings: &Settings, workers: u64, left: Option<f64>) -> f64 {
     let quantum_ns = settings.quantum_ns.max(1) as f64;
     let both_ns = quantum_ns + left.map_or(0.0, |left| quantum_ns / left);
@@ -85,8 +74,7 @@ fn of_phase_ns(settings: &Settings, workers: u64, left: Option<f64>) -> f64 {
     f64::from(settings.ranks) * both_ns / workers.max(1) as f64
 }
 
-/// Phases of each rank that fit into the time, with the jitter in it; not fewer
-/// than a few.
+/// Phases of each rank that fit into the time together with their jitter; at least [`FEWEST`].
 fn fitting(settings: &Settings, workers: u64, left: Option<f64>) -> u64 {
     let phases = settings.duration.as_nanos() as f64 / of_phase_ns(settings, workers, left);
     (phases as u64).max(FEWEST)
@@ -96,9 +84,8 @@ fn workers(settings: &Settings) -> u64 {
     (settings.cpus.len() as u64).min(u64::from(settings.ranks))
 }
 
-/// How long virtual ranks will take, beside their calibration: longer than was asked for
-/// where not even the fewest phases fit into that.
-#[must_use]
+/// Planned duration of a run of virtual ranks without the calibration: longer than requested
+/// where not even the fewest phases fit.
 pub fn planned_time(settings: &Settings) -> Duration {
     let (workers, left) = (workers(settings), settings.plan.as_ref().map(left));
     let phases = fitting(settings, workers, left) as f64;
@@ -106,7 +93,7 @@ pub fn planned_time(settings: &Settings) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
-/// What a rank has done of its phases.
+/// State of a rank between two phases.
 #[derive(Clone)]
 struct RankProgress {
     lcg: Lcg,
@@ -128,15 +115,14 @@ impl RankProgress {
         }
     }
 
-    /// Does the next phase: how long it took, ns, and what the rank has done then.
-    /// All trials of a phase begin at the same time of the rank, with the same events
-    /// to come.
+    /// Does the next phase: its duration, ns, and the state after it. All trials of a phase
+    /// begin at the same time of the rank, with the same events ahead.
     fn trial<C: ReplayClock>(&self, iterations: u64, clock: &mut PausableClock<C>) -> (u64, Self) {
         let mut next = self.clone();
         if let Some(polled) = &mut next.polled {
             polled.begin_phase(next.now_ns);
         }
-        // What is between two phases is none of the rank's time.
+        // Time between two phases does not count as time of the rank.
         clock.set(next.now_ns);
         next.lcg.work(iterations, clock, next.polled.as_mut());
         next.now_ns = clock.now_ns();
@@ -144,13 +130,12 @@ impl RankProgress {
     }
 }
 
-/// Ranks of a worker that are under way at once.
+/// Ranks of a worker that run side by side.
 const SIDE_BY_SIDE: usize = 4096;
 
-/// The phases of several courses side by side: each is done by all of them, so many
-/// times, before the next one is. Of the trials of a course the fastest counts, and the
-/// course goes on from there: whatever the host does to a program makes it slower, seldom
-/// for so long that it is there in every trial.
+/// Runs the phases of several ranks side by side: all ranks do a phase `repeats` times before
+/// the next one begins. The fastest trial of a rank counts, and the rank goes on from there:
+/// noise of the host makes a phase slower, and seldom lasts through every trial.
 fn side_by_side<C: ReplayClock>(
     courses: &mut [RankProgress],
     (phases, repeats): (usize, u32),
@@ -178,18 +163,15 @@ fn side_by_side<C: ReplayClock>(
     }
 }
 
-/// Each rank computes phases, without jitter and, side by side with that, with its own
-/// portion of the plan.
-///
-/// # Errors
-/// As of [`super::measure`].
+/// Runs virtual ranks: each phase without jitter and, side by side with it, with the rank's
+/// own portion of the plan.
 pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
     settings.check()?;
     let workers = workers(settings);
     let kinds = 1 + u64::from(settings.plan.is_some());
     let left = settings.plan.as_ref().map(left);
     let phases = fitting(settings, workers, left);
-    // Two for what piled up.
+    // Two words for the backlog.
     let words = (kinds * phases + 2) * u64::from(settings.ranks);
     if words > MOST_WORDS {
         return Err(too_many(phases));
@@ -239,18 +221,25 @@ pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
     })?;
     std::sync::atomic::fence(Acquire);
     let took_ns = begin.elapsed().as_nanos() as u64;
-    let between = |from: usize, count: usize| -> Vec<u32> {
-        let words = &shared.words()[from..from + count];
-        words.iter().map(|word| word.load(Relaxed)).collect()
+    let words = shared.words();
+    // Workers write rank by rank, so that they do not share cache lines.
+    let segment = |kind: usize| Segment {
+        jitter: kind == 1,
+        qt_ns: (0..phases)
+            .flat_map(|phase| (0..ranks).map(move |rank| (kind * ranks + rank) * phases + phase))
+            .map(|at| words[at].load(Relaxed))
+            .collect(),
+        ..Segment::default()
     };
-    let of = |kind: usize| between(kind * ranks * phases, ranks * phases);
     Ok(Virtual {
-        ranks: settings.ranks,
+        times: BenchTimes {
+            ranks: settings.ranks,
+            iterations,
+            calibrated_ns,
+            segments: (0..kinds as usize).map(segment).collect(),
+            ..BenchTimes::default()
+        },
         phases: phases as u32,
-        iterations,
-        calibrated_ns,
-        jitter_ns: if kinds == 2 { of(1) } else { Vec::new() },
-        quiet_ns: of(0),
         piled_ns: (0..ranks)
             .map(|rank| shared.take(lates + 2 * rank))
             .collect(),
@@ -262,19 +251,15 @@ pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
 #[cfg(test)]
 mod tests {
     use sandbag_jitter::replay::ReplayOptions;
-    use sandbag_jitter::{CpuTrace, Span, TraceEvent};
 
     use super::*;
+    use crate::fixture::cpu;
 
     #[test]
-    fn what_jitter_adds_is_in_the_number_of_phases() {
+    fn jitter_counts_in_the_number_of_phases() {
         // Half of the time is noise.
-        let events = (0..100).map(|i| TraceEvent::new(i * 1_000_000, 500_000));
-        let trace = CpuTrace {
-            cpu: 0,
-            known: vec![Span::new(0, 100_000_000)],
-            events: events.collect(),
-        };
+        let events: Vec<_> = (0..100).map(|i| (i * 1_000_000, 500_000)).collect();
+        let trace = cpu(&[(0, 100_000_000)], &events);
         let plan = ReplayPlan::new(&[&trace], &ReplayOptions::default()).unwrap();
         assert!((left(&plan) - 0.5).abs() < 1e-3);
         let settings = Settings {
@@ -308,12 +293,10 @@ mod tests {
     #[test]
     fn trials_of_a_phase_meet_the_same_events() {
         // One event of 300 us in each ms, all on the rank's own time.
-        let events = (0..50).map(|i| TraceEvent::new(i * 1_000_000 + 200_000, 300_000));
-        let trace = CpuTrace {
-            cpu: 0,
-            known: vec![Span::new(0, 50_000_000)],
-            events: events.collect(),
-        };
+        let events: Vec<_> = (0..50)
+            .map(|i| (i * 1_000_000 + 200_000, 300_000))
+            .collect();
+        let trace = cpu(&[(0, 50_000_000)], &events);
         let options = ReplayOptions {
             share: 1.0,
             random: false,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What one rank does, whatever its barrier is made of.
+//! One rank of the benchmark, with any barrier.
 
 use sandbag_jitter::replay::clock::ReplayClock as _;
 use sandbag_jitter::replay::{PolledReplay, ReplayPlan, Sync};
@@ -13,30 +13,30 @@ use super::work::Lcg;
 /// A phase of one rank, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PhaseTimes {
-    /// How long the work took.
+    /// Duration of the work.
     pub qt_ns: u32,
-    /// How long the rank then waited.
+    /// Duration of the wait that follows.
     pub bt_ns: u32,
 }
 
-/// How long a segment is: whichever comes first.
+/// Length of a segment: it ends at whichever limit comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Length {
-    /// Time that the first rank has, ms.
+    /// Time by the first rank's clock, ms.
     pub ms: u32,
     pub phases: usize,
 }
 
-/// Later than this, events that are over are passed over: somebody else had the
-/// CPU, or there is more noise than time.
+/// Delay after which events that are over are skipped, ns: another task had the CPU, or there
+/// is more noise than time.
 pub(super) const LATEST_NS: u64 = 100_000_000;
 
-/// What has piled up of a rank's events, ns.
+/// Backlog of a rank's events, ns.
 pub(super) fn piled_ns(polled: &PolledReplay, now_ns: u64) -> u64 {
     polled.late_ns(now_ns) + polled.passed_ns()
 }
 
-/// One rank among others.
+/// A rank with its work and its portion of the trace.
 pub struct Rank<'a, B> {
     barrier: B,
     clock: AnyClock,
@@ -46,8 +46,8 @@ pub struct Rank<'a, B> {
 }
 
 impl<'a, B: RankBarrier> Rank<'a, B> {
-    /// One whose phases have so many iterations of the work, and that suffers
-    /// its portion of a plan where it is to suffer.
+    /// A rank whose work has this number of iterations. With a plan it replays its portion in
+    /// segments with jitter.
     pub fn new(barrier: B, clock: AnyClock, iterations: u64, plan: Option<&'a ReplayPlan>) -> Self {
         Self {
             barrier,
@@ -58,9 +58,9 @@ impl<'a, B: RankBarrier> Rank<'a, B> {
         }
     }
 
-    /// Phases in a row, all with jitter or all without; each is given to `keep`.
-    /// All ranks do as many. `number`: which segment of the run this is. What the
-    /// rank can say of the whole is given back.
+    /// Runs consecutive phases, all with jitter or all without, and passes the times of each
+    /// to `keep`. All ranks run the same number of phases. `number`: the segment's number in
+    /// the run.
     pub fn segment(
         &mut self,
         number: u64,
@@ -70,7 +70,7 @@ impl<'a, B: RankBarrier> Rank<'a, B> {
     ) -> SegmentTimes {
         let clock = self.clock;
         let plan = self.plan.filter(|_| jitter);
-        // Phases set ranks to a common position.
+        // The number of phases after which ranks are set to a common position.
         let resets = plan.and_then(|plan| match plan.options().sync {
             Sync::Phases(every) => Some(every.max(1) as usize),
             Sync::None | Sync::Once => None,
@@ -86,7 +86,7 @@ impl<'a, B: RankBarrier> Rank<'a, B> {
         for number in 0..length.phases {
             if let Some(polled) = &mut polled {
                 if resets.is_some_and(|every| number.is_multiple_of(every)) {
-                    // Who is set to another position has no event under way.
+                    // No event may be under way when the position changes.
                     polled.finish(&clock);
                 }
                 polled.begin_phase(clock.now_ns());
@@ -97,7 +97,7 @@ impl<'a, B: RankBarrier> Rank<'a, B> {
             let passed_ms = t1.saturating_sub(begin) / 1_000_000;
             self.barrier.wait(passed_ms as u32, &mut || {
                 if let Some(polled) = &mut polled {
-                    // An event that comes due is suffered while waiting.
+                    // An event that comes due while waiting runs meanwhile.
                     let _ = polled.poll(clock.now_ns());
                 }
             });
@@ -110,8 +110,8 @@ impl<'a, B: RankBarrier> Rank<'a, B> {
                 qt_ns: ns(t0, t1),
                 bt_ns: ns(t1, t2),
             });
-            // What is left of an event after the release is part of the next
-            // phase's work, whose first question it is.
+            // The rest of an event after the release belongs to the next phase's work, which
+            // polls first.
             if self.barrier.announcement() >= length.ms {
                 break;
             }
@@ -123,8 +123,8 @@ impl<'a, B: RankBarrier> Rank<'a, B> {
         }
     }
 
-    /// The ranks' clocks, held against the first one's, which knows them then.
-    /// All ranks call this together.
+    /// Compares the clocks of all ranks with the first one's, which gets the offsets.
+    /// Collective: all ranks call it.
     pub fn clocks(&mut self) -> Vec<Offset>
     where
         B: Messages,
@@ -134,7 +134,7 @@ impl<'a, B: RankBarrier> Rank<'a, B> {
         compare(&mut self.barrier, rank, ranks, &clock)
     }
 
-    /// The portion of a rank in a segment: each has others.
+    /// The rank's portion in a segment: another one in each.
     fn portion(&self, plan: &ReplayPlan, segment: u64) -> PolledReplay {
         plan.in_segment(u64::from(self.barrier.rank()), segment)
             .polled(0, self.clock.now_ns())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ranks that are processes, and meet after each phase.
+//! Ranks that are processes and meet after each phase.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -7,10 +7,9 @@ use sandbag_jitter::replay::clock::ReplayClock;
 
 use super::barrier::{self, MemoryBarrier};
 use super::clock::AnyClock;
-use super::clocks::Offset;
 use super::rank::{PhaseTimes, Rank};
 use super::shared::{Shared, fork_each, pin};
-use super::times::{BenchTimes, Segment, SegmentTimes};
+use super::times::{BenchTimes, Segment};
 use super::work::{calibrate, too_short};
 use super::{Settings, too_many};
 use crate::Result;
@@ -18,7 +17,7 @@ use crate::Result;
 /// Words of results, at most: 1 GiB.
 const MOST_WORDS: u64 = 1 << 28;
 
-/// Where the results of a segment are.
+/// Place of the results of a segment in the shared words.
 #[derive(Clone, Copy)]
 struct Room {
     first: usize,
@@ -28,37 +27,34 @@ struct Room {
 
 impl Room {
     fn words(&self) -> usize {
-        1 + (COURSE + 2 * self.phases) * self.ranks
+        1 + (RECORD + 2 * self.phases) * self.ranks
     }
 
     fn course(&self, rank: usize) -> usize {
-        self.first + 1 + COURSE * rank
+        self.first + 1 + RECORD * rank
     }
 
     fn qt(&self, phase: usize, rank: usize) -> usize {
-        self.first + 1 + COURSE * self.ranks + 2 * (phase * self.ranks + rank)
+        self.first + 1 + RECORD * self.ranks + 2 * (phase * self.ranks + rank)
     }
 }
 
-/// Words of a [`SegmentTimes`], and of an [`Offset`].
-const COURSE: usize = 6;
-const OFFSET: usize = 6;
+/// Words of a [`SegmentTimes`](super::SegmentTimes) or an [`Offset`](super::Offset): three
+/// numbers of 64 bits.
+const RECORD: usize = 6;
 
-/// Runs all of it: without jitter, with it, and so on in turn.
-///
-/// # Errors
-/// No process or memory could be had, an option is out of range.
+/// Runs all segments: without jitter and with it in turn.
 pub fn measure(settings: &Settings) -> Result<BenchTimes> {
     settings.check()?;
     let (segments, length) = (settings.segments(), settings.length());
-    let words = ((COURSE as u64 + 2 * length.phases as u64) * u64::from(settings.ranks))
+    let words = ((RECORD as u64 + 2 * length.phases as u64) * u64::from(settings.ranks))
         .saturating_mul(segments.len() as u64);
     if words > MOST_WORDS {
         return Err(too_many(length.phases as u64));
     }
     let ranks = settings.ranks as usize;
     let offsets = barrier::words(ranks);
-    let mut first = offsets + 2 * OFFSET * ranks;
+    let mut first = offsets + 2 * RECORD * ranks;
     let rooms: Vec<Room> = segments
         .iter()
         .map(|_| {
@@ -80,7 +76,7 @@ pub fn measure(settings: &Settings) -> Result<BenchTimes> {
         let barrier = MemoryBarrier::new(&shared, rank, settings.ranks, oversubscribed);
         let mut one = Rank::new(barrier, clock, iterations, settings.plan.as_ref());
         let words = shared.words();
-        // More ranks than CPUs would ask each other for CPUs, not for the time.
+        // With more ranks than CPUs the round trip would be a wait for a CPU.
         let compare = |one: &mut Rank<'_, MemoryBarrier<'_>>, at: usize| {
             let all = if oversubscribed {
                 Vec::new()
@@ -88,10 +84,7 @@ pub fn measure(settings: &Settings) -> Result<BenchTimes> {
                 one.clocks()
             };
             for (number, offset) in all.iter().enumerate() {
-                let at = offsets + (at * ranks + number) * OFFSET;
-                shared.put(at, offset.at_ns);
-                shared.put(at + 2, offset.ahead_ns.cast_unsigned());
-                shared.put(at + 4, offset.error_ns);
+                shared.put_record(offsets + (at * ranks + number) * RECORD, *offset);
             }
         };
         compare(&mut one, 0);
@@ -111,10 +104,7 @@ pub fn measure(settings: &Settings) -> Result<BenchTimes> {
                     }
                 },
             );
-            let at = room.course(rank as usize);
-            shared.put(at, course.begin_ns);
-            shared.put(at + 2, course.end_ns);
-            shared.put(at + 4, course.piled_ns);
+            shared.put_record(room.course(rank as usize), course);
         }
         compare(&mut one, 1);
     })?;
@@ -126,31 +116,18 @@ pub fn measure(settings: &Settings) -> Result<BenchTimes> {
             let at = |(phase, rank)| words[room.qt(phase, rank) + add].load(Relaxed);
             all().map(at).collect()
         };
-        let course = |rank: usize| {
-            let at = room.course(rank);
-            SegmentTimes {
-                begin_ns: shared.take(at),
-                end_ns: shared.take(at + 2),
-                piled_ns: shared.take(at + 4),
-            }
-        };
         Segment {
             jitter: *jitter,
             qt_ns: of(0),
             bt_ns: of(1),
-            courses: (0..ranks).map(course).collect(),
+            courses: (0..ranks)
+                .map(|rank| shared.take_record(room.course(rank)))
+                .collect(),
         }
     });
     let clocks = [0, 1].map(|time| {
         let compared = if oversubscribed { 0 } else { ranks };
-        let offset = |number: usize| {
-            let at = offsets + (time * ranks + number) * OFFSET;
-            Offset {
-                at_ns: shared.take(at),
-                ahead_ns: shared.take(at + 2).cast_signed(),
-                error_ns: shared.take(at + 4),
-            }
-        };
+        let offset = |number: usize| shared.take_record(offsets + (time * ranks + number) * RECORD);
         (0..compared).map(offset).collect()
     });
     Ok(BenchTimes {
@@ -163,8 +140,8 @@ pub fn measure(settings: &Settings) -> Result<BenchTimes> {
     })
 }
 
-/// On the first of the CPUs, in a process of its own, so that ours is not bound
-/// to it.
+/// Calibrates on the first of the CPUs, in a process of its own, so that this one stays
+/// unpinned.
 pub(super) fn calibrate_first(settings: &Settings, clock: &impl ReplayClock) -> Result<(u64, u64)> {
     let shared = Shared::new(4)?;
     fork_each(1, &|_| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory that processes share, as words; and the processes.
+//! Memory that processes share, as words of 32 bits; and the processes.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
@@ -27,7 +27,7 @@ fn call_error(call: &'static str) -> Error {
 }
 
 impl Shared {
-    /// All 0, and touched, so that nobody faults while he measures.
+    /// Words of 0, all touched, so that no page fault falls into a measurement.
     pub(super) fn new(words: usize) -> Result<Self> {
         let memory = SharedMemory::anonymous(words.max(1) * size_of::<AtomicU32>());
         Ok(Self {
@@ -37,43 +37,54 @@ impl Shared {
     }
 
     pub(super) fn words(&self) -> &[AtomicU32] {
-        // SAFETY: so many words were mapped, are 0 at first, and are only
-        // reached as atomics.
+        // SAFETY: this number of words is mapped, they are 0 at first, and are only accessed
+        // as atomics.
         unsafe { std::slice::from_raw_parts(self.memory.start().cast().as_ptr(), self.words) }
     }
 
-    /// A number in two words; who reads it knows that it is there.
+    /// Stores a number in two words; [`take`](Self::take) sees all that was stored before.
     pub(super) fn put(&self, word: usize, value: u64) {
         self.words()[word].store(value as u32, Relaxed);
         self.words()[word + 1].store((value >> 32) as u32, Release);
     }
 
-    /// It again.
+    /// Loads such a number.
     pub(super) fn take(&self, word: usize) -> u64 {
         let high = u64::from(self.words()[word + 1].load(Acquire));
         high << 32 | u64::from(self.words()[word].load(Relaxed))
     }
 
-    /// Sleeps if the word is this, until it is woken; or a little.
-    pub(super) fn sleep_while(&self, word: usize, value: u32) {
-        let little = monotonic() + 50_000_000;
-        wait_on(self.words()[word].as_ptr(), value, Some(little));
+    /// Stores three numbers.
+    pub(super) fn put_record(&self, word: usize, record: impl Into<[u64; 3]>) {
+        for (number, value) in record.into().into_iter().enumerate() {
+            self.put(word + 2 * number, value);
+        }
     }
 
-    /// Wakes who sleeps on the word.
+    /// Loads three numbers.
+    pub(super) fn take_record<T: From<[u64; 3]>>(&self, word: usize) -> T {
+        [0, 2, 4].map(|offset| self.take(word + offset)).into()
+    }
+
+    /// Sleeps while the word has this value: until a wake-up, or for 50 ms.
+    pub(super) fn sleep_while(&self, word: usize, value: u32) {
+        let until = monotonic() + 50_000_000;
+        wait_on(self.words()[word].as_ptr(), value, Some(until));
+    }
+
+    /// Wakes all that sleep on the word.
     pub(super) fn wake_all(&self, word: usize) {
         wake_all(self.words()[word].as_ptr());
     }
 }
 
-/// Runs the calling thread on this CPU only; where that is no longer possible (it went
-/// offline) it runs anywhere.
+/// Pins the calling thread to this CPU; if the CPU went offline, the thread runs anywhere.
 pub(super) fn pin(cpu: u32) {
     let _ = sched::set_affinity(0, &CpuList::from_iter([cpu]));
 }
 
-/// Does `work` of each number in a process of its own, and waits for all. A
-/// process ends with its parent.
+/// Runs `work` of each number in a process of its own, and waits for all. A process ends with
+/// its parent.
 pub(super) fn fork_each(count: u32, work: &dyn Fn(u32)) -> Result<()> {
     let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     if threads > 1 {
@@ -117,7 +128,7 @@ pub(super) fn fork_each(count: u32, work: &dyn Fn(u32)) -> Result<()> {
                 call: "a rank",
                 cause: format!("the process of rank {} {how}", number.unwrap_or(0)),
             });
-            // The others would wait for it for ever.
+            // The others would wait for it at the barrier forever.
             end(&children);
         }
     }

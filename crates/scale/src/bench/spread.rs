@@ -1,41 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How far ranks that began together are apart, as positions of what they
-//! replay: by when the barrier let each begin, and by what their clocks differ in
-//! rate. An event that is late is made up for and takes nobody apart. Pure.
+//! Spread of ranks that began together, as positions in what they replay: from when the
+//! barrier released each, and from the rates of their clocks. A late event is made up for,
+//! so it does not spread them. Pure.
 
-use sandbag_stats::median;
+use sandbag_stats::{median, range};
 use serde::Serialize;
 
 use super::clocks::Offset;
 use super::times::{BenchTimes, Segment, SegmentTimes};
 
-/// See the module's text. Medians over the segments in which they replay, of all
-/// if they replay nothing: somebody who took a CPU as one of them began is not the
-/// ranks' own.
+/// Medians over the segments with jitter, or over all if there are none: another task that
+/// took a CPU at the begin of one segment does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct RankSpread {
-    /// When a segment begins, from the first rank to the last, ns: the release of
+    /// Distance from the first rank to the last when a segment begins, ns: the release of
     /// the barrier.
     #[serde(rename = "begin")]
     pub begin_ns: f64,
-    /// When it ends.
+    /// The same when it ends.
     #[serde(rename = "first_to_last")]
     pub end_ns: f64,
-    /// Then, as a standard deviation.
+    /// Standard deviation at its end, ns.
     #[serde(rename = "standard_deviation")]
     pub deviation_ns: f64,
-    /// How much of that may be the ways of messages, ns.
+    /// Uncertainty of both, from the round trips of messages, ns.
     #[serde(rename = "error")]
     pub error_ns: f64,
-    /// The fastest clock gains so much on the slowest, ns in a second.
+    /// Gain of the fastest clock on the slowest, ns in a second.
     pub clocks_ns_per_s: f64,
-    /// How much of that may be the ways of messages.
+    /// Uncertainty of that.
     pub clocks_error_ns_per_s: f64,
     /// Phases of a segment, about.
     pub phases: u64,
 }
 
-/// Between two readings of a clock, and beyond them, it is taken to be even.
+/// A clock that runs evenly between two readings and beyond them.
 struct LinearClock {
     from: Offset,
     per_ns: f64,
@@ -64,13 +63,13 @@ impl LinearClock {
     }
 }
 
-fn from_first_to_last(all: &[f64]) -> f64 {
-    let first = all.iter().copied().fold(f64::INFINITY, f64::min);
-    let last = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    (last - first).max(0.0)
+/// Distance from the least to the greatest.
+pub(super) fn width(all: &[f64]) -> f64 {
+    range(all).map_or(0.0, |(first, last)| last - first)
 }
 
-fn deviation(all: &[f64]) -> f64 {
+/// Standard deviation of all of a population.
+pub(super) fn deviation(all: &[f64]) -> f64 {
     let count = all.len().max(1) as f64;
     let mean = all.iter().sum::<f64>() / count;
     let square = all.iter().map(|one| (one - mean).powi(2)).sum::<f64>();
@@ -78,7 +77,6 @@ fn deviation(all: &[f64]) -> f64 {
 }
 
 /// `None` of a single rank, and where clocks were not compared.
-#[must_use]
 pub fn rank_spread(measured: &BenchTimes) -> Option<RankSpread> {
     let [before, after] = &measured.clocks;
     if before.len() < 2 || before.len() != after.len() {
@@ -89,11 +87,9 @@ pub fn rank_spread(measured: &BenchTimes) -> Option<RankSpread> {
         .zip(after)
         .map(|(from, until)| LinearClock::new(*from, *until))
         .collect();
-    let replays = measured.segments.iter().any(|segment| segment.jitter);
     let these: Vec<&Segment> = measured
-        .segments
-        .iter()
-        .filter(|s| s.jitter == replays && s.courses.len() == clocks.len())
+        .segments_of(measured.has_jitter())
+        .filter(|segment| segment.courses.len() == clocks.len())
         .collect();
     let count = these.len();
     if count == 0 {
@@ -102,8 +98,8 @@ pub fn rank_spread(measured: &BenchTimes) -> Option<RankSpread> {
     let (mut begins, mut ends, mut deviations) = (Vec::new(), Vec::new(), Vec::new());
     for segment in &these {
         let (began, positions) = positions(&segment.courses, &clocks);
-        begins.push(from_first_to_last(&began));
-        ends.push(from_first_to_last(&positions));
+        begins.push(width(&began));
+        ends.push(width(&positions));
         deviations.push(deviation(&positions));
     }
     let worst = |all: &[Offset]| all.iter().map(|o| o.error_ns).max().unwrap_or(0) as f64;
@@ -116,7 +112,7 @@ pub fn rank_spread(measured: &BenchTimes) -> Option<RankSpread> {
         end_ns: median(&ends).unwrap_or(0.0),
         deviation_ns: median(&deviations).unwrap_or(0.0),
         error_ns,
-        clocks_ns_per_s: from_first_to_last(&rates),
+        clocks_ns_per_s: width(&rates),
         clocks_error_ns_per_s: (worst(before) + worst(after)) / passed_s,
         phases: (phases / count) as u64,
     })
@@ -154,29 +150,25 @@ mod tests {
     fn measured(courses: Vec<SegmentTimes>, clocks: [Vec<Offset>; 2]) -> BenchTimes {
         let count = courses.len();
         let segment = Segment {
+            jitter: true,
+            qt_ns: vec![1; 10 * count],
+            bt_ns: vec![1; 10 * count],
             courses,
-            ..Segment::of_phases(true, &vec![1; 10 * count], &vec![1; 10 * count])
         };
         BenchTimes {
             ranks: count as u32,
-            oversubscribed: false,
-            iterations: 1,
-            calibrated_ns: 1,
             segments: vec![segment],
             clocks,
+            ..BenchTimes::default()
         }
     }
 
     fn course(begin_ns: u64, end_ns: u64) -> SegmentTimes {
-        SegmentTimes {
-            begin_ns,
-            end_ns,
-            piled_ns: 0,
-        }
+        SegmentTimes::from([begin_ns, end_ns, 0])
     }
 
     #[test]
-    fn clocks_that_differ_take_ranks_apart() {
+    fn clocks_of_different_rates_spread_ranks() {
         // The second rank's clock is 5 s ahead and gains a part in a million; it
         // began 300 ns after the first.
         let second = 1_000_000_000;
@@ -198,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_rank_or_of_clocks_that_were_not_compared_nothing_is_said() {
+    fn one_rank_or_clocks_that_were_not_compared_have_no_spread() {
         let one = measured(
             vec![course(0, 10)],
             [vec![offset(0, 0)], vec![offset(9, 0)]],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The work: a linear congruential generator, which touches no memory and
-//! cannot be foreseen, so that its time is the CPU's alone.
+//! The work: a linear congruential generator. It uses no memory and cannot be predicted by
+//! the CPU, so its duration depends on the CPU's speed only.
 
 use sandbag_jitter::replay::PolledReplay;
 use sandbag_jitter::replay::clock::ReplayClock;
@@ -15,7 +15,7 @@ pub struct Lcg(u64);
 const A: u64 = 16_807;
 const B: u64 = 1;
 const P: u64 = (1 << 31) - 1;
-/// Steps between two questions what time it is.
+/// Steps between two readings of the clock.
 const STEPS: u32 = 8;
 
 impl Default for Lcg {
@@ -32,10 +32,9 @@ impl Lcg {
         }
     }
 
-    /// So many iterations of a few steps each. Between them the clock is asked,
-    /// and what is due is suffered, one event at a time: work comes to an end
-    /// also where noise leaves hardly anything. Without jitter the clock is asked
-    /// as well, so that both are the same work.
+    /// Runs iterations of a few steps each. Between them the clock is read and an event that
+    /// is due runs, one at a time: work ends even where noise leaves hardly any time. Without
+    /// jitter the clock is read too, so that both are the same work.
     #[inline(never)]
     pub fn work(
         &mut self,
@@ -61,21 +60,18 @@ impl Lcg {
     }
 }
 
-/// Trials for each guess of the iterations; fewer if a quantum is long.
+/// Trials for each guess of the number of iterations; fewer if a quantum is long.
 const TRIALS: u64 = 60;
-/// The fewest.
+/// Trials for each guess, at least.
 const FEWEST: u64 = 3;
-/// What all trials of a guess are to take, about, ns.
+/// Duration of all trials of a guess, about, ns.
 const TRIALS_NS: u64 = 100_000_000;
-/// Guesses, at most; less where a guess is as good as this part of a quantum.
+/// Guesses, at most; no more once the error is below one part in [`GOOD`] of a quantum.
 const GUESSES: usize = 6;
 const GOOD: u64 = 2000;
 
-/// Iterations that take a quantum on this CPU while nobody disturbs: the least
-/// of many trials counts. Also how long they took at last, ns.
-///
-/// # Errors
-/// A quantum that is too short to be made of iterations.
+/// Iterations that take a quantum on this CPU undisturbed (the shortest of many trials
+/// counts), and their duration, ns. Fails for a quantum that is too short.
 pub fn calibrate(quantum_ns: u64, clock: &impl ReplayClock) -> Result<(u64, u64)> {
     let mut lcg = Lcg::default();
     let mut took = |iterations: u64| {
@@ -118,8 +114,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_quantum_is_met_on_a_clock_that_is_even() {
-        // Each question takes 25 ns of this clock, work itself none.
+    fn the_quantum_is_met_on_an_even_clock() {
+        // Each reading takes 25 ns of this clock, work itself none.
         let now = Cell::new(0u64);
         let clock = || {
             now.set(now.get() + 25);

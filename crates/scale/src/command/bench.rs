@@ -8,7 +8,7 @@ mod virtually;
 use std::path::Path;
 
 use crate::bench::{Settings, measure};
-use crate::file::{BenchOptions, Files, OutputStyle, ResultFile, rows_of};
+use crate::file::{BenchOptions, Files, ResultFile};
 use clap::{Args, ValueEnum};
 use sandbag_jitter::JitterTrace;
 use sandbag_linux::Root;
@@ -113,12 +113,6 @@ fn read(path: &Path, args: &BenchArgs, messages: &Messages) -> Result<JitterTrac
         .map_err(|error| error.in_file(&name))?)
 }
 
-/// Where figures go.
-const OUT: OutputStyle = OutputStyle {
-    print: |text| output::print(text),
-    written: output::give_to_caller,
-};
-
 /// Ranks on a CPU, at most, where they meet.
 const MOST_PER_CPU: usize = 16;
 
@@ -154,6 +148,6 @@ fn really(
         return Err(sandbag_ui::failure!("no phase ended in the time there was"));
     };
     let text = all.text(&format!("{} CPUs", settings.cpus.len()));
-    files.write(OUT, &text, &all.json(), rows_of(&measured))?;
+    files.write(&text, &all.json(), &measured)?;
     Ok(exit::KEPT)
 }

@@ -72,7 +72,6 @@ fn quantum(text: &str) -> Result<Duration, String> {
 
 impl BenchOptions {
     /// As they are written, for another program that has them.
-    #[must_use]
     pub fn to_args(&self) -> Vec<OsString> {
         let mut all: Vec<OsString> = Vec::new();
         let mut add = |name: &str, value: OsString| {
@@ -120,7 +119,6 @@ impl BenchOptions {
     }
 
     /// So many ranks, with a plan or without.
-    #[must_use]
     pub fn settings(&self, ranks: u32, plan: Option<ReplayPlan>) -> Settings {
         Settings {
             quantum_ns: nanos(self.quantum),

@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the predictor says, beside what was measured. Pure.
+//! The prediction for the ranks that were measured. Pure.
 
-use crate::bench::Slowdown;
-use crate::predict::{self, Drift, Places, RankPrediction, Spread, Starts, Sync, TraceSource};
 use sandbag_jitter::JitterTrace;
+use sandbag_ui::quantity::nanos;
 
-use crate::file::BenchOptions;
+use super::BenchOptions;
+use crate::bench::{CommonStart, Slowdown};
+use crate::predict::{
+    self, Drift, Places, PredictOptions, RankPrediction, Spread, Starts, Sync, TraceSource,
+};
 
-/// How far ranks were apart that had begun together.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CommonStart {
-    /// At the end, from the first to the last, ns.
-    pub end_ns: f64,
-    /// After so many phases.
-    pub phases: u64,
-    /// Where in that they were, if it is known.
-    pub places: Places,
-}
-
-/// What is predicted for the ranks that were measured.
+/// The prediction for the ranks that were measured.
 #[derive(Debug, Clone, Default)]
 pub struct RankModel {
-    /// In their order; `None` if that could not be, which `remarks` tell why.
+    /// In the order of the slowdowns; `None` if there is no prediction, which `remarks` explain.
     pub points: Option<Vec<RankPrediction>>,
-    /// What is to be said of it, in sentences.
+    /// Warnings, in sentences.
     pub remarks: Vec<String>,
 }
 
-/// For the ranks that were measured, whose work begins like this.
-#[must_use]
+impl RankModel {
+    fn none(why: &str) -> Self {
+        Self {
+            points: None,
+            remarks: vec![format!("none: {why}")],
+        }
+    }
+}
+
+/// Predicts for ranks that were measured. `starts`: when work begins if ranks are not
+/// synchronised. `together`: how far they spread after a common start, if that is known.
 pub fn rank_model(
     trace: &JitterTrace,
     asked: &BenchOptions,
@@ -36,32 +37,30 @@ pub fn rank_model(
     starts: Starts,
     together: Option<CommonStart>,
 ) -> RankModel {
-    let usual = predict::PredictOptions::default();
-    let drift = |together: &CommonStart, times: f64| Drift {
-        end_ns: (together.end_ns * times) as u64,
-        spread: Spread::Uniform,
-    };
-    let (starts, drift) = match asked.sync {
-        Sync::None => (starts, None),
-        // Each phase begins at a position by chance.
-        Sync::Phases(1) => (Starts::Any, None),
-        // Over a longer run, so that it is a mean: of the part of the drift that
-        // there is at each phase the same is met.
-        Sync::Once => (starts, together.as_ref().map(|t| drift(t, 1.0))),
-        // So far without being set back, in as many phases.
-        Sync::Phases(_) => {
-            let longer = |t: &CommonStart| usual.phases as f64 / t.phases.max(1) as f64;
-            (Starts::Any, together.as_ref().map(|t| drift(t, longer(t))))
-        }
-    };
-    if drift.is_none() && !matches!(asked.sync, Sync::None | Sync::Phases(1)) {
-        return RankModel {
-            points: None,
-            remarks: vec!["none, for how far the ranks drifted apart was not measured".to_owned()],
+    let usual = PredictOptions::default();
+    // The drift after `usual.phases` phases: a mean over a longer run than the measured one.
+    let drift = together.as_ref().map(|together| {
+        let times = match asked.sync {
+            Sync::Phases(_) => usual.phases as f64 / together.phases.max(1) as f64,
+            _ => 1.0,
         };
-    }
-    let options = predict::PredictOptions {
-        quantum_ns: sandbag_ui::quantity::nanos(asked.quantum),
+        Drift {
+            end_ns: (together.end_ns * times) as u64,
+            spread: Spread::Uniform,
+        }
+    });
+    let (starts, drift) = match (asked.sync, drift) {
+        (Sync::None, _) => (starts, None),
+        // Each phase begins at a random position.
+        (Sync::Phases(1), _) => (Starts::Any, None),
+        (_, None) => {
+            return RankModel::none("how far the ranks drifted apart was not measured");
+        }
+        (Sync::Once, drift) => (starts, drift),
+        (Sync::Phases(_), drift) => (Starts::Any, drift),
+    };
+    let options = PredictOptions {
+        quantum_ns: nanos(asked.quantum),
         ranks: found.iter().map(|one| u64::from(one.ranks)).collect(),
         sync: asked.sync,
         group: asked.group,
@@ -72,15 +71,11 @@ pub fn rank_model(
         threads: std::thread::available_parallelism().map_or(1, usize::from),
         ..usual
     };
-    let source = TraceSource { trace, share: 1 };
-    match predict::predict(&[source], &options) {
+    match predict::predict(&[TraceSource { trace, share: 1 }], &options) {
         Ok(prediction) => RankModel {
             points: Some(prediction.points),
             remarks: prediction.warnings,
         },
-        Err(error) => RankModel {
-            points: None,
-            remarks: vec![format!("none: {error}")],
-        },
+        Err(error) => RankModel::none(&error.to_string()),
     }
 }

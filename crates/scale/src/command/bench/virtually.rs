@@ -1,29 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual ranks.
+//! `scale bench --virtual`.
 
-use crate::bench::{Settings, Virtual, planned_time, virtual_ranks};
-use crate::file::{
-    CommonStart, Files, PhaseRow, RankModel, drift_json, rank_model, remarks, said_of_capped,
-    said_of_load, said_of_time, slowdowns,
-};
-use crate::predict::{Places, Starts};
 use sandbag_jitter::JitterTrace;
 use sandbag_jitter::replay::{ReplayPlan, Sync};
+use sandbag_ui::exit;
 use sandbag_ui::failure::Result;
+use sandbag_ui::messages::Messages;
 use sandbag_ui::quantity::{percent, time};
 use serde_json::json;
 
-use super::{BenchArgs, OUT};
-use sandbag_ui::exit;
-use sandbag_ui::messages::Messages;
+use super::BenchArgs;
+use crate::bench::{CommonStart, Settings, Virtual, planned_time, virtual_ranks};
+use crate::file::{BenchReport, Files, RankModel, rank_model};
+use crate::predict::Starts;
 
 /// Fewer phases of each rank are a poor mean.
 const FEW: u32 = 20;
 
-/// Of more ranks each for itself is in the rows only.
-const MOST_TOLD: u32 = 1 << 14;
+/// The figures of each rank are left out for more ranks; the rows have them.
+const MOST_LISTED: u32 = 1 << 14;
 
-/// So many times what was asked for is worth a word before.
+/// A planned time of this many times the requested one is warned of.
 const LATE: u32 = 2;
 
 pub(super) fn main(
@@ -51,113 +48,74 @@ pub(super) fn main(
             measured.phases
         ));
     }
-    let found = measured.slowdowns();
-    let drift_ns = measured.drift_ns();
-    let load = measured.load();
-    let together = common_start(settings, &measured);
-    let predicted = trace.map_or_else(RankModel::default, |trace| {
-        rank_model(trace, asked, &found, Starts::Running, Some(together))
-    });
+    let times = &measured.times;
+    let slowdowns = measured.slowdowns();
     let plan = settings.plan.as_ref();
-    let with_host = plan.and_then(|plan| measured.with_host(plan, asked.seed));
-    let figures = json!({
-        "format": 1,
+    let together = common_start(plan, &measured);
+    let report = BenchReport {
+        asked,
+        measured: times,
+        took_ns: measured.took_ns,
+        predicted: trace.map_or_else(RankModel::default, |trace| {
+            rank_model(trace, asked, &slowdowns, Starts::Running, together)
+        }),
+        slowdowns,
+        with_host: plan.and_then(|plan| measured.with_host(plan, asked.seed)),
+        load: measured.load(),
+    };
+    let (width_ns, deviation_ns) = measured.drift_ns();
+    let figures = report.json(json!({
         "virtual": true,
         "cpu_clock": settings.cpu_clock,
         "repeats": settings.repeats,
-        "ranks": measured.ranks,
         "phases": measured.phases,
-        "quantum_ns": settings.quantum_ns,
-        "calibrated_ns": measured.calibrated_ns,
-        "iterations": measured.iterations,
-        "seed": asked.seed,
-        "sync": asked.sync.to_string(),
-        "asked_s": asked.duration.as_secs_f64(),
-        "took_s": measured.took_ns as f64 / 1e9,
         "planned_pct": measured.planned_pct,
-        "load": load,
-        "capped": measured.capped(),
-        "drift_ns": drift_json(drift_ns.0, drift_ns.1, u64::from(measured.phases)),
-        "slowdowns": found,
-        "predicted": predicted.points,
-        "remarks": predicted.remarks,
-        "per_rank": (measured.ranks <= MOST_TOLD).then(|| measured.per_rank()),
-        "predicted_with_host": with_host,
-    });
-    let text = format!(
-        "{} virtual ranks on {} CPUs, {} phases each; quantum {} (calibrated: {} in {} \
-         iterations)\n\n{}\n{}{}{}\nAt the end they are {} apart from the first to the last, standard \
-         deviation {} (--drift).\n{}",
-        measured.ranks,
+        "drift_ns": {
+            "first_to_last": width_ns,
+            "standard_deviation": deviation_ns,
+            "phases": measured.phases,
+        },
+        "slowdowns": report.slowdowns,
+        "per_rank": (times.ranks <= MOST_LISTED).then(|| times.per_rank(times.has_jitter())),
+        "predicted_with_host": report.with_host,
+    }));
+    let head = format!(
+        "{} virtual ranks on {} CPUs, {} phases each",
+        times.ranks,
         settings.cpus.len(),
-        measured.phases,
-        time(settings.quantum_ns as f64),
-        time(measured.calibrated_ns as f64),
-        measured.iterations,
-        slowdowns(&found, predicted.points.as_deref(), with_host.as_deref()),
-        remarks(&predicted),
-        said_of_load(load),
-        said_of_capped(measured.capped()),
-        time(drift_ns.0),
-        time(drift_ns.1),
-        said_of_time(asked.duration, measured.took_ns, &said_of_plan(&measured)),
+        measured.phases
     );
-    files.write(OUT, &text, &figures, rows_of(&measured))?;
+    let spread = format!(
+        "\nAt the end they are {} apart from the first to the last, standard deviation {} \
+         (--drift).\n",
+        time(width_ns),
+        time(deviation_ns)
+    );
+    let mut how = "the phases were planned to fit".to_owned();
+    if measured.planned_pct > 0.0 {
+        how += &format!(
+            ", with the {} % of its time that jitter takes a rank in them",
+            percent(measured.planned_pct)
+        );
+    }
+    let text = report.text(&head, "", &spread, &how);
+    files.write(&text, &figures, times)?;
     Ok(exit::KEPT)
 }
 
-/// How phases were counted.
-fn said_of_plan(measured: &Virtual) -> String {
-    let noise = if measured.planned_pct > 0.0 {
-        format!(
-            ", with the {} % of its time that jitter takes a rank in them",
-            percent(measured.planned_pct)
-        )
-    } else {
-        String::new()
-    };
-    format!("the phases were planned to fit{noise}")
-}
-
-/// How far apart ranks were that had begun together.
-fn common_start(settings: &Settings, measured: &Virtual) -> CommonStart {
-    // Of each CPU of the trace, if each rank is one by itself.
-    let plan = settings.plan.as_ref();
+/// Spread of the ranks after a common start.
+fn common_start(plan: Option<&ReplayPlan>, measured: &Virtual) -> Option<CommonStart> {
+    // Positions are kept for each CPU of the trace, if each rank is a node of its own.
     let columns = plan.filter(|plan| plan.options().group == 1);
     let columns = columns.map(ReplayPlan::columns);
-    let places = |places: Places| columns.map_or_else(Places::new, |_| places);
-    // Whoever is not set back before the end parts for as many phases as there are.
+    // Ranks that are not set back before the end spread over all phases.
     let every = match plan.map(|plan| plan.options().sync) {
         Some(Sync::Phases(every)) => every.min(measured.phases),
         _ => measured.phases,
     };
-    let within = measured.apart_within(every, columns.unwrap_or(1));
-    match within {
-        Some(within) => CommonStart {
-            end_ns: within.end_ns(),
-            phases: u64::from(within.phases),
-            places: places(within.places),
-        },
-        None => CommonStart {
-            end_ns: measured.drift_ns().0,
-            phases: u64::from(measured.phases),
-            places: places(measured.places(columns.unwrap_or(1))),
-        },
+    let mut together = measured.common_start(every, columns.unwrap_or(1))?;
+    if columns.is_none() {
+        together.places.clear();
     }
-}
-
-fn rows_of(measured: &Virtual) -> impl Iterator<Item = PhaseRow> + '_ {
-    let phases = (measured.phases as usize).max(1);
-    let of = move |jitter: bool, all: &'_ [u32]| {
-        let each: Vec<(usize, u32)> = all.iter().copied().enumerate().collect();
-        each.into_iter().map(move |(at, qt_ns)| PhaseRow {
-            segment: usize::from(jitter),
-            jitter,
-            phase: at % phases,
-            rank: at / phases,
-            qt_ns,
-            bt_ns: 0,
-        })
-    };
-    of(false, &measured.quiet_ns).chain(of(true, &measured.jitter_ns))
+    Some(together)
 }
