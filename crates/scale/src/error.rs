@@ -1,26 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why nothing can be predicted or measured.
+//! Errors of prediction and benchmark.
 
 use sandbag_ui::{ExitStatus, exit};
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// See the module's text. Lower case, no final stop.
+/// Lower case, no final stop.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An option is out of its range.
     #[error("{what} is {found}, expected {expected}")]
     Option {
-        /// Its name.
         what: &'static str,
-        /// What was given.
         found: String,
-        /// What would do.
         expected: &'static str,
     },
-    /// The trace cannot show events as short as the quantum.
     #[error(
         "a quantum of {} is shorter than what the trace can show (events above {}): take a longer \
          quantum",
@@ -28,12 +23,10 @@ pub enum Error {
         time(*detectable_ns as u64)
     )]
     BelowDetectable {
-        /// The quantum.
         quantum_ns: u64,
-        /// The shortest event that could have been seen.
+        /// The shortest event that could have been recorded.
         detectable_ns: f64,
     },
-    /// No window fits.
     #[error(
         "no stretch of the trace in which events were looked for is long enough for {what} of {} \
          without its events (the longest is {} with them): record for longer, or without rounds",
@@ -43,56 +36,38 @@ pub enum Error {
     TooShort {
         /// What had to fit.
         what: &'static str,
-        /// How long it is.
         needed_ns: u64,
-        /// The longest stretch.
         longest_ns: u64,
     },
-    /// A node of more CPUs than were recorded together.
     #[error(
         "a node of {group} ranks needs as many CPUs that were recorded together, and the trace \
          holds {held}: take a group of at most {held}, or record more CPUs"
     )]
-    Group {
-        /// Ranks of a node.
-        group: u32,
-        /// CPUs of the trace.
-        held: usize,
-    },
-    /// Nodes of which each has its own time.
+    Group { group: u32, held: usize },
     #[error(
         "nodes of several traces have no position in common, so they cannot be synchronised: take \
-         --sync none, or each trace for itself"
+         --sync none, or one trace at a time"
     )]
     NothingCommon,
-    /// How far ranks drift apart is not known.
     #[error(
-        "how far ranks that were synchronised drift apart has to be said (--drift): `scale bench \
-         --virtual` prints how far their noise takes them"
+        "--sync once and every:K need --drift, the distance that synchronised ranks drift apart: \
+         `scale bench --virtual` prints how far their noise takes them"
     )]
     NoDrift,
-    /// No work would end.
     #[error(
         "noise takes {noise_pct:.1} % of a CPU of the trace, and so nothing is left to the work: take a \
          trace with less than {most_pct} %"
     )]
     NoRoom {
-        /// Of the CPU that has most, percent.
+        /// Of the CPU with the most.
         noise_pct: f64,
-        /// So much can be had, percent.
         most_pct: f64,
     },
-    /// The system did not do what was asked.
     #[error("{call}: {cause}")]
-    Call {
-        /// Which call, or who.
-        call: &'static str,
-        /// What it said.
-        cause: String,
-    },
+    Call { call: &'static str, cause: String },
 }
 
-/// With a unit.
+/// A time with its unit.
 fn time(ns: u64) -> String {
     format!("{:?}", std::time::Duration::from_nanos(ns))
 }

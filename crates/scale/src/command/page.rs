@@ -216,10 +216,8 @@ mod tests {
             traces: vec!["<node>.sbj".to_owned()],
             sync: Sync::None,
             prediction: Prediction {
-                quantum_ns: 1_000_000,
                 points: vec![point(1, 0.5), point(4096, 120.0)],
                 tail: None,
-                classes: Vec::new(),
                 noise_pct: 1.0,
                 warnings: vec!["short".to_owned()],
             },

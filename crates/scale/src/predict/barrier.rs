@@ -1,80 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Barriers under LogGP (Alexandrov et al., SPAA 1995), without noise in closed
-//! form, and with noise.
+//! Barriers under LogGP (Alexandrov et al., SPAA 1995): without noise in closed form, and with
+//! noise.
 //!
-//! A message costs its sender and its receiver the overhead `o`, travels for
-//! `L`, and its bytes after the first take `G` each; `g` is the least time
-//! between two messages of a rank. So from the begin of the send to the end of
-//! the receipt it is `A = L + 2o + (m-1)G`.
+//! A message costs its sender and its receiver the overhead `o`, travels for `L`, and each of
+//! its bytes after the first takes `G`; `g` is the least time between two messages of a rank.
+//! The whole message takes `A = L + 2o + (m-1)G`.
 //!
-//! With noise, what matters begins when the last rank arrives, because all the
-//! others wait already. The news of it spreads as a tree: in each round who has
-//! it sends it on, so after j rounds 2^j ranks have it. Who has it may be
-//! delayed in the overheads of its round; who is told of it may just be inside
-//! an event (which began while it waited: what was over is absorbed) and is
-//! delayed in its overheads, too. With Y the delay of a round and C_j the time
-//! that the last rank below some rank needs beyond the time without noise, from
-//! the moment when that rank has the news until the *work after the barrier*
-//! ends, j rounds to go,
+//! With noise, the others wait when the last rank arrives. Its arrival spreads as a tree: after
+//! j rounds 2^j ranks know of it. With `Y` the delay of a round and `C_j` the time beyond that
+//! without noise from the moment when a rank knows until the *work after the barrier* of the
+//! last rank below it ends, with j rounds to go,
 //!
 //! ```text
 //! C_0     = noise met by the work
-//! C_(j+1) = max(Y(has the news) + C_j - slack, Y(is told) + C_j')
+//! C_(j+1) = max(Y(sender) + C_j - slack, Y(receiver) + C_j')
 //! ```
 //!
-//! with all terms independent. A delay near the root delays all ranks below and
-//! adds to what they meet themselves; one at a leaf is that rank's alone. Who
-//! has the news is in its round for as long as a message takes, in which it
-//! waits for `L`; an event that outlasts the wait delays it as well, so the
-//! whole counts. Who is told meets the rest of the event that it is in, and what
-//! comes during one overhead.
-//!
-//! In a dissemination barrier all are equally late. In a tree, who sends goes on
-//! after `o` and not after a whole message, on the way down and up: it has a
-//! slack of twice the difference, which absorbs noise.
+//! with all terms independent. A sender is in its round for a whole message, so an event that
+//! outlasts the wait for `L` delays it too. A receiver meets the rest of the event that it is
+//! in, and what comes during one overhead. In a dissemination barrier all ranks are equally
+//! late; in a tree a sender goes on after `o`, so it has a slack of twice the rest of the
+//! message, on the way down and up.
 
 use serde::{Deserialize, Serialize};
 
 use super::grid::Grid;
 use super::noise::Noise;
 
-/// How messages cost, ns.
+/// Cost of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LogGp {
-    /// Latency.
+    /// Latency, ns.
     pub l_ns: f64,
-    /// Overhead of sender and of receiver.
+    /// Overhead of the sender, and of the receiver, ns.
     pub o_ns: f64,
-    /// Gap between messages.
+    /// Gap between messages, ns.
     pub g_ns: f64,
-    /// Gap per byte.
+    /// Gap per byte, ns.
     pub g_byte_ns: f64,
     /// Bytes of a message of the barrier.
     pub bytes: u32,
 }
 
-/// How ranks tell each other that they have arrived.
+/// The algorithm of the barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BarrierModel {
     /// All are released the moment the last arrives.
     Ideal,
-    /// In round k each rank tells the one 2^k further (Hensgen, Finkel and
-    /// Manber 1988).
+    /// In round k each rank sends to the one 2^k further (Hensgen, Finkel and Manber 1988).
     Dissemination(LogGp),
     /// Up a binomial tree and down again.
     Binomial(LogGp),
 }
 
-/// Rounds of a barrier of so many ranks: the least with 2^rounds >= ranks.
-#[must_use]
+/// Rounds of a barrier: the least number with 2^rounds >= ranks.
 pub fn rounds(ranks: u64) -> u32 {
     ranks.max(1).next_power_of_two().trailing_zeros()
 }
 
 impl LogGp {
-    /// Messages of one byte, which may follow each other as closely as they take.
-    #[must_use]
+    /// Messages of one byte without gaps.
     pub const fn without_gaps(l_ns: f64, o_ns: f64) -> Self {
         Self {
             l_ns,
@@ -85,21 +71,19 @@ impl LogGp {
         }
     }
 
-    /// A message from the begin of its sending to the end of its receipt, ns.
-    #[must_use]
+    /// Duration of a message from the begin of its sending to the end of its receipt, ns.
     pub fn message_ns(&self) -> f64 {
         self.l_ns + 2.0 * self.o_ns + self.bytes_ns()
     }
 
-    /// All bytes of a message but the first, ns.
+    /// Duration of the bytes after the first, ns.
     pub(super) fn bytes_ns(&self) -> f64 {
         f64::from(self.bytes.max(1) - 1) * self.g_byte_ns
     }
 }
 
 impl BarrierModel {
-    /// What it takes without noise, ns.
-    #[must_use]
+    /// Duration without noise, ns.
     pub fn quiet_ns(&self, ranks: u64) -> f64 {
         let rounds = f64::from(rounds(ranks));
         match self {
@@ -113,9 +97,7 @@ impl BarrierModel {
         }
     }
 
-    /// In a round of it, ns: what who has the news does, and who is told;
-    /// `None` if there are no rounds.
-    #[must_use]
+    /// Work of the sender and of the receiver in a round, ns; `None` if there are no rounds.
     pub fn slots_ns(&self) -> Option<[u64; 2]> {
         match self {
             Self::Ideal => None,
@@ -124,9 +106,7 @@ impl BarrierModel {
         }
     }
 
-    /// How much sooner, round by round, who has the news is through than who is
-    /// told, ns.
-    #[must_use]
+    /// Slack of a sender in a round, ns.
     pub fn slack_ns(&self) -> f64 {
         match self {
             Self::Ideal | Self::Dissemination(_) => 0.0,
@@ -135,32 +115,29 @@ impl BarrierModel {
     }
 }
 
-/// Cells per tenfold noise: each is 1.8 % wide, and between their ends it is
-/// interpolated.
+/// Cells per decade of noise: each is 1.8 % wide, with interpolation between its ends.
 const COARSE: f64 = 128.0;
 
 /// Sums of two noises on one grid.
 #[derive(Debug)]
 pub struct Tree {
     grid: Grid,
-    /// The delays of a round that occur, and how likely; beside none.
+    /// Delays of a round, ns, with their probability for sender and receiver; without 0.
     delays: Vec<(f64, [f64; 2])>,
-    /// For each delay and each edge that is not below it, where the rest lies:
-    /// the edge before, and how far it is to the next.
+    /// For each delay and each edge that is not below it the place of their difference: the
+    /// edge before, and the share of the way to the next.
     rests: Vec<Vec<(u32, f32)>>,
-    /// For each edge, where it lies with the slack added.
+    /// For each edge its place with the slack added.
     slack: Option<Vec<(u32, f32)>>,
 }
 
 impl Tree {
-    /// Delays of a rank that has the news, and of one that is told; and how much
-    /// sooner the former is through, ns.
-    #[must_use]
-    pub fn new(has: &Noise, is_told: &Noise, slack_ns: f64) -> Self {
+    /// From the delays of a sender and of a receiver in a round, and the slack of the sender.
+    pub fn new(sender: &Noise, receiver: &Noise, slack_ns: f64) -> Self {
         let grid = Grid::new(COARSE);
         let mut likely = vec![[0.0; 2]; grid.cells()];
         let mut moment = vec![0.0; grid.cells()];
-        for (which, noise) in [has, is_told].into_iter().enumerate() {
+        for (which, noise) in [sender, receiver].into_iter().enumerate() {
             for (value, mass) in noise.masses().filter(|(_, mass)| *mass > 0.0) {
                 let cell = grid.cell(value);
                 likely[cell][which] += mass;
@@ -197,9 +174,8 @@ impl Tree {
         }
     }
 
-    /// The last of so many ranks, from the last arrival to the end of the work
-    /// after the barrier, beyond the time without noise.
-    #[must_use]
+    /// The last of `ranks`: time from the last arrival to the end of the work after the barrier,
+    /// beyond that without noise.
     pub fn last(&self, work: &Noise, ranks: u64) -> Noise {
         let edges = self.grid.edges();
         // Probability of more than each edge.
@@ -217,12 +193,12 @@ impl Tree {
         for _ in 0..rounds {
             above = self.round(&above);
         }
-        // Of the leaves of the tree only so many are ranks.
+        // Only this share of the leaves of the tree are ranks.
         let part = ranks as f64 / 2f64.powi(rounds as i32);
         for above in &mut above {
             *above = -(part * (-*above).ln_1p()).exp_m1();
         }
-        // A cell's probability at its middle: the mean is the integral.
+        // The probability of a cell lies at its middle, so that the mean is the integral.
         let cells = self.grid.cells();
         let mut values = vec![0.0];
         let mut later = vec![above[0]];
@@ -261,14 +237,13 @@ impl Tree {
                 *after = (*after + without.max(0.0) * above).min(1.0);
             }
         }
-        let [has, told] = after;
-        let has = match &self.slack {
-            None => has,
-            Some(places) => places.iter().map(|at| between(&has, *at)).collect(),
+        let [sender, receiver] = after;
+        let sender = match &self.slack {
+            None => sender,
+            Some(places) => places.iter().map(|at| between(&sender, *at)).collect(),
         };
-        has.iter()
-            .zip(told)
-            .map(|(has, told)| has + told - has * told)
+        let both = sender.iter().zip(receiver);
+        both.map(|(sender, receiver)| sender + receiver - sender * receiver)
             .collect()
     }
 }
@@ -324,11 +299,11 @@ mod tests {
     }
 
     #[test]
-    fn without_noise_nobody_is_late() {
+    fn without_noise_no_rank_is_late() {
         let quiet = cpu(&[(0, 10_000_000)], &[]);
-        let (has, told) = noises(&quiet, 3000);
+        let (sender, receiver) = noises(&quiet, 3000);
         let (work, _) = noises(&quiet, 1_000_000);
-        let tree = Tree::new(&has, &told, 0.0);
+        let tree = Tree::new(&sender, &receiver, 0.0);
         assert_eq!(tree.last(&work, 1_000_000).mean(), 0.0);
     }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How far a prediction could be off because the trace is short: the block
-//! bootstrap (Künsch 1989). The trace is cut into blocks of time, the same for
-//! all CPUs; as many are drawn with replacement, and each draw predicts again.
-//! Events that come together stay together within a block.
+//! Intervals of a prediction by the block bootstrap (Künsch 1989): the trace is cut into blocks
+//! of time, the same for all CPUs, and the prediction is repeated from blocks drawn with
+//! replacement. Events that come together stay together in a block.
 //!
-//! It says what another recording of the same length might have given. Of noise
-//! that is rarer than the trace is long it knows nothing: see `saturated`.
+//! An interval covers other recordings of the same length. It knows nothing of noise that is
+//! rarer than the trace is long: see `saturated`.
 
 use super::cells::{BANDS, Cells};
 use super::grid::Grid;
@@ -14,24 +13,24 @@ use super::tail::Tail;
 use super::windows::NoisePiece;
 use crate::chance::Chance;
 
-/// Draws.
+/// Number of draws.
 const DRAWS: usize = 200;
-/// Blocks, at most and at least; with fewer there is no interval.
+/// Most and fewest blocks; with fewer there is no interval.
 const BLOCKS: u64 = 100;
 const LEAST_BLOCKS: u64 = 10;
-/// A block is at least so many windows long.
+/// Length of a block, at least, in windows.
 const WINDOWS: u64 = 20;
-/// Cells per tenfold noise. Only the ratio of a draw to the whole is used.
+/// Cells per decade of noise: only the ratio of a draw to the whole is used.
 const COARSE: f64 = 64.0;
 
-/// Predictions of one source, drawn again.
+/// The noise of one source, and its draws.
 #[derive(Debug)]
 pub struct Draws {
     whole: Cells,
     draws: Vec<Cells>,
 }
 
-/// Gathers blocks.
+/// The blocks of a trace.
 #[derive(Debug)]
 pub struct Blocks {
     blocks: Vec<Cells>,
@@ -40,7 +39,6 @@ pub struct Blocks {
 
 impl Blocks {
     /// For a trace that ends at `until_ns`; `None` if it is too short.
-    #[must_use]
     pub fn new(until_ns: u64, window_ns: u64) -> Option<Self> {
         let fit = until_ns / window_ns.saturating_mul(WINDOWS).max(1);
         let count = fit.min(BLOCKS);
@@ -52,7 +50,7 @@ impl Blocks {
         })
     }
 
-    /// Takes a piece.
+    /// Adds a piece to its block.
     pub fn add(&mut self, piece: &NoisePiece) {
         let block = (piece.from_ns / self.length_ns) as usize;
         let last = self.blocks.len() - 1;
@@ -60,7 +58,6 @@ impl Blocks {
     }
 
     /// Draws with replacement.
-    #[must_use]
     pub fn draw(&self, seed: u64) -> Draws {
         let sum = |of: &dyn Fn(usize) -> f64| {
             let mut cells = Cells::merge(Grid::new(COARSE));
@@ -87,12 +84,10 @@ impl Blocks {
     }
 }
 
-/// An interval of the ratio of what might be to what was found.
+/// An interval, relative to the prediction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
-    /// Its lower end.
     pub low: f64,
-    /// Its upper end.
     pub high: f64,
 }
 
@@ -105,7 +100,7 @@ impl Ratio {
     }
 }
 
-/// What a draw is made into.
+/// The figure that is computed from a draw.
 #[derive(Debug, Clone, Copy)]
 pub enum DrawFigure {
     /// The mean of the greatest.
@@ -114,9 +109,8 @@ pub enum DrawFigure {
     Tail(f64),
 }
 
-/// The 95 % interval for the greatest of several kinds, each so many, of whose
-/// begins inside events `inside` occur. `None` where nothing is met.
-#[must_use]
+/// The 95 % interval for the greatest of several kinds, each with its number and the share of
+/// its begins inside events that occurs. `None` without noise.
 pub fn interval(kinds: &[(&Draws, f64, f64)], figure: DrawFigure) -> Option<Ratio> {
     let of = |cells: &dyn Fn(&Draws) -> Cells| {
         let noises: Vec<(Noise, f64)> = kinds
@@ -150,12 +144,11 @@ pub fn interval(kinds: &[(&Draws, f64, f64)], figure: DrawFigure) -> Option<Rati
     Some(percentiles(&mut all))
 }
 
-/// The 95 % interval of the mean of rows, by drawing rows, as a ratio: of phases of this
-/// length, from a trace of which so much is known. `None` if that is too short.
+/// The 95 % interval of the mean of rows of phases, by drawing rows: phases of `phase_ns` from a
+/// trace of `known_ns`. `None` if that is too short.
 ///
-/// Rows that together are longer than the trace go through the same of it again and again:
-/// they know no more than it does, and the interval is wider by the square root of how often.
-#[must_use]
+/// Rows that together are longer than the trace repeat it and hold no more information, so the
+/// interval is wider by the square root of the number of repetitions.
 pub fn of_rows(rows: &[Vec<f64>], (phase_ns, known_ns): (u64, u64), seed: u64) -> Option<Ratio> {
     if known_ns / phase_ns.saturating_mul(WINDOWS).max(1) < LEAST_BLOCKS {
         return None;
@@ -196,6 +189,8 @@ fn percentiles(all: &mut [f64]) -> Ratio {
 
 #[cfg(test)]
 mod tests {
+    use sandbag_jitter::CpuTrace;
+
     use super::super::cells::{FINE, RUNNING};
     use super::super::windows::Windows;
     use super::*;
@@ -203,31 +198,25 @@ mod tests {
 
     const WORK: u64 = 1_000_000;
 
-    fn draw(seed: u64) -> Ratio {
-        let cpu = by_chance(seed, 5_000_000_000, 0.6, |chance| {
-            2e4 / chance.uniform().sqrt()
-        });
-        let mut blocks = Blocks::new(5_000_000_000, WORK).unwrap();
-        Windows::new(&cpu, WORK).for_each(|piece| blocks.add(&piece));
-        interval(&[(&blocks.draw(1), 64.0, 0.0)], DrawFigure::Greatest).unwrap()
+    fn heavy_tailed(seed: u64, known_ns: u64) -> CpuTrace {
+        by_chance(seed, known_ns, 0.6, |chance| 2e4 / chance.uniform().sqrt())
     }
 
     #[test]
-    fn intervals_hold_the_truth_about_as_often_as_they_say() {
+    fn intervals_cover_the_true_value() {
         // The truth from a hundred times as long a trace.
-        let long = by_chance(99, 500_000_000_000, 0.6, |chance| {
-            2e4 / chance.uniform().sqrt()
-        });
-        let mean = |cpu: &sandbag_jitter::CpuTrace| {
+        let mean = |cpu: &CpuTrace| {
             let cells = Cells::gather(Grid::new(FINE), Windows::new(cpu, WORK));
             cells.noise(&RUNNING).greatest_of(64.0).mean()
         };
-        let truth = mean(&long);
+        let truth = mean(&heavy_tailed(99, 500_000_000_000));
         let held = (0..20).filter(|seed| {
-            let cpu = by_chance(*seed, 5_000_000_000, 0.6, |chance| {
-                2e4 / chance.uniform().sqrt()
-            });
-            let (found, ratio) = (mean(&cpu), draw(*seed));
+            let cpu = heavy_tailed(*seed, 5_000_000_000);
+            let mut blocks = Blocks::new(5_000_000_000, WORK).unwrap();
+            Windows::new(&cpu, WORK).for_each(|piece| blocks.add(&piece));
+            let draws = [(&blocks.draw(1), 64.0, 0.0)];
+            let ratio = interval(&draws, DrawFigure::Greatest).unwrap();
+            let found = mean(&cpu);
             (found * ratio.low..=found * ratio.high).contains(&truth)
         });
         let held = held.count();
@@ -252,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_the_same_again_know_no_more() {
+    fn repeated_rows_hold_no_more_information() {
         let mut chance = Chance::new(1, 1);
         let rows: Vec<Vec<f64>> = (0..100).map(|_| vec![chance.uniform(); 10]).collect();
         // A thousand phases of 1 s: as long as the trace, and four times.

@@ -1,107 +1,87 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Classes of events by who caused them: what a program on many ranks would gain
-//! if that interrupt, daemon or hypervisor were silent.
+//! Classes of events by cause: what a program on many ranks would gain without an interrupt,
+//! a daemon or the hypervisor.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use sandbag_jitter::JitterTrace;
 use sandbag_jitter::attribution::{
     Attribution, EventExplanation, RowSubject, SourceRow, explain, table,
 };
-use sandbag_jitter::{CpuTrace, JitterTrace};
 
-use super::classes::EventClass;
+use super::classes::{EventClass, Members};
 
-/// So many of those that took most, and of those that took longest at a time: at few
+/// Number of the causes with the most time, and of those with the longest single time: at few
 /// ranks the former cost most, at many the latter.
 const MOST: usize = 5;
 
-/// Parts of the events of a CPU: number of the event, ns; ascending.
-type EventParts = Vec<(usize, u64)>;
-
 impl EventClass {
-    /// Those who took most of a trace, and those who took longest at a time. None
-    /// where causes are not known event by event.
+    /// The foremost causes of a trace; none where events have no causes.
     ///
-    /// Who is got rid of leaves the time that he had himself, and where nobody else
-    /// has a part in the event, the way into the kernel and out of it, too.
-    #[must_use]
+    /// Without a cause its own net time is free, and where it is the event's only cause, the
+    /// way into the kernel and out of it, too.
     pub fn causes(trace: &JitterTrace) -> Vec<Self> {
         let Some(attribution) = trace.attribution.as_deref() else {
             return Vec::new();
         };
         let rows = table(trace, attribution);
-        let mut parts: BTreeMap<RowSubject, BTreeMap<u32, EventParts>> = foremost(&rows)
-            .map(|who| (who.clone(), BTreeMap::new()))
+        let mut parts: BTreeMap<RowSubject, BTreeMap<u32, Vec<(usize, u64)>>> = foremost(&rows)
+            .map(|subject| (subject.clone(), BTreeMap::new()))
             .collect();
         for cpu in &trace.cpus {
-            of_cpu(cpu, attribution, &mut parts);
+            let causes = attribution.of(cpu.cpu).into_iter();
+            let events = causes.flat_map(|causes| explain(&cpu.events, causes));
+            for (number, event) in events.enumerate() {
+                for (subject, part_ns) in parts_of(&event, attribution) {
+                    if let Some(of) = parts.get_mut(&subject) {
+                        of.entry(cpu.cpu).or_default().push((number, part_ns));
+                    }
+                }
+            }
         }
-        let all = parts.into_iter().map(|(who, by_cpu)| {
-            Self::of_parts(name(&who), move |cpu: &CpuTrace, event| {
-                let of_cpu = by_cpu.get(&cpu.cpu).map_or(&[][..], Vec::as_slice);
-                let found = of_cpu.binary_search_by_key(&event, |(number, _)| *number);
-                found.map_or(0, |at| of_cpu[at].1)
-            })
-        });
-        all.collect()
+        let class = |(subject, by_cpu)| Self {
+            name: name(&subject),
+            members: Members::Parts(by_cpu),
+        };
+        parts.into_iter().map(class).collect()
     }
 }
 
-/// Who could be got rid of: what has a name, and what comes from elsewhere.
+/// The causes that could be removed: those with a name, and the hypervisor or hardware.
 fn foremost(rows: &[SourceRow]) -> impl Iterator<Item = &RowSubject> {
-    let is_somebody =
+    let removable =
         |row: &&SourceRow| matches!(row.who, RowSubject::Known { .. } | RowSubject::Elsewhere);
-    let mut longest: Vec<&SourceRow> = rows.iter().filter(is_somebody).collect();
+    let mut longest: Vec<&SourceRow> = rows.iter().filter(removable).collect();
     longest.sort_by_key(|row| Reverse(row.longest_ns));
-    let most = rows.iter().filter(is_somebody).take(MOST);
+    let most = rows.iter().filter(removable).take(MOST);
     most.chain(longest.into_iter().take(MOST))
         .map(|row| &row.who)
 }
 
-fn name(who: &RowSubject) -> String {
-    match who {
+fn name(subject: &RowSubject) -> String {
+    match subject {
         RowSubject::Known { kind, name } => format!("{} {name}", kind.name()),
-        RowSubject::Elsewhere | RowSubject::Around | RowSubject::Unknown => {
-            who.names().0.to_owned()
-        }
+        _ => subject.names().0.to_owned(),
     }
 }
 
-fn of_cpu(
-    cpu: &CpuTrace,
-    attribution: &Attribution,
-    parts: &mut BTreeMap<RowSubject, BTreeMap<u32, EventParts>>,
-) {
-    let Some(causes) = attribution.of(cpu.cpu) else {
-        return;
-    };
-    for (number, event) in explain(&cpu.events, causes).enumerate() {
-        for (who, part_ns) in parts_of(&event, attribution) {
-            if let Some(of) = parts.get_mut(&who) {
-                of.entry(cpu.cpu).or_default().push((number, part_ns));
-            }
-        }
-    }
-}
-
-/// Who had how much of an event.
+/// The part of each cause in an event, ns.
 fn parts_of(event: &EventExplanation, attribution: &Attribution) -> BTreeMap<RowSubject, u64> {
     let mut parts = BTreeMap::new();
     for share in &event.causes {
         let Some(source) = attribution.sources.get(share.cause.source as usize) else {
             continue;
         };
-        let who = RowSubject::Known {
+        let subject = RowSubject::Known {
             kind: source.kind,
             name: source.name.clone(),
         };
-        *parts.entry(who).or_insert(0) += share.net_ns;
+        *parts.entry(subject).or_insert(0) += share.net_ns;
     }
     if event.known && event.causes.is_empty() {
         parts.insert(RowSubject::Elsewhere, event.left_ns);
     }
-    // With the only one who was there the whole event is gone.
     if parts.len() == 1 {
         parts
             .values_mut()
@@ -117,41 +97,35 @@ mod tests {
     use super::*;
     use crate::fixture::{self, span};
 
-    fn cause(start_ns: u64, length_ns: u64, source: u32) -> Cause {
-        Cause {
-            start_ns,
-            length_ns,
-            source,
-        }
-    }
-
-    fn source(kind: SourceKind, name: &str, number: u32) -> NoiseOrigin {
-        NoiseOrigin {
-            kind,
-            name: name.to_owned(),
-            number: Some(number),
-        }
-    }
-
-    /// An event of a daemon alone; one of it and of an interrupt within it; one of
-    /// nobody who was seen; one that was not watched.
+    /// An event of a daemon alone; one of it and of an interrupt within it; one without a
+    /// cause; one outside the watched time.
     fn trace() -> JitterTrace {
         let events = [(1_000, 100), (2_000, 100), (3_000, 50), (9_000, 70)];
+        let sources = [
+            (SourceKind::Task, "daemon", 7),
+            (SourceKind::Irq, "disk", 1),
+            // The daemon again, under another process id.
+            (SourceKind::Task, "daemon", 8),
+        ];
+        let causes = [(1_010, 80, 0), (2_010, 80, 2), (2_020, 30, 1)];
         let attribution = Attribution {
-            sources: vec![
-                source(SourceKind::Task, "daemon", 7),
-                source(SourceKind::Irq, "disk", 1),
-                // The daemon again, under another process id.
-                source(SourceKind::Task, "daemon", 8),
-            ],
+            sources: sources
+                .map(|(kind, name, number)| NoiseOrigin {
+                    kind,
+                    name: name.to_owned(),
+                    number: Some(number),
+                })
+                .into(),
             cpus: vec![CpuCauses {
                 cpu: 0,
                 known: vec![span(0, 5_000)],
-                causes: vec![
-                    cause(1_010, 80, 0),
-                    cause(2_010, 80, 2),
-                    cause(2_020, 30, 1),
-                ],
+                causes: causes
+                    .map(|(start_ns, length_ns, source)| Cause {
+                        start_ns,
+                        length_ns,
+                        source,
+                    })
+                    .into(),
             }],
             ..Attribution::default()
         };
@@ -162,40 +136,39 @@ mod tests {
     }
 
     #[test]
-    fn who_is_got_rid_of_takes_what_he_had_himself() {
-        let trace = trace();
+    fn removing_a_cause_frees_its_net_time() {
+        let mut trace = trace();
         let all = EventClass::causes(&trace);
-        let without = |name: &str| {
-            let class = all.iter().find(|class| class.name() == name).unwrap();
-            let (cpu, gone_ns) = class.remove(&trace.cpus[0]).unwrap();
-            let left: Vec<_> = cpu
-                .events
-                .iter()
-                .map(|e| (e.start_ns, e.length_ns))
-                .collect();
-            (left, gone_ns)
-        };
-        // All of the first event, and of the second what the disk does not have.
-        let left = vec![(2_000, 50), (3_000, 50), (9_000, 70)];
-        assert_eq!(without("task daemon"), (left, 150));
-        let left = vec![(1_000, 100), (2_000, 70), (3_000, 50), (9_000, 70)];
-        assert_eq!(without("irq disk"), (left, 30));
-        let left = vec![(1_000, 100), (2_000, 100), (9_000, 70)];
-        assert_eq!(without("hypervisor or hardware"), (left, 50));
         assert_eq!(all.len(), 3);
-    }
-
-    #[test]
-    fn without_causes_there_are_no_classes_of_them() {
-        let trace = JitterTrace {
-            attribution: None,
-            ..trace()
-        };
+        for (name, left, removed_ns) in [
+            // All of the first event, and of the second what the disk does not have.
+            (
+                "task daemon",
+                vec![(2_000, 50), (3_000, 50), (9_000, 70)],
+                150,
+            ),
+            (
+                "irq disk",
+                vec![(1_000, 100), (2_000, 70), (3_000, 50), (9_000, 70)],
+                30,
+            ),
+            (
+                "hypervisor or hardware",
+                vec![(1_000, 100), (2_000, 100), (9_000, 70)],
+                50,
+            ),
+        ] {
+            let class = all.iter().find(|class| class.name == name).unwrap();
+            let (cpu, ns) = class.remove(&trace.cpus[0]).unwrap();
+            let events = cpu.events.iter().map(|e| (e.start_ns, e.length_ns));
+            assert_eq!((events.collect(), ns), (left, removed_ns), "{name}");
+        }
+        trace.attribution = None;
         assert!(EventClass::causes(&trace).is_empty());
     }
 
     #[test]
-    fn the_longest_is_looked_at_although_it_took_little() {
+    fn a_cause_with_the_longest_time_is_a_class() {
         let of = |name: &str, net_ns, longest_ns| SourceRow {
             who: RowSubject::Known {
                 kind: SourceKind::Task,

@@ -1,28 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The noise of all begins, gathered in memory that does not grow with the
-//! trace.
+//! The noise of all begins, as histograms whose size does not depend on the trace.
 //!
-//! Noise is sorted into cells, narrow on a logarithmic scale; each keeps how
-//! many nanoseconds of begins meet it, and their mean noise. So means are exact
-//! and the greatest of many ranks is known to half the width of a cell.
-//!
-//! Begins inside an event are kept apart by how much of the event was over,
+//! Noise is sorted into cells on a logarithmic scale; each keeps the nanoseconds of begins that
+//! meet it, and their mean noise. So means are exact, and the greatest of many ranks is known
+//! to half the width of a cell. Begins inside an event have histograms by their depth in it,
 //! because not all of them occur: see [`super::waiting`].
 
 use super::grid::Grid;
 use super::noise::Noise;
 use super::windows::NoisePiece;
 
-/// Cells per tenfold noise: each is 0.45 % wide.
+/// Cells per decade of noise: each is 0.45 % wide.
 pub const FINE: f64 = 512.0;
-/// Begins outside events, then bands of depth: below 100 ns, then four to a
-/// power of ten.
+/// Begins outside events, then bands of depth: below 100 ns, then four to a decade.
 pub const BANDS: usize = 34;
 const FIRST_DEPTH_NS: f64 = 100.0;
 const BANDS_PER_DECADE: f64 = 4.0;
 
 /// Depths of a band, ns: from, until.
-#[must_use]
 pub fn band_ns(band: usize) -> (f64, f64) {
     let edge = |i: usize| FIRST_DEPTH_NS * 10f64.powf(i as f64 / BANDS_PER_DECADE);
     match band {
@@ -41,15 +36,15 @@ fn band_of(depth_ns: f64) -> usize {
     band.min(BANDS - 1)
 }
 
-/// Begins of one kind.
+/// The histogram of a band.
 #[derive(Debug, Clone)]
 struct Band {
     /// Nanoseconds of begins.
     weight: Vec<f64>,
     /// Their noise, summed.
     moment: Vec<f64>,
-    /// Cells that are covered from end to end: nanoseconds of begins per
-    /// nanosecond of noise, each entry what it is more than the one before.
+    /// Nanoseconds of begins per nanosecond of noise in cells that are covered from end to end,
+    /// as differences to the cell before.
     cover: Vec<f64>,
 }
 
@@ -62,8 +57,7 @@ pub struct Cells {
 }
 
 impl Cells {
-    /// Nothing in it.
-    #[must_use]
+    /// Empty.
     pub fn new(grid: Grid) -> Self {
         Self {
             grid,
@@ -72,8 +66,7 @@ impl Cells {
         }
     }
 
-    /// Nothing in it; begins inside events will not be told apart.
-    #[must_use]
+    /// Empty; with one band for all begins inside events.
     pub fn merge(grid: Grid) -> Self {
         Self {
             lumped: true,
@@ -81,7 +74,7 @@ impl Cells {
         }
     }
 
-    /// All of these pieces.
+    /// From pieces.
     pub fn gather(grid: Grid, pieces: impl Iterator<Item = NoisePiece>) -> Self {
         let mut cells = Self::new(grid);
         pieces.for_each(|piece| cells.add(&piece));
@@ -97,7 +90,6 @@ impl Cells {
         })
     }
 
-    /// Takes a piece.
     pub fn add(&mut self, piece: &NoisePiece) {
         let width = piece.width_ns() as f64;
         let noise = piece.noise_ns as f64;
@@ -126,7 +118,7 @@ impl Cells {
         }
     }
 
-    /// A nanosecond of begins for each nanosecond of noise between these.
+    /// Adds a nanosecond of begins for each nanosecond of noise between `low` and `high`.
     fn spread(&mut self, band: usize, low: f64, high: f64) {
         let (first, last) = (self.grid.cell(low), self.grid.cell(high));
         let (first_end, last_begin) = (self.grid.edges()[first + 1], self.grid.edges()[last]);
@@ -146,7 +138,6 @@ impl Cells {
     }
 
     /// Nanoseconds of begins in each band; the first is outside events.
-    #[must_use]
     pub fn band_weights(&self) -> [f64; BANDS] {
         let sum = |band: &Band| {
             let mut cover = 0.0;
@@ -165,21 +156,20 @@ impl Cells {
         all
     }
 
-    /// Nanoseconds of begins that are outside events, and inside.
-    #[must_use]
+    /// Nanoseconds of begins outside events, and inside.
     pub fn weights(&self) -> (f64, f64) {
         let bands = self.band_weights();
         (bands[0], bands[1..].iter().sum())
     }
 
-    /// Adds another's, each nanosecond as so many.
+    /// Adds another histogram, multiplied by `factor`.
     pub fn add_scaled(&mut self, other: &Self, factor: f64) {
         let edges = self.grid.edges().to_vec();
         for (number, theirs) in other.bands.iter().enumerate() {
             let Some(theirs) = theirs else { continue };
             let ours = self.band(number);
-            // Covers are whole numbers and end at exactly 0. Scaled they would
-            // not, and the last cells are wide.
+            // Covers are whole numbers and end at exactly 0. Scaled they would not, and the last
+            // cells are wide.
             let mut cover = 0.0;
             for (cell, edge) in edges.windows(2).enumerate() {
                 cover += theirs.cover[cell];
@@ -191,9 +181,7 @@ impl Cells {
         }
     }
 
-    /// How the noise is distributed if of the begins in each band this share
-    /// occurs, 0 to 1.
-    #[must_use]
+    /// The distribution of the noise if this share of the begins in each band occurs, 0 to 1.
     pub fn noise(&self, accepted: &[f64; BANDS]) -> Noise {
         let cells = self.grid.cells();
         let (mut weight, mut moment) = (vec![0.0; cells], vec![0.0; cells]);
@@ -221,7 +209,7 @@ pub const RUNNING: [f64; BANDS] = {
     bands
 };
 
-/// All begins occur, at any time.
+/// All begins occur.
 pub const ANY: [f64; BANDS] = [1.0; BANDS];
 
 #[cfg(test)]
@@ -276,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_scaled_twice_is_twice_as_much() {
+    fn scaled_histograms_add_up() {
         let cpu = cpu(&[(0, 10_000)], &[(5000, 2000), (8000, 3)]);
         let cells = Cells::gather(Grid::new(FINE), Windows::new(&cpu, 100));
         let mut twice = Cells::new(Grid::new(FINE));

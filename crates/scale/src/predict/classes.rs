@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which events cost most: the prediction again without each class of them.
+//! Classes of events, which the prediction leaves out one at a time to find what they cost.
 //!
-//! What is removed from a trace leaves its time to the program. At few ranks
-//! the class costs most that takes most time; at many, the one whose events are
-//! longest, however rare. So the two rankings are shown beside each other.
+//! The time of a removed event is free for the program. At few ranks the class with the most
+//! time costs most; at many, the one with the longest events, however rare. So both rankings
+//! are shown.
 
-use std::fmt;
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 use sandbag_jitter::stats::{Component, spectrum};
 use sandbag_jitter::{CpuTrace, JitterTrace, TraceEvent};
@@ -13,86 +14,43 @@ use serde::Serialize;
 
 use super::threads::map_each;
 
-/// Events, or parts of them, that could be got rid of together: of a length, of a
-/// period, of a cause ([`EventClass::causes`]), or of any condition.
+/// Events, or parts of them, that could be removed together.
+#[derive(Debug)]
 pub struct EventClass {
-    name: String,
-    part_ns: Box<PartNs>,
+    pub name: String,
+    pub(super) members: Members,
 }
 
-/// How much of the event of this number of a CPU is of a class, ns.
-type PartNs = dyn Fn(&CpuTrace, usize) -> u64 + Send + Sync;
-
-impl fmt::Debug for EventClass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Class").field(&self.name).finish()
-    }
+#[derive(Debug)]
+pub(super) enum Members {
+    /// Events of a length, ns.
+    Length(Range<u64>),
+    /// Periodic events.
+    Periodic(Vec<OnCpu>),
+    /// Parts of events, by CPU: number of the event, ascending, and length of the part, ns.
+    Parts(BTreeMap<u32, Vec<(usize, u64)>>),
 }
 
 impl EventClass {
-    /// A class of which `holds` says whether it has the event of this number of
-    /// a CPU.
-    pub fn new(
-        name: impl Into<String>,
-        holds: impl Fn(&CpuTrace, usize) -> bool + Send + Sync + 'static,
-    ) -> Self {
-        Self::of_parts(name, move |cpu, event| {
-            if holds(cpu, event) {
-                cpu.events[event].length_ns
-            } else {
-                0
-            }
-        })
-    }
-
-    /// A class of which `part_ns` says how much it has of the event of this number
-    /// of a CPU.
-    pub(super) fn of_parts(
-        name: impl Into<String>,
-        part_ns: impl Fn(&CpuTrace, usize) -> u64 + Send + Sync + 'static,
-    ) -> Self {
-        Self {
-            name: name.into(),
-            part_ns: Box::new(part_ns),
-        }
-    }
-
-    /// What it is called.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Events by length: below 1 us, to 10 us, and so on, those above 10 ms
-    /// together.
-    #[must_use]
+    /// Events by length.
     pub fn lengths() -> Vec<Self> {
-        const BOUNDS: [(u64, &str); 5] = [
-            (1_000, "1 us"),
-            (10_000, "10 us"),
-            (100_000, "100 us"),
-            (1_000_000, "1 ms"),
-            (10_000_000, "10 ms"),
+        let all = [
+            ("events < 1 us", 0..1_000),
+            ("events 1 us to 10 us", 1_000..10_000),
+            ("events 10 us to 100 us", 10_000..100_000),
+            ("events 100 us to 1 ms", 100_000..1_000_000),
+            ("events 1 ms to 10 ms", 1_000_000..10_000_000),
+            ("events >= 10 ms", 10_000_000..u64::MAX),
         ];
-        let mut all = Vec::new();
-        let mut from: (u64, &str) = (0, "");
-        for until in BOUNDS.into_iter().chain([(u64::MAX, "")]) {
-            let name = match (from.0, until.0) {
-                (0, _) => format!("events < {}", until.1),
-                (_, u64::MAX) => format!("events >= {}", from.1),
-                _ => format!("events {} to {}", from.1, until.1),
-            };
-            all.push(Self::new(name, move |cpu: &CpuTrace, event| {
-                (from.0..until.0).contains(&cpu.events[event].length_ns)
-            }));
-            from = until;
-        }
-        all
+        let class = |(name, lengths_ns): (&str, Range<u64>)| Self {
+            name: name.to_owned(),
+            members: Members::Length(lengths_ns),
+        };
+        all.map(class).into()
     }
 
-    /// The periodic components of a trace, as `jitter show` finds them, on so many
-    /// threads: those with most noise, ascending periods. `name` is given the period, ns.
-    #[must_use]
+    /// The periodic components of a trace, as `jitter show` finds them: those with the most
+    /// noise, by ascending period. `name` is called with the period, ns.
     pub fn periodic(
         trace: &JitterTrace,
         threads: usize,
@@ -120,54 +78,66 @@ impl EventClass {
         let class = |group: Vec<OnCpu>| {
             let weighted = group.iter().map(|one| one.period_ns * one.noise_ns);
             let period_ns = weighted.sum::<f64>() / noise_ns(&group);
-            Self::new(name(period_ns), move |cpu: &CpuTrace, event| {
-                let mut here = group.iter().filter(|one| one.cpu == cpu.cpu);
-                here.any(|one| one.own.get(event) == Some(&true))
-            })
+            Self {
+                name: name(period_ns),
+                members: Members::Periodic(group),
+            }
         };
         groups.into_iter().map(class).collect()
     }
 
-    /// The CPU without them, and how long they were together, ns; `None` if it
-    /// has none. What is left of an event begins when it began.
+    /// Length of the part of an event that is in the class, ns.
+    fn part_ns(&self, cpu: &CpuTrace, event: usize) -> u64 {
+        let length_ns = cpu.events[event].length_ns;
+        let whole = match &self.members {
+            Members::Length(lengths_ns) => lengths_ns.contains(&length_ns),
+            Members::Periodic(group) => {
+                let mut here = group.iter().filter(|one| one.cpu == cpu.cpu);
+                here.any(|one| one.own.get(event) == Some(&true))
+            }
+            Members::Parts(by_cpu) => {
+                let parts = by_cpu.get(&cpu.cpu).map_or(&[][..], Vec::as_slice);
+                let found = parts.binary_search_by_key(&event, |(number, _)| *number);
+                return found.map_or(0, |at| parts[at].1.min(length_ns));
+            }
+        };
+        if whole { length_ns } else { 0 }
+    }
+
+    /// The CPU without the class, and the length of the removed parts, ns; `None` if the CPU
+    /// has no events of it. The rest of an event begins when the event began.
     pub(super) fn remove(&self, cpu: &CpuTrace) -> Option<(CpuTrace, u64)> {
         let mut noise_ns = 0;
-        let mut any = false;
         let mut kept = Vec::with_capacity(cpu.events.len());
         for (number, event) in cpu.events.iter().enumerate() {
-            let part_ns = (self.part_ns)(cpu, number).min(event.length_ns);
+            let part_ns = self.part_ns(cpu, number);
             noise_ns += part_ns;
-            any |= part_ns > 0;
             if part_ns < event.length_ns {
-                kept.push(TraceEvent {
-                    length_ns: event.length_ns - part_ns,
-                    ..*event
-                });
+                kept.push(TraceEvent::new(event.start_ns, event.length_ns - part_ns));
             }
         }
-        any.then(|| {
-            let without = CpuTrace {
-                cpu: cpu.cpu,
-                known: cpu.known.clone(),
-                events: kept,
-            };
-            (without, noise_ns)
-        })
+        let without = || CpuTrace {
+            cpu: cpu.cpu,
+            known: cpu.known.clone(),
+            events: kept,
+        };
+        (noise_ns > 0).then(|| (without(), noise_ns))
     }
 }
 
-/// Components of several CPUs whose periods differ by less than this share are
-/// one class: CPUs have clocks of their own.
+/// Components of several CPUs whose periods differ by less than this share are one class,
+/// because CPUs have clocks of their own.
 const SAME: f64 = 0.001;
-/// Classes of periodic events.
+/// Number of classes of periodic events.
 const MOST_PERIODS: usize = 8;
 
 /// A periodic component of a CPU.
-struct OnCpu {
+#[derive(Debug)]
+pub(super) struct OnCpu {
     cpu: u32,
     period_ns: f64,
     noise_ns: f64,
-    /// Whether the event of this number is one of its own.
+    /// For each event whether it belongs to the component.
     own: Vec<bool>,
 }
 
@@ -184,13 +154,13 @@ fn on_cpu(cpu: &CpuTrace) -> Vec<OnCpu> {
     all.filter(|one| one.noise_ns > 0.0).collect()
 }
 
-/// What a class costs.
+/// The cost of a class.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cost {
     pub class: String,
     /// Share of all noise, percent.
     pub noise_pct: f64,
-    /// Points of slowdown that are gone without it, for each number of ranks.
+    /// Points of slowdown that its removal saves, for each number of ranks.
     pub saves_points: Vec<f64>,
 }
 
@@ -205,16 +175,19 @@ mod tests {
         let lengths = [500, 1_000, 9_999, 50_000, 999_999, 1_000_000, 20_000_000];
         let events: Vec<(u64, u64)> = (0u64..).map(|i| i * 100_000_000).zip(lengths).collect();
         let cpu = cpu(&[(0, 1_000_000_000)], &events);
-        let all = EventClass::lengths();
-        let removed: usize = all
-            .iter()
-            .filter_map(|class| class.remove(&cpu))
-            .map(|(without, _)| cpu.events.len() - without.events.len())
-            .sum();
-        assert_eq!((removed, all.len()), (lengths.len(), 6));
-        assert_eq!(all[0].name(), "events < 1 us");
-        assert_eq!(all[5].name(), "events >= 10 ms");
-        assert_eq!(all[1].remove(&cpu).unwrap().1, 10_999);
+        let removed = EventClass::lengths().into_iter().map(|class| {
+            let (without, noise_ns) = class.remove(&cpu)?;
+            Some((cpu.events.len() - without.events.len(), noise_ns))
+        });
+        let expected = [
+            Some((1, 500)),
+            Some((2, 10_999)),
+            Some((1, 50_000)),
+            Some((1, 999_999)),
+            Some((1, 1_000_000)),
+            Some((1, 20_000_000)),
+        ];
+        assert!(removed.eq(expected));
     }
 
     fn period_name(period_ns: f64) -> String {
@@ -262,7 +235,7 @@ mod tests {
         for (periods_ns, jitter_ns, expected) in cases {
             let (trace, share_pct) = ticking(periods_ns, jitter_ns);
             let classes = EventClass::periodic(&trace, 1, period_name);
-            let names: Vec<&str> = classes.iter().map(EventClass::name).collect();
+            let names: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
             assert_eq!(names, [expected]);
             let removed = trace.cpus.iter().filter_map(|cpu| classes[0].remove(cpu));
             let gone_ns: u64 = removed.map(|(_, ns)| ns).sum();
@@ -279,7 +252,7 @@ mod tests {
     fn two_cpus_that_tick_differently_have_two_classes() {
         let (trace, _) = ticking(&[999_930.0, 4_000_100.0], 1_000.0);
         let classes = EventClass::periodic(&trace, 2, period_name);
-        let names: Vec<&str> = classes.iter().map(EventClass::name).collect();
+        let names: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
         assert_eq!(names, ["0.9999 ms", "4.0001 ms"]);
         assert!(classes[0].remove(&trace.cpus[1]).is_none());
         assert!(classes[1].remove(&trace.cpus[0]).is_none());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What classes of events cost: the prediction again, without them.
+//! The cost of classes of events: the prediction without each of them.
 
 use sandbag_jitter::{CpuTrace, JitterTrace};
 
@@ -9,7 +9,6 @@ use super::options::{PredictOptions, TraceSource};
 use super::working::Working;
 use crate::Result;
 
-/// See [`fn@super::costs`].
 pub(super) fn costs(
     sources: &[TraceSource<'_>],
     options: &PredictOptions,
@@ -60,7 +59,7 @@ pub(super) fn costs(
             .collect();
         let left = slowdowns(&left)?;
         costs.push(Cost {
-            class: class.name().to_owned(),
+            class: class.name.clone(),
             noise_pct: gone_ns as f64 / noise_ns.max(1) as f64 * 100.0,
             saves_points: whole.iter().zip(left).map(|(a, b)| a - b).collect(),
         });

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Ranks that were synchronised and drift apart.
 //!
-//! Synchronised ranks are at the same position of their traces, so all meet an
-//! event in the same phase, and it costs once what it costs. Their clocks are
-//! not the same, though; `d` apart, they meet it within a time of `d`, and phases
-//! in between wait for it again and again. What a phase costs then follows from
-//! the stretch of the trace over which the ranks are spread, so it is found by
-//! going through phases: each begins where the one before ended, its slowest
-//! rank is drawn, and the next is on its way.
+//! Synchronised ranks are at the same position of their traces, so all meet an event in the
+//! same phase, and it costs its length once. As their clocks drift apart by `d`, they meet it
+//! within a time of `d`, and several phases wait for it. The cost of a phase follows from the
+//! stretch of the trace over which the ranks are spread, so phases are simulated: each begins
+//! where the one before ended, and the noise of its slowest rank is drawn.
 //!
-//! Up to [`FEW`] ranks each have their own place in the spread, and the phase is
-//! replayed. Of more, the slowest is drawn from the pieces of the stretch: of a
-//! piece that holds the part `f` of the spread, the greatest of `n` ranks lies
-//! within its highest `1 - u^(1/n)`, if that is less than `f`. So a phase costs
-//! what the stretch has of pieces, not what there are of ranks.
+//! Up to [`FEW`] ranks have a place in the spread each, and the phase is replayed. Of more, the
+//! slowest is drawn from the pieces of the stretch: in a piece that holds the share `f` of the
+//! spread, the greatest of `n` ranks lies within its highest `1 - u^(1/n)`, if that is less
+//! than `f`. So the time that a phase needs depends on the number of pieces, not of ranks.
 
 use sandbag_jitter::{Span, common};
 use serde::{Deserialize, Serialize};
@@ -23,38 +20,36 @@ use super::threads::map_each;
 use super::windows::NoisePiece;
 use crate::chance::Chance;
 
-/// Up to so many ranks have their own place.
+/// Up to this number, ranks have a place each.
 pub const FEW: u64 = 64;
-/// Phases in a row; each row begins somewhere else.
+/// Phases of a row; each row begins at a random position.
 const ROW: u64 = 1024;
-/// Pieces that are looked at, at most, for one number of ranks; fewer phases
-/// are gone through where there would be more.
+/// Pieces that are visited, at most, for one number of ranks: fewer phases are simulated where
+/// there would be more.
 const MOST_LOOKS: f64 = 2e8;
-/// Of a normal drift so many deviations to each side: beyond lies less than one
-/// of 10^8 ranks.
+/// Standard deviations of a normal drift to each side; less than one of 10^8 ranks lies beyond.
 const REACH: f64 = 6.0;
 
-/// How ranks are spread.
+/// Distribution of the ranks over the drift.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
-    /// Alike over the drift.
+    /// Uniform over the drift.
     Uniform,
     /// Normal; the drift is the standard deviation.
     Normal,
 }
 
-/// How far ranks drift apart; from nothing, in proportion to time.
+/// The drift of ranks, which grows from 0 in proportion to time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Drift {
     /// At the end of a run of all phases without synchronisation, ns.
     pub end_ns: u64,
-    /// How ranks lie within it.
     pub spread: Spread,
 }
 
 impl Drift {
-    /// From the first rank to the last, where the measure is this, ns.
+    /// Distance from the first rank to the last for a drift of `measure_ns`, ns.
     fn reach_ns(&self, measure_ns: f64) -> f64 {
         match self.spread {
             Spread::Uniform => measure_ns,
@@ -63,22 +58,20 @@ impl Drift {
     }
 
     /// The longest stretch over which ranks are spread.
-    #[must_use]
     pub fn longest_ns(&self) -> u64 {
         self.reach_ns(self.end_ns as f64) as u64
     }
 
-    /// What it is after so many of the phases of the run.
-    #[must_use]
-    pub fn advance(self, some: u64, phases: u64) -> Self {
-        let share = some.min(phases) as f64 / phases.max(1) as f64;
+    /// The drift after `passed` of the `phases` of a run.
+    pub fn advance(self, passed: u64, phases: u64) -> Self {
+        let share = passed.min(phases) as f64 / phases.max(1) as f64;
         Self {
             end_ns: (self.end_ns as f64 * share).ceil() as u64,
             ..self
         }
     }
 
-    /// Share of the ranks that lie between these, of the whole reach.
+    /// Share of the ranks between two positions of the reach, 0 to 1.
     fn share(&self, from: f64, until: f64) -> f64 {
         match self.spread {
             Spread::Uniform => until - from,
@@ -92,7 +85,7 @@ impl Drift {
         }
     }
 
-    /// A place in the reach, 0 to 1.
+    /// A random place in the reach, 0 to 1.
     fn place(&self, chance: &mut Chance) -> f64 {
         match self.spread {
             Spread::Uniform => chance.uniform(),
@@ -105,37 +98,34 @@ impl Drift {
     }
 }
 
-/// Where the ranks of each unit lie within the drift, as it was measured: from the
-/// first of all (0) to the last (1), ascending. Ranks on CPUs of two speeds are two
-/// groups, and not spread alike.
+/// Measured places of the ranks of each unit within the drift: from the first of all (0) to the
+/// last (1), ascending. Ranks on CPUs of two speeds form two groups.
 pub type Places = Vec<Vec<f64>>;
 
-/// Share of the places that lie between these.
+/// Share of the places between two positions.
 fn between(places: &[f64], from: f64, until: f64) -> f64 {
-    // The last of all belongs to the last piece.
+    // The last place belongs to the last piece.
     let before = |at: f64| places.partition_point(|place| *place < at || at >= 1.0);
     let count = before(until).saturating_sub(before(from));
     count as f64 / places.len().max(1) as f64
 }
 
-/// What is gone through.
+/// The phases to simulate.
 #[derive(Debug, Clone, Copy)]
 pub struct DriftRun<'a> {
     /// Work of a phase and its barrier, ns.
     pub phase_ns: u64,
     /// Phases of the run.
     pub phases: u64,
-    /// So many pass between synchronisations.
+    /// Phases between two synchronisations.
     pub every: u64,
     pub drift: Drift,
-    /// Of each unit; none: as the drift is spread.
+    /// Measured places of each unit; none: by the drift's spread.
     pub places: &'a [Vec<f64>],
-    /// Each synchronisation puts all at a position by chance, which may lie
-    /// inside an event; else each phase begins where the one before ended.
+    /// Each synchronisation sets all to a random position, which may lie inside an event; else
+    /// each phase begins where the one before ended.
     pub anywhere: bool,
-    /// Of all chance.
     pub seed: u64,
-    /// At most so many.
     pub threads: usize,
 }
 
@@ -145,7 +135,7 @@ impl DriftRun<'_> {
         of_unit.filter(|places| !places.is_empty())
     }
 
-    /// Share of a unit's ranks that lie between these, of the whole reach.
+    /// Share of a unit's ranks between two positions of the reach.
     fn share(&self, unit: usize, from: f64, until: f64) -> f64 {
         match self.places_of(unit) {
             Some(places) => between(places, from, until),
@@ -153,7 +143,7 @@ impl DriftRun<'_> {
         }
     }
 
-    /// A place in the reach, 0 to 1, of a rank of a unit.
+    /// A random place of a unit's rank in the reach.
     fn place(&self, unit: usize, chance: &mut Chance) -> f64 {
         match self.places_of(unit) {
             Some(places) => places[chance.below(places.len() as u64) as usize],
@@ -170,12 +160,8 @@ pub struct Units {
     valid: Vec<Span>,
 }
 
-/// Rows of phases, each from another position.
-pub type PhaseRows = Vec<Vec<f64>>;
-
 impl Units {
-    /// The pieces of each unit, ascending.
-    #[must_use]
+    /// From the pieces of each unit, ascending.
     pub fn new(pieces: Vec<Vec<NoisePiece>>) -> Self {
         let valid = pieces.iter().map(|unit| stretches(unit));
         let valid = valid.reduce(|a, b| common(&a, &b)).unwrap_or_default();
@@ -183,21 +169,18 @@ impl Units {
     }
 
     /// The longest stretch in which ranks can be spread.
-    #[must_use]
     pub fn longest_ns(&self) -> u64 {
         self.valid.iter().map(Span::length_ns).max().unwrap_or(0)
     }
 
-    /// How long all stretches are together.
-    #[must_use]
+    /// Length of all stretches together.
     pub fn known_ns(&self) -> u64 {
         self.valid.iter().map(Span::length_ns).sum()
     }
 
-    /// Of so many rows of phases one is gone through: more than one only where a dense trace or a
-    /// long drift would take too long.
-    #[must_use]
-    pub fn one_in(&self, ranks: u64, run: &DriftRun<'_>) -> u64 {
+    /// One in this number of rows is simulated: more than 1 only where a dense trace or a long
+    /// drift would take too long.
+    fn one_in(&self, ranks: u64, run: &DriftRun<'_>) -> u64 {
         let span = if ranks <= FEW {
             ranks as f64 * 8.0
         } else {
@@ -211,17 +194,16 @@ impl Units {
         (looks / MOST_LOOKS).max(1.0).ceil() as u64
     }
 
-    /// The noise of the slowest of `ranks` in each phase, ns.
-    #[must_use]
-    pub fn slowest(&self, ranks: u64, run: &DriftRun<'_>) -> PhaseRows {
-        // Who never drifts is as another of the same unit.
+    /// The noise of the slowest of `ranks` in each phase, ns; by rows of phases.
+    pub fn slowest(&self, ranks: u64, run: &DriftRun<'_>) -> Vec<Vec<f64>> {
+        // Without drift all ranks of a unit are equal.
         let ranks = match run.drift.end_ns {
             0 => ranks.min(self.pieces.len() as u64),
             _ => ranks,
         };
         let rows = run.phases.div_ceil(ROW);
         let part = self.one_in(ranks, run);
-        // Rows that are left out are left out evenly, for drift grows.
+        // Rows are left out evenly, because drift grows.
         let done: Vec<u64> = (0..rows).filter(|row| row % part == 0).collect();
         map_each(run.threads, done.len(), |i| {
             let row = done[i];
@@ -237,8 +219,7 @@ impl Units {
         row: u64,
         phases: std::ops::Range<u64>,
     ) -> Vec<f64> {
-        // Ranks of another number have another stream, else their errors would
-        // be the same.
+        // Each number of ranks has its own stream, so that their errors are independent.
         let mut chance = Chance::new(run.seed, ranks << 32 | row);
         let places: Vec<f64> = if ranks <= FEW {
             (0..ranks)
@@ -276,7 +257,7 @@ impl Units {
         all
     }
 
-    /// A position from which ranks reach over `reach_ns`, and how far.
+    /// A random position from which ranks can reach over `reach_ns`, and the end of its stretch.
     fn anywhere(&self, reach_ns: u64, chance: &mut Chance) -> Option<(u64, u64)> {
         let room = |span: &Span| span.length_ns().saturating_sub(reach_ns + 1);
         let mut at = chance.below(self.valid.iter().map(room).sum());
@@ -290,7 +271,7 @@ impl Units {
     }
 }
 
-/// Where each unit's pieces are that a phase needs.
+/// The place in each unit's pieces.
 struct Cursor<'a> {
     units: &'a Units,
     /// The first piece that is not over.
@@ -375,8 +356,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The first piece that is not over at a time. It is near, and there are many:
-/// steps that double until it is passed, then halves.
+/// The first piece that is not over at a time. It is near the begin: steps double until it is
+/// passed, then bisection finds it.
 fn first_after(pieces: &[NoisePiece], t_ns: u64) -> usize {
     let mut step = 1;
     while pieces.get(step).is_some_and(|piece| piece.until_ns <= t_ns) {
@@ -428,13 +409,12 @@ mod tests {
     }
 
     #[test]
-    fn all_ranks_are_somewhere() {
+    fn the_shares_of_a_drift_add_up() {
         for spread in [Spread::Uniform, Spread::Normal] {
             let drift = Drift { end_ns: 1, spread };
-            let parts: f64 = (0..10)
-                .map(|i| drift.share(f64::from(i) / 10.0, f64::from(i + 1) / 10.0))
-                .sum();
-            assert!((parts - 1.0).abs() < 1e-6, "{parts}");
+            let parts = (0..10).map(|i| f64::from(i) / 10.0);
+            let sum: f64 = parts.map(|from| drift.share(from, from + 0.1)).sum();
+            assert!((sum - 1.0).abs() < 1e-6, "{sum}");
             let mut chance = Chance::new(1, 1);
             let places: Vec<f64> = (0..2000).map(|_| drift.place(&mut chance)).collect();
             let mean = places.iter().sum::<f64>() / 2000.0;
@@ -464,7 +444,7 @@ mod tests {
         assert_eq!(run.share(1, 0.0, 0.7), 0.0);
         let mut chance = Chance::new(1, 1);
         assert_eq!(run.place(1, &mut chance), 0.7);
-        // Of a unit that was not measured: alike.
+        // A unit without measured places.
         assert!((run.share(2, 0.2, 0.4) - 0.2).abs() < 1e-9);
     }
 

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the cells of noise begin and end.
+//! The cells of noise on a logarithmic scale.
 
-/// From 1 ns on, in powers of ten; what is longer is in the last cell.
+/// Decades from 1 ns on; longer noise is in the last cell.
 const DECADES: f64 = 12.0;
 
-/// Where cells begin and end.
 #[derive(Debug, Clone)]
 pub struct Grid {
     per_decade: f64,
-    /// Begin of each cell; the first is that of no noise.
+    /// Begin of each cell, and the end of the last; the first cell is that of no noise.
     edges: Vec<f64>,
 }
 
 impl Grid {
-    /// A grid of `per_decade` cells per tenfold noise.
-    #[must_use]
     pub fn new(per_decade: f64) -> Self {
         let cells = (per_decade * DECADES) as usize;
         let edge = |i: usize| 10f64.powf(i as f64 / per_decade);
@@ -24,14 +21,12 @@ impl Grid {
         }
     }
 
-    /// How many there are.
-    #[must_use]
+    /// Number of cells.
     pub fn cells(&self) -> usize {
         self.edges.len() - 1
     }
 
     /// The cell of a noise.
-    #[must_use]
     pub fn cell(&self, noise_ns: f64) -> usize {
         if noise_ns < 1.0 {
             return 0;
@@ -40,8 +35,6 @@ impl Grid {
         cell.min(self.cells() - 1)
     }
 
-    /// Begins of the cells, and the end of the last.
-    #[must_use]
     pub fn edges(&self) -> &[f64] {
         &self.edges
     }

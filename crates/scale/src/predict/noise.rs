@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How much noise work meets, as a distribution, and the greatest of many.
+//! The distribution of the noise that work meets, and the greatest of many.
 //!
-//! Of `n` independent ranks with distribution F the slowest has F^n, so its
-//! mean is the integral of 1 - F(x)^n, and its quantiles are those of F at
-//! `p^(1/n)`. All is computed from 1 - F, which is exact where F is so near to 1
-//! that the power needs it.
+//! The slowest of `n` independent ranks with distribution F has F^n: its mean is the integral
+//! of 1 - F(x)^n, and its quantiles are those of F at `p^(1/n)`. All is computed from 1 - F,
+//! which is exact where F is so close to 1 that the power needs it.
 
 use super::grid::Grid;
 
@@ -17,7 +16,7 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// Of nanoseconds of begins in each cell, and their summed noise.
+    /// From nanoseconds of begins in each cell, and their summed noise.
     pub(super) fn of_cells(grid: &Grid, weight: &[f64], moment: &[f64]) -> Self {
         let total: f64 = weight.iter().sum();
         let edges = grid.edges();
@@ -31,7 +30,7 @@ impl Noise {
         let mut above = vec![0.0; weight.len()];
         let mut sum = 0.0;
         for cell in (0..weight.len()).rev() {
-            // Summed the other way round it may be a little more than all.
+            // Rounding may make it a little more than 1.
             above[cell] = if total > 0.0 {
                 (sum / total).min(1.0)
             } else {
@@ -42,24 +41,22 @@ impl Noise {
         Self { values, above }
     }
 
-    /// Of the probabilities that it lies in a later cell.
+    /// From the probabilities of a later cell.
     pub(crate) fn of_above(values: Vec<f64>, above: Vec<f64>) -> Self {
         Self { values, above }
     }
 
     /// Mean noise of each cell, ns.
-    #[must_use]
     pub fn values(&self) -> &[f64] {
         &self.values
     }
 
-    /// Probability that it lies in a later cell than each.
-    #[must_use]
+    /// Probability of a later cell, for each cell.
     pub fn tail(&self) -> &[f64] {
         &self.above
     }
 
-    /// Probability of each cell.
+    /// Mean noise and probability of each cell.
     pub fn masses(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         let mut before = 1.0;
         self.values
@@ -72,30 +69,18 @@ impl Noise {
             })
     }
 
-    /// The mean, ns.
-    #[must_use]
     pub fn mean(&self) -> f64 {
         self.masses().map(|(value, mass)| value * mass).sum()
     }
 
-    /// The standard deviation, ns.
-    #[must_use]
-    pub fn deviation(&self) -> f64 {
-        let mean = self.mean();
-        let square = self.masses().map(|(v, mass)| (v - mean).powi(2) * mass);
-        square.sum::<f64>().max(0.0).sqrt()
-    }
-
-    /// The least noise that is not exceeded with this probability, ns.
-    #[must_use]
+    /// Quantile, ns.
     pub fn quantile(&self, probability: f64) -> f64 {
         let beyond = 1.0 - probability;
         let cell = self.above.partition_point(|above| *above > beyond);
         self.values[cell.min(self.values.len() - 1)]
     }
 
-    /// The greatest noise there is, ns, and the probability of its cell.
-    #[must_use]
+    /// The greatest noise, ns, and the probability of its cell.
     pub fn greatest(&self) -> (f64, f64) {
         let last = self.above.partition_point(|above| *above > 0.0);
         let last = last.min(self.values.len() - 1);
@@ -104,7 +89,6 @@ impl Noise {
     }
 
     /// Probability of more than this.
-    #[must_use]
     pub fn exceeds(&self, noise_ns: f64) -> f64 {
         let cell = self.values.partition_point(|value| *value <= noise_ns);
         match cell.checked_sub(1) {
@@ -113,14 +97,12 @@ impl Noise {
         }
     }
 
-    /// The greatest of `n` of it; `n` need not be whole.
-    #[must_use]
+    /// The greatest of `n`, which need not be whole.
     pub fn greatest_of(&self, n: f64) -> Self {
         Self::greatest_of_all(&[(self, n)])
     }
 
-    /// The greatest of several each.
-    #[must_use]
+    /// The greatest of several distributions, each with its number.
     pub fn greatest_of_all(all: &[(&Self, f64)]) -> Self {
         let Some((first, _)) = all.first() else {
             return Self {
@@ -145,7 +127,7 @@ impl Noise {
     }
 }
 
-/// Where several have their own mean of a cell, that of those that make it.
+/// Mean noise of a cell of several distributions, by their masses.
 fn mixed_value(all: &[(&Noise, f64)], cell: usize) -> f64 {
     let (mut weight, mut moment) = (0.0, 0.0);
     for (noise, n) in all {

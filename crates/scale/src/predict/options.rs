@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is asked.
+//! Options of a prediction.
 
 use sandbag_jitter::replay::Sync;
 use sandbag_jitter::{JitterTrace, Span};
@@ -9,10 +9,7 @@ use super::drift::{Drift, Places};
 use super::waiting::Starts;
 use crate::{Error, Result};
 
-/// A number of phases: `100000`, `1e5`.
-///
-/// # Errors
-/// It is none, or nobody has so many.
+/// Parses a number of phases: `100000`, `1e5`.
 pub fn phases(text: &str) -> std::result::Result<u64, String> {
     match text.trim().parse::<f64>() {
         Ok(value) if (1.0..=MOST_PHASES as f64).contains(&value) => Ok(value as u64),
@@ -20,34 +17,32 @@ pub fn phases(text: &str) -> std::result::Result<u64, String> {
     }
 }
 
-/// A trace, and its share of the nodes.
+/// A trace of one node, and the share of nodes that are like it.
 #[derive(Debug, Clone, Copy)]
 pub struct TraceSource<'a> {
-    /// Of one node.
     pub trace: &'a JitterTrace,
-    /// Nodes that are like it, compared with the others'.
+    /// Relative to the shares of the other sources.
     pub share: u64,
 }
 
-/// What is asked.
+/// Options of a prediction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PredictOptions {
     /// Work of a phase, ns.
     pub quantum_ns: u64,
-    /// For how many ranks.
+    /// Numbers of ranks.
     pub ranks: Vec<u64>,
     pub sync: Sync,
     /// Ranks of a node, whose noise was recorded together.
     pub group: u32,
     pub barrier: BarrierModel,
     pub starts: Starts,
-    /// How far ranks drift apart.
+    /// How far synchronised ranks drift apart.
     pub drift: Option<Drift>,
-    /// Where in it they are, if that was measured; else as it is spread.
+    /// Measured positions within the drift; empty: by the drift's `spread`.
     pub places: Places,
     /// Phases of a run.
     pub phases: u64,
-    /// Of all chance.
     pub seed: u64,
     /// Threads, at most.
     pub threads: usize,
@@ -57,9 +52,9 @@ pub struct PredictOptions {
     pub tail: bool,
 }
 
-/// Ranks, at most: the numbers are exact beyond, but nobody has them.
+/// The most ranks that can be predicted.
 pub const MOST_RANKS: u64 = 1_000_000_000;
-/// Phases, at most.
+/// The most phases of a run.
 const MOST_PHASES: u64 = 100_000_000;
 
 impl Default for PredictOptions {
@@ -84,39 +79,45 @@ impl Default for PredictOptions {
 
 impl PredictOptions {
     pub(super) fn check(&self, sources: &[TraceSource<'_>]) -> Result<()> {
-        let wrong = |what, found: String, expected| {
-            Err(Error::Option {
-                what,
-                found,
-                expected,
-            })
+        let ranks = self.ranks.iter().find(|n| !(1..=MOST_RANKS).contains(*n));
+        let ranks = match ranks {
+            None if self.ranks.is_empty() => Some("none".to_owned()),
+            ranks => ranks.map(u64::to_string),
         };
-        if self.quantum_ns == 0 {
-            return wrong("the quantum", "0".to_owned(), "longer than 0");
-        }
-        if let Some(ranks) = self.ranks.iter().find(|n| !(1..=MOST_RANKS).contains(*n)) {
-            return wrong("the number of ranks", ranks.to_string(), "1 to 10^9");
-        }
-        if self.ranks.is_empty() {
-            return wrong("the number of ranks", "none".to_owned(), "1 to 10^9");
-        }
-        if self.group == 0 {
-            return wrong("the group", "0".to_owned(), "1 or more");
-        }
-        if !(1..=MOST_PHASES).contains(&self.phases) {
-            return wrong("the number of phases", self.phases.to_string(), "1 to 10^8");
-        }
-        if self.sync == Sync::Phases(0) {
-            return wrong("--sync every", "0".to_owned(), "1 phase or more");
-        }
-        if let BarrierModel::Dissemination(cost) | BarrierModel::Binomial(cost) = self.barrier {
-            let all = [cost.l_ns, cost.o_ns, cost.g_ns, cost.g_byte_ns];
-            if let Some(one) = all.iter().find(|ns| !(0.0..=1e12).contains(*ns)) {
-                return wrong("a LogGP parameter", one.to_string(), "a time");
+        let cost_ns = match self.barrier {
+            BarrierModel::Ideal => Vec::new(),
+            BarrierModel::Dissemination(cost) | BarrierModel::Binomial(cost) => {
+                vec![cost.l_ns, cost.o_ns, cost.g_ns, cost.g_byte_ns]
             }
-        }
-        if sources.is_empty() || sources.iter().any(|source| source.share == 0) {
-            return wrong("the share of a trace", "0".to_owned(), "1 or more");
+        };
+        let cost_ns = cost_ns.iter().find(|ns| !(0.0..=1e12).contains(*ns));
+        let zero = |is_zero: bool| is_zero.then(|| "0".to_owned());
+        let too_many = !(1..=MOST_PHASES).contains(&self.phases);
+        let no_share = sources.is_empty() || sources.iter().any(|source| source.share == 0);
+        for (what, found, expected) in [
+            ("the quantum", zero(self.quantum_ns == 0), "longer than 0"),
+            ("the number of ranks", ranks, "1 to 10^9"),
+            ("the group", zero(self.group == 0), "1 or more"),
+            (
+                "the number of phases",
+                too_many.then(|| self.phases.to_string()),
+                "1 to 10^8",
+            ),
+            (
+                "--sync every",
+                zero(self.sync == Sync::Phases(0)),
+                "1 phase or more",
+            ),
+            ("a LogGP parameter", cost_ns.map(f64::to_string), "a time"),
+            ("the share of a trace", zero(no_share), "1 or more"),
+        ] {
+            if let Some(found) = found {
+                return Err(Error::Option {
+                    what,
+                    found,
+                    expected,
+                });
+            }
         }
         if sources.len() > 1 && self.sync != Sync::None {
             return Err(Error::NothingCommon);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Brute force: every rank, every phase, every message, event by event. Nothing
-//! is assumed; it is what the rest is held against, and no use for many ranks.
+//! Brute force: a simulation of every rank, phase and message, event by event, without
+//! assumptions. Tests compare the prediction with it; it is too slow for many ranks.
 
 use sandbag_jitter::{CpuTrace, TraceEvent};
 
 use super::barrier::{BarrierModel, LogGp, rounds};
 use crate::chance::Chance;
 
-/// A rank: its trace, and where in it time began.
+/// A rank: its trace, and its position there at time 0.
 #[derive(Debug, Clone)]
 pub struct Rank<'a> {
     events: &'a [TraceEvent],
@@ -17,8 +17,7 @@ pub struct Rank<'a> {
 }
 
 impl<'a> Rank<'a> {
-    /// Plays this CPU from a position.
-    #[must_use]
+    /// A rank with the trace of this CPU from a position on.
     pub fn new(cpu: &'a CpuTrace, offset_ns: u64) -> Self {
         Self {
             events: &cpu.events,
@@ -27,8 +26,7 @@ impl<'a> Rank<'a> {
         }
     }
 
-    /// The time at which work of `work_ns` ends that begins at `t_ns`; calls
-    /// have to ascend.
+    /// The time at which work that begins at `t_ns` ends; `t_ns` has to ascend.
     pub fn works(&mut self, t_ns: u64, work_ns: u64) -> u64 {
         let mut now = t_ns + self.offset_ns;
         let mut left = work_ns;
@@ -50,8 +48,7 @@ impl<'a> Rank<'a> {
     }
 }
 
-/// How long all phases took together, ns.
-#[must_use]
+/// Duration of all phases together, ns.
 pub fn run(ranks: &mut [Rank<'_>], work_ns: u64, phases: u64, barrier: &BarrierModel) -> u64 {
     let mut ready = vec![0u64; ranks.len()];
     for _ in 0..phases {
@@ -122,8 +119,7 @@ fn tree(ranks: &mut [Rank<'_>], ready: &mut [u64], cost: &LogGp) {
     }
 }
 
-/// Ranks that begin anywhere in the first half of the trace.
-#[must_use]
+/// Ranks at random positions in the first half of the trace.
 pub fn anywhere(cpu: &CpuTrace, ranks: usize, seed: u64) -> Vec<Rank<'_>> {
     let half = cpu.known.first().map_or(0, |span| span.length_ns() / 2);
     let mut chance = Chance::new(seed, u64::MAX);
@@ -171,8 +167,7 @@ mod tests {
                 let took = run(&mut ranks, 1_000_000, 10, &barrier);
                 let closed = 10.0 * (1e6 + barrier.quiet_ns(count as u64));
                 let least = match barrier {
-                    // The last to be told is through before the tree's whole
-                    // height was gone twice by one rank.
+                    // No rank passes the whole height of the tree twice.
                     BarrierModel::Binomial(_) => closed * 0.9,
                     _ => closed,
                 };

@@ -1,26 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ranks that have a position in common: their phases are gone through.
+//! Ranks with a common position, whose phases are simulated.
+
+use sandbag_jitter::JitterTrace;
+use sandbag_stats::quantile;
 
 use super::bootstrap::of_rows;
 use super::drift::{Drift, DriftRun, Spread, Units};
+use super::options::PredictOptions;
+use super::sweep::units;
+use super::threads::map_each;
 use super::waiting::Starts;
+use super::windows::CpuGroup;
 use super::working::Working;
 use super::{PHASES_PCT, RankPrediction, Sync};
+use crate::{Error, Result};
+
+const NO_DRIFT: Drift = Drift {
+    end_ns: 0,
+    spread: Spread::Uniform,
+};
+
+/// The positions at which ranks can begin: the pieces of all units.
+pub(super) fn positions(trace: &JitterTrace, options: &PredictOptions) -> Result<Units> {
+    let units = units(trace, options.group);
+    let work_ns = options.quantum_ns;
+    let pieces = map_each(options.threads, units.len(), |i| {
+        CpuGroup::new(&units[i], work_ns).collect()
+    });
+    let units = Units::new(pieces);
+    let drift = options.drift.unwrap_or(NO_DRIFT);
+    let drift = match options.sync {
+        Sync::Phases(1) | Sync::None => NO_DRIFT,
+        // Ranks that are set back every K phases drift for K phases at most.
+        Sync::Phases(every) => drift.advance(u64::from(every), options.phases),
+        Sync::Once => drift,
+    };
+    let needed_ns = drift.longest_ns().saturating_add(1);
+    if units.longest_ns() > needed_ns {
+        Ok(units)
+    } else {
+        Err(Error::TooShort {
+            what: "a quantum and the drift of all phases, on all CPUs together,",
+            needed_ns: needed_ns.saturating_add(work_ns),
+            longest_ns: units.longest_ns().saturating_add(work_ns),
+        })
+    }
+}
 
 impl Working<'_> {
-    /// Positions in common.
+    /// The prediction for synchronised ranks.
     pub(super) fn synchronised_point(&self, units: &Units, ranks: u64) -> RankPrediction {
         let options = self.options;
-        let nodes = self.nodes(ranks);
         let gap_ns = options.barrier.quiet_ns(ranks);
-        let none = Drift {
-            end_ns: 0,
-            spread: Spread::Uniform,
-        };
+        let drift = options.drift.unwrap_or(NO_DRIFT);
         let (every, drift) = match options.sync {
-            Sync::Phases(1) => (1, none),
-            Sync::Phases(every) => (u64::from(every), options.drift.unwrap_or(none)),
-            Sync::Once | Sync::None => (options.phases, options.drift.unwrap_or(none)),
+            Sync::Phases(1) => (1, NO_DRIFT),
+            Sync::Phases(every) => (u64::from(every), drift),
+            Sync::Once | Sync::None => (options.phases, drift),
         };
         let run = DriftRun {
             phase_ns: options.quantum_ns.saturating_add(gap_ns as u64),
@@ -32,31 +68,25 @@ impl Working<'_> {
             seed: options.seed,
             threads: options.threads,
         };
-        let rows = units.slowest(nodes, &run);
+        let rows = units.slowest(self.nodes(ranks), &run);
         let ratio = options
             .intervals
             .then(|| of_rows(&rows, (run.phase_ns, units.known_ns()), options.seed))
             .flatten();
-        // Who is synchronised meets noise in the barrier as in the work: in
-        // proportion to the time.
-        let longer = self.quiet_ns(ranks) / options.quantum_ns as f64;
-        let all = rows.into_iter().flatten();
-        let mut all: Vec<f64> = all.map(|noise| noise * longer).collect();
-        all.sort_unstable_by(f64::total_cmp);
-        let count = all.len().max(1) as f64;
-        let noise_ns = all.iter().sum::<f64>() / count;
+        // Synchronised ranks meet noise in the barrier as in the work: in proportion to time.
         let quiet_ns = self.quiet_ns(ranks);
-        let at = |part: f64| {
-            let index = ((part / 100.0 * count).ceil() as usize).max(1) - 1;
-            all.get(index.min(all.len().saturating_sub(1))).copied()
-        };
+        let longer = quiet_ns / options.quantum_ns as f64;
+        let mut all: Vec<f64> = rows.into_iter().flatten().map(|ns| ns * longer).collect();
+        all.sort_unstable_by(f64::total_cmp);
+        let noise_ns = all.iter().sum::<f64>() / all.len().max(1) as f64;
+        let percentile = |part: f64| quantile(&all, part).unwrap_or(0.0) / quiet_ns * 100.0;
         RankPrediction {
             ranks,
             mean: self.estimate(ranks, noise_ns, ratio),
-            phases_pct: PHASES_PCT.map(|part| at(part).unwrap_or(0.0) / quiet_ns * 100.0),
+            phases_pct: PHASES_PCT.map(percentile),
             noise_ns,
             barrier_ns: gap_ns,
-            // All meet one stretch of the trace; how much of it there is, the interval tells.
+            // All meet one stretch of the trace; the interval says how much of it there is.
             saturated: false,
             tail: None,
             gone_through: Some(all.len() as u64),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What ranks of a source meet, as distributions: of their work, and of the
-//! messages of a barrier.
+//! Distributions of the noise that ranks of a source meet: in their work, and in the messages of
+//! a barrier.
 
 use sandbag_jitter::{CpuTrace, JitterTrace};
 
@@ -13,16 +13,16 @@ use super::threads::map_each;
 use super::windows::CpuGroup;
 use crate::{Error, Result};
 
-/// One source, swept.
+/// The distributions of one source.
 pub(super) struct SourceSweep {
-    /// Begins of the work, of all units alike.
+    /// Begins of the work; all units have the same weight.
     pub work: Cells,
-    /// Begins of what who has the news does in a round of the barrier, and who
-    /// is told; of single CPUs.
+    /// Begins of the sender's and of the receiver's part in a round of the barrier, of single
+    /// CPUs.
     pub slots: Option<[Cells; 2]>,
     /// For intervals.
     pub draws: Option<Draws>,
-    /// For how long begins are known, of all units, ns.
+    /// Length of all begins of all units, ns.
     pub begins_ns: f64,
 }
 
@@ -38,7 +38,7 @@ fn end_ns(trace: &JitterTrace) -> u64 {
     known.map(|span| span.until_ns).max().unwrap_or(0)
 }
 
-/// Sweeps one unit: its begins, each unit weighing the same.
+/// The begins of one unit, and their length, ns.
 fn sweep(unit: &[&CpuTrace], work_ns: u64, blocks: Option<&mut Blocks>) -> (Cells, f64) {
     let pieces = CpuGroup::new(unit, work_ns);
     let cells = match blocks {
@@ -77,7 +77,7 @@ impl SourceSweep {
             .then(|| Blocks::new(end_ns(trace), options.quantum_ns))
             .flatten();
         let parts: Vec<(Cells, f64)> = match &mut blocks {
-            // Blocks are shared, so one unit after another.
+            // Units share the blocks, so they come one after another.
             Some(blocks) => units
                 .iter()
                 .map(|unit| sweep(unit, options.quantum_ns, Some(blocks)))
@@ -95,7 +95,7 @@ impl SourceSweep {
                 longest_ns: longest.map(|span| span.length_ns()).max().unwrap_or(0),
             });
         }
-        // A message delays the rank that it is of, not its node.
+        // A message delays its own rank, not the whole node.
         let cpus: Vec<&[&CpuTrace]> = units.iter().flat_map(|unit| unit.chunks(1)).collect();
         let slots = options.barrier.slots_ns().map(|slots| {
             slots.map(|slot_ns| {

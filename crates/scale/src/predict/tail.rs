@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Noise that is rarer than the trace is long: a generalised Pareto
-//! distribution of what exceeds a threshold (Pickands 1975), fitted by
-//! probability-weighted moments (Hosking and Wallis 1987).
+//! Noise that is rarer than the trace is long: a generalised Pareto distribution of the excess
+//! over a threshold (Pickands 1975), fitted by probability-weighted moments (Hosking and Wallis
+//! 1987).
 //!
-//! It is an extrapolation, and holds as far as the tail goes on as it began. A
-//! trace whose longest event is the end of all (a tick, a daemon with a bounded
-//! job) does not.
+//! It is an extrapolation: it assumes that the tail continues as it began. A trace whose longest
+//! event is bounded (a tick, a daemon with a bounded job) does not.
 
 use serde::Serialize;
 
 use super::noise::Noise;
 
-/// What is rarer than this is fitted.
+/// The rarest part of the noise, which is fitted.
 pub const SHARE: f64 = 0.01;
-/// A greater shape has no mean that could be trusted, and moments no variance.
+/// Greatest shape: beyond it the mean is unreliable and the moments have no variance.
 const MOST_SHAPE: f64 = 0.9;
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -29,9 +28,7 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// Of the part `share` of the noise that is greatest; `None` if that is
-    /// fewer than three different values.
-    #[must_use]
+    /// Fits the greatest part `share` of the noise; `None` if it has fewer than three values.
     pub fn fit(noise: &Noise, share: f64) -> Option<Self> {
         let above_ns = noise.quantile(1.0 - share);
         let share = noise.exceeds(above_ns);
@@ -70,8 +67,7 @@ impl Tail {
         })
     }
 
-    /// The mean of the greatest of `n`, ns; below the threshold as recorded.
-    #[must_use]
+    /// Mean of the greatest of `n`, ns; below the threshold as recorded.
     pub fn greatest_of(&self, noise: &Noise, n: f64) -> f64 {
         let greatest = noise.greatest_of(n);
         let below: f64 = greatest
@@ -125,7 +121,7 @@ mod tests {
         let harmonic = 1e7f64.ln() + 0.577_215_66;
         let found = tail.greatest_of(&noise, 1e7) / 1e5;
         assert!((found / harmonic - 1.0).abs() < 0.15, "{found} {harmonic}");
-        // Where there is enough, it is what was recorded.
+        // Where the trace is long enough, it is the recorded noise.
         let (a, b) = (
             tail.greatest_of(&noise, 100.0),
             noise.greatest_of(100.0).mean(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The prediction against brute force, and what must hold whatever the trace.
+//! The prediction against brute force, and properties that hold for any trace.
 
 use proptest::prelude::*;
 use sandbag_jitter::{CpuNotes, CpuTrace, JitterTrace, Notes};
@@ -12,7 +12,7 @@ use crate::fixture::{by_chance, cpu, trace};
 
 const WORK: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
-/// Of brute force: enough for a few percent, and not too many for a test.
+/// Phases of brute force: enough for a few percent.
 const PHASES: u64 = 20_000;
 
 const COST: LogGp = LogGp::without_gaps(5_000.0, 2_000.0);
@@ -41,36 +41,50 @@ fn predict_one(trace: &JitterTrace, options: &PredictOptions) -> Prediction {
     predict(&[TraceSource { trace, share: 1 }], options).unwrap()
 }
 
-/// Percent more than without noise, by brute force.
+/// The slowdown for the first number of ranks, percent.
+fn slowdown(trace: &JitterTrace, options: &PredictOptions) -> f64 {
+    predict_one(trace, options).points[0].mean.slowdown_pct
+}
+
+/// Slowdown by brute force, percent.
 fn brute(ranks: &mut [Rank<'_>], phases: u64, barrier: &BarrierModel) -> f64 {
     let quiet = WORK as f64 + barrier.quiet_ns(ranks.len() as u64);
     (run(ranks, WORK, phases, barrier) as f64 / (phases as f64 * quiet) - 1.0) * 100.0
 }
 
-/// Of the time of a phase to one percent, and of the slowdown to so many: one
-/// run of brute force is itself only so good.
+/// The difference of the times of a phase is at most this share, percent.
+fn agree_on_phases(predicted: f64, found: f64, most_pct: f64) {
+    let apart = (predicted - found).abs() / (100.0 + found) * 100.0;
+    assert!(apart <= most_pct, "predicted {predicted}, found {found}");
+}
+
+/// As far as one run of brute force allows: 1 % of a phase, and this share of the slowdown.
 fn agree(predicted: f64, found: f64, percent_of_slowdown: f64) {
+    agree_on_phases(predicted, found, 1.0);
     let apart = (predicted - found).abs();
-    let phase = 1.0 + found / 100.0;
     assert!(
-        apart <= phase && apart <= percent_of_slowdown / 100.0 * found,
+        apart <= percent_of_slowdown / 100.0 * found,
         "predicted {predicted}, found {found}"
     );
+}
+
+/// Ranks of nodes with all CPUs of the trace, each node at a random position.
+fn nodes<'a>(trace: &'a JitterTrace, count: u64, chance: &mut Chance) -> Vec<Rank<'a>> {
+    (0..count)
+        .flat_map(|_| {
+            let offset = chance.below(50 * SECOND);
+            trace.cpus.iter().map(move |cpu| Rank::new(cpu, offset))
+        })
+        .collect()
 }
 
 #[test]
 fn ranks_that_wait_for_each_other() {
     let trace = trace(vec![noisy(1, 100 * SECOND)]);
     for count in [1u64, 2, 8, 32] {
-        let predicted = predict_one(&trace, &options(&[count])).points[0]
-            .mean
-            .slowdown_pct;
         let mut ranks = anywhere(&trace.cpus[0], count as usize, count);
-        agree(
-            predicted,
-            brute(&mut ranks, PHASES, &BarrierModel::Ideal),
-            4.0,
-        );
+        let found = brute(&mut ranks, PHASES, &BarrierModel::Ideal);
+        agree(slowdown(&trace, &options(&[count])), found, 4.0);
     }
 }
 
@@ -81,12 +95,10 @@ fn ranks_that_only_compute() {
         starts: Starts::Running,
         ..options(&[16])
     };
-    let predicted = predict_one(&trace, &options).points[0].mean.slowdown_pct;
     let mut ranks = anywhere(&trace.cpus[0], 16, 1);
     let mut now = [0u64; 16];
-    let phases = PHASES;
     let mut sum = 0.0;
-    for _ in 0..phases {
+    for _ in 0..PHASES {
         let took = ranks.iter_mut().zip(&mut now).map(|(rank, now)| {
             let begin = *now;
             *now = rank.works(begin, WORK);
@@ -94,7 +106,8 @@ fn ranks_that_only_compute() {
         });
         sum += took.max().unwrap() as f64;
     }
-    agree(predicted, sum / (phases * WORK) as f64 * 100.0, 4.0);
+    let found = sum / (PHASES * WORK) as f64 * 100.0;
+    agree(slowdown(&trace, &options), found, 4.0);
 }
 
 #[test]
@@ -109,14 +122,9 @@ fn barriers_of_messages() {
             barrier,
             ..options(&[count])
         };
-        let predicted = predict_one(&trace, &options).points[0].mean.slowdown_pct;
         let mut ranks = anywhere(&trace.cpus[0], count as usize, 7);
         let found = brute(&mut ranks, PHASES / 4, &barrier);
-        let apart = (predicted - found).abs() / (100.0 + found) * 100.0;
-        assert!(
-            apart <= 2.0,
-            "{barrier:?} {count}: predicted {predicted}, found {found}"
-        );
+        agree_on_phases(slowdown(&trace, &options), found, 2.0);
     }
 }
 
@@ -127,15 +135,13 @@ fn ranks_that_drift_apart() {
         end_ns: 4_000_000,
         spread: Spread::Uniform,
     };
-    let phases = PHASES;
     for count in [16u64, 256] {
         let options = PredictOptions {
             sync: Sync::Once,
             drift: Some(drift),
-            phases,
+            phases: PHASES,
             ..options(&[count])
         };
-        let predicted = predict_one(&trace, &options).points[0].mean.slowdown_pct;
         // Brute force: every rank's position moves on by itself.
         let mut chance = Chance::new(9, 9);
         let places: Vec<f64> = (0..count).map(|_| chance.uniform()).collect();
@@ -144,8 +150,8 @@ fn ranks_that_drift_apart() {
             .map(|_| Rank::new(&trace.cpus[0], 0))
             .collect();
         let (mut now, mut noise) = (chance.below(40 * SECOND), 0);
-        for phase in 0..phases {
-            let reach = drift.end_ns as f64 * phase as f64 / phases as f64;
+        for phase in 0..PHASES {
+            let reach = drift.end_ns as f64 * phase as f64 / PHASES as f64;
             let took = ranks.iter_mut().zip(&places).map(|(rank, place)| {
                 let begin = now + (place * reach) as u64;
                 rank.works(begin, WORK) - begin - WORK
@@ -154,8 +160,8 @@ fn ranks_that_drift_apart() {
             noise += most;
             now += WORK + most;
         }
-        let found = noise as f64 / (phases * WORK) as f64 * 100.0;
-        agree(predicted, found, 6.0);
+        let found = noise as f64 / (PHASES * WORK) as f64 * 100.0;
+        agree(slowdown(&trace, &options), found, 6.0);
     }
 }
 
@@ -169,79 +175,54 @@ fn nodes_of_two_keep_what_they_have_in_common() {
     }
     second.events.retain(|event| event.end_ns() < 100 * SECOND);
     let both = trace(vec![first, second]);
-    let options = PredictOptions {
+    let grouped = |ranks: &[u64]| PredictOptions {
         group: 2,
-        ..options(&[2, 16])
+        ..options(ranks)
     };
-    let predicted = predict_one(&both, &options);
     let mut chance = Chance::new(3, 3);
-    for (point, count) in predicted.points.iter().zip([2u64, 16]) {
-        let mut ranks: Vec<Rank<'_>> = (0..count / 2)
-            .flat_map(|_| {
-                let offset = chance.below(50 * SECOND);
-                both.cpus.iter().map(move |cpu| Rank::new(cpu, offset))
-            })
-            .collect();
-        agree(
-            point.mean.slowdown_pct,
-            brute(&mut ranks, PHASES, &BarrierModel::Ideal),
-            5.0,
-        );
+    for count in [2u64, 16] {
+        let mut ranks = nodes(&both, count / 2, &mut chance);
+        let found = brute(&mut ranks, PHASES, &BarrierModel::Ideal);
+        agree(slowdown(&both, &grouped(&[count])), found, 5.0);
     }
-    // As many ranks that have nothing in common wait longer.
-    let apart = predict_one(&both, &self::options(&[16])).points[0]
-        .mean
-        .slowdown_pct;
-    assert!(apart > predicted.points[1].mean.slowdown_pct * 1.2);
+    // As many independent ranks wait longer.
+    let independent = slowdown(&both, &options(&[16]));
+    assert!(independent > slowdown(&both, &grouped(&[16])) * 1.2);
 }
 
 #[test]
 fn nodes_whose_ranks_wait_for_messages() {
     let barrier = BarrierModel::Dissemination(COST);
-    // Four CPUs that have nothing in common, and four that have all of it.
-    let apart: Vec<CpuTrace> = (20..24).map(|seed| noisy(seed, 100 * SECOND)).collect();
-    let alike = vec![apart[0].clone(); 4];
-    for cpus in [apart, alike] {
-        let nodes = trace(cpus);
+    let independent: Vec<CpuTrace> = (20..24).map(|seed| noisy(seed, 100 * SECOND)).collect();
+    let equal = vec![independent[0].clone(); 4];
+    for cpus in [independent, equal] {
+        let trace = trace(cpus);
         let options = PredictOptions {
             group: 4,
             barrier,
             ..options(&[64])
         };
-        let predicted = predict_one(&nodes, &options).points[0].mean.slowdown_pct;
-        let mut chance = Chance::new(9, 9);
-        let mut ranks: Vec<Rank<'_>> = (0..16)
-            .flat_map(|_| {
-                let offset = chance.below(50 * SECOND);
-                nodes.cpus.iter().map(move |cpu| Rank::new(cpu, offset))
-            })
-            .collect();
+        let mut ranks = nodes(&trace, 16, &mut Chance::new(9, 9));
         let found = brute(&mut ranks, PHASES / 4, &barrier);
-        let apart = (predicted - found).abs() / (100.0 + found) * 100.0;
-        assert!(apart <= 1.0, "predicted {predicted}, found {found}");
+        agree_on_phases(slowdown(&trace, &options), found, 1.0);
     }
 }
 
 #[test]
-fn who_is_always_synchronised_meets_the_mean() {
+fn ranks_synchronised_at_each_phase_meet_the_mean() {
     let trace = trace(vec![noisy(6, 60 * SECOND)]);
-    let with = |sync, starts, ranks: &[u64]| {
+    let with = |sync, starts, ranks: u64| {
         let options = PredictOptions {
             sync,
             starts,
-            ..options(ranks)
+            ..options(&[ranks])
         };
-        predict_one(&trace, &options)
+        slowdown(&trace, &options)
     };
-    let flat = with(Sync::Phases(1), Starts::Waiting, &[16, 2048, 1_000_000]);
-    let mean = with(Sync::None, Starts::Running, &[1]).points[0]
-        .mean
-        .slowdown_pct;
-    for point in &flat.points {
-        let found = point.mean.slowdown_pct;
-        assert!((found / mean - 1.0).abs() < 0.05, "{found} {mean}");
-        assert_eq!(found, flat.points[0].mean.slowdown_pct);
-    }
+    let mean = with(Sync::None, Starts::Running, 1);
+    let each = [16, 2048, 1_000_000].map(|ranks| with(Sync::Phases(1), Starts::Waiting, ranks));
+    assert!((each[0] / mean - 1.0).abs() < 0.05, "{each:?} {mean}");
+    assert_eq!(each, [each[0]; 3]);
 }
 
 #[test]
@@ -249,20 +230,16 @@ fn mixed_nodes_lie_between_their_kinds() {
     let quiet = trace(vec![cpu(&[(0, 60 * SECOND)], &[])]);
     let loud = trace(vec![noisy(7, 60 * SECOND)]);
     let source = |trace, share| TraceSource { trace, share };
-    let of = |sources: &[TraceSource<'_>]| {
-        predict(sources, &options(&[100])).unwrap().points[0]
-            .mean
-            .slowdown_pct
-    };
-    let mixed = of(&[source(&quiet, 3), source(&loud, 1)]);
-    let quarter = predict_one(&loud, &options(&[25])).points[0]
+    let mixed = [source(&quiet, 3), source(&loud, 1)];
+    let mixed = predict(&mixed, &options(&[100])).unwrap().points[0]
         .mean
         .slowdown_pct;
+    let quarter = slowdown(&loud, &options(&[25]));
     assert!(
-        mixed >= quarter * 0.99 && mixed < of(&[source(&loud, 1)]),
+        mixed >= quarter * 0.99 && mixed < slowdown(&loud, &options(&[100])),
         "{mixed} {quarter}"
     );
-    // A source with no share of so few ranks does no harm.
+    // A source without a share of the ranks does no harm.
     assert!(predict(&[source(&quiet, 1), source(&loud, 9)], &options(&[1])).is_ok());
 }
 
@@ -298,7 +275,7 @@ fn a_cpu_that_noise_takes_nearly_all_of_is_saturated() {
 }
 
 #[test]
-fn classes_are_ranked_otherwise_at_scale() {
+fn classes_rank_differently_at_scale() {
     // Short events take most time, long ones are rare.
     let trace = trace(vec![by_chance(10, 100 * SECOND, 2.0, |chance| {
         if chance.uniform() < 0.001 {
@@ -320,43 +297,36 @@ fn classes_are_ranked_otherwise_at_scale() {
 }
 
 #[test]
-fn what_cannot_be_predicted_is_said() {
+fn impossible_predictions_are_refused() {
     let usual = trace(vec![noisy(11, SECOND)]);
-    let said = |trace: &JitterTrace, change: &dyn Fn(&mut PredictOptions)| {
+    let error = |trace: &JitterTrace, change: &dyn Fn(&mut PredictOptions)| {
         let mut options = options(&[16]);
         change(&mut options);
         predict(&[TraceSource { trace, share: 1 }], &options).unwrap_err()
     };
-    assert!(matches!(
-        said(&usual, &|o| o.ranks = vec![0]),
-        Error::Option { .. }
-    ));
-    assert!(matches!(
-        said(&usual, &|o| o.quantum_ns = 0),
-        Error::Option { .. }
-    ));
-    assert!(matches!(
-        said(&usual, &|o| o.phases = 0),
-        Error::Option { .. }
-    ));
-    assert!(matches!(
-        said(&usual, &|o| o.quantum_ns = 2 * SECOND),
-        Error::TooShort { .. }
-    ));
-    assert_eq!(said(&usual, &|o| o.sync = Sync::Once), Error::NoDrift);
-    assert!(matches!(
-        said(&usual, &|o| o.group = 2),
-        Error::Group { held: 1, .. }
-    ));
-    let far = Drift {
-        end_ns: 10 * SECOND,
-        spread: Spread::Uniform,
-    };
-    let drifted = said(&usual, &|o| {
+    let out_of_range: [&dyn Fn(&mut PredictOptions); 4] = [
+        &|o| o.ranks = vec![0],
+        &|o| o.ranks.clear(),
+        &|o| o.quantum_ns = 0,
+        &|o| o.phases = 0,
+    ];
+    for change in out_of_range {
+        assert!(matches!(error(&usual, change), Error::Option { .. }));
+    }
+    let far = |o: &mut PredictOptions| {
         o.sync = Sync::Once;
-        o.drift = Some(far);
-    });
-    assert!(matches!(drifted, Error::TooShort { .. }));
+        o.drift = Some(Drift {
+            end_ns: 10 * SECOND,
+            spread: Spread::Uniform,
+        });
+    };
+    let too_short: [&dyn Fn(&mut PredictOptions); 2] = [&|o| o.quantum_ns = 2 * SECOND, &far];
+    for change in too_short {
+        assert!(matches!(error(&usual, change), Error::TooShort { .. }));
+    }
+    assert_eq!(error(&usual, &|o| o.sync = Sync::Once), Error::NoDrift);
+    let group = Error::Group { group: 2, held: 1 };
+    assert_eq!(error(&usual, &|o| o.group = 2), group);
     let blind = JitterTrace {
         notes: Some(Notes {
             cpus: vec![CpuNotes {
@@ -366,7 +336,7 @@ fn what_cannot_be_predicted_is_said() {
         }),
         ..usual.clone()
     };
-    let short = said(&blind, &|o| o.quantum_ns = 1000);
+    let short = error(&blind, &|o| o.quantum_ns = 1000);
     assert!(matches!(short, Error::BelowDetectable { .. }));
     let source = TraceSource {
         trace: &usual,
@@ -385,7 +355,7 @@ fn what_cannot_be_predicted_is_said() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn whatever_the_trace(
+    fn predictions_of_any_trace_hold(
         parts in prop::collection::vec((1u64..5_000_000, 1u64..2_000_000), 1..60),
         seed in 0u64..1000,
         once in any::<bool>(),

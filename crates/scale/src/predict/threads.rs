@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Work in pieces on several threads; what comes out does not depend on how
-//! many there are.
+//! Work in pieces on several threads. The result does not depend on their number.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// `of` 0, 1, ... `count` - 1, in this order.
@@ -11,30 +9,25 @@ pub(crate) fn map_each<T: Send>(
     count: usize,
     of: impl Fn(usize) -> T + Sync,
 ) -> Vec<T> {
-    let threads = threads.clamp(1, count.max(1));
-    if threads == 1 {
-        return (0..count).map(of).collect();
-    }
     let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::with_capacity(count));
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let i = next.fetch_add(1, Ordering::Relaxed);
-                    if i >= count {
-                        return;
-                    }
-                    let result = of(i);
-                    // Only a panic of another thread, which ends this one, too.
-                    if let Ok(mut done) = done.lock() {
-                        done.push((i, result));
-                    }
-                }
-            });
+    let work = || {
+        let numbers = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)));
+        let own = numbers.take_while(|i| *i < count);
+        own.map(|i| (i, of(i))).collect::<Vec<_>>()
+    };
+    let threads = threads.clamp(1, count.max(1));
+    let mut done = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut done = work();
+        for other in others {
+            done.extend(
+                other
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            );
         }
+        done
     });
-    let mut done = done.into_inner().unwrap_or_default();
     done.sort_unstable_by_key(|(i, _)| *i);
     done.into_iter().map(|(_, result)| result).collect()
 }

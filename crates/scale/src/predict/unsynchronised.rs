@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ranks of which each is at a position of its own: the greatest of many that
-//! have nothing in common.
+//! Ranks at independent positions: the greatest of many independent noises.
 
 use super::RankPrediction;
-use super::barrier::{BarrierModel, Tree};
+use super::barrier::{BarrierModel, Tree, rounds};
 use super::bootstrap::{DrawFigure, Draws, interval};
 use super::cells::{ANY, BANDS, Cells, RUNNING};
 use super::noise::Noise;
@@ -12,7 +11,7 @@ use super::tail::{SHARE, Tail};
 use super::waiting::{Greatest, RankGroup, greatest};
 use super::working::Working;
 
-/// Nodes of each source, of so many in all: by the largest remainder.
+/// Number of nodes of each source, by the largest remainder.
 fn apportion(nodes: u64, shares: &[u64]) -> Vec<u64> {
     let total: u128 = shares.iter().map(|share| u128::from(*share)).sum();
     let product = |share: u64| u128::from(nodes) * u128::from(share);
@@ -30,7 +29,7 @@ fn apportion(nodes: u64, shares: &[u64]) -> Vec<u64> {
 }
 
 impl Working<'_> {
-    /// Each node at a position of its own.
+    /// The prediction for nodes at independent positions.
     pub(super) fn unsynchronised_point(&self, ranks: u64) -> RankPrediction {
         let nodes = self.nodes(ranks);
         let counts = apportion(nodes, &self.shares);
@@ -97,8 +96,8 @@ impl Working<'_> {
                 Some((swept.slots.as_ref()?, part(*count), accepted))
             })
             .collect();
-        // Of mixed nodes the one that is delayed may be any: geometric means
-        // of distributions, as their products will be taken.
+        // Any of the mixed nodes may be delayed: geometric means of the distributions, because
+        // their products will be taken.
         let mixed = |of: &dyn Fn(&[Cells; 2], &[f64; BANDS]) -> Noise| {
             let noises: Vec<(Noise, f64)> = slots
                 .iter()
@@ -107,23 +106,22 @@ impl Working<'_> {
             let parts: Vec<(&Noise, f64)> = noises.iter().map(|(n, part)| (n, *part)).collect();
             Noise::greatest_of_all(&parts)
         };
-        let has = mixed(&|[has, _], _| has.noise(&RUNNING));
-        let told = mixed(&|[_, told], accepted| told.noise(accepted));
+        let sender = mixed(&|[sender, _], _| sender.noise(&RUNNING));
+        let receiver = mixed(&|[_, receiver], accepted| receiver.noise(accepted));
         let works: Vec<(Noise, f64)> = present
             .iter()
             .map(|(swept, count)| (swept.work.noise(&RUNNING), part(*count)))
             .collect();
         let works: Vec<(&Noise, f64)> = works.iter().map(|(noise, part)| (noise, *part)).collect();
         let work = Noise::greatest_of_all(&works);
-        // Of nodes: within one the news has come to all before it goes on, and in each round it
-        // comes to the next by as many ranks; the delays are those of one of them.
-        let tree = Tree::new(&has, &told, self.options.barrier.slack_ns());
+        // A tree of nodes: all ranks of a node know before the next round, in which as many
+        // ranks send to the next node; the delays are those of one rank.
+        let tree = Tree::new(&sender, &receiver, self.options.barrier.slack_ns());
         let last = tree.last(&work, nodes);
         match self.options.barrier {
-            // What the way up adds: each of its messages, on average one in two
-            // rounds, meets somebody who waits.
+            // The way up adds its messages: on average one in two rounds meets a waiting rank.
             BarrierModel::Binomial(_) => {
-                let up = f64::from(super::rounds(ranks)) / 2.0 * told.mean();
+                let up = f64::from(rounds(ranks)) / 2.0 * receiver.mean();
                 let (values, above) = (last.values(), last.tail());
                 let values = values.iter().map(|value| value + up).collect();
                 Noise::of_above(values, above.to_vec())
@@ -133,7 +131,7 @@ impl Working<'_> {
     }
 }
 
-/// Of all begins inside events the share that occurs.
+/// Share of the begins inside events that occurs.
 fn mean_accepted(cells: &Cells, accepted: &[f64; BANDS]) -> f64 {
     let weights = cells.band_weights();
     let inside: f64 = weights.iter().skip(1).sum();

@@ -1,63 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which begins occur, and the greatest noise of all ranks.
 //!
-//! A rank alone begins each piece of work the moment it ended the one before:
-//! never inside an event. A rank that waits for others may be released inside
-//! an event that began while it waited, and meets the rest of it; what was over
-//! by then cost nobody anything. In a stationary run a begin at depth `s` of an
-//! event is as frequent, compared with one outside events, as waits longer than
-//! `s` are likely: the wait is what the slowest of the others met less what the
-//! rank met itself, and what the barrier takes. Its distribution follows from
-//! the noise, and the noise from it; a few rounds of both settle it.
+//! A rank alone begins each piece of work when the one before ended: never inside an event. A
+//! rank that waits for others may be released inside an event that began while it waited, and
+//! meets the rest of it; the time before is absorbed by the wait. In a stationary run the
+//! frequency of a begin at depth `s` of an event, relative to one outside events, is the
+//! probability of a wait longer than `s`. The wait is the noise of the slowest of the others
+//! less the rank's own, plus the time of the barrier. Its distribution follows from the noise,
+//! and the noise from it: a few iterations of both converge.
 
 use serde::{Deserialize, Serialize};
 
 use super::cells::{ANY, BANDS, Cells, RUNNING, band_ns};
 use super::noise::Noise;
 
-/// When work may begin.
+/// When the work of a phase begins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Starts {
-    /// When the last rank is there; who waits may be released inside an event.
+    /// When the last rank arrives, perhaps inside an event of a waiting one.
     #[default]
     Waiting,
-    /// When the rank's own work before it ended: no barrier, as in the
-    /// benchmark's variant that only computes.
+    /// When the rank's own work before it ended: ranks that never wait.
     Running,
-    /// At any time alike, inside events too.
+    /// At any time with equal probability, inside events too.
     Any,
 }
 
-/// Ranks that are alike.
+/// Ranks with the same distribution of noise.
 #[derive(Debug, Clone, Copy)]
 pub struct RankGroup<'a> {
-    /// Their begins.
     pub cells: &'a Cells,
-    /// How many there are.
     pub count: u64,
 }
 
 /// The noise of ranks that wait for each other.
 #[derive(Debug)]
 pub struct Greatest {
-    /// Of one rank of each kind.
+    /// Noise of one rank of each kind.
     pub one: Vec<Noise>,
-    /// Shares of the begins in each band that occur, for each kind.
+    /// Share of the begins in each band that occurs, for each kind.
     pub accepted: Vec<[f64; BANDS]>,
-    /// Of the one that has most.
+    /// Noise of the rank with the most.
     pub all: Noise,
 }
 
 const ROUNDS: usize = 12;
-/// The rounds end when the mean changes by no more than this part.
+/// The iterations end when the mean changes by less than this share.
 const SETTLED: f64 = 1e-6;
-/// Rarer noise of a rank says nothing about its wait.
+/// Rarer noise of a rank is left out of its wait.
 const RARE: f64 = 1e-8;
 
-/// The greatest noise of all; `gap_ns` is what passes between the last arrival
-/// and the release.
-#[must_use]
+/// The greatest noise of all ranks; `gap_ns` is the time from the last arrival to the release.
 pub fn greatest(kinds: &[RankGroup<'_>], gap_ns: f64, starts: Starts) -> Greatest {
     let first = match starts {
         Starts::Waiting | Starts::Running => RUNNING,
@@ -95,7 +89,7 @@ fn with(kinds: &[RankGroup<'_>], accepted: Vec<[f64; BANDS]>) -> Greatest {
     Greatest { one, accepted, all }
 }
 
-/// For each band how likely a rank of this kind waits longer than its depth.
+/// For each band the probability that a rank of this kind waits longer than its depth.
 fn waits(kinds: &[RankGroup<'_>], one: &[Noise], kind: usize, gap_ns: f64) -> [f64; BANDS] {
     let others: Vec<(&Noise, f64)> = one
         .iter()
@@ -137,7 +131,7 @@ mod tests {
     use crate::fixture::by_chance;
 
     #[test]
-    fn who_is_alone_never_begins_inside_an_event() {
+    fn a_rank_alone_never_begins_inside_an_event() {
         let cpu = by_chance(1, 1_000_000_000, 1.0, |chance| 50_000.0 * chance.uniform());
         let cells = Cells::gather(Grid::new(FINE), Windows::new(&cpu, 1_000_000));
         let mean = |count, starts| {
@@ -148,7 +142,7 @@ mod tests {
             greatest(&[kind], 0.0, starts).all.mean()
         };
         assert_eq!(mean(1, Starts::Waiting), mean(1, Starts::Running));
-        // Of many somebody always waits long.
+        // Of many ranks nearly all wait long.
         let (waiting, any) = (mean(1 << 20, Starts::Waiting), mean(1 << 20, Starts::Any));
         assert!((waiting / any - 1.0).abs() < 0.01, "{waiting} {any}");
         // A millisecond of a CPU that loses 2.5 % of each.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the user should hear about a trace.
+//! Warnings about a trace.
 
 use sandbag_jitter::{CpuTrace, JitterTrace};
 
@@ -7,7 +7,7 @@ use super::barrier::BarrierModel;
 use super::options::PredictOptions;
 use super::{RankPrediction, SATURATED_PCT};
 
-/// The CPU of which noise takes most, and how much of its time, percent.
+/// The CPU with the most noise, and its share of the time, percent.
 pub(super) fn most_noise(trace: &JitterTrace) -> (u32, f64) {
     let of = |cpu: &CpuTrace| {
         let known_ns = cpu.known_ns().max(1);
@@ -71,7 +71,7 @@ pub(super) fn warn(trace: &JitterTrace, options: &PredictOptions, warnings: &mut
     }
 }
 
-/// A mean of fewer phases is less sure, which its interval tells; why they are fewer it does not.
+/// The interval covers a mean of fewer phases; this says why they are fewer.
 pub(super) fn warn_of_left_out(
     points: &[RankPrediction],
     options: &PredictOptions,
@@ -80,10 +80,10 @@ pub(super) fn warn_of_left_out(
     let fewer = |point: &&RankPrediction| point.gone_through.is_some_and(|n| n < options.phases);
     if let Some(point) = points.iter().filter(fewer).min_by_key(|p| p.gone_through) {
         warnings.push(format!(
-            "of {} phases {} were gone through at {} ranks, spread evenly: all of them would take too \
+            "{} of {} phases were simulated at {} ranks, spread evenly: all of them would take too \
              long in a trace as dense as this, or with as long a drift",
-            options.phases,
             point.gone_through.unwrap_or(0),
+            options.phases,
             point.ranks
         ));
     }

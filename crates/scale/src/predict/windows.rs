@@ -1,43 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The noise that a piece of work meets, for every time at which it may begin.
+//! The noise that work meets, as a function of the time at which it begins.
 //!
-//! Work of `w` ns that begins at `t` ends when `w` ns of its window were its
-//! own: each event that it meets extends the window. The noise met, as a
-//! function of `t`, is made of pieces: it stays the same while no border of the
-//! window touches an event, it grows by a whole event where the end of the
-//! window reaches one, and it falls by a nanosecond each nanosecond where `t`
-//! lies inside an event, for what is over cannot be met. So the pieces between
-//! the borders of events say it for all times, exactly, and there are at most
-//! three for each event.
+//! Work of `w` ns that begins at `t` ends when it has had `w` ns of its window: each event in
+//! the window extends it. As a function of `t` the noise consists of pieces: it is constant
+//! while no end of the window touches an event, it grows by a whole event where the end of the
+//! window reaches one, and it falls by a nanosecond per nanosecond where `t` lies inside an
+//! event. So pieces between the borders of events are exact for all times, and there are at
+//! most three for each event.
 //!
-//! A window lies in one stretch in which events were looked for, or it does not
-//! count: what is unknown is never quiet.
+//! A window that leaves the stretch in which events were looked for does not count: unknown
+//! time is not quiet time.
 
 use sandbag_jitter::{CpuTrace, Span, TraceEvent};
 
-/// Times at which work may begin, and the noise it meets.
+/// An interval of begins, and the noise that work meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoisePiece {
-    /// The first of these times, ns.
+    /// First begin, ns.
     pub from_ns: u64,
-    /// Behind the last, ns.
+    /// End of the interval, excluded, ns.
     pub until_ns: u64,
     /// Noise met by work that begins at `from_ns`, ns.
     pub noise_ns: u64,
-    /// How much of an event was over at `from_ns`, where the piece lies inside
-    /// one; then the noise falls by 1 ns each ns.
+    /// Depth of `from_ns` inside an event, ns, where the piece lies inside one; then the noise
+    /// falls by 1 ns per ns.
     pub inside_ns: Option<u64>,
 }
 
 impl NoisePiece {
-    /// How many nanoseconds of begins it stands for.
-    #[must_use]
+    /// Length of the interval, ns.
     pub fn width_ns(&self) -> u64 {
         self.until_ns - self.from_ns
     }
 
-    /// Noise met by work that begins at this time of the piece, ns.
-    #[must_use]
+    /// Noise met by work that begins at `t_ns`, ns.
     pub fn noise_at(&self, t_ns: u64) -> u64 {
         match self.inside_ns {
             None => self.noise_ns,
@@ -45,7 +41,7 @@ impl NoisePiece {
         }
     }
 
-    /// What is left of it from this time on.
+    /// The piece from `t_ns` on.
     fn from(&self, t_ns: u64) -> Self {
         let t_ns = t_ns.max(self.from_ns);
         Self {
@@ -59,14 +55,14 @@ impl NoisePiece {
 
 /// The pieces of one CPU, ascending.
 #[derive(Debug, Clone)]
-pub struct Windows<'a> {
+pub(super) struct Windows<'a> {
     spans: std::slice::Iter<'a, Span>,
     events: &'a [TraceEvent],
     work_ns: u64,
     at: Option<WindowPosition>,
 }
 
-/// Where the window is.
+/// Position of the window.
 #[derive(Debug, Clone)]
 struct WindowPosition {
     /// Its begin, never inside an event.
@@ -83,7 +79,6 @@ struct WindowPosition {
 
 impl<'a> Windows<'a> {
     /// Work of `work_ns`, at least 1, on this CPU.
-    #[must_use]
     pub fn new(cpu: &'a CpuTrace, work_ns: u64) -> Self {
         Self {
             spans: cpu.known.iter(),
@@ -95,7 +90,7 @@ impl<'a> Windows<'a> {
 
     fn enter(&self, span: &Span) -> WindowPosition {
         let first = self.events.partition_point(|e| e.start_ns < span.from_ns);
-        // An event that began before is as good as unknown time.
+        // An event that began before the stretch counts as unknown time.
         let over = first
             .checked_sub(1)
             .map_or(0, |before| self.events[before].end_ns());
@@ -175,10 +170,10 @@ impl Iterator for Windows<'_> {
     }
 }
 
-/// The pieces of several CPUs that were recorded together: at each time the
-/// noise of the one that meets most, for the others wait for it.
+/// The pieces of several CPUs that were recorded together: at each time the noise of the CPU
+/// with the most, because the others wait for it.
 #[derive(Debug)]
-pub struct CpuGroup<'a> {
+pub(super) struct CpuGroup<'a> {
     columns: Vec<Windows<'a>>,
     /// The piece of each at `t_ns`, or after it.
     current: Vec<NoisePiece>,
@@ -187,8 +182,7 @@ pub struct CpuGroup<'a> {
 }
 
 impl<'a> CpuGroup<'a> {
-    /// Work of `work_ns` that begins on all of these at the same time.
-    #[must_use]
+    /// Work of `work_ns` that begins on all CPUs at the same time.
     pub fn new(cpus: &[&'a CpuTrace], work_ns: u64) -> Self {
         let mut columns: Vec<Windows<'a>> =
             cpus.iter().map(|cpu| Windows::new(cpu, work_ns)).collect();
@@ -201,7 +195,7 @@ impl<'a> CpuGroup<'a> {
         }
     }
 
-    /// Moves all to a time at which each has a piece; `None` if there is none.
+    /// Moves to the next time at which each CPU has a piece; `None` if there is none.
     fn meet(&mut self) -> Option<()> {
         loop {
             let mut from_ns = self.t_ns;
@@ -255,7 +249,7 @@ impl Iterator for CpuGroup<'_> {
         if let Some(falling) = falling {
             let above = level_ns.map_or(u64::MAX, |level| falling.noise_ns.saturating_sub(level));
             if above > 0 {
-                // Until the one that falls is no longer the greatest.
+                // Until another piece is greater than the falling one.
                 piece = NoisePiece {
                     until_ns: until_ns.min(t_ns.saturating_add(above)),
                     ..falling
@@ -299,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_met_by_the_extension_extends_again() {
+    fn an_event_in_the_extension_extends_again() {
         // 100 ns of work from 0: 10 ns short of the end the first event, and in
         // what it adds the second.
         let cpu = cpu(&[(0, 1000)], &[(90, 50), (145, 30)]);
@@ -315,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_the_one_counts_that_meets_most() {
+    fn the_cpu_with_the_most_noise_counts() {
         let a = cpu(&[(0, 1000)], &[(500, 50)]);
         let b = cpu(&[(0, 1000)], &[(520, 20)]);
         let all: Vec<NoisePiece> = CpuGroup::new(&[&a, &b], 100).collect();
@@ -379,8 +373,8 @@ mod tests {
             for cpu in &columns {
                 for piece in Windows::new(cpu, work) {
                     for t in piece.from_ns..piece.until_ns {
-                        // At the very begin of an event some are met that brute
-                        // force, ending before them, does not meet.
+                        // Work that ends exactly where an event begins meets it here, and not
+                        // by brute force.
                         if let Some(noise) = brute(cpu, t, work) {
                             let next = cpu.events.iter().any(|e| e.start_ns == t + work + noise);
                             prop_assert!(next || noise == piece.noise_at(t), "{t} {piece:?}");
@@ -404,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_that_are_hostile_end() {
+    fn hostile_spans_end() {
         let mut cpu = cpu(&[(0, 10)], &[]);
         cpu.known.push(span(u64::MAX - 10, u64::MAX));
         assert_eq!(Windows::new(&cpu, u64::MAX).count(), 0);

@@ -6,7 +6,7 @@ use super::cells::ANY;
 use super::drift::Units;
 use super::noise::Noise;
 use super::options::{PredictOptions, TraceSource};
-use super::positions::positions;
+use super::resync::positions;
 use super::sweep::SourceSweep;
 use super::tail::{SHARE, Tail};
 use super::threads::map_each;
@@ -14,7 +14,7 @@ use super::warnings::{most_noise, warn, warn_of_left_out};
 use super::{Estimate, PHASES_PCT, Prediction, RankPrediction, Sync};
 use crate::Result;
 
-/// Everything that is swept once, for all numbers of ranks.
+/// What is computed once for all numbers of ranks.
 pub(super) struct Working<'a> {
     pub options: &'a PredictOptions,
     pub shares: Vec<u64>,
@@ -78,7 +78,7 @@ impl<'a> Working<'a> {
     pub(super) fn prediction(mut self) -> Result<Prediction> {
         let ranks = &self.options.ranks;
         let points: Vec<RankPrediction> = match &self.units {
-            // A point is threads' work in itself.
+            // The threads work on one point.
             Some(units) => ranks
                 .iter()
                 .map(|n| self.synchronised_point(units, *n))
@@ -89,16 +89,14 @@ impl<'a> Working<'a> {
         };
         warn_of_left_out(&points, self.options, &mut self.warnings);
         Ok(Prediction {
-            quantum_ns: self.options.quantum_ns,
             points,
             tail: self.tail,
-            classes: Vec::new(),
             noise_pct: self.noise_pct,
             warnings: std::mem::take(&mut self.warnings),
         })
     }
 
-    /// What a phase takes without noise, ns.
+    /// Duration of a phase without noise, ns.
     pub(super) fn quiet_ns(&self, ranks: u64) -> f64 {
         self.options.quantum_ns as f64 + self.options.barrier.quiet_ns(ranks)
     }
