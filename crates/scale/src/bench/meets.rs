@@ -33,7 +33,7 @@ pub(super) fn most_noise_pct(plan: &ReplayPlan) -> f64 {
     shares.fold(0.0, f64::max)
 }
 
-/// Whether noise takes so much of a column that a replay says nothing.
+/// Whether noise leaves hardly any time of a column, so that a replay is meaningless.
 pub(super) fn is_full(plan: &ReplayPlan) -> bool {
     most_noise_pct(plan) >= SATURATED_PCT
 }

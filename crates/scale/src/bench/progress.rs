@@ -55,42 +55,51 @@ const MOST_WORDS: u64 = 1 << 28;
 /// Least share of the time that a plan leaves to the work.
 const LEAST_LEFT: f64 = 0.02;
 
-/// Share of the time that a plan leaves to the work, 0 to 1.
-fn left(plan: &ReplayPlan) -> f64 {
-    let columns = plan.columns() as u64;
-    let left = (0..columns).map(|rank| {
-        let column = plan.column(rank);
-        1.0 - column.noise_ns() as f64 / column.known_ns.max(1) as f64
-    });
-    let mean = left.sum::<f64>() / columns.max(1) as f64;
-    mean.clamp(LEAST_LEFT, 1.0)
+/// Plan of a run of virtual ranks.
+struct Schedule {
+    workers: u64,
+    /// Share of the time that the jitter plan leaves to the work, 0 to 1; `None` without one.
+    left: Option<f64>,
+    /// Phases of each rank that fit into the time together with their jitter; at least
+    /// [`FEWEST`].
+    phases: u64,
+    /// Planned duration without the calibration: longer than requested where not even the fewest
+    /// phases fit.
+    time: Duration,
 }
 
-/// Duration of a phase of all ranks, without jitter and with it, with its repeats, ns.
-fn of_phase_ns(settings: &Settings, workers: u64, left: Option<f64>) -> f64 {
-    let quantum_ns = settings.quantum_ns.max(1) as f64;
-    let both_ns = quantum_ns + left.map_or(0.0, |left| quantum_ns / left);
-    let both_ns = both_ns * f64::from(settings.repeats.max(1));
-    f64::from(settings.ranks) * both_ns / workers.max(1) as f64
+impl Schedule {
+    fn new(settings: &Settings) -> Self {
+        let workers = (settings.cpus.len() as u64).min(u64::from(settings.ranks));
+        let left = settings.plan.as_ref().map(|plan| {
+            let columns = plan.columns() as u64;
+            let left = (0..columns).map(|rank| {
+                let column = plan.column(rank);
+                1.0 - column.noise_ns() as f64 / column.known_ns.max(1) as f64
+            });
+            let mean = left.sum::<f64>() / columns.max(1) as f64;
+            mean.clamp(LEAST_LEFT, 1.0)
+        });
+        // A phase of all ranks, without jitter and with it, and its repeats.
+        let quantum_ns = settings.quantum_ns.max(1) as f64;
+        let both_ns = quantum_ns + left.map_or(0.0, |left| quantum_ns / left);
+        let both_ns = both_ns * f64::from(settings.repeats.max(1));
+        let phase_ns = f64::from(settings.ranks) * both_ns / workers.max(1) as f64;
+        let phases = (settings.duration.as_nanos() as f64 / phase_ns) as u64;
+        let phases = phases.max(FEWEST);
+        let time = Duration::try_from_secs_f64(phases as f64 * phase_ns / 1e9);
+        Self {
+            workers,
+            left,
+            phases,
+            time: time.unwrap_or(Duration::MAX),
+        }
+    }
 }
 
-/// Phases of each rank that fit into the time together with their jitter; at least [`FEWEST`].
-fn fitting(settings: &Settings, workers: u64, left: Option<f64>) -> u64 {
-    let phases = settings.duration.as_nanos() as f64 / of_phase_ns(settings, workers, left);
-    (phases as u64).max(FEWEST)
-}
-
-fn workers(settings: &Settings) -> u64 {
-    (settings.cpus.len() as u64).min(u64::from(settings.ranks))
-}
-
-/// Planned duration of a run of virtual ranks without the calibration: longer than requested
-/// where not even the fewest phases fit.
+/// Planned duration of a run of virtual ranks without the calibration.
 pub fn planned_time(settings: &Settings) -> Duration {
-    let (workers, left) = (workers(settings), settings.plan.as_ref().map(left));
-    let phases = fitting(settings, workers, left) as f64;
-    let seconds = phases * of_phase_ns(settings, workers, left) / 1e9;
-    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    Schedule::new(settings).time
 }
 
 /// State of a rank between two phases.
@@ -167,10 +176,13 @@ fn side_by_side<C: ReplayClock>(
 /// own portion of the plan.
 pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
     settings.check()?;
-    let workers = workers(settings);
     let kinds = 1 + u64::from(settings.plan.is_some());
-    let left = settings.plan.as_ref().map(left);
-    let phases = fitting(settings, workers, left);
+    let Schedule {
+        workers,
+        left,
+        phases,
+        ..
+    } = Schedule::new(settings);
     // Two words for the backlog.
     let words = (kinds * phases + 2) * u64::from(settings.ranks);
     if words > MOST_WORDS {
@@ -261,33 +273,25 @@ mod tests {
         let events: Vec<_> = (0..100).map(|i| (i * 1_000_000, 500_000)).collect();
         let trace = cpu(&[(0, 100_000_000)], &events);
         let plan = ReplayPlan::new(&[&trace], &ReplayOptions::default()).unwrap();
-        assert!((left(&plan) - 0.5).abs() < 1e-3);
-        let settings = Settings {
-            quantum_ns: 1_000_000,
-            ranks: 10,
-            cpus: vec![0, 1],
-            duration: Duration::from_secs(30),
-            rounds: 1,
-            cpu_clock: false,
-            repeats: 1,
-            plan: None,
+        let schedule = |ranks, repeats, plan: Option<&ReplayPlan>| {
+            let found = Schedule::new(&Settings {
+                quantum_ns: 1_000_000,
+                ranks,
+                cpus: vec![0, 1],
+                duration: Duration::from_secs(30),
+                rounds: 1,
+                cpu_clock: false,
+                repeats,
+                plan: plan.cloned(),
+            });
+            (found.phases, found.time.as_secs())
         };
-        assert_eq!(planned_time(&settings).as_secs(), 30);
         // 60 s of two workers; 3 ms for each pair of phases of a rank.
-        assert_eq!(fitting(&settings, 2, Some(0.5)), 2000);
-        assert_eq!(fitting(&settings, 2, None), 6000);
-        let again = Settings {
-            repeats: 3,
-            ..settings.clone()
-        };
-        assert_eq!(fitting(&again, 2, None), 2000);
-        let many = Settings {
-            ranks: 1_000_000,
-            ..settings
-        };
-        assert_eq!(fitting(&many, 2, None), FEWEST);
+        assert_eq!(schedule(10, 1, Some(&plan)), (2000, 30));
+        assert_eq!(schedule(10, 1, None), (6000, 30));
+        assert_eq!(schedule(10, 3, None), (2000, 30));
         // Four phases of a million ranks.
-        assert_eq!(planned_time(&many).as_secs(), 2000);
+        assert_eq!(schedule(1_000_000, 1, None), (FEWEST, 2000));
     }
 
     #[test]

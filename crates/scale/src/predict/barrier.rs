@@ -24,8 +24,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::grid::Grid;
-use super::noise::Noise;
+use super::noise::{Grid, Noise};
 
 /// Cost of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -261,36 +260,10 @@ mod tests {
     use super::*;
     use crate::fixture::{by_chance, cpu};
 
-    const COST: LogGp = LogGp {
-        l_ns: 5000.0,
-        o_ns: 1500.0,
-        g_ns: 2000.0,
-        g_byte_ns: 2.0,
-        bytes: 1,
-    };
-
     #[test]
     fn rounds_double() {
         let all = [1, 2, 3, 4, 5, 1024, 1025, 1_000_000].map(rounds);
         assert_eq!(all, [0, 1, 2, 2, 3, 10, 11, 20]);
-    }
-
-    #[test]
-    fn closed_forms() {
-        let a = 8000.0;
-        assert_eq!(BarrierModel::Dissemination(COST).quiet_ns(1024), 10.0 * a);
-        assert_eq!(BarrierModel::Binomial(COST).quiet_ns(1000), 20.0 * a);
-        assert_eq!(BarrierModel::Ideal.quiet_ns(1000), 0.0);
-        assert_eq!(BarrierModel::Dissemination(COST).quiet_ns(1), 0.0);
-        // The gap counts where it is longer than a message.
-        let slow = LogGp {
-            g_ns: 9000.0,
-            bytes: 101,
-            ..COST
-        };
-        assert_eq!(slow.message_ns(), 8200.0);
-        let expected = 2.0 * 9200.0 + 8200.0;
-        assert_eq!(BarrierModel::Dissemination(slow).quiet_ns(8), expected);
     }
 
     fn noises(cpu: &sandbag_jitter::CpuTrace, work_ns: u64) -> (Noise, Noise) {

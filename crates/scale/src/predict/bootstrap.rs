@@ -7,9 +7,8 @@
 //! rarer than the trace is long: see `saturated`.
 
 use super::cells::{BANDS, Cells};
-use super::grid::Grid;
-use super::noise::Noise;
-use super::tail::Tail;
+use super::noise::{Grid, Noise};
+use super::tail::{SHARE, Tail};
 use super::windows::NoisePiece;
 use crate::chance::Chance;
 
@@ -59,97 +58,68 @@ impl Blocks {
 
     /// Draws with replacement.
     pub fn draw(&self, seed: u64) -> Draws {
-        let sum = |of: &dyn Fn(usize) -> f64| {
+        let sum = |times: &[u32]| {
             let mut cells = Cells::merge(Grid::new(COARSE));
-            for (number, block) in self.blocks.iter().enumerate() {
-                let times = of(number);
-                if times > 0.0 {
-                    cells.add_scaled(block, times);
-                }
+            for (block, times) in self.blocks.iter().zip(times).filter(|(_, n)| **n > 0) {
+                cells.add_scaled(block, f64::from(*times));
             }
             cells
         };
+        let count = self.blocks.len();
         let draws = (0..DRAWS).map(|draw| {
             let mut chance = Chance::new(seed, draw as u64);
-            let mut times = vec![0u32; self.blocks.len()];
-            for _ in 0..self.blocks.len() {
-                times[chance.below(self.blocks.len() as u64) as usize] += 1;
+            let mut times = vec![0; count];
+            for _ in 0..count {
+                times[chance.below(count as u64) as usize] += 1;
             }
-            sum(&|number| f64::from(times[number]))
+            sum(&times)
         });
         Draws {
             draws: draws.collect(),
-            whole: sum(&|_| 1.0),
+            whole: sum(&vec![1; count]),
         }
     }
-}
-
-/// An interval, relative to the prediction.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Ratio {
-    pub low: f64,
-    pub high: f64,
-}
-
-impl Ratio {
-    fn wider(self, times: f64) -> Self {
-        Self {
-            low: (1.0 - (1.0 - self.low) * times).max(0.0),
-            high: 1.0 + (self.high - 1.0) * times,
-        }
-    }
-}
-
-/// The figure that is computed from a draw.
-#[derive(Debug, Clone, Copy)]
-pub enum DrawFigure {
-    /// The mean of the greatest.
-    Greatest,
-    /// The same, with a tail fitted above this probability.
-    Tail(f64),
 }
 
 /// The 95 % interval for the greatest of several kinds, each with its number and the share of
-/// its begins inside events that occurs. `None` without noise.
-pub fn interval(kinds: &[(&Draws, f64, f64)], figure: DrawFigure) -> Option<Ratio> {
-    let of = |cells: &dyn Fn(&Draws) -> Cells| {
-        let noises: Vec<(Noise, f64)> = kinds
-            .iter()
-            .map(|(draws, count, inside)| {
-                let mut accepted = [*inside; BANDS];
-                accepted[0] = 1.0;
-                (cells(draws).noise(&accepted), *count)
-            })
-            .collect();
-        let all: Vec<(&Noise, f64)> = noises.iter().map(|(noise, n)| (noise, *n)).collect();
-        match (figure, all.as_slice()) {
-            (DrawFigure::Tail(share), [(noise, count)]) => {
-                let tail = Tail::fit(noise, share);
-                tail.map_or_else(
-                    || noise.greatest_of(*count).mean(),
-                    |tail| tail.greatest_of(noise, *count),
-                )
-            }
-            _ => Noise::greatest_of_all(&all).mean(),
+/// its begins inside events that occurs; with a fitted tail if `has_tail`. Relative to the
+/// prediction; `None` without noise.
+pub fn interval(kinds: &[(&Draws, f64, f64)], has_tail: bool) -> Option<(f64, f64)> {
+    let of = |cells: &dyn Fn(&Draws) -> &Cells| {
+        let noises = kinds.iter().map(|(draws, count, inside)| {
+            let mut accepted = [*inside; BANDS];
+            accepted[0] = 1.0;
+            (cells(draws).noise(&accepted), *count)
+        });
+        let noises: Vec<(Noise, f64)> = noises.collect();
+        if let (true, [(noise, count)]) = (has_tail, &noises[..])
+            && let Some(tail) = Tail::fit(noise, SHARE)
+        {
+            return tail.greatest_of(noise, *count);
         }
+        Noise::greatest_of_all(&noises).mean()
     };
-    let whole = of(&|draws| draws.whole.clone());
+    let whole = of(&|draws| &draws.whole);
     if whole <= 0.0 {
         return None;
     }
     let draws = kinds.iter().map(|(draws, ..)| draws.draws.len()).min()?;
     let mut all: Vec<f64> = (0..draws)
-        .map(|draw| of(&|draws| draws.draws[draw].clone()) / whole)
+        .map(|draw| of(&|draws| &draws.draws[draw]) / whole)
         .collect();
     Some(percentiles(&mut all))
 }
 
 /// The 95 % interval of the mean of rows of phases, by drawing rows: phases of `phase_ns` from a
-/// trace of `known_ns`. `None` if that is too short.
+/// trace of `known_ns`. Relative to the mean; `None` if the trace is too short.
 ///
 /// Rows that together are longer than the trace repeat it and hold no more information, so the
 /// interval is wider by the square root of the number of repetitions.
-pub fn of_rows(rows: &[Vec<f64>], (phase_ns, known_ns): (u64, u64), seed: u64) -> Option<Ratio> {
+pub fn of_rows(
+    rows: &[Vec<f64>],
+    (phase_ns, known_ns): (u64, u64),
+    seed: u64,
+) -> Option<(f64, f64)> {
     if known_ns / phase_ns.saturating_mul(WINDOWS).max(1) < LEAST_BLOCKS {
         return None;
     }
@@ -175,16 +145,18 @@ pub fn of_rows(rows: &[Vec<f64>], (phase_ns, known_ns): (u64, u64), seed: u64) -
         .collect();
     let phases: f64 = sums.iter().map(|(_, count)| count).sum();
     let often = phases * phase_ns as f64 / known_ns as f64;
-    Some(percentiles(&mut all).wider(often.max(1.0).sqrt()))
+    let wider = often.max(1.0).sqrt();
+    let (low, high) = percentiles(&mut all);
+    Some((
+        (1.0 - (1.0 - low) * wider).max(0.0),
+        1.0 + (high - 1.0) * wider,
+    ))
 }
 
-fn percentiles(all: &mut [f64]) -> Ratio {
+fn percentiles(all: &mut [f64]) -> (f64, f64) {
     all.sort_unstable_by(f64::total_cmp);
     let at = |part: f64| all[(part * (all.len() - 1) as f64).round() as usize];
-    Ratio {
-        low: at(0.025),
-        high: at(0.975),
-    }
+    (at(0.025), at(0.975))
 }
 
 #[cfg(test)]
@@ -215,9 +187,9 @@ mod tests {
             let mut blocks = Blocks::new(5_000_000_000, WORK).unwrap();
             Windows::new(&cpu, WORK).for_each(|piece| blocks.add(&piece));
             let draws = [(&blocks.draw(1), 64.0, 0.0)];
-            let ratio = interval(&draws, DrawFigure::Greatest).unwrap();
+            let (low, high) = interval(&draws, false).unwrap();
             let found = mean(&cpu);
-            (found * ratio.low..=found * ratio.high).contains(&truth)
+            (found * low..=found * high).contains(&truth)
         });
         let held = held.count();
         assert!(held >= 14, "{held} of 20");
@@ -229,10 +201,7 @@ mod tests {
         let quiet = crate::fixture::cpu(&[(0, 1_000_000_000)], &[]);
         let mut blocks = Blocks::new(1_000_000_000, WORK).unwrap();
         Windows::new(&quiet, WORK).for_each(|piece| blocks.add(&piece));
-        assert_eq!(
-            interval(&[(&blocks.draw(1), 64.0, 1.0)], DrawFigure::Greatest),
-            None
-        );
+        assert_eq!(interval(&[(&blocks.draw(1), 64.0, 1.0)], false), None);
         let long = (1, 1_000_000);
         assert_eq!(of_rows(&vec![vec![0.0; 3]; 20], long, 1), None);
         assert!(of_rows(&vec![vec![1.0]; 3], long, 1).is_none());
@@ -246,8 +215,8 @@ mod tests {
         let rows: Vec<Vec<f64>> = (0..100).map(|_| vec![chance.uniform(); 10]).collect();
         // A thousand phases of 1 s: as long as the trace, and four times.
         let width = |known_ns| {
-            let ratio = of_rows(&rows, (1_000_000_000, known_ns), 1).unwrap();
-            ratio.high - ratio.low
+            let (low, high) = of_rows(&rows, (1_000_000_000, known_ns), 1).unwrap();
+            high - low
         };
         let once = width(1_000_000_000_000);
         assert_eq!(width(4_000_000_000_000), once);

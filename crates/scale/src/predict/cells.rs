@@ -6,8 +6,7 @@
 //! to half the width of a cell. Begins inside an event have histograms by their depth in it,
 //! because not all of them occur: see [`super::waiting`].
 
-use super::grid::Grid;
-use super::noise::Noise;
+use super::noise::{Grid, Noise};
 use super::windows::NoisePiece;
 
 /// Cells per decade of noise: each is 0.45 % wide.
@@ -137,21 +136,23 @@ impl Cells {
         band.cover[last] -= 1.0;
     }
 
+    /// Weight and moment of each cell of a band, covers included.
+    fn filled<'a>(&'a self, band: &'a Band) -> impl Iterator<Item = (f64, f64)> + 'a {
+        let edges = self.grid.edges().windows(2).enumerate();
+        edges.scan(0.0, |cover, (cell, edge)| {
+            *cover += band.cover[cell];
+            let whole = *cover * (edge[1] - edge[0]);
+            let moment = band.moment[cell] + whole * (edge[0] + edge[1]) / 2.0;
+            Some((band.weight[cell] + whole, moment))
+        })
+    }
+
     /// Nanoseconds of begins in each band; the first is outside events.
     pub fn band_weights(&self) -> [f64; BANDS] {
-        let sum = |band: &Band| {
-            let mut cover = 0.0;
-            let whole: f64 = (0..self.grid.cells())
-                .map(|cell| {
-                    cover += band.cover[cell];
-                    cover * (self.grid.edges()[cell + 1] - self.grid.edges()[cell])
-                })
-                .sum();
-            band.weight.iter().sum::<f64>() + whole
-        };
         let mut all = [0.0; BANDS];
-        for (weight, band) in all.iter_mut().zip(&self.bands) {
-            *weight = band.as_ref().map_or(0.0, sum);
+        for (sum, band) in all.iter_mut().zip(&self.bands) {
+            let filled = band.iter().flat_map(|band| self.filled(band));
+            *sum = filled.map(|(weight, _)| weight).sum();
         }
         all
     }
@@ -164,19 +165,15 @@ impl Cells {
 
     /// Adds another histogram, multiplied by `factor`.
     pub fn add_scaled(&mut self, other: &Self, factor: f64) {
-        let edges = self.grid.edges().to_vec();
         for (number, theirs) in other.bands.iter().enumerate() {
             let Some(theirs) = theirs else { continue };
             let ours = self.band(number);
+            let cells = ours.weight.iter_mut().zip(&mut ours.moment);
             // Covers are whole numbers and end at exactly 0. Scaled they would not, and the last
             // cells are wide.
-            let mut cover = 0.0;
-            for (cell, edge) in edges.windows(2).enumerate() {
-                cover += theirs.cover[cell];
-                let whole = cover * (edge[1] - edge[0]);
-                let moment = theirs.moment[cell] + whole * (edge[0] + edge[1]) / 2.0;
-                ours.weight[cell] += (theirs.weight[cell] + whole) * factor;
-                ours.moment[cell] += moment * factor;
+            for ((weight, moment), (more, more_moment)) in cells.zip(other.filled(theirs)) {
+                *weight += more * factor;
+                *moment += more_moment * factor;
             }
         }
     }
@@ -186,16 +183,11 @@ impl Cells {
         let cells = self.grid.cells();
         let (mut weight, mut moment) = (vec![0.0; cells], vec![0.0; cells]);
         for (band, share) in self.bands.iter().zip(accepted) {
-            let Some(band) = band.as_ref().filter(|_| *share > 0.0) else {
-                continue;
-            };
-            let mut cover = 0.0;
-            for cell in 0..cells {
-                cover += band.cover[cell];
-                let (low, high) = (self.grid.edges()[cell], self.grid.edges()[cell + 1]);
-                let whole = cover * (high - low);
-                weight[cell] += share * (band.weight[cell] + whole);
-                moment[cell] += share * (band.moment[cell] + whole * (low + high) / 2.0);
+            let band = band.as_ref().filter(|_| *share > 0.0);
+            let filled = band.into_iter().flat_map(|band| self.filled(band));
+            for (cell, (more, more_moment)) in filled.enumerate() {
+                weight[cell] += share * more;
+                moment[cell] += share * more_moment;
             }
         }
         Noise::of_cells(&self.grid, &weight, &moment)

@@ -12,7 +12,11 @@ use sandbag_jitter::stats::{Component, spectrum};
 use sandbag_jitter::{CpuTrace, JitterTrace, TraceEvent};
 use serde::Serialize;
 
+use super::Sync;
+use super::options::{PredictOptions, TraceSource};
 use super::threads::map_each;
+use super::working::Working;
+use crate::Result;
 
 /// Events, or parts of them, that could be removed together.
 #[derive(Debug)]
@@ -162,6 +166,67 @@ pub struct Cost {
     pub noise_pct: f64,
     /// Points of slowdown that its removal saves, for each number of ranks.
     pub saves_points: Vec<f64>,
+}
+
+/// Predicts what classes of events cost where ranks are not synchronised: the difference to a
+/// prediction without each of them.
+pub fn costs(
+    sources: &[TraceSource<'_>],
+    options: &PredictOptions,
+    classes: &[EventClass],
+) -> Result<Vec<Cost>> {
+    options.check(sources)?;
+    let options = PredictOptions {
+        sync: Sync::None,
+        intervals: false,
+        tail: false,
+        ..options.clone()
+    };
+    let slowdowns = |sources: &[TraceSource<'_>]| -> Result<Vec<f64>> {
+        let found = Working::new(sources, &options)?.prediction()?;
+        Ok(found.points.iter().map(|p| p.mean.slowdown_pct).collect())
+    };
+    let whole = slowdowns(sources)?;
+    let all = sources.iter().flat_map(|source| &source.trace.cpus);
+    let noise_ns: u64 = all.map(CpuTrace::noise_ns).sum();
+    let mut costs = Vec::new();
+    for class in classes {
+        let mut gone_ns = 0;
+        let without: Vec<JitterTrace> = sources
+            .iter()
+            .map(|source| {
+                let cpu = |cpu: &CpuTrace| match class.remove(cpu) {
+                    Some((without, ns)) => {
+                        gone_ns += ns;
+                        without
+                    }
+                    None => cpu.clone(),
+                };
+                JitterTrace {
+                    cpus: source.trace.cpus.iter().map(cpu).collect(),
+                    header: source.trace.header.clone(),
+                    notes: source.trace.notes.clone(),
+                    attribution: None,
+                    warnings: Vec::new(),
+                }
+            })
+            .collect();
+        if gone_ns == 0 {
+            continue;
+        }
+        let left: Vec<TraceSource<'_>> = without
+            .iter()
+            .zip(sources)
+            .map(|(trace, source)| TraceSource { trace, ..*source })
+            .collect();
+        let left = slowdowns(&left)?;
+        costs.push(Cost {
+            class: class.name.clone(),
+            noise_pct: gone_ns as f64 / noise_ns.max(1) as f64 * 100.0,
+            saves_points: whole.iter().zip(left).map(|(a, b)| a - b).collect(),
+        });
+    }
+    Ok(costs)
 }
 
 #[cfg(test)]

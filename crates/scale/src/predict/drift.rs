@@ -71,16 +71,13 @@ impl Drift {
         }
     }
 
-    /// Share of the ranks between two positions of the reach, 0 to 1.
-    fn share(&self, from: f64, until: f64) -> f64 {
+    /// Share of the ranks below a position of the reach, 0 to 1.
+    fn below(&self, at: f64) -> f64 {
         match self.spread {
-            Spread::Uniform => until - from,
+            Spread::Uniform => at,
             Spread::Normal => {
-                let below = |at: f64| {
-                    let deviations = (at - 0.5) * 2.0 * REACH;
-                    0.5 * (1.0 + erf(deviations / std::f64::consts::SQRT_2))
-                };
-                below(until) - below(from)
+                let deviations = (at - 0.5) * 2.0 * REACH;
+                0.5 * (1.0 + erf(deviations / std::f64::consts::SQRT_2))
             }
         }
     }
@@ -101,14 +98,6 @@ impl Drift {
 /// Measured places of the ranks of each unit within the drift: from the first of all (0) to the
 /// last (1), ascending. Ranks on CPUs of two speeds form two groups.
 pub type Places = Vec<Vec<f64>>;
-
-/// Share of the places between two positions.
-fn between(places: &[f64], from: f64, until: f64) -> f64 {
-    // The last place belongs to the last piece.
-    let before = |at: f64| places.partition_point(|place| *place < at || at >= 1.0);
-    let count = before(until).saturating_sub(before(from));
-    count as f64 / places.len().max(1) as f64
-}
 
 /// The phases to simulate.
 #[derive(Debug, Clone, Copy)]
@@ -137,10 +126,15 @@ impl DriftRun<'_> {
 
     /// Share of a unit's ranks between two positions of the reach.
     fn share(&self, unit: usize, from: f64, until: f64) -> f64 {
-        match self.places_of(unit) {
-            Some(places) => between(places, from, until),
-            None => self.drift.share(from, until),
-        }
+        let below = |at: f64| match self.places_of(unit) {
+            // The last place belongs to the last piece.
+            Some(places) => {
+                let count = places.partition_point(|place| *place < at || at >= 1.0);
+                count as f64 / places.len() as f64
+            }
+            None => self.drift.below(at),
+        };
+        (below(until) - below(from)).max(0.0)
     }
 
     /// A random place of a unit's rank in the reach.
@@ -384,14 +378,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_place_lies_in_one_piece() {
-        let places = [0.0, 0.25, 0.5, 1.0];
-        let of_pieces = [(0.0, 0.25), (0.25, 0.6), (0.6, 1.0)];
-        let shares = of_pieces.map(|(from, until)| between(&places, from, until));
-        assert_eq!(shares, [0.25, 0.5, 0.25]);
-    }
-
-    #[test]
     fn the_first_piece_after_a_time_is_found() {
         let pieces: Vec<NoisePiece> = (0..100)
             .map(|i| NoisePiece {
@@ -413,7 +399,9 @@ mod tests {
         for spread in [Spread::Uniform, Spread::Normal] {
             let drift = Drift { end_ns: 1, spread };
             let parts = (0..10).map(|i| f64::from(i) / 10.0);
-            let sum: f64 = parts.map(|from| drift.share(from, from + 0.1)).sum();
+            let sum: f64 = parts
+                .map(|at| drift.below(at + 0.1) - drift.below(at))
+                .sum();
             assert!((sum - 1.0).abs() < 1e-6, "{sum}");
             let mut chance = Chance::new(1, 1);
             let places: Vec<f64> = (0..2000).map(|_| drift.place(&mut chance)).collect();
@@ -439,7 +427,10 @@ mod tests {
             seed: 0,
             threads: 1,
         };
-        assert!((run.share(0, 0.05, 0.5) - 0.5).abs() < 1e-9);
+        // Every place lies in one piece, the last one in the last.
+        for (from, until, share) in [(0.0, 0.05, 0.25), (0.05, 0.5, 0.5), (0.5, 1.0, 0.25)] {
+            assert!((run.share(0, from, until) - share).abs() < 1e-9);
+        }
         assert!((run.share(0, 0.0, 1.1) - 1.0).abs() < 1e-9);
         assert_eq!(run.share(1, 0.0, 0.7), 0.0);
         let mut chance = Chance::new(1, 1);

@@ -16,9 +16,7 @@ mod bootstrap;
 mod causes;
 mod cells;
 mod classes;
-mod costs;
 mod drift;
-mod grid;
 mod noise;
 mod options;
 pub mod replay;
@@ -35,7 +33,7 @@ mod windows;
 mod working;
 
 pub use barrier::{BarrierModel, LogGp};
-pub use classes::{Cost, EventClass};
+pub use classes::{Cost, EventClass, costs};
 pub use drift::{Drift, Places, Spread};
 pub use options::{MOST_RANKS, PredictOptions, TraceSource, phases};
 pub use sandbag_jitter::replay::Sync;
@@ -103,14 +101,4 @@ pub const SATURATED_PCT: f64 = 90.0;
 pub fn predict(sources: &[TraceSource<'_>], options: &PredictOptions) -> Result<Prediction> {
     options.check(sources)?;
     Working::new(sources, options)?.prediction()
-}
-
-/// Predicts what classes of events cost where ranks are not synchronised.
-pub fn costs(
-    sources: &[TraceSource<'_>],
-    options: &PredictOptions,
-    classes: &[EventClass],
-) -> Result<Vec<Cost>> {
-    options.check(sources)?;
-    costs::costs(sources, options, classes)
 }

@@ -5,7 +5,46 @@
 //! of 1 - F(x)^n, and its quantiles are those of F at `p^(1/n)`. All is computed from 1 - F,
 //! which is exact where F is so close to 1 that the power needs it.
 
-use super::grid::Grid;
+use std::borrow::Borrow;
+
+/// Decades from 1 ns on; longer noise is in the last cell.
+const DECADES: f64 = 12.0;
+
+#[derive(Debug, Clone)]
+pub struct Grid {
+    per_decade: f64,
+    /// Begin of each cell, and the end of the last; the first cell is that of no noise.
+    edges: Vec<f64>,
+}
+
+impl Grid {
+    pub fn new(per_decade: f64) -> Self {
+        let cells = (per_decade * DECADES) as usize;
+        let edge = |i: usize| 10f64.powf(i as f64 / per_decade);
+        Self {
+            per_decade,
+            edges: std::iter::once(0.0).chain((0..=cells).map(edge)).collect(),
+        }
+    }
+
+    /// Number of cells.
+    pub fn cells(&self) -> usize {
+        self.edges.len() - 1
+    }
+
+    /// The cell of a noise.
+    pub fn cell(&self, noise_ns: f64) -> usize {
+        if noise_ns < 1.0 {
+            return 0;
+        }
+        let cell = 1 + (noise_ns.log10() * self.per_decade) as usize;
+        cell.min(self.cells() - 1)
+    }
+
+    pub fn edges(&self) -> &[f64] {
+        &self.edges
+    }
+}
 
 #[derive(Debug, Clone)]
 pub struct Noise {
@@ -103,27 +142,21 @@ impl Noise {
     }
 
     /// The greatest of several distributions, each with its number.
-    pub fn greatest_of_all(all: &[(&Self, f64)]) -> Self {
-        let Some((first, _)) = all.first() else {
-            return Self {
-                values: vec![0.0],
-                above: vec![0.0],
-            };
+    pub fn greatest_of_all<N: Borrow<Self>>(all: &[(N, f64)]) -> Self {
+        let all: Vec<(&Self, f64)> = all.iter().map(|(noise, n)| (noise.borrow(), *n)).collect();
+        let cells = all.first().map_or(1, |(first, _)| first.values.len());
+        let above = |cell: usize| {
+            let present = all.iter().filter(|(_, n)| *n > 0.0);
+            let logs = present.map(|(noise, n)| n * (-noise.above[cell]).ln_1p());
+            -logs.sum::<f64>().exp_m1()
         };
-        let cells = first.values.len();
-        let log_below = |cell: usize| -> f64 {
-            let logs = all
-                .iter()
-                .filter(|(_, n)| *n > 0.0)
-                .map(|(noise, n)| n * (-noise.above[cell]).ln_1p());
-            logs.sum()
-        };
-        let above: Vec<f64> = (0..cells).map(|cell| -log_below(cell).exp_m1()).collect();
-        let values = match all {
-            [_] => first.values.clone(),
-            _ => (0..cells).map(|cell| mixed_value(all, cell)).collect(),
-        };
-        Self { values, above }
+        Self {
+            values: match &all[..] {
+                [(one, _)] => one.values.clone(),
+                _ => (0..cells).map(|cell| mixed_value(&all, cell)).collect(),
+            },
+            above: (0..cells).map(above).collect(),
+        }
     }
 }
 
@@ -141,7 +174,7 @@ fn mixed_value(all: &[(&Noise, f64)], cell: usize) -> f64 {
     if weight > 0.0 {
         moment / weight
     } else {
-        all[0].0.values[cell]
+        all.first().map_or(0.0, |(first, _)| first.values[cell])
     }
 }
 

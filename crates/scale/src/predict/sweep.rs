@@ -7,7 +7,7 @@ use sandbag_jitter::{CpuTrace, JitterTrace};
 use super::Sync;
 use super::bootstrap::{Blocks, Draws};
 use super::cells::{Cells, FINE};
-use super::grid::Grid;
+use super::noise::Grid;
 use super::options::PredictOptions;
 use super::threads::map_each;
 use super::windows::CpuGroup;
@@ -39,34 +39,28 @@ fn end_ns(trace: &JitterTrace) -> u64 {
 }
 
 /// The begins of one unit, and their length, ns.
-fn sweep(unit: &[&CpuTrace], work_ns: u64, blocks: Option<&mut Blocks>) -> (Cells, f64) {
-    let pieces = CpuGroup::new(unit, work_ns);
-    let cells = match blocks {
-        None => Cells::gather(Grid::new(FINE), pieces),
-        Some(blocks) => {
-            let seen = pieces.inspect(|piece| blocks.add(piece));
-            Cells::gather(Grid::new(FINE), seen)
+fn sweep(unit: &[&CpuTrace], work_ns: u64, mut blocks: Option<&mut Blocks>) -> (Cells, f64) {
+    let pieces = CpuGroup::new(unit, work_ns).inspect(|piece| {
+        if let Some(blocks) = &mut blocks {
+            blocks.add(piece);
         }
-    };
+    });
+    let cells = Cells::gather(Grid::new(FINE), pieces);
     let (outside, inside) = cells.weights();
     (cells, outside + inside)
 }
 
-fn combine(parts: Vec<(Cells, f64)>) -> (Cells, f64) {
-    let begins_ns = parts.iter().map(|(_, weight)| weight).sum();
-    let mut parts = parts.into_iter().filter(|(_, weight)| *weight > 0.0);
-    let Some((first, weight)) = parts.next() else {
-        return (Cells::new(Grid::new(FINE)), 0.0);
-    };
-    let Some(second) = parts.next() else {
-        return (first, begins_ns);
-    };
-    let mut all = Cells::new(Grid::new(FINE));
-    all.add_scaled(&first, 1e9 / weight);
-    for (cells, weight) in std::iter::once(second).chain(parts) {
-        all.add_scaled(&cells, 1e9 / weight);
+/// The begins of all units, each with the same weight.
+fn combine(mut parts: Vec<(Cells, f64)>) -> (Cells, f64) {
+    parts.retain(|(_, begins_ns)| *begins_ns > 0.0);
+    if parts.len() == 1 {
+        return parts.remove(0);
     }
-    (all, begins_ns)
+    let mut all = Cells::new(Grid::new(FINE));
+    for (cells, begins_ns) in &parts {
+        all.add_scaled(cells, 1e9 / begins_ns);
+    }
+    (all, parts.iter().map(|(_, begins_ns)| begins_ns).sum())
 }
 
 impl SourceSweep {

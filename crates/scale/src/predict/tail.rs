@@ -94,7 +94,7 @@ impl Tail {
 
 #[cfg(test)]
 mod tests {
-    use super::super::grid::Grid;
+    use super::super::noise::Grid;
     use super::*;
     use crate::chance::Chance;
 

@@ -31,15 +31,3 @@ pub(crate) fn map_each<T: Send>(
     done.sort_unstable_by_key(|(i, _)| *i);
     done.into_iter().map(|(_, result)| result).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn the_order_is_that_of_the_numbers() {
-        let squares: Vec<usize> = (0..100).map(|i| i * i).collect();
-        for threads in [0, 1, 3, 200] {
-            assert_eq!(super::map_each(threads, 100, |i| i * i), squares);
-        }
-        assert!(super::map_each(4, 0, |i| i).is_empty());
-    }
-}

@@ -3,7 +3,7 @@
 
 use super::RankPrediction;
 use super::barrier::{BarrierModel, Tree, rounds};
-use super::bootstrap::{DrawFigure, Draws, interval};
+use super::bootstrap::{Draws, interval};
 use super::cells::{ANY, BANDS, Cells, RUNNING};
 use super::noise::Noise;
 use super::sweep::SourceSweep;
@@ -15,10 +15,8 @@ use super::working::Working;
 fn apportion(nodes: u64, shares: &[u64]) -> Vec<u64> {
     let total: u128 = shares.iter().map(|share| u128::from(*share)).sum();
     let product = |share: u64| u128::from(nodes) * u128::from(share);
-    let mut counts: Vec<u64> = shares
-        .iter()
-        .map(|share| (product(*share) / total) as u64)
-        .collect();
+    let whole = shares.iter().map(|share| (product(*share) / total) as u64);
+    let mut counts: Vec<u64> = whole.collect();
     let mut order: Vec<usize> = (0..shares.len()).collect();
     order.sort_by_key(|i| std::cmp::Reverse(product(shares[*i]) % total));
     let left = nodes - counts.iter().sum::<u64>();
@@ -33,19 +31,14 @@ impl Working<'_> {
     pub(super) fn unsynchronised_point(&self, ranks: u64) -> RankPrediction {
         let nodes = self.nodes(ranks);
         let counts = apportion(nodes, &self.shares);
-        let present: Vec<(&SourceSweep, u64)> = self
+        let present = self
             .swept
             .iter()
             .zip(counts)
-            .filter(|(_, count)| *count > 0)
-            .collect();
-        let kinds: Vec<RankGroup<'_>> = present
-            .iter()
-            .map(|(swept, count)| RankGroup {
-                cells: &swept.work,
-                count: *count,
-            })
-            .collect();
+            .filter(|(_, count)| *count > 0);
+        let present: Vec<(&SourceSweep, u64)> = present.collect();
+        let kinds = present.iter().map(|(swept, count)| (&swept.work, *count));
+        let kinds: Vec<RankGroup<'_>> = kinds.collect();
         let gap_ns = self.options.barrier.quiet_ns(ranks);
         let found = greatest(&kinds, gap_ns, self.options.starts);
         let all = match self.options.barrier {
@@ -57,27 +50,22 @@ impl Working<'_> {
             let window_ns = self.options.quantum_ns as f64 + most_ns;
             *count as f64 * window_ns >= swept.begins_ns
         });
-        let draws: Option<Vec<(&Draws, f64, f64)>> = present
-            .iter()
-            .zip(&found.accepted)
-            .map(|((swept, count), accepted)| {
-                let inside = mean_accepted(&swept.work, accepted);
-                swept.draws.as_ref().map(|d| (d, *count as f64, inside))
-            })
-            .collect();
-        let ratio = |figure| {
-            let draws = draws.as_ref()?;
-            interval(draws, figure)
-        };
+        let each = present.iter().zip(&found.accepted);
+        let draws = each.map(|((swept, count), accepted)| {
+            let inside = mean_accepted(&swept.work, accepted);
+            Some((swept.draws.as_ref()?, *count as f64, inside))
+        });
+        let draws: Option<Vec<(&Draws, f64, f64)>> = draws.collect();
+        let ratio = |has_tail| interval(draws.as_ref()?, has_tail);
         let tail = self.tail.zip(found.one.first()).and_then(|(_, one)| {
             let tail = Tail::fit(one, SHARE)?;
             let noise_ns = tail.greatest_of(one, nodes as f64);
-            Some(self.estimate(ranks, noise_ns, ratio(DrawFigure::Tail(SHARE))))
+            Some(self.estimate(ranks, noise_ns, ratio(true)))
         });
         RankPrediction {
             saturated,
             tail,
-            ..self.point(ranks, &all, ratio(DrawFigure::Greatest))
+            ..self.point(ranks, &all, ratio(false))
         }
     }
 
@@ -88,59 +76,38 @@ impl Working<'_> {
         ranks: u64,
     ) -> Noise {
         let nodes = self.nodes(ranks);
-        let part = |count: u64| count as f64 / nodes as f64;
-        let slots: Vec<(&[Cells; 2], f64, &[f64; BANDS])> = present
-            .iter()
-            .zip(&found.accepted)
-            .filter_map(|((swept, count), accepted)| {
-                Some((swept.slots.as_ref()?, part(*count), accepted))
-            })
-            .collect();
         // Any of the mixed nodes may be delayed: geometric means of the distributions, because
         // their products will be taken.
-        let mixed = |of: &dyn Fn(&[Cells; 2], &[f64; BANDS]) -> Noise| {
-            let noises: Vec<(Noise, f64)> = slots
-                .iter()
-                .map(|(slots, part, accepted)| (of(slots, accepted), *part))
-                .collect();
-            let parts: Vec<(&Noise, f64)> = noises.iter().map(|(n, part)| (n, *part)).collect();
-            Noise::greatest_of_all(&parts)
+        let mixed = |of: &dyn Fn(&SourceSweep, &[f64; BANDS]) -> Option<Noise>| {
+            let each = present.iter().zip(&found.accepted);
+            let noises = each.filter_map(|((swept, count), accepted)| {
+                Some((of(swept, accepted)?, *count as f64 / nodes as f64))
+            });
+            Noise::greatest_of_all(&noises.collect::<Vec<_>>())
         };
-        let sender = mixed(&|[sender, _], _| sender.noise(&RUNNING));
-        let receiver = mixed(&|[_, receiver], accepted| receiver.noise(accepted));
-        let works: Vec<(Noise, f64)> = present
-            .iter()
-            .map(|(swept, count)| (swept.work.noise(&RUNNING), part(*count)))
-            .collect();
-        let works: Vec<(&Noise, f64)> = works.iter().map(|(noise, part)| (noise, *part)).collect();
-        let work = Noise::greatest_of_all(&works);
+        let sender = mixed(&|swept, _| Some(swept.slots.as_ref()?[0].noise(&RUNNING)));
+        let receiver = mixed(&|swept, accepted| Some(swept.slots.as_ref()?[1].noise(accepted)));
+        let work = mixed(&|swept, _| Some(swept.work.noise(&RUNNING)));
         // A tree of nodes: all ranks of a node know before the next round, in which as many
         // ranks send to the next node; the delays are those of one rank.
         let tree = Tree::new(&sender, &receiver, self.options.barrier.slack_ns());
         let last = tree.last(&work, nodes);
-        match self.options.barrier {
-            // The way up adds its messages: on average one in two rounds meets a waiting rank.
-            BarrierModel::Binomial(_) => {
-                let up = f64::from(rounds(ranks)) / 2.0 * receiver.mean();
-                let (values, above) = (last.values(), last.tail());
-                let values = values.iter().map(|value| value + up).collect();
-                Noise::of_above(values, above.to_vec())
-            }
-            _ => last,
-        }
+        let BarrierModel::Binomial(_) = self.options.barrier else {
+            return last;
+        };
+        // The way up adds its messages: on average one in two rounds meets a waiting rank.
+        let up = f64::from(rounds(ranks)) / 2.0 * receiver.mean();
+        let values = last.values().iter().map(|value| value + up);
+        Noise::of_above(values.collect(), last.tail().to_vec())
     }
 }
 
 /// Share of the begins inside events that occurs.
 fn mean_accepted(cells: &Cells, accepted: &[f64; BANDS]) -> f64 {
     let weights = cells.band_weights();
-    let inside: f64 = weights.iter().skip(1).sum();
-    let occurs: f64 = weights
-        .iter()
-        .zip(accepted)
-        .skip(1)
-        .map(|(w, a)| w * a)
-        .sum();
+    let inside: f64 = weights[1..].iter().sum();
+    let occurs = weights[1..].iter().zip(&accepted[1..]);
+    let occurs: f64 = occurs.map(|(weight, share)| weight * share).sum();
     if inside > 0.0 { occurs / inside } else { 0.0 }
 }
 

@@ -9,30 +9,27 @@
 //! less the rank's own, plus the time of the barrier. Its distribution follows from the noise,
 //! and the noise from it: a few iterations of both converge.
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::cells::{ANY, BANDS, Cells, RUNNING, band_ns};
 use super::noise::Noise;
 
 /// When the work of a phase begins.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Starts {
-    /// When the last rank arrives, perhaps inside an event of a waiting one.
+    /// When the last rank arrives, perhaps inside an event of a waiting rank
     #[default]
     Waiting,
-    /// When the rank's own work before it ended: ranks that never wait.
+    /// When the rank's own work before it ended: ranks that never wait
     Running,
-    /// At any time with equal probability, inside events too.
+    /// At any time with equal probability, inside events too
     Any,
 }
 
-/// Ranks with the same distribution of noise.
-#[derive(Debug, Clone, Copy)]
-pub struct RankGroup<'a> {
-    pub cells: &'a Cells,
-    pub count: u64,
-}
+/// The begins of ranks with the same distribution of noise, and their number.
+pub type RankGroup<'a> = (&'a Cells, u64);
 
 /// The noise of ranks that wait for each other.
 #[derive(Debug)]
@@ -75,29 +72,20 @@ pub fn greatest(kinds: &[RankGroup<'_>], gap_ns: f64, starts: Starts) -> Greates
 }
 
 fn with(kinds: &[RankGroup<'_>], accepted: Vec<[f64; BANDS]>) -> Greatest {
-    let one: Vec<Noise> = kinds
-        .iter()
-        .zip(&accepted)
-        .map(|(kind, accepted)| kind.cells.noise(accepted))
+    let each = kinds.iter().zip(&accepted);
+    let one: Vec<Noise> = each
+        .map(|((cells, _), accepted)| cells.noise(accepted))
         .collect();
-    let counted: Vec<(&Noise, f64)> = one
-        .iter()
-        .zip(kinds)
-        .map(|(noise, kind)| (noise, kind.count as f64))
-        .collect();
-    let all = Noise::greatest_of_all(&counted);
+    let counts = kinds.iter().map(|(_, count)| *count as f64);
+    let all = Noise::greatest_of_all(&one.iter().zip(counts).collect::<Vec<_>>());
     Greatest { one, accepted, all }
 }
 
 /// For each band the probability that a rank of this kind waits longer than its depth.
 fn waits(kinds: &[RankGroup<'_>], one: &[Noise], kind: usize, gap_ns: f64) -> [f64; BANDS] {
-    let others: Vec<(&Noise, f64)> = one
-        .iter()
-        .zip(kinds)
-        .enumerate()
-        .map(|(i, (noise, other))| (noise, (other.count - u64::from(i == kind)) as f64))
-        .collect();
-    let others = Noise::greatest_of_all(&others);
+    let counts = kinds.iter().enumerate();
+    let counts = counts.map(|(i, (_, count))| (count - u64::from(i == kind)) as f64);
+    let others = Noise::greatest_of_all(&one.iter().zip(counts).collect::<Vec<_>>());
     let own: Vec<(f64, f64)> = one[kind]
         .masses()
         .filter(|(_, mass)| *mass > RARE)
@@ -125,7 +113,7 @@ fn waits(kinds: &[RankGroup<'_>], one: &[Noise], kind: usize, gap_ns: f64) -> [f
 #[cfg(test)]
 mod tests {
     use super::super::cells::FINE;
-    use super::super::grid::Grid;
+    use super::super::noise::Grid;
     use super::super::windows::Windows;
     use super::*;
     use crate::fixture::by_chance;
@@ -134,13 +122,7 @@ mod tests {
     fn a_rank_alone_never_begins_inside_an_event() {
         let cpu = by_chance(1, 1_000_000_000, 1.0, |chance| 50_000.0 * chance.uniform());
         let cells = Cells::gather(Grid::new(FINE), Windows::new(&cpu, 1_000_000));
-        let mean = |count, starts| {
-            let kind = RankGroup {
-                cells: &cells,
-                count,
-            };
-            greatest(&[kind], 0.0, starts).all.mean()
-        };
+        let mean = |count, starts| greatest(&[(&cells, count)], 0.0, starts).all.mean();
         assert_eq!(mean(1, Starts::Waiting), mean(1, Starts::Running));
         // Of many ranks nearly all wait long.
         let (waiting, any) = (mean(1 << 20, Starts::Waiting), mean(1 << 20, Starts::Any));

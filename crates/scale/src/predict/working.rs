@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From traces to points.
 
-use super::bootstrap::Ratio;
 use super::cells::ANY;
 use super::drift::Units;
 use super::noise::Noise;
@@ -35,31 +34,27 @@ impl<'a> Working<'a> {
         let noise_pct = noise.map(|(_, pct)| pct).fold(0.0, f64::max);
         let swept = sources
             .iter()
-            .map(|source| SourceSweep::new(source.trace, options))
-            .collect::<Result<Vec<_>>>()?;
-        let tail = match swept.as_slice() {
-            [one] if options.tail && options.sync == Sync::None => {
-                let found = Tail::fit(&one.work.noise(&ANY), SHARE);
-                if found.is_none() {
-                    warnings.push(
-                        "no tail could be fitted: the greatest hundredth of the noise has too \
-                         few different values"
-                            .to_owned(),
-                    );
-                }
-                found
-            }
-            _ => {
-                if options.tail {
-                    warnings.push(
-                        "no tail is fitted: one can be to a single trace, where ranks are not \
-                         synchronised"
-                            .to_owned(),
-                    );
-                }
-                None
-            }
+            .map(|source| SourceSweep::new(source.trace, options));
+        let swept = swept.collect::<Result<Vec<_>>>()?;
+        let single = match &swept[..] {
+            [one] if options.sync == Sync::None => Some(one),
+            _ => None,
         };
+        let fitted = single.filter(|_| options.tail);
+        let tail = fitted.and_then(|one| Tail::fit(&one.work.noise(&ANY), SHARE));
+        if options.tail && tail.is_none() {
+            let why = match single {
+                Some(_) => {
+                    "no tail could be fitted: the greatest hundredth of the noise has too few \
+                     different values"
+                }
+                None => {
+                    "no tail is fitted: it needs a single trace, and ranks that are not \
+                     synchronised"
+                }
+            };
+            warnings.push(why.to_owned());
+        }
         let units = match options.sync {
             Sync::None => None,
             _ => Some(positions(sources[0].trace, options)?),
@@ -105,15 +100,25 @@ impl<'a> Working<'a> {
         ranks.div_ceil(u64::from(self.options.group))
     }
 
-    pub(super) fn estimate(&self, ranks: u64, noise_ns: f64, ratio: Option<Ratio>) -> Estimate {
+    pub(super) fn estimate(
+        &self,
+        ranks: u64,
+        noise_ns: f64,
+        ratio: Option<(f64, f64)>,
+    ) -> Estimate {
         let slowdown_pct = noise_ns / self.quiet_ns(ranks) * 100.0;
         Estimate {
             slowdown_pct,
-            interval_pct: ratio.map(|r| (slowdown_pct * r.low, slowdown_pct * r.high)),
+            interval_pct: ratio.map(|(low, high)| (slowdown_pct * low, slowdown_pct * high)),
         }
     }
 
-    pub(super) fn point(&self, ranks: u64, noise: &Noise, ratio: Option<Ratio>) -> RankPrediction {
+    pub(super) fn point(
+        &self,
+        ranks: u64,
+        noise: &Noise,
+        ratio: Option<(f64, f64)>,
+    ) -> RankPrediction {
         let quiet_ns = self.quiet_ns(ranks);
         let noise_ns = noise.mean();
         RankPrediction {
