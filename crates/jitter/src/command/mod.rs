@@ -25,8 +25,9 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::format;
-use crate::import::{self, ImportOptions, JitterRecording, Unit};
-use clap::{Args, Subcommand, ValueEnum};
+pub use crate::import::ImportArgs;
+use crate::import::{self, ImportOptions, JitterRecording};
+use clap::{Args, Subcommand};
 use sandbag_ui::failure::Result;
 
 use sandbag_ui::messages::Messages;
@@ -65,54 +66,6 @@ impl JitterArgs {
     #[must_use]
     pub fn has_command(&self) -> bool {
         matches!(&self.action, JitterAction::Replay(args) if args.has_command())
-    }
-}
-
-/// What a file of another tool may leave open
-#[derive(Debug, Clone, Args)]
-pub struct ImportArgs {
-    /// Unit of the times of a file that does not name it (LogGOPSim)
-    #[arg(long, value_enum)]
-    unit: Option<UnitArg>,
-
-    /// CPU of a file that holds one and does not name it [default: the number
-    /// at the end of the file's name, else 0]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=65_535))]
-    cpu: Option<u32>,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum UnitArg {
-    /// Nanoseconds
-    Ns,
-    /// Microseconds
-    Us,
-    /// Picoseconds
-    Ps,
-}
-
-impl ImportArgs {
-    /// How a trace is read.
-    #[must_use]
-    pub fn options(&self) -> ImportOptions {
-        let unit = self.unit.map(|unit| match unit {
-            UnitArg::Ns => Unit::Ns,
-            UnitArg::Us => Unit::Us,
-            UnitArg::Ps => Unit::Ps,
-        });
-        ImportOptions {
-            unit,
-            cpu: self.cpu,
-            without_causes: false,
-        }
-    }
-
-    /// For who needs the events only.
-    pub fn of_events(&self) -> ImportOptions {
-        ImportOptions {
-            without_causes: true,
-            ..self.options()
-        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! give a [`Distribution`], of which no event can be made. The format is told
 //! from the beginning of the file.
 
+mod args;
 mod counts;
 mod csv;
 mod cyclictest;
@@ -34,6 +35,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 
+pub use args::ImportArgs;
 use lines::{LinePlace, TextLines};
 use sandbag_input::Head;
 
@@ -71,13 +73,13 @@ impl JitterRecording {
 }
 
 /// The unit of times that a file does not name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Unit {
-    /// Nanoseconds.
+    /// Nanoseconds
     Ns,
-    /// Microseconds.
+    /// Microseconds
     Us,
-    /// Picoseconds.
+    /// Picoseconds
     Ps,
 }
 

@@ -105,6 +105,28 @@ fn barriers_groups_and_mixes() {
 }
 
 #[test]
+fn a_page_has_barriers_tails_bounds_and_foreign_names() {
+    let name = "<script>.csv";
+    let dir = traced().with(name, "cpu,start_ns,length_ns\n0,1000,50\n0,9000000,50\n");
+    let cost = "--barrier binomial --loggp 5us,1us,0.5us,0.1ns";
+    dir.line(&format!(
+        "scale predict a.csv {name} --ranks 1e6 --no-classes {cost} --tail -q -o b.html"
+    ))
+    .success();
+    let page = dir.read("b.html");
+    for part in [
+        "&lt;script&gt;.csv, sync none",
+        "\\u003cscript>.csv, sync none",
+        "barrier",
+        "with a tail %",
+        "&gt;= 216 (216-216)",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert_eq!(page.matches("<script").count(), 3);
+}
+
+#[test]
 fn causes_are_classes() {
     // A tick of 8 us in each of a hundred ms, and once a disk for 500.
     let mut text = "# tracer: osnoise\n".to_owned();

@@ -2,64 +2,60 @@
 //! `sandbag scale bench`.
 
 mod mpi;
-mod ours;
 mod virtually;
 
-use std::path::Path;
-
-use crate::bench::{Settings, measure};
-use crate::file::{BenchOptions, Files, ResultFile};
 use clap::{Args, ValueEnum};
 use sandbag_jitter::JitterTrace;
-use sandbag_linux::Root;
+use sandbag_jitter::import::ImportArgs;
 use sandbag_linux::topology::Topology;
+use sandbag_linux::{CpuList, Root, sched};
 use sandbag_ui::failure::Result;
-
-use sandbag_jitter::command as jitter;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output;
 use sandbag_ui::units::{self, Cpus};
 use sandbag_ui::{BadInput, exit};
 
-/// Measure what jitter does to ranks that compute and wait for each other
+use super::read_trace;
+use crate::bench::{Settings, measure};
+use crate::file::{BenchOptions, Files, ResultFile};
+
+/// Measure how jitter slows down ranks that compute and wait for each other
 ///
-/// Each rank is a process: it computes for a quantum, then waits for all others
-/// at a barrier in shared memory, again and again. With --jitter each suffers a
-/// portion of a trace between two steps of its work, so that no event is too
-/// short; phases with and without it come in turn. The slowdown is told against
-/// both references: the same run without injected jitter, and the quantum as it
-/// was calibrated on the quiet CPU.
+/// Each rank is a process: it computes for a quantum, then waits for all others at a barrier in
+/// shared memory, again and again. With --jitter each rank replays a portion of a trace between
+/// two steps of its work, so that no event is too short. Phases with and without jitter
+/// alternate. The slowdown is printed against two references: the same run without injected
+/// jitter, and the quantum as it was calibrated on the quiet CPU.
 ///
-/// With --mpi the ranks are MPI processes, started with mpirun on this machine;
-/// `mpirun ... sandbag-mpi bench` does the same on many.
+/// With --mpi the ranks are MPI processes, started with mpirun on this machine; `mpirun ...
+/// sandbag-mpi bench` does the same on several machines.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// How many ranks [default: as many as CPUs]
+    /// Number of ranks [default: number of CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576), allow_negative_numbers = true)]
     ranks: Option<u32>,
 
-    /// Where ranks run, in turn: 0,2-3, or all, even, odd, core
+    /// CPUs of the ranks, in turn: 0,2-3, or all, even, odd, core
     #[arg(short, long, value_name = "LIST", default_value = "all", value_parser = units::cpus)]
     cpus: Cpus,
 
-    /// Virtual ranks: they only compute and never meet, one after another on
-    /// these CPUs; the slowest of each phase is looked for afterwards
+    /// Virtual ranks: they compute one after another on these CPUs and never wait; the slowest
+    /// of each phase is found afterwards
     #[arg(long = "virtual")]
     virtually: bool,
 
-    /// Time of virtual ranks: of the wall, or of the CPU, which stands still
-    /// while others have it, so that a busy machine is as good as a quiet one
+    /// Clock of virtual ranks. CPU time stands still while other tasks have the CPU, so that a
+    /// busy machine measures as a quiet one
     #[arg(long, value_enum, default_value_t = ClockArg::Wall, requires = "virtually")]
     clock: ClockArg,
 
-    /// Do each phase of a virtual rank so often with the same events; the fastest
-    /// counts. Takes what the host has of its own out of the measurement
+    /// Trials of each phase of a virtual rank with the same events, of which the fastest counts:
+    /// this removes noise of the host
     #[arg(long, value_name = "N", default_value_t = 1, requires = "virtually", value_parser = clap::value_parser!(u32).range(1..=100), allow_negative_numbers = true)]
     repeats: u32,
 
-    /// Ranks of MPI: sandbag-mpi, from beside this program or on the PATH,
-    /// under mpirun. A trace that needs --unit or --cpu to be read has to be
-    /// converted before (jitter convert)
+    /// MPI ranks: sandbag-mpi, from the directory of this program or the PATH, under mpirun.
+    /// Convert a trace that needs --unit or --cpu first (jitter convert)
     #[arg(long, conflicts_with_all = ["virtually", "cpus", "unit", "cpu"])]
     mpi: bool,
 
@@ -67,14 +63,14 @@ pub struct BenchArgs {
     options: BenchOptions,
 
     #[command(flatten)]
-    import: jitter::ImportArgs,
+    import: ImportArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ClockArg {
-    /// As for real ranks
+    /// Wall time, as for ranks that meet
     Wall,
-    /// What the rank itself had of the CPU
+    /// CPU time of the rank
     Cpu,
 }
 
@@ -87,9 +83,9 @@ pub fn main(args: &BenchArgs, messages: &Messages) -> Result<u8> {
         return mpi::main(args);
     }
     let topology = Topology::read(&Root::default())?;
-    let cpus: Vec<u32> = ours::of(&args.cpus, &topology)?.iter().collect();
-    let jitter = args.options.jitter.as_ref();
-    let trace = jitter.map(|path| read(path, args, messages)).transpose()?;
+    let cpus: Vec<u32> = allowed_cpus(&args.cpus, &topology)?.iter().collect();
+    let read = |path| read_trace(path, &args.import.of_events(), messages);
+    let trace = args.options.jitter.as_deref().map(read).transpose()?;
     let plan = trace.as_ref().map(|trace| args.options.plan(trace));
     let ranks = args.ranks.unwrap_or(cpus.len() as u32);
     let settings = Settings {
@@ -101,23 +97,15 @@ pub fn main(args: &BenchArgs, messages: &Messages) -> Result<u8> {
     if args.virtually {
         virtually::main(args, &settings, trace.as_ref(), messages)
     } else {
-        really(args, &settings, trace.as_ref(), messages)
+        meeting(args, &settings, trace.as_ref(), messages)
     }
 }
 
-fn read(path: &Path, args: &BenchArgs, messages: &Messages) -> Result<JitterTrace> {
-    let recording = jitter::read(path, &args.import.of_events(), messages)?;
-    let name = path.display().to_string();
-    Ok(recording
-        .into_trace()
-        .map_err(|error| error.in_file(&name))?)
-}
-
-/// Ranks on a CPU, at most, where they meet.
+/// Ranks that meet on a CPU, at most.
 const MOST_PER_CPU: usize = 16;
 
-/// Ranks that are processes.
-fn really(
+/// Ranks that are processes and meet.
+fn meeting(
     args: &BenchArgs,
     settings: &Settings,
     trace: Option<&JitterTrace>,
@@ -134,8 +122,8 @@ fn really(
     }
     if ranks > cpus {
         messages.warning(&format!(
-            "{ranks} ranks on {cpus} CPUs: they wait for CPUs as well as for each other, and what \
-             is measured is mostly that. Take --virtual for more ranks than CPUs"
+            "{ranks} ranks on {cpus} CPUs also wait for CPUs, and the figures are mostly that wait. \
+             Take --virtual for more ranks than CPUs"
         ));
     }
     let files = Files::create(&args.options)?;
@@ -143,11 +131,41 @@ fn really(
     let cpus = settings.cpus.iter().cycle();
     let places = cpus.map(|cpu| format!("CPU {cpu}"));
     let places = places.take(settings.ranks as usize).collect();
-    let suffered = trace.zip(settings.plan.as_ref());
-    let Some(all) = ResultFile::new(&args.options, &measured, suffered, places) else {
+    let replayed = trace.zip(settings.plan.as_ref());
+    let Some(all) = ResultFile::new(&args.options, &measured, replayed, places) else {
         return Err(sandbag_ui::failure!("no phase ended in the time there was"));
     };
     let text = all.text(&format!("{} CPUs", settings.cpus.len()));
     files.write(&text, &all.json(), &measured)?;
     Ok(exit::KEPT)
+}
+
+/// The requested CPUs. Of a set by rule (all, even, odd, core) those that this process may use:
+/// a container, a cpuset or `taskset` may leave it fewer than the machine has.
+fn allowed_cpus(asked: &Cpus, topology: &Topology) -> Result<CpuList> {
+    let cpus = asked.online(topology)?;
+    let before = sched::affinity(0)?;
+    let Cpus::List(_) = asked else {
+        let ours = cpus.intersection(&before);
+        return if !ours.is_empty() {
+            Ok(ours)
+        } else {
+            Err(BadInput(format!(
+                "of CPUs {cpus} this process may use none; it may use {before}"
+            ))
+            .into())
+        };
+    };
+    // Named CPUs may be outside the affinity that `taskset` left, but not outside the cpuset.
+    let refused = cpus
+        .iter()
+        .find(|cpu| sched::set_affinity(0, &CpuList::from_iter([*cpu])).is_err());
+    sched::set_affinity(0, &before)?;
+    match refused {
+        None => Ok(cpus),
+        Some(cpu) => Err(BadInput(format!(
+            "CPU {cpu} is not left to this process (a container or a cpuset); it may use {before}"
+        ))
+        .into()),
+    }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sandbag scale`: what OS jitter does to a parallel program.
+//! `sandbag scale`: OS jitter in a parallel program.
 
 mod bench;
 mod output;
@@ -9,9 +9,12 @@ mod table;
 mod values;
 mod view;
 
-use clap::{Args, Subcommand};
-use sandbag_ui::failure::Result;
+use std::path::Path;
 
+use clap::{Args, Subcommand};
+use sandbag_jitter::JitterTrace;
+use sandbag_jitter::import::{self, ImportOptions};
+use sandbag_ui::failure::Result;
 use sandbag_ui::messages::Messages;
 
 /// What OS jitter does to a parallel program at scale
@@ -23,9 +26,9 @@ pub struct ScaleArgs {
 
 #[derive(Debug, Subcommand)]
 enum ScaleAction {
-    /// Measure it on the ranks that there are, or on virtual ones
+    /// Measure the slowdown on ranks of this machine, or on virtual ranks
     Bench(bench::BenchArgs),
-    /// Predict from a trace of one node how much slower a program is on many
+    /// Predict the slowdown on many nodes from a trace of one node
     Predict(predict::PredictArgs),
 }
 
@@ -35,4 +38,15 @@ pub fn main(args: &ScaleArgs, messages: &Messages) -> Result<u8> {
         ScaleAction::Bench(args) => bench::main(args, messages),
         ScaleAction::Predict(args) => predict::main(args, messages),
     }
+}
+
+/// Reads the events of a trace, or of another tool's file, and prints its warnings.
+fn read_trace(path: &Path, options: &ImportOptions, messages: &Messages) -> Result<JitterTrace> {
+    let name = path.display().to_string();
+    let recording = import::open(path, options)?;
+    for warning in recording.warnings() {
+        messages.warning(&format!("{name}: {warning}"));
+    }
+    let trace = recording.into_trace();
+    Ok(trace.map_err(|error| error.in_file(&name))?)
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A prediction as a file.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::predict::SATURATED_PCT;
+use crate::predict::{Estimate, SATURATED_PCT};
 use clap::ValueEnum;
 use sandbag_input::Existing;
 use sandbag_ui::failure::Result;
@@ -14,7 +15,7 @@ use super::view::ScaleView;
 use sandbag_ui::BadInput;
 use sandbag_ui::output;
 
-/// What is written.
+/// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum OutputTarget {
     /// A page with a chart
@@ -25,7 +26,7 @@ pub(super) enum OutputTarget {
     Csv,
 }
 
-/// What is to be written where.
+/// The format of the output by `--to` or the file name; `None` without an output.
 pub(super) fn kind(
     output: Option<&Path>,
     to: Option<OutputTarget>,
@@ -33,9 +34,7 @@ pub(super) fn kind(
     let Some(path) = output else {
         return match to {
             None => Ok(None),
-            Some(_) => {
-                Err(BadInput("--to says what to write: say where, with -o".to_owned()).into())
-            }
+            Some(_) => Err(BadInput("--to needs a file: name it with -o".to_owned()).into()),
         };
     };
     let by_name = match path.extension().and_then(|ending| ending.to_str()) {
@@ -48,14 +47,14 @@ pub(super) fn kind(
     match to.or(by_name) {
         Some(to) => Ok(Some(to)),
         None => Err(BadInput(format!(
-            "what should {} be? Take an ending .html, .json or .csv, or --to",
+            "the format of {} is unknown: take an ending .html, .json or .csv, or --to",
             path.display()
         ))
         .into()),
     }
 }
 
-/// Writes it, whole or not at all.
+/// Writes the output, whole or not at all.
 pub(super) fn write(
     shown: &ScaleView<'_>,
     to: OutputTarget,
@@ -114,31 +113,31 @@ fn csv(shown: &ScaleView<'_>) -> String {
     let mut text = "trace,sync,ranks,slowdown_pct,low_pct,high_pct,p50_pct,p90_pct,p99_pct,\
                     p999_pct,noise_ns,barrier_ns,lower_bound,tail_pct,tail_low_pct,tail_high_pct\n"
         .to_owned();
-    let field = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string());
+    let fields = |estimate: Option<Estimate>| {
+        let interval_pct = estimate.and_then(|estimate| estimate.interval_pct);
+        [
+            estimate.map(|estimate| estimate.slowdown_pct),
+            interval_pct.map(|interval| interval.0),
+            interval_pct.map(|interval| interval.1),
+        ]
+        .map(|value| value.map_or_else(String::new, |value| value.to_string()))
+        .join(",")
+    };
     for curve in shown.curves {
         let name = curve.traces.join(" + ").replace('"', "\"\"");
         for point in &curve.prediction.points {
-            let interval = point.mean.interval_pct;
-            let tail = point.tail;
-            let tail_interval = tail.and_then(|tail| tail.interval_pct);
-            let phases = point.phases_pct.map(|v| v.to_string()).join(",");
-            let row = [
-                format!("\"{name}\""),
-                curve.sync.to_string(),
-                point.ranks.to_string(),
-                point.mean.slowdown_pct.to_string(),
-                field(interval.map(|i| i.0)),
-                field(interval.map(|i| i.1)),
-                phases,
-                point.noise_ns.to_string(),
-                point.barrier_ns.to_string(),
-                u8::from(point.saturated).to_string(),
-                field(tail.map(|tail| tail.slowdown_pct)),
-                field(tail_interval.map(|i| i.0)),
-                field(tail_interval.map(|i| i.1)),
-            ];
-            text += &row.join(",");
-            text.push('\n');
+            let _ = writeln!(
+                text,
+                "\"{name}\",{},{},{},{},{},{},{},{}",
+                curve.sync,
+                point.ranks,
+                fields(Some(point.mean)),
+                point.phases_pct.map(|pct| pct.to_string()).join(","),
+                point.noise_ns,
+                point.barrier_ns,
+                u8::from(point.saturated),
+                fields(point.tail),
+            );
         }
     }
     text

@@ -4,36 +4,34 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::predict::{
-    BarrierModel, EventClass, LogGp, Places, PredictOptions, Starts, Sync, TraceSource, costs,
-    predict,
-};
 use clap::{Args, ValueEnum};
+use sandbag_jitter::import::ImportArgs;
 use sandbag_jitter::{JitterTrace, LoopClock};
 use sandbag_ui::failure::Result;
-use sandbag_ui::quantity::{period, time};
-
-use super::output::{self, OutputTarget};
-use super::table;
-use super::values::{self, DriftArg, Ranks, TraceShares};
-use super::view::{Classes, Curve, ScaleView};
-use sandbag_jitter::command as jitter;
 use sandbag_ui::messages::Messages;
-use sandbag_ui::output::{JsonArgs, Overwrite};
+use sandbag_ui::output::{JsonArgs, Overwrite, print};
+use sandbag_ui::quantity::{period, time};
 use sandbag_ui::units;
 use sandbag_ui::{BadInput, exit};
 
-/// Predict from a trace of one node how much slower a program is on many
+use super::output::{self, OutputTarget};
+use super::values::{self, DriftArg, Ranks, TraceShares};
+use super::view::{Classes, Curve, ScaleView};
+use super::{read_trace, table};
+use crate::predict::{
+    BarrierModel, EventClass, LogGp, PredictOptions, Starts, Sync, TraceSource, costs, predict,
+};
+
+/// Predict the slowdown of a program on many nodes from a trace of one node
 ///
-/// All ranks compute for a quantum, then wait for the last, again and again.
-/// Each meets the noise of the trace, from a position of its own; the slowest
-/// decides. The slowdown is the mean of all phases, in percent of a phase
-/// without noise. docs/explanation/scale.md says how it is found, and what
-/// is assumed.
+/// All ranks compute for a quantum, then wait for the last, again and again. Each meets the
+/// noise of the trace from a position of its own; the slowest decides. The slowdown is the mean
+/// of all phases, in percent of a phase without noise. docs/explanation/scale.md explains the
+/// method and its assumptions.
 #[derive(Debug, Args)]
 pub struct PredictArgs {
-    /// Traces of `sandbag jitter record`, or files of other tools that hold
-    /// events; - for standard input. Each is predicted for itself, unless --mix
+    /// Traces of `sandbag jitter record`, or files of other tools that hold events; - for standard
+    /// input. Each has a prediction of its own, unless --mix
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<PathBuf>,
 
@@ -41,12 +39,12 @@ pub struct PredictArgs {
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::positive_duration, allow_hyphen_values = true)]
     quantum: Duration,
 
-    /// How many ranks: 16,32 or 1..1e6 (powers of two and the ends)
+    /// Numbers of ranks: 16,32 or 1..1e6 (powers of two and the ends)
     #[arg(long, value_name = "N", default_value = "1..1e6", value_parser = values::ranks, allow_hyphen_values = true)]
     ranks: Ranks,
 
-    /// Which ranks meet the same at the same time: none, once (at the begin,
-    /// then they drift apart), phase (at each), every:K (phases); may be several
+    /// When ranks are set to a common position of the trace: none, once (at the begin, then they
+    /// drift apart), phase (at each), every:K (phases); several with commas
     #[arg(
         long,
         value_name = "SYNC",
@@ -55,9 +53,9 @@ pub struct PredictArgs {
     )]
     sync: Vec<Sync>,
 
-    /// How far ranks that were synchronised once are apart at the end: from the
-    /// first to the last; with ,normal the standard deviation. Or as `scale bench
-    /// --json FILE.json` measured it, in proportion to the phases
+    /// Drift of synchronised ranks at the end of the run: distance from the first to the last, or
+    /// with ,normal the standard deviation. Or the JSON of `scale bench`, whose drift grows in
+    /// proportion to the phases
     #[arg(
         long,
         value_name = "TIME[,SHAPE]|FILE.json",
@@ -70,12 +68,12 @@ pub struct PredictArgs {
     #[arg(long, value_name = "N", default_value = "1e5", value_parser = crate::predict::phases, allow_hyphen_values = true)]
     phases: u64,
 
-    /// How ranks wait for each other
+    /// Algorithm of the barrier
     #[arg(long, value_enum, default_value_t = BarrierArg::Ideal)]
     barrier: BarrierArg,
 
-    /// What messages of the barrier cost: latency, overhead, gap, gap per byte;
-    /// such as 5us,1us,0.5us,0.1ns
+    /// Cost of the barrier's messages: latency, overhead, gap, gap per byte; such as
+    /// 5us,1us,0.5us,0.1ns
     #[arg(long, value_name = "L,o,g,G", value_parser = values::loggp, allow_hyphen_values = true)]
     loggp: Option<LogGp>,
 
@@ -83,28 +81,28 @@ pub struct PredictArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true)]
     bytes: u32,
 
-    /// Ranks of a node, on as many CPUs that were recorded together: what they
-    /// have in common is kept
+    /// Ranks of a node, on as many CPUs that were recorded together: noise that they have in
+    /// common stays in common
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true)]
     group: u32,
 
-    /// Several traces are kinds of nodes of one machine; so many of each
+    /// Mix the traces as kinds of nodes of one machine, with these shares, such as 3:1
     #[arg(long, value_name = "SHARES", value_parser = values::shares)]
     mix: Option<TraceShares>,
 
-    /// When a rank's work may begin
-    #[arg(long, value_enum, default_value_t = StartsArg::Waiting)]
-    starts: StartsArg,
+    /// When the work of a phase begins
+    #[arg(long, value_enum, default_value_t)]
+    starts: Starts,
 
     /// Fit a generalised Pareto tail, for ranks beyond what the trace has seen
     #[arg(long)]
     tail: bool,
 
-    /// Leave out what classes of events cost
+    /// Leave out the costs of classes of events
     #[arg(long)]
     no_classes: bool,
 
-    /// Decides all that is left to chance
+    /// Seed of all random numbers
     #[arg(
         long,
         value_name = "N",
@@ -113,18 +111,18 @@ pub struct PredictArgs {
     )]
     seed: u64,
 
-    /// Threads; the figures do not depend on it [default: as many as CPUs]
+    /// Number of threads, which does not change the figures [default: number of CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), allow_negative_numbers = true)]
     threads: Option<u16>,
 
-    /// A file to write: .html, .json or .csv; - for JSON on standard output
+    /// File to write: .html, .json or .csv; - for JSON on standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
     #[command(flatten)]
     overwrite: Overwrite,
 
-    /// What to write [default: by the ending of the file]
+    /// Format to write [default: by the ending of the file]
     #[arg(long, value_enum)]
     to: Option<OutputTarget>,
 
@@ -136,30 +134,19 @@ pub struct PredictArgs {
     html: Option<PathBuf>,
 
     #[command(flatten)]
-    import: jitter::ImportArgs,
+    import: ImportArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum BarrierArg {
-    /// All go on when the last is there
+    /// All ranks go on when the last arrives
     Ideal,
-    /// Each tells one twice as far in each round; needs --loggp
+    /// Each rank sends to one twice as far in each round; needs --loggp
     Dissemination,
     /// Up a binomial tree and down; needs --loggp
     Binomial,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum StartsArg {
-    /// When the last of all is there, perhaps inside an event
-    Waiting,
-    /// When its own work before ended: ranks that never wait
-    Running,
-    /// At any time alike
-    Any,
-}
-
-/// Runs the command.
 pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
     let places = places(args)?;
     let options = options(args)?;
@@ -223,7 +210,7 @@ pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
         options: &options,
     };
     if !places.iter().any(|(_, path)| is_stdout(path)) {
-        table::print(&shown)?;
+        print(table::text(&shown))?;
     }
     for (to, path) in places {
         output::write(&shown, to, path, args.overwrite.existing())?;
@@ -238,7 +225,7 @@ fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// What is written where, by all the options that say so.
+/// The output files of all options, with their formats.
 fn places(args: &PredictArgs) -> Result<Vec<(OutputTarget, &Path)>> {
     let kind = output::kind(args.output.as_deref(), args.to)?;
     let by_option = [
@@ -257,18 +244,17 @@ fn places(args: &PredictArgs) -> Result<Vec<(OutputTarget, &Path)>> {
     Ok(places)
 }
 
-/// By length; periodic events and causes of the trace.
+/// The classes of events: by length, by period and by cause.
 fn event_classes(
     options: &PredictOptions,
     sources: &[TraceSource<'_>],
     messages: &Messages,
 ) -> Vec<EventClass> {
     let mut all = EventClass::lengths();
-    // A class is of one trace's events: of a mix they would be told apart wrongly.
+    // A periodic class or a cause belongs to one trace.
     let [source] = sources else {
         messages.warning(
-            "classes of a mix are of events' lengths only: periods and causes are of one trace \
-             each",
+            "the classes of a mix are by length only: periods and causes belong to one trace",
         );
         return all;
     };
@@ -282,26 +268,17 @@ fn options(args: &PredictArgs) -> Result<PredictOptions> {
     let barrier = match (args.barrier, args.loggp) {
         (BarrierArg::Ideal, None) => BarrierModel::Ideal,
         (BarrierArg::Ideal, Some(_)) => {
-            return Err(BadInput(
-                "--loggp says what messages cost, and an ideal barrier has none: take --barrier \
-                 dissemination or binomial"
-                    .to_owned(),
-            )
-            .into());
+            let text = "--loggp is the cost of messages, and an ideal barrier has none: take \
+                        --barrier dissemination or binomial";
+            return Err(BadInput(text.to_owned()).into());
         }
         (_, None) => {
-            return Err(BadInput(
-                "this barrier is made of messages: say what they cost, as in --loggp \
-                 5us,1us,0.5us,0.1ns"
-                    .to_owned(),
-            )
-            .into());
+            let text = "this barrier needs the cost of its messages, as in --loggp \
+                        5us,1us,0.5us,0.1ns";
+            return Err(BadInput(text.to_owned()).into());
         }
-        (kind, Some(cost)) => {
-            let cost = LogGp {
-                bytes: args.bytes,
-                ..cost
-            };
+        (kind, Some(mut cost)) => {
+            cost.bytes = args.bytes;
             match kind {
                 BarrierArg::Binomial => BarrierModel::Binomial(cost),
                 _ => BarrierModel::Dissemination(cost),
@@ -312,25 +289,19 @@ fn options(args: &PredictArgs) -> Result<PredictOptions> {
     Ok(PredictOptions {
         quantum_ns: units::nanos(args.quantum),
         ranks: args.ranks.0.clone(),
-        sync: Sync::None,
         group: args.group,
         barrier,
-        starts: match args.starts {
-            StartsArg::Waiting => Starts::Waiting,
-            StartsArg::Running => Starts::Running,
-            StartsArg::Any => Starts::Any,
-        },
+        starts: args.starts,
         drift: args
             .drift
             .as_ref()
             .map(|drift| drift.over(args.phases))
             .transpose()?,
-        places: Places::new(),
         phases: args.phases,
         seed: args.seed,
         threads: args.threads.map_or(all, usize::from),
-        intervals: true,
         tail: args.tail,
+        ..PredictOptions::default()
     })
 }
 
@@ -345,10 +316,7 @@ fn read(args: &PredictArgs, messages: &Messages) -> Result<Vec<(String, JitterTr
         .iter()
         .map(|path| {
             let name = path.display().to_string();
-            let recording = jitter::read(path, &import, messages)?;
-            let trace = recording
-                .into_trace()
-                .map_err(|error| error.in_file(&name))?;
+            let trace = read_trace(path, &import, messages)?;
             if let Some(shortest_ns) = perhaps_undetectable(&trace, args.quantum) {
                 messages.warning(&format!(
                     "{name} does not say which events its tool could detect, and its shortest is \
@@ -361,16 +329,16 @@ fn read(args: &PredictArgs, messages: &Messages) -> Result<Vec<(String, JitterTr
         .collect()
 }
 
-/// The shortest event of another tool's trace, ns, where the quantum is shorter still and
-/// nothing is known of what would have been seen.
+/// The shortest event of another tool's trace, ns, if the quantum is shorter and the trace does
+/// not say which events could be detected.
 fn perhaps_undetectable(trace: &JitterTrace, quantum: Duration) -> Option<u64> {
-    let is_told = trace.header.clock != LoopClock::Imported || trace.detectable_ns().is_some();
+    let is_known = trace.header.clock != LoopClock::Imported || trace.detectable_ns().is_some();
     let events = trace.cpus.iter().flat_map(|cpu| &cpu.events);
     let shortest_ns = events.map(|event| event.length_ns).min()?;
-    (!is_told && units::nanos(quantum) < shortest_ns).then_some(shortest_ns)
+    (!is_known && units::nanos(quantum) < shortest_ns).then_some(shortest_ns)
 }
 
-/// Traces that are predicted together, by number, with their shares.
+/// Traces that are predicted together, by index, with their shares.
 fn groups(
     args: &PredictArgs,
     traces: &[(String, JitterTrace)],
@@ -379,16 +347,14 @@ fn groups(
     let clock = |trace: &JitterTrace| trace.header.clock;
     let differ = |two: &[(String, JitterTrace)]| clock(&two[0].1) != clock(&two[1].1);
     if traces.windows(2).any(differ) {
-        messages.warning(match args.mix {
-            Some(_) => {
-                "the traces have different clocks: what one shows the other may be too coarse to \
-                 see, and the mix is as coarse as the coarsest"
-            }
-            None => {
-                "the traces have different clocks: what one shows the other may be too coarse to \
-                 see, and a difference of their curves may be that"
-            }
-        });
+        let effect = match args.mix {
+            Some(_) => "the mix is as coarse as the coarsest",
+            None => "a difference of their curves may be that",
+        };
+        messages.warning(&format!(
+            "the traces have different clocks: what one shows the other may be too coarse to see, \
+             and {effect}"
+        ));
     }
     let Some(TraceShares(shares)) = &args.mix else {
         return Ok((0..traces.len()).map(|of| vec![(of, 1)]).collect());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What users write: ranks, synchronisations, the cost of messages.
+//! Values of options: ranks, drift, the cost of messages.
 
 use std::path::PathBuf;
 
@@ -8,23 +8,18 @@ use crate::predict::{Drift, LogGp, MOST_RANKS, Spread};
 use sandbag_ui::BadInput;
 use sandbag_ui::units;
 
-/// `16`, `16,32`, `1..1e6`: powers of two from here to there, and the ends.
+/// `16`, `16,32`, `1..1e6`: powers of two in the range, and its ends.
 pub(super) fn ranks(text: &str) -> Result<Ranks, String> {
     let mut all = Vec::new();
     for part in text.split(',') {
-        match part.split_once("..") {
-            None => all.push(count(part)?),
-            Some((from, until)) => {
-                let (from, until) = (count(from)?, count(until)?);
-                if from > until {
-                    return Err(format!("{from} is more than {until}"));
-                }
-                all.push(from);
-                let powers = (0..64).map(|power| 1u64 << power);
-                all.extend(powers.filter(|n| (from..until).contains(n)));
-                all.push(until);
-            }
+        let (from, until) = part.split_once("..").unwrap_or((part, part));
+        let (from, until) = (count(from)?, count(until)?);
+        if from > until {
+            return Err(format!("{from} is more than {until}"));
         }
+        let powers = (0..64).map(|power| 1u64 << power);
+        all.extend(powers.filter(|n| (from..until).contains(n)));
+        all.extend([from, until]);
     }
     all.sort_unstable();
     all.dedup();
@@ -50,7 +45,7 @@ fn count(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A time of less than a second, mostly: `5us`, `0.2us`, `80ns`; ns.
+/// A time with fractions of a nanosecond: `5us`, `0.2us`, `0.1ns`; ns.
 pub(super) fn short_time(text: &str) -> Result<f64, String> {
     let text = text.trim();
     let bad = || format!("`{text}`: expected a time with its unit, such as 5us, 80ns or 0.1ns");
@@ -90,9 +85,9 @@ pub(super) fn loggp(text: &str) -> Result<LogGp, String> {
 /// How far ranks drift apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum DriftArg {
-    /// So far, ns.
+    /// Distance, ns.
     Known(u64, Spread),
-    /// As `scale bench` measured it: its figures.
+    /// The JSON of `scale bench`.
     Measured(PathBuf),
 }
 
@@ -113,18 +108,12 @@ pub(super) fn drift(text: &str) -> Result<DriftArg, String> {
 }
 
 impl DriftArg {
-    /// For a run of so many phases. What was measured over others is taken to
-    /// grow in proportion.
-    ///
-    /// # Errors
-    /// The file is not what `scale bench` writes.
+    /// The drift after `phases` phases. A measured drift grows in proportion to the phases.
     pub(super) fn over(&self, phases: u64) -> sandbag_ui::Result<Drift> {
         let path = match self {
             Self::Known(end_ns, spread) => {
-                return Ok(Drift {
-                    end_ns: *end_ns,
-                    spread: *spread,
-                });
+                let (end_ns, spread) = (*end_ns, *spread);
+                return Ok(Drift { end_ns, spread });
             }
             Self::Measured(path) => path,
         };
@@ -144,7 +133,7 @@ impl DriftArg {
                      two or more ranks that are not more than there are CPUs, or of virtual ones",
                 )
             })?;
-        // What a barrier does comes once, whatever the phases.
+        // The spread by a barrier does not grow with the phases.
         let begin_ns = drift["begin"].as_f64().unwrap_or(0.0).min(end_ns);
         let longer = phases as f64 / measured.max(1) as f64;
         Ok(Drift {
@@ -198,24 +187,22 @@ mod tests {
     }
 
     #[test]
-    fn a_drift_that_was_measured_grows_with_the_phases() {
+    fn a_measured_drift_grows_with_the_phases() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("b.json");
         let with = |text: &str| {
             std::fs::write(&path, text).unwrap();
             DriftArg::Measured(path.clone()).over(10_000)
         };
-        let found = with(r#"{"drift_ns": {"first_to_last": 70.0, "phases": 1000}}"#);
-        assert_eq!(found.unwrap().end_ns, 700);
-        let found = with(r#"{"drift_ns": {"begin": 50.0, "first_to_last": 70.0, "phases": 1000}}"#);
-        assert_eq!(found.unwrap().end_ns, 250);
+        let found = |text| with(text).unwrap().end_ns;
+        let growing = r#"{"drift_ns": {"first_to_last": 70.0, "phases": 1000}}"#;
+        let barrier = r#"{"drift_ns": {"begin": 50.0, "first_to_last": 70.0, "phases": 1000}}"#;
+        assert_eq!((found(growing), found(barrier)), (700, 250));
         let negative = r#"{"drift_ns": {"first_to_last": -5.0, "phases": 10}}"#;
         let of_none = r#"{"drift_ns": {"first_to_last": 5.0, "phases": 0}}"#;
         for bad in ["{}", "x", r#"{"drift_ns": null}"#, negative, of_none] {
-            assert!(
-                with(bad).unwrap_err().to_string().contains("b.json"),
-                "{bad}"
-            );
+            let error = with(bad).unwrap_err().to_string();
+            assert!(error.contains("b.json"), "{bad}: {error}");
         }
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is asked, whatever the ranks are.
+//! Options of the benchmark for all kinds of ranks.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -18,23 +18,23 @@ pub struct BenchOptions {
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = quantum, allow_hyphen_values = true)]
     pub quantum: Duration,
 
-    /// For how long, all in all
+    /// Duration of the whole run
     #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = positive_duration, allow_hyphen_values = true)]
     pub duration: Duration,
 
-    /// A trace, or a file of another tool that holds events, to suffer
+    /// Trace to replay, or a file of another tool that holds events
     #[arg(long, value_name = "TRACE")]
     pub jitter: Option<PathBuf>,
 
-    /// Which ranks are at the same position of it: none, once, phase, every:K
+    /// When ranks are set to a common position of the trace: none, once, phase, every:K
     #[arg(long, value_name = "SYNC", default_value = "none", requires = "jitter")]
     pub sync: Sync,
 
-    /// Ranks of a node: they suffer together what was recorded together
+    /// Ranks of a node, which replay CPUs that were recorded together
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true, requires = "jitter")]
     pub group: u32,
 
-    /// Decides where in the trace each rank begins
+    /// Seed of the position where each rank begins in the trace
     #[arg(
         long,
         value_name = "N",
@@ -43,11 +43,11 @@ pub struct BenchOptions {
     )]
     pub seed: u64,
 
-    /// With and without jitter in turn, so often
+    /// Number of alternations between phases without and with jitter
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000), allow_negative_numbers = true)]
     pub rounds: u32,
 
-    /// A file for all phases of all ranks: CSV (.csv), also compressed (.csv.zst)
+    /// File for all phases of all ranks: CSV (.csv), also compressed (.csv.zst)
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -71,7 +71,7 @@ fn quantum(text: &str) -> Result<Duration, String> {
 }
 
 impl BenchOptions {
-    /// As they are written, for another program that has them.
+    /// The options as arguments of another program.
     pub fn to_args(&self) -> Vec<OsString> {
         let mut all: Vec<OsString> = Vec::new();
         let mut add = |name: &str, value: OsString| {
@@ -101,10 +101,8 @@ impl BenchOptions {
         all
     }
 
-    /// What ranks suffer of a trace.
-    ///
-    /// # Errors
-    /// It cannot be suffered like this: too short, too few CPUs, noise all the time.
+    /// The plan by which ranks replay a trace. Refuses one that is too short, has too few CPUs or
+    /// leaves hardly any time to the work.
     pub fn plan(&self, trace: &JitterTrace) -> sandbag_ui::Result<ReplayPlan> {
         let options = ReplayOptions {
             seed: self.seed,
@@ -118,7 +116,7 @@ impl BenchOptions {
         Ok(plan)
     }
 
-    /// So many ranks, with a plan or without.
+    /// The settings for a number of ranks.
     pub fn settings(&self, ranks: u32, plan: Option<ReplayPlan>) -> Settings {
         Settings {
             quantum_ns: nanos(self.quantum),
@@ -152,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn another_program_reads_what_was_written_for_it() {
+    fn arguments_for_another_program_are_read_back() {
         for words in [
             "x",
             "x --quantum 250us -d 1m --seed 7 --rounds 3 --output o.csv.zst --json -",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ranks of MPI on this machine: mpirun starts them, sandbag-mpi is what they
-//! are. MPI cannot be part of a static program, and every cluster has its own.
+//! MPI ranks on this machine: mpirun starts sandbag-mpi. MPI cannot be part of a static program,
+//! and every cluster has its own.
 
 use std::env;
 use std::os::unix::process::CommandExt as _;
@@ -11,7 +11,7 @@ use sandbag_linux::Root;
 use sandbag_linux::topology::Topology;
 use sandbag_ui::failure::{Context as _, Result};
 
-use super::{BenchArgs, ours};
+use super::{BenchArgs, allowed_cpus};
 use sandbag_run::program::on_path;
 use sandbag_ui::NotPossible;
 use sandbag_ui::units::Cpus;
@@ -36,13 +36,12 @@ pub(super) fn main(args: &BenchArgs) -> Result<u8> {
         )
     })?;
     let topology = Topology::read(&Root::default())?;
-    let ours = ours::of(&Cpus::All, &topology)?.len();
-    let ranks = args.ranks.unwrap_or(ours as u32);
+    let cpus = allowed_cpus(&Cpus::All, &topology)?.len();
+    let ranks = args.ranks.unwrap_or(cpus as u32);
     let mut command = Command::new(mpirun);
     command.args(["-n", &ranks.to_string()]);
-    // Open MPI refuses root and more ranks than cores unless told that it is
-    // meant, and sandbag-mpi pins its ranks itself. Other libraries do not know
-    // these names.
+    // Open MPI refuses root and more ranks than cores without these, and sandbag-mpi pins its
+    // ranks itself. Other libraries ignore them.
     command
         .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
         .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
