@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Injects the events of a plan into the thread that has begun: a timer of the
- * kernel sends it a signal at the time of the next event, on an absolute
- * deadline of CLOCK_MONOTONIC, and the handler reads the clock until the event
- * is over. De, Kothari and Mann (Cluster 2008) do it from a process beside the
- * program; from inside no other process is needed, nor a priority.
+ * Injects the events of a plan into the calling thread: a timer of the kernel sends
+ * it a signal when the next event is due, with an absolute deadline on
+ * CLOCK_MONOTONIC, and the handler reads the clock until the event is over. De,
+ * Kothari and Mann (Cluster 2008) inject from a process beside the program; from
+ * inside neither that process nor a priority is needed.
  *
- * The handler calls clock_gettime and system calls, and writes to memory that
- * was mapped before; it allocates nothing, locks nothing and keeps errno. A
- * plan that is not as it should be makes all of this do nothing.
+ * The handler calls clock_gettime and system calls, and writes to memory that was
+ * mapped before; it does not allocate or lock, and keeps errno. With an invalid plan
+ * all functions do nothing.
  *
- * One file for programs that add it to their own. Its parts are the .inc files
- * that it includes, in the order in which they build upon each other: one
- * translation unit, so that what they share has no name in the program.
+ * Programs can add this file to their own. It includes the .inc files in the order of
+ * their dependence: one translation unit, so that shared names stay out of the program.
  *
- * No function here has a version in its name in any C library (stat(2) has,
- * and timer_create(2)), so that what was built with one runs with another.
+ * No function called here has a symbol version in any C library (stat(2) and
+ * timer_create(2) have), so that a library built with one runs with another.
  */
 #define _GNU_SOURCE
 #include "jitter.h"
@@ -37,25 +36,23 @@
 
 #define API __attribute__((visibility("default")))
 #define NS 1000000000ull
-/* How often it is looked whether sandbag lives. */
+/* Distance of two checks whether sandbag lives. */
 #define LOOK_NS (NS / 2)
-/* Most that is served without a break, and the break. */
+/* Longest time of events in a row, and the break after it. */
 #define AT_ONCE_NS (10 * NS)
 #define BREATH_NS 1000000
-/* Of processes in other namespaces, whose numbers say nothing here. */
+/* Owner of slots in other PID namespaces, whose numbers are unknown here. */
 #define FOREIGN 0x7fffffffu
 /* No clock comes to that, and sums of two stay in range. */
 #define LATEST ((uint64_t)INT64_MAX / 2)
 
-/* The plan, with copies of what the handler uses: the file is shared. */
+/* The plan. The header is a copy: the file is shared, and other programs write to it. */
 static struct {
     int loaded;
     int retired;
-    int per_thread, loops, polled, forks, from_start;
     int namespaced;             /* process ids mean the same to sandbag */
     int watched;
-    uint32_t supervisor, slots, portions, ranked, signal;
-    uint64_t begin_ns, seed, overhead_ns, exit_ns, lead_ns, on_time_ns, least_gap_ns, late_ns, longest_ns, every, events;
+    struct plan_header head;
     const struct plan_portion *portion;
     const struct plan_event *event;
     struct plan_shared *shared;
@@ -65,6 +62,11 @@ static struct {
     int rank;
     uint64_t looked_ns;
 } plan;
+
+static int has(enum plan_flags flag)
+{
+    return (plan.head.flags & flag) != 0;
+}
 
 static struct sbj_state states[SBJ_STATES];
 static int states_high;

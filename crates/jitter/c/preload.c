@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What makes jitter.c a library for LD_PRELOAD: it begins by itself, and it
- * stands in front of the calls by which a program would lose the signal, get
- * to see it, or be disturbed by it. Each passes on what it was asked.
+ * Makes jitter.c a library for LD_PRELOAD: it begins by itself, and wraps the calls by
+ * which a program would lose the signal, see it, or be disturbed by it. Each wrapper
+ * calls the wrapped function.
  *
  * - Threads: with --per-thread each begins and ends here.
- * - The signal: a program that resets all signals keeps ours, one that handles
- *   it itself has it from then on and suffers nothing more; no set of signals
- *   to block or to wait for holds it.
- * - Waits that end with EINTR even after a handler with SA_RESTART (signal(7))
- *   are taken up again if nobody but us interrupted them. To know that, the
- *   program's own handlers are called through one of ours that counts. Looking
- *   at the interrupted instruction instead does not do: another handler may
- *   just have returned to it.
- * - seccomp: whoever forbids system calls suffers nothing more.
+ * - The signal: a program that resets all signals keeps ours; one that handles it
+ *   itself gets it, and suffers nothing more; no set of signals to block or to wait
+ *   for contains it.
+ * - Waits that end with EINTR even after a handler with SA_RESTART (signal(7)) are
+ *   restarted if only this library interrupted them. To know that, the program's own
+ *   handlers are called through one that counts. (The interrupted instruction does
+ *   not tell: another handler may just have returned to it.)
+ * - seccomp: a program that restricts its system calls suffers nothing more.
  */
 #define _GNU_SOURCE
 #include "jitter.h"
@@ -52,8 +51,7 @@ extern int pthread_setspecific(pthread_key_t, const void *) __attribute__((weak)
 int __poll_chk(struct pollfd *, nfds_t, int, size_t);
 int __ppoll_chk(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t);
 
-/* The one that would have been called without us. Asked for by the constructor,
-   for dlsym(3) is nothing for signal handlers. */
+/* The function that would have been called without this library. */
 static void *next_of(void **kept, const char *name)
 {
     void *found = __atomic_load_n(kept, __ATOMIC_RELAXED);
@@ -71,31 +69,13 @@ static void *next_of(void **kept, const char *name)
         return (__typeof__(name) *)next_of(&kept_##name, #name); \
     }
 
-NEXT(pthread_create)
-NEXT(sigaction)
-NEXT(sigprocmask)
-NEXT(pthread_sigmask)
-NEXT(sigwait)
-NEXT(sigwaitinfo)
-NEXT(sigtimedwait)
-NEXT(signalfd)
-NEXT(nanosleep)
-NEXT(clock_nanosleep)
-NEXT(poll)
-NEXT(ppoll)
-NEXT(__poll_chk)
-NEXT(__ppoll_chk)
-NEXT(select)
-NEXT(pselect)
-NEXT(epoll_wait)
-NEXT(epoll_pwait)
-NEXT(pause)
-NEXT(sigsuspend)
-NEXT(semop)
-NEXT(msgrcv)
-NEXT(msgsnd)
-NEXT(prctl)
-NEXT(syscall)
+#define CALLS(X) \
+    X(pthread_create) X(sigaction) X(sigprocmask) X(pthread_sigmask) X(sigwait) X(sigwaitinfo) \
+    X(sigtimedwait) X(signalfd) X(nanosleep) X(clock_nanosleep) X(poll) X(ppoll) X(__poll_chk) \
+    X(__ppoll_chk) X(select) X(pselect) X(epoll_wait) X(epoll_pwait) X(pause) X(sigsuspend) \
+    X(semop) X(msgrcv) X(msgsnd) X(prctl) X(syscall)
+
+CALLS(NEXT)
 
 void *sbj_find(const char *name)
 {
@@ -129,14 +109,9 @@ int sbj_real_sigprocmask(int how, const sigset_t *set, sigset_t *old)
 __attribute__((constructor)) static void begin(void)
 {
     int saved = errno;
-    /* All that may be wanted where nothing can be looked for any more. */
-    next_pthread_create(), next_sigaction(), next_sigprocmask(), next_pthread_sigmask();
-    next_sigwait(), next_sigwaitinfo(), next_sigtimedwait(), next_signalfd();
-    next_nanosleep(), next_clock_nanosleep(), next_poll(), next_ppoll();
-    next___poll_chk(), next___ppoll_chk();
-    next_select(), next_pselect(), next_epoll_wait(), next_epoll_pwait();
-    next_pause(), next_sigsuspend(), next_semop(), next_msgrcv(), next_msgsnd();
-    next_prctl(), next_syscall();
+    /* Now, for dlsym(3) cannot be called later from a signal handler. */
+#define LOOK_UP(name) next_##name();
+    CALLS(LOOK_UP)
     if (sbj_is_first() && sbj_load()) {
         if (__register_atfork != NULL)
             __register_atfork(NULL, NULL, sbj_forked, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A program that does what jitter inside a program might break, and checks it:
- * `victim WHAT`. What it prints is the same with the library and without it.
+ * Does what jitter inside a program might break, and checks it: `victim WHAT`. Its
+ * output is the same with the library and without it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -47,69 +47,68 @@ static void work(double seconds)
         ;
 }
 
-/* The kernel's idea of how long a wait was, whatever the host does. */
-static void waited(double begin, double wanted)
+/* The wait succeeds and is as long as wanted, whatever the host does. */
+#define WAITS(seconds, call) \
+    do { \
+        double begin = now(); \
+        CHECK(call); \
+        CHECK(now() - begin > (seconds) * 0.99); \
+    } while (0)
+
+static void ended(pid_t child, int code)
 {
-    CHECK(now() - begin > wanted * 0.99);
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == code);
+}
+
+static void handle(int signal, void (*handler)(int), int flags)
+{
+    struct sigaction a = {.sa_handler = handler, .sa_flags = flags};
+    CHECK(sigaction(signal, &a, NULL) == 0);
+}
+
+/* A child that writes to a pipe after a while. */
+static pid_t writes(int file, unsigned after_us)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        usleep(after_us);
+        _exit(write(file, "x", 1) != 1);
+    }
+    return child;
 }
 
 static int waits(void)
 {
-    double begin = now();
-    CHECK(sleep(1) == 0);
-    waited(begin, 1);
-    begin = now();
-    CHECK(usleep(100000) == 0);
-    waited(begin, 0.1);
-    struct timespec t = {0, 100000000}, rest;
-    begin = now();
-    CHECK(nanosleep(&t, &rest) == 0);
-    waited(begin, 0.1);
-    begin = now();
-    CHECK(clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL) == 0);
-    waited(begin, 0.1);
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += 1;
-    begin = now();
-    CHECK(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == 0);
-    waited(begin, 0.9);
-    begin = now();
-    CHECK(poll(NULL, 0, 100) == 0);
-    waited(begin, 0.1);
-    t = (struct timespec){0, 100000000};
-    begin = now();
-    CHECK(ppoll(NULL, 0, &t, NULL) == 0);
-    waited(begin, 0.1);
+    struct timespec t = {0, 100000000}, rest, end;
     struct timeval v = {0, 100000};
-    begin = now();
-    CHECK(select(0, NULL, NULL, NULL, &v) == 0);
-    waited(begin, 0.1);
-    begin = now();
-    CHECK(pselect(0, NULL, NULL, NULL, &t, NULL) == 0);
-    waited(begin, 0.1);
-    int e = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event event;
-    begin = now();
-    CHECK(epoll_wait(e, &event, 1, 100) == 0);
-    waited(begin, 0.1);
+    int e = epoll_create1(EPOLL_CLOEXEC);
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGUSR1);
     sigprocmask(SIG_BLOCK, &set, NULL);
-    begin = now();
-    CHECK(sigtimedwait(&set, NULL, &t) == -1 && errno == EAGAIN);
-    waited(begin, 0.1);
+    WAITS(1, sleep(1) == 0);
+    WAITS(0.1, usleep(100000) == 0);
+    WAITS(0.1, nanosleep(&t, &rest) == 0);
+    WAITS(0.1, clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL) == 0);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += 1;
+    WAITS(0.9, clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) == 0);
+    WAITS(0.1, poll(NULL, 0, 100) == 0);
+    WAITS(0.1, ppoll(NULL, 0, &t, NULL) == 0);
+    WAITS(0.1, select(0, NULL, NULL, NULL, &v) == 0);
+    WAITS(0.1, pselect(0, NULL, NULL, NULL, &t, NULL) == 0);
+    WAITS(0.1, epoll_wait(e, &event, 1, 100) == 0);
+    WAITS(0.1, sigtimedwait(&set, NULL, &t) == -1 && errno == EAGAIN);
     /* A read that SA_RESTART takes up again. */
     int ends[2];
     CHECK(pipe(ends) == 0);
-    if (fork() == 0) {
-        usleep(200000);
-        _exit(write(ends[1], "x", 1) != 1);
-    }
+    pid_t child = writes(ends[1], 200000);
     char c;
     CHECK(read(ends[0], &c, 1) == 1 && c == 'x');
-    int status;
-    CHECK(wait(&status) > 0 && status == 0);
+    ended(child, 0);
     puts("waits ok");
     return 0;
 }
@@ -118,18 +117,12 @@ static int waits(void)
 static int selects(void)
 {
     struct timeval v = {0, 350000};
-    double begin = now();
-    CHECK(select(0, NULL, NULL, NULL, &v) == 0);
-    waited(begin, 0.35);
+    WAITS(0.35, select(0, NULL, NULL, NULL, &v) == 0);
     CHECK(v.tv_sec == 0 && v.tv_usec == 0);
     int ends[2], quiet[2];
     CHECK(pipe(ends) == 0 && pipe(quiet) == 0);
     for (int round = 0; round < 2; round++) {
-        pid_t child = fork();
-        if (child == 0) {
-            usleep(300000);
-            _exit(write(ends[1], "x", 1) != 1);
-        }
+        pid_t child = writes(ends[1], 300000);
         fd_set in, out, odd;
         FD_ZERO(&in);
         FD_ZERO(&out);
@@ -151,8 +144,7 @@ static int selects(void)
         CHECK(FD_ISSET(ends[0], &in) && !FD_ISSET(quiet[0], &in) && !FD_ISSET(quiet[0], &odd));
         char c;
         CHECK(read(ends[0], &c, 1) == 1);
-        int status;
-        CHECK(waitpid(child, &status, 0) == child && status == 0);
+        ended(child, 0);
     }
     puts("selects ok");
     return 0;
@@ -168,8 +160,7 @@ static void on_alarm(int n)
 /* Signals of its own: none is lost, and they interrupt what they should. */
 static int own_signals(void)
 {
-    struct sigaction a = {.sa_handler = on_alarm};
-    CHECK(sigaction(SIGALRM, &a, NULL) == 0);
+    handle(SIGALRM, on_alarm, 0);
     struct itimerval every = {{0, 5000}, {0, 5000}}, none = {{0, 0}, {0, 0}};
     CHECK(setitimer(ITIMER_REAL, &every, NULL) == 0);
     errno = 1234;
@@ -190,9 +181,7 @@ static int own_signals(void)
         sigprocmask(SIG_SETMASK, &old, NULL);
     }
     alarm(1);
-    double begin = now();
-    CHECK(pause() == -1 && errno == EINTR);
-    CHECK(now() - begin > 0.9);
+    WAITS(0.91, pause() == -1 && errno == EINTR);
     alarm(1);
     CHECK(sleep(5) > 0);
     for (int i = 0; i < 20; i++) {
@@ -302,9 +291,8 @@ static void on_any(int n)
 
 static int takes_all(void)
 {
-    struct sigaction a = {.sa_handler = on_any, .sa_flags = SA_RESTART};
     for (int n = 34; n < 65; n++)
-        CHECK(sigaction(n, &a, NULL) == 0);
+        handle(n, on_any, SA_RESTART);
     work(0.3);
     CHECK(foreign == 0);
     for (int n = 34; n < 65; n++)
@@ -331,9 +319,8 @@ static int outlives(void)
     while (!begun)
         ;
     work(0.1);
-    struct sigaction a = {.sa_handler = on_any, .sa_flags = SA_RESTART};
     for (int n = 34; n < 65; n++)
-        CHECK(sigaction(n, &a, NULL) == 0);
+        handle(n, on_any, SA_RESTART);
     CHECK(pthread_join(t, NULL) == 0);
     for (int i = 0; i < 3; i++) {
         CHECK(pthread_create(&t, NULL, long_work, NULL) == 0);
@@ -373,14 +360,13 @@ static int spawns(char *self)
         char *const words[] = {self, "exit", "5", NULL};
         pid_t child;
         CHECK(posix_spawn(&child, self, NULL, NULL, words, environ) == 0);
-        int status;
-        CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 5);
+        ended(child, 5);
         child = vfork();
         if (child == 0) {
             execl(self, self, "exit", "6", (char *)NULL);
             _exit(1);
         }
-        CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 6);
+        ended(child, 6);
         CHECK(system("exit 4") == 4 << 8);
     }
     puts("spawns ok");
@@ -395,8 +381,7 @@ static int forks(void)
             work(0.03);
             _exit(i);
         }
-        int status;
-        CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == i);
+        ended(child, i);
     }
     puts("forks ok");
     return 0;
@@ -457,8 +442,7 @@ static int stacks(void)
     static char stack[65536];
     stack_t alternate = {.ss_sp = stack, .ss_size = sizeof stack};
     CHECK(sigaltstack(&alternate, NULL) == 0);
-    struct sigaction a = {.sa_handler = on_alarm, .sa_flags = SA_ONSTACK};
-    CHECK(sigaction(SIGALRM, &a, NULL) == 0);
+    handle(SIGALRM, on_alarm, SA_ONSTACK);
     struct itimerval every = {{0, 1000}, {0, 1000}};
     CHECK(setitimer(ITIMER_REAL, &every, NULL) == 0);
     work(0.3);
@@ -476,42 +460,27 @@ static int stacks(void)
 
 int main(int n, char **words)
 {
+    static const struct {
+        const char *name;
+        int (*run)(void);
+    } all[] = {
+        {"waits", waits},         {"selects", selects},     {"own-signals", own_signals},
+        {"threads", threads},     {"cancel", cancel},       {"blocked", blocked},
+        {"resets", resets},       {"takes-all", takes_all}, {"outlives", outlives},
+        {"forks", forks},         {"closes", closes},       {"strict", strict},
+        {"filtered", filtered},   {"stacks", stacks},
+    };
     const char *what = n > 1 ? words[1] : "";
     double amount = n > 2 ? atof(words[2]) : 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(what, all[i].name) == 0)
+            return all[i].run();
     if (strcmp(what, "work") == 0)
         return work(amount), puts("work ok"), 0;
-    if (strcmp(what, "waits") == 0)
-        return waits();
-    if (strcmp(what, "selects") == 0)
-        return selects();
-    if (strcmp(what, "own-signals") == 0)
-        return own_signals();
-    if (strcmp(what, "threads") == 0)
-        return threads();
-    if (strcmp(what, "cancel") == 0)
-        return cancel();
-    if (strcmp(what, "blocked") == 0)
-        return blocked();
-    if (strcmp(what, "resets") == 0)
-        return resets();
-    if (strcmp(what, "takes-all") == 0)
-        return takes_all();
-    if (strcmp(what, "outlives") == 0)
-        return outlives();
     if (strcmp(what, "chain") == 0)
         return chain(words[0], (int)amount);
     if (strcmp(what, "spawns") == 0)
         return spawns(words[0]);
-    if (strcmp(what, "forks") == 0)
-        return forks();
-    if (strcmp(what, "closes") == 0)
-        return closes();
-    if (strcmp(what, "strict") == 0)
-        return strict();
-    if (strcmp(what, "filtered") == 0)
-        return filtered();
-    if (strcmp(what, "stacks") == 0)
-        return stacks();
     if (strcmp(what, "exit") == 0)
         return (int)amount;
     if (strcmp(what, "_exit") == 0)
