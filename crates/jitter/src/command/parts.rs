@@ -1,75 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The components on the command line of `sandbag jitter synth`: `--period`
-//! and `--poisson` begin one, and what follows belongs to it.
+//! The components on the command line of `sandbag jitter synth`: `--period` and
+//! `--poisson` begin one, and the options after it belong to it.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::synth::{Arrivals, Component, Lengths};
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use sandbag_linux::CpuList;
 use sandbag_ui::quantity::time;
 
 use sandbag_ui::BadInput;
 use sandbag_ui::units;
 
-/// The lengths of a component's events, before a file is read.
+/// The lengths of a component's events, before files are read.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum LengthsArg {
-    /// As it stands there.
     Are(Lengths),
     /// Those of the events of a trace.
     OfTrace(PathBuf),
 }
 
-/// A component, before a file is read.
+/// A component, before files are read.
 #[derive(Debug, Clone)]
 pub(super) struct ComponentSpec {
     pub(super) component: Component,
     pub(super) lengths: LengthsArg,
 }
 
-/// All of them, in their order.
+/// The components in their order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ComponentSpecs(pub(super) Vec<ComponentSpec>);
 
-/// Standard deviation of the natural logarithm of lengths at most.
+/// Largest standard deviation of the natural logarithm of lengths.
 const MOST_SIGMA: f64 = 10.0;
 
-/// `1us`, `lognormal:5us:0.8`, `exponential:5us`, `pareto:1us:1.5`,
-/// `trace:FILE`.
+fn positive(text: &str, expected: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
+        _ => Err(expected.to_owned()),
+    }
+}
+
+/// `1us`, `lognormal:5us:0.8`, `exponential:5us`, `pareto:1us:1.5`, `trace:FILE`.
 fn lengths(text: &str) -> Result<LengthsArg, String> {
     let expected = "expected a time such as 25us, or lognormal:MEDIAN:SIGMA, \
                     exponential:[LEAST:]MEAN, pareto:LEAST:ALPHA, trace:FILE";
     let time = |text: &str| units::positive_duration(text).map(|time| time.as_nanos() as f64);
-    let number = |text: &str| match text.parse::<f64>() {
-        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
-        _ => Err(format!("{text} is no number above 0")),
-    };
+    let number = |text: &str| positive(text, &format!("{text} is no number above 0"));
     if let Some(file) = text.strip_prefix("trace:") {
         return Ok(LengthsArg::OfTrace(file.into()));
     }
     let words: Vec<&str> = text.split(':').collect();
-    let sigma = |text: &str| match number(text)? {
-        sigma if sigma <= MOST_SIGMA => Ok(sigma),
-        sigma => Err(format!(
-            "a sigma of {sigma} spreads lengths over more than is between a nanosecond and an \
-             hour: expected up to {MOST_SIGMA}"
-        )),
-    };
     let are = match words[..] {
         [fixed] => Lengths::Fixed(time(fixed).map_err(|_| expected)?),
-        ["lognormal", median, spread] => Lengths::Lognormal {
-            median_ns: time(median)?,
-            sigma: sigma(spread)?,
-        },
-        ["exponential", mean] => Lengths::Exponential {
-            least_ns: 0.0,
-            mean_ns: time(mean)?,
-        },
-        ["exponential", least, mean] => Lengths::Exponential {
-            least_ns: time(least)?,
-            mean_ns: time(mean)?,
+        ["lognormal", median, sigma] => {
+            let (median_ns, sigma) = (time(median)?, number(sigma)?);
+            if sigma > MOST_SIGMA {
+                return Err(format!(
+                    "a sigma of {sigma} spreads lengths over more than is between a nanosecond \
+                     and an hour: expected up to {MOST_SIGMA}"
+                ));
+            }
+            Lengths::Lognormal { median_ns, sigma }
+        }
+        ["exponential", ref more @ ..] if (1..=2).contains(&more.len()) => Lengths::Exponential {
+            least_ns: if more.len() == 2 { time(more[0])? } else { 0.0 },
+            mean_ns: time(more[more.len() - 1])?,
         },
         ["pareto", least, alpha] => Lengths::Pareto {
             least_ns: time(least)?,
@@ -80,30 +77,31 @@ fn lengths(text: &str) -> Result<LengthsArg, String> {
     Ok(LengthsArg::Are(are))
 }
 
-/// `300`, `300/s`: in a second.
+/// `300`, `300/s`: events in a second.
 fn rate(text: &str) -> Result<f64, String> {
-    let number = text
-        .trim()
-        .trim_end_matches("/s")
-        .trim_end_matches("Hz")
-        .trim();
-    match number.parse::<f64>() {
-        Ok(rate) if rate.is_finite() && rate > 0.0 => Ok(rate),
-        _ => Err("expected events in a second, such as 300".to_owned()),
-    }
+    let number = text.trim().trim_end_matches("/s").trim_end_matches("Hz");
+    positive(number, "expected events in a second, such as 300")
 }
 
 fn share(text: &str) -> Result<f64, String> {
-    match text.trim().trim_end_matches('%').trim().parse::<f64>() {
-        Ok(pct) if pct > 0.0 && pct <= 100.0 => Ok(pct / 100.0),
-        _ => Err("expected a share in percent above 0, such as 80%".to_owned()),
+    let expected = "expected a share in percent above 0, such as 80%";
+    match positive(text.trim().trim_end_matches('%'), expected)? {
+        pct if pct <= 100.0 => Ok(pct / 100.0),
+        _ => Err(expected.to_owned()),
     }
 }
 
-/// Whether a component leaves anything of a CPU, and is what it says.
+fn cpus(text: &str) -> Result<CpuList, String> {
+    match text.parse::<CpuList>() {
+        Ok(list) if !list.is_empty() => Ok(list),
+        _ => Err("expected CPUs of the trace, such as 0,2-3".to_owned()),
+    }
+}
+
+/// Checks that a component leaves time of a CPU, and that its jitter leaves a period.
 ///
 /// # Errors
-/// What is wrong, and what would do.
+/// What is wrong, and what to do.
 pub(super) fn check(component: &Component) -> Result<(), BadInput> {
     if let Arrivals::Periodic {
         period_ns,
@@ -136,102 +134,8 @@ pub(super) fn check(component: &Component) -> Result<(), BadInput> {
     )))
 }
 
-fn cpus(text: &str) -> Result<CpuList, String> {
-    match text.parse::<CpuList>() {
-        Ok(list) if !list.is_empty() => Ok(list),
-        _ => Err("expected CPUs of the trace, such as 0,2-3".to_owned()),
-    }
-}
-
-/// What begins a component comes first.
-const BEGIN: [&str; 2] = ["period", "poisson"];
-const HEADING: &str = "Components (several, in a row; what follows --period or --poisson is of it)";
-
-impl Args for ComponentSpecs {
-    fn augment_args(command: Command) -> Command {
-        let arg = |name: &'static str, value: &'static str, help: &'static str| {
-            Arg::new(name)
-                .long(name)
-                .value_name(value)
-                .help(help)
-                .action(ArgAction::Append)
-                .help_heading(HEADING)
-        };
-        let time = |arg: Arg| arg.value_parser(units::positive_duration);
-        command
-            .arg(time(arg("period", "TIME", "Events at equal distances")))
-            .arg(
-                arg(
-                    "poisson",
-                    "RATE",
-                    "Events at random times, so many in a second",
-                )
-                .value_parser(rate),
-            )
-            .arg(
-                arg(
-                    "length",
-                    "LENGTH",
-                    "How long they are: 25us, lognormal:MEDIAN:SIGMA (sd of the natural \
-                     logarithm), exponential:[LEAST:]MEAN, pareto:LEAST:ALPHA, trace:FILE (as in a \
-                     recording) [default: 10us]",
-                )
-                .value_parser(lengths),
-            )
-            .arg(
-                arg(
-                    "phase",
-                    "TIME",
-                    "When the first comes [default: at random within the period]",
-                )
-                .value_parser(units::duration),
-            )
-            .arg(
-                arg(
-                    "jitter",
-                    "TIME",
-                    "Standard deviation of each from where it is due [default: 0]",
-                )
-                .value_parser(units::duration),
-            )
-            .arg(
-                arg(
-                    "share",
-                    "PCT",
-                    "Share of the periods that have their event [default: 100%]",
-                )
-                .value_parser(share),
-            )
-            .arg(arg("on", "LIST", "On these CPUs of the trace only").value_parser(cpus))
-            .arg(
-                Arg::new("common")
-                    .long("common")
-                    .help("The same events at the same times on all its CPUs")
-                    .action(ArgAction::Append)
-                    .help_heading(HEADING)
-                    .num_args(0)
-                    .default_missing_value("true")
-                    .value_parser(value_parser!(bool)),
-            )
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-/// Values of an option with their places on the command line.
-fn positions<T: Clone + Send + Sync + 'static>(
-    matches: &ArgMatches,
-    name: &str,
-) -> Vec<(usize, T)> {
-    let values = matches.get_many::<T>(name).into_iter().flatten().cloned();
-    let places = matches.indices_of(name).into_iter().flatten();
-    places.zip(values).collect()
-}
-
-/// What one option says of the component that it belongs to.
-#[derive(Clone)]
+/// An option of a component with its value.
+#[derive(Debug, Clone)]
 enum ComponentOption {
     Period(Duration),
     Poisson(f64),
@@ -243,33 +147,93 @@ enum ComponentOption {
     Common,
 }
 
+use ComponentOption as Opt;
+
+type Parser = fn(&str) -> Result<ComponentOption, String>;
+
+/// Name, value (none for a flag), help and parser.
+const OPTIONS: [(&str, &str, &str, Parser); 8] = [
+    ("period", "TIME", "Events at equal distances", |text| {
+        units::positive_duration(text).map(Opt::Period)
+    }),
+    (
+        "poisson",
+        "RATE",
+        "Events at random times, so many in a second",
+        |text| rate(text).map(Opt::Poisson),
+    ),
+    (
+        "length",
+        "LENGTH",
+        "How long they are: 25us, lognormal:MEDIAN:SIGMA (sd of the natural logarithm), \
+         exponential:[LEAST:]MEAN, pareto:LEAST:ALPHA, trace:FILE (as in a recording) [default: \
+         10us]",
+        |text| lengths(text).map(Opt::Length),
+    ),
+    (
+        "phase",
+        "TIME",
+        "When the first comes [default: at random within the period]",
+        |text| units::duration(text).map(Opt::Phase),
+    ),
+    (
+        "jitter",
+        "TIME",
+        "Standard deviation of each from where it is due [default: 0]",
+        |text| units::duration(text).map(Opt::Jitter),
+    ),
+    (
+        "share",
+        "PCT",
+        "Share of the periods that have their event [default: 100%]",
+        |text| share(text).map(Opt::Share),
+    ),
+    ("on", "LIST", "On these CPUs of the trace only", |text| {
+        cpus(text).map(Opt::On)
+    }),
+    (
+        "common",
+        "",
+        "The same events at the same times on all its CPUs",
+        |_| Ok(Opt::Common),
+    ),
+];
+
+const HEADING: &str = "Components (several, in a row; what follows --period or --poisson is of it)";
+
+impl Args for ComponentSpecs {
+    fn augment_args(command: Command) -> Command {
+        command.args(OPTIONS.map(|(name, value, help, parser)| {
+            let arg = Arg::new(name)
+                .long(name)
+                .help(help)
+                .action(ArgAction::Append)
+                .help_heading(HEADING)
+                .value_parser(parser);
+            match value {
+                "" => arg.num_args(0).default_missing_value("true"),
+                value => arg.value_name(value),
+            }
+        }))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
 impl FromArgMatches for ComponentSpecs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut all: Vec<(usize, ComponentOption)> = Vec::new();
-        let mut take = |said: Vec<(usize, ComponentOption)>| all.extend(said);
-        fn of<T: Clone + Send + Sync + 'static>(
-            matches: &ArgMatches,
-            name: &str,
-            said: fn(T) -> ComponentOption,
-        ) -> Vec<(usize, ComponentOption)> {
-            let placed = positions(matches, name);
-            placed
-                .into_iter()
-                .map(|(at, value)| (at, said(value)))
-                .collect()
-        }
-        take(of(matches, "period", ComponentOption::Period));
-        take(of(matches, "poisson", ComponentOption::Poisson));
-        take(of(matches, "length", ComponentOption::Length));
-        take(of(matches, "phase", ComponentOption::Phase));
-        take(of(matches, "jitter", ComponentOption::Jitter));
-        take(of(matches, "share", ComponentOption::Share));
-        take(of(matches, "on", ComponentOption::On));
-        take(of(matches, "common", |_: bool| ComponentOption::Common));
-        all.sort_by_key(|(at, _)| *at);
+        let placed = OPTIONS.iter().flat_map(|(name, ..)| {
+            let values = matches.get_many::<ComponentOption>(name);
+            let places = matches.indices_of(name).into_iter().flatten();
+            places.zip(values.into_iter().flatten().cloned())
+        });
+        let mut all: Vec<(usize, ComponentOption)> = placed.collect();
+        all.sort_by_key(|(place, _)| *place);
         let mut parts: Vec<ComponentSpec> = Vec::new();
-        for (_, said) in all {
-            add(&mut parts, said).map_err(|text| {
+        for (_, option) in all {
+            add(&mut parts, option).map_err(|text| {
                 clap::Error::raw(clap::error::ErrorKind::ArgumentConflict, text + "\n")
             })?;
         }
@@ -282,48 +246,44 @@ impl FromArgMatches for ComponentSpecs {
     }
 }
 
-fn new_part(arrivals: Arrivals) -> ComponentSpec {
+fn begin(parts: &mut Vec<ComponentSpec>, arrivals: Arrivals) {
     let ten_us = Lengths::Fixed(10_000.0);
-    ComponentSpec {
+    parts.push(ComponentSpec {
         component: Component::new(arrivals, ten_us.clone()),
         lengths: LengthsArg::Are(ten_us),
-    }
+    });
 }
 
-fn add(parts: &mut Vec<ComponentSpec>, said: ComponentOption) -> Result<(), String> {
+fn add(parts: &mut Vec<ComponentSpec>, option: ComponentOption) -> Result<(), String> {
     let ns = |time: Duration| time.as_nanos() as f64;
-    match said {
-        ComponentOption::Period(period) => {
-            parts.push(new_part(Arrivals::Periodic {
+    match option {
+        Opt::Period(period) => {
+            let arrivals = Arrivals::Periodic {
                 period_ns: ns(period),
                 phase_ns: None,
                 jitter_ns: 0.0,
                 share: 1.0,
-            }));
+            };
+            begin(parts, arrivals);
             return Ok(());
         }
-        ComponentOption::Poisson(per_s) => {
-            parts.push(new_part(Arrivals::Poisson { per_s }));
+        Opt::Poisson(per_s) => {
+            begin(parts, Arrivals::Poisson { per_s });
             return Ok(());
         }
         _ => {}
     }
-    let begins = BEGIN.map(|name| format!("--{name}")).join(" or ");
     let Some(part) = parts.last_mut() else {
-        return Err(format!("a component begins with {begins}"));
+        return Err("a component begins with --period or --poisson".to_owned());
     };
     let component = &mut part.component;
-    match (said, &mut component.arrivals) {
-        (ComponentOption::Length(given), _) => part.lengths = given,
-        (ComponentOption::On(list), _) => component.cpus = Some(list.iter().collect()),
-        (ComponentOption::Common, _) => component.common = true,
-        (ComponentOption::Phase(time), Arrivals::Periodic { phase_ns, .. }) => {
-            *phase_ns = Some(ns(time))
-        }
-        (ComponentOption::Jitter(time), Arrivals::Periodic { jitter_ns, .. }) => {
-            *jitter_ns = ns(time)
-        }
-        (ComponentOption::Share(given), Arrivals::Periodic { share, .. }) => *share = given,
+    match (option, &mut component.arrivals) {
+        (Opt::Length(given), _) => part.lengths = given,
+        (Opt::On(list), _) => component.cpus = Some(list.iter().collect()),
+        (Opt::Common, _) => component.common = true,
+        (Opt::Phase(time), Arrivals::Periodic { phase_ns, .. }) => *phase_ns = Some(ns(time)),
+        (Opt::Jitter(time), Arrivals::Periodic { jitter_ns, .. }) => *jitter_ns = ns(time),
+        (Opt::Share(given), Arrivals::Periodic { share, .. }) => *share = given,
         _ => {
             let text = "--phase, --jitter and --share are for --period: events at random times have \
                         none";
@@ -340,67 +300,64 @@ mod tests {
     fn parse(line: &str) -> Result<Vec<ComponentSpec>, String> {
         let command = ComponentSpecs::augment_args(Command::new("synth").no_binary_name(true));
         let matches = command.try_get_matches_from(line.split_whitespace());
-        let matches = matches.map_err(|error| error.to_string())?;
-        let parts =
-            ComponentSpecs::from_arg_matches(&matches).map_err(|error| error.to_string())?;
-        Ok(parts.0)
+        let parts = matches.and_then(|matches| ComponentSpecs::from_arg_matches(&matches));
+        parts
+            .map(|parts| parts.0)
+            .map_err(|error| error.to_string())
     }
 
     #[test]
-    fn what_follows_belongs_to_the_component_before() {
+    fn options_belong_to_the_component_before() {
         let parts = parse(
             "--period 10ms --length 25us --jitter 2us --poisson 300 --length pareto:1us:1.5 \
              --common --period 4ms --phase 1ms --share 50% --on 1,3",
         )
         .unwrap();
-        assert_eq!(parts.len(), 3);
-        assert_eq!(
-            parts[0].component.arrivals,
-            Arrivals::Periodic {
-                period_ns: 10e6,
-                phase_ns: None,
-                jitter_ns: 2_000.0,
-                share: 1.0,
-            }
-        );
+        let periodic = |period_ns, phase_ns, jitter_ns, share| Arrivals::Periodic {
+            period_ns,
+            phase_ns,
+            jitter_ns,
+            share,
+        };
+        let arrivals: Vec<Arrivals> = parts.iter().map(|p| p.component.arrivals.clone()).collect();
+        let expected = [
+            periodic(10e6, None, 2_000.0, 1.0),
+            Arrivals::Poisson { per_s: 300.0 },
+            periodic(4e6, Some(1e6), 0.0, 0.5),
+        ];
+        assert_eq!(arrivals, expected);
+        let common: Vec<bool> = parts.iter().map(|part| part.component.common).collect();
+        assert_eq!(common, [false, true, false]);
         assert_eq!(parts[0].lengths, LengthsArg::Are(Lengths::Fixed(25_000.0)));
-        assert!(!parts[0].component.common && parts[1].component.common);
-        assert_eq!(
-            parts[1].component.arrivals,
-            Arrivals::Poisson { per_s: 300.0 }
-        );
-        assert_eq!(parts[2].component.cpus, Some(vec![1, 3]));
         assert_eq!(parts[2].lengths, LengthsArg::Are(Lengths::Fixed(10_000.0)));
-        assert!(matches!(
-            parts[2].component.arrivals,
-            Arrivals::Periodic { phase_ns: Some(phase), share: 0.5, .. } if phase == 1e6
-        ));
+        assert_eq!(parts[2].component.cpus, Some(vec![1, 3]));
     }
 
     #[test]
-    fn what_belongs_to_nothing_is_refused() {
-        assert!(
-            parse("--length 5us")
-                .unwrap_err()
-                .contains("begins with --period")
-        );
-        assert!(
-            parse("--poisson 5 --phase 1ms")
-                .unwrap_err()
-                .contains("for --period")
-        );
-        for line in [
-            "--poisson 0",
-            "--poisson x",
-            "--period 0s",
-            "--period 1ms --length gamma:3",
+    fn options_without_their_component_and_bad_values_are_refused() {
+        for (line, said) in [
+            ("--length 5us", "begins with --period"),
+            ("--poisson 5 --phase 1ms", "for --period"),
+            ("--poisson 0", "events in a second"),
+            ("--poisson x", "events in a second"),
+            ("--poisson NaN", "events in a second"),
+            ("--poisson -1", ""),
+            ("--period 0s", ""),
+            ("--period NaN", ""),
+            ("--period 1ms --length gamma:3", "lognormal:MEDIAN"),
+            ("--period 1ms --length 0us", "lognormal:MEDIAN"),
+            ("--period 1ms --share 0", "share in percent"),
+            ("--period 1ms --share NaN", "share in percent"),
+            ("--poisson 5 --length lognormal:5us:11", "up to 10"),
+            ("--poisson 5 --length pareto:1us:nan", "no number above 0"),
         ] {
-            assert!(parse(line).is_err(), "{line}");
+            let error = parse(line).unwrap_err();
+            assert!(error.contains(said), "{line}: {error}");
         }
     }
 
     #[test]
-    fn components_that_cannot_be_are_refused() {
+    fn components_that_leave_nothing_of_a_cpu_are_refused() {
         for (line, said) in [
             ("--period 10us --length 25us", "every 10.0 us"),
             ("--period 10us --length 10us", "leave nothing"),
@@ -410,36 +367,22 @@ mod tests {
             ),
             ("--poisson 10 --length pareto:1ms:0.1", "leave nothing"),
             ("--period 1ms --jitter 2ms", "--poisson"),
+            ("--period 10us --share 10% --length 25us", ""),
         ] {
-            let parts = parse(line).unwrap();
-            let LengthsArg::Are(lengths) = &parts[0].lengths else {
-                panic!("{line}")
-            };
-            let component = Component {
-                lengths: lengths.clone(),
-                ..parts[0].component.clone()
-            };
-            let error = check(&component).unwrap_err().to_string();
-            assert!(error.contains(said), "{line}: {error}");
-        }
-        let part = &parse("--period 10us --share 10% --length 25us").unwrap()[0];
-        assert!(check(&part.component).is_ok());
-        for line in [
-            "--period 1ms --share 0",
-            "--period 1ms --share NaN",
-            "--poisson NaN",
-            "--poisson -1",
-            "--poisson 5 --length lognormal:5us:11",
-            "--poisson 5 --length pareto:1us:nan",
-            "--period 1ms --length 0us",
-            "--period NaN",
-        ] {
-            assert!(parse(line).is_err(), "{line}");
+            let mut part = parse(line).unwrap().remove(0);
+            if let LengthsArg::Are(lengths) = part.lengths {
+                part.component.lengths = lengths;
+            }
+            match check(&part.component) {
+                Ok(()) => assert_eq!(said, "", "{line}"),
+                Err(error) => assert!(error.to_string().contains(said), "{line}: {error}"),
+            }
         }
     }
 
     #[test]
-    fn lengths_have_many_shapes() {
+    fn lengths_are_a_time_a_distribution_or_a_trace() {
+        let exponential = |least_ns, mean_ns| Lengths::Exponential { least_ns, mean_ns };
         for (text, expected) in [
             ("25us", Lengths::Fixed(25_000.0)),
             (
@@ -449,33 +392,20 @@ mod tests {
                     sigma: 0.8,
                 },
             ),
-            (
-                "exponential:5us",
-                Lengths::Exponential {
-                    least_ns: 0.0,
-                    mean_ns: 5_000.0,
-                },
-            ),
-            (
-                "exponential:1us:5us",
-                Lengths::Exponential {
-                    least_ns: 1_000.0,
-                    mean_ns: 5_000.0,
-                },
-            ),
+            ("exponential:5us", exponential(0.0, 5_000.0)),
+            ("exponential:1us:5us", exponential(1_000.0, 5_000.0)),
         ] {
             assert_eq!(lengths(text), Ok(LengthsArg::Are(expected)));
         }
-        assert_eq!(
-            lengths("trace:a.sbj"),
-            Ok(LengthsArg::OfTrace("a.sbj".into()))
-        );
+        let trace = LengthsArg::OfTrace("a.sbj".into());
+        assert_eq!(lengths("trace:a.sbj"), Ok(trace));
         for text in [
             "",
             "0us",
             "pareto:1us",
             "pareto:1us:-1",
             "lognormal:5us:x",
+            "exponential:1us:2us:3us",
             "5 parsecs",
         ] {
             assert!(lengths(text).is_err(), "{text}");
