@@ -28,6 +28,7 @@ pub mod stats;
 pub mod synth;
 mod tables;
 mod trace;
+pub mod verify;
 
 pub use distribution::{Bin, Causes, CpuCounts, Distribution, Quantile, Quantity, TailCount};
 pub use error::{Error, Fault, Result};

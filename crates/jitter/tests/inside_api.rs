@@ -64,7 +64,7 @@ fn a_program_asks(
             assert_eq!(outcome.slots.len(), before + 1, "{what}");
             let slot = &outcome.slots[before];
             assert_eq!(
-                slot.suffered.phases,
+                slot.suffered.counts.phases,
                 every.map_or(0, |every| 10 / every),
                 "{what}"
             );
@@ -114,8 +114,8 @@ fn threads_ask_in_phases() {
     let outcome = trial.outcome();
     assert_eq!(outcome.slots.len(), 2);
     for slot in &outcome.slots {
-        assert!(slot.suffered.injected > 0, "{slot:?}");
-        assert_eq!(slot.suffered.phases, 20);
+        assert!(slot.suffered.counts.injected > 0, "{slot:?}");
+        assert_eq!(slot.suffered.counts.phases, 20);
     }
     let output = plain(&program).args(["2", "20", "1000"]).output().unwrap();
     assert!(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs with the library and without it: they say the same and end the
-//! same, and those that run for a while suffer.
+//! Programs with the library and without it: output and exit status are the same, and
+//! programs that run for a while suffer.
 
 mod support;
 
@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use rstest::rstest;
 use sandbag_jitter::inside::outcome::SufferEnd;
 use sandbag_jitter::inside::plan::{InsideOptions, Portion};
-use sandbag_jitter::replay::{PlanColumn, PlannedEvent};
+use sandbag_jitter::replay::{PlanColumn, PlannedEvent, RankOutcome};
 use support::{LENGTH_NS, PlanTrial, compile, options, output_text, plain};
 use tempfile::TempDir;
 
-/// A machine that others use may take so long.
+/// Time limit on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The program that checks itself, compiled once.
@@ -46,19 +46,25 @@ fn the_same(options: &InsideOptions, words: &[&str]) -> PlanTrial {
     trial
 }
 
-/// What is booked adds up.
+/// The counts are consistent, and at least this many events were injected.
 fn check_suffered(trial: &PlanTrial, at_least: u64) {
     let total = trial.outcome().total();
-    assert!(total.injected >= at_least, "{total:?}");
-    assert_eq!(total.start.count(), total.injected);
-    assert_eq!(total.length.count(), total.injected);
-    assert_eq!(total.invalid, 0);
-    // Those that were cut, because the host had the CPU, are shorter.
-    assert!(total.asked_ns <= total.injected * LENGTH_NS);
-    assert!(total.taken_ns >= total.asked_ns);
-    if total.cut == 0 {
-        assert_eq!(total.asked_ns, total.injected * LENGTH_NS);
+    let injected = injected(&total);
+    assert!(injected >= at_least, "{total:?}");
+    assert_eq!(total.start.count(), injected);
+    assert_eq!(total.length.count(), injected);
+    assert_eq!(total.counts.invalid, 0);
+    // Events that were cut, because the host had the CPU, are shorter.
+    assert!(total.asked_ns <= injected * LENGTH_NS);
+    assert!(total.suffered_ns >= total.asked_ns);
+    if total.counts.cut == 0 {
+        assert_eq!(total.asked_ns, injected * LENGTH_NS);
     }
+}
+
+/// Also together with the one before.
+fn injected(outcome: &RankOutcome) -> u64 {
+    outcome.counts.injected + outcome.counts.merged
 }
 
 #[rstest]
@@ -137,7 +143,7 @@ fn a_thread_may_outlive_its_jitter() {
 
 /// Neither before an event nor in the midst of one.
 #[test]
-fn nobody_is_held_by_a_sandbag_that_was_killed() {
+fn a_program_continues_when_sandbag_is_killed() {
     let second = 1_000_000_000;
     let mut sandbag = plain("sleep").arg("60").spawn().unwrap();
     let options = InsideOptions {
@@ -149,12 +155,7 @@ fn nobody_is_held_by_a_sandbag_that_was_killed() {
         known_ns: 60 * second,
         events: vec![PlannedEvent::new(second / 20, 50 * second)],
     };
-    let portion = Portion {
-        column: 0,
-        offset_ns: 0,
-        length_ns: 60 * second,
-    };
-    let trial = PlanTrial::of(&options, &[column], &[portion]);
+    let trial = PlanTrial::of(&options, &[column], &[Portion::whole(0, 60 * second)]);
     let mut program = trial
         .command(victim())
         .args(["work", "0.2"])
@@ -185,8 +186,8 @@ fn nobody_is_held_by_a_sandbag_that_was_killed() {
     let outcome = trial.outcome();
     assert_eq!(outcome.slots[0].ended, SufferEnd::Stopped);
     let suffered = &outcome.slots[0].suffered;
-    assert_eq!(suffered.injected, 1);
-    assert!(suffered.taken_ns < suffered.asked_ns, "{suffered:?}");
+    assert_eq!(suffered.counts.injected, 1);
+    assert!(suffered.suffered_ns < suffered.asked_ns, "{suffered:?}");
 }
 
 #[test]
@@ -272,72 +273,60 @@ fn a_portion_ends() {
     let outcome = the_same(&options, &["work", "1.2"]).outcome();
     assert_eq!(outcome.slots[0].ended, SufferEnd::Exhausted);
     let total = outcome.total();
-    assert_eq!(total.injected + total.passed, 100);
+    assert_eq!(injected(&total) + total.counts.missed, 100);
 }
 
-#[test]
-fn nothing_is_injected_once_it_was_stopped() {
-    let trial = PlanTrial::new(&options());
-    trial.plan.stop().unwrap();
-    assert!(
-        trial
-            .command(victim())
-            .args(["work", "0.2"])
-            .status()
-            .unwrap()
-            .success()
-    );
-    assert_eq!(trial.outcome().slots.len(), 0);
-    // Nor when we are gone: no process has that number.
-    let dead = InsideOptions {
-        supervisor: Some(4_194_305),
+/// Neither after the end of the replay, nor when sandbag is gone.
+#[rstest]
+fn nothing_is_injected_after_the_end(#[values(false, true)] is_gone: bool) {
+    // No process has this number.
+    let supervisor = if is_gone {
+        4_194_305
+    } else {
+        std::process::id()
+    };
+    let options = InsideOptions {
+        supervisor: Some(supervisor),
         ..options()
     };
-    let trial = PlanTrial::new(&dead);
-    assert!(
-        trial
-            .command(victim())
-            .args(["work", "0.2"])
-            .status()
-            .unwrap()
-            .success()
-    );
+    let trial = PlanTrial::new(&options);
+    if !is_gone {
+        trial.plan.stop().unwrap();
+    }
+    let status = trial.command(victim()).args(["work", "0.2"]).status();
+    assert!(status.unwrap().success());
     assert_eq!(trial.outcome().slots.len(), 0);
 }
 
 #[test]
-fn what_a_plan_holds_that_cannot_be_does_no_harm() {
+fn a_plan_with_other_contents_does_no_harm() {
     let trial = PlanTrial::new(&options());
-    let whole = std::fs::read(trial.plan.path()).unwrap();
+    let path = trial.plan.path();
+    let whole = std::fs::read(path).unwrap();
     let run = || {
-        let with = trial
-            .command(victim())
-            .args(["work", "0.02"])
-            .output()
-            .unwrap();
-        assert_eq!(output_text(&with), "work ok\nexit status: 0");
+        let with = trial.command(victim()).args(["work", "0.02"]).output();
+        assert_eq!(output_text(&with.unwrap()), "work ok\nexit status: 0");
     };
-    // Cut off, empty, a directory, gone.
-    for length in [0, 7, 4095, 4096, 65536, whole.len() - 1] {
-        std::fs::write(trial.plan.path(), &whole[..length]).unwrap();
-        run();
-    }
-    // Portions and events of noise below a header that is right.
+    let mut files: Vec<Vec<u8>> = [0, 7, 4095, 4096, 65536, whole.len() - 1]
+        .map(|length| whole[..length].to_vec())
+        .into();
+    // Portions and events of noise below a valid header.
     let mut noise = whole.clone();
     for (at, byte) in noise[4096..65536].iter_mut().enumerate() {
         *byte = ((at * 7919) >> 3) as u8;
     }
-    std::fs::write(trial.plan.path(), &noise).unwrap();
-    run();
     let mut backwards = whole.clone();
     for at in (4096 + 4 * 40..).step_by(16).take(100) {
         backwards[at..at + 8].copy_from_slice(&(u64::MAX - at as u64).to_ne_bytes());
     }
-    std::fs::write(trial.plan.path(), &backwards).unwrap();
+    files.extend([noise, backwards]);
+    for file in files {
+        std::fs::write(path, file).unwrap();
+        run();
+    }
+    std::fs::remove_file(path).unwrap();
     run();
-    std::fs::remove_file(trial.plan.path()).unwrap();
-    run();
-    std::fs::create_dir(trial.plan.path()).unwrap();
+    std::fs::create_dir(path).unwrap();
     run();
 }
 

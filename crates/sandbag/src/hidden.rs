@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use sandbag_audit::WORK_VERB;
-use sandbag_jitter::inside::{collector, overhead};
+use sandbag_jitter::inside::collector;
 use sandbag_jitter::replay::process::{INJECTOR_VERB, injector};
 use sandbag_load::burn;
 use sandbag_load::node::socket::{Directory, sweep};
@@ -35,7 +35,6 @@ pub fn main() -> Option<u8> {
         BURNER_VERB,
         GUARDIAN_VERB,
         INJECTOR_VERB,
-        overhead::VERB,
         collector::VERB,
         WORK_VERB,
     ];
@@ -55,14 +54,7 @@ pub fn main() -> Option<u8> {
             Some(setup) => injector::run(&setup).map_err(|error| error.to_string()),
             None => Err(format!("{INJECTOR_VERB} is for sandbag's own use")),
         },
-        overhead::VERB => {
-            overhead::run(&arguments);
-            Ok(())
-        }
-        collector::VERB => match collector::CollectorSetup::from_args(&arguments) {
-            Some(setup) => collector::run(setup).map_err(|error| error.to_string()),
-            None => Err(format!("{} is for sandbag's own use", collector::VERB)),
-        },
+        collector::VERB => collector::run(&arguments).map_err(|error| error.to_string()),
         _ => match burn::BurnerSetup::from_args(&arguments) {
             Some(setup) => burn::run(&setup).map_err(|error| error.to_string()),
             None => Err(format!("{BURNER_VERB} is for sandbag's own use")),

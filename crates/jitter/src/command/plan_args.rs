@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::JitterTrace;
 use crate::replay::plan::FACTORS;
 use crate::replay::process::InjectorClass;
-use crate::replay::process::ask::ClassRequest;
+use crate::replay::process::team::ClassRequest;
 use crate::replay::{ReplayOptions, ReplayPlan, Sync};
 use clap::{Args, ValueEnum};
 use sandbag_linux::topology::Topology;
@@ -18,10 +18,9 @@ use sandbag_ui::BadInput;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::units::{self, Cpus};
 
-/// Memory unless something else is said, MiB.
+/// Default memory, MiB.
 const USUAL_MIB: u64 = 512;
 
-/// See the module's text.
 #[derive(Debug, Clone, Args)]
 pub struct PlanArgs {
     /// Where: 0,2-3, or all, even, odd, core (one per core)
@@ -83,14 +82,10 @@ pub enum MethodArg {
 }
 
 impl MethodArg {
-    /// As it is written.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Fifo => "fifo",
-            Self::Fair => "fair",
-            Self::Polled => "polled",
-        }
+    /// The name of the option's value.
+    pub fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 

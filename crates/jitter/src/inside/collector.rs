@@ -1,126 +1,128 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A program of ours that suffers its portion from within and looks at the
-//! same time: what `jitter verify` judges injection inside a program by.
+//! A process of sandbag that suffers a plan from within and records when it did
+//! not run: for `jitter verify`, and for the overhead of an injection.
 //!
-//! sandbag is one static binary, into which nothing can be preloaded. So the
-//! program does what any other does that asks by itself: it is linked with
-//! c/jitter.c and calls [`api::init`]. Timer, signal handler and booking are
-//! those of the preloaded library; what is missing is what stands in front of
-//! the C library's calls (c/preload*.c), and the loop calls none of them.
+//! sandbag is one static binary, into which nothing can be preloaded. So the process
+//! does what a program does that asks by itself: it is linked with c/jitter.c and
+//! calls [`api::init`]. Timer, signal handler and booking are those of the preloaded
+//! library; only the wrappers of C library calls (c/preload*.c) are missing, and
+//! the loop makes none of those calls.
 //!
-//! It is a process of its own, because a process can load one plan, and is
-//! told by arguments what to do. What it saw it prints.
+//! It is a process of its own, because a process can load one plan.
 
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::process::{Child, Stdio};
 
 use sandbag_linux::sched::{self, Attributes};
 use sandbag_linux::{CpuList, clock};
+use sandbag_run::child;
+use serde::{Deserialize, Serialize};
 
 use crate::inside::api;
+use crate::inside::error::{Error, Result};
+use crate::inside::library::{PLAN_VARIABLE, SELF_VARIABLE};
 
-/// The first argument of its process.
+/// First argument of the process.
 pub const VERB: &str = "__inside-collector";
 
-/// Room for what is seen.
-const ROOM: usize = 1_000_000;
-/// It is awake so much before the beginning, ns.
+/// It is awake this long before the beginning, ns.
 const EARLY_NS: u64 = 5_000_000;
-/// Readings of the clock by which its own cost is known.
+/// Readings of the clock to measure the least difference of two.
 const READINGS: u32 = 20_000;
-/// A gap of less than so many readings is none.
+/// A gap is longer than this many least differences.
 const TIMES_LEAST: u64 = 4;
+/// The library takes the number of the portion from this variable.
+const RANK_VARIABLE: &str = "OMPI_COMM_WORLD_RANK";
 
-/// What it is to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Its argument.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectorSetup {
-    /// Where, kernel number.
-    pub cpu: u32,
-    /// As a real-time task of this priority; else as an ordinary one.
+    /// Kernel number of its CPU; else any.
+    pub cpu: Option<u32>,
+    /// Priority of a real-time task; else an ordinary one.
     pub real_time: Option<u8>,
-    /// From when on, CLOCK_MONOTONIC, ns: when due times of its plan begin.
-    pub begin_ns: u64,
-    /// For how long, ns.
+    /// When due times of the plan begin, CLOCK_MONOTONIC, ns; else its start.
+    pub begin_ns: Option<u64>,
     pub length_ns: u64,
-    /// What is no longer is not noted, ns.
+    /// Shorter gaps are not recorded, ns.
     pub threshold_ns: u64,
+    /// Gaps that it has room for.
+    pub room: usize,
 }
 
-/// What it saw.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// A stretch in which the process did not run, ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    /// Since the beginning.
+    pub begin_ns: u64,
+    pub length_ns: u64,
+    /// From the end of the last event to the end of the gap.
+    pub exit_ns: u64,
+    /// From the begin of the gap to the due time of the last event.
+    pub lead_ns: u64,
+}
+
+/// Its output.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CollectorReport {
-    /// So much after the beginning it began to look, ns.
+    /// When it began to look, ns since the beginning.
     pub from_ns: u64,
-    /// Stretches in which it did not run: begin and length, ns since the
-    /// beginning.
-    pub gaps: Vec<(u64, u64)>,
+    pub gaps: Vec<Gap>,
 }
 
-impl CollectorSetup {
-    /// As command-line arguments.
-    #[must_use]
-    pub fn to_args(&self) -> Vec<String> {
-        let priority = self.real_time.map_or(0, u64::from);
-        [
-            u64::from(self.cpu),
-            priority,
-            self.begin_ns,
-            self.length_ns,
-            self.threshold_ns,
-        ]
-        .map(|number| number.to_string())
-        .to_vec()
-    }
-
-    /// From the arguments of [`to_args`](Self::to_args).
-    #[must_use]
-    pub fn from_args(arguments: &[String]) -> Option<Self> {
-        let numbers: Vec<u64> = arguments
-            .iter()
-            .map(|word| word.parse().ok())
-            .collect::<Option<_>>()?;
-        let [cpu, priority, begin_ns, length_ns, threshold_ns] = numbers[..] else {
-            return None;
-        };
-        Some(Self {
-            cpu: u32::try_from(cpu).ok()?,
-            real_time: match priority {
-                0 => None,
-                priority => Some(u8::try_from(priority).ok()?),
-            },
-            begin_ns,
-            length_ns,
-            threshold_ns,
-        })
-    }
+/// Starts the process with a plan; `rank` is the number of its portion.
+///
+/// # Errors
+/// It cannot be started.
+pub fn start(setup: CollectorSetup, plan: &Path, rank: usize) -> io::Result<Child> {
+    child::own(VERB, &child::to_args(&setup), &[], true)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .env(PLAN_VARIABLE, plan)
+        .env(RANK_VARIABLE, rank.to_string())
+        // The plan is for sandbag here.
+        .env_remove(SELF_VARIABLE)
+        .spawn()
 }
 
-impl CollectorReport {
-    /// From what the process printed; `None` if that is something else.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let mut lines = text.lines();
-        let from_ns = lines.next()?.parse().ok()?;
-        let gap = |line: &str| {
-            let (due, length) = line.split_once(' ')?;
-            Some((due.parse().ok()?, length.parse().ok()?))
-        };
-        Some(Self {
-            from_ns,
-            gaps: lines.map(gap).collect::<Option<_>>()?,
-        })
-    }
+/// Waits for the end of the process.
+///
+/// # Errors
+/// [`Error::Collector`]: it failed.
+pub fn finish(process: Child) -> Result<CollectorReport> {
+    let output = process.wait_with_output();
+    let output = output.map_err(|error| Error::Collector(error.to_string()))?;
+    let report = serde_json::from_slice(&output.stdout).ok();
+    report.filter(|_| output.status.success()).ok_or_else(|| {
+        let words = String::from_utf8_lossy(&output.stderr);
+        let (status, words) = (output.status, words.trim());
+        Error::Collector(format!(
+            "the process that suffers failed: {status}, {words}"
+        ))
+    })
 }
 
 /// What the process does.
 ///
 /// # Errors
-/// The CPU or the priority is not to be had, there is no plan for it, or
-/// nobody reads what it prints.
-pub fn run(setup: CollectorSetup) -> io::Result<()> {
+/// It may not have the CPU or the priority, there is no plan for it, or its output
+/// is closed.
+pub fn run(arguments: &[String]) -> io::Result<()> {
+    let setup: CollectorSetup =
+        child::from_args(arguments).ok_or_else(|| io::Error::other("for sandbag's own use"))?;
     let other = |error: sandbag_linux::Error| io::Error::other(error.to_string());
-    sched::set_affinity(0, &CpuList::from_iter([setup.cpu])).map_err(other)?;
-    // Every page touched.
-    let mut gaps = vec![(u64::MAX, 0); ROOM];
+    if let Some(cpu) = setup.cpu {
+        sched::set_affinity(0, &CpuList::from_iter([cpu])).map_err(other)?;
+    }
+    let untouched = Gap {
+        begin_ns: u64::MAX,
+        length_ns: 0,
+        exit_ns: 0,
+        lead_ns: 0,
+    };
+    // Every page is touched.
+    let mut gaps = vec![untouched; setup.room];
     gaps.clear();
     let threshold_ns = setup.threshold_ns.max(least_ns() * TIMES_LEAST);
     if let Some(priority) = setup.real_time {
@@ -130,37 +132,36 @@ pub fn run(setup: CollectorSetup) -> io::Result<()> {
     if !api::init() {
         return Err(io::Error::other("there is no plan for this process"));
     }
-    clock::sleep_until(setup.begin_ns.saturating_sub(EARLY_NS));
-    let from_ns = look(&setup, threshold_ns, &mut gaps);
-    let mut out = BufWriter::new(io::stdout().lock());
-    writeln!(out, "{from_ns}")?;
-    for (due_ns, length_ns) in gaps {
-        writeln!(out, "{due_ns} {length_ns}")?;
-    }
+    let begin_ns = setup.begin_ns.unwrap_or_else(clock::monotonic);
+    clock::sleep_until(begin_ns.saturating_sub(EARLY_NS));
+    let from_ns = look(begin_ns, setup.length_ns, threshold_ns, &mut gaps);
+    let mut out = io::stdout().lock();
+    serde_json::to_writer(&mut out, &CollectorReport { from_ns, gaps })?;
     out.flush()
 }
 
 /// The least difference of two readings, ns.
 fn least_ns() -> u64 {
     let mut last = clock::monotonic();
-    let mut least_ns = u64::MAX;
-    for _ in 0..READINGS {
+    let differences = (0..READINGS).map(|_| {
         let now = clock::monotonic();
-        if now > last {
-            least_ns = least_ns.min(now - last);
-        }
+        let difference = now - last;
         last = now;
-    }
-    match least_ns {
-        u64::MAX => 0,
-        ns => ns,
-    }
+        difference
+    });
+    differences.filter(|ns| *ns > 0).min().unwrap_or(0)
+}
+
+unsafe extern "C" {
+    /// c/jitter.c: the last reading of the clock within an event, ns.
+    safe fn sbj_last_ns() -> u64;
+    /// When that event was due.
+    safe fn sbj_last_due_ns() -> u64;
 }
 
 /// The loop; when it began, ns since the beginning.
-fn look(setup: &CollectorSetup, threshold_ns: u64, gaps: &mut Vec<(u64, u64)>) -> u64 {
-    let begin_ns = setup.begin_ns;
-    let end_ns = begin_ns.saturating_add(setup.length_ns);
+fn look(begin_ns: u64, length_ns: u64, threshold_ns: u64, gaps: &mut Vec<Gap>) -> u64 {
+    let end_ns = begin_ns.saturating_add(length_ns);
     let mut last = clock::monotonic();
     while last < begin_ns {
         last = clock::monotonic();
@@ -168,8 +169,13 @@ fn look(setup: &CollectorSetup, threshold_ns: u64, gaps: &mut Vec<(u64, u64)>) -
     let from_ns = last - begin_ns;
     while last < end_ns {
         let now = clock::monotonic();
-        if now - last > threshold_ns && gaps.len() < ROOM {
-            gaps.push((last - begin_ns, now - last));
+        if now - last > threshold_ns && gaps.len() < gaps.capacity() {
+            gaps.push(Gap {
+                begin_ns: last - begin_ns,
+                length_ns: now - last,
+                exit_ns: now.saturating_sub(sbj_last_ns()),
+                lead_ns: sbj_last_due_ns().saturating_sub(last),
+            });
         }
         last = now;
     }
@@ -181,54 +187,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setup_survives_the_command_line() {
-        for real_time in [None, Some(98)] {
-            let setup = CollectorSetup {
-                cpu: 7,
-                real_time,
-                begin_ns: u64::MAX,
-                length_ns: 5,
-                threshold_ns: 0,
-            };
-            assert_eq!(CollectorSetup::from_args(&setup.to_args()), Some(setup));
-        }
-        for words in ["", "1 2 3 4", "1 2 3 4 x", "1 300 3 4 5"] {
-            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-            assert_eq!(CollectorSetup::from_args(&words), None, "{words:?}");
-        }
-    }
-
-    #[test]
-    fn what_it_prints_is_read_back() {
-        let seen = CollectorReport {
-            from_ns: 3,
-            gaps: vec![(10, 5), (20, 700)],
-        };
-        assert_eq!(CollectorReport::parse("3\n10 5\n20 700\n"), Some(seen));
-        for text in ["", "x", "3\n10", "3\n10 5 6"] {
-            assert_eq!(CollectorReport::parse(text), None, "{text:?}");
-        }
-    }
-
-    #[test]
     fn it_looks_from_the_beginning_to_the_end() {
-        let begin_ns = clock::monotonic() + 2_000_000;
-        let setup = CollectorSetup {
-            cpu: 0,
-            real_time: None,
-            begin_ns,
-            length_ns: 5_000_000,
-            threshold_ns: 0,
-        };
-        let mut gaps = Vec::new();
-        look(&setup, 0, &mut gaps);
-        assert!(clock::monotonic() >= begin_ns + setup.length_ns);
+        let (begin_ns, length_ns) = (clock::monotonic() + 2_000_000, 5_000_000);
+        let mut gaps = Vec::with_capacity(1_000_000);
+        look(begin_ns, length_ns, 0, &mut gaps);
+        assert!(clock::monotonic() >= begin_ns + length_ns);
         // Every reading is one, and they touch.
         assert!(gaps.len() > 10);
-        let touch = |pair: &[(u64, u64)]| pair[0].0 + pair[0].1 == pair[1].0;
-        assert!(gaps.len() >= ROOM || gaps.windows(2).all(touch));
+        let touch = |pair: &[Gap]| pair[0].begin_ns + pair[0].length_ns == pair[1].begin_ns;
+        assert!(gaps.windows(2).all(touch));
         // One that begins late looks at nothing.
         gaps.clear();
-        assert!(look(&setup, 0, &mut gaps) >= setup.length_ns && gaps.is_empty());
+        assert!(look(begin_ns, length_ns, 0, &mut gaps) >= length_ns && gaps.is_empty());
     }
 }

@@ -1,51 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can go wrong before the program starts. Once it runs nothing here may
-//! harm it, so there are no errors then, only counts.
+//! Errors before the program starts. Once it runs nothing here may harm it: what
+//! fails then is counted.
 
 use sandbag_ui::{ExitStatus, exit};
 use std::io;
 use std::path::PathBuf;
 
-use thiserror::Error;
-
-/// An error of this crate.
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A call on a file failed.
     #[error("{path}: {cause}", path = path.display())]
     File {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         cause: io::Error,
     },
-    /// No directory will do.
+    /// `tried`: directories and what is wrong with them.
     #[error(
         "no directory holds the library and the plan from which programs load them (tried: \
          {tried}): TMPDIR names another; it must have room, must not be mounted noexec, must be \
          yours or root's, and its path must hold no space or colon"
     )]
-    NoPlace {
-        /// Directories and what is wrong with them.
-        tried: String,
-    },
-    /// The program cannot be entered by a preloaded library.
+    NoPlace { tried: String },
+    /// No library can be preloaded into the program, or the interpreter of a script.
     #[error("{program}: {why}; replay beside it instead (--cpus LIST)")]
-    NotPreloadable {
-        /// The program, or the interpreter of a script.
-        program: PathBuf,
-        /// Why not.
-        why: String,
-    },
-    /// The plan is not one that the library takes.
+    NotPreloadable { program: PathBuf, why: String },
     #[error("the plan cannot be made: {0}")]
     Plan(String),
+    #[error("{0}")]
+    Collector(String),
 }
 
-/// Results of this crate.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The library, from within our own binary to where a dynamic linker finds it.
+//! The library on its way from our binary to a place where a dynamic linker finds it.
 //!
-//! It is a file in a directory of the run. Not /proc/PID/fd/N: that name dies
-//! with us, while programs that we started may go on to start others, and it
-//! means nothing in another namespace. Where files cannot be executed (many
-//! /run are mounted noexec) the linker could not load it and would say so in
-//! the program's own output, so each place is tried before it is used.
+//! It is a file in a directory of the run. Not /proc/PID/fd/N: that name ends with
+//! sandbag, while programs that sandbag started may go on to start others, and it
+//! means nothing in another namespace. Where files cannot be executed (/run is often
+//! mounted noexec) the linker could not load it and would print an error to the
+//! program's output, so each place is tried before it is used.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
@@ -15,6 +16,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
+use nix::unistd::geteuid;
 use sandbag_linux::Root;
 use sandbag_linux::process::Process;
 
@@ -27,8 +29,8 @@ pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libsandbag_
 pub const LIBRARY_NAME: &str = "libsandbag_jitter.so";
 /// Where the library looks for the plan.
 pub const PLAN_VARIABLE: &str = "SANDBAG_JITTER_PLAN";
-/// The program that never suffers: sandbag, which becomes CMD by exec and may
-/// have been linked dynamically.
+/// The program that never suffers: sandbag, which becomes CMD by exec and may be
+/// linked dynamically.
 pub const SELF_VARIABLE: &str = "SANDBAG_JITTER_SELF";
 /// Where the linker looks for libraries to load first.
 pub const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
@@ -66,23 +68,14 @@ pub struct LibraryDir {
 const PREFIX: &str = "sandbag-inside-";
 
 impl LibraryDir {
-    /// Makes it for programs of this user and group, if not ours. What runs
-    /// left that were killed is removed first.
+    /// Makes it for programs of this user and group (ours if `None`), where a plan
+    /// of `bytes` finds room. The directories of killed runs are removed first.
     ///
     /// # Errors
     /// [`Error::NoPlace`].
-    pub fn make(user: Option<(u32, u32)>) -> Result<Self> {
-        Self::with_room(user, 0)
-    }
-
-    /// The same where a plan of so many bytes finds room, too.
-    ///
-    /// # Errors
-    /// [`Error::NoPlace`].
-    pub fn with_room(user: Option<(u32, u32)>, bytes: u64) -> Result<Self> {
+    pub fn make(user: Option<(u32, u32)>, bytes: u64) -> Result<Self> {
         let mut tried = Vec::new();
-        let bases = bases(user.is_some());
-        for base in bases {
+        for base in bases(user.is_some()) {
             let made = check_owner(&base).and_then(|()| {
                 sweep(&base);
                 Self::in_base(&base, user, bytes)
@@ -97,17 +90,9 @@ impl LibraryDir {
         })
     }
 
-    fn in_base(
-        base: &Path,
-        user: Option<(u32, u32)>,
-        bytes: u64,
-    ) -> std::result::Result<Self, String> {
-        if base
-            .as_os_str()
-            .as_bytes()
-            .iter()
-            .any(|byte| b" :$;".contains(byte))
-        {
+    fn in_base(base: &Path, user: Option<(u32, u32)>, bytes: u64) -> Result<Self, String> {
+        let mut name = base.as_os_str().as_bytes().iter();
+        if name.any(|byte| b" :$;".contains(byte)) {
             return Err("its name has a space, colon or dollar sign".to_owned());
         }
         let made = tempfile::Builder::new()
@@ -117,7 +102,7 @@ impl LibraryDir {
             .map_err(|error| error.to_string())?;
         let library = made.path().join(LIBRARY_NAME);
         let written = || {
-            // The umask may have taken from what was asked.
+            // The umask may have removed some.
             fs::set_permissions(made.path(), fs::Permissions::from_mode(0o711))?;
             fs::write(&library, LIBRARY)?;
             fs::set_permissions(&library, fs::Permissions::from_mode(0o755))?;
@@ -131,8 +116,8 @@ impl LibraryDir {
             Some(libc::ENOSPC | libc::EDQUOT) => "it is full".to_owned(),
             _ => error.to_string(),
         })?;
-        // The library is there by now. The plan is allocated whole when it is
-        // written: who takes the room meanwhile is noticed then.
+        // The library is written by now. The plan is allocated whole when it is
+        // written: if the room is taken meanwhile, that fails.
         let free = free_bytes(base).unwrap_or(u64::MAX);
         if free < bytes {
             return Err(format!(
@@ -147,20 +132,19 @@ impl LibraryDir {
         })
     }
 
-    /// Where the plan goes.
+    /// Path of the plan.
     #[must_use]
     pub fn plan(&self) -> PathBuf {
         self.dir.join("plan")
     }
 
-    /// The directory.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// What a program's environment is to hold. Others that are to be loaded
-    /// stay before ours: a sanitizer insists on being the first.
+    /// Variables of the program's environment. Other libraries to preload stay
+    /// before ours: a sanitizer must be the first.
     #[must_use]
     pub fn environment(&self) -> Vec<(&'static str, OsString)> {
         let mut preload = std::env::var_os(PRELOAD_VARIABLE).unwrap_or_default();
@@ -176,9 +160,9 @@ impl LibraryDir {
         ]
     }
 
-    /// Leaves the directory to those that live on, for what they start would
-    /// complain of a library that is gone. How many they are.
-    pub fn leave_to_the_living(&mut self, outcome: &InsideOutcome) -> usize {
+    /// Keeps the directory if processes of the program are still running: programs
+    /// that they start would complain about a missing library. Their number.
+    pub fn keep_for_running(&mut self, outcome: &InsideOutcome) -> usize {
         let living = living(outcome);
         self.keep = living > 0;
         living
@@ -193,7 +177,7 @@ impl Drop for LibraryDir {
     }
 }
 
-/// What others than root may use of a file system.
+/// Free space of a file system for users other than root.
 fn free_bytes(path: &Path) -> Option<u64> {
     let about = nix::sys::statvfs::statvfs(path).ok()?;
     // Their types differ between machines.
@@ -201,30 +185,26 @@ fn free_bytes(path: &Path) -> Option<u64> {
     u64::from(about.blocks_available()).checked_mul(u64::from(about.fragment_size()))
 }
 
+/// Number of processes that still run.
 fn living(outcome: &InsideOutcome) -> usize {
-    let pids = outcome
-        .slots
-        .iter()
-        .filter(|slot| slot.held && slot.ended != SufferEnd::Exit && lives(slot.pid));
-    let mut pids: Vec<u32> = pids.map(|slot| slot.pid).collect();
-    pids.sort_unstable();
-    pids.dedup();
-    pids.len()
+    let held = outcome.slots.iter().filter(|slot| slot.held);
+    let held = held.filter(|slot| slot.ended != SufferEnd::Exit);
+    let pids: BTreeSet<u32> = held.map(|slot| slot.pid).collect();
+    pids.into_iter().filter(|pid| lives(*pid)).count()
 }
 
 fn lives(pid: u32) -> bool {
     Process::new(&Root::default(), pid).lives()
 }
 
-/// In the order in which they are tried: what the user wishes, then memory.
+/// Directories to try, in this order: those of the user, then memory.
 fn bases(for_another_user: bool) -> Vec<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value: &OsString| !value.is_empty());
     let mut bases: Vec<PathBuf> = variable("TMPDIR").map(PathBuf::from).into_iter().collect();
     if !for_another_user {
         bases.extend(variable("XDG_RUNTIME_DIR").map(PathBuf::from));
     }
-    // SAFETY: no arguments, cannot fail.
-    if unsafe { libc::geteuid() } == 0 {
+    if geteuid().is_root() {
         bases.push("/run".into());
     }
     bases.extend(["/dev/shm", "/tmp", "/var/tmp"].map(PathBuf::from));
@@ -232,15 +212,13 @@ fn bases(for_another_user: bool) -> Vec<PathBuf> {
     bases
 }
 
-/// Whether nobody but root and us can put another directory in the place of
-/// one that we make there: what lies in it is loaded into CMD.
-fn check_owner(base: &Path) -> std::result::Result<(), String> {
+/// Checks that only root and this user can replace a directory that is made there:
+/// its contents are loaded into CMD.
+fn check_owner(base: &Path) -> Result<(), String> {
     const WRITE_OF_OTHERS: u32 = 0o022;
     const STICKY: u32 = 0o1000;
     let meta = fs::metadata(base).map_err(|error| error.to_string())?;
-    // SAFETY: no arguments, cannot fail.
-    let us = unsafe { libc::geteuid() };
-    if meta.uid() != 0 && meta.uid() != us {
+    if meta.uid() != 0 && meta.uid() != geteuid().as_raw() {
         return Err(format!("it belongs to user {}", meta.uid()));
     }
     if meta.mode() & WRITE_OF_OTHERS != 0 && meta.mode() & STICKY == 0 {
@@ -250,9 +228,10 @@ fn check_owner(base: &Path) -> std::result::Result<(), String> {
     }
 }
 
-/// Removes what killed runs of ours left, unless somebody of theirs lives:
-/// such a directory is looked at again by the next run.
+/// Removes the directories of killed runs, unless a process of theirs still runs:
+/// then the next run looks again.
 fn sweep(base: &Path) {
+    let us = geteuid();
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let rest = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
@@ -261,29 +240,19 @@ fn sweep(base: &Path) {
             continue;
         }
         let path = entry.path();
-        // SAFETY: no arguments, cannot fail.
-        let us = unsafe { libc::geteuid() };
         let ours = fs::symlink_metadata(&path)
-            .is_ok_and(|meta| meta.is_dir() && (meta.uid() == us || us == 0));
-        if ours && nobody_lives(&path.join("plan")) {
+            .is_ok_and(|meta| meta.is_dir() && (us.is_root() || meta.uid() == us.as_raw()));
+        let left = crate::inside::plan::read_outcome(&path.join("plan"));
+        if ours && left.is_none_or(|outcome| living(&outcome) == 0) {
             let _ = fs::remove_dir_all(path);
         }
-    }
-}
-
-/// Of a plan that was left.
-fn nobody_lives(plan: &Path) -> bool {
-    match crate::inside::plan::read_outcome(plan) {
-        Some(outcome) => living(&outcome) == 0,
-        None => true,
     }
 }
 
 /// Whether it can be mapped as a program is.
 fn executable(path: &Path) -> io::Result<()> {
     let file = File::open(path)?;
-    // SAFETY: a mapping of its own that is taken away again, of a page of a
-    // file that is longer.
+    // SAFETY: a new mapping that is removed again, of a page of a longer file.
     unsafe {
         let at = libc::mmap(
             std::ptr::null_mut(),
@@ -326,8 +295,7 @@ mod tests {
         assert!(check_owner(dir.path()).unwrap_err().contains("sticky"));
         chmod(0o1777);
         check_owner(dir.path()).unwrap();
-        // SAFETY: no arguments, cannot fail.
-        if unsafe { libc::geteuid() } == 0 {
+        if geteuid().is_root() {
             chown(dir.path(), Some(65_534), None).unwrap();
             assert!(check_owner(dir.path()).unwrap_err().contains("user 65534"));
         }
@@ -335,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_place_is_there_and_goes_again() {
-        let place = LibraryDir::make(None).unwrap();
+        let place = LibraryDir::make(None, 0).unwrap();
         let dir = place.dir().to_owned();
         assert!(dir.join(LIBRARY_NAME).exists());
         let environment = place.environment();
@@ -345,19 +313,19 @@ mod tests {
     }
 
     #[test]
-    fn places_with_separators_in_their_names_are_not_used() {
+    fn a_base_with_separators_in_its_name_or_too_little_room_is_refused() {
         let base = tempfile::tempdir().unwrap();
         let odd = base.path().join("a b");
         fs::create_dir(&odd).unwrap();
-        assert!(
-            LibraryDir::in_base(&odd, None, 0)
-                .unwrap_err()
-                .contains("space")
-        );
-        assert!(LibraryDir::in_base(&base.path().join("missing"), None, 0).is_err());
-        // Nor those that are full, and nothing is left there.
-        let full = LibraryDir::in_base(base.path(), None, u64::MAX).unwrap_err();
-        assert!(full.contains("are free, and the plan takes"), "{full}");
+        for (base, bytes, reason) in [
+            (odd.as_path(), 0, "space"),
+            (&base.path().join("missing"), 0, "No such file"),
+            (base.path(), u64::MAX, "are free, and the plan takes"),
+        ] {
+            let error = LibraryDir::in_base(base, None, bytes).unwrap_err();
+            assert!(error.contains(reason), "{error}");
+        }
+        // Nothing is left there.
         assert_eq!(fs::read_dir(base.path()).unwrap().count(), 1);
     }
 

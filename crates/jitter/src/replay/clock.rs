@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The clock that a program asks.
+//! Clocks of programs that poll.
 
 use std::time::Duration;
 
@@ -7,13 +7,12 @@ use crate::Fault;
 use crate::collect::counter::{self, Moment};
 use sandbag_linux::{Root, clock};
 
-/// Says what time it is, ns; never goes back.
 pub trait ReplayClock {
-    /// The time now, ns since a point that stays the same.
+    /// The time since a fixed point, ns; it never goes back.
     fn now_ns(&self) -> u64;
 }
 
-/// `CLOCK_MONOTONIC`: some 20 to 50 ns a reading, without a system call.
+/// `CLOCK_MONOTONIC`: 20 to 50 ns a reading, without a system call.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Monotonic;
 
@@ -24,7 +23,7 @@ impl ReplayClock for Monotonic {
     }
 }
 
-/// Anything that counts: the clock of a test, or a program's own.
+/// The clock of a test, or of a program.
 impl<F: Fn() -> u64> ReplayClock for F {
     #[inline]
     fn now_ns(&self) -> u64 {
@@ -32,23 +31,21 @@ impl<F: Fn() -> u64> ReplayClock for F {
     }
 }
 
-/// The processor's counter as a clock that begins where `CLOCK_MONOTONIC` is:
-/// about 10 ns a reading. It is held against the kernel's clock once, so that
-/// the two part by some parts per million.
+/// The processor's counter as a clock: about 10 ns a reading. It is calibrated once
+/// against `CLOCK_MONOTONIC`, so that the two drift by some parts per million.
 #[derive(Debug, Clone, Copy)]
 pub struct Counter {
     begin_counts: u64,
     begin_ns: u64,
-    /// Nanoseconds of a count, 2^-32.
+    /// In units of 2^-32 ns.
     ns_per_count: u64,
 }
 
-/// A counter below this is held to be wrong, counts in a second.
+/// A slower counter is wrong, counts in a second.
 const SLOWEST: f64 = 1e6;
 
 impl Counter {
-    /// Looks at both clocks for so long: 100 ms are good to a part in a
-    /// million.
+    /// Compares both clocks over a time; 100 ms give an error of 1 ppm.
     ///
     /// # Errors
     /// The counter is no clock here ([`Fault::NoCounter`]).
@@ -61,7 +58,6 @@ impl Counter {
         if !rate.is_finite() || rate < SLOWEST {
             return Err(Fault::NoCounter(format!("it counts {rate:.0} in a second")));
         }
-        // Between two readings of the counter, as `Moment` does it.
         let (begin_counts, begin_ns) = paired_times();
         Ok(Self {
             begin_counts,
@@ -86,11 +82,10 @@ impl ReplayClock for Counter {
     }
 }
 
-/// Tries, of which the one counts that took least.
+/// Tries, of which the shortest counts.
 const TRIES: usize = 200;
 
-/// The counter and `CLOCK_MONOTONIC`, ns, at the same moment to some tens of
-/// nanoseconds.
+/// The counter and `CLOCK_MONOTONIC`, ns, at the same moment to tens of nanoseconds.
 #[must_use]
 pub fn paired_times() -> (u64, u64) {
     let tries = (0..TRIES).map(|_| {
@@ -120,7 +115,7 @@ mod tests {
         let before = Monotonic.now_ns();
         let ours = clock.now_ns();
         let after = Monotonic.now_ns();
-        // Far more than it should be off, for shared machines.
+        // Far more than the expected error, for shared machines.
         assert!(ours + 500_000 > before && ours < after + 500_000);
     }
 

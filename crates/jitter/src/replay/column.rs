@@ -1,30 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was recorded of one CPU, on an axis of known time only.
+//! The events of one CPU on an axis of known time.
 //!
-//! Of the stretches between rounds of a recording nothing is known. They are
-//! cut out: a position on the axis is always one at which somebody looked, and
-//! none of them is ever taken for quiet.
+//! The unknown time between rounds of a recording is cut out, so that it is never
+//! taken for time without jitter.
 
 use crate::{CpuTrace, Span, TraceEvent, common};
 
-/// An event that is to be suffered.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PlannedEvent {
-    /// When, ns since the beginning of what it belongs to.
+    /// Since the beginning of its column, portion or run, ns.
     pub due_ns: u64,
-    /// For how long, ns.
     pub length_ns: u64,
 }
 
 impl PlannedEvent {
-    /// Due then, and so long, ns.
     #[must_use]
     pub const fn new(due_ns: u64, length_ns: u64) -> Self {
         Self { due_ns, length_ns }
     }
 
-    /// Its end.
     #[must_use]
     pub fn end_ns(&self) -> u64 {
         self.due_ns.saturating_add(self.length_ns)
@@ -35,13 +30,13 @@ impl PlannedEvent {
 pub struct PlanColumn {
     /// Length of the axis, ns.
     pub known_ns: u64,
-    /// On the axis; ascending, without overlap, none of no length.
+    /// On the axis; ascending, without overlap, each longer than 0.
     pub events: Vec<PlannedEvent>,
 }
 
 impl PlanColumn {
-    /// Lays the parts of events that lie within `known` on the axis. Both are
-    /// ascending and without overlap, as those of a [`CpuTrace`].
+    /// The parts of events within `known`. Both are ascending and without overlap, as
+    /// in a [`CpuTrace`].
     #[must_use]
     pub fn new(known: &[Span], events: &[TraceEvent]) -> Self {
         let mut column = Self::default();
@@ -60,7 +55,7 @@ impl PlanColumn {
                 let due_ns = column.known_ns + (from_ns - span.from_ns);
                 let length_ns = until_ns.saturating_sub(from_ns);
                 match column.events.last_mut() {
-                    // One event over the seam of two stretches.
+                    // One event in two adjacent spans.
                     Some(last) if last_seen == Some(next) && last.end_ns() == due_ns => {
                         last.length_ns += length_ns;
                     }
@@ -69,7 +64,7 @@ impl PlanColumn {
                 }
                 last_seen = Some(next);
                 if event.end_ns() > span.until_ns {
-                    // The next stretch may have the rest of it.
+                    // The next span may have the rest of it.
                     break;
                 }
                 next += 1;
@@ -79,14 +74,14 @@ impl PlanColumn {
         column
     }
 
-    /// How long all events are together, ns.
+    /// Length of all events, ns.
     #[must_use]
     pub fn noise_ns(&self) -> u64 {
         self.events.iter().map(|event| event.length_ns).sum()
     }
 }
 
-/// The time in which all of these CPUs were looked at.
+/// The time that is known of all these CPUs.
 pub(crate) fn known_together(cpus: &[&CpuTrace]) -> Vec<Span> {
     let Some((first, others)) = cpus.split_first() else {
         return Vec::new();
@@ -103,55 +98,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_unknown_is_cut_out() {
-        let column = PlanColumn::new(
-            &[Span::new(100, 200), Span::new(500, 600)],
-            &[
-                TraceEvent::new(110, 5),
-                TraceEvent::new(150, 10),
-                TraceEvent::new(520, 7),
-            ],
-        );
-        assert_eq!(column.known_ns, 200);
-        assert_eq!(
-            column.events,
-            [
-                PlannedEvent::new(10, 5),
-                PlannedEvent::new(50, 10),
-                PlannedEvent::new(120, 7)
-            ]
-        );
-        assert_eq!(column.noise_ns(), 22);
-    }
-
-    #[test]
-    fn an_event_counts_as_far_as_it_is_known() {
-        // It begins before, ends after, and lies over an unknown stretch.
-        let column = PlanColumn::new(
-            &[Span::new(100, 200), Span::new(300, 400)],
-            &[
-                TraceEvent::new(90, 20),
-                TraceEvent::new(190, 120),
-                TraceEvent::new(395, 50),
-            ],
-        );
-        assert_eq!(
-            column.events,
-            [
-                PlannedEvent::new(0, 10),
-                PlannedEvent::new(90, 20),
-                PlannedEvent::new(195, 5)
-            ]
-        );
-    }
-
-    #[test]
-    fn stretches_that_touch_do_not_cut_an_event() {
-        let column = PlanColumn::new(
-            &[Span::new(0, 100), Span::new(100, 200)],
-            &[TraceEvent::new(90, 30)],
-        );
-        assert_eq!(column.events, [PlannedEvent::new(90, 30)]);
+    fn events_lie_on_the_axis_as_far_as_they_are_known() {
+        type Pairs<'a> = &'a [(u64, u64)];
+        let cases: [(Pairs<'_>, Pairs<'_>, Pairs<'_>); 3] = [
+            (
+                &[(100, 200), (500, 600)],
+                &[(110, 5), (150, 10), (520, 7)],
+                &[(10, 5), (50, 10), (120, 7)],
+            ),
+            // Events begin before, end after, and lie over unknown time.
+            (
+                &[(100, 200), (300, 400)],
+                &[(90, 20), (190, 120), (395, 50)],
+                &[(0, 10), (90, 20), (195, 5)],
+            ),
+            // Adjacent spans do not divide an event.
+            (&[(0, 100), (100, 200)], &[(90, 30)], &[(90, 30)]),
+        ];
+        for (known, events, expected) in cases {
+            let known: Vec<Span> = known.iter().map(|(a, b)| Span::new(*a, *b)).collect();
+            let events = events
+                .iter()
+                .map(|(start, ns)| TraceEvent::new(*start, *ns));
+            let column = PlanColumn::new(&known, &events.collect::<Vec<_>>());
+            assert_eq!(column.known_ns, 200);
+            let pairs = column.events.iter().map(|e| (e.due_ns, e.length_ns));
+            assert_eq!(pairs.collect::<Vec<_>>(), expected);
+        }
     }
 
     #[test]

@@ -1,52 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counts by size, of which 2^`BITS` make a doubling: of 5 bits, which injectors
-//! of ours use, to 3 % of a value; of 3, which the library in a program uses, to
-//! 12 %.
+//! Counts by size with a bounded relative error.
 //!
-//! Own code, for it must never allocate and is written by one process and read
-//! by another.
+//! A doubling is divided into 2^5 buckets: a value is known to 3 %. The library
+//! inside a program divides it into 2^3 (12 %); its counts become one of these
+//! histograms.
+//!
+//! Own code: it must not allocate, and one process writes the counts that another
+//! reads.
 
-/// Of injectors: sizes of a doubling, as a power of two.
-const FINE: u32 = 5;
-/// How many sizes there are of those.
-pub const BUCKETS: usize = buckets(FINE);
+/// Buckets of a doubling, as a power of two.
+const BITS: u32 = 5;
+/// Buckets of a doubling in the library inside a program (c/jitter_booking.inc).
+const LIBRARY_BITS: u32 = 3;
+/// Number of buckets.
+pub const BUCKETS: usize = (64 - BITS as usize + 1) << BITS;
 
-const fn buckets(bits: u32) -> usize {
-    (64 - bits as usize + 1) << bits
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Histogram<const BITS: u32 = FINE> {
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Histogram {
+    /// By bucket; as far as the highest that is used, or all.
     counts: Vec<u64>,
     all: u64,
     most: u64,
 }
 
-impl<const BITS: u32> Default for Histogram<BITS> {
-    fn default() -> Self {
-        Self {
-            counts: vec![0; buckets(BITS)],
-            all: 0,
-            most: 0,
-        }
-    }
-}
-
-/// Where a value is counted by injectors.
+/// The bucket of a value.
 #[must_use]
 pub fn bucket(value: u64) -> usize {
-    bucket_of(value, FINE)
-}
-
-fn bucket_of(value: u64, bits: u32) -> usize {
-    if value < 1 << bits {
+    if value < 1 << BITS {
         return value as usize;
     }
-    let shift = 63 - value.leading_zeros() - bits;
-    ((shift as usize + 1) << bits) + ((value >> shift) as usize & ((1 << bits) - 1))
+    let shift = 63 - value.leading_zeros() - BITS;
+    ((shift as usize + 1) << BITS) + ((value >> shift) as usize & ((1 << BITS) - 1))
 }
 
-/// The largest value that is counted there.
+/// The largest value of a bucket.
 fn upper(bucket: usize, bits: u32) -> u64 {
     let (row, place) = (bucket >> bits, (bucket & ((1 << bits) - 1)) as u64);
     match row {
@@ -58,28 +45,53 @@ fn upper(bucket: usize, bits: u32) -> u64 {
     }
 }
 
-impl<const BITS: u32> Histogram<BITS> {
-    /// Counts a value. Does not allocate.
+impl Histogram {
+    /// An empty one to which values can be added without allocation.
+    #[must_use]
+    pub fn allocated() -> Self {
+        Self {
+            counts: vec![0; BUCKETS],
+            ..Self::default()
+        }
+    }
+
+    /// Counts a value.
     pub fn add(&mut self, value: u64) {
-        self.counts[bucket_of(value, BITS)] += 1;
+        if self.counts.len() < BUCKETS {
+            self.counts.resize(BUCKETS, 0);
+        }
+        self.counts[bucket(value)] += 1;
         self.all += 1;
         self.most = self.most.max(value);
     }
 
-    /// From counts by size; the largest is then known to the size.
+    /// From counts by bucket, of which there are at most [`BUCKETS`].
     #[must_use]
     pub fn of_counts(mut counts: Vec<u64>) -> Self {
-        counts.resize(buckets(BITS), 0);
-        let last = counts.iter().rposition(|count| *count > 0);
+        let used = counts.iter().rposition(|count| *count > 0);
+        counts.truncate(used.map_or(0, |last| last + 1));
         Self {
             all: counts.iter().fold(0, |sum, n| sum.saturating_add(*n)),
-            most: last.map_or(0, |last| upper(last, BITS)),
+            most: used.map_or(0, |last| upper(last, BITS)),
             counts,
         }
     }
 
-    /// Counts what another counted.
+    /// From the counts of the library inside a program: each value becomes the
+    /// largest of its bucket there.
+    #[must_use]
+    pub fn of_library(counts: &[u32]) -> Self {
+        let mut fine = vec![0u64; BUCKETS];
+        for (place, count) in counts.iter().enumerate() {
+            fine[bucket(upper(place, LIBRARY_BITS))] += u64::from(*count);
+        }
+        Self::of_counts(fine)
+    }
+
+    /// Adds the counts of another.
     pub fn merge(&mut self, other: &Self) {
+        let length = self.counts.len().max(other.counts.len());
+        self.counts.resize(length, 0);
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count = count.saturating_add(*more);
         }
@@ -87,49 +99,35 @@ impl<const BITS: u32> Histogram<BITS> {
         self.most = self.most.max(other.most);
     }
 
-    /// The same in other sizes, each value as the largest of its size.
-    #[must_use]
-    pub fn resize<const OTHER: u32>(&self) -> Histogram<OTHER> {
-        let mut counts = vec![0; buckets(OTHER)];
-        for (bucket, count) in self.counts.iter().enumerate().filter(|(_, n)| **n > 0) {
-            let sum: &mut u64 = &mut counts[bucket_of(upper(bucket, BITS), OTHER)];
-            *sum = sum.saturating_add(*count);
-        }
-        Histogram::of_counts(counts)
-    }
-
-    /// How many there are.
+    /// Number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.all
     }
 
-    /// The largest.
+    /// The largest value; of counts the largest of its bucket.
     #[must_use]
     pub fn most(&self) -> u64 {
         self.most
     }
 
-    /// A value that `part_pct` percent of the entries do not exceed, at most a size too large;
-    /// `None` if nothing was counted.
+    /// The percentile, at most a bucket too large; `None` without values.
     #[must_use]
     pub fn quantile(&self, part_pct: f64) -> Option<u64> {
         let rank = (self.all as f64 * part_pct / 100.0).ceil() as u64;
         let rank = rank.clamp(1, self.all.max(1));
-        let mut below = 0;
-        for (bucket, count) in self.counts.iter().enumerate() {
-            below = u64::saturating_add(below, *count);
-            if below >= rank {
-                return Some(upper(bucket, BITS).min(self.most));
-            }
-        }
-        None
+        let mut below = 0u64;
+        let place = self.counts.iter().position(|count| {
+            below = below.saturating_add(*count);
+            below >= rank
+        });
+        place.map(|place| upper(place, BITS).min(self.most))
     }
 
-    /// How many are not above a value, to its size.
+    /// Number of values up to the end of the bucket of `value`.
     #[must_use]
     pub fn up_to(&self, value: u64) -> u64 {
-        self.counts[..=bucket_of(value, BITS)].iter().sum()
+        self.counts.iter().take(bucket(value) + 1).sum()
     }
 }
 
@@ -140,59 +138,47 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_values_are_exact() {
-        let mut all = Histogram::<FINE>::default();
+    fn small_values_are_exact_and_large_ones_to_a_bucket() {
+        let mut all = Histogram::allocated();
         (0..=30).for_each(|value| all.add(value));
-        assert_eq!(all.quantile(50.0), Some(15));
         assert_eq!(
-            (all.quantile(100.0), all.most(), all.count()),
-            (Some(30), 30, 31)
+            (all.quantile(50.0), all.quantile(100.0)),
+            (Some(15), Some(30))
         );
-        assert_eq!(all.up_to(9), 10);
-        assert_eq!(Histogram::<FINE>::default().quantile(50.0), None);
+        assert_eq!((all.most(), all.count(), all.up_to(9)), (30, 31, 10));
+        assert_eq!(Histogram::default().quantile(50.0), None);
+        let mut more = Histogram::default();
+        more.add(1 << 40);
+        all.merge(&more);
+        assert_eq!((all.count(), all.most()), (32, 1 << 40));
+        // As another process reads the counts.
+        let again = Histogram::of_counts(all.counts.clone());
+        assert_eq!((again.count(), again.quantile(50.0)), (32, Some(15)));
+        assert!(again.most() >> 35 == 32);
+        assert_eq!(Histogram::of_counts(vec![0; BUCKETS]), Histogram::default());
     }
 
     #[test]
-    fn two_are_one() {
-        let (mut a, mut b) = (Histogram::<FINE>::default(), Histogram::default());
-        a.add(1);
-        b.add(1 << 40);
-        a.merge(&b);
-        assert_eq!((a.count(), a.most()), (2, 1 << 40));
-        assert_eq!(a.quantile(100.0), Some(1 << 40));
-    }
-
-    #[test]
-    fn counts_of_another_process_are_a_histogram() {
-        let mut all = Histogram::<FINE>::default();
-        [3, 900, 31].iter().for_each(|value| all.add(*value));
-        let again = Histogram::<FINE>::of_counts(all.counts.clone());
-        assert_eq!((again.count(), again.quantile(50.0)), (3, Some(31)));
-        assert!((900..930).contains(&again.most()));
-        assert_eq!(Histogram::<FINE>::of_counts(Vec::new()).count(), 0);
-    }
-
-    #[test]
-    fn counts_in_coarser_sizes_are_ends_of_those() {
-        let mut all = Histogram::<3>::default();
-        [5, 5, 5, 16].iter().for_each(|value| all.add(*value));
-        assert_eq!(all.quantile(50.0), Some(5));
-        let counts = Histogram::<3>::of_counts(all.counts.clone());
-        assert_eq!(counts.quantile(100.0), Some(17));
-        let fine = counts.resize::<FINE>();
-        assert_eq!((fine.count(), fine.most()), (4, 17));
+    fn counts_of_the_library_become_the_largest_value_of_their_bucket() {
+        let mut counts = vec![0; 320];
+        // 5, and 16 to 17.
+        (counts[5], counts[16]) = (3, 1);
+        let all = Histogram::of_library(&counts);
+        assert_eq!((all.count(), all.quantile(50.0)), (4, Some(5)));
+        assert_eq!((all.quantile(100.0), all.most()), (Some(17), 17));
+        for place in 0..320 {
+            let value = upper(place, LIBRARY_BITS);
+            assert_eq!(upper(bucket(value), BITS), value);
+        }
     }
 
     proptest! {
         #[test]
         fn a_value_is_in_its_bucket(value in any::<u64>()) {
-            for bits in [3, FINE] {
-                let at = bucket_of(value, bits);
-                prop_assert!(at < buckets(bits));
-                prop_assert!(upper(at, bits) >= value);
-                prop_assert!(upper(at, bits) - value <= value >> bits);
-                prop_assert!(at == 0 || upper(at - 1, bits) < value);
-            }
+            let at = bucket(value);
+            prop_assert!(at < BUCKETS && upper(at, BITS) >= value);
+            prop_assert!(upper(at, BITS) - value <= value >> BITS);
+            prop_assert!(at == 0 || upper(at - 1, BITS) < value);
         }
     }
 }

@@ -1,28 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Never all of a CPU: in no second are more than [`MOST_NS`] taken from it.
+//! The limit of a replay: at most [`MOST_NS`] of any second of a CPU.
 //!
 //! The kernel leaves real-time tasks 950 ms of a second
-//! (/proc/sys/kernel/sched_rt_runtime_us) and stops all of them for the rest;
-//! a trace that asks for more would stop others' real-time tasks, too, and
-//! where somebody has lifted that limit it would stop the machine.
+//! (/proc/sys/kernel/sched_rt_runtime_us) and stops all of them for the rest; a trace
+//! with more jitter would stop the real-time tasks of others, too, and where that
+//! limit is off, the machine.
 
 use crate::replay::column::PlannedEvent;
 
-/// What may be taken of a second: below the kernel's 950 ms, which also count
-/// the switches.
+/// Below the kernel's 950 ms, which include the switches.
 pub const MOST_NS: u64 = 940_000_000;
-/// That second.
 const WINDOW_NS: u64 = 1_000_000_000;
-/// What is taken is known by pieces of this length.
+/// Resolution of the account.
 const SLOT_NS: u64 = 10_000_000;
-/// Pieces that a second touches.
 const SLOTS: usize = (WINDOW_NS / SLOT_NS) as usize + 1;
 
-/// What was taken in the last second; bounded memory, no allocation.
+/// Account of the last second; it does not allocate.
 #[derive(Debug, Clone)]
 pub struct Limit {
     taken_ns: [u64; SLOTS],
-    /// The latest piece of which something is known.
+    /// The latest slot in use.
     latest: u64,
 }
 
@@ -36,8 +33,8 @@ impl Default for Limit {
 }
 
 impl Limit {
-    /// How much of an event of this length may be suffered from then on; that
-    /// much is taken. Times do not go back; one that does counts as the latest.
+    /// Takes as much of an event's length as the limit allows, and returns it. A time
+    /// before the latest counts as the latest.
     pub fn allow(&mut self, at_ns: u64, length_ns: u64) -> u64 {
         let at_ns = at_ns.max(self.latest * SLOT_NS);
         self.forget(at_ns / SLOT_NS);
@@ -55,7 +52,7 @@ impl Limit {
         allowed_ns
     }
 
-    /// Pieces from the latest to this one are new.
+    /// Clears the slots after the latest, up to this one.
     fn forget(&mut self, slot: u64) {
         if slot <= self.latest {
             return;
@@ -68,27 +65,25 @@ impl Limit {
     }
 }
 
-/// What the limit left out.
+/// Events beyond the limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Events that were left out.
+    /// Left out.
     pub events: u64,
-    /// Events that were made shorter.
     pub shortened: u64,
-    /// By how much in all, ns.
+    /// Length left out in all, ns.
     pub ns: u64,
 }
 
 impl LeftOut {
-    /// Whether it left out anything.
     #[must_use]
     pub fn any(&self) -> bool {
         self.events + self.shortened > 0
     }
 }
 
-/// What of these events, which are in order, may be suffered if each costs
-/// `overhead_ns` beyond its length, and what not.
+/// Splits events, which are in order and cost `overhead_ns` beyond their length, into
+/// those within the limit and the rest.
 #[must_use]
 pub fn cut(events: &[PlannedEvent], overhead_ns: u64) -> (Vec<PlannedEvent>, LeftOut) {
     let mut limit = Limit::default();
@@ -122,48 +117,28 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn an_ordinary_trace_is_left_as_it_is() {
-        let events: Vec<PlannedEvent> = (0..10_000)
-            .map(|i| PlannedEvent::new(i * MS, MS / 10))
-            .collect();
-        let (all, left_out) = cut(&events, 5_000);
-        assert_eq!(all, events);
-        assert_eq!(left_out, LeftOut::default());
-    }
-
-    #[test]
-    fn an_event_longer_than_a_second_is_cut() {
-        let events = [PlannedEvent::new(3, 5_000 * MS)];
-        let (all, left_out) = cut(&events, 0);
-        assert_eq!(all[0].length_ns, MOST_NS);
-        assert_eq!(
-            left_out,
-            LeftOut {
-                events: 0,
-                shortened: 1,
-                ns: 5_000 * MS - MOST_NS
-            }
-        );
-    }
-
-    #[test]
-    fn what_is_shortened_is_told_from_what_is_left_out() {
+    fn events_are_left_as_they_are_shortened_or_left_out() {
         let event = PlannedEvent::new;
+        let left_out = |events, shortened, ns| LeftOut {
+            events,
+            shortened,
+            ns,
+        };
+        let ordinary: Vec<PlannedEvent> = (0..10_000).map(|i| event(i * MS, MS / 10)).collect();
+        assert_eq!(cut(&ordinary, 5_000), (ordinary, LeftOut::default()));
+        let long = [event(3, 5_000 * MS)];
+        let shorter = vec![event(3, MOST_NS)];
+        assert_eq!(
+            cut(&long, 0),
+            (shorter, left_out(0, 1, 5_000 * MS - MOST_NS))
+        );
         let events = [
             event(0, 900 * MS),
             event(900 * MS, 60 * MS),
             event(961 * MS, MS),
         ];
-        let (all, left_out) = cut(&events, 0);
-        assert_eq!(all, [event(0, 900 * MS), event(900 * MS, 40 * MS)]);
-        assert_eq!(
-            left_out,
-            LeftOut {
-                events: 1,
-                shortened: 1,
-                ns: 21 * MS
-            }
-        );
+        let shorter = vec![event(0, 900 * MS), event(900 * MS, 40 * MS)];
+        assert_eq!(cut(&events, 0), (shorter, left_out(1, 1, 21 * MS)));
     }
 
     #[test]
@@ -171,7 +146,7 @@ mod tests {
         let mut limit = Limit::default();
         assert_eq!(limit.allow(0, 2_000 * MS), MOST_NS);
         assert_eq!(limit.allow(MOST_NS, 100 * MS), 0);
-        // A piece more than a second after the first was taken.
+        // A slot more than a second after the first was taken.
         assert_eq!(limit.allow(1_015 * MS, 100 * MS), 10 * MS);
         assert_eq!(limit.allow(1_000_000 * MS, 2_000 * MS), MOST_NS);
     }

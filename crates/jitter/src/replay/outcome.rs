@@ -1,114 +1,141 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What became of the events that were asked for.
+//! The outcome of a replay: what a rank suffered of the events that it was to
+//! suffer. A rank is a CPU beside a program, or a process or thread inside it.
 //!
-//! Memory is bounded: so many events are kept one by one, all others are
-//! counted by the size of their errors.
+//! Memory is bounded: a fixed number of events is kept one by one; of the others
+//! the errors are counted by size.
 
 use sandbag_stats::quantile;
 use serde::{Deserialize, Serialize};
 
 use crate::replay::histogram::Histogram;
 
-/// Why an event that was suffered did not begin when it was due.
+/// Why an injected event did not begin when it was due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// Nothing stood in its way: its error is the injector's own.
+    /// No delay but the injector's own.
     Nothing,
-    /// The one before it was still being suffered.
+    /// The event before it was still being injected.
     Behind,
-    /// Nobody was there to see to it: the host had the CPU, or the program
-    /// did not ask.
+    /// The injector did not run: another task or the host had the CPU, or the
+    /// program did not poll.
     Away,
 }
 
-/// An event that was suffered.
+/// An injected event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Injection {
-    /// When it was to begin, ns since the beginning.
+    /// Due time, ns since the beginning.
     pub due_ns: u64,
-    /// For how long, ns.
     pub length_ns: u64,
-    /// How much later it began, ns.
+    /// Begin less due time, ns.
     pub start_error_ns: i64,
-    /// How much longer it was, ns.
+    /// Measured less requested length, ns.
     pub length_error_ns: i64,
-    /// Why it began late, if it did.
     pub cause: Cause,
 }
 
-/// Events by what became of them. `asked` is the sum of all others.
+/// Number of events by what became of them. `asked` is the sum of `injected`,
+/// `merged`, `below_floor`, `over_limit`, `shortened`, `missed` and `not_reached`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventCounts {
-    /// That were due, or would have been.
+    /// Due, or due had the run gone on.
     pub asked: u64,
-    /// That were suffered, also late.
     pub injected: u64,
-    /// Suffered as part of the one before: the gap was shorter than the
+    /// Injected together with the event before: the gap was shorter than the
     /// timer's least interval.
     pub merged: u64,
-    /// Shorter than what injecting costs by itself.
+    /// Left out: not longer than the overhead of an injection.
     pub below_floor: u64,
-    /// Left out so that a part of the CPU remains to others.
+    /// Left out to keep a part of the CPU free for others.
     pub over_limit: u64,
-    /// Suffered for a part of their length only, for the same reason.
+    /// Injected for a part of the length, for the same reason.
     #[serde(default)]
     pub shortened: u64,
-    /// Far too late.
+    /// Left out: far too late.
     pub missed: u64,
     /// The run ended before.
     pub not_reached: u64,
-    /// Of the injected: late because of the one before.
+    /// Of the injected: late because of the event before.
     pub behind: u64,
-    /// Of the injected: late because nobody was there.
+    /// Of the injected: late because the injector did not run.
     pub away: u64,
+    /// Of the injected, inside a program: for the rest of the length only.
+    #[serde(skip)]
+    pub cut: u64,
+    /// Left out, inside a program: out of the plan's range.
+    #[serde(skip)]
+    pub invalid: u64,
+    /// Inside a program: system calls that were interrupted and restarted.
+    #[serde(skip)]
+    pub waits: u64,
+    /// Inside a program: phases that began at a common position.
+    #[serde(skip)]
+    pub phases: u64,
 }
 
 impl EventCounts {
+    fn each(&mut self) -> [&mut u64; 14] {
+        [
+            &mut self.asked,
+            &mut self.injected,
+            &mut self.merged,
+            &mut self.below_floor,
+            &mut self.over_limit,
+            &mut self.shortened,
+            &mut self.missed,
+            &mut self.not_reached,
+            &mut self.behind,
+            &mut self.away,
+            &mut self.cut,
+            &mut self.invalid,
+            &mut self.waits,
+            &mut self.phases,
+        ]
+    }
+
     /// Adds those of another.
     pub fn add(&mut self, other: &Self) {
-        self.asked += other.asked;
-        self.injected += other.injected;
-        self.merged += other.merged;
-        self.below_floor += other.below_floor;
-        self.over_limit += other.over_limit;
-        self.shortened += other.shortened;
-        self.missed += other.missed;
-        self.not_reached += other.not_reached;
-        self.behind += other.behind;
-        self.away += other.away;
+        let mut other = *other;
+        for (count, more) in self.each().into_iter().zip(other.each()) {
+            *count = count.saturating_add(*more);
+        }
+    }
+
+    /// Events that were decided upon: those that were asked for and reached.
+    #[must_use]
+    pub fn decided(&self) -> u64 {
+        let left_out = self.below_floor + self.over_limit + self.shortened + self.missed;
+        self.injected + self.merged + left_out
     }
 }
 
 /// What a rank suffered.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RankOutcome {
-    /// By what became of them.
     pub counts: EventCounts,
-    kept: Vec<Injection>,
-    room: usize,
-    /// Size of the start errors of those with nothing in their way.
-    start: Histogram,
-    /// Size of the start errors of the others.
-    start_late: Histogram,
-    /// Size of the length errors of all.
-    length: Histogram,
-    /// How long all were to be, and how much longer they were.
-    asked_ns: u64,
-    suffered_ns: u64,
+    /// The first injected events, as many as there is room for.
+    pub kept: Vec<Injection>,
+    /// Sizes of start errors without a cause outside of the injector, ns.
+    pub start: Histogram,
+    /// Sizes of the other start errors, ns.
+    pub start_late: Histogram,
+    /// Sizes of length errors, ns.
+    pub length: Histogram,
+    /// Requested length of the injected events together, ns.
+    pub asked_ns: u64,
+    /// Their measured length together, ns.
+    pub suffered_ns: u64,
 }
 
-/// Errors of many events, ns. Of those kept one by one they are exact and
-/// have a sign, else they are sizes to 3 %.
+/// Errors of events, ns. With a sign where all events are kept, else sizes to 3 %.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quantiles {
-    /// Of how many.
+    /// Number of events.
     pub count: u64,
-    /// Half are not above it.
     pub p50_ns: i64,
-    /// 90 % are not above it.
     pub p90_ns: i64,
-    /// 99 % are not above it.
     pub p99_ns: i64,
     /// The largest.
     pub most_ns: i64,
@@ -119,29 +146,27 @@ impl Quantiles {
     #[must_use]
     pub fn of(mut values: Vec<i64>) -> Option<Self> {
         values.sort_unstable();
-        let at = |part_pct| quantile(&values, part_pct);
-        Some(Self {
-            count: values.len() as u64,
-            p50_ns: at(50.0)?,
-            p90_ns: at(90.0)?,
-            p99_ns: at(99.0)?,
-            most_ns: at(100.0)?,
-        })
+        Self::at(values.len() as u64, |pct| quantile(&values, pct))
     }
 
     fn of_sizes(sizes: &Histogram) -> Option<Self> {
-        let at = |part_pct| sizes.quantile(part_pct).map(u64::cast_signed);
+        Self::at(sizes.count(), |pct| {
+            sizes.quantile(pct).map(u64::cast_signed)
+        })
+    }
+
+    fn at(count: u64, quantile: impl Fn(f64) -> Option<i64>) -> Option<Self> {
         Some(Self {
-            count: sizes.count(),
-            p50_ns: at(50.0)?,
-            p90_ns: at(90.0)?,
-            p99_ns: at(99.0)?,
-            most_ns: sizes.most().cast_signed(),
+            count,
+            p50_ns: quantile(50.0)?,
+            p90_ns: quantile(90.0)?,
+            p99_ns: quantile(99.0)?,
+            most_ns: quantile(100.0)?,
         })
     }
 }
 
-/// Written into kept memory, so that its pages are there.
+/// Written into the memory of kept events, so that its pages are present.
 const TOUCH: Injection = Injection {
     due_ns: u64::MAX,
     length_ns: u64::MAX,
@@ -151,25 +176,21 @@ const TOUCH: Injection = Injection {
 };
 
 impl RankOutcome {
-    /// Room for so many events, touched now: what comes later neither
-    /// allocates nor faults.
+    /// Keeps up to `room` events; [`note`](Self::note) neither allocates nor faults.
     #[must_use]
     pub fn with_room(room: usize) -> Self {
         let mut kept = vec![TOUCH; room];
         kept.clear();
         Self {
-            counts: EventCounts::default(),
             kept,
-            room,
-            start: Histogram::default(),
-            start_late: Histogram::default(),
-            length: Histogram::default(),
-            asked_ns: 0,
-            suffered_ns: 0,
+            start: Histogram::allocated(),
+            start_late: Histogram::allocated(),
+            length: Histogram::allocated(),
+            ..Self::default()
         }
     }
 
-    /// Notes an event that was suffered; counts it as asked, too.
+    /// Notes an injected event; counts it as asked, too.
     pub fn note(&mut self, event: Injection) {
         self.counts.asked += 1;
         self.counts.injected += 1;
@@ -189,81 +210,58 @@ impl RankOutcome {
         self.asked_ns += event.length_ns;
         let suffered = event.length_ns.saturating_add_signed(event.length_error_ns);
         self.suffered_ns += suffered;
-        if self.kept.len() < self.room {
+        if self.kept.len() < self.kept.capacity() {
             self.kept.push(event);
         }
     }
 
-    /// Adds events of which only counts are known, and the sizes of their
-    /// errors: start errors of those with nothing in their way, of the others,
-    /// and length errors; and how long all of them were to be, and were, ns.
-    pub fn note_later(
-        &mut self,
-        counts: &EventCounts,
-        [start, late, length]: [&Histogram; 3],
-        (asked_ns, suffered_ns): (u64, u64),
-    ) {
-        self.asked_ns += asked_ns;
-        self.suffered_ns += suffered_ns;
-        self.counts.add(counts);
-        self.start.merge(start);
-        self.start_late.merge(late);
-        self.length.merge(length);
+    /// Adds the counts and sizes of another; its kept events are not taken over.
+    pub fn add(&mut self, other: &Self) {
+        self.counts.add(&other.counts);
+        self.start.merge(&other.start);
+        self.start_late.merge(&other.start_late);
+        self.length.merge(&other.length);
+        self.asked_ns = self.asked_ns.saturating_add(other.asked_ns);
+        self.suffered_ns = self.suffered_ns.saturating_add(other.suffered_ns);
     }
 
-    /// Those that are kept one by one, in their order.
-    #[must_use]
-    pub fn kept(&self) -> &[Injection] {
-        &self.kept
+    /// Errors of the kept events if all are kept, else their sizes.
+    fn errors(
+        &self,
+        of: impl Fn(&Injection) -> Option<i64>,
+        sizes: &Histogram,
+    ) -> Option<Quantiles> {
+        if self.kept.len() as u64 == self.length.count() {
+            Quantiles::of(self.kept.iter().filter_map(of).collect())
+        } else {
+            Quantiles::of_sizes(sizes)
+        }
     }
 
-    /// Whether all are.
-    #[must_use]
-    pub fn all_kept(&self) -> bool {
-        self.kept.len() as u64 == self.counts.injected
-    }
-
-    /// How long all injected events were to be, and how long they were, ns.
-    #[must_use]
-    pub fn taken_ns(&self) -> (u64, u64) {
-        (self.asked_ns, self.suffered_ns)
-    }
-
-    /// Start errors of those that nothing stood in the way of.
+    /// Start errors without a cause outside of the injector.
     #[must_use]
     pub fn start_errors(&self) -> Option<Quantiles> {
-        if self.all_kept() {
-            let clean = self.kept.iter().filter(|e| e.cause == Cause::Nothing);
-            Quantiles::of(clean.map(|e| e.start_error_ns).collect())
-        } else {
-            Quantiles::of_sizes(&self.start)
-        }
+        let clean =
+            |event: &Injection| (event.cause == Cause::Nothing).then_some(event.start_error_ns);
+        self.errors(clean, &self.start)
     }
 
-    /// Start errors of all.
+    /// All start errors.
     #[must_use]
     pub fn all_start_errors(&self) -> Option<Quantiles> {
-        if self.all_kept() {
-            Quantiles::of(self.kept.iter().map(|e| e.start_error_ns).collect())
-        } else {
-            let mut all = self.start.clone();
-            all.merge(&self.start_late);
-            Quantiles::of_sizes(&all)
-        }
+        let mut all = self.start.clone();
+        all.merge(&self.start_late);
+        self.errors(|event| Some(event.start_error_ns), &all)
     }
 
-    /// Length errors of all.
+    /// All length errors.
     #[must_use]
     pub fn length_errors(&self) -> Option<Quantiles> {
-        if self.all_kept() {
-            Quantiles::of(self.kept.iter().map(|e| e.length_error_ns).collect())
-        } else {
-            Quantiles::of_sizes(&self.length)
-        }
+        self.errors(|event| Some(event.length_error_ns), &self.length)
     }
 
-    /// Share of the events with nothing in their way that began within so
-    /// much of their due time, 0 to 1; `None` without any.
+    /// Share (0 to 1) of the [`start_errors`](Self::start_errors) of at most
+    /// `ns`; `None` without any.
     #[must_use]
     pub fn share_within(&self, ns: u64) -> Option<f64> {
         let all = self.start.count();
@@ -291,19 +289,20 @@ mod tests {
         (1..=100).for_each(|error| outcome.note(event(error, Cause::Nothing)));
         outcome.note(event(5_000, Cause::Away));
         let clean = outcome.start_errors().unwrap();
-        assert_eq!(
-            (
-                clean.count,
-                clean.p50_ns,
-                clean.p90_ns,
-                clean.p99_ns,
-                clean.most_ns
-            ),
-            (100, 50, 90, 99, 100)
-        );
+        let expected = Quantiles {
+            count: 100,
+            p50_ns: 50,
+            p90_ns: 90,
+            p99_ns: 99,
+            most_ns: 100,
+        };
+        assert_eq!(clean, expected);
         assert_eq!(outcome.all_start_errors().unwrap().most_ns, 5_000);
         assert_eq!(outcome.length_errors().unwrap().p50_ns, -3);
-        assert_eq!(outcome.taken_ns(), (101_000, 101_000 - 303));
+        assert_eq!(
+            (outcome.asked_ns, outcome.suffered_ns),
+            (101_000, 101_000 - 303)
+        );
         assert_eq!((outcome.counts.injected, outcome.counts.away), (101, 1));
         assert!((outcome.share_within(10).unwrap() - 0.1).abs() < 1e-9);
     }
@@ -312,7 +311,7 @@ mod tests {
     fn beyond_the_room_they_are_counted() {
         let mut outcome = RankOutcome::with_room(10);
         (1..=1000).for_each(|error| outcome.note(event(error, Cause::Behind)));
-        assert_eq!((outcome.kept().len(), outcome.all_kept()), (10, false));
+        assert_eq!(outcome.kept.len(), 10);
         assert_eq!(outcome.start_errors(), None);
         let all = outcome.all_start_errors().unwrap();
         assert!((500..=516).contains(&all.p50_ns), "{all:?}");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who suffers what: the paper's third safeguard and its kinds of
+//! Which portion each rank replays: the paper's third safeguard and its kinds of
 //! synchronisation.
 //!
-//! Rank `r` replays the trace's CPU `r` modulo their number. Where it begins
-//! is chosen by chance, from the seed: each group of ranks has a position of
-//! its own (synchronised once: all have the same), so that the CPUs of a node
-//! suffer together what was recorded together.
+//! Rank `r` replays the trace's CPU `r` modulo their number. It begins at a random
+//! position, drawn from the seed: each group of ranks has a position of its own
+//! (synchronised once: all have the same), so that the CPUs of a node suffer together
+//! what was recorded together.
 
 use std::sync::Arc;
 
@@ -20,20 +20,19 @@ use crate::replay::sync::Sync;
 /// How a trace is replayed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplayOptions {
-    /// Decides all that is left to chance.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// How much of the known time a rank replays at most, above 0 to 1. The
-    /// paper's third, so that ranks differ.
+    /// Part of the known time that a rank replays at most, above 0 to 1. The paper's
+    /// third, so that ranks differ.
     pub share: f64,
-    /// Begin at a random position; else at the trace's beginning (the third
-    /// safeguard off).
+    /// Begin at a random position; else at the trace's beginning (without the third
+    /// safeguard).
     pub random: bool,
     pub sync: Sync,
-    /// Ranks that suffer together what was recorded together: the CPUs of a
-    /// node.
+    /// Ranks that suffer together what was recorded together: the CPUs of a node.
     pub group: u32,
-    /// Lengths and gaps are multiplied by this, [`FACTORS`]. An option for
-    /// fidelity to the paper; 1 is what is made good.
+    /// Lengths and gaps are multiplied by this, [`FACTORS`]; for fidelity to the
+    /// paper.
     pub factor: f64,
     /// Begin the portion again when it is used up, instead of ending.
     pub repeat: bool,
@@ -43,26 +42,33 @@ pub struct ReplayOptions {
 pub const SHARE: f64 = 1.0 / 3.0;
 /// Least and largest factor.
 pub const FACTORS: (f64, f64) = (1.0, 1000.0);
-/// Keeps the positions of ranks apart from those of phases...
+/// Random streams: positions of ranks, and seeds of segments (positions of phases are
+/// [`crate::replay::portion::PHASES`]).
 const RANKS: u64 = 0;
-/// ...and from the seeds of segments.
 const SEGMENTS: u64 = 2;
 
 impl Default for ReplayOptions {
     fn default() -> Self {
         Self {
-            seed: 0,
             share: SHARE,
             random: true,
-            sync: Sync::None,
-            group: 1,
-            factor: 1.0,
-            repeat: false,
+            ..Self::WHOLE
         }
     }
 }
 
 impl ReplayOptions {
+    /// The whole trace from its beginning, once.
+    pub const WHOLE: Self = Self {
+        seed: 0,
+        share: 1.0,
+        random: false,
+        sync: Sync::None,
+        group: 1,
+        factor: 1.0,
+        repeat: false,
+    };
+
     /// # Errors
     /// [`Error::Option`]: one is out of its range.
     fn check(&self) -> Result<()> {
@@ -77,9 +83,8 @@ impl ReplayOptions {
             let found = self.share.to_string();
             return wrong("the share of the trace", found, "above 0 and not above 1");
         }
-        if !(self.factor >= FACTORS.0 && self.factor <= FACTORS.1) {
-            let found = self.factor.to_string();
-            return wrong("the scale factor", found, "1 to 1000");
+        if !(FACTORS.0..=FACTORS.1).contains(&self.factor) {
+            return wrong("the scale factor", self.factor.to_string(), "1 to 1000");
         }
         if self.group == 0 {
             return wrong("the group", "0".to_owned(), "1 or more");
@@ -91,8 +96,7 @@ impl ReplayOptions {
     }
 }
 
-/// What all ranks are to suffer. The trace is held once, however many they
-/// are.
+/// The portions of all ranks, which share the trace.
 #[derive(Debug, Clone)]
 pub struct ReplayPlan {
     columns: Vec<Arc<PlanColumn>>,
@@ -103,8 +107,8 @@ impl ReplayPlan {
     /// Of these CPUs of a trace, in this order.
     ///
     /// # Errors
-    /// Nothing is known of one of them, or of all of them at the same time
-    /// where they are to be replayed together; an option is out of range.
+    /// A CPU has no known time, or those that are to be replayed together have none
+    /// in common; an option is out of range.
     pub fn new(cpus: &[&CpuTrace], options: &ReplayOptions) -> Result<Self> {
         options.check()?;
         if cpus.is_empty() || cpus.iter().any(|cpu| cpu.known_ns() == 0) {
@@ -118,14 +122,12 @@ impl ReplayPlan {
         }
         // A position must mean the same moment on all of them.
         let together = options.group > 1 || options.sync != Sync::None || !options.random;
-        let columns: Vec<Arc<PlanColumn>> = if together {
-            let known = known_together(cpus);
-            let column = |cpu: &&CpuTrace| Arc::new(PlanColumn::new(&known, &cpu.events));
-            cpus.iter().map(column).collect()
-        } else {
-            let column = |cpu: &&CpuTrace| Arc::new(PlanColumn::new(&cpu.known, &cpu.events));
-            cpus.iter().map(column).collect()
+        let known = together.then(|| known_together(cpus));
+        let column = |cpu: &&CpuTrace| {
+            let known = known.as_ref().unwrap_or(&cpu.known);
+            Arc::new(PlanColumn::new(known, &cpu.events))
         };
+        let columns: Vec<Arc<PlanColumn>> = cpus.iter().map(column).collect();
         if columns.iter().any(|column| column.known_ns == 0) {
             return Err(Error::NothingTogether);
         }
@@ -135,16 +137,16 @@ impl ReplayPlan {
         })
     }
 
-    /// Of a trace; of these CPUs of it, if some are named.
+    /// Of a trace, or of these CPUs of it.
     ///
     /// # Errors
-    /// It does not hold one of them, and those of [`new`](Self::new).
+    /// It does not hold one of them; those of [`new`](Self::new).
     pub fn of(trace: &JitterTrace, cpus: Option<&[u32]>, options: &ReplayOptions) -> Result<Self> {
         let named = |cpu: &u32| {
             let found = trace.cpus.iter().find(|one| one.cpu == *cpu);
             found.ok_or_else(|| Error::NoCpu {
                 cpu: *cpu,
-                held: size_text(trace),
+                held: cpu_numbers(trace),
             })
         };
         let cpus: Vec<&CpuTrace> = match cpus {
@@ -154,19 +156,18 @@ impl ReplayPlan {
         Self::new(&cpus, options)
     }
 
-    /// How many CPUs of the trace are replayed.
+    /// Number of CPUs of the trace that are replayed.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.columns.len()
     }
 
-    /// What a rank replays, the whole of it.
+    /// The column of a rank's portion.
     #[must_use]
     pub fn column(&self, rank: u64) -> &PlanColumn {
         &self.columns[self.column_of(rank)]
     }
 
-    /// The options.
     #[must_use]
     pub fn options(&self) -> &ReplayOptions {
         &self.options
@@ -176,14 +177,14 @@ impl ReplayPlan {
         (rank % self.columns.len() as u64) as usize
     }
 
-    /// The part of a rank.
+    /// The portion of a rank.
     #[must_use]
     pub fn rank(&self, rank: u64) -> Portion {
         self.in_segment(rank, 0)
     }
 
-    /// The part of a rank in a run of several, counted from 0: in each all that is left
-    /// to chance is drawn anew, whatever the synchronisation.
+    /// The portion of a rank in one of several runs, counted from 0: each has random
+    /// choices of its own, whatever the synchronisation.
     #[must_use]
     pub fn in_segment(&self, rank: u64, segment: u64) -> Portion {
         let column = Arc::clone(&self.columns[self.column_of(rank)]);
@@ -224,7 +225,7 @@ impl ReplayPlan {
 }
 
 /// `0, 1, 5`.
-fn size_text(trace: &JitterTrace) -> String {
+fn cpu_numbers(trace: &JitterTrace) -> String {
     let cpus: Vec<String> = trace.cpus.iter().map(|cpu| cpu.cpu.to_string()).collect();
     cpus.join(", ")
 }
@@ -236,16 +237,14 @@ mod tests {
     use super::*;
 
     fn cpu(cpu: u32, known: &[(u64, u64)], events: &[(u64, u64)]) -> CpuTrace {
+        let known = known.iter().map(|(from, until)| Span::new(*from, *until));
+        let events = events
+            .iter()
+            .map(|(start, ns)| TraceEvent::new(*start, *ns));
         CpuTrace {
             cpu,
-            known: known
-                .iter()
-                .map(|(from_ns, until_ns)| Span::new(*from_ns, *until_ns))
-                .collect(),
-            events: events
-                .iter()
-                .map(|(start_ns, length_ns)| TraceEvent::new(*start_ns, *length_ns))
-                .collect(),
+            known: known.collect(),
+            events: events.collect(),
         }
     }
 
@@ -304,7 +303,7 @@ mod tests {
 
     #[test]
     fn the_cpus_of_a_group_are_at_the_same_moment_of_the_recording() {
-        // The second was looked at later: the axis is what both know.
+        // The second was observed later: the axis is what both know.
         let a = cpu(0, &[(0, 1000)], &[(300, 5), (800, 5)]);
         let b = cpu(1, &[(100, 1100)], &[(310, 9), (1050, 9)]);
         let options = ReplayOptions {
@@ -324,55 +323,47 @@ mod tests {
     }
 
     #[test]
-    fn once_is_one_position_for_all() {
+    fn ranks_have_a_common_position_once_or_begin_at_the_beginning() {
         let (a, b) = (regular(0), regular(1));
-        let options = ReplayOptions {
+        let once = ReplayOptions {
             sync: Sync::Once,
             ..ReplayOptions::default()
         };
-        let plan = ReplayPlan::new(&[&a, &b], &options).unwrap();
+        let plan = ReplayPlan::new(&[&a, &b], &once).unwrap();
         for rank in 1..9 {
             assert_eq!(plan.rank(rank).offset_ns(), plan.rank(0).offset_ns());
         }
-    }
-
-    #[test]
-    fn without_the_safeguard_all_begin_at_the_beginning() {
-        let trace = regular(0);
-        let options = ReplayOptions {
-            random: false,
-            share: 1.0,
-            ..ReplayOptions::default()
-        };
-        let plan = ReplayPlan::new(&[&trace], &options).unwrap();
+        let plan = ReplayPlan::new(&[&a], &ReplayOptions::WHOLE).unwrap();
         let first = plan.rank(5).events().next().unwrap();
         assert_eq!((plan.rank(5).offset_ns(), first.due_ns), (0, 50));
     }
 
     #[test]
-    fn what_cannot_be_is_said() {
+    fn options_out_of_range_and_traces_without_known_time_are_refused() {
         let trace = regular(0);
-        let said = |cpus: &[&CpuTrace], options: ReplayOptions| {
+        let error = |cpus: &[&CpuTrace], options: ReplayOptions| {
             ReplayPlan::new(cpus, &options).unwrap_err().to_string()
         };
-        let with = |change: fn(&mut ReplayOptions)| {
+        let changes: [(fn(&mut ReplayOptions), &str); 6] = [
+            (|o| o.share = 0.0, "share"),
+            (|o| o.share = f64::NAN, "share"),
+            (|o| o.factor = 0.5, "scale factor"),
+            (|o| o.group = 2, "2 CPUs"),
+            (|o| o.group = 0, "group"),
+            (|o| o.sync = Sync::Phases(0), "phases"),
+        ];
+        for (change, expected) in changes {
             let mut options = ReplayOptions::default();
             change(&mut options);
-            said(&[&trace], options)
-        };
-        assert!(with(|o| o.share = 0.0).contains("share"));
-        assert!(with(|o| o.share = f64::NAN).contains("share"));
-        assert!(with(|o| o.factor = 0.5).contains("scale factor"));
-        assert!(with(|o| o.group = 2).contains("2 CPUs"));
-        assert!(with(|o| o.group = 0).contains("group"));
-        assert!(with(|o| o.sync = Sync::Phases(0)).contains("phases"));
-        let nothing = said(&[&CpuTrace::default()], ReplayOptions::default());
+            assert!(error(&[&trace], options).contains(expected), "{expected}");
+        }
+        let nothing = error(&[&CpuTrace::default()], ReplayOptions::default());
         assert!(nothing.contains("nothing to replay"));
         let apart = cpu(1, &[(200_000, 300_000)], &[]);
         let options = ReplayOptions {
             group: 2,
             ..ReplayOptions::default()
         };
-        assert!(said(&[&trace, &apart], options).contains("together"));
+        assert!(error(&[&trace, &apart], options).contains("together"));
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The part of a trace that one rank suffers.
+//! The part of a trace that one rank replays.
 
 use std::sync::Arc;
 
@@ -8,15 +8,14 @@ use sandbag_stats::chance;
 use crate::replay::column::{PlanColumn, PlannedEvent};
 use crate::replay::sync::Sync;
 
-/// A stretch of a column from a position on, around its end; how it is
-/// stretched; and what becomes of it at a phase. Cheap to copy: ranks share
-/// the column.
+/// A stretch of a column from a position on, which continues at the column's
+/// beginning. Ranks share the column.
 #[derive(Debug, Clone)]
 pub struct Portion {
     pub(crate) column: Arc<PlanColumn>,
-    /// Where on the column's axis it begins, ns; below `known_ns`.
+    /// Its beginning on the column's axis, ns; below `known_ns`.
     pub(crate) offset_ns: u64,
-    /// How much of the axis it is, ns; not longer than the axis.
+    /// Not longer than the axis, ns.
     pub(crate) length_ns: u64,
     /// All times are multiplied by this.
     pub(crate) factor: f64,
@@ -26,18 +25,17 @@ pub struct Portion {
     pub(crate) seed: u64,
 }
 
-/// Keeps the positions of phases apart from those of ranks.
+/// Random stream of the positions of phases.
 pub(crate) const PHASES: u64 = 1;
 
 impl Portion {
-    /// Where in the known time of its CPU it begins, ns.
+    /// Its beginning in the known time of its CPU, ns.
     #[must_use]
     pub fn offset_ns(&self) -> u64 {
         self.offset_ns
     }
 
-    /// Where in the known time of its CPU a rank is after so long; it begins again
-    /// where it is used up. Without the factor.
+    /// Position in the known time of its CPU after `passed_ns`, without the factor.
     #[must_use]
     pub fn position_ns(&self, passed_ns: u64) -> u64 {
         let within_ns = if self.repeat {
@@ -48,13 +46,13 @@ impl Portion {
         self.offset_ns + within_ns
     }
 
-    /// How long a rank suffers it, ns; with the factor.
+    /// Length with the factor, ns.
     #[must_use]
     pub fn length_ns(&self) -> u64 {
         self.scaled(self.length_ns)
     }
 
-    /// Whether its times are not those of the trace.
+    /// Whether it has a factor.
     #[must_use]
     pub fn is_stretched(&self) -> bool {
         self.factor != 1.0
@@ -66,13 +64,12 @@ impl Portion {
         self.repeat
     }
 
-    /// How it is synchronised.
     #[must_use]
     pub fn sync(&self) -> Sync {
         self.sync
     }
 
-    /// The same without beginning again.
+    /// Without repetition.
     #[must_use]
     pub fn once(&self) -> Self {
         Self {
@@ -81,15 +78,15 @@ impl Portion {
         }
     }
 
-    /// What is to be suffered, by due time since the beginning. Without an end
-    /// if the portion repeats and holds an event.
+    /// Its events, by due time since the beginning; endless if it repeats and has an
+    /// event.
     #[must_use]
     pub fn events(&self) -> Events {
         Events::new(self.clone())
     }
 
-    /// What ranks suffer from a phase on that begins there, if they come to a common
-    /// position at its begin ([`Sync::Phases`]); counted from 0.
+    /// The portion of all ranks from a phase (counted from 0) on that sets a common
+    /// position ([`Sync::Phases`]).
     #[must_use]
     pub fn at_phase(&self, phase: u64) -> Option<Self> {
         let Sync::Phases(every) = self.sync else {
@@ -101,8 +98,7 @@ impl Portion {
             .then(|| self.of_reset(phase / every))
     }
 
-    /// The same column from another position on, the whole of it, again and
-    /// again: what a phase is given, the same for all ranks.
+    /// The whole column from a random position on, repeated; the same for all ranks.
     fn of_reset(&self, reset: u64) -> Self {
         let known_ns = self.column.known_ns;
         Self {
@@ -122,17 +118,17 @@ impl Portion {
     }
 }
 
-/// The events of a portion, one after another; see [`Portion::events`].
+/// See [`Portion::events`].
 #[derive(Debug, Clone)]
 pub struct Events {
     portion: Portion,
-    /// Next in the column.
+    /// Of the next event in the column.
     index: usize,
-    /// Axis that lies behind because the column's end was passed, ns.
+    /// Length of the axis once its end is passed, ns.
     lap_ns: u64,
-    /// What is left of an event that was under way where the portion begins.
+    /// Rest of an event that is under way where the portion begins.
     rest_ns: Option<u64>,
-    /// Where this repetition begins, unscaled ns.
+    /// Begin of this repetition, without the factor, ns.
     begun_ns: u64,
     /// Events of this repetition so far.
     yielded: u64,
@@ -199,7 +195,7 @@ impl Iterator for Events {
                 self.index += 1;
                 return Some(self.scaled(due_ns, event.length_ns.min(length_ns - due_ns)));
             }
-            // A repetition without an event would be looked for for ever.
+            // Repetitions without an event would be endless.
             if !self.portion.repeat || self.yielded == 0 {
                 return None;
             }
@@ -244,38 +240,25 @@ mod tests {
     const TRACE: [(u64, u64); 3] = [(10, 5), (50, 20), (90, 4)];
 
     #[test]
-    fn the_whole_is_the_trace() {
-        assert_eq!(pairs(&portion(&TRACE, 100, 0, 100), 9), TRACE);
-    }
-
-    #[test]
-    fn a_portion_goes_around_the_end() {
+    fn a_portion_is_a_stretch_of_the_trace() {
+        let whole = portion(&TRACE, 100, 0, 100);
+        assert_eq!(pairs(&whole, 9), TRACE);
+        // Around the end.
         assert_eq!(pairs(&portion(&TRACE, 100, 80, 60), 9), [(10, 4), (30, 5)]);
-    }
-
-    #[test]
-    fn both_ends_cut_an_event() {
-        // From the middle of the second to the middle of the third.
-        assert_eq!(pairs(&portion(&TRACE, 100, 60, 31), 9), [(0, 10), (30, 1)]);
-    }
-
-    #[test]
-    fn a_repeated_portion_goes_on_where_it_ended() {
-        let mut all = portion(&TRACE, 100, 60, 31);
-        all.repeat = true;
-        assert_eq!(pairs(&all, 4), [(0, 10), (30, 1), (31, 10), (61, 1)]);
-        all.offset_ns = 20;
-        all.length_ns = 10;
-        assert_eq!(pairs(&all, 4), []);
+        // From the middle of the second event to the middle of the third.
+        let mut cut = portion(&TRACE, 100, 60, 31);
+        assert_eq!(pairs(&cut, 9), [(0, 10), (30, 1)]);
+        cut.repeat = true;
+        assert_eq!(pairs(&cut, 4), [(0, 10), (30, 1), (31, 10), (61, 1)]);
+        (cut.offset_ns, cut.length_ns) = (20, 10);
+        assert_eq!(pairs(&cut, 4), []);
         assert_eq!(pairs(&portion(&[], 100, 5, 100), 4), []);
-    }
-
-    #[test]
-    fn a_factor_stretches_lengths_and_gaps() {
-        let mut all = portion(&TRACE, 100, 0, 100);
-        all.factor = 3.0;
-        assert_eq!(pairs(&all, 9), [(30, 15), (150, 60), (270, 12)]);
-        assert_eq!(all.length_ns(), 300);
+        let stretched = Portion {
+            factor: 3.0,
+            ..whole
+        };
+        assert_eq!(pairs(&stretched, 9), [(30, 15), (150, 60), (270, 12)]);
+        assert_eq!(stretched.length_ns(), 300);
     }
 
     #[test]

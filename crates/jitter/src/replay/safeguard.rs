@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The paper's first two safeguards, for ways of injecting that have a timer:
-//! what it cannot do is not tried, and said.
+//! The paper's first two safeguards, for injection by timers: events that a timer
+//! cannot inject are not tried, and counted.
 //!
-//! (1) Injecting costs by itself: an event that is not longer than that cannot
-//! be injected, and of all others it is taken off (by whoever injects).
-//! (2) A timer has a least interval: an event that follows closer than that is
-//! suffered together with the one before.
+//! (1) An injection has an overhead: an event that is not longer is left out, and the
+//! injector subtracts the overhead from all others.
+//! (2) A timer has a least interval: an event that follows sooner is injected together
+//! with the one before.
 //!
-//! The second comes first, so that short events in a row are suffered as one
-//! that is long enough. The third, a random portion, is [`crate::replay::plan`]'s.
+//! The second comes first, so that short events in a row become one that is long
+//! enough. The third, a random portion, is in [`crate::replay::plan`].
 
 use crate::replay::column::PlannedEvent;
 use crate::replay::outcome::EventCounts;
 
-/// What was measured of the host; `None` where a safeguard is off.
+/// Measurements of the host; `None`: the safeguard is off.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Safeguards {
-    /// What injecting costs beyond its length, ns.
+    /// Overhead of an injection, ns.
     pub overhead_ns: Option<u64>,
-    /// From the end of an event to the next, at least, ns.
+    /// Least time from the end of an event to the next, ns.
     pub least_interval_ns: Option<u64>,
 }
 
 impl Safeguards {
-    /// What can be injected of these events, which are in order; the others
-    /// are counted by their reason.
+    /// The events, which are in order, that can be injected; the others are counted by
+    /// their reason.
     pub fn apply(
         &self,
         events: impl Iterator<Item = PlannedEvent>,
         counts: &mut EventCounts,
     ) -> Vec<PlannedEvent> {
         let mut all: Vec<PlannedEvent> = Vec::new();
-        // How many events the last of them stands for.
+        // Number of events in the last one.
         let mut together = 0;
         let interval_ns = self.least_interval_ns.unwrap_or(0);
         for event in events {
@@ -41,7 +41,7 @@ impl Safeguards {
                     if self.least_interval_ns.is_some()
                         && event.due_ns < last.end_ns().saturating_add(interval_ns) =>
                 {
-                    // The time between them is not taken.
+                    // Without the time between them.
                     last.length_ns += event.length_ns;
                     together += 1;
                 }
@@ -56,7 +56,7 @@ impl Safeguards {
         all
     }
 
-    /// Decides on the last, which stands for so many events.
+    /// Decides on the last, which is `together` events.
     fn close(&self, all: &mut Vec<PlannedEvent>, together: u64, counts: &mut EventCounts) {
         let Some(last) = all.last() else {
             return;
@@ -93,44 +93,49 @@ mod tests {
     }
 
     #[test]
-    fn without_them_all_is_tried() {
-        let pairs = [(0, 1), (2, 1), (4, 9)];
-        let (all, counts) = apply(Safeguards::default(), &pairs);
-        assert_eq!(all, events(&pairs));
-        assert_eq!((counts.asked, counts.merged, counts.below_floor), (3, 0, 0));
-    }
-
-    #[test]
-    fn what_is_below_the_floor_is_counted() {
-        let safeguards = Safeguards {
+    fn short_events_are_left_out_and_close_ones_are_merged() {
+        let floor = Safeguards {
             overhead_ns: Some(100),
             least_interval_ns: None,
         };
-        let (all, counts) = apply(safeguards, &[(0, 100), (500, 101), (900, 3)]);
-        assert_eq!(all, events(&[(500, 101)]));
-        assert_eq!((counts.asked, counts.below_floor), (3, 2));
-    }
-
-    #[test]
-    fn what_follows_too_closely_is_suffered_with_the_one_before() {
-        let safeguards = Safeguards {
-            overhead_ns: Some(100),
+        let both = Safeguards {
             least_interval_ns: Some(50),
+            ..floor
         };
-        // Three short ones in a row are one that is long enough; two are not.
-        let (all, counts) = apply(
-            safeguards,
-            &[
-                (0, 40),
-                (60, 40),
-                (120, 40),
-                (1000, 40),
-                (1050, 40),
-                (5000, 200),
-            ],
-        );
-        assert_eq!(all, events(&[(0, 120), (5000, 200)]));
-        assert_eq!((counts.asked, counts.merged, counts.below_floor), (6, 2, 2));
+        type Pairs<'a> = &'a [(u64, u64)];
+        let cases: [(Safeguards, Pairs<'_>, Pairs<'_>, [u64; 3]); 3] = [
+            (
+                Safeguards::default(),
+                &[(0, 1), (2, 1), (4, 9)],
+                &[(0, 1), (2, 1), (4, 9)],
+                [3, 0, 0],
+            ),
+            (
+                floor,
+                &[(0, 100), (500, 101), (900, 3)],
+                &[(500, 101)],
+                [3, 0, 2],
+            ),
+            // Three short ones in a row are one that is long enough; two are not.
+            (
+                both,
+                &[
+                    (0, 40),
+                    (60, 40),
+                    (120, 40),
+                    (1000, 40),
+                    (1050, 40),
+                    (5000, 200),
+                ],
+                &[(0, 120), (5000, 200)],
+                [6, 2, 2],
+            ),
+        ];
+        for (safeguards, pairs, expected, counted) in cases {
+            let (all, counts) = apply(safeguards, pairs);
+            assert_eq!(all, events(expected));
+            assert_eq!([counts.asked, counts.merged, counts.below_floor], counted);
+        }
     }
 
     proptest! {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When ranks are at the same position of their traces (De, Kothari and Mann
-//! 2008, "synchronization of jitter").
+//! Synchronisation of jitter (De, Kothari and Mann 2008): when ranks are at the same
+//! position of their traces.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sync {
-    /// Never: each group at a random position of its own.
+    /// Each group has a random position of its own.
     #[default]
     None,
-    /// All begin at the same; then they drift apart.
+    /// All begin at a common position; then they drift apart.
     Once,
-    /// All are set to a common random one at every so many phases, the first
-    /// included; 1: at each, so that nobody drifts.
+    /// All are set to a common random position every N phases, beginning with the
+    /// first; 1: at each, without drift.
     Phases(u32),
 }
 
@@ -31,7 +31,7 @@ impl FromStr for Sync {
             "phase" => return Ok(Self::Phases(1)),
             _ => {}
         }
-        // As phases are written elsewhere: 1e3, too.
+        // Like the numbers of phases of other options: 1e3, too.
         let every = text.trim().strip_prefix("every:");
         match every.and_then(|every| every.parse::<f64>().ok()) {
             Some(every) if (1.0..=f64::from(u32::MAX)).contains(&every) => {

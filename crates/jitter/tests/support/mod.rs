@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Plans of long events, and the programs that are to suffer them.
+//! Plans of long events, and programs that suffer them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,9 +9,9 @@ use sandbag_jitter::inside::outcome::InsideOutcome;
 use sandbag_jitter::inside::plan::{InsideOptions, PlanFile, PlanStart, Portion};
 use sandbag_jitter::replay::{PlanColumn, PlannedEvent};
 
-/// Long enough to be told from whatever else happens on a busy machine.
+/// Longer than the noise of a busy machine.
 pub const LENGTH_NS: u64 = 1_000_000;
-/// One begins in each.
+/// Distance of two events, ns.
 pub const APART_NS: u64 = 10_000_000;
 
 /// A hundred events in a second, again and again, for each process from its
@@ -58,7 +58,7 @@ impl PlanTrial {
     }
 
     pub fn of(options: &InsideOptions, columns: &[PlanColumn], portions: &[Portion]) -> Self {
-        let place = LibraryDir::make(None).unwrap();
+        let place = LibraryDir::make(None, 0).unwrap();
         let mut plan = PlanFile::create(&place.plan(), columns, portions, options).unwrap();
         plan.begin(sandbag_linux::clock::monotonic()).unwrap();
         Self { place, plan }
@@ -107,7 +107,7 @@ pub fn compile(dir: &Path, source: &str, more: &[&str]) -> PathBuf {
     path
 }
 
-/// All that a program said and how it ended.
+/// Output and exit status of a program.
 pub fn output_text(output: &Output) -> String {
     format!(
         "{}{}{}",

@@ -4,12 +4,10 @@
 use std::fmt::Write as _;
 
 use crate::JitterTrace;
+use crate::replay::hold::{HoldEnd, HoldOutcome};
 use crate::replay::limit::{self, MOST_NS};
-use crate::replay::process::ask::{Ask, Want};
-use crate::replay::process::beside::{HoldEnd, HoldOutcome};
-use crate::replay::process::outcome::{CpuOutcome, Health};
-use crate::replay::process::team::Team;
-use crate::replay::process::{InjectorClass, InjectorNoise};
+use crate::replay::process::team::{Ask, Team, Want};
+use crate::replay::process::{CpuOutcome, Health, InjectorClass, InjectorNoise};
 use crate::replay::{PlannedEvent, ReplayPlan};
 use sandbag_linux::Root;
 use sandbag_linux::topology::Topology;
@@ -24,7 +22,7 @@ use sandbag_ui::units::nanos;
 use super::super::plan_args::PlanExtras;
 use super::record::{BesideMethod, BesideRecord, CpuRecord, LeftOutRecord, MethodRecord, seconds};
 use super::verdict::Due;
-use super::{ReplayArgs, ReplayMethod, Safeguard, WayOutcome, table};
+use super::{ReplayArgs, ReplayMethod, ReplayOutcome, Safeguard, table};
 
 pub struct BesideReplay<'a> {
     args: &'a ReplayArgs,
@@ -36,7 +34,7 @@ pub struct BesideReplay<'a> {
 }
 
 impl<'a> BesideReplay<'a> {
-    /// Checks what is asked for; changes nothing.
+    /// Checks the options; changes nothing.
     pub fn new(args: &'a ReplayArgs, messages: &Messages) -> Result<Self> {
         args.plan.refuse_phases()?;
         if args.has_command() && args.scale_factor != 1.0 {
@@ -74,7 +72,6 @@ impl<'a> BesideReplay<'a> {
     }
 
     fn record(&self, (place, one): (usize, &CpuOutcome)) -> CpuRecord {
-        let (asked_ns, suffered_ns) = one.outcome.taken_ns();
         let portion = &self.asks[place].portion;
         CpuRecord {
             cpu: one.cpu,
@@ -92,8 +89,8 @@ impl<'a> BesideReplay<'a> {
             start_error: one.outcome.all_start_errors(),
             start_error_undisturbed: one.outcome.start_errors(),
             length_error: one.outcome.length_errors(),
-            injected_asked_s: seconds(asked_ns),
-            injected_got_s: seconds(suffered_ns),
+            injected_asked_s: seconds(one.outcome.asked_ns),
+            injected_got_s: seconds(one.outcome.suffered_ns),
             health: one.health.clone(),
             stood_s: seconds(one.stood_ns),
         }
@@ -101,7 +98,7 @@ impl<'a> BesideReplay<'a> {
 }
 
 impl ReplayMethod for BesideReplay<'_> {
-    type Injection = Team;
+    type Replay = Team;
 
     fn trace(&self) -> &JitterTrace {
         &self.trace
@@ -166,7 +163,7 @@ impl ReplayMethod for BesideReplay<'_> {
 
     fn start(&mut self, warnings: &mut Vec<String>, messages: &Messages) -> Result<Team> {
         let team = Team::start(&self.asks, self.want)?;
-        say_measured(&team, warnings, messages);
+        report_overhead(&team, warnings, messages);
         Ok(team)
     }
 
@@ -175,13 +172,9 @@ impl ReplayMethod for BesideReplay<'_> {
         (what, team.class().name(), &self.cpus)
     }
 
-    fn environment(&self, _: &Team) -> Result<Vec<(String, String)>> {
-        Ok(Vec::new())
-    }
-
-    fn outcome(&self, team: Team, held: HoldOutcome) -> Result<WayOutcome> {
+    fn outcome(&self, team: Team, held: HoldOutcome) -> Result<ReplayOutcome> {
         let method = BesideMethod {
-            asked: self.args.plan.method.name().to_owned(),
+            asked: self.args.plan.method.name(),
             used: team.class().name().to_owned(),
             priority: match team.class() {
                 InjectorClass::Fifo { priority } => Some(priority),
@@ -190,7 +183,7 @@ impl ReplayMethod for BesideReplay<'_> {
             why: team.why_not_better().map(str::to_owned),
         };
         let outcome = team.finish();
-        Ok(WayOutcome {
+        Ok(ReplayOutcome {
             own: MethodRecord::Beside(BesideRecord {
                 method,
                 scale_factor: self.args.scale_factor,
@@ -200,15 +193,15 @@ impl ReplayMethod for BesideReplay<'_> {
                     .map(|one| self.record(one))
                     .collect(),
             }),
-            due: Due::beside(&outcome),
-            warnings: said_after(&outcome, held, self.args),
-            achieved: Some(outcome),
+            due: Due::of_cpus(&outcome),
+            warnings: warnings(&outcome, held, self.args),
+            achieved: outcome,
         })
     }
 }
 
-/// What was measured before the beginning, and what became of the method.
-fn say_measured(team: &Team, warnings: &mut Vec<String>, messages: &Messages) {
+/// Prints the class and what was measured.
+fn report_overhead(team: &Team, warnings: &mut Vec<String>, messages: &Messages) {
     messages.say(&format!("injected by: {}", team.class()));
     if let Some(why) = team.why_not_better() {
         warnings.push(format!(
@@ -231,27 +224,17 @@ fn say_measured(team: &Team, warnings: &mut Vec<String>, messages: &Messages) {
     }
 }
 
-/// What the user should know of a run.
-fn said_after(outcome: &[CpuOutcome], held: HoldOutcome, args: &ReplayArgs) -> Vec<String> {
-    let mut said = Vec::new();
+fn warnings(outcome: &[CpuOutcome], held: HoldOutcome, args: &ReplayArgs) -> Vec<String> {
+    let mut warnings = Vec::new();
     for one in outcome {
-        let cpu = one.cpu;
+        let CpuOutcome { cpu, left_out, .. } = one;
+        let counts = one.outcome.counts;
+        let lost = format!(
+            "{} events that were due later were not injected",
+            counts.not_reached
+        );
         match &one.health {
-            Health::Well => {}
-            Health::Displaced => said.push(format!(
-                "CPU {cpu} went offline, or was taken from us by a cpuset: its jitter ended, {} \
-                 events that were due later were not injected",
-                one.outcome.counts.not_reached
-            )),
-            Health::Died(how) => said.push(format!(
-                "the injector of CPU {cpu} ended ({how}): {} events that were due later were not \
-                 injected",
-                one.outcome.counts.not_reached
-            )),
-        }
-        if one.stood_ns > 0 && one.health == Health::Well {
-            let counts = one.outcome.counts;
-            said.push(format!(
+            Health::Well if one.stood_ns > 0 => warnings.push(format!(
                 "the injector of CPU {cpu} did not run for {} (it was stopped, or had no CPU): \
                  the events of that time were not injected when they were due ({} late, {} \
                  missed, {} not reached)",
@@ -259,34 +242,41 @@ fn said_after(outcome: &[CpuOutcome], held: HoldOutcome, args: &ReplayArgs) -> V
                 counts.away,
                 counts.missed,
                 counts.not_reached
-            ));
+            )),
+            Health::Well => {}
+            Health::Displaced => warnings.push(format!(
+                "CPU {cpu} went offline, or was taken from us by a cpuset: its jitter ended, {lost}"
+            )),
+            Health::Died(how) => {
+                warnings.push(format!("the injector of CPU {cpu} ended ({how}): {lost}"));
+            }
         }
-        if one.left_out.any() {
-            said.push(format!(
+        if left_out.any() {
+            warnings.push(format!(
                 "CPU {cpu}: the trace takes more than {} ms of some second; of a whole portion \
                  {} events are left out and {} shortened, {} in all, so that others can run",
                 MOST_NS / 1_000_000,
-                one.left_out.events,
-                one.left_out.shortened,
-                time(one.left_out.ns as f64)
+                left_out.events,
+                left_out.shortened,
+                time(left_out.ns as f64)
             ));
         }
     }
     if held.without_ns > 0 && args.duration.is_none() {
-        said.push(format!(
+        warnings.push(format!(
             "the share of the trace was used up: CMD ran its last {} without jitter (--loop \
              begins again, --share replays more)",
             time(held.without_ns as f64)
         ));
     }
-    if let (HoldEnd::UsedUp, Some(duration), true) = (held.end, args.duration, !args.has_command())
+    if let (HoldEnd::UsedUp, Some(duration), false) = (held.end, args.duration, args.has_command())
     {
-        said.push(format!(
+        warnings.push(format!(
             "the share of the trace was used up after {}, before {} were over (--loop begins \
              again, --share replays more)",
             time(held.wall_ns as f64),
             time(nanos(duration) as f64)
         ));
     }
-    said
+    warnings
 }

@@ -7,12 +7,12 @@ use std::os::unix::fs::fchown;
 
 use crate::JitterTrace;
 use crate::inside::library::LibraryDir;
-use crate::inside::outcome::{self, InsideOutcome, SufferEnd as Stopped};
-use crate::inside::overhead::{self, Overhead, OverheadSetup};
+use crate::inside::outcome::{InsideOutcome, SufferEnd};
+use crate::inside::overhead::{self, Overhead};
 use crate::inside::plan::{self, InsideOptions, PlanFile, Portion, ProgramFilter};
 use crate::inside::preloadable;
-use crate::replay::process::beside::{HoldOutcome, Injection};
-use crate::replay::{PlanColumn, PlannedEvent, ReplayPlan, Sync};
+use crate::replay::hold::HoldOutcome;
+use crate::replay::{PlanColumn, PlannedEvent, Replay, ReplayPlan, Sync};
 use clap::Args;
 use sandbag_linux::{Root, clock};
 use sandbag_run::program::{self, words};
@@ -25,7 +25,7 @@ use sandbag_ui::text::command_line;
 use super::super::plan_args::{MethodArg, PlanExtras};
 use super::record::{InsideMethod, InsideRecord, MethodRecord, SummedUp};
 use super::verdict::Due;
-use super::{ReplayArgs, ReplayMethod, Safeguard, WayOutcome};
+use super::{ReplayArgs, ReplayMethod, ReplayOutcome, Safeguard};
 
 /// Jitter within the program.
 #[derive(Debug, Clone, Args)]
@@ -57,17 +57,15 @@ fn program_filter(word: &str) -> std::result::Result<ProgramFilter, String> {
 }
 
 impl InsideArgs {
-    /// Whether it is asked for.
     pub fn is_requested(&self) -> bool {
         self.inside
     }
 }
 
-/// Portions that are for ranks, and for processes without one.
+/// Number of portions for ranks, and for processes without a rank.
 const RANKED: u64 = 512;
 const OTHERS: u64 = 512;
 
-/// See the module's text.
 pub struct InsideReplay<'a> {
     args: &'a ReplayArgs,
     trace: JitterTrace,
@@ -77,8 +75,8 @@ pub struct InsideReplay<'a> {
     portions: Vec<Portion>,
 }
 
-/// The plan that CMD's processes follow, and where it lies. What they missed
-/// while all stood still they count by themselves as passed.
+/// The plan of CMD's processes, and where it lies. Events that were due during a
+/// pause they count themselves as missed.
 pub struct PlanInUse {
     file: PlanFile,
     place: LibraryDir,
@@ -86,7 +84,7 @@ pub struct PlanInUse {
 }
 
 impl<'a> InsideReplay<'a> {
-    /// Checks what is asked for; changes nothing.
+    /// Checks the options; changes nothing.
     pub fn new(args: &'a ReplayArgs, messages: &Messages) -> Result<Self> {
         let polled = needs_polling(args)?;
         let program = program::locate(&args.command)?;
@@ -105,7 +103,7 @@ impl<'a> InsideReplay<'a> {
             repeat: args.repeat,
         };
         let plan = args.plan.plan(&trace, usize::MAX, more)?;
-        let (columns, portions) = laid_out(&plan);
+        let (columns, portions) = plan_contents(&plan);
         fits(&columns, args.plan.most_bytes(&Root::default())?)?;
         Ok(Self {
             args,
@@ -119,7 +117,7 @@ impl<'a> InsideReplay<'a> {
 }
 
 impl ReplayMethod for InsideReplay<'_> {
-    type Injection = PlanInUse;
+    type Replay = PlanInUse;
 
     fn trace(&self) -> &JitterTrace {
         &self.trace
@@ -150,13 +148,13 @@ impl ReplayMethod for InsideReplay<'_> {
         let columns = std::mem::take(&mut self.columns);
         let portions = std::mem::take(&mut self.portions);
         let bytes = plan::size(&columns, &portions, &InsideOptions::default());
-        let place = LibraryDir::with_room(owner, bytes)?;
+        let place = LibraryDir::make(owner, bytes)?;
         let overhead = if self.polled {
             None
         } else {
-            Some(overhead::measure(&place, OverheadSetup::default())?)
+            Some(overhead::measure(&place, None, None)?)
         };
-        say_measured(overhead, messages);
+        report_overhead(overhead, messages);
         let options = options(self.args, &self.plan, self.polled, overhead);
         let file = PlanFile::create(&place.plan(), &columns, &portions, &options)?;
         if let Some((uid, gid)) = owner {
@@ -179,19 +177,19 @@ impl ReplayMethod for InsideReplay<'_> {
         environment(&followed.place)
     }
 
-    fn outcome(&self, mut followed: PlanInUse, _: HoldOutcome) -> Result<WayOutcome> {
+    fn outcome(&self, mut followed: PlanInUse, _: HoldOutcome) -> Result<ReplayOutcome> {
         let outcome = followed.file.outcome()?;
-        let mut warnings = said_after(&outcome, self.polled);
-        let living = followed.place.leave_to_the_living(&outcome);
-        if living > 0 {
+        let mut warnings = warnings(&outcome, self.polled);
+        let running = followed.place.keep_for_running(&outcome);
+        if running > 0 {
             warnings.push(format!(
-                "{living} processes of CMD live on, without jitter; the library stays for them \
+                "{running} processes of CMD live on, without jitter; the library stays for them \
                  in {} until the next replay after they have ended",
                 followed.place.dir().display()
             ));
         }
         let total = outcome.total();
-        Ok(WayOutcome {
+        Ok(ReplayOutcome {
             own: MethodRecord::Inside(Box::new(InsideRecord {
                 method: InsideMethod {
                     used: method(self.polled).to_owned(),
@@ -207,9 +205,9 @@ impl ReplayMethod for InsideReplay<'_> {
                 },
                 without: outcome.refused,
             })),
-            due: Due::inside(&total),
+            due: Due::of(total.counts),
             warnings,
-            achieved: None,
+            achieved: Vec::new(),
         })
     }
 }
@@ -218,7 +216,7 @@ fn method(polled: bool) -> &'static str {
     if polled { "polled" } else { "timer" }
 }
 
-/// Whether the program is to ask by itself.
+/// Whether the program is to poll.
 fn needs_polling(args: &ReplayArgs) -> Result<bool> {
     match args.plan.method {
         MethodArg::Auto => Ok(false),
@@ -232,8 +230,7 @@ fn needs_polling(args: &ReplayArgs) -> Result<bool> {
     }
 }
 
-/// What the plan file holds.
-fn laid_out(plan: &ReplayPlan) -> (Vec<PlanColumn>, Vec<Portion>) {
+fn plan_contents(plan: &ReplayPlan) -> (Vec<PlanColumn>, Vec<Portion>) {
     let columns = (0..plan.columns() as u64).map(|number| plan.column(number).clone());
     let portions = (0..RANKED + OTHERS).map(|rank| {
         let portion = plan.rank(rank);
@@ -267,13 +264,6 @@ fn options(
     polled: bool,
     overhead: Option<Overhead>,
 ) -> InsideOptions {
-    let guarded = |which, ns: Option<u64>| {
-        if args.guards(which) {
-            ns.unwrap_or(0)
-        } else {
-            0
-        }
-    };
     InsideOptions {
         seed: plan.options().seed,
         per_thread: args.inside.per_thread,
@@ -286,13 +276,11 @@ fn options(
             Sync::None | Sync::Once => None,
         },
         ranked: RANKED as u32,
-        overhead_ns: guarded(Safeguard::Overhead, overhead.map(|o| o.injection_ns)),
-        exit_ns: guarded(Safeguard::Overhead, overhead.map(|o| o.exit_ns)),
-        lead_ns: guarded(Safeguard::Overhead, overhead.map(|o| o.lead_ns)),
-        on_time_ns: guarded(Safeguard::Overhead, overhead.map(|o| o.on_time_ns())),
-        least_gap_ns: guarded(Safeguard::Interval, overhead.map(|o| o.least_gap_ns)),
-        supervisor: Some(std::process::id()),
-        ..InsideOptions::default()
+        ..Overhead::guarded(
+            overhead,
+            args.guards(Safeguard::Overhead),
+            args.guards(Safeguard::Interval),
+        )
     }
 }
 
@@ -309,7 +297,7 @@ fn environment(place: &LibraryDir) -> Result<Vec<(String, String)>> {
     words.collect()
 }
 
-fn say_measured(overhead: Option<Overhead>, messages: &Messages) {
+fn report_overhead(overhead: Option<Overhead>, messages: &Messages) {
     match overhead {
         None => messages.say("injected by: CMD itself, when it asks"),
         Some(overhead) => messages.say(&format!(
@@ -322,61 +310,63 @@ fn say_measured(overhead: Option<Overhead>, messages: &Messages) {
     }
 }
 
-/// What the user should know.
-fn said_after(outcome: &InsideOutcome, polled: bool) -> Vec<String> {
-    let outcome::Refusals {
-        no_slot,
-        no_signal,
-        no_timer,
-        seccomp,
-        no_room,
-        not_meant,
-    } = outcome.refused;
-    let mut said = Vec::new();
-    let mut refused = |count: u64, why: &str| {
-        if count > 0 {
-            said.push(format!(
-                "{count} processes or threads without jitter: {why}"
-            ));
-        }
-    };
-    refused(no_slot, "more at the same time than can book");
-    refused(
-        no_signal,
-        "all signals that would do are used by the program",
-    );
-    refused(
-        no_timer,
-        "the kernel refused a timer (RLIMIT_SIGPENDING, seccomp)",
-    );
-    refused(seccomp, "they run under a seccomp filter");
-    refused(no_room, "a process with more than 1024 threads");
+fn warnings(outcome: &InsideOutcome, polled: bool) -> Vec<String> {
+    let refused = outcome.refused;
     let ended = |why| {
-        outcome
-            .slots
-            .iter()
-            .filter(|slot| slot.ended == why)
-            .count() as u64
+        let slots = outcome.slots.iter();
+        slots.filter(|slot| slot.ended == why).count() as u64
     };
-    let mut stopped = |count: u64, why: &str| {
-        if count > 0 {
-            said.push(format!(
-                "{count} processes or threads had no more jitter: {why}"
-            ));
-        }
-    };
-    stopped(
-        ended(Stopped::Conflict),
-        "the program uses the signal itself",
-    );
-    stopped(ended(Stopped::Seccomp), "the program forbade system calls");
-    stopped(ended(Stopped::Timer), "the kernel refused to arm the timer");
-    stopped(
-        ended(Stopped::Exhausted),
-        "their portion of the trace was used up (--loop begins again, --share replays more)",
-    );
+    let (without, no_more) = ("without jitter", "had no more jitter");
+    let reasons = [
+        (
+            refused.no_slot,
+            without,
+            "more at the same time than can book",
+        ),
+        (
+            refused.no_signal,
+            without,
+            "all signals that would do are used by the program",
+        ),
+        (
+            refused.no_timer,
+            without,
+            "the kernel refused a timer (RLIMIT_SIGPENDING, seccomp)",
+        ),
+        (refused.seccomp, without, "they run under a seccomp filter"),
+        (
+            refused.no_room,
+            without,
+            "a process with more than 1024 threads",
+        ),
+        (
+            ended(SufferEnd::Conflict),
+            no_more,
+            "the program uses the signal itself",
+        ),
+        (
+            ended(SufferEnd::Seccomp),
+            no_more,
+            "the program forbade system calls",
+        ),
+        (
+            ended(SufferEnd::Timer),
+            no_more,
+            "the kernel refused to arm the timer",
+        ),
+        (
+            ended(SufferEnd::Exhausted),
+            no_more,
+            "their portion of the trace was used up (--loop begins again, --share replays more)",
+        ),
+    ];
+    let mut warnings: Vec<String> = reasons
+        .iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, what, why)| format!("{count} processes or threads {what}: {why}"))
+        .collect();
     if outcome.slots.is_empty() && outcome.recycled == 0 {
-        said.push(match (polled, not_meant) {
+        warnings.push(match (polled, refused.not_meant) {
             (true, _) => "no process asked for its jitter (sandbag_jitter_init)".to_owned(),
             (false, 0) => "no process loaded the library: CMD, or the wrapper that it is, may \
                            have started its programs without LD_PRELOAD"
@@ -384,28 +374,18 @@ fn said_after(outcome: &InsideOutcome, polled: bool) -> Vec<String> {
             (false, count) => format!("none of {count} processes was meant by --only"),
         });
     }
-    said
+    warnings
 }
 
-impl Injection for PlanInUse {
+impl Replay for PlanInUse {
     fn begin(&mut self) -> Result<u64> {
         let now_ns = clock::monotonic();
         self.file.begin(now_ns)?;
         Ok(now_ns)
     }
 
-    fn used_up_ns(&self) -> Option<u64> {
-        None
-    }
-
-    fn pause(&mut self) {}
-
-    fn go_on(&mut self, _after_ns: u64) {}
-
-    fn ended(&mut self, _pid: u32, _how: &str) {}
-
     fn end(&mut self) {
-        // The mapping is ours: those who follow it see it at once.
+        // The processes see it at once in their mapping.
         let _ = self.file.stop();
     }
 }

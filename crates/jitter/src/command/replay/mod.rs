@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sandbag jitter replay`: the jitter of a trace, beside a program or alone,
-//! or inside the processes of a program. The two are [`ReplayMethod`]s of one run.
+//! `sandbag jitter replay`: the jitter of a trace, beside a program or alone, or
+//! inside its processes. Both are a [`ReplayMethod`] of the same run.
 
 mod beside;
 mod inside;
@@ -18,8 +18,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::JitterTrace;
-use crate::replay::process::beside::{self as holding, Hold, HoldEnd, HoldOutcome, Injection};
-use crate::replay::process::outcome::CpuOutcome;
+use crate::replay::Replay;
+use crate::replay::hold::{self, Hold, HoldEnd, HoldOutcome};
+use crate::replay::process::CpuOutcome;
 use clap::{Args, ValueEnum};
 use sandbag_linux::Root;
 use sandbag_linux::topology::Topology;
@@ -150,7 +151,7 @@ impl ReplayArgs {
         !self.no_safeguard.contains(&safeguard)
     }
 
-    /// Who CMD runs as, and whom the results belong to; `None`: who we are.
+    /// The user of CMD and of the results; `None`: the user of sandbag.
     fn user(&self) -> Option<User> {
         if self.as_root {
             None
@@ -160,43 +161,41 @@ impl ReplayArgs {
     }
 }
 
-/// A way of replaying: by processes beside the program, or by a library inside
-/// its processes.
+/// A method of replay: by processes beside the program, or by a library inside its
+/// processes.
 trait ReplayMethod {
-    /// What injects, once it is set up.
-    type Injection: Injection;
+    type Replay: Replay;
 
     fn trace(&self) -> &JitterTrace;
 
-    /// What would be done, for people.
+    /// Text of `--dry-run`.
     fn dry_run(&self) -> Result<String>;
 
-    /// Sets it up, up to the moment at which it could begin; says what was
-    /// measured.
-    fn start(&mut self, warnings: &mut Vec<String>, messages: &Messages)
-    -> Result<Self::Injection>;
+    /// Prepares the replay up to its beginning; prints what was measured.
+    fn start(&mut self, warnings: &mut Vec<String>, messages: &Messages) -> Result<Self::Replay>;
 
-    /// As `sandbag status` shows it: what, by which method, on which CPUs.
-    fn run_entry(&self, injection: &Self::Injection) -> (String, &'static str, &[u32]);
+    /// For `sandbag status`: the trace, the method and the CPUs.
+    fn run_entry(&self, replay: &Self::Replay) -> (String, &'static str, &[u32]);
 
-    /// What CMD's environment needs.
-    fn environment(&self, injection: &Self::Injection) -> Result<Vec<(String, String)>>;
+    /// Variables for CMD.
+    fn environment(&self, _: &Self::Replay) -> Result<Vec<(String, String)>> {
+        Ok(Vec::new())
+    }
 
-    /// What became of it.
-    fn outcome(&self, injection: Self::Injection, held: HoldOutcome) -> Result<WayOutcome>;
+    fn outcome(&self, replay: Self::Replay, held: HoldOutcome) -> Result<ReplayOutcome>;
 }
 
-/// What became of a replay, whichever way it was made.
-struct WayOutcome {
+/// The outcome of a replay by any method.
+struct ReplayOutcome {
     own: MethodRecord,
     due: Due,
     warnings: Vec<String>,
-    /// By CPU, for achieved.csv.
-    achieved: Option<Vec<CpuOutcome>>,
+    /// For achieved.csv: what became of each event, by CPU.
+    achieved: Vec<CpuOutcome>,
 }
 
-/// Runs the command; where that fails by us and there is a CMD, the reason is
-/// left in the run directory, if the user named one.
+/// Runs the command. If sandbag fails beside a CMD, it leaves the reason in the run
+/// directory that the user named.
 pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
     args.overwrite.check_dir(args.out.as_deref())?;
     args.json.check(args.overwrite)?;
@@ -219,28 +218,29 @@ pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
     result
 }
 
-fn run<W: ReplayMethod>(mut way: W, args: &ReplayArgs, messages: &Messages) -> Result<u8> {
+fn run(mut method: impl ReplayMethod, args: &ReplayArgs, messages: &Messages) -> Result<u8> {
     if args.dry_run {
-        output::print(way.dry_run()?)?;
+        output::print(method.dry_run()?)?;
         return Ok(exit::KEPT);
     }
     let user = args.user();
     let root = Root::default();
     let machine = machine::describe(&root, &Topology::read(&root)?, "none");
-    let signals = holding::take_signals()?;
+    let signals = hold::take_signals()?;
     let mut warnings = Vec::new();
-    let mut injection = way.start(&mut warnings, messages)?;
-    let _listed = RunEntry::enter(way.run_entry(&injection), &args.command, messages);
-    let command = if !args.has_command() {
-        None
-    } else {
-        Some(Waiting::start(&CommandSpec {
-            arguments: args.command.clone(),
-            user: user.clone(),
-            kill: args.kill,
-            environment: way.environment(&injection)?,
-            word_on: None,
-        })?)
+    let mut replay = method.start(&mut warnings, messages)?;
+    let _listed = RunEntry::enter(method.run_entry(&replay), &args.command, messages);
+    let spec = CommandSpec {
+        arguments: args.command.clone(),
+        user: user.clone(),
+        kill: args.kill,
+        environment: method.environment(&replay)?,
+        word_on: None,
+    };
+    let command = args.has_command().then(|| Waiting::start(&spec));
+    let held = Hold {
+        command: command.transpose()?,
+        duration_ns: args.duration.map(nanos),
     };
     let dir = if args.no_out {
         None
@@ -248,34 +248,29 @@ fn run<W: ReplayMethod>(mut way: W, args: &ReplayArgs, messages: &Messages) -> R
         RunDir::make(args.out.clone(), user, messages)
     };
     let started_at = jiff::Timestamp::now().to_string();
-    let hold = Hold {
-        command,
-        duration_ns: args.duration.map(nanos),
-    };
-    let held = holding::hold(&mut injection, hold, &signals).inspect_err(|_| {
+    let held = hold::hold(&mut replay, held, &signals).inspect_err(|_| {
         if let Some(dir) = &dir {
             dir.discard_if_empty();
         }
     })?;
-    let outcome = way.outcome(injection, held)?;
+    let outcome = method.outcome(replay, held)?;
     drop(signals);
     warnings.extend(outcome.warnings);
     let (verdict, because) = outcome.due.verdict();
-    let mut record = ReplayRecord::new(args, way.trace(), held, machine, outcome.own);
+    let mut record = ReplayRecord::new(args, method.trace(), held, machine, outcome.own);
     record.about.started_at = started_at;
     record.about.verdict = Some(verdict);
     record.about.verdict_because = Some(because);
     record.about.warnings = warnings;
     messages.show(&table::events(&record.own, Messages::width()));
-    let said = record.about.warnings.iter();
-    said.for_each(|text| messages.warning(text));
+    let warnings = record.about.warnings.iter();
+    warnings.for_each(|text| messages.warning(text));
     messages.say(record.about.verdict_line().trim());
-    let achieved = outcome.achieved.as_deref();
-    let whole = record::leave(args, &record, dir.as_ref(), achieved, messages);
+    let whole = record::leave(args, &record, dir.as_ref(), &outcome.achieved, messages);
     Ok(code(held.end, verdict, args.strict, whole))
 }
 
-/// The exit code of a run that was made.
+/// The exit code of a completed run.
 fn code(end: HoldEnd, verdict: Verdict, strict: bool, whole: bool) -> u8 {
     match end {
         HoldEnd::Command(how) => match (how.exit_code, how.signal) {

@@ -6,13 +6,12 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
 use crate::JitterTrace;
-use crate::inside::outcome::{Injections, Refusals, Slot};
+use crate::inside::outcome::{Refusals, Slot};
 use crate::inside::overhead::Overhead;
-use crate::replay::histogram::Histogram;
-use crate::replay::outcome::{EventCounts, Quantiles};
-use crate::replay::process::InjectorNoise;
-use crate::replay::process::beside::{HoldEnd, HoldOutcome};
-use crate::replay::process::outcome::{CpuOutcome, Health};
+use crate::replay::RankOutcome;
+use crate::replay::hold::{HoldEnd, HoldOutcome};
+use crate::replay::outcome::{EventCounts, Injection, Quantiles};
+use crate::replay::process::{CpuOutcome, Health, InjectorNoise};
 use sandbag_input::Existing;
 use sandbag_run::directory::{ACHIEVED_CSV, FORMAT, RunDir};
 use sandbag_run::machine::MachineFacts;
@@ -26,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ReplayArgs, Safeguard};
 
-/// What tells it from a run of a load: the names of [`MethodRecord`].
+/// The names of [`MethodRecord`], by which run.json differs from that of a load.
 const KINDS: [&str; 2] = ["jitter-replay", "jitter-replay-inside"];
 
 /// run.json of a replay.
@@ -38,7 +37,7 @@ pub struct ReplayRecord {
     pub own: MethodRecord,
 }
 
-/// What every replay has.
+/// What all replays have.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReplayFacts {
@@ -73,7 +72,7 @@ struct TraceFacts {
     events: usize,
 }
 
-/// Of the paper, whether they were on.
+/// Safeguards of the paper that were on.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct SafeguardsUsed {
@@ -92,7 +91,7 @@ struct CommandOutcome {
     system_s: f64,
 }
 
-/// What only one way of replaying has.
+/// What one method of replay has.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "kind")]
 pub enum MethodRecord {
@@ -120,31 +119,23 @@ pub struct BesideMethod {
 }
 
 /// One CPU of a replay beside a program.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct CpuRecord {
     pub cpu: u32,
-    #[serde(default)]
     pub trace_cpu: u32,
-    #[serde(default)]
     pub offset_s: f64,
-    #[serde(default)]
     pub length_s: f64,
-    #[serde(default)]
     pub ran_s: f64,
     pub measured: InjectorNoise,
     pub counts: EventCounts,
-    #[serde(default)]
     pub left_out_by_limit: LeftOutRecord,
     pub start_error: Option<Quantiles>,
     pub start_error_undisturbed: Option<Quantiles>,
     pub length_error: Option<Quantiles>,
-    #[serde(default)]
     pub injected_asked_s: f64,
-    #[serde(default)]
     pub injected_got_s: f64,
-    #[serde(default)]
     pub health: Health,
-    #[serde(default)]
     pub stood_s: f64,
 }
 
@@ -183,17 +174,15 @@ pub struct SummedUp {
 }
 
 /// A process, or a thread, that suffered.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ProcessRecord {
     pub name: String,
     pub pid: u32,
     pub tid: u32,
     pub rank: Option<u32>,
-    #[serde(default)]
     pub portion: u32,
-    #[serde(default)]
     pub signal: u32,
-    #[serde(default)]
     pub ended: String,
     pub suffered: SufferedRecord,
 }
@@ -215,6 +204,7 @@ impl From<&Slot> for ProcessRecord {
 
 /// What a process, or all of them, suffered.
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SufferedRecord {
     pub injected: u64,
     pub merged: u64,
@@ -222,14 +212,10 @@ pub struct SufferedRecord {
     pub cut: u64,
     pub short: u64,
     pub passed: u64,
-    #[serde(default)]
     pub invalid: u64,
     pub waits: u64,
-    #[serde(default)]
     pub phases: u64,
-    #[serde(default)]
     pub injected_asked_s: f64,
-    #[serde(default)]
     pub injected_got_s: f64,
     pub start_error: Sizes,
     pub length_error: Sizes,
@@ -237,8 +223,8 @@ pub struct SufferedRecord {
 
 /// Sizes of errors, to 12 %.
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Sizes {
-    #[serde(default)]
     pub count: u64,
     pub p50_ns: Option<u64>,
     pub p90_ns: Option<u64>,
@@ -246,35 +232,42 @@ pub struct Sizes {
     pub most_ns: Option<u64>,
 }
 
-impl From<&Injections> for SufferedRecord {
-    fn from(of: &Injections) -> Self {
-        let sizes = |histogram: &Histogram<3>| Sizes {
-            count: histogram.count(),
-            p50_ns: histogram.quantile(50.0),
-            p90_ns: histogram.quantile(90.0),
-            p99_ns: histogram.quantile(99.0),
-            most_ns: histogram.quantile(100.0),
-        };
+impl From<Option<Quantiles>> for Sizes {
+    fn from(of: Option<Quantiles>) -> Self {
+        let at = |ns: fn(Quantiles) -> i64| of.map(|of| ns(of).unsigned_abs());
         Self {
-            injected: of.injected,
-            merged: of.merged,
-            behind: of.behind,
-            cut: of.cut,
-            short: of.short,
-            passed: of.passed,
-            invalid: of.invalid,
-            waits: of.waits,
-            phases: of.phases,
+            count: of.map_or(0, |of| of.count),
+            p50_ns: at(|of| of.p50_ns),
+            p90_ns: at(|of| of.p90_ns),
+            p99_ns: at(|of| of.p99_ns),
+            most_ns: at(|of| of.most_ns),
+        }
+    }
+}
+
+impl From<&RankOutcome> for SufferedRecord {
+    fn from(of: &RankOutcome) -> Self {
+        let counts = of.counts;
+        Self {
+            injected: counts.injected + counts.merged,
+            merged: counts.merged,
+            behind: counts.behind,
+            cut: counts.cut,
+            short: counts.below_floor,
+            passed: counts.missed,
+            invalid: counts.invalid,
+            waits: counts.waits,
+            phases: counts.phases,
             injected_asked_s: seconds(of.asked_ns),
-            injected_got_s: seconds(of.taken_ns),
-            start_error: sizes(&of.start),
-            length_error: sizes(&of.length),
+            injected_got_s: seconds(of.suffered_ns),
+            start_error: of.all_start_errors().into(),
+            length_error: of.length_errors().into(),
         }
     }
 }
 
 impl ReplayRecord {
-    /// What was replayed how, when and where.
+    /// Trace, method, time and machine.
     pub fn heading(&self) -> String {
         let about = &self.about;
         format!(
@@ -287,7 +280,7 @@ impl ReplayRecord {
         )
     }
 
-    /// Without what is known only at the end.
+    /// Without start, verdict and warnings.
     pub fn new(
         args: &ReplayArgs,
         trace: &JitterTrace,
@@ -341,7 +334,7 @@ impl ReplayRecord {
 }
 
 impl ReplayFacts {
-    /// The verdict and its figures; nothing in records of before.
+    /// The verdict and its figures; empty in records of earlier versions.
     pub fn verdict_line(&self) -> String {
         self.verdict.map_or_else(String::new, |verdict| {
             let because = self.verdict_because.as_deref().unwrap_or("?");
@@ -351,7 +344,7 @@ impl ReplayFacts {
 }
 
 impl MethodRecord {
-    /// The way's own name of its method.
+    /// Name of the method.
     fn method(&self) -> &str {
         match self {
             Self::Beside(one) => &one.method.used,
@@ -364,19 +357,22 @@ pub fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// Puts a record where it was asked for. Whether what was asked for by name
-/// could be written.
+/// Writes the record to the run directory and to the file of `--json`. Whether the
+/// latter could be written.
 pub fn leave(
     args: &ReplayArgs,
     record: &ReplayRecord,
     dir: Option<&RunDir>,
-    achieved: Option<&[CpuOutcome]>,
+    achieved: &[CpuOutcome],
     messages: &Messages,
 ) -> bool {
     if let Some(dir) = dir {
         let path = dir.path().join(RUN_JSON);
-        let written = output::put_json(&path, record, Existing::Replace)
-            .and_then(|()| Ok(achieved.map_or(Ok(()), |all| write_achieved(dir.path(), all))?));
+        let written =
+            output::put_json(&path, record, Existing::Replace).and_then(|()| match achieved {
+                [] => Ok(()),
+                cpus => Ok(write_achieved(dir.path(), cpus)?),
+            });
         dir.give();
         match written {
             Ok(()) => messages.say(&format!("Record: {}", path.display())),
@@ -393,7 +389,7 @@ pub fn leave(
     written.is_ok()
 }
 
-/// Writes achieved.csv; of a portion that repeats it has the first time through.
+/// Writes achieved.csv: the first repetition of each portion.
 fn write_achieved(dir: &Path, outcome: &[CpuOutcome]) -> io::Result<()> {
     let file = sandbag_run::directory::create(&dir.join(ACHIEVED_CSV));
     let mut csv = BufWriter::new(file.map_err(io::Error::other)?);
@@ -401,25 +397,28 @@ fn write_achieved(dir: &Path, outcome: &[CpuOutcome]) -> io::Result<()> {
         csv,
         "cpu,due_ns,length_ns,start_error_ns,length_error_ns,cause"
     )?;
-    for one in outcome {
-        for event in one.outcome.kept() {
-            writeln!(
-                csv,
-                "{},{},{},{},{},{}",
-                one.cpu,
-                event.due_ns,
-                event.length_ns,
-                event.start_error_ns,
-                event.length_error_ns,
-                format!("{:?}", event.cause).to_lowercase()
-            )?;
-        }
+    let events = outcome.iter().flat_map(|one| {
+        let kept = one.outcome.kept.iter();
+        kept.map(move |event| (one.cpu, event))
+    });
+    for (cpu, event) in events {
+        let Injection {
+            due_ns,
+            length_ns,
+            start_error_ns,
+            length_error_ns,
+            cause,
+        } = event;
+        let cause = format!("{cause:?}").to_lowercase();
+        writeln!(
+            csv,
+            "{cpu},{due_ns},{length_ns},{start_error_ns},{length_error_ns},{cause}"
+        )?;
     }
     csv.flush()
 }
 
-/// What a run directory, or its run.json, has of a replay; `None` if
-/// it is of something else.
+/// The record in a run directory, or run.json; `None` if it is not of a replay.
 pub fn read(path: &Path) -> Option<sandbag_ui::Result<ReplayRecord>> {
     let file = if path.is_dir() {
         path.join(RUN_JSON)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What became of a replay, in a table: from a record, fresh or read back.
+//! Tables of a replay: from a record, new or read back.
 
 use crate::replay::outcome::Quantiles;
 use crate::replay::process::InjectorNoise;
@@ -15,7 +15,7 @@ use super::record::{
 /// Processes and threads beyond this many share a row.
 const ROWS: usize = 16;
 
-/// What injecting costs on a CPU, one line.
+/// Overhead and latency of an injector, one line.
 pub fn noise_text(measured: InjectorNoise) -> String {
     let ns = |ns: u64| time(ns as f64);
     format!(
@@ -30,31 +30,11 @@ pub fn noise_text(measured: InjectorNoise) -> String {
     )
 }
 
-/// The same of a CPU, on a line.
-pub fn measured_line(one: &CpuRecord) -> String {
-    format!("CPU {}: {}\n", one.cpu, noise_text(one.measured))
-}
-
 /// A row per CPU, for a screen of `width` columns.
-pub fn cpus(all: &[CpuRecord], width: Option<usize>) -> String {
-    let mut table = plain([
-        "CPU",
-        "asked",
-        "injected",
-        "merged",
-        "short",
-        "limit",
-        "shortened",
-        "missed",
-        "not reached",
-        "behind",
-        "away",
-        "late p50",
-        "p90",
-        "p99",
-        "longer p50",
-        "p99",
-    ]);
+fn cpus(all: &[CpuRecord], width: Option<usize>) -> String {
+    const HEAD: &str = "CPU,asked,injected,merged,short,limit,shortened,missed,not reached,behind,\
+                        away,late p50,p90,p99,longer p50,p99";
+    let mut table = plain(HEAD.split(','));
     for one in all {
         let c = one.counts;
         let mut row = vec![one.cpu.to_string()];
@@ -81,7 +61,7 @@ pub fn cpus(all: &[CpuRecord], width: Option<usize>) -> String {
     fit(&right(table), 1, width)
 }
 
-/// What became of the events, for a screen of `width` columns.
+/// The outcome, for a screen of `width` columns.
 pub fn events(own: &MethodRecord, width: Option<usize>) -> String {
     match own {
         MethodRecord::Beside(one) => cpus(&one.cpus, width),
@@ -89,20 +69,20 @@ pub fn events(own: &MethodRecord, width: Option<usize>) -> String {
     }
 }
 
-/// A replay that was read back, for people.
+/// All of a record.
 pub fn whole(record: &ReplayRecord) -> String {
-    let ReplayRecord { about, own } = record;
-    let measured = match own {
-        MethodRecord::Beside(one) => one.cpus.iter().map(measured_line).collect(),
-        MethodRecord::Inside(_) => String::new(),
-    };
-    format!(
-        "{}\n\n{measured}{}{}\n{}",
-        record.heading(),
-        if measured.is_empty() { "" } else { "\n" },
-        events(own, output::width()),
-        about.verdict_line(),
-    )
+    let mut text = format!("{}\n\n", record.heading());
+    if let MethodRecord::Beside(one) = &record.own {
+        for cpu in &one.cpus {
+            text += &format!("CPU {}: {}\n", cpu.cpu, noise_text(cpu.measured));
+        }
+        if !one.cpus.is_empty() {
+            text.push('\n');
+        }
+    }
+    text += &events(&record.own, output::width());
+    text.push('\n');
+    text + &record.about.verdict_line()
 }
 
 /// A signed time; `-` without one.
@@ -118,23 +98,10 @@ pub fn signed(quantiles: Option<Quantiles>, of: fn(Quantiles) -> i64) -> String 
 
 /// A row for each process or thread that suffered most, one for the others, and
 /// their sum; for a screen of `width` columns.
-pub fn processes(record: &InsideRecord, width: Option<usize>) -> String {
-    let mut table = plain([
-        "process",
-        "rank",
-        "injected",
-        "merged",
-        "behind",
-        "cut",
-        "short",
-        "passed",
-        "waits",
-        "late p50",
-        "p90",
-        "p99",
-        "longer p50",
-        "p99",
-    ]);
+fn processes(record: &InsideRecord, width: Option<usize>) -> String {
+    const HEAD: &str = "process,rank,injected,merged,behind,cut,short,passed,waits,late p50,p90,\
+                        p99,longer p50,p99";
+    let mut table = plain(HEAD.split(','));
     let mut processes: Vec<&ProcessRecord> = record.processes.iter().collect();
     processes.sort_by_key(|one| std::cmp::Reverse(one.suffered.injected));
     let (rows, others) = processes.split_at(processes.len().min(ROWS));
@@ -222,10 +189,8 @@ mod tests {
             pid: number,
             tid: number,
             rank: Some(number),
-            portion: 0,
-            signal: 0,
-            ended: String::new(),
             suffered: suffered(number.into()),
+            ..ProcessRecord::default()
         };
         let record = InsideRecord {
             method: InsideMethod::default(),

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sandbag jitter verify`: how well a trace is reproduced here.
+//! `sandbag jitter verify`: how well a trace is reproduced on this machine.
 
-mod inside;
 mod table;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::JitterTrace;
 use crate::collect::{Threshold, counter};
-use crate::inside::overhead::Overhead;
-use crate::replay::matching::Tolerance;
+use crate::inside::library::LibraryDir;
+use crate::inside::overhead::{self, Overhead};
+use crate::replay::PlannedEvent;
 use crate::replay::outcome::{EventCounts, Quantiles};
 use crate::replay::process::InjectorNoise;
-use crate::replay::process::ask::{Ask, Want};
-use crate::replay::process::verify::{
-    HostNoise, NoiseCheck, ReplayTrace, by_asking, by_processes, host,
+use crate::replay::process::team::{Ask, Want};
+use crate::verify::matching::Tolerance;
+use crate::verify::verdict_row::{Evidence, VerdictRow, judge};
+use crate::verify::{
+    HostNoise, NoiseCheck, ReplayTrace, VerifyRun, by_polling, by_processes, host, inside,
 };
-use crate::replay::verdict_row::{Evidence, VerdictRow, judge};
-use crate::replay::{PlannedEvent, ReplayPlan};
 use clap::Args;
 use sandbag_linux::Root;
 use sandbag_linux::topology::Topology;
@@ -89,39 +88,29 @@ struct VerifyRow {
     name: String,
     factor: f64,
     length_s: f64,
-    method: String,
+    method: &'static str,
     judged: VerdictRow,
-    /// What the injectors say themselves.
+    /// As the injectors counted.
     counts: EventCounts,
-    /// What injecting by a process costs, by CPU.
+    /// Overhead of injector processes, by CPU.
     measured: Vec<(u32, InjectorNoise)>,
-    /// What injecting inside a program costs.
+    /// Overhead inside a program.
     #[serde(skip_serializing_if = "Option::is_none")]
     inside: Option<Overhead>,
-    /// Start errors of those with nothing in their way, by its own clock.
     own: Vec<InjectorReport>,
 }
 
-/// A replay, before it is judged.
-struct UnjudgedReplay {
-    name: String,
-    factor: f64,
-    replayed: ReplayTrace,
-    inside: Option<Overhead>,
-}
-
-/// What an injector, or a program that asks, says of its events on a CPU that
-/// nothing was in the way of.
+/// Events of a CPU without a delay but the injector's own, by its own clock.
 #[derive(Debug, Serialize)]
 struct InjectorReport {
     cpu: u32,
     start_error: Option<Quantiles>,
     length_error: Option<Quantiles>,
-    /// Within [`EXACT_NS`] of their due time, percent.
+    /// Percent within [`EXACT_NS`] of their due time.
     exact_pct: Option<f64>,
 }
 
-/// What a program that asks should be exact to, ns.
+/// Required accuracy of a program that polls, ns.
 const EXACT_NS: u64 = 200;
 
 /// Runs the command.
@@ -135,181 +124,118 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
         ))
         .into());
     }
-    let topology = Topology::read(&root)?;
-    let cpus = args.plan.online(&root, &topology)?;
+    let cpus = args.plan.online(&root, &Topology::read(&root)?)?;
     let trace = args.plan.trace(&args.trace, messages)?;
-    // The collector would refuse it, after everything else.
+    // The collector would refuse it later.
     counter::check(&root).map_err(crate::Error::from)?;
     let most_bytes = args.plan.most_bytes(&root)?;
-    let asked = VerifyRequest {
-        args,
-        look: NoiseCheck {
-            threshold: threshold(&trace),
-            real_time: args.real_time,
-        },
-        trace: &trace,
-        cpus: &cpus,
-        most_bytes,
-    };
     // All plans, before anything is run.
-    let plain = asked.plan(false, 1.0)?;
-    let guarded = asked.plan(true, 1.0)?;
-    let factored = args
-        .scale_factor
-        .map(|k| Ok::<_, sandbag_ui::Failure>((k, asked.plan(true, k)?)));
-    let factored = factored.transpose()?;
+    let plan = |random: bool, factor: f64| {
+        let more = PlanExtras {
+            random,
+            factor,
+            repeat: false,
+        };
+        args.plan.plan(&trace, cpus.len(), more)
+    };
+    let guarded = plan(true, 1.0)?;
+    let mut ways = vec![
+        ("no safeguards".to_owned(), 1.0, plan(false, 1.0)?, false),
+        ("safeguards".to_owned(), 1.0, guarded.clone(), true),
+    ];
+    if let Some(k) = args.scale_factor {
+        ways.push((format!("factor {k}"), k, plan(true, k)?, true));
+    }
+    // The trace holds nothing shorter than its recorder took for an event.
+    let look = NoiseCheck {
+        threshold: Threshold::AtLeast(trace.detectable_ns().unwrap_or(0.0)),
+        real_time: args.real_time,
+    };
+    messages.say("the host alone, before ...");
+    let before = host(&cpus, args.duration, look)?;
+    let run = |plan, factor| VerifyRun {
+        cpus: &cpus,
+        plan,
+        most: args.duration.mul_f64(factor),
+        threshold_ns: before.threshold_ns,
+        real_time: args.real_time,
+    };
+    let mut replays: Vec<(String, f64, ReplayTrace, Option<Overhead>)> = Vec::new();
+    if args.plan.method != MethodArg::Polled {
+        for (name, factor, plan, safeguards) in &ways {
+            messages.say(&format!("by processes, {name} ..."));
+            let want = Want {
+                class: args.plan.class_request()?,
+                overhead: *safeguards,
+                interval: *safeguards,
+                most_bytes,
+            };
+            let most = args.duration.mul_f64(*factor);
+            let replayed = by_processes(&Ask::each(&cpus, plan), want, most, look)?;
+            replays.push((name.clone(), *factor, replayed, None));
+        }
+        let place = LibraryDir::make(None, 0)?;
+        let overhead = overhead::measure(&place, cpus.first().copied(), args.real_time)?;
+        for (name, factor, plan, safeguards) in &ways {
+            messages.say(&format!("inside, {name} ..."));
+            let replayed = inside(&run(plan, *factor), safeguards.then_some(overhead))?;
+            replays.push((format!("inside, {name}"), *factor, replayed, Some(overhead)));
+        }
+    }
+    messages.say("polled ...");
+    let polled = by_polling(&run(&guarded, 1.0))?;
+    replays.push(("polled".to_owned(), 1.0, polled, None));
+    messages.say("the host alone, after ...");
+    let after = host(&cpus, args.duration, look)?;
     let tolerance = Tolerance {
         late_ns: nanos(args.late),
         length_ns: nanos(args.longer),
         length_share: args.longer_pct / 100.0,
         ..Tolerance::default()
     };
-    messages.say("the host alone, before ...");
-    let before = host(&cpus, args.duration, asked.look)?;
-    let mut replays: Vec<UnjudgedReplay> = Vec::new();
-    if args.plan.method != MethodArg::Polled {
-        let mut rows = vec![("no safeguards".to_owned(), 1.0, &plain, false)];
-        rows.push(("safeguards".to_owned(), 1.0, &guarded, true));
-        if let Some((k, plan)) = &factored {
-            rows.push((format!("factor {k}"), *k, plan, true));
-        }
-        for (name, factor, plan, safeguards) in &rows {
-            messages.say(&format!("by processes, {name} ..."));
-            replays.push(UnjudgedReplay {
-                name: name.clone(),
-                factor: *factor,
-                replayed: asked.by_processes(plan, *safeguards, *factor)?,
-                inside: None,
-            });
-        }
-        let how = inside::InsideRun {
-            cpus: &cpus,
-            most: args.duration,
-            threshold_ns: before.threshold_ns,
-            real_time: args.real_time,
-        };
-        let overhead = inside::measure(how)?;
-        for (name, factor, plan, safeguards) in &rows {
-            messages.say(&format!("inside, {name} ..."));
-            let how = inside::InsideRun {
-                most: args.duration.mul_f64(*factor),
-                ..how
-            };
-            let guards = safeguards.then_some(overhead);
-            replays.push(UnjudgedReplay {
-                name: format!("inside, {name}"),
-                factor: *factor,
-                replayed: inside::replay(plan, how, guards)?,
-                inside: Some(overhead),
-            });
-        }
-    }
-    messages.say("polled ...");
-    let polled = by_asking(
-        &cpus,
-        &guarded,
-        args.duration,
-        before.threshold_ns,
-        args.real_time,
-    )?;
-    replays.push(UnjudgedReplay {
-        name: "polled".to_owned(),
-        factor: 1.0,
-        replayed: polled,
-        inside: None,
-    });
-    messages.say("the host alone, after ...");
-    let after = host(&cpus, args.duration, asked.look)?;
+    let hosts = [&before, &after];
     let rows: Vec<VerifyRow> = replays
         .into_iter()
-        .map(|made| row(made, [&before, &after], tolerance))
+        .map(|(name, factor, replayed, inside)| {
+            let mut row = row(replayed, factor, hosts, tolerance);
+            (row.name, row.inside) = (name, inside);
+            row
+        })
         .collect();
-    let text = || {
-        Ok(table::text(
-            &rows,
-            tolerance,
-            [&before, &after],
-            output::width(),
-        ))
-    };
+    let text = || Ok(table::text(&rows, tolerance, hosts, output::width()));
     args.json.put_or(&rows, text, args.overwrite.existing())?;
     Ok(exit::KEPT)
 }
 
-/// What is seen of a replay is held against the trace, in which there is nothing
-/// shorter than what its recorder took for an event.
-fn threshold(trace: &JitterTrace) -> Threshold {
-    Threshold::AtLeast(trace.detectable_ns().unwrap_or(0.0))
-}
-
-struct VerifyRequest<'a> {
-    args: &'a VerifyArgs,
-    look: NoiseCheck,
-    trace: &'a JitterTrace,
-    cpus: &'a [u32],
-    most_bytes: u64,
-}
-
-impl VerifyRequest<'_> {
-    fn plan(&self, random: bool, factor: f64) -> Result<ReplayPlan> {
-        let more = PlanExtras {
-            random,
-            factor,
-            repeat: false,
-        };
-        self.args.plan.plan(self.trace, self.cpus.len(), more)
-    }
-
-    fn by_processes(
-        &self,
-        plan: &ReplayPlan,
-        safeguards: bool,
-        factor: f64,
-    ) -> Result<ReplayTrace> {
-        let asks = Ask::each(self.cpus, plan);
-        let want = Want {
-            class: self.args.plan.class_request()?,
-            overhead: safeguards,
-            interval: safeguards,
-            most_bytes: self.most_bytes,
-        };
-        by_processes(&asks, want, self.args.duration.mul_f64(factor), self.look)
-    }
-}
-
-fn row(made: UnjudgedReplay, host: [&HostNoise; 2], tolerance: Tolerance) -> VerifyRow {
-    let UnjudgedReplay {
-        name,
-        factor,
-        replayed,
-        inside,
-    } = made;
-    let of_host = |host: &HostNoise, cpu: u32| -> Vec<PlannedEvent> {
+fn row(
+    replayed: ReplayTrace,
+    factor: f64,
+    hosts: [&HostNoise; 2],
+    tolerance: Tolerance,
+) -> VerifyRow {
+    let of_host = |host: &'_ HostNoise, cpu: u32| -> Vec<PlannedEvent> {
         let found = host.cpus.iter().find(|(one, _)| *one == cpu);
         found.map_or_else(Vec::new, |(_, seen)| seen.clone())
     };
-    let hosts: Vec<[Vec<PlannedEvent>; 2]> = replayed
-        .cpus
-        .iter()
-        .map(|one| host.map(|host| of_host(host, one.cpu)))
+    let rows = replayed.cpus.iter();
+    let noise: Vec<[Vec<PlannedEvent>; 2]> = rows
+        .clone()
+        .map(|one| hosts.map(|host| of_host(host, one.cpu)))
         .collect();
-    let evidence: Vec<Evidence<'_>> = replayed
-        .cpus
-        .iter()
-        .zip(&hosts)
+    let evidence: Vec<Evidence<'_>> = rows
+        .clone()
+        .zip(&noise)
         .map(|(one, [before, after])| Evidence {
             asked: &one.asked,
             seen: &one.seen,
             host: [before, after],
         })
         .collect();
-    let host_ns = host[0].known_ns + host[1].known_ns;
+    let host_ns = hosts[0].known_ns + hosts[1].known_ns;
     let times = replayed.known_ns as f64 / host_ns.max(1) as f64;
     let mut counts = EventCounts::default();
-    for one in &replayed.cpus {
-        counts.add(&one.outcome.counts);
-    }
-    let own = replayed.cpus.iter().map(|one| InjectorReport {
+    rows.clone().for_each(|one| counts.add(&one.outcome.counts));
+    let own = rows.map(|one| InjectorReport {
         cpu: one.cpu,
         start_error: one.outcome.start_errors(),
         length_error: one.outcome.length_errors(),
@@ -318,23 +244,15 @@ fn row(made: UnjudgedReplay, host: [&HostNoise; 2], tolerance: Tolerance) -> Ver
             .share_within(EXACT_NS)
             .map(|share| share * 100.0),
     });
-    let (method, measured) = match (&replayed.team, inside) {
-        (None, None) => ("polled".to_owned(), Vec::new()),
-        (None, Some(_)) => ("timer".to_owned(), Vec::new()),
-        (Some((class, all)), _) => (
-            class.name().to_owned(),
-            all.iter().map(|one| (one.cpu, one.measured)).collect(),
-        ),
-    };
     VerifyRow {
-        name,
+        name: String::new(),
         factor,
         length_s: replayed.length_ns as f64 / 1e9,
-        method,
+        method: replayed.method,
         judged: judge(&evidence, tolerance, factor, times),
         counts,
-        measured,
-        inside,
         own: own.collect(),
+        measured: replayed.measured,
+        inside: None,
     }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The paper's table, and what is needed to read it.
+//! The paper's table of a verification.
 
 use std::fmt::Write as _;
 
-use crate::replay::matching::Tolerance;
 use crate::replay::outcome::Quantiles;
-use crate::replay::process::verify::HostNoise;
 use crate::stats::QUANTILES_PCT;
+use crate::verify::HostNoise;
+use crate::verify::matching::Tolerance;
 use sandbag_ui::quantity::time;
 use sandbag_ui::table::{fit, plain, right};
 
@@ -14,7 +14,7 @@ use super::super::replay::{noise_text, signed};
 use super::{EXACT_NS, VerifyRow};
 use crate::tables::quantile_name;
 
-/// All of it, for a screen of so many columns.
+/// All tables, for a screen of `width` columns.
 pub fn text(
     rows: &[VerifyRow],
     tolerance: Tolerance,
@@ -77,26 +77,9 @@ pub fn text(
 }
 
 fn match_table(rows: &[VerifyRow]) -> comfy_table::Table {
-    let mut table = plain([
-        "",
-        "asked",
-        "injected",
-        "merged",
-        "short",
-        "reproduced %",
-        "on time %",
-        "by chance %",
-        "late p50",
-        "p90",
-        "p99",
-        "longer p50",
-        "p90",
-        "p99",
-        "KL bits",
-        "KL back",
-        "JS bits",
-        "KS",
-    ]);
+    const HEAD: &str = ",asked,injected,merged,short,reproduced %,on time %,by chance %,late p50,\
+                        p90,p99,longer p50,p90,p99,KL bits,KL back,JS bits,KS";
+    let mut table = plain(HEAD.split(','));
     for row in rows {
         let j = &row.judged;
         let pct = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"));

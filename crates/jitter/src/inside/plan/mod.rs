@@ -3,22 +3,22 @@
 //! its processes, and written to by them only where they book.
 //!
 //! # Problem
-//! A process that has just been started must know within microseconds what it
-//! is to suffer, without a library to parse anything; a program may start
-//! thousands of them, and none may be harmed by what the file holds.
+//! A new process must know within microseconds what it is to suffer, without a
+//! library that parses anything; a program may start thousands of them, and the
+//! contents of the file must harm none.
 //!
 //! # Approach
-//! Flat arrays at offsets that a checksummed header names. What was recorded of
-//! a CPU is there once, however many processes replay stretches of it. Each
-//! process claims a slot of its own by one atomic exchange and is the only one
-//! to write to it. The space is allocated beforehand: a disk that is full must
-//! not become a SIGBUS in somebody else's program.
+//! Flat arrays at offsets in a checksummed header. The events of a CPU are there
+//! once, however many processes replay portions of them. Each process claims a slot
+//! by one atomic exchange and is the only one to write to it. The space is
+//! allocated beforehand: a full disk must not become a SIGBUS in the program.
 
 mod filter;
 pub mod layout;
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Seek as _, SeekFrom, Write as _};
+use std::mem::offset_of;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -27,35 +27,49 @@ use sandbag_linux::process::Process;
 
 use crate::inside::error::{Error, Result};
 use crate::inside::outcome::{self, InsideOutcome};
-use crate::replay::PlanColumn;
+use crate::replay::{PlanColumn, PlannedEvent};
 pub use filter::{ParseOnlyError, ProgramFilter};
-use layout::{ALIGN, HEADER, PlanHeader, SHARED, SLOT, SLOTS, flag};
+use layout::{
+    ALIGN, HEADER, Plain as _, PlanHeader, PlanPortion, PlanShared, PlanSlot, SLOTS, flag,
+};
 
-/// A stretch of a column, around its end.
+/// A stretch of a column; it continues at the column's beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Portion {
-    /// Which column.
+    /// Number of the column.
     pub column: usize,
-    /// Where on its axis the stretch begins, ns.
+    /// Its beginning on the column's axis, ns.
     pub offset_ns: u64,
-    /// How long it is, ns; at most the axis.
+    /// At most the length of the axis, ns.
     pub length_ns: u64,
+}
+
+impl Portion {
+    /// All of a column of this length, ns.
+    #[must_use]
+    pub const fn whole(column: usize, length_ns: u64) -> Self {
+        Self {
+            column,
+            offset_ns: 0,
+            length_ns,
+        }
+    }
 }
 
 /// When due times count from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PlanStart {
-    /// One moment for all: that of [`PlanFile::begin`].
+    /// The moment of [`PlanFile::begin`].
     #[default]
     Together,
-    /// Each process, or thread, from its own start.
+    /// The start of each process, or thread.
     EachStart,
 }
 
-/// Who suffers, and how.
+/// Which processes suffer, and how.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InsideOptions {
-    /// Of the common positions of phases.
+    /// Seed of the common positions of phases.
     pub seed: u64,
     pub begin: PlanStart,
     /// Each thread, not only the initial one of each process.
@@ -66,35 +80,35 @@ pub struct InsideOptions {
     pub polled: bool,
     /// A forked child suffers a portion of its own.
     pub forks: bool,
-    /// Who is meant.
     pub only: ProgramFilter,
-    /// Common random position at every so many phases.
+    /// Phases between two common random positions.
     pub phase_every: Option<u64>,
-    /// The first so many portions are for ranks, the others for everybody else.
+    /// Number of portions for ranks; the portions after them are for processes
+    /// without a rank.
     pub ranked: u32,
-    /// What an injection costs beside what it spins, ns.
+    /// Overhead of an injection, ns.
     pub overhead_ns: u64,
-    /// Of that, from the end of the spinning back into the program, ns.
+    /// Part of the overhead after the event, ns.
     pub exit_ns: u64,
-    /// A program is interrupted so much before a timer is due (a hypervisor's
-    /// doing): timers are set later by that, ns.
+    /// A hypervisor interrupts the program this long before a timer is due: timers
+    /// are set later by that, ns.
     pub lead_ns: u64,
-    /// A start that is not later than this is the timer's doing, which had
-    /// interrupted the program before: its event ends when its length has passed
-    /// since it was due. 0: each lasts from when it began, ns.
+    /// A start no later than this is due to the timer, which had interrupted the
+    /// program before: the event ends when its length has passed since it was due.
+    /// 0: each lasts from its start, ns.
     pub on_time_ns: u64,
-    /// What follows closer is suffered together with the event before it, ns.
+    /// An event that follows closer is injected together with the one before, ns.
     pub least_gap_ns: u64,
-    /// An event that is served later is passed over, or cut to what is left of
-    /// it: the program was stopped, or without a CPU, ns.
+    /// An event that is later is passed over, or cut to its rest: the program was
+    /// stopped, or had no CPU, ns.
     pub late_ns: u64,
-    /// Processes, with `per_thread` threads, that book at the same time.
+    /// Processes (with `per_thread`, threads) that book at the same time.
     pub slots: u32,
-    /// Nothing more is injected when this process is gone.
+    /// Injection ends when this process is gone.
     pub supervisor: Option<u32>,
 }
 
-/// Longer than a time slice of the fair scheduler, shorter than being stopped.
+/// Longer than a time slice of the fair scheduler, shorter than a stop.
 const LATE_NS: u64 = 10_000_000;
 
 impl Default for InsideOptions {
@@ -125,8 +139,9 @@ impl Default for InsideOptions {
 const LONGEST_NS: u64 = 3_600_000_000_000;
 /// The longest axis, ns: sums of it stay in range.
 const AXIS_NS: u64 = 1 << 60;
+const SECOND_NS: u64 = 1_000_000_000;
 
-/// A plan that is on disk.
+/// A plan on disk.
 #[derive(Debug)]
 pub struct PlanFile {
     path: PathBuf,
@@ -135,20 +150,19 @@ pub struct PlanFile {
 }
 
 impl PlanFile {
-    /// Writes it to a new file that only we, or the user that we give it to,
-    /// can open. Nobody takes it for a plan before [`begin`](Self::begin).
+    /// Writes it to a new file that only its owner can open. It is no valid plan
+    /// before [`begin`](Self::begin).
     ///
     /// # Errors
-    /// A portion or event out of range; the file is there, or no room for it.
+    /// A portion or event is out of range; the file exists, or the disk is full.
     pub fn create(
         path: &Path,
         columns: &[PlanColumn],
         portions: &[Portion],
         options: &InsideOptions,
     ) -> Result<Self> {
-        check(columns, portions, options)?;
+        check(columns, portions, options).map_err(Error::Plan)?;
         let header = Box::new(header(columns, portions, options));
-        let failed = Error::file(path);
         let written = || {
             let file = OpenOptions::new()
                 .read(true)
@@ -158,66 +172,63 @@ impl PlanFile {
                 .open(path)?;
             let length = i64::try_from(header.size).map_err(|_| nix::errno::Errno::EFBIG)?;
             nix::fcntl::posix_fallocate(&file, 0, length)?;
-            write(&file, &header, columns, portions)?;
+            write(&file, header.portions_at, columns, portions)?;
             Ok(file)
         };
-        match written() {
-            Ok(file) => Ok(Self {
-                path: path.to_owned(),
-                file,
-                header,
-            }),
-            Err(cause) => Err(failed(cause)),
-        }
+        let file = written().map_err(Error::file(path))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            header,
+        })
     }
 
-    /// From now on it is a plan; due times count from `begin_ns` of
-    /// `CLOCK_MONOTONIC`.
+    /// Makes it a valid plan; due times count from `begin_ns` of `CLOCK_MONOTONIC`.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn begin(&mut self, begin_ns: u64) -> Result<()> {
         self.header.begin_ns = begin_ns;
         self.header.seal();
-        self.file
-            .write_all_at(self.header.bytes(), 0)
-            .map_err(Error::file(&self.path))
+        let written = self.file.write_all_at(self.header.bytes(), 0);
+        written.map_err(Error::file(&self.path))
     }
 
-    /// Nothing more is injected.
+    /// Ends injection in all processes.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn stop(&self) -> Result<()> {
-        self.file
-            .write_all_at(&1u32.to_ne_bytes(), self.header.shared_at)
-            .map_err(Error::file(&self.path))
+        let stop_at = self.header.shared_at + offset_of!(PlanShared, stop) as u64;
+        let written = self.file.write_all_at(&1u32.to_ne_bytes(), stop_at);
+        written.map_err(Error::file(&self.path))
     }
 
-    /// What came of it so far.
+    /// What was booked so far.
     ///
     /// # Errors
     /// The file cannot be read.
     pub fn outcome(&self) -> Result<InsideOutcome> {
-        let length = SHARED + self.header.slots as usize * SLOT;
-        let mut bytes = vec![0; length];
-        self.file
-            .read_exact_at(&mut bytes, self.header.shared_at)
-            .map_err(Error::file(&self.path))?;
+        let mut bytes = vec![0; shared_bytes(self.header.slots)];
+        let read = self.file.read_exact_at(&mut bytes, self.header.shared_at);
+        read.map_err(Error::file(&self.path))?;
         Ok(outcome::read(&bytes))
     }
 
-    /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its open file.
+    /// The open file.
     #[must_use]
     pub fn file(&self) -> &File {
         &self.file
     }
+}
+
+fn shared_bytes(slots: u32) -> usize {
+    size_of::<PlanShared>() + slots as usize * size_of::<PlanSlot>()
 }
 
 /// Bytes of the file of such a plan.
@@ -226,9 +237,9 @@ pub fn size(columns: &[PlanColumn], portions: &[Portion], options: &InsideOption
     header(columns, portions, options).size
 }
 
-/// What came of a plan that somebody left; `None` if it is none.
+/// What was booked in a plan that an earlier run left; `None` if it is no plan.
 pub(crate) fn read_outcome(path: &Path) -> Option<InsideOutcome> {
-    // Whoever may write to the directory may have put anything there.
+    // Others may be able to write to the directory: it may be any kind of file.
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW)
@@ -236,147 +247,148 @@ pub(crate) fn read_outcome(path: &Path) -> Option<InsideOutcome> {
         .ok()?;
     let meta = file.metadata().ok()?;
     let length = meta.is_file().then_some(meta.len())?;
-    let most = (SHARED + SLOTS as usize * SLOT) as u64;
-    let mut field = [0; 8];
-    file.read_exact_at(
-        &mut field,
-        std::mem::offset_of!(PlanHeader, shared_at) as u64,
-    )
-    .ok()?;
-    let shared_at = u64::from_ne_bytes(field);
+    let mut header = [0; HEADER];
+    file.read_exact_at(&mut header, 0).ok()?;
+    let shared_at = PlanHeader::of_bytes(&header).shared_at;
+    let most = shared_bytes(SLOTS) as u64;
     let mut bytes = vec![0; length.checked_sub(shared_at)?.min(most) as usize];
     file.read_exact_at(&mut bytes, shared_at).ok()?;
     Some(outcome::read(&bytes))
 }
 
-fn check(columns: &[PlanColumn], portions: &[Portion], options: &InsideOptions) -> Result<()> {
-    let wrong = |what: String| Err(Error::Plan(what));
-    if portions.is_empty() || u32::try_from(portions.len()).is_err() {
-        return wrong(format!("{} portions", portions.len()));
+fn check(
+    columns: &[PlanColumn],
+    portions: &[Portion],
+    options: &InsideOptions,
+) -> Result<(), String> {
+    let (count, ranked, slots) = (portions.len(), options.ranked, options.slots);
+    if count == 0 || u32::try_from(count).is_err() {
+        return Err(format!("{count} portions"));
     }
-    if options.ranked as usize > portions.len() {
-        return wrong(format!(
-            "{} portions for ranks, and {} in all",
-            options.ranked,
-            portions.len()
-        ));
+    if ranked as usize > count {
+        return Err(format!("{ranked} portions for ranks, and {count} in all"));
     }
-    if options.slots == 0 || options.slots > SLOTS {
-        return wrong(format!("{} slots, expected 1 to {SLOTS}", options.slots));
+    if !(1..=SLOTS).contains(&slots) {
+        return Err(format!("{slots} slots, expected 1 to {SLOTS}"));
     }
-    for (number, column) in columns.iter().enumerate() {
-        let last = column.events.iter().map(|e| e.due_ns).max().unwrap_or(0);
-        if column.known_ns == 0 || column.known_ns >= AXIS_NS || last >= column.known_ns {
-            return wrong(format!(
-                "column {number} is {} ns long, with an event at {last} ns",
-                column.known_ns
+    for (number, PlanColumn { known_ns, events }) in columns.iter().enumerate() {
+        let last = events.iter().map(|event| event.due_ns).max().unwrap_or(0);
+        if *known_ns >= AXIS_NS || last >= *known_ns {
+            return Err(format!(
+                "column {number} is {known_ns} ns long, with an event at {last} ns"
             ));
         }
-        if !column.events.is_sorted_by_key(|event| event.due_ns) {
-            return wrong(format!("the events of column {number} are not in order"));
+        if !events.is_sorted_by_key(|event| event.due_ns) {
+            return Err(format!("the events of column {number} are not in order"));
         }
-        if let Some(event) = column.events.iter().find(|e| e.length_ns > LONGEST_NS) {
-            return wrong(format!("an event of {} ns", event.length_ns));
+        if let Some(event) = events.iter().find(|event| event.length_ns > LONGEST_NS) {
+            return Err(format!("an event of {} ns", event.length_ns));
         }
     }
-    for portion in portions {
-        let fits = columns.get(portion.column).is_some_and(|column| {
+    let fits = |portion: &&Portion| {
+        columns.get(portion.column).is_some_and(|column| {
             portion.offset_ns < column.known_ns
                 && (1..=column.known_ns).contains(&portion.length_ns)
-        });
-        if !fits {
-            return wrong(format!("{portion:?} is not within its column"));
-        }
+        })
+    };
+    match portions.iter().find(|portion| !fits(portion)) {
+        Some(portion) => Err(format!("{portion:?} is not within its column")),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn header(columns: &[PlanColumn], portions: &[Portion], options: &InsideOptions) -> PlanHeader {
-    let events: u64 = columns.iter().map(|c| c.events.len() as u64).sum();
-    let lengths = columns.iter().flat_map(|c| &c.events);
-    let longest_ns = lengths.map(|event| event.length_ns).max().unwrap_or(0);
+    let events = columns.iter().flat_map(|column| &column.events);
+    let longest_ns = events.clone().map(|event| event.length_ns).max();
+    let count = events.count() as u64;
     let portions_at = HEADER as u64;
-    let events_at = portions_at + (layout::PORTION * portions.len()) as u64;
-    let shared_at = (events_at + layout::EVENT as u64 * events).next_multiple_of(ALIGN);
-    let mut flags = 0;
-    for (set, bit) in [
+    let events_at = portions_at + (size_of::<PlanPortion>() * portions.len()) as u64;
+    let events_end = events_at + size_of::<PlannedEvent>() as u64 * count;
+    let shared_at = events_end.next_multiple_of(ALIGN);
+    let flags = [
         (options.per_thread, flag::PER_THREAD),
         (options.repeat, flag::LOOP),
         (options.polled, flag::POLLED),
         (!options.forks, flag::NO_FORK),
         (options.begin == PlanStart::EachStart, flag::FROM_START),
         (options.only.any_rank, flag::ONLY_RANKS),
-    ] {
-        flags |= if set { bit } else { 0 };
-    }
-    let mut header = PlanHeader::zero();
-    header.magic = layout::MAGIC;
-    header.version = layout::VERSION;
-    header.header_size = HEADER as u32;
-    header.size = shared_at + (SHARED + options.slots as usize * SLOT) as u64;
-    header.seed = options.seed;
-    header.overhead_ns = options.overhead_ns.min(1_000_000_000);
-    header.exit_ns = options.exit_ns.min(header.overhead_ns);
-    header.lead_ns = options.lead_ns.min(1_000_000);
-    header.on_time_ns = options.on_time_ns.min(1_000_000_000);
-    header.least_gap_ns = options.least_gap_ns.min(1_000_000_000);
-    header.late_ns = options.late_ns.min(LONGEST_NS);
-    header.longest_ns = longest_ns;
-    header.flags = flags;
-    header.supervisor = options.supervisor.unwrap_or(0);
-    header.portions = portions.len() as u32;
-    header.ranked = options.ranked;
-    header.slots = options.slots;
-    header.phase_every = options.phase_every.unwrap_or(0);
-    header.portions_at = portions_at;
-    header.events_at = events_at;
-    header.events = events;
-    header.shared_at = shared_at;
-    header.filters = filters();
+    ];
     let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    let namespace = namespace.as_os_str().as_encoded_bytes();
-    let length = namespace.len().min(header.pid_namespace.len() - 1);
-    header.pid_namespace[..length].copy_from_slice(&namespace[..length]);
-    header.only_names = options.only.names_field();
-    header.only_ranks = options.only.ranks_field();
-    header
+    let mut pid_namespace = [0; 32];
+    let known = namespace.as_os_str().as_encoded_bytes().iter().take(31);
+    let places = pid_namespace.iter_mut().zip(known);
+    places.for_each(|(place, byte)| *place = *byte);
+    PlanHeader {
+        magic: layout::MAGIC,
+        version: layout::VERSION,
+        header_size: HEADER as u32,
+        size: shared_at + shared_bytes(options.slots) as u64,
+        seed: options.seed,
+        overhead_ns: options.overhead_ns.min(SECOND_NS),
+        exit_ns: options.exit_ns.min(options.overhead_ns).min(SECOND_NS),
+        lead_ns: options.lead_ns.min(1_000_000),
+        on_time_ns: options.on_time_ns.min(SECOND_NS),
+        least_gap_ns: options.least_gap_ns.min(SECOND_NS),
+        late_ns: options.late_ns.min(LONGEST_NS),
+        longest_ns: longest_ns.unwrap_or(0),
+        flags: flags
+            .iter()
+            .filter(|(set, _)| *set)
+            .map(|(_, bit)| bit)
+            .sum(),
+        supervisor: options.supervisor.unwrap_or(0),
+        portions: portions.len() as u32,
+        ranked: options.ranked,
+        slots: options.slots,
+        phase_every: options.phase_every.unwrap_or(0),
+        portions_at,
+        events_at,
+        events: count,
+        shared_at,
+        filters: seccomp_filters(),
+        pid_namespace,
+        only_names: options.only.names_field(),
+        only_ranks: options.only.ranks_field(),
+        ..PlanHeader::of_bytes(&[])
+    }
 }
 
-/// seccomp filters on ourselves, which all programs inherit.
-fn filters() -> u64 {
+/// Number of seccomp filters on sandbag, which all programs inherit.
+fn seccomp_filters() -> u64 {
     let count = Process::current(&Root::default()).status("Seccomp_filters", "a number");
     count.ok().flatten().unwrap_or(0)
 }
 
 fn write(
     file: &File,
-    header: &PlanHeader,
+    at: u64,
     columns: &[PlanColumn],
     portions: &[Portion],
 ) -> std::io::Result<()> {
-    let mut first = Vec::with_capacity(columns.len());
     let mut events = 0u64;
-    for column in columns {
-        first.push(events);
-        events += column.events.len() as u64;
-    }
+    let first: Vec<u64> = columns
+        .iter()
+        .map(|column| {
+            let first = events;
+            events += column.events.len() as u64;
+            first
+        })
+        .collect();
     let mut out = BufWriter::new(file);
-    out.seek(SeekFrom::Start(header.portions_at))?;
+    out.seek(SeekFrom::Start(at))?;
     for portion in portions {
         let column = &columns[portion.column];
-        for value in [
-            first[portion.column],
-            column.events.len() as u64,
-            column.known_ns,
-            portion.offset_ns,
-            portion.length_ns,
-        ] {
-            out.write_all(&value.to_ne_bytes())?;
-        }
+        let portion = PlanPortion {
+            first: first[portion.column],
+            count: column.events.len() as u64,
+            axis_ns: column.known_ns,
+            offset_ns: portion.offset_ns,
+            length_ns: portion.length_ns,
+        };
+        out.write_all(portion.bytes())?;
     }
     for event in columns.iter().flat_map(|column| &column.events) {
-        out.write_all(&event.due_ns.to_ne_bytes())?;
-        out.write_all(&event.length_ns.to_ne_bytes())?;
+        out.write_all(event.bytes())?;
     }
     out.flush()
 }

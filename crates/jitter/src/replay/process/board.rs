@@ -1,105 +1,107 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The memory that an injector shares with whoever started it: what it is to
-//! do, and what became of it. All of it is atomic, and none of it is waited
-//! on.
+//! The memory that an injector shares with the process that started it: orders, and
+//! their outcome. Neither side waits on it.
 //!
-//! The first time through its events each has a record; of later times (a
-//! portion that repeats) they are counted by the size of their errors.
+//! The events of the first repetition of the portion are kept one by one; all are
+//! counted, by the size of their errors.
 
+use std::cell::UnsafeCell;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
-use std::sync::atomic::{
-    AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
-};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use sandbag_linux::shared::{SharedMemory, memory_file};
 
 use super::InjectorNoise;
 use crate::replay::column::PlannedEvent;
-use crate::replay::histogram::{BUCKETS, bucket};
+use crate::replay::histogram::{BUCKETS, Histogram, bucket};
+use crate::replay::outcome::{Cause, EventCounts, Injection, RankOutcome};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"sandbagi");
-/// Fields of [`InjectorNoise`].
-const FIGURES: usize = 10;
 
-/// How far an injector is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InjectorState {
-    /// It has not said anything.
     Starting,
-    /// It measured itself and waits.
+    /// It measured its overhead and waits.
     Ready,
-    /// It suffers its events.
     Running,
     /// Its portion is used up.
     Ended,
-    /// Its CPU was taken from it (hot-unplug).
+    /// Its CPU went offline.
     Displaced,
-    /// It could not: an errno.
+    /// With an errno.
     Failed(i32),
+}
+
+impl InjectorState {
+    /// By their numbers; from there on an errno.
+    const ALL: [Self; 5] = [
+        Self::Starting,
+        Self::Ready,
+        Self::Running,
+        Self::Ended,
+        Self::Displaced,
+    ];
 }
 
 /// What became of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u64)]
 pub enum EventFate {
-    /// Its time has not come.
-    NotReached = 0,
-    /// Suffered, with nothing in its way.
-    Injected = 1,
-    /// Suffered, late: the one before was still being suffered.
-    Behind = 2,
-    /// Suffered, far later than the wake-ups that were measured, or due while
-    /// the injector did not run.
-    Away = 3,
-    /// Left out.
-    OverLimit = 4,
-    /// Far too late.
-    Missed = 5,
-    /// Suffered for a part of its length.
-    Shortened = 6,
+    Injected,
+    /// Injected late: the one before was still being injected.
+    Behind,
+    /// Injected far later than the wake-ups that were measured, or due while the
+    /// injector did not run.
+    Away,
+    OverLimit,
+    Missed,
+    /// Injected for a part of its length.
+    Shortened,
 }
 
 impl EventFate {
-    const ALL: [Self; 7] = [
-        Self::NotReached,
-        Self::Injected,
-        Self::Behind,
-        Self::Away,
-        Self::OverLimit,
-        Self::Missed,
-        Self::Shortened,
-    ];
+    const COUNT: usize = Self::Shortened as usize + 1;
 
-    fn of(value: u64) -> Self {
-        let place = usize::try_from(value).unwrap_or(0);
-        Self::ALL.get(place).copied().unwrap_or(Self::NotReached)
+    fn cause(self) -> Option<Cause> {
+        match self {
+            Self::Injected => Some(Cause::Nothing),
+            Self::Behind => Some(Cause::Behind),
+            Self::Away => Some(Cause::Away),
+            Self::OverLimit | Self::Missed | Self::Shortened => None,
+        }
     }
 }
 
-/// What became of one event.
+/// Sizes of errors.
 #[derive(Debug, Clone, Copy)]
-pub struct EventRecord {
-    /// When it began, ns since the beginning.
-    pub start_ns: u64,
-    /// When it ended.
-    pub end_ns: u64,
-    /// From when on the CPU was taken, as far as the injector knows.
-    pub from_ns: u64,
-    pub what: EventFate,
+enum Sizes {
+    Start,
+    /// Start errors with a cause.
+    Late,
+    Length,
 }
 
-/// Errors of later times through, by size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(usize)]
-pub enum Sizes {
-    /// Start errors of those with nothing in their way.
-    Start = 0,
-    /// Start errors of the late ones.
-    Late = 1,
-    /// Length errors.
-    Length = 2,
+/// Plain data that one process writes before it says so (a state, the gate) and the
+/// other reads afterwards. Any bytes are a value of `T`.
+#[derive(Debug)]
+#[repr(transparent)]
+struct Shared<T>(UnsafeCell<T>);
+
+// SAFETY: written and read in that order, and by volatile accesses.
+unsafe impl<T: Send> Sync for Shared<T> {}
+
+impl<T: Copy> Shared<T> {
+    fn get(&self) -> T {
+        // SAFETY: valid and aligned, as a reference is.
+        unsafe { self.0.get().read_volatile() }
+    }
+
+    fn set(&self, value: T) {
+        // SAFETY: as above; the memory is mapped for writing.
+        unsafe { self.0.get().write_volatile(value) };
+    }
 }
 
 #[repr(C)]
@@ -107,62 +109,38 @@ struct BoardHead {
     magic: AtomicU64,
     capacity: AtomicU64,
     state: AtomicU32,
-    errno: AtomicU32,
-    measured: [AtomicU64; FIGURES],
-    /// When due times begin, CLOCK_MONOTONIC ns.
-    begin_ns: AtomicU64,
-    /// Length of the portion, ns.
-    length_ns: AtomicU64,
-    /// All of it was put off by this meanwhile, ns.
+    measured: Shared<InjectorNoise>,
+    orders: Shared<Orders>,
+    /// Due times are put off by this, ns.
     put_off_ns: AtomicU64,
     /// The injector did not run for this long while an event was due, ns.
     stood_ns: AtomicU64,
-    repeat: AtomicU64,
-    overhead_ns: AtomicU64,
-    lead_ns: AtomicU64,
-    early_ns: AtomicU64,
-    /// Events of a time through.
-    events: AtomicU64,
-    /// Of all later times, by [`EventFate`].
-    later: [AtomicU64; EventFate::ALL.len()],
+    /// Events by [`EventFate`].
+    counts: [AtomicU64; EventFate::COUNT],
     sizes: [[AtomicU64; BUCKETS]; 3],
-    /// How long those that were suffered then were to be, and were, ns.
+    /// Requested and measured length of the injected events, ns.
     taken_ns: [AtomicU64; 2],
+    /// Number of events that are kept.
+    kept: AtomicU64,
 }
 
-#[repr(C)]
-struct RawEvent {
-    due_ns: AtomicU64,
-    length_ns: AtomicU64,
-}
+/// Bytes of an event and its outcome.
+pub const EVENT_BYTES: u64 = (size_of::<PlannedEvent>() + size_of::<Injection>()) as u64;
 
-#[repr(C)]
-struct RawRecord {
-    start_ns: AtomicU64,
-    end_ns: AtomicU64,
-    from_ns: AtomicU64,
-    what: AtomicU64,
-}
-
-/// Bytes of an event and its record.
-pub const EVENT_BYTES: u64 = (size_of::<RawEvent>() + size_of::<RawRecord>()) as u64;
-
-/// What an injector is told to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What an injector is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Orders {
     /// When due times begin, CLOCK_MONOTONIC ns.
     pub begin_ns: u64,
     /// Length of the portion, ns.
     pub length_ns: u64,
-    /// Again and again.
-    pub repeat: bool,
-    /// What is lost beyond an event's length, ns; taken off it. 0: nothing is.
+    /// Overhead of an injection, subtracted from the length, ns. 0: none is.
     pub overhead_ns: u64,
-    /// The part of it that lies before the injector reads its clock, ns.
+    /// Part of the overhead before the injector reads its clock, ns.
     pub lead_ns: u64,
-    /// Deadlines are set so much before events are due, ns; below 0: after.
+    /// Deadlines are this long before due times, ns; below 0: after.
     pub early_ns: i64,
-    /// Events of a time through.
+    /// Events of the portion.
     pub events: usize,
 }
 
@@ -174,37 +152,32 @@ pub struct Board {
     file: OwnedFd,
 }
 
-fn bytes_for(capacity: usize) -> Option<usize> {
-    let event = usize::try_from(EVENT_BYTES).ok()?;
-    capacity
-        .checked_mul(event)?
-        .checked_add(size_of::<BoardHead>())
-}
-
 impl Board {
-    /// For at most so many events, in anonymous shared memory.
+    /// With room for `capacity` events, in anonymous shared memory.
     ///
     /// # Errors
     /// There is not that much memory.
     pub fn create(capacity: usize) -> io::Result<Self> {
-        let bytes = bytes_for(capacity).ok_or(io::ErrorKind::OutOfMemory)?;
-        let file = memory_file(c"sandbag-inject", bytes)?;
-        let board = Self::map(file, capacity)?;
+        let events = usize::try_from(EVENT_BYTES).unwrap_or(usize::MAX);
+        let bytes = events.checked_mul(capacity);
+        let bytes = bytes.and_then(|bytes| bytes.checked_add(size_of::<BoardHead>()));
+        let bytes = bytes.ok_or(io::ErrorKind::OutOfMemory)?;
+        let board = Self::map(memory_file(c"sandbag-inject", bytes)?, bytes, capacity)?;
         board.head().capacity.store(capacity as u64, Relaxed);
         board.head().magic.store(MAGIC, Release);
         Ok(board)
     }
 
-    /// That another process made.
+    /// Maps one that another process made.
     ///
     /// # Errors
     /// `InvalidData` if it is none.
     pub fn open(file: OwnedFd) -> io::Result<Self> {
         let file = File::from(file);
-        let length = usize::try_from(file.metadata()?.len()).unwrap_or(0);
-        let room = length.checked_sub(size_of::<BoardHead>());
+        let bytes = usize::try_from(file.metadata()?.len()).unwrap_or(0);
+        let room = bytes.checked_sub(size_of::<BoardHead>());
         let room = room.ok_or(io::ErrorKind::InvalidData)?;
-        let board = Self::map(file.into(), room / EVENT_BYTES as usize)?;
+        let board = Self::map(file.into(), bytes, room / EVENT_BYTES as usize)?;
         let head = board.head();
         let fits = head.capacity.load(Relaxed) == board.capacity as u64;
         if head.magic.load(Acquire) == MAGIC && fits {
@@ -214,9 +187,8 @@ impl Board {
         }
     }
 
-    fn map(file: OwnedFd, capacity: usize) -> io::Result<Self> {
-        let bytes = bytes_for(capacity).ok_or(io::ErrorKind::OutOfMemory)?;
-        // Its pages are there before the first event is due.
+    fn map(file: OwnedFd, bytes: usize, capacity: usize) -> io::Result<Self> {
+        // Its pages are present before the first event is due.
         Ok(Self {
             memory: SharedMemory::of_file(&file, bytes, true, true)?,
             capacity,
@@ -224,38 +196,34 @@ impl Board {
         })
     }
 
-    /// To hand to an injector.
+    /// Descriptor for an injector.
     pub fn fd(&self) -> RawFd {
         self.file.as_raw_fd()
     }
 
     fn head(&self) -> &BoardHead {
-        // SAFETY: the mapping begins with a Head and is page-aligned; any
-        // bytes are a valid Head.
+        // SAFETY: the mapping begins with a head and is page-aligned; any bytes are
+        // a head.
         unsafe { self.memory.start().cast::<BoardHead>().as_ref() }
     }
 
-    fn raw_events(&self) -> &[RawEvent] {
-        // SAFETY: behind the head, whose size is a multiple of 8, the mapping
-        // holds so many; any bytes are valid.
+    /// An array of `capacity` elements behind the head and `before` bytes.
+    fn array<T>(&self, before: usize) -> &[T] {
+        // SAFETY: only for the events (`before` is 0) and the kept ones behind them,
+        // which the mapping holds; all sizes are multiples of 8. Any bytes are a
+        // planned event; kept ones are read after they were written.
         unsafe {
-            let at = self
-                .memory
-                .start()
-                .add(size_of::<BoardHead>())
-                .cast::<RawEvent>();
-            std::slice::from_raw_parts(at.as_ptr(), self.capacity)
+            let at = self.memory.start().add(size_of::<BoardHead>() + before);
+            std::slice::from_raw_parts(at.cast::<T>().as_ptr(), self.capacity)
         }
     }
 
-    fn raw_records(&self) -> &[RawRecord] {
-        let before = size_of::<BoardHead>() + self.capacity * size_of::<RawEvent>();
-        // SAFETY: behind the events, whose size is a multiple of 8, the
-        // mapping holds so many; any bytes are valid.
-        unsafe {
-            let at = self.memory.start().add(before).cast::<RawRecord>();
-            std::slice::from_raw_parts(at.as_ptr(), self.capacity)
-        }
+    fn events(&self) -> &[Shared<PlannedEvent>] {
+        self.array(0)
+    }
+
+    fn kept(&self) -> &[Shared<Injection>] {
+        self.array(self.capacity * size_of::<PlannedEvent>())
     }
 
     /// Injector: it did not run for this long while an event was due.
@@ -268,119 +236,57 @@ impl Board {
         self.head().stood_ns.load(Relaxed)
     }
 
-    /// How far the injector is.
     pub fn state(&self) -> InjectorState {
-        let head = self.head();
-        match head.state.load(Acquire) {
-            1 => InjectorState::Ready,
-            2 => InjectorState::Running,
-            3 => InjectorState::Ended,
-            4 => InjectorState::Displaced,
-            5 => InjectorState::Failed(head.errno.load(Relaxed).cast_signed()),
-            _ => InjectorState::Starting,
-        }
+        let number = self.head().state.load(Acquire);
+        let known = InjectorState::ALL.get(number as usize).copied();
+        known.unwrap_or(InjectorState::Failed(
+            number.cast_signed() - InjectorState::ALL.len() as i32,
+        ))
     }
 
-    /// Injector: says how far it is.
+    /// Injector: its state.
     pub fn set_state(&self, state: InjectorState) {
         let number = match state {
-            InjectorState::Starting => 0,
-            InjectorState::Ready => 1,
-            InjectorState::Running => 2,
-            InjectorState::Ended => 3,
-            InjectorState::Displaced => 4,
-            InjectorState::Failed(errno) => {
-                self.head().errno.store(errno.cast_unsigned(), Relaxed);
-                5
-            }
+            InjectorState::Failed(errno) => errno as usize + InjectorState::ALL.len(),
+            state => InjectorState::ALL
+                .iter()
+                .position(|one| *one == state)
+                .unwrap_or(0),
         };
-        self.head().state.store(number, Release);
+        self.head().state.store(number as u32, Release);
     }
 
-    /// Injector: what it measured.
+    /// Injector: what it measured; before it is [`InjectorState::Ready`].
     pub fn set_measured(&self, measured: InjectorNoise) {
-        let InjectorNoise {
-            overhead_ns,
-            lead_ns,
-            began_late_ns,
-            least_interval_ns,
-            wake_p50_ns,
-            wake_p90_ns,
-            wake_p99_ns,
-            wake_most_ns,
-            wakes,
-            seen,
-        } = measured;
-        let all: [u64; FIGURES] = [
-            overhead_ns,
-            lead_ns,
-            began_late_ns.cast_unsigned(),
-            least_interval_ns,
-            wake_p50_ns,
-            wake_p90_ns,
-            wake_p99_ns,
-            wake_most_ns,
-            wakes,
-            seen,
-        ];
-        for (place, value) in self.head().measured.iter().zip(all) {
-            place.store(value, Relaxed);
-        }
+        self.head().measured.set(measured);
     }
 
-    /// What it measured.
+    /// What the injector measured.
     pub fn measured(&self) -> InjectorNoise {
-        let [a, b, late, c, d, e, f, g, h, i] = &self.head().measured;
-        let value = |place: &AtomicU64| place.load(Relaxed);
-        InjectorNoise {
-            overhead_ns: value(a),
-            lead_ns: value(b),
-            began_late_ns: value(late).cast_signed(),
-            least_interval_ns: value(c),
-            wake_p50_ns: value(d),
-            wake_p90_ns: value(e),
-            wake_p99_ns: value(f),
-            wake_most_ns: value(g),
-            wakes: value(h),
-            seen: value(i),
-        }
+        self.head().measured.get()
     }
 
-    /// Writes down what is to be done; no more events than there is room for.
+    /// Sets orders and events, no more than there is room for; before the gate is
+    /// opened.
     pub fn order(&self, orders: Orders, events: &[PlannedEvent]) {
-        for (place, event) in self.raw_events().iter().zip(events) {
-            place.due_ns.store(event.due_ns, Relaxed);
-            place.length_ns.store(event.length_ns, Relaxed);
+        for (place, event) in self.events().iter().zip(events) {
+            place.set(*event);
         }
-        let head = self.head();
-        head.length_ns.store(orders.length_ns, Relaxed);
-        head.repeat.store(u64::from(orders.repeat), Relaxed);
-        head.overhead_ns.store(orders.overhead_ns, Relaxed);
-        head.lead_ns.store(orders.lead_ns, Relaxed);
-        let early = orders.early_ns.cast_unsigned();
-        head.early_ns.store(early, Relaxed);
-        let events = events.len().min(self.capacity);
-        head.events.store(events as u64, Relaxed);
-        head.begin_ns.store(orders.begin_ns, Release);
+        self.head().orders.set(Orders {
+            events: events.len().min(self.capacity),
+            ..orders
+        });
     }
 
-    /// What is to be done.
     pub fn orders(&self) -> Orders {
-        let head = self.head();
-        let begin_ns = head.begin_ns.load(Acquire);
-        let events = usize::try_from(head.events.load(Relaxed)).unwrap_or(0);
+        let orders = self.head().orders.get();
         Orders {
-            begin_ns,
-            length_ns: head.length_ns.load(Relaxed),
-            repeat: head.repeat.load(Relaxed) != 0,
-            overhead_ns: head.overhead_ns.load(Relaxed),
-            lead_ns: head.lead_ns.load(Relaxed),
-            early_ns: head.early_ns.load(Relaxed).cast_signed(),
-            events: events.min(self.capacity),
+            events: orders.events.min(self.capacity),
+            ..orders
         }
     }
 
-    /// Puts off all that is to come: the run stood still for so long.
+    /// Puts off all events to come: the run was paused for this long.
     pub fn put_off(&self, ns: u64) {
         self.head().put_off_ns.fetch_add(ns, Release);
     }
@@ -390,74 +296,132 @@ impl Board {
         self.head().put_off_ns.load(Acquire)
     }
 
-    /// An event; there is one.
+    /// An event.
     pub fn event(&self, place: usize) -> PlannedEvent {
-        let raw = &self.raw_events()[place];
-        PlannedEvent::new(raw.due_ns.load(Relaxed), raw.length_ns.load(Relaxed))
+        self.events()[place].get()
     }
 
-    /// Injector: what became of an event the first time.
-    pub fn note(&self, place: usize, record: EventRecord) {
-        let raw = &self.raw_records()[place];
-        raw.start_ns.store(record.start_ns, Relaxed);
-        raw.end_ns.store(record.end_ns, Relaxed);
-        raw.from_ns.store(record.from_ns, Relaxed);
-        raw.what.store(record.what as u64, Release);
-    }
-
-    /// What became of an event the first time.
-    pub fn record(&self, place: usize) -> EventRecord {
-        let raw = &self.raw_records()[place];
-        let what = EventFate::of(raw.what.load(Acquire));
-        EventRecord {
-            start_ns: raw.start_ns.load(Relaxed),
-            end_ns: raw.end_ns.load(Relaxed),
-            from_ns: raw.from_ns.load(Relaxed),
-            what,
-        }
-    }
-
-    /// Injector: what became of an event a later time.
-    pub fn count(&self, what: EventFate) {
-        self.head().later[what as usize].fetch_add(1, Relaxed);
-    }
-
-    /// Injector: that it was suffered a later time; how long it was to be and
-    /// was, ns.
-    pub fn count_suffered(
+    /// Injector: what became of an event, with its errors in ns; `keep` in the first
+    /// repetition. Only the injector writes, so that plain additions do.
+    pub fn note(
         &self,
         what: EventFate,
-        late: (Sizes, u64),
-        length_ns: u64,
-        suffered_ns: u64,
+        event: PlannedEvent,
+        [start_error_ns, length_error_ns]: [i64; 2],
+        keep: bool,
     ) {
-        self.count(what);
-        let error_ns = suffered_ns.abs_diff(length_ns);
-        for (which, value) in [late, (Sizes::Length, error_ns)] {
-            self.head().sizes[which as usize][bucket(value)].fetch_add(1, Relaxed);
+        let head = self.head();
+        let add = |place: &AtomicU64, more: u64| place.store(place.load(Relaxed) + more, Relaxed);
+        add(&head.counts[what as usize], 1);
+        let Some(cause) = what.cause() else {
+            return;
+        };
+        let PlannedEvent { due_ns, length_ns } = event;
+        let start = match cause {
+            Cause::Nothing => Sizes::Start,
+            Cause::Behind | Cause::Away => Sizes::Late,
+        };
+        for (which, error_ns) in [(start, start_error_ns), (Sizes::Length, length_error_ns)] {
+            let size = bucket(error_ns.unsigned_abs());
+            add(&head.sizes[which as usize][size], 1);
         }
-        let [asked, suffered] = &self.head().taken_ns;
-        asked.fetch_add(length_ns, Relaxed);
-        suffered.fetch_add(suffered_ns, Relaxed);
+        let [asked, suffered] = &head.taken_ns;
+        add(asked, length_ns);
+        add(suffered, length_ns.saturating_add_signed(length_error_ns));
+        let kept = head.kept.load(Relaxed);
+        if let Some(place) = self.kept().get(kept as usize).filter(|_| keep) {
+            place.set(Injection {
+                due_ns,
+                length_ns,
+                start_error_ns,
+                length_error_ns,
+                cause,
+            });
+            head.kept.store(kept + 1, Release);
+        }
     }
 
-    /// How long all that were suffered later times were to be, and were, ns.
-    pub fn taken_later_ns(&self) -> (u64, u64) {
-        let [asked, suffered] = &self.head().taken_ns;
-        (asked.load(Relaxed), suffered.load(Relaxed))
-    }
-
-    /// How many of later times became that.
-    pub fn later(&self, what: EventFate) -> u64 {
-        self.head().later[what as usize].load(Relaxed)
-    }
-
-    /// Their errors, by size.
-    pub fn sizes(&self, which: Sizes) -> Vec<u64> {
-        let counts = &self.head().sizes[which as usize];
-        counts.iter().map(|count| count.load(Relaxed)).collect()
+    /// The outcome so far, without the events that were not tried.
+    pub fn outcome(&self) -> RankOutcome {
+        let head = self.head();
+        let load = |count: &AtomicU64| count.load(Relaxed);
+        let sizes = |which: Sizes| {
+            let counts = head.sizes[which as usize].iter();
+            Histogram::of_counts(counts.map(load).collect())
+        };
+        let count = |what: EventFate| load(&head.counts[what as usize]);
+        let (behind, away) = (count(EventFate::Behind), count(EventFate::Away));
+        let kept = self.kept().iter().take(head.kept.load(Acquire) as usize);
+        RankOutcome {
+            counts: EventCounts {
+                injected: count(EventFate::Injected) + behind + away,
+                behind,
+                away,
+                over_limit: count(EventFate::OverLimit),
+                shortened: count(EventFate::Shortened),
+                missed: count(EventFate::Missed),
+                ..EventCounts::default()
+            },
+            kept: kept.map(Shared::get).collect(),
+            start: sizes(Sizes::Start),
+            start_late: sizes(Sizes::Late),
+            length: sizes(Sizes::Length),
+            asked_ns: load(&head.taken_ns[0]),
+            suffered_ns: load(&head.taken_ns[1]),
+        }
     }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_sides_see_the_same() {
+        let ours = Board::create(3).unwrap();
+        let theirs = Board::open(ours.file.try_clone().unwrap()).unwrap();
+        let events = [7, 9].map(|due_ns| PlannedEvent::new(due_ns, due_ns * 2));
+        let orders = Orders {
+            begin_ns: 5,
+            early_ns: -4,
+            events: 2,
+            ..Orders::default()
+        };
+        ours.order(orders, &events);
+        assert_eq!((theirs.orders(), theirs.event(1)), (orders, events[1]));
+        theirs.note(EventFate::Behind, events[1], [3, 4], true);
+        theirs.note(EventFate::Injected, events[0], [-1, 0], false);
+        theirs.note(EventFate::Missed, events[0], [0, 0], true);
+        let outcome = ours.outcome();
+        let counts = outcome.counts;
+        assert_eq!((counts.injected, counts.behind, counts.missed), (2, 1, 1));
+        assert_eq!((outcome.asked_ns, outcome.suffered_ns), (32, 36));
+        assert_eq!((outcome.length.most(), outcome.length.count()), (4, 2));
+        let kept = Injection {
+            due_ns: 9,
+            length_ns: 18,
+            start_error_ns: 3,
+            length_error_ns: 4,
+            cause: Cause::Behind,
+        };
+        assert_eq!(outcome.kept, [kept]);
+        let measured = InjectorNoise {
+            began_late_ns: -7,
+            seen: 9,
+            ..InjectorNoise::default()
+        };
+        theirs.set_measured(measured);
+        assert_eq!(ours.measured(), measured);
+        let failed = [0, 13].map(InjectorState::Failed);
+        for state in InjectorState::ALL.into_iter().chain(failed) {
+            theirs.set_state(state);
+            assert_eq!(ours.state(), state);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_board_is_refused() {
+        assert!(Board::open(memory_file(c"x", 1 << 20).unwrap()).is_err());
+        assert!(Board::create(usize::MAX).is_err());
+    }
+}

@@ -10,21 +10,20 @@ use sandbag_linux::{CpuList, Error};
 use sandbag_run::child;
 use serde::{Deserialize, Serialize};
 
-use super::InjectorClass;
-use super::board::{Board, EventFate, EventRecord, InjectorState, Orders, Sizes};
-use super::cpu_share::CpuShare;
+use super::board::{Board, EventFate, InjectorState, Orders};
 use super::measure::{GapSpinner, is_crowded, measure};
+use super::{InjectorClass, InjectorNoise};
 use crate::replay::limit::Limit;
 
-/// How an injector is set up; travels as its argument.
+/// The argument of an injector.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InjectorSetup {
     /// The board's descriptor.
     pub board_fd: i32,
-    /// Where it injects.
     pub cpu: u32,
-    /// How it gets the CPU.
     pub class: InjectorClass,
+    /// The portion begins again when it is used up.
+    pub repeat: bool,
 }
 
 impl InjectorSetup {
@@ -41,20 +40,20 @@ impl InjectorSetup {
     }
 }
 
-/// An event that would begin later than this is not suffered at all, ns: the
-/// machine was suspended, or we were stopped.
+/// An event that would begin later than this is left out, ns: the machine was
+/// suspended, or the injector was stopped.
 const MISSED_NS: u64 = 1_000_000_000;
-/// The kernel kills a real-time task that runs for so long without sleeping.
-/// The limit of the injector itself is below that.
+/// The kernel kills a real-time task that runs for this long without sleeping. The
+/// injector's own limit is lower.
 const LONGEST_WITHOUT_SLEEP_US: u64 = 1_000_000;
 
 /// Injects until its portion is used up or it is killed. The gate, standard
-/// input, is opened twice: to take its place, and to go.
+/// input, is opened twice: to take the CPU, and to begin.
 ///
 /// # Errors
-/// It cannot start; the board says why, too.
+/// It cannot start; the board has the reason, too.
 pub fn run(setup: &InjectorSetup) -> Result<(), Error> {
-    // SAFETY: whoever started us handed this descriptor to us alone.
+    // SAFETY: our parent left this descriptor open for us alone.
     let fd = unsafe { OwnedFd::from_raw_fd(setup.board_fd) };
     let board = Board::open(fd).map_err(|cause| Error::Call {
         call: "mmap",
@@ -87,7 +86,7 @@ fn take_place(setup: &InjectorSetup, board: &Board) -> Result<(), Error> {
     // SAFETY: no pointers. A refusal (RLIMIT_MEMLOCK) costs exactness under
     // memory pressure and nothing else.
     unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) };
-    // Only now: moving a task into a group with a cpuset resets its affinity
+    // Now, as moving a task into a group with a cpuset resets its affinity
     // (kernels before 6.2).
     sched::set_affinity(0, &CpuList::from_iter([setup.cpu]))?;
     let beside = |real_time| {
@@ -111,8 +110,8 @@ fn take_place(setup: &InjectorSetup, board: &Board) -> Result<(), Error> {
     if let InjectorClass::Fifo { priority } = setup.class
         && is_crowded(measured)
     {
-        // Above it for as long as this takes; where we may not be, it stays
-        // as it is.
+        // With a priority above the spinner's meanwhile; where that is denied, the
+        // first measurement remains.
         let (above, own) = (u32::from(priority).max(2), u32::from(priority));
         if sched::set_attributes(0, Attributes::Fifo { priority: above }).is_ok() {
             measured = measure(beside(true)?);
@@ -134,22 +133,22 @@ fn watch() {
     unsafe { libc::setrlimit(libc::RLIMIT_RTTIME, &raw const limit) };
 }
 
-/// Lateness of more than so many times what 99 % of the wake-ups that were
-/// measured did not exceed is not the timer's. So many, because a virtual CPU
-/// wakes more slowly after long sleeps.
+/// An event is [`EventFate::Away`] if it is later than this many times the 99th
+/// percentile of the measured wake-ups: a virtual CPU wakes more slowly after long
+/// sleeps.
 const TIMES_USUAL: u64 = 10;
 
 /// An injector that is later than this did not run: it was stopped, or had no
 /// CPU, ns.
 pub const STOOD_NS: u64 = 100_000_000;
 
-/// Suffers the events; the state in which that ends.
+/// Injects the events; returns the state at the end.
 ///
-/// Who is interrupted is so by the timer, when an event is due; that we come
-/// to read the clock later is part of what he loses. So an event ends when its
-/// length has passed since it was due, less what the switch back takes, however
-/// late we are. As an ordinary task we may be let wait while he runs, and
-/// count from our own beginning.
+/// The timer interrupts the running task when the event is due; until the injector
+/// reads the clock the task has already lost time. So an event ends when its length
+/// has passed since it was due, less the switch back, however late the injector is.
+/// An ordinary task may have to wait for the CPU while others run, and counts from
+/// its own start.
 fn inject(board: &Board, setup: &InjectorSetup, orders: Orders, usual_ns: u64) -> InjectorState {
     let mut limit = Limit::default();
     let mut begin_ns = orders.begin_ns;
@@ -206,7 +205,7 @@ fn inject(board: &Board, setup: &InjectorSetup, orders: Orders, usual_ns: u64) -
                 (InjectorClass::Fair, _) => spin_own(start_ns, until_ns.saturating_sub(start_ns)),
             };
             free_ns = end_ns;
-            // Stopped while it was suffered, and not by a pause of the run.
+            // Stopped while it was injected, and not by a pause of the run.
             let paused_ns = board.put_off_ns() - put_off_ns;
             let over_ns = end_ns.saturating_sub(until_ns.max(start_ns) + paused_ns);
             let is_fifo = matches!(setup.class, InjectorClass::Fifo { .. });
@@ -214,51 +213,59 @@ fn inject(board: &Board, setup: &InjectorSetup, orders: Orders, usual_ns: u64) -
                 board.add_stood(over_ns);
                 stood_until_ns = end_ns;
             }
-            if first {
-                let since = |ns: u64| ns.saturating_sub(begin_ns + put_off_ns);
-                let record = EventRecord {
-                    start_ns: since(start_ns),
-                    end_ns: since(end_ns),
-                    from_ns: since(from_ns),
-                    what,
-                };
-                board.note(place, record);
-            } else {
-                let which = match what {
-                    EventFate::Injected => Some(Sizes::Start),
-                    EventFate::Behind | EventFate::Away => Some(Sizes::Late),
-                    _ => None,
-                };
-                let took = CpuShare {
-                    start_ns,
-                    end_ns,
-                    from_ns,
-                };
-                let suffered_ns = took.suffered_ns(measured, orders.overhead_ns > 0);
-                match which {
-                    Some(which) => {
-                        let late = (which, late_ns);
-                        board.count_suffered(what, late, event.length_ns, suffered_ns);
-                    }
-                    None => board.count(what),
-                }
-            }
+            let times = EventTimes {
+                start_ns,
+                end_ns,
+                from_ns,
+            };
+            let suffered_ns = times.suffered_ns(measured, orders.overhead_ns > 0);
+            let signed = |a: u64, b: u64| a.wrapping_sub(b).cast_signed();
+            let errors = [
+                signed(start_ns, due_ns),
+                signed(suffered_ns, event.length_ns),
+            ];
+            board.note(what, event, errors, first);
         }
         begin_ns = begin_ns.saturating_add(orders.length_ns);
         sleep_to(board, |put_off_ns| {
             (begin_ns + put_off_ns, begin_ns + put_off_ns)
         });
-        if !orders.repeat || orders.events == 0 {
+        if !setup.repeat || orders.events == 0 {
             return InjectorState::Ended;
         }
         first = false;
     }
 }
 
-/// Sleeps until something is due; `at` says when it is and when to wake, from
-/// what all was put off by. That, the due time, and when it woke: the clock is the first
-/// that is looked at then. Of one that is past this returns at once; while it
-/// sleeps it may be put off once more.
+/// When an event was injected, ns.
+struct EventTimes {
+    /// When the injector read the clock first.
+    start_ns: u64,
+    /// When it was done.
+    end_ns: u64,
+    /// When the event counts from: its due time, or a lead before the start.
+    from_ns: u64,
+}
+
+impl EventTimes {
+    /// How long the interrupted task lost the CPU, overhead included, ns.
+    /// `taken_off`: the overhead was subtracted from the length.
+    fn suffered_ns(&self, measured: InjectorNoise, taken_off: bool) -> u64 {
+        let lead_ns = measured.lead_ns;
+        let from_ns = if taken_off {
+            self.from_ns
+        } else {
+            self.start_ns.saturating_sub(lead_ns)
+        };
+        let until_ns = self.end_ns + measured.overhead_ns.saturating_sub(lead_ns);
+        until_ns.saturating_sub(from_ns)
+    }
+}
+
+/// Sleeps until an event is due; `at` has its due time and the time to wake, by how
+/// much all was put off. Returns that, the due time, and the wake-up: it reads the
+/// clock first. It returns at once if the event is past; while it sleeps it may be
+/// put off once more.
 fn sleep_to(board: &Board, at: impl Fn(u64) -> (u64, u64)) -> (u64, u64, u64) {
     loop {
         let put_off_ns = board.put_off_ns();
@@ -282,27 +289,30 @@ fn spin(until_ns: u64) -> u64 {
     }
 }
 
-/// Takes so much of the CPU, also in pieces: nothing can happen before what is
-/// owed has passed on the wall clock, which is never slower than ours.
+/// Takes `length_ns` of CPU time, also in pieces: it looks again when the rest has
+/// passed on the wall clock, which is never slower than the CPU clock.
 fn spin_own(start_ns: u64, length_ns: u64) -> u64 {
     let begin_ns = thread_cpu();
     let mut until_ns = start_ns + length_ns;
     loop {
         let now_ns = spin(until_ns);
         let used_ns = thread_cpu() - begin_ns;
-        // What asking costs is not worth a piece.
-        if used_ns + ASKING_NS >= length_ns {
+        // A rest shorter than reading the clock is no piece.
+        if used_ns + READING_NS >= length_ns {
             return now_ns;
         }
         until_ns = now_ns + (length_ns - used_ns);
     }
 }
 
-/// Reading the CPU clock, about.
-const ASKING_NS: u64 = 1_000;
+/// Cost of reading the CPU clock, about.
+const READING_NS: u64 = 1_000;
 
 #[cfg(test)]
 mod tests {
+    use crate::replay::PlannedEvent;
+    use crate::replay::outcome::Cause;
+
     use super::*;
 
     #[test]
@@ -312,10 +322,27 @@ mod tests {
                 board_fd: 3,
                 cpu: 1025,
                 class,
+                repeat: true,
             };
             assert_eq!(InjectorSetup::from_args(&setup.to_args()), Some(setup));
         }
         assert_eq!(InjectorSetup::from_args(&["x".into()]), None);
+    }
+
+    #[test]
+    fn the_overhead_is_part_of_what_a_task_loses() {
+        let measured = InjectorNoise {
+            overhead_ns: 22,
+            lead_ns: 15,
+            ..InjectorNoise::default()
+        };
+        let times = EventTimes {
+            start_ns: 1_015,
+            end_ns: 1_093,
+            from_ns: 1_000,
+        };
+        assert_eq!(times.suffered_ns(measured, true), 100);
+        assert_eq!(times.suffered_ns(measured, false), 100);
     }
 
     #[test]
@@ -324,87 +351,59 @@ mod tests {
         assert!(spin(start + 100_000) >= start + 100_000);
         let cpu = thread_cpu();
         let end = spin_own(monotonic(), 300_000);
-        assert!(end >= start + 400_000 - ASKING_NS);
-        assert!(thread_cpu() - cpu >= 300_000 - ASKING_NS);
+        assert!(end >= start + 400_000 - READING_NS);
+        assert!(thread_cpu() - cpu >= 300_000 - READING_NS);
+    }
+
+    /// Injects on the CPU of the calling thread, as an ordinary task, from a
+    /// beginning `ago_ns` in the past.
+    fn injected(ago_ns: u64, length_ns: u64, events: &[PlannedEvent]) -> Board {
+        let cpu = sched::affinity(0).unwrap().iter().next().unwrap();
+        let board = Board::create(events.len()).unwrap();
+        let orders = Orders {
+            begin_ns: monotonic() - ago_ns,
+            length_ns,
+            overhead_ns: 1_000,
+            ..Orders::default()
+        };
+        board.order(orders, events);
+        let setup = InjectorSetup {
+            board_fd: -1,
+            cpu,
+            class: InjectorClass::Fair,
+            repeat: false,
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                sched::set_affinity(0, &CpuList::from_iter([cpu])).unwrap();
+                let state = inject(&board, &setup, board.orders(), u64::MAX);
+                assert_eq!(state, InjectorState::Ended);
+                assert!(monotonic() >= orders.begin_ns + orders.length_ns);
+            });
+        });
+        board
     }
 
     #[test]
-    fn what_was_due_while_the_injector_did_not_run_is_not_on_time() {
-        let cpu = sched::affinity(0).unwrap().iter().next().unwrap();
-        std::thread::spawn(move || {
-            sched::set_affinity(0, &CpuList::from_iter([cpu])).unwrap();
-            let board = Board::create(3).unwrap();
-            let events = [1_000_000, 100_000_000, 500_000_000]
-                .map(|due_ns| crate::replay::PlannedEvent::new(due_ns, 300_000));
-            // As if it had been stopped for .3 s.
-            let orders = Orders {
-                begin_ns: monotonic() - 300_000_000,
-                length_ns: 600_000_000,
-                repeat: false,
-                overhead_ns: 1_000,
-                lead_ns: 0,
-                early_ns: 0,
-                events: 3,
-            };
-            board.order(orders, &events);
-            let setup = InjectorSetup {
-                board_fd: -1,
-                cpu,
-                class: InjectorClass::Fair,
-            };
-            assert_eq!(
-                inject(&board, &setup, board.orders(), u64::MAX),
-                InjectorState::Ended
-            );
-            let what = [0, 1, 2].map(|place| board.record(place).what);
-            assert_eq!(
-                what,
-                [EventFate::Away, EventFate::Away, EventFate::Injected]
-            );
-            assert!((299_000_000..450_000_000).contains(&board.stood_ns()));
-        })
-        .join()
-        .unwrap();
+    fn events_that_are_due_while_the_injector_does_not_run_are_late() {
+        let events = [1, 100, 500].map(|ms| PlannedEvent::new(ms * 1_000_000, 300_000));
+        // As if it had been stopped for .3 s.
+        let board = injected(300_000_000, 600_000_000, &events);
+        let causes: Vec<Cause> = board.outcome().kept.iter().map(|e| e.cause).collect();
+        assert_eq!(causes, [Cause::Away, Cause::Away, Cause::Nothing]);
+        assert!((299_000_000..450_000_000).contains(&board.stood_ns()));
     }
 
     #[test]
-    fn events_are_suffered_and_noted() {
-        // On whatever CPU this thread is held, as an ordinary task.
-        let cpu = sched::affinity(0).unwrap().iter().next().unwrap();
-        std::thread::spawn(move || {
-            sched::set_affinity(0, &CpuList::from_iter([cpu])).unwrap();
-            let board = Board::create(2).unwrap();
-            let events = [(1_000_000, 500_000), (1_200_000, 300_000)];
-            let events =
-                events.map(|(due_ns, length_ns)| crate::replay::PlannedEvent { due_ns, length_ns });
-            let orders = Orders {
-                begin_ns: monotonic(),
-                length_ns: 3_000_000,
-                repeat: false,
-                overhead_ns: 1_000,
-                lead_ns: 0,
-                early_ns: 0,
-                events: 2,
-            };
-            board.order(orders, &events);
-            let setup = InjectorSetup {
-                board_fd: -1,
-                cpu,
-                class: InjectorClass::Fair,
-            };
-            let state = inject(&board, &setup, board.orders(), u64::MAX);
-            assert_eq!(state, InjectorState::Ended);
-            assert!(monotonic() >= orders.begin_ns + orders.length_ns);
-            let (one, two) = (board.record(0), board.record(1));
-            assert_eq!(
-                (one.what, two.what),
-                (EventFate::Injected, EventFate::Behind)
-            );
-            assert!(one.start_ns >= 1_000_000);
-            assert!(one.end_ns - one.start_ns >= 499_000 - ASKING_NS);
-            assert!(two.start_ns >= one.end_ns);
-        })
-        .join()
-        .unwrap();
+    fn events_are_injected_and_noted() {
+        let event = PlannedEvent::new;
+        let events = [event(1_000_000, 500_000), event(1_200_000, 300_000)];
+        let board = injected(0, 3_000_000, &events);
+        let kept = board.outcome().kept;
+        let (one, two) = (kept[0], kept[1]);
+        assert_eq!((one.cause, two.cause), (Cause::Nothing, Cause::Behind));
+        assert!(one.start_error_ns >= 0 && one.length_error_ns >= -1_000 - READING_NS as i64);
+        // It began after the end of the first.
+        assert!(two.start_error_ns >= 299_000 - READING_NS as i64);
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What injecting costs on this CPU, seen from both sides.
+//! The overhead of an injection on this CPU.
 //!
-//! An ordinary thread beside us reads the clock and notes when it was away. We
-//! sleep to a deadline and go to sleep again: an event of no length. What the
-//! thread lost is what injecting costs by itself; how late we woke is the
-//! timer's spread, as cyclictest measures it.
+//! An ordinary thread beside the injector reads the clock and records its gaps. The
+//! injector sleeps until a deadline and sleeps again: an event of length 0. The gap of
+//! the thread is the overhead; the lateness of the wake-up is the timer's latency, as
+//! cyclictest measures it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,36 +18,34 @@ use super::InjectorNoise;
 
 /// Wake-ups to measure.
 const WAKES: usize = 200;
-/// One comes this long after another, and up to as much more.
+/// Least distance of two; the largest is twice that.
 const APART_NS: u64 = 300_000;
 /// Near deadlines to measure.
 const NEAR: usize = 100;
-/// How near.
 const NEAR_NS: u64 = 1_000;
-/// The thread beside us notes when it was away for longer than this.
+/// Shorter gaps are not recorded.
 const GAP_NS: u64 = 500;
-/// It notes no more than this.
+/// Room for gaps.
 const GAPS: usize = 50_000;
-/// Fewer matches say nothing.
+/// Fewer matches are not used.
 const FEWEST: usize = 5;
-/// Deadlines are not moved by more than this, ns: what is later is not the
-/// timer's.
+/// Deadlines are moved by at most this, ns: a larger delay is not due to the timer.
 const MOST_SHIFT_NS: i64 = 10_000;
-/// Nobody ordinary is before it.
+/// Before all other ordinary tasks.
 const MOST_NICE: i32 = -20;
-/// Gaps of more than so many times the shortest were not ours alone.
+/// Gaps longer than this many times the shortest include other tasks.
 const ALONE: u64 = 2;
 
-/// An ordinary thread on our CPU that spins and notes its gaps.
+/// A thread on the injector's CPU that spins and records its gaps.
 pub struct GapSpinner {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Vec<(u64, u64)>>>,
 }
 
 impl GapSpinner {
-    /// Starts it where the caller may run: an ordinary one, before the caller
-    /// becomes a real-time task; else as a real-time task of the lowest
-    /// priority, which nobody ordinary keeps from seeing what it loses.
+    /// Starts it on the caller's CPUs: an ordinary thread before the caller becomes a
+    /// real-time task; else a real-time task of the lowest priority, which ordinary
+    /// tasks cannot preempt.
     ///
     /// # Errors
     /// A thread cannot be had.
@@ -80,8 +78,7 @@ fn gaps(stop: &AtomicBool, real_time: bool) -> Vec<(u64, u64)> {
     let class = if real_time {
         Attributes::Fifo { priority: 1 }
     } else {
-        // Where others wait for the CPU it is to come to us first. Who may not
-        // be that important is measured beside them.
+        // Before others that wait for the CPU, where that is permitted.
         Attributes::Fair {
             nice: MOST_NICE,
             slice_ns: 0,
@@ -101,17 +98,17 @@ fn gaps(stop: &AtomicBool, real_time: bool) -> Vec<(u64, u64)> {
     gaps
 }
 
-/// Whether so few of the wake-ups were seen that others must have had the CPU.
+/// Whether the thread saw so few wake-ups that other tasks must have had the CPU.
 pub fn is_crowded(measured: InjectorNoise) -> bool {
     measured.seen * 10 < measured.wakes
 }
 
-/// Measures; some 0.1 s.
+/// Measures, for 0.1 s.
 pub fn measure(beside: GapSpinner) -> InjectorNoise {
     let mut stamps = Vec::with_capacity(WAKES);
     let mut late = Vec::with_capacity(WAKES);
     for n in 0..WAKES as u64 {
-        // Not in step with the kernel's tick.
+        // At random times within the kernel's tick.
         let deadline = monotonic() + APART_NS + chance::draw(0, 0, n, APART_NS);
         sleep_until(deadline);
         let start = monotonic();
@@ -127,7 +124,7 @@ pub fn measure(beside: GapSpinner) -> InjectorNoise {
         let before = monotonic();
         sleep_until(before + NEAR_NS);
         near.push(monotonic() - before);
-        // The thread beside us gets on.
+        // Time for the thread.
         sleep_until(monotonic() + NEAR_NS * 100);
     }
     let gaps = beside.end();
@@ -161,7 +158,7 @@ fn middle<T: Copy + Ord + Default>(mut values: Vec<T>) -> T {
     quantile(&values, 50.0).unwrap_or_default()
 }
 
-/// One event of no length, by our clock, ns.
+/// One event of length 0, by our clock, ns.
 #[derive(Debug, Clone, Copy)]
 struct EventStamps {
     deadline: u64,
@@ -169,14 +166,13 @@ struct EventStamps {
     end: u64,
 }
 
-/// What it cost.
 struct EventCost {
     began_late_ns: i64,
     overhead_ns: u64,
     lead_ns: u64,
 }
 
-/// The gap in which each of them lies.
+/// The cost of each event that lies within a gap.
 fn event_costs(stamps: &[EventStamps], gaps: &[(u64, u64)]) -> Vec<EventCost> {
     let around = |stamps: &EventStamps| {
         let EventStamps {
@@ -195,8 +191,8 @@ fn event_costs(stamps: &[EventStamps], gaps: &[(u64, u64)]) -> Vec<EventCost> {
     stamps.iter().filter_map(around).collect()
 }
 
-/// Those after which the thread beside us went on at once: where others wait
-/// for the CPU, one of them may have had it first.
+/// Events after which the thread continued at once: other tasks that wait for the CPU
+/// may have had it first.
 fn isolate(lost: Vec<EventCost>) -> Vec<EventCost> {
     let least_ns = lost.iter().map(|one| one.overhead_ns).min();
     let most_ns = least_ns.unwrap_or(0).saturating_mul(ALONE);

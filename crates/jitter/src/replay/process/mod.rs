@@ -1,50 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A process per CPU that takes it from whoever runs there.
+//! An injector process on each CPU, which takes it from the task that runs there.
 //!
 //! ```text
-//!   team --place--> injector: takes its class, measures what it costs
+//!   team --place--> injector: takes its class, measures its overhead
 //!        <-ready--
 //!        --plan, go--> sleeps until an event is due, spins for its length
 //!        <-what became of each event, in shared memory
 //! ```
 //!
-//! An injector dies with whoever started it (PR_SET_PDEATHSIG), and the kernel
-//! kills one that spins for a second without sleeping (RLIMIT_RTTIME). It
-//! changes nothing on the machine, so there is nothing to undo.
+//! An injector dies with its parent (PR_SET_PDEATHSIG), and the kernel kills one that
+//! spins for a second without sleeping (RLIMIT_RTTIME). It changes nothing on the
+//! machine, so there is nothing to undo.
 
-pub mod ask;
-pub mod beside;
 mod board;
-mod cpu_share;
 pub mod injector;
 mod measure;
-pub mod outcome;
 mod seat;
 pub mod team;
-pub mod verify;
 
 use serde::{Deserialize, Serialize};
+
+use crate::replay::limit::LeftOut;
+use crate::replay::outcome::RankOutcome;
 
 /// First argument of an injector's process.
 pub const INJECTOR_VERB: &str = "__injector";
 
-/// How an injector gets its CPU.
+/// Scheduling class of an injector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InjectorClass {
-    /// A real-time task (SCHED_FIFO): at once, and until it is done.
+    /// A real-time task (SCHED_FIFO): it runs at once, and until it is done.
     Fifo {
         /// 1 (lowest) to 99.
         priority: u8,
     },
-    /// An ordinary task: when the scheduler gives it the CPU. What another
-    /// takes away from it meanwhile is spun later, so that the length is its
-    /// own CPU time.
+    /// An ordinary task. When it is preempted it spins for longer, so that the
+    /// length of an event is its own CPU time.
     Fair,
 }
 
 impl InjectorClass {
-    /// As records have it.
+    /// The name in records.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -63,30 +60,56 @@ impl std::fmt::Display for InjectorClass {
     }
 }
 
-/// What an injector measured of itself on its CPU, beside an ordinary task
-/// that spins there.
+/// Overhead and wake-up latency of an injector on its CPU, measured with an ordinary
+/// task that spins there; times in ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InjectorNoise {
-    /// What the other lost beyond the length of an event, median where nobody
-    /// else ran, ns: the floor. 0 if it could not be seen.
+    /// Time that the task lost beyond the length of an event, median where no other
+    /// task ran. 0 if it could not be measured.
     pub overhead_ns: u64,
-    /// Of that, before the injector reads its clock, median, ns.
+    /// Part of it before the injector reads its clock, median.
     pub lead_ns: u64,
-    /// So much later than due the other began to lose, median, ns; below 0:
-    /// earlier, as under hypervisors that take the CPU for a timer before it
-    /// is due (KVM's lapic_timer_advance_ns). Deadlines are moved by it.
+    /// From the due time to the interruption of the task, median; below 0 under
+    /// hypervisors that take the CPU before a timer is due (KVM's
+    /// lapic_timer_advance_ns). Deadlines are moved by it.
     pub began_late_ns: i64,
-    /// From a deadline that is near to the wake-up, median, ns: the timer's
-    /// least interval.
+    /// From a near deadline to the wake-up, median: the timer's least interval.
     pub least_interval_ns: u64,
-    /// Wake-ups after their deadline, as cyclictest shows them, ns.
+    /// Wake-up latency, as cyclictest shows it.
     pub wake_p50_ns: u64,
     pub wake_p90_ns: u64,
     pub wake_p99_ns: u64,
-    /// The latest.
     pub wake_most_ns: u64,
-    /// Wake-ups that were measured.
+    /// Number of wake-ups.
     pub wakes: u64,
-    /// Of those, how many the other task saw.
+    /// Wake-ups that the other task saw.
     pub seen: u64,
+}
+
+/// State of an injector at the end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Health {
+    #[default]
+    Well,
+    /// Its CPU went offline.
+    Displaced,
+    /// It ended early, with its status.
+    Died(String),
+}
+
+/// The outcome of one CPU.
+#[derive(Debug, Clone)]
+pub struct CpuOutcome {
+    pub cpu: u32,
+    pub measured: InjectorNoise,
+    pub outcome: RankOutcome,
+    /// What the limit would leave out of a whole portion.
+    pub left_out: LeftOut,
+    /// Length of the run, ns.
+    pub ran_ns: u64,
+    /// The injector did not run for this long while events were due: it was
+    /// stopped, or had no CPU. Without pauses of the whole run, ns.
+    pub stood_ns: u64,
+    pub health: Health,
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One injector of a team: its process, its board, what it is to do, and what
-//! became of that.
+//! One injector of a team: its process, its board, its orders, and their outcome.
 
 use std::io;
 use std::process::Child;
@@ -10,22 +9,20 @@ use sandbag_run::child::{self, open_gate};
 use sandbag_run::layout::Layout;
 use sandbag_run::realtime;
 
-use super::ask::{Ask, Want};
-use super::board::{Board, EventFate, InjectorState, Orders, Sizes};
-use super::cpu_share::CpuShare;
+use super::board::{Board, InjectorState, Orders};
 use super::injector::{InjectorSetup, STOOD_NS};
-use super::outcome::{CpuOutcome, Health};
-use super::{INJECTOR_VERB, InjectorClass, InjectorNoise};
+use super::team::{Ask, Want};
+use super::{CpuOutcome, Health, INJECTOR_VERB, InjectorClass, InjectorNoise};
 use crate::replay::column::PlannedEvent;
 use crate::replay::error::{Error, Result};
-use crate::replay::histogram::Histogram;
 use crate::replay::limit::{self, LeftOut};
-use crate::replay::outcome::{Cause, EventCounts, Injection, RankOutcome};
+use crate::replay::outcome::EventCounts;
 use crate::replay::safeguard::Safeguards;
 
-/// Being in one's place takes some 0.2 s; on an emulated CPU many times that.
+/// Time for an injector to be ready: usually 0.2 s; on an emulated CPU many times
+/// that.
 pub const PATIENCE: Duration = Duration::from_secs(20);
-/// We look this often meanwhile.
+/// Distance of two looks at its state.
 const LOOK: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
@@ -36,11 +33,11 @@ pub struct Seat {
     pub measured: InjectorNoise,
     safeguards: Safeguards,
     pub planned: Vec<PlannedEvent>,
-    /// What the safeguards say of a whole portion.
+    /// Decisions of the safeguards on a whole portion.
     whole: EventCounts,
     pub left_out: LeftOut,
     pub died: Option<String>,
-    /// It was reaped: its process id may be somebody else's.
+    /// It was reaped: its process id may belong to another process.
     pub gone: bool,
 }
 
@@ -57,16 +54,17 @@ impl Seat {
             board_fd: board.fd(),
             cpu: ask.cpu,
             class,
+            repeat: ask.portion.repeats(),
         };
         let mut child = child::own(INJECTOR_VERB, &setup.to_args(), &[board.fd()], true)
             .spawn()
             .map_err(failed("start an injector"))?;
         if let Some(layout) = layout {
-            // A fresh v1 group has no real-time budget. Where we may not move
-            // it, it is told so when it asks for its class.
+            // A fresh v1 group has no real-time budget. If this is denied, so is
+            // the real-time class.
             let _ = realtime::move_to_root(layout, child.id());
         }
-        // One that is gone is noticed below.
+        // `await_ready` notices one that is gone.
         let _ = open_gate(&mut child);
         Ok(Self {
             ask: ask.clone(),
@@ -82,8 +80,10 @@ impl Seat {
         })
     }
 
+    /// Waits until it has its class and measured its overhead.
     pub fn await_ready(&mut self, deadline: Instant, class: InjectorClass) -> Result<()> {
         let cpu = self.ask.cpu;
+        let failed = |what: String| Err(Error::Injector { cpu, what });
         loop {
             let gone = self.child.try_wait().ok().flatten();
             match self.board.state() {
@@ -99,19 +99,17 @@ impl Seat {
                 }
                 InjectorState::Failed(errno) => {
                     let cause = io::Error::from_raw_os_error(errno);
-                    let what = format!("could not take its place: {cause}");
-                    return Err(Error::Injector { cpu, what });
+                    return failed(format!("could not take its place: {cause}"));
                 }
                 _ => {}
             }
             if let Some(how) = gone {
                 let words = child::last_words(&mut self.child);
-                let what = format!("ended at its start ({how}) {words}");
-                return Err(Error::Injector { cpu, what });
+                return failed(format!("ended at its start ({how}) {words}"));
             }
             if Instant::now() > deadline {
-                let what = format!("is not in its place after {} s", PATIENCE.as_secs());
-                return Err(Error::Injector { cpu, what });
+                let seconds = PATIENCE.as_secs();
+                return failed(format!("is not in its place after {seconds} s"));
             }
             std::thread::sleep(LOOK);
         }
@@ -119,7 +117,7 @@ impl Seat {
         Ok(())
     }
 
-    /// Decides what is tried.
+    /// Decides which events are injected.
     pub fn plan(&mut self, want: Want) {
         self.safeguards = Safeguards {
             overhead_ns: want.overhead.then_some(self.measured.overhead_ns),
@@ -128,32 +126,28 @@ impl Seat {
         self.whole = EventCounts::default();
         let events = self.ask.portion.once().events();
         self.planned = self.safeguards.apply(events, &mut self.whole);
-        // The injector looks at what it really does; this is to say it before.
-        let overhead_ns = if want.overhead {
-            // Part of the length.
+        // A forecast; the injector limits what it really does. With the safeguard the
+        // overhead is part of the length.
+        let beyond_ns = if want.overhead {
             0
         } else {
             self.measured.overhead_ns
         };
-        (_, self.left_out) = limit::cut(&self.planned, overhead_ns);
+        (_, self.left_out) = limit::cut(&self.planned, beyond_ns);
     }
 
+    /// Orders the events and opens the gate.
     pub fn go(&mut self, begin_ns: u64) -> Result<()> {
-        let orders = Orders {
+        let mut orders = Orders {
             begin_ns,
             length_ns: self.ask.portion.length_ns(),
-            repeat: self.ask.portion.repeats(),
-            overhead_ns: self.safeguards.overhead_ns.unwrap_or(0),
-            lead_ns: match self.safeguards.overhead_ns {
-                Some(_) => self.measured.lead_ns,
-                None => 0,
-            },
-            early_ns: match self.safeguards.overhead_ns {
-                Some(_) => self.measured.began_late_ns,
-                None => 0,
-            },
-            events: self.planned.len(),
+            ..Orders::default()
         };
+        if let Some(overhead_ns) = self.safeguards.overhead_ns {
+            orders.overhead_ns = overhead_ns;
+            orders.lead_ns = self.measured.lead_ns;
+            orders.early_ns = self.measured.began_late_ns;
+        }
         self.board.order(orders, &self.planned);
         open_gate(&mut self.child).map_err(|_| Error::Injector {
             cpu: self.ask.cpu,
@@ -161,102 +155,29 @@ impl Seat {
         })
     }
 
+    /// What became of the events; the run was `ran_ns` long.
     pub fn outcome(&self, ran_ns: u64) -> CpuOutcome {
         let portion = &self.ask.portion;
-        let length_ns = portion.length_ns().max(1);
         let ran_ns = if portion.repeats() {
             ran_ns
         } else {
-            ran_ns.min(length_ns)
+            ran_ns.min(portion.length_ns().max(1))
         };
-        let mut outcome = RankOutcome::with_room(self.planned.len());
-        let mut counts = EventCounts::default();
+        let mut outcome = self.board.outcome();
         let mut stood_ns = self.board.stood_ns();
-        for (place, event) in self.planned.iter().enumerate() {
-            let record = self.board.record(place);
-            let cause = match record.what {
-                EventFate::Injected => Cause::Nothing,
-                EventFate::Behind => Cause::Behind,
-                EventFate::Away => Cause::Away,
-                EventFate::OverLimit => {
-                    counts.over_limit += 1;
-                    continue;
-                }
-                EventFate::Shortened => {
-                    counts.shortened += 1;
-                    continue;
-                }
-                EventFate::Missed => {
-                    counts.missed += 1;
-                    continue;
-                }
-                EventFate::NotReached => {
-                    // Still stopped when the run ended.
-                    let since_ns = ran_ns.saturating_sub(event.end_ns());
-                    if since_ns > STOOD_NS && self.board.state() == InjectorState::Running {
-                        stood_ns += since_ns;
-                        break;
-                    }
-                    continue;
-                }
-            };
-            let took = CpuShare {
-                start_ns: record.start_ns,
-                end_ns: record.end_ns,
-                from_ns: record.from_ns,
-            };
-            let taken_off = self.safeguards.overhead_ns.is_some();
-            let suffered_ns = took.suffered_ns(self.measured, taken_off);
-            let signed = |a: u64, b: u64| a.wrapping_sub(b).cast_signed();
-            outcome.note(Injection {
-                due_ns: event.due_ns,
-                length_ns: event.length_ns,
-                start_error_ns: signed(record.start_ns, event.due_ns),
-                length_error_ns: signed(suffered_ns, event.length_ns),
-                cause,
-            });
+        // Still stopped when the run ended.
+        let tried = usize::try_from(outcome.counts.decided()).unwrap_or(usize::MAX);
+        if let Some(next) = self.planned.get(tried) {
+            let since_ns = ran_ns.saturating_sub(next.end_ns());
+            if since_ns > STOOD_NS && self.board.state() == InjectorState::Running {
+                stood_ns += since_ns;
+            }
         }
-        counts.over_limit += self.board.later(EventFate::OverLimit);
-        counts.shortened += self.board.later(EventFate::Shortened);
-        counts.missed += self.board.later(EventFate::Missed);
-        let later = EventCounts {
-            injected: [EventFate::Injected, EventFate::Behind, EventFate::Away]
-                .iter()
-                .map(|what| self.board.later(*what))
-                .sum(),
-            behind: self.board.later(EventFate::Behind),
-            away: self.board.later(EventFate::Away),
-            ..EventCounts::default()
-        };
-        let sizes = |which| Histogram::of_counts(self.board.sizes(which));
-        outcome.note_later(
-            &later,
-            [
-                &sizes(Sizes::Start),
-                &sizes(Sizes::Late),
-                &sizes(Sizes::Length),
-            ],
-            self.board.taken_later_ns(),
-        );
-        let asked = self.asked(ran_ns);
-        let EventCounts {
-            injected,
-            behind,
-            away,
-            ..
-        } = outcome.counts;
-        let accounted = injected + asked.merged + asked.below_floor;
-        let accounted = accounted + counts.over_limit + counts.shortened + counts.missed;
-        outcome.counts = EventCounts {
-            asked: asked.asked.max(accounted),
-            not_reached: asked.asked.saturating_sub(accounted),
-            merged: asked.merged,
-            below_floor: asked.below_floor,
-            injected,
-            behind,
-            away,
-            ..counts
-        };
+        let due = self.asked(ran_ns);
+        let counts = &mut outcome.counts;
+        (counts.merged, counts.below_floor) = (due.merged, due.below_floor);
+        counts.asked = due.asked.max(counts.decided());
+        counts.not_reached = counts.asked - counts.decided();
         CpuOutcome {
             cpu: self.ask.cpu,
             measured: self.measured,
@@ -272,26 +193,19 @@ impl Seat {
         }
     }
 
-    /// What was due within that time, and what the safeguards say of it.
+    /// Events that were due within that time, and the decisions of the safeguards.
     fn asked(&self, ran_ns: u64) -> EventCounts {
         let length_ns = self.ask.portion.length_ns().max(1);
-        let mut asked = EventCounts::default();
-        // Times through may be many.
-        let whole = ran_ns / length_ns;
-        let mut times = |counts: &EventCounts, n: u64| {
-            asked.asked += counts.asked * n;
-            asked.merged += counts.merged * n;
-            asked.below_floor += counts.below_floor * n;
-        };
-        times(&self.whole, whole);
-        let rest_ns = ran_ns % length_ns;
-        if rest_ns > 0 {
-            let mut part = EventCounts::default();
-            let events = self.ask.portion.once().events();
-            let due = events.take_while(|event| event.due_ns < rest_ns);
-            self.safeguards.apply(due, &mut part);
-            times(&part, 1);
+        let (repetitions, rest_ns) = (ran_ns / length_ns, ran_ns % length_ns);
+        let mut part = EventCounts::default();
+        let events = self.ask.portion.once().events();
+        let due = events.take_while(|event| event.due_ns < rest_ns);
+        self.safeguards.apply(due, &mut part);
+        EventCounts {
+            asked: self.whole.asked * repetitions + part.asked,
+            merged: self.whole.merged * repetitions + part.merged,
+            below_floor: self.whole.below_floor * repetitions + part.below_floor,
+            ..EventCounts::default()
         }
-        asked
     }
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The injectors of a run: started, put in their places, told what to do,
-//! ended, and asked what became of it.
+//! The injectors of a run: started, put on their CPUs, given their orders, and ended.
 
 use std::time::Instant;
 
@@ -9,18 +8,60 @@ use nix::unistd::Pid;
 use sandbag_linux::{Root, clock};
 use sandbag_run::layout::Layout;
 
-use super::ask::{Ask, ClassRequest, Want};
-use super::beside::Injection;
 use super::board::{EVENT_BYTES, InjectorState};
-use super::outcome::CpuOutcome;
 use super::seat::{PATIENCE, Seat};
-use super::{InjectorClass, InjectorNoise};
+use super::{CpuOutcome, InjectorClass, InjectorNoise};
 use crate::replay::error::{Error, Result};
+use crate::replay::hold::Replay;
+use crate::replay::plan::ReplayPlan;
+use crate::replay::portion::Portion;
 
-/// Due times begin so much after the order.
+/// Requested class of the injectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClassRequest {
+    /// Real time with a priority from 1 (lowest) to 99 if it is permitted, else
+    /// ordinary tasks.
+    Auto {
+        priority: u8,
+    },
+    Only(InjectorClass),
+}
+
+/// How events are injected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Want {
+    pub class: ClassRequest,
+    /// The first safeguard: the overhead is subtracted from the length.
+    pub overhead: bool,
+    /// The second: events that follow too closely are injected together.
+    pub interval: bool,
+    /// Memory for the events of all CPUs together, bytes.
+    pub most_bytes: u64,
+}
+
+/// A CPU and the portion to replay there.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    pub cpu: u32,
+    pub portion: Portion,
+}
+
+impl Ask {
+    /// For each CPU the rank of its place in the plan.
+    #[must_use]
+    pub fn each(cpus: &[u32], plan: &ReplayPlan) -> Vec<Self> {
+        let one = |(cpu, rank): (&u32, u64)| Self {
+            cpu: *cpu,
+            portion: plan.rank(rank),
+        };
+        cpus.iter().zip(0..).map(one).collect()
+    }
+}
+
+/// From the order to the beginning of due times, ns.
 const START_NS: u64 = 20_000_000;
 
-/// See the module's text. Dropping it ends the injectors.
+/// Dropping it ends the injectors.
 #[derive(Debug)]
 pub struct Team {
     seats: Vec<Seat>,
@@ -56,16 +97,12 @@ impl Team {
     }
 
     fn start_as(asks: &[Ask], want: Want, class: InjectorClass) -> Result<Self> {
-        let mut rooms = Vec::new();
-        let mut bytes = 0u64;
-        for ask in asks {
-            let most = want.most_bytes / EVENT_BYTES;
-            let events = ask.portion.once().events();
-            let count = events.take(usize::try_from(most).unwrap_or(usize::MAX));
-            let count = count.count();
-            rooms.push(count);
-            bytes = bytes.saturating_add((count as u64 + 1).saturating_mul(EVENT_BYTES));
-        }
+        let most = usize::try_from(want.most_bytes / EVENT_BYTES).unwrap_or(usize::MAX);
+        let room = |ask: &Ask| ask.portion.once().events().take(most).count();
+        let rooms: Vec<usize> = asks.iter().map(room).collect();
+        let bytes = rooms.iter().fold(0u64, |sum, room| {
+            sum.saturating_add((*room as u64 + 1).saturating_mul(EVENT_BYTES))
+        });
         if bytes > want.most_bytes {
             return Err(Error::Option {
                 what: "the memory for events",
@@ -73,8 +110,8 @@ impl Team {
                 expected: "more (--max-memory), or a smaller --share of the trace",
             });
         }
-        // Started one after another, ready at about the same time; whatever
-        // fails ends those that were started.
+        // Started one after another, ready at about the same time; an error drops
+        // the team, which ends those that were started.
         let mut team = Self {
             seats: Vec::new(),
             class,
@@ -99,19 +136,18 @@ impl Team {
         Ok(team)
     }
 
-    /// How they get their CPUs.
     #[must_use]
     pub fn class(&self) -> InjectorClass {
         self.class
     }
 
-    /// Why that is not what was tried first.
+    /// Why the class is not the one tried first.
     #[must_use]
     pub fn why_not_better(&self) -> Option<&str> {
         self.why.as_deref()
     }
 
-    /// What they measured, by CPU.
+    /// Measurements by CPU.
     pub fn measured(&self) -> impl Iterator<Item = (u32, InjectorNoise)> {
         self.seats.iter().map(|seat| (seat.ask.cpu, seat.measured))
     }
@@ -125,7 +161,7 @@ impl Team {
         }
     }
 
-    /// Ends them, and says what became of each CPU.
+    /// Ends them; the outcome of each CPU.
     #[must_use]
     pub fn finish(mut self) -> Vec<CpuOutcome> {
         self.end();
@@ -135,12 +171,8 @@ impl Team {
     }
 }
 
-impl Injection for Team {
-    /// Lets them begin; when due times do, CLOCK_MONOTONIC ns. Beforehand the
-    /// safeguards decide what is tried.
-    ///
-    /// # Errors
-    /// One of them is gone.
+impl Replay for Team {
+    /// Before, the safeguards decide which events are injected.
     fn begin(&mut self) -> sandbag_ui::Result<u64> {
         for seat in &mut self.seats {
             seat.plan(self.want);
@@ -152,8 +184,7 @@ impl Injection for Team {
         Ok(self.begin_ns)
     }
 
-    /// When the first portion is used up, CLOCK_MONOTONIC ns; `None` if never.
-    /// The paper's experiment ends for all then.
+    /// When the first portion is used up: the paper's experiment ends for all then.
     fn used_up_ns(&self) -> Option<u64> {
         let ends = self.seats.iter().map(|seat| {
             let portion = &seat.ask.portion;
@@ -163,12 +194,10 @@ impl Injection for Team {
         ends.min().flatten()
     }
 
-    /// Stops them where they are.
     fn pause(&mut self) {
         self.signal(Signal::SIGSTOP);
     }
 
-    /// Lets them go on after so long: all that was to come is put off by that.
     fn go_on(&mut self, after_ns: u64) {
         if self.end_ns.is_none() {
             self.stood_ns += after_ns;
@@ -179,10 +208,9 @@ impl Injection for Team {
         self.signal(Signal::SIGCONT);
     }
 
-    /// A child of ours ended, in words.
-    fn ended(&mut self, pid: u32, how: &str) {
-        let seat = self.seats.iter_mut().find(|seat| seat.child.id() == pid);
-        let Some(seat) = seat else {
+    fn child_ended(&mut self, pid: u32, how: &str) {
+        let mut seats = self.seats.iter_mut();
+        let Some(seat) = seats.find(|seat| seat.child.id() == pid) else {
             return;
         };
         seat.gone = true;
@@ -195,12 +223,10 @@ impl Injection for Team {
         }
     }
 
-    /// Ends them. What they did so far stays known.
     fn end(&mut self) {
         if self.end_ns.is_none() {
             self.end_ns = Some(clock::monotonic());
         }
-        // Those that are gone were reaped, and their numbers may be others' now.
         for seat in self.seats.iter_mut().filter(|seat| !seat.gone) {
             let _ = seat.child.kill();
         }

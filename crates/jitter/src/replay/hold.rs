@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Holds an injection beside a command, or alone, until one of them is over.
+//! Holds a replay beside a command, inside it, or alone, until one of them is over.
 //!
-//! The rules are those of a load's supervisor: signals are passed on to the
-//! command, a second one ends us at once, Ctrl-Z stops injection and command and
-//! puts off what is to come, the run ends with the command. There
-//! is no group, no journal and no guardian: nothing on the machine is changed.
+//! The rules are those of a load's supervisor: signals are passed on to the command,
+//! a second one ends sandbag at once, Ctrl-Z stops replay and command and puts off
+//! what is to come, the run ends with the command. There is no group, no journal and
+//! no guardian: nothing on the machine is changed.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -15,47 +15,49 @@ use sandbag_ui::failure::Context as _;
 
 use crate::replay::error::{Error, Result};
 
-/// What is held: something that injects until it is ended.
-pub trait Injection {
+/// A replay that was started and waits for its beginning.
+pub trait Replay {
     /// Begins; when, on CLOCK_MONOTONIC, ns. That may be a little later.
     ///
     /// # Errors
     /// It cannot.
     fn begin(&mut self) -> sandbag_ui::Result<u64>;
 
-    /// When all is injected, unless it is put off, ns; `None`: it does not know.
-    fn used_up_ns(&self) -> Option<u64>;
+    /// When all events are injected, without pauses, ns; `None` if unknown.
+    fn used_up_ns(&self) -> Option<u64> {
+        None
+    }
 
-    /// Stands still.
-    fn pause(&mut self);
+    fn pause(&mut self) {}
 
-    /// Goes on after so long, ns.
-    fn go_on(&mut self, after_ns: u64);
+    /// Continues after a pause of `after_ns`, by which all that is to come is put
+    /// off.
+    fn go_on(&mut self, _after_ns: u64) {}
 
-    /// A child of ours that is not the command ended.
-    fn ended(&mut self, pid: u32, how: &str);
+    /// A child process that is not the command ended, with its status.
+    fn child_ended(&mut self, _pid: u32, _how: &str) {}
 
-    /// Ends. Once more does nothing.
+    /// Ends injection, once; the outcome stays.
     fn end(&mut self);
 }
 
-/// Why it is over.
+/// Why the replay is over.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum HoldEnd {
     /// The share of the trace was used up.
     UsedUp,
-    /// The time that was asked for.
+    /// The requested time passed.
     Duration,
     /// The command ended.
     Command(CommandExit),
     /// A signal, without a command.
     Stopped,
-    /// A second signal: the command lives on, without the jitter.
+    /// A second signal: the command continues without jitter.
     Interrupted,
 }
 
 impl HoldEnd {
-    /// As run.json has it.
+    /// The name in run.json.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -68,26 +70,23 @@ impl HoldEnd {
     }
 }
 
-/// What is to be held.
 #[derive(Debug)]
 pub struct Hold {
     /// Runs beside; it waits at its gate.
     pub command: Option<Waiting>,
-    /// End after so long, ns.
+    /// Ends the replay, ns.
     pub duration_ns: Option<u64>,
 }
 
-/// How it was.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HoldOutcome {
-    /// Why it is over.
     pub end: HoldEnd,
-    /// From the beginning to the end, also of a command that went on without
+    /// From the beginning to the end, also of a command that continued without
     /// jitter, ns.
     pub wall_ns: u64,
-    /// The jitter ended that long before the command, ns.
+    /// From the end of the jitter to the end of the command, ns.
     pub without_ns: u64,
-    /// All stood still for so long of it (Ctrl-Z), ns.
+    /// Of `wall_ns`, pauses (Ctrl-Z), ns.
     pub paused_ns: u64,
 }
 
@@ -103,34 +102,33 @@ pub fn take_signals() -> Result<Signals> {
     })
 }
 
-/// Lets the injection go and waits until it is over. It is ended then, but not
-/// asked.
+/// Begins the replay, waits until it is over, and ends it.
 ///
 /// # Errors
 /// [`sandbag_run::Error::Command`] if the command cannot be executed; the
-/// injection cannot begin; signals cannot be waited for.
+/// replay cannot begin; signals cannot be waited for.
 pub fn hold(
-    injection: &mut impl Injection,
+    replay: &mut impl Replay,
     hold: Hold,
     signals: &Signals,
 ) -> sandbag_ui::Result<HoldOutcome> {
-    let outcome = hold_on(injection, hold, signals);
-    injection.end();
+    let outcome = hold_on(replay, hold, signals);
+    replay.end();
     outcome
 }
 
 fn hold_on(
-    injection: &mut impl Injection,
+    replay: &mut impl Replay,
     hold: Hold,
     signals: &Signals,
 ) -> sandbag_ui::Result<HoldOutcome> {
-    let begin_ns = injection.begin()?;
+    let begin_ns = replay.begin()?;
     let pid = hold.command.as_ref().map(Waiting::pid);
     clock::sleep_until(begin_ns);
     if let Some(command) = hold.command {
         command.go()?;
     }
-    let used_up_ns = injection.used_up_ns();
+    let used_up_ns = replay.used_up_ns();
     let over_ns = hold.duration_ns.map(|ns| begin_ns.saturating_add(ns));
     let mut deadline = match (used_up_ns, over_ns) {
         (Some(a), Some(b)) => Some(a.min(b)),
@@ -145,7 +143,7 @@ fn hold_on(
     };
     let mut ended_ns = None;
     let end = loop {
-        if let Some(end) = loop_.answer(injection, signals) {
+        if let Some(end) = loop_.answer(replay, signals) {
             break end;
         }
         let now_ns = clock::monotonic();
@@ -160,7 +158,7 @@ fn hold_on(
                 break end;
             }
             // The command goes on without.
-            injection.end();
+            replay.end();
             ended_ns = Some(now_ns);
             deadline = None;
         }
@@ -185,39 +183,39 @@ struct Loop {
 }
 
 impl Loop {
-    /// Ctrl-Z: all stand still until we are continued. The terminal's key
-    /// reaches the command by itself.
-    fn stand_still(&mut self, injection: &mut impl Injection, tell_command: bool) {
+    /// Ctrl-Z: pauses all until we are continued. The terminal sends its signal to
+    /// the command as well.
+    fn stand_still(&mut self, replay: &mut impl Replay, tell_command: bool) {
         let from_ns = clock::monotonic();
-        injection.pause();
+        replay.pause();
         let command = self.pid.filter(|_| tell_command);
         let signal = |pid: u32, signal| {
-            // Whoever is gone needs no signal.
+            // It may be gone.
             let _ = kill(Pid::from_raw(pid.cast_signed()), signal);
         };
         if let Some(pid) = command {
             signal(pid, Signal::SIGSTOP);
         }
-        // Returns when somebody continues us.
+        // Returns when we are continued.
         signal(std::process::id(), Signal::SIGSTOP);
         let stood_ns = clock::monotonic() - from_ns;
         self.paused_ns += stood_ns;
-        injection.go_on(stood_ns);
+        replay.go_on(stood_ns);
         if let Some(pid) = command {
             signal(pid, Signal::SIGCONT);
         }
     }
 
     /// Answers what arrived, without waiting.
-    fn answer(&mut self, injection: &mut impl Injection, signals: &Signals) -> Option<HoldEnd> {
+    fn answer(&mut self, replay: &mut impl Replay, signals: &Signals) -> Option<HoldEnd> {
         let mut over = None;
         while let Some(arrived) = signals.next() {
             if arrived.signal == Signal::SIGCHLD {
-                over = self.reap_all(injection).or(over);
+                over = self.reap_all(replay).or(over);
                 continue;
             }
             if arrived.signal == Signal::SIGTSTP {
-                self.stand_still(injection, !arrived.by_kernel);
+                self.stand_still(replay, !arrived.by_kernel);
                 continue;
             }
             let ends = ENDING.contains(&arrived.signal);
@@ -243,7 +241,7 @@ impl Loop {
         over
     }
 
-    fn reap_all(&self, injection: &mut impl Injection) -> Option<HoldEnd> {
+    fn reap_all(&self, replay: &mut impl Replay) -> Option<HoldEnd> {
         let mut over = None;
         while let Some((pid, ended)) = reap() {
             if Some(pid) == self.pid {
@@ -254,7 +252,7 @@ impl Loop {
                 (Some(signal), _) => format!("signal {signal}"),
                 (_, code) => format!("exit code {}", code.unwrap_or(0)),
             };
-            injection.ended(pid, &how);
+            replay.child_ended(pid, &how);
         }
         over
     }

@@ -4,9 +4,9 @@
 use crate::stats::{Distances, Grid, QUANTILES_PCT, distances, quantiles};
 use serde::{Deserialize, Serialize};
 
-use crate::replay::column::PlannedEvent;
-use crate::replay::matching::{Matches, Tolerance, match_events, without_host};
+use crate::replay::PlannedEvent;
 use crate::replay::outcome::Quantiles;
+use crate::verify::matching::{Matches, Tolerance, match_events, without_host};
 
 /// What was asked of one CPU, seen on it, and seen without a replay; due times
 /// are each counted from their own beginning.

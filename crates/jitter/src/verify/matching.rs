@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::replay::column::PlannedEvent;
+use crate::replay::PlannedEvent;
 
 /// What counts as the same event.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
