@@ -9,74 +9,56 @@ use rstest::rstest;
 use sandbag_jitter::inside::plan::InsideOptions;
 use support::{PlanTrial, compile, options, output_text, plain};
 
-/// The compiler's arguments for each way of linking.
-fn ways(trial: &PlanTrial) -> Vec<(&'static str, Vec<String>)> {
-    let c = concat!(env!("CARGO_MANIFEST_DIR"), "/c");
-    let source = vec![format!("-I{c}"), format!("{c}/jitter.c")];
-    let dir = trial.place.dir().display().to_string();
-    let shared = [
-        format!("-I{c}"),
-        format!("{dir}/libsandbag_jitter.so"),
-        format!("-Wl,-rpath,{dir}"),
-    ];
-    vec![
-        ("source", source.clone()),
-        ("static", [source, vec!["-static".to_owned()]].concat()),
-        ("shared", shared.to_vec()),
-    ]
+const C: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/c");
+
+/// The compiler's arguments to link a program with the library.
+fn linked(way: &str, trial: &PlanTrial) -> Vec<String> {
+    let dir = trial.place.dir().display();
+    let arguments = match way {
+        "source" => format!("{C}/jitter.c"),
+        "static" => format!("{C}/jitter.c -static"),
+        _ => format!("{dir}/libsandbag_jitter.so -Wl,-rpath,{dir}"),
+    };
+    let words = arguments.split(' ').map(str::to_owned);
+    std::iter::once(format!("-I{C}")).chain(words).collect()
 }
 
-/// By each way of linking, with the library preloaded and without.
+/// With the library preloaded and without.
 #[rstest]
-fn a_program_asks(
+fn a_program_polls_or_has_timers(
+    #[values("source", "static", "shared")] way: &str,
     #[values(true, false)] polled: bool,
     #[values(None, Some(2))] every: Option<u64>,
 ) {
-    let options = InsideOptions {
+    let trial = PlanTrial::new(&InsideOptions {
         polled,
         phase_every: every,
         ..options()
-    };
+    });
     let dir = tempfile::tempdir().unwrap();
-    for (way, arguments) in ways(&PlanTrial::new(&options)) {
-        let trial = PlanTrial::new(&options);
-        let arguments: Vec<String> = match way {
-            "shared" => ways(&trial).remove(2).1,
-            _ => arguments,
-        };
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let program = compile(dir.path(), "api.c", &arguments);
-        for preloaded in [false, true] {
-            let before = trial.outcome().slots.len();
-            let mut command = trial.command(&program);
-            if !preloaded {
-                command.env_remove("LD_PRELOAD");
-            }
-            let output = command.arg("10").output().unwrap();
-            let what = format!("{way}, preloaded: {preloaded}: {}", output_text(&output));
-            assert_eq!(
-                output_text(&output),
-                "begun 1 any 1 injected 1 asked 1\nexit status: 0",
-                "{what}"
-            );
-            let outcome = trial.outcome();
-            // Two copies of the library would be two slots.
-            assert_eq!(outcome.slots.len(), before + 1, "{what}");
-            let slot = &outcome.slots[before];
-            assert_eq!(
-                slot.suffered.counts.phases,
-                every.map_or(0, |every| 10 / every),
-                "{what}"
-            );
-            assert_eq!(slot.signal == 0, polled, "{what}");
+    let arguments = linked(way, &trial);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let program = compile(dir.path(), "api.c", &arguments);
+    for (before, preloaded) in [false, true].into_iter().enumerate() {
+        let mut command = trial.command(&program);
+        if !preloaded {
+            command.env_remove("LD_PRELOAD");
         }
-        // Not started by sandbag.
-        let output = plain(&program).arg("1").output().unwrap();
-        assert_eq!(
-            output_text(&output),
-            "begun 0 any 0 injected 0 asked 1\nexit status: 0"
-        );
+        let text = output_text(&command.arg("10").output().unwrap());
+        let what = format!("preloaded: {preloaded}: {text}");
+        let expected = "begun 1 any 1 injected 1 asked 1\nexit status: 0";
+        assert_eq!(text, expected, "{what}");
+        let slots = trial.outcome().slots;
+        // Two copies of the library would be two slots.
+        assert_eq!(slots.len(), before + 1, "{what}");
+        let phases = every.map_or(0, |every| 10 / every);
+        assert_eq!(slots[before].suffered.counts.phases, phases, "{what}");
+        assert_eq!(slots[before].signal == 0, polled, "{what}");
     }
+    // Not started by sandbag.
+    let output = plain(&program).arg("1").output().unwrap();
+    let expected = "begun 0 any 0 injected 0 asked 1\nexit status: 0";
+    assert_eq!(output_text(&output), expected);
 }
 
 /// The example, as its first lines say.
@@ -89,71 +71,52 @@ fn threads_ask_in_phases() {
     };
     let trial = PlanTrial::new(&options);
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let c = format!("{root}/crates/jitter/c");
     let program = trial.place.dir().join("phases");
     let output = Command::new("cc")
         .args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"])
-        .arg(format!("-I{c}"))
+        .arg(format!("-I{C}"))
         .arg("-o")
         .arg(&program)
         .arg(format!("{root}/examples/jitter-in-phases.c"))
-        .arg(format!("{c}/jitter.c"))
+        .arg(format!("{C}/jitter.c"))
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", output_text(&output));
-    let output = trial
-        .command(&program)
-        .args(["2", "20", "20000"])
-        .output()
-        .unwrap();
-    assert!(
-        output_text(&output).contains("20 phases of 20.000 ms"),
-        "{}",
-        output_text(&output)
-    );
+    let output = trial.command(&program).args(["2", "20", "20000"]).output();
+    let text = output_text(&output.unwrap());
+    assert!(text.contains("20 phases of 20.000 ms"), "{text}");
     let outcome = trial.outcome();
     assert_eq!(outcome.slots.len(), 2);
     for slot in &outcome.slots {
         assert!(slot.suffered.counts.injected > 0, "{slot:?}");
         assert_eq!(slot.suffered.counts.phases, 20);
     }
-    let output = plain(&program).args(["2", "20", "1000"]).output().unwrap();
-    assert!(
-        !output_text(&output).contains("thread 0"),
-        "{}",
-        output_text(&output)
-    );
+    let output = plain(&program).args(["2", "20", "1000"]).output();
+    let text = output_text(&output.unwrap());
+    assert!(!text.contains("thread 0"), "{text}");
 }
 
 #[test]
-fn the_sources_compile_without_a_word_as_c_plus_plus_sees_the_header() {
+fn the_sources_compile_without_a_warning_and_the_header_as_c_plus_plus() {
     let dir = tempfile::tempdir().unwrap();
     for (name, contents) in sandbag_jitter::inside::library::C_FILES {
         std::fs::write(dir.path().join(name), contents).unwrap();
     }
-    let output = Command::new("cc")
-        .args(["-x", "c++", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"])
-        .arg(dir.path().join("sandbag_jitter.h"))
-        .output()
-        .unwrap();
-    let said = output_text(&output);
-    // A compiler for C alone cannot say.
-    assert!(
-        output.status.success() || said.contains("cc1plus"),
-        "{said}"
-    );
-    let output = Command::new("cc")
-        .args([
-            "-std=gnu11",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-c",
-            "-o",
-            "/dev/null",
-        ])
-        .arg(dir.path().join("jitter.c"))
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", support::output_text(&output));
+    for arguments in [
+        "-x c++ -fsyntax-only sandbag_jitter.h",
+        "-std=gnu11 -c -o /dev/null jitter.c",
+    ] {
+        let output = Command::new("cc")
+            .args(["-Wall", "-Wextra", "-Werror"])
+            .args(arguments.split(' '))
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        let text = output_text(&output);
+        // A compiler for C alone has no C++.
+        assert!(
+            output.status.success() || text.contains("cc1plus"),
+            "{text}"
+        );
+    }
 }

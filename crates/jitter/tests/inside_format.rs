@@ -53,13 +53,13 @@ prop_compose! {
         per_thread: bool,
         repeat: bool,
         polled: bool,
-        forks: bool,
+        no_forks: bool,
         phase_every in prop::option::of(0u64..5),
-        slots in 1u32..5,
+        slots in (1u32..5).prop_map(Some),
         overhead_ns: u64,
     ) -> InsideOptions {
         InsideOptions {
-            seed, per_thread, repeat, polled, forks, phase_every, slots, overhead_ns,
+            seed, per_thread, repeat, polled, no_forks, phase_every, slots, overhead_ns,
             supervisor: Some(1),
             ..InsideOptions::default()
         }
@@ -147,7 +147,7 @@ fn a_plan_out_of_range_is_not_written() {
         );
     }
     let no_slots = InsideOptions {
-        slots: 0,
+        slots: Some(0),
         ..InsideOptions::default()
     };
     assert!(write(&[good], &[whole], &no_slots).is_none());

@@ -197,7 +197,7 @@ fn forked_children_have_portions_of_their_own_or_none() {
     let portions: BTreeSet<u32> = outcome.slots.iter().map(|slot| slot.portion).collect();
     assert_eq!(portions, (0..4).collect());
     let without = InsideOptions {
-        forks: false,
+        no_forks: true,
         ..options()
     };
     assert_eq!(the_same(&without, &["forks"]).outcome().slots.len(), 1);
@@ -206,7 +206,7 @@ fn forked_children_have_portions_of_their_own_or_none() {
 #[test]
 fn slots_are_used_again_and_nothing_is_lost() {
     let options = InsideOptions {
-        slots: 2,
+        slots: Some(2),
         ..options()
     };
     let trial = the_same(&options, &["forks"]);

@@ -87,7 +87,7 @@ pub fn measure(place: &LibraryDir, cpu: Option<u32>, real_time: Option<u8>) -> R
     };
     let options = InsideOptions {
         begin: PlanStart::EachStart,
-        slots: 1,
+        slots: Some(1),
         ..InsideOptions::default()
     };
     let mut plan = PlanFile::create(&path, &[column], &[Portion::whole(0, length_ns)], &options)?;

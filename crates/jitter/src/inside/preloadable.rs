@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether a library can be preloaded into a program at all, asked before it
-//! is started: the dynamic linker does not say that it did nothing.
+//! Checks whether a library can be preloaded into a program before it is started: the
+//! dynamic linker does not report that it did not.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -14,14 +14,14 @@ use sandbag_run::program;
 use crate::inside::error::{Error, Result};
 use crate::inside::library::{LIBRARY, PLAN_VARIABLE};
 
-/// Scripts of scripts of scripts; the kernel stops at about as many.
+/// Interpreters that are scripts themselves; the kernel has a similar limit.
 const DEPTH: u32 = 5;
-/// A program that is larger is not looked through for our calls.
+/// Larger programs are not searched for our calls.
 const LOOKED_THROUGH: u64 = 1 << 30;
 
-/// Whether `program`, which can be executed, will load the library when this
-/// user and group start it. Of a script its interpreter is looked at; what it
-/// starts in turn is not known.
+/// Checks that `program`, which can be executed, loads the library when this user and
+/// group start it. Of a script its interpreter is checked; programs that these start
+/// are not.
 ///
 /// # Errors
 /// [`Error::NotPreloadable`] with the reason; or it cannot be read.
@@ -99,8 +99,8 @@ fn check_elf(program: &Path, head: &[u8], uid: u32, gid: u32) -> Result<()> {
     }
 }
 
-/// Whether a dynamic linker is named: a program header of type PT_INTERP
-/// (elf(5)). Sixty-four bits, our byte order: that was compared.
+/// Whether it has a program header of type PT_INTERP (elf(5)), which names a dynamic
+/// linker. Class and byte order are ours.
 fn has_interpreter(program: &Path, head: &[u8]) -> std::io::Result<bool> {
     const PT_INTERP: u32 = 3;
     let u16_at = |at: usize| u16::from_ne_bytes([head[at], head[at + 1]]);
@@ -110,13 +110,11 @@ fn has_interpreter(program: &Path, head: &[u8]) -> std::io::Result<bool> {
     file.seek(SeekFrom::Start(offset.min(i64::MAX as u64)))?;
     let mut table = Vec::new();
     file.take((size * count) as u64).read_to_end(&mut table)?;
-    Ok(size >= 4
-        && table
-            .chunks_exact(size)
-            .any(|entry| entry[..4] == PT_INTERP.to_ne_bytes()))
+    let mut entries = table.chunks_exact(size.max(4));
+    Ok(entries.any(|entry| entry[..4] == PT_INTERP.to_ne_bytes()))
 }
 
-/// A static program that was linked with our C file names the variable.
+/// A static program that was linked with jitter.c has the name of the variable.
 fn asks_by_itself(program: &Path) -> bool {
     let is_small = fs::metadata(program).is_ok_and(|meta| meta.len() <= LOOKED_THROUGH);
     is_small
@@ -158,51 +156,43 @@ mod tests {
     }
 
     #[test]
-    fn programs_of_this_machine() {
+    fn programs_and_scripts_of_this_machine_are_accepted() {
         check(Path::new("/bin/sh"), 0, 0).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let script = dir.path().join("script");
-        fs::write(&script, "#!/usr/bin/env sh\n").unwrap();
-        check(&script, 0, 0).unwrap();
-        fs::write(&script, "echo of a shell\n").unwrap();
-        check(&script, 0, 0).unwrap();
+        for text in ["#!/usr/bin/env sh\n", "echo of a shell\n"] {
+            fs::write(&script, text).unwrap();
+            check(&script, 0, 0).unwrap();
+        }
         fs::write(&script, "#!/nonexistent\n").unwrap();
         assert!(matches!(check(&script, 0, 0), Err(Error::File { .. })));
     }
 
     #[test]
-    fn a_program_with_privileges_of_its_own_is_refused() {
+    fn programs_that_load_no_library_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let copy = dir.path().join("sh");
-        fs::copy("/bin/sh", &copy).unwrap();
+        let error = |uid| check(&copy, uid, 0).unwrap_err().to_string();
+        let mut bytes = fs::read("/bin/sh").unwrap();
+        fs::write(&copy, &bytes).unwrap();
         let owner = fs::metadata(&copy).unwrap().uid();
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o4755)).unwrap();
         check(&copy, owner, 0).unwrap();
-        let error = check(&copy, owner + 1, 0).unwrap_err().to_string();
+        let setuid = error(owner + 1);
         assert!(
-            error.contains("setuid") && error.contains("--cpus"),
-            "{error}"
+            setuid.contains("setuid") && setuid.contains("--cpus"),
+            "{setuid}"
         );
-    }
-
-    #[test]
-    fn a_program_without_a_dynamic_linker_is_refused() {
-        // The same program, its program headers cut to none.
-        let mut bytes = fs::read("/bin/sh").unwrap();
-        let dir = tempfile::tempdir().unwrap();
-        let copy = dir.path().join("static");
-        bytes[56] = 0;
-        bytes[57] = 0;
+        // Without program headers.
+        bytes[56..58].fill(0);
         fs::write(&copy, &bytes).unwrap();
-        let error = check(&copy, 0, 0).unwrap_err().to_string();
-        assert!(error.contains("statically linked"), "{error}");
-        // One that has our calls in it.
+        assert!(error(0).contains("statically linked"));
+        // With our calls.
         bytes.extend(PLAN_VARIABLE.as_bytes());
         fs::write(&copy, &bytes).unwrap();
-        check(&copy, 0, 0).unwrap();
+        check(&copy, owner, 0).unwrap();
         bytes[4] = 1;
         fs::write(&copy, &bytes).unwrap();
-        let error = check(&copy, 0, 0).unwrap_err().to_string();
-        assert!(error.contains("another kind of machine"), "{error}");
+        assert!(error(0).contains("another kind of machine"));
     }
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether what was seen is what was asked for: which events of a replay are
-//! found in a recording made beside it.
+//! Finds the events of a replay in a recording made beside it.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,13 +8,13 @@ use crate::replay::PlannedEvent;
 /// What counts as the same event.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Tolerance {
-    /// So much earlier than due, ns: what the clocks may be apart.
+    /// Begin before the due time, ns: the error of the clocks.
     pub early_ns: u64,
-    /// So much later, ns.
+    /// Begin after the due time, ns.
     pub late_ns: u64,
-    /// Longer or shorter by so much, ns...
+    /// Error of the length, ns...
     pub length_ns: u64,
-    /// ...or by this part of its length, whichever is more.
+    /// ...or as a part of the length, whichever is larger.
     pub length_share: f64,
 }
 
@@ -42,24 +41,20 @@ impl Tolerance {
     }
 }
 
-/// Which of the asked events are which of those that were seen, by their
-/// places.
+/// Pairs of events: places of the one that was due and of the one that was recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Matches {
-    /// Begin when they should and are as long: asked, seen.
+    /// With the same begin and length.
     pub same: Vec<(usize, usize)>,
-    /// Begin when they should, but are longer or shorter.
+    /// With the same begin only.
     pub other_length: Vec<(usize, usize)>,
-    /// Seen, and not asked for.
+    /// Recorded, and not due.
     pub rest: Vec<usize>,
-    /// How many were asked for.
-    pub asked: usize,
 }
 
-/// Finds each asked event among those that were seen. Both are in order; an
-/// event is found once. First come those of the same length, the nearest of
-/// them, so that a short event of the host's beside a long one of ours is not
-/// taken for it.
+/// Finds each event that was due among those that were recorded. Both are in order; an
+/// event is found once. First come events of the same length, the nearest of them, so
+/// that a short event of the host beside a long one of ours is not taken for it.
 #[must_use]
 pub fn match_events(
     asked: &[PlannedEvent],
@@ -68,10 +63,7 @@ pub fn match_events(
 ) -> Matches {
     let mut found = vec![false; asked.len()];
     let mut taken = vec![false; seen.len()];
-    let mut matches = Matches {
-        asked: asked.len(),
-        ..Matches::default()
-    };
+    let mut matches = Matches::default();
     for same in [true, false] {
         let mut from = 0;
         for (place, event) in asked.iter().enumerate() {
@@ -98,13 +90,12 @@ pub fn match_events(
                 }
             });
             if let Some((i, _)) = best {
-                taken[i] = true;
-                found[place] = true;
-                if same {
-                    matches.same.push((place, i))
-                } else {
-                    matches.other_length.push((place, i))
-                }
+                (taken[i], found[place]) = (true, true);
+                let pairs = match same {
+                    true => &mut matches.same,
+                    false => &mut matches.other_length,
+                };
+                pairs.push((place, i));
             }
         }
     }
@@ -113,25 +104,17 @@ pub fn match_events(
 }
 
 impl Matches {
-    /// Share of the asked events that were found, 0 to 1; `None` if nothing
-    /// was asked for.
-    #[must_use]
-    pub fn share(&self) -> Option<f64> {
-        (self.asked > 0).then(|| self.same.len() as f64 / self.asked as f64)
-    }
-
-    /// All that begin when they should.
+    /// All with the same begin.
     pub fn pairs(&self) -> impl Iterator<Item = (usize, usize)> {
         self.same.iter().chain(&self.other_length).copied()
     }
 }
 
-/// Sizes of a decade of lengths.
+/// Classes of lengths in a decade.
 const PER_DECADE: f64 = 20.0;
 
-/// What remains of these lengths when what the host does by itself is taken
-/// off: of each size as many as were seen without a replay, `times` as often
-/// (the recordings' lengths may differ). Sizes are twentieths of a decade.
+/// Lengths without those of the host alone: of each class as many are removed as were
+/// recorded without a replay, `times` as often (the recordings may differ in length).
 #[must_use]
 pub fn without_host(seen_ns: &[u64], host_ns: &[u64], times: f64) -> Vec<u64> {
     let size = |ns: &u64| ((*ns).max(1) as f64).log10() * PER_DECADE;
@@ -178,7 +161,6 @@ mod tests {
         assert_eq!(matches.same, [(0, 0)]);
         assert_eq!(matches.other_length, [(1, 1)]);
         assert_eq!(matches.rest, [2]);
-        assert!((matches.share().unwrap() - 1.0 / 3.0).abs() < 1e-12);
         assert_eq!(matches.pairs().count(), 2);
     }
 
@@ -197,7 +179,6 @@ mod tests {
         let seen = events(&[(1030, 50)]);
         let matches = match_events(&asked, &seen, TOLERANCE);
         assert_eq!((matches.same.len(), matches.other_length.len()), (1, 0));
-        assert_eq!(match_events(&[], &[], TOLERANCE).share(), None);
     }
 
     #[test]
@@ -225,7 +206,7 @@ mod tests {
             let late = |event: &PlannedEvent| PlannedEvent { due_ns: event.due_ns + shift, ..*event };
             let seen: Vec<PlannedEvent> = asked.iter().map(late).collect();
             let matches = match_events(&asked, &seen, TOLERANCE);
-            prop_assert_eq!(matches.share(), Some(1.0));
+            prop_assert_eq!(matches.same.len(), asked.len());
             prop_assert!(matches.rest.is_empty());
         }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The paper's table: how like what was asked for is what was seen.
+//! A row of the paper's table: recorded events compared with those that were due.
 
 use crate::stats::{Distances, Grid, QUANTILES_PCT, distances, quantiles};
 use serde::{Deserialize, Serialize};
@@ -8,45 +8,43 @@ use crate::replay::PlannedEvent;
 use crate::replay::outcome::Quantiles;
 use crate::verify::matching::{Matches, Tolerance, match_events, without_host};
 
-/// What was asked of one CPU, seen on it, and seen without a replay; due times
-/// are each counted from their own beginning.
+/// Events of one CPU; due times count from the beginning of each recording.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'a> {
-    /// Asked for.
+    /// Due.
     pub asked: &'a [PlannedEvent],
-    /// Seen during the replay.
+    /// Recorded during the replay.
     pub seen: &'a [PlannedEvent],
-    /// Seen on the host alone: recordings before and after.
+    /// Recorded on the host alone, before and after.
     pub host: [&'a [PlannedEvent]; 2],
 }
 
 /// A row of the table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VerdictRow {
-    /// Events that were asked for.
+    /// Events that were due.
     pub asked: u64,
-    /// Of those, found at their time with their length, percent.
+    /// Of those, recorded with the same begin and length, percent.
     pub reproduced_pct: Option<f64>,
-    /// Found at their time, whatever their length, percent.
+    /// Recorded with the same begin, percent.
     pub on_time_pct: Option<f64>,
-    /// That would be found in the host's own noise, percent, at their time
-    /// with their length: what chance does.
+    /// With the same begin and length as noise of the host: matches by chance,
+    /// percent.
     pub by_chance_pct: Option<f64>,
-    /// How much later than due they began, of those on time.
+    /// Of those with the same begin.
     pub start_error: Option<Quantiles>,
-    /// How much longer they were, of those on time.
+    /// Of those with the same begin.
     pub length_error: Option<Quantiles>,
-    /// Of the lengths: asked for against seen, the host's own taken off.
+    /// Distances of the lengths, without the noise of the host.
     pub distances: Option<Distances>,
-    /// Lengths that were asked for, ns, at [`QUANTILES_PCT`].
+    /// Lengths that were due, at [`QUANTILES_PCT`].
     pub asked_ns: Option<[u64; QUANTILES_PCT.len()]>,
-    /// Lengths that were seen, the host's own taken off, ns.
+    /// Recorded lengths, without the noise of the host.
     pub seen_ns: Option<[u64; QUANTILES_PCT.len()]>,
 }
 
-/// Holds what was seen against what was asked for, over all CPUs. `factor`: of
-/// the replay; all times are divided by it. `times`: how long the replay was
-/// against both recordings of the host together.
+/// Compares the events of all CPUs. All times are divided by the `factor` of the replay.
+/// `times`: length of the replay relative to both recordings of the host together.
 #[must_use]
 pub fn judge(cpus: &[Evidence<'_>], tolerance: Tolerance, factor: f64, times: f64) -> VerdictRow {
     let (mut all, mut same, mut on_time, mut chance) = (0, 0, 0, 0.0);

@@ -269,7 +269,7 @@ fn options(
         per_thread: args.inside.per_thread,
         repeat: args.repeat,
         polled,
-        forks: !args.inside.no_fork,
+        no_forks: args.inside.no_fork,
         only: ProgramFilter::all(args.inside.only.clone()).unwrap_or_default(),
         phase_every: match plan.options().sync {
             Sync::Phases(every) => Some(u64::from(every)),

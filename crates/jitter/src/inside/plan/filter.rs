@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `--only`: which of the processes that inherit the environment are meant.
+//! `--only`: which of the processes that inherit the environment suffer.
 
 use std::str::FromStr;
 
@@ -7,8 +7,7 @@ use thiserror::Error;
 
 use super::layout::ONLY;
 
-/// Names of programs, and ranks. Where both are given, both must hold; of
-/// several of a kind, one.
+/// Names of programs, and ranks. A process must match one of each kind that is given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgramFilter {
     /// The file name of the program, or the name of the process (of a script,
@@ -16,23 +15,20 @@ pub struct ProgramFilter {
     pub names: Vec<String>,
     /// Ranks, below 8192; none: all.
     pub ranks: Vec<u32>,
-    /// Whoever has a rank at all.
+    /// All processes with a rank.
     pub any_rank: bool,
 }
 
-/// Ranks that can be told apart.
+/// Ranks from here on are out of range.
 pub const RANKS: u32 = (ONLY * 8) as u32;
 
 /// A word that is neither a name nor ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ParseOnlyError {
-    /// See [`ProgramFilter`].
     #[error("{0:?} is no list of ranks: expected rank, or rank=0,2-5 with ranks below {RANKS}")]
     Ranks(String),
-    /// Names of programs are names of files.
     #[error("{0:?} is no name of a program: give its file name, without directory")]
     Name(String),
-    /// They must fit the plan.
     #[error("these are too many names: together they must be shorter than {ONLY} bytes")]
     TooLong,
 }
@@ -72,7 +68,7 @@ fn ranks(list: &str) -> Option<Vec<u32>> {
 }
 
 impl ProgramFilter {
-    /// Those of several words.
+    /// The union of several.
     ///
     /// # Errors
     /// They are too many.
@@ -96,7 +92,7 @@ impl ProgramFilter {
         }
     }
 
-    /// As the header has it; names beyond its room are left out.
+    /// For the header; names beyond its room are left out.
     pub(super) fn names_field(&self) -> [u8; ONLY] {
         let mut field = [0; ONLY];
         let mut at = 0;
@@ -138,15 +134,18 @@ mod tests {
         assert_eq!(only.any_rank, any);
     }
 
-    #[rstest]
-    #[case("")]
-    #[case("/bin/app")]
-    #[case("rank=")]
-    #[case("rank=3-1")]
-    #[case("rank=8192")]
-    #[case("rank=0-4294967295")]
-    fn words_that_are_none(#[case] word: &str) {
-        assert!(word.parse::<ProgramFilter>().is_err());
+    #[test]
+    fn words_that_are_neither_a_name_nor_ranks_are_refused() {
+        for word in [
+            "",
+            "/bin/app",
+            "rank=",
+            "rank=3-1",
+            "rank=8192",
+            "rank=0-4294967295",
+        ] {
+            assert!(word.parse::<ProgramFilter>().is_err(), "{word}");
+        }
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub enum PlanStart {
 }
 
 /// Which processes suffer, and how.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct InsideOptions {
     /// Seed of the common positions of phases.
     pub seed: u64,
@@ -78,8 +78,8 @@ pub struct InsideOptions {
     pub repeat: bool,
     /// No timers: only programs that call `sandbag_jitter_poll` suffer.
     pub polled: bool,
-    /// A forked child suffers a portion of its own.
-    pub forks: bool,
+    /// Forked children suffer nothing, instead of portions of their own.
+    pub no_forks: bool,
     pub only: ProgramFilter,
     /// Phases between two common random positions.
     pub phase_every: Option<u64>,
@@ -99,42 +99,16 @@ pub struct InsideOptions {
     pub on_time_ns: u64,
     /// An event that follows closer is injected together with the one before, ns.
     pub least_gap_ns: u64,
-    /// An event that is later is passed over, or cut to its rest: the program was
-    /// stopped, or had no CPU, ns.
-    pub late_ns: u64,
-    /// Processes (with `per_thread`, threads) that book at the same time.
-    pub slots: u32,
+    /// Processes (with `per_thread`, threads) that book at the same time, if not
+    /// [`SLOTS`].
+    pub slots: Option<u32>,
     /// Injection ends when this process is gone.
     pub supervisor: Option<u32>,
 }
 
-/// Longer than a time slice of the fair scheduler, shorter than a stop.
+/// An event that is later is passed over, or cut to its rest: the program was stopped,
+/// or had no CPU. Longer than a time slice of the fair scheduler, ns.
 const LATE_NS: u64 = 10_000_000;
-
-impl Default for InsideOptions {
-    fn default() -> Self {
-        Self {
-            seed: 0,
-            begin: PlanStart::Together,
-            per_thread: false,
-            repeat: false,
-            polled: false,
-            forks: true,
-            only: ProgramFilter::default(),
-            phase_every: None,
-            ranked: 0,
-            overhead_ns: 0,
-            exit_ns: 0,
-            lead_ns: 0,
-            on_time_ns: 0,
-            least_gap_ns: 0,
-            late_ns: LATE_NS,
-            slots: SLOTS,
-            supervisor: None,
-        }
-    }
-}
-
 /// The longest event that the library takes, ns.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 /// The longest axis, ns: sums of it stay in range.
@@ -261,7 +235,8 @@ fn check(
     portions: &[Portion],
     options: &InsideOptions,
 ) -> Result<(), String> {
-    let (count, ranked, slots) = (portions.len(), options.ranked, options.slots);
+    let (count, ranked) = (portions.len(), options.ranked);
+    let slots = options.slots.unwrap_or(SLOTS);
     if count == 0 || u32::try_from(count).is_err() {
         return Err(format!("{count} portions"));
     }
@@ -309,10 +284,11 @@ fn header(columns: &[PlanColumn], portions: &[Portion], options: &InsideOptions)
         (options.per_thread, flag::PER_THREAD),
         (options.repeat, flag::LOOP),
         (options.polled, flag::POLLED),
-        (!options.forks, flag::NO_FORK),
+        (options.no_forks, flag::NO_FORK),
         (options.begin == PlanStart::EachStart, flag::FROM_START),
         (options.only.any_rank, flag::ONLY_RANKS),
     ];
+    let slots = options.slots.unwrap_or(SLOTS);
     let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     let mut pid_namespace = [0; 32];
     let known = namespace.as_os_str().as_encoded_bytes().iter().take(31);
@@ -322,14 +298,14 @@ fn header(columns: &[PlanColumn], portions: &[Portion], options: &InsideOptions)
         magic: layout::MAGIC,
         version: layout::VERSION,
         header_size: HEADER as u32,
-        size: shared_at + shared_bytes(options.slots) as u64,
+        size: shared_at + shared_bytes(slots) as u64,
         seed: options.seed,
         overhead_ns: options.overhead_ns.min(SECOND_NS),
         exit_ns: options.exit_ns.min(options.overhead_ns).min(SECOND_NS),
         lead_ns: options.lead_ns.min(1_000_000),
         on_time_ns: options.on_time_ns.min(SECOND_NS),
         least_gap_ns: options.least_gap_ns.min(SECOND_NS),
-        late_ns: options.late_ns.min(LONGEST_NS),
+        late_ns: LATE_NS,
         longest_ns: longest_ns.unwrap_or(0),
         flags: flags
             .iter()
@@ -339,7 +315,7 @@ fn header(columns: &[PlanColumn], portions: &[Portion], options: &InsideOptions)
         supervisor: options.supervisor.unwrap_or(0),
         portions: portions.len() as u32,
         ranked: options.ranked,
-        slots: options.slots,
+        slots,
         phase_every: options.phase_every.unwrap_or(0),
         portions_at,
         events_at,
