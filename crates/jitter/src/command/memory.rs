@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `--max-memory`: what was asked for, held against what there is. Memory that
-//! is not there is found out by the kernel only when it is touched, and then
-//! it kills.
+//! `--max-memory`, compared with the free memory: the kernel kills a process that uses
+//! more.
 
 use sandbag_linux::{Root, memory};
 
@@ -9,11 +8,11 @@ use sandbag_ui::BadInput;
 
 const MIB: u64 = 1 << 20;
 
-/// The memory that may be used, bytes: what was asked for, or `usual_mib`,
-/// of which at most half of what is free is taken.
+/// The memory that may be used, bytes: `asked_mib`, or `usual_mib` but at most half of
+/// the free memory.
 ///
 /// # Errors
-/// More was asked for than is free.
+/// `asked_mib` is more than is free.
 pub fn memory_limit(root: &Root, asked_mib: Option<u64>, usual_mib: u64) -> Result<u64, BadInput> {
     let free = memory::available(root);
     match (asked_mib, free) {
@@ -34,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_not_granted() {
+    fn more_than_is_free_is_refused() {
         let tree = tempfile::tempdir().unwrap();
         std::fs::create_dir(tree.path().join("proc")).unwrap();
         let file = tree.path().join("proc/meminfo");
@@ -46,7 +45,7 @@ mod tests {
         assert!(memory_limit(&root, Some(u64::MAX), 7).is_err());
         assert_eq!(memory_limit(&root, None, 7).unwrap(), 7 * MIB);
         assert_eq!(memory_limit(&root, None, 256).unwrap(), 50 * MIB);
-        // Where nobody says, nobody is held to it.
+        // Unknown free memory is no limit.
         let empty = Root::at(tree.path().join("empty"));
         assert_eq!(memory_limit(&empty, Some(u64::MAX), 7).unwrap(), u64::MAX);
     }

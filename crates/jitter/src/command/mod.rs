@@ -109,7 +109,7 @@ pub fn show_replay(path: &Path) -> Option<Result<String>> {
     Some(replay::read_record(path)?.map(|record| replay::shown(&record)))
 }
 
-/// All that a file holds; what it has to say is said.
+/// Reads a file, and prints its warnings.
 pub fn read(path: &Path, options: &ImportOptions, messages: &Messages) -> Result<JitterRecording> {
     let recording = import::open(path, options)?;
     warn(&recording, &path.display().to_string(), messages);

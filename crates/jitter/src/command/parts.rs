@@ -10,6 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use sandbag_linux::CpuList;
 use sandbag_ui::quantity::time;
 
+use super::plan_args::trace_cpus;
 use sandbag_ui::BadInput;
 use sandbag_ui::units;
 
@@ -88,13 +89,6 @@ fn share(text: &str) -> Result<f64, String> {
     match positive(text.trim().trim_end_matches('%'), expected)? {
         pct if pct <= 100.0 => Ok(pct / 100.0),
         _ => Err(expected.to_owned()),
-    }
-}
-
-fn cpus(text: &str) -> Result<CpuList, String> {
-    match text.parse::<CpuList>() {
-        Ok(list) if !list.is_empty() => Ok(list),
-        _ => Err("expected CPUs of the trace, such as 0,2-3".to_owned()),
     }
 }
 
@@ -189,7 +183,7 @@ const OPTIONS: [(&str, &str, &str, Parser); 8] = [
         |text| share(text).map(Opt::Share),
     ),
     ("on", "LIST", "On these CPUs of the trace only", |text| {
-        cpus(text).map(Opt::On)
+        trace_cpus(text).map(Opt::On)
     }),
     (
         "common",

@@ -29,7 +29,7 @@ pub struct PlanArgs {
 
     /// Which CPUs of the trace are replayed there, in this order, and again
     /// from the first if they are fewer [default: all of the trace]
-    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
+    #[arg(long, value_name = "LIST", value_parser = trace_cpus)]
     pub trace_cpus: Option<CpuList>,
 
     /// Decides what is left to chance: where in the trace each CPU begins
@@ -105,14 +105,11 @@ fn part(text: &str) -> Result<f64, String> {
     }
 }
 
-fn cpu_list(text: &str) -> Result<CpuList, String> {
-    let list: CpuList = text
-        .parse()
-        .map_err(|_| "expected CPUs such as 0,2-3".to_owned())?;
-    if list.is_empty() {
-        Err("names no CPU".to_owned())
-    } else {
-        Ok(list)
+/// CPUs of a trace.
+pub fn trace_cpus(text: &str) -> Result<CpuList, String> {
+    match text.parse::<CpuList>() {
+        Ok(list) if !list.is_empty() => Ok(list),
+        _ => Err("expected CPUs of the trace, such as 0,2-3".to_owned()),
     }
 }
 
@@ -131,15 +128,15 @@ impl PlanArgs {
     /// Memory for the events of all CPUs, bytes.
     ///
     /// # Errors
-    /// There is not so much.
+    /// Less is free.
     pub fn most_bytes(&self, root: &Root) -> Result<u64> {
         Ok(memory::memory_limit(root, self.max_memory, USUAL_MIB)?)
     }
 
-    /// The trace; what holds only a distribution is refused.
+    /// The trace.
     ///
     /// # Errors
-    /// It cannot be read, or is none.
+    /// It cannot be read, holds a distribution only, or no events.
     pub fn trace(&self, path: &Path, messages: &Messages) -> Result<JitterTrace> {
         let recording = super::read(path, &self.import.of_events(), messages)?;
         let name = path.display().to_string();
@@ -155,10 +152,10 @@ impl PlanArgs {
         Ok(trace)
     }
 
-    /// The CPUs, which are online.
+    /// The CPUs of this machine.
     ///
     /// # Errors
-    /// One is not.
+    /// One is offline.
     pub fn online(&self, root: &Root, topology: &Topology) -> Result<Vec<u32>> {
         let cpus = self.cpus.on(topology);
         if cpus.is_empty() {
@@ -168,10 +165,10 @@ impl PlanArgs {
         Ok(cpus.iter().collect())
     }
 
-    /// What each of `here` CPUs is to suffer.
+    /// The plan for `here` CPUs.
     ///
     /// # Errors
-    /// The trace does not fit.
+    /// The trace has more CPUs; those of [`ReplayPlan::of`].
     pub fn plan(&self, trace: &JitterTrace, here: usize, more: PlanExtras) -> Result<ReplayPlan> {
         let chosen: Option<Vec<u32>> = self.trace_cpus.as_ref().map(|list| list.iter().collect());
         let held = chosen.as_ref().map_or(trace.cpus.len(), Vec::len);
@@ -188,16 +185,14 @@ impl PlanArgs {
             share: if more.random { self.share } else { 1.0 },
             random: more.random,
             sync: self.sync,
-            group: self
-                .group
-                .unwrap_or_else(|| u32::try_from(held).unwrap_or(1)),
+            group: self.group.unwrap_or(u32::try_from(held).unwrap_or(1)),
             factor: more.factor,
             repeat: more.repeat,
         };
         Ok(ReplayPlan::of(trace, chosen.as_deref(), &options)?)
     }
 
-    /// Which CPU of the trace a CPU replays, by their places.
+    /// The CPU of the trace that the CPU at a place replays.
     pub fn trace_cpu(&self, trace: &JitterTrace, place: usize) -> u32 {
         let all: Vec<u32> = match &self.trace_cpus {
             Some(list) => list.iter().collect(),
@@ -206,10 +201,10 @@ impl PlanArgs {
         all[place % all.len()]
     }
 
-    /// Which class of task injects.
+    /// The class of the injectors.
     ///
     /// # Errors
-    /// It is the program itself that would.
+    /// The program itself would inject.
     pub fn class_request(&self) -> Result<ClassRequest> {
         let priority = self.priority;
         Ok(match self.method {
@@ -228,10 +223,8 @@ impl PlanArgs {
         })
     }
 
-    /// Phases can be told only by the program.
-    ///
     /// # Errors
-    /// They were asked for.
+    /// `--sync` needs a program that reports its phases.
     pub fn refuse_phases(&self) -> Result<()> {
         match self.sync {
             Sync::Phases(_) => Err(BadInput(
@@ -246,14 +239,12 @@ impl PlanArgs {
     }
 }
 
-/// What else makes a plan.
+/// Options of a plan that not all commands have.
 #[derive(Debug, Clone, Copy)]
 pub struct PlanExtras {
     /// Begin at a random position (the third safeguard).
     pub random: bool,
-    /// Of lengths and gaps.
     pub factor: f64,
-    /// Begin the portion again when it is used up.
     pub repeat: bool,
 }
 
@@ -265,9 +256,7 @@ mod tests {
 
     #[test]
     fn parts_of_a_trace() {
-        assert_eq!(part("1/3"), Ok(SHARE));
-        assert_eq!(part("50%"), Ok(0.5));
-        assert_eq!(part("1"), Ok(1.0));
+        assert_eq!(["1/3", "50%", "1"].map(part), [Ok(SHARE), Ok(0.5), Ok(1.0)]);
         for text in ["0", "1.5", "4/3", "x", "1/0", "-1%", ""] {
             assert!(part(text).is_err(), "{text}");
         }

@@ -91,9 +91,10 @@ pub fn match_events(
             });
             if let Some((i, _)) = best {
                 (taken[i], found[place]) = (true, true);
-                let pairs = match same {
-                    true => &mut matches.same,
-                    false => &mut matches.other_length,
+                let pairs = if same {
+                    &mut matches.same
+                } else {
+                    &mut matches.other_length
                 };
                 pairs.push((place, i));
             }

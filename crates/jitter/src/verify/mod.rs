@@ -121,11 +121,9 @@ impl VerifyRun<'_> {
 
 /// The shortest portion that ends, at most `most`.
 fn length_ns<'a>(portions: impl Iterator<Item = &'a Portion>, most: Duration) -> u64 {
-    let ends = portions.map(|portion| match portion.repeats() {
-        true => u64::MAX,
-        false => portion.length_ns(),
-    });
-    ends.min().unwrap_or(0).min(nanos(most))
+    let ends = |portion: &&Portion| !portion.repeats();
+    let lengths = portions.filter(ends).map(Portion::length_ns);
+    lengths.min().unwrap_or(u64::MAX).min(nanos(most))
 }
 
 fn due_within(portion: &Portion, length_ns: u64) -> impl Iterator<Item = PlannedEvent> {
