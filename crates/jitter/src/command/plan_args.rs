@@ -6,7 +6,6 @@ use std::path::Path;
 use crate::JitterTrace;
 use crate::replay::plan::FACTORS;
 use crate::replay::process::InjectorClass;
-use crate::replay::process::team::ClassRequest;
 use crate::replay::{ReplayOptions, ReplayPlan, Sync};
 use clap::{Args, ValueEnum};
 use sandbag_linux::topology::Topology;
@@ -201,16 +200,18 @@ impl PlanArgs {
         all[place % all.len()]
     }
 
-    /// The class of the injectors.
+    /// The class of the injectors, and whether ordinary tasks will do.
     ///
     /// # Errors
     /// The program itself would inject.
-    pub fn class_request(&self) -> Result<ClassRequest> {
-        let priority = self.priority;
+    pub fn class_request(&self) -> Result<(InjectorClass, bool)> {
+        let fifo = InjectorClass::Fifo {
+            priority: self.priority,
+        };
         Ok(match self.method {
-            MethodArg::Auto => ClassRequest::Auto { priority },
-            MethodArg::Fifo => ClassRequest::Only(InjectorClass::Fifo { priority }),
-            MethodArg::Fair => ClassRequest::Only(InjectorClass::Fair),
+            MethodArg::Auto => (fifo, true),
+            MethodArg::Fifo => (fifo, false),
+            MethodArg::Fair => (InjectorClass::Fair, false),
             MethodArg::Polled => {
                 return Err(crate::replay::Error::NotPossible {
                     what: "polled needs a program that asks when its jitter is due".to_owned(),

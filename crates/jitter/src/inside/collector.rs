@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::inside::api;
 use crate::inside::error::{Error, Result};
 use crate::inside::library::{PLAN_VARIABLE, SELF_VARIABLE};
+use crate::replay::touched;
 
 /// First argument of the process.
 pub const VERB: &str = "__inside-collector";
@@ -115,15 +116,13 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
     if let Some(cpu) = setup.cpu {
         sched::set_affinity(0, &CpuList::from_iter([cpu])).map_err(other)?;
     }
-    let untouched = Gap {
+    let gap = Gap {
         begin_ns: u64::MAX,
         length_ns: 0,
         exit_ns: 0,
         lead_ns: 0,
     };
-    // Every page is touched.
-    let mut gaps = vec![untouched; setup.room];
-    gaps.clear();
+    let mut gaps = touched(gap, setup.room);
     let threshold_ns = setup.threshold_ns.max(least_ns() * TIMES_LEAST);
     if let Some(priority) = setup.real_time {
         let priority = u32::from(priority);

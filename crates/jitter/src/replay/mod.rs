@@ -59,3 +59,11 @@ pub use polling::PolledReplay;
 pub use portion::{Events, Portion};
 pub use safeguard::Safeguards;
 pub use sync::Sync;
+
+/// An empty vector whose memory is present: adding up to `room` values neither
+/// allocates nor faults.
+pub(crate) fn touched<T: Clone>(value: T, room: usize) -> Vec<T> {
+    let mut all = vec![value; room];
+    all.clear();
+    all
+}

@@ -9,6 +9,7 @@ use sandbag_stats::quantile;
 use serde::{Deserialize, Serialize};
 
 use crate::replay::histogram::Histogram;
+use crate::replay::touched;
 
 /// Why an injected event did not begin when it was due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -179,10 +180,8 @@ impl RankOutcome {
     /// Keeps up to `room` events; [`note`](Self::note) neither allocates nor faults.
     #[must_use]
     pub fn with_room(room: usize) -> Self {
-        let mut kept = vec![TOUCH; room];
-        kept.clear();
         Self {
-            kept,
+            kept: touched(TOUCH, room),
             start: Histogram::allocated(),
             start_late: Histogram::allocated(),
             length: Histogram::allocated(),

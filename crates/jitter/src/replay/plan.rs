@@ -344,7 +344,8 @@ mod tests {
         let error = |cpus: &[&CpuTrace], options: ReplayOptions| {
             ReplayPlan::new(cpus, &options).unwrap_err().to_string()
         };
-        let changes: [(fn(&mut ReplayOptions), &str); 6] = [
+        type Change = fn(&mut ReplayOptions);
+        let changes: [(Change, &str); 6] = [
             (|o| o.share = 0.0, "share"),
             (|o| o.share = f64::NAN, "share"),
             (|o| o.factor = 0.5, "scale factor"),

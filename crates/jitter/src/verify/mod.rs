@@ -15,13 +15,15 @@ pub mod verdict_row;
 pub use inside::inside;
 pub use polled::by_polling;
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Seek as _};
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use sandbag_linux::clock;
+use sandbag_linux::shared::memory_file;
 use sandbag_ui::units::nanos;
 
 use crate::collect::{self, REAL_TIME_ROUND, Threshold, counter};
@@ -178,7 +180,7 @@ pub fn by_processes(
         Err(_) => 0,
     };
     let outcome = team.finish();
-    let collected = join(collector, "the collector")?;
+    let collected = join(collector.join(), "the collector")?;
     let rows = asks.iter().zip(&outcome).zip(&collected.trace.cpus);
     let row = |((ask, one), seen): ((&Ask, &crate::replay::process::CpuOutcome), &CpuTrace)| {
         let known = collected.known(seen, begin_ns, length_ns);
@@ -198,8 +200,8 @@ pub fn by_processes(
     })
 }
 
-fn join<T>(thread: thread::JoinHandle<Result<T>>, call: &'static str) -> Result<T> {
-    thread.join().unwrap_or_else(|_| {
+fn join<T>(joined: thread::Result<Result<T>>, call: &'static str) -> Result<T> {
+    joined.unwrap_or_else(|_| {
         let cause = io::Error::other("panicked");
         Err(Error::Call { call, cause })
     })
@@ -274,8 +276,10 @@ fn collect(
         cpus: cpus.to_vec(),
         real_time: look.real_time,
     };
-    let bytes = SharedBytes::default();
-    let into = bytes.clone();
+    let in_memory = |call| move |cause| Error::Call { call, cause };
+    let file = memory_file(c"sandbag-verify", 0).map_err(in_memory("memfd_create"))?;
+    let mut file = File::from(file);
+    let into = file.try_clone().map_err(in_memory("dup"))?;
     let open = move || {
         let _ = ready.send(());
         Ok(into)
@@ -283,7 +287,8 @@ fn collect(
     let (first_counts, first_ns) = paired_times();
     let outcome = collect::record(&options, &header, open, &Arc::default())?;
     let (last_counts, last_ns) = paired_times();
-    let trace = format::read(&bytes.take()[..])?;
+    file.rewind().map_err(in_memory("lseek"))?;
+    let trace = format::read(file)?;
     let mut notes = trace.notes.iter().flat_map(|notes| &notes.cpus);
     let rate = notes.next().map(|cpu| cpu.counts_per_s);
     let rate = rate.filter(|rate| *rate > 0.0);
@@ -296,28 +301,6 @@ fn collect(
         begin_ns: first_ns + ahead as u64,
         pace: ns_per_count * rate / 1e9,
     })
-}
-
-/// Written to by the collector, and read afterwards.
-#[derive(Debug, Clone, Default)]
-struct SharedBytes(Arc<Mutex<Vec<u8>>>);
-
-impl SharedBytes {
-    fn take(&self) -> Vec<u8> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl io::Write for SharedBytes {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Events that lie wholly within spans that were observed.

@@ -10,7 +10,7 @@ use sandbag_linux::{CpuList, clock};
 
 use crate::replay::clock::{Counter, ReplayClock};
 use crate::replay::outcome::RankOutcome;
-use crate::replay::{PlannedEvent, PolledReplay, Result};
+use crate::replay::{PlannedEvent, PolledReplay, Result, touched};
 use crate::verify::{CpuRow, ROOM, ReplayTrace, VerifyRun, due_within, join};
 
 /// From the start of the threads to the beginning, ns.
@@ -28,41 +28,41 @@ pub fn by_polling(run: &VerifyRun<'_>) -> Result<ReplayTrace> {
     let ready = portions.iter().map(|portion| {
         let asked: Vec<PlannedEvent> = due_within(portion, length_ns).collect();
         let polled = portion.polled(asked.len() + 1, 0);
-        (asked, polled, room())
+        (asked, polled, touched(PlannedEvent::new(u64::MAX, 0), ROOM))
     });
-    let ready: Vec<_> = run.cpus.iter().zip(ready).collect();
+    let ready: Vec<_> = run.cpus.iter().copied().zip(ready).collect();
     let ahead_ns = run.ahead_ns(START_NS);
     let begin_ns = counter.now_ns() + ahead_ns;
     // Asleep until shortly before.
     let wake_ns = clock::monotonic() + ahead_ns - START_NS / 10;
-    let (real_time, threshold_ns) = (run.real_time, run.threshold_ns);
-    let threads: Vec<_> = ready
-        .into_iter()
-        .map(|(cpu, (asked, polled, seen))| {
-            let cpu = *cpu;
-            thread::spawn(move || -> Result<CpuRow> {
-                sched::set_affinity(0, &CpuList::from_iter([cpu]))?;
-                if let Some(priority) = real_time {
-                    let priority = u32::from(priority);
-                    sched::set_attributes(0, Attributes::Fifo { priority })?;
-                }
-                clock::sleep_until(wake_ns);
-                let (seen, outcome) =
-                    poll(seen, &counter, polled, begin_ns, length_ns, threshold_ns);
-                Ok(CpuRow {
-                    cpu,
-                    asked,
-                    seen,
-                    outcome,
-                })
-            })
+    let start = &|cpu: u32, asked, polled, seen| -> Result<CpuRow> {
+        sched::set_affinity(0, &CpuList::from_iter([cpu]))?;
+        if let Some(priority) = run.real_time {
+            let priority = u32::from(priority);
+            sched::set_attributes(0, Attributes::Fifo { priority })?;
+        }
+        clock::sleep_until(wake_ns);
+        let threshold_ns = run.threshold_ns;
+        let (seen, outcome) = poll(seen, &counter, polled, begin_ns, length_ns, threshold_ns);
+        Ok(CpuRow {
+            cpu,
+            asked,
+            seen,
+            outcome,
         })
-        .collect();
-    let rows = threads
-        .into_iter()
-        .map(|thread| join(thread, "a program that polls"));
-    // All threads are waited for.
-    let rows: Vec<Result<CpuRow>> = rows.collect();
+    };
+    let rows: Vec<Result<CpuRow>> = thread::scope(|scope| {
+        let threads: Vec<_> = ready
+            .into_iter()
+            .map(|(cpu, (asked, polled, seen))| {
+                scope.spawn(move || start(cpu, asked, polled, seen))
+            })
+            .collect();
+        let threads = threads.into_iter();
+        threads
+            .map(|thread| join(thread.join(), "a program that polls"))
+            .collect()
+    });
     Ok(ReplayTrace {
         method: "polled",
         length_ns,
@@ -116,14 +116,6 @@ fn poll(
         last = now;
     }
     (seen, polled.into_outcome())
-}
-
-/// Memory for gaps, its pages touched.
-fn room() -> Vec<PlannedEvent> {
-    let touch = PlannedEvent::new(u64::MAX, 0);
-    let mut room = vec![touch; ROOM];
-    room.clear();
-    room
 }
 
 fn note(seen: &mut Vec<PlannedEvent>, begin_ns: u64, from_ns: u64, until_ns: u64) {

@@ -47,8 +47,10 @@ impl<'a> BesideReplay<'a> {
             .into());
         }
         let root = Root::default();
+        let (class, or_fair) = args.plan.class_request()?;
         let want = Want {
-            class: args.plan.class_request()?,
+            class,
+            or_fair,
             overhead: args.guards(Safeguard::Overhead),
             interval: args.guards(Safeguard::Interval),
             most_bytes: args.plan.most_bytes(&root)?,

@@ -42,18 +42,13 @@ pub struct InsideArgs {
     /// With --inside, only in these processes: NAME of a program, rank (those
     /// that have one: Open MPI, PMI, PMIx, Slurm) or rank=0,2-5; may be given
     /// more than once
-    #[arg(long, requires = "inside", value_name = "NAME|rank[=LIST]", value_parser = program_filter)]
+    #[arg(long, requires = "inside", value_name = "NAME|rank[=LIST]", value_parser = str::parse::<ProgramFilter>)]
     only: Vec<ProgramFilter>,
 
     /// With --inside, not in processes that were forked and run the same
     /// program
     #[arg(long, requires = "inside")]
     no_fork: bool,
-}
-
-fn program_filter(word: &str) -> std::result::Result<ProgramFilter, String> {
-    word.parse()
-        .map_err(|error: plan::ParseOnlyError| error.to_string())
 }
 
 impl InsideArgs {

@@ -164,8 +164,10 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
     if args.plan.method != MethodArg::Polled {
         for (name, factor, plan, safeguards) in &ways {
             messages.say(&format!("by processes, {name} ..."));
+            let (class, or_fair) = args.plan.class_request()?;
             let want = Want {
-                class: args.plan.class_request()?,
+                class,
+                or_fair,
                 overhead: *safeguards,
                 interval: *safeguards,
                 most_bytes,

@@ -3,8 +3,6 @@
 
 use std::str::FromStr;
 
-use thiserror::Error;
-
 use super::layout::ONLY;
 
 /// Names of programs, and ranks. A process must match one of each kind that is given.
@@ -22,30 +20,26 @@ pub struct ProgramFilter {
 /// Ranks from here on are out of range.
 pub const RANKS: u32 = (ONLY * 8) as u32;
 
-/// A word that is neither a name nor ranks.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum ParseOnlyError {
-    #[error("{0:?} is no list of ranks: expected rank, or rank=0,2-5 with ranks below {RANKS}")]
-    Ranks(String),
-    #[error("{0:?} is no name of a program: give its file name, without directory")]
-    Name(String),
-    #[error("these are too many names: together they must be shorter than {ONLY} bytes")]
-    TooLong,
-}
-
 impl FromStr for ProgramFilter {
-    type Err = ParseOnlyError;
+    type Err = String;
 
     /// `NAME`, `rank`, or `rank=LIST`.
-    fn from_str(word: &str) -> Result<Self, ParseOnlyError> {
+    fn from_str(word: &str) -> Result<Self, String> {
         let mut only = Self::default();
         match word.split_once('=') {
             None if word == "rank" => only.any_rank = true,
             Some(("rank", list)) => {
-                only.ranks = ranks(list).ok_or_else(|| ParseOnlyError::Ranks(list.to_owned()))?;
+                only.ranks = ranks(list).ok_or_else(|| {
+                    format!(
+                        "{list:?} is no list of ranks: expected rank, or rank=0,2-5 with ranks \
+                         below {RANKS}"
+                    )
+                })?;
             }
             _ if word.is_empty() || word.contains(['/', '\n', '\0']) => {
-                return Err(ParseOnlyError::Name(word.to_owned()));
+                return Err(format!(
+                    "{word:?} is no name of a program: give its file name, without directory"
+                ));
             }
             _ => only.names.push(word.to_owned()),
         }
@@ -72,7 +66,7 @@ impl ProgramFilter {
     ///
     /// # Errors
     /// They are too many.
-    pub fn all(words: impl IntoIterator<Item = Self>) -> Result<Self, ParseOnlyError> {
+    pub fn all(words: impl IntoIterator<Item = Self>) -> Result<Self, String> {
         let mut all = Self::default();
         for word in words {
             all.names.extend(word.names);
@@ -83,13 +77,14 @@ impl ProgramFilter {
         Ok(all)
     }
 
-    fn check(&self) -> Result<(), ParseOnlyError> {
+    fn check(&self) -> Result<(), String> {
         let bytes: usize = self.names.iter().map(|name| name.len() + 1).sum();
         if bytes < ONLY {
-            Ok(())
-        } else {
-            Err(ParseOnlyError::TooLong)
+            return Ok(());
         }
+        Err(format!(
+            "these are too many names: together they must be shorter than {ONLY} bytes"
+        ))
     }
 
     /// For the header; names beyond its room are left out.
@@ -155,9 +150,7 @@ mod tests {
         assert!(only.names_field().starts_with(b"a\nbc\n\0"));
         assert_eq!(only.ranks_field()[..3], [1, 2, 0]);
         let long = std::iter::repeat_with(|| "x".repeat(100).parse::<ProgramFilter>().unwrap());
-        assert_eq!(
-            ProgramFilter::all(long.take(11)),
-            Err(ParseOnlyError::TooLong)
-        );
+        let error = ProgramFilter::all(long.take(11)).unwrap_err();
+        assert!(error.contains("too many names"), "{error}");
     }
 }

@@ -28,7 +28,7 @@ use sandbag_linux::process::Process;
 use crate::inside::error::{Error, Result};
 use crate::inside::outcome::{self, InsideOutcome};
 use crate::replay::{PlanColumn, PlannedEvent};
-pub use filter::{ParseOnlyError, ProgramFilter};
+pub use filter::ProgramFilter;
 use layout::{
     ALIGN, HEADER, Plain as _, PlanHeader, PlanPortion, PlanShared, PlanSlot, SLOTS, flag,
 };

@@ -15,6 +15,7 @@ use sandbag_linux::sched::{self, Attributes};
 use sandbag_stats::{chance, quantile};
 
 use super::InjectorNoise;
+use crate::replay::touched;
 
 /// Wake-ups to measure.
 const WAKES: usize = 200;
@@ -85,8 +86,7 @@ fn gaps(stop: &AtomicBool, real_time: bool) -> Vec<(u64, u64)> {
         }
     };
     let _ = sched::set_attributes(0, class);
-    let mut gaps = vec![(u64::MAX, u64::MAX); GAPS];
-    gaps.clear();
+    let mut gaps = touched((u64::MAX, u64::MAX), GAPS);
     let mut last = monotonic();
     while !stop.load(Ordering::Relaxed) {
         let now = monotonic();

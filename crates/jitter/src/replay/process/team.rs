@@ -16,21 +16,12 @@ use crate::replay::hold::Replay;
 use crate::replay::plan::ReplayPlan;
 use crate::replay::portion::Portion;
 
-/// Requested class of the injectors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClassRequest {
-    /// Real time with a priority from 1 (lowest) to 99 if it is permitted, else
-    /// ordinary tasks.
-    Auto {
-        priority: u8,
-    },
-    Only(InjectorClass),
-}
-
 /// How events are injected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Want {
-    pub class: ClassRequest,
+    pub class: InjectorClass,
+    /// Ordinary tasks if that class is not permitted.
+    pub or_fair: bool,
     /// The first safeguard: the overhead is subtracted from the length.
     pub overhead: bool,
     /// The second: events that follow too closely are injected together.
@@ -67,7 +58,6 @@ pub struct Team {
     seats: Vec<Seat>,
     class: InjectorClass,
     why: Option<String>,
-    want: Want,
     begin_ns: u64,
     end_ns: Option<u64>,
     stood_ns: u64,
@@ -80,19 +70,13 @@ impl Team {
     /// [`Error::NotPossible`] where real time is denied and nothing else would
     /// do; more memory than is allowed; a process cannot be started.
     pub fn start(asks: &[Ask], want: Want) -> Result<Self> {
-        let (class, or) = match want.class {
-            ClassRequest::Only(class) => (class, None),
-            ClassRequest::Auto { priority } => {
-                (InjectorClass::Fifo { priority }, Some(InjectorClass::Fair))
-            }
-        };
-        match (Self::start_as(asks, want, class), or) {
-            (Err(Error::NotPossible { what, .. }), Some(class)) => {
-                let mut team = Self::start_as(asks, want, class)?;
+        match Self::start_as(asks, want, want.class) {
+            Err(Error::NotPossible { what, .. }) if want.or_fair => {
+                let mut team = Self::start_as(asks, want, InjectorClass::Fair)?;
                 team.why = Some(what);
                 Ok(team)
             }
-            (outcome, _) => outcome,
+            outcome => outcome,
         }
     }
 
@@ -116,7 +100,6 @@ impl Team {
             seats: Vec::new(),
             class,
             why: None,
-            want,
             begin_ns: 0,
             end_ns: None,
             stood_ns: 0,
@@ -132,6 +115,7 @@ impl Team {
         let deadline = Instant::now() + PATIENCE;
         for seat in &mut team.seats {
             seat.await_ready(deadline, class)?;
+            seat.plan(want);
         }
         Ok(team)
     }
@@ -172,11 +156,7 @@ impl Team {
 }
 
 impl Replay for Team {
-    /// Before, the safeguards decide which events are injected.
     fn begin(&mut self) -> sandbag_ui::Result<u64> {
-        for seat in &mut self.seats {
-            seat.plan(self.want);
-        }
         self.begin_ns = clock::monotonic() + START_NS;
         for seat in &mut self.seats {
             seat.go(self.begin_ns)?;
