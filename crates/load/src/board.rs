@@ -24,7 +24,6 @@ pub use crate::pacing::LoadOrder;
 /// Distance of the boundaries at which burners note their CPU clock. Every
 /// reporting window is a whole number of them.
 pub const BOUNDARY_NS: u64 = 100_000_000;
-/// Orders that fit into the ring.
 pub const ORDERS: usize = 16;
 /// Boundaries that fit into the ring: the supervisor must look at least this
 /// often (25 s).
@@ -96,10 +95,8 @@ pub struct Boundary {
     pub away: bool,
 }
 
-/// What is known of a boundary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Note {
-    /// The clocks there.
     Noted(Boundary),
     /// Nothing yet: since then the burner has not run, or is about to note it.
     NotYet,
@@ -107,7 +104,6 @@ pub enum Note {
     Overwritten,
 }
 
-/// The mapped board.
 #[derive(Debug)]
 pub struct Board {
     memory: SharedMemory,
@@ -135,8 +131,6 @@ impl Board {
     }
 
     /// Maps a board that another process made.
-    ///
-    /// # Errors
     /// `InvalidData` where the file is not a board.
     pub fn open(file: OwnedFd, writable: bool) -> io::Result<Self> {
         let file = File::from(file);
@@ -160,20 +154,15 @@ impl Board {
         })
     }
 
-    /// The descriptor to hand to a burner.
-    #[must_use]
     pub fn fd(&self) -> RawFd {
         self.file.as_raw_fd()
     }
 
-    /// Number of slots.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.slots
     }
 
     /// A board always has slots; this is here because `len` is.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.slots == 0
     }
@@ -188,7 +177,6 @@ impl Board {
     ///
     /// # Panics
     /// If `index` is not below [`Board::len`].
-    #[must_use]
     pub fn slot(&self, index: usize) -> &Slot {
         assert!(index < self.slots, "slot {index} of {}", self.slots);
         // SAFETY: in bounds by the assertion, aligned by `slots_at`, and any
@@ -218,13 +206,10 @@ impl Board {
     }
 
     /// Where burners wait for each other.
-    #[must_use]
     pub fn barrier(&self) -> &StartBarrier {
         &self.head().barrier
     }
 
-    /// Whether the run stands still.
-    #[must_use]
     pub fn is_paused(&self) -> bool {
         self.head().paused.load(Ordering::Acquire) != 0
     }
@@ -276,19 +261,16 @@ impl Slot {
     }
 
     /// Number of orders published so far.
-    #[must_use]
     pub fn published(&self) -> u64 {
         self.published.load(Ordering::Acquire)
     }
 
     /// Number of the first order that counts.
-    #[must_use]
     pub fn restart(&self) -> u64 {
         self.restart.load(Ordering::Acquire)
     }
 
     /// The `n`-th order, if it is still in the ring.
-    #[must_use]
     pub fn order(&self, n: u64) -> Option<LoadOrder> {
         let published = self.published();
         if n >= published || published - n > ORDERS as u64 {
@@ -336,8 +318,6 @@ impl Slot {
         raw.number.store(number, Ordering::Release);
     }
 
-    /// What is known of boundary `number`.
-    #[must_use]
     pub fn note(&self, number: u64) -> Note {
         let raw = &self.boundaries[number as usize % BOUNDARIES];
         let before = raw.number.load(Ordering::Acquire);
@@ -357,7 +337,6 @@ impl Slot {
     }
 
     /// The clocks at boundary `number`, once the burner noted them.
-    #[must_use]
     pub fn boundary(&self, number: u64) -> Option<Boundary> {
         match self.note(number) {
             Note::Noted(boundary) => Some(boundary),

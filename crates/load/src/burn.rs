@@ -60,7 +60,6 @@ pub enum Duty {
 
 impl Duty {
     /// Length of its period, ns; 0 where it has none.
-    #[must_use]
     pub fn period_ns(self) -> u64 {
         match self {
             Self::Spin => 0,
@@ -75,17 +74,13 @@ impl Duty {
 /// How a burner process is set up; travels as its argument.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BurnerSetup {
-    /// The board's descriptor.
     pub board_fd: i32,
     /// Descriptor of the eventfd that calls the supervisor.
     pub alarm_fd: i32,
-    /// Slot on the board.
     pub slot: usize,
-    /// The CPU to burn.
     pub cpu: u32,
     /// Burners of the run, for those that wait for each other.
     pub parties: u32,
-    /// What it does.
     pub duty: Duty,
     /// The group of the virtual node that it acts on, of a method that does.
     pub node: Option<NodeGroup>,
@@ -94,14 +89,10 @@ pub struct BurnerSetup {
 }
 
 impl BurnerSetup {
-    /// As command-line arguments.
-    #[must_use]
     pub fn to_args(&self) -> Vec<String> {
         child::to_args(self)
     }
 
-    /// From the arguments of [`BurnerSetup::to_args`].
-    #[must_use]
     pub fn from_args(args: &[String]) -> Option<Self> {
         child::from_args(args)
     }

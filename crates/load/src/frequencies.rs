@@ -39,7 +39,6 @@ pub struct FrequencyOptions {
 impl FrequencyOptions {
     /// Whether each option was given, the methods that have it, and what the
     /// others do not have.
-    #[must_use]
     pub fn option_groups(&self) -> [(bool, &'static [&'static str], &'static str); 2] {
         let owners = &["freq", "gov"];
         [
@@ -52,7 +51,6 @@ impl FrequencyOptions {
 /// What a method needs of the frequencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrequencyNeed {
-    /// About the hardware.
     pub wishes: FrequencyOptions,
     /// Whether it can do nothing without them.
     pub required: bool,
@@ -69,11 +67,6 @@ pub struct Ladder {
 impl Ladder {
     /// The steps of these CPUs; `None` where none of them has a frequency to
     /// set.
-    ///
-    /// # Errors
-    /// [`KernelError::Missing`] where only some have one, they differ in
-    /// their steps, or change together with CPUs outside; what
-    /// [`Policy::of`] says.
     pub fn read(
         root: &Root,
         cpus: &[u32],
@@ -108,7 +101,6 @@ impl Ladder {
 
     /// With measured speeds ([`mod@calibrate`]) for those that were advertised. A
     /// step that is not faster than the one below it is left out.
-    #[must_use]
     pub fn with_speeds(self, measured: &[f64]) -> Self {
         let mut steps_khz = Vec::new();
         let mut speeds: Vec<f64> = Vec::new();
@@ -127,19 +119,15 @@ impl Ladder {
     }
 
     /// Frequencies, kHz, ascending.
-    #[must_use]
     pub fn steps_khz(&self) -> &[u64] {
         &self.steps_khz
     }
 
     /// Speed of each, the highest 1.
-    #[must_use]
     pub fn speeds(&self) -> &[f64] {
         &self.speeds
     }
 
-    /// How they are set, for a report.
-    #[must_use]
     pub fn knob(&self) -> &'static str {
         match self.policies.first().map(|policy| policy.knob) {
             Some(Knob::Setspeed) => "scaling_setspeed",
@@ -148,9 +136,6 @@ impl Ladder {
     }
 
     /// Sets a step by its index.
-    ///
-    /// # Errors
-    /// A driver refuses.
     pub fn set(&self, step: usize) -> sandbag_linux::Result<()> {
         self.set_khz(self.steps_khz[step])
     }
@@ -160,8 +145,6 @@ impl Ladder {
     }
 
     /// Full speed, or the bounds as they were.
-    ///
-    /// # Errors
     /// A driver refuses; the others are released all the same.
     pub fn release(&self) -> sandbag_linux::Result<()> {
         let outcomes: Vec<_> = self.policies.iter().map(Policy::release).collect();
@@ -170,9 +153,6 @@ impl Ladder {
 
     /// Measures the speed of each step on the node's first CPU. The calling
     /// thread is on another then; the frequency is left at the highest.
-    ///
-    /// # Errors
-    /// A driver refuses; the CPU is gone.
     pub fn calibrate(self) -> sandbag_linux::Result<Self> {
         let Some(cpu) = self.policies.first().and_then(|p| p.cpus.iter().next()) else {
             return Ok(self);
@@ -230,9 +210,6 @@ fn whole_domain(root: &Root, policy: &Policy, cpus: &CpuList) -> sandbag_linux::
 }
 
 /// The ladder of a node: `None` where there is none and it is not `required`.
-///
-/// # Errors
-/// [`Error::NotPossible`] with what works instead.
 pub fn ladder_for(root: &Root, cpus: &[u32], need: FrequencyNeed) -> Result<Option<Ladder>> {
     let FrequencyNeed { wishes, required } = need;
     let possible = |error| match error {
@@ -256,8 +233,6 @@ pub fn ladder_for(root: &Root, cpus: &[u32], need: FrequencyNeed) -> Result<Opti
 /// Makes the frequencies of a node ready to be set by its worker: what the
 /// worker will write is noted in the journal, the governor is set. Where none can
 /// be set and need not be, it does nothing.
-///
-/// # Errors
 /// [`Error::NotPossible`] before anything is changed; a driver refuses; the
 /// journal cannot be written.
 pub fn prepare(

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How a load is produced on a CPU.
 //!
-//! A [`Method`] is pure: from the asked level and an estimate of the
+//! A [`Method`] is a pure value: from the asked level and an estimate of the
 //! competition it says what the burners do and what their groups need. The
 //! supervisor applies it and knows no method by name. A new one is a file here
 //! with its options, its name and a line in [`with_options`] below, and a
-//! verdict of `sandbag doctor`.
+//! verdict of `sandbag doctor`. docs/explanation/methods.md has the mechanisms
+//! with figures, and the flaws that were published and kept.
 
 mod cap;
 mod deadline;
@@ -24,18 +25,14 @@ use sandbag_linux::{CpuList, Root};
 
 use crate::board::BOUNDARY_NS;
 use crate::burn::Duty;
-use crate::frequencies::FrequencyOptions;
+use crate::frequencies::{self, FrequencyOptions, Ladder};
+use crate::probe;
+use crate::throttle::{Throttling, nearest};
 use sandbag_run::error::Result as Outcome;
 
-pub use cap::NodeCap;
-pub use deadline::Deadline;
-pub use frequency::{Freq, Gov};
-pub use hogs::{Hogs, HogsOptions, Sync};
-pub use lim::{Lim, LimOptions};
-pub use pace::{Pace, PaceOptions};
-pub use quota::Quota;
-pub use rt::Rt;
-pub use shares::SharesMethod;
+pub use hogs::{HogsOptions, MOST_REAL_TIME, Sync, period_for};
+pub use lim::LimOptions;
+pub use pace::PaceOptions;
 
 /// What the groups of one CPU's burners need while a level is in force.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,23 +44,21 @@ pub struct Demand {
     pub cap: Option<Cap>,
 }
 
-impl Demand {
-    /// Of a method that needs no group.
-    const NOTHING: Self = Self {
-        weight: Weight(1.0),
-        cap: None,
-    };
-}
-
-/// What a method needs changed on the machine, beyond groups of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MachineNeed {
-    /// `kernel.sched_rt_runtime_us = -1`: no admission control for
-    /// reservations, no throttling of real-time classes.
-    NoRealTimeLimit,
-    /// The frequencies of each node's CPUs can be set:
-    /// [`frequencies::prepare`](crate::frequencies::prepare).
-    Frequencies,
+/// How the demand follows from the level.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum DemandRule {
+    /// No group, or one that needs nothing.
+    Nothing,
+    /// A weight that makes room for the level. It grows and shrinks with the
+    /// competition and may be split over several burners.
+    Headroom,
+    /// This weight, whatever the level.
+    Fixed(Weight),
+    /// Headroom, and the level as a cap per period, us. A burner that spins
+    /// cannot tell a small share from a cap, so its weight is chosen once.
+    Cap(u64),
+    /// The published formula.
+    Shares,
 }
 
 /// On what one process of a method acts.
@@ -72,80 +67,129 @@ pub enum Scope {
     /// One CPU: it takes load there.
     Cpu,
     /// The group of a virtual node, all its CPUs: it slows what runs there.
+    /// What it takes from the node counts as load on each of its CPUs.
     Node,
 }
 
-/// A way to produce a load.
-pub trait Method: std::fmt::Debug + Send {
+/// A way to produce a load, with its constants.
+#[derive(Debug, Clone)]
+pub struct Method {
     /// Name on the command line.
-    fn name(&self) -> &'static str;
-
+    pub name: &'static str,
     /// One sentence for lists.
-    fn about(&self) -> &'static str;
+    pub about: &'static str,
+    /// What a burner process does.
+    pub duty: Duty,
+    /// How a burner is scheduled.
+    pub attributes: Attributes,
+    pub scope: Scope,
+    /// Burners have groups of their own. Real-time ones stay in the root
+    /// group: others have no real-time budget (v1) or bring nothing.
+    pub grouped: bool,
+    /// The level is there before the program starts. A method whose load
+    /// needs a competitor to be right cannot be waited for.
+    pub settles: bool,
+    /// Needs `kernel.sched_rt_runtime_us = -1`: no admission control for
+    /// reservations, no throttling of real-time classes.
+    pub lifts_real_time_limit: bool,
+    /// The constants in use, for run.json.
+    pub parameters: Vec<(&'static str, String)>,
+    /// Highest level that it reaches, 0 to 1.
+    most: f64,
+    demand: DemandRule,
+    /// Slice that the user asked for, ns: refused where the kernel does not
+    /// keep it.
+    asked_slice_ns: Option<u64>,
+    /// Frequencies of the node, once it was fitted to a machine that has some.
+    ladder: Option<Ladder>,
+}
 
-    /// Looks at the machine that it is to work on, so that what it
-    /// [serves](Method::serves) and its parameters are those of these CPUs.
-    /// Changes nothing there. To be called before anything else.
-    ///
-    /// # Errors
-    /// [`NotPossible`](sandbag_run::Error::NotPossible) where it cannot work on
-    /// them, with what can.
-    fn fit_to(&mut self, _root: &Root, _cpus: &CpuList) -> Outcome<()> {
-        Ok(())
+impl Method {
+    /// An ordinary burner that spins on its CPU, without a group.
+    fn named(name: &'static str) -> Self {
+        Self {
+            name,
+            about: "",
+            duty: Duty::Spin,
+            attributes: Attributes::Fair {
+                nice: 0,
+                slice_ns: 0,
+            },
+            scope: Scope::Cpu,
+            grouped: false,
+            settles: true,
+            lifts_real_time_limit: false,
+            parameters: Vec::new(),
+            most: 1.0,
+            demand: DemandRule::Nothing,
+            asked_slice_ns: None,
+            ladder: None,
+        }
     }
 
-    /// What a burner process does.
-    fn duty(&self) -> Duty;
-
-    /// Scheduling attributes of a burner.
-    fn attributes(&self) -> Attributes {
-        Attributes::Fair {
-            nice: 0,
-            slice_ns: 0,
+    /// One process that slows a whole node; its lowest speed is 0.01.
+    fn of_node(name: &'static str, throttling: Throttling) -> Self {
+        Self {
+            duty: Duty::Throttle(throttling),
+            scope: Scope::Node,
+            settles: false,
+            most: 0.99,
+            ..Self::named(name)
         }
+    }
+
+    /// Looks at the machine that it is to work on, so that what it
+    /// [serves](Self::serves) and its parameters are those of these CPUs.
+    /// Changes nothing there. To be called before anything else. Refuses with
+    /// [`NotPossible`](sandbag_run::Error::NotPossible) where it cannot work.
+    pub fn fit_to(&mut self, root: &Root, cpus: &CpuList) -> Outcome<()> {
+        if let Some(asked) = self.asked_slice_ns {
+            pace::judge_slice(asked, probe::slice(asked)?)?;
+        }
+        if let Duty::Throttle(throttling) = self.duty
+            && let Some(need) = throttling.frequencies()
+        {
+            let cpus: Vec<u32> = cpus.iter().collect();
+            self.ladder = frequencies::ladder_for(root, &cpus, need)?;
+            let own = frequency::parameters(self.ladder.as_ref(), need);
+            self.parameters.extend(own);
+        }
+        Ok(())
     }
 
     /// The level (0 to 1) that is served for `asked`: itself, or the nearest
     /// that the method reaches.
-    fn serves(&self, asked: f64) -> f64;
+    pub fn serves(&self, asked: f64) -> f64 {
+        match (&self.ladder, self.duty) {
+            // By the advertised frequencies.
+            (Some(ladder), Duty::Throttle(Throttling::Frequency { .. })) => {
+                1.0 - ladder.speeds()[nearest(ladder.speeds(), 1.0 - asked)]
+            }
+            _ => asked.min(self.most),
+        }
+    }
 
     /// What the groups need for `level` against `competition`, the weight of
     /// everything else that wants this CPU, in units of a default group.
-    fn demand(&self, _level: f64, _competition: f64) -> Demand {
-        Demand::NOTHING
+    pub fn demand(&self, level: f64, competition: f64) -> Demand {
+        let weight = match self.demand {
+            DemandRule::Nothing => Weight(1.0),
+            DemandRule::Headroom | DemandRule::Cap(_) => headroom_weight(level, competition),
+            DemandRule::Fixed(weight) => weight,
+            DemandRule::Shares => Weight(level / (1.0 - level)),
+        };
+        let cap = match self.demand {
+            DemandRule::Cap(period_us) if level > 0.0 => Some(quota::cap(period_us, level)),
+            _ => None,
+        };
+        Demand { weight, cap }
     }
 
     /// Whether the weight only makes room, so that it may grow and shrink
     /// with the competition, and may be split over several burners.
-    fn wants_headroom(&self) -> bool {
-        false
+    pub fn wants_headroom(&self) -> bool {
+        self.demand == DemandRule::Headroom
     }
-
-    /// Whether burners have groups of their own. Real-time ones stay in the
-    /// root group: others have no real-time budget (v1) or bring nothing.
-    fn grouped(&self) -> bool {
-        false
-    }
-
-    /// On what one of its processes acts. What a [`Scope::Node`] takes from
-    /// the node counts as load on each of its CPUs.
-    fn scope(&self) -> Scope {
-        Scope::Cpu
-    }
-
-    /// What must be changed on the machine before burners start.
-    fn machine_needs(&self) -> &'static [MachineNeed] {
-        &[]
-    }
-
-    /// Whether the level is there before the program starts. A method whose
-    /// load needs a competitor to be right cannot be waited for.
-    fn settles(&self) -> bool {
-        true
-    }
-
-    /// The constants in use, for run.json.
-    fn parameters(&self) -> Vec<(&'static str, String)>;
 }
 
 /// Names of all methods that put a load on CPUs, the default first.
@@ -181,7 +225,6 @@ type OptionGroup = (bool, &'static [&'static str], &'static str);
 
 impl MethodOptions {
     /// Options of methods by name, as they may stand in a nodes file.
-    #[must_use]
     pub fn names() -> Vec<String> {
         let all = Self::augment_args(clap::Command::new("method"));
         let long = all.get_arguments().filter_map(|option| option.get_long());
@@ -192,7 +235,6 @@ impl MethodOptions {
     }
 
     /// The same by what clap calls them, without the period.
-    #[must_use]
     pub fn ids() -> Vec<clap::Id> {
         let all = Self::augment_args(clap::Command::new("method"));
         all.get_arguments()
@@ -225,7 +267,6 @@ impl MethodOptions {
         }
     }
 
-    /// Rejects a period with this reason.
     fn no_period(&self, reason: &str) -> Result<(), String> {
         match self.period_ns {
             Some(_) => Err(reason.to_owned()),
@@ -235,31 +276,27 @@ impl MethodOptions {
 }
 
 /// The method of that name with its default constants.
-#[must_use]
-pub fn by_name(name: &str) -> Option<Box<dyn Method>> {
+pub fn by_name(name: &str) -> Option<Method> {
     with_options(name, &MethodOptions::default()).ok()
 }
 
-/// The same with constants of the user's.
-///
-/// # Errors
-/// The reason, in words, where there is no such method, it has no such
-/// constant, or the constant cannot be that.
-pub fn with_options(name: &str, options: &MethodOptions) -> Result<Box<dyn Method>, String> {
+/// The method of that name with the user's constants, or the reason, in words,
+/// why it cannot have them.
+pub fn with_options(name: &str, options: &MethodOptions) -> Result<Method, String> {
     options.reject_foreign(name)?;
-    Ok(match name {
-        "pace" => Box::new(Pace::with_options(options)?),
-        "quota" => Box::new(Quota::with_options(options)?),
-        "shares" => Box::new(SharesMethod::with_options(options)?),
-        "hogs" => Box::new(Hogs::with_options(options)?),
-        "rt" => Box::new(Rt::with_options(options)?),
-        "deadline" => Box::new(Deadline::with_options(options)?),
-        "lim" => Box::new(Lim::with_options(options)?),
-        "freq" => Box::new(Freq::with_options(options)?),
-        "gov" => Box::new(Gov::with_options(options)?),
-        "cap" => Box::new(NodeCap::with_options(options)?),
-        _ => return Err(format!("there is no method {name}")),
-    })
+    match name {
+        "pace" => pace::method(options),
+        "quota" => quota::method(options),
+        "shares" => shares::method(options),
+        "hogs" => hogs::method(options),
+        "rt" => rt::method(options),
+        "deadline" => deadline::method(options),
+        "lim" => lim::method(options),
+        "freq" => frequency::freq(options),
+        "gov" => frequency::gov(options),
+        "cap" => cap::method(options),
+        _ => Err(format!("there is no method {name}")),
+    }
 }
 
 /// Shorter periods are mostly wake-ups.
@@ -268,7 +305,6 @@ const LEAST_PERIOD_NS: u64 = 1_000_000;
 /// The share that a burner of this level should have if it never slept: three
 /// quarters of the way from the level to 1. Half of the way holds 1 s as well;
 /// at 95 % it leaves 100 ms windows .7 points off in the mean.
-#[must_use]
 pub fn wanted_share(level: f64) -> f64 {
     (3.0 + level) / 4.0
 }
@@ -289,13 +325,13 @@ mod tests {
     #[test]
     fn every_name_has_its_method() {
         for name in NAMES.into_iter().chain(SLOWING) {
-            assert_eq!(by_name(name).unwrap().name(), name);
+            assert_eq!(by_name(name).unwrap().name, name);
         }
         assert!(by_name("hogs-of-war").is_none());
     }
 
     /// A method with options as on the command line.
-    fn with(name: &str, words: &[&str]) -> Result<Box<dyn Method>, String> {
+    fn with(name: &str, words: &[&str]) -> Result<Method, String> {
         use clap::FromArgMatches as _;
         let mut words = words.to_vec();
         let period = words.first().filter(|word| !word.starts_with('-')).copied();
@@ -357,7 +393,7 @@ mod tests {
             ("none", "10000", "there is no method none"),
         ] {
             match with(name, &words.split(' ').collect::<Vec<_>>()) {
-                Ok(method) => assert!(reason.is_empty() && method.name() == name, "{words}"),
+                Ok(method) => assert!(reason.is_empty() && method.name == name, "{words}"),
                 Err(found) => {
                     assert!(
                         !reason.is_empty() && found.contains(reason),
@@ -371,7 +407,7 @@ mod tests {
     #[test]
     fn hogs_at_a_barrier_are_as_published() {
         let hogs = with("hogs", &["--hog-sync=barrier"]).unwrap();
-        assert_eq!(hogs.attributes(), Attributes::Fifo { priority: 99 });
+        assert_eq!(hogs.attributes, Attributes::Fifo { priority: 99 });
     }
 
     #[test]
@@ -382,6 +418,50 @@ mod tests {
             (names[0].as_str(), names[3].as_str()),
             ("period", "hog-sync")
         );
+    }
+
+    #[test]
+    fn every_method_has_a_highest_level_and_a_period_that_no_boundary_cuts() {
+        for (name, most) in [
+            ("pace", 0.995),
+            ("quota", 0.995),
+            ("shares", 0.99),
+            ("hogs", MOST_REAL_TIME),
+            ("rt", MOST_REAL_TIME),
+            ("deadline", MOST_REAL_TIME),
+            ("lim", 0.99),
+            ("gov", 0.99),
+            ("cap", 0.99),
+        ] {
+            let method = by_name(name).unwrap();
+            assert_eq!(
+                (method.serves(1.0), method.serves(0.3)),
+                (most, 0.3),
+                "{name}"
+            );
+            let period_ns = method.duty.period_ns();
+            assert!(
+                period_ns == 0 || BOUNDARY_NS.is_multiple_of(period_ns),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn shares_have_the_published_weight_and_quotas_are_taken_by_the_kernel() {
+        let shares = |level| by_name("shares").unwrap().demand(level, 7.0);
+        assert_eq!(shares(0.5).weight, Weight(1.0));
+        assert!((shares(0.8).weight.0 - 4.0).abs() < 1e-9);
+        for level in [0.001, 0.005, 0.05, 0.5, 0.95, 0.995] {
+            let cap = by_name("quota").unwrap().demand(level, 1.0).cap.unwrap();
+            assert!(
+                cap.quota_us >= 1000 && cap.burst_us <= cap.quota_us,
+                "{level}"
+            );
+            assert!((1000..=1_000_000).contains(&cap.period_us), "{level}");
+            let got = cap.quota_us as f64 / cap.period_us as f64;
+            assert!((got - level).abs() < 1e-4, "{level}: {got}");
+        }
     }
 
     #[test]

@@ -23,7 +23,6 @@ pub struct LoadOrder {
 /// What a burner reads its orders from; a slot of the board, or a list in a
 /// test.
 pub trait Orders {
-    /// Number of orders that were ever published.
     fn published(&self) -> u64;
     /// First order that counts.
     fn restart(&self) -> u64;
@@ -40,13 +39,11 @@ pub struct LevelPlan {
 
 impl LevelPlan {
     /// The level in force after the last call of [`LevelPlan::due`].
-    #[must_use]
     pub fn level(&self) -> f64 {
         self.level
     }
 
     /// Number of the first order that is not in force yet.
-    #[must_use]
     pub fn next(&self) -> u64 {
         self.next
     }
@@ -93,7 +90,6 @@ pub const BOUND_PERIODS: f64 = 5.0;
 impl Debt {
     /// No debt; at most `bound_periods` periods' worth of the level will be
     /// kept.
-    #[must_use]
     pub fn new(period_ns: u64, bound_periods: f64) -> Self {
         Self {
             due: 0.0,
@@ -103,18 +99,15 @@ impl Debt {
     }
 
     /// Most debt that is kept at a level, ns.
-    #[must_use]
     pub fn bound(&self, level: f64) -> f64 {
         self.bound_periods * level * self.period
     }
 
-    /// Adds what a period asks for.
     pub fn add(&mut self, due_ns: f64) {
         self.due += due_ns;
     }
 
     /// What is still owed after `held_ns` were held in all; never negative.
-    #[must_use]
     pub fn debt_ns(&self, held_ns: u64) -> u64 {
         (self.due - held_ns as f64).max(0.0) as u64
     }

@@ -67,14 +67,12 @@ pub struct ProbeBench<'a> {
 pub struct Spinner {
     /// Weight of its group; `None` leaves the kernel's default.
     pub weight: Option<Weight>,
-    /// Cap of its group.
     pub cap: Option<Cap>,
     /// Put it where a wrapped command would be, and ask the per-CPU clock
     /// that a run would use for a command. At most one per probe.
     pub as_command: bool,
 }
 
-/// What a probe saw.
 #[derive(Debug)]
 pub struct ProbeResult {
     /// Wall time between the two readings, ns.
@@ -117,8 +115,6 @@ struct ProbeReading {
 }
 
 impl<'a> ProbeBench<'a> {
-    /// A bench on `cpu`.
-    #[must_use]
     pub fn new(root: &'a Root, layout: &'a Layout, registry: &'a Registry, cpu: u32) -> Self {
         Self {
             root,
@@ -129,8 +125,6 @@ impl<'a> ProbeBench<'a> {
         }
     }
 
-    /// The CPU on which it spins.
-    #[must_use]
     pub fn cpu(&self) -> u32 {
         self.cpu
     }
@@ -138,10 +132,6 @@ impl<'a> ProbeBench<'a> {
     /// Lets the spinners run against each other and reads what they took.
     /// Takes about half a second; whatever happens, processes and groups are
     /// gone afterwards.
-    ///
-    /// # Errors
-    /// [`Error::Busy`] if a run holds the CPU, [`Error::NotPossible`] if no
-    /// groups can be made, and whatever refuses on the way.
     pub fn spin(&mut self, spinners: &[Spinner]) -> Result<ProbeResult> {
         let outcome = self.with_journal(
             spinners.len(),
@@ -347,7 +337,6 @@ impl<'a> ProbeBench<'a> {
     }
 }
 
-/// How an ordinary task is scheduled.
 const ORDINARY: Attributes = Attributes::Fair {
     nice: 0,
     slice_ns: 0,
@@ -358,7 +347,6 @@ fn alarm() -> Result<EventFd> {
     EventFd::from_flags(EfdFlags::EFD_CLOEXEC).map_err(|cause| Error::call("eventfd", cause))
 }
 
-/// A burner that waits at its gate.
 fn burner(setup: &BurnerSetup) -> Result<Child> {
     let inherit = [setup.board_fd, setup.alarm_fd];
     child::own(BURNER_VERB, &setup.to_args(), &inherit, true)
@@ -439,9 +427,6 @@ fn spinner_times(
 
 /// The slice that the kernel keeps of `slice_ns`, tried on a thread that ends
 /// at once; 0 where it has no custom slices.
-///
-/// # Errors
-/// What sched_setattr said.
 pub fn slice(slice_ns: u64) -> Result<u64> {
     use sandbag_linux::sched::{self, Attributes};
     on_a_thread(move || {
@@ -460,9 +445,6 @@ pub fn slice(slice_ns: u64) -> Result<u64> {
 
 /// How late a thread of ordinary class wakes from sleeps with absolute
 /// deadlines, ns, ascending: `times` sleeps of `sleep_ns`.
-///
-/// # Errors
-/// No thread could be started.
 pub fn wake_ups(times: usize, sleep_ns: u64) -> Result<Vec<u64>> {
     on_a_thread(move || {
         sandbag_linux::sched::set_least_timer_slack();

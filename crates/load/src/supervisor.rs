@@ -45,7 +45,7 @@ use sandbag_linux::{CpuList, Root, clock, sched};
 use sandbag_profile::BoxSteps;
 
 use crate::board::Board;
-use crate::method::{MachineNeed, Method, Scope};
+use crate::method::{Method, Scope};
 use sandbag_linux::signals::{Repeats, Signals};
 use sandbag_run::command::{CommandSpec, Waiting};
 use sandbag_run::error::{Error, Result};
@@ -77,23 +77,16 @@ pub use outcome::{
 };
 pub use trigger::StartOn;
 
-/// What to do.
 pub struct RunPlan {
-    /// The machine.
     pub root: Root,
     /// The CPUs to load, in the order of the profile's columns.
     pub cpus: Vec<u32>,
-    /// The profile, already mapped to these CPUs.
     pub steps: BoxSteps,
     /// Highest load in the profile, percent: burners are started for it.
     pub highest_pct: f64,
-    /// How to produce the load.
-    pub method: Box<dyn Method>,
-    /// Where groups are made.
+    pub method: Method,
     pub layout: Layout,
-    /// The profile's name, for others to read.
     pub load: String,
-    /// The command to wrap.
     pub command: Option<CommandSpec>,
     /// Restrict the command to these CPUs.
     pub pin: Option<CpuList>,
@@ -108,7 +101,6 @@ pub struct RunPlan {
     pub start_at_ns: Option<u64>,
     /// End the command, all that is in its care, and the run after this long.
     pub timeout_ns: Option<u64>,
-    /// Where the supervisor itself runs.
     pub supervisor_cpu: Option<u32>,
 }
 
@@ -118,7 +110,6 @@ pub trait Observer: Windows {
     fn started(&mut self);
     /// Run time so far; about once a second.
     fn progress(&mut self, run_ns: u64);
-    /// Something the user should know.
     fn warning(&mut self, text: String);
 }
 
@@ -153,7 +144,7 @@ pub fn run(plan: RunPlan, registry: &Registry, observer: &mut dyn Observer) -> R
     let registered = registry.register(
         RunInfo {
             cpus: cpus.to_string(),
-            method: plan.method.name().to_owned(),
+            method: plan.method.name.to_owned(),
             command: plan.command.as_ref().map_or_else(Vec::new, |c| {
                 let words = c.arguments.iter();
                 words.map(|a| a.to_string_lossy().into_owned()).collect()
@@ -176,12 +167,12 @@ pub fn run(plan: RunPlan, registry: &Registry, observer: &mut dyn Observer) -> R
             .cpus
             .iter()
             .enumerate()
-            .map(|(n, cpu)| LoadedCpu::new(*cpu, n * SLOTS_PER_CPU, &*plan.method))
+            .map(|(n, cpu)| LoadedCpu::new(*cpu, n * SLOTS_PER_CPU, &plan.method))
             .collect(),
         meter: Meter::new(plan.cpus.clone(), tick_ns()),
         board: &board,
         alarm: &alarm,
-        method: &*plan.method,
+        method: &plan.method,
         layout: &plan.layout,
         root: &plan.root,
         signals: &signals,
@@ -214,7 +205,7 @@ pub fn run(plan: RunPlan, registry: &Registry, observer: &mut dyn Observer) -> R
         &plan.pin,
         plan.node,
         &Limits {
-            settle: plan.settle && plan.method.settles(),
+            settle: plan.settle && plan.method.settles,
             start_at_ns: plan.start_at_ns,
             supervisor_cpu: plan.supervisor_cpu,
         },
@@ -243,7 +234,7 @@ struct SupervisedRun<'a> {
     meter: Meter,
     board: &'a Board,
     alarm: &'a EventFd,
-    method: &'a dyn Method,
+    method: &'a Method,
     layout: &'a Layout,
     root: &'a Root,
     signals: &'a Signals,
@@ -299,14 +290,8 @@ impl<'a> SupervisedRun<'a> {
         limits: &Limits,
     ) -> Result<RunOutcome> {
         self.layout.prepare(&mut self.journal)?;
-        for need in self.method.machine_needs() {
-            match need {
-                MachineNeed::NoRealTimeLimit => {
-                    realtime::lift_limit(self.root, &mut self.journal)?;
-                }
-                // Of a node's CPUs: prepared with the node.
-                MachineNeed::Frequencies => {}
-            }
+        if self.method.lifts_real_time_limit {
+            realtime::lift_limit(self.root, &mut self.journal)?;
         }
         if let Some(node) = node {
             self.make_node(node)?;
@@ -389,7 +374,7 @@ impl<'a> SupervisedRun<'a> {
     /// The CPUs that have processes of ours: all, or the first where one acts
     /// for all.
     fn workers(&mut self) -> &mut [LoadedCpu] {
-        let count = match self.method.scope() {
+        let count = match self.method.scope {
             Scope::Cpu => self.cpus.len(),
             Scope::Node => self.cpus.len().min(1),
         };
@@ -422,7 +407,6 @@ impl<'a> SupervisedRun<'a> {
         Ok(())
     }
 
-    /// CPU time of supervisor and guardian.
     fn cpu_ns(&self) -> u64 {
         clock::process_cpu() + clock::process_cpu_of(self.guardian.id()).unwrap_or(0)
     }

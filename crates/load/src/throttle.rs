@@ -38,19 +38,14 @@ pub use follow::{Follower, run};
 pub use lim::LimVariant;
 pub use mix::{Mix, mix, nearest};
 
-/// What is done to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Throttling {
-    /// Its processes are stopped and continued.
     Lim {
-        /// As whom.
         variant: LimVariant,
         /// Time between two looks, ns.
         interval_ns: u64,
     },
-    /// Its CPUs run at the nearest frequency.
     Frequency {
-        /// About the hardware.
         wishes: FrequencyOptions,
     },
     /// Its CPUs alternate between the two neighbouring frequencies; the lower
@@ -58,7 +53,6 @@ pub enum Throttling {
     Governor {
         /// Once both, ns.
         period_ns: u64,
-        /// About the hardware.
         wishes: FrequencyOptions,
     },
     /// Its group may use the sum of its speeds per period.
@@ -70,7 +64,6 @@ pub enum Throttling {
 
 impl Throttling {
     /// What it needs of the frequencies; `None` if it sets none.
-    #[must_use]
     pub fn frequencies(self) -> Option<FrequencyNeed> {
         let (wishes, required) = match self {
             Self::Frequency { wishes } => (wishes, true),
@@ -81,7 +74,6 @@ impl Throttling {
     }
 
     /// Length of its period, ns; 0 where it has none.
-    #[must_use]
     pub fn period_ns(self) -> u64 {
         match self {
             Self::Lim { interval_ns, .. } => interval_ns,
@@ -96,8 +88,6 @@ impl Throttling {
 pub trait Throttle {
     /// Does what is due at `now` for a level above 0, and says when something
     /// will be due next. May be called earlier than that.
-    ///
-    /// # Errors
     /// The kernel refuses, and would again.
     fn act(&mut self, now: u64, level: f64) -> Result<u64>;
 
@@ -107,16 +97,10 @@ pub trait Throttle {
 
     /// From `now` on the node runs as if nothing had ever been done to it.
     /// May be called again.
-    ///
-    /// # Errors
     /// The kernel refuses. What can be released is released all the same.
     fn release(&mut self, now: u64) -> Result<()>;
 }
 
-/// The throttle of a node.
-///
-/// # Errors
-/// The kernel lacks something for it.
 pub fn make(throttling: Throttling, node: &NodeGroup) -> Result<Box<dyn Throttle>> {
     Ok(match throttling {
         Throttling::Lim {
@@ -150,9 +134,6 @@ fn ladder(node: &NodeGroup, wishes: FrequencyOptions) -> Result<Option<Ladder>> 
 /// Notes in the journal what the worker may leave behind when it is killed.
 /// To be called before it starts, like
 /// [`frequencies::prepare`](crate::frequencies::prepare).
-///
-/// # Errors
-/// The journal cannot be written.
 pub fn announce(
     journal: &mut Journal,
     throttling: Throttling,

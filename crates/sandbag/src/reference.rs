@@ -105,7 +105,7 @@ fn methods() -> String {
     for name in method::SLOWING {
         let loads = method::NAMES.contains(&name);
         let loads = if loads { "load, replay, slow" } else { "slow" };
-        let about = method::by_name(name).map_or("", |method| method.about());
+        let about = method::by_name(name).map_or("", |method| method.about);
         let _ = writeln!(text, "| `{name}` | {loads} | {about} |");
     }
     text

@@ -158,9 +158,9 @@ struct Throttler {
 }
 
 impl Throttler {
-    fn start(place: &MachinePlace, node: &Node, method: &dyn Method) -> Result<Self> {
-        let Duty::Throttle(throttling) = method.duty() else {
-            anyhow::bail!("{} does not throttle", method.name());
+    fn start(place: &MachinePlace, node: &Node, method: &Method) -> Result<Self> {
+        let Duty::Throttle(throttling) = method.duty else {
+            anyhow::bail!("{} does not throttle", method.name);
         };
         let board = Board::create(1)?;
         // The alarm is not used; it has to be a descriptor.
@@ -174,9 +174,9 @@ impl Throttler {
             slot: 0,
             cpu: node.group.cpus[0],
             parties: 1,
-            duty: method.duty(),
+            duty: method.duty,
             node: Some(node.group.clone()),
-            attributes: method.attributes(),
+            attributes: method.attributes,
         };
         let mut command = place.sandbag([vec![BURNER_VERB.to_owned()], setup.to_args()].concat());
         let mut process = command.stdin(std::process::Stdio::piped()).spawn()?;
@@ -190,7 +190,7 @@ impl Throttler {
 
     /// A method with its default options.
     fn by(place: &MachinePlace, node: &Node, name: &str) -> Result<Self> {
-        Self::start(place, node, &*method(name, MethodOptions::default())?)
+        Self::start(place, node, &method(name, MethodOptions::default())?)
     }
 
     fn order(&self, from_ns: u64, level: f64) {
@@ -245,7 +245,7 @@ fn hold(node: &Node, throttler: &Throttler, level: f64, boundaries: u64) -> Resu
     })
 }
 
-fn method(name: &str, options: MethodOptions) -> Result<Box<dyn Method>> {
+fn method(name: &str, options: MethodOptions) -> Result<Method> {
     method::with_options(name, &options).map_err(anyhow::Error::msg)
 }
 
@@ -288,7 +288,7 @@ fn wrekavoc_stops_for_seconds(place: &MachinePlace) -> Result<()> {
     let node = Node::new(place)?;
     let mut options = MethodOptions::default();
     options.lim.lim_variant = Some(throttle::LimVariant::Wrekavoc);
-    let throttler = Throttler::start(place, &node, &*method("lim", options)?)?;
+    let throttler = Throttler::start(place, &node, &method("lim", options)?)?;
     throttler.order(monotonic(), 0.95);
     let all = "T".repeat(SPINNERS);
     wait_until("the stop", || node.states() == all)?;

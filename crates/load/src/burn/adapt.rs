@@ -14,7 +14,6 @@ use crate::pacing::LevelPlan;
 /// One of the short sleeps, ns.
 const NAP_NS: u64 = 1_000_000;
 
-/// Serves orders for ever.
 pub fn run(worker: &mut BurnWorker<'_>, period_ns: u64) -> Result<(), Error> {
     let mut plan = LevelPlan::default();
     let mut planned = monotonic();

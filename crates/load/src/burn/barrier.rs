@@ -11,7 +11,6 @@ use sandbag_linux::clock::{monotonic, sleep_until};
 use super::worker::BurnWorker;
 use crate::pacing::LevelPlan;
 
-/// Serves orders for ever.
 pub fn run(worker: &mut BurnWorker<'_>, period_ns: u64, parties: u32) -> Result<(), Error> {
     let mut plan = LevelPlan::default();
     let mut planned = monotonic();

@@ -22,7 +22,6 @@ use crate::pacing::{BOUND_PERIODS, Debt, LevelPlan};
 /// preempt: what it makes up for later is out of phase with the other CPUs.
 const REAL_TIME_BOUND: f64 = 1.0;
 
-/// Serves orders for ever.
 pub fn run(worker: &mut BurnWorker<'_>, duty: Duty, attributes: Attributes) -> Result<(), Error> {
     let period_ns = match duty {
         Duty::Pace { period_ns } => period_ns,

@@ -54,9 +54,7 @@ fn sleeps() -> u64 {
 
 /// A burner's place and clocks.
 pub struct BurnWorker<'a> {
-    /// The memory shared with the supervisor.
     pub board: &'a Board,
-    /// Our part of it.
     pub slot: &'a Slot,
     alarm: File,
     cpu: u32,
@@ -69,7 +67,6 @@ pub struct BurnWorker<'a> {
 }
 
 impl<'a> BurnWorker<'a> {
-    /// A worker that has noted nothing yet.
     pub fn new(board: &'a Board, slot: &'a Slot, alarm: File, cpu: u32) -> Self {
         Self {
             board,
@@ -224,7 +221,6 @@ impl<'a> BurnWorker<'a> {
         self.slot.idle.store(0, Ordering::Release);
     }
 
-    /// Waits for the end of a pause.
     pub fn stand_still(&mut self) {
         self.slot.idle.store(1, Ordering::Release);
         self.board.wait_while_paused();

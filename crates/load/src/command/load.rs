@@ -40,14 +40,11 @@ pub struct LoadArgs {
 const OPEN_END: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 impl LoadArgs {
-    /// Whether a program is to be run.
-    #[must_use]
     pub fn has_command(&self) -> bool {
         !self.options.hold.command.is_empty()
     }
 }
 
-/// Runs the command.
 pub fn main(args: &LoadArgs, messages: &Messages) -> Result<u8> {
     program::check(&args.options.hold.command)?;
     run::record_failure(&args.options, messages, |options| {
@@ -57,9 +54,6 @@ pub fn main(args: &LoadArgs, messages: &Messages) -> Result<u8> {
 }
 
 /// A constant load as the load of a run; without a duration it has no end.
-///
-/// # Errors
-/// [`BadInput`] if there is no such CPU, or --cpus and the loads name others.
 pub fn constant(loads: &Loads, cpus: Option<&Cpus>, duration: Option<Duration>) -> Result<RunLoad> {
     let topology = Topology::read(&Root::default())?;
     let asked = cpus.map(|cpus| cpus.on(&topology));

@@ -89,8 +89,6 @@ fn time(text: &str) -> std::result::Result<Duration, String> {
 }
 
 impl RecordArgs {
-    /// Whether a program is to be run.
-    #[must_use]
     pub fn has_command(&self) -> bool {
         !self.command.is_empty()
     }
@@ -120,7 +118,6 @@ impl RecordArgs {
     }
 }
 
-/// Runs the command.
 pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     program::check(&args.command)?;
     args.overwrite.check(args.output.as_deref())?;
@@ -217,7 +214,6 @@ fn record_command(
     })
 }
 
-/// What was recorded and what it cost.
 fn say(report: &RecordReport, output: &Output, what: &str, messages: &Messages) {
     let cpus: CpuList = report.cpus.iter().map(|cpu| cpu.cpu).collect();
     messages.say(&format!(

@@ -37,14 +37,11 @@ pub struct ReplayArgs {
 }
 
 impl ReplayArgs {
-    /// Whether a program is to be run.
-    #[must_use]
     pub fn has_command(&self) -> bool {
         !self.options.hold.command.is_empty()
     }
 }
 
-/// Runs the command.
 pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
     program::check(&args.options.hold.command)?;
     run::record_failure(&args.options, messages, |options| {
@@ -57,9 +54,6 @@ pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
 
 /// A profile as the load of a run, and one line about it. The whole profile
 /// is read before anything is changed.
-///
-/// # Errors
-/// What is wrong with the profile, or that it does not fit this machine.
 pub fn prepare(
     source: Arc<InputSource>,
     reshape: &Reshape,

@@ -11,7 +11,6 @@ use sandbag_linux::{CpuList, Result, sched};
 pub trait CalibrationBench {
     /// Does the work once and returns how long it took, ns.
     fn work(&mut self) -> u64;
-    /// Lets the hardware follow a change.
     fn wait(&mut self);
 }
 
@@ -20,9 +19,6 @@ pub trait CalibrationBench {
 const TRIES: usize = 5;
 
 /// The speed of each step, the fastest being 1. `set` sets one, kHz.
-///
-/// # Errors
-/// What `set` says.
 pub fn calibrate(
     steps_khz: &[u64],
     mut set: impl FnMut(u64) -> Result<()>,
@@ -71,9 +67,6 @@ impl CalibrationBench for PerfClock {
 
 /// Runs `measure` on a CPU with the real clock; the thread is back where it
 /// may have been before.
-///
-/// # Errors
-/// The CPU cannot be had; what `measure` says.
 pub fn on_cpu<T>(
     cpu: u32,
     measure: impl FnOnce(&mut dyn CalibrationBench) -> Result<T>,

@@ -5,7 +5,6 @@ use sandbag_run::undo::{Leftovers, undo_in_temp as undo};
 use std::fs;
 use std::path::PathBuf;
 
-/// Files of one policy.
 type PolicyFiles<'a> = &'a [(&'a str, &'a str)];
 
 /// A machine with these policies: its CPUs, its files.
@@ -49,7 +48,6 @@ impl FakePolicy {
     }
 }
 
-/// HPCC's processor.
 pub(crate) const X5570: PolicyFiles<'_> = &[
     ("scaling_driver", "acpi-cpufreq"),
     ("scaling_governor", "ondemand"),

@@ -42,7 +42,6 @@ pub enum Domains {
 /// The CPUs that were chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// All CPUs of the chosen cores.
     pub cpus: CpuList,
     /// The cores, each with its CPUs.
     pub cores: Vec<CpuList>,
@@ -58,17 +57,13 @@ pub enum NoChoice {
     /// A node has at least one.
     #[error("a node of 0 cores has nothing to run on: write 1 or more")]
     None,
-    /// Too few are left.
     #[error(
         "{wanted} cores wanted, {free} of {all} are free (a core is free if none of its CPUs is \
          taken or isolated{taken}): ask for at most {free}, or name the CPUs"
     )]
     TooFew {
-        /// So many were wanted.
         wanted: usize,
-        /// So many are free.
         free: usize,
-        /// So many are there.
         all: usize,
         /// `; taken are CPUs 0-3`, or nothing.
         taken: String,
@@ -80,11 +75,8 @@ pub enum NoChoice {
          work by frequency (--method hogs)"
     )]
     WouldSplit {
-        /// So many were wanted.
         wanted: usize,
-        /// The domains with free cores.
         domains: String,
-        /// The numbers of cores that would do.
         possible: String,
     },
 }
@@ -95,7 +87,6 @@ struct Core {
     cpus: CpuList,
     /// Last-level cache, as its CPUs; empty where it is not known.
     cache: CpuList,
-    /// NUMA node.
     numa: Option<u32>,
     /// Index of the frequency domain.
     domain: Option<usize>,
@@ -105,9 +96,6 @@ struct Core {
 type CoreBlock = Vec<Core>;
 
 /// Chooses `wanted` whole cores of a machine without any CPU of `taken`.
-///
-/// # Errors
-/// [`NoChoice`], with what could be had.
 pub fn choose(
     machine: &NodeMachine,
     wanted: usize,

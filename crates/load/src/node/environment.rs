@@ -17,19 +17,14 @@ use std::collections::BTreeMap;
 use crate::node::ratios::{Ratios, round_ratio};
 use crate::node::spec::NodeName;
 
-/// The node's name.
 pub const NODE: &str = "SANDBAG_NODE";
-/// Its CPUs.
 pub const CPUS: &str = "SANDBAG_NODE_CPUS";
-/// The mean speed of its CPUs.
 pub const SPEED: &str = "SANDBAG_NODE_SPEED";
 /// The speed of each.
 pub const SPEEDS: &str = "SANDBAG_NODE_SPEEDS";
-/// All of them.
 pub const ALL: [&str; 4] = [NODE, CPUS, SPEED, SPEEDS];
 
 /// The variables for programs that start in a node now.
-#[must_use]
 pub fn variables(name: &NodeName, speeds: &Ratios) -> BTreeMap<String, String> {
     [
         (NODE, name.to_string()),
@@ -44,7 +39,6 @@ pub fn variables(name: &NodeName, speeds: &Ratios) -> BTreeMap<String, String> {
 
 /// The node that a process is in, if it is in one: a slowed program that
 /// starts another slowed one would be slowed twice, which is refused.
-#[must_use]
 pub fn node_of(get: impl FnOnce(&str) -> Option<String>) -> Option<String> {
     get(NODE).filter(|name| !name.is_empty())
 }

@@ -20,11 +20,6 @@ pub struct NodeMachine {
 }
 
 impl NodeMachine {
-    /// Reads `/sys` under a root.
-    ///
-    /// # Errors
-    /// What the kernel's files say is not what they should say, or there is
-    /// no list of online CPUs.
     pub fn read(root: &Root) -> Result<Self> {
         let topology = Topology::read(root)?;
         let mut domains: Vec<CpuList> = Vec::new();
@@ -47,13 +42,11 @@ impl NodeMachine {
     }
 
     /// Highest frequency of a CPU's hardware, kHz.
-    #[must_use]
     pub fn max_khz(&self, cpu: u32) -> Option<u64> {
         self.max_khz.get(&cpu).copied()
     }
 
     /// The frequency domains of which `cpus` has some CPUs but not all.
-    #[must_use]
     pub fn split_by(&self, cpus: &CpuList) -> Vec<CpuList> {
         let parted = |domain: &&CpuList| {
             let both = domain.intersection(cpus).len();

@@ -11,7 +11,6 @@ use crate::node::machine::NodeMachine;
 use crate::node::ratios::Ratios;
 use crate::node::spec::{Cpus, NodeCourse, NodeSpec, SpecError};
 
-/// CPUs that somebody has already.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// Who, as a user would call it: `node small (process 12)`.
@@ -24,17 +23,14 @@ pub struct Claim {
 pub enum PlacedCourse {
     /// These speeds until they are changed.
     Constant(Ratios),
-    /// As this file says.
     Profile(PathBuf),
 }
 
 /// A node with its place on the machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlacedNode {
-    /// What was asked for.
     pub spec: NodeSpec,
     pub cpus: CpuList,
-    /// Its speeds.
     pub course: PlacedCourse,
     /// Why these CPUs, a sentence, where sandbag chose them.
     pub why: Option<String>,
@@ -43,11 +39,6 @@ pub struct PlacedNode {
 /// Places nodes on a machine: first those that name their CPUs, then the
 /// others in their order. `domains` says whether the method of a node can
 /// live with a split frequency domain.
-///
-/// # Errors
-/// Where it was written, with what could be had: CPUs that are not there,
-/// offline or held; not enough cores; speeds that cannot be had; a domain
-/// that would be split.
 pub fn place(
     nodes: Vec<NodeSpec>,
     machine: &NodeMachine,

@@ -36,7 +36,6 @@ pub const LONGEST_REPLY: usize = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case")]
 pub enum Request {
-    /// How it is.
     Status,
     /// Other speeds from now on, written as [`Speeds`](crate::node::Speeds) are.
     Set {
@@ -54,27 +53,22 @@ pub enum Request {
     Stop,
 }
 
-/// What a node answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
 pub enum Reply {
-    /// To [`Request::Status`].
     Status(Status),
     /// To [`Request::Set`]: the speeds that are asked now, as ratios.
     Set {
         /// `0-1=0.3`.
         speeds: String,
     },
-    /// To [`Request::Admit`].
     Admitted {
         /// Variables to set before the process becomes its command.
         environment: BTreeMap<String, String>,
     },
-    /// To [`Request::Stop`]: it began.
     Stopping,
     /// To any request: why it was not done, and what to do.
     Error {
-        /// One line.
         message: String,
     },
 }
@@ -85,11 +79,9 @@ pub struct Status {
     pub name: String,
     /// Its supervisor.
     pub pid: u32,
-    /// Its CPUs, as a list.
     pub cpus: String,
     /// The speed of each CPU, ascending.
     pub speeds: Vec<CpuSpeed>,
-    /// How it is slowed.
     pub method: String,
     /// The processes in it.
     pub members: Vec<u32>,
@@ -98,7 +90,6 @@ pub struct Status {
 /// One CPU of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CpuSpeed {
-    /// Its number.
     pub cpu: u32,
     /// Its share of the full speed as asked now, above 0 and at most 1.
     pub asked: f64,
@@ -114,7 +105,6 @@ struct LineBuffer<'a, T> {
 }
 
 /// A request or reply as a line, with its end.
-#[must_use]
 pub fn line<T: Serialize>(said: &T) -> Vec<u8> {
     let version = VERSION;
     // Maps with text keys and numbers always have a JSON form.
@@ -135,19 +125,11 @@ pub enum NotUnderstood {
     #[error(
         "version {found} is not understood; this sandbag speaks version {VERSION}: use the same sandbag on both sides"
     )]
-    Version {
-        /// As said.
-        found: String,
-    },
-    /// Of this version, but unknown.
+    Version { found: String },
     #[error("unknown request {0}; known are status, set, admit and stop")]
     Request(String),
 }
 
-/// Reads a request.
-///
-/// # Errors
-/// [`NotUnderstood`], which is to be answered with [`Reply::Error`].
 pub fn request(line: &[u8]) -> Result<Request, NotUnderstood> {
     let value = object(line)?;
     let known = ["status", "set", "admit", "stop"];
@@ -160,10 +142,6 @@ pub fn request(line: &[u8]) -> Result<Request, NotUnderstood> {
     }
 }
 
-/// Reads a reply.
-///
-/// # Errors
-/// [`NotUnderstood`].
 pub fn reply(line: &[u8]) -> Result<Reply, NotUnderstood> {
     serde_json::from_value(object(line)?).map_err(|e| NotUnderstood::Json(e.to_string()))
 }

@@ -12,15 +12,12 @@ pub struct Ratios(Vec<(u32, f64)>);
 
 impl Ratios {
     /// Of pairs of CPU and ratio; each CPU once.
-    #[must_use]
     pub fn new(mut ratios: Vec<(u32, f64)>) -> Self {
         ratios.sort_unstable_by_key(|(cpu, _)| *cpu);
         debug_assert!(ratios.windows(2).all(|pair| pair[0].0 < pair[1].0));
         Self(ratios)
     }
 
-    /// The same ratio on all of `cpus`.
-    #[must_use]
     pub fn same(cpus: &CpuList, mu: f64) -> Self {
         Self(cpus.iter().map(|cpu| (cpu, mu)).collect())
     }
@@ -31,19 +28,14 @@ impl Ratios {
     }
 
     /// The ratios alone, in the order of the CPUs.
-    #[must_use]
     pub fn values(&self) -> Vec<f64> {
         self.0.iter().map(|(_, mu)| *mu).collect()
     }
 
-    /// The CPUs.
-    #[must_use]
     pub fn cpus(&self) -> CpuList {
         self.0.iter().map(|(cpu, _)| *cpu).collect()
     }
 
-    /// Whether all CPUs have the same.
-    #[must_use]
     pub fn are_equal(&self) -> bool {
         self.0
             .windows(2)
@@ -52,14 +44,12 @@ impl Ratios {
 
     /// The mean over the CPUs: what the node delivers, as a share of what its
     /// CPUs could.
-    #[must_use]
     pub fn mean(&self) -> f64 {
         self.values().iter().sum::<f64>() / self.0.len().max(1) as f64
     }
 
     /// The load that leaves these speeds, percent of each CPU:
     /// `100 * (1 - mu)`.
-    #[must_use]
     pub fn loads_pct(&self) -> Vec<f64> {
         self.0
             .iter()

@@ -35,8 +35,6 @@ pub struct NodeName(String);
 pub struct BadName(String);
 
 impl NodeName {
-    /// The name.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -65,16 +63,12 @@ impl fmt::Display for NodeName {
     }
 }
 
-/// Which CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cpus {
-    /// These.
     List(CpuList),
-    /// So many whole cores; [`choose`](crate::node::choose::choose) says which.
     Cores(usize),
 }
 
-/// How fast, and when.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NodeCourse {
     /// Always the same, until it is changed by [`set`](crate::node::protocol).
@@ -89,7 +83,6 @@ pub enum NodeCourse {
 pub struct NodeSpec {
     pub name: NodeName,
     pub cpus: Cpus,
-    /// Its speed.
     pub course: NodeCourse,
     /// How it is slowed; `None` for the default.
     pub method: Option<String>,
@@ -99,11 +92,9 @@ pub struct NodeSpec {
     /// What runs in it, program and arguments; none for a node that waits for
     /// `sandbag slow exec`.
     pub commands: Vec<Vec<String>>,
-    /// Variables to set for the commands.
     pub env: BTreeMap<String, String>,
     /// Where they run; `None` for where we are.
     pub cwd: Option<PathBuf>,
-    /// Where all this was written.
     pub origin: Origin,
 }
 
@@ -119,8 +110,6 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// A fault of a key's value.
-    #[must_use]
     pub fn fault(
         &self,
         key: &str,
@@ -138,7 +127,6 @@ impl Origin {
     }
 
     /// Where a key was written, or the node where it was not: `n.toml:5`.
-    #[must_use]
     pub fn place(&self, key: &str) -> String {
         let line = self.keys.get(key).unwrap_or(&self.line);
         match &self.file {
@@ -147,8 +135,6 @@ impl Origin {
         }
     }
 
-    /// A fault of a speed.
-    #[must_use]
     pub fn bad_speed(&self, bad: BadSpeed) -> SpecError {
         let what = format!("`{}`: {}", bad.value, bad.reason);
         self.fault("speed", what, bad.remedy)
@@ -165,9 +151,7 @@ pub struct SpecError {
     pub line: Option<u64>,
     /// The key, or empty where the file as a whole is meant.
     pub key: String,
-    /// What is wrong.
     pub what: String,
-    /// What to do.
     pub remedy: String,
     /// It is well described, but this machine cannot have it, or not now.
     pub not_possible: bool,
@@ -175,7 +159,6 @@ pub struct SpecError {
 
 impl SpecError {
     /// The description is not at fault: the machine is.
-    #[must_use]
     pub fn of_the_machine(self) -> Self {
         Self {
             not_possible: true,

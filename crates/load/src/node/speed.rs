@@ -31,11 +31,8 @@ pub enum Speed {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("speed `{value}`: {reason}; {remedy}")]
 pub struct BadSpeed {
-    /// As written.
     pub value: String,
-    /// What is wrong.
     pub reason: String,
-    /// What would do.
     pub remedy: String,
 }
 
@@ -53,10 +50,6 @@ impl BadSpeed {
 const RANGE: &str = "write a ratio above 0 and at most 1, such as 0.5 or 50%";
 
 impl Speed {
-    /// A ratio, checked.
-    ///
-    /// # Errors
-    /// [`BadSpeed`] for 0 and below, above 1, and what is no number.
     pub fn ratio(mu: f64) -> Result<Self, BadSpeed> {
         Self::checked(mu, mu, true)
     }
@@ -84,10 +77,6 @@ impl Speed {
 
     /// The ratio mu that this means on `cpu`, whose hardware reaches
     /// `max_khz`; `None` where the kernel does not say what it reaches.
-    ///
-    /// # Errors
-    /// [`BadSpeed`] for a frequency above the hardware's, or where that is
-    /// not known.
     pub fn resolve(self, cpu: u32, max_khz: Option<u64>) -> Result<f64, BadSpeed> {
         let mhz = match self {
             Self::Ratio(mu) => return Ok(mu),
@@ -180,9 +169,6 @@ pub enum Speeds {
 
 impl Speeds {
     /// Speeds per list of CPUs.
-    ///
-    /// # Errors
-    /// [`BadSpeed`] where a list is empty or a CPU is named twice.
     pub fn per_cpu(parts: Vec<(CpuList, Speed)>) -> Result<Self, BadSpeed> {
         let mut seen = CpuList::default();
         for (cpus, speed) in &parts {
@@ -212,10 +198,6 @@ impl Speeds {
 
     /// The ratio of each CPU of a node. `max_khz` says what the hardware of a
     /// CPU reaches.
-    ///
-    /// # Errors
-    /// [`BadSpeed`] for a frequency that cannot be had, for a CPU that is none
-    /// of the node's, and for one of the node's that has no speed.
     pub fn resolve(
         &self,
         cpus: &CpuList,

@@ -43,10 +43,8 @@ const LOOKS: usize = 21;
 /// Level at which whoever spins is above his share.
 const STOPS: f64 = 0.99;
 
-/// What was seen.
 #[derive(Debug)]
 pub struct NodeSeen {
-    /// The tree confines groups to CPUs.
     pub has_cpuset: bool,
     /// A spinner of the group stayed on the group's CPU after its affinity
     /// had been set to another; `None` where there is no other to try.
@@ -58,14 +56,12 @@ pub struct NodeSeen {
     /// Part of the time that the spinner had under a cap, or what the kernel
     /// said to the cap.
     pub capped: sandbag_linux::Result<f64>,
-    /// Cleaning up that failed, in words.
     pub left: Vec<String>,
 }
 
 /// A try to freeze the group and to thaw it.
 #[derive(Debug)]
 pub struct Freezing {
-    /// Its interface.
     pub version: Version,
     /// How it went, or what the kernel said.
     pub outcome: sandbag_linux::Result<FreezeResult>,
@@ -96,11 +92,6 @@ impl ProbeBench<'_> {
     /// Tries a node's group. `other` is a CPU outside it that we may use, if
     /// there is one; `cap` is the part of the time that it is capped to. Takes
     /// about half a second.
-    ///
-    /// # Errors
-    /// [`Busy`](sandbag_run::Error::Busy) if a run holds the CPU,
-    /// [`NotPossible`](sandbag_run::Error::NotPossible) if no such group can be
-    /// made, and whatever refuses on the way.
     pub fn node(&mut self, other: Option<u32>, cap: f64) -> Result<NodeSeen> {
         let (seen, left) = self.with_journal(
             1,

@@ -37,7 +37,6 @@ const ASIDE_NS: u64 = 3_000_000;
 /// Most that it may run without sleeping, us: far more than it will.
 const LIMIT_US: u64 = 100_000;
 
-/// What was seen.
 #[derive(Debug)]
 pub struct RealTimeSeen {
     /// Whether a pinned task is given a reservation as things are.
@@ -47,7 +46,6 @@ pub struct RealTimeSeen {
     /// Real-time budget of the group that it was tried in, us; `None` where
     /// groups have none.
     pub budget_us: Option<i64>,
-    /// Cleaning up that failed, in words.
     pub left: Vec<String>,
 }
 
@@ -64,10 +62,6 @@ pub struct FifoSeen {
 
 impl ProbeBench<'_> {
     /// Tries both classes. Takes about a quarter of a second.
-    ///
-    /// # Errors
-    /// [`Error::Busy`] if a run holds the CPU, and whatever refuses that is
-    /// not the class itself.
     pub fn real_time(&mut self) -> Result<RealTimeSeen> {
         let (seen, left) = self.with_journal(
             2,

@@ -16,9 +16,7 @@ use nix::time::{ClockId, clock_gettime};
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
-    /// The deadline has come.
     Due,
-    /// The recording shall end.
     Stopped,
 }
 
@@ -27,9 +25,6 @@ pub trait RecordClock {
     /// Now, nanoseconds on a clock that never goes back.
     fn now_ns(&self) -> u64;
     /// Waits until `deadline_ns` of that clock or until stopped.
-    ///
-    /// # Errors
-    /// The wait fails.
     fn wait_until(&mut self, deadline_ns: u64) -> io::Result<Wake>;
     /// CPU time of the recorder so far, nanoseconds.
     fn cpu_ns(&self) -> u64;
@@ -48,9 +43,6 @@ pub struct LiveClock {
 impl LiveClock {
     /// A clock whose waits end as stopped as soon as one of `stops` is
     /// readable: a [signal descriptor](sandbag_linux::stop_signals::StopSignals), a pidfd, a pipe.
-    ///
-    /// # Errors
-    /// The kernel has no timer descriptor to give.
     pub fn new(stops: Vec<OwnedFd>) -> io::Result<Self> {
         let timer = TimerFd::new(TimerClock::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC)?;
         Ok(Self { timer, stops })

@@ -3,7 +3,6 @@
 
 use std::io;
 
-/// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// A failed recording. What was written before stays and can be read.
@@ -15,15 +14,12 @@ pub enum Error {
     /// The recording could not be written.
     #[error("write the recording: {0}; what was written before can be read")]
     Output(#[source] io::Error),
-    /// Waiting for the next sample failed.
     #[error("wait for the next sample: {0}")]
     Wait(#[source] io::Error),
-    /// An interval that is too short.
     #[error(
         "an interval of {0} ms is too short: the kernel counts in ticks of 10 ms, so 100 ms is the least that tells a load"
     )]
     Interval(u64),
-    /// A duration that is too short.
     #[error("a duration of {0} ms is too short: the least is 100 ms")]
     Duration(u64),
 }

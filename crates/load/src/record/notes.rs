@@ -37,7 +37,6 @@ impl<W: Write> Write for NoteWriter<W> {
     }
 }
 
-/// What the columns of this recording mean.
 pub(crate) fn meaning(
     steal_as_load: bool,
     command_counts_steal: Option<bool>,

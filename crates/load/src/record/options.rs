@@ -8,7 +8,6 @@ use crate::record::{Error, Result};
 /// The shortest interval: ten ticks of `/proc/stat`.
 pub const MIN_INTERVAL_NS: u64 = 100_000_000;
 
-/// How to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordOptions {
     /// Length of a row; at least [`MIN_INTERVAL_NS`].
@@ -39,8 +38,6 @@ impl Default for RecordOptions {
 }
 
 impl RecordOptions {
-    /// # Errors
-    /// [`Error::Interval`], [`Error::Duration`].
     pub(crate) fn check(&self) -> Result<()> {
         if self.interval_ns < MIN_INTERVAL_NS {
             return Err(Error::Interval(self.interval_ns / 1_000_000));

@@ -17,13 +17,8 @@ use crate::record::{
 
 /// Where the CPUs' counters come from.
 pub trait StatSource {
-    /// Reads the counters of now.
-    ///
-    /// # Errors
-    /// They cannot be read.
     fn sample_into(&mut self, into: &mut StatSample) -> sandbag_linux::Result<()>;
 
-    /// Length of one tick of the counters.
     fn tick_ns(&self) -> u64;
 }
 
@@ -48,11 +43,6 @@ pub struct Recorder<S, C> {
 }
 
 impl<S: StatSource, C: RecordClock> Recorder<S, C> {
-    /// Settles which CPUs are recorded.
-    ///
-    /// # Errors
-    /// [`Error::Interval`], [`Error::Duration`], or the counters cannot be
-    /// read.
     pub fn new(mut source: S, clock: C, options: RecordOptions) -> Result<Self> {
         options.check()?;
         let mut sample = StatSample::default();
@@ -70,7 +60,6 @@ impl<S: StatSource, C: RecordClock> Recorder<S, C> {
 
     /// The CPUs that are recorded, ascending; a [`CommandClock`] is to be
     /// made for these.
-    #[must_use]
     pub fn cpus(&self) -> &CpuList {
         &self.cpus
     }
@@ -83,8 +72,6 @@ impl<S: StatSource, C: RecordClock> Recorder<S, C> {
     /// A sample that comes late ends its row where it was taken, not where it
     /// should have been; the rows that follow keep to the first grid of
     /// deadlines, and a deadline less than half an interval away is left out.
-    ///
-    /// # Errors
     /// The counters cannot be read or the rows cannot be written; the rows
     /// before that stay, without an end row.
     pub fn run<W: Write>(
@@ -225,7 +212,6 @@ impl Pace {
         self.cut(now_ns)
     }
 
-    /// Ends the row at `end_ns`.
     fn cut(&mut self, end_ns: u64) -> (u64, u64) {
         let start_ns = self.row_began_ns;
         self.row_began_ns = end_ns.max(start_ns + 1);

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a finished recording says of itself.
 
-/// One recorded CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CpuReport {
-    /// Kernel number.
     pub cpu: u32,
     /// Load over all rows that are known, percent; `None` if none is.
     pub load_pct: Option<f64>,
@@ -18,10 +16,8 @@ pub struct CpuReport {
     pub unplaced_ns: u64,
 }
 
-/// A recording, as a whole.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordReport {
-    /// Rows written.
     pub samples: u64,
     /// Rows that ended later than a tick (or a tenth of the interval) after
     /// their deadline; they stand in the file with their real length.
@@ -31,14 +27,12 @@ pub struct RecordReport {
     pub missed: u64,
     /// Largest delay of a sample after its deadline, nanoseconds.
     pub worst_late_ns: u64,
-    /// Length of the recording, nanoseconds.
     pub length_ns: u64,
     /// Time between the last row and the stop, too short for a row of its
     /// own and not recorded, nanoseconds.
     pub dropped_ns: u64,
     /// It was stopped; `false` if its duration ran out.
     pub stopped: bool,
-    /// CPU time of the recorder itself, nanoseconds.
     pub cpu_ns: u64,
     /// The recorded CPUs, in the order of their columns.
     pub cpus: Vec<CpuReport>,
@@ -48,7 +42,6 @@ pub struct RecordReport {
 
 impl RecordReport {
     /// What recording cost, percent of one CPU.
-    #[must_use]
     pub fn cost_pct(&self) -> f64 {
         match self.length_ns {
             0 => 0.0,
@@ -57,7 +50,6 @@ impl RecordReport {
     }
 
     /// What the user should hear, one sentence each.
-    #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let ms = |ns: u64| ns as f64 / 1e6;

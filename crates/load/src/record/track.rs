@@ -25,7 +25,6 @@ pub(crate) struct CommandTime {
     pub(crate) counts_steal: bool,
 }
 
-/// State of one CPU.
 #[derive(Debug)]
 pub(crate) struct RecordTrack {
     cpu: u32,

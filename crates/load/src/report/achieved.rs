@@ -33,9 +33,6 @@ pub struct AchievedWriter<W: Write = File> {
 
 impl AchievedWriter<File> {
     /// Creates the file anew and writes its header.
-    ///
-    /// # Errors
-    /// [`Error::Write`] if the file cannot be created or written.
     pub fn create(path: &Path) -> Result<Self, Error> {
         Self::new(
             sandbag_run::directory::create(path).map_err(|cause| Error::Write {
@@ -49,9 +46,6 @@ impl AchievedWriter<File> {
 
 impl<W: Write> AchievedWriter<W> {
     /// Writes the header to `sink`; `path` only names it in errors.
-    ///
-    /// # Errors
-    /// [`Error::Write`] if the header cannot be written.
     pub fn new(mut sink: W, path: &Path) -> Result<Self, Error> {
         let header = names().join(",") + "\n";
         sink.write_all(header.as_bytes())
@@ -71,8 +65,6 @@ impl<W: Write> AchievedWriter<W> {
 
     /// Appends the windows of one instant (one per CPU, as a rule) by a single
     /// write, and flushes.
-    ///
-    /// # Errors
     /// [`Error::Write`], once: report it and go on. Later calls return `Ok`
     /// and write nothing, because a row after a torn one would be unreadable.
     pub fn append(&mut self, windows: &[Window]) -> Result<(), Error> {
@@ -102,7 +94,6 @@ impl<W: Write> AchievedWriter<W> {
 
     /// Windows that did not reach the file: those of the failed call (some of
     /// which may be there) and all later ones.
-    #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost
     }
@@ -151,7 +142,6 @@ pub struct AchievedRow {
     pub time_s: f64,
     /// Length of the window, seconds of wall time.
     pub length_s: f64,
-    /// Kernel number of the CPU.
     pub cpu: u32,
     /// Asked load, percent.
     pub asked_pct: f64,
@@ -173,17 +163,11 @@ pub struct AchievedRow {
 
 impl AchievedRow {
     /// Whether the load was absent for a reason outside the method.
-    #[must_use]
     pub fn is_hole(&self) -> bool {
         self.hole != 0
     }
 }
 
-/// Opens an `achieved.csv` and checks its header.
-///
-/// # Errors
-/// [`Error::Read`] if it cannot be opened, [`Error::Header`] if it is another
-/// kind of file.
 pub fn read_achieved(path: &Path) -> Result<AchievedRows<BufReader<File>>, Error> {
     let error = |cause| Error::Read {
         path: path.to_owned(),
@@ -211,9 +195,6 @@ pub struct AchievedRows<R: BufRead> {
 
 impl<R: BufRead> AchievedRows<R> {
     /// Reads rows from `source`; `path` only names it in errors.
-    ///
-    /// # Errors
-    /// As [`read_achieved`].
     pub fn new(source: R, path: &Path) -> Result<Self, Error> {
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(source);
         let found = reader.headers().map_err(|cause| Error::Row {

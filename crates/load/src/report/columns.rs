@@ -10,15 +10,12 @@ use crate::report::run::CpuResult;
 use crate::report::view::{LOAD, Words};
 use sandbag_ui::text::signed;
 
-/// One column.
 pub(crate) struct CpuColumn {
-    /// Head and unit on the page.
     pub head: fn(&Words) -> (&'static str, &'static str),
     /// Head on the terminal; `None` where the column is only on the page.
     pub terminal: Option<&'static str>,
     /// Left out where no CPU has a value.
     pub is_optional: bool,
-    /// The value of one CPU.
     value: fn(&CpuResult) -> Option<f64>,
     merge: Merge,
     format: Format,
@@ -26,7 +23,6 @@ pub(crate) struct CpuColumn {
 
 /// How the values of several CPUs become one.
 enum Merge {
-    /// Mean over the CPUs.
     Mean,
     /// Mean over the 1 s windows of all CPUs.
     MeanOfWindows,
@@ -36,7 +32,6 @@ enum Merge {
 }
 
 enum Format {
-    /// With this number of decimals.
     Number(usize),
     /// With its sign and this number of decimals.
     Signed(usize),
@@ -92,7 +87,6 @@ pub(crate) const WORST: CpuColumn = CpuColumn {
         |cpu| of(cpu, |e| e.worst_points),
     )
 };
-/// Windows in which the load was absent.
 pub(crate) const HOLES: CpuColumn = CpuColumn {
     terminal: Some(""),
     merge: Merge::Sum,
@@ -177,7 +171,6 @@ impl CpuColumn {
         })
     }
 
-    /// The same for the terminal.
     pub fn terminal_text(&self, cpus: &[&CpuResult]) -> String {
         let text = self.text(cpus).unwrap_or_else(|| "-".to_owned());
         match (&self.format, text.as_str()) {

@@ -14,14 +14,12 @@ const SECOND: u64 = 1_000_000_000;
 
 /// A run and its windows.
 pub struct Fixture {
-    /// The record.
     pub run: Run,
     /// In the order of `achieved.csv`.
     pub windows: Vec<Window>,
 }
 
 impl Fixture {
-    /// Writes the windows as `achieved.csv`.
     pub fn write_achieved(&self, path: &Path) {
         let mut writer = AchievedWriter::create(path).unwrap();
         writer.append(&self.windows).unwrap();

@@ -12,19 +12,15 @@ use crate::report::columns::{self, CpuColumn};
 use crate::report::run::{CpuResult, NodeUse, Run};
 use crate::report::view::View;
 
-/// Version of the format of `nodes.json`.
 pub const FORMAT: u32 = 1;
 
 /// Nodes that ran together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeRows {
-    /// [`FORMAT`] of the writer.
     pub format: u32,
-    /// Version of sandbag.
     pub sandbag: String,
     /// When the first of them began, RFC 3339, UTC.
     pub started_at: String,
-    /// Host name.
     pub host: String,
     /// The worst verdict of them; missed if there are none.
     pub verdict: Verdict,
@@ -32,10 +28,8 @@ pub struct NodeRows {
     pub nodes: Vec<NodeResult>,
 }
 
-/// One of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeResult {
-    /// Its name and what its programs did.
     pub node: NodeUse,
     /// Directory of its own record, beside this file.
     pub directory: String,
@@ -43,11 +37,9 @@ pub struct NodeResult {
     pub started_at: String,
     /// Length of the run on its own clock, seconds.
     pub length_s: f64,
-    /// Name of the method.
     pub method: String,
     /// CPUs of which the same mean speed was asked, together.
     pub speeds: Vec<SpeedResult>,
-    /// Whether the speed was there.
     pub verdict: Verdict,
     /// Why the verdict is what it is, one sentence.
     pub reason: String,
@@ -58,7 +50,6 @@ pub struct NodeResult {
 /// CPUs of a node of which the same was asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SpeedResult {
-    /// Which CPUs, as the kernel writes lists.
     pub cpus: String,
     /// Time-weighted mean of the asked speed, percent of full speed.
     pub asked_speed_pct: f64,
@@ -74,7 +65,6 @@ pub struct SpeedResult {
 
 impl NodeRows {
     /// What `runs` came to. Runs that are no nodes are left out.
-    #[must_use]
     pub fn of(runs: &[Run]) -> Self {
         let first = runs.iter().min_by_key(|run| &run.started_at);
         let of_first =
@@ -114,7 +104,6 @@ impl NodeResult {
         })
     }
 
-    /// All of its CPUs.
     pub(crate) fn cpus(&self) -> CpuList {
         let lists = self.speeds.iter().filter_map(|s| s.cpus.parse().ok());
         lists

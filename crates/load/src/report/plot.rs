@@ -24,9 +24,6 @@ const MOST_TALL: usize = 4;
 /// The load of each CPU over time; `end_ns` is the length of the profile
 /// (from [`sandbag_profile::summarise`]). Each column is a mean; a dot says
 /// that the load is unknown there.
-///
-/// # Errors
-/// What is wrong with the profile.
 pub fn plot_profile(steps: BoxSteps, end_ns: u64) -> sandbag_profile::Result<String> {
     let cpus = steps.header().cpus.clone();
     let mut columns = vec![Vec::with_capacity(WIDTH); cpus.len()];
@@ -48,9 +45,6 @@ pub fn plot_profile(steps: BoxSteps, end_ns: u64) -> sandbag_profile::Result<Str
 /// Asked and got of each CPU over time, one line each; of many CPUs only
 /// those that [`crate::report::terminal::summary_table`] names. Of a virtual node,
 /// speeds.
-///
-/// # Errors
-/// `achieved` cannot be read.
 pub fn plot_run(run: &Run, achieved: &Path) -> Result<String, Error> {
     let view = View::of(run);
     let series = view.series(achieved)?;

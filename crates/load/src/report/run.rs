@@ -15,9 +15,7 @@ use sandbag_ui::text::times;
 /// One run of `load` or `replay`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Run {
-    /// [`FORMAT`](sandbag_run::directory::FORMAT) of the writer.
     pub format: u32,
-    /// Version of sandbag.
     pub sandbag: String,
     /// When the run began, RFC 3339, UTC.
     pub started_at: String,
@@ -25,7 +23,6 @@ pub struct Run {
     pub arguments: Vec<String>,
     /// The machine and what could make the run unrepeatable.
     pub machine: MachineFacts,
-    /// How the load was produced.
     pub method: MethodUsed,
     /// Where the profile came from: a file, or `constant`.
     pub profile: String,
@@ -47,15 +44,12 @@ pub struct Run {
     pub error_distribution: Vec<(f64, u64)>,
     /// Share of the windows disturbed from outside, 0 to 1.
     pub noisy_share: f64,
-    /// What `kept` means here.
     pub tolerance: Tolerance,
-    /// The outcome.
     pub verdict: Verdict,
     /// Why the verdict is what it is, one sentence.
     pub reason: String,
     /// Everything the user should know, most important first.
     pub warnings: Vec<String>,
-    /// What our own processes cost.
     pub supervisor: SupervisorCost,
     /// The wrapped command, if there was one.
     pub command: Option<CommandResult>,
@@ -71,7 +65,6 @@ pub struct Run {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeUse {
-    /// The node's name.
     pub name: String,
     /// Programs that were put into the node, the command included; not those
     /// that they started themselves.
@@ -107,18 +100,15 @@ impl NodeUse {
 /// The method and its constants.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct MethodUsed {
-    /// `pace`, `quota`, `shares`.
     pub name: String,
     /// Period of the method, milliseconds; 0 where it has none.
     pub period_ms: f64,
-    /// Other constants by name.
     pub parameters: BTreeMap<String, String>,
 }
 
 /// One CPU over the whole run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CpuResult {
-    /// Kernel number.
     pub cpu: u32,
     /// Time-weighted mean of the asked load, percent.
     pub asked_pct: f64,
@@ -130,12 +120,10 @@ pub struct CpuResult {
     pub error_100ms: Option<ErrorStats>,
     /// Steal, percent of the wall time.
     pub steal_pct: f64,
-    /// Windows in which the load was absent.
     pub holes: u64,
     /// Share of the CPU the burner would have had if it never slept, least
     /// value seen, percent; it must lie above the asked load.
     pub headroom_pct: Option<f64>,
-    /// Times the group's weight was changed.
     pub weight_changes: u64,
     /// CPU time of the burner by its own clock, seconds.
     pub burner_s: f64,
@@ -171,9 +159,7 @@ pub struct SupervisorCost {
     /// one core, per loaded CPU; without the start, which costs the same
     /// whether a run lasts seconds or days.
     pub pct_per_cpu: f64,
-    /// Times the supervisor woke up.
     pub wakeups: u64,
-    /// Writes to the group tree.
     pub writes: u64,
     /// Largest resident set, KiB.
     pub resident_kib: u64,
@@ -187,7 +173,6 @@ pub struct SupervisorCost {
 /// What the wrapped command did and was granted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CommandResult {
-    /// Program and arguments.
     pub arguments: Vec<String>,
     /// Exit code, if it exited.
     pub exit_code: Option<i32>,
@@ -208,7 +193,6 @@ pub struct CommandResult {
     pub used_s: Option<f64>,
     /// `used_s` per `available_s`, 0 to 1.
     pub efficiency: Option<f64>,
-    /// Voluntary and involuntary context switches.
     pub switches: (i64, i64),
     /// Migrations between CPUs, where the kernel says.
     pub migrations: Option<u64>,

@@ -102,9 +102,6 @@ pub(crate) struct LoadSeries {
 impl LoadSeries {
     /// Thins `rows`, in one pass and in memory that does not grow with their
     /// number.
-    ///
-    /// # Errors
-    /// The first error of `rows`.
     pub fn read(rows: impl Iterator<Item = Result<AchievedRow, Error>>) -> Result<Self, Error> {
         let mut rows = rows;
         let sample: Vec<AchievedRow> = rows.by_ref().take(SAMPLE_ROWS).collect::<Result<_, _>>()?;

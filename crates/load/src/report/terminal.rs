@@ -13,14 +13,12 @@ use sandbag_ui::text::{signed, times, visible};
 const COLUMNS: usize = 80;
 /// With more CPUs than this only the worst are listed.
 pub(crate) const MOST_ROWS: usize = 16;
-/// How many are listed then.
 pub(crate) const WORST_ROWS: usize = 5;
 
 /// The table asked against got, the verdict, what the command was granted,
 /// what we cost, and the warnings, in this order; at most 80 columns wide,
 /// without colours, ending in a newline. Of a virtual node the table shows
 /// speeds, and what its programs did follows the verdict.
-#[must_use]
 pub fn summary_table(run: &Run) -> String {
     let view = View::of(run);
     let run = &*view.run;
@@ -62,7 +60,6 @@ pub fn summary_table(run: &Run) -> String {
 
 /// Nodes that ran together, a line for each speed; as wide and plain as
 /// [`summary_table`].
-#[must_use]
 pub fn nodes_table(nodes: &NodeRows) -> String {
     let mut table = Table::new();
     table
@@ -158,7 +155,6 @@ fn row(name: String, cpus: &[&CpuResult]) -> Vec<String> {
     std::iter::once(name).chain(cells).collect()
 }
 
-/// Only what is known.
 fn node_line(node: &NodeUse) -> String {
     let mut parts = vec![match node.entered {
         1 => "1 program entered".to_owned(),

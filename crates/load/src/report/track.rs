@@ -24,7 +24,6 @@ pub(crate) struct Track {
     pub steal: Vec<Option<f64>>,
     /// Greatest steal of a window, percent of the wall time.
     pub steal_max: Vec<Option<f64>>,
-    /// Buckets with a hole.
     pub holes: Vec<usize>,
 }
 

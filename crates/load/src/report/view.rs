@@ -22,27 +22,18 @@ use sandbag_ui::text::visible;
 pub(crate) struct View<'a> {
     /// Figures to show; not the record, which may say the opposite.
     pub run: Cow<'a, Run>,
-    /// Words to show.
     pub words: &'static Words,
 }
 
-/// What things are called.
 pub(crate) struct Words {
-    /// What was asked and got.
     pub quantity: &'static str,
-    /// Title of the table of CPUs.
     pub table: &'static str,
-    /// Unit in the head of a column.
     pub unit: &'static str,
-    /// Unit in a caption.
     pub of_what: &'static str,
     /// A line above the plot on the terminal, with its end.
     pub plot: &'static str,
-    /// What the charts show, one sentence.
     pub charts: &'static str,
-    /// What a CPU of the run is.
     pub held: &'static str,
-    /// What a hole is.
     pub absent: &'static str,
     /// Whose time was not the program's.
     pub taken: &'static str,
@@ -96,10 +87,6 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The windows in the file `achieved`, thinned.
-    ///
-    /// # Errors
-    /// As [`read_achieved`], and those of its rows.
     pub fn series(&self, achieved: &Path) -> Result<LoadSeries, Error> {
         let rows = read_achieved(achieved)?;
         match self.run.node {

@@ -18,8 +18,6 @@ use crate::report::{Error, html};
 
 /// Writes `run.json`, then `report.html` from it and the `achieved.csv`
 /// beside it, into the existing directory `dir`.
-///
-/// # Errors
 /// [`Error::Write`] for the first file that cannot be written; `run.json`
 /// comes first because it cannot be had again.
 pub fn write_run(dir: &Path, run: &Run) -> Result<(), Error> {
@@ -32,9 +30,6 @@ pub fn write_run(dir: &Path, run: &Run) -> Result<(), Error> {
 /// for nodes that ran together. The page draws from the `achieved.csv` in the
 /// directory of each node's name in `dir`, and leads to the `report.html`
 /// there. Runs that are no nodes are left out.
-///
-/// # Errors
-/// [`Error::Write`] for the first file that cannot be written.
 pub fn write_nodes(dir: &Path, runs: &[Run]) -> Result<(), Error> {
     let nodes = NodeRows::of(runs);
     write_json(&dir.join(NODES_JSON), &nodes)?;
@@ -43,10 +38,6 @@ pub fn write_nodes(dir: &Path, runs: &[Run]) -> Result<(), Error> {
 }
 
 /// Reads a `nodes.json`, given itself or its directory.
-///
-/// # Errors
-/// [`Error::Read`], [`Error::Json`], [`Error::NoFormat`] or
-/// [`Error::NewerFormat`].
 pub fn read_nodes(path: &Path) -> Result<NodeRows, Error> {
     let path = path_in(path, NODES_JSON);
     let (text, _) = read_record(&path, nodes::FORMAT)?;
@@ -54,10 +45,6 @@ pub fn read_nodes(path: &Path) -> Result<NodeRows, Error> {
 }
 
 /// Reads a `run.json`, given itself or its directory.
-///
-/// # Errors
-/// [`Error::Read`], [`Error::Json`], [`Error::NoFormat`],
-/// [`Error::NewerFormat`], or [`Error::Failed`] for a run that was not made.
 pub fn read_run(path: &Path) -> Result<Run, Error> {
     let path = path_in(path, RUN_JSON);
     let (text, value) = read_record(&path, FORMAT)?;

@@ -137,7 +137,7 @@ impl SupervisedRun<'_> {
         let pid = running.map(|running| running.pid).filter(|_| tell_command);
         // The load stays until the command has stopped, except where its
         // release would continue it.
-        let stop_first = self.method.scope() == Scope::Cpu;
+        let stop_first = self.method.scope == Scope::Cpu;
         if let (Some(pid), true) = (pid, stop_first) {
             self.stop_command(pid);
         }

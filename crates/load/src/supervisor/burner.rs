@@ -22,14 +22,10 @@ use sandbag_run::run_process::RunId;
 /// What every burner of a run has in common.
 #[derive(Debug)]
 pub struct Common<'a> {
-    /// The memory shared with the burners.
     pub board: &'a Board,
-    /// The eventfd by which burners call.
     pub alarm: RawFd,
-    /// Where groups are made.
     pub layout: &'a Layout,
-    /// How the load is produced.
-    pub method: &'a dyn Method,
+    pub method: &'a Method,
     /// Names our groups.
     pub run: RunId,
     /// The virtual node's group, if the run is one.
@@ -41,11 +37,9 @@ pub struct Common<'a> {
 /// A burner, alive or gone.
 #[derive(Debug)]
 pub struct Burner {
-    /// Its process.
     pub child: Child,
     /// Its group; none of a method that needs none.
     holder: Option<Holder>,
-    /// Its slot on the board.
     pub slot: usize,
     /// First boundary that counts: before it there was no burner.
     pub since: u64,
@@ -57,16 +51,12 @@ pub struct Burner {
 }
 
 impl Burner {
-    /// Its group, while it lives.
     pub fn live_holder(&self) -> Option<&Holder> {
         self.holder.as_ref().filter(|_| self.until.is_none())
     }
 
     /// Starts a burner of a CPU and lets it go once it is in its group; `None`
     /// if it died before. `nth` counts those of the CPU.
-    ///
-    /// # Errors
-    /// No process, or no group, can be had.
     pub fn start(
         common: &Common<'_>,
         journal: &mut Journal,
@@ -85,15 +75,15 @@ impl Burner {
             cpu,
             parties: common.parties,
             node: common.node.as_deref().cloned(),
-            duty: common.method.duty(),
-            attributes: common.method.attributes(),
+            duty: common.method.duty,
+            attributes: common.method.attributes,
         };
         let inherit = [common.board.fd(), common.alarm];
         let mut child = child::own(BURNER_VERB, &setup.to_args(), &inherit, true)
             .spawn()
             .map_err(failed)?;
         let pid = child.id();
-        let settled = if common.method.grouped() {
+        let settled = if common.method.grouped {
             common
                 .layout
                 .settle(journal, common.run, Tenant::Burner { cpu, nth }, pid)
@@ -144,7 +134,7 @@ impl Burner {
                 None => {}
             }
         }
-        let asks = self.until.is_none() && common.method.scope() == Scope::Cpu;
+        let asks = self.until.is_none() && common.method.scope == Scope::Cpu;
         let end = match slot.note(to) {
             Note::Noted(note) => Some(note.cpu_ns),
             // It sleeps without orders or waited for the CPU since, and its
@@ -173,15 +163,12 @@ impl Burner {
     }
 }
 
-/// An eventfd for the burners' calls.
 pub fn alarm() -> Result<nix::sys::eventfd::EventFd> {
     use nix::sys::eventfd::{EfdFlags, EventFd};
     let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
     EventFd::from_value_and_flags(0, flags).map_err(|e| Error::call("eventfd", e))
 }
 
-/// The raw descriptor of an eventfd.
-#[must_use]
 pub fn alarm_fd(alarm: &nix::sys::eventfd::EventFd) -> RawFd {
     use std::os::fd::AsFd as _;
     alarm.as_fd().as_raw_fd()

@@ -10,7 +10,6 @@ use super::feed::Feed;
 use super::timeline::LoadPiece;
 use sandbag_run::error::Result;
 
-/// Whoever brings the commands.
 pub trait Control {
     /// Becomes readable when there is something to serve.
     fn fd(&self) -> BorrowedFd<'_>;
@@ -22,7 +21,6 @@ pub trait Control {
 /// One CPU of a run, to be shown.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CpuLevel {
-    /// Kernel number.
     pub cpu: u32,
     /// Load asked now, percent.
     pub asked_pct: f64,
@@ -37,21 +35,13 @@ pub trait ControlTarget {
 
     /// From the next period on these loads, percent, in the order of the
     /// plan; what the profile had for later is forgotten.
-    ///
-    /// # Errors
-    /// The groups cannot be written.
     fn set_levels(&mut self, percent: &[f64]) -> Result<()>;
 
     /// The processes in the node.
     fn members(&self) -> Vec<u32>;
 
-    /// Takes a process into the node's group.
-    ///
-    /// # Errors
-    /// The process is gone or may not be moved.
     fn admit(&mut self, pid: u32) -> Result<()>;
 
-    /// Ends the run soon.
     fn stop(&mut self);
 }
 
@@ -100,7 +90,7 @@ impl ControlTarget for Changing<'_, '_> {
         let common = run.common();
         // A grid point that no burner has passed when the last of them has its
         // order, so that all CPUs change in the same period.
-        let period_ns = run.method.duty().period_ns().max(1);
+        let period_ns = run.method.duty.period_ns().max(1);
         let from_ns = (clock::monotonic() + LEAD_NS).next_multiple_of(period_ns);
         let run_ns = run.clock.run_ns(from_ns);
         self.feed.hold_open();

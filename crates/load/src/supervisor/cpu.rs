@@ -41,7 +41,6 @@ pub struct LoadedCpu {
     competition: f64,
     weight: Option<Weight>,
     cap: Option<Cap>,
-    /// Level to make room for.
     level: f64,
     /// Orders given so far that may still matter, for burners that join.
     recent: Vec<LoadOrder>,
@@ -54,9 +53,7 @@ pub struct LoadedCpu {
     last_end: String,
     /// Least share seen that the burners would have had without sleeping.
     pub least_headroom: Option<f64>,
-    /// Weight changes made.
     pub weight_changes: u64,
-    /// Writes to the tree.
     pub writes: u64,
     /// The tree gave all it has and it was not enough.
     pub exhausted: bool,
@@ -66,13 +63,11 @@ pub struct LoadedCpu {
 pub const SLOTS_PER_CPU: usize = MOST_BURNERS + MOST_RESTARTS as usize;
 
 impl LoadedCpu {
-    /// A CPU whose slots begin at `first_slot`.
-    #[must_use]
-    pub fn new(number: u32, first_slot: usize, method: &dyn Method) -> Self {
+    pub fn new(number: u32, first_slot: usize, method: &Method) -> Self {
         Self {
             number,
             // One acts for the whole node: that of its first CPU.
-            none: method.scope() == Scope::Node && first_slot > 0,
+            none: method.scope == Scope::Node && first_slot > 0,
             burners: Vec::new(),
             slots: (first_slot, 0),
             competition: if method.wants_headroom() {
@@ -97,8 +92,6 @@ impl LoadedCpu {
         }
     }
 
-    /// Its number.
-    #[must_use]
     pub fn number(&self) -> u32 {
         self.number
     }
@@ -334,7 +327,7 @@ impl LoadedCpu {
     /// long was stopped, and may have left the node standing still: it is
     /// killed, and another takes over.
     fn end_the_stuck(&mut self, common: &Common<'_>) {
-        if common.method.scope() == Scope::Cpu || common.board.is_paused() {
+        if common.method.scope == Scope::Cpu || common.board.is_paused() {
             return;
         }
         let now = clock::monotonic() / BOUNDARY_NS;
@@ -349,9 +342,6 @@ impl LoadedCpu {
     }
 
     /// A process of this CPU ended. Returns whether it was one of ours.
-    ///
-    /// # Errors
-    /// [`Error::Died`] if it ends again and again.
     pub fn ended(
         &mut self,
         common: &Common<'_>,
@@ -397,8 +387,6 @@ impl LoadedCpu {
         taken
     }
 
-    /// Whether all burners noted this boundary.
-    #[must_use]
     pub fn has_note(&self, common: &Common<'_>, number: u64) -> bool {
         self.alive().all(|b| {
             let slot = common.board.slot(b.slot);
@@ -407,7 +395,6 @@ impl LoadedCpu {
     }
 
     /// Longest time in all that a burner could not run on the CPU, ns.
-    #[must_use]
     pub fn away_ns(&self, common: &Common<'_>) -> u64 {
         let slots = self.burners.iter().map(|b| common.board.slot(b.slot));
         slots
@@ -417,14 +404,12 @@ impl LoadedCpu {
     }
 
     /// Times that something outside moved a burner to another CPU.
-    #[must_use]
     pub fn moves(&self, common: &Common<'_>) -> u32 {
         let slots = self.burners.iter().map(|b| common.board.slot(b.slot));
         slots.map(|slot| slot.moves.load(Ordering::Relaxed)).sum()
     }
 
     /// Load given up because no room could be made, ns.
-    #[must_use]
     pub fn lost_ns(&self, common: &Common<'_>) -> u64 {
         self.burners
             .iter()
@@ -433,7 +418,6 @@ impl LoadedCpu {
     }
 
     /// CPU time of all burners by their clocks, ns.
-    #[must_use]
     pub fn burner_ns(&self) -> u64 {
         self.alive()
             .filter_map(|b| clock::process_cpu_of(b.child.id()).ok())
@@ -441,7 +425,6 @@ impl LoadedCpu {
     }
 
     /// Largest private memory of a burner, KiB.
-    #[must_use]
     pub fn private_kib(&self, root: &Root) -> u64 {
         self.alive()
             .filter_map(|b| Process::new(root, b.child.id()).private_kib().ok())
@@ -459,7 +442,6 @@ impl LoadedCpu {
     }
 
     /// Cap as the kernel has it at the end; it may have changed it.
-    #[must_use]
     pub fn cap_changed(&self) -> bool {
         let holders = self.burners.iter().filter_map(Burner::live_holder);
         self.cap.is_some()

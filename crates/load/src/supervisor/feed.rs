@@ -16,8 +16,6 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Nothing is read yet.
-    #[must_use]
     pub fn new(steps: BoxSteps) -> Self {
         Self {
             steps,
@@ -28,7 +26,6 @@ impl Feed {
         }
     }
 
-    /// The piece that comes next.
     pub fn peek(&mut self) -> Result<Option<&LoadPiece>> {
         if !self.begun {
             self.begun = true;
@@ -37,7 +34,6 @@ impl Feed {
         Ok(self.next.as_ref())
     }
 
-    /// Takes the next piece.
     pub fn next(&mut self) -> Result<Option<LoadPiece>> {
         self.peek()?;
         let Some(piece) = self.next.take() else {
@@ -80,19 +76,16 @@ impl Feed {
     }
 
     /// Run time of the beginning of the next piece, once it was looked at.
-    #[must_use]
     pub fn peek_start(&self) -> Option<u64> {
         self.next.as_ref().map(|piece| piece.start_ns)
     }
 
     /// End of the profile, once its last piece was taken.
-    #[must_use]
     pub fn end_ns(&self) -> Option<u64> {
         self.end_ns
     }
 
     /// What the profile's reader and this have to say.
-    #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.steps.warnings();
         if self.unknown > 0 {

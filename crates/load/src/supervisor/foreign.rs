@@ -23,11 +23,9 @@ use crate::method::Scope;
 /// A process for good: number and start time, since numbers are used again.
 type Id = (u32, u64);
 
-/// Who used how much since the beginning.
 #[derive(Debug)]
 pub(super) struct Foreign {
     first: HashMap<Id, u64>,
-    /// Name and ticks since then.
     grown: HashMap<Id, (String, u64)>,
     /// When to read them again at the earliest, monotonic, and how long to
     /// wait after that.
@@ -69,7 +67,6 @@ impl Foreign {
         }
     }
 
-    /// Those that were noted, by CPU time.
     fn found(&self, tick_ns: u64) -> Vec<ForeignProcess> {
         let mut found: Vec<ForeignProcess> = self
             .grown
@@ -105,7 +102,7 @@ impl SupervisedRun<'_> {
     /// Looks who is there after a window with foreign load; at the `end` once
     /// more if that was ever done.
     pub(super) fn look_for_foreign(&mut self, end: bool) {
-        let burns = self.method.scope() == Scope::Cpu;
+        let burns = self.method.scope == Scope::Cpu;
         let disturbed = (0..self.cpus.len())
             .filter_map(|cpu| self.meter.latest(cpu))
             .any(|window| {

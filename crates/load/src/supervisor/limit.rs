@@ -20,7 +20,6 @@ pub struct TimeLimit {
 
 impl TimeLimit {
     /// A limit that has not begun; `None` is none.
-    #[must_use]
     pub fn new(length_ns: Option<u64>) -> Self {
         Self {
             length_ns,
@@ -33,13 +32,10 @@ impl TimeLimit {
         self.due_ns = self.length_ns.map(|length| now.saturating_add(length));
     }
 
-    /// The run stood still for this long.
     pub fn pause(&mut self, length_ns: u64) {
         self.due_ns = self.due_ns.map(|due| due.saturating_add(length_ns));
     }
 
-    /// Whether the time is over.
-    #[must_use]
     pub fn is_over(&self, now: u64) -> bool {
         self.asked || self.due_ns.is_some_and(|due| now >= due)
     }
@@ -57,13 +53,11 @@ impl TimeLimit {
     }
 
     /// Whether SIGKILL did not help either.
-    #[must_use]
     pub fn is_hopeless(&self, now: u64) -> bool {
         self.asked && self.due_ns.is_some_and(|due| now > due + STUCK_NS)
     }
 
     /// When to look again, if at all.
-    #[must_use]
     pub fn wake_ns(&self, now: u64) -> Option<u64> {
         if self.asked {
             Some(now + LOOK_NS)

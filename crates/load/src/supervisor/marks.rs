@@ -11,7 +11,6 @@ use crate::method::Scope;
 use sandbag_run::error::Result;
 
 impl SupervisedRun<'_> {
-    /// Reads the kernel's counters.
     pub(super) fn read_counters(&mut self) -> Result<CounterSample> {
         let sample = self.stat.sample()?;
         let times = self
@@ -32,7 +31,6 @@ impl SupervisedRun<'_> {
         })
     }
 
-    /// Notes the kernel's counters.
     pub(super) fn mark(&mut self) -> Result<()> {
         let sample = self.read_counters()?;
         self.meter.sample(sample);
@@ -44,7 +42,7 @@ impl SupervisedRun<'_> {
     /// [`Meter::finish`]: super::meter::Meter::finish
     pub(super) fn assemble(&mut self, common: &Common<'_>, until_ns: u64, end: bool) {
         let (cpus, clock) = (&mut self.cpus, &self.clock);
-        let own = self.method.scope() == Scope::Cpu;
+        let own = self.method.scope == Scope::Cpu;
         let number = |run_ns: u64| clock.monotonic_ns(run_ns) / BOUNDARY_NS;
         self.meter.finish(
             clock,

@@ -18,7 +18,6 @@ use super::steal::StealEstimate;
 use super::timeline::{LoadPiece, RequestedLoads, RunClock};
 use crate::board::BOUNDARY_NS;
 
-/// Length of a reporting window.
 pub const WINDOW_NS: u64 = 1_000_000_000;
 
 /// The kernel's counters at one moment.
@@ -86,7 +85,6 @@ struct WindowCounts {
     steal_ns: f64,
     busy_ns: f64,
     command_ns: Option<f64>,
-    /// Time of the window that samples cover.
     covered_ns: u64,
     unknown: bool,
 }
@@ -98,7 +96,6 @@ pub struct BurnerTime {
     pub ns: u64,
     /// Steal that the burners saw while they ran, ns.
     pub stolen_ns: u64,
-    /// A burner was missing.
     pub hole: bool,
 }
 
@@ -134,7 +131,6 @@ const SLACK_NS: u64 = BOUNDARY_NS;
 
 impl Meter {
     /// For these CPUs; `tick_ns` is the unit of [`CpuTimes`].
-    #[must_use]
     pub fn new(cpus: Vec<u32>, tick_ns: u64) -> Self {
         Self {
             steal: vec![StealEstimate::default(); cpus.len()],
@@ -149,7 +145,6 @@ impl Meter {
         }
     }
 
-    /// Announces what is asked next.
     pub fn ask(&mut self, piece: LoadPiece) {
         self.asked.push(piece);
     }
@@ -160,7 +155,6 @@ impl Meter {
     }
 
     /// The last whole window of a CPU (by index), once there is one.
-    #[must_use]
     pub fn latest(&self, cpu: usize) -> Option<&Window> {
         self.latest.get(cpu)?.as_ref()
     }

@@ -24,23 +24,18 @@ use sandbag_run::members;
 use sandbag_run::node_group::NodeGroup;
 use sandbag_run::run_process::RunId;
 
-/// A node to be.
 pub struct NodePlan {
     /// Who changes it while it runs, if anybody.
     pub control: Option<Box<dyn Control>>,
 }
 
-/// A node that is.
 pub(super) struct SupervisedNode {
     pub(super) group: Rc<NodeGroup>,
     control: Option<Box<dyn Control>>,
-    /// Programs that were taken in from outside.
     entered: usize,
-    /// Times its levels were changed.
     pub(super) changes: u64,
     /// From when it holds its speed on; who asks earlier waits for that.
     pub(super) serving: bool,
-    /// Told to end.
     stopping: bool,
     /// What its programs use of each CPU, where there is no command that says
     /// so.
@@ -71,7 +66,7 @@ impl SupervisedRun<'_> {
             })?;
         }
         if let (Scope::Node, crate::burn::Duty::Throttle(throttling)) =
-            (self.method.scope(), self.method.duty())
+            (self.method.scope, self.method.duty)
         {
             throttle::announce(&mut self.journal, throttling, &group)?;
             if let Some(need) = throttling.frequencies() {
@@ -100,7 +95,6 @@ impl SupervisedRun<'_> {
         Ok(())
     }
 
-    /// The command's process, in the node's group.
     pub(super) fn admit_into_node(&mut self, spec: &CommandSpec) -> Result<(Waiting, Group)> {
         let waiting = Waiting::start(spec)?;
         self.enter_node(waiting.pid())?;
@@ -219,7 +213,6 @@ impl SupervisedRun<'_> {
         node.map_or_else(Vec::new, |node| members::members_below(&node.group.cpu))
     }
 
-    /// What the node's group used.
     pub(super) fn node_outcome(&self) -> Option<NodeOutcome> {
         let node = self.node.as_ref()?;
         Some(NodeOutcome {
@@ -230,7 +223,6 @@ impl SupervisedRun<'_> {
 }
 
 impl SupervisedNode {
-    /// Becomes readable when somebody wants something.
     pub(super) fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         let control = self.control.as_ref().filter(|_| self.serving);
         control.map(|control| control.fd())

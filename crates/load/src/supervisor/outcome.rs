@@ -8,7 +8,6 @@ use sandbag_linux::root;
 use sandbag_run::command::CommandExit;
 use sandbag_run::node_group::NodeGroup;
 
-/// Why the run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunEnd {
     /// The profile's end was reached and there was no command to wait for.
@@ -34,10 +33,8 @@ pub enum LoadStart {
     Never,
 }
 
-/// The end of one CPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CpuOutcome {
-    /// Kernel number.
     pub cpu: u32,
     /// CPU time of its burners, ns.
     pub burner_ns: u64,
@@ -45,7 +42,6 @@ pub struct CpuOutcome {
     pub lost_ns: u64,
     /// Least share (0 to 1) that the burners would have had without sleeping.
     pub least_headroom: Option<f64>,
-    /// Times the weight was changed.
     pub weight_changes: u64,
     /// CPU time of the command there, ns.
     pub command_ns: Option<u64>,
@@ -56,7 +52,6 @@ pub struct CpuOutcome {
 pub struct CommandOutcome {
     /// From its first instruction to its end, ns.
     pub wall_ns: u64,
-    /// How it ended and what it used.
     pub how: CommandExit,
     /// How often it was moved to another CPU.
     pub migrations: Option<Migrations>,
@@ -74,11 +69,9 @@ pub enum Migrations {
 /// What a virtual node's group used, by the kernel's books.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeOutcome {
-    /// Programs that entered it, CMD included.
     pub entered: usize,
     /// Processes of theirs that left a group of the node, with their names.
     pub left: Vec<(u32, String)>,
-    /// Times its levels were changed from outside.
     pub changes: u64,
     /// CPU time, ns.
     pub used_ns: Option<u64>,
@@ -131,15 +124,12 @@ pub(super) fn of_node(group: &NodeGroup, entered: usize, changes: u64) -> NodeOu
 /// A process that is neither sandbag's nor the program's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignProcess {
-    /// Its number.
     pub pid: u32,
-    /// Its name, as it chose it.
     pub name: String,
     /// CPU time that it used during the run, on all CPUs, ns.
     pub used_ns: u64,
 }
 
-/// What we cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
     /// CPU time of supervisor and guardian, ns.
@@ -147,9 +137,7 @@ pub struct Cost {
     /// The part of it that was over when the run proper began: reading the
     /// profile, making groups, starting burners.
     pub start_cpu_ns: u64,
-    /// Wake-ups of the supervisor.
     pub wakeups: u64,
-    /// Writes to the group tree.
     pub writes: u64,
     /// Peak resident set of the supervisor, KiB.
     pub resident_kib: u64,
@@ -159,16 +147,13 @@ pub struct Cost {
     pub worst_late_ns: u64,
 }
 
-/// A run that is over.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunOutcome {
     /// Length on the run's clock, ns.
     pub run_ns: u64,
     /// Time it stood still, ns.
     pub paused_ns: u64,
-    /// Why it ended.
     pub end: RunEnd,
-    /// When the load began.
     pub load_start: LoadStart,
     /// Per CPU, in the order of the plan.
     pub cpus: Vec<CpuOutcome>,
@@ -179,6 +164,5 @@ pub struct RunOutcome {
     /// Processes that used CPU time while there was foreign load, the largest
     /// first; not looked for without a program.
     pub foreign: Vec<ForeignProcess>,
-    /// Our cost.
     pub cost: Cost,
 }

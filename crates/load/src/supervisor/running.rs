@@ -69,10 +69,6 @@ impl RunningCommand {
         self.started_ns
     }
 
-    /// It ended and is reaped.
-    ///
-    /// # Errors
-    /// [`Error::Command`](sandbag_run::error::Error::Command) if it never began.
     pub fn over(&mut self, how: CommandExit) -> Result<()> {
         self.ended = Some((clock::monotonic(), how));
         self.gone.failure().map_or(Ok(()), Err)

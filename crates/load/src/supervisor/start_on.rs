@@ -49,7 +49,6 @@ impl SupervisedRun<'_> {
         Ok(end)
     }
 
-    /// Says that nothing was asked.
     pub(super) fn never_began(&mut self) {
         let Some(trigger) = &self.trigger else {
             return;

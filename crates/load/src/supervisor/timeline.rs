@@ -20,7 +20,6 @@ pub struct RunClock {
 
 impl RunClock {
     /// Starts at a monotonic time that is a multiple of [`BOUNDARY_NS`].
-    #[must_use]
     pub fn starting_at(zero_ns: u64) -> Self {
         debug_assert_eq!(zero_ns % BOUNDARY_NS, 0);
         Self {
@@ -30,14 +29,12 @@ impl RunClock {
     }
 
     /// Run time at a monotonic time now or later.
-    #[must_use]
     pub fn run_ns(&self, monotonic_ns: u64) -> u64 {
         let (least, zero) = self.zeros.last().copied().unwrap_or_default();
         monotonic_ns.saturating_sub(zero).max(least)
     }
 
     /// Monotonic time of a run time, also of one before a pause.
-    #[must_use]
     pub fn monotonic_ns(&self, run_ns: u64) -> u64 {
         let zero = self.zeros.iter().rev().find(|(from, _)| *from <= run_ns);
         zero.map_or(0, |(_, zero)| *zero) + run_ns
@@ -55,7 +52,6 @@ impl RunClock {
     }
 
     /// Time between two run times on the monotonic clock, without the pauses.
-    #[must_use]
     pub fn length_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         // At its own run time the clock is past a pause already.
         let within = |(run, _): &&(u64, u64)| from_ns < *run && *run <= to_ns;
@@ -82,7 +78,6 @@ pub struct RequestedLoads {
 }
 
 impl RequestedLoads {
-    /// Appends the next piece.
     pub fn push(&mut self, piece: LoadPiece) {
         self.pieces.push_back(piece);
     }
@@ -104,7 +99,6 @@ impl RequestedLoads {
 
     /// Time-weighted mean of the asked load of a CPU (by index), percent;
     /// past the end of the profile 0 is asked.
-    #[must_use]
     pub fn mean_pct(&self, cpu: usize, from_ns: u64, to_ns: u64) -> f64 {
         let sum: f64 = self
             .pieces

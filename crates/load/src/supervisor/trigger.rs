@@ -8,7 +8,6 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 
-/// By what the command tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartOn {
     /// A byte on this descriptor of its own, or its last copy closed.
@@ -26,7 +25,6 @@ impl std::fmt::Display for StartOn {
     }
 }
 
-/// Waits for the word.
 #[derive(Debug)]
 pub struct Trigger {
     by: StartOn,
@@ -37,8 +35,6 @@ pub struct Trigger {
 }
 
 impl Trigger {
-    /// Nothing was said yet.
-    #[must_use]
     pub fn new(by: StartOn) -> Self {
         Self {
             by,
@@ -47,8 +43,6 @@ impl Trigger {
         }
     }
 
-    /// By what.
-    #[must_use]
     pub fn by(&self) -> StartOn {
         self.by
     }
@@ -59,7 +53,6 @@ impl Trigger {
     }
 
     /// What to wait on, as long as there is something to wait for.
-    #[must_use]
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.pipe
             .as_ref()
@@ -75,7 +68,6 @@ impl Trigger {
         ours
     }
 
-    /// Whether the word was given.
     pub fn is_given(&mut self) -> bool {
         if let (Some(pipe), false) = (&mut self.pipe, self.given) {
             let mut fds = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];

@@ -21,10 +21,8 @@ pub struct Cap {
     usage: PathBuf,
     cpus: f64,
     period_us: u64,
-    /// The one that is written.
     level: f64,
     taken_ns: u64,
-    /// The counters when they were read last.
     read: Option<CapCounters>,
 }
 
@@ -36,7 +34,6 @@ struct CapCounters {
 }
 
 impl Cap {
-    /// Nothing is written.
     pub fn new(node: &NodeGroup, period_us: u64) -> Self {
         let version = if node.cpu.join("cpu.max").exists() {
             Version::V2

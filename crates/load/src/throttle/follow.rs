@@ -44,9 +44,6 @@ impl<'w, 'b> Follower<'w, 'b> {
     }
 
     /// Does what is due and returns when to be called next at the latest.
-    ///
-    /// # Errors
-    /// What [`Throttle::act`] says.
     pub fn step(&mut self) -> Result<u64, Error> {
         let now = monotonic();
         let throttle = &mut self.throttle;
@@ -98,9 +95,6 @@ impl Drop for Follower<'_, '_> {
 }
 
 /// Serves orders for ever; returns only with an error, the node released.
-///
-/// # Errors
-/// As [`Follower::step`].
 pub fn run(worker: &mut BurnWorker<'_>, throttle: Box<dyn Throttle>) -> Result<(), Error> {
     let slot = worker.slot;
     let mut follower = Follower::new(worker, throttle);

@@ -12,22 +12,16 @@ use super::Throttle;
 use super::mix::{mix, nearest};
 use super::slowed_time::SlowedTime;
 
-/// What has speeds to choose from.
 pub trait Speeds {
     /// The speeds, ascending; the last is 1.
     fn speeds(&self) -> &[f64];
 
     /// Sets one by its index, or a standstill. Returns when that took effect
     /// (monotonic, ns); `None` where there is no such thing to be had.
-    ///
-    /// # Errors
     /// The kernel refuses, and would again.
     fn set(&mut self, step: Option<usize>, now: u64) -> Result<Option<u64>>;
 
     /// As if nothing had ever been set.
-    ///
-    /// # Errors
-    /// The kernel refuses.
     fn release(&mut self) -> Result<()>;
 }
 
@@ -59,7 +53,6 @@ struct GovernorPeriod {
 }
 
 impl<S: Speeds> Governor<S> {
-    /// Sets nothing yet.
     pub fn new(hardware: S, period_ns: u64) -> Self {
         Self {
             hardware,
@@ -158,7 +151,6 @@ pub struct Nearest<S> {
 }
 
 impl<S: Speeds> Nearest<S> {
-    /// Sets nothing yet.
     pub fn new(hardware: S) -> Self {
         Self {
             hardware,

@@ -13,7 +13,6 @@ use crate::frequencies::Ladder;
 pub struct Hardware {
     ladder: Option<Ladder>,
     freezer: Option<Freezer>,
-    /// What was set last.
     step: Option<usize>,
     frozen: bool,
 }

@@ -40,8 +40,6 @@ pub enum LimVariant {
 }
 
 impl LimVariant {
-    /// Name on the command line.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::CpuLim => "cpu-lim",
@@ -60,7 +58,6 @@ const STOPS_WITHIN_NS: u64 = 2_000_000;
 /// something else than a CPU, ns.
 const SLEEPS_BELOW_NS: u64 = 100_000;
 
-/// See the module's text.
 #[derive(Debug)]
 pub struct Lim {
     dir: PathBuf,
@@ -68,7 +65,6 @@ pub struct Lim {
     interval_ns: u64,
     known: BTreeMap<u32, LimProcess>,
     taken: SlowedTime,
-    /// Level and time of the next look.
     plan: Option<(f64, u64)>,
 }
 
@@ -84,7 +80,6 @@ struct LimProcess {
     due: u64,
     /// By us.
     stopped: bool,
-    /// It ran since the last look.
     ran: bool,
 }
 
@@ -139,7 +134,6 @@ impl LimProcess {
         Ok(())
     }
 
-    /// Whether it is still there.
     fn signal(&self, signal: i32) -> Result<bool> {
         match self.fd.signal(signal) {
             Ok(()) => Ok(true),
@@ -163,7 +157,6 @@ fn boot_ns() -> u64 {
 }
 
 impl Lim {
-    /// Looks at nobody yet.
     pub fn new(node: &NodeGroup, variant: LimVariant, interval_ns: u64) -> Self {
         Self {
             dir: node.cpu.clone(),

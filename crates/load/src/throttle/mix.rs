@@ -21,7 +21,6 @@ pub struct Mix {
 
 /// The mix of `steps` (ascending, not empty, any unit) for `wanted`; the
 /// highest step for what lies above.
-#[must_use]
 pub fn mix(steps: &[f64], wanted: f64) -> Mix {
     let high = steps
         .partition_point(|step| *step < wanted - SAME)
@@ -37,7 +36,6 @@ pub fn mix(steps: &[f64], wanted: f64) -> Mix {
 }
 
 /// The step nearest to `wanted`; the lower one where two are.
-#[must_use]
 pub fn nearest(steps: &[f64], wanted: f64) -> usize {
     let far = |n: &usize| (steps[*n] - wanted).abs();
     let by_distance = |a: &usize, b: &usize| far(a).total_cmp(&far(b));

@@ -17,7 +17,6 @@ impl SlowedTime {
         self.rate = rate;
     }
 
-    /// The part that it lacks now.
     #[cfg(test)]
     pub fn rate(&self) -> f64 {
         self.rate
@@ -28,7 +27,6 @@ impl SlowedTime {
         self.ns + self.rate * at.saturating_sub(self.since) as f64
     }
 
-    /// The same in whole nanoseconds.
     pub fn until(&self, at: u64) -> u64 {
         self.exact(at) as u64
     }

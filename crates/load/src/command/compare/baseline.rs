@@ -15,15 +15,12 @@ use serde::Serialize;
 /// One CPU in the runs of both programs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CpuLoads {
-    /// Kernel number.
     pub cpu: u32,
     /// Asked in the runs of A, percent.
     pub a_asked_pct: f64,
     /// Got in the runs of A, percent of the delivered time.
     pub a_got_pct: f64,
-    /// Asked in the runs of B.
     pub b_asked_pct: f64,
-    /// Got in the runs of B.
     pub b_got_pct: f64,
     /// Error of A minus error of B, points.
     pub difference_points: f64,
@@ -35,7 +32,6 @@ fn is_whole(row: &AchievedRow) -> bool {
 }
 
 /// Windows of 1 s that every run has.
-#[must_use]
 pub fn common_windows<'a>(runs: impl IntoIterator<Item = &'a Vec<AchievedRow>>) -> u64 {
     let whole = |run: &Vec<AchievedRow>| {
         let ends = run.iter().filter(|row| is_whole(row));
@@ -48,7 +44,6 @@ pub fn common_windows<'a>(runs: impl IntoIterator<Item = &'a Vec<AchievedRow>>) 
 
 /// The loads of the runs of A and of B, per CPU, over the first `windows`
 /// seconds; over everything if that is 0.
-#[must_use]
 pub fn loads(a: &[Vec<AchievedRow>], b: &[Vec<AchievedRow>], windows: u64) -> Vec<CpuLoads> {
     let means = |runs: &[Vec<AchievedRow>]| {
         let mut sums: BTreeMap<u32, (f64, f64, f64)> = BTreeMap::new();
@@ -86,24 +81,19 @@ pub fn loads(a: &[Vec<AchievedRow>], b: &[Vec<AchievedRow>], windows: u64) -> Ve
 /// What the loads say, and why.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sameness {
-    /// `kept`: the loads were the same.
     pub verdict: Verdict,
-    /// Why, one sentence.
     pub reason: String,
     /// Largest difference of a CPU, points; absent without windows.
     pub largest_points: Option<f64>,
-    /// What it may be.
     pub limit_points: f64,
     /// Windows of 1 s that were compared in each run; 0 if the programs ended
     /// before.
     pub windows: u64,
-    /// Per CPU.
     pub cpus: Vec<CpuLoads>,
 }
 
 /// Judges: `counted` of `wanted` pairs were kept on both sides; the others
 /// have `spoilt` verdicts.
-#[must_use]
 pub fn judge(
     counted: usize,
     wanted: usize,

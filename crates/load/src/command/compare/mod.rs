@@ -91,7 +91,6 @@ pub struct CompareArgs {
     options: RunOptions,
 }
 
-/// Runs the command.
 pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
     refuse(&args.options)?;
     let commands = split::split(&args.options.hold.command)?;

@@ -23,8 +23,6 @@ pub enum ComparedProgram {
 }
 
 impl ComparedProgram {
-    /// `A` or `B`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::A => "A",
@@ -41,11 +39,8 @@ pub struct OneRun {
     /// Number of the pair it belongs to, from 1.
     pub pair: usize,
     pub program: ComparedProgram,
-    /// Its directory, below that of the comparison.
     pub dir: String,
-    /// Whether the load was kept.
     pub verdict: Verdict,
-    /// Why.
     pub reason: String,
     /// Both runs of the pair were kept: it counts.
     pub counted: bool,
@@ -61,13 +56,11 @@ pub struct OneRun {
     pub available_s: Option<f64>,
     /// CPU time used per CPU time available.
     pub efficiency: Option<f64>,
-    /// What its user should know.
     pub warnings: Vec<String>,
 }
 
 impl OneRun {
     /// From the record of a run with a command; `None` if there was none.
-    #[must_use]
     pub fn of(
         number: usize,
         pair: usize,
@@ -95,7 +88,6 @@ impl OneRun {
     }
 
     /// The program did what it should, as far as its exit code says.
-    #[must_use]
     pub fn is_success(&self) -> bool {
         self.exit_code == Some(0)
     }
@@ -104,21 +96,15 @@ impl OneRun {
 /// One program over its counted runs.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProgramSummary {
-    /// Program and arguments.
     pub command: Vec<String>,
-    /// Runs that count.
     pub counted: usize,
-    /// All its runs by verdict.
     pub kept: usize,
-    /// See `kept`.
     pub missed: usize,
-    /// See `kept`.
     pub undecided: usize,
     /// Median wall time, seconds.
     pub wall_s: Option<f64>,
     /// Median CPU time, seconds.
     pub cpu_s: Option<f64>,
-    /// Median efficiency.
     pub efficiency: Option<f64>,
 }
 
@@ -137,20 +123,15 @@ pub struct Ratios {
 /// A comparison, finished or not.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
-    /// [`FORMAT`].
     pub format: u32,
-    /// Version of sandbag.
     pub sandbag: &'static str,
     /// RFC 3339, UTC.
     pub started_at: String,
-    /// The arguments as given.
     pub arguments: Vec<String>,
-    /// The load.
     pub profile: String,
     pub method: String,
     /// What counts as kept, and as the same.
     pub tolerance: Tolerance,
-    /// Pairs wanted.
     pub wanted: usize,
     /// How the runs follow each other.
     pub order: &'static str,
@@ -160,7 +141,6 @@ pub struct Comparison {
     pub a: ProgramSummary,
     /// The program after.
     pub b: ProgramSummary,
-    /// A against B.
     pub ratios: Ratios,
     /// The proof that the loads were the same.
     pub loads: Sameness,
@@ -168,8 +148,6 @@ pub struct Comparison {
     pub runs: Vec<OneRun>,
 }
 
-/// One program's part.
-#[must_use]
 pub fn side(program: ComparedProgram, command: &[String], runs: &[OneRun]) -> ProgramSummary {
     let mine: Vec<&OneRun> = runs.iter().filter(|r| r.program == program).collect();
     let with = |verdict| mine.iter().filter(|r| r.verdict == verdict).count();
@@ -189,8 +167,6 @@ pub fn side(program: ComparedProgram, command: &[String], runs: &[OneRun]) -> Pr
     }
 }
 
-/// A against B, pair by pair.
-#[must_use]
 pub fn ratios(runs: &[OneRun]) -> Ratios {
     let of = |program, value: fn(&OneRun) -> Option<f64>| {
         let mut mine: Vec<&OneRun> = runs
@@ -228,8 +204,6 @@ pub fn mark_counted(runs: &mut [OneRun], ignore_failure: bool) -> usize {
         .count()
 }
 
-/// For people.
-#[must_use]
 pub fn table(comparison: &Comparison) -> String {
     let number = |value: Option<f64>, digits: usize| {
         value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))

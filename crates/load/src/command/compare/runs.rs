@@ -32,9 +32,6 @@ pub struct RunWatch {
 
 impl RunWatch {
     /// Takes over the signals until dropped.
-    ///
-    /// # Errors
-    /// The kernel has no descriptor to give.
     pub fn take() -> Result<Self> {
         let mut set: SigSet = ENDING.into_iter().collect();
         set.add(Signal::SIGCHLD);
@@ -49,9 +46,6 @@ impl RunWatch {
     }
 
     /// Does `work` in a child process and returns its exit code.
-    ///
-    /// # Errors
-    /// No process could be started, or nowhere to put the output.
     pub fn run(&mut self, dir: &Path, work: impl FnOnce() -> Result<u8>) -> Result<u8> {
         fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
         let path = dir.join(OUTPUT);

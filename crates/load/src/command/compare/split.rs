@@ -6,9 +6,6 @@ use std::ffi::OsString;
 use sandbag_ui::BadInput;
 
 /// Splits at the first `--vs`; a later one belongs to the second command.
-///
-/// # Errors
-/// There is no `--vs`, or no command on one side of it.
 pub fn split(words: &[OsString]) -> Result<[Vec<OsString>; 2], BadInput> {
     let usage = "after -- come both programs: -- ./a ARGS --vs ./b ARGS";
     let Some(at) = words.iter().position(|word| word == "--vs") else {

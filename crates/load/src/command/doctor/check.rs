@@ -7,13 +7,10 @@ use std::fmt::Write as _;
 use sandbag_ui::text::visible;
 use serde::Serialize;
 
-/// How it stands with something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckState {
-    /// Works, or is as it should be.
     Ok,
-    /// Works, but the user should know something.
     Warn,
     /// Does not work.
     No,
@@ -22,7 +19,6 @@ pub enum CheckState {
 }
 
 impl CheckState {
-    /// In the report for people.
     pub fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -37,9 +33,7 @@ impl CheckState {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Check {
     pub name: &'static str,
-    /// How it stands.
     pub state: CheckState,
-    /// Why, one line.
     pub why: String,
     /// What to do, one line; absent where there is nothing to do.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,7 +44,6 @@ pub struct Check {
 }
 
 impl Check {
-    /// A check in a state.
     pub fn new(name: &'static str, state: CheckState, why: impl Into<String>) -> Self {
         Self {
             name,
@@ -61,12 +54,10 @@ impl Check {
         }
     }
 
-    /// As it should be.
     pub fn ok(name: &'static str, why: impl Into<String>) -> Self {
         Self::new(name, CheckState::Ok, why)
     }
 
-    /// Worth knowing.
     pub fn warn(name: &'static str, why: impl Into<String>) -> Self {
         Self::new(name, CheckState::Warn, why)
     }
@@ -76,15 +67,11 @@ impl Check {
         Self::new(name, CheckState::No, why)
     }
 
-    /// With what to do about it.
-    #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
         self
     }
 
-    /// With a figure.
-    #[must_use]
     pub fn figure(mut self, name: &'static str, value: f64) -> Self {
         self.figures.insert(name, value);
         self
@@ -93,7 +80,6 @@ impl Check {
 
 /// A part of the report for people: name, state and reason in columns, what
 /// to do below.
-#[must_use]
 pub fn table(title: &str, checks: &[Check]) -> String {
     let name = checks.iter().map(|c| c.name.len()).max().unwrap_or(0);
     let mut text = format!("{title}\n");

@@ -15,16 +15,13 @@ use super::probes::{ProbeFindings, check_of, failed, twice};
 /// What decides about a refusal beside what the kernel said.
 #[derive(Debug, Clone, Copy)]
 struct Circumstances {
-    /// We have CAP_SYS_NICE.
     may_nice: bool,
     /// Budget of the group, us; `None` where groups have none.
     budget_us: Option<i64>,
-    /// The limit can be written.
     may_write: bool,
 }
 
 impl ProbeFindings {
-    /// Tries SCHED_FIFO and SCHED_DEADLINE.
     pub fn classes(&mut self, bench: &mut ProbeBench<'_>, root: &Root) {
         let (name, other) = ("real-time", "deadline");
         let judge = |seen: &RealTimeSeen| match &seen.fifo {

@@ -14,7 +14,6 @@ use super::check::Check;
 
 /// Everything about CPUs and the system around us, with the line on
 /// frequencies; `stolen_ns` is what was stolen while probing.
-#[must_use]
 pub fn all(root: &Root, topology: &Topology, frequency: Check, stolen_ns: u64) -> Vec<Check> {
     let mut checks = vec![
         cpus(topology),
@@ -213,7 +212,6 @@ fn steal(root: &Root, stolen_ns: u64) -> Option<Check> {
 }
 
 /// Where the groups are made, and why there.
-#[must_use]
 pub fn groups(layout: &sandbag_run::Result<Layout>) -> Check {
     let name = "groups";
     match layout {
@@ -244,7 +242,6 @@ pub fn groups(layout: &sandbag_run::Result<Layout>) -> Check {
 
 /// Part of a CPU that real-time classes may take; `None` where nothing limits
 /// them, or the kernel does not say.
-#[must_use]
 pub fn real_time_limit(root: &Root) -> Option<f64> {
     let number = |what: &str| Sysctl::new(root, what).get_as::<i64>("a number").ok();
     let runtime = number("kernel.sched_rt_runtime_us").filter(|us| *us >= 0)?;
@@ -271,7 +268,6 @@ fn fair_server(root: &Root) -> String {
 
 /// What real-time classes may take: for methods that use them. `fresh_us` is
 /// the budget that a new group of ours got, where groups have budgets.
-#[must_use]
 pub fn real_time(root: &Root, version: Option<Version>, fresh_us: Option<i64>) -> Check {
     let name = "real-time limit";
     let number = |what: &str| Sysctl::new(root, what).get_as::<i64>("a number").ok();

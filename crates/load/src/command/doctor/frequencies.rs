@@ -13,16 +13,13 @@ use super::judge::Refusal;
 /// Whether frequencies can be set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FrequencySetting {
-    /// There is no driver.
     NoDriver,
     /// They can, as far as files say; in words what there is.
     Can(String),
-    /// They cannot.
     Cannot(Refusal),
 }
 
 /// The line on frequencies, and whether they can be set.
-#[must_use]
 pub fn look(root: &Root, topology: &Topology) -> (Check, FrequencySetting) {
     let name = "frequency";
     let first = topology.online.iter().next().unwrap_or(0);
@@ -139,7 +136,6 @@ mod tests {
         (dir, root, topology)
     }
 
-    /// As intel_pstate shows it.
     const BOUNDS: &[(&str, &str)] = &[
         ("scaling_driver", "intel_pstate\n"),
         ("scaling_governor", "powersave\n"),

@@ -17,21 +17,16 @@ pub enum Reserving {
     Admitted,
     /// That sandbag takes the limit off for the run.
     WithoutLimit {
-        /// It may.
         may: bool,
     },
-    /// It is refused for another reason.
     Refused(Refusal),
 }
 
-/// What a figure says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judgement {
-    /// The thing is done.
     Yes,
     /// It is not.
     No,
-    /// The machine was too busy to tell.
     Unclear,
 }
 
@@ -45,7 +40,6 @@ const MOST_RATIO: f64 = 5.0;
 const LEAST_SHARE: f64 = 0.1;
 
 /// Two spinners of weights 1 and [`HEAVIER`] on one CPU.
-#[must_use]
 pub fn weights(light_ns: u64, heavy_ns: u64, wall_ns: u64) -> Judgement {
     if (light_ns + heavy_ns) as f64 <= LEAST_SHARE * wall_ns as f64 {
         return Unclear;
@@ -63,7 +57,6 @@ pub const CAP: f64 = 0.3;
 const CAP_WITHIN: f64 = 0.1;
 
 /// A spinner under a cap of [`CAP`], of which it took `share`.
-#[must_use]
 pub fn cap(share: f64) -> Judgement {
     match share {
         share if share > CAP + CAP_WITHIN => No,
@@ -75,7 +68,6 @@ pub fn cap(share: f64) -> Judgement {
 }
 
 /// A slice that was asked for, and what was kept of it.
-#[must_use]
 pub fn slice(asked_ns: u64, kept_ns: u64) -> Judgement {
     match kept_ns {
         0 => No,
@@ -88,14 +80,12 @@ pub fn slice(asked_ns: u64, kept_ns: u64) -> Judgement {
 const LATE_NS: u64 = 500_000;
 
 /// Median lateness of wake-ups, ns; `None` of none.
-#[must_use]
 pub fn median_ns(late: &[u64]) -> Option<f64> {
     let late: Vec<f64> = late.iter().map(|ns| *ns as f64).collect();
     sandbag_stats::median(&late)
 }
 
 /// Wake-ups that were `late`.
-#[must_use]
 pub fn timers(late: &[u64]) -> Judgement {
     match median_ns(late) {
         None => Unclear,
@@ -106,7 +96,6 @@ pub fn timers(late: &[u64]) -> Judgement {
 
 /// A real-time task that wanted `wanted_ns` and was looked at after half as much time again,
 /// and an ordinary spinner beside it.
-#[must_use]
 pub fn fifo(got_ns: u64, beside_ns: u64, wanted_ns: u64) -> Judgement {
     match got_ns {
         got if got >= wanted_ns * 3 / 4 => Yes,
@@ -119,8 +108,6 @@ pub fn fifo(got_ns: u64, beside_ns: u64, wanted_ns: u64) -> Judgement {
 /// What uses more than this was not frozen, ns: a tick is charged late.
 const STILL_NS: u64 = 1_000_000;
 
-/// A group that was frozen and thawed.
-#[must_use]
 pub fn judge_freeze(used_ns: u64, went_on_after: Option<Duration>) -> Judgement {
     match (used_ns, went_on_after) {
         (used, _) if used > STILL_NS => No,
@@ -130,8 +117,6 @@ pub fn judge_freeze(used_ns: u64, went_on_after: Option<Duration>) -> Judgement 
     }
 }
 
-/// A command's clock beside the process's own.
-#[must_use]
 pub fn command_clock(by_group_ns: u64, by_process_ns: u64, wall_ns: u64) -> Judgement {
     if (by_process_ns as f64) < LEAST_SHARE * wall_ns as f64 {
         return Unclear;
@@ -144,7 +129,6 @@ pub fn command_clock(by_group_ns: u64, by_process_ns: u64, wall_ns: u64) -> Judg
 }
 
 /// Two spinners on one CPU: one of them always waits.
-#[must_use]
 pub fn run_delay(waited_ns: u64, wall_ns: u64) -> Judgement {
     match waited_ns {
         0 => No,
@@ -160,7 +144,6 @@ const LEAST_STEAL_NS: u64 = 30_000_000;
 /// Whether the clock of a spinner that always wanted the CPU left out what
 /// was stolen: the wall time that is neither its own nor waiting for others.
 /// `None` where too little was stolen to tell.
-#[must_use]
 pub fn excludes_steal(wall_ns: u64, cpu_ns: u64, waited_ns: u64, steal_ns: u64) -> Option<bool> {
     let gap = wall_ns.saturating_sub(cpu_ns + waited_ns) as f64 / steal_ns.max(1) as f64;
     match gap {

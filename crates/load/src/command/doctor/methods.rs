@@ -15,31 +15,25 @@ use super::judge::Judgement;
 use super::judge::Refusal;
 use super::probes::ProbeFindings;
 
-/// What else decides.
 #[derive(Debug, Clone, Copy)]
 pub struct Ground<'a> {
     /// Why no group can be made, and what to do; `None` if one can.
     pub no_groups: Option<(&'a str, &'a str)>,
     /// systemd owns the tree.
     pub by_systemd: bool,
-    /// CPUs online.
     pub cpus: usize,
-    /// A hypervisor may steal.
     pub virtual_machine: bool,
     /// Part of a CPU that real-time tasks may take; `None` where nothing
     /// limits them.
     pub real_time_limit: Option<f64>,
-    /// The hardware's frequencies.
     pub frequencies: &'a FrequencySetting,
 }
 
 /// A method, what it is for, and how it stands with it.
 #[derive(Debug, Clone, Serialize)]
 pub struct MethodVerdict {
-    /// Name, state, reason, remedy.
     #[serde(flatten)]
     pub check: Check,
-    /// `loads`, `nodes`.
     pub used_for: Vec<&'static str>,
     /// For which of them it is the default.
     pub default_for: Vec<&'static str>,
@@ -48,8 +42,6 @@ pub struct MethodVerdict {
 const LOADS: &str = "loads";
 const NODES: &str = "nodes";
 
-/// Every method, those for loads first.
-#[must_use]
 pub fn all(found: &ProbeFindings, ground: Ground<'_>) -> Vec<MethodVerdict> {
     let only_nodes = SLOWING.into_iter().filter(|name| !NAMES.contains(name));
     NAMES
@@ -139,7 +131,6 @@ fn too_busy(name: &'static str) -> Check {
 }
 
 /// The methods for people: a check's columns, and what each is for.
-#[must_use]
 pub fn table(verdicts: &[MethodVerdict]) -> String {
     let uses = |verdict: &MethodVerdict| {
         let each = verdict.used_for.iter().map(|kind| {

@@ -55,7 +55,6 @@ const RETRY_WITHIN: Duration = Duration::from_secs(2);
 struct DoctorReport {
     format: u32,
     sandbag: &'static str,
-    /// Of loads.
     default_method: &'static str,
     /// It works here; `None` if it could not be tried.
     works: Option<bool>,
@@ -67,7 +66,6 @@ struct DoctorReport {
     machine: Vec<Check>,
 }
 
-/// `sandbag doctor`.
 pub fn main(args: &DoctorArgs) -> Result<u8> {
     args.json.check(args.overwrite)?;
     let root = Root::default();

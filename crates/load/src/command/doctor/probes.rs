@@ -18,27 +18,17 @@ use super::judge::{Refusal, Reserving};
 pub struct ProbeFindings {
     /// One line per probe.
     pub checks: Vec<Check>,
-    /// Weights are honoured.
     pub weights: Option<Judgement>,
-    /// Caps are honoured.
     pub caps: Option<Judgement>,
-    /// Custom slices are kept.
     pub slice: Option<Judgement>,
-    /// Sleeps end on time.
     pub timers: Option<Judgement>,
     /// Waiting is counted, so that stolen time can be told from it.
     pub run_delay: Option<Judgement>,
-    /// Real-time tasks go first.
     pub real_time: Option<Judgement>,
-    /// Why there are no real-time tasks.
     pub no_real_time: Option<Refusal>,
-    /// What reservations need.
     pub reserving: Option<Reserving>,
-    /// A node's group can be frozen.
     pub freezer: Option<Judgement>,
-    /// Its processes can be stopped.
     pub stopping: Option<Judgement>,
-    /// It can be capped.
     pub node_cap: Option<Judgement>,
     /// Why no group of a node can be made.
     pub no_node: Option<Refusal>,
@@ -69,13 +59,11 @@ const SLEEPS: usize = 40;
 const SLEEP_NS: u64 = 5_000_000;
 
 impl ProbeFindings {
-    /// The probes that need no groups.
     pub fn without_groups(&mut self) {
         self.slice();
         self.timers();
     }
 
-    /// The probes that do.
     pub fn with_groups(&mut self, bench: &mut ProbeBench<'_>) {
         self.weights(bench);
         self.caps(bench);
@@ -294,7 +282,6 @@ pub fn twice<T>(
     }
 }
 
-/// A line about what was judged.
 pub fn check_of(name: &'static str, judgement: Judgement, seen: String) -> Check {
     match judgement {
         Judgement::Yes => Check::ok(name, seen),

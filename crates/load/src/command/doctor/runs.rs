@@ -11,8 +11,6 @@ use sandbag_run::run_process::RunId;
 
 use super::check::Check;
 
-/// The runs that live.
-#[must_use]
 pub fn alive(runs: &[RunInfo]) -> Check {
     if runs.is_empty() {
         return Check::ok("runs", "none now");
@@ -25,7 +23,6 @@ pub fn alive(runs: &[RunInfo]) -> Check {
 }
 
 /// What dead runs left: journals that nobody holds, and groups without one.
-#[must_use]
 pub fn left(registry: &Registry, layout: Option<&Layout>, runs: &[RunInfo]) -> Check {
     let journals = dead_journals(registry.dir());
     if !journals.is_empty() {

@@ -14,9 +14,6 @@ use sandbag_ui::output;
 /// Makes a run, from its load on; where that fails and there is a command, the
 /// reason is written to the run directory, if the user named one or windows are
 /// in it.
-///
-/// # Errors
-/// Those of `run`.
 pub fn record_failure(
     options: &RunOptions,
     messages: &Messages,

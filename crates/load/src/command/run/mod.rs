@@ -35,28 +35,22 @@ use sandbag_ui::messages::Messages;
 use sandbag_ui::output;
 use sandbag_ui::units::{Cpus, nanos, plain};
 
-/// The load of a run.
 pub struct RunLoad {
     /// The CPUs, in the order of the profile's columns.
     pub cpus: Vec<u32>,
-    /// The profile, for these CPUs.
     pub steps: BoxSteps,
     /// Its length; `None` if it has no end.
     pub length_ns: Option<u64>,
     /// Its highest load, percent.
     pub highest_pct: f64,
-    /// How it is called in reports.
     pub name: String,
-    /// What its user should know.
     pub warnings: Vec<String>,
 }
 
 /// What makes a run a virtual node.
 pub struct RunNode {
     pub name: String,
-    /// Who changes it while it runs.
     pub control: Box<dyn Control>,
-    /// Variables for its programs.
     pub environment: Vec<(String, String)>,
 }
 
@@ -74,11 +68,8 @@ pub fn run(load: RunLoad, options: &RunOptions, messages: &Messages) -> Result<u
 }
 
 /// Whether a method has what it needs in a tree of this kind.
-///
-/// # Errors
-/// [`sandbag_run::Error::NotPossible`] with the remedy.
-pub fn check_layout(method: &dyn Method, layout: &Layout) -> sandbag_run::Result<()> {
-    match (method.name(), layout.kind()) {
+pub fn check_layout(method: &Method, layout: &Layout) -> sandbag_run::Result<()> {
+    match (method.name, layout.kind()) {
         ("quota", LayoutKind::V2Systemd) => Err(sandbag_run::Error::NotPossible {
             what: "quota needs a burst, which systemd cannot set on its units".into(),
             remedy: "use --method pace, or give a delegated group with --cgroup".into(),
@@ -90,7 +81,7 @@ pub fn check_layout(method: &dyn Method, layout: &Layout) -> sandbag_run::Result
 /// The same by this method; with `node` as a virtual node.
 pub fn run_by(
     load: RunLoad,
-    method: Box<dyn Method>,
+    method: Method,
     node: Option<RunNode>,
     options: &RunOptions,
     messages: &Messages,
@@ -102,14 +93,14 @@ pub fn run_by(
     if served_pct < load.highest_pct - 1e-9 {
         warnings.push(format!(
             "{} reaches {} % at most; where {} % is asked, that is served",
-            method.name(),
+            method.name,
             plain(served_pct),
             plain(load.highest_pct)
         ));
     }
     let loaded: CpuList = load.cpus.iter().copied().collect();
     let layout = Layout::find(&root, options.hold.cgroup.as_deref())?;
-    check_layout(&*method, &layout)?;
+    check_layout(&method, &layout)?;
     let machine = machine::describe(&root, &topology, &layout.kind().to_string());
     warnings.extend(machine::unrepeatable(&machine, &topology, &loaded));
     // Also what would be found out while the run begins: a dry run is to say
@@ -136,7 +127,7 @@ pub fn run_by(
             &load.name,
             load.length_ns,
             &loaded,
-            &*method,
+            &method,
             &layout,
             options,
         );
@@ -174,7 +165,7 @@ pub fn run_by(
     }
     let facts = record::Facts {
         machine,
-        method: record::method_used(&*method),
+        method: record::method_used(&method),
         profile: load.name.clone(),
         started_at: started_at.to_string(),
         cpus: load.cpus.clone(),
@@ -182,7 +173,7 @@ pub fn run_by(
         tolerance: options.hold.tolerance,
         node: node.as_ref().map(|node| node.name.clone()),
         length_ns: load.length_ns,
-        burns: method.scope() == Scope::Cpu,
+        burns: method.scope == Scope::Cpu,
     };
     let outcome = supervisor::run(
         RunPlan {
@@ -311,7 +302,7 @@ fn dry_run(
     name: &str,
     length_ns: Option<u64>,
     cpus: &CpuList,
-    method: &dyn Method,
+    method: &Method,
     layout: &Layout,
     options: &RunOptions,
 ) -> Result<u8> {
@@ -323,7 +314,7 @@ fn dry_run(
         )
     });
     writeln!(out, "would put {} on CPUs {cpus} {length}", visible(name))?;
-    writeln!(out, "by {}: {}", method.name(), method.about())?;
+    writeln!(out, "by {}: {}", method.name, method.about)?;
     writeln!(
         out,
         "with groups in {} ({})",

@@ -29,7 +29,6 @@ pub struct CpuSums {
     pub busy_ns: Option<u64>,
     /// CPU time of the command, ns, if it was known throughout.
     pub command_ns: Option<u64>,
-    /// Windows without the load.
     pub holes: u64,
 }
 
@@ -101,30 +100,25 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Shows progress on a terminal.
     pub fn show_progress(&mut self) {
         self.show_progress = true;
     }
 
     /// Sums per CPU, in the order given.
-    #[must_use]
     pub fn sums(&self) -> &[CpuSums] {
         &self.sums
     }
 
     /// All 1 s windows together.
-    #[must_use]
     pub fn verdict(&self) -> &VerdictCounter {
         &self.verdict
     }
 
     /// All 100 ms windows together.
-    #[must_use]
     pub fn short(&self) -> &Accuracy {
         &self.short
     }
 
-    /// Ends progress and files; returns the warnings.
     pub fn close(&mut self) -> Vec<String> {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();

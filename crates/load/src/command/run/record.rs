@@ -20,22 +20,18 @@ use foreign::Foreign;
 use node::{left_warning, node_verdict};
 use part::PartialRun;
 
-/// Describes a method as it is used.
-#[must_use]
-pub fn method_used(method: &dyn Method) -> MethodUsed {
+pub fn method_used(method: &Method) -> MethodUsed {
     MethodUsed {
-        name: method.name().to_owned(),
-        period_ms: method.duty().period_ns() as f64 / 1e6,
+        name: method.name.to_owned(),
+        period_ms: method.duty.period_ns() as f64 / 1e6,
         parameters: method
-            .parameters()
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value))
+            .parameters
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.clone()))
             .collect(),
     }
 }
 
-/// The record of a run.
-#[must_use]
 pub fn record(
     facts: Facts,
     outcome: &RunOutcome,

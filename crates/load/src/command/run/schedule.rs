@@ -26,7 +26,6 @@ pub fn monotonic_at(text: &str) -> Result<u64> {
 /// How much later than at a monotonic time a run begins, ns: at the first
 /// boundary after it. Another base for the boundaries would make it exact, but
 /// it is all burners' and all runs' one clock that they are counted on.
-#[must_use]
 pub fn delay_ns(at_ns: u64) -> u64 {
     at_ns.next_multiple_of(BOUNDARY_NS) - at_ns
 }

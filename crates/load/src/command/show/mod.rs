@@ -60,20 +60,17 @@ pub struct ShowArgs {
 
 impl ShowArgs {
     /// What is to be shown; `None` for the list of formats.
-    #[must_use]
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
     /// Whether the format of a profile is given.
-    #[must_use]
     pub fn names_a_format(&self) -> bool {
         self.reshape.from.is_some()
     }
 }
 
 /// A line per format.
-#[must_use]
 pub fn formats() -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
@@ -87,7 +84,6 @@ pub fn formats() -> String {
 }
 
 /// A directory, or JSON that names us.
-#[must_use]
 pub fn is_run(path: &Path) -> bool {
     if path.is_dir() {
         return true;
@@ -103,9 +99,6 @@ pub fn is_run(path: &Path) -> bool {
 }
 
 /// The text of a run that was made.
-///
-/// # Errors
-/// It cannot be read.
 pub fn run(path: &Path, messages: &Messages) -> Result<String> {
     let dir = if path.is_dir() {
         path
@@ -144,10 +137,6 @@ pub fn run(path: &Path, messages: &Messages) -> Result<String> {
     Ok(text)
 }
 
-/// The text of a profile.
-///
-/// # Errors
-/// It cannot be read.
 pub fn profile(source: Arc<InputSource>, args: &ShowArgs, messages: &Messages) -> Result<String> {
     let topology = Topology::read(&Root::default())?;
     let open = || args.reshape.open(&source, &topology);

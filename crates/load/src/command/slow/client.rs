@@ -107,7 +107,6 @@ pub fn exec(args: &ExecArgs) -> Result<u8> {
     Err(sandbag_run::Error::Command { program, cause }.into())
 }
 
-/// `slow set`.
 pub fn set(args: &SetArgs, messages: &Messages) -> Result<u8> {
     let speeds = args.speed.to_string();
     // What a node has against a speed is the speed's fault.
@@ -129,7 +128,6 @@ pub fn set(args: &SetArgs, messages: &Messages) -> Result<u8> {
     Ok(exit::KEPT)
 }
 
-/// `slow list`.
 pub fn list(args: &ListArgs) -> Result<u8> {
     let mut text = String::new();
     for node in nodes(&directory()?, ASK_LIMIT)? {
@@ -170,7 +168,6 @@ pub fn speed_lines(speeds: &[CpuSpeed]) -> String {
     speeds.iter().map(line).collect()
 }
 
-/// `slow stop`.
 pub fn stop(args: &StopArgs, messages: &Messages) -> Result<u8> {
     let directory = directory()?;
     let names: Vec<NodeName> = match &args.name {

@@ -22,7 +22,6 @@ pub struct NodeControl {
 /// What a node's method can do.
 #[derive(Debug, Clone, Copy)]
 pub struct Reach {
-    /// Slowest speed.
     slowest: f64,
     /// One speed for all CPUs only.
     together: bool,
@@ -30,16 +29,15 @@ pub struct Reach {
 
 impl Reach {
     /// Of a method.
-    pub fn of(method: &dyn Method) -> Self {
+    pub fn of(method: &Method) -> Self {
         Self {
             slowest: 1.0 - method.serves(1.0),
-            together: method.scope() == Scope::Node,
+            together: method.scope == Scope::Node,
         }
     }
 }
 
 impl NodeControl {
-    /// Answers for a node of these speeds.
     pub fn new(
         server: Server,
         name: NodeName,

@@ -81,14 +81,11 @@ enum SlowVerb {
 }
 
 impl SlowArgs {
-    /// Whether a program is to be run.
-    #[must_use]
     pub fn has_command(&self) -> bool {
         matches!(self.verb, Some(SlowVerb::Exec(_))) || !self.options.hold.command.is_empty()
     }
 }
 
-/// Runs the command.
 pub fn main(args: &SlowArgs, messages: &Messages) -> Result<u8> {
     match (&args.verb, &args.file) {
         (Some(SlowVerb::Exec(args)), _) => client::exec(args),

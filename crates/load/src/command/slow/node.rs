@@ -53,8 +53,8 @@ fn make(options: &NodeOptions, run_options: &RunOptions, messages: &Messages) ->
         Some(NodeControl::new(
             Server::bind(&directory, &name)?,
             name.clone(),
-            method.name(),
-            Reach::of(&*method),
+            method.name,
+            Reach::of(&method),
             planned.first.clone(),
             machine,
         ))
@@ -70,16 +70,13 @@ fn make(options: &NodeOptions, run_options: &RunOptions, messages: &Messages) ->
 
 /// A node that can be made here.
 pub struct CheckedNode {
-    method: Box<dyn Method>,
+    method: Method,
     placed: PlacedNode,
     planned: NodeLoad,
     machine: NodeMachine,
 }
 
 /// Everything that can be wrong with a node, asked before anything is changed.
-///
-/// # Errors
-/// What is wrong, with a remedy.
 pub fn check(options: &NodeOptions, registry: &Registry) -> Result<CheckedNode> {
     let root = Root::default();
     // What is wrong with its options is said before anything else.
@@ -95,7 +92,7 @@ pub fn check(options: &NodeOptions, registry: &Registry) -> Result<CheckedNode> 
     let mut method = options.method(asked)?;
     method.fit_to(&root, &placed.cpus)?;
     let layout = Layout::find(&root, options.hold.cgroup.as_deref())?;
-    run::check_layout(&*method, &layout)?;
+    run::check_layout(&method, &layout)?;
     let most = method.serves(1.0);
     // Also for the frequency that is the nearest: none is near below the
     // lowest.
@@ -103,7 +100,7 @@ pub fn check(options: &NodeOptions, registry: &Registry) -> Result<CheckedNode> 
         return Err(sandbag_run::Error::NotPossible {
             what: format!(
                 "{} slows a CPU to {:.3} of its speed at most, and {:.3} was asked",
-                method.name(),
+                method.name,
                 1.0 - most,
                 1.0 - asked
             ),
@@ -111,11 +108,11 @@ pub fn check(options: &NodeOptions, registry: &Registry) -> Result<CheckedNode> 
         }
         .into());
     }
-    if planned.unequal && method.scope() == Scope::Node {
+    if planned.unequal && method.scope == Scope::Node {
         return Err(sandbag_run::Error::NotPossible {
             what: format!(
                 "{} acts on the node as a whole, and its CPUs are to have different speeds",
-                method.name()
+                method.name
             ),
             remedy: "use --method hogs or pace, or a node for each speed".into(),
         }
@@ -178,7 +175,6 @@ pub fn domains(method: &str, split: bool) -> Domains {
     }
 }
 
-/// CPUs that other nodes and loads have.
 pub fn claims(registry: &Registry) -> Result<Vec<Claim>> {
     let mut all = Vec::new();
     let nodes = list(&Directory::in_registry(registry.dir()), ASK_LIMIT)?;
@@ -207,7 +203,6 @@ pub fn claims(registry: &Registry) -> Result<Vec<Claim>> {
 /// A node's speeds as the load of a run.
 struct NodeLoad {
     load: RunLoad,
-    /// Speeds at the beginning.
     first: Ratios,
     /// Its CPUs differ in speed, at some time.
     unequal: bool,

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::method::{self, Hogs, Method, MethodOptions};
+use crate::method::{self, Method, MethodOptions};
 use crate::node::{NodeName, Speeds};
 use clap::Args;
 use sandbag_linux::CpuList;
@@ -75,15 +75,12 @@ pub struct NodeOptions {
 impl NodeOptions {
     /// The method with its options, for a node that stands for at most this part
     /// of the time.
-    ///
-    /// # Errors
-    /// [`BadInput`]: it has no such option, or not of that value.
-    pub fn method(&self, level: f64) -> Result<Box<dyn Method>> {
+    pub fn method(&self, level: f64) -> Result<Method> {
         let mut options = self.constants;
         // As published, the barrier keeps its own.
         let by_clock =
             self.method == "hogs" && options.hogs.hog_sync != Some(method::Sync::Barrier);
-        let own = by_clock.then(|| Hogs::period_for(level));
+        let own = by_clock.then(|| method::period_for(level));
         options.period_ns = self.period.map(nanos).or(own);
         options.in_phase = true;
         method::with_options(&self.method, &options)

@@ -26,7 +26,6 @@ pub enum AtEnd {
 /// ever finish, and at one that is unknown. Reading it once to its end
 /// (`summarise`, without [`AtEnd::Hold`]) before anything is changed finds
 /// both.
-#[must_use]
 pub fn slow_steps(speeds: BoxSteps, at_end: AtEnd) -> BoxSteps {
     Box::new(SlowSteps {
         inner: speeds,

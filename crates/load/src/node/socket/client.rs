@@ -23,8 +23,6 @@ use crate::node::spec::NodeName;
 const QUEUE_PAUSE: Duration = Duration::from_millis(2);
 
 /// Asks a node, and waits at most `limit` for its reply.
-///
-/// # Errors
 /// [`SocketError`]; a refusal by the node is a reply
 /// ([`Reply::Error`]), not an error here.
 pub fn ask(
@@ -125,7 +123,6 @@ pub(super) fn say(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
     Ok(send(stream.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL)?)
 }
 
-/// Nothing moved, and that is no fault.
 pub(super) fn is_not_yet(cause: &io::Error) -> bool {
     matches!(
         cause.kind(),
@@ -145,7 +142,6 @@ pub(super) fn dial(path: &Path) -> Result<UnixStream, Errno> {
     Ok(fd.into())
 }
 
-/// A node whose socket somebody serves.
 #[derive(Debug)]
 pub struct NodeEntry {
     pub name: NodeName,
@@ -154,9 +150,6 @@ pub struct NodeEntry {
 }
 
 /// The names of the nodes that run. Nobody is asked anything.
-///
-/// # Errors
-/// The directory cannot be read.
 pub fn names(directory: &Directory) -> Result<Vec<NodeName>, SocketError> {
     let mut names = directory.names()?;
     // A full queue belongs to somebody.
@@ -165,9 +158,6 @@ pub fn names(directory: &Directory) -> Result<Vec<NodeName>, SocketError> {
 }
 
 /// All nodes that run, each asked for its status for at most `limit`.
-///
-/// # Errors
-/// The directory cannot be read.
 pub fn list(directory: &Directory, limit: Duration) -> Result<Vec<NodeEntry>, SocketError> {
     let mut listed = Vec::new();
     for name in names(directory)? {

@@ -13,9 +13,7 @@ use nix::fcntl::{Flock, FlockArg};
 use super::SocketError;
 use crate::node::spec::NodeName;
 
-/// Ending of a socket's name.
 const ENDING: &str = "sock";
-/// How long the lock is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where sockets are. Nothing is made before a node starts.
@@ -27,21 +25,16 @@ pub struct Directory {
 impl Directory {
     /// `nodes` in the directory of the journals (`/run/sandbag`, or
     /// `$XDG_RUNTIME_DIR/sandbag` without root).
-    #[must_use]
     pub fn in_registry(registry: &Path) -> Self {
         Self {
             path: registry.join("nodes"),
         }
     }
 
-    /// Where it is.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where a node's socket is.
-    #[must_use]
     pub fn socket(&self, name: &NodeName) -> PathBuf {
         self.path.join(format!("{name}.{ENDING}"))
     }

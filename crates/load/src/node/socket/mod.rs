@@ -45,14 +45,10 @@ pub enum SocketError {
     /// The directory is not one that only its owner can write to.
     #[error("{path}: {why}: a node's socket is only made where nobody else can write; {remedy}")]
     Directory {
-        /// The directory.
         path: PathBuf,
-        /// What is wrong with it.
         why: String,
-        /// What to do.
         remedy: &'static str,
     },
-    /// A node of this name runs.
     #[error(
         "node `{name}` runs already, in process {pid}: take another name, or end it \
          (sandbag slow stop {name})"
@@ -62,49 +58,24 @@ pub enum SocketError {
         /// Its supervisor.
         pid: String,
     },
-    /// No node of this name runs.
     #[error("no node `{name}` runs here; {}", running(.others))]
-    NotRunning {
-        /// The name that was asked for.
-        name: String,
-        /// Those that run.
-        others: Vec<String>,
-    },
+    NotRunning { name: String, others: Vec<String> },
     /// It did not answer in time.
     #[error(
         "node `{name}` did not answer within {limit:?}: its supervisor is busy or stopped; try again"
     )]
-    Silent {
-        name: String,
-        /// How long was waited.
-        limit: Duration,
-    },
+    Silent { name: String, limit: Duration },
     /// It hung up before it answered: it just ended, or too many asked.
     #[error("node `{name}` hung up without an answer: it may have ended (sandbag slow list)")]
     HungUp { name: String },
-    /// It said something that is no reply.
     #[error("node `{name}` answered what is no reply: {cause}")]
-    Garbled {
-        name: String,
-        /// What was wrong.
-        cause: NotUnderstood,
-    },
-    /// The socket belongs to somebody else's process.
+    Garbled { name: String, cause: NotUnderstood },
     #[error("{path} is served by user {uid}, not by us or root; remove it")]
-    Foreign {
-        /// The socket.
-        path: PathBuf,
-        /// Who serves it.
-        uid: u32,
-    },
-    /// The system refused.
+    Foreign { path: PathBuf, uid: u32 },
     #[error("{path}: {call}: {cause}")]
     Call {
-        /// The socket or directory.
         path: PathBuf,
-        /// What was tried.
         call: &'static str,
-        /// What the system said.
         cause: io::Error,
     },
 }

@@ -28,12 +28,10 @@ const ACCEPTS: usize = 8;
 /// How long a client may take for its request and for reading the reply.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Who asks, as the kernel says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
     /// Its process when it connected.
     pub pid: i32,
-    /// Its user.
     pub uid: u32,
 }
 
@@ -74,10 +72,6 @@ enum ClientFate {
 impl Server {
     /// Listens under a node's name. A socket that a dead node left is
     /// replaced.
-    ///
-    /// # Errors
-    /// [`SocketError::Running`] with the process of a live node of this name;
-    /// [`SocketError::Directory`] where others could write.
     pub fn bind(directory: &Directory, name: &NodeName) -> Result<Self, SocketError> {
         let owner = geteuid().as_raw();
         let path = directory.socket(name);
@@ -129,14 +123,10 @@ impl Server {
         }
     }
 
-    /// Where it listens.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How many clients are connected.
-    #[must_use]
     pub fn clients(&self) -> usize {
         self.clients.len()
     }
@@ -266,8 +256,6 @@ fn refusal(message: &dyn std::fmt::Display) -> Reply {
 }
 
 /// Removes the sockets that nobody serves: those of nodes that were killed.
-///
-/// # Errors
 /// The directory cannot be read or locked, or a socket not be removed; the
 /// others are removed all the same.
 pub fn sweep(directory: &Directory) -> Result<(), SocketError> {

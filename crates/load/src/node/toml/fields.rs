@@ -89,7 +89,6 @@ pub(super) struct Field<'t> {
 }
 
 impl<'t> Field<'t> {
-    /// A fault of the value.
     pub(super) fn fault(&self, what: impl Into<String>, remedy: impl Into<String>) -> SpecError {
         self.text.fault(self.at, self.key, what, remedy)
     }
@@ -100,7 +99,6 @@ impl<'t> Field<'t> {
         self.fault(format!("expected {expected}, found {found}"), remedy)
     }
 
-    /// A text.
     pub(super) fn string(&self) -> Result<&'t str, SpecError> {
         let example = format!("write it in quotes: {} = \"...\"", self.key);
         let text = self.value.get_ref().as_str();
@@ -127,7 +125,6 @@ impl<'t> Field<'t> {
     }
 }
 
-/// A single value as text.
 pub(super) fn scalar(value: &DeValue<'_>) -> Option<String> {
     Some(match value {
         DeValue::String(text) => text.to_string(),

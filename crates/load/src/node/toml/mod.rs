@@ -42,13 +42,11 @@ use ::toml::de::{DeTable, DeValue};
 use crate::node::spec::{Cpus, NodeName, NodeSpec, Origin, SpecError};
 use fields::{Fields, TomlText};
 
-/// Larger files describe no nodes.
 const LARGEST: u64 = 1 << 20;
 
 /// What can stand in a nodes file besides the keys of a node itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Vocabulary<'a> {
-    /// Names of methods.
     pub methods: &'a [&'a str],
     /// Options of methods; their values are handed on as text.
     pub options: &'a [&'a str],
@@ -63,9 +61,6 @@ pub struct NodesFile {
 
 impl NodesFile {
     /// Reads a file, or standard input for `-`.
-    ///
-    /// # Errors
-    /// It cannot be read, or [`NodesFile::parse`].
     pub fn read(path: &Path, vocabulary: &Vocabulary<'_>) -> Result<Self, SpecError> {
         let (name, dir) = if path.as_os_str() == "-" {
             ("standard input".to_owned(), PathBuf::new())
@@ -103,10 +98,6 @@ impl NodesFile {
 
     /// Reads a text; `name` is what messages call it, and files are named from
     /// `dir`.
-    ///
-    /// # Errors
-    /// The first fault by line: no TOML, unknown keys, values of the wrong
-    /// kind, duplicate names, CPUs of two nodes, no nodes.
     pub fn parse(
         text: &str,
         name: &str,
@@ -171,10 +162,6 @@ impl NodesFile {
         }
     }
 
-    /// Nodes that can be side by side.
-    ///
-    /// # Errors
-    /// Two have the same name, or a CPU in common.
     pub fn new(nodes: Vec<NodeSpec>) -> Result<Self, SpecError> {
         let mut names: BTreeMap<&NodeName, &Origin> = BTreeMap::new();
         let mut owners: BTreeMap<u32, &NodeSpec> = BTreeMap::new();

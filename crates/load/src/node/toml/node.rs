@@ -24,7 +24,6 @@ pub(super) fn knows(key: &str, vocabulary: &Vocabulary<'_>) -> bool {
     OWN.contains(&key) || SHARED.contains(&key) || vocabulary.options.contains(&key)
 }
 
-/// Every key must mean something.
 pub(super) fn check_keys(
     fields: &Fields<'_>,
     vocabulary: &Vocabulary<'_>,
@@ -195,7 +194,6 @@ fn core_count(field: &Field<'_>) -> Result<usize, SpecError> {
     }
 }
 
-/// `speed` or `profile` of one table.
 fn course(fields: &Fields<'_>) -> Result<Option<NodeCourse>, SpecError> {
     Ok(match (fields.get("speed"), fields.get("profile")) {
         (Some(speed), None) => Some(NodeCourse::Constant(speeds(&speed)?)),

@@ -24,7 +24,6 @@ pub(super) struct Charts<'a> {
     width_s: f64,
     /// Buckets per CPU.
     buckets: usize,
-    /// What the charts show, for their axes.
     quantity: &'static str,
     /// One chart each; of a node among others, all in one chart.
     lines: Vec<Cow<'a, Track>>,
@@ -32,7 +31,6 @@ pub(super) struct Charts<'a> {
     names: Vec<String>,
     /// One row of the heat maps each.
     rows: Vec<HeatRow<'a>>,
-    /// Over all CPUs.
     mean: Track,
     pub(super) histogram: Option<Histogram>,
 }

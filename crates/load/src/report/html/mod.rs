@@ -26,7 +26,6 @@ const SCRIPT: &str = include_str!("page.js");
 
 /// The page for `run` with the windows in `achieved`. It is always whole: if
 /// the windows cannot be read, the page says why in the place of the charts.
-#[must_use]
 pub fn render(run: &Run, achieved: &Path) -> String {
     let view = View::of(run);
     let series = view.series(achieved).map_err(|e| e.to_string());
@@ -107,7 +106,6 @@ fn headline(view: &View<'_>) -> Markup {
     }
 }
 
-/// The few figures a reader compares first.
 fn figures(run: &Run) -> Markup {
     let figure = |name: &str, value: String| html! { div { dt { (name) } dd { (value) } } };
     let steal = run.cpus.iter().map(|c| c.steal_pct).sum::<f64>() / run.cpus.len().max(1) as f64;

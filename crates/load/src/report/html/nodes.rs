@@ -26,7 +26,6 @@ const MOST_LINES: usize = 4;
 
 /// The page for `nodes`, which come from `runs`; the windows of each are in
 /// its directory under `dir`. Where they cannot be read, the page says why.
-#[must_use]
 pub fn render(nodes: &NodeRows, runs: &[Run], dir: &Path) -> String {
     let views: Vec<View<'_>> = runs
         .iter()

@@ -155,7 +155,6 @@ pub(super) fn node(node: &NodeUse) -> Markup {
     }
 }
 
-/// What our own processes cost.
 pub(super) fn cost(view: &View<'_>) -> Markup {
     let cost = &view.run.supervisor;
     html! {
@@ -174,7 +173,6 @@ pub(super) fn cost(view: &View<'_>) -> Markup {
     }
 }
 
-/// How the load was made and judged.
 pub(super) fn method(run: &Run) -> Markup {
     let method = &run.method;
     html! {
@@ -193,7 +191,6 @@ pub(super) fn method(run: &Run) -> Markup {
     }
 }
 
-/// Where it ran.
 pub(super) fn machine(machine: &MachineFacts) -> Markup {
     html! {
         section {

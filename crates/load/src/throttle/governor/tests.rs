@@ -6,7 +6,6 @@ use super::*;
 const MS: u64 = 1_000_000;
 const PERIOD: u64 = 100 * MS;
 
-/// Notes what it is set to.
 #[derive(Debug, Default)]
 struct FakeHardware {
     speeds: Vec<f64>,

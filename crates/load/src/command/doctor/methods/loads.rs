@@ -12,7 +12,6 @@ use super::{Ground, check_refusal, needs, needs_real_time, too_busy};
 
 type LoadProbe = Result<Check, Check>;
 
-/// Groups whose weight counts.
 fn needs_weights(name: &'static str, found: &ProbeFindings) -> Result<(), Check> {
     needs(name, found.weights, "weights are not honoured", "weights")
 }

@@ -30,7 +30,6 @@ fn all_well() -> ProbeFindings {
     }
 }
 
-/// The check of one method.
 fn of(name: &str, found: &ProbeFindings, ground: Ground<'_>) -> Check {
     let all = all(found, ground);
     let verdict = all.into_iter().find(|verdict| verdict.check.name == name);

@@ -9,7 +9,6 @@ use sandbag_stats::Tolerance;
 pub struct Facts {
     pub machine: MachineFacts,
     pub method: MethodUsed,
-    /// Name of the profile.
     pub profile: String,
     /// RFC 3339.
     pub started_at: String,
@@ -17,7 +16,6 @@ pub struct Facts {
     pub cpus: Vec<u32>,
     /// The command, empty if there is none.
     pub command: Vec<String>,
-    /// What counts as kept.
     pub tolerance: Tolerance,
     /// Name of the virtual node, if it is one.
     pub node: Option<String>,

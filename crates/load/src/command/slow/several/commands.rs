@@ -19,13 +19,11 @@ use sandbag_ui::messages::Messages;
 pub struct CommandEnd {
     node: String,
     words: Vec<String>,
-    /// As a shell would say it.
     pub code: u8,
     seconds: f64,
 }
 
 impl CommandEnd {
-    /// One line about it.
     pub fn shown(&self) -> String {
         format!(
             "node {}: {} ended with {} after {:.2} s",

@@ -98,7 +98,6 @@ impl NodeProcesses {
         }
     }
 
-    /// Ends all of them that run.
     pub fn stop(&mut self) {
         for node in &mut self.running {
             node.ended = node.ended.or_else(|| node.child.try_wait().ok().flatten());
