@@ -87,29 +87,19 @@ fn fifo(judgement: Judgement, got: FifoSeen) -> Check {
 }
 
 fn refusal(error: &Error, around: Circumstances) -> Refusal {
-    let (what, remedy) = match (error.errno(), around) {
-        (
-            Some(libc::EPERM),
-            Circumstances {
-                may_nice: false, ..
-            },
-        ) => (
+    let (what, remedy) = match error.errno() {
+        Some(libc::EPERM) if !around.may_nice => (
             "no permission for real-time classes (CAP_SYS_NICE)".to_owned(),
             "run as root; in a container: --cap-add SYS_NICE",
         ),
-        (
-            Some(libc::EPERM),
-            Circumstances {
-                budget_us: Some(0), ..
-            },
-        ) => (
+        Some(libc::EPERM) if around.budget_us == Some(0) => (
             "the uppermost group that we can reach has no real-time budget (cpu.rt_runtime_us \
              is 0)"
                 .to_owned(),
             "run outside of the container; or give its group, and all above it, a budget from \
              outside: echo 950000 > cpu.rt_runtime_us",
         ),
-        (Some(libc::EPERM), _) => (
+        Some(libc::EPERM) => (
             "real-time classes are refused although we have CAP_SYS_NICE".to_owned(),
             "a container or its seccomp profile may forbid them: run on the machine itself",
         ),
@@ -134,17 +124,15 @@ fn reserving(outcome: &sandbag_linux::Result<()>, around: Circumstances) -> Rese
 }
 
 fn reservation(name: &'static str, reserving: &Reserving) -> Check {
+    let only = format!("a pinned task is given a reservation only while {RT_RUNTIME} is -1");
     match reserving {
         Reserving::Admitted => Check::ok(name, "a pinned task is given a reservation"),
-        Reserving::WithoutLimit { may: true } => Check::ok(
-            name,
-            format!("a pinned task is given a reservation only while {RT_RUNTIME} is -1: we may set it"),
-        ),
-        Reserving::WithoutLimit { may: false } => Check::no(
-            name,
-            format!("a pinned task is given a reservation only while {RT_RUNTIME} is -1, and we may not set it"),
-        )
-        .remedy(format!("run as root outside of containers, or let root set it (sysctl {RT_RUNTIME}=-1)")),
+        Reserving::WithoutLimit { may: true } => Check::ok(name, format!("{only}: we may set it")),
+        Reserving::WithoutLimit { may: false } => {
+            let remedy = "run as root outside of containers, or let root set it";
+            Check::no(name, format!("{only}, and we may not set it"))
+                .remedy(format!("{remedy} (sysctl {RT_RUNTIME}=-1)"))
+        }
         Reserving::Refused((what, remedy)) => Check::no(name, what).remedy(remedy),
     }
 }
@@ -153,58 +141,48 @@ fn reservation(name: &'static str, reserving: &Reserving) -> Check {
 mod tests {
     use super::*;
 
-    const ROOT: Circumstances = Circumstances {
-        may_nice: true,
-        budget_us: None,
-        may_write: true,
-    };
-
-    fn error(errno: i32) -> Error {
-        Error::Call {
+    /// What the kernel's refusal means to root, to a user, and to root in a
+    /// group without real-time budget.
+    #[test]
+    fn each_refusal_has_its_own_remedy() {
+        let error = |errno| Error::Call {
             call: "sched_setattr",
             arguments: "7".to_owned(),
             cause: std::io::Error::from_raw_os_error(errno),
+        };
+        for (errno, may_nice, budget_us, part) in [
+            (libc::EPERM, false, None, "SYS_NICE"),
+            (libc::EPERM, true, Some(0), "cpu.rt_runtime_us"),
+            (libc::EPERM, true, None, "seccomp"),
+            (libc::ENOSYS, true, None, "pace"),
+        ] {
+            let around = Circumstances {
+                may_nice,
+                budget_us,
+                may_write: true,
+            };
+            assert!(refusal(&error(errno), around).1.contains(part), "{part}");
         }
-    }
-
-    #[test]
-    fn each_refusal_has_its_own_remedy() {
-        let remedy = |errno, around| refusal(&error(errno), around).1;
-        let user = Circumstances {
-            may_nice: false,
-            ..ROOT
-        };
-        let poor = Circumstances {
-            budget_us: Some(0),
-            ..ROOT
-        };
-        assert!(remedy(libc::EPERM, user).contains("SYS_NICE"));
-        assert!(remedy(libc::EPERM, poor).contains("cpu.rt_runtime_us"));
-        assert!(remedy(libc::EPERM, ROOT).contains("seccomp"));
-        assert!(remedy(libc::ENOSYS, ROOT).contains("pace"));
-    }
-
-    #[test]
-    fn admission_is_told_from_other_refusals() {
-        let of = |errno, around| reserving(&Err(error(errno)), around);
-        assert_eq!(reserving(&Ok(()), ROOT), Reserving::Admitted);
-        for errno in [libc::EPERM, libc::EBUSY] {
-            let without = of(errno, ROOT);
-            assert_eq!(without, Reserving::WithoutLimit { may: true });
-            assert_eq!(reservation("deadline", &without).state, CheckState::Ok);
+        for (outcome, may_nice, may_write, expected) in [
+            (Ok(()), true, true, Some(CheckState::Ok)),
+            (Err(error(libc::EPERM)), true, true, Some(CheckState::Ok)),
+            (Err(error(libc::EBUSY)), true, true, Some(CheckState::Ok)),
+            (Err(error(libc::EBUSY)), true, false, Some(CheckState::No)),
+            (Err(error(libc::EPERM)), false, true, None),
+            (Err(error(libc::EINVAL)), true, true, None),
+        ] {
+            let around = Circumstances {
+                may_nice,
+                budget_us: None,
+                may_write,
+            };
+            let found = reserving(&outcome, around);
+            let state = match &found {
+                Reserving::Refused(_) => None,
+                admitted => Some(reservation("deadline", admitted).state),
+            };
+            assert_eq!(state, expected, "{outcome:?}");
+            assert_eq!(outcome.is_ok(), found == Reserving::Admitted);
         }
-        let fixed = Circumstances {
-            may_write: false,
-            ..ROOT
-        };
-        let fixed = reservation("deadline", &of(libc::EBUSY, fixed));
-        assert_eq!(fixed.state, CheckState::No);
-        assert!(fixed.remedy.unwrap().contains("sched_rt_runtime_us=-1"));
-        let user = Circumstances {
-            may_nice: false,
-            ..ROOT
-        };
-        assert!(matches!(of(libc::EPERM, user), Reserving::Refused(_)));
-        assert!(matches!(of(libc::EINVAL, ROOT), Reserving::Refused(_)));
     }
 }

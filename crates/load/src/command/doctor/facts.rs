@@ -50,9 +50,7 @@ fn cpus(topology: &Topology) -> Check {
 fn privilege(root: &Root) -> Check {
     // SAFETY: no arguments, cannot fail.
     let uid = unsafe { libc::geteuid() };
-    let has = |capability| {
-        Capabilities::effective(root).is_ok_and(|all: Capabilities| all.has(capability))
-    };
+    let has = |capability| Capabilities::effective(root).is_ok_and(|all| all.has(capability));
     if uid != 0 {
         return Check::warn("privilege", format!("ordinary user (uid {uid})")).remedy(
             "run as root (sudo sandbag doctor), or give a delegated v2 group with --cgroup",
@@ -180,33 +178,21 @@ fn debugfs(root: &Root) -> Check {
 fn steal(root: &Root, stolen_ns: u64) -> Option<Check> {
     let mut stat = ProcStat::open(root).ok()?;
     let sample = stat.sample().ok()?;
-    let (mut stolen, mut all) = (0, 0);
-    for (_, times) in &sample.cpus {
-        stolen += times.steal;
-        all += times.user
-            + times.nice
-            + times.system
-            + times.idle
-            + times.iowait
-            + times.irq
-            + times.softirq
-            + times.steal;
-    }
-    let pct = sandbag_stats::window::share_pct(stolen, all);
-    let check = match stolen {
-        0 => Check::ok("steal", "none since boot"),
-        _ if pct > sandbag_stats::verdict::NOISY_STEAL_PCT => Check::warn(
-            "steal",
-            format!("{pct:.1} % of all time since boot: many runs will be undecided"),
-        )
-        .remedy("a machine with CPUs of its own, or another hour"),
-        _ => Check::ok(
-            "steal",
-            format!(
-                "{pct:.2} % of all time since boot, {} ms during the probes",
-                stolen_ns / 1_000_000
-            ),
-        ),
+    let stolen: u64 = sample.cpus.iter().map(|(_, times)| times.steal).sum();
+    let all = sample
+        .cpus
+        .iter()
+        .map(|(_, t)| t.user + t.nice + t.system + t.idle + t.iowait + t.irq + t.softirq + t.steal);
+    let pct = sandbag_stats::window::share_pct(stolen, all.sum());
+    let check = if stolen == 0 {
+        Check::ok("steal", "none since boot")
+    } else if pct > sandbag_stats::verdict::NOISY_STEAL_PCT {
+        let why = format!("{pct:.1} % of all time since boot: many runs will be undecided");
+        Check::warn("steal", why).remedy("a machine with CPUs of its own, or another hour")
+    } else {
+        let ms = stolen_ns / 1_000_000;
+        let why = format!("{pct:.2} % of all time since boot, {ms} ms during the probes");
+        Check::ok("steal", why)
     };
     Some(check.figure("steal_pct", pct))
 }
@@ -214,39 +200,32 @@ fn steal(root: &Root, stolen_ns: u64) -> Option<Check> {
 /// Where the groups are made, and why there.
 pub fn groups(layout: &sandbag_run::Result<Layout>) -> Check {
     let name = "groups";
-    match layout {
-        Err(sandbag_run::Error::NotPossible { what, remedy }) => {
-            Check::no(name, what).remedy(remedy)
-        }
-        Err(error) => Check::no(name, error.to_string()),
-        Ok(layout) => {
-            let why = match layout.kind() {
-                LayoutKind::V1 => "the cpu controller is mounted as cgroup v1",
-                LayoutKind::V2 => {
-                    "the cpu controller is in the v2 tree, and systemd is not process 1"
-                }
-                LayoutKind::V2Systemd => "the v2 tree belongs to systemd: it is asked for units",
-                LayoutKind::Delegated => "the group given with --cgroup",
-            };
-            Check::ok(
-                name,
-                format!(
-                    "{} in {}: {why}",
-                    layout.kind(),
-                    layout.hierarchies().cpu.display()
-                ),
-            )
-        }
-    }
+    let layout = match layout {
+        Ok(layout) => layout,
+        Err(error) => return super::probes::failed(name, error),
+    };
+    let why = match layout.kind() {
+        LayoutKind::V1 => "the cpu controller is mounted as cgroup v1",
+        LayoutKind::V2 => "the cpu controller is in the v2 tree, and systemd is not process 1",
+        LayoutKind::V2Systemd => "the v2 tree belongs to systemd: it is asked for units",
+        LayoutKind::Delegated => "the group given with --cgroup",
+    };
+    let (kind, at) = (layout.kind(), layout.hierarchies().cpu.display());
+    Check::ok(name, format!("{kind} in {at}: {why}"))
+}
+
+/// `sched_rt_runtime_us` and `sched_rt_period_us`, where the kernel has both.
+fn real_time_settings(root: &Root) -> Option<(i64, i64)> {
+    let number = |what: &str| Sysctl::new(root, what).get_as::<i64>("a number").ok();
+    let runtime = number("kernel.sched_rt_runtime_us")?;
+    Some((runtime, number("kernel.sched_rt_period_us")?.max(1)))
 }
 
 /// Part of a CPU that real-time classes may take; `None` where nothing limits
 /// them, or the kernel does not say.
 pub fn real_time_limit(root: &Root) -> Option<f64> {
-    let number = |what: &str| Sysctl::new(root, what).get_as::<i64>("a number").ok();
-    let runtime = number("kernel.sched_rt_runtime_us").filter(|us| *us >= 0)?;
-    let period = number("kernel.sched_rt_period_us")?;
-    Some(runtime as f64 / period.max(1) as f64)
+    let (runtime, period) = real_time_settings(root)?;
+    (runtime >= 0).then(|| runtime as f64 / period as f64)
 }
 
 /// Linux 6.12 and later keep a part of every second for ordinary tasks; how
@@ -270,27 +249,17 @@ fn fair_server(root: &Root) -> String {
 /// the budget that a new group of ours got, where groups have budgets.
 pub fn real_time(root: &Root, version: Option<Version>, fresh_us: Option<i64>) -> Check {
     let name = "real-time limit";
-    let number = |what: &str| Sysctl::new(root, what).get_as::<i64>("a number").ok();
-    let (Some(runtime), Some(period)) = (
-        number("kernel.sched_rt_runtime_us"),
-        number("kernel.sched_rt_period_us"),
-    ) else {
-        return Check::warn(
-            name,
-            "this kernel does not say what real-time tasks may take",
-        );
+    let Some((runtime, period)) = real_time_settings(root) else {
+        let why = "this kernel does not say what real-time tasks may take";
+        return Check::warn(name, why);
     };
     let mut why = match runtime {
         -1 => "no limit (sched_rt_runtime_us is -1)".to_owned(),
-        us => format!("{:.0} % of a CPU", us as f64 / period.max(1) as f64 * 100.0),
+        us => format!("{:.0} % of a CPU", us as f64 / period as f64 * 100.0),
     };
     why.push_str(&fair_server(root));
-    let budgets = version == Some(Version::V1) && fresh_us.is_some_and(|us| us == 0);
-    if budgets {
-        return Check::ok(
-            name,
-            format!("{why}; a fresh group has no budget: real-time tasks stay in the root group"),
-        );
+    if version == Some(Version::V1) && fresh_us == Some(0) {
+        why.push_str("; a fresh group has no budget: real-time tasks stay in the root group");
     }
     Check::ok(name, why)
 }
@@ -313,88 +282,61 @@ mod tests {
     }
 
     #[test]
-    fn turbo_is_warned_about() {
-        let (_dir, root) = fake(&[("sys/devices/system/cpu/intel_pstate/no_turbo", "0\n")]);
-        assert_eq!(turbo(&root).state, CheckState::Warn);
-    }
-
-    #[test]
-    fn a_scheduler_of_another_kind_is_named() {
+    fn turbo_another_scheduler_and_much_steal_are_warned_about() {
+        let ops = format!("{}/ops", container::SCHED_EXT_SCHEDULER);
         let (_dir, root) = fake(&[
+            ("sys/devices/system/cpu/intel_pstate/no_turbo", "0\n"),
             ("sys/kernel/sched_ext/state", "enabled\n"),
+            (&ops, "rusty\n"),
             (
-                &format!("{}/ops", container::SCHED_EXT_SCHEDULER),
-                "rusty\n",
+                "proc/stat",
+                "cpu  100 0 0 850 0 0 0 50 0 0\ncpu0 100 0 0 850 0 0 0 50 0 0\nbtime 1\n",
             ),
         ]);
-        let check = sched_ext(&root);
-        assert_eq!(check.state, CheckState::Warn);
-        assert!(check.why.starts_with("rusty "), "{}", check.why);
+        let steal = steal(&root, 0).unwrap();
+        assert!((steal.figures["steal_pct"] - 5.0).abs() < 1e-9);
+        let scheduler = sched_ext(&root);
+        assert!(scheduler.why.starts_with("rusty "), "{}", scheduler.why);
+        for check in [steal, scheduler, turbo(&root)] {
+            assert_eq!(check.state, CheckState::Warn, "{check:?}");
+        }
     }
 
     #[test]
-    fn steal_is_a_share_of_everything() {
-        let stat = "cpu  100 0 0 850 0 0 0 50 0 0\ncpu0 100 0 0 850 0 0 0 50 0 0\nbtime 1\n";
-        let (_dir, root) = fake(&[("proc/stat", stat)]);
-        let check = steal(&root, 0).unwrap();
-        assert_eq!(check.state, CheckState::Warn);
-        assert!((check.figures["steal_pct"] - 5.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn real_time_budgets() {
-        let (_dir, root) = fake(&[
-            ("proc/sys/kernel/sched_rt_runtime_us", "950000\n"),
-            ("proc/sys/kernel/sched_rt_period_us", "1000000\n"),
-            (
-                "sys/kernel/debug/sched/fair_server/cpu0/runtime",
-                "50000000\n",
-            ),
-        ]);
+    fn real_time_tasks_have_a_limit_and_groups_a_budget() {
+        let settings = |runtime| {
+            [
+                ("proc/sys/kernel/sched_rt_runtime_us", runtime),
+                ("proc/sys/kernel/sched_rt_period_us", "1000000\n"),
+                (
+                    "sys/kernel/debug/sched/fair_server/cpu0/runtime",
+                    "50000000\n",
+                ),
+            ]
+        };
+        let (_dir, root) = fake(&settings("950000\n"));
+        assert_eq!(real_time_limit(&root), Some(0.95));
         let check = real_time(&root, Some(Version::V1), Some(0));
-        assert!(
-            check
-                .why
-                .starts_with("95 % of a CPU; a fair server keeps 50 ms")
-        );
+        let start = "95 % of a CPU; a fair server keeps 50 ms";
+        assert!(check.why.starts_with(start), "{}", check.why);
         assert!(check.why.contains("no budget"));
-        assert!(
-            !real_time(&root, Some(Version::V2), None)
-                .why
-                .contains("budget")
-        );
+        let check = real_time(&root, Some(Version::V2), None);
+        assert!(!check.why.contains("budget"), "{}", check.why);
+        assert_eq!(real_time_limit(&fake(&settings("-1\n")).1), None);
         assert_eq!(real_time(&fake(&[]).1, None, None).state, CheckState::Warn);
     }
 
     #[test]
-    fn a_fair_server_that_cannot_be_seen_is_said_where_there_is_one() {
-        let said = |release| fair_server(&fake(&[("proc/sys/kernel/osrelease", release)]).1);
-        assert!(said("6.18.44-fc\n").contains("debugfs"));
-        assert!(said("7.0\n").contains("debugfs"));
-        assert_eq!(said("6.1.0-13-amd64\n"), "");
-        assert_eq!(said(""), "");
-    }
-
-    #[test]
-    fn the_limit_of_real_time_is_a_part_of_a_cpu() {
-        let limit = |runtime| {
-            let (_dir, root) = fake(&[
-                ("proc/sys/kernel/sched_rt_runtime_us", runtime),
-                ("proc/sys/kernel/sched_rt_period_us", "1000000\n"),
-            ]);
-            real_time_limit(&root)
-        };
-        assert_eq!(limit("500000\n"), Some(0.5));
-        assert_eq!(limit("-1\n"), None);
-    }
-
-    #[test]
-    fn where_no_group_can_be_made_the_remedy_is_that_of_the_error() {
-        let check = groups(&Err(sandbag_run::Error::NotPossible {
-            what: "no permission".into(),
-            remedy: "be root".into(),
-        }));
-        assert_eq!(check.state, CheckState::No);
-        assert_eq!(check.remedy.as_deref(), Some("be root"));
+    fn a_fair_server_that_cannot_be_seen_is_named_where_there_is_one() {
+        for (release, part) in [
+            ("6.18.44-fc\n", "debugfs"),
+            ("7.0\n", "debugfs"),
+            ("6.1.0-13-amd64\n", ""),
+            ("", ""),
+        ] {
+            let text = fair_server(&fake(&[("proc/sys/kernel/osrelease", release)]).1);
+            assert!(text.contains(part), "{release}: {text}");
+            assert_eq!(text.is_empty(), part.is_empty(), "{release}: {text}");
+        }
     }
 }

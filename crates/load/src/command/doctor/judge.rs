@@ -161,80 +161,75 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn weights_of_one_to_three() {
-        assert_eq!(weights(62 * MS, 188 * MS, 250 * MS), Yes);
-        // Others took half: the two still share what is left by weight.
-        assert_eq!(weights(31 * MS, 94 * MS, 250 * MS), Yes);
-        // A scheduler that ignores weights, and one that knows no measure.
-        assert_eq!(weights(125 * MS, 125 * MS, 250 * MS), No);
-        assert_eq!(weights(0, 250 * MS, 250 * MS), No);
-        assert_eq!(weights(20 * MS, 4 * MS, 250 * MS), Unclear);
-        assert_eq!(weights(0, 0, 250 * MS), Unclear);
-    }
-
-    #[test]
-    fn caps() {
-        assert_eq!(cap(0.31), Yes);
-        assert_eq!(cap(1.0), No);
-        assert_eq!(cap(0.05), Unclear);
-    }
-
-    #[test]
-    fn slices() {
-        assert_eq!(slice(100, 100), Yes);
-        assert_eq!(slice(100, 0), No);
-        assert_eq!(slice(100, 20), Unclear);
-    }
-
-    #[test]
-    fn timers_by_their_median() {
-        assert_eq!(timers(&[10, 20, 90 * MS]), Yes);
-        assert_eq!(timers(&[MS, 2 * MS, 3 * MS]), No);
-        assert_eq!(timers(&[]), Unclear);
-    }
-
-    #[test]
-    fn a_real_time_task_goes_first() {
-        assert_eq!(fifo(20 * MS, 10 * MS, 20 * MS), Yes);
-        // Shared like two ordinary ones.
-        assert_eq!(fifo(10 * MS, 20 * MS, 20 * MS), No);
-        // Neither had the CPU.
-        assert_eq!(fifo(3 * MS, MS, 20 * MS), Unclear);
-    }
-
-    #[test]
-    fn what_is_frozen_uses_nothing() {
+    fn figures_of_probes_are_judged() {
         let soon = Some(Duration::from_micros(100));
-        assert_eq!(judge_freeze(0, soon), Yes);
-        assert_eq!(judge_freeze(20 * MS, soon), No);
-        assert_eq!(judge_freeze(0, None), Unclear);
+        for (case, found, expected) in [
+            ("by weight", weights(62 * MS, 188 * MS, 250 * MS), Yes),
+            (
+                "by weight, half taken by others",
+                weights(31 * MS, 94 * MS, 250 * MS),
+                Yes,
+            ),
+            ("weights ignored", weights(125 * MS, 125 * MS, 250 * MS), No),
+            (
+                "the lighter got nothing",
+                weights(0, 250 * MS, 250 * MS),
+                No,
+            ),
+            ("neither ran", weights(20 * MS, 4 * MS, 250 * MS), Unclear),
+            ("nothing ran", weights(0, 0, 250 * MS), Unclear),
+            ("cap held", cap(0.31), Yes),
+            ("cap ignored", cap(1.0), No),
+            ("cap not reached", cap(0.05), Unclear),
+            ("slice kept", slice(100, 100), Yes),
+            ("no slices", slice(100, 0), No),
+            ("another slice", slice(100, 20), Unclear),
+            ("one late wake-up", timers(&[10, 20, 90 * MS]), Yes),
+            ("late by ticks", timers(&[MS, 2 * MS, 3 * MS]), No),
+            ("no wake-ups", timers(&[]), Unclear),
+            ("FIFO first", fifo(20 * MS, 10 * MS, 20 * MS), Yes),
+            (
+                "FIFO as an ordinary task",
+                fifo(10 * MS, 20 * MS, 20 * MS),
+                No,
+            ),
+            ("neither had the CPU", fifo(3 * MS, MS, 20 * MS), Unclear),
+            ("frozen", judge_freeze(0, soon), Yes),
+            ("not frozen", judge_freeze(20 * MS, soon), No),
+            ("not thawed in time", judge_freeze(0, None), Unclear),
+            (
+                "command clock",
+                command_clock(250 * MS, 249 * MS, 250 * MS),
+                Yes,
+            ),
+            (
+                "command clock stands",
+                command_clock(0, 249 * MS, 250 * MS),
+                No,
+            ),
+            (
+                "command did not run",
+                command_clock(MS, MS, 250 * MS),
+                Unclear,
+            ),
+            ("waiting counted", run_delay(240 * MS, 250 * MS), Yes),
+            ("waiting not counted", run_delay(0, 250 * MS), No),
+            ("hardly waited", run_delay(10 * MS, 250 * MS), Unclear),
+        ] {
+            assert_eq!(found, expected, "{case}");
+        }
     }
 
     #[test]
-    fn a_clock_of_a_command_goes_with_that_of_its_process() {
-        assert_eq!(command_clock(250 * MS, 249 * MS, 250 * MS), Yes);
-        assert_eq!(command_clock(0, 249 * MS, 250 * MS), No);
-        assert_eq!(command_clock(MS, MS, 250 * MS), Unclear);
-    }
-
-    #[test]
-    fn waiting_is_counted_or_not() {
-        assert_eq!(run_delay(240 * MS, 250 * MS), Yes);
-        assert_eq!(run_delay(0, 250 * MS), No);
-        assert_eq!(run_delay(10 * MS, 250 * MS), Unclear);
-    }
-
-    #[test]
-    fn steal_is_told_only_where_there_is_enough_of_it() {
-        assert_eq!(
-            excludes_steal(250 * MS, 150 * MS, 50 * MS, 50 * MS),
-            Some(true)
-        );
-        assert_eq!(
-            excludes_steal(250 * MS, 200 * MS, 50 * MS, 50 * MS),
-            Some(false)
-        );
-        assert_eq!(excludes_steal(250 * MS, 185 * MS, 50 * MS, 50 * MS), None);
-        assert_eq!(excludes_steal(250 * MS, 230 * MS, 0, 20 * MS), None);
+    fn steal_is_judged_only_where_there_is_enough_of_it() {
+        for (cpu_ms, waited_ms, steal_ms, expected) in [
+            (150, 50, 50, Some(true)),
+            (200, 50, 50, Some(false)),
+            (185, 50, 50, None),
+            (230, 0, 20, None),
+        ] {
+            let found = excludes_steal(250 * MS, cpu_ms * MS, waited_ms * MS, steal_ms * MS);
+            assert_eq!(found, expected, "{cpu_ms} {waited_ms} {steal_ms}");
+        }
     }
 }

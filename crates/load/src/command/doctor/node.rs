@@ -172,91 +172,73 @@ fn cap(outcome: &sandbag_linux::Result<f64>) -> (Judgement, Check) {
 mod tests {
     use super::*;
     use crate::probe::FreezeResult;
+    use CheckState::{No, Ok as Works, Untried, Warn};
 
-    fn froze(used_ns: u64, after_us: Option<u64>) -> Freezing {
-        Freezing {
-            version: Version::V1,
-            outcome: Ok(FreezeResult {
-                within: Duration::from_micros(300),
-                used_ns,
-                went_on_after: after_us.map(Duration::from_micros),
-            }),
+    fn refused(errno: i32) -> Error {
+        Error::Call {
+            call: "pidfd_open",
+            arguments: String::new(),
+            cause: std::io::Error::from_raw_os_error(errno),
         }
     }
 
+    /// A frozen group uses no CPU time and goes on when it is thawed. One that
+    /// did not stand still in time says nothing on a busy machine.
     #[test]
     fn a_freezer_is_judged_by_what_stands_still_and_goes_on() {
-        let (judgement, check) = freezer(Some(&froze(0, Some(100))));
-        assert_eq!((judgement, check.state), (Judgement::Yes, CheckState::Ok));
-        assert!(check.why.contains("within 300 us"), "{}", check.why);
-        assert_eq!(freezer(Some(&froze(9_000_000, Some(1)))).0, Judgement::No);
-        assert_eq!(freezer(Some(&froze(0, None))).0, Judgement::Unclear);
-        let (judgement, check) = freezer(None);
-        assert_eq!((judgement, check.state), (Judgement::No, CheckState::No));
-        assert!(check.remedy.unwrap().contains("hogs"));
-    }
-
-    #[test]
-    fn a_busy_machine_is_no_reason_to_say_that_nothing_freezes() {
-        let late = Freezing {
-            version: Version::V2,
-            outcome: Err(Error::Late {
-                path: "/g/cgroup.events".into(),
-                wanted: "frozen 1".to_owned(),
-                got: "frozen 0".to_owned(),
-                waited_ms: 200,
-            }),
+        let froze = |used_ns, after_us: Option<u64>| {
+            Ok(FreezeResult {
+                within: Duration::from_micros(300),
+                used_ns,
+                went_on_after: after_us.map(Duration::from_micros),
+            })
         };
-        let (judgement, check) = freezer(Some(&late));
-        assert_eq!(
-            (judgement, check.state),
-            (Judgement::Unclear, CheckState::Warn)
-        );
+        let late = Error::Late {
+            path: "/g/cgroup.events".into(),
+            wanted: "frozen 1".to_owned(),
+            got: "frozen 0".to_owned(),
+            waited_ms: 200,
+        };
+        for (outcome, judgement, state, part) in [
+            (froze(0, Some(100)), Judgement::Yes, Works, "within 300 us"),
+            (froze(9_000_000, Some(1)), Judgement::No, No, "hogs"),
+            (froze(0, None), Judgement::Unclear, Warn, "did not go on"),
+            (Err(late), Judgement::Unclear, Warn, "quieter"),
+        ] {
+            let version = Version::V1;
+            let (judged, check) = freezer(Some(&Freezing { version, outcome }));
+            assert_eq!((judged, check.state), (judgement, state));
+            let text = format!("{} {:?}", check.why, check.remedy);
+            assert!(text.contains(part), "{text}");
+        }
+        assert_eq!(freezer(None).1.state, No);
     }
 
     #[test]
     fn a_task_that_leaves_its_cpuset_is_a_warning() {
-        assert_eq!(cpuset(true, Some(true), 1, Some(0)).state, CheckState::Ok);
-        assert_eq!(
-            cpuset(true, Some(false), 1, Some(0)).state,
-            CheckState::Warn
-        );
-        assert_eq!(
-            cpuset(false, Some(false), 1, Some(0)).state,
-            CheckState::Warn
-        );
-        assert_eq!(cpuset(true, None, 0, None).state, CheckState::Untried);
+        for (has_cpuset, stayed, state) in [
+            (true, Some(true), Works),
+            (true, Some(false), Warn),
+            (false, Some(false), Warn),
+            (true, None, Untried),
+        ] {
+            assert_eq!(cpuset(has_cpuset, stayed, 1, Some(0)).state, state);
+        }
     }
 
     #[test]
-    fn a_look_costs_a_part_of_a_cpu() {
-        let seen = Stopping {
-            works: true,
-            look: Duration::from_micros(50),
-        };
-        let (judgement, check) = stopping(&Ok(seen));
+    fn stopping_costs_a_part_of_a_cpu_and_a_cap_may_be_missing() {
+        let look = Duration::from_micros(50);
+        let (judgement, check) = stopping(&Ok(Stopping { works: true, look }));
         assert_eq!(judgement, Judgement::Yes);
         assert!(check.why.contains("50 us, 0.50 %"), "{}", check.why);
-        let old = stopping(&Err(Error::Call {
-            call: "pidfd_open",
-            arguments: String::new(),
-            cause: std::io::Error::from_raw_os_error(libc::ENOSYS),
-        }));
+        let old = stopping(&Err(refused(libc::ENOSYS)));
         assert!(old.1.remedy.unwrap().contains("5.3"));
-    }
-
-    #[test]
-    fn a_cap_of_a_node() {
-        assert_eq!(cap(&Ok(0.3)).1.state, CheckState::Ok);
-        assert_eq!(cap(&Ok(1.0)).1.state, CheckState::No);
+        assert_eq!(cap(&Ok(0.3)).1.state, Works);
+        assert_eq!(cap(&Ok(1.0)).1.state, No);
         assert_eq!(cap(&Ok(0.01)).0, Judgement::Unclear);
-        let absent = Error::Write {
-            path: "/g/cpu.cfs_quota_us".into(),
-            value: "-1".to_owned(),
-            cause: std::io::Error::from_raw_os_error(libc::ENOENT),
-        };
-        let (judgement, check) = cap(&Err(absent));
-        assert_eq!((judgement, check.state), (Judgement::No, CheckState::No));
+        let (judgement, check) = cap(&Err(refused(libc::ENOENT)));
+        assert_eq!((judgement, check.state), (Judgement::No, No));
         assert!(check.why.contains("cpu controller"), "{}", check.why);
     }
 }
