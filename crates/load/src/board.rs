@@ -75,7 +75,6 @@ pub struct Slot {
     pub alarm: AtomicU32,
     /// Wall time from each grid point until the period's load was reached.
     pub active_ns: AtomicU64,
-    /// Load taken in those times.
     pub taken_ns: AtomicU64,
     /// Load that was given up because the debt grew past its bound.
     pub lost_ns: AtomicU64,
@@ -87,9 +86,7 @@ pub struct Slot {
 /// A burner's clocks at one boundary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Boundary {
-    /// CPU time of the burner up to the boundary.
     pub cpu_ns: u64,
-    /// Steal that the burner saw while it was running.
     pub stolen_ns: u64,
     /// Since the boundary before, the burner was not on its CPU.
     pub away: bool,
@@ -162,7 +159,6 @@ impl Board {
         self.slots
     }
 
-    /// A board always has slots; this is here because `len` is.
     pub fn is_empty(&self) -> bool {
         self.slots == 0
     }
@@ -205,7 +201,6 @@ impl Board {
         }
     }
 
-    /// Where burners wait for each other.
     pub fn barrier(&self) -> &StartBarrier {
         &self.head().barrier
     }
@@ -260,17 +255,14 @@ impl Slot {
         self.restart.store(n, Ordering::Release);
     }
 
-    /// Number of orders published so far.
     pub fn published(&self) -> u64 {
         self.published.load(Ordering::Acquire)
     }
 
-    /// Number of the first order that counts.
     pub fn restart(&self) -> u64 {
         self.restart.load(Ordering::Acquire)
     }
 
-    /// The `n`-th order, if it is still in the ring.
     pub fn order(&self, n: u64) -> Option<LoadOrder> {
         let published = self.published();
         if n >= published || published - n > ORDERS as u64 {
@@ -336,7 +328,6 @@ impl Slot {
         }
     }
 
-    /// The clocks at boundary `number`, once the burner noted them.
     pub fn boundary(&self, number: u64) -> Option<Boundary> {
         match self.note(number) {
             Note::Noted(boundary) => Some(boundary),

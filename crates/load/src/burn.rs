@@ -59,7 +59,6 @@ pub enum Duty {
 }
 
 impl Duty {
-    /// Length of its period, ns; 0 where it has none.
     pub fn period_ns(self) -> u64 {
         match self {
             Self::Spin => 0,
@@ -75,7 +74,6 @@ impl Duty {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BurnerSetup {
     pub board_fd: i32,
-    /// Descriptor of the eventfd that calls the supervisor.
     pub alarm_fd: i32,
     pub slot: usize,
     pub cpu: u32,

@@ -118,7 +118,6 @@ impl Ladder {
         }
     }
 
-    /// Frequencies, kHz, ascending.
     pub fn steps_khz(&self) -> &[u64] {
         &self.steps_khz
     }
@@ -135,7 +134,6 @@ impl Ladder {
         }
     }
 
-    /// Sets a step by its index.
     pub fn set(&self, step: usize) -> sandbag_linux::Result<()> {
         self.set_khz(self.steps_khz[step])
     }

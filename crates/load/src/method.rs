@@ -47,24 +47,20 @@ pub struct Demand {
 /// How the demand follows from the level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum DemandRule {
-    /// No group, or one that needs nothing.
     Nothing,
     /// A weight that makes room for the level. It grows and shrinks with the
     /// competition and may be split over several burners.
     Headroom,
-    /// This weight, whatever the level.
     Fixed(Weight),
     /// Headroom, and the level as a cap per period, us. A burner that spins
     /// cannot tell a small share from a cap, so its weight is chosen once.
     Cap(u64),
-    /// The published formula.
     Shares,
 }
 
 /// On what one process of a method acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// One CPU: it takes load there.
     Cpu,
     /// The group of a virtual node, all its CPUs: it slows what runs there.
     /// What it takes from the node counts as load on each of its CPUs.
@@ -74,13 +70,9 @@ pub enum Scope {
 /// A way to produce a load, with its constants.
 #[derive(Debug, Clone)]
 pub struct Method {
-    /// Name on the command line.
     pub name: &'static str,
-    /// One sentence for lists.
     pub about: &'static str,
-    /// What a burner process does.
     pub duty: Duty,
-    /// How a burner is scheduled.
     pub attributes: Attributes,
     pub scope: Scope,
     /// Burners have groups of their own. Real-time ones stay in the root
@@ -92,7 +84,6 @@ pub struct Method {
     /// Needs `kernel.sched_rt_runtime_us = -1`: no admission control for
     /// reservations, no throttling of real-time classes.
     pub lifts_real_time_limit: bool,
-    /// The constants in use, for run.json.
     pub parameters: Vec<(&'static str, String)>,
     /// Highest level that it reaches, 0 to 1.
     most: f64,
@@ -275,7 +266,6 @@ impl MethodOptions {
     }
 }
 
-/// The method of that name with its default constants.
 pub fn by_name(name: &str) -> Option<Method> {
     with_options(name, &MethodOptions::default()).ok()
 }

@@ -14,9 +14,7 @@
 /// From `from_ns` on, take `level` (0 to 1) of the CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LoadOrder {
-    /// Monotonic time from which the level holds.
     pub from_ns: u64,
-    /// Share of the CPU, 0 to 1.
     pub level: f64,
 }
 
@@ -24,9 +22,7 @@ pub struct LoadOrder {
 /// test.
 pub trait Orders {
     fn published(&self) -> u64;
-    /// First order that counts.
     fn restart(&self) -> u64;
-    /// The `n`-th order.
     fn order(&self, n: u64) -> Option<LoadOrder>;
 }
 
@@ -98,7 +94,6 @@ impl Debt {
         }
     }
 
-    /// Most debt that is kept at a level, ns.
     pub fn bound(&self, level: f64) -> f64 {
         self.bound_periods * level * self.period
     }

@@ -47,7 +47,6 @@ pub const LENGTH_NS: u64 = 250_000_000;
 const WARM_UP_NS: u64 = 50_000_000;
 /// Within this a burner has begun, or the warm-up makes up for it, ns.
 const LEAD_NS: u64 = BOUNDARY_NS / 5;
-/// How long a child that was killed is waited for.
 const DIES_WITHIN: Duration = Duration::from_millis(300);
 /// The spinners stop by themselves this long after they began, ns.
 const MOST_NS: u64 = 1_000_000_000;
@@ -75,12 +74,10 @@ pub struct Spinner {
 
 #[derive(Debug)]
 pub struct ProbeResult {
-    /// Wall time between the two readings, ns.
     pub wall_ns: u64,
     /// Steal of the CPU between them, ns, in steps of a tick; `None` where
     /// `/proc/stat` does not have the CPU.
     pub steal_ns: Option<u64>,
-    /// What each spinner took, in the order given.
     pub took: Vec<SpinnerTime>,
     /// Cleaning up that failed, in words; `sandbag restore` tries again.
     pub left: Vec<String>,
@@ -89,7 +86,6 @@ pub struct ProbeResult {
 /// What one spinner took between the two readings.
 #[derive(Debug)]
 pub struct SpinnerTime {
-    /// By its own clock, ns.
     pub cpu_ns: u64,
     /// Time on a CPU and time ready but waiting, ns, by schedstat; `None`
     /// where the kernel has none.
@@ -232,7 +228,6 @@ impl<'a> ProbeBench<'a> {
         })
     }
 
-    /// How a burner on our CPU is set up.
     fn setup(
         &self,
         board: &Board,

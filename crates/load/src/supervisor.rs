@@ -12,7 +12,7 @@
 
 mod answer;
 mod burner;
-pub mod control;
+mod control;
 mod cpu;
 mod feed;
 mod foreign;
@@ -68,9 +68,8 @@ use running::RunningCommand;
 use timeline::{LoadPiece, RunClock};
 use trigger::Trigger;
 
-pub use control::{Control, ControlTarget, CpuLevel};
+pub use control::NodeControl;
 pub use meter::Windows;
-pub use node::NodePlan;
 pub use outcome::{
     CommandOutcome, Cost, CpuOutcome, ForeignProcess, LoadStart, Migrations, NodeOutcome, RunEnd,
     RunOutcome,
@@ -79,7 +78,6 @@ pub use trigger::StartOn;
 
 pub struct RunPlan {
     pub root: Root,
-    /// The CPUs to load, in the order of the profile's columns.
     pub cpus: Vec<u32>,
     pub steps: BoxSteps,
     /// Highest load in the profile, percent: burners are started for it.
@@ -91,13 +89,12 @@ pub struct RunPlan {
     /// Restrict the command to these CPUs.
     pub pin: Option<CpuList>,
     /// Make a virtual node of the CPUs: who runs in it is confined to them.
-    pub node: Option<NodePlan>,
+    pub node: Option<NodeControl>,
     /// Wait until the first level is held before the command starts.
     pub settle: bool,
     /// The command starts at once and says by this when the profile begins;
     /// not together with `start_at_ns`, and without settling.
     pub start_on: Option<StartOn>,
-    /// Monotonic time at which the profile begins.
     pub start_at_ns: Option<u64>,
     /// End the command, all that is in its care, and the run after this long.
     pub timeout_ns: Option<u64>,
@@ -108,7 +105,6 @@ pub struct RunPlan {
 pub trait Observer: Windows {
     /// The load is held, the command starts now.
     fn started(&mut self);
-    /// Run time so far; about once a second.
     fn progress(&mut self, run_ns: u64);
     fn warning(&mut self, text: String);
 }
@@ -286,7 +282,7 @@ impl<'a> SupervisedRun<'a> {
         highest: f64,
         command: Option<&CommandSpec>,
         pin: &Option<CpuList>,
-        node: Option<NodePlan>,
+        node: Option<NodeControl>,
         limits: &Limits,
     ) -> Result<RunOutcome> {
         self.layout.prepare(&mut self.journal)?;

@@ -36,13 +36,12 @@ use hardware::Hardware;
 
 pub use follow::{Follower, run};
 pub use lim::LimVariant;
-pub use mix::{Mix, mix, nearest};
+pub use mix::nearest;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Throttling {
     Lim {
         variant: LimVariant,
-        /// Time between two looks, ns.
         interval_ns: u64,
     },
     Frequency {
@@ -57,13 +56,11 @@ pub enum Throttling {
     },
     /// Its group may use the sum of its speeds per period.
     Cap {
-        /// Period, us.
         period_us: u64,
     },
 }
 
 impl Throttling {
-    /// What it needs of the frequencies; `None` if it sets none.
     pub fn frequencies(self) -> Option<FrequencyNeed> {
         let (wishes, required) = match self {
             Self::Frequency { wishes } => (wishes, true),
@@ -73,7 +70,6 @@ impl Throttling {
         Some(FrequencyNeed { wishes, required })
     }
 
-    /// Length of its period, ns; 0 where it has none.
     pub fn period_ns(self) -> u64 {
         match self {
             Self::Lim { interval_ns, .. } => interval_ns,
@@ -88,7 +84,7 @@ impl Throttling {
 pub trait Throttle {
     /// Does what is due at `now` for a level above 0, and says when something
     /// will be due next. May be called earlier than that.
-    /// The kernel refuses, and would again.
+    /// An error is final: the kernel would refuse again.
     fn act(&mut self, now: u64, level: f64) -> Result<u64>;
 
     /// What was taken from the node until `at`, ns per CPU. `at` is not
@@ -97,7 +93,7 @@ pub trait Throttle {
 
     /// From `now` on the node runs as if nothing had ever been done to it.
     /// May be called again.
-    /// The kernel refuses. What can be released is released all the same.
+    /// What can be released is released also where the kernel refuses a part.
     fn release(&mut self, now: u64) -> Result<()>;
 }
 

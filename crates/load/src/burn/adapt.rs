@@ -11,7 +11,6 @@ use sandbag_linux::clock::{monotonic, sleep_until};
 use super::worker::BurnWorker;
 use crate::pacing::LevelPlan;
 
-/// One of the short sleeps, ns.
 const NAP_NS: u64 = 1_000_000;
 
 pub fn run(worker: &mut BurnWorker<'_>, period_ns: u64) -> Result<(), Error> {

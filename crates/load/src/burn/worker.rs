@@ -41,7 +41,6 @@ fn stolen_ns(away_ns: u64, before: Waits, after: Waits) -> u64 {
     away_ns.saturating_sub(after.delay_ns - before.delay_ns)
 }
 
-/// Voluntary context switches of this thread so far.
 fn sleeps() -> u64 {
     // SAFETY: a zeroed rusage is valid memory for the call to fill.
     let usage = unsafe {
@@ -60,9 +59,7 @@ pub struct BurnWorker<'a> {
     cpu: u32,
     schedstat: Option<File>,
     stolen_ns: u64,
-    /// Number of the last boundary that was noted.
     noted: u64,
-    /// Not on our CPU at some time since then.
     away: bool,
 }
 
@@ -146,7 +143,6 @@ impl<'a> BurnWorker<'a> {
             .unwrap_or(0)
     }
 
-    /// CPU time plus stolen time, ns.
     pub fn held_ns(&self) -> u64 {
         thread_cpu() + self.stolen_ns
     }

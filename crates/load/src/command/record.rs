@@ -126,11 +126,7 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     }
     let root = Root::default();
     let options = args.options(&root)?;
-    let user = if args.as_root {
-        None
-    } else {
-        User::behind_sudo()
-    };
+    let user = User::behind_sudo().filter(|_| !args.as_root);
     if !args.has_command() {
         record_machine(args, &root, options, user.as_ref(), messages)
     } else {

@@ -9,7 +9,6 @@ use sandbag_linux::{CpuList, Result, sched};
 
 /// What takes the times; a fake one in tests.
 pub trait CalibrationBench {
-    /// Does the work once and returns how long it took, ns.
     fn work(&mut self) -> u64;
     fn wait(&mut self);
 }

@@ -44,7 +44,6 @@ pub(super) fn gov(options: &MethodOptions) -> Result<Method, String> {
     })
 }
 
-/// The frequencies of a node for its report.
 pub(super) fn parameters(
     ladder: Option<&Ladder>,
     need: FrequencyNeed,

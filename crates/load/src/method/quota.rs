@@ -12,7 +12,6 @@ use super::{DemandRule, LEAST_PERIOD_NS, Method, MethodOptions};
 
 /// The kernel takes no quota below this, us (`min_cfs_quota_period`).
 const LEAST_QUOTA_US: f64 = 1_000.0;
-/// The kernel takes no period above this, us.
 const LONGEST_PERIOD_US: f64 = 1_000_000.0;
 
 pub(super) fn method(options: &MethodOptions) -> Result<Method, String> {

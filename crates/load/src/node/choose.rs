@@ -43,18 +43,15 @@ pub enum Domains {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     pub cpus: CpuList,
-    /// The cores, each with its CPUs.
     pub cores: Vec<CpuList>,
     /// Frequency domains of which not all CPUs were taken.
     pub split: Vec<CpuList>,
-    /// What was chosen and why, a sentence for the user.
     pub why: String,
 }
 
 /// Why there are not as many cores as were wanted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoChoice {
-    /// A node has at least one.
     #[error("a node of 0 cores has nothing to run on: write 1 or more")]
     None,
     #[error(
@@ -88,7 +85,6 @@ struct Core {
     /// Last-level cache, as its CPUs; empty where it is not known.
     cache: CpuList,
     numa: Option<u32>,
-    /// Index of the frequency domain.
     domain: Option<usize>,
 }
 
@@ -145,7 +141,6 @@ pub fn choose(
     })
 }
 
-/// Every core of the machine, ascending.
 fn cores(machine: &NodeMachine) -> Vec<Core> {
     let first = |cpu: &&Cpu| cpu.siblings.iter().next() == Some(cpu.cpu);
     let cpus = &machine.topology.cpus;

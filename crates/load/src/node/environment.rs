@@ -20,11 +20,9 @@ use crate::node::spec::NodeName;
 pub const NODE: &str = "SANDBAG_NODE";
 pub const CPUS: &str = "SANDBAG_NODE_CPUS";
 pub const SPEED: &str = "SANDBAG_NODE_SPEED";
-/// The speed of each.
 pub const SPEEDS: &str = "SANDBAG_NODE_SPEEDS";
 pub const ALL: [&str; 4] = [NODE, CPUS, SPEED, SPEEDS];
 
-/// The variables for programs that start in a node now.
 pub fn variables(name: &NodeName, speeds: &Ratios) -> BTreeMap<String, String> {
     [
         (NODE, name.to_string()),

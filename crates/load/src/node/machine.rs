@@ -41,7 +41,6 @@ impl NodeMachine {
         })
     }
 
-    /// Highest frequency of a CPU's hardware, kHz.
     pub fn max_khz(&self, cpu: u32) -> Option<u64> {
         self.max_khz.get(&cpu).copied()
     }

@@ -21,7 +21,6 @@ pub struct Claim {
 /// How fast a placed node is.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PlacedCourse {
-    /// These speeds until they are changed.
     Constant(Ratios),
     Profile(PathBuf),
 }

@@ -39,17 +39,14 @@ pub enum Request {
     Status,
     /// Other speeds from now on, written as [`Speeds`](crate::node::Speeds) are.
     Set {
-        /// `0.3`, `0=1,1=1200MHz`.
         speeds: String,
     },
     /// A process that waits at its gate is to be moved into the node; it
     /// becomes its command once that is answered. The node checks that it is
     /// the asking user's own.
     Admit {
-        /// The process.
         pid: u32,
     },
-    /// End the node and what runs in it.
     Stop,
 }
 
@@ -59,7 +56,6 @@ pub enum Reply {
     Status(Status),
     /// To [`Request::Set`]: the speeds that are asked now, as ratios.
     Set {
-        /// `0-1=0.3`.
         speeds: String,
     },
     Admitted {
@@ -80,10 +76,8 @@ pub struct Status {
     /// Its supervisor.
     pub pid: u32,
     pub cpus: String,
-    /// The speed of each CPU, ascending.
     pub speeds: Vec<CpuSpeed>,
     pub method: String,
-    /// The processes in it.
     pub members: Vec<u32>,
 }
 
@@ -104,7 +98,6 @@ struct LineBuffer<'a, T> {
     said: &'a T,
 }
 
-/// A request or reply as a line, with its end.
 pub fn line<T: Serialize>(said: &T) -> Vec<u8> {
     let version = VERSION;
     // Maps with text keys and numbers always have a JSON form.
@@ -116,12 +109,10 @@ pub fn line<T: Serialize>(said: &T) -> Vec<u8> {
 /// Why a line is no request or no reply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotUnderstood {
-    /// No JSON, or not of the form that it should have.
     #[error(
         "expected one JSON object per line, such as {{\"version\":1,\"request\":\"status\"}}: {0}"
     )]
     Json(String),
-    /// No version, or one that cannot be read.
     #[error(
         "version {found} is not understood; this sandbag speaks version {VERSION}: use the same sandbag on both sides"
     )]

@@ -11,7 +11,6 @@ use sandbag_linux::CpuList;
 pub struct Ratios(Vec<(u32, f64)>);
 
 impl Ratios {
-    /// Of pairs of CPU and ratio; each CPU once.
     pub fn new(mut ratios: Vec<(u32, f64)>) -> Self {
         ratios.sort_unstable_by_key(|(cpu, _)| *cpu);
         debug_assert!(ratios.windows(2).all(|pair| pair[0].0 < pair[1].0));
@@ -22,12 +21,10 @@ impl Ratios {
         Self(cpus.iter().map(|cpu| (cpu, mu)).collect())
     }
 
-    /// CPU and ratio, ascending.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (u32, f64)> + '_ {
         self.0.iter().copied()
     }
 
-    /// The ratios alone, in the order of the CPUs.
     pub fn values(&self) -> Vec<f64> {
         self.0.iter().map(|(_, mu)| *mu).collect()
     }

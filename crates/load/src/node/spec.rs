@@ -26,7 +26,6 @@ pub const LONGEST_NAME: usize = 40;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeName(String);
 
-/// Why a text is no name of a node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no name for a node; write at most {LONGEST_NAME} letters, digits, - _ and ., \
@@ -101,11 +100,8 @@ pub struct NodeSpec {
 /// Where the keys of a node were written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// The file; `None` for the command line.
     pub file: Option<Arc<str>>,
-    /// Line of the node's header.
     pub line: u64,
-    /// Line of each of its keys; those of `[defaults]` included.
     pub keys: BTreeMap<String, u64>,
 }
 
@@ -145,9 +141,7 @@ impl Origin {
 /// cause, remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpecError {
-    /// The file; `None` for the command line.
     pub file: Option<Arc<str>>,
-    /// Line, counted from 1.
     pub line: Option<u64>,
     /// The key, or empty where the file as a whole is meant.
     pub key: String,

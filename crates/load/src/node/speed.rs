@@ -22,7 +22,6 @@ pub enum Speed {
     /// Share of the full speed, above 0 and at most 1; written as a ratio or
     /// in percent.
     Ratio(f64),
-    /// A frequency, MHz; more than 0.
     Mhz(f64),
 }
 
@@ -168,7 +167,6 @@ pub enum Speeds {
 }
 
 impl Speeds {
-    /// Speeds per list of CPUs.
     pub fn per_cpu(parts: Vec<(CpuList, Speed)>) -> Result<Self, BadSpeed> {
         let mut seen = CpuList::default();
         for (cpus, speed) in &parts {

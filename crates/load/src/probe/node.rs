@@ -32,13 +32,9 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const STILL: Duration = Duration::from_millis(20);
 /// So long a spinner is given to move to another CPU, if it can.
 const MOVES_WITHIN: Duration = Duration::from_millis(20);
-/// Length of the look at a cap, ns: whole periods.
 const CAPPED_NS: u64 = 200_000_000;
-/// Period of the cap, us.
 const PERIOD_US: u64 = 20_000;
-/// The spinner stops by itself this long after it began, ns.
 const MOST_NS: u64 = 1_500_000_000;
-/// Looks of which the median counts.
 const LOOKS: usize = 21;
 /// Level at which whoever spins is above his share.
 const STOPS: f64 = 0.99;
@@ -49,7 +45,6 @@ pub struct NodeSeen {
     /// A spinner of the group stayed on the group's CPU after its affinity
     /// had been set to another; `None` where there is no other to try.
     pub stayed: Option<bool>,
-    /// The freezer; `None` where the group has none.
     pub freezer: Option<Freezing>,
     /// Stopping its process by a signal, or what the kernel said to it.
     pub stopping: sandbag_linux::Result<Stopping>,
@@ -63,7 +58,6 @@ pub struct NodeSeen {
 #[derive(Debug)]
 pub struct Freezing {
     pub version: Version,
-    /// How it went, or what the kernel said.
     pub outcome: sandbag_linux::Result<FreezeResult>,
 }
 
@@ -82,9 +76,7 @@ pub struct FreezeResult {
 /// How stopping went.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopping {
-    /// It was stopped, and went on when it was told to.
     pub works: bool,
-    /// One look at the group with its process: the median.
     pub look: Duration,
 }
 

@@ -41,7 +41,6 @@ const LIMIT_US: u64 = 100_000;
 pub struct RealTimeSeen {
     /// Whether a pinned task is given a reservation as things are.
     pub deadline: sandbag_linux::Result<()>,
-    /// SCHED_FIFO, or what the kernel said to it.
     pub fifo: sandbag_linux::Result<FifoSeen>,
     /// Real-time budget of the group that it was tried in, us; `None` where
     /// groups have none.
@@ -56,7 +55,6 @@ pub struct FifoSeen {
     pub early_ns: u64,
     /// An ordinary spinner beside it until then, ns.
     pub beside_ns: u64,
-    /// In all, ns.
     pub all_ns: u64,
 }
 

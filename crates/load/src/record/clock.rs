@@ -26,7 +26,6 @@ pub trait RecordClock {
     fn now_ns(&self) -> u64;
     /// Waits until `deadline_ns` of that clock or until stopped.
     fn wait_until(&mut self, deadline_ns: u64) -> io::Result<Wake>;
-    /// CPU time of the recorder so far, nanoseconds.
     fn cpu_ns(&self) -> u64;
     /// The date, for the head of the file.
     fn date(&self) -> jiff::Timestamp;

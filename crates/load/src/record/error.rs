@@ -8,10 +8,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// A failed recording. What was written before stays and can be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel's counters could not be read.
     #[error(transparent)]
     Kernel(#[from] sandbag_linux::Error),
-    /// The recording could not be written.
     #[error("write the recording: {0}; what was written before can be read")]
     Output(#[source] io::Error),
     #[error("wait for the next sample: {0}")]

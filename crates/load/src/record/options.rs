@@ -21,7 +21,6 @@ pub struct RecordOptions {
     /// Steal counts as load: a row is then the share of all time in which the
     /// CPU was not to be had.
     pub steal_as_load: bool,
-    /// Name of the machine, for the head of the file.
     pub host: Option<String>,
 }
 

@@ -159,7 +159,6 @@ struct Pace {
     /// A sample that is not later than this is on time: the counters do not
     /// tell more.
     tolerance_ns: u64,
-    /// Number of the next deadline of the grid.
     next: u64,
     /// End of the last row, begin of the one that is being recorded.
     row_began_ns: u64,
@@ -192,7 +191,6 @@ impl Pace {
         }
     }
 
-    /// A sample was taken at `now_ns`; its row, begin and end.
     fn sampled(&mut self, now_ns: u64) -> (u64, u64) {
         let due_ns = self.due_ns().unwrap_or(now_ns);
         let late_ns = now_ns.saturating_sub(due_ns);
@@ -247,7 +245,6 @@ impl RecorderRows {
         }
     }
 
-    /// The sample that the first row starts from.
     fn start(&mut self, sample: &StatSample) -> Result<()> {
         let counts_steal = self.read_command()?;
         for (track, ns) in self.tracks.iter_mut().zip(&self.command_ns) {
@@ -256,7 +253,6 @@ impl RecorderRows {
         Ok(())
     }
 
-    /// The row from the last sample to this one.
     fn step(&mut self, start_ns: u64, end_ns: u64, sample: &StatSample) -> Result<&Step> {
         let counts_steal = self.read_command()?;
         let tracks = self.tracks.iter_mut().zip(&self.command_ns);

@@ -25,7 +25,6 @@ pub struct RecordReport {
     /// Deadlines at which no sample was taken because the one before was so
     /// late; the row in whose place they fell is longer, by its real length.
     pub missed: u64,
-    /// Largest delay of a sample after its deadline, nanoseconds.
     pub worst_late_ns: u64,
     pub length_ns: u64,
     /// Time between the last row and the stop, too short for a row of its
@@ -34,14 +33,12 @@ pub struct RecordReport {
     /// It was stopped; `false` if its duration ran out.
     pub stopped: bool,
     pub cpu_ns: u64,
-    /// The recorded CPUs, in the order of their columns.
     pub cpus: Vec<CpuReport>,
     /// CPUs that came online and have no column, ascending.
     pub unrecorded: Vec<u32>,
 }
 
 impl RecordReport {
-    /// What recording cost, percent of one CPU.
     pub fn cost_pct(&self) -> f64 {
         match self.length_ns {
             0 => 0.0,

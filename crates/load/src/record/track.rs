@@ -64,7 +64,6 @@ impl RecordTrack {
         self.cpu
     }
 
-    /// Takes the counters that the first row starts from.
     pub(crate) fn start(&mut self, now: Option<&CpuTimes>, command: Option<CommandTime>) {
         self.before = now.copied();
         self.command_before = command.map(|c| c.ns).filter(|_| now.is_some());

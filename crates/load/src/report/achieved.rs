@@ -26,21 +26,14 @@ use crate::report::Error;
 pub struct AchievedWriter<W: Write = File> {
     sink: W,
     path: PathBuf,
-    batch: String,
     failed: bool,
     lost: u64,
 }
 
 impl AchievedWriter<File> {
-    /// Creates the file anew and writes its header.
     pub fn create(path: &Path) -> Result<Self, Error> {
-        Self::new(
-            sandbag_run::directory::create(path).map_err(|cause| Error::Write {
-                path: path.to_owned(),
-                cause,
-            })?,
-            path,
-        )
+        let file = sandbag_run::directory::create(path);
+        Self::new(file.map_err(|cause| Error::write(path, cause))?, path)
     }
 }
 
@@ -50,45 +43,34 @@ impl<W: Write> AchievedWriter<W> {
         let header = names().join(",") + "\n";
         sink.write_all(header.as_bytes())
             .and_then(|()| sink.flush())
-            .map_err(|cause| Error::Write {
-                path: path.to_owned(),
-                cause,
-            })?;
+            .map_err(|cause| Error::write(path, cause))?;
         Ok(Self {
             sink,
             path: path.to_owned(),
-            batch: String::new(),
             failed: false,
             lost: 0,
         })
     }
 
     /// Appends the windows of one instant (one per CPU, as a rule) by a single
-    /// write, and flushes.
-    /// [`Error::Write`], once: report it and go on. Later calls return `Ok`
-    /// and write nothing, because a row after a torn one would be unreadable.
+    /// write, and flushes. [`Error::Write`] comes once: report it and go on.
+    /// Later calls return `Ok` and write nothing, because a row after a torn one
+    /// would be unreadable.
     pub fn append(&mut self, windows: &[Window]) -> Result<(), Error> {
         if self.failed {
             self.lost += windows.len() as u64;
             return Ok(());
         }
-        self.batch.clear();
-        for window in windows {
+        let row = |window| {
             let row: Vec<String> = COLUMNS.iter().map(|(_, text)| text(window)).collect();
-            self.batch.push_str(&row.join(","));
-            self.batch.push('\n');
-        }
-        let written = self
-            .sink
-            .write_all(self.batch.as_bytes())
-            .and_then(|()| self.sink.flush());
-        written.map_err(|cause| {
+            row.join(",") + "\n"
+        };
+        let rows: String = windows.iter().map(row).collect();
+        let written = self.sink.write_all(rows.as_bytes());
+        written.and_then(|()| self.sink.flush()).map_err(|cause| {
             self.failed = true;
             self.lost += windows.len() as u64;
-            Error::Write {
-                path: self.path.clone(),
-                cause,
-            }
+            Error::write(&self.path, cause)
         })
     }
 
@@ -99,7 +81,6 @@ impl<W: Write> AchievedWriter<W> {
     }
 }
 
-/// A column: name, and text of a window's value.
 type AchievedColumn = (&'static str, fn(&Window) -> String);
 
 /// The columns in order. [`AchievedRow`] reads them.
@@ -140,18 +121,13 @@ fn seconds(ns: u64) -> String {
 pub struct AchievedRow {
     /// Start of the window on the run's clock, seconds.
     pub time_s: f64,
-    /// Length of the window, seconds of wall time.
     pub length_s: f64,
     pub cpu: u32,
-    /// Asked load, percent.
     pub asked_pct: f64,
     /// Load that the burner took, percent of the delivered time.
     pub got_pct: f64,
-    /// Got minus asked, points.
     pub error_points: f64,
-    /// CPU time of the burner, seconds.
     pub burner_s: f64,
-    /// Steal, percent of the wall time.
     pub steal_pct: f64,
     /// Busy time by `/proc/stat`, percent of the delivered time.
     pub busy_pct: Option<f64>,
@@ -162,22 +138,23 @@ pub struct AchievedRow {
 }
 
 impl AchievedRow {
-    /// Whether the load was absent for a reason outside the method.
     pub fn is_hole(&self) -> bool {
         self.hole != 0
     }
 }
 
+/// Opens an `achieved.csv` and checks its header.
 pub fn read_achieved(path: &Path) -> Result<AchievedRows<BufReader<File>>, Error> {
-    let error = |cause| Error::Read {
+    // Opening a FIFO would wait for a writer.
+    let file = match fs::metadata(path) {
+        Ok(meta) if meta.is_file() => File::open(path),
+        Ok(_) => Err(io::Error::other("is no ordinary file")),
+        Err(cause) => Err(cause),
+    };
+    let file = file.map_err(|cause| Error::Read {
         path: path.to_owned(),
         cause,
-    };
-    // A FIFO in somebody's run directory would be waited for.
-    if !fs::metadata(path).map_err(error)?.is_file() {
-        return Err(error(io::Error::other("is no ordinary file")));
-    }
-    let file = File::open(path).map_err(error)?;
+    })?;
     AchievedRows::new(BufReader::new(file), path)
 }
 
@@ -185,22 +162,18 @@ pub fn read_achieved(path: &Path) -> Result<AchievedRows<BufReader<File>>, Error
 ///
 /// A torn last row (the disk was full, the machine lost power) is dropped; a
 /// bad row with more behind it is an error.
-#[derive(Debug)]
 pub struct AchievedRows<R: BufRead> {
-    reader: csv::Reader<R>,
-    record: csv::StringRecord,
+    rows: csv::DeserializeRecordsIntoIter<R, AchievedRow>,
     path: PathBuf,
     done: bool,
 }
 
 impl<R: BufRead> AchievedRows<R> {
-    /// Reads rows from `source`; `path` only names it in errors.
-    pub fn new(source: R, path: &Path) -> Result<Self, Error> {
-        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(source);
+    fn new(source: R, path: &Path) -> Result<Self, Error> {
+        let mut reader = csv::Reader::from_reader(source);
         let found = reader.headers().map_err(|cause| Error::Row {
             path: path.to_owned(),
-            line: 1,
-            cause: cause.to_string(),
+            cause,
         })?;
         if *found != names()[..] {
             return Err(Error::Header {
@@ -209,38 +182,10 @@ impl<R: BufRead> AchievedRows<R> {
             });
         }
         Ok(Self {
-            reader,
-            record: csv::StringRecord::new(),
+            rows: reader.into_deserialize(),
             path: path.to_owned(),
             done: false,
         })
-    }
-
-    fn read(&mut self) -> Result<Option<AchievedRow>, String> {
-        match self.reader.read_record(&mut self.record) {
-            Ok(false) => Ok(None),
-            Ok(true) if self.record.len() != COLUMNS.len() => Err(format!(
-                "{} values, expected {}",
-                self.record.len(),
-                COLUMNS.len()
-            )),
-            Ok(true) => self
-                .record
-                .deserialize(None)
-                .map(Some)
-                .map_err(|e| match e.kind() {
-                    csv::ErrorKind::Deserialize { err, .. } => match err.field() {
-                        Some(n) => format!(
-                            "{}: {}",
-                            COLUMNS.get(n as usize).map_or("row", |column| column.0),
-                            err.kind()
-                        ),
-                        None => err.kind().to_string(),
-                    },
-                    _ => e.to_string(),
-                }),
-            Err(e) => Err(e.to_string()),
-        }
     }
 }
 
@@ -251,24 +196,15 @@ impl<R: BufRead> Iterator for AchievedRows<R> {
         if self.done {
             return None;
         }
-        let cause = match self.read() {
-            Ok(Some(row)) => return Some(Ok(row)),
-            Ok(None) => {
-                self.done = true;
-                return None;
-            }
-            Err(cause) => cause,
-        };
-        self.done = true;
-        let line = self.record.position().map_or(0, csv::Position::line);
-        let torn = matches!(self.reader.read_record(&mut self.record), Ok(false));
-        (!torn).then(|| {
-            Err(Error::Row {
-                path: self.path.clone(),
-                line,
-                cause,
-            })
-        })
+        let next = self.rows.next();
+        self.done = !matches!(next, Some(Ok(_)));
+        match next? {
+            Ok(row) => Some(Ok(row)),
+            Err(cause) => self.rows.next().is_some().then(|| {
+                let path = self.path.clone();
+                Err(Error::Row { path, cause })
+            }),
+        }
     }
 }
 
@@ -313,16 +249,6 @@ mod tests {
         );
     }
 
-    #[test]
-    fn what_is_written_is_on_disk_before_the_writer_closes() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("achieved.csv");
-        let mut writer = AchievedWriter::create(&path).unwrap();
-        writer.append(&[window(0, 0), window(0, 1)]).unwrap();
-        assert_eq!(read_achieved(&path).unwrap().count(), 2);
-        drop(writer);
-    }
-
     /// Takes `room` bytes, then says that the disk is full.
     struct SmallDisk {
         room: usize,
@@ -348,6 +274,8 @@ mod tests {
         let mut writer =
             AchievedWriter::new(SmallDisk { room: 200 }, Path::new("/run/achieved.csv")).unwrap();
         writer.append(&[window(0, 0)]).unwrap();
+        // Each call has reached the disk before the next.
+        assert_eq!(writer.sink.room, 24);
         let error = writer.append(&[window(1, 0), window(1, 1)]).unwrap_err();
         assert!(error.to_string().contains("/run/achieved.csv"), "{error}");
         writer.append(&[window(2, 0)]).unwrap();
@@ -381,10 +309,17 @@ mod tests {
             .collect();
         lines[2] = lines[2].replacen("12.5000", "12,5", 1);
         let error = rows(&lines.join("\n")).unwrap_err().to_string();
-        assert_eq!(error, "achieved.csv:3: 12 values, expected 11");
+        assert!(error.starts_with("achieved.csv: "), "{error}");
+        assert!(
+            error.contains("line: 3") && error.contains("12 fields"),
+            "{error}"
+        );
         lines[2] = lines[1].replacen("12.5000", "half", 1);
         let error = rows(&lines.join("\n")).unwrap_err().to_string();
-        assert!(error.starts_with("achieved.csv:3: asked_pct"), "{error}");
+        assert!(
+            error.contains("line: 3") && error.contains("field 3"),
+            "{error}"
+        );
     }
 
     #[test]

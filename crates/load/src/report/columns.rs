@@ -33,7 +33,6 @@ enum Merge {
 
 enum Format {
     Number(usize),
-    /// With its sign and this number of decimals.
     Signed(usize),
     /// Windows, which the terminal names and only where there are any.
     Windows,
@@ -57,19 +56,16 @@ fn of(cpu: &CpuResult, value: fn(&ErrorStats) -> f64) -> Option<f64> {
     cpu.error_1s.as_ref().map(value)
 }
 
-/// Asked load or speed, percent.
 pub(crate) const ASKED: CpuColumn = CpuColumn {
     terminal: Some("asked %"),
     merge: Merge::Mean,
     ..error(|words| ("asked", words.unit), |cpu| Some(cpu.asked_pct))
 };
-/// Load or speed that was got, percent.
 pub(crate) const GOT: CpuColumn = CpuColumn {
     terminal: Some("got %"),
     merge: Merge::Mean,
     ..error(|words| ("got", words.unit), |cpu| Some(cpu.got_pct))
 };
-/// Mean absolute error of the 1 s windows, points.
 pub(crate) const MEAN_ABS: CpuColumn = CpuColumn {
     terminal: Some("mean abs"),
     ..error(
@@ -94,7 +90,6 @@ pub(crate) const HOLES: CpuColumn = CpuColumn {
     ..error(|_| ("holes", "windows"), |cpu| Some(cpu.holes as f64))
 };
 
-/// All columns but the CPU's number, in order.
 pub(crate) const CPU_COLUMNS: [CpuColumn; 10] = [
     ASKED,
     GOT,

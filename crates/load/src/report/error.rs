@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What can go wrong with the files of a run.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// A failure to write or read a run's files. Messages are fragments that fit
 /// behind "failed: ".
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file or directory could not be created, written or renamed.
     #[error("cannot write {}: {cause}", path.display())]
     Write {
         path: PathBuf,
         #[source]
-        cause: std::io::Error,
+        cause: io::Error,
     },
-    /// A file could not be opened or read.
     #[error("cannot read {}: {cause}", path.display())]
     Read {
         path: PathBuf,
         #[source]
-        cause: std::io::Error,
+        cause: io::Error,
     },
     /// `run.json` is not JSON, or lacks a field.
     #[error("{} is not a run record: {cause}", path.display())]
@@ -42,22 +41,28 @@ pub enum Error {
         path: PathBuf,
         found: u64,
         known: u32,
-        /// The version of the sandbag that wrote the file, as it says.
+        /// Version of the sandbag that wrote the file.
         writer: String,
     },
-    /// The first line of `achieved.csv` is not its header.
     #[error(
         "{} does not begin with the columns of an achieved.csv (found '{found}')",
         path.display()
     )]
     Header { path: PathBuf, found: String },
-    #[error("{}:{line}: {cause}", path.display())]
+    /// A row of `achieved.csv` is malformed.
+    #[error("{}: {cause}", path.display())]
     Row {
         path: PathBuf,
-        /// The line, from 1.
-        line: u64,
-        cause: String,
+        #[source]
+        cause: csv::Error,
     },
+}
+
+impl Error {
+    pub(crate) fn write(path: &Path, cause: io::Error) -> Self {
+        let path = path.to_owned();
+        Self::Write { path, cause }
+    }
 }
 
 impl sandbag_ui::ExitStatus for Error {}

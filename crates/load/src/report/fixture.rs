@@ -15,7 +15,6 @@ const SECOND: u64 = 1_000_000_000;
 /// A run and its windows.
 pub struct Fixture {
     pub run: Run,
-    /// In the order of `achieved.csv`.
     pub windows: Vec<Window>,
 }
 

@@ -13,7 +13,6 @@ pub mod plot;
 pub mod run;
 mod series;
 pub mod terminal;
-mod track;
 mod view;
 pub mod write;
 

@@ -24,7 +24,6 @@ pub struct NodeRows {
     pub host: String,
     /// The worst verdict of them; missed if there are none.
     pub verdict: Verdict,
-    /// In the order in which they were given.
     pub nodes: Vec<NodeResult>,
 }
 
@@ -33,9 +32,7 @@ pub struct NodeResult {
     pub node: NodeUse,
     /// Directory of its own record, beside this file.
     pub directory: String,
-    /// When it began, RFC 3339, UTC.
     pub started_at: String,
-    /// Length of the run on its own clock, seconds.
     pub length_s: f64,
     pub method: String,
     /// CPUs of which the same mean speed was asked, together.
@@ -43,7 +40,6 @@ pub struct NodeResult {
     pub verdict: Verdict,
     /// Why the verdict is what it is, one sentence.
     pub reason: String,
-    /// Everything the user should know, most important first.
     pub warnings: Vec<String>,
 }
 
@@ -53,13 +49,10 @@ pub struct SpeedResult {
     pub cpus: String,
     /// Time-weighted mean of the asked speed, percent of full speed.
     pub asked_speed_pct: f64,
-    /// Mean of the speed that was got, percent of full speed.
     pub got_speed_pct: f64,
-    /// Mean absolute error of the 1 s windows, points.
     pub mean_abs_points: Option<f64>,
     /// The error of largest magnitude, points; above zero it was too fast.
     pub worst_points: Option<f64>,
-    /// Windows in which the CPUs were not slowed.
     pub holes: u64,
 }
 

@@ -17,7 +17,6 @@ use sandbag_ui::text::times;
 pub struct Run {
     pub format: u32,
     pub sandbag: String,
-    /// When the run began, RFC 3339, UTC.
     pub started_at: String,
     /// The arguments as given, without the program's own name.
     pub arguments: Vec<String>,
@@ -26,17 +25,13 @@ pub struct Run {
     pub method: MethodUsed,
     /// Where the profile came from: a file, or `constant`.
     pub profile: String,
-    /// Length of the run on its own clock, seconds.
     pub length_s: f64,
     /// When the load began, seconds after the command did, where the command
     /// began it; time 0 of the report is then. Absent where it never did, or
     /// where the load was there first.
     pub load_began_s: Option<f64>,
-    /// Time the run stood still (stopped, suspended), seconds.
     pub paused_s: f64,
-    /// What was held, per CPU, ascending.
     pub cpus: Vec<CpuResult>,
-    /// Over all CPUs, windows of 1 s.
     pub error_1s: Option<ErrorStats>,
     /// Over all CPUs, windows of 100 ms, where the method serves them.
     pub error_100ms: Option<ErrorStats>,
@@ -46,12 +41,10 @@ pub struct Run {
     pub noisy_share: f64,
     pub tolerance: Tolerance,
     pub verdict: Verdict,
-    /// Why the verdict is what it is, one sentence.
     pub reason: String,
     /// Everything the user should know, most important first.
     pub warnings: Vec<String>,
     pub supervisor: SupervisorCost,
-    /// The wrapped command, if there was one.
     pub command: Option<CommandResult>,
     /// Seed of every random choice, where one was made.
     pub seed: Option<u64>,
@@ -69,12 +62,10 @@ pub struct NodeUse {
     /// Programs that were put into the node, the command included; not those
     /// that they started themselves.
     pub entered: u64,
-    /// CPU time that they used, seconds.
     pub used_s: Option<f64>,
     /// Periods in which the group was throttled (`nr_throttled` of
     /// `cpu.stat`).
     pub throttled_times: Option<u64>,
-    /// Time that the group was throttled (`throttled_usec`), seconds.
     pub throttled_s: Option<f64>,
     /// Time in which at least one of them waited for a CPU (PSI, `some` of
     /// `cpu.pressure`), seconds.
@@ -112,20 +103,15 @@ pub struct CpuResult {
     pub cpu: u32,
     /// Time-weighted mean of the asked load, percent.
     pub asked_pct: f64,
-    /// The load the burner took, percent of the delivered time.
     pub got_pct: f64,
-    /// Errors of the 1 s windows.
     pub error_1s: Option<ErrorStats>,
-    /// Errors of the 100 ms windows.
     pub error_100ms: Option<ErrorStats>,
-    /// Steal, percent of the wall time.
     pub steal_pct: f64,
     pub holes: u64,
     /// Share of the CPU the burner would have had if it never slept, least
     /// value seen, percent; it must lie above the asked load.
     pub headroom_pct: Option<f64>,
     pub weight_changes: u64,
-    /// CPU time of the burner by its own clock, seconds.
     pub burner_s: f64,
     /// CPU time of the command, or of the programs in the node, on this CPU,
     /// seconds.
@@ -153,7 +139,6 @@ pub(crate) fn worst_first(cpus: &[CpuResult]) -> Vec<&CpuResult> {
 /// What our own processes cost.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct SupervisorCost {
-    /// CPU time of supervisor and guardian, seconds.
     pub cpu_s: f64,
     /// The part of it that was used while the load was held, as percent of
     /// one core, per loaded CPU; without the start, which costs the same
@@ -161,9 +146,7 @@ pub struct SupervisorCost {
     pub pct_per_cpu: f64,
     pub wakeups: u64,
     pub writes: u64,
-    /// Largest resident set, KiB.
     pub resident_kib: u64,
-    /// Largest private memory of a burner, KiB.
     pub burner_private_kib: u64,
     /// Largest delay between a level's due time and its being in force,
     /// milliseconds.
@@ -174,15 +157,10 @@ pub struct SupervisorCost {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CommandResult {
     pub arguments: Vec<String>,
-    /// Exit code, if it exited.
     pub exit_code: Option<i32>,
-    /// Signal that ended it, if one did.
     pub signal: Option<i32>,
-    /// Wall time, seconds.
     pub wall_s: f64,
-    /// User time, seconds.
     pub user_s: f64,
-    /// System time, seconds.
     pub system_s: f64,
     /// CPU time that was available to it while the load was held: delivered
     /// minus burner, over the loaded CPUs, seconds.

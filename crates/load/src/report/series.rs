@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::report::Error;
 use crate::report::achieved::AchievedRow;
-use crate::report::track::{Track, hundredths};
+use serde::Serialize;
 
 /// Buckets over all CPUs; bounds the size of a page.
 const MOST_CELLS: usize = 24_000;
@@ -23,6 +23,29 @@ const LEAST_BUCKETS: usize = 60;
 /// Rows looked at to learn how long a window is.
 const SAMPLE_ROWS: usize = 256;
 
+/// One CPU over time: one value per bucket, `None` where nothing is known,
+/// or, for got and error, where all was hole.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(crate) struct Track {
+    pub asked: Vec<Option<f64>>,
+    pub got: Vec<Option<f64>>,
+    /// The least window, percent; empty where nothing was merged.
+    pub got_min: Vec<Option<f64>>,
+    /// The greatest window, percent; empty where nothing was merged.
+    pub got_max: Vec<Option<f64>>,
+    /// The error of largest magnitude, points.
+    pub error: Vec<Option<f64>>,
+    pub steal: Vec<Option<f64>>,
+    /// Greatest steal of a window, percent of the wall time.
+    pub steal_max: Vec<Option<f64>>,
+    pub holes: Vec<usize>,
+}
+
+/// To two decimals: more would only make the page larger.
+fn hundredths(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
 /// One CPU in one bucket.
 #[derive(Debug, Clone, Copy, Default)]
 struct LoadCell {
@@ -30,7 +53,6 @@ struct LoadCell {
     length_s: f64,
     /// Time of the windows that are not holes, seconds.
     whole_s: f64,
-    /// Sum of asked load x time.
     asked: f64,
     /// Sum of got load x time, without holes.
     got: f64,
@@ -58,6 +80,11 @@ impl LoadCell {
             steal_max: row.steal_pct,
             hole: row.is_hole(),
         }
+    }
+
+    /// Time with the load, seconds; `None` where all of the cell is a hole.
+    fn whole(&self) -> Option<f64> {
+        Some(self.whole_s).filter(|s| *s > 0.0)
     }
 
     fn merge(self, other: Self) -> Self {
@@ -91,7 +118,6 @@ impl LoadCell {
 /// A thinned run in buckets of `width_s` seconds.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LoadSeries {
-    /// Width of a bucket, seconds.
     pub width_s: f64,
     /// Whether a bucket holds more than one window.
     pub thinned: bool,
@@ -115,21 +141,8 @@ impl LoadSeries {
         Ok(thinner.finish())
     }
 
-    /// Buckets per CPU.
     pub fn buckets(&self) -> usize {
         self.cpus.first().map_or(0, |(_, t)| t.asked.len())
-    }
-
-    /// The CPUs of which the same was asked all the time, together.
-    pub fn groups(&self) -> Vec<Vec<&(u32, Track)>> {
-        let mut groups: Vec<Vec<&(u32, Track)>> = Vec::new();
-        for cpu in &self.cpus {
-            match groups.iter_mut().find(|g| g[0].1.asked_like(&cpu.1)) {
-                Some(group) => group.push(cpu),
-                None => groups.push(vec![cpu]),
-            }
-        }
-        groups
     }
 
     /// The mean over all CPUs; the error is the mean of their errors, the
@@ -147,6 +160,9 @@ impl LoadSeries {
             mean.steal.push(over(&|t| t.steal[i]));
             let most = self.cpus.iter().filter_map(|(_, t)| t.steal_max[i]);
             mean.steal_max.push(most.max_by(f64::total_cmp));
+            if self.cpus.iter().any(|(_, t)| t.holes.contains(&i)) {
+                mean.holes.push(i);
+            }
         }
         mean
     }
@@ -229,31 +245,19 @@ impl Thinner {
 }
 
 fn track(cells: &[Option<LoadCell>], extremes: bool) -> Track {
-    let each = |value: fn(&LoadCell) -> f64| -> Vec<Option<f64>> {
-        cells
-            .iter()
-            .map(|c| c.as_ref().map(|c| hundredths(value(c))))
-            .collect()
+    let each = |value: fn(&LoadCell) -> Option<f64>| -> Vec<Option<f64>> {
+        let values = cells.iter().map(|cell| value(cell.as_ref()?));
+        values.map(|value| value.map(hundredths)).collect()
     };
-    let whole = |value: fn(&LoadCell) -> f64| -> Vec<Option<f64>> {
-        cells
-            .iter()
-            .map(|c| {
-                c.as_ref()
-                    .filter(|c| c.whole_s > 0.0)
-                    .map(|c| hundredths(value(c)))
-            })
-            .collect()
-    };
-    let when_merged = |values: Vec<Option<f64>>| if extremes { values } else { Vec::new() };
+    let when_merged = |values| if extremes { values } else { Vec::new() };
     Track {
-        asked: each(|c| c.asked / c.length_s),
-        got: whole(|c| c.got / c.whole_s),
-        got_min: when_merged(whole(|c| c.got_min)),
-        got_max: when_merged(whole(|c| c.got_max)),
-        error: whole(|c| c.error_worst),
-        steal: each(|c| c.steal / c.length_s),
-        steal_max: each(|c| c.steal_max),
+        asked: each(|c| Some(c.asked / c.length_s)),
+        got: each(|c| c.whole().map(|s| c.got / s)),
+        got_min: when_merged(each(|c| c.whole().map(|_| c.got_min))),
+        got_max: when_merged(each(|c| c.whole().map(|_| c.got_max))),
+        error: each(|c| c.whole().map(|_| c.error_worst)),
+        steal: each(|c| Some(c.steal / c.length_s)),
+        steal_max: each(|c| Some(c.steal_max)),
         holes: (0..cells.len())
             .filter(|i| cells[*i].is_some_and(|c| c.hole))
             .collect(),
@@ -340,23 +344,7 @@ mod tests {
         let mean = read(&[row(0.0, 0, 60.0), hole, row(0.0, 2, 50.0)]).mean();
         assert_eq!(mean.got, [Some(55.0)]);
         assert_eq!(mean.error, [Some(5.0)]);
-    }
-
-    #[test]
-    fn cpus_of_which_the_same_is_asked_are_alike() {
-        let mut rows: Vec<AchievedRow> = (0..3)
-            .flat_map(|t| (0..3).map(move |c| row(f64::from(t), c, 50.0)))
-            .collect();
-        // Cpu 1 differs in one window only.
-        rows[4].asked_pct = 70.0;
-        rows[3].asked_pct = 50.3;
-        let series = read(&rows);
-        let groups: Vec<Vec<u32>> = series
-            .groups()
-            .iter()
-            .map(|g| g.iter().map(|(cpu, _)| *cpu).collect())
-            .collect();
-        assert_eq!(groups, [vec![0, 2], vec![1]]);
+        assert_eq!(mean.holes, [0]);
     }
 
     #[test]

@@ -108,7 +108,6 @@ pub fn nodes_table(nodes: &NodeRows) -> String {
     lines(&table)
 }
 
-/// The columns of the terminal with their heads.
 fn shown_columns() -> impl Iterator<Item = (&'static CpuColumn, &'static str)> {
     CPU_COLUMNS.iter().filter_map(|c| Some((c, c.terminal?)))
 }
@@ -149,7 +148,6 @@ fn lines(table: &Table) -> String {
         .collect()
 }
 
-/// One line for one CPU or for many.
 fn row(name: String, cpus: &[&CpuResult]) -> Vec<String> {
     let cells = shown_columns().map(|(column, _)| column.terminal_text(cpus));
     std::iter::once(name).chain(cells).collect()
@@ -191,7 +189,6 @@ fn command_line(command: &CommandResult) -> String {
     text
 }
 
-/// Wraps at [`COLUMNS`] with a hanging indent.
 fn wrap(text: &str) -> String {
     let options = textwrap::Options::new(COLUMNS)
         .subsequent_indent("  ")

@@ -35,11 +35,9 @@ pub(crate) struct Words {
     pub charts: &'static str,
     pub held: &'static str,
     pub absent: &'static str,
-    /// Whose time was not the program's.
     pub taken: &'static str,
     /// How far the asked value could have gone.
     pub limit: &'static str,
-    /// Unit of the limit, in the head of a column.
     pub limit_unit: &'static str,
 }
 
@@ -103,7 +101,6 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What was held: `load`, `speed of node small`.
     pub fn held(&self) -> String {
         match &self.run.node {
             Some(_) => format!("{} of {}", self.words.quantity, self.subject()),

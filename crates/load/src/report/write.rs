@@ -3,7 +3,7 @@
 
 pub use sandbag_ui::output::{NODES_JSON, RUN_JSON};
 use std::fs::{self, Permissions};
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,6 @@ pub fn read_nodes(path: &Path) -> Result<NodeRows, Error> {
     serde_json::from_str(&text).map_err(|cause| Error::Json { path, cause })
 }
 
-/// Reads a `run.json`, given itself or its directory.
 pub fn read_run(path: &Path) -> Result<Run, Error> {
     let path = path_in(path, RUN_JSON);
     let (text, value) = read_record(&path, FORMAT)?;
@@ -57,7 +56,6 @@ pub fn read_run(path: &Path) -> Result<Run, Error> {
     serde_json::from_str(&text).map_err(|cause| Error::Json { path, cause })
 }
 
-/// The file `name` in `path`, or `path` if it is no directory.
 fn path_in(path: &Path, name: &str) -> PathBuf {
     if path.is_dir() {
         path.join(name)
@@ -117,10 +115,7 @@ fn write_json(path: &Path, record: &impl Serialize) -> Result<(), Error> {
 /// Puts `content` at `path` by a rename, so that a reader, or a machine that
 /// stops, sees the old file or the new one and never half of either.
 fn replace(path: &Path, content: &[u8]) -> Result<(), Error> {
-    let error = |cause: io::Error| Error::Write {
-        path: path.to_owned(),
-        cause,
-    };
+    let error = |cause| Error::write(path, cause);
     let dir: PathBuf = match path.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
         _ => PathBuf::from("."),
@@ -143,7 +138,6 @@ mod tests {
 
     use super::*;
     use crate::report::fixture;
-    use sandbag_run::directory::FORMAT;
 
     fn rewritten(change: impl FnOnce(&mut Value)) -> Result<Run, Error> {
         let mut value = serde_json::to_value(fixture::quiet().run).unwrap();
@@ -154,9 +148,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back_from_file_or_directory() {
+    fn what_is_written_replaces_the_old_record_and_is_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let run = fixture::quiet().run;
+        fs::write(dir.path().join(RUN_JSON), "old").unwrap();
         write_run(dir.path(), &run).unwrap();
         for path in [dir.path().to_owned(), dir.path().join(RUN_JSON)] {
             let back = read_run(&path).unwrap();
@@ -165,6 +160,8 @@ mod tests {
                 serde_json::to_value(&run).unwrap()
             );
         }
+        // No temporary file is left.
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 
     #[test]
@@ -181,53 +178,37 @@ mod tests {
     }
 
     #[test]
-    fn a_record_from_before_there_were_nodes_is_read() {
+    fn older_and_newer_fields_are_read_and_what_is_missing_is_named() {
         let old = rewritten(|v| {
             v.as_object_mut().unwrap().remove("node");
         });
         assert_eq!(old.unwrap().node, None);
-        let new = rewritten(|v| v["node"] = serde_json::json!({"name": "a", "later": 1}));
-        assert_eq!(new.unwrap().node.unwrap().name, "a");
-    }
-
-    #[test]
-    fn a_newer_format_is_refused_with_the_version_that_wrote_it() {
-        let error = rewritten(|v| {
-            v["format"] = (FORMAT + 1).into();
-            v["sandbag"] = "9.1.0".into();
-        })
-        .unwrap_err();
-        assert!(matches!(error, Error::NewerFormat { .. }));
-        let text = error.to_string();
-        assert!(
-            text.contains("format 2") && text.contains("9.1.0"),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn a_record_without_a_format_is_refused() {
-        let missing = rewritten(|v| {
-            v.as_object_mut().unwrap().remove("format");
+        let new = rewritten(|v| {
+            v["node"] = serde_json::json!({"name": "a", "later": 1});
+            v["colour"] = "blue".into();
         });
-        assert!(matches!(missing, Err(Error::NoFormat { .. })));
-        let zero = rewritten(|v| v["format"] = 0.into());
-        assert!(matches!(zero, Err(Error::NoFormat { .. })));
-    }
-
-    #[test]
-    fn fields_of_the_future_are_ignored() {
-        assert!(rewritten(|v| v["colour"] = "blue".into()).is_ok());
-    }
-
-    #[test]
-    fn a_missing_field_is_named() {
-        let error = rewritten(|v| {
-            v.as_object_mut().unwrap().remove("verdict");
-        })
-        .unwrap_err()
-        .to_string();
-        assert!(error.contains("verdict"), "{error}");
+        assert_eq!(new.unwrap().node.unwrap().name, "a");
+        for (field, value, part) in [
+            ("verdict", Value::Null, "verdict"),
+            ("format", Value::Null, "no format number"),
+            ("format", 0.into(), "no format number"),
+            (
+                "format",
+                (FORMAT + 1).into(),
+                "format 2, this sandbag reads up to 1",
+            ),
+            ("format", (FORMAT + 1).into(), "(9.1.0)"),
+        ] {
+            let error = rewritten(|v| {
+                v["sandbag"] = "9.1.0".into();
+                v[field] = value;
+                if v[field].is_null() {
+                    v.as_object_mut().unwrap().remove(field);
+                }
+            });
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
     }
 
     #[test]
@@ -305,19 +286,5 @@ mod tests {
             read_run(Path::new("/nonexistent/run.json")),
             Err(Error::Read { .. })
         ));
-    }
-
-    #[test]
-    fn an_old_record_is_replaced_and_nothing_else_is_left() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join(RUN_JSON), "old").unwrap();
-        write_run(dir.path(), &fixture::quiet().run).unwrap();
-        assert!(read_run(dir.path()).is_ok());
-        let left: Vec<_> = fs::read_dir(dir.path())
-            .unwrap()
-            .map(|e| e.unwrap().file_name().into_string().unwrap())
-            .filter(|n| n.starts_with('.'))
-            .collect();
-        assert!(left.is_empty(), "{left:?}");
     }
 }

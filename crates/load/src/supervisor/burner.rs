@@ -28,7 +28,6 @@ pub struct Common<'a> {
     pub method: &'a Method,
     /// Names our groups.
     pub run: RunId,
-    /// The virtual node's group, if the run is one.
     pub node: Option<Rc<NodeGroup>>,
     /// Burners that wait for each other, where the method has them do so.
     pub parties: u32,

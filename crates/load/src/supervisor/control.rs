@@ -1,55 +1,141 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Commands from outside while a run goes on: what a virtual node answers.
+//! What a virtual node answers over its socket while the run goes on.
 
-use std::os::fd::BorrowedFd;
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd as _, BorrowedFd};
 
 use sandbag_linux::clock;
 
 use super::SupervisedRun;
 use super::feed::Feed;
 use super::timeline::LoadPiece;
+use crate::method::{Method, Scope};
+use crate::node::protocol::{CpuSpeed, Reply, Request, Status};
+use crate::node::socket::Server;
+use crate::node::{NodeMachine, NodeName, Ratios, Speeds, environment};
 use sandbag_run::error::Result;
 
-pub trait Control {
+/// The socket of a node, and what its answers are made of.
+pub struct NodeControl {
+    pub name: NodeName,
+    server: Server,
+    method: &'static str,
+    speeds: Ratios,
+    machine: NodeMachine,
+    /// Slowest speed that the method reaches.
+    slowest: f64,
+    /// The method gives all CPUs one speed.
+    together: bool,
+}
+
+impl NodeControl {
+    pub fn new(
+        server: Server,
+        name: NodeName,
+        method: &Method,
+        speeds: Ratios,
+        machine: NodeMachine,
+    ) -> Self {
+        Self {
+            name,
+            server,
+            method: method.name,
+            speeds,
+            machine,
+            slowest: 1.0 - method.serves(1.0),
+            together: method.scope == Scope::Node,
+        }
+    }
+
+    /// Variables for programs that start in the node now.
+    pub fn environment(&self) -> BTreeMap<String, String> {
+        environment::variables(&self.name, &self.speeds)
+    }
+
     /// Becomes readable when there is something to serve.
-    fn fd(&self) -> BorrowedFd<'_>;
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.server.as_fd()
+    }
 
-    /// Serves what is there, without waiting for anybody for long.
-    fn serve(&mut self, run: &mut dyn ControlTarget);
+    /// Serves what is there, without waiting for any client. Whether the node
+    /// is to end.
+    pub(super) fn serve(&mut self, run: &mut SupervisedRun<'_>, feed: &mut Feed) -> bool {
+        let error = |message: String| Reply::Error { message };
+        let mut stop = false;
+        let Self {
+            name,
+            server,
+            method,
+            speeds,
+            machine,
+            slowest,
+            together,
+        } = self;
+        let limits = (&*machine, *slowest, *together);
+        server.turn(&mut |peer, request| match request {
+            Request::Status => Reply::Status(Status {
+                name: name.to_string(),
+                pid: std::process::id(),
+                cpus: speeds.cpus().to_string(),
+                speeds: run.speeds(),
+                method: (*method).to_owned(),
+                members: run.members(),
+            }),
+            Request::Set { speeds: text } => {
+                let set = resolve(text, speeds, limits).and_then(|new| {
+                    run.set_levels(feed, &new.loads_pct())
+                        .map_err(|error| error.to_string())?;
+                    Ok(new)
+                });
+                match set {
+                    Err(message) => error(message),
+                    Ok(new) => {
+                        *speeds = new;
+                        let speeds = speeds.to_string();
+                        Reply::Set { speeds }
+                    }
+                }
+            }
+            // A process joins by itself: none can move another one.
+            Request::Admit { pid } if peer.pid.unsigned_abs() != *pid => error(format!(
+                "process {} asked for process {pid}, not for itself",
+                peer.pid
+            )),
+            Request::Admit { pid } => match run.enter_node(*pid) {
+                Err(cause) => error(cause.to_string()),
+                Ok(()) => Reply::Admitted {
+                    environment: environment::variables(name, speeds),
+                },
+            },
+            Request::Stop => {
+                stop = true;
+                Reply::Stopping
+            }
+        });
+        stop
+    }
 }
 
-/// One CPU of a run, to be shown.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct CpuLevel {
-    pub cpu: u32,
-    /// Load asked now, percent.
-    pub asked_pct: f64,
-    /// Load of the last whole second, percent of the delivered time.
-    pub got_pct: Option<f64>,
-}
-
-/// What can be asked of a run.
-pub trait ControlTarget {
-    /// Every loaded CPU, in the order of the plan.
-    fn levels(&self) -> Vec<CpuLevel>;
-
-    /// From the next period on these loads, percent, in the order of the
-    /// plan; what the profile had for later is forgotten.
-    fn set_levels(&mut self, percent: &[f64]) -> Result<()>;
-
-    /// The processes in the node.
-    fn members(&self) -> Vec<u32>;
-
-    fn admit(&mut self, pid: u32) -> Result<()>;
-
-    fn stop(&mut self);
-}
-
-/// A run with what it needs to be changed.
-pub(super) struct Changing<'r, 'a> {
-    pub(super) run: &'r mut SupervisedRun<'a>,
-    pub(super) feed: &'r mut Feed,
-    pub(super) stop: bool,
+fn resolve(
+    text: &str,
+    now: &Ratios,
+    (machine, slowest, together): (&NodeMachine, f64, bool),
+) -> std::result::Result<Ratios, String> {
+    let speeds: Speeds = text
+        .parse()
+        .map_err(|e: crate::node::BadSpeed| e.to_string())?;
+    let new = speeds
+        .resolve(&now.cpus(), |cpu| machine.max_khz(cpu))
+        .map_err(|e| e.to_string())?;
+    if together && !new.are_equal() {
+        return Err("the node's method gives all its CPUs one speed".to_owned());
+    }
+    match new.values().into_iter().find(|mu| *mu < slowest - 1e-9) {
+        Some(mu) => Err(format!(
+            "the node's method slows to {slowest:.3} at most, and {mu} was asked"
+        )),
+        None => Ok(new),
+    }
 }
 
 /// What giving all burners their orders may take.
@@ -57,47 +143,43 @@ const LEAD_NS: u64 = 1_000_000;
 /// Pieces that are asked until something else is.
 const FOR_GOOD_NS: u64 = u64::MAX / 4;
 
-impl ControlTarget for Changing<'_, '_> {
-    fn levels(&self) -> Vec<CpuLevel> {
-        let run = &*self.run;
-        let now = run.clock.run_ns(clock::monotonic());
+impl SupervisedRun<'_> {
+    /// The speed of every CPU, in the order of the plan: as asked now, and as
+    /// measured over the last whole second.
+    fn speeds(&self) -> Vec<CpuSpeed> {
+        let now = self.clock.run_ns(clock::monotonic());
         let in_force = |p: &&LoadPiece| p.start_ns <= now && now < p.end_ns;
         // One that was set a moment ago is as good as in force.
-        let piece = run.ahead.iter().find(in_force).or(run.ahead.front());
-        let asked = |n: usize| {
-            piece
-                .and_then(|p| p.asked_pct.get(n).copied())
-                .unwrap_or(0.0)
-        };
+        let piece = self.ahead.iter().find(in_force).or(self.ahead.front());
+        let asked = |n: usize| piece.and_then(|p| p.asked_pct.get(n)).unwrap_or(&0.0);
         let got = |n: usize| {
-            let window = run.meter.latest(n)?;
+            let window = self.meter.latest(n)?;
             let delivered = window.length_ns.saturating_sub(window.steal_ns);
-            (delivered > 0).then(|| window.burner_ns as f64 * 100.0 / delivered as f64)
+            (delivered > 0).then(|| 1.0 - window.burner_ns as f64 / delivered as f64)
         };
-        run.cpus
-            .iter()
-            .enumerate()
-            .map(|(n, cpu)| CpuLevel {
-                cpu: cpu.number(),
-                asked_pct: asked(n),
-                got_pct: got(n),
-            })
-            .collect()
+        let cpus = self.cpus.iter().enumerate();
+        cpus.map(|(n, cpu)| CpuSpeed {
+            cpu: cpu.number(),
+            asked: 1.0 - asked(n) / 100.0,
+            got: got(n),
+        })
+        .collect()
     }
 
-    fn set_levels(&mut self, percent: &[f64]) -> Result<()> {
-        let run = &mut *self.run;
-        let common = run.common();
+    /// From the next period on these loads, percent, in the order of the
+    /// plan; what the profile had for later is forgotten.
+    fn set_levels(&mut self, feed: &mut Feed, percent: &[f64]) -> Result<()> {
+        let common = self.common();
         // A grid point that no burner has passed when the last of them has its
         // order, so that all CPUs change in the same period.
-        let period_ns = run.method.duty.period_ns().max(1);
+        let period_ns = self.method.duty.period_ns().max(1);
         let from_ns = (clock::monotonic() + LEAD_NS).next_multiple_of(period_ns);
-        let run_ns = run.clock.run_ns(from_ns);
-        self.feed.hold_open();
-        run.profile_end_ns = None;
-        run.ahead.clear();
-        run.meter.cut(run_ns);
-        for cpu in &mut run.cpus {
+        let run_ns = self.clock.run_ns(from_ns);
+        feed.hold_open();
+        self.profile_end_ns = None;
+        self.ahead.clear();
+        self.meter.cut(run_ns);
+        for cpu in &mut self.cpus {
             cpu.void_orders(&common);
         }
         let piece = LoadPiece {
@@ -105,29 +187,16 @@ impl ControlTarget for Changing<'_, '_> {
             end_ns: run_ns + FOR_GOOD_NS,
             asked_pct: percent.to_vec(),
         };
-        run.order_piece(&common, &piece, run_ns);
-        run.meter.ask(piece.clone());
-        run.ahead.push_back(piece);
-        if let Some(node) = &mut run.node {
+        self.order_piece(&common, &piece, run_ns);
+        self.meter.ask(piece.clone());
+        self.ahead.push_back(piece);
+        if let Some(node) = &mut self.node {
             node.changes += 1;
         }
-        for (cpu, pct) in run.cpus.iter_mut().zip(percent) {
-            let level = run.method.serves(pct / 100.0);
-            cpu.make_room(&common, &mut run.journal, level)?;
+        for (cpu, pct) in self.cpus.iter_mut().zip(percent) {
+            let level = self.method.serves(pct / 100.0);
+            cpu.make_room(&common, &mut self.journal, level)?;
         }
         Ok(())
-    }
-
-    fn members(&self) -> Vec<u32> {
-        self.run.members()
-    }
-
-    fn admit(&mut self, pid: u32) -> Result<()> {
-        let run = &mut *self.run;
-        run.enter_node(pid)
-    }
-
-    fn stop(&mut self) {
-        self.stop = true;
     }
 }

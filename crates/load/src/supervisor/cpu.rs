@@ -59,7 +59,6 @@ pub struct LoadedCpu {
     pub exhausted: bool,
 }
 
-/// Slots that a CPU may use: its burners and their replacements.
 pub const SLOTS_PER_CPU: usize = MOST_BURNERS + MOST_RESTARTS as usize;
 
 impl LoadedCpu {
@@ -409,7 +408,6 @@ impl LoadedCpu {
         slots.map(|slot| slot.moves.load(Ordering::Relaxed)).sum()
     }
 
-    /// Load given up because no room could be made, ns.
     pub fn lost_ns(&self, common: &Common<'_>) -> u64 {
         self.burners
             .iter()
@@ -417,14 +415,12 @@ impl LoadedCpu {
             .sum()
     }
 
-    /// CPU time of all burners by their clocks, ns.
     pub fn burner_ns(&self) -> u64 {
         self.alive()
             .filter_map(|b| clock::process_cpu_of(b.child.id()).ok())
             .sum()
     }
 
-    /// Largest private memory of a burner, KiB.
     pub fn private_kib(&self, root: &Root) -> u64 {
         self.alive()
             .filter_map(|b| Process::new(root, b.child.id()).private_kib().ok())

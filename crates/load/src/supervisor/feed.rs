@@ -80,7 +80,6 @@ impl Feed {
         self.next.as_ref().map(|piece| piece.start_ns)
     }
 
-    /// End of the profile, once its last piece was taken.
     pub fn end_ns(&self) -> Option<u64> {
         self.end_ns
     }

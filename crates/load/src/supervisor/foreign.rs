@@ -46,7 +46,6 @@ impl Foreign {
         }
     }
 
-    /// Whether it is time to read them again.
     fn is_due(&mut self, now_ns: u64) -> bool {
         if now_ns < self.next_ns {
             return false;

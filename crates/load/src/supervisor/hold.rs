@@ -85,7 +85,6 @@ impl SupervisedRun<'_> {
         }
     }
 
-    /// How late it is for a window's end.
     fn note_late(&mut self, late_ns: u64) {
         self.cost.worst_late_ns = self.cost.worst_late_ns.max(late_ns);
         if late_ns >= WINDOW_NS {
@@ -185,7 +184,6 @@ impl SupervisedRun<'_> {
         }
     }
 
-    /// Sleeps until a monotonic time, a signal or a burner's call.
     pub(super) fn wait_until(&mut self, until_ns: u64) {
         let left = Duration::from_nanos(until_ns.saturating_sub(clock::monotonic()));
         let mut fds = vec![

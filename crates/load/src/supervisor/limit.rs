@@ -19,7 +19,6 @@ pub struct TimeLimit {
 }
 
 impl TimeLimit {
-    /// A limit that has not begun; `None` is none.
     pub fn new(length_ns: Option<u64>) -> Self {
         Self {
             length_ns,
@@ -27,7 +26,6 @@ impl TimeLimit {
         }
     }
 
-    /// Begins now (monotonic, as all times here).
     pub fn begin(&mut self, now: u64) {
         self.due_ns = self.length_ns.map(|length| now.saturating_add(length));
     }

@@ -92,7 +92,6 @@ struct WindowCounts {
 /// What the burners of one CPU took between two boundaries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BurnerTime {
-    /// CPU time, ns.
     pub ns: u64,
     /// Steal that the burners saw while they ran, ns.
     pub stolen_ns: u64,
@@ -130,7 +129,6 @@ pub struct Meter {
 const SLACK_NS: u64 = BOUNDARY_NS;
 
 impl Meter {
-    /// For these CPUs; `tick_ns` is the unit of [`CpuTimes`].
     pub fn new(cpus: Vec<u32>, tick_ns: u64) -> Self {
         Self {
             steal: vec![StealEstimate::default(); cpus.len()],
@@ -154,7 +152,6 @@ impl Meter {
         self.asked.cut(run_ns);
     }
 
-    /// The last whole window of a CPU (by index), once there is one.
     pub fn latest(&self, cpu: usize) -> Option<&Window> {
         self.latest.get(cpu)?.as_ref()
     }

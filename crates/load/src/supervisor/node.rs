@@ -10,7 +10,7 @@ use sandbag_linux::command_clock::{self, CommandClock};
 use sandbag_linux::process::Process;
 use sandbag_linux::{CpuList, clock, sched};
 
-use super::control::{Changing, Control};
+use super::control::NodeControl;
 use super::feed::Feed;
 use super::outcome::{NodeOutcome, RunEnd};
 use super::{SupervisedRun, outcome};
@@ -24,14 +24,9 @@ use sandbag_run::members;
 use sandbag_run::node_group::NodeGroup;
 use sandbag_run::run_process::RunId;
 
-pub struct NodePlan {
-    /// Who changes it while it runs, if anybody.
-    pub control: Option<Box<dyn Control>>,
-}
-
 pub(super) struct SupervisedNode {
     pub(super) group: Rc<NodeGroup>,
-    control: Option<Box<dyn Control>>,
+    control: Option<NodeControl>,
     entered: usize,
     pub(super) changes: u64,
     /// From when it holds its speed on; who asks earlier waits for that.
@@ -51,7 +46,7 @@ const ENDING_NS: u64 = 5_000_000;
 
 impl SupervisedRun<'_> {
     /// Makes the node's group, and notes what its method may leave behind.
-    pub(super) fn make_node(&mut self, plan: NodePlan) -> Result<()> {
+    pub(super) fn make_node(&mut self, control: NodeControl) -> Result<()> {
         let cpus: CpuList = self.cpus.iter().map(super::LoadedCpu::number).collect();
         let run = RunId::own();
         let group = self
@@ -86,7 +81,7 @@ impl SupervisedRun<'_> {
             known: BTreeMap::new(),
             left: BTreeMap::new(),
             group: Rc::new(group),
-            control: plan.control,
+            control: Some(control),
             entered: 0,
             changes: 0,
             serving: false,
@@ -161,7 +156,6 @@ impl SupervisedRun<'_> {
         }
     }
 
-    /// Takes a process into the node, where there is one.
     pub(super) fn enter_node(&mut self, pid: u32) -> Result<()> {
         let Some(node) = &mut self.node else {
             return Ok(());
@@ -184,13 +178,7 @@ impl SupervisedRun<'_> {
     /// Serves who wants something of the node; `Some` if the run ends.
     pub(super) fn serve(&mut self, feed: &mut Feed) -> Option<RunEnd> {
         let mut control = self.node.as_mut()?.control.take()?;
-        let mut changing = Changing {
-            run: self,
-            feed,
-            stop: false,
-        };
-        control.serve(&mut changing);
-        let stop = changing.stop;
+        let stop = control.serve(self, feed);
         let node = self.node.as_mut()?;
         node.control = Some(control);
         if !stop || node.stopping {
@@ -207,7 +195,6 @@ impl SupervisedRun<'_> {
         }
     }
 
-    /// The processes in the node.
     pub(super) fn members(&self) -> Vec<u32> {
         let node = self.node.as_ref();
         node.map_or_else(Vec::new, |node| members::members_below(&node.group.cpu))
@@ -225,6 +212,6 @@ impl SupervisedRun<'_> {
 impl SupervisedNode {
     pub(super) fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         let control = self.control.as_ref().filter(|_| self.serving);
-        control.map(|control| control.fd())
+        control.map(NodeControl::fd)
     }
 }

@@ -36,24 +36,19 @@ pub enum LoadStart {
 #[derive(Debug, Clone, PartialEq)]
 pub struct CpuOutcome {
     pub cpu: u32,
-    /// CPU time of its burners, ns.
     pub burner_ns: u64,
-    /// Load that was given up for want of room, ns.
     pub lost_ns: u64,
     /// Least share (0 to 1) that the burners would have had without sleeping.
     pub least_headroom: Option<f64>,
     pub weight_changes: u64,
-    /// CPU time of the command there, ns.
     pub command_ns: Option<u64>,
 }
 
 /// How the command fared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CommandOutcome {
-    /// From its first instruction to its end, ns.
     pub wall_ns: u64,
     pub how: CommandExit,
-    /// How often it was moved to another CPU.
     pub migrations: Option<Migrations>,
 }
 
@@ -73,7 +68,6 @@ pub struct NodeOutcome {
     /// Processes of theirs that left a group of the node, with their names.
     pub left: Vec<(u32, String)>,
     pub changes: u64,
-    /// CPU time, ns.
     pub used_ns: Option<u64>,
     /// Times and time that a cap stopped it (`cpu.stat`), ns.
     pub throttled: Option<(u64, u64)>,
@@ -126,13 +120,11 @@ pub(super) fn of_node(group: &NodeGroup, entered: usize, changes: u64) -> NodeOu
 pub struct ForeignProcess {
     pub pid: u32,
     pub name: String,
-    /// CPU time that it used during the run, on all CPUs, ns.
     pub used_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// CPU time of supervisor and guardian, ns.
     pub cpu_ns: u64,
     /// The part of it that was over when the run proper began: reading the
     /// profile, making groups, starting burners.
@@ -141,23 +133,17 @@ pub struct Cost {
     pub writes: u64,
     /// Peak resident set of the supervisor, KiB.
     pub resident_kib: u64,
-    /// Largest private memory of a burner, KiB.
     pub burner_private_kib: u64,
-    /// Largest delay of a wake-up at a window's end, ns.
     pub worst_late_ns: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunOutcome {
-    /// Length on the run's clock, ns.
     pub run_ns: u64,
-    /// Time it stood still, ns.
     pub paused_ns: u64,
     pub end: RunEnd,
     pub load_start: LoadStart,
-    /// Per CPU, in the order of the plan.
     pub cpus: Vec<CpuOutcome>,
-    /// The command, if it was started and ended.
     pub command: Option<CommandOutcome>,
     /// What was used in the virtual node, if it was one.
     pub node: Option<NodeOutcome>,

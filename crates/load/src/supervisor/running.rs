@@ -64,7 +64,6 @@ impl RunningCommand {
         })
     }
 
-    /// When it began, monotonic.
     pub fn started_ns(&self) -> u64 {
         self.started_ns
     }
@@ -105,7 +104,6 @@ impl RunningCommand {
         outcome::used_ns(self.group.dir(), accounting).unwrap_or_else(of_now)
     }
 
-    /// How it fared, once it ended.
     pub fn outcome(&self) -> Option<CommandOutcome> {
         let (ended_ns, how) = self.ended?;
         let of_group = self.moves.as_ref().and_then(|moves| moves.count().ok());
@@ -127,7 +125,6 @@ impl RunningCommand {
         all
     }
 
-    /// A signal to everything in its care.
     pub fn tell_all(&self, signal: Signal) {
         for pid in self.everyone() {
             signal_to(pid, signal);

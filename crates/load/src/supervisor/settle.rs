@@ -10,7 +10,6 @@ use crate::board::{BOUNDARY_NS, LoadOrder};
 use sandbag_linux::signals::{ENDING, went_to_group};
 use sandbag_run::error::Result;
 
-/// Longest time to wait for the first level to be held.
 const SETTLE_NS: u64 = 2_000_000_000;
 /// The first level is held when two boundaries in a row are this close.
 const SETTLED_POINTS: f64 = 5.0;

@@ -63,11 +63,8 @@ impl RunClock {
 /// One piece of the profile: from when to when which loads, percent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadPiece {
-    /// Run time of its beginning, ns.
     pub start_ns: u64,
-    /// Run time of its end, ns.
     pub end_ns: u64,
-    /// Asked load of each loaded CPU, percent.
     pub asked_pct: Vec<f64>,
 }
 
@@ -90,7 +87,6 @@ impl RequestedLoads {
         }
     }
 
-    /// Forgets pieces that ended before a run time.
     pub fn forget_before(&mut self, run_ns: u64) {
         while self.pieces.front().is_some_and(|p| p.end_ns <= run_ns) {
             self.pieces.pop_front();

@@ -9,7 +9,7 @@
 use sandbag_linux::Result;
 
 use super::Throttle;
-use super::mix::{mix, nearest};
+use super::mix::{nearest, neighbours};
 use super::slowed_time::SlowedTime;
 
 pub trait Speeds {
@@ -18,7 +18,7 @@ pub trait Speeds {
 
     /// Sets one by its index, or a standstill. Returns when that took effect
     /// (monotonic, ns); `None` where there is no such thing to be had.
-    /// The kernel refuses, and would again.
+    /// An error is final: the kernel would refuse again.
     fn set(&mut self, step: Option<usize>, now: u64) -> Result<Option<u64>>;
 
     /// As if nothing had ever been set.
@@ -36,7 +36,6 @@ pub struct Governor<S> {
     period_ns: u64,
     taken: SlowedTime,
     part: Option<GovernorPeriod>,
-    /// Asked and not taken yet, ns.
     owed: f64,
 }
 
@@ -85,9 +84,9 @@ impl<S: Speeds> Governor<S> {
         let to = (now / self.period_ns + 1) * self.period_ns;
         let length = (to - now) as f64;
         let speeds = self.hardware.speeds();
-        let mix = mix(speeds, 1.0 - level);
-        let low_takes = 1.0 - mix.low.map_or(0.0, |low| speeds[low]);
-        let high_takes = 1.0 - speeds[mix.high];
+        let (low, high) = neighbours(speeds, 1.0 - level);
+        let low_takes = 1.0 - low.map_or(0.0, |low| speeds[low]);
+        let high_takes = 1.0 - speeds[high];
         // As the paper's formula, for this part and what is carried into it.
         let due = self.owed + level * length - high_takes * length;
         let at_low = if low_takes > high_takes {
@@ -102,10 +101,10 @@ impl<S: Speeds> Governor<S> {
             taken_ns: self.taken.exact(now),
             higher: None,
         };
-        if at_low >= LEAST_NS && self.set(mix.low, now)? {
-            part.higher = Some((now + at_low.round() as u64, mix.high));
+        if at_low >= LEAST_NS && self.set(low, now)? {
+            part.higher = Some((now + at_low.round() as u64, high));
         } else {
-            self.set(Some(mix.high), now)?;
+            self.set(Some(high), now)?;
         }
         Ok(part)
     }

@@ -48,7 +48,6 @@ impl LimVariant {
     }
 }
 
-/// How long Wrekavoc's supervisors leave a process alone, ns.
 const WHOLE_SECOND_NS: u64 = 1_000_000_000;
 /// A process that is stopped stops within this much CPU time; one that used
 /// more was continued by somebody else, ns.
@@ -74,7 +73,6 @@ struct LimProcess {
     fd: PidFd,
     /// Beginning on CLOCK_BOOTTIME, ns; exact to a tick.
     began_ns: u64,
-    /// CPU time at the last look, ns.
     cpu_ns: u64,
     /// Not looked at before this (monotonic), ns.
     due: u64,
@@ -149,7 +147,6 @@ fn exceeds(cpu_ns: u64, age_ns: u64, speed: f64) -> bool {
     cpu_ns as f64 > speed * age_ns as f64
 }
 
-/// Time since boot, the clock on which processes begin, ns.
 fn boot_ns() -> u64 {
     clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(0, |t| {
         t.tv_sec().cast_unsigned() * 1_000_000_000 + t.tv_nsec().cast_unsigned()

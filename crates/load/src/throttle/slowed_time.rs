@@ -22,7 +22,6 @@ impl SlowedTime {
         self.rate
     }
 
-    /// What was taken until `at`, ns.
     pub fn exact(&self, at: u64) -> f64 {
         self.ns + self.rate * at.saturating_sub(self.since) as f64
     }

@@ -16,9 +16,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CpuLoads {
     pub cpu: u32,
-    /// Asked in the runs of A, percent.
     pub a_asked_pct: f64,
-    /// Got in the runs of A, percent of the delivered time.
     pub a_got_pct: f64,
     pub b_asked_pct: f64,
     pub b_got_pct: f64,
@@ -83,7 +81,6 @@ pub fn loads(a: &[Vec<AchievedRow>], b: &[Vec<AchievedRow>], windows: u64) -> Ve
 pub struct Sameness {
     pub verdict: Verdict,
     pub reason: String,
-    /// Largest difference of a CPU, points; absent without windows.
     pub largest_points: Option<f64>,
     pub limit_points: f64,
     /// Windows of 1 s that were compared in each run; 0 if the programs ended

@@ -37,7 +37,6 @@ use super::{load, replay};
 use result::{ComparedProgram, Comparison, OneRun};
 use runs::RunWatch;
 
-/// Exit codes of a comparison, for its help.
 const HELP: &str = "\
 Exit codes:
   0 compared, and the loads were the same; 1 a program failed, or we did;
@@ -209,12 +208,10 @@ struct CompareSession<'a> {
     started_at: String,
     profile: String,
     runs: Vec<OneRun>,
-    /// `achieved.csv` of each run.
     windows: Vec<Vec<AchievedRow>>,
 }
 
 impl CompareSession<'_> {
-    /// Makes all pairs; an exit code if it had to stop before.
     fn all(&mut self, messages: &Messages) -> Result<Option<u8>> {
         let wanted = self.args.runs as usize;
         let most = wanted + self.args.extra.unwrap_or(self.args.runs) as usize;
@@ -373,7 +370,6 @@ impl CompareSession<'_> {
         }
     }
 
-    /// Writes `compare.json`; it is whole at any time.
     fn write(&self, comparison: &Comparison, messages: &Messages) {
         let path = self.dir.join(COMPARE_JSON);
         if let Err(error) = put_json(&path, comparison, Existing::Replace) {
@@ -389,7 +385,6 @@ fn make_dir(wanted: Option<PathBuf>) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// What the runs warned of, each once, with the number of runs.
 fn warnings(runs: &[OneRun]) -> Vec<(&str, usize)> {
     let mut all: Vec<(&str, usize)> = Vec::new();
     for text in runs.iter().flat_map(|run| &run.warnings) {

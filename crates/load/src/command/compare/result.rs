@@ -16,9 +16,7 @@ pub const FORMAT: u32 = 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ComparedProgram {
-    /// The one before `--vs`.
     A,
-    /// The one after.
     B,
 }
 
@@ -34,9 +32,7 @@ impl ComparedProgram {
 /// One run of one program.
 #[derive(Debug, Clone, Serialize)]
 pub struct OneRun {
-    /// Number of the run, from 1.
     pub number: usize,
-    /// Number of the pair it belongs to, from 1.
     pub pair: usize,
     pub program: ComparedProgram,
     pub dir: String,
@@ -44,13 +40,9 @@ pub struct OneRun {
     pub reason: String,
     /// Both runs of the pair were kept: it counts.
     pub counted: bool,
-    /// Exit code of the program, if it exited.
     pub exit_code: Option<i32>,
-    /// Signal that ended it, if one did.
     pub signal: Option<i32>,
-    /// Wall time, seconds.
     pub wall_s: f64,
-    /// User and system time, seconds.
     pub cpu_s: f64,
     /// CPU time that was there for it on the loaded CPUs, seconds.
     pub available_s: Option<f64>,
@@ -87,7 +79,6 @@ impl OneRun {
         })
     }
 
-    /// The program did what it should, as far as its exit code says.
     pub fn is_success(&self) -> bool {
         self.exit_code == Some(0)
     }
@@ -101,9 +92,7 @@ pub struct ProgramSummary {
     pub kept: usize,
     pub missed: usize,
     pub undecided: usize,
-    /// Median wall time, seconds.
     pub wall_s: Option<f64>,
-    /// Median CPU time, seconds.
     pub cpu_s: Option<f64>,
     pub efficiency: Option<f64>,
 }
@@ -111,9 +100,7 @@ pub struct ProgramSummary {
 /// Ratios A/B over the pairs that count, with 95 % intervals.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Ratios {
-    /// Of the wall times.
     pub wall: Option<PairedRatio>,
-    /// Of the CPU times.
     pub cpu: Option<PairedRatio>,
     /// Of the work done per CPU time available, both programs' work being 1:
     /// that of B's available time to A's.
@@ -125,7 +112,6 @@ pub struct Ratios {
 pub struct Comparison {
     pub format: u32,
     pub sandbag: &'static str,
-    /// RFC 3339, UTC.
     pub started_at: String,
     pub arguments: Vec<String>,
     pub profile: String,
@@ -133,18 +119,14 @@ pub struct Comparison {
     /// What counts as kept, and as the same.
     pub tolerance: Tolerance,
     pub wanted: usize,
-    /// How the runs follow each other.
     pub order: &'static str,
     /// All pairs that were wanted, or could be had, are done.
     pub complete: bool,
-    /// The program before `--vs`.
     pub a: ProgramSummary,
-    /// The program after.
     pub b: ProgramSummary,
     pub ratios: Ratios,
     /// The proof that the loads were the same.
     pub loads: Sameness,
-    /// Every run, in the order made.
     pub runs: Vec<OneRun>,
 }
 

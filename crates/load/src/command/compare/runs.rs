@@ -18,7 +18,6 @@ use sandbag_ui::text::visible;
 
 use sandbag_ui::exit;
 
-/// Where a program's output goes, in the run's directory.
 pub const OUTPUT: &str = "output.txt";
 
 /// The signals of this process, read instead of obeyed: what has been
@@ -31,7 +30,6 @@ pub struct RunWatch {
 }
 
 impl RunWatch {
-    /// Takes over the signals until dropped.
     pub fn take() -> Result<Self> {
         let mut set: SigSet = ENDING.into_iter().collect();
         set.add(Signal::SIGCHLD);
@@ -45,7 +43,6 @@ impl RunWatch {
         })
     }
 
-    /// Does `work` in a child process and returns its exit code.
     pub fn run(&mut self, dir: &Path, work: impl FnOnce() -> Result<u8>) -> Result<u8> {
         fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
         let path = dir.join(OUTPUT);

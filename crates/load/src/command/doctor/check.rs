@@ -12,9 +12,7 @@ use serde::Serialize;
 pub enum CheckState {
     Ok,
     Warn,
-    /// Does not work.
     No,
-    /// Could not be tried.
     Untried,
 }
 
@@ -62,7 +60,6 @@ impl Check {
         Self::new(name, CheckState::Warn, why)
     }
 
-    /// Does not work.
     pub fn no(name: &'static str, why: impl Into<String>) -> Self {
         Self::new(name, CheckState::No, why)
     }

@@ -197,7 +197,6 @@ fn steal(root: &Root, stolen_ns: u64) -> Option<Check> {
     Some(check.figure("steal_pct", pct))
 }
 
-/// Where the groups are made, and why there.
 pub fn groups(layout: &sandbag_run::Result<Layout>) -> Check {
     let name = "groups";
     let layout = match layout {

@@ -19,7 +19,6 @@ pub enum FrequencySetting {
     Cannot(Refusal),
 }
 
-/// The line on frequencies, and whether they can be set.
 pub fn look(root: &Root, topology: &Topology) -> (Check, FrequencySetting) {
     let name = "frequency";
     let first = topology.online.iter().next().unwrap_or(0);

@@ -25,7 +25,6 @@ pub enum Reserving {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judgement {
     Yes,
-    /// It is not.
     No,
     Unclear,
 }
@@ -53,10 +52,8 @@ pub fn weights(light_ns: u64, heavy_ns: u64, wall_ns: u64) -> Judgement {
 
 /// Share to which the spinner of the cap probe is limited.
 pub const CAP: f64 = 0.3;
-/// Points that it may be off in either direction.
 const CAP_WITHIN: f64 = 0.1;
 
-/// A spinner under a cap of [`CAP`], of which it took `share`.
 pub fn cap(share: f64) -> Judgement {
     match share {
         share if share > CAP + CAP_WITHIN => No,
@@ -79,13 +76,11 @@ pub fn slice(asked_ns: u64, kept_ns: u64) -> Judgement {
 /// Median lateness above this means that timers go by the tick, ns.
 const LATE_NS: u64 = 500_000;
 
-/// Median lateness of wake-ups, ns; `None` of none.
 pub fn median_ns(late: &[u64]) -> Option<f64> {
     let late: Vec<f64> = late.iter().map(|ns| *ns as f64).collect();
     sandbag_stats::median(&late)
 }
 
-/// Wake-ups that were `late`.
 pub fn timers(late: &[u64]) -> Judgement {
     match median_ns(late) {
         None => Unclear,
@@ -128,7 +123,6 @@ pub fn command_clock(by_group_ns: u64, by_process_ns: u64, wall_ns: u64) -> Judg
     }
 }
 
-/// Two spinners on one CPU: one of them always waits.
 pub fn run_delay(waited_ns: u64, wall_ns: u64) -> Judgement {
     match waited_ns {
         0 => No,

@@ -17,11 +17,8 @@ use super::probes::ProbeFindings;
 pub struct Ground<'a> {
     /// Why no group can be made, and what to do; `None` if one can.
     pub no_groups: Option<(&'a str, &'a str)>,
-    /// systemd owns the tree.
     pub by_systemd: bool,
-    /// CPUs online.
     pub cpus: usize,
-    /// A hypervisor may steal.
     pub virtual_machine: bool,
     /// Part of a CPU that real-time tasks may take; `None` where nothing
     /// limits them.
@@ -34,13 +31,11 @@ pub struct Ground<'a> {
 pub struct MethodVerdict {
     #[serde(flatten)]
     pub check: Check,
-    /// `loads`, `nodes`.
     pub used_for: Vec<&'static str>,
     /// For which of them it is the default.
     pub default_for: Vec<&'static str>,
 }
 
-/// Every method, those for loads first.
 pub fn all(found: &ProbeFindings, ground: Ground<'_>) -> Vec<MethodVerdict> {
     let only_nodes = SLOWING.into_iter().filter(|name| !NAMES.contains(name));
     let kinds = [("loads", &NAMES[..]), ("nodes", &SLOWING[..])];
@@ -145,7 +140,6 @@ impl MethodJudge<'_> {
         self.needs(self.found.weights, "weights are not honoured", "weights")
     }
 
-    /// A worker or burner of a real-time class.
     fn needs_real_time(&self) -> Result<(), Check> {
         self.not_refused(self.found.no_real_time.as_ref())?;
         let what = "real-time tasks do not go first";

@@ -59,7 +59,6 @@ struct DoctorReport {
     /// It works here; `None` if it could not be tried.
     works: Option<bool>,
     default_node_method: &'static str,
-    /// Nodes can be slowed with it; `None` if it could not be tried.
     works_for_nodes: Option<bool>,
     methods: Vec<MethodVerdict>,
     probes: Vec<Check>,

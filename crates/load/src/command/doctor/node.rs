@@ -11,7 +11,6 @@ use super::check::{Check, CheckState};
 use super::judge::{self, Judgement};
 use super::probes::{ProbeFindings, check_of, failed};
 
-/// Time between two looks of `lim`.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 impl ProbeFindings {

@@ -16,7 +16,6 @@ use super::judge::{Refusal, Reserving};
 /// methods and facts are judged by.
 #[derive(Debug, Default)]
 pub struct ProbeFindings {
-    /// One line per probe.
     pub checks: Vec<Check>,
     pub weights: Option<Judgement>,
     pub caps: Option<Judgement>,
@@ -30,17 +29,12 @@ pub struct ProbeFindings {
     pub freezer: Option<Judgement>,
     pub stopping: Option<Judgement>,
     pub node_cap: Option<Judgement>,
-    /// Why no group of a node can be made.
     pub no_node: Option<Refusal>,
-    /// Nothing is tried again after this.
     pub retry_until: Option<Instant>,
-    /// Real-time budget of a fresh group, us.
     pub rt_runtime_us: Option<i64>,
     /// Whether task clocks leave out steal, where it could be seen.
     pub excludes_steal: Option<bool>,
-    /// Steal met while probing, ns.
     pub steal_ns: u64,
-    /// What could not be cleaned up.
     pub left: Vec<String>,
 }
 
@@ -53,7 +47,6 @@ const SPINNER: Spinner = Spinner {
 const HEAVY: Weight = Weight(64.0);
 /// Period of the cap probe, us; that of the quota method.
 const PERIOD_US: u64 = 20_000;
-/// The slice that `pace` asks for, ns.
 const SLICE_NS: u64 = 100_000_000;
 const SLEEPS: usize = 40;
 const SLEEP_NS: u64 = 5_000_000;
@@ -255,7 +248,6 @@ impl ProbeFindings {
     }
 }
 
-/// Share of the delivered time that the first spinner took.
 fn share(spun: &ProbeResult) -> f64 {
     let delivered = spun.wall_ns.saturating_sub(spun.steal_ns.unwrap_or(0));
     spun.took[0].cpu_ns as f64 / delivered.max(1) as f64
@@ -291,7 +283,6 @@ pub fn check_of(name: &'static str, judgement: Judgement, seen: String) -> Check
     }
 }
 
-/// A line about a probe that could not be made.
 pub fn failed(name: &'static str, error: &sandbag_run::Error) -> Check {
     use sandbag_run::Error;
     match error {
@@ -302,7 +293,6 @@ pub fn failed(name: &'static str, error: &sandbag_run::Error) -> Check {
 }
 
 impl Check {
-    /// With what to do if it does not work.
     pub fn or_remedy(self, remedy: &str) -> Self {
         match self.state {
             CheckState::No => self.remedy(remedy),

@@ -5,7 +5,6 @@
 use sandbag_ui::failure::Result;
 
 use super::options::RunOptions;
-use sandbag_linux::user::User;
 use sandbag_run::directory::RUN_PREFIX;
 use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
@@ -34,11 +33,7 @@ pub fn record_failure(
         && !options.hold.no_out
         && !options.hold.dry_run
     {
-        let user = if options.hold.as_root {
-            None
-        } else {
-            User::behind_sudo()
-        };
+        let user = options.hold.user();
         let out = options.hold.out;
         // A refusal that names no directory makes none: it was said.
         if let Some(out) = out.filter(|dir| named || dir.exists()) {

@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use sandbag_linux::user::User;
+use sandbag_run::directory::RunDir;
+use sandbag_ui::messages::Messages;
 
 use sandbag_ui::output::{JsonArgs, Overwrite};
 use sandbag_ui::units;
@@ -79,9 +82,21 @@ pub struct HoldOptions {
 }
 
 impl HoldOptions {
-    /// Refuses results that exist, before anything is made.
     pub fn refuse_existing(&self) -> sandbag_ui::Result<()> {
         self.overwrite.check_dir(self.out.as_deref())?;
         self.json.check(self.overwrite)
+    }
+
+    /// The user that CMD runs as, where that is not ours.
+    pub fn user(&self) -> Option<User> {
+        User::behind_sudo().filter(|_| !self.as_root)
+    }
+
+    /// Makes the run directory, unless none is wanted.
+    pub fn make_dir(&self, messages: &Messages) -> Option<RunDir> {
+        if self.no_out {
+            return None;
+        }
+        RunDir::make(self.out.clone(), self.user(), messages)
     }
 }

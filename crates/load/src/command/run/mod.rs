@@ -13,9 +13,8 @@ use std::fmt::Write as _;
 use crate::method::{self, Method, MethodOptions, Scope};
 use crate::report::run::Run;
 use crate::report::{terminal, write};
-use crate::supervisor::{self, Control, NodePlan, RunEnd, RunPlan, StartOn};
+use crate::supervisor::{self, NodeControl, RunEnd, RunPlan, StartOn};
 use sandbag_linux::topology::Topology;
-use sandbag_linux::user::User;
 use sandbag_linux::{CpuList, Root};
 use sandbag_profile::BoxSteps;
 use sandbag_run::command::CommandSpec;
@@ -36,25 +35,14 @@ use sandbag_ui::output;
 use sandbag_ui::units::{Cpus, nanos, plain};
 
 pub struct RunLoad {
-    /// The CPUs, in the order of the profile's columns.
     pub cpus: Vec<u32>,
     pub steps: BoxSteps,
-    /// Its length; `None` if it has no end.
     pub length_ns: Option<u64>,
-    /// Its highest load, percent.
     pub highest_pct: f64,
     pub name: String,
     pub warnings: Vec<String>,
 }
 
-/// What makes a run a virtual node.
-pub struct RunNode {
-    pub name: String,
-    pub control: Box<dyn Control>,
-    pub environment: Vec<(String, String)>,
-}
-
-/// Makes the run and everything it leaves; returns the exit code.
 pub fn run(load: RunLoad, options: &RunOptions, messages: &Messages) -> Result<u8> {
     let constants = MethodOptions {
         period_ns: options.period.map(nanos),
@@ -67,7 +55,6 @@ pub fn run(load: RunLoad, options: &RunOptions, messages: &Messages) -> Result<u
     run_by(load, method, None, options, messages)
 }
 
-/// Whether a method has what it needs in a tree of this kind.
 pub fn check_layout(method: &Method, layout: &Layout) -> sandbag_run::Result<()> {
     match (method.name, layout.kind()) {
         ("quota", LayoutKind::V2Systemd) => Err(sandbag_run::Error::NotPossible {
@@ -82,7 +69,7 @@ pub fn check_layout(method: &Method, layout: &Layout) -> sandbag_run::Result<()>
 pub fn run_by(
     load: RunLoad,
     method: Method,
-    node: Option<RunNode>,
+    node: Option<NodeControl>,
     options: &RunOptions,
     messages: &Messages,
 ) -> Result<u8> {
@@ -132,11 +119,6 @@ pub fn run_by(
             options,
         );
     }
-    let user = if options.hold.as_root {
-        None
-    } else {
-        User::behind_sudo()
-    };
     if let Some(at_ns) = start_at_ns {
         messages.say(&format!(
             "--at: this host's run begins {:.1} ms after that time, at a multiple of 100 ms of \
@@ -144,11 +126,7 @@ pub fn run_by(
             schedule::delay_ns(at_ns) as f64 / 1e6
         ));
     }
-    let dir = if options.hold.no_out {
-        None
-    } else {
-        RunDir::make(options.hold.out.clone(), user.clone(), messages)
-    };
+    let dir = options.hold.make_dir(messages);
     warnings.iter().for_each(|text| messages.warning(text));
     let started_at = jiff::Timestamp::now();
     let mut collector = Collector::new(
@@ -171,7 +149,7 @@ pub fn run_by(
         cpus: load.cpus.clone(),
         command: words(&options.hold.command),
         tolerance: options.hold.tolerance,
-        node: node.as_ref().map(|node| node.name.clone()),
+        node: node.as_ref().map(|node| node.name.to_string()),
         length_ns: load.length_ns,
         burns: method.scope == Scope::Cpu,
     };
@@ -190,20 +168,18 @@ pub fn run_by(
             },
             command: (!options.hold.command.is_empty()).then(|| CommandSpec {
                 arguments: options.hold.command.clone(),
-                user: user.clone(),
+                user: options.hold.user(),
                 kill: options.hold.kill,
                 environment: node
                     .as_ref()
-                    .map_or_else(Vec::new, |node| node.environment.clone()),
+                    .map_or_else(Vec::new, |node| node.environment().into_iter().collect()),
                 word_on: match options.start_on {
                     Some(StartOn::Descriptor(number)) => Some(number),
                     _ => None,
                 },
             }),
             pin,
-            node: node.map(|node| NodePlan {
-                control: Some(node.control),
-            }),
+            node,
             settle: !options.hold.no_settle,
             start_on: options.start_on,
             start_at_ns,
@@ -217,7 +193,6 @@ pub fn run_by(
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => {
-            // An empty run directory helps nobody.
             if let Some(dir) = &dir {
                 dir.discard_if_empty();
             }
@@ -235,7 +210,6 @@ pub fn run_by(
     })
 }
 
-/// As registering a run does, without doing it.
 fn refuse_busy(registry: &Registry, wanted: &CpuList) -> Result<()> {
     for run in registry.runs()?.into_iter().filter(|run| !run.shares) {
         let held: CpuList = run.cpus.parse().unwrap_or_default();
@@ -281,7 +255,6 @@ fn leave(run: &Run, dir: Option<&RunDir>, options: &RunOptions, messages: &Messa
     }
 }
 
-/// The exit code of a run that was made.
 fn code(run: &Run, end: RunEnd, strict: bool) -> u8 {
     let verdict = exit::of_verdict(run.verdict);
     if end == RunEnd::TimedOut {

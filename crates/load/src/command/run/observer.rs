@@ -13,17 +13,12 @@ use sandbag_ui::messages::Messages;
 /// Sums of one CPU.
 #[derive(Debug, Default, Clone)]
 pub struct CpuSums {
-    /// Windows of 1 s.
     pub whole: Accuracy,
-    /// Windows of 100 ms.
     pub short: Accuracy,
     /// Time-weighted sum of the asked load, percent times ns.
     pub asked: f64,
-    /// Wall time, ns.
     pub wall_ns: u64,
-    /// CPU time of the burners in windows, ns.
     pub burner_ns: u64,
-    /// Steal, ns.
     pub steal_ns: u64,
     /// Busy time, ns, if it was known throughout.
     pub busy_ns: Option<u64>,
@@ -104,17 +99,14 @@ impl<'a> Collector<'a> {
         self.show_progress = true;
     }
 
-    /// Sums per CPU, in the order given.
     pub fn sums(&self) -> &[CpuSums] {
         &self.sums
     }
 
-    /// All 1 s windows together.
     pub fn verdict(&self) -> &VerdictCounter {
         &self.verdict
     }
 
-    /// All 100 ms windows together.
     pub fn short(&self) -> &Accuracy {
         &self.short
     }

@@ -59,18 +59,15 @@ pub struct ShowArgs {
 }
 
 impl ShowArgs {
-    /// What is to be shown; `None` for the list of formats.
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
-    /// Whether the format of a profile is given.
     pub fn names_a_format(&self) -> bool {
         self.reshape.from.is_some()
     }
 }
 
-/// A line per format.
 pub fn formats() -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
@@ -98,7 +95,6 @@ pub fn is_run(path: &Path) -> bool {
     read.is_ok() && text.trim_start().starts_with('{') && text.contains("\"sandbag\"")
 }
 
-/// The text of a run that was made.
 pub fn run(path: &Path, messages: &Messages) -> Result<String> {
     let dir = if path.is_dir() {
         path

@@ -10,7 +10,6 @@ use sandbag_profile::statistics::{LAGS, MOST_CORRELATED, ProfileStatistics, QUAN
 /// More CPUs than this do not fit beside each other.
 const MATRIX: usize = 16;
 
-/// Tables, and a line about what they are of.
 pub(super) fn text(statistics: &ProfileStatistics) -> String {
     let mut text = format!(
         "\nIn {} pieces of {}:\n{}\n",

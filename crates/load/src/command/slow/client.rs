@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Asking and telling nodes that run.
+//! Requests to nodes that run.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -60,7 +60,7 @@ pub struct ListArgs {
     overwrite: Overwrite,
 }
 
-/// End a node: its CMD is told to end, other programs go on
+/// End a node: its CMD gets SIGTERM, other programs go on
 #[derive(Debug, Args)]
 pub struct StopArgs {
     /// The node (`sandbag slow list`)
@@ -76,7 +76,6 @@ fn directory() -> Result<Directory> {
     Ok(Directory::in_registry(Registry::open()?.dir()))
 }
 
-/// Asks, and turns a refusal into an error.
 fn send(directory: &Directory, name: &NodeName, request: &Request) -> Result<Reply> {
     match ask(directory, name, request, ASK_LIMIT)? {
         Reply::Error { message } => bail!("node {name}: {message}"),
@@ -91,10 +90,7 @@ pub fn exec(args: &ExecArgs) -> Result<u8> {
     let pid = std::process::id();
     let reply = send(&directory()?, &args.name, &Request::Admit { pid })?;
     let Reply::Admitted { environment } = reply else {
-        bail!(
-            "node {}: an answer that makes no sense: {reply:?}",
-            args.name
-        );
+        bail!("node {}: unexpected answer: {reply:?}", args.name);
     };
     let (program, arguments) = args.command.split_first().context("CMD is missing")?;
     let mut command = std::process::Command::new(program);
@@ -108,22 +104,14 @@ pub fn exec(args: &ExecArgs) -> Result<u8> {
 }
 
 pub fn set(args: &SetArgs, messages: &Messages) -> Result<u8> {
-    let speeds = args.speed.to_string();
-    // What a node has against a speed is the speed's fault.
-    match ask(
-        &directory()?,
-        &args.name,
-        &Request::Set { speeds },
-        ASK_LIMIT,
-    )? {
-        Reply::Set { speeds } => messages.say(&format!("node {}: speed {speeds}", args.name)),
+    let (name, speeds) = (&args.name, args.speed.to_string());
+    match ask(&directory()?, name, &Request::Set { speeds }, ASK_LIMIT)? {
+        Reply::Set { speeds } => messages.say(&format!("node {name}: speed {speeds}")),
+        // The user's speed is at fault, not the node.
         Reply::Error { message } => {
-            return Err(BadInput(format!("node {}: {message}", args.name)).into());
+            return Err(BadInput(format!("node {name}: {message}")).into());
         }
-        reply => bail!(
-            "node {}: an answer that makes no sense: {reply:?}",
-            args.name
-        ),
+        reply => bail!("node {name}: unexpected answer: {reply:?}"),
     }
     Ok(exit::KEPT)
 }
@@ -156,7 +144,6 @@ fn status_text(status: &Status) -> String {
     text + &speed_lines(&status.speeds)
 }
 
-/// A line per CPU of a node: its speed asked and got.
 pub fn speed_lines(speeds: &[CpuSpeed]) -> String {
     let line = |speed: &CpuSpeed| {
         let got = speed.got.map_or_else(

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag slow`: virtual nodes.
 //!
-//! A node is one process: `one` makes it and is its supervisor, `control`
-//! answers its socket. Several nodes (`several`) are several such processes,
-//! which the first starts and waits for. `client` asks and tells nodes that
-//! run.
+//! A node is one process: `node` makes it and is its supervisor. Several nodes
+//! (`several`) are several such processes, which the first starts and waits
+//! for. `client` talks to nodes that run.
 
 pub mod client;
-mod control;
 mod node;
 mod options;
 mod several;
@@ -72,7 +70,7 @@ enum SlowVerb {
     Set(client::SetArgs),
     /// Show the nodes that run: CPUs, speed asked and got
     List(client::ListArgs),
-    /// End a node: its CMD is told to end, other programs go on
+    /// End a node: its CMD gets SIGTERM, other programs go on
     ///
     /// A node that was started with a CMD sends SIGTERM to everything in it,
     /// and ends with CMD. One without ends at once, and the programs in it go

@@ -1,30 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One node: its place, its speeds, its supervisor.
 
-use std::sync::Arc;
-
 use crate::method::{Method, Scope};
 use crate::node::place::{Claim, PlacedCourse, PlacedNode, place};
 use crate::node::plan::{self, AtEnd};
 use crate::node::socket::{Directory, Server, list};
 use crate::node::spec::Origin;
 use crate::node::{Cpus, Domains, NodeCourse, NodeMachine, NodeSpec, Ratios, environment};
-use sandbag_linux::Root;
-use sandbag_profile::{InputSource, ReadOptions};
+use sandbag_linux::{CpuList, Root};
+use sandbag_profile::ReadOptions;
 use sandbag_run::layout::Layout;
 use sandbag_run::registry::Registry;
 use sandbag_ui::failure::{Context as _, Result};
 
-use super::control::{NodeControl, Reach};
 use super::options::NodeOptions;
 use crate::command::run::options::RunOptions;
-use crate::command::run::{self, RunLoad, RunNode};
+use crate::command::run::{self, RunLoad};
+use crate::supervisor::NodeControl;
 use sandbag_run::program;
 use sandbag_ui::BadInput;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::units::ASK_LIMIT;
 
-/// Makes the node and is it until its end.
 pub fn main(options: &NodeOptions, messages: &Messages) -> Result<u8> {
     program::check(&options.hold.command)?;
     run::record_failure(&as_run(options), messages, |run_options| {
@@ -44,28 +41,21 @@ fn make(options: &NodeOptions, run_options: &RunOptions, messages: &Messages) ->
     if let Some(why) = &placed.why {
         messages.say(why);
     }
-    let directory = Directory::in_registry(registry.dir());
-    let name = placed.spec.name.clone();
     // A dry run takes no name.
     let control = if options.hold.dry_run {
         None
     } else {
+        let name = placed.spec.name.clone();
+        let server = Server::bind(&Directory::in_registry(registry.dir()), &name)?;
         Some(NodeControl::new(
-            Server::bind(&directory, &name)?,
-            name.clone(),
-            method.name,
-            Reach::of(&method),
-            planned.first.clone(),
+            server,
+            name,
+            &method,
+            planned.first,
             machine,
         ))
     };
-    let environment = environment::variables(&name, &planned.first);
-    let node = control.map(|control| RunNode {
-        name: name.to_string(),
-        control: Box::new(control),
-        environment: environment.into_iter().collect(),
-    });
-    run::run_by(planned.load, method, node, run_options, messages)
+    run::run_by(planned.load, method, control, run_options, messages)
 }
 
 /// A node that can be made here.
@@ -79,7 +69,7 @@ pub struct CheckedNode {
 /// Everything that can be wrong with a node, asked before anything is changed.
 pub fn check(options: &NodeOptions, registry: &Registry) -> Result<CheckedNode> {
     let root = Root::default();
-    // What is wrong with its options is said before anything else.
+    // Faults of its options come before all others.
     options.method(0.0)?;
     let machine = NodeMachine::read(&root)?;
     let placed = place(vec![spec(options)?], &machine, &claims(registry)?, |_| {
@@ -226,43 +216,38 @@ impl NodeLoad {
                 unequal: !ratios.are_equal(),
             }),
             PlacedCourse::Profile(path) => {
-                let source = Arc::new(sandbag_profile::command::reshape::source(path)?);
-                let open = |source: &InputSource| -> Result<_> {
-                    let steps = source.open(None, &ReadOptions::default())?;
-                    Ok(plan::slow_steps(steps, AtEnd::Hold))
+                let source = sandbag_profile::command::reshape::source(path)?;
+                let open = |at_end| -> Result<_> {
+                    let speeds = source.open(None, &ReadOptions::default())?;
+                    Ok(plan::slow_steps(speeds, at_end))
                 };
-                let mut read =
-                    plan::slow_steps(source.open(None, &ReadOptions::default())?, AtEnd::End);
-                let summary = sandbag_profile::summarise(&mut *read)?;
-                let of: Vec<u32> = summary.cpus.iter().map(|cpu| cpu.cpu).collect();
-                if of != cpus {
+                let summary = sandbag_profile::summarise(&mut *open(AtEnd::End)?)?;
+                let of: CpuList = summary.cpus.iter().map(|cpu| cpu.cpu).collect();
+                if of != placed.cpus {
                     return Err(BadInput(format!(
-                        "{}: a profile of CPUs {} cannot be the speed of CPUs {}",
+                        "{}: a profile of CPUs {of} cannot be the speed of CPUs {}",
                         path.display(),
-                        of.iter().copied().collect::<sandbag_linux::CpuList>(),
                         placed.cpus
                     ))
                     .into());
                 }
                 let loads = summary.cpus.iter().filter_map(|cpu| cpu.max_load_pct);
                 let highest_pct = loads.fold(0.0, f64::max);
-                let mut unequal = false;
-                let mut every =
-                    plan::slow_steps(source.open(None, &ReadOptions::default())?, AtEnd::End);
-                while let Some(step) = every.next_step()? {
+                let (mut unequal, mut first) = (false, None);
+                let mut steps = open(AtEnd::End)?;
+                while let Some(step) = steps.next_step()? {
                     unequal |= step.cells.windows(2).any(|two| two[0] != two[1]);
+                    first.get_or_insert(step.cells);
                 }
-                let mut steps = open(&source)?;
-                let first = steps.next_step()?.map_or_else(Vec::new, |step| step.cells);
                 let first = cpus
                     .iter()
-                    .zip(first)
+                    .zip(first.unwrap_or_default())
                     .filter_map(|(cpu, cell)| Some((*cpu, 1.0 - cell?.load_pct / 100.0)));
                 Ok(Self {
                     first: Ratios::new(first.collect()),
                     unequal,
                     load: RunLoad {
-                        steps: open(&source)?,
+                        steps: open(AtEnd::Hold)?,
                         cpus,
                         length_ns: None,
                         highest_pct,
@@ -279,7 +264,6 @@ fn highest(loads: &[f64]) -> f64 {
     loads.iter().copied().fold(0.0, f64::max)
 }
 
-/// What a run of any kind is told.
 fn as_run(options: &NodeOptions) -> RunOptions {
     RunOptions {
         method: options.method.clone(),

@@ -14,14 +14,12 @@ use crate::node::socket::Directory;
 use crate::node::{NodeMachine, NodeSpec, NodesFile, Vocabulary};
 use clap::Parser as _;
 use sandbag_linux::Root;
-use sandbag_linux::user::User;
 use sandbag_run::registry::Registry;
 use sandbag_ui::failure::{Context as _, Result};
 
 use super::SlowArgs;
 use super::node;
 use super::options::NodeOptions;
-use sandbag_run::directory::RunDir;
 use sandbag_run::program;
 use sandbag_ui::BadInput;
 use sandbag_ui::exit;
@@ -35,7 +33,6 @@ struct NodeLine {
     args: SlowArgs,
 }
 
-/// Makes the nodes, runs their commands, and waits for them.
 pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u8> {
     node::refuse_nesting()?;
     let names = MethodOptions::names();
@@ -65,16 +62,7 @@ pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u
     if options.hold.dry_run {
         return Ok(exit::KEPT);
     }
-    let user = if options.hold.as_root {
-        None
-    } else {
-        User::behind_sudo()
-    };
-    let dir = if options.hold.no_out {
-        None
-    } else {
-        RunDir::make(options.hold.out.clone(), user, messages)
-    };
+    let dir = options.hold.make_dir(messages);
     let sockets = Directory::in_registry(registry.dir());
     let mut nodes = nodes::NodeProcesses::start(&placed, &sockets, dir.as_ref(), options)?;
     let commands = commands::run(&placed, &mut nodes, options, messages)?;
@@ -95,7 +83,6 @@ pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u
     })
 }
 
-/// Whether the commands can be run where they are to run.
 fn check_commands(node: &NodeSpec) -> Result<()> {
     let here = Path::new("");
     let dir = node.cwd.as_deref().unwrap_or(here);

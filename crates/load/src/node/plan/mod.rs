@@ -26,7 +26,6 @@ use crate::node::ratios::Ratios;
 /// the supervisor adds the time of the start to it.
 pub const OPEN_END_NS: u64 = 10 * 365 * 86_400 * 1_000_000_000;
 
-/// The load that leaves these speeds, without end.
 pub fn constant(speeds: &Ratios) -> BoxSteps {
     let cpus = speeds.iter().map(|(cpu, _)| cpu);
     let loads: Vec<(u32, f64)> = cpus.zip(speeds.loads_pct()).collect();

@@ -145,7 +145,6 @@ pub(super) fn dial(path: &Path) -> Result<UnixStream, Errno> {
 #[derive(Debug)]
 pub struct NodeEntry {
     pub name: NodeName,
-    /// How it is, or why it did not say.
     pub status: Result<Status, SocketError>,
 }
 

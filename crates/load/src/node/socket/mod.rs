@@ -42,7 +42,6 @@ use crate::node::protocol::NotUnderstood;
 /// What can go wrong at a socket.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// The directory is not one that only its owner can write to.
     #[error("{path}: {why}: a node's socket is only made where nobody else can write; {remedy}")]
     Directory {
         path: PathBuf,
@@ -60,7 +59,6 @@ pub enum SocketError {
     },
     #[error("no node `{name}` runs here; {}", running(.others))]
     NotRunning { name: String, others: Vec<String> },
-    /// It did not answer in time.
     #[error(
         "node `{name}` did not answer within {limit:?}: its supervisor is busy or stopped; try again"
     )]

@@ -194,7 +194,6 @@ impl Server {
         })
     }
 
-    /// Closing a descriptor takes it out of the epoll set.
     fn hang_up_on_the_oldest(&mut self) {
         if !self.clients.is_empty() {
             self.clients.remove(0);
@@ -278,7 +277,6 @@ pub fn sweep(directory: &Directory) -> Result<(), SocketError> {
     outcome
 }
 
-/// Removes a socket, and nothing else that may stand there.
 fn remove_socket(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path)?.file_type().is_socket() {
         fs::remove_file(path)

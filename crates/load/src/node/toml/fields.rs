@@ -34,7 +34,6 @@ impl<'t> TomlText<'t> {
         &self.name
     }
 
-    /// Line of a byte, from 1.
     pub(super) fn line(&self, at: usize) -> u64 {
         self.lines.partition_point(|begin| *begin <= at) as u64 + 1
     }
@@ -93,7 +92,6 @@ impl<'t> Field<'t> {
         self.text.fault(self.at, self.key, what, remedy)
     }
 
-    /// A value of another kind than it should be.
     pub(super) fn wrong(&self, expected: &str, remedy: &str) -> SpecError {
         let found = self.value.get_ref().type_str();
         self.fault(format!("expected {expected}, found {found}"), remedy)

@@ -60,7 +60,6 @@ pub struct NodesFile {
 }
 
 impl NodesFile {
-    /// Reads a file, or standard input for `-`.
     pub fn read(path: &Path, vocabulary: &Vocabulary<'_>) -> Result<Self, SpecError> {
         let (name, dir) = if path.as_os_str() == "-" {
             ("standard input".to_owned(), PathBuf::new())

@@ -14,12 +14,9 @@ use crate::node::environment;
 use crate::node::spec::{Cpus, NodeCourse, NodeName, NodeSpec, Origin, SpecError};
 use crate::node::speed::{BadSpeed, Speed, Speeds};
 
-/// Keys that each node has for itself.
 const OWN: [&str; 5] = ["name", "cpus", "cores", "command", "commands"];
-/// Keys that `[defaults]` can have as well.
 const SHARED: [&str; 5] = ["speed", "profile", "method", "env", "cwd"];
 
-/// Whether this is a key of a node.
 pub(super) fn knows(key: &str, vocabulary: &Vocabulary<'_>) -> bool {
     OWN.contains(&key) || SHARED.contains(&key) || vocabulary.options.contains(&key)
 }
@@ -50,7 +47,6 @@ pub(super) fn check_keys(
     Ok(())
 }
 
-/// Reads a node whose header is at a byte of the text.
 pub(super) fn read(
     fields: &Fields<'_>,
     defaults: Option<&Fields<'_>>,

@@ -133,7 +133,6 @@ impl Setting {
     }
 }
 
-/// Times of the rows, seconds, the end included.
 fn times(text: &str) -> Vec<f64> {
     text.lines()
         .filter(|l| !l.starts_with('#') && !l.starts_with("time"))

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The figures behind the charts, embedded as JSON.
 
-use std::borrow::Cow;
-
+use sandbag_stats::ErrorStats;
 use sandbag_stats::accuracy::BIN_POINTS;
 use serde::Serialize;
 
-use crate::report::series::LoadSeries;
-use crate::report::track::Track;
+use crate::report::series::{LoadSeries, Track};
 use crate::report::view::View;
 
 /// Up to this many CPUs each has a chart of its own; above, heat maps.
@@ -20,15 +18,11 @@ const BARS: i32 = 20;
 pub(super) struct Charts<'a> {
     /// Length of the run, seconds: the time axis common to all charts.
     length_s: f64,
-    /// Width of a bucket, seconds.
     width_s: f64,
-    /// Buckets per CPU.
     buckets: usize,
     quantity: &'static str,
     /// One chart each; of a node among others, all in one chart.
-    lines: Vec<Cow<'a, Track>>,
-    /// What the lines are called where they share a chart.
-    names: Vec<String>,
+    lines: Vec<&'a Track>,
     /// One row of the heat maps each.
     rows: Vec<HeatRow<'a>>,
     mean: Track,
@@ -47,51 +41,35 @@ impl<'a> Charts<'a> {
     pub(super) fn of_run(view: &View<'_>, series: Option<&'a LoadSeries>) -> Self {
         let run = &view.run;
         let cpus = series.map_or(&[][..], |s| &s.cpus);
-        let lines = cpus.len() <= MOST_CHARTS;
+        let (lines, rows) = cpus.split_at(if cpus.len() <= MOST_CHARTS {
+            cpus.len()
+        } else {
+            0
+        });
+        let histogram = |e: ErrorStats| Histogram::new(&run.error_distribution, e.p99_abs_points);
+        let row = |(cpu, track): &'a (u32, Track)| HeatRow {
+            cpu: *cpu,
+            got: &track.got,
+            error: &track.error,
+        };
         Self {
-            length_s: run.length_s,
-            width_s: series.map_or(1.0, |s| s.width_s),
-            buckets: series.map_or(0, LoadSeries::buckets),
-            quantity: view.words.quantity,
-            lines: cpus
-                .iter()
-                .filter(|_| lines)
-                .map(|(_, t)| Cow::Borrowed(t))
-                .collect(),
-            names: Vec::new(),
-            rows: cpus
-                .iter()
-                .filter(|_| !lines)
-                .map(|(cpu, t)| HeatRow {
-                    cpu: *cpu,
-                    got: &t.got,
-                    error: &t.error,
-                })
-                .collect(),
-            mean: series.map(LoadSeries::mean).unwrap_or_default(),
-            histogram: run
-                .error_1s
-                .map(|e| Histogram::new(&run.error_distribution, e.p99_abs_points)),
+            lines: lines.iter().map(|(_, track)| track).collect(),
+            rows: rows.iter().map(row).collect(),
+            histogram: run.error_1s.map(histogram),
+            ..Self::of_mean(view, series, run.length_s)
         }
     }
 
-    /// All `lines` in one chart of `length_s` seconds, beside other nodes.
-    pub(super) fn among_others(
-        view: &View<'_>,
-        series: Option<&LoadSeries>,
-        lines: Vec<(String, Cow<'a, Track>)>,
-        length_s: f64,
-    ) -> Self {
-        let (names, lines) = lines.into_iter().unzip();
+    /// The mean over the CPUs alone, on an axis of `length_s` seconds.
+    pub(super) fn of_mean(view: &View<'_>, series: Option<&LoadSeries>, length_s: f64) -> Self {
         Self {
             length_s,
             width_s: series.map_or(1.0, |s| s.width_s),
             buckets: series.map_or(0, LoadSeries::buckets),
             quantity: view.words.quantity,
-            lines,
-            names,
+            lines: Vec::new(),
             rows: Vec::new(),
-            mean: Track::default(),
+            mean: series.map(LoadSeries::mean).unwrap_or_default(),
             histogram: None,
         }
     }
@@ -108,9 +86,7 @@ impl<'a> Charts<'a> {
 pub(super) struct Histogram {
     /// Width of a bar, points; bar `i` is centred on `(i - 20) * bar`.
     bar_points: f64,
-    /// Percent of all windows per bar.
     share_pct: Vec<f64>,
-    /// Windows outside the bars.
     pub(super) beyond: u64,
 }
 

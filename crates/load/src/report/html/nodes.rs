@@ -2,7 +2,6 @@
 //! The page of several nodes: one table of all, and a chart of each that
 //! leads to its own page.
 
-use std::borrow::Cow;
 use std::path::Path;
 
 use maud::{Markup, html};
@@ -15,14 +14,10 @@ use super::tables::empty_cell;
 use crate::report::nodes::{NodeResult, NodeRows, SpeedResult};
 use crate::report::run::Run;
 use crate::report::series::LoadSeries;
-use crate::report::track::Track;
 use crate::report::view::{SPEED, View};
 use sandbag_run::directory::{ACHIEVED_CSV, REPORT_HTML};
 use sandbag_ui::page::{CREDIT, sentence, signed};
 use sandbag_ui::text::{clock, visible};
-
-/// With more different speeds than this in a node its CPUs share one line.
-const MOST_LINES: usize = 4;
 
 /// The page for `nodes`, which come from `runs`; the windows of each are in
 /// its directory under `dir`. Where they cannot be read, the page says why.
@@ -45,10 +40,7 @@ pub fn render(nodes: &NodeRows, runs: &[Run], dir: &Path) -> String {
     let charts: Vec<Charts<'_>> = views
         .iter()
         .zip(&all)
-        .map(|(view, series)| {
-            let series = series.as_ref().ok();
-            Charts::among_others(view, series, series.map_or_else(Vec::new, lines), length_s)
-        })
+        .map(|(view, series)| Charts::of_mean(view, series.as_ref().ok(), length_s))
         .collect();
     let holes = all
         .iter()
@@ -75,8 +67,8 @@ pub fn render(nodes: &NodeRows, runs: &[Run], dir: &Path) -> String {
                 span { i .key.got {} "got" }
                 @if holes { span { i .key.hole {} (SPEED.absent) } }
                 span .note {
-                    (SPEED.charts) " CPUs of which the same was asked share a line: their mean, in "
-                    "a band from the slowest to the fastest; the errors are those of the worst."
+                    (SPEED.charts) " Each chart shows the mean over the node's CPUs; the page of "
+                    "the node has a chart of each CPU."
                 }
             }
             div .charts {
@@ -237,32 +229,11 @@ fn chart(i: usize, node: &NodeResult, series: &Result<LoadSeries, String>) -> Ma
             p .note { (sentence(&visible(&node.reason))) }
             @match series {
                 Ok(series) if series.cpus.is_empty() => p { "The node has no windows." },
-                Ok(_) => div .chart.load data-chart="lines" data-of=(i) {},
+                Ok(_) => div .chart.load data-chart="mean" data-of=(i) {},
                 Err(why) => p { "No chart: " (visible(why)) "." },
             }
         }
     }
-}
-
-/// The lines of a node's chart, by name.
-fn lines(series: &LoadSeries) -> Vec<(String, Cow<'_, Track>)> {
-    let mut groups = series.groups();
-    if groups.len() > MOST_LINES {
-        groups = vec![series.cpus.iter().collect()];
-    }
-    groups
-        .into_iter()
-        .map(|group| {
-            let name = cpu_label(&group.iter().map(|(cpu, _)| *cpu).collect());
-            match group[..] {
-                [(_, only)] => (name, Cow::Borrowed(only)),
-                _ => {
-                    let tracks: Vec<&Track> = group.iter().map(|(_, t)| t).collect();
-                    (name, Cow::Owned(Track::spread(&tracks)))
-                }
-            }
-        })
-        .collect()
 }
 
 fn cpu_label(cpus: &CpuList) -> String {

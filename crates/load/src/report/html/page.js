@@ -97,51 +97,10 @@ const chartsOf = (data, peers, elements) => {
   };
 
   const sizes = (values) => values.filter((v) => v !== null).map(Math.abs);
+  // Common to all charts of a kind, so that they can be compared.
   const errorScale = (tracks) => nice(Math.max(0.1, ...tracks.flatMap((t) => sizes(t.error))));
-  // Common to all CPUs, so that their charts can be compared.
-  const commonScale = errorScale(peers.flatMap((p) => p.lines));
-
-  // The names of lines that share a chart, each where its line begins; beside
-  // one another where lines begin together.
-  const lineNames = (tracks, names) => {
-    const begins = tracks.map((t) => t.asked.find((v) => v !== null) ?? 0);
-    const places = [];
-    begins.forEach((y, n) => {
-      const taken = places.filter((p) => Math.abs(p.y - y) < 10).map((p) => p.until);
-      const x = Math.max(6, ...taken);
-      places.push({ x, y, until: x + 12 + 7 * names[n].length });
-    });
-    return {
-      type: "custom",
-      silent: true,
-      tooltip: { show: false },
-      z: 5,
-      data: begins.map((y) => [0, y]),
-      renderItem: (params, api) => {
-        const [x, y] = api.coord([0, api.value(1)]);
-        const below = api.value(1) > 90;
-        return {
-          type: "text",
-          style: {
-            text: names[params.dataIndex],
-            x: x + places[params.dataIndex].x,
-            y: below ? y + 5 : y - 5,
-            verticalAlign: below ? "top" : "bottom",
-            fill: colour("ink"),
-            font: "600 11px system-ui, sans-serif",
-          },
-        };
-      },
-    };
-  };
-
-  // One line, or several with their names.
-  const loadChart = (tracks, names, scale) => {
+  const loadChart = (track, scale) => {
     const value = (v, digits) => (v === null || v === undefined ? "\u2013" : v.toFixed(digits) + " %");
-    const errorOf = (track, i) =>
-      track.error[i] === null || track.error[i] === undefined
-        ? "\u2013"
-        : signed(track.error[i], 2) + " points";
     return {
       animation: false,
       grid: [
@@ -154,12 +113,6 @@ const chartsOf = (data, peers, elements) => {
         axisPointer: { type: "line", lineStyle: { color: colour("soft"), type: "solid" } },
         formatter: (shown) => {
           const i = Math.min(count - 1, Math.floor(shown[0].axisValue / width + 1e-9));
-          if (tracks.length > 1) {
-            return span(i) + tracks.map((track, n) =>
-              "<br>" + names[n] + ": asked <b>" + value(track.asked[i], 2) + "</b>, got <b>" +
-              value(track.got[i], 2) + "</b>, error <b>" + errorOf(track, i) + "</b>").join("");
-          }
-          const [track] = tracks;
           const rows = [
             ["asked", value(track.asked[i], 2)],
             ["got", value(track.got[i], 2)],
@@ -167,7 +120,8 @@ const chartsOf = (data, peers, elements) => {
           if (track.got_min.length) {
             rows.push(["got, windows", value(track.got_min[i], 2) + " to " + value(track.got_max[i], 2)]);
           }
-          rows.push(["error", errorOf(track, i)]);
+          const error = track.error[i] ?? null;
+          rows.push(["error", error === null ? "\u2013" : signed(error, 2) + " points"]);
           if (track.steal) rows.push(["steal", value(track.steal[i], 1)]);
           return span(i) + rows.map((r) => "<br>" + r[0] + " <b>" + r[1] + "</b>").join("");
         },
@@ -184,18 +138,15 @@ const chartsOf = (data, peers, elements) => {
         }),
       ],
       series: [
-        ...tracks.flatMap((track) => [
-          { ...stair("asked", track.asked, 5), markArea: holeAreas(track) },
-          band(track),
-          stair("got", track.got, 1.5),
-          {
-            ...stair("plain", track.error, 1),
-            xAxisIndex: 1,
-            yAxisIndex: 1,
-            areaStyle: { color: colour("plain"), opacity: 0.3 },
-          },
-        ]),
-        ...(names.length > 1 ? [lineNames(tracks, names)] : []),
+        { ...stair("asked", track.asked, 5), markArea: holeAreas(track) },
+        band(track),
+        stair("got", track.got, 1.5),
+        {
+          ...stair("plain", track.error, 1),
+          xAxisIndex: 1,
+          yAxisIndex: 1,
+          areaStyle: { color: colour("plain"), opacity: 0.3 },
+        },
       ],
     };
   };
@@ -346,9 +297,8 @@ const chartsOf = (data, peers, elements) => {
   };
 
   const options = {
-    load: (e) => loadChart([data.lines[e.dataset.line]], [], commonScale),
-    lines: () => loadChart(data.lines, data.names, commonScale),
-    mean: () => loadChart([data.mean], [], errorScale([data.mean])),
+    load: (e) => loadChart(data.lines[e.dataset.line], errorScale(data.lines)),
+    mean: () => loadChart(data.mean, errorScale(peers.map((p) => p.mean))),
     got: gotHeat,
     error: errorHeat,
     distribution: distributionChart,

@@ -12,7 +12,6 @@ use sandbag_ui::text::{command_line, visible};
 /// Tables with more lines scroll on the screen; on paper they are whole.
 const LONG: usize = 16;
 
-/// Asked against got, one line per CPU.
 pub(super) fn cpus(view: &View<'_>) -> Markup {
     let (run, words) = (&*view.run, view.words);
     let known = |column: &CpuColumn| run.cpus.iter().any(|cpu| column.value(&[cpu]).is_some());
@@ -211,7 +210,6 @@ fn fact(name: &str, value: &str) -> Markup {
     html! { div { dt { (visible(name)) } dd { (visible(value)) } } }
 }
 
-/// In the place of a figure that is not known.
 pub(super) fn empty_cell() -> String {
     "–".to_owned()
 }

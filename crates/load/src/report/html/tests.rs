@@ -29,11 +29,14 @@ fn own_part(page: &str) -> String {
         .replace(STYLE, "")
 }
 
+/// The figures of each run in the page.
+fn all_data(page: &str) -> serde_json::Value {
+    let (_, json) = page.split_once(r#"id="data">"#).unwrap();
+    serde_json::from_str(json.split_once("</script>").unwrap().0).unwrap()
+}
+
 fn data(page: &str) -> serde_json::Value {
-    let start = page.find(r#"id="data">"#).unwrap() + r#"id="data">"#.len();
-    let end = start + page[start..].find("</script>").unwrap();
-    let runs: serde_json::Value = serde_json::from_str(&page[start..end]).unwrap();
-    runs[0].clone()
+    all_data(page)[0].clone()
 }
 
 #[test]
@@ -122,15 +125,9 @@ fn rendered_nodes(all: &[Fixture]) -> String {
 fn several_nodes_have_a_table_and_a_chart_each_that_leads_to_their_own_page() {
     let page = rendered_nodes(&fixture::nodes());
     insta::assert_snapshot!("nodes", readable(&page));
-    let start = page.find(r#"id="data">"#).unwrap() + r#"id="data">"#.len();
-    let end = start + page[start..].find("</script>").unwrap();
-    let data: serde_json::Value = serde_json::from_str(&page[start..end]).unwrap();
-    assert_eq!(data[2]["names"], serde_json::json!(["CPUs 2,3"]));
-    assert_eq!(
-        data[3]["names"],
-        serde_json::json!(["CPUs 4,5", "CPUs 6,7"])
-    );
-    assert_eq!(data[3]["lines"][1]["asked"][0], 50.0);
+    let data = all_data(&page);
+    assert_eq!(data[3]["mean"]["asked"][0], 37.5);
+    assert_eq!(data[3]["length_s"], 40.0);
 }
 
 #[test]

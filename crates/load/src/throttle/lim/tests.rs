@@ -86,7 +86,6 @@ const MS: u64 = 1_000_000;
 const ALWAYS: f64 = 0.9999;
 const NEVER: f64 = 1e-9;
 
-/// Acts until the process has used enough to be above any share.
 fn act(lim: &mut Lim, level: f64) {
     lim.plan = None;
     lim.act(monotonic(), level).unwrap();

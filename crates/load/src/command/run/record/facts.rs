@@ -10,16 +10,12 @@ pub struct Facts {
     pub machine: MachineFacts,
     pub method: MethodUsed,
     pub profile: String,
-    /// RFC 3339.
     pub started_at: String,
     /// Loaded CPUs, in the order of the plan.
     pub cpus: Vec<u32>,
-    /// The command, empty if there is none.
     pub command: Vec<String>,
     pub tolerance: Tolerance,
-    /// Name of the virtual node, if it is one.
     pub node: Option<String>,
-    /// Length of the profile, if it has an end.
     pub length_ns: Option<u64>,
     /// The method takes its load as CPU time.
     pub burns: bool,

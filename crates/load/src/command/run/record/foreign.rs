@@ -39,7 +39,6 @@ pub(super) struct Foreign<'a> {
     processes: &'a [ForeignProcess],
 }
 
-/// Processes named in a message, at most.
 pub(super) const MOST_NAMED: usize = 5;
 
 impl<'a> Foreign<'a> {

@@ -45,7 +45,6 @@ struct NodeProcess {
 }
 
 impl NodeProcesses {
-    /// Starts all, and returns when all hold their speeds.
     pub fn start(
         placed: &[PlacedNode],
         sockets: &Directory,
