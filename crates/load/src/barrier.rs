@@ -20,8 +20,7 @@ pub struct StartBarrier {
 }
 
 impl StartBarrier {
-    /// Waits until `parties` have called it. Returns whether they did before
-    /// `until` (monotonic, ns).
+    /// Waits until `parties` arrived; whether they did before `until` (monotonic, ns).
     pub fn wait(&self, parties: u32, until: u64) -> bool {
         let round = self.round.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 >= parties {

@@ -25,8 +25,7 @@ pub use crate::pacing::LoadOrder;
 /// reporting window is a whole number of them.
 pub const BOUNDARY_NS: u64 = 100_000_000;
 pub const ORDERS: usize = 16;
-/// Boundaries that fit into the ring: the supervisor must look at least this
-/// often (25 s).
+/// Boundaries that fit into the ring: 25 s for the supervisor to read them.
 pub const BOUNDARIES: usize = 256;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"sandbag1");
@@ -64,8 +63,7 @@ pub struct Slot {
     pub cpu: AtomicU32,
     /// 1 while the burner sleeps with nothing to do: its CPU clock stands.
     pub idle: AtomicU32,
-    /// 1 if the burner waits for orders without being idle: publishing wakes
-    /// it.
+    /// 1 if the burner waits for orders without being idle: publishing wakes it.
     pub listens: AtomicU32,
     /// Times that the burner was found on another CPU and moved back.
     pub moves: AtomicU32,
@@ -117,8 +115,7 @@ fn slots_at() -> usize {
 }
 
 impl Board {
-    /// A new board of `slots` slots in anonymous shared memory. Pages of
-    /// slots that are never used are never allocated.
+    /// A new board in anonymous shared memory; unused slots take no pages.
     pub fn create(slots: usize) -> io::Result<Self> {
         let file = shared::memory_file(c"sandbag", bytes_for(slots))?;
         let board = Self::map(file, slots, true)?;
@@ -127,8 +124,7 @@ impl Board {
         Ok(board)
     }
 
-    /// Maps a board that another process made.
-    /// `InvalidData` where the file is not a board.
+    /// Maps the board of another process; `InvalidData` where the file is none.
     pub fn open(file: OwnedFd, writable: bool) -> io::Result<Self> {
         let file = File::from(file);
         let length = file.metadata()?.len() as usize;
@@ -169,10 +165,7 @@ impl Board {
         unsafe { self.memory.start().cast::<BoardHead>().as_ref() }
     }
 
-    /// A burner's slot.
-    ///
-    /// # Panics
-    /// If `index` is not below [`Board::len`].
+    /// A burner's slot. Panics if `index` is not below [`Board::len`].
     pub fn slot(&self, index: usize) -> &Slot {
         assert!(index < self.slots, "slot {index} of {}", self.slots);
         // SAFETY: in bounds by the assertion, aligned by `slots_at`, and any
@@ -294,8 +287,7 @@ impl Slot {
         unsafe { self.published.as_ptr().cast::<u32>().add(half) }
     }
 
-    /// Burner: sleeps until an order beyond `seen` is published, or `until`
-    /// (monotonic) if given.
+    /// Burner: sleeps until an order beyond `seen` is published, or `until` (monotonic).
     pub fn wait_for_order(&self, seen: u64, until: Option<u64>) {
         shared::wait_on(self.futex(), seen as u32, until);
     }

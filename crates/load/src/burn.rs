@@ -35,8 +35,7 @@ use worker::BurnWorker;
 /// What a burner does while its level is above zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Duty {
-    /// Takes its level of every period, by its own clock, from the period's
-    /// beginning on.
+    /// Takes its level of every period by its own clock, from its beginning on.
     Pace {
         /// Length of the grid, ns; divides [`crate::board::BOUNDARY_NS`].
         period_ns: u64,
@@ -48,8 +47,7 @@ pub enum Duty {
         /// Spinning and sleeping together, ns.
         period_ns: u64,
     },
-    /// One busy interval, then short sleeps until its share of the time since
-    /// the beginning is down to the level.
+    /// One busy interval, then short sleeps until its share is down to the level.
     Adapt {
         /// The busy interval is the level of this, ns.
         period_ns: u64,

@@ -37,8 +37,7 @@ pub struct FrequencyOptions {
 }
 
 impl FrequencyOptions {
-    /// Whether each option was given, the methods that have it, and what the
-    /// others do not have.
+    /// For each option: given, the methods that have it, what the others lack.
     pub fn option_groups(&self) -> [(bool, &'static [&'static str], &'static str); 2] {
         let owners = &["freq", "gov"];
         [
@@ -65,8 +64,7 @@ pub struct Ladder {
 }
 
 impl Ladder {
-    /// The steps of these CPUs; `None` where none of them has a frequency to
-    /// set.
+    /// The steps of these CPUs; `None` where no CPU has a frequency to set.
     pub fn read(
         root: &Root,
         cpus: &[u32],
@@ -142,8 +140,7 @@ impl Ladder {
         self.policies.iter().try_for_each(|policy| policy.set(khz))
     }
 
-    /// Full speed, or the bounds as they were.
-    /// A driver refuses; the others are released all the same.
+    /// Full speed, or the bounds as they were, also of policies after one that fails.
     pub fn release(&self) -> sandbag_linux::Result<()> {
         let outcomes: Vec<_> = self.policies.iter().map(Policy::release).collect();
         outcomes.into_iter().collect()

@@ -88,8 +88,7 @@ pub struct Method {
     /// Highest level that it reaches, 0 to 1.
     most: f64,
     demand: DemandRule,
-    /// Slice that the user asked for, ns: refused where the kernel does not
-    /// keep it.
+    /// Slice that the user asked for, ns: refused where the kernel does not keep it.
     asked_slice_ns: Option<u64>,
     /// Frequencies of the node, once it was fitted to a machine that has some.
     ladder: Option<Ladder>,
@@ -148,8 +147,7 @@ impl Method {
         Ok(())
     }
 
-    /// The level (0 to 1) that is served for `asked`: itself, or the nearest
-    /// that the method reaches.
+    /// The level (0 to 1) that is served for `asked`: the nearest that is reached.
     pub fn serves(&self, asked: f64) -> f64 {
         match (&self.ladder, self.duty) {
             // By the advertised frequencies.
@@ -176,8 +174,7 @@ impl Method {
         Demand { weight, cap }
     }
 
-    /// Whether the weight only makes room, so that it may grow and shrink
-    /// with the competition, and may be split over several burners.
+    /// Whether the weight only makes room and may follow the competition.
     pub fn wants_headroom(&self) -> bool {
         self.demand == DemandRule::Headroom
     }
@@ -210,8 +207,7 @@ pub struct MethodOptions {
     pub frequencies: FrequencyOptions,
 }
 
-/// Whether an option was given, the methods that have it, and what the others
-/// do not have.
+/// Whether an option was given, the methods that have it, what the others lack.
 type OptionGroup = (bool, &'static [&'static str], &'static str);
 
 impl MethodOptions {
@@ -270,8 +266,7 @@ pub fn by_name(name: &str) -> Option<Method> {
     with_options(name, &MethodOptions::default()).ok()
 }
 
-/// The method of that name with the user's constants, or the reason, in words,
-/// why it cannot have them.
+/// The method of that name with the user's constants, or why it cannot have them.
 pub fn with_options(name: &str, options: &MethodOptions) -> Result<Method, String> {
     options.reject_foreign(name)?;
     match name {

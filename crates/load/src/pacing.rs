@@ -18,8 +18,7 @@ pub struct LoadOrder {
     pub level: f64,
 }
 
-/// What a burner reads its orders from; a slot of the board, or a list in a
-/// test.
+/// Source of a burner's orders: a slot of the board, or a list in a test.
 pub trait Orders {
     fn published(&self) -> u64;
     fn restart(&self) -> u64;
@@ -84,8 +83,6 @@ pub struct Debt {
 pub const BOUND_PERIODS: f64 = 5.0;
 
 impl Debt {
-    /// No debt; at most `bound_periods` periods' worth of the level will be
-    /// kept.
     pub fn new(period_ns: u64, bound_periods: f64) -> Self {
         Self {
             due: 0.0,

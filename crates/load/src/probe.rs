@@ -39,11 +39,9 @@ use sandbag_run::undo::{Leftovers, undo};
 pub use node::{FreezeResult, Freezing, NodeSeen, Stopping};
 pub use real_time::{FifoSeen, REAL_TIME_NS, RealTimeSeen};
 
-/// Time over which a probe measures, ns. A whole number of ticks and many
-/// slices.
+/// Time over which a probe measures, ns: whole ticks, many slices.
 pub const LENGTH_NS: u64 = 250_000_000;
-/// What the spinners run before it, so that the scheduler's averages have
-/// seen them, ns.
+/// Warm-up of the spinners for the scheduler's averages, ns.
 const WARM_UP_NS: u64 = 50_000_000;
 /// Within this a burner has begun, or the warm-up makes up for it, ns.
 const LEAD_NS: u64 = BOUNDARY_NS / 5;
@@ -75,8 +73,7 @@ pub struct Spinner {
 #[derive(Debug)]
 pub struct ProbeResult {
     pub wall_ns: u64,
-    /// Steal of the CPU between them, ns, in steps of a tick; `None` where
-    /// `/proc/stat` does not have the CPU.
+    /// Steal of the CPU between them, ns, in whole ticks; `None` if unknown.
     pub steal_ns: Option<u64>,
     pub took: Vec<SpinnerTime>,
     /// Cleaning up that failed, in words; `sandbag restore` tries again.
@@ -87,14 +84,11 @@ pub struct ProbeResult {
 #[derive(Debug)]
 pub struct SpinnerTime {
     pub cpu_ns: u64,
-    /// Time on a CPU and time ready but waiting, ns, by schedstat; `None`
-    /// where the kernel has none.
+    /// Time on a CPU and time waiting, ns, by schedstat; `None` without it.
     pub schedstat_ns: Option<(u64, u64)>,
-    /// By the clock of a command, ns, or why there is none; `None` for a
-    /// spinner that is not [`Spinner::as_command`].
+    /// By a command's clock, ns, or why there is none; only of [`Spinner::as_command`].
     pub as_command_ns: Option<std::result::Result<u64, String>>,
-    /// Real-time budget that the kernel gave its fresh group, us; `None`
-    /// where groups have none (no CONFIG_RT_GROUP_SCHED, or cgroup v2).
+    /// Real-time budget of its fresh group, us; `None` where groups have none.
     pub rt_runtime_us: Option<i64>,
 }
 
@@ -125,9 +119,7 @@ impl<'a> ProbeBench<'a> {
         self.cpu
     }
 
-    /// Lets the spinners run against each other and reads what they took.
-    /// Takes about half a second; whatever happens, processes and groups are
-    /// gone afterwards.
+    /// Runs the spinners against each other for half a second; leaves nothing behind.
     pub fn spin(&mut self, spinners: &[Spinner]) -> Result<ProbeResult> {
         let outcome = self.with_journal(
             spinners.len(),
@@ -420,8 +412,7 @@ fn spinner_times(
     }
 }
 
-/// The slice that the kernel keeps of `slice_ns`, tried on a thread that ends
-/// at once; 0 where it has no custom slices.
+/// The slice that the kernel keeps of `slice_ns`; 0 where it has no custom slices.
 pub fn slice(slice_ns: u64) -> Result<u64> {
     use sandbag_linux::sched::{self, Attributes};
     on_a_thread(move || {
@@ -438,8 +429,7 @@ pub fn slice(slice_ns: u64) -> Result<u64> {
     })
 }
 
-/// How late a thread of ordinary class wakes from sleeps with absolute
-/// deadlines, ns, ascending: `times` sleeps of `sleep_ns`.
+/// Lateness of `times` wake-ups from sleeps of `sleep_ns`, ns, ascending.
 pub fn wake_ups(times: usize, sleep_ns: u64) -> Result<Vec<u64>> {
     on_a_thread(move || {
         sandbag_linux::sched::set_least_timer_slack();

@@ -367,8 +367,7 @@ impl<'a> SupervisedRun<'a> {
         Ok((waiting, holder.group().clone()))
     }
 
-    /// The CPUs that have processes of ours: all, or the first where one acts
-    /// for all.
+    /// The CPUs with processes of ours: all, or the first where one acts for all.
     fn workers(&mut self) -> &mut [LoadedCpu] {
         let count = match self.method.scope {
             Scope::Cpu => self.cpus.len(),
@@ -441,8 +440,7 @@ impl<'a> SupervisedRun<'a> {
         }
     }
 
-    /// Undoes everything. Problems are said and not returned: there is
-    /// nothing the caller could do that this did not try.
+    /// Undoes everything. Problems are warnings: the caller could do nothing more.
     fn leave(self) {
         let Self {
             mut cpus,

@@ -47,8 +47,7 @@ pub enum Throttling {
     Frequency {
         wishes: FrequencyOptions,
     },
-    /// Its CPUs alternate between the two neighbouring frequencies; the lower
-    /// one may be zero.
+    /// Its CPUs alternate between two neighbouring frequencies, or one and zero.
     Governor {
         /// Once both, ns.
         period_ns: u64,

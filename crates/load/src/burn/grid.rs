@@ -87,8 +87,7 @@ pub fn run(worker: &mut BurnWorker<'_>, duty: Duty, attributes: Attributes) -> R
     }
 }
 
-/// After time that asks for nothing: the grid point to go on at, and what is
-/// due until then.
+/// After time that asks for nothing: the next grid point, and the debt there.
 fn begin_again(
     worker: &BurnWorker<'_>,
     mut debt: Debt,
@@ -102,8 +101,7 @@ fn begin_again(
     (grid, debt)
 }
 
-/// Works off the debt until it is gone, then sleeps until `next`; returns at
-/// `next` in any case.
+/// Works off the debt, then sleeps; returns at `next` in any case.
 fn pace(worker: &mut BurnWorker<'_>, debt: &Debt, level: f64, grid: u64, next: u64) {
     let begin = worker.held_ns();
     let mut waits = worker.waits();

@@ -131,8 +131,7 @@ impl<'a> BurnWorker<'a> {
         after
     }
 
-    /// Time spent runnable but not running, ns; 0 where the kernel does not
-    /// say (then stolen time is repaid).
+    /// Time spent runnable but not running, ns; 0 where the kernel does not say.
     pub fn run_delay(&self) -> u64 {
         let mut text = [0; 96];
         self.schedstat

@@ -64,8 +64,7 @@ impl CalibrationBench for PerfClock {
     }
 }
 
-/// Runs `measure` on a CPU with the real clock; the thread is back where it
-/// may have been before.
+/// Runs `measure` pinned to a CPU; the thread's affinity is restored.
 pub fn on_cpu<T>(
     cpu: u32,
     measure: impl FnOnce(&mut dyn CalibrationBench) -> Result<T>,

@@ -52,8 +52,7 @@ pub enum Sync {
 /// A program that is let go on for less finds its caches cold too often: some
 /// 60 us of every gap are lost for its work (measured, docs/results).
 const GAP_NS: f64 = 5e6;
-/// Periods that fit into the boundaries of all methods, ns; the first is the
-/// default.
+/// Periods that fit into the boundaries of all methods, ns; the default first.
 const PERIODS_NS: [u64; 4] = [10_000_000, 20_000_000, 50_000_000, 100_000_000];
 
 /// What a real-time burner takes at most. Kernels stop real-time classes at

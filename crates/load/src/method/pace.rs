@@ -116,8 +116,7 @@ pub(super) fn method(options: &MethodOptions) -> Result<Method, String> {
     })
 }
 
-/// Refuses a slice that was asked for where `kept` is what the kernel made
-/// of it.
+/// Refuses an asked slice of which the kernel made `kept_ns`.
 pub(super) fn judge_slice(asked_ns: u64, kept_ns: u64) -> Outcome<()> {
     if kept_ns == asked_ns {
         return Ok(());

@@ -168,8 +168,7 @@ fn single_cores(machine: &NodeMachine, free: &[Core]) -> Vec<CoreBlock> {
     cores.into_iter().map(|core| vec![core]).collect()
 }
 
-/// The free cores in blocks that split no frequency domain. A domain of which
-/// somebody has a part is none any more.
+/// Free cores in blocks that split no domain, without domains partly taken.
 fn whole_domains(machine: &NodeMachine, free: &[Core]) -> Vec<CoreBlock> {
     let mut blocks: BTreeMap<(Option<usize>, u32), CoreBlock> = BTreeMap::new();
     for core in free {

@@ -35,8 +35,7 @@ pub fn variables(name: &NodeName, speeds: &Ratios) -> BTreeMap<String, String> {
     .collect()
 }
 
-/// The node that a process is in, if it is in one: a slowed program that
-/// starts another slowed one would be slowed twice, which is refused.
+/// The node that a process is in; starting another node there is refused.
 pub fn node_of(get: impl FnOnce(&str) -> Option<String>) -> Option<String> {
     get(NODE).filter(|name| !name.is_empty())
 }

@@ -39,14 +39,12 @@ impl Ratios {
             .all(|two| (two[0].1 - two[1].1).abs() < 1e-9)
     }
 
-    /// The mean over the CPUs: what the node delivers, as a share of what its
-    /// CPUs could.
+    /// Mean speed over the CPUs.
     pub fn mean(&self) -> f64 {
         self.values().iter().sum::<f64>() / self.0.len().max(1) as f64
     }
 
-    /// The load that leaves these speeds, percent of each CPU:
-    /// `100 * (1 - mu)`.
+    /// The load that leaves these speeds, percent of each CPU: `100 * (1 - mu)`.
     pub fn loads_pct(&self) -> Vec<f64> {
         self.0
             .iter()

@@ -72,8 +72,7 @@ pub enum Cpus {
 pub enum NodeCourse {
     /// Always the same, until it is changed by [`set`](crate::node::protocol).
     Constant(Speeds),
-    /// As a file says: a load profile of any known format whose values are
-    /// speeds in percent.
+    /// A load profile of any known format whose values are speeds in percent.
     Profile(PathBuf),
 }
 
@@ -137,8 +136,7 @@ impl Origin {
     }
 }
 
-/// What is wrong with a description of nodes: file, line, key, value with
-/// cause, remedy.
+/// What is wrong with a description of nodes, where, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpecError {
     pub file: Option<Arc<str>>,

@@ -19,14 +19,12 @@ use crate::node::ratios::Ratios;
 /// One speed, as written.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Speed {
-    /// Share of the full speed, above 0 and at most 1; written as a ratio or
-    /// in percent.
+    /// Share of the full speed, above 0 and at most 1.
     Ratio(f64),
     Mhz(f64),
 }
 
-/// Why something is no speed, or not one that can be had here: the value as
-/// written, what is wrong with it, and what to write.
+/// Why a value is no speed here, and what to write.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("speed `{value}`: {reason}; {remedy}")]
 pub struct BadSpeed {
@@ -74,8 +72,7 @@ impl Speed {
         Err(BadSpeed::new(written, reason, remedy))
     }
 
-    /// The ratio mu that this means on `cpu`, whose hardware reaches
-    /// `max_khz`; `None` where the kernel does not say what it reaches.
+    /// The ratio mu on `cpu`, whose hardware reaches `max_khz` if that is known.
     pub fn resolve(self, cpu: u32, max_khz: Option<u64>) -> Result<f64, BadSpeed> {
         let mhz = match self {
             Self::Ratio(mu) => return Ok(mu),
@@ -194,8 +191,7 @@ impl Speeds {
         }
     }
 
-    /// The ratio of each CPU of a node. `max_khz` says what the hardware of a
-    /// CPU reaches.
+    /// The ratio of each CPU of a node; `max_khz` is what a CPU's hardware reaches.
     pub fn resolve(
         &self,
         cpus: &CpuList,

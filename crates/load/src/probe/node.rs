@@ -25,8 +25,7 @@ use sandbag_run::journal::Journal;
 use sandbag_run::node_group::NodeGroup;
 use sandbag_run::run_process::RunId;
 
-/// How long the group may take to freeze or to go on: it may have to wait for
-/// the CPU.
+/// Time that the group may take to freeze or to go on.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// What stands still is watched for so long.
 const STILL: Duration = Duration::from_millis(20);
@@ -42,14 +41,12 @@ const STOPS: f64 = 0.99;
 #[derive(Debug)]
 pub struct NodeSeen {
     pub has_cpuset: bool,
-    /// A spinner of the group stayed on the group's CPU after its affinity
-    /// had been set to another; `None` where there is no other to try.
+    /// A spinner stayed on the group's CPU when sent to another; `None` if untried.
     pub stayed: Option<bool>,
     pub freezer: Option<Freezing>,
     /// Stopping its process by a signal, or what the kernel said to it.
     pub stopping: sandbag_linux::Result<Stopping>,
-    /// Part of the time that the spinner had under a cap, or what the kernel
-    /// said to the cap.
+    /// Part of the time under a cap, or the kernel's refusal.
     pub capped: sandbag_linux::Result<f64>,
     pub left: Vec<String>,
 }
@@ -68,8 +65,7 @@ pub struct FreezeResult {
     pub within: Duration,
     /// CPU time that the spinner used while it was frozen, ns.
     pub used_ns: u64,
-    /// From the order to thaw until it used the CPU again; `None` if it did
-    /// not.
+    /// From the order to thaw until it used the CPU again, if it did.
     pub went_on_after: Option<Duration>,
 }
 
@@ -81,9 +77,8 @@ pub struct Stopping {
 }
 
 impl ProbeBench<'_> {
-    /// Tries a node's group. `other` is a CPU outside it that we may use, if
-    /// there is one; `cap` is the part of the time that it is capped to. Takes
-    /// about half a second.
+    /// Tries a node's group for half a second. `other` is a CPU outside it, `cap` the
+    /// part of the time that it is capped to.
     pub fn node(&mut self, other: Option<u32>, cap: f64) -> Result<NodeSeen> {
         let (seen, left) = self.with_journal(
             1,
@@ -149,8 +144,7 @@ const GOV: Throttling = Throttling::Governor {
     },
 };
 
-/// Time until the spinner used more than `before` ns; `None` if it does not
-/// within the patience.
+/// Time until the spinner used more than `before` ns, within the patience.
 fn went_on(child: &Child, before: u64) -> Result<Option<Duration>> {
     let begin = Instant::now();
     while begin.elapsed() < PATIENCE {
@@ -254,8 +248,7 @@ fn measure_cap(node: &NodeGroup, child: &Child, cap: f64) -> Result<sandbag_linu
         .map(|()| (after - before) as f64 / (end - begin) as f64))
 }
 
-/// Whether a spinner stays on its CPU although it is sent to another. That
-/// the kernel refuses to send it there is the same.
+/// Whether a spinner stays on its CPU when it is sent to another.
 fn stays(child: &Child, own: u32, other: u32) -> Result<bool> {
     let _ = sched::set_affinity(child.id(), &CpuList::from_iter([other]));
     let root = sandbag_linux::Root::default();

@@ -26,11 +26,9 @@ use sandbag_run::realtime;
 
 /// What the real-time burner takes, in one piece, ns.
 pub const REAL_TIME_NS: u64 = BOUNDARY_NS / 5;
-/// It is looked at this long after its beginning: an ordinary task beside
-/// another would have had half of it, ns.
+/// When it is looked at: an ordinary task would have had half of it by then, ns.
 const LOOK_NS: u64 = REAL_TIME_NS + REAL_TIME_NS / 2;
-/// Within this both have begun, also where starting a program is slow
-/// (emulated CPUs): there is no warm-up, ns.
+/// Within this both have begun, also on slow emulated CPUs, ns.
 const READY_NS: u64 = BOUNDARY_NS * 3 / 5;
 /// The readings before and after, this far from the boundaries, ns.
 const ASIDE_NS: u64 = 3_000_000;
@@ -42,8 +40,7 @@ pub struct RealTimeSeen {
     /// Whether a pinned task is given a reservation as things are.
     pub deadline: sandbag_linux::Result<()>,
     pub fifo: sandbag_linux::Result<FifoSeen>,
-    /// Real-time budget of the group that it was tried in, us; `None` where
-    /// groups have none.
+    /// Real-time budget of that group, us; `None` where groups have none.
     pub budget_us: Option<i64>,
     pub left: Vec<String>,
 }
@@ -129,8 +126,7 @@ impl ProbeBench<'_> {
     }
 }
 
-/// The kernel's own watchdog (getrlimit(2)), for a task that is not yet of
-/// such a class.
+/// RLIMIT_RTTIME of a task before it becomes a real-time one (getrlimit(2)).
 fn limit_real_time(pid: u32) -> Result<()> {
     let limit = libc::rlimit {
         rlim_cur: LIMIT_US,

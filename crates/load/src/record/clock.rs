@@ -31,8 +31,7 @@ pub trait RecordClock {
     fn date(&self) -> jiff::Timestamp;
 }
 
-/// CLOCK_MONOTONIC with absolute deadlines, so that no delay adds up. It
-/// stands still while the machine is suspended.
+/// CLOCK_MONOTONIC with absolute deadlines: no delay adds up.
 #[derive(Debug)]
 pub struct LiveClock {
     timer: TimerFd,
@@ -40,8 +39,7 @@ pub struct LiveClock {
 }
 
 impl LiveClock {
-    /// A clock whose waits end as stopped as soon as one of `stops` is
-    /// readable: a [signal descriptor](sandbag_linux::stop_signals::StopSignals), a pidfd, a pipe.
+    /// Its waits end as stopped as soon as one of `stops` is readable.
     pub fn new(stops: Vec<OwnedFd>) -> io::Result<Self> {
         let timer = TimerFd::new(TimerClock::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC)?;
         Ok(Self { timer, stops })

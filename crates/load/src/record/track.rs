@@ -112,9 +112,7 @@ impl RecordTrack {
         })
     }
 
-    /// The command's time since the last sample. From the moment a CPU has
-    /// been offline it is unknown: a per-CPU counter does not come back with
-    /// its CPU.
+    /// The command's time since the last sample; unknown once its CPU was offline.
     fn own_time(&mut self, now: Option<&CpuTimes>, command: CommandTime) -> (Option<u64>, bool) {
         let before = self.command_before;
         self.command_before = before.and(now).map(|_| command.ns);

@@ -74,8 +74,7 @@ impl<W: Write> AchievedWriter<W> {
         })
     }
 
-    /// Windows that did not reach the file: those of the failed call (some of
-    /// which may be there) and all later ones.
+    /// Windows that did not reach the file, or only in part.
     pub fn lost(&self) -> u64 {
         self.lost
     }

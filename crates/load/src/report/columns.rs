@@ -136,8 +136,7 @@ pub fn column_heads() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 impl CpuColumn {
-    /// The value of one CPU, or of several in one line; `None` where it is not
-    /// known.
+    /// The value of one CPU, or of several in one line, if it is known.
     pub fn value(&self, cpus: &[&CpuResult]) -> Option<f64> {
         let values = || cpus.iter().filter_map(|cpu| (self.value)(cpu));
         let by_windows = cpus.iter().filter_map(|cpu| {

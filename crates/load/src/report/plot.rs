@@ -68,8 +68,7 @@ pub fn plot_run(run: &Run, achieved: &Path) -> Result<String, Error> {
     Ok(out)
 }
 
-/// `values` over [`WIDTH`] columns: repeated where there are fewer, means
-/// where there are more.
+/// `values` over [`WIDTH`] columns: repeated, or as means.
 fn stretch(values: &[Option<f64>]) -> Vec<Option<f64>> {
     let mean = |values: &[Option<f64>]| {
         let known: Vec<f64> = values.iter().flatten().copied().collect();

@@ -63,8 +63,7 @@ pub struct NodeUse {
     /// that they started themselves.
     pub entered: u64,
     pub used_s: Option<f64>,
-    /// Periods in which the group was throttled (`nr_throttled` of
-    /// `cpu.stat`).
+    /// Periods in which the group was throttled (`nr_throttled` of `cpu.stat`).
     pub throttled_times: Option<u64>,
     pub throttled_s: Option<f64>,
     /// Time in which at least one of them waited for a CPU (PSI, `some` of
@@ -113,8 +112,7 @@ pub struct CpuResult {
     pub headroom_pct: Option<f64>,
     pub weight_changes: u64,
     pub burner_s: f64,
-    /// CPU time of the command, or of the programs in the node, on this CPU,
-    /// seconds.
+    /// CPU time of the command, or of the node's programs, on this CPU.
     pub command_s: Option<f64>,
     /// Busy time of the CPU by /proc/stat, seconds.
     pub busy_s: Option<f64>,
@@ -124,8 +122,7 @@ pub struct CpuResult {
     pub foreign_pct: Option<f64>,
 }
 
-/// The CPUs in the order in which a reader must look at them: an absent load
-/// first, then by mean error.
+/// The CPUs by urgency: an absent load first, then by mean error.
 pub(crate) fn worst_first(cpus: &[CpuResult]) -> Vec<&CpuResult> {
     let error = |c: &CpuResult| c.error_1s.map_or(0.0, |e| e.mean_abs_points);
     let mut sorted: Vec<&CpuResult> = cpus.iter().collect();
@@ -148,8 +145,7 @@ pub struct SupervisorCost {
     pub writes: u64,
     pub resident_kib: u64,
     pub burner_private_kib: u64,
-    /// Largest delay between a level's due time and its being in force,
-    /// milliseconds.
+    /// Largest delay between a level's due time and its being in force.
     pub worst_switch_delay_ms: f64,
 }
 

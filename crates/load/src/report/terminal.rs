@@ -58,8 +58,7 @@ pub fn summary_table(run: &Run) -> String {
     out
 }
 
-/// Nodes that ran together, a line for each speed; as wide and plain as
-/// [`summary_table`].
+/// Nodes that ran together, a line for each speed.
 pub fn nodes_table(nodes: &NodeRows) -> String {
     let mut table = Table::new();
     table

@@ -108,8 +108,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// A line above the table on the terminal, where what it shows does not go
-    /// without saying.
+    /// A line above the table of a node on the terminal.
     pub fn heading(&self) -> Option<String> {
         self.run.node.as_ref().map(|_| {
             let method = visible(&self.run.method.name);

@@ -26,10 +26,8 @@ pub fn write_run(dir: &Path, run: &Run) -> Result<(), Error> {
     replace(&dir.join(REPORT_HTML), page.as_bytes())
 }
 
-/// Writes `nodes.json`, then `report.html`, into the existing directory `dir`,
-/// for nodes that ran together. The page draws from the `achieved.csv` in the
-/// directory of each node's name in `dir`, and leads to the `report.html`
-/// there. Runs that are no nodes are left out.
+/// Writes `nodes.json` and `report.html` for nodes that ran together; their own
+/// records are in directories of their names. Other runs are left out.
 pub fn write_nodes(dir: &Path, runs: &[Run]) -> Result<(), Error> {
     let nodes = NodeRows::of(runs);
     write_json(&dir.join(NODES_JSON), &nodes)?;
@@ -78,8 +76,7 @@ fn read_record(path: &Path, known: u32) -> Result<(String, Value), Error> {
     Ok((text, value))
 }
 
-/// Whether this sandbag can read the record: it says its format, which is not
-/// newer than `known`. Older formats stay readable.
+/// Whether the record says its format, which is not newer than `known`.
 fn check_readable(path: &Path, record: &Value, known: u32) -> Result<(), Error> {
     let found = record
         .get("format")

@@ -57,8 +57,7 @@ impl NodeControl {
         self.server.as_fd()
     }
 
-    /// Serves what is there, without waiting for any client. Whether the node
-    /// is to end.
+    /// Serves what is there, without waiting. Whether the node is to end.
     pub(super) fn serve(&mut self, run: &mut SupervisedRun<'_>, feed: &mut Feed) -> bool {
         let error = |message: String| Reply::Error { message };
         let mut stop = false;

@@ -17,8 +17,7 @@ use sandbag_run::child;
 use sandbag_run::error::{Error, Result};
 use sandbag_run::journal::Journal;
 
-/// Burners that one CPU has at most: beyond this, more weight than the tree
-/// can give is wanted, and that is said instead.
+/// Burners that one CPU has at most; more weight than they carry is a warning.
 pub const MOST_BURNERS: usize = 16;
 /// A burner that is killed is started again this often.
 const MOST_RESTARTS: u32 = 3;
@@ -116,8 +115,7 @@ impl LoadedCpu {
         groups.clamp(1, MOST_BURNERS)
     }
 
-    /// Starts another burner; one that is killed on its way into its group is
-    /// replaced as any other.
+    /// Starts another burner, and again if it dies on its way into its group.
     fn add_burner(&mut self, common: &Common<'_>, journal: &mut Journal) -> Result<()> {
         loop {
             let (first, nth) = self.slots;
@@ -180,8 +178,7 @@ impl LoadedCpu {
         }
     }
 
-    /// Makes room for a level from now on: weight and cap, written only if
-    /// they change.
+    /// Makes room for a level: weight and cap, written only if they change.
     pub fn make_room(
         &mut self,
         common: &Common<'_>,
@@ -322,9 +319,8 @@ impl LoadedCpu {
         self.apply(common)
     }
 
-    /// What slows a whole node notes every boundary. One that has not for so
-    /// long was stopped, and may have left the node standing still: it is
-    /// killed, and another takes over.
+    /// What slows a whole node notes every boundary. One that is silent was stopped
+    /// and may have left the node standing still: it is killed and replaced.
     fn end_the_stuck(&mut self, common: &Common<'_>) {
         if common.method.scope == Scope::Cpu || common.board.is_paused() {
             return;
@@ -428,8 +424,7 @@ impl LoadedCpu {
             .unwrap_or(0)
     }
 
-    /// Kills and reaps the burners. Not those that ended before: they are
-    /// reaped, and their process ids may be somebody else's by now.
+    /// Kills and reaps the burners that live: the process ids of others may be reused.
     pub fn stop(&mut self) {
         for burner in self.burners.iter_mut().filter(|b| b.until.is_none()) {
             let _ = burner.child.kill();

@@ -27,8 +27,7 @@ type Id = (u32, u64);
 pub(super) struct Foreign {
     first: HashMap<Id, u64>,
     grown: HashMap<Id, (String, u64)>,
-    /// When to read them again at the earliest, monotonic, and how long to
-    /// wait after that.
+    /// When to read them again (monotonic), and how long to wait after that.
     next_ns: u64,
     wait_ns: u64,
 }
@@ -90,16 +89,14 @@ fn ticks(process: &ProcessStat) -> u64 {
 }
 
 impl SupervisedRun<'_> {
-    /// Reads all processes for the first time, where foreign load matters:
-    /// beside a program.
+    /// Reads all processes for the first time, where a program can be disturbed.
     pub(super) fn expect_foreign(&mut self) {
         if let Ok(all) = process::processes(self.root) {
             self.foreign = Some(Foreign::begin(&all));
         }
     }
 
-    /// Looks who is there after a window with foreign load; at the `end` once
-    /// more if that was ever done.
+    /// Reads the processes after a window with foreign load; once more at the `end`.
     pub(super) fn look_for_foreign(&mut self, end: bool) {
         let burns = self.method.scope == Scope::Cpu;
         let disturbed = (0..self.cpus.len())

@@ -37,9 +37,7 @@ impl SupervisedRun<'_> {
         Ok(())
     }
 
-    /// Makes the windows up to a run time; see [`Meter::finish`].
-    ///
-    /// [`Meter::finish`]: super::meter::Meter::finish
+    /// Makes the windows up to a run time.
     pub(super) fn assemble(&mut self, common: &Common<'_>, until_ns: u64, end: bool) {
         let (cpus, clock) = (&mut self.cpus, &self.clock);
         let own = self.method.scope == Scope::Cpu;

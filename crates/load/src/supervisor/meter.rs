@@ -101,8 +101,7 @@ pub struct BurnerTime {
 /// Where finished windows go: first the ten (or fewer) short ones, then the
 /// window that they make up.
 pub trait Windows {
-    /// A window of [`BOUNDARY_NS`]. Steal is known to a window of 1 s only
-    /// and spread evenly.
+    /// A window of [`BOUNDARY_NS`]; the steal of its second is spread evenly.
     fn short(&mut self, window: &Window);
     /// A window of `WINDOW_NS`, or the rest at the end of a run.
     fn whole(&mut self, window: &Window);

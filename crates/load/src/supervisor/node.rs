@@ -32,8 +32,7 @@ pub(super) struct SupervisedNode {
     /// From when it holds its speed on; who asks earlier waits for that.
     pub(super) serving: bool,
     stopping: bool,
-    /// What its programs use of each CPU, where there is no command that says
-    /// so.
+    /// CPU time of its programs, where no command measures it.
     clock: Option<Box<dyn CommandClock>>,
     /// Processes that were in it, with their start times.
     known: BTreeMap<u32, u64>,
@@ -111,9 +110,8 @@ impl SupervisedRun<'_> {
         Some(used)
     }
 
-    /// Notes who is in the node, and who was and is in it no more: a process
-    /// with the right to move itself to other groups, or one that somebody
-    /// else moved.
+    /// Notes the node's processes, and those that left its groups: with the right to
+    /// move themselves, or moved by another process.
     pub(super) fn watch_members(&mut self) {
         let root = self.root;
         let Some(node) = &mut self.node else {

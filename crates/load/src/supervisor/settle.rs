@@ -15,8 +15,7 @@ const SETTLE_NS: u64 = 2_000_000_000;
 const SETTLED_POINTS: f64 = 5.0;
 
 impl SupervisedRun<'_> {
-    /// Holds the first level; returns when the run may begin (monotonic), or
-    /// `None` if it was interrupted.
+    /// Holds the first level; returns the start (monotonic), `None` if interrupted.
     pub(super) fn settle(
         &mut self,
         common: &Common<'_>,
@@ -97,9 +96,8 @@ impl SupervisedRun<'_> {
         Ok(from_ns)
     }
 
-    /// Answers signals before the run begins. The command's process waits at
-    /// its gate meanwhile; whatever ends it there is told when it is let go.
-    /// What is to be passed on is kept until then.
+    /// Answers signals before the run begins, while the command's process waits at its
+    /// gate. What is to be passed on is kept until then.
     pub(super) fn answer_early(&mut self, common: &Common<'_>) -> Result<Early> {
         let mut early = Early::GoOn;
         while let Some(arrived) = self.signals.next() {

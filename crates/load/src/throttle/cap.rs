@@ -82,8 +82,7 @@ impl Cap {
         })
     }
 
-    /// A window in which the group was not throttled has lost nothing: it got
-    /// all that it wanted.
+    /// A window without throttling has lost nothing.
     fn taken_between(&self, before: CapCounters, now: CapCounters) -> u64 {
         if now.throttled == before.throttled || self.level == 0.0 {
             return 0;
@@ -104,8 +103,7 @@ impl Throttle for Cap {
         Ok(u64::MAX)
     }
 
-    /// The counters cannot be asked about the past: they are read now, which
-    /// is a moment after `at`.
+    /// The counters are read now, a moment after `at`.
     fn taken_ns(&mut self, at: u64) -> u64 {
         let Ok(now) = self.counters() else {
             return self.taken_ns;

@@ -49,8 +49,8 @@ impl LimVariant {
 }
 
 const WHOLE_SECOND_NS: u64 = 1_000_000_000;
-/// A process that is stopped stops within this much CPU time; one that used
-/// more was continued by somebody else, ns.
+/// CPU time within which a stopped process stops, ns: more means that another
+/// process continued it.
 const STOPS_WITHIN_NS: u64 = 2_000_000;
 
 /// A process that used no more than this between two looks waits for
@@ -225,8 +225,7 @@ impl Throttle for Lim {
         Ok(next)
     }
 
-    /// Time that its processes were stopped, mean over those that ran or were
-    /// stopped.
+    /// Time that its processes were stopped, mean over those that ran or were stopped.
     fn taken_ns(&mut self, at: u64) -> u64 {
         self.taken.until(at)
     }

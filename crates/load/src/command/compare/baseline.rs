@@ -40,8 +40,7 @@ pub fn common_windows<'a>(runs: impl IntoIterator<Item = &'a Vec<AchievedRow>>) 
     runs.into_iter().map(whole).min().unwrap_or(0)
 }
 
-/// The loads of the runs of A and of B, per CPU, over the first `windows`
-/// seconds; over everything if that is 0.
+/// Loads of the runs per CPU over the first `windows` seconds, or all if that is 0.
 pub fn loads(a: &[Vec<AchievedRow>], b: &[Vec<AchievedRow>], windows: u64) -> Vec<CpuLoads> {
     let means = |runs: &[Vec<AchievedRow>]| {
         let mut sums: BTreeMap<u32, (f64, f64, f64)> = BTreeMap::new();
@@ -83,8 +82,7 @@ pub struct Sameness {
     pub reason: String,
     pub largest_points: Option<f64>,
     pub limit_points: f64,
-    /// Windows of 1 s that were compared in each run; 0 if the programs ended
-    /// before.
+    /// Windows of 1 s compared in each run; 0 if the programs ended before.
     pub windows: u64,
     pub cpus: Vec<CpuLoads>,
 }

@@ -75,8 +75,7 @@ impl Check {
     }
 }
 
-/// A part of the report for people: name, state and reason in columns, what
-/// to do below.
+/// Checks for people: name, state and reason in columns, the remedy below.
 pub fn table(title: &str, checks: &[Check]) -> String {
     let name = checks.iter().map(|c| c.name.len()).max().unwrap_or(0);
     let mut text = format!("{title}\n");

@@ -12,8 +12,7 @@ use sandbag_run::layout::{Layout, LayoutKind};
 
 use super::check::Check;
 
-/// Everything about CPUs and the system around us, with the line on
-/// frequencies; `stolen_ns` is what was stolen while probing.
+/// All facts of CPUs and system; `stolen_ns` was stolen while probing.
 pub fn all(root: &Root, topology: &Topology, frequency: Check, stolen_ns: u64) -> Vec<Check> {
     let mut checks = vec![
         cpus(topology),
@@ -220,15 +219,13 @@ fn real_time_settings(root: &Root) -> Option<(i64, i64)> {
     Some((runtime, number("kernel.sched_rt_period_us")?.max(1)))
 }
 
-/// Part of a CPU that real-time classes may take; `None` where nothing limits
-/// them, or the kernel does not say.
+/// Part of a CPU that real-time classes may take; `None` if not limited.
 pub fn real_time_limit(root: &Root) -> Option<f64> {
     let (runtime, period) = real_time_settings(root)?;
     (runtime >= 0).then(|| runtime as f64 / period as f64)
 }
 
-/// Linux 6.12 and later keep a part of every second for ordinary tasks; how
-/// much, debugfs alone says.
+/// What Linux 6.12 and later keep for ordinary tasks, which only debugfs shows.
 fn fair_server(root: &Root) -> String {
     let server = root.path("/sys/kernel/debug/sched/fair_server/cpu0/runtime");
     if let Ok(ns) = root::read_value::<u64>(&server, "a number") {

@@ -20,8 +20,7 @@ pub struct Ground<'a> {
     pub by_systemd: bool,
     pub cpus: usize,
     pub virtual_machine: bool,
-    /// Part of a CPU that real-time tasks may take; `None` where nothing
-    /// limits them.
+    /// Part of a CPU that real-time tasks may take; `None` if not limited.
     pub real_time_limit: Option<f64>,
     pub frequencies: &'a FrequencySetting,
 }
@@ -118,8 +117,7 @@ impl MethodJudge<'_> {
         }
     }
 
-    /// A property of the kernel that the method needs; `line` names the line
-    /// of the report that has the details.
+    /// A property of the kernel that is needed; `line` of the report has details.
     fn needs(&self, judgement: Option<Judgement>, what: &str, line: &str) -> Result<(), Check> {
         let see = format!("see the line on {line}");
         match judgement {

@@ -12,8 +12,7 @@ use super::check::{Check, CheckState};
 use super::judge::{self, Judgement};
 use super::judge::{Refusal, Reserving};
 
-/// What the probes found; the reports of those that were made, and what
-/// methods and facts are judged by.
+/// What the probes found, by which methods and facts are judged.
 #[derive(Debug, Default)]
 pub struct ProbeFindings {
     pub checks: Vec<Check>,

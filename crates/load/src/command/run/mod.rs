@@ -221,8 +221,7 @@ fn refuse_busy(registry: &Registry, wanted: &CpuList) -> Result<()> {
     Ok(())
 }
 
-/// Writes the run directory, the JSON and the table. False if the JSON, which
-/// was asked for by name, could not be written.
+/// Writes run directory, JSON and table. False if the JSON could not be written.
 fn leave(run: &Run, dir: Option<&RunDir>, options: &RunOptions, messages: &Messages) -> bool {
     // The load was held whether or not the disk is full.
     let written = dir.map(|dir| write::write_run(dir.path(), run));

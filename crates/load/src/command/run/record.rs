@@ -196,8 +196,7 @@ pub fn record(
     }
 }
 
-/// CPU time that was there for the command on the loaded CPUs: what was
-/// delivered and not burnt.
+/// CPU time available to the command: delivered and not burnt.
 fn available_s(collector: &Collector<'_>) -> Option<f64> {
     let ns: u64 = collector
         .sums()

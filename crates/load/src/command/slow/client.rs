@@ -83,8 +83,7 @@ fn send(directory: &Directory, name: &NodeName, request: &Request) -> Result<Rep
     }
 }
 
-/// `slow exec`: this process enters the node and becomes the program, so
-/// terminal, signals and exit code are its own.
+/// `slow exec`: enters the node and becomes the program, with its exit code.
 pub fn exec(args: &ExecArgs) -> Result<u8> {
     program::check(&args.command)?;
     let pid = std::process::id();

@@ -73,8 +73,7 @@ pub struct NodeOptions {
 }
 
 impl NodeOptions {
-    /// The method with its options, for a node that stands for at most this part
-    /// of the time.
+    /// The method with its options, for a node slowed by at most this level.
     pub fn method(&self, level: f64) -> Result<Method> {
         let mut options = self.constants;
         // As published, the barrier keeps its own.

@@ -106,8 +106,7 @@ fn check_commands(node: &NodeSpec) -> Result<()> {
     Ok(())
 }
 
-/// Whether this machine can have the node, as its process will find out: all
-/// are asked before the first is made.
+/// Checks, as the node's process will, whether this machine can have the node.
 fn check_node(node: &PlacedNode, options: &NodeOptions, registry: &Registry) -> Result<()> {
     let origin = &node.spec.origin;
     // By the option that it names, the key that is meant.

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Asking a node.
+//! Requests to a node.
 
-use std::io::{self, Read as _};
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::sockopt::PeerCredentials;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, getsockopt, send, socket,
@@ -22,9 +21,8 @@ use crate::node::spec::NodeName;
 /// How long to wait before a full queue is tried again.
 const QUEUE_PAUSE: Duration = Duration::from_millis(2);
 
-/// Asks a node, and waits at most `limit` for its reply.
-/// [`SocketError`]; a refusal by the node is a reply
-/// ([`Reply::Error`]), not an error here.
+/// Sends a request to a node, and waits at most `limit` for its reply. A refusal
+/// by the node is a reply ([`Reply::Error`]), not an error here.
 pub fn ask(
     directory: &Directory,
     name: &NodeName,
@@ -33,8 +31,9 @@ pub fn ask(
 ) -> Result<Reply, SocketError> {
     let path = directory.socket(name);
     let until = Instant::now() + limit;
+    let name = || name.to_string();
     let silent = || SocketError::Silent {
-        name: name.to_string(),
+        name: name(),
         limit,
     };
     let failed = |call, cause| SocketError::Call {
@@ -42,21 +41,14 @@ pub fn ask(
         call,
         cause,
     };
-    let garbled = |cause| SocketError::Garbled {
-        name: name.to_string(),
-        cause,
-    };
-    let hung_up = || SocketError::HungUp {
-        name: name.to_string(),
-    };
     let mut stream = loop {
         match dial(&path) {
             Ok(stream) => break stream,
-            // Nobody serves it, or the server is just going.
+            // The socket of a dead node, or the server is just going.
             Err(Errno::ENOENT | Errno::ECONNREFUSED) => {
                 let others = names(directory).unwrap_or_default();
                 return Err(SocketError::NotRunning {
-                    name: name.to_string(),
+                    name: name(),
                     others: others.iter().map(ToString::to_string).collect(),
                 });
             }
@@ -68,54 +60,63 @@ pub fn ask(
     };
     let peer = getsockopt(&stream, PeerCredentials).map_err(|e| failed("SO_PEERCRED", e.into()))?;
     if peer.uid() != 0 && peer.uid() != geteuid().as_raw() {
-        return Err(SocketError::Foreign {
-            path,
-            uid: peer.uid(),
-        });
+        let uid = peer.uid();
+        return Err(SocketError::Foreign { path, uid });
     }
-    let mut outgoing = &protocol::line(request)[..];
+    let reply = exchange(&mut stream, &protocol::line(request), until);
+    match reply.map_err(|cause| (cause.kind(), cause)) {
+        Ok(Some(line)) if line.len() <= LONGEST_REPLY => protocol::reply(&line),
+        Ok(Some(_)) => Err(NotUnderstood::Json("it is too long".to_owned())),
+        Ok(None) | Err((io::ErrorKind::ConnectionReset, _)) => {
+            return Err(SocketError::HungUp { name: name() });
+        }
+        Err((io::ErrorKind::WouldBlock, _)) => return Err(silent()),
+        Err((_, cause)) => return Err(failed("talk", cause)),
+    }
+    .map_err(|cause| SocketError::Garbled {
+        name: name(),
+        cause,
+    })
+}
+
+/// Sends a line and returns the line that comes back, or its first bytes where
+/// it is longer than any reply; `None` if the peer hangs up before.
+fn exchange(stream: &mut UnixStream, line: &[u8], until: Instant) -> io::Result<Option<Vec<u8>>> {
+    // A timeout of zero would be none.
+    let left = || {
+        Some(
+            until
+                .saturating_duration_since(Instant::now())
+                .max(QUEUE_PAUSE),
+        )
+    };
+    stream.set_nonblocking(false)?;
+    stream.set_write_timeout(left())?;
+    match stream.write_all(line) {
+        // A server that refuses us says why and hangs up before it has read
+        // the request.
+        Err(cause) if cause.kind() != io::ErrorKind::BrokenPipe => return Err(cause),
+        _ => {}
+    }
     let mut incoming = Vec::new();
     let mut chunk = [0; 16 << 10];
-    loop {
-        let wanted = if outgoing.is_empty() {
-            PollFlags::POLLIN
-        } else {
-            PollFlags::POLLOUT
-        };
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(silent());
+    while incoming.len() <= LONGEST_REPLY {
+        if Instant::now() >= until {
+            return Err(io::ErrorKind::WouldBlock.into());
         }
-        // A part of a millisecond is rounded up, or we would spin.
-        let timeout = PollTimeout::try_from(left + Duration::from_millis(1));
-        let mut fds = [PollFd::new(stream.as_fd(), wanted)];
-        match poll(&mut fds, timeout.unwrap_or(PollTimeout::MAX)) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(errno) => return Err(failed("poll", errno.into())),
-        }
-        let moved = if outgoing.is_empty() {
-            stream.read(&mut chunk).map(|n| (n, true))
-        } else {
-            say(&stream, outgoing).map(|n| (n, false))
-        };
-        match moved {
-            Ok((n, false)) => outgoing = &outgoing[n..],
-            Ok((0, true)) => return Err(hung_up()),
-            Ok((n, true)) => incoming.extend_from_slice(&chunk[..n]),
-            Err(cause) if is_not_yet(&cause) => {}
-            // A server that refuses us says why and hangs up before it has
-            // read what we say.
-            Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => outgoing = &[],
-            Err(cause) if cause.kind() == io::ErrorKind::ConnectionReset => return Err(hung_up()),
-            Err(cause) => return Err(failed("talk", cause)),
+        stream.set_read_timeout(left())?;
+        match stream.read(&mut chunk) {
+            Ok(0) => return Ok(None),
+            Ok(n) => incoming.extend_from_slice(&chunk[..n]),
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
+            Err(cause) => return Err(cause),
         }
         if let Some(end) = incoming.iter().position(|byte| *byte == b'\n') {
-            return protocol::reply(&incoming[..end]).map_err(garbled);
-        }
-        if incoming.len() > LONGEST_REPLY {
-            return Err(garbled(NotUnderstood::Json("it is too long".to_owned())));
+            incoming.truncate(end);
+            break;
         }
     }
+    Ok(Some(incoming))
 }
 
 /// Sends what can be sent now; a peer that hung up is an error and no signal.
@@ -124,10 +125,8 @@ pub(super) fn say(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
 }
 
 pub(super) fn is_not_yet(cause: &io::Error) -> bool {
-    matches!(
-        cause.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-    )
+    use io::ErrorKind::{Interrupted, WouldBlock};
+    matches!(cause.kind(), WouldBlock | Interrupted)
 }
 
 /// Connects without waiting: EAGAIN where the queue is full.
@@ -142,16 +141,17 @@ pub(super) fn dial(path: &Path) -> Result<UnixStream, Errno> {
     Ok(fd.into())
 }
 
+/// A node that runs: its status, or why it gave none.
 #[derive(Debug)]
 pub struct NodeEntry {
     pub name: NodeName,
     pub status: Result<Status, SocketError>,
 }
 
-/// The names of the nodes that run. Nobody is asked anything.
+/// The names of the nodes that run, without a request to any.
 pub fn names(directory: &Directory) -> Result<Vec<NodeName>, SocketError> {
     let mut names = directory.names()?;
-    // A full queue belongs to somebody.
+    // A full queue belongs to a live node.
     names.retain(|name| matches!(dial(&directory.socket(name)), Ok(_) | Err(Errno::EAGAIN)));
     Ok(names)
 }

@@ -109,10 +109,8 @@ impl Directory {
         }
     }
 
-    /// Only one process at a time makes or removes sockets: between looking
-    /// whether anybody serves one and taking its place nobody may do the
-    /// same. The lock ends with the value. It is held for microseconds, so
-    /// that whoever waits longer than a second waits for a stopped process.
+    /// One process at a time makes or removes sockets. The lock is held for
+    /// microseconds: a wait beyond a second means a stopped process.
     pub(super) fn lock(&self) -> Result<Flock<File>, SocketError> {
         let mut dir = File::open(&self.path).map_err(|cause| self.failed("open", cause))?;
         let until = Instant::now() + PATIENCE;
@@ -137,8 +135,7 @@ impl Directory {
         named.is_some() && open.metadata().map(of).ok() == named
     }
 
-    /// Makes and locks it. The last node that ends removes it; who comes in
-    /// between makes it anew.
+    /// Makes and locks it, again if the last node of another run removes it meanwhile.
     pub(super) fn prepare_and_lock(&self, owner: u32) -> Result<Flock<File>, SocketError> {
         let until = Instant::now() + PATIENCE;
         loop {

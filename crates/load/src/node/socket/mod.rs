@@ -2,7 +2,7 @@
 //! The control socket of a running node.
 //!
 //! `/run/sandbag/nodes/NAME.sock` for root, `$XDG_RUNTIME_DIR/sandbag/nodes/`
-//! for others. Nobody else may command a node, and three things see to it,
+//! for others. Other users cannot command a node, for three reasons,
 //! each enough on its own: the directory has mode 0700 and is its owner's, the
 //! socket has mode 0600, and the kernel tells the server who connected
 //! (SO_PEERCRED, unix(7)): only the owner's user id and root are heard.
@@ -42,7 +42,7 @@ use crate::node::protocol::NotUnderstood;
 /// What can go wrong at a socket.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    #[error("{path}: {why}: a node's socket is only made where nobody else can write; {remedy}")]
+    #[error("{path}: {why}: a node's socket is only made where other users cannot write; {remedy}")]
     Directory {
         path: PathBuf,
         why: String,

@@ -20,8 +20,7 @@ use super::{Directory, SocketError};
 use crate::node::protocol::{self, LONGEST_REPLY, LONGEST_REQUEST, Reply, Request};
 use crate::node::spec::NodeName;
 
-/// Clients at a time. One more, and the one that has been there longest is
-/// hung up on.
+/// Clients at a time; one more, and the oldest is disconnected.
 const MOST_CLIENTS: usize = 16;
 /// Connections taken per turn.
 const ACCEPTS: usize = 8;
@@ -70,8 +69,7 @@ enum ClientFate {
 }
 
 impl Server {
-    /// Listens under a node's name. A socket that a dead node left is
-    /// replaced.
+    /// Listens under a node's name, replacing the socket of a dead node.
     pub fn bind(directory: &Directory, name: &NodeName) -> Result<Self, SocketError> {
         let owner = geteuid().as_raw();
         let path = directory.socket(name);
@@ -254,9 +252,7 @@ fn refusal(message: &dyn std::fmt::Display) -> Reply {
     }
 }
 
-/// Removes the sockets that nobody serves: those of nodes that were killed.
-/// The directory cannot be read or locked, or a socket not be removed; the
-/// others are removed all the same.
+/// Removes the sockets of nodes that were killed, also after one that fails.
 pub fn sweep(directory: &Directory) -> Result<(), SocketError> {
     let names = directory.names()?;
     if !directory.path().exists() {

@@ -113,8 +113,7 @@ impl<'t> Field<'t> {
         }
     }
 
-    /// A text, number or truth value, as it would be written on the command
-    /// line.
+    /// A text, number or truth value, as on the command line.
     pub(super) fn word(&self) -> Result<String, SpecError> {
         let word = scalar(self.value.get_ref())
             .ok_or_else(|| self.wrong("a text, a number, true or false", "write one value"))?;

@@ -95,8 +95,7 @@ impl NodesFile {
         Self::parse(&text, &name, &dir, vocabulary)
     }
 
-    /// Reads a text; `name` is what messages call it, and files are named from
-    /// `dir`.
+    /// Reads a text; `name` is for messages, files are named from `dir`.
     pub fn parse(
         text: &str,
         name: &str,

@@ -178,8 +178,7 @@ fn table(nodes: &NodeRows) -> Markup {
     }
 }
 
-/// A line for each speed in the node; what concerns all of it stands on the
-/// first.
+/// A line for each speed in the node; the first has what concerns all of it.
 fn rows(node: &NodeResult, used: bool) -> Markup {
     let used_s = node
         .node

@@ -74,15 +74,13 @@ impl NodeProcesses {
         Ok(nodes)
     }
 
-    /// Whether a node without commands, that is to stay until it is stopped,
-    /// is still there.
+    /// Whether a node without commands, which stays until it is stopped, still runs.
     pub fn one_stays(&self) -> bool {
         let mut there = self.running.iter().filter(|node| node.ended.is_none());
         there.any(|node| node.placed.spec.commands.is_empty())
     }
 
-    /// Looks which ended by themselves, or were told to by somebody else, and
-    /// says so: nothing slows their programs any more.
+    /// Warns of nodes that ended: their programs go on at full speed.
     pub fn notice_ends(&mut self, messages: &Messages) {
         for node in &mut self.running {
             if node.ended.is_none()
@@ -148,8 +146,7 @@ impl NodeProcesses {
     }
 }
 
-/// Whether this very process answers by the node's name, which it does once
-/// it holds its speed, not before.
+/// Whether this process answers by the node's name: once it holds its speed.
 fn answers(node: &NodeProcess, sockets: &Directory) -> bool {
     let name = &node.placed.spec.name;
     let status = ask(sockets, name, &Request::Status, ASK_LIMIT);
