@@ -130,38 +130,38 @@ cpus = 0 | 1 | speed | has none | speed = 0.5
 cpus = ''\nspeed = 1 | 3 | cpus | no CPU | 0,2-3
 cpus = '3-1'\nspeed = 1 | 3 | cpus | `3-1` | 0,2-3
 cpus = [0, 0]\nspeed = 1 | 3 | cpus | named twice | [0, 2, 3]
-cpus = -1\nspeed = 1 | 3 | cpus | `-1` | 0,2-3
-cpus = true\nspeed = 1 | 3 | cpus | found boolean | 0,2-3
+cpus = -1\nspeed = 1 | 3 | cpus | expected CPUs | 0,2-3
+cpus = true\nspeed = 1 | 3 | cpus | expected CPUs | 0,2-3
 cores = 0\nspeed = 1 | 3 | cores | no number of cores | cores = 2
-cores = '2'\nspeed = 1 | 3 | cores | found string | cores = 2
+cores = '2'\nspeed = 1 | 3 | cores | invalid type: string | cores = 2
 cpus = 0\nspeed = 0 | 4 | speed | never finish | 0.5 or 50%
 cpus = 0\nspeed = 1.5 | 4 | speed | `1.5` | ratio
 cpus = 0\nspeed = nan | 4 | speed | not a number | ratio
 cpus = 0\nspeed = '0,5' | 4 | speed | comma | point
-cpus = 0\nspeed = [1] | 4 | speed | found array | 50%
+cpus = 0\nspeed = [1] | 4 | speed | expected a speed | 50%
 cpus = 0\nspeed = { } | 4 | speed | none | ratio
-cpus = 0\nspeed = { x = 1 } | 4 | x | list of CPUs | 0.4
+cpus = 0\nspeed = { x = 1 } | 4 | speed | `x` is not a list of CPUs | 0.4
 cpus = 0\nspeed = { 0 = 2 } | 4 | speed | `2` | 2%
 cpus = 0\nspeed = { 0 = 1, '0-1' = 1 } | 4 | speed | twice | one speed
 cpus = 0\nspeed = 1\nprofile = 'p' | 5 | profile | as well | constant
 cpus = 0\nprofile = '' | 4 | profile | empty | name a file
-cpus = 0\nprofile = 1 | 4 | profile | found integer | quotes
+cpus = 0\nprofile = 1 | 4 | profile | invalid type: integer | quotes
 cpus = 0\nspeed = 1\nmethod = 'hog' | 5 | method | `hog` | mean hogs?
 cpus = 0\nspeed = 1\nmethod = 'zzz' | 5 | method | `zzz` | known are hogs
-cpus = 0\nspeed = 1\nperiod = [1] | 5 | period | found array | one value
+cpus = 0\nspeed = 1\nperiod = [1] | 5 | period | a text, a number | one value
 cpus = 0\nspeed = 1\ncommand = [] | 5 | command | missing | ./app
 cpus = 0\nspeed = 1\ncommand = '' | 5 | command | missing | ./app
 cpus = 0\nspeed = 1\ncommand = "'x" | 5 | command | quote | close it
-cpus = 0\nspeed = 1\ncommand = 1 | 5 | command | found integer | ./app
+cpus = 0\nspeed = 1\ncommand = 1 | 5 | command | expected a command | ./app
 cpus = 0\nspeed = 1\ncommand = "a\u0000" | 5 | command | NUL | leave
 cpus = 0\nspeed = 1\ncommand = [['a']] | 5 | command | words | ./app
 cpus = 0\nspeed = 1\ncommands = [] | 5 | commands | none | leave it out
-cpus = 0\nspeed = 1\ncommands = 'a' | 5 | commands | list | command =
+cpus = 0\nspeed = 1\ncommands = 'a' | 5 | commands | invalid type: string | command =
 cpus = 0\nspeed = 1\ncommand = 'a'\ncommands = ['b'] | 6 | commands | as well | list
-cpus = 0\nspeed = 1\nenv = 'A=1' | 5 | env | a table | NAME
-cpus = 0\nspeed = 1\nenv = { 'A=B' = 1 } | 5 | A=B | this name | another
-cpus = 0\nspeed = 1\nenv = { SANDBAG_NODE = 1 } | 5 | SANDBAG_NODE | itself | leave
-cpus = 0\nspeed = 1\ncwd = 1 | 5 | cwd | found integer | quotes"#;
+cpus = 0\nspeed = 1\nenv = 'A=1' | 5 | env | expected a map | NAME
+cpus = 0\nspeed = 1\nenv = { 'A=B' = 1 } | 5 | env | the name `A=B` | another
+cpus = 0\nspeed = 1\nenv = { SANDBAG_NODE = 1 } | 5 | env | sets SANDBAG_NODE itself | leave
+cpus = 0\nspeed = 1\ncwd = 1 | 5 | cwd | invalid type: integer | quotes"#;
 
 #[test]
 fn every_fault_names_line_key_cause_and_remedy() {
@@ -215,7 +215,10 @@ fn the_file_as_a_whole() {
             "[[node]]\nname = '../x'\n",
             "n.toml:2: name: `../x` cannot be the name of a file",
         ),
-        ("[[node]]\nname = 3\n", "n.toml:2: name: expected a text"),
+        (
+            "[[node]]\nname = 3\n",
+            "n.toml:2: name: invalid type: integer",
+        ),
     ] {
         let error = refusal(text);
         assert!(error.starts_with(part), "{text}\n{error}");
