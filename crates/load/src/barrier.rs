@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A barrier between processes, in memory that they share.
-//!
-//! As pthread_barrier(3): the last of the parties to arrive lets all go on.
-//! Unlike it, nobody waits for ever for a party that was killed: a wait has a
-//! time limit, after which the barrier is as if it had not been called.
+//! A barrier between processes, in memory that they share: the last of the
+//! parties to arrive lets all go on. Unlike pthread_barrier(3) a wait has a time
+//! limit, for a party may be killed; after it the call counts as not made.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use sandbag_linux::clock::monotonic;
 use sandbag_linux::shared;
 
-/// A barrier. All zero is a barrier at which nobody waits.
+/// All zero is a barrier without waiters.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct StartBarrier {

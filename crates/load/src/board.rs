@@ -3,11 +3,9 @@
 //!
 //! Orders go down (from when on which level), boundaries come up (the CPU
 //! clock at every multiple of 100 ms). Both are rings, written by one side and
-//! read by the other, so neither ever waits for the other: a burner that is
-//! preempted stops nobody, and the supervisor may sleep for as long as the
-//! rings last. `sandbag status` maps the same memory read-only.
-//!
-//! All times are nanoseconds of CLOCK_MONOTONIC.
+//! read by the other, so that neither waits for the other and the supervisor may
+//! sleep for as long as the rings last. `sandbag status` maps it read-only. All
+//! times are nanoseconds of CLOCK_MONOTONIC.
 
 use std::fs::File;
 use std::io;
@@ -269,7 +267,7 @@ impl Slot {
     }
 
     fn wake(&self) {
-        // The order must be visible before we look whether somebody sleeps:
+        // The order must be visible before we look for sleeping burners:
         // the burner does the two in the other order.
         std::sync::atomic::fence(Ordering::SeqCst);
         let sleeps = [&self.idle, &self.listens];

@@ -2,13 +2,10 @@
 //! The frequencies of a node: which there are, whether they may be changed,
 //! and what must be changed before a run.
 //!
-//! CPUs that change together belong to one node: a node with a part of them
-//! would change its neighbours' speed. It is refused unless the user says that
-//! he knows.
-//!
-//! Nothing of this has ever run on hardware: the machines it was built on have
-//! no cpufreq driver. It is tested on trees of files as the drivers
-//! acpi-cpufreq, intel_pstate and amd-pstate show them.
+//! CPUs that change together belong to one node, or the node would change its
+//! neighbours' speed; the user can allow it. Nothing of this has run on hardware:
+//! it is tested on trees of files as acpi-cpufreq, intel_pstate and amd-pstate
+//! show them.
 
 mod calibrate;
 

@@ -4,7 +4,7 @@
 //! A burner works off a *due* amount: at every grid point k*P of the clock,
 //! the asked load integrated over the coming period is added. What it has
 //! *held* is its own CPU time plus what was stolen from it while it ran. The
-//! difference is its debt; nobody outside needs to correct anything.
+//! difference is its debt; no other process corrects anything.
 //!
 //! Counting stolen time as held keeps the share of the *delivered* time right
 //! on average: of the time the hypervisor takes, the part L hits the burner

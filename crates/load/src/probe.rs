@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Trying what a kernel does instead of reading what it says: spinners on one
-//! CPU, in groups made as a run makes them, for a quarter of a second.
+//! CPU, in groups made as a run makes them, for a quarter of a second; `real_time`
+//! tries the real-time classes, `node` the group of a virtual node.
 //!
-//! The files below try what else methods need: `real_time` the real-time
-//! classes, `node` the group of a virtual node.
-//!
-//! A scheduler may take a weight and ignore it (sched_ext), a container may
-//! show a file and not let it act. The spinners are the burners of a run,
-//! with orders that end by themselves; groups are journalled before they are
-//! made, and a guardian stands by, so a probe that is killed leaves nothing.
+//! The spinners are the burners of a run, with orders that end by themselves;
+//! groups are journalled before they are made, and a guardian stands by, so a
+//! probe that is killed leaves nothing.
 
 mod node;
 mod real_time;
@@ -329,7 +326,7 @@ const ORDINARY: Attributes = Attributes::Fair {
     slice_ns: 0,
 };
 
-/// A spinner calls nobody, but a burner is given a number to call.
+/// The eventfd that a burner needs; a spinner never calls.
 fn alarm() -> Result<EventFd> {
     EventFd::from_flags(EfdFlags::EFD_CLOEXEC).map_err(|cause| Error::call("eventfd", cause))
 }

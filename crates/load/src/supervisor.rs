@@ -88,7 +88,7 @@ pub struct RunPlan {
     pub command: Option<CommandSpec>,
     /// Restrict the command to these CPUs.
     pub pin: Option<CpuList>,
-    /// Make a virtual node of the CPUs: who runs in it is confined to them.
+    /// Make a virtual node of the CPUs: its programs are confined to them.
     pub node: Option<NodeControl>,
     /// Wait until the first level is held before the command starts.
     pub settle: bool,
@@ -263,7 +263,7 @@ struct SupervisedRun<'a> {
 }
 
 impl<'a> SupervisedRun<'a> {
-    /// What every burner is told; borrows nothing of the run itself.
+    /// What all burners have in common; borrows nothing of the run itself.
     fn common(&self) -> Common<'a> {
         Common {
             board: self.board,
@@ -480,7 +480,7 @@ impl<'a> SupervisedRun<'a> {
 }
 
 fn signal_to(pid: u32, signal: Signal) {
-    // Whoever is gone needs no signal.
+    // A process that is gone needs no signal.
     let _ = kill(Pid::from_raw(pid.cast_signed()), signal);
 }
 

@@ -2,8 +2,8 @@
 //! The early Wrekavoc loader (KRASH section II): a real-time process that
 //! watches its own CPU time. It spins for one contiguous interval, then sleeps
 //! a little at a time until its share of the time since the level began is
-//! down to what was asked. It knows nothing of the other CPUs: nobody is in
-//! phase with anybody.
+//! down to what was asked. The CPUs are not in
+//! phase.
 
 use sandbag_linux::Error;
 use sandbag_linux::clock::{monotonic, sleep_until};

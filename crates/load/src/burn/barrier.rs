@@ -2,8 +2,7 @@
 //! CPU-Hogs as published (Buchert et al. 2011, section III): every hog spins
 //! its part of the period, waits at a barrier for the others, and sleeps for
 //! the rest, so that all CPUs are free at the same time. The sleep is relative,
-//! as in the paper; wake-ups that are late make the period longer, for all of
-//! them alike.
+//! as in the paper; wake-ups that are late make the period of all hogs longer.
 
 use sandbag_linux::Error;
 use sandbag_linux::clock::{monotonic, sleep_until};

@@ -115,7 +115,7 @@ fn pace(worker: &mut BurnWorker<'_>, debt: &Debt, level: f64, grid: u64, next: u
             if done {
                 sleep_until(next);
             } else if owed as f64 > debt.bound(level) / 2.0 {
-                // Less than that is somebody's slice, made up for in the
+                // Less than that is the slice of another task, made up for in the
                 // next periods.
                 worker.call_for_headroom();
             }

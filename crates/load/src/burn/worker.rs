@@ -101,7 +101,7 @@ impl<'a> BurnWorker<'a> {
         true
     }
 
-    /// Somebody changed our affinity (a cpuset, taskset), or the CPU is gone.
+    /// Sets our affinity again, which a cpuset or taskset changed, if the CPU is there.
     fn back_on_cpu(&self) -> bool {
         sched::set_affinity(0, &CpuList::from_iter([self.cpu])).is_ok()
             && sched::current_cpu() == self.cpu

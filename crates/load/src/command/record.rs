@@ -182,8 +182,7 @@ fn record_command(
     let recorder = Recorder::new(stat, clock, options)?;
     let command = wrapped.borrow().clock(root, recorder.cpus())?;
     wrapped.borrow_mut().go()?;
-    // From here on CMD runs: whatever becomes of the recording is said, and
-    // CMD is waited for.
+    // CMD runs from here on and is waited for, also if the recording fails.
     let recorded = match output.begin() {
         Ok(()) => recorder.run(&mut output.file, Some(command)),
         Err(error) => {

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// A machine that runs at `real` kHz when it is told `told`.
+    /// A CPU whose frequency is not always the one that was set.
     struct FakeCpu<'a> {
         now: &'a Cell<f64>,
         tries: u64,

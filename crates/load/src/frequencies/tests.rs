@@ -152,7 +152,7 @@ fn bounds_of_every_policy_are_noted_and_put_back() {
         assert_eq!(fake.text(policy, "scaling_max_freq"), "1000000");
         assert_eq!(fake.text(policy, "scaling_min_freq"), "1000000");
     }
-    // As after a SIGKILL: nobody released them.
+    // As after a SIGKILL: not released.
     assert_eq!(undo(journal, Leftovers::AsNoted), Vec::<String>::new());
     for policy in [0, 1] {
         assert_eq!(fake.text(policy, "scaling_max_freq"), "3000000");

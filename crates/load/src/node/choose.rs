@@ -1,27 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which CPUs a node gets that only says how many cores it wants.
+//! Which CPUs a node gets that only says how many cores it wants. Rules, the
+//! stronger first:
 //!
-//! Rules, the stronger first:
-//!
-//! 1. Cores are taken whole, with every CPU (hardware thread) of theirs: the
-//!    program of another node on the second CPU of a core would slow the
-//!    first.
-//! 2. CPUs that somebody has already, and CPUs that the load balancer does not
-//!    serve (`isolcpus=`), are not taken.
+//! 1. Cores are taken whole, with every CPU (hardware thread) of theirs.
+//! 2. CPUs that are taken, and CPUs that the load balancer does not serve
+//!    (`isolcpus=`), are left out.
 //! 3. CPUs that change their frequency together stay together. Where that
 //!    cannot be, the methods that work by frequency must refuse
-//!    ([`Domains::Whole`]); for the others a domain may be split, and the
-//!    reason given says so.
-//! 4. One last-level cache before one NUMA node before several; of those that
-//!    have enough cores, the one that has the fewest, so that room for larger
-//!    nodes stays. Where one is not enough, one is filled before the next.
-//! 5. Not the core of CPU 0, which serves most interrupts, if there is a
-//!    choice.
+//!    ([`Domains::Whole`]); for the others a domain may be split.
+//! 4. One last-level cache before one NUMA node before several; of those with
+//!    enough cores, the one that has the fewest, so that room for larger nodes
+//!    stays. Where one is not enough, one is filled before the next.
+//! 5. Not the core of CPU 0, which serves most interrupts, if there is a choice.
 //!
-//! The unit in which cores are taken is a *block*: the cores that must stay
-//! together. Under rule 3 that is a frequency domain, so wanting exactly N
-//! cores is a subset sum; blocks are few, and a table of the sums that can
-//! still be reached decides it exactly.
+//! Cores that must stay together are a *block*: under rule 3 a frequency domain.
+//! Exactly N cores of whole blocks is a subset sum, which a table decides.
 
 use std::collections::BTreeMap;
 
@@ -357,7 +350,7 @@ mod tests {
             choice.why
         );
         assert!(choice.why.contains("without CPU 0"), "{}", choice.why);
-        // A core of which somebody has one CPU is not free.
+        // A core with a taken CPU is not free.
         assert_eq!(choose_cpus(&machine, 2, "5").cpus.to_string(), "2,3,6,7");
         let choice = choose_cpus(&machine, 4, "");
         assert_eq!(choice.cpus.len(), 8);

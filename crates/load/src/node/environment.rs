@@ -8,7 +8,7 @@
 //! | `SANDBAG_NODE_SPEED` | mean speed of its CPUs: `0.45` |
 //! | `SANDBAG_NODE_SPEEDS` | speed of each CPU: `0-1=0.5,4=0.35` |
 //!
-//! Nobody can change the environment of a program that runs: these are the
+//! The environment of a running program does not change: these are the
 //! speeds at the program's start, and where they change, by a profile or by
 //! `sandbag slow set`, the node's socket knows the present ones.
 

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual nodes: which CPUs, at which speed, with which programs inside, and
-//! how a running one is asked and told.
-//!
-//! A virtual node (Buchert, Nussbaum & Gustedt, HPCC 2011) is a set of CPUs,
-//! each with a speed mu in (0, 1], in which unmodified programs run as on a
-//! slower machine. This crate describes nodes and talks about them; what makes
-//! them slow are the methods of `sandbag-burner`, which this crate does not
-//! know.
+//! Virtual nodes (Buchert, Nussbaum & Gustedt, HPCC 2011): sets of CPUs, each with
+//! a speed mu in (0, 1], in which unmodified programs run as on a slower machine.
+//! Here are their description, their place on a machine, and their socket; what
+//! makes them slow are the methods.
 
 pub mod choose;
 pub mod environment;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From what nodes are asked for to what they get on a machine: CPUs that are
-//! online and nobody else's, and a speed for each.
+//! online and free, and a speed for each.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is said over a node's socket: one request, one reply, each a JSON
+//! The protocol of a node's socket: one request, one reply, each a JSON
 //! object on a line; then the node hangs up.
 //!
 //! ```text
@@ -152,7 +152,7 @@ fn object(line: &[u8]) -> Result<Value, NotUnderstood> {
     }
 }
 
-/// A value of somebody else in a message: short and printable.
+/// A foreign value in a message: short and printable.
 fn value_text(value: &Value) -> String {
     let text = value.to_string();
     let mut shown: String = text.escape_debug().take(60).collect();

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a node is to be, before anything of the machine was looked at.
-//!
-//! A [`NodeSpec`] comes from a file ([`NodesFile`](crate::node::toml)) or from the
-//! command line; either way it knows where each of its keys was written, so
-//! that whoever finds a fault later (a CPU that is offline, an option that the
-//! method has not) can name the place.
+//! A node as it is asked for, before the machine is looked at. It knows where each
+//! of its keys was written, in a nodes file or on the command line, so that a later
+//! fault (a CPU that is offline) can name the place.
 
 use sandbag_ui::{ExitStatus, exit};
 use std::collections::BTreeMap;

@@ -36,7 +36,7 @@ pub struct BadSpeed {
 impl BadSpeed {
     fn new(value: impl fmt::Display, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
-            // What somebody wrote may be long or unprintable.
+            // A value may be long or unprintable.
             value: value.to_string().escape_debug().take(60).collect(),
             reason: reason.into(),
             remedy: remedy.into(),

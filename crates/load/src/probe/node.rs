@@ -35,7 +35,7 @@ const CAPPED_NS: u64 = 200_000_000;
 const PERIOD_US: u64 = 20_000;
 const MOST_NS: u64 = 1_500_000_000;
 const LOOKS: usize = 21;
-/// Level at which whoever spins is above his share.
+/// Level at which a spinner is above its share.
 const STOPS: f64 = 0.99;
 
 #[derive(Debug)]
@@ -196,7 +196,7 @@ fn stopping(node: &NodeGroup, child: &Child) -> Result<sandbag_linux::Result<Sto
     let mut looks = Vec::with_capacity(LOOKS);
     for _ in 0..LOOKS {
         let begin = Instant::now();
-        // At full speed nobody is above his share.
+        // At full speed no process is above its share.
         if let Err(error) = lim.act(clock::monotonic(), 0.0) {
             return Ok(Err(error));
         }

@@ -7,10 +7,8 @@
 //! ([`CommandClock`]) it records the *opposing* load: what everything except
 //! the command put on the CPUs, KRASH's measurement around a program.
 //!
-//! How fine it is: `/proc/stat` counts in ticks of 10 ms. A row of 100 ms
-//! therefore tells a load to about ten points and a row of 1 s to about one;
-//! rounding errors do not add up, because each row is the difference of two
-//! running totals.
+//! `/proc/stat` counts in ticks of 10 ms: a row of 100 ms tells a load to about
+//! ten points and a row of 1 s to about one. Rounding errors do not add up.
 
 mod clock;
 mod error;

@@ -6,7 +6,7 @@ use sandbag_profile::ProfileCell;
 
 use crate::record::CpuReport;
 
-/// Decreases of up to so many ticks are races of the kernel's bookkeeping.
+/// Smaller decreases are races of the kernel's bookkeeping, ticks.
 const RACE_TICKS: u64 = 2;
 
 /// How far the command's clock may run ahead of `/proc/stat`: ten ticks. It
@@ -127,7 +127,7 @@ impl RecordTrack {
         let mut own_ns = own_ns;
         if counts_steal {
             // Steal falls into the time in which the CPU had something to
-            // run; which task was current then nobody says.
+            // run; the kernel does not say which task was current.
             let not_idle = (delta.busy_ns + delta.steal_ns).max(own_ns).max(1);
             own_ns -= (delta.steal_ns as f64 * own_ns as f64 / not_idle as f64) as u64;
         }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The windows of a run over time, thinned to what a chart can show.
+//! The windows of a run over time, thinned to what a chart can show in one pass.
 //!
-//! Problem: a day of 64 CPUs is 5.5 million windows, a chart is 600 pixels
-//! wide, and the length of the file is not known before its end. Approach:
-//! windows fall into buckets as wide as a window; when a bucket beyond the
+//! Windows fall into buckets as wide as a window; when a bucket beyond the
 //! last is needed, neighbours are merged and the width doubles. A bucket keeps
 //! means weighted by time, the least and the greatest load, the error of
 //! largest magnitude and the greatest steal, so no excursion is smoothed away.

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A run as its reader thinks of it: in loads, or, of a virtual node, in
-//! speeds.
+//! A run as its reader thinks of it: in loads, or, of a virtual node, in speeds.
 //!
 //! A node is slowed by a load, so its record holds loads throughout. A CPU
 //! with a load of 40 % goes at 60 % of its full speed, and got minus asked
-//! changes its sign. All of it happens here; tables, plots and pages show what
-//! they are given, in the words that they are given.
+//! changes its sign. Tables, plots and pages show the figures and words of the view.
 
 use std::borrow::Cow;
 use std::path::Path;

@@ -26,7 +26,7 @@ impl SupervisedRun<'_> {
         }
         let mut end = None;
         while let Some(arrived) = self.signals.next() {
-            // Once it is reaped its process id may be somebody else's.
+            // Once it is reaped its process id may be reused.
             let running = self.command.as_ref().filter(|r| r.ended.is_none());
             let pid = running.map(|running| running.pid);
             match (arrived.signal, pid) {
@@ -149,7 +149,7 @@ impl SupervisedRun<'_> {
         if let (Some(pid), false) = (pid, stop_first) {
             self.stop_command(pid);
         }
-        // Returns when somebody continues us.
+        // Returns when we are continued.
         signal_to(std::process::id(), Signal::SIGSTOP);
         let after = self.read_counters()?;
         let now = after.at_ns;

@@ -29,7 +29,7 @@ pub(super) struct SupervisedNode {
     control: Option<NodeControl>,
     entered: usize,
     pub(super) changes: u64,
-    /// From when it holds its speed on; who asks earlier waits for that.
+    /// It holds its speed: requests wait until then.
     pub(super) serving: bool,
     stopping: bool,
     /// CPU time of its programs, where no command measures it.
@@ -173,7 +173,7 @@ impl SupervisedRun<'_> {
         Ok(())
     }
 
-    /// Serves who wants something of the node; `Some` if the run ends.
+    /// Serves the node's socket; `Some` if the run ends.
     pub(super) fn serve(&mut self, feed: &mut Feed) -> Option<RunEnd> {
         let mut control = self.node.as_mut()?.control.take()?;
         let stop = control.serve(self, feed);

@@ -32,7 +32,7 @@ pub struct RunningCommand {
 }
 
 impl RunningCommand {
-    /// Lets the command begin. A clock that cannot be had is said to `warn`.
+    /// Lets the command begin. A clock that is missing is a warning.
     pub fn start(
         waiting: Waiting,
         root: &Root,

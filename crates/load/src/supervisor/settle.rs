@@ -107,7 +107,7 @@ impl SupervisedRun<'_> {
                 }
                 Signal::SIGTSTP => {
                     self.board.set_paused(true);
-                    // Returns when somebody continues us.
+                    // Returns when we are continued.
                     signal_to(std::process::id(), Signal::SIGSTOP);
                     self.board.set_paused(false);
                     early = Early::Again;

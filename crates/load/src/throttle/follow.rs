@@ -89,7 +89,7 @@ impl<'w, 'b> Follower<'w, 'b> {
 
 impl Drop for Follower<'_, '_> {
     fn drop(&mut self) {
-        // Whoever reads the journal does it again.
+        // Undoing the journal does it again.
         let _ = self.throttle.release(monotonic());
     }
 }

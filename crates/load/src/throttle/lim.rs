@@ -2,14 +2,11 @@
 //! CPU-Lim: stops processes that used more than their share of the time since
 //! they began, and continues them when they are below it.
 //!
-//! Two ways of looking. As HPCC's rewrite does it one process looks at all
-//! the node's processes at every interval. As Wrekavoc does it every process
-//! is looked at once a second on its own, so that stops last whole seconds;
-//! there it was a supervisor each, here it is a time each.
-//!
-//! The processes are those of the node's group and of groups below it: where
-//! the tree is systemd's, all are in scopes. A process is signalled by a descriptor, so nobody who gets its number later
-//! is.
+//! As HPCC's rewrite does it one process looks at all the node's processes at
+//! every interval. As Wrekavoc does it every process is looked at once a second,
+//! so that stops last whole seconds; there it was a supervisor each, here it is a
+//! time each. The processes are those of the node's group and of groups below it,
+//! signalled by descriptors, which never reach a later process of that number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -101,7 +98,7 @@ impl LimProcess {
         }))
     }
 
-    /// Whether a stop is somebody else's: a shell's, a debugger's.
+    /// Whether it was stopped by another process: a shell, a debugger.
     fn stands_already(&self) -> bool {
         let stat = Process::new(&Root::default(), self.fd.pid()).stat();
         stat.is_ok_and(|stat| matches!(stat.state, 'T' | 't'))
@@ -170,7 +167,7 @@ impl Lim {
         let listed: BTreeSet<u32> = members::members_below(&self.dir).into_iter().collect();
         let mut outcome = Ok(());
         self.known.retain(|pid, known| {
-            // Signal 0 asks whether there is still somebody to signal.
+            // Signal 0 asks whether the process is still there.
             let stays = listed.contains(pid) && known.signal(0).unwrap_or(true);
             if !stays {
                 // It may have left the group instead of ending.

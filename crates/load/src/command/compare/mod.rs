@@ -2,8 +2,8 @@
 //! `sandbag compare`: two programs under the same load.
 //!
 //! The programs take turns, because the speed of a shared machine drifts; the
-//! turns alternate (A B, B A, ...), so that being second is nobody's fate. A
-//! pair counts if the load was kept for both; others are repeated, and shown.
+//! order alternates (A B, B A, ...). A pair counts if the load was kept for both;
+//! others are repeated, and shown.
 
 mod baseline;
 mod result;

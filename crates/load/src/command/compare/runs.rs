@@ -25,7 +25,7 @@ pub const OUTPUT: &str = "output.txt";
 pub struct RunWatch {
     fd: SignalFd,
     before: SigSet,
-    /// Somebody wants us to end.
+    /// A signal asked us to end.
     pub interrupted: bool,
 }
 

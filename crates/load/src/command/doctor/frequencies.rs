@@ -14,7 +14,7 @@ use super::judge::Refusal;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FrequencySetting {
     NoDriver,
-    /// They can, as far as files say; in words what there is.
+    /// By the files they can; a description of the steps.
     Can(String),
     Cannot(Refusal),
 }

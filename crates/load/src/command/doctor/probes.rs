@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The probes, one after another, each tried again before it is said to have
-//! failed.
+//! The probes, each with a second try before it counts as failed.
 
 use std::time::Instant;
 

@@ -22,7 +22,7 @@ pub fn alive(runs: &[RunInfo]) -> Check {
     Check::warn("runs", each.join(", ")).remedy("sandbag status shows them, sandbag stop ends them")
 }
 
-/// What dead runs left: journals that nobody holds, and groups without one.
+/// What dead runs left: journals without a lock, and groups without a journal.
 pub fn left(registry: &Registry, layout: Option<&Layout>, runs: &[RunInfo]) -> Check {
     let journals = dead_journals(registry.dir());
     if !journals.is_empty() {

@@ -21,7 +21,7 @@ pub struct NodeOptions {
     #[arg(short, long, value_name = "LIST")]
     pub cpus: Option<CpuList>,
 
-    /// In place of --cpus: so many whole cores; sandbag chooses and says which
+    /// In place of --cpus: a number of whole cores; sandbag chooses and prints them
     #[arg(long, value_name = "N", conflicts_with = "cpus")]
     pub cores: Option<usize>,
 

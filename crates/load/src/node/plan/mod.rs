@@ -1,18 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Speeds over time as the load that leaves them.
-//!
-//! A CPU of speed mu is one that is loaded by `100 * (1 - mu)` percent: what
-//! the engine holds is a load profile
-//! ([`Steps`](sandbag_profile::Steps)) over the node's CPUs.
-//!
-//! - [`constant`]: the same speeds without end.
-//! - [`slow_steps`]: a profile whose values are speeds in percent. It is read,
-//!   cut, scaled and mapped like any load profile, as speeds, and turned into
-//!   loads last.
-//!
-//! A speed that is changed while it is held does not come this way: the
-//! supervisor is told the new loads over the node's socket and forgets the
-//! rest of the profile.
+//! Speeds over time as the load that leaves them: a CPU of speed mu is one that
+//! is loaded by `100 * (1 - mu)` percent. A profile of speeds is read, cut, scaled
+//! and mapped like any load profile and turned into loads last. A speed that is
+//! set while it is held goes to the supervisor over the node's socket.
 
 mod profile;
 

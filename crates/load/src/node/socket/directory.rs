@@ -39,7 +39,7 @@ impl Directory {
         self.path.join(format!("{name}.{ENDING}"))
     }
 
-    /// Names of all sockets, ascending, also of those that nobody serves.
+    /// Names of all sockets, ascending, also of those without a server.
     pub(super) fn names(&self) -> Result<Vec<NodeName>, SocketError> {
         let listing = match fs::read_dir(&self.path) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -116,7 +116,7 @@ impl Directory {
         let until = Instant::now() + PATIENCE;
         loop {
             match Flock::lock(dir, FlockArg::LockExclusiveNonblock) {
-                // Whoever held it before may have removed the directory.
+                // The last holder may have removed the directory.
                 Ok(lock) if !self.is(&lock) => {
                     return Err(self.failed("lock", io::ErrorKind::NotFound.into()));
                 }

@@ -155,8 +155,7 @@ impl Server {
                     return;
                 }
             };
-            // Somebody who may not ask, or who is gone already, is not worth
-            // an error of the node.
+            // A client that may not ask, or is gone already, is no error.
             if let Some(client) = self.admit(stream) {
                 if self.clients.len() >= MOST_CLIENTS {
                     self.hang_up_on_the_oldest();
@@ -258,7 +257,7 @@ pub fn sweep(directory: &Directory) -> Result<(), SocketError> {
     if !directory.path().exists() {
         return Ok(());
     }
-    // Nobody is between binding and listening meanwhile.
+    // With the lock no server is between binding and listening.
     let lock = directory.lock()?;
     let mut outcome = Ok(());
     for path in names.iter().map(|name| directory.socket(name)) {

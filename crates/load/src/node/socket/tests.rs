@@ -160,7 +160,7 @@ fn a_live_node_keeps_its_name_and_a_dead_ones_is_had() {
         "{error}"
     );
     let _other = Server::bind(&directory, &name("b")).unwrap();
-    // As after SIGKILL: the socket stays, nobody serves it.
+    // As after SIGKILL: the socket stays without a server.
     let path = server.path().to_owned();
     drop(server);
     drop(UnixListener::bind(&path).unwrap());
@@ -376,7 +376,7 @@ fn a_node_that_ends_while_it_is_asked_hung_up() {
 fn other_users_are_refused() {
     const NOBODY: u32 = 65_534;
     if !nix::unistd::geteuid().is_root() {
-        // Nobody else can be impersonated; the modes are tested above.
+        // Only root can become another user; the modes are tested above.
         return;
     }
     let (dir, directory) = registry();

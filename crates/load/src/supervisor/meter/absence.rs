@@ -26,7 +26,7 @@ enum AbsenceKind {
     Steal,
     /// Ctrl-Z of all, until all are continued.
     Pause,
-    /// Ctrl-Z, but somebody continues the program alone.
+    /// Ctrl-Z, but the program alone is continued.
     PauseWithoutProgram,
 }
 

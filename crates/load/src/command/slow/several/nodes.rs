@@ -38,7 +38,7 @@ pub struct NodeProcesses {
 struct NodeProcess {
     placed: PlacedNode,
     child: Child,
-    /// Reaped; its process id may be somebody else's now.
+    /// Reaped; its process id may be reused.
     ended: Option<ExitStatus>,
     /// Its record, once it ended; gone with us, whatever ends us.
     json: File,
@@ -98,7 +98,7 @@ impl NodeProcesses {
     pub fn stop(&mut self) {
         for node in &mut self.running {
             node.ended = node.ended.or_else(|| node.child.try_wait().ok().flatten());
-            // Not by its name, which somebody else may have by now.
+            // By its process: its name may belong to another node by now.
             if node.ended.is_none() {
                 signal(node.child.id(), Signal::SIGTERM);
             }
@@ -160,7 +160,7 @@ fn read(node: &mut NodeProcess) -> Result<Run> {
     serde_json::from_slice(&text).context("its record")
 }
 
-/// What a node's process is told, but for where it leaves what.
+/// Arguments of a node's process, without those for its output.
 pub fn arguments(node: &PlacedNode, options: &NodeOptions) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec!["-q".into(), "slow".into()];
     let mut add = |option: &str, value: &OsStr| {
