@@ -44,7 +44,6 @@ pub struct Recorder<S, C> {
 
 impl<S: StatSource, C: RecordClock> Recorder<S, C> {
     pub fn new(mut source: S, clock: C, options: RecordOptions) -> Result<Self> {
-        options.check()?;
         let mut sample = StatSample::default();
         source.sample_into(&mut sample)?;
         let online = || sample.cpus.iter().map(|(cpu, _)| *cpu).collect();

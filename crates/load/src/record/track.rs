@@ -172,48 +172,11 @@ mod tests {
         }
     }
 
-    fn track(steal_as_load: bool) -> RecordTrack {
+    /// A track that starts at counters of zero.
+    fn track(steal_as_load: bool, command: Option<CommandTime>) -> RecordTrack {
         let mut track = RecordTrack::new(3, TICK, steal_as_load);
-        track.start(Some(&times(0, 0, 0)), None);
+        track.start(Some(&times(0, 0, 0)), command);
         track
-    }
-
-    fn is_near(a: f64, b: f64) -> bool {
-        (a - b).abs() < 1e-9
-    }
-
-    #[test]
-    fn load_and_steal() {
-        let cell = track(false).next(Some(&times(40, 40, 20)), None).unwrap();
-        assert!(is_near(cell.load_pct, 50.0) && is_near(cell.steal_pct, 20.0));
-        let cell = track(true).next(Some(&times(40, 40, 20)), None).unwrap();
-        assert!(is_near(cell.load_pct, 60.0) && is_near(cell.steal_pct, 20.0));
-        let cell = track(false).next(Some(&times(0, 0, 20)), None).unwrap();
-        assert!(is_near(cell.load_pct, 0.0) && is_near(cell.steal_pct, 100.0));
-    }
-
-    #[test]
-    fn a_cpu_that_is_away_leaves_holes() {
-        let mut track = track(false);
-        assert!(track.next(Some(&times(5, 5, 0)), None).is_some());
-        assert!(track.next(None, None).is_none());
-        // back again: this sample only begins a row
-        assert!(track.next(Some(&times(6, 9, 0)), None).is_none());
-        assert!(track.next(Some(&times(11, 14, 0)), None).is_some());
-        let report = track.report();
-        assert_eq!((report.cpu, report.holes), (3, 2));
-        assert!(is_near(report.load_pct.unwrap(), 50.0));
-    }
-
-    #[test]
-    fn counters_that_go_back_leave_a_hole_and_races_do_not() {
-        let mut track = track(false);
-        assert!(track.next(Some(&times(500, 500, 0)), None).is_some());
-        assert!(track.next(Some(&times(1, 1, 0)), None).is_none());
-        assert!(track.next(Some(&times(11, 11, 0)), None).is_some());
-        assert!(track.next(Some(&times(10, 21, 0)), None).is_some());
-        // nothing accounted
-        assert!(track.next(Some(&times(10, 21, 0)), None).is_none());
     }
 
     fn command(ns: u64, counts_steal: bool) -> Option<CommandTime> {
@@ -221,74 +184,77 @@ mod tests {
     }
 
     #[test]
+    fn load_and_steal() {
+        for (steal_as_load, now, expected) in [
+            (false, times(40, 40, 20), (50.0, 20.0)),
+            (true, times(40, 40, 20), (60.0, 20.0)),
+            (false, times(0, 0, 20), (0.0, 100.0)),
+        ] {
+            let cell = track(steal_as_load, None).next(Some(&now), None).unwrap();
+            assert_eq!((cell.load_pct, cell.steal_pct), expected);
+        }
+    }
+
+    #[test]
+    fn a_cpu_that_is_away_and_counters_that_go_back_leave_holes() {
+        let mut track = track(false, None);
+        for (now, known) in [
+            (Some(times(5, 5, 0)), true),
+            (None, false),
+            // Back again: this sample only begins a row.
+            (Some(times(6, 9, 0)), false),
+            (Some(times(500, 503, 0)), true),
+            (Some(times(1, 1, 0)), false),
+            (Some(times(11, 11, 0)), true),
+            // A race of the kernel's bookkeeping.
+            (Some(times(10, 21, 0)), true),
+            // Nothing was accounted.
+            (Some(times(10, 21, 0)), false),
+        ] {
+            assert_eq!(track.next(now.as_ref(), None).is_some(), known, "{now:?}");
+        }
+        assert_eq!((track.report().cpu, track.report().holes), (3, 4));
+    }
+
+    /// Samples, the command's clock in ticks, and the opposing load.
+    #[test]
     fn opposing_load_is_busy_minus_the_command_s_own() {
-        let mut track = RecordTrack::new(0, TICK, false);
-        track.start(Some(&times(0, 0, 0)), command(7, false));
-        let cell = track
-            .next(Some(&times(80, 20, 0)), command(7 + 30 * TICK, false))
-            .unwrap();
-        assert!(is_near(cell.load_pct, 50.0));
-    }
-
-    #[test]
-    fn steal_is_taken_out_of_a_wall_clock() {
-        // The command was the only one to run: 60 of 80 ticks delivered, 20 stolen.
-        let mut track = RecordTrack::new(0, TICK, false);
-        track.start(Some(&times(0, 0, 0)), command(0, true));
-        let cell = track
-            .next(Some(&times(60, 20, 20)), command(80 * TICK, true))
-            .unwrap();
-        assert!(is_near(cell.load_pct, 0.0));
-        assert_eq!(track.lead_ns, 0);
-        // Half of the busy time was the command's, and half of the steal.
-        let cell = track
-            .next(Some(&times(120, 40, 40)), command(120 * TICK, true))
-            .unwrap();
-        assert!(is_near(cell.load_pct, 37.5));
-    }
-
-    #[test]
-    fn what_the_command_is_ahead_is_made_up_for() {
-        let mut track = RecordTrack::new(0, TICK, false);
-        track.start(Some(&times(0, 0, 0)), command(0, false));
-        let first = track
-            .next(Some(&times(4, 6, 0)), command(5 * TICK, false))
-            .unwrap();
-        let second = track
-            .next(Some(&times(10, 10, 0)), command(9 * TICK, false))
-            .unwrap();
-        assert!(is_near(first.load_pct, 0.0) && is_near(second.load_pct, 10.0));
-        assert_eq!(track.report().unplaced_ns, 0);
-    }
-
-    #[test]
-    fn a_command_that_proc_stat_never_sees_does_not_blot_out_the_rest() {
-        let mut track = RecordTrack::new(0, TICK, false);
-        track.start(Some(&times(0, 0, 0)), command(0, false));
-        track.next(Some(&times(0, 100, 0)), command(50 * TICK, false));
-        assert_eq!(track.report().unplaced_ns, 40 * TICK);
-        let cell = track
-            .next(Some(&times(60, 140, 0)), command(50 * TICK, false))
-            .unwrap();
-        assert!(is_near(cell.load_pct, 50.0));
+        type Rows<'a> = &'a [((u64, u64, u64), u64, f64)];
+        let cases: [(bool, Rows<'_>, u64); 5] = [
+            (false, &[((80, 20, 0), 30, 50.0)], 0),
+            // The command was the only one to run: 60 ticks delivered, 20
+            // stolen. Then half of the busy time, and of the steal, is its own.
+            (true, &[((60, 20, 20), 80, 0.0), ((120, 40, 40), 120, 37.5)], 0),
+            // What the command is ahead is made up for.
+            (false, &[((4, 6, 0), 5, 0.0), ((10, 10, 0), 9, 10.0)], 0),
+            // A command that /proc/stat never sees does not blot out the rest.
+            (false, &[((0, 100, 0), 50, 0.0), ((60, 140, 0), 50, 50.0)], 40),
+            (false, &[((50, 50, 0), 0, 50.0)], 0),
+        ];
+        for (counts_steal, rows, unplaced) in cases {
+            let mut track = track(false, command(7, counts_steal));
+            for ((user, idle, steal), own, expected) in rows {
+                let own = command(7 + own * TICK, counts_steal);
+                let now = times(*user, *idle, *steal);
+                let cell = track.next(Some(&now), own).unwrap();
+                assert!((cell.load_pct - expected).abs() < 1e-9, "{rows:?}");
+            }
+            assert_eq!(track.report().unplaced_ns, unplaced * TICK);
+        }
     }
 
     #[test]
     fn the_command_s_time_is_unknown_once_the_cpu_was_away() {
-        let mut track = RecordTrack::new(0, TICK, false);
-        track.start(Some(&times(0, 0, 0)), command(0, true));
-        assert!(track.next(None, command(5, true)).is_none());
-        for n in 1..4 {
-            assert!(
-                track
-                    .next(Some(&times(n, n, 0)), command(5, true))
-                    .is_none()
-            );
-        }
+        let mut away = track(false, command(0, true));
+        assert!(away.next(None, command(5, true)).is_none());
         let mut late = RecordTrack::new(0, TICK, false);
         late.start(None, command(0, true));
-        assert!(late.next(Some(&times(1, 1, 0)), command(5, true)).is_none());
-        assert!(late.next(Some(&times(2, 2, 0)), command(5, true)).is_none());
+        for n in 1..4 {
+            for track in [&mut away, &mut late] {
+                let cell = track.next(Some(&times(n, n, 0)), command(5, true));
+                assert!(cell.is_none());
+            }
+        }
     }
 
     proptest! {
@@ -298,8 +264,7 @@ mod tests {
         fn sums_of_the_opposing_load_are_right(
             rows in prop::collection::vec((0u64..=50, 0u64..=50), 1..200),
         ) {
-            let mut track = RecordTrack::new(0, TICK, false);
-            track.start(Some(&times(0, 0, 0)), command(0, false));
+            let mut track = track(false, command(0, false));
             let (mut busy, mut own, mut all, mut sum) = (0, 0, 0u64, 0.0);
             let mut seen = times(0, 0, 0);
             for (command_ms, others_ms) in rows {

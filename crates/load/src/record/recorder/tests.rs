@@ -99,8 +99,9 @@ fn setting(interval_ms: u64, duration_ms: Option<u64>) -> Setting {
         options: RecordOptions {
             interval_ns: interval_ms * MS,
             duration_ns: duration_ms.map(|ms| ms * MS),
+            cpus: None,
+            steal_as_load: false,
             host: Some("node7".into()),
-            ..RecordOptions::default()
         },
         delays: Vec::new(),
         stop_at_ms: None,
@@ -170,71 +171,46 @@ fn a_recording_as_it_stands_in_the_file() {
     assert!((report.cost_pct() - 1e-4).abs() < 1e-12);
 }
 
+/// Duration and stop, ms; the wait that is late and by how much; times of the
+/// rows, s; late and missed samples; what was dropped, ms.
 #[test]
-fn the_rest_of_the_duration_belongs_to_the_last_row() {
-    assert_eq!(times(&setting(1000, Some(2050)).run().0), [0.0, 1.0, 2.05]);
-    assert_eq!(
-        times(&setting(1000, Some(2100)).run().0),
-        [0.0, 1.0, 2.0, 2.1]
-    );
-    assert_eq!(times(&setting(1000, Some(300)).run().0), [0.0, 0.3]);
-}
-
-#[test]
-fn a_late_sample_has_its_real_time_and_the_grid_is_kept() {
-    let mut s = setting(1000, Some(5000));
-    s.delays = vec![(1, 300 * MS)];
-    let (text, report) = s.run();
-    assert_eq!(times(&text), [0.0, 1.0, 2.3, 3.0, 4.0, 5.0]);
-    assert_eq!((report.late, report.missed), (1, 0));
-    assert_eq!(report.worst_late_ns, 300 * MS);
-    assert_eq!(report.cpus[0].load_pct, Some(25.0));
-}
-
-#[test]
-fn missed_deadlines_are_counted_and_lengthen_their_row() {
-    let mut s = setting(1000, Some(6000));
-    s.delays = vec![(0, 2700 * MS)];
-    let (text, report) = s.run();
-    // due at 1; taken at 3.7; those of 2, 3 and 4 are left out
-    assert_eq!(times(&text), [0.0, 3.7, 5.0, 6.0]);
-    assert_eq!((report.late, report.missed), (1, 3));
-    let warnings = report.warnings();
-    assert!(
-        warnings[0].starts_with("1 of 3 samples came late (worst 2700.0 ms) and 3 were missed"),
-        "{warnings:?}"
-    );
-}
-
-#[test]
-fn a_sample_later_than_the_end_ends_the_recording() {
-    let mut s = setting(1000, Some(3000));
-    s.delays = vec![(1, 5000 * MS)];
-    let (text, report) = s.run();
-    assert_eq!(times(&text), [0.0, 1.0, 7.0]);
-    assert_eq!((report.late, report.missed, report.samples), (1, 1, 2));
-    assert!(!report.stopped);
-}
-
-#[test]
-fn a_stop_ends_the_row_where_it_is() {
-    let mut s = setting(1000, None);
-    s.stop_at_ms = Some(2500);
-    let (text, report) = s.run();
-    assert_eq!(times(&text), [0.0, 1.0, 2.0, 2.5]);
-    assert!(report.stopped);
-    assert_eq!(report.dropped_ns, 0);
-    // too short for a row
-    s.stop_at_ms = Some(2040);
-    let (text, report) = s.run();
-    assert_eq!(times(&text), [0.0, 1.0, 2.0]);
-    assert_eq!(report.dropped_ns, 40 * MS);
-    // unless there is no other
-    s.stop_at_ms = Some(40);
-    let (text, report) = s.run();
-    assert_eq!(times(&text), [0.0, 0.04]);
-    assert_eq!((report.samples, report.dropped_ns), (1, 0));
-    read(&text);
+fn rows_end_at_their_deadlines_or_where_they_were_sampled() {
+    type Case<'a> = (Option<u64>, Option<u64>, &'a [(usize, u64)], &'a [f64], [u64; 3]);
+    let cases: [Case<'_>; 10] = [
+        // The rest of the duration belongs to the last row.
+        (Some(2050), None, &[], &[0.0, 1.0, 2.05], [0, 0, 0]),
+        (Some(2100), None, &[], &[0.0, 1.0, 2.0, 2.1], [0, 0, 0]),
+        (Some(300), None, &[], &[0.0, 0.3], [0, 0, 0]),
+        // A late sample has its real time and the grid is kept.
+        (Some(4000), None, &[(1, 300)], &[0.0, 1.0, 2.3, 3.0, 4.0], [1, 0, 0]),
+        // Due at 1, taken at 3.7: those of 2, 3 and 4 are left out.
+        (Some(6000), None, &[(0, 2700)], &[0.0, 3.7, 5.0, 6.0], [1, 3, 0]),
+        // Later than the end.
+        (Some(3000), None, &[(1, 5000)], &[0.0, 1.0, 7.0], [1, 1, 0]),
+        // A stop ends the row where it is, or drops one that is too short,
+        // unless there is no other.
+        (None, Some(2500), &[], &[0.0, 1.0, 2.0, 2.5], [0, 0, 0]),
+        (None, Some(2040), &[], &[0.0, 1.0, 2.0], [0, 0, 40]),
+        (None, Some(40), &[], &[0.0, 0.04], [0, 0, 0]),
+        (Some(2000), None, &[], &[0.0, 1.0, 2.0], [0, 0, 0]),
+    ];
+    for (duration, stop, delays, expected, [late, missed, dropped_ms]) in cases {
+        let mut s = setting(1000, duration);
+        s.stop_at_ms = stop;
+        s.delays = delays.iter().map(|(n, ms)| (*n, ms * MS)).collect();
+        let (text, report) = s.run();
+        assert_eq!(times(&text), expected);
+        assert_eq!((report.late, report.missed), (late, missed), "{expected:?}");
+        assert_eq!(report.dropped_ns, dropped_ms * MS, "{expected:?}");
+        assert_eq!(report.samples as usize, expected.len() - 1);
+        assert_eq!(report.stopped, stop.is_some());
+        if let [(_, ms)] = delays {
+            assert_eq!(report.worst_late_ns, ms * MS);
+            let start = format!("1 of {} samples came late (worst {ms}.0 ms)", report.samples);
+            assert!(report.warnings()[0].starts_with(&start), "{start}");
+        }
+        read(&text);
+    }
 }
 
 #[test]
@@ -326,31 +302,6 @@ fn a_full_disk_is_an_error() {
     assert!(error.to_string().contains("No space left"), "{error}");
 }
 
-#[test]
-fn too_short_is_refused() {
-    for (interval, duration, start) in [
-        (99, None, "an interval of 99 ms"),
-        (1000, Some(50), "a duration of 50 ms"),
-    ] {
-        let now_ns = Rc::new(Shared::new(BEGIN));
-        let source = FakeSource {
-            now_ns: Rc::clone(&now_ns),
-            offline_ns: 0..0,
-            second_ns: u64::MAX,
-        };
-        let clock = FakeClock {
-            now_ns,
-            waits: 0,
-            delays: Vec::new(),
-            stop_at_ns: None,
-        };
-        let error = Recorder::new(source, clock, setting(interval, duration).options)
-            .err()
-            .unwrap();
-        assert!(error.to_string().starts_with(start), "{error}");
-    }
-}
-
 /// A command that takes a tenth of CPU 0 and half of CPU 1.
 struct FakeCommand {
     calls: u64,
@@ -377,52 +328,38 @@ impl CommandClock for FakeCommand {
     }
 }
 
-#[test]
-fn the_opposing_load_is_recorded_beside_a_command() {
-    let s = setting(1000, Some(2000));
+fn record_beside_command(duration_ms: u64, fails_at: u64) -> (String, Result<RecordReport>) {
     let command = FakeCommand {
         calls: 0,
         interval_ns: 1000 * MS,
-        fails_at: u64::MAX,
+        fails_at,
     };
     let mut out = Vec::new();
-    let report = s.recorder().run(&mut out, Some(Box::new(command))).unwrap();
-    let text = String::from_utf8(out).unwrap();
+    let recorder = setting(1000, Some(duration_ms)).recorder();
+    let report = recorder.run(&mut out, Some(Box::new(command)));
+    (String::from_utf8(out).unwrap(), report)
+}
+
+#[test]
+fn the_opposing_load_is_recorded_beside_a_command_until_its_clock_fails() {
+    let (text, report) = record_beside_command(2000, u64::MAX);
     assert!(
         text.ends_with("\n0,15,25,0,0\n1,15,25,0,0\n2,end\n"),
         "{text}"
     );
     assert_eq!(text.matches("# note: ").count(), 3);
-    assert_eq!(report.cpus[0].load_pct, Some(15.0));
+    assert_eq!(report.unwrap().cpus[0].load_pct, Some(15.0));
     read(&text);
-}
-
-#[test]
-fn a_command_s_clock_that_fails_ends_the_recording_with_what_there_is() {
-    let s = setting(1000, Some(9000));
-    let command = FakeCommand {
-        calls: 0,
-        interval_ns: 1000 * MS,
-        fails_at: 3,
-    };
-    let mut out = Vec::new();
-    let error = s
-        .recorder()
-        .run(&mut out, Some(Box::new(command)))
-        .unwrap_err();
-    assert_eq!(error.to_string(), "the group is missing: keep it");
-    let profile = read(&String::from_utf8(out).unwrap());
-    assert_eq!(profile.steps.len(), 2);
+    let (text, report) = record_beside_command(9000, 3);
+    let error = report.unwrap_err().to_string();
+    assert_eq!(error, "the group is missing: keep it");
+    assert_eq!(read(&text).steps.len(), 2);
 }
 
 #[test]
 fn the_live_machine_for_a_moment() {
     let source = ProcStat::open(&sandbag_linux::Root::default()).unwrap();
-    let options = RecordOptions {
-        interval_ns: 100 * MS,
-        duration_ns: Some(300 * MS),
-        ..RecordOptions::default()
-    };
+    let options = setting(100, Some(300)).options;
     let clock = crate::record::LiveClock::new(Vec::new()).unwrap();
     let recorder = Recorder::new(source, clock, options).unwrap();
     let cpus = recorder.cpus().len();
