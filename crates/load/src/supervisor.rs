@@ -2,7 +2,7 @@
 //! The supervisor: starts burners and command, gives orders, sleeps, reads
 //! what was taken, and leaves the machine as it was.
 //!
-//! `settle` or `start_on`, `hold`, `answer` and `marks` are the phases of a
+//! `settle` or `trigger`, `hold`, `answer` and `marks` are the phases of a
 //! run; `cpu` is one loaded CPU, `running` the command; `feed`, `timeline`,
 //! `limit`, `meter` and `steal` are pure.
 //!
@@ -25,7 +25,6 @@ mod node;
 mod outcome;
 mod running;
 mod settle;
-mod start_on;
 mod steal;
 mod timeline;
 mod trigger;

@@ -224,11 +224,19 @@ mod tests {
             (false, &[((80, 20, 0), 30, 50.0)], 0),
             // The command was the only one to run: 60 ticks delivered, 20
             // stolen. Then half of the busy time, and of the steal, is its own.
-            (true, &[((60, 20, 20), 80, 0.0), ((120, 40, 40), 120, 37.5)], 0),
+            (
+                true,
+                &[((60, 20, 20), 80, 0.0), ((120, 40, 40), 120, 37.5)],
+                0,
+            ),
             // What the command is ahead is made up for.
             (false, &[((4, 6, 0), 5, 0.0), ((10, 10, 0), 9, 10.0)], 0),
             // A command that /proc/stat never sees does not blot out the rest.
-            (false, &[((0, 100, 0), 50, 0.0), ((60, 140, 0), 50, 50.0)], 40),
+            (
+                false,
+                &[((0, 100, 0), 50, 0.0), ((60, 140, 0), 50, 50.0)],
+                40,
+            ),
             (false, &[((50, 50, 0), 0, 50.0)], 0),
         ];
         for (counts_steal, rows, unplaced) in cases {

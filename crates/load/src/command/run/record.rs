@@ -1,24 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From what the supervisor measured to run.json.
 
-mod facts;
 mod foreign;
 mod node;
-mod part;
 
+use crate::board::BOUNDARY_NS;
 use crate::method::Method;
 use crate::report::run::{CommandResult, CpuResult, MethodUsed, NodeUse, Run, SupervisorCost};
 use crate::supervisor::{LoadStart, Migrations, RunEnd, RunOutcome};
 use sandbag_run::directory::FORMAT;
+use sandbag_run::machine::MachineFacts;
 use sandbag_stats::verdict::{NOISY_FOREIGN_PCT, NOISY_STEAL_PCT, WINDOW_SHARE};
 use sandbag_stats::window::share_pct;
 use sandbag_stats::{Tolerance, Verdict, VerdictCounter};
 
 use super::observer::Collector;
-pub use facts::Facts;
 use foreign::Foreign;
 use node::{left_warning, node_verdict};
-use part::PartialRun;
+
+/// What was known before the run.
+pub struct Facts {
+    pub machine: MachineFacts,
+    pub method: MethodUsed,
+    pub profile: String,
+    pub started_at: String,
+    /// Loaded CPUs, in the order of the plan.
+    pub cpus: Vec<u32>,
+    pub command: Vec<String>,
+    pub tolerance: Tolerance,
+    pub node: Option<String>,
+    pub length_ns: Option<u64>,
+    /// The method takes its load as CPU time.
+    pub burns: bool,
+}
 
 pub fn method_used(method: &Method) -> MethodUsed {
     MethodUsed {
@@ -42,11 +56,7 @@ pub fn record(
     let never = outcome.load_start == LoadStart::Never;
     let measured = collector.sums().iter().any(|sums| sums.wall_ns > 0);
     let foreign = Foreign::of(&facts, outcome, collector);
-    let part = if never {
-        None
-    } else {
-        PartialRun::of(&facts, outcome)
-    };
+    let part = partial_run(&facts, outcome).filter(|_| !never);
     let (verdict, reason) = match (never, measured) {
         // Nothing was asked, so nothing was kept.
         (true, _) => (
@@ -61,13 +71,13 @@ pub fn record(
             let verdict = collector.verdict().verdict(facts.tolerance);
             let reason = reason(verdict, collector.verdict(), facts.tolerance);
             let reason = match &part {
-                Some(part) => format!("{} only: {reason}", part.span()),
+                Some((span, _)) => format!("{span} only: {reason}"),
                 None => reason,
             };
             node_verdict(&facts, outcome, &foreign, verdict, reason)
         }
     };
-    warnings.extend(part.map(|part| part.warning()));
+    warnings.extend(part.map(|(_, warning)| warning));
     warnings.extend(foreign.warning(facts.node.is_some()));
     warnings.extend(left_warning(outcome));
     let mut cpus: Vec<CpuResult> = facts
@@ -194,6 +204,26 @@ pub fn record(
             }),
         seed: None,
     }
+}
+
+/// The part of the profile that a run covers which ended before it, and a
+/// warning.
+fn partial_run(facts: &Facts, outcome: &RunOutcome) -> Option<(String, String)> {
+    // Not for the moment in which a command's end is noticed.
+    let length_ns = facts
+        .length_ns
+        .filter(|length_ns| outcome.run_ns + BOUNDARY_NS < *length_ns)?;
+    let why = match outcome.end {
+        RunEnd::CommandOver => "the command ended",
+        RunEnd::TimedOut => "the time limit came",
+        RunEnd::Stopped | RunEnd::Interrupted | RunEnd::ProfileOver => "the run was stopped",
+    };
+    let (run_s, length_s) = (outcome.run_ns as f64 / 1e9, length_ns as f64 / 1e9);
+    let span = format!("the first {run_s:.1} of {length_s:.1} s");
+    let early_s = length_s - run_s;
+    let warning =
+        format!("{why} {early_s:.1} s before the profile: the verdict is about {span} only");
+    Some((span, warning))
 }
 
 /// CPU time available to the command: delivered and not burnt.

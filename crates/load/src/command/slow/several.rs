@@ -68,7 +68,7 @@ pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u
     let commands = commands::run(&placed, &mut nodes, options, messages)?;
     nodes.stop();
     for ended in &commands {
-        messages.say(&ended.shown());
+        messages.say(&ended.shown);
     }
     let verdicts = nodes.report(dir.as_ref(), messages);
     let failed = commands

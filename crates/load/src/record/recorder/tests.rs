@@ -175,16 +175,34 @@ fn a_recording_as_it_stands_in_the_file() {
 /// rows, s; late and missed samples; what was dropped, ms.
 #[test]
 fn rows_end_at_their_deadlines_or_where_they_were_sampled() {
-    type Case<'a> = (Option<u64>, Option<u64>, &'a [(usize, u64)], &'a [f64], [u64; 3]);
+    type Case<'a> = (
+        Option<u64>,
+        Option<u64>,
+        &'a [(usize, u64)],
+        &'a [f64],
+        [u64; 3],
+    );
     let cases: [Case<'_>; 10] = [
         // The rest of the duration belongs to the last row.
         (Some(2050), None, &[], &[0.0, 1.0, 2.05], [0, 0, 0]),
         (Some(2100), None, &[], &[0.0, 1.0, 2.0, 2.1], [0, 0, 0]),
         (Some(300), None, &[], &[0.0, 0.3], [0, 0, 0]),
         // A late sample has its real time and the grid is kept.
-        (Some(4000), None, &[(1, 300)], &[0.0, 1.0, 2.3, 3.0, 4.0], [1, 0, 0]),
+        (
+            Some(4000),
+            None,
+            &[(1, 300)],
+            &[0.0, 1.0, 2.3, 3.0, 4.0],
+            [1, 0, 0],
+        ),
         // Due at 1, taken at 3.7: those of 2, 3 and 4 are left out.
-        (Some(6000), None, &[(0, 2700)], &[0.0, 3.7, 5.0, 6.0], [1, 3, 0]),
+        (
+            Some(6000),
+            None,
+            &[(0, 2700)],
+            &[0.0, 3.7, 5.0, 6.0],
+            [1, 3, 0],
+        ),
         // Later than the end.
         (Some(3000), None, &[(1, 5000)], &[0.0, 1.0, 7.0], [1, 1, 0]),
         // A stop ends the row where it is, or drops one that is too short,
@@ -206,7 +224,10 @@ fn rows_end_at_their_deadlines_or_where_they_were_sampled() {
         assert_eq!(report.stopped, stop.is_some());
         if let [(_, ms)] = delays {
             assert_eq!(report.worst_late_ns, ms * MS);
-            let start = format!("1 of {} samples came late (worst {ms}.0 ms)", report.samples);
+            let start = format!(
+                "1 of {} samples came late (worst {ms}.0 ms)",
+                report.samples
+            );
             assert!(report.warnings()[0].starts_with(&start), "{start}");
         }
         read(&text);

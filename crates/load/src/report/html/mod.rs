@@ -43,7 +43,7 @@ fn page(view: &View<'_>, series: &Result<LoadSeries, String>) -> Markup {
     );
     let body = html! {
         (headline(view))
-        (warnings(run))
+        (warning_list(&run.warnings))
         section {
             h2 { (view.words.table) }
             (tables::cpus(view))
@@ -127,12 +127,12 @@ fn figures(run: &Run) -> Markup {
     }
 }
 
-fn warnings(run: &Run) -> Markup {
+fn warning_list(texts: &[String]) -> Markup {
     html! {
-        @if !run.warnings.is_empty() {
+        @if !texts.is_empty() {
             section .warnings {
-                h2 { @if run.warnings.len() == 1 { "Warning" } @else { "Warnings" } }
-                ul { @for w in &run.warnings { li { (sentence(&visible(w))) } } }
+                h2 { @if texts.len() == 1 { "Warning" } @else { "Warnings" } }
+                ul { @for text in texts { li { (sentence(&visible(text))) } } }
             }
         }
     }

@@ -9,8 +9,8 @@ use sandbag_linux::CpuList;
 use sandbag_stats::Verdict;
 
 use super::data::Charts;
-use super::frame;
 use super::tables::empty_cell;
+use super::{frame, warning_list};
 use crate::report::nodes::{NodeResult, NodeRows, SpeedResult};
 use crate::report::run::Run;
 use crate::report::series::LoadSeries;
@@ -53,9 +53,15 @@ pub fn render(nodes: &NodeRows, runs: &[Run], dir: &Path) -> String {
         count(nodes),
         visible(&nodes.host)
     );
+    let warnings = nodes.nodes.iter().flat_map(|node| {
+        let name = &node.node.name;
+        node.warnings
+            .iter()
+            .map(move |text| format!("node {name}: {text}"))
+    });
     let body = html! {
         (headline(nodes, length_s))
-        (warnings(nodes))
+        (warning_list(&warnings.collect::<Vec<_>>()))
         section {
             h2 { (SPEED.table) }
             (table(nodes))
@@ -131,26 +137,6 @@ fn count(nodes: &NodeRows) -> String {
     match nodes.nodes.len() {
         1 => "1 node".to_owned(),
         n => format!("{n} nodes"),
-    }
-}
-
-fn warnings(nodes: &NodeRows) -> Markup {
-    let all: Vec<(&str, &String)> = nodes
-        .nodes
-        .iter()
-        .flat_map(|n| n.warnings.iter().map(|w| (n.node.name.as_str(), w)))
-        .collect();
-    html! {
-        @if !all.is_empty() {
-            section .warnings {
-                h2 { @if all.len() == 1 { "Warning" } @else { "Warnings" } }
-                ul {
-                    @for (name, text) in all {
-                        li { "Node " (visible(name)) ": " (visible(text)) }
-                    }
-                }
-            }
-        }
     }
 }
 

@@ -15,24 +15,10 @@ use super::nodes::{NodeProcesses, signal};
 use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
 
-/// A command that ended.
+/// A command that ended: a line about it, and its code as a shell has it.
 pub struct CommandEnd {
-    node: String,
-    words: Vec<String>,
+    pub shown: String,
     pub code: u8,
-    seconds: f64,
-}
-
-impl CommandEnd {
-    pub fn shown(&self) -> String {
-        format!(
-            "node {}: {} ended with {} after {:.2} s",
-            self.node,
-            self.words.join(" "),
-            self.code,
-            self.seconds
-        )
-    }
 }
 
 struct NodeCommand {
@@ -93,15 +79,15 @@ impl Commands {
     }
 
     fn reap(&mut self) -> Vec<CommandEnd> {
-        let running = std::mem::take(&mut self.running);
-        let (over, still): (Vec<_>, Vec<_>) = running
-            .into_iter()
-            .map(try_reap)
-            .partition(|one| one.1.is_some());
-        self.running = still.into_iter().map(|(one, _)| one).collect();
-        over.into_iter()
-            .filter_map(|(one, status)| Some(end(one, status?)))
-            .collect()
+        let mut ended = Vec::new();
+        self.running.retain_mut(|one| match one.child.try_wait() {
+            Ok(Some(status)) => {
+                ended.push(one.end(status));
+                false
+            }
+            _ => true,
+        });
+        ended
     }
 }
 
@@ -112,18 +98,17 @@ impl Drop for Commands {
     }
 }
 
-fn try_reap(mut one: NodeCommand) -> (NodeCommand, Option<ExitStatus>) {
-    let status = one.child.try_wait().ok().flatten();
-    (one, status)
-}
-
-fn end(one: NodeCommand, status: ExitStatus) -> CommandEnd {
-    let code = exit::of_command(status.code(), status.signal());
-    CommandEnd {
-        node: one.node,
-        words: one.words,
-        code,
-        seconds: one.since.elapsed().as_secs_f64(),
+impl NodeCommand {
+    fn end(&self, status: ExitStatus) -> CommandEnd {
+        let code = exit::of_command(status.code(), status.signal());
+        let (words, seconds) = (self.words.join(" "), self.since.elapsed().as_secs_f64());
+        CommandEnd {
+            shown: format!(
+                "node {}: {words} ended with {code} after {seconds:.2} s",
+                self.node
+            ),
+            code,
+        }
     }
 }
 
