@@ -99,44 +99,43 @@ fn settings(journal: &Journal) -> usize {
     settings.count()
 }
 
-#[test]
-fn the_governor_is_set_and_put_back() {
-    let fake = FakePolicy::new(&[(&[0, 1, 2, 3], X5570)]);
-    let (_dir, mut journal) = journal();
-    prepare(&fake.root, &mut journal, &[0, 1, 2, 3], GOV).unwrap();
-    assert_eq!(fake.text(0, "scaling_governor"), "userspace");
-    // A speed that was not in force is not put back.
-    assert_eq!(settings(&journal), 1);
-    let ladder = ladder_for(&fake.root, &[0, 1, 2, 3], GOV).unwrap().unwrap();
-    ladder.set(3).unwrap();
-    assert_eq!(fake.text(0, "scaling_setspeed"), "2000000");
-    assert!((ladder.speeds()[3] - 2.0 / 2.93).abs() < 1e-12);
-    ladder.release().unwrap();
-    assert_eq!(fake.text(0, "scaling_setspeed"), "2930000");
-    assert_eq!(undo(journal, Leftovers::AsNoted), Vec::<String>::new());
-    assert_eq!(fake.text(0, "scaling_governor"), "ondemand");
+/// The files of a policy with other values in some.
+fn changed<'a>(files: PolicyFiles<'a>, values: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let other = |name| values.iter().find(|(changed, _)| *changed == name);
+    let file = |(name, text): &(&'a str, &'a str)| *other(*name).unwrap_or(&(*name, *text));
+    files.iter().map(file).collect()
 }
 
+/// A governor that was in force is put back, and a speed only if it was in
+/// force.
 #[test]
-fn a_speed_that_the_user_set_is_put_back() {
-    let files: Vec<(&str, &str)> = X5570
-        .iter()
-        .map(|(name, text)| match *name {
-            "scaling_governor" => (*name, "userspace"),
-            "scaling_setspeed" => (*name, "1870000"),
-            name => (name, *text),
-        })
-        .collect();
-    let fake = FakePolicy::new(&[(&[0, 1, 2, 3], &files)]);
-    let (_dir, mut journal) = journal();
-    prepare(&fake.root, &mut journal, &[0, 1, 2, 3], FREQ).unwrap();
-    let ladder = ladder_for(&fake.root, &[0, 1, 2, 3], FREQ)
-        .unwrap()
-        .unwrap();
-    ladder.set(0).unwrap();
-    assert_eq!(undo(journal, Leftovers::AsNoted), Vec::<String>::new());
-    assert_eq!(fake.text(0, "scaling_setspeed"), "1870000");
-    assert_eq!(fake.text(0, "scaling_governor"), "userspace");
+fn governor_and_speed_are_set_and_put_back() {
+    let user = changed(
+        X5570,
+        &[
+            ("scaling_governor", "userspace"),
+            ("scaling_setspeed", "1870000"),
+        ],
+    );
+    for (files, governor, speed) in [
+        (X5570, "ondemand", "2930000"),
+        (&user, "userspace", "1870000"),
+    ] {
+        let fake = FakePolicy::new(&[(&[0, 1, 2, 3], files)]);
+        let (_dir, mut journal) = journal();
+        prepare(&fake.root, &mut journal, &[0, 1, 2, 3], GOV).unwrap();
+        assert_eq!(fake.text(0, "scaling_governor"), "userspace");
+        assert_eq!(settings(&journal), 1);
+        let ladder = ladder_for(&fake.root, &[0, 1, 2, 3], GOV).unwrap().unwrap();
+        ladder.set(3).unwrap();
+        assert_eq!(fake.text(0, "scaling_setspeed"), "2000000");
+        assert!((ladder.speeds()[3] - 2.0 / 2.93).abs() < 1e-12);
+        ladder.release().unwrap();
+        assert_eq!(fake.text(0, "scaling_setspeed"), "2930000");
+        assert_eq!(undo(journal, Leftovers::AsNoted), Vec::<String>::new());
+        assert_eq!(fake.text(0, "scaling_governor"), governor);
+        assert_eq!(fake.text(0, "scaling_setspeed"), speed);
+    }
 }
 
 #[test]
@@ -147,18 +146,16 @@ fn bounds_of_every_policy_are_noted_and_put_back() {
     assert_eq!(settings(&journal), 4);
     let ladder = ladder_for(&fake.root, &[0, 1], FREQ).unwrap().unwrap();
     assert_eq!(ladder.steps_khz().len(), 23);
+    let bounds = |policy| {
+        let files = ["scaling_min_freq", "scaling_max_freq"];
+        files.map(|name| fake.text(policy, name))
+    };
     ladder.set(2).unwrap();
-    for policy in [0, 1] {
-        assert_eq!(fake.text(policy, "scaling_max_freq"), "1000000");
-        assert_eq!(fake.text(policy, "scaling_min_freq"), "1000000");
-    }
+    assert_eq!([bounds(0), bounds(1)], [["1000000"; 2]; 2]);
     // As after a SIGKILL: not released.
     assert_eq!(undo(journal, Leftovers::AsNoted), Vec::<String>::new());
-    for policy in [0, 1] {
-        assert_eq!(fake.text(policy, "scaling_max_freq"), "3000000");
-        assert_eq!(fake.text(policy, "scaling_min_freq"), "800000");
-        assert_eq!(fake.text(policy, "scaling_governor"), "powersave");
-    }
+    assert_eq!([bounds(0), bounds(1)], [["800000", "3000000"]; 2]);
+    assert_eq!(fake.text(1, "scaling_governor"), "powersave");
 }
 
 #[test]
@@ -174,52 +171,33 @@ fn a_part_of_a_domain_is_refused_unless_the_user_says_so() {
     );
     assert_eq!(fake.text(0, "scaling_governor"), "ondemand");
     assert_eq!(settings(&journal), 0);
-    let split = FrequencyNeed {
-        wishes: FrequencyOptions {
-            split_domains: true,
-            ..WISHES
-        },
-        required: true,
-    };
+    let mut split = FREQ;
+    split.wishes.split_domains = true;
     prepare(&fake.root, &mut journal, &[0, 1], split).unwrap();
-    // What is offline does not mind.
+    // CPUs that are offline do not count.
     fs::write(fake.root.path("/sys/devices/system/cpu/online"), "0-1\n").unwrap();
     assert!(ladder_for(&fake.root, &[0, 1], GOV).unwrap().is_some());
 }
 
 #[test]
-fn cpus_of_two_kinds_are_two_nodes() {
-    let slower: Vec<(&str, &str)> = INTEL
-        .iter()
-        .map(|(name, text)| match *name {
-            "scaling_max_freq" => (*name, "2000000"),
-            name => (name, *text),
-        })
-        .collect();
+fn cpus_of_two_kinds_are_two_nodes_and_without_a_driver_only_gov_works() {
+    let slower = changed(INTEL, &[("scaling_max_freq", "2000000")]);
     let fake = FakePolicy::new(&[(&[0], INTEL), (&[1], &slower)]);
-    let error = ladder_for(&fake.root, &[0, 1], GOV)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("3000 MHz") && error.contains("2000 MHz"),
-        "{error}"
-    );
-    // One of them has no driver at all.
-    let error = ladder_for(&fake.root, &[0, 5], GOV)
-        .unwrap_err()
-        .to_string();
-    assert!(error.contains("CPU 5"), "{error}");
-}
-
-#[test]
-fn without_a_driver_gov_does_without_and_freq_names_what_works() {
-    let fake = FakePolicy::new(&[]);
+    let none = FakePolicy::new(&[]);
+    for (fake, cpus, need, parts) in [
+        (&fake, [0, 1], GOV, ["3000 MHz", "2000 MHz"]),
+        // One of them has no driver at all.
+        (&fake, [0, 5], GOV, ["CPU 5", ""]),
+        (&none, [0, 1], FREQ, ["no cpufreq driver", "hogs"]),
+    ] {
+        let (_dir, mut journal) = journal();
+        let error = prepare(&fake.root, &mut journal, &cpus, need).unwrap_err();
+        let error = error.to_string();
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+        assert_eq!(settings(&journal), 0);
+    }
     let (_dir, mut journal) = journal();
-    prepare(&fake.root, &mut journal, &[0, 1], GOV).unwrap();
-    let error = prepare(&fake.root, &mut journal, &[0, 1], FREQ).unwrap_err();
-    assert!(matches!(error, Error::NotPossible { .. }), "{error}");
-    assert!(error.to_string().contains("hogs"), "{error}");
-    assert_eq!(settings(&journal), 0);
+    prepare(&none.root, &mut journal, &[0, 1], GOV).unwrap();
 }
 
 #[test]

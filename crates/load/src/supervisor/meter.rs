@@ -364,94 +364,102 @@ mod tests {
         RunClock::starting_at(0)
     }
 
+    /// The windows up to the last of some samples: time in half seconds, busy
+    /// and stolen ticks.
+    fn windows(
+        samples: &[(u64, u64, u64)],
+        taken: impl FnMut(usize, u64, u64) -> BurnerTime,
+    ) -> WindowLog {
+        let (mut meter, mut log) = (meter(), WindowLog::default());
+        for (halves, busy, steal) in samples {
+            meter.sample(sample(halves * SECOND / 2, *busy, *steal));
+        }
+        let end = samples[samples.len() - 1].0 * SECOND / 2;
+        meter.finish(&clock(), end, false, taken, &mut log);
+        assert_eq!(meter.latest(0), log.1.last());
+        log
+    }
+
     #[test]
     fn a_window_is_what_lies_between_two_samples() {
-        let (mut meter, mut kept) = (meter(), WindowLog::default());
-        meter.sample(sample(0, 0, 0));
-        meter.finish(&clock(), 0, false, half, &mut kept);
-        assert!(kept.1.is_empty());
-        meter.sample(sample(SECOND, 60, 10));
-        meter.finish(&clock(), SECOND, false, half, &mut kept);
-        let window = &kept.1[0];
+        assert!(windows(&[(0, 0, 0)], half).1.is_empty());
+        let log = windows(&[(0, 0, 0), (2, 60, 10)], half);
+        let window = &log.1[0];
         assert_eq!(
-            (kept.0.len(), window.cpu, window.steal_ns),
+            (log.0.len(), window.cpu, window.steal_ns),
             (10, 3, 100_000_000)
         );
         assert_eq!(window.busy_ns, Some(600_000_000));
         assert_eq!(window.command_ns, Some(SECOND / 4));
         assert_eq!(window.burner_ns, SECOND / 2);
         assert!((window.asked_pct - 50.0).abs() < 1e-9);
-        assert_eq!(kept.0.iter().map(|w| w.steal_ns).sum::<u64>(), 100_000_000);
-        assert_eq!(meter.latest(0), Some(window));
+        assert_eq!(log.0.iter().map(|w| w.steal_ns).sum::<u64>(), 100_000_000);
     }
 
     #[test]
-    fn a_cpu_is_busy_when_it_is_not_idle_whatever_its_ticks_sampled() {
-        let (mut meter, mut kept) = (meter(), WindowLog::default());
-        meter.sample(sample(0, 0, 0));
+    fn busy_time_follows_from_idle_time_and_an_offline_cpu_is_a_hole() {
         let mut after = sample(SECOND, 50, 0);
         if let Some(Some(times)) = after.times.first_mut() {
             times.user = 95;
         }
-        meter.sample(after);
-        meter.finish(&clock(), SECOND, false, half, &mut kept);
-        assert_eq!(kept.1[0].busy_ns, Some(SECOND / 2));
+        let offline = CounterSample {
+            times: vec![None],
+            ..sample(SECOND, 0, 0)
+        };
+        for (after, busy_ns) in [(after, Some(SECOND / 2)), (offline, None)] {
+            let (mut meter, mut log) = (meter(), WindowLog::default());
+            meter.sample(sample(0, 0, 0));
+            meter.sample(after);
+            meter.finish(&clock(), SECOND, false, half, &mut log);
+            assert_eq!(
+                (log.1[0].busy_ns, log.1[0].hole),
+                (busy_ns, busy_ns.is_none())
+            );
+        }
     }
 
     #[test]
     fn the_newest_windows_can_wait_for_their_notes() {
-        let (mut meter, mut kept) = (meter(), WindowLog::default());
+        let (mut meter, mut log) = (meter(), WindowLog::default());
         (0..3).for_each(|n| meter.sample(sample(n * SECOND, 0, 0)));
-        meter.finish(&clock(), SECOND, false, half, &mut kept);
-        assert_eq!(kept.1.len(), 1);
-        meter.finish(&clock(), 2 * SECOND + BOUNDARY_NS, false, half, &mut kept);
-        assert_eq!(kept.1.len(), 2);
-        // The rest belongs to the end.
-        meter.sample(sample(2 * SECOND + BOUNDARY_NS, 0, 0));
-        meter.finish(&clock(), 2 * SECOND + BOUNDARY_NS, true, half, &mut kept);
-        assert_eq!(kept.1[2].length_ns, BOUNDARY_NS);
+        let rest_ns = 2 * SECOND + BOUNDARY_NS;
+        for (until_ns, end, windows) in
+            [(SECOND, false, 1), (rest_ns, false, 2), (rest_ns, true, 3)]
+        {
+            if end {
+                meter.sample(sample(rest_ns, 0, 0));
+            }
+            meter.finish(&clock(), until_ns, end, half, &mut log);
+            assert_eq!(log.1.len(), windows);
+        }
+        assert_eq!(log.1[2].length_ns, BOUNDARY_NS);
     }
 
     #[test]
     fn windows_that_the_supervisor_did_not_see_are_judged_by_the_burners_clocks() {
-        let (mut meter, mut kept) = (meter(), WindowLog::default());
-        meter.sample(sample(0, 0, 0));
-        meter.sample(sample(4 * SECOND + SECOND / 2, 450, 0));
         // Stopped from 1 s to 3 s.
         let absent = |cpu, from, to| BurnerTime {
-            ns: if (SECOND..3 * SECOND).contains(&from) {
-                0
-            } else {
-                half(cpu, from, to).ns
+            ns: match (SECOND..3 * SECOND).contains(&from) {
+                true => 0,
+                false => half(cpu, from, to).ns,
             },
             stolen_ns: 0,
             hole: false,
         };
-        meter.finish(&clock(), 4 * SECOND, false, absent, &mut kept);
-        let errors: Vec<f64> = kept.1.iter().map(Window::error_points).collect();
+        let log = windows(&[(0, 0, 0), (9, 450, 0)], absent).1;
+        let errors: Vec<f64> = log.iter().map(Window::error_points).collect();
         assert_eq!(errors, [0.0, -50.0, -50.0, 0.0]);
-        assert!(kept.1.iter().all(|w| !w.hole && w.busy_ns == Some(SECOND)));
+        assert!(log.iter().all(|w| !w.hole && w.busy_ns == Some(SECOND)));
     }
 
     #[test]
-    fn steal_at_an_unknown_time_makes_holes() {
-        let (mut meter, mut kept) = (meter(), WindowLog::default());
-        meter.sample(sample(0, 0, 0));
-        meter.sample(sample(SECOND, 50, 10));
-        meter.sample(sample(4 * SECOND, 200, 50));
-        meter.finish(&clock(), 4 * SECOND, false, half, &mut kept);
-        let holes: Vec<bool> = kept.1.iter().map(|w| w.hole).collect();
-        assert_eq!(holes, [false, true, true, true]);
-    }
-
-    #[test]
-    fn a_window_before_the_first_sample_is_a_hole() {
-        let (mut meter, mut kept) = (meter(), WindowLog::default());
-        meter.sample(sample(SECOND / 2, 0, 0));
-        meter.sample(sample(2 * SECOND, 0, 0));
-        meter.finish(&clock(), 2 * SECOND, false, half, &mut kept);
-        let holes: Vec<bool> = kept.1.iter().map(|w| w.hole).collect();
-        assert_eq!(holes, [true, false]);
+    fn steal_at_an_unknown_time_and_time_before_the_first_sample_are_holes() {
+        let holes = |samples: &[_]| -> Vec<bool> {
+            windows(samples, half).1.iter().map(|w| w.hole).collect()
+        };
+        let stolen = holes(&[(0, 0, 0), (2, 50, 10), (8, 200, 50)]);
+        assert_eq!(stolen, [false, true, true, true]);
+        assert_eq!(holes(&[(1, 0, 0), (4, 0, 0)]), [true, false]);
     }
 
     /// Paused for 2.45 s at 1.2 s of the run, which counts as 2.5 s.
@@ -491,17 +499,5 @@ mod tests {
         let window = pause_window(52_500_000, 52_500_000);
         assert!(!window.hole && (-3.0..-2.0).contains(&window.error_points()));
         assert!(pause_window(2 * SECOND, 52_500_000).hole);
-    }
-
-    #[test]
-    fn an_offline_cpu_is_a_hole() {
-        let (mut meter, mut kept) = (meter(), WindowLog::default());
-        meter.sample(sample(0, 0, 0));
-        meter.sample(CounterSample {
-            times: vec![None],
-            ..sample(SECOND, 0, 0)
-        });
-        meter.finish(&clock(), SECOND, false, half, &mut kept);
-        assert!(kept.1[0].hole);
     }
 }

@@ -89,72 +89,61 @@ fn record_of(facts: Facts, outcome: &RunOutcome, busy_ms: u64) -> Run {
 }
 
 #[test]
-fn a_node_beside_foreign_load_is_undecided_and_the_load_is_named() {
-    let quiet = record_of(facts(true), &outcome(true, 2.0), 915);
-    assert_eq!(
-        (quiet.verdict, quiet.warnings.len()),
-        (Verdict::Kept, 0),
-        "{:?}",
-        quiet.warnings
-    );
-    let run = record_of(facts(true), &outcome(true, 2.0), 950);
-    assert_eq!(run.verdict, Verdict::Undecided);
-    assert!(run.reason.contains("5.0 % of CPU 0"), "{}", run.reason);
-    assert!(
-        run.warnings[0].contains("spinner (process 77) 1.00 s"),
-        "{:?}",
-        run.warnings
-    );
-    assert!((run.cpus[0].foreign_pct.unwrap() - 5.0).abs() < 1e-9);
+fn foreign_load_makes_a_node_undecided_and_a_load_warn() {
+    for (is_node, busy_ms, verdict, foreign) in [
+        (true, 915, Verdict::Kept, None),
+        (true, 950, Verdict::Undecided, Some("5.0 % of CPU 0")),
+        (false, 1000, Verdict::Kept, Some("10.0 % of CPU 0")),
+    ] {
+        let run = record_of(facts(is_node), &outcome(is_node, 2.0), busy_ms);
+        assert_eq!(run.verdict, verdict, "{}", run.reason);
+        let Some(foreign) = foreign else {
+            assert!(run.warnings.is_empty(), "{:?}", run.warnings);
+            continue;
+        };
+        assert_eq!(run.reason.contains(foreign), is_node, "{}", run.reason);
+        for part in [foreign, "spinner (process 77) 1.00 s"] {
+            assert!(run.warnings[0].contains(part), "{:?}", run.warnings);
+        }
+    }
 }
 
 #[test]
-fn a_load_beside_foreign_load_is_kept_and_warns() {
-    let run = record_of(facts(false), &outcome(false, 2.0), 1000);
-    assert_eq!(run.verdict, Verdict::Kept);
-    assert!(run.warnings[0].contains("10.0 % of CPU 0 from the command"));
-}
-
-#[test]
-fn what_is_beside_a_node_that_nobody_entered_is_not_foreign() {
-    let mut outcome = outcome(true, 2.0);
-    outcome.node = Some(NodeOutcome::default());
-    outcome.command = None;
-    let run = record_of(facts(true), &outcome, 1000);
-    assert_eq!((run.verdict, run.warnings.len()), (Verdict::Kept, 0));
-    assert_eq!(run.cpus[0].foreign_pct, None);
-}
-
-#[test]
-fn what_a_method_without_burners_takes_is_no_cpu_time() {
+fn foreign_is_what_neither_burners_nor_program_took_beside_a_program() {
+    let mut empty = outcome(true, 2.0);
+    empty.node = Some(NodeOutcome::default());
+    empty.command = None;
     let throttled = Facts {
         burns: false,
         ..facts(true)
     };
-    let run = record_of(throttled, &outcome(true, 2.0), 600);
-    assert!((run.cpus[0].foreign_pct.unwrap() - 20.0).abs() < 1e-9);
+    for (facts, outcome, busy_ms, foreign_pct) in [
+        (facts(true), outcome(true, 2.0), 950, Some(5.0)),
+        // What a method without burners takes is no CPU time.
+        (throttled, outcome(true, 2.0), 600, Some(20.0)),
+        // No program entered the node.
+        (facts(true), empty, 1000, None),
+    ] {
+        let run = record_of(facts, &outcome, busy_ms);
+        let rounded = run.cpus[0].foreign_pct.map(|pct| (pct * 1e6).round() / 1e6);
+        assert_eq!(rounded, foreign_pct);
+    }
 }
 
 #[test]
 fn a_node_whose_program_left_its_groups_is_missed() {
-    let mut seen = outcome(true, 2.0);
-    seen.node.as_mut().unwrap().left = vec![(12, "sh".to_owned())];
-    let run = record_of(facts(true), &seen, 900);
-    assert_eq!(run.verdict, Verdict::Missed);
-    assert!(
-        run.reason.starts_with("sh (process 12) left"),
-        "{}",
-        run.reason
-    );
-    assert!(run.warnings[0].starts_with("sh (process 12) left"));
-    // One that ended before it was seen: 3 s, of which the node has 2.
-    let run = record_of(facts(true), &outcome(true, 3.0), 900);
-    assert_eq!(run.verdict, Verdict::Missed);
-    assert!(
-        run.reason.contains("1.00 s of CPU time outside"),
-        "{}",
-        run.reason
-    );
+    let mut left = outcome(true, 2.0);
+    left.node.as_mut().unwrap().left = vec![(12, "sh".to_owned())];
+    for (outcome, part) in [
+        (left, "sh (process 12) left"),
+        // One that ended before it was seen: 3 s, of which the node has 2.
+        (outcome(true, 3.0), "1.00 s of CPU time outside"),
+    ] {
+        let run = record_of(facts(true), &outcome, 900);
+        assert_eq!(run.verdict, Verdict::Missed);
+        assert!(run.reason.contains(part), "{}", run.reason);
+        assert!(run.warnings[0].contains(part), "{:?}", run.warnings);
+    }
 }
 
 #[test]
