@@ -203,13 +203,23 @@ impl Board {
 
 impl Orders for Slot {
     fn published(&self) -> u64 {
-        Self::published(self)
+        self.published.load(Ordering::Acquire)
     }
+
     fn restart(&self) -> u64 {
-        Self::restart(self)
+        self.restart.load(Ordering::Acquire)
     }
+
     fn order(&self, n: u64) -> Option<LoadOrder> {
-        Self::order(self, n)
+        let published = self.published();
+        if n >= published || published - n > ORDERS as u64 {
+            return None;
+        }
+        let raw = &self.orders[n as usize % ORDERS];
+        Some(LoadOrder {
+            from_ns: raw.from_ns.load(Ordering::Relaxed),
+            level: f64::from_bits(raw.level_bits.load(Ordering::Relaxed)),
+        })
     }
 }
 
@@ -244,26 +254,6 @@ impl Slot {
     pub fn void_orders(&self) {
         let n = self.published.load(Ordering::Relaxed);
         self.restart.store(n, Ordering::Release);
-    }
-
-    pub fn published(&self) -> u64 {
-        self.published.load(Ordering::Acquire)
-    }
-
-    pub fn restart(&self) -> u64 {
-        self.restart.load(Ordering::Acquire)
-    }
-
-    pub fn order(&self, n: u64) -> Option<LoadOrder> {
-        let published = self.published();
-        if n >= published || published - n > ORDERS as u64 {
-            return None;
-        }
-        let raw = &self.orders[n as usize % ORDERS];
-        Some(LoadOrder {
-            from_ns: raw.from_ns.load(Ordering::Relaxed),
-            level: f64::from_bits(raw.level_bits.load(Ordering::Relaxed)),
-        })
     }
 
     fn wake(&self) {

@@ -382,8 +382,12 @@ fn order(board: &Board, slot: usize, level: f64, from_ns: u64, for_ns: u64) {
     });
 }
 
-fn cpu_of(child: &Child) -> Result<u64> {
-    clock::process_cpu_of(child.id()).map_err(|cause| Error::call("clock_getcpuclockid", cause))
+fn cpu_of(child: &Child) -> sandbag_linux::Result<u64> {
+    clock::process_cpu_of(child.id()).map_err(|cause| sandbag_linux::Error::Call {
+        call: "clock_getcpuclockid",
+        arguments: child.id().to_string(),
+        cause,
+    })
 }
 
 fn spinner_times(

@@ -15,6 +15,7 @@ use sandbag_load::board::{BOUNDARY_NS, Board};
 use sandbag_load::node::Ratios;
 use sandbag_load::node::protocol::Status;
 use sandbag_load::node::socket::{Directory, list, sweep};
+use sandbag_load::pacing::Orders as _;
 use sandbag_run::journal::RunInfo;
 use sandbag_run::process_identity::ProcessIdentity;
 use sandbag_run::registry::Registry;

@@ -13,7 +13,7 @@ use sandbag_linux::clock::{monotonic, sleep_until, thread_cpu};
 use sandbag_linux::{CpuList, sched};
 
 use crate::board::{BOUNDARY_NS, Board, Boundary, Slot};
-use crate::pacing::LevelPlan;
+use crate::pacing::{LevelPlan, Orders as _};
 
 /// A CPU that is gone is looked for this often.
 const AWAY_POLL_NS: u64 = 20_000_000;

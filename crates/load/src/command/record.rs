@@ -13,7 +13,7 @@ use crate::record::{
     Error, LiveClock, MIN_INTERVAL_NS, RecordClock, RecordOptions, RecordReport, Recorder, Wake,
 };
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use sandbag_linux::procstat::ProcStat;
 use sandbag_linux::stop_signals::StopSignals;
 use sandbag_linux::topology::Topology;
@@ -25,6 +25,7 @@ use sandbag_run::registry::Registry;
 use sandbag_run::wrapped_command::{WaitEnd, WrappedCommand};
 use sandbag_ui::failure::{Context as _, Result};
 
+use super::progress_bar;
 use sandbag_profile::command::reshape::Steal;
 use sandbag_run::program;
 use sandbag_ui::exit;
@@ -316,17 +317,6 @@ impl Drop for Output {
         if let (true, false, Some(path)) = (self.is_new, self.begun, &self.path) {
             let _ = fs::remove_file(path);
         }
-    }
-}
-
-fn progress_bar(length_ns: Option<u64>) -> ProgressBar {
-    let style = |template| {
-        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
-    };
-    match length_ns {
-        Some(ns) => ProgressBar::new(ns / 1_000_000)
-            .with_style(style("{elapsed_precise} [{wide_bar}] {msg}")),
-        None => ProgressBar::new_spinner().with_style(style("{elapsed_precise} {msg}")),
     }
 }
 

@@ -197,12 +197,11 @@ impl Speeds {
         cpus: &CpuList,
         max_khz: impl Fn(u32) -> Option<u64>,
     ) -> Result<Ratios, BadSpeed> {
-        let mut ratios = Vec::with_capacity(cpus.len());
-        match self {
+        let all;
+        let parts = match self {
             Self::All(speed) => {
-                for cpu in cpus.iter() {
-                    ratios.push((cpu, speed.resolve(cpu, max_khz(cpu))?));
-                }
+                all = [(cpus.clone(), *speed)];
+                &all[..]
             }
             Self::PerCpu(parts) => {
                 let named: CpuList = parts.iter().flat_map(|(list, _)| list.iter()).collect();
@@ -221,11 +220,13 @@ impl Speeds {
                         format!("add {missing}=1 for full speed"),
                     ));
                 }
-                for (list, speed) in parts {
-                    for cpu in list.iter() {
-                        ratios.push((cpu, speed.resolve(cpu, max_khz(cpu))?));
-                    }
-                }
+                parts
+            }
+        };
+        let mut ratios = Vec::with_capacity(cpus.len());
+        for (list, speed) in parts {
+            for cpu in list.iter() {
+                ratios.push((cpu, speed.resolve(cpu, max_khz(cpu))?));
             }
         }
         Ok(Ratios::new(ratios))

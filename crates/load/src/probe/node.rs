@@ -115,11 +115,14 @@ impl ProbeBench<'_> {
         let seen = NodeSeen {
             has_cpuset: node.cpuset.is_some(),
             freezer: match node.freezer() {
-                Some(freezer) => Some(freezing(&freezer, child)?),
+                Some(freezer) => Some(Freezing {
+                    version: freezer.version(),
+                    outcome: freezing(&freezer, child),
+                }),
                 None => None,
             },
-            stopping: stopping(&node, child)?,
-            capped: measure_cap(&node, child, cap)?,
+            stopping: stopping(&node, child),
+            capped: measure_cap(&node, child, cap),
             // Last: where it does not stay, its CPU is another from here on.
             stayed: match other {
                 Some(other) => Some(stays(child, self.cpu, other)?),
@@ -145,7 +148,7 @@ const GOV: Throttling = Throttling::Governor {
 };
 
 /// Time until the spinner used more than `before` ns, within the patience.
-fn went_on(child: &Child, before: u64) -> Result<Option<Duration>> {
+fn went_on(child: &Child, before: u64) -> sandbag_linux::Result<Option<Duration>> {
     let begin = Instant::now();
     while begin.elapsed() < PATIENCE {
         if cpu_of(child)? > before {
@@ -156,61 +159,42 @@ fn went_on(child: &Child, before: u64) -> Result<Option<Duration>> {
     Ok(None)
 }
 
-fn freezing(freezer: &Freezer, child: &Child) -> Result<Freezing> {
-    let version = freezer.version();
+fn freezing(freezer: &Freezer, child: &Child) -> sandbag_linux::Result<FreezeResult> {
     let begin = Instant::now();
-    let outcome = match freezer.freeze(PATIENCE) {
-        Err(error) => Err(error),
-        Ok(()) => {
-            let within = begin.elapsed();
-            let before = cpu_of(child)?;
-            std::thread::sleep(STILL);
-            let after = cpu_of(child)?;
-            match freezer.thaw() {
-                Err(error) => Err(error),
-                Ok(()) => Ok(FreezeResult {
-                    within,
-                    used_ns: after - before,
-                    went_on_after: went_on(child, after)?,
-                }),
-            }
-        }
-    };
-    Ok(Freezing { version, outcome })
+    freezer.freeze(PATIENCE)?;
+    let within = begin.elapsed();
+    let before = cpu_of(child)?;
+    std::thread::sleep(STILL);
+    let after = cpu_of(child)?;
+    freezer.thaw()?;
+    Ok(FreezeResult {
+        within,
+        used_ns: after - before,
+        went_on_after: went_on(child, after)?,
+    })
 }
 
-/// By the throttle of `lim`. What refuses is an answer.
-fn stopping(node: &NodeGroup, child: &Child) -> Result<sandbag_linux::Result<Stopping>> {
-    let mut lim = match throttle::make(LIM, node) {
-        Ok(lim) => lim,
-        Err(error) => return Ok(Err(error)),
-    };
-    if let Err(error) = lim.act(clock::monotonic(), STOPS) {
-        return Ok(Err(error));
-    }
+/// By the throttle of `lim`.
+fn stopping(node: &NodeGroup, child: &Child) -> sandbag_linux::Result<Stopping> {
+    let mut lim = throttle::make(LIM, node)?;
+    lim.act(clock::monotonic(), STOPS)?;
     let stopped = is_stopped(child);
-    if let Err(error) = lim.release(clock::monotonic()) {
-        return Ok(Err(error));
-    }
+    lim.release(clock::monotonic())?;
     let goes_on = went_on(child, cpu_of(child)?)?.is_some();
     let mut looks = Vec::with_capacity(LOOKS);
     for _ in 0..LOOKS {
         let begin = Instant::now();
         // At full speed no process is above its share.
-        if let Err(error) = lim.act(clock::monotonic(), 0.0) {
-            return Ok(Err(error));
-        }
+        lim.act(clock::monotonic(), 0.0)?;
         looks.push(begin.elapsed());
         // It looks anew only after a release.
-        if let Err(error) = lim.release(clock::monotonic()) {
-            return Ok(Err(error));
-        }
+        lim.release(clock::monotonic())?;
     }
     looks.sort_unstable();
-    Ok(Ok(Stopping {
+    Ok(Stopping {
         works: stopped && goes_on,
         look: looks[LOOKS / 2],
-    }))
+    })
 }
 
 /// A signal is acted upon when the process next leaves the kernel.
@@ -227,25 +211,18 @@ fn is_stopped(child: &Child) -> bool {
     false
 }
 
-/// By the throttle of `cap`. What refuses is an answer.
-fn measure_cap(node: &NodeGroup, child: &Child, cap: f64) -> Result<sandbag_linux::Result<f64>> {
+/// By the throttle of `cap`.
+fn measure_cap(node: &NodeGroup, child: &Child, cap: f64) -> sandbag_linux::Result<f64> {
     let throttling = Throttling::Cap {
         period_us: PERIOD_US,
     };
-    let now = clock::monotonic();
-    let mut throttle = match throttle::make(throttling, node) {
-        Ok(throttle) => throttle,
-        Err(error) => return Ok(Err(error)),
-    };
-    if let Err(error) = throttle.act(now, 1.0 - cap) {
-        return Ok(Err(error));
-    }
+    let mut throttle = throttle::make(throttling, node)?;
+    throttle.act(clock::monotonic(), 1.0 - cap)?;
     let (begin, before) = (clock::monotonic(), cpu_of(child)?);
     clock::sleep_until(begin + CAPPED_NS);
     let (end, after) = (clock::monotonic(), cpu_of(child)?);
-    Ok(throttle
-        .release(end)
-        .map(|()| (after - before) as f64 / (end - begin) as f64))
+    throttle.release(end)?;
+    Ok((after - before) as f64 / (end - begin) as f64)
 }
 
 /// Whether a spinner stays on its CPU when it is sent to another.

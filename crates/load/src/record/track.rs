@@ -25,7 +25,7 @@ pub(crate) struct CommandTime {
     pub(crate) counts_steal: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RecordTrack {
     cpu: u32,
     tick_ns: u64,
@@ -48,15 +48,7 @@ impl RecordTrack {
             cpu,
             tick_ns,
             steal_as_load,
-            before: None,
-            command_before: None,
-            lead_ns: 0,
-            unplaced_ns: 0,
-            holes: 0,
-            loaded_ns: 0,
-            base_ns: 0,
-            steal_ns: 0,
-            total_ns: 0,
+            ..Self::default()
         }
     }
 

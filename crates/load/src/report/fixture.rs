@@ -3,9 +3,9 @@
 //! of tables and pages.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::report::achieved::AchievedWriter;
+use crate::report::achieved::{AchievedRow, AchievedWriter};
 use crate::report::run::{CommandResult, CpuResult, MethodUsed, NodeUse, Run, SupervisorCost};
 use sandbag_run::{directory::FORMAT, machine::MachineFacts};
 use sandbag_stats::{Accuracy, Tolerance, Verdict, VerdictCounter, Window};
@@ -22,6 +22,31 @@ impl Fixture {
     pub fn write_achieved(&self, path: &Path) {
         let mut writer = AchievedWriter::create(path).unwrap();
         writer.append(&self.windows).unwrap();
+    }
+
+    /// Its windows as a file, which goes with the directory.
+    pub fn achieved(&self) -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("achieved.csv");
+        self.write_achieved(&path);
+        (dir, path)
+    }
+}
+
+/// One window of a file.
+pub fn row(cpu: u32, time_s: f64, length_s: f64, asked_pct: f64, got_pct: f64) -> AchievedRow {
+    AchievedRow {
+        time_s,
+        length_s,
+        cpu,
+        asked_pct,
+        got_pct,
+        error_points: got_pct - asked_pct,
+        burner_s: got_pct / 100.0 * length_s,
+        steal_pct: 0.0,
+        busy_pct: None,
+        command_pct: None,
+        hole: 0,
     }
 }
 

@@ -6,7 +6,7 @@ pub mod achieved;
 mod columns;
 pub mod error;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 pub mod html;
 pub mod nodes;
 pub mod plot;

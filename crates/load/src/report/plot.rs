@@ -124,9 +124,14 @@ mod tests {
     use sandbag_profile::{Format, Profile, ProfileCell, ProfileHeader, Step, constant};
 
     use super::*;
-    use crate::report::fixture;
+    use crate::report::fixture::{self, Fixture};
 
     const SECOND: u64 = 1_000_000_000;
+
+    fn plot(f: &Fixture) -> String {
+        let (_dir, path) = f.achieved();
+        plot_run(&f.run, &path).unwrap()
+    }
 
     fn widest(text: &str) -> usize {
         text.lines().map(|l| l.chars().count()).max().unwrap_or(0)
@@ -186,11 +191,7 @@ mod tests {
 
     #[test]
     fn a_run_shows_asked_over_got() {
-        let f = fixture::quiet();
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("achieved.csv");
-        f.write_achieved(&path);
-        let text = plot_run(&f.run, &path).unwrap();
+        let text = plot(&fixture::quiet());
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 5);
         assert!(lines[0].starts_with("    cpu 0 asked│") && lines[1].contains(" got│"));
@@ -199,11 +200,7 @@ mod tests {
 
     #[test]
     fn a_node_shows_its_speeds() {
-        let f = fixture::node();
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("achieved.csv");
-        f.write_achieved(&path);
-        let text = plot_run(&f.run, &path).unwrap();
+        let text = plot(&fixture::node());
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "speed over time, % of full speed");
         assert!(lines[1].ends_with(&"▆".repeat(WIDTH)), "{text}");
@@ -212,16 +209,13 @@ mod tests {
 
     #[test]
     fn of_a_large_run_the_worst_cpus_are_drawn() {
-        let f = fixture::large();
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("achieved.csv");
-        f.write_achieved(&path);
-        let text = plot_run(&f.run, &path).unwrap();
+        let text = plot(&fixture::large());
         assert_eq!(text.lines().count(), 2 * WORST_ROWS + 1);
         assert!(
             text.contains("cpu 37 asked") && text.ends_with("10:00 min\n"),
             "{text}"
         );
-        assert!(plot_run(&f.run, Path::new("/nonexistent")).is_err());
+        let run = fixture::empty().run;
+        assert!(plot_run(&run, Path::new("/nonexistent")).is_err());
     }
 }

@@ -265,22 +265,11 @@ fn track(cells: &[Option<LoadCell>], extremes: bool) -> Track {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::fixture;
     use proptest::prelude::*;
 
     fn row(time_s: f64, cpu: u32, got_pct: f64) -> AchievedRow {
-        AchievedRow {
-            time_s,
-            length_s: 1.0,
-            cpu,
-            asked_pct: 50.0,
-            got_pct,
-            error_points: got_pct - 50.0,
-            burner_s: got_pct / 100.0,
-            steal_pct: 0.0,
-            busy_pct: None,
-            command_pct: None,
-            hole: 0,
-        }
+        fixture::row(cpu, time_s, 1.0, 50.0, got_pct)
     }
 
     fn read(rows: &[AchievedRow]) -> LoadSeries {

@@ -205,9 +205,7 @@ mod tests {
     #[test]
     fn the_windows_of_a_node_are_speeds_and_their_extremes_stay_in_order() {
         let f = fixture::node();
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("achieved.csv");
-        f.write_achieved(&path);
+        let (_dir, path) = f.achieved();
         let series = View::of(&f.run).series(&path).unwrap();
         let (cpu, track) = &series.cpus[1];
         assert_eq!(
@@ -218,19 +216,8 @@ mod tests {
             let error = track.got[i].unwrap() - track.asked[i].unwrap();
             assert!((error - track.error[i].unwrap()).abs() < 0.02);
         }
-        let windows = (0..4000).map(|t| AchievedRow {
-            time_s: f64::from(t),
-            length_s: 1.0,
-            cpu: 0,
-            asked_pct: 60.0,
-            got_pct: if t == 7 { 95.0 } else { 60.0 },
-            error_points: if t == 7 { 35.0 } else { 0.0 },
-            burner_s: 0.6,
-            steal_pct: 0.0,
-            busy_pct: None,
-            command_pct: None,
-            hole: 0,
-        });
+        let got_pct = |t| if t == 7 { 95.0 } else { 60.0 };
+        let windows = (0..4000).map(|t| fixture::row(0, t.into(), 1.0, 60.0, got_pct(t)));
         let thinned = LoadSeries::read(windows.map(|row| Ok(speeds_of_row(row)))).unwrap();
         let track = &thinned.cpus[0].1;
         assert_eq!(

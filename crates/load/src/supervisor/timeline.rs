@@ -147,16 +147,20 @@ mod tests {
         assert_eq!(clock.length_ns(8 * B, 9 * B), B);
     }
 
+    fn requested(pieces: &[(u64, u64, f64)]) -> RequestedLoads {
+        let pieces = pieces.iter().map(|(start_ns, end_ns, pct)| LoadPiece {
+            start_ns: *start_ns,
+            end_ns: *end_ns,
+            asked_pct: vec![*pct],
+        });
+        RequestedLoads {
+            pieces: pieces.collect(),
+        }
+    }
+
     #[test]
     fn the_mean_is_weighted_by_time() {
-        let mut asked = RequestedLoads::default();
-        for (start_ns, end_ns, pct) in [(0, 30, 10.0), (30, 100, 60.0)] {
-            asked.push(LoadPiece {
-                start_ns,
-                end_ns,
-                asked_pct: vec![pct],
-            });
-        }
+        let mut asked = requested(&[(0, 30, 10.0), (30, 100, 60.0)]);
         assert!((asked.mean_pct(0, 0, 100) - 45.0).abs() < 1e-12);
         assert!((asked.mean_pct(0, 90, 110) - 30.0).abs() < 1e-12);
         asked.forget_before(30);
@@ -165,20 +169,11 @@ mod tests {
 
     #[test]
     fn what_is_changed_is_asked_until_then_only() {
-        let mut asked = RequestedLoads::default();
-        for (start_ns, end_ns, pct) in [(0, 30, 10.0), (30, 100, 60.0), (100, 200, 5.0)] {
-            asked.push(LoadPiece {
-                start_ns,
-                end_ns,
-                asked_pct: vec![pct],
-            });
-        }
+        let mut asked = requested(&[(0, 30, 10.0), (30, 100, 60.0), (100, 200, 5.0)]);
         asked.cut(50);
-        asked.push(LoadPiece {
-            start_ns: 50,
-            end_ns: u64::MAX,
-            asked_pct: vec![20.0],
-        });
+        asked
+            .pieces
+            .extend(requested(&[(50, u64::MAX, 20.0)]).pieces);
         assert!((asked.mean_pct(0, 40, 60) - 40.0).abs() < 1e-12);
         assert!((asked.mean_pct(0, 100, 200) - 20.0).abs() < 1e-12);
     }

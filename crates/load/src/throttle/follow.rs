@@ -16,7 +16,7 @@ use sandbag_linux::clock::monotonic;
 use super::Throttle;
 use crate::board::BOUNDARY_NS;
 use crate::burn::worker::BurnWorker;
-use crate::pacing::LevelPlan;
+use crate::pacing::{LevelPlan, Orders as _};
 
 /// How late a pause is seen, ns.
 const PAUSE_POLL_NS: u64 = 20_000_000;

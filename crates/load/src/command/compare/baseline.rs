@@ -143,22 +143,7 @@ pub fn judge(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn row(cpu: u32, time_s: f64, length_s: f64, asked_pct: f64, got_pct: f64) -> AchievedRow {
-        AchievedRow {
-            time_s,
-            length_s,
-            cpu,
-            asked_pct,
-            got_pct,
-            error_points: got_pct - asked_pct,
-            burner_s: 0.0,
-            steal_pct: 0.0,
-            busy_pct: None,
-            command_pct: None,
-            hole: 0,
-        }
-    }
+    use crate::report::fixture::row;
 
     /// A profile that steps from 20 to 80 after 2 s, held with an error.
     fn stepping(seconds: f64, error: f64) -> Vec<AchievedRow> {

@@ -117,7 +117,7 @@ mod tests {
 
     const CPUS: &str = "sys/devices/system/cpu";
 
-    fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, Root, Topology) {
+    fn seen(files: &[(&str, &str)]) -> (Check, FrequencySetting) {
         let dir = tempfile::tempdir().unwrap();
         let write = |path: String, text: &str| {
             let path = dir.path().join(path);
@@ -131,8 +131,7 @@ mod tests {
             }
         }
         let root = Root::at(dir.path());
-        let topology = Topology::read(&root).unwrap();
-        (dir, root, topology)
+        look(&root, &Topology::read(&root).unwrap())
     }
 
     const BOUNDS: &[(&str, &str)] = &[
@@ -144,19 +143,11 @@ mod tests {
     ];
 
     #[test]
-    fn without_a_driver_there_is_nothing_to_set() {
-        let (_dir, root, topology) = machine(&[]);
-        let (check, setting) = look(&root, &topology);
-        assert_eq!(
-            (check.state, setting),
-            (CheckState::Ok, FrequencySetting::NoDriver)
-        );
-    }
-
-    #[test]
-    fn bounds_and_governors_are_said() {
-        let (_dir, root, topology) = machine(BOUNDS);
-        let (check, setting) = look(&root, &topology);
+    fn what_can_be_set_is_said() {
+        let (check, setting) = seen(&[]);
+        assert_eq!(check.state, CheckState::Ok);
+        assert_eq!(setting, FrequencySetting::NoDriver);
+        let (check, setting) = seen(BOUNDS);
         assert_eq!(check.state, CheckState::Warn);
         assert_eq!(
             check.why,
@@ -164,29 +155,15 @@ mod tests {
              3400 MHz, each CPU its own"
         );
         assert!(matches!(setting, FrequencySetting::Can(_)));
-    }
-
-    #[test]
-    fn steps_and_domains_are_said() {
         let steps = [
             ("scaling_available_frequencies", "3400000 2000000 800000\n"),
             ("related_cpus", "0 1\n"),
         ];
-        let (_dir, root, topology) = machine(&[BOUNDS, &steps].concat());
-        let (check, _) = look(&root, &topology);
-        assert!(
-            check.why.ends_with(
-                "3 steps of 800 to 3400 MHz; CPUs 0,1 change together, so a node has all of them"
-            ),
-            "{}",
-            check.why
-        );
-    }
-
-    #[test]
-    fn a_driver_that_says_no_bounds_cannot_be_set() {
-        let (_dir, root, topology) = machine(&BOUNDS[..2]);
-        let (_, setting) = look(&root, &topology);
+        let why = seen(&[BOUNDS, &steps].concat()).0.why;
+        let end = "3 steps of 800 to 3400 MHz; CPUs 0,1 change together, so a node has all of them";
+        assert!(why.ends_with(end), "{why}");
+        // The driver says no bounds.
+        let (_, setting) = seen(&BOUNDS[..2]);
         assert!(
             matches!(setting, FrequencySetting::Cannot(_)),
             "{setting:?}"

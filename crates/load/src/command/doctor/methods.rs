@@ -331,6 +331,8 @@ pub fn table(verdicts: &[MethodVerdict]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
     use CheckState::{No, Ok as Works, Untried, Warn};
 
@@ -343,26 +345,34 @@ mod tests {
         frequencies: &FrequencySetting::NoDriver,
     };
 
+    const YES: Option<Judgement> = Some(Judgement::Yes);
+    const NO: Option<Judgement> = Some(Judgement::No);
+
     fn all_well() -> ProbeFindings {
-        let yes = Some(Judgement::Yes);
         ProbeFindings {
-            weights: yes,
-            caps: yes,
-            slice: yes,
-            timers: yes,
-            run_delay: yes,
-            real_time: yes,
+            weights: YES,
+            caps: YES,
+            slice: YES,
+            timers: YES,
+            run_delay: YES,
+            real_time: YES,
             reserving: Some(Reserving::Admitted),
-            freezer: yes,
-            stopping: yes,
-            node_cap: yes,
+            freezer: YES,
+            stopping: YES,
+            node_cap: YES,
             ..ProbeFindings::default()
         }
     }
 
-    /// Rows of methods, the state of each, and a part of reason or remedy.
-    fn assert_checks(found: &ProbeFindings, ground: Ground<'_>, rows: &[(&str, CheckState, &str)]) {
-        let all = all(found, ground);
+    /// Where all is well but for a change: rows of methods, the state of
+    /// each, and a part of reason or remedy.
+    fn assert_checks(
+        change: impl FnOnce(&mut ProbeFindings, &mut Ground<'_>),
+        rows: &[(&str, CheckState, &str)],
+    ) {
+        let (mut found, mut ground) = (all_well(), GROUND);
+        change(&mut found, &mut ground);
+        let all = all(&found, ground);
         for (names, state, part) in rows {
             for name in names.split(' ') {
                 let verdict = all.iter().find(|verdict| verdict.check.name == name);
@@ -394,31 +404,6 @@ mod tests {
     }
 
     #[test]
-    fn where_everything_works_shares_still_is_wrong_by_design() {
-        let rows = [
-            ("pace quota", Works, ""),
-            ("shares", Warn, "67 % for 50 on 2"),
-            ("hogs rt deadline lim gov cap", Works, ""),
-            ("gov", Works, "freezer alone"),
-            ("freq", No, "gov"),
-        ];
-        assert_checks(&all_well(), GROUND, &rows);
-    }
-
-    #[test]
-    fn without_weights_real_time_still_works() {
-        let found = ProbeFindings {
-            weights: Some(Judgement::No),
-            ..all_well()
-        };
-        let rows = [
-            ("pace quota shares", No, ""),
-            ("hogs rt lim gov", Works, ""),
-        ];
-        assert_checks(&found, GROUND, &rows);
-    }
-
-    #[test]
     fn without_groups_the_reason_is_theirs_and_the_remedy_is_printed_once() {
         let ground = Ground {
             no_groups: Some(("not allowed", "be root")),
@@ -430,110 +415,82 @@ mod tests {
     }
 
     #[test]
+    fn where_everything_works_shares_still_is_wrong_by_design() {
+        let rows = [
+            ("pace quota", Works, ""),
+            ("shares", Warn, "67 % for 50 on 2"),
+            ("hogs rt deadline lim gov cap", Works, ""),
+            ("gov", Works, "freezer alone"),
+            ("freq", No, "gov"),
+        ];
+        assert_checks(|_, _| (), &rows);
+    }
+
+    #[test]
     fn what_was_not_tried_is_not_judged_and_a_busy_machine_is_no_reason_to_say_no() {
         let names = "hogs shares pace quota rt deadline lim gov cap";
-        assert_checks(&ProbeFindings::default(), GROUND, &[(names, Untried, "")]);
+        let nothing = |found: &mut ProbeFindings, _: &mut Ground<'_>| *found = Default::default();
+        assert_checks(nothing, &[(names, Untried, "")]);
         let unclear = Some(Judgement::Unclear);
-        let found = ProbeFindings {
-            weights: unclear,
-            caps: unclear,
-            real_time: unclear,
-            freezer: unclear,
-            stopping: unclear,
-            node_cap: unclear,
-            ..all_well()
+        let busy = |found: &mut ProbeFindings, _: &mut Ground<'_>| {
+            (found.weights, found.caps, found.real_time) = (unclear, unclear, unclear);
+            (found.freezer, found.stopping, found.node_cap) = (unclear, unclear, unclear);
         };
         let names = "pace quota shares hogs rt lim gov cap";
-        assert_checks(&found, GROUND, &[(names, Warn, "")]);
+        assert_checks(busy, &[(names, Warn, "")]);
     }
 
     #[test]
-    fn quota_is_not_for_systemds_tree_but_cap_is() {
-        let ground = Ground {
-            by_systemd: true,
-            ..GROUND
+    fn what_is_not_there_concerns_the_methods_that_need_it() {
+        let rows = [
+            ("pace quota shares", No, ""),
+            ("hogs rt lim gov", Works, ""),
+        ];
+        assert_checks(|found, _| found.weights = NO, &rows);
+        let systemds = |found: &mut ProbeFindings, ground: &mut Ground<'_>| {
+            (found.caps, ground.by_systemd) = (None, true);
         };
-        let found = ProbeFindings {
-            caps: None,
-            ..all_well()
-        };
-        assert_checks(&found, ground, &[("quota", No, ""), ("cap", Works, "")]);
-    }
-
-    #[test]
-    fn stolen_time_matters_only_where_it_can_be_stolen() {
-        let found = ProbeFindings {
-            run_delay: Some(Judgement::No),
-            ..all_well()
-        };
+        assert_checks(systemds, &[("quota", No, ""), ("cap", Works, "")]);
+        // Time is stolen only in a virtual machine.
         for (virtual_machine, state) in [(true, Warn), (false, Works)] {
-            let ground = Ground {
-                virtual_machine,
-                ..GROUND
+            let change = |found: &mut ProbeFindings, ground: &mut Ground<'_>| {
+                (found.run_delay, ground.virtual_machine) = (NO, virtual_machine);
             };
-            assert_checks(&found, ground, &[("pace", state, "")]);
+            assert_checks(change, &[("pace", state, "")]);
         }
-    }
-
-    #[test]
-    fn without_real_time_the_reason_is_the_kernels() {
-        let found = ProbeFindings {
-            real_time: Some(Judgement::No),
-            no_real_time: Some(("no budget".into(), "ask for one".into())),
-            ..all_well()
+        let no_budget = |found: &mut ProbeFindings, _: &mut Ground<'_>| {
+            found.real_time = NO;
+            found.no_real_time = Some(("no budget".into(), "ask for one".into()));
         };
         let rows = [
             ("hogs rt lim gov deadline", No, "no budget"),
             ("hogs rt lim gov deadline", No, "ask for one"),
             ("cap", Works, ""),
         ];
-        assert_checks(&found, GROUND, &rows);
-    }
-
-    #[test]
-    fn a_limit_below_what_hogs_take_is_a_warning() {
-        for (limit, state, why) in [(Some(0.5), Warn, "50 % of a CPU"), (None, Works, "")] {
-            let ground = Ground {
-                real_time_limit: limit,
-                ..GROUND
-            };
-            assert_checks(&all_well(), ground, &[("hogs", state, why)]);
-        }
-    }
-
-    #[test]
-    fn deadline_says_what_it_changes_and_whether_it_may() {
-        for (may, state, why) in [(true, Warn, "puts it back"), (false, No, "may not set")] {
-            let found = ProbeFindings {
-                reserving: Some(Reserving::WithoutLimit { may }),
-                ..all_well()
-            };
-            assert_checks(&found, GROUND, &[("deadline", state, why)]);
-        }
-    }
-
-    #[test]
-    fn frequencies_that_can_be_set_are_untried_and_gov_needs_the_freezer() {
-        let can = FrequencySetting::Can("3 steps".to_owned());
-        let ground = Ground {
-            frequencies: &can,
-            ..GROUND
-        };
-        assert_checks(&all_well(), ground, &[("freq gov", Warn, "untried")]);
-        let frozen = ProbeFindings {
-            freezer: Some(Judgement::No),
-            ..all_well()
-        };
-        assert_checks(&frozen, ground, &[("gov", No, "")]);
-    }
-
-    #[test]
-    fn without_a_nodes_group_loads_still_work() {
-        let found = ProbeFindings {
-            no_node: Some(("no cpuset".into(), "mount it".into())),
-            ..all_well()
-        };
+        assert_checks(no_budget, &rows);
+        let no_node = Some(("no cpuset".into(), "mount it".into()));
         let rows = [("pace hogs", Works, ""), ("lim gov cap", No, "no cpuset")];
-        assert_checks(&found, GROUND, &rows);
+        assert_checks(|found, _| found.no_node = no_node, &rows);
+    }
+
+    #[test]
+    fn limits_and_settings_of_the_machine_are_told() {
+        for (limit, state, why) in [(Some(0.5), Warn, "50 % of a CPU"), (None, Works, "")] {
+            let rows = [("hogs", state, why)];
+            assert_checks(|_, ground| ground.real_time_limit = limit, &rows);
+        }
+        for (may, state, why) in [(true, Warn, "puts it back"), (false, No, "may not set")] {
+            let reserving = Some(Reserving::WithoutLimit { may });
+            let rows = [("deadline", state, why)];
+            assert_checks(|found, _| found.reserving = reserving, &rows);
+        }
+        static CAN: LazyLock<FrequencySetting> =
+            LazyLock::new(|| FrequencySetting::Can("3 steps".to_owned()));
+        let rows = [("freq gov", Warn, "untried")];
+        assert_checks(|_, ground| ground.frequencies = &CAN, &rows);
+        let frozen = |found: &mut ProbeFindings, ground: &mut Ground<'_>| {
+            (found.freezer, ground.frequencies) = (NO, &CAN);
+        };
+        assert_checks(frozen, &[("gov", No, "")]);
     }
 }

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use crate::report::AchievedWriter;
 use crate::supervisor::{Observer, Windows};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use sandbag_stats::{Accuracy, VerdictCounter, Window};
 
+use crate::command::progress_bar;
 use sandbag_ui::messages::Messages;
 
 /// Sums of one CPU.
@@ -192,20 +193,9 @@ impl Windows for Collector<'_> {
 
 impl Observer for Collector<'_> {
     fn started(&mut self) {
-        if !self.show_progress || !self.messages.interactive() {
-            return;
+        if self.show_progress && self.messages.interactive() {
+            self.bar = Some(progress_bar(self.length_ns));
         }
-        let bar = match self.length_ns {
-            Some(ns) => ProgressBar::new(ns / 1_000_000).with_style(
-                ProgressStyle::with_template("{elapsed_precise} [{wide_bar}] {msg}")
-                    .unwrap_or_else(|_| ProgressStyle::default_bar()),
-            ),
-            None => ProgressBar::new_spinner().with_style(
-                ProgressStyle::with_template("{elapsed_precise} {msg}")
-                    .unwrap_or_else(|_| ProgressStyle::default_spinner()),
-            ),
-        };
-        self.bar = Some(bar);
     }
 
     fn progress(&mut self, run_ns: u64) {

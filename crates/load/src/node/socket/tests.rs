@@ -36,6 +36,18 @@ fn registry() -> (tempfile::TempDir, Directory) {
     (dir, directory)
 }
 
+/// With the node `a`.
+fn served() -> (tempfile::TempDir, Directory, Server) {
+    let (dir, directory) = registry();
+    let server = Server::bind(&directory, &name("a")).unwrap();
+    (dir, directory, server)
+}
+
+fn refusal(directory: &Directory) -> String {
+    let refused = Server::bind(directory, &name("a"));
+    refused.unwrap_err().to_string()
+}
+
 fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
 }
@@ -87,26 +99,18 @@ fn serving<T>(server: &mut Server, body: impl FnOnce() -> T) -> T {
 
 #[test]
 fn every_request_is_answered() {
-    let (_dir, directory) = registry();
-    let mut server = Server::bind(&directory, &name("a")).unwrap();
+    let (_dir, directory, mut server) = served();
     serving(&mut server, || {
-        for (request, expected) in [
-            (Request::Stop, Reply::Stopping),
-            (
-                Request::Set {
-                    speeds: "0.3".into(),
-                },
-                Reply::Set {
-                    speeds: "0.3".into(),
-                },
-            ),
-            (
-                Request::Admit { pid: 12 },
-                Reply::Admitted {
-                    environment: BTreeMap::from([("PID".to_owned(), "12".to_owned())]),
-                },
-            ),
-        ] {
+        let speeds = "0.3".to_owned();
+        let set = (
+            Request::Set {
+                speeds: speeds.clone(),
+            },
+            Reply::Set { speeds },
+        );
+        let environment = BTreeMap::from([("PID".to_owned(), "12".to_owned())]);
+        let admit = (Request::Admit { pid: 12 }, Reply::Admitted { environment });
+        for (request, expected) in [(Request::Stop, Reply::Stopping), set, admit] {
             let reply = ask(&directory, &name("a"), &request, LIMIT).unwrap();
             assert_eq!(reply, expected);
         }
@@ -119,8 +123,7 @@ fn every_request_is_answered() {
 
 #[test]
 fn only_the_owner_can_reach_it_and_it_is_removed() {
-    let (_dir, directory) = registry();
-    let server = Server::bind(&directory, &name("a")).unwrap();
+    let (_dir, directory, server) = served();
     assert_eq!(mode(directory.path()), 0o700);
     assert_eq!(mode(server.path()), 0o600);
     assert_eq!(server.path(), directory.path().join("a.sock"));
@@ -150,11 +153,8 @@ fn nodes_come_and_go_at_once() {
 
 #[test]
 fn a_live_node_keeps_its_name_and_a_dead_ones_is_had() {
-    let (_dir, directory) = registry();
-    let server = Server::bind(&directory, &name("a")).unwrap();
-    let error = Server::bind(&directory, &name("a"))
-        .unwrap_err()
-        .to_string();
+    let (_dir, directory, server) = served();
+    let error = refusal(&directory);
     assert!(
         error.contains(&format!("process {}:", std::process::id())),
         "{error}"
@@ -207,9 +207,7 @@ fn what_is_no_socket_is_not_removed() {
     let _other = Server::bind(&directory, &name("b")).unwrap();
     let path = directory.socket(&name("a"));
     fs::write(&path, "mine").unwrap();
-    let error = Server::bind(&directory, &name("a"))
-        .unwrap_err()
-        .to_string();
+    let error = refusal(&directory);
     assert!(error.contains("no socket"), "{error}");
     assert_eq!(fs::read(&path).unwrap(), b"mine");
 }
@@ -217,18 +215,13 @@ fn what_is_no_socket_is_not_removed() {
 #[test]
 fn a_directory_that_others_can_write_to_is_refused() {
     let (dir, directory) = registry();
-    let refused = || {
-        Server::bind(&directory, &name("a"))
-            .unwrap_err()
-            .to_string()
-    };
     for others in [0o775, 0o757] {
         fs::set_permissions(dir.path(), Permissions::from_mode(others)).unwrap();
-        assert!(refused().contains("chmod go-w"), "{}", refused());
+        assert!(refusal(&directory).contains("chmod go-w"));
     }
     fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
     std::os::unix::fs::symlink(dir.path(), directory.path()).unwrap();
-    assert!(refused().contains("no directory"), "{}", refused());
+    assert!(refusal(&directory).contains("no directory"));
     fs::remove_file(directory.path()).unwrap();
     // One of ours that is too open is closed.
     fs::create_dir(directory.path()).unwrap();
@@ -256,8 +249,7 @@ fn read_line(stream: &mut UnixStream) -> String {
 
 #[test]
 fn what_is_not_understood_is_answered_with_an_error() {
-    let (_dir, directory) = registry();
-    let mut server = Server::bind(&directory, &name("a")).unwrap();
+    let (_dir, directory, mut server) = served();
     serving(&mut server, || {
         for (sent, part) in [
             (
@@ -284,8 +276,7 @@ fn what_is_not_understood_is_answered_with_an_error() {
 
 #[test]
 fn clients_that_hang_or_flood_stop_nobody() {
-    let (_dir, directory) = registry();
-    let mut server = Server::bind(&directory, &name("a")).unwrap();
+    let (_dir, directory, mut server) = served();
     // They say nothing, half of a request, or ask and never read.
     let mut silent: Vec<UnixStream> = (0..40).map(|_| raw(&directory)).collect();
     for (n, stream) in silent.iter_mut().enumerate() {
@@ -324,8 +315,7 @@ fn clients_that_hang_or_flood_stop_nobody() {
 
 #[test]
 fn a_quiet_server_has_nothing_to_do() {
-    let (_dir, directory) = registry();
-    let mut server = Server::bind(&directory, &name("a")).unwrap();
+    let (_dir, directory, mut server) = served();
     let stream = raw(&directory);
     assert!(ready(&server, 1000));
     server.turn(&mut echo);
@@ -340,8 +330,7 @@ fn a_quiet_server_has_nothing_to_do() {
 
 #[test]
 fn a_node_that_does_not_answer_is_given_up() {
-    let (_dir, directory) = registry();
-    let server = Server::bind(&directory, &name("a")).unwrap();
+    let (_dir, directory, server) = served();
     let short = Duration::from_millis(50);
     let error = ask(&directory, &name("a"), &Request::Status, short).unwrap_err();
     assert!(matches!(error, SocketError::Silent { .. }), "{error}");
@@ -360,8 +349,7 @@ fn a_node_that_does_not_answer_is_given_up() {
 
 #[test]
 fn a_node_that_ends_while_it_is_asked_hung_up() {
-    let (_dir, directory) = registry();
-    let server = Server::bind(&directory, &name("a")).unwrap();
+    let (_dir, directory, server) = served();
     thread::scope(|scope| {
         let asked = scope.spawn(|| ask(&directory, &name("a"), &Request::Status, LIMIT));
         assert!(ready(&server, 10_000));
@@ -379,8 +367,7 @@ fn other_users_are_refused() {
         // Only root can become another user; the modes are tested above.
         return;
     }
-    let (dir, directory) = registry();
-    let mut server = Server::bind(&directory, &name("a")).unwrap();
+    let (dir, directory, mut server) = served();
     for path in [dir.path(), directory.path()] {
         fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
     }

@@ -15,9 +15,7 @@ mod readable;
 use readable::readable;
 
 fn render_fixture(fixture: &Fixture) -> String {
-    let dir = tempfile::tempdir().unwrap();
-    let achieved = dir.path().join("achieved.csv");
-    fixture.write_achieved(&achieved);
+    let (_dir, achieved) = fixture.achieved();
     render(&fixture.run, &achieved)
 }
 

@@ -38,20 +38,18 @@ struct AbsenceEvent {
 }
 
 fn events(most: usize) -> impl Strategy<Value = Vec<AbsenceEvent>> {
-    let what = prop_oneof![
-        Just(AbsenceKind::Burner),
-        Just(AbsenceKind::Supervisor),
-        Just(AbsenceKind::Both),
-        Just(AbsenceKind::Steal),
-        Just(AbsenceKind::Pause),
-        Just(AbsenceKind::PauseWithoutProgram),
-    ];
-    let event =
-        (what, 0u64..11_000, 1u64..4_000).prop_map(|(what, from_ms, length_ms)| AbsenceEvent {
-            what,
-            from_ms,
-            length_ms,
-        });
+    use AbsenceKind::{Both, Burner, Pause, PauseWithoutProgram, Steal, Supervisor};
+    let what = [Burner, Supervisor, Both, Steal, Pause, PauseWithoutProgram];
+    let event = (
+        prop::sample::select(what.to_vec()),
+        0u64..11_000,
+        1u64..4_000,
+    );
+    let event = event.prop_map(|(what, from_ms, length_ms)| AbsenceEvent {
+        what,
+        from_ms,
+        length_ms,
+    });
     prop::collection::vec(event, 0..most)
 }
 
@@ -199,29 +197,23 @@ proptest! {
 
 #[test]
 fn what_was_absent_from_windows_that_nobody_saw_is_missed() {
-    let stop = |what, from_ms, length_ms| AbsenceEvent {
-        what,
-        from_ms,
-        length_ms,
-    };
-    let verdict = |event| simulate(&[event], 7_000).verdict;
-    assert_eq!(
-        verdict(stop(AbsenceKind::Both, 2_000, 3_000)),
-        Verdict::Missed
-    );
-    assert_eq!(
-        verdict(stop(AbsenceKind::Supervisor, 2_000, 3_000)),
-        Verdict::Kept
-    );
-    assert_eq!(
-        verdict(stop(AbsenceKind::Pause, 2_000, 3_000)),
-        Verdict::Kept
-    );
-    // Until after the end.
-    assert_eq!(verdict(stop(AbsenceKind::Pause, 7_000, 1)), Verdict::Kept);
-    let alone = stop(AbsenceKind::PauseWithoutProgram, 2_000, 3_000);
-    assert_eq!(verdict(alone), Verdict::Missed);
-    // Longer than the burners' notes reach back.
-    let long = stop(AbsenceKind::Supervisor, 2_000, 40_000);
-    assert_eq!(simulate(&[long], 50_000).verdict, Verdict::Missed);
+    use AbsenceKind::{Both, Pause, PauseWithoutProgram, Supervisor};
+    for (what, from_ms, length_ms, run_ms, expected) in [
+        (Both, 2_000, 3_000, 7_000, Verdict::Missed),
+        (Supervisor, 2_000, 3_000, 7_000, Verdict::Kept),
+        (Pause, 2_000, 3_000, 7_000, Verdict::Kept),
+        // Until after the end.
+        (Pause, 7_000, 1, 7_000, Verdict::Kept),
+        (PauseWithoutProgram, 2_000, 3_000, 7_000, Verdict::Missed),
+        // Longer than the burners' notes reach back.
+        (Supervisor, 2_000, 40_000, 50_000, Verdict::Missed),
+    ] {
+        let event = AbsenceEvent {
+            what,
+            from_ms,
+            length_ms,
+        };
+        let found = simulate(&[event], run_ms).verdict;
+        assert_eq!(found, expected, "{event:?}");
+    }
 }

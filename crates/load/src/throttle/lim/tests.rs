@@ -80,6 +80,14 @@ fn pause(ms: u64) {
     sleep_until(monotonic() + ms * 1_000_000);
 }
 
+/// Spinners that have run, and what limits them.
+fn limited(count: usize, variant: LimVariant) -> (Spinners, Lim) {
+    let spinners = Spinners::new(count);
+    let lim = spinners.lim(variant);
+    pause(50);
+    (spinners, lim)
+}
+
 const MS: u64 = 1_000_000;
 
 /// Above and below by any measure.
@@ -103,9 +111,7 @@ fn the_rule_is_the_published_one() {
 
 #[test]
 fn above_its_share_it_is_stopped_and_below_it_goes_on() {
-    let spinners = Spinners::new(1);
-    let mut lim = spinners.lim(LimVariant::CpuLim);
-    pause(50);
+    let (spinners, mut lim) = limited(1, LimVariant::CpuLim);
     act(&mut lim, ALWAYS);
     spinners.wait_for(0, true);
     let stopped = monotonic();
@@ -118,9 +124,7 @@ fn above_its_share_it_is_stopped_and_below_it_goes_on() {
 
 #[test]
 fn what_we_stopped_goes_on_when_released_and_when_it_leaves() {
-    let spinners = Spinners::new(2);
-    let mut lim = spinners.lim(LimVariant::CpuLim);
-    pause(50);
+    let (spinners, mut lim) = limited(2, LimVariant::CpuLim);
     act(&mut lim, ALWAYS);
     spinners.wait_for(0, true);
     spinners.wait_for(1, true);
@@ -134,9 +138,7 @@ fn what_we_stopped_goes_on_when_released_and_when_it_leaves() {
 
 #[test]
 fn what_its_user_stopped_stays_so() {
-    let spinners = Spinners::new(2);
-    let mut lim = spinners.lim(LimVariant::CpuLim);
-    pause(50);
+    let (spinners, mut lim) = limited(2, LimVariant::CpuLim);
     spinners.signal(0, libc::SIGSTOP);
     spinners.wait_for(0, true);
     act(&mut lim, ALWAYS);
@@ -176,9 +178,7 @@ fn the_speed_is_that_of_those_who_want_to_run() {
 
 #[test]
 fn who_was_continued_by_somebody_is_stopped_again() {
-    let spinners = Spinners::new(1);
-    let mut lim = spinners.lim(LimVariant::CpuLim);
-    pause(50);
+    let (spinners, mut lim) = limited(1, LimVariant::CpuLim);
     act(&mut lim, ALWAYS);
     spinners.wait_for(0, true);
     spinners.signal(0, libc::SIGCONT);
@@ -195,9 +195,7 @@ fn who_was_continued_by_somebody_is_stopped_again() {
 
 #[test]
 fn wrekavoc_stops_for_whole_seconds() {
-    let spinners = Spinners::new(1);
-    let mut lim = spinners.lim(LimVariant::Wrekavoc);
-    pause(50);
+    let (spinners, mut lim) = limited(1, LimVariant::Wrekavoc);
     let begin = monotonic();
     act(&mut lim, ALWAYS);
     spinners.wait_for(0, true);
