@@ -114,13 +114,10 @@ impl ProbeBench<'_> {
         went_on(child, 0)?;
         let seen = NodeSeen {
             has_cpuset: node.cpuset.is_some(),
-            freezer: match node.freezer() {
-                Some(freezer) => Some(Freezing {
-                    version: freezer.version(),
-                    outcome: freezing(&freezer, child),
-                }),
-                None => None,
-            },
+            freezer: node.freezer().map(|freezer| Freezing {
+                version: freezer.version(),
+                outcome: freezing(&freezer, child),
+            }),
             stopping: stopping(&node, child),
             capped: measure_cap(&node, child, cap),
             // Last: where it does not stay, its CPU is another from here on.

@@ -439,9 +439,10 @@ mod tests {
     fn windows_that_the_supervisor_did_not_see_are_judged_by_the_burners_clocks() {
         // Stopped from 1 s to 3 s.
         let absent = |cpu, from, to| BurnerTime {
-            ns: match (SECOND..3 * SECOND).contains(&from) {
-                true => 0,
-                false => half(cpu, from, to).ns,
+            ns: if (SECOND..3 * SECOND).contains(&from) {
+                0
+            } else {
+                half(cpu, from, to).ns
             },
             stolen_ns: 0,
             hole: false,
