@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What every target does: read the bytes as a profile, to the end, and hold
-//! what comes out against what a profile promises.
+//! Load profiles: the input is read to its end, as the format that the
+//! environment variable FORMAT names, or as what it looks like without one.
+//! Every step is checked against the rules of `Steps`.
+#![no_main]
 
-use sandbag_profile::{Format, ReadOptions, InputSource, Steps};
+use std::sync::LazyLock;
 
-/// Reads at most this many steps: a packed file may hold far more than its
-/// size suggests.
+use libfuzzer_sys::fuzz_target;
+use sandbag_profile::{Format, InputSource, ReadOptions, Steps};
+
+/// Steps read at most: a packed file may hold far more than its size suggests.
 const STEPS: usize = 10_000;
 
-/// Panics when the reader does, or when a step breaks the rules of `Steps`.
-pub fn read(data: &[u8], format: Option<Format>) {
+static FORMAT: LazyLock<Option<Format>> = LazyLock::new(|| {
+    let name = std::env::var("FORMAT").ok()?;
+    Some(name.parse().expect("FORMAT names a format"))
+});
+
+fuzz_target!(|data: &[u8]| {
     let Ok(source) = InputSource::spool(&mut &*data, "input".into()) else {
         return;
     };
-    let Ok(mut steps) = source.open(format, &ReadOptions::default()) else {
+    let Ok(mut steps) = source.open(*FORMAT, &ReadOptions::default()) else {
         return;
     };
     let cpus = steps.header().cpus.len();
@@ -32,4 +40,4 @@ pub fn read(data: &[u8], format: Option<Format>) {
         last_ns = step.end_ns;
     }
     drop(steps.warnings());
-}
+});
