@@ -312,6 +312,33 @@ mod tests {
     #[case("# HELP x y\n# TYPE x counter\n", Some(Format::OpenMetrics))]
     #[case("{__name__=\"up\"} 1 1698674400000\n", Some(Format::OpenMetrics))]
     #[case("up{job=\"x\"} 1 1698674400.0\n", Some(Format::OpenMetrics))]
+    // Stamps of mpstat are texts, those of sadf objects.
+    #[case("{\"sysstat\": {\"timestamp\":\"10:00:01\"", Some(Format::MpstatJson))]
+    #[case("{\"sysstat\": {\"timestamp\": {\"date\"", Some(Format::SadfJson))]
+    #[case(" 1 0 0 1 1 1.5 -1 -1 -1 -1 1 1 1 -1 1 -1 -1 -1\n", Some(Format::Swf))]
+    #[case("; Version: 2.2\n; MaxJobs: 42264\n", Some(Format::Swf))]
+    #[case("; a comment\nx = 5\n", None)]
+    #[case("1 2 3 4\n", None)]
+    #[case("0 0.5\nLOOPAFTER 5\n", Some(Format::SimGrid))]
+    #[case("0 0.5 # half\n10 1\n12", None)]
+    #[case(
+        "# availability of one CPU, written by sandbag\n0 1\n# end 5\n",
+        Some(Format::SimGrid)
+    )]
+    #[case("STOCHASTIC LOOP\nNORM 1 2 UNIF 0 1\n", Some(Format::SimGrid))]
+    #[case("0 4\nPERIODICITY 7\n1 2\n", Some(Format::SimGrid))]
+    // Columns of numbers may be anything.
+    #[case("10 0.5\n5 1\n7 1\n", None)]
+    #[case("0 50\n10 20\n20 3\n", None)]
+    #[case("0.25\n0.5\n0.75\n", None)]
+    #[case("0 0.5 0.7\n1 0.5 0.7\n2 0 0\n", None)]
+    #[case("39600,3,26.5,40.0,41.0,20.1,19.2,18.3\n", None)]
+    #[case("time value\n0 0.5\n1 1\n", None)]
+    #[case(
+        "my_counter{baz=\"abc\"} 1 0.000\nmy_gauge{} 3 0.000\n",
+        Some(Format::OpenMetrics)
+    )]
+    #[case("# nothing\n", None)]
     #[case("hello", None)]
     #[case("", None)]
     fn detection(#[case] head: &str, #[case] format: Option<Format>) {

@@ -437,6 +437,3 @@ impl Samples for Dstat {
          and after it apart, or record with `-T`, which writes epoch seconds"
     }
 }
-
-#[cfg(test)]
-mod tests;

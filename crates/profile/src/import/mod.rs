@@ -14,8 +14,6 @@ mod counters;
 mod cpu_load_generator;
 mod distem;
 mod dstat;
-#[cfg(test)]
-mod header_tests;
 mod host;
 mod json;
 mod krash;

@@ -326,6 +326,3 @@ impl Samples for Nmon {
          `sort -s -t, -k2,2 FILE`"
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -111,16 +111,4 @@ mod tests {
         let got = time_line(text.as_bytes()).map(|s| (s.ns, s.dated));
         assert_eq!(got, expected);
     }
-
-    #[rstest]
-    #[case("# 2026-11-21 01:10:52.5", "2026-11-21T01:10:52.5")]
-    #[case("# 2026-11-21T01:10:52.5Z", "2026-11-21T01:10:52.5Z")]
-    #[case("# 2026-11-21T02:10:52.5+01:00", "2026-11-21T01:10:52.5Z")]
-    fn a_time_without_a_zone_is_local(#[case] line: &str, #[case] begins_at: &str) {
-        let rest = "# 2026-11-21 03:00:00";
-        let zone = if begins_at.ends_with('Z') { "Z" } else { "" };
-        let text = format!("{line}\ncpu0 1 0 0 1 0 0 0 0\n{rest}{zone}\ncpu0 2 0 0 2 0 0 0 0\n");
-        let p = crate::testing::read(&text);
-        assert_eq!(p.header.begins_at.unwrap().to_string(), begins_at);
-    }
 }

@@ -202,6 +202,3 @@ impl Samples for AtopJson {
         self.lines.here(fault)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -286,6 +286,3 @@ impl Samples for Atop {
         self.lines.here(fault)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -385,6 +385,3 @@ impl Samples for CollectlPlot {
          write epoch seconds with `--utc`, or give the parts before and after it apart"
     }
 }
-
-#[cfg(test)]
-mod tests;
