@@ -42,19 +42,10 @@ impl Steps for Constant {
         }
         let is_load = |load: &&f64| (0.0..=100.0).contains(*load);
         if let Some(load) = self.loads_pct.iter().find(|load| !is_load(load)) {
-            return Err(Fault::OutOfRange {
-                what: "load".into(),
-                value: load.to_string(),
-            }
-            .into());
+            return Err(Fault::out_of_range("load", load).into());
         }
         if self.length_ns == 0 {
-            return Err(Fault::Argument {
-                what: "length",
-                value: "0".into(),
-                must: "longer than 0",
-            }
-            .into());
+            return Err(Fault::argument("length", "0", "longer than 0").into());
         }
         Ok(Some(Step {
             start_ns: 0,

@@ -60,6 +60,56 @@ impl Fault {
         }
     }
 
+    /// `found` stands where `expected` should.
+    pub(crate) fn syntax(expected: impl Into<String>, found: &[u8]) -> Self {
+        Self::unexpected(expected, printable(found))
+    }
+
+    /// As [`Fault::syntax`], with other words for what was found.
+    pub(crate) fn unexpected(expected: impl Into<String>, found: impl Into<String>) -> Self {
+        Self::Syntax {
+            expected: expected.into(),
+            found: found.into(),
+        }
+    }
+
+    /// A row of a table has another number of fields than its header.
+    pub(crate) fn field_count(expected: usize, found: usize) -> Self {
+        Self::unexpected(
+            format!("{expected} fields as in the header"),
+            format!("{found}; the file may be cut short"),
+        )
+    }
+
+    pub(crate) fn lacks(format: Format, why: impl Into<String>) -> Self {
+        Self::Lacks {
+            format,
+            why: why.into(),
+        }
+    }
+
+    pub(crate) fn wrong_format(named: Format, why: impl Into<String>) -> Self {
+        Self::WrongFormat {
+            named,
+            why: why.into(),
+        }
+    }
+
+    pub(crate) fn out_of_range(what: impl Into<String>, value: impl ToString) -> Self {
+        Self::OutOfRange {
+            what: what.into(),
+            value: value.to_string(),
+        }
+    }
+
+    pub(crate) fn argument(what: &'static str, value: impl ToString, must: &'static str) -> Self {
+        Self::Argument {
+            what,
+            value: value.to_string(),
+            must,
+        }
+    }
+
     /// What stood there, as it was written, where the fault is of a single
     /// value.
     pub(crate) fn found(&self) -> Option<&str> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Numbers and times as the formats write them.
 
-use crate::error::{Fault, printable};
+use crate::Fault;
 
 pub use sandbag_input::number::NS_PER_S;
 pub(crate) use sandbag_input::number::{
@@ -24,6 +24,11 @@ pub(crate) fn time(bytes: &[u8]) -> Option<u64> {
     })
 }
 
+/// The number of a CPU that must stand there.
+pub(crate) fn cpu_field(field: &[u8]) -> Result<u32, Fault> {
+    cpu_number(field).ok_or_else(|| Fault::syntax("the number of a CPU", field))
+}
+
 /// A percentage with or without its sign, 0 to 100.
 ///
 /// `what` names it in the message and is only called for one.
@@ -32,18 +37,12 @@ pub(crate) fn percent(bytes: &[u8], what: impl Fn() -> String) -> Result<f64, Fa
     let number = bytes.strip_suffix(b"%").unwrap_or(bytes).trim_ascii_end();
     match decimal(number) {
         Some(value) if (0.0..=100.0).contains(&value) => Ok(value),
-        Some(_) => Err(Fault::OutOfRange {
-            what: what(),
-            value: String::from_utf8_lossy(bytes).into_owned(),
-        }),
+        Some(_) => Err(Fault::out_of_range(what(), String::from_utf8_lossy(bytes))),
         None if number.contains(&b',') => Err(Fault::DecimalComma {
             value: String::from_utf8_lossy(bytes).into_owned(),
             remedy: "write it with a point; a tool's output: run the tool with LC_ALL=C",
         }),
-        None => Err(Fault::Syntax {
-            expected: format!("a number for {}", what()),
-            found: printable(bytes),
-        }),
+        None => Err(Fault::syntax(format!("a number for {}", what()), bytes)),
     }
 }
 

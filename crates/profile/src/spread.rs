@@ -51,11 +51,11 @@ impl FromStr for Spread {
         let cpus = cpus.parse().ok().filter(|n| (1..=MAX_CPU).contains(n));
         match rule.zip(cpus) {
             Some((rule, cpus)) => Ok(Self { rule, cpus }),
-            None => Err(Fault::Argument {
-                what: "spread",
-                value: text.to_owned(),
-                must: "a number of CPUs, 4, even:4 or pack:4",
-            }
+            None => Err(Fault::argument(
+                "spread",
+                text.to_owned(),
+                "a number of CPUs, 4, even:4 or pack:4",
+            )
             .into()),
         }
     }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use crate::{
-    Format, InputSource, NS_PER_S, Profile, ProfileCell, ProfileHeader, ReadOptions, Result, Step,
-};
+use crate::{Format, InputSource, Profile, ProfileCell, ProfileHeader, ReadOptions, Result, Step};
 
 /// Steps by their ends and loads.
 pub(crate) fn profile(cpus: &[u32], steps: &[(u64, &[Option<f64>])]) -> Profile {
@@ -137,13 +135,4 @@ pub(crate) fn assert_damage_is_answered(good: impl AsRef<[u8]>, format: Format) 
             read_as(text, None).ok();
         }
     });
-}
-
-/// Ends in whole seconds, and loads to a hundredth.
-pub(crate) fn loads(p: &Profile) -> Vec<(u64, Vec<Option<f64>>)> {
-    let round = |c: &Option<ProfileCell>| c.map(|c| (c.load_pct * 100.0).round() / 100.0);
-    p.steps
-        .iter()
-        .map(|s| (s.end_ns / NS_PER_S, s.cells.iter().map(round).collect()))
-        .collect()
 }

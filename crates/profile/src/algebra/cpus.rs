@@ -131,12 +131,7 @@ fn no_duplicates(cpus: &[u32]) -> Result<()> {
         return Err(Fault::Duplicate(format!("cpu{}", twice[0])).into());
     }
     if cpus.is_empty() {
-        return Err(Fault::Argument {
-            what: "list of CPUs",
-            value: String::new(),
-            must: "at least one CPU",
-        }
-        .into());
+        return Err(Fault::argument("list of CPUs", "", "at least one CPU").into());
     }
     Ok(())
 }

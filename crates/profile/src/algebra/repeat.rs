@@ -19,12 +19,7 @@ pub fn repeat(
 ) -> Result<BoxSteps> {
     let mut reopen: Reopen = Box::new(reopen);
     if times == Some(0) {
-        return Err(Fault::Argument {
-            what: "number of repetitions",
-            value: "0".into(),
-            must: "1 or more",
-        }
-        .into());
+        return Err(Fault::argument("number of repetitions", "0", "1 or more").into());
     }
     Ok(Box::new(Repeat {
         inner: reopen()?,

@@ -27,12 +27,7 @@ pub(crate) struct Resample<S> {
 impl<S: Steps> Resample<S> {
     pub(crate) fn new(inner: S, step_ns: u64) -> Result<Self> {
         if step_ns == 0 {
-            return Err(Fault::Argument {
-                what: "step length",
-                value: "0".into(),
-                must: "longer than 0",
-            }
-            .into());
+            return Err(Fault::argument("step length", "0", "longer than 0").into());
         }
         Ok(Self {
             inner,

@@ -12,12 +12,9 @@ use super::{clip_cell, clip_warning, warnings_and};
 /// `from_ns` is not before `to_ns`; in the stream: it is not before the end.
 pub fn cut(steps: BoxSteps, from_ns: u64, to_ns: u64) -> Result<BoxSteps> {
     if from_ns >= to_ns {
-        return Err(Fault::Argument {
-            what: "end of the cut",
-            value: Seconds(to_ns).to_string(),
-            must: "later than its begin",
-        }
-        .into());
+        return Err(
+            Fault::argument("end of the cut", Seconds(to_ns), "later than its begin").into(),
+        );
     }
     let mut header = steps.header().clone();
     header.begins_at = header.begins_at.and_then(|b| b.later(from_ns));
@@ -79,12 +76,7 @@ impl Steps for Cut {
 /// The factor is negative or not finite.
 pub fn scale_load(steps: BoxSteps, factor: f64) -> Result<BoxSteps> {
     if !(factor >= 0.0 && factor.is_finite()) {
-        return Err(Fault::Argument {
-            what: "load factor",
-            value: factor.to_string(),
-            must: "0 or more",
-        }
-        .into());
+        return Err(Fault::argument("load factor", factor, "0 or more").into());
     }
     Ok(Box::new(ScaleLoad {
         inner: steps,
@@ -129,12 +121,7 @@ const TIME_FACTORS: std::ops::RangeInclusive<f64> = 1e-6..=1e5;
 /// The factor is not one of [`TIME_FACTORS`].
 pub fn scale_time(steps: BoxSteps, factor: f64) -> Result<BoxSteps> {
     if !TIME_FACTORS.contains(&factor) {
-        return Err(Fault::Argument {
-            what: "time factor",
-            value: factor.to_string(),
-            must: "between 0.000001 and 100000",
-        }
-        .into());
+        return Err(Fault::argument("time factor", factor, "between 0.000001 and 100000").into());
     }
     Ok(Box::new(ScaleTime {
         inner: steps,

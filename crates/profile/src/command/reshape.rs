@@ -154,11 +154,11 @@ pub fn source(path: &Path) -> Result<InputSource> {
     }
     let word = path.to_string_lossy();
     if word.contains("://") && !path.exists() {
-        return Err(Fault::Argument {
-            what: "profile",
-            value: word.into_owned(),
-            must: "a file, or prometheus+http://HOST:9090/?instance=... (prometheus+https://)",
-        }
+        return Err(Fault::argument(
+            "profile",
+            word.into_owned(),
+            "a file, or prometheus+http://HOST:9090/?instance=... (prometheus+https://)",
+        )
         .into());
     }
     let is_stream = path
@@ -269,12 +269,9 @@ impl Reshape {
             .metadata()
             .is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
         if path.as_os_str() == "-" || is_stream {
-            return Err(Fault::Argument {
-                what: "profile to append or add",
-                value: path.display().to_string(),
-                must: "a file",
-            }
-            .into());
+            return Err(
+                Fault::argument("profile to append or add", path.display(), "a file").into(),
+            );
         }
         let other = match prometheus::url(path) {
             Some(url) => prometheus::source_once(url)?,
@@ -395,10 +392,7 @@ mod tests {
         ] {
             assert_eq!(Error::from(fault).option(), Some(option));
         }
-        let lacks = Fault::Lacks {
-            format: Format::Nmon,
-            why: String::new(),
-        };
+        let lacks = Fault::lacks(Format::Nmon, String::new());
         assert_eq!(Error::from(lacks).option(), None);
     }
 }

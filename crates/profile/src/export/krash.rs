@@ -22,11 +22,11 @@ pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<Export
     let (mut full, mut unknown, mut end_ns) = (0u64, 0u64, 0);
     while let Some(step) = seconds.next_step()? {
         let second = u32::try_from(step.start_ns / NS_PER_S).map_err(|_| {
-            Error::from(Fault::Argument {
-                what: "length for KRASH",
-                value: plain_seconds(step.end_ns),
-                must: "below 2^32 seconds",
-            })
+            Error::from(Fault::argument(
+                "length for KRASH",
+                plain_seconds(step.end_ns),
+                "below 2^32 seconds",
+            ))
         })?;
         for (cell, entries) in step.cells.iter().zip(&mut entries) {
             unknown += u64::from(cell.is_none());

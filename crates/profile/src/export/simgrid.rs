@@ -18,11 +18,11 @@ pub(crate) const FIRST_LINE: &str = "# availability of one CPU, written by sandb
 pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<ExportReport> {
     match steps.header().cpus.len() {
         1 => traces(steps, &mut [AvailabilityWriter::new(out)]),
-        count => Err(Fault::Argument {
-            what: "number of CPUs for one SimGrid trace",
-            value: count.to_string(),
-            must: "1; each CPU takes a file of its own",
-        }
+        count => Err(Fault::argument(
+            "number of CPUs for one SimGrid trace",
+            count,
+            "1; each CPU takes a file of its own",
+        )
         .into()),
     }
 }

@@ -56,10 +56,7 @@ pub(super) fn seconds(bytes: &[u8]) -> Option<u64> {
 
 /// An event of two words.
 pub(super) fn event(time: &[u8], share: &[u8]) -> Result<AvailabilityLine, Fault> {
-    let at_ns = seconds(time).ok_or_else(|| Fault::Syntax {
-        expected: "a time in seconds".into(),
-        found: crate::error::printable(time),
-    })?;
+    let at_ns = seconds(time).ok_or_else(|| Fault::syntax("a time in seconds", time))?;
     if share.contains(&b',') {
         return Err(Fault::DecimalComma {
             value: String::from_utf8_lossy(share).into_owned(),
@@ -67,10 +64,8 @@ pub(super) fn event(time: &[u8], share: &[u8]) -> Result<AvailabilityLine, Fault
         });
     }
     let left = decimal(share).filter(|left| left.is_finite() && *left >= 0.0);
-    let left = left.ok_or_else(|| Fault::Syntax {
-        expected: "the share of the CPU that is left, 0 to 1".into(),
-        found: crate::error::printable(share),
-    })?;
+    let left =
+        left.ok_or_else(|| Fault::syntax("the share of the CPU that is left, 0 to 1", share))?;
     Ok(AvailabilityLine::Event { at_ns, left })
 }
 
@@ -95,18 +90,18 @@ pub(super) fn read(input: &Input<'_>, dialect: &AvailabilityFormat) -> Result<Bo
     let asked_ns = input.options.end_ns;
     let found = look_through(&mut lines, dialect, asked_ns.unwrap_or(u64::MAX))?;
     if found.events == 0 {
-        return Err(lines.nowhere(Fault::WrongFormat {
-            named: dialect.format,
-            why: "it holds no line `<second> <share of the CPU that is left>`".into(),
-        }));
+        return Err(lines.nowhere(Fault::wrong_format(
+            dialect.format,
+            "it holds no line `<second> <share of the CPU that is left>`",
+        )));
     }
     let end_ns = match found.ending {
         Some(Ending::At(ns)) => ns,
         Some(Ending::Period(ns)) if ns < found.last_ns => {
-            return Err(lines.nowhere(Fault::Syntax {
-                expected: format!("a period of at least {}", Seconds(found.last_ns)),
-                found: Seconds(ns).to_string(),
-            }));
+            return Err(lines.nowhere(Fault::unexpected(
+                format!("a period of at least {}", Seconds(found.last_ns)),
+                Seconds(ns).to_string(),
+            )));
         }
         Some(Ending::Period(ns)) => ns,
         Some(Ending::After(ns)) => found.last_ns.saturating_add(ns),

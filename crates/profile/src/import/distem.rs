@@ -43,25 +43,24 @@ fn parse(line: &[u8]) -> Result<AvailabilityLine, Fault> {
     };
     let value = words.next().unwrap_or_default();
     if let Some(rest) = words.next() {
-        return Err(Fault::Syntax {
-            expected: "a date and a value".into(),
-            found: format!("{} behind them", printable(rest)),
-        });
+        return Err(Fault::unexpected(
+            "a date and a value",
+            format!("{} behind them", printable(rest)),
+        ));
     }
     if matches!(value, b"up" | b"down" | b"freeze" | b"unfreeze") || value.ends_with(b"s") {
-        return Err(Fault::Lacks {
-            format: Format::Distem,
-            why: format!("{} is no event of a CPU (`power`)", printable(value)),
-        });
+        return Err(Fault::lacks(
+            Format::Distem,
+            format!("{} is no event of a CPU (`power`)", printable(value)),
+        ));
     }
     match event(date, value)? {
         // A core of speed 0 is refused by Distem, but may be meant.
-        AvailabilityLine::Event { left, .. } if left > 1.0 => Err(Fault::Syntax {
-            expected: "a share of the core's frequency, 0 to 1 (what is greater is MHz to Distem: \
-                       divide it by the frequency of your cores)"
-                .into(),
-            found: printable(value),
-        }),
+        AvailabilityLine::Event { left, .. } if left > 1.0 => Err(Fault::syntax(
+            "a share of the core's frequency, 0 to 1 (what is greater is MHz to Distem: \
+                       divide it by the frequency of your cores)",
+            value,
+        )),
         line => Ok(line),
     }
 }

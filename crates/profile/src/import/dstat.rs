@@ -18,7 +18,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::error::printable;
 use crate::lines::Lines;
 use crate::number::{cpu_number, decimal, unquoted, whole};
 use crate::reader::ImportReader;
@@ -137,10 +136,10 @@ impl DstatTable {
             }
         }
         if let Some(at) = idle.iter().position(|there| !there) {
-            return Err(Fault::Syntax {
-                expected: format!("a column `cpu{} usage:idl`", table.cpus[at]),
-                found: "none".into(),
-            });
+            return Err(Fault::unexpected(
+                format!("a column `cpu{} usage:idl`", table.cpus[at]),
+                "none",
+            ));
         }
         table.values = vec![[0.0; STATES]; table.cpus.len()];
         Ok(table)
@@ -163,10 +162,10 @@ impl DstatTable {
             return Err(if self.sum {
                 Fault::NoSingleCpu(NEED_CPUS)
             } else {
-                Fault::Lacks {
-                    format: Format::Dstat,
-                    why: format!("it has no group such as `cpu0 usage`; {NEED_CPUS}"),
-                }
+                Fault::lacks(
+                    Format::Dstat,
+                    format!("it has no group such as `cpu0 usage`; {NEED_CPUS}"),
+                )
             });
         }
         self.values.fill([0.0; STATES]);
@@ -191,10 +190,7 @@ impl DstatTable {
             count += 1;
         }
         if count != self.columns.len() {
-            return Err(Fault::Syntax {
-                expected: format!("{} fields as in the header", self.columns.len()),
-                found: format!("{count}; the file may be cut short"),
-            });
+            return Err(Fault::field_count(self.columns.len(), count));
         }
         let end_ns = clock.end_ns(epoch, local)?;
         for (cpu, values) in self.cpus.iter().zip(&self.values) {
@@ -214,14 +210,11 @@ impl DstatTable {
 fn share(field: &[u8], cpu: u32, state: CpuState) -> Result<f64, Fault> {
     match decimal(field) {
         Some(value) if (0.0..=MAX_PCT).contains(&value) => Ok(value),
-        Some(_) => Err(Fault::OutOfRange {
-            what: format!("{state:?} of cpu{cpu}"),
-            value: String::from_utf8_lossy(field).into_owned(),
-        }),
-        None => Err(Fault::Syntax {
-            expected: format!("a percentage for cpu{cpu}"),
-            found: printable(field),
-        }),
+        Some(_) => Err(Fault::out_of_range(
+            format!("{state:?} of cpu{cpu}"),
+            String::from_utf8_lossy(field),
+        )),
+        None => Err(Fault::syntax(format!("a percentage for cpu{cpu}"), field)),
     }
 }
 
@@ -260,12 +253,11 @@ impl YearClock {
 
     fn end_ns(&mut self, epoch: Option<&[u8]>, local: Option<&[u8]>) -> Result<i64, Fault> {
         let Some(text) = epoch.or(local) else {
-            return Err(Fault::Lacks {
-                format: Format::Dstat,
-                why: "no column holds the time; record with `-T`, \
-                      as in `dool -T -c -C all --output FILE`"
-                    .into(),
-            });
+            return Err(Fault::lacks(
+                Format::Dstat,
+                "no column holds the time; record with `-T`, \
+                      as in `dool -T -c -C all --output FILE`",
+            ));
         };
         self.local = epoch.is_none();
         let ns = if self.local {
@@ -273,15 +265,16 @@ impl YearClock {
         } else {
             stamp::epoch(text)
         };
-        ns.ok_or_else(|| Fault::Syntax {
-            expected: if self.local {
-                "a time such as `Nov-21 17:58:55` or `21-11 17:58:55`, and its year in the \
+        ns.ok_or_else(|| {
+            Fault::syntax(
+                if self.local {
+                    "a time such as `Nov-21 17:58:55` or `21-11 17:58:55`, and its year in the \
                  `Date:` above; record with `-T`, which writes epoch seconds"
-            } else {
-                "epoch seconds"
-            }
-            .into(),
-            found: printable(text),
+                } else {
+                    "epoch seconds"
+                },
+                text,
+            )
         })
     }
 
@@ -372,12 +365,11 @@ impl Dstat {
                     cells.clear();
                     table.row(line, &mut self.clock, cells).map(Some)
                 }
-                (false, None, None) => Err(Fault::WrongFormat {
-                    named: Format::Dstat,
-                    why: "no rows of names such as `\"cpu0 usage\",,,,` and `\"usr\",\"sys\",...` \
-                          stand before this one"
-                        .into(),
-                }),
+                (false, None, None) => Err(Fault::wrong_format(
+                    Format::Dstat,
+                    "no rows of names such as `\"cpu0 usage\",,,,` and `\"usr\",\"sys\",...` \
+                          stand before this one",
+                )),
             };
             if let Some(end_ns) = result.map_err(|fault| self.lines.here(fault))? {
                 return Ok(Some(end_ns));

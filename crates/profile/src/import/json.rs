@@ -337,10 +337,7 @@ impl Elements {
 
     fn syntax(&self, expected: &str) -> Error {
         let found = &self.buffer[self.at..self.filled.min(self.at + 60)];
-        self.here(Fault::Syntax {
-            expected: expected.into(),
-            found: crate::error::printable(found),
-        })
+        self.here(Fault::syntax(expected, found))
     }
 
     /// The line that is being read, from 1.

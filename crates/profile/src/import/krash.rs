@@ -62,10 +62,10 @@ fn read(lines: &mut Lines, end_ns: Option<u64>) -> Result<BoxSteps> {
         cpus, kill_s, full, ..
     } = parser;
     if cpus.is_empty() {
-        return Err(lines.nowhere(Fault::WrongFormat {
-            named: Format::Krash,
-            why: "it holds no `cpu { profile { <cpu> { <second> <percent> ... } } }`".into(),
-        }));
+        return Err(lines.nowhere(Fault::wrong_format(
+            Format::Krash,
+            "it holds no `cpu { profile { <cpu> { <second> <percent> ... } } }`",
+        )));
     }
     let end_ns = match kill_s {
         Some(s) => s.saturating_mul(NS_PER_S),
@@ -175,10 +175,9 @@ impl Tokens<'_> {
                 // KRASH's own reader passes over all other characters, so
                 // `50%` is 50. A comma is where that would go wrong.
                 b',' => {
-                    return Err(self.lines.here(Fault::Syntax {
-                        expected: "whole numbers divided by blanks".into(),
-                        found: crate::error::printable(&self.line),
-                    }));
+                    return Err(self
+                        .lines
+                        .here(Fault::syntax("whole numbers divided by blanks", &self.line)));
                 }
                 _ => {}
             }
@@ -214,10 +213,7 @@ impl Parser<'_> {
     }
 
     fn unexpected<T>(&self, expected: &str, found: &Token) -> Result<T> {
-        Err(self.here(Fault::Syntax {
-            expected: expected.into(),
-            found: found.to_string(),
-        }))
+        Err(self.here(Fault::unexpected(expected, found.to_string())))
     }
 
     fn expect(&mut self, wanted: &Token, expected: &str) -> Result<()> {
@@ -303,10 +299,7 @@ impl Parser<'_> {
             };
             let load = self.number("a whole percentage after the second")?;
             let Some(load_pct) = u8::try_from(load).ok().filter(|l| *l <= 100) else {
-                return Err(self.here(Fault::OutOfRange {
-                    what: format!("load of cpu{cpu}"),
-                    value: load.to_string(),
-                }));
+                return Err(self.here(Fault::out_of_range(format!("load of cpu{cpu}"), load)));
             };
             let Ok(at_s) = u32::try_from(second) else {
                 return self.unexpected("a second", &Token::Number(second));

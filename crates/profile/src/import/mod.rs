@@ -114,10 +114,10 @@ fn import_samples(
     let usual_ns = usual.map(|length| length * LENGTH_UNIT_NS);
     let about = scan.about();
     let Some(begin_ns) = begin_ns else {
-        return Err(lines()?.nowhere(Fault::WrongFormat {
-            named: format,
-            why: "it holds no sample of CPU load".into(),
-        }));
+        return Err(lines()?.nowhere(Fault::wrong_format(
+            format,
+            "it holds no sample of CPU load",
+        )));
     };
     if let (Some(asked), Some(host)) = (&input.options.machine, &about.host)
         && asked != host

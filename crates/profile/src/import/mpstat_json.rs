@@ -71,10 +71,8 @@ impl StampReader for TimesOfDay {
     type Written<'a> = Time<'a>;
 
     fn stamp_value(&mut self, written: &Time<'_>) -> Result<StampValue, Fault> {
-        let time_s = seconds(written.0.as_bytes()).ok_or_else(|| Fault::Syntax {
-            expected: "a time of day such as 17:58:54".into(),
-            found: crate::error::printable(written.0.as_bytes()),
-        })?;
+        let time_s = seconds(written.0.as_bytes())
+            .ok_or_else(|| Fault::syntax("a time of day such as 17:58:54", written.0.as_bytes()))?;
         Ok(StampValue {
             clock: StampZero::OfDay,
             end_ns: self.0.at(time_s)?,
@@ -105,10 +103,9 @@ impl MpstatJson {
         }
         let mut second = ImportSample::default();
         if !self.samples.next_sample(&mut second)? {
-            return Err(self.samples.nowhere(Fault::Lacks {
-                format: Format::MpstatJson,
-                why: ONE_SAMPLE.into(),
-            }));
+            return Err(self
+                .samples
+                .nowhere(Fault::lacks(Format::MpstatJson, ONE_SAMPLE)));
         }
         // Stamps are whole seconds, and two may fall into the same one.
         let length_ns = second.end_ns.saturating_sub(sample.end_ns);

@@ -13,7 +13,6 @@
 //! holds a time of unknown length since nmon was started. Its CPU 1 is the
 //! first one of `/proc/stat`.
 
-use crate::error::printable;
 use crate::lines::Lines;
 use crate::number::{MAX_CPU, NS_PER_S, percent as percentage, whole};
 use crate::reader::ImportReader;
@@ -80,10 +79,7 @@ impl Columns {
         let names: Vec<&[u8]> = names.map(<[u8]>::trim_ascii).collect();
         let find = |name: &[u8]| names.iter().position(|n| *n == name);
         Ok(Self {
-            idle: find(b"Idle%").ok_or_else(|| Fault::Syntax {
-                expected: "a column `Idle%`".into(),
-                found: "none".into(),
-            })?,
+            idle: find(b"Idle%").ok_or_else(|| Fault::unexpected("a column `Idle%`", "none"))?,
             wait: find(b"Wait%"),
             steal: find(b"Steal%"),
             count: names.len(),
@@ -98,10 +94,7 @@ impl Columns {
             .steal
             .or((count == self.count + 1).then_some(self.count));
         if count != self.count && steal != Some(self.count) {
-            return Err(Fault::Syntax {
-                expected: format!("{} fields as in the header", self.count),
-                found: format!("{count}; the file may be cut short"),
-            });
+            return Err(Fault::field_count(self.count, count));
         }
         let (mut idle, mut wait, mut stolen, mut others) = (0.0, 0.0, 0.0, 0.0);
         for (i, field) in line.split(|b| *b == b',').enumerate().skip(2) {
@@ -226,16 +219,14 @@ impl Nmon {
         if sample.cells.is_empty() {
             return Ok(false);
         }
-        sample.end_ns = end_ns.ok_or_else(|| {
-            self.lines.here(Fault::Lacks {
-                format: Format::Nmon,
-                why: format!(
+        sample.end_ns =
+            end_ns.ok_or_else(|| {
+                self.lines.here(Fault::lacks(Format::Nmon, format!(
                     "no line `ZZZZ,T{:04},...` tells the time of the rows before; a file in the \
                      order of its tags is put into that of time by `sort -s -t, -k2,2 FILE`",
                     current.unwrap_or(0)
-                ),
-            })
-        })?;
+                )))
+            })?;
         Ok(true)
     }
 }
@@ -248,24 +239,27 @@ fn time<'a>(id: &[u8], mut rest: impl Iterator<Item = &'a [u8]>) -> Result<Item,
     let item = snapshot(id)
         .zip(local_ns(clock, date))
         .map(|(id, ns)| Item::Time(id, ns));
-    item.ok_or_else(|| Fault::Syntax {
-        expected: "a snapshot, a time and a date such as `T0001,17:58:54,21-NOV-2026`".into(),
-        found: printable(&[id, clock, date].join(&b',')),
+    item.ok_or_else(|| {
+        Fault::syntax(
+            "a snapshot, a time and a date such as `T0001,17:58:54,21-NOV-2026`",
+            &[id, clock, date].join(&b','),
+        )
     })
 }
 
 fn row(id: u64, number: u64, line: &[u8], columns: Option<Columns>) -> Result<Item, Fault> {
-    let columns = columns.ok_or_else(|| Fault::WrongFormat {
-        named: Format::Nmon,
-        why: "no header `CPU001,CPU 1 HOST,User%,Sys%,Wait%,Idle%` stands before this row".into(),
+    let columns = columns.ok_or_else(|| {
+        Fault::wrong_format(
+            Format::Nmon,
+            "no header `CPU001,CPU 1 HOST,User%,Sys%,Wait%,Idle%` stands before this row",
+        )
     })?;
     let cpu = number
         .checked_sub(1)
         .and_then(|n| u32::try_from(n).ok())
         .filter(|n| *n <= MAX_CPU)
-        .ok_or_else(|| Fault::Syntax {
-            expected: "the number of a CPU, from 1 on".into(),
-            found: format!("`{number}`"),
+        .ok_or_else(|| {
+            Fault::unexpected("the number of a CPU, from 1 on", format!("`{number}`"))
         })?;
     Ok(Item::Row(id, cpu, columns.cell(line)?))
 }
@@ -291,10 +285,7 @@ impl Samples for Nmon {
         } else if self.sums > 0 {
             Fault::NoSingleCpu("`CPU_ALL` is the mean of all; keep the lines `CPU001` and so on")
         } else {
-            Fault::WrongFormat {
-                named: Format::Nmon,
-                why: "it has no lines `CPU001,T0001,...`".into(),
-            }
+            Fault::wrong_format(Format::Nmon, "it has no lines `CPU001,T0001,...`")
         }))
     }
 

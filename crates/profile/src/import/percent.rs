@@ -31,18 +31,12 @@ pub(super) fn cell_rounded(
 ) -> Result<Option<ProfileCell>, Fault> {
     for (name, value) in [("%idle", idle), ("%iowait", iowait), ("%steal", steal)] {
         if !(0.0..=100.0).contains(&value) {
-            return Err(Fault::OutOfRange {
-                what: name.into(),
-                value: value.to_string(),
-            });
+            return Err(Fault::out_of_range(name, value));
         }
     }
     let unused = idle + iowait + steal;
     if unused > 100.0 + rounding {
-        return Err(Fault::OutOfRange {
-            what: "%idle + %iowait + %steal".into(),
-            value: unused.to_string(),
-        });
+        return Err(Fault::out_of_range("%idle + %iowait + %steal", unused));
     }
     if unused == 0.0 && others() == 0.0 {
         return Ok(None);
@@ -106,10 +100,7 @@ impl Columns {
             }
         }
         if count != self.count {
-            return Err(Fault::Syntax {
-                expected: format!("{} fields as in the header", self.count),
-                found: format!("{count}; the file may be cut short"),
-            });
+            return Err(Fault::field_count(self.count, count));
         }
         cell(idle, iowait, steal, || {
             let others = fields.skip(self.states);

@@ -9,9 +9,8 @@
 //! The stamp is the end of the interval, CPU -1 is the mean of all. Other
 //! activities in the same file stand in blocks of their own.
 
-use crate::error::printable;
 use crate::lines::Lines;
-use crate::number::{NS_PER_S, cpu_number, whole};
+use crate::number::{NS_PER_S, cpu_field, whole};
 use crate::reader::ImportReader;
 use crate::{Error, Fault, Format, ProfileCell, Result};
 
@@ -95,12 +94,11 @@ impl SadfCsv {
             if let Some(names) = line.strip_prefix(b"# ") {
                 self.headers += 1;
                 if names.ends_with(b"[...]") {
-                    return Err(self.lines.here(Fault::Lacks {
-                        format: Format::SadfCsv,
-                        why: "it was written with -h, all CPUs on one line; \
-                              run `sadf -d` without -h"
-                            .into(),
-                    }));
+                    return Err(self.lines.here(Fault::lacks(
+                        Format::SadfCsv,
+                        "it was written with -h, all CPUs on one line; \
+                              run `sadf -d` without -h",
+                    )));
                 }
                 self.columns = Columns::find(names.split(|b| *b == b';'));
                 self.has_steal |= self.columns.is_some_and(|c| c.steal.is_some());
@@ -162,15 +160,17 @@ fn parse(
         });
     }
     let Some(columns) = columns else {
-        return Err(Fault::WrongFormat {
-            named: Format::SadfCsv,
-            why: "its first line is not a header `# hostname;interval;timestamp;CPU;...`".into(),
-        });
+        return Err(Fault::wrong_format(
+            Format::SadfCsv,
+            "its first line is not a header `# hostname;interval;timestamp;CPU;...`",
+        ));
     };
     beginning.host.is(name)?;
-    let stamp = stamp::sadf(time).ok_or_else(|| Fault::Syntax {
-        expected: "a stamp such as `2026-11-21 01:10:53 UTC` or epoch seconds".into(),
-        found: printable(time),
+    let stamp = stamp::sadf(time).ok_or_else(|| {
+        Fault::syntax(
+            "a stamp such as `2026-11-21 01:10:53 UTC` or epoch seconds",
+            time,
+        )
     })?;
     beginning.local = stamp.local;
     let interval_ns = whole(interval)
@@ -179,14 +179,9 @@ fn parse(
     if fourth == b"-1" || fourth == b"all" {
         return Ok(SadfLine::AllCpus);
     }
-    let interval_ns = interval_ns.ok_or_else(|| Fault::Syntax {
-        expected: "an interval in seconds".into(),
-        found: printable(interval),
-    })?;
-    let cpu = cpu_number(fourth).ok_or_else(|| Fault::Syntax {
-        expected: "the number of a CPU".into(),
-        found: printable(fourth),
-    })?;
+    let interval_ns =
+        interval_ns.ok_or_else(|| Fault::syntax("an interval in seconds", interval))?;
+    let cpu = cpu_field(fourth)?;
     Ok(SadfLine::Row(SadfRow {
         end_ns: stamp.ns,
         start_ns: stamp.ns.saturating_sub(interval_ns.max(NS_PER_S as i64)),

@@ -73,9 +73,11 @@ impl StampReader for SadfStamps {
 
     fn stamp_value(&mut self, written: &Timestamp<'_>) -> Result<StampValue, Fault> {
         let stamped = written.stamp_value();
-        stamped.ok_or_else(|| Fault::Syntax {
-            expected: "a date and a time such as 2026-11-21, 01:10:53".into(),
-            found: format!("{}, {}", written.date, written.time),
+        stamped.ok_or_else(|| {
+            Fault::unexpected(
+                "a date and a time such as 2026-11-21, 01:10:53",
+                format!("{}, {}", written.date, written.time),
+            )
         })
     }
 }

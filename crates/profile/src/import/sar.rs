@@ -11,9 +11,8 @@
 //! Rows carry no date and go past midnight; a stamp is the end of its
 //! interval, the stamp of a table's header the begin of its first one.
 
-use crate::error::printable;
 use crate::lines::Lines;
-use crate::number::cpu_number;
+use crate::number::cpu_field;
 use crate::reader::ImportReader;
 use crate::{Error, Fault, Format, ProfileCell, Result};
 use sandbag_input::head::words;
@@ -178,10 +177,7 @@ fn parse(line: &[u8], columns: Option<Columns>) -> Result<SarLine, Fault> {
         return if first == b"Linux" {
             Ok(machine(fields))
         } else if columns.is_some() && first[0].is_ascii_digit() {
-            Err(Fault::Syntax {
-                expected: "a time of day such as 13:20:19".into(),
-                found: printable(first),
-            })
+            Err(Fault::syntax("a time of day such as 13:20:19", first))
         } else {
             // `Average:` in whatever language, or lines of no table.
             Ok(SarLine::Nothing)
@@ -199,10 +195,7 @@ fn parse(line: &[u8], columns: Option<Columns>) -> Result<SarLine, Fault> {
         (_, b"COM") => Ok(SarLine::Nothing),
         (Some(_), b"all") => Ok(SarLine::AllCpus),
         (Some(columns), _) if name.first().is_some_and(u8::is_ascii_digit) => {
-            let cpu = cpu_number(name).ok_or_else(|| Fault::Syntax {
-                expected: "the number of a CPU".into(),
-                found: printable(name),
-            })?;
+            let cpu = cpu_field(name)?;
             Ok(SarLine::Row(time_s, cpu, columns.row(rest)?))
         }
         // Rows of other tables may look like anything, headers too; only the
@@ -241,19 +234,19 @@ impl Sar {
         if self.cpu_rows == 0 && self.all_rows > 0 {
             Some(Fault::NoSingleCpu(self.dialect.need_p_all))
         } else if self.cpu_rows == 0 {
-            Some(Fault::WrongFormat {
-                named: format,
-                why: "it has no table with the columns CPU and %idle".into(),
-            })
+            Some(Fault::wrong_format(
+                format,
+                "it has no table with the columns CPU and %idle",
+            ))
         } else if !self.lasted && !last.cells.is_empty() {
             // A mean since the boot, for one.
-            Some(Fault::Lacks {
+            Some(Fault::lacks(
                 format,
-                why: format!(
+                format!(
                     "all its rows have one stamp, which says not how long they took; {}",
                     self.dialect.need_interval
                 ),
-            })
+            ))
         } else {
             None
         }

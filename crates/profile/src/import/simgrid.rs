@@ -93,23 +93,24 @@ fn parse(line: &[u8]) -> Result<AvailabilityLine, Fault> {
     }
     let second = words.next().unwrap_or_default();
     if LAWS.contains(&first) || LAWS.contains(&second) {
-        return Err(Fault::Lacks {
-            format: Format::SimGrid,
-            why: "its times or values are drawn at random, so it is no profile; \
-                  write the numbers that were drawn"
-                .into(),
-        });
+        return Err(Fault::lacks(
+            Format::SimGrid,
+            "its times or values are drawn at random, so it is no profile; \
+                  write the numbers that were drawn",
+        ));
     }
     if let Some(rest) = words.next().filter(|rest| !is_comment(rest)) {
-        return Err(Fault::Syntax {
-            expected: "two numbers, a time and an availability".into(),
-            found: format!("{} behind them", printable(rest)),
-        });
+        return Err(Fault::unexpected(
+            "two numbers, a time and an availability",
+            format!("{} behind them", printable(rest)),
+        ));
     }
     if LOOPS.contains(&first) {
-        let ns = seconds(second).ok_or_else(|| Fault::Syntax {
-            expected: format!("seconds after {}", String::from_utf8_lossy(first)),
-            found: printable(second),
+        let ns = seconds(second).ok_or_else(|| {
+            Fault::syntax(
+                format!("seconds after {}", String::from_utf8_lossy(first)),
+                second,
+            )
         })?;
         return Ok(AvailabilityLine::End(if first == LOOPS[0] {
             Ending::Period(ns)

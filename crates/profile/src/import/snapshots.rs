@@ -9,7 +9,6 @@
 //! What stands around them, and above all how they say when they were taken,
 //! is a [`SnapshotFormat`]. What becomes of the counters: [`super::counters`].
 
-use crate::error::printable;
 use crate::lines::Lines;
 use crate::number::{cpu_number, whole};
 use crate::{Error, Fault, Format, Result};
@@ -109,13 +108,13 @@ impl<D: SnapshotFormat> Snapshots<D> {
                 let (cpu, counters, found) = parsed.map_err(|fault| self.lines.here(fault))?;
                 self.has_steal |= found > CpuState::Steal as usize;
                 if stamp.is_none() {
-                    return Err(self.lines.here(Fault::Lacks {
-                        format: D::FORMAT,
-                        why: format!(
+                    return Err(self.lines.here(Fault::lacks(
+                        D::FORMAT,
+                        format!(
                             "no line before the snapshot says when it was taken; {}",
                             D::NO_TIME
                         ),
-                    }));
+                    )));
                 }
                 self.add(cpu, counters)?;
                 continue;
@@ -148,10 +147,7 @@ fn counters(rest: &[u8]) -> Result<(u32, StateTimes, usize), Fault> {
     let mut fields = rest
         .split(u8::is_ascii_whitespace)
         .filter(|f| !f.is_empty());
-    let bad = |what: &str, found: &[u8]| Fault::Syntax {
-        expected: what.into(),
-        found: printable(found),
-    };
+    let bad = |what: &str, found: &[u8]| Fault::syntax(what, found);
     let name = fields.next().unwrap_or_default();
     let cpu = cpu_number(name).ok_or_else(|| bad("the number of a CPU", name))?;
     let mut counters = [0; STATES];
@@ -173,10 +169,10 @@ impl<D: SnapshotFormat> Samples for Snapshots<D> {
         loop {
             let Some(stamp) = self.snapshot()? else {
                 if self.snapshots == 0 {
-                    return Err(self.lines.nowhere(Fault::WrongFormat {
-                        named: D::FORMAT,
-                        why: "it has no lines `cpu<N> ...`".into(),
-                    }));
+                    return Err(self.lines.nowhere(Fault::wrong_format(
+                        D::FORMAT,
+                        "it has no lines `cpu<N> ...`",
+                    )));
                 }
                 if self.snapshots == 1 {
                     return Err(self.lines.nowhere(Fault::OneSnapshot));

@@ -157,10 +157,10 @@ impl<S: StampReader> SysstatJson<S> {
             self.cpu_rows += 1;
             self.has_steal |= row.steal.is_some();
             let cpu = cpu_number(row.cpu.as_bytes()).ok_or_else(|| {
-                here(Fault::Syntax {
-                    expected: "the number of a CPU".into(),
-                    found: format!("{:?}", &*row.cpu),
-                })
+                here(Fault::unexpected(
+                    "the number of a CPU",
+                    format!("{:?}", &*row.cpu),
+                ))
             })?;
             if sample.has(cpu) {
                 self.duplicates += 1;
@@ -183,10 +183,10 @@ impl<S: StampReader> Samples for SysstatJson<S> {
                     let fault = if self.all_rows > 0 {
                         Fault::NoSingleCpu(S::NEED_P_ALL)
                     } else {
-                        Fault::Lacks {
-                            format: S::FORMAT,
-                            why: "there is no `cpu-load` in sysstat.hosts[].statistics[]".into(),
-                        }
+                        Fault::lacks(
+                            S::FORMAT,
+                            "there is no `cpu-load` in sysstat.hosts[].statistics[]",
+                        )
                     };
                     return Err(self.elements.nowhere(fault));
                 }

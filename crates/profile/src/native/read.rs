@@ -3,7 +3,6 @@
 
 use std::collections::HashSet;
 
-use crate::error::printable;
 use crate::lines::Lines;
 use crate::number::{cpu_number, percent, time, unquoted};
 use crate::seconds::plain_seconds;
@@ -102,10 +101,10 @@ impl Native {
             .unwrap_or(&b',');
         let mut names = line.split(|b| *b == self.separator).map(unquoted);
         if names.next() != Some(b"time") {
-            return Err(bad(Fault::Syntax {
-                expected: "the column names `time,cpu0,cpu1,...`".into(),
-                found: printable(line),
-            }));
+            return Err(bad(Fault::syntax(
+                "the column names `time,cpu0,cpu1,...`",
+                line,
+            )));
         }
         let mut numbers: Vec<(bool, u32)> = Vec::new();
         let mut seen = HashSet::new();
@@ -130,10 +129,10 @@ impl Native {
         let mut cpus: Vec<u32> = numbers.iter().filter(|c| !c.0).map(|c| c.1).collect();
         cpus.sort_unstable();
         if cpus.is_empty() {
-            return Err(bad(Fault::Syntax {
-                expected: "at least one column `cpu<N>` after `time`".into(),
-                found: printable(line),
-            }));
+            return Err(bad(Fault::syntax(
+                "at least one column `cpu<N>` after `time`",
+                line,
+            )));
         }
         for (is_steal, cpu) in numbers {
             match cpus.binary_search(&cpu) {
@@ -159,10 +158,9 @@ impl Native {
                 self.open = Some(step);
                 Ok(())
             }
-            NativeRow::End(_) | NativeRow::Finished => Err(self.lines.here(Fault::Syntax {
-                expected: "a row at time 0".into(),
-                found: "no load at all".into(),
-            })),
+            NativeRow::End(_) | NativeRow::Finished => Err(self
+                .lines
+                .here(Fault::unexpected("a row at time 0", "no load at all"))),
         }
     }
 
@@ -233,10 +231,10 @@ fn parse_row(
     let mut cells = line.split(|b| *b == separator).map(unquoted);
     let first = cells.next().unwrap_or_default();
     let Some(start_ns) = time(first) else {
-        return Err(Fault::Syntax {
-            expected: "a time (seconds, or with a unit as in 100ms, 1.5h)".into(),
-            found: printable(first),
-        });
+        return Err(Fault::syntax(
+            "a time (seconds, or with a unit as in 100ms, 1.5h)",
+            first,
+        ));
     };
     let mut values = cells.clone();
     if values
@@ -246,10 +244,7 @@ fn parse_row(
         return if values.all(<[u8]>::is_empty) {
             Ok(NativeRow::End(start_ns))
         } else {
-            Err(Fault::Syntax {
-                expected: "nothing after `end`".into(),
-                found: printable(line),
-            })
+            Err(Fault::syntax("nothing after `end`", line))
         };
     }
     let mut row = vec![None; cpus.len()];

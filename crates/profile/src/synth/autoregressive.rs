@@ -85,7 +85,7 @@ impl Deviations {
         seed: u32,
         cpus: usize,
     ) -> Result<Self> {
-        let refused = |what, value: String, must| Err(Fault::Argument { what, value, must }.into());
+        let refused = |what, value: String, must| Err(Fault::argument(what, value, must).into());
         if !(0.0..=1.0).contains(&correlation) {
             return refused("correlation", correlation.to_string(), "between 0 and 1");
         }

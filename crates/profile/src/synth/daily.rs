@@ -86,14 +86,7 @@ pub fn daily(model: Daily, cpus: &[u32], step_ns: u64, length_ns: u64) -> Result
 }
 
 fn check(model: &Daily) -> Result<()> {
-    let refused = |what, value: f64, must| {
-        Err(Fault::Argument {
-            what,
-            value: value.to_string(),
-            must,
-        }
-        .into())
-    };
+    let refused = |what, value: f64, must| Err(Fault::argument(what, value, must).into());
     if !(model.day_s > 0.0 && model.day_s.is_finite()) {
         return refused("length of a day", model.day_s, "above 0");
     }

@@ -23,12 +23,7 @@ pub fn sample_steps(
 ) -> Result<BoxSteps> {
     for (what, value) in [("step", step_ns), ("length", length_ns)] {
         if value == 0 {
-            return Err(Fault::Argument {
-                what,
-                value: "0".to_owned(),
-                must: "longer than 0",
-            }
-            .into());
+            return Err(Fault::argument(what, "0", "longer than 0").into());
         }
     }
     Ok(Box::new(SampledSteps {
@@ -71,11 +66,7 @@ impl<S: LoadSource> Steps for SampledSteps<S> {
         let mut cells = Vec::with_capacity(self.loads.len());
         for load in &self.loads {
             if !load.is_finite() {
-                return Err(Fault::OutOfRange {
-                    what: "load".into(),
-                    value: load.to_string(),
-                }
-                .into());
+                return Err(Fault::out_of_range("load", load).into());
             }
             let within = load.clamp(0.0, 100.0);
             self.made += 1;

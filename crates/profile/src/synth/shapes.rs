@@ -78,12 +78,7 @@ pub fn sine(sine: Sine, cpus: &[u32], step_ns: u64, length_ns: u64) -> Result<Bo
 /// A step or length of 0.
 pub fn square(square: Square, cpus: &[u32], step_ns: u64, length_ns: u64) -> Result<BoxSteps> {
     if !(0.0..=1.0).contains(&square.duty) {
-        return Err(Fault::Argument {
-            what: "duty",
-            value: square.duty.to_string(),
-            must: "between 0 and 1",
-        }
-        .into());
+        return Err(Fault::argument("duty", square.duty, "between 0 and 1").into());
     }
     let half = step_ns as f64 / 2e9 / square.period_s;
     // Cycles spent in the first part until then.

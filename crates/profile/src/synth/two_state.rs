@@ -36,12 +36,7 @@ pub fn on_off(model: OnOff, cpus: &[u32], length_ns: u64) -> Result<BoxSteps> {
         ("length", length_ns as f64),
     ] {
         if !(value > 0.0 && value.is_finite()) {
-            return Err(Fault::Argument {
-                what,
-                value: value.to_string(),
-                must: "above 0",
-            }
-            .into());
+            return Err(Fault::argument(what, value, "above 0").into());
         }
     }
     let mut chance = Drand48::new(model.seed);

@@ -146,10 +146,7 @@ impl AtopCounts {
         for row in &line.cpu {
             let cpu = row.cpuid;
             if cpu > MAX_CPU {
-                return Err(Fault::Syntax {
-                    expected: "the number of a CPU".into(),
-                    found: format!("`{cpu}`"),
-                });
+                return Err(Fault::unexpected("the number of a CPU", format!("`{cpu}`")));
             }
             self.recording.has_steal |= row.steal.is_some();
             if sample.has(cpu) {
@@ -182,10 +179,10 @@ impl Samples for AtopJson {
         } else if self.counts.sums > 0 {
             Fault::NoSingleCpu(NEED_CPU)
         } else {
-            Fault::Lacks {
-                format: Format::AtopJson,
-                why: "no line has the key `cpu`; export with `atop -r FILE -J cpu`".into(),
-            }
+            Fault::lacks(
+                Format::AtopJson,
+                "no line has the key `cpu`; export with `atop -r FILE -J cpu`",
+            )
         }))
     }
 

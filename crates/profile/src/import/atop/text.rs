@@ -15,7 +15,6 @@
 //! (part of user). `SEP` ends a sample; `RESET` precedes one since boot. Other
 //! labels are other activities.
 
-use crate::error::printable;
 use crate::import::counters::{CpuState, STATES, StateTimes};
 use crate::import::{ImportSample, ImportSummary, Samples, import_samples};
 use crate::import::{duplicate_and_restart_warnings, slack};
@@ -169,10 +168,10 @@ impl Atop {
                 Item::End => {
                     self.done = true;
                     if !sample.cells.is_empty() && self.marks > 0 {
-                        return Err(self.lines.here(Fault::Syntax {
-                            expected: "`SEP` after the last sample".into(),
-                            found: "the end of the file; it was cut short".into(),
-                        }));
+                        return Err(self.lines.here(Fault::unexpected(
+                            "`SEP` after the last sample",
+                            "the end of the file; it was cut short",
+                        )));
                     }
                     return Ok(!sample.cells.is_empty());
                 }
@@ -193,15 +192,11 @@ fn row(rest: &[u8], recording: &mut AtopRecording) -> Result<AtopRow, Fault> {
     let mut fields = words(rest);
     let mut next = |what: &str| {
         let field = fields.next();
-        field.ok_or_else(|| Fault::Syntax {
-            expected: what.to_owned(),
-            found: "the end of the line; the file may be cut short".into(),
+        field.ok_or_else(|| {
+            Fault::unexpected(what, "the end of the line; the file may be cut short")
         })
     };
-    let wrong = |expected: &str, found: &[u8]| Fault::Syntax {
-        expected: expected.into(),
-        found: printable(found),
-    };
+    let wrong = |expected: &str, found: &[u8]| Fault::syntax(expected, found);
     let seconds = |text: &[u8]| {
         let ns = whole(text)?.checked_mul(NS_PER_S)?;
         i64::try_from(ns).ok()
@@ -223,9 +218,11 @@ fn row(rest: &[u8], recording: &mut AtopRecording) -> Result<AtopRow, Fault> {
         if state == CpuState::Steal && fields.clone().next().is_none() {
             break;
         }
-        let field = fields.next().ok_or_else(|| Fault::Syntax {
-            expected: "at least seven counters (system user nice idle wait irq softirq)".into(),
-            found: "the end of the line; the file may be cut short".into(),
+        let field = fields.next().ok_or_else(|| {
+            Fault::unexpected(
+                "at least seven counters (system user nice idle wait irq softirq)",
+                "the end of the line; the file may be cut short",
+            )
         })?;
         ticks[state as usize] = whole(field).ok_or_else(|| wrong("a number of ticks", field))?;
     }
@@ -258,11 +255,10 @@ impl Samples for Atop {
         } else if self.all_rows > 0 {
             Fault::NoSingleCpu(NEED_CPU)
         } else {
-            Fault::Lacks {
-                format: Format::Atop,
-                why: "it has no lines with the label `cpu`; export with `atop -r FILE -P cpu`"
-                    .into(),
-            }
+            Fault::lacks(
+                Format::Atop,
+                "it has no lines with the label `cpu`; export with `atop -r FILE -P cpu`",
+            )
         }))
     }
 

@@ -17,7 +17,6 @@
 mod plot;
 mod raw;
 
-use crate::error::printable;
 use crate::number::{NS_PER_S, decimal_seconds, whole};
 use crate::{Fault, Format};
 use sandbag_input::head::{Head, words};
@@ -77,12 +76,11 @@ impl Block {
                     && !options.ends_with(b":")
                     && options.contains(&b'n')
                 {
-                    return Err(Fault::Lacks {
+                    return Err(Fault::lacks(
                         format,
-                        why: "it was written with `-on` and holds counts, not percentages; \
-                              leave out the `n`, or read the raw file"
-                            .into(),
-                    });
+                        "it was written with `-on` and holds counts, not percentages; \
+                              leave out the `n`, or read the raw file",
+                    ));
                 }
             }
             Some(b"HZ:") => {
@@ -154,10 +152,7 @@ fn marker(line: &[u8]) -> Result<i64, Fault> {
         .and_then(|rest| rest.strip_suffix(b"<<<"));
     inside
         .and_then(|text| stamp::epoch(text.trim_ascii()))
-        .ok_or_else(|| Fault::Syntax {
-            expected: "a time such as `>>> 1795283934.001 <<<`".into(),
-            found: printable(line),
-        })
+        .ok_or_else(|| Fault::syntax("a time such as `>>> 1795283934.001 <<<`", line))
 }
 
 #[cfg(test)]

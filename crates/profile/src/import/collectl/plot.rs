@@ -10,7 +10,6 @@
 //! in another order than it writes them; none of them is needed.) A stamp is
 //! local time and the end of its interval.
 
-use crate::error::printable;
 use crate::import::slack;
 use crate::import::{ImportSample, ImportSummary, Samples, import_samples, percent, stamp};
 use crate::lines::Lines;
@@ -102,9 +101,11 @@ impl PlotTable {
             Some(rest) => (true, rest),
             None => (false, header.strip_prefix(b"#Date").unwrap_or_default()),
         };
-        let separator = *rest.first().ok_or_else(|| Fault::Syntax {
-            expected: "columns after the stamp, as in `#Date Time [CPU:0]User%`".into(),
-            found: printable(header),
+        let separator = *rest.first().ok_or_else(|| {
+            Fault::syntax(
+                "columns after the stamp, as in `#Date Time [CPU:0]User%`",
+                header,
+            )
         })?;
         let mut table = Self {
             separator,
@@ -134,10 +135,10 @@ impl PlotTable {
             table.columns.push(column);
         }
         if let Some((cpu, _)) = known.iter().find(|(_, (_, idle))| !idle) {
-            return Err(Fault::Syntax {
-                expected: format!("a column `[CPU:{cpu}]Idle%`"),
-                found: "none".into(),
-            });
+            return Err(Fault::unexpected(
+                format!("a column `[CPU:{cpu}]Idle%`"),
+                "none",
+            ));
         }
         table.values = vec![[0.0; 4]; table.cpus.len()];
         Ok(table)
@@ -172,10 +173,10 @@ impl PlotTable {
         }
         if count != self.columns.len() {
             let stamp = self.stamp_fields();
-            return Err(Fault::Syntax {
-                expected: format!("{} fields as in the header", self.columns.len() + stamp),
-                found: format!("{}; the file may be cut short", count + stamp),
-            });
+            return Err(Fault::field_count(
+                self.columns.len() + stamp,
+                count + stamp,
+            ));
         }
         for (cpu, value) in self.cpus.iter().zip(&self.values) {
             let of = |part: StampPart| value[part as usize];
@@ -268,10 +269,10 @@ impl CollectlPlot {
             return match read {
                 Some(Ok(())) => Ok(true),
                 Some(Err(fault)) => Err(self.lines.here(fault)),
-                None => Err(self.lines.here(Fault::WrongFormat {
-                    named: Format::CollectlPlot,
-                    why: "no header `#Date Time [CPU:0]User% ...` stands before this row".into(),
-                })),
+                None => Err(self.lines.here(Fault::wrong_format(
+                    Format::CollectlPlot,
+                    "no header `#Date Time [CPU:0]User% ...` stands before this row",
+                ))),
             };
         }
     }
@@ -292,12 +293,11 @@ impl CollectlPlot {
             0
         };
         if interval_ns <= 0 {
-            return Err(self.lines.nowhere(Fault::Lacks {
-                format: Format::CollectlPlot,
-                why: "it has neither comments with `Interval:` nor two rows, so that nothing \
-                      says how long an interval is"
-                    .into(),
-            }));
+            return Err(self.lines.nowhere(Fault::lacks(
+                Format::CollectlPlot,
+                "it has neither comments with `Interval:` nor two rows, so that nothing \
+                      says how long an interval is",
+            )));
         }
         self.ahead = Some(next);
         Ok(Some(end_ns.saturating_sub(interval_ns)))
@@ -316,19 +316,17 @@ fn read_row(
     let mut fields = fields(line, table.separator);
     let first = fields.next().unwrap_or_default();
     let end_ns = if table.utc {
-        stamp::epoch(first).ok_or_else(|| Fault::Syntax {
-            expected: "epoch seconds".into(),
-            found: printable(first),
-        })?
+        stamp::epoch(first).ok_or_else(|| Fault::syntax("epoch seconds", first))?
     } else {
         let time = fields.next().unwrap_or_default();
         local_ns(first, time)
             .and_then(|ns| ns.checked_sub(offset_ns.unwrap_or(0)))
-            .ok_or_else(|| Fault::Syntax {
-                expected: "a date and a time such as 20261121 17:58:55 \
-                           (a date without its year comes from `-od`; leave it out)"
-                    .into(),
-                found: printable(&[first, b" ", time].concat()),
+            .ok_or_else(|| {
+                Fault::syntax(
+                    "a date and a time such as 20261121 17:58:55 \
+                           (a date without its year comes from `-od`; leave it out)",
+                    &[first, b" ", time].concat(),
+                )
             })?
     };
     row.end_ns = end_ns;

@@ -11,7 +11,6 @@
 //! the file. Read in beloglazov/cpu-load-generator: `cpu-load-generator.py`
 //! and `README.md`.
 
-use crate::error::printable;
 use crate::lines::Lines;
 use crate::number::decimal;
 use crate::reader::Input;
@@ -29,10 +28,10 @@ pub(super) fn read(input: &Input<'_>) -> Result<BoxSteps> {
         count += 1;
     }
     if count == 0 {
-        return Err(lines.nowhere(Fault::WrongFormat {
-            named: Format::CpuLoadGenerator,
-            why: "it holds neither sequences nor a list of loads".into(),
-        }));
+        return Err(lines.nowhere(Fault::wrong_format(
+            Format::CpuLoadGenerator,
+            "it holds neither sequences nor a list of loads",
+        )));
     }
     let end_ns = input.options.end_ns;
     let end_ns = end_ns.ok_or_else(|| lines.nowhere(Fault::NoEnd(NO_END)))?;
@@ -61,10 +60,7 @@ fn next_load(lines: &mut Lines) -> Result<Option<f64>> {
             continue;
         }
         let load = decimal(value).filter(|load| (0.0..=1.0).contains(load));
-        let load = load.ok_or_else(|| Fault::Syntax {
-            expected: "a load from 0 to 1".into(),
-            found: printable(value),
-        });
+        let load = load.ok_or_else(|| Fault::syntax("a load from 0 to 1", value));
         return match load {
             Ok(load) => Ok(Some(load * 100.0)),
             Err(fault) => Err(lines.here(fault)),

@@ -109,10 +109,10 @@ pub(super) fn read(lines: Lines) -> Result<BoxSteps> {
         }
     }
     if let Some(last) = all.last().filter(|last| last.cpu_num > MAX_CPU) {
-        return Err(nowhere(Fault::Syntax {
-            expected: "the number of a CPU".into(),
-            found: last.cpu_num.to_string(),
-        }));
+        return Err(nowhere(Fault::unexpected(
+            "the number of a CPU",
+            last.cpu_num.to_string(),
+        )));
     }
     let cpus: Vec<u32> = all.iter().map(|s| s.cpu_num).collect();
     let loads: Vec<SequenceCpu> = all.into_iter().map(SequenceCpu::new).collect();
@@ -122,10 +122,10 @@ pub(super) fn read(lines: Lines) -> Result<BoxSteps> {
         .fold(0, u64::saturating_add);
     let ends: Option<Vec<u64>> = loads.iter().map(SequenceCpu::end_ns).collect();
     let Some(ends) = ends.filter(|_| steps <= MAX_STEPS) else {
-        return Err(nowhere(Fault::Syntax {
-            expected: format!("at most {MAX_STEPS} steps in less than 500 years"),
-            found: format!("{steps} steps, sequences times their repetitions"),
-        }));
+        return Err(nowhere(Fault::unexpected(
+            format!("at most {MAX_STEPS} steps in less than 500 years"),
+            format!("{steps} steps, sequences times their repetitions"),
+        )));
     };
     let end_ns = ends.iter().copied().max().unwrap_or(0);
     if end_ns == 0 {

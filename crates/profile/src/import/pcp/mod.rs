@@ -15,7 +15,6 @@ mod stamp;
 #[cfg(test)]
 mod tests;
 
-use crate::error::printable;
 use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_number, decimal};
 use crate::reader::Input;
@@ -56,10 +55,7 @@ fn state(metric: &[u8]) -> Option<CpuState> {
 /// The number in `cpu7`, an instance.
 fn cpu_instance(name: &[u8]) -> Result<u32, Fault> {
     let number = name.strip_prefix(b"cpu").and_then(cpu_number);
-    number.ok_or_else(|| Fault::Syntax {
-        expected: "an instance such as cpu0".into(),
-        found: printable(name),
-    })
+    number.ok_or_else(|| Fault::syntax("an instance such as cpu0", name))
 }
 
 /// A counter or rate. `None` where there is none: PCP leaves out, or writes
@@ -71,10 +67,7 @@ fn value(text: &[u8]) -> Result<Option<f64>, Fault> {
     match decimal(text) {
         Some(n) if n.is_nan() || n >= u64::MAX as f64 => Ok(None),
         Some(n) if n >= 0.0 => Ok(Some(n)),
-        _ => Err(Fault::Syntax {
-            expected: "a counter in ms or a rate in ms/s".into(),
-            found: printable(text),
-        }),
+        _ => Err(Fault::syntax("a counter in ms or a rate in ms/s", text)),
     }
 }
 
@@ -265,17 +258,17 @@ impl<R: Records> Passes<R> {
     /// What the file lacks, once it was read to its end.
     fn check(&self) -> Result<()> {
         let fault = match self.loads.lacks(&NEEDED) {
-            Some(_) if self.loads.is_empty() => Fault::Lacks {
-                format: R::FORMAT,
-                why: format!("it holds no value of {FAMILY}*; {}", R::REMEDY),
-            },
-            Some(names) => Fault::Lacks {
-                format: R::FORMAT,
-                why: format!(
+            Some(_) if self.loads.is_empty() => Fault::lacks(
+                R::FORMAT,
+                format!("it holds no value of {FAMILY}*; {}", R::REMEDY),
+            ),
+            Some(names) => Fault::lacks(
+                R::FORMAT,
+                format!(
                     "it lacks {names}, without which there is no load; {}",
                     R::REMEDY
                 ),
-            },
+            ),
             None if self.samples == 0 && self.passes == 1 => Fault::OneSnapshot,
             None => return Ok(()),
         };

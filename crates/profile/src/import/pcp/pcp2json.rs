@@ -188,10 +188,10 @@ impl Pcp2Json {
         let here = |fault| self.elements.in_element(fault, 1);
         let stamp = stamp::read(element.timestamp.as_bytes());
         let stamp = stamp.ok_or_else(|| {
-            here(Fault::Syntax {
-                expected: "a @timestamp such as `2026-11-21 17:58:53` or epoch seconds".into(),
-                found: crate::error::printable(element.timestamp.as_bytes()),
-            })
+            here(Fault::syntax(
+                "a @timestamp such as `2026-11-21 17:58:53` or epoch seconds",
+                element.timestamp.as_bytes(),
+            ))
         })?;
         self.ahead_ns = stamp.ahead_ns;
         let cpu = element.kernel.percpu.cpu;
@@ -208,17 +208,16 @@ impl Pcp2Json {
             for instance in metric.instances {
                 let cpu = cpu_instance(instance.name.as_bytes()).map_err(here)?;
                 let Some((kind, ms)) = unit(&instance.unit) else {
-                    return Err(here(Fault::Syntax {
-                        expected: "the @unit millisec, sec or ms/s (export without -y and -Y)"
-                            .into(),
-                        found: format!("{:?}", instance.unit),
-                    }));
+                    return Err(here(Fault::unexpected(
+                        "the @unit millisec, sec or ms/s (export without -y and -Y)",
+                        format!("{:?}", instance.unit),
+                    )));
                 };
                 if *self.kind.get_or_insert(kind) != kind {
-                    return Err(here(Fault::Syntax {
-                        expected: "either counters or rates, as in what was before".into(),
-                        found: format!("values in {}", instance.unit),
-                    }));
+                    return Err(here(Fault::unexpected(
+                        "either counters or rates, as in what was before",
+                        format!("values in {}", instance.unit),
+                    )));
                 }
                 if let Some(n) = value(instance.value.0.as_bytes()).map_err(here)?
                     && !record.put(cpu, state, n * ms)

@@ -14,7 +14,6 @@
 //! time since the beginning of the archive follows, with `-xxx` the epoch.
 //! Old versions write the first metric behind the stamp.
 
-use crate::error::printable;
 use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_number, whole};
 use crate::reader::ImportReader;
@@ -184,10 +183,7 @@ fn instance(text: &[u8]) -> Option<Result<(u32, f64), Fault>> {
 }
 
 fn instance_value(text: &[u8]) -> Result<(u32, f64), Fault> {
-    let bad = |expected: &str, found: &[u8]| Fault::Syntax {
-        expected: expected.into(),
-        found: printable(found),
-    };
+    let bad = |expected: &str, found: &[u8]| Fault::syntax(expected, found);
     let whole_of = "`0 or \"cpu0\"] value` and a counter";
     let end = text.iter().position(|b| *b == b']');
     let end = end.ok_or_else(|| bad(whole_of, text))?;
@@ -249,10 +245,10 @@ impl Context {
                 self.dated = true;
             }
             Some(Note::Backwards) => {
-                return Err(Fault::Lacks {
-                    format: Format::Pmdumplog,
-                    why: "it runs backwards in time; run pmdumplog without -r".into(),
-                });
+                return Err(Fault::lacks(
+                    Format::Pmdumplog,
+                    "it runs backwards in time; run pmdumplog without -r",
+                ));
             }
             Some(Note::Begins(..)) | None => {}
         }

@@ -11,7 +11,6 @@
 //! (`-k`), which has its zone then; with `--dynamic-header` a header comes
 //! whenever the CPUs change.
 
-use crate::error::printable;
 use crate::lines::Lines;
 use crate::number::unquoted;
 use crate::reader::ImportReader;
@@ -171,10 +170,7 @@ fn row<'a>(
     }
     // A row without values may be short: the CPUs were not known yet.
     if cells != header.columns.len() && written > 0 {
-        return Err(Fault::Syntax {
-            expected: format!("{} cells as in the header", header.columns.len()),
-            found: format!("{cells}; the file may be cut short"),
-        });
+        return Err(Fault::field_count(header.columns.len(), cells));
     }
     Ok(row)
 }
@@ -192,12 +188,11 @@ impl PmrepRow<'_> {
             _ if self.sum == 0.0 => Ok(before),
             _ if mean <= MAX_RATE_SUM => Ok(Some(ValueKind::Rates)),
             None if !self.decimals => Ok(Some(ValueKind::Counters)),
-            _ => Err(Fault::Syntax {
-                expected: "counters in ms, whole numbers, or rates in ms/s, which add up to \
-                           about 1000 per CPU (export without -y and -Y)"
-                    .into(),
-                found: format!("values that add up to {mean:.0} per CPU"),
-            }),
+            _ => Err(Fault::unexpected(
+                "counters in ms, whole numbers, or rates in ms/s, which add up to \
+                           about 1000 per CPU (export without -y and -Y)",
+                format!("values that add up to {mean:.0} per CPU"),
+            )),
         }
     }
 }
@@ -222,13 +217,15 @@ impl PmrepTable {
             return Ok(None);
         }
         let row = row(line, &self.header, record)?;
-        let stamp = stamp::read(row.stamp).ok_or_else(|| Fault::Syntax {
-            expected: if self.header.columns.is_empty() {
-                "a header `Time,\"kernel.percpu.cpu...`".into()
-            } else {
-                "a stamp such as `2026-11-21 17:58:53` or epoch seconds".into()
-            },
-            found: printable(row.stamp),
+        let stamp = stamp::read(row.stamp).ok_or_else(|| {
+            Fault::syntax(
+                if self.header.columns.is_empty() {
+                    "a header `Time,\"kernel.percpu.cpu...`"
+                } else {
+                    "a stamp such as `2026-11-21 17:58:53` or epoch seconds"
+                },
+                row.stamp,
+            )
         })?;
         if let Some(host) = row.host {
             self.host.is(host)?;

@@ -135,10 +135,10 @@ pub(super) fn whole<'a>(
         ((Whole::WallLessBusy | Whole::WallLessIdle, _), MetricKind::Rates { unit })
             if unit != 1.0 && unit != 100.0 =>
         {
-            Err(Fault::OutOfRange {
-                what: "the greatest value, taken for a rate,".into(),
-                value: unit.to_string(),
-            })
+            Err(Fault::out_of_range(
+                "the greatest value, taken for a rate,",
+                unit,
+            ))
         }
         (found, _) => Ok(found),
     }

@@ -154,18 +154,12 @@ impl MatrixReading {
     }
 
     fn wrong<E: serde::de::Error>(&mut self, why: impl Into<String>) -> E {
-        self.keep(Fault::WrongFormat {
-            named: Format::Prometheus,
-            why: why.into(),
-        })
+        self.keep(Fault::wrong_format(Format::Prometheus, why))
     }
 
     /// An answer of the server, but not to what should have been asked.
     fn lacks<E: serde::de::Error>(&mut self, why: impl Into<String>) -> E {
-        self.keep(Fault::Lacks {
-            format: Format::Prometheus,
-            why: why.into(),
-        })
+        self.keep(Fault::lacks(Format::Prometheus, why))
     }
 }
 

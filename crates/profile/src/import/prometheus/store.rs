@@ -126,10 +126,8 @@ impl Store {
         };
         // `cpu0` before version 0.16.
         let digits = cpu.strip_prefix("cpu").unwrap_or(cpu);
-        let cpu = cpu_number(digits.as_bytes()).ok_or_else(|| Fault::Syntax {
-            expected: "the number of a CPU as label `cpu`".into(),
-            found: crate::error::printable(cpu.as_bytes()),
-        })?;
+        let cpu = cpu_number(digits.as_bytes())
+            .ok_or_else(|| Fault::syntax("the number of a CPU as label `cpu`", cpu.as_bytes()))?;
         if !self.takes(&labels.machine) {
             return Ok(None);
         }
@@ -229,10 +227,7 @@ impl Store {
             return Err(match self.wanted {
                 Some(wanted) if !self.known.is_empty() => choice_fault(&self.known, Some(wanted)),
                 _ if self.without_cpu > 0 => Fault::NoSingleCpu(NEED_LABELS),
-                _ => Fault::Lacks {
-                    format,
-                    why: empty_text(&self.passed, self.odd_mode.as_deref()),
-                },
+                _ => Fault::lacks(format, empty_text(&self.passed, self.odd_mode.as_deref())),
             });
         };
         let mut cpus = self.cpus;

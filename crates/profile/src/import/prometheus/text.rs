@@ -65,10 +65,10 @@ fn read(input: &Input<'_>) -> Result<BoxSteps> {
                 return Err(lines.here(if lines.is_whole() {
                     fault
                 } else {
-                    Fault::Syntax {
-                        expected: "a whole line".into(),
-                        found: format!("{found}; the file may be cut short"),
-                    }
+                    Fault::unexpected(
+                        "a whole line",
+                        format!("{found}; the file may be cut short"),
+                    )
                 }));
             }
         }
@@ -104,12 +104,11 @@ impl Last {
         let value = fields.next().unwrap_or_default();
         let value = decimal(value).ok_or_else(|| syntax("a value after the series", value))?;
         let Some(stamp) = fields.next().filter(|field| *field != b"#") else {
-            return Err(Fault::Lacks {
-                format: Format::OpenMetrics,
-                why: "its values have no time stamps: a scrape of /metrics is of one moment; \
-                      take `promtool tsdb dump-openmetrics`"
-                    .into(),
-            });
+            return Err(Fault::lacks(
+                Format::OpenMetrics,
+                "its values have no time stamps: a scrape of /metrics is of one moment; \
+                      take `promtool tsdb dump-openmetrics`",
+            ));
         };
         // An exemplar may follow.
         if let Some(more) = fields.next().filter(|field| *field != b"#") {
@@ -152,10 +151,7 @@ fn is_ours(name: &[u8]) -> bool {
 }
 
 fn syntax(expected: &str, found: &[u8]) -> Fault {
-    Fault::Syntax {
-        expected: expected.into(),
-        found: printable(found),
-    }
+    Fault::syntax(expected, found)
 }
 
 /// Rounded to the microsecond: a double holds no more of the seconds since
@@ -228,10 +224,7 @@ impl TextSeries {
             (Some(b'='), Some(b'"')) => text.quoted(),
             _ => None,
         };
-        let value = value.ok_or_else(|| Fault::Syntax {
-            expected: format!("{key}=\"...\""),
-            found: printable(line),
-        })?;
+        let value = value.ok_or_else(|| Fault::syntax(format!("{key}=\"...\""), line))?;
         self.labels.set(key, value);
         Ok(())
     }

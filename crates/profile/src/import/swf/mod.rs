@@ -105,14 +105,11 @@ impl Survey {
         }
         if found.jobs == 0 {
             return Err(lines.nowhere(match found.left_out {
-                0 => Fault::WrongFormat {
-                    named: Format::Swf,
-                    why: "it holds no job, a line of 18 numbers".into(),
-                },
-                n => Fault::Lacks {
-                    format: Format::Swf,
-                    why: format!("none of its {n} jobs has processors and a run time"),
-                },
+                0 => Fault::wrong_format(Format::Swf, "it holds no job, a line of 18 numbers"),
+                n => Fault::lacks(
+                    Format::Swf,
+                    format!("none of its {n} jobs has processors and a run time"),
+                ),
             }));
         }
         Ok(found)

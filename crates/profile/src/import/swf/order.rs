@@ -49,13 +49,13 @@ impl InOrder {
         let row = SwfRow::parse(line).map_err(|fault| self.lines.here(fault))?;
         let SwfRow::Job(job) = row else { return Ok(()) };
         if self.held.len() >= MOST_HELD {
-            return Err(self.lines.here(Fault::Lacks {
-                format: crate::Format::Swf,
-                why: format!(
+            return Err(self.lines.here(Fault::lacks(
+                crate::Format::Swf,
+                format!(
                     "more than {MOST_HELD} jobs wait at a time; is it sorted by submit time \
                      (`sort -s -n -k 2,2`)?"
                 ),
-            }));
+            )));
         }
         self.known_ns = self
             .known_ns

@@ -2,7 +2,6 @@
 //! One line of a job log.
 
 use crate::Fault;
-use crate::error::printable;
 use crate::number::{decimal, decimal_seconds, whole};
 use sandbag_input::head::words;
 
@@ -54,10 +53,10 @@ impl SwfRow {
         let mut fields = words(line);
         let found = fields.clone().count();
         if found != FIELDS {
-            return Err(Fault::Syntax {
-                expected: format!("a job, {FIELDS} numbers with blanks between them"),
-                found: format!("{found} fields; the file may be cut short"),
-            });
+            return Err(Fault::unexpected(
+                format!("a job, {FIELDS} numbers with blanks between them"),
+                format!("{found} fields; the file may be cut short"),
+            ));
         }
         let mut next = || fields.next().unwrap_or_default();
         number(next(), "the number of the job", decimal)?;
@@ -91,8 +90,5 @@ fn number<T>(
         Some(rest) => decimal_seconds(rest).map(|_| None),
         None => parse(field).map(Some),
     };
-    value.ok_or_else(|| Fault::Syntax {
-        expected: format!("{what}, or -1"),
-        found: printable(field),
-    })
+    value.ok_or_else(|| Fault::syntax(format!("{what}, or -1"), field))
 }

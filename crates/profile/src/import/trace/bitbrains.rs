@@ -12,7 +12,6 @@
 //! is the end of its interval. Rows without cores are of a machine that was
 //! off.
 
-use crate::error::printable;
 use crate::number::{cpu_number, whole};
 use crate::reader::ImportReader;
 use crate::{Fault, Format};
@@ -49,10 +48,10 @@ impl TraceRows for Bitbrains {
         let mut fields = row.split(|b| *b == b';').map(<[u8]>::trim_ascii);
         let found = fields.clone().count();
         if found != FIELDS {
-            return Err(Fault::Syntax {
-                expected: format!("{FIELDS} columns with semicolons between them"),
-                found: format!("{found}; the file may be cut short"),
-            });
+            return Err(Fault::unexpected(
+                format!("{FIELDS} columns with semicolons between them"),
+                format!("{found}; the file may be cut short"),
+            ));
         }
         let mut next = || fields.next().unwrap_or_default();
         let (stamp, cores, _, _, usage) = (next(), next(), next(), next(), next());
@@ -61,16 +60,10 @@ impl TraceRows for Bitbrains {
                 .ok()
                 .and_then(|ms| ms.checked_mul(1_000_000))
                 .filter(|ns| *ns < i64::MAX / 2)
-                .ok_or_else(|| Fault::Syntax {
-                    expected: "a stamp in seconds or milliseconds".into(),
-                    found: printable(stamp),
-                })?,
+                .ok_or_else(|| Fault::syntax("a stamp in seconds or milliseconds", stamp))?,
             _ => seconds(stamp)?,
         };
-        let cpus = cpu_number(cores).ok_or_else(|| Fault::Syntax {
-            expected: "a number of cores".into(),
-            found: printable(cores),
-        })?;
+        let cpus = cpu_number(cores).ok_or_else(|| Fault::syntax("a number of cores", cores))?;
         let load_pct = match cpus {
             0 => f64::NAN,
             _ => percentage(usage)?,

@@ -10,7 +10,6 @@
 //! A stamp is the begin of its period. Without a zone it is taken for local
 //! time.
 
-use crate::error::printable;
 use crate::reader::ImportReader;
 use crate::{Fault, Format};
 use sandbag_input::Head;
@@ -71,17 +70,19 @@ struct CloudWatch {
 impl TraceRows for CloudWatch {
     fn reading(&mut self, row: &[u8]) -> Result<Option<TraceReading>, Fault> {
         let [when, value] = columns(row, "timestamp, value")?;
-        let stamp = utc(when).ok_or_else(|| Fault::Syntax {
-            expected: "a stamp such as 2014-02-14 14:30:00, in local time or UTC".into(),
-            found: printable(when),
+        let stamp = utc(when).ok_or_else(|| {
+            Fault::syntax(
+                "a stamp such as 2014-02-14 14:30:00, in local time or UTC",
+                when,
+            )
         })?;
         self.local = stamp.local;
         let load_pct = percentage(value)?;
         if load_pct > MOST_PCT {
-            return Err(Fault::Lacks {
-                format: Format::CloudWatch,
-                why: format!("{load_pct} is no CPU utilisation in percent"),
-            });
+            return Err(Fault::lacks(
+                Format::CloudWatch,
+                format!("{load_pct} is no CPU utilisation in percent"),
+            ));
         }
         Ok(Some(TraceReading {
             stamp_ns: stamp.ns,

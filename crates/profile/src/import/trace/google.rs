@@ -9,7 +9,6 @@
 //! 14 columns more. A rate of 1 is all CPUs of the largest machine of the
 //! cluster; how large this one is stands in another file.
 
-use crate::error::printable;
 use crate::number::{decimal, whole};
 use crate::reader::ImportReader;
 use crate::{Fault, Format};
@@ -84,8 +83,5 @@ fn stamp(field: &[u8]) -> Result<i64, Fault> {
     let us = whole(field).and_then(|us| i64::try_from(us).ok());
     us.and_then(|us| us.checked_mul(1000)?.checked_add(ZERO_NS))
         .filter(|ns| *ns < i64::MAX / 2)
-        .ok_or_else(|| Fault::Syntax {
-            expected: "a stamp in microseconds".into(),
-            found: printable(field),
-        })
+        .ok_or_else(|| Fault::syntax("a stamp in microseconds", field))
 }

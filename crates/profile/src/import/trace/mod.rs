@@ -23,7 +23,6 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
-use crate::error::printable;
 use crate::number::{decimal, decimal_seconds};
 use crate::reader::{ImportReader, Input};
 use crate::{BoxSteps, Fault, Format, ProfileCell, ProfileHeader, Result, Spread};
@@ -213,20 +212,17 @@ fn columns<'a, const N: usize>(row: &'a [u8], names: &str) -> Result<[&'a [u8]; 
     if found == N {
         return Ok(fields);
     }
-    Err(Fault::Syntax {
-        expected: format!("{N} columns ({names})"),
-        found: format!("{found}; the file may be cut short"),
-    })
+    Err(Fault::unexpected(
+        format!("{N} columns ({names})"),
+        format!("{found}; the file may be cut short"),
+    ))
 }
 
 /// A stamp in seconds.
 fn seconds(field: &[u8]) -> Result<i64, Fault> {
     let ns = decimal_seconds(field).and_then(|ns| i64::try_from(ns).ok());
     ns.filter(|ns| *ns < i64::MAX / 2)
-        .ok_or_else(|| Fault::Syntax {
-            expected: "a stamp in seconds".into(),
-            found: printable(field),
-        })
+        .ok_or_else(|| Fault::syntax("a stamp in seconds", field))
 }
 
 /// A share in percent, which may be above 100; NaN where nothing stands.
@@ -236,13 +232,10 @@ fn percentage(field: &[u8]) -> Result<f64, Fault> {
     }
     match decimal(field) {
         Some(value) if value >= 0.0 && value.is_finite() => Ok(value),
-        Some(_) => Err(Fault::OutOfRange {
-            what: "CPU utilisation".into(),
-            value: String::from_utf8_lossy(field).into_owned(),
-        }),
-        None => Err(Fault::Syntax {
-            expected: "a CPU utilisation in percent".into(),
-            found: printable(field),
-        }),
+        Some(_) => Err(Fault::out_of_range(
+            "CPU utilisation",
+            String::from_utf8_lossy(field),
+        )),
+        None => Err(Fault::syntax("a CPU utilisation in percent", field)),
     }
 }

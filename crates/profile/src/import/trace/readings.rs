@@ -46,13 +46,13 @@ impl Readings {
             let mut all = Vec::new();
             while let Some(reading) = self.read()? {
                 if all.len() >= MOST_HELD {
-                    return Err(self.here(Fault::Lacks {
-                        format: self.trace.format,
-                        why: format!(
+                    return Err(self.here(Fault::lacks(
+                        self.trace.format,
+                        format!(
                             "the machine has more than {MOST_HELD} rows, and they do not ascend; \
                              sort the file by its stamps"
                         ),
-                    }));
+                    )));
                 }
                 all.push(reading);
             }

@@ -74,10 +74,10 @@ impl Survey {
             }));
         }
         let Some(first_ns) = order.first_ns else {
-            return Err(lines.nowhere(Fault::WrongFormat {
-                named: trace.format,
-                why: "it holds no row of CPU utilisation".into(),
-            }));
+            return Err(lines.nowhere(Fault::wrong_format(
+                trace.format,
+                "it holds no row of CPU utilisation",
+            )));
         };
         Ok(Self {
             machine: wanted.unwrap_or_default(),

@@ -72,10 +72,10 @@ impl Samples for Tasks {
         }
         while let Some(next) = self.held.filter(|next| next.stamp_ns <= self.now_ns) {
             if self.running.len() >= MOST_TASKS {
-                return Err(self.here(Fault::Lacks {
-                    format: self.readings.format(),
-                    why: format!("more than {MOST_TASKS} tasks run at a time on one machine"),
-                }));
+                return Err(self.here(Fault::lacks(
+                    self.readings.format(),
+                    format!("more than {MOST_TASKS} tasks run at a time on one machine"),
+                )));
             }
             self.running.push(next);
             self.advance()?;

@@ -38,12 +38,7 @@ const MOST_AT_ONCE: f64 = 10_000.0;
 const TICK_NS: u64 = 1_000_000;
 
 fn reject<T>(what: &'static str, value: f64, must: &'static str) -> Result<T> {
-    Err(Fault::Argument {
-        what,
-        value: value.to_string(),
-        must,
-    }
-    .into())
+    Err(Fault::argument(what, value, must).into())
 }
 
 impl Background {

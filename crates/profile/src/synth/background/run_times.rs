@@ -24,14 +24,7 @@ impl RunTimes {
     /// An exponent that is not between -10 and -0.1, a longest time that is
     /// not longer than 1 s.
     pub(super) fn check(&self) -> Result<()> {
-        let refused = |what, value: f64, must| {
-            Err(Fault::Argument {
-                what,
-                value: value.to_string(),
-                must,
-            }
-            .into())
-        };
+        let refused = |what, value: f64, must| Err(Fault::argument(what, value, must).into());
         if !(-10.0..=-0.1).contains(&self.exponent) {
             return refused("exponent", self.exponent, "between -10 and -0.1");
         }
