@@ -123,89 +123,55 @@ impl Fault {
     }
 }
 
-/// What is wrong. The text says what to do where the user can do something.
+/// What is wrong; its message says what to do where the user can do something.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The operating system refused.
     #[error("{0}")]
     Io(#[source] std::io::Error),
-    /// Nothing in it.
     #[error("the file is empty")]
     Empty,
-    /// A load outside 0 to 100, or not a number.
     #[error("{what} {value} is not between 0 and 100 (percent of one CPU)")]
     OutOfRange {
         /// `load of cpu3`, `%idle` ...
         what: String,
-        /// As written.
         value: String,
     },
-    /// A comma where a point belongs.
     #[error("`{value}` is written with a decimal comma; {remedy}")]
-    DecimalComma {
-        /// As written.
-        value: String,
-        /// What to do.
-        remedy: &'static str,
-    },
-    /// Something else stood where `expected` should.
+    DecimalComma { value: String, remedy: &'static str },
     #[error("expected {expected}, found {found}")]
-    Syntax {
-        /// What the format asks for here.
-        expected: String,
-        /// As written, shortened.
-        found: String,
-    },
-    /// Times must ascend.
+    Syntax { expected: String, found: String },
     #[error("time {now} does not come after {last}, the time before it{remedy}")]
     TimesGoBack {
-        /// The offending time.
         now: String,
-        /// The one before.
         last: String,
         /// What to do; begins with `; ` or is empty.
         remedy: &'static str,
     },
-    /// A profile has an explicit end.
     #[error("the profile has no end; {0}")]
     NoEnd(&'static str),
-    /// A profile starts at its time 0.
     #[error("the first row is at {0}; a profile begins at time 0: add a row for it")]
     LateStart(Seconds),
-    /// A column that means nothing here.
     #[error("column `{0}` is unknown; expected time, cpu<N> or steal<N>")]
     UnknownColumn(String),
-    /// A column or CPU that stands twice.
     #[error("`{0}` stands twice")]
     Duplicate(String),
-    /// A row and the header disagree.
     #[error(
         "the row has {found} cells, the header names {expected} columns \
          (write fractions with a point, as in 12.5; leave a cell empty where the load is unknown)"
     )]
-    RowLength {
-        /// Columns of the header.
-        expected: usize,
-        /// Cells of the row.
-        found: usize,
-    },
-    /// A row after the end.
+    RowLength { expected: usize, found: usize },
     #[error("there is a row after the end row; the end row is the last one")]
     AfterEnd,
-    /// Written by a later version of this program.
     #[error("version {0} of the native format is newer than this program, which reads version 1")]
     NewerVersion(String),
-    /// One line that cannot be one.
     #[error("a line is longer than {0} bytes; this is no text profile")]
     LineTooLong(usize),
-    /// Text in 16-bit units, as some spreadsheets save it.
     #[error("the file is UTF-16 text; save it as UTF-8 (in a spreadsheet: \"CSV UTF-8\")")]
     Utf16,
     /// The named format is not what the file holds.
     #[error("this does not look like {named}: {why}")]
     WrongFormat {
-        /// What the user named, or what was detected.
         named: Format,
         /// What is not there that all files of the format have.
         why: String,
@@ -213,19 +179,12 @@ pub enum Fault {
     /// It is of the format, but cannot be used as it is.
     #[error("{format}: {why}")]
     Lacks {
-        /// That of the file.
         format: Format,
         /// What is missing or odd, and what to do.
         why: String,
     },
-    /// No format recognised.
     #[error("the format is not recognised: {found}; name it, one of {known}")]
-    UnknownFormat {
-        /// What the file looks like, and what to do where that is known.
-        found: String,
-        /// The formats that can be read.
-        known: String,
-    },
+    UnknownFormat { found: String, known: String },
     /// The daily files that sysstat itself reads.
     #[error(
         "this is a binary file of sysstat, which its own programs alone read: `sadf -j {file} -- \
@@ -237,130 +196,83 @@ pub enum Fault {
         /// The same without its directory.
         name: String,
     },
-    /// A name that no format has.
     #[error("`{0}` is not a format; known are {known}", known = Format::names())]
     NoSuchFormat(String),
-    /// A format that can only be written.
     #[error("{0} can only be written, not read")]
     NotReadable(Format),
-    /// A format that can only be read.
     #[error("{0} can only be read, not written")]
     NotWritable(Format),
-    /// Averages over all CPUs only.
     #[error("there is no line for a single CPU; {0}")]
     NoSingleCpu(&'static str),
-    /// JSON that ends in the middle or is malformed.
     #[error("JSON: {0}")]
     Json(String),
-    /// One recording, one machine.
     #[error("this line is of host {found}, those before of {expected}; give one file per host")]
-    OtherHost {
-        /// The first host.
-        expected: String,
-        /// The other.
-        found: String,
-    },
-    /// A file of several machines, of which a profile is one.
+    OtherHost { expected: String, found: String },
     #[error("{known}; choose one{}", asked.as_ref().map_or(String::new(), |name| format!(
         " (there is no `{name}`)"
     )))]
     WhichMachine {
         /// How many there are and what the first are called.
         known: String,
-        /// The one that was asked for and is not there.
         asked: Option<String>,
     },
-    /// Series that would be the same if all their labels were looked at.
     #[error("{of} stands twice, as {first} and as {second}; choose one by its labels")]
     SeveralSeries {
-        /// CPU and mode.
         of: String,
-        /// One by its labels.
         first: String,
-        /// The other.
         second: String,
     },
-    /// Too many to be held in memory.
     #[error(
         "it holds more than {0} values of one machine, which are held in memory; \
          take a shorter time or a longer step"
     )]
     TooManyValues(usize),
-    /// A job log of a machine greater than a profile can be.
     #[error(
         "the jobs run on {0} processors, and a profile has at most {MAX_CPU} CPUs; \
          give the number of CPUs that run them"
     )]
     TooManyCpus(u64),
     /// A server has no data for us. Says what it said, or that it said
-    /// nothing, and what to do.
     #[error("{0}")]
     Server(String),
     /// Rates need two samples.
     #[error("one snapshot holds no load; at least two are needed")]
     OneSnapshot,
-    /// An unknown load that the reader refuses.
     #[error(
         "the load of cpu{cpu} is unknown from {from} to {to}; choose what stands there: \
          hold (the last value), zero, cut (leave the time out)"
     )]
     Hole {
-        /// The first such CPU.
         cpu: u32,
-        /// Begin.
         from: Seconds,
-        /// End.
         to: Seconds,
     },
-    /// A CPU that the profile does not have.
     #[error("the profile has no cpu{0}")]
     NoSuchCpu(u32),
-    /// Profiles that cannot follow each other.
     #[error(
         "the first is of CPUs {}, the second of {}; select or map them first",
         cpu_list(first),
         cpu_list(second)
     )]
-    OtherCpus {
-        /// CPUs of the first.
-        first: Vec<u32>,
-        /// CPUs of the second.
-        second: Vec<u32>,
-    },
-    /// More CPUs than there is room for.
+    OtherCpus { first: Vec<u32>, second: Vec<u32> },
     #[error(
         "the profile is for {profile} CPUs and there are {target}; choose how to map them: first \
          (the others are left out), mean or max (of neighbours), or wrap (the loads of several \
          CPUs are added and clipped at 100 %)"
     )]
-    MapNeeded {
-        /// CPUs of the profile.
-        profile: usize,
-        /// CPUs of the target.
-        target: usize,
-    },
-    /// Not one of the rules.
+    MapNeeded { profile: usize, target: usize },
     #[error("`{0}` is not a rule; known are first, mean, max and wrap")]
     NoSuchRule(String),
-    /// Not one of the treatments of unknown loads.
     #[error("`{0}` is not a treatment of unknown loads; known are keep, hold, zero, cut and error")]
     NoSuchGaps(String),
-    /// A number that an operation cannot use.
     #[error("{what} {value} is no use; it must be {must}")]
     Argument {
-        /// Which argument.
         what: &'static str,
-        /// As given.
         value: String,
-        /// What would do.
         must: &'static str,
     },
-    /// An operation leaves no time.
     #[error("nothing of the profile is left: it ends at {end}")]
-    NothingLeft {
-        /// End of the profile.
-        end: Seconds,
-    },
+    NothingLeft { end: Seconds },
 }
 
 fn cpu_list(cpus: &[u32]) -> String {

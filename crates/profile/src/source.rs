@@ -17,7 +17,7 @@ use sandbag_input::Head;
 
 /// All that can be read, in the order in which a file is offered to them.
 fn readers() -> impl Iterator<Item = &'static ImportReader> {
-    [&native::READER].into_iter().chain(import::READERS)
+    [&native::READER].into_iter().chain(import::readers())
 }
 
 fn reader_of(format: Format) -> Result<&'static ImportReader, Fault> {

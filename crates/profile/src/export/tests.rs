@@ -92,7 +92,7 @@ fn a_task_of_rt_app_runs_for_a_part_of_each_period() {
 proptest! {
     #[test]
     fn everything_can_be_written(p in any_profile()) {
-        for format in Format::ALL.into_iter().filter(|f| f.is_written()) {
+        for format in Format::ALL.iter().copied().filter(|f| f.is_written()) {
             if format == Format::SimGrid && p.header.cpus.len() > 1 {
                 continue;
             }

@@ -44,7 +44,7 @@ pub(super) const READER: ImportReader = ImportReader {
                 .take(4)
                 .any(|line| line.starts_with(b"\"Cmdline:\",\""))
     },
-    open: |input| import_samples(Format::Dstat, input, |lines| Box::new(Dstat::new(lines))),
+    open: |input| import_samples(Format::Dstat, input, Dstat::new),
 };
 
 struct Dstat {

@@ -49,9 +49,13 @@ use crate::{Begin, BoxSteps, Fault, Format, ProfileHeader, Result};
 
 use sample::{ImportSample, ImportSummary, Samples, duplicate_and_restart_warnings, slack};
 
-/// The readers of this module. The first that recognises a file has it: those
-/// with a mark of their own come first, those that take much for theirs last.
-pub(crate) const READERS: &[ImportReader] = &[
+/// All importers. The first that recognises a file has it: those with a mark of
+/// their own come first, those that take much for theirs last.
+pub(crate) fn readers() -> impl Iterator<Item = &'static ImportReader> {
+    READERS.iter().chain(&trace::READERS)
+}
+
+static READERS: [ImportReader; 22] = [
     atop::TEXT,
     atop::JSON,
     collectl::PLOT,
@@ -74,13 +78,6 @@ pub(crate) const READERS: &[ImportReader] = &[
     krash::READER,
     simgrid::READER,
     distem::READER,
-    trace::GOOGLE_2011,
-    trace::ALIBABA_2018,
-    trace::AZURE,
-    trace::BITBRAINS,
-    trace::CLOUDWATCH,
-    trace::ALIBABA_2017,
-    trace::PLANETLAB,
 ];
 
 type BoxSamples = Box<dyn Samples>;
@@ -89,10 +86,10 @@ type BoxSamples = Box<dyn Samples>;
 const LENGTH_UNIT_NS: u64 = 1_000_000;
 
 /// Opens a sampled recording.
-fn import_samples(
+fn import_samples<S: Samples + 'static>(
     format: Format,
     input: &Input<'_>,
-    samples: impl Fn(Lines) -> BoxSamples,
+    samples: impl Fn(Lines) -> S,
 ) -> Result<BoxSteps> {
     let lines = input.lines;
     let mut scan = samples(lines()?);
@@ -134,7 +131,7 @@ fn import_samples(
         begins_at: begin(&about, begin_ns.saturating_sub(scan.ahead_of_utc_ns())),
         has_steal: about.has_steal,
     };
-    let again = samples(lines()?);
+    let again = Box::new(samples(lines()?));
     Ok(Box::new(timeline::Timeline::new(
         again, header, begin_ns, usual_ns,
     )))

@@ -22,11 +22,7 @@ use super::sar::{self, Sar, SarProgram};
 pub(super) const READER: ImportReader = ImportReader {
     format: Format::MpstatText,
     looks_like: |head| head.lines().take(50).any(is_header),
-    open: |input| {
-        import_samples(Format::MpstatText, input, |lines| {
-            Box::new(Sar::new(lines, &MPSTAT))
-        })
-    },
+    open: |input| import_samples(Format::MpstatText, input, |lines| Sar::new(lines, &MPSTAT)),
 };
 
 const MPSTAT: SarProgram = SarProgram {

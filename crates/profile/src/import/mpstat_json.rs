@@ -34,11 +34,7 @@ const ONE_SAMPLE: &str = "it holds one sample, which says not how long it took (
 pub(super) const READER: ImportReader = ImportReader {
     format: Format::MpstatJson,
     looks_like: |head| head.opens_with(b'{') && head.holds(b"\"sysstat\"") && is_bare(head),
-    open: |input| {
-        import_samples(Format::MpstatJson, input, |lines| {
-            Box::new(MpstatJson::new(lines))
-        })
-    },
+    open: |input| import_samples(Format::MpstatJson, input, MpstatJson::new),
 };
 
 /// Whether the first time stamp is a text: sadf's are objects.

@@ -34,7 +34,7 @@ pub(super) const READER: ImportReader = ImportReader {
         let tags = [&b"AAA,"[..], b"ZZZZ,T", b"CPU_ALL,", b"CPU001,"];
         tags.iter().any(|tag| first.starts_with(tag))
     },
-    open: |input| import_samples(Format::Nmon, input, |lines| Box::new(Nmon::new(lines))),
+    open: |input| import_samples(Format::Nmon, input, Nmon::new),
 };
 
 struct Nmon {

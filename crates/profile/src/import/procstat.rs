@@ -22,7 +22,7 @@ pub(super) const READER: ImportReader = ImportReader {
     looks_like: |head| head.lines().any(is_cpu_line),
     open: |input| {
         import_samples(Format::ProcStat, input, |lines| {
-            Box::new(Snapshots::new(ProcStat, lines))
+            Snapshots::new(ProcStat, lines)
         })
     },
 };

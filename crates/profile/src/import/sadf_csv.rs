@@ -29,11 +29,7 @@ pub(super) const READER: ImportReader = ImportReader {
         let first = head.first();
         first.starts_with(b"# hostname;interval;timestamp;") || is_row(first)
     },
-    open: |input| {
-        import_samples(Format::SadfCsv, input, |lines| {
-            Box::new(SadfCsv::new(lines))
-        })
-    },
+    open: |input| import_samples(Format::SadfCsv, input, SadfCsv::new),
 };
 
 pub(super) struct SadfCsv {

@@ -23,11 +23,7 @@ use super::sysstat_stamps::{StampReader, StampValue, StampZero};
 pub(super) const READER: ImportReader = ImportReader {
     format: Format::SadfJson,
     looks_like: |head| head.opens_with(b'{') && head.holds(b"\"sysstat\""),
-    open: |input| {
-        import_samples(Format::SadfJson, input, |lines| {
-            Box::new(SysstatJson::<SadfStamps>::new(lines))
-        })
-    },
+    open: |input| import_samples(Format::SadfJson, input, SysstatJson::<SadfStamps>::new),
 };
 
 #[derive(Default)]

@@ -27,11 +27,7 @@ use super::{
 pub(super) const READER: ImportReader = ImportReader {
     format: Format::SarText,
     looks_like: |head| head.first().starts_with(b"Linux ") || head.lines().take(50).any(is_header),
-    open: |input| {
-        import_samples(Format::SarText, input, |lines| {
-            Box::new(Sar::new(lines, &SAR))
-        })
-    },
+    open: |input| import_samples(Format::SarText, input, |lines| Sar::new(lines, &SAR)),
 };
 
 /// Whose tables they are; what is read is the same.

@@ -37,11 +37,7 @@ pub(in crate::import) const READER: ImportReader = ImportReader {
                 .iter()
                 .all(|name| memchr::memmem::find(beginning, name).is_some())
     },
-    open: |input| {
-        import_samples(Format::AtopJson, input, |lines| {
-            Box::new(AtopJson::new(lines))
-        })
-    },
+    open: |input| import_samples(Format::AtopJson, input, AtopJson::new),
 };
 
 #[derive(Deserialize)]

@@ -36,7 +36,7 @@ pub(in crate::import) const READER: ImportReader = ImportReader {
             .next()
             .is_some_and(|line| matches!(line, b"RESET" | b"SEP") || is_labelled(line))
     },
-    open: |input| import_samples(Format::Atop, input, |lines| Box::new(Atop::new(lines))),
+    open: |input| import_samples(Format::Atop, input, Atop::new),
 };
 
 /// How the states follow each other behind the CPU.

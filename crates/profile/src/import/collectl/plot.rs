@@ -32,11 +32,7 @@ pub(in crate::import) const READER: ImportReader = ImportReader {
         // A table of many CPUs may be longer than what is looked at.
         is_collectl(head) && head.lines().any(is_table_header) || head.lines().any(table)
     },
-    open: |input| {
-        import_samples(Format::CollectlPlot, input, |lines| {
-            Box::new(CollectlPlot::new(lines))
-        })
-    },
+    open: |input| import_samples(Format::CollectlPlot, input, CollectlPlot::new),
 };
 
 struct CollectlPlot {

@@ -28,7 +28,7 @@ pub(in crate::import) const READER: ImportReader = ImportReader {
     },
     open: |input| {
         import_samples(Format::CollectlRaw, input, |lines| {
-            Box::new(Snapshots::new(CollectlRaw::default(), lines))
+            Snapshots::new(CollectlRaw::default(), lines)
         })
     },
 };

@@ -184,10 +184,7 @@ struct Passes<R> {
 }
 
 fn open<R: Records + 'static>(input: &Input<'_>, records: fn(Lines) -> R) -> Result<BoxSteps> {
-    // `sampled` wants to make two of them.
-    import_samples(R::FORMAT, input, move |lines| {
-        Box::new(Passes::new(records(lines)))
-    })
+    import_samples(R::FORMAT, input, move |lines| Passes::new(records(lines)))
 }
 
 impl<R: Records> Passes<R> {

@@ -2,7 +2,7 @@
 //! Traces of clusters: rows of a machine, a stamp and one load for the whole
 //! machine.
 //!
-//! Each trace is a short file that says what its columns and stamps mean
+//! [`formats`] says what the columns and stamps of each trace mean
 //! ([`TraceFormat`]); all else is here. A file is read twice: [`survey`] finds its
 //! machines and their order, then the rows of one machine become steps
 //! ([`series`], or [`tasks`] where a machine is the sum of its tasks). Rows of
@@ -10,12 +10,7 @@
 //! through one by one where they ascend; where they do not they are held, 32
 //! bytes each, and sorted ([`readings`]).
 
-mod alibaba;
-mod azure;
-mod bitbrains;
-mod cloudwatch;
-mod google;
-mod planetlab;
+mod formats;
 mod readings;
 mod series;
 mod survey;
@@ -23,8 +18,7 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
-use crate::number::{decimal, decimal_seconds};
-use crate::reader::{ImportReader, Input};
+use crate::reader::Input;
 use crate::{BoxSteps, Fault, Format, ProfileCell, ProfileHeader, Result, Spread};
 
 use super::timeline::Timeline;
@@ -32,13 +26,7 @@ use super::{BoxSamples, ImportSummary};
 use readings::Readings;
 use survey::Survey;
 
-pub(super) const ALIBABA_2017: ImportReader = alibaba::READER_2017;
-pub(super) const ALIBABA_2018: ImportReader = alibaba::READER_2018;
-pub(super) const AZURE: ImportReader = azure::READER;
-pub(super) const BITBRAINS: ImportReader = bitbrains::READER;
-pub(super) const CLOUDWATCH: ImportReader = cloudwatch::READER;
-pub(super) const GOOGLE_2011: ImportReader = google::READER;
-pub(super) const PLANETLAB: ImportReader = planetlab::READER;
+pub(super) use formats::READERS;
 
 /// What one row says of its machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,6 +39,8 @@ struct TraceReading {
     load_pct: f64,
     /// How many CPUs the machine has; 0 where the trace does not say.
     cpus: u32,
+    /// What the stamps count from.
+    epoch: TraceEpoch,
 }
 
 /// What a stamp is of the interval that its value is the mean of.
@@ -79,26 +69,17 @@ enum TraceEpoch {
     Local,
 }
 
-/// The rows of one trace. One is made for each pass.
-trait TraceRows: Send {
-    /// The value of a row; `None` for one that is none.
-    fn reading(&mut self, row: &[u8]) -> Result<Option<TraceReading>, Fault>;
-
-    /// What its stamps count from, as far as it was read.
-    fn clock(&self) -> TraceEpoch {
-        TraceEpoch::Unknown
-    }
-}
-
 /// What is particular to a trace.
 struct TraceFormat {
     format: Format,
     /// The column of the machine's name, from 0; without one a file is of one
     /// machine.
     machine: Option<usize>,
-    rows: fn() -> Box<dyn TraceRows>,
     stamps: TraceStamps,
     usual: Usual,
+    /// The value of a row, of which this many were before; `None` for one
+    /// without a value.
+    reading: fn(&[u8], i64) -> Result<Option<TraceReading>, Fault>,
 }
 
 impl TraceFormat {
@@ -155,7 +136,7 @@ fn open(trace: &'static TraceFormat, input: &Input<'_>) -> Result<BoxSteps> {
 
 /// Lays the load of the machine on its CPUs.
 struct Cells {
-    /// As asked for; else all CPUs of the reading are alike.
+    /// As asked for; else each CPU of the reading has the load of the machine.
     spread: Option<Spread>,
     clipped: u64,
     largest_pct: f64,
@@ -196,46 +177,5 @@ impl Cells {
             ));
         }
         all
-    }
-}
-
-/// The fields of a row, which are so many.
-fn columns<'a, const N: usize>(row: &'a [u8], names: &str) -> Result<[&'a [u8]; N], Fault> {
-    let mut fields = [&b""[..]; N];
-    let mut found = 0;
-    for field in row.split(|b| *b == b',') {
-        if let Some(place) = fields.get_mut(found) {
-            *place = field.trim_ascii();
-        }
-        found += 1;
-    }
-    if found == N {
-        return Ok(fields);
-    }
-    Err(Fault::unexpected(
-        format!("{N} columns ({names})"),
-        format!("{found}; the file may be cut short"),
-    ))
-}
-
-/// A stamp in seconds.
-fn seconds(field: &[u8]) -> Result<i64, Fault> {
-    let ns = decimal_seconds(field).and_then(|ns| i64::try_from(ns).ok());
-    ns.filter(|ns| *ns < i64::MAX / 2)
-        .ok_or_else(|| Fault::syntax("a stamp in seconds", field))
-}
-
-/// A share in percent, which may be above 100; NaN where nothing stands.
-fn percentage(field: &[u8]) -> Result<f64, Fault> {
-    if field.is_empty() || field.eq_ignore_ascii_case(b"nan") {
-        return Ok(f64::NAN);
-    }
-    match decimal(field) {
-        Some(value) if value >= 0.0 && value.is_finite() => Ok(value),
-        Some(_) => Err(Fault::out_of_range(
-            "CPU utilisation",
-            String::from_utf8_lossy(field),
-        )),
-        None => Err(Fault::syntax("a CPU utilisation in percent", field)),
     }
 }

@@ -5,7 +5,7 @@ use crate::lines::Lines;
 use crate::{Error, Fault, Format, Result};
 
 use super::survey::{Order, Survey};
-use super::{TraceFormat, TraceReading, TraceRows, is_header};
+use super::{TraceFormat, TraceReading, is_header};
 
 /// A machine has a row every minute or five; these are years of them.
 const MOST_HELD: usize = 4 << 20;
@@ -13,7 +13,8 @@ const MOST_HELD: usize = 4 << 20;
 pub(super) struct Readings {
     trace: &'static TraceFormat,
     lines: Lines,
-    rows: Box<dyn TraceRows>,
+    /// Rows read so far.
+    rows: i64,
     /// Whether the next line is the first one.
     first: bool,
     survey: Survey,
@@ -26,7 +27,7 @@ impl Readings {
         Self {
             trace,
             lines,
-            rows: (trace.rows)(),
+            rows: 0,
             first: true,
             survey,
             sorted: None,
@@ -84,7 +85,9 @@ impl Readings {
             {
                 continue;
             }
-            match self.rows.reading(line) {
+            let reading = (self.trace.reading)(line, self.rows);
+            self.rows += 1;
+            match reading {
                 Ok(Some(reading)) => return Ok(Some(reading)),
                 Ok(None) => {}
                 Err(fault) => return Err(self.lines.here(fault)),

@@ -36,12 +36,13 @@ impl Survey {
         // A file without names is of the one machine that the user means.
         let asked = asked.filter(|_| trace.machine.is_some());
         let mut lines = (input.lines)()?;
-        let mut rows = (trace.rows)();
+        let mut rows = 0;
         let mut machines = Machines::default();
         let mut wanted: Option<Vec<u8>> = asked.map(<[u8]>::to_vec);
         let mut order = Order::default();
         let mut first = true;
         let mut seen = false;
+        let mut clock = TraceEpoch::Unknown;
         while let Some(line) = lines.next_line()? {
             let is_header = std::mem::take(&mut first) && super::is_header(line);
             if is_header || line.trim_ascii().is_empty() {
@@ -49,7 +50,7 @@ impl Survey {
             }
             let Some(machine) = trace.machine_of(line) else {
                 // Words the error.
-                let fault = rows.reading(line).err().unwrap_or(Fault::Empty);
+                let fault = (trace.reading)(line, rows).err().unwrap_or(Fault::Empty);
                 return Err(lines.here(fault));
             };
             if wanted.is_none() {
@@ -60,10 +61,11 @@ impl Survey {
             machines.add(machine);
             // Of several machines none is read before one is chosen.
             if is_wanted && (asked.is_some() || machines.count() == 1) {
-                match rows.reading(line) {
-                    Ok(Some(reading)) => order.add(&reading),
-                    Ok(None) => {}
-                    Err(fault) => return Err(lines.here(fault)),
+                let reading = (trace.reading)(line, rows).map_err(|fault| lines.here(fault))?;
+                rows += 1;
+                if let Some(reading) = reading {
+                    clock = reading.epoch;
+                    order.add(&reading);
                 }
             }
         }
@@ -81,7 +83,7 @@ impl Survey {
         };
         Ok(Self {
             machine: wanted.unwrap_or_default(),
-            clock: rows.clock(),
+            clock,
             cpus: order.cpus,
             out_of_order: order.out_of_order,
             usual_ns: order.usual_ns(trace.usual),
