@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A profile of one step.
 
-use crate::{BoxSteps, Fault, Format, ProfileCell, ProfileHeader, Result, Step, Steps};
-
-struct Constant {
-    header: ProfileHeader,
-    loads_pct: Vec<f64>,
-    length_ns: u64,
-    done: bool,
-}
+use crate::stream::make_steps;
+use crate::{BoxSteps, Fault, Format, ProfileCell, ProfileHeader, Step};
 
 /// The same load on each CPU for `length_ns`.
 ///
@@ -22,45 +16,29 @@ pub fn constant(cpus: &[u32], load_pct: f64, length_ns: u64) -> BoxSteps {
 /// As [`constant`] with a load for each CPU.
 #[must_use]
 pub fn constants(loads: &[(u32, f64)], length_ns: u64) -> BoxSteps {
-    let (cpus, loads_pct) = loads.iter().copied().unzip();
-    Box::new(Constant {
-        header: ProfileHeader::new(cpus, Format::Synthetic),
-        loads_pct,
-        length_ns,
-        done: false,
-    })
-}
-
-impl Steps for Constant {
-    fn header(&self) -> &ProfileHeader {
-        &self.header
-    }
-
-    fn next_step(&mut self) -> Result<Option<Step>> {
-        if std::mem::replace(&mut self.done, true) {
+    let header = ProfileHeader::new(
+        loads.iter().map(|(cpu, _)| *cpu).collect(),
+        Format::Synthetic,
+    );
+    let loads: Vec<f64> = loads.iter().map(|(_, load)| *load).collect();
+    let mut done = false;
+    make_steps(header, Vec::new(), move || {
+        if std::mem::replace(&mut done, true) {
             return Ok(None);
         }
-        let is_load = |load: &&f64| (0.0..=100.0).contains(*load);
-        if let Some(load) = self.loads_pct.iter().find(|load| !is_load(load)) {
+        if let Some(load) = loads.iter().find(|load| !(0.0..=100.0).contains(*load)) {
             return Err(Fault::out_of_range("load", load).into());
         }
-        if self.length_ns == 0 {
+        if length_ns == 0 {
             return Err(Fault::argument("length", "0", "longer than 0").into());
         }
+        let cells = loads.iter().map(|load| Some(ProfileCell::load(*load)));
         Ok(Some(Step {
             start_ns: 0,
-            end_ns: self.length_ns,
-            cells: self
-                .loads_pct
-                .iter()
-                .map(|load| Some(ProfileCell::load(*load)))
-                .collect(),
+            end_ns: length_ns,
+            cells: cells.collect(),
         }))
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        Vec::new()
-    }
+    })
 }
 
 #[cfg(test)]

@@ -81,6 +81,18 @@ impl Fault {
         )
     }
 
+    /// What serde found, without its place, which messages have before it.
+    pub(crate) fn json(error: &serde_json::Error) -> Self {
+        let message = error.to_string();
+        Self::Json(
+            message
+                .split(" at line ")
+                .next()
+                .unwrap_or_default()
+                .to_owned(),
+        )
+    }
+
     pub(crate) fn lacks(format: Format, why: impl Into<String>) -> Self {
         Self::Lacks {
             format,

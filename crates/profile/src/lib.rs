@@ -29,6 +29,7 @@ mod seconds;
 mod source;
 mod spread;
 pub mod statistics;
+mod stream;
 mod summary;
 pub mod synth;
 #[cfg(test)]

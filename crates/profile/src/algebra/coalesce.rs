@@ -1,42 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Joining equal neighbours.
 
-use crate::{BoxSteps, ProfileHeader, Result, Step, Steps};
+use crate::stream::{change_steps, no_warning};
+use crate::{BoxSteps, Step};
 
 /// Joins neighbouring steps whose cells are all equal: the same profile with
 /// fewer changes.
 #[must_use]
 pub fn coalesce(steps: BoxSteps) -> BoxSteps {
-    Box::new(Coalesce {
-        inner: steps,
-        open: None,
-    })
-}
-
-struct Coalesce {
-    inner: BoxSteps,
-    open: Option<Step>,
-}
-
-impl Steps for Coalesce {
-    fn header(&self) -> &ProfileHeader {
-        self.inner.header()
-    }
-
-    fn next_step(&mut self) -> Result<Option<Step>> {
+    let header = steps.header().clone();
+    let mut open: Option<Step> = None;
+    change_steps(steps, header, no_warning, move |inner, _| {
         loop {
-            match (self.inner.next_step()?, self.open.as_mut()) {
+            match (inner.next_step()?, open.as_mut()) {
                 (Some(next), Some(open)) if next.cells == open.cells => open.end_ns = next.end_ns,
-                (Some(next), Some(_)) => return Ok(self.open.replace(next)),
-                (Some(next), None) => self.open = Some(next),
-                (None, _) => return Ok(self.open.take()),
+                (Some(next), Some(_)) => return Ok(open.replace(next)),
+                (Some(next), None) => open = Some(next),
+                (None, _) => return Ok(open.take()),
             }
         }
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        self.inner.warnings()
-    }
+    })
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use crate::{BoxSteps, Fault, ProfileCell, ProfileHeader, Result, Step, Steps};
 
 use super::{clip_cell, clip_warning};
+use crate::stream::{change_steps, no_warning};
 
 /// The second begins where the first ends.
 ///
@@ -211,44 +212,21 @@ pub fn delay(steps: BoxSteps, ns: u64) -> BoxSteps {
     }
     let mut header = steps.header().clone();
     header.begins_at = header.begins_at.and_then(|begin| begin.earlier(ns));
-    Box::new(DelaySteps {
-        header,
-        inner: steps,
-        ns,
-        begun: false,
-    })
-}
-
-struct DelaySteps {
-    header: ProfileHeader,
-    inner: BoxSteps,
-    ns: u64,
-    begun: bool,
-}
-
-impl Steps for DelaySteps {
-    fn header(&self) -> &ProfileHeader {
-        &self.header
-    }
-
-    fn next_step(&mut self) -> Result<Option<Step>> {
-        if !std::mem::replace(&mut self.begun, true) {
-            return Ok(Some(Step {
-                start_ns: 0,
-                end_ns: self.ns,
-                cells: vec![Some(ProfileCell::default()); self.header().cpus.len()],
-            }));
+    let mut idle = Some(Step {
+        start_ns: 0,
+        end_ns: ns,
+        cells: vec![Some(ProfileCell::default()); header.cpus.len()],
+    });
+    change_steps(steps, header, no_warning, move |inner, _| {
+        if let Some(idle) = idle.take() {
+            return Ok(Some(idle));
         }
-        Ok(self.inner.next_step()?.map(|step| Step {
-            start_ns: step.start_ns.saturating_add(self.ns),
-            end_ns: step.end_ns.saturating_add(self.ns),
+        Ok(inner.next_step()?.map(|step| Step {
+            start_ns: step.start_ns.saturating_add(ns),
+            end_ns: step.end_ns.saturating_add(ns),
             cells: step.cells,
         }))
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        self.inner.warnings()
-    }
+    })
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{BoxSteps, Error, Fault, ProfileCell, ProfileHeader, Result, Step, Steps};
+use crate::{BoxSteps, Error, Fault, ProfileCell, ProfileHeader, Result};
 
-use super::{clip_cell, clip_warning, warnings_and};
+use super::{clip_cell, clip_warning};
+use crate::stream::change_steps;
 
 /// How a profile of p CPUs is laid on fewer, n, of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +107,7 @@ pub fn map_cpus(steps: BoxSteps, rule: Option<MapRule>, target: &[u32]) -> Resul
             ),
         }
     };
-    Ok(Box::new(CpuMapSteps::new(steps, target, sources, join)))
+    Ok(join_cpus(steps, target, sources, join))
 }
 
 /// Leaves the CPUs `cpus` of the profile, in this order.
@@ -121,7 +122,7 @@ pub fn select_cpus(steps: BoxSteps, cpus: &[u32]) -> Result<BoxSteps> {
         let at = from.iter().position(|c| c == cpu);
         sources.push(vec![at.ok_or(Fault::NoSuchCpu(*cpu))?]);
     }
-    Ok(Box::new(CpuMapSteps::new(steps, cpus, sources, Join::Sum)))
+    Ok(join_cpus(steps, cpus, sources, Join::Sum))
 }
 
 fn no_duplicates(cpus: &[u32]) -> Result<()> {
@@ -144,29 +145,21 @@ enum Join {
     Max,
 }
 
-struct CpuMapSteps {
-    inner: BoxSteps,
-    header: ProfileHeader,
-    /// For each target CPU the places in the profile's cells.
-    sources: Vec<Vec<usize>>,
-    join: Join,
-    clips: u64,
-}
-
-impl CpuMapSteps {
-    fn new(inner: BoxSteps, target: &[u32], sources: Vec<Vec<usize>>, join: Join) -> Self {
-        let header = ProfileHeader {
-            cpus: target.to_vec(),
-            ..inner.header().clone()
+/// `sources` has for each target CPU the places in the profile's cells.
+fn join_cpus(inner: BoxSteps, target: &[u32], sources: Vec<Vec<usize>>, join: Join) -> BoxSteps {
+    let header = ProfileHeader {
+        cpus: target.to_vec(),
+        ..inner.header().clone()
+    };
+    change_steps(inner, header, clip_warning, move |inner, clips| {
+        let Some(mut step) = inner.next_step()? else {
+            return Ok(None);
         };
-        Self {
-            inner,
-            header,
-            sources,
-            join,
-            clips: 0,
-        }
-    }
+        let mut cell =
+            |sources: &Vec<usize>| Some(clip_cell(join_cells(&step.cells, sources, join)?, clips));
+        step.cells = sources.iter().map(&mut cell).collect();
+        Ok(Some(step))
+    })
 }
 
 fn join_cells(cells: &[Option<ProfileCell>], sources: &[usize], join: Join) -> Option<ProfileCell> {
@@ -193,31 +186,6 @@ fn join_cells(cells: &[Option<ProfileCell>], sources: &[usize], join: Join) -> O
         all.steal_pct /= f64::from(known);
     }
     Some(all)
-}
-
-impl Steps for CpuMapSteps {
-    fn header(&self) -> &ProfileHeader {
-        &self.header
-    }
-
-    fn next_step(&mut self) -> Result<Option<Step>> {
-        let Some(mut step) = self.inner.next_step()? else {
-            return Ok(None);
-        };
-        step.cells = self
-            .sources
-            .iter()
-            .map(|sources| {
-                join_cells(&step.cells, sources, self.join)
-                    .map(|cell| clip_cell(cell, &mut self.clips))
-            })
-            .collect();
-        Ok(Some(step))
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        warnings_and(&self.inner, clip_warning(self.clips))
-    }
 }
 
 #[cfg(test)]

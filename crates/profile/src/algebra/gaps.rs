@@ -3,9 +3,9 @@
 
 use std::str::FromStr;
 
-use crate::{BoxSteps, Error, Fault, ProfileCell, ProfileHeader, Result, Seconds, Step, Steps};
+use crate::{BoxSteps, Error, Fault, ProfileCell, Result, Seconds};
 
-use super::warnings_and;
+use crate::stream::change_steps;
 
 /// What to do with unknown loads: holes of a recording, CPUs that were
 /// offline, empty cells.
@@ -22,8 +22,8 @@ pub enum Gaps {
     /// Each step in which a load is unknown is left out, for all CPUs, and
     /// what follows moves up.
     Cut,
-    /// Refuse, naming the first one. Whoever acts on a profile should use
-    /// this unless the user chose one of the above.
+    /// Refuse, naming the first one: for commands that act on a profile, unless
+    /// the user chose another treatment.
     Error,
 }
 
@@ -48,94 +48,64 @@ pub fn fill_gaps(steps: BoxSteps, gaps: Gaps) -> BoxSteps {
     if gaps == Gaps::Keep {
         return steps;
     }
-    Box::new(GapSteps {
-        last: vec![ProfileCell::default(); steps.header().cpus.len()],
-        inner: steps,
-        gaps,
-        cut_ns: 0,
-        filled_ns: 0,
-        kept: false,
-    })
-}
-
-struct GapSteps {
-    inner: BoxSteps,
-    gaps: Gaps,
-    /// What goes on in a hole.
-    last: Vec<ProfileCell>,
-    cut_ns: u64,
-    filled_ns: u64,
-    kept: bool,
-}
-
-impl Steps for GapSteps {
-    fn header(&self) -> &ProfileHeader {
-        self.inner.header()
-    }
-
-    fn next_step(&mut self) -> Result<Option<Step>> {
-        while let Some(mut step) = self.inner.next_step()? {
-            step.start_ns -= self.cut_ns;
-            step.end_ns -= self.cut_ns;
+    let header = steps.header().clone();
+    let cpus = header.cpus.clone();
+    // What goes on in a hole.
+    let mut last = vec![ProfileCell::default(); cpus.len()];
+    let mut cut_ns = 0;
+    let mut kept = false;
+    let warning = move |ns| gap_warning(gaps, ns);
+    change_steps(steps, header, warning, move |inner, told_ns| {
+        while let Some(mut step) = inner.next_step()? {
+            step.start_ns -= cut_ns;
+            step.end_ns -= cut_ns;
             let Some(hole) = step.cells.iter().position(Option::is_none) else {
-                if self.gaps == Gaps::Hold {
-                    self.last.clear();
-                    self.last.extend(step.cells.iter().flatten());
+                if gaps == Gaps::Hold {
+                    last.clear();
+                    last.extend(step.cells.iter().flatten());
                 }
-                self.kept = true;
+                kept = true;
                 return Ok(Some(step));
             };
-            match self.gaps {
-                Gaps::Cut => {
-                    self.cut_ns += step.length_ns();
-                    continue;
+            if gaps == Gaps::Error {
+                return Err(Fault::Hole {
+                    cpu: cpus[hole],
+                    from: Seconds(step.start_ns),
+                    to: Seconds(step.end_ns),
                 }
-                Gaps::Error => {
-                    return Err(Fault::Hole {
-                        cpu: self.inner.header().cpus[hole],
-                        from: Seconds(step.start_ns),
-                        to: Seconds(step.end_ns),
-                    }
-                    .into());
-                }
-                Gaps::Keep | Gaps::Hold | Gaps::Zero => {}
+                .into());
             }
-            self.filled_ns = self.filled_ns.saturating_add(step.length_ns());
-            for (cell, last) in step.cells.iter_mut().zip(&mut self.last) {
+            *told_ns = told_ns.saturating_add(step.length_ns());
+            if gaps == Gaps::Cut {
+                cut_ns += step.length_ns();
+                continue;
+            }
+            for (cell, last) in step.cells.iter_mut().zip(&mut last) {
                 // With `zero` the last one stays what it was at first: no load.
                 let now = *cell.get_or_insert(*last);
-                if self.gaps == Gaps::Hold {
+                if gaps == Gaps::Hold {
                     *last = now;
                 }
             }
-            self.kept = true;
+            kept = true;
             return Ok(Some(step));
         }
-        if self.cut_ns > 0 && !self.kept {
-            self.kept = true;
+        if cut_ns > 0 && !kept {
             return Err(Fault::NothingLeft { end: Seconds(0) }.into());
         }
         Ok(None)
-    }
+    })
+}
 
-    fn warnings(&self) -> Vec<String> {
-        let own = match self.gaps {
-            Gaps::Cut if self.cut_ns > 0 => Some(format!(
-                "{} with an unknown load were cut out",
-                Seconds(self.cut_ns)
-            )),
-            Gaps::Hold if self.filled_ns > 0 => Some(format!(
-                "in {} an unknown load was taken to be the last known one",
-                Seconds(self.filled_ns)
-            )),
-            Gaps::Zero if self.filled_ns > 0 => Some(format!(
-                "in {} an unknown load was taken to be 0",
-                Seconds(self.filled_ns)
-            )),
-            _ => None,
-        };
-        warnings_and(&self.inner, own)
-    }
+fn gap_warning(gaps: Gaps, ns: u64) -> Option<String> {
+    let time = Seconds(ns);
+    let text = match gaps {
+        Gaps::Cut => format!("{time} with an unknown load were cut out"),
+        Gaps::Hold => format!("in {time} an unknown load was taken to be the last known one"),
+        Gaps::Zero => format!("in {time} an unknown load was taken to be 0"),
+        Gaps::Keep | Gaps::Error => return None,
+    };
+    (ns > 0).then_some(text)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! of samples passes through any chain of them in constant memory.
 //!
 //! What an operation had to give up (loads clipped at 100, unknown loads
-//! filled) is counted and told by [`Steps::warnings`] at the end.
+//! filled) is counted and reported by [`crate::Steps::warnings`] at the end.
 
 mod coalesce;
 mod combine;
@@ -22,14 +22,7 @@ pub(crate) use resample::Resample;
 pub use resample::resample;
 pub use simple::{cut, scale_load, scale_time, steal_as_load};
 
-use crate::{ProfileCell, Steps};
-
-/// The warnings of what lies below, and one more where there is one.
-fn warnings_and(inner: &dyn Steps, own: Option<String>) -> Vec<String> {
-    let mut all = inner.warnings();
-    all.extend(own);
-    all
-}
+use crate::ProfileCell;
 
 /// A load clipped to 100, and whether it was.
 fn clip_cell(cell: ProfileCell, clips: &mut u64) -> ProfileCell {

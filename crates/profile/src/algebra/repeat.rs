@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A profile again and again.
 
-use crate::{BoxSteps, Error, Fault, ProfileHeader, Result, Seconds, Step, Steps};
-
-/// Opens the source again for each pass.
-type Reopen = Box<dyn FnMut() -> Result<BoxSteps> + Send>;
+use crate::stream::{change_steps, no_warning};
+use crate::{BoxSteps, Fault, Result, Seconds, Step};
 
 /// The profile `times` times in a row, or for ever (`None`; such a stream
 /// must not be summarised or exported). `reopen` opens the source anew for
@@ -15,93 +13,46 @@ type Reopen = Box<dyn FnMut() -> Result<BoxSteps> + Send>;
 /// has other CPUs than the first.
 pub fn repeat(
     times: Option<u64>,
-    reopen: impl FnMut() -> Result<BoxSteps> + Send + 'static,
+    mut reopen: impl FnMut() -> Result<BoxSteps> + Send + 'static,
 ) -> Result<BoxSteps> {
-    let mut reopen: Reopen = Box::new(reopen);
     if times == Some(0) {
         return Err(Fault::argument("number of repetitions", "0", "1 or more").into());
     }
-    Ok(Box::new(Repeat {
-        inner: reopen()?,
-        reopen,
-        left: times.map(|n| n - 1),
-        offset_ns: 0,
-        last_ns: 0,
-        done: false,
-    }))
-}
-
-struct Repeat {
-    inner: BoxSteps,
-    reopen: Reopen,
-    /// Passes after this one.
-    left: Option<u64>,
-    offset_ns: u64,
-    last_ns: u64,
-    done: bool,
-}
-
-impl Repeat {
-    fn rewind(&mut self) -> Result<()> {
-        let next = (self.reopen)()?;
-        if next.header().cpus != self.inner.header().cpus {
-            return Err(change_error());
-        }
-        self.inner = next;
-        self.left = self.left.map(|n| n - 1);
-        self.offset_ns = self.last_ns;
-        Ok(())
-    }
-
-    fn step(&mut self) -> Result<Option<Step>> {
+    let first = reopen()?;
+    let header = first.header().clone();
+    // Passes after this one.
+    let mut left = times.map(|n| n - 1);
+    let (mut offset_ns, mut last_ns) = (0u64, 0);
+    Ok(change_steps(first, header, no_warning, move |inner, _| {
         loop {
-            if let Some(step) = self.inner.next_step()? {
+            if let Some(step) = inner.next_step()? {
                 // A profile that would last longer than 584 years ends there.
-                let Some(end_ns) = step.end_ns.checked_add(self.offset_ns) else {
+                let Some(end_ns) = step.end_ns.checked_add(offset_ns) else {
                     return Ok(None);
                 };
-                self.last_ns = end_ns;
+                last_ns = end_ns;
                 return Ok(Some(Step {
-                    start_ns: step.start_ns + self.offset_ns,
+                    start_ns: step.start_ns + offset_ns,
                     end_ns,
                     cells: step.cells,
                 }));
             }
-            if self.last_ns == self.offset_ns {
+            if last_ns == offset_ns {
                 return Err(Fault::NothingLeft { end: Seconds(0) }.into());
             }
-            if self.left == Some(0) {
+            if left == Some(0) {
                 return Ok(None);
             }
-            self.rewind()?;
+            let next = reopen()?;
+            if next.header().cpus != inner.header().cpus {
+                let text = "the source changed while it was repeated";
+                return Err(Fault::Io(std::io::Error::other(text)).into());
+            }
+            *inner = next;
+            left = left.map(|n| n - 1);
+            offset_ns = last_ns;
         }
-    }
-}
-
-fn change_error() -> Error {
-    Fault::Io(std::io::Error::other(
-        "the source changed while it was repeated",
-    ))
-    .into()
-}
-
-impl Steps for Repeat {
-    fn header(&self) -> &ProfileHeader {
-        self.inner.header()
-    }
-
-    fn next_step(&mut self) -> Result<Option<Step>> {
-        if self.done {
-            return Ok(None);
-        }
-        let step = self.step();
-        self.done = !matches!(step, Ok(Some(_)));
-        step
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        self.inner.warnings()
-    }
+    }))
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Operations that look at one step at a time.
 
-use crate::{BoxSteps, Fault, ProfileCell, ProfileHeader, Result, Seconds, Step, Steps};
+use crate::{BoxSteps, Fault, ProfileCell, ProfileHeader, Result, Seconds, Step};
 
-use super::{clip_cell, clip_warning, warnings_and};
+use super::{clip_cell, clip_warning};
+use crate::stream::{change_steps, no_warning};
 
 /// Leaves what lies between two times; it begins at 0 again. A `to_ns` beyond
 /// the end is the end.
@@ -18,56 +19,32 @@ pub fn cut(steps: BoxSteps, from_ns: u64, to_ns: u64) -> Result<BoxSteps> {
     }
     let mut header = steps.header().clone();
     header.begins_at = header.begins_at.and_then(|b| b.later(from_ns));
-    Ok(Box::new(Cut {
-        inner: steps,
-        header,
-        from_ns,
-        to_ns,
-        any: false,
-    }))
-}
-
-struct Cut {
-    inner: BoxSteps,
-    header: ProfileHeader,
-    from_ns: u64,
-    to_ns: u64,
-    any: bool,
-}
-
-impl Steps for Cut {
-    fn header(&self) -> &ProfileHeader {
-        &self.header
-    }
-
-    fn next_step(&mut self) -> Result<Option<Step>> {
+    let mut any = false;
+    let next = move |inner: &mut BoxSteps, _: &mut u64| {
         let mut end = 0;
-        while let Some(step) = self.inner.next_step()? {
+        while let Some(step) = inner.next_step()? {
             end = step.end_ns;
-            if step.end_ns <= self.from_ns {
+            if step.end_ns <= from_ns {
                 continue;
             }
-            if step.start_ns >= self.to_ns {
+            if step.start_ns >= to_ns {
                 // The rest is not read: a fault beyond the cut is none of it.
                 return Ok(None);
             }
-            self.any = true;
+            any = true;
             return Ok(Some(Step {
-                start_ns: step.start_ns.max(self.from_ns) - self.from_ns,
-                end_ns: step.end_ns.min(self.to_ns) - self.from_ns,
+                start_ns: step.start_ns.max(from_ns) - from_ns,
+                end_ns: step.end_ns.min(to_ns) - from_ns,
                 cells: step.cells,
             }));
         }
-        if self.any {
+        if any {
             Ok(None)
         } else {
             Err(Fault::NothingLeft { end: Seconds(end) }.into())
         }
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        self.inner.warnings()
-    }
+    };
+    Ok(change_steps(steps, header, no_warning, next))
 }
 
 /// Multiplies each load; what comes out above 100 is clipped and counted.
@@ -78,36 +55,20 @@ pub fn scale_load(steps: BoxSteps, factor: f64) -> Result<BoxSteps> {
     if !(factor >= 0.0 && factor.is_finite()) {
         return Err(Fault::argument("load factor", factor, "0 or more").into());
     }
-    Ok(Box::new(ScaleLoad {
-        inner: steps,
-        factor,
-        clips: 0,
-    }))
-}
-
-struct ScaleLoad {
-    inner: BoxSteps,
-    factor: f64,
-    clips: u64,
-}
-
-impl Steps for ScaleLoad {
-    fn header(&self) -> &ProfileHeader {
-        self.inner.header()
-    }
-
-    fn next_step(&mut self) -> Result<Option<Step>> {
-        let mut step = self.inner.next_step()?;
-        for cell in step.iter_mut().flat_map(|s| &mut s.cells).flatten() {
-            cell.load_pct *= self.factor;
-            *cell = clip_cell(*cell, &mut self.clips);
-        }
-        Ok(step)
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        warnings_and(&self.inner, clip_warning(self.clips))
-    }
+    let header = steps.header().clone();
+    Ok(change_steps(
+        steps,
+        header,
+        clip_warning,
+        move |inner, clips| {
+            let mut step = inner.next_step()?;
+            for cell in step.iter_mut().flat_map(|s| &mut s.cells).flatten() {
+                cell.load_pct *= factor;
+                *cell = clip_cell(*cell, clips);
+            }
+            Ok(step)
+        },
+    ))
 }
 
 /// A day becomes a tenth of a second, or some centuries: beyond that no step is
@@ -123,27 +84,12 @@ pub fn scale_time(steps: BoxSteps, factor: f64) -> Result<BoxSteps> {
     if !TIME_FACTORS.contains(&factor) {
         return Err(Fault::argument("time factor", factor, "between 0.000001 and 100000").into());
     }
-    Ok(Box::new(ScaleTime {
-        inner: steps,
-        factor,
-    }))
-}
-
-struct ScaleTime {
-    inner: BoxSteps,
-    factor: f64,
-}
-
-impl Steps for ScaleTime {
-    fn header(&self) -> &ProfileHeader {
-        self.inner.header()
-    }
-
-    fn next_step(&mut self) -> Result<Option<Step>> {
-        // Begin and end are scaled from the original, so nothing accumulates
-        // and neighbours stay contiguous.
-        let scaled = |ns: u64| (ns as f64 * self.factor).round() as u64;
-        while let Some(step) = self.inner.next_step()? {
+    // Begin and end are scaled from the original, so nothing accumulates and
+    // neighbours stay contiguous.
+    let scaled = move |ns: u64| (ns as f64 * factor).round() as u64;
+    let header = steps.header().clone();
+    Ok(change_steps(steps, header, no_warning, move |inner, _| {
+        while let Some(step) = inner.next_step()? {
             let (start_ns, end_ns) = (scaled(step.start_ns), scaled(step.end_ns));
             if end_ns > start_ns {
                 return Ok(Some(Step {
@@ -154,11 +100,7 @@ impl Steps for ScaleTime {
             }
         }
         Ok(None)
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        self.inner.warnings()
-    }
+    }))
 }
 
 /// Counts steal as load: the load becomes the share of the wall time in which
@@ -169,34 +111,14 @@ pub fn steal_as_load(steps: BoxSteps) -> BoxSteps {
         has_steal: false,
         ..steps.header().clone()
     };
-    Box::new(StealAsLoad {
-        inner: steps,
-        header,
-    })
-}
-
-struct StealAsLoad {
-    inner: BoxSteps,
-    header: ProfileHeader,
-}
-
-impl Steps for StealAsLoad {
-    fn header(&self) -> &ProfileHeader {
-        &self.header
-    }
-
-    fn next_step(&mut self) -> Result<Option<Step>> {
-        let mut step = self.inner.next_step()?;
+    change_steps(steps, header, no_warning, |inner, _| {
+        let mut step = inner.next_step()?;
         for cell in step.iter_mut().flat_map(|s| &mut s.cells).flatten() {
             let delivered = 1.0 - cell.steal_pct / 100.0;
             *cell = ProfileCell::load((cell.load_pct * delivered + cell.steal_pct).min(100.0));
         }
         Ok(step)
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        self.inner.warnings()
-    }
+    })
 }
 
 #[cfg(test)]

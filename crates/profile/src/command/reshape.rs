@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
-    BoxSteps, Error, Fault, Format, Gaps, InputSource, MapRule, Place, ProfileHeader,
-    ProfileSummary, ReadOptions, Result, Spread, Step, Steps, algebra,
+    BoxSteps, Error, Fault, Format, Gaps, InputSource, MapRule, Place, ProfileSummary, ReadOptions,
+    Result, Spread, algebra,
 };
 use clap::{Args, ValueEnum};
 use sandbag_linux::CpuList;
@@ -17,6 +17,7 @@ use sandbag_linux::topology::Topology;
 use sandbag_ui::text::visible;
 
 use crate::command::prometheus;
+use crate::stream::{change_steps, no_warning};
 use sandbag_ui::units::{self, Cpus, nanos};
 
 /// The options.
@@ -296,17 +297,13 @@ impl Reshape {
 }
 
 /// A profile whose errors name its file, also those of operations on it.
-struct NamedProfile {
-    inner: BoxSteps,
-    file: Arc<str>,
-}
-
 fn name_errors(opened: Result<BoxSteps>, source: &InputSource) -> Result<BoxSteps> {
     let file = Arc::clone(source.name());
-    match opened {
-        Ok(inner) => Ok(Box::new(NamedProfile { inner, file })),
-        Err(error) => Err(in_file(error, &file)),
-    }
+    let steps = opened.map_err(|error| in_file(error, &file))?;
+    let header = steps.header().clone();
+    Ok(change_steps(steps, header, no_warning, move |inner, _| {
+        inner.next_step().map_err(|error| in_file(error, &file))
+    }))
 }
 
 fn in_file(mut error: Error, file: &Arc<str>) -> Error {
@@ -316,18 +313,6 @@ fn in_file(mut error: Error, file: &Arc<str>) -> Error {
         column: None,
     });
     error
-}
-
-impl Steps for NamedProfile {
-    fn header(&self) -> &ProfileHeader {
-        self.inner.header()
-    }
-    fn next_step(&mut self) -> Result<Option<Step>> {
-        self.inner.next_step().map_err(|e| in_file(e, &self.file))
-    }
-    fn warnings(&self) -> Vec<String> {
-        self.inner.warnings()
-    }
 }
 
 /// One line about a profile: what was detected and what is in it.

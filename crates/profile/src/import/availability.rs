@@ -4,11 +4,13 @@
 //!
 //! The file is read twice, once to its end to check it, and not held.
 
+use super::count_warnings;
 use crate::lines::Lines;
 use crate::number::{NS_PER_S, decimal, decimal_seconds};
 use crate::reader::Input;
 use crate::seconds::{Seconds, plain_seconds};
-use crate::{BoxSteps, Fault, Format, ProfileHeader, Result, Spread, Step, Steps};
+use crate::stream::make_steps;
+use crate::{BoxSteps, Fault, Format, ProfileHeader, Result, Step};
 
 /// What a line says.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,7 +40,7 @@ pub(super) enum Ending {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AvailabilityFormat {
     pub(super) format: Format,
-    pub(super) parse: fn(&[u8]) -> Result<AvailabilityLine, Fault>,
+    pub(super) parse: Parse,
     /// Why there is no end, and what to do.
     pub(super) no_end: &'static str,
     /// What to do with events out of order; begins with `; `.
@@ -111,19 +113,43 @@ pub(super) fn read(input: &Input<'_>, dialect: &AvailabilityFormat) -> Result<Bo
         return Err(lines.nowhere(Fault::NothingLeft { end: Seconds(0) }));
     }
     let spread = input.options.spread.unwrap_or_default();
-    let mut trace = AvailabilityTrace {
-        header: ProfileHeader::new((0..spread.cpus).collect(), dialect.format),
-        lines: (input.lines)()?,
-        dialect: *dialect,
-        spread,
-        left: 1.0,
-        next: None,
-        at_ns: 0,
-        end_ns,
-        warnings: found.warnings(end_ns),
-    };
-    trace.advance()?;
-    Ok(Box::new(trace))
+    let header = ProfileHeader::new((0..spread.cpus).collect(), dialect.format);
+    let mut lines = (input.lines)()?;
+    let parse = dialect.parse;
+    // The share that is left from `at_ns` on, and the event that was read ahead.
+    let (mut left, mut at_ns) = (1.0, 0);
+    let mut next = next_event(&mut lines, parse)?;
+    Ok(make_steps(header, found.warnings(end_ns), move || {
+        while let Some((_, now_left)) = next.filter(|(next_ns, _)| *next_ns <= at_ns) {
+            left = now_left;
+            next = next_event(&mut lines, parse)?;
+        }
+        if at_ns >= end_ns {
+            return Ok(None);
+        }
+        let start_ns = at_ns;
+        at_ns = next.map_or(end_ns, |(next_ns, _)| next_ns).min(end_ns);
+        // Not 100 (1 - left), which is not exactly 30 where 0.7 is left.
+        let load_pct = 100.0 - 100.0 * left;
+        Ok(Some(Step {
+            start_ns,
+            end_ns: at_ns,
+            cells: spread.cells(load_pct).map(Some).collect(),
+        }))
+    }))
+}
+
+type Parse = fn(&[u8]) -> Result<AvailabilityLine, Fault>;
+
+/// The time of the next event, ns, and the share that is left from then on.
+fn next_event(lines: &mut Lines, parse: Parse) -> Result<Option<(u64, f64)>> {
+    while let Some(line) = lines.next_line()? {
+        let line = parse(line).map_err(|fault| lines.here(fault))?;
+        if let AvailabilityLine::Event { at_ns, left } = line {
+            return Ok(Some((at_ns, left.min(1.0))));
+        }
+    }
+    Ok(None)
 }
 
 fn look_through(
@@ -190,84 +216,16 @@ impl AvailabilitySurvey {
                 Seconds(end_ns)
             ));
         }
-        if self.same > 0 {
-            all.push(format!(
+        all.extend(count_warnings([
+            (
+                self.same,
                 "{} events have the time of the one before, whose place they take",
-                self.same
-            ));
-        }
-        if self.beyond > 0 {
-            all.push(format!(
+            ),
+            (
+                self.beyond,
                 "{} events leave more than the whole CPU; the load is 0 there",
-                self.beyond
-            ));
-        }
+            ),
+        ]));
         all
-    }
-}
-
-struct AvailabilityTrace {
-    header: ProfileHeader,
-    lines: Lines,
-    dialect: AvailabilityFormat,
-    spread: Spread,
-    /// The share that is left from `at_ns` on.
-    left: f64,
-    /// The event that was read ahead.
-    next: Option<(u64, f64)>,
-    at_ns: u64,
-    end_ns: u64,
-    warnings: Vec<String>,
-}
-
-impl AvailabilityTrace {
-    /// Reads ahead, up to an event.
-    fn advance(&mut self) -> Result<()> {
-        let next = self.next_event();
-        if next.is_err() {
-            self.at_ns = self.end_ns;
-        }
-        self.next = next?;
-        Ok(())
-    }
-
-    fn next_event(&mut self) -> Result<Option<(u64, f64)>> {
-        while let Some(line) = self.lines.next_line()? {
-            let line = (self.dialect.parse)(line).map_err(|fault| self.lines.here(fault))?;
-            if let AvailabilityLine::Event { at_ns, left } = line {
-                return Ok(Some((at_ns, left.min(1.0))));
-            }
-        }
-        Ok(None)
-    }
-}
-
-impl Steps for AvailabilityTrace {
-    fn header(&self) -> &ProfileHeader {
-        &self.header
-    }
-
-    fn next_step(&mut self) -> Result<Option<Step>> {
-        while let Some((_, left)) = self.next.filter(|(at_ns, _)| *at_ns <= self.at_ns) {
-            self.left = left;
-            self.advance()?;
-        }
-        if self.at_ns >= self.end_ns {
-            return Ok(None);
-        }
-        let start_ns = self.at_ns;
-        let next_ns = self.next.map_or(self.end_ns, |(at_ns, _)| at_ns);
-        self.at_ns = next_ns.min(self.end_ns);
-        // Not 100 (1 - left), which is not exactly 30 where 0.7 is left.
-        let load_pct = 100.0 - 100.0 * self.left;
-        Ok(Some(Step {
-            start_ns,
-            end_ns: self.at_ns,
-            cells: self.spread.cells(load_pct).map(Some).collect(),
-        }))
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        self.warnings.clone()
     }
 }

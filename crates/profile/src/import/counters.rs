@@ -7,6 +7,8 @@
 
 use crate::ProfileCell;
 
+use super::count_warnings;
+
 /// What a CPU can do, as far as its load is concerned. Guest time is inside
 /// user and guest_nice inside nice, in every source that counts like the
 /// kernel; it must not be added again.
@@ -81,29 +83,22 @@ impl Differences {
 
     /// What the user should hear of it.
     pub(super) fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if self.resets > 0 {
-            warnings.push(format!(
+        count_warnings([
+            (
+                self.resets,
                 "in {} samples a CPU's counters began anew (a restart, or the CPU was offline); \
                  its load is unknown there",
-                self.resets
-            ));
-        }
-        if self.small_falls > 0 {
-            warnings.push(format!(
-                "{} counters fell by less than {RESET_S} s, as the kernel allows; they count as \
-                 still",
-                self.small_falls
-            ));
-        }
-        if self.still > 0 {
-            warnings.push(format!(
+            ),
+            (
+                self.small_falls,
+                "{} counters fell by less than 3 s, as the kernel allows; they count as still",
+            ),
+            (
+                self.still,
                 "in {} samples no counter of a CPU moved (its tick was off, or the samples are \
                  too close); its load is taken to be 0",
-                self.still
-            ));
-        }
-        warnings
+            ),
+        ])
     }
 }
 

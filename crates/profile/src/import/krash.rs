@@ -18,7 +18,8 @@ use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_number, whole};
 use crate::reader::ImportReader;
 use crate::seconds::Seconds;
-use crate::{BoxSteps, Error, Fault, Format, ProfileCell, ProfileHeader, Result, Step, Steps};
+use crate::stream::make_steps;
+use crate::{BoxSteps, Error, Fault, Format, ProfileCell, ProfileHeader, Result, Step};
 
 const NO_END: &str = "add a line `kill <seconds>` or give the end";
 
@@ -76,13 +77,34 @@ fn read(lines: &mut Lines, end_ns: Option<u64>) -> Result<BoxSteps> {
     }
     let warnings = warnings(&cpus, end_ns, full);
     let (numbers, entries): (Vec<u32>, Vec<Vec<KrashEntry>>) = cpus.into_iter().unzip();
-    Ok(Box::new(Krash {
-        header: ProfileHeader::new(numbers, Format::Krash),
-        next: vec![0; entries.len()],
-        entries,
-        at_ns: 0,
-        end_ns,
-        warnings,
+    // Per CPU, how many entries lie at or before `at_ns`.
+    let mut next = vec![0usize; entries.len()];
+    let mut at_ns = 0;
+    let header = ProfileHeader::new(numbers, Format::Krash);
+    Ok(make_steps(header, warnings, move || {
+        if at_ns >= end_ns {
+            return Ok(None);
+        }
+        let start_ns = at_ns;
+        at_ns = end_ns;
+        let mut cells = Vec::with_capacity(entries.len());
+        for (entries, next) in entries.iter().zip(&mut next) {
+            let time = |entry: &KrashEntry| u64::from(entry.0) * NS_PER_S;
+            while entries.get(*next).is_some_and(|e| time(e) <= start_ns) {
+                *next += 1;
+            }
+            if let Some(entry) = entries.get(*next) {
+                at_ns = at_ns.min(time(entry));
+            }
+            let load = next.checked_sub(1).and_then(|i| entries.get(i));
+            let load_pct = load.map_or(0.0, |entry| f64::from(entry.1));
+            cells.push(Some(ProfileCell::load(load_pct)));
+        }
+        Ok(Some(Step {
+            start_ns,
+            end_ns: at_ns,
+            cells,
+        }))
     }))
 }
 
@@ -323,52 +345,4 @@ impl Parser<'_> {
 
 fn is_setting(word: &str) -> bool {
     matches!(word, "cgroup_root" | "all_name" | "burner_basename")
-}
-
-struct Krash {
-    header: ProfileHeader,
-    entries: Vec<Vec<KrashEntry>>,
-    /// Per CPU, how many entries lie at or before `at_ns`.
-    next: Vec<usize>,
-    at_ns: u64,
-    end_ns: u64,
-    warnings: Vec<String>,
-}
-
-impl Steps for Krash {
-    fn header(&self) -> &ProfileHeader {
-        &self.header
-    }
-
-    fn next_step(&mut self) -> Result<Option<Step>> {
-        if self.at_ns >= self.end_ns {
-            return Ok(None);
-        }
-        let start_ns = self.at_ns;
-        let mut end_ns = self.end_ns;
-        let mut cells = Vec::with_capacity(self.entries.len());
-        for (entries, next) in self.entries.iter().zip(&mut self.next) {
-            let time = |entry: &KrashEntry| u64::from(entry.0) * NS_PER_S;
-            while entries.get(*next).is_some_and(|e| time(e) <= start_ns) {
-                *next += 1;
-            }
-            if let Some(entry) = entries.get(*next) {
-                end_ns = end_ns.min(time(entry));
-            }
-            let load = next.checked_sub(1).and_then(|i| entries.get(i));
-            cells.push(Some(load.map_or_else(ProfileCell::default, |e| {
-                ProfileCell::load(f64::from(e.1))
-            })));
-        }
-        self.at_ns = end_ns;
-        Ok(Some(Step {
-            start_ns,
-            end_ns,
-            cells,
-        }))
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        self.warnings.clone()
-    }
 }

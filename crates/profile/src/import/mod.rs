@@ -47,7 +47,9 @@ use crate::reader::{ImportReader, Input};
 use crate::usual_step::Lengths;
 use crate::{Begin, BoxSteps, Fault, Format, ProfileHeader, Result};
 
-use sample::{ImportSample, ImportSummary, Samples, duplicate_and_restart_warnings, slack};
+use sample::{
+    ImportSample, ImportSummary, Samples, count_warnings, duplicate_and_restart_warnings, slack,
+};
 
 /// All importers. The first that recognises a file has it: those with a mark of
 /// their own come first, those that take much for theirs last.

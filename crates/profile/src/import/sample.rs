@@ -68,17 +68,21 @@ pub(super) fn slack(interval_ns: i64) -> i64 {
     NS_PER_S as i64 + interval_ns / 100
 }
 
-/// What is said of values that were left out, and of restarts.
+/// A warning for each count above 0, which replaces `{}` in its text.
+pub(super) fn count_warnings<const N: usize>(counts: [(u64, &str); N]) -> Vec<String> {
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    counts
+        .map(|(count, text)| text.replacen("{}", &count.to_string(), 1))
+        .collect()
+}
+
+/// Warnings of values that were left out, and of restarts.
 pub(super) fn duplicate_and_restart_warnings(duplicates: u64, restarts: u64) -> Vec<String> {
-    let mut all = Vec::new();
-    if duplicates > 0 {
-        all.push(format!(
-            "{duplicates} values stand there for a CPU and stamp that already had one; \
-             the first was taken"
-        ));
-    }
-    if restarts > 0 {
-        all.push(format!("the machine was restarted {restarts} times"));
-    }
-    all
+    count_warnings([
+        (
+            duplicates,
+            "{} values stand there for a CPU and stamp that already had one; the first was taken",
+        ),
+        (restarts, "the machine was restarted {} times"),
+    ])
 }

@@ -140,10 +140,7 @@ impl<S: StampReader> SysstatJson<S> {
         let s: SysstatStatistics<'_, S::Written<'_>> =
             serde_json::from_slice(text).map_err(|e| {
                 // Its line counts from the beginning of the element.
-                let message = e.to_string();
-                let message = message.split(" at line ").next().unwrap_or_default();
-                self.elements
-                    .in_element(Fault::Json(message.to_owned()), e.line() as u64)
+                self.elements.in_element(Fault::json(&e), e.line() as u64)
             })?;
         let stamped = self.stamps.stamp_value(&s.timestamp);
         let stamped = stamped.map_err(|fault| self.elements.in_element(fault, 1))?;

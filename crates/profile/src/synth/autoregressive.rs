@@ -1,27 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! AR(p): each value a weighted sum of the last p and of something new.
 
+use clap::Args;
+use sandbag_ui::units;
+
 use crate::{BoxSteps, Fault, Result};
 
 use crate::synth::chance::Drand48;
 use crate::synth::sampling::{LoadSource, sample_steps};
 
 /// The process, around its mean.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Args)]
 pub struct Autoregressive {
-    /// Mean load, percent.
+    /// In the mean, percent
+    #[arg(long = "mean", value_name = "MEAN", default_value = "50", value_parser = units::load)]
     pub mean_pct: f64,
-    /// Standard deviation of what is new in each step, points.
-    pub noise_points: f64,
-    /// Weights of the last values, the latest first.
+    /// Weights of the last values, the latest first
+    #[arg(
+        long,
+        default_value = "0.9",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
     pub weights: Vec<f64>,
-    /// Correlation between what is new on two CPUs, 0 to 1.
+    /// Standard deviation of what is new in each step, points
+    #[arg(long = "noise", value_name = "NOISE", default_value_t = 5.0)]
+    pub noise_points: f64,
+    /// Correlation of what is new between CPUs, 0 to 1
+    #[arg(long, default_value_t = 0.0)]
     pub correlation: f64,
-    /// Of the generator.
+    /// Another number makes another profile of the same kind
+    #[arg(long, default_value_t = 1)]
     pub seed: u32,
 }
 
-/// Values beyond 0 to 100 are cut off, and their number is said.
+/// Values beyond 0 to 100 are clipped and counted.
 ///
 /// # Errors
 /// A correlation beyond 0 to 1, weights with which the process leaves its mean

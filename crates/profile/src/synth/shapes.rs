@@ -1,45 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Shapes: the same on all CPUs, but for a shift.
 
+use clap::Args;
+use sandbag_ui::units;
+
 use crate::{BoxSteps, Fault, Result};
 
 use crate::synth::sampling::{LoadSource, sample_steps};
 
 /// From one load to another.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Args)]
 pub struct Ramp {
-    /// At the beginning, percent.
+    /// At the beginning, percent
+    #[arg(id = "from-load", value_name = "FROM", value_parser = units::load)]
     pub from_pct: f64,
-    /// At the end.
+    /// At the end
+    #[arg(id = "to-load", value_name = "TO", value_parser = units::load)]
     pub to_pct: f64,
 }
 
 /// Up and down.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Args)]
 pub struct Sine {
-    /// In the mean, percent.
+    /// In the mean, percent
+    #[arg(long = "mean", value_name = "MEAN", default_value = "50", value_parser = units::load)]
     pub mean_pct: f64,
-    /// Above and below it.
+    /// Above and below the mean, points
+    #[arg(long = "amplitude", value_name = "AMPLITUDE", default_value = "30", value_parser = units::load)]
     pub amplitude_pct: f64,
-    /// Length of a cycle, s.
+    /// Length of a cycle
+    #[arg(long = "cycle", value_name = "TIME", default_value = "1m", value_parser = seconds)]
     pub period_s: f64,
-    /// By how many cycles each CPU is behind the one before.
+    /// By how many cycles each CPU is behind the one before
+    #[arg(long, default_value = "0", allow_hyphen_values = true, value_parser = finite)]
     pub shift: f64,
 }
 
 /// Busy and not.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Args)]
 pub struct Square {
-    /// In the first part of a cycle, percent.
+    /// In the first part of a cycle, percent
+    #[arg(long = "high", value_name = "HIGH", default_value = "80", value_parser = units::load)]
     pub high_pct: f64,
-    /// In the rest.
+    /// In the rest of it
+    #[arg(long = "low", value_name = "LOW", default_value = "0", value_parser = units::load)]
     pub low_pct: f64,
-    /// Length of a cycle, s.
+    /// Length of a cycle
+    #[arg(long = "cycle", value_name = "TIME", default_value = "10s", value_parser = seconds)]
     pub period_s: f64,
-    /// The first part as a share of the cycle.
+    /// The first part as a share of the cycle
+    #[arg(long, default_value_t = 0.5)]
     pub duty: f64,
-    /// By how many cycles each CPU is behind the one before.
+    /// By how many cycles each CPU is behind the one before
+    #[arg(long, default_value = "0", allow_hyphen_values = true, value_parser = finite)]
     pub shift: f64,
+}
+
+/// A length of time, more than 0, in seconds.
+pub(super) fn seconds(text: &str) -> Result<f64, String> {
+    units::positive_duration(text).map(|time| time.as_secs_f64())
+}
+
+fn finite(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() => Ok(value),
+        _ => Err("expected a number".to_owned()),
+    }
 }
 
 /// A [`Ramp`] over the whole length.

@@ -2,26 +2,36 @@
 //! Random on and off: a Markov chain of two states in continuous time, each
 //! CPU on its own.
 
-use crate::{BoxSteps, Fault, Format, ProfileCell, ProfileHeader, Result, Step, Steps};
+use clap::Args;
+use sandbag_ui::units;
+
+use crate::stream::make_steps;
+use crate::{BoxSteps, Fault, Format, ProfileCell, ProfileHeader, Result, Step};
 
 use crate::synth::chance::Drand48;
+use crate::synth::shapes::seconds;
 
 /// How long which load lasts; lengths are exponential.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Args)]
 pub struct OnOff {
-    /// Load while on, percent.
+    /// Load while on, percent
+    #[arg(long = "high", value_name = "HIGH", default_value = "80", value_parser = units::load)]
     pub on_pct: f64,
-    /// Load while off.
+    /// Load while off
+    #[arg(long = "low", value_name = "LOW", default_value = "0", value_parser = units::load)]
     pub off_pct: f64,
-    /// Mean length of being on, s.
+    /// Mean time on
+    #[arg(long = "on", value_name = "TIME", default_value = "5s", value_parser = seconds)]
     pub on_s: f64,
-    /// Mean length of being off, s.
+    /// Mean time off
+    #[arg(long = "off", value_name = "TIME", default_value = "5s", value_parser = seconds)]
     pub off_s: f64,
-    /// Of the generator.
+    /// Another number makes another profile of the same kind
+    #[arg(long, default_value_t = 1)]
     pub seed: u32,
 }
 
-/// Shortest state, ns: what is shorter is of no use to anybody who replays it.
+/// Shortest state, ns: a replay could not follow shorter ones.
 const LEAST_NS: u64 = 1_000_000;
 
 /// Each CPU begins in the state and for the rest of it that it would be found
@@ -40,7 +50,7 @@ pub fn on_off(model: OnOff, cpus: &[u32], length_ns: u64) -> Result<BoxSteps> {
         }
     }
     let mut chance = Drand48::new(model.seed);
-    let states = cpus
+    let mut states: Vec<OnOffState> = cpus
         .iter()
         .map(|_| {
             let is_on = chance.uniform() < model.on_s / (model.on_s + model.off_s);
@@ -49,13 +59,36 @@ pub fn on_off(model: OnOff, cpus: &[u32], length_ns: u64) -> Result<BoxSteps> {
             state
         })
         .collect();
-    Ok(Box::new(Chain {
-        header: ProfileHeader::new(cpus.to_vec(), Format::Synthetic),
-        model,
-        chance,
-        states,
-        now_ns: 0,
-        length_ns,
+    let header = ProfileHeader::new(cpus.to_vec(), Format::Synthetic);
+    let mut now_ns = 0;
+    Ok(make_steps(header, Vec::new(), move || {
+        if now_ns >= length_ns {
+            return Ok(None);
+        }
+        for state in &mut states {
+            while state.until_ns <= now_ns {
+                state.is_on = !state.is_on;
+                state.stay(&model, &mut chance);
+            }
+        }
+        let first = states.iter().map(|state| state.until_ns).min();
+        let end_ns = first.unwrap_or(u64::MAX).min(length_ns);
+        let start_ns = std::mem::replace(&mut now_ns, end_ns);
+        let load = |state: &OnOffState| {
+            if state.is_on {
+                model.on_pct
+            } else {
+                model.off_pct
+            }
+        };
+        let cells = states
+            .iter()
+            .map(|state| Some(ProfileCell::load(load(state))));
+        Ok(Some(Step {
+            start_ns,
+            end_ns,
+            cells: cells.collect(),
+        }))
     }))
 }
 
@@ -70,56 +103,6 @@ impl OnOffState {
         let mean_s = if self.is_on { model.on_s } else { model.off_s };
         let length_ns = (chance.exponential(mean_s) * 1e9) as u64;
         self.until_ns = self.until_ns.saturating_add(length_ns.max(LEAST_NS));
-    }
-}
-
-struct Chain {
-    header: ProfileHeader,
-    model: OnOff,
-    chance: Drand48,
-    states: Vec<OnOffState>,
-    now_ns: u64,
-    length_ns: u64,
-}
-
-impl Steps for Chain {
-    fn header(&self) -> &ProfileHeader {
-        &self.header
-    }
-
-    fn next_step(&mut self) -> Result<Option<Step>> {
-        if self.now_ns >= self.length_ns {
-            return Ok(None);
-        }
-        for state in &mut self.states {
-            while state.until_ns <= self.now_ns {
-                state.is_on = !state.is_on;
-                state.stay(&self.model, &mut self.chance);
-            }
-        }
-        let first = self.states.iter().map(|state| state.until_ns).min();
-        let end_ns = first.unwrap_or(u64::MAX).min(self.length_ns);
-        let start_ns = std::mem::replace(&mut self.now_ns, end_ns);
-        let load = |state: &OnOffState| {
-            if state.is_on {
-                self.model.on_pct
-            } else {
-                self.model.off_pct
-            }
-        };
-        let cells = self
-            .states
-            .iter()
-            .map(|state| Some(ProfileCell::load(load(state))));
-        Ok(Some(Step {
-            start_ns,
-            end_ns,
-            cells: cells.collect(),
-        }))
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        Vec::new()
     }
 }
 

@@ -15,7 +15,8 @@ use crate::lines::Lines;
 use crate::number::decimal;
 use crate::reader::Input;
 use crate::seconds::Seconds;
-use crate::{BoxSteps, Fault, Format, ProfileHeader, Result, Spread, Step, Steps};
+use crate::stream::make_steps;
+use crate::{BoxSteps, Fault, Format, ProfileHeader, Result, Step};
 
 const NO_END: &str = "its interval is an argument of cpu-load-generator: give the end, the number \
                       of lines times the interval";
@@ -42,13 +43,27 @@ pub(super) fn read(input: &Input<'_>) -> Result<BoxSteps> {
         }));
     }
     let spread = input.options.spread.unwrap_or_default();
-    Ok(Box::new(List {
-        header: ProfileHeader::new((0..spread.cpus).collect(), Format::CpuLoadGenerator),
-        lines: (input.lines)()?,
-        spread,
-        at: 0,
-        count,
-        end_ns,
+    let header = ProfileHeader::new((0..spread.cpus).collect(), Format::CpuLoadGenerator);
+    let mut lines = (input.lines)()?;
+    let begin_ns = move |line: u64| {
+        let ns = u128::from(end_ns) * u128::from(line) / u128::from(count);
+        u64::try_from(ns).unwrap_or(end_ns)
+    };
+    let mut at = 0;
+    Ok(make_steps(header, Vec::new(), move || {
+        // The file may have grown since it was counted.
+        if at == count {
+            return Ok(None);
+        }
+        let Some(load_pct) = next_load(&mut lines)? else {
+            return Ok(None);
+        };
+        at += 1;
+        Ok(Some(Step {
+            start_ns: begin_ns(at - 1),
+            end_ns: begin_ns(at),
+            cells: spread.cells(load_pct).map(Some).collect(),
+        }))
     }))
 }
 
@@ -67,51 +82,4 @@ fn next_load(lines: &mut Lines) -> Result<Option<f64>> {
         };
     }
     Ok(None)
-}
-
-struct List {
-    header: ProfileHeader,
-    lines: Lines,
-    spread: Spread,
-    /// How many lines were passed.
-    at: u64,
-    count: u64,
-    end_ns: u64,
-}
-
-impl List {
-    /// When the line of this number, from 0, begins.
-    fn begin_ns(&self, line: u64) -> u64 {
-        let ns = u128::from(self.end_ns) * u128::from(line) / u128::from(self.count);
-        u64::try_from(ns).unwrap_or(self.end_ns)
-    }
-}
-
-impl Steps for List {
-    fn header(&self) -> &ProfileHeader {
-        &self.header
-    }
-
-    fn next_step(&mut self) -> Result<Option<Step>> {
-        // The file may have grown since it was counted.
-        if self.at == self.count {
-            return Ok(None);
-        }
-        let load = next_load(&mut self.lines);
-        let Ok(Some(load_pct)) = load else {
-            self.at = self.count;
-            return load.map(|_| None);
-        };
-        let start_ns = self.begin_ns(self.at);
-        self.at += 1;
-        Ok(Some(Step {
-            start_ns,
-            end_ns: self.begin_ns(self.at),
-            cells: self.spread.cells(load_pct).map(Some).collect(),
-        }))
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        Vec::new()
-    }
 }

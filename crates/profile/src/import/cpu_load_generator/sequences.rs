@@ -23,7 +23,8 @@ use serde::Deserialize;
 use crate::lines::Lines;
 use crate::number::{MAX_CPU, NS_PER_S};
 use crate::seconds::Seconds;
-use crate::{BoxSteps, Fault, Format, ProfileCell, ProfileHeader, Result, Step, Steps};
+use crate::stream::make_steps;
+use crate::{BoxSteps, Fault, Format, ProfileCell, ProfileHeader, Result, Step};
 
 const MAX_DOCUMENT: u64 = 64 << 20;
 /// Of all CPUs together: a repetition may be any number.
@@ -93,9 +94,7 @@ pub(super) fn read(lines: Lines) -> Result<BoxSteps> {
     }
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
     let mut all: Vec<Sequence> = serde_json::from_slice(text).map_err(|e| {
-        let message = e.to_string();
-        let message = message.split(" at line ").next().unwrap_or_default();
-        let mut error = Fault::Json(message.to_owned()).at(&file, e.line() as u64);
+        let mut error = Fault::json(&e).at(&file, e.line() as u64);
         if let Some(place) = &mut error.place {
             place.column = Some(e.column() as u64);
         }
@@ -115,7 +114,7 @@ pub(super) fn read(lines: Lines) -> Result<BoxSteps> {
         )));
     }
     let cpus: Vec<u32> = all.iter().map(|s| s.cpu_num).collect();
-    let loads: Vec<SequenceCpu> = all.into_iter().map(SequenceCpu::new).collect();
+    let mut loads: Vec<SequenceCpu> = all.into_iter().map(SequenceCpu::new).collect();
     let steps = loads
         .iter()
         .map(SequenceCpu::steps)
@@ -132,12 +131,31 @@ pub(super) fn read(lines: Lines) -> Result<BoxSteps> {
         return Err(nowhere(Fault::NothingLeft { end: Seconds(0) }));
     }
     let early = ends.iter().filter(|ns| **ns < end_ns).count();
-    Ok(Box::new(Sequences {
-        header: ProfileHeader::new(cpus, Format::CpuLoadGenerator),
-        loads,
-        at_ns: 0,
-        end_ns,
-        early,
+    let early = match early {
+        0 => Vec::new(),
+        early => vec![format!(
+            "{early} CPUs end before the profile does and have no load from there on"
+        )],
+    };
+    let mut at_ns = 0;
+    let header = ProfileHeader::new(cpus, Format::CpuLoadGenerator);
+    Ok(make_steps(header, early, move || {
+        if at_ns >= end_ns {
+            return Ok(None);
+        }
+        let start_ns = at_ns;
+        at_ns = end_ns;
+        let mut cells = Vec::with_capacity(loads.len());
+        for cpu in &mut loads {
+            let (load, until_ns) = cpu.at(start_ns);
+            at_ns = at_ns.min(until_ns);
+            cells.push(Some(ProfileCell::load(load * 100.0)));
+        }
+        Ok(Some(Step {
+            start_ns,
+            end_ns: at_ns,
+            cells,
+        }))
     }))
 }
 
@@ -195,49 +213,5 @@ impl SequenceCpu {
             }
         }
         (self.load, self.until_ns)
-    }
-}
-
-struct Sequences {
-    header: ProfileHeader,
-    loads: Vec<SequenceCpu>,
-    at_ns: u64,
-    end_ns: u64,
-    /// CPUs that end before the profile does.
-    early: usize,
-}
-
-impl Steps for Sequences {
-    fn header(&self) -> &ProfileHeader {
-        &self.header
-    }
-
-    fn next_step(&mut self) -> Result<Option<Step>> {
-        if self.at_ns >= self.end_ns {
-            return Ok(None);
-        }
-        let start_ns = self.at_ns;
-        let mut end_ns = self.end_ns;
-        let mut cells = Vec::with_capacity(self.loads.len());
-        for cpu in &mut self.loads {
-            let (load, until_ns) = cpu.at(start_ns);
-            end_ns = end_ns.min(until_ns);
-            cells.push(Some(ProfileCell::load(load * 100.0)));
-        }
-        self.at_ns = end_ns;
-        Ok(Some(Step {
-            start_ns,
-            end_ns,
-            cells,
-        }))
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        match self.early {
-            0 => Vec::new(),
-            early => vec![format!(
-                "{early} CPUs end before the profile does and have no load from there on"
-            )],
-        }
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From the values of a sampling pass to the loads since the one before.
 
-use super::super::ImportSample;
 use super::super::counters::{self, CpuState, Differences, STATES, StateTimes};
+use super::super::{ImportSample, count_warnings};
 use super::{FAMILY, METRICS, NEEDED, PcpReading, StateValues, ValueKind};
 use crate::ProfileCell;
 
@@ -198,38 +198,30 @@ impl PcpLoads {
             ));
         }
         let c = &self.counts;
-        if c.partial > 0 {
-            all.push(format!(
+        all.extend(count_warnings([
+            (
+                c.partial,
                 "in {} samples a CPU has values of some states only; its load is unknown there",
-                c.partial
-            ));
-        }
-        if c.incomplete > 0 {
-            all.push(format!(
+            ),
+            (
+                c.incomplete,
                 "at {} stamps no CPU has values of all states; they were passed over",
-                c.incomplete
-            ));
-        }
-        if c.left_out > 0 {
-            all.push(format!(
+            ),
+            (
+                c.left_out,
                 "{} rates are missing beside others of the CPU, as PCP leaves out those of \
                  counters that fell; they count as 0",
-                c.left_out
-            ));
-        }
-        if c.still > 0 {
-            all.push(format!(
+            ),
+            (
+                c.still,
                 "in {} samples all rates of a CPU are 0 (it was offline, or the samples are too \
                  close); its load is unknown there",
-                c.still
-            ));
-        }
-        if c.no_begin > 0 {
-            all.push(format!(
+            ),
+            (
+                c.no_begin,
                 "{} rates of the first stamp were left out; it is not known since when they hold",
-                c.no_begin
-            ));
-        }
+            ),
+        ]));
         all
     }
 }

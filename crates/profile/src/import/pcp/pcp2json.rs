@@ -180,10 +180,7 @@ impl Pcp2Json {
     fn read(&mut self, text: &[u8], record: &mut PcpReading) -> Result<i64> {
         let element: Element<'_> = serde_json::from_slice(text).map_err(|e| {
             // Its line counts from the beginning of the element.
-            let message = e.to_string();
-            let message = message.split(" at line ").next().unwrap_or_default();
-            self.elements
-                .in_element(Fault::Json(message.to_owned()), e.line() as u64)
+            self.elements.in_element(Fault::json(&e), e.line() as u64)
         })?;
         let here = |fault| self.elements.in_element(fault, 1);
         let stamp = stamp::read(element.timestamp.as_bytes());

@@ -98,15 +98,7 @@ fn of_json(e: serde_json::Error) -> Fault {
     if e.is_eof() {
         return Fault::Json("the document ends in the middle; the file was cut short".into());
     }
-    // The line stands before the message already.
-    let message = e.to_string();
-    Fault::Json(
-        message
-            .split(" at line ")
-            .next()
-            .unwrap_or_default()
-            .to_owned(),
-    )
+    Fault::json(&e)
 }
 
 /// A byte order mark.

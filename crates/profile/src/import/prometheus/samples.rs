@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::import::counters::{self, CpuState, Differences, STATES, StateTimes};
 use crate::import::timeline::{Timeline, stamp};
-use crate::import::{ImportSample, ImportSummary, Samples, begin};
+use crate::import::{ImportSample, ImportSummary, Samples, begin, count_warnings};
 use crate::number::NS_PER_S;
 use crate::seconds::Seconds;
 use crate::{BoxSteps, Error, Fault, Format, ProfileCell, ProfileHeader, Result};
@@ -353,13 +353,11 @@ impl Samples for MergedSamples {
         let odd = &self.odd;
         let mut warnings = self.about.warnings.clone();
         warnings.extend(self.differences.warnings());
-        if odd.restarts > 0 {
-            warnings.push(format!(
-                "in {} samples a CPU's counters began anew (a restart, or a pause in what was \
-                 recorded); its load is unknown there",
-                odd.restarts
-            ));
-        }
+        warnings.extend(count_warnings([(
+            odd.restarts,
+            "in {} samples a CPU's counters began anew (a restart, or a pause in what was \
+             recorded); its load is unknown there",
+        )]));
         if odd.held > 0 {
             warnings.push(format!(
                 "{} of {} samples repeat the one before and were joined with the one after: the \
@@ -381,19 +379,17 @@ impl Samples for MergedSamples {
                 Seconds(length_ns as u64)
             ));
         }
-        if odd.nowhere > 0 {
-            warnings.push(format!(
+        warnings.extend(count_warnings([
+            (
+                odd.nowhere,
                 "in {} samples all modes of a CPU are 0; its load is unknown there",
-                odd.nowhere
-            ));
-        }
-        if odd.too_much > 0 {
-            warnings.push(format!(
+            ),
+            (
+                odd.too_much,
                 "in {} samples a CPU spent more time than there was (a step that is shorter than \
                  the time between two scrapes?); its load was clipped",
-                odd.too_much
-            ));
-        }
+            ),
+        ]));
         ImportSummary {
             host: self.about.host.clone(),
             warnings,

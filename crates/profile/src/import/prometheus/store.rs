@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::import::count_warnings;
 use crate::import::counters::STATES;
 use crate::number::cpu_number;
 use crate::{Fault, Format};
@@ -246,25 +247,20 @@ impl Store {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let mut all = Vec::new();
-        if self.unknown > 0 {
-            all.push(format!(
+        let mut all = count_warnings([
+            (
+                self.unknown,
                 "{} values are NaN or infinite; the load is unknown there",
-                self.unknown
-            ));
-        }
-        if self.duplicates > 0 {
-            all.push(format!(
+            ),
+            (
+                self.duplicates,
                 "{} values have the time of the one before them and were left out",
-                self.duplicates
-            ));
-        }
-        if self.guests > 0 {
-            all.push(format!(
+            ),
+            (
+                self.guests,
                 "{} series of guest time were left out; user and nice contain it",
-                self.guests
-            ));
-        }
+            ),
+        ]);
         if let Some(mode) = &self.odd_mode {
             all.push(format!(
                 "series with modes that are not known here, such as {mode}, were left out"
