@@ -3,8 +3,8 @@
 
 use crate::synth::lublin::{ArrivalClock, Lublin, Options, Types};
 use crate::synth::{
-    Autoregressive, Background, Daily, DailyRate, Day, OnOff, Ramp, RunTimes, Sine, Square,
-    autoregressive, background, daily, on_off, piecewise, ramp, sine, square,
+    Background, Daily, DailyRate, Day, RunTimes, autoregressive, background, daily, on_off,
+    piecewise, ramp, sine, square,
 };
 use crate::{BoxSteps, Format, ProfileHeader, constant, schedule};
 
@@ -41,82 +41,22 @@ impl ModelCommand {
                     .collect();
                 Ok(piecewise(&pieces, cpus))
             }
-            Self::Ramp { from, to, sampled } => {
+            Self::Ramp { shape, sampled } => {
                 let (step_ns, length_ns) = grid(sampled);
-                let shape = Ramp {
-                    from_pct: *from,
-                    to_pct: *to,
-                };
-                ramp(shape, cpus, step_ns, length_ns)
+                ramp(*shape, cpus, step_ns, length_ns)
             }
-            Self::Sine {
-                mean,
-                amplitude,
-                cycle,
-                shift,
-                sampled,
-            } => {
+            Self::Sine { shape, sampled } => {
                 let (step_ns, length_ns) = grid(sampled);
-                let shape = Sine {
-                    mean_pct: *mean,
-                    amplitude_pct: *amplitude,
-                    period_s: cycle.as_secs_f64(),
-                    shift: *shift,
-                };
-                sine(shape, cpus, step_ns, length_ns)
+                sine(*shape, cpus, step_ns, length_ns)
             }
-            Self::Square {
-                high,
-                low,
-                cycle,
-                duty,
-                shift,
-                sampled,
-            } => {
+            Self::Square { shape, sampled } => {
                 let (step_ns, length_ns) = grid(sampled);
-                let shape = Square {
-                    high_pct: *high,
-                    low_pct: *low,
-                    period_s: cycle.as_secs_f64(),
-                    duty: *duty,
-                    shift: *shift,
-                };
-                square(shape, cpus, step_ns, length_ns)
+                square(*shape, cpus, step_ns, length_ns)
             }
-            Self::Onoff {
-                high,
-                low,
-                on,
-                off,
-                seed,
-                out,
-            } => {
-                let model = OnOff {
-                    on_pct: *high,
-                    off_pct: *low,
-                    on_s: on.as_secs_f64(),
-                    off_s: off.as_secs_f64(),
-                    seed: seed.seed,
-                };
-                on_off(model, cpus, length(out))
-            }
-            Self::Ar {
-                mean,
-                weights,
-                noise,
-                correlation,
-                seed,
-                sampled,
-            } => {
+            Self::Onoff { model, out } => on_off(*model, cpus, length(out)),
+            Self::Ar { model, sampled } => {
                 let (step_ns, length_ns) = grid(sampled);
-                let model = Autoregressive {
-                    mean_pct: *mean,
-                    noise_points: *noise,
-                    weights: weights.clone(),
-                    correlation: *correlation,
-                    seed: seed.seed,
-                };
-                autoregressive(model, cpus, step_ns, length_ns)
+                autoregressive(model.clone(), cpus, step_ns, length_ns)
             }
             Self::Daily {
                 mean,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::Format;
+use crate::synth::{Autoregressive, OnOff, Ramp, Sine, Square};
 use clap::{Args, Subcommand};
 
 use crate::command::profile_output;
@@ -32,92 +33,36 @@ pub(super) enum ModelCommand {
     },
     /// From one load to another over the whole length
     Ramp {
-        /// At the beginning, percent
-        #[arg(id = "from-load", value_name = "FROM", value_parser = units::load)]
-        from: f64,
-        /// At the end
-        #[arg(id = "to-load", value_name = "TO", value_parser = units::load)]
-        to: f64,
+        #[command(flatten)]
+        shape: Ramp,
         #[command(flatten)]
         sampled: StepModel,
     },
     /// Up and down
     Sine {
-        /// In the mean, percent
-        #[arg(long, default_value = "50", value_parser = units::load)]
-        mean: f64,
-        /// Above and below the mean, points
-        #[arg(long, default_value = "30", value_parser = units::load)]
-        amplitude: f64,
-        /// Length of a cycle
-        #[arg(long, default_value = "1m", value_name = "TIME", value_parser = units::positive_duration)]
-        cycle: Duration,
-        /// By how many cycles each CPU is behind the one before
-        #[arg(long, default_value = "0", allow_hyphen_values = true, value_parser = finite)]
-        shift: f64,
+        #[command(flatten)]
+        shape: Sine,
         #[command(flatten)]
         sampled: StepModel,
     },
     /// Busy and not, in turn
     Square {
-        /// In the first part of a cycle, percent
-        #[arg(long, default_value = "80", value_parser = units::load)]
-        high: f64,
-        /// In the rest of it
-        #[arg(long, default_value = "0", value_parser = units::load)]
-        low: f64,
-        /// Length of a cycle
-        #[arg(long, default_value = "10s", value_name = "TIME", value_parser = units::positive_duration)]
-        cycle: Duration,
-        /// The first part as a share of the cycle
-        #[arg(long, default_value_t = 0.5)]
-        duty: f64,
-        /// By how many cycles each CPU is behind the one before
-        #[arg(long, default_value = "0", allow_hyphen_values = true, value_parser = finite)]
-        shift: f64,
+        #[command(flatten)]
+        shape: Square,
         #[command(flatten)]
         sampled: StepModel,
     },
     /// Random on and off: a Markov chain of two states, on each CPU by itself
     Onoff {
-        /// Load while on, percent
-        #[arg(long, default_value = "80", value_parser = units::load)]
-        high: f64,
-        /// Load while off
-        #[arg(long, default_value = "0", value_parser = units::load)]
-        low: f64,
-        /// Mean time on
-        #[arg(long, default_value = "5s", value_name = "TIME", value_parser = units::positive_duration)]
-        on: Duration,
-        /// Mean time off
-        #[arg(long, default_value = "5s", value_name = "TIME", value_parser = units::positive_duration)]
-        off: Duration,
         #[command(flatten)]
-        seed: Seed,
+        model: OnOff,
         #[command(flatten)]
         out: SynthOutput,
     },
     /// AR(p): each value a weighted sum of the last ones and of something new
     Ar {
-        /// In the mean, percent
-        #[arg(long, default_value = "50", value_parser = units::load)]
-        mean: f64,
-        /// Weights of the last values, the latest first
-        #[arg(
-            long,
-            default_value = "0.9",
-            value_delimiter = ',',
-            allow_hyphen_values = true
-        )]
-        weights: Vec<f64>,
-        /// Standard deviation of what is new in each step, points
-        #[arg(long, default_value_t = 5.0)]
-        noise: f64,
-        /// Correlation of what is new between CPUs, 0 to 1
-        #[arg(long, default_value_t = 0.0)]
-        correlation: f64,
         #[command(flatten)]
-        seed: Seed,
+        model: Autoregressive,
         #[command(flatten)]
         sampled: StepModel,
     },
@@ -290,13 +235,6 @@ fn rate(text: &str) -> Result<f64, String> {
         // What is too much depends on run times.
         Ok(value) if value == 0.0 || value >= 1e-9 && value.is_finite() => Ok(value),
         _ => Err("expected 0, or a number from 1e-9, one in 30 years".to_owned()),
-    }
-}
-
-fn finite(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value.is_finite() => Ok(value),
-        _ => Err("expected a number".to_owned()),
     }
 }
 
