@@ -7,14 +7,12 @@ use crate::{BoxSteps, Fault, Format, ProfileCell, ProfileHeader, Step};
 /// The same load on each CPU for `length_ns`.
 ///
 /// A load outside 0 to 100 or a length of zero is an error of the first step.
-#[must_use]
 pub fn constant(cpus: &[u32], load_pct: f64, length_ns: u64) -> BoxSteps {
     let loads: Vec<(u32, f64)> = cpus.iter().map(|cpu| (*cpu, load_pct)).collect();
     constants(&loads, length_ns)
 }
 
 /// As [`constant`] with a load for each CPU.
-#[must_use]
 pub fn constants(loads: &[(u32, f64)], length_ns: u64) -> BoxSteps {
     let header = ProfileHeader::new(
         loads.iter().map(|(cpu, _)| *cpu).collect(),

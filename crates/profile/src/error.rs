@@ -48,7 +48,6 @@ impl From<Fault> for Error {
 
 impl Fault {
     /// The fault at a line of a file.
-    #[must_use]
     pub fn at(self, file: &Arc<str>, line: impl Into<Option<u64>>) -> Error {
         Error {
             place: Some(Place {

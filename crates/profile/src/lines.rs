@@ -25,6 +25,13 @@ impl DerefMut for Lines {
     }
 }
 
+/// An empty file.
+impl Default for Lines {
+    fn default() -> Self {
+        Self::new(Box::new(std::io::empty()), "".into())
+    }
+}
+
 impl Lines {
     pub(crate) fn new(from: Box<dyn Read + Send>, file: Arc<str>) -> Self {
         Self(sandbag_input::Lines::new(from, file))

@@ -16,7 +16,6 @@ pub struct ProfileCell {
 
 impl ProfileCell {
     /// A load without steal.
-    #[must_use]
     pub const fn load(load_pct: f64) -> Self {
         Self {
             load_pct,
@@ -39,8 +38,6 @@ pub struct Step {
 }
 
 impl Step {
-    /// How long.
-    #[must_use]
     pub fn length_ns(&self) -> u64 {
         self.end_ns - self.start_ns
     }
@@ -58,7 +55,6 @@ pub enum Begin {
 
 impl Begin {
     /// So much earlier; `None` beyond the calendar.
-    #[must_use]
     pub fn earlier(self, ns: u64) -> Option<Self> {
         let by = jiff::SignedDuration::from_nanos(i64::try_from(ns).ok()?);
         Some(match self {
@@ -68,7 +64,6 @@ impl Begin {
     }
 
     /// So much later; `None` beyond the calendar.
-    #[must_use]
     pub fn later(self, ns: u64) -> Option<Self> {
         let by = jiff::SignedDuration::from_nanos(i64::try_from(ns).ok()?);
         Some(match self {
@@ -116,7 +111,6 @@ pub struct ProfileHeader {
 
 impl ProfileHeader {
     /// A profile of unknown origin.
-    #[must_use]
     pub fn new(cpus: Vec<u32>, format: Format) -> Self {
         Self {
             cpus,
@@ -134,7 +128,6 @@ impl ProfileHeader {
 /// before ended, and none is empty. The end of the last is the end of the
 /// profile.
 pub trait Steps: Send {
-    /// CPUs and origin.
     fn header(&self) -> &ProfileHeader;
     /// The next step; `None` after the last. After an error the stream is at
     /// its end.
@@ -146,7 +139,6 @@ pub trait Steps: Send {
     fn warnings(&self) -> Vec<String>;
 }
 
-/// Any profile.
 pub type BoxSteps = Box<dyn Steps>;
 
 impl<T: Steps + ?Sized> Steps for &mut T {

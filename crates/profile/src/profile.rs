@@ -6,7 +6,6 @@ use crate::{BoxSteps, ProfileHeader, Result, Step, Steps};
 /// A collected profile: for short ones, for tests, for plots.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
-    /// CPUs and origin.
     pub header: ProfileHeader,
     /// Contiguous from 0.
     pub steps: Vec<Step>,
@@ -16,9 +15,6 @@ pub struct Profile {
 
 impl Profile {
     /// Reads all of it.
-    ///
-    /// # Errors
-    /// The stream's.
     pub fn collect(mut from: impl Steps) -> Result<Self> {
         let mut steps = Vec::new();
         while let Some(step) = from.next_step()? {
@@ -32,13 +28,11 @@ impl Profile {
     }
 
     /// End of the last step; 0 without one.
-    #[must_use]
     pub fn end_ns(&self) -> u64 {
         self.steps.last().map_or(0, |s| s.end_ns)
     }
 
     /// The profile as a stream.
-    #[must_use]
     pub fn into_steps(self) -> BoxSteps {
         Box::new(ProfileSteps {
             header: self.header,

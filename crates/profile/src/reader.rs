@@ -14,7 +14,6 @@ pub(crate) struct ImportReader {
     pub(crate) open: fn(&Input<'_>) -> Result<BoxSteps>,
 }
 
-/// What a reader is given.
 pub(crate) struct Input<'a> {
     /// Opens the file anew.
     pub(crate) lines: &'a dyn Fn() -> Result<Lines>,

@@ -28,7 +28,6 @@ pub struct Job {
 ///
 /// # Errors
 /// The first step after a job that could not be had is that error.
-#[must_use]
 pub fn schedule(
     jobs: impl Iterator<Item = Result<Job>> + Send + 'static,
     header: ProfileHeader,

@@ -38,7 +38,6 @@ fn names() -> String {
 
 impl Format {
     /// Whether profiles can be read from it.
-    #[must_use]
     pub fn is_read(self) -> bool {
         reader_of(self).is_ok()
     }
@@ -48,7 +47,6 @@ impl Format {
     ///
     /// `head` is unpacked and without byte order mark; some kilobytes are
     /// enough.
-    #[must_use]
     pub fn detect(head: &[u8]) -> Option<Self> {
         let head = Head::new(head);
         let reader = readers().find(|reader| (reader.looks_like)(&head));
@@ -165,7 +163,6 @@ impl InputSource {
     }
 
     /// What messages call it.
-    #[must_use]
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }

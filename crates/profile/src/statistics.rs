@@ -37,7 +37,6 @@ pub struct ProfileStatistics {
 /// Statistics of one CPU over the steps in which its load is known.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CpuStatistics {
-    /// Kernel number.
     pub cpu: u32,
     /// Steps with a known load.
     pub known: u64,
@@ -157,7 +156,6 @@ impl Products {
     }
 }
 
-/// One CPU.
 #[derive(Debug, Default)]
 struct CpuMoments {
     /// The last values, the latest first.

@@ -8,31 +8,23 @@ use crate::{Result, Steps};
 /// A profile in a few figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProfileSummary {
-    /// Length of the profile.
     pub end_ns: u64,
-    /// Number of steps.
     pub steps: u64,
-    /// The shortest step.
     pub shortest_step_ns: u64,
-    /// The longest step.
     pub longest_step_ns: u64,
     /// In the order of the header.
     pub cpus: Vec<CpuSummary>,
-    /// Everything the user should hear.
     pub warnings: Vec<String>,
 }
 
 /// One CPU of a profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CpuSummary {
-    /// Kernel number.
     pub cpu: u32,
     /// Mean load over the time in which it is known, weighted with the
     /// delivered time; `None` if it is never known (the next two likewise).
     pub mean_load_pct: Option<f64>,
-    /// Least load of a step.
     pub min_load_pct: Option<f64>,
-    /// Greatest load of a step.
     pub max_load_pct: Option<f64>,
     /// Mean steal over the known time.
     pub mean_steal_pct: Option<f64>,
@@ -48,9 +40,6 @@ struct SummarySteps {
 
 /// Reads the profile to its end. Whoever acts on a profile does this first:
 /// what passes here can be read again without an error.
-///
-/// # Errors
-/// The stream's.
 pub fn summarise(steps: &mut dyn Steps) -> Result<ProfileSummary> {
     let cpus = steps.header().cpus.clone();
     let mut all: Vec<SummarySteps> = cpus.iter().map(|_| SummarySteps::default()).collect();

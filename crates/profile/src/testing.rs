@@ -105,7 +105,6 @@ pub(crate) fn read(text: &str) -> Profile {
     read_as(text.as_bytes(), None).unwrap()
 }
 
-/// What is wrong with a text.
 pub(crate) fn message(text: &str, format: Format) -> String {
     read_as(text.as_bytes(), Some(format))
         .unwrap_err()

@@ -26,9 +26,6 @@ pub struct StepLength {
 /// are at least half of all; else, as where loads change at any time, the mean
 /// of all. Neighbours that are equal may have been joined, so that the mean
 /// alone is no measure. To the millisecond.
-///
-/// # Errors
-/// The stream's.
 pub fn usual_step(mut steps: BoxSteps) -> Result<StepLength> {
     let mut lengths = Lengths::default();
     let (mut count, mut end_ns) = (0u64, 0);
@@ -62,7 +59,6 @@ fn to_ticks(ns: u64) -> u64 {
     ns / TICK_NS + u64::from(ns % TICK_NS >= TICK_NS / 2)
 }
 
-/// How often there is which length, in any unit.
 #[derive(Debug, Default)]
 pub(crate) struct Lengths {
     counts: BTreeMap<u64, u64>,

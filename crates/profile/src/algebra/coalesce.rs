@@ -6,7 +6,6 @@ use crate::{BoxSteps, Step};
 
 /// Joins neighbouring steps whose cells are all equal: the same profile with
 /// fewer changes.
-#[must_use]
 pub fn coalesce(steps: BoxSteps) -> BoxSteps {
     let header = steps.header().clone();
     let mut open: Option<Step> = None;

@@ -90,7 +90,6 @@ impl Steps for AppendSteps {
 /// Both at once, from the same beginning: loads are added and clipped at 100,
 /// steal as well. A CPU that one of them does not have, or that comes after
 /// its end, has no load of it. What is unknown in one is unknown in the sum.
-#[must_use]
 pub fn add(first: BoxSteps, second: BoxSteps) -> BoxSteps {
     let (a, b) = (first.header(), second.header());
     let mut cpus: Vec<u32> = a.cpus.iter().chain(&b.cpus).copied().collect();
@@ -205,7 +204,6 @@ impl Steps for SumSteps {
 
 /// The profile begins so much earlier, with time in which no CPU has a load;
 /// what was recorded stays at its time of day.
-#[must_use]
 pub fn delay(steps: BoxSteps, ns: u64) -> BoxSteps {
     if ns == 0 {
         return steps;

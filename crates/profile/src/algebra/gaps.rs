@@ -43,7 +43,6 @@ impl FromStr for Gaps {
 }
 
 /// Applies a treatment to all unknown loads.
-#[must_use]
 pub fn fill_gaps(steps: BoxSteps, gaps: Gaps) -> BoxSteps {
     if gaps == Gaps::Keep {
         return steps;

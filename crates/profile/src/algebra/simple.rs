@@ -105,7 +105,6 @@ pub fn scale_time(steps: BoxSteps, factor: f64) -> Result<BoxSteps> {
 
 /// Counts steal as load: the load becomes the share of the wall time in which
 /// the CPU was busy or withheld, and no steal is left.
-#[must_use]
 pub fn steal_as_load(steps: BoxSteps) -> BoxSteps {
     let header = ProfileHeader {
         has_steal: false,

@@ -42,7 +42,6 @@ pub struct ConvertArgs {
     reshape: Reshape,
 }
 
-/// Runs the command.
 pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
     let to = format_for(args.to, &args.output)?;
     refuse_same_file(&args.input, &args.output)?;

@@ -25,7 +25,6 @@ use sandbag_ui::address::{SCHEMES, public, without_user};
 pub const TOKEN: &str = "SANDBAG_PROMETHEUS_TOKEN";
 
 /// A URL where a file's name is expected.
-#[must_use]
 pub fn url(path: &Path) -> Option<&str> {
     let text = path.to_str()?;
     SCHEMES
@@ -55,9 +54,6 @@ pub fn source(url: &str) -> Result<InputSource> {
 
 /// The same, asked once however often it is read: the last minutes of a
 /// profile that ends now would be others each time.
-///
-/// # Errors
-/// Those of [`source`].
 pub fn source_once(url: &str) -> Result<Arc<InputSource>> {
     static FETCHED: Mutex<BTreeMap<String, Arc<InputSource>>> = Mutex::new(BTreeMap::new());
     let mut fetched = FETCHED.lock().unwrap_or_else(|poison| poison.into_inner());

@@ -20,7 +20,6 @@ use crate::command::prometheus;
 use crate::stream::{change_steps, no_warning};
 use sandbag_ui::units::{self, Cpus, nanos};
 
-/// The options.
 #[derive(Debug, Clone, Args)]
 pub struct Reshape {
     /// Format of the profile [default: detected; see `sandbag show --formats`]
@@ -316,7 +315,6 @@ fn in_file(mut error: Error, file: &Arc<str>) -> Error {
 }
 
 /// One line about a profile: what was detected and what is in it.
-#[must_use]
 pub fn describe(name: &str, format: Format, summary: &ProfileSummary) -> String {
     let cpus: sandbag_linux::CpuList = summary.cpus.iter().map(|cpu| cpu.cpu).collect();
     let mean: Vec<f64> = summary

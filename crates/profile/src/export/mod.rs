@@ -31,7 +31,6 @@ pub struct ExportReport {
 
 impl Format {
     /// Whether profiles can be written as it.
-    #[must_use]
     pub fn is_written(self) -> bool {
         matches!(
             self,

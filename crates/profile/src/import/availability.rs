@@ -12,7 +12,6 @@ use crate::seconds::{Seconds, plain_seconds};
 use crate::stream::make_steps;
 use crate::{BoxSteps, Fault, Format, ProfileHeader, Result, Step};
 
-/// What a line says.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum AvailabilityLine {
     Nothing,
@@ -36,7 +35,6 @@ pub(super) enum Ending {
     After(u64),
 }
 
-/// One of the formats.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AvailabilityFormat {
     pub(super) format: Format,
@@ -71,7 +69,6 @@ pub(super) fn event(time: &[u8], share: &[u8]) -> Result<AvailabilityLine, Fault
     Ok(AvailabilityLine::Event { at_ns, left })
 }
 
-/// What the first pass finds.
 #[derive(Debug, Default)]
 struct AvailabilitySurvey {
     events: u64,
@@ -86,7 +83,6 @@ struct AvailabilitySurvey {
     ending: Option<Ending>,
 }
 
-/// Reads a trace.
 pub(super) fn read(input: &Input<'_>, dialect: &AvailabilityFormat) -> Result<BoxSteps> {
     let mut lines = (input.lines)()?;
     let asked_ns = input.options.end_ns;

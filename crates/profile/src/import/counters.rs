@@ -24,7 +24,6 @@ pub(super) enum CpuState {
     Steal,
 }
 
-/// How many there are.
 pub(super) const STATES: usize = 8;
 
 /// Time in each state since some moment, by [`CpuState`], in any unit.
@@ -43,8 +42,15 @@ pub(super) struct Differences {
     still: u64,
 }
 
+impl Default for Differences {
+    /// For counters of the kernel's ticks.
+    fn default() -> Self {
+        Self::new(super::snapshots::USER_HZ)
+    }
+}
+
 impl Differences {
-    /// For counters with so many units to the second.
+    /// For counters of `per_second` units a second.
     pub(super) fn new(per_second: u64) -> Self {
         Self {
             reset: RESET_S * per_second,
@@ -81,7 +87,6 @@ impl Differences {
         ))
     }
 
-    /// What the user should hear of it.
     pub(super) fn warnings(&self) -> Vec<String> {
         count_warnings([
             (

@@ -47,6 +47,7 @@ pub(super) const READER: ImportReader = ImportReader {
     open: |input| import_samples(Format::Dstat, input, Dstat::new),
 };
 
+#[derive(Default)]
 struct Dstat {
     lines: Lines,
     host: Host,
@@ -308,15 +309,8 @@ impl Dstat {
     fn new(lines: Lines) -> Self {
         Self {
             lines,
-            host: Host::default(),
-            groups: None,
-            table: None,
-            clock: YearClock::default(),
             began: true,
-            start_ns: None,
-            left_out: 0,
-            taken: 0,
-            has_steal: false,
+            ..Self::default()
         }
     }
 

@@ -118,38 +118,17 @@ impl Elements {
 
     /// A second document would be left out without a word.
     fn nothing_follows(&mut self) -> Result<()> {
-        loop {
-            match self.buffer[self.at..self.filled].first() {
-                Some(b) if b.is_ascii_whitespace() => self.at += 1,
-                Some(_) => {
-                    return Err(self.here(Fault::Json(
-                        "something follows the document; give one document per file".into(),
-                    )));
-                }
-                None => {
-                    if !self.read()? {
-                        return Ok(());
-                    }
-                }
-            }
+        let text = "something follows the document; give one document per file";
+        match self.next_byte()? {
+            Some(_) => Err(self.here(Fault::Json(text.into()))),
+            None => Ok(()),
         }
     }
 
     /// Enters the document that follows the last, if there may be one and is.
     fn next_document(&mut self) -> Result<bool> {
-        if self.done || !self.several {
+        if self.done || !self.several || self.next_byte()?.is_none() {
             return Ok(false);
-        }
-        loop {
-            match self.buffer[self.at..self.filled].first() {
-                Some(b) if b.is_ascii_whitespace() => self.at += 1,
-                Some(_) => break,
-                None => {
-                    if !self.read()? {
-                        return Ok(false);
-                    }
-                }
-            }
         }
         self.expect(b'{')?;
         self.depth = 1;
@@ -276,18 +255,24 @@ impl Elements {
         Ok(())
     }
 
-    /// The next byte that is not blank; it stays.
-    fn peek(&mut self) -> Result<u8> {
+    /// The next byte that is not blank; it stays. `None` at the end.
+    fn next_byte(&mut self) -> Result<Option<u8>> {
         loop {
-            while self.at < self.filled {
-                let b = self.buffer[self.at];
+            while let Some(b) = self.buffer[self.at..self.filled].first() {
                 if !b.is_ascii_whitespace() {
-                    return Ok(b);
+                    return Ok(Some(*b));
                 }
                 self.at += 1;
             }
-            self.fill()?;
+            if !self.read()? {
+                return Ok(None);
+            }
         }
+    }
+
+    fn peek(&mut self) -> Result<u8> {
+        let next = self.next_byte()?;
+        next.ok_or_else(|| self.cut_short())
     }
 
     fn expect(&mut self, wanted: u8) -> Result<()> {
@@ -299,15 +284,18 @@ impl Elements {
         }
     }
 
-    /// Reads more, of which there must be some.
+    /// Reads more, and fails at the end.
     fn fill(&mut self) -> Result<()> {
         if self.read()? {
             Ok(())
         } else {
-            Err(self.here(Fault::Json(
-                "the document ends in the middle; the file was cut short".into(),
-            )))
+            Err(self.cut_short())
         }
+    }
+
+    fn cut_short(&self) -> Error {
+        let text = "the document ends in the middle; the file was cut short";
+        self.here(Fault::Json(text.into()))
     }
 
     /// Reads more, dropping what was passed; false at the end.

@@ -46,7 +46,6 @@ fn is_item(line: &[u8]) -> bool {
 /// Load of a CPU from a second on.
 type KrashEntry = (u32, u8);
 
-/// Reads a whole profile.
 fn read(lines: &mut Lines, end_ns: Option<u64>) -> Result<BoxSteps> {
     let mut parser = Parser {
         tokens: Tokens {

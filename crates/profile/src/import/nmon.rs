@@ -37,6 +37,7 @@ pub(super) const READER: ImportReader = ImportReader {
     open: |input| import_samples(Format::Nmon, input, Nmon::new),
 };
 
+#[derive(Default)]
 struct Nmon {
     lines: Lines,
     host: Host,
@@ -63,7 +64,6 @@ struct Columns {
     count: usize,
 }
 
-/// What a line of use says.
 #[derive(Debug, Clone, Copy)]
 enum Item {
     /// nmon was started.
@@ -137,16 +137,8 @@ impl Nmon {
     fn new(lines: Lines) -> Self {
         Self {
             lines,
-            host: Host::default(),
-            columns: None,
-            held: None,
             began: true,
-            start_ns: None,
-            left_out: 0,
-            taken: 0,
-            has_steal: false,
-            sums: 0,
-            duplicates: 0,
+            ..Self::default()
         }
     }
 

@@ -32,6 +32,7 @@ pub(super) const READER: ImportReader = ImportReader {
     open: |input| import_samples(Format::SadfCsv, input, SadfCsv::new),
 };
 
+#[derive(Default)]
 pub(super) struct SadfCsv {
     lines: Lines,
     /// Set while the rows are those of CPU load.
@@ -68,16 +69,7 @@ impl SadfCsv {
     pub(super) fn new(lines: Lines) -> Self {
         Self {
             lines,
-            columns: None,
-            headers: 0,
-            beginning: Beginning::default(),
-            held: None,
-            all_rows: 0,
-            cpu_rows: 0,
-            duplicates: 0,
-            restarts: 0,
-            has_steal: false,
-            done: false,
+            ..Self::default()
         }
     }
 

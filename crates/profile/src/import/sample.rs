@@ -10,7 +10,6 @@ use crate::{Error, Fault, ProfileCell, Result};
 pub(super) struct ImportSample {
     /// When the interval began, ns of the file's clock, where the file says.
     pub(super) start_ns: Option<i64>,
-    /// When it ended.
     pub(super) end_ns: i64,
     /// How far `start_ns` may lie from the end of the sample before without
     /// meaning a hole: the format's resolution.

@@ -17,7 +17,6 @@ pub(super) trait StampReader: Default + Send {
     fn stamp_value(&mut self, written: &Self::Written<'_>) -> Result<StampValue, Fault>;
 }
 
-/// What a stamp says.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StampValue {
     /// On which clock.

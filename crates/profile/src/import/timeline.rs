@@ -22,7 +22,6 @@ pub(super) struct Timeline {
     counts: TimelineCounts,
 }
 
-/// What is told at the end.
 #[derive(Debug, Default)]
 struct TimelineCounts {
     duplicates: u64,

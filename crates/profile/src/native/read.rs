@@ -49,7 +49,6 @@ pub(crate) fn read(lines: Lines, end_ns: Option<u64>) -> Result<BoxSteps> {
     Ok(Box::new(native))
 }
 
-/// What a row says.
 enum NativeRow {
     Step(Step),
     End(u64),

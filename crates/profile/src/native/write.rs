@@ -26,9 +26,6 @@ impl<W: Write> Writer<W> {
     /// Writes the head. `with_steal` adds a steal column per CPU.
     /// `interval_ns` is what a recorder gives: a reader that finds no end row
     /// then takes the recording to end one interval after its last row.
-    ///
-    /// # Errors
-    /// Those of `out`.
     pub fn new(
         mut out: W,
         header: &ProfileHeader,
@@ -66,9 +63,6 @@ impl<W: Write> Writer<W> {
 
     /// Writes one row. Steps follow each other without a hole; the cells are
     /// those of the header's CPUs.
-    ///
-    /// # Errors
-    /// Those of `out`.
     pub fn step(&mut self, step: &Step) -> io::Result<()> {
         self.row.clear();
         self.row
@@ -93,17 +87,11 @@ impl<W: Write> Writer<W> {
     }
 
     /// Hands what is buffered below on to where it goes.
-    ///
-    /// # Errors
-    /// Those of `out`.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
     /// Writes the end row.
-    ///
-    /// # Errors
-    /// Those of `out`.
     pub fn finish(mut self) -> io::Result<W> {
         writeln!(self.out, "{},end", plain_seconds(self.end_ns))?;
         self.out.flush()?;

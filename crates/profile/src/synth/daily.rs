@@ -46,7 +46,6 @@ impl Day {
 /// twice as far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Daily {
-    /// The cycle.
     pub day: Day,
     /// How long the day is, s; what is shorter than 86400 is a day in small.
     pub day_s: f64,
@@ -59,7 +58,6 @@ pub struct Daily {
     pub weights: Vec<f64>,
     /// Correlation between what is new on two CPUs, 0 to 1.
     pub correlation: f64,
-    /// Of the generator.
     pub seed: u32,
 }
 

@@ -5,7 +5,6 @@ use crate::{BoxSteps, Format, Profile, ProfileCell, ProfileHeader, Step};
 
 /// Loads, percent, each with its length, ns; the same on all CPUs. Pieces
 /// without length are left out.
-#[must_use]
 pub fn piecewise(pieces: &[(f64, u64)], cpus: &[u32]) -> BoxSteps {
     let mut at = 0u64;
     let mut steps = Vec::with_capacity(pieces.len());

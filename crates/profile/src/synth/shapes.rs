@@ -8,7 +8,6 @@ use crate::{BoxSteps, Fault, Result};
 
 use crate::synth::sampling::{LoadSource, sample_steps};
 
-/// From one load to another.
 #[derive(Debug, Clone, Copy, PartialEq, Args)]
 pub struct Ramp {
     /// At the beginning, percent
@@ -19,7 +18,6 @@ pub struct Ramp {
     pub to_pct: f64,
 }
 
-/// Up and down.
 #[derive(Debug, Clone, Copy, PartialEq, Args)]
 pub struct Sine {
     /// In the mean, percent
@@ -36,7 +34,6 @@ pub struct Sine {
     pub shift: f64,
 }
 
-/// Busy and not.
 #[derive(Debug, Clone, Copy, PartialEq, Args)]
 pub struct Square {
     /// In the first part of a cycle, percent

@@ -45,9 +45,6 @@ pub struct Request {
 impl Query {
     /// Reads a URL of a scheme `prometheus+http` or `prometheus+https`; `now`
     /// is the end where it names none.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub fn parse(url: &str, now: jiff::Timestamp) -> Result<Self, String> {
         let url = url.strip_prefix("prometheus+").unwrap_or(url);
         let (server, query) = url.split_once('?').unwrap_or((url, ""));

@@ -12,7 +12,6 @@ use super::model::{ModelCommand, OutWithoutLength, StepModel, SynthOutput};
 use sandbag_ui::units;
 
 impl ModelCommand {
-    /// Where the profile goes.
     pub(super) fn place(&self) -> &OutWithoutLength {
         match self {
             Self::Constant { out, .. }
@@ -28,7 +27,6 @@ impl ModelCommand {
         }
     }
 
-    /// The profile.
     pub(super) fn steps(&self, cpus: &[u32]) -> crate::Result<BoxSteps> {
         let length = |out: &SynthOutput| units::nanos(out.duration);
         let grid = |s: &StepModel| (units::nanos(s.step), units::nanos(s.out.duration));

@@ -29,7 +29,6 @@ enum SynthCommand {
     Fit(fit::FitArgs),
 }
 
-/// Runs the command.
 pub fn main(args: &SynthArgs, messages: &Messages) -> Result<u8> {
     match &args.what {
         SynthCommand::Model(model) => make(model, messages),

@@ -12,7 +12,6 @@ use crate::command::profile_output;
 use sandbag_ui::output::Overwrite;
 use sandbag_ui::units::{self, Cpus};
 
-/// A model.
 #[derive(Debug, Subcommand)]
 pub(super) enum ModelCommand {
     /// The same load all the time
@@ -181,7 +180,6 @@ pub(super) enum ModelCommand {
     },
 }
 
-/// Where to.
 #[derive(Debug, Args)]
 pub(super) struct OutWithoutLength {
     /// Where to, or - for standard output

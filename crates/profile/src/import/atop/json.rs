@@ -13,7 +13,6 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::import::counters::{CpuState, STATES};
 use crate::import::{ImportSample, ImportSummary, Samples, import_samples};
 use crate::import::{duplicate_and_restart_warnings, slack};
 use crate::lines::Lines;
@@ -72,25 +71,29 @@ struct AtopCpu {
 
 impl AtopCpu {
     fn cell(&self, recording: &mut AtopRecording) -> Option<crate::ProfileCell> {
-        let mut ticks = [0; STATES];
-        ticks[CpuState::System as usize] = self.stime;
-        ticks[CpuState::User as usize] = self.utime;
-        ticks[CpuState::Nice as usize] = self.ntime;
-        ticks[CpuState::Idle as usize] = self.itime;
-        ticks[CpuState::Iowait as usize] = self.wtime;
-        ticks[CpuState::Irq as usize] = self.irq;
-        ticks[CpuState::Softirq as usize] = self.softirq;
-        ticks[CpuState::Steal as usize] = self.steal.unwrap_or(0);
+        // In the order of `CpuState`.
+        let ticks = [
+            self.utime,
+            self.ntime,
+            self.stime,
+            self.itime,
+            self.wtime,
+            self.irq,
+            self.softirq,
+            self.steal.unwrap_or(0),
+        ];
         recording.cell(&ticks)
     }
 }
 
+#[derive(Default)]
 struct AtopJson {
     lines: Lines,
     counts: AtopCounts,
 }
 
 /// What was read so far, apart from the text that is being read.
+#[derive(Default)]
 struct AtopCounts {
     recording: AtopRecording,
     sums: u64,
@@ -101,11 +104,7 @@ impl AtopJson {
     fn new(lines: Lines) -> Self {
         Self {
             lines,
-            counts: AtopCounts {
-                recording: AtopRecording::new(),
-                sums: 0,
-                duplicates: 0,
-            },
+            ..Self::default()
         }
     }
 }

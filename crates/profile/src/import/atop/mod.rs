@@ -13,7 +13,6 @@ use crate::ProfileCell;
 
 use super::counters::{Differences, STATES, StateTimes};
 use super::host::Host;
-use super::snapshots::USER_HZ;
 use super::{ImportSummary, slack};
 
 pub(super) use json::READER as JSON;
@@ -26,6 +25,7 @@ const WRAP: u64 = 0xffff_ffff;
 const FELL: u64 = WRAP / 2;
 
 /// What both notations keep of the samples read so far.
+#[derive(Default)]
 struct AtopRecording {
     /// Every line names it.
     host: Host,
@@ -38,16 +38,6 @@ struct AtopRecording {
 }
 
 impl AtopRecording {
-    fn new() -> Self {
-        Self {
-            host: Host::default(),
-            differences: Differences::new(USER_HZ),
-            last_ns: None,
-            since_boot: 0,
-            has_steal: false,
-        }
-    }
-
     /// The load of a CPU that spent so many ticks in each state. None at all
     /// is how atop shows one that is offline.
     fn cell(&mut self, ticks: &StateTimes) -> Option<ProfileCell> {
@@ -110,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_counter_that_fell() {
-        let mut r = AtopRecording::new();
+        let mut r = AtopRecording::default();
         let mut ticks = [0; STATES];
         ticks[CpuState::User as usize] = 25;
         ticks[CpuState::Idle as usize] = 75;

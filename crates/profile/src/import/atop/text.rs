@@ -67,6 +67,7 @@ fn is_labelled(line: &[u8]) -> bool {
         && divided(time, b':')
 }
 
+#[derive(Default)]
 struct Atop {
     lines: Lines,
     recording: AtopRecording,
@@ -103,14 +104,7 @@ impl Atop {
     fn new(lines: Lines) -> Self {
         Self {
             lines,
-            recording: AtopRecording::new(),
-            held: None,
-            reset: false,
-            marks: 0,
-            all_rows: 0,
-            cpu_rows: 0,
-            duplicates: 0,
-            done: false,
+            ..Self::default()
         }
     }
 

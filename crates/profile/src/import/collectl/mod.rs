@@ -29,7 +29,6 @@ use super::zone::zone_ns;
 pub(super) use plot::READER as PLOT;
 pub(super) use raw::READER as RAW;
 
-/// What the comments say.
 #[derive(Debug)]
 struct Block {
     host: Host,

@@ -35,6 +35,7 @@ pub(in crate::import) const READER: ImportReader = ImportReader {
     open: |input| import_samples(Format::CollectlPlot, input, CollectlPlot::new),
 };
 
+#[derive(Default)]
 struct CollectlPlot {
     lines: Lines,
     block: Block,
@@ -50,14 +51,12 @@ struct CollectlPlot {
     has_steal: bool,
 }
 
-/// What one row says.
 #[derive(Default)]
 struct PlotRow {
     end_ns: i64,
     cells: Vec<(u32, Option<ProfileCell>)>,
 }
 
-/// What a column holds.
 #[derive(Debug, Clone, Copy)]
 enum PlotColumn {
     /// Nothing of a single CPU that is needed.
@@ -226,13 +225,8 @@ impl CollectlPlot {
     fn new(lines: Lines) -> Self {
         Self {
             lines,
-            block: Block::default(),
-            table: None,
             began: true,
-            last_ns: None,
-            ahead: None,
-            utc: false,
-            has_steal: false,
+            ..Self::default()
         }
     }
 

@@ -81,7 +81,6 @@ impl TryFrom<f64> for Duration {
     }
 }
 
-/// Reads a whole document.
 pub(super) fn read(lines: Lines) -> Result<BoxSteps> {
     let (from, file) = lines.into_parts();
     let nowhere = |fault: Fault| fault.at(&file, None);

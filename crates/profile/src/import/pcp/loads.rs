@@ -26,7 +26,6 @@ pub(super) struct PcpLoads {
     counts: PcpCounts,
 }
 
-/// What is told at the end.
 #[derive(Debug, Default)]
 struct PcpCounts {
     /// Passes without a CPU that had all states.
@@ -189,7 +188,6 @@ impl PcpLoads {
         (!names.is_empty()).then(|| names.join(", "))
     }
 
-    /// What the user should hear.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut all = self.differences.warnings();
         if let Some(names) = self.lacks(&METRICS.map(|(_, state)| state)) {

@@ -133,7 +133,6 @@ impl PcpReading {
     }
 }
 
-/// What comes next in a file.
 #[derive(Debug, Clone, Copy)]
 enum Event {
     /// A record with its stamp, ns. It may hold no value.

@@ -48,7 +48,6 @@ struct PmrepCsv {
     table: PmrepTable,
 }
 
-/// What was read so far.
 struct PmrepTable {
     header: PmrepHeader,
     kind: Option<ValueKind>,
@@ -58,7 +57,6 @@ struct PmrepTable {
     local: bool,
 }
 
-/// What the columns are.
 #[derive(Default)]
 struct PmrepHeader {
     separator: u8,

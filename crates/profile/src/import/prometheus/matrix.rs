@@ -155,23 +155,34 @@ impl MatrixReading {
     }
 }
 
+/// A part of the document that is read into a [`MatrixReading`].
+macro_rules! matrix_part {
+    ($type:ident, $deserialize:ident, $expecting:literal, $($visits:item)*) => {
+        impl<'de> DeserializeSeed<'de> for $type<'_> {
+            type Value = ();
+
+            fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+                from.$deserialize(self)
+            }
+        }
+
+        impl<'de> Visitor<'de> for $type<'_> {
+            type Value = ();
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str($expecting)
+            }
+
+            $($visits)*
+        }
+    };
+}
+
 /// An answer, its `data`, or a list of series.
 struct MatrixDocument<'a>(&'a mut MatrixReading);
 
-impl<'de> DeserializeSeed<'de> for MatrixDocument<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        from.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for MatrixDocument<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an answer of Prometheus, or a list of series")
-    }
+matrix_part! {
+    MatrixDocument, deserialize_any, "an answer of Prometheus, or a list of series",
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let (mut failed, mut kind, mut said) = (false, None, None);
@@ -256,20 +267,8 @@ impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for Optional<S> {
 
 struct AllSeries<'a>(&'a mut MatrixReading);
 
-impl<'de> DeserializeSeed<'de> for AllSeries<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        from.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for AllSeries<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of series")
-    }
+matrix_part! {
+    AllSeries, deserialize_seq, "a list of series",
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         while seq.next_element_seed(MatrixSeries(self.0))?.is_some() {}
@@ -279,20 +278,8 @@ impl<'de> Visitor<'de> for AllSeries<'_> {
 
 struct MatrixSeries<'a>(&'a mut MatrixReading);
 
-impl<'de> DeserializeSeed<'de> for MatrixSeries<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        from.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for MatrixSeries<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a series, {\"metric\": {...}, \"values\": [...]}")
-    }
+matrix_part! {
+    MatrixSeries, deserialize_map, "a series, {\"metric\": {...}, \"values\": [...]}",
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let Self(reading) = self;
@@ -327,7 +314,6 @@ impl<'de> Visitor<'de> for MatrixSeries<'_> {
     }
 }
 
-/// The labels of a series.
 struct MatrixLabels(Labels);
 
 impl<'de> serde::Deserialize<'de> for MatrixLabels {
@@ -359,20 +345,8 @@ struct SeriesValues<'a> {
     at: Option<PointKey>,
 }
 
-impl<'de> DeserializeSeed<'de> for SeriesValues<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        from.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for SeriesValues<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("values, [[1698674400, \"654.78\"], ...]")
-    }
+matrix_part! {
+    SeriesValues, deserialize_seq, "values, [[1698674400, \"654.78\"], ...]",
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         let Self { reading, at } = self;

@@ -123,7 +123,6 @@ fn incomplete(
     })
 }
 
-/// What is told at the end.
 #[derive(Debug, Default)]
 struct Odd {
     /// Samples that repeat the one before.

@@ -64,7 +64,6 @@ pub(super) struct Store {
     passed: BTreeSet<String>,
 }
 
-/// What was kept.
 pub(super) struct PointStore {
     pub(super) machine: MachineLabels,
     pub(super) cpus: BTreeMap<u32, Modes>,

@@ -86,7 +86,6 @@ fn read(input: &Input<'_>) -> Result<BoxSteps> {
 /// The series of the line before, of which most lines are, too.
 #[derive(Default)]
 struct Last {
-    /// What stands before the value.
     text: Vec<u8>,
     at: Option<PointKey>,
     milliseconds: bool,
@@ -230,7 +229,6 @@ impl TextSeries {
     }
 }
 
-/// What is left of the labels.
 struct LabelText<'a>(&'a [u8]);
 
 impl LabelText<'_> {

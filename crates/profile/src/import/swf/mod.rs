@@ -66,7 +66,6 @@ fn label<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 /// beginning of the log.
 const EPOCH_NS: u64 = 500_000_000 * NS_PER_S;
 
-/// What the first pass finds.
 #[derive(Debug, Default)]
 struct Survey {
     max_procs: Option<u64>,

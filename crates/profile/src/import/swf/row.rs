@@ -8,7 +8,6 @@ use sandbag_input::head::words;
 /// Numbers per job.
 pub(super) const FIELDS: usize = 18;
 
-/// What a line is.
 #[derive(Debug, PartialEq)]
 pub(super) enum SwfRow {
     Job(LoggedJob),

@@ -69,7 +69,6 @@ enum TraceEpoch {
     Local,
 }
 
-/// What is particular to a trace.
 struct TraceFormat {
     format: Format,
     /// The column of the machine's name, from 0; without one a file is of one

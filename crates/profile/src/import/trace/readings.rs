@@ -34,7 +34,6 @@ impl Readings {
         }
     }
 
-    /// That of the trace.
     pub(super) fn format(&self) -> Format {
         self.trace.format
     }

@@ -26,7 +26,6 @@ pub struct Background {
     pub runs: RunTimes,
     /// What each takes of its CPU, percent.
     pub share_pct: f64,
-    /// Of the generator.
     pub seed: u32,
 }
 

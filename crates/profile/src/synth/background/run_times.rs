@@ -58,7 +58,6 @@ impl RunTimes {
     }
 
     /// Mean run time, s.
-    #[must_use]
     pub fn mean_s(&self) -> f64 {
         let beta = 1.0 + self.exponent;
         let ln = libm::log(self.longest_s);

@@ -124,7 +124,6 @@ pub struct Distance {
 
 impl Distance {
     /// Of a model from a recording.
-    #[must_use]
     pub fn of(model: &FitFigures, recording: &FitFigures) -> Self {
         let pairs = model.distribution.iter().zip(&recording.distribution);
         let off = pairs.map(|(a, b)| (a - b).abs());

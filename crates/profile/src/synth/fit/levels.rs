@@ -38,9 +38,6 @@ impl LevelPart {
 /// optimum of 2-means, which in one dimension is found by trying every place
 /// (Otsu 1979). `None` where the load does not vary by more than a tenth of a
 /// point.
-///
-/// # Errors
-/// The stream's.
 pub fn two_levels(mut steps: BoxSteps) -> Result<Option<Levels>> {
     let mut bins = vec![LevelPart::default(); BINS];
     while let Some(step) = steps.next_step()? {
@@ -108,9 +105,6 @@ impl Stays {
 
 /// Measures them. What is unknown is no change. `None` where the
 /// threshold is never crossed.
-///
-/// # Errors
-/// The stream's.
 pub fn times(mut steps: BoxSteps, threshold_pct: f64) -> Result<Option<Times>> {
     let mut states: Vec<Option<bool>> = vec![None; steps.header().cpus.len()];
     let (mut on, mut off) = (Stays::default(), Stays::default());

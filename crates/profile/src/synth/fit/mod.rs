@@ -28,7 +28,6 @@ impl FittedAr {
     ///
     /// A negative correlation cannot be had of one factor that is common to
     /// all CPUs; there it is 0.
-    #[must_use]
     pub fn model(&self, seed: u32) -> Autoregressive {
         let mut weights = self.weights.clone();
         let mut damping = 1.0;
@@ -57,7 +56,6 @@ impl FittedAr {
 
 /// The on/off model of levels and times, rounded so that it can be written
 /// down: points to a hundredth, times to the millisecond.
-#[must_use]
 pub fn on_off_model(levels: &Levels, times: &Times, seed: u32) -> OnOff {
     let time_s = |s: f64| round_to(s, 3).max(0.001);
     OnOff {

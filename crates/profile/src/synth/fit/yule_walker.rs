@@ -99,7 +99,6 @@ struct Products {
     xy: f64,
 }
 
-/// Of one CPU.
 struct Lags {
     last: VecDeque<Option<f64>>,
     lags: [Products; MOST + 1],

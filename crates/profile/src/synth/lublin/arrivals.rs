@@ -48,7 +48,6 @@ impl Arrivals {
     }
 
     /// Time of the next arrival, s.
-    #[must_use]
     pub fn next_s(&self) -> f64 {
         self.next_s
     }

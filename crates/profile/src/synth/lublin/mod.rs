@@ -21,7 +21,6 @@ use parameters::{ALL, BATCH, INTERACTIVE, Parameters};
 /// Jobs with a longer logarithm of the run time are drawn again.
 const MOST_LN_RUNTIME: f64 = 12.0;
 
-/// Which jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Types {
     /// Batch and interactive ones, each with its own parameters and cycle.
@@ -39,14 +38,10 @@ pub enum ArrivalClock {
     WholeSeconds,
 }
 
-/// What to generate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    /// Of the generator.
     pub seed: u32,
-    /// Kinds of jobs.
     pub types: Types,
-    /// The clock of arrivals.
     pub clock: ArrivalClock,
     /// Hour of the day, 0 to 23, at which time 0 is.
     pub start_hour: u32,
@@ -88,7 +83,6 @@ struct JobKind {
 
 impl Lublin {
     /// The first job is yet to come.
-    #[must_use]
     pub fn new(options: &Options) -> Self {
         let mut chance = Drand48::new(options.seed);
         // Batch draws its first arrival first.

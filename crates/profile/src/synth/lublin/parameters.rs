@@ -102,7 +102,6 @@ impl Parameters {
     /// For a machine of another size: the greatest job is as large as the
     /// machine, the middle as far below as the authors advise, as far as there
     /// is room.
-    #[must_use]
     pub fn for_machine(self, cpus: u32) -> Self {
         let uhi = libm::log2(f64::from(cpus.max(1)));
         let ulow = self.ulow.min(uhi);

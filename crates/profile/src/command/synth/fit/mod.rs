@@ -143,7 +143,6 @@ struct FitResult {
     ar: Option<FittedAr>,
 }
 
-/// Runs the command.
 pub(super) fn main(args: &FitArgs, messages: &Messages) -> Result<u8> {
     let to = match &args.output {
         Some(output) => {
