@@ -15,7 +15,7 @@ pub(crate) fn time(bytes: &[u8]) -> Option<u64> {
     decimal_seconds(bytes).or_else(|| {
         let text = std::str::from_utf8(bytes).ok()?;
         // Without a unit it was either read above or is malformed; a leading
-        // P would be an ISO 8601 period, which nobody means here.
+        // P would be an ISO 8601 period, which is not supported.
         if !text.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
             return None;
         }

@@ -6,7 +6,7 @@ use crate::lines::Lines;
 use crate::{BoxSteps, Format, ReadOptions, Result};
 use sandbag_input::Head;
 
-/// How one format is told from the others, and read.
+/// How one format is recognised and read.
 pub(crate) struct ImportReader {
     pub(crate) format: Format,
     /// Whether this is the beginning of such a file.

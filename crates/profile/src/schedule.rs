@@ -68,7 +68,7 @@ struct ScheduleSteps<I: Iterator<Item = Result<Job>>> {
     jobs: Peekable<I>,
     end_ns: Option<u64>,
     now_ns: u64,
-    /// When the last job began: nobody overtakes.
+    /// When the last job began; later jobs begin no earlier.
     begun_ns: u64,
     cpus: Vec<ScheduleCpu>,
     /// Scratch of [`ScheduleSteps::next_start`].

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a profile is like as a row of random numbers: spread, distribution,
-//! how long a load remembers itself, how alike the CPUs are.
+//! Statistics of a profile: standard deviation, distribution, autocorrelation,
+//! and the correlation of the CPUs.
 //!
 //! Everything is collected in one pass over equal steps, in memory that does
 //! not depend on the length of the profile. It grows with the number of CPUs;

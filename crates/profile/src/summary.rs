@@ -38,8 +38,8 @@ struct SummarySteps {
     range: Option<(f64, f64)>,
 }
 
-/// Reads the profile to its end. Whoever acts on a profile does this first:
-/// what passes here can be read again without an error.
+/// Reads the profile to its end. Commands that act on a profile do this first:
+/// a profile that passes can be read again without an error.
 pub fn summarise(steps: &mut dyn Steps) -> Result<ProfileSummary> {
     let cpus = steps.header().cpus.clone();
     let mut all: Vec<SummarySteps> = cpus.iter().map(|_| SummarySteps::default()).collect();

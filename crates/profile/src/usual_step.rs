@@ -7,7 +7,7 @@ use crate::{BoxSteps, Result, Steps};
 
 /// Lengths are counted by the millisecond.
 const TICK_NS: u64 = 1_000_000;
-/// So many different lengths are counted; a recording has few.
+/// Different lengths that are counted; a recording has few.
 const LENGTHS: usize = 4096;
 /// By how much the steps of a recording differ from each other.
 const JITTER: f64 = 0.05;

@@ -49,7 +49,7 @@ pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
     let source = Arc::new(reshape::source(&args.input)?);
     let topology = Topology::read(&Root::default())?;
     let open = || args.reshape.open(&source, &topology);
-    // To its end before OUT is touched: a bad profile costs nobody a file.
+    // Read IN to its end before OUT is touched: a fault must not destroy OUT.
     let mut first = open()?;
     let format = first.header().format;
     let summary = summarise(&mut *first)?;
@@ -57,7 +57,7 @@ pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
     for warning in &summary.warnings {
         messages.warning(warning);
     }
-    // What reading it had to say has been said.
+    // The warnings of reading are printed above.
     put(
         &args.output,
         to,

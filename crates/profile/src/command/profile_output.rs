@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writing profiles: in which format, where to, and what is said of it.
+//! Writing profiles: format, place, and the messages about both.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -26,8 +26,8 @@ pub(crate) fn format_for(asked: Option<Format>, output: &Path) -> Result<Format>
     asked.map_or_else(|| by_ending(output), Ok)
 }
 
-/// Writes a profile, and says what was lost on the way; returns what the
-/// profile itself has to say.
+/// Writes a profile and reports what the format lost; returns the warnings of
+/// the profile itself.
 pub(crate) fn put(
     output: &Path,
     to: Format,

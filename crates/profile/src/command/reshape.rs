@@ -30,9 +30,9 @@ pub struct Reshape {
     #[arg(long, value_name = "NAME")]
     pub machine: Option<String>,
 
-    /// On how many CPUs a file with one value per machine is laid: N or even:N
-    /// (all alike), pack:N (one filled after the other); for a job log the
-    /// number of CPUs that run it
+    /// CPUs for a file with one value per machine: N or even:N (the same load
+    /// on each), pack:N (one filled after the other); for a job log the number
+    /// of CPUs that run it
     #[arg(long, value_name = "[RULE:]N")]
     pub spread: Option<Spread>,
 
@@ -95,7 +95,7 @@ pub struct Reshape {
     #[arg(long, value_name = "FILE")]
     pub add: Vec<PathBuf>,
 
-    /// All of that so many times in a row
+    /// Repeat all of that N times
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub times: Option<u64>,
 }

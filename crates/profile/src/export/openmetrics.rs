@@ -8,7 +8,7 @@
 //! per step and CPU.
 //!
 //! Where a load is unknown there are no points, and the counters of that CPU
-//! begin anew at 0 after it: whoever reads them must take that for a restart.
+//! begin at 0 again after it, which a reader takes for a restart.
 
 use std::io::{BufWriter, Write};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is written, and what is said to be lost.
+//! What is written, and what the report says is lost.
 
 use proptest::prelude::*;
 use serde_json::Value;

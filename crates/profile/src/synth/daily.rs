@@ -61,7 +61,7 @@ pub struct Daily {
     pub seed: u32,
 }
 
-/// Values beyond 0 to 100 are cut off, and their number is said.
+/// Values beyond 0 to 100 are clipped and counted.
 ///
 /// # Errors
 /// A mean beyond 0 to 100 at some hour, a day without length, and what

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Asking the server, and saying what went wrong in the user's words.
+//! HTTP requests to the server, and messages for what fails.
 
 use std::io::{self, Cursor, Read};
 use std::sync::Arc;
@@ -64,7 +64,7 @@ fn fetch_within(
     }
 }
 
-/// An answer that says what went wrong, or names.
+/// An answer with an error.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ErrorAnswer {
@@ -253,7 +253,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Why there is nothing, and what there is.
+    /// Message for an answer without series; it names the instances that the server has.
     fn nothing(&self) -> String {
         let none = format!("nothing in that time is {}", self.asked.expression);
         let listed = self.ask(&self.asked.instances()).ok().and_then(|body| {
@@ -586,7 +586,7 @@ mod tests {
 
     #[test]
     fn a_server_that_is_not_there() {
-        // Bound and dropped: nobody listens there.
+        // Bound and dropped, so that the port is closed.
         let free = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()

@@ -18,7 +18,7 @@ pub enum DailyRate {
     },
 }
 
-/// Where times end, of which there are 2^64 ns: later than this is never.
+/// The largest time, 2^64 ns in seconds; what is later never happens.
 const NEVER_S: f64 = u64::MAX as f64 / 1e9;
 
 const DAY_S: f64 = 86_400.0;

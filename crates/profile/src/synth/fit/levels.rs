@@ -173,7 +173,7 @@ mod tests {
         let steps = || on_off(MODEL, &[0, 1], 50_000 * S).unwrap();
         let levels = two_levels(steps()).unwrap().unwrap();
         assert!((levels.off_pct - 10.0).abs() < 1e-6 && (levels.on_pct - 80.0).abs() < 1e-6);
-        // Four standard deviations of a mean of so many exponential times.
+        // Four standard deviations of the mean of that number of exponential times.
         let times = times(steps(), levels.threshold_pct).unwrap().unwrap();
         let within = 4.0 / (times.changes as f64 / 2.0).sqrt();
         assert!((times.on_s / MODEL.on_s - 1.0).abs() < within, "{times:?}");

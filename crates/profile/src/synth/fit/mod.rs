@@ -15,7 +15,7 @@ pub use yule_walker::{FittedAr, Pairs, fit_ar};
 use crate::synth::autoregressive::is_stable;
 use crate::synth::{Autoregressive, OnOff};
 
-/// To so many decimals, as parameters are written on a command line.
+/// Rounds to `decimals`, as parameters are written on a command line.
 fn round_to(value: f64, decimals: i32) -> f64 {
     let unit = libm::pow(10.0, f64::from(decimals));
     // -0 is 0, and is to be written so.

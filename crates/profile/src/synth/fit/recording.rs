@@ -12,15 +12,15 @@ use crate::synth::{OnOff, on_off};
 const CYCLES: f64 = 1500.0;
 /// Of that chain at most; enough for those cycles, as `SEEN_STEPS` has it.
 const MOST_STEPS: f64 = 2e6;
-/// Times of more steps act on the others as if they had so many: recording
-/// changes them in proportion, and their ends by less than a permille.
+/// Longer times, in steps, act on the others as if they had this length:
+/// recording changes them in proportion, and their ends by less than a permille.
 const SEEN_STEPS: f64 = 1000.0;
 /// Rounds until a chain is found; each takes away most of what is left.
 const ROUNDS: usize = 8;
-/// Times of so many steps are seen as they are, to half a percent.
+/// Times of this length, in steps, are recorded to within 0.5 %.
 const LONG_STEPS: f64 = 200.0;
-/// A time is corrected to a third at most: of times that are hardly longer than
-/// a step next to nothing is seen, and who alternates by the step is no chain.
+/// A time is corrected to a third at most: times hardly longer than a step leave
+/// no trace, and a load that alternates by the step is no chain.
 const MOST: f64 = 3.0;
 
 /// The levels and times of the chain that has these ones when it is recorded in
@@ -123,7 +123,7 @@ mod tests {
             let levels = two_levels(recorded()).unwrap().unwrap();
             let seen = times(recorded(), levels.threshold_pct).unwrap().unwrap();
             let (levels, before) = before_recording(levels, seen, S).unwrap();
-            // Four standard deviations of a mean of so many exponential times,
+            // Four standard deviations of the mean of that number of exponential times,
             // here and in the chain that it was compared with.
             let within = 4.0 / (seen.changes as f64 / 2.0).sqrt() + 0.03;
             for (got, expected) in [(before.on_s, on_s), (before.off_s, off_s)] {

@@ -90,7 +90,7 @@ pub fn fit_ar(open: &dyn Fn() -> Result<BoxSteps>, step_ns: u64) -> Result<Optio
 /// digits where a load hardly varies.
 const MIDDLE: f64 = 50.0;
 
-/// Sums over pairs of values that are so many steps apart.
+/// Sums over pairs of values at one distance in steps.
 #[derive(Clone, Copy, Default)]
 struct Products {
     count: f64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Arrivals with a daily cycle: each interval is drawn as a number of points,
-//! and each half hour of the day is worth so many.
+//! and each half hour of the day has its number of points.
 
 use super::parameters::Parameters;
 use super::{ArrivalClock, Options};

@@ -85,11 +85,11 @@ enum FittedModel {
     Ar(Autoregressive),
 }
 
-/// The profiles that models are judged by: so many steps of so many CPUs.
+/// Steps and CPUs of the profiles that models are judged by.
 const LONG: u64 = 50_000;
 const CPUS: u32 = 4;
-/// Of so many changes at most, where the load changes much more often than by
-/// the step.
+/// Most changes of load in them, where the load changes much more often than
+/// once a step.
 const CHANGES: f64 = 2e6;
 
 impl FittedModel {
