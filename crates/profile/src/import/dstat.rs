@@ -16,16 +16,16 @@
 //! which may have their group before them; then percentages of the time since
 //! the row before. The first row of a run holds the time since boot.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use crate::lines::Lines;
 use crate::number::{cpu_number, decimal, unquoted, whole};
 use crate::reader::ImportReader;
-use crate::{Error, Fault, Format, ProfileCell, Result};
+use crate::{Fault, Format, ProfileCell, Result};
 
-use super::counters::{self, CpuState, STATES};
+use super::counters::{self, CpuState};
+use super::cpu_table::CpuTable;
 use super::host::Host;
-use super::{ImportSample, ImportSummary, Samples, import_samples, stamp};
+use super::line_samples::{LineEvent, LineFormat, LineSamples};
+use super::{ImportSample, ImportSummary, import_samples, stamp};
 
 const NEED_CPUS: &str = "record with `-C`, as in `dool -T -c -C all --output FILE` \
                          (dstat: `-C 0,1`, the CPUs by number)";
@@ -49,7 +49,6 @@ pub(super) const READER: ImportReader = ImportReader {
 
 #[derive(Default)]
 struct Dstat {
-    lines: Lines,
     host: Host,
     /// Names of the groups, until those of the columns follow.
     groups: Option<Vec<Vec<u8>>>,
@@ -72,33 +71,19 @@ struct YearClock {
     local: bool,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum DstatColumn {
-    Other,
-    Epoch,
-    Local,
-    /// A state of a CPU, by its place in the table.
-    Part(usize, CpuState),
-}
-
 struct DstatTable {
-    columns: Vec<DstatColumn>,
-    cpus: Vec<u32>,
+    cpus: CpuTable,
+    /// The columns of the time.
+    epoch: Option<usize>,
+    local: Option<usize>,
     /// Whether there is a group of all CPUs.
     sum: bool,
-    /// Of a row; NaN where a value is missing.
-    values: Vec<[f64; STATES]>,
 }
 
 impl DstatTable {
     fn find(groups: &[Vec<u8>], line: &[u8]) -> Result<Self, Fault> {
-        let mut table = Self {
-            columns: Vec::new(),
-            cpus: Vec::new(),
-            sum: false,
-            values: Vec::new(),
-        };
-        let (mut places, mut seen) = (BTreeMap::new(), BTreeSet::new());
+        let (mut epoch, mut local, mut sum) = (None, None, false);
+        let mut columns = Vec::new();
         let mut group: &[u8] = b"";
         for (i, name) in fields(line).enumerate() {
             if let Some(next) = groups.get(i).filter(|next| !next.is_empty()) {
@@ -109,47 +94,23 @@ impl DstatTable {
                 Some(at) => (&name[..at], &name[at + 1..]),
                 None => (group, name),
             };
-            let column = match (group, name) {
-                (b"epoch", _) => DstatColumn::Epoch,
+            match (group, name) {
+                (b"epoch", _) => epoch = Some(i),
                 // Others of this group count interrupts.
-                (b"system" | b"time", b"date/time" | b"time" | b"") => DstatColumn::Local,
-                _ => match (group_cpu(group), state(name)) {
-                    (Some(cpu), Some(state)) => {
-                        if !seen.insert((cpu, state as usize)) {
-                            return Err(Fault::Duplicate(format!("cpu{cpu} usage")));
-                        }
-                        let at = *places.entry(cpu).or_insert(table.cpus.len());
-                        if at == table.cpus.len() {
-                            table.cpus.push(cpu);
-                        }
-                        DstatColumn::Part(at, state)
-                    }
-                    _ => DstatColumn::Other,
-                },
-            };
-            table.sum |= group.starts_with(b"total ") && state(name).is_some();
-            table.columns.push(column);
-        }
-        let mut idle = vec![false; table.cpus.len()];
-        for column in &table.columns {
-            if let DstatColumn::Part(at, CpuState::Idle) = column {
-                idle[*at] = true;
+                (b"system" | b"time", b"date/time" | b"time" | b"") => local = Some(i),
+                _ => {}
             }
+            sum |= group.starts_with(b"total ") && state(name).is_some();
+            columns.push(group_cpu(group).zip(state(name)));
         }
-        if let Some(at) = idle.iter().position(|there| !there) {
-            return Err(Fault::unexpected(
-                format!("a column `cpu{} usage:idl`", table.cpus[at]),
-                "none",
-            ));
-        }
-        table.values = vec![[0.0; STATES]; table.cpus.len()];
-        Ok(table)
-    }
-
-    fn has_steal(&self) -> bool {
-        let is_steal =
-            |column: &DstatColumn| matches!(column, DstatColumn::Part(_, CpuState::Steal));
-        self.columns.iter().any(is_steal)
+        let cpu = |i: usize| columns[i].map_or(0, |(cpu, _)| cpu);
+        let name = |i| format!("cpu{} usage", cpu(i));
+        Ok(Self {
+            cpus: CpuTable::new(&columns, name, |cpu| format!("cpu{cpu} usage:idl"))?,
+            epoch,
+            local,
+            sum,
+        })
     }
 
     /// Reads a row; its time and, into `cells`, its loads.
@@ -169,32 +130,29 @@ impl DstatTable {
                 )
             });
         }
-        self.values.fill([0.0; STATES]);
         let (mut epoch, mut local) = (None, None);
         let mut count = 0;
-        for field in fields(line) {
-            let field = unquoted(field);
-            match self.columns.get(count) {
-                Some(DstatColumn::Epoch) => epoch = Some(field),
-                Some(DstatColumn::Local) => local = Some(field),
-                Some(DstatColumn::Part(at, state)) => {
-                    let value = match field {
-                        b"" => f64::NAN,
-                        _ => share(field, self.cpus[*at], *state)?,
-                    };
-                    self.values[*at][*state as usize] = value;
-                }
-                // What Performance Co-Pilot notes at the end of a row.
-                None if field.starts_with(b"missed ") => continue,
-                _ => {}
+        for field in fields(line).map(unquoted) {
+            // What Performance Co-Pilot notes at the end of a row.
+            if count == self.cpus.width() && field.starts_with(b"missed ") {
+                continue;
             }
+            if self.epoch == Some(count) {
+                epoch = Some(field);
+            } else if self.local == Some(count) {
+                local = Some(field);
+            }
+            self.cpus.set(count, |cpu, state| match field {
+                b"" => Ok(f64::NAN),
+                _ => share(field, cpu, state),
+            })?;
             count += 1;
         }
-        if count != self.columns.len() {
-            return Err(Fault::field_count(self.columns.len(), count));
+        if count != self.cpus.width() {
+            return Err(Fault::field_count(self.cpus.width(), count));
         }
         let end_ns = clock.end_ns(epoch, local)?;
-        for (cpu, values) in self.cpus.iter().zip(&self.values) {
+        for (cpu, values) in self.cpus.rows() {
             let total: f64 = values.iter().sum();
             let of = |state: CpuState| values[state as usize];
             // Nothing but zeros: no tick was counted, the CPU is offline.
@@ -202,7 +160,7 @@ impl DstatTable {
                 let unused = of(CpuState::Idle) + of(CpuState::Iowait);
                 counters::cell(unused, of(CpuState::Steal), total)
             });
-            cells.push((*cpu, cell));
+            cells.push((cpu, cell));
         }
         Ok(end_ns)
     }
@@ -306,69 +264,35 @@ impl YearClock {
 }
 
 impl Dstat {
-    fn new(lines: Lines) -> Self {
-        Self {
-            lines,
+    fn new(lines: Lines) -> LineSamples<Self> {
+        let format = Self {
             began: true,
             ..Self::default()
-        }
+        };
+        LineSamples::new(lines, format)
     }
 
-    /// Reads up to the end of a row and its loads into `cells`; its time, or
-    /// `None` at the end.
-    fn next_row(&mut self, cells: &mut Vec<(u32, Option<ProfileCell>)>) -> Result<Option<i64>> {
-        loop {
-            let Some(line) = self.lines.next_line()? else {
-                return Ok(None);
-            };
-            if line.trim_ascii().is_empty() {
-                continue;
+    /// A line of texts: of the head, or names of groups.
+    fn title(&mut self, line: &[u8]) -> Result<(), Fault> {
+        let mut fields = fields(line).map(unquoted);
+        match fields.next().unwrap_or_default() {
+            b"Author:" => {}
+            b"Host:" => self.host.is(fields.next().unwrap_or_default())?,
+            b"Cmdline:" => {
+                let key = b"\"Date:\",";
+                if let Some(at) = memchr::memmem::find(line, key) {
+                    self.clock.begin(unquoted(&line[at + key.len()..]));
+                }
+                (self.groups, self.table) = (None, None);
+                self.began = true;
             }
-            let result = match (line.starts_with(b"\""), &self.groups, &mut self.table) {
-                (_, Some(groups), None) => DstatTable::find(groups, line).map(|table| {
-                    self.has_steal |= table.has_steal();
-                    self.table = Some(table);
-                    None
-                }),
-                (true, ..) => {
-                    let mut fields = fields(line).map(unquoted);
-                    match fields.next().unwrap_or_default() {
-                        b"Author:" => Ok(None),
-                        b"Host:" => {
-                            let name = fields.next().unwrap_or_default();
-                            self.host.is(name).map(|()| None)
-                        }
-                        b"Cmdline:" => {
-                            let key = b"\"Date:\",";
-                            if let Some(at) = memchr::memmem::find(line, key) {
-                                self.clock.begin(unquoted(&line[at + key.len()..]));
-                            }
-                            (self.groups, self.table) = (None, None);
-                            self.began = true;
-                            Ok(None)
-                        }
-                        title if title.to_ascii_lowercase().ends_with(b" csv output") => Ok(None),
-                        _ => {
-                            self.groups = Some(groups(line));
-                            self.table = None;
-                            Ok(None)
-                        }
-                    }
-                }
-                (false, _, Some(table)) => {
-                    cells.clear();
-                    table.row(line, &mut self.clock, cells).map(Some)
-                }
-                (false, None, None) => Err(Fault::wrong_format(
-                    Format::Dstat,
-                    "no rows of names such as `\"cpu0 usage\",,,,` and `\"usr\",\"sys\",...` \
-                          stand before this one",
-                )),
-            };
-            if let Some(end_ns) = result.map_err(|fault| self.lines.here(fault))? {
-                return Ok(Some(end_ns));
+            title if title.to_ascii_lowercase().ends_with(b" csv output") => {}
+            _ => {
+                self.groups = Some(groups(line));
+                self.table = None;
             }
         }
+        Ok(())
     }
 }
 
@@ -376,27 +300,50 @@ fn groups(line: &[u8]) -> Vec<Vec<u8>> {
     fields(line).map(|name| unquoted(name).to_vec()).collect()
 }
 
-impl Samples for Dstat {
-    fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
-        while let Some(end_ns) = self.next_row(&mut sample.cells)? {
-            if std::mem::take(&mut self.began) {
-                self.left_out += 1;
-                self.start_ns = Some(end_ns);
-                continue;
+impl LineFormat for Dstat {
+    fn line(&mut self, line: &[u8], sample: &mut ImportSample) -> Result<LineEvent, Fault> {
+        if line.trim_ascii().is_empty() {
+            return Ok(LineEvent::Nothing);
+        }
+        match (line.starts_with(b"\""), &self.groups, &mut self.table) {
+            (_, Some(groups), None) => {
+                let table = DstatTable::find(groups, line)?;
+                self.has_steal |= table.cpus.has_steal();
+                self.table = Some(table);
             }
-            sample.start_ns = self.start_ns.take();
-            sample.slack_ns = 0;
-            sample.end_ns = end_ns;
-            self.taken += 1;
-            return Ok(true);
+            (true, ..) => self.title(line)?,
+            (false, _, Some(table)) => {
+                sample.end_ns = table.row(line, &mut self.clock, &mut sample.cells)?;
+                if std::mem::take(&mut self.began) {
+                    self.left_out += 1;
+                    self.start_ns = Some(sample.end_ns);
+                    sample.cells.clear();
+                } else {
+                    sample.start_ns = self.start_ns.take();
+                    sample.slack_ns = 0;
+                    self.taken += 1;
+                    return Ok(LineEvent::Sample);
+                }
+            }
+            (false, None, None) => {
+                return Err(Fault::wrong_format(
+                    Format::Dstat,
+                    "no rows of names such as `\"cpu0 usage\",,,,` and `\"usr\",\"sys\",...` \
+                     stand before this one",
+                ));
+            }
         }
-        if self.taken == 0 && self.left_out > 0 {
-            return Err(self.lines.nowhere(Fault::OneSnapshot));
-        }
-        Ok(false)
+        Ok(LineEvent::Nothing)
     }
 
-    fn about(&self) -> ImportSummary {
+    fn end(&self) -> Result<(), Fault> {
+        if self.taken == 0 && self.left_out > 0 {
+            return Err(Fault::OneSnapshot);
+        }
+        Ok(())
+    }
+
+    fn about(&self, _: u64) -> ImportSummary {
         let mut warnings = Vec::new();
         if self.left_out > 0 {
             warnings.push(format!(
@@ -412,10 +359,6 @@ impl Samples for Dstat {
             has_steal: self.has_steal,
             warnings,
         }
-    }
-
-    fn here(&self, fault: Fault) -> Error {
-        self.lines.here(fault)
     }
 
     fn remedy_for_times(&self) -> &'static str {

@@ -123,14 +123,8 @@ fn snapshot(text: &[u8]) -> Option<u64> {
 fn local_ns(time: &[u8], date: &[u8]) -> Option<i64> {
     let mut parts = date.trim_ascii().split(|b| *b == b'-');
     let (day, month, year) = (parts.next()?, parts.next()?, parts.next()?);
-    let date = jiff::civil::Date::new(
-        whole(year)?.try_into().ok()?,
-        stamp::month(month)?,
-        whole(day)?.try_into().ok()?,
-    )
-    .ok()?;
     let clock_s = stamp::time_of_day(time.trim_ascii())?;
-    stamp::midnight_ns(date)?.checked_add(clock_s * NS_PER_S as i64)
+    stamp::named_date_ns(day, month, year)?.checked_add(clock_s * NS_PER_S as i64)
 }
 
 impl Nmon {
@@ -211,14 +205,14 @@ impl Nmon {
         if sample.cells.is_empty() {
             return Ok(false);
         }
-        sample.end_ns =
-            end_ns.ok_or_else(|| {
-                self.lines.here(Fault::lacks(Format::Nmon, format!(
-                    "no line `ZZZZ,T{:04},...` tells the time of the rows before; a file in the \
-                     order of its tags is put into that of time by `sort -s -t, -k2,2 FILE`",
-                    current.unwrap_or(0)
-                )))
-            })?;
+        sample.end_ns = end_ns.ok_or_else(|| {
+            let why = format!(
+                "no line `ZZZZ,T{:04},...` tells the time of the rows before; a file in the order \
+                 of its tags is put into that of time by `sort -s -t, -k2,2 FILE`",
+                current.unwrap_or(0)
+            );
+            self.lines.here(Fault::lacks(Format::Nmon, why))
+        })?;
         Ok(true)
     }
 }

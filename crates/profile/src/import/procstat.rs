@@ -20,14 +20,11 @@ use super::snapshots::{SnapshotFormat, SnapshotStamp, Snapshots};
 pub(super) const READER: ImportReader = ImportReader {
     format: Format::ProcStat,
     looks_like: |head| head.lines().any(is_cpu_line),
-    open: |input| {
-        import_samples(Format::ProcStat, input, |lines| {
-            Snapshots::new(ProcStat, lines)
-        })
-    },
+    open: |input| import_samples(Format::ProcStat, input, Snapshots::<ProcStat>::new),
 };
 
 /// Time lines of many kinds, and nothing else.
+#[derive(Default)]
 struct ProcStat;
 
 impl SnapshotFormat for ProcStat {

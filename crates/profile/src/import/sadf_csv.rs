@@ -9,17 +9,15 @@
 //! The stamp is the end of the interval, CPU -1 is the mean of all. Other
 //! activities in the same file stand in blocks of their own.
 
-use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_field, whole};
 use crate::reader::ImportReader;
-use crate::{Error, Fault, Format, ProfileCell, Result};
+use crate::{Fault, Format, Result};
 
 use super::host::Host;
+use super::line_samples::{LineEvent, LineFormat, LineSamples, SampleRow};
 use super::percent::Columns;
 use super::stamp;
-use super::{
-    ImportSample, ImportSummary, Samples, duplicate_and_restart_warnings, import_samples, slack,
-};
+use super::{ImportSample, ImportSummary, duplicate_and_restart_warnings, import_samples};
 
 pub(super) const NEED_P_ALL: &str = "export with `-P ALL`, as in `sadf -d FILE -- -P ALL`";
 
@@ -29,24 +27,23 @@ pub(super) const READER: ImportReader = ImportReader {
         let first = head.first();
         first.starts_with(b"# hostname;interval;timestamp;") || is_row(first)
     },
-    open: |input| import_samples(Format::SadfCsv, input, SadfCsv::new),
+    open: |input| {
+        import_samples(Format::SadfCsv, input, |lines| {
+            LineSamples::new(lines, SadfCsv::default())
+        })
+    },
 };
 
 #[derive(Default)]
-pub(super) struct SadfCsv {
-    lines: Lines,
+struct SadfCsv {
     /// Set while the rows are those of CPU load.
     columns: Option<Columns>,
     headers: u64,
     beginning: Beginning,
-    /// A row of the next sample, already read.
-    held: Option<SadfRow>,
     all_rows: u64,
     cpu_rows: u64,
-    duplicates: u64,
     restarts: u64,
     has_steal: bool,
-    done: bool,
 }
 
 /// What stands before the CPU.
@@ -55,58 +52,6 @@ struct Beginning {
     host: Host,
     /// Whether the last stamp was local time.
     local: bool,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct SadfRow {
-    end_ns: i64,
-    start_ns: i64,
-    cpu: u32,
-    cell: Option<ProfileCell>,
-}
-
-impl SadfCsv {
-    pub(super) fn new(lines: Lines) -> Self {
-        Self {
-            lines,
-            ..Self::default()
-        }
-    }
-
-    /// The next row of a single CPU.
-    fn next_row(&mut self) -> Result<Option<SadfRow>> {
-        loop {
-            let Some(line) = self.lines.next_line()? else {
-                return Ok(None);
-            };
-            if let Some(names) = line.strip_prefix(b"# ") {
-                self.headers += 1;
-                if names.ends_with(b"[...]") {
-                    return Err(self.lines.here(Fault::lacks(
-                        Format::SadfCsv,
-                        "it was written with -h, all CPUs on one line; \
-                              run `sadf -d` without -h",
-                    )));
-                }
-                self.columns = Columns::find(names.split(|b| *b == b';'));
-                self.has_steal |= self.columns.is_some_and(|c| c.steal.is_some());
-                continue;
-            }
-            if line.is_empty() || (self.columns.is_none() && self.headers > 0) {
-                continue;
-            }
-            let row = parse(line, self.columns, &mut self.beginning);
-            match row.map_err(|fault| self.lines.here(fault))? {
-                SadfLine::Row(row) => {
-                    self.cpu_rows += 1;
-                    return Ok(Some(row));
-                }
-                SadfLine::AllCpus => self.all_rows += 1,
-                SadfLine::Restart => self.restarts += 1,
-                SadfLine::Comment => {}
-            }
-        }
-    }
 }
 
 /// A row whose header was cut off, or a restart line.
@@ -125,7 +70,7 @@ fn is_row(line: &[u8]) -> bool {
 }
 
 enum SadfLine {
-    Row(SadfRow),
+    Row(SampleRow),
     AllCpus,
     Restart,
     Comment,
@@ -170,7 +115,7 @@ fn parse(
     let interval_ns =
         interval_ns.ok_or_else(|| Fault::syntax("an interval in seconds", interval))?;
     let cpu = cpu_field(fourth)?;
-    Ok(SadfLine::Row(SadfRow {
+    Ok(SadfLine::Row(SampleRow {
         end_ns: stamp.ns,
         start_ns: stamp.ns.saturating_sub(interval_ns.max(NS_PER_S as i64)),
         cpu,
@@ -178,50 +123,46 @@ fn parse(
     }))
 }
 
-impl Samples for SadfCsv {
-    fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
-        if self.done {
-            return Ok(false);
-        }
-        sample.cells.clear();
-        loop {
-            let row = match self.held.take() {
-                Some(row) => Some(row),
-                None => self.next_row()?,
-            };
-            let Some(row) = row else {
-                self.done = true;
-                if self.cpu_rows == 0 && self.all_rows > 0 {
-                    return Err(self.lines.nowhere(Fault::NoSingleCpu(NEED_P_ALL)));
-                }
-                return Ok(!sample.cells.is_empty());
-            };
-            if sample.cells.is_empty() {
-                sample.end_ns = row.end_ns;
-                sample.start_ns = Some(row.start_ns);
-                sample.slack_ns = slack(row.end_ns - row.start_ns);
-            } else if row.end_ns != sample.end_ns {
-                self.held = Some(row);
-                return Ok(true);
-            } else if sample.has(row.cpu) {
-                self.duplicates += 1;
-                continue;
+impl LineFormat for SadfCsv {
+    fn line(&mut self, line: &[u8], _: &mut ImportSample) -> Result<LineEvent, Fault> {
+        if let Some(names) = line.strip_prefix(b"# ") {
+            self.headers += 1;
+            if names.ends_with(b"[...]") {
+                return Err(Fault::lacks(
+                    Format::SadfCsv,
+                    "it was written with -h, all CPUs on one line; run `sadf -d` without -h",
+                ));
             }
-            sample.cells.push((row.cpu, row.cell));
+            self.columns = Columns::find(names.split(|b| *b == b';'));
+            self.has_steal |= self.columns.is_some_and(|c| c.steal.is_some());
+        } else if !line.is_empty() && (self.columns.is_some() || self.headers == 0) {
+            match parse(line, self.columns, &mut self.beginning)? {
+                SadfLine::Row(row) => {
+                    self.cpu_rows += 1;
+                    return Ok(LineEvent::Row(row));
+                }
+                SadfLine::AllCpus => self.all_rows += 1,
+                SadfLine::Restart => self.restarts += 1,
+                SadfLine::Comment => {}
+            }
         }
+        Ok(LineEvent::Nothing)
     }
 
-    fn about(&self) -> ImportSummary {
+    fn end(&self) -> Result<(), Fault> {
+        if self.cpu_rows == 0 && self.all_rows > 0 {
+            return Err(Fault::NoSingleCpu(NEED_P_ALL));
+        }
+        Ok(())
+    }
+
+    fn about(&self, duplicates: u64) -> ImportSummary {
         ImportSummary {
             host: self.beginning.host.name(),
             local: self.beginning.local,
             undated: false,
             has_steal: self.has_steal,
-            warnings: duplicate_and_restart_warnings(self.duplicates, self.restarts),
+            warnings: duplicate_and_restart_warnings(duplicates, self.restarts),
         }
-    }
-
-    fn here(&self, fault: Fault) -> Error {
-        self.lines.here(fault)
     }
 }

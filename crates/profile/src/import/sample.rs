@@ -41,6 +41,9 @@ pub(super) struct ImportSummary {
     pub(super) warnings: Vec<String>,
 }
 
+pub(super) const CLOCKS_CHANGED: &str = "; if clocks were changed there (summer time, a clock set back), export the parts before and \
+     after it apart, or with `sadf -U`";
+
 /// A recording as a stream of samples.
 pub(super) trait Samples: Send {
     /// Reads the next sample into `sample`; false at the end.
@@ -55,8 +58,7 @@ pub(super) trait Samples: Send {
     fn here(&self, fault: Fault) -> Error;
     /// What to do about times that go back; begins with `; `.
     fn remedy_for_times(&self) -> &'static str {
-        "; if clocks were changed there (summer time, a clock set back), \
-         export the parts before and after it apart, or with `sadf -U`"
+        CLOCKS_CHANGED
     }
 }
 

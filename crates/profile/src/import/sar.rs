@@ -14,15 +14,14 @@
 use crate::lines::Lines;
 use crate::number::cpu_field;
 use crate::reader::ImportReader;
-use crate::{Error, Fault, Format, ProfileCell, Result};
+use crate::{Fault, Format, ProfileCell, Result};
 use sandbag_input::head::words;
 
 use super::host::Host;
+use super::line_samples::{LineEvent, LineFormat, LineSamples, SampleRow};
 use super::percent::Columns;
 use super::stamp::{self, DayClock};
-use super::{
-    ImportSample, ImportSummary, Samples, duplicate_and_restart_warnings, import_samples, slack,
-};
+use super::{ImportSample, ImportSummary, duplicate_and_restart_warnings, import_samples};
 
 pub(super) const READER: ImportReader = ImportReader {
     format: Format::SarText,
@@ -45,16 +44,12 @@ const SAR: SarProgram = SarProgram {
     need_interval: "record more than one sample",
 };
 
-/// Stamp, CPU and load.
-type SarRow = (i64, u32, Option<ProfileCell>);
-
 /// The header of a table of CPU load.
 pub(super) fn is_header(line: &[u8]) -> bool {
     words(line).any(|name| name == b"CPU") && words(line).any(|name| name == b"%idle")
 }
 
 pub(super) struct Sar {
-    lines: Lines,
     dialect: &'static SarProgram,
     columns: Option<Columns>,
     host: Host,
@@ -64,75 +59,34 @@ pub(super) struct Sar {
     clock: DayClock,
     /// End of the last sample or stamp of a header after it.
     begin_ns: Option<i64>,
-    /// The row that was read ahead.
-    held: Option<SarRow>,
     all_rows: u64,
     cpu_rows: u64,
-    duplicates: u64,
     restarts: u64,
     /// Whether any sample took time.
     lasted: bool,
     has_steal: bool,
-    done: bool,
 }
 
 impl Sar {
-    pub(super) fn new(lines: Lines, dialect: &'static SarProgram) -> Self {
-        Self {
-            lines,
+    pub(super) fn new(lines: Lines, dialect: &'static SarProgram) -> LineSamples<Self> {
+        let format = Self {
             dialect,
             columns: None,
             host: Host::default(),
             midnight_ns: None,
             clock: DayClock::default(),
             begin_ns: None,
-            held: None,
             all_rows: 0,
             cpu_rows: 0,
-            duplicates: 0,
             restarts: 0,
             lasted: false,
             has_steal: false,
-            done: false,
-        }
+        };
+        LineSamples::new(lines, format)
     }
 
-    /// Reads up to the next row of a single CPU, or up to a header of a CPU
-    /// table, whose stamp it keeps.
-    fn next_row(&mut self) -> Result<Option<SarRow>> {
-        loop {
-            let Some(line) = self.lines.next_line()? else {
-                return Ok(None);
-            };
-            let parsed = parse(line, self.columns);
-            match parsed.map_err(|fault| self.lines.here(fault))? {
-                SarLine::Nothing => {}
-                SarLine::Blank => self.columns = None,
-                SarLine::Machine { host, midnight_ns } => self.machine(host, midnight_ns)?,
-                SarLine::Restart => {
-                    self.restarts += 1;
-                    self.columns = None;
-                }
-                SarLine::Header(columns, time_s) => {
-                    self.columns = columns;
-                    if let Some(columns) = columns {
-                        self.has_steal |= columns.steal.is_some();
-                        let ns = self.stamp(time_s)?;
-                        self.begin_ns = Some(self.begin_ns.map_or(ns, |b| b.max(ns)));
-                    }
-                }
-                SarLine::AllCpus => self.all_rows += 1,
-                SarLine::Row(time_s, cpu, cell) => {
-                    self.cpu_rows += 1;
-                    return Ok(Some((self.stamp(time_s)?, cpu, cell)));
-                }
-            }
-        }
-    }
-
-    fn machine(&mut self, host: Option<Vec<u8>>, midnight_ns: Option<i64>) -> Result<()> {
-        let is = host.map_or(Ok(()), |name| self.host.is(&name));
-        is.map_err(|fault| self.lines.here(fault))?;
+    fn machine(&mut self, host: Option<Vec<u8>>, midnight_ns: Option<i64>) -> Result<(), Fault> {
+        host.map_or(Ok(()), |name| self.host.is(&name))?;
         self.columns = None;
         // With a date of its own a further file starts its days anew.
         if midnight_ns.is_some() {
@@ -143,9 +97,8 @@ impl Sar {
     }
 
     /// A time of day on the file's clock.
-    fn stamp(&mut self, time_s: i64) -> Result<i64> {
-        let since = self.clock.at(time_s);
-        let since = since.map_err(|fault| self.lines.here(fault))?;
+    fn stamp(&mut self, time_s: i64) -> Result<i64, Fault> {
+        let since = self.clock.at(time_s)?;
         Ok(self.midnight_ns.unwrap_or(0).saturating_add(since))
     }
 }
@@ -223,80 +176,69 @@ fn machine<'a>(fields: impl Iterator<Item = &'a [u8]>) -> SarLine {
     }
 }
 
-impl Sar {
-    /// What the file as a whole lacks, at its end.
-    fn missing(&self, last: &ImportSample) -> Option<Fault> {
+impl LineFormat for Sar {
+    fn line(&mut self, line: &[u8], _: &mut ImportSample) -> Result<LineEvent, Fault> {
+        match parse(line, self.columns)? {
+            SarLine::Nothing => {}
+            SarLine::Blank => self.columns = None,
+            SarLine::Machine { host, midnight_ns } => self.machine(host, midnight_ns)?,
+            SarLine::Restart => {
+                self.restarts += 1;
+                self.columns = None;
+            }
+            SarLine::Header(columns, time_s) => {
+                self.columns = columns;
+                if let Some(columns) = columns {
+                    self.has_steal |= columns.steal.is_some();
+                    let ns = self.stamp(time_s)?;
+                    self.begin_ns = Some(self.begin_ns.map_or(ns, |b| b.max(ns)));
+                }
+            }
+            SarLine::AllCpus => self.all_rows += 1,
+            SarLine::Row(time_s, cpu, cell) => {
+                self.cpu_rows += 1;
+                let end_ns = self.stamp(time_s)?;
+                let start_ns = self.begin_ns.filter(|begin_ns| *begin_ns < end_ns);
+                self.lasted |= start_ns.is_some();
+                self.begin_ns = Some(end_ns);
+                return Ok(LineEvent::Row(SampleRow {
+                    start_ns: start_ns.unwrap_or(end_ns),
+                    end_ns,
+                    cpu,
+                    cell,
+                }));
+            }
+        }
+        Ok(LineEvent::Nothing)
+    }
+
+    fn end(&self) -> Result<(), Fault> {
         let format = self.dialect.format;
-        if self.cpu_rows == 0 && self.all_rows > 0 {
-            Some(Fault::NoSingleCpu(self.dialect.need_p_all))
-        } else if self.cpu_rows == 0 {
-            Some(Fault::wrong_format(
-                format,
-                "it has no table with the columns CPU and %idle",
-            ))
-        } else if !self.lasted && !last.cells.is_empty() {
+        Err(match (self.cpu_rows, self.all_rows) {
+            (0, 1..) => Fault::NoSingleCpu(self.dialect.need_p_all),
+            (0, 0) => {
+                let why = "it has no table with the columns CPU and %idle";
+                Fault::wrong_format(format, why)
+            }
             // A mean since the boot, for one.
-            Some(Fault::lacks(
+            _ if !self.lasted => Fault::lacks(
                 format,
                 format!(
                     "all its rows have one stamp, which says not how long they took; {}",
                     self.dialect.need_interval
                 ),
-            ))
-        } else {
-            None
-        }
-    }
-}
-
-impl Samples for Sar {
-    fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
-        if self.done {
-            return Ok(false);
-        }
-        sample.cells.clear();
-        sample.start_ns = self.begin_ns;
-        loop {
-            let row = match self.held.take() {
-                Some(row) => Some(row),
-                None => self.next_row()?,
-            };
-            let Some((end_ns, cpu, cell)) = row else {
-                self.done = true;
-                return match self.missing(sample) {
-                    Some(fault) => Err(self.lines.nowhere(fault)),
-                    None => Ok(!sample.cells.is_empty()),
-                };
-            };
-            if sample.cells.is_empty() {
-                let start_ns = self.begin_ns.filter(|b| *b < end_ns);
-                sample.start_ns = start_ns.or(Some(end_ns));
-                sample.end_ns = end_ns;
-                sample.slack_ns = slack(end_ns - start_ns.unwrap_or(end_ns));
-                self.lasted |= start_ns.is_some();
-                self.begin_ns = Some(end_ns);
-            } else if end_ns != sample.end_ns {
-                self.held = Some((end_ns, cpu, cell));
-                return Ok(true);
-            } else if sample.has(cpu) {
-                self.duplicates += 1;
-                continue;
-            }
-            sample.cells.push((cpu, cell));
-        }
+            ),
+            _ => return Ok(()),
+        })
     }
 
-    fn about(&self) -> ImportSummary {
+    fn about(&self, duplicates: u64) -> ImportSummary {
         ImportSummary {
             host: self.host.name(),
             local: true,
             undated: self.midnight_ns.is_none(),
             has_steal: self.has_steal,
-            warnings: duplicate_and_restart_warnings(self.duplicates, self.restarts),
+            warnings: duplicate_and_restart_warnings(duplicates, self.restarts),
         }
-    }
-
-    fn here(&self, fault: Fault) -> Error {
-        self.lines.here(fault)
     }
 }

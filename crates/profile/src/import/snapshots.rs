@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Snapshots of the cpu lines of `/proc/stat`, whoever wrote them.
+//! Snapshots of the cpu lines of `/proc/stat`, as several programs write them.
 //!
 //! ```text
 //! cpu  60467 15633 11055 298472 1288 0 336 2643 0 0
@@ -21,7 +21,7 @@ use super::{ImportSample, ImportSummary, Samples};
 pub(super) const USER_HZ: u64 = 100;
 
 /// How a program writes snapshots.
-pub(super) trait SnapshotFormat: Send {
+pub(super) trait SnapshotFormat: Default + Send {
     const FORMAT: Format;
     /// What to do where a snapshot has no time.
     const NO_TIME: &'static str;
@@ -51,6 +51,7 @@ pub(super) struct SnapshotStamp {
 }
 
 /// Reads the snapshots of one dialect.
+#[derive(Default)]
 pub(super) struct Snapshots<D> {
     dialect: D,
     lines: Lines,
@@ -60,7 +61,7 @@ pub(super) struct Snapshots<D> {
     last: Snapshot,
     now: Snapshot,
     last_ns: Option<i64>,
-    dated: bool,
+    undated: bool,
     local: bool,
     has_steal: bool,
     snapshots: u64,
@@ -76,19 +77,10 @@ fn find(snapshot: &Snapshot, cpu: u32) -> Result<usize, usize> {
 }
 
 impl<D: SnapshotFormat> Snapshots<D> {
-    pub(super) fn new(dialect: D, lines: Lines) -> Self {
+    pub(super) fn new(lines: Lines) -> Self {
         Self {
-            dialect,
             lines,
-            held: None,
-            last: Vec::new(),
-            now: Vec::new(),
-            last_ns: None,
-            dated: true,
-            local: false,
-            has_steal: false,
-            snapshots: 0,
-            differences: Differences::new(USER_HZ),
+            ..Self::default()
         }
     }
 
@@ -180,7 +172,7 @@ impl<D: SnapshotFormat> Samples for Snapshots<D> {
                 return Ok(false);
             };
             self.snapshots += 1;
-            self.dated &= stamp.dated;
+            self.undated |= !stamp.dated;
             self.local |= stamp.local;
             let begin_ns = self.last_ns.replace(stamp.ns);
             std::mem::swap(&mut self.last, &mut self.now);
@@ -204,7 +196,7 @@ impl<D: SnapshotFormat> Samples for Snapshots<D> {
         ImportSummary {
             host: self.dialect.host(),
             local: self.local,
-            undated: !self.dated,
+            undated: self.undated,
             has_steal: self.has_steal,
             warnings: self.differences.warnings(),
         }

@@ -27,12 +27,18 @@ pub(super) fn iso_date(bytes: &[u8]) -> Option<Date> {
 /// `20190418`.
 pub(super) fn plain_date(bytes: &[u8]) -> Option<Date> {
     let number = whole(bytes).filter(|_| bytes.len() == 8)?;
-    Date::new(
-        (number / 10_000).try_into().ok()?,
-        (number / 100 % 100).try_into().ok()?,
-        (number % 100).try_into().ok()?,
-    )
-    .ok()
+    date(number / 10_000, number / 100 % 100, number % 100)
+}
+
+fn date(year: u64, month: u64, day: u64) -> Option<Date> {
+    let (month, day) = (month.try_into().ok()?, day.try_into().ok()?);
+    Date::new(year.try_into().ok()?, month, day).ok()
+}
+
+/// `21`, `Nov` and `2026`: the midnight with which that day begins, ns.
+pub(super) fn named_date_ns(day: &[u8], month_name: &[u8], year: &[u8]) -> Option<i64> {
+    let month = u64::try_from(month(month_name)?).ok()?;
+    midnight_ns(date(whole(year)?, month, whole(day)?)?)
 }
 
 /// `Nov`, `NOV`: English names of months, 1 to 12.
@@ -58,12 +64,7 @@ pub(super) fn us_date(bytes: &[u8]) -> Option<Date> {
         99 => 1999,
         _ => year,
     };
-    Date::new(
-        year.try_into().ok()?,
-        month.try_into().ok()?,
-        day.try_into().ok()?,
-    )
-    .ok()
+    date(year, month, day)
 }
 
 /// `13:20:19` as seconds since midnight; a leap second is the one before.

@@ -36,7 +36,7 @@ struct TimelineCounts {
     longest_pause_ns: (u64, u64),
 }
 
-/// A sample of more than so many usual lengths (the median) is a pause: the
+/// A sample more than this many times as long as the median is a pause: the
 /// recorder or the machine stood still.
 const PAUSE: u64 = 10;
 

@@ -13,12 +13,12 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::import::{ImportSample, ImportSummary, Samples, import_samples};
+use crate::import::line_samples::{LineEvent, LineFormat, LineSamples};
+use crate::import::{ImportSample, ImportSummary, import_samples};
 use crate::import::{duplicate_and_restart_warnings, slack};
-use crate::lines::Lines;
 use crate::number::{MAX_CPU, NS_PER_S};
 use crate::reader::ImportReader;
-use crate::{Error, Fault, Format, Result};
+use crate::{Fault, Format, Result};
 
 use super::AtopRecording;
 
@@ -36,7 +36,11 @@ pub(in crate::import) const READER: ImportReader = ImportReader {
                 .iter()
                 .all(|name| memchr::memmem::find(beginning, name).is_some())
     },
-    open: |input| import_samples(Format::AtopJson, input, AtopJson::new),
+    open: |input| {
+        import_samples(Format::AtopJson, input, |lines| {
+            LineSamples::new(lines, AtopJson::default())
+        })
+    },
 };
 
 #[derive(Deserialize)]
@@ -88,30 +92,16 @@ impl AtopCpu {
 
 #[derive(Default)]
 struct AtopJson {
-    lines: Lines,
-    counts: AtopCounts,
-}
-
-/// What was read so far, apart from the text that is being read.
-#[derive(Default)]
-struct AtopCounts {
     recording: AtopRecording,
     sums: u64,
     duplicates: u64,
 }
 
-impl AtopJson {
-    fn new(lines: Lines) -> Self {
-        Self {
-            lines,
-            ..Self::default()
+impl LineFormat for AtopJson {
+    fn line(&mut self, text: &[u8], sample: &mut ImportSample) -> Result<LineEvent, Fault> {
+        if text.trim_ascii().is_empty() {
+            return Ok(LineEvent::Nothing);
         }
-    }
-}
-
-impl AtopCounts {
-    /// Reads a line; whether it holds a sample that counts.
-    fn read(&mut self, text: &[u8], sample: &mut ImportSample) -> Result<bool, Fault> {
         let line: AtopLine<'_> = serde_json::from_slice(text).map_err(|e| {
             // The line is known better from the file.
             let (message, column) = (e.to_string(), e.column());
@@ -126,7 +116,7 @@ impl AtopCounts {
         self.recording.host.is(line.host.as_bytes())?;
         self.sums += u64::from(line.sum.is_some());
         if line.cpu.is_empty() {
-            return Ok(false);
+            return Ok(LineEvent::Nothing);
         }
         let ns = |seconds: u32| i64::from(seconds) * NS_PER_S as i64;
         sample.end_ns = ns(line.timestamp);
@@ -135,7 +125,7 @@ impl AtopCounts {
         sample.slack_ns = slack(ns(line.elapsed));
         if self.recording.counts_from_boot(start_ns, sample.end_ns) {
             self.recording.since_boot += 1;
-            return Ok(false);
+            return Ok(LineEvent::Nothing);
         }
         self.recording.last_ns = Some(sample.end_ns);
         for row in &line.cpu {
@@ -150,47 +140,31 @@ impl AtopCounts {
             }
             sample.cells.push((cpu, row.cell(&mut self.recording)));
         }
-        Ok(true)
+        Ok(LineEvent::Sample)
     }
-}
 
-impl Samples for AtopJson {
-    fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
-        sample.cells.clear();
-        while let Some(line) = self.lines.next_line()? {
-            if line.trim_ascii().is_empty() {
-                continue;
-            }
-            let read = self.counts.read(line, sample);
-            if read.map_err(|fault| self.lines.here(fault))? {
-                return Ok(true);
-            }
+    fn end(&self) -> Result<(), Fault> {
+        if self.recording.last_ns.is_some() {
+            return Ok(());
         }
-        if self.counts.recording.last_ns.is_some() {
-            return Ok(false);
-        }
-        Err(self.lines.nowhere(if self.counts.recording.since_boot > 0 {
+        Err(if self.recording.since_boot > 0 {
             Fault::OneSnapshot
-        } else if self.counts.sums > 0 {
+        } else if self.sums > 0 {
             Fault::NoSingleCpu(NEED_CPU)
         } else {
             Fault::lacks(
                 Format::AtopJson,
                 "no line has the key `cpu`; export with `atop -r FILE -J cpu`",
             )
-        }))
+        })
     }
 
-    fn about(&self) -> ImportSummary {
-        let mut warnings = duplicate_and_restart_warnings(self.counts.duplicates, 0);
-        let since_boot = self.counts.recording.since_boot;
+    fn about(&self, _: u64) -> ImportSummary {
+        let mut warnings = duplicate_and_restart_warnings(self.duplicates, 0);
+        let since_boot = self.recording.since_boot;
         if since_boot > 0 {
             warnings.push(super::unmarked_warning(since_boot));
         }
-        self.counts.recording.about(warnings)
-    }
-
-    fn here(&self, fault: Fault) -> Error {
-        self.lines.here(fault)
+        self.recording.about(warnings)
     }
 }

@@ -21,7 +21,7 @@ pub(super) use text::READER as TEXT;
 /// What atop adds to a counter that fell, which it takes for one of 32 bits
 /// that was full.
 const WRAP: u64 = 0xffff_ffff;
-/// An interval of so many ticks lasts the better part of a year.
+/// More ticks than an interval can have: 248 days at 100 ticks a second.
 const FELL: u64 = WRAP / 2;
 
 /// What both notations keep of the samples read so far.
@@ -38,8 +38,8 @@ struct AtopRecording {
 }
 
 impl AtopRecording {
-    /// The load of a CPU that spent so many ticks in each state. None at all
-    /// is how atop shows one that is offline.
+    /// The load of a CPU, by the ticks that it spent in each state. All are 0
+    /// where the CPU is offline.
     fn cell(&mut self, ticks: &StateTimes) -> Option<ProfileCell> {
         if *ticks == [0; STATES] {
             return None;

@@ -10,6 +10,8 @@
 //! in another order than it writes them; none of them is needed.) A stamp is
 //! local time and the end of its interval.
 
+use crate::import::counters::CpuState;
+use crate::import::cpu_table::CpuTable;
 use crate::import::slack;
 use crate::import::{ImportSample, ImportSummary, Samples, import_samples, percent, stamp};
 use crate::lines::Lines;
@@ -57,31 +59,12 @@ struct PlotRow {
     cells: Vec<(u32, Option<ProfileCell>)>,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum PlotColumn {
-    /// Nothing of a single CPU that is needed.
-    Other,
-    /// A part of the CPU's time; the place of the CPU in the table.
-    Part(usize, StampPart),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum StampPart {
-    Idle,
-    Wait,
-    Steal,
-    /// One of those in which it is busy.
-    Busy,
-}
-
 /// A header, and room for the values of a row.
 struct PlotTable {
     separator: u8,
     /// Whether the stamp is one column of epoch seconds, not two.
     utc: bool,
-    columns: Vec<PlotColumn>,
-    cpus: Vec<u32>,
-    values: Vec<[f64; 4]>,
+    cpus: CpuTable,
 }
 
 /// `20261121` and `17:58:55` or `17:58:55.001`.
@@ -102,47 +85,15 @@ impl PlotTable {
                 header,
             )
         })?;
-        let mut table = Self {
+        let stamp = if utc { 1 } else { 2 };
+        let names = || fields(header, separator).skip(stamp);
+        let columns: Vec<_> = names().map(column).collect();
+        let name = |i| names().nth(i).map_or_else(String::new, lossy);
+        Ok(Self {
             separator,
             utc,
-            columns: Vec::new(),
-            cpus: Vec::new(),
-            values: Vec::new(),
-        };
-        let mut known = std::collections::BTreeMap::new();
-        let mut seen = std::collections::BTreeSet::new();
-        for name in fields(header, separator).skip(if utc { 1 } else { 2 }) {
-            let column = match part(name) {
-                None => PlotColumn::Other,
-                Some((cpu, part)) => {
-                    if !seen.insert(name) {
-                        return Err(Fault::Duplicate(String::from_utf8_lossy(name).into_owned()));
-                    }
-                    let next = known.len();
-                    let (at, idle) = known.entry(cpu).or_insert((next, false));
-                    *idle |= part == StampPart::Idle;
-                    if *at == table.cpus.len() {
-                        table.cpus.push(cpu);
-                    }
-                    PlotColumn::Part(*at, part)
-                }
-            };
-            table.columns.push(column);
-        }
-        if let Some((cpu, _)) = known.iter().find(|(_, (_, idle))| !idle) {
-            return Err(Fault::unexpected(
-                format!("a column `[CPU:{cpu}]Idle%`"),
-                "none",
-            ));
-        }
-        table.values = vec![[0.0; 4]; table.cpus.len()];
-        Ok(table)
-    }
-
-    fn has_steal(&self) -> bool {
-        let is_steal =
-            |column: &PlotColumn| matches!(column, PlotColumn::Part(_, StampPart::Steal));
-        self.columns.iter().any(is_steal)
+            cpus: CpuTable::new(&columns, name, |cpu| format!("[CPU:{cpu}]Idle%"))?,
+        })
     }
 
     /// How many fields the stamp takes.
@@ -156,63 +107,60 @@ impl PlotTable {
         fields: impl Iterator<Item = &'a [u8]>,
         cells: &mut Vec<(u32, Option<ProfileCell>)>,
     ) -> Result<(), Fault> {
-        self.values.fill([0.0; 4]);
         let mut count = 0;
         for field in fields {
-            if let Some(PlotColumn::Part(at, part)) = self.columns.get(count) {
-                let cpu = self.cpus[*at];
-                let value = number::percent(field, || format!("{} of cpu{cpu}", part.name()))?;
-                self.values[*at][*part as usize] += value;
-            }
+            self.cpus.set(count, |cpu, state| {
+                number::percent(field, || format!("{} of cpu{cpu}", state_name(state)))
+            })?;
             count += 1;
         }
-        if count != self.columns.len() {
+        if count != self.cpus.width() {
             let stamp = self.stamp_fields();
-            return Err(Fault::field_count(
-                self.columns.len() + stamp,
-                count + stamp,
-            ));
+            return Err(Fault::field_count(self.cpus.width() + stamp, count + stamp));
         }
-        for (cpu, value) in self.cpus.iter().zip(&self.values) {
-            let of = |part: StampPart| value[part as usize];
+        for (cpu, values) in self.cpus.rows() {
+            let of = |state: CpuState| values[state as usize];
+            let (idle, wait) = (of(CpuState::Idle), of(CpuState::Iowait));
+            let steal = of(CpuState::Steal);
             // Nothing but zeros is how collectl writes a CPU that is offline.
-            let cell = percent::cell_rounded(
-                of(StampPart::Idle),
-                of(StampPart::Wait),
-                of(StampPart::Steal),
-                ROUNDING_PCT,
-                || of(StampPart::Busy),
-            )?;
-            cells.push((*cpu, cell));
+            let others = || values.iter().sum::<f64>() - idle - wait - steal;
+            let cell = percent::cell_rounded(idle, wait, steal, ROUNDING_PCT, others)?;
+            cells.push((cpu, cell));
         }
         Ok(())
     }
 }
 
-impl StampPart {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Idle => "Idle%",
-            Self::Wait => "Wait%",
-            Self::Steal => "Steal%",
-            Self::Busy => "a percentage",
-        }
+fn state_name(state: CpuState) -> &'static str {
+    match state {
+        CpuState::Idle => "Idle%",
+        CpuState::Iowait => "Wait%",
+        CpuState::Steal => "Steal%",
+        _ => "a percentage",
     }
 }
 
+fn lossy(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
 /// `[CPU:3]Idle%`, where it matters.
-fn part(name: &[u8]) -> Option<(u32, StampPart)> {
+fn column(name: &[u8]) -> Option<(u32, CpuState)> {
     let rest = name.strip_prefix(b"[CPU:")?;
     let end = memchr::memchr(b']', rest)?;
-    let part = match &rest[end + 1..] {
-        b"Idle%" => StampPart::Idle,
-        b"Wait%" => StampPart::Wait,
-        b"Steal%" => StampPart::Steal,
-        b"User%" | b"Nice%" | b"Sys%" | b"Irq%" | b"Soft%" => StampPart::Busy,
+    let state = match &rest[end + 1..] {
+        b"Idle%" => CpuState::Idle,
+        b"Wait%" => CpuState::Iowait,
+        b"Steal%" => CpuState::Steal,
+        b"User%" => CpuState::User,
+        b"Nice%" => CpuState::Nice,
+        b"Sys%" => CpuState::System,
+        b"Irq%" => CpuState::Irq,
+        b"Soft%" => CpuState::Softirq,
         // Totl% is a sum with steal in it, Guest% is inside User%.
         _ => return None,
     };
-    Some((cpu_number(&rest[..end])?, part))
+    Some((cpu_number(&rest[..end])?, state))
 }
 
 fn fields(line: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
@@ -238,7 +186,7 @@ impl CollectlPlot {
             };
             if is_table_header(line) {
                 let table = PlotTable::find(line).map_err(|fault| self.lines.here(fault))?;
-                self.has_steal |= table.has_steal();
+                self.has_steal |= table.cpus.has_steal();
                 self.table = Some(table);
                 continue;
             }

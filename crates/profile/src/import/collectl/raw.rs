@@ -26,11 +26,7 @@ pub(in crate::import) const READER: ImportReader = ImportReader {
         is_collectl(head) && !head.lines().any(is_table_header)
             || head.data().next().is_some_and(|line| marker(line).is_ok())
     },
-    open: |input| {
-        import_samples(Format::CollectlRaw, input, |lines| {
-            Snapshots::new(CollectlRaw::default(), lines)
-        })
-    },
+    open: |input| import_samples(Format::CollectlRaw, input, Snapshots::<CollectlRaw>::new),
 };
 
 #[derive(Default)]

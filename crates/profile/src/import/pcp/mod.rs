@@ -45,7 +45,7 @@ const METRICS: [(&str, CpuState); STATES] = [
 /// Without these there is no load.
 const NEEDED: [CpuState; 3] = [CpuState::User, CpuState::System, CpuState::Idle];
 
-/// What a metric tells of; `None` for one that is not wanted.
+/// The state that a metric counts; `None` for other metrics.
 fn state(metric: &[u8]) -> Option<CpuState> {
     let name = metric.strip_prefix(FAMILY.as_bytes())?;
     let found = METRICS.iter().find(|(n, _)| n.as_bytes() == name);

@@ -23,8 +23,7 @@ use sandbag_input::Head;
 use super::super::ImportSummary;
 use super::super::counters::CpuState;
 use super::super::host::Host;
-use super::super::stamp::precise_time_ns;
-use super::stamp::c_date_ns;
+use super::super::stamp::{named_date_ns, precise_time_ns};
 use super::{Event, PcpReading, Records, ValueKind, cpu_instance, open, state};
 
 pub(in super::super) const READER: ImportReader = ImportReader {
@@ -146,7 +145,7 @@ fn split_date(line: &[u8]) -> Option<((i64, i64), &[u8])> {
     let (day, rest) = word(rest);
     let (time, rest) = word(rest);
     let (year, rest) = word(rest);
-    let midnight_ns = c_date_ns(month, day, year)?;
+    let midnight_ns = named_date_ns(day, month, year)?;
     Some(((midnight_ns, precise_time_ns(time)?), rest))
 }
 

@@ -48,6 +48,7 @@ struct PmrepCsv {
     table: PmrepTable,
 }
 
+#[derive(Default)]
 struct PmrepTable {
     header: PmrepHeader,
     kind: Option<ValueKind>,
@@ -114,13 +115,7 @@ impl PmrepCsv {
     fn new(lines: Lines) -> Self {
         Self {
             lines,
-            table: PmrepTable {
-                header: PmrepHeader::default(),
-                kind: None,
-                host: Host::default(),
-                ahead_ns: None,
-                local: true,
-            },
+            table: PmrepTable::default(),
         }
     }
 }

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Dates, times and zones as PCP's tools write them.
 
-use jiff::civil::Date;
-
-use crate::number::whole;
-
-use super::super::stamp::{self, epoch, fraction_ns, midnight_ns};
+use super::super::stamp::{self, epoch, fraction_ns};
 use super::super::zone::zone_ns;
 
 /// A time on the wall, as if it were UTC.
@@ -48,16 +44,6 @@ pub(super) fn read(text: &[u8]) -> Option<WallTime> {
     })
 }
 
-/// `Nov`, `21` and `2026`: the date's midnight, ns.
-pub(super) fn c_date_ns(month: &[u8], day: &[u8], year: &[u8]) -> Option<i64> {
-    let date = Date::new(
-        whole(year)?.try_into().ok()?,
-        stamp::month(month)?,
-        whole(day)?.try_into().ok()?,
-    );
-    midnight_ns(date.ok()?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,9 +76,9 @@ mod tests {
         assert_eq!(got.unwrap().ns, 1_463_649_847_123_456_789);
         assert_eq!(stamp::precise_time_ns(b"00:00:01.25"), Some(1_250_000_000));
         assert_eq!(stamp::precise_time_ns(b"00:00:01,25"), None);
-        let day = c_date_ns(b"May", b"19", b"2016");
+        let day = stamp::named_date_ns(b"19", b"May", b"2016");
         assert_eq!(day, Some(1_463_616_000_000_000_000));
-        assert_eq!(c_date_ns(b"Mai", b"19", b"2016"), None);
+        assert_eq!(stamp::named_date_ns(b"19", b"Mai", b"2016"), None);
     }
 
     proptest! {
@@ -101,7 +87,7 @@ mod tests {
             for b in [&bytes[..], text.as_bytes()] {
                 read(b);
                 stamp::precise_time_ns(b);
-                c_date_ns(b, b, b);
+                stamp::named_date_ns(b, b, b);
             }
         }
     }

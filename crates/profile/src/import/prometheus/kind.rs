@@ -15,7 +15,7 @@ const PERCENT: f64 = 150.0;
 const FALLS: f64 = 0.1;
 /// Modes that add up to less than this are not all there are.
 const ALL: f64 = 0.9;
-/// So many intervals tell whether they do.
+/// Intervals that are looked at to find that out.
 const ENOUGH: usize = 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq)]

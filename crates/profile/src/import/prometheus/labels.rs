@@ -44,7 +44,7 @@ impl Labels {
     }
 }
 
-/// By what machines are told apart.
+/// The labels that identify a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MachineLabels {
     pub(super) instance: Option<String>,
@@ -52,13 +52,14 @@ pub(super) struct MachineLabels {
 }
 
 /// How well a machine answers to a name, the best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Answers {
     /// Its `instance` is the name, or none was given.
     Exactly,
     /// Its `instance` is the name with a port.
     WithPort,
     /// Its `job` is the name.
+    #[default]
     AsJob,
 }
 

@@ -15,12 +15,14 @@ use super::store::{MetricPoint, Modes, PointStore};
 
 /// Counters are seconds with some decimals; they are compared in microseconds.
 const PER_SECOND: f64 = 1e6;
-/// A counter that falls by so much began anew; less is the kernel's doing.
+/// A counter that falls by this much, in microseconds, was reset; the kernel
+/// itself makes smaller falls.
 const RESET: u64 = 3_000_000;
-/// Longer than so many usual intervals is a pause, which is told. Its mean is kept:
-/// a profile that was written as series has steps of any length.
+/// An interval this many times longer than usual is a pause, which a warning
+/// reports. Its mean is kept: a profile that was written as series has steps of
+/// any length.
 const PAUSE: i64 = 5;
-/// So much more time than there was is no rounding, and is counted.
+/// CPU time per wall time above which rounding is no explanation.
 const TOO_MUCH: f64 = 1.1;
 /// A stamp below this does not count from 1970.
 const DATED_NS: i64 = 500_000_000 * NS_PER_S as i64;

@@ -38,6 +38,7 @@ pub(super) struct PointKey {
 }
 
 /// Takes in series, in any order, and keeps those of one machine.
+#[derive(Default)]
 pub(super) struct Store {
     wanted: Option<String>,
     /// How well the machine that is kept answers to the wanted name.
@@ -75,19 +76,7 @@ impl Store {
     pub(super) fn new(wanted: Option<&str>) -> Self {
         Self {
             wanted: wanted.map(str::to_owned),
-            best: Answers::AsJob,
-            machines: BTreeSet::new(),
-            known: BTreeSet::new(),
-            cpus: BTreeMap::new(),
-            others: BTreeMap::new(),
-            values: 0,
-            named: false,
-            unknown: 0,
-            duplicates: 0,
-            guests: 0,
-            odd_mode: None,
-            without_cpu: 0,
-            passed: BTreeSet::new(),
+            ..Self::default()
         }
     }
 

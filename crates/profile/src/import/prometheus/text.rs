@@ -144,7 +144,7 @@ impl Last {
     }
 }
 
-/// Counters, and what is said to be left out.
+/// Counters of CPU time, and those of guests, which a warning counts.
 fn is_ours(name: &[u8]) -> bool {
     std::str::from_utf8(name).is_ok_and(is_counter) || name.starts_with(b"node_cpu_guest")
 }

@@ -36,10 +36,6 @@ const MOST_AT_ONCE: f64 = 10_000.0;
 /// replays it.
 const TICK_NS: u64 = 1_000_000;
 
-fn reject<T>(what: &'static str, value: f64, must: &'static str) -> Result<T> {
-    Err(Fault::argument(what, value, must).into())
-}
-
 impl Background {
     /// The rate at which the mean load is `load_pct`, all that is cut off at
     /// 100 % taken into account; over a working day, that of a steady rate as
@@ -52,7 +48,7 @@ impl Background {
         runs.check()?;
         check_share(share_pct)?;
         if !(0.0..100.0).contains(&load_pct) {
-            return reject("mean load", load_pct, "0 or more and below 100");
+            return Err(Fault::argument("mean load", load_pct, "0 or more and below 100").into());
         }
         // The load grows with the number: between its bounds by halves.
         let (mut low, mut high) = (0.0, 1.0);
@@ -75,15 +71,16 @@ impl Background {
         check_share(self.share_pct)?;
         let at_once = self.rate_per_s * self.when.most() * self.runs.mean_s();
         if !(self.rate_per_s >= 0.0 && at_once <= MOST_AT_ONCE) {
-            return reject(
+            return Err(Fault::argument(
                 "rate",
                 self.rate_per_s,
                 "0 or more, and such that no more than 10000 run at once",
-            );
+            )
+            .into());
         }
         match self.when {
             DailyRate::WorkingDay { start_hour } if !(0.0..=24.0).contains(&start_hour) => {
-                reject("first hour", start_hour, "between 0 and 24")
+                Err(Fault::argument("first hour", start_hour, "between 0 and 24").into())
             }
             _ => Ok(()),
         }
@@ -98,7 +95,7 @@ fn check_share(share_pct: f64) -> Result<()> {
     if (0.1..=100.0).contains(&share_pct) {
         Ok(())
     } else {
-        reject("share", share_pct, "between 0.1 and 100")
+        Err(Fault::argument("share", share_pct, "between 0.1 and 100").into())
     }
 }
 
@@ -126,7 +123,7 @@ fn mean_load(at_once: f64, share_pct: f64) -> f64 {
 pub fn background(model: Background, cpus: &[u32], length_ns: u64) -> Result<BoxSteps> {
     model.check()?;
     if length_ns == 0 {
-        return reject("length", 0.0, "longer than 0");
+        return Err(Fault::argument("length", 0.0, "longer than 0").into());
     }
     let mut chance = Drand48::new(model.seed);
     let loads = cpus

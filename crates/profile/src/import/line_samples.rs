@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Samples of formats that are read line by line.
+
+use crate::lines::Lines;
+use crate::{Error, Fault, ProfileCell, Result};
+
+use super::sample::{CLOCKS_CHANGED, ImportSample, ImportSummary, Samples, slack};
+
+/// A format of lines, and what was read of one file.
+pub(super) trait LineFormat: Send {
+    /// Takes a line. A whole sample is put into `sample`, rows of CPUs are not.
+    fn line(&mut self, line: &[u8], sample: &mut ImportSample) -> Result<LineEvent, Fault>;
+
+    /// Whether the file is complete, at its end.
+    fn end(&self) -> Result<(), Fault>;
+
+    /// `duplicates` are rows of a CPU that had one of the same stamp.
+    fn about(&self, duplicates: u64) -> ImportSummary;
+
+    /// As [`Samples::remedy_for_times`].
+    fn remedy_for_times(&self) -> &'static str {
+        CLOCKS_CHANGED
+    }
+}
+
+pub(super) enum LineEvent {
+    Nothing,
+    /// The sample is complete.
+    Sample,
+    Row(SampleRow),
+}
+
+/// One CPU in a sample; rows with the same end belong together.
+#[derive(Clone, Copy)]
+pub(super) struct SampleRow {
+    pub(super) start_ns: i64,
+    pub(super) end_ns: i64,
+    pub(super) cpu: u32,
+    pub(super) cell: Option<ProfileCell>,
+}
+
+pub(super) struct LineSamples<F> {
+    lines: Lines,
+    format: F,
+    /// A row of the next sample, already read.
+    held: Option<SampleRow>,
+    duplicates: u64,
+    done: bool,
+}
+
+impl<F: LineFormat> LineSamples<F> {
+    pub(super) fn new(lines: Lines, format: F) -> Self {
+        Self {
+            lines,
+            format,
+            held: None,
+            duplicates: 0,
+            done: false,
+        }
+    }
+
+    fn next_event(&mut self, sample: &mut ImportSample) -> Result<Option<LineEvent>> {
+        if let Some(row) = self.held.take() {
+            return Ok(Some(LineEvent::Row(row)));
+        }
+        let Some(line) = self.lines.next_line()? else {
+            return Ok(None);
+        };
+        let event = self.format.line(line, sample);
+        event.map(Some).map_err(|fault| self.lines.here(fault))
+    }
+}
+
+impl<F: LineFormat> Samples for LineSamples<F> {
+    fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
+        sample.cells.clear();
+        if self.done {
+            return Ok(false);
+        }
+        while let Some(event) = self.next_event(sample)? {
+            let row = match event {
+                LineEvent::Nothing => continue,
+                LineEvent::Sample => return Ok(true),
+                LineEvent::Row(row) => row,
+            };
+            if sample.cells.is_empty() {
+                sample.start_ns = Some(row.start_ns);
+                sample.end_ns = row.end_ns;
+                sample.slack_ns = slack(row.end_ns.saturating_sub(row.start_ns));
+            } else if row.end_ns != sample.end_ns {
+                self.held = Some(row);
+                return Ok(true);
+            } else if sample.has(row.cpu) {
+                self.duplicates += 1;
+                continue;
+            }
+            sample.cells.push((row.cpu, row.cell));
+        }
+        self.done = true;
+        let end = self.format.end();
+        end.map_err(|fault| self.lines.nowhere(fault))?;
+        Ok(!sample.cells.is_empty())
+    }
+
+    fn about(&self) -> ImportSummary {
+        self.format.about(self.duplicates)
+    }
+
+    fn here(&self, fault: Fault) -> Error {
+        self.lines.here(fault)
+    }
+
+    fn remedy_for_times(&self) -> &'static str {
+        self.format.remedy_for_times()
+    }
+}
