@@ -128,12 +128,28 @@ fn cases(#[files("tests/cases/*.txt")] path: PathBuf) {
             }
         }
     }
+    assert_snapshot(&path, &text);
+}
+
+/// Compares with the file of this name in `snapshots` beside `path`.
+fn assert_snapshot(path: &Path, text: &str) {
     let mut settings = insta::Settings::clone_current();
-    settings.set_snapshot_path("../../tests/cases/snapshots");
+    settings.set_snapshot_path(path.parent().unwrap().join("snapshots"));
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
-    let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-    settings.bind(|| insta::assert_snapshot!(name, text));
+    let name = path.file_name().unwrap().to_string_lossy();
+    settings.bind(|| insta::assert_snapshot!(name.trim_end_matches(".txt"), text));
+}
+
+/// What the real tools wrote.
+#[rstest]
+fn fixtures(
+    #[files("tests/fixtures/*.[cjt]*")]
+    #[files("tests/fixtures/tools/*.*")]
+    path: PathBuf,
+) {
+    let steps = crate::open(&path, None, &ReadOptions::default()).unwrap();
+    assert_snapshot(&path, &describe(&Profile::collect(steps).unwrap()));
 }
 
 /// The longest text of a format that can be read, damaged.
