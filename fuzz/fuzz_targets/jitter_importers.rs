@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Each reader of other tools' jitter, chosen by the first byte of the input,
-//! whatever the rest looks like: detection keeps most inputs from most of them.
+//! because detection keeps most inputs from most readers.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What processes booked in a plan file, who may be anybody.
+//! Entries of processes in a plan file; any process may have written them.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

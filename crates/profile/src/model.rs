@@ -54,18 +54,17 @@ pub enum Begin {
 }
 
 impl Begin {
-    /// So much earlier; `None` beyond the calendar.
+    /// `ns` earlier; `None` beyond the calendar.
     pub fn earlier(self, ns: u64) -> Option<Self> {
-        let by = jiff::SignedDuration::from_nanos(i64::try_from(ns).ok()?);
-        Some(match self {
-            Self::Utc(t) => Self::Utc(t.checked_sub(by).ok()?),
-            Self::Local(t) => Self::Local(t.checked_sub(by).ok()?),
-        })
+        self.shifted(jiff::SignedDuration::from_nanos(-i64::try_from(ns).ok()?))
     }
 
-    /// So much later; `None` beyond the calendar.
+    /// `ns` later; `None` beyond the calendar.
     pub fn later(self, ns: u64) -> Option<Self> {
-        let by = jiff::SignedDuration::from_nanos(i64::try_from(ns).ok()?);
+        self.shifted(jiff::SignedDuration::from_nanos(i64::try_from(ns).ok()?))
+    }
+
+    fn shifted(self, by: jiff::SignedDuration) -> Option<Self> {
         Some(match self {
             Self::Utc(t) => Self::Utc(t.checked_add(by).ok()?),
             Self::Local(t) => Self::Local(t.checked_add(by).ok()?),
@@ -133,7 +132,7 @@ pub trait Steps: Send {
     /// its end.
     ///
     /// # Errors
-    /// Whatever is wrong with the input at this point.
+    /// A fault of the input at this point.
     fn next_step(&mut self) -> Result<Option<Step>>;
     /// What the user should hear, complete once the stream is at its end.
     fn warnings(&self) -> Vec<String>;

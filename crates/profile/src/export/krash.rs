@@ -15,7 +15,10 @@ use super::{ExportReport, io};
 pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<ExportReport> {
     let cpus = steps.header().cpus.clone();
     let has_steal = steps.header().has_steal;
-    let mut watched = StepWatch::new(steps);
+    let mut watched = StepWatch {
+        inner: steps,
+        uneven: false,
+    };
     let mut seconds = Resample::new(&mut watched, NS_PER_S)?;
     let mut entries: Vec<Vec<(u32, u8)>> = vec![Vec::new(); cpus.len()];
     let mut report = ExportReport::default();
@@ -100,15 +103,6 @@ fn write_krash(
 struct StepWatch<'a> {
     inner: &'a mut dyn Steps,
     uneven: bool,
-}
-
-impl<'a> StepWatch<'a> {
-    fn new(inner: &'a mut dyn Steps) -> Self {
-        Self {
-            inner,
-            uneven: false,
-        }
-    }
 }
 
 impl Steps for StepWatch<'_> {

@@ -35,7 +35,6 @@ mod snapshots;
 mod stamp;
 mod swf;
 mod sysstat_json;
-mod sysstat_stamps;
 #[cfg(test)]
 mod tests;
 mod timeline;

@@ -23,8 +23,7 @@ use crate::{Error, Fault, Format, Result};
 use sandbag_input::Head;
 
 use super::stamp::{self, DayClock};
-use super::sysstat_json::SysstatJson;
-use super::sysstat_stamps::{StampReader, StampValue, StampZero};
+use super::sysstat_json::{StampReader, StampValue, StampZero, SysstatJson};
 use super::{ImportSample, ImportSummary, Samples, import_samples};
 
 const ONE_SAMPLE: &str = "it holds one sample, which says not how long it took (without an \

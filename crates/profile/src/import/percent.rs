@@ -114,25 +114,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steal_is_excluded() {
-        let c = cell(40.0, 10.0, 20.0, || 30.0).unwrap().unwrap();
-        assert!((c.load_pct - 37.5).abs() < 1e-12);
-        assert_eq!(c.steal_pct, 20.0);
-    }
-
-    #[test]
-    fn nothing_but_zeros_is_offline_but_fully_busy_is_not() {
-        assert_eq!(cell(0.0, 0.0, 0.0, || 0.0).unwrap(), None);
-        assert_eq!(
-            cell(0.0, 0.0, 0.0, || 100.0).unwrap(),
-            Some(ProfileCell::load(100.0))
-        );
-    }
-
-    #[test]
-    fn stolen_altogether() {
-        let c = cell(0.0, 0.0, 100.0, || 0.0).unwrap().unwrap();
-        assert_eq!((c.load_pct, c.steal_pct), (0.0, 100.0));
+    fn load_is_a_share_of_the_delivered_time() {
+        let cell_of = |load_pct, steal_pct| ProfileCell {
+            load_pct,
+            steal_pct,
+        };
+        for (idle, iowait, steal, others, expected) in [
+            (40.0, 10.0, 20.0, 30.0, Some(cell_of(37.5, 20.0))),
+            // Nothing but zeros is offline, but a CPU may be fully busy.
+            (0.0, 0.0, 0.0, 0.0, None),
+            (0.0, 0.0, 0.0, 100.0, Some(cell_of(100.0, 0.0))),
+            (0.0, 0.0, 100.0, 0.0, Some(cell_of(0.0, 100.0))),
+        ] {
+            assert_eq!(cell(idle, iowait, steal, || others).unwrap(), expected);
+        }
     }
 
     #[test]

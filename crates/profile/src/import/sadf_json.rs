@@ -15,8 +15,7 @@ use crate::{Fault, Format};
 
 use super::import_samples;
 use super::stamp;
-use super::sysstat_json::SysstatJson;
-use super::sysstat_stamps::{StampReader, StampValue, StampZero};
+use super::sysstat_json::{StampReader, StampValue, StampZero, SysstatJson};
 
 /// Also of any other JSON object: what is wrong with it is for the reader to
 /// say.

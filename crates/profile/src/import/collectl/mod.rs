@@ -118,14 +118,7 @@ fn offset_ns(comment: &[u8]) -> Option<i64> {
     let utc_s = i64::try_from(whole(comment_value(comment, b"Secs:")?)?).ok()?;
     let local = comment_value(comment, b"Date:")?;
     let (date, time) = (local.get(..8)?, local.get(9..15)?);
-    let clock = [
-        &time[..2],
-        b":".as_slice(),
-        &time[2..4],
-        b":".as_slice(),
-        &time[4..],
-    ]
-    .concat();
+    let clock = [&time[..2], &time[2..4], &time[4..]].join(&b':');
     let local_s = stamp::midnight_ns(stamp::plain_date(date)?)? / NS_PER_S as i64
         + stamp::time_of_day(&clock)?;
     let offset_s = local_s.checked_sub(utc_s)?;

@@ -17,6 +17,7 @@ use super::row::{LoggedJob, SwfRow};
 /// Nothing that waits in a real queue comes near this many.
 const MOST_HELD: usize = 2 << 20;
 
+#[derive(Default)]
 pub(super) struct InOrder {
     lines: Lines,
     /// How much earlier than the latest submit time one may still come.
@@ -34,10 +35,7 @@ impl InOrder {
         Self {
             lines,
             disorder_ns,
-            held: BinaryHeap::new(),
-            read: 0,
-            known_ns: 0,
-            done: false,
+            ..Self::default()
         }
     }
 

@@ -121,9 +121,7 @@ fn open(trace: &'static TraceFormat, input: &Input<'_>) -> Result<BoxSteps> {
     };
     let cells = Cells {
         spread,
-        clipped: 0,
-        largest_pct: 0.0,
-        unknown: 0,
+        ..Cells::default()
     };
     let readings = Readings::new(trace, (input.lines)()?, survey);
     let samples: BoxSamples = match trace.stamps {
@@ -134,6 +132,7 @@ fn open(trace: &'static TraceFormat, input: &Input<'_>) -> Result<BoxSteps> {
 }
 
 /// Lays the load of the machine on its CPUs.
+#[derive(Default)]
 struct Cells {
     /// As asked for; else each CPU of the reading has the load of the machine.
     spread: Option<Spread>,
