@@ -11,6 +11,7 @@ use crate::synth::sampling::{LoadSource, sample_steps};
 
 /// The process, around its mean.
 #[derive(Debug, Clone, PartialEq, Args)]
+#[group(skip)]
 pub struct Autoregressive {
     /// In the mean, percent
     #[arg(long = "mean", value_name = "MEAN", default_value = "50", value_parser = units::load)]

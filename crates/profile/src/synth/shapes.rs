@@ -9,6 +9,7 @@ use crate::{BoxSteps, Fault, Result};
 use crate::synth::sampling::{LoadSource, sample_steps};
 
 #[derive(Debug, Clone, Copy, PartialEq, Args)]
+#[group(skip)]
 pub struct Ramp {
     /// At the beginning, percent
     #[arg(id = "from-load", value_name = "FROM", value_parser = units::load)]
@@ -19,6 +20,7 @@ pub struct Ramp {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Args)]
+#[group(skip)]
 pub struct Sine {
     /// In the mean, percent
     #[arg(long = "mean", value_name = "MEAN", default_value = "50", value_parser = units::load)]
@@ -35,6 +37,7 @@ pub struct Sine {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Args)]
+#[group(skip)]
 pub struct Square {
     /// In the first part of a cycle, percent
     #[arg(long = "high", value_name = "HIGH", default_value = "80", value_parser = units::load)]

@@ -13,6 +13,7 @@ use crate::synth::shapes::seconds;
 
 /// How long which load lasts; lengths are exponential.
 #[derive(Debug, Clone, Copy, PartialEq, Args)]
+#[group(skip)]
 pub struct OnOff {
     /// Load while on, percent
     #[arg(long = "high", value_name = "HIGH", default_value = "80", value_parser = units::load)]

@@ -473,7 +473,7 @@ mod tests {
     #[test]
     fn answers_without_data_become_messages() {
         let error = |text: &str| {
-            format!("{{\"status\":\"error\",\"errorType\":\"bad_data\",\"error\":\"{text}\"}}")
+            format!("{{\"status\":\"error\",\"errorType\":\"bad\\ndata\",\"error\":\"{text}\"}}")
         };
         let bad = |text: &str| vec![answer("400 Bad Request", "", text)];
         let names = |data: &str| {
