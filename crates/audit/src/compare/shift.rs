@@ -11,8 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use sandbag_stats::middle;
-use statrs::distribution::{ContinuousCDF as _, Normal};
+use sandbag_stats::{middle, normal_cdf, normal_quantile};
 
 /// Up to so many differences in a pair of samples their statistic is counted out.
 const MOST_EXACT: usize = 2500;
@@ -131,8 +130,7 @@ impl Null {
             Self::Counted(sums) => sums.get(count).or(sums.last()).copied().unwrap_or(1.0),
             Self::Normal(mean, sd) => {
                 // With the correction for a discrete statistic.
-                let z = (count as f64 + 0.5 - mean) / sd;
-                Normal::standard().cdf(z)
+                normal_cdf((count as f64 + 0.5 - mean) / sd)
             }
         }
     }
@@ -143,7 +141,7 @@ impl Null {
         let rank = match self {
             Self::Counted(sums) => sums.partition_point(|sum| *sum <= tail),
             Self::Normal(mean, sd) => {
-                let z = Normal::standard().inverse_cdf(tail.max(f64::MIN_POSITIVE));
+                let z = normal_quantile(tail.max(f64::MIN_POSITIVE));
                 (mean + z * sd - 0.5).max(0.0) as usize + 1
             }
         };

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What chance does: probabilities, their correction for many, the middle.
 
-use statrs::distribution::{ContinuousCDF as _, Normal};
+use sandbag_stats::{normal_cdf, normal_quantile};
 
 /// The value below which a standard normal variable is with the probability `p`.
 #[must_use]
 pub fn quantile(p: f64) -> f64 {
-    Normal::standard().inverse_cdf(p.clamp(1e-300, 1.0 - 1e-16))
+    normal_quantile(p.clamp(1e-300, 1.0 - 1e-16))
 }
 
 /// The probability that a standard normal variable is above that.
 pub(super) fn tail(z: f64) -> f64 {
-    Normal::standard().sf(z)
+    normal_cdf(-z)
 }
 
 /// Holm's correction ("A simple sequentially rejective multiple test

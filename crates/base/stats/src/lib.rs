@@ -12,6 +12,7 @@
 
 pub mod accuracy;
 pub mod chance;
+pub mod distribution;
 pub mod mean;
 pub mod median;
 pub mod paired;
@@ -20,6 +21,7 @@ pub mod window;
 
 pub use accuracy::{Accuracy, ErrorStats};
 pub use chance::{Chance, GENERATOR};
+pub use distribution::{normal_cdf, normal_quantile, student_half_width};
 pub use mean::error_of_mean;
 pub use median::{median, middle, quantile, range};
 pub use paired::{PairedRatio, paired_ratio};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Confidence interval of a mean.
 
-use statrs::distribution::{ContinuousCDF as _, StudentsT};
+use crate::distribution::student_half_width;
 
 /// Half-width of the 95 % confidence interval of the mean, by Student's t;
 /// `None` for fewer than two values.
@@ -11,9 +11,9 @@ pub fn error_of_mean(values: impl ExactSizeIterator<Item = f64> + Clone) -> Opti
     }
     let count = values.len() as f64;
     let mean = values.clone().sum::<f64>() / count;
-    let square: f64 = values.map(|value| (value - mean).powi(2)).sum();
-    let t = StudentsT::new(0.0, 1.0, count - 1.0).ok()?;
-    Some(t.inverse_cdf(0.975) * (square / (count - 1.0) / count).sqrt())
+    let square: f64 = values.clone().map(|value| (value - mean).powi(2)).sum();
+    let freedom = u32::try_from(values.len() - 1).ok()?;
+    Some(student_half_width(0.95, freedom) * (square / (count - 1.0) / count).sqrt())
 }
 
 #[cfg(test)]
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_values_are_less_sure() {
+    fn the_interval_is_students() {
         let error = |values: &[f64]| error_of_mean(values.iter().copied());
         assert_eq!(error(&[1.0]), None);
         // A standard deviation of 1, of three; t of 2 degrees of freedom is 4.303.

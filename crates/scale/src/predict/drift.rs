@@ -13,8 +13,8 @@
 //! than `f`. So the time that a phase needs depends on the number of pieces, not of ranks.
 
 use sandbag_jitter::{Span, common};
+use sandbag_stats::normal_cdf;
 use serde::{Deserialize, Serialize};
-use statrs::function::erf::erf;
 
 use super::threads::map_each;
 use super::windows::NoisePiece;
@@ -75,10 +75,7 @@ impl Drift {
     fn below(&self, at: f64) -> f64 {
         match self.spread {
             Spread::Uniform => at,
-            Spread::Normal => {
-                let deviations = (at - 0.5) * 2.0 * REACH;
-                0.5 * (1.0 + erf(deviations / std::f64::consts::SQRT_2))
-            }
+            Spread::Normal => normal_cdf((at - 0.5) * 2.0 * REACH),
         }
     }
 
