@@ -4,7 +4,7 @@
 //! audits compared. All of it is made of [`crate::model`] alone, so an
 //! audit that was written can be shown again anywhere.
 
-mod chart;
+mod charts;
 pub mod csv;
 pub mod file;
 pub mod junit;

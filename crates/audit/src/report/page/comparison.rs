@@ -4,11 +4,12 @@
 use crate::compare::{Comparison, TestChange};
 use crate::model::{Audit, AuditVerdict, Quantity};
 use maud::{Markup, html};
+use sandbag_ui::chart::figure;
 use sandbag_ui::page::{sentence, static_page};
 use sandbag_ui::text::visible;
 
-use super::{STYLE, class, in_figures, minus, parts, range};
-use crate::report::chart::{ChartSide, changes, times};
+use super::{class, in_figures, minus, parts, range, style};
+use crate::report::charts::{ChartSide, changes, times};
 use crate::report::words::{
     self, change_cpus, change_of_cpu, change_quantities, change_words, probability, quantity,
     signed, unit, verdict,
@@ -50,7 +51,7 @@ pub fn comparison(found: &Comparison, a: &Audit, b: &Audit, names: [&str; 2]) ->
         div .columns { (parts::design(b)) (parts::machine(&b.machine)) (parts::cpus(b)) }
         (parts::footer(&found.sandbag))
     };
-    static_page(&title, STYLE, &body)
+    static_page(&title, &style(), &body)
 }
 
 fn test_section(
@@ -75,18 +76,18 @@ fn test_section(
             }
             div .plots {
                 @for q in quantities.iter().filter(|q| **q != Quantity::Cpu) {
-                    (parts::figure(&format!("{} by CPU", parts::name(*q)), times(&sides(), *q, true), &[]))
+                    (figure(&format!("{} by CPU", parts::name(*q)), times(&sides(), *q, true), &[]))
                 }
                 @for q in [Quantity::System, Quantity::Noise] {
                     @if quantities.contains(&q) {
-                        (parts::figure(
+                        (figure(
                             &format!("{}, magnified", parts::name(q)),
                             times(&sides(), q, false),
                             &[],
                         ))
                     }
                 }
-                (parts::figure(
+                (figure(
                     "Change from the first to the second",
                     changes(test, found.tolerance_pct),
                     &["bars: intervals for all comparisons at once; grey: what does not count"],

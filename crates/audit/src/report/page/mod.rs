@@ -10,10 +10,11 @@ mod parts;
 
 use crate::model::{Audit, AuditVerdict, Quantity, Test};
 use maud::{Markup, html};
+use sandbag_ui::chart::{self, figure};
 use sandbag_ui::page::{sentence, static_page};
 use sandbag_ui::text::{clock, visible};
 
-use crate::report::chart::{ChartSide, by_length, effects, times};
+use crate::report::charts::{ChartSide, by_length, effects, times};
 use crate::report::terminal::{middles, test_facts};
 use crate::report::words::{
     self, confidence, cpus, detection, of_cpu, probability, quantities, quantity, signed, summary,
@@ -21,7 +22,10 @@ use crate::report::words::{
 };
 pub use comparison::comparison;
 
-const STYLE: &str = include_str!("page.css");
+/// The style of charts and tests.
+fn style() -> String {
+    [chart::STYLE, include_str!("page.css")].concat()
+}
 
 /// The page of an audit.
 #[must_use]
@@ -35,7 +39,7 @@ pub fn audit(audit: &Audit) -> String {
         div .columns { (parts::design(audit)) (parts::machine(&audit.machine)) (parts::cpus(audit)) }
         (parts::footer(&audit.sandbag))
     };
-    static_page(&title, STYLE, &body)
+    static_page(&title, &style(), &body)
 }
 
 /// The class of the style sheet that colours a verdict.
@@ -87,7 +91,7 @@ fn test_section(audit: &Audit, test: &Test) -> Markup {
             @if !test.effects.is_empty() {
                 div .plots {
                     @for q in quantities(test) {
-                        (parts::figure(
+                        (figure(
                             &format!("{} by CPU", parts::name(q)),
                             times(&[side()], q, true),
                             &[],
@@ -95,21 +99,21 @@ fn test_section(audit: &Audit, test: &Test) -> Markup {
                     }
                     @for q in [Quantity::System, Quantity::Noise] {
                         @if quantities(test).contains(&q) {
-                            (parts::figure(
+                            (figure(
                                 &format!("{}, magnified", parts::name(q)),
                                 times(&[side()], q, false),
                                 &[],
                             ))
                         }
                     }
-                    (parts::figure(
+                    (figure(
                         "Difference from the middle CPU",
                         effects(test, tolerance),
                         &["bars: intervals for all comparisons at once; grey: what does not count"],
                     ))
                     @if let Some((chart, q)) = by_length(test) {
                         @let odd = chart.series.iter().any(|one| one.colour.is_some());
-                        (parts::figure(
+                        (figure(
                             &format!("{}: difference against length", parts::name(q)),
                             Some(chart),
                             &[if odd { "grey: the other CPUs" } else { "each line a CPU" }],

@@ -2,16 +2,12 @@
 //! Parts that the pages of an audit and of a comparison have in common.
 
 use crate::model::{Audit, Quantity, Suspect};
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 use sandbag_ui::page::sentence;
 use sandbag_ui::text::{clock, visible};
 
 use super::sure;
-use crate::report::chart::Chart;
 use crate::report::words::{capitalize, size};
-
-/// Colours in the order of the charts'.
-const COLOURS: usize = 6;
 
 /// A quantity at the beginning of a heading.
 pub(super) fn name(quantity: Quantity) -> &'static str {
@@ -22,35 +18,6 @@ pub(super) fn name(quantity: Quantity) -> &'static str {
         Quantity::Cpu => "User and system time",
         Quantity::Waiting => "Time without the CPU",
         Quantity::Noise => "Noise",
-    }
-}
-
-/// A chart with its caption, its legend and what is to be known of it.
-pub(super) fn figure(caption: &str, chart: Option<Chart>, notes: &[&str]) -> Markup {
-    let Some((chart, svg)) = chart.and_then(|chart| chart.draw().map(|svg| (chart, svg))) else {
-        return html! {};
-    };
-    let named = chart
-        .series
-        .iter()
-        .filter(|one| one.colour.is_some() && !one.name.is_empty());
-    html! {
-        figure .plot {
-            figcaption { (caption) }
-            p .legend {
-                @for one in named {
-                    span {
-                        i .key style=(format!(
-                            "border-top: 3px solid var(--line-{})",
-                            one.colour.unwrap_or(0) % COLOURS
-                        )) {}
-                        (visible(&one.name))
-                    }
-                }
-            }
-            (PreEscaped(svg))
-            @for note in notes { p .note { (note) } }
-        }
     }
 }
 

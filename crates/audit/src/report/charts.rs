@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use crate::compare::TestChange;
 use crate::model::{AuditVerdict, Quantity, Test};
 
-use super::{Chart, ChartSeries};
 use crate::report::words::{change_cpus, cpus, middle, of_cpu, quantities, quantity, unit};
+use sandbag_ui::chart::{Chart, ChartSeries};
 
 /// Of more CPUs only the middle and its interval are drawn, no single runs.
 const MOST_DOTTED: usize = 32;
