@@ -29,7 +29,6 @@ impl Accounting {
     /// CPUs are in `nohz_full`, and from an experiment: of so many short runs in
     /// both modes, in how many one of both times was 0. What was seen counts for
     /// more than what was configured.
-    #[must_use]
     pub fn find(config: &str, nohz_full: bool, experiment: Option<(u32, u32)>) -> Self {
         let has = |name: &str| config.lines().any(|line| line == name);
         let hz = config
@@ -61,7 +60,6 @@ impl Accounting {
     /// `cpu_ns` over all its runs, that is `z` standard deviations of what
     /// sampling makes of it, against the mean of so many other CPUs; 0 where
     /// nothing is sampled.
-    #[must_use]
     pub fn resolvable_pct(&self, share: f64, cpu_ns: f64, others: usize, z: f64) -> f64 {
         if !self.sampled || others == 0 {
             return 0.0;

@@ -22,12 +22,9 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Of what it said last, so much is told.
 const LAST_WORDS: usize = 300;
 
-/// Why there are no figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandFault {
-    /// We were asked to stop.
     Stopped,
-    /// It failed.
     Failed(String),
 }
 

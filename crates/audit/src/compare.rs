@@ -76,7 +76,6 @@ pub struct Comparison {
 /// What became of a test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TestChange {
-    /// As in the audits.
     pub name: String,
     /// By quantity and CPU.
     pub changes: Vec<Change>,
@@ -89,9 +88,7 @@ pub struct TestChange {
 /// What became of a CPU in a quantity of a test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// Of what.
     pub quantity: Quantity,
-    /// Which CPU.
     pub cpu: u32,
     /// By how much the second is above the first: percent of the first; of
     /// noise points.
@@ -128,9 +125,6 @@ pub enum CompareError {
 }
 
 /// Compares two audits.
-///
-/// # Errors
-/// They are not alike, or have nothing in common.
 pub fn compare(a: &Audit, b: &Audit, options: &CompareOptions) -> Result<Comparison, CompareError> {
     let differences = differences(a, b);
     if !differences.is_empty() && !options.anyway {
@@ -215,7 +209,6 @@ fn missing_cpus(which: &str, audit: &Audit) -> Vec<String> {
 }
 
 /// In what two audits are not alike, in words; empty if they can be compared.
-#[must_use]
 pub fn differences(a: &Audit, b: &Audit) -> Vec<String> {
     let mut all = Vec::new();
     let fact = |audit: &Audit, name: &str| {

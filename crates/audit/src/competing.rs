@@ -20,7 +20,6 @@ pub struct CompetingTasks {
 
 impl CompetingTasks {
     /// Of CPUs that share cores so.
-    #[must_use]
     pub fn new(siblings: BTreeMap<u32, Vec<u32>>) -> Self {
         Self {
             siblings,
@@ -46,7 +45,6 @@ impl CompetingTasks {
     }
 
     /// Who ran on the siblings of a CPU while it was tested, most first.
-    #[must_use]
     pub fn sibling_tasks(&self, cpu: u32) -> Vec<&TaskTime> {
         let own = self.beside.iter().filter(|((of, _), _)| *of == cpu);
         let mut all: Vec<&TaskTime> = own.map(|(_, ran)| ran).collect();
@@ -56,7 +54,6 @@ impl CompetingTasks {
 
     /// By how much the siblings of a CPU were busier than those of the others
     /// while those were tested, percent of a CPU.
-    #[must_use]
     pub fn more_beside_pct(&self, cpu: u32) -> f64 {
         let of = |cpu: u32| {
             let ns: u64 = self.sibling_tasks(cpu).iter().map(|ran| ran.ns).sum();
@@ -68,7 +65,6 @@ impl CompetingTasks {
     }
 
     /// Who ran on a CPU, most first.
-    #[must_use]
     pub fn on(&self, cpu: u32) -> Vec<&TaskTime> {
         let mut all: Vec<&TaskTime> = self.ran.values().filter(|ran| ran.cpu == cpu).collect();
         all.sort_by(|a, b| b.ns.cmp(&a.ns).then(a.tid.cmp(&b.tid)));
@@ -77,7 +73,6 @@ impl CompetingTasks {
 
     /// Share of the time that tasks of this name took on average of the other
     /// CPUs, percent; 0 without others.
-    #[must_use]
     pub fn elsewhere_pct(&self, cpu: u32, name: &str) -> f64 {
         let others = || self.watched_ns.iter().filter(|(other, _)| **other != cpu);
         let watched: u64 = others().map(|(_, ns)| ns).sum();
@@ -91,7 +86,6 @@ impl CompetingTasks {
     }
 
     /// Share of the CPU's watched time, percent.
-    #[must_use]
     pub fn pct(&self, cpu: u32, ns: u64) -> f64 {
         match self.watched_ns.get(&cpu) {
             Some(watched) if *watched > 0 => ns as f64 / *watched as f64 * 100.0,
@@ -102,7 +96,6 @@ impl CompetingTasks {
 
 /// A task's name without its numbers: `kworker/1:2-events` and
 /// `kworker/0:1-events` are one family.
-#[must_use]
 pub fn family(name: &str) -> String {
     name.chars().filter(|c| !c.is_ascii_digit()).collect()
 }

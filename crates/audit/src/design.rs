@@ -4,13 +4,11 @@
 use crate::model::Cpu;
 
 /// Whether a test's array lies on one NUMA node for all CPUs.
-#[must_use]
 pub fn touches_memory(test: &str) -> bool {
     test == "memory" || test == "both"
 }
 
 /// The kind of a CPU, and that of one that is of another.
-#[must_use]
 pub fn kinds(cpus: &[Cpu], cpu: u32) -> Option<(&str, &str)> {
     let own = find(cpus, cpu)?.kind.as_deref()?;
     let mut kinds = cpus.iter().filter_map(|other| other.kind.as_deref());
@@ -18,7 +16,6 @@ pub fn kinds(cpus: &[Cpu], cpu: u32) -> Option<(&str, &str)> {
 }
 
 /// The NUMA node of a CPU, if others are on other nodes.
-#[must_use]
 pub fn node(cpus: &[Cpu], cpu: u32) -> Option<u32> {
     let own = find(cpus, cpu)?.node?;
     let mut nodes = cpus.iter().filter_map(|other| other.node);
@@ -26,7 +23,6 @@ pub fn node(cpus: &[Cpu], cpu: u32) -> Option<u32> {
 }
 
 /// Why a CPU is no equal of some in a test.
-#[must_use]
 pub fn difference(cpus: &[Cpu], cpu: u32, test: &str) -> Option<String> {
     let kind = kinds(cpus, cpu)
         .map(|(own, other)| format!("it is of the kind `{own}`, others are of `{other}`"));
@@ -42,7 +38,6 @@ pub fn difference(cpus: &[Cpu], cpu: u32, test: &str) -> Option<String> {
 }
 
 /// The CPUs that are built as this one, as far as a test is concerned; with it.
-#[must_use]
 pub fn same_build(cpus: &[Cpu], cpu: u32, test: &str) -> Vec<u32> {
     let Some(own) = find(cpus, cpu) else {
         return vec![cpu];

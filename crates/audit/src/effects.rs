@@ -19,19 +19,16 @@ pub struct TestLevel {
 
 impl TestLevel {
     /// Probability with which an interval alone may miss the truth.
-    #[must_use]
     pub fn pointwise_alpha(self) -> f64 {
         1.0 - self.confidence
     }
 
     /// The same where all are to hold at once (Bonferroni).
-    #[must_use]
     pub fn joint_alpha(self) -> f64 {
         self.pointwise_alpha() / self.comparisons.max(1) as f64
     }
 
     /// The half width of the simultaneous intervals in standard errors.
-    #[must_use]
     pub fn z(self) -> f64 {
         quantile(1.0 - self.joint_alpha() / 2.0)
     }
@@ -41,7 +38,6 @@ impl TestLevel {
 const POWER: f64 = 0.9;
 
 /// What a test of a kind measures.
-#[must_use]
 pub fn quantities(noise: bool) -> &'static [Quantity] {
     if noise {
         &[Quantity::Noise]
@@ -58,7 +54,6 @@ pub fn quantities(noise: bool) -> &'static [Quantity] {
 
 /// Those whose precision decides when a test has enough: the others may be
 /// beyond what the kernel tells.
-#[must_use]
 pub fn deciding(quantity: Quantity) -> bool {
     matches!(
         quantity,
@@ -68,7 +63,6 @@ pub fn deciding(quantity: Quantity) -> bool {
 
 /// How many comparisons are made of so many CPUs by tests of these kinds (true:
 /// noise). Two CPUs are compared once: each is what the other is not.
-#[must_use]
 pub fn comparisons(noise: &[bool], cpus: usize) -> usize {
     let each = match cpus {
         0 | 1 => 0,
@@ -82,7 +76,6 @@ pub fn comparisons(noise: &[bool], cpus: usize) -> usize {
 }
 
 /// The blocks of these CPUs that are whole, of one length or all.
-#[must_use]
 pub fn blocks(
     samples: &[AuditSample],
     cpus: &[u32],
@@ -109,7 +102,6 @@ pub fn blocks(
 }
 
 /// How a quantity's figures are compared.
-#[must_use]
 pub fn scale(quantity: Quantity, blocks: &Blocks) -> Scale {
     match (quantity, blocks.has_zeros()) {
         (Quantity::Noise, _) => Scale::Points,
@@ -123,7 +115,6 @@ pub fn scale(quantity: Quantity, blocks: &Blocks) -> Scale {
 
 /// Effects of all lengths together; `p_together` is not yet corrected
 /// ([`correct`]).
-#[must_use]
 pub fn of_test(
     samples: &[AuditSample],
     cpus: &[u32],
@@ -159,7 +150,6 @@ pub fn of_test(
 }
 
 /// The same of each length.
-#[must_use]
 pub fn by_length(
     samples: &[AuditSample],
     cpus: &[u32],
@@ -204,7 +194,6 @@ const PARTS: u32 = 4;
 
 /// The effect on a CPU in each part of the test's time, percent (of noise:
 /// points).
-#[must_use]
 pub fn in_time(samples: &[AuditSample], cpus: &[u32], quantity: Quantity, cpu: u32) -> Vec<f64> {
     let rounds = samples
         .iter()
@@ -230,7 +219,6 @@ pub fn in_time(samples: &[AuditSample], cpus: &[u32], quantity: Quantity, cpu: u
 /// Half of the widest simultaneous interval of the quantities that decide,
 /// percent (of noise: points); `None` without figures, or where an interval has
 /// no end.
-#[must_use]
 pub fn half_width_pct(
     samples: &[AuditSample],
     cpus: &[u32],
@@ -287,7 +275,6 @@ fn indices_of(effects: &[Effect], quantity: Quantity) -> impl Iterator<Item = us
 
 /// Share of a quantity in the CPU time of all runs of a CPU, 0 to 1, and that
 /// time, ns.
-#[must_use]
 pub fn share(samples: &[AuditSample], cpu: u32, quantity: Quantity) -> (f64, f64) {
     let own = || samples.iter().filter(|sample| sample.cpu == cpu);
     let sum = |quantity| {
@@ -304,7 +291,6 @@ pub fn share(samples: &[AuditSample], cpu: u32, quantity: Quantity) -> (f64, f64
 }
 
 /// The middle of many, for those who have no blocks.
-#[must_use]
 pub fn median(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut all: Vec<f64> = figures.into_iter().collect();
     (!all.is_empty()).then(|| ranks::middle(&mut all))

@@ -3,7 +3,6 @@
 
 use sandbag_ui::{ExitStatus, exit};
 
-/// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why there is no audit.
@@ -11,19 +10,12 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// None of the CPUs that were asked for can be used.
     #[error("no CPU of {asked} can be tested: {why}")]
-    NoCpus {
-        /// As a list.
-        asked: String,
-        /// Of each, why not.
-        why: String,
-    },
+    NoCpus { asked: String, why: String },
     /// An option makes no sense.
     #[error("{what} is {found}: {expected}")]
     Option {
         what: &'static str,
-        /// What was given.
         found: String,
-        /// What would do.
         expected: &'static str,
     },
     /// The process that works could not be had.

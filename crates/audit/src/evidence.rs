@@ -28,7 +28,6 @@ pub struct CpuCounters {
     throttled: Option<u64>,
 }
 
-/// Reads them.
 #[derive(Debug)]
 pub struct CounterReader {
     root: Root,
@@ -38,7 +37,6 @@ pub struct CounterReader {
 /// What happened between two moments.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stretch {
-    /// What happened.
     pub evidence: Evidence,
     /// In how much time.
     pub lasted_ns: u64,
@@ -46,9 +44,6 @@ pub struct Stretch {
 
 impl CounterReader {
     /// Opens what stays open.
-    ///
-    /// # Errors
-    /// There is no `/proc/stat`.
     pub fn open(root: &Root) -> Result<Self> {
         Ok(Self {
             root: root.clone(),
@@ -105,7 +100,6 @@ impl CounterReader {
 }
 
 /// The tasks that ran most beside a run, for its evidence.
-#[must_use]
 pub fn top_tasks(cpu: u32, ran: &[TaskTime]) -> Vec<(String, u64)> {
     let own = ran.iter().filter(|ran| ran.cpu == cpu);
     let mut tasks: Vec<(String, u64)> = own.map(|ran| (ran.name.clone(), ran.ns)).collect();

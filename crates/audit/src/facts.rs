@@ -31,9 +31,6 @@ pub struct CpuAccess {
 
 impl CpuAccess {
     /// Of this process.
-    ///
-    /// # Errors
-    /// The kernel does not say.
     pub fn here() -> Result<Self> {
         Ok(Self {
             affinity: sched::affinity(0)?,
@@ -43,9 +40,6 @@ impl CpuAccess {
 }
 
 /// Which of the wished CPUs (none: all) can be tested.
-///
-/// # Errors
-/// The kernel does not say which CPUs are online.
 pub fn find(root: &Root, wished: &CpuList, allowed: &CpuAccess) -> Result<Facts> {
     let topology = Topology::read(root)?;
     let all = if wished.is_empty() {
@@ -214,7 +208,6 @@ impl Settings {
 }
 
 /// Whether some CPU is in `nohz_full`.
-#[must_use]
 pub fn has_nohz_full(cpus: &[Cpu]) -> bool {
     cpus.iter()
         .any(|cpu| cpu.settings.iter().any(|s| s == "nohz_full"))

@@ -8,7 +8,6 @@ use crate::model::{
     Nature, Quantity, Suspect, Test, VERSION,
 };
 
-/// What is made.
 #[derive(Debug, Clone)]
 pub struct Maker {
     cpus: u32,
@@ -20,7 +19,6 @@ pub struct Maker {
 }
 
 /// Eight CPUs, of which CPU 0 serves the interrupts of a disk.
-#[must_use]
 pub fn eight() -> Audit {
     Maker::eight().make()
 }
@@ -94,7 +92,6 @@ const KINDS: [FixtureTest; 4] = [
 
 /// Of all lengths, in units of the shortest.
 const LENGTHS: [u64; 3] = [1, 2, 4];
-/// Runs of it.
 const ROUNDS: u32 = 10;
 const CONFIDENCE: f64 = 0.99;
 const TOLERANCE_PCT: f64 = 0.5;
@@ -103,7 +100,6 @@ const MORE: f64 = 1.03;
 
 impl Maker {
     /// [`eight`], before it is made.
-    #[must_use]
     pub fn eight() -> Self {
         Self {
             cpus: 8,
@@ -116,43 +112,35 @@ impl Maker {
     }
 
     /// On so many CPUs.
-    #[must_use]
     pub fn cpus(self, cpus: u32) -> Self {
         Self { cpus, ..self }
     }
 
     /// With another odd one, or none.
-    #[must_use]
     pub fn odd(self, odd: Option<u32>) -> Self {
         Self { odd, ..self }
     }
 
     /// With other chance.
-    #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
     /// Of so many rounds.
-    #[must_use]
     pub fn rounds(self, rounds: u32) -> Self {
         Self { rounds, ..self }
     }
 
     /// All takes so many times as long on the wall's clock.
-    #[must_use]
     pub fn slower(self, slower: f64) -> Self {
         Self { slower, ..self }
     }
 
     /// Figures scatter by this share.
-    #[must_use]
     pub fn scatter(self, scatter: f64) -> Self {
         Self { scatter, ..self }
     }
 
-    /// The audit.
-    #[must_use]
     pub fn make(&self) -> Audit {
         let mut chance = Uniform(self.seed);
         let mut at_ns = 0;

@@ -15,9 +15,6 @@ const PART: u64 = 4;
 
 /// Bytes that can be had: available by the kernel's estimate, and within our
 /// group's limit.
-///
-/// # Errors
-/// The kernel does not say.
 pub fn room(root: &Root) -> Result<u64> {
     let available = memory::available(root).ok_or_else(|| {
         let path = root.path("/proc/meminfo");
@@ -28,15 +25,11 @@ pub fn room(root: &Root) -> Result<u64> {
 }
 
 /// What is left to the others of so much room.
-#[must_use]
 pub fn reserve(room: u64) -> u64 {
     RESERVE.min(room / RESERVED)
 }
 
 /// The size of the array where none was asked for.
-///
-/// # Errors
-/// As of [`room`].
 pub fn default_bytes(root: &Root) -> Result<u64> {
     let bytes = DEFAULT.min(room(root)? / PART);
     // A power of two: where little is free it is another bit of memory each time, and audits

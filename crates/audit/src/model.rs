@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 /// The format's version, in each file.
 pub const VERSION: u32 = 1;
 
-/// One audit, whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Audit {
     /// [`VERSION`] of the sandbag that wrote it.
@@ -27,7 +26,6 @@ pub struct Audit {
     pub cpus: Vec<Cpu>,
     /// Those that were left out, and why (offline, not in our cpuset, isolated).
     pub left_out: Vec<LeftOut>,
-    /// How it was done.
     pub design: Design,
     /// What each test found, in the order of the design.
     pub tests: Vec<Test>,
@@ -43,15 +41,12 @@ pub struct Audit {
 }
 
 /// A CPU, and what is known of it before anything runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
-    /// The kernel's number.
     pub cpu: u32,
     /// Package, core, and NUMA node where known.
     pub package: Option<u32>,
-    /// Core within the package.
     pub core: Option<u32>,
-    /// NUMA node.
     pub node: Option<u32>,
     /// Other CPUs of the same core.
     pub siblings: Vec<u32>,
@@ -66,9 +61,7 @@ pub struct Cpu {
 /// A CPU that was not tested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// The kernel's number.
     pub cpu: u32,
-    /// In words.
     pub why: String,
 }
 
@@ -105,9 +98,7 @@ fn yes() -> bool {
 pub enum Quantity {
     /// By the monotonic clock.
     Elapsed,
-    /// User time, getrusage(2).
     User,
-    /// System time.
     System,
     /// User and system: exact also where the two are told apart by sampling.
     Cpu,
@@ -120,14 +111,12 @@ pub enum Quantity {
 
 impl Quantity {
     /// A share of time: its effects are points of it, not percent of a time.
-    #[must_use]
     pub fn is_share(self) -> bool {
         matches!(self, Self::Waiting | Self::Noise)
     }
 
     /// Whether an interval's end, percent or points, is where the search for it
     /// ended: with so little to go by, the interval has no end there.
-    #[must_use]
     pub fn is_open(self, pct: f64) -> bool {
         if self.is_share() {
             pct.abs() > 99.9
@@ -165,7 +154,6 @@ pub struct Test {
 
 impl Test {
     /// A test of this name before its first run: nothing is known.
-    #[must_use]
     pub fn empty(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -181,15 +169,20 @@ impl Test {
         }
     }
 
+    /// The effect on a CPU.
+    pub fn effect(&self, cpu: u32, quantity: Quantity) -> Option<&Effect> {
+        let mut all = self.effects.iter();
+        all.find(|effect| effect.cpu == cpu && effect.quantity == quantity)
+    }
+
     /// Whether it is the one that measures noise.
-    #[must_use]
     pub fn is_noise(&self) -> bool {
         self.samples.iter().any(|sample| sample.noise_pct.is_some())
     }
 }
 
 /// One run of a test on one CPU.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AuditSample {
     pub cpu: u32,
     /// Round, counted from 0: in one round each CPU runs each length once.
@@ -198,7 +191,6 @@ pub struct AuditSample {
     pub length: usize,
     /// When it began, after the audit's begin.
     pub at_ns: u64,
-    /// Monotonic clock.
     pub elapsed_ns: u64,
     /// getrusage, ru_utime.
     pub user_ns: u64,
@@ -213,7 +205,6 @@ pub struct AuditSample {
 impl AuditSample {
     /// One of its figures: ns, or percent of the time; `None` where that was not
     /// measured.
-    #[must_use]
     pub fn figure(&self, quantity: Quantity) -> Option<f64> {
         match quantity {
             Quantity::Elapsed => Some(self.elapsed_ns as f64),
@@ -244,7 +235,6 @@ pub struct Evidence {
     pub steal_ns: u64,
     /// Interrupts of the CPU.
     pub irq_ns: u64,
-    /// Soft interrupts.
     pub softirq_ns: u64,
     /// Interrupts by label of /proc/interrupts, and about what they are; those that came.
     pub interrupts: Vec<(String, u64)>,
@@ -262,9 +252,7 @@ pub struct Evidence {
 /// By how much a CPU differs from the middle of all.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
-    /// Of what.
     pub quantity: Quantity,
-    /// Which CPU.
     pub cpu: u32,
     /// The estimate, percent (points for noise); above 0: slower.
     pub pct: f64,
@@ -288,13 +276,10 @@ pub struct Effect {
 /// An effect at one length.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LengthEffect {
-    /// Of what.
     pub quantity: Quantity,
-    /// Which CPU.
     pub cpu: u32,
     /// Which of the test's lengths, counted from 0.
     pub length: usize,
-    /// The estimate, percent.
     pub pct: f64,
     /// Alone, at the design's confidence.
     pub interval_pct: (f64, f64),
@@ -329,13 +314,9 @@ pub enum Nature {
 /// The verdict on one CPU in one quantity of a test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CpuVerdict {
-    /// Which CPU.
     pub cpu: u32,
-    /// Of what.
     pub quantity: Quantity,
-    /// Equal or not.
     pub verdict: AuditVerdict,
-    /// When unequal.
     pub nature: Option<Nature>,
     /// Why so, in a sentence with its figures.
     pub because: String,
@@ -344,7 +325,6 @@ pub struct CpuVerdict {
 /// What probably makes a CPU differ.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Suspect {
-    /// Which CPU.
     pub cpu: u32,
     /// Its kind, one word for scripts: `load`, `realtime`, `timer`, `interrupts`, `softirq`,
     /// `task`, `kthread`, `steal`, `frequency`, `throttling`, `slow_node`, `cpuset`, `smt`, `hybrid`, `numa`.

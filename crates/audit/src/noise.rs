@@ -37,7 +37,6 @@ pub struct NoiseShares {
 pub enum NoiseFault {
     /// A CPU went offline.
     Displaced(u32),
-    /// In words.
     Failed(String),
 }
 
@@ -60,9 +59,6 @@ impl std::fmt::Display for NoiseFault {
 }
 
 /// Looks for so long; where `traced`, with the kernel's trace events beside.
-///
-/// # Errors
-/// The counter is no clock, a CPU cannot be used, or there is no tracing.
 pub fn look(
     root: &Root,
     cpus: &CpuList,

@@ -15,7 +15,6 @@ use crate::error::{Error, Result};
 pub struct AuditOptions {
     /// The CPUs to test; empty: all that are online.
     pub cpus: CpuList,
-    /// The tests, in their order.
     pub tests: Vec<TestRequest>,
     /// Of the order of the CPUs in each round.
     pub seed: u64,
@@ -74,7 +73,6 @@ impl Default for AuditOptions {
 
 impl AuditOptions {
     /// Under a minute on 2 CPUs: what is large is seen.
-    #[must_use]
     pub fn quick() -> Self {
         Self {
             precision_pct: 1.0,
@@ -88,15 +86,12 @@ impl AuditOptions {
     }
 
     /// What so many tests of so many CPUs take at least, about.
-    #[must_use]
     pub fn least_time(&self, tests: usize, cpus: usize) -> Duration {
         // Lengths of 1, 1/2 and 1/4.
         let round = self.longest_run.mul_f64(1.75 * tests as f64 * cpus as f64);
         round * self.rounds.0
     }
 
-    /// # Errors
-    /// An option makes no sense.
     pub fn check(&self) -> Result<()> {
         let bad = |what, found: String, expected| {
             Err(Error::Option {
@@ -159,18 +154,15 @@ pub enum TestRequest {
     /// Share of time that the system takes from a loop that only looks at the
     /// clock.
     Noise,
-    /// A program of the user's.
     Command {
         /// By which the report calls it.
         name: String,
-        /// For `/bin/sh -c`.
         command: String,
     },
 }
 
 impl TestRequest {
     /// Those that need nothing to be named, in the order of the default run.
-    #[must_use]
     pub fn all() -> Vec<Self> {
         vec![
             Self::Compute,
@@ -182,8 +174,6 @@ impl TestRequest {
         ]
     }
 
-    /// Its name.
-    #[must_use]
     pub fn name(&self) -> &str {
         match self {
             Self::Memory => "memory",
@@ -231,7 +221,6 @@ pub enum AuditProgress {
     Preparing { name: String },
     /// A round is done.
     Round {
-        /// The test.
         name: String,
         /// Its rounds so far.
         round: u32,

@@ -19,7 +19,6 @@ const FACTORS: [u64; 3] = [1, 2, 4];
 
 /// The lengths of a test of which a unit takes `unit_ns`: the longest about
 /// `longest`, each of at least one unit, no two the same.
-#[must_use]
 pub fn lengths(unit_ns: f64, longest: Duration) -> Vec<u64> {
     let most = FACTORS[FACTORS.len() - 1] as f64;
     let unit_ns = unit_ns.max(1e-3);
@@ -28,7 +27,6 @@ pub fn lengths(unit_ns: f64, longest: Duration) -> Vec<u64> {
 }
 
 /// The lengths whose shortest has so many units.
-#[must_use]
 pub fn from_shortest(units: u64) -> Vec<u64> {
     FACTORS
         .iter()
@@ -37,7 +35,6 @@ pub fn from_shortest(units: u64) -> Vec<u64> {
 }
 
 /// The lengths with which each CPU does so many units in so many rounds.
-#[must_use]
 pub fn in_all(units: u64, rounds: u32) -> Vec<u64> {
     let each: u64 = FACTORS.iter().sum::<u64>() * u64::from(rounds.max(1));
     from_shortest(units.div_ceil(each))
@@ -48,12 +45,10 @@ pub fn in_all(units: u64, rounds: u32) -> Vec<u64> {
 pub struct OrderBlock {
     /// Which of the lengths.
     pub length: usize,
-    /// By kernel number.
     pub cpus: Vec<u32>,
 }
 
 /// The blocks of a round, in their order; the same for the same seed.
-#[must_use]
 pub fn round(seed: u64, test: &str, round: u32, lengths: usize, cpus: &[u32]) -> Vec<OrderBlock> {
     let mut chance = Chance::new(seed, &format!("audit {test} {round}"));
     let mut order: Vec<usize> = (0..lengths).collect();
@@ -69,7 +64,6 @@ pub fn round(seed: u64, test: &str, round: u32, lengths: usize, cpus: &[u32]) ->
 }
 
 /// The order in which tests have their turns; the same for the same seed.
-#[must_use]
 pub fn order(seed: u64, round: u32, tests: &[usize]) -> Vec<usize> {
     let mut chance = Chance::new(seed, &format!("audit turns {round}"));
     let mut order = tests.to_vec();
@@ -77,7 +71,6 @@ pub fn order(seed: u64, round: u32, tests: &[usize]) -> Vec<usize> {
     order
 }
 
-/// Fisher and Yates.
 fn shuffle<T>(all: &mut [T], chance: &mut Chance) {
     for last in (1..all.len()).rev() {
         let other = chance.below(last as u64 + 1) as usize;
@@ -89,7 +82,6 @@ fn shuffle<T>(all: &mut [T], chance: &mut Chance) {
 /// many blocks that nobody is the slowest, or the fastest, in all of them by chance;
 /// and of means, so many that their statistic, at most the root of their number, is
 /// beyond the level.
-#[must_use]
 pub fn rounds_needed(cpus: usize, level: TestLevel) -> u32 {
     if cpus < 2 || level.comparisons == 0 {
         return 0;
@@ -104,15 +96,12 @@ pub fn rounds_needed(cpus: usize, level: TestLevel) -> u32 {
 pub struct StopRule {
     /// Fewest and most rounds.
     pub rounds: (u32, u32),
-    /// Its time.
     pub limit: Duration,
     /// To one side, percent.
     pub precision_pct: f64,
 }
 
 impl StopRule {
-    /// As the options have it.
-    #[must_use]
     pub fn of(options: &AuditOptions) -> Self {
         Self {
             rounds: options.rounds,
@@ -123,7 +112,6 @@ impl StopRule {
 
     /// Whether to look at the width of the intervals now: that takes a while,
     /// and the width halves with four times the rounds.
-    #[must_use]
     pub fn looks(&self, done: u32) -> bool {
         done >= self.rounds.0 && (done - self.rounds.0).is_multiple_of((self.rounds.0 / 4).max(1))
     }
@@ -131,7 +119,6 @@ impl StopRule {
     /// Whether the test is over after so many rounds. Looks at the width of the
     /// intervals, never at where they lie: a test that ends when it has found
     /// something finds too much.
-    #[must_use]
     pub fn is_reached(&self, done: u32, took: Duration, half_width_pct: Option<f64>) -> bool {
         if done < self.rounds.0 {
             return false;

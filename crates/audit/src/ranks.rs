@@ -72,7 +72,6 @@ const EXACT_CPUS: usize = 8;
 
 /// Compares a CPU (by its place in the blocks) with the others. `None` without
 /// another CPU or without blocks.
-#[must_use]
 pub fn compare(
     blocks: &Blocks,
     scale: Scale,
@@ -117,7 +116,6 @@ pub fn compare(
 
 /// Compares every CPU with the others, in their order; empty without others or
 /// blocks. Of two CPUs each is the mirror image of the other.
-#[must_use]
 pub fn compare_all(blocks: &Blocks, scale: Scale, alone: f64, together: f64) -> Vec<ShiftEstimate> {
     let one = |cpu| compare(blocks, scale, cpu, alone, together);
     match blocks.cpus {
@@ -170,7 +168,6 @@ impl ShiftEstimate {
 }
 
 /// The estimate alone, as a shift; `None` as of [`compare`].
-#[must_use]
 pub fn estimate(blocks: &Blocks, scale: Scale, cpu: usize) -> Option<f64> {
     let can = blocks.cpus >= 2 && cpu < blocks.cpus && !blocks.is_empty();
     can.then(|| ShiftedBlocks::new(blocks, scale, cpu).root(0.0))
@@ -179,7 +176,6 @@ pub fn estimate(blocks: &Blocks, scale: Scale, cpu: usize) -> Option<f64> {
 /// Half of the widest of all CPUs' intervals that miss the truth with this
 /// probability, as a shift; `None` without others or blocks, or where an interval
 /// has no end. Cheaper than all that [`compare_all`] says.
-#[must_use]
 pub fn half_width(blocks: &Blocks, scale: Scale, together: f64) -> Option<f64> {
     if blocks.cpus < 2 || blocks.is_empty() {
         return None;

@@ -25,9 +25,6 @@ use turn::{TestKind, TestPlan, Turn};
 /// Runs all tests and says what they found. What goes wrong with a test, or with
 /// a CPU on the way, is told in the audit; asked to stop, it evaluates what is
 /// there.
-///
-/// # Errors
-/// An option makes no sense, no CPU can be tested, or no process can be had.
 pub fn run(
     root: &Root,
     options: &AuditOptions,

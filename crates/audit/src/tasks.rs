@@ -17,9 +17,7 @@ use sandbag_linux::{Root, clock};
 pub enum TaskClass {
     /// SCHED_FIFO, SCHED_RR or SCHED_DEADLINE, not of the kernel.
     RealTime,
-    /// The kernel's.
     Kernel,
-    /// Any other.
     Ordinary,
 }
 
@@ -27,18 +25,13 @@ pub enum TaskClass {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskTime {
     pub cpu: u32,
-    /// Of the thread.
     pub tid: u32,
-    /// Of its process.
     pub pid: u32,
-    /// The process's parent.
     pub parent: u32,
-    /// Name of the thread.
     pub name: String,
     pub class: TaskClass,
     /// Real-time priority, 0 of others.
     pub priority: u32,
-    /// How long.
     pub ns: u64,
 }
 
@@ -59,7 +52,6 @@ pub struct TaskWatch {
 
 impl TaskWatch {
     /// Of all tasks but those of these processes.
-    #[must_use]
     pub fn new(root: &Root, own: Vec<u32>) -> Self {
         Self {
             root: root.clone(),

@@ -49,7 +49,6 @@ pub const SIBLING: f64 = 0.5;
 /// By what verdicts are given.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule<'a> {
-    /// How sure.
     pub level: TestLevel,
     /// What does not count, percent.
     pub tolerance_pct: f64,
@@ -173,7 +172,6 @@ fn nature(effect: &Effect, test: &Test, rule: &Rule<'_>) -> Nature {
 }
 
 /// Whether a verdict is an alarm: what is so by design is none.
-#[must_use]
 pub fn alarms(verdict: AuditVerdict, nature: Option<Nature>, contention_fails: bool) -> bool {
     verdict == AuditVerdict::Unequal
         && match nature {
@@ -185,7 +183,6 @@ pub fn alarms(verdict: AuditVerdict, nature: Option<Nature>, contention_fails: b
 
 /// The worst: unequal, undecided, not resolvable if there is nothing else,
 /// equal. What this kernel cannot tell is no doubt about the rest.
-#[must_use]
 pub fn of_test(verdicts: &[CpuVerdict], contention_fails: bool) -> AuditVerdict {
     let has = |wanted: fn(&CpuVerdict) -> bool| verdicts.iter().any(wanted);
     let alarms = |one: &CpuVerdict| alarms(one.verdict, one.nature, contention_fails);
@@ -217,7 +214,6 @@ pub fn again(audit: &mut Audit, contention_fails: bool) {
 }
 
 /// The worst of all tests.
-#[must_use]
 pub fn of_audit(tests: &[Test]) -> AuditVerdict {
     let all = || tests.iter().map(|test| test.verdict);
     if all().any(|verdict| verdict == AuditVerdict::Unequal) {

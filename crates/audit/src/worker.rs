@@ -30,7 +30,6 @@ pub struct WorkProcess {
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkerEnd {
-    /// We were asked to stop.
     Stopped,
     /// It says nothing: it was killed.
     Silent,
@@ -41,9 +40,6 @@ pub enum WorkerEnd {
 impl WorkProcess {
     /// Starts it. To be called on the main thread: it dies with the thread that
     /// made it.
-    ///
-    /// # Errors
-    /// It cannot be started.
     pub fn start() -> Result<Self> {
         let failed = |cause: std::io::Error| Error::Worker(cause.to_string());
         let mut child = child::own(WORK_VERB, &[], &[], true)
@@ -62,7 +58,6 @@ impl WorkProcess {
         }
     }
 
-    /// Its number.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

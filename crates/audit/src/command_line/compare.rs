@@ -68,7 +68,6 @@ enum CompareFormat {
     Html,
 }
 
-/// Runs the command.
 pub(super) fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
     args.overwrite.check(args.html.as_deref())?;
     args.json.check(args.overwrite)?;

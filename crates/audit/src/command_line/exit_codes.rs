@@ -21,7 +21,6 @@ Exit codes:
   What this kernel's accounting cannot resolve decides nothing.";
 
 /// The code of an audit.
-#[must_use]
 pub fn of_audit(audit: &Audit) -> u8 {
     // To be asked to stop is no failure.
     let failed = |test: &Test| test.samples.is_empty() && test.failure.is_some();
@@ -33,7 +32,6 @@ pub fn of_audit(audit: &Audit) -> u8 {
 }
 
 /// The code of a verdict on CPUs.
-#[must_use]
 pub fn of_equality(verdict: Equality) -> u8 {
     match verdict {
         Equality::Equal | Equality::NotResolvable => KEPT,

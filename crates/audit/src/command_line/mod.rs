@@ -41,7 +41,6 @@ enum AuditAction {
     Compare(compare::CompareArgs),
 }
 
-/// Runs the command.
 pub fn main(args: &AuditArgs, messages: &Messages) -> Result<u8> {
     match &args.action {
         AuditAction::Run(args) => run::main(args, messages),
@@ -52,9 +51,6 @@ pub fn main(args: &AuditArgs, messages: &Messages) -> Result<u8> {
 
 /// What `sandbag show` says of an audit; `None` if the file, which names us, is of
 /// something else.
-///
-/// # Errors
-/// It cannot be read.
 pub fn show_file(path: &Path, messages: &Messages) -> Option<Result<String>> {
     let mut head = String::new();
     let read = File::open(path).and_then(|file| file.take(HEAD).read_to_string(&mut head));

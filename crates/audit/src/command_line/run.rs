@@ -103,7 +103,6 @@ pub(super) struct RunArgs {
     fail_on: FailOn,
 }
 
-/// Runs the command.
 pub(super) fn main(args: &RunArgs, messages: &Messages) -> Result<u8> {
     let root = Root::default();
     let options = options(args, &root)?;

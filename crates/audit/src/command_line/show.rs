@@ -34,7 +34,6 @@ pub(super) struct ShowArgs {
     fail_on: Option<FailOn>,
 }
 
-/// Runs the command.
 pub(super) fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
     let mut audit = read_audit(&args.file)?;
     if let Some(fail_on) = args.fail_on {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Figures by block and CPU, and how they are compared.
 
-/// What is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
     /// Ratios: ranks of logarithms. Figures above 0.
@@ -17,7 +16,6 @@ pub enum Scale {
 impl Scale {
     /// Shifts beyond this are not looked for: with nothing to go by, an interval
     /// reaches so far. As logarithm a factor of 10; points.
-    #[must_use]
     pub fn widest(self) -> f64 {
         match self {
             Self::Ratio | Self::Sums => std::f64::consts::LN_10,
@@ -27,13 +25,11 @@ impl Scale {
 
     /// Whether a shift is where the search for it ended: nothing is known of it
     /// but that it is not smaller.
-    #[must_use]
     pub fn is_open(self, shift: f64) -> bool {
         shift.abs() >= 0.999 * self.widest()
     }
 
     /// A shift as percent (of points: themselves).
-    #[must_use]
     pub fn pct(self, shift: f64) -> f64 {
         match self {
             Self::Ratio | Self::Sums => shift.exp_m1() * 100.0,
@@ -42,11 +38,9 @@ impl Scale {
     }
 }
 
-/// Figures by block and CPU.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Blocks {
     pub(super) cpus: usize,
-    /// Block by block.
     pub(super) figures: Vec<f64>,
     /// Of each block, its round.
     pub(super) rounds: Vec<u32>,
@@ -54,7 +48,6 @@ pub struct Blocks {
 
 impl Blocks {
     /// None yet, of so many CPUs.
-    #[must_use]
     pub fn new(cpus: usize) -> Self {
         Self {
             cpus,
@@ -71,26 +64,18 @@ impl Blocks {
         }
     }
 
-    /// Blocks.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.rounds.len()
     }
 
-    /// There is none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rounds.is_empty()
     }
 
-    /// Some figure is 0.
-    #[must_use]
     pub fn has_zeros(&self) -> bool {
         self.figures.contains(&0.0)
     }
 
-    /// Of all figures.
-    #[must_use]
     pub fn sum(&self) -> f64 {
         self.figures.iter().sum()
     }

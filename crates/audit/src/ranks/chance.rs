@@ -4,7 +4,6 @@
 use sandbag_stats::{normal_cdf, normal_quantile};
 
 /// The value below which a standard normal variable is with the probability `p`.
-#[must_use]
 pub fn quantile(p: f64) -> f64 {
     normal_quantile(p.clamp(1e-300, 1.0 - 1e-16))
 }
@@ -17,7 +16,6 @@ pub(super) fn tail(z: f64) -> f64 {
 /// Holm's correction ("A simple sequentially rejective multiple test
 /// procedure", 1979): each probability as it is when all of them are looked at,
 /// among `comparisons`, of which those not given are none to speak of.
-#[must_use]
 pub fn holm(probabilities: &[f64], comparisons: usize) -> Vec<f64> {
     let mut order: Vec<usize> = (0..probabilities.len()).collect();
     order.sort_by(|a, b| probabilities[*a].total_cmp(&probabilities[*b]));
@@ -65,7 +63,6 @@ pub(super) fn exact_p(ranks: &[f64], cpus: usize, cpu: usize) -> f64 {
 }
 
 /// The median; 0 of nothing. Sorts.
-#[must_use]
 pub fn middle(all: &mut [f64]) -> f64 {
     all.sort_unstable_by(f64::total_cmp);
     sandbag_stats::middle(all).unwrap_or(0.0)

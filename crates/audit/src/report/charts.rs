@@ -2,21 +2,20 @@
 //! The charts of a test, in the manner of Cardo's: times by CPU, system time by
 //! itself and magnified, effects against length; of two audits both in one.
 
-use std::collections::BTreeMap;
-
-use crate::compare::TestChange;
-use crate::model::{AuditVerdict, Quantity, Test};
-
-use crate::report::words::{change_cpus, cpus, middle, of_cpu, quantities, quantity, unit};
 use sandbag_ui::chart::{Chart, ChartSeries};
 
-/// Of more CPUs only the middle and its interval are drawn, no single runs.
+use super::figures::FigureTable;
+use super::words::{cpus, of_cpu, quantities, quantity, unique, unit};
+use crate::effects::median;
+use crate::model::{AuditVerdict, Quantity, Test};
+
+/// With more CPUs, only the median and its interval are drawn, no single runs.
 const MOST_DOTTED: usize = 32;
 /// Unequal CPUs with a line and a colour of their own.
 const MOST_LINES: usize = 6;
-/// Intervals are drawn up to so many times the greatest difference.
+/// Intervals are drawn up to this multiple of the greatest difference.
 const WIDEST: f64 = 4.0;
-/// Series at one CPU lie so far apart.
+/// Distance of the series at one CPU.
 const APART: f64 = 0.22;
 
 /// One audit's part of a chart.
@@ -45,12 +44,9 @@ fn dodge(place: usize, number: usize, of: usize) -> f64 {
 /// middle with the interval that the effect has. `from_zero` is the paper's axis,
 /// without it the figures fill the chart.
 pub(crate) fn times(sides: &[ChartSide<'_>], q: Quantity, from_zero: bool) -> Option<Chart> {
-    let mut all: Vec<u32> = sides.iter().flat_map(|side| cpus(side.test)).collect();
-    all.sort_unstable();
-    all.dedup();
-    let greatest = |test: &Test| test.samples.iter().map(|sample| sample.length).max();
+    let all = unique(sides.iter().flat_map(|side| cpus(side.test)));
     let figures = |test: &Test, cpu: u32| -> Vec<f64> {
-        let length = greatest(test);
+        let length = test.samples.iter().map(|sample| sample.length).max();
         let here = test.samples.iter();
         let here = here.filter(|one| one.cpu == cpu && Some(one.length) == length);
         here.filter_map(|one| one.figure(q)).collect()
@@ -68,7 +64,7 @@ pub(crate) fn times(sides: &[ChartSide<'_>], q: Quantity, from_zero: bool) -> Op
         for (place, cpu) in all.iter().enumerate() {
             let x = dodge(place, number, sides.len());
             let runs = figures(side.test, *cpu);
-            let Some(here) = middle(runs.iter().copied()) else {
+            let Some(here) = median(runs.iter().copied()) else {
                 continue;
             };
             if all.len() <= MOST_DOTTED {
@@ -77,9 +73,7 @@ pub(crate) fn times(sides: &[ChartSide<'_>], q: Quantity, from_zero: bool) -> Op
                 one.points
                     .extend(dots.map(|(i, y)| (x + ((i % 3) as f64 - 1.0) * 0.05, y / by)));
             }
-            let mut effects = side.test.effects.iter();
-            let effect = effects.find(|effect| effect.cpu == *cpu && effect.quantity == q);
-            let half = effect.map_or((0.0, 0.0), |effect| {
+            let half = side.test.effect(*cpu, q).map_or((0.0, 0.0), |effect| {
                 let (low, high) = effect.interval_pct;
                 (effect.pct - low, high - effect.pct)
             });
@@ -106,34 +100,23 @@ pub(crate) fn times(sides: &[ChartSide<'_>], q: Quantity, from_zero: bool) -> Op
         })
 }
 
-/// Those with figures. Intervals that are far wider than the differences end at
-/// the edge of the chart, or nothing else would be seen in it.
-fn shorten(mut series: Vec<ChartSeries>, tolerance: f64) -> Vec<ChartSeries> {
-    series.retain(|one| !one.bars.is_empty());
-    let middles = series.iter().flat_map(|one| &one.bars);
-    let most = middles.fold(tolerance, |most, (_, _, y, _)| most.max(y.abs()));
-    let edge = WIDEST * most;
-    for (_, low, _, high) in series.iter_mut().flat_map(|one| &mut one.bars) {
-        (*low, *high) = (low.clamp(-edge, edge), high.clamp(-edge, edge));
-    }
-    series
-}
-
-/// A difference of a CPU: the ends of its interval, and between them the estimate.
-type Bar = (f64, f64, f64);
-
-/// Differences by CPU, beside each other those of each quantity, and the tolerance.
-fn by_cpu(
-    (about, what): (&str, &str),
-    all: &[u32],
-    quantities: &[Quantity],
+/// Differences by CPU, those of each quantity beside each other, and the tolerance.
+/// Intervals that are far wider than the differences end at the edge, or nothing else
+/// would be seen.
+pub(crate) fn differences(
+    figures: &FigureTable,
     tolerance: f64,
-    bar: impl Fn(u32, Quantity) -> Option<Bar>,
+    (about, what): (&str, &str),
 ) -> Option<Chart> {
-    let series = quantities.iter().enumerate().map(|(number, q)| {
-        let bars = all.iter().enumerate().filter_map(|(place, cpu)| {
-            let (low, pct, high) = bar(*cpu, *q)?;
-            Some((dodge(place, number, quantities.len()), low, pct, high))
+    let resolved = || figures.figures.values().filter(|one| one.is_resolved());
+    let edge = WIDEST * resolved().fold(tolerance, |most, one| most.max(one.pct.abs()));
+    let count = figures.quantities.len();
+    let series = figures.quantities.iter().enumerate().map(|(number, q)| {
+        let bars = figures.rows.keys().enumerate().filter_map(|(place, cpu)| {
+            let figure = figures.get(*cpu, *q).filter(|one| one.is_resolved())?;
+            let (low, high) = figure.together_pct.unwrap_or((figure.pct, figure.pct));
+            let (low, high) = (low.clamp(-edge, edge), high.clamp(-edge, edge));
+            Some((dodge(place, number, count), low, figure.pct, high))
         });
         ChartSeries {
             name: quantity(*q).to_owned(),
@@ -142,39 +125,16 @@ fn by_cpu(
             ..ChartSeries::default()
         }
     });
-    let series = shorten(series.collect(), tolerance);
-    let in_units = unit(*quantities.first()?);
+    let in_units = unit(*figures.quantities.first()?);
     Some(Chart {
         about: about.to_owned(),
         x: "CPU".to_owned(),
         y: format!("{what}, {in_units}"),
-        names: all.iter().map(u32::to_string).collect(),
-        series,
+        names: figures.rows.keys().map(u32::to_string).collect(),
+        series: series.filter(|one| !one.bars.is_empty()).collect(),
         from_zero: true,
         band: Some((-tolerance, tolerance)),
     })
-}
-
-/// Effects by CPU with the intervals that hold for all, and the tolerance.
-pub(crate) fn effects(test: &Test, tolerance: f64) -> Option<Chart> {
-    let found = test.verdicts.iter();
-    let found: BTreeMap<_, _> = found
-        .map(|one| ((one.cpu, one.quantity), one.verdict))
-        .collect();
-    let words = ("differences from the middle CPU", "difference");
-    by_cpu(
-        words,
-        &cpus(test),
-        &quantities(test),
-        tolerance,
-        |cpu, q| {
-            let mut effects = test.effects.iter();
-            let effect = effects.find(|effect| effect.cpu == cpu && effect.quantity == q)?;
-            let (low, high) = effect.together_pct;
-            let resolved = found.get(&(cpu, q)) != Some(&AuditVerdict::NotResolvable);
-            resolved.then_some((low, effect.pct, high))
-        },
-    )
 }
 
 /// Effects against length in the quantity in which CPUs differ most: what is
@@ -185,9 +145,7 @@ pub(crate) fn by_length(test: &Test) -> Option<(Chart, Quantity)> {
         .iter()
         .filter(|one| one.verdict == AuditVerdict::Unequal);
     let worst = worst.filter_map(|one| {
-        let mut effects = test.effects.iter();
-        let here = |cpu, q| cpu == one.cpu && q == one.quantity;
-        let effect = effects.find(|effect| here(effect.cpu, effect.quantity))?;
+        let effect = test.effect(one.cpu, one.quantity)?;
         Some((one.quantity, effect.pct.abs()))
     });
     let worst = worst.max_by(|a, b| a.1.total_cmp(&b.1));
@@ -235,19 +193,6 @@ pub(crate) fn by_length(test: &Test) -> Option<(Chart, Quantity)> {
             band: None,
         };
         (chart, q)
-    })
-}
-
-/// Changes by CPU with the intervals that hold for all, and the tolerance.
-pub(crate) fn changes(test: &TestChange, tolerance: f64) -> Option<Chart> {
-    let all = change_cpus(test);
-    let quantities = crate::report::words::change_quantities(test);
-    let words = ("changes from the first audit to the second", "change");
-    by_cpu(words, &all, &quantities, tolerance, |cpu, q| {
-        let mut changes = test.changes.iter();
-        let change = changes.find(|change| change.cpu == cpu && change.quantity == q)?;
-        let (low, high) = change.together_pct.unwrap_or((change.pct, change.pct));
-        (change.verdict != AuditVerdict::NotResolvable).then_some((low, change.pct, high))
     })
 }
 
@@ -303,7 +248,9 @@ mod tests {
             .collect();
         assert_eq!(coloured, ["CPU 0"]);
         assert_eq!(chart.names, ["500000", "1000000", "2000000"]);
-        assert!(effects(&audit.tests[1], 0.5).unwrap().draw().is_some());
+        let figures = FigureTable::of_test(&audit.tests[1]);
+        let chart = differences(&figures, 0.5, ("", "")).unwrap();
+        assert!(chart.draw().is_some());
     }
 
     #[test]
@@ -315,6 +262,7 @@ mod tests {
         test.by_length.clear();
         let test = &audit.tests[0];
         assert!(times(&[ChartSide { name: "", test }], Quantity::User, true).is_none());
-        assert!(effects(test, 0.5).is_none() && by_length(test).is_none());
+        let figures = FigureTable::of_test(test);
+        assert!(differences(&figures, 0.5, ("", "")).is_none() && by_length(test).is_none());
     }
 }

@@ -32,9 +32,6 @@ struct FileHead {
 }
 
 /// Reads an audit.
-///
-/// # Errors
-/// It is none, or of another version.
 pub fn read(text: &[u8]) -> Result<Audit, ReadError> {
     let head: FileHead = serde_json::from_slice(text).map_err(ReadError::NoAudit)?;
     if head.version != u64::from(VERSION) {
@@ -51,7 +48,6 @@ pub fn read(text: &[u8]) -> Result<Audit, ReadError> {
 }
 
 /// As one line of JSON and its end.
-#[must_use]
 pub fn write(audit: &Audit) -> String {
     // Only maps whose keys are no text cannot be written, and there are none.
     let mut text = serde_json::to_string(audit).unwrap_or_default();

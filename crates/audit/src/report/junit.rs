@@ -13,8 +13,8 @@ use crate::verdict::alarms;
 use sandbag_ui::text::visible;
 
 use crate::report::words::{
-    capitalize, confidence, cpus, detection, limits, of_cpu, quantity, size, summary, unit,
-    verdict, verdict_words,
+    confidence, cpus, detection, limits, of_cpu, quantity, size, summary, to_second, unit, verdict,
+    verdict_words,
 };
 
 /// The result of a case.
@@ -75,8 +75,6 @@ fn escaped(text: &str) -> String {
     safe
 }
 
-/// The document.
-#[must_use]
 pub fn junit(audit: &Audit) -> String {
     let tests = audit.tests.iter();
     let suites: Vec<(&Test, Vec<JunitCase>)> =
@@ -187,7 +185,7 @@ fn outcome(audit: &Audit, test: &Test, cpu: u32) -> JunitOutcome {
 fn suite(audit: &Audit, test: &Test, cases: &[JunitCase], xml: &mut Xml) {
     let fact = |name: &str| audit.machine.iter().find(|(n, _)| n == name);
     let host = fact("host").map_or("localhost", |(_, value)| value);
-    let begun = capitalize(&audit.begun);
+    let begun = to_second(&audit.begun);
     let (counts, time) = (counts(cases.iter()), run_time(test, |_| true));
     let mut attributes = vec![("name", test.name.as_str())];
     attributes.extend(counts.iter().map(|(name, n)| (*name, n.as_str())));

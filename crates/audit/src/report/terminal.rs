@@ -4,18 +4,18 @@
 
 mod comparison;
 
-use std::collections::BTreeSet;
-
-use crate::model::{Audit, AuditVerdict, CpuVerdict, Effect, Nature, Quantity, Suspect, Test};
 use comfy_table::{CellAlignment, Table};
 use sandbag_ui::quantity::time;
 use sandbag_ui::table::plain;
 use sandbag_ui::text::{clock, visible};
 
-use crate::report::words::{
-    capitalize, cpus, detection, detection_of, mark, middle, of_cpu, quantities, quantity, signed,
-    size, span, summary, unit, verdict, verdict_words, verdicts,
+use super::figures::{Figure, FigureTable};
+use super::words::{
+    count_cpus, cpus, detection, detection_of, mark, quantities, quantity, signed, size, span,
+    summary, to_second, unique, unit, verdict,
 };
+use crate::effects::median;
+use crate::model::{Audit, AuditVerdict, CpuVerdict, Quantity, Suspect, Test};
 pub use comparison::comparison;
 
 /// No terminal is taken for narrower.
@@ -28,7 +28,6 @@ const MOST_ODD: usize = 12;
 /// Sentences about unequal CPUs, unless all are wanted.
 const MOST_SENTENCES: usize = 8;
 
-/// How it is shown.
 #[derive(Debug, Clone, Copy)]
 pub struct TerminalStyle {
     /// Columns of the terminal.
@@ -71,17 +70,13 @@ impl TerminalStyle {
 }
 
 /// An audit, ending in a newline, without colours.
-#[must_use]
 pub fn audit(audit: &Audit, look: &TerminalStyle) -> String {
     let mut out = look.wrap("", &heading(audit));
-    // All tables in the same form.
-    let wide = audit.tests.iter().all(|test| {
-        let rows = TerminalRows::choose(test, &cpus(test), look);
-        look.holds(&table(test, &rows, &quantities(test), true))
-    });
-    for test in &audit.tests {
+    let tables: Vec<FigureTable> = audit.tests.iter().map(FigureTable::of_test).collect();
+    let wide = are_wide(&tables, look);
+    for (test, figures) in audit.tests.iter().zip(&tables) {
         out.push('\n');
-        out += &test_lines(test, look, wide);
+        out += &test_lines(test, figures, look, wide);
     }
     out.push('\n');
     if !audit.suspects.is_empty() {
@@ -91,33 +86,29 @@ pub fn audit(audit: &Audit, look: &TerminalStyle) -> String {
         }
         out.push('\n');
     }
-    let said = format!("{}: {}", verdict(audit.verdict), summary(audit));
-    out += &look.wrap("", &said);
-    out += &look.wrap("", &detection(audit));
-    for left in &audit.left_out {
-        out += &look.wrap("", &format!("left out: CPU {}, {}", left.cpu, left.why));
-    }
-    for test in &audit.tests {
-        if let (Some(why), false) = (&test.failure, test.effects.is_empty()) {
-            out += &look.wrap("", &format!("test {}: {why}", test.name));
-        }
-    }
-    for remark in &audit.remarks {
-        out += &look.wrap("", &format!("note: {remark}"));
-    }
-    out
+    let verdict = verdict(audit.verdict);
+    let mut texts = vec![format!("{verdict}: {}", summary(audit)), detection(audit)];
+    let left = audit.left_out.iter();
+    texts.extend(left.map(|left| format!("left out: CPU {}, {}", left.cpu, left.why)));
+    let failed = audit.tests.iter().filter(|test| !test.effects.is_empty());
+    texts.extend(failed.filter_map(|test| {
+        let why = test.failure.as_ref()?;
+        Some(format!("test {}: {why}", test.name))
+    }));
+    texts.extend(audit.remarks.iter().map(|remark| format!("note: {remark}")));
+    out + &texts
+        .iter()
+        .map(|text| look.wrap("", text))
+        .collect::<String>()
 }
 
 fn heading(audit: &Audit) -> String {
     let fact = |name: &str| audit.machine.iter().find(|(n, _)| n == name);
     let fact = |name: &str| fact(name).map(|(_, value)| value.clone());
-    let mut parts = vec![match audit.cpus.len() {
-        1 => "audit of 1 CPU".to_owned(),
-        n => format!("audit of {n} CPUs"),
-    }];
+    let mut parts = vec![format!("audit of {}", count_cpus(audit.cpus.len()))];
     parts.extend(fact("CPU"));
     parts.extend(fact("kernel").map(|release| format!("Linux {release}")));
-    parts.push(capitalize(&audit.begun));
+    parts.push(to_second(&audit.begun));
     parts.push(format!("took {}", clock(audit.took_ns as f64 / 1e9)));
     parts.push(format!("seed {}", audit.design.seed));
     parts.join(", ")
@@ -143,67 +134,61 @@ pub(crate) fn test_facts(test: &Test) -> String {
     parts.join("; ")
 }
 
-/// Of so few CPUs each one's times are told, not those of the middle one.
+/// Up to this number of CPUs, the times of each are shown, not those of the middle one.
 const FEW: usize = 4;
 
-/// What CPUs took, in words; empty where that is not known.
+/// The median times of the CPUs in words; empty without figures.
 pub(crate) fn middles(test: &Test) -> String {
+    let quantities = match quantities(test) {
+        none if none.is_empty() => {
+            unique(crate::effects::quantities(test.is_noise()).iter().copied())
+        }
+        all => all,
+    };
     let of = |cpu: Option<u32>| -> String {
-        let told = |q: Quantity| {
-            let here = test.effects.iter();
-            let here = here.filter(|effect| effect.quantity == q);
+        let words = |q: &Quantity| {
+            let here = test.effects.iter().filter(|effect| effect.quantity == *q);
             let here = here.filter(|effect| cpu.is_none_or(|cpu| cpu == effect.cpu));
-            // One CPU alone has figures and no effects.
-            let alone = || at_greatest(test, q);
-            let value = middle(here.map(|effect| effect.middle)).or_else(alone)?;
+            // A single CPU has figures and no effects.
+            let value = median(here.map(|effect| effect.middle));
+            let value = value.or_else(|| at_greatest(test, *q))?;
             Some(match q {
-                share if share.is_share() => format!("{} {value:.3} %", quantity(q)),
-                _ => format!("{} {}", quantity(q), time(value)),
+                share if share.is_share() => format!("{} {value:.3} %", quantity(*q)),
+                _ => format!("{} {}", quantity(*q), time(value)),
             })
         };
-        let all: Vec<String> = measured_quantities(test)
-            .into_iter()
-            .filter_map(told)
-            .collect();
+        let all: Vec<String> = quantities.iter().filter_map(words).collect();
         all.join(", ")
     };
-    let all = cpus(test);
-    let few = all
+    let (cpus, all) = (cpus(test), of(None));
+    if all.is_empty() || cpus.len() > FEW {
+        let start = "the middle CPU at the greatest length: ";
+        return if all.is_empty() {
+            all
+        } else {
+            format!("{start}{all}")
+        };
+    }
+    let few = cpus
         .iter()
         .map(|cpu| format!("CPU {cpu}: {}", of(Some(*cpu))));
-    match (of(None).is_empty(), all.len() <= FEW) {
-        (true, _) => String::new(),
-        (_, true) => format!(
-            "at the greatest length {}",
-            few.collect::<Vec<_>>().join("; ")
-        ),
-        (_, false) => format!("the middle CPU at the greatest length: {}", of(None)),
-    }
+    let few: Vec<String> = few.collect();
+    format!("at the greatest length {}", few.join("; "))
 }
 
-fn measured_quantities(test: &Test) -> Vec<Quantity> {
-    let mut all = quantities(test);
-    if all.is_empty() {
-        all = crate::effects::quantities(test.is_noise()).to_vec();
-        all.sort_unstable();
-    }
-    all
-}
-
-/// The middle of all runs at the greatest length.
+/// The median of all runs at the greatest length.
 fn at_greatest(test: &Test, of: Quantity) -> Option<f64> {
     let length = test.samples.iter().map(|sample| sample.length).max()?;
     let here = test.samples.iter().filter(|sample| sample.length == length);
-    middle(here.filter_map(|sample| sample.figure(of)))
+    median(here.filter_map(|sample| sample.figure(of)))
 }
 
-fn test_lines(test: &Test, look: &TerminalStyle, wide: bool) -> String {
+fn test_lines(test: &Test, figures: &FigureTable, look: &TerminalStyle, wide: bool) -> String {
     if let (true, Some(why)) = (test.effects.is_empty(), &test.failure) {
         return look.wrap("", &format!("{}: failed: {why}", test.name));
     }
     let mut out = look.wrap("", &format!("{}: {}", test.name, verdict(test.verdict)));
     out += &look.wrap("  ", &test_facts(test));
-    let all = cpus(test);
     if test.samples.is_empty() {
         return out;
     }
@@ -211,34 +196,19 @@ fn test_lines(test: &Test, look: &TerminalStyle, wide: bool) -> String {
     if test.effects.is_empty() {
         return out;
     }
-    let rows = TerminalRows::choose(test, &all, look);
-    let all = quantities(test);
-    let whole = table(test, &rows, &all, wide);
-    out += &if look.holds(&whole) {
-        whole
-    } else {
-        // What is the difference of two other columns goes first.
-        let some: Vec<Quantity> = all.into_iter().filter(|q| *q != Quantity::User).collect();
-        table(test, &rows, &some, wide)
-    };
-    out += &legend_of(test);
+    out += &table_lines(figures, look, wide);
     for text in detection_of(test) {
         out += &look.wrap("  ", &text);
     }
-    let said = |one: &&CpuVerdict| one.verdict == AuditVerdict::Unequal || look.all;
-    let said: Vec<&CpuVerdict> = test.verdicts.iter().filter(said).collect();
+    let is_shown = |one: &&CpuVerdict| one.verdict == AuditVerdict::Unequal || look.all;
+    let shown: Vec<&CpuVerdict> = test.verdicts.iter().filter(is_shown).collect();
     let most = if look.all { usize::MAX } else { MOST_SENTENCES };
-    for one in said.iter().take(most) {
-        let text = format!(
-            "CPU {}, {}: {}",
-            one.cpu,
-            quantity(one.quantity),
-            one.because
-        );
-        out += &look.wrap("  ", &text);
+    for one in shown.iter().take(most) {
+        let (cpu, quantity) = (one.cpu, quantity(one.quantity));
+        out += &look.wrap("  ", &format!("CPU {cpu}, {quantity}: {}", one.because));
     }
-    if said.len() > most {
-        out += &format!("  and {} more (-v)\n", said.len() - most);
+    if shown.len() > most {
+        out += &format!("  and {} more (-v)\n", shown.len() - most);
     }
     out
 }
@@ -250,66 +220,55 @@ struct TerminalRows {
 }
 
 impl TerminalRows {
-    fn choose(test: &Test, all: &[u32], look: &TerminalStyle) -> Self {
-        let worst = |cpu: u32| {
-            let here = test.effects.iter().filter(|effect| effect.cpu == cpu);
-            here.map(|effect| effect.pct.abs()).fold(0.0, f64::max)
-        };
-        let odd = |cpu: u32| match of_cpu(test, cpu).0 {
-            AuditVerdict::Equal | AuditVerdict::NotResolvable => None,
-            found => Some((found == AuditVerdict::Unequal, worst(cpu))),
-        };
-        Self::of(all, look, odd)
-    }
-
-    /// All, or where they are many the oddest, by whether it is certain and how
-    /// much it is.
-    fn of(all: &[u32], look: &TerminalStyle, odd: impl Fn(u32) -> Option<(bool, f64)>) -> Self {
+    /// All, or of many the odd ones: unequal before undecided, then by size.
+    fn choose(figures: &FigureTable, look: &TerminalStyle) -> Self {
+        let all = figures.rows.keys().copied();
         if look.all || all.len() <= MOST_ROWS {
             return Self {
-                own: all.to_vec(),
+                own: all.collect(),
                 others: Vec::new(),
             };
         }
-        let odd = all.iter().filter_map(|cpu| Some((*cpu, odd(*cpu)?)));
-        let mut odd: Vec<(u32, (bool, f64))> = odd.collect();
-        odd.sort_by(|(_, a), (_, b)| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));
+        let worst = |cpu| {
+            figures
+                .of_cpu(cpu)
+                .map(|one| one.pct.abs())
+                .fold(0.0, f64::max)
+        };
+        let odd = figures.rows.iter().filter(|(_, row)| row.is_odd);
+        let odd = odd.map(|(cpu, row)| (*cpu, row.verdict == AuditVerdict::Unequal, worst(*cpu)));
+        let mut odd: Vec<(u32, bool, f64)> = odd.collect();
+        odd.sort_by(|a, b| b.1.cmp(&a.1).then(b.2.total_cmp(&a.2)));
         odd.truncate(MOST_ODD);
-        let own: Vec<u32> = odd.iter().map(|(cpu, _)| *cpu).collect();
-        let others = all.iter().filter(|cpu| !own.contains(cpu));
+        let own: Vec<u32> = odd.iter().map(|(cpu, ..)| *cpu).collect();
         Self {
-            others: others.copied().collect(),
+            others: all.filter(|cpu| !own.contains(cpu)).collect(),
             own,
         }
     }
 }
 
-/// One figure: the effect with its interval, from and to or half of it, and the
-/// mark of its verdict. Half of it only where it lies about the effect, else both
-/// ends are all there is room for.
-pub(crate) fn figure(
-    of: Quantity,
-    pct: f64,
-    interval: Option<(f64, f64)>,
-    verdict: Option<AuditVerdict>,
-    wide: bool,
-) -> String {
-    let mark = match verdict.map_or("", mark) {
+/// One cell: the difference with its interval, both ends or half of it, and the mark
+/// of its verdict. Half of it only where it lies about the difference, else a narrow
+/// table has room for the ends only.
+fn cell(of: Quantity, figure: Option<&Figure>, wide: bool) -> String {
+    let Some(figure) = figure else {
+        return "- ".to_owned();
+    };
+    let pct = figure.pct;
+    let mark = match figure.verdict.map_or("", mark) {
         "" => " ",
         mark => mark,
     };
-    // What cannot be told has no figure.
-    if verdict == Some(AuditVerdict::NotResolvable) {
+    // What cannot be resolved has no figure.
+    if !figure.is_resolved() {
         return format!("- {mark}");
     }
-    let end = |pct: f64| {
-        if of.is_open(pct) {
-            "?".to_owned()
-        } else {
-            signed(pct).trim().to_owned()
-        }
+    let end = |pct: f64| match of.is_open(pct) {
+        true => "?".to_owned(),
+        false => signed(pct).trim().to_owned(),
     };
-    match interval {
+    match figure.together_pct {
         None => format!("{} ±-   {mark}", signed(pct)),
         Some((low, high)) if wide => {
             format!("{} ({} to {}){mark}", signed(pct), end(low), end(high))
@@ -319,7 +278,7 @@ pub(crate) fn figure(
         }
         Some((low, high)) => {
             let (above, below) = (high - pct, pct - low);
-            // Ends that read alike would look like an exact figure.
+            // Two ends with the same text would look like an exact figure.
             let is_narrow = end(low) == end(high);
             if is_narrow || above.min(below) >= EVEN * above.max(below) {
                 format!("{} ±{}{mark}", signed(pct), size(above.max(below)))
@@ -330,71 +289,69 @@ pub(crate) fn figure(
     }
 }
 
-/// An interval lies about its effect if the shorter side has this part of the
+/// An interval lies about its difference if the shorter side has this part of the
 /// longer one.
 const EVEN: f64 = 0.7;
 
-fn table(test: &Test, rows: &TerminalRows, quantities: &[Quantity], wide: bool) -> String {
-    let verdicts = verdicts(test);
-    let effect = |cpu: u32, q: Quantity| -> Option<&Effect> {
-        let mut all = test.effects.iter();
-        all.find(|effect| effect.cpu == cpu && effect.quantity == q)
-    };
-    let cell = |cpu: u32, q: Quantity| {
-        effect(cpu, q).map_or_else(
-            || "- ".to_owned(),
-            |effect| {
-                let found = verdicts.get(&(cpu, q)).map(|one| one.verdict);
-                figure(q, effect.pct, Some(effect.together_pct), found, wide)
-            },
-        )
-    };
-    let pct = |cpu: u32, q: Quantity| effect(cpu, q).map(|effect| effect.pct);
-    let word = |cpus: &[u32]| {
-        let worst = cpus.iter().map(|cpu| of_cpu(test, *cpu));
-        let worst = worst.max_by_key(|found| match found.0 {
-            AuditVerdict::NotResolvable => AuditVerdict::Equal,
-            other => other,
-        });
-        worst.map_or("", verdict_words)
-    };
-    by_cpu(rows, quantities, cell, pct, word)
+/// Whether all tables have room for both ends of intervals.
+fn are_wide(tables: &[FigureTable], look: &TerminalStyle) -> bool {
+    tables.iter().all(|figures| {
+        let rows = TerminalRows::choose(figures, look);
+        look.holds(&table(figures, &rows, &figures.quantities, true))
+    })
+}
+
+/// The table of a test with its legend. On a narrow terminal without user time, which
+/// is the difference of two other columns.
+fn table_lines(figures: &FigureTable, look: &TerminalStyle, wide: bool) -> String {
+    let rows = TerminalRows::choose(figures, look);
+    let mut quantities = figures.quantities.clone();
+    let mut text = table(figures, &rows, &quantities, wide);
+    if !look.holds(&text) {
+        quantities.retain(|quantity| *quantity != Quantity::User);
+        text = table(figures, &rows, &quantities, wide);
+    }
+    text + &legend(figures)
 }
 
 /// A column for each quantity, and the verdict: a row for each CPU that has one,
-/// and one for the others, with the range of their `pct`.
-fn by_cpu(
+/// and one for the others, with the range of their differences.
+fn table(
+    figures: &FigureTable,
     rows: &TerminalRows,
     quantities: &[Quantity],
-    cell: impl Fn(u32, Quantity) -> String,
-    pct: impl Fn(u32, Quantity) -> Option<f64>,
-    word: impl Fn(&[u32]) -> &'static str,
+    wide: bool,
 ) -> String {
-    let of_quantity = |q: &Quantity| format!("{} {} ", quantity(*q), unit(*q));
-    let header = std::iter::once("CPU".to_owned())
-        .chain(quantities.iter().map(of_quantity))
-        .chain(["verdict".to_owned()]);
-    let mut table = plain(header);
+    let heads = quantities
+        .iter()
+        .map(|q| format!("{} {} ", quantity(*q), unit(*q)));
+    let first = std::iter::once("CPU".to_owned());
+    let mut table = plain(first.chain(heads).chain(["verdict".to_owned()]));
     for cpu in &rows.own {
-        let mut row = vec![cpu.to_string()];
-        row.extend(quantities.iter().map(|q| cell(*cpu, *q)));
-        row.push(word(&[*cpu]).to_owned());
-        table.add_row(row);
+        let cells = quantities
+            .iter()
+            .map(|q| cell(*q, figures.get(*cpu, *q), wide));
+        let row = std::iter::once(cpu.to_string()).chain(cells);
+        table.add_row(row.chain([figures.rows[cpu].word.to_owned()]));
     }
-    if !rows.others.is_empty() {
-        let mut row = vec![match (rows.others.len(), rows.own.is_empty()) {
+    let others = || rows.others.iter();
+    let worst = others().map(|cpu| &figures.rows[cpu]);
+    let worst = worst.max_by_key(|row| match row.verdict {
+        AuditVerdict::NotResolvable => AuditVerdict::Equal,
+        other => other,
+    });
+    if let Some(worst) = worst {
+        let name = match (rows.others.len(), rows.own.is_empty()) {
             (n, true) => format!("all {n}"),
             (1, false) => "1 other".to_owned(),
             (n, false) => format!("{n} others"),
-        }];
-        let others = || rows.others.iter();
-        row.extend(
-            quantities
-                .iter()
-                .map(|q| span(others().filter_map(|cpu| pct(*cpu, *q)))),
-        );
-        row.push(word(&rows.others).to_owned());
-        table.add_row(row);
+        };
+        let figures = |q| others().filter_map(move |cpu| figures.get(*cpu, q));
+        let cells = quantities
+            .iter()
+            .map(|q| span(figures(*q).map(|figure| figure.pct)));
+        let row = std::iter::once(name).chain(cells);
+        table.add_row(row.chain([worst.word.to_owned()]));
     }
     lines(table)
 }
@@ -403,66 +360,50 @@ fn by_cpu(
 /// left.
 fn lines(mut table: Table) -> String {
     let columns = table.column_count();
-    for (i, column) in table.column_iter_mut().enumerate() {
-        if i + 1 < columns {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
+    for column in table.column_iter_mut().take(columns - 1) {
+        column.set_cell_alignment(CellAlignment::Right);
     }
     let all = table.lines();
     all.map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-/// The marks that occur in the table of a test.
-fn legend_of(test: &Test) -> String {
-    let designed = Some(Nature::Designed);
-    let beyond = if test.verdicts.iter().any(|one| one.nature == designed) {
+/// The marks that occur in a table.
+fn legend(figures: &FigureTable) -> String {
+    let all = || figures.figures.values();
+    let has = |verdict| all().any(|one| one.verdict == Some(verdict));
+    let beyond = if figures.is_designed {
         "* beyond chance (by design: no alarm)"
     } else {
         "* beyond chance"
     };
-    legend(beyond, test.verdicts.iter().map(|one| one.verdict), None)
-}
-
-/// The marks of these verdicts, and one more where it occurs.
-fn legend(
-    beyond: &str,
-    verdicts: impl Iterator<Item = AuditVerdict>,
-    more: Option<&str>,
-) -> String {
-    let found: BTreeSet<AuditVerdict> = verdicts.collect();
+    let has_few = all().any(|one| one.is_resolved() && one.together_pct.is_none());
     let marks = [
-        (AuditVerdict::Unequal, beyond),
-        (AuditVerdict::Undecided, "? undecided"),
-        (AuditVerdict::NotResolvable, "~ not resolvable here"),
+        (has(AuditVerdict::Unequal), beyond),
+        (has(AuditVerdict::Undecided), "? undecided"),
+        (has(AuditVerdict::NotResolvable), "~ not resolvable here"),
+        (has_few, "±-: too few runs"),
     ];
-    let marks = marks
-        .into_iter()
-        .filter(|(verdict, _)| found.contains(verdict));
-    let all: Vec<&str> = marks.map(|(_, mark)| mark).chain(more).collect();
-    if all.is_empty() {
+    let marks = marks.into_iter().filter(|(occurs, _)| *occurs);
+    let marks: Vec<&str> = marks.map(|(_, mark)| mark).collect();
+    if marks.is_empty() {
         String::new()
     } else {
-        format!("  {}\n", all.join("   "))
+        format!("  {}\n", marks.join("   "))
     }
 }
 
 fn suspect_lines(number: usize, suspect: &Suspect, look: &TerminalStyle) -> String {
-    let explains = suspect.explains_pct.map_or_else(String::new, |pct| {
-        format!("; would explain {} %", size(pct))
-    });
-    let seen = if suspect.tests.is_empty() {
-        String::new()
-    } else {
-        format!("; seen in {}", suspect.tests.join(", "))
-    };
-    let who = format!(
-        "{number}. CPU {}, {}: {}",
-        suspect.cpu, suspect.kind, suspect.who
-    );
-    let mut out = look.wrap("  ", &who);
-    out += &look.wrap("     ", &format!("{}{explains}{seen}", suspect.evidence));
-    out += &look.wrap("     ", &format!("remedy: {}", suspect.remedy));
-    out
+    let Suspect { cpu, kind, who, .. } = suspect;
+    let mut evidence = suspect.evidence.clone();
+    if let Some(pct) = suspect.explains_pct {
+        evidence += &format!("; would explain {} %", size(pct));
+    }
+    if !suspect.tests.is_empty() {
+        evidence += &format!("; seen in {}", suspect.tests.join(", "));
+    }
+    look.wrap("  ", &format!("{number}. CPU {cpu}, {kind}: {who}"))
+        + &look.wrap("     ", &evidence)
+        + &look.wrap("     ", &format!("remedy: {}", suspect.remedy))
 }
 
 #[cfg(test)]

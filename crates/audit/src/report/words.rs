@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What table, page and files have in common: words, figures as they are read,
-//! what is said of an audit as a whole.
+//! Words and numbers that tables, pages and files have in common, and sentences about
+//! an audit as a whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::compare::{Comparison, TestChange};
+use crate::compare::Comparison;
 use crate::model::{Audit, AuditVerdict, CpuVerdict, Nature, Quantity, Test};
 use crate::verdict::alarms;
 
-/// The word of a verdict.
 pub(crate) fn verdict(verdict: AuditVerdict) -> &'static str {
     match verdict {
         AuditVerdict::Equal => "equal",
@@ -18,7 +17,6 @@ pub(crate) fn verdict(verdict: AuditVerdict) -> &'static str {
     }
 }
 
-/// The word of a quantity.
 pub(crate) fn quantity(quantity: Quantity) -> &'static str {
     match quantity {
         Quantity::Elapsed => "elapsed",
@@ -82,33 +80,31 @@ pub(crate) fn confidence(share: f64) -> String {
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// What a test measured, in the order of tables.
-pub(crate) fn quantities(test: &Test) -> Vec<Quantity> {
-    let mut all: Vec<Quantity> = test.effects.iter().map(|effect| effect.quantity).collect();
-    all.sort_unstable();
-    all.dedup();
-    all
+/// Ascending, each once.
+pub(crate) fn unique<T: Ord>(all: impl Iterator<Item = T>) -> Vec<T> {
+    all.collect::<BTreeSet<T>>().into_iter().collect()
 }
 
-/// The CPUs of a test with figures, ascending.
+/// The quantities of a test in the order of tables.
+pub(crate) fn quantities(test: &Test) -> Vec<Quantity> {
+    unique(test.effects.iter().map(|effect| effect.quantity))
+}
+
+/// The CPUs of a test with figures.
 pub(crate) fn cpus(test: &Test) -> Vec<u32> {
     let of_effects = test.effects.iter().map(|effect| effect.cpu);
     let of_samples = test.samples.iter().map(|sample| sample.cpu);
-    let mut all: Vec<u32> = of_effects.chain(of_samples).collect();
-    all.sort_unstable();
-    all.dedup();
-    all
+    unique(of_effects.chain(of_samples))
 }
 
-/// What is said of each figure of a test.
+/// The verdict on each figure of a test.
 pub(crate) fn verdicts(test: &Test) -> BTreeMap<(u32, Quantity), &CpuVerdict> {
     let all = test.verdicts.iter();
     all.map(|one| ((one.cpu, one.quantity), one)).collect()
 }
 
-/// What is said of a CPU in a test, all quantities together. What cannot be
-/// resolved decides only where there is nothing else; what the machine's build
-/// explains is no alarm.
+/// The verdict on a CPU in a test, all quantities together. What cannot be resolved
+/// decides only where there is nothing else; a difference by design is no alarm.
 pub(crate) fn of_cpu(test: &Test, cpu: u32) -> (AuditVerdict, Option<Nature>) {
     let all = test.verdicts.iter().filter(|one| one.cpu == cpu);
     let worst = all.max_by_key(|one| {
@@ -161,55 +157,55 @@ pub(crate) fn limits(test: &Test) -> Vec<(Quantity, Option<f64>)> {
     quantities(test).into_iter().filter_map(of).collect()
 }
 
-/// What a test could see, and what not, in words.
+/// The quantities in which no difference could have been detected.
+fn undetected<'a>(limits: impl IntoIterator<Item = (&'a Quantity, &'a Option<f64>)>) -> String {
+    let open = limits.into_iter().filter(|(_, pct)| pct.is_none());
+    let open: Vec<&str> = open.map(|(q, _)| quantity(*q)).collect();
+    open.join(", ")
+}
+
+/// The detection limits of a test in words.
 pub(crate) fn detection_of(test: &Test) -> Vec<String> {
     let limits = limits(test);
-    let seen = limits
-        .iter()
-        .filter_map(|(q, pct)| Some(format!("{} {} {}", quantity(*q), size((*pct)?), unit(*q))));
+    let seen = limits.iter().filter_map(|(q, pct)| {
+        let pct = (*pct)?;
+        Some(format!("{} {} {}", quantity(*q), size(pct), unit(*q)))
+    });
     let seen: Vec<String> = seen.collect();
-    let open = limits.iter().filter(|(_, pct)| pct.is_none());
-    let open: Vec<&str> = open.map(|(q, _)| quantity(*q)).collect();
+    let open = undetected(limits.iter().map(|(q, pct)| (q, pct)));
     let mut all = Vec::new();
     if !seen.is_empty() {
-        all.push(format!(
-            "would have been seen: more than {}",
-            seen.join(", ")
-        ));
+        let seen = seen.join(", ");
+        all.push(format!("would have been seen: more than {seen}"));
     }
     if !open.is_empty() {
         all.push(format!(
-            "this run could not have detected a difference in {}",
-            open.join(", ")
+            "this run could not have detected a difference in {open}"
         ));
     }
     all
 }
 
-/// What an audit could see, in a sentence: by quantity, in whichever test it saw
-/// worst.
+/// The detection limits of an audit in a sentence: for each quantity that of the test
+/// with the highest.
 pub(crate) fn detection(audit: &Audit) -> String {
     let mut worst: BTreeMap<Quantity, Option<f64>> = BTreeMap::new();
-    let told = |q: &Quantity| !matches!(q, Quantity::User | Quantity::System);
     let all = audit.tests.iter().flat_map(limits);
-    for (quantity, pct) in all.filter(|(q, _)| told(q)) {
+    for (quantity, pct) in all.filter(|(q, _)| !matches!(q, Quantity::User | Quantity::System)) {
         let known = worst.entry(quantity).or_insert(pct);
         *known = known.zip(pct).map(|(known, pct)| known.max(pct));
     }
-    let seen: Vec<String> = worst
-        .iter()
-        .filter_map(|(q, pct)| Some(format!("{} {} ({})", size((*pct)?), unit(*q), quantity(*q))))
-        .collect();
-    let open = worst.iter().filter(|(_, pct)| pct.is_none());
-    let open: Vec<&str> = open.map(|(q, _)| quantity(*q)).collect();
-    let open = if open.is_empty() {
-        String::new()
-    } else {
-        format!(
-            "This run could not have detected a difference in {}: too few runs, or too noisy a \
-         machine.",
-            open.join(", ")
-        )
+    let seen = worst.iter().filter_map(|(q, pct)| {
+        let pct = (*pct)?;
+        Some(format!("{} {} ({})", size(pct), unit(*q), quantity(*q)))
+    });
+    let seen = seen.collect::<Vec<String>>().join(", ");
+    let open = match undetected(&worst) {
+        open if open.is_empty() => open,
+        open => format!(
+            "This run could not have detected a difference in {open}: too few runs, or too noisy \
+             a machine."
+        ),
     };
     match (seen.is_empty(), audit.cpus.len()) {
         (true, 1) => "One CPU: no difference could be seen.".to_owned(),
@@ -217,11 +213,13 @@ pub(crate) fn detection(audit: &Audit) -> String {
             "Nothing was measured, so no difference could be seen.".to_owned()
         }
         (true, _) => open,
-        (false, _) => format!(
-            "Differences above {} would have been seen in every test, with 90 % probability.{}{open}",
-            seen.join(", "),
-            if open.is_empty() { "" } else { " " }
-        ),
+        (false, _) => {
+            let sentence = format!(
+                "Differences above {seen} would have been seen in every test, with 90 % \
+                 probability. {open}"
+            );
+            sentence.trim_end().to_owned()
+        }
     }
 }
 
@@ -238,34 +236,32 @@ pub(crate) fn span(values: impl Iterator<Item = f64>) -> String {
 /// The most that a sentence names.
 const MOST_NAMED: usize = 6;
 
-/// When an audit began, to the second.
-pub(crate) fn capitalize(text: &str) -> String {
+/// A time stamp without its fraction of a second.
+pub(crate) fn to_second(text: &str) -> String {
     match text.split_once('.') {
         Some((second, rest)) if rest.ends_with('Z') => format!("{second}Z"),
         _ => text.to_owned(),
     }
 }
 
-/// The tests of which it cannot be said, with how many CPUs that are.
-fn open(audit: &Audit) -> Vec<String> {
-    let of = |test: &Test| {
-        let all = cpus(test);
-        let mut here = all
-            .iter()
-            .filter(|cpu| of_cpu(test, **cpu).0 == AuditVerdict::Undecided);
-        let whom = match here.clone().count() {
-            0 => return None,
-            1 => format!("CPU {}", here.next()?),
-            n if n == all.len() => format!("all {n} CPUs"),
-            n => format!("{n} of {} CPUs", all.len()),
-        };
-        Some(format!("{} on {whom}", test.name))
-    };
-    audit.tests.iter().filter_map(of).collect()
+/// `CPU 3`, `all 8 CPUs`, `2 of 8 CPUs`.
+fn cpus_words(cpus: &[u32], all: usize) -> String {
+    match cpus {
+        [cpu] => format!("CPU {cpu}"),
+        cpus if cpus.len() == all => format!("all {all} CPUs"),
+        cpus => format!("{} of {all} CPUs", cpus.len()),
+    }
 }
 
 fn undecided_text(audit: &Audit) -> String {
-    let tests = open(audit);
+    let undecided = |test: &Test| {
+        let all = cpus(test);
+        let is_open = |cpu: &u32| of_cpu(test, *cpu).0 == AuditVerdict::Undecided;
+        let open: Vec<u32> = all.iter().copied().filter(is_open).collect();
+        let text = format!("{} on {}", test.name, cpus_words(&open, all.len()));
+        (!open.is_empty()).then_some(text)
+    };
+    let tests: Vec<String> = audit.tests.iter().filter_map(undecided).collect();
     let missing = audit.left_out.iter();
     let missing: Vec<String> = missing
         .map(|out| format!("CPU {} ({})", out.cpu, out.why))
@@ -291,48 +287,51 @@ fn undecided_text(audit: &Audit) -> String {
     }
 }
 
-/// The CPUs that others disturb, where that is no alarm; in words.
-fn disturbance_text(audit: &Audit) -> String {
-    let contended = |one: &&CpuVerdict| one.nature == Some(Nature::Contention);
+/// The CPUs with a figure of this nature.
+fn of_nature(audit: &Audit, nature: Nature) -> Vec<u32> {
     let verdicts = audit.tests.iter().flat_map(|test| &test.verdicts);
-    let mut all: Vec<u32> = verdicts.filter(contended).map(|one| one.cpu).collect();
-    all.sort_unstable();
-    all.dedup();
+    let found = verdicts.filter(|one| one.nature == Some(nature));
+    unique(found.map(|one| one.cpu))
+}
+
+/// The CPUs that others disturb, where that is no alarm.
+fn disturbance_text(audit: &Audit) -> String {
+    let all = of_nature(audit, Nature::Contention);
     let all: Vec<String> = all.iter().map(|cpu| format!("CPU {cpu}")).collect();
     all.join(", ")
 }
 
-/// An audit that found all equal; but for what the machine's build explains, and
-/// what the kernel cannot tell.
+/// The summary of an audit that found all CPUs equal, but for differences by design
+/// and what the kernel cannot resolve.
 fn equal(audit: &Audit, count: &str, sure: &str) -> String {
-    let verdicts = || audit.tests.iter().flat_map(|test| &test.verdicts);
-    let measured = if verdicts().any(|one| one.verdict == AuditVerdict::NotResolvable) {
+    let mut verdicts = audit.tests.iter().flat_map(|test| &test.verdicts);
+    let measured = if verdicts.any(|one| one.verdict == AuditVerdict::NotResolvable) {
         "in all that this kernel tells"
     } else {
         "in all that was measured"
     };
-    let designed = verdicts().filter(|one| one.nature == Some(Nature::Designed));
-    let mut slower: Vec<u32> = designed.map(|one| one.cpu).collect();
-    slower.sort_unstable();
-    slower.dedup();
     let tolerance = audit.design.tolerance_pct;
-    if !disturbance_text(audit).is_empty() {
+    let disturbed = disturbance_text(audit);
+    if !disturbed.is_empty() {
         return format!(
             "no CPU charges more than the others, {measured}, with {sure} confidence; but others \
-             disturb {}",
-            disturbance_text(audit)
+             disturb {disturbed}"
         );
     }
-    match slower.as_slice() {
-        [] => format!(
+    match of_nature(audit, Nature::Designed).len() {
+        0 => format!(
             "{count} are within {tolerance} % of each other {measured}, with {sure} confidence"
         ),
-        _ => format!(
+        slower => format!(
             "{count} are within {tolerance} % of those that are built as they are, {measured}, \
-             with {sure} confidence; {} of them are slower by design",
-            slower.len()
+             with {sure} confidence; {slower} of them are slower by design"
         ),
     }
+}
+
+/// `system +2.98 %`.
+pub(crate) fn figure_words(of: Quantity, pct: f64) -> String {
+    format!("{} {} {}", quantity(of), signed(pct).trim(), unit(of))
 }
 
 /// An audit's verdict, in a sentence without the verdict itself.
@@ -341,38 +340,23 @@ pub(crate) fn summary(audit: &Audit) -> String {
     if wanted == AuditVerdict::Undecided {
         return undecided_text(audit);
     }
+    let fails = audit.design.contention_fails;
     let mut named: Vec<String> = Vec::new();
     for test in &audit.tests {
         for cpu in cpus(test) {
             let here = test.verdicts.iter().filter(|one| one.cpu == cpu);
-            let fails = audit.design.contention_fails;
-            let alarm = |one: &&CpuVerdict| alarms(one.verdict, one.nature, fails);
-            let here = here.filter(|one| one.verdict == wanted && alarm(one));
-            let figures: Vec<String> = here
-                .map(|one| {
-                    let effect = test
-                        .effects
-                        .iter()
-                        .find(|effect| effect.cpu == cpu && effect.quantity == one.quantity);
-                    let word = quantity(one.quantity);
-                    effect.map_or_else(
-                        || word.to_owned(),
-                        |effect| {
-                            format!(
-                                "{word} {} {}",
-                                signed(effect.pct).trim(),
-                                unit(one.quantity)
-                            )
-                        },
-                    )
+            let alarms = here
+                .filter(|one| one.verdict == wanted)
+                .filter(|one| alarms(one.verdict, one.nature, fails));
+            let figures: Vec<String> = alarms
+                .map(|one| match test.effect(cpu, one.quantity) {
+                    Some(effect) => figure_words(one.quantity, effect.pct),
+                    None => quantity(one.quantity).to_owned(),
                 })
                 .collect();
             if !figures.is_empty() {
-                named.push(format!(
-                    "CPU {cpu} in {} ({})",
-                    test.name,
-                    figures.join(", ")
-                ));
+                let figures = figures.join(", ");
+                named.push(format!("CPU {cpu} in {} ({figures})", test.name));
             }
         }
     }
@@ -381,10 +365,7 @@ pub(crate) fn summary(audit: &Audit) -> String {
     if rest > 0 {
         named.push(format!("and {rest} more"));
     }
-    let count = match audit.cpus.len() {
-        1 => "1 CPU".to_owned(),
-        n => format!("{n} CPUs"),
-    };
+    let count = count_cpus(audit.cpus.len());
     let sure = confidence(audit.design.confidence);
     match wanted {
         AuditVerdict::Equal => equal(audit, &count, &sure),
@@ -394,6 +375,14 @@ pub(crate) fn summary(audit: &Audit) -> String {
         AuditVerdict::Undecided | AuditVerdict::Unequal => {
             format!("{}; with {sure} confidence", named.join("; "))
         }
+    }
+}
+
+/// `1 CPU`, `8 CPUs`.
+pub(crate) fn count_cpus(count: usize) -> String {
+    match count {
+        1 => "1 CPU".to_owned(),
+        n => format!("{n} CPUs"),
     }
 }
 
@@ -408,78 +397,41 @@ pub(crate) fn change_words(verdict: AuditVerdict) -> &'static str {
     }
 }
 
-/// The worst of a CPU's changes in a test.
-pub(crate) fn change_of_cpu(test: &TestChange, cpu: u32) -> AuditVerdict {
-    let here = test.changes.iter().filter(|change| change.cpu == cpu);
-    let decided = here.map(|change| change.verdict);
-    let decided = decided.filter(|verdict| *verdict != AuditVerdict::NotResolvable);
-    decided.max().unwrap_or(AuditVerdict::NotResolvable)
-}
-
-/// The CPUs of a comparison's test.
-pub(crate) fn change_cpus(test: &TestChange) -> Vec<u32> {
-    let mut all: Vec<u32> = test.changes.iter().map(|change| change.cpu).collect();
-    all.sort_unstable();
-    all.dedup();
-    all
-}
-
-/// The quantities of a comparison's test.
-pub(crate) fn change_quantities(test: &TestChange) -> Vec<Quantity> {
-    let mut all: Vec<Quantity> = test.changes.iter().map(|change| change.quantity).collect();
-    all.sort_unstable();
-    all.dedup();
-    all
-}
-
 /// A comparison's verdict, in a sentence without the verdict itself.
 pub(crate) fn comparison(found: &Comparison) -> String {
     let mut tests: Vec<String> = Vec::new();
     for test in &found.tests {
-        let here = test
-            .changes
-            .iter()
-            .filter(|change| change.verdict == found.verdict);
-        let mut cpus: Vec<u32> = here.clone().map(|change| change.cpu).collect();
-        cpus.sort_unstable();
-        cpus.dedup();
-        let all = change_cpus(test).len();
-        let whom = match cpus.as_slice() {
-            [] => continue,
-            [cpu] => format!("CPU {cpu}"),
-            cpus if cpus.len() == all => format!("all {all} CPUs"),
-            cpus => format!("{} of {all} CPUs", cpus.len()),
+        let here = || {
+            test.changes
+                .iter()
+                .filter(|change| change.verdict == found.verdict)
         };
+        let cpus = unique(here().map(|change| change.cpu));
+        if cpus.is_empty() {
+            continue;
+        }
+        let all = unique(test.changes.iter().map(|change| change.cpu)).len();
         // What is open has no size.
-        let here = here.filter(|change| change.verdict == AuditVerdict::Unequal);
-        let worst = here.max_by(|a, b| a.pct.abs().total_cmp(&b.pct.abs()));
-        let most = worst.map(|change| {
-            let word = quantity(change.quantity);
+        let worst = here().filter(|change| change.verdict == AuditVerdict::Unequal);
+        let worst = worst.max_by(|a, b| a.pct.abs().total_cmp(&b.pct.abs()));
+        let most = worst.map_or_else(String::new, |change| {
             let up_to = if cpus.len() > 1 { "up to " } else { "" };
-            let size = signed(change.pct);
-            format!(" ({word} {up_to}{} {})", size.trim(), unit(change.quantity))
+            let (q, pct) = (change.quantity, signed(change.pct));
+            format!(" ({} {up_to}{} {})", quantity(q), pct.trim(), unit(q))
         });
-        tests.push(format!(
-            "in {} on {whom}{}",
-            test.name,
-            most.unwrap_or_default()
-        ));
+        let whom = cpus_words(&cpus, all);
+        tests.push(format!("in {} on {whom}{most}", test.name));
     }
-    let sure = confidence(found.confidence);
+    let (tests, sure) = (tests.join("; "), confidence(found.confidence));
     match found.verdict {
         AuditVerdict::Equal => format!(
             "no figure by more than {} %, with {sure} confidence for all {} comparisons",
             found.tolerance_pct, found.comparisons
         ),
         AuditVerdict::NotResolvable => "no figure can be compared".to_owned(),
-        AuditVerdict::Undecided => format!("{}; more rounds would tell", tests.join("; ")),
-        AuditVerdict::Unequal => format!("{}; with {sure} confidence", tests.join("; ")),
+        AuditVerdict::Undecided => format!("{tests}; more rounds would tell"),
+        AuditVerdict::Unequal => format!("{tests}; with {sure} confidence"),
     }
-}
-
-/// Of values the middle one.
-pub(crate) fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
-    crate::effects::median(values)
 }
 
 #[cfg(test)]

@@ -26,12 +26,14 @@ use crate::worker::{WorkProcess, WorkerEnd};
 /// Why a test does not go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Halt {
-    /// We were asked to stop.
     Stopped,
     /// It cannot be done.
     Failed(String),
     /// A CPU went away; the test goes on without it.
-    Displaced { cpu: u32, why: String },
+    Displaced {
+        cpu: u32,
+        why: String,
+    },
 }
 
 /// No answer of the process that works takes longer, but for what is asked.
@@ -79,9 +81,6 @@ pub struct SessionEnd {
 
 impl<'a> AuditSession<'a> {
     /// Starts the process that works, and looks around.
-    ///
-    /// # Errors
-    /// It cannot be started, or there is no `/proc/stat`.
     pub fn new(
         root: &'a Root,
         options: &'a AuditOptions,
@@ -162,9 +161,6 @@ impl<'a> AuditSession<'a> {
     }
 
     /// How user and system time are told apart here.
-    ///
-    /// # Errors
-    /// The process that works is gone already.
     pub fn accounting(&mut self) -> Result<Accounting> {
         let cpu = self.cpus.first().copied().unwrap_or(0);
         let seen = match self.ask(&WorkOrder::Accounting { cpu }, PATIENCE) {
@@ -236,7 +232,6 @@ impl<'a> AuditSession<'a> {
         self.ask_on(cpu, order, patience)
     }
 
-    /// Gives an order.
     pub(super) fn ask_on(
         &mut self,
         cpu: u32,
@@ -317,7 +312,6 @@ impl<'a> AuditSession<'a> {
         }
     }
 
-    /// Ends it.
     pub fn end(mut self, tests: &[Test]) -> SessionEnd {
         let lasted: u64 = self.of.values().map(|of| of.lasted_ns).sum();
         let stolen: u64 = self.of.values().map(|of| of.evidence.steal_ns).sum();

@@ -19,18 +19,14 @@ use crate::work::{Answer, Spec, WorkOrder, unit};
 pub struct TestPlan {
     /// By which the report calls it.
     pub name: String,
-    /// What it is.
     pub kind: TestKind,
 }
 
-/// What a test is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TestKind {
-    /// Of sandbag's own.
     Work(Spec),
     /// The collector of jitter.
     Noise,
-    /// For the shell.
     Command(String),
 }
 

@@ -19,7 +19,6 @@ use crate::tasks::TaskTime;
 /// What was seen of a CPU over all its runs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OfCpu {
-    /// In sum.
     pub evidence: Evidence,
     /// In so much time.
     pub lasted_ns: u64,
@@ -45,7 +44,6 @@ pub struct NoiseSource {
 /// A run of sandbag that is alive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// Its supervisor.
     pub pid: u32,
     /// The CPUs that it loads.
     pub cpus: CpuList,
@@ -56,24 +54,30 @@ pub struct Holder {
 
 impl Holder {
     /// A slowed node, not a load.
-    #[must_use]
-    pub fn is_node(&self) -> bool {
+    fn is_node(&self) -> bool {
         self.load.starts_with("node ")
+    }
+
+    /// The kind of suspect that it is.
+    fn kind(&self) -> &'static str {
+        if self.is_node() { "slow_node" } else { "load" }
+    }
+
+    /// Whether a task is its supervisor or one of its burners.
+    fn owns(&self, ran: &TaskTime) -> bool {
+        self.pid == ran.pid || self.pid == ran.parent
     }
 }
 
 /// All that suspects are found in.
 #[derive(Debug, Clone, Default)]
 pub struct Observations {
-    /// As configured.
     pub cpus: Vec<Cpu>,
-    /// By CPU.
     pub of: BTreeMap<u32, OfCpu>,
     /// Tasks beside the tests.
     pub others: CompetingTasks,
     /// By trace events, where they could be had.
     pub blamed: Vec<NoiseSource>,
-    /// Runs of sandbag.
     pub holders: Vec<Holder>,
     /// Where interrupts may go: number, CPUs.
     pub affinity: Vec<(String, CpuList)>,
@@ -82,18 +86,14 @@ pub struct Observations {
 impl Observations {
     /// The run of sandbag that a task belongs to.
     fn holder(&self, ran: &TaskTime) -> Option<&Holder> {
-        let of = |holder: &&Holder| holder.pid == ran.pid || holder.pid == ran.parent;
-        self.holders.iter().find(of)
+        self.holders.iter().find(|holder| holder.owns(ran))
     }
 
-    /// How much of something the other CPUs have in the mean.
+    /// Mean of the other CPUs.
     fn mean_elsewhere(&self, cpu: u32, of: impl Fn(&OfCpu) -> f64) -> f64 {
         let others = self.of.iter().filter(|(other, _)| **other != cpu);
         let all: Vec<f64> = others.map(|(_, seen)| of(seen)).collect();
-        match all.len() {
-            0 => 0.0,
-            count => all.iter().sum::<f64>() / count as f64,
-        }
+        all.iter().sum::<f64>() / all.len().max(1) as f64
     }
 }
 
@@ -117,11 +117,10 @@ struct SuspectCause {
     remedy: String,
 }
 
-/// A CPU's suspects are so many at most.
+/// Suspects of a CPU at most.
 const MOST: usize = 8;
 
 /// The suspects of every CPU that differs, likeliest first.
-#[must_use]
 pub fn find(tests: &[Test], seen: &Observations) -> Vec<Suspect> {
     let mut all = Vec::new();
     for (cpu, difference) in differences(tests) {
@@ -147,14 +146,13 @@ pub fn find(tests: &[Test], seen: &Observations) -> Vec<Suspect> {
     all
 }
 
-/// Who takes less of a CPU beside the tests is not told, percent.
+/// Least share of a CPU of a task that is reported as running beside the tests, percent.
 const BESIDE_PCT: f64 = 1.0;
-/// So many are told at most.
+/// The number of them that are reported.
 const MOST_BESIDE: usize = 5;
 
-/// Who ran beside the tests, on whichever CPU, in a sentence: what makes a machine
-/// noisy. `None` if nobody did to speak of.
-#[must_use]
+/// The tasks that ran beside the tests, on any CPU, in a sentence: what makes a machine
+/// noisy. `None` without one above [`BESIDE_PCT`].
 pub fn competition_text(seen: &Observations) -> Option<String> {
     let mut all: Vec<(f64, u32, String)> = Vec::new();
     for cpu in seen.others.watched_ns.keys() {
@@ -175,29 +173,23 @@ pub fn competition_text(seen: &Observations) -> Option<String> {
     all.retain(|(pct, ..)| *pct >= BESIDE_PCT);
     all.sort_by(|a, b| b.0.total_cmp(&a.0));
     all.truncate(MOST_BESIDE);
-    let told = all
-        .iter()
-        .map(|(pct, cpu, who)| format!("{who} {pct:.1} % of CPU {cpu}"));
-    let told: Vec<String> = told.collect();
-    (!told.is_empty()).then(|| format!("beside the tests there ran: {}", told.join(", ")))
+    let tasks = all.iter();
+    let tasks = tasks.map(|(pct, cpu, who)| format!("{who} {pct:.1} % of CPU {cpu}"));
+    let tasks: Vec<String> = tasks.collect();
+    (!tasks.is_empty()).then(|| format!("beside the tests there ran: {}", tasks.join(", ")))
 }
 
 fn differences(tests: &[Test]) -> BTreeMap<u32, Difference> {
     let mut all: BTreeMap<u32, Difference> = BTreeMap::new();
     for test in tests {
-        for verdict in &test.verdicts {
-            if verdict.verdict != AuditVerdict::Unequal {
-                continue;
-            }
+        let verdicts = test.verdicts.iter();
+        for verdict in verdicts.filter(|one| one.verdict == AuditVerdict::Unequal) {
             let one = all.entry(verdict.cpu).or_default();
             if one.tests.last() != Some(&test.name) {
                 one.tests.push(test.name.clone());
             }
-            for effect in test
-                .effects
-                .iter()
-                .filter(|effect| effect.cpu == verdict.cpu)
-            {
+            let effects = test.effects.iter();
+            for effect in effects.filter(|effect| effect.cpu == verdict.cpu) {
                 match effect.quantity {
                     Quantity::Elapsed | Quantity::Waiting | Quantity::Noise => {
                         one.elapsed_pct = one.elapsed_pct.max(effect.pct);

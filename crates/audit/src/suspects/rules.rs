@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The rules: one kind of cause each.
 
-use super::{Difference, Holder, Observations, OfCpu, SuspectCause};
+use std::collections::BTreeMap;
+
+use super::{Difference, Holder, NoiseSource, Observations, OfCpu, SuspectCause};
 use crate::competing::family;
 use crate::design;
 use crate::tasks::{TaskClass, TaskTime};
@@ -25,143 +27,129 @@ pub(super) const ALL: &[Rule] = &[
     build,
 ];
 
-/// What takes less of a CPU than this, percent, is not worth a word.
+/// What takes less of a CPU than this, percent, is not reported.
 const LEAST_PCT: f64 = 0.05;
-/// Nor a task that explains less than this part of the difference.
+/// Nor is a task that explains less than this part of the difference.
 const LEAST_PART: f64 = 0.02;
-/// A timer interrupt takes so long at least, with what it brings along...
+/// Least cost of a timer interrupt with what it brings along...
 const TIMER_NS: f64 = 2_500.0;
-/// ...and in a virtual machine up to this, for the hypervisor is asked to set the
-/// next one.
+/// ...and the greatest, in a virtual machine, where the hypervisor sets the next one.
 const DEAR_TIMER_NS: f64 = 20_000.0;
-/// A device's.
+/// Cost of a device's interrupt.
 const DEVICE_NS: f64 = 2_000.0;
-/// Of these kinds more in a second on one CPU than on others is worth a word.
+/// Interrupts in a second more than on the other CPUs that are reported.
 const PER_S: f64 = 100.0;
-/// Frequencies differ from this on, percent.
+/// Least difference of frequencies that is reported, percent.
 const FREQUENCY_PCT: f64 = 0.5;
 /// The row of the local timer in `/proc/interrupts`, x86 and Arm.
 const TIMERS: [&str; 3] = ["LOC", "arch_timer", "riscv-timer"];
 
-/// Other tasks, and whose they are.
+/// A value of a CPU and the mean of the other CPUs.
+struct Excess {
+    here: f64,
+    elsewhere: f64,
+}
+
+impl Excess {
+    fn more(&self) -> f64 {
+        self.here - self.elsewhere
+    }
+}
+
+/// What a CPU has at least `least` more of than the others.
+fn excess(seen: &Observations, cpu: u32, least: f64, of: impl Fn(&OfCpu) -> f64) -> Option<Excess> {
+    let excess = Excess {
+        here: of(seen.of.get(&cpu)?),
+        elsewhere: seen.mean_elsewhere(cpu, of),
+    };
+    (excess.more() >= least).then_some(excess)
+}
+
+/// Other tasks, and whose they are. Threads of one family (the kernel's workers) are
+/// one suspect.
 fn tasks(seen: &Observations, cpu: u32, difference: &Difference) -> Vec<SuspectCause> {
-    let mut all: Vec<SuspectCause> = Vec::new();
-    // Threads of one family (the kernel's workers) are told together.
-    let mut done: Vec<String> = Vec::new();
+    let least = LEAST_PCT.max(LEAST_PART * difference.elapsed_pct);
+    let mut families: Vec<(String, &TaskTime, u64)> = Vec::new();
     for ran in seen.others.on(cpu) {
         let family = family(&ran.name);
-        if done.contains(&family) {
-            continue;
+        match families.iter_mut().find(|(known, ..)| *known == family) {
+            Some((.., ns)) => *ns += ran.ns,
+            None => families.push((family, ran, ran.ns)),
         }
-        let same: Vec<&TaskTime> = seen.others.on(cpu);
-        let same = same
-            .iter()
-            .filter(|other| self::family(&other.name) == family);
-        let ns: u64 = same.map(|other| other.ns).sum();
-        done.push(family);
+    }
+    let causes = families.into_iter().filter_map(|(_, ran, ns)| {
         let pct = seen.others.pct(cpu, ns);
         let elsewhere = seen.others.elsewhere_pct(cpu, &ran.name);
-        let more = pct - elsewhere;
-        let least = LEAST_PCT.max(LEAST_PART * difference.elapsed_pct);
-        if more < least {
-            continue;
-        }
-        let evidence = format!(
-            "it had {pct:.2} % of CPU {cpu} while tests ran there, {elsewhere:.2} % of the others"
-        );
         let (kind, who, remedy) = task_owner(seen, ran);
-        all.push(SuspectCause {
+        (pct - elsewhere >= least).then(|| SuspectCause {
             kind,
             who,
-            evidence,
-            explains_pct: Some(more),
+            evidence: format!(
+                "it had {pct:.2} % of CPU {cpu} while tests ran there, {elsewhere:.2} % of the \
+                 others"
+            ),
+            explains_pct: Some(pct - elsewhere),
             remedy,
-        });
-    }
-    all
+        })
+    });
+    causes.collect()
 }
 
 /// What threads of audits that run tests are called.
 const TESTER: &str = "audit-";
 
 fn task_owner(seen: &Observations, ran: &TaskTime) -> (&'static str, String, String) {
+    let TaskTime { tid, pid, name, .. } = ran;
     if let Some(holder) = seen.holder(ran) {
-        let who = format!(
-            "sandbag run {} ({}, {}; burner {})",
-            holder.pid, holder.method, holder.load, ran.pid
-        );
-        return if holder.is_node() {
-            (
-                "slow_node",
-                who,
-                format!(
-                    "the CPU is slowed on purpose: `sandbag slow stop` or end process {}",
-                    holder.pid
-                ),
-            )
+        let Holder { method, load, .. } = holder;
+        let supervisor = holder.pid;
+        let remedy = if holder.is_node() {
+            format!("the CPU is slowed on purpose: `sandbag slow stop` or end process {supervisor}")
         } else {
-            (
-                "load",
-                who,
-                format!("the load is there on purpose: end process {}", holder.pid),
-            )
+            format!("the load is there on purpose: end process {supervisor}")
         };
+        let who = format!("sandbag run {supervisor} ({method}, {load}; burner {pid})");
+        return (holder.kind(), who, remedy);
     }
-    let name = &ran.name;
     if name.starts_with(TESTER) {
         return (
             "task",
-            format!("another audit of sandbag (process {})", ran.pid),
+            format!("another audit of sandbag (process {pid})"),
             "audits at the same time disturb each other: repeat this one alone".to_owned(),
         );
     }
     match ran.class {
         TaskClass::RealTime => (
             "realtime",
+            format!("real-time task {name} ({pid}), priority {}", ran.priority),
             format!(
-                "real-time task {name} ({}), priority {}",
-                ran.pid, ran.priority
-            ),
-            format!(
-                "move it off with `taskset -pc LIST {}`, or lower its class with `chrt -o -p 0 {}`",
-                ran.tid, ran.tid
+                "move it off with `taskset -pc LIST {tid}`, or lower its class with `chrt -o -p 0 \
+                 {tid}`"
             ),
         ),
         TaskClass::Kernel => (
             "kthread",
-            format!("kernel thread {name} ({})", ran.tid),
+            format!("kernel thread {name} ({tid})"),
             "unbound workers obey /sys/devices/virtual/workqueue/cpumask; bound ones follow the \
              interrupts and timers of their CPU"
                 .to_owned(),
         ),
         TaskClass::Ordinary => (
             "task",
-            format!("task {name} ({})", ran.pid),
-            format!(
-                "move it off with `taskset -pc LIST {}` or a cpuset",
-                ran.pid
-            ),
+            format!("task {name} ({pid})"),
+            format!("move it off with `taskset -pc LIST {pid}` or a cpuset"),
         ),
     }
 }
 
-/// A run of sandbag on this CPU whose burners nobody saw.
+/// Runs of sandbag on this CPU whose burners were not seen.
 fn holders(seen: &Observations, cpu: u32, _: &Difference) -> Vec<SuspectCause> {
-    let visible = |holder: &Holder| {
-        let on = seen.others.on(cpu);
-        on.iter()
-            .any(|ran| holder.pid == ran.pid || holder.pid == ran.parent)
-    };
-    let own = seen
-        .holders
-        .iter()
-        .filter(|holder| holder.cpus.contains(cpu) && !visible(holder));
+    let on = seen.others.on(cpu);
+    let is_seen = |holder: &Holder| on.iter().any(|ran| holder.owns(ran));
+    let own = seen.holders.iter();
+    let own = own.filter(|holder| holder.cpus.contains(cpu) && !is_seen(holder));
     own.map(|holder| SuspectCause {
-        kind: if holder.is_node() {
-            "slow_node"
-        } else {
-            "load"
-        },
+        kind: holder.kind(),
         who: format!(
             "sandbag run {} ({}, {})",
             holder.pid, holder.method, holder.load
@@ -173,28 +161,29 @@ fn holders(seen: &Observations, cpu: u32, _: &Difference) -> Vec<SuspectCause> {
     .collect()
 }
 
-/// Who runs on the other thread of its core.
+/// Tasks on the other thread of its core.
 fn siblings(seen: &Observations, cpu: u32, _: &Difference) -> Vec<SuspectCause> {
     let more = seen.others.more_beside_pct(cpu);
     let beside = seen.others.sibling_tasks(cpu);
-    let Some(most) = beside.first().filter(|_| more * SIBLING >= LEAST_PCT) else {
-        return Vec::new();
-    };
-    let (_, who, remedy) = task_owner(seen, most);
-    vec![SuspectCause {
-        kind: "smt",
-        who: format!("{who} on CPU {}, the other thread of its core", most.cpu),
-        evidence: format!(
-            "CPU {} was busy for {:.1} points more of the time in which CPU {cpu} was tested than \
-             others' siblings; a busy one takes up to half of a core",
-            most.cpu, more
-        ),
-        explains_pct: Some(more * SIBLING),
-        remedy,
-    }]
+    let most = beside.first().filter(|_| more * SIBLING >= LEAST_PCT);
+    let cause = most.map(|most| {
+        let (_, who, remedy) = task_owner(seen, most);
+        SuspectCause {
+            kind: "smt",
+            who: format!("{who} on CPU {}, the other thread of its core", most.cpu),
+            evidence: format!(
+                "CPU {} was busy for {more:.1} points more of the time in which CPU {cpu} was \
+                 tested than others' siblings; a busy one takes up to half of a core",
+                most.cpu
+            ),
+            explains_pct: Some(more * SIBLING),
+            remedy,
+        }
+    });
+    cause.into_iter().collect()
 }
 
-/// Interrupts of a kind in a second: `of` says which rows.
+/// Interrupts in a second, of the rows for which `of` holds.
 fn per_s(seen: &OfCpu, of: impl Fn(&str) -> bool) -> f64 {
     let rows = seen.evidence.interrupts.iter().filter(|(name, _)| of(name));
     let count: u64 = rows.map(|(_, count)| count).sum();
@@ -202,102 +191,82 @@ fn per_s(seen: &OfCpu, of: impl Fn(&str) -> bool) -> f64 {
 }
 
 fn is_timer(name: &str) -> bool {
-    TIMERS
-        .iter()
-        .any(|timer| name.split(' ').any(|word| word == *timer))
-}
-
-fn label(name: &str) -> &str {
-    name.split(' ').next().unwrap_or(name)
+    name.split(' ').any(|word| TIMERS.contains(&word))
 }
 
 /// The local timer: more interrupts than the tick of the others.
 fn timer(seen: &Observations, cpu: u32, difference: &Difference) -> Vec<SuspectCause> {
-    let Some(own) = seen.of.get(&cpu) else {
-        return Vec::new();
-    };
-    let rate = per_s(own, is_timer);
-    let elsewhere = seen.mean_elsewhere(cpu, |of| per_s(of, is_timer));
-    let more = rate - elsewhere;
-    if more < PER_S {
-        return Vec::new();
-    }
-    // What the CPU time does not show they did not take.
-    let cost = |each_ns: f64| more * each_ns / 1e9 * 100.0;
-    let explains = if difference.cpu_pct > 0.0 {
-        difference.cpu_pct.min(cost(DEAR_TIMER_NS))
-    } else {
-        cost(TIMER_NS)
-    };
-    vec![SuspectCause {
-        kind: "timer",
-        who: format!("timer interrupts of CPU {cpu}"),
-        evidence: format!(
-            "{rate:.0} timer interrupts in a second, {elsewhere:.0} on the others; at {:.1} us \
-             each that is {:.1} % of the CPU, in a virtual machine up to {:.0} %",
-            TIMER_NS / 1000.0,
-            cost(TIMER_NS),
-            cost(DEAR_TIMER_NS)
-        ),
-        explains_pct: Some(explains),
-        remedy: format!(
-            "find whose timer it is: `grep -A3 'cpu: {cpu}' /proc/timer_list`, or the trace event \
-             timer:hrtimer_expire_entry; profilers (perf record -F) set such timers"
-        ),
-    }]
+    let found = excess(seen, cpu, PER_S, |of| per_s(of, is_timer));
+    let cause = found.map(|found| {
+        let cost = |each_ns: f64| found.more() * each_ns / 1e9 * 100.0;
+        let (least, most) = (cost(TIMER_NS), cost(DEAR_TIMER_NS));
+        SuspectCause {
+            kind: "timer",
+            who: format!("timer interrupts of CPU {cpu}"),
+            evidence: format!(
+                "{:.0} timer interrupts in a second, {:.0} on the others; at {:.1} us each that \
+                 is {least:.1} % of the CPU, in a virtual machine up to {most:.0} %",
+                found.here,
+                found.elsewhere,
+                TIMER_NS / 1000.0,
+            ),
+            // They did not take what the CPU time does not show.
+            explains_pct: Some(match difference.cpu_pct {
+                shown if shown > 0.0 => shown.min(most),
+                _ => least,
+            }),
+            remedy: format!(
+                "find whose timer it is: `grep -A3 'cpu: {cpu}' /proc/timer_list`, or the trace \
+                 event timer:hrtimer_expire_entry; profilers (perf record -F) set such timers"
+            ),
+        }
+    });
+    cause.into_iter().collect()
 }
 
 /// Devices whose interrupts come here more than elsewhere.
 fn interrupts(seen: &Observations, cpu: u32, _: &Difference) -> Vec<SuspectCause> {
-    let Some(own) = seen.of.get(&cpu) else {
-        return Vec::new();
-    };
-    let mut all = Vec::new();
-    for (name, _) in &own.evidence.interrupts {
-        if is_timer(name) {
-            continue;
-        }
-        let rate = per_s(own, |row| row == name);
-        let elsewhere = seen.mean_elsewhere(cpu, |of| per_s(of, |row| row == name));
-        let more = rate - elsewhere;
-        let cost = more * DEVICE_NS / 1e9 * 100.0;
-        if more < PER_S || cost < LEAST_PCT {
-            continue;
-        }
-        let number = label(name);
-        let about = name.strip_prefix(number).unwrap_or("").trim();
-        let allowed = seen.affinity.iter().find(|(irq, _)| irq == number);
-        let allowed = allowed.map(|(_, cpus)| format!("; it may go to CPUs {cpus}"));
-        // Devices have numbers; the others are the kernel's own: calls from other
-        // CPUs (`RES`, `CAL`, `TLB`, Arm's `IPI0`), counters (`PMI`, `NMI`).
-        let device = number.parse::<u32>().is_ok();
-        all.push(SuspectCause {
+    let own = seen.of.get(&cpu).into_iter();
+    let names = own.flat_map(|own| &own.evidence.interrupts);
+    let causes = names
+        .filter(|(name, _)| !is_timer(name))
+        .filter_map(|(name, _)| {
+            let found = excess(seen, cpu, PER_S, |of| per_s(of, |row| row == name))?;
+            let cost = found.more() * DEVICE_NS / 1e9 * 100.0;
+            let (number, about) = name.split_once(' ').unwrap_or((name, ""));
+            let about = about.trim();
+            let allowed = seen.affinity.iter().find(|(irq, _)| irq == number);
+            let allowed = allowed.map(|(_, cpus)| format!("; it may go to CPUs {cpus}"));
+            (cost >= LEAST_PCT).then(|| SuspectCause {
             kind: "interrupts",
-            who: if about.is_empty() {
-                format!("interrupt {number}")
-            } else {
-                format!("interrupt {number} ({about})")
+            who: match about {
+                "" => format!("interrupt {number}"),
+                about => format!("interrupt {number} ({about})"),
             },
             evidence: format!(
-                "{rate:.0} in a second on CPU {cpu}, {elsewhere:.0} on the others; at some \
-                 {:.0} us each that is {cost:.1} % of the CPU{}",
+                "{:.0} in a second on CPU {cpu}, {:.0} on the others; at some {:.0} us each that \
+                 is {cost:.1} % of the CPU{}",
+                found.here,
+                found.elsewhere,
                 DEVICE_NS / 1000.0,
                 allowed.unwrap_or_default()
             ),
             explains_pct: Some(cost),
-            remedy: match (device, number) {
-                (true, _) => format!(
+            // Devices have numbers; the others are the kernel's own: calls from other
+            // CPUs (`RES`, `CAL`, `TLB`, Arm's `IPI0`), counters (`PMI`, `NMI`).
+            remedy: match number {
+                _ if number.parse::<u32>().is_ok() => format!(
                     "distribute it: irqbalance, or write CPUs to \
                      /proc/irq/{number}/smp_affinity_list"
                 ),
-                (_, "NMI" | "PMI") => "a profiler or the watchdog counts events: see who uses \
-                                       perf, and kernel.nmi_watchdog"
+                "NMI" | "PMI" => "a profiler or the watchdog counts events: see who uses perf, \
+                                  and kernel.nmi_watchdog"
                     .to_owned(),
                 _ => "other CPUs call this one: see who runs beside the tests".to_owned(),
             },
+        })
         });
-    }
-    all
+    causes.collect()
 }
 
 /// Share of a time in that of the CPU, percent.
@@ -307,111 +276,102 @@ fn pct(of: &OfCpu, ns: u64) -> f64 {
 
 /// Time in soft interrupts, where the kernel counts it.
 fn softirqs(seen: &Observations, cpu: u32, _: &Difference) -> Vec<SuspectCause> {
-    let Some(own) = seen.of.get(&cpu) else {
-        return Vec::new();
-    };
     let time = |of: &OfCpu| pct(of, of.evidence.softirq_ns + of.evidence.irq_ns);
-    let (here, elsewhere) = (time(own), seen.mean_elsewhere(cpu, time));
-    if here - elsewhere < LEAST_PCT {
-        return Vec::new();
-    }
-    let most = own.evidence.softirqs.iter().max_by_key(|(_, count)| *count);
+    let counts = seen.of.get(&cpu).into_iter();
+    let most = counts.flat_map(|own| &own.evidence.softirqs);
+    let most = most.max_by_key(|(_, count)| *count);
     let most = most.map_or_else(String::new, |(name, _)| format!(", mostly {name}"));
-    vec![SuspectCause {
+    let cause = excess(seen, cpu, LEAST_PCT, time).map(|found| SuspectCause {
         kind: "softirq",
         who: format!("interrupts and soft interrupts of CPU {cpu}{most}"),
-        evidence: format!("{here:.2} % of its time, {elsewhere:.2} % of the others'"),
-        explains_pct: Some(here - elsewhere),
+        evidence: format!(
+            "{:.2} % of its time, {:.2} % of the others'",
+            found.here, found.elsewhere
+        ),
+        explains_pct: Some(found.more()),
         remedy: "spread the devices' interrupts; for network traffic see \
                  /sys/class/net/*/queues/rx-*/rps_cpus"
             .to_owned(),
-    }]
+    });
+    cause.into_iter().collect()
 }
 
 /// What the kernel's trace events name.
 fn noise_suspects(seen: &Observations, cpu: u32, _: &Difference) -> Vec<SuspectCause> {
-    let mut all = Vec::new();
-    let elsewhere = |name: &str, kind: &str| {
+    let mean_elsewhere = |own: &NoiseSource| {
         let cpus = seen.of.len().saturating_sub(1).max(1) as f64;
         let others = seen.blamed.iter().filter(|other| other.cpu != cpu);
-        let same = others.filter(|other| other.kind == kind && family(&other.name) == family(name));
+        let same = others
+            .filter(|other| other.kind == own.kind && family(&other.name) == family(&own.name));
         same.map(|other| other.pct).sum::<f64>() / cpus
     };
-    for own in seen.blamed.iter().filter(|blamed| blamed.cpu == cpu) {
-        let other_pct = elsewhere(&own.name, &own.kind);
-        let more = own.pct - other_pct;
-        // Tasks are known better by their times, but for those that come and go.
-        let known = || {
-            let on = seen.others.on(cpu);
-            on.iter().any(|ran| family(&ran.name) == family(&own.name))
+    // Tasks are known better by their times, but for those that come and go.
+    let on = seen.others.on(cpu);
+    let is_known = |own: &NoiseSource| {
+        own.kind == "task" && on.iter().any(|ran| family(&ran.name) == family(&own.name))
+    };
+    let here = seen.blamed.iter().filter(|blamed| blamed.cpu == cpu);
+    let causes = here.filter(|own| !is_known(own)).filter_map(|own| {
+        let elsewhere = mean_elsewhere(own);
+        let (kind, remedy) = match own.kind.as_str() {
+            "task" => (
+                "task",
+                "it comes and goes: find who starts it, the trace event sched:sched_process_exec",
+            ),
+            _ if own.name.contains("timer") => (
+                "timer",
+                "find whose timer it is: the trace event timer:hrtimer_expire_entry",
+            ),
+            other => (
+                if other == "softirq" {
+                    "softirq"
+                } else {
+                    "interrupts"
+                },
+                "distribute it: irqbalance, or /proc/irq/N/smp_affinity_list",
+            ),
         };
-        if more < LEAST_PCT || (own.kind == "task" && known()) {
-            continue;
-        }
-        let timer = own.kind != "task" && own.name.contains("timer");
-        all.push(SuspectCause {
-            kind: match (timer, own.kind.as_str()) {
-                (true, _) => "timer",
-                (_, "softirq") => "softirq",
-                (_, "task") => "task",
-                _ => "interrupts",
-            },
+        (own.pct - elsewhere >= LEAST_PCT).then(|| SuspectCause {
+            kind,
             who: format!("{} {}", own.kind, own.name),
             evidence: format!(
-                "the kernel's trace: {:.2} % of CPU {cpu}, {:.0} times in a second; {other_pct:.2} \
-                 % of the others",
+                "the kernel's trace: {:.2} % of CPU {cpu}, {:.0} times in a second; \
+                 {elsewhere:.2} % of the others",
                 own.pct, own.per_s
             ),
-            explains_pct: Some(more),
-            remedy: match (timer, own.kind.as_str()) {
-                (true, _) => "find whose timer it is: the trace event timer:hrtimer_expire_entry",
-                (_, "task") => "it comes and goes: find who starts it, the trace event sched:sched_process_exec",
-                _ => "distribute it: irqbalance, or /proc/irq/N/smp_affinity_list",
-            }
-            .to_owned(),
-        });
-    }
-    all
+            explains_pct: Some(own.pct - elsewhere),
+            remedy: remedy.to_owned(),
+        })
+    });
+    causes.collect()
 }
 
-/// The hypervisor.
 fn steal(seen: &Observations, cpu: u32, _: &Difference) -> Vec<SuspectCause> {
-    let Some(own) = seen.of.get(&cpu) else {
-        return Vec::new();
-    };
-    let time = |of: &OfCpu| pct(of, of.evidence.steal_ns);
-    let (here, elsewhere) = (time(own), seen.mean_elsewhere(cpu, time));
-    if here - elsewhere < LEAST_PCT {
-        return Vec::new();
-    }
-    vec![SuspectCause {
+    let stolen = |of: &OfCpu| pct(of, of.evidence.steal_ns);
+    let cause = excess(seen, cpu, LEAST_PCT, stolen).map(|found| SuspectCause {
         kind: "steal",
         who: "the hypervisor".to_owned(),
         evidence: format!(
-            "{here:.2} % of CPU {cpu}'s time was stolen, {elsewhere:.2} % of the others'"
+            "{:.2} % of CPU {cpu}'s time was stolen, {:.2} % of the others'",
+            found.here, found.elsewhere
         ),
-        explains_pct: Some(here - elsewhere),
+        explains_pct: Some(found.more()),
         remedy: "others share the physical CPU: ask for dedicated ones, or measure when the host \
                  is quieter"
             .to_owned(),
-    }]
+    });
+    cause.into_iter().collect()
 }
 
 /// A lower clock.
 fn frequency(seen: &Observations, cpu: u32, _: &Difference) -> Vec<SuspectCause> {
     let own = seen.of.get(&cpu).and_then(|of| of.frequency_khz);
-    // Of those whose frequency is known.
     let others = seen.of.iter().filter(|(other, _)| **other != cpu);
     let others: Vec<f64> = others.filter_map(|(_, of)| of.frequency_khz).collect();
     let elsewhere = others.iter().sum::<f64>() / others.len().max(1) as f64;
-    let Some(own) = own.filter(|_| elsewhere > 0.0) else {
-        return Vec::new();
-    };
-    let less = (elsewhere / own.max(1.0) - 1.0) * 100.0;
-    if less < FREQUENCY_PCT {
-        return Vec::new();
-    }
-    vec![SuspectCause {
+    let less = |own: f64| (elsewhere / own.max(1.0) - 1.0) * 100.0;
+    let own = own.filter(|own| elsewhere > 0.0 && less(*own) >= FREQUENCY_PCT);
+    let cause = own.map(|own| SuspectCause {
         kind: "frequency",
         who: format!("the clock of CPU {cpu}"),
         evidence: format!(
@@ -419,65 +379,55 @@ fn frequency(seen: &Observations, cpu: u32, _: &Difference) -> Vec<SuspectCause>
             own / 1000.0,
             elsewhere / 1000.0
         ),
-        explains_pct: Some(less),
+        explains_pct: Some(less(own)),
         remedy: format!(
             "compare /sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_max_freq and \
              scaling_governor with the others'"
         ),
-    }]
+    });
+    cause.into_iter().collect()
 }
 
-/// Heat.
 fn throttling(seen: &Observations, cpu: u32, _: &Difference) -> Vec<SuspectCause> {
     let events = |of: &OfCpu| of.evidence.throttled.unwrap_or(0) as f64;
-    let own = seen.of.get(&cpu).map_or(0.0, events);
-    let elsewhere = seen.mean_elsewhere(cpu, events);
-    if own <= elsewhere {
-        return Vec::new();
-    }
-    vec![SuspectCause {
+    let found = excess(seen, cpu, 0.0, events).filter(|found| found.more() > 0.0);
+    let cause = found.map(|found| SuspectCause {
         kind: "throttling",
         who: format!("the cooling of CPU {cpu}"),
-        evidence: format!("{own:.0} throttle events meanwhile, {elsewhere:.0} on the others"),
+        evidence: format!(
+            "{:.0} throttle events meanwhile, {:.0} on the others",
+            found.here, found.elsewhere
+        ),
         explains_pct: None,
         remedy: "look at fans, heat sink and power limits of this package".to_owned(),
-    }]
+    });
+    cause.into_iter().collect()
 }
 
-/// Settings that some CPUs have and others do not.
+/// Settings that only a part of the CPUs has.
 fn settings(seen: &Observations, cpu: u32, _: &Difference) -> Vec<SuspectCause> {
     let Some(own) = seen.cpus.iter().find(|known| known.cpu == cpu) else {
         return Vec::new();
     };
-    let all = seen.cpus.iter().flat_map(|known| &known.settings);
-    let mut names: Vec<&String> = all.collect();
-    names.sort_unstable();
-    names.dedup();
-    let mut found = Vec::new();
-    for name in names {
-        let with = seen
-            .cpus
-            .iter()
-            .filter(|known| known.settings.contains(name))
-            .count();
-        if with == seen.cpus.len() {
-            continue;
-        }
-        // Where others are spared, this one has their share.
-        let spared = own.settings.contains(name);
-        found.push(SuspectCause {
-            kind: "cpuset",
-            who: if spared {
-                format!("CPU {cpu} is in {name}")
-            } else {
-                format!("CPU {cpu} is not in {name}, {with} others are")
-            },
-            evidence: format!("{with} of {} CPUs have this setting", seen.cpus.len()),
-            explains_pct: None,
-            remedy: "compare CPUs of one setting with each other (--cpus)".to_owned(),
-        });
+    let mut with: BTreeMap<&String, usize> = BTreeMap::new();
+    for name in seen.cpus.iter().flat_map(|known| &known.settings) {
+        *with.entry(name).or_default() += 1;
     }
-    found
+    let all = seen.cpus.len();
+    let some = with.into_iter().filter(|(_, with)| *with < all);
+    some.map(|(name, with)| SuspectCause {
+        kind: "cpuset",
+        // Where others are spared, this one has their share.
+        who: if own.settings.contains(name) {
+            format!("CPU {cpu} is in {name}")
+        } else {
+            format!("CPU {cpu} is not in {name}, {with} others are")
+        },
+        evidence: format!("{with} of {all} CPUs have this setting"),
+        explains_pct: None,
+        remedy: "compare CPUs of one setting with each other (--cpus)".to_owned(),
+    })
+    .collect()
 }
 
 /// How the machine is built.
@@ -485,51 +435,43 @@ fn build(seen: &Observations, cpu: u32, difference: &Difference) -> Vec<SuspectC
     let Some(own) = seen.cpus.iter().find(|known| known.cpu == cpu) else {
         return Vec::new();
     };
-    let others = || seen.cpus.iter().filter(|other| other.cpu != cpu);
     let mut found = Vec::new();
-    let mut push = |kind, who: String, evidence: String, remedy: &str| {
+    let mut push = |kind, who: &str, evidence: String, remedy: &str| {
         found.push(SuspectCause {
             kind,
-            who,
+            who: who.to_owned(),
             evidence,
             explains_pct: None,
             remedy: remedy.to_owned(),
         });
     };
     if let Some((kind, _)) = design::kinds(&seen.cpus, cpu) {
-        let evidence = format!("CPU {cpu} is of the kind `{kind}`, others are not");
-        let remedy = "compare CPUs of one kind with each other (--cpus)";
         push(
             "hybrid",
-            "cores of several kinds".to_owned(),
-            evidence,
-            remedy,
+            "cores of several kinds",
+            format!("CPU {cpu} is of the kind `{kind}`, others are not"),
+            "compare CPUs of one kind with each other (--cpus)",
         );
     }
-    let lonely = others().any(|other| other.siblings.is_empty());
-    if !own.siblings.is_empty() && lonely {
+    let mut others = seen.cpus.iter().filter(|other| other.cpu != cpu);
+    if !own.siblings.is_empty() && others.any(|other| other.siblings.is_empty()) {
         let siblings: Vec<String> = own.siblings.iter().map(u32::to_string).collect();
-        let evidence = format!("CPU {cpu} shares its core with CPU {}", siblings.join(", "));
-        let remedy =
-            "what runs on the sibling takes from this CPU: keep it idle, or switch SMT off";
         push(
             "smt",
-            "the sibling of its core".to_owned(),
-            evidence,
-            remedy,
+            "the sibling of its core",
+            format!("CPU {cpu} shares its core with CPU {}", siblings.join(", ")),
+            "what runs on the sibling takes from this CPU: keep it idle, or switch SMT off",
         );
     }
     let mut tests = difference.tests.iter();
     if let Some(node) = design::node(&seen.cpus, cpu)
         && tests.any(|test| design::touches_memory(test))
     {
-        let evidence = format!("CPU {cpu} is on node {node}");
-        let remedy = "the array lies on one node: compare CPUs of one node (--cpus)";
         push(
             "numa",
-            "the distance to the memory".to_owned(),
-            evidence,
-            remedy,
+            "the distance to the memory",
+            format!("CPU {cpu} is on node {node}"),
+            "the array lies on one node: compare CPUs of one node (--cpus)",
         );
     }
     found

@@ -37,10 +37,8 @@ pub const WORK_VERB: &str = "__audit-work";
 pub enum Spec {
     /// Elements moved between neighbours.
     Memory {
-        /// Size of the array.
         bytes: u64,
     },
-    /// getppid(2).
     Syscall,
     /// A word written to and read from a file here, or a device.
     Io {
@@ -49,16 +47,13 @@ pub enum Spec {
     },
     /// All of these.
     Both {
-        /// Size of the array.
         bytes: u64,
         /// As of [`Spec::Io`].
         path: PathBuf,
     },
-    /// Long vectors.
     Compute,
 }
 
-/// An order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorkOrder {
     /// Take this up.
@@ -69,27 +64,17 @@ pub enum WorkOrder {
     },
     /// Run it there; `warm` units before, which do not count.
     Run {
-        /// What was taken up.
         test: usize,
         cpu: u32,
-        /// Units of the test.
         units: u64,
-        /// Before them.
         warm: u64,
     },
     /// Let go of it.
-    Leave {
-        /// What was taken up.
-        test: usize,
-    },
+    Leave { test: usize },
     /// Find out how user and system time are told apart.
-    Accounting {
-        /// Where.
-        cpu: u32,
-    },
+    Accounting { cpu: u32 },
 }
 
-/// An answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     /// It is ready, or left.
@@ -97,13 +82,11 @@ pub enum Answer {
         /// What a unit is, and what the test does with which sizes.
         about: String,
     },
-    /// A run is done.
     Done(RunFigures),
     /// Of so many short runs that did both, in how many one of user and system
     /// time was 0.
     Accounting {
         runs: u32,
-        /// Those.
         zeros: u32,
     },
     /// It could not be done.
@@ -124,7 +107,6 @@ pub(crate) trait TestWork: Send {
 }
 
 /// The name of a unit.
-#[must_use]
 pub fn unit(spec: &Spec) -> &'static str {
     match spec {
         Spec::Memory { .. } => "planes",

@@ -7,9 +7,6 @@ use super::run::{self, WorkFault};
 use super::{Answer, TestBench, WORK_VERB, WorkOrder};
 
 /// The hidden verb. Returns when whoever gives the orders has gone.
-///
-/// # Errors
-/// It was not started by an audit.
 pub fn work(arguments: &[String]) -> Result<(), String> {
     if !arguments.is_empty() {
         return Err(format!("{WORK_VERB} is for sandbag's own use"));

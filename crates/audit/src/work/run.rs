@@ -12,13 +12,11 @@ use super::TestWork;
 /// What a run took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFigures {
-    /// Monotonic clock.
     pub elapsed_ns: u64,
     /// What of the thread's CPU time is not system time.
     pub user_ns: u64,
     /// ru_stime.
     pub system_ns: u64,
-    /// Voluntary switches.
     pub voluntary: u64,
     /// Involuntary ones.
     pub involuntary: u64,
@@ -28,7 +26,6 @@ pub struct RunFigures {
     pub frequency_khz: Option<u64>,
 }
 
-/// Why there are no figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WorkFault {
     /// The CPU went away, or is not for us.

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The page of an audit, and that of two compared: one file, no network, no
-//! script, light and dark, fit to print. The charts are those of Cardo's paper:
-//! user, system and elapsed time by CPU, system time by itself and magnified,
-//! production against dedicated; and what came after: effects with their
-//! intervals, effects against length, noise.
+//! script, light and dark, fit to print. The charts are those of Cardo's paper (user,
+//! system and elapsed time by CPU, system time magnified, production against
+//! dedicated), differences with their intervals, differences against length, noise.
 
 mod comparison;
 mod parts;
 
-use crate::model::{Audit, AuditVerdict, Quantity, Test};
 use maud::{Markup, html};
 use sandbag_ui::chart::{self, figure};
 use sandbag_ui::page::{sentence, static_page};
 use sandbag_ui::text::{clock, visible};
 
-use crate::report::charts::{ChartSide, by_length, effects, times};
+use crate::model::{Audit, AuditVerdict, CpuVerdict, Quantity, Test};
+use crate::report::charts::{ChartSide, by_length, differences, times};
+use crate::report::figures::{Figure, FigureTable};
 use crate::report::terminal::{middles, test_facts};
 use crate::report::words::{
-    self, confidence, cpus, detection, of_cpu, probability, quantities, quantity, signed, summary,
-    unit, verdict, verdict_words, verdicts,
+    self, confidence, detection, probability, quantity, signed, summary, unit, verdict,
 };
 pub use comparison::comparison;
 
@@ -27,8 +26,6 @@ fn style() -> String {
     [chart::STYLE, include_str!("page.css")].concat()
 }
 
-/// The page of an audit.
-#[must_use]
 pub fn audit(audit: &Audit) -> String {
     let title = format!("sandbag: {} CPUs", verdict(audit.verdict));
     let body = html! {
@@ -53,11 +50,8 @@ fn class(verdict: AuditVerdict) -> &'static str {
 
 fn headline(audit: &Audit) -> Markup {
     let what = [
-        match audit.cpus.len() {
-            1 => "audit of 1 CPU".to_owned(),
-            n => format!("audit of {n} CPUs"),
-        },
-        visible(&words::capitalize(&audit.begun)),
+        format!("audit of {}", words::count_cpus(audit.cpus.len())),
+        visible(&words::to_second(&audit.begun)),
         format!("took {}", clock(audit.took_ns as f64 / 1e9)),
         format!("seed {}", audit.design.seed),
     ];
@@ -78,8 +72,9 @@ fn headline(audit: &Audit) -> Markup {
 }
 
 fn test_section(audit: &Audit, test: &Test) -> Markup {
-    let side = || ChartSide { name: "", test };
-    let tolerance = audit.design.tolerance_pct;
+    let figures = FigureTable::of_test(test);
+    let words = ("differences from the middle CPU", "difference");
+    let differences = differences(&figures, audit.design.tolerance_pct, words);
     html! {
         section .test {
             h2 {
@@ -90,27 +85,8 @@ fn test_section(audit: &Audit, test: &Test) -> Markup {
             @if let Some(why) = &test.failure { p .warnings { (sentence(&visible(why))) } }
             @if !test.effects.is_empty() {
                 div .plots {
-                    @for q in quantities(test) {
-                        (figure(
-                            &format!("{} by CPU", parts::name(q)),
-                            times(&[side()], q, true),
-                            &[],
-                        ))
-                    }
-                    @for q in [Quantity::System, Quantity::Noise] {
-                        @if quantities(test).contains(&q) {
-                            (figure(
-                                &format!("{}, magnified", parts::name(q)),
-                                times(&[side()], q, false),
-                                &[],
-                            ))
-                        }
-                    }
-                    (figure(
-                        "Difference from the middle CPU",
-                        effects(test, tolerance),
-                        &["bars: intervals for all comparisons at once; grey: what does not count"],
-                    ))
+                    (by_cpu(&[ChartSide { name: "", test }], &figures.quantities))
+                    (figure("Difference from the middle CPU", differences, &[BARS]))
                     @if let Some((chart, q)) = by_length(test) {
                         @let odd = chart.series.iter().any(|one| one.colour.is_some());
                         (figure(
@@ -120,48 +96,46 @@ fn test_section(audit: &Audit, test: &Test) -> Markup {
                         ))
                     }
                 }
-                (table(test))
+                (table(&figures, &below_table(test)))
             }
         }
     }
 }
 
-/// What stands for a CPU and a quantity: the difference, its interval, its
-/// probability.
-type Numerals = [String; 3];
+const BARS: &str = "bars: intervals for all comparisons at once; grey: what does not count";
 
-/// All figures by CPU, and what there is to say below; `none` stands where there is
-/// none. Folded where there are many.
-fn in_figures(
-    all: &[u32],
-    quantities: &[Quantity],
-    verdict: impl Fn(u32) -> (&'static str, String),
-    cells: impl Fn(u32, Quantity) -> Option<Numerals>,
-    none: &str,
-    below: &Markup,
-) -> Markup {
+/// Times of these quantities by CPU; system time and noise magnified, too.
+fn by_cpu(sides: &[ChartSide<'_>], quantities: &[Quantity]) -> Markup {
+    let magnified = [Quantity::System, Quantity::Noise];
     html! {
-        details open[all.len() <= 16] {
+        @for q in quantities {
+            (figure(&format!("{} by CPU", parts::name(*q)), times(sides, *q, true), &[]))
+        }
+        @for q in magnified.into_iter().filter(|q| quantities.contains(q)) {
+            (figure(&format!("{}, magnified", parts::name(q)), times(sides, q, false), &[]))
+        }
+    }
+}
+
+/// All figures by CPU, and notes below. Folded where there are many.
+fn table(figures: &FigureTable, below: &Markup) -> Markup {
+    html! {
+        details open[figures.rows.len() <= 16] {
             summary { "In figures" }
             div .table.long {
                 table {
                     thead { tr {
                         th { "CPU" } th .text { "verdict" }
-                        @for q in quantities {
+                        @for q in &figures.quantities {
                             th { (quantity(*q)) small { (unit(*q)) ", interval for all, p" } }
                         }
                     } }
                     tbody {
-                        @for cpu in all {
-                            @let (class, told) = verdict(*cpu);
+                        @for (cpu, row) in &figures.rows {
                             tr {
                                 td { (cpu) }
-                                td .text { span .verdict.(class) { (told) } }
-                                @for q in quantities {
-                                    @if let Some([value, interval, p]) = cells(*cpu, *q) {
-                                        td { (value) small { (interval) } small { (p) } }
-                                    } @else { td { (none) } }
-                                }
+                                td .text { span .verdict.(class(row.verdict)) { (row.word) } }
+                                @for q in &figures.quantities { (cell(*q, figures.get(*cpu, *q))) }
                             }
                         }
                     }
@@ -172,65 +146,50 @@ fn in_figures(
     }
 }
 
-fn table(test: &Test) -> Markup {
-    let found = verdicts(test);
-    let below = html! {
-            @let said = test.verdicts.iter().filter(|one| one.verdict == AuditVerdict::Unequal);
-            @let said: Vec<_> = said.collect();
-            @if !said.is_empty() {
-                ul .said {
-                    @for one in said {
-                        li {
-                            "CPU " (one.cpu) ", " (quantity(one.quantity)) ": "
-                            (sentence(&visible(&one.because)))
-                        }
+/// The difference, its interval, its probability.
+fn cell(of: Quantity, figure: Option<&Figure>) -> Markup {
+    let mark = figure.and_then(|one| one.verdict).map_or("", words::mark);
+    let Some(figure) = figure.filter(|one| one.is_resolved()) else {
+        return html! { td { (if mark.is_empty() { "–" } else { mark }) } };
+    };
+    let end = |pct: f64| match of.is_open(pct) {
+        true => "?".to_owned(),
+        false => minus(signed(pct).trim()),
+    };
+    let interval = figure.together_pct.map_or_else(
+        || "too few runs".to_owned(),
+        |(low, high)| format!("{} to {}", end(low), end(high)),
+    );
+    html! {
+        td {
+            (minus(signed(figure.pct).trim())) (mark)
+            small { (interval) }
+            small { "p " (probability(figure.p)) }
+        }
+    }
+}
+
+fn below_table(test: &Test) -> Markup {
+    let verdicts = test.verdicts.iter();
+    let unequal = verdicts.filter(|one| one.verdict == AuditVerdict::Unequal);
+    let unequal: Vec<&CpuVerdict> = unequal.collect();
+    html! {
+        @if !unequal.is_empty() {
+            ul .said {
+                @for one in unequal {
+                    li {
+                        "CPU " (one.cpu) ", " (quantity(one.quantity)) ": "
+                        (sentence(&visible(&one.because)))
                     }
                 }
             }
-            @for text in words::detection_of(test) {
-                p .note { (sentence(&text)) }
-            }
-    };
-    let cells = |cpu: u32, q: Quantity| {
-        let mut effects = test.effects.iter();
-        let effect = effects.find(|one| one.cpu == cpu && one.quantity == q)?;
-        let mark = found.get(&(cpu, q)).map(|one| one.verdict);
-        // What cannot be told has no figure.
-        if mark == Some(AuditVerdict::NotResolvable) {
-            return Some([
-                words::mark(AuditVerdict::NotResolvable).to_owned(),
-                String::new(),
-                String::new(),
-            ]);
         }
-        Some([
-            minus(signed(effect.pct).trim()) + mark.map_or("", words::mark),
-            range(q, effect.together_pct),
-            format!("p {}", probability(effect.p_together)),
-        ])
-    };
-    let verdict = |cpu: u32| {
-        let found = of_cpu(test, cpu);
-        (class(found.0), verdict_words(found).to_string())
-    };
-    let (all, quantities) = (cpus(test), quantities(test));
-    in_figures(&all, &quantities, verdict, cells, "–", &below)
+        @for text in words::detection_of(test) { p .note { (sentence(&text)) } }
+    }
 }
 
-/// With the page's minus.
 fn minus(text: &str) -> String {
     text.replace('-', "\u{2212}")
-}
-
-fn range(of: Quantity, (low, high): (f64, f64)) -> String {
-    let end = |value: f64| {
-        if of.is_open(value) {
-            "?".to_owned()
-        } else {
-            minus(signed(value).trim())
-        }
-    };
-    format!("{} to {}", end(low), end(high))
 }
 
 /// Of the design: `99 %`.

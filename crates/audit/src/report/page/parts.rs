@@ -7,7 +7,7 @@ use sandbag_ui::page::sentence;
 use sandbag_ui::text::{clock, visible};
 
 use super::sure;
-use crate::report::words::{capitalize, size};
+use crate::report::words::{size, to_second};
 
 /// A quantity at the beginning of a heading.
 pub(super) fn name(quantity: Quantity) -> &'static str {
@@ -21,7 +21,7 @@ pub(super) fn name(quantity: Quantity) -> &'static str {
     }
 }
 
-/// What the reader must know before all else.
+/// Remarks, failures and CPUs that were left out.
 pub(super) fn notes(audit: &Audit) -> Markup {
     let failed = audit.tests.iter().filter_map(|test| {
         let why = test.failure.as_ref()?;
@@ -36,11 +36,16 @@ pub(super) fn notes(audit: &Audit) -> Markup {
         .chain(failed)
         .chain(left)
         .collect();
+    warnings(if all.len() == 1 { "Note" } else { "Notes" }, &all)
+}
+
+/// A list that stands out; nothing of none.
+pub(super) fn warnings(title: &str, all: &[String]) -> Markup {
     html! {
         @if !all.is_empty() {
             section .warnings {
-                h2 { @if all.len() == 1 { "Note" } @else { "Notes" } }
-                ul { @for one in &all { li { (sentence(&visible(one))) } } }
+                h2 { (title) }
+                ul { @for one in all { li { (sentence(&visible(one))) } } }
             }
         }
     }
@@ -85,7 +90,6 @@ fn facts(title: &str, all: &[(String, String)]) -> Markup {
     }
 }
 
-/// How it was done.
 pub(super) fn design(audit: &Audit) -> Markup {
     let design = &audit.design;
     let fact = |name: &str, value: String| (name.to_owned(), value);
@@ -108,7 +112,7 @@ pub(super) fn design(audit: &Audit) -> Markup {
             fact("limit for a test", clock(design.limit_ns as f64 / 1e9)),
             fact("user and system time", design.accounting.clone()),
             fact("seed of the order of CPUs", design.seed.to_string()),
-            fact("begun", capitalize(&audit.begun)),
+            fact("begun", to_second(&audit.begun)),
             fact("took", clock(audit.took_ns as f64 / 1e9)),
         ],
     )
@@ -118,24 +122,20 @@ pub(super) fn machine(machine: &[(String, String)]) -> Markup {
     facts("Machine", machine)
 }
 
-/// CPUs about which something is known that makes them other ones.
+/// CPUs that differ by their kind, their place or their settings.
 pub(super) fn cpus(audit: &Audit) -> Markup {
-    let told = audit.cpus.iter().filter_map(|cpu| {
-        let mut said = Vec::new();
-        if let Some(kind) = &cpu.kind {
-            said.push(kind.clone());
-        }
-        if let Some(node) = cpu.node.filter(|node| *node > 0) {
-            said.push(format!("NUMA node {node}"));
-        }
+    let all = audit.cpus.iter().filter_map(|cpu| {
+        let mut words: Vec<String> = cpu.kind.iter().cloned().collect();
+        let node = cpu.node.filter(|node| *node > 0);
+        words.extend(node.map(|node| format!("NUMA node {node}")));
         if !cpu.siblings.is_empty() {
             let siblings: Vec<String> = cpu.siblings.iter().map(u32::to_string).collect();
-            said.push(format!("shares its core with {}", siblings.join(", ")));
+            words.push(format!("shares its core with {}", siblings.join(", ")));
         }
-        said.extend(cpu.settings.iter().cloned());
-        (!said.is_empty()).then(|| (format!("CPU {}", cpu.cpu), said.join(", ")))
+        words.extend(cpu.settings.iter().cloned());
+        (!words.is_empty()).then(|| (format!("CPU {}", cpu.cpu), words.join(", ")))
     });
-    let all: Vec<(String, String)> = told.collect();
+    let all: Vec<(String, String)> = all.collect();
     html! { @if !all.is_empty() { (facts("CPUs", &all)) } }
 }
 

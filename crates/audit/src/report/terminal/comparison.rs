@@ -1,24 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Two audits compared, on the terminal.
 
-use crate::compare::{Change, Comparison, TestChange};
-use crate::model::{AuditVerdict, Quantity};
-
-use super::{TerminalRows, TerminalStyle, by_cpu, figure, legend};
-use crate::report::words::{
-    self, change_cpus, change_of_cpu, change_quantities, change_words, quantity, unit,
-};
+use super::{TerminalStyle, are_wide, table_lines};
+use crate::compare::Comparison;
+use crate::report::figures::FigureTable;
+use crate::report::words::{self, change_words, figure_words, to_second};
 
 /// A comparison, ending in a newline, without colours.
-#[must_use]
 pub fn comparison(found: &Comparison, look: &TerminalStyle) -> String {
+    let (a, b) = (to_second(&found.a_begun), to_second(&found.b_begun));
     let mut out = look.wrap(
         "",
         &format!(
-            "the audit of {} against that of {}: changes from the first to the second, above 0: \
-             it became slower",
-            words::capitalize(&found.b_begun),
-            words::capitalize(&found.a_begun)
+            "the audit of {b} against that of {a}: changes from the first to the second, above 0: \
+             it became slower"
         ),
     );
     for difference in &found.differences {
@@ -27,106 +22,23 @@ pub fn comparison(found: &Comparison, look: &TerminalStyle) -> String {
     for lost in &found.lost {
         out += &look.wrap("", &format!("not known: {lost}"));
     }
-    let wide = found.tests.iter().all(|test| {
-        let all = change_quantities(test);
-        look.holds(&table(test, &choose(test, look), &all, true))
-    });
-    for test in &found.tests {
+    let tables: Vec<FigureTable> = found.tests.iter().map(FigureTable::of_change).collect();
+    let wide = are_wide(&tables, look);
+    for (test, figures) in found.tests.iter().zip(&tables) {
         out.push('\n');
-        out += &look.wrap(
-            "",
-            &format!("{}: {}", test.name, change_words(test.verdict)),
-        );
-        let rows = choose(test, look);
-        let all = change_quantities(test);
-        let fits = look.holds(&table(test, &rows, &all, wide));
-        // As in the table of one audit: of what a narrow terminal has no room for
-        // user time tells least.
-        let shown: Vec<Quantity> = all
-            .into_iter()
-            .filter(|q| fits || *q != Quantity::User)
-            .collect();
-        out += &table(test, &rows, &shown, wide);
-        out += &legend_of(test);
-        let common: Vec<String> = test
-            .common
-            .iter()
-            .map(|(q, pct)| {
-                format!(
-                    "{} {} {}",
-                    quantity(*q),
-                    words::signed(*pct).trim(),
-                    unit(*q)
-                )
-            })
-            .collect();
+        let verdict = change_words(test.verdict);
+        out += &look.wrap("", &format!("{}: {verdict}", test.name));
+        out += &table_lines(figures, look, wide);
+        let common = test.common.iter().map(|(q, pct)| figure_words(*q, *pct));
+        let common: Vec<String> = common.collect();
         if !common.is_empty() {
-            out += &look.wrap(
-                "  ",
-                &format!("the middle of all CPUs: {}", common.join(", ")),
-            );
+            let text = format!("the middle of all CPUs: {}", common.join(", "));
+            out += &look.wrap("  ", &text);
         }
     }
     out.push('\n');
-    let said = format!(
-        "{}: {}",
-        change_words(found.verdict),
-        words::comparison(found)
-    );
-    out += &look.wrap("", &said);
-    out
-}
-
-fn choose(test: &TestChange, look: &TerminalStyle) -> TerminalRows {
-    let worst = |cpu: u32| {
-        let here = test.changes.iter().filter(|change| change.cpu == cpu);
-        here.map(|change| change.pct.abs()).fold(0.0, f64::max)
-    };
-    let odd = |cpu: u32| {
-        let is_odd = change_of_cpu(test, cpu) == AuditVerdict::Unequal;
-        is_odd.then(|| (true, worst(cpu)))
-    };
-    TerminalRows::of(&change_cpus(test), look, odd)
-}
-
-fn table(test: &TestChange, rows: &TerminalRows, quantities: &[Quantity], wide: bool) -> String {
-    let find = |cpu: u32, q: Quantity| -> Option<&Change> {
-        let mut all = test.changes.iter();
-        all.find(|change| change.cpu == cpu && change.quantity == q)
-    };
-    let cell = |cpu: u32, q: Quantity| match find(cpu, q) {
-        Some(change) if change.verdict != AuditVerdict::NotResolvable => {
-            let found = Some(change.verdict);
-            figure(q, change.pct, change.together_pct, found, wide)
-        }
-        _ => "- ~".to_owned(),
-    };
-    let pct = |cpu: u32, q: Quantity| find(cpu, q).map(|change| change.pct);
-    let word = |cpus: &[u32]| {
-        let worst = cpus.iter().map(|cpu| change_of_cpu(test, *cpu)).max();
-        worst.map_or("", short)
-    };
-    by_cpu(rows, quantities, cell, pct, word)
-}
-
-/// The word of a verdict where there is little room.
-fn short(verdict: AuditVerdict) -> &'static str {
-    match verdict {
-        AuditVerdict::NotResolvable => "no verdict",
-        other => change_words(other),
-    }
-}
-
-fn legend_of(test: &TestChange) -> String {
-    let decided = |one: &&Change| one.verdict != AuditVerdict::NotResolvable;
-    let mut decided = test.changes.iter().filter(decided);
-    let few = decided.any(|one| one.together_pct.is_none());
-    let verdicts = test.changes.iter().map(|one| one.verdict);
-    legend(
-        "* beyond chance",
-        verdicts,
-        few.then_some("±-: too few runs"),
-    )
+    let verdict = change_words(found.verdict);
+    out + &look.wrap("", &format!("{verdict}: {}", words::comparison(found)))
 }
 
 #[cfg(test)]
