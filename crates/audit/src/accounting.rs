@@ -10,7 +10,7 @@
 //! (CONFIG_VIRT_CPU_ACCOUNTING_NATIVE; CONFIG_VIRT_CPU_ACCOUNTING_GEN does so on
 //! CPUs of `nohz_full=` only).
 
-/// How user and system time are told apart.
+/// How the kernel divides CPU time into user and system time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Accounting {
     /// By looks at the tick.
@@ -25,10 +25,10 @@ pub struct Accounting {
 const USUAL_HZ: f64 = 250.0;
 
 impl Accounting {
-    /// From the kernel's configuration (empty where it is not told), from whether
-    /// CPUs are in `nohz_full`, and from an experiment: of so many short runs in
-    /// both modes, in how many one of both times was 0. What was seen counts for
-    /// more than what was configured.
+    /// From the kernel's configuration (empty if unknown), from whether CPUs are in
+    /// `nohz_full`, and from an experiment: a number of short runs in both modes, and
+    /// in how many of them user or system time was 0. The experiment overrides the
+    /// configuration.
     pub fn find(config: &str, nohz_full: bool, experiment: Option<(u32, u32)>) -> Self {
         let has = |name: &str| config.lines().any(|line| line == name);
         let hz = config
@@ -56,10 +56,9 @@ impl Accounting {
         }
     }
 
-    /// The least difference, percent, of a time that is `share` of a CPU's time
-    /// `cpu_ns` over all its runs, that is `z` standard deviations of what
-    /// sampling makes of it, against the mean of so many other CPUs; 0 where
-    /// nothing is sampled.
+    /// Least difference that sampling resolves, percent: `z` standard deviations of a
+    /// time that is `share` of a CPU's time `cpu_ns` over all its runs, against the
+    /// mean of `others` other CPUs; 0 where nothing is sampled.
     pub fn resolvable_pct(&self, share: f64, cpu_ns: f64, others: usize, z: f64) -> f64 {
         if !self.sampled || others == 0 {
             return 0.0;

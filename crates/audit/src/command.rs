@@ -15,31 +15,25 @@ use sandbag_linux::user::User;
 use sandbag_linux::{CpuList, clock, sched};
 use sandbag_run::leash;
 
+use crate::error::Halt;
 use crate::work::RunFigures;
 
 /// Between two looks at whether to stop.
 const LOOK: Duration = Duration::from_millis(500);
-/// Of what it said last, so much is told.
+/// Bytes of its last output that an error quotes.
 const LAST_WORDS: usize = 300;
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CommandFault {
-    Stopped,
-    Failed(String),
-}
 
 /// Runs `command` by `/bin/sh -c` on one CPU; its output goes nowhere. The
 /// times are those of the shell and of all that it waited for. What it starts
 /// ends with it, and with us.
-pub fn run(
+pub(crate) fn run(
     command: &str,
     user: Option<&User>,
     cpu: u32,
     patience: Duration,
     stop: &dyn Fn() -> bool,
-) -> Result<RunFigures, CommandFault> {
-    let failed =
-        |what: &str, cause: std::io::Error| CommandFault::Failed(format!("{what}: {cause}"));
+) -> Result<RunFigures, Halt> {
+    let failed = |what: &str, cause: std::io::Error| Halt::Failed(format!("{what}: {cause}"));
     let (words, said) = std::io::pipe().map_err(|cause| failed("a pipe", cause))?;
     let only = CpuList::from_iter([cpu]);
     let mut shell = Command::new("/bin/sh");
@@ -72,7 +66,7 @@ pub fn run(
     drop(end);
     let pid = process.id();
     // SAFETY: signals to the session that we made; the leader was not reaped,
-    // or nobody has its number yet.
+    // or its number is not in use again yet.
     let kill = || unsafe { libc::kill(-pid.cast_signed(), libc::SIGKILL) };
     let (send, ended) = channel();
     // It has the other end.
@@ -89,7 +83,7 @@ pub fn run(
     let (Ok(_), Ok(waiter)) = (reader, waiter) else {
         kill();
         let _ = child::reap(Some(pid));
-        return Err(CommandFault::Failed("no thread can be had".to_owned()));
+        return Err(Halt::Failed("no thread can be had".to_owned()));
     };
     // Too far away for the clock is for ever.
     let until = Instant::now().checked_add(patience);
@@ -98,16 +92,14 @@ pub fn run(
         match ended.recv_timeout(LOOK) {
             Ok(outcome) => break outcome,
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(CommandFault::Failed("nobody waited for it".to_owned()));
+                return Err(Halt::Failed("it was not waited for".to_owned()));
             }
             Err(RecvTimeoutError::Timeout) => {
                 if stop() {
-                    why = Some(CommandFault::Stopped);
+                    why = Some(Halt::Stopped);
                 } else if until.is_some_and(|until| Instant::now() > until) {
                     let seconds = patience.as_secs_f64();
-                    why = Some(CommandFault::Failed(format!(
-                        "it took longer than {seconds:.0} s"
-                    )));
+                    why = Some(Halt::Failed(format!("it took longer than {seconds:.0} s")));
                 }
                 if why.is_some() {
                     kill();
@@ -126,13 +118,13 @@ pub fn run(
     // A daemon of its own session may hold the pipe for ever.
     let last = || last_words.recv_timeout(LOOK).unwrap_or_default();
     if let Some(signal) = reaped.status.signal() {
-        return Err(CommandFault::Failed(format!(
+        return Err(Halt::Failed(format!(
             "it was killed by signal {signal}{}",
             last()
         )));
     }
     if let Some(code @ 1..) = reaped.status.code() {
-        return Err(CommandFault::Failed(format!(
+        return Err(Halt::Failed(format!(
             "it ended with exit code {code}{}",
             last()
         )));
@@ -147,8 +139,8 @@ pub fn run(
     })
 }
 
-/// What was said last, until nobody can say more, after a colon; nothing if nothing
-/// was said.
+/// The end of its output after a colon, once all writers have closed it; empty without
+/// output.
 fn last(mut words: std::io::PipeReader) -> String {
     let mut tail: Vec<u8> = Vec::new();
     let mut some = [0; 4096];
@@ -168,7 +160,7 @@ fn last(mut words: std::io::PipeReader) -> String {
 mod tests {
     use super::*;
 
-    fn try_it(command: &str) -> Result<RunFigures, CommandFault> {
+    fn try_it(command: &str) -> Result<RunFigures, Halt> {
         let cpu = sched::affinity(0).unwrap().iter().next().unwrap();
         run(command, None, cpu, Duration::from_secs(20), &|| false)
     }
@@ -183,7 +175,7 @@ mod tests {
     #[test]
     fn a_command_that_fails_says_why() {
         let why = |command| match try_it(command) {
-            Err(CommandFault::Failed(why)) => why,
+            Err(Halt::Failed(why)) => why,
             other => panic!("{other:?}"),
         };
         assert!(why("echo no luck >&2; exit 3").contains("exit code 3: no luck"));
@@ -197,9 +189,9 @@ mod tests {
     fn it_does_not_outlive_its_time() {
         let begin = Instant::now();
         let outcome = run("sleep 1000", None, 0, Duration::from_millis(10), &|| false);
-        assert!(matches!(outcome, Err(CommandFault::Failed(why)) if why.contains("longer")));
+        assert!(matches!(outcome, Err(Halt::Failed(why)) if why.contains("longer")));
         let outcome = run("sleep 1000", None, 0, Duration::from_secs(60), &|| true);
-        assert_eq!(outcome, Err(CommandFault::Stopped));
+        assert_eq!(outcome, Err(Halt::Stopped));
         assert!(begin.elapsed() < Duration::from_secs(10));
     }
 }

@@ -13,14 +13,11 @@
 mod pairs;
 mod shift;
 
-use std::collections::BTreeSet;
-
-use sandbag_stats::middle;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::effects;
-use crate::model::{Audit, AuditVerdict, Quantity, Test};
+use crate::effects::{self, median};
+use crate::model::{Audit, AuditVerdict, Cpu, Quantity, Test, unique};
 use crate::ranks::holm;
 use pairs::pairs;
 use shift::{NullCache, Shift};
@@ -28,35 +25,30 @@ use shift::{NullCache, Shift};
 /// The format's version, in each file.
 pub const VERSION: u32 = 1;
 
-/// Facts of a machine that are others each time.
+/// Facts of a machine that differ each time.
 const PASSING: [&str; 1] = [sandbag_linux::machine::LOAD];
 
 /// Lengths that differ by no more than this factor count as the same.
 const SAME_LENGTH: f64 = 3.0;
 
-/// How two audits are compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CompareOptions {
     /// By which verdicts are given, after correction: .99.
     pub confidence: f64,
     /// Changes up to this do not count, percent (of noise: points).
     pub tolerance_pct: f64,
-    /// Compare what is not alike, too.
+    /// Compare different machines, tests or settings, too.
     pub anyway: bool,
 }
 
-/// What two audits come to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// [`VERSION`] of the sandbag that wrote it.
     pub version: u32,
-    /// sandbag's own version.
     pub sandbag: String,
-    /// When the first audit began.
     pub a_begun: String,
-    /// When the second began.
     pub b_begun: String,
-    /// In what the two are not alike, where they were compared anyway.
+    /// Differences of machine, tests and settings, where they were compared anyway.
     pub differences: Vec<String>,
     /// CPUs that one of them lost on the way, in words: nothing is known of those.
     #[serde(default)]
@@ -69,23 +61,18 @@ pub struct Comparison {
     pub comparisons: u32,
     /// By test, in the order of the first audit.
     pub tests: Vec<TestChange>,
-    /// The worst of all tests.
     pub verdict: AuditVerdict,
 }
 
-/// What became of a test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TestChange {
     pub name: String,
-    /// By quantity and CPU.
     pub changes: Vec<Change>,
     /// The middle of all CPUs' changes, by quantity: what the whole machine did.
     pub common: Vec<(Quantity, f64)>,
-    /// The worst of its changes.
     pub verdict: AuditVerdict,
 }
 
-/// What became of a CPU in a quantity of a test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     pub quantity: Quantity,
@@ -110,7 +97,6 @@ pub struct Change {
     pub verdict: AuditVerdict,
 }
 
-/// Why two audits are not compared.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum CompareError {
     /// They are not of the same machine, tests or settings.
@@ -124,58 +110,48 @@ pub enum CompareError {
     NothingInCommon,
 }
 
-/// Compares two audits.
 pub fn compare(a: &Audit, b: &Audit, options: &CompareOptions) -> Result<Comparison, CompareError> {
     let differences = differences(a, b);
     if !differences.is_empty() && !options.anyway {
         return Err(CompareError::NotAlike(differences));
     }
     let mut known = NullCache::default();
-    let mut tests: Vec<TestChange> = Vec::new();
-    let mut shifts: Vec<Vec<Option<Shift>>> = Vec::new();
+    let mut found: Vec<(&str, Vec<(Change, Option<Shift>)>)> = Vec::new();
     for one in &a.tests {
-        let Some(other) = b.tests.iter().find(|other| other.name == one.name) else {
-            continue;
-        };
-        let (changes, found) = changes(one, other, &mut known);
-        if changes.is_empty() {
-            continue;
-        }
-        tests.push(TestChange {
-            name: one.name.clone(),
-            common: Vec::new(),
-            changes,
-            verdict: AuditVerdict::Equal,
-        });
-        shifts.push(found);
+        let other = b.tests.iter().find(|other| other.name == one.name);
+        let changes = other.map(|other| changes(one, other, &mut known));
+        found.extend(changes.map(|changes| (one.name.as_str(), changes)));
     }
-    let made = shifts.iter().flatten().flatten().count();
-    if tests.is_empty() {
+    found.retain(|(_, changes)| !changes.is_empty());
+    if found.is_empty() {
         return Err(CompareError::NothingInCommon);
     }
+    let all = found.iter_mut().flat_map(|(_, changes)| changes);
+    let all = all.filter_map(|(change, shift)| Some((change, shift.as_ref()?)));
+    let all: Vec<(&mut Change, &Shift)> = all.collect();
+    let made = all.len();
     let alone = options.confidence;
-    // Each of them rarer by so much that all together are as rare as asked.
+    // Each misses the truth so rarely that all together miss it as rarely as asked.
     let together = 1.0 - (1.0 - alone) / made.max(1) as f64;
-    for (test, shifts) in tests.iter_mut().zip(&shifts) {
-        for (change, shift) in test.changes.iter_mut().zip(shifts) {
-            let Some(shift) = shift else { continue };
-            let points = change.quantity.is_share();
-            let shown =
-                |(low, high): (f64, f64)| (rounded_shift(low, points), rounded_shift(high, points));
-            change.interval_pct = shift.interval(alone, &mut known).map(shown);
-            change.together_pct = shift.interval(together, &mut known).map(shown);
-        }
+    let p: Vec<f64> = all.iter().map(|(change, _)| change.p).collect();
+    for ((change, shift), p) in all.into_iter().zip(holm(&p, made)) {
+        let of = change.quantity;
+        let pct = |(low, high)| (shift_pct(low, of), shift_pct(high, of));
+        change.interval_pct = shift.interval(alone, &mut known).map(pct);
+        change.together_pct = shift.interval(together, &mut known).map(pct);
+        change.p_together = p;
+        change.verdict = judge(change, options);
     }
-    correct(&mut tests, &shifts);
-    for (test, shifts) in tests.iter_mut().zip(&shifts) {
-        for (change, shift) in test.changes.iter_mut().zip(shifts) {
-            if shift.is_some() {
-                change.verdict = judge(change, options);
-            }
+    let tests = found.into_iter().map(|(name, changes)| {
+        let changes: Vec<Change> = changes.into_iter().map(|(change, _)| change).collect();
+        TestChange {
+            name: name.to_owned(),
+            common: common(&changes),
+            verdict: worst(changes.iter().map(|change| change.verdict)),
+            changes,
         }
-        test.common = common(&test.changes);
-        test.verdict = worst(test.changes.iter().map(|change| change.verdict));
-    }
+    });
+    let tests: Vec<TestChange> = tests.collect();
     let lost: Vec<String> = [("first", a), ("second", b)]
         .into_iter()
         .flat_map(|(which, audit)| missing_cpus(which, audit))
@@ -208,9 +184,15 @@ fn missing_cpus(which: &str, audit: &Audit) -> Vec<String> {
         .collect()
 }
 
-/// In what two audits are not alike, in words; empty if they can be compared.
+/// The differences of two audits' machines, tests and settings in words; empty if they
+/// can be compared.
 pub fn differences(a: &Audit, b: &Audit) -> Vec<String> {
     let mut all = Vec::new();
+    let mut compare = |what: &str, x: String, y: String| {
+        if x != y {
+            all.push(format!("{what}: {x} and {y}"));
+        }
+    };
     let fact = |audit: &Audit, name: &str| {
         let found = audit.machine.iter().find(|(n, _)| n == name);
         found.map_or_else(|| "not said".to_owned(), |(_, value)| value.clone())
@@ -222,37 +204,31 @@ pub fn differences(a: &Audit, b: &Audit) -> Vec<String> {
         }
     }
     for name in names {
-        let (x, y) = (fact(a, name), fact(b, name));
-        if x != y {
-            all.push(format!("{name}: {x} and {y}"));
-        }
+        compare(name, fact(a, name), fact(b, name));
     }
-    let (x, y) = (numbers(a), numbers(b));
-    if x != y {
-        all.push(format!("CPUs: {} and {}", cpu_list(&x), cpu_list(&y)));
-    }
+    let numbers = |audit: &Audit| {
+        let cpus = unique(audit.cpus.iter().map(|cpu| cpu.cpu));
+        cpus.iter()
+            .map(u32::to_string)
+            .collect::<Vec<_>>()
+            .join(",")
+    };
+    compare("CPUs", numbers(a), numbers(b));
+    let settings = |cpu: &Cpu| match &cpu.settings[..] {
+        [] => "none".to_owned(),
+        settings => settings.join(", "),
+    };
     for cpu in &a.cpus {
-        let other = b.cpus.iter().find(|other| other.cpu == cpu.cpu);
-        let Some(other) = other else { continue };
-        let said = |settings: &[String]| match settings {
-            [] => "none".to_owned(),
-            settings => settings.join(", "),
-        };
-        if cpu.settings != other.settings {
-            all.push(format!(
-                "settings of CPU {}: {} and {}",
-                cpu.cpu,
-                said(&cpu.settings),
-                said(&other.settings)
-            ));
+        if let Some(other) = b.cpus.iter().find(|other| other.cpu == cpu.cpu) {
+            let what = format!("settings of CPU {}", cpu.cpu);
+            compare(&what, settings(cpu), settings(other));
         }
     }
-    if a.design.accounting != b.design.accounting {
-        all.push(format!(
-            "accounting of user and system time: {} and {}",
-            a.design.accounting, b.design.accounting
-        ));
-    }
+    compare(
+        "accounting of user and system time",
+        a.design.accounting.clone(),
+        b.design.accounting.clone(),
+    );
     let of_tests = differences_of_tests(a, b);
     if !of_tests.is_empty() {
         all.extend(asked_otherwise(a, b));
@@ -317,53 +293,35 @@ fn are_as_long(a: &[u64], b: &[u64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(as_long)
 }
 
-fn numbers(audit: &Audit) -> BTreeSet<u32> {
-    audit.cpus.iter().map(|cpu| cpu.cpu).collect()
-}
-
-fn cpu_list(cpus: &BTreeSet<u32>) -> String {
-    let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
-    cpus.join(",")
-}
-
-/// All that can be compared of a test; a shift of `None` is one that the
-/// accounting cannot resolve.
-fn changes(a: &Test, b: &Test, known: &mut NullCache) -> (Vec<Change>, Vec<Option<Shift>>) {
-    let cpus: BTreeSet<u32> = a.samples.iter().map(|sample| sample.cpu).collect();
-    let (mut changes, mut shifts) = (Vec::new(), Vec::new());
+/// All that can be compared of a test; a shift of `None` is one that the accounting
+/// cannot resolve.
+fn changes(a: &Test, b: &Test, known: &mut NullCache) -> Vec<(Change, Option<Shift>)> {
+    let on = |test: &Test, cpu| test.samples.iter().any(|sample| sample.cpu == cpu);
+    let cpus = unique(a.samples.iter().map(|sample| sample.cpu));
+    let cpus: Vec<u32> = cpus.into_iter().filter(|cpu| on(b, *cpu)).collect();
+    let mut changes = Vec::new();
     for quantity in quantities(a, b).iter().copied() {
-        for cpu in &cpus {
-            let on = |test: &Test| test.samples.iter().any(|sample| sample.cpu == *cpu);
-            if !on(b) {
-                continue;
-            }
-            let shift = if is_resolvable(a, quantity, *cpu) && is_resolvable(b, quantity, *cpu) {
-                Shift::of(&pairs(a, b, quantity, *cpu), known)
-            } else {
-                None
-            };
-            let points = quantity.is_share();
-            changes.push(Change {
+        for cpu in cpus.iter().copied() {
+            let is_resolvable = is_resolvable(a, quantity, cpu) && is_resolvable(b, quantity, cpu);
+            let shift = is_resolvable.then(|| Shift::of(&pairs(a, b, quantity, cpu), known));
+            let shift = shift.flatten();
+            let value = |shift: &Shift| shift_pct(shift.value, quantity);
+            let change = Change {
                 quantity,
-                cpu: *cpu,
-                pct: shift
-                    .as_ref()
-                    .map_or(0.0, |shift| rounded_shift(shift.value, points)),
+                cpu,
+                pct: shift.as_ref().map_or(0.0, value),
                 interval_pct: None,
                 together_pct: None,
                 p: shift.as_ref().map_or(1.0, |shift| shift.p),
                 p_together: 1.0,
-                runs: (runs(a, *cpu), runs(b, *cpu)),
-                middle: (
-                    at_greatest(a, quantity, *cpu),
-                    at_greatest(b, quantity, *cpu),
-                ),
+                runs: (runs(a, cpu), runs(b, cpu)),
+                middle: (at_greatest(a, quantity, cpu), at_greatest(b, quantity, cpu)),
                 verdict: AuditVerdict::NotResolvable,
-            });
-            shifts.push(shift);
+            };
+            changes.push((change, shift));
         }
     }
-    (changes, shifts)
+    changes
 }
 
 /// What both tests measure.
@@ -391,33 +349,15 @@ fn at_greatest(test: &Test, quantity: Quantity, cpu: u32) -> f64 {
     let on = || test.samples.iter().filter(move |sample| sample.cpu == cpu);
     let length = on().map(|sample| sample.length).max();
     let here = on().filter(|sample| Some(sample.length) == length);
-    let mut values: Vec<f64> = here.filter_map(|sample| sample.figure(quantity)).collect();
-    values.sort_by(f64::total_cmp);
-    middle(&values).unwrap_or(0.0)
+    median(here.filter_map(|sample| sample.figure(quantity))).unwrap_or(0.0)
 }
 
-/// Percent of a shift of logarithms; points stay what they are.
-fn rounded_shift(shift: f64, points: bool) -> f64 {
-    if points {
-        shift
-    } else {
-        // What no file can hold is a lot all the same.
-        (shift.exp_m1() * 100.0).min(f64::MAX)
-    }
-}
-
-/// Holm's correction over all changes.
-fn correct(tests: &mut [TestChange], shifts: &[Vec<Option<Shift>>]) {
-    let known = shifts.iter().flatten();
-    let all = tests.iter_mut().flat_map(|test| &mut test.changes);
-    let all: Vec<&mut Change> = all
-        .zip(known)
-        .filter_map(|(change, shift)| shift.is_some().then_some(change))
-        .collect();
-    let alone: Vec<f64> = all.iter().map(|change| change.p).collect();
-    let corrected = holm(&alone, alone.len());
-    for (change, p) in all.into_iter().zip(corrected) {
-        change.p_together = p;
+/// Percent of a shift of logarithms; points of a share.
+fn shift_pct(shift: f64, of: Quantity) -> f64 {
+    match of {
+        share if share.is_share() => shift,
+        // Finite, for JSON.
+        _ => (shift.exp_m1() * 100.0).min(f64::MAX),
     }
 }
 
@@ -441,15 +381,12 @@ fn worst(verdicts: impl Iterator<Item = AuditVerdict>) -> AuditVerdict {
 }
 
 fn common(changes: &[Change]) -> Vec<(Quantity, f64)> {
-    let quantities: BTreeSet<Quantity> = changes.iter().map(|change| change.quantity).collect();
     let of = |quantity: Quantity| {
-        let here = changes.iter().filter(|change| {
-            change.quantity == quantity && change.verdict != AuditVerdict::NotResolvable
-        });
-        let mut all: Vec<f64> = here.map(|change| change.pct).collect();
-        all.sort_by(f64::total_cmp);
-        middle(&all).map(|pct| (quantity, pct))
+        let here = changes.iter().filter(|change| change.quantity == quantity);
+        let here = here.filter(|change| change.verdict != AuditVerdict::NotResolvable);
+        Some((quantity, median(here.map(|change| change.pct))?))
     };
+    let quantities = unique(changes.iter().map(|change| change.quantity));
     quantities.into_iter().filter_map(of).collect()
 }
 

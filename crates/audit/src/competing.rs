@@ -19,7 +19,6 @@ pub struct CompetingTasks {
 }
 
 impl CompetingTasks {
-    /// Of CPUs that share cores so.
     pub fn new(siblings: BTreeMap<u32, Vec<u32>>) -> Self {
         Self {
             siblings,

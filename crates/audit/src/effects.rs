@@ -4,9 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::{AuditSample, Effect, LengthEffect, Quantity, Test};
-use crate::ranks::{
-    self, Blocks, Scale, compare_all, estimate, half_width, holm, middle, quantile,
-};
+use crate::ranks::{Blocks, Scale, compare_all, estimate, half_width, holm, quantile};
 
 /// How sure effects are to be.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,8 +59,8 @@ pub fn deciding(quantity: Quantity) -> bool {
     )
 }
 
-/// How many comparisons are made of so many CPUs by tests of these kinds (true:
-/// noise). Two CPUs are compared once: each is what the other is not.
+/// Number of comparisons of `cpus` CPUs by tests of these kinds (true: noise). Two CPUs
+/// are compared once: each is what the other is not.
 pub fn comparisons(noise: &[bool], cpus: usize) -> usize {
     let each = match cpus {
         0 | 1 => 0,
@@ -180,26 +178,21 @@ pub fn by_length(
     effects
 }
 
-/// The middle of a CPU's figures at the greatest length.
+/// The median of a CPU's figures at the greatest length.
 fn longest(samples: &[AuditSample], cpu: u32, lengths: usize, quantity: Quantity) -> f64 {
-    let own = samples
-        .iter()
-        .filter(|sample| sample.cpu == cpu && sample.length + 1 == lengths);
-    let mut figures: Vec<f64> = own.filter_map(|sample| sample.figure(quantity)).collect();
-    middle(&mut figures)
+    let own = samples.iter().filter(|sample| sample.cpu == cpu);
+    let own = own.filter(|sample| sample.length + 1 == lengths);
+    median(own.filter_map(|sample| sample.figure(quantity))).unwrap_or(0.0)
 }
 
-/// A test's rounds are divided into so many parts to see whether an effect lasts.
+/// Parts of a test's time in which an effect has to last.
 const PARTS: u32 = 4;
 
 /// The effect on a CPU in each part of the test's time, percent (of noise:
 /// points).
 pub fn in_time(samples: &[AuditSample], cpus: &[u32], quantity: Quantity, cpu: u32) -> Vec<f64> {
-    let rounds = samples
-        .iter()
-        .map(|sample| sample.round.saturating_add(1))
-        .max()
-        .unwrap_or(0);
+    let rounds = samples.iter().map(|sample| sample.round.saturating_add(1));
+    let rounds = rounds.max().unwrap_or(0);
     let parts = PARTS.min(rounds);
     let Some(place) = cpus.iter().position(|other| *other == cpu) else {
         return Vec::new();
@@ -237,63 +230,47 @@ pub fn half_width_pct(
     widest
 }
 
-/// Holm's correction over all effects of an audit, which made so many
-/// comparisons.
+/// Holm's correction over all effects of an audit with this number of comparisons. Two
+/// CPUs are mirror images: the first stands for both.
 pub fn correct(tests: &mut [Test], comparisons: usize) {
-    // Of two CPUs, the first stands for both.
-    let mut places = Vec::new();
-    for (test, found) in tests.iter().enumerate() {
-        for (at, effect) in found.effects.iter().enumerate() {
-            let alike = || indices_of(&found.effects, effect.quantity);
-            if alike().count() != 2 || alike().next() == Some(at) {
-                places.push((test, at));
+    let mut compared: Vec<Vec<&mut Effect>> = Vec::new();
+    for test in tests {
+        let mut by_quantity: BTreeMap<Quantity, Vec<&mut Effect>> = BTreeMap::new();
+        for effect in &mut test.effects {
+            by_quantity.entry(effect.quantity).or_default().push(effect);
+        }
+        for all in by_quantity.into_values() {
+            if all.len() == 2 {
+                compared.push(all);
+            } else {
+                compared.extend(all.into_iter().map(|effect| vec![effect]));
             }
         }
     }
-    let all: Vec<f64> = places
-        .iter()
-        .map(|(test, at)| tests[*test].effects[*at].p)
-        .collect();
-    let corrected = holm(&all, comparisons);
-    for ((test, at), p) in places.into_iter().zip(corrected) {
-        let effects = &mut tests[test].effects;
-        let alike: Vec<usize> = indices_of(effects, effects[at].quantity).collect();
-        if alike.len() == 2 {
-            alike.into_iter().for_each(|at| effects[at].p_together = p);
-        } else {
-            effects[at].p_together = p;
-        }
+    let p: Vec<f64> = compared.iter().map(|effects| effects[0].p).collect();
+    for (effects, p) in compared.into_iter().zip(holm(&p, comparisons)) {
+        effects.into_iter().for_each(|effect| effect.p_together = p);
     }
-}
-
-/// The places of the effects of a quantity.
-fn indices_of(effects: &[Effect], quantity: Quantity) -> impl Iterator<Item = usize> {
-    let all = effects.iter().enumerate();
-    all.filter(move |(_, effect)| effect.quantity == quantity)
-        .map(|(at, _)| at)
 }
 
 /// Share of a quantity in the CPU time of all runs of a CPU, 0 to 1, and that
 /// time, ns.
 pub fn share(samples: &[AuditSample], cpu: u32, quantity: Quantity) -> (f64, f64) {
-    let own = || samples.iter().filter(|sample| sample.cpu == cpu);
-    let sum = |quantity| {
-        own()
-            .filter_map(|sample| sample.figure(quantity))
-            .sum::<f64>()
+    let sum = |quantity| -> f64 {
+        let own = samples.iter().filter(|sample| sample.cpu == cpu);
+        own.filter_map(|sample| sample.figure(quantity)).sum()
     };
-    let cpu_ns = sum(Quantity::Cpu);
-    if cpu_ns > 0.0 {
-        (sum(quantity) / cpu_ns, cpu_ns)
-    } else {
-        (0.0, 0.0)
+    match sum(Quantity::Cpu) {
+        cpu_ns if cpu_ns > 0.0 => (sum(quantity) / cpu_ns, cpu_ns),
+        _ => (0.0, 0.0),
     }
 }
 
-/// The middle of many, for those who have no blocks.
+/// The median; `None` of nothing.
 pub fn median(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut all: Vec<f64> = figures.into_iter().collect();
-    (!all.is_empty()).then(|| ranks::middle(&mut all))
+    all.sort_unstable_by(f64::total_cmp);
+    sandbag_stats::middle(&all)
 }
 
 #[cfg(test)]
@@ -301,19 +278,16 @@ mod tests {
     use sandbag_stats::Chance;
 
     use super::*;
-    use crate::model::Evidence;
 
     pub(crate) fn sample(cpu: u32, round: u32, length: usize, ns: f64, system: f64) -> AuditSample {
         AuditSample {
             cpu,
             round,
             length,
-            at_ns: 0,
             elapsed_ns: ns as u64,
             user_ns: (ns * (1.0 - system)) as u64,
             system_ns: (ns * system) as u64,
-            noise_pct: None,
-            evidence: Evidence::default(),
+            ..AuditSample::default()
         }
     }
 
@@ -400,7 +374,7 @@ mod tests {
             ..crate::model::Test::empty("x")
         }];
         correct(&mut tests, 4);
-        // Nobody waited.
+        // No CPU waited.
         let times = tests[0].effects.iter().filter(|e| !e.quantity.is_share());
         for effect in times {
             assert!(

@@ -18,7 +18,6 @@ use crate::work::RunFigures;
 /// Tasks that are named with a run.
 const TASKS: usize = 5;
 
-/// The counters of a CPU at a moment.
 #[derive(Debug, Clone, Default)]
 pub struct CpuCounters {
     at_ns: u64,
@@ -38,12 +37,10 @@ pub struct CounterReader {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stretch {
     pub evidence: Evidence,
-    /// In how much time.
     pub lasted_ns: u64,
 }
 
 impl CounterReader {
-    /// Opens what stays open.
     pub fn open(root: &Root) -> Result<Self> {
         Ok(Self {
             root: root.clone(),
@@ -175,17 +172,11 @@ pub fn add(sum: &mut Evidence, one: &Evidence) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn write(root: &Root, path: &str, text: &str) {
-        let path = root.path(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    }
+    use crate::fixture::{add_file as write, tree};
 
     #[test]
     fn counters_are_held_against_each_other() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = Root::at(dir.path());
+        let (_dir, root) = tree(&[]);
         let throttle = "/sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count";
         write(&root, "/proc/stat", "cpu0 1 1 1 1\ncpu1 0 0 0 0 0 3 4 5\n");
         write(
@@ -231,8 +222,7 @@ mod tests {
 
     #[test]
     fn a_machine_that_says_nothing_is_no_failure() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = Root::at(dir.path());
+        let (_dir, root) = tree(&[]);
         assert!(CounterReader::open(&root).is_err());
         write(&root, "/proc/stat", "cpu0 1 1 1 1\n");
         let mut reader = CounterReader::open(&root).unwrap();

@@ -10,7 +10,6 @@ use sandbag_linux::{CpuList, Result, Root, sched};
 
 use crate::model::{Cpu, LeftOut};
 
-/// What is known before.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facts {
     /// To be tested, ascending.
@@ -22,15 +21,14 @@ pub struct Facts {
 /// Where we may run.
 #[derive(Debug, Clone)]
 pub struct CpuAccess {
-    /// Where we were put: `taskset`, a batch system. Whoever wants others names
-    /// them.
+    /// Affinity mask of this process, set by `taskset` or a batch system. Other CPUs
+    /// are tested only if they are named.
     pub affinity: CpuList,
     /// Whether the kernel lets us.
     pub may_run: fn(u32) -> bool,
 }
 
 impl CpuAccess {
-    /// Of this process.
     pub fn here() -> Result<Self> {
         Ok(Self {
             affinity: sched::affinity(0)?,
@@ -73,20 +71,13 @@ pub fn find(root: &Root, wished: &CpuList, allowed: &CpuAccess) -> Result<Facts>
         }
         let known = topology.get(cpu);
         let number = |n: Option<i32>| n.and_then(|n| u32::try_from(n).ok());
+        let siblings = known.map(|known| known.siblings.iter().filter(|other| *other != cpu));
         facts.cpus.push(Cpu {
             cpu,
             package: number(known.and_then(|cpu| cpu.package)),
             core: number(known.and_then(|cpu| cpu.core)),
             node: known.and_then(|cpu| cpu.node),
-            siblings: known
-                .map(|known| {
-                    known
-                        .siblings
-                        .iter()
-                        .filter(|other| *other != cpu)
-                        .collect()
-                })
-                .unwrap_or_default(),
+            siblings: siblings.map(Iterator::collect).unwrap_or_default(),
             kind: kinds.of(root, cpu),
             settings: settings.of(cpu),
         });
@@ -207,26 +198,15 @@ impl Settings {
     }
 }
 
-/// Whether some CPU is in `nohz_full`.
 pub fn has_nohz_full(cpus: &[Cpu]) -> bool {
-    cpus.iter()
-        .any(|cpu| cpu.settings.iter().any(|s| s == "nohz_full"))
+    let mut settings = cpus.iter().flat_map(|cpu| &cpu.settings);
+    settings.any(|setting| setting == "nohz_full")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn fake(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
-        let dir = tempfile::tempdir().unwrap();
-        let root = Root::at(dir.path());
-        for (path, text) in files {
-            let path = root.path(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        }
-        (dir, root)
-    }
+    use crate::fixture::tree;
 
     const CPU: &str = "/sys/devices/system/cpu";
 
@@ -238,7 +218,7 @@ mod tests {
             (&*format!("{CPU}/possible"), "0-7"),
             (&*format!("{CPU}/isolated"), "4"),
         ];
-        let (_dir, root) = fake(&files);
+        let (_dir, root) = tree(&files);
         let allowed = CpuAccess {
             affinity: "0-2,4".parse().unwrap(),
             may_run: |cpu| cpu != 1,
@@ -286,7 +266,7 @@ mod tests {
             ("/sys/devices/cpu_atom/cpus", "2\n"),
             ("/proc/cmdline", "quiet nohz_full=1 rcu_nocbs=1-2\n"),
         ];
-        let (_dir, root) = fake(&files);
+        let (_dir, root) = tree(&files);
         let everywhere = CpuAccess {
             affinity: "0-3".parse().unwrap(),
             may_run: |_| true,

@@ -3,6 +3,9 @@
 //! arithmetic and no statistics. One CPU charges 3 % more system time, and the
 //! evidence says why.
 
+use sandbag_stats::chance::{GOLDEN, finish};
+
+use crate::effects::median;
 use crate::model::{
     Audit, AuditSample, AuditVerdict, Cpu, CpuVerdict, Design, Effect, Evidence, LengthEffect,
     Nature, Quantity, Suspect, Test, VERSION,
@@ -23,24 +26,17 @@ pub fn eight() -> Audit {
     Maker::eight().make()
 }
 
-/// A generator that is good enough for this (SplitMix64, Steele et al. 2014).
+/// SplitMix64 (Steele et al. 2014).
 struct Uniform(u64);
 
 impl Uniform {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
     /// About normal: mean 0, standard deviation 1.
     fn normal(&mut self) -> f64 {
-        let sum: f64 = (0..12)
-            .map(|_| (self.next() >> 11) as f64 / (1u64 << 53) as f64)
-            .sum();
-        sum - 6.0
+        let uniform = |_| {
+            self.0 = self.0.wrapping_add(GOLDEN);
+            (finish(self.0) >> 11) as f64 / (1u64 << 53) as f64
+        };
+        (0..12).map(uniform).sum::<f64>() - 6.0
     }
 }
 
@@ -111,27 +107,23 @@ impl Maker {
         }
     }
 
-    /// On so many CPUs.
     pub fn cpus(self, cpus: u32) -> Self {
         Self { cpus, ..self }
     }
 
-    /// With another odd one, or none.
     pub fn odd(self, odd: Option<u32>) -> Self {
         Self { odd, ..self }
     }
 
-    /// With other chance.
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
-    /// Of so many rounds.
     pub fn rounds(self, rounds: u32) -> Self {
         Self { rounds, ..self }
     }
 
-    /// All takes so many times as long on the wall's clock.
+    /// Multiplies elapsed times.
     pub fn slower(self, slower: f64) -> Self {
         Self { slower, ..self }
     }
@@ -237,9 +229,7 @@ impl Maker {
             ..Evidence::default()
         };
         if is_odd {
-            evidence
-                .interrupts
-                .push(("36: virtio1-req.0".to_owned(), interrupts));
+            evidence.interrupts = vec![("36: virtio1-req.0".to_owned(), interrupts)];
         }
         AuditSample {
             cpu,
@@ -324,20 +314,15 @@ fn cpu(cpu: u32) -> Cpu {
         package: Some(0),
         core: Some(cpu),
         node: Some(0),
-        siblings: Vec::new(),
-        kind: None,
-        settings: Vec::new(),
+        ..Cpu::default()
     }
 }
 
 /// Of a CPU and all, or all CPUs.
 fn middle_of(test: &Test, quantity: Quantity, cpu: Option<u32>, length: usize) -> f64 {
-    let here = test
-        .samples
-        .iter()
-        .filter(|sample| sample.length == length && cpu.is_none_or(|cpu| cpu == sample.cpu));
-    let values: Vec<f64> = here.filter_map(|sample| sample.figure(quantity)).collect();
-    sandbag_stats::median(&values).unwrap_or(0.0)
+    let here = test.samples.iter().filter(|sample| sample.length == length);
+    let here = here.filter(|sample| cpu.is_none_or(|cpu| cpu == sample.cpu));
+    median(here.filter_map(|sample| sample.figure(quantity))).unwrap_or(0.0)
 }
 
 fn verdict(
@@ -384,33 +369,48 @@ fn verdict(
 }
 
 fn suspects(odd: u32) -> Vec<Suspect> {
-    let tests = || {
-        vec![
-            "syscall".to_owned(),
-            "io:/tmp".to_owned(),
-            "noise".to_owned(),
-        ]
+    let suspect = |kind: &str, who: &str, evidence: &str, pct: f64, remedy: &str| Suspect {
+        cpu: odd,
+        kind: kind.to_owned(),
+        who: who.to_owned(),
+        evidence: evidence.to_owned(),
+        explains_pct: Some(pct),
+        remedy: remedy.to_owned(),
+        tests: ["syscall", "io:/tmp", "noise"].map(str::to_owned).to_vec(),
     };
     vec![
-        Suspect {
-            cpu: odd,
-            kind: "interrupts".to_owned(),
-            who: "interrupt 36 (virtio1-req.0)".to_owned(),
-            evidence: "9 871 interrupts a second here, none elsewhere; 2.0 % of the time in \
-                       interrupts"
-                .to_owned(),
-            explains_pct: Some(2.0),
-            remedy: "spread it: echo 1-7 > /proc/irq/36/smp_affinity_list".to_owned(),
-            tests: tests(),
-        },
-        Suspect {
-            cpu: odd,
-            kind: "kthread".to_owned(),
-            who: "kworker/0:1H".to_owned(),
-            evidence: "0.3 % of this CPU's time".to_owned(),
-            explains_pct: Some(0.3),
-            remedy: "follows from the interrupts of the disk; it goes with them".to_owned(),
-            tests: tests(),
-        },
+        suspect(
+            "interrupts",
+            "interrupt 36 (virtio1-req.0)",
+            "9 871 interrupts a second here, none elsewhere; 2.0 % of the time in interrupts",
+            2.0,
+            "spread it: echo 1-7 > /proc/irq/36/smp_affinity_list",
+        ),
+        suspect(
+            "kthread",
+            "kworker/0:1H",
+            "0.3 % of this CPU's time",
+            0.3,
+            "follows from the interrupts of the disk; it goes with them",
+        ),
     ]
+}
+
+/// A root with these files.
+#[cfg(test)]
+pub(crate) fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, sandbag_linux::Root) {
+    let dir = tempfile::tempdir().unwrap();
+    let root = sandbag_linux::Root::at(dir.path());
+    for (path, text) in files {
+        add_file(&root, path, text);
+    }
+    (dir, root)
+}
+
+/// Adds a file to a tree, or changes it.
+#[cfg(test)]
+pub(crate) fn add_file(root: &sandbag_linux::Root, path: &str, text: &str) {
+    let path = root.path(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How much memory may be taken without anybody being killed for it.
+//! How much memory a test may take without causing an out-of-memory kill.
 
 use sandbag_linux::container::memory_room;
 use sandbag_linux::{Error, Result, Root, memory};
@@ -40,16 +40,12 @@ pub fn default_bytes(root: &Root) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::{add_file, tree};
 
     #[test]
     fn the_group_s_limit_counts() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = Root::at(dir.path());
-        let write = |path: &str, text: &str| {
-            let path = root.path(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
+        let (_dir, root) = tree(&[]);
+        let write = |path: &str, text: &str| add_file(&root, path, text);
         assert!(room(&root).is_err());
         write(
             "/proc/meminfo",

@@ -14,11 +14,9 @@ pub const VERSION: u32 = 1;
 pub struct Audit {
     /// [`VERSION`] of the sandbag that wrote it.
     pub version: u32,
-    /// sandbag's own version.
     pub sandbag: String,
     /// When it began: RFC 3339, UTC.
     pub begun: String,
-    /// How long it took.
     pub took_ns: u64,
     /// Facts about the machine by name, as `sandbag_linux::machine::describe`.
     pub machine: Vec<(String, String)>,
@@ -58,14 +56,12 @@ pub struct Cpu {
     pub settings: Vec<String>,
 }
 
-/// A CPU that was not tested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LeftOut {
     pub cpu: u32,
     pub why: String,
 }
 
-/// How the audit was done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Design {
     /// Of the order of the CPUs; the same seed, the same order.
@@ -80,7 +76,8 @@ pub struct Design {
     pub rounds: (u32, u32),
     /// The longest that a test was to take.
     pub limit_ns: u64,
-    /// How user and system time are told apart here: `sampled at the tick of 250 Hz`, `exact`.
+    /// How the kernel divides CPU time into user and system time: `sampled at the tick
+    /// of 250 Hz`, `exact`.
     pub accounting: String,
     /// Whether a CPU that others disturb makes an audit unequal; else only one that
     /// charges more itself.
@@ -92,7 +89,13 @@ fn yes() -> bool {
     true
 }
 
-/// What a test measures of a run.
+/// Ascending, each once.
+pub(crate) fn unique<T: Ord>(all: impl Iterator<Item = T>) -> Vec<T> {
+    all.collect::<std::collections::BTreeSet<T>>()
+        .into_iter()
+        .collect()
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
@@ -100,7 +103,7 @@ pub enum Quantity {
     Elapsed,
     User,
     System,
-    /// User and system: exact also where the two are told apart by sampling.
+    /// User and system time: exact also where their division is sampled.
     Cpu,
     /// Share of the elapsed time in which the run did not have its CPU: another
     /// program, a real-time task, the hypervisor had it (or a command slept).
@@ -110,6 +113,21 @@ pub enum Quantity {
 }
 
 impl Quantity {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Elapsed => "elapsed",
+            Self::User => "user",
+            Self::System => "system",
+            Self::Cpu => "cpu time",
+            Self::Waiting => "waiting",
+            Self::Noise => "noise",
+        }
+    }
+
+    pub fn unit(self) -> &'static str {
+        if self.is_share() { "points" } else { "%" }
+    }
+
     /// A share of time: its effects are points of it, not percent of a time.
     pub fn is_share(self) -> bool {
         matches!(self, Self::Waiting | Self::Noise)
@@ -127,7 +145,6 @@ impl Quantity {
     }
 }
 
-/// One test, on all CPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Test {
     /// `memory`, `syscall`, `io:/tmp`, `both`, `compute`, `noise`, or the name of a command.
@@ -144,9 +161,7 @@ pub struct Test {
     pub effects: Vec<Effect>,
     /// The same at each length: constant costs shrink, proportional ones stay.
     pub by_length: Vec<LengthEffect>,
-    /// By CPU and quantity.
     pub verdicts: Vec<CpuVerdict>,
-    /// Of the whole test.
     pub verdict: AuditVerdict,
     /// Why it could not be done or was cut short.
     pub failure: Option<String>,
@@ -169,7 +184,6 @@ impl Test {
         }
     }
 
-    /// The effect on a CPU.
     pub fn effect(&self, cpu: u32, quantity: Quantity) -> Option<&Effect> {
         let mut all = self.effects.iter();
         all.find(|effect| effect.cpu == cpu && effect.quantity == quantity)
@@ -225,7 +239,6 @@ impl AuditSample {
 /// What happened on a CPU during a run; the same in sum over runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Voluntary switches of the test.
     pub voluntary: u64,
     /// Involuntary ones: something else ran.
     pub involuntary: u64,
@@ -233,7 +246,6 @@ pub struct Evidence {
     pub waited_ns: u64,
     /// Of the CPU, /proc/stat: the hypervisor ran others.
     pub steal_ns: u64,
-    /// Interrupts of the CPU.
     pub irq_ns: u64,
     pub softirq_ns: u64,
     /// Interrupts by label of /proc/interrupts, and about what they are; those that came.
@@ -273,7 +285,6 @@ pub struct Effect {
     pub detectable_pct: Option<f64>,
 }
 
-/// An effect at one length.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LengthEffect {
     pub quantity: Quantity,
@@ -285,7 +296,7 @@ pub struct LengthEffect {
     pub interval_pct: (f64, f64),
 }
 
-/// What is said of a CPU, a test, an audit.
+/// Verdict on a CPU, a test, an audit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditVerdict {
@@ -311,7 +322,6 @@ pub enum Nature {
     Designed,
 }
 
-/// The verdict on one CPU in one quantity of a test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CpuVerdict {
     pub cpu: u32,
@@ -331,11 +341,9 @@ pub struct Suspect {
     pub kind: String,
     /// Who, in words: `interrupt 36 (virtio1-req.0)`, `sandbag load, run 12 (burner 4711)`.
     pub who: String,
-    /// The evidence with its figures.
     pub evidence: String,
     /// How much of the difference it would explain, percent of a CPU, where that can be said.
     pub explains_pct: Option<f64>,
-    /// What to do about it, one line.
     pub remedy: String,
     /// Tests in whose figures the difference was seen.
     pub tests: Vec<String>,

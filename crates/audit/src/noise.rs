@@ -13,6 +13,7 @@ use sandbag_run::journal::{Entry, Journal, RunInfo};
 use sandbag_run::registry::Registry;
 use sandbag_run::undo::{Leftovers, undo};
 
+use crate::error::Halt;
 use crate::suspects::NoiseSource;
 
 /// Room for events of a CPU.
@@ -28,43 +29,24 @@ pub struct NoiseShares {
     /// By CPU: for how long it was looked at, ns, and how much of that was noise,
     /// percent.
     pub cpus: Vec<(u32, u64, f64)>,
-    /// Who is to blame, where somebody was asked.
+    /// Causes by the trace events of the kernel, where it was traced.
     pub blamed: Vec<NoiseSource>,
 }
 
-/// Why there was nothing to look at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NoiseFault {
-    /// A CPU went offline.
-    Displaced(u32),
-    Failed(String),
-}
-
-impl NoiseFault {
-    fn of(error: sandbag_jitter::Error) -> Self {
-        match *error.fault {
-            sandbag_jitter::Fault::Displaced(cpu) => Self::Displaced(cpu),
-            _ => Self::Failed(error.to_string()),
-        }
-    }
-}
-
-impl std::fmt::Display for NoiseFault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Displaced(cpu) => write!(f, "CPU {cpu} went offline"),
-            Self::Failed(why) => f.write_str(why),
-        }
+fn halt(error: sandbag_jitter::Error) -> Halt {
+    match *error.fault {
+        sandbag_jitter::Fault::Displaced(cpu) => Halt::offline(cpu),
+        _ => Halt::Failed(error.to_string()),
     }
 }
 
 /// Looks for so long; where `traced`, with the kernel's trace events beside.
-pub fn look(
+pub(crate) fn look(
     root: &Root,
     cpus: &CpuList,
     duration: Duration,
     traced: bool,
-) -> Result<NoiseShares, NoiseFault> {
+) -> Result<NoiseShares, Halt> {
     let options = collect::CollectOptions {
         cpus: cpus.clone(),
         duration,
@@ -87,7 +69,7 @@ pub fn look(
     let mut bytes = Vec::new();
     let into = &mut bytes;
     if traced {
-        let mut tracing = Tracing::begin(root, cpus).map_err(NoiseFault::Failed)?;
+        let mut tracing = Tracing::begin(root, cpus).map_err(Halt::Failed)?;
         let attribute = tracing.attribute.take().unwrap_or(Attribute::None);
         collect::record_with(
             &options,
@@ -99,8 +81,8 @@ pub fn look(
     } else {
         collect::record(&options, &header, || Ok(into), &Default::default())
     }
-    .map_err(NoiseFault::of)?;
-    let trace = format::read(&bytes[..]).map_err(NoiseFault::of)?;
+    .map_err(halt)?;
+    let trace = format::read(&bytes[..]).map_err(halt)?;
     let mut looked = NoiseShares::default();
     for cpu in &trace.cpus {
         let known_ns = cpu.known_ns();
@@ -132,7 +114,7 @@ struct Tracing {
 impl Tracing {
     fn begin(root: &Root, cpus: &CpuList) -> Result<Self, String> {
         let said = |error: &dyn std::fmt::Display| error.to_string();
-        // First, so that whoever may not makes no registry.
+        // First, so that no registry is made without permission to trace.
         let tree = TraceFs::open(root).map_err(|e| said(&e))?;
         let registry = Registry::open().map_err(|e| said(&e))?;
         let pid = std::process::id();

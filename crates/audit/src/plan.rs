@@ -26,7 +26,7 @@ pub fn lengths(unit_ns: f64, longest: Duration) -> Vec<u64> {
     from_shortest(units.clamp(1.0, 1e15) as u64)
 }
 
-/// The lengths whose shortest has so many units.
+/// The lengths whose shortest has `units` units.
 pub fn from_shortest(units: u64) -> Vec<u64> {
     FACTORS
         .iter()
@@ -34,7 +34,7 @@ pub fn from_shortest(units: u64) -> Vec<u64> {
         .collect()
 }
 
-/// The lengths with which each CPU does so many units in so many rounds.
+/// The lengths with which each CPU does `units` units in `rounds` rounds.
 pub fn in_all(units: u64, rounds: u32) -> Vec<u64> {
     let each: u64 = FACTORS.iter().sum::<u64>() * u64::from(rounds.max(1));
     from_shortest(units.div_ceil(each))
@@ -78,10 +78,10 @@ fn shuffle<T>(all: &mut [T], chance: &mut Chance) {
     }
 }
 
-/// How few rounds can decide anything, if a CPU is slower in every single run: so
-/// many blocks that nobody is the slowest, or the fastest, in all of them by chance;
-/// and of means, so many that their statistic, at most the root of their number, is
-/// beyond the level.
+/// The fewest rounds that can decide anything if a CPU is slower in every run. By
+/// ranks, one CPU has to be the slowest or the fastest of all blocks with less
+/// probability than the level; by means, their statistic, at most the root of the
+/// number of blocks, has to be beyond the level.
 pub fn rounds_needed(cpus: usize, level: TestLevel) -> u32 {
     if cpus < 2 || level.comparisons == 0 {
         return 0;
@@ -116,9 +116,9 @@ impl StopRule {
         done >= self.rounds.0 && (done - self.rounds.0).is_multiple_of((self.rounds.0 / 4).max(1))
     }
 
-    /// Whether the test is over after so many rounds. Looks at the width of the
-    /// intervals, never at where they lie: a test that ends when it has found
-    /// something finds too much.
+    /// Whether the test is over after `done` rounds. Looks at the width of the
+    /// intervals, never at their position: a test that ends when it finds something
+    /// finds too much.
     pub fn is_reached(&self, done: u32, took: Duration, half_width_pct: Option<f64>) -> bool {
         if done < self.rounds.0 {
             return false;

@@ -21,8 +21,8 @@
 //! The estimate is the shift of the CPU's figures at which the sum is what it
 //! would be of an equal CPU, the interval all shifts that are not refused.
 //!
-//! What disturbs one CPU for several rounds falls on no CPU at random in each
-//! block: rounds then look alike, and the variance is greater than blocks alone
+//! What disturbs one CPU for several rounds falls on no CPU at random in each block:
+//! neighbouring rounds are correlated, and the variance is greater than blocks alone
 //! say. It is multiplied by what the rounds say ([`ShiftEstimate::inflation`]).
 //!
 //! Where figures can be 0 (time sampled at the tick) their sums are compared in
@@ -65,9 +65,9 @@ pub struct ShiftEstimate {
 
 /// Widths alone are found to this part of their standard error or so.
 const COARSE: f64 = 3e-2;
-/// Beyond so many blocks nothing is enumerated.
+/// Most blocks for an enumeration.
 const EXACT_BLOCKS: usize = 24;
-/// And beyond so many CPUs.
+/// Most CPUs for an enumeration.
 const EXACT_CPUS: usize = 8;
 
 /// Compares a CPU (by its place in the blocks) with the others. `None` without
@@ -101,7 +101,7 @@ pub fn compare(
         && blocks.cpus <= EXACT_CPUS
     {
         let exact = exact_p(&looked.ranks(0.0), blocks.cpus, cpu);
-        // The enumeration knows nothing of rounds that are alike.
+        // The enumeration does not account for correlated rounds.
         p = if inflation > 1.0 { p.max(exact) } else { exact };
     }
     Some(ShiftEstimate {

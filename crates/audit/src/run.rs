@@ -15,7 +15,7 @@ use crate::accounting::Accounting;
 use crate::effects::{self, TestLevel};
 use crate::error::{Error, Result};
 use crate::facts::CpuAccess;
-use crate::model::{Audit, AuditVerdict, Design, Test, VERSION};
+use crate::model::{Audit, Design, Test, VERSION};
 use crate::options::{AuditOptions, AuditProgress, TestRequest};
 use crate::verdict::{self, Rule};
 use crate::{facts, plan, suspects};
@@ -23,15 +23,13 @@ use session::AuditSession;
 use turn::{TestKind, TestPlan, Turn};
 
 /// Runs all tests and says what they found. What goes wrong with a test, or with
-/// a CPU on the way, is told in the audit; asked to stop, it evaluates what is
-/// there.
+/// a CPU on the way, stands in the audit; asked to stop, it evaluates what is there.
 pub fn run(
     root: &Root,
     options: &AuditOptions,
     progress: &mut dyn FnMut(AuditProgress),
     stop: &dyn Fn() -> bool,
 ) -> Result<Audit> {
-    options.check()?;
     let begun = jiff::Timestamp::now().to_string();
     let begin_ns = clock::monotonic();
     let facts = facts::find(root, &options.cpus, &CpuAccess::here()?)?;
@@ -100,20 +98,21 @@ pub fn run(
             .map(|cpu| (cpu, seen.others.more_beside_pct(cpu)))
             .collect(),
     };
-    judge(&mut tests, &facts.cpus, &rule);
+    effects::correct(&mut tests, comparisons);
+    for test in &mut tests {
+        verdict::judge(test, &facts.cpus, &rule);
+    }
     let suspects = suspects::find(&tests, &seen);
     if let Some(text) = suspects::competition_text(&seen) {
         session.remark(text);
     }
-    let ended = session.end(&tests);
+    session.remark_precision(&tests);
+    let AuditSession {
+        left_out, remarks, ..
+    } = session;
     let asked_for_all = !options.cpus.is_empty() && !facts.left_out.is_empty();
-    let incomplete = asked_for_all || !ended.left_out.is_empty();
-    let verdict = if incomplete {
-        // Nobody knows of those that were to be tested and were not.
-        verdict::of_audit(&tests).max(AuditVerdict::Undecided)
-    } else {
-        verdict::of_audit(&tests)
-    };
+    let incomplete = asked_for_all || !left_out.is_empty();
+    let verdict = verdict::of_whole(&tests, incomplete);
     let host = system::host(root).unwrap_or_else(|| "unknown".to_owned());
     Ok(Audit {
         version: VERSION,
@@ -125,13 +124,13 @@ pub fn run(
             .map(|(name, value)| (name.to_owned(), value))
             .collect(),
         cpus: facts.cpus,
-        left_out: facts.left_out.into_iter().chain(ended.left_out).collect(),
+        left_out: facts.left_out.into_iter().chain(left_out).collect(),
         design: design(options, &accounting),
         verdict,
         incomplete,
         tests,
         suspects,
-        remarks: ended.remarks,
+        remarks,
     })
 }
 
@@ -152,10 +151,8 @@ fn take_turns(session: &mut AuditSession<'_>, planned: &[TestPlan]) -> Vec<Test>
         session.tell_if_over(turn);
     }
     let mut round = 0;
-    while !session.is_stopped() && turns.iter().any(|turn| !turn.is_over()) {
-        let open: Vec<usize> = (0..turns.len())
-            .filter(|at| !turns[*at].is_over())
-            .collect();
+    while !session.is_stopped() && turns.iter().any(|turn| !turn.is_over) {
+        let open: Vec<usize> = (0..turns.len()).filter(|at| !turns[*at].is_over).collect();
         for at in plan::order(session.options.seed, round, &open) {
             if session.is_stopped() {
                 break;
@@ -163,11 +160,10 @@ fn take_turns(session: &mut AuditSession<'_>, planned: &[TestPlan]) -> Vec<Test>
             session.take_turn(&mut turns[at]);
             let shares: f64 = turns.iter().map(Turn::share).sum();
             let turn = &turns[at];
-            let (round, half_width_pct) = turn.precision();
             (session.progress)(AuditProgress::Round {
                 name: turn.test.name.clone(),
-                round,
-                half_width_pct,
+                round: turn.done,
+                half_width_pct: turn.half_width_pct,
                 done: shares / turns.len() as f64,
             });
             session.tell_if_over(turn);
@@ -175,7 +171,7 @@ fn take_turns(session: &mut AuditSession<'_>, planned: &[TestPlan]) -> Vec<Test>
         round += 1;
     }
     if session.is_stopped() {
-        let enough = |turn: &&Turn<'_>| turn.is_over() && turn.test.failure.is_none();
+        let enough = |turn: &&Turn<'_>| turn.is_over && turn.test.failure.is_none();
         let over = turns.iter().filter(enough).count();
         session.remark(format!(
             "it was asked to stop in round {round}, when {over} of {} tests had enough: what was \
@@ -184,14 +180,6 @@ fn take_turns(session: &mut AuditSession<'_>, planned: &[TestPlan]) -> Vec<Test>
         ));
     }
     turns.into_iter().map(|turn| session.finish(turn)).collect()
-}
-
-/// Corrects and judges all tests.
-fn judge(tests: &mut [Test], cpus: &[crate::model::Cpu], rule: &Rule<'_>) {
-    effects::correct(tests, rule.level.comparisons);
-    for test in tests {
-        verdict::judge(test, cpus, rule);
-    }
 }
 
 fn design(options: &AuditOptions, accounting: &Accounting) -> Design {

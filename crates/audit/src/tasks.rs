@@ -12,7 +12,6 @@ use std::collections::HashMap;
 use sandbag_linux::process::{self, Process, ProcessStat};
 use sandbag_linux::{Root, clock};
 
-/// What kind of task it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TaskClass {
     /// SCHED_FIFO, SCHED_RR or SCHED_DEADLINE, not of the kernel.
@@ -21,7 +20,6 @@ pub enum TaskClass {
     Ordinary,
 }
 
-/// A task and where it ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskTime {
     pub cpu: u32,
@@ -40,7 +38,6 @@ const KTHREADD: u32 = 2;
 /// Policies of real-time tasks: FIFO, RR, DEADLINE.
 const REAL_TIME: [u32; 3] = [1, 2, 6];
 
-/// Looks at all tasks.
 #[derive(Debug)]
 pub struct TaskWatch {
     root: Root,
@@ -61,7 +58,6 @@ impl TaskWatch {
         }
     }
 
-    /// This process is ours as well.
     pub fn exclude(&mut self, pid: u32) {
         self.own.push(pid);
     }

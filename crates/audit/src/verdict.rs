@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is said of each CPU, test and audit. Pure.
+//! The verdict on each CPU, test and audit. Pure.
 //!
-//! In this order: *equal* if the interval that holds for all comparisons lies
-//! within the tolerance, or below it: who is faster charges nobody more;
-//! *unequal* if the corrected probability says that it is slower by no chance, and
-//! the estimate of by how much is above the tolerance; *not resolvable* if the
-//! kernel's ticks cannot tell differences as small as the tolerance; else
-//! *undecided*. So the confidence is that there is a difference. How large it may
-//! be is what the interval says.
+//! In this order: *equal* if the interval that holds for all comparisons lies within
+//! the tolerance, or below it (a faster CPU costs nothing); *unequal* if the corrected
+//! probability says that the CPU is slower by no chance, and the estimate is above the
+//! tolerance; *not resolvable* if the kernel's ticks cannot resolve differences as
+//! small as the tolerance; else *undecided*. So the confidence is that there is a
+//! difference; the interval says how large it may be.
 //!
 //! CPUs that are built differently (kinds of cores; NUMA nodes, where the test
 //! touches memory) are held against those of their own build, in times. Of the
 //! time in which a CPU was not had no build is the cause: there all are equals.
 //!
-//! A CPU that is slower for a part of the test's time only was disturbed
-//! meanwhile (by a hypervisor's other guests, by somebody's build): that says
-//! nothing of the CPU. An effect has to be there in every quarter of the time, at
-//! least a third of it ([`LASTS`]); else it is undecided.
+//! A CPU that is slower only for a part of the test was disturbed meanwhile (by other
+//! guests of the hypervisor, by a build), which says nothing of the CPU. An effect has
+//! to be there in every quarter of the time, at least a third of it ([`LASTS`]); else
+//! it is undecided.
 //!
 //! A time of which a program has little can differ by any factor and not
 //! matter: system (or user) time counts as different only if the difference is
@@ -38,15 +37,13 @@ use builds::BuildEffects;
 pub const WEIGHT: f64 = 0.1;
 /// In every quarter of the time there must be this part of an effect.
 pub const LASTS: f64 = 1.0 / 3.0;
-/// Elapsed time that differs by more than so many times the CPU time is
-/// contention.
+/// Elapsed time that differs by more than this multiple of the CPU time is contention.
 const CONTENTION: f64 = 2.0;
 
 /// A busy sibling costs a thread up to this part of the time that it is busy:
 /// half of a core.
 pub const SIBLING: f64 = 0.5;
 
-/// By what verdicts are given.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule<'a> {
     pub level: TestLevel,
@@ -61,7 +58,6 @@ pub struct Rule<'a> {
     pub beside_pct: &'a BTreeMap<u32, f64>,
 }
 
-/// What an effect looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EffectClass {
     Within,
@@ -166,7 +162,7 @@ fn nature(effect: &Effect, test: &Test, rule: &Rule<'_>) -> Nature {
     match effect.quantity {
         _ if beside_pct * SIBLING >= effect.pct => Nature::Contention,
         Quantity::Noise | Quantity::Waiting => Nature::Contention,
-        Quantity::Elapsed if contends(effect, &test.effects) => Nature::Contention,
+        Quantity::Elapsed if contends(effect, test) => Nature::Contention,
         _ => Nature::Inequality,
     }
 }
@@ -203,24 +199,28 @@ pub fn again(audit: &mut Audit, contention_fails: bool) {
     for test in &mut audit.tests {
         test.verdict = of_test(&test.verdicts, contention_fails);
     }
-    let of_tests = of_audit(&audit.tests);
     // Files from before 0.1 do not say it otherwise; no option decides what was undecided.
     let incomplete = audit.incomplete || audit.verdict == AuditVerdict::Undecided;
-    audit.verdict = if incomplete {
+    audit.verdict = of_whole(&audit.tests, incomplete);
+}
+
+/// The verdict on an audit; of one that is `incomplete`, at best undecided.
+pub fn of_whole(tests: &[Test], incomplete: bool) -> AuditVerdict {
+    let of_tests = of_audit(tests);
+    if incomplete {
         of_tests.max(AuditVerdict::Undecided)
     } else {
         of_tests
-    };
+    }
 }
 
-/// The worst of all tests.
 pub fn of_audit(tests: &[Test]) -> AuditVerdict {
-    let all = || tests.iter().map(|test| test.verdict);
-    if all().any(|verdict| verdict == AuditVerdict::Unequal) {
+    let has = |verdict| tests.iter().any(|test| test.verdict == verdict);
+    if has(AuditVerdict::Unequal) {
         AuditVerdict::Unequal
-    } else if tests.is_empty() || all().any(|verdict| verdict == AuditVerdict::Undecided) {
+    } else if tests.is_empty() || has(AuditVerdict::Undecided) {
         AuditVerdict::Undecided
-    } else if all().any(|verdict| verdict == AuditVerdict::Equal) {
+    } else if has(AuditVerdict::Equal) {
         AuditVerdict::Equal
     } else {
         AuditVerdict::NotResolvable
@@ -265,11 +265,9 @@ fn look(effect: &Effect, test: &Test, rule: &Rule<'_>) -> EffectClass {
 
 /// The effect in each part of the test's time.
 fn in_time(effect: &Effect, test: &Test) -> Vec<f64> {
-    let alike = test
-        .effects
-        .iter()
-        .filter(|other| other.quantity == effect.quantity);
-    let cpus: Vec<u32> = alike.map(|other| other.cpu).collect();
+    let same = test.effects.iter();
+    let same = same.filter(|other| other.quantity == effect.quantity);
+    let cpus: Vec<u32> = same.map(|other| other.cpu).collect();
     effects::in_time(&test.samples, &cpus, effect.quantity, effect.cpu)
 }
 
@@ -289,20 +287,16 @@ fn of_all_pct(effect: &Effect, pct: f64, test: &Test) -> f64 {
 
 fn resolvable(effect: &Effect, test: &Test, rule: &Rule<'_>) -> f64 {
     let (share, cpu_ns) = share(&test.samples, effect.cpu, effect.quantity);
-    let others = test
-        .effects
-        .iter()
-        .filter(|other| other.quantity == effect.quantity);
-    let others = others.count().saturating_sub(1);
-    let accounting = rule.accounting;
-    accounting.resolvable_pct(share, cpu_ns, others, rule.level.z())
+    let same = test.effects.iter();
+    let same = same.filter(|other| other.quantity == effect.quantity);
+    let others = same.count().saturating_sub(1);
+    rule.accounting
+        .resolvable_pct(share, cpu_ns, others, rule.level.z())
 }
 
-/// The CPU time of the same CPU is longer by far less, if at all.
-fn contends(elapsed: &Effect, effects: &[Effect]) -> bool {
-    let own = effects
-        .iter()
-        .find(|effect| effect.cpu == elapsed.cpu && effect.quantity == Quantity::Cpu);
+/// Whether the CPU time of the same CPU is longer by far less, if at all.
+fn contends(elapsed: &Effect, test: &Test) -> bool {
+    let own = test.effect(elapsed.cpu, Quantity::Cpu);
     own.is_none_or(|own| own.pct.max(0.0) * CONTENTION < elapsed.pct)
 }
 

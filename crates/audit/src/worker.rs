@@ -27,7 +27,6 @@ pub struct WorkProcess {
     read: Vec<u8>,
 }
 
-/// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkerEnd {
     Stopped,
@@ -92,9 +91,11 @@ impl WorkProcess {
             if left.is_zero() {
                 return Err(WorkerEnd::Silent);
             }
-            self.wait(left.min(LOOK));
             let mut some = [0; 4096];
-            match self.is_ready().then(|| self.answers.read(&mut some)) {
+            match self
+                .is_ready(left.min(LOOK))
+                .then(|| self.answers.read(&mut some))
+            {
                 None => {}
                 Some(Ok(0) | Err(_)) => return Err(self.reap()),
                 Some(Ok(count)) if self.read.len() + count <= LONGEST_ANSWER => {
@@ -105,16 +106,11 @@ impl WorkProcess {
         }
     }
 
-    fn wait(&self, time: Duration) {
+    /// Waits for an answer; interrupted by a signal it is as if time was up.
+    fn is_ready(&self, time: Duration) -> bool {
         let mut fds = [PollFd::new(self.answers.as_fd(), PollFlags::POLLIN)];
         let time = PollTimeout::try_from(time).unwrap_or(PollTimeout::ZERO);
-        // Interrupted by a signal it is as if time was up.
-        let _ = poll(&mut fds, time);
-    }
-
-    fn is_ready(&self) -> bool {
-        let mut fds = [PollFd::new(self.answers.as_fd(), PollFlags::POLLIN)];
-        matches!(poll(&mut fds, PollTimeout::ZERO), Ok(1..))
+        matches!(poll(&mut fds, time), Ok(1..))
     }
 
     fn reap(&mut self) -> WorkerEnd {

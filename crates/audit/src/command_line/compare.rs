@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag audit compare`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::compare::{CompareOptions, compare};
-use crate::report::{page, terminal};
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum as _};
+use sandbag_ui::BadInput;
 use sandbag_ui::failure::Result;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output::{JsonArgs, Overwrite};
 
 use super::exit_codes;
-use super::output::FORMAT_MOVED;
+use super::output::{AuditFormat, Places};
 use super::{look, read_audit, values};
-use sandbag_ui::BadInput;
-use sandbag_ui::messages::Messages;
-use sandbag_ui::output::{self, JsonArgs, Overwrite};
+use crate::compare::{CompareOptions, compare};
+use crate::report::{page, terminal};
 
 /// Compare two audits of a machine: quiet and loaded, before and after
 ///
@@ -30,7 +30,7 @@ pub(super) struct CompareArgs {
     #[arg(value_name = "B")]
     b: PathBuf,
 
-    /// Compare what the two have in common though they are not alike
+    /// Compare what two different audits have in common
     #[arg(long)]
     anyway: bool,
 
@@ -44,8 +44,8 @@ pub(super) struct CompareArgs {
     tolerance: Option<f64>,
 
     /// What standard output gets.
-    #[arg(long, value_enum, value_name = "FORMAT", hide = true)]
-    format: Option<CompareFormat>,
+    #[arg(long, value_parser = form, value_name = "FORMAT", hide = true)]
+    format: Option<AuditFormat>,
 
     #[command(flatten)]
     json: JsonArgs,
@@ -58,21 +58,19 @@ pub(super) struct CompareArgs {
     overwrite: Overwrite,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum CompareFormat {
-    /// Tables and verdict
-    Text,
-    /// All of it
-    Json,
-    /// A page with charts
-    Html,
+/// A form that a comparison has.
+fn form(text: &str) -> std::result::Result<AuditFormat, String> {
+    match AuditFormat::from_str(text, false) {
+        Ok(form @ (AuditFormat::Text | AuditFormat::Json | AuditFormat::Html)) => Ok(form),
+        _ => Err("expected text, json or html".to_owned()),
+    }
 }
 
 pub(super) fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
-    args.overwrite.check(args.html.as_deref())?;
-    args.json.check(args.overwrite)?;
-    let is_stdin = |path: &Path| path.as_os_str() == "-";
-    if is_stdin(&args.a) && is_stdin(&args.b) {
+    if [&args.a, &args.b]
+        .iter()
+        .all(|path| path.as_os_str() == "-")
+    {
         return Err(BadInput("both audits are standard input; name a file".to_owned()).into());
     }
     let (a, b) = (read_audit(&args.a)?, read_audit(&args.b)?);
@@ -82,41 +80,18 @@ pub(super) fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
         anyway: args.anyway,
     };
     let found = compare(&a, &b, &options).map_err(|error| BadInput(error.to_string()))?;
-    let names = [&args.a, &args.b].map(|path| path.display().to_string());
-    let page = || page::comparison(&found, &a, &b, [&names[0], &names[1]]);
-    if args.format.is_some() {
-        messages.warning(FORMAT_MOVED);
-    }
-    let on_stdout = [
-        args.format,
-        args.json
-            .path()
-            .filter(|path| is_stdin(path))
-            .map(|_| CompareFormat::Json),
-        args.html
-            .as_deref()
-            .filter(|path| is_stdin(path))
-            .map(|_| CompareFormat::Html),
+    let named = [
+        (AuditFormat::Json, args.json.path()),
+        (AuditFormat::Html, args.html.as_deref()),
     ];
-    let mut forms: Vec<CompareFormat> = on_stdout.into_iter().flatten().collect();
-    forms.dedup();
-    if forms.len() > 1 {
-        let text = "standard output takes one form: give the others a file";
-        return Err(BadInput(text.to_owned()).into());
-    }
-    let format = forms.first().copied().unwrap_or(CompareFormat::Text);
-    match format {
-        CompareFormat::Text => output::print(terminal::comparison(&found, &look(messages)))?,
-        CompareFormat::Json => output::print(serde_json::to_string_pretty(&found)? + "\n")?,
-        CompareFormat::Html => output::put_data(page())?,
-    }
-    if let Some(path) = args.json.path().filter(|path| !is_stdin(path)) {
-        output::put_json(path, &found, args.overwrite.existing())?;
-        messages.say(&format!("wrote {}", path.display()));
-    }
-    if let Some(path) = args.html.as_deref().filter(|path| !is_stdin(path)) {
-        output::put(path, page(), args.overwrite.existing())?;
-        messages.say(&format!("wrote {}", path.display()));
-    }
+    let places = Places::open(&named, args.format, args.overwrite, messages)?;
+    let names = [&args.a, &args.b].map(|path| path.display().to_string());
+    places.write(messages, |format| {
+        Ok(match format {
+            AuditFormat::Json => serde_json::to_string_pretty(&found)? + "\n",
+            AuditFormat::Html => page::comparison(&found, &a, &b, [&names[0], &names[1]]),
+            _ => terminal::comparison(&found, &look(messages)),
+        })
+    })?;
     Ok(exit_codes::of_equality(found.verdict))
 }

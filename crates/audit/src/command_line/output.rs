@@ -72,22 +72,18 @@ pub(super) struct FormArgs {
 }
 
 /// For `--format`, which the next version drops.
-pub(super) const FORMAT_MOVED: &str =
+const FORMAT_MOVED: &str =
     "--format is going: --json, --html -, or -o - --to FORMAT say what standard output gets";
 
-/// Where it goes, checked and opened: an audit of minutes is not to be lost for a
-/// directory that is not there.
+/// Where a result goes, checked and opened: an audit of minutes is not to be lost for
+/// a directory that is not there.
 pub(super) struct Places {
-    on_stdout: Option<AuditFormat>,
+    on_stdout: AuditFormat,
     files: Vec<(AuditFormat, PathBuf, NewFile)>,
 }
 
 impl FormArgs {
-    /// All that were asked for.
     pub(super) fn open(&self, messages: &Messages) -> Result<Places> {
-        if self.format.is_some() {
-            messages.warning(FORMAT_MOVED);
-        }
         let output = self.output.as_deref();
         let form = match (self.to, output) {
             (Some(to), _) => to,
@@ -99,57 +95,73 @@ impl FormArgs {
             (AuditFormat::Json, self.json.path()),
             (AuditFormat::Html, self.html.as_deref()),
         ];
-        let existing = self.overwrite.existing();
-        let mut on_stdout: Vec<AuditFormat> = self.format.into_iter().collect();
-        let mut files = Vec::new();
-        for (format, path) in named {
-            let Some(path) = path else { continue };
-            if path.as_os_str() == "-" {
-                if !on_stdout.contains(&format) {
-                    on_stdout.push(format);
-                }
-                continue;
-            }
-            let absolute = |path: &Path| std::path::absolute(path).ok();
-            let mut taken = files
-                .iter()
-                .map(|(_, other, _): &(_, PathBuf, _)| absolute(other));
-            if taken.any(|other| other == absolute(path)) {
-                let text = format!("{} takes one form: give the other a file", path.display());
-                return Err(BadInput(text).into());
-            }
-            self.overwrite.check(Some(path))?;
-            let file = NewFile::create(path, existing);
-            let file = file.with_context(|| path.display().to_string())?;
-            files.push((format, path.to_owned(), file));
-        }
-        if on_stdout.len() > 1 {
-            let text = "standard output takes one form: give the others a file";
-            return Err(BadInput(text.to_owned()).into());
-        }
-        Ok(Places {
-            on_stdout: Some(on_stdout.first().copied().unwrap_or(AuditFormat::Text)),
-            files,
-        })
+        Places::open(&named, self.format, self.overwrite, messages)
     }
 }
 
 impl Places {
-    /// Writes it everywhere, whatever becomes of one place: an audit of minutes is
-    /// not to be lost for a full disk.
-    pub(super) fn write(self, audit: &Audit, messages: &Messages) -> Result<()> {
+    /// Opens files; `on_stdout` and the name `-` are for standard output.
+    pub(super) fn open(
+        named: &[(AuditFormat, Option<&Path>)],
+        on_stdout: Option<AuditFormat>,
+        overwrite: Overwrite,
+        messages: &Messages,
+    ) -> Result<Self> {
+        if on_stdout.is_some() {
+            messages.warning(FORMAT_MOVED);
+        }
+        let mut on_stdout: Vec<AuditFormat> = on_stdout.into_iter().collect();
+        let mut files: Vec<(AuditFormat, PathBuf, NewFile)> = Vec::new();
+        let named = named
+            .iter()
+            .filter_map(|(format, path)| Some((*format, (*path)?)));
+        for (format, path) in named {
+            if path.as_os_str() == "-" {
+                on_stdout.push(format);
+                continue;
+            }
+            let absolute = |path: &Path| std::path::absolute(path).ok();
+            let mut taken = files.iter().map(|(_, other, _)| absolute(other));
+            if taken.any(|other| other == absolute(path)) {
+                let text = format!("{} takes one form: give the other a file", path.display());
+                return Err(BadInput(text).into());
+            }
+            overwrite.check(Some(path))?;
+            let file = NewFile::create(path, overwrite.existing());
+            let file = file.with_context(|| path.display().to_string())?;
+            files.push((format, path.to_owned(), file));
+        }
+        on_stdout.dedup();
+        match on_stdout[..] {
+            [] => Ok(Self {
+                on_stdout: AuditFormat::Text,
+                files,
+            }),
+            [on_stdout] => Ok(Self { on_stdout, files }),
+            _ => {
+                let text = "standard output takes one form: give the others a file";
+                Err(BadInput(text.to_owned()).into())
+            }
+        }
+    }
+
+    /// Writes all forms, whatever becomes of one place: an audit of minutes is not to be
+    /// lost for a full disk.
+    pub(super) fn write(
+        self,
+        messages: &Messages,
+        text: impl Fn(AuditFormat) -> Result<String>,
+    ) -> Result<()> {
         let mut failed: Option<sandbag_ui::Failure> = None;
         let mut keep = |outcome: Result<()>| match (outcome, &failed) {
             (Ok(()), _) => {}
             (Err(error), None) => failed = Some(error),
             (Err(error), Some(_)) => messages.warning(&error.line()),
         };
-        if let Some(format) = self.on_stdout {
-            keep(print(format_audit(audit, format, messages), format));
-        }
+        keep(text(self.on_stdout).and_then(|text| print(text, self.on_stdout)));
         for (format, path, mut file) in self.files {
             let name = || path.display().to_string();
-            let written = file.write_all(format_audit(audit, format, messages).as_bytes());
+            let written = file.write_all(text(format)?.as_bytes());
             let written = written.and_then(|()| file.finish()).with_context(name);
             if written.is_ok() {
                 output::give_to_caller(&path);
@@ -159,22 +171,23 @@ impl Places {
         }
         failed.map_or(Ok(()), Err)
     }
-}
 
-/// To standard output.
-pub(super) fn print(text: String, format: AuditFormat) -> Result<()> {
-    match format {
-        AuditFormat::Text | AuditFormat::Json => output::print(text).context("standard output"),
-        AuditFormat::Csv | AuditFormat::Junit | AuditFormat::Html => output::put_data(text),
+    pub(super) fn write_audit(self, audit: &Audit, messages: &Messages) -> Result<()> {
+        self.write(messages, |format| {
+            Ok(match format {
+                AuditFormat::Text => terminal::audit(audit, &look(messages)),
+                AuditFormat::Json => file::write(audit),
+                AuditFormat::Csv => csv::csv(audit),
+                AuditFormat::Junit => junit::junit(audit),
+                AuditFormat::Html => page::audit(audit),
+            })
+        })
     }
 }
 
-fn format_audit(audit: &Audit, format: AuditFormat, messages: &Messages) -> String {
+fn print(text: String, format: AuditFormat) -> Result<()> {
     match format {
-        AuditFormat::Text => terminal::audit(audit, &look(messages)),
-        AuditFormat::Json => file::write(audit),
-        AuditFormat::Csv => csv::csv(audit),
-        AuditFormat::Junit => junit::junit(audit),
-        AuditFormat::Html => page::audit(audit),
+        AuditFormat::Text | AuditFormat::Json => output::print(text).context("standard output"),
+        AuditFormat::Csv | AuditFormat::Junit | AuditFormat::Html => output::put_data(text),
     }
 }

@@ -24,9 +24,9 @@ use sandbag_ui::{BadInput, exit};
 ///
 /// Every test runs alone, pinned to one CPU after the other in random order, at
 /// three lengths, round after round, until each CPU's difference from the others
-/// is known well enough. Which CPU charges a program more, in elapsed, user or
-/// system time, by how much and how sure, and who sits on it: interrupts, kernel
-/// threads, settings. Without root it works, too, and sees fewer causes.
+/// is known well enough. The report says which CPU charges a program more in elapsed,
+/// user or system time, by how much and with which confidence, and the likely causes:
+/// interrupts, kernel threads, settings. Without root it sees fewer causes.
 ///
 /// Ctrl-C ends it early; what was measured by then is evaluated.
 #[derive(Debug, Args)]
@@ -122,7 +122,7 @@ pub(super) fn main(args: &RunArgs, messages: &Messages) -> Result<u8> {
     if interrupt::came() && nothing {
         return Ok(exit::INTERRUPTED);
     }
-    places.write(&audit, messages)?;
+    places.write_audit(&audit, messages)?;
     Ok(exit_codes::of_audit(&audit))
 }
 

@@ -39,7 +39,7 @@ pub(super) fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
     if let Some(fail_on) = args.fail_on {
         crate::verdict::again(&mut audit, fail_on.contention());
     }
-    args.form.open(messages)?.write(&audit, messages)?;
+    args.form.open(messages)?.write_audit(&audit, messages)?;
     Ok(if args.strict {
         exit_codes::of_audit(&audit)
     } else {

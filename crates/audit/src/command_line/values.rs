@@ -78,7 +78,7 @@ pub(super) fn rounds(text: &str) -> Result<(u32, u32), String> {
 pub(super) enum FailOn {
     /// A CPU that charges more, or that others disturb
     Any,
-    /// Only a CPU that itself charges more; not what somebody runs there
+    /// Only a CPU that itself charges more; not other programs on it
     Inequality,
 }
 
@@ -92,14 +92,13 @@ impl FailOn {
 /// How much memory is meant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum MemorySize {
-    /// So many bytes.
     Bytes(u64),
     /// A share of what is available.
     Share(f64),
 }
 
 impl MemorySize {
-    /// In bytes, of so many that there are.
+    /// In bytes; a share is one of `available`.
     pub(super) fn bytes(self, available: u64) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -181,11 +180,18 @@ mod tests {
 
     #[test]
     fn own_tests_have_a_name_of_their_own() {
-        assert!(command("mine=./my_bench -n 3").is_ok());
-        for bad in ["mine", "=x", "compute=x", "x="] {
+        let own = command("mine=./my_bench -n 3").unwrap();
+        assert_eq!(own.name(), "mine");
+        assert!(
+            matches!(own, TestRequest::Command { command, .. } if command == "./my_bench -n 3")
+        );
+        for bad in ["mine", "=x", "compute=x", "noise=x", "io:/tmp=x", "x="] {
             assert!(command(bad).unwrap_err().contains("name=command"), "{bad}");
         }
-        assert!(test("syscall").is_ok());
+        for known in TestRequest::all() {
+            assert_eq!(test(known.name()), Ok(known.clone()));
+        }
+        assert!(test("").unwrap_err().contains("syscall"));
         assert!(test("a=b").unwrap_err().contains("--command"));
         assert!(test("memry").unwrap_err().contains("syscall"));
     }

@@ -65,7 +65,7 @@ fn thin(all: Vec<f64>) -> Vec<f64> {
     }
 }
 
-/// Into so many parts of equally many rounds an audit is divided.
+/// Number of parts, of equally many rounds.
 const PARTS: u64 = 12;
 
 /// The figure of each part, all lengths together: a logarithm of the time for a

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use sandbag_stats::{middle, normal_cdf, normal_quantile};
 
-/// Up to so many differences in a pair of samples their statistic is counted out.
+/// Most differences in a pair of samples for the exact distribution of the statistic.
 const MOST_EXACT: usize = 2500;
 
 /// Two samples that may be compared value by value.
@@ -29,7 +29,6 @@ pub(super) struct Shift {
     pub value: f64,
     /// Probability of so great a shift, either way, where there is none.
     pub p: f64,
-    /// All differences, ascending.
     differences: Vec<f64>,
     /// Pairs by their sizes, of which the statistic's distribution depends.
     sizes: Vec<(usize, usize)>,
@@ -92,9 +91,8 @@ impl Shift {
 
 /// How the number of differences above 0 is distributed where there is no shift.
 enum Null {
-    /// Probability of at most so many.
+    /// Probabilities of at most 0, 1, 2 and so on.
     Counted(Vec<f64>),
-    /// Mean and standard deviation.
     Normal(f64, f64),
 }
 
@@ -124,7 +122,7 @@ impl Null {
         Self::Normal(mean, variance.sqrt())
     }
 
-    /// Probability of at most so many.
+    /// Probability of at most `count`.
     fn at_most(&self, count: usize) -> f64 {
         match self {
             Self::Counted(sums) => sums.get(count).or(sums.last()).copied().unwrap_or(1.0),
@@ -153,8 +151,8 @@ impl Null {
 /// The Mann-Whitney statistic of samples of these sizes: a value for each
 /// number of pairs in which the second is greater.
 fn rank_sum(a: usize, b: usize) -> Vec<f64> {
-    // Whoever is the greatest of all is of the second sample with probability
-    // b/(a + b), and then above all of the first.
+    // The greatest of all is of the second sample with probability b/(a + b), and then
+    // above all of the first.
     let mut rows: Vec<Vec<f64>> = vec![vec![1.0]; b + 1];
     for first in 1..=a {
         let mut next: Vec<Vec<f64>> = vec![vec![1.0]];

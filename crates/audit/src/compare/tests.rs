@@ -11,9 +11,15 @@ const USUAL: CompareOptions = CompareOptions {
     anyway: false,
 };
 
+fn of_test<'a>(found: &'a Comparison, name: &str) -> &'a TestChange {
+    found.tests.iter().find(|one| one.name == name).unwrap()
+}
+
 fn verdicts(found: &Comparison, test: &str, quantity: Quantity) -> Vec<AuditVerdict> {
-    let test = found.tests.iter().find(|one| one.name == test).unwrap();
-    let here = test.changes.iter().filter(|one| one.quantity == quantity);
+    let here = of_test(found, test)
+        .changes
+        .iter()
+        .filter(|one| one.quantity == quantity);
     here.map(|one| one.verdict).collect()
 }
 
@@ -56,15 +62,9 @@ fn what_one_cpu_does_more_is_found_there() {
     let system = verdicts(&found, "syscall", Quantity::System);
     assert_eq!(system[0], AuditVerdict::Unequal, "{system:?}");
     assert!(!system[1..].contains(&AuditVerdict::Unequal), "{system:?}");
-    let test = found
-        .tests
-        .iter()
-        .find(|one| one.name == "syscall")
-        .unwrap();
-    let change = test
-        .changes
-        .iter()
-        .find(|one| one.cpu == 0 && one.quantity == Quantity::System);
+    let test = of_test(&found, "syscall");
+    let mut changes = test.changes.iter();
+    let change = changes.find(|one| (one.cpu, one.quantity) == (0, Quantity::System));
     let change = change.unwrap();
     assert!((change.pct - 3.0).abs() < 0.3, "{change:?}");
     let (low, high) = change.together_pct.unwrap();
@@ -80,11 +80,7 @@ fn a_loaded_machine_takes_longer_everywhere() {
         verdicts(&found, "syscall", Quantity::Elapsed),
         [AuditVerdict::Unequal; 8]
     );
-    let test = found
-        .tests
-        .iter()
-        .find(|one| one.name == "syscall")
-        .unwrap();
+    let test = of_test(&found, "syscall");
     let (_, pct) = test
         .common
         .iter()

@@ -47,7 +47,6 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// None yet, of so many CPUs.
     pub fn new(cpus: usize) -> Self {
         Self {
             cpus,

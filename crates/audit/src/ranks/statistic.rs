@@ -176,8 +176,8 @@ impl<'a> ShiftedBlocks<'a> {
         all
     }
 
-    /// The shift at which the sum is so many standard deviations above what
-    /// chance makes of it. The greater the shift, the less the sum.
+    /// The shift at which the sum is `z` standard deviations above its mean by chance.
+    /// The greater the shift, the less the sum.
     pub(super) fn root(&mut self, z: f64) -> f64 {
         let widest = self.scale.widest();
         let (mut low, mut high) = (self.near, self.near);

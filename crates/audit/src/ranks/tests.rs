@@ -205,7 +205,7 @@ proptest! {
     }
 }
 
-/// Waits of 7.5 % in one run of so many, on each CPU at its own rate.
+/// Waits of 7.5 % in a share of the runs of each CPU.
 fn seldom(shares: [f64; 2], blocks: usize, seed: u64) -> Blocks {
     let mut chance = Chance::new(seed, "seldom");
     let mut all = Blocks::new(2);

@@ -5,9 +5,9 @@
 use sandbag_ui::chart::{Chart, ChartSeries};
 
 use super::figures::FigureTable;
-use super::words::{cpus, of_cpu, quantities, quantity, unique, unit};
+use super::words::{cpus, of_cpu, quantities};
 use crate::effects::median;
-use crate::model::{AuditVerdict, Quantity, Test};
+use crate::model::{AuditVerdict, Quantity, Test, unique};
 
 /// With more CPUs, only the median and its interval are drawn, no single runs.
 const MOST_DOTTED: usize = 32;
@@ -90,9 +90,9 @@ pub(crate) fn times(sides: &[ChartSide<'_>], q: Quantity, from_zero: bool) -> Op
         .iter()
         .any(|one| !one.bars.is_empty())
         .then(|| Chart {
-            about: format!("{} by CPU", quantity(q)),
+            about: format!("{} by CPU", q.word()),
             x: "CPU".to_owned(),
-            y: format!("{}, {unit}", quantity(q)),
+            y: format!("{}, {unit}", q.word()),
             names: all.iter().map(u32::to_string).collect(),
             series,
             from_zero,
@@ -119,13 +119,13 @@ pub(crate) fn differences(
             Some((dodge(place, number, count), low, figure.pct, high))
         });
         ChartSeries {
-            name: quantity(*q).to_owned(),
+            name: q.word().to_owned(),
             colour: Some(number),
             bars: bars.collect(),
             ..ChartSeries::default()
         }
     });
-    let in_units = unit(*figures.quantities.first()?);
+    let in_units = figures.quantities.first()?.unit();
     Some(Chart {
         about: about.to_owned(),
         x: "CPU".to_owned(),
@@ -184,9 +184,9 @@ pub(crate) fn by_length(test: &Test) -> Option<(Chart, Quantity)> {
     lines.extend(odd);
     lines.iter().any(|one| !one.line.is_empty()).then(|| {
         let chart = Chart {
-            about: format!("difference in {} against length", quantity(q)),
+            about: format!("difference in {} against length", q.word()),
             x: test.unit.clone(),
-            y: format!("difference, {}", unit(q)),
+            y: format!("difference, {}", q.unit()),
             names: test.lengths.iter().map(u64::to_string).collect(),
             series: lines,
             from_zero: true,

@@ -5,50 +5,24 @@
 //! All lines have the same columns; what a kind has not is empty. Times are ns,
 //! effects percent (of noise: points).
 
-use crate::model::{Audit, CpuVerdict, Nature, Test};
+use crate::model::{Audit, CpuVerdict, Nature, Quantity, Test};
 
 use crate::report::words::{self, verdicts};
 
-const COLUMNS: [&str; 33] = [
-    "kind",
-    "test",
-    "cpu",
-    "round",
-    "length",
-    "at_ns",
-    "elapsed_ns",
-    "user_ns",
-    "system_ns",
-    "noise_pct",
-    "voluntary",
-    "involuntary",
-    "waited_ns",
-    "steal_ns",
-    "irq_ns",
-    "softirq_ns",
-    "frequency_khz",
-    "throttled",
-    "quantity",
-    "pct",
-    "low_pct",
-    "high_pct",
-    "together_low_pct",
-    "together_high_pct",
-    "p",
-    "p_together",
-    "runs",
-    "middle",
-    "detectable_pct",
-    "verdict",
-    "nature",
-    "because",
-    "unit",
-];
+const COLUMNS: &str = "\
+    kind, test, cpu, round, length, at_ns, elapsed_ns, user_ns, system_ns, noise_pct, \
+    voluntary, involuntary, waited_ns, steal_ns, irq_ns, softirq_ns, frequency_khz, \
+    throttled, quantity, pct, low_pct, high_pct, together_low_pct, together_high_pct, \
+    p, p_together, runs, middle, detectable_pct, verdict, nature, because, unit";
+
+fn columns() -> impl Iterator<Item = &'static str> {
+    COLUMNS.split(", ")
+}
 
 pub fn csv(audit: &Audit) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     // Nothing fails in memory, and all lines have as many fields.
-    let _ = writer.write_record(COLUMNS);
+    let _ = writer.write_record(columns());
     for test in &audit.tests {
         samples(test, &mut writer);
     }
@@ -77,11 +51,11 @@ impl CsvLine {
     }
 
     fn write(self, writer: &mut csv::Writer<Vec<u8>>) {
-        let field = |name: &&str| {
-            let found = self.0.iter().find(|(n, _)| n == name);
+        let field = |name: &str| {
+            let found = self.0.iter().find(|(n, _)| *n == name);
             found.map_or("", |(_, value)| value.as_str())
         };
-        let _ = writer.write_record(COLUMNS.iter().map(field));
+        let _ = writer.write_record(columns().map(field));
     }
 }
 
@@ -120,13 +94,13 @@ fn samples(test: &Test, writer: &mut csv::Writer<Vec<u8>>) {
 
 fn effects(test: &Test, writer: &mut csv::Writer<Vec<u8>>) {
     let verdicts = verdicts(test);
-    let start = |cpu: u32, quantity| {
+    let start = |cpu: u32, quantity: Quantity| {
         CsvLine::default()
             .with("kind", "effect")
             .with("test", &test.name)
             .with("unit", &test.unit)
             .with("cpu", cpu)
-            .with("quantity", words::quantity(quantity))
+            .with("quantity", quantity.word())
     };
     for effect in &test.effects {
         let found: Option<&&CpuVerdict> = verdicts.get(&(effect.cpu, effect.quantity));
@@ -172,7 +146,7 @@ mod tests {
         audit.tests[0].name = "a, \"b\"\nc".to_owned();
         let text = csv(&audit);
         let mut reader = csv::Reader::from_reader(text.as_bytes());
-        assert_eq!(reader.headers().unwrap().len(), COLUMNS.len());
+        assert_eq!(reader.headers().unwrap().len(), columns().count());
         let all: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
         let count = |kind: &str| all.iter().filter(|line| &line[0] == kind).count();
         let samples: usize = audit.tests.iter().map(|test| test.samples.len()).sum();

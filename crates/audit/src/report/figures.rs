@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use super::words::{change_words, cpus, of_cpu, unique, verdict_words, verdicts};
+use super::words::{change_words, cpus, of_cpu, verdict_words, verdicts};
 use crate::compare::TestChange;
-use crate::model::{AuditVerdict, Nature, Quantity, Test};
+use crate::model::{AuditVerdict, Nature, Quantity, Test, unique};
 
 /// A difference of a CPU.
 pub(crate) struct Figure {

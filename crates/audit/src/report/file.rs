@@ -55,21 +55,18 @@ pub fn write(audit: &Audit) -> String {
     text
 }
 
-/// What the rest of this crate relies on.
+/// Lengths of figures are those of their test: the rest of this crate relies on it.
 fn check(audit: &Audit) -> Result<(), ReadError> {
-    let damaged = |text: String| Err(ReadError::Damaged(text));
     for test in &audit.tests {
         let lengths = test.lengths.len();
         let of_samples = test.samples.iter().map(|sample| sample.length);
         let of_effects = test.by_length.iter().map(|effect| effect.length);
-        if let Some(length) = of_samples
-            .chain(of_effects)
-            .find(|length| *length >= lengths)
-        {
-            return damaged(format!(
+        let mut all = of_samples.chain(of_effects);
+        if let Some(length) = all.find(|length| *length >= lengths) {
+            return Err(ReadError::Damaged(format!(
                 "test {} has {lengths} lengths, and figures of number {length} (from 0)",
                 test.name.escape_debug()
-            ));
+            )));
         }
     }
     Ok(())

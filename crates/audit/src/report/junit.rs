@@ -13,8 +13,7 @@ use crate::verdict::alarms;
 use sandbag_ui::text::visible;
 
 use crate::report::words::{
-    confidence, cpus, detection, limits, of_cpu, quantity, size, summary, to_second, unit, verdict,
-    verdict_words,
+    confidence, cpus, detection, limits, of_cpu, size, summary, to_second, verdict, verdict_words,
 };
 
 /// The result of a case.
@@ -149,7 +148,7 @@ fn outcome(audit: &Audit, test: &Test, cpu: u32) -> JunitOutcome {
         .verdicts
         .iter()
         .filter(|one| one.cpu == cpu && one.verdict == found.0)
-        .map(|one| format!("{}: {}", quantity(one.quantity), one.because))
+        .map(|one| format!("{}: {}", one.quantity.word(), one.because))
         .collect();
     let reasons = format!(
         "CPU {cpu} in {}: {}; {}",
@@ -220,8 +219,8 @@ fn properties(audit: &Audit, test: &Test) -> Vec<(String, String)> {
     add("verdict", format!("{verdict}: {}", summary(audit)));
     add("detection limit", detection(audit));
     for (q, pct) in limits(test) {
-        let limit = pct.map(|pct| format!("{} {}", size(pct), unit(q)));
-        let name = format!("detection limit {}", quantity(q));
+        let limit = pct.map(|pct| format!("{} {}", size(pct), q.unit()));
+        let name = format!("detection limit {}", q.word());
         add(&name, limit.unwrap_or_else(|| "none".to_owned()));
     }
     if let Some(why) = &test.failure {

@@ -11,19 +11,18 @@ use sandbag_ui::text::{clock, visible};
 
 use super::figures::{Figure, FigureTable};
 use super::words::{
-    count_cpus, cpus, detection, detection_of, mark, quantities, quantity, signed, size, span,
-    summary, to_second, unique, unit, verdict,
+    count_cpus, cpus, detection, detection_of, mark, quantities, signed, size, span, summary,
+    to_second, verdict,
 };
 use crate::effects::median;
-use crate::model::{Audit, AuditVerdict, CpuVerdict, Quantity, Suspect, Test};
+use crate::model::{Audit, AuditVerdict, CpuVerdict, Quantity, Suspect, Test, unique};
 pub use comparison::comparison;
 
 /// No terminal is taken for narrower.
 pub const COLUMNS: usize = 80;
-/// With more CPUs than this only those are listed of which there is something to
-/// say.
+/// With more CPUs, only the odd ones have a row of their own.
 const MOST_ROWS: usize = 16;
-/// As many of them as this.
+/// Rows of odd CPUs at most.
 const MOST_ODD: usize = 12;
 /// Sentences about unequal CPUs, unless all are wanted.
 const MOST_SENTENCES: usize = 8;
@@ -153,8 +152,8 @@ pub(crate) fn middles(test: &Test) -> String {
             let value = median(here.map(|effect| effect.middle));
             let value = value.or_else(|| at_greatest(test, *q))?;
             Some(match q {
-                share if share.is_share() => format!("{} {value:.3} %", quantity(*q)),
-                _ => format!("{} {}", quantity(*q), time(value)),
+                share if share.is_share() => format!("{} {value:.3} %", q.word()),
+                _ => format!("{} {}", q.word(), time(value)),
             })
         };
         let all: Vec<String> = quantities.iter().filter_map(words).collect();
@@ -204,7 +203,7 @@ fn test_lines(test: &Test, figures: &FigureTable, look: &TerminalStyle, wide: bo
     let shown: Vec<&CpuVerdict> = test.verdicts.iter().filter(is_shown).collect();
     let most = if look.all { usize::MAX } else { MOST_SENTENCES };
     for one in shown.iter().take(most) {
-        let (cpu, quantity) = (one.cpu, quantity(one.quantity));
+        let (cpu, quantity) = (one.cpu, one.quantity.word());
         out += &look.wrap("  ", &format!("CPU {cpu}, {quantity}: {}", one.because));
     }
     if shown.len() > most {
@@ -264,9 +263,12 @@ fn cell(of: Quantity, figure: Option<&Figure>, wide: bool) -> String {
     if !figure.is_resolved() {
         return format!("- {mark}");
     }
-    let end = |pct: f64| match of.is_open(pct) {
-        true => "?".to_owned(),
-        false => signed(pct).trim().to_owned(),
+    let end = |pct: f64| {
+        if of.is_open(pct) {
+            "?".to_owned()
+        } else {
+            signed(pct).trim().to_owned()
+        }
     };
     match figure.together_pct {
         None => format!("{} ±-   {mark}", signed(pct)),
@@ -324,7 +326,7 @@ fn table(
 ) -> String {
     let heads = quantities
         .iter()
-        .map(|q| format!("{} {} ", quantity(*q), unit(*q)));
+        .map(|q| format!("{} {} ", q.word(), q.unit()));
     let first = std::iter::once("CPU".to_owned());
     let mut table = plain(first.chain(heads).chain(["verdict".to_owned()]));
     for cpu in &rows.own {
@@ -413,10 +415,8 @@ mod tests {
     use crate::model::LeftOut;
 
     fn widest(text: &str) -> usize {
-        text.lines()
-            .map(|line| line.chars().count())
-            .max()
-            .unwrap_or(0)
+        let widths = text.lines().map(|line| line.chars().count());
+        widths.max().unwrap_or(0)
     }
 
     /// The usual 80 columns are in the tests of the command line.
@@ -463,13 +463,8 @@ mod tests {
             effect.together_pct = (-1e300, f64::MAX);
         }
         let undecided = Maker::eight().scatter(0.2).make();
-        for found in [
-            &empty,
-            &failed,
-            &huge,
-            &undecided,
-            &Maker::eight().cpus(1).make(),
-        ] {
+        let one = Maker::eight().cpus(1).make();
+        for found in [&empty, &failed, &huge, &undecided, &one] {
             let text = audit(found, &TerminalStyle::default());
             assert!(widest(&text) <= COLUMNS, "{text}");
             assert!(!text.contains('\u{1b}') && !text.contains("inf") && !text.contains("NaN"));

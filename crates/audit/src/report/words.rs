@@ -2,10 +2,10 @@
 //! Words and numbers that tables, pages and files have in common, and sentences about
 //! an audit as a whole.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::compare::Comparison;
-use crate::model::{Audit, AuditVerdict, CpuVerdict, Nature, Quantity, Test};
+use crate::model::{Audit, AuditVerdict, CpuVerdict, Nature, Quantity, Test, unique};
 use crate::verdict::alarms;
 
 pub(crate) fn verdict(verdict: AuditVerdict) -> &'static str {
@@ -15,22 +15,6 @@ pub(crate) fn verdict(verdict: AuditVerdict) -> &'static str {
         AuditVerdict::Undecided => "undecided",
         AuditVerdict::Unequal => "unequal",
     }
-}
-
-pub(crate) fn quantity(quantity: Quantity) -> &'static str {
-    match quantity {
-        Quantity::Elapsed => "elapsed",
-        Quantity::User => "user",
-        Quantity::System => "system",
-        Quantity::Cpu => "cpu time",
-        Quantity::Waiting => "waiting",
-        Quantity::Noise => "noise",
-    }
-}
-
-/// What its effects are in.
-pub(crate) fn unit(quantity: Quantity) -> &'static str {
-    if quantity.is_share() { "points" } else { "%" }
 }
 
 /// The mark of a figure whose verdict is not that all is well.
@@ -80,11 +64,6 @@ pub(crate) fn confidence(share: f64) -> String {
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// Ascending, each once.
-pub(crate) fn unique<T: Ord>(all: impl Iterator<Item = T>) -> Vec<T> {
-    all.collect::<BTreeSet<T>>().into_iter().collect()
-}
-
 /// The quantities of a test in the order of tables.
 pub(crate) fn quantities(test: &Test) -> Vec<Quantity> {
     unique(test.effects.iter().map(|effect| effect.quantity))
@@ -124,7 +103,6 @@ pub(crate) fn of_cpu(test: &Test, cpu: u32) -> (AuditVerdict, Option<Nature>) {
     })
 }
 
-/// The word of a CPU in a test; short, for tables.
 pub(crate) fn verdict_words(found: (AuditVerdict, Option<Nature>)) -> &'static str {
     match found {
         (AuditVerdict::Unequal, Some(Nature::Contention)) => "contention",
@@ -160,7 +138,7 @@ pub(crate) fn limits(test: &Test) -> Vec<(Quantity, Option<f64>)> {
 /// The quantities in which no difference could have been detected.
 fn undetected<'a>(limits: impl IntoIterator<Item = (&'a Quantity, &'a Option<f64>)>) -> String {
     let open = limits.into_iter().filter(|(_, pct)| pct.is_none());
-    let open: Vec<&str> = open.map(|(q, _)| quantity(*q)).collect();
+    let open: Vec<&str> = open.map(|(q, _)| q.word()).collect();
     open.join(", ")
 }
 
@@ -169,7 +147,7 @@ pub(crate) fn detection_of(test: &Test) -> Vec<String> {
     let limits = limits(test);
     let seen = limits.iter().filter_map(|(q, pct)| {
         let pct = (*pct)?;
-        Some(format!("{} {} {}", quantity(*q), size(pct), unit(*q)))
+        Some(format!("{} {} {}", q.word(), size(pct), q.unit()))
     });
     let seen: Vec<String> = seen.collect();
     let open = undetected(limits.iter().map(|(q, pct)| (q, pct)));
@@ -197,7 +175,7 @@ pub(crate) fn detection(audit: &Audit) -> String {
     }
     let seen = worst.iter().filter_map(|(q, pct)| {
         let pct = (*pct)?;
-        Some(format!("{} {} ({})", size(pct), unit(*q), quantity(*q)))
+        Some(format!("{} {} ({})", size(pct), q.unit(), q.word()))
     });
     let seen = seen.collect::<Vec<String>>().join(", ");
     let open = match undetected(&worst) {
@@ -331,7 +309,7 @@ fn equal(audit: &Audit, count: &str, sure: &str) -> String {
 
 /// `system +2.98 %`.
 pub(crate) fn figure_words(of: Quantity, pct: f64) -> String {
-    format!("{} {} {}", quantity(of), signed(pct).trim(), unit(of))
+    format!("{} {} {}", of.word(), signed(pct).trim(), of.unit())
 }
 
 /// An audit's verdict, in a sentence without the verdict itself.
@@ -351,7 +329,7 @@ pub(crate) fn summary(audit: &Audit) -> String {
             let figures: Vec<String> = alarms
                 .map(|one| match test.effect(cpu, one.quantity) {
                     Some(effect) => figure_words(one.quantity, effect.pct),
-                    None => quantity(one.quantity).to_owned(),
+                    None => one.quantity.word().to_owned(),
                 })
                 .collect();
             if !figures.is_empty() {
@@ -417,7 +395,7 @@ pub(crate) fn comparison(found: &Comparison) -> String {
         let most = worst.map_or_else(String::new, |change| {
             let up_to = if cpus.len() > 1 { "up to " } else { "" };
             let (q, pct) = (change.quantity, signed(change.pct));
-            format!(" ({} {up_to}{} {})", quantity(q), pct.trim(), unit(q))
+            format!(" ({} {up_to}{} {})", q.word(), pct.trim(), q.unit())
         });
         let whom = cpus_words(&cpus, all);
         tests.push(format!("in {} on {whom}{most}", test.name));

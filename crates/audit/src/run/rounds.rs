@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::session::{AuditSession, Halt};
+use super::session::AuditSession;
+use crate::error::Halt;
 use crate::evidence::top_tasks;
 use crate::model::{AuditSample, Test};
 use crate::work::RunFigures;
@@ -53,14 +54,7 @@ impl AuditSession<'_> {
             let length = Duration::from_millis(test.lengths[block.length]);
             let before: Vec<_> = cpus.iter().map(|cpu| self.reader.now(*cpu)).collect();
             let at_ns = self.since_begin();
-            let looked = noise::look(self.root, &list, length, false);
-            let looked = looked.map_err(|fault| match fault {
-                noise::NoiseFault::Displaced(cpu) => Halt::Displaced {
-                    cpu,
-                    why: "it went offline".to_owned(),
-                },
-                noise::NoiseFault::Failed(why) => Halt::Failed(why),
-            })?;
+            let looked = noise::look(self.root, &list, length, false)?;
             for (cpu, before) in cpus.iter().zip(&before) {
                 let figures = RunFigures::default();
                 let stretch = self.reader.stretch_since(*cpu, before, &figures);
@@ -132,20 +126,15 @@ pub(super) fn keep_whole(samples: &mut Vec<AuditSample>, cpus: &[u32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Evidence;
 
     #[test]
     fn only_whole_blocks_of_the_cpus_that_are_left_count() {
         let sample = |cpu, round| AuditSample {
             cpu,
             round,
-            length: 0,
-            at_ns: 0,
             elapsed_ns: 1,
             user_ns: 1,
-            system_ns: 0,
-            noise_pct: None,
-            evidence: Evidence::default(),
+            ..AuditSample::default()
         };
         let mut samples = vec![
             sample(0, 0),

@@ -12,7 +12,7 @@ use super::machine;
 use crate::accounting::Accounting;
 use crate::competing::CompetingTasks;
 use crate::effects::{self, TestLevel, median};
-use crate::error::{Error, Result};
+use crate::error::{Error, Halt, Result};
 use crate::evidence::{self, CounterReader, Stretch};
 use crate::facts::{Facts, has_nohz_full};
 use crate::model::{LeftOut, Test};
@@ -20,21 +20,8 @@ use crate::noise;
 use crate::options::{AuditOptions, AuditProgress};
 use crate::suspects::{Holder, NoiseSource, Observations, OfCpu};
 use crate::tasks::TaskWatch;
-use crate::work::{Answer, Spec, WorkOrder};
+use crate::work::{Answer, Spec, WorkFault, WorkOrder};
 use crate::worker::{WorkProcess, WorkerEnd};
-
-/// Why a test does not go on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Halt {
-    Stopped,
-    /// It cannot be done.
-    Failed(String),
-    /// A CPU went away; the test goes on without it.
-    Displaced {
-        cpu: u32,
-        why: String,
-    },
-}
 
 /// No answer of the process that works takes longer, but for what is asked.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -45,7 +32,6 @@ const LOOKING: u32 = 25;
 /// Looks by which that is found out.
 const LOOKS: u32 = 5;
 
-/// An audit under way.
 pub struct AuditSession<'a> {
     pub(super) root: &'a Root,
     pub(super) options: &'a AuditOptions,
@@ -66,17 +52,9 @@ pub struct AuditSession<'a> {
     blamed: Vec<NoiseSource>,
     holders: Vec<Holder>,
     has_nohz_full: bool,
-    left_out: Vec<LeftOut>,
-    remarks: Vec<String>,
+    pub(super) left_out: Vec<LeftOut>,
+    pub(super) remarks: Vec<String>,
     was_stopped: bool,
-}
-
-/// What is left to say at the end.
-pub struct SessionEnd {
-    /// CPUs that were lost on the way.
-    pub left_out: Vec<LeftOut>,
-    /// What the reader must know.
-    pub remarks: Vec<String>,
 }
 
 impl<'a> AuditSession<'a> {
@@ -139,13 +117,12 @@ impl<'a> AuditSession<'a> {
         self.remarks.push(text);
     }
 
-    /// Whether it was asked to stop.
     pub fn is_stopped(&mut self) -> bool {
         self.was_stopped |= (self.stop)();
         self.was_stopped
     }
 
-    /// Somebody else was asked to.
+    /// A test was asked to stop.
     pub(super) fn note_stopped(&mut self) {
         self.was_stopped = true;
     }
@@ -160,7 +137,7 @@ impl<'a> AuditSession<'a> {
         }
     }
 
-    /// How user and system time are told apart here.
+    /// How the kernel divides CPU time into user and system time.
     pub fn accounting(&mut self) -> Result<Accounting> {
         let cpu = self.cpus.first().copied().unwrap_or(0);
         let seen = match self.ask(&WorkOrder::Accounting { cpu }, PATIENCE) {
@@ -177,9 +154,9 @@ impl<'a> AuditSession<'a> {
         let cpus = self.cpus.iter().copied().collect();
         match noise::look(self.root, &cpus, TRACED, true) {
             Ok(looked) => self.blamed = looked.blamed,
-            Err(why) => self.remark(format!(
+            Err(halt) => self.remark(format!(
                 "the kernel's trace events could not be had, so interrupts are known by their \
-                 counts only: {why}"
+                 counts only: {halt}"
             )),
         }
     }
@@ -194,7 +171,6 @@ impl<'a> AuditSession<'a> {
         all.extend(khz.map(|khz| khz as f64));
     }
 
-    /// Goes on without a CPU.
     pub(super) fn lose(&mut self, cpu: u32, why: String) {
         self.remark(format!("CPU {cpu} was lost on the way: {why}"));
         self.cpus.retain(|other| *other != cpu);
@@ -204,7 +180,6 @@ impl<'a> AuditSession<'a> {
         });
     }
 
-    /// Whether the kernel still has it.
     pub(super) fn is_online(&self, cpu: u32) -> bool {
         let online = self.root.read("/sys/devices/system/cpu/online");
         let online = online.ok().and_then(|text| text.parse::<CpuList>().ok());
@@ -247,22 +222,14 @@ impl<'a> AuditSession<'a> {
                 worker
             }
         };
-        match worker.ask(order, patience, self.stop) {
-            Ok(Answer::Failed {
-                why,
-                displaced: true,
-            }) => {
-                self.worker = Some(worker);
-                Err(Halt::Displaced { cpu, why })
-            }
-            Ok(Answer::Failed { why, .. }) => {
-                self.worker = Some(worker);
-                Err(Halt::Failed(why))
-            }
-            Ok(answer) => {
-                self.worker = Some(worker);
-                Ok(answer)
-            }
+        let answer = worker.ask(order, patience, self.stop);
+        if answer.is_ok() {
+            self.worker = Some(worker);
+        }
+        match answer {
+            Ok(Answer::Failed(WorkFault::Displaced(why))) => Err(Halt::Displaced { cpu, why }),
+            Ok(Answer::Failed(WorkFault::Work(why))) => Err(Halt::Failed(why)),
+            Ok(answer) => Ok(answer),
             Err(WorkerEnd::Stopped) => Err(Halt::Stopped),
             Err(WorkerEnd::Silent) if on_a_cpu(order) => Err(Halt::Displaced {
                 cpu,
@@ -290,18 +257,14 @@ impl<'a> AuditSession<'a> {
 
     /// What suspects are found in.
     pub fn observations(&mut self, facts: &Facts) -> Observations {
-        for (cpu, all) in &self.frequencies {
-            let middle = median(all.iter().copied());
-            if let Some(known) = self.of.get_mut(cpu) {
-                known.frequency_khz = middle;
-            }
+        for (cpu, known) in &mut self.of {
+            let all = self.frequencies.get(cpu).into_iter().flatten();
+            known.frequency_khz = median(all.copied());
         }
         let mut holders = std::mem::take(&mut self.holders);
-        for holder in machine::holders() {
-            if !holders.iter().any(|known| known.pid == holder.pid) {
-                holders.push(holder);
-            }
-        }
+        let mut later = machine::holders();
+        later.retain(|one| holders.iter().all(|known| known.pid != one.pid));
+        holders.append(&mut later);
         Observations {
             cpus: facts.cpus.clone(),
             of: self.of.clone(),
@@ -312,7 +275,8 @@ impl<'a> AuditSession<'a> {
         }
     }
 
-    pub fn end(mut self, tests: &[Test]) -> SessionEnd {
+    /// Remarks on what made the figures less precise.
+    pub fn remark_precision(&mut self, tests: &[Test]) {
         let lasted: u64 = self.of.values().map(|of| of.lasted_ns).sum();
         let stolen: u64 = self.of.values().map(|of| of.evidence.steal_ns).sum();
         let pct = stolen as f64 / lasted.max(1) as f64 * 100.0;
@@ -321,16 +285,17 @@ impl<'a> AuditSession<'a> {
                 "the hypervisor took {pct:.1} % of the time: elapsed times are wider for it"
             ));
         }
-        let enough = |test: &&Test| test.failure.is_none() && !test.effects.is_empty();
-        let wide: Vec<String> = tests
+        let is_wide = |test: &&Test| {
+            let noise = test.is_noise();
+            let half = effects::half_width_pct(&test.samples, &self.cpus, noise, self.level);
+            half.is_some_and(|half| half > self.options.precision_pct)
+        };
+        let whole = tests
             .iter()
-            .filter(enough)
-            .filter(|test| {
-                let noise = test.is_noise();
-                let half = effects::half_width_pct(&test.samples, &self.cpus, noise, self.level);
-                half.is_some_and(|half| half > self.options.precision_pct)
-            })
-            .map(|test| test.name.clone())
+            .filter(|test| test.failure.is_none() && !test.effects.is_empty());
+        let wide: Vec<&str> = whole
+            .filter(is_wide)
+            .map(|test| test.name.as_str())
             .collect();
         if !wide.is_empty() {
             self.remark(format!(
@@ -339,14 +304,9 @@ impl<'a> AuditSession<'a> {
                 wide.join(", ")
             ));
         }
-        SessionEnd {
-            left_out: self.left_out,
-            remarks: self.remarks,
-        }
     }
 }
 
-/// Whether it is done on one CPU.
 fn on_a_cpu(order: &WorkOrder) -> bool {
     matches!(order, WorkOrder::Run { .. } | WorkOrder::Accounting { .. })
 }
@@ -356,5 +316,5 @@ fn siblings(facts: &Facts) -> BTreeMap<u32, Vec<u32>> {
     cpus.map(|cpu| (cpu.cpu, cpu.siblings.clone())).collect()
 }
 
-/// From this share of stolen time on it is told.
+/// Least share of stolen time that is reported.
 const STEAL_PCT: f64 = 0.5;

@@ -5,19 +5,18 @@
 
 use std::time::{Duration, Instant};
 
-use super::session::{AuditSession, Halt, PATIENCE};
+use super::session::{AuditSession, PATIENCE};
 use crate::command;
 use crate::effects;
+use crate::error::Halt;
 use crate::model::Test;
 use crate::options::{AuditOptions, AuditProgress};
 use crate::plan::{self, StopRule};
 
 use crate::work::{Answer, Spec, WorkOrder, unit};
 
-/// A test with all that it needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestPlan {
-    /// By which the report calls it.
     pub name: String,
     pub kind: TestKind,
 }
@@ -36,7 +35,7 @@ const CALIBRATED: Duration = Duration::from_millis(20);
 const WARM_NS: f64 = 5e6;
 /// To take up a test: to touch all memory.
 const PREPARING: Duration = Duration::from_secs(600);
-/// A command may take so many times a test's time.
+/// A command may take this multiple of a test's time.
 const COMMAND_LIMITS: u32 = 10;
 /// But always so long.
 const COMMAND: Duration = Duration::from_secs(600);
@@ -48,22 +47,22 @@ pub struct Turn<'p> {
     planned: &'p TestPlan,
     /// By which the process that works knows it.
     number: usize,
-    /// What it has found.
     pub test: Test,
     enough: StopRule,
     /// The time of its own rounds.
     took: Duration,
-    done: u32,
-    half_width_pct: Option<f64>,
+    /// Rounds so far, and the half-width of its intervals then.
+    pub(super) done: u32,
+    pub(super) half_width_pct: Option<f64>,
     /// Units before each run.
     warm: u64,
     /// The process that has taken it up.
     taken_up: Option<u32>,
-    is_over: bool,
+    /// It has enough, or cannot go on.
+    pub(super) is_over: bool,
 }
 
 impl<'p> Turn<'p> {
-    /// Before its first round.
     pub fn new(number: usize, planned: &'p TestPlan, options: &AuditOptions) -> Self {
         Self {
             planned,
@@ -77,16 +76,6 @@ impl<'p> Turn<'p> {
             taken_up: None,
             is_over: false,
         }
-    }
-
-    /// Whether it has enough, or cannot go on.
-    pub fn is_over(&self) -> bool {
-        self.is_over
-    }
-
-    /// Rounds so far, and how wide its intervals are then.
-    pub fn precision(&self) -> (u32, Option<f64>) {
-        (self.done, self.half_width_pct)
     }
 
     /// How far it is at least, 0 to 1.
@@ -108,23 +97,18 @@ impl<'p> Turn<'p> {
 
     fn end(&mut self, halt: Halt) {
         self.is_over = true;
-        self.test.failure = Some(match halt {
-            Halt::Stopped => "cut short: asked to stop".to_owned(),
-            Halt::Failed(why) => why,
-            Halt::Displaced { cpu, why } => format!("CPU {cpu}: {why}"),
-        });
+        self.test.failure = Some(halt.to_string());
     }
 }
 
 impl AuditSession<'_> {
     /// Tells that a test has ended.
     pub fn tell_if_over(&mut self, turn: &Turn<'_>) {
-        if turn.is_over() {
-            let (rounds, half_width_pct) = turn.precision();
+        if turn.is_over {
             (self.progress)(AuditProgress::Over {
                 name: turn.test.name.clone(),
-                rounds,
-                half_width_pct,
+                rounds: turn.done,
+                half_width_pct: turn.half_width_pct,
                 failure: turn.test.failure.clone(),
             });
         }
@@ -176,7 +160,7 @@ impl AuditSession<'_> {
             turn.end(Halt::Stopped);
         }
         let noise = turn.is_noise();
-        if noise && turn.test.failure.is_none() && self.options.trace {
+        if noise && turn.test.failure.is_none() {
             self.look_for_causes();
         }
         let (mut test, cpus) = (turn.test, &self.cpus);
@@ -281,23 +265,16 @@ impl AuditSession<'_> {
             .max(COMMAND);
         self.round(&mut turn.test, turn.done, |this, cpu, _| {
             let user = this.options.user.as_ref();
-            let ran = command::run(text, user, cpu, patience, this.stop);
-            match ran {
-                Err(command::CommandFault::Stopped) => Err(Halt::Stopped),
+            match command::run(text, user, cpu, patience, this.stop) {
+                Err(Halt::Stopped) => Err(Halt::Stopped),
                 // The kernel lets it go on elsewhere, or it could not begin.
-                _ if !this.is_online(cpu) => Err(Halt::Displaced {
-                    cpu,
-                    why: "it went offline".to_owned(),
-                }),
-                Err(command::CommandFault::Failed(why)) => {
-                    Err(Halt::Failed(format!("on CPU {cpu} {why}")))
-                }
+                _ if !this.is_online(cpu) => Err(Halt::offline(cpu)),
+                Err(halt) => Err(Halt::Failed(format!("on CPU {cpu} {halt}"))),
                 Ok(figures) => Ok(figures),
             }
         })
     }
 
-    /// How long a unit takes, ns.
     fn unit_ns(&mut self, turn: &mut Turn<'_>, spec: &Spec) -> Result<f64, Halt> {
         let (test, mut units) = (turn.number, 1u64);
         loop {

@@ -20,7 +20,6 @@ use crate::tasks::TaskTime;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OfCpu {
     pub evidence: Evidence,
-    /// In so much time.
     pub lasted_ns: u64,
     /// The middle of what the kernel said, kHz.
     pub frequency_khz: Option<f64>,
@@ -29,15 +28,12 @@ pub struct OfCpu {
 /// What the kernel's trace events blamed for noise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NoiseSource {
-    /// On which CPU.
     pub cpu: u32,
     /// `irq`, `softirq`, `task`, ...
     pub kind: String,
-    /// The kernel's name for it.
     pub name: String,
     /// Of the CPU's time, percent.
     pub pct: f64,
-    /// Times in a second.
     pub per_s: f64,
 }
 
@@ -69,7 +65,6 @@ impl Holder {
     }
 }
 
-/// All that suspects are found in.
 #[derive(Debug, Clone, Default)]
 pub struct Observations {
     pub cpus: Vec<Cpu>,

@@ -40,12 +40,7 @@ const SECOND: u64 = 1_000_000_000;
 fn quiet() -> Observations {
     let cpu = |cpu| Cpu {
         cpu,
-        package: None,
-        core: None,
-        node: None,
-        siblings: vec![],
-        kind: None,
-        settings: vec![],
+        ..Cpu::default()
     };
     let of = OfCpu {
         evidence: Evidence {

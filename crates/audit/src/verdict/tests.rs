@@ -4,7 +4,7 @@
 use rstest::rstest;
 
 use super::*;
-use crate::model::{AuditSample, Evidence};
+use crate::model::AuditSample;
 
 fn effect(cpu: u32, quantity: Quantity, pct: f64, half: f64, p: f64) -> Effect {
     Effect {
@@ -25,14 +25,11 @@ fn test_of(name: &str, effects: Vec<Effect>, system: u64) -> Test {
     // No other CPU ran: nothing is known of parts of the time.
     let sample = |cpu| AuditSample {
         cpu,
-        round: 0,
         length: cpu as usize,
-        at_ns: 0,
         elapsed_ns: 40_000_000_000,
         user_ns: 40_000_000_000 - system,
         system_ns: system,
-        noise_pct: None,
-        evidence: Evidence::default(),
+        ..AuditSample::default()
     };
     Test {
         lengths: vec![1, 2, 4],
@@ -46,12 +43,9 @@ fn test_of(name: &str, effects: Vec<Effect>, system: u64) -> Test {
 fn cpu(number: u32, kind: Option<&str>, node: u32) -> Cpu {
     Cpu {
         cpu: number,
-        package: None,
-        core: None,
         node: Some(node),
-        siblings: vec![],
         kind: kind.map(str::to_owned),
-        settings: vec![],
+        ..Cpu::default()
     }
 }
 
@@ -60,7 +54,7 @@ fn judged(test: Test, cpus: &[Cpu]) -> Test {
 }
 
 fn judged_beside(test: Test, cpus: &[Cpu], beside_pct: &BTreeMap<u32, f64>) -> Test {
-    judged_by("CONFIG_TICK_CPU_ACCOUNTING=y", test, cpus, beside_pct)
+    judged_by(TICKS, test, cpus, beside_pct)
 }
 
 fn judged_by(config: &str, mut test: Test, cpus: &[Cpu], beside_pct: &BTreeMap<u32, f64>) -> Test {
@@ -96,35 +90,26 @@ fn one_quantity(#[case] pct: f64, #[case] half: f64, #[case] p: f64, #[case] wan
     assert_ne!(test.verdicts[0].verdict, AuditVerdict::Unequal);
 }
 
-#[test]
-fn contention_and_inequality_are_told_apart() {
-    let both = |cpu_pct| {
-        vec![
-            effect(1, Quantity::Elapsed, 3.0, 0.3, 1e-9),
-            effect(1, Quantity::Cpu, cpu_pct, 0.3, 1e-9),
-        ]
-    };
-    let test = judged(test_of("compute", both(0.1), 0), &[]);
-    assert_eq!(test.verdicts[0].nature, Some(Nature::Contention));
-    assert_eq!(test.verdicts[1].verdict, AuditVerdict::Equal);
-    let test = judged(test_of("compute", both(2.8), 0), &[]);
-    assert_eq!(test.verdicts[0].nature, Some(Nature::Inequality));
-    assert_eq!(test.verdicts[1].nature, Some(Nature::Inequality));
-}
-
-#[test]
-fn a_busy_sibling_is_contention() {
-    let effects = || {
-        vec![
-            effect(1, Quantity::Elapsed, 20.0, 0.3, 1e-9),
-            effect(1, Quantity::Cpu, 20.0, 0.3, 1e-9),
-        ]
-    };
-    for (busy_pct, nature) in [(80.0, Nature::Contention), (10.0, Nature::Inequality)] {
-        let beside = BTreeMap::from([(1, busy_pct)]);
-        let test = judged_beside(test_of("compute", effects(), 0), &[], &beside);
-        let natures: Vec<_> = test.verdicts.iter().map(|one| one.nature).collect();
-        assert_eq!(natures, [Some(nature); 2], "{busy_pct}");
+/// By how much CPU 1 takes longer, elapsed and CPU time, and its sibling is busier.
+#[rstest]
+#[case::waits(3.0, 0.1, 0.0, [Some(Nature::Contention), None])]
+#[case::works(3.0, 2.8, 0.0, [Some(Nature::Inequality); 2])]
+#[case::beside_a_busy_sibling(20.0, 20.0, 80.0, [Some(Nature::Contention); 2])]
+#[case::beside_an_idle_sibling(20.0, 20.0, 10.0, [Some(Nature::Inequality); 2])]
+fn natures(
+    #[case] elapsed: f64,
+    #[case] cpu: f64,
+    #[case] busy: f64,
+    #[case] wanted: [Option<Nature>; 2],
+) {
+    let effects = [(Quantity::Elapsed, elapsed), (Quantity::Cpu, cpu)];
+    let effects = effects.map(|(quantity, pct)| effect(1, quantity, pct, 0.3, 1e-9));
+    let test = test_of("compute", effects.to_vec(), 0);
+    let test = judged_beside(test, &[], &BTreeMap::from([(1, busy)]));
+    for (found, wanted) in test.verdicts.iter().zip(wanted) {
+        assert_eq!(found.nature, wanted);
+        let verdict = wanted.map_or(AuditVerdict::Equal, |_| AuditVerdict::Unequal);
+        assert_eq!(found.verdict, verdict);
     }
 }
 
@@ -134,18 +119,9 @@ fn what_passes_by_is_no_verdict() {
         let sample = |cpu: u32, round: u32| AuditSample {
             cpu,
             round,
-            length: 0,
-            at_ns: 0,
-            elapsed_ns: 100_000_000
-                + if cpu == 1 && slow(round) {
-                    5_000_000
-                } else {
-                    0
-                },
+            elapsed_ns: 100_000_000 + 5_000_000 * u64::from(cpu == 1 && slow(round)),
             user_ns: 100_000_000,
-            system_ns: 0,
-            noise_pct: None,
-            evidence: Evidence::default(),
+            ..AuditSample::default()
         };
         let effects = vec![
             effect(0, Quantity::Elapsed, -5.0, 1.0, 1e-9),
@@ -184,32 +160,26 @@ fn ticks_cannot_tell_everything() {
     assert_eq!(test.verdict, AuditVerdict::Equal);
 }
 
-#[test]
-fn a_large_difference_of_next_to_nothing_is_none() {
-    // 80 % more of 0.05 %.
-    let effects = vec![effect(1, Quantity::System, 80.0, 20.0, 1e-9)];
-    let test = judged(test_of("compute", effects, 20_000_000), &[]);
-    assert_eq!(test.verdicts[0].verdict, AuditVerdict::Equal, "{test:?}");
-    // 80 % more of 2 %.
-    let effects = vec![effect(1, Quantity::System, 80.0, 20.0, 1e-9)];
-    let test = judged(test_of("compute", effects, 800_000_000), &[]);
-    assert_eq!(test.verdict, AuditVerdict::Unequal);
-}
+const TICKS: &str = "CONFIG_TICK_CPU_ACCOUNTING=y";
+const EXACT: &str = "CONFIG_VIRT_CPU_ACCOUNTING_NATIVE=y";
 
-#[test]
-fn what_may_be_much_of_next_to_nothing_is_none_where_times_are_exact() {
-    let judged = |config, system_ns| {
-        let effects = (0..2).map(|cpu| effect(cpu, Quantity::System, 0.0, 60.0, 1.0));
-        let test = test_of("compute", effects.collect(), system_ns);
-        judged_by(config, test, &[], &BTreeMap::new()).verdict
-    };
-    let exact = "CONFIG_VIRT_CPU_ACCOUNTING_NATIVE=y";
-    // 60 % more of 0.05 %, and of 2 %.
-    assert_eq!(judged(exact, 20_000_000), AuditVerdict::Equal);
-    assert_eq!(judged(exact, 800_000_000), AuditVerdict::Undecided);
-    // Ticks cannot tell.
-    let ticks = "CONFIG_TICK_CPU_ACCOUNTING=y";
-    assert_eq!(judged(ticks, 20_000_000), AuditVerdict::NotResolvable);
+/// System time of 0.05 % or 2 % of the CPU time, and what it may be more.
+#[rstest]
+#[case::much_more_of_nothing(TICKS, 20_000_000, (80.0, 20.0, 1e-9), AuditVerdict::Equal)]
+#[case::much_more_of_much(TICKS, 800_000_000, (80.0, 20.0, 1e-9), AuditVerdict::Unequal)]
+#[case::perhaps_more_of_nothing(EXACT, 20_000_000, (0.0, 60.0, 1.0), AuditVerdict::Equal)]
+#[case::perhaps_more_of_much(EXACT, 800_000_000, (0.0, 60.0, 1.0), AuditVerdict::Undecided)]
+#[case::between_ticks(TICKS, 20_000_000, (0.0, 60.0, 1.0), AuditVerdict::NotResolvable)]
+fn differences_of_little_time_do_not_count(
+    #[case] config: &str,
+    #[case] system_ns: u64,
+    #[case] (pct, half, p): (f64, f64, f64),
+    #[case] wanted: AuditVerdict,
+) {
+    let effects = (0..2).map(|cpu| effect(cpu, Quantity::System, pct, half, p));
+    let test = test_of("compute", effects.collect(), system_ns);
+    let test = judged_by(config, test, &[], &BTreeMap::new());
+    assert_eq!(test.verdict, wanted, "{test:?}");
 }
 
 #[test]
@@ -242,13 +212,9 @@ fn hybrid(slower: &[(u32, f64)], waits: &[(u32, f64)]) -> Test {
             samples.push(AuditSample {
                 cpu,
                 round,
-                length: 0,
-                at_ns: 0,
                 elapsed_ns: (ns * (1.0 + of(waits, cpu))) as u64,
                 user_ns: ns as u64,
-                system_ns: 0,
-                noise_pct: None,
-                evidence: Evidence::default(),
+                ..AuditSample::default()
             });
         }
     }
@@ -300,7 +266,7 @@ fn kinds_of_cores_are_compared_among_themselves() {
         test.verdicts
     );
     assert_eq!(of(&test, 6, Quantity::Cpu), designed);
-    // Whoever has to wait does so by no design.
+    // Waiting is not by design.
     let test = hybrid(&[], &[(5, 3.0)]);
     let contended = (AuditVerdict::Unequal, Some(Nature::Contention));
     assert_eq!(of(&test, 5, Quantity::Waiting), contended);

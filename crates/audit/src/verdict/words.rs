@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is said of an effect, in sentences with its figures.
+//! Sentences about an effect, with its figures.
 
 use super::{Rule, in_time, of_all_pct, resolvable};
 use crate::model::{Effect, Nature, Quantity, Test};
 
-/// What an effect's figures are called.
-fn unit(quantity: Quantity) -> &'static str {
-    if quantity.is_share() { "points" } else { "%" }
-}
-
 fn interval(effect: &Effect) -> String {
     let (low, high) = effect.together_pct;
-    let (of, unit) = (effect.quantity, unit(effect.quantity));
+    let (of, unit) = (effect.quantity, effect.quantity.unit());
     match (of.is_open(low), of.is_open(high)) {
         (false, false) => format!("{low:+.2} to {high:+.2} {unit}"),
         (false, true) => format!("{low:+.2} {unit} to an unknown bound"),
@@ -25,7 +20,7 @@ pub(super) fn within_words(effect: &Effect, rule: &Rule<'_>) -> String {
         "the difference is surely from {}, within the tolerance of {} {}",
         interval(effect),
         rule.tolerance_pct,
-        unit(effect.quantity)
+        effect.quantity.unit()
     )
 }
 
@@ -49,7 +44,7 @@ pub(super) fn beyond_words(effect: &Effect) -> String {
     format!(
         "slower by {:.2} {} ({}; p = {:.1e} after correction)",
         effect.pct.abs(),
-        unit(effect.quantity),
+        effect.quantity.unit(),
         interval(effect),
         effect.p_together
     )
@@ -67,7 +62,7 @@ pub(super) fn passing(effect: &Effect, test: &Test) -> String {
          passed by",
         beyond_words(effect),
         parts.join(", "),
-        unit(effect.quantity)
+        effect.quantity.unit()
     )
 }
 
@@ -82,7 +77,7 @@ pub(super) fn blind(effect: &Effect, test: &Test, rule: &Rule<'_>) -> String {
 }
 
 pub(super) fn open(effect: &Effect, rule: &Rule<'_>) -> String {
-    let unit = unit(effect.quantity);
+    let unit = effect.quantity.unit();
     let detection = match effect.detectable_pct {
         Some(pct) => format!("differences above {pct:.2} {unit} would have been seen"),
         None => "this run could not have detected a difference".to_owned(),

@@ -26,7 +26,7 @@ impl Words {
         let kind = std::fs::metadata(path).map_err(said)?.file_type();
         let is_device = kind.is_char_device();
         let file = match (is_device, kind.is_dir()) {
-            // Of others nobody knows what a word does to them.
+            // What a word does to other devices is not known.
             (true, _) if HARMLESS.contains(&path.to_string_lossy().as_ref()) => {
                 OpenOptions::new().read(true).write(true).open(path)
             }

@@ -10,7 +10,7 @@ use sandbag_linux::Root;
 use super::TestWork;
 use crate::memory_room;
 
-/// The array: so many elements along each edge.
+/// A cube of elements.
 pub(super) struct Planes {
     elements: Vec<u64>,
     edge: usize,
@@ -22,12 +22,11 @@ pub(super) struct Planes {
 const STEP: usize = 64 << 20;
 
 impl Planes {
-    /// An array of at most so many bytes, all of it touched. While it grows the
-    /// machine is watched: before it runs out of memory the array is given up,
-    /// and should the kernel have to kill somebody all the same, it will be this
-    /// process.
+    /// An array of at most `bytes` bytes, all of it touched. While it grows the free
+    /// memory is watched: before the machine runs out of it the array is given up.
+    /// Should the kernel have to kill a process all the same, it will be this one.
     pub(super) fn new(bytes: u64) -> Result<Self, String> {
-        // Anybody may make himself likelier.
+        // Any process may make itself likelier to be killed.
         let _ = fs::write("/proc/self/oom_score_adj", "1000");
         let edge = ((bytes / 8) as f64).cbrt().floor().max(4.0) as usize;
         let count = edge.pow(3);
@@ -86,7 +85,7 @@ impl Planes {
         }
     }
 
-    /// The rows of so many planes, from where the last run ended.
+    /// The rows of `count` planes, from where the last run ended.
     fn planes(&mut self, count: u64) {
         for _ in 0..count {
             for row in 0..self.edge {
@@ -110,7 +109,7 @@ impl Planes {
 pub(super) struct SharedArray(Arc<Mutex<Planes>>);
 
 impl SharedArray {
-    /// It, for as long as nobody else needs it.
+    /// Locks the array.
     pub(super) fn take(&self) -> MutexGuard<'_, Planes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -125,7 +124,7 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// The array of so many bytes; new unless somebody has it.
+    /// The array of this size; new unless one is in use.
     pub(super) fn of(&mut self, bytes: u64) -> Result<SharedArray, String> {
         if let Some(planes) = self.planes.upgrade().filter(|_| self.bytes == bytes) {
             return Ok(SharedArray(planes));
@@ -136,7 +135,6 @@ impl Keeper {
     }
 }
 
-/// Nothing but moves.
 pub(super) struct Moves(pub(super) SharedArray);
 
 impl TestWork for Moves {

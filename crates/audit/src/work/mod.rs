@@ -32,7 +32,6 @@ pub use run::RunFigures;
 /// First argument of the process that works.
 pub const WORK_VERB: &str = "__audit-work";
 
-/// Which test, with what it needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Spec {
     /// Elements moved between neighbours.
@@ -45,10 +44,8 @@ pub enum Spec {
         /// A directory, or a character device such as `/dev/null`.
         path: PathBuf,
     },
-    /// All of these.
     Both {
         bytes: u64,
-        /// As of [`Spec::Io`].
         path: PathBuf,
     },
     Compute,
@@ -56,9 +53,7 @@ pub enum Spec {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorkOrder {
-    /// Take this up.
     Prepare {
-        /// By which it is called from then on.
         test: usize,
         spec: Spec,
     },
@@ -70,9 +65,13 @@ pub enum WorkOrder {
         warm: u64,
     },
     /// Let go of it.
-    Leave { test: usize },
-    /// Find out how user and system time are told apart.
-    Accounting { cpu: u32 },
+    Leave {
+        test: usize,
+    },
+    /// Find out how the kernel divides CPU time into user and system time.
+    Accounting {
+        cpu: u32,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,30 +82,30 @@ pub enum Answer {
         about: String,
     },
     Done(RunFigures),
-    /// Of so many short runs that did both, in how many one of user and system
-    /// time was 0.
+    /// Of `runs` short runs in both modes, in `zeros` user or system time was 0.
     Accounting {
         runs: u32,
         zeros: u32,
     },
-    /// It could not be done.
-    Failed {
-        why: String,
-        /// The CPU is no longer there, or not for us.
-        displaced: bool,
-    },
+    Failed(WorkFault),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WorkFault {
+    /// The CPU went away, or is not for us.
+    Displaced(String),
+    Work(String),
 }
 
 /// A test that was taken up.
 pub(crate) trait TestWork: Send {
-    /// Does so many units; the same in each run.
+    /// Does `units`; the same in each run.
     fn run(&mut self, units: u64) -> Result<(), String>;
 
     /// What it does, with its sizes.
     fn describe(&self) -> String;
 }
 
-/// The name of a unit.
 pub fn unit(spec: &Spec) -> &'static str {
     match spec {
         Spec::Memory { .. } => "planes",

@@ -3,10 +3,10 @@
 
 use std::io::{self, BufRead as _, Write as _};
 
-use super::run::{self, WorkFault};
-use super::{Answer, TestBench, WORK_VERB, WorkOrder};
+use super::run;
+use super::{Answer, TestBench, WORK_VERB, WorkFault, WorkOrder};
 
-/// The hidden verb. Returns when whoever gives the orders has gone.
+/// The hidden verb. Returns when standard input ends.
 pub fn work(arguments: &[String]) -> Result<(), String> {
     if !arguments.is_empty() {
         return Err(format!("{WORK_VERB} is for sandbag's own use"));
@@ -28,17 +28,7 @@ pub fn work(arguments: &[String]) -> Result<(), String> {
 }
 
 fn answer(bench: &mut TestBench, order: WorkOrder) -> Answer {
-    match act(bench, order) {
-        Ok(answer) => answer,
-        Err(WorkFault::Displaced(why)) => Answer::Failed {
-            why,
-            displaced: true,
-        },
-        Err(WorkFault::Work(why)) => Answer::Failed {
-            why,
-            displaced: false,
-        },
-    }
+    act(bench, order).unwrap_or_else(Answer::Failed)
 }
 
 fn act(bench: &mut TestBench, order: WorkOrder) -> Result<Answer, WorkFault> {
@@ -86,10 +76,8 @@ mod tests {
             units: 100,
             warm: 1,
         };
-        assert!(matches!(
-            answer(&mut bench, run.clone()),
-            Answer::Failed { .. }
-        ));
+        let not_prepared = Answer::Failed(WorkFault::Work("it was not prepared".to_owned()));
+        assert_eq!(answer(&mut bench, run.clone()), not_prepared);
         let ready = answer(
             &mut bench,
             WorkOrder::Prepare {
@@ -100,13 +88,7 @@ mod tests {
         assert!(matches!(ready, Answer::Ready { about } if about.contains("getppid")));
         assert!(matches!(answer(&mut bench, run.clone()), Answer::Done(f) if f.elapsed_ns > 0));
         answer(&mut bench, WorkOrder::Leave { test: 3 });
-        assert!(matches!(
-            answer(&mut bench, run),
-            Answer::Failed {
-                displaced: false,
-                ..
-            }
-        ));
+        assert_eq!(answer(&mut bench, run), not_prepared);
         assert!(work(&["x".to_owned()]).is_err());
     }
 }

@@ -7,9 +7,8 @@ use std::thread;
 use sandbag_linux::{CpuList, clock, sched};
 use serde::{Deserialize, Serialize};
 
-use super::TestWork;
+use super::{TestWork, WorkFault};
 
-/// What a run took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFigures {
     pub elapsed_ns: u64,
@@ -18,7 +17,6 @@ pub struct RunFigures {
     /// ru_stime.
     pub system_ns: u64,
     pub voluntary: u64,
-    /// Involuntary ones.
     pub involuntary: u64,
     /// Time ready and waiting.
     pub waited_ns: u64,
@@ -26,15 +24,6 @@ pub struct RunFigures {
     pub frequency_khz: Option<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum WorkFault {
-    /// The CPU went away, or is not for us.
-    Displaced(String),
-    /// The work failed.
-    Work(String),
-}
-
-/// Runs it in a new thread on `cpu`.
 pub(super) fn run(work: &mut dyn TestWork, cpu: u32, units: u64) -> Result<RunFigures, WorkFault> {
     in_thread(cpu, || {
         let delay = waited_ns();
@@ -52,7 +41,7 @@ pub(super) fn run(work: &mut dyn TestWork, cpu: u32, units: u64) -> Result<RunFi
     })
 }
 
-/// Warms the CPU in a thread whose times nobody reads.
+/// Warms the CPU in a thread whose times do not count.
 pub(super) fn warm(work: &mut dyn TestWork, cpu: u32, units: u64) -> Result<(), WorkFault> {
     match units {
         0 => Ok(()),

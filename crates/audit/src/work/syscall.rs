@@ -6,7 +6,6 @@ use super::TestWork;
 /// getppid(2), past the C library, so that the kernel is really entered.
 pub(super) struct Calls;
 
-/// One call.
 #[inline]
 pub(super) fn call() {
     // SAFETY: no arguments, touches nothing.

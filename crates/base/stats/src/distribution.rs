@@ -64,9 +64,10 @@ fn student_within(t: f64, freedom: u32) -> f64 {
         sum += term;
         term *= cos * cos * f64::from(k - 1) / f64::from(k);
     }
-    match is_odd {
-        true => 2.0 / PI * (angle + sin * sum),
-        false => sin * sum,
+    if is_odd {
+        2.0 / PI * (angle + sin * sum)
+    } else {
+        sin * sum
     }
 }
 

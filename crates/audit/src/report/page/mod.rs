@@ -16,9 +16,7 @@ use crate::model::{Audit, AuditVerdict, CpuVerdict, Quantity, Test};
 use crate::report::charts::{ChartSide, by_length, differences, times};
 use crate::report::figures::{Figure, FigureTable};
 use crate::report::terminal::{middles, test_facts};
-use crate::report::words::{
-    self, confidence, detection, probability, quantity, signed, summary, unit, verdict,
-};
+use crate::report::words::{self, confidence, detection, probability, signed, summary, verdict};
 pub use comparison::comparison;
 
 /// The style of charts and tests.
@@ -127,7 +125,7 @@ fn table(figures: &FigureTable, below: &Markup) -> Markup {
                     thead { tr {
                         th { "CPU" } th .text { "verdict" }
                         @for q in &figures.quantities {
-                            th { (quantity(*q)) small { (unit(*q)) ", interval for all, p" } }
+                            th { (q.word()) small { (q.unit()) ", interval for all, p" } }
                         }
                     } }
                     tbody {
@@ -152,9 +150,12 @@ fn cell(of: Quantity, figure: Option<&Figure>) -> Markup {
     let Some(figure) = figure.filter(|one| one.is_resolved()) else {
         return html! { td { (if mark.is_empty() { "–" } else { mark }) } };
     };
-    let end = |pct: f64| match of.is_open(pct) {
-        true => "?".to_owned(),
-        false => minus(signed(pct).trim()),
+    let end = |pct: f64| {
+        if of.is_open(pct) {
+            "?".to_owned()
+        } else {
+            minus(signed(pct).trim())
+        }
     };
     let interval = figure.together_pct.map_or_else(
         || "too few runs".to_owned(),
@@ -178,7 +179,7 @@ fn below_table(test: &Test) -> Markup {
             ul .said {
                 @for one in unequal {
                     li {
-                        "CPU " (one.cpu) ", " (quantity(one.quantity)) ": "
+                        "CPU " (one.cpu) ", " (one.quantity.word()) ": "
                         (sentence(&visible(&one.because)))
                     }
                 }
