@@ -116,7 +116,7 @@ pub fn compare(a: &Audit, b: &Audit, options: &CompareOptions) -> Result<Compari
         return Err(CompareError::NotAlike(differences));
     }
     let mut known = NullCache::default();
-    let mut found: Vec<(&str, Vec<(Change, Option<Shift>)>)> = Vec::new();
+    let mut found: Vec<(&str, Vec<ShiftedChange>)> = Vec::new();
     for one in &a.tests {
         let other = b.tests.iter().find(|other| other.name == one.name);
         let changes = other.map(|other| changes(one, other, &mut known));
@@ -293,9 +293,11 @@ fn are_as_long(a: &[u64], b: &[u64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(as_long)
 }
 
-/// All that can be compared of a test; a shift of `None` is one that the accounting
-/// cannot resolve.
-fn changes(a: &Test, b: &Test, known: &mut NullCache) -> Vec<(Change, Option<Shift>)> {
+/// A change with its shift; `None` is one that the accounting cannot resolve.
+type ShiftedChange = (Change, Option<Shift>);
+
+/// All that can be compared of a test.
+fn changes(a: &Test, b: &Test, known: &mut NullCache) -> Vec<ShiftedChange> {
     let on = |test: &Test, cpu| test.samples.iter().any(|sample| sample.cpu == cpu);
     let cpus = unique(a.samples.iter().map(|sample| sample.cpu));
     let cpus: Vec<u32> = cpus.into_iter().filter(|cpu| on(b, *cpu)).collect();

@@ -197,7 +197,7 @@ impl Axis {
     fn share(&self, value: f64) -> f64 {
         let share = (value - self.low) / (self.high - self.low);
         // 0 for NaN.
-        share.max(0.0).min(1.0)
+        if share > 0.0 { share.min(1.0) } else { 0.0 }
     }
 
     fn label(&self, value: f64) -> String {
