@@ -96,10 +96,13 @@ pub(crate) fn unique<T: Ord>(all: impl Iterator<Item = T>) -> Vec<T> {
         .collect()
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
     /// By the monotonic clock.
+    #[default]
     Elapsed,
     User,
     System,
@@ -145,7 +148,7 @@ impl Quantity {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Test {
     /// `memory`, `syscall`, `io:/tmp`, `both`, `compute`, `noise`, or the name of a command.
     pub name: String,
@@ -172,15 +175,7 @@ impl Test {
     pub fn empty(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
-            about: String::new(),
-            lengths: Vec::new(),
-            unit: String::new(),
-            samples: Vec::new(),
-            effects: Vec::new(),
-            by_length: Vec::new(),
-            verdicts: Vec::new(),
-            verdict: AuditVerdict::Undecided,
-            failure: None,
+            ..Self::default()
         }
     }
 
@@ -262,7 +257,7 @@ pub struct Evidence {
 }
 
 /// By how much a CPU differs from the middle of all.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     pub quantity: Quantity,
     pub cpu: u32,
@@ -297,7 +292,9 @@ pub struct LengthEffect {
 }
 
 /// Verdict on a CPU, a test, an audit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditVerdict {
     /// Within the tolerance, surely.
@@ -305,6 +302,7 @@ pub enum AuditVerdict {
     /// This kernel's accounting cannot tell such differences.
     NotResolvable,
     /// Neither.
+    #[default]
     Undecided,
     /// Beyond chance.
     Unequal,
@@ -322,7 +320,7 @@ pub enum Nature {
     Designed,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuVerdict {
     pub cpu: u32,
     pub quantity: Quantity,

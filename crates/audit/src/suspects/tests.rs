@@ -9,13 +9,7 @@ fn test_of(elapsed_pct: f64, cpu_pct: f64) -> Test {
         quantity,
         cpu: 1,
         pct,
-        interval_pct: (pct, pct),
-        together_pct: (pct, pct),
-        p: 0.0,
-        p_together: 0.0,
-        runs: 1,
-        middle: 1e8,
-        detectable_pct: Some(0.1),
+        ..Effect::default()
     };
     Test {
         effects: vec![
@@ -26,8 +20,7 @@ fn test_of(elapsed_pct: f64, cpu_pct: f64) -> Test {
             cpu: 1,
             quantity: Quantity::Elapsed,
             verdict: AuditVerdict::Unequal,
-            nature: None,
-            because: String::new(),
+            ..CpuVerdict::default()
         }],
         verdict: AuditVerdict::Unequal,
         ..Test::empty("compute")

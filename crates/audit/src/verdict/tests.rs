@@ -15,9 +15,8 @@ fn effect(cpu: u32, quantity: Quantity, pct: f64, half: f64, p: f64) -> Effect {
         together_pct: (pct - half, pct + half),
         p,
         p_together: p,
-        runs: 36,
-        middle: 1e8,
         detectable_pct: Some(half * 1.4),
+        ..Effect::default()
     }
 }
 
