@@ -46,9 +46,7 @@ impl CompetingTasks {
     /// Who ran on the siblings of a CPU while it was tested, most first.
     pub fn sibling_tasks(&self, cpu: u32) -> Vec<&TaskTime> {
         let own = self.beside.iter().filter(|((of, _), _)| *of == cpu);
-        let mut all: Vec<&TaskTime> = own.map(|(_, ran)| ran).collect();
-        all.sort_by(|a, b| b.ns.cmp(&a.ns).then(a.tid.cmp(&b.tid)));
-        all
+        most_first(own.map(|(_, ran)| ran))
     }
 
     /// By how much the siblings of a CPU were busier than those of the others
@@ -65,9 +63,7 @@ impl CompetingTasks {
 
     /// Who ran on a CPU, most first.
     pub fn on(&self, cpu: u32) -> Vec<&TaskTime> {
-        let mut all: Vec<&TaskTime> = self.ran.values().filter(|ran| ran.cpu == cpu).collect();
-        all.sort_by(|a, b| b.ns.cmp(&a.ns).then(a.tid.cmp(&b.tid)));
-        all
+        most_first(self.ran.values().filter(|ran| ran.cpu == cpu))
     }
 
     /// Share of the time that tasks of this name took on average of the other
@@ -91,6 +87,12 @@ impl CompetingTasks {
             _ => 0.0,
         }
     }
+}
+
+fn most_first<'a>(tasks: impl Iterator<Item = &'a TaskTime>) -> Vec<&'a TaskTime> {
+    let mut all: Vec<&TaskTime> = tasks.collect();
+    all.sort_by(|a, b| b.ns.cmp(&a.ns).then(a.tid.cmp(&b.tid)));
+    all
 }
 
 /// A task's name without its numbers: `kworker/1:2-events` and

@@ -39,11 +39,8 @@ pub(super) fn confidence(text: &str) -> Result<f64, String> {
     } else {
         number
     };
-    if share > 0.5 && share < 1.0 {
-        Ok(share)
-    } else {
-        Err(bad())
-    }
+    let is_sane = share > 0.5 && share < 1.0;
+    is_sane.then_some(share).ok_or_else(bad)
 }
 
 /// `0.5`, `0.5%`: percent.
@@ -51,11 +48,8 @@ pub(super) fn percent(text: &str) -> Result<f64, String> {
     let bad = || "expected a difference in percent above 0, such as 0.5%".to_owned();
     let number = text.trim().trim_end_matches('%').trim_end();
     let pct: f64 = number.parse().map_err(|_| bad())?;
-    if pct > 0.0 && pct <= 100.0 {
-        Ok(pct)
-    } else {
-        Err(bad())
-    }
+    let is_sane = pct > 0.0 && pct <= 100.0;
+    is_sane.then_some(pct).ok_or_else(bad)
 }
 
 /// `20`, `12..200`: the fewest and the most.
@@ -66,11 +60,8 @@ pub(super) fn rounds(text: &str) -> Result<(u32, u32), String> {
         None => (number(text)?, number(text)?),
         Some((from, to)) => (number(from)?, number(to)?),
     };
-    if from >= 3 && from <= to {
-        Ok((from, to))
-    } else {
-        Err(bad())
-    }
+    let is_sane = from >= 3 && from <= to;
+    is_sane.then_some((from, to)).ok_or_else(bad)
 }
 
 /// What makes an audit fail.
@@ -113,11 +104,8 @@ pub(super) fn memory(text: &str) -> Result<MemorySize, String> {
     let text = text.trim();
     if let Some(number) = text.strip_suffix('%') {
         let pct: f64 = number.trim_end().parse().map_err(|_| bad())?;
-        return if pct > 0.0 && pct <= 100.0 {
-            Ok(MemorySize::Share(pct / 100.0))
-        } else {
-            Err(bad())
-        };
+        let share = (pct > 0.0 && pct <= 100.0).then_some(pct / 100.0);
+        return share.map(MemorySize::Share).ok_or_else(bad);
     }
     let at = text.find(|c: char| c.is_ascii_alphabetic());
     let (number, unit) = text.split_at(at.unwrap_or(text.len()));
@@ -135,11 +123,9 @@ pub(super) fn memory(text: &str) -> Result<MemorySize, String> {
         _ => return Err(bad()),
     };
     let bytes = number * 1024f64.powi(power);
-    if (1.0..1e18).contains(&bytes) {
-        Ok(MemorySize::Bytes(bytes as u64))
-    } else {
-        Err(bad())
-    }
+    let is_sane = (1.0..1e18).contains(&bytes);
+    let size = is_sane.then_some(MemorySize::Bytes(bytes as u64));
+    size.ok_or_else(bad)
 }
 
 #[cfg(test)]

@@ -80,6 +80,14 @@ fn in_thread<T: Send>(
     })
 }
 
+fn thread_usage() -> libc::rusage {
+    // SAFETY: an all-zero rusage is one.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is valid for writing.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    usage
+}
+
 /// The clocks of a thread at a moment.
 struct Usage {
     elapsed_ns: u64,
@@ -94,10 +102,7 @@ impl Usage {
         // The order matters: asking for the thread's clock brings its time up to
         // date, which getrusage of a thread does not.
         let cpu_ns = clock::thread_cpu();
-        // SAFETY: an all-zero rusage is one.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: `usage` is valid for writing.
-        unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+        let usage = thread_usage();
         let system = usage.ru_stime;
         Self {
             elapsed_ns: clock::monotonic(),
@@ -146,10 +151,7 @@ pub(super) fn accounting(cpu: u32) -> Result<(u32, u32), WorkFault> {
                 }
             }
             let _ = clock::thread_cpu();
-            // SAFETY: an all-zero rusage is one.
-            let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-            // SAFETY: `usage` is valid for writing.
-            unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+            let usage = thread_usage();
             Ok((usage.ru_utime.tv_usec, usage.ru_stime.tv_usec))
         })?;
         zeros += u32::from(user == 0 || system == 0);
