@@ -71,13 +71,35 @@ pub struct Bin {
     pub count: u64,
 }
 
-/// So many were at least that long; nothing more is known of them.
+impl Bin {
+    pub(crate) const fn new(from_ns: u64, until_ns: u64, count: u64) -> Self {
+        Self {
+            from_ns,
+            until_ns,
+            count,
+        }
+    }
+}
+
+/// Number of values at or above `from_ns`, which no bin holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct TailCount {
     /// The end of the last bin.
     pub from_ns: u64,
     /// How many.
     pub count: u64,
+}
+
+impl TailCount {
+    pub(crate) const fn new(from_ns: u64, count: u64) -> Self {
+        Self { from_ns, count }
+    }
+
+    /// `None` where nothing lies above.
+    pub(crate) fn above(from_ns: u64, count: Option<u64>) -> Option<Self> {
+        let count = count.filter(|count| *count > 0)?;
+        Some(Self { from_ns, count })
+    }
 }
 
 /// How often a tracer saw each kind of cause.
@@ -93,6 +115,20 @@ pub struct Causes {
     pub softirq: u64,
     /// Other tasks.
     pub thread: u64,
+}
+
+impl Causes {
+    pub(crate) fn add(&mut self, more: Self) {
+        for (sum, more) in [
+            (&mut self.hardware, more.hardware),
+            (&mut self.nmi, more.nmi),
+            (&mut self.irq, more.irq),
+            (&mut self.softirq, more.softirq),
+            (&mut self.thread, more.thread),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+    }
 }
 
 /// What was counted on one CPU.
@@ -140,6 +176,13 @@ impl CpuCounts {
             noise_ns: None,
             longest_ns: None,
             causes: None,
+        }
+    }
+
+    /// Adds a bin behind the others, unless it is empty.
+    pub(crate) fn add_bin(&mut self, from_ns: u64, until_ns: u64, count: u64) {
+        if count > 0 {
+            self.bins.push(Bin::new(from_ns, until_ns, count));
         }
     }
 
@@ -226,17 +269,10 @@ mod tests {
     use super::*;
 
     fn series() -> CpuCounts {
-        let bin = |from_us: u64, count| Bin {
-            from_ns: from_us * 1000,
-            until_ns: (from_us + 10) * 1000,
-            count,
-        };
+        let bin = |from_us: u64, count| Bin::new(from_us * 1000, (from_us + 10) * 1000, count);
         CpuCounts {
             bins: vec![bin(0, 90), bin(10, 8), bin(40, 1)],
-            beyond: Some(TailCount {
-                from_ns: 50_000,
-                count: 1,
-            }),
+            beyond: Some(TailCount::new(50_000, 1)),
             known_ns: Some(1_000_000_000),
             ..CpuCounts::new(0, Quantity::Length)
         }

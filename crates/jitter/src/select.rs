@@ -138,10 +138,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn trace(seed: u64) -> JitterTrace {
-        let lengths = Lengths::Exponential {
-            least_ns: 100.0,
-            mean_ns: 200_000.0,
-        };
+        let lengths = Lengths::exponential(100.0, 200_000.0);
         let model = NoiseModel {
             cpus: vec![0, 2],
             duration_ns: 1_000_000_000,

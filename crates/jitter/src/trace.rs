@@ -33,7 +33,7 @@ impl TraceEvent {
 }
 
 /// A stretch of time, its end excluded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
     /// Begin.
     pub from_ns: u64,
@@ -46,6 +46,14 @@ impl Span {
     #[must_use]
     pub const fn new(from_ns: u64, until_ns: u64) -> Self {
         Self { from_ns, until_ns }
+    }
+
+    /// The span `ns` earlier, cut off at 0.
+    pub(crate) fn moved_back(self, ns: u64) -> Self {
+        Self::new(
+            self.from_ns.saturating_sub(ns),
+            self.until_ns.saturating_sub(ns),
+        )
     }
 
     /// How long it is.
@@ -85,6 +93,21 @@ pub struct TraceHeader {
     /// Scheduling priority of the loop among real-time tasks; `None` if it was
     /// an ordinary one.
     pub real_time: Option<u8>,
+}
+
+impl TraceHeader {
+    /// Of a trace whose origin is unknown but for the program.
+    pub fn new(recorder: impl Into<String>, clock: LoopClock, cpus: Vec<u32>) -> Self {
+        Self {
+            recorder: recorder.into(),
+            host: None,
+            kernel: None,
+            began_s: None,
+            clock,
+            cpus,
+            real_time: None,
+        }
+    }
 }
 
 /// What is known of a recording at its end.
@@ -147,6 +170,10 @@ pub struct CpuTrace {
 }
 
 impl CpuTrace {
+    pub const fn new(cpu: u32, known: Vec<Span>, events: Vec<TraceEvent>) -> Self {
+        Self { cpu, known, events }
+    }
+
     /// For how long events were looked for.
     #[must_use]
     pub fn known_ns(&self) -> u64 {

@@ -106,11 +106,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn cause(start_ns: u64, length_ns: u64, source: u32) -> Cause {
-        Cause {
-            start_ns,
-            length_ns,
-            source,
-        }
+        Cause::new(start_ns, length_ns, source)
     }
 
     #[test]
@@ -164,7 +160,7 @@ mod tests {
                 at = this.until_ns;
                 this
             }).collect();
-            let of = CpuCauses { cpu: 0, known, causes };
+            let of = CpuCauses::new(0, known, causes);
             for one in explain(&events, &of) {
                 let net: u64 = one.causes.iter().map(|share| share.net_ns).sum();
                 prop_assert_eq!(net + one.left_ns, one.event.length_ns);

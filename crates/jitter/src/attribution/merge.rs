@@ -151,11 +151,8 @@ impl<'a> Merger<'a> {
             MarkKind::Took { source, ns } => {
                 // Nothing was written while it ran.
                 let start_ns = at_ns.saturating_sub(ns).max(before).max(event.start_ns);
-                self.current.push(Cause {
-                    start_ns,
-                    length_ns: at_ns - start_ns,
-                    source,
-                });
+                self.current
+                    .push(Cause::new(start_ns, at_ns - start_ns, source));
             }
         }
     }
@@ -229,11 +226,11 @@ impl<'a> Merger<'a> {
     /// Ends what is open from a place on, the innermost first.
     fn close(&mut self, from: usize, at_ns: u64) {
         for open in self.open.drain(from.min(self.open.len())..).rev() {
-            self.current.push(Cause {
-                start_ns: open.start_ns,
-                length_ns: at_ns.saturating_sub(open.start_ns),
-                source: open.source,
-            });
+            self.current.push(Cause::new(
+                open.start_ns,
+                at_ns.saturating_sub(open.start_ns),
+                open.source,
+            ));
         }
     }
 }
@@ -430,7 +427,7 @@ mod tests {
             prop_assert!(got.causes.is_sorted_by_key(|c| (c.start_ns, std::cmp::Reverse(c.length_ns))));
             prop_assert!(got.known.windows(2).all(|pair| pair[0].until_ns <= pair[1].from_ns));
             // Within each other or apart: nothing is cut when they are nested.
-            let of = CpuCauses { cpu: 0, known: got.known.clone(), causes: got.causes.clone() };
+            let of = CpuCauses::new(0, got.known.clone(), got.causes.clone());
             let back: Vec<Cause> = explain(&events, &of)
                 .flat_map(|one| one.causes.into_iter().map(|share| share.cause))
                 .collect();

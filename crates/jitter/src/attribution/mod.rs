@@ -89,6 +89,16 @@ pub struct NoiseOrigin {
     pub number: Option<u32>,
 }
 
+impl NoiseOrigin {
+    pub fn new(kind: SourceKind, name: impl Into<String>, number: Option<u32>) -> Self {
+        Self {
+            kind,
+            name: name.into(),
+            number,
+        }
+    }
+}
+
 /// Names longer than this are cut; the kernel's own are far shorter.
 pub const MAX_NAME: usize = 255;
 
@@ -138,6 +148,14 @@ pub struct Cause {
 }
 
 impl Cause {
+    pub const fn new(start_ns: u64, length_ns: u64, source: u32) -> Self {
+        Self {
+            start_ns,
+            length_ns,
+            source,
+        }
+    }
+
     /// Its end.
     #[must_use]
     pub fn end_ns(&self) -> u64 {
@@ -154,6 +172,12 @@ pub struct CpuCauses {
     pub known: Vec<Span>,
     /// Ascending; of those that begin together the outer first.
     pub causes: Vec<Cause>,
+}
+
+impl CpuCauses {
+    pub const fn new(cpu: u32, known: Vec<Span>, causes: Vec<Cause>) -> Self {
+        Self { cpu, known, causes }
+    }
 }
 
 /// How causes were found.
@@ -273,11 +297,7 @@ mod tests {
     #[test]
     fn a_source_has_one_place() {
         let mut sources = Sources::default();
-        let of = |name: &str| NoiseOrigin {
-            kind: SourceKind::Task,
-            name: name.to_owned(),
-            number: Some(7),
-        };
+        let of = |name: &str| NoiseOrigin::new(SourceKind::Task, name, Some(7));
         assert_eq!(sources.place(of("a")), 0);
         assert_eq!(sources.place(of("b")), 1);
         assert_eq!(sources.place(of("a")), 0);

@@ -190,11 +190,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn source(kind: SourceKind, name: &str, number: u32) -> NoiseOrigin {
-        NoiseOrigin {
-            kind,
-            name: name.to_owned(),
-            number: Some(number),
-        }
+        NoiseOrigin::new(kind, name, Some(number))
     }
 
     fn trace(cpus: Vec<CpuTrace>) -> JitterTrace {
@@ -219,37 +215,33 @@ mod tests {
     fn rows_are_by_name_and_most_comes_first() {
         let span = Span::new(0, 1000);
         let event = TraceEvent::new;
-        let cause = |start_ns, length_ns, source| Cause {
-            start_ns,
-            length_ns,
-            source,
-        };
-        let cpu = CpuTrace {
-            cpu: 3,
-            known: vec![span],
-            events: vec![
+        let cause = |start_ns, length_ns, source| Cause::new(start_ns, length_ns, source);
+        let cpu = CpuTrace::new(
+            3,
+            vec![span],
+            vec![
                 event(100, 100),
                 event(300, 10),
                 event(990, 10),
                 event(2000, 40),
             ],
-        };
+        );
         let attribution = Attribution {
             sources: vec![
                 source(SourceKind::Task, "cc1", 7),
                 source(SourceKind::Irq, "local_timer", 236),
                 source(SourceKind::Task, "cc1", 8),
             ],
-            cpus: vec![CpuCauses {
-                cpu: 3,
-                known: vec![span],
-                causes: vec![
+            cpus: vec![CpuCauses::new(
+                3,
+                vec![span],
+                vec![
                     cause(110, 50, 0),
                     cause(120, 10, 1),
                     cause(160, 30, 2),
                     cause(301, 5, 1),
                 ],
-            }],
+            )],
             ..Attribution::default()
         };
         let rows = table(&trace(vec![cpu]), &attribution);
@@ -292,14 +284,14 @@ mod tests {
             let events: Vec<TraceEvent> = events.into_iter().map(|(gap, length_ns)| {
                 let start_ns = at + gap;
                 at = start_ns + length_ns;
-                TraceEvent { start_ns, length_ns }
+                TraceEvent::new(start_ns, length_ns)
             }).collect();
             let mut causes: Vec<Cause> = causes
                 .into_iter()
-                .map(|(start_ns, length_ns, source)| Cause { start_ns, length_ns, source })
+                .map(|(start_ns, length_ns, source)| Cause::new(start_ns, length_ns, source))
                 .collect();
             causes.sort_by_key(|c| (c.start_ns, std::cmp::Reverse(c.length_ns)));
-            let cpu = CpuTrace { cpu: 0, known: vec![Span { from_ns: 0, until_ns: at }], events };
+            let cpu = CpuTrace::new(0, vec![Span { from_ns: 0, until_ns: at }], events);
             let noise_ns = cpu.noise_ns();
             let attribution = Attribution {
                 // One place fewer than the causes name.
@@ -308,11 +300,7 @@ mod tests {
                     source(SourceKind::Irq, "a", 2),
                     source(SourceKind::Task, "a", 1),
                 ],
-                cpus: vec![CpuCauses {
-                    cpu: 0,
-                    known: vec![Span { from_ns: 0, until_ns: 3000 }],
-                    causes,
-                }],
+                cpus: vec![CpuCauses::new(0, vec![Span { from_ns: 0, until_ns: 3000 }], causes)],
                 ..Attribution::default()
             };
             let rows = table(&trace(vec![cpu]), &attribution);

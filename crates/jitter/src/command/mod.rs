@@ -26,7 +26,7 @@ use std::path::Path;
 
 use crate::format;
 use crate::import::{self, ImportOptions, JitterRecording, Unit};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use sandbag_ui::failure::Result;
 
 use sandbag_ui::messages::Messages;
@@ -73,7 +73,7 @@ impl JitterArgs {
 pub struct ImportArgs {
     /// Unit of the times of a file that does not name it (LogGOPSim)
     #[arg(long, value_enum)]
-    unit: Option<UnitArg>,
+    unit: Option<Unit>,
 
     /// CPU of a file that holds one and does not name it [default: the number
     /// at the end of the file's name, else 0]
@@ -81,27 +81,12 @@ pub struct ImportArgs {
     cpu: Option<u32>,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum UnitArg {
-    /// Nanoseconds
-    Ns,
-    /// Microseconds
-    Us,
-    /// Picoseconds
-    Ps,
-}
-
 impl ImportArgs {
     /// How a trace is read.
     #[must_use]
     pub fn options(&self) -> ImportOptions {
-        let unit = self.unit.map(|unit| match unit {
-            UnitArg::Ns => Unit::Ns,
-            UnitArg::Us => Unit::Us,
-            UnitArg::Ps => Unit::Ps,
-        });
         ImportOptions {
-            unit,
+            unit: self.unit,
             cpu: self.cpu,
             without_causes: false,
         }

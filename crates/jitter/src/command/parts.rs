@@ -59,22 +59,10 @@ fn lengths(text: &str) -> Result<LengthsArg, String> {
     };
     let are = match words[..] {
         [fixed] => Lengths::Fixed(time(fixed).map_err(|_| expected)?),
-        ["lognormal", median, spread] => Lengths::Lognormal {
-            median_ns: time(median)?,
-            sigma: sigma(spread)?,
-        },
-        ["exponential", mean] => Lengths::Exponential {
-            least_ns: 0.0,
-            mean_ns: time(mean)?,
-        },
-        ["exponential", least, mean] => Lengths::Exponential {
-            least_ns: time(least)?,
-            mean_ns: time(mean)?,
-        },
-        ["pareto", least, alpha] => Lengths::Pareto {
-            least_ns: time(least)?,
-            alpha: number(alpha)?,
-        },
+        ["lognormal", median, spread] => Lengths::lognormal(time(median)?, sigma(spread)?),
+        ["exponential", mean] => Lengths::exponential(0.0, time(mean)?),
+        ["exponential", least, mean] => Lengths::exponential(time(least)?, time(mean)?),
+        ["pareto", least, alpha] => Lengths::pareto(time(least)?, number(alpha)?),
         _ => return Err(expected.to_owned()),
     };
     Ok(LengthsArg::Are(are))
@@ -442,26 +430,11 @@ mod tests {
     fn lengths_have_many_shapes() {
         for (text, expected) in [
             ("25us", Lengths::Fixed(25_000.0)),
-            (
-                "lognormal:5us:0.8",
-                Lengths::Lognormal {
-                    median_ns: 5_000.0,
-                    sigma: 0.8,
-                },
-            ),
-            (
-                "exponential:5us",
-                Lengths::Exponential {
-                    least_ns: 0.0,
-                    mean_ns: 5_000.0,
-                },
-            ),
+            ("lognormal:5us:0.8", Lengths::lognormal(5_000.0, 0.8)),
+            ("exponential:5us", Lengths::exponential(0.0, 5_000.0)),
             (
                 "exponential:1us:5us",
-                Lengths::Exponential {
-                    least_ns: 1_000.0,
-                    mean_ns: 5_000.0,
-                },
+                Lengths::exponential(1_000.0, 5_000.0),
             ),
         ] {
             assert_eq!(lengths(text), Ok(LengthsArg::Are(expected)));

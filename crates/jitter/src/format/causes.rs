@@ -107,14 +107,14 @@ pub(super) fn read(packed: &[u8], sources: &mut Vec<NoiseOrigin>) -> Result<Caus
         }
         let (name, after) = rest.split_at(length);
         rest = after;
-        sources.push(NoiseOrigin {
-            kind: kind.ok_or(Fault::Impossible("a kind of cause of a later version"))?,
-            name: String::from_utf8_lossy(name).into_owned(),
-            number: match of {
+        sources.push(NoiseOrigin::new(
+            kind.ok_or(Fault::Impossible("a kind of cause of a later version"))?,
+            String::from_utf8_lossy(name).into_owned(),
+            match of {
                 0 => None,
                 of => Some(small(of - 1)?),
             },
-        });
+        ));
     }
     let count = number(&mut rest)?;
     if count > PER_BLOCK as u64 {
@@ -130,11 +130,7 @@ pub(super) fn read(packed: &[u8], sources: &mut Vec<NoiseOrigin>) -> Result<Caus
         if source as usize >= sources.len() {
             return Err(Fault::Impossible("a cause of nobody"));
         }
-        causes.push(Cause {
-            start_ns,
-            length_ns,
-            source,
-        });
+        causes.push(Cause::new(start_ns, length_ns, source));
         last_ns = start_ns;
     }
     if last_ns > until_ns {

@@ -33,6 +33,7 @@ mod tests;
 mod varint;
 mod write;
 
+pub(crate) use read::read_parts;
 pub use read::{TraceReader, read, read_without_causes};
 pub use write::{Writer, write};
 

@@ -292,7 +292,7 @@ pub fn read_without_causes(from: impl Read) -> Result<JitterTrace> {
     read_parts(from, false)
 }
 
-fn read_parts(from: impl Read, with_causes: bool) -> Result<JitterTrace> {
+pub(crate) fn read_parts(from: impl Read, with_causes: bool) -> Result<JitterTrace> {
     let mut reader = TraceReader::new(from)?;
     let mut cpus: Vec<CpuTrace> = reader
         .header()

@@ -8,10 +8,7 @@ use crate::synth::{Arrivals, Component, Lengths, NoiseModel, synthesise};
 use super::*;
 
 fn trace(cpus: u32, per_s: f64) -> JitterTrace {
-    let lengths = Lengths::Lognormal {
-        median_ns: 3_000.0,
-        sigma: 1.0,
-    };
+    let lengths = Lengths::lognormal(3_000.0, 1.0);
     let tick = Arrivals::Periodic {
         period_ns: 4e6,
         phase_ns: None,
@@ -55,21 +52,13 @@ fn who_took_how_much_is_told_where_it_is_known() {
     let mut trace = trace(1, 300.0);
     assert!(!render_trace("a.sbj", &trace, 5).contains("Who took how much"));
     let event = trace.cpus[0].events[0];
-    let causes = CpuCauses {
-        cpu: 0,
-        known: trace.cpus[0].known.clone(),
-        causes: vec![Cause {
-            source: 0,
-            start_ns: event.start_ns,
-            length_ns: event.length_ns,
-        }],
-    };
+    let causes = CpuCauses::new(
+        0,
+        trace.cpus[0].known.clone(),
+        vec![Cause::new(event.start_ns, event.length_ns, 0)],
+    );
     trace.attribution = Some(Box::new(Attribution {
-        sources: vec![NoiseOrigin {
-            kind: SourceKind::Task,
-            name: "<kworker>".into(),
-            number: Some(7),
-        }],
+        sources: vec![NoiseOrigin::new(SourceKind::Task, "<kworker>", Some(7))],
         cpus: vec![causes],
         about: AttributionSummary {
             processes: vec![ProcessInfo {

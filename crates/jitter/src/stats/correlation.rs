@@ -319,10 +319,7 @@ mod tests {
     use crate::{JitterTrace, TraceEvent};
 
     fn poisson(per_s: f64, common: bool) -> Component {
-        let lengths = Lengths::Lognormal {
-            median_ns: 5_000.0,
-            sigma: 1.0,
-        };
+        let lengths = Lengths::lognormal(5_000.0, 1.0);
         let mut part = Component::new(Arrivals::Poisson { per_s }, lengths);
         part.common = common;
         part
@@ -394,11 +391,7 @@ mod tests {
             common(&[span(0, 10), span(20, 30)], &[span(5, 22), span(25, 40)]),
             [span(5, 10), span(20, 22), span(25, 30)]
         );
-        let cpu = |known: Vec<Span>, events: Vec<TraceEvent>| CpuTrace {
-            cpu: 0,
-            known,
-            events,
-        };
+        let cpu = |known: Vec<Span>, events: Vec<TraceEvent>| CpuTrace::new(0, known, events);
         let one = cpu(
             vec![span(0, 100)],
             vec![event(3), event(7), event(21), event(26)],

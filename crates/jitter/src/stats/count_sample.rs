@@ -286,11 +286,7 @@ mod tests {
             let from_ns = length / width * width;
             match series.bins.last_mut() {
                 Some(last) if last.from_ns == from_ns => last.count += 1,
-                _ => series.bins.push(Bin {
-                    from_ns,
-                    until_ns: from_ns + width,
-                    count: 1,
-                }),
+                _ => series.bins.push(Bin::new(from_ns, from_ns + width, 1)),
             }
         }
         CountSample::of_series(&[series], Quantity::Length)
@@ -327,11 +323,7 @@ mod tests {
     fn bins_that_end_elsewhere_say_less() {
         let bin = |from_ns, until_ns| {
             let mut series = CpuCounts::new(0, Quantity::Length);
-            series.bins.push(Bin {
-                from_ns,
-                until_ns,
-                count: 1,
-            });
+            series.bins.push(Bin::new(from_ns, until_ns, 1));
             series
         };
         let one = |series| CountSample::of_series(&[series], Quantity::Length);

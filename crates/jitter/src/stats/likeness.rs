@@ -392,10 +392,7 @@ mod tests {
     use crate::synth::{Arrivals, Component, Lengths, NoiseModel, synthesise};
 
     fn trace(per_s: f64, median_ns: f64, seconds: u64, seed: u64) -> JitterTrace {
-        let lengths = Lengths::Lognormal {
-            median_ns,
-            sigma: 0.7,
-        };
+        let lengths = Lengths::lognormal(median_ns, 0.7);
         let tick = Arrivals::Periodic {
             period_ns: 4e6,
             phase_ns: None,

@@ -66,11 +66,11 @@ mod tests {
 
     #[test]
     fn the_figures_of_a_hundred_events() {
-        let cpu = CpuTrace {
-            cpu: 3,
-            known: vec![Span::new(0, 500_000), Span::new(1_000_000, 1_500_000)],
-            events: (1..=100).map(|i| TraceEvent::new(i * 1000, i)).collect(),
-        };
+        let cpu = CpuTrace::new(
+            3,
+            vec![Span::new(0, 500_000), Span::new(1_000_000, 1_500_000)],
+            (1..=100).map(|i| TraceEvent::new(i * 1000, i)).collect(),
+        );
         let s = summarise(&cpu);
         assert_eq!((s.cpu, s.events), (3, 100));
         assert!((s.known_s - 1e-3).abs() < 1e-12);

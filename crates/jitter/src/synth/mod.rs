@@ -42,6 +42,18 @@ pub enum Arrivals {
     },
 }
 
+impl Arrivals {
+    /// In every period, the first at random within a period.
+    pub const fn periodic(period_ns: f64, jitter_ns: f64) -> Self {
+        Self::Periodic {
+            period_ns,
+            phase_ns: None,
+            jitter_ns,
+            share: 1.0,
+        }
+    }
+}
+
 /// Events of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Component {
@@ -242,11 +254,11 @@ pub fn synthesise(model: &NoiseModel) -> Result<Synthesis> {
         let before = events.len();
         events.retain(|event| event.end_ns() <= model.duration_ns);
         beyond += (before - events.len()) as u64;
-        cpus.push(CpuTrace {
-            cpu: *number,
-            known: vec![Span::new(0, model.duration_ns)],
+        cpus.push(CpuTrace::new(
+            *number,
+            vec![Span::new(0, model.duration_ns)],
             events,
-        });
+        ));
     }
     let trace = JitterTrace {
         header: TraceHeader {

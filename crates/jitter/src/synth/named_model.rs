@@ -81,12 +81,9 @@ impl NamedModel {
         let short = Lengths::Within {
             least_ns: LEAST_NS,
             below_ns: self.bound_ns,
-            of: Box::new(Lengths::Lognormal { median_ns, sigma }),
+            of: Box::new(Lengths::lognormal(median_ns, sigma)),
         };
-        let long = Lengths::Exponential {
-            least_ns: self.bound_ns,
-            mean_ns: self.long_ns,
-        };
+        let long = Lengths::exponential(self.bound_ns, self.long_ns);
         let shares = (self.short_share, 1.0 - self.short_share);
         let lengths = Lengths::Mixed(vec![(shares.0, short), (shares.1, long)]);
         vec![Component::new(

@@ -80,10 +80,7 @@ fn jitter_and_gaps_of_a_period() {
 fn common_events_are_on_all_cpus() {
     let mut common = Component::new(
         Arrivals::Poisson { per_s: 100.0 },
-        Lengths::Exponential {
-            least_ns: 1_000.0,
-            mean_ns: 500.0,
-        },
+        Lengths::exponential(1_000.0, 500.0),
     );
     common.common = true;
     let mut only_3 = Component::new(periodic(1e8), Lengths::Fixed(1_000.0));
@@ -187,10 +184,7 @@ fn a_fitted_model_makes_a_trace_like_the_recording() {
         ),
         Component::new(
             Arrivals::Poisson { per_s: 300.0 },
-            Lengths::Lognormal {
-                median_ns: 2_000.0,
-                sigma: 0.7,
-            },
+            Lengths::lognormal(2_000.0, 0.7),
         ),
     ];
     let recorded = synthesise(&model(parts, 10)).unwrap().trace;
@@ -232,7 +226,7 @@ proptest! {
         common: bool,
     ) {
         let arrivals = Arrivals::Periodic { period_ns, phase_ns: None, jitter_ns, share: 0.9 };
-        let lengths = Lengths::Lognormal { median_ns: 3_000.0, sigma };
+        let lengths = Lengths::lognormal(3_000.0, sigma);
         let mut parts = vec![
             Component::new(arrivals, Lengths::Fixed(8_000.0)),
             Component::new(Arrivals::Poisson { per_s }, lengths),
@@ -251,18 +245,9 @@ proptest! {
 fn the_mean_of_lengths_is_that_of_what_is_drawn() {
     let all = [
         Lengths::Fixed(700.0),
-        Lengths::Lognormal {
-            median_ns: 5_000.0,
-            sigma: 0.8,
-        },
-        Lengths::Exponential {
-            least_ns: 100.0,
-            mean_ns: 900.0,
-        },
-        Lengths::Pareto {
-            least_ns: 1_000.0,
-            alpha: 3.0,
-        },
+        Lengths::lognormal(5_000.0, 0.8),
+        Lengths::exponential(100.0, 900.0),
+        Lengths::pareto(1_000.0, 3.0),
         Lengths::Mixed(vec![
             (1.0, Lengths::Fixed(100.0)),
             (3.0, Lengths::Fixed(500.0)),
@@ -278,10 +263,7 @@ fn the_mean_of_lengths_is_that_of_what_is_drawn() {
         );
     }
     // Without a bound of its own it has that of the longest event.
-    let pareto = |alpha| Lengths::Pareto {
-        least_ns: 1_000.0,
-        alpha,
-    };
+    let pareto = |alpha| Lengths::pareto(1_000.0, alpha);
     let means: Vec<f64> = [0.1, 0.999_999_999_9, 1.0, 1.1]
         .map(|alpha| pareto(alpha).mean_ns().unwrap())
         .to_vec();

@@ -114,11 +114,9 @@ impl Entries {
                 };
                 number += 1;
                 let key = VECTOR | number;
-                let source = this.sources.place(NoiseOrigin {
-                    kind: SourceKind::Irq,
-                    name: name.to_owned(),
-                    number: None,
-                });
+                let source = this
+                    .sources
+                    .place(NoiseOrigin::new(SourceKind::Irq, name, None));
                 this.pair(instance, system, &event, &format!("{name}_exit"), |_, _| {
                     Some((
                         Shape::VectorEnter { key, source },
@@ -127,11 +125,9 @@ impl Entries {
                 })?;
             }
         }
-        let fault = this.sources.place(NoiseOrigin {
-            kind: SourceKind::Fault,
-            name: "page fault".to_owned(),
-            number: None,
-        });
+        let fault = this
+            .sources
+            .place(NoiseOrigin::new(SourceKind::Fault, "page fault", None));
         for event in ["page_fault_user", "page_fault_kernel"] {
             // Of the loops alone; unless that can be said it would be many.
             let filtered = instance.set_filter("exceptions", event, LOOPS);
@@ -142,11 +138,9 @@ impl Entries {
                 })?;
             }
         }
-        let nmi = this.sources.place(NoiseOrigin {
-            kind: SourceKind::Nmi,
-            name: "nmi".to_owned(),
-            number: None,
-        });
+        let nmi = this
+            .sources
+            .place(NoiseOrigin::new(SourceKind::Nmi, "nmi", None));
         this.one(instance, "nmi", "nmi_handler", |format| {
             let ns = format.field("delta_ns")?;
             Some(Shape::Nmi { ns, source: nmi })
@@ -219,11 +213,8 @@ impl Entries {
         Some(match self.shapes.get(&id)? {
             Shape::IrqEnter { irq, name } => {
                 let irq = number(irq)?;
-                let source = sources.place(NoiseOrigin {
-                    kind: SourceKind::Irq,
-                    name: text(name)?,
-                    number: Some(irq),
-                });
+                let source =
+                    sources.place(NoiseOrigin::new(SourceKind::Irq, text(name)?, Some(irq)));
                 MarkKind::Enter {
                     key: IRQ | u64::from(irq),
                     source,
@@ -235,11 +226,11 @@ impl Entries {
             Shape::SoftEnter { vec } => {
                 let vec = number(vec)?;
                 let name = SOFTIRQS.get(vec as usize);
-                let source = sources.place(NoiseOrigin {
-                    kind: SourceKind::Softirq,
-                    name: name.map_or_else(|| vec.to_string(), |name| (*name).to_owned()),
-                    number: Some(vec),
-                });
+                let source = sources.place(NoiseOrigin::new(
+                    SourceKind::Softirq,
+                    name.map_or_else(|| vec.to_string(), |name| (*name).to_owned()),
+                    Some(vec),
+                ));
                 MarkKind::Enter {
                     key: SOFTIRQ | u64::from(vec),
                     source,
@@ -259,15 +250,15 @@ impl Entries {
                     return Some(MarkKind::Loop);
                 }
                 MarkKind::Task {
-                    source: sources.place(NoiseOrigin {
-                        kind: if pid == 0 {
+                    source: sources.place(NoiseOrigin::new(
+                        if pid == 0 {
                             SourceKind::Idle
                         } else {
                             SourceKind::Task
                         },
-                        name: text(comm)?,
-                        number: is_few.then_some(pid),
-                    }),
+                        text(comm)?,
+                        is_few.then_some(pid),
+                    )),
                 }
             }
             Shape::Fault { pid, source } => {

@@ -50,10 +50,7 @@ fn with_gaps(mut cpu: CpuTrace, every_ns: u64, open_ns: u64) -> CpuTrace {
 }
 
 fn lognormal() -> Lengths {
-    Lengths::Lognormal {
-        median_ns: 2_000.0,
-        sigma: 1.0,
-    }
+    Lengths::lognormal(2_000.0, 1.0)
 }
 
 #[test]
@@ -221,11 +218,7 @@ fn bursts_are_not_periodic() {
     }
     let until_ns = events.last().unwrap().end_ns() + 1;
     let known = vec![Span::new(0, until_ns)];
-    let cpu = CpuTrace {
-        cpu: 0,
-        known,
-        events,
-    };
+    let cpu = CpuTrace::new(0, known, events);
     let found = spectrum(&cpu).unwrap();
     assert_eq!(found.components, [], "{:#?}", found.components);
 }
@@ -246,10 +239,7 @@ fn random_events_have_no_period_at_the_stated_rate() {
     // 60 traces with a false alarm each in 1000: one in 17 such tests.
     let alarms = (0..60).filter(|seed| {
         let per_s = [300.0, 3_000.0][*seed as usize % 2];
-        let pareto = Lengths::Pareto {
-            least_ns: 500.0,
-            alpha: 1.2,
-        };
+        let pareto = Lengths::pareto(500.0, 1.2);
         let cpu = make(vec![poisson(per_s, pareto)], 1, 100 + seed);
         !spectrum(&cpu).unwrap().components.is_empty()
     });
@@ -348,10 +338,7 @@ struct Tick {
 impl Tick {
     fn new(hz: f64, error_ppm: f64, jitter_ns: f64, others: Part, seed: u64) -> Self {
         let period_ns = 1e9 / hz * (1.0 + error_ppm / 1e6);
-        let lengths = || Lengths::Lognormal {
-            median_ns: 4_000.0,
-            sigma: 0.3,
-        };
+        let lengths = || Lengths::lognormal(4_000.0, 0.3);
         // Alone it has the same events: each component has a stream of its own.
         let alone = make(vec![periodic(period_ns, jitter_ns, lengths())], 6, seed);
         let parts = vec![periodic(period_ns, jitter_ns, lengths()), others];
@@ -380,10 +367,7 @@ impl Tick {
 
 /// Random events: of lengths as the tick's, and with a heavy tail.
 fn other_part(which: usize) -> Part {
-    let pareto = Lengths::Pareto {
-        least_ns: 500.0,
-        alpha: 1.2,
-    };
+    let pareto = Lengths::pareto(500.0, 1.2);
     match which {
         0 => poisson(200.0, lognormal()),
         1 => poisson(1_000.0, lognormal()),
