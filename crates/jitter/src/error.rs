@@ -21,7 +21,6 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     /// The same, in a file.
-    #[must_use]
     pub fn in_file(mut self, file: &str) -> Self {
         self.file.get_or_insert_with(|| file.to_owned());
         self
@@ -60,20 +59,15 @@ impl From<Fault> for Error {
     }
 }
 
-/// What is wrong.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The operating system refused.
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    /// Something of the kernel's.
     #[error("{0}")]
     Kernel(#[from] sandbag_linux::Error),
-    /// Nothing in it.
     #[error("the file is empty")]
     Empty,
-    /// Another file.
     #[error("this is no jitter trace: it does not begin with `sandbagj`")]
     NoTrace,
     /// Written by a later version of this program.
@@ -88,12 +82,10 @@ pub enum Fault {
     /// A part of the header or of the notes.
     #[error("{what}: {cause}")]
     Json {
-        /// Which part.
         what: &'static str,
         /// What is wrong with it.
         cause: serde_json::Error,
     },
-    /// Nothing was recorded.
     #[error("the trace holds no time in which events were looked for")]
     NothingKnown,
     /// Nothing that is known here.
@@ -101,19 +93,12 @@ pub enum Fault {
     UnknownFormat(String),
     /// Something else stands where a value was expected.
     #[error("expected {expected}, found {found}")]
-    Syntax {
-        /// What should stand there.
-        expected: String,
-        /// What does, shortened.
-        found: String,
-    },
+    Syntax { expected: String, found: String },
     /// No line of a text is that long.
     #[error("a line of more than {0} bytes")]
     LongLine(usize),
-    /// Text in 16-bit units.
     #[error("the file is UTF-16 text; save it as UTF-8")]
     Utf16,
-    /// Numbers without a unit.
     #[error("the file does not say the unit of its times: name it with --unit ns, us or ps")]
     NoUnit,
     /// Single events were asked for.
@@ -151,9 +136,7 @@ pub enum Fault {
          the nearest is an ordinary loop, without --real-time"
     )]
     NoRealTime {
-        /// As asked for.
         priority: u8,
-        /// What the kernel said.
         cause: sandbag_linux::Error,
     },
     /// The loop was not on its CPU.

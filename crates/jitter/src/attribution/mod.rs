@@ -22,12 +22,14 @@ mod explain;
 mod merge;
 mod processes;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Span;
+use crate::{CpuTrace, Span};
 
 pub use explain::{EventExplanation, Share, explain};
 pub use merge::{Mark, MarkKind, MergeResult, Merger};
@@ -40,9 +42,7 @@ pub use table::{RowSubject, SourceRow, by_cpu, foremost, table};
 pub enum SourceKind {
     /// An interrupt that cannot be masked.
     Nmi,
-    /// An interrupt.
     Irq,
-    /// A soft interrupt.
     Softirq,
     /// Another task.
     Task,
@@ -65,7 +65,6 @@ impl SourceKind {
     ];
 
     /// What it is called.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Nmi => "nmi",
@@ -81,7 +80,6 @@ impl SourceKind {
 /// Who had the CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NoiseOrigin {
-    /// What it is.
     pub kind: SourceKind,
     /// The kernel's name for it: a handler, a vector, a task.
     pub name: String,
@@ -130,7 +128,6 @@ impl Sources {
     }
 
     /// All, in the order of their places.
-    #[must_use]
     pub fn all(&self) -> &[NoiseOrigin] {
         &self.all
     }
@@ -156,8 +153,6 @@ impl Cause {
         }
     }
 
-    /// Its end.
-    #[must_use]
     pub fn end_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.length_ns)
     }
@@ -166,7 +161,6 @@ impl Cause {
 /// The causes of the events of one CPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CpuCauses {
-    /// Kernel number.
     pub cpu: u32,
     /// When the kernel was watched; ascending, without overlap.
     pub known: Vec<Span>,
@@ -241,7 +235,6 @@ pub struct ProcessInfo {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
     pub name: String,
-    /// How many.
     pub count: u64,
 }
 
@@ -249,9 +242,7 @@ pub struct Count {
 /// pauses between rounds included.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuCounters {
-    /// Kernel number.
     pub cpu: u32,
-    /// From reading to reading.
     pub elapsed_ns: u64,
     /// Interrupts, most frequent first; those that did not occur are left out.
     pub interrupts: Vec<Count>,
@@ -283,25 +274,14 @@ pub struct Attribution {
 }
 
 impl Attribution {
+    /// Each event of a CPU with its causes.
+    pub fn explain<'a>(&'a self, cpu: &'a CpuTrace) -> impl Iterator<Item = EventExplanation> {
+        static NOTHING: CpuCauses = CpuCauses::new(0, Vec::new(), Vec::new());
+        explain(&cpu.events, self.of(cpu.cpu).unwrap_or(&NOTHING))
+    }
+
     /// The causes of a CPU.
-    #[must_use]
     pub fn of(&self, cpu: u32) -> Option<&CpuCauses> {
         self.cpus.iter().find(|causes| causes.cpu == cpu)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_source_has_one_place() {
-        let mut sources = Sources::default();
-        let of = |name: &str| NoiseOrigin::new(SourceKind::Task, name, Some(7));
-        assert_eq!(sources.place(of("a")), 0);
-        assert_eq!(sources.place(of("b")), 1);
-        assert_eq!(sources.place(of("a")), 0);
-        sources.place(of(&"ä".repeat(200)));
-        assert_eq!(sources.all()[2].name.len(), 254);
     }
 }

@@ -10,23 +10,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::counter::now;
 
-/// An event in counts.
 #[derive(Debug, Clone, Copy)]
 pub struct Raw {
     /// The last reading before it.
     pub start: u64,
-    /// Counts to the next.
     pub length: u64,
 }
 
 /// What a pass through the loop came to.
 #[derive(Debug, Clone, Copy)]
 pub struct PassResult {
-    /// The first reading.
     pub from: u64,
-    /// The last.
     pub until: u64,
-    /// Events stored.
     pub events: usize,
     pub readings: u64,
 }
@@ -85,7 +80,6 @@ pub fn count(threshold: u64, until: u64, stop: &AtomicBool) -> u64 {
 pub struct Costs {
     /// The least difference of two readings.
     pub least: u64,
-    /// A bare reading, mean.
     pub read: f64,
     /// A pass of the loop without an event, mean.
     pub pass: f64,
@@ -97,7 +91,6 @@ pub struct Costs {
 const READINGS: u32 = 1_000_000;
 /// Measurements of which the least counts: whoever interrupts makes it longer.
 const ROUNDS: usize = 50;
-/// Readings of each.
 const FEW: u64 = 10_000;
 
 /// Differences up to this are none. AMD's counter moves in steps (of 26 counts

@@ -33,9 +33,7 @@ use worker::{Answer, CollectWorker, RoundResult};
 /// What is asked for.
 #[derive(Debug, Clone)]
 pub struct CollectOptions {
-    /// Where to look.
     pub cpus: CpuList,
-    /// For how long.
     pub duration: Duration,
     /// End when every CPU has found so many events, if that is earlier.
     pub events: Option<u64>,
@@ -84,7 +82,6 @@ const TIMES_LEAST: f64 = 10.0;
 /// What a recording came to.
 #[derive(Debug, Clone)]
 pub struct Collection {
-    /// As in the trace.
     pub notes: Notes,
     /// The counter at the trace's beginning, for those who hold the trace
     /// against another clock.
@@ -139,9 +136,6 @@ impl Attribute {
 }
 
 /// Records a trace without asking for causes; see [`record_with`].
-///
-/// # Errors
-/// As of it.
 pub fn record<W: Write>(
     options: &CollectOptions,
     header: &TraceHeader,

@@ -19,9 +19,6 @@ unsafe impl Send for Room {}
 
 impl Room {
     /// Room for so many events.
-    ///
-    /// # Errors
-    /// There is not that much memory.
     pub fn new(events: usize) -> io::Result<Self> {
         let bytes = events
             .max(1)
@@ -51,7 +48,6 @@ impl Room {
         })
     }
 
-    /// All of it.
     pub fn as_mut(&mut self) -> &mut [MaybeUninit<Raw>] {
         // SAFETY: the mapping is of this size, and ours.
         unsafe { std::slice::from_raw_parts_mut(self.at, self.events) }

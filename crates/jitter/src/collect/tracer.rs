@@ -193,7 +193,6 @@ impl Tracer {
         Ok(CpuCauses::new(cpu, merged.known, merged.causes))
     }
 
-    /// All sources so far.
     pub(super) fn sources(&self) -> &[NoiseOrigin] {
         self.entries.sources()
     }

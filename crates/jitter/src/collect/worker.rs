@@ -35,9 +35,7 @@ struct RoundOrder {
 
 /// What a round came to.
 pub struct RoundResult {
-    /// When it looked.
     pub span: Span,
-    /// What it found.
     pub events: Vec<TraceEvent>,
     /// It ended because there was no room for more.
     pub full: bool,
@@ -103,9 +101,6 @@ impl CollectWorker {
     }
 
     /// Ends it.
-    ///
-    /// # Errors
-    /// What it failed at.
     pub fn finish(&mut self) -> Result<CpuNotes> {
         drop(self.orders.take());
         match self.thread.take().map(JoinHandle::join) {
@@ -115,7 +110,6 @@ impl CollectWorker {
     }
 }
 
-/// What the thread knows.
 struct Work {
     cpu: u32,
     scale: Scale,

@@ -62,7 +62,6 @@ impl Memory {
 /// What was set up; dropping it undoes that.
 #[derive(Debug)]
 pub struct TraceSetup {
-    /// For the collector.
     pub attribute: Option<Attribute>,
     journal: Option<Journal>,
 }

@@ -11,9 +11,6 @@ const MIB: u64 = 1 << 20;
 
 /// The memory that may be used, bytes: what was asked for, or `usual_mib`,
 /// of which at most half of what is free is taken.
-///
-/// # Errors
-/// More was asked for than is free.
 pub fn memory_limit(root: &Root, asked_mib: Option<u64>, usual_mib: u64) -> Result<u64, BadInput> {
     let free = memory::available(root);
     match (asked_mib, free) {

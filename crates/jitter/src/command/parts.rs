@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::synth::{Arrivals, Component, Lengths};
+use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use sandbag_linux::CpuList;
 use sandbag_ui::quantity::time;
 
+use super::cpu_list;
 use sandbag_ui::BadInput;
 use sandbag_ui::units;
 
@@ -89,9 +91,6 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 /// Whether a component leaves anything of a CPU, and is what it says.
-///
-/// # Errors
-/// What is wrong, and what would do.
 pub(super) fn check(component: &Component) -> Result<(), BadInput> {
     if let Arrivals::Periodic {
         period_ns,
@@ -124,83 +123,71 @@ pub(super) fn check(component: &Component) -> Result<(), BadInput> {
     )))
 }
 
-fn cpus(text: &str) -> Result<CpuList, String> {
-    match text.parse::<CpuList>() {
-        Ok(list) if !list.is_empty() => Ok(list),
-        _ => Err("expected CPUs of the trace, such as 0,2-3".to_owned()),
-    }
-}
-
-/// What begins a component comes first.
-const BEGIN: [&str; 2] = ["period", "poisson"];
 const HEADING: &str = "Components (several, in a row; what follows --period or --poisson is of it)";
 
 impl Args for ComponentSpecs {
     fn augment_args(command: Command) -> Command {
-        let arg = |name: &'static str, value: &'static str, help: &'static str| {
-            Arg::new(name)
-                .long(name)
-                .value_name(value)
-                .help(help)
-                .action(ArgAction::Append)
-                .help_heading(HEADING)
+        let arg = |name: &'static str, help: &'static str| {
+            let arg = Arg::new(name).long(name).help(help);
+            arg.action(ArgAction::Append).help_heading(HEADING)
         };
-        let time = |arg: Arg| arg.value_parser(units::positive_duration);
+        let options: [(_, _, ValueParser, _); 7] = [
+            (
+                "period",
+                "TIME",
+                ValueParser::new(units::positive_duration),
+                "Events at equal distances",
+            ),
+            (
+                "poisson",
+                "RATE",
+                ValueParser::new(rate),
+                "Events at random times, so many in a second",
+            ),
+            (
+                "length",
+                "LENGTH",
+                ValueParser::new(lengths),
+                "How long they are: 25us, lognormal:MEDIAN:SIGMA (sd of the natural \
+                 logarithm), exponential:[LEAST:]MEAN, pareto:LEAST:ALPHA, trace:FILE (as in a \
+                 recording) [default: 10us]",
+            ),
+            (
+                "phase",
+                "TIME",
+                ValueParser::new(units::duration),
+                "When the first comes [default: at random within the period]",
+            ),
+            (
+                "jitter",
+                "TIME",
+                ValueParser::new(units::duration),
+                "Standard deviation of each from where it is due [default: 0]",
+            ),
+            (
+                "share",
+                "PCT",
+                ValueParser::new(share),
+                "Share of the periods that have their event [default: 100%]",
+            ),
+            (
+                "on",
+                "LIST",
+                ValueParser::new(cpu_list),
+                "On these CPUs of the trace only",
+            ),
+        ];
+        let options = options.map(|(name, value, parser, help)| {
+            arg(name, help).value_name(value).value_parser(parser)
+        });
+        let common = arg(
+            "common",
+            "The same events at the same times on all its CPUs",
+        );
+        let common = common.num_args(0).default_missing_value("true");
         command
-            .arg(time(arg("period", "TIME", "Events at equal distances")))
-            .arg(
-                arg(
-                    "poisson",
-                    "RATE",
-                    "Events at random times, so many in a second",
-                )
-                .value_parser(rate),
-            )
-            .arg(
-                arg(
-                    "length",
-                    "LENGTH",
-                    "How long they are: 25us, lognormal:MEDIAN:SIGMA (sd of the natural \
-                     logarithm), exponential:[LEAST:]MEAN, pareto:LEAST:ALPHA, trace:FILE (as in a \
-                     recording) [default: 10us]",
-                )
-                .value_parser(lengths),
-            )
-            .arg(
-                arg(
-                    "phase",
-                    "TIME",
-                    "When the first comes [default: at random within the period]",
-                )
-                .value_parser(units::duration),
-            )
-            .arg(
-                arg(
-                    "jitter",
-                    "TIME",
-                    "Standard deviation of each from where it is due [default: 0]",
-                )
-                .value_parser(units::duration),
-            )
-            .arg(
-                arg(
-                    "share",
-                    "PCT",
-                    "Share of the periods that have their event [default: 100%]",
-                )
-                .value_parser(share),
-            )
-            .arg(arg("on", "LIST", "On these CPUs of the trace only").value_parser(cpus))
-            .arg(
-                Arg::new("common")
-                    .long("common")
-                    .help("The same events at the same times on all its CPUs")
-                    .action(ArgAction::Append)
-                    .help_heading(HEADING)
-                    .num_args(0)
-                    .default_missing_value("true")
-                    .value_parser(value_parser!(bool)),
-            )
+            .args(options)
+            .arg(common.value_parser(value_parser!(bool)))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -208,56 +195,91 @@ impl Args for ComponentSpecs {
     }
 }
 
-/// Values of an option with their places on the command line.
-fn positions<T: Clone + Send + Sync + 'static>(
+type Parts = Vec<ComponentSpec>;
+/// An option with its value: how it changes the components before it.
+type Change = Box<dyn FnOnce(&mut Parts) -> Result<(), String>>;
+
+/// The changes of an option, each with its place on the command line.
+fn changes<T: Clone + Send + Sync + 'static>(
     matches: &ArgMatches,
     name: &str,
-) -> Vec<(usize, T)> {
+    change: fn(&mut Parts, T) -> Result<(), String>,
+) -> Vec<(usize, Change)> {
     let values = matches.get_many::<T>(name).into_iter().flatten().cloned();
     let places = matches.indices_of(name).into_iter().flatten();
-    places.zip(values).collect()
+    let boxed = |value| -> Change { Box::new(move |parts| change(parts, value)) };
+    places.zip(values.map(boxed)).collect()
 }
 
-/// What one option says of the component that it belongs to.
-#[derive(Clone)]
-enum ComponentOption {
-    Period(Duration),
-    Poisson(f64),
-    Length(LengthsArg),
-    Phase(Duration),
-    Jitter(Duration),
-    Share(f64),
-    On(CpuList),
-    Common,
+/// Begins a component.
+fn begin(parts: &mut Parts, arrivals: Arrivals) -> Result<(), String> {
+    let ten_us = Lengths::Fixed(10_000.0);
+    parts.push(ComponentSpec {
+        component: Component::new(arrivals, ten_us.clone()),
+        lengths: LengthsArg::Are(ten_us),
+    });
+    Ok(())
+}
+
+/// The component that an option belongs to.
+fn current(parts: &mut Parts) -> Result<&mut ComponentSpec, String> {
+    let expected = "a component begins with --period or --poisson";
+    parts.last_mut().ok_or_else(|| expected.to_owned())
+}
+
+/// Phase, jitter and share of a periodic component.
+fn periodic(parts: &mut Parts) -> Result<(&mut Option<f64>, &mut f64, &mut f64), String> {
+    match &mut current(parts)?.component.arrivals {
+        Arrivals::Periodic {
+            phase_ns,
+            jitter_ns,
+            share,
+            ..
+        } => Ok((phase_ns, jitter_ns, share)),
+        Arrivals::Poisson { .. } => Err(
+            "--phase, --jitter and --share are for --period: events at random times have none"
+                .to_owned(),
+        ),
+    }
+}
+
+fn ns(time: Duration) -> f64 {
+    time.as_nanos() as f64
 }
 
 impl FromArgMatches for ComponentSpecs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut all: Vec<(usize, ComponentOption)> = Vec::new();
-        let mut take = |said: Vec<(usize, ComponentOption)>| all.extend(said);
-        fn of<T: Clone + Send + Sync + 'static>(
-            matches: &ArgMatches,
-            name: &str,
-            said: fn(T) -> ComponentOption,
-        ) -> Vec<(usize, ComponentOption)> {
-            let placed = positions(matches, name);
-            placed
-                .into_iter()
-                .map(|(at, value)| (at, said(value)))
-                .collect()
-        }
-        take(of(matches, "period", ComponentOption::Period));
-        take(of(matches, "poisson", ComponentOption::Poisson));
-        take(of(matches, "length", ComponentOption::Length));
-        take(of(matches, "phase", ComponentOption::Phase));
-        take(of(matches, "jitter", ComponentOption::Jitter));
-        take(of(matches, "share", ComponentOption::Share));
-        take(of(matches, "on", ComponentOption::On));
-        take(of(matches, "common", |_: bool| ComponentOption::Common));
+        let all = [
+            changes(matches, "period", |parts, time| {
+                begin(parts, Arrivals::periodic(ns(time), 0.0))
+            }),
+            changes(matches, "poisson", |parts, per_s| {
+                begin(parts, Arrivals::Poisson { per_s })
+            }),
+            changes(matches, "length", |parts, given| {
+                Ok(current(parts)?.lengths = given)
+            }),
+            changes(matches, "phase", |parts, time| {
+                Ok(*periodic(parts)?.0 = Some(ns(time)))
+            }),
+            changes(matches, "jitter", |parts, time| {
+                Ok(*periodic(parts)?.1 = ns(time))
+            }),
+            changes(matches, "share", |parts, given| {
+                Ok(*periodic(parts)?.2 = given)
+            }),
+            changes(matches, "on", |parts, list: CpuList| {
+                Ok(current(parts)?.component.cpus = Some(list.iter().collect()))
+            }),
+            changes(matches, "common", |parts, given| {
+                Ok(current(parts)?.component.common = given)
+            }),
+        ];
+        let mut all: Vec<_> = all.into_iter().flatten().collect();
         all.sort_by_key(|(at, _)| *at);
-        let mut parts: Vec<ComponentSpec> = Vec::new();
-        for (_, said) in all {
-            add(&mut parts, said).map_err(|text| {
+        let mut parts = Parts::new();
+        for (_, change) in all {
+            change(&mut parts).map_err(|text| {
                 clap::Error::raw(clap::error::ErrorKind::ArgumentConflict, text + "\n")
             })?;
         }
@@ -270,126 +292,58 @@ impl FromArgMatches for ComponentSpecs {
     }
 }
 
-fn new_part(arrivals: Arrivals) -> ComponentSpec {
-    let ten_us = Lengths::Fixed(10_000.0);
-    ComponentSpec {
-        component: Component::new(arrivals, ten_us.clone()),
-        lengths: LengthsArg::Are(ten_us),
-    }
-}
-
-fn add(parts: &mut Vec<ComponentSpec>, said: ComponentOption) -> Result<(), String> {
-    let ns = |time: Duration| time.as_nanos() as f64;
-    match said {
-        ComponentOption::Period(period) => {
-            parts.push(new_part(Arrivals::Periodic {
-                period_ns: ns(period),
-                phase_ns: None,
-                jitter_ns: 0.0,
-                share: 1.0,
-            }));
-            return Ok(());
-        }
-        ComponentOption::Poisson(per_s) => {
-            parts.push(new_part(Arrivals::Poisson { per_s }));
-            return Ok(());
-        }
-        _ => {}
-    }
-    let begins = BEGIN.map(|name| format!("--{name}")).join(" or ");
-    let Some(part) = parts.last_mut() else {
-        return Err(format!("a component begins with {begins}"));
-    };
-    let component = &mut part.component;
-    match (said, &mut component.arrivals) {
-        (ComponentOption::Length(given), _) => part.lengths = given,
-        (ComponentOption::On(list), _) => component.cpus = Some(list.iter().collect()),
-        (ComponentOption::Common, _) => component.common = true,
-        (ComponentOption::Phase(time), Arrivals::Periodic { phase_ns, .. }) => {
-            *phase_ns = Some(ns(time))
-        }
-        (ComponentOption::Jitter(time), Arrivals::Periodic { jitter_ns, .. }) => {
-            *jitter_ns = ns(time)
-        }
-        (ComponentOption::Share(given), Arrivals::Periodic { share, .. }) => *share = given,
-        _ => {
-            let text = "--phase, --jitter and --share are for --period: events at random times have \
-                        none";
-            return Err(text.to_owned());
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Vec<ComponentSpec>, String> {
+    fn parse(line: &str) -> Result<Parts, String> {
         let command = ComponentSpecs::augment_args(Command::new("synth").no_binary_name(true));
         let matches = command.try_get_matches_from(line.split_whitespace());
-        let matches = matches.map_err(|error| error.to_string())?;
-        let parts =
-            ComponentSpecs::from_arg_matches(&matches).map_err(|error| error.to_string())?;
-        Ok(parts.0)
+        let parts = matches.and_then(|matches| ComponentSpecs::from_arg_matches(&matches));
+        parts
+            .map(|parts| parts.0)
+            .map_err(|error| error.to_string())
     }
 
     #[test]
-    fn what_follows_belongs_to_the_component_before() {
+    fn options_belong_to_the_component_before_them() {
         let parts = parse(
             "--period 10ms --length 25us --jitter 2us --poisson 300 --length pareto:1us:1.5 \
              --common --period 4ms --phase 1ms --share 50% --on 1,3",
         )
         .unwrap();
-        assert_eq!(parts.len(), 3);
-        assert_eq!(
-            parts[0].component.arrivals,
-            Arrivals::Periodic {
-                period_ns: 10e6,
-                phase_ns: None,
-                jitter_ns: 2_000.0,
-                share: 1.0,
-            }
-        );
-        assert_eq!(parts[0].lengths, LengthsArg::Are(Lengths::Fixed(25_000.0)));
-        assert!(!parts[0].component.common && parts[1].component.common);
-        assert_eq!(
-            parts[1].component.arrivals,
-            Arrivals::Poisson { per_s: 300.0 }
-        );
-        assert_eq!(parts[2].component.cpus, Some(vec![1, 3]));
-        assert_eq!(parts[2].lengths, LengthsArg::Are(Lengths::Fixed(10_000.0)));
+        let [a, b, c] = &parts[..] else {
+            panic!("{parts:?}")
+        };
+        assert_eq!(a.component.arrivals, Arrivals::periodic(10e6, 2_000.0));
+        assert_eq!(a.lengths, LengthsArg::Are(Lengths::Fixed(25_000.0)));
+        assert_eq!(b.component.arrivals, Arrivals::Poisson { per_s: 300.0 });
+        assert!(!a.component.common && b.component.common);
+        assert_eq!(c.component.cpus, Some(vec![1, 3]));
+        assert_eq!(c.lengths, LengthsArg::Are(Lengths::Fixed(10_000.0)));
         assert!(matches!(
-            parts[2].component.arrivals,
+            c.component.arrivals,
             Arrivals::Periodic { phase_ns: Some(phase), share: 0.5, .. } if phase == 1e6
         ));
     }
 
     #[test]
-    fn what_belongs_to_nothing_is_refused() {
-        assert!(
-            parse("--length 5us")
-                .unwrap_err()
-                .contains("begins with --period")
-        );
-        assert!(
-            parse("--poisson 5 --phase 1ms")
-                .unwrap_err()
-                .contains("for --period")
-        );
-        for line in [
-            "--poisson 0",
-            "--poisson x",
-            "--period 0s",
-            "--period 1ms --length gamma:3",
-        ] {
-            assert!(parse(line).is_err(), "{line}");
-        }
-    }
-
-    #[test]
-    fn components_that_cannot_be_are_refused() {
-        for (line, said) in [
+    fn options_and_components_that_cannot_be_are_refused() {
+        for (line, expected) in [
+            ("--length 5us", "begins with --period"),
+            ("--poisson 5 --phase 1ms", "for --period"),
+            ("--poisson 0", "events in a second"),
+            ("--poisson x", "events in a second"),
+            ("--poisson NaN", "events in a second"),
+            ("--poisson -1", "-1"),
+            ("--period 0s", "--period"),
+            ("--period NaN", "--period"),
+            ("--period 1ms --share 0", "above 0"),
+            ("--period 1ms --share NaN", "above 0"),
+            ("--period 1ms --length gamma:3", "lognormal:MEDIAN"),
+            ("--period 1ms --length 0us", "lognormal:MEDIAN"),
+            ("--poisson 5 --length lognormal:5us:11", "sigma"),
+            ("--poisson 5 --length pareto:1us:nan", "no number above 0"),
             ("--period 10us --length 25us", "every 10.0 us"),
             ("--period 10us --length 10us", "leave nothing"),
             (
@@ -399,35 +353,25 @@ mod tests {
             ("--poisson 10 --length pareto:1ms:0.1", "leave nothing"),
             ("--period 1ms --jitter 2ms", "--poisson"),
         ] {
-            let parts = parse(line).unwrap();
-            let LengthsArg::Are(lengths) = &parts[0].lengths else {
-                panic!("{line}")
-            };
-            let component = Component {
-                lengths: lengths.clone(),
-                ..parts[0].component.clone()
-            };
-            let error = check(&component).unwrap_err().to_string();
-            assert!(error.contains(said), "{line}: {error}");
+            let checked = parse(line).and_then(|parts| {
+                let LengthsArg::Are(lengths) = parts[0].lengths.clone() else {
+                    panic!("{line}")
+                };
+                let component = Component {
+                    lengths,
+                    ..parts[0].component.clone()
+                };
+                check(&component).map_err(|error| error.to_string())
+            });
+            let error = checked.unwrap_err();
+            assert!(error.contains(expected), "{line}: {error}");
         }
         let part = &parse("--period 10us --share 10% --length 25us").unwrap()[0];
         assert!(check(&part.component).is_ok());
-        for line in [
-            "--period 1ms --share 0",
-            "--period 1ms --share NaN",
-            "--poisson NaN",
-            "--poisson -1",
-            "--poisson 5 --length lognormal:5us:11",
-            "--poisson 5 --length pareto:1us:nan",
-            "--period 1ms --length 0us",
-            "--period NaN",
-        ] {
-            assert!(parse(line).is_err(), "{line}");
-        }
     }
 
     #[test]
-    fn lengths_have_many_shapes() {
+    fn shapes_of_lengths() {
         for (text, expected) in [
             ("25us", Lengths::Fixed(25_000.0)),
             ("lognormal:5us:0.8", Lengths::lognormal(5_000.0, 0.8)),
@@ -439,13 +383,10 @@ mod tests {
         ] {
             assert_eq!(lengths(text), Ok(LengthsArg::Are(expected)));
         }
-        assert_eq!(
-            lengths("trace:a.sbj"),
-            Ok(LengthsArg::OfTrace("a.sbj".into()))
-        );
+        let file = LengthsArg::OfTrace("a.sbj".into());
+        assert_eq!(lengths("trace:a.sbj"), Ok(file));
         for text in [
             "",
-            "0us",
             "pareto:1us",
             "pareto:1us:-1",
             "lognormal:5us:x",

@@ -13,7 +13,8 @@ use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root};
 use sandbag_ui::failure::Result;
 
-use super::{ImportArgs, memory};
+use super::{ImportArgs, cpu_list, memory};
+use crate::trace_file::open_trace;
 use sandbag_ui::BadInput;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::units::{self, Cpus};
@@ -83,7 +84,6 @@ pub enum MethodArg {
 }
 
 impl MethodArg {
-    /// As it is written.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -110,17 +110,6 @@ fn part(text: &str) -> Result<f64, String> {
     }
 }
 
-fn cpu_list(text: &str) -> Result<CpuList, String> {
-    let list: CpuList = text
-        .parse()
-        .map_err(|_| "expected CPUs such as 0,2-3".to_owned())?;
-    if list.is_empty() {
-        Err("names no CPU".to_owned())
-    } else {
-        Ok(list)
-    }
-}
-
 /// A factor of lengths and gaps.
 pub fn factor(text: &str) -> Result<f64, String> {
     match text.trim().parse() {
@@ -134,36 +123,22 @@ pub fn factor(text: &str) -> Result<f64, String> {
 
 impl PlanArgs {
     /// Memory for the events of all CPUs, bytes.
-    ///
-    /// # Errors
-    /// There is not so much.
     pub fn most_bytes(&self, root: &Root) -> Result<u64> {
         Ok(memory::memory_limit(root, self.max_memory, USUAL_MIB)?)
     }
 
     /// The trace; what holds only a distribution is refused.
-    ///
-    /// # Errors
-    /// It cannot be read, or is none.
     pub fn trace(&self, path: &Path, messages: &Messages) -> Result<JitterTrace> {
-        let recording = super::read(path, &self.import.of_events(), messages)?;
-        let name = path.display().to_string();
-        let trace = recording
-            .into_trace()
-            .map_err(|error| error.in_file(&name))?;
+        let trace = open_trace(path, &self.import.of_events(), messages)?;
         if trace.cpus.iter().all(|cpu| cpu.events.is_empty()) {
-            return Err(BadInput(format!(
-                "{name} holds no events: there is nothing to replay"
-            ))
-            .into());
+            let name = path.display();
+            let text = format!("{name} holds no events: there is nothing to replay");
+            return Err(BadInput(text).into());
         }
         Ok(trace)
     }
 
     /// The CPUs, which are online.
-    ///
-    /// # Errors
-    /// One is not.
     pub fn online(&self, root: &Root, topology: &Topology) -> Result<Vec<u32>> {
         let cpus = self.cpus.on(topology);
         if cpus.is_empty() {
@@ -174,9 +149,6 @@ impl PlanArgs {
     }
 
     /// What each of `here` CPUs is to suffer.
-    ///
-    /// # Errors
-    /// The trace does not fit.
     pub fn plan(&self, trace: &JitterTrace, here: usize, more: PlanExtras) -> Result<ReplayPlan> {
         let chosen: Option<Vec<u32>> = self.trace_cpus.as_ref().map(|list| list.iter().collect());
         let held = chosen.as_ref().map_or(trace.cpus.len(), Vec::len);
@@ -212,9 +184,6 @@ impl PlanArgs {
     }
 
     /// Which class of task injects.
-    ///
-    /// # Errors
-    /// It is the program itself that would.
     pub fn class_request(&self) -> Result<ClassRequest> {
         let priority = self.priority;
         Ok(match self.method {
@@ -234,9 +203,6 @@ impl PlanArgs {
     }
 
     /// Phases can be told only by the program.
-    ///
-    /// # Errors
-    /// They were asked for.
     pub fn refuse_phases(&self) -> Result<()> {
         match self.sync {
             Sync::Phases(_) => Err(BadInput(
@@ -256,7 +222,6 @@ impl PlanArgs {
 pub struct PlanExtras {
     /// Begin at a random position (the third safeguard).
     pub random: bool,
-    /// Of lengths and gaps.
     pub factor: f64,
     /// Begin the portion again when it is used up.
     pub repeat: bool,

@@ -94,7 +94,6 @@ pub struct RecordArgs {
     real_time: Option<u8>,
 }
 
-/// Runs the command.
 pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     let root = Root::default();
     let topology = Topology::read(&root)?;

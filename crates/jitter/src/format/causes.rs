@@ -36,7 +36,6 @@ pub(super) fn part(rest: &[Cause], new: usize) -> CauseHead {
     }
 }
 
-/// Appends a row.
 pub(super) fn push(
     row: &mut Vec<u8>,
     cpu: u32,

@@ -88,32 +88,27 @@ impl<R: Read> TraceReader<R> {
     }
 
     /// What stands before the first event.
-    #[must_use]
     pub fn header(&self) -> &TraceHeader {
         &self.header
     }
 
     /// What stands after the last; `None` before the end, and if there is none.
-    #[must_use]
     pub fn notes(&self) -> Option<&Notes> {
         self.notes.as_ref()
     }
 
     /// How causes were found; `None` before the end, and if nothing is known.
-    #[must_use]
     pub fn about(&self) -> Option<&AttributionSummary> {
         self.about.as_ref()
     }
 
     /// The sources of the causes so far.
-    #[must_use]
     pub fn sources(&self) -> &[NoiseOrigin] {
         &self.sources
     }
 
     /// Whether the file ended in the middle of a block, or without notes.
     /// Complete at the end.
-    #[must_use]
     pub fn is_cut_off(&self) -> bool {
         self.cut_off
     }
@@ -132,9 +127,6 @@ impl<R: Read> TraceReader<R> {
     }
 
     /// The next block of events or causes; `None` after the last whole one.
-    ///
-    /// # Errors
-    /// As of [`Self::next_block`].
     pub fn next_part(&mut self) -> Result<Option<FormatBlock>> {
         loop {
             let begin = self.offset;
@@ -277,17 +269,11 @@ fn events(packed: &[u8]) -> Result<EventBlock, Fault> {
 
 /// Reads a whole trace. A file that was cut off is read to its last whole
 /// block, with a warning.
-///
-/// # Errors
-/// As of [`TraceReader`]; or nothing was recorded at all.
 pub fn read(from: impl Read) -> Result<JitterTrace> {
     read_parts(from, true)
 }
 
 /// The same without what caused the events, which takes more memory than they do.
-///
-/// # Errors
-/// As of [`read`].
 pub fn read_without_causes(from: impl Read) -> Result<JitterTrace> {
     read_parts(from, false)
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! LEB128: seven bits to a byte, the lowest first.
 
-/// Appends a number.
 pub(super) fn push(into: &mut Vec<u8>, mut value: u64) {
     loop {
         let byte = (value & 0x7f) as u8;

@@ -23,9 +23,6 @@ pub struct Writer<W> {
 
 impl<W: Write> Writer<W> {
     /// Writes the header.
-    ///
-    /// # Errors
-    /// Those of `out`.
     pub fn new(out: W, header: &TraceHeader) -> Result<Self> {
         let mut this = Self {
             out,
@@ -155,17 +152,11 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes how causes were found.
-    ///
-    /// # Errors
-    /// Those of `out`.
     pub fn about(&mut self, about: &AttributionSummary) -> Result<()> {
         self.json(ABOUT, "what is said of the causes", about)
     }
 
     /// Writes the notes; without them a trace counts as cut off.
-    ///
-    /// # Errors
-    /// Those of `out`.
     pub fn finish(mut self, notes: &Notes) -> Result<W> {
         self.json(NOTES, "the notes", notes)?;
         self.out.flush().map_err(Fault::Io)?;
@@ -173,9 +164,6 @@ impl<W: Write> Writer<W> {
     }
 
     /// Hands what is buffered below on.
-    ///
-    /// # Errors
-    /// Those of `out`.
     pub fn flush(&mut self) -> Result<()> {
         Ok(self.out.flush().map_err(Fault::Io)?)
     }
@@ -201,9 +189,6 @@ impl<W: Write> Writer<W> {
 }
 
 /// Writes a whole trace.
-///
-/// # Errors
-/// Those of `out`.
 pub fn write(trace: &JitterTrace, out: impl Write) -> Result<()> {
     let mut writer = Writer::new(out, &trace.header)?;
     for cpu in &trace.cpus {

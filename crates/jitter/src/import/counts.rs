@@ -58,7 +58,6 @@ impl ValueCounts {
         }
     }
 
-    /// The sum of all.
     pub(crate) fn sum(&self) -> u64 {
         clamp_ns(self.sum)
     }

@@ -43,15 +43,12 @@ use crate::{CpuCounts, Distribution, Fault, JitterTrace, Result, format};
 /// The content of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JitterRecording {
-    /// Events.
     Trace(JitterTrace),
     /// Only how they are distributed.
     Distribution(Distribution),
 }
 
 impl JitterRecording {
-    /// # Errors
-    /// Nothing was counted.
     fn distribution(
         recorder: impl Into<String>,
         series: impl IntoIterator<Item = CpuCounts>,
@@ -218,9 +215,6 @@ pub fn open(path: &Path, options: &ImportOptions) -> Result<JitterRecording> {
 }
 
 /// Reads a byte stream, which may be compressed (gzip, xz, zstd); messages call it `name`.
-///
-/// # Errors
-/// As of [`open`].
 pub fn read(
     from: impl Read + Send,
     name: &str,
@@ -281,9 +275,6 @@ pub fn formats() -> impl ExactSizeIterator<Item = &'static str> {
 }
 
 /// Reads uncompressed text as the format of this name (see [`formats`]).
-///
-/// # Errors
-/// There is no such format, or the text is damaged.
 pub fn read_as(
     format: &str,
     from: impl Read + Send,

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::spans::extent;
 use crate::stats::{Correlation, Density, Grid, Spectrum};
 use crate::{CpuTrace, JitterTrace, Span};
 use serde::Serialize;
@@ -17,7 +18,6 @@ const CURVE: usize = 200;
 /// A density below this is not drawn, per decade.
 const LEAST_DENSITY: f64 = 1e-6;
 
-/// Points of a line.
 type ChartLine = Vec<(f64, f64)>;
 
 /// What the script draws of a trace.
@@ -91,11 +91,6 @@ fn round(value: f64) -> f64 {
     }
 }
 
-fn lengths(cpus: &[CpuTrace]) -> Vec<u64> {
-    let events = cpus.iter().flat_map(|cpu| &cpu.events);
-    events.map(|event| event.length_ns).collect()
-}
-
 fn density(name: String, lengths_ns: &[u64], bandwidth: Option<f64>) -> Option<NamedLine> {
     let density = Density::of(lengths_ns, Grid::standard(), bandwidth)?;
     let points = density.grid.values().zip(&density.values);
@@ -146,21 +141,23 @@ fn name(cpu: &CpuTrace) -> String {
 impl TraceCharts {
     pub(super) fn of(page: &TracePage<'_>) -> Self {
         let cpus = &page.trace.cpus;
-        let spans = || cpus.iter().flat_map(|cpu| &cpu.known);
-        let begin = spans().map(|span| span.from_ns).min().unwrap_or(0);
-        let end = spans().map(|span| span.until_ns).max().unwrap_or(0);
+        let known = cpus.iter().flat_map(|cpu| cpu.known.clone());
+        let Span {
+            from_ns: begin,
+            until_ns: end,
+        } = extent(known).unwrap_or_default();
+        let lengths = |cpu: &CpuTrace| cpu.lengths_ns().collect::<Vec<u64>>();
         let colours = cpus.len() <= MOST_CHARTS;
         let each = |cpus: &[CpuTrace]| events(cpus, begin, end);
         Self {
             begin_s: begin as f64 / 1e9,
             length_s: end.saturating_sub(begin) as f64 / 1e9,
             density: {
-                let one =
-                    |cpu: &CpuTrace| density(name(cpu), &lengths(std::slice::from_ref(cpu)), None);
+                let one = |cpu: &CpuTrace| density(name(cpu), &lengths(cpu), None);
                 cpus.iter().filter_map(one).collect()
             },
             shares: {
-                let one = |cpu: &CpuTrace| shares(name(cpu), lengths(std::slice::from_ref(cpu)));
+                let one = |cpu: &CpuTrace| shares(name(cpu), lengths(cpu));
                 cpus.iter().filter_map(one).collect()
             },
             events: if colours {
@@ -184,7 +181,7 @@ impl TraceCharts {
 
 impl ComparedCharts {
     pub(super) fn of(a: &JitterTrace, b: &JitterTrace) -> Self {
-        let (a, b) = (lengths(&a.cpus), lengths(&b.cpus));
+        let (a, b) = (a.lengths_ns(), b.lengths_ns());
         // Both with the window of the reference, as they are compared.
         let bandwidth = Density::of(&a, Grid::standard(), None).map(|of| of.bandwidth);
         let both = [

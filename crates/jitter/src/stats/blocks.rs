@@ -4,6 +4,7 @@
 
 use super::density::{Grid, fine_histogram, spread};
 use super::summary::QUANTILES_PCT;
+use crate::spans::extent;
 use crate::{JitterTrace, Span};
 use sandbag_stats::Chance;
 
@@ -117,8 +118,8 @@ impl BlockSums {
 /// Blocks in time in which something is known, and how long they are, s.
 pub(super) fn blocks(trace: &JitterTrace, bandwidth: f64) -> (Vec<TimeBlock>, f64) {
     let spans = || trace.cpus.iter().flat_map(|cpu| &cpu.known);
-    let begin = spans().map(|span| span.from_ns).min().unwrap_or(0);
-    let end = spans().map(|span| span.until_ns).max().unwrap_or(0);
+    let all = extent(spans().copied()).unwrap_or_default();
+    let (begin, end) = (all.from_ns, all.until_ns);
     let count = ((end - begin) / LEAST_BLOCK_NS).clamp(1, MOST_BLOCKS as u64);
     let length = ((end - begin) / count).max(1);
     let block_of = |at: u64| ((at - begin) / length).min(count - 1) as usize;

@@ -17,7 +17,7 @@ mod summary;
 pub use correlation::{
     ByChance, Correlation, MOST_CPUS as MOST_CORRELATED, NoiseCorrelation, WINDOW_NS, correlations,
 };
-pub use count_sample::{BinnedDistances, CountSample, QuantileBound, binned_distances};
+pub use count_sample::{BinnedDistances, CountSample, binned_distances};
 pub use density::{Density, Grid};
 pub use distance::{Distances, distances};
 pub use likeness::{Interval, Likeness, LikenessVerdict, Measure, Quantiles, likeness};

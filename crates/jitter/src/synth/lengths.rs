@@ -67,7 +67,6 @@ impl Lengths {
     }
 
     /// What these events have, by their quantiles; `None` without any.
-    #[must_use]
     pub fn of_events(lengths_ns: &[u64]) -> Option<Self> {
         let mut sorted = lengths_ns.to_vec();
         sorted.sort_unstable();
@@ -83,7 +82,6 @@ impl Lengths {
 
     /// How long they are in the mean, ns, none longer than ten minutes; `None`
     /// where that is not known without drawing.
-    #[must_use]
     pub fn mean_ns(&self) -> Option<f64> {
         let mean = match self {
             Self::Fixed(ns) => *ns,

@@ -57,9 +57,7 @@ impl Arrivals {
 /// Events of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Component {
-    /// When.
     pub arrivals: Arrivals,
-    /// How long.
     pub lengths: Lengths,
     /// The same events at the same times on all its CPUs; else each CPU has
     /// its own.
@@ -70,7 +68,6 @@ pub struct Component {
 
 impl Component {
     /// On all CPUs, on each its own.
-    #[must_use]
     pub fn new(arrivals: Arrivals, lengths: Lengths) -> Self {
         Self {
             arrivals,
@@ -94,7 +91,6 @@ impl Component {
 
     /// The share of its CPUs that it asks for in the mean; 1 or more is all of
     /// them. `None` where the mean of its lengths is not known.
-    #[must_use]
     pub fn asks_for(&self) -> Option<f64> {
         let comes = match self.arrivals {
             Arrivals::Periodic { share, .. } => share,

@@ -69,13 +69,11 @@ const LEAST_NS: f64 = 300.0;
 
 impl NamedModel {
     /// The one of this name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         LIKE.into_iter().find(|like| like.name == name)
     }
 
     /// What it is made of.
-    #[must_use]
     pub fn components(&self) -> Vec<Component> {
         let (median_ns, sigma) = self.short_ns;
         let short = Lengths::Within {

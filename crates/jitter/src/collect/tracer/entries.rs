@@ -274,7 +274,6 @@ impl Entries {
         })
     }
 
-    /// All sources so far.
     pub(super) fn sources(&self) -> &[NoiseOrigin] {
         self.sources.all()
     }

@@ -94,7 +94,6 @@ impl Fold {
 
     /// Whether an event begins where the component's do. Others may, too, by
     /// chance.
-    #[must_use]
     pub fn holds(&self, event: &TraceEvent) -> bool {
         if self.due.is_empty() {
             return false;
@@ -136,7 +135,6 @@ impl Fold {
     /// rest of the turn, length by length; so many of about the same length, evenly,
     /// are left out. Beside the phases where its events stand out are those that
     /// came early or late.
-    #[must_use]
     pub fn own(&self, cpu: &CpuTrace) -> Vec<bool> {
         if self.due.is_empty() {
             return vec![false; cpu.events.len()];

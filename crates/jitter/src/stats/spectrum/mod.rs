@@ -42,7 +42,6 @@ const MOST_COMPONENTS: usize = 24;
 /// The periodic components of a CPU.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Spectrum {
-    /// Kernel number.
     pub cpu: u32,
     /// Periods were looked for from here, ns...
     pub shortest_ns: f64,
@@ -106,7 +105,6 @@ pub struct Component {
     pub harmonics: u32,
     /// For so long it keeps its phase, ns; the whole trace at most.
     pub coherent_ns: f64,
-    /// Where.
     pub found_in: FoundIn,
     /// Which events are its own.
     #[serde(skip)]
@@ -115,7 +113,6 @@ pub struct Component {
 
 /// The periodic components of a CPU; `None` if it has no events, or was
 /// looked at for no time.
-#[must_use]
 pub fn spectrum(cpu: &CpuTrace) -> Option<Spectrum> {
     let begin = cpu.known.first()?.from_ns;
     let end = cpu.known.last()?.until_ns;

@@ -90,7 +90,7 @@ const LONGER_PART: usize = 8;
 
 /// The length of which that is true.
 fn most_ns(cpu: &CpuTrace, segments: u64) -> f64 {
-    let mut lengths: Vec<u64> = cpu.events.iter().map(|event| event.length_ns).collect();
+    let mut lengths: Vec<u64> = cpu.lengths_ns().collect();
     let longer = usize::try_from(LONGER * segments).unwrap_or(usize::MAX);
     let longer = longer.min(lengths.len() / LONGER_PART);
     match longer {
