@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is left of events where a tool wrote down only how many had which
-//! length: no event's time is known, and its length only to a bin.
+//! Counts of events by length, as tools write them that do not record single events:
+//! lengths are known to a bin, times not at all.
 
 use std::fmt;
 
@@ -60,7 +60,7 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// So many were at least `from_ns` and less than `until_ns`.
+/// Number of values from `from_ns` to below `until_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Bin {
     pub from_ns: u64,
@@ -194,8 +194,7 @@ impl CpuCounts {
         counts.fold(beyond, u64::saturating_add)
     }
 
-    /// Where the value lies that so many percent of all do not exceed; `None`
-    /// if nothing was counted.
+    /// The quantile at a percentage; `None` if nothing was counted.
     pub fn quantile(&self, part_pct: f64) -> Option<Quantile> {
         let count = self.count();
         if count == 0 {

@@ -139,7 +139,7 @@ pub struct CpuNotes {
 }
 
 impl CpuNotes {
-    /// Whether these are of our own loop. Other tools tell the threshold at most.
+    /// Whether these are of our own loop. Other tools give the threshold at most.
     pub fn is_own(&self) -> bool {
         self.least_ns > 0.0
     }
@@ -196,6 +196,17 @@ pub struct JitterTrace {
 }
 
 impl JitterTrace {
+    /// A trace without causes and warnings.
+    pub fn new(header: TraceHeader, cpus: Vec<CpuTrace>, notes: Option<Notes>) -> Self {
+        Self {
+            header,
+            cpus,
+            notes,
+            attribution: None,
+            warnings: Vec::new(),
+        }
+    }
+
     /// Lengths of all events, CPU after CPU.
     pub fn lengths_ns(&self) -> Vec<u64> {
         self.cpus.iter().flat_map(CpuTrace::lengths_ns).collect()

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The kernel's record of a CPU and the events of the loop on it, merged.
 //!
-//! The loop runs at both ends of an event, so nothing is open there: whatever
-//! the record says. An entry whose exit is missing ends with the event (or with
-//! what it lies in), an exit without its entry is passed over, and a stretch
-//! in which entries were lost costs the events that it touches, not those
-//! after it.
+//! The loop runs at both ends of an event, so nothing is open there, whatever the record
+//! says. An entry without an exit ends with the event (or with the cause around it), an
+//! exit without an entry is ignored, and lost entries affect only the events of that time.
 
 use super::Cause;
 use crate::{Span, TraceEvent};

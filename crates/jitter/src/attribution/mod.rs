@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What caused the events of a trace.
+//! Causes of the events of a trace.
 //!
-//! # Problem
-//! The loop sees that it did not run, not who ran. The kernel can write down
-//! when it enters and leaves interrupts and tasks, on the clock that the loop
-//! reads.
+//! The loop sees that it did not run, not what ran. The kernel records when it enters and
+//! leaves interrupts and tasks, on the clock that the loop reads. A [`Cause`] is the time
+//! from such an entry to the exit, within an event. Causes are nested (an interrupt within
+//! a task) or disjoint: the *gross* time of one is its length, its *net* time excludes
+//! those inside. The rest of an event with causes is entry and exit of the kernel or the
+//! hypervisor; an event without a cause, while the kernel was watched, is due to the
+//! hypervisor or the hardware.
 //!
-//! # Approach
-//! A [`Cause`] is a stretch of time within an event, from the moment at which
-//! the kernel entered something to that at which it left it. Causes lie within
-//! each other (an interrupt within a task) or apart, so the *gross* time of
-//! one is its length, and the *net* time what is left of that without those
-//! inside. What no cause covers of an event with causes is the kernel's way in
-//! and out, or the hypervisor's; an event without a cause, where the kernel was
-//! watched, is the hypervisor's or the hardware's.
-//!
-//! All here is pure; [`collect`](crate::collect) has what asks the kernel.
+//! All here is pure; [`collect`](crate::collect) asks the kernel.
 
 pub mod cause;
 mod explain;
@@ -46,8 +40,7 @@ pub enum SourceKind {
     Softirq,
     /// Another task.
     Task,
-    /// The idle task: nobody might run, as where a group has used up its
-    /// quota.
+    /// The idle task, as when a group has used up its quota.
     Idle,
     /// A page fault of the loop itself.
     Fault,
@@ -77,7 +70,7 @@ impl SourceKind {
     }
 }
 
-/// Who had the CPU.
+/// Source of a cause.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NoiseOrigin {
     pub kind: SourceKind,
@@ -231,7 +224,6 @@ pub struct ProcessInfo {
     pub group: String,
 }
 
-/// So many of something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
     pub name: String,

@@ -5,8 +5,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::TraceEvent;
 
-type Reverse = std::cmp::Reverse<u64>;
-
 fn task(name: &str, number: u32) -> NoiseOrigin {
     NoiseOrigin::new(SourceKind::Task, name, Some(number))
 }
@@ -27,7 +25,7 @@ fn any_events() -> impl Strategy<Value = Vec<TraceEvent>> {
     })
 }
 
-fn order(cause: &Cause) -> (u64, Reverse) {
+fn order(cause: &Cause) -> (u64, std::cmp::Reverse<u64>) {
     (cause.start_ns, std::cmp::Reverse(cause.length_ns))
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The counter that the loop reads, and what it is worth in nanoseconds.
 //!
-//! The counter is held against `CLOCK_MONOTONIC_RAW`, which nobody disciplines,
-//! at the begin and again at the end.
+//! The counter is compared with `CLOCK_MONOTONIC_RAW`, which NTP does not adjust, at the
+//! begin and at the end.
 
 use sandbag_linux::Root;
 
@@ -130,7 +130,7 @@ impl Scale {
         self.length(counts.saturating_sub(self.begin))
     }
 
-    /// Nanoseconds of so many counts.
+    /// Nanoseconds of a number of counts.
     pub fn length(&self, counts: u64) -> u64 {
         (counts as f64 * 1e9 / self.rate).round() as u64
     }
@@ -140,7 +140,7 @@ impl Scale {
         counts * 1e9 / self.rate
     }
 
-    /// Counts in so many nanoseconds.
+    /// Counts in a time.
     pub fn counts(&self, ns: f64) -> u64 {
         (ns * self.rate / 1e9).round() as u64
     }

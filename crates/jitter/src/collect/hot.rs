@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The loop: read the counter again and again; where two readings lie further
-//! apart than they should, somebody else had the CPU.
+//! apart than they should, something else had the CPU.
 //!
 //! The paper's algorithm 2 steps its index by one where it stores two values,
 //! so that each event overwrites half of the one before; here a pair is stored.
 
-use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::counter::now;
@@ -29,12 +28,7 @@ pub struct PassResult {
 /// Looks for differences above `threshold` counts until the counter is at
 /// `until`, the room is full, or `stop` is set. Touches nothing but the room.
 #[inline(never)]
-pub fn look(
-    room: &mut [MaybeUninit<Raw>],
-    threshold: u64,
-    until: u64,
-    stop: &AtomicBool,
-) -> PassResult {
+pub fn look(room: &mut [Raw], threshold: u64, until: u64, stop: &AtomicBool) -> PassResult {
     let from = now();
     let mut last = from;
     let mut events = 0;
@@ -45,10 +39,10 @@ pub fn look(
         readings += 1;
         // A counter that went back on another socket is no event.
         if length > threshold && this > last {
-            room[events].write(Raw {
+            room[events] = Raw {
                 start: last,
                 length,
-            });
+            };
             events += 1;
         }
         last = this;
@@ -89,7 +83,7 @@ pub struct Costs {
 
 /// Readings for the least difference: the paper's million.
 const READINGS: u32 = 1_000_000;
-/// Measurements of which the least counts: whoever interrupts makes it longer.
+/// Measurements of which the least counts: interrupts only make them longer.
 const ROUNDS: usize = 50;
 const FEW: u64 = 10_000;
 
@@ -104,7 +98,7 @@ const PRETENDED: u64 = 1;
 const PRETENDED: u64 = 0;
 
 /// Measures them; some tens of milliseconds.
-pub fn costs(room: &mut [MaybeUninit<Raw>]) -> Costs {
+pub fn costs(room: &mut [Raw]) -> Costs {
     let mut least = u64::MAX;
     let mut last = now();
     for _ in 0..READINGS {
@@ -149,7 +143,13 @@ mod tests {
     #[test]
     fn a_sleep_of_the_loop_is_an_event() {
         // The threshold is met by whatever interrupts a loop of 50 ms.
-        let mut room = vec![MaybeUninit::uninit(); 1000];
+        let mut room = vec![
+            Raw {
+                start: 0,
+                length: 0
+            };
+            1000
+        ];
         let stop = AtomicBool::new(false);
         let begin = now();
         std::thread::sleep(std::time::Duration::from_millis(20));
@@ -159,8 +159,6 @@ mod tests {
         assert!(looked.until >= looked.from);
         let mut last = looked.from;
         for raw in &room {
-            // SAFETY: the room is full.
-            let raw = unsafe { raw.assume_init() };
             assert!(raw.start >= last && raw.length > 0);
             last = raw.start + raw.length;
         }
@@ -176,7 +174,13 @@ mod tests {
 
     #[test]
     fn costs_are_in_order() {
-        let mut room = vec![MaybeUninit::uninit(); 20_000];
+        let mut room = vec![
+            Raw {
+                start: 0,
+                length: 0
+            };
+            20_000
+        ];
         let costs = costs(&mut room);
         assert!(costs.least > 0 && costs.read > 0.0);
         assert!(costs.pass.is_finite() && costs.store.is_finite());

@@ -2,9 +2,8 @@
 //! The collector (TraceCollector in the papers): on each CPU a loop that only
 //! reads the clock.
 //!
-//! A recording has rounds. In a round every CPU looks; between rounds what was
-//! found is written, and nobody looks: these stretches are unknown in the
-//! trace. A short recording is one round.
+//! A recording has rounds. In a round every CPU records; between rounds the events are
+//! written, and that time is unknown in the trace. A short recording is one round.
 
 pub mod counter;
 mod counters;
@@ -35,7 +34,7 @@ use worker::{Answer, CollectWorker, RoundResult};
 pub struct CollectOptions {
     pub cpus: CpuList,
     pub duration: Duration,
-    /// End when every CPU has found so many events, if that is earlier.
+    /// End when every CPU has this many events, if that is earlier.
     pub events: Option<u64>,
     /// Length of a round; `None`: one, or a minute each if the recording is
     /// longer than that.
@@ -57,17 +56,16 @@ pub struct CollectOptions {
 pub enum Threshold {
     /// Ten times the least difference there is, as in the paper.
     TimesLeast,
-    /// That, but so many ns lost at least: for what is held against a trace in
-    /// which there is nothing shorter.
+    /// That, and at least this time lost, ns: for comparison with a trace that has no shorter
+    /// events.
     AtLeast(f64),
-    /// So many ns.
+    /// In ns.
     Exactly(f64),
 }
 
 /// A longer recording is written every so often.
 const ROUND: Duration = Duration::from_secs(60);
-/// No round that nobody asked for is made shorter than this because entries of
-/// the kernel were lost.
+/// Shortest round that is chosen here because entries of the kernel were lost.
 const SHORTEST: Duration = Duration::from_secs(1);
 /// Below the 950 ms of a second that real-time tasks have
 /// (/proc/sys/kernel/sched_rt_runtime_us)...
@@ -76,7 +74,7 @@ pub const REAL_TIME_ROUND: Duration = Duration::from_millis(800);
 const REAL_TIME_PAUSE: Duration = Duration::from_millis(200);
 /// For the rate of the counter before the recording; it is checked at the end.
 const CALIBRATION: Duration = Duration::from_millis(200);
-/// A difference is an event if it is so many times the least one.
+/// A difference is an event if it is this many times the least one.
 const TIMES_LEAST: f64 = 10.0;
 
 /// What a recording came to.
@@ -146,8 +144,8 @@ pub fn record<W: Write>(
 }
 
 /// Records a trace. Ends early, and in order, when `stop` is set; `open` is
-/// asked where to write once everything is in its place. While the loops look
-/// nobody else of us does anything.
+/// called for the output once all loops are ready. While the loops run, all other threads
+/// of this process sleep.
 ///
 /// # Errors
 /// The counter is no clock, a CPU cannot be used, memory or the priority is
@@ -179,7 +177,7 @@ pub fn record_with<W: Write>(
     let mut team = Team { workers, answers };
     team.await_all(|_| true)?;
     if stop.load(Ordering::Relaxed) {
-        // Before anything is recorded: nobody's file is touched.
+        // Before anything is recorded: no file is touched.
         return Err(Fault::NothingKnown.into());
     }
     let mut writer = Writer::new(open()?, header)?;
@@ -246,7 +244,7 @@ impl Team {
                     missing -= 1;
                 }
                 Ok((place, Answer::Ended)) => {
-                    // Before it is told to, only for a reason.
+                    // Without an order to end, it failed.
                     self.workers[place].finish()?;
                     return Err(Fault::Io(std::io::Error::other("a loop ended early")).into());
                 }
@@ -452,7 +450,7 @@ mod tests {
         let options = on(1);
         let stop = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&stop);
-        // All are in their places; nobody has looked.
+        // All loops are ready; none has recorded.
         let open = move || {
             asked.store(true, Ordering::Relaxed);
             Ok(Vec::new())
@@ -481,7 +479,7 @@ mod tests {
     fn nothing_shorter_than_asked_for_is_an_event_nor_than_can_be_told() {
         for (asked_ns, is_own) in [(1e6, false), (0.0, true)] {
             let options = CollectOptions {
-                duration: Duration::from_millis(20),
+                duration: Duration::from_millis(200),
                 threshold: Threshold::AtLeast(asked_ns),
                 ..on(1)
             };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `--max-memory`: what was asked for, held against what there is. Memory that
-//! is not there is found out by the kernel only when it is touched, and then
-//! it kills.
+//! `--max-memory` against the free memory: the kernel notices missing memory only when it
+//! is written to, and then kills.
 
 use sandbag_linux::{Root, memory};
 
@@ -43,7 +42,7 @@ mod tests {
         assert!(memory_limit(&root, Some(u64::MAX), 7).is_err());
         assert_eq!(memory_limit(&root, None, 7).unwrap(), 7 * MIB);
         assert_eq!(memory_limit(&root, None, 256).unwrap(), 50 * MIB);
-        // Where nobody says, nobody is held to it.
+        // Where free memory is unknown there is no limit.
         let empty = Root::at(tree.path().join("empty"));
         assert_eq!(memory_limit(&empty, Some(u64::MAX), 7).unwrap(), u64::MAX);
     }

@@ -19,7 +19,7 @@ use sandbag_ui::BadInput;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::units::{self, Cpus};
 
-/// Memory unless something else is said, MiB.
+/// Default memory, MiB.
 const USUAL_MIB: u64 = 512;
 
 /// See the module's text.

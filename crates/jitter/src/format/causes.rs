@@ -19,8 +19,7 @@ pub(super) struct CauseHead {
     pub(super) is_last: bool,
 }
 
-/// Of so many causes and new sources: names first, a cause comes after its
-/// source.
+/// The next block for these causes and `new` sources: a source precedes its causes.
 pub(super) fn part(rest: &[Cause], new: usize) -> CauseHead {
     if new > NEW_PER_BLOCK {
         return CauseHead {
@@ -127,7 +126,7 @@ pub(super) fn read(packed: &[u8], sources: &mut Vec<NoiseOrigin>) -> Result<Caus
         start_ns.checked_add(length_ns).ok_or(BEYOND)?;
         let source = small(number(&mut rest)?)?;
         if source as usize >= sources.len() {
-            return Err(Fault::Impossible("a cause of nobody"));
+            return Err(Fault::Impossible("a cause without a source"));
         }
         causes.push(Cause::new(start_ns, length_ns, source));
         last_ns = start_ns;

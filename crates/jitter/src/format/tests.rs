@@ -140,22 +140,22 @@ fn fault(bytes: &[u8]) -> Fault {
 #[test]
 fn lengths_of_the_first_version_become_the_time_lost() {
     let event = |length_ns| TraceEvent::new(1_000, length_ns);
-    let trace = |length_ns| JitterTrace {
-        header: header(vec![1]),
-        cpus: vec![CpuTrace::new(
-            1,
-            vec![Span::new(0, 5_000)],
-            vec![event(length_ns)],
-        )],
-        notes: Some(Notes {
-            cpus: vec![CpuNotes {
-                cpu: 1,
-                least_ns: 9.6,
-                ..CpuNotes::default()
-            }],
-        }),
-        attribution: None,
-        warnings: Vec::new(),
+    let trace = |length_ns| {
+        JitterTrace::new(
+            header(vec![1]),
+            vec![CpuTrace::new(
+                1,
+                vec![Span::new(0, 5_000)],
+                vec![event(length_ns)],
+            )],
+            Some(Notes {
+                cpus: vec![CpuNotes {
+                    cpu: 1,
+                    least_ns: 9.6,
+                    ..CpuNotes::default()
+                }],
+            }),
+        )
     };
     let mut bytes = bytes(&trace(500));
     assert_eq!(read(&bytes[..]).unwrap(), trace(500));
@@ -169,13 +169,11 @@ fn more_events_than_a_block_holds() {
         .map(|i| TraceEvent::new(i * 1000, 100 + i % 7))
         .collect();
     let until_ns = events.last().unwrap().end_ns() + 500;
-    let trace = JitterTrace {
-        header: header(vec![1]),
-        cpus: vec![CpuTrace::new(1, vec![Span::new(0, until_ns)], events)],
-        notes: Some(Notes::default()),
-        attribution: None,
-        warnings: Vec::new(),
-    };
+    let trace = JitterTrace::new(
+        header(vec![1]),
+        vec![CpuTrace::new(1, vec![Span::new(0, until_ns)], events)],
+        Some(Notes::default()),
+    );
     let bytes = bytes(&trace);
     // Some bits per event, for these.
     assert!(bytes.len() < 100_000, "{}", bytes.len());
@@ -261,17 +259,15 @@ fn what_cannot_be_is_not_written() {
     }
     writer.events(0, span, &[event(10, 10)]).unwrap();
     // Of no length, at the end: there and back.
-    let trace = JitterTrace {
-        header: header(vec![0]),
-        cpus: vec![CpuTrace::new(
+    let trace = JitterTrace::new(
+        header(vec![0]),
+        vec![CpuTrace::new(
             0,
             vec![span],
             vec![event(12, 3), event(20, 0)],
         )],
-        notes: Some(Notes::default()),
-        attribution: None,
-        warnings: Vec::new(),
-    };
+        Some(Notes::default()),
+    );
     assert_eq!(read(&bytes(&trace)[..]).unwrap(), trace);
 }
 

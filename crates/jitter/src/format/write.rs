@@ -116,7 +116,7 @@ impl<W: Write> Writer<W> {
             causes::push(&mut self.row, cpu, span, new.unwrap_or_default(), here)?;
             self.named += part.sources;
             if here.iter().any(|cause| cause.source as usize >= self.named) {
-                return Err(Fault::Impossible("a cause of nobody").into());
+                return Err(Fault::Impossible("a cause without a source").into());
             }
             let packed = zstd::bulk::compress(&self.row, LEVEL).map_err(Fault::Io)?;
             self.put(CAUSES, &packed)?;

@@ -62,7 +62,7 @@ impl ValueCounts {
         clamp_ns(self.sum)
     }
 
-    /// The values as bins, in a unit of so many ns.
+    /// The values as bins, in units of `unit_ns`.
     pub(crate) fn bins(&self, unit_ns: u64) -> Vec<Bin> {
         let mut bins = Vec::new();
         for (value, count) in &self.counts {
@@ -100,7 +100,7 @@ impl ValueCounts {
         Some(series)
     }
 
-    /// Of samples of one work, each the time it took in ticks of so many ns.
+    /// Of samples of one work, each the time it took in ticks of `tick_ns`.
     /// `None` if there are none, or none took any time.
     pub(crate) fn of_fixed_work(&self, cpu: u32, tick_ns: f64) -> Option<CpuCounts> {
         let quantum_ns = (self.least as f64 * tick_ns) as u64;

@@ -54,7 +54,7 @@ struct Events {
     cells: Vec<(u64, i32, u64)>,
     columns: u64,
     rows_per_decade: f64,
-    /// In which nobody looked, s.
+    /// Unknown time, s.
     holes: Vec<(f64, f64)>,
 }
 

@@ -167,7 +167,7 @@ fn empty(cut: Cut) -> BlockSums {
     }
 }
 
-/// Adds a block so many times.
+/// Adds a block `times` times.
 fn add(sum: &mut BlockSums, block: &TimeBlock, times: u32, histogram: bool) {
     let weight = f64::from(times);
     sum.known_ns += block.known_ns * weight;
@@ -192,7 +192,7 @@ pub(super) fn whole(blocks: &[TimeBlock], cut: Cut) -> BlockSums {
     sum
 }
 
-/// So many blocks, drawn with replacement.
+/// The sum of `count` blocks, drawn with replacement.
 pub(super) fn sample(
     blocks: &[TimeBlock],
     count: usize,

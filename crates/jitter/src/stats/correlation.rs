@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What CPUs have in common: events at the same time, and noise in the same
-//! stretches.
+//! Correlation of CPUs: events at the same time, and noise in the same bins.
 //!
-//! Chance is what is left when one of the two is moved in time: by so much,
-//! drawn at random, around a circle made of the time known on both. Each keeps
-//! its own periods, bursts and lengths; only what they have to do with each
-//! other is gone. Of [`SHIFTS`] such trials the least and the greatest bound
-//! what chance gives 99 times in 100.
+//! Chance is estimated by shifting one of the two in time by a random amount, around a
+//! circle made of the time known on both. Each keeps its own periods, bursts and lengths;
+//! only their relation is lost. The range of [`SHIFTS`] such trials covers 99 %.
 
 use serde::Serialize;
 
@@ -115,7 +112,7 @@ pub fn correlations(cpus: &[CpuTrace]) -> Vec<Correlation> {
     all
 }
 
-/// `most`: so many events of both, and so many bins.
+/// `most`: limit of the events of both together and of the bins.
 fn of(a: &CpuTrace, b: &CpuTrace, most: usize) -> Option<Correlation> {
     let common = common(&a.known, &b.known);
     let (mut starts_a, mut starts_b) = (on_circle(a, &common), on_circle(b, &common));

@@ -171,8 +171,7 @@ impl CountSample {
         ends
     }
 
-    /// Where so many percent of all are not longer; one for each part. `None`
-    /// without any.
+    /// The quantile at each percentage; `None` without values.
     pub fn quantiles(&self, parts_pct: &[f64]) -> Option<Vec<Quantile>> {
         let count = self.count();
         if count == 0 {
@@ -221,7 +220,7 @@ pub fn binned_distances(a: &CountSample, b: &CountSample) -> Result<BinnedDistan
             known.push((least_a, least_b));
         }
     }
-    // Where nothing or all is below, nothing is told apart.
+    // Where none or all values are below, the two cannot differ.
     let tells = |share: &(f64, f64)| share.0.max(share.1) > 0.0 && share.0.min(share.1) < 1.0;
     let js_bits = known.iter().any(tells).then(|| divergence(&known));
     Ok(BinnedDistances { js_bits, ks })

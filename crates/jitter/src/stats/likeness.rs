@@ -78,7 +78,7 @@ pub struct Measure {
     pub verdict: LikenessVerdict,
 }
 
-/// Lengths below which so many percent of the events are, ns.
+/// A quantile of the lengths of both traces, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Quantiles {
     pub part_pct: f64,

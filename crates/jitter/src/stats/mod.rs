@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What events are like, and how alike two sets of them are.
+//! Statistics of events, and comparison of two sets of them.
 //!
-//! Lengths are looked at on a logarithmic scale, as in the paper's figures:
-//! they reach over five orders of magnitude. Stretches of time in which nobody
-//! looked count for nothing.
+//! Lengths are on a logarithmic scale, as in the paper's figures: they span five orders of
+//! magnitude. Unknown time is excluded.
 
 mod blocks;
 mod correlation;

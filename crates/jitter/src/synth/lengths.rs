@@ -9,7 +9,7 @@ const LONGEST_NS: f64 = 600e9;
 /// A distribution of lengths. All times in ns.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Lengths {
-    /// All alike.
+    /// All of this length.
     Fixed(f64),
     /// The logarithm is normal.
     Lognormal {

@@ -18,8 +18,8 @@ const TRIALS: i32 = 16;
 /// this share of the growth.
 const KEEPS_PHASE: f64 = 0.4;
 
-/// A clock drifts if stretches of half the length, each with a frequency of its
-/// own, have so many times the amplitude squared...
+/// A clock drifts if stretches of half the length, each with a frequency of its own, have
+/// this factor more of the squared amplitude...
 const DRIFTS: f64 = 1.1;
 /// ...and each stands out by this power: the phase of a weak one is chance.
 const LEAST_POWER: f64 = 20.0;
@@ -122,7 +122,7 @@ fn due(stretch: &[RefinePiece], begin_s: f64, pieces_hz: f64, offset_hz: f64) ->
     }
 }
 
-/// The power of a line of amplitude 1 in stretches of so many pieces.
+/// The power of a line of amplitude 1 in stretches of `together` pieces.
 fn of_a_line(pieces: &[RefinePiece], together: usize) -> f64 {
     let chunks = pieces.chunks(together);
     chunks.map(|chunk| (chunk.len() * chunk.len()) as f64).sum()
@@ -233,8 +233,8 @@ fn sum(pieces: &[RefinePiece], offset_hz: f64) -> Complex64 {
     turned.sum()
 }
 
-/// The best frequency beside `around`, and its power: added up over stretches
-/// of so many pieces.
+/// The best frequency near `around`, and its power: the sum over stretches of `together`
+/// pieces.
 fn best(pieces: &[RefinePiece], together: usize, around: f64, width: f64) -> (f64, f64) {
     let power = |offset: f64| {
         let chunks = pieces.chunks(together);
