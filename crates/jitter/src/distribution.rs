@@ -8,10 +8,11 @@ use sandbag_ui::quantity::time;
 use serde::Serialize;
 
 /// What is counted. Only counts of the same can be held against each other.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantity {
     /// The length of each event, as in a trace.
+    #[default]
     Length,
     /// How late the interrupt of a timer came.
     InterruptLatency,
@@ -126,7 +127,7 @@ impl Causes {
 }
 
 /// What was counted on one CPU.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct CpuCounts {
     pub cpu: u32,
     pub quantity: Quantity,
@@ -171,12 +172,7 @@ impl CpuCounts {
         Self {
             cpu,
             quantity,
-            bins: Vec::new(),
-            beyond: None,
-            known_ns: None,
-            noise_ns: None,
-            longest_ns: None,
-            causes: None,
+            ..Self::default()
         }
     }
 

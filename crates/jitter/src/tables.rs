@@ -414,9 +414,7 @@ pub(crate) fn verdicts(found: &Likeness) -> TextTable {
     };
     let ratio = |ln: f64| format!("{:.3}", ln.exp());
     TextTable::new(heads).with([
-        row("lengths, Jensen-Shannon, bits", &found.js, |bits| {
-            format!("{bits:.4}")
-        }),
+        row("lengths, bits", &found.js, |bits| format!("{bits:.4}")),
         row("rate, ratio", &found.rate, ratio),
         row("noise, ratio", &found.noise, ratio),
     ])

@@ -249,16 +249,17 @@ fn until_signal<T>(stop: &AtomicBool, act: impl FnOnce() -> T) -> Result<T> {
 }
 
 fn header(root: &Root, options: &CollectOptions) -> TraceHeader {
+    let recorder = concat!("sandbag ", env!("CARGO_PKG_VERSION"));
+    let began = SystemTime::now().duration_since(UNIX_EPOCH);
     TraceHeader {
-        recorder: concat!("sandbag ", env!("CARGO_PKG_VERSION")).to_owned(),
         host: machine::host(root),
         kernel: machine::kernel(root),
-        began_s: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .ok()
-            .map(|time| time.as_secs_f64()),
-        clock: collect::counter::CLOCK,
-        cpus: options.cpus.iter().collect(),
+        began_s: began.ok().map(|time| time.as_secs_f64()),
         real_time: options.real_time,
+        ..TraceHeader::new(
+            recorder,
+            collect::counter::CLOCK,
+            options.cpus.iter().collect(),
+        )
     }
 }

@@ -160,7 +160,7 @@ fn text(trace: &JitterTrace, name: &str, worst: usize, found: Option<&Periods>) 
     text.extend(attribution.map(|all| causes::text(trace, all)));
     if worst > 0 {
         let longest = tables::longest(trace, worst).terminal();
-        let _ = writeln!(text, "\nThe longest\n{longest}");
+        let _ = writeln!(text, "\nLongest events\n{longest}");
     }
     text
 }

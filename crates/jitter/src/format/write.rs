@@ -61,16 +61,7 @@ impl<W: Write> Writer<W> {
 
     fn block(&mut self, cpu: u32, span: Span, events: &[TraceEvent]) -> Result<()> {
         self.row.clear();
-        let head = [
-            0,
-            u64::from(cpu),
-            span.from_ns,
-            span.length_ns(),
-            events.len() as u64,
-        ];
-        for value in head {
-            varint::push(&mut self.row, value);
-        }
+        varint::push_head(&mut self.row, cpu, span, events.len());
         let mut last_ns = span.from_ns;
         for event in events {
             let gap = event.start_ns.checked_sub(last_ns);

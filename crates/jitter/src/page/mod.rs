@@ -15,7 +15,6 @@ use crate::stats::{Correlation, FALSE_ALARM, Likeness, Spectrum};
 use crate::tables::{self, TextTable};
 use maud::{Markup, html};
 
-use data::{ComparedCharts, TraceCharts};
 use sandbag_ui::page::{CREDIT, frame_around, sentence, to_json};
 use sandbag_ui::quantity::time;
 use sandbag_ui::text::{clock, visible};
@@ -46,7 +45,7 @@ pub struct TracePage<'a> {
 /// The page of a trace.
 pub fn render(page: &TracePage<'_>) -> String {
     let trace = page.trace;
-    let charts = TraceCharts::of(page);
+    let charts = data::of_trace(page);
     let colours = trace.cpus.len() <= MOST_CHARTS;
     let lines = html! {
         @if colours {
@@ -267,7 +266,7 @@ pub struct ComparisonPage<'a> {
 
 /// The page of two traces.
 pub fn render_comparison(page: &ComparisonPage<'_>) -> String {
-    let charts = ComparedCharts::of(page.a, page.b);
+    let charts = data::of_two(page.a, page.b);
     let found = page.likeness;
     let (class, words) = tables::verdict_words(found.verdict);
     let lines = html! {

@@ -15,7 +15,7 @@ use sandbag_linux::Root;
 use sandbag_linux::topology::Topology;
 use sandbag_ui::failure::Result;
 
-use sandbag_jitter::command as jitter;
+use sandbag_jitter::trace_file::{ImportArgs, open_trace};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output;
 use sandbag_ui::units::{self, Cpus};
@@ -67,7 +67,7 @@ pub struct BenchArgs {
     options: BenchOptions,
 
     #[command(flatten)]
-    import: jitter::ImportArgs,
+    import: ImportArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -106,11 +106,7 @@ pub fn main(args: &BenchArgs, messages: &Messages) -> Result<u8> {
 }
 
 fn read(path: &Path, args: &BenchArgs, messages: &Messages) -> Result<JitterTrace> {
-    let recording = jitter::read(path, &args.import.of_events(), messages)?;
-    let name = path.display().to_string();
-    Ok(recording
-        .into_trace()
-        .map_err(|error| error.in_file(&name))?)
+    Ok(open_trace(path, &args.import.of_events(), messages)?)
 }
 
 /// Where figures go.

@@ -17,7 +17,7 @@ use super::output::{self, OutputTarget};
 use super::table;
 use super::values::{self, DriftArg, Ranks, TraceShares};
 use super::view::{Classes, Curve, ScaleView};
-use sandbag_jitter::command as jitter;
+use sandbag_jitter::trace_file::{ImportArgs, open_trace};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{JsonArgs, Overwrite};
 use sandbag_ui::units;
@@ -136,7 +136,7 @@ pub struct PredictArgs {
     html: Option<PathBuf>,
 
     #[command(flatten)]
-    import: jitter::ImportArgs,
+    import: ImportArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -345,10 +345,7 @@ fn read(args: &PredictArgs, messages: &Messages) -> Result<Vec<(String, JitterTr
         .iter()
         .map(|path| {
             let name = path.display().to_string();
-            let recording = jitter::read(path, &import, messages)?;
-            let trace = recording
-                .into_trace()
-                .map_err(|error| error.in_file(&name))?;
+            let trace = open_trace(path, &import, messages)?;
             if let Some(shortest_ns) = perhaps_undetectable(&trace, args.quantum) {
                 messages.warning(&format!(
                     "{name} does not say which events its tool could detect, and its shortest is \

@@ -6,6 +6,8 @@
 //! stands out most is taken, what belongs to it is removed from the spectra,
 //! and the next one is looked for.
 
+use std::ops::Range;
+
 use super::power::{Power, PowerHalf};
 use super::refine::{RefinedLine, refine};
 use super::{Component, FoundIn, fold, gamma};
@@ -148,11 +150,23 @@ impl<'a> Rest<'a> {
         self.values.get(at.round() as usize).copied().unwrap_or(0.0)
     }
 
+    /// The places up to `side` from one.
+    fn places(&self, at: usize, side: usize) -> Range<usize> {
+        let end = self.values.len();
+        at.saturating_sub(side).min(end)..(at + side + 1).min(end)
+    }
+
+    /// Lowers places up to 2 from a frequency to the mean of chance.
+    fn level(&mut self, at: usize) {
+        let places = self.places(at, 2);
+        self.values[places]
+            .iter_mut()
+            .for_each(|value| *value = value.min(1.0));
+    }
+
     /// The greatest at the nearest three steps.
     fn around(&self, at: f64) -> f64 {
-        let middle = at.round() as usize;
-        let end = self.values.len();
-        let around = &self.values[middle.saturating_sub(1).min(end)..(middle + 2).min(end)];
+        let around = &self.values[self.places(at.round() as usize, 1)];
         around.iter().copied().fold(0.0, f64::max)
     }
 
@@ -243,11 +257,7 @@ impl<'a> Rest<'a> {
     /// Whatever it was, what stood out does so no more.
     fn forget(&mut self, candidate: &Candidate) {
         for k in 1..=candidate.multiples {
-            let at = (candidate.frequency * k as f64).round() as usize;
-            let end = self.values.len();
-            for value in &mut self.values[at.saturating_sub(2).min(end)..(at + 3).min(end)] {
-                *value = value.min(1.0);
-            }
+            self.level((candidate.frequency * k as f64).round() as usize);
         }
     }
 
@@ -283,19 +293,13 @@ impl<'a> Rest<'a> {
         let aliased = (end as f64 / frequency) as usize..(ALIASES * bins / frequency) as usize;
         for k in aliased.filter(|_| frequency >= LEAST_ALIASED) {
             let beyond = (frequency * k as f64) % bins;
-            let at = beyond.min(bins - beyond).round() as usize;
-            let (from, until) = (at.saturating_sub(2).min(end), (at + 3).min(end));
-            self.values[from..until]
-                .iter_mut()
-                .for_each(|value| *value = value.min(1.0));
+            self.level(beyond.min(bins - beyond).round() as usize);
         }
         let reach = power.reach();
         for (at, height) in &removed {
             let side = ((SAME * *at as f64).min(frequency / 8.0) as usize).max(2);
-            let (from, until) = (at.saturating_sub(side), (at + side + 1).min(end));
-            self.values[from..until]
-                .iter_mut()
-                .for_each(|value| *value = 1.0);
+            let places = self.places(*at, side);
+            self.values[places].fill(1.0);
             let amplitude = (height * self.one.floor[*at]).sqrt();
             for (distance, share) in &reach {
                 for place in [at.checked_sub(*distance), at.checked_add(*distance)] {

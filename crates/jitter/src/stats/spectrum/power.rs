@@ -375,9 +375,7 @@ fn known(spans: &[Span], begin_ns: f64, width: f64, bins: usize) -> Option<Vec<f
             continue;
         }
         known[first] += (first + 1) as f64 - from;
-        known[first + 1..last]
-            .iter_mut()
-            .for_each(|share| *share = 1.0);
+        known[first + 1..last].fill(1.0);
         known[last] += until - last as f64;
     }
     Some(known)
@@ -402,7 +400,7 @@ fn floor(power: &[f64], pass: &Pass, median_of_mean_1: f64) -> Vec<f64> {
         around.sort_unstable_by(f64::total_cmp);
         let level = (middle(&around).unwrap_or(0.0) / median_of_mean_1).max(1.0);
         let until = (at + step).min(end);
-        floor[at..until].iter_mut().for_each(|value| *value = level);
+        floor[at..until].fill(level);
         at = until;
     }
     floor
