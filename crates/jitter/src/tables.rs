@@ -341,7 +341,14 @@ pub(crate) fn compared(a: &JitterTrace, b: &JitterTrace, likeness: &Likeness) ->
         summarise(&all)
     };
     let (a, b) = (pooled(a), pooled(b));
-    let mut table = TextTable::new(["<", "A", "B", "B / A", "A, 95 % interval", "B, 95 % interval"]);
+    let mut table = TextTable::new([
+        "<",
+        "A",
+        "B",
+        "B / A",
+        "A, 95 % interval",
+        "B, 95 % interval",
+    ]);
     let mut add = |name: String,
                    of: &dyn Fn(&TraceSummary) -> Option<f64>,
                    shown: fn(f64) -> String,

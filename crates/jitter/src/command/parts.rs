@@ -257,22 +257,22 @@ impl FromArgMatches for ComponentSpecs {
                 begin(parts, Arrivals::Poisson { per_s })
             }),
             changes(matches, "length", |parts, given| {
-                Ok(current(parts)?.lengths = given)
+                current(parts).map(|part| part.lengths = given)
             }),
             changes(matches, "phase", |parts, time| {
-                Ok(*periodic(parts)?.0 = Some(ns(time)))
+                periodic(parts).map(|(phase_ns, ..)| *phase_ns = Some(ns(time)))
             }),
             changes(matches, "jitter", |parts, time| {
-                Ok(*periodic(parts)?.1 = ns(time))
+                periodic(parts).map(|(_, jitter_ns, _)| *jitter_ns = ns(time))
             }),
             changes(matches, "share", |parts, given| {
-                Ok(*periodic(parts)?.2 = given)
+                periodic(parts).map(|(.., share)| *share = given)
             }),
             changes(matches, "on", |parts, list: CpuList| {
-                Ok(current(parts)?.component.cpus = Some(list.iter().collect()))
+                current(parts).map(|part| part.component.cpus = Some(list.iter().collect()))
             }),
             changes(matches, "common", |parts, given| {
-                Ok(current(parts)?.component.common = given)
+                current(parts).map(|part| part.component.common = given)
             }),
         ];
         let mut all: Vec<_> = all.into_iter().flatten().collect();
