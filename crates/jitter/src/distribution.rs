@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is left of events where a tool wrote down only how many had which
-//! length: no event's time is known, and its length only to a bin.
+//! Counts of events by length, as tools write them that do not record single events:
+//! lengths are known to a bin, times not at all.
 
 use std::fmt;
 
+use sandbag_ui::quantity::time;
 use serde::Serialize;
 
 /// What is counted. Only counts of the same can be held against each other.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantity {
     /// The length of each event, as in a trace.
+    #[default]
     Length,
     /// How late the interrupt of a timer came.
     InterruptLatency,
@@ -29,7 +31,6 @@ pub enum Quantity {
 impl Quantity {
     /// Whether figures of the two mean the same. Quanta are measured, so they
     /// may differ by a little.
-    #[must_use]
     pub fn is_as(self, other: Self) -> bool {
         match (self, other) {
             (Self::Noise { quantum_ns: a }, Self::Noise { quantum_ns: b }) => {
@@ -45,39 +46,58 @@ const SAME_QUANTUM: f64 = 0.02;
 
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Length => f.write_str("lengths of events"),
-            Self::InterruptLatency => f.write_str("latencies of a timer's interrupt"),
-            Self::ThreadLatency => f.write_str("latencies of a thread woken by a timer"),
-            Self::ProgramLatency => f.write_str("latencies of a program woken by a timer"),
+        f.write_str(match self {
+            Self::Length => "lengths of events",
+            Self::InterruptLatency => "latencies of a timer's interrupt",
+            Self::ThreadLatency => "latencies of a thread woken by a timer",
+            Self::ProgramLatency => "latencies of a program woken by a timer",
             Self::Noise { quantum_ns } if *quantum_ns >= 1_000_000 => {
-                write!(f, "noise in each {} ms", *quantum_ns as f64 / 1e6)
+                return write!(f, "noise in each {} ms", *quantum_ns as f64 / 1e6);
             }
             Self::Noise { quantum_ns } => {
-                write!(f, "noise in each {} us", *quantum_ns as f64 / 1e3)
+                return write!(f, "noise in each {} us", *quantum_ns as f64 / 1e3);
             }
+        })
+    }
+}
+
+/// Number of values from `from_ns` to below `until_ns`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Bin {
+    pub from_ns: u64,
+    /// Its end, excluded; after `from_ns`.
+    pub until_ns: u64,
+    pub count: u64,
+}
+
+impl Bin {
+    pub(crate) const fn new(from_ns: u64, until_ns: u64, count: u64) -> Self {
+        Self {
+            from_ns,
+            until_ns,
+            count,
         }
     }
 }
 
-/// So many were at least `from_ns` and less than `until_ns`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Bin {
-    /// Its begin.
-    pub from_ns: u64,
-    /// Its end, excluded; after `from_ns`.
-    pub until_ns: u64,
-    /// How many.
-    pub count: u64,
-}
-
-/// So many were at least that long; nothing more is known of them.
+/// Number of values at or above `from_ns`, which no bin holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct TailCount {
     /// The end of the last bin.
     pub from_ns: u64,
-    /// How many.
     pub count: u64,
+}
+
+impl TailCount {
+    pub(crate) const fn new(from_ns: u64, count: u64) -> Self {
+        Self { from_ns, count }
+    }
+
+    /// `None` where nothing lies above.
+    pub(crate) fn above(from_ns: u64, count: Option<u64>) -> Option<Self> {
+        let count = count.filter(|count| *count > 0)?;
+        Some(Self { from_ns, count })
+    }
 }
 
 /// How often a tracer saw each kind of cause.
@@ -87,20 +107,29 @@ pub struct Causes {
     pub hardware: u64,
     /// Interrupts that cannot be masked.
     pub nmi: u64,
-    /// Interrupts.
     pub irq: u64,
-    /// Soft interrupts.
     pub softirq: u64,
-    /// Other tasks.
     pub thread: u64,
 }
 
+impl Causes {
+    pub(crate) fn add(&mut self, more: Self) {
+        for (sum, more) in [
+            (&mut self.hardware, more.hardware),
+            (&mut self.nmi, more.nmi),
+            (&mut self.irq, more.irq),
+            (&mut self.softirq, more.softirq),
+            (&mut self.thread, more.thread),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+    }
+}
+
 /// What was counted on one CPU.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct CpuCounts {
-    /// Kernel number.
     pub cpu: u32,
-    /// Of what.
     pub quantity: Quantity,
     /// Ascending, without overlap, none of them empty of count; there are none
     /// where the tool gave totals only.
@@ -117,43 +146,51 @@ pub struct CpuCounts {
     pub causes: Option<Causes>,
 }
 
-/// Where a quantile lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+/// Where a quantile lies, ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantile {
-    /// Somewhere in this bin.
-    Within(Bin),
-    /// Not below this, ns.
+    Is(u64),
+    /// Below the end of its bin.
+    Below(u64),
+    /// At or above the end of the last bin.
     NotBelow(u64),
 }
 
+impl fmt::Display for Quantile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sign, ns) = match self {
+            Self::Is(ns) => ("", ns),
+            Self::Below(ns) => ("< ", ns),
+            Self::NotBelow(ns) => (">= ", ns),
+        };
+        write!(f, "{sign}{}", time(*ns as f64))
+    }
+}
+
 impl CpuCounts {
-    /// Nothing counted yet.
-    #[must_use]
     pub fn new(cpu: u32, quantity: Quantity) -> Self {
         Self {
             cpu,
             quantity,
-            bins: Vec::new(),
-            beyond: None,
-            known_ns: None,
-            noise_ns: None,
-            longest_ns: None,
-            causes: None,
+            ..Self::default()
+        }
+    }
+
+    /// Adds a bin behind the others, unless it is empty.
+    pub(crate) fn add_bin(&mut self, from_ns: u64, until_ns: u64, count: u64) {
+        if count > 0 {
+            self.bins.push(Bin::new(from_ns, until_ns, count));
         }
     }
 
     /// How many were counted.
-    #[must_use]
     pub fn count(&self) -> u64 {
         let beyond = self.beyond.map_or(0, |beyond| beyond.count);
         let counts = self.bins.iter().map(|bin| bin.count);
         counts.fold(beyond, u64::saturating_add)
     }
 
-    /// Where the value lies that so many percent of all do not exceed; `None`
-    /// if nothing was counted.
-    #[must_use]
+    /// The quantile at a percentage; `None` if nothing was counted.
     pub fn quantile(&self, part_pct: f64) -> Option<Quantile> {
         let count = self.count();
         if count == 0 {
@@ -164,14 +201,13 @@ impl CpuCounts {
         for bin in &self.bins {
             passed = passed.saturating_add(bin.count);
             if passed >= rank {
-                return Some(Quantile::Within(*bin));
+                return Some(Quantile::Below(bin.until_ns));
             }
         }
         self.beyond.map(|beyond| Quantile::NotBelow(beyond.from_ns))
     }
 
     /// The narrowest and the widest bin.
-    #[must_use]
     pub fn resolution_ns(&self) -> Option<(u64, u64)> {
         let widths = self.bins.iter().map(|bin| bin.until_ns - bin.from_ns);
         widths.clone().min().zip(widths.max())
@@ -180,7 +216,6 @@ impl CpuCounts {
     /// What all events took together, at least and at most: what the tool says,
     /// or what follows from the bins. `None` for latencies, which take nothing,
     /// and where events lie beyond the last bin.
-    #[must_use]
     pub fn noise_bounds_ns(&self) -> Option<(u64, u64)> {
         if let Some(noise_ns) = self.noise_ns {
             return Some((noise_ns, noise_ns));
@@ -201,7 +236,6 @@ impl CpuCounts {
 
     /// The share of the known time that was taken, at least and at most,
     /// percent.
-    #[must_use]
     pub fn noise_pct(&self) -> Option<(f64, f64)> {
         let known_ns = self.known_ns.filter(|ns| *ns > 0)? as f64;
         let (least, most) = self.noise_bounds_ns()?;
@@ -213,7 +247,6 @@ impl CpuCounts {
 /// What a tool counted, CPU by CPU.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Distribution {
-    /// The tool.
     pub recorder: String,
     /// In the order of the file.
     pub series: Vec<CpuCounts>,
@@ -226,17 +259,10 @@ mod tests {
     use super::*;
 
     fn series() -> CpuCounts {
-        let bin = |from_us: u64, count| Bin {
-            from_ns: from_us * 1000,
-            until_ns: (from_us + 10) * 1000,
-            count,
-        };
+        let bin = |from_us: u64, count| Bin::new(from_us * 1000, (from_us + 10) * 1000, count);
         CpuCounts {
             bins: vec![bin(0, 90), bin(10, 8), bin(40, 1)],
-            beyond: Some(TailCount {
-                from_ns: 50_000,
-                count: 1,
-            }),
+            beyond: Some(TailCount::new(50_000, 1)),
             known_ns: Some(1_000_000_000),
             ..CpuCounts::new(0, Quantity::Length)
         }
@@ -246,8 +272,8 @@ mod tests {
     fn quantiles_are_bins_or_bounds() {
         let s = series();
         assert_eq!(s.count(), 100);
-        assert_eq!(s.quantile(50.0), Some(Quantile::Within(s.bins[0])));
-        assert_eq!(s.quantile(99.0), Some(Quantile::Within(s.bins[2])));
+        assert_eq!(s.quantile(50.0), Some(Quantile::Below(10_000)));
+        assert_eq!(s.quantile(99.0), Some(Quantile::Below(50_000)));
         assert_eq!(s.quantile(100.0), Some(Quantile::NotBelow(50_000)));
         assert_eq!(CpuCounts::new(0, Quantity::Length).quantile(50.0), None);
         assert_eq!(s.resolution_ns(), Some((10_000, 10_000)));

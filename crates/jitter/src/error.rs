@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can be wrong with a trace, and where.
+//! Errors of traces, with their file and position.
 
 use sandbag_ui::{ExitStatus, exit};
 use std::fmt;
@@ -21,7 +21,6 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     /// The same, in a file.
-    #[must_use]
     pub fn in_file(mut self, file: &str) -> Self {
         self.file.get_or_insert_with(|| file.to_owned());
         self
@@ -60,115 +59,78 @@ impl From<Fault> for Error {
     }
 }
 
-/// What is wrong.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The operating system refused.
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    /// Something of the kernel's.
     #[error("{0}")]
     Kernel(#[from] sandbag_linux::Error),
-    /// Nothing in it.
     #[error("the file is empty")]
     Empty,
-    /// Another file.
     #[error("this is no jitter trace: it does not begin with `sandbagj`")]
     NoTrace,
-    /// Written by a later version of this program.
     #[error("version {0} of the trace format is newer than this program, which reads version 1")]
     NewerVersion(u16),
-    /// A block whose bytes are not those that were written.
     #[error("a block is damaged: its checksum does not fit")]
     Damaged,
-    /// A block that says what cannot be.
     #[error("a block says what cannot be: {0}")]
     Impossible(&'static str),
-    /// A part of the header or of the notes.
     #[error("{what}: {cause}")]
     Json {
-        /// Which part.
         what: &'static str,
-        /// What is wrong with it.
         cause: serde_json::Error,
     },
-    /// Nothing was recorded.
     #[error("the trace holds no time in which events were looked for")]
     NothingKnown,
-    /// Nothing that is known here.
     #[error("this is no jitter trace, nor anything else that is read here: {0}")]
     UnknownFormat(String),
-    /// Something else stands where a value was expected.
     #[error("expected {expected}, found {found}")]
-    Syntax {
-        /// What should stand there.
-        expected: String,
-        /// What does, shortened.
-        found: String,
-    },
-    /// No line of a text is that long.
+    Syntax { expected: String, found: String },
     #[error("a line of more than {0} bytes")]
     LongLine(usize),
-    /// Text in 16-bit units.
     #[error("the file is UTF-16 text; save it as UTF-8")]
     Utf16,
-    /// Numbers without a unit.
     #[error("the file does not say the unit of its times: name it with --unit ns, us or ps")]
     NoUnit,
-    /// Single events were asked for.
     #[error(
         "this holds a distribution, not events ({0}): it can be shown and compared, but nothing \
          can be made of it that needs each event's time"
     )]
     NotEvents(String),
-    /// A table of which neither events nor their distribution can be made.
     #[error(
         "{0} holds quantiles only: neither events nor how they are distributed follow from them"
     )]
     OnlyQuantiles(&'static str),
-    /// What two files hold cannot be held against each other.
     #[error("they cannot be compared: {0}")]
     NotComparable(String),
-    /// More than memory is to be had for.
     #[error(
         "this would be {expected:.3e} events, and {most:.0e} is the most: a shorter trace, fewer \
          CPUs or longer periods"
     )]
-    TooManyEvents {
-        /// How many there would be.
-        expected: f64,
-        /// How many there may be.
-        most: f64,
-    },
-    /// Nothing of the trace is left.
+    TooManyEvents { expected: f64, most: f64 },
     #[error("nothing is left of the trace: {0}")]
     NothingSelected(String),
-    /// The loop may not have the priority that it was to have.
     #[error(
         "the loop may not be a real-time task of priority {priority} ({cause}): that needs root, \
          CAP_SYS_NICE or a limit (ulimit -r), and in a group of cgroup v1 a budget (cpu.rt_runtime_us); \
          the nearest is an ordinary loop, without --real-time"
     )]
     NoRealTime {
-        /// As asked for.
         priority: u8,
-        /// What the kernel said.
         cause: sandbag_linux::Error,
     },
-    /// The loop was not on its CPU.
     #[error(
         "CPU {0} went offline while it was recorded, or the loop was moved from it: what was \
          recorded before is kept. Record again, or the other CPUs (--cpus)"
     )]
     Displaced(u32),
-    /// The clock of the loop cannot be used.
     #[error("the time stamp counter of this machine cannot be used: {0}")]
     NoCounter(String),
 }
 
 impl Fault {
-    /// Something else was found; what stood there is shortened and escaped.
+    /// A syntax error; `found` is shortened and escaped.
     pub(crate) fn expected(expected: impl Into<String>, found: &str) -> Self {
         let text = found.trim();
         let mut shown: String = text.chars().take(SHOWN).collect();

@@ -17,6 +17,8 @@ pub mod collect;
 pub mod command;
 mod distribution;
 mod error;
+#[cfg(test)]
+mod fixture;
 pub mod format;
 pub mod import;
 pub mod inside;
@@ -28,6 +30,7 @@ pub mod stats;
 pub mod synth;
 mod tables;
 mod trace;
+pub mod trace_file;
 pub mod verify;
 
 pub use distribution::{Bin, Causes, CpuCounts, Distribution, Quantile, Quantity, TailCount};

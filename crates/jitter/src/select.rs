@@ -19,13 +19,11 @@ pub struct Selection {
 
 impl Selection {
     /// Whether it leaves everything as it is.
-    #[must_use]
     pub fn is_all(&self) -> bool {
         *self == Self::default()
     }
 
     /// Whether only a distribution can be asked for it, too: times are not.
-    #[must_use]
     pub fn needs_events(&self) -> bool {
         self.from_ns.is_some() || self.until_ns.is_some()
     }
@@ -88,7 +86,6 @@ impl Selection {
 impl JitterTrace {
     /// The same with all times moved such that `ns` becomes 0; nothing may be
     /// known before.
-    #[must_use]
     pub fn beginning_at(mut self, ns: u64) -> Self {
         let moved = |at: &mut u64| *at = at.saturating_sub(ns);
         for cpu in &mut self.cpus {
@@ -133,34 +130,26 @@ fn cut(cpu: &mut CpuTrace, mut from_ns: u64, mut until_ns: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::{self, SECOND, poisson};
     use crate::format;
-    use crate::synth::{Arrivals, Component, Lengths, NoiseModel, synthesise};
+    use crate::synth::Lengths;
     use proptest::prelude::*;
 
     fn trace(seed: u64) -> JitterTrace {
-        let lengths = Lengths::Exponential {
-            least_ns: 100.0,
-            mean_ns: 200_000.0,
-        };
-        let model = NoiseModel {
-            cpus: vec![0, 2],
-            duration_ns: 1_000_000_000,
-            seed,
-            components: vec![Component::new(Arrivals::Poisson { per_s: 1000.0 }, lengths)],
-        };
-        synthesise(&model).unwrap().trace
+        let noise = poisson(1000.0, Lengths::exponential(100.0, 200_000.0));
+        fixture::trace(2, SECOND, seed, vec![noise])
     }
 
     #[test]
     fn cpus_and_lengths() {
         let selection = Selection {
-            cpus: Some(vec![2]),
+            cpus: Some(vec![1]),
             above_ns: 200_000,
             ..Selection::default()
         };
         let part = selection.of(trace(1)).unwrap();
-        assert_eq!((part.cpus.len(), part.cpus[0].cpu), (1, 2));
-        assert_eq!(part.header.cpus, [2]);
+        assert_eq!((part.cpus.len(), part.cpus[0].cpu), (1, 1));
+        assert_eq!(part.header.cpus, [1]);
         assert!(
             part.cpus[0]
                 .events
@@ -169,11 +158,11 @@ mod tests {
         );
         assert_eq!(part.cpus[0].known_ns(), 1_000_000_000);
         let none = Selection {
-            cpus: Some(vec![1]),
+            cpus: Some(vec![2]),
             ..Selection::default()
         };
         let error = none.of(trace(1)).unwrap_err().to_string();
-        assert!(error.contains("CPU 1 is not in it, only 0, 2"), "{error}");
+        assert!(error.contains("CPU 2 is not in it, only 0, 1"), "{error}");
         let none = Selection {
             from_ns: Some(2_000_000_000),
             ..Selection::default()

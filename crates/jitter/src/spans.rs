@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Stretches of time against each other.
+//! Sets of time spans. In all lists spans ascend and do not overlap.
 
 use crate::Span;
 
-/// What lies in both; each is ascending and without overlap, and so is the
-/// result.
-#[must_use]
+/// The intersection of two lists.
 pub fn common(a: &[Span], b: &[Span]) -> Vec<Span> {
     let (mut i, mut j) = (0, 0);
     let mut all = Vec::new();
@@ -21,4 +19,41 @@ pub fn common(a: &[Span], b: &[Span]) -> Vec<Span> {
         }
     }
     all
+}
+
+/// The span without `gaps`, which may be in any order and overlap.
+pub(crate) fn without(whole: Span, mut gaps: Vec<Span>) -> Vec<Span> {
+    gaps.sort_unstable_by_key(|gap| gap.from_ns);
+    gaps.push(Span::new(whole.until_ns, whole.until_ns));
+    let mut from_ns = whole.from_ns;
+    let mut left = Vec::new();
+    for gap in gaps {
+        let part = Span::new(from_ns, gap.from_ns.min(whole.until_ns));
+        if part.length_ns() > 0 {
+            left.push(part);
+        }
+        from_ns = from_ns.max(gap.until_ns);
+    }
+    left
+}
+
+/// From the first begin to the last end of spans in any order; `None` without any.
+pub(crate) fn extent(spans: impl IntoIterator<Item = Span>) -> Option<Span> {
+    spans
+        .into_iter()
+        .reduce(|a, b| Span::new(a.from_ns.min(b.from_ns), a.until_ns.max(b.until_ns)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_subtracted() {
+        let span = Span::new;
+        let gaps = vec![span(30, 40), span(0, 12), span(35, 50), span(95, 120)];
+        let left = without(span(10, 100), gaps);
+        assert_eq!(left, [span(12, 30), span(50, 95)]);
+        assert_eq!(without(span(5, 5), vec![]), []);
+    }
 }

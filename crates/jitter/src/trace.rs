@@ -17,7 +17,6 @@ pub struct TraceEvent {
 
 impl TraceEvent {
     /// Begins then, and is so long, ns.
-    #[must_use]
     pub const fn new(start_ns: u64, length_ns: u64) -> Self {
         Self {
             start_ns,
@@ -25,15 +24,13 @@ impl TraceEvent {
         }
     }
 
-    /// Its end.
-    #[must_use]
     pub fn end_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.length_ns)
     }
 }
 
 /// A stretch of time, its end excluded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
     /// Begin.
     pub from_ns: u64,
@@ -43,13 +40,19 @@ pub struct Span {
 
 impl Span {
     /// From then until then, ns.
-    #[must_use]
     pub const fn new(from_ns: u64, until_ns: u64) -> Self {
         Self { from_ns, until_ns }
     }
 
+    /// The span `ns` earlier, cut off at 0.
+    pub(crate) fn moved_back(self, ns: u64) -> Self {
+        Self::new(
+            self.from_ns.saturating_sub(ns),
+            self.until_ns.saturating_sub(ns),
+        )
+    }
+
     /// How long it is.
-    #[must_use]
     pub fn length_ns(&self) -> u64 {
         self.until_ns.saturating_sub(self.from_ns)
     }
@@ -87,6 +90,21 @@ pub struct TraceHeader {
     pub real_time: Option<u8>,
 }
 
+impl TraceHeader {
+    /// Of a trace whose origin is unknown but for the program.
+    pub fn new(recorder: impl Into<String>, clock: LoopClock, cpus: Vec<u32>) -> Self {
+        Self {
+            recorder: recorder.into(),
+            host: None,
+            kernel: None,
+            began_s: None,
+            clock,
+            cpus,
+            real_time: None,
+        }
+    }
+}
+
 /// What is known of a recording at its end.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Notes {
@@ -97,7 +115,6 @@ pub struct Notes {
 /// How the events of one CPU were found.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuNotes {
-    /// Kernel number.
     pub cpu: u32,
     /// The least difference between two readings of the clock, ns.
     pub least_ns: f64,
@@ -122,14 +139,12 @@ pub struct CpuNotes {
 }
 
 impl CpuNotes {
-    /// Whether these are of our own loop. Other tools tell the threshold at most.
-    #[must_use]
+    /// Whether these are of our own loop. Other tools give the threshold at most.
     pub fn is_own(&self) -> bool {
         self.least_ns > 0.0
     }
 
     /// An event that took no more than this cannot be seen, ns.
-    #[must_use]
     pub fn detectable_ns(&self) -> f64 {
         (self.threshold_ns - self.least_ns).max(0.0)
     }
@@ -138,7 +153,6 @@ impl CpuNotes {
 /// One CPU of a trace.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CpuTrace {
-    /// Kernel number.
     pub cpu: u32,
     /// When events were looked for; ascending, without overlap.
     pub known: Vec<Span>,
@@ -147,16 +161,22 @@ pub struct CpuTrace {
 }
 
 impl CpuTrace {
+    pub const fn new(cpu: u32, known: Vec<Span>, events: Vec<TraceEvent>) -> Self {
+        Self { cpu, known, events }
+    }
+
     /// For how long events were looked for.
-    #[must_use]
     pub fn known_ns(&self) -> u64 {
         self.known.iter().map(Span::length_ns).sum()
     }
 
-    /// How long all events were together.
-    #[must_use]
+    pub(crate) fn lengths_ns(&self) -> impl Iterator<Item = u64> {
+        self.events.iter().map(|event| event.length_ns)
+    }
+
+    /// Sum of the lengths of all events.
     pub fn noise_ns(&self) -> u64 {
-        self.events.iter().map(|event| event.length_ns).sum()
+        self.lengths_ns().sum()
     }
 }
 
@@ -176,17 +196,30 @@ pub struct JitterTrace {
 }
 
 impl JitterTrace {
-    /// How the events were found; `None` where nothing is told of it: of traces of most
-    /// other tools, and of those that were made.
-    #[must_use]
-    pub fn how_found(&self) -> Option<&Notes> {
-        let is_told = self.detectable_ns().is_some_and(|ns| ns > 0.0);
-        self.notes.as_ref().filter(|_| is_told)
+    /// A trace without causes and warnings.
+    pub fn new(header: TraceHeader, cpus: Vec<CpuTrace>, notes: Option<Notes>) -> Self {
+        Self {
+            header,
+            cpus,
+            notes,
+            attribution: None,
+            warnings: Vec::new(),
+        }
     }
 
-    /// Nothing shorter than this can have been seen on every CPU, ns; `None` where the
-    /// trace does not say it, as those of most other tools.
-    #[must_use]
+    /// Lengths of all events, CPU after CPU.
+    pub fn lengths_ns(&self) -> Vec<u64> {
+        self.cpus.iter().flat_map(CpuTrace::lengths_ns).collect()
+    }
+
+    /// How the events were found; `None` for synthetic traces and those of most other tools.
+    pub fn how_found(&self) -> Option<&Notes> {
+        let is_known = self.detectable_ns().is_some_and(|ns| ns > 0.0);
+        self.notes.as_ref().filter(|_| is_known)
+    }
+
+    /// The shortest event that was detectable on every CPU, ns; `None` where the trace does
+    /// not say it.
     pub fn detectable_ns(&self) -> Option<f64> {
         let notes = self.notes.iter().flat_map(|notes| &notes.cpus);
         notes.map(CpuNotes::detectable_ns).reduce(f64::max)

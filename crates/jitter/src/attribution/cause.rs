@@ -1,57 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The longest events of a trace with their causes, as terminals and pages have
-//! them.
-
-use crate::attribution::{CpuCauses, EventExplanation, NoiseOrigin, SourceKind, explain};
-use crate::{JitterTrace, TraceEvent};
+//! The longest events of a trace with their causes.
 
 use sandbag_ui::quantity::time;
 use sandbag_ui::text::visible;
 
+use crate::attribution::{Attribution, EventExplanation, NoiseOrigin, SourceKind};
+use crate::{JitterTrace, TraceEvent};
+
 /// Causes of one event that are named.
 const NAMED: usize = 4;
-/// Beyond those that are asked for so many are kept, so that sorting is rare.
+/// Candidates are sorted and cut when there are twice as many as requested, and this many.
 const SPARE: usize = 4096;
 
 /// One of the longest events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Longest {
-    /// The CPU that it was on.
     pub cpu: u32,
     pub event: TraceEvent,
-    /// What had the CPU in it, most first; `None` for a trace without causes.
+    /// Its causes, the one with the most time first; `None` for a trace without causes.
     pub causes: Option<String>,
 }
 
-/// The longest events, so many.
-#[must_use]
+/// The `count` longest events.
 pub fn longest(trace: &JitterTrace, count: usize) -> Vec<Longest> {
-    let all = trace.attribution.as_deref();
-    let all = all.filter(|all| !all.cpus.is_empty());
-    let nothing = CpuCauses::default();
+    let attribution = trace.attribution.as_deref();
+    let attribution = attribution.filter(|all| !all.cpus.is_empty());
+    let nothing = Attribution::default();
     let mut found: Vec<(u32, EventExplanation)> = Vec::new();
+    let keep_longest = |found: &mut Vec<(u32, EventExplanation)>| {
+        found.sort_by_key(|(_, one)| std::cmp::Reverse(one.event.length_ns));
+        found.truncate(count);
+    };
     for cpu in &trace.cpus {
-        let causes = all.and_then(|all| all.of(cpu.cpu)).unwrap_or(&nothing);
-        for one in explain(&cpu.events, causes) {
+        for one in attribution.unwrap_or(&nothing).explain(cpu) {
             found.push((cpu.cpu, one));
-            // Never many more than are asked for.
             if found.len() >= count.saturating_mul(2).max(SPARE) {
-                keep_longest(&mut found, count);
+                keep_longest(&mut found);
             }
         }
     }
-    keep_longest(&mut found, count);
+    keep_longest(&mut found);
     let shown = found.into_iter().map(|(cpu, one)| Longest {
         cpu,
         event: one.event,
-        causes: all.map(|all| cause_text(&one, &all.sources)),
+        causes: attribution.map(|all| cause_text(&one, &all.sources)),
     });
     shown.collect()
-}
-
-fn keep_longest(found: &mut Vec<(u32, EventExplanation)>, count: usize) {
-    found.sort_by_key(|(_, one)| std::cmp::Reverse(one.event.length_ns));
-    found.truncate(count);
 }
 
 /// `task cc1 (123) 3.98 ms, irq local_timer 12.0 us in 4, rest 1.20 us`.
@@ -62,33 +56,30 @@ fn cause_text(one: &EventExplanation, sources: &[NoiseOrigin]) -> String {
     if one.causes.is_empty() {
         return "hypervisor or hardware".to_owned();
     }
-    let mut parts: Vec<SourceShare<'_>> = Vec::new();
+    let mut parts: Vec<EventPart<'_>> = Vec::new();
     for share in &one.causes {
         let Some(source) = sources.get(share.cause.source as usize) else {
             continue;
         };
-        let same = |part: &&mut SourceShare<'_>| {
+        let same = |part: &EventPart<'_>| {
             (part.source.kind, &part.source.name) == (source.kind, &source.name)
         };
-        let part = match parts.iter_mut().find(same) {
-            Some(part) => part,
-            None => {
-                parts.push(SourceShare {
-                    source,
-                    is_one: true,
-                    net_ns: 0,
-                    times: 0,
-                });
-                let last = parts.len() - 1;
-                &mut parts[last]
-            }
-        };
+        let at = parts.iter().position(same).unwrap_or(parts.len());
+        if at == parts.len() {
+            parts.push(EventPart {
+                source,
+                is_one: true,
+                net_ns: 0,
+                times: 0,
+            });
+        }
+        let part = &mut parts[at];
         part.is_one &= part.source.number == source.number;
         part.net_ns += share.net_ns;
         part.times += 1;
     }
     parts.sort_by_key(|part| std::cmp::Reverse(part.net_ns));
-    let mut words: Vec<String> = parts.iter().take(NAMED).map(SourceShare::text).collect();
+    let mut words: Vec<String> = parts.iter().take(NAMED).map(EventPart::text).collect();
     if parts.len() > NAMED {
         let rest: u64 = parts[NAMED..].iter().map(|part| part.net_ns).sum();
         let others = parts.len() - NAMED;
@@ -98,27 +89,28 @@ fn cause_text(one: &EventExplanation, sources: &[NoiseOrigin]) -> String {
     words.join(", ")
 }
 
-/// What something took of an event; tasks of the same name are one.
-struct SourceShare<'a> {
+/// Part of a source in an event. Tasks of the same name are one source.
+struct EventPart<'a> {
     source: &'a NoiseOrigin,
+    /// All causes have the same number.
     is_one: bool,
     net_ns: u64,
     times: u64,
 }
 
-impl SourceShare<'_> {
+impl EventPart<'_> {
     fn text(&self) -> String {
         let NoiseOrigin { kind, name, number } = self.source;
         let name = visible(name);
-        let who = match (kind, number) {
+        let origin = match (kind, number) {
             (SourceKind::Task, Some(number)) if self.is_one => format!("task {name} ({number})"),
             (SourceKind::Fault | SourceKind::Nmi, _) => name,
             _ => format!("{} {name}", kind.name()),
         };
         let net = time(self.net_ns as f64);
         match self.times {
-            1 => format!("{who} {net}"),
-            times => format!("{who} {net} in {times}"),
+            1 => format!("{origin} {net}"),
+            times => format!("{origin} {net} in {times}"),
         }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Each event with its causes, and how long each of them had the CPU itself.
 
-use super::{Cause, CpuCauses};
+use super::{Cause, CpuCauses, RowSubject};
 use crate::{Span, TraceEvent};
 
 /// What is known of one event.
@@ -15,6 +15,17 @@ pub struct EventExplanation {
     pub causes: Vec<Share>,
     /// What no cause covers.
     pub left_ns: u64,
+}
+
+impl EventExplanation {
+    /// Subject of the time that no cause covers.
+    pub fn rest(&self) -> RowSubject {
+        match (self.known, self.causes.is_empty()) {
+            (false, _) => RowSubject::Unknown,
+            (true, true) => RowSubject::Elsewhere,
+            (true, false) => RowSubject::Around,
+        }
+    }
 }
 
 /// A cause and its own part.
@@ -98,86 +109,4 @@ fn nest(end: u64, causes: &[Cause]) -> Vec<Share> {
         });
     }
     shares
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn cause(start_ns: u64, length_ns: u64, source: u32) -> Cause {
-        Cause {
-            start_ns,
-            length_ns,
-            source,
-        }
-    }
-
-    #[test]
-    fn net_is_gross_without_what_lies_inside() {
-        // A task, in it an interrupt, in that another, then a soft one.
-        let of = CpuCauses {
-            cpu: 0,
-            known: vec![Span::new(0, 1000)],
-            causes: vec![
-                cause(110, 80, 0),
-                cause(120, 30, 1),
-                cause(130, 10, 2),
-                cause(150, 20, 3),
-                // Of the next event.
-                cause(305, 5, 1),
-            ],
-        };
-        let events = [
-            TraceEvent::new(100, 100),
-            TraceEvent::new(300, 50),
-            TraceEvent::new(400, 10),
-            TraceEvent::new(995, 10),
-        ];
-        let all: Vec<EventExplanation> = explain(&events, &of).collect();
-        let nets: Vec<(u64, u32)> = all[0].causes.iter().map(|s| (s.net_ns, s.depth)).collect();
-        assert_eq!(nets, [(30, 0), (20, 1), (10, 2), (20, 1)]);
-        assert_eq!((all[0].left_ns, all[1].left_ns), (20, 45));
-        assert!(all[2].known && all[2].causes.is_empty() && all[2].left_ns == 10);
-        assert!(!all[3].known);
-    }
-
-    proptest! {
-        /// Whatever stands in a file.
-        #[test]
-        fn causes_come_to_no_more_than_their_event(
-            events in prop::collection::vec((0u64..500, 0u64..300), 0..20),
-            causes in prop::collection::vec((0u64..5000, 0u64..400), 0..60),
-            known in prop::collection::vec((0u64..300, 1u64..3000), 0..5),
-        ) {
-            let mut at = 0;
-            let events: Vec<TraceEvent> = events.into_iter().map(|(gap, length)| {
-                let this = TraceEvent::new(at + gap, length);
-                at = this.end_ns();
-                this
-            }).collect();
-            let mut causes: Vec<Cause> = causes.into_iter().map(|(s, l)| cause(s, l, 0)).collect();
-            causes.sort_by_key(|c| (c.start_ns, std::cmp::Reverse(c.length_ns)));
-            at = 0;
-            let known = known.into_iter().map(|(gap, length)| {
-                let this = Span::new(at + gap, at + gap + length);
-                at = this.until_ns;
-                this
-            }).collect();
-            let of = CpuCauses { cpu: 0, known, causes };
-            for one in explain(&events, &of) {
-                let net: u64 = one.causes.iter().map(|share| share.net_ns).sum();
-                prop_assert_eq!(net + one.left_ns, one.event.length_ns);
-                for share in &one.causes {
-                    prop_assert!(share.net_ns <= share.cause.length_ns);
-                    prop_assert!(share.cause.start_ns >= one.event.start_ns);
-                    prop_assert!(share.cause.end_ns() <= one.event.end_ns());
-                }
-                let within = of.known.iter().any(|span| {
-                    span.from_ns <= one.event.start_ns && one.event.end_ns() <= span.until_ns
-                });
-                prop_assert_eq!(one.known, within);
-            }
-        }
-    }
 }

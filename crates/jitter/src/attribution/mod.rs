@@ -1,33 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What caused the events of a trace.
+//! Causes of the events of a trace.
 //!
-//! # Problem
-//! The loop sees that it did not run, not who ran. The kernel can write down
-//! when it enters and leaves interrupts and tasks, on the clock that the loop
-//! reads.
+//! The loop sees that it did not run, not what ran. The kernel records when it enters and
+//! leaves interrupts and tasks, on the clock that the loop reads. A [`Cause`] is the time
+//! from such an entry to the exit, within an event. Causes are nested (an interrupt within
+//! a task) or disjoint: the *gross* time of one is its length, its *net* time excludes
+//! those inside. The rest of an event with causes is entry and exit of the kernel or the
+//! hypervisor; an event without a cause, while the kernel was watched, is due to the
+//! hypervisor or the hardware.
 //!
-//! # Approach
-//! A [`Cause`] is a stretch of time within an event, from the moment at which
-//! the kernel entered something to that at which it left it. Causes lie within
-//! each other (an interrupt within a task) or apart, so the *gross* time of
-//! one is its length, and the *net* time what is left of that without those
-//! inside. What no cause covers of an event with causes is the kernel's way in
-//! and out, or the hypervisor's; an event without a cause, where the kernel was
-//! watched, is the hypervisor's or the hardware's.
-//!
-//! All here is pure; [`collect`](crate::collect) has what asks the kernel.
+//! All here is pure; [`collect`](crate::collect) asks the kernel.
 
 pub mod cause;
 mod explain;
 mod merge;
 mod processes;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Span;
+use crate::{CpuTrace, Span};
 
 pub use explain::{EventExplanation, Share, explain};
 pub use merge::{Mark, MarkKind, MergeResult, Merger};
@@ -40,14 +36,11 @@ pub use table::{RowSubject, SourceRow, by_cpu, foremost, table};
 pub enum SourceKind {
     /// An interrupt that cannot be masked.
     Nmi,
-    /// An interrupt.
     Irq,
-    /// A soft interrupt.
     Softirq,
     /// Another task.
     Task,
-    /// The idle task: nobody might run, as where a group has used up its
-    /// quota.
+    /// The idle task, as when a group has used up its quota.
     Idle,
     /// A page fault of the loop itself.
     Fault,
@@ -65,7 +58,6 @@ impl SourceKind {
     ];
 
     /// What it is called.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Nmi => "nmi",
@@ -78,15 +70,24 @@ impl SourceKind {
     }
 }
 
-/// Who had the CPU.
+/// Source of a cause.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NoiseOrigin {
-    /// What it is.
     pub kind: SourceKind,
     /// The kernel's name for it: a handler, a vector, a task.
     pub name: String,
     /// Interrupt, vector or process, where it has a number.
     pub number: Option<u32>,
+}
+
+impl NoiseOrigin {
+    pub fn new(kind: SourceKind, name: impl Into<String>, number: Option<u32>) -> Self {
+        Self {
+            kind,
+            name: name.into(),
+            number,
+        }
+    }
 }
 
 /// Names longer than this are cut; the kernel's own are far shorter.
@@ -120,7 +121,6 @@ impl Sources {
     }
 
     /// All, in the order of their places.
-    #[must_use]
     pub fn all(&self) -> &[NoiseOrigin] {
         &self.all
     }
@@ -138,8 +138,14 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// Its end.
-    #[must_use]
+    pub const fn new(start_ns: u64, length_ns: u64, source: u32) -> Self {
+        Self {
+            start_ns,
+            length_ns,
+            source,
+        }
+    }
+
     pub fn end_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.length_ns)
     }
@@ -148,12 +154,17 @@ impl Cause {
 /// The causes of the events of one CPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CpuCauses {
-    /// Kernel number.
     pub cpu: u32,
     /// When the kernel was watched; ascending, without overlap.
     pub known: Vec<Span>,
     /// Ascending; of those that begin together the outer first.
     pub causes: Vec<Cause>,
+}
+
+impl CpuCauses {
+    pub const fn new(cpu: u32, known: Vec<Span>, causes: Vec<Cause>) -> Self {
+        Self { cpu, known, causes }
+    }
 }
 
 /// How causes were found.
@@ -213,11 +224,9 @@ pub struct ProcessInfo {
     pub group: String,
 }
 
-/// So many of something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
     pub name: String,
-    /// How many.
     pub count: u64,
 }
 
@@ -225,9 +234,7 @@ pub struct Count {
 /// pauses between rounds included.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuCounters {
-    /// Kernel number.
     pub cpu: u32,
-    /// From reading to reading.
     pub elapsed_ns: u64,
     /// Interrupts, most frequent first; those that did not occur are left out.
     pub interrupts: Vec<Count>,
@@ -259,29 +266,14 @@ pub struct Attribution {
 }
 
 impl Attribution {
+    /// Each event of a CPU with its causes.
+    pub fn explain<'a>(&'a self, cpu: &'a CpuTrace) -> impl Iterator<Item = EventExplanation> {
+        static NOTHING: CpuCauses = CpuCauses::new(0, Vec::new(), Vec::new());
+        explain(&cpu.events, self.of(cpu.cpu).unwrap_or(&NOTHING))
+    }
+
     /// The causes of a CPU.
-    #[must_use]
     pub fn of(&self, cpu: u32) -> Option<&CpuCauses> {
         self.cpus.iter().find(|causes| causes.cpu == cpu)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_source_has_one_place() {
-        let mut sources = Sources::default();
-        let of = |name: &str| NoiseOrigin {
-            kind: SourceKind::Task,
-            name: name.to_owned(),
-            number: Some(7),
-        };
-        assert_eq!(sources.place(of("a")), 0);
-        assert_eq!(sources.place(of("b")), 1);
-        assert_eq!(sources.place(of("a")), 0);
-        sources.place(of(&"ä".repeat(200)));
-        assert_eq!(sources.all()[2].name.len(), 254);
     }
 }

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The counter that the loop reads, and what it is worth in nanoseconds.
 //!
-//! The counter is held against `CLOCK_MONOTONIC_RAW`, which nobody disciplines,
-//! at the begin and again at the end.
+//! The counter is compared with `CLOCK_MONOTONIC_RAW`, which NTP does not adjust, at the
+//! begin and at the end.
 
 use sandbag_linux::Root;
 
 use crate::{Fault, LoopClock};
 
-/// Which counter this is.
 #[cfg(target_arch = "x86_64")]
 pub const CLOCK: LoopClock = LoopClock::Tsc;
-/// Which counter this is.
 #[cfg(target_arch = "aarch64")]
 pub const CLOCK: LoopClock = LoopClock::Cntvct;
 
@@ -19,17 +17,14 @@ pub const CLOCK: LoopClock = LoopClock::Cntvct;
 /// nothing else.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-#[must_use]
 pub fn now() -> u64 {
     // SAFETY: every x86-64 processor has it; the kernel may forbid it to
     // programs (PR_SET_TSC), then the program ends by a signal.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Reads the counter.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
-#[must_use]
 pub fn now() -> u64 {
     let value: u64;
     // SAFETY: Linux lets programs read the virtual counter.
@@ -42,9 +37,6 @@ pub fn now() -> u64 {
 const FLAGS: [&str; 2] = ["constant_tsc", "nonstop_tsc"];
 
 /// Whether the counter is a clock.
-///
-/// # Errors
-/// What is missing.
 pub fn check(root: &Root) -> Result<(), Fault> {
     if CLOCK != LoopClock::Tsc {
         return Ok(());
@@ -81,7 +73,6 @@ const TRIES: usize = 200;
 
 impl Moment {
     /// This moment, to some tens of nanoseconds.
-    #[must_use]
     pub fn now() -> Self {
         let tries = (0..TRIES).map(|_| {
             let before = now();
@@ -107,7 +98,6 @@ impl Moment {
     }
 
     /// Counts in a second between two moments.
-    #[must_use]
     pub fn rate(self, later: Self) -> f64 {
         let counts = later.counts.wrapping_sub(self.counts) as f64;
         let ns = later.raw_ns.saturating_sub(self.raw_ns).max(1) as f64;
@@ -136,25 +126,21 @@ pub struct Scale {
 
 impl Scale {
     /// Nanoseconds from the beginning to a reading; 0 before it.
-    #[must_use]
     pub fn since_begin(&self, counts: u64) -> u64 {
         self.length(counts.saturating_sub(self.begin))
     }
 
-    /// Nanoseconds of so many counts.
-    #[must_use]
+    /// Nanoseconds of a number of counts.
     pub fn length(&self, counts: u64) -> u64 {
         (counts as f64 * 1e9 / self.rate).round() as u64
     }
 
     /// The same, with what is below a nanosecond.
-    #[must_use]
     pub fn fraction(&self, counts: f64) -> f64 {
         counts * 1e9 / self.rate
     }
 
-    /// Counts in so many nanoseconds.
-    #[must_use]
+    /// Counts in a time.
     pub fn counts(&self, ns: f64) -> u64 {
         (ns * self.rate / 1e9).round() as u64
     }

@@ -1,32 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The loop: read the counter again and again; where two readings lie further
-//! apart than they should, somebody else had the CPU.
+//! apart than they should, something else had the CPU.
 //!
 //! The paper's algorithm 2 steps its index by one where it stores two values,
 //! so that each event overwrites half of the one before; here a pair is stored.
 
-use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::counter::now;
 
-/// An event in counts.
 #[derive(Debug, Clone, Copy)]
 pub struct Raw {
     /// The last reading before it.
     pub start: u64,
-    /// Counts to the next.
     pub length: u64,
 }
 
 /// What a pass through the loop came to.
 #[derive(Debug, Clone, Copy)]
 pub struct PassResult {
-    /// The first reading.
     pub from: u64,
-    /// The last.
     pub until: u64,
-    /// Events stored.
     pub events: usize,
     pub readings: u64,
 }
@@ -34,12 +28,7 @@ pub struct PassResult {
 /// Looks for differences above `threshold` counts until the counter is at
 /// `until`, the room is full, or `stop` is set. Touches nothing but the room.
 #[inline(never)]
-pub fn look(
-    room: &mut [MaybeUninit<Raw>],
-    threshold: u64,
-    until: u64,
-    stop: &AtomicBool,
-) -> PassResult {
+pub fn look(room: &mut [Raw], threshold: u64, until: u64, stop: &AtomicBool) -> PassResult {
     let from = now();
     let mut last = from;
     let mut events = 0;
@@ -50,10 +39,10 @@ pub fn look(
         readings += 1;
         // A counter that went back on another socket is no event.
         if length > threshold && this > last {
-            room[events].write(Raw {
+            room[events] = Raw {
                 start: last,
                 length,
-            });
+            };
             events += 1;
         }
         last = this;
@@ -85,7 +74,6 @@ pub fn count(threshold: u64, until: u64, stop: &AtomicBool) -> u64 {
 pub struct Costs {
     /// The least difference of two readings.
     pub least: u64,
-    /// A bare reading, mean.
     pub read: f64,
     /// A pass of the loop without an event, mean.
     pub pass: f64,
@@ -95,9 +83,8 @@ pub struct Costs {
 
 /// Readings for the least difference: the paper's million.
 const READINGS: u32 = 1_000_000;
-/// Measurements of which the least counts: whoever interrupts makes it longer.
+/// Measurements of which the least counts: interrupts only make them longer.
 const ROUNDS: usize = 50;
-/// Readings of each.
 const FEW: u64 = 10_000;
 
 /// Differences up to this are none. AMD's counter moves in steps (of 26 counts
@@ -111,7 +98,7 @@ const PRETENDED: u64 = 1;
 const PRETENDED: u64 = 0;
 
 /// Measures them; some tens of milliseconds.
-pub fn costs(room: &mut [MaybeUninit<Raw>]) -> Costs {
+pub fn costs(room: &mut [Raw]) -> Costs {
     let mut least = u64::MAX;
     let mut last = now();
     for _ in 0..READINGS {
@@ -156,7 +143,13 @@ mod tests {
     #[test]
     fn a_sleep_of_the_loop_is_an_event() {
         // The threshold is met by whatever interrupts a loop of 50 ms.
-        let mut room = vec![MaybeUninit::uninit(); 1000];
+        let mut room = vec![
+            Raw {
+                start: 0,
+                length: 0
+            };
+            1000
+        ];
         let stop = AtomicBool::new(false);
         let begin = now();
         std::thread::sleep(std::time::Duration::from_millis(20));
@@ -166,8 +159,6 @@ mod tests {
         assert!(looked.until >= looked.from);
         let mut last = looked.from;
         for raw in &room {
-            // SAFETY: the room is full.
-            let raw = unsafe { raw.assume_init() };
             assert!(raw.start >= last && raw.length > 0);
             last = raw.start + raw.length;
         }
@@ -183,7 +174,13 @@ mod tests {
 
     #[test]
     fn costs_are_in_order() {
-        let mut room = vec![MaybeUninit::uninit(); 20_000];
+        let mut room = vec![
+            Raw {
+                start: 0,
+                length: 0
+            };
+            20_000
+        ];
         let costs = costs(&mut room);
         assert!(costs.least > 0 && costs.read > 0.0);
         assert!(costs.pass.is_finite() && costs.store.is_finite());

@@ -2,9 +2,8 @@
 //! The collector (TraceCollector in the papers): on each CPU a loop that only
 //! reads the clock.
 //!
-//! A recording has rounds. In a round every CPU looks; between rounds what was
-//! found is written, and nobody looks: these stretches are unknown in the
-//! trace. A short recording is one round.
+//! A recording has rounds. In a round every CPU records; between rounds the events are
+//! written, and that time is unknown in the trace. A short recording is one round.
 
 pub mod counter;
 mod counters;
@@ -33,11 +32,9 @@ use worker::{Answer, CollectWorker, RoundResult};
 /// What is asked for.
 #[derive(Debug, Clone)]
 pub struct CollectOptions {
-    /// Where to look.
     pub cpus: CpuList,
-    /// For how long.
     pub duration: Duration,
-    /// End when every CPU has found so many events, if that is earlier.
+    /// End when every CPU has this many events, if that is earlier.
     pub events: Option<u64>,
     /// Length of a round; `None`: one, or a minute each if the recording is
     /// longer than that.
@@ -59,17 +56,16 @@ pub struct CollectOptions {
 pub enum Threshold {
     /// Ten times the least difference there is, as in the paper.
     TimesLeast,
-    /// That, but so many ns lost at least: for what is held against a trace in
-    /// which there is nothing shorter.
+    /// That, and at least this time lost, ns: for comparison with a trace that has no shorter
+    /// events.
     AtLeast(f64),
-    /// So many ns.
+    /// In ns.
     Exactly(f64),
 }
 
 /// A longer recording is written every so often.
 const ROUND: Duration = Duration::from_secs(60);
-/// No round that nobody asked for is made shorter than this because entries of
-/// the kernel were lost.
+/// Shortest round that is chosen here because entries of the kernel were lost.
 const SHORTEST: Duration = Duration::from_secs(1);
 /// Below the 950 ms of a second that real-time tasks have
 /// (/proc/sys/kernel/sched_rt_runtime_us)...
@@ -78,13 +74,12 @@ pub const REAL_TIME_ROUND: Duration = Duration::from_millis(800);
 const REAL_TIME_PAUSE: Duration = Duration::from_millis(200);
 /// For the rate of the counter before the recording; it is checked at the end.
 const CALIBRATION: Duration = Duration::from_millis(200);
-/// A difference is an event if it is so many times the least one.
+/// A difference is an event if it is this many times the least one.
 const TIMES_LEAST: f64 = 10.0;
 
 /// What a recording came to.
 #[derive(Debug, Clone)]
 pub struct Collection {
-    /// As in the trace.
     pub notes: Notes,
     /// The counter at the trace's beginning, for those who hold the trace
     /// against another clock.
@@ -139,9 +134,6 @@ impl Attribute {
 }
 
 /// Records a trace without asking for causes; see [`record_with`].
-///
-/// # Errors
-/// As of it.
 pub fn record<W: Write>(
     options: &CollectOptions,
     header: &TraceHeader,
@@ -152,8 +144,8 @@ pub fn record<W: Write>(
 }
 
 /// Records a trace. Ends early, and in order, when `stop` is set; `open` is
-/// asked where to write once everything is in its place. While the loops look
-/// nobody else of us does anything.
+/// called for the output once all loops are ready. While the loops run, all other threads
+/// of this process sleep.
 ///
 /// # Errors
 /// The counter is no clock, a CPU cannot be used, memory or the priority is
@@ -185,7 +177,7 @@ pub fn record_with<W: Write>(
     let mut team = Team { workers, answers };
     team.await_all(|_| true)?;
     if stop.load(Ordering::Relaxed) {
-        // Before anything is recorded: nobody's file is touched.
+        // Before anything is recorded: no file is touched.
         return Err(Fault::NothingKnown.into());
     }
     let mut writer = Writer::new(open()?, header)?;
@@ -252,7 +244,7 @@ impl Team {
                     missing -= 1;
                 }
                 Ok((place, Answer::Ended)) => {
-                    // Before it is told to, only for a reason.
+                    // Without an order to end, it failed.
                     self.workers[place].finish()?;
                     return Err(Fault::Io(std::io::Error::other("a loop ended early")).into());
                 }
@@ -383,19 +375,7 @@ mod tests {
         assert_eq!(next_round(short, Some(s(0)), true), short);
     }
 
-    fn header(cpus: &CpuList) -> TraceHeader {
-        TraceHeader {
-            recorder: "test".to_owned(),
-            host: None,
-            kernel: None,
-            began_s: None,
-            clock: counter::CLOCK,
-            cpus: cpus.iter().collect(),
-            real_time: None,
-        }
-    }
-
-    /// On the first few CPUs that we may use.
+    /// Options for the first CPUs that this process may use.
     fn on(cpus: usize) -> CollectOptions {
         let usable = sandbag_linux::sched::affinity(0).unwrap();
         CollectOptions {
@@ -410,8 +390,23 @@ mod tests {
         }
     }
 
+    /// Records to `out`, which `open` returns; `stop` ends the recording.
+    fn record_to<W: Write>(
+        options: &CollectOptions,
+        open: impl FnOnce() -> Result<W>,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Collection> {
+        let cpus = options.cpus.iter().collect();
+        let header = TraceHeader::new("test", counter::CLOCK, cpus);
+        record(options, &header, open, stop)
+    }
+
+    fn recorded(options: &CollectOptions) -> Collection {
+        record_to(options, || Ok(Vec::new()), &Arc::default()).unwrap()
+    }
+
     #[test]
-    fn what_is_recorded_can_be_read() {
+    fn a_recording_can_be_read() {
         let options = CollectOptions {
             duration: Duration::from_millis(300),
             round: Some(Duration::from_millis(100)),
@@ -420,9 +415,8 @@ mod tests {
             ..on(2)
         };
         let mut bytes = Vec::new();
-        let stop = Arc::default();
         let into = &mut bytes;
-        let outcome = record(&options, &header(&options.cpus), || Ok(into), &stop).unwrap();
+        let outcome = record_to(&options, || Ok(into), &Arc::default()).unwrap();
         let trace = format::read(&bytes[..]).unwrap();
         assert_eq!(trace.cpus.len(), outcome.events.len());
         for (place, cpu) in trace.cpus.iter().enumerate() {
@@ -430,13 +424,14 @@ mod tests {
             assert_eq!(cpu.events.len() as u64, outcome.events[place]);
             assert_eq!(cpu.known_ns(), known_ns);
             assert_eq!(cpu.noise_ns(), outcome.noise_ns[place]);
-            let longest_ns = cpu.events.iter().map(|event| event.length_ns).max();
-            assert_eq!(longest_ns.unwrap_or(0), outcome.longest_ns[place]);
-            // How much of three rounds depends on who else runs.
+            assert_eq!(
+                cpu.lengths_ns().max().unwrap_or(0),
+                outcome.longest_ns[place]
+            );
+            // The length of three rounds depends on other programs.
             assert!(!cpu.known.is_empty() && known_ns > 0);
         }
-        let notes = trace.notes.unwrap();
-        for cpu in &notes.cpus {
+        for cpu in &trace.notes.unwrap().cpus {
             assert!(
                 cpu.least_ns > 0.0 && cpu.threshold_ns > cpu.least_ns,
                 "{cpu:?}"
@@ -446,54 +441,42 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_that_is_stopped_at_once_says_so() {
-        let options = on(1);
-        let stop = Arc::new(AtomicBool::new(true));
-        let outcome = record(&options, &header(&options.cpus), || Ok(Vec::new()), &stop);
-        assert!(matches!(*outcome.unwrap_err().fault, Fault::NothingKnown));
+    fn a_recording_that_is_stopped_before_its_first_round_is_an_error() {
+        for at_once in [true, false] {
+            let stop = Arc::new(AtomicBool::new(at_once));
+            let open = || {
+                // All loops are ready; none has recorded.
+                stop.store(true, Ordering::Relaxed);
+                Ok(Vec::new())
+            };
+            let outcome = record_to(&on(1), open, &stop);
+            assert!(matches!(*outcome.unwrap_err().fault, Fault::NothingKnown));
+        }
     }
 
     #[test]
-    fn one_that_is_stopped_before_the_first_round_says_so() {
-        let options = on(1);
-        let stop = Arc::new(AtomicBool::new(false));
-        let asked = Arc::clone(&stop);
-        // All are in their places; nobody has looked.
-        let open = move || {
-            asked.store(true, Ordering::Relaxed);
-            Ok(Vec::new())
-        };
-        let outcome = record(&options, &header(&options.cpus), open, &stop);
-        assert!(matches!(*outcome.unwrap_err().fault, Fault::NothingKnown));
-    }
-
-    #[test]
-    fn it_ends_when_so_many_events_were_found() {
-        let options = CollectOptions {
+    fn a_recording_ends_when_it_has_enough_events() {
+        let outcome = recorded(&CollectOptions {
             duration: Duration::from_secs(600),
             events: Some(100),
             // Every reading is one.
             threshold: Threshold::Exactly(0.0),
             room: 10_000,
             ..on(1)
-        };
-        let open = || Ok(Vec::new());
-        let outcome = record(&options, &header(&options.cpus), open, &Arc::default()).unwrap();
+        });
         assert_eq!(outcome.events, [100]);
         assert!(outcome.warnings.iter().all(|w| !w.contains("room")));
     }
 
     #[test]
-    fn nothing_shorter_than_asked_for_is_an_event_nor_than_can_be_told() {
+    fn the_threshold_is_as_requested_but_not_below_what_is_detectable() {
         for (asked_ns, is_own) in [(1e6, false), (0.0, true)] {
-            let options = CollectOptions {
-                duration: Duration::from_millis(20),
+            let outcome = recorded(&CollectOptions {
+                duration: Duration::from_millis(200),
                 threshold: Threshold::AtLeast(asked_ns),
                 ..on(1)
-            };
-            let open = || Ok(Vec::new());
-            let outcome = record(&options, &header(&options.cpus), open, &Arc::default());
-            let notes = &outcome.unwrap().notes.cpus[0];
+            });
+            let notes = &outcome.notes.cpus[0];
             let own_ns = TIMES_LEAST * notes.least_ns;
             let threshold_ns = if is_own { own_ns } else { asked_ns };
             let off = notes.threshold_ns / threshold_ns - 1.0;
@@ -503,14 +486,12 @@ mod tests {
 
     #[test]
     fn events_without_room_are_counted() {
-        let options = CollectOptions {
+        let outcome = recorded(&CollectOptions {
             duration: Duration::from_millis(50),
             // Every reading is one.
             threshold: Threshold::Exactly(0.0),
             ..on(1)
-        };
-        let open = || Ok(Vec::new());
-        let outcome = record(&options, &header(&options.cpus), open, &Arc::default()).unwrap();
+        });
         assert_eq!(outcome.events, [1_000]);
         assert!(
             outcome.notes.cpus[0].dropped > 10_000,
@@ -522,16 +503,11 @@ mod tests {
     }
 
     #[test]
-    fn why_a_loop_cannot_be_is_told() {
-        let options = CollectOptions {
-            // A CPU that no machine has.
-            cpus: CpuList::from_iter([8_000]),
-            duration: Duration::from_secs(1),
-            room: 10,
-            ..on(1)
-        };
+    fn a_cpu_that_does_not_exist_is_an_error() {
+        let cpus = CpuList::from_iter([8_000]);
         let open = || -> Result<Vec<u8>> { panic!("nothing is to be written") };
-        let error = record(&options, &header(&options.cpus), open, &Arc::default()).unwrap_err();
+        let options = CollectOptions { cpus, ..on(1) };
+        let error = record_to(&options, open, &Arc::default()).unwrap_err();
         assert!(matches!(*error.fault, Fault::Kernel(_)), "{error}");
     }
 }

@@ -190,14 +190,9 @@ impl Tracer {
             .look(&Root::default(), self.entries.sources());
         let merged = merger.finish();
         self.about.outside += merged.outside;
-        Ok(CpuCauses {
-            cpu,
-            known: merged.known,
-            causes: merged.causes,
-        })
+        Ok(CpuCauses::new(cpu, merged.known, merged.causes))
     }
 
-    /// All sources so far.
     pub(super) fn sources(&self) -> &[NoiseOrigin] {
         self.entries.sources()
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The thread that looks on one CPU.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -12,7 +13,7 @@ use sandbag_linux::sched::{self, Attributes};
 
 use super::counter::{Scale, now};
 use super::hot::{self, Costs, Raw};
-use super::room::Room;
+use super::room::room;
 use super::{CollectOptions, TIMES_LEAST, Threshold};
 use crate::{CpuNotes, Fault, Result, Span, TraceEvent};
 
@@ -25,27 +26,24 @@ pub struct CollectWorker {
     thread: Option<JoinHandle<Result<CpuNotes>>>,
 }
 
-/// What it is told to do.
+/// Order for a round.
 struct RoundOrder {
     /// Until the counter is there.
     until: u64,
-    /// Until so many events were found.
+    /// Most events.
     events: usize,
 }
 
 /// What a round came to.
 pub struct RoundResult {
-    /// When it looked.
     pub span: Span,
-    /// What it found.
     pub events: Vec<TraceEvent>,
     /// It ended because there was no room for more.
     pub full: bool,
 }
 
-/// What a worker says, with its place among them. They all say it on one
-/// channel, so that whoever waits for them sleeps until they do: it may sleep
-/// on a CPU that is looked at.
+/// Answer of a worker, sent with its place on one channel for all, so that the receiver
+/// sleeps until then: it may be on a CPU that is recorded.
 pub enum Answer {
     /// It is in its place; the number of its thread.
     Ready(u32),
@@ -93,8 +91,7 @@ impl CollectWorker {
         })
     }
 
-    /// Lets it look until the counter is at `until` or it has found so many
-    /// events.
+    /// Records until the counter is at `until` or there are this many events.
     pub fn look(&self, until: u64, events: usize) {
         if let Some(orders) = &self.orders {
             // One that has ended says so itself.
@@ -103,9 +100,6 @@ impl CollectWorker {
     }
 
     /// Ends it.
-    ///
-    /// # Errors
-    /// What it failed at.
     pub fn finish(&mut self) -> Result<CpuNotes> {
         drop(self.orders.take());
         match self.thread.take().map(JoinHandle::join) {
@@ -115,7 +109,6 @@ impl CollectWorker {
     }
 }
 
-/// What the thread knows.
 struct Work {
     cpu: u32,
     scale: Scale,
@@ -129,11 +122,11 @@ struct Work {
 impl Work {
     fn run(self, orders: &Receiver<RoundOrder>, answer: &dyn Fn(Answer)) -> Result<CpuNotes> {
         sched::set_affinity(0, &CpuList::from_iter([self.cpu])).map_err(Fault::Kernel)?;
-        let mut room = Room::new(self.room).map_err(Fault::Io)?;
+        let mut room = room(self.room).map_err(|_| Fault::Io(io::ErrorKind::OutOfMemory.into()))?;
         // Warm: the loop, its branch and the room's first pages.
         let until = now().saturating_add(self.scale.counts(self.preheat.as_nanos() as f64));
-        hot::look(room.as_mut(), u64::MAX, until, &self.stop);
-        let costs = hot::costs(room.as_mut());
+        hot::look(&mut room, u64::MAX, until, &self.stop);
+        let costs = hot::costs(&mut room);
         let times_least = (costs.least as f64 * TIMES_LEAST) as u64;
         let threshold = match self.threshold {
             Threshold::TimesLeast => times_least,
@@ -153,10 +146,10 @@ impl Work {
         while let Ok(RoundOrder { until, events }) = orders.recv() {
             let room_for = events.min(self.room);
             let before = page_faults();
-            let looked = hot::look(&mut room.as_mut()[..room_for], threshold, until, &self.stop);
+            let looked = hot::look(&mut room[..room_for], threshold, until, &self.stop);
             faults += page_faults().saturating_sub(before);
             if self.was_moved() {
-                // Since when nobody knows: nothing of this round is kept.
+                // Since when is unknown: nothing of this round is kept.
                 return Err(Fault::Displaced(self.cpu).into());
             }
             let full = looked.events == self.room && events > self.room;
@@ -164,7 +157,7 @@ impl Work {
                 // The time is unknown from here on, but not how much was lost.
                 dropped += hot::count(threshold, until, &self.stop);
             }
-            let raws = room.stored(looked.events);
+            let raws = &room[..looked.events];
             let events = raws.iter().map(|raw| event(self.scale, *raw, costs.least));
             let span = Span::new(
                 self.scale.since_begin(looked.from),

@@ -28,7 +28,6 @@ pub struct ApiArgs {
     overwrite: Overwrite,
 }
 
-/// Runs the command.
 pub fn main(args: &ApiArgs, messages: &Messages) -> Result<u8> {
     let dir = &args.dir;
     fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;

@@ -29,7 +29,7 @@ pub enum AttributeMethod {
 /// Memory of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// Room for so many events of a round, of each CPU.
+    /// Events of a round, per CPU.
     pub room: u64,
     /// The kernel's buffer of each CPU, KiB.
     pub buffer_kib: u64,
@@ -62,7 +62,6 @@ impl Memory {
 /// What was set up; dropping it undoes that.
 #[derive(Debug)]
 pub struct TraceSetup {
-    /// For the collector.
     pub attribute: Option<Attribute>,
     journal: Option<Journal>,
 }
@@ -137,7 +136,7 @@ fn trace_setup(
     max_memory: u64,
     messages: &Messages,
 ) -> Result<TraceSetup> {
-    // First, so that whoever may not hears just that.
+    // First, so that a missing permission is the error.
     let tree = TraceFs::open(root)?;
     let registry = Registry::open()?;
     for dead in registry.restore()? {

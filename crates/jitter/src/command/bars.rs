@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many events have which length, as bars on the terminal.
+//! Histogram of lengths, as bars on the terminal.
 
 use std::fmt::Write as _;
 

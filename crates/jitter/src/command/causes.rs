@@ -1,44 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What caused the events of a trace, as `show` and `convert` tell it.
+//! Causes of events, for `show` and `convert`.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use crate::attribution::{
-    Attribution, AttributionMethod, Count, CpuCauses, CpuCounters, RowSubject, SourceRow, by_cpu,
-    explain, processes, table,
-};
-use crate::{CpuTrace, JitterTrace, tables};
-use sandbag_ui::quantity::time;
-use sandbag_ui::table::{plain, right};
 use sandbag_ui::text::visible;
 use serde_json::{Value, json};
+
+use crate::attribution::{
+    Attribution, AttributionMethod, Count, CpuCounters, RowSubject, SourceRow, by_cpu, processes,
+    table,
+};
+use crate::tables::{self, TextTable, cell, time_cell};
+use crate::{CpuTrace, JitterTrace};
 
 /// Processes that are listed.
 const PROCESSES: usize = 10;
 /// Characters of a unit or a command line on a terminal.
-const WIDE: usize = 40;
-/// Rows of counters that are named.
+const WIDTH: usize = 40;
+/// Counters that are named.
 const NAMED: usize = 4;
 
-/// The tables: who took how much, and the counters.
+/// The tables: time per cause, and counters.
 pub(super) fn text(trace: &JitterTrace, all: &Attribution) -> String {
     let mut text = String::new();
     if !all.cpus.is_empty() {
         let rows = table(trace, all);
+        let causes = tables::causes(&rows).terminal();
         let _ = writeln!(
             text,
-            "\nWho took how much\n{}",
-            tables::causes(&rows).terminal()
+            "\nTime per cause\n{causes}\n\n{}\n{}",
+            kinds(&rows),
+            remarks(all)
         );
-        let _ = writeln!(text, "\n{}\n{}", kinds(&rows), remarks(all));
-        let processes = processes(trace, all, PROCESSES);
+        let processes = tables::processes(&processes(trace, all, PROCESSES), WIDTH);
         if !processes.is_empty() {
-            let _ = writeln!(
-                text,
-                "\nProcesses that took most\n{}",
-                tables::processes(&processes, WIDE).terminal()
-            );
+            let _ = writeln!(text, "\nTime per process\n{}", processes.terminal());
         }
     }
     if !all.about.counters.is_empty() {
@@ -47,7 +44,7 @@ pub(super) fn text(trace: &JitterTrace, all: &Attribution) -> String {
     text
 }
 
-/// What is to be known to read the table.
+/// Explanation of the table.
 fn remarks(all: &Attribution) -> String {
     let about = &all.about;
     let by = match about.method {
@@ -55,18 +52,16 @@ fn remarks(all: &Attribution) -> String {
         AttributionMethod::Osnoise => "By the entries of osnoise",
         AttributionMethod::Proc => "By a recording that was cut off",
     };
-    let mut text = by.to_owned();
-    if let Some(clock) = &about.clock {
-        let _ = write!(text, " on the clock {}", visible(clock));
-    }
-    let _ = write!(
-        text,
-        ": {} entries, {} lost, {} began outside of events.\n\
-         Gross: from coming to leaving. Net: without what came in between; these add up to all \
-         the noise.",
+    let clock = about.clock.as_ref();
+    let clock = clock.map_or(String::new(), |clock| {
+        format!(" on the clock {}", visible(clock))
+    });
+    format!(
+        "{by}{clock}: {} entries, {} lost, {} began outside of events.\n\
+         Gross: from entry to exit. Net: without other causes inside; the net times add up to the \
+         noise.",
         about.entries, about.lost, about.outside
-    );
-    text
+    )
 }
 
 /// The share of each kind: `Of the noise: task 98.1 %, irq 0.51 %`.
@@ -83,24 +78,21 @@ fn kinds(rows: &[SourceRow]) -> String {
         }
     }
     sums.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let words: Vec<String> = sums
-        .iter()
-        .map(|(name, pct)| format!("{name} {pct:.2} %"))
-        .collect();
-    format!("Of the noise: {}.", words.join("; "))
+    let words = sums.iter().map(|(name, pct)| format!("{name} {pct:.2} %"));
+    format!("Of the noise: {}.", words.collect::<Vec<_>>().join("; "))
 }
 
 /// The counters of /proc.
 fn counters(all: &Attribution) -> String {
-    let coarse = all.cpus.is_empty();
+    let is_coarse = all.cpus.is_empty();
     let mut text = "\nWhat /proc counted from begin to end, pauses included".to_owned();
-    if coarse {
+    if is_coarse {
         text.push_str(
             ": how often, not which event\nof the trace. Coarser than causes by event, for which \
              tracefs is needed",
         );
     }
-    let mut table = plain([
+    let mut table = TextTable::new([
         "CPU",
         "interrupts",
         "soft interrupts",
@@ -110,49 +102,42 @@ fn counters(all: &Attribution) -> String {
         "softirq",
         "steal",
     ]);
+    let sum = |counts: &[Count]| cell(counts.iter().map(|count| count.count).sum::<u64>());
     for one in &all.about.counters {
-        let or_none = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-        table.add_row([
-            one.cpu.to_string(),
-            sum(&one.interrupts).to_string(),
-            sum(&one.softirqs).to_string(),
-            or_none(one.preempted.map(|count| count.to_string())),
-            or_none(one.waited_ns.map(|ns| time(ns as f64))),
-            time(one.irq_ns as f64),
-            time(one.softirq_ns as f64),
-            time(one.steal_ns as f64),
+        table.add([
+            cell(one.cpu),
+            sum(&one.interrupts),
+            sum(&one.softirqs),
+            one.preempted.and_then(cell),
+            one.waited_ns.and_then(time_cell),
+            time_cell(one.irq_ns),
+            time_cell(one.softirq_ns),
+            time_cell(one.steal_ns),
         ]);
     }
-    let _ = writeln!(text, "\n{}", right(table));
+    let _ = writeln!(text, "\n{}", table.terminal());
     for one in &all.about.counters {
-        let _ = writeln!(text, "  CPU {}: {}", one.cpu, top_counter(one));
+        let _ = writeln!(text, "  CPU {}: {}", one.cpu, top_counters(one));
     }
-    if let Some(why) = all.about.why.as_ref().filter(|_| coarse) {
+    if let Some(why) = all.about.why.as_ref().filter(|_| is_coarse) {
         let _ = writeln!(text, "  Not by tracefs: {}", visible(why));
     }
     text
 }
 
-fn sum(counts: &[Count]) -> u64 {
-    counts.iter().map(|count| count.count).sum()
-}
-
-/// The most frequent ones, by the second.
-fn top_counter(one: &CpuCounters) -> String {
+/// The most frequent interrupts and soft interrupts, per second.
+fn top_counters(one: &CpuCounters) -> String {
     let seconds = one.elapsed_ns.max(1) as f64 / 1e9;
-    let per_s = |counts: &[Count]| -> Vec<String> {
-        let named = counts.iter().take(NAMED);
-        named
-            .map(|count| {
-                format!(
-                    "{} {:.0}/s",
-                    visible(&count.name),
-                    count.count as f64 / seconds
-                )
-            })
-            .collect()
+    let named = one
+        .interrupts
+        .iter()
+        .take(NAMED)
+        .chain(one.softirqs.iter().take(NAMED));
+    let per_s = |count: &Count| {
+        let rate = count.count as f64 / seconds;
+        format!("{} {rate:.0}/s", visible(&count.name))
     };
-    let all = [per_s(&one.interrupts), per_s(&one.softirqs)].concat();
+    let all: Vec<String> = named.map(per_s).collect();
     if all.is_empty() {
         "nothing".to_owned()
     } else {
@@ -160,7 +145,7 @@ fn top_counter(one: &CpuCounters) -> String {
     }
 }
 
-/// Adds to the figures of a CPU who took how much, and what /proc counted.
+/// Adds causes and counters to the JSON of a CPU.
 pub(super) fn add_json(figures: &mut Value, cpu: &CpuTrace, all: &Attribution) {
     if !all.cpus.is_empty() {
         figures["causes"] = json!(by_cpu(cpu, all));
@@ -171,48 +156,39 @@ pub(super) fn add_json(figures: &mut Value, cpu: &CpuTrace, all: &Attribution) {
     }
 }
 
-/// All that is known, as `convert` writes it.
+/// The whole attribution, as `convert` writes it.
 pub(super) fn json(all: &Attribution) -> Value {
-    let cpus: Vec<Value> = all
-        .cpus
-        .iter()
-        .map(|cpu| {
-            let causes = cpu.causes.iter();
-            json!({
-                "cpu": cpu.cpu,
-                "known": cpu.known,
-                "causes": causes
-                    .map(|cause| (cause.start_ns, cause.length_ns, cause.source))
-                    .collect::<Vec<_>>(),
-            })
-        })
-        .collect();
+    let cpus = all.cpus.iter().map(|cpu| {
+        let causes = cpu.causes.iter();
+        let causes = causes.map(|cause| (cause.start_ns, cause.length_ns, cause.source));
+        let causes: Vec<_> = causes.collect();
+        json!({"cpu": cpu.cpu, "known": cpu.known, "causes": causes})
+    });
+    let cpus: Vec<Value> = cpus.collect();
     json!({"about": all.about, "sources": all.sources, "cpus": cpus})
 }
 
-/// A row for each cause of each event, and for what they leave of it. Names
-/// stand in quotes, for a task may be called anything.
+/// A row for each cause of each event, and for the rest of the event. Names are quoted: a
+/// task may have any name.
 pub(super) fn csv(trace: &JitterTrace, all: &Attribution, out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
         "cpu,event_start_ns,event_length_ns,kind,name,number,start_ns,gross_ns,net_ns,depth"
     )?;
-    let nothing = CpuCauses::default();
     for cpu in &trace.cpus {
-        let causes = all.of(cpu.cpu).unwrap_or(&nothing);
-        for one in explain(&cpu.events, causes) {
+        for one in all.explain(cpu) {
             let event = format!("{},{},{}", cpu.cpu, one.event.start_ns, one.event.length_ns);
             for share in &one.causes {
                 let cause = &share.cause;
                 let Some(source) = all.sources.get(cause.source as usize) else {
                     continue;
                 };
+                let name = source.name.replace('"', "\"\"");
                 let number = source.number.map(|number| number.to_string());
                 writeln!(
                     out,
-                    "{event},{},\"{}\",{},{},{},{},{}",
+                    "{event},{},\"{name}\",{},{},{},{},{}",
                     source.kind.name(),
-                    source.name.replace('"', "\"\""),
                     number.unwrap_or_default(),
                     cause.start_ns,
                     cause.length_ns,
@@ -220,11 +196,7 @@ pub(super) fn csv(trace: &JitterTrace, all: &Attribution, out: &mut impl Write) 
                     share.depth
                 )?;
             }
-            let rest = match (one.known, one.causes.is_empty()) {
-                (false, _) => RowSubject::Unknown,
-                (true, true) => RowSubject::Elsewhere,
-                (true, false) => RowSubject::Around,
-            };
+            let rest = one.rest();
             let (name, kind) = rest.names();
             let left = one.left_ns;
             writeln!(out, "{event},{kind},\"{name}\",,,{left},{left},")?;

@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::select::SelectArgs;
 use super::{ImportArgs, causes};
+use crate::trace_file::open_trace;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{
     Overwrite, give_to_caller, refuse_ending, refuse_same_file, stdout, unless_closed,
@@ -75,15 +76,11 @@ impl ExportFormat {
     }
 }
 
-/// Runs the command.
 pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
     refuse_same_file(&args.input, &args.output)?;
     args.overwrite.check(Some(&args.output))?;
     let to = ExportFormat::for_path(args.to, &args.output, ExportFormat::Csv)?;
-    let recording = super::read(&args.input, &args.import.options(), messages)?;
-    let trace = recording
-        .into_trace()
-        .map_err(|error| error.in_file(&args.input.display().to_string()))?;
+    let trace = open_trace(&args.input, &args.import.options(), messages)?;
     let part = args.select.of(JitterRecording::Trace(trace), false)?;
     // What is cut out begins where it was cut.
     let trace = part.into_trace()?.beginning_at(args.select.begin_ns());

@@ -6,11 +6,9 @@ mod attribute;
 mod bars;
 mod causes;
 mod compare;
-mod count_table;
-mod distribution;
+mod counts;
 mod export;
 mod memory;
-mod page;
 mod parts;
 mod periodic;
 mod plan_args;
@@ -24,13 +22,15 @@ mod verify;
 use std::io::Read;
 use std::path::Path;
 
-use crate::format;
-pub use crate::import::ImportArgs;
-use crate::import::{self, ImportOptions, JitterRecording};
 use clap::{Args, Subcommand};
+use sandbag_input::Existing;
+use sandbag_linux::CpuList;
 use sandbag_ui::failure::Result;
-
 use sandbag_ui::messages::Messages;
+use sandbag_ui::output;
+
+pub use crate::trace_file::ImportArgs;
+use crate::{format, import, trace_file};
 
 /// OS jitter: what takes CPUs away from programs, event by event
 #[derive(Debug, Args)]
@@ -57,19 +57,17 @@ enum JitterAction {
     /// Write the header, the source and the library for programs that ask for
     /// their jitter themselves
     Api(api::ApiArgs),
-    /// Make a trace that nobody recorded, the same for the same seed
+    /// Make a synthetic trace, the same for the same seed
     Synth(synth::SynthArgs),
 }
 
 impl JitterArgs {
     /// Whether a program is to be run.
-    #[must_use]
     pub fn has_command(&self) -> bool {
         matches!(&self.action, JitterAction::Replay(args) if args.has_command())
     }
 }
 
-/// Runs the command.
 pub fn main(args: &JitterArgs, messages: &Messages) -> Result<u8> {
     match &args.action {
         JitterAction::Record(args) => record::main(args, messages),
@@ -83,41 +81,38 @@ pub fn main(args: &JitterArgs, messages: &Messages) -> Result<u8> {
     }
 }
 
-/// Whether a file that begins like this (unpacked) is jitter. A profile that
-/// looks like a bare table of numbers remains one.
+/// Whether a file that begins like this (decompressed) is jitter. A profile that looks like
+/// a plain table of numbers remains a profile.
 pub fn is_recording(head: &[u8], is_profile: bool) -> bool {
     let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     format::is_trace(text) || (!is_profile && import::detect(text).is_some())
 }
 
-/// What `from` holds, as `jitter show` shows it; `name` is what it is called.
-///
-/// # Errors
-/// It cannot be read.
+/// The text of `jitter show` for a byte stream that messages call `name`.
 pub fn show_text(from: impl Read + Send, name: &str, messages: &Messages) -> Result<String> {
-    let recording = import::read(from, name, &ImportOptions::default())?;
-    warn(&recording, name, messages);
+    let recording = trace_file::read(from, name, messages)?;
     Ok(show::show_recording(&recording, name))
 }
 
-/// What the directory of a replay, or its run.json, has; `None` if it is of
+/// The text for the directory of a replay or its run.json; `None` if the path is of
 /// something else.
-///
-/// # Errors
-/// It cannot be read.
 pub fn show_replay(path: &Path) -> Option<Result<String>> {
     Some(replay::read_record(path)?.map(|record| replay::shown(&record)))
 }
 
-/// Reads a file, and prints its warnings.
-pub fn read(path: &Path, options: &ImportOptions, messages: &Messages) -> Result<JitterRecording> {
-    let recording = import::open(path, options)?;
-    warn(&recording, &path.display().to_string(), messages);
-    Ok(recording)
+/// Writes a page, to standard output for `-`.
+fn write_page(path: &Path, page: &str, existing: Existing, messages: &Messages) -> Result<()> {
+    output::put(path, page, existing)?;
+    if path.as_os_str() != "-" {
+        messages.say(&format!("wrote {}", path.display()));
+    }
+    Ok(())
 }
 
-fn warn(recording: &JitterRecording, name: &str, messages: &Messages) {
-    for warning in recording.warnings() {
-        messages.warning(&format!("{name}: {warning}"));
+/// A list of CPU numbers that is not empty.
+fn cpu_list(text: &str) -> Result<CpuList, String> {
+    match text.parse::<CpuList>() {
+        Ok(list) if !list.is_empty() => Ok(list),
+        _ => Err("expected CPUs such as 0,2-3".to_owned()),
     }
 }

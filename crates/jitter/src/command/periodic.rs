@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What comes again and again, and what CPUs have in common, as tables.
+//! Periodic components and correlation of CPUs, as tables and JSON.
 
 use std::fmt::Write as _;
 
@@ -11,19 +11,17 @@ use crate::{CpuTrace, JitterTrace, tables};
 use sandbag_ui::quantity::time;
 use serde::Serialize;
 
-/// Pairs of CPUs that are listed; those furthest beyond chance.
+/// Pairs of CPUs that are listed: those that differ most from chance.
 const MOST_PAIRS: usize = 10;
 
-/// What was found in a trace.
+/// Periodic components and correlations of a trace.
 pub(super) struct Periods {
     /// In the order of its CPUs.
     pub(super) spectra: Vec<Option<Spectrum>>,
-    /// All pairs.
     pub(super) pairs: Vec<Correlation>,
 }
 
 impl Periods {
-    /// Looks for it.
     pub(super) fn of(trace: &JitterTrace) -> Self {
         Self {
             spectra: trace.cpus.iter().map(spectrum).collect(),
@@ -35,38 +33,32 @@ impl Periods {
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         if let Some(one) = self.spectra.iter().flatten().next() {
+            let table = tables::components(&self.spectra);
             let _ = writeln!(
                 text,
-                "\nPeriodic, {} to {} (on a CPU without any, one would be found with a \
-                 probability of {FALSE_ALARM})\n{}",
+                "\nPeriodic components, {} to {} (probability of a false one per CPU: {FALSE_ALARM})",
                 time(one.shortest_ns),
                 time(one.longest_ns),
-                components(&self.spectra)
             );
+            let _ = if table.is_empty() {
+                writeln!(text, "  none")
+            } else {
+                writeln!(text, "{}", table.terminal())
+            };
         }
         if !self.pairs.is_empty() {
             let _ = writeln!(
                 text,
-                "\nWhat CPUs have in common (by chance: 99 times in 100)\n{}",
+                "\nCorrelation of CPUs (by chance: range that covers 99 %)\n{}",
                 pairs(&self.pairs)
             );
         } else if self.spectra.len() > MOST_CORRELATED {
             let _ = writeln!(
                 text,
-                "\nWhat CPUs have in common: left out above {MOST_CORRELATED} CPUs; select some \
-                 (--cpus)"
+                "\nCorrelation of CPUs: omitted above {MOST_CORRELATED} CPUs; select some (--cpus)"
             );
         }
         text
-    }
-}
-
-fn components(spectra: &[Option<Spectrum>]) -> String {
-    let table = tables::components(spectra);
-    if table.rows() == 0 {
-        "  none".to_owned()
-    } else {
-        table.terminal().to_string()
     }
 }
 
@@ -98,7 +90,6 @@ pub(super) struct CpuFigures<'a> {
     in_common: Vec<&'a Correlation>,
 }
 
-/// The figures of all.
 pub(super) fn figures<'a>(trace: &JitterTrace, found: Option<&'a Periods>) -> Vec<CpuFigures<'a>> {
     let of = |(i, cpu): (usize, &CpuTrace)| CpuFigures {
         summary: summarise(cpu),

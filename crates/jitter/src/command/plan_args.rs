@@ -7,6 +7,7 @@ use crate::JitterTrace;
 use crate::replay::plan::FACTORS;
 use crate::replay::process::InjectorClass;
 use crate::replay::{ReplayOptions, ReplayPlan, Sync};
+use crate::trace_file::open_trace;
 use clap::{Args, ValueEnum};
 use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root};
@@ -28,7 +29,7 @@ pub struct PlanArgs {
 
     /// Which CPUs of the trace are replayed there, in this order, and again
     /// from the first if they are fewer [default: all of the trace]
-    #[arg(long, value_name = "LIST", value_parser = trace_cpus)]
+    #[arg(long, value_name = "LIST", value_parser = super::cpu_list)]
     pub trace_cpus: Option<CpuList>,
 
     /// Decides what is left to chance: where in the trace each CPU begins
@@ -104,14 +105,6 @@ fn part(text: &str) -> Result<f64, String> {
     }
 }
 
-/// CPUs of a trace.
-pub fn trace_cpus(text: &str) -> Result<CpuList, String> {
-    match text.parse::<CpuList>() {
-        Ok(list) if !list.is_empty() => Ok(list),
-        _ => Err("expected CPUs of the trace, such as 0,2-3".to_owned()),
-    }
-}
-
 /// A factor of lengths and gaps.
 pub fn factor(text: &str) -> Result<f64, String> {
     match text.trim().parse() {
@@ -137,16 +130,11 @@ impl PlanArgs {
     /// # Errors
     /// It cannot be read, holds a distribution only, or no events.
     pub fn trace(&self, path: &Path, messages: &Messages) -> Result<JitterTrace> {
-        let recording = super::read(path, &self.import.of_events(), messages)?;
-        let name = path.display().to_string();
-        let trace = recording
-            .into_trace()
-            .map_err(|error| error.in_file(&name))?;
+        let trace = open_trace(path, &self.import.of_events(), messages)?;
         if trace.cpus.iter().all(|cpu| cpu.events.is_empty()) {
-            return Err(BadInput(format!(
-                "{name} holds no events: there is nothing to replay"
-            ))
-            .into());
+            let name = path.display();
+            let text = format!("{name} holds no events: there is nothing to replay");
+            return Err(BadInput(text).into());
         }
         Ok(trace)
     }

@@ -28,9 +28,9 @@ use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{self, Overwrite, give_to_caller, stdout};
 use sandbag_ui::units::{self, Cpus};
 
-/// How long unless something else is said.
+/// Default duration.
 const LENGTH: Duration = Duration::from_secs(10);
-/// Memory unless something else is said, MiB.
+/// Default memory, MiB.
 const USUAL_MIB: u64 = 256;
 /// As long as it takes.
 const ENDLESS: Duration = Duration::from_secs(365 * 86_400);
@@ -47,7 +47,7 @@ pub struct RecordArgs {
     #[arg(short, long, value_name = "TIME", value_parser = units::positive_duration)]
     duration: Option<Duration>,
 
-    /// Of each CPU so many events; it ends when all have them
+    /// End when every CPU has this many events
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     events: Option<u64>,
 
@@ -94,7 +94,6 @@ pub struct RecordArgs {
     real_time: Option<u8>,
 }
 
-/// Runs the command.
 pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     let root = Root::default();
     let topology = Topology::read(&root)?;
@@ -111,7 +110,7 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     output::refuse_ending(&output, &["sbj"])?;
     args.overwrite.check(Some(&output))?;
     let made = Cell::new(false);
-    // Only once everything is in its place: what is refused costs nobody a file.
+    // Only when all loops are ready: a refused recording leaves no file.
     let open = || {
         let file: Box<dyn Write> = if to_stdout {
             Box::new(stdout())
@@ -213,8 +212,8 @@ fn options(args: &RecordArgs, cpus: CpuList, max_memory: u64, is_traced: bool) -
     }
 }
 
-/// Does something, and sets `stop` when a signal asks for the end. Whoever
-/// waits for it sleeps: it may be on a CPU that is looked at.
+/// Runs `act` and sets `stop` on a signal. The waiting thread sleeps: it may be on a CPU
+/// that is recorded.
 fn until_signal<T>(stop: &AtomicBool, act: impl FnOnce() -> T) -> Result<T> {
     let signals = StopSignals::block().context("wait for signals")?;
     let (over, end) = io::pipe().context("a pipe")?;
@@ -250,16 +249,17 @@ fn until_signal<T>(stop: &AtomicBool, act: impl FnOnce() -> T) -> Result<T> {
 }
 
 fn header(root: &Root, options: &CollectOptions) -> TraceHeader {
+    let recorder = concat!("sandbag ", env!("CARGO_PKG_VERSION"));
+    let began = SystemTime::now().duration_since(UNIX_EPOCH);
     TraceHeader {
-        recorder: concat!("sandbag ", env!("CARGO_PKG_VERSION")).to_owned(),
         host: machine::host(root),
         kernel: machine::kernel(root),
-        began_s: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .ok()
-            .map(|time| time.as_secs_f64()),
-        clock: collect::counter::CLOCK,
-        cpus: options.cpus.iter().collect(),
+        began_s: began.ok().map(|time| time.as_secs_f64()),
         real_time: options.real_time,
+        ..TraceHeader::new(
+            recorder,
+            collect::counter::CLOCK,
+            options.cpus.iter().collect(),
+        )
     }
 }

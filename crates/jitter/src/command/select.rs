@@ -6,6 +6,8 @@ use std::time::Duration;
 use crate::import::JitterRecording;
 use crate::{Error, Fault, Selection};
 use clap::Args;
+
+use super::cpu_list;
 use sandbag_linux::CpuList;
 use sandbag_ui::failure::Result;
 
@@ -24,19 +26,12 @@ pub struct SelectArgs {
     until: Option<Duration>,
 
     /// Only these CPUs, by their numbers in the recording
-    #[arg(short, long, visible_alias = "select", value_name = "LIST", value_parser = list)]
+    #[arg(short, long, visible_alias = "select", value_name = "LIST", value_parser = cpu_list)]
     cpus: Option<CpuList>,
 
     /// Only what is at least so long: tools see events from different lengths on
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     above: Option<Duration>,
-}
-
-fn list(text: &str) -> Result<CpuList, String> {
-    match text.parse::<CpuList>() {
-        Ok(list) if !list.is_empty() => Ok(list),
-        _ => Err("expected CPUs of the recording, such as 0,2-3".to_owned()),
-    }
 }
 
 impl SelectArgs {

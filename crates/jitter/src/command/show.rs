@@ -15,7 +15,8 @@ use sandbag_ui::text::visible;
 use super::bars::decades;
 use super::periodic::{self, Periods};
 use super::select::SelectArgs;
-use super::{ImportArgs, causes, distribution, page};
+use super::{ImportArgs, causes, counts, write_page};
+use crate::trace_file::open;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{self, JsonArgs, Overwrite};
 use sandbag_ui::{BadInput, exit};
@@ -61,11 +62,10 @@ pub struct ShowArgs {
     import: ImportArgs,
 }
 
-/// Runs the command.
 pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
     args.overwrite.check(args.html.as_deref())?;
     args.json.check(args.overwrite)?;
-    let recording = super::read(&args.file, &args.import.options(), messages)?;
+    let recording = open(&args.file, &args.import.options(), messages)?;
     let recording = args.select.of(recording, false)?;
     let name = args.file.display().to_string();
     let found = match &recording {
@@ -84,7 +84,7 @@ pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
             correlations: &found.pairs,
             worst: args.worst,
         });
-        page::write(file, &html, args.overwrite.existing(), messages)?;
+        write_page(file, &html, args.overwrite.existing(), messages)?;
         if file.as_os_str() == "-" {
             return Ok(exit::KEPT);
         }
@@ -97,7 +97,7 @@ pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
             args.json.put_or(&figures, text, existing)?;
         }
         JitterRecording::Distribution(all) => {
-            let text = || Ok(distribution::text(all, &name));
+            let text = || Ok(counts::text(all, &name));
             args.json.put_or(all, text, existing)?;
         }
     }
@@ -121,7 +121,7 @@ fn figures(trace: &JitterTrace, found: Option<&Periods>) -> Result<Vec<serde_jso
 pub(super) fn show_recording(recording: &JitterRecording, name: &str) -> String {
     match recording {
         JitterRecording::Trace(trace) => text(trace, name, WORST, Some(&Periods::of(trace))),
-        JitterRecording::Distribution(all) => distribution::text(all, name),
+        JitterRecording::Distribution(all) => counts::text(all, name),
     }
 }
 
@@ -151,7 +151,8 @@ fn text(trace: &JitterTrace, name: &str, worst: usize, found: Option<&Periods>) 
         let how = fit(&tables::how_found(notes).terminal(), 1, width);
         let _ = writeln!(text, "\nHow they were found\n{how}");
     }
-    let _ = writeln!(text, "\nLengths\n{}", decades(lengths(trace)));
+    let lengths = trace.lengths_ns().into_iter().map(|ns| (ns, 1));
+    let _ = writeln!(text, "\nLengths\n{}", decades(lengths));
     if let Some(found) = found {
         text += &found.text();
     }
@@ -159,13 +160,7 @@ fn text(trace: &JitterTrace, name: &str, worst: usize, found: Option<&Periods>) 
     text.extend(attribution.map(|all| causes::text(trace, all)));
     if worst > 0 {
         let longest = tables::longest(trace, worst).terminal();
-        let _ = writeln!(text, "\nThe longest\n{longest}");
+        let _ = writeln!(text, "\nLongest events\n{longest}");
     }
     text
-}
-
-/// Of each event its length, and that it is one.
-fn lengths(trace: &JitterTrace) -> impl Iterator<Item = (u64, u64)> {
-    let events = trace.cpus.iter().flat_map(|cpu| &cpu.events);
-    events.map(|event| (event.length_ns, 1))
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag jitter synth`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::JitterTrace;
 use crate::stats::summarise;
 use crate::synth::{Arrivals, Component, LIKE, Lengths, NamedModel, NoiseModel, fit, synthesise};
 use clap::Args;
@@ -13,9 +12,10 @@ use sandbag_stats::GENERATOR;
 use sandbag_ui::failure::Result;
 use sandbag_ui::quantity::time;
 
-use super::ImportArgs;
 use super::export::{ExportFormat, put};
 use super::parts::{self, ComponentSpecs, LengthsArg};
+use super::{ImportArgs, cpu_list};
+use crate::trace_file::open_trace;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::Overwrite;
 use sandbag_ui::units;
@@ -39,7 +39,7 @@ rest at random times, with its lengths, CPU by CPU.
 Components add up; where events of two meet, a program sees one, as long as
 both.";
 
-/// Make a trace that nobody recorded, the same for the same seed
+/// Make a synthetic trace, the same for the same seed
 #[derive(Debug, Args)]
 #[command(after_long_help = HELP)]
 pub struct SynthArgs {
@@ -56,7 +56,7 @@ pub struct SynthArgs {
     duration: Duration,
 
     /// The CPUs of the trace [default: 0; with --like FILE those of FILE]
-    #[arg(short, long, value_name = "LIST", value_parser = list)]
+    #[arg(short, long, value_name = "LIST", value_parser = cpu_list)]
     cpus: Option<CpuList>,
 
     /// Of all chance
@@ -78,14 +78,6 @@ pub struct SynthArgs {
     import: ImportArgs,
 }
 
-fn list(text: &str) -> Result<CpuList, String> {
-    match text.parse::<CpuList>() {
-        Ok(list) if !list.is_empty() => Ok(list),
-        _ => Err("expected CPUs such as 0,2-3".to_owned()),
-    }
-}
-
-/// Runs the command.
 pub fn main(args: &SynthArgs, messages: &Messages) -> Result<u8> {
     let (mut components, mut cpus) = model_components(args, messages)?;
     for part in &args.parts.0 {
@@ -182,7 +174,7 @@ fn model_components(args: &SynthArgs, messages: &Messages) -> Result<(Vec<Compon
         ))
         .into());
     }
-    let trace = trace(wanted, args, messages)?;
+    let trace = open_trace(wanted, &args.import.options(), messages)?;
     let components = fit(&trace);
     for component in &components {
         messages.detail(&component_text(component));
@@ -190,19 +182,9 @@ fn model_components(args: &SynthArgs, messages: &Messages) -> Result<(Vec<Compon
     Ok((components, trace.header.cpus))
 }
 
-fn trace(file: &std::path::Path, args: &SynthArgs, messages: &Messages) -> Result<JitterTrace> {
-    let recording = super::read(file, &args.import.options(), messages)?;
-    let name = file.display().to_string();
-    Ok(recording
-        .into_trace()
-        .map_err(|error| error.in_file(&name))?)
-}
-
-fn lengths_of(file: &std::path::Path, args: &SynthArgs, messages: &Messages) -> Result<Lengths> {
-    let trace = trace(file, args, messages)?;
-    let events = trace.cpus.iter().flat_map(|cpu| &cpu.events);
-    let lengths: Vec<u64> = events.map(|event| event.length_ns).collect();
-    Lengths::of_events(&lengths).ok_or_else(|| {
+fn lengths_of(file: &Path, args: &SynthArgs, messages: &Messages) -> Result<Lengths> {
+    let trace = open_trace(file, &args.import.options(), messages)?;
+    Lengths::of_events(&trace.lengths_ns()).ok_or_else(|| {
         BadInput(format!(
             "{} has no events, and so no lengths",
             file.display()

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Blocks of causes.
 
-use super::{CauseBlock, varint};
+use super::CauseBlock;
+use super::varint::{self, RowReader};
 use crate::attribution::{Cause, MAX_NAME, NoiseOrigin, SourceKind};
 use crate::{Fault, Span};
 
+const LARGE: Fault = Fault::Impossible("a number that large");
 /// Causes of a block at most.
 const PER_BLOCK: usize = 1 << 16;
 /// Sources that a block names at most.
@@ -19,8 +21,7 @@ pub(super) struct CauseHead {
     pub(super) is_last: bool,
 }
 
-/// Of so many causes and new sources: names first, a cause comes after its
-/// source.
+/// The next block for these causes and `new` sources: a source precedes its causes.
 pub(super) fn part(rest: &[Cause], new: usize) -> CauseHead {
     if new > NEW_PER_BLOCK {
         return CauseHead {
@@ -36,7 +37,6 @@ pub(super) fn part(rest: &[Cause], new: usize) -> CauseHead {
     }
 }
 
-/// Appends a row.
 pub(super) fn push(
     row: &mut Vec<u8>,
     cpu: u32,
@@ -44,15 +44,7 @@ pub(super) fn push(
     new: &[NoiseOrigin],
     causes: &[Cause],
 ) -> Result<(), Fault> {
-    for value in [
-        0,
-        u64::from(cpu),
-        span.from_ns,
-        span.length_ns(),
-        new.len() as u64,
-    ] {
-        varint::push(row, value);
-    }
+    varint::push_head(row, cpu, span, new.len());
     for source in new {
         let kind = SourceKind::ALL.iter().position(|kind| *kind == source.kind);
         varint::push(row, kind.unwrap_or_default() as u64);
@@ -81,72 +73,38 @@ pub(super) fn push(
 /// Reads a block; its new sources are added to those known.
 pub(super) fn read(packed: &[u8], sources: &mut Vec<NoiseOrigin>) -> Result<CauseBlock, Fault> {
     let row = zstd::bulk::decompress(packed, MAX_ROW).map_err(|_| Fault::Damaged)?;
-    let mut rest = &row[..];
-    const SHORT: Fault = Fault::Impossible("it ends too early");
-    const BEYOND: Fault = Fault::Impossible("a time beyond 64 bits");
-    let number = |rest: &mut &[u8]| varint::take(rest).ok_or(SHORT);
-    let small =
-        |value: u64| u32::try_from(value).map_err(|_| Fault::Impossible("a number that large"));
-    if number(&mut rest)? != 0 {
-        return Err(Fault::Impossible("it has columns of a later version"));
-    }
-    let cpu = small(number(&mut rest)?)?;
-    let from_ns = number(&mut rest)?;
-    let until_ns = from_ns.checked_add(number(&mut rest)?).ok_or(BEYOND)?;
-    let new = number(&mut rest)?;
-    if new > NEW_PER_BLOCK as u64 {
-        return Err(Fault::Impossible("more sources than a block holds"));
-    }
-    for _ in 0..new {
-        let kind = usize::try_from(number(&mut rest)?).unwrap_or(usize::MAX);
+    let mut row = RowReader(&row);
+    let (cpu, span) = row.head()?;
+    for _ in 0..row.count(NEW_PER_BLOCK, "more sources than a block holds")? {
+        let kind = usize::try_from(row.number()?).unwrap_or(usize::MAX);
         let kind = SourceKind::ALL.get(kind).copied();
-        let of = number(&mut rest)?;
-        let length = usize::try_from(number(&mut rest)?).unwrap_or(usize::MAX);
-        if length > MAX_NAME || length > rest.len() {
-            return Err(SHORT);
-        }
-        let (name, after) = rest.split_at(length);
-        rest = after;
-        sources.push(NoiseOrigin {
-            kind: kind.ok_or(Fault::Impossible("a kind of cause of a later version"))?,
-            name: String::from_utf8_lossy(name).into_owned(),
-            number: match of {
-                0 => None,
-                of => Some(small(of - 1)?),
-            },
-        });
+        let number = match row.number()? {
+            0 => None,
+            number => Some(u32::try_from(number - 1).map_err(|_| LARGE)?),
+        };
+        let length = row.count(MAX_NAME, "a name that long")?;
+        let name = row.text(length)?;
+        let kind = kind.ok_or(Fault::Impossible("a kind of cause of a later version"))?;
+        sources.push(NoiseOrigin::new(kind, name, number));
     }
-    let count = number(&mut rest)?;
-    if count > PER_BLOCK as u64 {
-        return Err(Fault::Impossible("more causes than a block holds"));
-    }
-    let mut causes = Vec::with_capacity(count as usize);
-    let mut last_ns = from_ns;
+    let count = row.count(PER_BLOCK, "more causes than a block holds")?;
+    let mut causes = Vec::with_capacity(count);
+    let mut last_ns = span.from_ns;
     for _ in 0..count {
-        let start_ns = last_ns.checked_add(number(&mut rest)?).ok_or(BEYOND)?;
-        let length_ns = number(&mut rest)?;
-        start_ns.checked_add(length_ns).ok_or(BEYOND)?;
-        let source = small(number(&mut rest)?)?;
+        last_ns = row.time_after(last_ns)?;
+        let length_ns = row.time_after(last_ns)? - last_ns;
+        let source = row.small()?;
         if source as usize >= sources.len() {
-            return Err(Fault::Impossible("a cause of nobody"));
+            return Err(Fault::Impossible("a cause without a source"));
         }
-        causes.push(Cause {
-            start_ns,
-            length_ns,
-            source,
-        });
-        last_ns = start_ns;
+        causes.push(Cause::new(last_ns, length_ns, source));
     }
-    if last_ns > until_ns {
+    if last_ns > span.until_ns {
         return Err(Fault::Impossible(
             "a cause begins after its stretch of time",
         ));
     }
-    Ok(CauseBlock {
-        cpu,
-        span: Span { from_ns, until_ns },
-        causes,
-    })
+    Ok(CauseBlock { cpu, span, causes })
 }
 
 #[cfg(test)]

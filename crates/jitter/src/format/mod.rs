@@ -33,6 +33,7 @@ mod tests;
 mod varint;
 mod write;
 
+pub(crate) use read::read_parts;
 pub use read::{TraceReader, read, read_without_causes};
 pub use write::{Writer, write};
 
@@ -54,7 +55,6 @@ const MAX_BLOCK: usize = 64 << 20;
 const EVENTS_PER_BLOCK: usize = 1 << 16;
 
 /// Whether a file that begins like this is a trace.
-#[must_use]
 pub fn is_trace(head: &[u8]) -> bool {
     head.starts_with(MAGIC)
 }
@@ -62,7 +62,6 @@ pub fn is_trace(head: &[u8]) -> bool {
 /// Events of one CPU in a stretch of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventBlock {
-    /// Kernel number.
     pub cpu: u32,
     /// When events were looked for.
     pub span: Span,
@@ -73,7 +72,6 @@ pub struct EventBlock {
 /// Causes of events of one CPU in a stretch of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CauseBlock {
-    /// Kernel number.
     pub cpu: u32,
     /// When the kernel was watched.
     pub span: Span,
@@ -85,6 +83,5 @@ pub struct CauseBlock {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FormatBlock {
     Events(EventBlock),
-    /// What caused them.
     Causes(CauseBlock),
 }

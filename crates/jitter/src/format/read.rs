@@ -3,9 +3,10 @@
 
 use std::io::{ErrorKind, Read};
 
+use super::varint::RowReader;
 use super::{
     ABOUT, CAUSES, CauseBlock, EVENTS, EVENTS_PER_BLOCK, EventBlock, FormatBlock, HEADER, MAGIC,
-    MAX_BLOCK, NOTES, VERSION, WITH_LEAST, causes, varint,
+    MAX_BLOCK, NOTES, VERSION, WITH_LEAST, causes,
 };
 use crate::attribution::{Attribution, AttributionSummary, CpuCauses, NoiseOrigin};
 use crate::{CpuTrace, Error, Fault, JitterTrace, Notes, Result, Span, TraceEvent, TraceHeader};
@@ -59,7 +60,7 @@ impl<R: Read> TraceReader<R> {
             return Err(Fault::NewerVersion(version).into());
         }
         let mut offset = begin.len() as u64;
-        let header = match next(&mut from, &mut offset)? {
+        let header: TraceHeader = match next(&mut from, &mut offset)? {
             Some((HEADER, payload)) => json("the header", &payload)?,
             Some(_) => return Err(at(begin.len() as u64, Fault::Impossible("no header"))),
             None => {
@@ -69,7 +70,6 @@ impl<R: Read> TraceReader<R> {
                 ));
             }
         };
-        let header: TraceHeader = header;
         if !header.cpus.is_sorted_by(|a, b| a < b) {
             return Err(Fault::Impossible("the CPUs of the header do not ascend").into());
         }
@@ -88,34 +88,40 @@ impl<R: Read> TraceReader<R> {
     }
 
     /// What stands before the first event.
-    #[must_use]
     pub fn header(&self) -> &TraceHeader {
         &self.header
     }
 
     /// What stands after the last; `None` before the end, and if there is none.
-    #[must_use]
     pub fn notes(&self) -> Option<&Notes> {
         self.notes.as_ref()
     }
 
     /// How causes were found; `None` before the end, and if nothing is known.
-    #[must_use]
     pub fn about(&self) -> Option<&AttributionSummary> {
         self.about.as_ref()
     }
 
     /// The sources of the causes so far.
-    #[must_use]
     pub fn sources(&self) -> &[NoiseOrigin] {
         &self.sources
     }
 
     /// Whether the file ended in the middle of a block, or without notes.
     /// Complete at the end.
-    #[must_use]
     pub fn is_cut_off(&self) -> bool {
         self.cut_off
+    }
+
+    fn block(&mut self, kind: u8, payload: &[u8]) -> Result<FormatBlock, Fault> {
+        if kind == EVENTS {
+            let block = events(payload)?;
+            advance(&self.header, &mut self.reached_ns, block.cpu, block.span)?;
+            return Ok(FormatBlock::Events(block));
+        }
+        let block = causes::read(payload, &mut self.sources)?;
+        advance(&self.header, &mut self.explained_ns, block.cpu, block.span)?;
+        Ok(FormatBlock::Causes(block))
     }
 
     /// The next block of events; `None` after the last whole one.
@@ -132,9 +138,6 @@ impl<R: Read> TraceReader<R> {
     }
 
     /// The next block of events or causes; `None` after the last whole one.
-    ///
-    /// # Errors
-    /// As of [`Self::next_block`].
     pub fn next_part(&mut self) -> Result<Option<FormatBlock>> {
         loop {
             let begin = self.offset;
@@ -143,20 +146,9 @@ impl<R: Read> TraceReader<R> {
                 return Ok(None);
             };
             match kind {
-                EVENTS => {
-                    let block = events(&payload).map_err(|fault| at(begin, fault))?;
-                    let reached = &mut self.reached_ns;
-                    advance(&self.header, reached, block.cpu, block.span)
-                        .map_err(|fault| at(begin, fault))?;
-                    return Ok(Some(FormatBlock::Events(block)));
-                }
-                CAUSES => {
-                    let block = causes::read(&payload, &mut self.sources)
-                        .map_err(|fault| at(begin, fault))?;
-                    let reached = &mut self.explained_ns;
-                    advance(&self.header, reached, block.cpu, block.span)
-                        .map_err(|fault| at(begin, fault))?;
-                    return Ok(Some(FormatBlock::Causes(block)));
+                EVENTS | CAUSES => {
+                    let block = self.block(kind, &payload);
+                    return block.map(Some).map_err(|fault| at(begin, fault));
                 }
                 ABOUT => self.about = Some(json("what is said of the causes", &payload)?),
                 NOTES => self.notes = Some(json("the notes", &payload)?),
@@ -167,7 +159,7 @@ impl<R: Read> TraceReader<R> {
     }
 }
 
-/// Stretches of a CPU ascend.
+/// Checks that the spans of a CPU ascend.
 fn advance(header: &TraceHeader, reached: &mut [u64], cpu: u32, span: Span) -> Result<(), Fault> {
     let place = header.cpus.binary_search(&cpu);
     let place = place.map_err(|_| Fault::Impossible("a CPU that is not in the header"))?;
@@ -239,60 +231,34 @@ fn fill(from: &mut impl Read, buffer: &mut [u8]) -> Result<ReadState> {
 
 fn events(packed: &[u8]) -> Result<EventBlock, Fault> {
     let row = zstd::bulk::decompress(packed, MAX_ROW).map_err(|_| Fault::Damaged)?;
-    let mut rest = &row[..];
-    let mut number = || varint::take(&mut rest).ok_or(Fault::Impossible("it ends too early"));
-    if number()? != 0 {
-        return Err(Fault::Impossible("it has columns of a later version"));
-    }
-    let cpu = u32::try_from(number()?).map_err(|_| Fault::Impossible("a CPU number that large"))?;
-    let from_ns = number()?;
-    let until_ns = from_ns
-        .checked_add(number()?)
-        .ok_or(Fault::Impossible("a time beyond 64 bits"))?;
-    let count = number()?;
-    if count > EVENTS_PER_BLOCK as u64 {
-        return Err(Fault::Impossible("more events than a block holds"));
-    }
-    let mut events = Vec::with_capacity(count as usize);
-    let mut last_ns = from_ns;
+    let mut row = RowReader(&row);
+    let (cpu, span) = row.head()?;
+    let count = row.count(EVENTS_PER_BLOCK, "more events than a block holds")?;
+    let mut events = Vec::with_capacity(count);
+    let mut last_ns = span.from_ns;
     for _ in 0..count {
-        let (gap, length_ns) = (number()?, number()?);
-        let start_ns = last_ns.checked_add(gap);
-        let end_ns = start_ns.and_then(|start| start.checked_add(length_ns));
-        let (Some(start_ns), Some(end_ns)) = (start_ns, end_ns) else {
-            return Err(Fault::Impossible("a time beyond 64 bits"));
-        };
-        events.push(TraceEvent::new(start_ns, length_ns));
-        last_ns = end_ns;
+        let start_ns = row.time_after(last_ns)?;
+        last_ns = row.time_after(start_ns)?;
+        events.push(TraceEvent::new(start_ns, last_ns - start_ns));
     }
-    if last_ns > until_ns {
+    if last_ns > span.until_ns {
         return Err(Fault::Impossible("an event ends after its stretch of time"));
     }
-    Ok(EventBlock {
-        cpu,
-        span: Span { from_ns, until_ns },
-        events,
-    })
+    Ok(EventBlock { cpu, span, events })
 }
 
 /// Reads a whole trace. A file that was cut off is read to its last whole
 /// block, with a warning.
-///
-/// # Errors
-/// As of [`TraceReader`]; or nothing was recorded at all.
 pub fn read(from: impl Read) -> Result<JitterTrace> {
     read_parts(from, true)
 }
 
 /// The same without what caused the events, which takes more memory than they do.
-///
-/// # Errors
-/// As of [`read`].
 pub fn read_without_causes(from: impl Read) -> Result<JitterTrace> {
     read_parts(from, false)
 }
 
-fn read_parts(from: impl Read, with_causes: bool) -> Result<JitterTrace> {
+pub(crate) fn read_parts(from: impl Read, with_causes: bool) -> Result<JitterTrace> {
     let mut reader = TraceReader::new(from)?;
     let mut cpus: Vec<CpuTrace> = reader
         .header()

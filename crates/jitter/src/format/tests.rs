@@ -69,11 +69,7 @@ fn any_causes(cpu: u32, sources: u32) -> impl Strategy<Value = CpuCauses> {
             let from_ns = now;
             for (wait, length_ns, source) in causes {
                 now += wait;
-                all.causes.push(Cause {
-                    start_ns: now,
-                    length_ns,
-                    source,
-                });
+                all.causes.push(Cause::new(now, length_ns, source));
             }
             now += rest;
             all.known.push(Span::new(from_ns, now));
@@ -89,10 +85,12 @@ fn any_attribution() -> impl Strategy<Value = Attribution> {
         any::<Option<u32>>(),
     );
     let sources = prop::collection::vec(source, 1..6).prop_map(|all| {
-        let sources = all.into_iter().map(|(kind, name, number)| NoiseOrigin {
-            kind: SourceKind::ALL[kind],
-            name: name.chars().take(50).collect(),
-            number: number.filter(|number| *number < u32::MAX),
+        let sources = all.into_iter().map(|(kind, name, number)| {
+            NoiseOrigin::new(
+                SourceKind::ALL[kind],
+                name.chars().take(50).collect::<String>(),
+                number.filter(|number| *number < u32::MAX),
+            )
         });
         sources.collect::<Vec<_>>()
     });
@@ -142,22 +140,22 @@ fn fault(bytes: &[u8]) -> Fault {
 #[test]
 fn lengths_of_the_first_version_become_the_time_lost() {
     let event = |length_ns| TraceEvent::new(1_000, length_ns);
-    let trace = |length_ns| JitterTrace {
-        header: header(vec![1]),
-        cpus: vec![CpuTrace {
-            cpu: 1,
-            known: vec![Span::new(0, 5_000)],
-            events: vec![event(length_ns)],
-        }],
-        notes: Some(Notes {
-            cpus: vec![CpuNotes {
-                cpu: 1,
-                least_ns: 9.6,
-                ..CpuNotes::default()
-            }],
-        }),
-        attribution: None,
-        warnings: Vec::new(),
+    let trace = |length_ns| {
+        JitterTrace::new(
+            header(vec![1]),
+            vec![CpuTrace::new(
+                1,
+                vec![Span::new(0, 5_000)],
+                vec![event(length_ns)],
+            )],
+            Some(Notes {
+                cpus: vec![CpuNotes {
+                    cpu: 1,
+                    least_ns: 9.6,
+                    ..CpuNotes::default()
+                }],
+            }),
+        )
     };
     let mut bytes = bytes(&trace(500));
     assert_eq!(read(&bytes[..]).unwrap(), trace(500));
@@ -171,17 +169,11 @@ fn more_events_than_a_block_holds() {
         .map(|i| TraceEvent::new(i * 1000, 100 + i % 7))
         .collect();
     let until_ns = events.last().unwrap().end_ns() + 500;
-    let trace = JitterTrace {
-        header: header(vec![1]),
-        cpus: vec![CpuTrace {
-            cpu: 1,
-            known: vec![Span::new(0, until_ns)],
-            events,
-        }],
-        notes: Some(Notes::default()),
-        attribution: None,
-        warnings: Vec::new(),
-    };
+    let trace = JitterTrace::new(
+        header(vec![1]),
+        vec![CpuTrace::new(1, vec![Span::new(0, until_ns)], events)],
+        Some(Notes::default()),
+    );
     let bytes = bytes(&trace);
     // Some bits per event, for these.
     assert!(bytes.len() < 100_000, "{}", bytes.len());
@@ -191,36 +183,20 @@ fn more_events_than_a_block_holds() {
 #[test]
 fn more_causes_and_sources_than_a_block_holds() {
     let sources: Vec<NoiseOrigin> = (0..10_000u32)
-        .map(|number| NoiseOrigin {
-            kind: SourceKind::Task,
-            name: format!("worker/{number}"),
-            number: Some(number),
-        })
+        .map(|number| NoiseOrigin::new(SourceKind::Task, format!("worker/{number}"), Some(number)))
         .collect();
     let causes: Vec<Cause> = (0..150_000u64)
-        .map(|i| Cause {
-            start_ns: 10 + i / 2 * 1000,
-            length_ns: 500 - i % 2,
-            source: (i % 10_000) as u32,
-        })
+        .map(|i| Cause::new(10 + i / 2 * 1000, 500 - i % 2, (i % 10_000) as u32))
         .collect();
     let span = Span::new(0, 100_000_000);
     let trace = JitterTrace {
         header: header(vec![1]),
-        cpus: vec![CpuTrace {
-            cpu: 1,
-            known: vec![span],
-            events: vec![],
-        }],
+        cpus: vec![CpuTrace::new(1, vec![span], vec![])],
         notes: Some(Notes::default()),
         attribution: Some(Box::new(Attribution {
             about: AttributionSummary::default(),
             sources,
-            cpus: vec![CpuCauses {
-                cpu: 1,
-                known: vec![span],
-                causes,
-            }],
+            cpus: vec![CpuCauses::new(1, vec![span], causes)],
         })),
         warnings: Vec::new(),
     };
@@ -240,16 +216,8 @@ fn more_causes_and_sources_than_a_block_holds() {
 fn causes_that_cannot_be_are_not_written() {
     let mut writer = Writer::new(Vec::new(), &header(vec![0])).unwrap();
     let span = Span::new(10, 20);
-    let cause = |start_ns, source| Cause {
-        start_ns,
-        length_ns: 1,
-        source,
-    };
-    let sources = [NoiseOrigin {
-        kind: SourceKind::Irq,
-        name: "x".to_owned(),
-        number: None,
-    }];
+    let cause = |start_ns, source| Cause::new(start_ns, 1, source);
+    let sources = [NoiseOrigin::new(SourceKind::Irq, "x", None)];
     for causes in [
         vec![cause(5, 0)],
         vec![cause(21, 0)],
@@ -291,17 +259,15 @@ fn what_cannot_be_is_not_written() {
     }
     writer.events(0, span, &[event(10, 10)]).unwrap();
     // Of no length, at the end: there and back.
-    let trace = JitterTrace {
-        header: header(vec![0]),
-        cpus: vec![CpuTrace {
-            cpu: 0,
-            known: vec![span],
-            events: vec![event(12, 3), event(20, 0)],
-        }],
-        notes: Some(Notes::default()),
-        attribution: None,
-        warnings: Vec::new(),
-    };
+    let trace = JitterTrace::new(
+        header(vec![0]),
+        vec![CpuTrace::new(
+            0,
+            vec![span],
+            vec![event(12, 3), event(20, 0)],
+        )],
+        Some(Notes::default()),
+    );
     assert_eq!(read(&bytes(&trace)[..]).unwrap(), trace);
 }
 

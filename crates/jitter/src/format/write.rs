@@ -23,9 +23,6 @@ pub struct Writer<W> {
 
 impl<W: Write> Writer<W> {
     /// Writes the header.
-    ///
-    /// # Errors
-    /// Those of `out`.
     pub fn new(out: W, header: &TraceHeader) -> Result<Self> {
         let mut this = Self {
             out,
@@ -64,16 +61,7 @@ impl<W: Write> Writer<W> {
 
     fn block(&mut self, cpu: u32, span: Span, events: &[TraceEvent]) -> Result<()> {
         self.row.clear();
-        let head = [
-            0,
-            u64::from(cpu),
-            span.from_ns,
-            span.length_ns(),
-            events.len() as u64,
-        ];
-        for value in head {
-            varint::push(&mut self.row, value);
-        }
+        varint::push_head(&mut self.row, cpu, span, events.len());
         let mut last_ns = span.from_ns;
         for event in events {
             let gap = event.start_ns.checked_sub(last_ns);
@@ -119,7 +107,7 @@ impl<W: Write> Writer<W> {
             causes::push(&mut self.row, cpu, span, new.unwrap_or_default(), here)?;
             self.named += part.sources;
             if here.iter().any(|cause| cause.source as usize >= self.named) {
-                return Err(Fault::Impossible("a cause of nobody").into());
+                return Err(Fault::Impossible("a cause without a source").into());
             }
             let packed = zstd::bulk::compress(&self.row, LEVEL).map_err(Fault::Io)?;
             self.put(CAUSES, &packed)?;
@@ -155,17 +143,11 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes how causes were found.
-    ///
-    /// # Errors
-    /// Those of `out`.
     pub fn about(&mut self, about: &AttributionSummary) -> Result<()> {
         self.json(ABOUT, "what is said of the causes", about)
     }
 
     /// Writes the notes; without them a trace counts as cut off.
-    ///
-    /// # Errors
-    /// Those of `out`.
     pub fn finish(mut self, notes: &Notes) -> Result<W> {
         self.json(NOTES, "the notes", notes)?;
         self.out.flush().map_err(Fault::Io)?;
@@ -173,9 +155,6 @@ impl<W: Write> Writer<W> {
     }
 
     /// Hands what is buffered below on.
-    ///
-    /// # Errors
-    /// Those of `out`.
     pub fn flush(&mut self) -> Result<()> {
         Ok(self.out.flush().map_err(Fault::Io)?)
     }
@@ -201,9 +180,6 @@ impl<W: Write> Writer<W> {
 }
 
 /// Writes a whole trace.
-///
-/// # Errors
-/// Those of `out`.
 pub fn write(trace: &JitterTrace, out: impl Write) -> Result<()> {
     let mut writer = Writer::new(out, &trace.header)?;
     for cpu in &trace.cpus {

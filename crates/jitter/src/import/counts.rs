@@ -58,12 +58,11 @@ impl ValueCounts {
         }
     }
 
-    /// The sum of all.
     pub(crate) fn sum(&self) -> u64 {
         clamp_ns(self.sum)
     }
 
-    /// The values as bins, in a unit of so many ns.
+    /// The values as bins, in units of `unit_ns`.
     pub(crate) fn bins(&self, unit_ns: u64) -> Vec<Bin> {
         let mut bins = Vec::new();
         for (value, count) in &self.counts {
@@ -101,7 +100,7 @@ impl ValueCounts {
         Some(series)
     }
 
-    /// Of samples of one work, each the time it took in ticks of so many ns.
+    /// Of samples of one work, each the time it took in ticks of `tick_ns`.
     /// `None` if there are none, or none took any time.
     pub(crate) fn of_fixed_work(&self, cpu: u32, tick_ns: f64) -> Option<CpuCounts> {
         let quantum_ns = (self.least as f64 * tick_ns) as u64;
@@ -137,11 +136,7 @@ fn push(bins: &mut Vec<Bin>, from_ns: u64, until_ns: u64, count: u64) {
     let until_ns = until_ns.max(from_ns.saturating_add(1));
     match last {
         Some(last) if from_ns < last.until_ns => last.count = last.count.saturating_add(count),
-        _ => bins.push(Bin {
-            from_ns,
-            until_ns,
-            count,
-        }),
+        _ => bins.push(Bin::new(from_ns, until_ns, count)),
     }
 }
 
@@ -204,7 +199,7 @@ mod tests {
             let both = [counts.of_fixed_time(0, quantum_ns), counts.of_fixed_work(0, tick_ns)];
             for series in both.into_iter().flatten() {
                 prop_assert_eq!(series.count(), values.len() as u64);
-                super::super::tests::assert_sound(&series);
+                super::super::tests::assert_sound_counts(&series);
             }
         }
     }

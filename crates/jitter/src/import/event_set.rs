@@ -1,47 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Events as they stand in a file, made a trace: ascending, without overlap,
-//! within the time in which they were looked for.
+//! Events of a file, made a trace: ascending, without overlap, within the time in which
+//! they were looked for.
 
 use std::collections::BTreeMap;
 
-use super::MAX_NS;
 use super::noises::Noises;
-use crate::{
-    CpuNotes, CpuTrace, Fault, JitterTrace, LoopClock, Notes, Span, TraceEvent, TraceHeader,
-};
+use super::rows::LinePlace;
+use super::{JitterRecording, MAX_NS};
+use crate::TraceHeader;
+use crate::spans::{extent, without};
+use crate::{CpuNotes, CpuTrace, Fault, JitterTrace, LoopClock, Notes, Result, Span, TraceEvent};
 
-/// When events were looked for, which few tools say.
+/// When events were looked for. Few files say it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Coverage {
-    /// As was told by [`EventSet::known`].
-    Told,
+    /// As given to [`EventSet::known`].
+    Given,
     /// On every CPU from 0 to the end of the last event of all.
     FromZero,
     /// On every CPU from the first event of all to the end of the last.
-    AllAlike,
+    AllCpus,
     /// On each CPU from its own first event to the end of its last.
-    EachItsOwn,
+    EachCpu,
 }
 
-/// Events of a file, CPU by CPU.
+impl Coverage {
+    /// The time that is assumed; `None` where the file says it.
+    fn assumption(self) -> Option<&'static str> {
+        match self {
+            Self::Given => None,
+            Self::FromZero => Some("from 0 to the end of the last event"),
+            Self::AllCpus => Some("from the first to the last event of all"),
+            Self::EachCpu => Some("from the first to the last event of each CPU"),
+        }
+    }
+}
+
+/// Events of a file, by CPU.
 #[derive(Debug, Default)]
 pub(crate) struct EventSet {
     cpus: BTreeMap<u32, CpuEvents>,
     rounding_ns: u64,
-    /// Nothing shorter was an event, where the file says so, ns.
+    /// Shortest event, where the file says so, ns.
     pub(crate) threshold_ns: Option<f64>,
-    /// What caused them, where the file says so.
+    /// Causes of the events, where the file says so.
     pub(crate) noises: Option<Noises>,
 }
 
 #[derive(Debug, Default)]
 struct CpuEvents {
     events: Vec<TraceEvent>,
-    told: Vec<Span>,
+    known: Vec<Span>,
     lost: Vec<Span>,
 }
 
-/// What had to be set right.
+/// Numbers of events that were repaired.
 #[derive(Debug, Default)]
 struct Repairs {
     unsorted: u64,
@@ -49,8 +62,23 @@ struct Repairs {
     empty: u64,
 }
 
+impl Repairs {
+    fn warnings(&self) -> impl Iterator<Item = String> {
+        let of = |count: u64, what: &str| (count > 0).then(|| format!("{count} events {what}"));
+        let overlapping = "began before the one before them ended: each such pair is one event, \
+                           as a program would have seen it";
+        let unsorted = "began before the one before them: all were sorted";
+        let all = [
+            of(self.unsorted, unsorted),
+            of(self.overlapping, overlapping),
+            of(self.empty, "of no length are left out"),
+        ];
+        all.into_iter().flatten()
+    }
+}
+
 impl EventSet {
-    /// Of a tool that rounds: events that overlap by no more than this do not.
+    /// Events that overlap by at most `rounding_ns` do not count as overlapping.
     pub(crate) fn with_rounding(rounding_ns: u64) -> Self {
         Self {
             rounding_ns,
@@ -58,27 +86,25 @@ impl EventSet {
         }
     }
 
-    /// Takes an event.
-    pub(crate) fn event(&mut self, cpu: u32, event: TraceEvent) -> Result<(), Fault> {
+    /// Adds an event that stands at `place`.
+    pub(crate) fn add(&mut self, cpu: u32, event: TraceEvent, place: LinePlace<'_>) -> Result<()> {
         let end = event.start_ns.checked_add(event.length_ns);
         if end.is_none_or(|end| end > MAX_NS) {
-            return Err(Fault::Impossible("an event that ends after 146 years"));
+            return Err(place.fault(Fault::Impossible("an event that ends after 146 years")));
         }
         self.cpus.entry(cpu).or_default().events.push(event);
         Ok(())
     }
 
-    /// Events of a CPU were looked for in this time; there is the CPU, even if
-    /// it has none.
+    /// Events of a CPU were looked for in this time.
     pub(crate) fn known(&mut self, cpu: u32, span: Span) {
-        self.cpus.entry(cpu).or_default().told.push(span);
+        self.cpus.entry(cpu).or_default().known.push(span);
     }
 
-    /// Events of a CPU were lost since its last one; until the next, nothing is
-    /// known.
+    /// Events of a CPU were lost between its last one and `until_ns`.
     pub(crate) fn lost(&mut self, cpu: u32, until_ns: u64) {
+        let from_ns = self.last_end_ns(cpu).unwrap_or(0);
         let cpu = self.cpus.entry(cpu).or_default();
-        let from_ns = cpu.events.last().map_or(0, TraceEvent::end_ns);
         cpu.lost.push(Span { from_ns, until_ns });
     }
 
@@ -94,133 +120,93 @@ impl EventSet {
     /// The trace; it begins at 0 where its stamps count from elsewhere.
     pub(crate) fn trace(
         mut self,
-        recorder: String,
-        known: Coverage,
+        recorder: impl Into<String>,
+        coverage: Coverage,
         mut warnings: Vec<String>,
-    ) -> Result<JitterTrace, Fault> {
+        whole: LinePlace<'_>,
+    ) -> Result<JitterRecording> {
         let mut repairs = Repairs::default();
         for cpu in self.cpus.values_mut() {
             repair(&mut cpu.events, self.rounding_ns, &mut repairs);
         }
-        let starts = || self.cpus.values().filter_map(|cpu| cpu.events.first());
-        let first = starts().map(|event| event.start_ns).min().unwrap_or(0);
-        let last = self.cpus.values().filter_map(|cpu| cpu.events.last());
-        let last = last.map(TraceEvent::end_ns).max().unwrap_or(0);
-        let origin = match known {
-            Coverage::Told | Coverage::FromZero => 0,
-            Coverage::AllAlike | Coverage::EachItsOwn => first,
+        let all = extent(self.cpus.values().flat_map(|cpu| extent_of(&cpu.events)));
+        let all = all.unwrap_or_default();
+        let origin = match coverage {
+            Coverage::Given | Coverage::FromZero => 0,
+            Coverage::AllCpus | Coverage::EachCpu => all.from_ns,
         };
-        let mut cpus = Vec::new();
-        for (number, mut cpu) in self.cpus {
-            let known = match known {
-                Coverage::Told => std::mem::take(&mut cpu.told),
-                Coverage::FromZero => vec![span(0, last)],
-                Coverage::AllAlike => uncovered(span(first, last), &mut cpu),
-                Coverage::EachItsOwn => {
-                    let from = cpu.events.first().map_or(first, |event| event.start_ns);
-                    let until = cpu.events.last().map_or(first, TraceEvent::end_ns);
-                    uncovered(span(from, until), &mut cpu)
+        let cpus = self.cpus.into_iter().map(|(number, mut cpu)| {
+            let mut known = match coverage {
+                Coverage::Given => cpu.known,
+                Coverage::FromZero => vec![Span::new(0, all.until_ns)],
+                Coverage::AllCpus => known_of(all, &cpu.events, cpu.lost),
+                Coverage::EachCpu => {
+                    let own = extent_of(&cpu.events).unwrap_or(Span::new(origin, origin));
+                    known_of(own, &cpu.events, cpu.lost)
                 }
             };
-            let moved = |span: Span| Span {
-                from_ns: span.from_ns - origin,
-                until_ns: span.until_ns - origin,
-            };
-            for event in &mut cpu.events {
-                event.start_ns -= origin;
-            }
-            cpus.push(CpuTrace {
-                cpu: number,
-                known: known.into_iter().map(moved).collect(),
-                events: cpu.events,
-            });
-        }
+            known
+                .iter_mut()
+                .for_each(|span| *span = span.moved_back(origin));
+            cpu.events
+                .iter_mut()
+                .for_each(|event| event.start_ns -= origin);
+            CpuTrace::new(number, known, cpu.events)
+        });
+        let cpus: Vec<CpuTrace> = cpus.collect();
         if cpus.iter().all(|cpu| cpu.known_ns() == 0) {
-            return Err(Fault::NothingKnown);
+            return Err(whole.fault(Fault::NothingKnown));
         }
-        if repairs.unsorted > 0 {
-            warnings.push(format!(
-                "{} events began before the one before them: all were sorted",
-                repairs.unsorted
-            ));
-        }
-        if repairs.overlapping > 0 {
-            warnings.push(format!(
-                "{} events began before the one before them ended: each such pair is one event, \
-                 as a program would have seen it",
-                repairs.overlapping
-            ));
-        }
-        if repairs.empty > 0 {
-            warnings.push(format!(
-                "{} events of no length are left out",
-                repairs.empty
-            ));
-        }
-        let notes = Notes {
-            cpus: match self.threshold_ns {
-                Some(threshold_ns) => cpus.iter().map(|cpu| notes(cpu, threshold_ns)).collect(),
-                None => Vec::new(),
-            },
-        };
-        let attribution = self
-            .noises
-            .map(|noises| Box::new(noises.attribution(origin, &cpus)));
-        Ok(JitterTrace {
-            header: TraceHeader {
-                recorder,
-                host: None,
-                kernel: None,
-                began_s: None,
-                clock: LoopClock::Imported,
-                cpus: cpus.iter().map(|cpu| cpu.cpu).collect(),
-                real_time: None,
-            },
+        warnings.extend(coverage.assumption().map(|time| {
+            format!("the file does not say when events were looked for: {time} is assumed")
+        }));
+        warnings.extend(repairs.warnings());
+        let notes = self.threshold_ns.iter().flat_map(|threshold_ns| {
+            cpus.iter().map(|cpu| CpuNotes {
+                cpu: cpu.cpu,
+                threshold_ns: *threshold_ns,
+                ..CpuNotes::default()
+            })
+        });
+        // Without notes a trace counts as cut off.
+        let notes = Some(Notes {
+            cpus: notes.collect(),
+        });
+        let attribution = self.noises.map(|noises| noises.attribution(origin, &cpus));
+        let numbers = cpus.iter().map(|cpu| cpu.cpu).collect();
+        Ok(JitterRecording::Trace(JitterTrace {
+            header: TraceHeader::new(recorder, LoopClock::Imported, numbers),
             cpus,
-            // There are some, or the trace would count as cut off.
-            notes: Some(notes),
-            attribution,
+            notes,
+            attribution: attribution.map(Box::new),
             warnings,
-        })
+        }))
     }
 }
 
-/// All that is known of how events of another tool were found.
-fn notes(cpu: &CpuTrace, threshold_ns: f64) -> CpuNotes {
-    CpuNotes {
-        cpu: cpu.cpu,
-        threshold_ns,
-        ..CpuNotes::default()
-    }
+/// From the first event to the end of the last.
+fn extent_of(events: &[TraceEvent]) -> Option<Span> {
+    Some(Span::new(events.first()?.start_ns, events.last()?.end_ns()))
 }
 
-fn span(from_ns: u64, until_ns: u64) -> Span {
-    Span { from_ns, until_ns }
-}
-
-/// Sorts, leaves out what took no time, and makes one of those that overlap.
+/// Sorts, removes events of no length, and joins those that overlap.
 fn repair(events: &mut Vec<TraceEvent>, rounding_ns: u64, repairs: &mut Repairs) {
     let all = events.len();
     events.retain(|event| event.length_ns > 0);
     repairs.empty += (all - events.len()) as u64;
-    let falls = events
-        .windows(2)
-        .filter(|pair| pair[1].start_ns < pair[0].start_ns);
-    let falls = falls.count() as u64;
-    if falls > 0 {
-        repairs.unsorted += falls;
-        events.sort_by_key(|event| event.start_ns);
-    }
+    let pairs = events.windows(2);
+    let descents = pairs
+        .filter(|pair| pair[1].start_ns < pair[0].start_ns)
+        .count();
+    repairs.unsorted += descents as u64;
+    events.sort_by_key(|event| event.start_ns);
     events.dedup_by(|next, kept| {
         let (end, next_end) = (kept.end_ns(), next.end_ns());
         if next.start_ns >= end {
             return false;
         }
         if end - next.start_ns <= rounding_ns && next_end >= end {
-            *next = TraceEvent {
-                start_ns: end,
-                length_ns: next_end - end,
-            };
+            *next = TraceEvent::new(end, next_end - end);
             return false;
         }
         repairs.overlapping += 1;
@@ -229,82 +215,67 @@ fn repair(events: &mut Vec<TraceEvent>, rounding_ns: u64, repairs: &mut Repairs)
     });
 }
 
-/// The span without the stretches in which events were lost; those that hold
-/// an event after all are known.
-fn uncovered(whole: Span, cpu: &mut CpuEvents) -> Vec<Span> {
-    let mut lost = std::mem::take(&mut cpu.lost);
-    lost.sort_unstable_by_key(|span| span.from_ns);
-    let mut known = Vec::new();
-    let mut from_ns = whole.from_ns;
-    for gap in lost {
-        let (begin, end) = (gap.from_ns.max(from_ns), gap.until_ns.min(whole.until_ns));
-        let at = cpu.events.partition_point(|event| event.end_ns() <= begin);
-        let event_inside = cpu.events.get(at).is_some_and(|event| event.start_ns < end);
-        if begin >= end || event_inside {
-            continue;
-        }
-        if begin > from_ns {
-            known.push(span(from_ns, begin));
-        }
-        from_ns = end;
-    }
-    known.push(span(from_ns, whole.until_ns));
-    known
+/// The span without the stretches in which events were lost, except those that hold an
+/// event nevertheless.
+fn known_of(whole: Span, events: &[TraceEvent], mut lost: Vec<Span>) -> Vec<Span> {
+    lost.retain(|gap| {
+        let at = events.partition_point(|event| event.end_ns() <= gap.from_ns);
+        events
+            .get(at)
+            .is_none_or(|event| event.start_ns >= gap.until_ns)
+    });
+    without(whole, lost)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn event(start_ns: u64, length_ns: u64) -> TraceEvent {
-        TraceEvent {
-            start_ns,
-            length_ns,
-        }
-    }
+    const FILE: LinePlace<'_> = LinePlace::file("in");
 
-    fn event_set(events: &[(u64, u64)]) -> EventSet {
-        let mut all = EventSet::default();
+    fn event_set(events: &[(u64, u64)], rounding_ns: u64) -> EventSet {
+        let mut all = EventSet::with_rounding(rounding_ns);
         for (start, length) in events {
-            all.event(0, event(*start, *length)).unwrap();
+            all.add(0, TraceEvent::new(*start, *length), FILE).unwrap();
         }
         all
     }
 
-    #[test]
-    fn what_is_unsorted_or_overlaps_is_set_right_and_counted() {
-        let all = event_set(&[(1000, 10), (500, 20), (510, 5), (515, 50)]);
+    fn trace(all: EventSet, coverage: Coverage) -> JitterTrace {
         let trace = all
-            .trace("x".to_owned(), Coverage::AllAlike, vec![])
+            .trace("x", coverage, vec![], FILE)
+            .unwrap()
+            .into_trace()
             .unwrap();
-        assert_eq!(trace.cpus[0].events, [event(0, 65), event(500, 10)]);
-        assert_eq!(trace.cpus[0].known, [span(0, 510)]);
-        assert_eq!(trace.warnings.len(), 2);
-        assert!(trace.warnings[0].starts_with("1 events"));
-        assert!(trace.warnings[1].starts_with("2 events"));
         crate::format::write(&trace, Vec::new()).unwrap();
+        trace
+    }
+
+    #[test]
+    fn unsorted_and_overlapping_events_are_repaired_and_counted() {
+        let all = event_set(&[(1000, 10), (500, 20), (510, 5), (515, 50), (900, 0)], 0);
+        let trace = trace(all, Coverage::AllCpus);
+        let events = [TraceEvent::new(0, 65), TraceEvent::new(500, 10)];
+        assert_eq!(trace.cpus[0].events, events);
+        assert_eq!(trace.cpus[0].known, [Span::new(0, 510)]);
+        let warnings: Vec<&str> = trace.warnings.iter().map(|text| &text[..8]).collect();
+        assert_eq!(warnings, ["the file", "1 events", "2 events", "1 events"]);
     }
 
     #[test]
     fn an_overlap_of_rounding_is_cut_off() {
-        let mut all = event_set(&[(0, 10), (9, 10)]);
-        all.rounding_ns = 1;
-        let trace = all
-            .trace("x".to_owned(), Coverage::FromZero, vec![])
-            .unwrap();
-        assert_eq!(trace.cpus[0].events, [event(0, 10), event(10, 9)]);
-        assert!(trace.warnings.is_empty());
+        let trace = trace(event_set(&[(0, 10), (9, 10)], 1), Coverage::FromZero);
+        let events = [TraceEvent::new(0, 10), TraceEvent::new(10, 9)];
+        assert_eq!(trace.cpus[0].events, events);
+        assert_eq!(trace.warnings.len(), 1);
     }
 
     #[test]
-    fn what_was_lost_is_not_known() {
-        let mut all = event_set(&[(100, 10)]);
+    fn the_time_of_lost_events_is_unknown() {
+        let mut all = event_set(&[(100, 10)], 0);
         all.lost(0, 200);
-        all.event(0, event(200, 10)).unwrap();
-        let trace = all
-            .trace("x".to_owned(), Coverage::EachItsOwn, vec![])
-            .unwrap();
-        assert_eq!(trace.cpus[0].known, [span(0, 10), span(100, 110)]);
-        crate::format::write(&trace, Vec::new()).unwrap();
+        all.add(0, TraceEvent::new(200, 10), FILE).unwrap();
+        let trace = trace(all, Coverage::EachCpu);
+        assert_eq!(trace.cpus[0].known, [Span::new(0, 10), Span::new(100, 110)]);
     }
 }

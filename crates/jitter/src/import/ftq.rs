@@ -1,29 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! FTQ (Sottile and Minnich): how much work was done in each quantum of time.
+//! FTQ (Sottile and Minnich): the work that was done in each quantum of time.
 
 use super::counts::ValueCounts;
-use super::{FormatReader, Head, Input, JitterRecording, number};
-use crate::{Distribution, Fault, Result};
+use super::rows::Row;
+use super::{Head, Input, JitterRecording, number};
+use crate::Result;
 
-pub(super) const READER: FormatReader = FormatReader {
-    name: "FTQ",
-    looks_like,
-    read,
-};
-
-fn looks_like(head: &Head<'_>) -> bool {
-    head.has_comment("Frequency ")
-        && head
-            .text_data()
-            .next()
-            .is_none_or(|line| row(line).is_some())
+pub(super) fn looks_like(head: &Head<'_>) -> bool {
+    let first = head.text_data().next();
+    head.has_comment("Frequency ") && first.is_none_or(|line| row(line).is_some())
 }
 
-/// Begin of the sample in ns, and its work.
+/// Start of the sample in ns, and its work.
 fn row(line: &str) -> Option<(u64, u64)> {
-    let mut words = line.split_whitespace();
-    let mut one = || words.next().and_then(number::whole);
-    one().zip(one()).filter(|_| words.next().is_none())
+    number::pair(line, number::whole)
 }
 
 /// `thread 0, core 3`.
@@ -32,62 +22,36 @@ fn core(comment: &str) -> Option<u32> {
     number::cpu(core.trim())
 }
 
-fn read(mut input: Input<'_>) -> Result<JitterRecording> {
+/// The period of a frequency in Hz.
+fn quantum(text: &str) -> Option<u64> {
+    let rate = number::decimal(text.trim()).filter(|rate| *rate > 0.0)?;
+    number::ns(1.0 / rate, 1e9).filter(|ns| *ns > 0)
+}
+
+pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
     let mut cpu = input.options.cpu;
     let mut quantum_ns = None;
     let mut counts = ValueCounts::default();
-    while let Some((place, line)) = input.lines.next_line()? {
-        let line = line.trim();
-        if let Some(comment) = line.strip_prefix('#').map(str::trim) {
-            cpu = cpu.or_else(|| core(comment));
-            if let Some(value) = comment.strip_prefix("Frequency ") {
-                let rate = number::decimal(value.trim()).filter(|rate| *rate > 0.0);
-                let ns = rate
-                    .and_then(|rate| number::ns(1.0 / rate, 1e9))
-                    .filter(|ns| *ns > 0);
-                let ns = ns.ok_or_else(|| place.expected("a frequency in Hz", value))?;
-                quantum_ns = Some(ns);
+    while let Some((place, row)) = input.lines.next_row()? {
+        match row {
+            Row::Comment(comment) => {
+                cpu = cpu.or_else(|| core(comment));
+                if let Some(value) = comment.strip_prefix("Frequency ") {
+                    let ns = quantum(value);
+                    quantum_ns =
+                        Some(ns.ok_or_else(|| place.expected("a frequency in Hz", value))?);
+                }
             }
-            continue;
+            Row::Data(line) => {
+                let (_, work) = self::row(line)
+                    .ok_or_else(|| place.expected("a time in ns and a count", line))?;
+                counts.add(work);
+            }
         }
-        if line.is_empty() {
-            continue;
-        }
-        let (_, work) =
-            row(line).ok_or_else(|| place.expected("a time in ns and a count", line))?;
-        counts.add(work);
     }
-    let whole = input.lines.whole();
+    let whole = input.whole();
     let quantum_ns = quantum_ns.ok_or_else(|| whole.expected("`# Frequency N`", ""))?;
     let cpu = cpu.unwrap_or_else(|| input.only_cpu());
     let series = counts.of_fixed_time(cpu, quantum_ns);
-    let series = series.ok_or_else(|| whole.fault(Fault::NothingKnown))?;
-    Ok(JitterRecording::Distribution(Distribution {
-        recorder: "FTQ".to_owned(),
-        series: vec![series],
-        warnings: Vec::new(),
-    }))
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::Quantity;
-    use crate::import::tests::distribution;
-
-    #[test]
-    fn the_quantum_and_the_core_are_in_the_header() {
-        let d = distribution(
-            "# Frequency 10000.000000\n# Ticks per ns: 2.6\n# octave: pkg load signal\n\
-             # thread 1, core 5\n0 100\n100000 90\n200003 100\n",
-        );
-        let s = &d.series[0];
-        assert_eq!(s.cpu, 5);
-        assert_eq!(
-            s.quantity,
-            Quantity::Noise {
-                quantum_ns: 100_000
-            }
-        );
-        assert_eq!((s.noise_ns, s.known_ns), (Some(10_000), Some(300_000)));
-    }
+    JitterRecording::distribution("FTQ", series, Vec::new(), whole)
 }

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reading what other tools recorded.
 //!
-//! Tools that write down every event give a [`JitterTrace`]. Those that write down
-//! only a histogram, totals, or how much work was done in each stretch of time
-//! give a [`Distribution`], of which no event can be made. The format is told
-//! from the beginning of the file.
+//! Tools that write every event give a [`JitterTrace`]. Those that write a histogram,
+//! totals, or the work done in each stretch of time give a [`Distribution`], which has no
+//! single events. The format is recognised from the beginning of the file.
 
-mod args;
 mod counts;
 mod csv;
 mod cyclictest;
@@ -15,7 +13,6 @@ mod ftq;
 mod ftrace;
 mod fwq;
 mod injector;
-mod lines;
 mod loggopsim;
 mod netgauge_quanta;
 mod noises;
@@ -23,6 +20,7 @@ mod number;
 mod osjitter;
 mod osnoise;
 mod osnoise_periods;
+mod rows;
 mod rt_json;
 mod rtla_hist;
 mod rtla_top;
@@ -35,24 +33,39 @@ use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 
-pub use args::ImportArgs;
-use lines::{LinePlace, TextLines};
+use clap::ValueEnum;
+use rows::{LinePlace, TextLines};
 use sandbag_input::Head;
+use serde::de::DeserializeOwned;
 
-use crate::{Distribution, Fault, JitterTrace, Result, format};
+use crate::{CpuCounts, Distribution, Fault, JitterTrace, Result, format};
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JitterRecording {
-    /// Events.
     Trace(JitterTrace),
     /// Only how they are distributed.
     Distribution(Distribution),
 }
 
 impl JitterRecording {
-    /// What the user should hear.
-    #[must_use]
+    fn distribution(
+        recorder: impl Into<String>,
+        series: impl IntoIterator<Item = CpuCounts>,
+        warnings: Vec<String>,
+        whole: LinePlace<'_>,
+    ) -> Result<Self> {
+        let (recorder, series) = (recorder.into(), Vec::from_iter(series));
+        if series.is_empty() {
+            return Err(whole.fault(Fault::NothingKnown));
+        }
+        Ok(Self::Distribution(Distribution {
+            recorder,
+            series,
+            warnings,
+        }))
+    }
+
     pub fn warnings(&self) -> &[String] {
         match self {
             Self::Trace(trace) => &trace.warnings,
@@ -63,7 +76,7 @@ impl JitterRecording {
     /// The events.
     ///
     /// # Errors
-    /// There are none, only a distribution.
+    /// There is only a distribution.
     pub fn into_trace(self) -> Result<JitterTrace> {
         match self {
             Self::Trace(trace) => Ok(trace),
@@ -73,7 +86,7 @@ impl JitterRecording {
 }
 
 /// The unit of times that a file does not name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Unit {
     /// Nanoseconds
     Ns,
@@ -93,19 +106,18 @@ impl Unit {
     }
 }
 
-/// What a file may leave open.
+/// Facts that a file may lack, and the parts of it that are needed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ImportOptions {
     /// The unit of its times.
     pub unit: Option<Unit>,
-    /// The CPU on which it was recorded; by default the number at the end of
-    /// the file's name, else 0.
+    /// The CPU on which it was recorded; by default the number at the end of the file's
+    /// name, else 0.
     pub cpu: Option<u32>,
-    /// What caused the events is not needed: it is left out of the memory.
+    /// Causes of events are not needed: they are not kept in memory.
     pub without_causes: bool,
 }
 
-/// How one format is told from the others, and read.
 struct FormatReader {
     name: &'static str,
     /// Whether this is the beginning of such a file.
@@ -113,49 +125,77 @@ struct FormatReader {
     read: fn(Input<'_>) -> Result<JitterRecording>,
 }
 
-/// What a reader is given.
+macro_rules! readers {
+    ($($name:literal $module:ident,)*) => {
+        &[$(FormatReader {
+            name: $name,
+            looks_like: $module::looks_like,
+            read: $module::read,
+        },)*]
+    };
+}
+
+/// All formats. The first that recognises a file reads it: formats with a mark of their own
+/// come first, those that accept almost any numbers last.
+const READERS: &[FormatReader] = readers![
+    "CSV of sandbag" csv,
+    "rtla osnoise hist and rtla timerlat hist" rtla_hist,
+    "rtla osnoise top" rtla_top,
+    "netgauge selfish" selfish,
+    "netgauge fwq and ftq" netgauge_quanta,
+    "sysjitter --raw" sysjitter,
+    "histogram of cyclictest" cyclictest,
+    "JSON of oslat and cyclictest" rt_json,
+    "JSON of a noise injector" injector,
+    "LLNL FWQ" fwq,
+    "FTQ" ftq,
+    "tables of osjitter and sysjitter (refused)" osjitter,
+    "events of osnoise (ftrace)" osnoise,
+    "periods of osnoise (ftrace)" osnoise_periods,
+    "noise trace of LogGOPSim" loggopsim,
+];
+
+/// What a reader reads from.
 struct Input<'a> {
     lines: TextLines<'a>,
     options: &'a ImportOptions,
     name: &'a str,
 }
 
-impl Input<'_> {
-    /// The CPU of a file that holds one and does not say which. Tools that
-    /// write a file per CPU put its number at the end of the name.
+impl<'a> Input<'a> {
+    fn new(from: impl Read + Send + 'a, name: &'a str, options: &'a ImportOptions) -> Self {
+        let lines = TextLines::new(Box::new(from), name);
+        Self {
+            lines,
+            options,
+            name,
+        }
+    }
+
+    /// The file as a whole.
+    fn whole(&self) -> LinePlace<'a> {
+        self.lines.whole()
+    }
+
+    fn json<T: DeserializeOwned>(self, what: &'static str) -> Result<T> {
+        let whole = self.whole();
+        serde_json::from_reader(self.lines.into_reader())
+            .map_err(|cause| whole.fault(Fault::Json { what, cause }))
+    }
+
+    /// The CPU of a file that holds one and does not name it. Tools that write a file per
+    /// CPU put its number at the end of the name.
     fn only_cpu(&self) -> u32 {
-        let ending = self
-            .name
-            .rsplit(['.', '_', '/'])
-            .find(|part| !matches!(*part, "dat" | "txt" | "out" | "raw"));
+        let mut parts = self.name.rsplit(['.', '_', '/']);
+        let ending = parts.find(|part| !matches!(*part, "dat" | "txt" | "out" | "raw"));
         let of_name = ending.and_then(number::cpu);
         self.options.cpu.or(of_name).unwrap_or(0)
     }
 }
 
-/// All that can be read. The first that recognises a file has it: those with a
-/// mark of their own come first, those that take much for theirs last.
-const READERS: &[FormatReader] = &[
-    csv::READER,
-    rtla_hist::READER,
-    rtla_top::READER,
-    selfish::READER,
-    netgauge_quanta::READER,
-    sysjitter::READER,
-    cyclictest::READER,
-    rt_json::READER,
-    injector::READER,
-    fwq::READER,
-    ftq::READER,
-    osjitter::READER,
-    osnoise::READER,
-    osnoise_periods::READER,
-    loggopsim::READER,
-];
-
-/// Times beyond this are not believed; sums of two stay within 64 bits.
+/// Greater times are refused; sums of two stay within 64 bits.
 const MAX_NS: u64 = 1 << 62;
-/// How much of a file is looked at to tell its format.
+/// Bytes of a file that are looked at to recognise its format.
 const HEAD: u64 = 16 << 10;
 
 /// The byte order mark that some editors put before UTF-8.
@@ -164,61 +204,49 @@ const MARK: &[u8] = b"\xef\xbb\xbf";
 /// Reads a file, or standard input for `-`.
 ///
 /// # Errors
-/// It cannot be read, is nothing that is known here, or is damaged.
+/// It cannot be read, its format is unknown, or it is damaged.
 pub fn open(path: &Path, options: &ImportOptions) -> Result<JitterRecording> {
     if path.as_os_str() == "-" {
         return read(io::stdin(), "standard input", options);
     }
     let name = path.to_string_lossy();
-    let place = LinePlace {
-        file: &name,
-        line: 0,
-    };
-    let file = File::open(path).map_err(|cause| place.fault(Fault::Io(cause)))?;
-    read(file, &name, options)
+    let io_fault = |cause| LinePlace::file(&name).fault(Fault::Io(cause));
+    read(File::open(path).map_err(io_fault)?, &name, options)
 }
 
-/// Reads what `from` has, unpacked if it is packed (gzip, xz, zstd); `name` is
-/// what messages call it.
-///
-/// # Errors
-/// As of [`open`].
+/// Reads a byte stream, which may be compressed (gzip, xz, zstd); messages call it `name`.
 pub fn read(
     from: impl Read + Send,
     name: &str,
     options: &ImportOptions,
 ) -> Result<JitterRecording> {
-    let whole = LinePlace {
-        file: name,
-        line: 0,
-    };
-    let mut from =
-        sandbag_input::unpack::unpack(from).map_err(|cause| whole.fault(Fault::Io(cause)))?;
+    let whole = LinePlace::file(name);
+    let io_fault = |cause| whole.fault(Fault::Io(cause));
+    let mut from = sandbag_input::unpack::unpack(from).map_err(io_fault)?;
     let mut head = Vec::new();
     let read = from.by_ref().take(HEAD).read_to_end(&mut head);
-    read.map_err(|cause| whole.fault(Fault::Io(cause)))?;
+    read.map_err(io_fault)?;
     if head.starts_with(MARK) {
         head.drain(..MARK.len());
     }
     if head.trim_ascii().is_empty() {
         return Err(whole.fault(Fault::Empty));
     }
-    let all = |head: Vec<u8>| BufReader::with_capacity(1 << 20, Cursor::new(head).chain(from));
-    if format::is_trace(&head) {
-        let trace = if options.without_causes {
-            format::read_without_causes(all(head))
-        } else {
-            format::read(all(head))
-        };
+    let reader = reader_of(&head);
+    let is_trace = format::is_trace(&head);
+    let all = BufReader::with_capacity(1 << 20, Cursor::new(head).chain(from));
+    if is_trace {
+        let trace = format::read_parts(all, !options.without_causes);
         let trace = trace.map_err(|error| error.in_file(name))?;
         return Ok(JitterRecording::Trace(trace));
     }
-    let reader = reader_of(&head).ok_or_else(|| whole.fault(Fault::UnknownFormat(names())))?;
-    (reader.read)(Input {
-        lines: TextLines::new(Box::new(all(head)), name),
-        options,
-        name,
-    })
+    let reader = reader.ok_or_else(|| unknown_format(name))?;
+    (reader.read)(Input::new(all, name, options))
+}
+
+fn unknown_format(name: &str) -> crate::Error {
+    let names: Vec<_> = formats().collect();
+    LinePlace::file(name).fault(Fault::UnknownFormat(names.join("; ")))
 }
 
 fn reader_of(head: &[u8]) -> Option<&'static FormatReader> {
@@ -231,9 +259,8 @@ fn reader_of(head: &[u8]) -> Option<&'static FormatReader> {
     READERS.iter().find(|reader| (reader.looks_like)(&head))
 }
 
-/// The name of the format that a file begins like; `None` where it looks like
-/// nothing known. `head` is without byte order mark; some kilobytes are enough.
-#[must_use]
+/// The name of the format that a file begins like. `head` is without byte order mark; some
+/// kilobytes are enough.
 pub fn detect(head: &[u8]) -> Option<&'static str> {
     if format::is_trace(head) {
         Some("a trace of sandbag")
@@ -242,16 +269,12 @@ pub fn detect(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The formats of other tools, by the names that [`detect`] has for them.
+/// Names of the formats of other tools, as [`detect`] gives them.
 pub fn formats() -> impl ExactSizeIterator<Item = &'static str> {
     READERS.iter().map(|reader| reader.name)
 }
 
-/// Reads what is not packed as the format of this name (see [`formats`]),
-/// whatever it looks like.
-///
-/// # Errors
-/// There is no such format, or the text is damaged.
+/// Reads uncompressed text as the format of this name (see [`formats`]).
 pub fn read_as(
     format: &str,
     from: impl Read + Send,
@@ -259,19 +282,6 @@ pub fn read_as(
     options: &ImportOptions,
 ) -> Result<JitterRecording> {
     let reader = READERS.iter().find(|reader| reader.name == format);
-    let whole = LinePlace {
-        file: name,
-        line: 0,
-    };
-    let reader = reader.ok_or_else(|| whole.fault(Fault::UnknownFormat(names())))?;
-    (reader.read)(Input {
-        lines: TextLines::new(Box::new(from), name),
-        options,
-        name,
-    })
-}
-
-fn names() -> String {
-    let names: Vec<_> = READERS.iter().map(|reader| reader.name).collect();
-    names.join("; ")
+    let reader = reader.ok_or_else(|| unknown_format(name))?;
+    (reader.read)(Input::new(from, name, options))
 }

@@ -48,11 +48,7 @@ impl Noises {
                 end_ns = end_ns.saturating_add(inside.length_ns);
             }
         }
-        let cause = Cause {
-            start_ns: net.start_ns,
-            length_ns: end_ns - net.start_ns,
-            source,
-        };
+        let cause = Cause::new(net.start_ns, end_ns - net.start_ns, source);
         cpu.outer.push(cause);
         cpu.causes.push(cause);
     }
@@ -70,11 +66,7 @@ impl Noises {
                 let start_ns = cause.start_ns.checked_sub(origin_ns)?;
                 Some(Cause { start_ns, ..cause })
             });
-            let mut of = CpuCauses {
-                cpu: cpu.cpu,
-                known: cpu.known.clone(),
-                causes: moved.collect(),
-            };
+            let mut of = CpuCauses::new(cpu.cpu, cpu.known.clone(), moved.collect());
             of.causes
                 .sort_by_key(|cause| (cause.start_ns, std::cmp::Reverse(cause.length_ns)));
             let within = explain(&cpu.events, &of).flat_map(|one| one.causes);
@@ -108,11 +100,7 @@ mod tests {
     #[test]
     fn gross_is_net_and_what_came_in_between() {
         let mut noises = Noises::default();
-        let source = |name: &str| NoiseOrigin {
-            kind: SourceKind::Task,
-            name: name.to_owned(),
-            number: None,
-        };
+        let source = |name: &str| NoiseOrigin::new(SourceKind::Task, name, None);
         // A task of 100 ns net from 1000, in which came an interrupt of 30 with
         // an NMI of 5 inside, and one of 20 that only its gross time reaches.
         for (start_ns, length_ns, name) in [
@@ -123,29 +111,17 @@ mod tests {
             (1000, 100, "task"),
             (9000, 1, "outside"),
         ] {
-            let net = TraceEvent {
-                start_ns,
-                length_ns,
-            };
+            let net = TraceEvent::new(start_ns, length_ns);
             noises.add(2, net, source(name));
         }
-        let cpu = CpuTrace {
-            cpu: 2,
-            known: vec![Span {
+        let cpu = CpuTrace::new(
+            2,
+            vec![Span {
                 from_ns: 0,
                 until_ns: 9000,
             }],
-            events: vec![
-                TraceEvent {
-                    start_ns: 0,
-                    length_ns: 50,
-                },
-                TraceEvent {
-                    start_ns: 490,
-                    length_ns: 200,
-                },
-            ],
-        };
+            vec![TraceEvent::new(0, 50), TraceEvent::new(490, 200)],
+        );
         let got = noises.attribution(500, &[cpu]);
         let plain: Vec<_> = got.cpus[0]
             .causes

@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `rtla osnoise top` and `rtla hwnoise`: totals of each CPU since the
-//! beginning, printed again and again; the last row of a CPU counts.
+//! `rtla osnoise top` and `rtla hwnoise`: totals of each CPU since the beginning, printed
+//! repeatedly; the last row of a CPU counts.
 
 use std::collections::BTreeMap;
 
-use super::{FormatReader, Head, Input, JitterRecording, MAX_NS, number};
-use crate::{Causes, CpuCounts, Distribution, Fault, Quantity, Result};
+use super::{Head, Input, JitterRecording, MAX_NS, number};
+use crate::{Causes, CpuCounts, Quantity, Result};
 
 const NS_PER_US: u64 = 1000;
 
-pub(super) const READER: FormatReader = FormatReader {
-    name: "rtla osnoise top",
-    looks_like,
-    read,
-};
-
-fn looks_like(head: &Head<'_>) -> bool {
+pub(super) fn looks_like(head: &Head<'_>) -> bool {
     head.text_lines().any(|line| is_header(&plain(line)))
 }
 
@@ -56,16 +50,23 @@ fn row(line: &str) -> Option<CpuCounts> {
     number::decimal(words.next()?)?;
     ns(words.next()?)?;
     let longest_ns = ns(words.next()?)?;
-    let mut count = || words.next().map(number::whole);
+    let counts: Option<Vec<u64>> = words.map(number::whole).collect();
+    let mut counts = counts?;
+    if counts.len() == 2 {
+        counts.extend([0; 3]);
+    }
+    let [hardware, nmi, irq, softirq, thread] = counts[..] else {
+        return None;
+    };
     let causes = Causes {
-        hardware: count()??,
-        nmi: count()??,
-        irq: count().unwrap_or(Some(0))?,
-        softirq: count().unwrap_or(Some(0))?,
-        thread: count().unwrap_or(Some(0))?,
+        hardware,
+        nmi,
+        irq,
+        softirq,
+        thread,
     };
     let quantum_ns = runtime_ns / periods;
-    words.next().is_none().then(|| CpuCounts {
+    Some(CpuCounts {
         known_ns: Some(runtime_ns),
         noise_ns: Some(noise_ns),
         longest_ns: Some(longest_ns),
@@ -74,7 +75,7 @@ fn row(line: &str) -> Option<CpuCounts> {
     })
 }
 
-fn read(mut input: Input<'_>) -> Result<JitterRecording> {
+pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
     let mut cpus = BTreeMap::new();
     let mut in_table = false;
     while let Some((place, line)) = input.lines.next_line()? {
@@ -88,53 +89,6 @@ fn read(mut input: Input<'_>) -> Result<JitterRecording> {
             cpus.insert(series.cpu, series);
         }
     }
-    if cpus.is_empty() {
-        return Err(input.lines.whole().fault(Fault::NothingKnown));
-    }
-    Ok(JitterRecording::Distribution(Distribution {
-        recorder: "rtla osnoise top".to_owned(),
-        series: cpus.into_values().collect(),
-        warnings: Vec::new(),
-    }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::import::tests::{distribution, message};
-
-    const TEXT: &str = "\
-\x1b[2J\x1b[2;37;40m                    Operating System Noise                    \x1b[0;0;0m
-duration:   0 00:00:02 | time is in us
-\x1b[2;30;47mCPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single          HW          NMI          IRQ      Softirq       Thread\x1b[0;0;0m
-  0 #1            900000          100    99.90000         100           50           5            0           53            1            1
-  0 #2           1800000          300    99.98333         200           56           9            0          106            2            1
-  1 #2           1800000          400    99.97777         300           60           9            0
-rtla osnoise hit stop tracing
-";
-
-    #[test]
-    fn the_last_row_of_a_cpu_counts() {
-        let d = distribution(TEXT);
-        let [a, b] = &d.series[..] else { panic!() };
-        assert_eq!(
-            (a.known_ns, a.noise_ns),
-            (Some(1_800_000_000), Some(300_000))
-        );
-        let quantum_ns = 900_000_000;
-        assert_eq!(a.quantity, Quantity::Noise { quantum_ns });
-        assert_eq!(a.longest_ns, Some(56_000));
-        assert_eq!(a.causes.unwrap().irq, 106);
-        assert_eq!(b.causes.unwrap().irq, 0);
-        assert!(a.bins.is_empty() && a.quantile(50.0).is_none());
-    }
-
-    #[test]
-    fn a_row_of_something_else_is_named() {
-        let got = message(&TEXT.replace("#1  ", "1   "));
-        assert!(
-            got.starts_with("in:4: expected a row of rtla's table"),
-            "{got}"
-        );
-    }
+    let series = cpus.into_values();
+    JitterRecording::distribution("rtla osnoise top", series, Vec::new(), input.whole())
 }

@@ -1,171 +1,295 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What holds for every format: it is told from the others, and whatever stands
-//! in a file, reading ends with something sound or an error.
+//! Samples of every format and what is read from them, and properties of all readers.
+
+use std::fmt::Write as _;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::{CpuCounts, Distribution, JitterTrace};
 
-pub(super) fn read_named(text: &str, name: &str) -> Result<JitterRecording> {
-    read(text.as_bytes(), name, &ImportOptions::default())
+/// In a variant: what stands before is the whole file.
+const CUT: &str = "(the end)";
+
+/// A sample file, the name under which it is read, and variants: in each of them the first
+/// text is replaced by the second.
+struct Sample(
+    &'static str,
+    &'static str,
+    &'static [(&'static str, &'static str)],
+);
+
+macro_rules! sample {
+    ($file:literal, $($variant:expr),* $(,)?) => {
+        Sample($file, include_str!(concat!("samples/", $file)), &[$($variant),*])
+    };
 }
 
-pub(super) fn trace(text: &str) -> JitterTrace {
-    match read_named(text, "in") {
-        Ok(JitterRecording::Trace(trace)) => {
-            assert_sound_trace(&trace);
-            trace
-        }
-        other => panic!("{other:?}"),
-    }
-}
-
-pub(super) fn distribution(text: &str) -> Distribution {
-    match read_named(text, "in") {
-        Ok(JitterRecording::Distribution(distribution)) => {
-            distribution.series.iter().for_each(assert_sound);
-            distribution
-        }
-        other => panic!("{other:?}"),
-    }
-}
-
-pub(super) fn message(text: &str) -> String {
-    read_named(text, "in").unwrap_err().to_string()
-}
-
-pub(super) fn assert_sound(series: &CpuCounts) {
-    let mut last_ns = 0;
-    for bin in &series.bins {
-        assert!(
-            bin.from_ns >= last_ns && bin.until_ns > bin.from_ns,
-            "{series:?}"
-        );
-        assert!(bin.count > 0);
-        last_ns = bin.until_ns;
-    }
-    assert!(
-        series.beyond.is_none_or(|beyond| beyond.from_ns >= last_ns),
-        "{series:?}"
-    );
-}
-
-/// What is written is checked by the writer, and comes back.
-fn assert_sound_trace(trace: &JitterTrace) {
-    let mut bytes = Vec::new();
-    format::write(trace, &mut bytes).unwrap();
-    let again = format::read(&bytes[..]).unwrap();
-    assert_eq!(again.cpus, trace.cpus);
-    assert!(again.warnings.is_empty());
-}
-
-/// One small file of each format, and the name of its reader.
-const FILES: [(&str, &str); 20] = [
-    (
-        "cpu,start_ns,length_ns\n0,100,50\n1,90,7\n",
-        "CSV of sandbag",
+const SAMPLES: [Sample; 21] = [
+    sample!(
+        "csv.csv",
+        ("0,100,50", "0,1"),
+        ("0,100,50", "0,1,2,3"),
+        ("0,100,50", "x,1,2"),
+        ("0,100,50", "0,-1,2"),
+        ("0,100,50", "0,1.5,2"),
+        ("0,100,50", "70000,1,2"),
+        ("0,100,50", "0,18446744073709551615,2"),
     ),
-    (
-        "# RTLA osnoise histogram\n# Duration:   0 00:01:00\nIndex   CPU-000\n0 5\n10 1\nover: 1\ncount: 7\n",
-        "rtla osnoise hist and rtla timerlat hist",
+    sample!(
+        "rtla_osnoise_hist.txt",
+        ("10            7         0", "10  7"),
+        ("30  ", "5  "),
+        ("CPU-002", "XPU-002"),
+        ("0 00:01:00", "soon"),
+        ("Index   CPU-000   CPU-002", "Index"),
+        ("over", CUT),
+        ("30            1         0\n", ""),
+        (
+            "Index   CPU-000   CPU-002\n0           100        50\n",
+            CUT
+        ),
     ),
-    (
-        "# RTLA timerlat histogram\nIndex   IRQ-000   Thr-000\n0 5 2\n10 1 4\nover: 0 0\ncount: 6 6\nmax: 11 12\n",
-        "rtla osnoise hist and rtla timerlat hist",
+    // Latencies of an interrupt, a thread and a program are quantities of their own.
+    sample!("rtla_timerlat_hist.txt", ("Time unit is nanoseconds", "")),
+    // The last row of a CPU counts.
+    sample!(
+        "rtla_top.txt",
+        ("#1  ", "1   "),
+        ("106            2            1", "106")
     ),
-    (
-        "CPU Period Runtime Noise % CPU Aval Max Noise Max Single HW NMI\n0 #9 900 3 99.4 2 1 5 0\n",
-        "rtla osnoise top",
+    // A length is the time lost: netgauge's `CPU overhead due to noise` is the sum of rows.
+    // The threshold is 900 % of 20 ns from reading to reading, 160 ns lost.
+    sample!(
+        "selfish.txt",
+        ("1000.00\t", "100.00\t"),
+        ("1000.00\t", "-5\t")
     ),
-    (
-        "# Selfish Benchmark\n# Minimal cycle length [ns]: 20.0\n# Time [ns]\tselfish\n0.00\t50.2\n100\t2\n",
-        "netgauge selfish",
+    sample!("netgauge_fwq.txt", ("1005\n", "1005 7\n")),
+    sample!(
+        "netgauge_ftq.txt",
+        ("# Compute", "# Other"),
+        ("1000\n", "x\n")
     ),
-    (
-        "# Fixed Work Quantum Benchmark\n# cycle number    duration [us]\n0 100\n1 105\n",
-        "netgauge fwq and ftq",
+    // A stamp is the end of an event.
+    sample!(
+        "sysjitter.txt",
+        ("          900000", CUT),
+        ("  5200       2000", "  5200       200000"),
+        (
+            "          100000          0       5200       2000\n          900000        800 ",
+            "          900000 26000 10000\n          100000 ",
+        ),
     ),
-    (
-        "# Compute-Cycle Duration: 10 usec\n# Fixed Time Quantum Benchmark\n0 100\n1 95\n",
-        "netgauge fwq and ftq",
+    // The column of all threads is left out.
+    sample!(
+        "cyclictest.txt",
+        ("000002 ", "000001 "),
+        ("000020\t000030", "000020"),
+        ("000020\t", "x\t"),
+        ("Min Latencies: 00001 00001", "Min Latencies: 1"),
+        ("# Total", CUT),
     ),
-    (
-        "# cpu_mhz: 2600\n# threshold: 200ns\n# n_interruptions: 1\n# total_runtime: 1.000000000 seconds\n 1000 0 2600 100\n",
-        "sysjitter --raw",
+    // Passes of the loop are not events; the last bucket holds all that is longer.
+    sample!(
+        "oslat.json",
+        ("\"002\"", "\"two\""),
+        ("\"1\": {\"cpu\"", "\"b\": {\"cpu\""),
+        ("50, \"005\"", "-50, \"005\""),
     ),
-    (
-        "# Histogram\n000000 000001\n000003 000007\n# Min Latencies: 00000\n# Max Latencies: 00003\n# Histogram Overflows: 00001\n",
-        "histogram of cyclictest",
+    // Newer versions round up, and have buckets of 0.1 us.
+    sample!("oslat_us.json",),
+    sample!("oslat_narrow.json",),
+    sample!("cyclictest.json", ("in_ns\": 0", "in_ns\": 1")),
+    sample!(
+        "injector.json",
+        ("[500, 20]", "[500]"),
+        ("[100, 5, 0]", "[100, -2]"),
+        ("[500, 20]", "[1, 2, 3, 4]"),
+        ("\"3\"", "\"x\""),
+        ("[500, 20]", CUT),
+        (
+            "[[1000, 200, -1], [500, 20]],\n \"3\": [[100, 5, 0]]}",
+            "[]}"
+        ),
     ),
-    (
-        "{\"num_threads\": 1, \"thread\": {\"0\": {\"cpu\": 0, \"max\": 9, \"duration\": 1.0, \"histogram\": {\"001\": 9, \"002\": 4, \"003\": 1}}}}",
-        "JSON of oslat and cyclictest",
+    // Each process has a clock of its own.
+    sample!(
+        "fwq.txt",
+        (
+            "Speed: process 0, cycles 2000000000, seconds 1.000000, GHz 2.000000\n",
+            ""
+        ),
+        ("1100", "many"),
     ),
-    (
-        "{\"num_threads\": 1, \"thread\": {\"0\": {\"cpu\": 0, \"max\": 9, \"histogram\": {\"2\": 9, \"3\": 4, \"7\": 1}}}}",
-        "JSON of oslat and cyclictest",
+    sample!("ftq.txt", ("10000.000000", "0")),
+    sample!("osjitter.txt",),
+    sample!("sysjitter_summary.txt",),
+    // Samples are events and the other entries their causes; a full buffer begins elsewhere
+    // on each CPU; without samples the causes are events.
+    sample!(
+        "osnoise.txt",
+        ("9/9", "9/20"),
+        ("duration 8812 ns", "duration many ns"),
+        (
+            "       osnoise/8-961     [008] ....  10.000042: sample_threshold: start 10.000000555 \
+             duration 8812 ns interferences 2\n       osnoise/9-962",
+            CUT
+        ),
     ),
-    (
-        "{\"num_threads\": 1, \"thread\": {\"0\": {\"cpu\": 0, \"max\": 9, \"histogram\": {\"0.001\": 9, \"0.002\": 4, \"0.003\": 1}}}}",
-        "JSON of oslat and cyclictest",
+    sample!(
+        "osnoise_periods.txt",
+        ("1000000        656", "0        656")
     ),
-    (
-        "{\"num_threads\": 1, \"resolution_in_ns\": 0, \"thread\": {\"0\": {\"cpu\": 0, \"cycles\": 9, \"histogram\": {\"1\": 4, \"2\": 1}}}}",
-        "JSON of oslat and cyclictest",
-    ),
-    (
-        "{\"0\": [[1000, 200, -1], [500, 20]]}",
-        "JSON of a noise injector",
-    ),
-    (
-        "Speed: process 0, cycles 20, seconds 1.0, GHz 2.0\nProcess 0 running on CPUs 3\n9\n10\n11\n",
-        "LLNL FWQ",
-    ),
-    (
-        "# Frequency 10000.0\n# thread 0, core 0\n0 100\n100000 90\n",
-        "FTQ",
-    ),
-    (
-        " CPU  TSC_khz  #intr\n 0 2200000 5\n",
-        "tables of osjitter and sysjitter (refused)",
-    ),
-    (
-        "osnoise/8-961 [008] .... 1.5: sample_threshold: start 1.400000000 duration 8812 ns interferences 2\nCPU:8 [LOST 2 EVENTS]\nosnoise/8-961 [008] .... 1.6: sample_threshold: start 1.500000000 duration 12 ns interferences 0\n",
-        "events of osnoise (ftrace)",
-    ),
-    (
-        "<...>-859 [000] .... 81.6: 1000000 190 99.98 9 18 0 1007 18 1\n",
-        "periods of osnoise (ftrace)",
-    ),
-    ("100 20\n200 30\n", "noise trace of LogGOPSim"),
+    sample!("loggopsim.txt", ("1000000 200000", "1000000 x")),
 ];
 
+fn options() -> ImportOptions {
+    let unit = Some(Unit::Ns);
+    ImportOptions {
+        unit,
+        ..ImportOptions::default()
+    }
+}
+
+/// All that was read, or the error.
+fn outcome(text: &str, name: &str, options: &ImportOptions) -> String {
+    let recording = match read(text.as_bytes(), name, options) {
+        Ok(recording) => recording,
+        Err(error) => return format!("error: {error}\n"),
+    };
+    assert_sound(&recording);
+    let mut shown = String::new();
+    let mut line = |text: String| writeln!(shown, "{text}").unwrap();
+    match &recording {
+        JitterRecording::Trace(trace) => {
+            line(format!("trace of {}", trace.header.recorder));
+            line(format!("detectable {:?}", trace.detectable_ns()));
+            for cpu in &trace.cpus {
+                let known = cpu.known.iter().map(|span| span.from_ns..span.until_ns);
+                let known: Vec<_> = known.collect();
+                let events = cpu
+                    .events
+                    .iter()
+                    .map(|event| (event.start_ns, event.length_ns));
+                let events: Vec<_> = events.collect();
+                line(format!(
+                    "CPU {}: known {known:?}, events {events:?}",
+                    cpu.cpu
+                ));
+            }
+            if let Some(all) = &trace.attribution {
+                line(format!(
+                    "{} entries, {} outside",
+                    all.about.entries, all.about.outside
+                ));
+                for cpu in &all.cpus {
+                    for cause in &cpu.causes {
+                        let source = &all.sources[cause.source as usize];
+                        let (kind, name) = (source.kind.name(), &source.name);
+                        line(format!(
+                            "  CPU {}: {kind} {name} {:?} from {} for {}",
+                            cpu.cpu, source.number, cause.start_ns, cause.length_ns
+                        ));
+                    }
+                }
+            }
+        }
+        JitterRecording::Distribution(all) => {
+            line(format!("distribution of {}", all.recorder));
+            for one in &all.series {
+                line(format!(
+                    "CPU {}: {}, {} in all",
+                    one.cpu,
+                    one.quantity,
+                    one.count()
+                ));
+                let bins = one
+                    .bins
+                    .iter()
+                    .map(|bin| (bin.from_ns..bin.until_ns, bin.count));
+                line(format!("  bins {:?}", bins.collect::<Vec<_>>()));
+                let beyond = one.beyond.map(|beyond| (beyond.from_ns, beyond.count));
+                line(format!(
+                    "  beyond {beyond:?}, known {:?}, noise {:?}, longest {:?}",
+                    one.known_ns, one.noise_ns, one.longest_ns
+                ));
+                if let Some(causes) = one.causes {
+                    line(format!("  {causes:?}"));
+                }
+            }
+        }
+    }
+    recording
+        .warnings()
+        .iter()
+        .for_each(|text| line(format!("warning: {text}")));
+    shown
+}
+
 #[test]
-fn each_format_is_told_from_the_others() {
-    for (text, name) in FILES {
-        assert_eq!(detect(text.as_bytes()), Some(name));
-        let windows = text.replace('\n', "\r\n");
-        assert_eq!(detect(windows.as_bytes()), Some(name));
-        let options = ImportOptions {
-            unit: Some(Unit::Ns),
-            ..ImportOptions::default()
-        };
-        let got = |text: &str| read(text.as_bytes(), "in", &options).map_err(|e| e.to_string());
-        assert_eq!(got(text), got(&windows));
-        assert_eq!(got(text), got(&format!("\u{feff}{text}")));
-        assert_eq!(
-            got(text).is_err(),
-            name.contains("refused"),
-            "{:?}",
-            got(text)
-        );
+fn samples_of_all_formats() {
+    for Sample(file, text, variants) in SAMPLES {
+        let format = detect(text.as_bytes()).unwrap();
+        let mut shown = format!("{format}\n{}", outcome(text, "in", &options()));
+        for (from, to) in variants {
+            let at = text.find(from).unwrap_or_else(|| panic!("{file}: {from}"));
+            let (variant, change) = if *to == CUT {
+                (text[..at].to_owned(), format!("cut off before {from:?}"))
+            } else {
+                (
+                    text.replacen(from, to, 1),
+                    format!("{from:?} replaced by {to:?}"),
+                )
+            };
+            let read = outcome(&variant, "in", &options());
+            write!(shown, "\n--- {change}\n{read}").unwrap();
+        }
+        insta::with_settings!({prepend_module_to_snapshot => false, omit_expression => true}, {
+            insta::assert_snapshot!(file, shown);
+        });
     }
 }
 
 #[test]
-fn what_is_nothing_known_is_refused() {
-    for (bytes, said) in [
+fn line_ends_and_a_byte_order_mark_change_nothing() {
+    for Sample(_, text, _) in SAMPLES {
+        let windows = text.replace('\n', "\r\n");
+        assert_eq!(detect(windows.as_bytes()), detect(text.as_bytes()));
+        let plain = outcome(text, "in", &options());
+        assert_eq!(outcome(&windows, "in", &options()), plain);
+        assert_eq!(outcome(&format!("\u{feff}{text}"), "in", &options()), plain);
+    }
+}
+
+#[test]
+fn what_a_file_lacks_is_asked_for_or_taken_from_its_name() {
+    let loggopsim = "1000000 200000\n5000000 300000\n";
+    let got = outcome(loggopsim, "in", &ImportOptions::default());
+    assert!(got.contains("in: ") && got.contains("--unit"), "{got}");
+    let (unit, cpu) = (Some(Unit::Ps), Some(4));
+    let got = outcome(
+        loggopsim,
+        "in",
+        &ImportOptions {
+            unit,
+            cpu,
+            ..options()
+        },
+    );
+    assert!(
+        got.contains("CPU 4: known [0..4300], events [(0, 200), (4000, 300)]"),
+        "{got}"
+    );
+    for (name, cpu) in [("out/ng.7", 7), ("raw.3", 3), ("x_5.dat", 5), ("in", 0)] {
+        let got = outcome(loggopsim, name, &options());
+        assert!(got.contains(&format!("\nCPU {cpu}: ")), "{name}: {got}");
+    }
+}
+
+#[test]
+fn other_files_are_refused() {
+    let long = format!("cpu,start_ns,length_ns\n{}", "1".repeat(5 << 20));
+    for (bytes, expected) in [
         (&b"hello\n"[..], "in: this is no jitter trace"),
         (b"", "in: the file is empty"),
         (b" \n", "in: the file is empty"),
@@ -174,63 +298,63 @@ fn what_is_nothing_known_is_refused() {
             "in: the file is packed (gzip) and damaged",
         ),
         (b"\xff\xfea\0", "in: this is no jitter trace"),
+        (long.as_bytes(), "in:2: a line of more than 4194304 bytes"),
     ] {
-        let got = read(bytes, "in", &ImportOptions::default())
-            .unwrap_err()
-            .to_string();
-        assert!(got.starts_with(said), "{got}");
+        let got = read(bytes, "in", &options()).unwrap_err().to_string();
+        assert!(got.starts_with(expected), "{got}");
     }
 }
 
 #[test]
-fn packed_files_are_read() {
+fn compressed_files_are_read() {
     let text = "cpu,start_ns,length_ns\n0,100,50\n0,900,70\n";
+    let plain = read(text.as_bytes(), "in", &options()).unwrap();
     let packed = zstd::encode_all(text.as_bytes(), 1).unwrap();
-    let plain = read(text.as_bytes(), "in", &ImportOptions::default()).unwrap();
-    assert_eq!(
-        read(&packed[..], "in", &ImportOptions::default()).unwrap(),
-        plain
-    );
-    // A trace of our own, too.
+    assert_eq!(read(&packed[..], "in", &options()).unwrap(), plain);
     let mut trace = Vec::new();
     format::write(&plain.into_trace().unwrap(), &mut trace).unwrap();
     let packed = zstd::encode_all(&trace[..], 1).unwrap();
-    assert!(read(&packed[..], "in", &ImportOptions::default()).is_ok());
-}
-
-#[test]
-fn a_line_without_end_is_refused() {
-    let text = format!("cpu,start_ns,length_ns\n{}", "1".repeat(5 << 20));
-    assert_eq!(message(&text), "in:2: a line of more than 4194304 bytes");
+    assert!(read(&packed[..], "in", &options()).is_ok());
 }
 
 #[test]
 fn a_distribution_is_no_trace() {
-    let got = read_named(FILES[1].0, "in")
-        .unwrap()
-        .into_trace()
-        .unwrap_err();
-    let said = "this holds a distribution, not events (rtla osnoise hist)";
-    assert!(got.to_string().starts_with(said), "{got}");
+    let read = read(SAMPLES[1].1.as_bytes(), "in", &options()).unwrap();
+    let got = read.into_trace().unwrap_err().to_string();
+    let expected = "this holds a distribution, not events (rtla osnoise hist)";
+    assert!(got.starts_with(expected), "{got}");
+}
+
+pub(super) fn assert_sound_counts(series: &CpuCounts) {
+    let mut last_ns = 0;
+    for bin in &series.bins {
+        let ascends = bin.from_ns >= last_ns && bin.until_ns > bin.from_ns;
+        assert!(ascends && bin.count > 0, "{series:?}");
+        last_ns = bin.until_ns;
+    }
+    let beyond = series.beyond.map_or(last_ns, |beyond| beyond.from_ns);
+    assert!(beyond >= last_ns, "{series:?}");
+    let _ = (series.quantile(99.0), series.noise_pct());
+}
+
+/// A trace is checked by the writer and can be read again.
+fn assert_sound(recording: &JitterRecording) {
+    match recording {
+        JitterRecording::Distribution(all) => all.series.iter().for_each(assert_sound_counts),
+        JitterRecording::Trace(trace) => {
+            let mut bytes = Vec::new();
+            format::write(trace, &mut bytes).unwrap();
+            let again = format::read(&bytes[..]).unwrap();
+            assert_eq!(again.cpus, trace.cpus);
+            assert!(again.warnings.is_empty());
+        }
+    }
 }
 
 fn check(bytes: &[u8]) {
     for unit in [None, Some(Unit::Ns), Some(Unit::Ps)] {
-        match read(
-            bytes,
-            "in",
-            &ImportOptions {
-                unit,
-                ..ImportOptions::default()
-            },
-        ) {
-            Ok(JitterRecording::Trace(trace)) => assert_sound_trace(&trace),
-            Ok(JitterRecording::Distribution(distribution)) => {
-                distribution.series.iter().for_each(assert_sound);
-                for series in &distribution.series {
-                    let _ = (series.quantile(99.0), series.noise_pct());
-                }
-            }
+        match read(bytes, "in", &ImportOptions { unit, ..options() }) {
+            Ok(recording) => assert_sound(&recording),
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
@@ -238,57 +362,50 @@ fn check(bytes: &[u8]) {
 
 proptest! {
     #[test]
-    fn anything_may_stand_in_a_file(bytes: Vec<u8>) {
+    fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
         check(&bytes);
     }
 
     #[test]
-    fn a_file_may_be_mangled(
-        which in 0..FILES.len(),
+    fn damaged_samples_are_read_or_refused(
+        which in 0..SAMPLES.len(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
-        cut in any::<prop::sample::Index>(),
-        cuts in any::<bool>(),
+        cut in prop::option::of(any::<prop::sample::Index>()),
     ) {
-        let mut bytes = FILES[which].0.as_bytes().to_vec();
+        let mut bytes = SAMPLES[which].1.as_bytes().to_vec();
         for (at, byte) in changes {
             let at = at.index(bytes.len());
             bytes[at] = byte;
         }
-        if cuts {
+        if let Some(cut) = cut {
             bytes.truncate(cut.index(bytes.len()));
         }
         check(&bytes);
     }
 
     #[test]
-    fn numbers_may_be_any(
-        which in 0..FILES.len(),
-        numbers in prop::collection::vec(
-            prop_oneof![any::<u64>(), Just(u64::MAX), Just(0), 0u64..100], 1..40),
+    fn samples_with_other_numbers_are_read_or_refused(
+        which in 0..SAMPLES.len(),
+        numbers in prop::collection::vec(prop::option::of(
+            prop_oneof![any::<u64>(), Just(u64::MAX), Just(0), 0u64..100]), 1..40),
     ) {
         let mut numbers = numbers.iter().cycle();
         let mut text = String::new();
-        let mut in_number = false;
-        for c in FILES[which].0.chars() {
-            match c.is_ascii_digit() {
-                true if !in_number && numbers.next().is_some_and(|n| n % 3 != 0) => {
-                    text += &numbers.next().map(u64::to_string).unwrap_or_default();
-                }
-                true if !in_number => text.push(c),
-                true => {}
-                false => text.push(c),
+        // Numbers, and what stands between them.
+        for part in SAMPLES[which].1.split_inclusive(|c: char| !c.is_ascii_digit()) {
+            let digits = part.len() - part.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+            match numbers.next() {
+                Some(Some(number)) if digits > 0 => text += &format!("{number}{}", &part[digits..]),
+                _ => text += part,
             }
-            in_number = c.is_ascii_digit();
         }
         check(text.as_bytes());
     }
 }
 
-/// Whatever a file holds, a reader that takes it for its own says what is wrong
-/// and does not panic.
+/// A reader that is given a file of another format reports what is wrong.
 #[test]
-fn every_reader_survives_what_is_not_its_own() {
-    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/src/import");
+fn every_reader_survives_other_formats() {
     let mut texts: Vec<Vec<u8>> = [
         "",
         "\n",
@@ -302,17 +419,17 @@ fn every_reader_survives_what_is_not_its_own() {
         "18446744073709551615 18446744073709551615\n",
         "-1 -1 -1\n",
         "nan inf\n",
+        include_str!("mod.rs"),
     ]
     .map(|text| text.as_bytes().to_vec())
     .to_vec();
-    // Rust's own text is a file like any other.
-    texts.push(std::fs::read(format!("{fixtures}/mod.rs")).unwrap());
+    texts.extend(SAMPLES.map(|sample| sample.1.as_bytes().to_vec()));
     texts.push((0..4096u32).map(|i| ((i * 7919) >> 3) as u8).collect());
     assert!(formats().len() > 10);
     for format in formats() {
         for text in &texts {
-            let _ = read_as(format, &text[..], "x", &ImportOptions::default());
+            let _ = read_as(format, &text[..], "x", &options());
         }
     }
-    assert!(read_as("nothing", &b""[..], "x", &ImportOptions::default()).is_err());
+    assert!(read_as("nothing", &b""[..], "x", &options()).is_err());
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The figures behind the charts, embedded as JSON: as few as can be seen.
+//! The data behind the charts, embedded as JSON, with no more points than can be seen.
 
 use std::collections::BTreeMap;
 
-use crate::stats::{Correlation, Density, Grid, Spectrum};
-use crate::{CpuTrace, JitterTrace, Span};
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::{MOST_CHARTS, MOST_LAGS, TracePage};
+use crate::spans::{extent, without};
+use crate::stats::{Band, Correlation, Density, Grid, Spectrum, WINDOW_NS};
+use crate::{CpuTrace, JitterTrace, Span};
 
 /// Columns and rows (per decade) in which events over time are counted.
 const COLUMNS: u64 = 500;
@@ -17,235 +18,130 @@ const CURVE: usize = 200;
 /// A density below this is not drawn, per decade.
 const LEAST_DENSITY: f64 = 1e-6;
 
-/// Points of a line.
-type ChartLine = Vec<(f64, f64)>;
-
-/// What the script draws of a trace.
-#[derive(Serialize)]
-pub(super) struct TraceCharts {
-    begin_s: f64,
-    length_s: f64,
-    density: Vec<NamedLine>,
-    shares: Vec<LengthShares>,
-    events: Vec<Events>,
-    spectra: Vec<Option<SpectrumLines>>,
-    matrix: Option<Matrix>,
-    lags: Vec<NamedLine>,
-}
-
-/// A line and its name.
-#[derive(Serialize)]
-struct NamedLine {
-    name: String,
-    points: ChartLine,
-}
-
-/// Shares up to a length, percent.
-#[derive(Serialize)]
-struct LengthShares {
-    name: String,
-    events: ChartLine,
-    noise: ChartLine,
-}
-
-/// Events over time, counted in cells: column, row, how many.
-#[derive(Serialize)]
-struct Events {
-    cells: Vec<(u64, i32, u64)>,
-    columns: u64,
-    rows_per_decade: f64,
-    /// In which nobody looked, s.
-    holes: Vec<(f64, f64)>,
-}
-
-#[derive(Serialize)]
-struct SpectrumLines {
-    starts: ChartLine,
-    noise: ChartLine,
-    needed: ChartLine,
-    /// Frequency, power and period of the components.
-    peaks: Vec<(f64, f64, f64)>,
-}
-
-#[derive(Serialize)]
-struct Matrix {
-    cpus: Vec<u32>,
-    /// Row, column, coefficient.
-    cells: Vec<(usize, usize, f64)>,
-}
-
-/// What the script draws of two traces.
-#[derive(Serialize)]
-pub(super) struct ComparedCharts {
-    density: Vec<NamedLine>,
-    shares: Vec<LengthShares>,
-}
-
-fn round(value: f64) -> f64 {
-    if value == 0.0 || !value.is_finite() {
-        0.0
+/// Data of the charts of a trace.
+pub(super) fn of_trace(page: &TracePage<'_>) -> Value {
+    let cpus = &page.trace.cpus;
+    let all = extent(cpus.iter().flat_map(|cpu| cpu.known.clone())).unwrap_or_default();
+    let lengths = |cpu: &CpuTrace| cpu.lengths_ns().collect::<Vec<u64>>();
+    let name = |cpu: &CpuTrace| format!("CPU {}", cpu.cpu);
+    let density = |cpu| density(name(cpu), &lengths(cpu), None);
+    let shares = |cpu| shares(name(cpu), lengths(cpu));
+    // Few CPUs have charts of their own.
+    let each = if cpus.len() <= MOST_CHARTS {
+        1
     } else {
-        // Four digits are more than can be seen.
-        let scale = 10f64.powi(3 - value.abs().log10().floor() as i32);
-        (value * scale).round() / scale
-    }
-}
-
-fn lengths(cpus: &[CpuTrace]) -> Vec<u64> {
-    let events = cpus.iter().flat_map(|cpu| &cpu.events);
-    events.map(|event| event.length_ns).collect()
-}
-
-fn density(name: String, lengths_ns: &[u64], bandwidth: Option<f64>) -> Option<NamedLine> {
-    let density = Density::of(lengths_ns, Grid::standard(), bandwidth)?;
-    let points = density.grid.values().zip(&density.values);
-    let seen = points.filter(|(_, value)| **value >= LEAST_DENSITY);
-    // Every other: the kernel is smoother than the grid.
-    let points = seen.map(|(x, value)| (round(10f64.powf(x)), round(*value)));
-    Some(NamedLine {
-        name,
-        points: points.step_by(2).collect(),
+        cpus.len()
+    };
+    let spectra = page.spectra.iter().filter(|_| each == 1);
+    json!({
+        "begin_s": all.from_ns as f64 / 1e9,
+        "length_s": all.length_ns() as f64 / 1e9,
+        "density": cpus.iter().filter_map(density).collect::<Vec<_>>(),
+        "shares": cpus.iter().filter_map(shares).collect::<Vec<_>>(),
+        "events": cpus.chunks(each).map(|cpus| events(cpus, all)).collect::<Vec<_>>(),
+        "spectra": spectra.map(|one| one.as_ref().map(lines)).collect::<Vec<_>>(),
+        "matrix": matrix(cpus, page.correlations),
+        "lags": lag_pairs(page.correlations).into_iter().map(lag).collect::<Vec<_>>(),
     })
 }
 
-fn shares(name: String, mut lengths_ns: Vec<u64>) -> Option<LengthShares> {
+/// Data of the charts of two traces.
+pub(super) fn of_two(a: &JitterTrace, b: &JitterTrace) -> Value {
+    let (a, b) = (a.lengths_ns(), b.lengths_ns());
+    // Both with the bandwidth of the reference, as they are compared.
+    let bandwidth = Density::of(&a, Grid::standard(), None).map(|of| of.bandwidth);
+    let densities = [
+        density("A".to_owned(), &a, bandwidth),
+        density("B".to_owned(), &b, bandwidth),
+    ];
+    let shares = [shares("A".to_owned(), a), shares("B".to_owned(), b)];
+    json!({
+        "density": densities.into_iter().flatten().collect::<Vec<_>>(),
+        "shares": shares.into_iter().flatten().collect::<Vec<_>>(),
+    })
+}
+
+/// Four digits, more than can be seen.
+fn round(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return 0.0;
+    }
+    let scale = 10f64.powi(3 - value.abs().log10().floor() as i32);
+    (value * scale).round() / scale
+}
+
+fn density(name: String, lengths_ns: &[u64], bandwidth: Option<f64>) -> Option<Value> {
+    let density = Density::of(lengths_ns, Grid::standard(), bandwidth)?;
+    let points = density.grid.values().zip(&density.values);
+    let seen = points.filter(|(_, value)| **value >= LEAST_DENSITY);
+    // Every other point: the kernel is smoother than the grid.
+    let points = seen
+        .map(|(x, value)| (round(10f64.powf(x)), round(*value)))
+        .step_by(2);
+    Some(json!({"name": name, "points": points.collect::<Vec<_>>()}))
+}
+
+/// Shares of the events and of the noise up to a length, percent.
+fn shares(name: String, mut lengths_ns: Vec<u64>) -> Option<Value> {
     lengths_ns.sort_unstable();
     let (first, last) = (*lengths_ns.first()?, *lengths_ns.last()?);
-    let sums: Vec<f64> = lengths_ns
-        .iter()
-        .scan(0.0, |sum, ns| {
-            *sum += *ns as f64;
-            Some(*sum)
-        })
-        .collect();
+    let sums = lengths_ns.iter().scan(0.0, |sum, ns| {
+        *sum += *ns as f64;
+        Some(*sum)
+    });
+    let sums: Vec<f64> = sums.collect();
     let all = sums[sums.len() - 1].max(1.0);
     let (from, until) = ((first.max(1) as f64).log10(), (last.max(1) as f64).log10());
     let (mut events, mut noise) = (Vec::new(), Vec::new());
     for i in 0..=CURVE {
         let x = 10f64.powf(from + (until - from) * i as f64 / CURVE as f64);
-        let below = if i == CURVE {
-            lengths_ns.len()
-        } else {
-            lengths_ns.partition_point(|ns| *ns as f64 <= x)
+        let below = match i {
+            CURVE => lengths_ns.len(),
+            _ => lengths_ns.partition_point(|ns| *ns as f64 <= x),
         };
         let sum = below.checked_sub(1).map_or(0.0, |i| sums[i]);
         events.push((round(x), round(below as f64 / sums.len() as f64 * 100.0)));
         noise.push((round(x), round(sum / all * 100.0)));
     }
-    Some(LengthShares {
-        name,
-        events,
-        noise,
-    })
+    Some(json!({"name": name, "events": events, "noise": noise}))
 }
 
-fn name(cpu: &CpuTrace) -> String {
-    format!("CPU {}", cpu.cpu)
-}
-
-impl TraceCharts {
-    pub(super) fn of(page: &TracePage<'_>) -> Self {
-        let cpus = &page.trace.cpus;
-        let spans = || cpus.iter().flat_map(|cpu| &cpu.known);
-        let begin = spans().map(|span| span.from_ns).min().unwrap_or(0);
-        let end = spans().map(|span| span.until_ns).max().unwrap_or(0);
-        let colours = cpus.len() <= MOST_CHARTS;
-        let each = |cpus: &[CpuTrace]| events(cpus, begin, end);
-        Self {
-            begin_s: begin as f64 / 1e9,
-            length_s: end.saturating_sub(begin) as f64 / 1e9,
-            density: {
-                let one =
-                    |cpu: &CpuTrace| density(name(cpu), &lengths(std::slice::from_ref(cpu)), None);
-                cpus.iter().filter_map(one).collect()
-            },
-            shares: {
-                let one = |cpu: &CpuTrace| shares(name(cpu), lengths(std::slice::from_ref(cpu)));
-                cpus.iter().filter_map(one).collect()
-            },
-            events: if colours {
-                cpus.chunks(1).map(each).collect()
-            } else {
-                vec![each(cpus)]
-            },
-            spectra: if colours {
-                page.spectra
-                    .iter()
-                    .map(|one| one.as_ref().map(lines))
-                    .collect()
-            } else {
-                Vec::new()
-            },
-            matrix: matrix(cpus, page.correlations),
-            lags: lag_pairs(page.correlations).into_iter().map(lag).collect(),
-        }
-    }
-}
-
-impl ComparedCharts {
-    pub(super) fn of(a: &JitterTrace, b: &JitterTrace) -> Self {
-        let (a, b) = (lengths(&a.cpus), lengths(&b.cpus));
-        // Both with the window of the reference, as they are compared.
-        let bandwidth = Density::of(&a, Grid::standard(), None).map(|of| of.bandwidth);
-        let both = [
-            density("A".to_owned(), &a, bandwidth),
-            density("B".to_owned(), &b, bandwidth),
-        ];
-        let both_shares = [shares("A".to_owned(), a), shares("B".to_owned(), b)];
-        Self {
-            density: both.into_iter().flatten().collect(),
-            shares: both_shares.into_iter().flatten().collect(),
-        }
-    }
-}
-
-fn events(cpus: &[CpuTrace], begin: u64, end: u64) -> Events {
-    let width = (end.saturating_sub(begin) / COLUMNS).max(1);
+/// Events over time, counted in cells: column, row, count. For one CPU also its unknown
+/// time, s, where it is wide enough to be seen.
+fn events(cpus: &[CpuTrace], all: Span) -> Value {
+    let width = (all.length_ns() / COLUMNS).max(1);
     let mut cells: BTreeMap<(u64, i32), u64> = BTreeMap::new();
     for event in cpus.iter().flat_map(|cpu| &cpu.events) {
-        let column = (event.start_ns.saturating_sub(begin) / width).min(COLUMNS - 1);
+        let column = (event.start_ns.saturating_sub(all.from_ns) / width).min(COLUMNS - 1);
         let row = ((event.length_ns.max(1) as f64).log10() * ROWS_PER_DECADE).floor() as i32;
         *cells.entry((column, row)).or_default() += 1;
     }
+    let cells = cells
+        .into_iter()
+        .map(|((column, row), count)| (column, row, count));
     let holes = match cpus {
-        [only] => holes(&only.known, begin, end, width),
+        [only] => without(all, only.known.clone()),
         _ => Vec::new(),
     };
-    Events {
-        cells: cells
-            .into_iter()
-            .map(|((column, row), count)| (column, row, count))
-            .collect(),
-        columns: COLUMNS,
-        rows_per_decade: ROWS_PER_DECADE,
-        holes,
-    }
+    let holes = holes.iter().filter(|hole| hole.length_ns() >= width);
+    let holes = holes.map(|hole| (hole.from_ns as f64 / 1e9, hole.until_ns as f64 / 1e9));
+    json!({
+        "cells": cells.collect::<Vec<_>>(),
+        "columns": COLUMNS,
+        "rows_per_decade": ROWS_PER_DECADE,
+        "holes": holes.collect::<Vec<_>>(),
+    })
 }
 
-/// Stretches in which nothing is known, wide enough to be seen.
-fn holes(known: &[Span], begin: u64, end: u64, least_ns: u64) -> Vec<(f64, f64)> {
-    let mut holes = Vec::new();
-    let mut reached = begin;
-    let behind = Span::new(end, end);
-    for span in known.iter().chain([&behind]) {
-        if span.from_ns.saturating_sub(reached) >= least_ns {
-            holes.push((reached as f64 / 1e9, span.from_ns as f64 / 1e9));
-        }
-        reached = reached.max(span.until_ns);
-    }
-    holes
-}
-
-fn lines(found: &Spectrum) -> SpectrumLines {
-    let line = |of: fn(&crate::stats::Band) -> f64| -> ChartLine {
-        let bands = found.bands.iter();
-        bands
-            .map(|band| (round(band.frequency_hz), round(of(band)).max(1e-3)))
-            .collect()
+/// Lines of a spectrum, and frequency, power and period of its components.
+fn lines(found: &Spectrum) -> Value {
+    let line = |of: fn(&Band) -> f64| -> Vec<(f64, f64)> {
+        let point = |band: &Band| (round(band.frequency_hz), round(of(band)).max(1e-3));
+        found.bands.iter().map(point).collect()
     };
     let peaks = found.components.iter().map(|one| {
         let hz = 1e9 / one.period_ns;
-        // The band that it is in shows its height.
+        // The band of the frequency shows the height of the peak.
         let at = found.bands.partition_point(|band| band.frequency_hz < hz);
         let around = &found.bands[at.saturating_sub(1)..(at + 1).min(found.bands.len())];
         let height = around.iter().map(|band| band.starts.max(band.noise));
@@ -255,34 +151,29 @@ fn lines(found: &Spectrum) -> SpectrumLines {
             round(one.period_ns),
         )
     });
-    SpectrumLines {
-        starts: line(|band| band.starts),
-        noise: line(|band| band.noise),
-        needed: line(|band| band.needed),
-        peaks: peaks.collect(),
-    }
+    json!({
+        "starts": line(|band| band.starts),
+        "noise": line(|band| band.noise),
+        "needed": line(|band| band.needed),
+        "peaks": peaks.collect::<Vec<_>>(),
+    })
 }
 
-fn matrix(cpus: &[CpuTrace], pairs: &[Correlation]) -> Option<Matrix> {
+/// Coefficients of pairs of CPUs: row, column, coefficient.
+fn matrix(cpus: &[CpuTrace], pairs: &[Correlation]) -> Option<Value> {
     if cpus.len() <= 2 || pairs.is_empty() {
         return None;
     }
     let numbers: Vec<u32> = cpus.iter().map(|cpu| cpu.cpu).collect();
     let place = |cpu| numbers.iter().position(|other| *other == cpu);
-    let mut cells = Vec::new();
-    for one in pairs {
-        if let (Some(a), Some(b), Some(noise)) = (place(one.a), place(one.b), one.foremost_noise())
-        {
-            cells.extend([(a, b, round(noise.r)), (b, a, round(noise.r))]);
-        }
-    }
-    Some(Matrix {
-        cpus: numbers,
-        cells,
-    })
+    let cells = pairs.iter().filter_map(|one| {
+        let (a, b, noise) = (place(one.a)?, place(one.b)?, one.foremost_noise()?);
+        Some([(a, b, round(noise.r)), (b, a, round(noise.r))])
+    });
+    Some(json!({"cpus": numbers, "cells": cells.flatten().collect::<Vec<_>>()}))
 }
 
-/// The pairs whose events are most together.
+/// The pairs with the most simultaneous events.
 pub(super) fn lag_pairs(pairs: &[Correlation]) -> Vec<&Correlation> {
     let mut all: Vec<&Correlation> = pairs.iter().filter(|one| !one.lags.is_empty()).collect();
     let over = |one: &Correlation| one.together_pct - one.chance_pct.most;
@@ -291,14 +182,10 @@ pub(super) fn lag_pairs(pairs: &[Correlation]) -> Vec<&Correlation> {
     all
 }
 
-fn lag(one: &Correlation) -> NamedLine {
+fn lag(one: &Correlation) -> Value {
     let middle = (one.lags.len() / 2) as f64;
-    let step_us = crate::stats::WINDOW_NS as f64 / 1e3;
-    let points = one.lags.iter().enumerate();
-    NamedLine {
-        name: format!("CPU {} after CPU {}", one.b, one.a),
-        points: points
-            .map(|(i, times)| ((i as f64 - middle) * step_us, round(*times)))
-            .collect(),
-    }
+    let step_us = WINDOW_NS as f64 / 1e3;
+    let point = |(i, times): (usize, &f64)| ((i as f64 - middle) * step_us, round(*times));
+    let points: Vec<_> = one.lags.iter().enumerate().map(point).collect();
+    json!({"name": format!("CPU {} after CPU {}", one.b, one.a), "points": points})
 }

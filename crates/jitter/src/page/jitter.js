@@ -9,14 +9,16 @@ start((data, elements) => {
       .map(([size, name]) => [ns / size, name])[0] || [ns, "ns"];
     return +value.toPrecision(4) + " " + unit;
   };
-  // Of the period of a frequency.
   const periodOf = (hz) => time(1e9 / hz);
   const compared = !data.events;
   const many = !compared && data.density.length > 8;
   const lineColour = (i) =>
     compared ? colour(i ? "got" : "asked") : many ? colour("got") : colour("line-" + i);
-  const decade = (v) => Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-6;
 
+  // Axes.
+  const decade = (v) => Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-6;
+  const decades = (shown) => ({ ...text(), formatter: (v) => (decade(v) ? shown(v) : "") });
+  const belowZero = { axisLine: { ...line("rule"), onZero: false } };
   const logAxis = (name, gap, more) => ({
     ...valueAxis(name, { nameGap: gap }),
     type: "log",
@@ -28,59 +30,49 @@ start((data, elements) => {
     return logAxis("length of an event", 26, {
       min: 10 ** Math.floor(Math.log10(Math.min(...xs))),
       max: 10 ** Math.ceil(Math.log10(Math.max(...xs))),
-      axisLabel: { ...text(), formatter: (v) => (decade(v) ? time(v) : "") },
-      axisLine: { ...line("rule"), onZero: false },
+      axisLabel: decades(time),
+      ...belowZero,
     });
   };
-  const curve = (name, points, i, more) => ({
-    name,
-    type: "line",
-    symbol: "none",
-    silent: true,
-    data: points,
-    itemStyle: { color: lineColour(i) },
-    lineStyle: { color: lineColour(i), width: many ? 1 : 1.8, opacity: many ? 0.5 : 1 },
+
+  // Lines and charts.
+  const style = (of, width, more) => ({ itemStyle: { color: of }, lineStyle: { color: of, width, ...more } });
+  const dashed = [5, 4];
+  const curve = (name, points, more) => ({ name, type: "line", symbol: "none", silent: true, data: points, ...more });
+  const own = (i, width, more) => style(lineColour(i), many ? 1 : width, { opacity: many ? 0.5 : 1, ...more });
+  const chart = (tip, more) => ({
+    animation: false,
+    grid: { left: LEFT, right: RIGHT + 6, top: 10, bottom: 42 },
+    tooltip: tooltip(tip),
     ...more,
   });
-  const grid = { left: LEFT, right: RIGHT + 6, top: 10, bottom: 42 };
+  const pointer = { type: "line", snap: true, lineStyle: { color: colour("soft"), type: "solid" } };
+  const axisTip = (formatter) => ({ trigger: "axis", axisPointer: pointer, formatter });
   const rows = (title, shown, value) =>
     title + shown.filter((p) => p.value[1] !== undefined).slice(0, 17)
       .map((p) => "<br>" + p.seriesName + " <b>" + value(p.value[1]) + "</b>").join("");
-  const pointer = { type: "line", snap: true, lineStyle: { color: colour("soft"), type: "solid" } };
 
-  const densityChart = () => ({
-    animation: false,
-    grid,
-    tooltip: tooltip({
-      trigger: "axis",
-      axisPointer: pointer,
-      formatter: (shown) => rows(time(shown[0].axisValue), shown, (v) => v.toPrecision(3) + " per decade"),
-    }),
-    xAxis: lengthAxis(data.density.map((d) => d.points)),
-    yAxis: logAxis("density, per decade", 44, {
-      min: 1e-6,
-      axisLabel: { ...text(), formatter: (v) => (decade(v) ? (v >= 0.01 ? v : v.toExponential(0)) : "") },
-    }),
-    series: data.density.map((d, i) => curve(d.name, d.points, i)),
-  });
-
-  const cumulativeChart = () => ({
-    animation: false,
-    grid,
-    tooltip: tooltip({
-      trigger: "axis",
-      axisPointer: pointer,
-      formatter: (shown) => rows("up to " + time(shown[0].axisValue), shown, (v) => v.toFixed(2) + " %"),
-    }),
-    xAxis: lengthAxis(data.shares.map((s) => s.events)),
-    yAxis: valueAxis("share, %", { min: 0, max: 100, interval: 25 }),
-    series: data.shares.flatMap((s, i) => [
-      curve(s.name + ", events", s.events, i),
-      curve(s.name + ", noise", s.noise, i, {
-        lineStyle: { color: lineColour(i), width: many ? 1 : 1.4, type: [5, 4], opacity: many ? 0.5 : 1 },
+  const densityChart = () => chart(
+    axisTip((shown) => rows(time(shown[0].axisValue), shown, (v) => v.toPrecision(3) + " per decade")),
+    {
+      xAxis: lengthAxis(data.density.map((d) => d.points)),
+      yAxis: logAxis("density, per decade", 44, {
+        min: 1e-6,
+        axisLabel: decades((v) => (v >= 0.01 ? v : v.toExponential(0))),
       }),
-    ]),
-  });
+      series: data.density.map((d, i) => curve(d.name, d.points, own(i, 1.8))),
+    });
+
+  const cumulativeChart = () => chart(
+    axisTip((shown) => rows("up to " + time(shown[0].axisValue), shown, (v) => v.toFixed(2) + " %")),
+    {
+      xAxis: lengthAxis(data.shares.map((s) => s.events)),
+      yAxis: valueAxis("share, %", { min: 0, max: 100, interval: 25 }),
+      series: data.shares.flatMap((s, i) => [
+        curve(s.name + ", events", s.events, own(i, 1.8)),
+        curve(s.name + ", noise", s.noise, own(i, 1.4, { type: dashed })),
+      ]),
+    });
 
   // The lengths of all charts, so that they can be compared.
   const cellRows = compared ? [] : data.events.flatMap((e) => e.cells.map((c) => c[1] / e.rows_per_decade));
@@ -89,128 +81,91 @@ start((data, elements) => {
 
   // Cells in which events are counted, as rectangles.
   const eventsChart = (element) => {
-    const chart = data.events[element.dataset.line];
-    const greatest = chart.cells.reduce((a, c) => Math.max(a, c[2]), 1);
-    const width = data.length_s / chart.columns;
-    const ends = (row) => [10 ** (row / chart.rows_per_decade), 10 ** ((row + 1) / chart.rows_per_decade)];
+    const of = data.events[element.dataset.line];
+    const greatest = of.cells.reduce((a, c) => Math.max(a, c[2]), 1);
+    const width = data.length_s / of.columns;
+    const from = (column) => data.begin_s + column * width;
+    const ends = (row) => [10 ** (row / of.rows_per_decade), 10 ** ((row + 1) / of.rows_per_decade)];
     const holes = { silent: true, itemStyle: { color: colour("hole"), opacity: 0.6 },
-      data: chart.holes.map(([from, until]) => [{ xAxis: from }, { xAxis: until }]) };
-    return {
-      animation: false,
-      grid,
-      tooltip: tooltip({
-        formatter: (p) => {
-          const [low, high] = ends(p.value[1]);
-          const from = data.begin_s + p.value[0] * width;
-          return from.toPrecision(6) + " s, " + time(low) + " to " + time(high) +
-            "<br><b>" + p.value[2] + "</b> event" + (p.value[2] > 1 ? "s" : "");
-        },
-      }),
+      data: of.holes.map(([from, until]) => [{ xAxis: from }, { xAxis: until }]) };
+    const tip = (p) => {
+      const [low, high] = ends(p.value[1]);
+      return from(p.value[0]).toPrecision(6) + " s, " + time(low) + " to " + time(high) +
+        "<br><b>" + p.value[2] + "</b> event" + (p.value[2] > 1 ? "s" : "");
+    };
+    const cell = (params, api) => {
+      const [low, high] = ends(api.value(1));
+      const [x, y] = api.coord([from(api.value(0)), high]);
+      const [right, bottom] = api.coord([from(api.value(0) + 1), low]);
+      const strength = Math.log(1 + api.value(2)) / Math.log(1 + greatest);
+      return {
+        type: "rect",
+        shape: { x, y, width: Math.max(2, right - x), height: bottom - y },
+        style: { fill: colour("got"), opacity: 0.55 + 0.45 * strength },
+      };
+    };
+    const label = (v) => +v.toPrecision(6);
+    return chart({ formatter: tip }, {
       xAxis: {
         ...valueAxis("time, s", { nameGap: 26, splitLine: { show: false } }),
         min: data.begin_s,
         max: data.begin_s + data.length_s,
-        axisLine: { ...line("rule"), onZero: false },
-        axisLabel: { ...text(), showMinLabel: data.begin_s === 0, showMaxLabel: false, formatter: (v) => +v.toPrecision(6) },
+        axisLabel: { ...text(), showMinLabel: data.begin_s === 0, showMaxLabel: false, formatter: label },
+        ...belowZero,
       },
-      yAxis: logAxis("length", 44, {
-        min: 10 ** least,
-        max: 10 ** most,
-        axisLabel: { ...text(), formatter: (v) => (decade(v) ? time(v) : "") },
-      }),
+      yAxis: logAxis("length", 44, { min: 10 ** least, max: 10 ** most, axisLabel: decades(time) }),
       series: [
         { type: "line", data: [], markArea: holes },
-        {
-          type: "custom",
-          progressive: 0,
-          data: chart.cells,
-          encode: { x: -1, y: -1 },
-          renderItem: (params, api) => {
-            const [low, high] = ends(api.value(1));
-            const from = api.coord([data.begin_s + api.value(0) * width, high]);
-            const until = api.coord([data.begin_s + (api.value(0) + 1) * width, low]);
-            const strength = Math.log(1 + api.value(2)) / Math.log(1 + greatest);
-            return {
-              type: "rect",
-              shape: { x: from[0], y: from[1], width: Math.max(2, until[0] - from[0]), height: until[1] - from[1] },
-              style: { fill: colour("got"), opacity: 0.55 + 0.45 * strength },
-            };
-          },
-        },
+        { type: "custom", progressive: 0, data: of.cells, encode: { x: -1, y: -1 }, renderItem: cell },
       ],
-    };
+    });
   };
 
   const spectrumChart = (element) => {
     const s = data.spectra[element.dataset.line];
     const all = [...s.starts, ...s.noise, ...s.needed].map((p) => p[1]);
-    const top = 10 ** Math.ceil(Math.log10(Math.max(...all)) + 0.3);
     const xs = s.starts.map((p) => p[0]);
-    const one = (name, points, of, more) => ({
-      name,
-      type: "line",
-      symbol: "none",
-      silent: true,
-      data: points,
-      itemStyle: { color: colour(of) },
-      lineStyle: { color: colour(of), width: 1.2 },
-      ...more,
-    });
-    // Names that would stand on each other are left out, the lower ones.
-    const names = (params, api) => {
-      const [x, y] = api.coord([api.value(0), api.value(1)]);
-      return {
-        type: "text",
-        style: {
-          text: periodOf(1e9 / api.value(2)),
-          x,
-          y: y - 4,
-          align: "center",
-          verticalAlign: "bottom",
-          fill: colour("ink"),
-          font: "600 10.5px system-ui, sans-serif",
-        },
-      };
-    };
+    const last = xs[xs.length - 1];
+    // Names that would overlap are left out, the lower ones.
     const kept = [];
     [...s.peaks].sort((a, b) => b[1] - a[1]).forEach((p) => {
-      const apart = (q) => Math.abs(Math.log10(p[0] / q[0])) / Math.log10(xs[xs.length - 1] / xs[0]);
+      const apart = (q) => Math.abs(Math.log10(p[0] / q[0])) / Math.log10(last / xs[0]);
       if (kept.length < 8 && kept.every((q) => apart(q) > 0.12)) kept.push(p);
     });
-    return {
-      animation: false,
-      grid,
-      tooltip: tooltip({
-        trigger: "axis",
-        axisPointer: pointer,
-        formatter: (shown) => rows(
-          (+shown[0].axisValue.toPrecision(4)) + " Hz, period " + periodOf(shown[0].axisValue),
-          shown.filter((p) => p.seriesType === "line"), (v) => v.toPrecision(3)),
-      }),
+    const names = (params, api) => {
+      const [x, y] = api.coord([api.value(0), api.value(1)]);
+      const font = "600 10.5px system-ui, sans-serif";
+      const style = { x, y: y - 4, align: "center", verticalAlign: "bottom", fill: colour("ink"), font };
+      return { type: "text", style: { text: periodOf(1e9 / api.value(2)), ...style } };
+    };
+    const tip = (shown) => rows(
+      (+shown[0].axisValue.toPrecision(4)) + " Hz, period " + periodOf(shown[0].axisValue),
+      shown.filter((p) => p.seriesType === "line"), (v) => v.toPrecision(3));
+    return chart(axisTip(tip), {
       xAxis: logAxis("frequency, Hz", 26, {
         min: xs[0],
-        max: xs[xs.length - 1],
-        axisLabel: { ...text(), formatter: (v) => (decade(v) ? +v.toPrecision(3) : "") },
-        axisLine: { ...line("rule"), onZero: false },
+        max: last,
+        axisLabel: decades((v) => +v.toPrecision(3)),
+        ...belowZero,
       }),
       yAxis: logAxis("power, 1 by chance", 44, {
         min: 0.1,
-        max: top,
-        axisLabel: { ...text(), formatter: (v) => (decade(v) ? (v < 1e5 ? v : v.toExponential(0)) : "") },
+        max: 10 ** Math.ceil(Math.log10(Math.max(...all)) + 0.3),
+        axisLabel: decades((v) => (v < 1e5 ? v : v.toExponential(0))),
       }),
       series: [
-        one("noise", s.noise, "asked"),
-        one("starts", s.starts, "got"),
-        one("needed", s.needed, "plain", { lineStyle: { color: colour("plain"), width: 1.2, type: [5, 4] } }),
+        curve("noise", s.noise, style(colour("asked"), 1.2)),
+        curve("starts", s.starts, style(colour("got"), 1.2)),
+        curve("needed", s.needed, style(colour("plain"), 1.2, { type: dashed })),
         { type: "custom", silent: true, tooltip: { show: false }, z: 5, data: kept, renderItem: names },
       ],
-    };
+    });
   };
 
   const matrixChart = (element) => {
     const m = data.matrix;
-    const cell = Math.max(9, Math.min(30, Math.floor(400 / m.cpus.length)));
-    element.style.height = cell * m.cpus.length + 92 + "px";
+    const size = m.cpus.length * Math.max(9, Math.min(30, Math.floor(400 / m.cpus.length)));
+    element.style.height = size + 92 + "px";
     const axis = (more) => ({
       type: "category",
       data: m.cpus,
@@ -224,14 +179,11 @@ start((data, elements) => {
       ...more,
     });
     const scale = Math.max(0.1, ...m.cells.map((c) => Math.abs(c[2])));
-    return {
-      animation: false,
-      grid: { left: LEFT, width: cell * m.cpus.length, top: 6, height: cell * m.cpus.length,
-        show: true, backgroundColor: colour("faint"), borderWidth: 0 },
-      tooltip: tooltip({
-        formatter: (p) => "CPUs " + m.cpus[p.value[0]] + " and " + m.cpus[p.value[1]] +
-          "<br><b>" + signed(p.value[2], 3) + "</b>",
-      }),
+    const tip = (p) => "CPUs " + m.cpus[p.value[0]] + " and " + m.cpus[p.value[1]] +
+      "<br><b>" + signed(p.value[2], 3) + "</b>";
+    return chart({ formatter: tip }, {
+      grid: { left: LEFT, width: size, top: 6, height: size, show: true,
+        backgroundColor: colour("faint"), borderWidth: 0 },
       xAxis: axis(),
       yAxis: axis({ inverse: true }),
       visualMap: {
@@ -249,38 +201,27 @@ start((data, elements) => {
         inRange: { color: ["error-minus", "error-zero", "error-plus"].map(colour) },
       },
       series: { type: "heatmap", data: m.cells, progressive: 0, emphasis: { disabled: true } },
-    };
+    });
   };
 
   const lagChart = (element) => {
-    const one = data.lags[element.dataset.line];
-    return {
-      animation: false,
-      grid,
-      tooltip: tooltip({
-        trigger: "axis",
-        axisPointer: pointer,
-        formatter: (p) => signed(p[0].axisValue, 0) + " us<br><b>" + p[0].value[1].toPrecision(3) + "</b> times the mean",
-      }),
+    const { points } = data.lags[element.dataset.line];
+    const tip = ([p]) => signed(p.axisValue, 0) + " us<br><b>" + p.value[1].toPrecision(3) + "</b> times the mean";
+    return chart(axisTip(tip), {
       xAxis: valueAxis("later by, us", {
         nameGap: 26,
-        min: one.points[0][0],
-        max: one.points[one.points.length - 1][0],
+        min: points[0][0],
+        max: points[points.length - 1][0],
         splitLine: { show: false },
-        axisLine: { ...line("rule"), onZero: false },
+        ...belowZero,
       }),
       yAxis: valueAxis("times the mean", { min: 0, splitNumber: 4 }),
       series: {
-        type: "line",
-        symbol: "none",
-        silent: true,
+        ...curve(undefined, points, style(colour("got"), 1.2)),
         step: "middle",
-        data: one.points,
-        itemStyle: { color: colour("got") },
-        lineStyle: { color: colour("got"), width: 1.2 },
         areaStyle: { color: colour("got"), opacity: 0.2 },
       },
-    };
+    });
   };
 
   const options = {

@@ -5,18 +5,16 @@
 //! spectrum, and what CPUs have in common.
 
 mod data;
-mod tables;
 #[cfg(test)]
 mod tests;
 
-use crate::stats::{
-    Correlation, FALSE_ALARM, Likeness, LikenessVerdict, Spectrum, correlations, likeness, spectrum,
-};
-use crate::tables as shared;
-use crate::{JitterTrace, Span};
+use crate::JitterTrace;
+use crate::attribution::{self, Attribution};
+use crate::spans::extent;
+use crate::stats::{Correlation, FALSE_ALARM, Likeness, Spectrum};
+use crate::tables::{self, TextTable};
 use maud::{Markup, html};
 
-use data::{ComparedCharts, TraceCharts};
 use sandbag_ui::page::{CREDIT, frame_around, sentence, to_json};
 use sandbag_ui::quantity::time;
 use sandbag_ui::text::{clock, visible};
@@ -27,6 +25,10 @@ const SCRIPT: &str = include_str!("jitter.js");
 const MOST_CHARTS: usize = 8;
 /// Pairs of CPUs whose lags are drawn.
 const MOST_LAGS: usize = 6;
+/// Processes that are listed.
+const MOST_PROCESSES: usize = 20;
+/// Pairs of CPUs that are listed.
+const MOST_PAIRS: usize = 40;
 
 /// A trace with what was found in it.
 pub struct TracePage<'a> {
@@ -35,17 +37,15 @@ pub struct TracePage<'a> {
     pub trace: &'a JitterTrace,
     /// In the order of its CPUs.
     pub spectra: &'a [Option<Spectrum>],
-    /// All pairs.
     pub correlations: &'a [Correlation],
     /// How many of the longest events are listed.
     pub worst: usize,
 }
 
 /// The page of a trace.
-#[must_use]
 pub fn render(page: &TracePage<'_>) -> String {
     let trace = page.trace;
-    let charts = TraceCharts::of(page);
+    let charts = data::of_trace(page);
     let colours = trace.cpus.len() <= MOST_CHARTS;
     let lines = html! {
         @if colours {
@@ -57,7 +57,7 @@ pub fn render(page: &TracePage<'_>) -> String {
     let unknown = trace.cpus.iter().any(|cpu| cpu.known.len() > 1);
     let body = html! {
         (headline(page))
-        section { h2 { "Per CPU" } (shared::summary(trace).html()) }
+        (table("Per CPU", &tables::summary(trace)))
         div .charts {
             section {
                 h2 { "Density of lengths" }
@@ -79,7 +79,7 @@ pub fn render(page: &TracePage<'_>) -> String {
             h2 { "Events over time" }
             p .legend {
                 span .note { "Each dot is an event, or several: the darker the more." }
-                @if unknown { span { i .key.hole {} "nobody looked" } }
+                @if unknown { span { i .key.hole {} "not recorded" } }
             }
             @if colours {
                 div .charts {
@@ -97,27 +97,33 @@ pub fn render(page: &TracePage<'_>) -> String {
         (periodic(page, colours))
         (in_common(page))
         @if let Some(all) = trace.attribution.as_deref().filter(|all| !all.cpus.is_empty()) {
-            section { h2 { "Who took how much" } (tables::source_table(trace, all)) }
+            (causes(trace, all))
         }
-        section { h2 { "The longest" } (shared::longest(trace, page.worst).html()) }
-        (tables::method_table(trace))
+        (table("Longest events", &tables::longest(trace, page.worst)))
+        @if let Some(notes) = trace.how_found() { (table("How events were found", &tables::how_found(notes))) }
         footer { "sandbag " (env!("CARGO_PKG_VERSION")) ". " (CREDIT) }
     };
     let title = format!("sandbag: jitter, {}", visible(page.name));
     frame_around(&title, &body, &to_json(&charts), SCRIPT).into_string()
 }
 
-/// Looks for all that a page of this trace shows, and makes it.
-#[must_use]
-pub fn render_trace(name: &str, trace: &JitterTrace, worst: usize) -> String {
-    let spectra: Vec<_> = trace.cpus.iter().map(spectrum).collect();
-    render(&TracePage {
-        name,
-        trace,
-        spectra: &spectra,
-        correlations: &correlations(&trace.cpus),
-        worst,
-    })
+fn table(title: &str, table: &TextTable) -> Markup {
+    html! { section { h2 { (title) } (table.html()) } }
+}
+
+fn causes(trace: &JitterTrace, all: &Attribution) -> Markup {
+    let processes = attribution::processes(trace, all, MOST_PROCESSES);
+    html! {
+        section {
+            h2 { "Time per cause" }
+            (tables::causes(&attribution::table(trace, all)).html())
+            p .note {
+                "Gross: from entry to exit. Net: without other causes inside; the net times of all rows "
+                "are the whole noise."
+            }
+            @if !processes.is_empty() { (tables::processes(&processes, usize::MAX).html()) }
+        }
+    }
 }
 
 fn key(i: usize, name: &str) -> Markup {
@@ -132,24 +138,23 @@ fn headline(page: &TracePage<'_>) -> Markup {
     let events: usize = cpus.iter().map(|cpu| cpu.events.len()).sum();
     let longest = cpus.iter().flat_map(|cpu| &cpu.events);
     let longest = longest.map(|event| event.length_ns).max();
-    let mut what = vec![match cpus.len() {
+    let count = match cpus.len() {
         1 => "1 CPU".to_owned(),
         n => format!("{n} CPUs"),
-    }];
-    what.push(clock(length_s(page.trace)));
-    what.push(format!("recorded by {}", visible(&header.recorder)));
-    what.extend(
-        header
-            .host
-            .as_ref()
-            .map(|host| format!("host {}", visible(host))),
-    );
-    what.extend(
-        header
-            .kernel
-            .as_ref()
-            .map(|kernel| format!("Linux {}", visible(kernel))),
-    );
+    };
+    let length = extent(cpus.iter().flat_map(|cpu| cpu.known.clone())).unwrap_or_default();
+    let length = clock(length.length_ns() as f64 / 1e9);
+    let mut what = vec![
+        count,
+        length,
+        format!("recorded by {}", visible(&header.recorder)),
+    ];
+    let named = |name: &str, text: &Option<String>| {
+        text.as_ref()
+            .map(|text| format!("{name} {}", visible(text)))
+    };
+    what.extend(named("host", &header.host));
+    what.extend(named("Linux", &header.kernel));
     what.extend(
         header
             .real_time
@@ -165,7 +170,7 @@ fn headline(page: &TracePage<'_>) -> Markup {
                 (figure("noise", format!("{:.4} %", part(noise_ns, known_ns) * 100.0)))
                 (figure("events per s and CPU", format!("{:.1}", part(events as f64 * 1e9, known_ns))))
                 (figure("mean length", time(part(noise_ns, events as f64))))
-                (figure("longest", longest.map_or_else(tables::empty_cell, |ns| time(ns as f64))))
+                (figure("longest", longest.map_or_else(|| "\u{2013}".to_owned(), |ns| time(ns as f64))))
                 (figure("looked for", clock(known_ns / 1e9 / cpus.len().max(1) as f64)))
             }
             @if !page.trace.warnings.is_empty() {
@@ -177,23 +182,16 @@ fn headline(page: &TracePage<'_>) -> Markup {
     }
 }
 
-/// From the first moment known to the last, s.
-fn length_s(trace: &JitterTrace) -> f64 {
-    let spans = || trace.cpus.iter().flat_map(|cpu| &cpu.known);
-    let begin = spans().map(|span: &Span| span.from_ns).min().unwrap_or(0);
-    let end = spans().map(|span: &Span| span.until_ns).max().unwrap_or(0);
-    end.saturating_sub(begin) as f64 / 1e9
-}
-
 fn periodic(page: &TracePage<'_>, colours: bool) -> Markup {
     let some = page.spectra.iter().flatten().next();
     let Some(some) = some else {
         return html! {};
     };
+    let components = tables::components(page.spectra);
     html! {
         section {
             h2 { "Periodic components" }
-            (tables::components(page.spectra))
+            @if components.is_empty() { p { "None found." } } @else { (components.html()) }
             @if colours {
                 p .legend {
                     span { i .key.got {} "starts of events" }
@@ -226,10 +224,13 @@ fn in_common(page: &TracePage<'_>) -> Markup {
     }
     let many = page.trace.cpus.len() > 2;
     let lags = data::lag_pairs(page.correlations);
+    let all = page.correlations;
+    let shown = &all[..all.len().min(MOST_PAIRS)];
     html! {
         section {
-            h2 { "What CPUs have in common" }
-            (tables::correlations(page.correlations))
+            h2 { "Correlation of CPUs" }
+            (tables::pairs(shown).html())
+            @if shown.len() < all.len() { p .note { "The first " (shown.len()) " of " (all.len()) " pairs." } }
             div .charts {
                 @if many {
                     figure {
@@ -245,9 +246,8 @@ fn in_common(page: &TracePage<'_>) -> Markup {
                 }
             }
             p .note {
-                "Together: events of the CPU with fewer that begin within 20 us of one of the other. "
-                "By chance: the same with one of the two moved in time, 199 times; the least and the "
-                "greatest, which hold 99 in 100."
+                "Together: events of the CPU with fewer events that begin within 20 us of one of the other. "
+                "By chance: range of 199 trials in which one of the two is shifted in time; it covers 99 %."
             }
         }
     }
@@ -257,26 +257,18 @@ fn in_common(page: &TracePage<'_>) -> Markup {
 pub struct ComparisonPage<'a> {
     /// What the user calls the reference.
     pub a_name: &'a str,
-    /// The reference.
     pub a: &'a JitterTrace,
     /// What the user calls the other.
     pub b_name: &'a str,
-    /// The other.
     pub b: &'a JitterTrace,
-    /// Between them.
     pub likeness: &'a Likeness,
 }
 
 /// The page of two traces.
-#[must_use]
 pub fn render_comparison(page: &ComparisonPage<'_>) -> String {
-    let charts = ComparedCharts::of(page.a, page.b);
+    let charts = data::of_two(page.a, page.b);
     let found = page.likeness;
-    let (class, words) = match found.verdict {
-        LikenessVerdict::Same => ("kept", "the same"),
-        LikenessVerdict::Differs => ("missed", "they differ"),
-        LikenessVerdict::Undecided => ("undecided", "undecided"),
-    };
+    let (class, words) = tables::verdict_words(found.verdict);
     let lines = html! {
         p .legend {
             span { i .key.asked {} "A " (visible(page.a_name)) }
@@ -291,9 +283,9 @@ pub fn render_comparison(page: &ComparisonPage<'_>) -> String {
         }
         section {
             h2 { "What is judged" }
-            (tables::verdict_table(found))
+            (tables::verdicts(found).html())
             p .note {
-                "Limit: what 99 in 100 pairs of parts of the same trace do not exceed (block bootstrap; "
+                "Limit: not exceeded by 99 of 100 pairs of parts of the same trace (block bootstrap; "
                 (found.blocks[0]) " blocks of " (time(found.block_s[0] * 1e9)) " of A, "
                 (found.blocks[1]) " of " (time(found.block_s[1] * 1e9)) " of B). A figure differs if "
                 "its whole interval of 95 % is beyond the limit; it is the same if it is within, and the limit "
@@ -309,11 +301,8 @@ pub fn render_comparison(page: &ComparisonPage<'_>) -> String {
                 p .note { "Line: of the events; dashed: of the noise." }
             }
         }
-        div .columns {
-            section { h2 { "Quantiles" } (tables::quantiles(found)) }
-            section { h2 { "Distances of the lengths" } (tables::distances(found)) }
-        }
-        section { h2 { "Both" } (tables::comparison_table(page)) }
+        (table("All CPUs", &tables::compared(page.a, page.b, found)))
+        (table("Distances", &tables::distances(found)))
         footer { "sandbag " (env!("CARGO_PKG_VERSION")) ". " (CREDIT) }
     };
     let title = format!(
@@ -322,17 +311,4 @@ pub fn render_comparison(page: &ComparisonPage<'_>) -> String {
         visible(page.b_name)
     );
     frame_around(&title, &body, &to_json(&charts), SCRIPT).into_string()
-}
-
-/// Compares two traces and makes the page; `None` if one has no events.
-#[must_use]
-pub fn render_two(names: [&str; 2], a: &JitterTrace, b: &JitterTrace) -> Option<String> {
-    let likeness = likeness(a, b)?;
-    Some(render_comparison(&ComparisonPage {
-        a_name: names[0],
-        a,
-        b_name: names[1],
-        b,
-        likeness: &likeness,
-    }))
 }

@@ -3,31 +3,39 @@
 use crate::attribution::{
     Attribution, AttributionSummary, Cause, CpuCauses, NoiseOrigin, ProcessInfo, SourceKind,
 };
-use crate::synth::{Arrivals, Component, Lengths, NoiseModel, synthesise};
+use crate::fixture::{self, SECOND, periodic, poisson};
+use crate::stats::{correlations, likeness, spectrum};
+use crate::synth::Lengths;
 
 use super::*;
 
 fn trace(cpus: u32, per_s: f64) -> JitterTrace {
-    let lengths = Lengths::Lognormal {
-        median_ns: 3_000.0,
-        sigma: 1.0,
-    };
-    let tick = Arrivals::Periodic {
-        period_ns: 4e6,
-        phase_ns: None,
-        jitter_ns: 1_000.0,
-        share: 1.0,
-    };
-    let model = NoiseModel {
-        cpus: (0..cpus).collect(),
-        duration_ns: 2_000_000_000,
-        seed: 1,
-        components: vec![
-            Component::new(Arrivals::Poisson { per_s }, lengths),
-            Component::new(tick, Lengths::Fixed(8_000.0)),
-        ],
-    };
-    synthesise(&model).unwrap().trace
+    let tick = periodic(4e6, 1_000.0, Lengths::Fixed(8_000.0));
+    let others = poisson(per_s, Lengths::lognormal(3_000.0, 1.0));
+    fixture::trace(cpus, 2 * SECOND, 1, vec![others, tick])
+}
+
+fn page_of(name: &str, trace: &JitterTrace, worst: usize) -> String {
+    let spectra: Vec<_> = trace.cpus.iter().map(spectrum).collect();
+    let correlations = &correlations(&trace.cpus);
+    render(&TracePage {
+        name,
+        trace,
+        spectra: &spectra,
+        correlations,
+        worst,
+    })
+}
+
+fn page_of_two(a: &JitterTrace, b: &JitterTrace) -> String {
+    let (a_name, b_name, likeness) = ("a.sbj", "b.sbj", &likeness(a, b).unwrap());
+    render_comparison(&ComparisonPage {
+        a_name,
+        a,
+        b_name,
+        b,
+        likeness,
+    })
 }
 
 fn data(page: &str) -> serde_json::Value {
@@ -38,7 +46,7 @@ fn data(page: &str) -> serde_json::Value {
 
 #[test]
 fn a_page_has_the_figures_of_its_trace() {
-    let page = render_trace("a.sbj", &trace(2, 300.0), 5);
+    let page = page_of("a.sbj", &trace(2, 300.0), 5);
     assert!(page.contains("default-src 'none'"));
     assert_eq!(page.matches("</script>").count(), 3);
     let data = data(&page);
@@ -53,23 +61,15 @@ fn a_page_has_the_figures_of_its_trace() {
 #[test]
 fn who_took_how_much_is_told_where_it_is_known() {
     let mut trace = trace(1, 300.0);
-    assert!(!render_trace("a.sbj", &trace, 5).contains("Who took how much"));
+    assert!(!page_of("a.sbj", &trace, 5).contains("Time per cause"));
     let event = trace.cpus[0].events[0];
-    let causes = CpuCauses {
-        cpu: 0,
-        known: trace.cpus[0].known.clone(),
-        causes: vec![Cause {
-            source: 0,
-            start_ns: event.start_ns,
-            length_ns: event.length_ns,
-        }],
-    };
+    let causes = CpuCauses::new(
+        0,
+        trace.cpus[0].known.clone(),
+        vec![Cause::new(event.start_ns, event.length_ns, 0)],
+    );
     trace.attribution = Some(Box::new(Attribution {
-        sources: vec![NoiseOrigin {
-            kind: SourceKind::Task,
-            name: "<kworker>".into(),
-            number: Some(7),
-        }],
+        sources: vec![NoiseOrigin::new(SourceKind::Task, "<kworker>", Some(7))],
         cpus: vec![causes],
         about: AttributionSummary {
             processes: vec![ProcessInfo {
@@ -80,20 +80,20 @@ fn who_took_how_much_is_told_where_it_is_known() {
             ..AttributionSummary::default()
         },
     }));
-    let page = render_trace("a.sbj", &trace, trace.cpus[0].events.len());
-    assert!(page.contains("Who took how much"));
+    let page = page_of("a.sbj", &trace, trace.cpus[0].events.len());
+    assert!(page.contains("Time per cause"));
     assert!(page.contains("&lt;kworker&gt;"), "not escaped");
     assert!(page.contains("hypervisor or hardware"));
     // Processes have what /proc had of them, and the longest their causes.
     assert!(page.contains("build.service") && page.contains("/opt/exe &lt;all&gt;"));
-    let longest = page.split("<h2>The longest</h2>").nth(1).unwrap();
+    let longest = page.split("<h2>Longest events</h2>").nth(1).unwrap();
     assert!(longest.contains("net of each cause"));
     assert!(longest.contains("task &lt;kworker&gt; (7)"), "no cause");
 }
 
 #[test]
 fn many_cpus_share_charts() {
-    let page = render_trace("a.sbj", &trace(10, 50.0), 5);
+    let page = page_of("a.sbj", &trace(10, 50.0), 5);
     let data = data(&page);
     assert_eq!(data["events"].as_array().unwrap().len(), 1);
     assert_eq!(data["matrix"]["cpus"].as_array().unwrap().len(), 10);
@@ -106,21 +106,19 @@ fn hostile_names_stay_text_and_a_trace_without_events_has_a_page() {
     let mut quiet = trace(1, 0.0);
     quiet.cpus[0].events.clear();
     quiet.header.host = Some("</script><script>alert(1)\u{1b}".to_owned());
-    let page = render_trace("<b>&.sbj", &quiet, 5);
+    let page = page_of("<b>&.sbj", &quiet, 5);
     assert_eq!(page.matches("</script>").count(), 3);
     assert!(!page.contains("<script>alert") && !page.contains('\u{1b}'));
     assert!(page.contains("&lt;b&gt;&amp;.sbj"));
-    assert!(render_two(["a", "b"], &quiet, &quiet).is_none());
 }
 
 #[test]
 fn two_traces_have_a_verdict() {
     let (a, b) = (trace(2, 300.0), trace(2, 900.0));
-    let page = render_two(["a.sbj", "b.sbj"], &a, &b).unwrap();
-    assert!(page.contains("they differ"));
+    let page = page_of_two(&a, &b);
+    assert!(page.contains("verdict missed\">differs"));
     assert_eq!(data(&page)["density"].as_array().unwrap().len(), 2);
-    let page = render_two(["a.sbj", "a.sbj"], &a, &a).unwrap();
-    assert!(page.contains("The same") || page.contains("the same"));
+    assert!(page_of_two(&a, &a).contains("verdict kept\">same"));
 }
 
 #[test]

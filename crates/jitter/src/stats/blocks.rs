@@ -4,6 +4,7 @@
 
 use super::density::{Grid, fine_histogram, spread};
 use super::summary::QUANTILES_PCT;
+use crate::spans::extent;
 use crate::{JitterTrace, Span};
 use sandbag_stats::Chance;
 
@@ -117,8 +118,8 @@ impl BlockSums {
 /// Blocks in time in which something is known, and how long they are, s.
 pub(super) fn blocks(trace: &JitterTrace, bandwidth: f64) -> (Vec<TimeBlock>, f64) {
     let spans = || trace.cpus.iter().flat_map(|cpu| &cpu.known);
-    let begin = spans().map(|span| span.from_ns).min().unwrap_or(0);
-    let end = spans().map(|span| span.until_ns).max().unwrap_or(0);
+    let all = extent(spans().copied()).unwrap_or_default();
+    let (begin, end) = (all.from_ns, all.until_ns);
     let count = ((end - begin) / LEAST_BLOCK_NS).clamp(1, MOST_BLOCKS as u64);
     let length = ((end - begin) / count).max(1);
     let block_of = |at: u64| ((at - begin) / length).min(count - 1) as usize;
@@ -166,7 +167,7 @@ fn empty(cut: Cut) -> BlockSums {
     }
 }
 
-/// Adds a block so many times.
+/// Adds a block `times` times.
 fn add(sum: &mut BlockSums, block: &TimeBlock, times: u32, histogram: bool) {
     let weight = f64::from(times);
     sum.known_ns += block.known_ns * weight;
@@ -191,7 +192,7 @@ pub(super) fn whole(blocks: &[TimeBlock], cut: Cut) -> BlockSums {
     sum
 }
 
-/// So many blocks, drawn with replacement.
+/// The sum of `count` blocks, drawn with replacement.
 pub(super) fn sample(
     blocks: &[TimeBlock],
     count: usize,

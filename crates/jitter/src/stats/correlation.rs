@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What CPUs have in common: events at the same time, and noise in the same
-//! stretches.
+//! Correlation of CPUs: events at the same time, and noise in the same bins.
 //!
-//! Chance is what is left when one of the two is moved in time: by so much,
-//! drawn at random, around a circle made of the time known on both. Each keeps
-//! its own periods, bursts and lengths; only what they have to do with each
-//! other is gone. Of [`SHIFTS`] such trials the least and the greatest bound
-//! what chance gives 99 times in 100.
+//! Chance is estimated by shifting one of the two in time by a random amount, around a
+//! circle made of the time known on both. Each keeps its own periods, bursts and lengths;
+//! only their relation is lost. The range of [`SHIFTS`] such trials covers 99 %.
 
 use serde::Serialize;
 
@@ -18,7 +15,6 @@ use sandbag_stats::Chance;
 pub const MOST_CPUS: usize = 32;
 /// Events of two CPUs that begin no further apart are at the same time, ns.
 pub const WINDOW_NS: u64 = 20_000;
-/// Trials.
 pub const SHIFTS: usize = 199;
 /// Steps of [`WINDOW_NS`] on each side within which a lag is looked for.
 pub const LAGS: usize = 100;
@@ -36,11 +32,8 @@ const LAG_STANDS_OUT: f64 = 6.0;
 /// A value, and what chance gives.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ByChance {
-    /// Mean of the trials.
     pub mean: f64,
-    /// The least of them.
     pub least: f64,
-    /// The greatest.
     pub most: f64,
 }
 
@@ -54,7 +47,6 @@ impl ByChance {
     }
 
     /// Whether a value is more than chance gives (1), less (-1), or neither.
-    #[must_use]
     pub fn judge(&self, value: f64) -> i8 {
         i8::from(value > self.most) - i8::from(value < self.least)
     }
@@ -67,30 +59,24 @@ pub struct NoiseCorrelation {
     pub bin_ns: u64,
     /// How many were known on both.
     pub bins: usize,
-    /// Pearson's coefficient.
     pub r: f64,
-    /// The same by chance.
     pub chance: ByChance,
 }
 
-/// Two CPUs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Correlation {
     /// Kernel number of the first.
     pub a: u32,
-    /// Of the second.
     pub b: u32,
     /// For how long both were looked at, s; where that is more than could be
     /// tried, the first part of it.
     pub common_s: f64,
     /// Events of the first in that time.
     pub events_a: usize,
-    /// Of the second.
     pub events_b: usize,
     /// Percent of the events of the CPU that has fewer, that begin within
     /// [`WINDOW_NS`] of one of the other.
     pub together_pct: f64,
-    /// The same by chance.
     pub chance_pct: ByChance,
     /// The second's events come so much later (earlier, below 0), where that
     /// stands out among lags, ns.
@@ -113,7 +99,6 @@ impl Correlation {
 
 /// All pairs of CPUs that were looked at together and have events; nothing
 /// above [`MOST_CPUS`].
-#[must_use]
 pub fn correlations(cpus: &[CpuTrace]) -> Vec<Correlation> {
     if cpus.len() > MOST_CPUS {
         return Vec::new();
@@ -127,7 +112,7 @@ pub fn correlations(cpus: &[CpuTrace]) -> Vec<Correlation> {
     all
 }
 
-/// `most`: so many events of both, and so many bins.
+/// `most`: limit of the events of both together and of the bins.
 fn of(a: &CpuTrace, b: &CpuTrace, most: usize) -> Option<Correlation> {
     let common = common(&a.known, &b.known);
     let (mut starts_a, mut starts_b) = (on_circle(a, &common), on_circle(b, &common));
@@ -315,27 +300,17 @@ fn in_bins(cpu: &CpuTrace, bins: &[u64], bin_ns: u64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::synth::{Arrivals, Component, Lengths, NoiseModel, synthesise};
+    use crate::fixture::{self, SECOND};
+    use crate::synth::{Component, Lengths};
     use crate::{JitterTrace, TraceEvent};
 
     fn poisson(per_s: f64, common: bool) -> Component {
-        let lengths = Lengths::Lognormal {
-            median_ns: 5_000.0,
-            sigma: 1.0,
-        };
-        let mut part = Component::new(Arrivals::Poisson { per_s }, lengths);
-        part.common = common;
-        part
+        let part = fixture::poisson(per_s, Lengths::lognormal(5_000.0, 1.0));
+        Component { common, ..part }
     }
 
     fn trace(components: Vec<Component>, cpus: u32, seed: u64) -> JitterTrace {
-        let model = NoiseModel {
-            cpus: (0..cpus).collect(),
-            duration_ns: 10_000_000_000,
-            seed,
-            components,
-        };
-        synthesise(&model).unwrap().trace
+        fixture::trace(cpus, 10 * SECOND, seed, components)
     }
 
     #[test]
@@ -394,11 +369,7 @@ mod tests {
             common(&[span(0, 10), span(20, 30)], &[span(5, 22), span(25, 40)]),
             [span(5, 10), span(20, 22), span(25, 30)]
         );
-        let cpu = |known: Vec<Span>, events: Vec<TraceEvent>| CpuTrace {
-            cpu: 0,
-            known,
-            events,
-        };
+        let cpu = |known: Vec<Span>, events: Vec<TraceEvent>| CpuTrace::new(0, known, events);
         let one = cpu(
             vec![span(0, 100)],
             vec![event(3), event(7), event(21), event(26)],

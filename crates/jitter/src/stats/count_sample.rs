@@ -12,13 +12,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CpuCounts, Fault, Quantity};
+use crate::{CpuCounts, Fault, Quantile, Quantity};
 
 /// All CPUs of a recording together, as counts of one quantity.
 #[derive(Debug, Clone)]
 pub struct CountSample {
     of: SampleValues,
-    /// How many there are.
     all: u64,
     /// Only what is at least as long.
     above_ns: u64,
@@ -28,7 +27,6 @@ pub struct CountSample {
 
 #[derive(Debug, Clone)]
 enum SampleValues {
-    /// Ascending.
     Lengths(Vec<u64>),
     Series(Vec<CumulativeSeries>),
 }
@@ -66,17 +64,6 @@ impl CumulativeSeries {
     }
 }
 
-/// Where a quantile lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QuantileBound {
-    /// It is this.
-    Is(u64),
-    /// Less than this, the end of a bin.
-    Below(u64),
-    /// This or more.
-    NotBelow(u64),
-}
-
 /// More values are not looked at; fewer only lower the bounds.
 const MOST_VALUES: usize = 20_000;
 
@@ -92,14 +79,12 @@ pub struct BinnedDistances {
 
 impl CountSample {
     /// The lengths of the events of a trace.
-    #[must_use]
     pub fn of_lengths(mut lengths_ns: Vec<u64>) -> Self {
         lengths_ns.sort_unstable();
         Self::new(SampleValues::Lengths(lengths_ns))
     }
 
     /// Those series of a distribution that count this.
-    #[must_use]
     pub fn of_series(series: &[CpuCounts], quantity: Quantity) -> Self {
         let these = series.iter().filter(|one| one.quantity.is_as(quantity));
         Self::new(SampleValues::Series(
@@ -168,8 +153,6 @@ impl CountSample {
         (share(least), share(most))
     }
 
-    /// How many there are.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.all.saturating_sub(self.left_out)
     }
@@ -188,10 +171,8 @@ impl CountSample {
         ends
     }
 
-    /// Where so many percent of all are not longer; one for each part. `None`
-    /// without any.
-    #[must_use]
-    pub fn quantiles(&self, parts_pct: &[f64]) -> Option<Vec<QuantileBound>> {
+    /// The quantile at each percentage; `None` without values.
+    pub fn quantiles(&self, parts_pct: &[f64]) -> Option<Vec<Quantile>> {
         let count = self.count();
         if count == 0 {
             return None;
@@ -202,15 +183,13 @@ impl CountSample {
             match &self.of {
                 SampleValues::Lengths(all) => {
                     let at = (self.left_out + rank) as usize;
-                    QuantileBound::Is(all[at.min(all.len()) - 1])
+                    Quantile::Is(all[at.min(all.len()) - 1])
                 }
                 SampleValues::Series(_) => {
                     let first = ends.partition_point(|end| self.below(*end).0 < rank);
                     match ends.get(first) {
-                        Some(end) => QuantileBound::Below(*end),
-                        None => {
-                            QuantileBound::NotBelow(ends.last().copied().unwrap_or(self.above_ns))
-                        }
+                        Some(end) => Quantile::Below(*end),
+                        None => Quantile::NotBelow(ends.last().copied().unwrap_or(self.above_ns)),
                     }
                 }
             }
@@ -220,9 +199,6 @@ impl CountSample {
 }
 
 /// Holds two sides against each other.
-///
-/// # Errors
-/// One of them counts nothing.
 pub fn binned_distances(a: &CountSample, b: &CountSample) -> Result<BinnedDistances, Fault> {
     if a.count() == 0 || b.count() == 0 {
         return Err(Fault::NotComparable(
@@ -244,7 +220,7 @@ pub fn binned_distances(a: &CountSample, b: &CountSample) -> Result<BinnedDistan
             known.push((least_a, least_b));
         }
     }
-    // Where nothing or all is below, nothing is told apart.
+    // Where none or all values are below, the two cannot differ.
     let tells = |share: &(f64, f64)| share.0.max(share.1) > 0.0 && share.0.min(share.1) < 1.0;
     let js_bits = known.iter().any(tells).then(|| divergence(&known));
     Ok(BinnedDistances { js_bits, ks })
@@ -286,11 +262,7 @@ mod tests {
             let from_ns = length / width * width;
             match series.bins.last_mut() {
                 Some(last) if last.from_ns == from_ns => last.count += 1,
-                _ => series.bins.push(Bin {
-                    from_ns,
-                    until_ns: from_ns + width,
-                    count: 1,
-                }),
+                _ => series.bins.push(Bin::new(from_ns, from_ns + width, 1)),
             }
         }
         CountSample::of_series(&[series], Quantity::Length)
@@ -312,12 +284,12 @@ mod tests {
         let b = binned(&[100, 250, 260, 900], 100);
         assert_eq!(
             b.quantiles(&[50.0, 100.0]).unwrap(),
-            [QuantileBound::Below(300), QuantileBound::Below(1000)]
+            [Quantile::Below(300), Quantile::Below(1000)]
         );
         let a = CountSample::of_lengths(vec![1, 2, 3, 4]).above(3).unwrap();
         assert_eq!(
             a.quantiles(&[50.0, 100.0]).unwrap(),
-            [QuantileBound::Is(3), QuantileBound::Is(4)]
+            [Quantile::Is(3), Quantile::Is(4)]
         );
         assert!(b.clone().above(250).is_err());
         assert_eq!(b.above(300).unwrap().count(), 1);
@@ -327,11 +299,7 @@ mod tests {
     fn bins_that_end_elsewhere_say_less() {
         let bin = |from_ns, until_ns| {
             let mut series = CpuCounts::new(0, Quantity::Length);
-            series.bins.push(Bin {
-                from_ns,
-                until_ns,
-                count: 1,
-            });
+            series.bins.push(Bin::new(from_ns, until_ns, 1));
             series
         };
         let one = |series| CountSample::of_series(&[series], Quantity::Length);
@@ -343,10 +311,7 @@ mod tests {
         // CPUs whose bins overlap are bounded together.
         let two = CountSample::of_series(&[bin(0, 10), bin(5, 15)], Quantity::Length);
         let quantiles = two.quantiles(&[50.0, 100.0]).unwrap();
-        assert_eq!(
-            quantiles,
-            [QuantileBound::Below(10), QuantileBound::Below(15)]
-        );
+        assert_eq!(quantiles, [Quantile::Below(10), Quantile::Below(15)]);
         let d = binned_distances(&two, &one(bin(10, 20))).unwrap();
         assert_eq!(d.ks, 0.5);
         let nothing = CountSample::of_lengths(vec![]);

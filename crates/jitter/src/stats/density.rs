@@ -6,9 +6,7 @@
 /// compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Grid {
-    /// The first.
     pub from: f64,
-    /// The last.
     pub until: f64,
     /// How many, at least 2.
     pub points: usize,
@@ -16,7 +14,6 @@ pub struct Grid {
 
 impl Grid {
     /// For traces of any machine: 10 ns to 10 s, 100 points a decade.
-    #[must_use]
     pub fn standard() -> Self {
         Self {
             from: 1.0,
@@ -26,7 +23,6 @@ impl Grid {
     }
 
     /// Distance of two neighbours.
-    #[must_use]
     pub fn step(&self) -> f64 {
         (self.until - self.from) / (self.points - 1) as f64
     }
@@ -40,7 +36,6 @@ impl Grid {
 /// A density over log10(length in ns); its integral over the grid is 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Density {
-    /// Where.
     pub grid: Grid,
     /// Standard deviation of the kernel, decades.
     pub bandwidth: f64,
@@ -54,7 +49,6 @@ const REACH: f64 = 5.0;
 impl Density {
     /// Of these lengths; `bandwidth` in decades, `None`: Silverman's rule
     /// (Density Estimation, 1986, section 3.4.2). `None` without lengths.
-    #[must_use]
     pub fn of(lengths_ns: &[u64], grid: Grid, bandwidth: Option<f64>) -> Option<Self> {
         if lengths_ns.is_empty() {
             return None;

@@ -20,7 +20,6 @@ pub struct Distances {
     /// Kullback-Leibler divergence of the other from the reference, bits:
     /// what is lost by taking the other for it.
     pub kl_bits: f64,
-    /// The other way round.
     pub kl_back_bits: f64,
     /// Jensen-Shannon divergence, bits, 0 to 1.
     pub js_bits: f64,
@@ -33,7 +32,6 @@ pub struct Distances {
 
 /// Compares lengths; `None` if one of the sets is empty. Both densities have
 /// the bandwidth of the reference.
-#[must_use]
 pub fn distances(reference_ns: &[u64], other_ns: &[u64], grid: Grid) -> Option<Distances> {
     let p = Density::of(reference_ns, grid, None)?;
     let q = Density::of(other_ns, grid, Some(p.bandwidth))?;

@@ -61,11 +61,8 @@ pub enum LikenessVerdict {
 /// A figure with its interval of 95 %.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
-    /// As measured.
     pub value: f64,
-    /// Its low end.
     pub low: f64,
-    /// Its high end.
     pub high: f64,
 }
 
@@ -78,18 +75,14 @@ pub struct Measure {
     pub limit: f64,
     /// A limit above this says nothing.
     pub resolution: f64,
-    /// What follows.
     pub verdict: LikenessVerdict,
 }
 
-/// Lengths below which so many percent of the events are, ns.
+/// A quantile of the lengths of both traces, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Quantiles {
-    /// So many.
     pub part_pct: f64,
-    /// Of A.
     pub a: Interval,
-    /// Of B.
     pub b: Interval,
 }
 
@@ -116,20 +109,13 @@ pub struct Likeness {
     pub noise: Measure,
     /// Lengths at the quantiles that are usually shown, without the longest.
     pub quantiles: Vec<Quantiles>,
-    /// Of all.
     pub verdict: LikenessVerdict,
-    /// Why.
     pub reason: String,
 }
 
 /// Holds `b` against the reference `a`; `None` if one of them has no events.
-#[must_use]
 pub fn likeness(a: &JitterTrace, b: &JitterTrace) -> Option<Likeness> {
-    let lengths = |trace: &JitterTrace| -> Vec<u64> {
-        let events = trace.cpus.iter().flat_map(|cpu| &cpu.events);
-        events.map(|event| event.length_ns).collect()
-    };
-    let (lengths_a, lengths_b) = (lengths(a), lengths(b));
+    let (lengths_a, lengths_b) = (a.lengths_ns(), b.lengths_ns());
     if lengths_a.is_empty() || lengths_b.is_empty() {
         return None;
     }
@@ -389,29 +375,13 @@ fn part(values: &mut [f64], share: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::synth::{Arrivals, Component, Lengths, NoiseModel, synthesise};
+    use crate::fixture::{self, SECOND, periodic, poisson};
+    use crate::synth::Lengths;
 
     fn trace(per_s: f64, median_ns: f64, seconds: u64, seed: u64) -> JitterTrace {
-        let lengths = Lengths::Lognormal {
-            median_ns,
-            sigma: 0.7,
-        };
-        let tick = Arrivals::Periodic {
-            period_ns: 4e6,
-            phase_ns: None,
-            jitter_ns: 1_000.0,
-            share: 1.0,
-        };
-        let model = NoiseModel {
-            cpus: vec![0, 1],
-            duration_ns: seconds * 1_000_000_000,
-            seed,
-            components: vec![
-                Component::new(Arrivals::Poisson { per_s }, lengths),
-                Component::new(tick, Lengths::Fixed(8_000.0)),
-            ],
-        };
-        synthesise(&model).unwrap().trace
+        let tick = periodic(4e6, 1_000.0, Lengths::Fixed(8_000.0));
+        let others = poisson(per_s, Lengths::lognormal(median_ns, 0.7));
+        fixture::trace(2, seconds * SECOND, seed, vec![others, tick])
     }
 
     #[test]

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What events are like, and how alike two sets of them are.
+//! Statistics of events, and comparison of two sets of them.
 //!
-//! Lengths are looked at on a logarithmic scale, as in the paper's figures:
-//! they reach over five orders of magnitude. Stretches of time in which nobody
-//! looked count for nothing.
+//! Lengths are on a logarithmic scale, as in the paper's figures: they span five orders of
+//! magnitude. Unknown time is excluded.
 
 mod blocks;
 mod correlation;
@@ -17,7 +16,7 @@ mod summary;
 pub use correlation::{
     ByChance, Correlation, MOST_CPUS as MOST_CORRELATED, NoiseCorrelation, WINDOW_NS, correlations,
 };
-pub use count_sample::{BinnedDistances, CountSample, QuantileBound, binned_distances};
+pub use count_sample::{BinnedDistances, CountSample, binned_distances};
 pub use density::{Density, Grid};
 pub use distance::{Distances, distances};
 pub use likeness::{Interval, Likeness, LikenessVerdict, Measure, Quantiles, likeness};

@@ -11,11 +11,9 @@ pub const QUANTILES_PCT: [f64; 6] = [10.0, 50.0, 90.0, 99.0, 99.9, 100.0];
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TraceSummary {
-    /// Kernel number.
     pub cpu: u32,
     /// For how long events were looked for, s.
     pub known_s: f64,
-    /// How many there were.
     pub events: u64,
     /// Events in a second of the known time; 0 if there is none.
     pub rate_per_s: f64,
@@ -28,12 +26,11 @@ pub struct TraceSummary {
 }
 
 /// The figures of one CPU.
-#[must_use]
 pub fn summarise(cpu: &CpuTrace) -> TraceSummary {
     let known_ns = cpu.known_ns() as f64;
     let noise_ns = cpu.noise_ns() as f64;
     let count = cpu.events.len();
-    let mut lengths: Vec<u64> = cpu.events.iter().map(|event| event.length_ns).collect();
+    let mut lengths: Vec<u64> = cpu.lengths_ns().collect();
     lengths.sort_unstable();
     let per = |value: f64| {
         if known_ns > 0.0 {
@@ -66,11 +63,11 @@ mod tests {
 
     #[test]
     fn the_figures_of_a_hundred_events() {
-        let cpu = CpuTrace {
-            cpu: 3,
-            known: vec![Span::new(0, 500_000), Span::new(1_000_000, 1_500_000)],
-            events: (1..=100).map(|i| TraceEvent::new(i * 1000, i)).collect(),
-        };
+        let cpu = CpuTrace::new(
+            3,
+            vec![Span::new(0, 500_000), Span::new(1_000_000, 1_500_000)],
+            (1..=100).map(|i| TraceEvent::new(i * 1000, i)).collect(),
+        );
         let s = summarise(&cpu);
         assert_eq!((s.cpu, s.events), (3, 100));
         assert!((s.known_s - 1e-3).abs() < 1e-12);

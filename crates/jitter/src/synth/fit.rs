@@ -12,7 +12,6 @@ use crate::{CpuTrace, JitterTrace, TraceEvent};
 const KEEPS_PHASE: f64 = 0.9;
 
 /// What a recording is made of, each CPU for itself.
-#[must_use]
 pub fn fit(trace: &JitterTrace) -> Vec<Component> {
     trace.cpus.iter().flat_map(of_cpu).collect()
 }

@@ -9,7 +9,7 @@ const LONGEST_NS: f64 = 600e9;
 /// A distribution of lengths. All times in ns.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Lengths {
-    /// All alike.
+    /// All of this length.
     Fixed(f64),
     /// The logarithm is normal.
     Lognormal {
@@ -54,8 +54,19 @@ const MOST_DRAWS: u32 = 1000;
 const KEPT: usize = 1001;
 
 impl Lengths {
+    pub const fn lognormal(median_ns: f64, sigma: f64) -> Self {
+        Self::Lognormal { median_ns, sigma }
+    }
+
+    pub const fn exponential(least_ns: f64, mean_ns: f64) -> Self {
+        Self::Exponential { least_ns, mean_ns }
+    }
+
+    pub const fn pareto(least_ns: f64, alpha: f64) -> Self {
+        Self::Pareto { least_ns, alpha }
+    }
+
     /// What these events have, by their quantiles; `None` without any.
-    #[must_use]
     pub fn of_events(lengths_ns: &[u64]) -> Option<Self> {
         let mut sorted = lengths_ns.to_vec();
         sorted.sort_unstable();
@@ -71,7 +82,6 @@ impl Lengths {
 
     /// How long they are in the mean, ns, none longer than ten minutes; `None`
     /// where that is not known without drawing.
-    #[must_use]
     pub fn mean_ns(&self) -> Option<f64> {
         let mean = match self {
             Self::Fixed(ns) => *ns,
@@ -169,31 +179,13 @@ mod tests {
     fn quantiles_are_those_of_the_distributions() {
         const N: usize = 40_000;
         let quantile = |all: &[u64], part: f64| all[(part * N as f64) as usize];
-        let all = draw(
-            &Lengths::Lognormal {
-                median_ns: 5_000.0,
-                sigma: 0.8,
-            },
-            N,
-        );
+        let all = draw(&Lengths::lognormal(5_000.0, 0.8), N);
         near(quantile(&all, 0.5), 5_000.0, 0.03);
         near(quantile(&all, 0.975), 5_000.0 * (0.8 * 1.96f64).exp(), 0.05);
-        let all = draw(
-            &Lengths::Exponential {
-                least_ns: 1_000.0,
-                mean_ns: 2_000.0,
-            },
-            N,
-        );
+        let all = draw(&Lengths::exponential(1_000.0, 2_000.0), N);
         assert!(all[0] >= 1_000);
         near(quantile(&all, 0.5), 1_000.0 + 2_000.0 * 2f64.ln(), 0.03);
-        let all = draw(
-            &Lengths::Pareto {
-                least_ns: 1_000.0,
-                alpha: 2.0,
-            },
-            N,
-        );
+        let all = draw(&Lengths::pareto(1_000.0, 2.0), N);
         assert!(all[0] >= 1_000);
         near(quantile(&all, 0.75), 2_000.0, 0.03);
         near(quantile(&all, 0.99), 10_000.0, 0.08);
@@ -215,10 +207,7 @@ mod tests {
 
     #[test]
     fn bounds_are_kept_and_nothing_is_endless() {
-        let pareto = Lengths::Pareto {
-            least_ns: 100.0,
-            alpha: 0.05,
-        };
+        let pareto = Lengths::pareto(100.0, 0.05);
         assert!(
             draw(&pareto, 1_000)
                 .iter()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Traces that nobody recorded: events of chosen components, the same for the
-//! same seed on every machine.
+//! Synthetic traces: events of chosen components, the same for the same seed on every
+//! machine.
 //!
 //! Components add up. Where events of two meet, the second waits for the end
 //! of the first, and a program sees one event as long as both: the work is
@@ -42,12 +42,22 @@ pub enum Arrivals {
     },
 }
 
+impl Arrivals {
+    /// In every period, the first at random within a period.
+    pub const fn periodic(period_ns: f64, jitter_ns: f64) -> Self {
+        Self::Periodic {
+            period_ns,
+            phase_ns: None,
+            jitter_ns,
+            share: 1.0,
+        }
+    }
+}
+
 /// Events of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Component {
-    /// When.
     pub arrivals: Arrivals,
-    /// How long.
     pub lengths: Lengths,
     /// The same events at the same times on all its CPUs; else each CPU has
     /// its own.
@@ -58,7 +68,6 @@ pub struct Component {
 
 impl Component {
     /// On all CPUs, on each its own.
-    #[must_use]
     pub fn new(arrivals: Arrivals, lengths: Lengths) -> Self {
         Self {
             arrivals,
@@ -72,7 +81,7 @@ impl Component {
         self.cpus.as_ref().is_none_or(|all| all.contains(&cpu))
     }
 
-    /// How many in so many seconds, in the mean.
+    /// Mean number of events in this time.
     fn expected(&self, seconds: f64) -> f64 {
         match self.arrivals {
             Arrivals::Periodic { period_ns, .. } => seconds * 1e9 / period_ns,
@@ -82,7 +91,6 @@ impl Component {
 
     /// The share of its CPUs that it asks for in the mean; 1 or more is all of
     /// them. `None` where the mean of its lengths is not known.
-    #[must_use]
     pub fn asks_for(&self) -> Option<f64> {
         let comes = match self.arrivals {
             Arrivals::Periodic { share, .. } => share,
@@ -212,11 +220,8 @@ pub fn synthesise(model: &NoiseModel) -> Result<Synthesis> {
         expected += component.expected(seconds) * cpus.count() as f64;
     }
     if expected > MOST_EVENTS {
-        return Err(Fault::TooManyEvents {
-            expected,
-            most: MOST_EVENTS,
-        }
-        .into());
+        let most = MOST_EVENTS;
+        return Err(Fault::TooManyEvents { expected, most }.into());
     }
     let (mut drawn, mut merged, mut beyond) = (0, 0, 0);
     let mut cpus = Vec::new();
@@ -242,47 +247,33 @@ pub fn synthesise(model: &NoiseModel) -> Result<Synthesis> {
         let before = events.len();
         events.retain(|event| event.end_ns() <= model.duration_ns);
         beyond += (before - events.len()) as u64;
-        cpus.push(CpuTrace {
-            cpu: *number,
-            known: vec![Span::new(0, model.duration_ns)],
+        cpus.push(CpuTrace::new(
+            *number,
+            vec![Span::new(0, model.duration_ns)],
             events,
-        });
+        ));
     }
-    let trace = JitterTrace {
-        header: TraceHeader {
-            recorder: format!(
-                "sandbag {}, synthetic ({GENERATOR}, seed {})",
-                env!("CARGO_PKG_VERSION"),
-                model.seed
-            ),
-            host: None,
-            kernel: None,
-            began_s: None,
-            clock: LoopClock::Imported,
-            cpus: model.cpus.clone(),
-            real_time: None,
-        },
-        cpus,
-        notes: Some(Notes {
-            cpus: model.cpus.iter().map(|cpu| all_of(*cpu)).collect(),
-        }),
-        attribution: None,
-        warnings: Vec::new(),
+    let recorder = format!(
+        "sandbag {}, synthetic ({GENERATOR}, seed {})",
+        env!("CARGO_PKG_VERSION"),
+        model.seed
+    );
+    let header = TraceHeader::new(recorder, LoopClock::Imported, model.cpus.clone());
+    // Nothing is too short to be in it.
+    let all = |cpu: &u32| CpuNotes {
+        cpu: *cpu,
+        ..CpuNotes::default()
     };
+    let notes = Notes {
+        cpus: model.cpus.iter().map(all).collect(),
+    };
+    let trace = JitterTrace::new(header, cpus, Some(notes));
     Ok(Synthesis {
         trace,
         drawn,
         merged,
         beyond,
     })
-}
-
-/// Nothing is too short to be in it.
-fn all_of(cpu: u32) -> CpuNotes {
-    CpuNotes {
-        cpu,
-        ..CpuNotes::default()
-    }
 }
 
 /// Makes one event of those that meet, as long as all of them together; they

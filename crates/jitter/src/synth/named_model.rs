@@ -69,24 +69,19 @@ const LEAST_NS: f64 = 300.0;
 
 impl NamedModel {
     /// The one of this name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         LIKE.into_iter().find(|like| like.name == name)
     }
 
     /// What it is made of.
-    #[must_use]
     pub fn components(&self) -> Vec<Component> {
         let (median_ns, sigma) = self.short_ns;
         let short = Lengths::Within {
             least_ns: LEAST_NS,
             below_ns: self.bound_ns,
-            of: Box::new(Lengths::Lognormal { median_ns, sigma }),
+            of: Box::new(Lengths::lognormal(median_ns, sigma)),
         };
-        let long = Lengths::Exponential {
-            least_ns: self.bound_ns,
-            mean_ns: self.long_ns,
-        };
+        let long = Lengths::exponential(self.bound_ns, self.long_ns);
         let shares = (self.short_share, 1.0 - self.short_share);
         let lengths = Lengths::Mixed(vec![(shares.0, short), (shares.1, long)]);
         vec![Component::new(

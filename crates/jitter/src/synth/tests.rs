@@ -4,10 +4,9 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::fixture::{self, SECOND, poisson};
 use crate::format;
 use crate::stats::summarise;
-
-const SECOND: u64 = 1_000_000_000;
 
 fn model(components: Vec<Component>, seconds: u64) -> NoiseModel {
     NoiseModel {
@@ -62,13 +61,11 @@ fn jitter_and_gaps_of_a_period() {
     assert!(phase(a).abs_diff(phase(b)) > 20_000);
     for cpu in [a, b] {
         assert!((cpu.events.len() as f64 / 14_000.0 - 1.0).abs() < 0.03);
-        let beside: Vec<f64> = {
-            let turns = cpu
-                .events
-                .iter()
-                .map(|event| (event.start_ns % 1_000_000) as f64);
-            turns.collect()
-        };
+        let beside = cpu
+            .events
+            .iter()
+            .map(|event| (event.start_ns % 1_000_000) as f64);
+        let beside: Vec<f64> = beside.collect();
         let mean = beside.iter().sum::<f64>() / beside.len() as f64;
         let variance = beside.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
         let sd = (variance / beside.len() as f64).sqrt();
@@ -78,13 +75,7 @@ fn jitter_and_gaps_of_a_period() {
 
 #[test]
 fn common_events_are_on_all_cpus() {
-    let mut common = Component::new(
-        Arrivals::Poisson { per_s: 100.0 },
-        Lengths::Exponential {
-            least_ns: 1_000.0,
-            mean_ns: 500.0,
-        },
-    );
+    let mut common = poisson(100.0, Lengths::exponential(1_000.0, 500.0));
     common.common = true;
     let mut only_3 = Component::new(periodic(1e8), Lengths::Fixed(1_000.0));
     only_3.cpus = Some(vec![3]);
@@ -175,24 +166,11 @@ fn what_was_published_is_in_the_models_that_say_so() {
 
 #[test]
 fn a_fitted_model_makes_a_trace_like_the_recording() {
-    let parts = vec![
-        Component::new(
-            Arrivals::Periodic {
-                period_ns: 4e6,
-                phase_ns: Some(1.5e6),
-                jitter_ns: 2_000.0,
-                share: 1.0,
-            },
-            Lengths::Fixed(6_000.0),
-        ),
-        Component::new(
-            Arrivals::Poisson { per_s: 300.0 },
-            Lengths::Lognormal {
-                median_ns: 2_000.0,
-                sigma: 0.7,
-            },
-        ),
-    ];
+    let mut tick = fixture::periodic(4e6, 2_000.0, Lengths::Fixed(6_000.0));
+    if let Arrivals::Periodic { phase_ns, .. } = &mut tick.arrivals {
+        *phase_ns = Some(1.5e6);
+    }
+    let parts = vec![tick, poisson(300.0, Lengths::lognormal(2_000.0, 0.7))];
     let recorded = synthesise(&model(parts, 10)).unwrap().trace;
     let fitted = fit(&recorded);
     assert_eq!(fitted.len(), 4, "{:#?}", fitted.len());
@@ -232,7 +210,7 @@ proptest! {
         common: bool,
     ) {
         let arrivals = Arrivals::Periodic { period_ns, phase_ns: None, jitter_ns, share: 0.9 };
-        let lengths = Lengths::Lognormal { median_ns: 3_000.0, sigma };
+        let lengths = Lengths::lognormal(3_000.0, sigma);
         let mut parts = vec![
             Component::new(arrivals, Lengths::Fixed(8_000.0)),
             Component::new(Arrivals::Poisson { per_s }, lengths),
@@ -251,18 +229,9 @@ proptest! {
 fn the_mean_of_lengths_is_that_of_what_is_drawn() {
     let all = [
         Lengths::Fixed(700.0),
-        Lengths::Lognormal {
-            median_ns: 5_000.0,
-            sigma: 0.8,
-        },
-        Lengths::Exponential {
-            least_ns: 100.0,
-            mean_ns: 900.0,
-        },
-        Lengths::Pareto {
-            least_ns: 1_000.0,
-            alpha: 3.0,
-        },
+        Lengths::lognormal(5_000.0, 0.8),
+        Lengths::exponential(100.0, 900.0),
+        Lengths::pareto(1_000.0, 3.0),
         Lengths::Mixed(vec![
             (1.0, Lengths::Fixed(100.0)),
             (3.0, Lengths::Fixed(500.0)),
@@ -278,10 +247,7 @@ fn the_mean_of_lengths_is_that_of_what_is_drawn() {
         );
     }
     // Without a bound of its own it has that of the longest event.
-    let pareto = |alpha| Lengths::Pareto {
-        least_ns: 1_000.0,
-        alpha,
-    };
+    let pareto = |alpha| Lengths::pareto(1_000.0, alpha);
     let means: Vec<f64> = [0.1, 0.999_999_999_9, 1.0, 1.1]
         .map(|alpha| pareto(alpha).mean_ns().unwrap())
         .to_vec();

@@ -6,7 +6,7 @@ mod virtually;
 
 use clap::{Args, ValueEnum};
 use sandbag_jitter::JitterTrace;
-use sandbag_jitter::import::ImportArgs;
+use sandbag_jitter::trace_file::{ImportArgs, open_trace};
 use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root, sched};
 use sandbag_ui::failure::Result;
@@ -15,7 +15,6 @@ use sandbag_ui::output;
 use sandbag_ui::units::{self, Cpus};
 use sandbag_ui::{BadInput, exit};
 
-use super::read_trace;
 use crate::bench::{Settings, measure};
 use crate::file::{BenchOptions, Files, ResultFile};
 
@@ -84,7 +83,7 @@ pub fn main(args: &BenchArgs, messages: &Messages) -> Result<u8> {
     }
     let topology = Topology::read(&Root::default())?;
     let cpus: Vec<u32> = allowed_cpus(&args.cpus, &topology)?.iter().collect();
-    let read = |path| read_trace(path, &args.import.of_events(), messages);
+    let read = |path| open_trace(path, &args.import.of_events(), messages);
     let trace = args.options.jitter.as_deref().map(read).transpose()?;
     let plan = trace.as_ref().map(|trace| args.options.plan(trace));
     let ranks = args.ranks.unwrap_or(cpus.len() as u32);

@@ -9,11 +9,7 @@ mod table;
 mod values;
 mod view;
 
-use std::path::Path;
-
 use clap::{Args, Subcommand};
-use sandbag_jitter::JitterTrace;
-use sandbag_jitter::import::{self, ImportOptions};
 use sandbag_ui::failure::Result;
 use sandbag_ui::messages::Messages;
 
@@ -38,15 +34,4 @@ pub fn main(args: &ScaleArgs, messages: &Messages) -> Result<u8> {
         ScaleAction::Bench(args) => bench::main(args, messages),
         ScaleAction::Predict(args) => predict::main(args, messages),
     }
-}
-
-/// Reads the events of a trace, or of another tool's file, and prints its warnings.
-fn read_trace(path: &Path, options: &ImportOptions, messages: &Messages) -> Result<JitterTrace> {
-    let name = path.display().to_string();
-    let recording = import::open(path, options)?;
-    for warning in recording.warnings() {
-        messages.warning(&format!("{name}: {warning}"));
-    }
-    let trace = recording.into_trace();
-    Ok(trace.map_err(|error| error.in_file(&name))?)
 }

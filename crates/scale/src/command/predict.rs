@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use sandbag_jitter::import::ImportArgs;
+use sandbag_jitter::trace_file::{ImportArgs, open_trace};
 use sandbag_jitter::{JitterTrace, LoopClock};
 use sandbag_ui::failure::Result;
 use sandbag_ui::messages::Messages;
@@ -15,9 +15,9 @@ use sandbag_ui::units;
 use sandbag_ui::{BadInput, exit};
 
 use super::output::{self, OutputTarget};
+use super::table;
 use super::values::{self, DriftArg, Ranks, TraceShares};
 use super::view::{Classes, Curve, ScaleView};
-use super::{read_trace, table};
 use crate::predict::{
     BarrierModel, EventClass, LogGp, PredictOptions, Starts, Sync, TraceSource, costs, predict,
 };
@@ -316,7 +316,7 @@ fn read(args: &PredictArgs, messages: &Messages) -> Result<Vec<(String, JitterTr
         .iter()
         .map(|path| {
             let name = path.display().to_string();
-            let trace = read_trace(path, &import, messages)?;
+            let trace = open_trace(path, &import, messages)?;
             if let Some(shortest_ns) = perhaps_undetectable(&trace, args.quantum) {
                 messages.warning(&format!(
                     "{name} does not say which events its tool could detect, and its shortest is \

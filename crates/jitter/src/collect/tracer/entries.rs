@@ -18,54 +18,34 @@ const SOFTIRQS: [&str; 10] = [
     "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
 ];
 
-/// What an entry of the buffer says, by the number of its event.
+/// Content of an entry of the buffer, by the number of its event.
 #[derive(Debug)]
 enum Shape {
-    IrqEnter {
-        irq: Field,
-        name: Field,
-    },
-    IrqLeave {
-        irq: Field,
-    },
-    SoftEnter {
-        vec: Field,
-    },
-    SoftLeave {
-        vec: Field,
-    },
-    /// Interrupts that have an event of their own.
-    VectorEnter {
-        key: u64,
-        source: u32,
-    },
-    VectorLeave {
-        key: u64,
-    },
-    Switch {
-        pid: Field,
-        comm: Field,
-    },
-    Fault {
-        pid: Field,
-        source: u32,
-    },
-    Nmi {
-        ns: Field,
-        source: u32,
-    },
+    /// Begin of an interrupt: class, number, and name, which soft interrupts lack.
+    Enter(u64, Field, Option<Field>),
+    /// Class and number.
+    Leave(u64, Field),
+    /// Begin of an interrupt that has an event of its own: key and source.
+    VectorEnter(u64, u32),
+    VectorLeave(u64),
+    /// Process and name.
+    Switch(Field, Field),
+    /// Process and source.
+    Fault(Field, u32),
+    /// Length and source.
+    Nmi(Field, u32),
 }
 
-/// From so many sources on a task is its name, whatever its number: hours of
-/// short-lived processes are not to fill the memory.
+/// With this many sources and more, a task is identified by its name without its number:
+/// hours of short-lived processes must not fill the memory.
 const MANY: usize = 1 << 16;
 
-/// Keys of begins and ends; the kind stands above the number.
+/// Keys of begins and ends: a class above the number.
 const IRQ: u64 = 1 << 32;
 const SOFTIRQ: u64 = 2 << 32;
 const VECTOR: u64 = 3 << 32;
 
-/// What is traced, and who was met so far.
+/// The events that are traced, and the sources so far.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
     shapes: HashMap<u16, Shape>,
@@ -73,39 +53,24 @@ pub(super) struct Entries {
 }
 
 impl Entries {
-    /// Traces what there is of the events that are of use.
+    /// Traces those useful events that this kernel has.
     ///
     /// # Errors
-    /// An event is not as documented, or there are none at all.
+    /// An event is not as documented, or there is no sched_switch.
     pub(super) fn enable(instance: &Instance) -> Result<Self> {
         let mut this = Self::default();
-        this.pair(
-            instance,
-            "irq",
-            "irq_handler_entry",
-            "irq_handler_exit",
-            |enter, leave| {
-                let irq = enter.field("irq")?;
-                let name = enter.field("name")?;
-                let leave = leave.field("irq")?;
-                Some((
-                    Shape::IrqEnter { irq, name },
-                    Shape::IrqLeave { irq: leave },
-                ))
-            },
-        )?;
-        this.pair(
-            instance,
-            "irq",
-            "softirq_entry",
-            "softirq_exit",
-            |enter, leave| {
-                let vec = enter.field("vec")?;
-                let leave = leave.field("vec")?;
-                Some((Shape::SoftEnter { vec }, Shape::SoftLeave { vec: leave }))
-            },
-        )?;
-        // Those of x86; Arm's kernels have some under `ipi`.
+        let irq = ["irq_handler_entry", "irq_handler_exit"];
+        this.pair(instance, "irq", irq, |enter, leave| {
+            let (number, name) = (enter.field("irq")?, enter.field("name")?);
+            let enter = Shape::Enter(IRQ, number, Some(name));
+            Some((enter, Shape::Leave(IRQ, leave.field("irq")?)))
+        })?;
+        let softirq = ["softirq_entry", "softirq_exit"];
+        this.pair(instance, "irq", softirq, |enter, leave| {
+            let enter = Shape::Enter(SOFTIRQ, enter.field("vec")?, None);
+            Some((enter, Shape::Leave(SOFTIRQ, leave.field("vec")?)))
+        })?;
+        // Those of x86; kernels of Arm have some under `ipi`.
         let mut number = 0;
         for system in ["irq_vectors", "ipi"] {
             for event in instance.events(system) {
@@ -114,47 +79,29 @@ impl Entries {
                 };
                 number += 1;
                 let key = VECTOR | number;
-                let source = this.sources.place(NoiseOrigin {
-                    kind: SourceKind::Irq,
-                    name: name.to_owned(),
-                    number: None,
-                });
-                this.pair(instance, system, &event, &format!("{name}_exit"), |_, _| {
-                    Some((
-                        Shape::VectorEnter { key, source },
-                        Shape::VectorLeave { key },
-                    ))
+                let source = this.place(SourceKind::Irq, name);
+                let exit = format!("{name}_exit");
+                this.pair(instance, system, [&event, &exit], |_, _| {
+                    Some((Shape::VectorEnter(key, source), Shape::VectorLeave(key)))
                 })?;
             }
         }
-        let fault = this.sources.place(NoiseOrigin {
-            kind: SourceKind::Fault,
-            name: "page fault".to_owned(),
-            number: None,
-        });
+        let source = this.place(SourceKind::Fault, "page fault");
         for event in ["page_fault_user", "page_fault_kernel"] {
-            // Of the loops alone; unless that can be said it would be many.
-            let filtered = instance.set_filter("exceptions", event, LOOPS);
-            if filtered.is_ok() {
+            // Without a filter for the loops there would be too many.
+            if instance.set_filter("exceptions", event, LOOPS).is_ok() {
                 this.one(instance, "exceptions", event, |format| {
-                    let pid = format.field("common_pid")?;
-                    Some(Shape::Fault { pid, source: fault })
+                    Some(Shape::Fault(format.field("common_pid")?, source))
                 })?;
             }
         }
-        let nmi = this.sources.place(NoiseOrigin {
-            kind: SourceKind::Nmi,
-            name: "nmi".to_owned(),
-            number: None,
-        });
+        let source = this.place(SourceKind::Nmi, "nmi");
         this.one(instance, "nmi", "nmi_handler", |format| {
-            let ns = format.field("delta_ns")?;
-            Some(Shape::Nmi { ns, source: nmi })
+            Some(Shape::Nmi(format.field("delta_ns")?, source))
         })?;
         let switches = this.one(instance, "sched", "sched_switch", |format| {
             let pid = format.field("next_pid")?;
-            let comm = format.field("next_comm")?;
-            Some(Shape::Switch { pid, comm })
+            Some(Shape::Switch(pid, format.field("next_comm")?))
         })?;
         if !switches {
             return Err(Error::Missing {
@@ -163,6 +110,10 @@ impl Entries {
             });
         }
         Ok(this)
+    }
+
+    fn place(&mut self, kind: SourceKind, name: &str) -> u32 {
+        self.sources.place(NoiseOrigin::new(kind, name, None))
     }
 
     /// Traces an event if the kernel has it.
@@ -185,13 +136,12 @@ impl Entries {
         Ok(true)
     }
 
-    /// Traces a begin and an end, if the kernel has both.
+    /// Traces a begin and an end if the kernel has both.
     fn pair(
         &mut self,
         instance: &Instance,
         system: &str,
-        enter: &str,
-        leave: &str,
+        [enter, leave]: [&str; 2],
         shapes: impl FnOnce(&EventFormat, &EventFormat) -> Option<(Shape, Shape)>,
     ) -> Result<()> {
         if !instance.has_event(system, enter) || !instance.has_event(system, leave) {
@@ -208,82 +158,62 @@ impl Entries {
         Ok(())
     }
 
-    /// What an entry means for a loop; `None` for those that mean nothing to it.
+    /// The meaning of an entry for the loop of `thread`; `None` if it has none.
     pub(super) fn mark_kind(&mut self, thread: u32, record: Record<'_>) -> Option<MarkKind> {
         let sources = &mut self.sources;
         let data = record.data;
         let id = u16::from_le_bytes([*data.first()?, *data.get(1)?]);
-        let number = |field: &Field| Some(field.number(data)? as u32);
-        let is_few = sources.all().len() < MANY;
+        let number_of = |field: &Field| Some(field.number(data)? as u32);
         let text = |field: &Field| Some(String::from_utf8_lossy(field.text(data)?).into_owned());
         Some(match self.shapes.get(&id)? {
-            Shape::IrqEnter { irq, name } => {
-                let irq = number(irq)?;
-                let source = sources.place(NoiseOrigin {
-                    kind: SourceKind::Irq,
-                    name: text(name)?,
-                    number: Some(irq),
-                });
-                MarkKind::Enter {
-                    key: IRQ | u64::from(irq),
-                    source,
-                }
+            Shape::Enter(class, number, name) => {
+                let number = number_of(number)?;
+                let (kind, name) = match name {
+                    Some(name) => (SourceKind::Irq, text(name)?),
+                    None => {
+                        let name = SOFTIRQS.get(number as usize);
+                        let name = name.map_or_else(|| number.to_string(), ToString::to_string);
+                        (SourceKind::Softirq, name)
+                    }
+                };
+                let source = sources.place(NoiseOrigin::new(kind, name, Some(number)));
+                let key = class | u64::from(number);
+                MarkKind::Enter { key, source }
             }
-            Shape::IrqLeave { irq } => MarkKind::Leave {
-                key: IRQ | u64::from(number(irq)?),
+            Shape::Leave(class, number) => MarkKind::Leave {
+                key: class | u64::from(number_of(number)?),
             },
-            Shape::SoftEnter { vec } => {
-                let vec = number(vec)?;
-                let name = SOFTIRQS.get(vec as usize);
-                let source = sources.place(NoiseOrigin {
-                    kind: SourceKind::Softirq,
-                    name: name.map_or_else(|| vec.to_string(), |name| (*name).to_owned()),
-                    number: Some(vec),
-                });
-                MarkKind::Enter {
-                    key: SOFTIRQ | u64::from(vec),
-                    source,
-                }
+            Shape::VectorEnter(key, source) => {
+                let (key, source) = (*key, *source);
+                MarkKind::Enter { key, source }
             }
-            Shape::SoftLeave { vec } => MarkKind::Leave {
-                key: SOFTIRQ | u64::from(number(vec)?),
-            },
-            Shape::VectorEnter { key, source } => MarkKind::Enter {
-                key: *key,
-                source: *source,
-            },
-            Shape::VectorLeave { key } => MarkKind::Leave { key: *key },
-            Shape::Switch { pid, comm } => {
-                let pid = number(pid)?;
+            Shape::VectorLeave(key) => MarkKind::Leave { key: *key },
+            Shape::Switch(pid, comm) => {
+                let pid = number_of(pid)?;
                 if pid == thread {
                     return Some(MarkKind::Loop);
                 }
-                MarkKind::Task {
-                    source: sources.place(NoiseOrigin {
-                        kind: if pid == 0 {
-                            SourceKind::Idle
-                        } else {
-                            SourceKind::Task
-                        },
-                        name: text(comm)?,
-                        number: is_few.then_some(pid),
-                    }),
+                let kind = if pid == 0 {
+                    SourceKind::Idle
+                } else {
+                    SourceKind::Task
+                };
+                let number = (sources.all().len() < MANY).then_some(pid);
+                let source = sources.place(NoiseOrigin::new(kind, text(comm)?, number));
+                MarkKind::Task { source }
+            }
+            Shape::Fault(pid, _) if number_of(pid)? != thread => return None,
+            Shape::Fault(_, source) => MarkKind::Fault { source: *source },
+            Shape::Nmi(ns, source) => {
+                let ns = u64::try_from(ns.number(data)?).unwrap_or(0);
+                MarkKind::Took {
+                    source: *source,
+                    ns,
                 }
             }
-            Shape::Fault { pid, source } => {
-                if number(pid)? != thread {
-                    return None;
-                }
-                MarkKind::Fault { source: *source }
-            }
-            Shape::Nmi { ns, source } => MarkKind::Took {
-                source: *source,
-                ns: u64::try_from(ns.number(data)?).unwrap_or(0),
-            },
         })
     }
 
-    /// All sources so far.
     pub(super) fn sources(&self) -> &[NoiseOrigin] {
         self.sources.all()
     }

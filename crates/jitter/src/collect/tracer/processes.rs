@@ -77,11 +77,7 @@ mod tests {
         fs::write(proc.join("comm"), "exe\n").unwrap();
         fs::write(proc.join("cmdline"), "/opt/exe\0--all\0").unwrap();
         fs::write(proc.join("cgroup"), "0::/system.slice/build.service/x\n").unwrap();
-        let task = |name: &str, number| NoiseOrigin {
-            kind: SourceKind::Task,
-            name: name.to_owned(),
-            number: Some(number),
-        };
+        let task = |name: &str, number| NoiseOrigin::new(SourceKind::Task, name, Some(number));
         let mut all = Processes::default();
         let sources = [task("exe", 7), task("other", 7), task("gone", 8)];
         all.look(&Root::at(dir.path()), &sources);

@@ -150,7 +150,7 @@ fn what_the_kernel_wrote_becomes_causes() {
             (2310, entry(1, &irq)),
             (2320, entry(2, &36u32.to_le_bytes())),
             (2350, entry(4, &vec(7))),
-            // Of an event that nobody asked for.
+            // Of an event that is not traced.
             (2360, entry(99, &vec(7))),
         ],
     );

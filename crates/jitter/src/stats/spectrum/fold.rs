@@ -17,8 +17,8 @@ const LEAST_SHARE: f64 = 0.01;
 /// events of a wide jitter fill no fine bin, and one of them that has some by
 /// chance would be taken for all.
 const BINS: [usize; 4] = [200, 100, 50, 25];
-/// A coarser look must find more events than a finer one by so many standard
-/// deviations of what chance has in it...
+/// Coarser bins must find more events than finer ones by this many standard deviations of
+/// the chance events...
 const COARSER: f64 = 3.0;
 /// ...and by this share: tails alone are no reason, for a wide stretch has
 /// more of other events.
@@ -94,7 +94,6 @@ impl Fold {
 
     /// Whether an event begins where the component's do. Others may, too, by
     /// chance.
-    #[must_use]
     pub fn holds(&self, event: &TraceEvent) -> bool {
         if self.due.is_empty() {
             return false;
@@ -110,14 +109,12 @@ impl Fold {
 /// how much of a turn is looked at: the rest shows what comes by chance.
 const FLANK: f64 = 0.5;
 const MOST_TURN: f64 = 0.5;
-/// Lengths are told apart by a factor of the square root of two.
+/// Lengths are distinguished by a factor of the square root of two.
 const LENGTHS_PER_DOUBLING: f64 = 2.0;
 const LENGTHS: usize = 128;
-/// More events than chance has are the component's if they are more by so many
-/// standard deviations.
+/// Events in excess of chance are the component's above this many standard deviations.
 const OWN: f64 = 3.0;
-/// An event that no other is alike is the component's if chance has fewer than
-/// this there.
+/// A single event of its length is the component's if chance has fewer than this there.
 const ALONE: f64 = 0.01;
 
 /// Events of about the same length at about the same phase: how many there are
@@ -133,10 +130,9 @@ impl Fold {
     /// Which events are the component's own, in the order of the CPU's.
     ///
     /// Others begin at its phase by chance. How many they are is known from the
-    /// rest of the turn, length by length; so many of about the same length, evenly,
-    /// are left out. Beside the phases where its events stand out are those that
+    /// rest of the turn, length by length; that number of events of about the same length is
+    /// left out, evenly. Beside the phases where its events stand out are those that
     /// came early or late.
-    #[must_use]
     pub fn own(&self, cpu: &CpuTrace) -> Vec<bool> {
         if self.due.is_empty() {
             return vec![false; cpu.events.len()];
@@ -255,7 +251,7 @@ fn fold_once(cpu: &CpuTrace, pass: &Pass, fold: &mut Fold, by_noise: bool) -> Op
     Some(folded)
 }
 
-/// Finds where the events of the line are among so many bins of a period.
+/// Finds the events of the line among `bins` bins of a period.
 fn bin(
     cpu: &CpuTrace,
     pass: &Pass,

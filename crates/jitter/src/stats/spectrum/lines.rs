@@ -6,23 +6,23 @@
 //! stands out most is taken, what belongs to it is removed from the spectra,
 //! and the next one is looked for.
 
+use std::ops::Range;
+
 use super::power::{Power, PowerHalf};
 use super::refine::{RefinedLine, refine};
 use super::{Component, FoundIn, fold, gamma};
 use crate::CpuTrace;
 
-/// So many multiples are summed; powers of two.
+/// Numbers of multiples that are summed; powers of two.
 pub(super) const SUMS: [usize; 4] = [1, 4, 16, 64];
 /// Of fewer events than this for each multiple no sum is made: any two of a few
 /// have a distance, and so a period.
 const EVENTS_PER_MULTIPLE: f64 = 32.0;
-/// However many are summed, their mean is so many times the floor: that is an
-/// estimate, too.
+/// Least mean of a sum, relative to the floor, which is an estimate too.
 const LEAST_MEAN: f64 = 1.5;
 /// Candidates that are looked at.
 const MOST_TRIES: usize = 48;
-/// A line beside a stronger one is one if it is so many times higher than what
-/// that one leaks there.
+/// A line beside a stronger one must exceed the leakage of that one by this factor.
 const OVER_LEAK: f64 = 4.0;
 /// Lines nearer than this share of their frequency are one: clocks drift.
 const SAME: f64 = 0.001;
@@ -35,14 +35,14 @@ const FADED: f64 = 0.5;
 const ALIASES: f64 = 4.0;
 /// Of lower frequencies, in steps, they would be everywhere; they are weak.
 const LEAST_ALIASED: f64 = 200.0;
-/// A multiple has at most so many times the power of the strongest of the
-/// first: more would be a component of its own.
+/// Most power of a multiple, relative to the strongest of the first ones: with more it would
+/// be a component of its own.
 const OVER_FIRST: f64 = 4.0;
-/// By the first so many multiples a frequency is looked for more closely.
+/// Numbers of multiples by which a frequency is refined.
 const CLIMB: [usize; 4] = [4, 16, 64, 256];
 /// On each side, a quarter of a step of the last multiple apart.
 const TRIALS: u32 = 16;
-/// It is another one if their mean is higher by so many standard deviations of
+/// A trial frequency is better if its mean is higher by this many standard deviations of
 /// noise: the best of all trials is 3 to 4 higher by chance.
 const CLEARER: f64 = 6.0;
 /// On the exact times a line has at least this share of its power in bins.
@@ -72,7 +72,7 @@ struct Rest<'a> {
     values: Vec<f64>,
     /// Amplitudes that explained lines leak.
     leaked: Vec<f64>,
-    /// What a mean of so many multiples needs, in the order of [`SUMS`].
+    /// Least mean of a sum of multiples, in the order of [`SUMS`].
     needed: [f64; SUMS.len()],
 }
 
@@ -102,7 +102,7 @@ impl<'a> Rest<'a> {
         }
     }
 
-    /// The best frequency for a sum of so many multiples.
+    /// The best frequency for a sum of `multiples` multiples.
     fn best(&self, multiples: usize, first: usize) -> Option<(f64, f64)> {
         let end = self.values.len();
         let (mut at, mut most) = (0, 0.0);
@@ -150,11 +150,23 @@ impl<'a> Rest<'a> {
         self.values.get(at.round() as usize).copied().unwrap_or(0.0)
     }
 
+    /// The places up to `side` from one.
+    fn places(&self, at: usize, side: usize) -> Range<usize> {
+        let end = self.values.len();
+        at.saturating_sub(side).min(end)..(at + side + 1).min(end)
+    }
+
+    /// Lowers places up to 2 from a frequency to the mean of chance.
+    fn level(&mut self, at: usize) {
+        let places = self.places(at, 2);
+        self.values[places]
+            .iter_mut()
+            .for_each(|value| *value = value.min(1.0));
+    }
+
     /// The greatest at the nearest three steps.
     fn around(&self, at: f64) -> f64 {
-        let middle = at.round() as usize;
-        let end = self.values.len();
-        let around = &self.values[middle.saturating_sub(1).min(end)..(middle + 2).min(end)];
+        let around = &self.values[self.places(at.round() as usize, 1)];
         around.iter().copied().fold(0.0, f64::max)
     }
 
@@ -245,11 +257,7 @@ impl<'a> Rest<'a> {
     /// Whatever it was, what stood out does so no more.
     fn forget(&mut self, candidate: &Candidate) {
         for k in 1..=candidate.multiples {
-            let at = (candidate.frequency * k as f64).round() as usize;
-            let end = self.values.len();
-            for value in &mut self.values[at.saturating_sub(2).min(end)..(at + 3).min(end)] {
-                *value = value.min(1.0);
-            }
+            self.level((candidate.frequency * k as f64).round() as usize);
         }
     }
 
@@ -285,19 +293,13 @@ impl<'a> Rest<'a> {
         let aliased = (end as f64 / frequency) as usize..(ALIASES * bins / frequency) as usize;
         for k in aliased.filter(|_| frequency >= LEAST_ALIASED) {
             let beyond = (frequency * k as f64) % bins;
-            let at = beyond.min(bins - beyond).round() as usize;
-            let (from, until) = (at.saturating_sub(2).min(end), (at + 3).min(end));
-            self.values[from..until]
-                .iter_mut()
-                .for_each(|value| *value = value.min(1.0));
+            self.level(beyond.min(bins - beyond).round() as usize);
         }
         let reach = power.reach();
         for (at, height) in &removed {
             let side = ((SAME * *at as f64).min(frequency / 8.0) as usize).max(2);
-            let (from, until) = (at.saturating_sub(side), (at + side + 1).min(end));
-            self.values[from..until]
-                .iter_mut()
-                .for_each(|value| *value = 1.0);
+            let places = self.places(*at, side);
+            self.values[places].fill(1.0);
             let amplitude = (height * self.one.floor[*at]).sqrt();
             for (distance, share) in &reach {
                 for place in [at.checked_sub(*distance), at.checked_add(*distance)] {

@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What comes again and again: the periodic components of the events of a CPU.
+//! Periodic components of the events of a CPU.
 //!
-//! Two spectra are looked at, of the starts of events, each counting one, and
-//! of the noise, each counting its length. The power at a frequency is
-//! `|sum w exp(-2 pi i f t)|^2 / sum w^2`: 1 in the mean for events at random
-//! times (Poisson), and exponentially distributed, whatever the frequency.
-//! What is not known is left out, and what the mean rate alone would give
-//! within the known time is subtracted, so that stretches in which nobody
-//! looked make no peak (Brault and White 1971; the zero-mean periodogram of a
-//! masked series).
+//! There are two spectra: of the starts of events, each with weight 1, and of the noise,
+//! each with its length as weight. The power at a frequency is
+//! `|sum w exp(-2 pi i f t)|^2 / sum w^2`: 1 in the mean for events at random times
+//! (Poisson), and exponentially distributed, at every frequency. Unknown time is masked, and
+//! the contribution of the mean rate within the known time is subtracted, so that gaps make
+//! no peak (Brault and White 1971; the zero-mean periodogram of a masked series).
 //!
-//! A peak is one if events without periodic components would show one as high
-//! anywhere in the spectrum with a probability of no more than
-//! [`FALSE_ALARM`], over the floor: 1, or the median of its neighbours where
-//! that is more, for bursts raise whole regions. Sums over 4, 16 and 64
-//! multiples of a frequency are looked at in the same way, and count in the
-//! probability. Peaks that a stronger one would throw through the gaps of the
-//! recording are not counted; those at multiples of another's frequency are
-//! its harmonics. Each is then searched on the exact times of the events,
-//! which also unmasks frequencies that only the bins made up.
+//! A peak is significant if events without periodic components would show one as high
+//! anywhere in the spectrum with a probability of at most [`FALSE_ALARM`]. It is relative to
+//! the floor: 1, or the median of its neighbours where that is more, because bursts raise
+//! whole regions. Sums over 4, 16 and 64 multiples of a frequency are tested in the same
+//! way, and count in the probability. Peaks that a stronger one leaks through the gaps of
+//! the recording are not counted; those at multiples of another's frequency are its
+//! harmonics. Each frequency is then refined on the exact times of the events, which also
+//! rejects aliases of the bins.
 
 mod fold;
 mod gamma;
@@ -34,15 +31,14 @@ pub use fold::Fold;
 
 /// Probability that events at random times show any peak at all on a CPU.
 pub const FALSE_ALARM: f64 = 0.001;
-/// A component must have had room for so many periods.
+/// Least number of periods of a component in a trace.
 pub const LEAST_PERIODS: usize = 8;
-/// Components that are told; the strongest.
+/// Most components that are reported; the strongest.
 const MOST_COMPONENTS: usize = 24;
 
 /// The periodic components of a CPU.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Spectrum {
-    /// Kernel number.
     pub cpu: u32,
     /// Periods were looked for from here, ns...
     pub shortest_ns: f64,
@@ -106,7 +102,6 @@ pub struct Component {
     pub harmonics: u32,
     /// For so long it keeps its phase, ns; the whole trace at most.
     pub coherent_ns: f64,
-    /// Where.
     pub found_in: FoundIn,
     /// Which events are its own.
     #[serde(skip)]
@@ -115,7 +110,6 @@ pub struct Component {
 
 /// The periodic components of a CPU; `None` if it has no events, or was
 /// looked at for no time.
-#[must_use]
 pub fn spectrum(cpu: &CpuTrace) -> Option<Spectrum> {
     let begin = cpu.known.first()?.from_ns;
     let end = cpu.known.last()?.until_ns;

@@ -19,14 +19,14 @@ const BIN_NS: u64 = 50_000;
 const MOST_BINS: usize = 1 << 20;
 /// Bins of the second pass.
 const WIDE_BINS: usize = 1 << 18;
-/// Of more segments, so many that lie evenly in the trace are transformed.
+/// Most segments that are transformed; of more, some at even distances.
 const MOST_SEGMENTS: u64 = 16;
 /// The shortest period, in bins: above a quarter of the sampling rate what is
 /// binned loses power, and gains what belongs to higher frequencies.
 const BINS_PER_PERIOD: usize = 4;
 /// Less than that has no spectrum.
 const LEAST_NS: u64 = 10_000_000;
-/// Nor has more, 100 days: whoever made that up.
+/// Nor has more, 100 days, which no recording has.
 const MOST_NS: u64 = 8_640_000_000_000_000;
 /// Further away the window alone leaks nothing.
 const NEAR: usize = 64;
@@ -82,15 +82,15 @@ impl Pass {
     }
 }
 
-/// So many events in a segment may be longer than all that count in full, but no
-/// more than this part of all. Of an hour's noise a few events of 60 ms are more
+/// Number of events in a segment that count with less than their length, but no more than
+/// this part of all. Of an hour's noise a few events of 60 ms are more
 /// than a million others; the sum of a few waves has peaks wherever they meet.
 const LONGER: u64 = 16;
 const LONGER_PART: usize = 8;
 
 /// The length of which that is true.
 fn most_ns(cpu: &CpuTrace, segments: u64) -> f64 {
-    let mut lengths: Vec<u64> = cpu.events.iter().map(|event| event.length_ns).collect();
+    let mut lengths: Vec<u64> = cpu.lengths_ns().collect();
     let longer = usize::try_from(LONGER * segments).unwrap_or(usize::MAX);
     let longer = longer.min(lengths.len() / LONGER_PART);
     match longer {
@@ -144,7 +144,7 @@ pub(super) struct Power {
     pub(super) starts: PowerHalf,
     pub(super) noise: PowerHalf,
     /// How much a line leaks into a frequency so far away, relative to its
-    /// own power: the window, and the stretches in which nobody looked.
+    /// own power: the window, and unknown time.
     leak: Option<Vec<f64>>,
 }
 
@@ -154,11 +154,11 @@ pub(super) struct PowerHalf {
     pub(super) power: Vec<f64>,
     /// What is there without lines: 1 or more.
     pub(super) floor: Vec<f64>,
-    /// A peak has so many times the floor.
+    /// Least height of a peak, relative to the floor.
     pub(super) needed: f64,
-    /// So many equal segments would exceed a height at least as often.
+    /// Number of equal segments that would exceed a height at least as often.
     pub(super) segments: u32,
-    /// So many equal events of a segment would weigh as these do.
+    /// Number of equal events of a segment with the same weight.
     pub(super) events: f64,
 }
 
@@ -172,7 +172,7 @@ impl PowerHalf {
         // many equal ones would average as well; for the tail, one long event
         // may make its segment outweigh all others, and no mean of segments of
         // which the heaviest has this share exceeds a height more often than
-        // that of so many equal ones (Bock, Diaconis, Huffer and Perlman 1987).
+        // that of this number of equal ones (Bock, Diaconis, Huffer and Perlman 1987).
         let equal = |count: f64| if count >= 1.0 { count as u32 } else { 1 };
         let (average, segments) = (equal(all * all / squares), equal(all / most));
         let scale = if all > 0.0 { 1.0 / all } else { 0.0 };
@@ -252,7 +252,7 @@ impl Power {
     pub(super) fn reach(&self) -> Vec<(usize, f64)> {
         let of = |one: &PowerHalf| one.power.iter().copied().fold(1.0, f64::max);
         let most = of(&self.starts).max(of(&self.noise));
-        // Below that of chance nobody sees it.
+        // Below that of chance it does not matter.
         let least = 0.5 / most.sqrt();
         let end = self.pass.end;
         let near = (2..NEAR.min(end)).filter(|_| self.leak.is_none());
@@ -375,9 +375,7 @@ fn known(spans: &[Span], begin_ns: f64, width: f64, bins: usize) -> Option<Vec<f
             continue;
         }
         known[first] += (first + 1) as f64 - from;
-        known[first + 1..last]
-            .iter_mut()
-            .for_each(|share| *share = 1.0);
+        known[first + 1..last].fill(1.0);
         known[last] += until - last as f64;
     }
     Some(known)
@@ -402,7 +400,7 @@ fn floor(power: &[f64], pass: &Pass, median_of_mean_1: f64) -> Vec<f64> {
         around.sort_unstable_by(f64::total_cmp);
         let level = (middle(&around).unwrap_or(0.0) / median_of_mean_1).max(1.0);
         let until = (at + step).min(end);
-        floor[at..until].iter_mut().for_each(|value| *value = level);
+        floor[at..until].fill(level);
         at = until;
     }
     floor

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Lines of a text file with their positions.
+
+use std::io::{BufReader, Read};
+
+use sandbag_input::LineFault;
+
+use crate::{Error, Fault, Result};
+
+/// A line of a file, for messages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LinePlace<'a> {
+    pub(crate) file: &'a str,
+    /// From 1; 0: the file as a whole.
+    pub(crate) line: u64,
+}
+
+impl<'a> LinePlace<'a> {
+    /// The file as a whole.
+    pub(crate) const fn file(file: &'a str) -> Self {
+        Self { file, line: 0 }
+    }
+
+    pub(crate) fn fault(self, fault: Fault) -> Error {
+        Error {
+            file: Some(self.file.to_owned()),
+            offset: None,
+            line: (self.line > 0).then_some(self.line),
+            fault: Box::new(fault),
+        }
+    }
+
+    /// A syntax error at this line.
+    pub(crate) fn expected(self, expected: impl Into<String>, found: &str) -> Error {
+        self.fault(Fault::expected(expected, found))
+    }
+}
+
+/// A line without surrounding blanks.
+pub(crate) enum Row<'a> {
+    /// What follows the `#`.
+    Comment(&'a str),
+    Data(&'a str),
+}
+
+/// Reads lines. Bytes that are not UTF-8 are replaced: names of tasks may hold any byte.
+pub(crate) struct TextLines<'a> {
+    from: sandbag_input::Lines<'a>,
+    file: &'a str,
+    text: String,
+}
+
+impl<'a> TextLines<'a> {
+    pub(crate) fn new(from: Box<dyn Read + Send + 'a>, file: &'a str) -> Self {
+        let from = sandbag_input::Lines::new(from, file.into());
+        let text = String::new();
+        Self { from, file, text }
+    }
+
+    /// Reads a line into `self.text`; `None` at the end of the file.
+    fn advance(&mut self) -> Result<Option<LinePlace<'a>>> {
+        let (file, line) = (self.file, self.from.number() + 1);
+        let place = LinePlace { file, line };
+        let line = self.from.next_line().map_err(|error| {
+            place.fault(match error.fault {
+                LineFault::Io(cause) => Fault::Io(cause),
+                LineFault::TooLong(most) => Fault::LongLine(most),
+                LineFault::Utf16 => Fault::Utf16,
+            })
+        })?;
+        let Some(line) = line else { return Ok(None) };
+        self.text.clear();
+        self.text.push_str(&String::from_utf8_lossy(line));
+        Ok(Some(place))
+    }
+
+    /// The next line without its end (LF or CR LF).
+    pub(crate) fn next_line(&mut self) -> Result<Option<(LinePlace<'a>, &str)>> {
+        Ok(self.advance()?.map(|place| (place, self.text.as_str())))
+    }
+
+    /// The next line that is not blank.
+    pub(crate) fn next_row(&mut self) -> Result<Option<(LinePlace<'a>, Row<'_>)>> {
+        let place = loop {
+            match self.advance()? {
+                Some(_) if self.text.trim().is_empty() => {}
+                Some(place) => break place,
+                None => return Ok(None),
+            }
+        };
+        let line = self.text.trim();
+        let row = match line.strip_prefix('#') {
+            Some(comment) => Row::Comment(comment.trim()),
+            None => Row::Data(line),
+        };
+        Ok(Some((place, row)))
+    }
+
+    /// The bytes, for formats that are not read by lines. Nothing must have been read.
+    pub(crate) fn into_reader(self) -> impl Read {
+        BufReader::new(self.from.into_parts().0)
+    }
+
+    pub(crate) fn whole(&self) -> LinePlace<'a> {
+        LinePlace::file(self.file)
+    }
+}
