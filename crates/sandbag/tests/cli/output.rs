@@ -122,7 +122,7 @@ fn force_replaces_and_pipes_and_devices_are_no_results() {
 fn a_recording_of_jitter_without_a_name_gets_a_new_one() {
     let dir = Dir::new().with("jitter.sbj", "mine");
     for _ in 0..2 {
-        dir.line("jitter record -d 50ms --preheat 0s").success();
+        dir.line("jitter record -d 500ms --preheat 0s").success();
     }
     assert_eq!(dir.read("jitter.sbj"), "mine");
     let names = dir.names();
