@@ -222,26 +222,18 @@ fn nearest(word: &str, known: &[&str]) -> String {
     }
 }
 
-/// A single value.
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "expected a text, a number, true or false")]
-enum Scalar {
-    Text(String),
-    Truth(bool),
-    Integer(i64),
-    Float(f64),
-}
-
-impl Scalar {
-    /// As it would be written on the command line.
-    fn text(self) -> String {
-        match self {
-            Self::Text(text) => text,
-            Self::Truth(truth) => truth.to_string(),
-            Self::Integer(number) => number.to_string(),
-            Self::Float(number) => number.to_string(),
-        }
-    }
+/// A single value as it would be written on the command line; a number with the digits
+/// that it has in the file.
+fn scalar(value: &Spanned<DeValue<'_>>) -> Option<String> {
+    Some(match value.get_ref() {
+        DeValue::String(text) => text.to_string(),
+        DeValue::Boolean(truth) => truth.to_string(),
+        DeValue::Float(number) => number.as_str().to_owned(),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .ok()?
+            .to_string(),
+        _ => return None,
+    })
 }
 
 #[derive(Deserialize)]
@@ -250,20 +242,6 @@ enum CpusValue {
     Text(String),
     One(u32),
     List(Vec<u32>),
-}
-
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "expected a speed")]
-enum SpeedValue {
-    One(Scalar),
-    PerCpu(BTreeMap<String, Scalar>),
-}
-
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "expected a command: a text, or a list of words")]
-enum CommandValue {
-    Text(String),
-    Words(Vec<Scalar>),
 }
 
 /// One key of a table and its value.
@@ -288,6 +266,11 @@ impl<'t> Field<'t> {
     fn read<T: Deserialize<'t>>(&self, remedy: &str) -> Result<T, SpecError> {
         T::deserialize(ValueDeserializer::from(self.value.clone()))
             .map_err(|error| self.fault(error.message(), remedy))
+    }
+
+    fn scalar(&self, value: &Spanned<DeValue<'_>>, remedy: &str) -> Result<String, SpecError> {
+        let what = "expected a text, a number, true or false";
+        scalar(value).ok_or_else(|| self.fault(what, remedy))
     }
 
     fn string(&self) -> Result<String, SpecError> {
@@ -340,20 +323,21 @@ impl<'t> Field<'t> {
 
     fn speeds(&self) -> Result<Speeds, SpecError> {
         let remedy = "write 0.5, \"50%\", \"1200MHz\", or { \"0\" = 1, \"1-2\" = 0.8 }";
-        let parsed = match self.read(remedy)? {
-            SpeedValue::One(one) => one.text().parse(),
-            SpeedValue::PerCpu(parts) => {
+        let expected = || self.fault("expected a speed", remedy);
+        let parsed = match self.value.get_ref() {
+            DeValue::Table(parts) => {
                 let mut speeds = Vec::new();
-                for (cpus, speed) in parts {
-                    let list = cpus.parse().map_err(|_| {
-                        let what = format!("`{}` is not a list of CPUs", short(&cpus));
+                for (cpus, speed) in parts.iter() {
+                    let list = cpus.get_ref().parse().map_err(|_| {
+                        let what = format!("`{}` is not a list of CPUs", short(cpus.get_ref()));
                         self.fault(what, "write \"2-3\" = 0.4")
                     })?;
-                    let speed = speed.text().parse::<Speed>();
+                    let speed = scalar(speed).ok_or_else(expected)?.parse::<Speed>();
                     speeds.push((list, speed.map_err(|bad| self.bad_speed(bad))?));
                 }
                 Speeds::per_cpu(speeds)
             }
+            _ => scalar(self.value).ok_or_else(expected)?.parse(),
         };
         parsed.map_err(|bad| self.bad_speed(bad))
     }
@@ -368,28 +352,39 @@ impl<'t> Field<'t> {
     }
 
     fn variables(&self) -> Result<BTreeMap<String, String>, SpecError> {
-        let variables: BTreeMap<String, Scalar> = self.read("write env = { NAME = \"value\" }")?;
-        for name in variables.keys() {
+        let remedy = "write env = { NAME = \"value\" }";
+        let DeValue::Table(table) = self.value.get_ref() else {
+            return Err(self.fault("expected a table", remedy));
+        };
+        let mut variables = BTreeMap::new();
+        for (name, value) in table.iter() {
+            let name: &str = name.get_ref();
             if name.is_empty() || name.contains('=') {
                 let what = format!("no variable can have the name `{}`", short(name));
                 return Err(self.fault(what, "write another"));
             }
-            if environment::ALL.contains(&name.as_str()) {
+            if environment::ALL.contains(&name) {
                 let what = format!("sandbag sets {name} itself");
                 return Err(self.fault(what, "leave it out"));
             }
+            variables.insert(name.to_owned(), self.scalar(value, remedy)?);
         }
-        let texts = variables
-            .into_iter()
-            .map(|(name, value)| (name, value.text()));
-        Ok(texts.collect())
+        Ok(variables)
     }
 
-    fn words(&self, command: CommandValue) -> Result<Vec<String>, SpecError> {
-        let words = match command {
-            CommandValue::Text(text) => shlex::split(&text)
+    /// The words of one command.
+    fn words(&self, command: &Spanned<DeValue<'_>>) -> Result<Vec<String>, SpecError> {
+        let words = match command.get_ref() {
+            DeValue::String(text) => shlex::split(text)
                 .ok_or_else(|| self.fault("a quote is not closed", "close it, or write a list"))?,
-            CommandValue::Words(words) => words.into_iter().map(Scalar::text).collect(),
+            DeValue::Array(words) => words
+                .iter()
+                .map(|word| self.scalar(word, COMMAND_REMEDY))
+                .collect::<Result<_, _>>()?,
+            _ => {
+                let what = "expected a command: a text, or a list of words";
+                return Err(self.fault(what, COMMAND_REMEDY));
+            }
         };
         match words.first() {
             Some(program) if !program.is_empty() => Ok(words),
@@ -491,13 +486,11 @@ impl<'t> Fields<'t> {
                 return Err(missing("cpus", remedy));
             }
         };
-        let course = match self.course(dir)? {
-            Some(own) => own,
-            None => defaults.course(dir)?.ok_or_else(|| {
-                let remedy = "write speed = 0.5, or profile = \"speeds.csv\" for one that changes";
-                missing("speed", remedy)
-            })?,
-        };
+        let default_course = defaults.course(dir)?;
+        let course = self.course(dir)?.or(default_course).ok_or_else(|| {
+            let remedy = "write speed = 0.5, or profile = \"speeds.csv\" for one that changes";
+            missing("speed", remedy)
+        })?;
         let method = own_or_default("method").map(|field| field.method(vocabulary));
         let cwd = own_or_default("cwd")
             .map(|field| field.string())
@@ -505,8 +498,8 @@ impl<'t> Fields<'t> {
         let (mut options, mut env) = (BTreeMap::new(), BTreeMap::new());
         for field in both() {
             if vocabulary.options.contains(&field.key) {
-                let value: Scalar = field.read("write one value")?;
-                options.insert(field.key.to_owned(), value.text());
+                let value = field.scalar(field.value, "write one value")?;
+                options.insert(field.key.to_owned(), value);
             } else if field.key == "env" {
                 env.extend(field.variables()?);
             }
@@ -547,16 +540,16 @@ impl<'t> Fields<'t> {
     fn commands(&self) -> Result<Vec<Vec<String>>, SpecError> {
         match (self.get("command"), self.get("commands")) {
             (None, None) => Ok(Vec::new()),
-            (Some(field), None) => Ok(vec![field.words(field.read(COMMAND_REMEDY)?)?]),
+            (Some(field), None) => Ok(vec![field.words(field.value)?]),
             (None, Some(field)) => {
                 let remedy = "write commands = [\"./one\", \"./two\"], or command = \"./one\"";
-                let list: Vec<CommandValue> = field.read(remedy)?;
+                let DeValue::Array(list) = field.value.get_ref() else {
+                    return Err(field.fault("expected a list of commands", remedy));
+                };
                 if list.is_empty() {
                     return Err(field.fault("there is none in it", "write one, or leave it out"));
                 }
-                list.into_iter()
-                    .map(|command| field.words(command))
-                    .collect()
+                list.iter().map(|command| field.words(command)).collect()
             }
             (Some(_), Some(field)) => {
                 Err(field.fault("the node has a command as well", "put it into the list"))

@@ -32,7 +32,7 @@ fn the_example_of_the_documentation() {
         [defaults]
         method = "hogs"
         period = "20ms"
-        env = { A = 1, B = "b" }
+        env = { A = 1.10, B = "b" }
 
         [[node]]
         name = "small"
@@ -91,7 +91,7 @@ fn the_example_of_the_documentation() {
         .iter()
         .map(|(k, v)| format!("{k}={v}"))
         .collect();
-    assert_eq!(env, ["A=1", "B=c", "C=true"]);
+    assert_eq!(env, ["A=1.10", "B=c", "C=true"]);
     assert_eq!(changing.cwd, Some(PathBuf::from("dir/work")));
 
     assert_eq!(chosen.cpus, Cpus::Cores(2));
@@ -154,11 +154,13 @@ cpus = 0\nspeed = 1\ncommand = '' | 5 | command | missing | ./app
 cpus = 0\nspeed = 1\ncommand = "'x" | 5 | command | quote | close it
 cpus = 0\nspeed = 1\ncommand = 1 | 5 | command | expected a command | ./app
 cpus = 0\nspeed = 1\ncommand = "a\u0000" | 5 | command | NUL | leave
-cpus = 0\nspeed = 1\ncommand = [['a']] | 5 | command | words | ./app
+cpus = 0\nspeed = 1\ncommand = [['a']] | 5 | command | a text, a number | ./app
 cpus = 0\nspeed = 1\ncommands = [] | 5 | commands | none | leave it out
-cpus = 0\nspeed = 1\ncommands = 'a' | 5 | commands | invalid type: string | command =
+cpus = 0\nspeed = 1\ncommands = 'a' | 5 | commands | expected a list | command =
 cpus = 0\nspeed = 1\ncommand = 'a'\ncommands = ['b'] | 6 | commands | as well | list
-cpus = 0\nspeed = 1\nenv = 'A=1' | 5 | env | expected a map | NAME
+cpus = 0\nspeed = 1\nenv = 'A=1' | 5 | env | expected a table | NAME
+cpus = 0\nspeed = 1\nenv = 1979-05-27 | 5 | env | expected a table | NAME
+cpus = 0\nspeed = 1\nenv = { A = 18446744073709551615 } | 5 | env | expected a text | NAME
 cpus = 0\nspeed = 1\nenv = { 'A=B' = 1 } | 5 | env | the name `A=B` | another
 cpus = 0\nspeed = 1\nenv = { SANDBAG_NODE = 1 } | 5 | env | sets SANDBAG_NODE itself | leave
 cpus = 0\nspeed = 1\ncwd = 1 | 5 | cwd | invalid type: integer | quotes"#;
