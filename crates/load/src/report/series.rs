@@ -143,9 +143,12 @@ impl LoadSeries {
         self.cpus.first().map_or(0, |(_, t)| t.asked.len())
     }
 
-    /// The mean over all CPUs; the error is the mean of their errors, the
-    /// greatest steal that of the worst CPU.
+    /// The mean over all CPUs; the error and the greatest steal are those of the worst
+    /// CPU.
     pub fn mean(&self) -> Track {
+        if let [(_, only)] = &self.cpus[..] {
+            return only.clone();
+        }
         let over = |at: &dyn Fn(&Track) -> Option<f64>| {
             let known: Vec<f64> = self.cpus.iter().filter_map(|(_, t)| at(t)).collect();
             (!known.is_empty()).then(|| hundredths(known.iter().sum::<f64>() / known.len() as f64))
@@ -154,7 +157,9 @@ impl LoadSeries {
         for i in 0..self.buckets() {
             mean.asked.push(over(&|t| t.asked[i]));
             mean.got.push(over(&|t| t.got[i]));
-            mean.error.push(over(&|t| Some(t.got[i]? - t.asked[i]?)));
+            let errors = self.cpus.iter().filter_map(|(_, t)| t.error[i]);
+            mean.error
+                .push(errors.max_by(|a, b| a.abs().total_cmp(&b.abs())));
             mean.steal.push(over(&|t| t.steal[i]));
             let most = self.cpus.iter().filter_map(|(_, t)| t.steal_max[i]);
             mean.steal_max.push(most.max_by(f64::total_cmp));

@@ -74,7 +74,7 @@ pub fn render(nodes: &NodeRows, runs: &[Run], dir: &Path) -> String {
                 @if holes { span { i .key.hole {} (SPEED.absent) } }
                 span .note {
                     (SPEED.charts) " Each chart shows the mean over the node's CPUs; the page of "
-                    "the node has a chart of each CPU."
+                    "the node shows each CPU."
                 }
             }
             div .charts {
