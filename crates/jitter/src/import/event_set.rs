@@ -218,6 +218,8 @@ fn repair(events: &mut Vec<TraceEvent>, rounding_ns: u64, repairs: &mut Repairs)
 /// The span without the stretches in which events were lost, except those that hold an
 /// event nevertheless.
 fn known_of(whole: Span, events: &[TraceEvent], mut lost: Vec<Span>) -> Vec<Span> {
+    // Where entries are out of order, a loss may end before the last event.
+    lost.retain(|gap| gap.from_ns < gap.until_ns);
     lost.retain(|gap| {
         let at = events.partition_point(|event| event.end_ns() <= gap.from_ns);
         events
@@ -268,6 +270,14 @@ mod tests {
         let events = [TraceEvent::new(0, 10), TraceEvent::new(10, 9)];
         assert_eq!(trace.cpus[0].events, events);
         assert_eq!(trace.warnings.len(), 1);
+    }
+
+    #[test]
+    fn a_loss_that_ends_before_the_last_event_is_none() {
+        let mut all = event_set(&[(100, 100)], 0);
+        all.lost(0, 150);
+        let trace = trace(all, Coverage::EachCpu);
+        assert_eq!(trace.cpus[0].known, [Span::new(0, 100)]);
     }
 
     #[test]
