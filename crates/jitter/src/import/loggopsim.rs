@@ -22,9 +22,13 @@ pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
     let time = |text: &str| number::ns(number::decimal(text)?, unit_ns);
     let mut all = EventSet::with_rounding(1);
     while let Some((place, row)) = input.lines.next_row()? {
-        let (Row::Data(line) | Row::Comment(line)) = row;
-        let (start_ns, length_ns) =
-            number::pair(line, time).ok_or_else(|| place.expected("a start and a length", line))?;
+        let expected = |line: &str| place.expected("a start and a length", line);
+        let line = match row {
+            Row::Data(line) => line,
+            // The format has no comments.
+            Row::Comment(text) => return Err(expected(&format!("#{text}"))),
+        };
+        let (start_ns, length_ns) = number::pair(line, time).ok_or_else(|| expected(line))?;
         all.add(cpu, TraceEvent::new(start_ns, length_ns), place)?;
     }
     let recorder = "LogGOPSim's noise trace";

@@ -37,7 +37,9 @@ pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
                     .trim_end_matches(|c: char| c.is_ascii_alphabetic())
                     .trim();
                 match name {
-                    "threshold" => all.threshold_ns = number::decimal(number),
+                    "threshold" if value.ends_with("ns") => {
+                        all.threshold_ns = number::decimal(number)
+                    }
                     "n_interruptions" => announced = number::whole(number),
                     "total_runtime" if value.ends_with(" seconds") => {
                         runtime_ns = number::seconds(number)
