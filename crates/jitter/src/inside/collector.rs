@@ -134,7 +134,7 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
     let begin_ns = setup.begin_ns.unwrap_or_else(clock::monotonic);
     clock::sleep_until(begin_ns.saturating_sub(EARLY_NS));
     let from_ns = look(begin_ns, setup.length_ns, threshold_ns, &mut gaps);
-    let mut out = io::stdout().lock();
+    let mut out = io::BufWriter::new(io::stdout().lock());
     serde_json::to_writer(&mut out, &CollectorReport { from_ns, gaps })?;
     out.flush()
 }

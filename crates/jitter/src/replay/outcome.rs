@@ -116,8 +116,10 @@ impl EventCounts {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RankOutcome {
     pub counts: EventCounts,
-    /// The first injected events, as many as there is room for.
+    /// The first injected events, at most `room`.
     pub kept: Vec<Injection>,
+    /// Number of events that are kept; not the vector's capacity, which a clone has not.
+    pub room: usize,
     /// Sizes of start errors without a cause outside of the injector, ns.
     pub start: Histogram,
     /// Sizes of the other start errors, ns.
@@ -182,6 +184,7 @@ impl RankOutcome {
     pub fn with_room(room: usize) -> Self {
         Self {
             kept: touched(TOUCH, room),
+            room,
             start: Histogram::allocated(),
             start_late: Histogram::allocated(),
             length: Histogram::allocated(),
@@ -209,7 +212,7 @@ impl RankOutcome {
         self.asked_ns += event.length_ns;
         let suffered = event.length_ns.saturating_add_signed(event.length_error_ns);
         self.suffered_ns += suffered;
-        if self.kept.len() < self.kept.capacity() {
+        if self.kept.len() < self.room {
             self.kept.push(event);
         }
     }

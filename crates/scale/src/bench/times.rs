@@ -86,7 +86,9 @@ impl BenchTimes {
     /// which ascend.
     pub(super) fn slowest_ns(&self, jitter: bool, counts: &[u32]) -> Vec<Vec<u64>> {
         let ranks = self.ranks.max(1) as usize;
-        let mut all = vec![Vec::new(); counts.len()];
+        let phases = self.segments_of(jitter).map(|s| s.qt_ns.len() / ranks);
+        let phases: usize = phases.sum();
+        let mut all: Vec<_> = counts.iter().map(|_| Vec::with_capacity(phases)).collect();
         for segment in self.segments_of(jitter) {
             for first in (0..segment.qt_ns.len()).step_by(ranks) {
                 let (mut most_ns, mut done) = (0, 0);

@@ -363,6 +363,7 @@ impl Board {
                 ..EventCounts::default()
             },
             kept: kept.map(Shared::get).collect(),
+            room: 0,
             start: sizes(Sizes::Start),
             start_late: sizes(Sizes::Late),
             length: sizes(Sizes::Length),
