@@ -6,7 +6,6 @@
 use std::fmt::Write as _;
 
 use clap::{Arg, Command};
-use sandbag_audit::command_line::exit_codes;
 use sandbag_load::method;
 use sandbag_ui::exit;
 
@@ -19,7 +18,7 @@ pub fn pages(cli: Command) -> [(&'static str, String); 5] {
     command(&cli, "sandbag", &mut commands);
     [
         ("command-line.md", commands),
-        ("exit-codes.md", codes()),
+        ("exit-codes.md", codes(&cli)),
         ("formats.md", formats()),
         ("methods.md", methods()),
         ("run.md", run()),
@@ -48,7 +47,11 @@ fn command(of: &Command, name: &str, text: &mut String) {
 fn argument(of: &Arg) -> String {
     let help = of.get_long_help().or(of.get_help());
     let help = help.map(ToString::to_string).unwrap_or_default();
-    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    // The summary, which has no full stop, and paragraphs of sentences.
+    let paragraph = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let help: Vec<String> = help.split("\n\n").map(paragraph).collect();
+    let help: Vec<&str> = help.iter().map(|text| text.trim_end_matches('.')).collect();
+    let help = help.join(". ");
     let short = of.get_short().map(|short| format!("`-{short}`, "));
     let mut text = format!("- {}`{of}`: {help}", short.unwrap_or_default());
     let values = of.get_possible_values().into_iter();
@@ -65,18 +68,41 @@ fn argument(of: &Arg) -> String {
     text + "\n"
 }
 
-fn codes() -> String {
-    let mut text = String::from("# Exit codes\n");
-    for (of, codes) in [
-        ("Every command but those below", exit::HELP),
-        ("`sandbag audit run`, `show`", exit_codes::HELP),
-        ("`sandbag audit compare`", exit_codes::COMPARE_HELP),
-    ] {
+fn codes(cli: &Command) -> String {
+    let mut tables = vec![(exit::HELP.to_owned(), Vec::new())];
+    own_codes(cli, "sandbag", &mut tables);
+    let mut text = String::from(
+        "# Exit codes\n\nCommands that show or compare recordings (`jitter compare`, `audit show`) end \
+         with 0 whatever they find, unless `--strict` is given. \
+         [`doctor`](doctor.md) ends with 4 or 5 if the default method cannot be tried or does \
+         not work.\n",
+    );
+    for (codes, commands) in tables {
+        let of = match commands[..] {
+            [] => "Every command but those below".to_owned(),
+            _ => commands.join(", "),
+        };
         let codes = codes.trim_start_matches("Exit codes:\n");
         let codes = codes.replace("\n  ", "\n    ");
         let _ = write!(text, "\n## {of}\n\n  {codes}\n");
     }
     text
+}
+
+/// Collects the tables of exit codes with the commands that have them; the first is that
+/// of all others.
+fn own_codes(of: &Command, name: &str, tables: &mut Vec<(String, Vec<String>)>) {
+    let own = of.get_after_long_help().map(ToString::to_string);
+    if let Some(own) = own.filter(|text| text.starts_with("Exit codes") && text != exit::HELP) {
+        let name = format!("`{name}`");
+        match tables.iter_mut().find(|(codes, _)| *codes == own) {
+            Some((_, names)) => names.push(name),
+            None => tables.push((own, vec![name])),
+        }
+    }
+    for sub in of.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        own_codes(sub, &format!("{name} {}", sub.get_name()), tables);
+    }
 }
 
 fn formats() -> String {

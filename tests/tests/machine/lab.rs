@@ -70,7 +70,7 @@ fn a_lab_that_is_interrupted_leaves_nothing_and_goes_on(place: &MachinePlace) ->
         text.lines().count() >= 2
     })?;
     kill(pid, Signal::SIGINT)?;
-    finish(child)?.expect(130)?.says(&["goes on from here"])?;
+    finish(child)?.expect(130)?.says(&["resumes from here"])?;
     place.as_before()?;
     place.has_files("lab", 1)?;
     let ended = finish(place.lab(SHORT)?.spawn()?)?.expect(0)?;

@@ -48,11 +48,12 @@ Exit codes:
   early (it went offline, or its injector was killed), 4 undecided (no event
   was due, or too many came late because the CPU was away), 5 not possible on
   this machine.
-  With CMD: CMD's own code; with --strict, and 0 from CMD, also 3 and 4; 128+n if signal n ended it; 125 our own failure, wrong usage and
-  what is not possible included (the reason is on standard error, and in
-  run.json if a run directory is left); 126 CMD cannot be executed; 127 CMD
-  not found; 130 interrupted twice, or before CMD began.
-  How well a trace is reproduced says `sandbag jitter verify`.";
+  With CMD: CMD's own code; with --strict, and 0 from CMD, also 3 and 4; 128+n
+  if signal n ended it; 125 our own failure, wrong usage and what is not
+  possible included (the reason is on standard error, and in run.json if a run
+  directory is left); 126 CMD cannot be executed; 127 CMD not found; 130
+  interrupted twice, or before CMD began.
+  `sandbag jitter verify` measures how well a trace is reproduced.";
 
 /// Replay the jitter of a trace on CPUs, beside a program or alone
 ///

@@ -38,10 +38,10 @@ use runs::RunWatch;
 
 const HELP: &str = "\
 Exit codes:
-  0 compared, and the loads were the same; 1 a program failed, or we did;
-  2 wrong usage or bad input; 3 the loads were not the same; 4 it cannot be
-  said that they were (machine too noisy); 5 not possible on this machine;
-  126, 127 a program cannot be executed or was not found; 130 interrupted.";
+  0 compared, and the loads were the same; 1 a program failed, or sandbag did;
+  2 wrong usage or bad input; 3 the loads were not the same; 4 undecided
+  (machine too noisy); 5 not possible on this machine; 126, 127 a program
+  cannot be executed or was not found; 130 interrupted.";
 
 /// Compare two programs under the same load
 #[derive(Debug, Args)]
