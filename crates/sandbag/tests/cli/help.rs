@@ -98,6 +98,40 @@ fn man_pages_name_options_and_exit_codes() {
     assert!(!dir.path().join("man/sandbag-generate.1").exists());
 }
 
+/// The commands of the reference, each with a page to which the others refer.
+#[test]
+fn every_command_has_a_page_and_every_reference_resolves() {
+    let dir = Dir::new();
+    dir.run(&["generate", "man", "."]).success();
+    let pages: Vec<String> = dir.names();
+    let reference = include_str!("../../../../docs/reference/command-line.md");
+    let commands = reference
+        .lines()
+        .filter_map(|line| line.strip_prefix("## `"));
+    let mut expected: Vec<String> = commands
+        .map(|name| name.trim_end_matches('`').replace(' ', "-") + ".1")
+        .collect();
+    expected.sort();
+    assert_eq!(pages, expected);
+    assert!(pages.len() > 31, "{pages:?}");
+    for page in &pages {
+        let text = dir.read(page).replace("\\-", "-");
+        for (before, _) in text.match_indices("(1)").map(|(at, _)| text.split_at(at)) {
+            let part = |c: char| c.is_ascii_alphanumeric() || c == '-';
+            let name = before.trim_end_matches("\\fR");
+            let name = name.rsplit(|c| !part(c)).next().unwrap();
+            // Those of others are the system's.
+            let is_ours = name.starts_with("sandbag");
+            let is_there = pages.contains(&format!("{name}.1"));
+            assert!(!is_ours || is_there, "{page} names {name}(1)");
+        }
+    }
+    assert!(
+        dir.read("sandbag-audit-run.1")
+            .contains("all CPUs are equal")
+    );
+}
+
 /// As a reader sees them; groff says of its own accord what is wrong.
 #[test]
 #[ignore = "needs groff; make unit runs it where that is"]
