@@ -330,12 +330,12 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_leaves_a_missing_cpu_out() {
+    fn the_mean_leaves_a_missing_cpu_out_and_has_the_worst_error() {
         let mut hole = row(0.0, 1, 0.0);
         hole.hole = 1;
         let mean = read(&[row(0.0, 0, 60.0), hole, row(0.0, 2, 50.0)]).mean();
         assert_eq!(mean.got, [Some(55.0)]);
-        assert_eq!(mean.error, [Some(5.0)]);
+        assert_eq!(mean.error, [Some(10.0)]);
         assert_eq!(mean.holes, [0]);
     }
 
