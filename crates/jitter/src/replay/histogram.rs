@@ -65,7 +65,7 @@ impl Histogram {
         self.most = self.most.max(value);
     }
 
-    /// From counts by bucket, of which there are at most [`BUCKETS`].
+    /// From counts by bucket, at most [`BUCKETS`] of them.
     #[must_use]
     pub fn of_counts(mut counts: Vec<u64>) -> Self {
         let used = counts.iter().rposition(|count| *count > 0);

@@ -255,7 +255,7 @@ impl PolledReplay {
     }
 
     /// A phase of the program begins, on all ranks: where they are synchronised by
-    /// phases, each comes to a common random position every [`Sync::Phases`] phases.
+    /// phases, each moves to a common random position every [`Sync::Phases`] phases.
     /// Not while an event is suffered.
     ///
     /// [`Sync::Phases`]: crate::replay::Sync::Phases
