@@ -9,6 +9,7 @@
 //! one after the other into an unnamed temporary file, which the importer reads
 //! as it reads any other.
 
+mod certificates;
 mod fetch;
 mod query;
 

@@ -20,6 +20,7 @@ mod bad_input;
 mod dir;
 mod foreign_text;
 mod help;
+mod https;
 mod jitter;
 mod jitter_inside;
 mod jitter_replay;

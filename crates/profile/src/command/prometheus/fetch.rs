@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::{Fault, InputSource, Result};
+use rustls::crypto::ring;
 use serde::Deserialize;
 use ureq::http::{Response, StatusCode, header};
-use ureq::tls::{RootCerts, TlsConfig};
+use ureq::tls::TlsConfig;
 use ureq::{Agent, Body, Timeout};
 
 use super::TOKEN;
+use super::certificates::read_roots;
 use super::query::{Query, Request};
 
 const CONNECT: Duration = Duration::from_secs(10);
@@ -101,7 +103,9 @@ impl<'a> Server<'a> {
     fn new(asked: &'a Query, token: Option<&str>, limit: Duration) -> Self {
         // Certificates are those of this machine: such servers are often
         // signed by their owners.
-        let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier);
+        let tls = TlsConfig::builder()
+            .root_certs(read_roots())
+            .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()));
         let agent = Agent::config_builder()
             .tls_config(tls.build())
             .timeout_connect(Some(CONNECT))
@@ -194,12 +198,20 @@ impl<'a> Server<'a> {
             ureq::Error::Io(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
                 format!("nothing listens at {server}: is that the port of Prometheus?")
             }
-            ureq::Error::Rustls(e) => format!(
-                "no safe connection to {server}: {e} (certificates are those of this machine, \
-                 or of the file that SSL_CERT_FILE names)"
-            ),
+            ureq::Error::Rustls(e) => self.unsafe_text(e),
+            ureq::Error::Io(e) if e.get_ref().is_some_and(|e| e.is::<rustls::Error>()) => {
+                self.unsafe_text(e)
+            }
             e => format!("{server} cannot be asked: {e}"),
         }
+    }
+
+    fn unsafe_text(&self, e: &dyn std::error::Error) -> String {
+        format!(
+            "no safe connection to {}: {e} (roots are the certificates of this machine, or those \
+             that SSL_CERT_FILE or SSL_CERT_DIR name)",
+            self.asked.server
+        )
     }
 
     fn refused(&self, response: Response<Body>) -> String {
