@@ -73,7 +73,7 @@ built:
 unit: ## Tests that need no privilege
 	scripts/claims
 	scripts/links
-	cargo test $(TEST_FLAGS) --workspace --no-fail-fast
+	scripts/unit-tests
 	cargo test $(LAB_TEST_FLAGS)
 	@# Tests that need something that not every machine has are ignored above, and
 	@# run here where it is there.

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is read of run.json here: as any other program would, by its names.
 
-use std::fs::File;
+use std::fs;
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use serde::Deserialize;
+use serde_json::Value;
+
+/// Describes every field.
+const PAGE: &str = include_str!("../../../docs/reference/run-json.md");
 
 #[derive(Debug, Deserialize)]
 pub struct RunRecord {
@@ -56,8 +60,15 @@ impl RunRecord {
     /// Of a run directory.
     pub fn read(dir: &Path) -> anyhow::Result<Self> {
         let path = dir.join("run.json");
-        let file = File::open(&path).with_context(|| path.display().to_string())?;
-        serde_json::from_reader(file).with_context(|| path.display().to_string())
+        let run: Value = serde_json::from_slice(&fs::read(&path)?)
+            .with_context(|| path.display().to_string())?;
+        for part in [&run, &run["cpus"][0], &run["command"]] {
+            for field in part.as_object().into_iter().flat_map(|fields| fields.keys()) {
+                let named = PAGE.contains(&format!("`{field}`"));
+                ensure!(named, "docs/reference/run-json.md does not have {field}");
+            }
+        }
+        Ok(serde_json::from_value(run)?)
     }
 
     /// Whether a warning has these words.
