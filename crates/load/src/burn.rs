@@ -10,10 +10,11 @@
 //! | [`Duty::Spin`] | `grid` | quota, shares |
 //! | [`Duty::Barrier`] | `barrier` | hogs as published |
 //! | [`Duty::Adapt`] | `adapt` | rt |
-//! | [`Duty::Throttle`] | [`throttle`] | those that slow a node: lim, freq, gov, cap |
+//! | [`Duty::Throttle`] | `follow`, [`throttle`] | those that slow a node: lim, freq, gov, cap |
 
 mod adapt;
 mod barrier;
+mod follow;
 mod grid;
 pub(crate) mod worker;
 
@@ -136,7 +137,7 @@ pub fn run(setup: &BurnerSetup) -> Result<(), Error> {
                 what: "the node to slow".into(),
                 remedy: "name its group".into(),
             })?;
-            throttle::run(&mut worker, throttle::make(throttling, node)?)
+            follow::run(&mut worker, throttle::make(throttling, node)?)
         }
     }
 }

@@ -17,7 +17,6 @@
 //! behind is in the journal before it starts: [`announce`].
 
 mod cap;
-mod follow;
 mod governor;
 mod hardware;
 mod lim;
@@ -34,7 +33,6 @@ use sandbag_run::node_group::NodeGroup;
 use governor::{Governor, Nearest};
 use hardware::Hardware;
 
-pub use follow::{Follower, run};
 pub use lim::LimVariant;
 pub use mix::nearest;
 

@@ -13,10 +13,10 @@ use std::sync::atomic::Ordering;
 use sandbag_linux::Error;
 use sandbag_linux::clock::monotonic;
 
-use super::Throttle;
+use super::worker::BurnWorker;
 use crate::board::BOUNDARY_NS;
-use crate::burn::worker::BurnWorker;
 use crate::pacing::{LevelPlan, Orders as _};
+use crate::throttle::Throttle;
 
 /// How late a pause is seen, ns.
 const PAUSE_POLL_NS: u64 = 20_000_000;
