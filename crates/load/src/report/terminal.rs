@@ -15,14 +15,15 @@ const COLUMNS: usize = 80;
 pub(crate) const MOST_ROWS: usize = 16;
 pub(crate) const WORST_ROWS: usize = 5;
 
-/// The table asked against got, the verdict, what the command was granted,
+/// The verdict, the table asked against got, what the command was granted,
 /// what we cost, and the warnings, in this order; at most 80 columns wide,
 /// without colours, ending in a newline. Of a virtual node the table shows
-/// speeds, and what its programs did follows the verdict.
+/// speeds, and what its programs did follows the table.
 pub fn summary_table(run: &Run) -> String {
     let view = View::of(run);
     let run = &*view.run;
-    let mut out = String::new();
+    let mut out = wrap(&format!("{}: {}", run.verdict, run.reason)) + "\n";
+    out.push('\n');
     if let Some(heading) = view.heading() {
         out.push_str(&wrap(&heading));
         out.push('\n');
@@ -35,7 +36,6 @@ pub fn summary_table(run: &Run) -> String {
         out.push_str(&wrap(text));
         out.push('\n');
     };
-    say(&format!("{}: {}", run.verdict, run.reason));
     if let Some(node) = &run.node {
         say(&node_line(node));
     }
