@@ -2,29 +2,20 @@
 //! How far an audit is: a bar on a terminal, a line for each test that ends elsewhere.
 
 use crate::AuditProgress;
-use indicatif::{ProgressBar, ProgressStyle};
-
-use sandbag_ui::text::visible;
-
 use sandbag_ui::messages::Messages;
-
-/// Parts of the bar; a test's share of its time is no more exact.
-const PARTS: u64 = 1000;
+use sandbag_ui::progress::Progress;
 
 /// What is shown while it runs.
 pub(super) struct ProgressView<'a> {
     messages: &'a Messages,
-    bar: Option<ProgressBar>,
+    bar: Option<Progress>,
 }
 
 impl<'a> ProgressView<'a> {
     pub(super) fn new(messages: &'a Messages) -> Self {
-        let style = ProgressStyle::with_template("{elapsed_precise} [{wide_bar}] {msg}");
-        let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = || ProgressBar::new(PARTS).with_style(style);
         Self {
             messages,
-            bar: messages.interactive().then(bar),
+            bar: Progress::start(messages, true),
         }
     }
 
@@ -32,8 +23,8 @@ impl<'a> ProgressView<'a> {
     pub(super) fn update(&mut self, progress: &AuditProgress) {
         match progress {
             AuditProgress::Preparing { name } => {
-                if let Some(bar) = &self.bar {
-                    bar.set_message(format!("{}: getting ready", visible(name)));
+                if let Some(bar) = &mut self.bar {
+                    bar.set_message(&format!("{name}: getting ready"));
                 }
             }
             AuditProgress::Round {
@@ -42,13 +33,9 @@ impl<'a> ProgressView<'a> {
                 half_width_pct,
                 done,
             } => {
-                if let Some(bar) = &self.bar {
-                    bar.set_position((done.clamp(0.0, 1.0) * PARTS as f64) as u64);
-                    bar.set_message(format!(
-                        "{}, round {round}{}",
-                        visible(name),
-                        half_width_text(*half_width_pct)
-                    ));
+                if let Some(bar) = &mut self.bar {
+                    let known = half_width_text(*half_width_pct);
+                    bar.update(*done, &format!("{name}, round {round}{known}"));
                 }
             }
             AuditProgress::Over {
@@ -64,14 +51,14 @@ impl<'a> ProgressView<'a> {
                         half_width_text(*half_width_pct)
                     ),
                 };
-                match &self.bar {
-                    Some(bar) => bar.suspend(|| self.messages.say(&text)),
+                match &mut self.bar {
+                    Some(bar) => bar.print_above(|| self.messages.say(&text)),
                     None => self.messages.say(&text),
                 }
             }
-            AuditProgress::Remark(text) => match &self.bar {
+            AuditProgress::Remark(text) => match &mut self.bar {
                 // Not through the bar.
-                Some(bar) => bar.suspend(|| self.messages.warning(text)),
+                Some(bar) => bar.print_above(|| self.messages.warning(text)),
                 None => self.messages.warning(text),
             },
         }
@@ -80,12 +67,4 @@ impl<'a> ProgressView<'a> {
 
 fn half_width_text(half_width_pct: Option<f64>) -> String {
     half_width_pct.map_or_else(String::new, |pct| format!(", known to {pct:.2} %"))
-}
-
-impl Drop for ProgressView<'_> {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
 }

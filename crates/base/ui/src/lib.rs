@@ -10,6 +10,7 @@ pub mod help;
 pub mod messages;
 pub mod output;
 pub mod page;
+pub mod progress;
 pub mod quantity;
 pub mod table;
 pub mod text;

@@ -13,7 +13,6 @@ use crate::record::{
     Error, LiveClock, MIN_INTERVAL_NS, RecordClock, RecordOptions, RecordReport, Recorder, Wake,
 };
 use clap::Args;
-use indicatif::ProgressBar;
 use sandbag_linux::procstat::ProcStat;
 use sandbag_linux::stop_signals::StopSignals;
 use sandbag_linux::topology::Topology;
@@ -25,12 +24,12 @@ use sandbag_run::registry::Registry;
 use sandbag_run::wrapped_command::{WaitEnd, WrappedCommand};
 use sandbag_ui::failure::{Context as _, Result};
 
-use super::progress_bar;
 use sandbag_profile::command::reshape::Steal;
 use sandbag_run::program;
 use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{Overwrite, new_name, refuse_ending};
+use sandbag_ui::progress::Progress;
 use sandbag_ui::units::{self, Cpus, nanos};
 
 /// Record the load of each CPU as a profile
@@ -144,9 +143,10 @@ fn record_machine(
 ) -> Result<u8> {
     let signals = StopSignals::block()?;
     let mut output = Output::open(args.output.as_deref(), user)?;
-    let bar =
-        (messages.interactive() && !output.is_stdout()).then(|| progress_bar(options.duration_ns));
-    let clock = Sampling::new(vec![signals.descriptor()?], bar, None)?;
+    let mut clock = Sampling::new(vec![signals.descriptor()?], options.duration_ns, None)?;
+    if !output.is_stdout() {
+        clock.progress = Progress::start(messages, options.duration_ns.is_some());
+    }
     let recorder = Recorder::new(ProcStat::open(root)?, clock, options)?;
     output.begin()?;
     let recorded = recorder.run(&mut output.file, None);
@@ -324,8 +324,9 @@ impl Drop for Output {
 /// answered and progress is shown.
 struct Sampling<'a> {
     inner: LiveClock,
-    bar: Option<ProgressBar>,
+    progress: Option<Progress>,
     began_ns: u64,
+    length_ns: Option<u64>,
     samples: u64,
     wrapped: Option<&'a RefCell<WrappedCommand>>,
 }
@@ -333,14 +334,15 @@ struct Sampling<'a> {
 impl<'a> Sampling<'a> {
     fn new(
         stops: Vec<std::os::fd::OwnedFd>,
-        bar: Option<ProgressBar>,
+        length_ns: Option<u64>,
         wrapped: Option<&'a RefCell<WrappedCommand>>,
     ) -> io::Result<Self> {
         let inner = LiveClock::new(stops)?;
         Ok(Self {
             began_ns: inner.now_ns(),
             inner,
-            bar,
+            progress: None,
+            length_ns,
             samples: 0,
             wrapped,
         })
@@ -353,9 +355,11 @@ impl RecordClock for Sampling<'_> {
     }
 
     fn wait_until(&mut self, deadline_ns: u64) -> io::Result<Wake> {
-        if let Some(bar) = &self.bar {
-            bar.set_position((self.now_ns() - self.began_ns) / 1_000_000);
-            bar.set_message(format!("{} samples", self.samples));
+        let passed_ns = self.now_ns() - self.began_ns;
+        if let Some(progress) = &mut self.progress {
+            let length_ns = self.length_ns.unwrap_or(u64::MAX);
+            let share = passed_ns as f64 / length_ns as f64;
+            progress.update(share, &format!("{} samples", self.samples));
         }
         self.samples += 1;
         loop {
@@ -374,13 +378,5 @@ impl RecordClock for Sampling<'_> {
 
     fn date(&self) -> jiff::Timestamp {
         self.inner.date()
-    }
-}
-
-impl Drop for Sampling<'_> {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
     }
 }

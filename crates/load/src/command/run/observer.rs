@@ -5,11 +5,10 @@ use std::path::Path;
 
 use crate::report::AchievedWriter;
 use crate::supervisor::{Observer, Windows};
-use indicatif::ProgressBar;
 use sandbag_stats::{Accuracy, VerdictCounter, Window};
 
-use crate::command::progress_bar;
 use sandbag_ui::messages::Messages;
+use sandbag_ui::progress::Progress;
 
 /// Sums of one CPU.
 #[derive(Debug, Default, Clone)]
@@ -44,7 +43,7 @@ pub struct Collector<'a> {
     row: Vec<Window>,
     short_row: Vec<Vec<Window>>,
     warnings: Vec<String>,
-    bar: Option<ProgressBar>,
+    progress: Option<Progress>,
     length_ns: Option<u64>,
     show_progress: bool,
     messages: &'a Messages,
@@ -89,7 +88,7 @@ impl<'a> Collector<'a> {
             row: Vec::new(),
             short_row: Vec::new(),
             warnings,
-            bar: None,
+            progress: None,
             length_ns,
             show_progress: false,
             messages,
@@ -113,9 +112,7 @@ impl<'a> Collector<'a> {
     }
 
     pub fn close(&mut self) -> Vec<String> {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
-        }
+        self.progress = None;
         for (writer, name) in [
             (&self.achieved, "achieved.csv"),
             (&self.achieved_short, sandbag_run::directory::SHORT_CSV),
@@ -193,26 +190,29 @@ impl Windows for Collector<'_> {
 
 impl Observer for Collector<'_> {
     fn started(&mut self) {
-        if self.show_progress && self.messages.interactive() {
-            self.bar = Some(progress_bar(self.length_ns));
+        if self.show_progress {
+            self.progress = Progress::start(self.messages, self.length_ns.is_some());
         }
     }
 
     fn progress(&mut self, run_ns: u64) {
-        if let Some(bar) = &self.bar {
-            bar.set_position(run_ns / 1_000_000);
-            if let Some(stats) = self.verdict.accuracy().stats() {
-                bar.set_message(format!(
-                    "mean error {:.2} points, worst {:+.2}",
-                    stats.mean_abs_points, stats.worst_points
-                ));
-            }
-        }
+        let Some(progress) = &mut self.progress else {
+            return;
+        };
+        let message = match self.verdict.accuracy().stats() {
+            Some(stats) => format!(
+                "mean error {:.2} points, worst {:+.2}",
+                stats.mean_abs_points, stats.worst_points
+            ),
+            None => String::new(),
+        };
+        let share = run_ns as f64 / self.length_ns.unwrap_or(u64::MAX) as f64;
+        progress.update(share, &message);
     }
 
     fn warning(&mut self, text: String) {
-        match &self.bar {
-            Some(bar) => bar.suspend(|| self.messages.warning(&text)),
+        match &mut self.progress {
+            Some(progress) => progress.print_above(|| self.messages.warning(&text)),
             None => self.messages.warning(&text),
         }
         self.warnings.push(text);
