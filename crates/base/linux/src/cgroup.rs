@@ -11,6 +11,7 @@ mod freezer;
 mod group;
 mod mounts;
 mod partition;
+mod version;
 
 pub use cpuset::{confine, find_cpuset};
 pub use freezer::{Freezer, find_freezer};
@@ -18,21 +19,4 @@ pub use group::{Cap, Group, Weight, kill_all, processes, remove_dir};
 pub(crate) use mounts::Mounts;
 pub use mounts::{GroupTree, Hierarchies, find, mount_points};
 pub use partition::{Partition, partitions};
-
-/// Which of the two interfaces a group lives in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Version {
-    /// Separately mounted controllers, `cpu.shares`, `cpu.cfs_quota_us`.
-    V1,
-    /// One tree, `cpu.weight`, `cpu.max`.
-    V2,
-}
-
-impl std::fmt::Display for Version {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::V1 => "v1",
-            Self::V2 => "v2",
-        })
-    }
-}
+pub use version::Version;

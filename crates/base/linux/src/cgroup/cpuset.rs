@@ -6,8 +6,8 @@
 
 use std::path::Path;
 
-use super::Version;
 use super::mounts::{GroupTree, Mounts};
+use super::version::Version;
 use crate::root::{read, write};
 use crate::{CpuList, Error, Result, Root};
 

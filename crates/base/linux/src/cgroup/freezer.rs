@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Version;
 use super::mounts::{GroupTree, Mounts};
+use super::version::Version;
 use crate::root::{read, write};
 use crate::{Error, Result, Root};
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Version;
+use super::version::Version;
 use crate::pidfd::PidFd;
 use crate::root::{read, read_value, write};
 use crate::{Error, Result};

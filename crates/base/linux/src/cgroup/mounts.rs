@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Version;
+use super::version::Version;
 use crate::mountinfo::{self, Mount};
 use crate::{Error, Result, Root};
 

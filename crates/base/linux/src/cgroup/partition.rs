@@ -8,9 +8,9 @@
 use std::fs;
 use std::path::Path;
 
-use super::Version;
 use super::cpuset::find_cpuset;
 use super::mounts::GroupTree;
+use super::version::Version;
 use crate::root::read;
 use crate::{CpuList, Root};
 
