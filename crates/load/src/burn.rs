@@ -14,6 +14,7 @@
 
 mod adapt;
 mod barrier;
+mod duty;
 mod follow;
 mod grid;
 pub(crate) mod worker;
@@ -28,46 +29,12 @@ use sandbag_linux::{CpuList, Error};
 use serde::{Deserialize, Serialize};
 
 use crate::board::Board;
-use crate::throttle::{self, Throttling};
+use crate::throttle;
 use sandbag_run::child;
 use sandbag_run::node_group::NodeGroup;
 use worker::BurnWorker;
 
-/// What a burner does while its level is above zero.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Duty {
-    /// Takes its level of every period by its own clock, from its beginning on.
-    Pace {
-        /// Length of the grid, ns; divides [`crate::board::BOUNDARY_NS`].
-        period_ns: u64,
-    },
-    /// Never sleeps: something else (a weight, a cap) limits it.
-    Spin,
-    /// Spins its level of a period, waits for the others, sleeps the rest.
-    Barrier {
-        /// Spinning and sleeping together, ns.
-        period_ns: u64,
-    },
-    /// One busy interval, then short sleeps until its share is down to the level.
-    Adapt {
-        /// The busy interval is the level of this, ns.
-        period_ns: u64,
-    },
-    /// Burns nothing: slows the node that the [`BurnerSetup`] names.
-    Throttle(Throttling),
-}
-
-impl Duty {
-    pub fn period_ns(self) -> u64 {
-        match self {
-            Self::Spin => 0,
-            Self::Throttle(throttling) => throttling.period_ns(),
-            Self::Pace { period_ns } | Self::Barrier { period_ns } | Self::Adapt { period_ns } => {
-                period_ns
-            }
-        }
-    }
-}
+pub use duty::Duty;
 
 /// How a burner process is set up; travels as its argument.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

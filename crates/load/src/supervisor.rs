@@ -22,7 +22,7 @@ mod limit;
 mod marks;
 mod meter;
 mod node;
-mod outcome;
+pub(crate) mod outcome;
 mod running;
 mod settle;
 mod steal;
@@ -32,11 +32,9 @@ mod trigger;
 use std::collections::VecDeque;
 use std::process::Child;
 use std::rc::Rc;
-use std::time::Duration;
 
 use nix::sys::eventfd::EventFd;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use sandbag_linux::cgroup::Group;
 use sandbag_linux::process::Process;
 use sandbag_linux::procstat::{ProcStat, tick_ns};
@@ -61,18 +59,17 @@ use cpu::{LoadedCpu, SLOTS_PER_CPU};
 use feed::Feed;
 use foreign::Foreign;
 use limit::TimeLimit;
+use marks::suspended_ns;
 use meter::Meter;
 use node::SupervisedNode;
 use running::RunningCommand;
+use settle::Limits;
 use timeline::{LoadPiece, RunClock};
 use trigger::Trigger;
 
 pub use control::NodeControl;
 pub use meter::Windows;
-pub use outcome::{
-    CommandOutcome, Cost, CpuOutcome, ForeignProcess, LoadStart, Migrations, NodeOutcome, RunEnd,
-    RunOutcome,
-};
+pub use outcome::{Cost, CpuOutcome, ForeignProcess, LoadStart, Migrations, RunEnd, RunOutcome};
 pub use trigger::StartOn;
 
 pub struct RunPlan {
@@ -207,21 +204,6 @@ pub fn run(plan: RunPlan, registry: &Registry, observer: &mut dyn Observer) -> R
     );
     run.leave();
     outcome
-}
-
-struct Limits {
-    settle: bool,
-    start_at_ns: Option<u64>,
-    supervisor_cpu: Option<u32>,
-}
-
-/// What a signal means before the run begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Early {
-    GoOn,
-    /// We were stopped: what was ordered is past.
-    Again,
-    End,
 }
 
 struct SupervisedRun<'a> {
@@ -476,16 +458,4 @@ impl<'a> SupervisedRun<'a> {
             guardian::leave_to_it(guardian);
         }
     }
-}
-
-fn signal_to(pid: u32, signal: Signal) {
-    // A process that is gone needs no signal.
-    let _ = kill(Pid::from_raw(pid.cast_signed()), signal);
-}
-
-/// Time that the machine was suspended since it booted.
-fn suspended_ns() -> u64 {
-    use nix::time::{ClockId, clock_gettime};
-    let read = |id| clock_gettime(id).map_or(0, |t| Duration::from(t).as_nanos() as u64);
-    read(ClockId::CLOCK_BOOTTIME).saturating_sub(read(ClockId::CLOCK_MONOTONIC))
 }

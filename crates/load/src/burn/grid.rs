@@ -13,7 +13,7 @@ use sandbag_linux::clock::{monotonic, sleep_until};
 use sandbag_linux::sched::{self, Attributes};
 use std::sync::atomic::Ordering;
 
-use super::Duty;
+use super::duty::Duty;
 use super::worker::BurnWorker;
 use crate::board::BOUNDARY_NS;
 use crate::pacing::{BOUND_PERIODS, Debt, LevelPlan};

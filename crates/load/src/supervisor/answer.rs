@@ -5,10 +5,10 @@ use nix::sys::signal::Signal;
 use sandbag_linux::clock;
 use sandbag_linux::process::Process;
 
+use super::SupervisedRun;
 use super::burner::Common;
 use super::outcome::{LoadStart, RunEnd, used_ns};
-use super::running::RunningCommand;
-use super::{SupervisedRun, signal_to};
+use super::running::{RunningCommand, signal_to};
 use crate::board::BOUNDARY_NS;
 use crate::method::Scope;
 use sandbag_linux::signals::{ENDING, pass_on};

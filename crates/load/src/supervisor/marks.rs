@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Noting counters and clocks, and making windows of them.
 
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
 use sandbag_linux::clock;
 
+use super::SupervisedRun;
 use super::burner::Common;
 use super::meter::CounterSample;
-use super::{SupervisedRun, suspended_ns};
 use crate::board::BOUNDARY_NS;
 use crate::method::Scope;
 use sandbag_run::error::Result;
@@ -128,4 +131,10 @@ impl SupervisedRun<'_> {
             ));
         }
     }
+}
+
+/// Time that the machine was suspended since it booted.
+pub(super) fn suspended_ns() -> u64 {
+    let read = |id| clock_gettime(id).map_or(0, |t| Duration::from(t).as_nanos() as u64);
+    read(ClockId::CLOCK_BOOTTIME).saturating_sub(read(ClockId::CLOCK_MONOTONIC))
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The command while it runs: its clocks, its group, its end.
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use sandbag_linux::cgroup::{Group, Version};
 use sandbag_linux::command_clock::{self, CommandClock};
 use sandbag_linux::perf::GroupMigrations;
@@ -9,7 +10,6 @@ use sandbag_linux::process::Process;
 use sandbag_linux::{CpuList, Root, clock};
 
 use super::outcome::{self, CommandOutcome, Migrations};
-use super::signal_to;
 use sandbag_run::command::{CommandExit, ReleasedCommand, Waiting};
 use sandbag_run::error::Result;
 use sandbag_run::members;
@@ -140,4 +140,9 @@ fn count_moves(root: &Root, group: &Group) -> Option<GroupMigrations> {
     // It may run anywhere, not only where the load is.
     let online = root.read("/sys/devices/system/cpu/online").ok()?;
     GroupMigrations::open(group.dir(), &online.trim().parse().ok()?).ok()
+}
+
+pub(super) fn signal_to(pid: u32, signal: Signal) {
+    // A process that is gone needs no signal.
+    let _ = kill(Pid::from_raw(pid.cast_signed()), signal);
 }

@@ -4,8 +4,9 @@
 use nix::sys::signal::Signal;
 use sandbag_linux::clock;
 
+use super::SupervisedRun;
 use super::burner::Common;
-use super::{Early, Limits, SupervisedRun, signal_to};
+use super::running::signal_to;
 use crate::board::{BOUNDARY_NS, LoadOrder};
 use sandbag_linux::signals::{ENDING, went_to_group};
 use sandbag_run::error::Result;
@@ -13,6 +14,22 @@ use sandbag_run::error::Result;
 const SETTLE_NS: u64 = 2_000_000_000;
 /// The first level is held when two boundaries in a row are this close.
 const SETTLED_POINTS: f64 = 5.0;
+
+/// What was asked for the beginning of a run.
+pub(super) struct Limits {
+    pub settle: bool,
+    pub start_at_ns: Option<u64>,
+    pub supervisor_cpu: Option<u32>,
+}
+
+/// What a signal means before the run begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Early {
+    GoOn,
+    /// We were stopped: what was ordered is past.
+    Again,
+    End,
+}
 
 impl SupervisedRun<'_> {
     /// Holds the first level; returns the start (monotonic), `None` if interrupted.

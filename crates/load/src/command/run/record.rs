@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From what the supervisor measured to run.json.
 
+mod facts;
 mod foreign;
 mod node;
 
@@ -9,7 +10,6 @@ use crate::method::Method;
 use crate::report::run::{CommandResult, CpuResult, MethodUsed, NodeUse, Run, SupervisorCost};
 use crate::supervisor::{LoadStart, Migrations, RunEnd, RunOutcome};
 use sandbag_run::directory::FORMAT;
-use sandbag_run::machine::MachineFacts;
 use sandbag_stats::verdict::{NOISY_FOREIGN_PCT, NOISY_STEAL_PCT, WINDOW_SHARE};
 use sandbag_stats::window::share_pct;
 use sandbag_stats::{Tolerance, Verdict, VerdictCounter};
@@ -18,21 +18,7 @@ use super::observer::Collector;
 use foreign::Foreign;
 use node::{left_warning, node_verdict};
 
-/// What was known before the run.
-pub struct Facts {
-    pub machine: MachineFacts,
-    pub method: MethodUsed,
-    pub profile: String,
-    pub started_at: String,
-    /// Loaded CPUs, in the order of the plan.
-    pub cpus: Vec<u32>,
-    pub command: Vec<String>,
-    pub tolerance: Tolerance,
-    pub node: Option<String>,
-    pub length_ns: Option<u64>,
-    /// The method takes its load as CPU time.
-    pub burns: bool,
-}
+pub use facts::Facts;
 
 pub fn method_used(method: &Method) -> MethodUsed {
     MethodUsed {

@@ -14,7 +14,8 @@ use nix::sys::socket::{
 };
 use nix::unistd::geteuid;
 
-use super::{Directory, SocketError};
+use super::directory::Directory;
+use super::error::SocketError;
 use crate::node::protocol::{self, LONGEST_REPLY, NotUnderstood, Reply, Request, Status};
 use crate::node::spec::NodeName;
 

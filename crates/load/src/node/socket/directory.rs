@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
-use super::SocketError;
+use super::error::SocketError;
 use crate::node::spec::NodeName;
 
 const ENDING: &str = "sock";

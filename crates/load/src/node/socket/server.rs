@@ -16,7 +16,8 @@ use nix::sys::socket::sockopt::PeerCredentials;
 use nix::unistd::geteuid;
 
 use super::client::{dial, is_not_yet, say};
-use super::{Directory, SocketError};
+use super::directory::Directory;
+use super::error::SocketError;
 use crate::node::protocol::{self, LONGEST_REPLY, LONGEST_REQUEST, Reply, Request};
 use crate::node::spec::NodeName;
 

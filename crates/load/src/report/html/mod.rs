@@ -6,6 +6,7 @@
 //! outside is escaped by the template.
 
 mod data;
+mod frame;
 mod nodes;
 mod tables;
 
@@ -18,11 +19,10 @@ use crate::report::run::Run;
 use crate::report::series::LoadSeries;
 use crate::report::view::View;
 use data::{Charts, MOST_CHARTS};
+use frame::{frame, warning_list};
 pub use nodes::render as render_nodes;
-use sandbag_ui::page::{CREDIT, frame_around, sentence, signed, to_json};
+use sandbag_ui::page::{CREDIT, sentence, signed};
 use sandbag_ui::text::{self, command_line, visible};
-
-const SCRIPT: &str = include_str!("page.js");
 
 /// The page for `run` with the windows in `achieved`. It is always whole: if
 /// the windows cannot be read, the page says why in the place of the charts.
@@ -63,12 +63,6 @@ fn page(view: &View<'_>, series: &Result<LoadSeries, String>) -> Markup {
         }
     };
     frame(&title, &body, std::slice::from_ref(&charts))
-}
-
-/// A whole page: what the browser needs around `body`. Each chart draws from
-/// the entry of `charts` that its `data-of` names, else from the first.
-fn frame(title: &str, body: &Markup, charts: &[Charts<'_>]) -> Markup {
-    frame_around(title, body, &to_json(charts), SCRIPT)
 }
 
 fn headline(view: &View<'_>) -> Markup {
@@ -124,17 +118,6 @@ fn figures(run: &Run) -> Markup {
             (figure("program's efficiency", format!("{:.1} %", efficiency * 100.0)))
         }
         (figure("own cost per CPU", format!("{:.3} %", run.supervisor.pct_per_cpu)))
-    }
-}
-
-fn warning_list(texts: &[String]) -> Markup {
-    html! {
-        @if !texts.is_empty() {
-            section .warnings {
-                h2 { @if texts.len() == 1 { "Warning" } @else { "Warnings" } }
-                ul { @for text in texts { li { (sentence(&visible(text))) } } }
-            }
-        }
     }
 }
 

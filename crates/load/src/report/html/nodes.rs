@@ -9,8 +9,8 @@ use sandbag_linux::CpuList;
 use sandbag_stats::Verdict;
 
 use super::data::Charts;
+use super::frame::{frame, warning_list};
 use super::tables::empty_cell;
-use super::{frame, warning_list};
 use crate::report::nodes::{NodeResult, NodeRows, SpeedResult};
 use crate::report::run::Run;
 use crate::report::series::LoadSeries;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
+use super::frame::SCRIPT;
 use super::*;
 use crate::report::fixture::{self, Fixture};
 use crate::report::nodes::NodeRows;

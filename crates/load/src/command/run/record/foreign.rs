@@ -8,7 +8,7 @@ use sandbag_stats::verdict::NOISY_FOREIGN_PCT;
 use sandbag_stats::window::share_pct;
 
 use super::super::observer::{Collector, CpuSums};
-use super::Facts;
+use super::facts::Facts;
 
 /// Foreign load of one CPU over the run.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@
 use crate::supervisor::RunOutcome;
 use sandbag_stats::Verdict;
 
-use super::Facts;
+use super::facts::Facts;
 use super::foreign::{Foreign, MOST_NAMED};
 
 /// The verdict of a node is about what its programs got, and not only about

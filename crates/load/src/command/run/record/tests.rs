@@ -2,9 +2,8 @@
 
 use super::*;
 use crate::board::BOUNDARY_NS;
-use crate::supervisor::{
-    CommandOutcome, Cost, CpuOutcome, ForeignProcess, NodeOutcome, Windows as _,
-};
+use crate::supervisor::outcome::{CommandOutcome, NodeOutcome};
+use crate::supervisor::{Cost, CpuOutcome, ForeignProcess, Windows as _};
 use sandbag_run::command::CommandExit;
 use sandbag_run::machine::MachineFacts;
 use sandbag_stats::Window;
