@@ -17,7 +17,7 @@ use sandbag_run::changes;
 use sandbag_run::error::{Error, Result};
 use sandbag_run::journal::Journal;
 
-pub use calibrate::{CalibrationBench, calibrate, on_cpu};
+pub use calibrate::{calibrate, on_cpu};
 
 /// Options of `freq` and `gov` about the hardware.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::Args)]

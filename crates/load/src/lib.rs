@@ -10,18 +10,18 @@
 //!       `--pipe--> guardian --journal--> undo, when the pipe closes
 //! ```
 
-pub mod barrier;
+mod barrier;
 pub mod board;
 pub mod burn;
 pub mod command;
-pub mod frequencies;
+mod frequencies;
 pub mod method;
 pub mod node;
 pub mod pacing;
-pub mod probe;
-pub mod record;
+mod probe;
+mod record;
 pub mod report;
-pub mod supervisor;
+mod supervisor;
 pub mod throttle;
 
 pub use sandbag_run::{Error, Result};

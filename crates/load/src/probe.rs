@@ -7,7 +7,7 @@
 //! groups are journalled before they are made, and a guardian stands by, so a
 //! probe that is killed leaves nothing.
 
-mod node;
+pub(crate) mod node;
 mod real_time;
 
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -33,7 +33,7 @@ use sandbag_run::registry::Registry;
 use sandbag_run::run_process::RunId;
 use sandbag_run::undo::{Leftovers, undo};
 
-pub use node::{FreezeResult, Freezing, NodeSeen, Stopping};
+pub use node::{Freezing, NodeSeen, Stopping};
 pub use real_time::{FifoSeen, REAL_TIME_NS, RealTimeSeen};
 
 /// Time over which a probe measures, ns: whole ticks, many slices.

@@ -17,9 +17,9 @@ mod report;
 mod track;
 
 pub use clock::{LiveClock, RecordClock, Wake};
-pub use recorder::{Recorder, StatSource};
+pub use recorder::Recorder;
 pub use report::{CpuReport, RecordReport};
-pub use sandbag_linux::command_clock::{CommandClock, CpuacctClock, PerfClock};
+pub use sandbag_linux::command_clock::CommandClock;
 
 use std::io;
 

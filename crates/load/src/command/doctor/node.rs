@@ -170,7 +170,7 @@ fn cap(outcome: &sandbag_linux::Result<f64>) -> (Judgement, Check) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::FreezeResult;
+    use crate::probe::node::FreezeResult;
     use CheckState::{No, Ok as Works, Untried, Warn};
 
     fn refused(errno: i32) -> Error {
