@@ -43,7 +43,7 @@ use sandbag_profile::BoxSteps;
 
 use crate::board::Board;
 use crate::method::{Method, Scope};
-use sandbag_linux::signals::{Repeats, Signals};
+use sandbag_linux::signals::{EndRequests, Signals};
 use sandbag_run::command::{CommandSpec, Waiting};
 use sandbag_run::error::{Error, Result};
 use sandbag_run::guardian;
@@ -178,8 +178,7 @@ pub fn run(plan: RunPlan, registry: &Registry, observer: &mut dyn Observer) -> R
         profile_end_ns: None,
         clock: RunClock::starting_at(0),
         cost: Cost::default(),
-        interrupts: 0,
-        repeats: Repeats::default(),
+        requests: EndRequests::default(),
         early: Vec::new(),
         guardian_restarts: 0,
         suspended_before_ns: suspended_ns(),
@@ -227,8 +226,7 @@ struct SupervisedRun<'a> {
     profile_end_ns: Option<u64>,
     clock: RunClock,
     cost: Cost,
-    interrupts: u32,
-    repeats: Repeats,
+    requests: EndRequests,
     /// Signals for the command that came before it began.
     early: Vec<Signal>,
     guardian_restarts: u32,

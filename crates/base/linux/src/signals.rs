@@ -44,19 +44,42 @@ const SAME_NS: u64 = 50_000_000;
 /// How long timeout(1) may take between the two, with time to spare.
 const BETWEEN_NS: u64 = 10_000_000;
 
-/// Tells one signal that arrives twice from two.
-#[derive(Debug, Default)]
-pub struct Repeats {
-    last: Option<(ArrivedSignals, u64)>,
+/// For whom a signal is while a command runs beside us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignalUse {
+    /// For the command, to which it is to be [passed on](pass_on).
+    Command,
+    /// For nobody: the last one, which arrives twice.
+    Repeated,
+    /// For us: the second one that asks to end.
+    End,
 }
 
-impl Repeats {
-    /// Whether this is what arrived last, once more (`now` is monotonic).
-    pub fn again(&mut self, arrived: ArrivedSignals, now: u64) -> bool {
+/// Counts the signals that ask to end: the first is the command's, a second ours.
+#[derive(Debug, Default)]
+pub struct EndRequests {
+    last: Option<(ArrivedSignals, u64)>,
+    count: u32,
+}
+
+impl EndRequests {
+    /// For whom this is (`now` is monotonic, ns).
+    pub fn judge(&mut self, arrived: ArrivedSignals, now: u64) -> SignalUse {
+        if !ENDING.contains(&arrived.signal) {
+            return SignalUse::Command;
+        }
         let last = self.last.replace((arrived, now));
-        !arrived.by_kernel
+        let is_repeated = !arrived.by_kernel
             && arrived.sender != 0
-            && last.is_some_and(|(last, at)| last == arrived && now - at < SAME_NS)
+            && last.is_some_and(|(last, at)| last == arrived && now - at < SAME_NS);
+        if is_repeated {
+            return SignalUse::Repeated;
+        }
+        self.count += 1;
+        match self.count {
+            1 => SignalUse::Command,
+            _ => SignalUse::End,
+        }
     }
 }
 
@@ -206,26 +229,34 @@ mod tests {
             by_kernel: false,
             sender: 7,
         };
-        let mut repeats = Repeats::default();
-        let mut at = |ms: u64, arrived| repeats.again(arrived, ms * 1_000_000);
-        assert!(!at(1000, term));
-        assert!(at(1001, term));
+        let mut requests = EndRequests::default();
+        let mut at = |ms: u64, arrived| requests.judge(arrived, ms * 1_000_000);
+        let user = ArrivedSignals {
+            signal: Signal::SIGUSR1,
+            ..term
+        };
+        assert_eq!(at(999, user), SignalUse::Command);
+        assert_eq!(at(1000, term), SignalUse::Command);
+        assert_eq!(at(1001, term), SignalUse::Repeated);
         // Later, from another process, another signal, by a key: a second event.
-        assert!(!at(1100, term));
-        assert!(!at(1101, ArrivedSignals { sender: 8, ..term }));
+        assert_eq!(at(1100, term), SignalUse::End);
+        assert_eq!(
+            at(1101, ArrivedSignals { sender: 8, ..term }),
+            SignalUse::End
+        );
         let hangup = ArrivedSignals {
             signal: Signal::SIGHUP,
             sender: 8,
             ..term
         };
-        assert!(!at(1102, hangup));
+        assert_eq!(at(1102, hangup), SignalUse::End);
         let key = ArrivedSignals {
             by_kernel: true,
             sender: 0,
             ..term
         };
-        assert!(!at(1103, key));
-        assert!(!at(1104, key));
+        assert_eq!(at(1103, key), SignalUse::End);
+        assert_eq!(at(1104, key), SignalUse::End);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::layout::{Holder, Layout, Tenant};
 use crate::registry::{Registry, RestoreOutcome};
 use crate::run_process::RunId;
 use crate::undo::{Leftovers, undo};
-use sandbag_linux::signals::{self, ENDING, Repeats, Signals};
+use sandbag_linux::signals::{self, EndRequests, SignalUse, Signals};
 
 /// A guardian is killed by accident once, not again and again.
 const GUARDIANS: u32 = 4;
@@ -43,14 +43,13 @@ pub enum WaitEnd {
 pub struct WrappedCommand {
     root: Root,
     signals: Signals,
-    repeats: Repeats,
+    requests: EndRequests,
     journal: Option<Journal>,
     guardian: Child,
     guardians: u32,
     waiting: Option<Waiting>,
     pid: u32,
     holder: Holder,
-    interrupts: u32,
     over: Option<WaitEnd>,
     warnings: Vec<String>,
 }
@@ -96,14 +95,13 @@ impl WrappedCommand {
         Ok(Self {
             root: root.clone(),
             signals,
-            repeats: Repeats::default(),
+            requests: EndRequests::default(),
             journal: Some(journal),
             guardian,
             guardians: 1,
             pid: waiting.pid(),
             waiting: Some(waiting),
             holder,
-            interrupts: 0,
             over: None,
             warnings,
         })
@@ -146,17 +144,14 @@ impl WrappedCommand {
                 self.reap_all();
                 continue;
             }
-            if ENDING.contains(&arrived.signal) {
-                if self.repeats.again(arrived, clock::monotonic()) {
-                    continue;
+            match self.requests.judge(arrived, clock::monotonic()) {
+                SignalUse::Command if self.over.is_none() => {
+                    signals::pass_on(&self.root, self.pid, arrived);
                 }
-                self.interrupts += 1;
-                if self.interrupts > 1 {
+                SignalUse::End => {
                     self.over.get_or_insert(WaitEnd::Interrupted);
                 }
-            }
-            if self.over.is_none() {
-                signals::pass_on(&self.root, self.pid, arrived);
+                SignalUse::Command | SignalUse::Repeated => {}
             }
         }
         self.over

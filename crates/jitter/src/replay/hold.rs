@@ -8,7 +8,7 @@
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use sandbag_linux::signals::{self, ENDING, Repeats, Signals};
+use sandbag_linux::signals::{self, ENDING, EndRequests, SignalUse, Signals};
 use sandbag_linux::{Root, clock};
 use sandbag_run::command::{CommandExit, Waiting, reap};
 use sandbag_ui::failure::Context as _;
@@ -136,8 +136,7 @@ fn hold_on(
     };
     let mut loop_ = Loop {
         root: Root::default(),
-        repeats: Repeats::default(),
-        interrupts: 0,
+        requests: EndRequests::default(),
         pid,
         paused_ns: 0,
     };
@@ -176,8 +175,7 @@ fn hold_on(
 
 struct Loop {
     root: Root,
-    repeats: Repeats,
-    interrupts: u32,
+    requests: EndRequests,
     pid: Option<u32>,
     paused_ns: u64,
 }
@@ -218,24 +216,18 @@ impl Loop {
                 self.stand_still(replay, !arrived.by_kernel);
                 continue;
             }
-            let ends = ENDING.contains(&arrived.signal);
             let Some(pid) = self.pid else {
-                if ends {
+                if ENDING.contains(&arrived.signal) {
                     over = over.or(Some(HoldEnd::Stopped));
                 }
                 continue;
             };
-            if ends {
-                if self.repeats.again(arrived, clock::monotonic()) {
-                    continue;
+            match self.requests.judge(arrived, clock::monotonic()) {
+                SignalUse::Command if over.is_none() => {
+                    signals::pass_on(&self.root, pid, arrived);
                 }
-                self.interrupts += 1;
-                if self.interrupts > 1 {
-                    over = over.or(Some(HoldEnd::Interrupted));
-                }
-            }
-            if over.is_none() {
-                signals::pass_on(&self.root, pid, arrived);
+                SignalUse::End => over = over.or(Some(HoldEnd::Interrupted)),
+                SignalUse::Command | SignalUse::Repeated => {}
             }
         }
         over

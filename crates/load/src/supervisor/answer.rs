@@ -11,7 +11,7 @@ use super::outcome::{LoadStart, RunEnd, used_ns};
 use super::running::{RunningCommand, signal_to};
 use crate::board::BOUNDARY_NS;
 use crate::method::Scope;
-use sandbag_linux::signals::{ENDING, pass_on};
+use sandbag_linux::signals::{ENDING, SignalUse, pass_on};
 use sandbag_run::command::reap;
 use sandbag_run::error::{Error, Result};
 use sandbag_run::guardian;
@@ -38,15 +38,14 @@ impl SupervisedRun<'_> {
                 }
                 (Signal::SIGTSTP, _) => self.stand_still(common, !arrived.by_kernel)?,
                 (signal, _) if self.trigger.as_mut().is_some_and(|t| t.takes(signal)) => {}
-                (signal, Some(pid)) if ENDING.contains(&signal) => {
-                    if self.repeats.again(arrived, clock::monotonic()) {
-                        continue;
-                    }
-                    self.interrupts += 1;
-                    if self.interrupts > 1 {
+                (_, Some(pid)) => {
+                    let judged = self.requests.judge(arrived, clock::monotonic());
+                    if judged == SignalUse::End {
                         end = Some(RunEnd::Interrupted);
                     }
-                    pass_on(self.root, pid, arrived);
+                    if judged != SignalUse::Repeated {
+                        pass_on(self.root, pid, arrived);
+                    }
                 }
                 (signal, None) if ENDING.contains(&signal) => {
                     end = Some(match self.command {
@@ -55,7 +54,6 @@ impl SupervisedRun<'_> {
                         None => RunEnd::Stopped,
                     });
                 }
-                (_, Some(pid)) => pass_on(self.root, pid, arrived),
                 (_, None) => {}
             }
         }
