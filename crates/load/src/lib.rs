@@ -24,4 +24,8 @@ pub mod report;
 mod supervisor;
 pub mod throttle;
 
+#[cfg(test)]
+#[path = "../../base/linux/tests/support/machine.rs"]
+mod fake_machine;
+
 pub use sandbag_run::{Error, Result};

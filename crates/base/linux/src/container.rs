@@ -182,7 +182,7 @@ pub fn lockdown(root: &Root) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::tests::fake;
+    use crate::fake_machine::{fake, put};
 
     #[test]
     fn containers_by_their_marks() {
@@ -257,11 +257,7 @@ mod tests {
             ),
         ] {
             let (dir, root) = fake(&[("proc/self/cgroup", own), ("proc/self/mountinfo", mounts)]);
-            for (name, text) in limits {
-                let path = dir.path().join("sys/fs/cgroup").join(name);
-                fs::create_dir_all(path.parent().unwrap()).unwrap();
-                fs::write(path, text).unwrap();
-            }
+            put(&dir.path().join("sys/fs/cgroup"), limits);
             let limit = cpu_limit(&root).unwrap().unwrap();
             assert_eq!(limit.cpus(), cpus);
             assert!(limit.group.ends_with(group), "{limit:?}");

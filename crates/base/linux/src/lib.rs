@@ -35,6 +35,12 @@ pub mod topology;
 pub mod tracefs;
 pub mod user;
 
+#[cfg(test)]
+extern crate self as sandbag_linux;
+#[cfg(test)]
+#[path = "../tests/support/machine.rs"]
+mod fake_machine;
+
 pub use cpulist::CpuList;
 pub use error::{Error, Result};
 pub use root::Root;

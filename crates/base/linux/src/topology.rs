@@ -175,11 +175,11 @@ pub(crate) fn optional<T>(outcome: Result<T>) -> Result<Option<T>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake_machine;
 
     fn put(root: &Root, path: &str, text: &str) {
-        let path = root.path(format!("/sys/devices/system/{path}"));
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        let dir = root.path("/sys/devices/system");
+        fake_machine::put(&dir, &[(path, text)]);
     }
 
     fn put_cpu(root: &Root, cpu: u32, core: i32, package: i32, siblings: &str, cache: &str) {
@@ -193,15 +193,9 @@ mod tests {
         }
     }
 
-    fn fake() -> (tempfile::TempDir, Root) {
-        let dir = tempfile::tempdir().unwrap();
-        let root = Root::at(dir.path());
-        (dir, root)
-    }
-
     #[test]
     fn two_packages_with_smt_and_an_offline_cpu() {
-        let (_dir, root) = fake();
+        let (_dir, root) = fake_machine::fake(&[]);
         for (name, text) in [
             ("online", "0-6\n"),
             ("offline", "7-15\n"),
@@ -239,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_core_whose_first_cpu_is_offline_is_not_lost() {
-        let (_dir, root) = fake();
+        let (_dir, root) = fake_machine::fake(&[]);
         put(&root, "cpu/online", "1-3\n");
         put(&root, "cpu/present", "0-3\n");
         for cpu in 1..4 {
@@ -252,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_kernel_that_says_little() {
-        let (_dir, root) = fake();
+        let (_dir, root) = fake_machine::fake(&[]);
         put(&root, "cpu/online", "0-1\n");
         put(&root, "cpu/cpu1/topology/thread_siblings_list", "0-1\n");
         put(&root, "cpu/cpu1/topology/physical_package_id", "-1\n");
@@ -269,7 +263,7 @@ mod tests {
 
     #[test]
     fn more_than_1024_cpus() {
-        let (_dir, root) = fake();
+        let (_dir, root) = fake_machine::fake(&[]);
         put(&root, "cpu/online", "0-2047\n");
         put(&root, "cpu/cpu2047/topology/core_cpus_list", "1023,2047\n");
         put(&root, "cpu/cpu1023/topology/core_cpus_list", "1023,2047\n");
@@ -282,7 +276,7 @@ mod tests {
 
     #[test]
     fn no_list_or_a_bad_one_is_an_error() {
-        let (_dir, root) = fake();
+        let (_dir, root) = fake_machine::fake(&[]);
         assert!(Topology::read(&root).unwrap_err().is_absent());
         put(&root, "cpu/online", "zero\n");
         let error = Topology::read(&root).unwrap_err().to_string();

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
+use crate::fake_machine::{Files, fake_policies};
 use sandbag_run::journal::{Entry, RunInfo};
 use sandbag_run::undo::{Leftovers, undo_in_temp as undo};
 use std::fs;
 use std::path::PathBuf;
-
-type PolicyFiles<'a> = &'a [(&'a str, &'a str)];
 
 /// A machine with these policies: its CPUs, its files.
 pub(crate) struct FakePolicy {
@@ -14,26 +13,8 @@ pub(crate) struct FakePolicy {
 }
 
 impl FakePolicy {
-    pub fn new(policies: &[(&[u32], PolicyFiles<'_>)]) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let cpu_dir = dir.path().join("sys/devices/system/cpu");
-        fs::create_dir_all(&cpu_dir).unwrap();
-        fs::write(cpu_dir.join("online"), "0-7\n").unwrap();
-        for (cpus, files) in policies {
-            let policy = format!("policy{}", cpus[0]);
-            let at = cpu_dir.join("cpufreq").join(&policy);
-            fs::create_dir_all(&at).unwrap();
-            for (name, text) in *files {
-                fs::write(at.join(name), format!("{text}\n")).unwrap();
-            }
-            for cpu in *cpus {
-                let cpu_dir = cpu_dir.join(format!("cpu{cpu}"));
-                fs::create_dir_all(&cpu_dir).unwrap();
-                let target = format!("../cpufreq/{policy}");
-                std::os::unix::fs::symlink(target, cpu_dir.join("cpufreq")).unwrap();
-            }
-        }
-        let root = Root::at(dir.path());
+    pub fn new(policies: &[(&[u32], Files<'_>)]) -> Self {
+        let (dir, root) = fake_policies(policies);
         Self { dir, root }
     }
 
@@ -48,7 +29,7 @@ impl FakePolicy {
     }
 }
 
-pub(crate) const X5570: PolicyFiles<'_> = &[
+pub(crate) const X5570: Files<'_> = &[
     ("scaling_driver", "acpi-cpufreq"),
     ("scaling_governor", "ondemand"),
     ("scaling_available_governors", "ondemand userspace"),
@@ -62,7 +43,7 @@ pub(crate) const X5570: PolicyFiles<'_> = &[
     ("related_cpus", "0 1 2 3"),
 ];
 
-const INTEL: PolicyFiles<'_> = &[
+const INTEL: Files<'_> = &[
     ("scaling_driver", "intel_pstate"),
     ("scaling_governor", "powersave"),
     ("scaling_available_governors", "performance powersave"),
@@ -100,7 +81,7 @@ fn settings(journal: &Journal) -> usize {
 }
 
 /// The files of a policy with other values in some.
-fn changed<'a>(files: PolicyFiles<'a>, values: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+fn changed<'a>(files: Files<'a>, values: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let other = |name| values.iter().find(|(changed, _)| *changed == name);
     let file = |(name, text): &(&'a str, &'a str)| *other(*name).unwrap_or(&(*name, *text));
     files.iter().map(file).collect()

@@ -58,8 +58,8 @@ impl NodeMachine {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::fake_machine::{fake, put};
     use sandbag_linux::topology::Cpu;
-    use std::fs;
 
     /// A machine of `caches` last-level caches of `cores` cores of `threads`
     /// CPUs, numbered as firmware mostly does: first the first CPU of every
@@ -109,20 +109,13 @@ pub(crate) mod tests {
 
     #[test]
     fn frequencies_and_domains_of_a_tree() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = Root::at(dir.path());
-        let put = |path: &str, text: &str| {
-            let path = root.path(format!("/sys/devices/system/cpu/{path}"));
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        put("online", "0-3\n");
-        for cpu in 0..3 {
-            put(&format!("cpu{cpu}/cpufreq/cpuinfo_max_freq"), "2930000\n");
+        let (_dir, root) = fake(&[("sys/devices/system/cpu/online", "0-3\n")]);
+        for (cpu, related) in ["0 1 7\n", "0 1 7\n", "2\n"].iter().enumerate() {
+            put(
+                &root.path(format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq")),
+                &[("cpuinfo_max_freq", "2930000\n"), ("related_cpus", related)],
+            );
         }
-        put("cpu0/cpufreq/related_cpus", "0 1 7\n");
-        put("cpu1/cpufreq/related_cpus", "0 1 7\n");
-        put("cpu2/cpufreq/related_cpus", "2\n");
         let machine = NodeMachine::read(&root).unwrap();
         assert_eq!(machine.max_khz(2), Some(2_930_000));
         assert_eq!(machine.max_khz(3), None);

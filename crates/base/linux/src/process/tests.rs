@@ -1,20 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
+pub(crate) use crate::fake_machine::fake;
 
 const STAT: &str = "20071 (tricky) name (x) S 20070 20071 1 0 -1 4194304 1012 0 0 0 731 29 0 0 20 -5 3 0 97231 \
 9437184 230 18446744073709551615 94000 94100 140000 0 0 0 0 0 0 0 0 0 17 5 7 1 0 0 0 0 0 0 0 0 0 0 0\n";
-
-/// A root with these files.
-pub(crate) fn fake(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
-    let dir = tempfile::tempdir().unwrap();
-    let root = Root::at(dir.path());
-    for (path, text) in files {
-        let path = root.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-    (dir, root)
-}
 
 pub(crate) fn text(dir: &tempfile::TempDir, name: &str) -> String {
     fs::read_to_string(dir.path().join(name)).unwrap()

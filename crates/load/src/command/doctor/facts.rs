@@ -264,18 +264,7 @@ pub fn real_time(root: &Root, version: Option<Version>, fresh_us: Option<i64>) -
 mod tests {
     use super::super::check::CheckState;
     use super::*;
-    use std::fs;
-
-    fn fake(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
-        let dir = tempfile::tempdir().unwrap();
-        let root = Root::at(dir.path());
-        for (path, text) in files {
-            let path = root.path(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        (dir, root)
-    }
+    use crate::fake_machine::fake;
 
     #[test]
     fn turbo_another_scheduler_and_much_steal_are_warned_about() {

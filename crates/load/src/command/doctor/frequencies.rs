@@ -113,24 +113,16 @@ fn can_set(policies: &[Policy], online: &CpuList) -> FrequencySetting {
 mod tests {
     use super::super::check::CheckState;
     use super::*;
-    use std::fs;
-
-    const CPUS: &str = "sys/devices/system/cpu";
+    use crate::fake_machine::{fake, put};
 
     fn seen(files: &[(&str, &str)]) -> (Check, FrequencySetting) {
-        let dir = tempfile::tempdir().unwrap();
-        let write = |path: String, text: &str| {
-            let path = dir.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        write(format!("{CPUS}/online"), "0-1\n");
+        let (_dir, root) = fake(&[("sys/devices/system/cpu/online", "0-1\n")]);
         for cpu in 0..2 {
-            for (name, text) in files {
-                write(format!("{CPUS}/cpu{cpu}/cpufreq/{name}"), text);
-            }
+            put(
+                &root.path(format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq")),
+                files,
+            );
         }
-        let root = Root::at(dir.path());
         look(&root, &Topology::read(&root).unwrap())
     }
 

@@ -1,30 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
+use crate::fake_machine::{Files, fake_policies as machine};
 use std::fs;
-
-type Files<'a> = &'a [(&'a str, &'a str)];
-
-/// A machine with these policies: its CPUs, its files.
-fn machine(policies: &[(&[u32], Files<'_>)]) -> (tempfile::TempDir, Root) {
-    let dir = tempfile::tempdir().unwrap();
-    let cpu_dir = dir.path().join("sys/devices/system/cpu");
-    for (cpus, files) in policies {
-        let policy = format!("policy{}", cpus[0]);
-        let at = cpu_dir.join("cpufreq").join(&policy);
-        fs::create_dir_all(&at).unwrap();
-        for (name, text) in *files {
-            fs::write(at.join(name), format!("{text}\n")).unwrap();
-        }
-        for cpu in *cpus {
-            let cpu_dir = cpu_dir.join(format!("cpu{cpu}"));
-            fs::create_dir_all(&cpu_dir).unwrap();
-            let target = format!("../cpufreq/{policy}");
-            std::os::unix::fs::symlink(target, cpu_dir.join("cpufreq")).unwrap();
-        }
-    }
-    let root = Root::at(dir.path());
-    (dir, root)
-}
 
 const ACPI: Files<'_> = &[
     ("scaling_driver", "acpi-cpufreq"),
