@@ -11,10 +11,10 @@ use super::clock::{AnyClock, PausableClock};
 use super::figures::Slowdown;
 use super::rank::{LATEST_NS, piled_ns};
 use super::ranks::calibrate_first;
+use super::settings::{Settings, too_many};
 use super::shared::{Shared, fork_each, pin};
 use super::times::{BenchTimes, LONGEST_NS, Segment, powers_and_all};
 use super::work::Lcg;
-use super::{Settings, too_many};
 use crate::Result;
 
 /// The measured times of virtual ranks.

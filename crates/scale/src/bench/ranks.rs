@@ -8,10 +8,10 @@ use sandbag_jitter::replay::clock::ReplayClock;
 use super::barrier::{self, MemoryBarrier};
 use super::clock::AnyClock;
 use super::rank::{PhaseTimes, Rank};
+use super::settings::{Settings, too_many};
 use super::shared::{Shared, fork_each, pin};
 use super::times::{BenchTimes, Segment};
 use super::work::{calibrate, too_short};
-use super::{Settings, too_many};
 use crate::Result;
 
 /// Words of results, at most: 1 GiB.

@@ -8,14 +8,14 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use sandbag_jitter::replay::Sync;
 use sandbag_jitter::stats::{Component, spectrum};
 use sandbag_jitter::{CpuTrace, JitterTrace, TraceEvent};
 use serde::Serialize;
 
-use super::Sync;
 use super::options::{PredictOptions, TraceSource};
+use super::points::predict_points;
 use super::threads::map_each;
-use super::working::Working;
 use crate::Result;
 
 /// Events, or parts of them, that could be removed together.
@@ -183,7 +183,7 @@ pub fn costs(
         ..options.clone()
     };
     let slowdowns = |sources: &[TraceSource<'_>]| -> Result<Vec<f64>> {
-        let found = Working::new(sources, &options)?.prediction()?;
+        let found = predict_points(sources, &options)?;
         Ok(found.points.iter().map(|p| p.mean.slowdown_pct).collect())
     };
     let whole = slowdowns(sources)?;

@@ -49,6 +49,12 @@ pub struct Drift {
 }
 
 impl Drift {
+    /// Ranks that stay together.
+    pub(super) const NONE: Self = Self {
+        end_ns: 0,
+        spread: Spread::Uniform,
+    };
+
     /// Distance from the first rank to the last for a drift of `measure_ns`, ns.
     fn reach_ns(&self, measure_ns: f64) -> f64 {
         match self.spread {

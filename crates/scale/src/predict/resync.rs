@@ -1,60 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Ranks with a common position, whose phases are simulated.
 
-use sandbag_jitter::JitterTrace;
+use sandbag_jitter::replay::Sync;
 use sandbag_stats::quantile;
 
 use super::bootstrap::of_rows;
-use super::drift::{Drift, DriftRun, Spread, Units};
-use super::options::PredictOptions;
-use super::sweep::units;
-use super::threads::map_each;
+use super::drift::{Drift, DriftRun, Units};
+use super::prediction::{PHASES_PCT, RankPrediction};
 use super::waiting::Starts;
-use super::windows::CpuGroup;
 use super::working::Working;
-use super::{PHASES_PCT, RankPrediction, Sync};
-use crate::{Error, Result};
-
-const NO_DRIFT: Drift = Drift {
-    end_ns: 0,
-    spread: Spread::Uniform,
-};
-
-/// The positions at which ranks can begin: the pieces of all units.
-pub(super) fn positions(trace: &JitterTrace, options: &PredictOptions) -> Result<Units> {
-    let units = units(trace, options.group);
-    let work_ns = options.quantum_ns;
-    let pieces = map_each(options.threads, units.len(), |i| {
-        CpuGroup::new(&units[i], work_ns).collect()
-    });
-    let units = Units::new(pieces);
-    let drift = options.drift.unwrap_or(NO_DRIFT);
-    let drift = match options.sync {
-        Sync::Phases(1) | Sync::None => NO_DRIFT,
-        // Ranks that are set back every K phases drift for K phases at most.
-        Sync::Phases(every) => drift.advance(u64::from(every), options.phases),
-        Sync::Once => drift,
-    };
-    let needed_ns = drift.longest_ns().saturating_add(1);
-    if units.longest_ns() > needed_ns {
-        Ok(units)
-    } else {
-        Err(Error::TooShort {
-            what: "a quantum and the drift of all phases, on all CPUs together,",
-            needed_ns: needed_ns.saturating_add(work_ns),
-            longest_ns: units.longest_ns().saturating_add(work_ns),
-        })
-    }
-}
 
 impl Working<'_> {
     /// The prediction for synchronised ranks.
     pub(super) fn synchronised_point(&self, units: &Units, ranks: u64) -> RankPrediction {
         let options = self.options;
         let gap_ns = options.barrier.quiet_ns(ranks);
-        let drift = options.drift.unwrap_or(NO_DRIFT);
+        let drift = options.drift.unwrap_or(Drift::NONE);
         let (every, drift) = match options.sync {
-            Sync::Phases(1) => (1, NO_DRIFT),
+            Sync::Phases(1) => (1, Drift::NONE),
             Sync::Phases(every) => (u64::from(every), drift),
             Sync::Once | Sync::None => (options.phases, drift),
         };

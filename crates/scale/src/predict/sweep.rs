@@ -2,9 +2,9 @@
 //! Distributions of the noise that ranks of a source meet: in their work, and in the messages of
 //! a barrier.
 
+use sandbag_jitter::replay::Sync;
 use sandbag_jitter::{CpuTrace, JitterTrace};
 
-use super::Sync;
 use super::bootstrap::{Blocks, Draws};
 use super::cells::{Cells, FINE};
 use super::noise::Grid;

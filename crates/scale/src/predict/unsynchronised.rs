@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Ranks at independent positions: the greatest of many independent noises.
 
-use super::RankPrediction;
 use super::barrier::{BarrierModel, Tree, rounds};
 use super::bootstrap::{Draws, interval};
 use super::cells::{ANY, BANDS, Cells, RUNNING};
 use super::noise::Noise;
+use super::prediction::RankPrediction;
 use super::sweep::SourceSweep;
 use super::tail::{SHARE, Tail};
 use super::waiting::{Greatest, RankGroup, greatest};

@@ -5,7 +5,7 @@ use sandbag_jitter::{CpuTrace, JitterTrace};
 
 use super::barrier::BarrierModel;
 use super::options::PredictOptions;
-use super::{RankPrediction, SATURATED_PCT};
+use super::prediction::{RankPrediction, SATURATED_PCT};
 
 /// The CPU with the most noise, and its share of the time, percent.
 pub(super) fn most_noise(trace: &JitterTrace) -> (u32, f64) {

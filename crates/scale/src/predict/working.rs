@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From traces to points.
+//! What is computed from traces once, and what each point takes from it.
+
+use sandbag_jitter::replay::Sync;
 
 use super::cells::ANY;
 use super::drift::Units;
 use super::noise::Noise;
 use super::options::{PredictOptions, TraceSource};
-use super::resync::positions;
+use super::positions::positions;
+use super::prediction::{Estimate, PHASES_PCT, RankPrediction};
 use super::sweep::SourceSweep;
 use super::tail::{SHARE, Tail};
-use super::threads::map_each;
-use super::warnings::{most_noise, warn, warn_of_left_out};
-use super::{Estimate, PHASES_PCT, Prediction, RankPrediction, Sync};
+use super::warnings::{most_noise, warn};
 use crate::Result;
 
 /// What is computed once for all numbers of ranks.
@@ -18,10 +19,10 @@ pub(super) struct Working<'a> {
     pub options: &'a PredictOptions,
     pub shares: Vec<u64>,
     pub swept: Vec<SourceSweep>,
-    units: Option<Units>,
+    pub units: Option<Units>,
     pub tail: Option<Tail>,
-    noise_pct: f64,
-    warnings: Vec<String>,
+    pub noise_pct: f64,
+    pub warnings: Vec<String>,
 }
 
 impl<'a> Working<'a> {
@@ -67,27 +68,6 @@ impl<'a> Working<'a> {
             tail,
             noise_pct,
             warnings,
-        })
-    }
-
-    pub(super) fn prediction(mut self) -> Result<Prediction> {
-        let ranks = &self.options.ranks;
-        let points: Vec<RankPrediction> = match &self.units {
-            // The threads work on one point.
-            Some(units) => ranks
-                .iter()
-                .map(|n| self.synchronised_point(units, *n))
-                .collect(),
-            None => map_each(self.options.threads, ranks.len(), |i| {
-                self.unsynchronised_point(ranks[i])
-            }),
-        };
-        warn_of_left_out(&points, self.options, &mut self.warnings);
-        Ok(Prediction {
-            points,
-            tail: self.tail,
-            noise_pct: self.noise_pct,
-            warnings: std::mem::take(&mut self.warnings),
         })
     }
 

@@ -11,7 +11,7 @@ use sandbag_linux::Root;
 use sandbag_linux::topology::Topology;
 use sandbag_ui::failure::{Context as _, Result};
 
-use super::{BenchArgs, allowed_cpus};
+use super::args::{BenchArgs, allowed_cpus};
 use sandbag_run::program::on_path;
 use sandbag_ui::NotPossible;
 use sandbag_ui::units::Cpus;

@@ -9,7 +9,7 @@ use sandbag_ui::messages::Messages;
 use sandbag_ui::quantity::{percent, time};
 use serde_json::json;
 
-use super::BenchArgs;
+use super::args::BenchArgs;
 use crate::bench::{CommonStart, Settings, Virtual, planned_time, virtual_ranks};
 use crate::file::{BenchReport, Files, RankModel, rank_model};
 use crate::predict::Starts;
