@@ -39,32 +39,7 @@ fn an_output_may_be_an_input_and_the_old_one_stays_until_the_end() {
 }
 
 #[test]
-fn what_cannot_be_joined_is_named() {
-    let dir = Dir::new()
-        .with("day.csv", DAY)
-        .with("other.csv", "time,cpu2\n0,7\n3,end\n");
-    for (options, said) in [
-        (
-            ["--append", "other.csv"],
-            "the first is of CPUs 0, 1, the second of 2",
-        ),
-        (["--append", "none.csv"], "none.csv: No such file"),
-        (["--add", "-"], "must be a file"),
-        (["--select", "5"], "the profile has no cpu5"),
-        (["--select", "x"], "CPUs of the profile, such as"),
-        (["--times", "0"], "0 is not in 1..=1000000"),
-        (["--spread", "0"], "a number of CPUs, 4, even:4 or pack:4"),
-    ] {
-        let arguments = [&["convert", "day.csv", "-o", "out.csv"][..], &options].concat();
-        dir.run(&arguments).code(2).stderr(contains(said));
-        assert_eq!(dir.names(), ["day.csv", "other.csv"], "{options:?}");
-    }
-}
-
-#[test]
 fn statistics_are_of_pieces_of_one_length() {
-    let dir = Dir::new().with("day.csv", DAY);
-    dir.line("show day.csv --stats-step 500ms").code(2);
     // A sliver at the end, and more CPUs than are compared.
     let names: Vec<String> = (0..257).map(|cpu| format!("cpu{cpu}")).collect();
     let row = |load: &str| vec![load; 257].join(",");

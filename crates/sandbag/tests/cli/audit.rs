@@ -166,31 +166,6 @@ fn what_is_no_audit_is_bad_input() {
 }
 
 #[test]
-fn what_a_run_cannot_do_is_said_before_anything_is_measured() {
-    let dir = Dir::new();
-    let run = |more: &[&str]| dir.run(&[&["audit", "run"], more].concat());
-    for (more, said) in [
-        (&["--tests", "memry"][..], "syscall"),
-        (&["--tests", "a=b"], "--command"),
-        (&["--command", "mine"], "name=command"),
-        (&["--command", "a=b", "--command", "a=c"], "called a"),
-        (&["--confidence", "100%"], "99%"),
-        (&["--rounds", "2"], "3 or more"),
-        (&["--memory", "lots"], "512M"),
-        (&["--tolerance", "0"], "above 0"),
-        (&["--calls", "0"], "0"),
-        (&["--cpus", "4095"], "not online"),
-        (&["-o", "-", "--format", "csv"], "one form"),
-    ] {
-        run(more).code(2).stdout("").stderr(contains(said));
-    }
-    run(&["-o", "no/where/a.json"])
-        .code(1)
-        .stderr(contains("no/where"));
-    assert!(dir.names().is_empty());
-}
-
-#[test]
 fn man_page_names_the_exit_codes() {
     let dir = Dir::new();
     dir.run(&["generate", "man", "."]).success();

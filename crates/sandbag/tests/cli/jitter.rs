@@ -34,15 +34,6 @@ fn recorded() -> Dir {
 }
 
 #[test]
-fn rounds_that_are_too_short_are_refused() {
-    let dir = Dir::new();
-    dir.line("jitter record --round 1us -d 1s")
-        .code(2)
-        .stderr(contains("--round").and(contains("1ms or longer")));
-    assert!(dir.names().is_empty());
-}
-
-#[test]
 fn what_was_recorded_is_shown_and_compared() {
     let dir = recorded();
     for arguments in [&["jitter", "show", "a.sbj"][..], &["show", "a.sbj"]] {
@@ -81,34 +72,16 @@ fn what_was_recorded_is_shown_and_compared() {
 }
 
 #[test]
-fn what_is_no_trace_is_refused() {
-    let dir = recorded()
-        .with("p.csv", "time,cpu0\n0,50\n1,end\n")
-        .with("none.sbj", "");
+fn a_damaged_trace_is_refused() {
+    let dir = recorded();
     let mut bytes = std::fs::read(dir.path().join("a.sbj")).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 0x55;
-    let dir = dir.with("damaged.sbj", bytes);
-    for (file, said) in [
-        ("p.csv", "p.csv: this is no jitter trace"),
-        ("none.sbj", "the file is empty"),
-        ("damaged.sbj", "damaged.sbj: "),
-        ("missing.sbj", "missing.sbj: No such file"),
-    ] {
-        dir.run(&["jitter", "show", file])
-            .code(2)
-            .stdout("")
-            .stderr(contains(said));
-    }
-    let names = dir.names();
-    dir.line("jitter record --cpus 4000 -o b.sbj")
+    dir.with("damaged.sbj", bytes)
+        .line("jitter show damaged.sbj")
         .code(2)
-        .stderr(contains("CPU 4000 is not online"));
-    dir.line("jitter record -d 0s -o b.sbj").code(2);
-    assert_eq!(dir.names(), names);
-    dir.line("jitter record -d 1s -o no/such/b.sbj")
-        .code(2)
-        .stderr(contains("no/such/b.sbj"));
+        .stdout("")
+        .stderr(contains("damaged.sbj: "));
 }
 
 const OSNOISE: &str = "\
@@ -178,8 +151,6 @@ fn a_recording_without_causes_says_nothing_of_them() {
             .not()
             .and(contains("Time per cause").not()),
     );
-    dir.run(&[&record[..], &["--attribute", "magic"]].concat())
-        .code(2);
 }
 
 #[test]
@@ -215,24 +186,13 @@ fn counts_are_shown_and_compared_and_nothing_else() {
 fn what_a_file_leaves_open_is_asked_for() {
     let dir = Dir::new()
         .with("noise.3", "0 1000000\n5000000 1000000\n")
-        .with("table.txt", " CPU  TSC_khz  #intr\n 0 2200000 5\n")
         .with("damaged.gz", b"\x1f\x8b\x08 and so on".as_slice());
-    for (arguments, said) in [
-        (&["noise.3"][..], "noise.3: the file does not say the unit"),
-        (
-            &["table.txt"],
-            "table.txt:1: a table of osjitter holds quantiles only",
-        ),
-        (
-            &["damaged.gz"],
+    dir.run(&["jitter", "show", "damaged.gz"])
+        .code(2)
+        .stdout("")
+        .stderr(contains(
             "damaged.gz: the file is packed (gzip) and damaged",
-        ),
-    ] {
-        dir.run(&[&["jitter", "show"], arguments].concat())
-            .code(2)
-            .stdout("")
-            .stderr(contains(said));
-    }
+        ));
     let convert = ["jitter", "convert", "noise.3", "-o", "-", "--unit", "ps"];
     dir.run(&convert)
         .success()

@@ -32,60 +32,6 @@ fn a_dry_run_says_what_each_cpu_would_suffer() {
 }
 
 #[test]
-fn what_cannot_be_replayed_is_refused_with_the_reason() {
-    let histogram = "{\"num_threads\":1,\"resolution_in_ns\":0,\"thread\":{\"0\":{\"histogram\":{\"5\":3},\"cycles\":3,\"min\":5,\"max\":5,\"avg\":5,\"cpu\":0,\"node\":0}}}";
-    let dir = made()
-        .with("quiet.json", "{\"0\": []}")
-        .with("cyclictest.json", histogram);
-    for (words, said) in [
-        ("made.json --cpus 0", "--trace-cpus"),
-        ("made.json --cpus 0 --trace-cpus 9", "no CPU 9"),
-        ("made.json --cpus 4000 --trace-cpus 0", "4000"),
-        (
-            "made.json --cpus 0 --trace-cpus 0 --sync phase",
-            "begin_phase",
-        ),
-        ("made.json --cpus 0 --trace-cpus 0 --sync twice", "every:K"),
-        (
-            "made.json --cpus 0 --trace-cpus 0 --group 2",
-            "a group of 2",
-        ),
-        ("made.json --cpus 0 --trace-cpus 0 --share 2", "whole trace"),
-        ("quiet.json --cpus 0", "quiet.json"),
-        ("missing.json --cpus 0", "missing.json"),
-    ] {
-        let words: Vec<&str> = ["jitter", "replay"]
-            .into_iter()
-            .chain(words.split(' '))
-            .collect();
-        dir.run(&words).code(2).stdout("").stderr(contains(said));
-        // Beside a command the codes are the command's.
-        let words: Vec<&str> = words
-            .into_iter()
-            .chain(["--no-out", "--", "true"])
-            .collect();
-        dir.run(&words).code(125).stderr(contains(said));
-    }
-    dir.line("jitter replay cyclictest.json --cpus 0")
-        .code(2)
-        .stderr(contains("distribution, not events"));
-    dir.line("jitter verify cyclictest.json --cpus 0")
-        .code(2)
-        .stderr(contains("distribution, not events"));
-    dir.line("jitter replay made.json --cpus 0 --trace-cpus 0 --method polled")
-        .code(5)
-        .stderr(contains("--method fifo or fair"));
-}
-
-#[test]
-fn a_command_s_own_work_is_not_stretched() {
-    let dir = made();
-    dir.line("jitter replay made.json --cpus 0 --trace-cpus 0 --scale-factor 3 --no-out -- true")
-        .code(125)
-        .stderr(contains("cannot be stretched"));
-}
-
-#[test]
 fn ordinary_tasks_replay_and_tell() {
     let dir = made();
     let ran = dir
@@ -221,24 +167,4 @@ fn help_has_the_exit_codes_of_a_replay() {
             .and(contains("127 CMD"))
             .and(contains("with --strict")),
     );
-}
-
-#[test]
-fn memory_that_is_not_there_is_refused() {
-    let dir = made();
-    for words in [
-        "replay made.json --cpus 0 --trace-cpus 0",
-        "record -d 100ms --cpus 0 -o x.sbj",
-        "verify made.json --cpus 0 --trace-cpus 0 -d 100ms",
-    ] {
-        for most in ["100000000000", "18446744073709551615"] {
-            let words = format!("jitter {words} --max-memory {most}");
-            let words: Vec<&str> = words.split(' ').collect();
-            dir.run(&words)
-                .code(2)
-                .stdout("")
-                .stderr(contains("more than is free here"));
-        }
-    }
-    assert_eq!(dir.names(), ["made.json"]);
 }

@@ -72,35 +72,6 @@ fn published_traces_and_recordings_are_models() {
         dir.read("lengths.csv")
             .starts_with("cpu,start_ns,length_ns\n0,")
     );
-    for (line, said) in [
-        ("-o x.sbj", "nothing to make"),
-        (
-            "--like linux-2008 -o x.sbj",
-            "neither a file nor one of linux-2007, bgl-io-2007",
-        ),
-        (
-            "--length 5us -o x.sbj",
-            "a component begins with --period or --poisson",
-        ),
-        ("--poisson 5 --jitter 1us -o x.sbj", "are for --period"),
-        (
-            "--poisson 5 --length gamma:1 -o x.sbj",
-            "lognormal:MEDIAN:SIGMA",
-        ),
-        (
-            "--poisson 5 --on 3 -o x.sbj",
-            "CPU 3, which the trace has not",
-        ),
-        (
-            "--period 100ns --length 10ns -d 1h -o x.sbj",
-            "events, and 1e8 is the most",
-        ),
-    ] {
-        dir.run(&[&["jitter", "synth"], &words(line)[..]].concat())
-            .code(2)
-            .stderr(contains(said));
-    }
-    assert!(!dir.names().contains(&"x.sbj".to_owned()));
 }
 
 #[test]
@@ -202,28 +173,4 @@ fn packed_files_and_formats_of_others_are_known_to_show() {
         .run(&["jitter", "show", "cut.gz"])
         .code(2)
         .stderr(contains("cut.gz").and(contains("packed (gzip) and damaged")));
-}
-
-#[test]
-fn components_that_cannot_be_are_refused() {
-    let dir = Dir::new();
-    for (parts, said) in [
-        ("--period 10us --length 25us", "leave nothing of a CPU"),
-        ("--poisson 1000 --length 1ms", "leave nothing of a CPU"),
-        ("--period 1ms --jitter 5ms", "have no period"),
-        ("--period 1ms --share 0", "above 0"),
-        ("--poisson NaN", "events in a second"),
-        ("--period 0s", "--period"),
-        ("--poisson 5 --length lognormal:1us:1e9", "sigma"),
-    ] {
-        let line = format!("jitter synth {parts} -o x.sbj");
-        dir.run(&words(&line)).code(2).stderr(contains(said));
-    }
-    assert!(dir.names().is_empty());
-    // What is odd, but can be, is made with a word.
-    dir.run(&words(
-        "jitter synth --period 1s --phase 500ms -d 1ms -o x.sbj",
-    ))
-    .success()
-    .stderr(contains("no event falls wholly within 1.00 ms"));
 }

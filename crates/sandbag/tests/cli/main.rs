@@ -17,6 +17,7 @@ mod page;
 mod algebra;
 mod audit;
 mod bad_input;
+mod cases;
 mod dir;
 mod foreign_text;
 mod help;

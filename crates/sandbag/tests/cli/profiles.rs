@@ -129,25 +129,11 @@ fn what_was_recorded_can_be_shown() {
 }
 
 #[test]
-fn a_url_of_a_prometheus_is_checked_before_anybody_is_asked() {
-    let dir = Dir::new();
-    for command in [
-        &["show"][..],
-        &["replay", "--dry-run"],
-        &["convert", "-o", "x"],
-    ] {
-        let url = "prometheus+http://me:secret@127.0.0.1:1/?from=today";
-        dir.run(&[command, &[url]].concat()).code(2).stderr(
-            contains("prometheus+http://127.0.0.1:1/?from=today: `today` is no time")
-                .and(contains("secret").not()),
-        );
-    }
+fn a_prometheus_is_not_asked_without_room_for_an_answer() {
     let url = "prometheus+http://127.0.0.1:1/?from=0&to=60";
-    dir.run(&["show", url])
-        .code(2)
-        .stderr(contains("nothing listens at http://127.0.0.1:1"));
     // Without room for an answer nothing is asked, so no message is about one.
-    dir.command(&["show", url])
+    Dir::new()
+        .command(&["show", url])
         .env("TMPDIR", "/no/such/place")
         .assert()
         .code(2)

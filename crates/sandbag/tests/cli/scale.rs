@@ -74,15 +74,6 @@ fn a_trace_is_predicted_from() {
 #[test]
 fn barriers_groups_and_mixes() {
     let dir = traced();
-    let with = |more: &[&str]| {
-        dir.run(
-            &[
-                &["scale", "predict", "a.csv", "--ranks", "64", "--no-classes"],
-                more,
-            ]
-            .concat(),
-        )
-    };
     let cost = "5us,1us,0.5us,0.1ns";
     let lines = [
         &format!("--barrier dissemination --loggp {cost}"),
@@ -92,16 +83,6 @@ fn barriers_groups_and_mixes() {
     ];
     let lines = lines.map(|more| format!("scale predict a.csv --ranks 64 --no-classes {more} -q"));
     assert_snapshot!(dir.transcript(&lines));
-    with(&["--barrier", "binomial"])
-        .code(2)
-        .stderr(contains("--loggp"));
-    with(&["--loggp", cost])
-        .code(2)
-        .stderr(contains("--barrier"));
-    with(&["--mix", "3:1"]).code(2).stderr(contains("2 shares"));
-    with(&["a.csv", "--mix", "3:1", "--sync", "phase"])
-        .code(2)
-        .stderr(contains("no position in common"));
 }
 
 #[test]
@@ -196,38 +177,6 @@ fn what_other_tools_could_not_detect_is_refused_or_said() {
 }
 
 #[test]
-fn what_cannot_be_predicted_is_said() {
-    let dir = traced().with(
-        "h.txt",
-        "# RTLA osnoise histogram\n# Time unit is microseconds (us)\n# Duration:   0 00:00:05\n\
-         Index   CPU-000\n0            10\n5             3\nover:         0\ncount:       13\n\
-         min:          0\navg:          1\nmax:          5\n",
-    );
-    let said = |arguments: &[&str], what: &str| {
-        dir.run(&[&["scale", "predict"], arguments].concat())
-            .code(2)
-            .stderr(contains(what));
-    };
-    said(&["a.csv", "--ranks", "0"], "1 to 10^9");
-    said(&["a.csv", "--ranks", "-5"], "-5 ranks: there are 1 to 10^9");
-    said(&["a.csv", "--ranks", "-5..4"], "-5 ranks");
-    said(&["a.csv", "--quantum", "-1ms"], "-1ms is less than 0");
-    said(
-        &["a.csv", "--sync", "once", "--drift", "-1ms"],
-        "less than 0",
-    );
-    said(&["a.csv", "--phases", "-1"], "1 to 1e8");
-    said(&["a.csv", "--group", "-2"], "-2 is not in");
-    said(&["a.csv", "--quantum", "1m"], "long enough for a quantum");
-    said(&["a.csv", "--sync", "once"], "--drift");
-    said(&["a.csv", "--group", "3"], "holds 2");
-    said(&["h.txt"], "not events");
-    said(&["no-such.sbj"], "no-such.sbj");
-    said(&["a.csv", "-o", "x.png"], ".html, .json or .csv");
-    assert_eq!(dir.names(), ["a.csv", "h.txt"]);
-}
-
-#[test]
 fn a_short_benchmark_has_both_references() {
     let dir = traced();
     let short = ["scale", "bench", "-d", "400ms", "--rounds", "2"];
@@ -274,18 +223,6 @@ fn a_short_benchmark_has_both_references() {
         .stdout(contains("OVERSUBSCRIBED"))
         .stdout(contains("Ranks that began together").not())
         .stderr(contains("--virtual"));
-    for bad in [
-        ["--ranks", "0"],
-        ["--ranks", "-2"],
-        ["--quantum", "-1ms"],
-        ["-d", "-3"],
-    ] {
-        let said = bad[1].trim_end_matches("ms");
-        dir.run(&["scale", "bench", bad[0], bad[1]])
-            .code(2)
-            .stderr(contains(said).and(contains("unexpected argument").not()));
-    }
-    dir.line("scale bench --sync phase").code(2);
 }
 
 #[test]
@@ -316,10 +253,6 @@ fn how_far_ranks_are_apart_is_measured_and_predicted_with() {
         let once = ["--sync", "once", "--phases", "100", "--drift", "b.json"];
         dir.run(&[&predict[..], &once].concat()).success();
     }
-    let dir = dir.with("c.json", "{}");
-    dir.line("scale predict a.csv --sync once --drift c.json")
-        .code(2)
-        .stderr(contains("c.json").and(contains("scale bench --json")));
 }
 
 /// 950 us of each millisecond.
@@ -411,15 +344,6 @@ fn ranks_of_mpi_need_an_mpi() {
         .assert()
         .code(5)
         .stderr(contains("leave --mpi out"));
-    dir.line("scale bench --mpi --virtual").code(2);
-    // Ranks of MPI read the trace by themselves.
-    dir.line("scale bench --mpi --unit us")
-        .code(2)
-        .stderr(contains("--unit"));
-    dir.line("scale bench --ranks 100000")
-        .code(2)
-        .stderr(contains("--virtual"));
-    dir.line("scale bench --quantum 2s").code(2);
 }
 
 #[test]
