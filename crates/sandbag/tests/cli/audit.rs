@@ -79,6 +79,18 @@ fn an_audit_is_written_in_every_form() {
 }
 
 #[test]
+fn a_page_that_exists_is_refused() {
+    let dir = made().with("old.html", "mine");
+    for words in ["show odd.json", "compare odd.json odd.json"] {
+        dir.line(&format!("audit {words} --html old.html"))
+            .code(2)
+            .stderr(contains("old.html: it exists already").and(contains("--force")))
+            .stderr(contains("option").not());
+        assert_eq!(dir.read("old.html"), "mine");
+    }
+}
+
+#[test]
 fn two_audits_are_compared() {
     let dir = made();
     assert_snapshot!(dir.transcript(&[

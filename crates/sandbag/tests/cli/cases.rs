@@ -14,7 +14,7 @@
 //! not TEXT            a text that is not in standard error
 //! ```
 //!
-//! A command that is refused prints nothing to standard output and leaves no file behind.
+//! A command that is refused prints nothing to standard output, and neither makes nor changes a file.
 
 use std::path::PathBuf;
 use std::process::Output;
@@ -45,7 +45,7 @@ impl Case<'_> {
         if self.words.is_empty() {
             return;
         }
-        let before = dir.names();
+        let before = dir.contents();
         let output = run(dir, &self.words, self.code);
         let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
         let said = format!("{:?}: {stdout}{stderr}", self.words);
@@ -60,7 +60,7 @@ impl Case<'_> {
         }
         if REFUSED.contains(&self.code) {
             assert_eq!(stdout, "", "{said}");
-            assert_eq!(dir.names(), before, "{said}");
+            assert!(dir.contents() == before, "files changed: {said}");
         }
         if !self.beside.is_empty() {
             let words = [&self.words[..], &self.beside].concat();
@@ -73,7 +73,7 @@ impl Case<'_> {
                 self.check_record(dir, &stderr);
             }
             // The command would be seen if it were run.
-            assert_eq!(dir.names(), before, "{words:?}");
+            assert!(dir.contents() == before, "files changed: {words:?}");
         }
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One run of the binary in a directory of its own.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
@@ -21,8 +22,26 @@ impl Dir {
 
     /// Writes a file.
     pub fn with(self, name: &str, content: impl AsRef<[u8]>) -> Self {
-        std::fs::write(self.path().join(name), content).unwrap();
+        let path = self.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
         self
+    }
+
+    /// All that is in it, at any depth: paths, and what files hold.
+    pub fn contents(&self) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+        let mut contents = BTreeMap::new();
+        let mut dirs = vec![self.path().to_owned()];
+        while let Some(dir) = dirs.pop() {
+            for entry in std::fs::read_dir(dir).unwrap() {
+                let path = entry.unwrap().path();
+                contents.insert(path.clone(), std::fs::read(&path).ok());
+                if path.is_dir() {
+                    dirs.push(path);
+                }
+            }
+        }
+        contents
     }
 
     pub fn read(&self, name: &str) -> String {
