@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
@@ -52,24 +52,6 @@ pub fn on_v2(args: &OnV2Args) -> Result<u8> {
         .status()
         .with_context(|| format!("run {}", name.display()));
     v2.back()?;
-    Ok(code(status?))
-}
-
-fn code(status: ExitStatus) -> u8 {
-    let code = match (status.code(), status.signal()) {
-        (Some(code), _) => code,
-        (None, signal) => 128 + signal.unwrap_or(0),
-    };
-    u8::try_from(code).unwrap_or(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn exit_codes_are_those_of_a_shell() {
-        assert_eq!(code(ExitStatus::from_raw(7 << 8)), 7);
-        assert_eq!(code(ExitStatus::from_raw(9)), 137);
-    }
+    let status = status?;
+    Ok(exit::of_command(status.code(), status.signal()))
 }

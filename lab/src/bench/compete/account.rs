@@ -7,19 +7,16 @@
 //! in a file that the driver maps too, and outlive a competitor that is killed.
 
 use std::fs::{File, OpenOptions};
-use std::num::NonZeroUsize;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use sandbag_linux::shared::SharedMemory;
 use sandbag_linux::{clock, sched};
 
 /// Words per line: one line per CPU, so that CPUs do not share cache lines.
 const LINE: usize = 8;
-const PROTECTION: ProtFlags = ProtFlags::PROT_READ.union(ProtFlags::PROT_WRITE);
-const SHARED: MapFlags = MapFlags::MAP_SHARED;
 
 /// What is counted in the first line.
 #[derive(Debug, Clone, Copy)]
@@ -38,24 +35,15 @@ const END: usize = 3;
 /// Per-CPU totals of a group of competitors.
 #[derive(Debug)]
 pub struct Account {
-    words: std::ptr::NonNull<libc::c_void>,
-    bytes: NonZeroUsize,
+    words: SharedMemory,
     cpus: usize,
 }
-
-// SAFETY: the mapping is only accessed through atomics.
-unsafe impl Sync for Account {}
-// SAFETY: as above; the mapping belongs to the process, not to a thread.
-unsafe impl Send for Account {}
 
 impl Account {
     /// In memory of only this process and its children.
     pub fn anonymous(cpus: usize) -> Result<Self> {
-        let bytes = size(cpus)?;
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let words = unsafe { mmap_anonymous(None, bytes, PROTECTION, SHARED) }
-            .context("map the account")?;
-        Ok(Self { words, bytes, cpus })
+        let words = SharedMemory::anonymous(size(cpus)?).context("map the account")?;
+        Ok(Self { words, cpus })
     }
 
     /// Creates the file `path`, readable and writable for everyone: the competitors may
@@ -68,7 +56,7 @@ impl Account {
             .mode(0o666)
             .open(path)
             .with_context(|| format!("create {}", path.display()))?;
-        file.set_len(size(cpus)?.get() as u64)
+        file.set_len(size(cpus)? as u64)
             .with_context(|| format!("size {}", path.display()))?;
         Self::map(&file, cpus)
     }
@@ -82,7 +70,7 @@ impl Account {
             .with_context(|| format!("open {}", path.display()))?;
         let length = file.metadata()?.len();
         ensure!(
-            length == size(cpus)?.get() as u64,
+            length == size(cpus)? as u64,
             "{} has {length} bytes, which is not an account of {cpus} CPUs",
             path.display()
         );
@@ -90,18 +78,16 @@ impl Account {
     }
 
     fn map(file: &File, cpus: usize) -> Result<Self> {
-        let bytes = size(cpus)?;
-        // SAFETY: a new mapping; the file has this size and is never shrunk.
-        let words =
-            unsafe { mmap(None, bytes, PROTECTION, SHARED, file, 0) }.context("map the account")?;
-        Ok(Self { words, bytes, cpus })
+        let words = SharedMemory::of_file(file, size(cpus)?, true, false);
+        let words = words.context("map the account")?;
+        Ok(Self { words, cpus })
     }
 
     fn word(&self, index: usize) -> &AtomicU64 {
-        debug_assert!(index * size_of::<u64>() < self.bytes.get());
+        debug_assert!(index < (1 + self.cpus) * LINE);
         // SAFETY: inside the mapping, aligned (the mapping is to a page), and
         // every access anywhere is atomic.
-        unsafe { &*self.words.as_ptr().cast::<AtomicU64>().add(index) }
+        unsafe { &*self.words.start().as_ptr().cast::<AtomicU64>().add(index) }
     }
 
     pub fn add(&self, cpu: usize, ns: u64) {
@@ -141,17 +127,9 @@ impl Account {
     }
 }
 
-impl Drop for Account {
-    fn drop(&mut self) {
-        // SAFETY: our mapping, of this length; no reference outlives `self`.
-        // Failure leaves a mapping behind, which the exit of the process ends.
-        let _ = unsafe { munmap(self.words, self.bytes.get()) };
-    }
-}
-
-fn size(cpus: usize) -> Result<NonZeroUsize> {
+fn size(cpus: usize) -> Result<usize> {
     ensure!(cpus > 0, "no CPUs");
-    NonZeroUsize::new((1 + cpus) * LINE * size_of::<u64>()).context("no CPUs")
+    Ok((1 + cpus) * LINE * size_of::<u64>())
 }
 
 /// Books the time of the calling process, difference by difference. One per
