@@ -155,28 +155,6 @@ fn causes_are_classes() {
 }
 
 #[test]
-fn what_other_tools_could_not_detect_is_refused_or_said() {
-    let selfish = "# Selfish Benchmark\n# Minimal cycle length [ns]: 20.0\n\
-        # Threshold: [% minimal cycle length]: 900\n# Time [ns]\tselfish duration [ns]\n\
-        0.00\t500.25\n1000000.00\t300.00\n9000000.00\t300.00\n";
-    let dir = traced().with("ng.0", selfish);
-    let predict = ["scale", "predict", "--ranks", "1,16", "--quantum"];
-    let run = |rest: [&str; 2]| dir.run(&[&predict[..], &rest].concat());
-    run(["100ns", "ng.0"]).code(2).stderr(contains(
-        "a quantum of 100ns is shorter than what the trace can show (events above 160ns)",
-    ));
-    run(["10us", "ng.0"])
-        .success()
-        .stderr(contains("its shortest is").not());
-    // This one tells nothing but its events.
-    run(["5us", "a.csv"]).success().stderr(contains(
-        "its shortest is 10.0 us, longer than a quantum: shorter ones may be missing",
-    ));
-    let show = dir.run(&["jitter", "show", "ng.0"]).success();
-    show.stdout(contains("detectable above").and(contains("160 ns")));
-}
-
-#[test]
 fn a_short_benchmark_has_both_references() {
     let dir = traced();
     let short = ["scale", "bench", "-d", "400ms", "--rounds", "2"];
