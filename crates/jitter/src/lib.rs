@@ -13,6 +13,7 @@
 //! Units: nanoseconds (`_ns`) since the beginning of the trace.
 
 pub mod attribution;
+mod causes;
 pub mod collect;
 pub mod command;
 mod distribution;
@@ -36,5 +37,5 @@ pub mod verify;
 pub use distribution::{Bin, Causes, CpuCounts, Distribution, Quantile, Quantity, TailCount};
 pub use error::{Error, Fault, Result};
 pub use select::Selection;
-pub use spans::common;
-pub use trace::{CpuNotes, CpuTrace, JitterTrace, LoopClock, Notes, Span, TraceEvent, TraceHeader};
+pub use spans::{Span, common};
+pub use trace::{CpuNotes, CpuTrace, JitterTrace, LoopClock, Notes, TraceEvent, TraceHeader};

@@ -1,7 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sets of time spans. In all lists spans ascend and do not overlap.
+//! Spans of time, and sets of them. In all lists spans ascend and do not overlap.
 
-use crate::Span;
+use serde::{Deserialize, Serialize};
+
+/// A stretch of time, its end excluded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    /// Begin.
+    pub from_ns: u64,
+    /// End; not before `from_ns`.
+    pub until_ns: u64,
+}
+
+impl Span {
+    /// From then until then, ns.
+    pub const fn new(from_ns: u64, until_ns: u64) -> Self {
+        Self { from_ns, until_ns }
+    }
+
+    /// The span `ns` earlier, cut off at 0.
+    pub(crate) fn moved_back(self, ns: u64) -> Self {
+        Self::new(
+            self.from_ns.saturating_sub(ns),
+            self.until_ns.saturating_sub(ns),
+        )
+    }
+
+    /// How long it is.
+    pub fn length_ns(&self) -> u64 {
+        self.until_ns.saturating_sub(self.from_ns)
+    }
+}
 
 /// The intersection of two lists.
 pub fn common(a: &[Span], b: &[Span]) -> Vec<Span> {

@@ -2,7 +2,8 @@
 //! The tables of traces: described once, printed on the terminal and on pages.
 
 use crate::attribution::cause::longest as longest_of;
-use crate::attribution::{ProcessInfo, ProcessRow, SourceRow, foremost};
+use crate::attribution::{ProcessRow, SourceRow, foremost};
+use crate::causes::ProcessInfo;
 use crate::stats::{
     Correlation, FoundIn, Interval, Likeness, LikenessVerdict, Measure, QUANTILES_PCT, Spectrum,
     TraceSummary, summarise,

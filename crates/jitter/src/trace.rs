@@ -3,7 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::attribution::Attribution;
+use crate::causes::Attribution;
+use crate::spans::Span;
 
 /// A stretch of time that a program did not get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,35 +27,6 @@ impl TraceEvent {
 
     pub fn end_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.length_ns)
-    }
-}
-
-/// A stretch of time, its end excluded.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Span {
-    /// Begin.
-    pub from_ns: u64,
-    /// End; not before `from_ns`.
-    pub until_ns: u64,
-}
-
-impl Span {
-    /// From then until then, ns.
-    pub const fn new(from_ns: u64, until_ns: u64) -> Self {
-        Self { from_ns, until_ns }
-    }
-
-    /// The span `ns` earlier, cut off at 0.
-    pub(crate) fn moved_back(self, ns: u64) -> Self {
-        Self::new(
-            self.from_ns.saturating_sub(ns),
-            self.until_ns.saturating_sub(ns),
-        )
-    }
-
-    /// How long it is.
-    pub fn length_ns(&self) -> u64 {
-        self.until_ns.saturating_sub(self.from_ns)
     }
 }
 

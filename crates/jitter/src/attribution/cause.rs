@@ -4,7 +4,8 @@
 use sandbag_ui::quantity::time;
 use sandbag_ui::text::visible;
 
-use crate::attribution::{Attribution, EventExplanation, NoiseOrigin, SourceKind};
+use super::explain::EventExplanation;
+use crate::causes::{Attribution, NoiseOrigin, SourceKind};
 use crate::{JitterTrace, TraceEvent};
 
 /// Causes of one event that are named.

@@ -1,8 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Each event with its causes, and how long each of them had the CPU itself.
 
-use super::{Cause, CpuCauses, RowSubject};
-use crate::{Span, TraceEvent};
+use serde::Serialize;
+
+use crate::causes::{Attribution, Cause, CpuCauses, NoiseOrigin, SourceKind};
+use crate::{CpuTrace, Span, TraceEvent};
+
+/// Subject of time within events.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RowSubject {
+    /// A source that the kernel entered and left. Tasks of the same name are one.
+    Known {
+        kind: SourceKind,
+        /// The kernel's name for it.
+        name: String,
+    },
+    /// Events without a cause while the kernel was watched: the hypervisor or the hardware.
+    Elsewhere,
+    /// The rest of events with causes: entry to the kernel and exit from it, or the
+    /// hypervisor.
+    Around,
+    /// Events in which the kernel was not watched.
+    Unknown,
+}
+
+impl RowSubject {
+    /// Its name and its kind.
+    pub fn names(&self) -> (&str, &'static str) {
+        match self {
+            Self::Known { kind, name } => (name, kind.name()),
+            Self::Elsewhere => ("hypervisor or hardware", "none seen"),
+            Self::Around => ("entry and exit, or hypervisor", "around these"),
+            Self::Unknown => ("not watched", "unknown"),
+        }
+    }
+}
+
+impl From<&NoiseOrigin> for RowSubject {
+    fn from(source: &NoiseOrigin) -> Self {
+        let (kind, name) = (source.kind, source.name.clone());
+        Self::Known { kind, name }
+    }
+}
 
 /// What is known of one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +77,14 @@ pub struct Share {
     pub net_ns: u64,
     /// How many it lies in.
     pub depth: u32,
+}
+
+impl Attribution {
+    /// Each event of a CPU with its causes.
+    pub fn explain<'a>(&'a self, cpu: &'a CpuTrace) -> impl Iterator<Item = EventExplanation> {
+        static NOTHING: CpuCauses = CpuCauses::new(0, Vec::new(), Vec::new());
+        explain(&cpu.events, self.of(cpu.cpu).unwrap_or(&NOTHING))
+    }
 }
 
 /// Every event of a CPU in turn. What is no cause of any event is passed over,

@@ -5,7 +5,7 @@
 //! says. An entry without an exit ends with the event (or with the cause around it), an
 //! exit without an entry is ignored, and lost entries affect only the events of that time.
 
-use super::Cause;
+use crate::causes::Cause;
 use crate::{Span, TraceEvent};
 
 /// An entry of the kernel's record.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Attribution, ProcessInfo, SourceKind};
 use crate::JitterTrace;
+use crate::causes::{Attribution, ProcessInfo, SourceKind};
 
 /// Time that a process took on all CPUs.
 #[derive(Debug, Clone, PartialEq, Serialize)]

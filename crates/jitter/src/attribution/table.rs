@@ -6,46 +6,9 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::{Attribution, NoiseOrigin, SourceKind};
+use super::explain::RowSubject;
+use crate::causes::Attribution;
 use crate::{CpuTrace, JitterTrace};
-
-/// Subject of a row.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RowSubject {
-    /// A source that the kernel entered and left. Tasks of the same name are one.
-    Known {
-        kind: SourceKind,
-        /// The kernel's name for it.
-        name: String,
-    },
-    /// Events without a cause while the kernel was watched: the hypervisor or the hardware.
-    Elsewhere,
-    /// The rest of events with causes: entry to the kernel and exit from it, or the
-    /// hypervisor.
-    Around,
-    /// Events in which the kernel was not watched.
-    Unknown,
-}
-
-impl RowSubject {
-    /// Its name and its kind.
-    pub fn names(&self) -> (&str, &'static str) {
-        match self {
-            Self::Known { kind, name } => (name, kind.name()),
-            Self::Elsewhere => ("hypervisor or hardware", "none seen"),
-            Self::Around => ("entry and exit, or hypervisor", "around these"),
-            Self::Unknown => ("not watched", "unknown"),
-        }
-    }
-}
-
-impl From<&NoiseOrigin> for RowSubject {
-    fn from(source: &NoiseOrigin) -> Self {
-        let (kind, name) = (source.kind, source.name.clone());
-        Self::Known { kind, name }
-    }
-}
 
 /// Occurrences and time of one cause.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::TraceEvent;
+use crate::{CpuTrace, Span};
 
 fn task(name: &str, number: u32) -> NoiseOrigin {
     NoiseOrigin::new(SourceKind::Task, name, Some(number))

@@ -9,7 +9,7 @@ use sandbag_linux::process::Process;
 use sandbag_linux::procstat::{CpuTimes, ProcStat, tick_ns};
 use sandbag_linux::{CpuList, Root};
 
-use crate::attribution::{Count, CpuCounters};
+use crate::causes::{Count, CpuCounters};
 
 /// One reading; what the kernel does not tell is left out.
 #[derive(Debug)]

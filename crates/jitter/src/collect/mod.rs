@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use sandbag_linux::{CpuList, Root};
 
-use crate::attribution::{AttributionMethod, AttributionSummary};
+use crate::causes::{AttributionMethod, AttributionSummary};
 use crate::format::Writer;
 use crate::{CpuNotes, Fault, Notes, Result, TraceHeader};
 use counter::{Moment, Scale};

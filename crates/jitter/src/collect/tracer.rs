@@ -16,9 +16,8 @@ use sandbag_linux::tracefs::ring::PageLayout;
 use sandbag_linux::{CpuList, Error, Root};
 
 use super::counter::{Moment, Scale};
-use crate::attribution::{
-    AttributionMethod, AttributionSummary, CpuCauses, Mark, Merger, NoiseOrigin,
-};
+use crate::attribution::{Mark, Merger};
+use crate::causes::{AttributionMethod, AttributionSummary, CpuCauses, NoiseOrigin};
 use crate::{Fault, LoopClock, Result, Span, TraceEvent};
 use entries::Entries;
 use processes::Processes;

@@ -7,10 +7,8 @@ use std::io::{self, Write};
 use sandbag_ui::text::visible;
 use serde_json::{Value, json};
 
-use crate::attribution::{
-    Attribution, AttributionMethod, Count, CpuCounters, RowSubject, SourceRow, by_cpu, processes,
-    table,
-};
+use crate::attribution::{RowSubject, SourceRow, by_cpu, processes, table};
+use crate::causes::{Attribution, AttributionMethod, Count, CpuCounters};
 use crate::tables::{self, TextTable, cell, time_cell};
 use crate::{CpuTrace, JitterTrace};
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::attribution::AttributionMethod;
+use crate::causes::AttributionMethod;
 use crate::collect::{self, Attribute, CollectOptions, Threshold};
 use crate::{Fault, TraceHeader};
 use clap::Args;

@@ -3,7 +3,7 @@
 
 use super::CauseBlock;
 use super::varint::{self, RowReader};
-use crate::attribution::{Cause, MAX_NAME, NoiseOrigin, SourceKind};
+use crate::causes::{Cause, MAX_NAME, NoiseOrigin, SourceKind};
 use crate::{Fault, Span};
 
 const LARGE: Fault = Fault::Impossible("a number that large");

@@ -20,7 +20,7 @@
 //! `C`, causes of one CPU, zstd, likewise a row: columns (0), CPU, from, length
 //! of the stretch in which the kernel was watched, number of sources that no
 //! block before this one named, for each its kind (place in
-//! [`Kind::ALL`](crate::attribution::Kind::ALL)), number plus one (0: none),
+//! [`SourceKind::ALL`](crate::causes::SourceKind::ALL)), number plus one (0: none),
 //! bytes of its name, and the name; then the number of causes, and for each
 //! the time since the begin of the one before (the first: since `from`), its
 //! length, and the place of its source among all. `A`, JSON: how causes were
@@ -37,7 +37,7 @@ pub(crate) use read::read_parts;
 pub use read::{TraceReader, read, read_without_causes};
 pub use write::{Writer, write};
 
-use crate::attribution::Cause;
+use crate::causes::Cause;
 use crate::{Span, TraceEvent};
 
 const MAGIC: &[u8; 8] = b"sandbagj";

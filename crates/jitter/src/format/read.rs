@@ -8,7 +8,7 @@ use super::{
     ABOUT, CAUSES, CauseBlock, EVENTS, EVENTS_PER_BLOCK, EventBlock, FormatBlock, HEADER, MAGIC,
     MAX_BLOCK, NOTES, VERSION, WITH_LEAST, causes,
 };
-use crate::attribution::{Attribution, AttributionSummary, CpuCauses, NoiseOrigin};
+use crate::causes::{Attribution, AttributionSummary, CpuCauses, NoiseOrigin};
 use crate::{CpuTrace, Error, Fault, JitterTrace, Notes, Result, Span, TraceEvent, TraceHeader};
 
 /// Of an event, at most: two numbers of ten bytes; and what stands before.

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::attribution::{
+use crate::causes::{
     Attribution, AttributionMethod, AttributionSummary, Cause, CpuCauses, NoiseOrigin, ProcessInfo,
     SourceKind,
 };

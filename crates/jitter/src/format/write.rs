@@ -6,7 +6,7 @@ use std::io::Write;
 use super::{
     ABOUT, CAUSES, EVENTS, EVENTS_PER_BLOCK, HEADER, MAGIC, NOTES, VERSION, causes, varint,
 };
-use crate::attribution::{AttributionSummary, Cause, CpuCauses, NoiseOrigin};
+use crate::causes::{AttributionSummary, Cause, CpuCauses, NoiseOrigin};
 use crate::{Fault, JitterTrace, Notes, Result, Span, TraceEvent, TraceHeader};
 
 /// Of zstd: fast, for the recorder writes while others measure.

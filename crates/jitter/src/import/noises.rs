@@ -8,9 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::attribution::{
+use crate::attribution::explain;
+use crate::causes::{
     Attribution, AttributionMethod, AttributionSummary, Cause, CpuCauses, NoiseOrigin, Sources,
-    explain,
 };
 use crate::{CpuTrace, TraceEvent};
 
@@ -95,7 +95,7 @@ impl Noises {
 mod tests {
     use super::*;
     use crate::Span;
-    use crate::attribution::SourceKind;
+    use crate::causes::SourceKind;
 
     #[test]
     fn gross_is_net_and_what_came_in_between() {

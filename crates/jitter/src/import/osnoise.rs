@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use super::event_set::{Coverage, EventSet};
 use super::noises::Noises;
 use super::{Head, Input, JitterRecording, MAX_NS, ftrace, number};
-use crate::attribution::{NoiseOrigin, SourceKind};
+use crate::causes::{NoiseOrigin, SourceKind};
 use crate::{Fault, Result, TraceEvent};
 
 const SAMPLE: &str = "sample_threshold";

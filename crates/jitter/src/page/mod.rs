@@ -9,7 +9,8 @@ mod data;
 mod tests;
 
 use crate::JitterTrace;
-use crate::attribution::{self, Attribution};
+use crate::attribution::{self};
+use crate::causes::Attribution;
 use crate::spans::extent;
 use crate::stats::{Correlation, FALSE_ALARM, Likeness, Spectrum};
 use crate::tables::{self, TextTable};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use crate::attribution::{
+use crate::causes::{
     Attribution, AttributionSummary, Cause, CpuCauses, NoiseOrigin, ProcessInfo, SourceKind,
 };
 use crate::fixture::{self, SECOND, periodic, poisson};

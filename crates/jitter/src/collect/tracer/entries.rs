@@ -8,7 +8,8 @@ use sandbag_linux::tracefs::format::{EventFormat, Field};
 use sandbag_linux::tracefs::ring::Record;
 use sandbag_linux::{Error, Result};
 
-use crate::attribution::{MarkKind, NoiseOrigin, SourceKind, Sources};
+use crate::attribution::MarkKind;
+use crate::causes::{NoiseOrigin, SourceKind, Sources};
 
 /// How the threads of the loops are called, as the kernel's filters match it.
 const LOOPS: &str = "comm ~ \"jitter-*\"";

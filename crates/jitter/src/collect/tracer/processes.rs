@@ -3,7 +3,7 @@
 
 use sandbag_linux::Root;
 
-use crate::attribution::{NoiseOrigin, ProcessInfo, SourceKind};
+use crate::causes::{NoiseOrigin, ProcessInfo, SourceKind};
 
 /// Of no more than this many.
 const MOST: usize = 1000;

@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use sandbag_linux::tracefs::ring::Record;
 
 use super::*;
-use crate::attribution::{Cause, MarkKind};
+use crate::attribution::MarkKind;
+use crate::causes::Cause;
 
 const COMMON: &str = "\
 	field:unsigned short common_type;	offset:0;	size:2;	signed:0;
