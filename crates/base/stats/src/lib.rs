@@ -12,7 +12,9 @@
 
 pub mod accuracy;
 pub mod chance;
+pub mod complex;
 pub mod distribution;
+pub mod fourier;
 pub mod mean;
 pub mod median;
 pub mod paired;
@@ -21,7 +23,9 @@ pub mod window;
 
 pub use accuracy::{Accuracy, ErrorStats};
 pub use chance::{Chance, GENERATOR};
+pub use complex::Complex;
 pub use distribution::{normal_cdf, normal_quantile, student_half_width};
+pub use fourier::Fourier;
 pub use mean::error_of_mean;
 pub use median::{median, middle, quantile, range};
 pub use paired::{PairedRatio, paired_ratio};

@@ -6,9 +6,7 @@
 //! Longer periods than fit into a segment are looked for in a second pass
 //! with wide bins.
 
-use rustfft::FftPlanner;
-use rustfft::num_complex::Complex64;
-use sandbag_stats::middle;
+use sandbag_stats::{Complex, Fourier, middle};
 
 use super::{Band, LEAST_PERIODS, gamma};
 use crate::{CpuTrace, Span, TraceEvent};
@@ -207,8 +205,7 @@ impl Weights {
 
 impl Power {
     pub(super) fn of(cpu: &CpuTrace, pass: &Pass, each: f64) -> Self {
-        let fft = FftPlanner::new().plan_fft_forward(pass.bins);
-        let mut scratch = vec![Complex64::default(); fft.get_inplace_scratch_len()];
+        let fourier = Fourier::new(pass.bins);
         let half = pass.bins / 2;
         let (mut starts, mut noise) = (vec![0.0; half], vec![0.0; half]);
         let (mut starts_weights, mut noise_weights) = (Vec::new(), Vec::new());
@@ -220,7 +217,7 @@ impl Power {
             if starts_weight.squares == 0.0 {
                 continue;
             }
-            fft.process_with_scratch(&mut bins, &mut scratch);
+            fourier.transform(&mut bins);
             for at in 1..half {
                 // Two real series in one complex transform.
                 let (z, mirror) = (bins[at], bins[pass.bins - at].conj());
@@ -230,7 +227,7 @@ impl Power {
             starts_weights.push(starts_weight);
             noise_weights.push(noise_weight);
             if let Some(mut known) = known {
-                fft.process_with_scratch(&mut known, &mut scratch);
+                fourier.transform(&mut known);
                 let leak = leak.get_or_insert_with(|| vec![0.0; half]);
                 let own = known[0].norm_sqr().max(f64::MIN_POSITIVE);
                 for (sum, value) in leak.iter_mut().zip(&known) {
@@ -308,7 +305,7 @@ fn bin(
     cpu: &CpuTrace,
     pass: &Pass,
     begin_ns: f64,
-) -> (Vec<Complex64>, Option<Vec<Complex64>>, [Weights; 2]) {
+) -> (Vec<Complex>, Option<Vec<Complex>>, [Weights; 2]) {
     let width = pass.segment_ns / pass.bins as f64;
     let window = |bin: usize| {
         let x = (bin as f64 + 0.5) / pass.bins as f64;
@@ -316,12 +313,12 @@ fn bin(
     };
     let end_ns = begin_ns + pass.segment_ns;
     let known = known(&cpu.known, begin_ns, width, pass.bins);
-    let mut bins = vec![Complex64::default(); pass.bins];
+    let mut bins = vec![Complex::default(); pass.bins];
     let first = cpu
         .events
         .partition_point(|event| (event.start_ns as f64) < begin_ns);
     let mut weights = [Weights::default(); 2];
-    let mut sum = Complex64::default();
+    let mut sum = Complex::default();
     for event in &cpu.events[first..] {
         let start = event.start_ns as f64;
         if start >= end_ns {
@@ -329,7 +326,7 @@ fn bin(
         }
         let bin = (((start - begin_ns) / width) as usize).min(pass.bins - 1);
         let w = window(bin);
-        let value = Complex64::new(w, w * pass.weight(event, true));
+        let value = Complex::new(w, w * pass.weight(event, true));
         bins[bin] += value;
         sum += value;
         weights[0].add(value.re);
@@ -343,12 +340,17 @@ fn bin(
     }
     let all: f64 = masked.iter().sum();
     if all > 0.0 {
-        let rate = sum / all;
+        let rate = sum * all.recip();
         for (bin, mask) in bins.iter_mut().zip(&masked) {
             *bin -= rate * *mask;
         }
     }
-    let masked = known.map(|_| masked.into_iter().map(Complex64::from).collect());
+    let masked = known.map(|_| {
+        masked
+            .into_iter()
+            .map(|mask| Complex::new(mask, 0.0))
+            .collect()
+    });
     (bins, masked, weights)
 }
 

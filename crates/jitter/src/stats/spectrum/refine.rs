@@ -3,7 +3,7 @@
 //! segments, as the transform saw it, then over stretches twice as long, again
 //! and again, as long as the line keeps its phase.
 
-use rustfft::num_complex::Complex64;
+use sandbag_stats::Complex;
 
 use super::power::Pass;
 use crate::CpuTrace;
@@ -95,7 +95,7 @@ impl RefinedLine {
 struct RefinePiece {
     /// Since the begin, s.
     middle_s: f64,
-    sum: Complex64,
+    sum: Complex,
 }
 
 /// Sums over the events of each piece of time at a frequency.
@@ -147,7 +147,7 @@ impl Pieces {
         let mut pieces: Vec<RefinePiece> = (0..count)
             .map(|i| RefinePiece {
                 middle_s: (i as f64 + 0.5) * piece_ns / 1e9,
-                sum: Complex64::default(),
+                sum: Complex::default(),
             })
             .collect();
         let (mut weights, mut squares) = (0.0, 0.0);
@@ -155,7 +155,7 @@ impl Pieces {
             let t = seconds(event.start_ns);
             let piece = ((t * 1e9 / piece_ns) as usize).min(count - 1);
             let weight = pass.weight(event, by_noise);
-            pieces[piece].sum += Complex64::from_polar(weight, -turn * t);
+            pieces[piece].sum += Complex::from_polar(weight, -turn * t);
             weights += weight;
             squares += weight * weight;
         }
@@ -167,8 +167,8 @@ impl Pieces {
         };
         // The integral of exp(-i turn t) from a to b.
         let constant = |a: f64, b: f64| {
-            let end = |t: f64| Complex64::from_polar(1.0, -turn * t);
-            (end(b) - end(a)) * Complex64::new(0.0, 1.0 / turn)
+            let end = |t: f64| Complex::from_polar(1.0, -turn * t);
+            (end(b) - end(a)) * Complex::new(0.0, 1.0 / turn)
         };
         for span in &cpu.known {
             let (from, until) = (seconds(span.from_ns), seconds(span.until_ns));
@@ -218,11 +218,11 @@ impl Pieces {
 }
 
 /// The sum over pieces, as seen from a frequency beside.
-fn sum(pieces: &[RefinePiece], offset_hz: f64) -> Complex64 {
+fn sum(pieces: &[RefinePiece], offset_hz: f64) -> Complex {
     let turn = std::f64::consts::TAU * offset_hz;
     let turned = pieces
         .iter()
-        .map(|piece| piece.sum * Complex64::from_polar(1.0, -turn * piece.middle_s));
+        .map(|piece| piece.sum * Complex::from_polar(1.0, -turn * piece.middle_s));
     turned.sum()
 }
 
