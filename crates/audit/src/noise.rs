@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use sandbag_jitter::attribution::{RowSubject, by_cpu};
-use sandbag_jitter::collect::{self, Attribute, Tracer, counter};
-use sandbag_jitter::{TraceHeader, format};
+use sandbag_jitter::collect::{self, Attribute, Tracer};
+use sandbag_jitter::{LoopClock, TraceHeader, format};
 use sandbag_linux::tracefs::TraceFs;
 use sandbag_linux::{CpuList, Root};
 use sandbag_run::journal::{Entry, Journal, RunInfo};
@@ -62,7 +62,7 @@ pub(crate) fn look(
         host: None,
         kernel: None,
         began_s: None,
-        clock: counter::CLOCK,
+        clock: LoopClock::OWN,
         cpus: cpus.iter().collect(),
         real_time: None,
     };

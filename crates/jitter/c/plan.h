@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The plan file: what sandbag asks of the processes of a program, and where
- * they book what came of it. The Rust side is crates/jitter/src/inside/plan/layout.rs;
+ * they book what came of it. The Rust side is crates/jitter/src/inside/layout.rs;
  * a test holds the two against each other.
  *
  * Flat and mapped as it is: native byte order, all times in nanoseconds of

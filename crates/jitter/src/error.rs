@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors of traces, with their file and position.
 
+use sandbag_linux::counter::CounterError;
 use sandbag_ui::{ExitStatus, exit};
 use std::fmt;
 
@@ -146,6 +147,15 @@ impl Fault {
             expected: expected.into(),
             found,
         }
+    }
+}
+
+impl From<CounterError> for Error {
+    fn from(error: CounterError) -> Self {
+        Self::from(match error {
+            CounterError::Kernel(cause) => Fault::Kernel(cause),
+            CounterError::Unusable(why) => Fault::NoCounter(why),
+        })
     }
 }
 

@@ -23,7 +23,7 @@ mod fixture;
 pub mod format;
 pub mod import;
 pub mod inside;
-pub mod page;
+mod page;
 pub mod replay;
 mod select;
 mod spans;
@@ -32,7 +32,7 @@ pub mod synth;
 mod tables;
 mod trace;
 pub mod trace_file;
-pub mod verify;
+mod verify;
 
 pub use distribution::{Bin, Causes, CpuCounts, Distribution, Quantile, Quantity, TailCount};
 pub use error::{Error, Fault, Result};

@@ -43,6 +43,15 @@ pub enum LoopClock {
     Imported,
 }
 
+impl LoopClock {
+    /// The one that this program reads on this machine.
+    pub const OWN: Self = if cfg!(target_arch = "x86_64") {
+        Self::Tsc
+    } else {
+        Self::Cntvct
+    };
+}
+
 /// What is known of a trace before its first event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TraceHeader {

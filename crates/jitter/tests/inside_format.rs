@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 
 use proptest::prelude::*;
-use sandbag_jitter::inside::plan::layout::{HEADER, Plain as _, PlanHeader};
+use sandbag_jitter::inside::layout::{HEADER, Plain as _, PlanHeader};
 use sandbag_jitter::inside::plan::{InsideOptions, PlanFile, Portion};
 use sandbag_jitter::replay::{PlanColumn, PlannedEvent};
 

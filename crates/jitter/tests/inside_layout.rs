@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! c/plan.h and src/inside/plan/layout.rs describe the same bytes; c/jitter_walk.inc
+//! c/plan.h and src/inside/layout.rs describe the same bytes; c/jitter_walk.inc
 //! and base/stats draw the same random numbers.
 
 use std::io::Write as _;
@@ -7,9 +7,7 @@ use std::mem::{offset_of, size_of};
 use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
-use sandbag_jitter::inside::plan::layout::{
-    self, PlanHeader, PlanPortion, PlanShared, PlanSlot, flag,
-};
+use sandbag_jitter::inside::layout::{self, PlanHeader, PlanPortion, PlanShared, PlanSlot, flag};
 use sandbag_jitter::replay::PlannedEvent;
 use sandbag_stats::chance;
 

@@ -22,6 +22,36 @@ pub fn monotonic() -> Nanos {
     read(libc::CLOCK_MONOTONIC)
 }
 
+/// The same, not adjusted by NTP.
+pub fn monotonic_raw() -> Nanos {
+    read(libc::CLOCK_MONOTONIC_RAW)
+}
+
+/// A clock that measuring code is given, in tests one that they set.
+pub trait Clock {
+    /// The time since a fixed point; it never goes back.
+    fn now_ns(&self) -> Nanos;
+}
+
+/// `CLOCK_MONOTONIC`: 20 to 50 ns a reading, without a system call.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Monotonic;
+
+impl Clock for Monotonic {
+    #[inline]
+    fn now_ns(&self) -> Nanos {
+        monotonic()
+    }
+}
+
+/// The clock of a test, or of a program.
+impl<F: Fn() -> Nanos> Clock for F {
+    #[inline]
+    fn now_ns(&self) -> Nanos {
+        self()
+    }
+}
+
 /// CPU time of the calling thread. The kernel's task clock: it leaves out
 /// what the hypervisor stole where the kernel has steal-time accounting.
 pub fn thread_cpu() -> Nanos {

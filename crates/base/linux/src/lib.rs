@@ -13,6 +13,7 @@ pub mod child;
 pub mod clock;
 pub mod command_clock;
 pub mod container;
+pub mod counter;
 pub mod cpufreq;
 pub mod cpulist;
 pub mod error;

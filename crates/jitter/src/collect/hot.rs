@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::counter::now;
+use sandbag_linux::counter::now;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Raw {

@@ -5,10 +5,10 @@
 //! A recording has rounds. In a round every CPU records; between rounds the events are
 //! written, and that time is unknown in the trace. A short recording is one round.
 
-pub mod counter;
 mod counters;
 mod hot;
 mod room;
+mod scale;
 mod tracer;
 mod worker;
 
@@ -24,8 +24,9 @@ use sandbag_linux::{CpuList, Root};
 use crate::causes::{AttributionMethod, AttributionSummary};
 use crate::format::Writer;
 use crate::{CpuNotes, Fault, Notes, Result, TraceHeader};
-use counter::{Moment, Scale};
 use counters::CounterReading;
+use sandbag_linux::counter::{self, Moment};
+use scale::Scale;
 pub use tracer::Tracer;
 use worker::{Answer, CollectWorker, RoundResult};
 
@@ -361,7 +362,7 @@ fn next_round(round: Duration, filled: Option<Duration>, lost: bool) -> Duration
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format;
+    use crate::{LoopClock, format};
 
     #[test]
     fn rounds_become_as_short_as_the_room_asks_for() {
@@ -397,7 +398,7 @@ mod tests {
         stop: &Arc<AtomicBool>,
     ) -> Result<Collection> {
         let cpus = options.cpus.iter().collect();
-        let header = TraceHeader::new("test", counter::CLOCK, cpus);
+        let header = TraceHeader::new("test", LoopClock::OWN, cpus);
         record(options, &header, open, stop)
     }
 

@@ -15,12 +15,13 @@ use sandbag_linux::tracefs::Instance;
 use sandbag_linux::tracefs::ring::PageLayout;
 use sandbag_linux::{CpuList, Error, Root};
 
-use super::counter::{Moment, Scale};
+use super::scale::Scale;
 use crate::attribution::{Mark, Merger};
 use crate::causes::{AttributionMethod, AttributionSummary, CpuCauses, NoiseOrigin};
 use crate::{Fault, LoopClock, Result, Span, TraceEvent};
 use entries::Entries;
 use processes::Processes;
+use sandbag_linux::counter::Moment;
 
 /// Records what the kernel does on some CPUs.
 #[derive(Debug)]
@@ -62,7 +63,7 @@ impl Tracer {
     /// The kernel lacks what is needed, or memory.
     pub fn new(instance: Instance, cpus: &CpuList, buffer_kib: u64) -> Result<Self> {
         let clocks = instance.clocks().map_err(Fault::Kernel)?;
-        let wanted = match super::counter::CLOCK {
+        let wanted = match LoopClock::OWN {
             LoopClock::Tsc => &["x86-tsc", "mono_raw"][..],
             _ => &["mono_raw"],
         };

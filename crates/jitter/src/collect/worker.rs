@@ -11,11 +11,12 @@ use std::time::Duration;
 use sandbag_linux::CpuList;
 use sandbag_linux::sched::{self, Attributes};
 
-use super::counter::{Scale, now};
 use super::hot::{self, Costs, Raw};
 use super::room::room;
+use super::scale::Scale;
 use super::{CollectOptions, TIMES_LEAST, Threshold};
 use crate::{CpuNotes, Fault, Result, Span, TraceEvent};
+use sandbag_linux::counter::now;
 
 /// A thread that waits for orders.
 pub struct CollectWorker {

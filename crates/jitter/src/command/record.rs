@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::causes::AttributionMethod;
 use crate::collect::{self, Attribute, CollectOptions, Threshold};
-use crate::{Fault, TraceHeader};
+use crate::{Fault, LoopClock, TraceHeader};
 use clap::Args;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sandbag_input::open_new;
@@ -256,10 +256,6 @@ fn header(root: &Root, options: &CollectOptions) -> TraceHeader {
         kernel: machine::kernel(root),
         began_s: began.ok().map(|time| time.as_secs_f64()),
         real_time: options.real_time,
-        ..TraceHeader::new(
-            recorder,
-            collect::counter::CLOCK,
-            options.cpus.iter().collect(),
-        )
+        ..TraceHeader::new(recorder, LoopClock::OWN, options.cpus.iter().collect())
     }
 }

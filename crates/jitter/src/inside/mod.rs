@@ -26,6 +26,7 @@
 pub mod api;
 pub mod collector;
 mod error;
+pub mod layout;
 pub mod library;
 pub mod outcome;
 pub mod overhead;

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::inside::plan::layout::{OWNER_GONE, Plain as _, PlanShared, PlanSlot};
+use crate::inside::layout::{OWNER_GONE, Plain as _, PlanShared, PlanSlot};
 use crate::replay::histogram::Histogram;
 use crate::replay::outcome::{EventCounts, RankOutcome};
 

@@ -10,7 +10,7 @@
 //! however short:
 //!
 //! ```
-//! use sandbag_jitter::replay::clock::{Monotonic, ReplayClock};
+//! use sandbag_linux::clock::{Clock, Monotonic};
 //! use sandbag_jitter::replay::{ReplayOptions, ReplayPlan};
 //! use sandbag_jitter::{CpuTrace, Span, TraceEvent};
 //!
@@ -36,7 +36,6 @@
 //! Units: nanoseconds (`_ns`). The patent note in docs/explanation/jitter.md is about the
 //! scale factor; 1 is the default.
 
-pub mod clock;
 mod column;
 mod error;
 pub mod histogram;

@@ -14,10 +14,10 @@
 //! its end, not with the first one after it (reading the CPU's clock takes half a
 //! microsecond), and it is booked while the next one is suffered.
 
-use crate::replay::clock::ReplayClock;
 use crate::replay::column::PlannedEvent;
 use crate::replay::outcome::{Cause, Injection, RankOutcome};
 use crate::replay::portion::{Events, Portion};
+use sandbag_linux::clock::Clock;
 
 /// A longer time between two polls is a step of the program, or the host had the
 /// CPU, ns. Polls in a row are some 50 ns apart.
@@ -129,7 +129,7 @@ impl PolledReplay {
 
     /// Polls, and suffers what is due.
     #[inline]
-    pub fn suffer(&mut self, clock: &impl ReplayClock) {
+    pub fn suffer(&mut self, clock: &impl Clock) {
         while self.poll(clock.now_ns()).is_some() {
             self.finish(clock);
         }
@@ -139,14 +139,14 @@ impl PolledReplay {
     /// meanwhile comes at the next call: the program has a step between two events,
     /// however late they are.
     #[inline]
-    pub fn suffer_one(&mut self, clock: &impl ReplayClock) {
+    pub fn suffer_one(&mut self, clock: &impl Clock) {
         if self.poll(clock.now_ns()).is_some() {
             self.finish(clock);
         }
     }
 
     /// Suffers the rest of the event that is under way.
-    pub fn finish(&mut self, clock: &impl ReplayClock) {
+    pub fn finish(&mut self, clock: &impl Clock) {
         let Some(now) = self.suffering else {
             return;
         };

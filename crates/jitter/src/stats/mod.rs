@@ -13,13 +13,12 @@ mod likeness;
 mod spectrum;
 mod summary;
 
-pub use correlation::{
-    ByChance, Correlation, MOST_CPUS as MOST_CORRELATED, NoiseCorrelation, WINDOW_NS, correlations,
-};
-pub use count_sample::{BinnedDistances, CountSample, binned_distances};
-pub use density::{Density, Grid};
-pub use distance::{Distances, distances};
-pub use likeness::{Interval, Likeness, LikenessVerdict, Measure, Quantiles, likeness};
-pub use spectrum::{Band, Component, FALSE_ALARM, Fold, FoundIn, Spectrum, spectrum};
+pub(crate) use correlation::{Correlation, MOST_CPUS as MOST_CORRELATED, WINDOW_NS, correlations};
+pub(crate) use count_sample::{CountSample, binned_distances};
+pub(crate) use density::{Density, Grid};
+pub(crate) use distance::{Distances, distances};
+pub(crate) use likeness::{Interval, Likeness, LikenessVerdict, Measure, likeness};
+pub(crate) use spectrum::{Band, FALSE_ALARM, FoundIn, Spectrum};
+pub use spectrum::{Component, spectrum};
 pub(crate) use summary::quantiles;
-pub use summary::{QUANTILES_PCT, TraceSummary, summarise};
+pub(crate) use summary::{QUANTILES_PCT, TraceSummary, summarise};

@@ -26,14 +26,13 @@ use sandbag_linux::clock;
 use sandbag_linux::shared::memory_file;
 use sandbag_ui::units::nanos;
 
-use crate::collect::{self, REAL_TIME_ROUND, Threshold, counter};
-use crate::replay::clock::paired_times;
+use crate::collect::{self, REAL_TIME_ROUND, Threshold};
 use crate::replay::hold::Replay as _;
 use crate::replay::outcome::RankOutcome;
-use crate::replay::process::InjectorNoise;
-use crate::replay::process::team::{Ask, Team, Want};
+use crate::replay::process::{Ask, InjectorNoise, Team, Want};
 use crate::replay::{Error, PlannedEvent, Portion, ReplayPlan, Result};
-use crate::{CpuTrace, Fault, JitterTrace, TraceHeader, format};
+use crate::{CpuTrace, Fault, JitterTrace, LoopClock, TraceHeader, format};
+use sandbag_linux::counter::paired_times;
 
 /// Room for the events of a CPU.
 const ROOM: usize = 1_000_000;
@@ -272,7 +271,7 @@ fn collect(
         host: None,
         kernel: None,
         began_s: None,
-        clock: counter::CLOCK,
+        clock: LoopClock::OWN,
         cpus: cpus.to_vec(),
         real_time: look.real_time,
     };

@@ -8,10 +8,11 @@ use std::time::Duration;
 use sandbag_linux::sched::{self, Attributes};
 use sandbag_linux::{CpuList, clock};
 
-use crate::replay::clock::{Counter, ReplayClock};
 use crate::replay::outcome::RankOutcome;
 use crate::replay::{PlannedEvent, PolledReplay, Result, touched};
 use crate::verify::{CpuRow, ROOM, ReplayTrace, VerifyRun, due_within, join};
+use sandbag_linux::clock::Clock;
+use sandbag_linux::counter::Counter;
 
 /// From the start of the threads to the beginning, ns.
 const START_NS: u64 = 50_000_000;
@@ -75,7 +76,7 @@ pub fn by_polling(run: &VerifyRun<'_>) -> Result<ReplayTrace> {
 /// The program: reads the clock, polls, suffers. Its gaps, and what it suffered.
 fn poll(
     mut seen: Vec<PlannedEvent>,
-    clock: &impl ReplayClock,
+    clock: &impl Clock,
     mut polled: PolledReplay,
     begin_ns: u64,
     length_ns: u64,

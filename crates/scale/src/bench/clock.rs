@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use sandbag_jitter::replay::clock::{Counter, Monotonic, ReplayClock};
+use sandbag_linux::clock::{Clock, Monotonic};
+use sandbag_linux::counter::Counter;
 
 /// Duration of the counter's calibration.
 const LOOK: Duration = Duration::from_millis(100);
@@ -33,7 +34,7 @@ pub(super) struct PausableClock<C> {
     ahead_ns: u64,
 }
 
-impl<C: ReplayClock> PausableClock<C> {
+impl<C: Clock> PausableClock<C> {
     /// Runs as `clock` does.
     pub(super) fn new(clock: C) -> Self {
         Self { clock, ahead_ns: 0 }
@@ -45,14 +46,14 @@ impl<C: ReplayClock> PausableClock<C> {
     }
 }
 
-impl<C: ReplayClock> ReplayClock for PausableClock<C> {
+impl<C: Clock> Clock for PausableClock<C> {
     #[inline(always)]
     fn now_ns(&self) -> u64 {
         self.clock.now_ns().wrapping_add(self.ahead_ns)
     }
 }
 
-impl ReplayClock for AnyClock {
+impl Clock for AnyClock {
     #[inline(always)]
     fn now_ns(&self) -> u64 {
         match self {

@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use sandbag_jitter::replay::clock::ReplayClock;
+use sandbag_linux::clock::Clock;
 
 /// Ranks that can send each other a number.
 pub trait Messages {
@@ -57,12 +57,7 @@ const FEWEST: u32 = 20;
 
 /// Compares the clocks of all ranks with that of the first. The first rank gets the offsets,
 /// the others an empty list. Collective: all ranks call it.
-pub fn compare(
-    who: &mut impl Messages,
-    rank: u32,
-    ranks: u32,
-    clock: &impl ReplayClock,
-) -> Vec<Offset> {
+pub fn compare(who: &mut impl Messages, rank: u32, ranks: u32, clock: &impl Clock) -> Vec<Offset> {
     let questions = (MOST / ranks.max(1)).clamp(FEWEST, QUESTIONS);
     if rank > 0 {
         for _ in 0..questions {

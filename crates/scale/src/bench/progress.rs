@@ -4,8 +4,8 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
-use sandbag_jitter::replay::clock::ReplayClock;
 use sandbag_jitter::replay::{PolledReplay, ReplayPlan};
+use sandbag_linux::clock::Clock;
 
 use super::clock::{AnyClock, PausableClock};
 use super::figures::Slowdown;
@@ -126,7 +126,7 @@ impl RankProgress {
 
     /// Does the next phase: its duration, ns, and the state after it. All trials of a phase
     /// begin at the same time of the rank, with the same events ahead.
-    fn trial<C: ReplayClock>(&self, iterations: u64, clock: &mut PausableClock<C>) -> (u64, Self) {
+    fn trial<C: Clock>(&self, iterations: u64, clock: &mut PausableClock<C>) -> (u64, Self) {
         let mut next = self.clone();
         if let Some(polled) = &mut next.polled {
             polled.begin_phase(next.now_ns);
@@ -145,7 +145,7 @@ const SIDE_BY_SIDE: usize = 4096;
 /// Runs the phases of several ranks side by side: all ranks do a phase `repeats` times before
 /// the next one begins. The fastest trial of a rank counts, and the rank goes on from there:
 /// noise of the host makes a phase slower, and seldom lasts through every trial.
-fn side_by_side<C: ReplayClock>(
+fn side_by_side<C: Clock>(
     courses: &mut [RankProgress],
     (phases, repeats): (usize, u32),
     iterations: u64,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One rank of the benchmark, with any barrier.
 
-use sandbag_jitter::replay::clock::ReplayClock as _;
 use sandbag_jitter::replay::{PolledReplay, ReplayPlan, Sync};
+use sandbag_linux::clock::Clock as _;
 
 use super::barrier::RankBarrier;
 use super::clock::AnyClock;

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use sandbag_jitter::replay::clock::ReplayClock;
+use sandbag_linux::clock::Clock;
 
 use super::barrier::{self, MemoryBarrier};
 use super::clock::AnyClock;
@@ -142,7 +142,7 @@ pub fn measure(settings: &Settings) -> Result<BenchTimes> {
 
 /// Calibrates on the first of the CPUs, in a process of its own, so that this one stays
 /// unpinned.
-pub(super) fn calibrate_first(settings: &Settings, clock: &impl ReplayClock) -> Result<(u64, u64)> {
+pub(super) fn calibrate_first(settings: &Settings, clock: &impl Clock) -> Result<(u64, u64)> {
     let shared = Shared::new(4)?;
     fork_each(1, &|_| {
         pin(settings.cpus[0]);

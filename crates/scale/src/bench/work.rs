@@ -3,7 +3,7 @@
 //! the CPU, so its duration depends on the CPU's speed only.
 
 use sandbag_jitter::replay::PolledReplay;
-use sandbag_jitter::replay::clock::ReplayClock;
+use sandbag_linux::clock::Clock;
 
 use crate::{Error, Result};
 
@@ -36,12 +36,7 @@ impl Lcg {
     /// is due runs, one at a time: work ends even where noise leaves hardly any time. Without
     /// jitter the clock is read too, so that both are the same work.
     #[inline(never)]
-    pub fn work(
-        &mut self,
-        iterations: u64,
-        clock: &impl ReplayClock,
-        polled: Option<&mut PolledReplay>,
-    ) {
+    pub fn work(&mut self, iterations: u64, clock: &impl Clock, polled: Option<&mut PolledReplay>) {
         match polled {
             None => {
                 for _ in 0..iterations {
@@ -72,7 +67,7 @@ const GOOD: u64 = 2000;
 
 /// Iterations that take a quantum on this CPU undisturbed (the shortest of many trials
 /// counts), and their duration, ns. Fails for a quantum that is too short.
-pub fn calibrate(quantum_ns: u64, clock: &impl ReplayClock) -> Result<(u64, u64)> {
+pub fn calibrate(quantum_ns: u64, clock: &impl Clock) -> Result<(u64, u64)> {
     let mut lcg = Lcg::default();
     let mut took = |iterations: u64| {
         let count = (TRIALS_NS / quantum_ns.max(1)).clamp(FEWEST, TRIALS);

@@ -6,13 +6,13 @@ mod table;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::collect::{Threshold, counter};
+use crate::collect::Threshold;
 use crate::inside::library::LibraryDir;
 use crate::inside::overhead::{self, Overhead};
 use crate::replay::PlannedEvent;
 use crate::replay::outcome::{EventCounts, Quantiles};
 use crate::replay::process::InjectorNoise;
-use crate::replay::process::team::{Ask, Want};
+use crate::replay::process::{Ask, Want};
 use crate::verify::matching::Tolerance;
 use crate::verify::verdict_row::{Evidence, VerdictRow, judge};
 use crate::verify::{
@@ -20,6 +20,7 @@ use crate::verify::{
 };
 use clap::Args;
 use sandbag_linux::Root;
+use sandbag_linux::counter;
 use sandbag_linux::topology::Topology;
 use sandbag_ui::failure::Result;
 use serde::Serialize;

@@ -3,7 +3,7 @@
 
 use std::str::FromStr;
 
-use super::layout::ONLY;
+use crate::inside::layout::ONLY;
 
 /// Names of programs, and ranks. A process must match one of each kind that is given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -14,7 +14,6 @@
 //! allocated beforehand: a full disk must not become a SIGBUS in the program.
 
 mod filter;
-pub mod layout;
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Seek as _, SeekFrom, Write as _};
@@ -26,12 +25,13 @@ use sandbag_linux::Root;
 use sandbag_linux::process::Process;
 
 use crate::inside::error::{Error, Result};
+use crate::inside::layout::{
+    ALIGN, HEADER, MAGIC, Plain as _, PlanHeader, PlanPortion, PlanShared, PlanSlot, SLOTS,
+    VERSION, flag,
+};
 use crate::inside::outcome::{self, InsideOutcome};
 use crate::replay::{PlanColumn, PlannedEvent};
 pub use filter::ProgramFilter;
-use layout::{
-    ALIGN, HEADER, Plain as _, PlanHeader, PlanPortion, PlanShared, PlanSlot, SLOTS, flag,
-};
 
 /// A stretch of a column; it continues at the column's beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -295,8 +295,8 @@ fn header(columns: &[PlanColumn], portions: &[Portion], options: &InsideOptions)
     let places = pid_namespace.iter_mut().zip(known);
     places.for_each(|(place, byte)| *place = *byte);
     PlanHeader {
-        magic: layout::MAGIC,
-        version: layout::VERSION,
+        magic: MAGIC,
+        version: VERSION,
         header_size: HEADER as u32,
         size: shared_at + shared_bytes(slots) as u64,
         seed: options.seed,

@@ -15,13 +15,16 @@
 mod board;
 pub mod injector;
 mod measure;
+mod request;
 mod seat;
-pub mod team;
+mod team;
 
 use serde::{Deserialize, Serialize};
 
 use crate::replay::limit::LeftOut;
 use crate::replay::outcome::RankOutcome;
+pub use request::{Ask, Want};
+pub use team::Team;
 
 /// First argument of an injector's process.
 pub const INJECTOR_VERB: &str = "__injector";

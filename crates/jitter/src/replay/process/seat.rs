@@ -11,8 +11,7 @@ use sandbag_run::realtime;
 
 use super::board::{Board, InjectorState, Orders};
 use super::injector::{InjectorSetup, STOOD_NS};
-use super::team::{Ask, Want};
-use super::{CpuOutcome, Health, INJECTOR_VERB, InjectorClass, InjectorNoise};
+use super::{Ask, CpuOutcome, Health, INJECTOR_VERB, InjectorClass, InjectorNoise, Want};
 use crate::replay::column::PlannedEvent;
 use crate::replay::error::{Error, Result};
 use crate::replay::limit::{self, LeftOut};
