@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::TraceEvent;
-use crate::{CpuTrace, Span};
+use crate::fixture::events;
+use crate::{CpuTrace, Span, TraceEvent};
 
 fn task(name: &str, number: u32) -> NoiseOrigin {
     NoiseOrigin::new(SourceKind::Task, name, Some(number))
@@ -12,6 +12,11 @@ fn task(name: &str, number: u32) -> NoiseOrigin {
 
 fn irq(name: &str, number: u32) -> NoiseOrigin {
     NoiseOrigin::new(SourceKind::Irq, name, Some(number))
+}
+
+fn causes(all: &[(u64, u64, u32)]) -> Vec<Cause> {
+    let cause = |(start, length, source): &(u64, u64, u32)| Cause::new(*start, *length, *source);
+    all.iter().map(cause).collect()
 }
 
 fn any_events() -> impl Strategy<Value = Vec<TraceEvent>> {
@@ -53,17 +58,15 @@ fn a_source_has_one_place() {
 #[test]
 fn net_time_excludes_causes_inside() {
     // A task, in it an interrupt, in that another, then a soft one; one of the next event.
-    let causes = [
+    let causes = causes(&[
         (110, 80, 0),
         (120, 30, 1),
         (130, 10, 2),
         (150, 20, 3),
         (305, 5, 1),
-    ];
-    let causes = causes.map(|(start, length, source)| Cause::new(start, length, source));
-    let of = CpuCauses::new(0, vec![Span::new(0, 1000)], causes.to_vec());
-    let events = [(100, 100), (300, 50), (400, 10), (995, 10)];
-    let events = events.map(|(start, length)| TraceEvent::new(start, length));
+    ]);
+    let of = CpuCauses::new(0, vec![Span::new(0, 1000)], causes);
+    let events = events(&[(100, 100), (300, 50), (400, 10), (995, 10)]);
     let all: Vec<EventExplanation> = explain(&events, &of).collect();
     let nets: Vec<(u64, u32)> = all[0].causes.iter().map(|s| (s.net_ns, s.depth)).collect();
     assert_eq!(nets, [(30, 0), (20, 1), (10, 2), (20, 1)]);
@@ -75,16 +78,14 @@ fn net_time_excludes_causes_inside() {
 #[test]
 fn rows_are_by_name_and_most_time_comes_first() {
     let span = Span::new(0, 1000);
-    let events = [(100, 100), (300, 10), (990, 10), (2000, 40)];
-    let events = events.map(|(start, length)| TraceEvent::new(start, length));
-    let causes = [(110, 50, 0), (120, 10, 1), (160, 30, 2), (301, 5, 1)];
-    let causes = causes.map(|(start, length, source)| Cause::new(start, length, source));
+    let events = events(&[(100, 100), (300, 10), (990, 10), (2000, 40)]);
+    let causes = causes(&[(110, 50, 0), (120, 10, 1), (160, 30, 2), (301, 5, 1)]);
     let attribution = Attribution {
         sources: vec![task("cc1", 7), irq("local_timer", 236), task("cc1", 8)],
-        cpus: vec![CpuCauses::new(3, vec![span], causes.to_vec())],
+        cpus: vec![CpuCauses::new(3, vec![span], causes)],
         ..Attribution::default()
     };
-    let rows = by_cpu(&CpuTrace::new(3, vec![span], events.to_vec()), &attribution);
+    let rows = by_cpu(&CpuTrace::new(3, vec![span], events), &attribution);
     let rows: Vec<_> = rows
         .iter()
         .map(|r| {
@@ -121,16 +122,14 @@ fn rows_are_by_name_and_most_time_comes_first() {
 
 /// Three named rows with 50, 10 and 8 ns, and one without a name.
 fn four_rows() -> Vec<SourceRow> {
-    let causes = [(0, 50, 0), (60, 10, 1), (80, 8, 2)];
-    let causes = causes.map(|(start, length, source)| Cause::new(start, length, source));
+    let causes = causes(&[(0, 50, 0), (60, 10, 1), (80, 8, 2)]);
     let attribution = Attribution {
         sources: vec![task("a", 1), task("b", 2), task("c", 3)],
-        cpus: vec![CpuCauses::new(0, vec![Span::new(0, 100)], causes.to_vec())],
+        cpus: vec![CpuCauses::new(0, vec![Span::new(0, 100)], causes)],
         ..Attribution::default()
     };
-    let events = [(0, 50), (60, 10), (80, 8), (95, 2)];
-    let events = events.map(|(start, length)| TraceEvent::new(start, length));
-    let cpu = CpuTrace::new(0, vec![Span::new(0, 100)], events.to_vec());
+    let events = events(&[(0, 50), (60, 10), (80, 8), (95, 2)]);
+    let cpu = CpuTrace::new(0, vec![Span::new(0, 100)], events);
     let mut rows = by_cpu(&cpu, &attribution);
     rows.retain(|row| row.net_ns > 0);
     rows
@@ -228,10 +227,7 @@ fn leave(key: u64) -> MarkKind {
 
 /// Merges marks of a span that begins at `from_ns` with events (start, length).
 fn merge(from_ns: u64, events: &[(u64, u64)], marks: &[(u64, MarkKind)]) -> MergeResult {
-    let events = events
-        .iter()
-        .map(|(start, length)| TraceEvent::new(*start, *length));
-    let events: Vec<TraceEvent> = events.collect();
+    let events = self::events(events);
     let mut merger = Merger::new(Span::new(from_ns, 10_000), &events);
     for (at_ns, what) in marks {
         merger.mark(Mark {
@@ -316,8 +312,7 @@ fn a_page_fault_lasts_as_long_as_its_event() {
 
 #[test]
 fn lost_entries_cost_the_events_that_they_touch() {
-    let events = [(100, 100), (300, 100), (500, 100), (700, 50)];
-    let events = events.map(|(start, length)| TraceEvent::new(start, length));
+    let events = events(&[(100, 100), (300, 100), (500, 100), (700, 50)]);
     let mut merger = Merger::new(Span::new(0, 1000), &events);
     for (at_ns, what) in [(110, enter(1)), (120, leave(1)), (310, enter(1))] {
         merger.mark(Mark { at_ns, what });

@@ -34,7 +34,7 @@ mod varint;
 mod write;
 
 pub(crate) use read::read_parts;
-pub use read::{TraceReader, read, read_without_causes};
+pub use read::{TraceReader, read};
 pub use write::{Writer, write};
 
 use crate::causes::Cause;

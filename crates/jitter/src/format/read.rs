@@ -97,11 +97,6 @@ impl<R: Read> TraceReader<R> {
         self.notes.as_ref()
     }
 
-    /// How causes were found; `None` before the end, and if nothing is known.
-    pub fn about(&self) -> Option<&AttributionSummary> {
-        self.about.as_ref()
-    }
-
     /// The sources of the causes so far.
     pub fn sources(&self) -> &[NoiseOrigin] {
         &self.sources
@@ -253,11 +248,7 @@ pub fn read(from: impl Read) -> Result<JitterTrace> {
     read_parts(from, true)
 }
 
-/// The same without what caused the events, which takes more memory than they do.
-pub fn read_without_causes(from: impl Read) -> Result<JitterTrace> {
-    read_parts(from, false)
-}
-
+/// The same, on demand without what caused the events, which takes more memory than they do.
 pub(crate) fn read_parts(from: impl Read, with_causes: bool) -> Result<JitterTrace> {
     let mut reader = TraceReader::new(from)?;
     let mut cpus: Vec<CpuTrace> = reader

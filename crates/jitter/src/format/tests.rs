@@ -204,7 +204,7 @@ fn more_causes_and_sources_than_a_block_holds() {
     let back = read(&bytes[..]).unwrap();
     assert!(back == trace);
     // Who reads events only passes causes over.
-    let events = read_without_causes(&bytes[..]).unwrap();
+    let events = read_parts(&bytes[..], false).unwrap();
     assert!(events.cpus == trace.cpus && events.attribution.is_none());
     let mut reader = TraceReader::new(&bytes[..]).unwrap();
     assert!(reader.next_block().unwrap().is_some());

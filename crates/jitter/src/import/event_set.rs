@@ -237,8 +237,8 @@ mod tests {
 
     fn event_set(events: &[(u64, u64)], rounding_ns: u64) -> EventSet {
         let mut all = EventSet::with_rounding(rounding_ns);
-        for (start, length) in events {
-            all.add(0, TraceEvent::new(*start, *length), FILE).unwrap();
+        for event in crate::fixture::events(events) {
+            all.add(0, event, FILE).unwrap();
         }
         all
     }

@@ -96,6 +96,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::fixture::{self, spans};
 
     #[test]
     fn events_lie_on_the_axis_as_far_as_they_are_known() {
@@ -116,11 +117,7 @@ mod tests {
             (&[(0, 100), (100, 200)], &[(90, 30)], &[(90, 30)]),
         ];
         for (known, events, expected) in cases {
-            let known: Vec<Span> = known.iter().map(|(a, b)| Span::new(*a, *b)).collect();
-            let events = events
-                .iter()
-                .map(|(start, ns)| TraceEvent::new(*start, *ns));
-            let column = PlanColumn::new(&known, &events.collect::<Vec<_>>());
+            let column = PlanColumn::new(&spans(known), &fixture::events(events));
             assert_eq!(column.known_ns, 200);
             let pairs = column.events.iter().map(|e| (e.due_ns, e.length_ns));
             assert_eq!(pairs.collect::<Vec<_>>(), expected);

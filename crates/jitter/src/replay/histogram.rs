@@ -105,12 +105,6 @@ impl Histogram {
         self.all
     }
 
-    /// The largest value; of counts the largest of its bucket.
-    #[must_use]
-    pub fn most(&self) -> u64 {
-        self.most
-    }
-
     /// The percentile, at most a bucket too large; `None` without values.
     #[must_use]
     pub fn quantile(&self, part_pct: f64) -> Option<u64> {
@@ -145,16 +139,16 @@ mod tests {
             (all.quantile(50.0), all.quantile(100.0)),
             (Some(15), Some(30))
         );
-        assert_eq!((all.most(), all.count(), all.up_to(9)), (30, 31, 10));
+        assert_eq!((all.most, all.count(), all.up_to(9)), (30, 31, 10));
         assert_eq!(Histogram::default().quantile(50.0), None);
         let mut more = Histogram::default();
         more.add(1 << 40);
         all.merge(&more);
-        assert_eq!((all.count(), all.most()), (32, 1 << 40));
+        assert_eq!((all.count(), all.most), (32, 1 << 40));
         // As another process reads the counts.
         let again = Histogram::of_counts(all.counts.clone());
         assert_eq!((again.count(), again.quantile(50.0)), (32, Some(15)));
-        assert!(again.most() >> 35 == 32);
+        assert!(again.most >> 35 == 32);
         assert_eq!(Histogram::of_counts(vec![0; BUCKETS]), Histogram::default());
     }
 
@@ -165,7 +159,7 @@ mod tests {
         (counts[5], counts[16]) = (3, 1);
         let all = Histogram::of_library(&counts);
         assert_eq!((all.count(), all.quantile(50.0)), (4, Some(5)));
-        assert_eq!((all.quantile(100.0), all.most()), (Some(17), 17));
+        assert_eq!((all.quantile(100.0), all.most), (Some(17), 17));
         for place in 0..320 {
             let value = upper(place, LIBRARY_BITS);
             assert_eq!(upper(bucket(value), BITS), value);

@@ -27,7 +27,7 @@
 //! let mut polled = plan.rank(0).polled(1000, clock.now_ns());
 //! while !polled.is_over(clock.now_ns()) {
 //!     // A step of the program's own work, and then:
-//!     polled.suffer(&clock);
+//!     polled.suffer_one(&clock);
 //! }
 //! assert!(polled.outcome().counts.injected >= 1);
 //! # Ok::<(), sandbag_jitter::replay::Error>(())
@@ -55,8 +55,7 @@ pub use hold::Replay;
 pub use outcome::RankOutcome;
 pub use plan::{ReplayOptions, ReplayPlan};
 pub use polling::PolledReplay;
-pub use portion::{Events, Portion};
-pub use safeguard::Safeguards;
+pub use portion::Portion;
 pub use sync::Sync;
 
 /// An empty vector whose memory is present: adding up to `room` values neither

@@ -232,20 +232,12 @@ fn cpu_numbers(trace: &JitterTrace) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Span, TraceEvent};
+    use crate::fixture::{self, spans};
 
     use super::*;
 
     fn cpu(cpu: u32, known: &[(u64, u64)], events: &[(u64, u64)]) -> CpuTrace {
-        let known = known.iter().map(|(from, until)| Span::new(*from, *until));
-        let events = events
-            .iter()
-            .map(|(start, ns)| TraceEvent::new(*start, *ns));
-        CpuTrace {
-            cpu,
-            known: known.collect(),
-            events: events.collect(),
-        }
+        CpuTrace::new(cpu, spans(known), fixture::events(events))
     }
 
     /// An event of 7 ns every 100.

@@ -127,14 +127,6 @@ impl PolledReplay {
         self.serve(now_ns)
     }
 
-    /// Polls, and suffers what is due.
-    #[inline]
-    pub fn suffer(&mut self, clock: &impl Clock) {
-        while self.poll(clock.now_ns()).is_some() {
-            self.finish(clock);
-        }
-    }
-
     /// Polls, and suffers one event if one is due or under way. What came due
     /// meanwhile comes at the next call: the program has a step between two events,
     /// however late they are.
@@ -416,7 +408,7 @@ mod tests {
         let clock = ticking(&now, 7);
         let mut polled = polled([(100, 50), (150, 30)], 1000);
         while !polled.is_over(clock.now_ns()) {
-            polled.suffer(&clock);
+            polled.suffer_one(&clock);
         }
         let outcome = polled.into_outcome();
         assert_eq!(outcome.counts.injected, 2);

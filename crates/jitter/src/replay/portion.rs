@@ -52,21 +52,10 @@ impl Portion {
         self.scaled(self.length_ns)
     }
 
-    /// Whether it has a factor.
-    #[must_use]
-    pub fn is_stretched(&self) -> bool {
-        self.factor != 1.0
-    }
-
     /// Whether it begins again when it is used up.
     #[must_use]
     pub fn repeats(&self) -> bool {
         self.repeat
-    }
-
-    #[must_use]
-    pub fn sync(&self) -> Sync {
-        self.sync
     }
 
     /// Without repetition.
@@ -213,13 +202,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::fixture::planned;
 
     fn portion(events: &[(u64, u64)], known_ns: u64, offset_ns: u64, length_ns: u64) -> Portion {
-        let planned = |(due_ns, length_ns): &(u64, u64)| PlannedEvent::new(*due_ns, *length_ns);
         Portion {
             column: Arc::new(PlanColumn {
                 known_ns,
-                events: events.iter().map(planned).collect(),
+                events: planned(events),
             }),
             offset_ns,
             length_ns,

@@ -78,17 +78,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    fn events(pairs: &[(u64, u64)]) -> Vec<PlannedEvent> {
-        pairs
-            .iter()
-            .map(|(due_ns, length_ns)| PlannedEvent::new(*due_ns, *length_ns))
-            .collect()
-    }
+    use crate::fixture::planned;
 
     fn apply(safeguards: Safeguards, pairs: &[(u64, u64)]) -> (Vec<PlannedEvent>, EventCounts) {
         let mut counts = EventCounts::default();
-        let all = safeguards.apply(events(pairs).into_iter(), &mut counts);
+        let all = safeguards.apply(planned(pairs).into_iter(), &mut counts);
         (all, counts)
     }
 
@@ -133,7 +127,7 @@ mod tests {
         ];
         for (safeguards, pairs, expected, counted) in cases {
             let (all, counts) = apply(safeguards, pairs);
-            assert_eq!(all, events(expected));
+            assert_eq!(all, planned(expected));
             assert_eq!([counts.asked, counts.merged, counts.below_floor], counted);
         }
     }

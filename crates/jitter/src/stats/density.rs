@@ -133,24 +133,14 @@ fn silverman(mut logs: Vec<f64>) -> f64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use sandbag_stats::Chance;
 
     #[test]
     fn a_lognormal_sample_has_its_density() {
-        // Quantiles of a normal distribution in log10, mean 3, sd 0.5, by the
-        // sum of 12 uniform numbers.
-        let mut state = 1u64;
-        let mut uniform = || {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (state >> 11) as f64 / (1u64 << 53) as f64
-        };
-        let lengths: Vec<u64> = (0..20_000)
-            .map(|_| {
-                let normal = (0..12).map(|_| uniform()).sum::<f64>() - 6.0;
-                10f64.powf(3.0 + 0.5 * normal).round() as u64
-            })
-            .collect();
+        // Normal in log10, mean 3, sd 0.5.
+        let mut chance = Chance::new(1, "density");
+        let mut length = || 10f64.powf(3.0 + 0.5 * chance.normal()).round() as u64;
+        let lengths: Vec<u64> = (0..20_000).map(|_| length()).collect();
         let density = Density::of(&lengths, Grid::standard(), None).unwrap();
         for (x, got) in density.grid.values().zip(&density.values) {
             let z = (x - 3.0) / 0.5;

@@ -138,13 +138,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    fn events(pairs: &[(u64, u64)]) -> Vec<PlannedEvent> {
-        pairs
-            .iter()
-            .map(|(due_ns, length_ns)| PlannedEvent::new(*due_ns, *length_ns))
-            .collect()
-    }
+    use crate::fixture::planned;
 
     const TOLERANCE: Tolerance = Tolerance {
         early_ns: 10,
@@ -155,9 +149,9 @@ mod tests {
 
     #[test]
     fn an_event_is_found_where_it_should_be() {
-        let asked = events(&[(1000, 500), (5000, 500), (9000, 500)]);
+        let asked = planned(&[(1000, 500), (5000, 500), (9000, 500)]);
         // The second is a little too long, the third far too late.
-        let seen = events(&[(1030, 510), (4995, 600), (9200, 500)]);
+        let seen = planned(&[(1030, 510), (4995, 600), (9200, 500)]);
         let matches = match_events(&asked, &seen, TOLERANCE);
         assert_eq!(matches.same, [(0, 0)]);
         assert_eq!(matches.other_length, [(1, 1)]);
@@ -167,8 +161,8 @@ mod tests {
 
     #[test]
     fn a_short_event_of_the_host_beside_is_not_taken_for_ours() {
-        let asked = events(&[(1000, 500)]);
-        let seen = events(&[(995, 3), (1040, 505), (1090, 480)]);
+        let asked = planned(&[(1000, 500)]);
+        let seen = planned(&[(995, 3), (1040, 505), (1090, 480)]);
         let matches = match_events(&asked, &seen, TOLERANCE);
         assert_eq!(matches.same, [(0, 1)]);
         assert_eq!(matches.rest, [0, 2]);
@@ -176,8 +170,8 @@ mod tests {
 
     #[test]
     fn one_that_was_seen_is_found_once() {
-        let asked = events(&[(1000, 50), (1020, 50)]);
-        let seen = events(&[(1030, 50)]);
+        let asked = planned(&[(1000, 50), (1020, 50)]);
+        let seen = planned(&[(1030, 50)]);
         let matches = match_events(&asked, &seen, TOLERANCE);
         assert_eq!((matches.same.len(), matches.other_length.len()), (1, 0));
     }
@@ -216,7 +210,7 @@ mod tests {
             asked in prop::collection::vec((0u64..3000, 1u64..300), 0..40),
             seen in prop::collection::vec((0u64..3000, 1u64..300), 0..40),
         ) {
-            let sorted = |mut pairs: Vec<(u64, u64)>| { pairs.sort_unstable(); events(&pairs) };
+            let sorted = |mut pairs: Vec<(u64, u64)>| { pairs.sort_unstable(); planned(&pairs) };
             let (asked, seen) = (sorted(asked), sorted(seen));
             let m = match_events(&asked, &seen, TOLERANCE);
             prop_assert_eq!(m.same.len() + m.other_length.len() + m.rest.len(), seen.len());

@@ -311,55 +311,46 @@ fn warnings(outcome: &InsideOutcome, polled: bool) -> Vec<String> {
         let slots = outcome.slots.iter();
         slots.filter(|slot| slot.ended == why).count() as u64
     };
-    let (without, no_more) = ("without jitter", "had no more jitter");
-    let reasons = [
-        (
-            refused.no_slot,
-            without,
-            "more at the same time than can book",
-        ),
+    let never_began = [
+        (refused.no_slot, "more at the same time than can book"),
         (
             refused.no_signal,
-            without,
             "all signals that would do are used by the program",
         ),
         (
             refused.no_timer,
-            without,
             "the kernel refused a timer (RLIMIT_SIGPENDING, seccomp)",
         ),
-        (refused.seccomp, without, "they run under a seccomp filter"),
-        (
-            refused.no_room,
-            without,
-            "a process with more than 1024 threads",
-        ),
+        (refused.seccomp, "they run under a seccomp filter"),
+        (refused.no_room, "a process with more than 1024 threads"),
+    ];
+    let ended_early = [
         (
             ended(SufferEnd::Conflict),
-            no_more,
             "the program uses the signal itself",
         ),
         (
             ended(SufferEnd::Seccomp),
-            no_more,
             "the program forbade system calls",
         ),
         (
             ended(SufferEnd::Timer),
-            no_more,
             "the kernel refused to arm the timer",
         ),
         (
             ended(SufferEnd::Exhausted),
-            no_more,
             "their portion of the trace was used up (--loop begins again, --share replays more)",
         ),
     ];
-    let mut warnings: Vec<String> = reasons
-        .iter()
-        .filter(|(count, ..)| *count > 0)
-        .map(|(count, what, why)| format!("{count} processes or threads {what}: {why}"))
-        .collect();
+    let mut warnings = Vec::new();
+    for (what, reasons) in [
+        ("without jitter", &never_began[..]),
+        ("had no more jitter", &ended_early),
+    ] {
+        let some = reasons.iter().filter(|(count, _)| *count > 0);
+        let text = |(count, why): &_| format!("{count} processes or threads {what}: {why}");
+        warnings.extend(some.map(text));
+    }
     if outcome.slots.is_empty() && outcome.recycled == 0 {
         warnings.push(match (polled, refused.not_meant) {
             (true, _) => "no process asked for its jitter (sandbag_jitter_init)".to_owned(),
