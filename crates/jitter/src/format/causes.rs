@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Blocks of causes.
 
-use super::CauseBlock;
+use super::block::CauseBlock;
 use super::varint::{self, RowReader};
 use crate::causes::{Cause, MAX_NAME, NoiseOrigin, SourceKind};
 use crate::{Fault, Span};

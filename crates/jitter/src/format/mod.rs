@@ -26,6 +26,7 @@
 //! length, and the place of its source among all. `A`, JSON: how causes were
 //! found, once, before `N`.
 
+mod block;
 mod causes;
 mod read;
 #[cfg(test)]
@@ -33,55 +34,14 @@ mod tests;
 mod varint;
 mod write;
 
+pub use block::{CauseBlock, EventBlock, FormatBlock};
 pub(crate) use read::read_parts;
 pub use read::{TraceReader, read};
 pub use write::{Writer, write};
 
-use crate::causes::Cause;
-use crate::{Span, TraceEvent};
-
-const MAGIC: &[u8; 8] = b"sandbagj";
-const VERSION: u16 = 2;
-/// In this one lengths of our own events reached from reading to reading.
-const WITH_LEAST: u16 = 1;
-const HEADER: u8 = b'H';
-const EVENTS: u8 = b'E';
-const NOTES: u8 = b'N';
-const CAUSES: u8 = b'C';
-const ABOUT: u8 = b'A';
-/// Nothing that is written comes near to it, packed or not.
-const MAX_BLOCK: usize = 64 << 20;
-/// Events of a block: some 200 kB before compression.
-const EVENTS_PER_BLOCK: usize = 1 << 16;
+use block::MAGIC;
 
 /// Whether a file that begins like this is a trace.
 pub fn is_trace(head: &[u8]) -> bool {
     head.starts_with(MAGIC)
-}
-
-/// Events of one CPU in a stretch of time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventBlock {
-    pub cpu: u32,
-    /// When events were looked for.
-    pub span: Span,
-    /// Those that were found, ascending.
-    pub events: Vec<TraceEvent>,
-}
-
-/// Causes of events of one CPU in a stretch of time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CauseBlock {
-    pub cpu: u32,
-    /// When the kernel was watched.
-    pub span: Span,
-    /// Those that were found; they begin within the stretch and ascend.
-    pub causes: Vec<Cause>,
-}
-
-/// A block of whatever kind a reader hands out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FormatBlock {
-    Events(EventBlock),
-    Causes(CauseBlock),
 }

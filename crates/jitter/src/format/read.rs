@@ -3,11 +3,12 @@
 
 use std::io::{ErrorKind, Read};
 
-use super::varint::RowReader;
-use super::{
+use super::block::{
     ABOUT, CAUSES, CauseBlock, EVENTS, EVENTS_PER_BLOCK, EventBlock, FormatBlock, HEADER, MAGIC,
-    MAX_BLOCK, NOTES, VERSION, WITH_LEAST, causes,
+    MAX_BLOCK, NOTES, VERSION, WITH_LEAST,
 };
+use super::causes;
+use super::varint::RowReader;
 use crate::causes::{Attribution, AttributionSummary, CpuCauses, NoiseOrigin};
 use crate::{CpuTrace, Error, Fault, JitterTrace, Notes, Result, Span, TraceEvent, TraceHeader};
 

@@ -3,12 +3,15 @@
 
 use proptest::prelude::*;
 
+use super::block::*;
 use super::*;
 use crate::causes::{
     Attribution, AttributionMethod, AttributionSummary, Cause, CpuCauses, NoiseOrigin, ProcessInfo,
     SourceKind,
 };
-use crate::{CpuNotes, CpuTrace, Fault, JitterTrace, LoopClock, Notes, TraceHeader};
+use crate::{
+    CpuNotes, CpuTrace, Fault, JitterTrace, LoopClock, Notes, Span, TraceEvent, TraceHeader,
+};
 
 fn header(cpus: Vec<u32>) -> TraceHeader {
     TraceHeader {

@@ -3,9 +3,8 @@
 
 use std::io::Write;
 
-use super::{
-    ABOUT, CAUSES, EVENTS, EVENTS_PER_BLOCK, HEADER, MAGIC, NOTES, VERSION, causes, varint,
-};
+use super::block::{ABOUT, CAUSES, EVENTS, EVENTS_PER_BLOCK, HEADER, MAGIC, NOTES, VERSION};
+use super::{causes, varint};
 use crate::causes::{AttributionSummary, Cause, CpuCauses, NoiseOrigin};
 use crate::{Fault, JitterTrace, Notes, Result, Span, TraceEvent, TraceHeader};
 

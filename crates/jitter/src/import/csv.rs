@@ -2,8 +2,11 @@
 //! CSV of `jitter convert`: a row per event, CPU after CPU. It holds neither the time in
 //! which events were looked for nor CPUs without events; `.sbj` and JSON do.
 
+use sandbag_input::Head;
+
 use super::event_set::{Coverage, EventSet};
-use super::{Head, Input, JitterRecording, number};
+use super::input::{Input, JitterRecording};
+use super::number;
 use crate::{Result, TraceEvent};
 
 const HEADER: &str = "cpu,start_ns,length_ns";

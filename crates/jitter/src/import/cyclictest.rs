@@ -6,8 +6,11 @@
 //! CPUs; with `-S` or `-a` they are bound to the CPU of their number, so that is assumed.
 //! With `-N` the figures are ns, but the file does not say so.
 
+use sandbag_input::Head;
+
+use super::input::{Input, JitterRecording};
+use super::number;
 use super::rows::Row;
-use super::{Head, Input, JitterRecording, number};
 use crate::{CpuCounts, Quantity, Result, TailCount};
 
 const NS_PER_US: u64 = 1000;

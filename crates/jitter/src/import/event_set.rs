@@ -4,9 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use super::input::JitterRecording;
 use super::noises::Noises;
+use super::number::MAX_NS;
 use super::rows::LinePlace;
-use super::{JitterRecording, MAX_NS};
 use crate::TraceHeader;
 use crate::spans::{extent, without};
 use crate::{CpuNotes, CpuTrace, Fault, JitterTrace, LoopClock, Notes, Result, Span, TraceEvent};

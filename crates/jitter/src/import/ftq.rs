@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! FTQ (Sottile and Minnich): the work that was done in each quantum of time.
 
+use sandbag_input::Head;
+
 use super::counts::ValueCounts;
+use super::input::{Input, JitterRecording};
+use super::number;
 use super::rows::Row;
-use super::{Head, Input, JitterRecording, number};
 use crate::Result;
 
 pub(super) fn looks_like(head: &Head<'_>) -> bool {

@@ -5,8 +5,11 @@
 
 use std::collections::BTreeMap;
 
+use sandbag_input::Head;
+
 use super::counts::ValueCounts;
-use super::{Head, Input, JitterRecording, number};
+use super::input::{Input, JitterRecording};
+use super::number;
 use crate::Result;
 
 pub(super) fn looks_like(head: &Head<'_>) -> bool {

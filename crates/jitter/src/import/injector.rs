@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use sandbag_input::Head;
+
 use super::event_set::{Coverage, EventSet};
-use super::{Head, Input, JitterRecording, number};
+use super::input::{Input, JitterRecording};
+use super::number;
 use crate::{Result, TraceEvent};
 
 pub(super) fn looks_like(head: &Head<'_>) -> bool {

@@ -2,9 +2,12 @@
 //! Noise trace of LogGOPSim: start and length in the time unit of the simulation, which
 //! the file does not name.
 
+use sandbag_input::Head;
+
 use super::event_set::{Coverage, EventSet};
+use super::input::{Input, JitterRecording};
+use super::number;
 use super::rows::Row;
-use super::{Head, Input, JitterRecording, number};
 use crate::{Fault, Result, TraceEvent};
 
 /// Lines that are checked to recognise the format.

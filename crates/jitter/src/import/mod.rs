@@ -13,6 +13,7 @@ mod ftq;
 mod ftrace;
 mod fwq;
 mod injector;
+mod input;
 mod loggopsim;
 mod netgauge_quanta;
 mod noises;
@@ -33,90 +34,12 @@ use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 
-use clap::ValueEnum;
-use rows::{LinePlace, TextLines};
+use input::Input;
+pub use input::{ImportOptions, JitterRecording, Unit};
+use rows::LinePlace;
 use sandbag_input::Head;
-use serde::de::DeserializeOwned;
 
-use crate::{CpuCounts, Distribution, Fault, JitterTrace, Result, format};
-
-/// The content of a file.
-#[derive(Debug, Clone, PartialEq)]
-pub enum JitterRecording {
-    Trace(JitterTrace),
-    /// Only how they are distributed.
-    Distribution(Distribution),
-}
-
-impl JitterRecording {
-    fn distribution(
-        recorder: impl Into<String>,
-        series: impl IntoIterator<Item = CpuCounts>,
-        warnings: Vec<String>,
-        whole: LinePlace<'_>,
-    ) -> Result<Self> {
-        let (recorder, series) = (recorder.into(), Vec::from_iter(series));
-        if series.is_empty() {
-            return Err(whole.fault(Fault::NothingKnown));
-        }
-        Ok(Self::Distribution(Distribution {
-            recorder,
-            series,
-            warnings,
-        }))
-    }
-
-    pub fn warnings(&self) -> &[String] {
-        match self {
-            Self::Trace(trace) => &trace.warnings,
-            Self::Distribution(distribution) => &distribution.warnings,
-        }
-    }
-
-    /// The events.
-    ///
-    /// # Errors
-    /// There is only a distribution.
-    pub fn into_trace(self) -> Result<JitterTrace> {
-        match self {
-            Self::Trace(trace) => Ok(trace),
-            Self::Distribution(distribution) => Err(Fault::NotEvents(distribution.recorder).into()),
-        }
-    }
-}
-
-/// The unit of times that a file does not name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Unit {
-    /// Nanoseconds
-    Ns,
-    /// Microseconds
-    Us,
-    /// Picoseconds
-    Ps,
-}
-
-impl Unit {
-    fn in_ns(self) -> f64 {
-        match self {
-            Self::Ns => 1.0,
-            Self::Us => 1e3,
-            Self::Ps => 1e-3,
-        }
-    }
-}
-
-/// Facts that a file may lack, and the parts of it that are needed.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ImportOptions {
-    /// The unit of its times.
-    pub unit: Option<Unit>,
-    /// The CPU on which it was recorded; by default the number at the end of the file's
-    /// name, else 0.
-    pub cpu: Option<u32>,
-    /// Causes of events are not needed: they are not kept in memory.
-    pub without_causes: bool,
-}
+use crate::{Fault, Result, format};
 
 struct FormatReader {
     name: &'static str,
@@ -155,46 +78,6 @@ const READERS: &[FormatReader] = readers![
     "noise trace of LogGOPSim" loggopsim,
 ];
 
-/// What a reader reads from.
-struct Input<'a> {
-    lines: TextLines<'a>,
-    options: &'a ImportOptions,
-    name: &'a str,
-}
-
-impl<'a> Input<'a> {
-    fn new(from: impl Read + Send + 'a, name: &'a str, options: &'a ImportOptions) -> Self {
-        let lines = TextLines::new(Box::new(from), name);
-        Self {
-            lines,
-            options,
-            name,
-        }
-    }
-
-    /// The file as a whole.
-    fn whole(&self) -> LinePlace<'a> {
-        self.lines.whole()
-    }
-
-    fn json<T: DeserializeOwned>(self, what: &'static str) -> Result<T> {
-        let whole = self.whole();
-        serde_json::from_reader(self.lines.into_reader())
-            .map_err(|cause| whole.fault(Fault::Json { what, cause }))
-    }
-
-    /// The CPU of a file that holds one and does not name it. Tools that write a file per
-    /// CPU put its number at the end of the name.
-    fn only_cpu(&self) -> u32 {
-        let mut parts = self.name.rsplit(['.', '_', '/']);
-        let ending = parts.find(|part| !matches!(*part, "dat" | "txt" | "out" | "raw"));
-        let of_name = ending.and_then(number::cpu);
-        self.options.cpu.or(of_name).unwrap_or(0)
-    }
-}
-
-/// Greater times are refused; sums of two stay within 64 bits.
-const MAX_NS: u64 = 1 << 62;
 /// Bytes of a file that are looked at to recognise its format.
 const HEAD: u64 = 16 << 10;
 

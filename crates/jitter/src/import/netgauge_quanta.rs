@@ -2,9 +2,12 @@
 //! netgauge's `fwq` and `ftq` patterns: the time that a fixed work took, in whole us, and
 //! the work that was done in a fixed time.
 
+use sandbag_input::Head;
+
 use super::counts::ValueCounts;
+use super::input::{Input, JitterRecording};
+use super::number;
 use super::rows::Row;
-use super::{Head, Input, JitterRecording, number};
 use crate::Result;
 
 const WORK: &str = "Fixed Work Quantum Benchmark";

@@ -9,10 +9,13 @@ pub(crate) fn decimal(text: &str) -> Option<f64> {
     (number.is_finite() && number >= 0.0).then_some(number)
 }
 
-/// `value * unit_ns`, rounded; `None` above [`MAX_NS`](super::MAX_NS).
+/// Greater times are refused; sums of two stay within 64 bits.
+pub(super) const MAX_NS: u64 = 1 << 62;
+
+/// `value * unit_ns`, rounded; `None` above [`MAX_NS`].
 pub(crate) fn ns(value: f64, unit_ns: f64) -> Option<u64> {
     let ns = (value * unit_ns).round();
-    let is_possible = (0.0..super::MAX_NS as f64).contains(&ns);
+    let is_possible = (0.0..MAX_NS as f64).contains(&ns);
     is_possible.then_some(ns as u64)
 }
 

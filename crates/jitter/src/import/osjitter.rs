@@ -2,7 +2,9 @@
 //! Tables of osjitter and summaries of sysjitter: quantiles per CPU. They are recognised
 //! so that the error can name them.
 
-use super::{Head, Input, JitterRecording};
+use sandbag_input::Head;
+
+use super::input::{Input, JitterRecording};
 use crate::{Fault, Result};
 
 fn is_osjitter(line: &str) -> bool {

@@ -9,9 +9,13 @@
 
 use std::collections::BTreeSet;
 
+use sandbag_input::Head;
+
 use super::event_set::{Coverage, EventSet};
+use super::input::{Input, JitterRecording};
 use super::noises::Noises;
-use super::{Head, Input, JitterRecording, MAX_NS, ftrace, number};
+use super::number::MAX_NS;
+use super::{ftrace, number};
 use crate::causes::{NoiseOrigin, SourceKind};
 use crate::{Fault, Result, TraceEvent};
 

@@ -4,8 +4,12 @@
 
 use std::collections::BTreeMap;
 
+use sandbag_input::Head;
+
 use super::counts::ValueCounts;
-use super::{Head, Input, JitterRecording, MAX_NS, ftrace, number};
+use super::input::{Input, JitterRecording};
+use super::number::MAX_NS;
+use super::{ftrace, number};
 use crate::{Causes, CpuCounts, Quantity, Result};
 
 const FIELDS: usize = 9;

@@ -12,7 +12,11 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Head, Input, JitterRecording, MAX_NS, number};
+use sandbag_input::Head;
+
+use super::input::{Input, JitterRecording};
+use super::number;
+use super::number::MAX_NS;
 use crate::{CpuCounts, Quantity, Result, TailCount};
 
 pub(super) fn looks_like(head: &Head<'_>) -> bool {

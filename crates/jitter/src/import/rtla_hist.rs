@@ -6,8 +6,12 @@
 //! give their width. The width divides every index, so the greatest common divisor of all
 //! is used: it may be too wide but never too narrow.
 
+use sandbag_input::Head;
+
+use super::input::{Input, JitterRecording};
+use super::number;
+use super::number::MAX_NS;
 use super::rows::LinePlace;
-use super::{Head, Input, JitterRecording, MAX_NS, number};
 use crate::{CpuCounts, Quantity, Result, TailCount};
 
 const OSNOISE: &str = "RTLA osnoise histogram";

@@ -4,7 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Head, Input, JitterRecording, MAX_NS, number};
+use sandbag_input::Head;
+
+use super::input::{Input, JitterRecording};
+use super::number;
+use super::number::MAX_NS;
 use crate::{Causes, CpuCounts, Quantity, Result};
 
 const NS_PER_US: u64 = 1000;

@@ -7,9 +7,13 @@
 //! is not in the file, so they are placed a second apart. The loop runs until it has a
 //! given number of detours: a segment ends with its last one.
 
+use sandbag_input::Head;
+
 use super::event_set::{Coverage, EventSet};
+use super::input::{Input, JitterRecording};
+use super::number;
+use super::number::MAX_NS;
 use super::rows::Row;
-use super::{Head, Input, JitterRecording, MAX_NS, number};
 use crate::{Fault, Result, Span, TraceEvent};
 
 /// Starts and lengths are each rounded.

@@ -3,9 +3,12 @@
 //! the reading at the end of the event, in ns since the loop began. With `--sort` rows
 //! are ordered by length and lack a column.
 
+use sandbag_input::Head;
+
 use super::event_set::{Coverage, EventSet};
+use super::input::{Input, JitterRecording};
+use super::number;
 use super::rows::Row;
-use super::{Head, Input, JitterRecording, number};
 use crate::{Result, Span, TraceEvent};
 
 pub(super) fn looks_like(head: &Head<'_>) -> bool {

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use proptest::prelude::*;
 
 use super::*;
+use crate::CpuCounts;
 
 /// In a variant: what stands before is the whole file.
 const CUT: &str = "(the end)";

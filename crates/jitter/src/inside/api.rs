@@ -69,7 +69,6 @@ pub fn phase(phase: u64) {
 }
 
 /// What this thread suffered; `None` if it never began.
-#[must_use]
 pub fn report() -> Option<SufferReport> {
     let mut report = SufferReport::default();
     // SAFETY: writes no more than the size that it is given.

@@ -48,7 +48,6 @@ pub mod flag {
 /// `repr(C)`, of integers and arrays of them without padding: any bytes are a value.
 pub unsafe trait Plain: Sized {
     /// From the first bytes; missing ones are 0.
-    #[must_use]
     fn of_bytes(bytes: &[u8]) -> Self {
         // SAFETY: any bytes are a value, zeros as well; no more than its size is
         // copied, between memory of different owners.

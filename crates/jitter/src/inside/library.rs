@@ -133,19 +133,16 @@ impl LibraryDir {
     }
 
     /// Path of the plan.
-    #[must_use]
     pub fn plan(&self) -> PathBuf {
         self.dir.join("plan")
     }
 
-    #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
     /// Variables of the program's environment. Other libraries to preload stay
     /// before ours: a sanitizer must be the first.
-    #[must_use]
     pub fn environment(&self) -> Vec<(&'static str, OsString)> {
         let mut preload = std::env::var_os(PRELOAD_VARIABLE).unwrap_or_default();
         if !preload.is_empty() {

@@ -44,7 +44,6 @@ impl SufferEnd {
     ];
 
     /// The name in run.json.
-    #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].1
     }
@@ -99,7 +98,6 @@ pub struct InsideOutcome {
 
 impl InsideOutcome {
     /// The sum of all.
-    #[must_use]
     pub fn total(&self) -> RankOutcome {
         let mut total = self.gone.clone();
         for slot in &self.slots {
@@ -164,7 +162,6 @@ fn read_slot(owner: u32, bytes: &[u8]) -> Slot {
 }
 
 /// From the shared part of a plan file; missing bytes are 0.
-#[must_use]
 pub fn read(bytes: &[u8]) -> InsideOutcome {
     let shared = PlanShared::of_bytes(bytes);
     let slots = bytes.get(size_of::<PlanShared>()..).unwrap_or_default();

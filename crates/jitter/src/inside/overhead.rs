@@ -56,7 +56,6 @@ pub struct Overhead {
 impl Overhead {
     /// Options of a plan with the first safeguard (`overhead`) and the second
     /// (`interval`).
-    #[must_use]
     pub fn guarded(measured: Option<Self>, overhead: bool, interval: bool) -> InsideOptions {
         let of = |on: bool, ns: fn(Self) -> u64| measured.filter(|_| on).map_or(0, ns);
         InsideOptions {

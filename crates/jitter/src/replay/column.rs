@@ -15,12 +15,10 @@ pub struct PlannedEvent {
 }
 
 impl PlannedEvent {
-    #[must_use]
     pub const fn new(due_ns: u64, length_ns: u64) -> Self {
         Self { due_ns, length_ns }
     }
 
-    #[must_use]
     pub fn end_ns(&self) -> u64 {
         self.due_ns.saturating_add(self.length_ns)
     }
@@ -37,7 +35,6 @@ pub struct PlanColumn {
 impl PlanColumn {
     /// The parts of events within `known`. Both are ascending and without overlap, as
     /// in a [`CpuTrace`].
-    #[must_use]
     pub fn new(known: &[Span], events: &[TraceEvent]) -> Self {
         let mut column = Self::default();
         let mut next = 0;
@@ -75,7 +72,6 @@ impl PlanColumn {
     }
 
     /// Length of all events, ns.
-    #[must_use]
     pub fn noise_ns(&self) -> u64 {
         self.events.iter().map(|event| event.length_ns).sum()
     }

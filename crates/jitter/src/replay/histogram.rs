@@ -24,7 +24,6 @@ pub struct Histogram {
 }
 
 /// The bucket of a value.
-#[must_use]
 pub fn bucket(value: u64) -> usize {
     if value < 1 << BITS {
         return value as usize;
@@ -47,7 +46,6 @@ fn upper(bucket: usize, bits: u32) -> u64 {
 
 impl Histogram {
     /// An empty one to which values can be added without allocation.
-    #[must_use]
     pub fn allocated() -> Self {
         Self {
             counts: vec![0; BUCKETS],
@@ -66,7 +64,6 @@ impl Histogram {
     }
 
     /// From counts by bucket, at most [`BUCKETS`] of them.
-    #[must_use]
     pub fn of_counts(mut counts: Vec<u64>) -> Self {
         let used = counts.iter().rposition(|count| *count > 0);
         counts.truncate(used.map_or(0, |last| last + 1));
@@ -79,7 +76,6 @@ impl Histogram {
 
     /// From the counts of the library inside a program: each value becomes the
     /// largest of its bucket there.
-    #[must_use]
     pub fn of_library(counts: &[u32]) -> Self {
         let mut fine = vec![0u64; BUCKETS];
         for (place, count) in counts.iter().enumerate() {
@@ -100,13 +96,11 @@ impl Histogram {
     }
 
     /// Number of values.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.all
     }
 
     /// The percentile, at most a bucket too large; `None` without values.
-    #[must_use]
     pub fn quantile(&self, part_pct: f64) -> Option<u64> {
         let rank = (self.all as f64 * part_pct / 100.0).ceil() as u64;
         let rank = rank.clamp(1, self.all.max(1));
@@ -119,7 +113,6 @@ impl Histogram {
     }
 
     /// Number of values up to the end of the bucket of `value`.
-    #[must_use]
     pub fn up_to(&self, value: u64) -> u64 {
         self.counts.iter().take(bucket(value) + 1).sum()
     }

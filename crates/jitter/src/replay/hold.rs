@@ -58,7 +58,6 @@ pub enum HoldEnd {
 
 impl HoldEnd {
     /// The name in run.json.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::UsedUp => "used-up",

@@ -76,7 +76,6 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    #[must_use]
     pub fn any(&self) -> bool {
         self.events + self.shortened > 0
     }
@@ -84,7 +83,6 @@ impl LeftOut {
 
 /// Splits events, which are in order and cost `overhead_ns` beyond their length, into
 /// those within the limit and the rest.
-#[must_use]
 pub fn cut(events: &[PlannedEvent], overhead_ns: u64) -> (Vec<PlannedEvent>, LeftOut) {
     let mut limit = Limit::default();
     let mut left_out = LeftOut::default();

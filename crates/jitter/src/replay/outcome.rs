@@ -105,7 +105,6 @@ impl EventCounts {
     }
 
     /// Events that were decided upon: those that were asked for and reached.
-    #[must_use]
     pub fn decided(&self) -> u64 {
         let left_out = self.below_floor + self.over_limit + self.shortened + self.missed;
         self.injected + self.merged + left_out
@@ -146,7 +145,6 @@ pub struct Quantiles {
 
 impl Quantiles {
     /// Of these; `None` if there are none.
-    #[must_use]
     pub fn of(mut values: Vec<i64>) -> Option<Self> {
         values.sort_unstable();
         Self::at(values.len() as u64, |pct| quantile(&values, pct))
@@ -180,7 +178,6 @@ const TOUCH: Injection = Injection {
 
 impl RankOutcome {
     /// Keeps up to `room` events; [`note`](Self::note) neither allocates nor faults.
-    #[must_use]
     pub fn with_room(room: usize) -> Self {
         Self {
             kept: touched(TOUCH, room),
@@ -241,7 +238,6 @@ impl RankOutcome {
     }
 
     /// Start errors without a cause outside of the injector.
-    #[must_use]
     pub fn start_errors(&self) -> Option<Quantiles> {
         let clean =
             |event: &Injection| (event.cause == Cause::Nothing).then_some(event.start_error_ns);
@@ -249,7 +245,6 @@ impl RankOutcome {
     }
 
     /// All start errors.
-    #[must_use]
     pub fn all_start_errors(&self) -> Option<Quantiles> {
         let mut all = self.start.clone();
         all.merge(&self.start_late);
@@ -257,14 +252,12 @@ impl RankOutcome {
     }
 
     /// All length errors.
-    #[must_use]
     pub fn length_errors(&self) -> Option<Quantiles> {
         self.errors(|event| Some(event.length_error_ns), &self.length)
     }
 
     /// Share (0 to 1) of the [`start_errors`](Self::start_errors) of at most
     /// `ns`; `None` without any.
-    #[must_use]
     pub fn share_within(&self, ns: u64) -> Option<f64> {
         let all = self.start.count();
         (all > 0).then(|| self.start.up_to(ns) as f64 / all as f64)

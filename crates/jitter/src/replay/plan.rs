@@ -157,18 +157,15 @@ impl ReplayPlan {
     }
 
     /// Number of CPUs of the trace that are replayed.
-    #[must_use]
     pub fn columns(&self) -> usize {
         self.columns.len()
     }
 
     /// The column of a rank's portion.
-    #[must_use]
     pub fn column(&self, rank: u64) -> &PlanColumn {
         &self.columns[self.column_of(rank)]
     }
 
-    #[must_use]
     pub fn options(&self) -> &ReplayOptions {
         &self.options
     }
@@ -178,14 +175,12 @@ impl ReplayPlan {
     }
 
     /// The portion of a rank.
-    #[must_use]
     pub fn rank(&self, rank: u64) -> Portion {
         self.in_segment(rank, 0)
     }
 
     /// The portion of a rank in one of several runs, counted from 0: each has random
     /// choices of its own, whatever the synchronisation.
-    #[must_use]
     pub fn in_segment(&self, rank: u64, segment: u64) -> Portion {
         let column = Arc::clone(&self.columns[self.column_of(rank)]);
         let ReplayOptions {

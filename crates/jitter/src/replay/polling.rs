@@ -63,7 +63,6 @@ const NEVER: u64 = u64::MAX;
 impl Portion {
     /// Replays it by polling, from `begin_ns` of the program's clock, and keeps
     /// `records` events one by one.
-    #[must_use]
     pub fn polled(&self, records: usize, begin_ns: u64) -> PolledReplay {
         PolledReplay::new(self.clone(), RankOutcome::with_room(records), begin_ns)
     }
@@ -101,7 +100,6 @@ impl PolledReplay {
     }
 
     /// Length of all events that were passed over, ns.
-    #[must_use]
     pub fn passed_ns(&self) -> u64 {
         self.passed_ns
     }
@@ -149,7 +147,6 @@ impl PolledReplay {
 
     /// How late the event is that is under way or due, ns. It grows where events and
     /// the steps between them need more time than there is.
-    #[must_use]
     pub fn late_ns(&self, now_ns: u64) -> u64 {
         match (self.suffering, self.next) {
             (Some(now), _) => now.start_ns.saturating_sub(now.due_ns),
@@ -265,7 +262,6 @@ impl PolledReplay {
 
     /// Whether the portion is used up; never if it repeats. The paper's experiment
     /// ends for all ranks when it is over for one.
-    #[must_use]
     pub fn is_over(&self, now_ns: u64) -> bool {
         let used_ns = now_ns.saturating_sub(self.begin_ns);
         !self.portion.repeats() && used_ns >= self.portion.length_ns()
@@ -273,13 +269,11 @@ impl PolledReplay {
 
     /// The outcome so far; due times count from the beginning, or from the last
     /// common position.
-    #[must_use]
     pub fn outcome(&mut self) -> &RankOutcome {
         self.book();
         &self.outcome
     }
 
-    #[must_use]
     pub fn into_outcome(mut self) -> RankOutcome {
         self.book();
         self.outcome

@@ -30,13 +30,11 @@ pub(crate) const PHASES: u64 = 1;
 
 impl Portion {
     /// Its beginning in the known time of its CPU, ns.
-    #[must_use]
     pub fn offset_ns(&self) -> u64 {
         self.offset_ns
     }
 
     /// Position in the known time of its CPU after `passed_ns`, without the factor.
-    #[must_use]
     pub fn position_ns(&self, passed_ns: u64) -> u64 {
         let within_ns = if self.repeat {
             passed_ns % self.length_ns.max(1)
@@ -47,19 +45,16 @@ impl Portion {
     }
 
     /// Length with the factor, ns.
-    #[must_use]
     pub fn length_ns(&self) -> u64 {
         self.scaled(self.length_ns)
     }
 
     /// Whether it begins again when it is used up.
-    #[must_use]
     pub fn repeats(&self) -> bool {
         self.repeat
     }
 
     /// Without repetition.
-    #[must_use]
     pub fn once(&self) -> Self {
         Self {
             repeat: false,
@@ -69,14 +64,12 @@ impl Portion {
 
     /// Its events, by due time since the beginning; endless if it repeats and has an
     /// event.
-    #[must_use]
     pub fn events(&self) -> Events {
         Events::new(self.clone())
     }
 
     /// The portion of all ranks from a phase (counted from 0) on that sets a common
     /// position ([`Sync::Phases`]).
-    #[must_use]
     pub fn at_phase(&self, phase: u64) -> Option<Self> {
         let Sync::Phases(every) = self.sync else {
             return None;

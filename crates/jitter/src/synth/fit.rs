@@ -4,7 +4,8 @@
 //! recording has beyond that (bursts, the order of lengths, what CPUs have in
 //! common) is not in it.
 
-use super::{Arrivals, Component, Lengths};
+use super::component::{Arrivals, Component};
+use super::lengths::Lengths;
 use crate::stats::spectrum;
 use crate::{CpuTrace, JitterTrace, TraceEvent};
 

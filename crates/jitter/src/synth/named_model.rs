@@ -11,7 +11,8 @@
 //! and of the N long ones that 2048 phases have the longest is in the mean
 //! `bound + mean (ln N + 0.577)`.
 
-use super::{Arrivals, Component, Lengths};
+use super::component::{Arrivals, Component};
+use super::lengths::Lengths;
 
 /// A model by name.
 #[derive(Debug, Clone, Copy, PartialEq)]

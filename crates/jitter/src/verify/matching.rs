@@ -55,7 +55,6 @@ pub struct Matches {
 /// Finds each event that was due among those that were recorded. Both are in order; an
 /// event is found once. First come events of the same length, the nearest of them, so
 /// that a short event of the host beside a long one of ours is not taken for it.
-#[must_use]
 pub fn match_events(
     asked: &[PlannedEvent],
     seen: &[PlannedEvent],
@@ -116,7 +115,6 @@ const PER_DECADE: f64 = 20.0;
 
 /// Lengths without those of the host alone: of each class as many are removed as were
 /// recorded without a replay, `times` as often (the recordings may differ in length).
-#[must_use]
 pub fn without_host(seen_ns: &[u64], host_ns: &[u64], times: f64) -> Vec<u64> {
     let size = |ns: &u64| ((*ns).max(1) as f64).log10() * PER_DECADE;
     let mut of_host = std::collections::BTreeMap::<i64, f64>::new();

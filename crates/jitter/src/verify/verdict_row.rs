@@ -45,7 +45,6 @@ pub struct VerdictRow {
 
 /// Compares the events of all CPUs. All times are divided by the `factor` of the replay.
 /// `times`: length of the replay relative to both recordings of the host together.
-#[must_use]
 pub fn judge(cpus: &[Evidence<'_>], tolerance: Tolerance, factor: f64, times: f64) -> VerdictRow {
     let (mut all, mut same, mut on_time, mut chance) = (0, 0, 0, 0.0);
     let (mut late, mut longer) = (Vec::new(), Vec::new());

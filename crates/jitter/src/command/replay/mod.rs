@@ -143,7 +143,6 @@ pub enum Safeguard {
 
 impl ReplayArgs {
     /// Whether a program is to be run.
-    #[must_use]
     pub fn has_command(&self) -> bool {
         !self.command.is_empty()
     }

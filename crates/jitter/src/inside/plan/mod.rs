@@ -46,7 +46,6 @@ pub struct Portion {
 
 impl Portion {
     /// All of a column of this length, ns.
-    #[must_use]
     pub const fn whole(column: usize, length_ns: u64) -> Self {
         Self {
             column,
@@ -189,13 +188,11 @@ impl PlanFile {
         Ok(outcome::read(&bytes))
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The open file.
-    #[must_use]
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -206,7 +203,6 @@ fn shared_bytes(slots: u32) -> usize {
 }
 
 /// Bytes of the file of such a plan.
-#[must_use]
 pub fn size(columns: &[PlanColumn], portions: &[Portion], options: &InsideOptions) -> u64 {
     header(columns, portions, options).size
 }

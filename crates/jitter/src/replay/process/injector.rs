@@ -28,13 +28,11 @@ pub struct InjectorSetup {
 
 impl InjectorSetup {
     /// As command-line arguments.
-    #[must_use]
     pub fn to_args(&self) -> Vec<String> {
         child::to_args(self)
     }
 
     /// From the arguments of [`InjectorSetup::to_args`].
-    #[must_use]
     pub fn from_args(args: &[String]) -> Option<Self> {
         child::from_args(args)
     }

@@ -45,7 +45,6 @@ pub enum InjectorClass {
 
 impl InjectorClass {
     /// The name in records.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Fifo { .. } => "fifo",

@@ -28,7 +28,6 @@ pub struct Ask {
 
 impl Ask {
     /// For each CPU the rank of its place in the plan.
-    #[must_use]
     pub fn each(cpus: &[u32], plan: &ReplayPlan) -> Vec<Self> {
         let one = |(cpu, rank): (&u32, u64)| Self {
             cpu: *cpu,

@@ -85,13 +85,11 @@ impl Team {
         Ok(team)
     }
 
-    #[must_use]
     pub fn class(&self) -> InjectorClass {
         self.class
     }
 
     /// Why the class is not the one tried first.
-    #[must_use]
     pub fn why_not_better(&self) -> Option<&str> {
         self.why.as_deref()
     }
@@ -111,7 +109,6 @@ impl Team {
     }
 
     /// Ends them; the outcome of each CPU.
-    #[must_use]
     pub fn finish(mut self) -> Vec<CpuOutcome> {
         self.end();
         let end_ns = self.end_ns.unwrap_or(self.begin_ns);
