@@ -8,8 +8,8 @@ use std::sync::Arc;
 use sandbag_input::Place;
 
 use crate::Format;
-use crate::seconds::Seconds;
 use sandbag_input::number::MAX_CPU;
+use sandbag_ui::quantity::Seconds;
 
 /// A fault and, where there is one, its place.
 #[derive(Debug)]
@@ -207,8 +207,6 @@ pub enum Fault {
         /// The same without its directory.
         name: String,
     },
-    #[error("`{0}` is not a format; known are {known}", known = Format::names())]
-    NoSuchFormat(String),
     #[error("{0} can only be written, not read")]
     NotReadable(Format),
     #[error("{0} can only be read, not written")]

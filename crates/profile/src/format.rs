@@ -4,8 +4,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Error, Fault};
-
 macro_rules! formats {
     ($($variant:ident, $name:literal, $about:literal;)*) => {
         /// A file format, or where else a profile came from.
@@ -92,13 +90,18 @@ impl fmt::Display for Format {
     }
 }
 
-impl FromStr for Format {
-    type Err = Error;
+/// No format has this name.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is not a format; known are {known}", known = Format::names())]
+pub struct UnknownFormat(String);
 
-    fn from_str(text: &str) -> Result<Self, Error> {
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(text: &str) -> Result<Self, UnknownFormat> {
         let mut all = Self::ALL.iter().copied();
         all.find(|format| format.name() == text)
-            .ok_or_else(|| Fault::NoSuchFormat(text.to_owned()).into())
+            .ok_or_else(|| UnknownFormat(text.to_owned()))
     }
 }
 

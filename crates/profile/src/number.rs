@@ -49,9 +49,9 @@ pub(crate) fn percent(bytes: &[u8], what: impl Fn() -> String) -> Result<f64, Fa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seconds::plain_seconds;
     use proptest::prelude::*;
     use rstest::rstest;
+    use sandbag_ui::quantity::plain_seconds;
 
     #[rstest]
     #[case("0", Some(0))]

@@ -9,8 +9,8 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use crate::{generate, moved, runs};
 use sandbag_audit::command_line as audit;
 use sandbag_jitter::command as jitter;
-use sandbag_load::command::{compare, doctor, load, record, replay, show, slow};
-use sandbag_profile::command::{convert, synth};
+use sandbag_load::command::{compare, doctor, load, record, replay, slow};
+use sandbag_profile::command::{convert, show, synth};
 use sandbag_scale::command as scale;
 use sandbag_ui::{exit, help};
 

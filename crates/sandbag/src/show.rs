@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use sandbag_audit::command_line as audit;
 use sandbag_jitter::command as jitter;
-use sandbag_load::command::show::{self, ShowArgs};
+use sandbag_load::command::show as run_show;
 use sandbag_profile::Format;
 use sandbag_profile::command::reshape;
+use sandbag_profile::command::show::{self as profile_show, ShowArgs};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::{Result, exit, output};
 
@@ -19,8 +20,8 @@ const HEAD: u64 = 16 << 10;
 /// Runs the command.
 pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
     let text = match args.file() {
-        None => show::formats(),
-        Some(file) if show::is_run(file) => run(file, messages)?,
+        None => profile_show::formats(),
+        Some(file) if run_show::is_run(file) => run(file, messages)?,
         Some(file) => recording(file, args, messages)?,
     };
     output::print(text)?;
@@ -34,7 +35,7 @@ fn run(path: &Path, messages: &Messages) -> Result<String> {
     if let Some(text) = jitter::show_replay(path) {
         return text;
     }
-    show::run(path, messages)
+    run_show::run(path, messages)
 }
 
 fn recording(file: &Path, args: &ShowArgs, messages: &Messages) -> Result<String> {
@@ -49,5 +50,5 @@ fn recording(file: &Path, args: &ShowArgs, messages: &Messages) -> Result<String
     if read.is_ok() && !args.names_a_format() && jitter::is_recording(text, is_profile) {
         return jitter::show_text(source.reader()?, source.name(), messages);
     }
-    show::profile(source, args, messages)
+    profile_show::text(source, args, messages)
 }

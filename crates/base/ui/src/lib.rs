@@ -3,6 +3,7 @@
 //! their units, the frame of pages.
 
 pub mod address;
+pub mod bars;
 pub mod chart;
 pub mod exit;
 pub mod failure;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Times, as people read them on pages and terminals, and as they write them.
 
+use std::fmt;
 use std::time::Duration;
+
+use sandbag_input::number::NS_PER_S;
 
 /// The unit of time that suits a length: its nanoseconds and its name.
 pub fn unit(ns: f64) -> (f64, &'static str) {
@@ -41,6 +44,27 @@ pub fn percent(value: f64) -> String {
 pub fn period(ns: f64) -> String {
     let (by, unit) = unit(ns.max(1e3));
     format!("{:.4} {unit}", ns / by)
+}
+
+/// A time in nanoseconds that prints as seconds without loss: `1.5 s`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seconds(pub u64);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} s", plain_seconds(self.0))
+    }
+}
+
+/// Seconds as a decimal number without loss and without trailing zeros.
+pub fn plain_seconds(ns: u64) -> String {
+    let (whole, part) = (ns / NS_PER_S, ns % NS_PER_S);
+    if part == 0 {
+        whole.to_string()
+    } else {
+        let text = format!("{whole}.{part:09}");
+        text.trim_end_matches('0').to_owned()
+    }
 }
 
 /// A duration: `500ms`, `10s`, `1m`, `2h`, `1h 30m`; a bare number is seconds.

@@ -5,8 +5,9 @@
 //! set while it is held goes to the supervisor over the node's socket.
 
 use sandbag_profile::{
-    BoxSteps, Fault, ProfileCell, ProfileHeader, Result, Seconds, Step, Steps, constants,
+    BoxSteps, Fault, ProfileCell, ProfileHeader, Result, Step, Steps, constants,
 };
+use sandbag_ui::quantity::Seconds;
 
 use crate::node::ratios::Ratios;
 

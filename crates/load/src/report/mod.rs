@@ -20,6 +20,6 @@ pub use achieved::{AchievedWriter, read_achieved};
 pub use columns::column_heads;
 pub use error::Error;
 pub use nodes::NodeRows;
-pub use plot::{plot_profile, plot_run};
+pub use plot::plot_run;
 pub use run::Run;
 pub use write::{read_nodes, read_run, write_nodes, write_run};

@@ -3,7 +3,8 @@
 
 use std::str::FromStr;
 
-use crate::{BoxSteps, Error, Fault, ProfileCell, Result, Seconds};
+use crate::{BoxSteps, Error, Fault, ProfileCell, Result};
+use sandbag_ui::quantity::Seconds;
 
 use crate::stream::change_steps;
 

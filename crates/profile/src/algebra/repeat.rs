@@ -2,7 +2,8 @@
 //! A profile again and again.
 
 use crate::stream::{change_steps, no_warning};
-use crate::{BoxSteps, Fault, Result, Seconds, Step};
+use crate::{BoxSteps, Fault, Result, Step};
+use sandbag_ui::quantity::Seconds;
 
 /// The profile `times` times in a row, or for ever (`None`; such a stream
 /// must not be summarised or exported). `reopen` opens the source anew for

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Operations that look at one step at a time.
 
-use crate::{BoxSteps, Fault, ProfileCell, ProfileHeader, Result, Seconds, Step};
+use crate::{BoxSteps, Fault, ProfileCell, ProfileHeader, Result, Step};
+use sandbag_ui::quantity::Seconds;
 
 use super::{clip_cell, clip_warning};
 use crate::stream::{change_steps, no_warning};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The commands: `convert`, `synth`; how a profile is read, reshaped and written.
+//! The commands: `convert`, `synth`, `show`; how a profile is read, reshaped and written.
 
 pub mod convert;
 pub mod profile_output;
 pub mod prometheus;
 pub mod reshape;
+pub mod show;
 pub mod synth;

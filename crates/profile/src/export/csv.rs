@@ -6,8 +6,8 @@
 use std::io::{BufWriter, Write};
 
 use crate::native::push_percent;
-use crate::seconds::plain_seconds;
 use crate::{ProfileCell, Result, Steps};
+use sandbag_ui::quantity::plain_seconds;
 
 use super::{ExportReport, io};
 

@@ -5,8 +5,8 @@ use std::io::{BufWriter, Write};
 
 use crate::algebra::Resample;
 use crate::number::NS_PER_S;
-use crate::seconds::plain_seconds;
 use crate::{Error, Fault, Result, Steps};
+use sandbag_ui::quantity::plain_seconds;
 
 use super::{ExportReport, io};
 

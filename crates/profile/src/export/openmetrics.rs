@@ -13,8 +13,8 @@
 use std::io::{BufWriter, Write};
 
 use crate::number::NS_PER_S;
-use crate::seconds::plain_seconds;
 use crate::{Begin, Result, Steps};
+use sandbag_ui::quantity::plain_seconds;
 
 use super::{ExportReport, io};
 

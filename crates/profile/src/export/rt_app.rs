@@ -10,8 +10,8 @@ use std::io::{BufWriter, Write};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::seconds::plain_seconds;
 use crate::{Result, Steps};
+use sandbag_ui::quantity::plain_seconds;
 
 use super::{ExportReport, io};
 

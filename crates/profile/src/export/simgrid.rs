@@ -5,9 +5,9 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::seconds::plain_seconds;
 use crate::{Fault, Result, Steps};
 use sandbag_input::{Existing, NewFile};
+use sandbag_ui::quantity::plain_seconds;
 
 use super::{ExportReport, io};
 

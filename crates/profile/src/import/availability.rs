@@ -8,9 +8,9 @@ use super::count_warnings;
 use crate::lines::Lines;
 use crate::number::{NS_PER_S, decimal, decimal_seconds};
 use crate::reader::Input;
-use crate::seconds::{Seconds, plain_seconds};
 use crate::stream::make_steps;
 use crate::{BoxSteps, Fault, Format, ProfileHeader, Result, Step};
+use sandbag_ui::quantity::{Seconds, plain_seconds};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum AvailabilityLine {

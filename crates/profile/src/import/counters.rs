@@ -29,6 +29,10 @@ pub(super) const STATES: usize = 8;
 /// Time in each state since some moment, by [`CpuState`], in any unit.
 pub(super) type StateTimes = [u64; STATES];
 
+/// The kernel counts in hundredths of a second on every common machine, in
+/// the order of [`CpuState`].
+pub(super) const USER_HZ: u64 = 100;
+
 /// A counter that falls by this much began anew; a smaller fall is the
 /// kernel's (iowait may decrease, idle is corrected). Seconds.
 const RESET_S: u64 = 3;
@@ -45,7 +49,7 @@ pub(super) struct Differences {
 impl Default for Differences {
     /// For counters of the kernel's ticks.
     fn default() -> Self {
-        Self::new(super::snapshots::USER_HZ)
+        Self::new(USER_HZ)
     }
 }
 

@@ -17,9 +17,9 @@ use std::collections::BTreeMap;
 use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_number, whole};
 use crate::reader::ImportReader;
-use crate::seconds::Seconds;
 use crate::stream::make_steps;
 use crate::{BoxSteps, Error, Fault, Format, ProfileCell, ProfileHeader, Result, Step};
+use sandbag_ui::quantity::Seconds;
 
 const NO_END: &str = "add a line `kill <seconds>` or give the end";
 

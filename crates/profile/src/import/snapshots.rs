@@ -13,12 +13,8 @@ use crate::lines::Lines;
 use crate::number::{cpu_number, whole};
 use crate::{Error, Fault, Format, Result};
 
-use super::counters::{CpuState, Differences, STATES, StateTimes};
+use super::counters::{CpuState, Differences, STATES, StateTimes, USER_HZ};
 use super::{ImportSample, ImportSummary, Samples};
-
-/// The kernel counts in hundredths of a second on every common machine, in
-/// the order of [`CpuState`].
-pub(super) const USER_HZ: u64 = 100;
 
 /// How a program writes snapshots.
 pub(super) trait SnapshotFormat: Default + Send {

@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 
 use rstest::rstest;
 
-use crate::seconds::plain_seconds;
 use crate::testing::{assert_damage_is_answered, assert_sound, read_as};
 use crate::{Format, InputSource, Profile, ProfileCell, ReadOptions, Result};
+use sandbag_ui::quantity::plain_seconds;
 
 #[derive(Default)]
 struct Case {

@@ -2,8 +2,8 @@
 //! From stamped samples to contiguous steps.
 
 use crate::number::NS_PER_S;
-use crate::seconds::Seconds;
 use crate::{Fault, ProfileHeader, Result, Step, Steps};
+use sandbag_ui::quantity::Seconds;
 
 use super::{BoxSamples, ImportSample};
 

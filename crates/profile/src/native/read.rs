@@ -5,8 +5,8 @@ use std::collections::HashSet;
 
 use crate::lines::Lines;
 use crate::number::{cpu_number, percent, time, unquoted};
-use crate::seconds::plain_seconds;
 use crate::{BoxSteps, Fault, Format, ProfileCell, ProfileHeader, Result, Step, Steps};
+use sandbag_ui::quantity::{Seconds, plain_seconds};
 
 use super::{MAGIC, VERSION};
 
@@ -150,9 +150,9 @@ impl Native {
 
     fn read_first(&mut self) -> Result<()> {
         match self.read_row()? {
-            NativeRow::Step(step) if step.start_ns != 0 => Err(self
-                .lines
-                .here(Fault::LateStart(crate::Seconds(step.start_ns)))),
+            NativeRow::Step(step) if step.start_ns != 0 => {
+                Err(self.lines.here(Fault::LateStart(Seconds(step.start_ns))))
+            }
             NativeRow::Step(step) => {
                 self.open = Some(step);
                 Ok(())

@@ -3,8 +3,8 @@
 
 use std::io::{self, Write};
 
-use crate::seconds::plain_seconds;
 use crate::{ProfileCell, ProfileHeader, Step};
+use sandbag_ui::quantity::plain_seconds;
 
 use super::{MAGIC, VERSION};
 

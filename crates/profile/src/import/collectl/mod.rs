@@ -21,8 +21,8 @@ use crate::number::{NS_PER_S, decimal_seconds, whole};
 use crate::{Fault, Format};
 use sandbag_input::head::{Head, words};
 
+use super::counters::USER_HZ;
 use super::host::Host;
-use super::snapshots::USER_HZ;
 use super::stamp;
 use super::zone::zone_ns;
 

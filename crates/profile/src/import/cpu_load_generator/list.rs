@@ -14,9 +14,9 @@
 use crate::lines::Lines;
 use crate::number::decimal;
 use crate::reader::Input;
-use crate::seconds::Seconds;
 use crate::stream::make_steps;
 use crate::{BoxSteps, Fault, Format, ProfileHeader, Result, Step};
+use sandbag_ui::quantity::Seconds;
 
 const NO_END: &str = "its interval is an argument of cpu-load-generator: give the end, the number \
                       of lines times the interval";

@@ -22,9 +22,9 @@ use serde::Deserialize;
 
 use crate::lines::Lines;
 use crate::number::{MAX_CPU, NS_PER_S};
-use crate::seconds::Seconds;
 use crate::stream::make_steps;
 use crate::{BoxSteps, Fault, Format, ProfileCell, ProfileHeader, Result, Step};
+use sandbag_ui::quantity::Seconds;
 
 const MAX_DOCUMENT: u64 = 64 << 20;
 /// Of all CPUs together: a repetition may be any number.

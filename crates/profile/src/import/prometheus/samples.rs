@@ -7,8 +7,8 @@ use crate::import::counters::{self, CpuState, Differences, STATES, StateTimes};
 use crate::import::timeline::{Timeline, stamp};
 use crate::import::{ImportSample, ImportSummary, Samples, begin, count_warnings};
 use crate::number::NS_PER_S;
-use crate::seconds::Seconds;
 use crate::{BoxSteps, Error, Fault, Format, ProfileCell, ProfileHeader, Result};
+use sandbag_ui::quantity::Seconds;
 
 use super::kind::{MetricKind, Whole, kind, whole};
 use super::store::{MetricPoint, Modes, PointStore};

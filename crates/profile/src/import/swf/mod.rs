@@ -23,9 +23,9 @@ mod tests;
 use crate::lines::Lines;
 use crate::number::{MAX_CPU, NS_PER_S, whole};
 use crate::reader::{ImportReader, Input};
-use crate::seconds::Seconds;
 use crate::{Begin, BoxSteps, Fault, Format, Job, ProfileHeader, Result, Step, Steps};
 use sandbag_input::head::{Head, words};
+use sandbag_ui::quantity::Seconds;
 
 use order::InOrder;
 use row::{FIELDS, LoggedJob, SwfRow};

@@ -7,9 +7,10 @@ use std::path::Path;
 
 use crate::statistics::{LAGS, MOST_CORRELATED, QUANTILES_PCT};
 use crate::synth::fit::FitFigures;
-use crate::{Format, Seconds, StepLength};
+use crate::{Format, StepLength};
 use comfy_table::{CellAlignment, Table, presets};
 use sandbag_linux::CpuList;
+use sandbag_ui::quantity::Seconds;
 
 use super::{FitResult, FittedModel, RankedModel};
 

@@ -1,34 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sandbag show`: a profile or a run, for the eye.
+//! What `sandbag show` says of a profile.
 
+mod plot;
 mod stats;
 
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::report::write::read_nodes;
-use crate::report::{plot_profile, plot_run, read_run, terminal};
 use clap::Args;
-use comfy_table::{CellAlignment, Table, presets};
 use sandbag_linux::Root;
 use sandbag_linux::topology::Topology;
-use sandbag_profile::statistics::statistics;
-use sandbag_profile::{
+use sandbag_ui::failure::Result;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::table::{plain, right};
+use sandbag_ui::text::visible;
+use sandbag_ui::units;
+
+use super::reshape::{Reshape, describe};
+use crate::statistics::statistics;
+use crate::{
     CpuSummary, Format, InputSource, ProfileHeader, ProfileSummary, summarise, usual_step,
 };
-use sandbag_run::directory::ACHIEVED_CSV;
-use sandbag_ui::failure::Result;
-use sandbag_ui::output::{NODES_JSON, RUN_JSON};
-use sandbag_ui::text::visible;
-
-use sandbag_profile::command::reshape::{Reshape, describe};
-use sandbag_ui::BadInput;
-use sandbag_ui::messages::Messages;
-use sandbag_ui::units;
 
 /// Show a load profile, or what a run got
 #[derive(Debug, Args)]
@@ -68,10 +62,9 @@ impl ShowArgs {
     }
 }
 
+/// The formats of profiles as a table.
 pub fn formats() -> String {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
-    table.set_header(["name", "", "", "what it is"]);
+    let mut table = plain(["name", "", "", "what it is"]);
     for format in Format::ALL {
         let read = if format.is_read() { "read" } else { "" };
         let written = if format.is_written() { "written" } else { "" };
@@ -80,60 +73,8 @@ pub fn formats() -> String {
     format!("{table}\n")
 }
 
-/// A directory, or JSON that names us.
-pub fn is_run(path: &Path) -> bool {
-    if path.is_dir() {
-        return true;
-    }
-    // Looking into a pipe would take its beginning away.
-    if !path.is_file() {
-        return false;
-    }
-    let mut head = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(4096).read_to_end(&mut head));
-    let text = String::from_utf8_lossy(&head);
-    read.is_ok() && text.trim_start().starts_with('{') && text.contains("\"sandbag\"")
-}
-
-pub fn run(path: &Path, messages: &Messages) -> Result<String> {
-    let dir = if path.is_dir() {
-        path
-    } else {
-        path.parent().unwrap_or(Path::new(""))
-    };
-    if path.is_dir() && path.join(NODES_JSON).exists() {
-        let nodes = read_nodes(path).map_err(|error| BadInput(error.to_string()))?;
-        return Ok(terminal::nodes_table(&nodes));
-    }
-    if path.is_dir() && !path.join(RUN_JSON).exists() {
-        return Err(BadInput(format!(
-            "{} holds no {RUN_JSON}: give a profile, or the directory of a run",
-            path.display()
-        ))
-        .into());
-    }
-    let run = read_run(path).map_err(|error| BadInput(error.to_string()))?;
-    let mut text = format!(
-        "{} by {}, {}, on {} ({})\n\n",
-        visible(&run.profile),
-        visible(&run.method.name),
-        visible(&run.started_at),
-        visible(&run.machine.host),
-        visible(&run.machine.kernel)
-    );
-    text += &terminal::summary_table(&run);
-    match plot_run(&run, &dir.join(ACHIEVED_CSV)) {
-        Ok(plot) => {
-            text.push('\n');
-            text += &plot;
-        }
-        // The record alone still says what was got.
-        Err(error) => messages.warning(&format!("no plot: {error}")),
-    }
-    Ok(text)
-}
-
-pub fn profile(source: Arc<InputSource>, args: &ShowArgs, messages: &Messages) -> Result<String> {
+/// A profile: its figures, its load over time and, where asked for, its statistics.
+pub fn text(source: Arc<InputSource>, args: &ShowArgs, messages: &Messages) -> Result<String> {
     let topology = Topology::read(&Root::default())?;
     let open = || args.reshape.open(&source, &topology);
     let mut first = open()?;
@@ -145,7 +86,7 @@ pub fn profile(source: Arc<InputSource>, args: &ShowArgs, messages: &Messages) -
         let _ = writeln!(text, "recorded {origin}");
     }
     let _ = writeln!(text, "\n{}", table(&header, &summary));
-    text += &plot_profile(open()?, summary.end_ns)?;
+    text += &plot::text(open()?, summary.end_ns)?;
     if args.stats {
         let step_ns = match args.stats_step {
             Some(step) => units::nanos(step),
@@ -171,14 +112,12 @@ fn origin(header: &ProfileHeader) -> Option<String> {
 
 fn table(header: &ProfileHeader, summary: &ProfileSummary) -> String {
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.2}"));
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
     let mut titles = vec!["cpu", "mean %", "least %", "most %"];
     if header.has_steal {
         titles.push("steal %");
     }
     titles.push("unknown s");
-    table.set_header(titles);
+    let mut table = plain(titles);
     for cpu in &summary.cpus {
         let CpuSummary {
             mean_load_pct,
@@ -195,10 +134,7 @@ fn table(header: &ProfileHeader, summary: &ProfileSummary) -> String {
         row.push(format!("{:.1}", cpu.unknown_ns as f64 / 1e9));
         table.add_row(row);
     }
-    for column in table.column_iter_mut() {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
+    right(table)
         .lines()
         .map(|line| line.trim_end().to_owned() + "\n")
         .collect()

@@ -3,9 +3,11 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::{CellAlignment, Table, presets};
-use sandbag_profile::Seconds;
-use sandbag_profile::statistics::{LAGS, MOST_CORRELATED, ProfileStatistics, QUANTILES_PCT};
+use comfy_table::Table;
+use sandbag_ui::quantity::Seconds;
+use sandbag_ui::table::{name_columns, plain};
+
+use crate::statistics::{LAGS, MOST_CORRELATED, ProfileStatistics, QUANTILES_PCT};
 
 /// More CPUs than this do not fit beside each other.
 const MATRIX: usize = 16;
@@ -53,14 +55,9 @@ fn number(value: Option<f64>, decimals: usize) -> String {
 }
 
 fn table(header: Vec<String>, rows: Vec<Vec<String>>) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
-    table.set_header(header);
+    let mut table = plain(header);
     table.add_rows(rows);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
+    name_columns(table)
 }
 
 fn spread(statistics: &ProfileStatistics) -> Table {
