@@ -1,62 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What can be wrong with a profile, and where.
 
-use sandbag_ui::{ExitStatus, exit};
-use std::fmt;
 use std::sync::Arc;
 
-use sandbag_input::Place;
+use sandbag_input::number::MAX_CPU;
+use sandbag_input::{FileFault, LineFault, Located};
+use sandbag_ui::quantity::Seconds;
+use sandbag_ui::{ExitStatus, exit};
 
 use crate::Format;
-use sandbag_input::number::MAX_CPU;
-use sandbag_ui::quantity::Seconds;
 
 /// A fault and, where there is one, its place.
-#[derive(Debug)]
-pub struct Error {
-    /// Where; `None` for a fault of an argument.
-    pub place: Option<Place>,
-    pub fault: Box<Fault>,
-}
+pub type Error = Located<Fault>;
 
 /// The result of everything here that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Some(place) => write!(f, "{place}: {}", self.fault),
-            None => self.fault.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.fault.source()
-    }
-}
-
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
-        Self {
-            place: None,
-            fault: Box::new(fault),
-        }
-    }
-}
-
 impl Fault {
     /// The fault at a line of a file.
     pub fn at(self, file: &Arc<str>, line: impl Into<Option<u64>>) -> Error {
-        Error {
-            place: Some(Place {
-                file: Arc::clone(file),
-                line: line.into(),
-                column: None,
-            }),
-            fault: Box::new(self),
-        }
+        Located::at(self, file, line.into())
     }
 
     /// `found` stands where `expected` should.
@@ -120,16 +83,26 @@ impl Fault {
             must,
         }
     }
+}
 
-    /// What stood there, as it was written, where the fault is of a single
-    /// value.
-    pub(crate) fn found(&self) -> Option<&str> {
+impl FileFault for Fault {
+    fn found(&self) -> Option<&str> {
         match self {
             Self::OutOfRange { value, .. } | Self::DecimalComma { value, .. } => Some(value),
             // As `shown` makes it; what it shortened or escaped is not found.
             Self::Syntax { found, .. } => found.strip_prefix('`')?.strip_suffix('`'),
             Self::UnknownColumn(name) | Self::Duplicate(name) => Some(name),
             _ => None,
+        }
+    }
+}
+
+impl From<LineFault> for Fault {
+    fn from(fault: LineFault) -> Self {
+        match fault {
+            LineFault::Io(cause) => Self::Io(cause),
+            LineFault::TooLong(most) => Self::LineTooLong(most),
+            LineFault::Utf16 => Self::Utf16,
         }
     }
 }
@@ -299,7 +272,7 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
     format!("`{}`", out.escape_debug())
 }
 
-impl ExitStatus for Error {
+impl ExitStatus for Fault {
     fn exit_code(&self) -> u8 {
         use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull, WriteZero};
         // A file that could not be written is not bad input.
@@ -309,14 +282,14 @@ impl ExitStatus for Error {
                 FileTooLarge | QuotaExceeded | StorageFull | WriteZero
             )
         };
-        match &*self.fault {
+        match self {
             Fault::Io(cause) if full(cause) => exit::FAILED,
             _ => exit::USAGE,
         }
     }
 
     fn option(&self) -> Option<&'static str> {
-        Some(match &*self.fault {
+        Some(match self {
             Fault::Hole { .. } => "--gaps",
             Fault::MapNeeded { .. } => "--map",
             Fault::WhichMachine { .. } => "--machine",

@@ -17,7 +17,6 @@ mod error;
 mod export;
 mod format;
 mod import;
-mod lines;
 mod model;
 pub mod native;
 mod number;

@@ -2,9 +2,11 @@
 //! What every format that can be read is to the rest: a way to recognise it
 //! and a way to open it. All of them: [`crate::source`].
 
-use crate::lines::Lines;
 use crate::{BoxSteps, Format, ReadOptions, Result};
 use sandbag_input::Head;
+
+/// The lines of a file.
+pub(crate) type Lines = sandbag_input::Lines<'static>;
 
 /// How one format is recognised and read.
 pub(crate) struct ImportReader {

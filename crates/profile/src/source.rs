@@ -9,8 +9,8 @@ use std::sync::Arc;
 use sandbag_input::unpack::unpack;
 
 use crate::error::printable;
-use crate::lines::Lines;
 use crate::number::unquoted;
+use crate::reader::Lines;
 use crate::reader::{ImportReader, Input};
 use crate::{BoxSteps, Fault, Format, ReadOptions, Result, algebra, import, native};
 use sandbag_input::Head;

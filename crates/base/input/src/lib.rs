@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reading what others wrote, and writing files whole: decompression,
-//! lines with their places, numbers, new files.
+//! lines with their places, faults at them, numbers, new files.
 
 pub mod head;
 mod lines;
+mod located;
 pub mod new_file;
 pub mod number;
 pub mod unpack;
 
 pub use head::Head;
 pub use lines::{LineError, LineFault, Lines, MAX_LINE, Place};
+pub use located::{FileFault, Located};
 pub use new_file::{Existing, NameTaken, NewFile, open_new, refuse_taken};

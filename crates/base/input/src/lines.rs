@@ -191,14 +191,12 @@ impl<'a> Lines<'a> {
             column: found.and_then(|found| single_value(line, found.as_bytes())),
         }
     }
+}
 
-    /// The file as a whole.
-    pub fn whole(&self) -> Place {
-        Place {
-            file: Arc::clone(&self.file),
-            line: None,
-            column: None,
-        }
+/// An empty file.
+impl Default for Lines<'_> {
+    fn default() -> Self {
+        Self::new(Box::new(io::empty()), "".into())
     }
 }
 
@@ -264,7 +262,8 @@ mod tests {
         lines.next_line().unwrap();
         assert_eq!(lines.place(Some("x")).to_string(), "day.csv:2:3");
         assert_eq!(lines.place(None).to_string(), "day.csv:2");
-        assert_eq!(lines.whole().to_string(), "day.csv");
+        let whole = lines.nowhere(io::Error::other("full"));
+        assert_eq!(whole.to_string(), "day.csv: full");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use sandbag_input::NameTaken;
+use sandbag_input::{Located, NameTaken};
 
 use crate::exit;
 
@@ -53,6 +53,17 @@ impl ExitStatus for std::str::Utf8Error {}
 impl ExitStatus for serde_json::Error {}
 impl ExitStatus for nix::errno::Errno {}
 impl ExitStatus for sandbag_linux::Error {}
+
+impl<F: ExitStatus> ExitStatus for Located<F> {
+    fn exit_code(&self) -> u8 {
+        self.fault.exit_code()
+    }
+
+    fn option(&self) -> Option<&'static str> {
+        self.fault.option()
+    }
+}
+
 impl ExitStatus for sandbag_linux::cpulist::BadCpuList {}
 
 pub type Result<T, E = Failure> = std::result::Result<T, E>;

@@ -16,9 +16,9 @@
 //! which may have their group before them; then percentages of the time since
 //! the row before. The first row of a run holds the time since boot.
 
-use crate::lines::Lines;
 use crate::number::{cpu_number, decimal, unquoted, whole};
 use crate::reader::ImportReader;
+use crate::reader::Lines;
 use crate::{Fault, Format, ProfileCell, Result};
 
 use super::counters::{self, CpuState};

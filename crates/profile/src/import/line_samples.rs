@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Samples of formats that are read line by line.
 
-use crate::lines::Lines;
+use crate::reader::Lines;
 use crate::{Error, Fault, ProfileCell, Result};
 
 use super::sample::{CLOCKS_CHANGED, ImportSample, ImportSummary, Samples, slack};

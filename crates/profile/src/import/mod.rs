@@ -43,7 +43,7 @@ mod zone;
 
 use std::collections::BTreeSet;
 
-use crate::lines::Lines;
+use crate::reader::Lines;
 use crate::reader::{ImportReader, Input};
 use crate::usual_step::Lengths;
 use crate::{Begin, BoxSteps, Fault, Format, ProfileHeader, Result};

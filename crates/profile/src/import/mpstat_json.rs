@@ -16,9 +16,9 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use crate::lines::Lines;
 use crate::number::NS_PER_S;
 use crate::reader::ImportReader;
+use crate::reader::Lines;
 use crate::{Error, Fault, Format, Result};
 use sandbag_input::Head;
 

@@ -13,9 +13,9 @@
 //! holds a time of unknown length since nmon was started. Its CPU 1 is the
 //! first one of `/proc/stat`.
 
-use crate::lines::Lines;
 use crate::number::{MAX_CPU, NS_PER_S, percent as percentage, whole};
 use crate::reader::ImportReader;
+use crate::reader::Lines;
 use crate::{Error, Fault, Format, ProfileCell, Result};
 
 use super::host::Host;

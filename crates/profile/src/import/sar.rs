@@ -11,9 +11,9 @@
 //! Rows carry no date and go past midnight; a stamp is the end of its
 //! interval, the stamp of a table's header the begin of its first one.
 
-use crate::lines::Lines;
 use crate::number::cpu_field;
 use crate::reader::ImportReader;
+use crate::reader::Lines;
 use crate::{Fault, Format, ProfileCell, Result};
 use sandbag_input::head::words;
 

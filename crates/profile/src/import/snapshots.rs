@@ -9,8 +9,8 @@
 //! What stands around them, and above all how they say when they were taken,
 //! is a [`SnapshotFormat`]. What becomes of the counters: [`super::counters`].
 
-use crate::lines::Lines;
 use crate::number::{cpu_number, whole};
+use crate::reader::Lines;
 use crate::{Error, Fault, Format, Result};
 
 use super::counters::{CpuState, Differences, STATES, StateTimes, USER_HZ};

@@ -9,8 +9,8 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use crate::lines::Lines;
 use crate::number::cpu_number;
+use crate::reader::Lines;
 use crate::{Error, Fault, Format, ProfileCell, Result};
 
 use super::json::{Elements, Path};

@@ -3,8 +3,8 @@
 
 use std::collections::HashSet;
 
-use crate::lines::Lines;
 use crate::number::{cpu_number, percent, time, unquoted};
+use crate::reader::Lines;
 use crate::{BoxSteps, Fault, Format, ProfileCell, ProfileHeader, Result, Step, Steps};
 use sandbag_ui::quantity::{Seconds, plain_seconds};
 

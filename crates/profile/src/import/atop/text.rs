@@ -18,9 +18,9 @@
 use crate::import::counters::{CpuState, STATES, StateTimes};
 use crate::import::{ImportSample, ImportSummary, Samples, import_samples};
 use crate::import::{duplicate_and_restart_warnings, slack};
-use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_number, whole};
 use crate::reader::ImportReader;
+use crate::reader::Lines;
 use crate::{Error, Fault, Format, ProfileCell, Result};
 use sandbag_input::head::words;
 

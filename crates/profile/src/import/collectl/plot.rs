@@ -14,9 +14,9 @@ use crate::import::counters::CpuState;
 use crate::import::cpu_table::CpuTable;
 use crate::import::slack;
 use crate::import::{ImportSample, ImportSummary, Samples, import_samples, percent, stamp};
-use crate::lines::Lines;
 use crate::number::{self, cpu_number};
 use crate::reader::ImportReader;
+use crate::reader::Lines;
 use crate::{Error, Fault, Format, ProfileCell, Result};
 
 use super::{Block, is_collectl, is_table_header};

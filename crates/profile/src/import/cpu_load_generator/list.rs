@@ -11,9 +11,9 @@
 //! the file. Read in beloglazov/cpu-load-generator: `cpu-load-generator.py`
 //! and `README.md`.
 
-use crate::lines::Lines;
 use crate::number::decimal;
 use crate::reader::Input;
+use crate::reader::Lines;
 use crate::stream::make_steps;
 use crate::{BoxSteps, Fault, Format, ProfileHeader, Result, Step};
 use sandbag_ui::quantity::Seconds;

@@ -20,8 +20,8 @@ use std::io::Read;
 
 use serde::Deserialize;
 
-use crate::lines::Lines;
 use crate::number::{MAX_CPU, NS_PER_S};
+use crate::reader::Lines;
 use crate::stream::make_steps;
 use crate::{BoxSteps, Fault, Format, ProfileCell, ProfileHeader, Result, Step};
 use sandbag_ui::quantity::Seconds;

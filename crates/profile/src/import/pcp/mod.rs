@@ -15,9 +15,9 @@ mod stamp;
 #[cfg(test)]
 mod tests;
 
-use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_number, decimal};
 use crate::reader::Input;
+use crate::reader::Lines;
 use crate::{BoxSteps, Error, Fault, Format, Result};
 
 use super::counters::{CpuState, STATES};

@@ -18,8 +18,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
 
-use crate::lines::Lines;
 use crate::reader::ImportReader;
+use crate::reader::Lines;
 use crate::{Error, Fault, Format, Result};
 
 use super::super::ImportSummary;

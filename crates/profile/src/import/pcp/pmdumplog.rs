@@ -14,9 +14,9 @@
 //! time since the beginning of the archive follows, with `-xxx` the epoch.
 //! Old versions write the first metric behind the stamp.
 
-use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_number, whole};
 use crate::reader::ImportReader;
+use crate::reader::Lines;
 use crate::{Error, Fault, Format, Result};
 use sandbag_input::Head;
 

@@ -11,9 +11,9 @@
 //! (`-k`), which has its zone then; with `--dynamic-header` a header comes
 //! whenever the CPUs change.
 
-use crate::lines::Lines;
 use crate::number::unquoted;
 use crate::reader::ImportReader;
+use crate::reader::Lines;
 use crate::{Error, Fault, Format, Result};
 use sandbag_input::Head;
 

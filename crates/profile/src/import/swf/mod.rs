@@ -20,8 +20,8 @@ mod row;
 #[cfg(test)]
 mod tests;
 
-use crate::lines::Lines;
 use crate::number::{MAX_CPU, NS_PER_S, whole};
+use crate::reader::Lines;
 use crate::reader::{ImportReader, Input};
 use crate::{Begin, BoxSteps, Fault, Format, Job, ProfileHeader, Result, Step, Steps};
 use sandbag_input::head::{Head, words};

@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::lines::Lines;
+use crate::reader::Lines;
 use crate::{Fault, Result};
 
 use super::row::{LoggedJob, SwfRow};

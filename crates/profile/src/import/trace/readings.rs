@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The readings of one machine, in the order of their stamps.
 
-use crate::lines::Lines;
+use crate::reader::Lines;
 use crate::{Error, Fault, Format, Result};
 
 use super::survey::{Order, Survey};
