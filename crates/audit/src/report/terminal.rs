@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a user reads on the terminal: a table for each test, suspects with their
-//! remedies, the verdict, and what would have been seen.
+//! What a user reads on the terminal: the verdict, a table for each test, suspects with
+//! their remedies, and what would have been seen.
 
 mod comparison;
 
@@ -70,7 +70,9 @@ impl TerminalStyle {
 
 /// An audit, ending in a newline, without colours.
 pub fn audit(audit: &Audit, look: &TerminalStyle) -> String {
-    let mut out = look.wrap("", &heading(audit));
+    let verdict = verdict(audit.verdict);
+    let mut out = look.wrap("", &format!("{verdict}: {}", summary(audit)));
+    out += &look.wrap("", &heading(audit));
     let tables: Vec<FigureTable> = audit.tests.iter().map(FigureTable::of_test).collect();
     let wide = are_wide(&tables, look);
     for (test, figures) in audit.tests.iter().zip(&tables) {
@@ -85,8 +87,7 @@ pub fn audit(audit: &Audit, look: &TerminalStyle) -> String {
         }
         out.push('\n');
     }
-    let verdict = verdict(audit.verdict);
-    let mut texts = vec![format!("{verdict}: {}", summary(audit)), detection(audit)];
+    let mut texts = vec![detection(audit)];
     let left = audit.left_out.iter();
     texts.extend(left.map(|left| format!("left out: CPU {}, {}", left.cpu, left.why)));
     let failed = audit.tests.iter().filter(|test| !test.effects.is_empty());

@@ -9,7 +9,9 @@ use crate::report::words::{self, change_words, figure_words, to_second};
 /// A comparison, ending in a newline, without colours.
 pub fn comparison(found: &Comparison, look: &TerminalStyle) -> String {
     let (a, b) = (to_second(&found.a_begun), to_second(&found.b_begun));
-    let mut out = look.wrap(
+    let verdict = change_words(found.verdict);
+    let mut out = look.wrap("", &format!("{verdict}: {}", words::comparison(found)));
+    out += &look.wrap(
         "",
         &format!(
             "the audit of {b} against that of {a}: changes from the first to the second, above 0: \
@@ -36,9 +38,7 @@ pub fn comparison(found: &Comparison, look: &TerminalStyle) -> String {
             out += &look.wrap("  ", &text);
         }
     }
-    out.push('\n');
-    let verdict = change_words(found.verdict);
-    out + &look.wrap("", &format!("{verdict}: {}", words::comparison(found)))
+    out
 }
 
 #[cfg(test)]
@@ -65,7 +65,7 @@ mod tests {
             &TerminalStyle::default(),
         );
         assert!(
-            text.contains("too few runs") && text.contains("undecided: "),
+            text.starts_with("undecided: ") && text.contains("too few runs"),
             "{text}"
         );
     }
