@@ -43,7 +43,7 @@ use std::thread;
 
 pub use blocks::{Blocks, Scale};
 use chance::{exact_p, tail};
-pub use chance::{holm, middle, quantile};
+pub use chance::{holm, quantile};
 use statistic::{ShiftedBlocks, inflation};
 
 /// What was found of one CPU against the others; shifts as logarithms or points.

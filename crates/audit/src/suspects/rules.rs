@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Difference, Holder, NoiseSource, Observations, OfCpu, SuspectCause};
+use super::seen::{Difference, Holder, NoiseSource, Observations, OfCpu, SuspectCause};
 use crate::competing::family;
 use crate::design;
 use crate::tasks::{TaskClass, TaskTime};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
-use crate::model::{CpuVerdict, Effect};
+use crate::model::{Cpu, CpuVerdict, Effect, Evidence};
 use crate::tasks::{TaskClass, TaskTime};
 
 /// A test in which CPU 1 differs by so much.
