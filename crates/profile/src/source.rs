@@ -10,8 +10,7 @@ use sandbag_input::unpack::unpack;
 
 use crate::error::printable;
 use crate::number::unquoted;
-use crate::reader::Lines;
-use crate::reader::{ImportReader, Input};
+use crate::reader::{ImportReader, Input, Lines};
 use crate::{BoxSteps, Fault, Format, ReadOptions, Result, algebra, import, native};
 use sandbag_input::Head;
 
@@ -260,15 +259,6 @@ impl Read for FromStart {
         self.offset += n as u64;
         Ok(n)
     }
-}
-
-/// Reads a profile from a file, or from standard input for `-`. The format
-/// is detected where `from` does not name it; gzip, xz and zstd are unpacked.
-///
-/// # Errors
-/// The file cannot be read or is not a profile of the format.
-pub fn open(path: &Path, from: Option<Format>, options: &ReadOptions) -> Result<BoxSteps> {
-    InputSource::new(path)?.open(from, options)
 }
 
 #[cfg(test)]

@@ -132,8 +132,7 @@ fn memory_does_not_grow_with_length() {
                 // The whole chain of a conversion.
                 let steps = source.open(Some(format), &options).unwrap();
                 let steps = algebra::scale_load(steps, 0.5).unwrap();
-                let steps = algebra::resample(steps, 1_500_000_000).unwrap();
-                let mut steps = algebra::coalesce(steps);
+                let mut steps = algebra::resample(steps, 1_500_000_000).unwrap();
                 export(&mut steps, Format::Native, &mut std::io::sink()).unwrap();
             });
             (bytes, used)

@@ -3,7 +3,7 @@
 
 use crate::{BoxSteps, Fault, ProfileCell, ProfileHeader, Result, Step, Steps};
 
-use super::{clip_cell, clip_warning};
+use super::clip::{clip_cell, clip_warning};
 use crate::stream::{change_steps, no_warning};
 
 /// The second begins where the first ends.

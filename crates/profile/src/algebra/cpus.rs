@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use crate::{BoxSteps, Error, Fault, ProfileCell, ProfileHeader, Result};
 
-use super::{clip_cell, clip_warning};
+use super::clip::{clip_cell, clip_warning};
 use crate::stream::change_steps;
 
 /// How a profile of p CPUs is laid on fewer, n, of a machine.

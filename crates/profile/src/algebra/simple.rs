@@ -4,7 +4,7 @@
 use crate::{BoxSteps, Fault, ProfileCell, ProfileHeader, Result, Step};
 use sandbag_ui::quantity::Seconds;
 
-use super::{clip_cell, clip_warning};
+use super::clip::{clip_cell, clip_warning};
 use crate::stream::{change_steps, no_warning};
 
 /// Leaves what lies between two times; it begins at 0 again. A `to_ns` beyond

@@ -9,7 +9,7 @@ use crate::native::push_percent;
 use crate::{ProfileCell, Result, Steps};
 use sandbag_ui::quantity::plain_seconds;
 
-use super::{ExportReport, io};
+use super::report::{ExportReport, io};
 
 /// `start_s,end_s,cpu,load_pct,steal_pct`.
 pub(super) fn long(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<ExportReport> {

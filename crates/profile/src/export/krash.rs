@@ -8,7 +8,7 @@ use crate::number::NS_PER_S;
 use crate::{Error, Fault, Result, Steps};
 use sandbag_ui::quantity::plain_seconds;
 
-use super::{ExportReport, io};
+use super::report::{ExportReport, io};
 
 /// Each second is the mean of what it covers. Entries are collected first, 8
 /// bytes each.

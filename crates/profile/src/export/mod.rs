@@ -4,30 +4,19 @@
 mod csv;
 mod krash;
 mod openmetrics;
+mod report;
 mod rt_app;
 pub(crate) mod simgrid;
 #[cfg(test)]
 mod tests;
 
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
 
-use crate::{Error, Fault, Format, Result, Steps, native};
+use crate::{Fault, Format, Result, Steps, native};
 
+pub use report::ExportReport;
+use report::io;
 pub use simgrid::export_simgrid;
-
-/// What was written and what was lost.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ExportReport {
-    /// Steps or entries written, per CPU where the format lists by CPU.
-    pub steps: u64,
-    /// The largest change of a load by rounding, points.
-    pub rounding_points: f64,
-    /// What the format could not hold, one sentence each.
-    pub lost: Vec<String>,
-    /// The files written, where the format takes one per CPU.
-    pub files: Vec<PathBuf>,
-}
 
 impl Format {
     /// Whether profiles can be written as it.
@@ -43,10 +32,6 @@ impl Format {
                 | Self::RtApp
         )
     }
-}
-
-fn io(e: std::io::Error) -> Error {
-    Fault::Io(e).into()
 }
 
 /// Writes a profile as `format`. Most are written as the profile is read; what

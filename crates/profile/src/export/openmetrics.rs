@@ -16,7 +16,7 @@ use crate::number::NS_PER_S;
 use crate::{Begin, Result, Steps};
 use sandbag_ui::quantity::plain_seconds;
 
-use super::{ExportReport, io};
+use super::report::{ExportReport, io};
 
 const FAMILY: &str = "node_cpu_seconds";
 const MODES: [&str; 3] = ["user", "idle", "steal"];

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::{Result, Steps};
 use sandbag_ui::quantity::plain_seconds;
 
-use super::{ExportReport, io};
+use super::report::{ExportReport, io};
 
 /// The period of a task, us, where a step is a multiple of it; as `pace`.
 const PERIOD_US: f64 = 20_000.0;

@@ -9,7 +9,7 @@ use crate::{Fault, Result, Steps};
 use sandbag_input::{Existing, NewFile};
 use sandbag_ui::quantity::plain_seconds;
 
-use super::{ExportReport, io};
+use super::report::{ExportReport, io};
 
 /// What every trace begins with; the reader here knows it again.
 pub(crate) const FIRST_LINE: &str = "# availability of one CPU, written by sandbag";

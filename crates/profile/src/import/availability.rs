@@ -4,10 +4,9 @@
 //!
 //! The file is read twice, once to its end to check it, and not held.
 
-use super::count_warnings;
+use super::sample::count_warnings;
 use crate::number::{NS_PER_S, decimal, decimal_seconds};
-use crate::reader::Input;
-use crate::reader::Lines;
+use crate::reader::{Input, Lines};
 use crate::stream::make_steps;
 use crate::{BoxSteps, Fault, Format, ProfileHeader, Result, Step};
 use sandbag_ui::quantity::{Seconds, plain_seconds};

@@ -7,7 +7,7 @@
 
 use crate::ProfileCell;
 
-use super::count_warnings;
+use super::sample::count_warnings;
 
 /// What a CPU can do, as far as its load is concerned. Guest time is inside
 /// user and guest_nice inside nice, in every source that counts like the

@@ -17,15 +17,16 @@
 //! the row before. The first row of a run holds the time since boot.
 
 use crate::number::{cpu_number, decimal, unquoted, whole};
-use crate::reader::ImportReader;
-use crate::reader::Lines;
+use crate::reader::{ImportReader, Lines};
 use crate::{Fault, Format, ProfileCell, Result};
 
 use super::counters::{self, CpuState};
 use super::cpu_table::CpuTable;
+use super::frame::import_samples;
 use super::host::Host;
 use super::line_samples::{LineEvent, LineFormat, LineSamples};
-use super::{ImportSample, ImportSummary, import_samples, stamp};
+use super::sample::{ImportSample, ImportSummary};
+use super::stamp;
 
 const NEED_CPUS: &str = "record with `-C`, as in `dool -T -c -C all --output FILE` \
                          (dstat: `-C 0,1`, the CPUs by number)";

@@ -15,8 +15,7 @@
 use std::collections::BTreeMap;
 
 use crate::number::{NS_PER_S, cpu_number, whole};
-use crate::reader::ImportReader;
-use crate::reader::Lines;
+use crate::reader::{ImportReader, Lines};
 use crate::stream::make_steps;
 use crate::{BoxSteps, Error, Fault, Format, ProfileCell, ProfileHeader, Result, Step};
 use sandbag_ui::quantity::Seconds;

@@ -11,6 +11,16 @@ pub(super) trait LineFormat: Send {
     /// Takes a line. A whole sample is put into `sample`, rows of CPUs are not.
     fn line(&mut self, line: &[u8], sample: &mut ImportSample) -> Result<LineEvent, Fault>;
 
+    /// Whether a whole sample counts; it is left out otherwise.
+    fn accept(&mut self, _: &ImportSample) -> bool {
+        true
+    }
+
+    /// Whether a sample may end with the file.
+    fn ends_with_file(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+
     /// Whether the file is complete, at its end.
     fn end(&self) -> Result<(), Fault>;
 
@@ -69,10 +79,9 @@ impl<F: LineFormat> LineSamples<F> {
         let event = self.format.line(line, sample);
         event.map(Some).map_err(|fault| self.lines.here(fault))
     }
-}
 
-impl<F: LineFormat> Samples for LineSamples<F> {
-    fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
+    /// Reads a whole sample; false at the end.
+    fn read_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
         sample.cells.clear();
         if self.done {
             return Ok(false);
@@ -97,9 +106,25 @@ impl<F: LineFormat> Samples for LineSamples<F> {
             sample.cells.push((row.cpu, row.cell));
         }
         self.done = true;
+        if sample.cells.is_empty() {
+            return Ok(false);
+        }
+        let end = self.format.ends_with_file();
+        end.map_err(|fault| self.lines.here(fault))?;
+        Ok(true)
+    }
+}
+
+impl<F: LineFormat> Samples for LineSamples<F> {
+    fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
+        while self.read_sample(sample)? {
+            if self.format.accept(sample) {
+                return Ok(true);
+            }
+        }
         let end = self.format.end();
         end.map_err(|fault| self.lines.nowhere(fault))?;
-        Ok(!sample.cells.is_empty())
+        Ok(false)
     }
 
     fn about(&self) -> ImportSummary {

@@ -16,7 +16,7 @@ use crate::Format;
 use crate::reader::ImportReader;
 use sandbag_input::head::words;
 
-use super::import_samples;
+use super::frame::import_samples;
 use super::sar::{self, Sar, SarProgram};
 
 pub(super) const READER: ImportReader = ImportReader {

@@ -17,14 +17,14 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use crate::number::NS_PER_S;
-use crate::reader::ImportReader;
-use crate::reader::Lines;
+use crate::reader::{ImportReader, Lines};
 use crate::{Error, Fault, Format, Result};
 use sandbag_input::Head;
 
+use super::frame::import_samples;
+use super::sample::{ImportSample, ImportSummary, Samples};
 use super::stamp::{self, DayClock};
 use super::sysstat_json::{StampReader, StampValue, StampZero, SysstatJson};
-use super::{ImportSample, ImportSummary, Samples, import_samples};
 
 const ONE_SAMPLE: &str = "it holds one sample, which says not how long it took (without an \
                           interval mpstat writes the mean since the boot); run \

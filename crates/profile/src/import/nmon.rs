@@ -14,15 +14,13 @@
 //! first one of `/proc/stat`.
 
 use crate::number::{MAX_CPU, NS_PER_S, percent as percentage, whole};
-use crate::reader::ImportReader;
-use crate::reader::Lines;
+use crate::reader::{ImportReader, Lines};
 use crate::{Error, Fault, Format, ProfileCell, Result};
 
+use super::frame::import_samples;
 use super::host::Host;
-use super::{
-    ImportSample, ImportSummary, Samples, duplicate_and_restart_warnings, import_samples, percent,
-    stamp,
-};
+use super::sample::{ImportSample, ImportSummary, Samples, duplicate_and_restart_warnings};
+use super::{percent, stamp};
 
 /// Three values rounded to a tenth may add up to this much over 100.
 const ROUNDING_PCT: f64 = 0.2;

@@ -14,7 +14,7 @@ use crate::reader::ImportReader;
 use crate::{Fault, Format};
 use sandbag_input::head::words;
 
-use super::import_samples;
+use super::frame::import_samples;
 use super::snapshots::{SnapshotFormat, SnapshotStamp, Snapshots};
 
 pub(super) const READER: ImportReader = ImportReader {

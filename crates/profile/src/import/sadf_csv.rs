@@ -13,11 +13,12 @@ use crate::number::{NS_PER_S, cpu_field, whole};
 use crate::reader::ImportReader;
 use crate::{Fault, Format, Result};
 
+use super::frame::import_samples;
 use super::host::Host;
 use super::line_samples::{LineEvent, LineFormat, LineSamples, SampleRow};
 use super::percent::Columns;
+use super::sample::{ImportSample, ImportSummary, duplicate_and_restart_warnings};
 use super::stamp;
-use super::{ImportSample, ImportSummary, duplicate_and_restart_warnings, import_samples};
 
 pub(super) const NEED_P_ALL: &str = "export with `-P ALL`, as in `sadf -d FILE -- -P ALL`";
 

@@ -13,7 +13,7 @@ use crate::number::NS_PER_S;
 use crate::reader::ImportReader;
 use crate::{Fault, Format};
 
-use super::import_samples;
+use super::frame::import_samples;
 use super::stamp;
 use super::sysstat_json::{StampReader, StampValue, StampZero, SysstatJson};
 

@@ -62,6 +62,8 @@ pub(super) trait Samples: Send {
     }
 }
 
+pub(super) type BoxSamples = Box<dyn Samples>;
+
 /// [`ImportSample::slack_ns`] where stamps and intervals are whole seconds, each
 /// rounded for itself; over long intervals the clocks behind the two drift
 /// apart.

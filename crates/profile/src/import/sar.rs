@@ -12,16 +12,16 @@
 //! interval, the stamp of a table's header the begin of its first one.
 
 use crate::number::cpu_field;
-use crate::reader::ImportReader;
-use crate::reader::Lines;
+use crate::reader::{ImportReader, Lines};
 use crate::{Fault, Format, ProfileCell, Result};
 use sandbag_input::head::words;
 
+use super::frame::import_samples;
 use super::host::Host;
 use super::line_samples::{LineEvent, LineFormat, LineSamples, SampleRow};
 use super::percent::Columns;
+use super::sample::{ImportSample, ImportSummary, duplicate_and_restart_warnings};
 use super::stamp::{self, DayClock};
-use super::{ImportSample, ImportSummary, duplicate_and_restart_warnings, import_samples};
 
 pub(super) const READER: ImportReader = ImportReader {
     format: Format::SarText,

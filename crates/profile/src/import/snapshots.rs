@@ -14,7 +14,7 @@ use crate::reader::Lines;
 use crate::{Error, Fault, Format, Result};
 
 use super::counters::{CpuState, Differences, STATES, StateTimes, USER_HZ};
-use super::{ImportSample, ImportSummary, Samples};
+use super::sample::{ImportSample, ImportSummary, Samples};
 
 /// How a program writes snapshots.
 pub(super) trait SnapshotFormat: Default + Send {

@@ -14,9 +14,8 @@ use crate::reader::Lines;
 use crate::{Error, Fault, Format, ProfileCell, Result};
 
 use super::json::{Elements, Path};
-use super::{
-    ImportSample, ImportSummary, Samples, duplicate_and_restart_warnings, percent, slack, stamp,
-};
+use super::sample::{ImportSample, ImportSummary, Samples, duplicate_and_restart_warnings, slack};
+use super::{percent, stamp};
 
 /// How one of the programs writes its stamps.
 pub(super) trait StampReader: Default + Send {

@@ -148,7 +148,7 @@ fn fixtures(
     #[files("tests/fixtures/tools/*.*")]
     path: PathBuf,
 ) {
-    let steps = crate::open(&path, None, &ReadOptions::default()).unwrap();
+    let steps = crate::InputSource::new(&path).unwrap().open(None, &ReadOptions::default()).unwrap();
     assert_snapshot(&path, &describe(&Profile::collect(steps).unwrap()));
 }
 

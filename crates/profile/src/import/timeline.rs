@@ -5,7 +5,7 @@ use crate::number::NS_PER_S;
 use crate::{Fault, ProfileHeader, Result, Step, Steps};
 use sandbag_ui::quantity::Seconds;
 
-use super::{BoxSamples, ImportSample};
+use super::sample::{BoxSamples, ImportSample};
 
 pub(super) struct Timeline {
     samples: BoxSamples,

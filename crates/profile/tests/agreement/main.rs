@@ -10,7 +10,7 @@ mod prometheus;
 
 use std::path::{Path, PathBuf};
 
-use sandbag_profile::{Profile, ReadOptions, open};
+use sandbag_profile::{BoxSteps, InputSource, Profile, ReadOptions, Result};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -18,7 +18,11 @@ fn fixture(name: &str) -> PathBuf {
         .join(name)
 }
 
+fn open(path: &Path, options: &ReadOptions) -> Result<BoxSteps> {
+    InputSource::new(path)?.open(None, options)
+}
+
 fn read(path: &Path) -> Profile {
-    let steps = open(path, None, &ReadOptions::default());
+    let steps = open(path, &ReadOptions::default());
     Profile::collect(steps.unwrap_or_else(|e| panic!("{e}"))).unwrap()
 }

@@ -4,9 +4,10 @@
 
 use std::path::Path;
 
+use super::open;
 use sandbag_input::Existing;
 use sandbag_profile::{
-    Format, Gaps, Profile, ReadOptions, algebra, export, export_simgrid, open, summarise,
+    Format, Gaps, Profile, ReadOptions, algebra, export, export_simgrid, summarise,
 };
 
 fn read(name: &str) -> Profile {
@@ -121,7 +122,7 @@ fn a_trace_per_cpu_for_simgrid() {
         "time,cpu0,cpu3,steal3\n0,25,50,50\n2,25,,\n3.5,end\n",
     )
     .unwrap();
-    let mut steps = open(&native, None, &ReadOptions::default()).unwrap();
+    let mut steps = open(&native, &ReadOptions::default()).unwrap();
     let report =
         export_simgrid(&mut steps, &folder.path().join("out.txt"), Existing::Refuse).unwrap();
     let names: Vec<_> = report
@@ -148,7 +149,7 @@ fn options_of_reading() {
         steal_as_load: true,
         ..ReadOptions::default()
     };
-    let read = |options: &ReadOptions| Profile::collect(open(&path, None, options).unwrap());
+    let read = |options: &ReadOptions| Profile::collect(open(&path, options).unwrap());
     let p = read(&options).unwrap();
     assert_eq!(p.steps[0].cells[0].unwrap().load_pct, 60.0);
     assert!(!p.header.has_steal);
@@ -163,7 +164,7 @@ fn options_of_reading() {
         e.to_string().contains("cpu0 is unknown from 1 s to 2 s"),
         "{e}"
     );
-    let missing = open(Path::new("/nonexistent.csv"), None, &options)
+    let missing = open(Path::new("/nonexistent.csv"), &options)
         .err()
         .unwrap();
     assert!(

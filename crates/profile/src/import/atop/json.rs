@@ -13,14 +13,14 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use crate::import::frame::import_samples;
 use crate::import::line_samples::{LineEvent, LineFormat, LineSamples};
-use crate::import::{ImportSample, ImportSummary, import_samples};
-use crate::import::{duplicate_and_restart_warnings, slack};
+use crate::import::sample::{ImportSample, ImportSummary, duplicate_and_restart_warnings, slack};
 use crate::number::{MAX_CPU, NS_PER_S};
 use crate::reader::ImportReader;
 use crate::{Fault, Format, Result};
 
-use super::AtopRecording;
+use super::recording::{AtopRecording, unmarked_warning};
 
 const NEED_CPU: &str = "the key `CPU` is their sum; export with `atop -r FILE -J cpu`";
 
@@ -163,7 +163,7 @@ impl LineFormat for AtopJson {
         let mut warnings = duplicate_and_restart_warnings(self.duplicates, 0);
         let since_boot = self.recording.since_boot;
         if since_boot > 0 {
-            warnings.push(super::unmarked_warning(since_boot));
+            warnings.push(unmarked_warning(since_boot));
         }
         self.recording.about(warnings)
     }

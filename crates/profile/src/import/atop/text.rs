@@ -16,15 +16,15 @@
 //! labels are other activities.
 
 use crate::import::counters::{CpuState, STATES, StateTimes};
-use crate::import::{ImportSample, ImportSummary, Samples, import_samples};
-use crate::import::{duplicate_and_restart_warnings, slack};
+use crate::import::frame::import_samples;
+use crate::import::line_samples::{LineEvent, LineFormat, LineSamples, SampleRow};
+use crate::import::sample::{ImportSample, ImportSummary, duplicate_and_restart_warnings};
 use crate::number::{NS_PER_S, cpu_number, whole};
 use crate::reader::ImportReader;
-use crate::reader::Lines;
-use crate::{Error, Fault, Format, ProfileCell, Result};
+use crate::{Fault, Format, Result};
 use sandbag_input::head::words;
 
-use super::AtopRecording;
+use super::recording::{AtopRecording, unmarked_warning};
 
 const NEED_CPU: &str = "the label `CPU` is their sum; export with `atop -r FILE -P cpu`";
 
@@ -36,7 +36,11 @@ pub(in crate::import) const READER: ImportReader = ImportReader {
             .next()
             .is_some_and(|line| matches!(line, b"RESET" | b"SEP") || is_labelled(line))
     },
-    open: |input| import_samples(Format::Atop, input, Atop::new),
+    open: |input| {
+        import_samples(Format::Atop, input, |lines| {
+            LineSamples::new(lines, Atop::default())
+        })
+    },
 };
 
 /// How the states follow each other behind the CPU.
@@ -69,19 +73,13 @@ fn is_labelled(line: &[u8]) -> bool {
 
 #[derive(Default)]
 struct Atop {
-    lines: Lines,
     recording: AtopRecording,
-    /// A row of the next sample, already read.
-    held: Option<AtopRow>,
     /// Whether the sample that is being read is marked as one since boot.
     reset: bool,
     /// How many lines there were that mark samples; a file from which only
     /// the rows were taken has none.
     marks: u64,
     all_rows: u64,
-    cpu_rows: u64,
-    duplicates: u64,
-    done: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -92,92 +90,22 @@ struct AtopRow {
     ticks: StateTimes,
 }
 
-/// What [`Atop::next_item`] found.
-enum Item {
-    Row(AtopRow),
-    /// The end of a sample.
-    Sep,
-    End,
-}
-
 impl Atop {
-    fn new(lines: Lines) -> Self {
-        Self {
-            lines,
-            ..Self::default()
-        }
-    }
-
-    fn next_item(&mut self) -> Result<Item> {
-        if let Some(row) = self.held.take() {
-            return Ok(Item::Row(row));
-        }
-        loop {
-            let Some(line) = self.lines.next_line()? else {
-                return Ok(Item::End);
-            };
-            if let Some(rest) = line.strip_prefix(b"cpu ") {
-                let row = row(rest, &mut self.recording);
-                let row = row.map_err(|fault| self.lines.here(fault))?;
-                self.cpu_rows += 1;
-                return Ok(Item::Row(row));
-            }
-            match line.trim_ascii_end() {
-                b"SEP" => {
-                    self.marks += 1;
-                    return Ok(Item::Sep);
-                }
-                b"RESET" => {
-                    self.marks += 1;
-                    self.reset = true;
-                }
-                line if line.starts_with(b"CPU ") => self.all_rows += 1,
-                _ => {}
-            }
-        }
-    }
-
-    /// Reads the rows of one sample; false at the end.
-    fn read_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
-        sample.cells.clear();
-        loop {
-            match self.next_item()? {
-                Item::Row(row) => {
-                    if sample.cells.is_empty() {
-                        sample.start_ns = Some(row.start_ns);
-                        sample.end_ns = row.end_ns;
-                        sample.slack_ns = slack(row.end_ns.saturating_sub(row.start_ns));
-                    } else if row.end_ns != sample.end_ns {
-                        self.held = Some(row);
-                        return Ok(true);
-                    } else if sample.has(row.cpu) {
-                        self.duplicates += 1;
-                        continue;
-                    }
-                    let cell = self.cell(&row);
-                    sample.cells.push((row.cpu, cell));
-                }
-                Item::Sep if sample.cells.is_empty() => self.reset = false,
-                Item::Sep => return Ok(true),
-                Item::End => {
-                    self.done = true;
-                    if !sample.cells.is_empty() && self.marks > 0 {
-                        return Err(self.lines.here(Fault::unexpected(
-                            "`SEP` after the last sample",
-                            "the end of the file; it was cut short",
-                        )));
-                    }
-                    return Ok(!sample.cells.is_empty());
-                }
-            }
-        }
-    }
-
-    /// Samples since boot are not looked at: their ticks count as odd.
-    fn cell(&mut self, row: &AtopRow) -> Option<ProfileCell> {
-        (!self.reset)
-            .then(|| self.recording.cell(&row.ticks))
-            .flatten()
+    fn row(&mut self, rest: &[u8], sample: &ImportSample) -> Result<SampleRow, Fault> {
+        let row = row(rest, &mut self.recording)?;
+        let is_of_sample = sample.cells.is_empty() || row.end_ns == sample.end_ns;
+        // Samples since boot are not looked at: their ticks count as odd.
+        let cell = if self.reset && is_of_sample {
+            None
+        } else {
+            self.recording.cell(&row.ticks)
+        };
+        Ok(SampleRow {
+            start_ns: row.start_ns,
+            end_ns: row.end_ns,
+            cpu: row.cpu,
+            cell,
+        })
     }
 }
 
@@ -228,23 +156,56 @@ fn row(rest: &[u8], recording: &mut AtopRecording) -> Result<AtopRow, Fault> {
     })
 }
 
-impl Samples for Atop {
-    fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
-        while !self.done && self.read_sample(sample)? {
-            let start_ns = sample.start_ns.unwrap_or(sample.end_ns);
-            let from_boot = std::mem::take(&mut self.reset)
-                || self.marks == 0 && self.recording.counts_from_boot(start_ns, sample.end_ns);
-            if from_boot {
-                self.recording.since_boot += 1;
-                continue;
+impl LineFormat for Atop {
+    fn line(&mut self, line: &[u8], sample: &mut ImportSample) -> Result<LineEvent, Fault> {
+        if let Some(rest) = line.strip_prefix(b"cpu ") {
+            return self.row(rest, sample).map(LineEvent::Row);
+        }
+        match line.trim_ascii_end() {
+            b"SEP" => {
+                self.marks += 1;
+                if !sample.cells.is_empty() {
+                    return Ok(LineEvent::Sample);
+                }
+                self.reset = false;
             }
+            b"RESET" => {
+                self.marks += 1;
+                self.reset = true;
+            }
+            line if line.starts_with(b"CPU ") => self.all_rows += 1,
+            _ => {}
+        }
+        Ok(LineEvent::Nothing)
+    }
+
+    fn accept(&mut self, sample: &ImportSample) -> bool {
+        let start_ns = sample.start_ns.unwrap_or(sample.end_ns);
+        let from_boot = std::mem::take(&mut self.reset)
+            || self.marks == 0 && self.recording.counts_from_boot(start_ns, sample.end_ns);
+        if from_boot {
+            self.recording.since_boot += 1;
+        } else {
             self.recording.last_ns = Some(sample.end_ns);
-            return Ok(true);
         }
+        !from_boot
+    }
+
+    fn ends_with_file(&self) -> Result<(), Fault> {
+        if self.marks == 0 {
+            return Ok(());
+        }
+        Err(Fault::unexpected(
+            "`SEP` after the last sample",
+            "the end of the file; it was cut short",
+        ))
+    }
+
+    fn end(&self) -> Result<(), Fault> {
         if self.recording.last_ns.is_some() {
-            return Ok(false);
+            return Ok(());
         }
-        Err(self.lines.nowhere(if self.recording.since_boot > 0 {
+        Err(if self.recording.since_boot > 0 {
             Fault::OneSnapshot
         } else if self.all_rows > 0 {
             Fault::NoSingleCpu(NEED_CPU)
@@ -253,14 +214,14 @@ impl Samples for Atop {
                 Format::Atop,
                 "it has no lines with the label `cpu`; export with `atop -r FILE -P cpu`",
             )
-        }))
+        })
     }
 
-    fn about(&self) -> ImportSummary {
-        let mut warnings = duplicate_and_restart_warnings(self.duplicates, 0);
+    fn about(&self, duplicates: u64) -> ImportSummary {
+        let mut warnings = duplicate_and_restart_warnings(duplicates, 0);
         let since_boot = self.recording.since_boot;
         if self.marks == 0 && since_boot > 0 {
-            warnings.push(super::unmarked_warning(since_boot));
+            warnings.push(unmarked_warning(since_boot));
         } else if since_boot > 1 {
             // Every file has one at its beginning.
             warnings.push(format!(
@@ -270,9 +231,5 @@ impl Samples for Atop {
             ));
         }
         self.recording.about(warnings)
-    }
-
-    fn here(&self, fault: Fault) -> Error {
-        self.lines.here(fault)
     }
 }

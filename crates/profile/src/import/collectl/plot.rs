@@ -12,14 +12,14 @@
 
 use crate::import::counters::CpuState;
 use crate::import::cpu_table::CpuTable;
-use crate::import::slack;
-use crate::import::{ImportSample, ImportSummary, Samples, import_samples, percent, stamp};
+use crate::import::frame::import_samples;
+use crate::import::sample::{ImportSample, ImportSummary, Samples, slack};
+use crate::import::{percent, stamp};
 use crate::number::{self, cpu_number};
-use crate::reader::ImportReader;
-use crate::reader::Lines;
+use crate::reader::{ImportReader, Lines};
 use crate::{Error, Fault, Format, ProfileCell, Result};
 
-use super::{Block, is_collectl, is_table_header};
+use super::block::{Block, is_collectl, is_table_header};
 
 const NEED_DETAIL: &str =
     "collect with `-sC`, or make it of the raw file: `collectl -p FILE.raw.gz -sC -P`";

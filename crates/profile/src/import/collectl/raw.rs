@@ -12,12 +12,12 @@
 //!
 //! How the lines of the CPUs are read: [`super::super::snapshots`].
 
-use crate::import::import_samples;
+use crate::import::frame::import_samples;
 use crate::import::snapshots::{SnapshotFormat, SnapshotStamp, Snapshots};
 use crate::reader::ImportReader;
 use crate::{Fault, Format, Result};
 
-use super::{Block, is_collectl, is_table_header, marker};
+use super::block::{Block, is_collectl, is_table_header, marker};
 
 pub(in crate::import) const READER: ImportReader = ImportReader {
     format: Format::CollectlRaw,

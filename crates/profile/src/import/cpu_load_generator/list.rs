@@ -12,8 +12,7 @@
 //! and `README.md`.
 
 use crate::number::decimal;
-use crate::reader::Input;
-use crate::reader::Lines;
+use crate::reader::{Input, Lines};
 use crate::stream::make_steps;
 use crate::{BoxSteps, Fault, Format, ProfileHeader, Result, Step};
 use sandbag_ui::quantity::Seconds;

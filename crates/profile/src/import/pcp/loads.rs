@@ -2,8 +2,8 @@
 //! From the values of a sampling pass to the loads since the one before.
 
 use super::super::counters::{self, CpuState, Differences, STATES, StateTimes};
-use super::super::{ImportSample, count_warnings};
-use super::{FAMILY, METRICS, NEEDED, PcpReading, StateValues, ValueKind};
+use super::super::sample::{ImportSample, count_warnings};
+use super::reading::{FAMILY, METRICS, NEEDED, PcpReading, StateValues, ValueKind};
 use crate::ProfileCell;
 
 /// Counters are in ms.

@@ -18,16 +18,17 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
 
-use crate::reader::ImportReader;
-use crate::reader::Lines;
+use crate::reader::{ImportReader, Lines};
 use crate::{Error, Fault, Format, Result};
 
-use super::super::ImportSummary;
 use super::super::counters::CpuState;
 use super::super::json::{Elements, Path};
+use super::super::sample::ImportSummary;
 use super::super::zone::zone_ns;
+use super::passes::open;
+use super::reading::{PcpReading, ValueKind, cpu_instance, value};
+use super::records::{Event, Records};
 use super::stamp;
-use super::{Event, PcpReading, Records, ValueKind, cpu_instance, open, value};
 
 pub(in super::super) const READER: ImportReader = ImportReader {
     format: Format::Pcp2Json,

@@ -15,16 +15,17 @@
 //! Old versions write the first metric behind the stamp.
 
 use crate::number::{NS_PER_S, cpu_number, whole};
-use crate::reader::ImportReader;
-use crate::reader::Lines;
+use crate::reader::{ImportReader, Lines};
 use crate::{Error, Fault, Format, Result};
 use sandbag_input::Head;
 
-use super::super::ImportSummary;
 use super::super::counters::CpuState;
 use super::super::host::Host;
+use super::super::sample::ImportSummary;
 use super::super::stamp::{named_date_ns, precise_time_ns};
-use super::{Event, PcpReading, Records, ValueKind, cpu_instance, open, state};
+use super::passes::open;
+use super::reading::{PcpReading, ValueKind, cpu_instance, state};
+use super::records::{Event, Records};
 
 pub(in super::super) const READER: ImportReader = ImportReader {
     format: Format::Pmdumplog,

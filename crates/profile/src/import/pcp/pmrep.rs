@@ -12,17 +12,18 @@
 //! whenever the CPUs change.
 
 use crate::number::unquoted;
-use crate::reader::ImportReader;
-use crate::reader::Lines;
+use crate::reader::{ImportReader, Lines};
 use crate::{Error, Fault, Format, Result};
 use sandbag_input::Head;
 
-use super::super::ImportSummary;
 use super::super::counters::CpuState;
 use super::super::host::Host;
+use super::super::sample::ImportSummary;
 use super::super::zone::zone_ns;
+use super::passes::open;
+use super::reading::{PcpReading, StateValues, ValueKind, cpu_instance, state, value};
+use super::records::{Event, Records};
 use super::stamp;
-use super::{Event, PcpReading, Records, StateValues, ValueKind, cpu_instance, open, state, value};
 
 pub(in super::super) const READER: ImportReader = ImportReader {
     format: Format::PmrepCsv,

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use crate::import::counters::{self, CpuState, Differences, STATES, StateTimes};
+use crate::import::frame::begin;
+use crate::import::sample::{ImportSample, ImportSummary, Samples, count_warnings};
 use crate::import::timeline::{Timeline, stamp};
-use crate::import::{ImportSample, ImportSummary, Samples, begin, count_warnings};
 use crate::number::NS_PER_S;
 use crate::{BoxSteps, Error, Fault, Format, ProfileCell, ProfileHeader, Result};
 use sandbag_ui::quantity::Seconds;

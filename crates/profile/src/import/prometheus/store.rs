@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::import::count_warnings;
 use crate::import::counters::STATES;
+use crate::import::sample::count_warnings;
 use crate::number::cpu_number;
 use crate::{Fault, Format};
 

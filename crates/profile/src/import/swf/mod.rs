@@ -21,8 +21,7 @@ mod row;
 mod tests;
 
 use crate::number::{MAX_CPU, NS_PER_S, whole};
-use crate::reader::Lines;
-use crate::reader::{ImportReader, Input};
+use crate::reader::{ImportReader, Input, Lines};
 use crate::{Begin, BoxSteps, Fault, Format, Job, ProfileHeader, Result, Step, Steps};
 use sandbag_input::head::{Head, words};
 use sandbag_ui::quantity::Seconds;

@@ -2,12 +2,11 @@
 //! What the columns and stamps of each trace mean.
 
 use crate::number::{NS_PER_S, cpu_number, decimal, decimal_seconds, whole};
-use crate::reader::ImportReader;
 use crate::{Fault, Format};
 use sandbag_input::Head;
 
 use super::super::stamp::{self, EpochStamp};
-use super::{TraceEpoch, TraceFormat, TraceReading, TraceStamps, Usual, open};
+use super::row::{TraceEpoch, TraceFormat, TraceReading, TraceStamps, Usual};
 
 /// `server_usage.csv` of Alibaba's cluster of 2017: stamp, machine, CPU, memory and
 /// disk in percent, three load averages.
@@ -19,7 +18,7 @@ use super::{TraceEpoch, TraceFormat, TraceReading, TraceStamps, Usual, open};
 /// Neither this document nor that of 2018 says what a stamp is of its interval. The
 /// begin: so it is of the containers of 2017 in the same document, and the stamps of
 /// 2018 go from 0 to 691 190 s, ten seconds short of eight days.
-static ALIBABA_2017: TraceFormat = TraceFormat {
+pub(super) static ALIBABA_2017: TraceFormat = TraceFormat {
     format: Format::Alibaba2017,
     machine: Some(1),
     stamps: TraceStamps::Begin,
@@ -38,7 +37,7 @@ static ALIBABA_2017: TraceFormat = TraceFormat {
 /// ```text
 /// m_1932,386640,41,92,,,43.04,33.08,5
 /// ```
-static ALIBABA_2018: TraceFormat = TraceFormat {
+pub(super) static ALIBABA_2018: TraceFormat = TraceFormat {
     format: Format::Alibaba2018,
     machine: Some(0),
     stamps: TraceStamps::Begin,
@@ -61,7 +60,7 @@ static ALIBABA_2018: TraceFormat = TraceFormat {
 /// ```text
 /// 300,<64 characters of base 64>,19.67,42.71,26.99
 /// ```
-static AZURE: TraceFormat = TraceFormat {
+pub(super) static AZURE: TraceFormat = TraceFormat {
     format: Format::Azure,
     machine: Some(1),
     stamps: TraceStamps::Begin,
@@ -83,7 +82,7 @@ static AZURE: TraceFormat = TraceFormat {
 /// The stamps are seconds, although the header names milliseconds. The machines are
 /// VMware's, whose samples carry the time at which they were taken, so a stamp is the end
 /// of its interval. Rows without cores are of a machine that was off.
-static BITBRAINS: TraceFormat = TraceFormat {
+pub(super) static BITBRAINS: TraceFormat = TraceFormat {
     format: Format::Bitbrains,
     machine: None,
     stamps: TraceStamps::End,
@@ -98,7 +97,7 @@ static BITBRAINS: TraceFormat = TraceFormat {
 /// timestamp,value
 /// 2014-02-14 14:30:00,0.132
 /// ```
-static CLOUDWATCH: TraceFormat = TraceFormat {
+pub(super) static CLOUDWATCH: TraceFormat = TraceFormat {
     format: Format::CloudWatch,
     machine: None,
     stamps: TraceStamps::Begin,
@@ -115,7 +114,7 @@ static CLOUDWATCH: TraceFormat = TraceFormat {
 ///
 /// A rate of 1 is all CPUs of the largest machine of the cluster; how large this one is
 /// stands in another file.
-static GOOGLE_2011: TraceFormat = TraceFormat {
+pub(super) static GOOGLE_2011: TraceFormat = TraceFormat {
     format: Format::Google2011,
     machine: Some(4),
     stamps: TraceStamps::Both,
@@ -125,7 +124,7 @@ static GOOGLE_2011: TraceFormat = TraceFormat {
 
 /// PlanetLab's virtual machines, as CloudSim has them: a file per machine and day, a
 /// whole percentage per line, five minutes each, without stamps.
-static PLANETLAB: TraceFormat = TraceFormat {
+pub(super) static PLANETLAB: TraceFormat = TraceFormat {
     format: Format::PlanetLab,
     machine: None,
     stamps: TraceStamps::Begin,
@@ -142,52 +141,6 @@ static PLANETLAB: TraceFormat = TraceFormat {
 
 const PLANETLAB_STEP_S: i64 = 300;
 
-/// In the order in which a file is offered to them.
-pub(in super::super) static READERS: [ImportReader; 7] = [
-    ImportReader {
-        format: Format::Google2011,
-        looks_like: is_google,
-        open: |input| open(&GOOGLE_2011, input),
-    },
-    ImportReader {
-        format: Format::Alibaba2018,
-        // Nine columns that begin with a machine such as `m_1932`.
-        looks_like: |head| {
-            let row = head.first();
-            let name = row.split(|b| *b == b',').next().unwrap_or_default();
-            row.split(|b| *b == b',').count() == 9
-                && name.strip_prefix(b"m_").is_some_and(|n| whole(n).is_some())
-        },
-        open: |input| open(&ALIBABA_2018, input),
-    },
-    ImportReader {
-        format: Format::Azure,
-        looks_like: is_azure,
-        open: |input| open(&AZURE, input),
-    },
-    ImportReader {
-        format: Format::Bitbrains,
-        looks_like: |head| head.first().starts_with(b"Timestamp [ms];"),
-        open: |input| open(&BITBRAINS, input),
-    },
-    ImportReader {
-        format: Format::CloudWatch,
-        looks_like: is_cloudwatch,
-        open: |input| open(&CLOUDWATCH, input),
-    },
-    // Columns of numbers may be anything; these two must be asked for.
-    ImportReader {
-        format: Format::Alibaba2017,
-        looks_like: |_| false,
-        open: |input| open(&ALIBABA_2017, input),
-    },
-    ImportReader {
-        format: Format::PlanetLab,
-        looks_like: |_| false,
-        open: |input| open(&PLANETLAB, input),
-    },
-];
-
 type Reading = Result<Option<TraceReading>, Fault>;
 
 /// A value with one stamp, of a machine whose CPUs are not counted.
@@ -202,7 +155,15 @@ fn reading(epoch: TraceEpoch, stamp_ns: Result<i64, Fault>, load_pct: f64) -> Re
     }))
 }
 
-fn is_azure(head: &Head<'_>) -> bool {
+/// Nine columns that begin with a machine such as `m_1932`.
+pub(super) fn is_alibaba_2018(head: &Head<'_>) -> bool {
+    let row = head.first();
+    let name = row.split(|b| *b == b',').next().unwrap_or_default();
+    row.split(|b| *b == b',').count() == 9
+        && name.strip_prefix(b"m_").is_some_and(|n| whole(n).is_some())
+}
+
+pub(super) fn is_azure(head: &Head<'_>) -> bool {
     let is_name = |field: &[u8]| {
         let base64 = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=');
         field.len() == 64 && field.iter().all(base64)
@@ -246,7 +207,7 @@ fn bitbrains(row: &[u8], _: i64) -> Reading {
 }
 
 /// The header, and a date below it.
-fn is_cloudwatch(head: &Head<'_>) -> bool {
+pub(super) fn is_cloudwatch(head: &Head<'_>) -> bool {
     let mut lines = head.lines();
     let header = lines.next().unwrap_or_default();
     header.eq_ignore_ascii_case(b"timestamp,value")
@@ -294,7 +255,7 @@ fn cloudwatch(row: &[u8], _: i64) -> Reading {
 
 /// Numbers in 20 columns (19 in version 2.0), of which the first two are
 /// microseconds from a later one on than the trace begins with.
-fn is_google(head: &Head<'_>) -> bool {
+pub(super) fn is_google(head: &Head<'_>) -> bool {
     let row = head.first();
     let mut fields = row.split(|b| *b == b',');
     let count = fields.clone().count();

@@ -3,103 +3,55 @@
 //! machine.
 //!
 //! [`formats`] says what the columns and stamps of each trace mean
-//! ([`TraceFormat`]); all else is here. A file is read twice: [`survey`] finds its
+//! ([`row::TraceFormat`]); all else is here. A file is read twice: [`survey`] finds its
 //! machines and their order, then the rows of one machine become steps
 //! ([`series`], or [`tasks`] where a machine is the sum of its tasks). Rows of
 //! other machines are passed over, and not looked at. Rows of the machine pass
 //! through one by one where they ascend; where they do not they are held, 32
 //! bytes each, and sorted ([`readings`]).
 
+mod cells;
 mod formats;
 mod readings;
+mod row;
 mod series;
 mod survey;
 mod tasks;
 #[cfg(test)]
 mod tests;
 
-use crate::reader::Input;
-use crate::{BoxSteps, Fault, Format, ProfileCell, ProfileHeader, Result, Spread};
+use crate::reader::{ImportReader, Input};
+use crate::{BoxSteps, ProfileHeader, Result};
 
+use super::sample::{BoxSamples, ImportSummary};
 use super::timeline::Timeline;
-use super::{BoxSamples, ImportSummary};
+use cells::Cells;
 use readings::Readings;
+use row::{TraceEpoch, TraceFormat, TraceStamps};
 use survey::Survey;
 
-pub(super) use formats::READERS;
-
-/// What one row says of its machine.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct TraceReading {
-    /// On the clock of the trace.
-    stamp_ns: i64,
-    /// The end of the interval; only with [`TraceStamps::Both`].
-    end_ns: i64,
-    /// Percent of the whole machine, 0 or more; NaN where it is not known.
-    load_pct: f64,
-    /// How many CPUs the machine has; 0 where the trace does not say.
-    cpus: u32,
-    /// What the stamps count from.
-    epoch: TraceEpoch,
+/// Makes readers of formats and of what recognises them.
+macro_rules! readers {
+    ($($trace:ident $looks_like:expr,)*) => {
+        [$(ImportReader {
+            format: formats::$trace.format,
+            looks_like: $looks_like,
+            open: |input| open(&formats::$trace, input),
+        },)*]
+    };
 }
 
-/// What a stamp is of the interval that its value is the mean of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TraceStamps {
-    Begin,
-    End,
-    /// Each row is of a task, and has begin and end; a machine is their sum.
-    Both,
-}
-
-/// How long a value stands for where no other comes soon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Usual {
-    /// As the trace is documented, s.
-    Documented(i64),
-    /// The median distance of stamps, or if there are none this, s.
-    Median(i64),
-}
-
-/// What the stamps count from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TraceEpoch {
-    Unknown,
-    Utc,
-    Local,
-}
-
-struct TraceFormat {
-    format: Format,
-    /// The column of the machine's name, from 0; without one a file is of one
-    /// machine.
-    machine: Option<usize>,
-    stamps: TraceStamps,
-    usual: Usual,
-    /// The value of a row, of which this many were before; `None` for one
-    /// without a value.
-    reading: fn(&[u8], i64) -> Result<Option<TraceReading>, Fault>,
-}
-
-impl TraceFormat {
-    /// The machine of a row; `None` if the row ends before it.
-    fn machine_of<'a>(&self, row: &'a [u8]) -> Option<&'a [u8]> {
-        match self.machine {
-            Some(column) => row.split(|b| *b == b',').nth(column),
-            None => Some(b""),
-        }
-    }
-}
-
-/// Whether this, the first line of a file, names the columns: some put such a
-/// line into traces that have none.
-fn is_header(line: &[u8]) -> bool {
-    let mut fields = line.split(|b| *b == b',').map(<[u8]>::trim_ascii);
-    fields.all(|field| {
-        let text = field.strip_prefix(b"\"").unwrap_or(field);
-        text.first().is_some_and(u8::is_ascii_alphabetic)
-    })
-}
+/// In the order in which a file is offered to them.
+pub(super) static READERS: [ImportReader; 7] = readers![
+    GOOGLE_2011 formats::is_google,
+    ALIBABA_2018 formats::is_alibaba_2018,
+    AZURE formats::is_azure,
+    BITBRAINS |head| head.first().starts_with(b"Timestamp [ms];"),
+    CLOUDWATCH formats::is_cloudwatch,
+    // Columns of numbers may be anything; these two must be asked for.
+    ALIBABA_2017 |_| false,
+    PLANETLAB |_| false,
+];
 
 fn open(trace: &'static TraceFormat, input: &Input<'_>) -> Result<BoxSteps> {
     let survey = Survey::of(trace, input)?;
@@ -116,7 +68,7 @@ fn open(trace: &'static TraceFormat, input: &Input<'_>) -> Result<BoxSteps> {
     let begin_ns = survey.begin_ns();
     let header = ProfileHeader {
         host: about.host.clone(),
-        begins_at: super::begin(&about, begin_ns),
+        begins_at: super::frame::begin(&about, begin_ns),
         ..ProfileHeader::new((0..cpus).collect(), trace.format)
     };
     let cells = Cells {
@@ -129,51 +81,4 @@ fn open(trace: &'static TraceFormat, input: &Input<'_>) -> Result<BoxSteps> {
         _ => Box::new(series::TraceSeries::new(readings, cells, trace.stamps)),
     };
     Ok(Box::new(Timeline::new(samples, header, begin_ns, None)))
-}
-
-/// Lays the load of the machine on its CPUs.
-#[derive(Default)]
-struct Cells {
-    /// As asked for; else each CPU of the reading has the load of the machine.
-    spread: Option<Spread>,
-    clipped: u64,
-    largest_pct: f64,
-    unknown: u64,
-}
-
-impl Cells {
-    fn fill(&mut self, load_pct: f64, cpus: u32, cells: &mut Vec<(u32, Option<ProfileCell>)>) {
-        cells.clear();
-        if load_pct.is_nan() {
-            self.unknown += 1;
-            return;
-        }
-        if load_pct > 100.0 {
-            self.clipped += 1;
-            self.largest_pct = self.largest_pct.max(load_pct);
-        }
-        let spread = self.spread.unwrap_or(Spread {
-            cpus: cpus.max(1),
-            ..Spread::default()
-        });
-        let loads = spread.cells(load_pct.min(100.0)).map(Some);
-        cells.extend((0..).zip(loads));
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        let mut all = Vec::new();
-        if self.clipped > 0 {
-            all.push(format!(
-                "{} values are above 100 % of the machine, up to {:.1}, and were cut to 100",
-                self.clipped, self.largest_pct
-            ));
-        }
-        if self.unknown > 0 {
-            all.push(format!(
-                "{} values are missing or marked as wrong; the load is unknown there",
-                self.unknown
-            ));
-        }
-        all
-    }
 }

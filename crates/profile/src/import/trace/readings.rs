@@ -4,8 +4,8 @@
 use crate::reader::Lines;
 use crate::{Error, Fault, Format, Result};
 
+use super::row::{TraceFormat, TraceReading, is_header};
 use super::survey::{Order, Survey};
-use super::{TraceFormat, TraceReading, is_header};
 
 /// A machine has a row every minute or five; these are years of them.
 const MOST_HELD: usize = 4 << 20;

@@ -7,9 +7,10 @@
 
 use crate::{Error, Fault, Result};
 
-use super::super::{ImportSample, ImportSummary, Samples};
+use super::super::sample::{ImportSample, ImportSummary, Samples};
+use super::cells::Cells;
 use super::readings::Readings;
-use super::{Cells, TraceReading, TraceStamps};
+use super::row::{TraceReading, TraceStamps};
 
 pub(super) struct TraceSeries {
     readings: Readings,

@@ -10,7 +10,7 @@ use crate::reader::Input;
 use crate::usual_step::Lengths;
 use crate::{Fault, Result};
 
-use super::{TraceEpoch, TraceFormat, TraceReading, TraceStamps, Usual};
+use super::row::{TraceEpoch, TraceFormat, TraceReading, TraceStamps, Usual, is_header};
 
 /// How many machines a message names.
 const NAMED: usize = 5;
@@ -44,7 +44,7 @@ impl Survey {
         let mut seen = false;
         let mut clock = TraceEpoch::Unknown;
         while let Some(line) = lines.next_line()? {
-            let is_header = std::mem::take(&mut first) && super::is_header(line);
+            let is_header = std::mem::take(&mut first) && is_header(line);
             if is_header || line.trim_ascii().is_empty() {
                 continue;
             }

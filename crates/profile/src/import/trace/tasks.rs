@@ -4,9 +4,10 @@
 
 use crate::{Error, Fault, Result};
 
-use super::super::{ImportSample, ImportSummary, Samples};
+use super::super::sample::{ImportSample, ImportSummary, Samples};
+use super::cells::Cells;
 use super::readings::Readings;
-use super::{Cells, TraceReading};
+use super::row::TraceReading;
 
 /// Nothing that one machine runs comes near this.
 const MOST_TASKS: usize = 1 << 16;
