@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Memory, calls and words in one program, as in the paper.
 
-use super::TestWork;
 use super::io::Words;
 use super::memory::SharedArray;
 use super::syscall;
+use super::test_work::TestWork;
 
 /// A row of the array, a call, a word; again.
 pub(super) struct CombinedWork {

@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 
-use super::TestWork;
+use super::test_work::TestWork;
 
 /// Elements of a vector: three of them fill a good part of the second-level
 /// cache, so that the CPU decides and not the memory that all CPUs share.

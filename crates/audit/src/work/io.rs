@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::TestWork;
+use super::test_work::TestWork;
 
 /// 8 bytes, to and from the begin of a file that has no name any more.
 pub(super) struct Words {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use sandbag_linux::Root;
 
-use super::TestWork;
+use super::test_work::TestWork;
 use crate::memory_room;
 
 /// A cube of elements.

@@ -3,8 +3,10 @@
 
 use std::io::{self, BufRead as _, Write as _};
 
+use super::bench::TestBench;
+use super::order::{Answer, WORK_VERB, WorkOrder};
 use super::run;
-use super::{Answer, TestBench, WORK_VERB, WorkFault, WorkOrder};
+use super::test_work::WorkFault;
 
 /// The hidden verb. Returns when standard input ends.
 pub fn work(arguments: &[String]) -> Result<(), String> {
@@ -38,7 +40,7 @@ fn act(bench: &mut TestBench, order: WorkOrder) -> Result<Answer, WorkFault> {
             Ok(Answer::Ready { about })
         }
         WorkOrder::Leave { test } => {
-            bench.works.remove(&test);
+            bench.leave(test);
             Ok(Answer::Ready {
                 about: String::new(),
             })

@@ -7,7 +7,7 @@ use std::thread;
 use sandbag_linux::{CpuList, clock, sched};
 use serde::{Deserialize, Serialize};
 
-use super::{TestWork, WorkFault};
+use super::test_work::{TestWork, WorkFault};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFigures {

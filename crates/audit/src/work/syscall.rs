@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Calls that only return information.
 
-use super::TestWork;
+use super::test_work::TestWork;
 
 /// getppid(2), past the C library, so that the kernel is really entered.
 pub(super) struct Calls;

@@ -148,7 +148,10 @@ fn fixtures(
     #[files("tests/fixtures/tools/*.*")]
     path: PathBuf,
 ) {
-    let steps = crate::InputSource::new(&path).unwrap().open(None, &ReadOptions::default()).unwrap();
+    let steps = crate::InputSource::new(&path)
+        .unwrap()
+        .open(None, &ReadOptions::default())
+        .unwrap();
     assert_snapshot(&path, &describe(&Profile::collect(steps).unwrap()));
 }
 

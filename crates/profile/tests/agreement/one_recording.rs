@@ -164,9 +164,7 @@ fn options_of_reading() {
         e.to_string().contains("cpu0 is unknown from 1 s to 2 s"),
         "{e}"
     );
-    let missing = open(Path::new("/nonexistent.csv"), &options)
-        .err()
-        .unwrap();
+    let missing = open(Path::new("/nonexistent.csv"), &options).err().unwrap();
     assert!(
         missing.to_string().starts_with("/nonexistent.csv: "),
         "{missing}"
