@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Two audits compared, on the terminal.
 
-use super::{TerminalStyle, are_wide, table_lines};
+use super::style::TerminalStyle;
+use super::table::{are_wide, table_lines};
 use crate::compare::Comparison;
 use crate::report::figures::FigureTable;
 use crate::report::words::{self, change_words, figure_words, to_second};
