@@ -63,7 +63,11 @@ impl RunRecord {
         let run: Value = serde_json::from_slice(&fs::read(&path)?)
             .with_context(|| path.display().to_string())?;
         for part in [&run, &run["cpus"][0], &run["command"]] {
-            for field in part.as_object().into_iter().flat_map(|fields| fields.keys()) {
+            for field in part
+                .as_object()
+                .into_iter()
+                .flat_map(|fields| fields.keys())
+            {
                 let named = PAGE.contains(&format!("`{field}`"));
                 ensure!(named, "docs/reference/run-json.md does not have {field}");
             }
