@@ -130,7 +130,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 static TIMES: Mutex<Vec<(String, Duration)>> = Mutex::new(Vec::new());
 
 /// How many of the slowest cases are named at the end of a long run.
-const SLOWEST: usize = 20;
+const SLOWEST: usize = 60;
 
 /// `the 20 slowest of 400 s: a 30.1, b 20.0, ...`.
 fn slowest(mut times: Vec<(String, Duration)>) -> String {

@@ -13,8 +13,9 @@ cases! { CASES: root;
     an_injector_that_is_stopped_is_a_warning,
     status_shows_a_replay_and_stop_ends_it,
     real_time_that_is_denied_names_the_nearest_method,
-    verify_sees_events_inside_on_time,
 }
+
+cases! { REPEATED: repeated; verify_sees_events_inside_on_time }
 
 /// An event begins every so often, ms.
 const EVERY_MS: u64 = 40;

@@ -83,6 +83,12 @@ pub fn lab_program() -> Result<PathBuf, String> {
     }
 }
 
+/// For figures beside those that `make test` has of the same subject.
+pub fn repeated() -> Result<(), String> {
+    root()?;
+    sandbag_machine_tests::case::only_in_all()
+}
+
 /// Like [`root`], with the program of the experiments.
 pub fn lab() -> Result<(), String> {
     lab_program()?;
