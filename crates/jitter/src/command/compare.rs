@@ -117,13 +117,13 @@ fn traces(
             return Ok(String::new());
         }
         Ok(format!(
-            "{}\n\n{}\n\nlimit: not exceeded by 99 of 100 pairs of parts of the same trace\n{}\n\n\
-             {}: {}\n",
+            "{}: {}\n\nlimit: not exceeded by 99 of 100 pairs of parts of the same trace\n{}\n\n\
+             {}\n\n{}\n",
+            verdict_words(found.verdict).1,
+            found.reason,
+            verdicts(&found).terminal(),
             compared(a, b, &found).terminal(),
             distances(&found).terminal(),
-            verdicts(&found).terminal(),
-            verdict_words(found.verdict).1,
-            found.reason
         ))
     };
     args.json.put_or(&found, text, args.overwrite.existing())?;

@@ -103,7 +103,7 @@ fn a_replay_that_injects_little_is_missed_by_word_and_exit_code() {
             .find(|ended| !unseen.eval(&String::from_utf8_lossy(&ended.get_output().stderr)))
             .expect("the cost of injecting is seen once in 20 runs")
     };
-    let said = || contains("verdict: missed: ").and(contains("shorter than what injecting costs"));
+    let said = || contains("missed: ").and(contains("shorter than what injecting costs"));
     let ended = replay("--json=-").code(3).stderr(said());
     let record: serde_json::Value = serde_json::from_slice(&ended.get_output().stdout).unwrap();
     assert_eq!(record["verdict"], "missed");

@@ -262,10 +262,10 @@ fn run(mut method: impl ReplayMethod, args: &ReplayArgs, messages: &Messages) ->
     record.about.verdict = Some(verdict);
     record.about.verdict_because = Some(because);
     record.about.warnings = warnings;
-    messages.show(&table::events(&record.own, Messages::width()));
+    let result = record.about.verdict_line() + &table::events(&record.own, Messages::width());
+    messages.show(&result);
     let warnings = record.about.warnings.iter();
     warnings.for_each(|text| messages.warning(text));
-    messages.say(record.about.verdict_line().trim());
     let whole = record::leave(args, &record, dir.as_ref(), &outcome.achieved, messages);
     Ok(code(held.end, verdict, args.strict, whole))
 }

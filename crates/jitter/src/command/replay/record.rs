@@ -338,7 +338,7 @@ impl ReplayFacts {
     pub fn verdict_line(&self) -> String {
         self.verdict.map_or_else(String::new, |verdict| {
             let because = self.verdict_because.as_deref().unwrap_or("?");
-            format!("\nverdict: {verdict}: {}\n", visible(because))
+            format!("{verdict}: {}\n\n", visible(because))
         })
     }
 }

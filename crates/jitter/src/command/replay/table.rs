@@ -71,7 +71,7 @@ pub fn events(own: &MethodRecord, width: Option<usize>) -> String {
 
 /// All of a record.
 pub fn whole(record: &ReplayRecord) -> String {
-    let mut text = format!("{}\n\n", record.heading());
+    let mut text = record.about.verdict_line() + &format!("{}\n\n", record.heading());
     if let MethodRecord::Beside(one) = &record.own {
         for cpu in &one.cpus {
             text += &format!("CPU {}: {}\n", cpu.cpu, noise_text(cpu.measured));
@@ -82,7 +82,7 @@ pub fn whole(record: &ReplayRecord) -> String {
     }
     text += &events(&record.own, output::width());
     text.push('\n');
-    text + &record.about.verdict_line()
+    text
 }
 
 /// A signed time; `-` without one.

@@ -190,23 +190,8 @@ pub fn table(comparison: &Comparison) -> String {
     let number = |value: Option<f64>, digits: usize| {
         value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
     };
-    let mut text = String::from(
-        "    wall s (median)  CPU s (median)  efficiency  runs: kept missed undecided\n",
-    );
     // Writing to a String cannot fail.
-    for (name, side) in [("A", &comparison.a), ("B", &comparison.b)] {
-        let _ = writeln!(
-            text,
-            "{name}   {:>15}  {:>14}  {:>10}  {:>10} {:>6} {:>9}  {}",
-            number(side.wall_s, 3),
-            number(side.cpu_s, 3),
-            number(side.efficiency, 3),
-            side.kept,
-            side.missed,
-            side.undecided,
-            side.command.join(" "),
-        );
-    }
+    let mut text = String::new();
     let pairs = comparison.ratios.wall.map_or(0, |ratio| ratio.pairs);
     let _ = writeln!(text, "A/B over {pairs} pairs, with 95 % intervals:");
     for (name, ratio) in [
@@ -223,13 +208,6 @@ pub fn table(comparison: &Comparison) -> String {
         });
         let _ = writeln!(text, "  {name:36}  {said}");
     }
-    for cpu in &comparison.loads.cpus {
-        let _ = writeln!(
-            text,
-            "  load of CPU {:<4} A {:.3} %, B {:.3} %: {:+.3} points apart",
-            cpu.cpu, cpu.a_got_pct, cpu.b_got_pct, cpu.difference_points
-        );
-    }
     let verdict = match comparison.loads.verdict {
         Verdict::Kept => "the same",
         Verdict::Missed => "not the same",
@@ -240,6 +218,27 @@ pub fn table(comparison: &Comparison) -> String {
         "The loads were {verdict}: {}",
         comparison.loads.reason
     );
+    for cpu in &comparison.loads.cpus {
+        let _ = writeln!(
+            text,
+            "  load of CPU {:<4} A {:.3} %, B {:.3} %: {:+.3} points apart",
+            cpu.cpu, cpu.a_got_pct, cpu.b_got_pct, cpu.difference_points
+        );
+    }
+    text += "\n    wall s (median)  CPU s (median)  efficiency  runs: kept missed undecided\n";
+    for (name, side) in [("A", &comparison.a), ("B", &comparison.b)] {
+        let _ = writeln!(
+            text,
+            "{name}   {:>15}  {:>14}  {:>10}  {:>10} {:>6} {:>9}  {}",
+            number(side.wall_s, 3),
+            number(side.cpu_s, 3),
+            number(side.efficiency, 3),
+            side.kept,
+            side.missed,
+            side.undecided,
+            side.command.join(" "),
+        );
+    }
     text
 }
 
