@@ -10,44 +10,39 @@ use serde::{Deserialize, Serialize};
 
 use crate::spans::Span;
 
-/// What kind of thing had the CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SourceKind {
-    /// An interrupt that cannot be masked.
-    Nmi,
-    Irq,
-    Softirq,
-    /// Another task.
-    Task,
-    /// The idle task, as when a group has used up its quota.
-    Idle,
-    /// A page fault of the loop itself.
-    Fault,
+/// Defines the kinds in the order of their codes in files, each with its name.
+macro_rules! source_kinds {
+    ($($(#[$about:meta])* $kind:ident = $name:literal,)*) => {
+        /// What kind of thing had the CPU.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum SourceKind {
+            $($(#[$about])* $kind,)*
+        }
+
+        impl SourceKind {
+            /// All of them, in the order of their codes in files.
+            pub const ALL: &[Self] = &[$(Self::$kind),*];
+
+            /// What it is called.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$kind => $name,)* }
+            }
+        }
+    };
 }
 
-impl SourceKind {
-    /// All of them, in the order of their codes in files.
-    pub const ALL: [Self; 6] = [
-        Self::Nmi,
-        Self::Irq,
-        Self::Softirq,
-        Self::Task,
-        Self::Idle,
-        Self::Fault,
-    ];
-
-    /// What it is called.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Nmi => "nmi",
-            Self::Irq => "irq",
-            Self::Softirq => "softirq",
-            Self::Task => "task",
-            Self::Idle => "idle",
-            Self::Fault => "page fault",
-        }
-    }
+source_kinds! {
+    /// An interrupt that cannot be masked.
+    Nmi = "nmi",
+    Irq = "irq",
+    Softirq = "softirq",
+    /// Another task.
+    Task = "task",
+    /// The idle task, as when a group has used up its quota.
+    Idle = "idle",
+    /// A page fault of the loop itself.
+    Fault = "page fault",
 }
 
 /// Source of a cause.

@@ -46,8 +46,7 @@ pub(super) fn push(
 ) -> Result<(), Fault> {
     varint::push_head(row, cpu, span, new.len());
     for source in new {
-        let kind = SourceKind::ALL.iter().position(|kind| *kind == source.kind);
-        varint::push(row, kind.unwrap_or_default() as u64);
+        varint::push(row, source.kind as u64);
         varint::push(row, source.number.map_or(0, |number| u64::from(number) + 1));
         let name = source.name.as_bytes();
         if name.len() > MAX_NAME {
