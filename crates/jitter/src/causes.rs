@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a trace tells of the causes of its events.
+//! The causes of events in a trace.
 //!
 //! A [`Cause`] is the time from the entry into an interrupt or a task to the exit, within an
 //! event. Causes are nested (an interrupt within a task) or disjoint.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the process that works is told, and what it answers.
+//! Orders to the worker process, and its replies.
 
 use std::path::PathBuf;
 

@@ -49,7 +49,7 @@ const BETWEEN_NS: u64 = 10_000_000;
 pub enum SignalUse {
     /// For the command, to which it is to be [passed on](pass_on).
     Command,
-    /// For nobody: the last one, which arrives twice.
+    /// A second copy of the last one: ignored.
     Repeated,
     /// For us: the second one that asks to end.
     End,

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use crate::messages::Messages;
 use crate::text::visible;
 
-/// More often nobody could read.
+/// A shorter interval cannot be read.
 const LEAST_BETWEEN: Duration = Duration::from_millis(100);
-/// A shorter bar tells less than the words that it would cut.
+/// A shorter bar is left out, so that the message is not cut.
 const LEAST_BAR: usize = 8;
 /// Of a terminal that does not say how wide it is.
 const COLUMNS: usize = 80;
