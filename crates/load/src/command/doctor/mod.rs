@@ -256,6 +256,7 @@ mod tests {
         let report = report(&root, &topology, Err(refused()), registry);
         assert_eq!(report.works, Some(false));
         assert_eq!(report.works_for_nodes, Some(false));
+        assert!(!report.methods.is_empty());
         assert!(
             report
                 .methods
