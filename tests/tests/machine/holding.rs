@@ -9,10 +9,10 @@ use crate::prelude::*;
 
 cases! { CASES: root;
     half_is_held_beside_a_sibling_of_weight_10000,
-    half_is_held_beside_tasks_outside_all_groups,
 }
 
 cases! { REPEATED: repeated;
+    half_is_held_beside_tasks_outside_all_groups,
     none_half_a_percent_and_all,
     a_profile_s_steps_are_held,
 }

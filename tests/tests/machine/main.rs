@@ -86,6 +86,7 @@ fn main() -> ExitCode {
         freezing::CASES,
         throttles::CASES,
         nodes::CASES,
+        nodes::REPEATED,
         nodes_file::CASES,
         faults::CASES,
         faults::SPOILING,

@@ -14,7 +14,6 @@ use crate::terminal::{CTRL_C, Terminal};
 
 cases! { CASES: two_cpus;
     every_method_gives_what_it_promises_and_leaves_nothing,
-    one_thread_gets_no_more_than_its_speed,
     each_cpu_has_its_own_speed,
     a_speed_follows_a_profile,
     a_node_is_set_listed_and_stopped,
@@ -27,6 +26,10 @@ cases! { CASES: two_cpus;
     what_a_strange_node_answers_is_shown_escaped,
     foreign_load_beside_a_node_is_named_and_undecided,
     a_program_that_leaves_its_node_is_missed,
+}
+
+cases! { REPEATED: || two_cpus().and_then(|()| repeated());
+    one_thread_gets_no_more_than_its_speed,
 }
 
 /// How far off a node of 2 CPUs may be, CPUs: functional, not accurate.
