@@ -92,16 +92,19 @@ fn ranks_replay_a_trace_and_write_all_phases() {
             .arg("--jitter")
             .arg(trace(dir.path()));
         command.arg("--force").arg("-o").arg(&rows);
-        // Two events of 200 us in each millisecond, and in the time that they add, make 67 %
-        // where nothing else runs. The host's own noise is in both parts of a run, and its
-        // speed changes between them, so the bound is far below, and the run may be repeated.
+        // Two events of 200 us in each millisecond, and in the time that they add, make 67 %.
+        // Noise of the host comes on top, so only a lower bound is checked; against phases of
+        // the same run, because the host's speed changes. As in machine tests, a second run
+        // decides where a first one is off.
         let slowed = |figures: &serde_json::Value| {
-            figures["slowdown"]["over_run_pct"].as_f64().unwrap() > 10.0
+            figures["slowdown"]["over_run_pct"].as_f64().unwrap() > 50.0
         };
-        let figures = (0..3)
-            .map(|_| json(&done(&mut command)))
-            .find(slowed)
-            .unwrap_or_else(|| panic!("{sync}: three runs without a slowdown"));
+        let mut figures = json(&done(&mut command));
+        if !slowed(&figures) {
+            eprintln!("{sync}: judged by a second run: {figures}");
+            figures = json(&done(&mut command));
+        }
+        assert!(slowed(&figures), "{sync}: {figures}");
         assert!(std::fs::metadata(rows).unwrap().len() > 100);
         // Their clocks are compared if there are CPUs for both.
         if figures["oversubscribed"] == false {
@@ -158,10 +161,8 @@ fn a_run_without_mpirun_has_one_rank() {
 #[test]
 fn sandbag_starts_it() {
     let _alone = alone();
-    let Some(sandbag) = std::env::var_os("SANDBAG_BIN") else {
-        eprintln!("not run: SANDBAG_BIN is not set");
-        return;
-    };
+    let sandbag = std::env::var_os("SANDBAG_BIN")
+        .expect("SANDBAG_BIN, the sandbag to start: `make mpi-test` sets it");
     let dir = program().parent().unwrap();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let all = std::iter::once(dir.to_path_buf()).chain(std::env::split_paths(&path));
