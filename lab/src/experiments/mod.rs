@@ -5,6 +5,7 @@ mod errors;
 mod micro;
 mod obtrusive;
 mod precision;
+mod programs;
 mod replay;
 
 use crate::experiment::Paper;

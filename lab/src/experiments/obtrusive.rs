@@ -5,12 +5,12 @@
 //! what slows a node slows its neighbours.
 
 mod page;
-mod programs;
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
 
+use super::programs::{self, Program};
 use crate::condition::Condition;
 use crate::decide;
 use crate::experiment::{About, Choices, Experiment, Paper, Remarks};
@@ -19,7 +19,6 @@ use crate::program::ProgramExit;
 use crate::reading::{ProgramResult, Reading, whole_time};
 use crate::row::Row;
 use crate::setup::Setup;
-use programs::Program;
 
 const LOAD_PCT: f64 = 50.0;
 

@@ -32,7 +32,7 @@ const JOBS: u32 = 16;
 /// To build a program of ours.
 const BUILD: Duration = Duration::from_secs(120);
 
-const EXCHANGE: &str = include_str!("../../workload/exchange.c");
+const EXCHANGE: &str = include_str!("../workload/exchange.c");
 
 /// A program, ready to be run again and again.
 #[derive(Debug)]
