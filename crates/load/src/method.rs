@@ -18,6 +18,8 @@ mod quota;
 mod rt;
 mod shares;
 
+use std::ops::RangeInclusive;
+
 use clap::Args;
 use sandbag_linux::cgroup::{Cap, Weight};
 use sandbag_linux::sched::Attributes;
@@ -33,6 +35,7 @@ use sandbag_run::error::Result as Outcome;
 pub use hogs::{HogsOptions, MOST_REAL_TIME, Sync, period_for};
 pub use lim::LimOptions;
 pub use pace::PaceOptions;
+pub use shares::SharesOptions;
 
 /// What the groups of one CPU's burners need while a level is in force.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -200,6 +203,8 @@ pub struct MethodOptions {
     #[command(flatten)]
     pub pace: PaceOptions,
     #[command(flatten)]
+    pub shares: SharesOptions,
+    #[command(flatten)]
     pub hogs: HogsOptions,
     #[command(flatten)]
     pub lim: LimOptions,
@@ -231,8 +236,12 @@ impl MethodOptions {
 
     /// Rejects options that the method does not have.
     fn reject_foreign(&self, name: &str) -> Result<(), String> {
-        let own = [self.pace.option_group(), self.hogs.option_group()].into_iter();
-        let all = own.chain(self.lim.option_groups());
+        let own = [
+            self.pace.option_group(),
+            self.shares.option_group(),
+            self.hogs.option_group(),
+        ];
+        let all = own.into_iter().chain(self.lim.option_groups());
         for (given, owners, what) in all.chain(self.frequencies.option_groups()) {
             if given && !owners.contains(&name) {
                 let have = if owners.len() > 1 { "have" } else { "has" };
@@ -283,6 +292,10 @@ pub fn with_options(name: &str, options: &MethodOptions) -> Result<Method, Strin
         _ => Err(format!("there is no method {name}")),
     }
 }
+
+/// Weights that one group carries on either version of cgroups, in those of a
+/// default group.
+const WEIGHTS: RangeInclusive<f64> = 0.01..=100.0;
 
 /// Shorter periods are mostly wake-ups.
 const LEAST_PERIOD_NS: u64 = 1_000_000;
@@ -398,9 +411,9 @@ mod tests {
     #[test]
     fn a_nodes_file_has_every_option_of_a_method() {
         let names = MethodOptions::names();
-        assert_eq!(names.len(), 9, "{names:?}");
+        assert_eq!(names.len(), 10, "{names:?}");
         assert_eq!(
-            (names[0].as_str(), names[3].as_str()),
+            (names[0].as_str(), names[4].as_str()),
             ("period", "hog-sync")
         );
     }

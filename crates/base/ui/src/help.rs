@@ -37,6 +37,7 @@ const GROUPS: [Group; 8] = [
             "period",
             "pace_weight",
             "pace_slice",
+            "shares_weight",
             "hog_sync",
             "hog_priority",
             "lim_variant",

@@ -26,7 +26,7 @@ use clap::Args;
 use sandbag_linux::cgroup::Weight;
 use sandbag_linux::sched::Attributes;
 
-use super::{DemandRule, Method, MethodOptions, OptionGroup};
+use super::{DemandRule, Method, MethodOptions, OptionGroup, WEIGHTS};
 use crate::burn::Duty;
 use sandbag_run::error::{Error, Result as Outcome};
 use sandbag_ui::units;
@@ -71,9 +71,6 @@ const SLICE_NS: u64 = 100_000_000;
 /// Slices that the kernel keeps as they are asked for, ns (`__setparam_fair`
 /// in kernel/sched/syscalls.c, Linux 6.12 and later).
 const SLICES_NS: RangeInclusive<u64> = 100_000..=SLICE_NS;
-/// Weights that one group carries on either version of cgroups, in those of a
-/// default group.
-const WEIGHTS: RangeInclusive<f64> = 0.01..=100.0;
 
 pub(super) fn method(options: &MethodOptions) -> Result<Method, String> {
     let (weight, slice) = (options.pace.pace_weight, options.pace.pace_slice);

@@ -47,6 +47,7 @@ pub fn run(load: RunLoad, options: &RunOptions, messages: &Messages) -> Result<u
     let constants = MethodOptions {
         period_ns: options.period.map(nanos),
         pace: options.pace,
+        shares: options.shares,
         ..MethodOptions::default()
     };
     let mut method = method::with_options(&options.method, &constants)

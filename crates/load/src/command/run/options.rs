@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::method::PaceOptions;
+use crate::method::{PaceOptions, SharesOptions};
 use crate::supervisor::StartOn;
 use clap::Args;
 use nix::sys::signal::Signal;
@@ -28,6 +28,10 @@ pub struct RunOptions {
     /// Constants of pace.
     #[command(flatten)]
     pub pace: PaceOptions,
+
+    /// Constants of shares.
+    #[command(flatten)]
+    pub shares: SharesOptions,
 
     /// Also write achieved-100ms.csv, one row per CPU and 100 ms
     #[arg(long, value_name = "100ms", value_parser = ["100ms"])]

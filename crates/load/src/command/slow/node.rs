@@ -269,6 +269,7 @@ fn as_run(options: &NodeOptions) -> RunOptions {
         method: options.method.clone(),
         period: options.period,
         pace: options.constants.pace,
+        shares: options.constants.shares,
         windows: None,
         at: None,
         start_on: None,
