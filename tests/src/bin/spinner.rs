@@ -14,8 +14,12 @@ use sandbag_machine_tests::spinner::{SAMPLE, SpinnerCpu, SpinnerResult, Worker};
 use sandbag_machine_tests::stat;
 
 const USAGE: &str = "usage: spinner SECONDS WORKER...
-WORKER is a CPU to be pinned to, `any` for none, or `all` for one pinned to each CPU allowed.
+WORKER is a CPU to be pinned to, `any` for none, `all` for one pinned to each CPU allowed, or
+`sleepers` for one pinned to each of them that sleeps 1 ms at a time instead.
 Prints one line of JSON: what each worker and each CPU got.";
+
+/// A sleeper's time between two wake-ups.
+const SLEEP: Duration = Duration::from_millis(1);
 
 /// First argument of a worker, which is this same program.
 const WORKER: &str = "--worker";
@@ -107,10 +111,14 @@ fn parent(seconds: &str, workers: &[String]) -> anyhow::Result<()> {
 }
 
 /// Starts a worker; its output is read line by line.
-fn start(pin: Option<u32>) -> anyhow::Result<(Child, BufReader<ChildStdout>)> {
+fn start(pin: Pin) -> anyhow::Result<(Child, BufReader<ChildStdout>)> {
     let mut child = Command::new("/proc/self/exe")
         .arg(WORKER)
-        .arg(pin.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()))
+        .arg(
+            pin.cpu
+                .map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()),
+        )
+        .args(pin.sleeps.then_some("sleeps"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -119,30 +127,45 @@ fn start(pin: Option<u32>) -> anyhow::Result<(Child, BufReader<ChildStdout>)> {
     Ok((child, BufReader::new(lines)))
 }
 
-/// The workers as CPUs to be pinned to.
-fn pins(workers: &[String]) -> anyhow::Result<Vec<Option<u32>>> {
+/// How a worker is to be.
+#[derive(Clone, Copy)]
+struct Pin {
+    /// To be pinned to.
+    cpu: Option<u32>,
+    sleeps: bool,
+}
+
+fn pins(workers: &[String]) -> anyhow::Result<Vec<Pin>> {
     let mut pins = Vec::new();
     for worker in workers {
+        let sleeps = worker == "sleepers";
         match worker.as_str() {
-            "any" => pins.push(None),
-            "all" => {
+            "any" => pins.push(Pin { cpu: None, sleeps }),
+            "all" | "sleepers" => {
                 let allowed = sched_getaffinity(Pid::from_raw(0))?;
                 for cpu in 0..CpuSet::count() {
                     if allowed.is_set(cpu)? {
-                        pins.push(Some(u32::try_from(cpu)?));
+                        let cpu = Some(u32::try_from(cpu)?);
+                        pins.push(Pin { cpu, sleeps });
                     }
                 }
             }
-            cpu => pins.push(Some(cpu.parse().with_context(|| {
-                format!("{cpu:?} is neither a CPU nor `any` nor `all`\n{USAGE}")
-            })?)),
+            cpu => {
+                let cpu = cpu
+                    .parse()
+                    .with_context(|| format!("{cpu:?} is no worker\n{USAGE}"))?;
+                pins.push(Pin {
+                    cpu: Some(cpu),
+                    sleeps,
+                });
+            }
         }
     }
     Ok(pins)
 }
 
 fn worker(arguments: &[String]) -> anyhow::Result<()> {
-    let [pin] = arguments else {
+    let [pin, sleeps @ ..] = arguments else {
         bail!("{USAGE}");
     };
     // The kernel calls what runs /proc/self/exe `exe`.
@@ -167,6 +190,9 @@ fn worker(arguments: &[String]) -> anyhow::Result<()> {
     let first_used = used()?;
     let mut last_used = first_used;
     let mut next_look = start;
+    while !sleeps.is_empty() && now()? < end {
+        sleep_until(now()? + SLEEP)?;
+    }
     loop {
         let now = now()?;
         if now < next_look && now < end {

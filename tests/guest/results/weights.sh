@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# For docs/results: the share that two spinners in a group of their own get, beside another
+# group of the same weight with five spinners, and as soon as that group also has a task on
+# each CPU that sleeps 1 ms at a time. No sandbag. Also by hand, as root:
+#
+#   PATH=target/x86_64-unknown-linux-gnu/debug:$PATH CGROUP=/sys/fs/cgroup/cpu \
+#       sh tests/guest/results/weights.sh
+
+groups=${CGROUP:-/sys/fs/cgroup}
+uname -r
+mkdir "$groups/competitor" "$groups/program"
+
+# in_of GROUP WORKER...: spinners in that group, for six seconds.
+in_of() (
+    group=$1
+    shift
+    echo 0 > "$groups/$group/cgroup.procs" && exec spinner 6 "$@"
+)
+
+for round in 1 2 3; do
+    for others in "" sleepers; do
+        # shellcheck disable=SC2086 # none is no word
+        in_of program any any any any any $others > program.json &
+        in_of competitor all > competitor.json
+        wait
+        echo "round $round, ${others:-no sleepers}: the competitor got, % of each CPU:" \
+            $(grep -o '"spun_pct":[0-9.]*' competitor.json | cut -d: -f2 | cut -c1-5)
+    done
+done
+rm -f program.json competitor.json
+rmdir "$groups/competitor" "$groups/program"
