@@ -91,6 +91,14 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     methods: Vec<String>,
 
+    /// Only these programs (competitor)
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    programs: Vec<String>,
+
+    /// These loads, percent (competitor)
+    #[arg(long, value_name = "LOADS", value_delimiter = ',', value_parser = load)]
+    loads: Vec<f64>,
+
     /// Time limit of one program
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = limit)]
     limit: Duration,
@@ -103,6 +111,13 @@ pub struct RunArgs {
     /// fetched them]
     #[arg(long, value_name = "DIR")]
     sources: Option<PathBuf>,
+}
+
+fn load(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(pct) if (1.0..=99.0).contains(&pct) => Ok(pct),
+        _ => Err("a load lies between 1 and 99 %".to_owned()),
+    }
 }
 
 fn limit(text: &str) -> Result<Duration, String> {
@@ -196,6 +211,8 @@ fn run_all(args: &RunArgs, messages: &Messages) -> Result<u8> {
         own,
         cpus,
         quick: args.quick,
+        programs: args.programs.clone(),
+        loads: args.loads.clone(),
         limit: args.limit,
         sources: args.sources.clone(),
         scratch: PathBuf::new(),

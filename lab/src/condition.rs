@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Tuning {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period_ms: Option<f64>,
-    /// Weight of pace's group on each CPU, in those of a default group.
+    /// Weight of the group of `pace` or `shares` on each CPU, in those of a default group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
     /// Slice of pace's tasks, ms; 0 for the kernel's own.
@@ -17,12 +17,12 @@ pub struct Tuning {
 }
 
 impl Tuning {
-    /// Options of `sandbag load`, each with its words in tables.
-    fn parts(self) -> impl Iterator<Item = (String, String)> {
+    /// Options of `sandbag load` by this method, each with its words in tables.
+    fn parts(self, method: &str) -> impl Iterator<Item = (String, String)> {
         let period = |ms| (format!("--period={ms}ms"), format!(", period {ms} ms"));
         let weight = |weight| {
             (
-                format!("--pace-weight={weight}"),
+                format!("--{method}-weight={weight}"),
                 format!(", weight {weight}"),
             )
         };
@@ -36,13 +36,13 @@ impl Tuning {
             .flatten()
     }
 
-    pub fn options(self) -> Vec<String> {
-        self.parts().map(|(option, _)| option).collect()
+    pub fn options(self, method: &str) -> Vec<String> {
+        self.parts(method).map(|(option, _)| option).collect()
     }
 
     /// After the method in tables; empty without constants.
     fn name(self) -> String {
-        self.parts().map(|(_, name)| name).collect()
+        self.parts("").map(|(_, name)| name).collect()
     }
 }
 
@@ -149,14 +149,14 @@ mod tests {
             slice_ms: Some(0.1),
         };
         assert_eq!(
-            tuning.options(),
+            tuning.options("pace"),
             ["--period=5ms", "--pace-weight=0.25", "--pace-slice=0.1ms"]
         );
         let kernels = Tuning {
             slice_ms: Some(0.0),
             ..Tuning::default()
         };
-        assert_eq!(kernels.options(), ["--pace-slice=kernel"]);
-        assert!(Tuning::default().options().is_empty());
+        assert_eq!(kernels.options("pace"), ["--pace-slice=kernel"]);
+        assert!(Tuning::default().options("pace").is_empty());
     }
 }

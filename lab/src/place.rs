@@ -92,7 +92,7 @@ impl RunPlace<'_> {
                 pct,
                 tuning,
             } => {
-                let (cpus, options) = (self.cpus, tuning.options().join(" "));
+                let (cpus, options) = (self.cpus, tuning.options(method).join(" "));
                 let verb = format!("load {pct} --pin {cpus} --method {method} {options}");
                 self.held(&verb, words)
             }

@@ -18,6 +18,10 @@ pub struct Setup {
     /// The short form: fewer cells, shorter programs, fewer rounds.
     pub quick: bool,
     pub methods: Methods,
+    /// Only these programs, of `competitor`; all, if there are none.
+    pub programs: Vec<String>,
+    /// These loads in place of its own, percent.
+    pub loads: Vec<f64>,
     pub limit: Duration,
     /// A C project to compile, in place of the one that is found.
     pub sources: Option<PathBuf>,
@@ -70,6 +74,8 @@ pub(crate) mod tests {
             cpus: CpuList::from_iter([0]),
             quick: true,
             methods: Methods::default(),
+            programs: Vec::new(),
+            loads: Vec::new(),
             limit: Duration::from_secs(1),
             sources: None,
             scratch: dir.to_owned(),

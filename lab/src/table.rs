@@ -27,6 +27,11 @@ impl Table {
         self.0.push(row);
     }
 
+    /// The first cell of each row.
+    pub fn firsts(&self) -> impl Iterator<Item = &str> {
+        self.0[1..].iter().map(|row| row[0].as_str())
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.len() == 1
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The papers' experiments. Each is a file here and a line in [`all`].
 
+mod competitor;
 mod errors;
 mod micro;
 mod obtrusive;
@@ -17,6 +18,7 @@ pub fn all() -> Vec<Box<dyn Paper>> {
         Box::new(obtrusive::Obtrusive::default()),
         Box::new(replay::Replay),
         Box::new(errors::Errors),
+        Box::new(competitor::Competitor::default()),
         Box::new(micro::Micro::default()),
     ]
 }

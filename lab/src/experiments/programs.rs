@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs of tables III to V, made once for an experiment.
+//! Programs with a given amount of work, made once for an experiment: those of KRASH's
+//! tables III to V, and threads that meet at barriers.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -12,7 +13,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use nix::sys::statvfs::statvfs;
 
 use crate::experiment::NotHere;
-use crate::program::{is_there, run};
+use crate::program::{command, is_there, run};
 use crate::setup::Setup;
 
 /// What the copy copies, MiB; the paper's file.
@@ -33,6 +34,9 @@ const JOBS: u32 = 16;
 const BUILD: Duration = Duration::from_secs(120);
 
 const EXCHANGE: &str = include_str!("../workload/exchange.c");
+/// Meetings of the threads of OpenMP in the full form; the short one makes a tenth.
+const STEPS: u64 = 40_000;
+const BARRIERS: &str = include_str!("../workload/barriers.c");
 
 /// A program, ready to be run again and again.
 #[derive(Debug)]
@@ -46,8 +50,8 @@ pub struct Program {
 #[derive(Debug)]
 enum Check {
     Copy(PathBuf, PathBuf),
-    /// This number of messages was received, none of them wrong.
-    Messages(u64),
+    /// This is among the lines that it says.
+    Line(String),
     /// There is this number of object files.
     Objects(PathBuf, usize),
 }
@@ -68,7 +72,7 @@ impl Program {
                     fs::remove_file(entry?.path())?;
                 }
             }
-            Check::Messages(_) => {}
+            Check::Line(_) => {}
         }
         Ok(())
     }
@@ -80,8 +84,7 @@ impl Program {
                 let status = Command::new("cmp").arg("-s").args([from, to]).status();
                 ensure!(status.context("cmp")?.success(), "the copy differs");
             }
-            Check::Messages(expected) => {
-                let right = format!("received {expected} wrong 0");
+            Check::Line(right) => {
                 ensure!(
                     out.lines().any(|line| line == right),
                     "not {right:?}, but {out:?}"
@@ -163,23 +166,13 @@ fn fill(path: &Path, mib: u64) -> std::io::Result<()> {
     file.sync_all()
 }
 
-fn exchange(setup: &Setup) -> Result<Vec<Program>> {
+pub fn exchange(setup: &Setup) -> Result<Vec<Program>> {
     if !is_there("mpicc") || !is_there("mpirun") {
         bail!(NotHere(
             "exchange: no MPI here; apt-get install openmpi-bin libopenmpi-dev".to_owned()
         ));
     }
-    let (source, program) = (
-        setup.scratch.join("exchange.c"),
-        setup.scratch.join("exchange"),
-    );
-    fs::write(&source, EXCHANGE).with_context(|| source.display().to_string())?;
-    let mut command = Command::new("mpicc");
-    command.args(["-O2", "-o"]).args([&program, &source]);
-    let built = run(command, None, BUILD)?;
-    if !built.status.is_some_and(|status| status.success()) {
-        bail!(NotHere(format!("exchange: mpicc: {}", built.last_words())));
-    }
+    let program = build(setup, "exchange", "mpicc", EXCHANGE)?;
     let (ranks, rounds) = setup.form((RANKS_QUICK, ROUNDS / 10), (RANKS, ROUNDS));
     Ok(vec![Program {
         name: "exchange",
@@ -195,11 +188,47 @@ fn exchange(setup: &Setup) -> Result<Vec<Program>> {
             ),
             &[&program],
         ),
-        check: Check::Messages(2 * rounds),
+        check: Check::Line(format!("received {} wrong 0", 2 * rounds)),
     }])
 }
 
-fn compile(setup: &Setup) -> Result<Vec<Program>> {
+/// Threads of OpenMP, one on each CPU.
+pub fn openmp(setup: &Setup) -> Result<Vec<Program>> {
+    if !is_there("gcc") {
+        bail!(NotHere(
+            "barriers: no gcc here; apt-get install gcc".to_owned()
+        ));
+    }
+    let program = build(setup, "barriers", "gcc -fopenmp", BARRIERS)?;
+    let steps = setup.form(STEPS / 10, STEPS);
+    Ok(vec![Program {
+        name: "barriers",
+        about: format!("A thread of OpenMP on each CPU; {steps} times they compute and meet."),
+        words: shell(&format!("exec \"$0\" {steps}"), &[&program]),
+        check: Check::Line(format!("met {steps}")),
+    }])
+}
+
+/// A program of ours in C.
+fn build(setup: &Setup, name: &str, compiler: &str, text: &str) -> Result<PathBuf> {
+    let (source, program) = (
+        setup.scratch.join(format!("{name}.c")),
+        setup.scratch.join(name),
+    );
+    fs::write(&source, text).with_context(|| source.display().to_string())?;
+    let mut command = command("env", compiler);
+    command.args(["-O2", "-o"]).args([&program, &source]);
+    let built = run(command, None, BUILD)?;
+    if !built.status.is_some_and(|status| status.success()) {
+        bail!(NotHere(format!(
+            "{name}: {compiler}: {}",
+            built.last_words()
+        )));
+    }
+    Ok(program)
+}
+
+pub fn compile(setup: &Setup) -> Result<Vec<Program>> {
     if !is_there("gcc") {
         bail!(NotHere(
             "compile: no gcc here; apt-get install gcc".to_owned()
@@ -325,7 +354,7 @@ mod tests {
             name: "exchange",
             about: String::new(),
             words: Vec::new(),
-            check: Check::Messages(40),
+            check: Check::Line("received 40 wrong 0".to_owned()),
         };
         program.check("a warning\nreceived 40 wrong 0\n").unwrap();
         assert!(program.check("received 39 wrong 0\n").is_err());

@@ -9,6 +9,8 @@ pub mod chain;
 mod count;
 pub mod datagrams;
 pub mod ep;
+pub mod latency;
+pub mod service;
 pub mod sleepers;
 pub mod stream;
 mod tasks;
@@ -53,6 +55,8 @@ pub enum Name {
     Sleepers,
     /// Computes for a given time.
     Count,
+    /// A server, and requests to it at a fixed rate.
+    Service,
 }
 
 impl Name {
@@ -77,6 +81,7 @@ impl Name {
             Self::Ep => "ep",
             Self::Sleepers => "sleepers",
             Self::Count => "count",
+            Self::Service => "service",
         }
     }
 }

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use sandbag_linux::{CpuList, clock, sched};
-use sandbag_stats::quantile;
+
+use super::latency;
 
 /// Between two wake-ups, ns.
 const EVERY_NS: u64 = 1_000_000;
@@ -19,7 +20,7 @@ const START_NS: u64 = 200_000_000;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SleeperLateness {
-    /// How late the sleepers were, ns, in ascending order.
+    /// How late the sleepers were, ns.
     late_ns: Vec<u64>,
     /// How often a spinning task found itself on another CPU, per second of
     /// all of them together.
@@ -31,16 +32,8 @@ impl SleeperLateness {
         self.late_ns.len() as u64
     }
 
-    pub fn quantile_us(&self, pct: f64) -> Option<f64> {
-        quantile(&self.late_ns, pct).map(|ns| ns as f64 / 1e3)
-    }
-
-    pub fn figures(&self) -> BTreeMap<String, f64> {
-        let mut figures: BTreeMap<String, f64> =
-            [("p50_us", 50.0), ("p90_us", 90.0), ("p99_us", 99.0)]
-                .into_iter()
-                .filter_map(|(name, pct)| Some((name.to_owned(), self.quantile_us(pct)?)))
-                .collect();
+    pub fn figures(self) -> BTreeMap<String, f64> {
+        let mut figures = latency::figures(self.late_ns);
         figures.insert("migrations_per_s".to_owned(), self.migrations_per_s);
         figures
     }
@@ -72,7 +65,6 @@ pub fn run(spinning: u64, time: Duration) -> Result<SleeperLateness> {
         over.store(true, Ordering::Relaxed);
         result
     })?;
-    all.sort_unstable();
     Ok(SleeperLateness {
         late_ns: all,
         migrations_per_s: migrations.into_inner() as f64 / time.as_secs_f64(),
@@ -122,21 +114,6 @@ pub fn wake_up_until(end_ns: u64, mut woken: impl FnMut(u64, u64)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn quantiles_are_those_of_the_sorted_values() {
-        let seen = SleeperLateness {
-            late_ns: (1..=100).map(|n| n * 1000).collect(),
-            migrations_per_s: 2.5,
-        };
-        assert_eq!(seen.quantile_us(50.0), Some(50.0));
-        assert_eq!(seen.quantile_us(99.0), Some(99.0));
-        assert_eq!(SleeperLateness::default().quantile_us(50.0), None);
-        assert_eq!(
-            (seen.figures().len(), seen.figures()["migrations_per_s"]),
-            (4, 2.5)
-        );
-    }
 
     #[test]
     fn sleepers_wake_up() {

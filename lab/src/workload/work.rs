@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Doing the work of one of the programs.
 
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::Args;
 use sandbag_linux::Root;
 
 use super::count::{self, CountKind};
 use super::datagrams::Sender;
 use super::ep::Class;
+use super::service::{self, ServiceKind};
 use super::stream::Stream;
 use super::{Name, WorkReport, chain, ep, sleepers, stream, tasks};
 
@@ -42,6 +44,15 @@ pub struct WorkArgs {
     /// count: what the tasks are
     #[arg(long, value_enum, default_value_t)]
     pub kind: CountKind,
+    /// service: which
+    #[arg(long, value_enum, default_value_t)]
+    pub service: ServiceKind,
+    /// service: requests per second
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub rate: u32,
+    /// service: its directory; made where it is not there
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
 }
 
 fn class(name: &str) -> Result<Class, String> {
@@ -89,9 +100,20 @@ pub fn work(args: &WorkArgs) -> Result<WorkReport> {
         }),
         (Name::Sleepers, _) => timed(|| {
             let seen = sleepers::run(args.tasks, within.unwrap_or(Duration::from_secs(1)))?;
+            let count = seen.count();
             Ok(WorkReport {
                 figures: seen.figures(),
-                ..WorkReport::of(seen.count(), true)
+                ..WorkReport::of(count, true)
+            })
+        }),
+        (Name::Service, _) => timed(|| {
+            let time = within.unwrap_or(Duration::from_secs(1));
+            let dir = args.dir.as_deref().context("a service has a --dir")?;
+            let answers = service::run(args.service, dir, args.rate, time)?;
+            let count = answers.latencies_ns.len() as u64;
+            Ok(WorkReport {
+                figures: answers.figures(),
+                ..WorkReport::of(count, count > 0)
             })
         }),
         (Name::Count, _) => timed(|| {
@@ -176,6 +198,9 @@ mod tests {
             class: Class::S,
             tasks: 1,
             kind: CountKind::Threads,
+            service: ServiceKind::default(),
+            rate: 1,
+            dir: None,
         }
     }
 

@@ -96,7 +96,7 @@ fn section(name: Name, cpus: &str, rows: &[&Row]) -> Result<Section> {
         Name::Memory => "STREAM's four kernels, beyond the last cache".to_owned(),
         Name::Processes => format!("{TASKS} processes that compute"),
         Name::Threads => format!("{TASKS} threads that compute"),
-        Name::Ep | Name::Sleepers | Name::Count => name.as_str().to_owned(),
+        Name::Ep | Name::Sleepers | Name::Count | Name::Service => name.as_str().to_owned(),
     };
     let mut table = Table::of(
         "method | speed asked | speed got, median (95 %) | relative spread, % | n | \
