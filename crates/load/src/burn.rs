@@ -6,7 +6,8 @@
 //!
 //! | duty | file | methods |
 //! |---|---|---|
-//! | [`Duty::Pace`] | `grid` | pace; hogs on the common clock; deadline |
+//! | [`Duty::Burst`] | `grid` | pace |
+//! | [`Duty::Pace`] | `grid` | pace with a period; hogs on the common clock; deadline |
 //! | [`Duty::Spin`] | `grid` | quota, shares |
 //! | [`Duty::Barrier`] | `barrier` | hogs as published |
 //! | [`Duty::Adapt`] | `adapt` | rt |
@@ -96,7 +97,9 @@ pub fn run(setup: &BurnerSetup) -> Result<(), Error> {
     take_attributes(setup.attributes)?;
     let mut worker = BurnWorker::new(&board, slot, alarm, setup.cpu);
     match setup.duty {
-        Duty::Pace { .. } | Duty::Spin => grid::run(&mut worker, setup.duty, setup.attributes),
+        Duty::Pace { .. } | Duty::Burst | Duty::Spin => {
+            grid::run(&mut worker, setup.duty, setup.attributes)
+        }
         Duty::Barrier { period_ns } => barrier::run(&mut worker, period_ns, setup.parties),
         Duty::Adapt { period_ns } => adapt::run(&mut worker, period_ns),
         Duty::Throttle(throttling) => {

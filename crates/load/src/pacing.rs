@@ -67,32 +67,55 @@ impl LevelPlan {
     }
 }
 
+/// The longest of the periods that follow a level, ns; a multiple of all of them.
+pub const LONGEST_NS: u64 = 20_000_000;
+/// Those periods, ns: divisors of the boundaries of all windows.
+const PERIODS_NS: [u64; 3] = [5_000_000, 10_000_000, LONGEST_NS];
+/// How long the kernel lets an ordinary task run beside others: to the next tick, which
+/// comes every 4 ms with the usual 250 Hz. Fixed, so that a load is the same everywhere.
+const BURST_NS: f64 = 4e6;
+
+/// The period in which a task of this level takes a burst of 4 ms, by the nearest
+/// factor, ns.
+pub fn burst_period(level: f64) -> u64 {
+    let exact = BURST_NS / level.max(f64::MIN_POSITIVE);
+    let away = |ns: &u64| (*ns as f64 / exact).ln().abs();
+    let nearest = |a: &u64, b: &u64| away(a).total_cmp(&away(b));
+    PERIODS_NS.into_iter().min_by(nearest).unwrap_or(LONGEST_NS)
+}
+
 /// What a burner owes. Times are ns.
 #[derive(Debug)]
 pub struct Debt {
     due: f64,
-    period: f64,
-    bound_periods: f64,
+    /// Time of which the level is kept as debt at most.
+    kept: f64,
 }
 
-/// Debt that an ordinary burner keeps at most, in periods' worth of the level: enough to make up
+/// Time of which an ordinary burner keeps the level as debt at most, in periods and ns,
+/// whichever is longer: enough to make up
 /// within the same second for a weight that was too small, little enough that
 /// a burner which was stopped does not take the CPU for long afterwards. In
 /// proportion to the level, so that several burners on a CPU keep no more
 /// between them than one would.
-pub const BOUND_PERIODS: f64 = 5.0;
+const KEPT: (u64, u64) = (5, 100_000_000);
+
+/// Time of which a burner of this period keeps the level as debt at most, ns.
+pub fn kept_ns(period_ns: u64) -> u64 {
+    (KEPT.0 * period_ns).max(KEPT.1)
+}
 
 impl Debt {
-    pub fn new(period_ns: u64, bound_periods: f64) -> Self {
+    /// Keeps the level of `kept_ns` at most.
+    pub fn new(kept_ns: u64) -> Self {
         Self {
             due: 0.0,
-            period: period_ns as f64,
-            bound_periods,
+            kept: kept_ns as f64,
         }
     }
 
     pub fn bound(&self, level: f64) -> f64 {
-        self.bound_periods * level * self.period
+        level * self.kept
     }
 
     pub fn add(&mut self, due_ns: f64) {
@@ -169,8 +192,18 @@ mod tests {
     }
 
     #[test]
+    fn a_period_has_a_burst_of_about_4_ms() {
+        let ms = |level: f64| burst_period(level) / 1_000_000;
+        let levels = [0.0, 0.01, 0.2, 0.28, 0.29, 0.5, 0.56, 0.57, 0.8, 1.0];
+        assert_eq!(levels.map(ms), [20, 20, 20, 20, 10, 10, 10, 5, 5, 5]);
+        for ns in PERIODS_NS {
+            assert!(crate::board::BOUNDARY_NS.is_multiple_of(ns) && LONGEST_NS.is_multiple_of(ns));
+        }
+    }
+
+    #[test]
     fn debt_is_bounded() {
-        let mut debt = Debt::new(20, BOUND_PERIODS);
+        let mut debt = Debt::new(100);
         debt.add(150.0);
         assert_eq!(debt.debt_ns(10), 140);
         assert_eq!(debt.forgive(10, 1.0), 40);

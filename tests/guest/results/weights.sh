@@ -17,15 +17,28 @@ in_of() (
     echo 0 > "$groups/$group/cgroup.procs" && exec spinner 6 "$@"
 )
 
+# say WHAT: what the competitor got.
+say() {
+    echo "round $round, $1: the competitor got, % of each CPU:" \
+        $(grep -o '"spun_pct":[0-9.]*' competitor.json | cut -d: -f2 | cut -c1-5)
+}
+
 for round in 1 2 3; do
     for others in "" sleepers; do
         # shellcheck disable=SC2086 # none is no word
         in_of program any any any any any $others > program.json &
         in_of competitor all > competitor.json
         wait
-        echo "round $round, ${others:-no sleepers}: the competitor got, % of each CPU:" \
-            $(grep -o '"spun_pct":[0-9.]*' competitor.json | cut -d: -f2 | cut -c1-5)
+        say "${others:-no sleepers}"
     done
+    # On one CPU no group's weight there depends on other CPUs, so that none changes
+    # when a task wakes up.
+    taskset -p 1 $$ > taskset.out
+    in_of program any any any sleepers > program.json &
+    in_of competitor 0 > competitor.json
+    wait
+    say "sleepers, all on CPU 0"
+    taskset -p ff $$ > taskset.out
 done
-rm -f program.json competitor.json
+rm -f program.json competitor.json taskset.out
 rmdir "$groups/competitor" "$groups/program"

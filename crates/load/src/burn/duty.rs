@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::pacing::LONGEST_NS;
 use crate::throttle::Throttling;
 
 /// What a burner does while its level is above zero.
@@ -13,6 +14,9 @@ pub enum Duty {
         /// Length of the grid, ns; divides [`crate::board::BOUNDARY_NS`].
         period_ns: u64,
     },
+    /// The same in bursts of about the length that the kernel lets an ordinary task run:
+    /// the period [follows the level](crate::pacing::burst_period).
+    Burst,
     /// Never sleeps: something else (a weight, a cap) limits it.
     Spin,
     /// Spins its level of a period, waits for the others, sleeps the rest.
@@ -30,9 +34,11 @@ pub enum Duty {
 }
 
 impl Duty {
+    /// The longest period; 0 without one, ns.
     pub fn period_ns(self) -> u64 {
         match self {
             Self::Spin => 0,
+            Self::Burst => LONGEST_NS,
             Self::Throttle(throttling) => throttling.period_ns(),
             Self::Pace { period_ns } | Self::Barrier { period_ns } | Self::Adapt { period_ns } => {
                 period_ns

@@ -16,28 +16,33 @@ use std::sync::atomic::Ordering;
 use super::duty::Duty;
 use super::worker::BurnWorker;
 use crate::board::BOUNDARY_NS;
-use crate::pacing::{BOUND_PERIODS, Debt, LevelPlan};
+use crate::pacing::{Debt, LevelPlan, burst_period, kept_ns};
 
-/// Periods' worth of debt that a burner keeps which nothing ordinary can
-/// preempt: what it makes up for later is out of phase with the other CPUs.
-const REAL_TIME_BOUND: f64 = 1.0;
+/// The period of a level, ns.
+fn period_at(duty: Duty, level: f64) -> u64 {
+    match duty {
+        Duty::Pace { period_ns } => period_ns,
+        Duty::Burst => burst_period(level),
+        _ => BOUNDARY_NS,
+    }
+}
 
 pub fn run(worker: &mut BurnWorker<'_>, duty: Duty, attributes: Attributes) -> Result<(), Error> {
-    let period_ns = match duty {
-        Duty::Pace { period_ns } => period_ns,
-        _ => BOUNDARY_NS,
-    };
     let mut plan = LevelPlan::default();
-    let bound = match attributes {
-        Attributes::Fifo { .. } | Attributes::Deadline { .. } => REAL_TIME_BOUND,
-        Attributes::Fair { .. } | Attributes::Other { .. } => BOUND_PERIODS,
-    };
-    let mut debt = Debt::new(period_ns, bound);
+    let longest_ns = period_at(duty, 0.0);
+    let mut debt = Debt::new(match attributes {
+        // Nothing ordinary preempts it, and what it makes up for later is out of phase
+        // with the other CPUs.
+        Attributes::Fifo { .. } | Attributes::Deadline { .. } => longest_ns,
+        Attributes::Fair { .. } | Attributes::Other { .. } => kept_ns(longest_ns),
+    });
     let mut reserved = None;
     debt.settle(worker.held_ns());
-    let mut grid = monotonic().next_multiple_of(period_ns);
+    let mut grid = monotonic().next_multiple_of(longest_ns);
     sleep_until(grid);
     loop {
+        // Where the level changes its period changes a period later.
+        let period_ns = period_at(duty, plan.level());
         worker.note_boundaries(monotonic());
         if worker.board.is_paused() {
             worker.stand_still();
@@ -48,15 +53,16 @@ pub fn run(worker: &mut BurnWorker<'_>, duty: Duty, attributes: Attributes) -> R
             (grid, debt) = begin_again(worker, debt, &mut plan, period_ns);
             continue;
         }
-        let due = plan.due(worker.slot, grid, grid + period_ns);
+        // After a longer period or a shorter one, the next common point.
+        let next = (grid / period_ns + 1) * period_ns;
+        let due = plan.due(worker.slot, grid, next);
         debt.add(due);
         if due == 0.0 && debt.debt_ns(worker.held_ns()) == 0 {
             worker.sleep_idle(&plan);
-            let from = grid + period_ns;
-            grid = later_grid(from, period_ns);
+            grid = later_grid(next, period_ns);
             debt.settle(worker.held_ns());
             // Woken late, the part of the level that is over is owed.
-            debt.add(plan.due(worker.slot, from, grid));
+            debt.add(plan.due(worker.slot, next, grid));
             worker.note_boundaries(monotonic());
             continue;
         }
@@ -65,16 +71,16 @@ pub fn run(worker: &mut BurnWorker<'_>, duty: Duty, attributes: Attributes) -> R
             reserved = Some(plan.level());
         }
         match duty {
-            Duty::Pace { .. } => pace(worker, &debt, plan.level(), grid, grid + period_ns),
+            Duty::Pace { .. } | Duty::Burst => pace(worker, &debt, plan.level(), grid, next),
             _ => {
                 let waits = worker.waits();
-                worker.spin(grid + period_ns, waits);
+                worker.spin(next, waits);
                 debt.settle(worker.held_ns());
             }
         }
         // More than a period behind (stopped, starved): what was asked
         // meanwhile is still added, the excess is given up and said.
-        grid += period_ns;
+        grid = next;
         let now = monotonic();
         while grid + period_ns <= now {
             debt.add(plan.due(worker.slot, grid, grid + period_ns));

@@ -17,8 +17,9 @@
 //! speed: with the maximum weight a burner takes its part in one piece at the
 //! beginning of the period.
 //!
-//! P = 20 ms divides every window. Shorter periods wake more often and gain
-//! nothing at 1 s.
+//! P follows the level, so that the burst L*P is about as long as the kernel lets an
+//! ordinary competitor run ([`burst_period`](crate::pacing::burst_period)); 5, 10 and 20 ms
+//! divide every window. In a node, whose gaps must be in phase, it is 20 ms.
 
 use std::ops::RangeInclusive;
 
@@ -28,6 +29,7 @@ use sandbag_linux::sched::Attributes;
 
 use super::{DemandRule, Method, MethodOptions, OptionGroup, WEIGHTS};
 use crate::burn::Duty;
+use crate::pacing::LONGEST_NS;
 use sandbag_run::error::{Error, Result as Outcome};
 use sandbag_ui::units;
 
@@ -97,11 +99,18 @@ pub(super) fn method(options: &MethodOptions) -> Result<Method, String> {
         }
         (None, false) => DemandRule::Headroom,
     };
+    let duty = match options.period_ns {
+        None if !options.in_phase => Duty::Burst,
+        _ => Duty::Pace {
+            period_ns: options.period_on_grid("pace", LONGEST_NS)?,
+        },
+    };
+    if duty == Duty::Burst {
+        parameters.push(("period", "5 to 20 ms, by the level".to_owned()));
+    }
     Ok(Method {
         about: "an ordinary task with headroom that paces itself by its own CPU clock",
-        duty: Duty::Pace {
-            period_ns: options.period_on_grid("pace", 20_000_000)?,
-        },
+        duty,
         attributes: Attributes::Fair { nice: 0, slice_ns },
         demand,
         // Above this a paced burner has no time left to make up for anything.

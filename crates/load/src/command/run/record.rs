@@ -6,6 +6,7 @@ mod foreign;
 mod node;
 
 use crate::board::BOUNDARY_NS;
+use crate::burn::Duty;
 use crate::method::Method;
 use crate::report::run::{CommandResult, CpuResult, MethodUsed, NodeUse, Run, SupervisorCost};
 use crate::supervisor::{LoadStart, Migrations, RunEnd, RunOutcome};
@@ -23,7 +24,11 @@ pub use facts::Facts;
 pub fn method_used(method: &Method) -> MethodUsed {
     MethodUsed {
         name: method.name.to_owned(),
-        period_ms: method.duty.period_ns() as f64 / 1e6,
+        period_ms: match method.duty {
+            // Among its parameters.
+            Duty::Burst => 0.0,
+            duty => duty.period_ns() as f64 / 1e6,
+        },
         parameters: method
             .parameters
             .iter()
