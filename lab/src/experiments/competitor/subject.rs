@@ -108,11 +108,14 @@ pub fn make(setup: &Setup) -> Result<(Vec<Subject>, Vec<String>)> {
             None => subjects.push(service(setup, kind)?),
         }
     }
-    for made in [
-        programs::openmp(setup),
-        programs::exchange(setup),
-        programs::compile(setup),
-    ] {
+    let mut made = vec![programs::openmp(setup)];
+    // These take minutes beside a load of 80 %.
+    if setup.quick {
+        skipped.push("exchange and compile: in the full form only".to_owned());
+    } else {
+        made.extend([programs::exchange(setup), programs::compile(setup)]);
+    }
+    for made in made {
         match made.map_err(anyhow::Error::downcast) {
             Ok(some) => subjects.extend(some.into_iter().map(Subject::of)),
             Err(Ok(NotHere(why))) => skipped.push(why),
