@@ -78,7 +78,7 @@ const BURST_NS: f64 = 4e6;
 /// The period in which a task of this level takes a burst of 4 ms, by the nearest
 /// factor, ns.
 pub fn burst_period(level: f64) -> u64 {
-    let exact = BURST_NS / level.max(f64::MIN_POSITIVE);
+    let exact = (BURST_NS / level).min(LONGEST_NS as f64);
     let away = |ns: &u64| (*ns as f64 / exact).ln().abs();
     let nearest = |a: &u64, b: &u64| away(a).total_cmp(&away(b));
     PERIODS_NS.into_iter().min_by(nearest).unwrap_or(LONGEST_NS)
