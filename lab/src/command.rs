@@ -60,7 +60,7 @@ pub struct RunArgs {
     names: Vec<String>,
 
     /// The short form: fewer cells, shorter programs, three rounds; all within
-    /// forty minutes
+    /// an hour
     #[arg(long)]
     quick: bool,
 

@@ -190,7 +190,7 @@ impl Paper for Competitor {
             source: "no paper; docs/explanation/methods.md argues with these figures",
             rounds: [6, 6],
             most_rounds: 30,
-            minutes: [18, 200],
+            minutes: [16, 500],
             page: |measured| Ok(page::sections(measured.rows, measured.chosen)),
             summary: page::summary,
         }
