@@ -14,7 +14,8 @@ mkdir "$groups/competitor" "$groups/program"
 in_of() (
     group=$1
     shift
-    echo 0 > "$groups/$group/cgroup.procs" && exec spinner 6 "$@"
+    # Only here: older kernels forget the CPUs of a task that enters a group with a cpuset.
+    echo 0 > "$groups/$group/cgroup.procs" && exec ${on_cpu:+taskset "$on_cpu"} spinner 6 "$@"
 )
 
 # say WHAT: what the competitor got.
@@ -33,12 +34,12 @@ for round in 1 2 3; do
     done
     # On one CPU no group's weight there depends on other CPUs, so that none changes
     # when a task wakes up.
-    taskset -p 1 $$ > taskset.out
+    on_cpu=1
     in_of program any any any sleepers > program.json &
     in_of competitor 0 > competitor.json
     wait
     say "sleepers, all on CPU 0"
-    taskset -p ff $$ > taskset.out
+    on_cpu=
 done
-rm -f program.json competitor.json taskset.out
+rm -f program.json competitor.json
 rmdir "$groups/competitor" "$groups/program"
