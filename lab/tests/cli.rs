@@ -21,7 +21,14 @@ const ROWS: &str = concat!(
 
 #[test]
 fn the_list_says_how_long_each_takes() {
-    let all = ["precision", "obtrusive", "replay", "errors", "micro"];
+    let all = [
+        "precision",
+        "obtrusive",
+        "replay",
+        "errors",
+        "competitor",
+        "micro",
+    ];
     let assert = Dir::new().run(&["list"]).success();
     let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
     for name in all {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tables: each figure of each program beside a load and beside the competitor, and how
-//! many of them are alike, by period and slice of the load.
+//! many agree, by period and slice of the load.
 
 use sandbag_stats::{PairedRatio, paired_ratio};
 
