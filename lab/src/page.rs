@@ -53,6 +53,14 @@ impl Section {
         self.figure.as_deref()
     }
 
+    /// Title, text and table in markdown; empty without a table.
+    pub fn markdown(&self) -> String {
+        let table = self.table.as_ref().map(Table::markdown);
+        table.map_or_else(String::new, |table| {
+            format!("## {}\n\n{}\n\n{table}\n", self.title, self.text)
+        })
+    }
+
     pub fn html(&self) -> Markup {
         html! {
             section {

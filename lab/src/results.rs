@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Choices, Measurements, Paper};
 use crate::journal::{self, put};
-use crate::page::{self, Frame};
+use crate::page::{self, Frame, Section};
 use crate::row::{Row, grouped, write_csv};
 
 /// The rows, and the terms under which they were measured.
@@ -20,6 +20,8 @@ pub const SUMMARY: &str = "summary.json";
 /// What the experiment chose for this machine.
 pub const CHOICES: &str = "choices.json";
 pub const PAGE: &str = "index.html";
+/// The tables of the page in markdown.
+const TABLES: &str = "tables.md";
 
 /// Whether an experiment was run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,6 +130,8 @@ pub fn write(
         count += 1;
     }
     put(&dir.join(PAGE), page::render(&frame, &sections).as_bytes())?;
+    let tables: String = sections.iter().map(Section::markdown).collect();
+    put(&dir.join(TABLES), tables.as_bytes())?;
     put(&dir.join(SUMMARY), &serde_json::to_vec_pretty(report)?)?;
     write_csv(&dir.join(CSV), &rows)
 }

@@ -91,7 +91,8 @@ impl NodeUse {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct MethodUsed {
     pub name: String,
-    /// Period of the method, milliseconds; 0 where it has none.
+    /// Period of the method, milliseconds; 0 where it has none, or one that follows the
+    /// level (then among the parameters).
     pub period_ms: f64,
     pub parameters: BTreeMap<String, String>,
 }

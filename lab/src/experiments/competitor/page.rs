@@ -17,6 +17,8 @@ use crate::workload::latency::QUANTILES;
 const NEAR: f64 = 0.1;
 /// Pairs that a ratio is judged by at least.
 const FEWEST: usize = 3;
+/// A competitor whose share is lower than the level by this, in points, is not equal.
+const STARVED_POINTS: f64 = 5.0;
 
 /// Figures that are compared, where a program has them.
 fn compared() -> impl Iterator<Item = &'static str> {
@@ -32,11 +34,15 @@ enum Likeness {
     /// Farther away, but not by these pairs.
     WithinInterval,
     Other,
+    /// The competitor was starved: no weight gave a stable share.
+    NoEqual,
 }
 
 impl Likeness {
-    fn of(ratio: PairedRatio) -> Self {
-        if (ratio.ratio - 1.0).abs() <= NEAR {
+    fn of(ratio: PairedRatio, equal: bool) -> Self {
+        if !equal {
+            Self::NoEqual
+        } else if (ratio.ratio - 1.0).abs() <= NEAR {
             Self::Near
         } else if ratio.low <= 1.0 && ratio.high >= 1.0 {
             Self::WithinInterval
@@ -50,7 +56,25 @@ impl Likeness {
             Self::Near => "within 10 %",
             Self::WithinInterval => "within the interval",
             Self::Other => "differs",
+            Self::NoEqual => "no stable share",
         }
+    }
+}
+
+/// Whether the competitor was not starved. Beside a program that leaves time it has more than
+/// the level.
+fn is_equal(cell: &str, rows: &[&Row]) -> bool {
+    let competitors: Vec<&Row> = rows
+        .iter()
+        .copied()
+        .filter(|row| is_competitor(row))
+        .collect();
+    let level = cell
+        .split_once('/')
+        .and_then(|(_, pct)| pct.parse::<f64>().ok());
+    match (level, figure(&competitors, SHARE)) {
+        (Some(level), Some(share)) => share.value >= level - STARVED_POINTS,
+        _ => true,
     }
 }
 
@@ -120,6 +144,7 @@ pub fn sections(rows: &[Row], chosen: &Choices) -> Vec<Section> {
         let Some(load) = loads(&own).into_iter().next() else {
             continue;
         };
+        let equal = is_equal(&cell, &own);
         let beside: Vec<&Row> = own
             .iter()
             .copied()
@@ -141,7 +166,7 @@ pub fn sections(rows: &[Row], chosen: &Choices) -> Vec<Section> {
                 shown(name, value),
                 ratio.map_or_else(String::new, |r| interval(r.ratio, (r.low, r.high), 2)),
                 ratio
-                    .map_or("too few", |r| Likeness::of(r).as_str())
+                    .map_or("too few", |r| Likeness::of(r, equal).as_str())
                     .to_owned(),
             ]);
         }
@@ -178,20 +203,23 @@ struct Count {
     near: usize,
     within: usize,
     other: usize,
+    no_equal: usize,
     /// Factors by which figures differ, as logarithms without a sign.
     distances: Vec<f64>,
 }
 
 fn count(rows: &[Row], of: &str) -> Count {
     let mut count = Count::default();
-    for (_, own) in grouped(rows, |row| row.cell.clone()) {
+    for (cell, own) in grouped(rows, |row| row.cell.clone()) {
+        let equal = is_equal(&cell, &own);
         for load in loads(&own).iter().filter(|load| constants(load) == of) {
             for ratio in compared().filter_map(|name| ratio(&own, load, name)) {
                 count.distances.push(ratio.ratio.ln().abs());
-                match Likeness::of(ratio) {
+                match Likeness::of(ratio, equal) {
                     Likeness::Near => count.near += 1,
                     Likeness::WithinInterval => count.within += 1,
                     Likeness::Other => count.other += 1,
+                    Likeness::NoEqual => count.no_equal += 1,
                 }
             }
         }
@@ -201,7 +229,7 @@ fn count(rows: &[Row], of: &str) -> Count {
 
 fn by_constants(rows: &[Row]) -> Table {
     let mut table = Table::of(
-        "load | within 10 % | within the interval | differ | mean factor | mean abs. error 1 s, points | worst",
+        "load | within 10 % | within the interval | differ | no stable share | mean factor | mean abs. error 1 s, points | worst",
     );
     let all: Vec<&Row> = rows.iter().collect();
     let mut names: Vec<String> = loads(&all).iter().map(constants).collect();
@@ -223,6 +251,7 @@ fn by_constants(rows: &[Row]) -> Table {
             count.near.to_string(),
             count.within.to_string(),
             count.other.to_string(),
+            count.no_equal.to_string(),
             format!("{:.2}", (count.distances.iter().sum::<f64>() / n).exp()),
             figure(&own, "mean_abs_points").map_or_else(String::new, |m| m.show(3)),
             worst
@@ -240,8 +269,9 @@ pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
         "figures of programs beside pace that are those beside an equal competitor".to_owned(),
         "-".to_owned(),
         format!(
-            "{} of {all} within 10 %, {} within the interval, {} differ",
-            count.near, count.within, count.other
+            "{} of {all} within 10 %, {} within the interval, {} differ, {} without an equal \
+             competitor",
+            count.near, count.within, count.other, count.no_equal
         ),
     ]]
 }
@@ -282,16 +312,30 @@ mod tests {
 
     #[test]
     fn an_interval_that_holds_1_does_not_differ() {
-        let of = |ratio, low, high| {
-            Likeness::of(PairedRatio {
-                pairs: 6,
-                ratio,
-                low,
-                high,
-            })
+        let of = |ratio, low, high, equal| {
+            let pairs = 6;
+            Likeness::of(
+                PairedRatio {
+                    pairs,
+                    ratio,
+                    low,
+                    high,
+                },
+                equal,
+            )
         };
-        assert_eq!(of(1.05, 1.01, 1.09), Likeness::Near);
-        assert_eq!(of(1.5, 0.8, 2.2), Likeness::WithinInterval);
-        assert_eq!(of(1.5, 1.2, 1.8), Likeness::Other);
+        assert_eq!(of(1.05, 1.01, 1.09, true), Likeness::Near);
+        assert_eq!(of(1.5, 0.8, 2.2, true), Likeness::WithinInterval);
+        assert_eq!(of(1.5, 1.2, 1.8, true), Likeness::Other);
+        assert_eq!(of(1.0, 0.9, 1.1, false), Likeness::NoEqual);
+    }
+
+    #[test]
+    fn a_starved_competitor_is_no_reference() {
+        let mut rows = rows(105.0);
+        for row in &mut rows {
+            row.put(SHARE, 10.0);
+        }
+        assert!(summary(&rows)[0][2].ends_with("1 without an equal competitor"));
     }
 }

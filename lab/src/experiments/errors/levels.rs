@@ -11,7 +11,8 @@ pub const LATENCY: &str = "p99_us";
 
 /// Defaults of methods: the factor, the value by order and by name.
 pub const DEFAULTS: [(&str, &str, f64, &str); 5] = [
-    ("pace", PERIOD, 20.0, "20"),
+    // At the 50 % of the base case; it follows the level.
+    ("pace", PERIOD, 10.0, "10"),
     ("pace", WEIGHT, f64::INFINITY, "headroom"),
     ("pace", SLICE, 100.0, "100"),
     ("quota", PERIOD, 20.0, "20"),
