@@ -39,7 +39,7 @@ hold() {
 # 25 s where a load has to be held on each CPU: the host takes one emulated CPU or
 # another away for some tenths of a second, which is a tenth of five seconds.
 hold pace pace spinner 25 all
-hold quota quota spinner 5 all
+hold quota quota spinner 25 all
 # The same with a period that emulated timers do not miss; docs/testing.md has
 # what was measured.
 hold quota-200ms "quota --period 200ms" spinner 25 all
