@@ -69,6 +69,8 @@ pub struct Slot {
     pub away_ns: AtomicU64,
     /// 1 from the moment the burner rings for headroom until it is answered.
     pub alarm: AtomicU32,
+    /// 1 while the burner has little weight: it calls at a smaller debt.
+    pub light: AtomicU32,
     /// Wall time from each grid point until the period's load was reached.
     pub active_ns: AtomicU64,
     pub taken_ns: AtomicU64,

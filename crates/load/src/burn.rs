@@ -31,6 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::board::Board;
 use crate::throttle;
+use crate::watchdog::Watchdog;
 use sandbag_run::child;
 use sandbag_run::node_group::NodeGroup;
 use worker::BurnWorker;
@@ -42,6 +43,8 @@ pub use duty::Duty;
 pub struct BurnerSetup {
     pub board_fd: i32,
     pub alarm_fd: i32,
+    /// What it keeps from expiring while it is light; one without is never light.
+    pub watchdog_fd: Option<i32>,
     pub slot: usize,
     pub cpu: u32,
     /// Burners of the run, for those that wait for each other.
@@ -73,10 +76,11 @@ pub fn run(setup: &BurnerSetup) -> Result<(), Error> {
         cause,
     };
     // SAFETY: the supervisor handed these descriptors to this process alone.
-    let (board, alarm) = unsafe {
+    let (board, alarm, watchdog) = unsafe {
         (
             OwnedFd::from_raw_fd(setup.board_fd),
             File::from_raw_fd(setup.alarm_fd),
+            setup.watchdog_fd.map(|fd| OwnedFd::from_raw_fd(fd)),
         )
     };
     let board = Board::open(board, true).map_err(|cause| call("mmap", cause))?;
@@ -96,6 +100,7 @@ pub fn run(setup: &BurnerSetup) -> Result<(), Error> {
     }
     take_attributes(setup.attributes)?;
     let mut worker = BurnWorker::new(&board, slot, alarm, setup.cpu);
+    worker.watchdog = watchdog.map(Watchdog::inherited);
     match setup.duty {
         Duty::Pace { .. } | Duty::Burst | Duty::Spin => {
             grid::run(&mut worker, setup.duty, setup.attributes)
@@ -167,6 +172,7 @@ mod tests {
         let setup = BurnerSetup {
             board_fd: 3,
             alarm_fd: 4,
+            watchdog_fd: Some(5),
             slot: 17,
             cpu: 1025,
             parties: 4,

@@ -23,6 +23,7 @@ mod record;
 pub mod report;
 mod supervisor;
 pub mod throttle;
+mod watchdog;
 
 #[cfg(test)]
 #[path = "../../base/linux/tests/support/machine.rs"]

@@ -84,6 +84,19 @@ pub fn burst_period(level: f64) -> u64 {
     PERIODS_NS.into_iter().min_by(nearest).unwrap_or(LONGEST_NS)
 }
 
+/// From this level on the light period is the shorter one.
+const SHORTER_FROM: f64 = 0.6;
+
+/// The period of a burner of little weight, ns: a burst of 2 ms at most. Longer ones run
+/// into a tick, and whoever waits then may wait until the next.
+pub fn light_period(level: f64) -> u64 {
+    if level < SHORTER_FROM {
+        4_000_000
+    } else {
+        2_000_000
+    }
+}
+
 /// What a burner owes. Times are ns.
 #[derive(Debug)]
 pub struct Debt {
@@ -196,7 +209,7 @@ mod tests {
         let ms = |level: f64| burst_period(level) / 1_000_000;
         let levels = [0.0, 0.01, 0.2, 0.28, 0.29, 0.5, 0.56, 0.57, 0.8, 1.0];
         assert_eq!(levels.map(ms), [20, 20, 20, 20, 10, 10, 10, 5, 5, 5]);
-        for ns in PERIODS_NS {
+        for ns in [0.2, 0.8].map(light_period).into_iter().chain(PERIODS_NS) {
             assert!(crate::board::BOUNDARY_NS.is_multiple_of(ns) && LONGEST_NS.is_multiple_of(ns));
         }
     }

@@ -228,6 +228,7 @@ impl<'a> ProbeBench<'a> {
         BurnerSetup {
             board_fd: board.fd(),
             alarm_fd: alarm.as_fd().as_raw_fd(),
+            watchdog_fd: None,
             slot,
             cpu: self.cpu,
             parties: 1,

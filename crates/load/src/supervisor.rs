@@ -38,6 +38,7 @@ use nix::sys::signal::Signal;
 use sandbag_linux::cgroup::Group;
 use sandbag_linux::process::Process;
 use sandbag_linux::procstat::{ProcStat, tick_ns};
+use sandbag_linux::sched::RealTime;
 use sandbag_linux::{CpuList, Root, clock, sched};
 use sandbag_profile::BoxSteps;
 
@@ -281,6 +282,16 @@ impl<'a> SupervisedRun<'a> {
         // After the command's process was started: it would inherit this.
         if let Some(cpu) = limits.supervisor_cpu {
             sched::set_affinity(0, &CpuList::from_iter([cpu]))?;
+        }
+        // And this: a timer slack of 0. Every ordinary task of a CPU can be starved together
+        // (docs/explanation/methods.md); only who is none of them can help.
+        let headroom = self.method.wants_headroom();
+        let real_time = headroom
+            .then(RealTime::begin)
+            .and_then(std::result::Result::ok);
+        if headroom {
+            let light = real_time.is_some();
+            self.cpus.iter_mut().for_each(|cpu| cpu.watch(light));
         }
         let highest = self.method.serves(highest);
         for cpu in &mut self.cpus {

@@ -92,7 +92,14 @@ impl From<Attributes> for RawAttributes {
 /// # Errors
 /// EPERM without CAP_SYS_NICE, EBUSY where admission refuses a deadline task.
 pub fn set_attributes(pid: u32, attributes: Attributes) -> Result<Attributes> {
-    let raw = RawAttributes::from(attributes);
+    set_raw(pid, attributes, 0)
+}
+
+fn set_raw(pid: u32, attributes: Attributes, flags: u64) -> Result<Attributes> {
+    let raw = RawAttributes {
+        flags,
+        ..RawAttributes::from(attributes)
+    };
     // SAFETY: `raw` is a sched_attr of the size that it states.
     let failed = unsafe { libc::syscall(libc::SYS_sched_setattr, pid, &raw const raw, 0) };
     if failed != 0 {
@@ -102,6 +109,34 @@ pub fn set_attributes(pid: u32, attributes: Attributes) -> Result<Attributes> {
         ));
     }
     attributes_of(pid)
+}
+
+/// SCHED_FLAG_RESET_ON_FORK of `<linux/sched.h>`.
+const RESET_ON_FORK: u64 = 1;
+
+/// The calling thread is real-time for as long as this lives; what it starts is not.
+#[derive(Debug)]
+pub struct RealTime {
+    before: Attributes,
+}
+
+impl RealTime {
+    /// SCHED_FIFO at the lowest priority.
+    ///
+    /// # Errors
+    /// EPERM without CAP_SYS_NICE, or in a group without a real-time budget (cgroup v1).
+    pub fn begin() -> Result<Self> {
+        let before = attributes_of(0)?;
+        set_raw(0, Attributes::Fifo { priority: 1 }, RESET_ON_FORK)?;
+        Ok(Self { before })
+    }
+}
+
+impl Drop for RealTime {
+    fn drop(&mut self) {
+        // A lower class is always allowed.
+        let _ = set_attributes(0, self.before);
+    }
 }
 
 /// The attributes of a task (0: the calling thread).

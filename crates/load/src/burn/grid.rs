@@ -16,12 +16,13 @@ use std::sync::atomic::Ordering;
 use super::duty::Duty;
 use super::worker::BurnWorker;
 use crate::board::BOUNDARY_NS;
-use crate::pacing::{Debt, LevelPlan, burst_period, kept_ns};
+use crate::pacing::{Debt, LevelPlan, burst_period, kept_ns, light_period};
 
 /// The period of a level, ns.
-fn period_at(duty: Duty, level: f64) -> u64 {
+fn period_at(duty: Duty, level: f64, light: bool) -> u64 {
     match duty {
         Duty::Pace { period_ns } => period_ns,
+        Duty::Burst if light => light_period(level),
         Duty::Burst => burst_period(level),
         _ => BOUNDARY_NS,
     }
@@ -29,7 +30,7 @@ fn period_at(duty: Duty, level: f64) -> u64 {
 
 pub fn run(worker: &mut BurnWorker<'_>, duty: Duty, attributes: Attributes) -> Result<(), Error> {
     let mut plan = LevelPlan::default();
-    let longest_ns = period_at(duty, 0.0);
+    let longest_ns = period_at(duty, 0.0, false);
     let mut debt = Debt::new(match attributes {
         // Nothing ordinary preempts it, and what it makes up for later is out of phase
         // with the other CPUs.
@@ -42,7 +43,8 @@ pub fn run(worker: &mut BurnWorker<'_>, duty: Duty, attributes: Attributes) -> R
     sleep_until(grid);
     loop {
         // Where the level changes its period changes a period later.
-        let period_ns = period_at(duty, plan.level());
+        let light = is_light(worker);
+        let period_ns = period_at(duty, plan.level(), light);
         worker.note_boundaries(monotonic());
         if worker.board.is_paused() {
             worker.stand_still();
@@ -69,6 +71,9 @@ pub fn run(worker: &mut BurnWorker<'_>, duty: Duty, attributes: Attributes) -> R
         if matches!(attributes, Attributes::Deadline { .. }) && reserved != Some(plan.level()) {
             reserve(plan.level(), period_ns)?;
             reserved = Some(plan.level());
+        }
+        if let Some(watchdog) = &worker.watchdog {
+            watchdog.feed(light, period_ns);
         }
         match duty {
             Duty::Pace { .. } | Duty::Burst => pace(worker, &debt, plan.level(), grid, next),
@@ -120,7 +125,7 @@ fn pace(worker: &mut BurnWorker<'_>, debt: &Debt, level: f64, grid: u64, next: u
             worker.show(now.min(next).saturating_sub(grid), begin, held);
             if done {
                 sleep_until(next);
-            } else if owed as f64 > debt.bound(level) / 2.0 {
+            } else if owed as f64 > debt.bound(level) / bearable(worker) {
                 // Less than that is the slice of another task, made up for in the
                 // next periods.
                 worker.call_for_headroom();
@@ -129,6 +134,16 @@ fn pace(worker: &mut BurnWorker<'_>, debt: &Debt, level: f64, grid: u64, next: u
         }
         waits = worker.spin((now + owed).min(next), waits);
     }
+}
+
+fn is_light(worker: &BurnWorker<'_>) -> bool {
+    worker.slot.light.load(Ordering::Relaxed) != 0
+}
+
+/// Which part of the largest debt is no reason to call, as a divisor. A light burner
+/// falls behind at once when the CPU has no time to spare.
+fn bearable(worker: &BurnWorker<'_>) -> f64 {
+    if is_light(worker) { 8.0 } else { 2.0 }
 }
 
 /// A reservation as large as the level. The kernel enforces it at the tick

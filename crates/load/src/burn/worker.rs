@@ -14,6 +14,7 @@ use sandbag_linux::{CpuList, sched};
 
 use crate::board::{BOUNDARY_NS, Board, Boundary, Slot};
 use crate::pacing::{LevelPlan, Orders as _};
+use crate::watchdog::Watchdog;
 
 /// A CPU that is gone is looked for this often.
 const AWAY_POLL_NS: u64 = 20_000_000;
@@ -56,6 +57,7 @@ pub struct BurnWorker<'a> {
     pub board: &'a Board,
     pub slot: &'a Slot,
     alarm: File,
+    pub watchdog: Option<Watchdog>,
     cpu: u32,
     schedstat: Option<File>,
     stolen_ns: u64,
@@ -69,6 +71,7 @@ impl<'a> BurnWorker<'a> {
             board,
             slot,
             alarm,
+            watchdog: None,
             cpu,
             schedstat: File::open("/proc/thread-self/schedstat").ok(),
             stolen_ns: 0,

@@ -62,6 +62,7 @@ impl Burner {
         cpu: u32,
         slot: usize,
         nth: usize,
+        watchdog: Option<RawFd>,
     ) -> Result<Option<Self>> {
         let failed = |cause| Error::Start {
             what: format!("the burner of CPU {cpu}"),
@@ -70,6 +71,7 @@ impl Burner {
         let setup = BurnerSetup {
             board_fd: common.board.fd(),
             alarm_fd: common.alarm,
+            watchdog_fd: watchdog,
             slot,
             cpu,
             parties: common.parties,
@@ -77,7 +79,8 @@ impl Burner {
             duty: common.method.duty,
             attributes: common.method.attributes,
         };
-        let inherit = [common.board.fd(), common.alarm];
+        let mut inherit = vec![common.board.fd(), common.alarm];
+        inherit.extend(watchdog);
         let mut child = child::own(BURNER_VERB, &setup.to_args(), &inherit, true)
             .spawn()
             .map_err(failed)?;

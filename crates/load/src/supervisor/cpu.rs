@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One loaded CPU: its burners, their groups, and the room they have.
 
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::atomic::Ordering;
 
 use sandbag_linux::Root;
 use sandbag_linux::cgroup::{Cap, Weight};
 use sandbag_linux::clock;
 use sandbag_linux::process::Process;
+use sandbag_linux::sched::{self, Attributes};
 
 use super::burner::{Burner, Common};
-use super::headroom::competition;
+use super::headroom::{Lightness, competition};
 use super::meter::BurnerTime;
 use crate::board::{BOUNDARY_NS, LoadOrder};
 use crate::method::{Method, Scope};
+use crate::watchdog::Watchdog;
 use sandbag_run::child;
 use sandbag_run::error::{Error, Result};
 use sandbag_run::journal::Journal;
@@ -26,6 +29,9 @@ const MOST_RESTARTS: u32 = 3;
 const FIRST_GUESS: f64 = 2.0;
 /// What a method gets that cannot tell whether it has enough.
 const GENEROUS_GUESS: f64 = 64.0;
+/// Weight of all burners of a CPU while they are light: the virtual deadline of their
+/// slice is a second away, so whoever wakes has an earlier one.
+const LIGHT: Weight = Weight(0.1);
 
 /// State of one loaded CPU.
 #[derive(Debug)]
@@ -46,6 +52,12 @@ pub struct LoadedCpu {
     seen: (u64, u64),
     lost_ns: u64,
     calm: u32,
+    lightness: Lightness,
+    watchdog: Option<Watchdog>,
+    /// Progress of the burners when it was last seen to change, and when that was.
+    progress: (u64, u64),
+    /// When it was last found starved.
+    starved_ns: u64,
     /// When the estimate of the competition last grew.
     grown_ns: u64,
     restarts: u32,
@@ -80,6 +92,10 @@ impl LoadedCpu {
             seen: (0, 0),
             lost_ns: 0,
             calm: 0,
+            lightness: Lightness::new(false),
+            watchdog: None,
+            progress: (u64::MAX, 0),
+            starved_ns: 0,
             grown_ns: 0,
             restarts: 0,
             last_end: String::new(),
@@ -92,6 +108,17 @@ impl LoadedCpu {
 
     pub fn number(&self) -> u32 {
         self.number
+    }
+
+    /// Hears from now on when its burners do not run; to be called before they are
+    /// started. They may be light if the supervisor cannot be starved with them.
+    pub fn watch(&mut self, may_be_light: bool) {
+        self.watchdog = Watchdog::new().ok();
+        self.lightness = Lightness::new(may_be_light && self.watchdog.is_some());
+    }
+
+    pub fn watchdog(&self) -> Option<&Watchdog> {
+        self.watchdog.as_ref()
     }
 
     /// Starts as many burners as the level needs; they wait for orders.
@@ -120,7 +147,10 @@ impl LoadedCpu {
         loop {
             let (first, nth) = self.slots;
             self.slots.1 += 1;
-            if let Some(burner) = Burner::start(common, journal, self.number, first + nth, nth)? {
+            let watchdog = self.watchdog.as_ref().map(|w| w.as_fd().as_raw_fd());
+            let slot = first + nth;
+            if let Some(burner) = Burner::start(common, journal, self.number, slot, nth, watchdog)?
+            {
                 self.writes += 1;
                 self.burners.push(burner);
                 self.weight = None;
@@ -173,6 +203,8 @@ impl LoadedCpu {
     /// Voids what was ordered: a pause shifts everything.
     pub fn void_orders(&mut self, common: &Common<'_>) {
         self.recent.clear();
+        // Who stood still was silent.
+        let _ = self.watchdog.as_ref().map(Watchdog::has_expired);
         for burner in self.alive() {
             common.board.slot(burner.slot).void_orders();
         }
@@ -227,12 +259,18 @@ impl LoadedCpu {
         if self.level <= 0.0 {
             return Ok(());
         }
+        self.tell_light(common);
         let demand = common.method.demand(self.level, self.competition);
         let most = common.layout.most_weight().0;
         let groups = self.alive().count().max(1) as f64;
+        let wanted = if self.lightness.is_light() {
+            LIGHT
+        } else {
+            demand.weight
+        };
         // Within the limits of one group: whole steps, so that a burner more
         // does not shuffle the others' weights.
-        let weight = Weight((demand.weight.0 / groups).min(most));
+        let weight = Weight((wanted.0 / groups).min(most));
         if self.weight != Some(weight) {
             for holder in self.burners.iter().filter_map(Burner::live_holder) {
                 holder.set_weight(weight)?;
@@ -251,7 +289,47 @@ impl LoadedCpu {
         Ok(())
     }
 
-    /// A burner called: give it a larger weight, if its group can carry one.
+    /// Whether it was starved a moment ago, and has to be looked at.
+    pub fn was_starved(&self, now: u64) -> bool {
+        self.starved_ns > 0 && now - self.starved_ns < STARVATION_NS
+    }
+
+    /// Whether the burners have a level and do not run: one that does not cannot call.
+    fn is_starved(&mut self, common: &Common<'_>, now: u64) -> bool {
+        let expired = self.watchdog.as_ref().is_some_and(Watchdog::has_expired);
+        let slots = self.burners.iter().filter(|b| b.until.is_none());
+        let (mut rests, mut progress) = (self.level <= 0.0, 0);
+        for slot in slots.map(|burner| common.board.slot(burner.slot)) {
+            rests |= slot.idle.load(Ordering::Acquire) != 0;
+            progress += slot.active_ns.load(Ordering::Relaxed);
+            progress += slot.away_ns.load(Ordering::Relaxed);
+        }
+        if rests || progress != self.progress.0 {
+            self.progress = (progress, now);
+        }
+        if expired && !rests {
+            self.starved_ns = now;
+            return true;
+        }
+        !rests && self.was_starved(now) && now - self.progress.1 > WATCH_NS
+    }
+
+    /// Takes the burners off their queues and puts them back. Each entity of the queue keeps
+    /// its place through a change of weight; only this brings it back to the mean.
+    fn place_again(&self, common: &Common<'_>) {
+        let Attributes::Fair { nice, slice_ns } = common.method.attributes else {
+            return;
+        };
+        // The kernel leaves alone what does not change.
+        for slice_ns in [100_000, slice_ns] {
+            for burner in self.alive() {
+                let _ =
+                    sched::set_attributes(burner.child.id(), Attributes::Fair { nice, slice_ns });
+            }
+        }
+    }
+
+    /// A burner called, or could not: give it a larger weight, if its group can carry one.
     pub fn called(&mut self, common: &Common<'_>) -> Result<()> {
         let mut called = false;
         for burner in self.alive() {
@@ -259,6 +337,26 @@ impl LoadedCpu {
             called |= slot.alarm.swap(0, Ordering::AcqRel) != 0;
         }
         let now = clock::monotonic();
+        if self.is_starved(common, now) {
+            self.progress.1 = now;
+            // After a little weight whatever its groups carry: with less it is soon
+            // starved again.
+            let was_light = self.lightness.end();
+            while self.fits(common, self.competition * 2.0) {
+                self.competition *= 2.0;
+                if !was_light {
+                    break;
+                }
+            }
+            self.grown_ns = now;
+            self.apply(common)?;
+            self.place_again(common);
+            return Ok(());
+        }
+        if called && self.lightness.end() {
+            self.grown_ns = now;
+            return self.apply(common);
+        }
         // What was given last must have had time to show.
         if called && self.asks_for_room(common) && now - self.grown_ns > GROWTH_NS {
             self.calm = 0;
@@ -269,6 +367,15 @@ impl LoadedCpu {
             self.apply(common)?;
         }
         Ok(())
+    }
+
+    /// Tells the burners at which debt to call.
+    fn tell_light(&self, common: &Common<'_>) {
+        for burner in self.alive() {
+            let light = u32::from(self.lightness.is_light());
+            let slot = common.board.slot(burner.slot);
+            slot.light.store(light, Ordering::Relaxed);
+        }
     }
 
     fn asks_for_room(&self, common: &Common<'_>) -> bool {
@@ -282,8 +389,14 @@ impl LoadedCpu {
         wanted <= common.layout.most_weight().0 * groups
     }
 
-    /// Once a second: does the weight make room, too little or too much?
-    pub fn look(&mut self, common: &Common<'_>, journal: &mut Journal) -> Result<()> {
+    /// Once a second: does the weight make room, too little or too much? `idle` is the
+    /// share of the CPU that nothing used.
+    pub fn look(
+        &mut self,
+        common: &Common<'_>,
+        journal: &mut Journal,
+        idle: Option<f64>,
+    ) -> Result<()> {
         self.called(common)?;
         self.end_the_stuck(common);
         let (mut active, mut taken) = (0, 0);
@@ -298,6 +411,11 @@ impl LoadedCpu {
         let active = active.saturating_sub(was_active);
         if !self.asks_for_room(common) || active < BOUNDARY_NS / 100 {
             return Ok(());
+        }
+        self.lightness.look(idle);
+        if self.lightness.is_light() {
+            // The room of a light burner says nothing about what a heavy one has.
+            return self.apply(common);
         }
         let share = (taken.saturating_sub(was_taken) as f64 / active as f64).min(1.0);
         let least = self.least_headroom.get_or_insert(1.0);
@@ -442,6 +560,10 @@ impl LoadedCpu {
     }
 }
 
+/// How often the supervisor looks whether a burner that was starved runs again, and
+/// for how long.
+pub const WATCH_NS: u64 = BOUNDARY_NS / 4;
+const STARVATION_NS: u64 = 20 * BOUNDARY_NS;
 /// Boundaries without a note after which a process is taken for stuck.
 const SILENT: u64 = 20;
 /// A larger weight gets this long to work off the debt before more is given.

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How much competition a CPU is taken to have, from the room its burners had.
-//! Pure.
+//! How much weight the burners of a CPU need: against how much competition,
+//! and none of it while the CPU has time to spare. Pure.
 
 use crate::method::wanted_share;
 
 /// Looks (one a second) with room to spare before the weight is lowered.
 const CALM: u32 = 5;
+/// Share of a CPU that is idle in a second in which there is time for all.
+const SPARE: f64 = 0.05;
+/// The same for the first look: a program that starts waits for its files.
+const SPARE_AT_FIRST: f64 = 0.2;
+/// Most looks with time to spare that are waited for before the burners are light.
+const MOST_WAITED: u32 = 64;
 
 /// The next estimate of the competition. Doubles when the room is half of what
 /// it should be; halves after [`CALM`] looks with far more than needed.
@@ -28,6 +34,63 @@ pub fn competition(now: f64, level: f64, share: f64, calm: &mut u32) -> f64 {
     now
 }
 
+/// Whether the burners of a CPU are *light*: of so little weight that every task that
+/// wakes is served before them, as it is beside a competitor that had its share already.
+/// That holds the level only while the CPU has time for both.
+#[derive(Debug)]
+pub struct Lightness {
+    allowed: bool,
+    light: bool,
+    looked: bool,
+    /// Looks in a row with time to spare, and how many are needed.
+    spare: u32,
+    needed: u32,
+}
+
+impl Lightness {
+    /// Not light until there is time to spare, or never.
+    pub fn new(allowed: bool) -> Self {
+        Self {
+            allowed,
+            light: false,
+            looked: false,
+            spare: 0,
+            needed: 1,
+        }
+    }
+
+    pub fn is_light(&self) -> bool {
+        self.light
+    }
+
+    /// At every look, with the share of the CPU that was idle since the last.
+    pub fn look(&mut self, idle: Option<f64>) {
+        let first = !std::mem::replace(&mut self.looked, true);
+        let enough = if first { SPARE_AT_FIRST } else { SPARE };
+        self.spare = match idle {
+            Some(idle) if idle >= enough => self.spare + 1,
+            _ => 0,
+        };
+        self.light |= self.allowed && self.spare >= self.needed;
+    }
+
+    /// A burner fell behind: full weight from here on, and light again only after twice
+    /// as long a calm, so that a program whose need changes is not met by a debt each
+    /// time. Returns whether that changes anything.
+    pub fn end(&mut self) -> bool {
+        if self.light {
+            // What was right for long is not doubted for one disturbance.
+            self.needed = if self.spare > MOST_WAITED {
+                2
+            } else {
+                (self.needed * 2).min(MOST_WAITED)
+            };
+        }
+        self.spare = 0;
+        std::mem::replace(&mut self.light, false)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,5 +106,30 @@ mod tests {
             assert!(look % CALM == 0 || calm > 0 || now <= 1.0);
         }
         assert!((now - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn light_while_there_is_time_to_spare_and_later_after_each_debt() {
+        let mut lightness = Lightness::new(true);
+        lightness.look(Some(0.19));
+        lightness.look(None);
+        lightness.look(Some(0.04));
+        assert!(!lightness.is_light() && !lightness.end());
+        for needed in [1, 2, 4, 8, 16, 32, 64, 64] {
+            for _ in 0..needed {
+                assert!(!lightness.is_light());
+                lightness.look(Some(0.2));
+            }
+            // No idle time is no reason to change: only a debt is.
+            lightness.look(Some(0.0));
+            assert!(lightness.is_light() && lightness.end());
+        }
+        (0..2 * MOST_WAITED).for_each(|_| lightness.look(Some(0.2)));
+        assert!(lightness.end());
+        (0..2).for_each(|_| lightness.look(Some(0.2)));
+        assert!(lightness.is_light());
+        let mut never = Lightness::new(false);
+        never.look(Some(0.9));
+        assert!(!never.is_light());
     }
 }

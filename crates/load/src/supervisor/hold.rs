@@ -11,6 +11,7 @@ use sandbag_linux::clock;
 
 use super::SupervisedRun;
 use super::burner::Common;
+use super::cpu::{LoadedCpu, WATCH_NS};
 use super::feed::Feed;
 use super::meter::WINDOW_NS;
 use super::node::SupervisedNode;
@@ -23,11 +24,15 @@ use sandbag_run::error::Result;
 /// Pieces that are published before they begin. Also how late the
 /// supervisor may be without a burner missing a change.
 const PIECES_AHEAD: usize = 6;
+/// When the room of burners is looked at first, run time.
+const EARLY_NS: u64 = WINDOW_NS / 5;
 
 impl SupervisedRun<'_> {
     /// The run proper. Returns the run time at which it ended, and why.
     pub(super) fn hold(&mut self, common: &Common<'_>, feed: &mut Feed) -> Result<(u64, RunEnd)> {
         let mut next_mark = WINDOW_NS;
+        // A service that waits for requests need not wait a second to be let alone.
+        let mut early_look = self.method.wants_headroom().then_some(EARLY_NS);
         if let Some(node) = &mut self.node {
             node.serving = true;
         }
@@ -42,6 +47,11 @@ impl SupervisedRun<'_> {
                 self.load_ended_ns = Some(end);
                 self.mark()?;
             }
+            if early_look.is_some_and(|at| run_ns >= at) {
+                early_look = None;
+                self.mark()?;
+                self.look_at_room(common)?;
+            }
             if window_is_over(next_mark, run_ns, self.load_ended_ns) {
                 if self.load_ended_ns.is_none() {
                     self.mark()?;
@@ -51,9 +61,7 @@ impl SupervisedRun<'_> {
                 // The newest window waits for the burners' notes.
                 let until_ns = second.saturating_sub(1) * WINDOW_NS;
                 self.assemble(common, until_ns, false);
-                for cpu in &mut self.cpus {
-                    cpu.look(common, &mut self.journal)?;
-                }
+                self.look_at_room(common)?;
                 self.watch_members();
                 self.look_for_foreign(false);
                 self.observer.progress(run_ns);
@@ -66,6 +74,7 @@ impl SupervisedRun<'_> {
                 return Ok((run_ns, end));
             }
             let wakes = [
+                early_look.map(|at| self.clock.monotonic_ns(at)),
                 (!over).then(|| {
                     self.clock
                         .monotonic_ns(next_mark.min(profile_end.unwrap_or(u64::MAX)))
@@ -75,6 +84,7 @@ impl SupervisedRun<'_> {
                     .filter(|_| !over)
                     .map(|_| self.next_piece_ns()),
                 self.limit.wake_ns(now),
+                (self.cpus.iter().any(|cpu| cpu.was_starved(now))).then_some(now + WATCH_NS),
             ];
             let wake = wakes.into_iter().flatten().min();
             self.wait_until(wake.unwrap_or(now + 10 * WINDOW_NS));
@@ -83,6 +93,14 @@ impl SupervisedRun<'_> {
                 return Ok((self.clock.run_ns(clock::monotonic()), end));
             }
         }
+    }
+
+    fn look_at_room(&mut self, common: &Common<'_>) -> Result<()> {
+        for (index, cpu) in self.cpus.iter_mut().enumerate() {
+            let idle = self.meter.idle_share(index);
+            cpu.look(common, &mut self.journal, idle)?;
+        }
+        Ok(())
     }
 
     fn note_late(&mut self, late_ns: u64) {
@@ -195,6 +213,8 @@ impl SupervisedRun<'_> {
         if let Some(word) = self.trigger.as_ref().and_then(Trigger::descriptor) {
             fds.push(PollFd::new(word, PollFlags::POLLIN));
         }
+        let watchdogs = self.cpus.iter().filter_map(LoadedCpu::watchdog);
+        fds.extend(watchdogs.map(|watchdog| PollFd::new(watchdog.as_fd(), PollFlags::POLLIN)));
         // An error here is a wake-up: every caller looks at everything.
         let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(left)), None);
         self.cost.wakeups += 1;

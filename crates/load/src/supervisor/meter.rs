@@ -167,6 +167,13 @@ impl Meter {
         self.last = Some(sample);
     }
 
+    /// Share of the CPU (by index) that was idle between the last two samples, 0 to 1.
+    pub fn idle_share(&self, cpu: usize) -> Option<f64> {
+        let last = self.intervals.back()?;
+        let delta = (*last.cpus.get(cpu)?)?;
+        Some(delta.idle_ns as f64 / (last.to_ns - last.from_ns) as f64)
+    }
+
     /// The run stood still at this run time. The sample before it was
     /// [added](Self::sample), `after` is the one at its end; `unloaded_ns` is
     /// the CPU time that the program used in between, when it should have
