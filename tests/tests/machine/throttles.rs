@@ -171,6 +171,7 @@ impl Throttler {
         let setup = BurnerSetup {
             board_fd: board.fd(),
             alarm_fd,
+            watchdog_fd: None,
             slot: 0,
             cpu: node.group.cpus[0],
             parties: 1,
