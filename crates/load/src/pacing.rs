@@ -84,17 +84,15 @@ pub fn burst_period(level: f64) -> u64 {
     PERIODS_NS.into_iter().min_by(nearest).unwrap_or(LONGEST_NS)
 }
 
-/// From this level on the light period is the shorter one.
-const SHORTER_FROM: f64 = 0.6;
+/// Periods of a light burner, ns, and the level from which it has the shorter one.
+const LIGHT_NS: [u64; 2] = [5_000_000, 2_500_000];
+const SHORTER_FROM: f64 = 0.4;
 
-/// The period of a burner of little weight, ns: a burst of 2 ms at most. Longer ones run
-/// into a tick, and whoever waits then may wait until the next.
+/// The period of a burner of little weight, ns: a burst of 2 ms or little more. Longer ones
+/// run into a tick, and whoever waits then may wait until the next. None is a multiple or
+/// a part of 4 ms: /proc/stat counts by ticks, and would see all bursts or none.
 pub fn light_period(level: f64) -> u64 {
-    if level < SHORTER_FROM {
-        4_000_000
-    } else {
-        2_000_000
-    }
+    LIGHT_NS[usize::from(level >= SHORTER_FROM)]
 }
 
 /// What a burner owes. Times are ns.
