@@ -89,7 +89,7 @@ const LIGHT_NS: [u64; 2] = [5_000_000, 2_500_000];
 const SHORTER_FROM: f64 = 0.4;
 
 /// The period of a burner of little weight, ns: a burst of 2 ms or little more. Longer ones
-/// run into a tick, and whoever waits then may wait until the next. None is a multiple or
+/// run into a tick, and a task that waits then may wait until the next. None is a multiple or
 /// a part of 4 ms: /proc/stat counts by ticks, and would see all bursts or none.
 pub fn light_period(level: f64) -> u64 {
     LIGHT_NS[usize::from(level >= SHORTER_FROM)]

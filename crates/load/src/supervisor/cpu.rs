@@ -30,7 +30,7 @@ const FIRST_GUESS: f64 = 2.0;
 /// What a method gets that cannot tell whether it has enough.
 const GENEROUS_GUESS: f64 = 64.0;
 /// Weight of all burners of a CPU while they are light: the virtual deadline of their
-/// slice is a second away, so whoever wakes has an earlier one.
+/// slice is a second away, so a task that wakes has an earlier one.
 const LIGHT: Weight = Weight(0.1);
 
 /// State of one loaded CPU.
