@@ -43,7 +43,7 @@ pub use duty::Duty;
 pub struct BurnerSetup {
     pub board_fd: i32,
     pub alarm_fd: i32,
-    /// What it keeps from expiring while it is light; one without is never light.
+    /// The timer that it sets anew every period, of a burner that is watched.
     pub watchdog_fd: Option<i32>,
     pub slot: usize,
     pub cpu: u32,

@@ -84,13 +84,14 @@ pub fn burst_period(level: f64) -> u64 {
     PERIODS_NS.into_iter().min_by(nearest).unwrap_or(LONGEST_NS)
 }
 
-/// Periods of a light burner, ns, and the level from which it has the shorter one.
-const LIGHT_NS: [u64; 2] = [5_000_000, 2_500_000];
-const SHORTER_FROM: f64 = 0.4;
+/// Periods of a light burner, ns, and the level from which it has the shorter one: parts of
+/// the windows' 100 ms that have only 1/8 and 1/16 ms in common with a tick of 4 ms.
+const LIGHT_NS: [u64; 2] = [3_125_000, 1_562_500];
+const SHORTER_FROM: f64 = 0.6;
 
-/// The period of a burner of little weight, ns: a burst of 2 ms or little more. Longer ones
-/// run into a tick, and a task that waits then may wait until the next. None is a multiple or
-/// a part of 4 ms: /proc/stat counts by ticks, and would see all bursts or none.
+/// The period of a burner of little weight, ns: a burst of less than 2 ms. Longer ones run into
+/// a tick, and a task that waits then may wait until the next. With periods of 4 and 2 ms
+/// the kernel, which counts CPU time by ticks, would see all bursts or none.
 pub fn light_period(level: f64) -> u64 {
     LIGHT_NS[usize::from(level >= SHORTER_FROM)]
 }
@@ -207,9 +208,22 @@ mod tests {
         let ms = |level: f64| burst_period(level) / 1_000_000;
         let levels = [0.0, 0.01, 0.2, 0.28, 0.29, 0.5, 0.56, 0.57, 0.8, 1.0];
         assert_eq!(levels.map(ms), [20, 20, 20, 20, 10, 10, 10, 5, 5, 5]);
-        for ns in [0.2, 0.8].map(light_period).into_iter().chain(PERIODS_NS) {
+        for ns in PERIODS_NS {
             assert!(crate::board::BOUNDARY_NS.is_multiple_of(ns) && LONGEST_NS.is_multiple_of(ns));
         }
+    }
+
+    #[test]
+    fn a_light_period_has_bursts_at_all_distances_from_a_tick() {
+        const TICK_NS: u64 = 4_000_000;
+        for ns in LIGHT_NS {
+            assert!(crate::board::BOUNDARY_NS.is_multiple_of(ns));
+            let phases: std::collections::BTreeSet<u64> =
+                (0..1000).map(|tick| tick * TICK_NS % ns).collect();
+            assert_eq!(phases.len(), 25);
+        }
+        let longest = [0.59, 1.0].map(|level| level * light_period(level) as f64);
+        assert!(longest.iter().all(|ns| *ns < 2e6));
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Watchdog {
         let silence = if light { SILENCE_LIGHT_NS } else { SILENCE_NS };
         let silence = Duration::from_nanos(silence.max(2 * period_ns));
         let after = Expiration::OneShot(TimeSpec::from_duration(silence));
-        // Without it the supervisor's next look finds out.
+        // Fails for no timer that exists.
         let _ = self.0.set(after, TimerSetTimeFlags::empty());
     }
 

@@ -22,7 +22,7 @@
 //! divide every window. In a node, whose gaps must be in phase, it is 20 ms.
 //!
 //! While the CPU has time to spare the burners are *light*: headroom is not needed, and
-//! with little weight and a period of 2.5 or 5 ms ([`light_period`](crate::pacing::light_period))
+//! with little weight and a period of 1.6 or 3.1 ms ([`light_period`](crate::pacing::light_period))
 //! they give way to every task that wakes. The supervisor decides.
 
 use std::ops::RangeInclusive;
@@ -110,7 +110,7 @@ pub(super) fn method(options: &MethodOptions) -> Result<Method, String> {
         },
     };
     if duty == Duty::Burst {
-        parameters.push(("period", "2.5 to 20 ms, by the level".to_owned()));
+        parameters.push(("period", "1.5625 to 20 ms, by the level".to_owned()));
     }
     Ok(Method {
         about: "an ordinary task with headroom that paces itself by its own CPU clock",

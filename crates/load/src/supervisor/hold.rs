@@ -49,8 +49,11 @@ impl SupervisedRun<'_> {
             }
             if early_look.is_some_and(|at| run_ns >= at) {
                 early_look = None;
-                self.mark()?;
-                self.look_at_room(common)?;
+                // After the load there is nothing to look at, and no window to add to.
+                if self.load_ended_ns.is_none() {
+                    self.mark()?;
+                    self.look_at_room(common)?;
+                }
             }
             if window_is_over(next_mark, run_ns, self.load_ended_ns) {
                 if self.load_ended_ns.is_none() {

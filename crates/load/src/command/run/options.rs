@@ -21,7 +21,7 @@ pub struct RunOptions {
           value_parser = clap::builder::PossibleValuesParser::new(crate::method::NAMES))]
     pub method: String,
 
-    /// Period of the method; for pace it must divide 100 ms [default: pace 2.5 to
+    /// Period of the method; for pace it must divide 100 ms [default: pace 1.6 to
     /// 20 ms, by the level; quota 20ms]
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub period: Option<Duration>,
