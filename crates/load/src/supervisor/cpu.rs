@@ -29,8 +29,8 @@ const MOST_RESTARTS: u32 = 3;
 const FIRST_GUESS: f64 = 2.0;
 /// What a method gets that cannot tell whether it has enough.
 const GENEROUS_GUESS: f64 = 64.0;
-/// Weight of all burners of a CPU while they are light: the virtual deadline of their
-/// slice is a second away, so a task that wakes has an earlier one.
+/// Weight of all burners of a CPU while they are light, where a group cannot be idle: the
+/// virtual deadline of their slice is a second away, so a task that wakes has an earlier one.
 const LIGHT: Weight = Weight(0.1);
 
 /// State of one loaded CPU.
@@ -45,6 +45,8 @@ pub struct LoadedCpu {
     /// Weight of everything else that wants this CPU, as far as known.
     competition: f64,
     weight: Option<Weight>,
+    /// Whether its groups were made idle with that weight.
+    idle: bool,
     cap: Option<Cap>,
     level: f64,
     /// Orders given so far that may still matter, for burners that join.
@@ -86,6 +88,7 @@ impl LoadedCpu {
                 GENEROUS_GUESS
             },
             weight: None,
+            idle: false,
             cap: None,
             level: 0.0,
             recent: Vec::new(),
@@ -272,9 +275,15 @@ impl LoadedCpu {
         // does not shuffle the others' weights.
         let weight = Weight((wanted.0 / groups).min(most));
         if self.weight != Some(weight) {
+            let idle = self.lightness.is_light();
+            let was_idle = std::mem::replace(&mut self.idle, idle);
             for holder in self.burners.iter().filter_map(Burner::live_holder) {
-                holder.set_weight(weight)?;
                 self.writes += 1;
+                // As long as a group is idle the kernel refuses to change its weight.
+                let done = (idle || was_idle) && holder.set_idle(idle);
+                if !(idle && done) {
+                    holder.set_weight(weight)?;
+                }
             }
             self.weight_changes += u64::from(self.weight.is_some());
             self.weight = Some(weight);
@@ -412,7 +421,7 @@ impl LoadedCpu {
         if !self.asks_for_room(common) || active < BOUNDARY_NS / 100 {
             return Ok(());
         }
-        self.lightness.look(idle);
+        self.lightness.look(idle, self.level);
         if self.lightness.is_light() {
             // The room of a light burner says nothing about what a heavy one has.
             return self.apply(common);

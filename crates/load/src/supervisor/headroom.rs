@@ -6,10 +6,10 @@ use crate::method::wanted_share;
 
 /// Looks (one a second) with room to spare before the weight is lowered.
 const CALM: u32 = 5;
-/// Share of a CPU that is idle in a second in which there is time for all.
-const SPARE: f64 = 0.05;
+/// Share of the time which the load leaves that is idle where there is time for all.
+const SPARE: f64 = 0.1;
 /// The same for the first look: a program that starts waits for its files.
-const SPARE_AT_FIRST: f64 = 0.2;
+const SPARE_AT_FIRST: f64 = 0.4;
 /// Most looks with time to spare that are waited for before the burners are light.
 const MOST_WAITED: u32 = 64;
 
@@ -64,11 +64,11 @@ impl Lightness {
     }
 
     /// At every look, with the share of the CPU that was idle since the last.
-    pub fn look(&mut self, idle: Option<f64>) {
+    pub fn look(&mut self, idle: Option<f64>, level: f64) {
         let first = !std::mem::replace(&mut self.looked, true);
         let enough = if first { SPARE_AT_FIRST } else { SPARE };
         self.spare = match idle {
-            Some(idle) if idle >= enough => self.spare + 1,
+            Some(idle) if idle >= enough * (1.0 - level) => self.spare + 1,
             _ => 0,
         };
         self.light |= self.allowed && self.spare >= self.needed;
@@ -111,25 +111,25 @@ mod tests {
     #[test]
     fn light_while_there_is_time_to_spare_and_later_after_each_debt() {
         let mut lightness = Lightness::new(true);
-        lightness.look(Some(0.19));
-        lightness.look(None);
-        lightness.look(Some(0.04));
+        lightness.look(Some(0.19), 0.5);
+        lightness.look(None, 0.5);
+        lightness.look(Some(0.04), 0.5);
         assert!(!lightness.is_light() && !lightness.end());
         for needed in [1, 2, 4, 8, 16, 32, 64, 64] {
             for _ in 0..needed {
                 assert!(!lightness.is_light());
-                lightness.look(Some(0.2));
+                lightness.look(Some(0.2), 0.5);
             }
             // No idle time is no reason to change: only a debt is.
-            lightness.look(Some(0.0));
+            lightness.look(Some(0.0), 0.5);
             assert!(lightness.is_light() && lightness.end());
         }
-        (0..2 * MOST_WAITED).for_each(|_| lightness.look(Some(0.2)));
+        (0..2 * MOST_WAITED).for_each(|_| lightness.look(Some(0.2), 0.5));
         assert!(lightness.end());
-        (0..2).for_each(|_| lightness.look(Some(0.2)));
+        (0..2).for_each(|_| lightness.look(Some(0.2), 0.5));
         assert!(lightness.is_light());
         let mut never = Lightness::new(false);
-        never.look(Some(0.9));
+        never.look(Some(0.9), 0.1);
         assert!(!never.is_light());
     }
 }

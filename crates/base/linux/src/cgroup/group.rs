@@ -114,6 +114,12 @@ impl Group {
         write(&self.cpu.join(file), weight.text(self.version))
     }
 
+    /// Gives the group the least weight there is and lets whatever wakes outside it preempt
+    /// its tasks at once, or gives it an ordinary weight again (`cpu.idle`, Linux 5.15).
+    pub fn set_idle(&self, idle: bool) -> Result<()> {
+        write(&self.cpu.join("cpu.idle"), u8::from(idle))
+    }
+
     pub fn weight(&self) -> Result<Weight> {
         let (file, default) = Weight::file(self.version);
         let units: f64 = read_value(&self.cpu.join(file), "a number")?;

@@ -35,6 +35,11 @@ impl Holder {
         }
     }
 
+    /// See [`Group::set_idle`]; returns whether it could be had.
+    pub fn set_idle(&self, idle: bool) -> bool {
+        self.slice.is_none() && self.group.set_idle(idle).is_ok()
+    }
+
     pub fn set_cap(&self, cap: Option<Cap>) -> Result<()> {
         if self.slice.is_some() && cap.is_some() {
             return Err(Error::not_possible(
