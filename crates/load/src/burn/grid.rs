@@ -125,7 +125,7 @@ fn pace(worker: &mut BurnWorker<'_>, debt: &Debt, level: f64, grid: u64, next: u
             worker.show(now.min(next).saturating_sub(grid), begin, held);
             if done {
                 sleep_until(next);
-            } else if owed as f64 > debt.bound(level) / bearable(worker) {
+            } else if owed as f64 > bearable(worker, debt.bound(level)) {
                 // Less than that is the slice of another task, made up for in the
                 // next periods.
                 worker.call_for_headroom();
@@ -140,10 +140,14 @@ fn is_light(worker: &BurnWorker<'_>) -> bool {
     worker.slot.light.load(Ordering::Relaxed) != 0
 }
 
-/// Which part of the largest debt is no reason to call, as a divisor. A light burner
-/// falls behind at once when the CPU has no time to spare.
-fn bearable(worker: &BurnWorker<'_>) -> f64 {
-    if is_light(worker) { 8.0 } else { 2.0 }
+/// The debt that is no reason to call, of this largest one, ns. A light burner falls behind
+/// at once when the CPU has no time to spare, and must not lose half a point of a second.
+fn bearable(worker: &BurnWorker<'_>, most: f64) -> f64 {
+    if is_light(worker) {
+        (most / 8.0).min(4e6)
+    } else {
+        most / 2.0
+    }
 }
 
 /// A reservation as large as the level. The kernel enforces it at the tick
