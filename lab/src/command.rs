@@ -8,11 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::experiment::{About, Paper};
+use crate::experiment::Paper;
 use crate::program::Programs;
 use crate::results::{self, State};
 use crate::run::{self, Repeat};
-use crate::setup::Setup;
+use crate::setup::{Selection, Setup};
 use crate::workload::{self, WorkArgs};
 use crate::{experiments, index};
 use anyhow::{Context as _, Result};
@@ -30,10 +30,10 @@ use sandbag_ui::{BadInput, NotPossible, exit};
 /// The papers' experiments.
 #[derive(Debug, Subcommand)]
 pub enum LabVerb {
-    /// List the experiments and how long they take
-    List,
+    /// List the papers' tables and figures: time they take, and what was run
+    List(ListArgs),
     /// Run experiments, or resume them where they were stopped
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Make tables, figures and pages again from what was measured
     ///
     /// Measures nothing and needs no privilege: rows.jsonl, choices.json and
@@ -42,6 +42,14 @@ pub enum LabVerb {
     /// Run one of the lab's own programs
     #[command(hide = true)]
     Work(WorkArgs),
+}
+
+/// List the papers' tables and figures: time they take, and what was run
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Directory of the results
+    #[arg(long, value_name = "DIR", default_value = "sandbag-lab")]
+    out: PathBuf,
 }
 
 /// Make tables, figures and pages again from what was measured
@@ -73,15 +81,20 @@ pub struct RunArgs {
     #[arg(long)]
     fresh: bool,
 
-    /// Rounds over all conditions [default: 30 or 40 as the papers; quick 3]
+    /// Rounds over all conditions [default: as the papers; quick 3 to 6]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
 
     /// Continue after the rounds with the cells that they do not decide: until
-    /// the slowdown is known to 0.05, or 120 rounds (obtrusive; the default
-    /// without --rounds and --quick)
+    /// the slowdown is known to 0.05, or 120 rounds, or --time is over
+    /// (krash-table-3 to -5; the default without --rounds)
     #[arg(long)]
     decide: bool,
+
+    /// Begin no more rounds of an experiment for what is undecided after so long
+    /// [default: 110m; quick 15m]
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    time: Option<Duration>,
 
     /// The CPUs to use [default: all]
     #[arg(long, value_name = "LIST", value_parser = units::cpus)]
@@ -91,13 +104,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     methods: Vec<String>,
 
-    /// Only these programs (competitor)
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    programs: Vec<String>,
-
-    /// These loads, percent (competitor)
-    #[arg(long, value_name = "LOADS", value_delimiter = ',', value_parser = load)]
-    loads: Vec<f64>,
+    #[command(flatten)]
+    selection: Selection,
 
     /// Time limit of one program
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = limit)]
@@ -113,12 +121,8 @@ pub struct RunArgs {
     sources: Option<PathBuf>,
 }
 
-fn load(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(pct) if (1.0..=99.0).contains(&pct) => Ok(pct),
-        _ => Err("a load lies between 1 and 99 %".to_owned()),
-    }
-}
+/// After so long no more is done for what is undecided: short form and full one.
+const TIMES: [Duration; 2] = [Duration::from_secs(15 * 60), Duration::from_secs(110 * 60)];
 
 fn limit(text: &str) -> Result<Duration, String> {
     const MOST: Duration = Duration::from_secs(86_400);
@@ -130,7 +134,7 @@ fn limit(text: &str) -> Result<Duration, String> {
 
 pub fn main(verb: &LabVerb, messages: &Messages) -> Result<u8> {
     match verb {
-        LabVerb::List => list(),
+        LabVerb::List(args) => list(args),
         LabVerb::Run(args) => run_all(args, messages),
         LabVerb::Page(args) => page(args),
         LabVerb::Work(args) => {
@@ -141,29 +145,34 @@ pub fn main(verb: &LabVerb, messages: &Messages) -> Result<u8> {
     }
 }
 
-fn list() -> Result<u8> {
+fn list(args: &ListArgs) -> Result<u8> {
     let mut out = String::new();
-    let times =
-        |[quick, full]: [u32; 2]| format!("--quick {}, in full {}", about(quick), about(full));
     let mut all = [0, 0];
+    let mut paper = "";
     for experiment in experiments::all() {
-        let About {
-            what,
-            source,
-            minutes,
-            ..
-        } = experiment.about();
-        all = [all[0] + minutes[0], all[1] + minutes[1]];
-        let (name, times) = (experiment.name(), times(*minutes));
+        let of = experiment.about();
+        all = [all[0] + of.minutes[0], all[1] + of.minutes[1]];
+        if paper != of.paper {
+            paper = of.paper;
+            writeln!(out, "{paper}")?;
+        }
+        let state = results::state(&args.out.join(of.name))?;
         writeln!(
             out,
-            "{name:<10} {what}\n{:<10} {source}\n{:<10} {times}",
-            "", ""
+            "  {:<18} {}; {state}\n  {:<18} {}",
+            of.name,
+            times(of.minutes),
+            "",
+            of.what
         )?;
     }
-    writeln!(out, "all        {} (on two CPUs)", times(all))?;
+    writeln!(out, "All on two CPUs: {}", times(all))?;
     output::print(out)?;
     Ok(exit::KEPT)
+}
+
+fn times([quick, full]: [u32; 2]) -> String {
+    format!("quick {}, full {}", about(quick), about(full))
 }
 
 fn about(minutes: u32) -> String {
@@ -211,8 +220,7 @@ fn run_all(args: &RunArgs, messages: &Messages) -> Result<u8> {
         own,
         cpus,
         quick: args.quick,
-        programs: args.programs.clone(),
-        loads: args.loads.clone(),
+        chosen: args.selection.clone(),
         limit: args.limit,
         sources: args.sources.clone(),
         scratch: PathBuf::new(),
@@ -308,7 +316,8 @@ fn run_one(
     setup.dir = absolute(&dir)?;
     let repeat = Repeat {
         rounds: args.rounds,
-        decide: args.decide || (args.rounds.is_none() && !args.quick),
+        decide: args.decide || args.rounds.is_none(),
+        time: Some(args.time.unwrap_or(TIMES[usize::from(!args.quick)])),
     };
     let report = run::run(experiment, setup, &dir, repeat, messages)?;
     messages.say(&format!("Page: {}", dir.join(results::PAGE).display()));
@@ -342,11 +351,11 @@ mod tests {
     fn an_unknown_experiment_is_named_with_those_there_are() {
         let error = choose(&["macro".to_owned()]).map(drop).unwrap_err();
         assert!(
-            error.0.contains("macro") && error.0.contains("micro"),
+            error.0.contains("macro") && error.0.contains("hpcc-figure-5"),
             "{error}"
         );
         assert_eq!(choose(&[]).unwrap().len(), experiments::all().len());
-        assert_eq!(choose(&["micro".to_owned()]).unwrap().len(), 1);
+        assert_eq!(choose(&["hpcc-figure-5".to_owned()]).unwrap().len(), 1);
     }
 
     #[test]

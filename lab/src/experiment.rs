@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use crate::agreement::Compared;
 use crate::page::Section;
 use crate::row::Row;
 use crate::setup::Setup;
@@ -77,6 +78,10 @@ pub trait Experiment {
 /// full one's.
 #[derive(Debug)]
 pub struct About {
+    /// By which it is run: paper, table or figure.
+    pub name: &'static str,
+    /// The paper, as lists have it.
+    pub paper: &'static str,
     pub what: &'static str,
     /// The figure or table of a paper that it repeats.
     pub source: &'static str,
@@ -84,12 +89,12 @@ pub struct About {
     pub rounds: [u32; 2],
     /// Rounds after which cells that have not [enough](Experiment::enough) are given up.
     pub most_rounds: u32,
-    /// Duration, on two CPUs with every method but `freq`.
+    /// Minutes, on two CPUs with every method but `freq`.
     pub minutes: [u32; 2],
     /// Tables and figures. Needs no `prepare`.
     pub page: fn(&Measurements<'_>) -> Result<Vec<Section>>,
-    /// Lines of the summary: what, the paper's figure, ours. Needs no `prepare`.
-    pub summary: fn(&[Row]) -> Vec<[String; 3]>,
+    /// Our figures beside the published ones. Needs no `prepare`.
+    pub summary: fn(&[Row]) -> Vec<Compared>,
 }
 
 /// One of the papers' experiments. Its cells are asked for after `prepare`.

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
+use crate::agreement::sentence;
 use crate::page::{self, Frame, Section};
 use crate::results::{PAGE, Report, SUMMARY, State, read_json};
 use crate::table::Table;
@@ -71,15 +72,16 @@ fn content(reports: &[Report]) -> (Frame, Vec<Section>) {
             let about = format!("Repeats: {}; {}.", report.source, report.form());
             let details = format!("Figures and details: {}/{PAGE}", report.experiment);
             let state = report.state.shown();
-            let points = [Some(machine_of(report)), state, Some(details)];
+            let verdict = Some(sentence(&report.lines)).filter(|text| !text.is_empty());
+            let points = [Some(machine_of(report)), state, verdict, Some(details)];
             let points: Vec<&str> = points.iter().flatten().map(String::as_str).collect();
             let section = section.text(&about).points(&points);
             if report.lines.is_empty() {
                 return section;
             }
-            let mut table = Table::of("what | paper | ours");
+            let mut table = Table::of("what | paper | ours | verdict");
             for line in &report.lines {
-                table.push(line.to_vec());
+                table.push(line.cells());
             }
             section.table(table)
         })
@@ -108,13 +110,19 @@ fn all_of(reports: &[Report], of: fn(&Report) -> &Vec<String>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agreement::{Agreement, Compared};
 
     fn report(name: &str, cpu: &str) -> Report {
         Report {
             experiment: name.to_owned(),
             source: "KRASH, table II".to_owned(),
             machine: vec![("CPU".to_owned(), cpu.to_owned())],
-            lines: vec![["EP".to_owned(), "48.9".to_owned(), "50.0".to_owned()]],
+            lines: vec![Compared {
+                what: "EP".to_owned(),
+                paper: "48.9".to_owned(),
+                ours: "50.0".to_owned(),
+                agreement: Agreement::Agrees,
+            }],
             left_out: vec!["freq: no driver".to_owned()],
             ..Report::default()
         }
@@ -139,7 +147,10 @@ mod tests {
         let reports = reports(dir.path(), &["micro", "precision"]).unwrap();
         assert_eq!(reports.len(), 1);
         let text = write(dir.path(), &reports).unwrap();
-        assert!(text.contains("| EP   |  48.9 | 50.0 |") && text.contains("- freq: no driver"));
+        assert!(
+            text.contains("| EP   |  48.9 | 50.0 |  agrees |")
+                && text.contains("- freq: no driver")
+        );
         assert!(dir.path().join(PAGE).is_file() && dir.path().join(TEXT).is_file());
         let all: Option<Vec<Report>> = read_json(&dir.path().join(SUMMARY)).unwrap();
         assert_eq!(all.unwrap().len(), 1);

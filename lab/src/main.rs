@@ -10,6 +10,7 @@
 //! [`index`] show them. The benchmarks, whose report is a text with tables, are in
 //! [`bench`].
 
+mod agreement;
 mod bench;
 mod command;
 mod condition;

@@ -82,6 +82,8 @@ pub struct Frame {
     pub source: String,
     /// Trials that were made, and how many rounds there are.
     pub progress: String,
+    /// How the published figures fare; empty without any.
+    pub verdict: String,
     /// That it was not run, or failed, and why.
     pub state: Option<String>,
     /// The machine, by name and value; empty where each section has its own.
@@ -105,6 +107,7 @@ pub fn render(frame: &Frame, sections: &[Section]) -> String {
         h1 { (frame.title) }
         p.what { (frame.source) }
         p { (frame.progress) }
+        @if !frame.verdict.is_empty() { p { strong { (frame.verdict) } } }
         @if let Some(state) = &frame.state { p { strong { (state) } } }
         @for section in sections { (section.html()) }
         (list(&format!("Skipped ({})", frame.skipped.len()), &frame.skipped))

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The papers' figures, to be shown beside ours.
 
+use crate::agreement::Published;
+
 /// KRASH (Perarnau and Huard, IPDPS 2010), table II: NAS EP under a load of
 /// 50 % on all CPUs; 30 runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -74,10 +76,13 @@ pub const GENERATORS: [(&str, &str); 4] = [
     ("frequency", "freq"),
 ];
 
+/// The hogs as published; ours need no barrier.
+pub const BARRIER: &str = "hogs --hog-sync barrier";
+
 /// What Buchert, Nussbaum and Gustedt (HPCC 2011, figures 5 and 6) found for a
 /// program and a method, in words; `None` where the paper has nothing on it.
 pub fn micro(program: &str, method: &str) -> Option<&'static str> {
-    let text = match (program, method) {
+    let text = match (program, if method == BARRIER { "hogs" } else { method }) {
         ("compute" | "processes" | "threads", "hogs" | "gov") => "proportional to the speed",
         ("compute", "shares") => "proportional, the steadiest method",
         ("processes" | "threads", "shares") => "proportional on one core, too slow on more",
@@ -94,8 +99,26 @@ pub fn micro(program: &str, method: &str) -> Option<&'static str> {
         ("memory", "gov") => "predictable, but unrelated to the speed",
         _ => return None,
     };
-    let published = ["hogs", "shares", "lim", "gov"];
+    let published = ["hogs", BARRIER, "shares", "lim", "gov"];
     published.contains(&method).then_some(text)
+}
+
+/// Speeds at half speed asked for which the words of [`micro`] are right; `None` where
+/// they say nothing of one speed.
+pub fn at_half(words: &str, one_cpu: bool) -> Option<Published> {
+    let proportional = Published::between(0.45, 0.55);
+    let (too_slow, too_fast) = (
+        Published::between(0.0, 0.45),
+        Published::between(0.55, f64::INFINITY),
+    );
+    match words {
+        w if w.contains("too slow on more") => Some(if one_cpu { proportional } else { too_slow }),
+        w if w.starts_with("too slow") => Some(too_slow),
+        w if w.starts_with("too fast") => Some(too_fast),
+        "saturates" => Some(too_fast),
+        "fluctuates" | "predictable, but unrelated to the speed" => None,
+        _ => Some(proportional),
+    }
 }
 
 #[cfg(test)]
@@ -115,5 +138,13 @@ mod tests {
         assert!(micro("compute", "hogs").is_some());
         assert_eq!(micro("compute-sleep", "quota"), None);
         assert_eq!(micro("compute", "pace"), None);
+        assert_eq!(micro("compute", BARRIER), micro("compute", "hogs"));
+    }
+
+    #[test]
+    fn words_are_ranges_of_the_speed() {
+        let words = micro("threads", "shares").unwrap();
+        assert_ne!(at_half(words, true), at_half(words, false));
+        assert_eq!(at_half(micro("memory", "gov").unwrap(), true), None);
     }
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::agreement::{Compared, sentence};
 use crate::experiment::{Choices, Measurements, Paper};
 use crate::journal::{self, put};
 use crate::page::{self, Frame, Section};
@@ -59,8 +60,8 @@ pub struct Report {
     pub rounds: u32,
     pub quick: bool,
     pub machine: Vec<(String, String)>,
-    /// What, the paper's figure, ours.
-    pub lines: Vec<[String; 3]>,
+    /// Our figures beside the published ones.
+    pub lines: Vec<Compared>,
     pub left_out: Vec<String>,
     #[serde(default)]
     pub notes: Vec<String>,
@@ -83,9 +84,9 @@ impl Report {
     }
 
     pub fn form(&self) -> String {
-        let form = if self.quick { "short" } else { "full" };
+        let form = if self.quick { "quick" } else { "full" };
         let s = if self.rounds == 1 { "" } else { "s" };
-        format!("{form} form, {} round{s}", self.rounds)
+        format!("{form}, {} round{s}", self.rounds)
     }
 }
 
@@ -106,6 +107,7 @@ pub fn write(
         title: format!("Lab: {}", experiment.name()),
         source: format!("{}. Repeats: {}.", about.what, about.source),
         progress: format!("{trials} trials; {}.", report.form()),
+        verdict: sentence(&report.lines),
         state: report.state.shown(),
         machine: report.machine.clone(),
         skipped: report.left_out.clone(),
@@ -163,6 +165,19 @@ pub fn again(experiment: &dyn Paper, dir: &Path) -> Result<Option<Report>> {
     Ok(Some(report))
 }
 
+/// What was run of an experiment, for a list.
+pub fn state(dir: &Path) -> Result<String> {
+    let report: Option<Report> = read_json(&dir.join(SUMMARY))?;
+    Ok(match report {
+        None => "never run".to_owned(),
+        Some(report) => match report.state {
+            State::Run => report.form(),
+            State::Skipped { .. } => "skipped".to_owned(),
+            State::Failed { .. } => "failed".to_owned(),
+        },
+    })
+}
+
 pub fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Option<T>> {
     let text = journal::text(path)?;
     let read = text.map(|text| serde_json::from_str(&text)).transpose();
@@ -202,7 +217,7 @@ mod tests {
                        "lines":[],"left_out":[]}"#;
         let report: Report = serde_json::from_str(text).unwrap();
         assert_eq!(report.state, State::Run);
-        assert_eq!(report.form(), "short form, 1 round");
+        assert_eq!(report.form(), "quick, 1 round");
         let skipped = State::Skipped {
             why: "no MPI".to_owned(),
         };

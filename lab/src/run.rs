@@ -8,6 +8,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use sandbag_stats::Chance;
@@ -25,17 +26,47 @@ pub struct Repeat {
     pub rounds: Option<u32>,
     /// Go on with the cells that these do not decide.
     pub decide: bool,
+    /// No more of such rounds after so long.
+    pub time: Option<Duration>,
 }
 
 impl Repeat {
-    /// Rounds for all cells, and the last one for those that have not enough.
-    fn of(self, experiment: &dyn Paper, quick: bool) -> (u32, u32) {
+    fn of(self, experiment: &dyn Paper, quick: bool) -> Rounds {
         let least = self.rounds.unwrap_or_else(|| experiment.rounds(quick));
-        if self.decide {
-            (least, least.max(experiment.about().most_rounds))
-        } else {
-            (least, least)
+        Rounds {
+            most: if self.decide {
+                least.max(experiment.about().most_rounds)
+            } else {
+                least
+            },
+            until: self.time.map(|time| Instant::now() + time),
+            ..Rounds::all(least)
         }
+    }
+}
+
+/// How often cells are measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Rounds {
+    /// Of all cells.
+    least: u32,
+    /// Of those that have not enough.
+    most: u32,
+    /// No more of these are begun after that.
+    until: Option<Instant>,
+}
+
+impl Rounds {
+    pub fn all(rounds: u32) -> Self {
+        Self {
+            least: rounds,
+            most: rounds,
+            until: None,
+        }
+    }
+
+    fn is_over(self, round: u32) -> bool {
+        round >= self.least && self.until.is_some_and(|until| Instant::now() >= until)
     }
 }
 
@@ -52,6 +83,7 @@ pub fn run(
     let terms = Terms {
         limit_s: setup.limit.as_secs_f64(),
         sources: setup.sources.clone(),
+        options: setup.chosen.terms(),
         seed: u64::from(std::process::id()),
         ..Terms::here(experiment.name(), setup.quick, setup.cpus.to_string())
     };
@@ -65,7 +97,7 @@ pub fn run(
     };
     let rounds = repeat.of(experiment, setup.quick);
     let mut report = Report {
-        rounds: rounds.0,
+        rounds: rounds.least,
         machine: facts(),
         left_out: setup.methods.refused.clone(),
         ..Report::new(experiment, setup.quick)
@@ -110,7 +142,7 @@ pub fn measure<E: Experiment + ?Sized>(
     experiment: &mut E,
     setup: &E::Setup,
     rows: &mut Rows,
-    (least, most): (u32, u32),
+    rounds: Rounds,
     messages: &Messages,
     show: &mut Show<'_, E>,
 ) -> Result<()> {
@@ -120,20 +152,20 @@ pub fn measure<E: Experiment + ?Sized>(
         .iter()
         .map(|row| (row.cell.clone(), row.round))
         .collect();
-    let of = (0..least)
+    let of = (0..rounds.least)
         .flat_map(|round| cells.iter().map(move |cell| (cell, round)))
         .filter(|(cell, round)| experiment.has_round(cell, *round))
         .count();
     let mut count = 0;
-    for round in 0..most {
+    for round in 0..rounds.most {
         let mut wanted = 0;
         for cell in order(&cells, rows.terms.seed, round) {
-            if !experiment.has_round(cell, round) {
+            if !experiment.has_round(cell, round) || rounds.is_over(round) {
                 continue;
             }
             let there = done.contains(&(cell.to_owned(), round));
             let own = rows.rows.iter().filter(|row| row.cell == cell);
-            if !there && round >= least && experiment.enough(&own.collect::<Vec<_>>()) {
+            if !there && round >= rounds.least && experiment.enough(&own.collect::<Vec<_>>()) {
                 continue;
             }
             wanted += 1;

@@ -5,9 +5,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::{Context as _, Result, ensure};
 use sandbag_linux::CpuList;
 
-use crate::place::RunPlace;
+use crate::condition::Condition;
+use crate::place::{RunPlace, Runner as _};
+use crate::workload::WorkReport;
 
 #[derive(Debug, Clone)]
 pub struct Setup {
@@ -18,16 +21,66 @@ pub struct Setup {
     /// The short form: fewer cells, shorter programs, fewer rounds.
     pub quick: bool,
     pub methods: Methods,
-    /// Only these programs, of `competitor`; all, if there are none.
-    pub programs: Vec<String>,
-    /// These loads in place of its own, percent.
-    pub loads: Vec<f64>,
+    /// What the user chose in place of the experiment's own.
+    pub chosen: Selection,
     pub limit: Duration,
     /// A C project to compile, in place of the one that is found.
     pub sources: Option<PathBuf>,
     pub scratch: PathBuf,
     /// The experiment's own directory, which stays.
     pub dir: PathBuf,
+}
+
+/// Parts of an experiment; of what is empty it has all of its own.
+#[derive(Debug, Clone, Default, PartialEq, clap::Args)]
+pub struct Selection {
+    /// Only these programs
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub programs: Vec<String>,
+
+    /// These loads, percent (competitor)
+    #[arg(long, value_name = "LOADS", value_delimiter = ',', value_parser = load)]
+    pub loads: Vec<f64>,
+
+    /// These speeds (hpcc-figure-3, -5, -6)
+    #[arg(long, value_name = "SPEEDS", value_delimiter = ',', value_parser = speed)]
+    pub speeds: Vec<f64>,
+
+    /// On the first so many CPUs (hpcc-figure-5, -6)
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
+    pub cores: Vec<usize>,
+
+    /// MiB of the file that is copied (krash-table-3), processes that exchange
+    /// messages (krash-table-4)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub size: Option<u32>,
+}
+
+fn load(text: &str) -> std::result::Result<f64, String> {
+    match text.parse() {
+        Ok(pct) if (1.0..=99.0).contains(&pct) => Ok(pct),
+        _ => Err("a load lies between 1 and 99 %".to_owned()),
+    }
+}
+
+fn speed(text: &str) -> std::result::Result<f64, String> {
+    match text.parse() {
+        Ok(speed) if (0.01..=1.0).contains(&speed) => Ok(speed),
+        _ => Err("a speed lies between 0.01 and 1".to_owned()),
+    }
+}
+
+impl Selection {
+    /// Whether a program of this name is among those chosen.
+    pub fn has(&self, program: &str) -> bool {
+        self.programs.is_empty() || self.programs.iter().any(|name| name == program)
+    }
+
+    /// As the terms of rows name it: what changes what a row is.
+    pub fn terms(&self) -> String {
+        self.size
+            .map_or_else(String::new, |size| format!("size {size}"))
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -56,6 +109,18 @@ impl Setup {
             .collect()
     }
 
+    /// The report of one of the lab's own programs that finds how much it does in so
+    /// many milliseconds at full speed.
+    pub fn calibrated(&self, program: &str, length_ms: u64) -> Result<WorkReport> {
+        let one = CpuList::from_iter(self.cpus.iter().take(1));
+        let words = self.work(&format!("{program} --within {length_ms}"));
+        let met = self.place(&one).meet(&Condition::Unloaded, &words)?;
+        let done: WorkReport = serde_json::from_str(&met.ended.out)
+            .with_context(|| format!("{program} said {:?}", met.ended.out))?;
+        ensure!(done.right, "the result of {program} is wrong");
+        Ok(done)
+    }
+
     /// One value for the short form, one for the full one.
     pub fn form<T>(&self, quick: T, full: T) -> T {
         if self.quick { quick } else { full }
@@ -74,8 +139,7 @@ pub(crate) mod tests {
             cpus: CpuList::from_iter([0]),
             quick: true,
             methods: Methods::default(),
-            programs: Vec::new(),
-            loads: Vec::new(),
+            chosen: Selection::default(),
             limit: Duration::from_secs(1),
             sources: None,
             scratch: dir.to_owned(),

@@ -161,6 +161,11 @@ impl Summary {
         format!("{}, n = {n}", self.shown(median, digits))
     }
 
+    /// The slowdown, where it can be used.
+    pub fn decided(&self) -> Option<Median> {
+        self.slowdown.filter(|_| self.verdict == Verdict::Kept)
+    }
+
     pub fn n(&self) -> usize {
         self.slowdown.map_or(0, |median| median.n)
     }

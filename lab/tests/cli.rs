@@ -11,7 +11,7 @@ use predicates::str::contains;
 
 /// The terms of some rows, and one of a pair.
 const ROWS: &str = concat!(
-    r#"{"experiment":"precision","quick":true,"sandbag":"0.1.0","machine":"CPU: fast","#,
+    r#"{"experiment":"krash-table-2","quick":true,"sandbag":"0.1.0","machine":"CPU: fast","#,
     r#""cpus":"0","limit_s":600.0,"sources":null,"seed":1}"#,
     "\n",
     r#"{"cell":"pace","round":0,"program":"ep","condition":{"load":{"method":"pace","pct":50.0}},"#,
@@ -20,39 +20,50 @@ const ROWS: &str = concat!(
 );
 
 #[test]
-fn the_list_says_how_long_each_takes() {
+fn the_list_has_every_table_and_figure_with_its_time_and_state() {
+    let numbered = |name: &str, numbers: &[u32]| -> Vec<String> {
+        numbers.iter().map(|n| format!("{name}-{n}")).collect()
+    };
     let all = [
-        "precision",
-        "obtrusive",
-        "replay",
-        "errors",
-        "competitor",
-        "micro",
-    ];
-    let assert = Dir::new().run(&["list"]).success();
+        numbered("krash-table", &[1, 2, 3, 4, 5]),
+        numbered("krash-figure", &[2, 3]),
+        numbered("hpcc-figure", &[3, 5, 6]),
+        numbered("osjitter-figure", &[5, 6]),
+        numbered("cardo-chart", &[1, 2, 3, 4, 5, 6, 7, 8]),
+    ]
+    .concat();
+    let dir = Dir::new();
+    let results = dir.path().join("sandbag-lab/krash-table-2");
+    std::fs::create_dir_all(&results).unwrap();
+    std::fs::write(results.join("rows.jsonl"), ROWS).unwrap();
+    dir.run(&["page"]).success();
+    let assert = dir.run(&["list"]).success();
     let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
-    for name in all {
-        assert!(text.contains(name), "{text}");
+    for name in &all {
+        assert!(text.contains(name.as_str()), "{name}: {text}");
     }
-    assert_eq!(text.matches("--quick").count(), all.len() + 1, "{text}");
+    let run = text.lines().find(|line| line.contains("krash-table-2"));
+    assert!(run.unwrap().ends_with("; quick, 6 rounds"), "{text}");
+    // And errors and competitor, which no paper has.
+    assert_eq!(text.matches("never run").count(), all.len() + 1, "{text}");
 }
 
 #[test]
 fn a_page_is_made_of_what_was_measured() {
     let dir = Dir::new();
-    let results = dir.path().join("sandbag-lab/precision");
+    let results = dir.path().join("sandbag-lab/krash-table-2");
     std::fs::create_dir_all(&results).unwrap();
     std::fs::write(results.join("rows.jsonl"), ROWS).unwrap();
     dir.run(&["page"])
         .success()
         .stdout(contains("50.0, n = 1").and(contains("CPU: fast")));
-    let page = dir.read("sandbag-lab/precision/index.html");
+    let page = dir.read("sandbag-lab/krash-table-2/index.html");
     assert!(page.contains("<svg") && page.contains("(n = 1)"));
     assert!(
         dir.read("sandbag-lab/index.html")
             .contains("1 experiment: 1 run")
     );
-    assert_eq!(dir.read("sandbag-lab/precision/rows.jsonl"), ROWS);
+    assert_eq!(dir.read("sandbag-lab/krash-table-2/rows.jsonl"), ROWS);
 }
 
 #[test]
@@ -62,7 +73,7 @@ fn names_in_foreign_results_are_shown_escaped() {
         .replace("CPU: fast", foreign)
         .replace(r#""cell":"pace""#, &format!(r#""cell":"{foreign}""#));
     let dir = Dir::new();
-    let results = dir.path().join("sandbag-lab/precision");
+    let results = dir.path().join("sandbag-lab/krash-table-2");
     std::fs::create_dir_all(&results).unwrap();
     std::fs::write(results.join("rows.jsonl"), rows).unwrap();
     let shown = dir.run(&["page"]).success();
@@ -89,7 +100,7 @@ fn a_directory_without_results_is_refused() {
 #[test]
 fn rows_that_are_none_are_named() {
     let dir = Dir::new();
-    let results = dir.path().join("sandbag-lab/micro");
+    let results = dir.path().join("sandbag-lab/hpcc-figure-6");
     std::fs::create_dir_all(&results).unwrap();
     std::fs::write(results.join("rows.jsonl"), "rubbish\n").unwrap();
     dir.run(&["page"])

@@ -15,7 +15,7 @@ use crate::experiment::Experiment;
 use crate::journal::{Rows, Terms, facts};
 use crate::program::Programs;
 use crate::row::Row;
-use crate::run::measure;
+use crate::run::{Rounds, measure};
 
 /// The name of a value on the command line.
 pub fn value_name<T: ValueEnum>(value: &T) -> String {
@@ -127,7 +127,7 @@ impl<'a> Session<'a> {
             benchmark,
             &(),
             &mut self.rows,
-            (rounds, rounds),
+            Rounds::all(rounds),
             self.messages,
             &mut |benchmark, rows| write(&self.out, &report(benchmark, rows)),
         )

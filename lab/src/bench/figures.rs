@@ -76,18 +76,52 @@ impl FromStr for NamedFigure {
 /// Published figures: machine, and percent at numbers of processes.
 type Published = (&'static str, &'static [(u64, f64)]);
 
-struct Figure {
-    number: u32,
+/// A figure of the paper; two where it has two synchronisations.
+#[derive(Debug)]
+pub struct Figure {
+    pub number: u32,
     file: &'static str,
-    what: &'static str,
-    sync: Sync,
-    published: [Published; 2],
+    pub what: &'static str,
+    pub sync: Sync,
+    pub published: [Published; 2],
 }
 
-const LINUX: &str = "Linux 2.6";
-const BLUE_GENE: &str = "Blue Gene/L I/O node";
+/// The slowdown by a trace against ranks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Curve {
+    pub name: String,
+    pub points: Vec<CurvePoint>,
+}
 
-const FIGURES: [Figure; 3] = [
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CurvePoint {
+    pub ranks: u64,
+    /// Slowdown, percent, with its interval where there is one.
+    pub pct: f64,
+    pub interval_pct: Option<(f64, f64)>,
+    /// The trace is too short for so many ranks: at least that.
+    pub saturated: bool,
+}
+
+impl Curve {
+    fn of(name: &str, prediction: &Prediction) -> Self {
+        let points = prediction.points.iter().map(|point| CurvePoint {
+            ranks: point.ranks,
+            pct: point.mean.slowdown_pct,
+            interval_pct: point.mean.interval_pct,
+            saturated: point.saturated,
+        });
+        Self {
+            name: name.to_owned(),
+            points: points.collect(),
+        }
+    }
+}
+
+pub const LINUX: &str = "Linux 2.6";
+pub const BLUE_GENE: &str = "Blue Gene/L I/O node";
+
+pub static FIGURES: [Figure; 3] = [
     Figure {
         number: 5,
         file: "figure-5.svg",
@@ -137,20 +171,23 @@ pub fn figures(args: &FiguresArgs) -> Result<()> {
     );
     let mut all = Vec::new();
     for figure in &FIGURES {
-        let found: Vec<(&NamedFigure, Prediction)> = traces
-            .iter()
-            .map(|(named, trace)| {
-                let found = predict(
-                    &[TraceSource { trace, share: 1 }],
-                    &options(args, figure.sync),
-                )
+        let mut found = Vec::new();
+        let mut predictions = Vec::new();
+        for (named, trace) in &traces {
+            let terms = PredictionTerms {
+                quantum_ns: quantity::nanos(args.quantum),
+                drift_ns: quantity::nanos(args.drift),
+                seed: args.seed,
+            };
+            let prediction = terms
+                .predict(trace, figure.sync)
                 .with_context(|| named.name.clone())?;
-                for warning in &found.warnings {
-                    eprintln!("{}: {warning}", named.name);
-                }
-                Ok((*named, found))
-            })
-            .collect::<Result<_>>()?;
+            for warning in &prediction.warnings {
+                eprintln!("{}: {warning}", named.name);
+            }
+            found.push(Curve::of(&named.name, &prediction));
+            predictions.push((*named, prediction));
+        }
         let path = args.out.join(figure.file);
         fs::write(&path, svg(figure, &found)?)
             .with_context(|| format!("write {}", path.display()))?;
@@ -160,13 +197,13 @@ pub fn figures(args: &FiguresArgs) -> Result<()> {
             figure.number,
             figure.what,
             figure.file,
-            table(figure, &found)
+            table(figure, &found).markdown()
         );
         all.push(json!({
             "figure": figure.number,
             "sync": figure.sync.to_string(),
             "published": figure.published,
-            "traces": found.iter().map(|(named, prediction)| json!({
+            "traces": predictions.iter().map(|(named, prediction)| json!({
                 "name": named.name,
                 "points": prediction.points,
                 "warnings": prediction.warnings,
@@ -184,35 +221,51 @@ pub fn figures(args: &FiguresArgs) -> Result<()> {
     Ok(())
 }
 
-fn options(args: &FiguresArgs, sync: Sync) -> PredictOptions {
-    PredictOptions {
-        quantum_ns: quantity::nanos(args.quantum),
-        ranks: RANKS.map(|power| 1 << power).collect(),
-        sync,
-        drift: Some(Drift {
-            end_ns: quantity::nanos(args.drift),
-            spread: Spread::Uniform,
-        }),
-        seed: args.seed,
-        threads: std::thread::available_parallelism().map_or(1, usize::from),
-        ..PredictOptions::default()
+/// What a prediction assumes beside the trace.
+#[derive(Debug, Clone, Copy)]
+pub struct PredictionTerms {
+    /// Work between two barriers.
+    pub quantum_ns: u64,
+    /// Distance at the end of ranks that were synchronised once.
+    pub drift_ns: u64,
+    pub seed: u64,
+}
+
+impl PredictionTerms {
+    pub fn curve(self, name: &str, trace: &JitterTrace, sync: Sync) -> Result<Curve> {
+        Ok(Curve::of(name, &self.predict(trace, sync)?))
+    }
+
+    fn predict(self, trace: &JitterTrace, sync: Sync) -> Result<Prediction> {
+        let options = PredictOptions {
+            quantum_ns: self.quantum_ns,
+            ranks: RANKS.map(|power| 1 << power).collect(),
+            sync,
+            drift: Some(Drift {
+                end_ns: self.drift_ns,
+                spread: Spread::Uniform,
+            }),
+            seed: self.seed,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            ..PredictOptions::default()
+        };
+        Ok(predict(&[TraceSource { trace, share: 1 }], &options)?)
     }
 }
 
 /// Slowdown against ranks, which stand at 1, 2, 3 and so on.
-fn svg(figure: &Figure, found: &[(&NamedFigure, Prediction)]) -> Result<String> {
+pub fn svg(figure: &Figure, found: &[Curve]) -> Result<String> {
     let at = |ranks: u64| f64::from(ranks.ilog2() - RANKS.start() + 1);
-    let predicted = found.iter().map(|(named, prediction)| {
-        let points = prediction.points.iter().map(|point| {
-            let mean = point.mean.slowdown_pct;
-            let (low, high) = point.mean.interval_pct.unwrap_or((mean, mean));
+    let predicted = found.iter().map(|curve| {
+        let points = curve.points.iter().map(|point| {
+            let (low, high) = point.interval_pct.unwrap_or((point.pct, point.pct));
             Point {
                 low,
                 high,
-                ..Point::bare(at(point.ranks), mean)
+                ..Point::bare(at(point.ranks), point.pct)
             }
         });
-        Line::new(named.name.as_str(), points.collect::<Vec<_>>())
+        Line::new(curve.name.as_str(), points.collect::<Vec<_>>())
     });
     let published = figure.published.iter().map(|(machine, points)| {
         let point = |(ranks, pct): &(u64, f64)| Point::bare(at(*ranks), *pct);
@@ -239,9 +292,9 @@ fn svg(figure: &Figure, found: &[(&NamedFigure, Prediction)]) -> Result<String> 
     )
 }
 
-fn table(figure: &Figure, found: &[(&NamedFigure, Prediction)]) -> String {
+pub fn table(figure: &Figure, found: &[Curve]) -> Table {
     let mut heads = vec!["ranks"];
-    heads.extend(found.iter().map(|(named, _)| named.name.as_str()));
+    heads.extend(found.iter().map(|curve| curve.name.as_str()));
     let published: Vec<String> = figure
         .published
         .iter()
@@ -249,21 +302,18 @@ fn table(figure: &Figure, found: &[(&NamedFigure, Prediction)]) -> String {
         .collect();
     heads.extend(published.iter().map(String::as_str));
     let mut table = Table::new(heads);
-    for (i, power) in RANKS.enumerate() {
+    for power in RANKS {
         let ranks = 1u64 << power;
         let mut row = vec![ranks.to_string()];
-        let cells = found
-            .iter()
-            .filter_map(|(_, prediction)| prediction.points.get(i));
-        row.extend(cells.map(|point| {
+        row.extend(found.iter().map(|curve| {
+            let Some(point) = curve.points.iter().find(|point| point.ranks == ranks) else {
+                return String::new();
+            };
             let least = if point.saturated { ">= " } else { "" };
-            let interval = point
-                .mean
-                .interval_pct
-                .map_or_else(String::new, |(low, high)| {
-                    format!(" ({}-{})", percent(low), percent(high))
-                });
-            format!("{least}{}{interval}", percent(point.mean.slowdown_pct))
+            let interval = point.interval_pct.map_or_else(String::new, |(low, high)| {
+                format!(" ({}-{})", percent(low), percent(high))
+            });
+            format!("{least}{}{interval}", percent(point.pct))
         }));
         row.extend(figure.published.iter().map(|(_, points)| {
             let here = points.iter().find(|(of, _)| *of == ranks);
@@ -271,7 +321,7 @@ fn table(figure: &Figure, found: &[(&NamedFigure, Prediction)]) -> String {
         }));
         table.push(row);
     }
-    table.markdown()
+    table
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use anyhow::{Context as _, Result};
 use sandbag_load::report::Run;
 use sandbag_stats::Chance;
 
+use super::OWN;
 use crate::condition::{Condition, Tuning};
 use crate::experiment::{About, Choices, Experiment, Paper, Remarks};
 use crate::pair::PairTrial;
@@ -139,11 +140,11 @@ impl Experiment for Competitor {
     type Setup = Setup;
 
     fn name(&self) -> &'static str {
-        "competitor"
+        self.about().name
     }
 
     fn cells(&self, setup: &Setup) -> Vec<String> {
-        let levels = match &setup.loads[..] {
+        let levels = match &setup.chosen.loads[..] {
             [] => setup.form(&LEVELS_QUICK[..], &LEVELS[..]),
             loads => loads,
         };
@@ -185,6 +186,8 @@ impl Experiment for Competitor {
 impl Paper for Competitor {
     fn about(&self) -> &'static About {
         &About {
+            name: "competitor",
+            paper: OWN,
             what: "wake-up latency, services and parallel programs beside pace, and beside a competitor \
                    that never sleeps and has the same share",
             source: "no paper; docs/explanation/methods.md argues with these figures",

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result};
 use sandbag_load::report::Run;
 
+use super::OWN;
 use crate::experiment::{About, Choices, Experiment, Paper, Remarks};
 use crate::pair::PairTrial;
 use crate::reading::own_words;
@@ -33,7 +34,7 @@ impl Experiment for Errors {
     type Setup = Setup;
 
     fn name(&self) -> &'static str {
-        "errors"
+        self.about().name
     }
 
     fn cells(&self, setup: &Setup) -> Vec<String> {
@@ -76,6 +77,8 @@ impl Experiment for Errors {
 impl Paper for Errors {
     fn about(&self) -> &'static About {
         &About {
+            name: "errors",
+            paper: OWN,
             what: "error, wake-up latency and migrations against period, weight, slice, competitors, load \
            and steal: why the defaults are so",
             source: "no paper; docs/explanation/methods.md argues with these figures",

@@ -8,22 +8,24 @@ mod page;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use sandbag_linux::CpuList;
 use sandbag_load::report::Run;
+use sandbag_ui::BadInput;
 
+use super::BUCHERT;
 use crate::condition::Condition;
 use crate::experiment::{About, Choices, Experiment, Paper, Remarks};
 use crate::pair::PairTrial;
-use crate::place::Runner as _;
+use crate::published::BARRIER;
 use crate::reading::{in_turn, marked_words};
 use crate::row::Row;
 use crate::setup::Setup;
 use crate::summary::mean_sd;
-use crate::workload::{Name, WorkReport};
+use crate::workload::Name;
 
 /// A part of a program takes about so long at full speed, milliseconds.
-const PART_MS: u64 = 1000;
+const PART_MS: u64 = 500;
 /// The same in the short form.
 const PART_QUICK_MS: u64 = 150;
 /// The CPU-intensive one is three parts long.
@@ -36,12 +38,72 @@ const SPEEDS_QUICK: [f64; 3] = [0.25, 0.5, 1.0];
 /// which would otherwise change with the memory that is free.
 const ELEMENTS: &str = "elements of memory";
 
-#[derive(Debug, Default)]
 pub(super) struct Micro {
+    about: &'static About,
     /// What each program does in a part, in its own unit.
     amounts: BTreeMap<Name, u64>,
     /// Of the memory program's arrays.
     elements: u64,
+}
+
+macro_rules! figure {
+    ($number:literal, $where:literal) => {
+        &About {
+            name: concat!("hpcc-figure-", $number),
+            paper: BUCHERT,
+            what: concat!(
+                "six micro-benchmarks in slowed nodes, every method and speed, ",
+                $where
+            ),
+            source: concat!(
+                "Buchert, Nussbaum and Gustedt (HPCC 2011), figure ",
+                $number
+            ),
+            rounds: [3, 5],
+            most_rounds: 40,
+            minutes: [15, 110],
+            page: |measured| page::sections(measured.rows),
+            summary: page::summary,
+        }
+    };
+}
+
+static ONE_CORE: &About = figure!("5", "on one CPU");
+static ALL_CORES: &About = figure!("6", "on all CPUs");
+
+impl Micro {
+    /// Figures 5 and 6.
+    pub fn all() -> impl Iterator<Item = Box<dyn Paper>> {
+        [ONE_CORE, ALL_CORES].into_iter().map(|about| {
+            Box::new(Self {
+                about,
+                amounts: BTreeMap::new(),
+                elements: 0,
+            }) as Box<dyn Paper>
+        })
+    }
+
+    fn programs(setup: &Setup) -> Vec<Name> {
+        let all = Name::MICRO.into_iter();
+        all.filter(|name| setup.chosen.has(name.as_str())).collect()
+    }
+
+    fn cores(&self, setup: &Setup) -> Vec<usize> {
+        let all = setup.cpus.len();
+        if !setup.chosen.cores.is_empty() {
+            return setup.chosen.cores.clone();
+        }
+        if std::ptr::eq(self.about, ONE_CORE) {
+            return vec![1];
+        }
+        let mut cores: Vec<usize> = if setup.quick {
+            Vec::new()
+        } else {
+            [2, 4, 8].into_iter().filter(|n| *n < all).collect()
+        };
+        cores.push(all);
+        cores
+    }
 }
 
 struct Parts {
@@ -73,7 +135,7 @@ impl Micro {
 
     /// A shell's words that run all six.
     fn words(&self, setup: &Setup) -> Vec<OsString> {
-        let programs = Name::MICRO.map(|name| {
+        let programs = Self::programs(setup).into_iter().map(|name| {
             let amount = self.amounts.get(&name).copied().unwrap_or(1);
             let mut words = vec![name.as_str().to_owned()];
             let mut add = |option: &str, value: u64| words.push(format!("{option} {value}"));
@@ -88,19 +150,7 @@ impl Micro {
             }
             words
         });
-        in_turn(&setup.own, &programs)
-    }
-
-    /// The report of a program that finds how much it does in a part.
-    fn calibrate(&self, setup: &Setup, name: Name) -> Result<WorkReport> {
-        let one = CpuList::from_iter(setup.cpus.iter().take(1));
-        let words = format!("{} --within {}", name.as_str(), Self::part_ms(setup));
-        let words = setup.work(&words);
-        let met = setup.place(&one).meet(&Condition::Unloaded, &words)?;
-        let done: WorkReport = serde_json::from_str(&met.ended.out)
-            .with_context(|| format!("{} said {:?}", name.as_str(), met.ended.out))?;
-        ensure!(done.right, "the result of {} is wrong", name.as_str());
-        Ok(done)
+        in_turn(&setup.own, &programs.collect::<Vec<_>>())
     }
 }
 
@@ -114,24 +164,22 @@ impl Experiment for Micro {
     type Setup = Setup;
 
     fn name(&self) -> &'static str {
-        "micro"
+        self.about.name
     }
 
     fn cells(&self, setup: &Setup) -> Vec<String> {
-        let all = setup.cpus.len();
-        let mut cores: Vec<usize> = if setup.quick {
-            vec![all]
-        } else {
-            [1, 2, 4, 8].into_iter().filter(|n| *n <= all).collect()
+        let speeds: &[f64] = match &setup.chosen.speeds[..] {
+            [] => setup.form(&SPEEDS_QUICK[..], &SPEEDS[..]),
+            speeds => speeds,
         };
-        if !cores.contains(&all) {
-            cores.push(all);
+        let mut methods = setup.methods.slowing.clone();
+        if methods.iter().any(|method| method == "hogs") {
+            methods.push(BARRIER.to_owned());
         }
-        let speeds: &[f64] = if setup.quick { &SPEEDS_QUICK } else { &SPEEDS };
         let mut cells = Vec::new();
-        for cores in cores {
+        for cores in self.cores(setup) {
             for speed in speeds {
-                for method in &setup.methods.slowing {
+                for method in &methods {
                     let parts = Parts {
                         method: method.clone(),
                         speed: *speed,
@@ -147,8 +195,12 @@ impl Experiment for Micro {
     fn measure(&mut self, setup: &Setup, cell: &str, round: u32) -> Result<Vec<Row>> {
         let parts = Parts::of(cell)?;
         let cpus = CpuList::from_iter(setup.cpus.iter().take(parts.cores));
+        let programs: Vec<&str> = Self::programs(setup)
+            .into_iter()
+            .map(Name::as_str)
+            .collect();
         let trial = PairTrial {
-            programs: &Name::MICRO.map(Name::as_str),
+            programs: &programs,
             words: &self.words(setup),
             condition: &Condition::Node {
                 method: parts.method,
@@ -162,22 +214,27 @@ impl Experiment for Micro {
 
 impl Paper for Micro {
     fn about(&self) -> &'static About {
-        &About {
-            what: "six micro-benchmarks in slowed nodes: every method, speed and number of cores",
-            source: "Buchert, Nussbaum and Gustedt (HPCC 2011), figures 5 and 6",
-            rounds: [3, 40],
-            most_rounds: 40,
-            minutes: [11, 4800],
-            page: |measured| page::sections(measured.rows),
-            summary: page::summary,
-        }
+        self.about
     }
 
     /// Finds how much each program does in a part.
     fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<Remarks> {
         let mut remarks = Remarks::default();
-        for name in Name::MICRO {
-            let done = self.calibrate(setup, name)?;
+        ensure!(
+            !Self::programs(setup).is_empty(),
+            BadInput(format!(
+                "--programs: there are {}",
+                Name::MICRO.map(Name::as_str).join(", ")
+            ))
+        );
+        let all = setup.cpus.len();
+        if let Some(cores) = setup.chosen.cores.iter().find(|n| !(1..=all).contains(*n)) {
+            bail!(BadInput(format!(
+                "--cores {cores}: there are {all} CPUs here"
+            )));
+        }
+        for name in Self::programs(setup) {
+            let done = setup.calibrated(name.as_str(), Self::part_ms(setup))?;
             let what = format!("{} in {} ms", name.as_str(), Self::part_ms(setup));
             let amount = choose(chosen, what, || done.amount.max(1).to_string())?;
             self.amounts.insert(name, amount);
@@ -230,8 +287,9 @@ mod tests {
     fn the_memory_program_has_the_same_arrays_each_time() {
         let dir = tempfile::tempdir().unwrap();
         let micro = Micro {
+            about: ONE_CORE,
+            amounts: BTreeMap::new(),
             elements: 77,
-            ..Micro::default()
         };
         let words = micro.words(&crate::setup::tests::setup(dir.path()));
         let script = words[2].to_string_lossy().into_owned();

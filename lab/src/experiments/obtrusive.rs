@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
 
+use super::KRASH;
 use super::programs::{self, Program};
 use crate::condition::Condition;
 use crate::decide;
@@ -32,16 +33,64 @@ fn about(program: &str) -> String {
     format!("about {program}")
 }
 
-#[derive(Debug, Default)]
+type Make = fn(&Setup) -> Result<Vec<Program>>;
+
+/// One of the three tables.
 pub(super) struct Obtrusive {
+    about: &'static About,
+    make: Make,
     programs: Vec<Program>,
+}
+
+macro_rules! table {
+    ($number:literal, $roman:literal, $what:literal, $minutes:expr) => {
+        &About {
+            name: concat!("krash-table-", $number),
+            paper: KRASH,
+            what: concat!($what, " under a load of 50 %, by each method"),
+            source: concat!("KRASH (Perarnau and Huard, IPDPS 2010), table ", $roman),
+            rounds: [6, 10],
+            most_rounds: 120,
+            minutes: $minutes,
+            page: |measured| Ok(page::sections(measured.rows, measured.chosen)),
+            summary: page::summary,
+        }
+    };
+}
+
+static TABLES: [(&About, Make); 3] = [
+    (
+        table!("3", "III", "a file copy", [18, 120]),
+        programs::copies,
+    ),
+    (
+        table!("4", "IV", "an MPI exchange", [18, 120]),
+        programs::exchange,
+    ),
+    (
+        table!("5", "V", "a compilation", [18, 120]),
+        programs::compile,
+    ),
+];
+
+impl Obtrusive {
+    /// Tables III to V.
+    pub fn all() -> impl Iterator<Item = Box<dyn Paper>> {
+        TABLES.iter().map(|(about, make)| {
+            Box::new(Self {
+                about,
+                make: *make,
+                programs: Vec::new(),
+            }) as Box<dyn Paper>
+        })
+    }
 }
 
 impl Experiment for Obtrusive {
     type Setup = Setup;
 
     fn name(&self) -> &'static str {
-        "obtrusive"
+        self.about.name
     }
 
     fn enough(&self, rows: &[&Row]) -> bool {
@@ -99,27 +148,17 @@ impl Experiment for Obtrusive {
 
 impl Paper for Obtrusive {
     fn about(&self) -> &'static About {
-        &About {
-            what: "a file copy, an MPI exchange and a compilation under a load of 50 %, by each method",
-            source: "KRASH (Perarnau and Huard, IPDPS 2010), tables III to V",
-            rounds: [3, 30],
-            most_rounds: 120,
-            minutes: [9, 1200],
-            page: |measured| Ok(page::sections(measured.rows, measured.chosen)),
-            summary: page::summary,
-        }
+        self.about
     }
 
     fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<Remarks> {
-        let (programs, skipped) = programs::make(setup)?;
-        self.programs = programs;
+        self.programs = (self.make)(setup)?;
+        self.programs
+            .retain(|program| setup.chosen.has(program.name));
         for program in &self.programs {
             chosen.insert(about(program.name), program.about.clone());
         }
-        Ok(Remarks {
-            skipped,
-            ..Remarks::default()
-        })
+        Ok(Remarks::default())
     }
 }
 

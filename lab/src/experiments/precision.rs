@@ -10,11 +10,12 @@ use std::ffi::OsString;
 use anyhow::{Context as _, Result, ensure};
 use sandbag_load::report::Run;
 
+use super::KRASH;
 use crate::condition::Condition;
 use crate::experiment::{About, Choices, Experiment, Paper, Remarks};
 use crate::pair::PairTrial;
 use crate::place::Runner as _;
-use crate::reading::own_words;
+use crate::reading::{own_words, whole_time};
 use crate::row::Row;
 use crate::setup::Setup;
 use crate::summary::mean_sd;
@@ -38,12 +39,64 @@ const CLASSES: [(Class, f64); 5] = [
 /// What is chosen for a machine.
 const CLASS: &str = "class of EP";
 
-#[derive(Debug, Default)]
 pub(super) struct Precision {
+    about: &'static About,
     class: Option<Class>,
 }
 
+static TABLES: [&About; 2] = [
+    &About {
+        name: "krash-table-1",
+        paper: KRASH,
+        what: "features of each method, measured: precision, resolution, cost, what it slows",
+        source: "KRASH (Perarnau and Huard, IPDPS 2010), table I",
+        rounds: [3, 10],
+        most_rounds: 30,
+        minutes: [3, 60],
+        page: |measured| Ok(page::features(measured.rows)),
+        summary: |_| Vec::new(),
+    },
+    &About {
+        name: "krash-table-2",
+        paper: KRASH,
+        what: "NAS EP on all CPUs under a load of 50 %, by each method: time, load perceived, cost",
+        source: "KRASH (Perarnau and Huard, IPDPS 2010), table II",
+        rounds: [6, 10],
+        most_rounds: 30,
+        minutes: [9, 120],
+        page: |measured| page::sections(measured.rows, measured.chosen),
+        summary: page::summary,
+    },
+];
+
+/// EP in a node of half speed by the process limiter, in so many processes.
+const LIMITED: &str = "lim-";
+const LIMITED_PROCESSES: [u32; 3] = [1, 8, 80];
+
 impl Precision {
+    /// Tables I and II.
+    pub fn all() -> impl Iterator<Item = Box<dyn Paper>> {
+        TABLES
+            .iter()
+            .map(|about| Box::new(Self { about, class: None }) as Box<dyn Paper>)
+    }
+
+    fn has_limited(&self, setup: &Setup) -> bool {
+        let lim = setup.methods.slowing.iter().any(|method| method == "lim");
+        lim && std::ptr::eq(self.about, TABLES[1])
+    }
+
+    /// EP of the smallest class, so many times at once.
+    fn many(setup: &Setup, count: u32) -> Vec<OsString> {
+        let script = format!(
+            "for i in $(seq {count}); do \"$0\" \"$@\" >/dev/null & all=\"$all $!\"; done; \
+             for one in $all; do wait $one || exit 1; done"
+        );
+        let shell: [OsString; 3] = ["sh".into(), "-c".into(), script.into()];
+        let ep = setup.work("ep --class S --tasks 1");
+        shell.into_iter().chain(ep).collect()
+    }
+
     fn words(&self, setup: &Setup) -> Vec<OsString> {
         let class = self.class.unwrap_or(Class::S).name();
         setup.work(&format!("ep --class {class} --tasks {}", setup.cpus.len()))
@@ -54,19 +107,32 @@ impl Experiment for Precision {
     type Setup = Setup;
 
     fn name(&self) -> &'static str {
-        "precision"
+        self.about.name
     }
 
     fn cells(&self, setup: &Setup) -> Vec<String> {
-        let methods = setup.methods.loading.iter().map(String::as_str);
-        ["spinners"]
-            .into_iter()
-            .chain(methods)
-            .map(str::to_owned)
-            .collect()
+        let mut cells = vec!["spinners".to_owned()];
+        cells.extend(setup.methods.loading.iter().cloned());
+        if self.has_limited(setup) {
+            cells.extend(LIMITED_PROCESSES.map(|count| format!("{LIMITED}{count}")));
+        }
+        cells
     }
 
     fn measure(&mut self, setup: &Setup, cell: &str, round: u32) -> Result<Vec<Row>> {
+        let place = setup.place(&setup.cpus);
+        if let Some(count) = cell.strip_prefix(LIMITED) {
+            let trial = PairTrial {
+                programs: &[&format!("ep, {count} at once")],
+                words: &Self::many(setup, count.parse()?),
+                condition: &Condition::Node {
+                    method: "lim".to_owned(),
+                    speed: 1.0 - LOAD_PCT / 100.0,
+                },
+                ..PairTrial::new(cell, round, &setup.cpus)
+            };
+            return Ok(trial.pairs(&place, &whole_time, &figures));
+        }
         let condition = match cell {
             "spinners" => Condition::Spinners,
             method => Condition::load(method, LOAD_PCT),
@@ -78,21 +144,13 @@ impl Experiment for Precision {
             condition: &condition,
             ..PairTrial::new(cell, round, &setup.cpus)
         };
-        Ok(trial.pairs(&setup.place(&setup.cpus), &own_words, &figures))
+        Ok(trial.pairs(&place, &own_words, &figures))
     }
 }
 
 impl Paper for Precision {
     fn about(&self) -> &'static About {
-        &About {
-            what: "NAS EP on all CPUs under a load of 50 %, by each method: time, load perceived, cost",
-            source: "KRASH (Perarnau and Huard, IPDPS 2010), table II",
-            rounds: [3, 30],
-            most_rounds: 30,
-            minutes: [3, 240],
-            page: |measured| page::sections(measured.rows, measured.chosen),
-            summary: page::summary,
-        }
+        self.about
     }
 
     /// Chooses the class whose time is nearest to the wanted one.

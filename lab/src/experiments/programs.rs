@@ -102,19 +102,6 @@ impl Program {
     }
 }
 
-/// Those that can be made here; and why others cannot.
-pub fn make(setup: &Setup) -> Result<(Vec<Program>, Vec<String>)> {
-    let (mut programs, mut skipped) = (Vec::new(), Vec::new());
-    for made in [copies(setup), exchange(setup), compile(setup)] {
-        match made.map_err(anyhow::Error::downcast) {
-            Ok(some) => programs.extend(some),
-            Err(Ok(NotHere(why))) => skipped.push(why),
-            Err(Err(error)) => return Err(error),
-        }
-    }
-    Ok((programs, skipped))
-}
-
 /// Paths go beside the script, as its arguments: any byte may be in them.
 fn shell(script: &str, paths: &[&Path]) -> Vec<OsString> {
     let mut words: Vec<OsString> = ["sh".into(), "-c".into(), script.into()].into();
@@ -122,8 +109,12 @@ fn shell(script: &str, paths: &[&Path]) -> Vec<OsString> {
     words
 }
 
-fn copies(setup: &Setup) -> Result<Vec<Program>> {
-    let mib = setup.form(COPY_QUICK_MIB, COPY_MIB);
+/// Of a file: as it comes, to the disk at the end, and past the page cache.
+pub fn copies(setup: &Setup) -> Result<Vec<Program>> {
+    let mib = setup
+        .chosen
+        .size
+        .map_or(setup.form(COPY_QUICK_MIB, COPY_MIB), u64::from);
     let room = statvfs(&setup.scratch).context("statvfs")?;
     let free_mib = (room.blocks_available() * room.fragment_size()) >> 20;
     if free_mib < 2 * mib + SPARE_MIB {
@@ -148,6 +139,11 @@ fn copies(setup: &Setup) -> Result<Vec<Program>> {
     Ok(vec![
         program("copy", "", ""),
         program("copy-sync", " conv=fdatasync", ", with fdatasync"),
+        program(
+            "copy-direct",
+            " iflag=direct oflag=direct",
+            ", past the page cache",
+        ),
     ])
 }
 
@@ -174,6 +170,7 @@ pub fn exchange(setup: &Setup) -> Result<Vec<Program>> {
     }
     let program = build(setup, "exchange", "mpicc", EXCHANGE)?;
     let (ranks, rounds) = setup.form((RANKS_QUICK, ROUNDS / 10), (RANKS, ROUNDS));
+    let ranks = setup.chosen.size.unwrap_or(ranks);
     Ok(vec![Program {
         name: "exchange",
         about: format!(

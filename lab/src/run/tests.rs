@@ -2,6 +2,7 @@
 //! A fake experiment: what is measured, gone on with, and shown.
 
 use super::*;
+use crate::agreement::Compared;
 use crate::experiment::{About, Measurements, Paper, Remarks};
 use crate::page::Section;
 use crate::results::{CSV, PAGE, SUMMARY, again};
@@ -55,6 +56,8 @@ impl Experiment for FakeExperiment {
 impl Paper for FakeExperiment {
     fn about(&self) -> &'static About {
         &About {
+            name: "fake",
+            paper: "no paper",
             what: "a fake",
             source: "no paper",
             rounds: [2, 2],
@@ -88,8 +91,8 @@ fn page(measured: &Measurements<'_>) -> Result<Vec<Section>> {
     Ok(vec![section.text(&measured.chosen["n"]).table(table)])
 }
 
-fn summary(rows: &[Row]) -> Vec<[String; 3]> {
-    vec![["rows".to_owned(), "-".to_owned(), rows.len().to_string()]]
+fn summary(rows: &[Row]) -> Vec<Compared> {
+    vec![Compared::ours("rows".to_owned(), rows.len().to_string())]
 }
 
 fn run_in(fake: &mut FakeExperiment, dir: &Path) -> Report {
@@ -112,7 +115,7 @@ fn a_stopped_matrix_goes_on_where_it_was() {
         ..FakeExperiment::default()
     };
     let report = run_in(&mut fake, dir.path());
-    assert_eq!(report.lines[0][2], "2");
+    assert_eq!(report.lines[0].ours, "2");
     assert!(matches!(&report.state, State::Failed { why } if why.contains("no more")));
     assert!(page_in(dir.path()).contains("Failed: "));
     fake.fails_after = None;
@@ -122,7 +125,7 @@ fn a_stopped_matrix_goes_on_where_it_was() {
     measured.sort();
     measured.dedup();
     assert_eq!((fake.measured.len(), measured.len()), (6, 6));
-    assert_eq!(report.lines[0][2], "6");
+    assert_eq!(report.lines[0].ours, "6");
     for file in [ROWS, CSV, SUMMARY, PAGE, "figure-1.svg"] {
         assert!(dir.path().join(file).is_file(), "{file}");
     }
@@ -198,8 +201,8 @@ fn cells_that_are_not_decided_go_on_until_the_limit() {
         ..FakeExperiment::default()
     };
     let repeat = Repeat {
-        rounds: None,
         decide: true,
+        ..Repeat::default()
     };
     let often = |fake: &FakeExperiment, key: &str| {
         let measured = fake.measured.iter();
@@ -207,6 +210,12 @@ fn cells_that_are_not_decided_go_on_until_the_limit() {
     };
     run_as(&mut fake, dir.path(), repeat);
     assert_eq!(["a", "b", "c"].map(|key| often(&fake, key)), [3, 5, 3]);
+    // No time: the rounds of all cells, and no more.
+    let other = tempfile::tempdir().unwrap();
+    let mut short = FakeExperiment::default();
+    let time = Some(Duration::ZERO);
+    run_as(&mut short, other.path(), Repeat { time, ..repeat });
+    assert_eq!(short.measured.len(), 6);
     // Also when it goes on.
     run_as(&mut fake, dir.path(), repeat);
     assert_eq!(fake.measured.len(), 11);
@@ -228,7 +237,7 @@ fn a_page_is_made_again_without_measuring() {
     let report = again(&FakeExperiment::default(), dir.path())
         .unwrap()
         .unwrap();
-    assert_eq!(report.lines[0][2], "6");
+    assert_eq!(report.lines[0].ours, "6");
     for (path, bytes) in &files {
         assert_eq!(&fs::read(path).unwrap(), bytes, "{}", path.display());
     }

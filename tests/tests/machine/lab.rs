@@ -10,12 +10,12 @@ cases! { CASES: lab;
 }
 
 /// One round with one method: seconds.
-const SHORT: &str = "run precision --quick --rounds 1 --methods pace --out lab";
+const SHORT: &str = "run krash-table-2 --quick --rounds 1 --methods pace --out lab";
 
 fn the_lab_shows_what_ep_perceives(place: &MachinePlace) -> Result<()> {
     let ended = finish(place.lab(SHORT)?.spawn()?)?.expect(0)?;
     ended.shows(&["load perceived by EP, 50 % by pace"])?;
-    let rows = fs::read_to_string(place.path("lab/precision/rows.jsonl"))?;
+    let rows = fs::read_to_string(place.path("lab/krash-table-2/rows.jsonl"))?;
     let crowded = crowded(place)?;
     // The terms, pace, and the spinners; EP checks its own sums.
     ensure!(rows.lines().count() == 3, "{rows}");
@@ -32,8 +32,8 @@ fn the_lab_shows_what_ep_perceives(place: &MachinePlace) -> Result<()> {
         );
     }
     for file in [
-        "precision/index.html",
-        "precision/rows.csv",
+        "krash-table-2/index.html",
+        "krash-table-2/rows.csv",
         "index.html",
         "summary.md",
     ] {
@@ -65,7 +65,7 @@ fn a_lab_that_is_interrupted_leaves_nothing_and_goes_on(place: &MachinePlace) ->
     command.stdout(Stdio::null());
     let child = command.spawn()?;
     let pid = pid_of(&child);
-    let journal = place.path("lab/precision/rows.jsonl");
+    let journal = place.path("lab/krash-table-2/rows.jsonl");
     wait_until("the first trial", || {
         let text = fs::read_to_string(&journal).unwrap_or_default();
         text.lines().count() >= 2

@@ -5,6 +5,7 @@
 use sandbag_stats::{PairedRatio, paired_ratio};
 
 use super::SHARE;
+use crate::agreement::Compared;
 use crate::condition::Condition;
 use crate::experiment::Choices;
 use crate::page::Section;
@@ -262,18 +263,17 @@ fn by_constants(rows: &[Row]) -> Table {
     table
 }
 
-pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
+pub fn summary(rows: &[Row]) -> Vec<Compared> {
     let count = count(rows, "pace");
     let all = count.distances.len();
-    vec![[
+    vec![Compared::ours(
         "figures of programs beside pace that are those beside an equal competitor".to_owned(),
-        "-".to_owned(),
         format!(
             "{} of {all} within 10 %, {} within the interval, {} differ, {} without an equal \
              competitor",
             count.near, count.within, count.other, count.no_equal
         ),
-    ]]
+    )]
 }
 
 #[cfg(test)]
@@ -303,7 +303,7 @@ mod tests {
     fn figures_are_compared_round_by_round() {
         for (p99, expected) in [(105.0, "1 of 1 within 10 %"), (300.0, "1 differ")] {
             let rows = rows(p99);
-            assert!(summary(&rows)[0][2].contains(expected), "{p99}");
+            assert!(summary(&rows)[0].ours.contains(expected), "{p99}");
             let text = by_constants(&rows).markdown();
             assert!(text.contains("| pace "), "{text}");
             assert_eq!(sections(&rows, &Choices::new()).len(), 3);
@@ -336,6 +336,10 @@ mod tests {
         for row in &mut rows {
             row.put(SHARE, 10.0);
         }
-        assert!(summary(&rows)[0][2].ends_with("1 without an equal competitor"));
+        assert!(
+            summary(&rows)[0]
+                .ours
+                .ends_with("1 without an equal competitor")
+        );
     }
 }

@@ -122,11 +122,8 @@ pub fn make(setup: &Setup) -> Result<(Vec<Subject>, Vec<String>)> {
             Err(Err(error)) => return Err(error),
         }
     }
-    if !setup.programs.is_empty() {
-        let wanted = |name: &str| setup.programs.iter().any(|program| program == name);
-        subjects.retain(|subject| wanted(subject.name));
-        skipped.retain(|why| wanted(why.split(':').next().unwrap_or_default()));
-    }
+    subjects.retain(|subject| setup.chosen.has(subject.name));
+    skipped.retain(|why| setup.chosen.has(why.split(':').next().unwrap_or_default()));
     Ok((subjects, skipped))
 }
 

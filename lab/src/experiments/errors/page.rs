@@ -11,6 +11,7 @@ use super::factor::{
     WEIGHT,
 };
 use super::levels::{ERROR, LATENCY, Level, levels, of};
+use crate::agreement::Compared;
 use crate::figure::{Axes, Line, Point, draw, top};
 use crate::page::Section;
 use crate::row::{End, MOST_STEAL_PCT, Row, grouped};
@@ -52,7 +53,7 @@ pub fn sections(rows: &[Row]) -> Result<Vec<Section>> {
 }
 
 /// The base case by method, and whether the defaults stand.
-pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
+pub fn summary(rows: &[Row]) -> Vec<Compared> {
     let mut lines = Vec::new();
     let base = |method: &str| of(rows, &Case::base(method).key());
     let spinners = base(SPINNERS);
@@ -63,27 +64,24 @@ pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
             shown => format!("{shown}, n = {}", figure(&own, name).map_or(0, |m| m.n)),
         };
         let beside = format!("{method}, {BASE_PCT} % beside {BASE_COMPETITORS}");
-        lines.push([
+        lines.push(Compared::ours(
             format!("{beside}: mean abs. error of 1 s, points"),
-            "-".to_owned(),
             show(ERROR, 3),
-        ]);
+        ));
         let reference = shown_figure(&spinners, LATENCY, 0);
-        lines.push([
+        lines.push(Compared::ours(
             format!("{beside}: latency p99, us (beside spinners {reference})"),
-            "-".to_owned(),
             show(LATENCY, 0),
-        ]);
+        ));
     }
     for default in choices(rows) {
-        lines.push([
+        lines.push(Compared::ours(
             format!(
                 "default of {}: other values better in error and latency",
                 default.name
             ),
-            "-".to_owned(),
             default.verdict(),
-        ]);
+        ));
     }
     lines
 }
@@ -234,9 +232,9 @@ mod tests {
             "error and latency by load, latency by competitors"
         );
         let lines = summary(&rows);
-        assert!(lines[1][0].contains("beside spinners 40"), "{lines:?}");
-        assert_eq!(lines[0][2], "0.010, n = 1");
-        assert_eq!(lines[2][2], "-", "quota was not measured");
+        assert!(lines[1].what.contains("beside spinners 40"), "{lines:?}");
+        assert_eq!(lines[0].ours, "0.010, n = 1");
+        assert_eq!(lines[2].ours, "-", "quota was not measured");
     }
 
     #[test]
@@ -252,8 +250,8 @@ mod tests {
         rows[1].figures.insert("worst_points".to_owned(), 7.0);
         let of_slice = |rows: &[Row]| {
             let lines = summary(rows);
-            let line = lines.iter().find(|line| line[0].contains("pace, slice"));
-            line.map(|line| line[2].clone())
+            let line = lines.iter().find(|line| line.what.contains("pace, slice"));
+            line.map(|line| line.ours.clone())
         };
         // One value has no interval, so that none can lie apart.
         assert_eq!(of_slice(&rows).unwrap(), "none of 2");
@@ -268,8 +266,8 @@ mod tests {
         );
         let lines = summary(&rows);
         let verdict = |what: &str| {
-            let line = lines.iter().find(|line| line[0].contains(what));
-            line.map(|line| line[2].clone())
+            let line = lines.iter().find(|line| line.what.contains(what));
+            line.map(|line| line.ours.clone())
         };
         assert_eq!(verdict("pace, weight").unwrap(), "none of 2");
         assert_eq!(verdict("pace, slice").unwrap(), "5");
@@ -295,6 +293,6 @@ mod tests {
     fn a_noisy_cell_is_undecided() {
         let mut rows = [measured("load/50/pace", 0.01, 40.0)];
         rows[0].steal_pct = 12.0;
-        assert_eq!(summary(&rows)[0][2], "undecided, n = 0");
+        assert_eq!(summary(&rows)[0].ours, "undecided, n = 0");
     }
 }

@@ -4,6 +4,9 @@
 
 use anyhow::Result;
 
+use sandbag_linux::CpuList;
+
+use crate::agreement::{Agreement, Compared};
 use crate::condition::Condition;
 use crate::figure::{Axes, Line, Point, draw, top};
 use crate::page::Section;
@@ -31,7 +34,7 @@ pub fn sections(rows: &[Row]) -> Result<Vec<Section>> {
     Ok(sections)
 }
 
-pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
+pub fn summary(rows: &[Row]) -> Vec<Compared> {
     let mut lines = Vec::new();
     let half = rows.iter().filter(|row| speed_of(row) == 0.5);
     // Another number of CPUs is another experiment.
@@ -42,11 +45,17 @@ pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
                 let own = own.iter().copied().filter(|row| row.program == name);
                 let own: Vec<&Row> = own.collect();
                 let speed = Median::of(&speeds_got(&own));
-                lines.push([
-                    format!("{name} at speed 0.5 by {method} on CPUs {cpus}: speed got"),
-                    published::micro(name, method).unwrap_or("-").to_owned(),
-                    Summary::of(&own).counted(speed, 3),
-                ]);
+                let one = cpus.parse::<CpuList>().is_ok_and(|cpus| cpus.len() == 1);
+                let claim = published::micro(name, method);
+                lines.push(Compared {
+                    what: format!("{name} at speed 0.5 by {method} on CPUs {cpus}: speed got"),
+                    paper: claim.unwrap_or("-").to_owned(),
+                    ours: Summary::of(&own).counted(speed, 3),
+                    agreement: claim.map_or(Agreement::Ours, |words| {
+                        published::at_half(words, one)
+                            .map_or(Agreement::Undecided, |range| range.compare(speed))
+                    }),
+                });
             }
         }
     }
@@ -180,8 +189,8 @@ mod tests {
         assert_eq!(sections.len(), 1);
         let lines = summary(&rows);
         assert_eq!(lines.len(), Name::MICRO.len());
-        assert!(lines[0][2].contains("n = 2"), "{lines:?}");
-        assert_eq!(lines[0][1], "proportional to the speed");
+        assert!(lines[0].ours.contains("n = 2"), "{lines:?}");
+        assert_eq!(lines[0].paper, "proportional to the speed");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! what they are known, and the papers'.
 
 use super::about;
+use crate::agreement::{Agreement, Compared, Published};
 use crate::condition::Condition;
 use crate::decide::Decision;
 use crate::experiment::Choices;
@@ -11,6 +12,9 @@ use crate::published;
 use crate::row::{Row, grouped};
 use crate::summary::{Summary, slowdowns};
 use crate::table::Table;
+
+/// The papers give one decimal: so much of a slowdown is the same.
+const WITHIN: f64 = 0.1;
 
 pub fn sections(rows: &[Row], chosen: &Choices) -> Vec<Section> {
     let mut sections = Vec::new();
@@ -60,15 +64,25 @@ fn table(rows: &[&Row], program: &str) -> Table {
     table
 }
 
-pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
+pub fn summary(rows: &[Row]) -> Vec<Compared> {
     let line = |((program, condition), own): ((String, Condition), Vec<&Row>)| {
         let summary = Summary::of(&own);
         let known = decided(&own).map_or_else(String::new, |d| format!(", {}", d.shown()));
-        [
-            format!("slowdown of {program}, {}", condition.name()),
-            paper(&program, &condition).unwrap_or_else(|| "-".to_owned()),
-            summary.counted(summary.slowdown, 2) + &known,
-        ]
+        let published = published(&program, &condition);
+        Compared {
+            what: format!("slowdown of {program}, {}", condition.name()),
+            paper: paper(&program, &condition).unwrap_or_else(|| "-".to_owned()),
+            ours: summary.counted(summary.slowdown, 2) + &known,
+            agreement: match published {
+                None => Agreement::Ours,
+                Some((_, slowdown)) if slowdown.is_infinite() => {
+                    Published::between(100.0, slowdown).compare(summary.decided())
+                }
+                Some((_, slowdown)) => {
+                    Published::around(slowdown, WITHIN * slowdown).compare(summary.decided())
+                }
+            },
+        }
     };
     let cells = grouped(rows, |row| (row.program.clone(), row.condition.clone()));
     cells.into_iter().map(line).collect()
@@ -90,8 +104,8 @@ fn difference(value: f64, own: Option<f64>, reference: Option<f64>) -> String {
     }
 }
 
-/// The published slowdown of the generator that is nearest to a condition.
-fn paper(program: &str, condition: &Condition) -> Option<String> {
+/// The nearest generator to a condition, and its published slowdown.
+fn published(program: &str, condition: &Condition) -> Option<(&'static str, f64)> {
     let Condition::Load { method, .. } = condition else {
         return None;
     };
@@ -99,6 +113,11 @@ fn paper(program: &str, condition: &Condition) -> Option<String> {
     let (_, slowdowns) = programs.find(|(name, _)| program.starts_with(name))?;
     let mut all = published::GENERATORS.iter().zip(slowdowns);
     let ((generator, _), slowdown) = all.find(|((_, ours), _)| ours == method)?;
+    Some((generator, *slowdown))
+}
+
+fn paper(program: &str, condition: &Condition) -> Option<String> {
+    let (generator, slowdown) = published(program, condition)?;
     Some(if slowdown.is_finite() {
         format!("{slowdown} ({generator})")
     } else {
@@ -151,7 +170,7 @@ mod tests {
         for row in &mut rows {
             row.condition = load("pace");
         }
-        let line = &summary(&rows)[0][2];
+        let line = &summary(&rows)[0].ours;
         assert_eq!(
             line,
             "2.00 (1.95 .. 2.05), n = 2, undecided to 0.05: about 13 pairs needed"
@@ -159,13 +178,16 @@ mod tests {
         let html = sections(&rows, &Choices::new())[0].html().into_string();
         assert!(html.contains("about 13 pairs needed"), "{html}");
         let many: Vec<Row> = (0..9).map(|n| row(n, 1.0, 2.0)).collect();
-        assert_eq!(summary(&many)[0][2], "2.00 (2.00 .. 2.00), n = 9, ± 0.000");
+        assert_eq!(
+            summary(&many)[0].ours,
+            "2.00 (2.00 .. 2.00), n = 9, ± 0.000"
+        );
     }
 
     #[test]
     fn a_program_that_hangs_is_not_asked_to_decide() {
         let mut hangs = row(0, 1.0, 0.0);
         hangs.end = crate::row::End::OverLimit { limit_s: 600.0 };
-        assert_eq!(summary(&[hangs])[0][2], "> limit (600 s), n = 0");
+        assert_eq!(summary(&[hangs])[0].ours, "> limit (600 s), n = 0");
     }
 }

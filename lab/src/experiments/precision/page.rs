@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 
 use super::CLASS;
+use crate::agreement::{Agreement, Compared, Published};
 use crate::condition::Condition;
 use crate::experiment::Choices;
 use crate::figure::{Axes, Line, Point, draw};
@@ -15,6 +16,11 @@ use crate::published;
 use crate::row::{Row, grouped};
 use crate::summary::{self, Summary};
 use crate::table::Table;
+
+/// Program of the conditions that have a bar in the figure.
+const EP: &str = "ep";
+/// Standard deviations within which a published mean is the same.
+const SDS: f64 = 2.0;
 
 pub fn sections(rows: &[Row], chosen: &Choices) -> Result<Vec<Section>> {
     let class = chosen.get(CLASS).map_or("", String::as_str);
@@ -25,7 +31,7 @@ pub fn sections(rows: &[Row], chosen: &Choices) -> Result<Vec<Section>> {
     let mut points = Vec::new();
     let mut x_names = Vec::new();
     let mut perceived = BTreeMap::new();
-    for (condition, own) in grouped(rows, |row| row.condition.clone()) {
+    for ((program, condition), own) in grouped(rows, under) {
         let summary = Summary::of(&own);
         let figure = |name: &str| {
             summary::figure(&own, name).map_or_else(String::new, |m| format!("{:.3}", m.value))
@@ -34,7 +40,7 @@ pub fn sections(rows: &[Row], chosen: &Choices) -> Result<Vec<Section>> {
         let mean_sd = mean_sd.map(|(mean, sd)| format!("{mean:.2} ± {sd:.2}"));
         let shown = summary.shown(summary.perceived_pct(), 1);
         table.push(vec![
-            condition.name(),
+            named(&program, &condition),
             mean_sd.unwrap_or_default(),
             summary.cell(),
             shown.clone(),
@@ -44,6 +50,9 @@ pub fn sections(rows: &[Row], chosen: &Choices) -> Result<Vec<Section>> {
             figure("resolution_s"),
             summary.n().to_string(),
         ]);
+        if program != EP {
+            continue;
+        }
         x_names.push(condition.method().unwrap_or("spinners").to_owned());
         if let Some(p) = summary.perceived_pct() {
             points.push(Point::of(x_names.len() as f64, p));
@@ -97,22 +106,75 @@ pub fn sections(rows: &[Row], chosen: &Choices) -> Result<Vec<Section>> {
     ])
 }
 
-pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
-    let line = |(condition, own): (Condition, Vec<&Row>)| {
+pub fn summary(rows: &[Row]) -> Vec<Compared> {
+    let line = |((program, condition), own): ((String, Condition), Vec<&Row>)| {
         let summary = Summary::of(&own);
         let method = condition.method();
         let near = published::PRECISION
             .iter()
-            .find(|p| Some(p.method) == method);
-        let paper = near.map(|p| format!("{} ± {} ({})", p.perceived_pct, p.perceived_sd, p.name));
-        [
-            format!("load perceived by EP, {}, %", condition.name()),
-            paper.unwrap_or_else(|| "-".to_owned()),
-            summary.counted(summary.perceived_pct(), 1),
-        ]
+            .find(|p| Some(p.method) == method && program == EP);
+        let perceived = summary.perceived_pct();
+        Compared {
+            what: format!("load perceived by {}, %", named(&program, &condition)),
+            paper: near.map_or_else(
+                || "-".to_owned(),
+                |p| format!("{} ± {} ({})", p.perceived_pct, p.perceived_sd, p.name),
+            ),
+            ours: summary.counted(perceived, 1),
+            agreement: near.map_or(Agreement::Ours, |p| {
+                Published::around(p.perceived_pct, SDS * p.perceived_sd)
+                    .compare(perceived.filter(|_| summary.decided().is_some()))
+            }),
+        }
     };
-    let conditions = grouped(rows, |row| row.condition.clone());
-    conditions.into_iter().map(line).collect()
+    grouped(rows, under).into_iter().map(line).collect()
+}
+
+fn under(row: &Row) -> (String, Condition) {
+    (row.program.clone(), row.condition.clone())
+}
+
+/// A program under a condition, as tables name it.
+fn named(program: &str, condition: &Condition) -> String {
+    if program == EP {
+        condition.name()
+    } else {
+        format!("{program}, {}", condition.name())
+    }
+}
+
+/// Table I, with figures in the place of its words.
+pub fn features(rows: &[Row]) -> Vec<Section> {
+    let mut table = Table::of(
+        "method | precise: perceived for 50 asked, % | fine: window that it holds within 2 \
+         points, s | scatter of 1 s, points | steady: sd of EP's time, % | cost, % of a core per CPU | n",
+    );
+    for (condition, own) in grouped(rows, |row| row.condition.clone()) {
+        let summary = Summary::of(&own);
+        let figure = |name: &str, digits| summary::shown_figure(&own, name, digits);
+        let steady = summary.loaded_mean_sd;
+        table.push(vec![
+            condition.method().unwrap_or("spinners").to_owned(),
+            summary.shown(summary.perceived_pct(), 1),
+            figure("resolution_s", 1),
+            figure("error_sd", 3),
+            steady.map_or_else(String::new, |(mean, sd)| {
+                format!("{:.1}", 100.0 * sd / mean)
+            }),
+            figure("supervisor_pct", 3),
+            summary.n().to_string(),
+        ]);
+    }
+    vec![
+        Section::new("Features, measured")
+            .text(
+                "The paper's table I compares the methods by their features, in words; here each \
+                 has a figure, from EP under a load of 50 %. Of cost the paper says 1 % of a core \
+                 for KRASH, and 15 % per user process for Wrekavoc.",
+            )
+            .points(&published::WHY_LOADS_DIFFER)
+            .table(table),
+    ]
 }
 
 #[cfg(test)]
@@ -124,11 +186,14 @@ mod tests {
     #[test]
     fn a_perceived_load_stands_beside_the_papers() {
         let mut rows = [row(0, 1.0, 2.0), row(0, 1.0, 3.0)];
+        rows.iter_mut().for_each(|row| row.program = EP.to_owned());
         rows[0].condition = Condition::Spinners;
         rows[1].condition = Condition::load("shares", LOAD_PCT);
         let lines = summary(&rows);
-        assert_eq!(lines[0][2], "50.0, n = 1");
-        assert_eq!(lines[1][1], "48.9 ± 1.1 (KRASH)");
+        assert_eq!(lines[0].ours, "50.0, n = 1");
+        assert_eq!(lines[1].paper, "48.9 ± 1.1 (KRASH)");
+        // One pair decides nothing.
+        assert_eq!(lines[1].agreement, Agreement::Undecided);
         let chosen = Choices::from([(CLASS.to_owned(), "A".to_owned())]);
         let sections = sections(&rows, &chosen).unwrap();
         let html = sections[0].html().into_string();

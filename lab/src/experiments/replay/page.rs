@@ -10,6 +10,7 @@ use sandbag_load::report::read_achieved;
 use sandbag_run::directory::ACHIEVED_CSV;
 
 use super::run_dir;
+use crate::agreement::{Compared, Published};
 use crate::figure::{Axes, Line, Point, draw};
 use crate::page::Section;
 use crate::row::{End, Row, grouped};
@@ -17,6 +18,8 @@ use crate::summary::{figure, shown_figure};
 use crate::table::Table;
 
 const PUBLISHED: &str = "2 ± 1";
+/// A smaller error is as good.
+const MOST: Published = Published::between(0.0, 3.0);
 const TARGET: f64 = 1.0;
 
 /// The table of errors, and a figure per CPU of the first replay.
@@ -64,7 +67,7 @@ pub fn sections(rows: &[Row], dir: &Path) -> Result<Vec<Section>> {
     Ok(sections)
 }
 
-pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
+pub fn summary(rows: &[Row]) -> Vec<Compared> {
     let line = |(program, own): (String, Vec<&Row>)| {
         let ours = match (figure(&own, "mean_abs_points"), figure(&own, "sd_points")) {
             (Some(abs), Some(sd)) => {
@@ -72,11 +75,13 @@ pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
             }
             _ => format!("{}, n = 0", shown_figure(&own, "mean_abs_points", 3)),
         };
-        [
-            format!("replay beside {program}: mean abs. error and sd per 1 s, points"),
-            PUBLISHED.to_owned(),
+        let found = figure(&own, "mean_abs_points");
+        Compared {
+            what: format!("replay beside {program}: mean abs. error and sd per 1 s, points"),
+            paper: PUBLISHED.to_owned(),
             ours,
-        ]
+            agreement: MOST.compare(found),
+        }
     };
     let programs = grouped(rows, |row| row.program.clone());
     programs.into_iter().map(line).collect()
@@ -124,13 +129,13 @@ mod tests {
     fn errors_stand_beside_the_papers() {
         let mut rows = two();
         let lines = summary(&rows);
-        assert_eq!(lines[0][1], PUBLISHED);
-        assert_eq!(lines[0][2], "0.040 ± 0.080, n = 2");
+        assert_eq!(lines[0].paper, PUBLISHED);
+        assert_eq!(lines[0].ours, "0.040 ± 0.080, n = 2");
         rows[0].steal_pct = 10.0;
         rows[1].end = End::OverLimit { limit_s: 9.0 };
-        assert_eq!(summary(&rows)[0][2], "> limit (9 s), n = 0");
+        assert_eq!(summary(&rows)[0].ours, "> limit (9 s), n = 0");
         rows[1] = rows[0].clone();
-        assert_eq!(summary(&rows)[0][2], "undecided, n = 0");
+        assert_eq!(summary(&rows)[0].ours, "undecided, n = 0");
     }
 
     #[test]
