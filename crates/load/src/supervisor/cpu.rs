@@ -364,7 +364,10 @@ impl LoadedCpu {
         }
         if called && self.lightness.end() {
             self.grown_ns = now;
-            return self.apply(common);
+            self.apply(common)?;
+            // By its little weight it had far more than its share, and would wait for that.
+            self.place_again(common);
+            return Ok(());
         }
         // What was given last must have had time to show.
         if called && self.asks_for_room(common) && now - self.grown_ns > GROWTH_NS {
