@@ -46,7 +46,7 @@ pub struct Selection {
     #[arg(long, value_name = "SPEEDS", value_delimiter = ',', value_parser = speed)]
     pub speeds: Vec<f64>,
 
-    /// On the first so many CPUs (hpcc-figure-5, -6)
+    /// Numbers of CPUs, counted from the first (hpcc-figure-5, -6)
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     pub cores: Vec<usize>,
 

@@ -69,7 +69,7 @@ static TABLES: [&About; 2] = [
     },
 ];
 
-/// EP in a node of half speed by the process limiter, in so many processes.
+/// EP in a node of half speed by the process limiter; the number of processes follows.
 const LIMITED: &str = "lim-";
 const LIMITED_PROCESSES: [u32; 3] = [1, 8, 80];
 
@@ -86,7 +86,7 @@ impl Precision {
         lim && std::ptr::eq(self.about, TABLES[1])
     }
 
-    /// EP of the smallest class, so many times at once.
+    /// This number of EP of the smallest class at once.
     fn many(setup: &Setup, count: u32) -> Vec<OsString> {
         let script = format!(
             "for i in $(seq {count}); do \"$0\" \"$@\" >/dev/null & all=\"$all $!\"; done; \

@@ -36,7 +36,7 @@ const FITTED: [(&str, &str, &str); 2] = [
 const FITTED_S: u32 = 600;
 /// On top of a recording's own time.
 const AROUND: Duration = Duration::from_secs(120);
-/// So much of a published percentage is the same.
+/// Part of a published percentage within which ours is the same.
 const WITHIN: f64 = 0.25;
 
 pub(super) struct Scaling {

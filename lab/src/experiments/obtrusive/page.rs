@@ -13,7 +13,7 @@ use crate::row::{Row, grouped};
 use crate::summary::{Summary, slowdowns};
 use crate::table::Table;
 
-/// The papers give one decimal: so much of a slowdown is the same.
+/// The papers give one decimal: the part of a slowdown within which ours is the same.
 const WITHIN: f64 = 0.1;
 
 pub fn sections(rows: &[Row], chosen: &Choices) -> Vec<Section> {
