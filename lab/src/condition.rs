@@ -66,6 +66,8 @@ pub enum Condition {
     /// `sandbag slow` with nothing in the node; the program runs outside it,
     /// on the same CPUs.
     Beside { method: String, speed: f64 },
+    /// The same with a node for each CPU, each with a period of its own.
+    Apart { method: String, speed: f64 },
     /// `sandbag slow`: the program is in the node.
     Node { method: String, speed: f64 },
 }
@@ -83,9 +85,10 @@ impl Condition {
     /// The method that makes it, if one does.
     pub fn method(&self) -> Option<&str> {
         match self {
-            Self::Load { method, .. } | Self::Beside { method, .. } | Self::Node { method, .. } => {
-                Some(method)
-            }
+            Self::Load { method, .. }
+            | Self::Beside { method, .. }
+            | Self::Apart { method, .. }
+            | Self::Node { method, .. } => Some(method),
             _ => None,
         }
     }
@@ -104,6 +107,7 @@ impl Condition {
             Self::Beside { method, speed } => {
                 format!("beside an empty node of speed {speed} by {method}")
             }
+            Self::Apart { method, speed } => format!("speed {speed} by {method}, CPU by CPU"),
             Self::Node { method, speed } => format!("speed {speed} by {method}"),
         }
     }

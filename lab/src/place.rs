@@ -22,6 +22,9 @@ const AROUND: Duration = Duration::from_secs(20);
 /// A node holds its speed after this; only its clients are notified.
 const HELD: Duration = Duration::from_secs(2);
 
+/// Periods, ms, of burners that are to be out of phase: all begin at the same boundary.
+const PERIODS_APART: [u32; 4] = [10, 20, 50, 5];
+
 #[derive(Debug)]
 pub struct PlacedRun {
     pub ended: ProgramExit,
@@ -86,7 +89,7 @@ impl RunPlace<'_> {
         };
         match condition {
             Condition::Unloaded => self.alone(plain()),
-            Condition::Spinners => self.beside(self.spinners()?, "the spinners", plain()),
+            Condition::Spinners => self.beside(vec![self.spinners()?], "the spinners", plain()),
             Condition::Load {
                 method,
                 pct,
@@ -98,7 +101,19 @@ impl RunPlace<'_> {
             }
             Condition::Replay { .. } => bail!("only the experiment `replay` makes replays"),
             Condition::Beside { method, speed } => {
-                self.beside(self.empty_node(method, *speed)?, "the node", plain())
+                let node = self.empty_node(method, *speed, &self.cpus.to_string())?;
+                self.beside(vec![node], "the node", plain())
+            }
+            Condition::Apart { method, speed } => {
+                let nodes = self.cpus.iter().zip(PERIODS_APART.iter().cycle());
+                let nodes = nodes.map(|(cpu, ms)| {
+                    self.empty_node(
+                        &format!("{method} --period {ms}ms"),
+                        *speed,
+                        &cpu.to_string(),
+                    )
+                });
+                self.beside(nodes.collect::<Result<_>>()?, "a node", plain())
             }
             Condition::Node { method, speed } => {
                 self.held(&format!("slow --speed {speed} --method {method}"), words)
@@ -114,15 +129,17 @@ impl RunPlace<'_> {
     /// A condition that ended before its program is an error.
     fn beside(
         &self,
-        mut running: Running,
+        mut running: Vec<Running>,
         what: &str,
         program: Command,
     ) -> Result<(ProgramExit, Option<Run>)> {
         let ended = self.alone(program)?;
-        match running.wait(Duration::ZERO)? {
-            None => Ok(ended),
-            Some(status) => bail!("{what} ended before the program did, with {status}"),
+        for one in &mut running {
+            if let Some(status) = one.wait(Duration::ZERO)? {
+                bail!("{what} ended before the program did, with {status}");
+            }
         }
+        Ok(ended)
     }
 
     /// One task per CPU, all of them in one session, as the threads of a program
@@ -141,8 +158,7 @@ impl RunPlace<'_> {
     }
 
     /// An empty node, once its speed is held.
-    fn empty_node(&self, method: &str, speed: f64) -> Result<Running> {
-        let cpus = self.cpus;
+    fn empty_node(&self, method: &str, speed: f64, cpus: &str) -> Result<Running> {
         let words = format!("-q slow --no-out --method {method} --speed {speed} --cpus {cpus}");
         let mut command = program::command(self.sandbag, &words);
         command.stdin(Stdio::null());

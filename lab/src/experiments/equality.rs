@@ -55,7 +55,7 @@ macro_rules! chart {
                 source: concat!("Cardo, charts of CPU equality: ", $test, ", ", $state),
                 rounds: [3, 6],
                 most_rounds: 6,
-                minutes: [2, 40],
+                minutes: [1, 40],
                 page: |measured| Ok(vec![section(&CHARTS[$at], measured.rows)?]),
                 summary: |rows| summary(&CHARTS[$at], rows),
             },

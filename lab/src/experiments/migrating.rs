@@ -25,8 +25,9 @@ use crate::table::Table;
 /// Work of the thread, ms at full speed.
 const LENGTH_MS: u64 = 3_000;
 const LENGTH_QUICK_MS: u64 = 1_000;
-/// Burners on the grid of the clock, at a barrier, and each by itself.
-const METHODS: [&str; 3] = ["hogs", BARRIER, "rt"];
+/// Burners on the grid of the clock, at a barrier, and on each CPU by themselves.
+const METHODS: [&str; 3] = ["hogs", BARRIER, APART];
+const APART: &str = "hogs, CPU by CPU";
 const SPEEDS: [f64; 3] = [0.25, 0.5, 0.75];
 
 #[derive(Debug, Default)]
@@ -47,7 +48,7 @@ impl Experiment for Migrating {
             speeds => speeds,
         };
         let works = |method: &&str| {
-            let name = method.split(' ').next();
+            let name = method.split([' ', ',']).next();
             setup
                 .methods
                 .slowing
@@ -66,13 +67,22 @@ impl Experiment for Migrating {
         let Some((speed, method)) = cell.split_once('/') else {
             bail!("{cell} is no cell of this one");
         };
+        let speed = speed.parse()?;
+        let condition = if method == APART {
+            Condition::Apart {
+                method: "hogs".to_owned(),
+                speed,
+            }
+        } else {
+            Condition::Node {
+                method: method.to_owned(),
+                speed,
+            }
+        };
         let trial = PairTrial {
             programs: &["compute"],
             words: &setup.work(&format!("compute --amount {}", self.amount)),
-            condition: &Condition::Node {
-                method: method.to_owned(),
-                speed: speed.parse()?,
-            },
+            condition: &condition,
             ..PairTrial::new(cell, round, &setup.cpus)
         };
         Ok(trial.pairs(&setup.place(&setup.cpus), &own_words, &|_| BTreeMap::new()))
@@ -114,6 +124,7 @@ impl Paper for Migrating {
 fn parts(row: &Row) -> (String, f64) {
     match &row.condition {
         Condition::Node { method, speed } => (method.clone(), *speed),
+        Condition::Apart { speed, .. } => (APART.to_owned(), *speed),
         _ => (String::new(), 1.0),
     }
 }
@@ -130,7 +141,7 @@ fn got(rows: &[&Row]) -> Option<Median> {
 /// What the paper says of it, and the factors of the speed asked for which that is right.
 fn published(method: &str) -> (&'static str, Published) {
     match method {
-        "rt" => (
+        APART => (
             "more than the speed",
             Published::between(1.1, f64::INFINITY),
         ),
@@ -197,8 +208,9 @@ fn section(rows: &[Row]) -> Result<Section> {
     Ok(Section::new("In phase and out of phase")
         .text(
             "One thread that computes, free to run on every CPU of the node. `hogs` burn on the \
-             grid of the clock, with `--hog-sync barrier` they meet at a barrier as published, and \
-             those of `rt` know nothing of each other.",
+             grid of the clock, with `--hog-sync barrier` they meet at a barrier as published; CPU by \
+             CPU each has a period of its own (10, 20, 50, 5 ms), so that one CPU is often free while \
+             another is not.",
         )
         .figure(draw(&axes, &lines)?)
         .table(table))
@@ -211,15 +223,22 @@ mod tests {
 
     #[test]
     fn a_thread_that_finds_the_free_cpu_is_too_fast() {
-        let rows: Vec<Row> = ["hogs", "rt"]
-            .into_iter()
-            .zip([2.0, 1.25])
-            .flat_map(|(method, seconds)| {
+        let method = || "hogs".to_owned();
+        let phases = [
+            Condition::Node {
+                method: method(),
+                speed: 0.5,
+            },
+            Condition::Apart {
+                method: method(),
+                speed: 0.5,
+            },
+        ];
+        let pairs = phases.iter().zip([2.0, 1.25]);
+        let rows: Vec<Row> = pairs
+            .flat_map(|(condition, seconds)| {
                 (0..3).map(move |round| Row {
-                    condition: Condition::Node {
-                        method: method.to_owned(),
-                        speed: 0.5,
-                    },
+                    condition: condition.clone(),
                     ..row(round, 1.0, seconds)
                 })
             })

@@ -11,6 +11,7 @@ mod precision;
 mod programs;
 mod replay;
 mod scaling;
+mod several;
 
 use crate::experiment::Paper;
 
@@ -27,6 +28,7 @@ pub fn all() -> Vec<Box<dyn Paper>> {
     all.extend(precision::Precision::all());
     all.extend(obtrusive::Obtrusive::all());
     all.extend(replay::Replay::all());
+    all.push(Box::new(several::Several::default()));
     all.push(Box::new(migrating::Migrating::default()));
     all.extend(micro::Micro::all());
     all.extend(scaling::Scaling::all());

@@ -53,7 +53,7 @@ macro_rules! about {
             source: concat!("De, Kothari and Mann (Cluster 2008), figure ", $number),
             rounds: [3, 10],
             most_rounds: 10,
-            minutes: [4, 20],
+            minutes: [2, 20],
             page: |measured| sections($number, measured.rows),
             summary: |rows| summary($number, rows),
         }
