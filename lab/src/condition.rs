@@ -93,6 +93,16 @@ impl Condition {
         }
     }
 
+    /// The speed of its nodes; 1 where it has none.
+    pub fn speed(&self) -> f64 {
+        match self {
+            Self::Beside { speed, .. } | Self::Apart { speed, .. } | Self::Node { speed, .. } => {
+                *speed
+            }
+            _ => 1.0,
+        }
+    }
+
     /// As it is called in tables.
     pub fn name(&self) -> String {
         match self {

@@ -3,6 +3,7 @@
 //! interval, and whether the machine was quiet enough to say anything.
 
 use sandbag_stats::{Verdict, middle};
+use sandbag_ui::quantity::percent;
 use statrs::distribution::{Binomial, DiscreteCDF};
 
 use crate::row::{End, Row};
@@ -177,6 +178,23 @@ pub fn slowdowns(rows: &[&Row]) -> Vec<f64> {
         .filter(|row| row.counts() && row.unloaded_s > 0.0)
         .map(|row| row.loaded_s / row.unloaded_s)
         .collect()
+}
+
+/// Speed that a program had in its node: its time without the node over that in it.
+pub fn speed_got(rows: &[&Row]) -> Option<Median> {
+    let slowed: Vec<f64> = slowdowns(rows)
+        .iter()
+        .map(|slowdown| 1.0 / slowdown)
+        .collect();
+    Median::of(&slowed)
+}
+
+/// What part of the speed asked that is, for a table; and the number of trials.
+pub fn of_asked(found: Option<Median>, asked: f64) -> [String; 2] {
+    [
+        found.map_or_else(String::new, |m| percent(100.0 * m.value / asked)),
+        found.map_or(0, |m| m.n).to_string(),
+    ]
 }
 
 /// A figure of these trials, of those that count.

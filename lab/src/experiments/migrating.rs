@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
-use sandbag_ui::quantity::percent;
 
 use super::BUCHERT;
 use crate::agreement::{Agreement, Compared, Published};
@@ -19,7 +18,7 @@ use crate::published::BARRIER;
 use crate::reading::own_words;
 use crate::row::{Row, grouped};
 use crate::setup::Setup;
-use crate::summary::{Median, Summary};
+use crate::summary::{Median, Summary, of_asked, speed_got};
 use crate::table::Table;
 
 /// Work of the thread, ms at full speed.
@@ -122,20 +121,11 @@ impl Paper for Migrating {
 }
 
 fn parts(row: &Row) -> (String, f64) {
-    match &row.condition {
-        Condition::Node { method, speed } => (method.clone(), *speed),
-        Condition::Apart { speed, .. } => (APART.to_owned(), *speed),
-        _ => (String::new(), 1.0),
-    }
-}
-
-fn got(rows: &[&Row]) -> Option<Median> {
-    let counted = rows.iter().filter(|row| row.counts());
-    Median::of(
-        &counted
-            .map(|row| row.unloaded_s / row.loaded_s)
-            .collect::<Vec<_>>(),
-    )
+    let burners = match &row.condition {
+        Condition::Apart { .. } => APART,
+        condition => condition.method().unwrap_or_default(),
+    };
+    (burners.to_owned(), row.condition.speed())
 }
 
 /// What the paper says of it, and the factors of the speed asked for which that is right.
@@ -143,7 +133,7 @@ fn published(method: &str) -> (&'static str, Published) {
     match method {
         APART => (
             "more than the speed",
-            Published::between(1.1, f64::INFINITY),
+            Published::between(1.02, f64::INFINITY),
         ),
         _ => ("the speed", Published::between(0.9, 1.1)),
     }
@@ -151,7 +141,7 @@ fn published(method: &str) -> (&'static str, Published) {
 
 fn summary(rows: &[Row]) -> Vec<Compared> {
     let line = |((method, speed), own): ((String, f64), Vec<&Row>)| {
-        let found = got(&own);
+        let found = speed_got(&own);
         let (words, factors) = published(&method);
         let relative = found.map(|m| Median {
             value: m.value / speed,
@@ -181,15 +171,11 @@ fn section(rows: &[Row]) -> Result<Section> {
         let mut speeds = grouped(own, |row| parts(row).1);
         speeds.sort_by(|a, b| a.0.total_cmp(&b.0));
         for (speed, own) in speeds {
-            let found = got(&own);
+            let found = speed_got(&own);
             points.extend(found.map(|m| Point::of(speed, m)));
-            table.push(vec![
-                method.clone(),
-                speed.to_string(),
-                Summary::of(&own).shown(found, 3),
-                found.map_or_else(String::new, |m| percent(100.0 * m.value / speed)),
-                found.map_or(0, |m| m.n).to_string(),
-            ]);
+            let shown = Summary::of(&own).shown(found, 3);
+            let [part, n] = of_asked(found, speed);
+            table.push(vec![method.clone(), speed.to_string(), shown, part, n]);
         }
         lines.push(Line::new(method, points));
     }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use sandbag_linux::Root;
-use sandbag_ui::quantity::percent;
 use serde_json::json;
 
 use super::BUCHERT;
@@ -19,7 +18,7 @@ use crate::program;
 use crate::row::{Row, grouped};
 use crate::setup::Setup;
 use crate::steal::StealMeter;
-use crate::summary::{Median, Summary};
+use crate::summary::{Summary, of_asked, speed_got};
 use crate::table::Table;
 use crate::workload::WorkReport;
 
@@ -164,25 +163,14 @@ impl Paper for Several {
 }
 
 fn parts(row: &Row) -> (String, f64) {
-    match &row.condition {
-        Condition::Node { method, speed } => (method.clone(), *speed),
-        _ => (String::new(), 1.0),
-    }
-}
-
-fn got(rows: &[&Row]) -> Option<Median> {
-    let counted = rows.iter().filter(|row| row.counts());
-    Median::of(
-        &counted
-            .map(|row| row.unloaded_s / row.loaded_s)
-            .collect::<Vec<_>>(),
-    )
+    let method = row.condition.method().unwrap_or_default();
+    (method.to_owned(), row.condition.speed())
 }
 
 fn summary(rows: &[Row]) -> Vec<Compared> {
     let line = |((method, speed), own): ((String, f64), Vec<&Row>)| {
         let published = method != "pace";
-        let found = got(&own);
+        let found = speed_got(&own);
         Compared {
             what: format!("node of speed {speed} by {method}: speed got"),
             paper: if published {
@@ -205,14 +193,10 @@ fn section(rows: &[Row]) -> Section {
     let mut table =
         Table::of("method | speed asked | speed got, median (95 %) | of what was asked | n");
     for ((method, speed), own) in grouped(rows, parts) {
-        let found = got(&own);
-        table.push(vec![
-            method,
-            speed.to_string(),
-            Summary::of(&own).shown(found, 3),
-            found.map_or_else(String::new, |m| percent(100.0 * m.value / speed)),
-            found.map_or(0, |m| m.n).to_string(),
-        ]);
+        let found = speed_got(&own);
+        let shown = Summary::of(&own).shown(found, 3);
+        let [part, n] = of_asked(found, speed);
+        table.push(vec![method, speed.to_string(), shown, part, n]);
     }
     Section::new("Nodes of several speeds at the same time")
         .text(

@@ -2,6 +2,7 @@
 //! Whether the load is held. The bounds are wide: this machine may be shared;
 //! how exact it is shows the benchmark.
 
+use sandbag_linux::cgroup::{self, Version};
 use sandbag_machine_tests::spinner::{self, SpinnerResult};
 
 use crate::groups::CompetingTask;
@@ -23,6 +24,19 @@ cases! { UNEQUAL: two_cpus; each_cpu_has_its_own_load }
 cases! { ALONE: alone;
     half_is_held_beside_five_spinners_in_the_command,
     the_published_formula_is_off,
+}
+
+cases! { LIGHT: || alone().and_then(|()| idle_groups()); a_burner_gives_way_while_there_is_time }
+
+fn idle_groups() -> Result<(), String> {
+    let tree = cgroup::find(&Root::default()).map_err(|error| error.to_string())?;
+    let there = fs::read_dir(&tree.cpu).is_ok_and(|mut all| {
+        all.any(|entry| entry.is_ok_and(|entry| entry.path().join("cpu.idle").exists()))
+    });
+    match there || tree.cpu.join("cpu.idle").exists() {
+        true => Ok(()),
+        false => Err("no group of this kernel can be idle".to_owned()),
+    }
 }
 
 fn alone() -> Result<(), String> {
@@ -143,4 +157,35 @@ fn the_published_formula_is_off(place: &MachinePlace) -> Result<()> {
         "got {got} %: the published formula gives more than was asked"
     );
     Ok(())
+}
+
+/// The file that says whether the group of a process is idle.
+fn idle_file(pid: Pid) -> Result<PathBuf> {
+    let tree = cgroup::find(&Root::default())?;
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
+    let group = text.lines().find_map(|line| {
+        let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
+        let is_cpu = match tree.version {
+            Version::V1 => controllers.split(',').any(|name| name == "cpu"),
+            Version::V2 => controllers.is_empty(),
+        };
+        is_cpu.then_some(group)
+    });
+    let group = group.context("a process without a group")?;
+    Ok(tree
+        .cpu
+        .join(group.trim_start_matches('/'))
+        .join("cpu.idle"))
+}
+
+fn a_burner_gives_way_while_there_is_time(place: &MachinePlace) -> Result<()> {
+    let run = place.start("load 50 --cpus 0 -d 8s --out r -q")?;
+    let idle = idle_file(place.burners(1)?[0])?;
+    let is = |value: &str| fs::read_to_string(&idle).is_ok_and(|text| text.trim() == value);
+    wait_until("a burner that gives way", || is("1"))?;
+    let spinner = place.program(SPINNER, ["3", "0"]).spawn()?;
+    wait_until("a burner with its weight", || is("0"))?;
+    finish(spinner)?.expect(0)?;
+    finish(run)?.judged()?;
+    held(place, "r")
 }

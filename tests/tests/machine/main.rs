@@ -107,6 +107,7 @@ fn main() -> ExitCode {
         holding::REPEATED,
         holding::UNEQUAL,
         holding::ALONE,
+        holding::LIGHT,
         on_v2::CASES,
         lab::CASES,
         lab::REPEATED,

@@ -22,7 +22,7 @@
 //! divide every window. In a node, whose gaps must be in phase, it is 20 ms.
 //!
 //! While the CPU has time to spare the burners are *light*: headroom is not needed, and
-//! with little weight and a period of 1.6 or 3.1 ms ([`light_period`](crate::pacing::light_period))
+//! in idle groups with a period of 1.6 or 3.1 ms ([`light_period`](crate::pacing::light_period))
 //! they give way to every task that wakes. The supervisor decides.
 
 use std::ops::RangeInclusive;

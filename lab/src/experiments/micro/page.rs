@@ -7,7 +7,6 @@ use anyhow::Result;
 use sandbag_linux::CpuList;
 
 use crate::agreement::{Agreement, Compared};
-use crate::condition::Condition;
 use crate::figure::{Axes, Line, Point, draw, top};
 use crate::page::Section;
 use crate::published;
@@ -36,7 +35,7 @@ pub fn sections(rows: &[Row]) -> Result<Vec<Section>> {
 
 pub fn summary(rows: &[Row]) -> Vec<Compared> {
     let mut lines = Vec::new();
-    let half = rows.iter().filter(|row| speed_of(row) == 0.5);
+    let half = rows.iter().filter(|row| row.condition.speed() == 0.5);
     // Another number of CPUs is another experiment.
     for (cpus, here) in grouped(half, |row| row.cpus.clone()) {
         let methods = grouped(here.iter().copied(), |row| method_of(row).to_owned());
@@ -114,7 +113,7 @@ fn section(name: Name, cpus: &str, rows: &[&Row]) -> Result<Section> {
     let mut lines = Vec::new();
     for (method, of_method) in grouped(rows.iter().copied(), |row| method_of(row).to_owned()) {
         let mut points = Vec::new();
-        let mut speeds = grouped(of_method, speed_of);
+        let mut speeds = grouped(of_method, |row| row.condition.speed());
         speeds.sort_by(|a, b| a.0.total_cmp(&b.0));
         for (speed, own) in speeds {
             let got = speeds_got(&own);
@@ -158,13 +157,6 @@ fn section(name: Name, cpus: &str, rows: &[&Row]) -> Result<Section> {
         ))
         .figure(draw(&axes, &lines)?)
         .table(table))
-}
-
-fn speed_of(row: &Row) -> f64 {
-    match row.condition {
-        Condition::Node { speed, .. } => speed,
-        _ => 1.0,
-    }
 }
 
 #[cfg(test)]

@@ -125,7 +125,10 @@ pub fn summary(rows: &[Row]) -> Vec<Compared> {
             .find(|p| Some(p.method) == method && (program == EP || program == ONE_LIMITED));
         let perceived = summary.perceived_pct();
         Compared {
-            what: format!("load perceived by {}, %", named(&program, &condition)),
+            what: match program.as_str() {
+                EP => format!("load perceived by EP, {}, %", condition.name()),
+                other => format!("load perceived by {other}, {}, %", condition.name()),
+            },
             paper: near.map_or_else(
                 || "-".to_owned(),
                 |p| format!("{} ± {} ({})", p.perceived_pct, p.perceived_sd, p.name),
@@ -200,6 +203,7 @@ mod tests {
         rows[0].condition = Condition::Spinners;
         rows[1].condition = Condition::load("shares", LOAD_PCT);
         let lines = summary(&rows);
+        assert_eq!(lines[0].what, "load perceived by EP, a spinner per CPU, %");
         assert_eq!(lines[0].ours, "50.0, n = 1");
         assert_eq!(lines[1].paper, "48.9 ± 1.1 (KRASH)");
         // One pair decides nothing.
