@@ -180,11 +180,15 @@ fn idle_file(pid: Pid) -> Result<PathBuf> {
 
 fn a_burner_gives_way_while_there_is_time(place: &MachinePlace) -> Result<()> {
     let run = place.start("load 50 --cpus 0 -d 8s --out r -q")?;
-    let idle = idle_file(place.burners(1)?[0])?;
-    let is = |value: &str| fs::read_to_string(&idle).is_ok_and(|text| text.trim() == value);
-    wait_until("a burner that gives way", || is("1"))?;
+    let burner = place.burners(1)?[0];
+    let is =
+        |file: &Path, value: &str| fs::read_to_string(file).is_ok_and(|text| text.trim() == value);
+    // It enters its group some time after its start.
+    let idle = wait_for("a burner that gives way", || {
+        idle_file(burner).ok().filter(|file| is(file, "1"))
+    })?;
     let spinner = place.program(SPINNER, ["3", "0"]).spawn()?;
-    wait_until("a burner with its weight", || is("0"))?;
+    wait_until("a burner with its weight", || is(&idle, "0"))?;
     finish(spinner)?.expect(0)?;
     finish(run)?.judged()?;
     held(place, "r")
