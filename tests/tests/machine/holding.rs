@@ -33,9 +33,10 @@ fn idle_groups() -> Result<(), String> {
     let there = fs::read_dir(&tree.cpu).is_ok_and(|mut all| {
         all.any(|entry| entry.is_ok_and(|entry| entry.path().join("cpu.idle").exists()))
     });
-    match there || tree.cpu.join("cpu.idle").exists() {
-        true => Ok(()),
-        false => Err("no group of this kernel can be idle".to_owned()),
+    if there || tree.cpu.join("cpu.idle").exists() {
+        Ok(())
+    } else {
+        Err("no group of this kernel can be idle".to_owned())
     }
 }
 
