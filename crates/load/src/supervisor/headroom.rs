@@ -10,6 +10,8 @@ const CALM: u32 = 5;
 const SPARE: f64 = 0.1;
 /// The same for the first look: a program that starts waits for its files.
 const SPARE_AT_FIRST: f64 = 0.4;
+/// The least idle share of a CPU that counts: a load of 100 % leaves nothing.
+const LEAST_SPARE: f64 = 0.005;
 /// Most looks with time to spare that are waited for before the burners are light.
 const MOST_WAITED: u32 = 64;
 
@@ -68,7 +70,7 @@ impl Lightness {
         let first = !std::mem::replace(&mut self.looked, true);
         let enough = if first { SPARE_AT_FIRST } else { SPARE };
         self.spare = match idle {
-            Some(idle) if idle >= enough * (1.0 - level) => self.spare + 1,
+            Some(idle) if idle >= (enough * (1.0 - level)).max(LEAST_SPARE) => self.spare + 1,
             _ => 0,
         };
         self.light |= self.allowed && self.spare >= self.needed;
@@ -128,6 +130,9 @@ mod tests {
         assert!(lightness.end());
         (0..2).for_each(|_| lightness.look(Some(0.2), 0.5));
         assert!(lightness.is_light());
+        let mut full = Lightness::new(true);
+        (0..9).for_each(|_| full.look(Some(0.0), 1.0));
+        assert!(!full.is_light());
         let mut never = Lightness::new(false);
         never.look(Some(0.9), 0.1);
         assert!(!never.is_light());
