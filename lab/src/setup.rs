@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use sandbag_linux::CpuList;
 
 use crate::condition::Condition;
+use crate::experiment::Choices;
 use crate::place::{RunPlace, Runner as _};
 use crate::workload::WorkReport;
 
@@ -109,8 +110,8 @@ impl Setup {
             .collect()
     }
 
-    /// The report of one of the lab's own programs that finds how much it does in so
-    /// many milliseconds at full speed.
+    /// The report of one of the lab's own programs that finds how much it does in this
+    /// time, ms, at full speed.
     pub fn calibrated(&self, program: &str, length_ms: u64) -> Result<WorkReport> {
         let one = CpuList::from_iter(self.cpus.iter().take(1));
         let words = self.work(&format!("{program} --within {length_ms}"));
@@ -119,6 +120,18 @@ impl Setup {
             .with_context(|| format!("{program} said {:?}", met.ended.out))?;
         ensure!(done.right, "the result of {program} is wrong");
         Ok(done)
+    }
+
+    /// How much one of the lab's own programs does in this time, ms; what was chosen
+    /// before, where an experiment goes on.
+    pub fn amount(&self, program: &str, length_ms: u64, chosen: &mut Choices) -> Result<u64> {
+        let what = format!("{program} in {length_ms} ms");
+        let amount = match chosen.get(&what) {
+            Some(amount) => amount.parse().context("a number that was chosen before")?,
+            None => self.calibrated(program, length_ms)?.amount.max(1),
+        };
+        chosen.insert(what, amount.to_string());
+        Ok(amount)
     }
 
     /// One value for the short form, one for the full one.

@@ -109,13 +109,8 @@ impl Paper for Migrating {
                 "a program migrates between two CPUs at least".to_owned()
             ));
         }
-        let length = setup.form(LENGTH_QUICK_MS, LENGTH_MS);
-        let what = format!("compute in {length} ms");
-        self.amount = match chosen.get(&what) {
-            Some(amount) => amount.parse()?,
-            None => setup.calibrated("compute", length)?.amount.max(1),
-        };
-        chosen.insert(what, self.amount.to_string());
+        let length_ms = setup.form(LENGTH_QUICK_MS, LENGTH_MS);
+        self.amount = setup.amount("compute", length_ms, chosen)?;
         Ok(Remarks::default())
     }
 }

@@ -151,13 +151,8 @@ impl Paper for Several {
     }
 
     fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<Remarks> {
-        let length = setup.form(LENGTH_QUICK_MS, LENGTH_MS);
-        let what = format!("compute in {length} ms");
-        self.amount = match chosen.get(&what) {
-            Some(amount) => amount.parse()?,
-            None => setup.calibrated("compute", length)?.amount.max(1),
-        };
-        chosen.insert(what, self.amount.to_string());
+        let length_ms = setup.form(LENGTH_QUICK_MS, LENGTH_MS);
+        self.amount = setup.amount("compute", length_ms, chosen)?;
         Ok(Remarks::default())
     }
 }
