@@ -89,6 +89,9 @@ pub enum Entry {
     /// An instance of tracefs is made. To undo, it is removed, and with it all
     /// that it traces.
     TraceInstance { name: String },
+    /// A process of ours that is in no group of ours may stop or freeze others from now on;
+    /// it dies with the supervisor. To undo, its end is waited for before those go on.
+    Worker { process: ProcessIdentity },
     /// A group may be frozen from now on, and thawed, as often as it
     /// pleases. To undo, it is thawed.
     Frozen {

@@ -161,7 +161,7 @@ fn undo_by(
             });
         }
     }
-    await_end_of_killed(&entries);
+    await_end_of_killed(&entries, process);
     left.extend(entries.iter().rev().flat_map(|entry| go_on(entry, process)));
     let mut patience = LOCK_PATIENCE;
     if entries.iter().any(|e| matches!(e, Entry::Setting(_))) {
@@ -209,7 +209,7 @@ fn undo_by(
 /// that may be the one that stops a process or freezes a group. What goes on
 /// before that would be stopped for good. A frozen group's own processes end
 /// when it is thawed, so they are not waited for.
-fn await_end_of_killed(entries: &[Entry]) {
+fn await_end_of_killed(entries: &[Entry], run: Option<&RunProcess>) {
     let stops = |entry: &Entry| {
         matches!(
             entry,
@@ -226,6 +226,12 @@ fn await_end_of_killed(entries: &[Entry]) {
     };
     let give_up = Instant::now() + LAST_ACT;
     for entry in entries {
+        // The kernel kills it a moment after the supervisor's end is known here.
+        if let Entry::Worker { process } = entry
+            && let Some(worker) = here(*process, run)
+        {
+            groups::await_end_of(worker, give_up);
+        }
         if let Entry::Group { dirs, back: None } = entry
             && !dirs.iter().any(frozen)
         {

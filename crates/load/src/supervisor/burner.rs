@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd as _, RawFd};
 use std::process::Child;
 use std::rc::Rc;
 
-use sandbag_linux::clock;
+use sandbag_linux::{Root, clock};
 
 use super::meter::BurnerTime;
 use crate::board::{BOUNDARY_NS, Board, Note};
@@ -13,9 +13,10 @@ use crate::burn::BurnerSetup;
 use crate::method::{Method, Scope};
 use sandbag_run::child::{self, BURNER_VERB};
 use sandbag_run::error::{Error, Result};
-use sandbag_run::journal::Journal;
+use sandbag_run::journal::{Entry, Journal};
 use sandbag_run::layout::{Holder, Layout, Tenant};
 use sandbag_run::node_group::NodeGroup;
+use sandbag_run::process_identity::ProcessIdentity;
 use sandbag_run::realtime;
 use sandbag_run::run_process::RunId;
 
@@ -91,7 +92,9 @@ impl Burner {
                 .settle(journal, common.run, Tenant::Burner { cpu, nth }, pid)
                 .map(Some)
         } else {
-            realtime::move_to_root(common.layout, pid).map(|()| None)
+            note_worker(common, journal, pid)
+                .and_then(|()| realtime::move_to_root(common.layout, pid))
+                .map(|()| None)
         };
         let settled = settled.and_then(|holder| {
             child::open_gate(&mut child).map_err(failed)?;
@@ -162,6 +165,17 @@ impl Burner {
         let end = end.unwrap_or(self.last_ns);
         taken.ns += end.saturating_sub(self.last_ns);
         self.last_ns = end;
+    }
+}
+
+/// What stops or freezes programs must not outlive the undoing of it.
+fn note_worker(common: &Common<'_>, journal: &mut Journal, pid: u32) -> Result<()> {
+    match common.method.scope {
+        Scope::Cpu => Ok(()),
+        Scope::Node => match ProcessIdentity::of(&Root::default(), pid)? {
+            Some(process) => journal.note(Entry::Worker { process }),
+            None => Ok(()),
+        },
     }
 }
 

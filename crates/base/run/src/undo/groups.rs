@@ -28,11 +28,17 @@ pub fn continue_all(dir: &Path) -> Vec<sandbag_linux::Result<()>> {
 /// whether or not their parents have asked for it.
 pub fn await_end(dir: &Path, give_up: Instant) {
     let root = Root::default();
-    let acts = |pid: &u32| {
-        let stat = Process::new(&root, *pid).stat();
-        stat.is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'))
-    };
+    let acts = |pid: &u32| Process::new(&root, *pid).lives();
     while members::members_below(dir).iter().any(acts) && Instant::now() < give_up {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The same for one process.
+pub fn await_end_of(process: ProcessIdentity, give_up: Instant) {
+    let root = Root::default();
+    let acts = || ProcessIdentity::of(&root, process.pid).is_ok_and(|now| now == Some(process));
+    while acts() && Instant::now() < give_up {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -109,10 +115,16 @@ mod tests {
         fs::write(dir.path().join("cgroup.procs"), child.id().to_string()).unwrap();
         await_end(dir.path(), begin + Duration::from_millis(20));
         assert!(begin.elapsed() >= Duration::from_millis(20));
+        let named = ProcessIdentity::of(&Root::default(), child.id()).unwrap();
+        let named = named.unwrap();
+        let second = Instant::now();
+        await_end_of(named, second + Duration::from_millis(20));
+        assert!(second.elapsed() >= Duration::from_millis(20));
         // A zombie: its parent has not waited for it.
         child.kill().unwrap();
         let hour = Duration::from_secs(3600);
         await_end(dir.path(), begin + hour);
+        await_end_of(named, begin + hour);
         assert!(begin.elapsed() < hour);
         child.wait().unwrap();
     }

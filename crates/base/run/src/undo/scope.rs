@@ -49,8 +49,8 @@ impl UndoScope {
     /// Whether an entry of the run `run` may be undone.
     pub fn check(&self, entry: &Entry, run: RunId) -> Result<(), String> {
         match entry {
-            // Only a SIGCONT, and only to who is still the same.
-            Entry::Run(_) | Entry::Stopped { .. } => Ok(()),
+            // Only a SIGCONT, and only to who is still the same; or nothing at all.
+            Entry::Run(_) | Entry::Stopped { .. } | Entry::Worker { .. } => Ok(()),
             Entry::Group { dirs, back } => {
                 for dir in dirs {
                     self.group_of(run, dir)?;
