@@ -44,6 +44,7 @@ use sandbag_profile::BoxSteps;
 
 use crate::board::Board;
 use crate::method::{Method, Scope};
+use crate::node::Target;
 use sandbag_linux::signals::{EndRequests, Signals};
 use sandbag_run::command::{CommandSpec, Waiting};
 use sandbag_run::error::{Error, Result};
@@ -87,6 +88,10 @@ pub struct RunPlan {
     pub pin: Option<CpuList>,
     /// Make a virtual node of the CPUs: its programs are confined to them.
     pub node: Option<NodeControl>,
+    /// Who enters the node when it holds its speed: a program that runs already.
+    pub target: Option<Target>,
+    /// One that was started already.
+    pub guardian: Option<Child>,
     /// Wait until the first level is held before the command starts.
     pub settle: bool,
     /// The command starts at once and says by this when the profile begins;
@@ -133,7 +138,10 @@ pub fn run(plan: RunPlan, registry: &Registry, observer: &mut dyn Observer) -> R
         .map_err(|e| Error::call("memfd_create", e))?;
     let alarm = burner::alarm()?;
     let stat = ProcStat::open(&plan.root)?;
-    let guardian = guardian::start(&registry.own_journal())?;
+    let guardian = match plan.guardian {
+        Some(guardian) => guardian,
+        None => guardian::start(&registry.own_journal())?,
+    };
     let registered = registry.register(
         RunInfo {
             cpus: cpus.to_string(),
@@ -195,7 +203,7 @@ pub fn run(plan: RunPlan, registry: &Registry, observer: &mut dyn Observer) -> R
         plan.highest_pct / 100.0,
         plan.command.as_ref(),
         &plan.pin,
-        plan.node,
+        plan.node.map(|control| (control, plan.target)),
         &Limits {
             settle: plan.settle && plan.method.settles,
             start_at_ns: plan.start_at_ns,
@@ -262,15 +270,15 @@ impl<'a> SupervisedRun<'a> {
         highest: f64,
         command: Option<&CommandSpec>,
         pin: &Option<CpuList>,
-        node: Option<NodeControl>,
+        node: Option<(NodeControl, Option<Target>)>,
         limits: &Limits,
     ) -> Result<RunOutcome> {
         self.layout.prepare(&mut self.journal)?;
         if self.method.lifts_real_time_limit {
             realtime::lift_limit(self.root, &mut self.journal)?;
         }
-        if let Some(node) = node {
-            self.make_node(node)?;
+        if let Some((control, target)) = node {
+            self.make_node(control, target)?;
         }
         let common = self.common();
         let mut feed = Feed::new(steps);
@@ -369,6 +377,7 @@ impl<'a> SupervisedRun<'a> {
     /// The run begins, for the user's time limit and for the command.
     fn begin(&mut self, command: Option<(Waiting, Group)>) -> Result<()> {
         self.limit.begin(clock::monotonic());
+        self.attach()?;
         if let Some((waiting, group)) = command {
             self.start_command(waiting, &group)?;
             self.pass_on_early();

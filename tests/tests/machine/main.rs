@@ -20,6 +20,7 @@ macro_rules! cases {
 }
 
 mod absences;
+mod attach;
 mod audit;
 mod commands;
 mod descriptors;
@@ -87,6 +88,8 @@ fn main() -> ExitCode {
         throttles::CASES,
         nodes::CASES,
         nodes::REPEATED,
+        attach::CASES,
+        attach::REDIS,
         nodes_file::CASES,
         faults::CASES,
         faults::SPOILING,

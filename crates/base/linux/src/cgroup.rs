@@ -13,10 +13,10 @@ mod mounts;
 mod partition;
 mod version;
 
-pub use cpuset::{confine, find_cpuset};
-pub use freezer::{Freezer, find_freezer};
+pub use cpuset::{confine, find_cpuset, find_cpuset_of};
+pub use freezer::{Freezer, find_freezer, find_freezer_of};
 pub use group::{Cap, Group, Weight, kill_all, processes, remove_dir};
 pub(crate) use mounts::Mounts;
-pub use mounts::{GroupTree, Hierarchies, find, mount_points};
+pub use mounts::{GroupTree, Hierarchies, find, find_of, groups_of, mount_points};
 pub use partition::{Partition, partitions};
 pub use version::Version;

@@ -14,6 +14,7 @@ pub mod ratios;
 pub mod socket;
 pub mod spec;
 pub mod speed;
+pub mod target;
 pub mod toml;
 
 pub use choose::{Choice, Domains, NoChoice, choose};
@@ -22,4 +23,5 @@ pub use place::{Claim, PlacedCourse, PlacedNode, place};
 pub use ratios::Ratios;
 pub use spec::{Cpus, NodeCourse, NodeName, NodeSpec, Origin, SpecError};
 pub use speed::{BadSpeed, Speed, Speeds};
+pub use target::Target;
 pub use toml::{NodesFile, Vocabulary};

@@ -15,10 +15,11 @@ use crate::node::ratios::Ratios;
 /// the supervisor adds the time of the start to it.
 pub const OPEN_END_NS: u64 = 10 * 365 * 86_400 * 1_000_000_000;
 
-pub fn constant(speeds: &Ratios) -> BoxSteps {
+/// The same speeds until the end; without a length there is none.
+pub fn constant(speeds: &Ratios, length_ns: Option<u64>) -> BoxSteps {
     let cpus = speeds.iter().map(|(cpu, _)| cpu);
     let loads: Vec<(u32, f64)> = cpus.zip(speeds.loads_pct()).collect();
-    constants(&loads, OPEN_END_NS)
+    constants(&loads, length_ns.unwrap_or(OPEN_END_NS))
 }
 
 /// What holds after the end of a profile of speeds.
@@ -195,7 +196,7 @@ mod tests {
     #[test]
     fn a_constant_speed_is_a_load_without_end() {
         let speeds = Ratios::new(vec![(2, 0.25), (5, 1.0)]);
-        let profile = Profile::collect(constant(&speeds)).unwrap();
+        let profile = Profile::collect(constant(&speeds, None)).unwrap();
         assert_eq!(profile.header.cpus, [2, 5]);
         assert_eq!(profile.end_ns(), OPEN_END_NS);
         let loads: Vec<f64> = profile.steps[0]

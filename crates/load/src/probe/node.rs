@@ -99,7 +99,9 @@ impl ProbeBench<'_> {
         self.layout.prepare(journal)?;
         let run = RunId::own();
         let cpus = CpuList::from_iter([self.cpu]);
-        let node = self.layout.make_node(self.root, journal, run, &cpus)?;
+        let node = self
+            .layout
+            .make_node(self.root, journal, run, &cpus, None)?;
         for throttling in [LIM, GOV] {
             throttle::announce(journal, throttling, &node)?;
         }

@@ -175,7 +175,7 @@ impl SupervisedRun<'_> {
         let from_ns = (clock::monotonic() + LEAD_NS).next_multiple_of(period_ns);
         let run_ns = self.clock.run_ns(from_ns);
         feed.hold_open();
-        self.profile_end_ns = None;
+        self.profile_end_ns = feed.end_ns();
         self.ahead.clear();
         self.meter.cut(run_ns);
         for cpu in &mut self.cpus {
@@ -183,7 +183,7 @@ impl SupervisedRun<'_> {
         }
         let piece = LoadPiece {
             start_ns: run_ns,
-            end_ns: run_ns + FOR_GOOD_NS,
+            end_ns: feed.end_ns().unwrap_or(run_ns + FOR_GOOD_NS),
             asked_pct: percent.to_vec(),
         };
         self.order_piece(&common, &piece, run_ns);

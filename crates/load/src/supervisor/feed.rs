@@ -46,11 +46,10 @@ impl Feed {
         Ok(Some(piece))
     }
 
-    /// What is left of the profile is not wanted, nor is an end.
+    /// What is left of the profile is not wanted. An end that is known stays.
     pub fn hold_open(&mut self) {
         self.begun = true;
         self.next = None;
-        self.end_ns = None;
     }
 
     fn read(&mut self) -> Result<Option<LoadPiece>> {
@@ -112,10 +111,14 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_held_open_has_no_end() {
+    fn one_that_is_held_open_keeps_an_end_that_is_known() {
         let mut feed = Feed::new(sandbag_profile::constant(&[0], 30.0, 5_000));
         feed.hold_open();
         assert!(feed.next().unwrap().is_none());
         assert_eq!((feed.peek_start(), feed.end_ns()), (None, None));
+        let mut feed = Feed::new(sandbag_profile::constant(&[0], 30.0, 5_000));
+        feed.next().unwrap();
+        feed.hold_open();
+        assert_eq!(feed.end_ns(), Some(5_000));
     }
 }

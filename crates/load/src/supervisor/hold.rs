@@ -67,6 +67,9 @@ impl SupervisedRun<'_> {
                 self.look_at_room(common)?;
                 self.watch_members();
                 self.look_for_foreign(false);
+                if self.target_is_over() {
+                    return Ok((run_ns, RunEnd::TargetOver));
+                }
                 self.observer.progress(run_ns);
                 next_mark = (run_ns / WINDOW_NS + 1) * WINDOW_NS;
             }

@@ -16,9 +16,10 @@ use super::outcome::{NodeOutcome, RunEnd};
 use super::{SupervisedRun, outcome};
 use crate::frequencies;
 use crate::method::Scope;
+use crate::node::Target;
 use crate::throttle;
 use sandbag_run::command::{CommandSpec, Waiting};
-use sandbag_run::error::Result;
+use sandbag_run::error::{Error, Result};
 use sandbag_run::journal::Entry;
 use sandbag_run::members;
 use sandbag_run::node_group::NodeGroup;
@@ -26,6 +27,8 @@ use sandbag_run::run_process::RunId;
 
 pub(super) struct SupervisedNode {
     pub(super) group: Rc<NodeGroup>,
+    /// A program that ran already.
+    target: Option<Target>,
     control: Option<NodeControl>,
     entered: usize,
     pub(super) changes: u64,
@@ -40,19 +43,23 @@ pub(super) struct SupervisedNode {
     left: BTreeMap<u32, String>,
 }
 
+/// What to do where none confines a group.
+const CPUSET: &str = "mount it, or let it be delegated";
+
 /// A process that ends leaves its groups a moment before it says so.
 const ENDING_NS: u64 = 5_000_000;
 
 impl SupervisedRun<'_> {
     /// Makes the node's group, and notes what its method may leave behind.
-    pub(super) fn make_node(&mut self, control: NodeControl) -> Result<()> {
+    pub(super) fn make_node(&mut self, control: NodeControl, target: Option<Target>) -> Result<()> {
         let cpus: CpuList = self.cpus.iter().map(super::LoadedCpu::number).collect();
         let run = RunId::own();
+        let of = target.as_ref().map(Target::pid);
         let group = self
             .layout
-            .make_node(self.root, &mut self.journal, run, &cpus)?;
+            .make_node(self.root, &mut self.journal, run, &cpus, of)?;
         let before = sched::affinity(0)?;
-        if before != cpus {
+        if before != cpus && target.is_none() {
             self.journal.note(Entry::Confined {
                 dir: group.cpu.clone(),
                 cpus: cpus.to_string(),
@@ -67,6 +74,10 @@ impl SupervisedRun<'_> {
                 frequencies::prepare(self.root, &mut self.journal, &group.cpus, need)?;
             }
         }
+        if let (None, Some(target)) = (&group.cpuset, &target) {
+            let what = format!("{target} cannot be confined: there is no cpuset controller here");
+            return Err(Error::not_possible(what, CPUSET));
+        }
         if group.cpuset.is_none() {
             self.observer.warning(
                 "there is no cpuset here: a program that sets its own affinity can leave the \
@@ -80,6 +91,7 @@ impl SupervisedRun<'_> {
             known: BTreeMap::new(),
             left: BTreeMap::new(),
             group: Rc::new(group),
+            target,
             control: Some(control),
             entered: 0,
             changes: 0,
@@ -164,13 +176,54 @@ impl SupervisedRun<'_> {
             .enter_node(&mut self.journal, run, &node.group, pid, nth)?;
         self.cost.writes += 1;
         // As well as the cpuset: for programs that ask before they start
-        // threads, and where there is none.
-        let cpus: CpuList = node.group.cpus.iter().copied().collect();
-        sched::set_affinity(pid, &cpus)?;
+        // threads, and where there is none. Who ran already keeps what it chose.
+        if node.target.is_none() {
+            let cpus: CpuList = node.group.cpus.iter().copied().collect();
+            sched::set_affinity(pid, &cpus)?;
+        }
         if let Ok(stat) = Process::new(self.root, pid).stat() {
             node.known.insert(pid, stat.times.start_ticks);
         }
         Ok(())
+    }
+
+    /// Takes the program that ran already into the node. What it starts meanwhile
+    /// follows in the next look.
+    pub(super) fn attach(&mut self) -> Result<()> {
+        let Some(target) = self.node.as_ref().and_then(|node| node.target.clone()) else {
+            return Ok(());
+        };
+        loop {
+            let inside = self.members();
+            let mut outside = target.members(self.root)?;
+            outside.retain(|pid| !inside.contains(pid));
+            if outside.is_empty() {
+                break;
+            }
+            for pid in outside {
+                match self.enter_node(pid) {
+                    Err(_) if !Process::new(self.root, pid).lives() => {}
+                    other => other?,
+                }
+            }
+        }
+        if self.target_is_over() {
+            let what = format!("{target} has ended");
+            return Err(Error::not_possible(what, "start it, and try again"));
+        }
+        Ok(())
+    }
+
+    /// Whether all of a program that ran already has ended, or left the node.
+    pub(super) fn target_is_over(&self) -> bool {
+        let target = self.node.as_ref().and_then(|node| node.target.as_ref());
+        target.is_some_and(|target| {
+            if target.is_tree() {
+                self.members().is_empty()
+            } else {
+                !target.lives(self.root)
+            }
+        })
     }
 
     /// Serves the node's socket; `Some` if the run ends.

@@ -14,6 +14,8 @@ pub enum RunEnd {
     ProfileOver,
     /// The command ended.
     CommandOver,
+    /// A program that ran already, and was slowed, ended.
+    TargetOver,
     /// Our own time limit.
     TimedOut,
     /// A signal, without a command: the ordinary way to end an open load.

@@ -45,6 +45,8 @@ impl LimVariant {
     }
 }
 
+/// Who began this long before the node ran without it, ns.
+const RAN_BEFORE_NS: u64 = 1_000_000_000;
 const WHOLE_SECOND_NS: u64 = 1_000_000_000;
 /// CPU time within which a stopped process stops, ns: more means that another
 /// process continued it.
@@ -60,6 +62,8 @@ pub struct Lim {
     variant: LimVariant,
     interval_ns: u64,
     known: BTreeMap<u32, LimProcess>,
+    /// When the node began, on CLOCK_BOOTTIME, ns.
+    since_ns: u64,
     taken: SlowedTime,
     plan: Option<(f64, u64)>,
 }
@@ -68,8 +72,11 @@ pub struct Lim {
 #[derive(Debug)]
 struct LimProcess {
     fd: PidFd,
-    /// Beginning on CLOCK_BOOTTIME, ns; exact to a tick.
+    /// Since when it is judged, on CLOCK_BOOTTIME, ns: its beginning, exact to a tick, or
+    /// that of the node where it ran before.
     began_ns: u64,
+    /// CPU time that it had used by then.
+    before_ns: u64,
     cpu_ns: u64,
     /// Not looked at before this (monotonic), ns.
     due: u64,
@@ -80,7 +87,7 @@ struct LimProcess {
 
 impl LimProcess {
     /// `None` if it ended.
-    fn open(pid: u32, now: u64) -> Result<Option<Self>> {
+    fn open(pid: u32, now: u64, since_ns: u64) -> Result<Option<Self>> {
         let root = Root::default();
         let ticks = match Process::new(&root, pid).stat() {
             Ok(stat) => stat.times.start_ticks,
@@ -88,9 +95,13 @@ impl LimProcess {
             Err(error) => return Err(error),
         };
         let fd = PidFd::of(&root, pid, ticks)?;
+        let born_ns = ticks * tick_ns();
+        let ran_before = born_ns + RAN_BEFORE_NS < since_ns;
+        let used_ns = || process_cpu_of(pid).unwrap_or(0);
         Ok(fd.map(|fd| Self {
             fd,
-            began_ns: ticks * tick_ns(),
+            began_ns: if ran_before { boot_ns() } else { born_ns },
+            before_ns: if ran_before { used_ns() } else { 0 },
             cpu_ns: 0,
             due: now,
             stopped: false,
@@ -109,7 +120,7 @@ impl LimProcess {
             return Ok(());
         };
         let age = boot_ns.saturating_sub(self.began_ns);
-        if exceeds(cpu_ns, age, speed) {
+        if exceeds(cpu_ns.saturating_sub(self.before_ns), age, speed) {
             let goes_on = cpu_ns > self.cpu_ns + STOPS_WITHIN_NS;
             if !self.stopped && !self.stands_already() || self.stopped && goes_on {
                 self.stopped = self.signal(libc::SIGSTOP)?;
@@ -157,6 +168,7 @@ impl Lim {
             variant,
             interval_ns,
             known: BTreeMap::new(),
+            since_ns: boot_ns(),
             taken: SlowedTime::default(),
             plan: None,
         }
@@ -178,7 +190,7 @@ impl Lim {
         outcome?;
         for pid in listed {
             if !self.known.contains_key(&pid)
-                && let Some(known) = LimProcess::open(pid, now)?
+                && let Some(known) = LimProcess::open(pid, now, self.since_ns)?
             {
                 self.known.insert(pid, known);
             }

@@ -16,7 +16,12 @@ const MEMS: &str = "cpuset.mems";
 
 /// Finds v1's cpuset hierarchy, else the v2 tree if it offers the controller.
 pub fn find_cpuset(root: &Root) -> Result<GroupTree> {
-    let tree = Mounts::read(root)?.offering("cpuset")?;
+    find_cpuset_of(root, None)
+}
+
+/// The same with the place of process `of` in it; `None` is this process.
+pub fn find_cpuset_of(root: &Root, of: Option<u32>) -> Result<GroupTree> {
+    let tree = Mounts::of(root, of)?.offering("cpuset")?;
     tree.ok_or_else(|| Error::Missing {
         what: "the cgroup cpuset controller".into(),
         remedy: "boot without cgroup_disable=cpuset, or mount its hierarchy".into(),

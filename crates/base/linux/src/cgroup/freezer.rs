@@ -30,7 +30,12 @@ const LOOKS: (Duration, Duration) = (Duration::from_micros(50), Duration::from_m
 
 /// Finds v1's freezer hierarchy, else the v2 tree.
 pub fn find_freezer(root: &Root) -> Result<GroupTree> {
-    let tree = Mounts::read(root)?.with("freezer");
+    find_freezer_of(root, None)
+}
+
+/// The same with the place of process `of` in it; `None` is this process.
+pub fn find_freezer_of(root: &Root, of: Option<u32>) -> Result<GroupTree> {
+    let tree = Mounts::of(root, of)?.with("freezer");
     tree.ok_or_else(|| Error::Missing {
         what: "the cgroup freezer".into(),
         remedy: "mount it (mount -t cgroup2 none /sys/fs/cgroup, or v1's freezer)".into(),

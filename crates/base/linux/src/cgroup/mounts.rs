@@ -57,13 +57,18 @@ pub(crate) struct Mounts {
 
 impl Mounts {
     pub(crate) fn read(root: &Root) -> Result<Self> {
+        Self::of(root, None)
+    }
+
+    /// The same with the place of process `of` in them; `None` is this process.
+    pub(crate) fn of(root: &Root, of: Option<u32>) -> Result<Self> {
         let mut all = mountinfo::read(root)?;
         // A tree from outside of our cgroup namespace: where we are in it cannot
         // be known, and nothing in it is ours.
         all.retain(|mount| mount.kind.starts_with("cgroup") && !mount.top.starts_with("/.."));
         Ok(Self {
             all,
-            own: root.read("/proc/self/cgroup")?,
+            own: root.read(groups_file(of))?,
         })
     }
 
@@ -129,10 +134,29 @@ pub fn mount_points(root: &Root) -> Result<Vec<PathBuf>> {
     Ok(mounts.all.into_iter().map(|mount| mount.point).collect())
 }
 
+fn groups_file(of: Option<u32>) -> String {
+    of.map_or("/proc/self/cgroup".to_owned(), |pid| {
+        format!("/proc/{pid}/cgroup")
+    })
+}
+
+/// The groups that a process is in, a line for each hierarchy.
+///
+/// # Errors
+/// [`Error::Read`] if it has ended.
+pub fn groups_of(root: &Root, pid: u32) -> Result<String> {
+    root.read(groups_file(Some(pid)))
+}
+
 /// Finds the cpu controller: a v1 hierarchy that carries it, else the v2 tree
 /// if its root offers it.
 pub fn find(root: &Root) -> Result<Hierarchies> {
-    let mounts = Mounts::read(root)?;
+    find_of(root, None)
+}
+
+/// The same with the place of process `of` in it; `None` is this process.
+pub fn find_of(root: &Root, of: Option<u32>) -> Result<Hierarchies> {
+    let mounts = Mounts::of(root, of)?;
     if let Some(tree) = mounts.offering("cpu")? {
         let cpuacct = match tree.version {
             Version::V1 => mounts.v1_tree("cpuacct"),
@@ -154,7 +178,7 @@ pub fn find(root: &Root) -> Result<Hierarchies> {
     })
 }
 
-/// Our path in one hierarchy by `/proc/self/cgroup`, relative to the part of
+/// A process's path in one hierarchy by its `/proc/PID/cgroup`, relative to the part of
 /// the tree that is mounted (a container may see only its own).
 fn own_path(own: &str, controller: Option<&str>, top: &str) -> PathBuf {
     own.lines()

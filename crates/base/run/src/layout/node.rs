@@ -7,10 +7,13 @@
 //! those of the burners. systemd: a slice of its own, with the CPUs as a
 //! property, and a scope in it for everyone who enters; an empty scope would
 //! vanish at once.
+//!
+//! Where the node is made for a process that runs already, that process's place takes
+//! ours: on v1 its limits stay in force, and at the end it goes back to where it was.
 
 use std::path::PathBuf;
 
-use sandbag_linux::cgroup::{self, Version, find_cpuset, find_freezer};
+use sandbag_linux::cgroup::{self, Hierarchies, Version, find_cpuset_of, find_freezer_of};
 use sandbag_linux::{CpuList, Root, root};
 
 use super::by_systemd::{not_possible, slice_of};
@@ -22,7 +25,8 @@ use crate::run_process::RunId;
 use crate::systemd;
 
 impl Layout {
-    /// Makes the group of a node of these CPUs.
+    /// Makes the group of a node of these CPUs; where it is for a process that runs
+    /// already, `target`, at that process's place.
     ///
     /// # Errors
     /// [`Error::NotPossible`] where the tree does not allow it.
@@ -32,54 +36,26 @@ impl Layout {
         journal: &mut Journal,
         run: RunId,
         cpus: &CpuList,
+        target: Option<u32>,
     ) -> Result<NodeGroup> {
+        let home = match target {
+            None => self.hierarchies.clone(),
+            Some(_) => cgroup::find_of(root, target)?,
+        };
         match self.kind {
-            LayoutKind::V1 => self.make_v1_node(root, journal, run, cpus),
-            LayoutKind::V2 | LayoutKind::Delegated => self.make_v2_node(journal, run, cpus),
-            LayoutKind::V2Systemd => self.make_systemd_node(journal, run, cpus),
+            LayoutKind::V1 => make_v1_node(root, journal, run, cpus, (&home, target)),
+            LayoutKind::V2 | LayoutKind::Delegated => self.make_v2_node(journal, run, cpus, &home),
+            LayoutKind::V2Systemd => self.make_systemd_node(journal, run, cpus, &home),
         }
     }
 
-    fn make_v1_node(
+    fn make_v2_node(
         &self,
-        root: &Root,
         journal: &mut Journal,
         run: RunId,
         cpus: &CpuList,
+        home: &Hierarchies,
     ) -> Result<NodeGroup> {
-        let name = node_name(run);
-        let h = &self.hierarchies;
-        let accounting = h
-            .cpuacct
-            .as_ref()
-            .filter(|mount| **mount != h.cpu)
-            .map(|mount| mount.join(&h.own_cpuacct));
-        let cpuset = find_cpuset(root).ok().map(|tree| tree.own_dir());
-        let freezer = find_freezer(root).ok();
-        // The tree of v2 has no freezer for the group of a v1 hierarchy.
-        let freezer = freezer
-            .filter(|tree| tree.version == Version::V1)
-            .map(|tree| tree.own_dir());
-        let cpu = h.own_dir();
-        let node = NodeGroup {
-            accounting: accounting.as_ref().unwrap_or(&cpu).join(&name),
-            cpuset: cpuset.as_ref().map(|dir| dir.join(&name)),
-            freezer: freezer.as_ref().map(|dir| dir.join(&name)),
-            cpu: cpu.join(&name),
-            cpus: cpus.iter().collect(),
-        };
-        let back = node
-            .dirs()
-            .into_iter()
-            .filter_map(|dir| dir.parent().map(PathBuf::from));
-        make(journal, &node, back.collect())?;
-        if let Some(dir) = &node.cpuset {
-            cgroup::confine(Version::V1, dir, cpus)?;
-        }
-        Ok(node)
-    }
-
-    fn make_v2_node(&self, journal: &mut Journal, run: RunId, cpus: &CpuList) -> Result<NodeGroup> {
         let dir = self.base.join(node_name(run));
         let offered = root::read(&self.base.join("cgroup.controllers"))?;
         let confined = offered.split_whitespace().any(|c| c == "cpuset");
@@ -93,7 +69,7 @@ impl Layout {
             cpu: dir,
             cpus: cpus.iter().collect(),
         };
-        make(journal, &node, vec![self.hierarchies.own_dir()])?;
+        make(journal, &node, vec![home.own_dir()])?;
         if let Some(dir) = &node.cpuset {
             cgroup::confine(Version::V2, dir, cpus)?;
         }
@@ -105,13 +81,14 @@ impl Layout {
         journal: &mut Journal,
         run: RunId,
         cpus: &CpuList,
+        home: &Hierarchies,
     ) -> Result<NodeGroup> {
         let slice = slice_name(run);
         let dir = self.hierarchies.cpu.join(&slice);
         journal.note(Entry::NodeSlice {
             name: slice.clone(),
             dir: dir.clone(),
-            back: slice_of(&self.hierarchies.own),
+            back: slice_of(&home.own),
         })?;
         systemd::start_node_slice(&slice, cpus).map_err(not_possible)?;
         Ok(NodeGroup {
@@ -147,6 +124,45 @@ impl Layout {
         systemd::wait_for_scope(&self.hierarchies.cpu, pid, &scope).map_err(not_possible)?;
         Ok(())
     }
+}
+
+/// One level below the place of a process, `target` or our own.
+fn make_v1_node(
+    root: &Root,
+    journal: &mut Journal,
+    run: RunId,
+    cpus: &CpuList,
+    (h, target): (&Hierarchies, Option<u32>),
+) -> Result<NodeGroup> {
+    let name = node_name(run);
+    let accounting = h
+        .cpuacct
+        .as_ref()
+        .filter(|mount| **mount != h.cpu)
+        .map(|mount| mount.join(&h.own_cpuacct));
+    let cpuset = find_cpuset_of(root, target).ok().map(|tree| tree.own_dir());
+    let freezer = find_freezer_of(root, target).ok();
+    // The tree of v2 has no freezer for the group of a v1 hierarchy.
+    let freezer = freezer
+        .filter(|tree| tree.version == Version::V1)
+        .map(|tree| tree.own_dir());
+    let cpu = h.own_dir();
+    let node = NodeGroup {
+        accounting: accounting.as_ref().unwrap_or(&cpu).join(&name),
+        cpuset: cpuset.as_ref().map(|dir| dir.join(&name)),
+        freezer: freezer.as_ref().map(|dir| dir.join(&name)),
+        cpu: cpu.join(&name),
+        cpus: cpus.iter().collect(),
+    };
+    let back = node
+        .dirs()
+        .into_iter()
+        .filter_map(|dir| dir.parent().map(PathBuf::from));
+    make(journal, &node, back.collect())?;
+    if let Some(dir) = &node.cpuset {
+        cgroup::confine(Version::V1, dir, cpus)?;
+    }
+    Ok(node)
 }
 
 fn node_name(run: RunId) -> String {

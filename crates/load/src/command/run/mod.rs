@@ -9,8 +9,10 @@ mod record;
 mod schedule;
 
 use std::fmt::Write as _;
+use std::process::Child;
 
 use crate::method::{self, Method, MethodOptions, Scope};
+use crate::node::Target;
 use crate::report::run::Run;
 use crate::report::{terminal, write};
 use crate::supervisor::{self, NodeControl, RunEnd, RunPlan, StartOn};
@@ -56,6 +58,15 @@ pub fn run(load: RunLoad, options: &RunOptions, messages: &Messages) -> Result<u
     run_by(load, method, None, options, messages)
 }
 
+/// A virtual node to be made: its socket, and who enters it.
+pub struct PlannedNode {
+    pub control: NodeControl,
+    /// A program that runs already.
+    pub target: Option<Target>,
+    /// Of before its socket was made: it removes that as well.
+    pub guardian: Child,
+}
+
 pub fn check_layout(method: &Method, layout: &Layout) -> sandbag_run::Result<()> {
     match (method.name, layout.kind()) {
         ("quota", LayoutKind::V2Systemd) => Err(sandbag_run::Error::NotPossible {
@@ -70,10 +81,14 @@ pub fn check_layout(method: &Method, layout: &Layout) -> sandbag_run::Result<()>
 pub fn run_by(
     load: RunLoad,
     method: Method,
-    node: Option<NodeControl>,
+    node: Option<PlannedNode>,
     options: &RunOptions,
     messages: &Messages,
 ) -> Result<u8> {
+    let (node, target, guardian) = match node {
+        None => (None, None, None),
+        Some(node) => (Some(node.control), node.target, Some(node.guardian)),
+    };
     let root = Root::default();
     let topology = Topology::read(&root)?;
     let mut warnings = load.warnings;
@@ -181,6 +196,8 @@ pub fn run_by(
             }),
             pin,
             node,
+            target,
+            guardian,
             settle: !options.hold.no_settle,
             start_on: options.start_on,
             start_at_ns,

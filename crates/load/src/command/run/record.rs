@@ -206,6 +206,7 @@ fn partial_run(facts: &Facts, outcome: &RunOutcome) -> Option<(String, String)> 
         .filter(|length_ns| outcome.run_ns + BOUNDARY_NS < *length_ns)?;
     let why = match outcome.end {
         RunEnd::CommandOver => "the command ended",
+        RunEnd::TargetOver => "the program ended",
         RunEnd::TimedOut => "the time limit came",
         RunEnd::Stopped | RunEnd::Interrupted | RunEnd::ProfileOver => "the run was stopped",
     };

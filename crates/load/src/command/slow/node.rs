@@ -6,21 +6,23 @@ use crate::node::place::{Claim, PlacedCourse, PlacedNode, place};
 use crate::node::plan::{self, AtEnd};
 use crate::node::socket::{Directory, Server, list};
 use crate::node::spec::Origin;
-use crate::node::{Cpus, Domains, NodeCourse, NodeMachine, NodeSpec, Ratios, environment};
+use crate::node::{Cpus, Domains, NodeCourse, NodeMachine, NodeSpec, Ratios, Target, environment};
 use sandbag_linux::{CpuList, Root};
 use sandbag_profile::ReadOptions;
+use sandbag_run::guardian;
 use sandbag_run::layout::Layout;
 use sandbag_run::registry::Registry;
 use sandbag_ui::failure::{Context as _, Result};
 
 use super::options::NodeOptions;
 use crate::command::run::options::RunOptions;
-use crate::command::run::{self, RunLoad};
+use crate::command::run::{self, PlannedNode, RunLoad};
 use crate::supervisor::NodeControl;
 use sandbag_run::program;
 use sandbag_ui::BadInput;
 use sandbag_ui::messages::Messages;
-use sandbag_ui::units::ASK_LIMIT;
+use sandbag_ui::units::{ASK_LIMIT, nanos};
+use std::time::Duration;
 
 pub fn main(options: &NodeOptions, messages: &Messages) -> Result<u8> {
     program::check(&options.hold.command)?;
@@ -37,6 +39,7 @@ fn make(options: &NodeOptions, run_options: &RunOptions, messages: &Messages) ->
         placed,
         planned,
         machine,
+        target,
     } = check(options, &registry)?;
     if let Some(why) = &placed.why {
         messages.say(why);
@@ -46,14 +49,14 @@ fn make(options: &NodeOptions, run_options: &RunOptions, messages: &Messages) ->
         None
     } else {
         let name = placed.spec.name.clone();
+        let guardian = guardian::start(&registry.own_journal())?;
         let server = Server::bind(&Directory::in_registry(registry.dir()), &name)?;
-        Some(NodeControl::new(
-            server,
-            name,
-            &method,
-            planned.first,
-            machine,
-        ))
+        let control = NodeControl::new(server, name, &method, planned.first, machine);
+        Some(PlannedNode {
+            control,
+            target,
+            guardian,
+        })
     };
     run::run_by(planned.load, method, control, run_options, messages)
 }
@@ -64,6 +67,7 @@ pub struct CheckedNode {
     placed: PlacedNode,
     planned: NodeLoad,
     machine: NodeMachine,
+    target: Option<Target>,
 }
 
 /// Everything that can be wrong with a node, asked before anything is changed.
@@ -72,12 +76,17 @@ pub fn check(options: &NodeOptions, registry: &Registry) -> Result<CheckedNode> 
     // Faults of its options come before all others.
     options.method(0.0)?;
     let machine = NodeMachine::read(&root)?;
-    let placed = place(vec![spec(options)?], &machine, &claims(registry)?, |_| {
+    let target = options
+        .pid
+        .map(|pid| Target::find(&root, pid, options.tree));
+    let target = target.transpose()?;
+    let spec = spec(options, target.as_ref())?;
+    let placed = place(vec![spec], &machine, &claims(registry)?, |_| {
         domains(&options.method, options.constants.frequencies.split_domains)
     })?
     .pop()
     .context("a node has a place")?;
-    let planned = NodeLoad::of(&placed)?;
+    let planned = NodeLoad::of(&placed, options.duration, target.as_ref())?;
     let asked = planned.load.highest_pct / 100.0;
     let mut method = options.method(asked)?;
     method.fit_to(&root, &placed.cpus)?;
@@ -113,6 +122,7 @@ pub fn check(options: &NodeOptions, registry: &Registry) -> Result<CheckedNode> 
         placed,
         planned,
         machine,
+        target,
     })
 }
 
@@ -136,13 +146,15 @@ pub fn refuse_nesting() -> Result<()> {
     }
 }
 
-fn spec(options: &NodeOptions) -> Result<NodeSpec> {
+fn spec(options: &NodeOptions, target: Option<&Target>) -> Result<NodeSpec> {
     let default = || format!("node-{}", std::process::id()).parse();
+    let of_target = target.map(Target::cpus).transpose()?;
     Ok(NodeSpec {
         name: options.name.clone().map_or_else(default, Ok)?,
-        cpus: match (&options.cpus, options.cores) {
-            (Some(cpus), _) => Cpus::List(cpus.clone()),
-            (None, cores) => Cpus::Cores(cores.unwrap_or(1)),
+        cpus: match (&options.cpus, options.cores, of_target) {
+            (Some(cpus), _, _) => Cpus::List(cpus.clone()),
+            (None, None, Some(cpus)) => Cpus::List(cpus),
+            (None, cores, _) => Cpus::Cores(cores.unwrap_or(1)),
         },
         course: match (&options.speed, &options.profile) {
             (Some(speeds), _) => NodeCourse::Constant(speeds.clone()),
@@ -199,15 +211,20 @@ struct NodeLoad {
 }
 
 impl NodeLoad {
-    fn of(placed: &PlacedNode) -> Result<Self> {
+    /// `length` is that of constant speeds.
+    fn of(placed: &PlacedNode, length: Option<Duration>, target: Option<&Target>) -> Result<Self> {
         let cpus: Vec<u32> = placed.cpus.iter().collect();
-        let name = placed.spec.name.to_string();
+        let length_ns = length.map(nanos);
+        let name = match target {
+            None => placed.spec.name.to_string(),
+            Some(target) => format!("{}, {target}", placed.spec.name),
+        };
         match &placed.course {
             PlacedCourse::Constant(ratios) => Ok(Self {
                 load: RunLoad {
-                    steps: plan::constant(ratios),
+                    steps: plan::constant(ratios, length_ns),
                     cpus,
-                    length_ns: None,
+                    length_ns,
                     highest_pct: highest(&ratios.loads_pct()),
                     name: format!("node {name}, speed {ratios}"),
                     warnings: Vec::new(),

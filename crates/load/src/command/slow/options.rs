@@ -25,6 +25,26 @@ pub struct NodeOptions {
     #[arg(long, value_name = "N", conflicts_with = "cpus")]
     pub cores: Option<usize>,
 
+    /// Slow this process, which runs already, in place of CMD
+    ///
+    /// It is moved into the node's group, and back at the end; what it starts meanwhile is
+    /// in the node as well. Its limits stay in force where groups are of version 1. The run
+    /// ends with it. --cpus is where it may run, by default all CPUs that it may use now.
+    /// With the methods that load CPUs (hogs, pace, rt, deadline, quota, shares) all that
+    /// runs on those CPUs is slowed; lim stops and continues the process alone, which it
+    /// can see.
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    pub pid: Option<u32>,
+
+    /// With --pid: its descendants, too
+    #[arg(long, requires = "pid")]
+    pub tree: bool,
+
+    /// How long; without it until CMD or the process ends, or until Ctrl-C
+    #[arg(short, long, value_name = "TIME", conflicts_with = "profile",
+          value_parser = units::positive_duration)]
+    pub duration: Option<Duration>,
+
     /// Speed of the CPUs: 0.5, 50%, 1200MHz; or of each 0=1,1=0.8,2-3=0.4
     ///
     /// A share of the full speed, above 0 and at most 1. A frequency is divided

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A node for programs that run already: what they get, that they go back to where they
+//! were whatever happens, and who cannot be taken.
+
+use crate::prelude::*;
+use crate::slowed::{Spinners, spin};
+
+cases! { CASES: two_cpus;
+    a_process_that_runs_already_gets_the_speed,
+    a_tree_is_slowed_with_all_that_it_starts,
+    the_run_ends_with_its_target,
+    who_cannot_be_taken_is_refused,
+    a_target_is_as_before_after_a_kill_at_any_moment,
+}
+
+cases! { REDIS: || two_cpus().and_then(|()| have(&["redis-server", "redis-benchmark"]));
+    a_slowed_redis_serves_on_and_is_free_again,
+}
+
+/// A shell with spinning processes, started by us and not by sandbag; killed at the end.
+struct Outside {
+    shell: Child,
+    spinners: Spinners,
+    /// The groups of all before they were slowed.
+    home: String,
+}
+
+impl Outside {
+    fn start(place: &MachinePlace, count: usize) -> Result<Self> {
+        let shell = place.program("sh", ["-c", &spin(count)]).spawn()?;
+        let spinners = Spinners::of(place)?;
+        let home = groups_of(shell.id())?;
+        Ok(Self {
+            shell,
+            spinners,
+            home,
+        })
+    }
+
+    fn all(&self) -> Vec<Pid> {
+        [pid_of(&self.shell)]
+            .into_iter()
+            .chain(self.spinners.0.iter().copied())
+            .collect()
+    }
+
+    /// The allowed CPUs of all, which a cpuset changes and a run must give back.
+    fn allowed(&self) -> Result<Vec<String>> {
+        let of = |pid: &Pid| {
+            Ok(process(*pid)
+                .status("Cpus_allowed_list", "CPUs")?
+                .unwrap_or_default())
+        };
+        self.all().iter().map(of).collect()
+    }
+
+    fn is_home(&self) -> bool {
+        self.all()
+            .iter()
+            .all(|pid| groups_of(pid).is_ok_and(|groups| groups == self.home))
+    }
+
+    fn comes_home(&self) -> Result<()> {
+        wait_until("the program to be back in its groups", || self.is_home())
+    }
+
+    /// In a group of sandbag's.
+    fn taken(pid: Pid) -> bool {
+        groups_of(pid).is_ok_and(|groups| groups.contains("/sandbag"))
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        let _ = self.shell.kill();
+        let _ = self.shell.wait();
+    }
+}
+
+fn a_process_that_runs_already_gets_the_speed(place: &MachinePlace) -> Result<()> {
+    let outside = Outside::start(place, 2)?;
+    let before = outside.allowed()?;
+    let (slowed, free) = (outside.spinners.0[0], outside.spinners.0[1]);
+    for method in ["hogs", "pace", "lim", "cap"] {
+        let words = format!(
+            "-q slow --pid {slowed} -c 0 -s .5 --method {method} -d 4s --json=r.json \
+                             --force --no-out"
+        );
+        let run = place.start(&words)?;
+        wait_until("the program in the node", || Outside::taken(slowed))?;
+        ensure!(
+            !Outside::taken(free),
+            "{method}: its sibling was taken as well"
+        );
+        let start = used(slowed)?;
+        std::thread::sleep(Duration::from_millis(2000));
+        // Of ticks of 10 ms, of one CPU.
+        let got = (used(slowed)? - start) as f64 / 200.0;
+        figure!(
+            (0.35..0.6).contains(&got),
+            "{method}: half of a CPU asked, {got:.2} got"
+        );
+        let ended = finish(run)?.judged()?;
+        ensure!(
+            outside.is_home(),
+            "{method}: not back at the end: {ended:?}"
+        );
+        let record = place.json("r.json")?;
+        ensure!(
+            record["length_s"]
+                .as_f64()
+                .is_some_and(|s| (3.9..4.2).contains(&s)),
+            "{record}"
+        );
+        ensure!(record["node"]["entered"] == 1, "{record}");
+        place.as_before()?;
+    }
+    ensure!(
+        outside.allowed()? == before,
+        "{:?}, before {before:?}",
+        outside.allowed()?
+    );
+    Ok(())
+}
+
+fn a_tree_is_slowed_with_all_that_it_starts(place: &MachinePlace) -> Result<()> {
+    // A shell that starts another process after another, some of them after the run began.
+    let script = "while :; do sh -c 'echo $$ >> started; sleep .2'; done";
+    let mut shell = place.program("sh", ["-c", script]).spawn()?;
+    place.written("started")?;
+    let root = pid_of(&shell);
+    let home = groups_of(root)?;
+    let run = place.start(&format!("-q slow --pid {root} --tree -s .5 -d 3s --no-out"))?;
+    wait_until("the tree in the node", || Outside::taken(root))?;
+    let grown = || text_of(place.path("started")).map_or(0, |text| text.lines().count());
+    let before = grown();
+    wait_until("more processes", || grown() > before + 3)?;
+    let newest: i32 = text_of(place.path("started"))?
+        .lines()
+        .last()
+        .context("one")?
+        .parse()?;
+    let newest = Pid::from_raw(newest);
+    ensure!(
+        Outside::taken(newest) || !lives(newest),
+        "{newest} is not in the node"
+    );
+    finish(run)?.judged()?;
+    ensure!(groups_of(root)? == home, "the shell is not back");
+    shell.kill()?;
+    shell.wait()?;
+    Ok(())
+}
+
+fn the_run_ends_with_its_target(place: &MachinePlace) -> Result<()> {
+    for tree in ["", "--tree"] {
+        let outside = Outside::start(place, 1)?;
+        let root = outside.shell.id();
+        let words = format!("slow --pid {root} {tree} -s .5 -d 1h --out gone --force");
+        let run = place.start(&words)?;
+        wait_until("the program in the node", || {
+            Outside::taken(pid_of(&outside.shell))
+        })?;
+        drop(outside);
+        let ended = finish(run)?.judged()?.says(&["the program ended"])?;
+        ensure!(!ended.err.contains("could not undo"), "{ended:?}");
+        place.as_before()?;
+    }
+    Ok(())
+}
+
+fn a_slowed_redis_serves_on_and_is_free_again(place: &MachinePlace) -> Result<()> {
+    let script = r#"
+        redis-server --port 7411 --save '' --daemonize yes --dir . --pidfile $PWD/redis.pid >/dev/null
+        until redis-cli -p 7411 ping 2>/dev/null | grep -q PONG; do sleep .05; done
+        pid=$(cat redis.pid); home=$(cat /proc/$pid/cgroup)
+        rate() { redis-benchmark -p 7411 -t ping_mbulk -n $1 -P 16 -q --csv | tail -1 | cut -d, -f2 | tr -d '"'; }
+        free=$(rate 200000)
+        "$S" -q slow --pid $pid -c 0 -s .3 -d 1h --no-out & run=$!
+        until grep -q /sandbag /proc/$pid/cgroup; do sleep .02; done
+        sleep .5; slow=$(rate 100000)
+        kill -TERM $run; wait $run; code=$?
+        test "$(cat /proc/$pid/cgroup)" = "$home" && echo home
+        redis-cli -p 7411 ping; kill $pid
+        echo "code $code"; echo "rates $free $slow"
+    "#;
+    let said = place.bash(script)?.expect(0)?;
+    ensure!(said.out.contains("home\nPONG\ncode 0\n"), "{said:?}");
+    let rates = said
+        .out
+        .lines()
+        .find_map(|line| line.strip_prefix("rates "))
+        .context("rates")?;
+    let rates: Vec<f64> = rates.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+    let ratio = rates[1] / rates[0];
+    case::note(&format!(
+        "redis at speed .3 answers {ratio:.2} of its requests per second"
+    ));
+    figure!((0.12..0.6).contains(&ratio), "{rates:?}");
+    place.as_before()?;
+    Ok(())
+}
+
+fn who_cannot_be_taken_is_refused(place: &MachinePlace) -> Result<()> {
+    let refused =
+        |pid: &str, says: &str| place.answers(&format!("slow --pid {pid} -s .5"), 5, &[says]);
+    refused("1", "cannot be moved")?;
+    refused("2147483647", "there is no process")?;
+    let of_kernel = sandbag_linux::process::processes(&Root::default())?
+        .into_iter()
+        .find(|stat| stat.parent == 2 || stat.pid == 2);
+    match of_kernel {
+        Some(thread) => {
+            refused(&thread.pid.to_string(), "thread of the kernel")?;
+        }
+        None => case::note("no thread of the kernel is to be seen here"),
+    }
+    refused(
+        &format!("{} --tree", std::process::id()),
+        "sandbag itself belongs to",
+    )?;
+    place.answers("slow --tree -c 0 -s .5", 2, &["--pid"])?;
+    place.answers("slow --pid 1 -s .5 -- true", 125, &["cannot be used with"])?;
+    let outside = Outside::start(place, 1)?;
+    let pid = outside.spinners.0[0];
+    let first = place.start(&format!("-q slow --pid {pid} -c 0 -s .5 -d 1h --no-out"))?;
+    wait_until("the program in the node", || Outside::taken(pid))?;
+    refused(&format!("{pid} -c 1"), "in a group of sandbag's already")?;
+    end(first, Signal::SIGTERM)?.judged()?;
+    outside.comes_home()?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_target_is_as_before_after_a_kill_at_any_moment(place: &MachinePlace) -> Result<()> {
+    let outside = Outside::start(place, 3)?;
+    let before = outside.allowed()?;
+    let root = outside.shell.id();
+    let rounds = if case::is_all_wanted() { 100 } else { 12 };
+    let mut taken = 0;
+    for round in 0..rounds {
+        let method = ["hogs", "lim", "cap", "pace"][round % 4];
+        let mut run = place.start(&format!(
+            "-q slow --pid {root} --tree -c 0-1 -s .5 --method {method} -d 1h --no-out --no-settle"
+        ))?;
+        // From before its group is made until after it is held.
+        let wait_ms = (round as u64 * 37) % 400;
+        std::thread::sleep(Duration::from_millis(wait_ms));
+        taken += usize::from(outside.all().into_iter().any(Outside::taken));
+        run.kill()?;
+        run.wait()?;
+        outside
+            .comes_home()
+            .with_context(|| format!("{method}, killed after {wait_ms} ms"))?;
+        for pid in outside.all() {
+            ensure!(
+                state_of(pid) != Some('T'),
+                "{method}: {pid} is stopped after {wait_ms} ms"
+            );
+        }
+        place
+            .as_before()
+            .with_context(|| format!("{method} after {wait_ms} ms"))?;
+        ensure!(
+            outside.allowed()? == before,
+            "{method}: {:?}",
+            outside.allowed()?
+        );
+    }
+    case::note(&format!(
+        "{rounds} kills, {taken} of them with the program in the node"
+    ));
+    figure!(
+        taken > rounds / 4,
+        "only {taken} of {rounds} kills came after the program was taken"
+    );
+    Ok(())
+}
