@@ -212,10 +212,9 @@ impl<'a> BurnWorker<'a> {
         let seen = self.slot.published();
         let until = self.slot.order(plan.next()).map(|order| order.from_ns);
         self.slot.idle.store(1, Ordering::Release);
-        match until {
-            Some(from_ns) => sleep_until(from_ns.min(monotonic() + 10 * BOUNDARY_NS)),
-            None => self.slot.wait_for_order(seen, None),
-        }
+        // What is known may be void before it comes: the load is set anew.
+        let until = until.map(|from_ns| from_ns.min(monotonic() + 10 * BOUNDARY_NS));
+        self.slot.wait_for_order(seen, until);
         self.slot.idle.store(0, Ordering::Release);
     }
 
