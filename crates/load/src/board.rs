@@ -4,7 +4,7 @@
 //! Orders go down (from when on which level), boundaries come up (the CPU
 //! clock at every multiple of 100 ms). Both are rings, written by one side and
 //! read by the other, so that neither waits for the other and the supervisor may
-//! sleep for as long as the rings last. `sandbag status` maps it read-only. All
+//! sleep for as long as the rings last. `sandbag status` and `top` map it read-only. All
 //! times are nanoseconds of CLOCK_MONOTONIC.
 
 use std::fs::File;
@@ -26,7 +26,7 @@ pub const ORDERS: usize = 16;
 /// Boundaries that fit into the ring: 25 s for the supervisor to read them.
 pub const BOUNDARIES: usize = 256;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"sandbag1");
+const MAGIC: u64 = u64::from_le_bytes(*b"sandbag2");
 
 #[repr(C)]
 struct BoardHead {
@@ -71,6 +71,8 @@ pub struct Slot {
     pub alarm: AtomicU32,
     /// 1 while the burner has little weight: it calls at a smaller debt.
     pub light: AtomicU32,
+    /// 1 once the burner has ended, for readers from outside: its orders are void.
+    pub ended: AtomicU32,
     /// Wall time from each grid point until the period's load was reached.
     pub active_ns: AtomicU64,
     pub taken_ns: AtomicU64,

@@ -69,6 +69,8 @@ use settle::Limits;
 use timeline::{LoadPiece, RunClock};
 use trigger::Trigger;
 
+use control::LoadControl;
+
 pub use control::NodeControl;
 pub use meter::Windows;
 pub use outcome::{Cost, CpuOutcome, ForeignProcess, LoadStart, Migrations, RunEnd, RunOutcome};
@@ -78,6 +80,8 @@ pub struct RunPlan {
     pub root: Root,
     pub cpus: Vec<u32>,
     pub steps: BoxSteps,
+    /// Of the profile, where it is known and has an end.
+    pub length_ns: Option<u64>,
     /// Highest load in the profile, percent: burners are started for it.
     pub highest_pct: f64,
     pub method: Method,
@@ -163,7 +167,15 @@ pub fn run(plan: RunPlan, registry: &Registry, observer: &mut dyn Observer) -> R
             return Err(error);
         }
     };
+    let load_control = match plan.node {
+        Some(_) => None,
+        None => LoadControl::bind(registry.dir())
+            .inspect_err(|error| observer.warning(format!("sandbag set will not work: {error}")))
+            .ok(),
+    };
     let mut run = SupervisedRun {
+        load_control,
+        length_ns: plan.length_ns,
         cpus: plan
             .cpus
             .iter()
@@ -229,6 +241,10 @@ struct SupervisedRun<'a> {
     stat: ProcStat,
     command: Option<RunningCommand>,
     node: Option<SupervisedNode>,
+    /// The socket of a load that is no node.
+    load_control: Option<LoadControl>,
+    /// Of the profile.
+    length_ns: Option<u64>,
     /// Pieces that were published and have not ended.
     ahead: VecDeque<LoadPiece>,
     /// Run time at which the profile ends, once it is known.

@@ -9,7 +9,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use crate::{generate, moved, runs};
 use sandbag_audit::command_line as audit;
 use sandbag_jitter::command as jitter;
-use sandbag_load::command::{compare, doctor, load, record, replay, slow};
+use sandbag_load::command::{compare, doctor, load, record, replay, set, slow, top};
 use sandbag_profile::command::{convert, show, synth};
 use sandbag_scale::command as scale;
 use sandbag_ui::{exit, help};
@@ -81,6 +81,10 @@ pub enum Command {
     Show(show::ShowArgs),
     /// Show the runs of this machine, with what they take right now
     Status(runs::StatusArgs),
+    /// Watch the runs of this machine: asked and got of each CPU, as it happens
+    Top(top::TopArgs),
+    /// Change a run while it goes on: its load, its speed; pause and resume it
+    Set(set::SetArgs),
     /// End runs in the background, as Ctrl-C would
     Stop(runs::StopArgs),
     /// Undo what a killed run left

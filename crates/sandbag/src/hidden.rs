@@ -8,6 +8,7 @@ use sandbag_audit::WORK_VERB;
 use sandbag_jitter::inside::collector;
 use sandbag_jitter::replay::process::{INJECTOR_VERB, injector};
 use sandbag_load::burn;
+use sandbag_load::metrics::{self, EXPORTER_VERB};
 use sandbag_load::node::socket::{Directory, sweep};
 use sandbag_run::child::{BURNER_VERB, EXEC_VERB, GUARDIAN_VERB};
 use sandbag_run::{command, guardian};
@@ -15,11 +16,16 @@ use sandbag_run::{command, guardian};
 use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
 
-/// Removes the socket of a node whose supervisor was killed.
+/// Removes the socket of a node or a load whose supervisor was killed.
 fn sweep_one(arguments: &[String]) -> Result<(), String> {
     let journal = arguments.first().map(Path::new).and_then(Path::parent);
     journal.map_or(Ok(()), |registry| {
-        sweep(&Directory::in_registry(registry)).map_err(|error| error.to_string())
+        let all = [
+            Directory::in_registry(registry),
+            Directory::of_loads(registry),
+        ];
+        let swept = all.iter().map(sweep).fold(Ok(()), Result::and);
+        swept.map_err(|error| error.to_string())
     })
 }
 
@@ -37,6 +43,7 @@ pub fn main() -> Option<u8> {
         INJECTOR_VERB,
         collector::VERB,
         WORK_VERB,
+        EXPORTER_VERB,
     ];
     if !ours.contains(&verb) {
         return None;
@@ -50,6 +57,7 @@ pub fn main() -> Option<u8> {
             undone.and(sweep_one(&arguments))
         }
         WORK_VERB => sandbag_audit::work(&arguments),
+        EXPORTER_VERB => metrics::run(&arguments),
         INJECTOR_VERB => match injector::InjectorSetup::from_args(&arguments) {
             Some(setup) => injector::run(&setup).map_err(|error| error.to_string()),
             None => Err(format!("{INJECTOR_VERB} is for sandbag's own use")),

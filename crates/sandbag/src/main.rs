@@ -65,6 +65,8 @@ fn main() -> ExitCode {
         Command::Audit(args) => sandbag_audit::command_line::main(args, &messages),
         Command::Show(args) => show::main(args, &messages),
         Command::Status(args) => runs::status(args),
+        Command::Top(args) => sandbag_load::command::top::main(args, &messages),
+        Command::Set(args) => sandbag_load::command::set::main(args, &messages),
         Command::Stop(args) => runs::stop(args, &messages),
         Command::Restore(args) => runs::restore(args, &messages),
         Command::Generate(args) => generate::main(args, Cli::definition()),

@@ -11,7 +11,7 @@ use sandbag_ui::exit;
 
 /// Name and text of each page, for the whole command line `cli`.
 #[must_use]
-pub fn pages(cli: Command) -> [(&'static str, String); 5] {
+pub fn pages(cli: Command) -> [(&'static str, String); 6] {
     let mut cli = cli.disable_help_subcommand(true);
     cli.build();
     let mut commands = String::from("# Command line\n");
@@ -21,6 +21,7 @@ pub fn pages(cli: Command) -> [(&'static str, String); 5] {
         ("exit-codes.md", codes(&cli)),
         ("formats.md", formats()),
         ("methods.md", methods()),
+        ("metrics.md", metrics()),
         ("run.md", run()),
     ]
 }
@@ -66,6 +67,28 @@ fn argument(of: &Arg) -> String {
         }
     }
     text + "\n"
+}
+
+fn metrics() -> String {
+    let mut text = String::from(
+        "# Metrics\n\n`load`, `replay` and `slow` have `--metrics [HOST:]PORT`, which serves these for \
+         Prometheus at `http://HOST:PORT/metrics` (OpenMetrics 1.0) for as long as the run goes on, \
+         and `--metrics-file FILE.prom`, which writes them once a second for the textfile collector \
+         of node_exporter (text format 0.0.4) and removes the file at the end. Both are the work of a \
+         process of their own, which reads what the burners share; values are at most a second \
+         old. Shares are parts of one CPU, 0 to 1; a load is a share of the time that the \
+         hypervisor left. All have the label `run`, the process id of the supervisor. \
+         [examples/grafana-dashboard.json](../../examples/grafana-dashboard.json) draws them.\n\n\
+         | metric | kind | labels beside `run` | |\n|---|---|---|---|\n",
+    );
+    for family in &sandbag_load::metrics::FAMILIES {
+        let (name, kind, help) = (family.name, family.kind, family.help);
+        let suffix = family.suffix();
+        let labels: Vec<String> = family.labels.split(' ').map(|l| format!("`{l}`")).collect();
+        let labels = labels.join(", ").replace("``", "");
+        let _ = writeln!(text, "| `{name}{suffix}` | {kind} | {labels} | {help} |");
+    }
+    text
 }
 
 fn codes(cli: &Command) -> String {

@@ -2,38 +2,38 @@
 //! `sandbag status`, `stop` and `restore`: other runs of this machine.
 
 use std::fmt::Write as _;
-use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use sandbag_jitter::replay::process::INJECTOR_VERB;
 use sandbag_jitter::replay::process::injector::InjectorSetup;
 use sandbag_linux::process::{Process, processes};
-use sandbag_linux::{Root, clock};
-use sandbag_load::board::{BOUNDARY_NS, Board};
-use sandbag_load::node::Ratios;
+use sandbag_linux::{Root, interrupt};
+use sandbag_load::command::slow::client::speed_lines;
+use sandbag_load::live::words::{heading, load_of, number, run_text};
+use sandbag_load::live::{CpuReading, Watch, WatchedRun};
 use sandbag_load::node::protocol::Status;
-use sandbag_load::node::socket::{Directory, list, sweep};
-use sandbag_load::pacing::Orders as _;
+use sandbag_load::node::socket::{Directory, sweep};
 use sandbag_run::journal::RunInfo;
 use sandbag_run::process_identity::ProcessIdentity;
 use sandbag_run::registry::Registry;
+use sandbag_ui::BadInput;
 use sandbag_ui::bail;
-use sandbag_ui::failure::{Context as _, Result};
-use sandbag_ui::text::{command_line, visible};
-use serde_json::json;
-
-use sandbag_load::command::slow::client::speed_lines;
 use sandbag_ui::exit;
+use sandbag_ui::failure::Result;
 use sandbag_ui::messages::Messages;
-use sandbag_ui::output::{JsonArgs, Overwrite};
-use sandbag_ui::units::ASK_LIMIT;
+use sandbag_ui::output::{self, JsonArgs, Overwrite};
+use serde_json::{Value, json};
 
 /// Show the runs of this machine, with what they take right now
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |a| a.help("One JSON object per run and line, to FILE [default: standard output]")))]
 pub struct StatusArgs {
+    /// Every second again, until Ctrl-C
+    #[arg(long)]
+    watch: bool,
+
     #[command(flatten)]
     json: JsonArgs,
 
@@ -59,29 +59,51 @@ pub struct RestoreArgs {}
 
 /// `sandbag status`.
 pub fn status(args: &StatusArgs) -> Result<u8> {
-    let mut out = String::new();
-    let registry = Registry::open()?;
-    let runs = registry.look()?;
-    for problem in &runs.problems {
+    let mut watch = Watch::open()?;
+    for problem in &watch.problems {
         Messages::error(problem);
     }
-    let nodes = list(&Directory::in_registry(registry.dir()), ASK_LIMIT).unwrap_or_default();
-    let nodes: Vec<Status> = nodes.into_iter().filter_map(|n| n.status.ok()).collect();
-    for run in runs.alive {
-        let node = nodes.iter().find(|node| node.pid == run.pid);
-        let loads = current_loads(&run).unwrap_or_default();
-        let load = load_of(&run, node);
+    if !args.watch {
+        args.json.put_lines(
+            &text(&watch.runs, args.json.path().is_some())?,
+            args.overwrite.existing(),
+        )?;
+        return Ok(exit::KEPT);
+    }
+    if args.json.path().is_some_and(|path| path != Path::new("-")) {
+        return Err(BadInput("--watch prints: leave out the file of --json".to_owned()).into());
+    }
+    interrupt::watch()?;
+    let mut next = Instant::now();
+    loop {
+        next += EVERY;
+        if interrupt::sleep_until(next).is_err() {
+            return Ok(exit::KEPT);
+        }
+        watch.look()?;
+        output::print(text(&watch.runs, args.json.path().is_some())?)?;
+    }
+}
+
+/// Between two lines of a run.
+const EVERY: Duration = Duration::from_secs(1);
+
+fn text(runs: &[WatchedRun], json: bool) -> Result<String> {
+    let mut out = String::new();
+    for watched in runs {
+        let WatchedRun {
+            run, node, reading, ..
+        } = watched;
+        let load = load_of(run, node.as_ref());
         let here = run.supervisor().map(|process| process.pid);
         let injectors = here.map_or_else(Vec::new, injectors);
-        if args.json.path().is_some() {
-            let cpus: Vec<_> = loads
-                .iter()
-                .map(|(cpu, pct)| json!({"cpu": cpu, "got_pct": pct}))
-                .collect();
+        if json {
+            let cpus: Vec<_> = reading.cpus.iter().map(cpu_json).collect();
             let line = json!({
                 "pid": run.pid, "pid_here": here, "cpus": run.cpus, "method": run.method, "load": load,
                 "command": run.command, "started_s": run.started_s, "now": cpus,
-                "speeds": node.map(|node| &node.speeds),
+                "paused": reading.paused, "program_pct": watched.program_pct,
+                "speeds": node.as_ref().map(|node| &node.speeds),
                 "injectors": injectors
                     .iter()
                     .map(|(cpu, pid)| json!({"cpu": cpu, "pid": pid}))
@@ -89,76 +111,37 @@ pub fn status(args: &StatusArgs) -> Result<u8> {
             });
             writeln!(out, "{line}")?;
         } else {
-            writeln!(out, "{}", heading(&run, &load))?;
-            write!(out, "{}", last_second(&loads, node))?;
+            writeln!(out, "{}", heading(run, &load))?;
+            write!(out, "{}", last_second(&reading.cpus, node.as_ref()))?;
             for (cpu, pid) in injectors {
                 writeln!(out, "  CPU {cpu}: events by process {pid}")?;
             }
         }
     }
-    args.json.put_lines(&out, args.overwrite.existing())?;
-    Ok(exit::KEPT)
+    Ok(out)
 }
 
-/// What a run does now. Of a node the speeds come from the node itself: the
-/// journal is as old as the run, and `slow set` may have changed them.
-fn load_of(run: &RunInfo, node: Option<&Status>) -> String {
-    let Some(node) = node else {
-        return run.load.clone();
-    };
-    let asked = node.speeds.iter().map(|s| (s.cpu, s.asked)).collect();
-    format!("{}, speed {}", run.load, Ratios::new(asked))
+fn cpu_json(cpu: &CpuReading) -> Value {
+    json!({
+        "cpu": cpu.cpu, "asked_pct": cpu.asked_pct, "got_pct": cpu.got_pct,
+        "others_pct": cpu.others_pct(), "steal_pct": cpu.steal_pct(),
+    })
 }
 
 /// A line per CPU in the unit of the run: speeds of a node, else loads.
-fn last_second(loads: &[(u32, f64)], node: Option<&Status>) -> String {
+fn last_second(loads: &[CpuReading], node: Option<&Status>) -> String {
     match node {
         Some(node) => speed_lines(&node.speeds),
         None => loads
             .iter()
-            .map(|(cpu, pct)| format!("  CPU {cpu}: load {pct:.2} % in the last second\n"))
+            .map(|cpu| {
+                format!(
+                    "  CPU {}: load {:.2} % in the last second\n",
+                    cpu.cpu, cpu.got_pct
+                )
+            })
             .collect(),
     }
-}
-
-/// A run in one line, whatever its journal holds.
-fn heading(run: &RunInfo, load: &str) -> String {
-    let mut text = format!("{}: {}", number(run), run_text(run, load));
-    if !run.command.is_empty() {
-        // Jitter may be inside it as well.
-        text += &format!(", with {}", command_line(&run.command));
-    }
-    let age = humantime::format_duration(age(run));
-    visible(&format!("{text}; begun {age} ago"))
-}
-
-/// A run's process number, by which `stop` knows it; of a run in another PID
-/// namespace that which the supervisor has here.
-fn number(run: &RunInfo) -> String {
-    match run.supervisor() {
-        Some(process) if process.pid == run.pid => run.pid.to_string(),
-        Some(process) => format!("{} (in its container {})", process.pid, run.pid),
-        None if run.has_ended() => format!("{} (ended, and is being undone)", run.pid),
-        None if run.process.is_none() => format!("{} (of an earlier sandbag)", run.pid),
-        None => format!("{} (in a container that cannot be seen from here)", run.pid),
-    }
-}
-
-/// What a run does to which CPUs.
-fn run_text(run: &RunInfo, load: &str) -> String {
-    if run.cpus.is_empty() {
-        // A recording beside a command takes no CPU.
-        load.to_owned()
-    } else {
-        format!("{load} by {} on CPUs {}", run.method, run.cpus)
-    }
-}
-
-/// Since when a run is there, whole seconds.
-fn age(run: &RunInfo) -> Duration {
-    let now_s = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now_s = now_s.map_or(0, |time| time.as_secs());
-    Duration::from_secs(now_s.saturating_sub(run.started_s))
 }
 
 /// The processes of a run that take CPUs when events of a trace are due: CPU
@@ -176,29 +159,6 @@ fn injectors(of: u32) -> Vec<(u32, u32)> {
         .collect();
     all.sort_unstable();
     all
-}
-
-/// What the burners of a run took in the last second, by the clocks that
-/// they note on their board: the run itself is not disturbed.
-fn current_loads(run: &RunInfo) -> Result<Vec<(u32, f64)>> {
-    let supervisor = run.supervisor().context("it cannot be seen from here")?;
-    let path = format!("/proc/{}/fd/{}", supervisor.pid, run.board_fd);
-    let file = std::fs::File::open(&path).with_context(|| path.clone())?;
-    let board = Board::open(OwnedFd::from(file), false).context(path)?;
-    let now = clock::monotonic() / BOUNDARY_NS - 2;
-    let mut loads = std::collections::BTreeMap::<u32, f64>::new();
-    for slot in (0..board.len()).map(|n| board.slot(n)) {
-        if slot.published() == 0 {
-            continue;
-        }
-        let taken = slot
-            .boundary(now)
-            .zip(slot.boundary(now - 10))
-            .map_or(0, |(to, from)| to.cpu_ns.saturating_sub(from.cpu_ns));
-        *loads.entry(slot.cpu.load(Ordering::Relaxed)).or_default() +=
-            taken as f64 / (10 * BOUNDARY_NS) as f64 * 100.0;
-    }
-    Ok(loads.into_iter().collect())
 }
 
 /// With a command the first signal is passed on to it; one that has not ended
@@ -303,6 +263,7 @@ pub fn restore(_args: &RestoreArgs, messages: &Messages) -> Result<u8> {
     let registry = Registry::open()?;
     let restored = registry.restore()?;
     sweep(&Directory::in_registry(registry.dir()))?;
+    sweep(&Directory::of_loads(registry.dir()))?;
     for run in &restored {
         if run.left.is_empty() {
             messages.say(&format!("undid what process {} left", run.pid))
@@ -345,7 +306,13 @@ mod tests {
             method: "hogs".to_owned(),
             members: Vec::new(),
         };
-        let loads = [(0, 69.79)];
+        let loads = [CpuReading {
+            cpu: 0,
+            asked_pct: 70.0,
+            got_pct: 69.79,
+            total_ns: 0,
+            kernel: None,
+        }];
         assert_eq!(load_of(&run, Some(&status)), "node small, speed 0=0.3");
         assert_eq!(
             last_second(&loads, Some(&status)),
@@ -356,24 +323,6 @@ mod tests {
         assert_eq!(
             last_second(&loads, None),
             "  CPU 0: load 69.79 % in the last second\n"
-        );
-    }
-
-    #[test]
-    fn a_journal_of_others_drives_no_terminal_and_forges_no_line() {
-        let foreign = "\u{1b}[31m\u{9b}31m\u{202e}\n4711: forged";
-        let run = RunInfo {
-            cpus: foreign.to_owned(),
-            method: foreign.to_owned(),
-            command: vec![foreign.to_owned(); 2],
-            ..RunInfo::of_this_process(foreign)
-        };
-        let text = heading(&run, &run.load);
-        assert_eq!(text, visible(&text));
-        assert_eq!(
-            text.matches(r"\u001b[31m\u009b31m\u202e\n").count(),
-            5,
-            "{text}"
         );
     }
 }

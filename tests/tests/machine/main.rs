@@ -57,6 +57,7 @@ mod start_on;
 mod terminal;
 mod throttles;
 mod users;
+mod watching;
 
 use std::process::ExitCode;
 
@@ -90,6 +91,8 @@ fn main() -> ExitCode {
         nodes::REPEATED,
         attach::CASES,
         attach::REDIS,
+        watching::CASES,
+        watching::PROMETHEUS,
         nodes_file::CASES,
         faults::CASES,
         faults::SPOILING,

@@ -13,7 +13,7 @@ use crate::record_command::Recording;
 
 cases! { CASES: servers; a_prometheus_is_asked_for_a_profile }
 
-const SERVER: &str = "prometheus";
+pub const SERVER: &str = "prometheus";
 const EXPORTER: &str = "prometheus-node-exporter";
 /// How long is recorded. A program is busy in the middle half.
 const RECORDED: Duration = Duration::from_secs(10);
@@ -30,10 +30,10 @@ fn servers() -> Result<(), String> {
 }
 
 /// A server of ours; it ends with us, whatever becomes of us.
-struct Daemon(Child);
+pub struct Daemon(Child);
 
 impl Daemon {
-    fn start(place: &MachinePlace, port: u16, words: &str) -> Result<Self> {
+    pub fn start(place: &MachinePlace, port: u16, words: &str) -> Result<Self> {
         let words = words.split(' ');
         let name = words.clone().next().unwrap_or_default();
         let mut command =
@@ -52,7 +52,7 @@ impl Drop for Daemon {
     }
 }
 
-fn free_port() -> Result<u16> {
+pub fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 

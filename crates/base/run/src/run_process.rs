@@ -111,7 +111,7 @@ fn innermost_number(status: &str) -> Option<u32> {
 /// The name of a run in those of its journal, groups and units: the process
 /// number, and for another PID namespace than the first what else makes it
 /// unique. Letters and digits only, beginning with the number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunId {
     pid: u32,
     /// Namespace and start, outside of the first namespace.

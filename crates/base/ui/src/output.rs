@@ -74,6 +74,11 @@ pub fn width() -> Option<usize> {
 /// Columns of the terminal that this is; `None` for files and pipes, and for
 /// terminals that do not say.
 pub fn width_of(stream: &(impl AsFd + io::IsTerminal)) -> Option<usize> {
+    size_of(stream).map(|(columns, _)| columns)
+}
+
+/// Columns and lines of the terminal that this is; `None` as for [`width_of`].
+pub fn size_of(stream: &(impl AsFd + io::IsTerminal)) -> Option<(usize, usize)> {
     if !stream.is_terminal() {
         return None;
     }
@@ -86,7 +91,7 @@ pub fn width_of(stream: &(impl AsFd + io::IsTerminal)) -> Option<usize> {
             _ => return None,
         }
     };
-    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+    Some((usize::from(size.ws_col), usize::from(size.ws_row))).filter(|(columns, _)| *columns > 0)
 }
 
 /// What became of writing to standard output, where a closed pipe is no

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The commands: `load`, `replay`, `slow`, `record`, `compare`, `doctor`.
+//! The commands: `load`, `replay`, `slow`, `record`, `compare`, `doctor`, `top`, `set`.
 
 pub mod compare;
 pub mod doctor;
@@ -7,5 +7,7 @@ pub mod load;
 pub mod record;
 pub mod replay;
 pub mod run;
+pub mod set;
 pub mod show;
 pub mod slow;
+pub mod top;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The protocol of a node's socket: one request, one reply, each a JSON
-//! object on a line; then the node hangs up.
+//! The protocol of the socket of a node, and of a load, which knows `load` only: one
+//! request, one reply, each a JSON object on a line; then the server hangs up.
 //!
 //! ```text
 //! {"version":1,"request":"status"}
 //! {"version":1,"reply":"status","name":"small","pid":4711,"cpus":"0-1", ...}
 //! {"version":1,"request":"set","speeds":"0.3"}
 //! {"version":1,"reply":"set","speeds":"0-1=0.3"}
+//! {"version":1,"request":"load","loads":"0=40"}
+//! {"version":1,"reply":"load","loads":"0=40 %"}
 //! {"version":1,"request":"admit","pid":4712}
 //! {"version":1,"reply":"admitted","environment":{"SANDBAG_NODE":"small", ...}}
 //! {"version":1,"request":"stop"}
@@ -41,6 +43,10 @@ pub enum Request {
     Set {
         speeds: String,
     },
+    /// Of a load: other loads from now on, written as on the command line of `load`.
+    Load {
+        loads: String,
+    },
     /// A process that waits at its gate is to be moved into the node; it
     /// becomes its command once that is answered. The node checks that it is
     /// the asking user's own.
@@ -57,6 +63,10 @@ pub enum Reply {
     /// To [`Request::Set`]: the speeds that are asked now, as ratios.
     Set {
         speeds: String,
+    },
+    /// To [`Request::Load`]: what is asked now.
+    Load {
+        loads: String,
     },
     Admitted {
         /// Variables to set before the process becomes its command.
@@ -117,13 +127,13 @@ pub enum NotUnderstood {
         "version {found} is not understood; this sandbag speaks version {VERSION}: use the same sandbag on both sides"
     )]
     Version { found: String },
-    #[error("unknown request {0}; known are status, set, admit and stop")]
+    #[error("unknown request {0}; known are status, set, load, admit and stop")]
     Request(String),
 }
 
 pub fn request(line: &[u8]) -> Result<Request, NotUnderstood> {
     let value = object(line)?;
-    let known = ["status", "set", "admit", "stop"];
+    let known = ["status", "set", "load", "admit", "stop"];
     match value.get("request") {
         Some(Value::String(name)) if known.contains(&name.as_str()) => {
             serde_json::from_value(value).map_err(|e| NotUnderstood::Json(e.to_string()))
@@ -184,6 +194,12 @@ mod tests {
             (
                 Request::Admit { pid: 7 },
                 r#"{"version":1,"request":"admit","pid":7}"#,
+            ),
+            (
+                Request::Load {
+                    loads: "0=40".into(),
+                },
+                r#"{"version":1,"request":"load","loads":"0=40"}"#,
             ),
             (Request::Stop, r#"{"version":1,"request":"stop"}"#),
         ] {

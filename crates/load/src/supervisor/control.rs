@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a virtual node answers over its socket while the run goes on.
+//! What a virtual node, or a load, answers over its socket while the run goes on.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::Path;
 
 use sandbag_linux::clock;
 
@@ -11,9 +12,10 @@ use super::feed::Feed;
 use super::timeline::LoadPiece;
 use crate::method::{Method, Scope};
 use crate::node::protocol::{CpuSpeed, Reply, Request, Status};
-use crate::node::socket::Server;
+use crate::node::socket::{Directory, Server, SocketError};
 use crate::node::{NodeMachine, NodeName, Ratios, Speeds, environment};
 use sandbag_run::error::Result;
+use sandbag_ui::units::{self, Loads};
 
 /// The socket of a node, and what its answers are made of.
 pub struct NodeControl {
@@ -95,6 +97,7 @@ impl NodeControl {
                     }
                 }
             }
+            Request::Load { .. } => error("a node has speeds: sandbag set --speed".to_owned()),
             // A process joins by itself: none can move another one.
             Request::Admit { pid } if peer.pid.unsigned_abs() != *pid => error(format!(
                 "process {} asked for process {pid}, not for itself",
@@ -137,20 +140,111 @@ fn resolve(
     }
 }
 
+/// The socket of a load.
+pub(super) struct LoadControl {
+    server: Server,
+}
+
+impl LoadControl {
+    /// Listens under the process id of this process.
+    pub fn bind(registry: &Path) -> std::result::Result<Self, SocketError> {
+        let directory = Directory::of_loads(registry);
+        // Digits are a name.
+        let server = match std::process::id().to_string().parse() {
+            Ok(name) => Server::bind(&directory, &name)?,
+            Err(bad) => unreachable!("{bad}"),
+        };
+        Ok(Self { server })
+    }
+
+    /// Becomes readable when there is something to serve.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.server.as_fd()
+    }
+
+    fn serve(&mut self, run: &mut SupervisedRun<'_>, feed: &mut Feed) {
+        self.server.turn(&mut |_, request| {
+            let set = match request {
+                Request::Load { loads } => run.set_loads(feed, loads),
+                _ => Err("a load has no speed and no node: sandbag set --load".to_owned()),
+            };
+            match set {
+                Ok(loads) => Reply::Load { loads },
+                Err(message) => Reply::Error { message },
+            }
+        });
+    }
+}
+
 /// What giving all burners their orders may take.
 const LEAD_NS: u64 = 1_000_000;
+/// What the first order of a burner that was just started may take.
+const BEGIN_NS: u64 = 200_000_000;
 /// Pieces that are asked until something else is.
 const FOR_GOOD_NS: u64 = u64::MAX / 4;
 
 impl SupervisedRun<'_> {
-    /// The speed of every CPU, in the order of the plan: as asked now, and as
-    /// measured over the last whole second.
-    fn speeds(&self) -> Vec<CpuSpeed> {
+    /// Serves the socket of a load.
+    pub(super) fn serve_load(&mut self, feed: &mut Feed) {
+        if let Some(mut control) = self.load_control.take() {
+            control.serve(self, feed);
+            self.load_control = Some(control);
+        }
+    }
+
+    /// Other loads from now on, as on the command line; what is asked then, or why not.
+    fn set_loads(&mut self, feed: &mut Feed, text: &str) -> std::result::Result<String, String> {
+        let loads = units::loads(text)?;
+        if self.load_ended_ns.is_some() {
+            return Err("its profile has ended".to_owned());
+        }
+        let cpus: Vec<u32> = self.cpus.iter().map(super::LoadedCpu::number).collect();
+        let mut percent: Vec<f64> = (0..cpus.len()).map(|n| self.asked_now(n)).collect();
+        match &loads {
+            Loads::All(pct) => percent.fill(*pct),
+            Loads::PerCpu(each) => {
+                for (cpu, pct) in each
+                    .iter()
+                    .flat_map(|(cpus, pct)| cpus.iter().map(|c| (c, *pct)))
+                {
+                    let at = cpus.iter().position(|one| *one == cpu);
+                    let at = at.ok_or_else(|| format!("CPU {cpu} is not loaded by this run"))?;
+                    percent[at] = pct;
+                }
+            }
+        }
+        let (asked, name) = (
+            percent.iter().copied().fold(0.0, f64::max),
+            self.method.name,
+        );
+        let most = self.method.serves(asked / 100.0) * 100.0;
+        if most < asked - 1e-9 {
+            return Err(format!("{name} reaches {most} % at most"));
+        }
+        self.set_levels(feed, &percent)
+            .map_err(|error| error.to_string())?;
+        let at_s = self.clock.run_ns(clock::monotonic()) as f64 / 1e9;
+        self.observer.warning(format!(
+            "sandbag set, after {at_s:.1} s: load {loads} from then on"
+        ));
+        Ok(loads.to_string())
+    }
+
+    /// The load, percent, that is asked now of a CPU by its place in the plan.
+    fn asked_now(&self, n: usize) -> f64 {
         let now = self.clock.run_ns(clock::monotonic());
         let in_force = |p: &&LoadPiece| p.start_ns <= now && now < p.end_ns;
         // One that was set a moment ago is as good as in force.
         let piece = self.ahead.iter().find(in_force).or(self.ahead.front());
-        let asked = |n: usize| piece.and_then(|p| p.asked_pct.get(n)).unwrap_or(&0.0);
+        piece
+            .and_then(|p| p.asked_pct.get(n))
+            .copied()
+            .unwrap_or(0.0)
+    }
+
+    /// The speed of every CPU, in the order of the plan: as asked now, and as
+    /// measured over the last whole second.
+    fn speeds(&self) -> Vec<CpuSpeed> {
         let got = |n: usize| {
             let window = self.meter.latest(n)?;
             let delivered = window.length_ns.saturating_sub(window.steal_ns);
@@ -159,7 +253,7 @@ impl SupervisedRun<'_> {
         let cpus = self.cpus.iter().enumerate();
         cpus.map(|(n, cpu)| CpuSpeed {
             cpu: cpu.number(),
-            asked: 1.0 - asked(n) / 100.0,
+            asked: 1.0 - self.asked_now(n) / 100.0,
             got: got(n),
         })
         .collect()
@@ -169,12 +263,29 @@ impl SupervisedRun<'_> {
     /// plan; what the profile had for later is forgotten.
     fn set_levels(&mut self, feed: &mut Feed, percent: &[f64]) -> Result<()> {
         let common = self.common();
+        // Burners of CPUs that had none first, and what they need to begin.
+        let burners = |run: &Self| {
+            run.cpus
+                .iter()
+                .map(super::LoadedCpu::burners)
+                .sum::<usize>()
+        };
+        let before = burners(self);
+        for (cpu, pct) in self.cpus.iter_mut().zip(percent) {
+            let level = self.method.serves(pct / 100.0).max(cpu.level());
+            cpu.make_room(&common, &mut self.journal, level)?;
+        }
+        let lead_ns = if burners(self) > before {
+            BEGIN_NS
+        } else {
+            LEAD_NS
+        };
         // A grid point that no burner has passed when the last of them has its
         // order, so that all CPUs change in the same period.
         let period_ns = self.method.duty.period_ns().max(1);
-        let from_ns = (clock::monotonic() + LEAD_NS).next_multiple_of(period_ns);
+        let from_ns = (clock::monotonic() + lead_ns).next_multiple_of(period_ns);
         let run_ns = self.clock.run_ns(from_ns);
-        feed.hold_open();
+        feed.hold_open(self.length_ns);
         self.profile_end_ns = feed.end_ns();
         self.ahead.clear();
         self.meter.cut(run_ns);
@@ -183,7 +294,7 @@ impl SupervisedRun<'_> {
         }
         let piece = LoadPiece {
             start_ns: run_ns,
-            end_ns: feed.end_ns().unwrap_or(run_ns + FOR_GOOD_NS),
+            end_ns: self.profile_end_ns.unwrap_or(run_ns + FOR_GOOD_NS),
             asked_pct: percent.to_vec(),
         };
         self.order_piece(&common, &piece, run_ns);
@@ -191,10 +302,6 @@ impl SupervisedRun<'_> {
         self.ahead.push_back(piece);
         if let Some(node) = &mut self.node {
             node.changes += 1;
-        }
-        for (cpu, pct) in self.cpus.iter_mut().zip(percent) {
-            let level = self.method.serves(pct / 100.0);
-            cpu.make_room(&common, &mut self.journal, level)?;
         }
         Ok(())
     }

@@ -213,6 +213,16 @@ impl LoadedCpu {
         }
     }
 
+    /// Burners that live.
+    pub fn burners(&self) -> usize {
+        self.alive().count()
+    }
+
+    /// The level for which there is room.
+    pub fn level(&self) -> f64 {
+        self.level
+    }
+
     /// Makes room for a level: weight and cap, written only if they change.
     pub fn make_room(
         &mut self,
@@ -483,6 +493,11 @@ impl LoadedCpu {
             return Ok(false);
         };
         burner.until = Some(now);
+        common
+            .board
+            .slot(burner.slot)
+            .ended
+            .store(1, Ordering::Relaxed);
         let words = child::last_words(&mut burner.child);
         self.last_end = if words.is_empty() {
             how.to_owned()

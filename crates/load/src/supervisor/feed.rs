@@ -46,10 +46,11 @@ impl Feed {
         Ok(Some(piece))
     }
 
-    /// What is left of the profile is not wanted. An end that is known stays.
-    pub fn hold_open(&mut self) {
+    /// What is left of the profile is not wanted; its end stays, where that is known.
+    pub fn hold_open(&mut self, length_ns: Option<u64>) {
         self.begun = true;
         self.next = None;
+        self.end_ns = self.end_ns.or(length_ns);
     }
 
     fn read(&mut self) -> Result<Option<LoadPiece>> {
@@ -113,12 +114,15 @@ mod tests {
     #[test]
     fn one_that_is_held_open_keeps_an_end_that_is_known() {
         let mut feed = Feed::new(sandbag_profile::constant(&[0], 30.0, 5_000));
-        feed.hold_open();
+        feed.hold_open(None);
         assert!(feed.next().unwrap().is_none());
         assert_eq!((feed.peek_start(), feed.end_ns()), (None, None));
         let mut feed = Feed::new(sandbag_profile::constant(&[0], 30.0, 5_000));
         feed.next().unwrap();
-        feed.hold_open();
+        feed.hold_open(Some(7_000));
         assert_eq!(feed.end_ns(), Some(5_000));
+        let mut feed = Feed::new(sandbag_profile::constant(&[0], 30.0, 5_000));
+        feed.hold_open(Some(7_000));
+        assert_eq!(feed.end_ns(), Some(7_000));
     }
 }

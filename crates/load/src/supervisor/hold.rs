@@ -11,6 +11,7 @@ use sandbag_linux::clock;
 
 use super::SupervisedRun;
 use super::burner::Common;
+use super::control::LoadControl;
 use super::cpu::{LoadedCpu, WATCH_NS};
 use super::feed::Feed;
 use super::meter::WINDOW_NS;
@@ -94,6 +95,7 @@ impl SupervisedRun<'_> {
             ];
             let wake = wakes.into_iter().flatten().min();
             self.wait_until(wake.unwrap_or(now + 10 * WINDOW_NS));
+            self.serve_load(feed);
             let end = self.answer(common)?.or_else(|| self.serve(feed));
             if let Some(end) = end {
                 return Ok((self.clock.run_ns(clock::monotonic()), end));
@@ -216,6 +218,8 @@ impl SupervisedRun<'_> {
         ];
         let node = self.node.as_ref().and_then(SupervisedNode::fd);
         fds.extend(node.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+        let load = self.load_control.as_ref().map(LoadControl::fd);
+        fds.extend(load.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         if let Some(word) = self.trigger.as_ref().and_then(Trigger::descriptor) {
             fds.push(PollFd::new(word, PollFlags::POLLIN));
         }

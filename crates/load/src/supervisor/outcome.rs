@@ -5,6 +5,7 @@ use std::path::Path;
 
 use sandbag_linux::root;
 
+use crate::live;
 use sandbag_run::command::CommandExit;
 use sandbag_run::node_group::NodeGroup;
 
@@ -80,15 +81,7 @@ pub struct NodeOutcome {
 /// CPU time of all that ever ran in a group and below it, ns, by its directory
 /// and that of its accounting (v1). `None` if the kernel does not keep it.
 pub(super) fn used_ns(dir: &Path, accounting: &Path) -> Option<u64> {
-    let number = |text: &str| text.trim().parse::<u64>().ok();
-    if let Ok(text) = root::read(&accounting.join("cpuacct.usage")) {
-        return number(&text);
-    }
-    let stat = root::read(&dir.join("cpu.stat")).ok()?;
-    let us = stat
-        .lines()
-        .find_map(|line| line.strip_prefix("usage_usec "))?;
-    number(us).map(|us| us * 1000)
+    live::used_ns(accounting).or_else(|| live::used_ns(dir))
 }
 
 /// Reads the books of a node's group; what a kernel does not keep is `None`.

@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::metrics::MetricsArgs;
 use clap::Args;
 use sandbag_linux::user::User;
 use sandbag_run::directory::RunDir;
@@ -67,6 +68,10 @@ pub struct HoldOptions {
     /// Exit with 3 (missed) or 4 (undecided) though CMD succeeds
     #[arg(long)]
     pub strict: bool,
+
+    /// Metrics of the run.
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
 
     /// Make the groups in this cgroup, which was delegated to us
     #[arg(long, value_name = "PATH")]

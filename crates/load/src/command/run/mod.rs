@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 use std::process::Child;
 
 use crate::method::{self, Method, MethodOptions, Scope};
+use crate::metrics::Exporter;
 use crate::node::Target;
 use crate::report::run::Run;
 use crate::report::{terminal, write};
@@ -142,6 +143,7 @@ pub fn run_by(
             schedule::delay_ns(at_ns) as f64 / 1e6
         ));
     }
+    let exporter = Exporter::start(&options.hold.metrics)?;
     let dir = options.hold.make_dir(messages);
     warnings.iter().for_each(|text| messages.warning(text));
     let started_at = jiff::Timestamp::now();
@@ -174,6 +176,7 @@ pub fn run_by(
             root: root.clone(),
             cpus: load.cpus,
             steps: load.steps,
+            length_ns: load.length_ns,
             highest_pct: load.highest_pct,
             method,
             layout,
@@ -208,6 +211,7 @@ pub fn run_by(
         &mut collector,
     );
     warnings.extend(collector.close());
+    drop(exporter);
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => {

@@ -103,7 +103,12 @@ pub fn exec(args: &ExecArgs) -> Result<u8> {
 }
 
 pub fn set(args: &SetArgs, messages: &Messages) -> Result<u8> {
-    let (name, speeds) = (&args.name, args.speed.to_string());
+    set_speed(&args.name, &args.speed, messages)
+}
+
+/// Changes the speed of a node that runs.
+pub fn set_speed(name: &NodeName, speed: &Speeds, messages: &Messages) -> Result<u8> {
+    let speeds = speed.to_string();
     match ask(&directory()?, name, &Request::Set { speeds }, ASK_LIMIT)? {
         Reply::Set { speeds } => messages.say(&format!("node {name}: speed {speeds}")),
         // The user's speed is at fault, not the node.

@@ -31,6 +31,13 @@ impl Directory {
         }
     }
 
+    /// `loads`, for the sockets of loads, which have the names of process ids.
+    pub fn of_loads(registry: &Path) -> Self {
+        Self {
+            path: registry.join("loads"),
+        }
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }

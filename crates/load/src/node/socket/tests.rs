@@ -70,6 +70,9 @@ fn echo(peer: Peer, request: &Request) -> Reply {
         Request::Admit { pid } => Reply::Admitted {
             environment: BTreeMap::from([("PID".to_owned(), pid.to_string())]),
         },
+        Request::Load { loads } => Reply::Load {
+            loads: loads.clone(),
+        },
         Request::Stop => Reply::Stopping,
     }
 }

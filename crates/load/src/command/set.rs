@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag set`: change a run while it goes on.
+
+use clap::{ArgGroup, Args};
+use sandbag_run::journal::RunInfo;
+use sandbag_run::registry::Registry;
+use sandbag_ui::failure::{Context as _, Result};
+use sandbag_ui::messages::Messages;
+use sandbag_ui::units::{self, ASK_LIMIT, Loads};
+use sandbag_ui::{BadInput, bail, exit};
+
+use crate::live::words::number;
+use crate::node::protocol::{Reply, Request, Status};
+use crate::node::socket::{Directory, ask, list};
+use crate::node::{NodeName, Speeds};
+
+use super::slow::client::set_speed;
+
+/// Change a run while it goes on: its load, its speed; pause and resume it
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("what").required(true))]
+pub struct SetArgs {
+    /// The process id of a run (`sandbag status`), or the name of a node
+    #[arg(value_name = "RUN")]
+    run: NodeName,
+
+    /// Of a load: other loads from now on, 40 or 0=30,2-3=60; CPUs that are not named keep
+    /// theirs
+    ///
+    /// What its profile had for later is forgotten, but for its end. The report names each
+    /// change.
+    #[arg(long, value_name = "PERCENT", value_parser = units::loads, group = "what")]
+    load: Option<Loads>,
+
+    /// Of a node: another speed from now on, 0.5, 50%, 1200MHz; or 0=1,1=0.8
+    #[arg(short, long, value_name = "SPEED", group = "what")]
+    speed: Option<Speeds>,
+
+    /// Let the run stand still, and its command with it, as Ctrl-Z does: the time of the
+    /// profile, too
+    #[arg(long, group = "what")]
+    pause: bool,
+
+    /// Let it go on
+    #[arg(long, group = "what")]
+    resume: bool,
+}
+
+pub fn main(args: &SetArgs, messages: &Messages) -> Result<u8> {
+    let registry = Registry::open()?;
+    let nodes = list(&Directory::in_registry(registry.dir()), ASK_LIMIT)?.into_iter();
+    let nodes: Vec<Status> = nodes.filter_map(|node| node.status.ok()).collect();
+    let run = find(args, registry.runs()?, &nodes)?;
+    let node = nodes.iter().find(|node| node.pid == run.pid);
+    if let Some(speed) = &args.speed {
+        let node = node.with_context(|| format!("run {} is no node: --load", number(&run)))?;
+        return set_speed(&node.name.parse()?, speed, messages);
+    }
+    if let Some(loads) = &args.load {
+        return set_load(&registry, &run, loads, messages);
+    }
+    let (signal, said) = if args.pause {
+        (libc::SIGTSTP, "stands still")
+    } else {
+        (libc::SIGCONT, "goes on")
+    };
+    let unseen = || format!("run {} cannot be seen from here", number(&run));
+    run.supervisor().with_context(unseen)?.signal(signal)?;
+    messages.say(&format!("run {} {said}", number(&run)));
+    Ok(exit::KEPT)
+}
+
+fn find(args: &SetArgs, runs: Vec<RunInfo>, nodes: &[Status]) -> Result<RunInfo> {
+    let name = args.run.as_str();
+    let by_name = nodes
+        .iter()
+        .find(|node| node.name == name)
+        .map(|node| node.pid);
+    let pid = by_name.or_else(|| name.parse().ok());
+    let here = |run: &RunInfo| run.supervisor().map(|process| process.pid);
+    let is_it = |run: &RunInfo| pid.is_some_and(|pid| run.pid == pid || here(run) == Some(pid));
+    let run = runs.into_iter().find(is_it);
+    run.ok_or_else(|| BadInput(format!("no run is {name} (see sandbag status)")).into())
+}
+
+fn set_load(registry: &Registry, run: &RunInfo, loads: &Loads, messages: &Messages) -> Result<u8> {
+    let directory = Directory::of_loads(registry.dir());
+    let name: NodeName = run.pid.to_string().parse()?;
+    let loads = match loads {
+        Loads::All(pct) => pct.to_string(),
+        Loads::PerCpu(each) => {
+            let parts = each.iter().map(|(cpus, pct)| format!("{cpus}={pct}"));
+            parts.collect::<Vec<_>>().join(",")
+        }
+    };
+    let number = number(run);
+    match ask(&directory, &name, &Request::Load { loads }, ASK_LIMIT) {
+        Ok(Reply::Load { loads }) => messages.say(&format!("run {number}: load {loads}")),
+        Ok(Reply::Error { message }) => {
+            return Err(BadInput(format!("run {number}: {message}")).into());
+        }
+        Ok(reply) => bail!("run {number}: unexpected answer: {reply:?}"),
+        Err(error) => bail!("run {number} takes no other load: {error}"),
+    }
+    Ok(exit::KEPT)
+}

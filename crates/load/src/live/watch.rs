@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The runs of this machine, looked at again and again.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+
+use sandbag_linux::procstat::CpuDelta;
+use sandbag_linux::{CpuList, Root, clock};
+use sandbag_run::journal::{Journal, RunInfo};
+use sandbag_run::registry::Registry;
+use sandbag_ui::failure::{Context as _, Result};
+use sandbag_ui::units::ASK_LIMIT;
+
+use super::kernel::KernelLoad;
+use super::program::ProgramUse;
+use super::reading::{self, Reading};
+use crate::board::Board;
+use crate::method;
+use crate::node::protocol::Status;
+use crate::node::socket::{Directory, list};
+
+/// A run as it was seen last.
+#[derive(Debug)]
+pub struct WatchedRun {
+    pub run: RunInfo,
+    /// Of a virtual node that answers.
+    pub node: Option<Status>,
+    /// Empty where its memory cannot be seen: it is in another PID namespace.
+    pub reading: Reading,
+    /// What its command, or all in its node, used since the last look, percent of one CPU.
+    pub program_pct: Option<f64>,
+    board: Option<Board>,
+    program: ProgramUse,
+}
+
+/// All runs.
+#[derive(Debug)]
+pub struct Watch {
+    registry: Registry,
+    kernel: KernelLoad,
+    pub runs: Vec<WatchedRun>,
+    /// Journals that could not be read.
+    pub problems: Vec<String>,
+}
+
+impl Watch {
+    /// Looks for the first time. What the kernel counts is known from the second look on.
+    ///
+    /// # Errors
+    /// The registry or `/proc/stat` cannot be read.
+    pub fn open() -> Result<Self> {
+        let mut watch = Self {
+            registry: Registry::open()?,
+            kernel: KernelLoad::open(&Root::default())?,
+            runs: Vec::new(),
+            problems: Vec::new(),
+        };
+        watch.read()?;
+        Ok(watch)
+    }
+
+    /// Looks again.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn look(&mut self) -> Result<()> {
+        self.kernel.look()?;
+        self.read()
+    }
+
+    fn read(&mut self) -> Result<()> {
+        let found = self.registry.look()?;
+        self.problems = found.problems;
+        let mut known = std::mem::take(&mut self.runs);
+        let mut before = |run: &RunInfo| {
+            let at = known.iter().position(|known| known.run.id() == run.id())?;
+            Some(known.swap_remove(at))
+        };
+        let mut runs = Vec::new();
+        for run in found.alive {
+            let before = before(&run);
+            runs.push(self.see(run, before));
+        }
+        self.runs = runs;
+        Ok(())
+    }
+
+    /// Looks at a run that was perhaps seen before.
+    fn see(&self, run: RunInfo, before: Option<WatchedRun>) -> WatchedRun {
+        let new = || WatchedRun {
+            run: run.clone(),
+            node: None,
+            reading: Reading::default(),
+            program_pct: None,
+            board: None,
+            program: ProgramUse::of(&Journal::path_of(self.registry.dir(), run.id())),
+        };
+        let mut seen = before.unwrap_or_else(new);
+        seen.board = seen.board.or_else(|| open_board(&run).ok());
+        let kernel = |cpu| self.kernel.of(cpu);
+        let read = |board| reading::read(board, clock::monotonic(), kernel);
+        seen.reading = seen.board.as_ref().map(read).unwrap_or_default();
+        if method::by_name(&run.method).is_some_and(|m| m.scope == method::Scope::Node) {
+            for_all_cpus(&mut seen.reading, &run, kernel);
+        }
+        seen.program_pct = seen.program.look();
+        match &mut seen.node {
+            Some(node) => speeds_of(node, &seen.reading),
+            // It is asked once, for its name; its speeds stand on its board.
+            None if run.load.starts_with("node ") => seen.node = self.ask(&run),
+            None => {}
+        }
+        seen
+    }
+
+    fn ask(&self, run: &RunInfo) -> Option<Status> {
+        let nodes = list(&Directory::in_registry(self.registry.dir()), ASK_LIMIT).ok()?;
+        let mut nodes = nodes.into_iter().filter_map(|node| node.status.ok());
+        nodes.find(|node| node.pid == run.pid)
+    }
+}
+
+/// What acts on a whole node takes the same of each of its CPUs.
+fn for_all_cpus(reading: &mut Reading, run: &RunInfo, kernel: impl Fn(u32) -> Option<CpuDelta>) {
+    let (Some(one), Ok(cpus)) = (reading.cpus.first().copied(), run.cpus.parse::<CpuList>()) else {
+        return;
+    };
+    let of = |cpu| reading::CpuReading {
+        cpu,
+        kernel: kernel(cpu),
+        ..one
+    };
+    reading.cpus = cpus.iter().map(of).collect();
+}
+
+/// The speeds that these loads leave.
+fn speeds_of(node: &mut Status, reading: &Reading) {
+    for speed in &mut node.speeds {
+        if let Some(cpu) = reading.cpus.iter().find(|cpu| cpu.cpu == speed.cpu) {
+            speed.asked = 1.0 - cpu.asked_pct / 100.0;
+            speed.got = Some(1.0 - cpu.got_pct / 100.0);
+        }
+    }
+}
+
+/// Maps what a run's burners share.
+fn open_board(run: &RunInfo) -> Result<Board> {
+    let supervisor = run.supervisor().context("it cannot be seen from here")?;
+    let path = format!("/proc/{}/fd/{}", supervisor.pid, run.board_fd);
+    let file = File::open(&path).with_context(|| path.clone())?;
+    Board::open(OwnedFd::from(file), false).context(path)
+}
+
+#[cfg(test)]
+impl WatchedRun {
+    /// A run that was seen so, for what shows runs.
+    pub fn seen(
+        run: RunInfo,
+        node: Option<Status>,
+        reading: Reading,
+        program_pct: Option<f64>,
+    ) -> Self {
+        Self {
+            run,
+            node,
+            reading,
+            program_pct,
+            board: None,
+            program: ProgramUse::default(),
+        }
+    }
+}

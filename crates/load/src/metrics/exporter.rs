@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The exporter of one run: options, the process that starts it, and itself.
+
+use std::fs;
+use std::net::{TcpListener, ToSocketAddrs as _};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::path::PathBuf;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use sandbag_input::Existing;
+use sandbag_linux::{Root, interrupt};
+use sandbag_run::child;
+use sandbag_run::process_identity::ProcessIdentity;
+use sandbag_ui::failure::{Context as _, Result};
+use sandbag_ui::{BadInput, NotPossible, output};
+use serde::{Deserialize, Serialize};
+
+use super::server::{self, Page};
+use super::text::{Form, text};
+use crate::live::Watch;
+
+/// First argument of an exporter.
+pub const EXPORTER_VERB: &str = "__exporter";
+/// Between two looks at the run.
+const EVERY: Duration = Duration::from_secs(1);
+/// Where it listens if only a port is given: nobody else's business.
+const LOOPBACK: &str = "127.0.0.1";
+
+/// Where the metrics of a run go.
+#[derive(Debug, Clone, Default, Args)]
+pub struct MetricsArgs {
+    /// Serve metrics for Prometheus while the run goes on, at http://HOST:PORT/metrics
+    /// [default HOST: 127.0.0.1]
+    ///
+    /// docs/reference/metrics.md lists them.
+    #[arg(long, value_name = "[HOST:]PORT")]
+    pub metrics: Option<String>,
+
+    /// Write metrics once a second to FILE, which must end with .prom, for node_exporter's
+    /// textfile collector; removed at the end
+    #[arg(long, value_name = "FILE")]
+    pub metrics_file: Option<PathBuf>,
+}
+
+/// What an exporter is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExporterSetup {
+    /// The supervisor of the run.
+    pid: u32,
+    /// A socket that listens.
+    listener: Option<RawFd>,
+    file: Option<PathBuf>,
+}
+
+/// The exporter of a run; ended with it.
+#[derive(Debug)]
+pub struct Exporter(Child, ProcessIdentity);
+
+impl Exporter {
+    /// Starts it for the run of this process, if metrics are wanted.
+    ///
+    /// # Errors
+    /// It cannot listen there, or write that.
+    pub fn start(wanted: &MetricsArgs) -> Result<Option<Self>> {
+        if wanted.metrics.is_none() && wanted.metrics_file.is_none() {
+            return Ok(None);
+        }
+        let listener = wanted.metrics.as_deref().map(listen).transpose()?;
+        if let Some(file) = &wanted.metrics_file {
+            if file.extension().is_none_or(|end| end != "prom") {
+                let file = file.display();
+                return Err(BadInput(format!("--metrics-file {file}: must end with .prom")).into());
+            }
+            let nothing = text(&[], Form::Prometheus);
+            output::put(file, nothing, Existing::Replace).context("--metrics-file")?;
+        }
+        let setup = ExporterSetup {
+            pid: std::process::id(),
+            listener: listener.as_ref().map(|listener| listener.as_raw_fd()),
+            file: wanted.metrics_file.clone(),
+        };
+        let inherit: Vec<RawFd> = setup.listener.into_iter().collect();
+        let arguments = child::to_args(&setup);
+        let mut command = child::own(EXPORTER_VERB, &arguments, &inherit, false);
+        // It removes its file.
+        sandbag_linux::child::ChildSetup::die_with_us(&mut command, libc::SIGTERM);
+        let child = command.spawn().context("the exporter of the metrics")?;
+        // Not waited for by anyone yet, so it is there, if only as a zombie.
+        let named = ProcessIdentity::of(&Root::default(), child.id())?;
+        Ok(named.map(|named| Self(child, named)))
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        // Not by its number, which may be another's once the supervisor has reaped it.
+        if let Ok(Some(_)) = self.0.try_wait() {
+            return;
+        }
+        if let Ok(Some(named)) = ProcessIdentity::of(&Root::default(), self.0.id())
+            && named == self.1
+        {
+            let _ = named.signal(libc::SIGTERM);
+        }
+        // The supervisor reaps all children that end, this one perhaps as well.
+        let _ = self.0.wait();
+    }
+}
+
+fn listen(address: &str) -> Result<TcpListener> {
+    let whole = if address.contains(':') {
+        address.to_owned()
+    } else {
+        format!("{LOOPBACK}:{address}")
+    };
+    let mut found = whole.to_socket_addrs().map_err(|cause| {
+        BadInput(format!(
+            "--metrics {address}: {cause}; write PORT or HOST:PORT"
+        ))
+    })?;
+    let found = found.next().context("an address")?;
+    TcpListener::bind(found).map_err(|cause| {
+        NotPossible(format!("--metrics {address}: {cause}: choose another port")).into()
+    })
+}
+
+/// An exporter's life: until its supervisor is gone, or it is asked to end.
+///
+/// # Errors
+/// In words.
+pub fn run(arguments: &[String]) -> std::result::Result<(), String> {
+    let setup: ExporterSetup = child::from_args(arguments)
+        .ok_or_else(|| format!("{EXPORTER_VERB} is for sandbag's own use"))?;
+    let outcome = export(&setup).map_err(|error| error.to_string());
+    if let Some(file) = &setup.file {
+        let _ = fs::remove_file(file);
+    }
+    outcome
+}
+
+fn export(setup: &ExporterSetup) -> Result<()> {
+    interrupt::watch()?;
+    let page = Page::default();
+    if let Some(fd) = setup.listener {
+        // SAFETY: the supervisor handed this descriptor to this process alone.
+        let listener = TcpListener::from(unsafe { OwnedFd::from_raw_fd(fd) });
+        server::serve(listener, page.clone())?;
+    }
+    let mut watch = Watch::open()?;
+    let mut next = Instant::now();
+    loop {
+        let ours: Vec<_> = watch
+            .runs
+            .iter()
+            .filter(|seen| seen.run.pid == setup.pid)
+            .collect();
+        if let Ok(mut page) = page.lock() {
+            *page = text(&ours, Form::OpenMetrics);
+        }
+        if let Some(file) = &setup.file {
+            // A full disk is no reason to end: the next write may succeed.
+            let _ = output::put(file, text(&ours, Form::Prometheus), Existing::Replace);
+        }
+        next += EVERY;
+        if interrupt::sleep_until(next).is_err() {
+            return Ok(());
+        }
+        watch.look()?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_in_use_and_no_port_are_said() {
+        let first = listen("0").unwrap();
+        let taken = first.local_addr().unwrap().port().to_string();
+        let why = |address: &str| listen(address).unwrap_err().to_string();
+        assert!(first.local_addr().unwrap().ip().is_loopback());
+        assert!(
+            why(&taken).contains("choose another port"),
+            "{}",
+            why(&taken)
+        );
+        assert!(why("x").contains("write PORT or HOST:PORT"), "{}", why("x"));
+        assert!(why("70000").contains("write PORT"), "{}", why("70000"));
+    }
+
+    #[test]
+    fn a_file_that_node_exporter_would_not_read_is_refused() {
+        let wanted = MetricsArgs {
+            metrics: None,
+            metrics_file: Some("x.txt".into()),
+        };
+        let why = Exporter::start(&wanted).unwrap_err().to_string();
+        assert!(why.contains("must end with .prom"), "{why}");
+        assert!(Exporter::start(&MetricsArgs::default()).unwrap().is_none());
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The smallest server that Prometheus can scrape: one path, one answer, then it hangs up.
+
+use std::io::{self, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::text::Form;
+
+/// How long a client may take for its request, and for our answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Clients at a time; more are hung up on.
+const MOST_CLIENTS: usize = 16;
+/// Longest request that is read, bytes.
+const LONGEST: u64 = 8192;
+
+/// What is served, replaced as often as it changes.
+pub type Page = Arc<Mutex<String>>;
+
+/// Answers scrapes in threads of its own, for as long as this process lives.
+pub fn serve(listener: TcpListener, page: Page) -> io::Result<()> {
+    let clients = Arc::new(AtomicUsize::new(0));
+    std::thread::Builder::new()
+        .name("scrapes".to_owned())
+        .spawn(move || {
+            for client in listener.incoming().flatten() {
+                let (page, clients) = (page.clone(), clients.clone());
+                if clients.fetch_add(1, Ordering::AcqRel) >= MOST_CLIENTS {
+                    clients.fetch_sub(1, Ordering::AcqRel);
+                    continue;
+                }
+                let serving = clients.clone();
+                let one = move || {
+                    // A client that hangs or is gone is its own concern.
+                    let _ = answer(client, &page);
+                    serving.fetch_sub(1, Ordering::AcqRel);
+                };
+                if std::thread::Builder::new().spawn(one).is_err() {
+                    clients.fetch_sub(1, Ordering::AcqRel);
+                }
+            }
+        })?;
+    Ok(())
+}
+
+fn answer(mut client: TcpStream, page: &Page) -> io::Result<()> {
+    client.set_read_timeout(Some(PATIENCE))?;
+    client.set_write_timeout(Some(PATIENCE))?;
+    let mut head = Vec::new();
+    let mut bytes = BufReader::new(&client).take(LONGEST).bytes();
+    while !head.ends_with(b"\r\n\r\n") {
+        match bytes.next() {
+            Some(byte) => head.push(byte?),
+            None => return Ok(()),
+        }
+    }
+    let (status, body) = match request(&head) {
+        Ok(()) => (
+            "200 OK",
+            page.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        ),
+        Err(status) => (status, format!("{status}: GET /metrics\n")),
+    };
+    let kind = match status {
+        "200 OK" => Form::OpenMetrics.media_type(),
+        _ => "text/plain; charset=utf-8",
+    };
+    let length = body.len();
+    write!(
+        client,
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{body}"
+    )
+}
+
+/// Whether the metrics are asked for, else why not.
+fn request(head: &[u8]) -> Result<(), &'static str> {
+    let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+    match words[..] {
+        [b"GET", path, version] if version.starts_with(b"HTTP/1.") => {
+            match path.split(|byte| *byte == b'?').next() {
+                Some(b"/metrics") => Ok(()),
+                _ => Err("404 Not Found"),
+            }
+        }
+        [_, _, version] if version.starts_with(b"HTTP/1.") => Err("405 Method Not Allowed"),
+        _ => Err("400 Bad Request"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(server: std::net::SocketAddr, request: &str) -> String {
+        let mut client = TcpStream::connect(server).unwrap();
+        client.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        client.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn a_scrape_gets_the_newest_page_and_others_are_told_what_to_ask() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener.local_addr().unwrap();
+        let page = Page::default();
+        serve(listener, page.clone()).unwrap();
+        // One that hangs keeps no other one waiting.
+        let hangs = TcpStream::connect(server).unwrap();
+        for text in ["a 1\n", "a 2\n"] {
+            *page.lock().unwrap() = text.to_owned();
+            let said = ask(server, "GET /metrics?x=1 HTTP/1.1\r\nHost: x\r\n\r\n");
+            assert!(said.starts_with("HTTP/1.1 200 OK\r\n"), "{said}");
+            assert!(said.ends_with(&format!("\r\n\r\n{text}")), "{said}");
+        }
+        for (asked, status) in [
+            ("GET / HTTP/1.1\r\n\r\n", "404"),
+            ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
+            ("\x16\x03\x01 nonsense\r\n\r\n", "400"),
+        ] {
+            let said = ask(server, asked);
+            assert!(said.starts_with(&format!("HTTP/1.1 {status} ")), "{said}");
+        }
+        drop(hangs);
+    }
+}
