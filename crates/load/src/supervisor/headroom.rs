@@ -10,8 +10,9 @@ const CALM: u32 = 5;
 const SPARE: f64 = 0.1;
 /// The same for the first look: a program that starts waits for its files.
 const SPARE_AT_FIRST: f64 = 0.4;
-/// The least idle share of a CPU that counts: a load of 100 % leaves nothing.
-const LEAST_SPARE: f64 = 0.005;
+/// The least idle share of a CPU that counts: a load of 100 % leaves nothing, and at 95 %
+/// programs that want all that is left are idle for a part of it, too.
+const LEAST_SPARE: f64 = 0.02;
 /// Most looks with time to spare that are waited for before the burners are light.
 const MOST_WAITED: u32 = 64;
 

@@ -167,11 +167,13 @@ impl Meter {
         self.last = Some(sample);
     }
 
-    /// Share of the CPU (by index) that was idle between the last two samples, 0 to 1.
+    /// Share of the CPU (by index) that was certainly idle between the last two samples, 0
+    /// to 1: what the kernel counted may be a tick too much at either end.
     pub fn idle_share(&self, cpu: usize) -> Option<f64> {
         let last = self.intervals.back()?;
         let delta = (*last.cpus.get(cpu)?)?;
-        Some(delta.idle_ns as f64 / (last.to_ns - last.from_ns) as f64)
+        let idle_ns = delta.idle_ns.saturating_sub(2 * self.tick_ns);
+        Some(idle_ns as f64 / (last.to_ns - last.from_ns) as f64)
     }
 
     /// The run stood still at this run time. The sample before it was
