@@ -45,6 +45,7 @@ use sandbag_profile::BoxSteps;
 use crate::board::Board;
 use crate::method::{Method, Scope};
 use crate::node::Target;
+use crate::node::socket::{Directory, sweep};
 use sandbag_linux::signals::{EndRequests, Signals};
 use sandbag_run::command::{CommandSpec, Waiting};
 use sandbag_run::error::{Error, Result};
@@ -130,6 +131,10 @@ pub fn run(plan: RunPlan, registry: &Registry, observer: &mut dyn Observer) -> R
                 format!("; could not undo: {}", dead.left.join("; "))
             }
         ));
+    }
+    // What their guardian, killed as well, would have removed.
+    for directory in [Directory::in_registry, Directory::of_loads] {
+        let _ = sweep(&directory(registry.dir()));
     }
     // That by which the command begins the load, also if our caller ignores it.
     let start_by = match plan.start_on {

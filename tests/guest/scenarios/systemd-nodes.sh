@@ -8,6 +8,7 @@ systemctl start dbus.service busy@1.service
 # Makes systemd enable the cpuset controller before sandbag does: PID 1 keeps
 # what it has enabled.
 systemd-run --quiet --unit=pinned -p AllowedCPUs=0-3 sleep 3600
+systemd-run --quiet --unit=worker -p Restart=always -p AllowedCPUs=0-3 sleep 3600
 sleep 1
 killer() { command killer --state machine.json "$@"; }
 killer before
@@ -120,6 +121,51 @@ for method in hogs lim gov; do
     echo "restore: exit status $?"
     done_with "restore-$method"
 done
+
+# A unit that runs already stays where it is, and is confined until the end: also when it
+# starts again meanwhile, and after kill -9. A process of it that was moved goes back.
+worker=/sys/fs/cgroup/system.slice/worker.service
+# until CPUS: what the unit may use.
+until_cpus() {
+    for _ in $(seq 300); do
+        [ "$(cat $worker/cpuset.cpus.effective 2> /dev/null || echo 0-3)" = "$1" ] && return
+        sleep 0.1
+    done
+}
+# unit NAME: the processes of the unit, and what systemd keeps of its CPUs.
+unit() {
+    comma=
+    {
+        echo '{"processes":['
+        # shellcheck disable=SC2046 # the numbers are words
+        place $(cat $worker/cgroup.procs)
+        echo '],"units":['
+        find /run/systemd/system.control /run/systemd/transient/worker.service.d \
+            -name '50-AllowedCPUs.conf' 2> /dev/null | sed 's/.*/"&"/' | paste -sd , -
+        echo ']}'
+    } | result "$1"
+}
+for way in stop kill; do
+    sandbag slow --unit worker --cpus 0-1 --speed 0.5 --no-out 2> said &
+    supervisor=$!
+    until_cpus 0-1
+    sleep 2
+    systemctl restart worker
+    sleep 2
+    unit "unit-inside-$way"
+    if [ $way = stop ]; then kill -TERM $supervisor; else kill -9 $supervisor; fi
+    wait $supervisor
+    until_cpus 0-3
+    sleep 2
+    unit "unit-after-$way"
+    killer compare "unit-$way"
+done
+cat said
+main=$(systemctl show -p MainPID --value worker)
+sandbag slow --pid "$main" --cpus 0-1 --speed 0.5 --no-out -d 3s 2> said
+echo "pid: exit status $?"
+unit pid-after
+killer compare pid
 
 # --kill: nothing outlives it.
 sandbag slow --cpus 0-1 --speed 0.5 --no-out --kill -- spinner 3600 any all &

@@ -56,8 +56,12 @@ pub const SYSTEMD: &[(&str, Look)] = &[
     ("systemd_node_follows_set", Figures(after_set)),
     ("systemd_node_gives_back_whom_it_had", Facts(given_back)),
     (
+        "systemd_unit_that_runs_is_confined_until_the_end",
+        Facts(adopted),
+    ),
+    (
         "systemd_node_leaves_all_as_before",
-        Facts(|outcome| as_before(outcome, ENDS.len() + 1)),
+        Facts(|outcome| as_before(outcome, ENDS.len() + 4)),
     ),
 ];
 
@@ -158,6 +162,31 @@ struct Process {
     group: String,
     cpus: String,
     state: String,
+}
+
+/// A unit that runs already: in place, on the node's CPUs, also after it started again; at
+/// the end free, and systemd keeps nothing of it. So is a process of it that was moved.
+fn adopted(outcome: &Outcome) -> anyhow::Result<()> {
+    let is = |name: &str, cpus: &str| -> anyhow::Result<()> {
+        let seen: NodeSight = outcome.result(name)?;
+        let is_there = |process: &Process| {
+            process.group == "/system.slice/worker.service" && process.cpus == cpus
+        };
+        ensure!(
+            !seen.processes.is_empty() && seen.processes.iter().all(is_there),
+            "{name}: {seen:#?}"
+        );
+        ensure!(
+            seen.units.is_empty() == (cpus == "0-3"),
+            "{name}: {seen:#?}"
+        );
+        Ok(())
+    };
+    for way in ["stop", "kill"] {
+        is(&format!("unit-inside-{way}"), "0-1")?;
+        is(&format!("unit-after-{way}"), "0-3")?;
+    }
+    is("pid-after", "0-3")
 }
 
 /// While the program goes on: it is in a scope of its own in the slice it came

@@ -9,6 +9,7 @@ cases! { CASES: two_cpus;
     a_process_that_runs_already_gets_the_speed,
     a_tree_is_slowed_with_all_that_it_starts,
     the_run_ends_with_its_target,
+    a_unit_and_a_container_are_found_by_their_groups,
     who_cannot_be_taken_is_refused,
     a_target_is_as_before_after_a_kill_at_any_moment,
 }
@@ -149,6 +150,88 @@ fn a_tree_is_slowed_with_all_that_it_starts(place: &MachinePlace) -> Result<()> 
     ensure!(groups_of(root)? == home, "the shell is not back");
     shell.kill()?;
     shell.wait()?;
+    Ok(())
+}
+
+/// A group as an engine makes it, on this machine; removed at the end.
+struct MadeGroup(PathBuf);
+
+impl MadeGroup {
+    fn new(name: &str, pid: u32) -> Result<Self> {
+        let tree = sandbag_linux::cgroup::find(&Root::default())?;
+        let dir = tree.own_dir().join(name);
+        fs::create_dir(&dir)?;
+        fs::write(dir.join("cgroup.procs"), pid.to_string())?;
+        Ok(Self(dir))
+    }
+}
+
+impl Drop for MadeGroup {
+    fn drop(&mut self) {
+        let home = self.0.parent().unwrap_or(&self.0).join("cgroup.procs");
+        for pid in fs::read_to_string(self.0.join("cgroup.procs"))
+            .unwrap_or_default()
+            .lines()
+        {
+            let _ = fs::write(&home, pid);
+        }
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// What a service starts while it is slowed is slowed as well, and goes back with it.
+fn a_unit_and_a_container_are_found_by_their_groups(place: &MachinePlace) -> Result<()> {
+    let id = "0f1e2d3c4b5a6978".repeat(4);
+    for (name, asked) in [
+        (
+            "slowed-test.service".to_owned(),
+            "--unit slowed-test".to_owned(),
+        ),
+        (
+            format!("libpod-{id}.scope"),
+            format!("--container {}", &id[..12]),
+        ),
+    ] {
+        let outside = Outside::start(place, 1)?;
+        let spinner = outside.spinners.0[0];
+        let group = MadeGroup::new(&name, spinner.as_raw().unsigned_abs())?;
+        let home = groups_of(spinner)?;
+        ensure!(home.contains(&name), "{home}");
+        let run = place.start(&format!("slow {asked} -c 0 -s .5 -d 5s --no-out"))?;
+        wait_until("the program in the node", || Outside::taken(spinner))?;
+        // Another process of the service.
+        let late = outside.shell.id();
+        fs::write(group.0.join("cgroup.procs"), late.to_string())?;
+        wait_until("the second one in the node", || {
+            Outside::taken(pid_of(&outside.shell))
+        })?;
+        let start = used(spinner)?;
+        std::thread::sleep(Duration::from_millis(1500));
+        let got = (used(spinner)? - start) as f64 / 150.0;
+        figure!(
+            (0.3..0.65).contains(&got),
+            "{asked}: half of a CPU asked, {got:.2} got"
+        );
+        finish(run)?.judged()?;
+        ensure!(
+            groups_of(spinner)? == home,
+            "{asked}: not back: {}",
+            groups_of(spinner)?
+        );
+        ensure!(
+            groups_of(late)? == home,
+            "{asked}: not back: {}",
+            groups_of(late)?
+        );
+        drop(group);
+        place.as_before()?;
+    }
+    place.answers(
+        "slow --unit no-such -s .5",
+        5,
+        &["unit no-such.service does not run here"],
+    )?;
+    place.answers("slow --container no-such -s .5", 5, &["does not run here"])?;
     Ok(())
 }
 

@@ -137,7 +137,7 @@ fn value(text: &str, sample: &str) -> Result<f64> {
 fn metrics_are_served_while_the_run_goes_on(place: &MachinePlace) -> Result<()> {
     let port = free_port()?;
     let run = place.start_burning(&format!("-q load 0=60 -d 1h --no-out --metrics {port}"), 1)?;
-    // One that hangs keeps nobody waiting, the run least of all.
+    // A client that hangs delays neither the other clients nor the run.
     let hangs = TcpStream::connect(("127.0.0.1", port))?;
     std::thread::sleep(Duration::from_millis(3500));
     let text = ask(port, "GET /metrics")?;

@@ -15,8 +15,8 @@
 
 use std::path::Path;
 
-use sandbag_linux::root;
 use sandbag_linux::sysctl::Sysctl;
+use sandbag_linux::{CpuList, root};
 
 use crate::error::Result;
 use crate::journal::{self, Entry, Journal, Setting, SettingOf};
@@ -47,6 +47,13 @@ pub fn set_cpufreq(
 ) -> Result<()> {
     let _lock = note(journal, SettingOf::Cpufreq, path, None)?;
     Ok(root::write(path, value)?)
+}
+
+/// Confines a v2 group that others made.
+pub fn set_cpuset(journal: &mut Journal, group: &Path, cpus: &CpuList) -> Result<()> {
+    let path = group.join("cpuset.cpus");
+    let _lock = note(journal, SettingOf::Cpuset, &path, None)?;
+    Ok(root::write(&path, cpus)?)
 }
 
 /// Notes a setting with the value it had before the first run changed it,

@@ -63,6 +63,20 @@ pub enum Entry {
         dir: PathBuf,
         /// The slice from which its process came.
         back: String,
+        /// The group from which it came, if it goes back there.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        home: Option<PathBuf>,
+    },
+    /// A unit of others is confined to some CPUs. To undo, it may use those again that it
+    /// could before.
+    UnitCpus {
+        unit: String,
+        /// Directory of its group.
+        dir: PathBuf,
+        /// Its property AllowedCPUs, empty for all.
+        before: String,
+        /// It was set at run time, too: PID 1 keeps that in a file.
+        had_file: bool,
     },
     /// Who enters a group may use only some CPUs from then on. To undo,
     /// threads that still may use exactly these get `before` again.
@@ -121,6 +135,8 @@ pub enum SettingOf {
     RtRuntime,
     /// A file of a cpufreq policy: governor or frequency, kHz.
     Cpufreq,
+    /// `cpuset.cpus` of a v2 group that others made: a list, empty for all CPUs.
+    Cpuset,
 }
 
 /// What others may know about a run while it lives.

@@ -114,6 +114,65 @@ pub fn wait_for_scope(mount: &Path, pid: u32, scope: &str) -> Result<PathBuf, St
     }
 }
 
+/// The CPUs to which a unit is confined, as a list; empty for all.
+pub fn allowed_cpus(unit: &str) -> Result<String, String> {
+    let mut command = Command::new("systemctl");
+    command.args(["show", "--property=AllowedCPUs", "--value", "--", unit]);
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|cause| format!("systemctl: {cause}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("systemctl show {unit}: {}", why.trim()));
+    }
+    // Ranges are separated by blanks there.
+    Ok(text.split_ascii_whitespace().collect::<Vec<_>>().join(","))
+}
+
+/// Confines a unit, until the next boot; an empty list frees it.
+pub fn set_allowed_cpus(unit: &str, cpus: &CpuList) -> Result<(), String> {
+    let mask = if cpus.is_empty() {
+        Vec::new()
+    } else {
+        cpus.mask()
+    };
+    let mut arguments = strings(&[unit, "true", "1", "AllowedCPUs", "ay"]);
+    arguments.push(mask.len().to_string());
+    arguments.extend(mask.iter().map(ToString::to_string));
+    call("SetUnitProperties", "sba(sv)", &arguments)
+}
+
+/// Where PID 1 keeps the confinement of a unit that was set at run time: beside the unit, if
+/// that was made at run time itself.
+fn files_of_cpus(unit: &str) -> [PathBuf; 2] {
+    ["system.control", "transient"].map(|dir| {
+        let dir = Path::new("/run/systemd").join(dir);
+        dir.join(format!("{unit}.d/50-AllowedCPUs.conf"))
+    })
+}
+
+/// Whether a unit was confined at run time.
+pub fn has_file_of_cpus(unit: &str) -> bool {
+    files_of_cpus(unit).iter().any(|file| file.exists())
+}
+
+/// Removes those files, and their directories if nothing else is in them.
+pub fn forget_cpus(unit: &str) -> Result<(), String> {
+    let files = files_of_cpus(unit);
+    if !files.iter().any(|file| file.exists()) {
+        return Ok(());
+    }
+    for file in files.iter().filter(|file| file.exists()) {
+        fs::remove_file(file).map_err(|cause| format!("{}: {cause}", file.display()))?;
+        if let Some(dir) = file.parent() {
+            // Not empty: others set something, too.
+            let _ = fs::remove_dir(dir);
+        }
+    }
+    // Else PID 1 would say that its files have changed.
+    call("Reload", "", &[])
+}
+
 /// The path of a process's group below the top of the v2 tree.
 pub fn group_of(pid: u32) -> Option<PathBuf> {
     let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;

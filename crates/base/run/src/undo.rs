@@ -179,7 +179,25 @@ fn undo_by(
                 left.extend(groups::remove_groups(dirs, back.as_ref().filter(|_| !kill)))
             }
             Entry::Unit { name, keep } if !*keep || kill => left.extend(units.stop(name).err()),
-            Entry::NodeScope { dir, back } if !kill => left.extend(units.empty(dir, back).err()),
+            Entry::NodeScope {
+                dir,
+                back,
+                home: None,
+            } if !kill => left.extend(units.empty(dir, back).err()),
+            Entry::NodeScope {
+                dir,
+                back,
+                home: Some(home),
+            } => left.extend(units.give_back(dir, home, back).err()),
+            Entry::UnitCpus {
+                unit,
+                dir,
+                before,
+                had_file,
+            } => {
+                left.extend(units.free(unit, before, *had_file).err());
+                left.extend(free_group(dir, before).err());
+            }
             Entry::NodeSlice { name, dir, back } => {
                 let back = Some(back.as_str()).filter(|_| !kill);
                 left.extend(units.end_slice(name, dir, back).err());
@@ -298,6 +316,19 @@ fn here(named: ProcessIdentity, run: Option<&RunProcess>) -> Option<ProcessIdent
             };
             elsewhere.find(named.pid)
         }
+    }
+}
+
+/// Where another unit keeps the controller enabled, systemd (252) leaves the CPUs of a
+/// group as they were when its unit may use all again.
+fn free_group(dir: &Path, before: &str) -> Result<(), String> {
+    let file = dir.join("cpuset.cpus");
+    if !before.is_empty() || !file.exists() {
+        return Ok(());
+    }
+    match settings::write_cpuset(&file, "") {
+        Err(error) if !error.is_absent() => Err(error.to_string()),
+        _ => Ok(()),
     }
 }
 

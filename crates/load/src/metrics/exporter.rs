@@ -25,7 +25,7 @@ use crate::live::Watch;
 pub const EXPORTER_VERB: &str = "__exporter";
 /// Between two looks at the run.
 const EVERY: Duration = Duration::from_secs(1);
-/// Where it listens if only a port is given: nobody else's business.
+/// Where it listens if only a port is given: other machines cannot connect.
 const LOOPBACK: &str = "127.0.0.1";
 
 /// Where the metrics of a run go.
@@ -44,7 +44,7 @@ pub struct MetricsArgs {
     pub metrics_file: Option<PathBuf>,
 }
 
-/// What an exporter is told.
+/// The arguments of an exporter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExporterSetup {
     /// The supervisor of the run.

@@ -15,6 +15,7 @@ pub mod socket;
 pub mod spec;
 pub mod speed;
 pub mod target;
+mod target_group;
 pub mod toml;
 
 pub use choose::{Choice, Domains, NoChoice, choose};
@@ -24,4 +25,5 @@ pub use ratios::Ratios;
 pub use spec::{Cpus, NodeCourse, NodeName, NodeSpec, Origin, SpecError};
 pub use speed::{BadSpeed, Speed, Speeds};
 pub use target::Target;
+pub use target_group::GroupName;
 pub use toml::{NodesFile, Vocabulary};

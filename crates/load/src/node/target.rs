@@ -1,25 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A program that runs already and is to be slowed: a process, or it and its
-//! descendants.
+//! descendants; a unit of systemd, or a container, which are groups.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
+use sandbag_linux::cgroup::{self, Version};
 use sandbag_linux::process::{self, Process};
-use sandbag_linux::{CpuList, Root, cgroup, sched};
+use sandbag_linux::{CpuList, Root, sched};
 use sandbag_run::layout::PREFIX;
+use sandbag_run::members::members_below;
 use sandbag_run::process_identity::ProcessIdentity;
 use sandbag_run::{Error, Result};
 use sandbag_ui::text::visible;
 
+use super::target_group::{GroupName, find_group};
+
 /// Who is slowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    process: ProcessIdentity,
-    name: String,
-    /// Its descendants, too.
-    tree: bool,
-    /// Its groups in all hierarchies, as `/proc/PID/cgroup` says it.
+    /// In words.
+    shown: String,
+    who: Who,
+    /// The groups in all hierarchies, as `/proc/PID/cgroup` says it.
     groups: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Who {
+    Process(ProcessIdentity),
+    Tree(ProcessIdentity),
+    /// All in and below this directory. `in_place`: they stay there.
+    Group {
+        dir: PathBuf,
+        in_place: bool,
+    },
 }
 
 impl Target {
@@ -27,53 +42,79 @@ impl Target {
     ///
     /// # Errors
     /// [`Error::NotPossible`] for a process that must not, or cannot, be moved.
-    pub fn find(root: &Root, pid: u32, tree: bool) -> Result<Self> {
+    pub fn process(root: &Root, pid: u32, tree: bool) -> Result<Self> {
         let gone = || Error::not_possible(format!("there is no process {pid}"), "see ps -e");
         let process = ProcessIdentity::of(root, pid)?.ok_or_else(gone)?;
         let name = Process::new(root, pid).stat().map_err(|_| gone())?.name;
+        let (what, who) = if tree {
+            ("process tree", Who::Tree(process))
+        } else {
+            ("process", Who::Process(process))
+        };
         let target = Self {
-            process,
-            name,
-            tree,
+            shown: format!("{what} {pid} ({})", visible(&name)),
+            who,
             groups: cgroup::groups_of(root, pid).map_err(|_| gone())?,
         };
-        target.refuse(root)?;
-        Ok(target)
-    }
-
-    fn refuse(&self, root: &Root) -> Result<()> {
-        let shown = self.to_string();
-        let no = |what: String, remedy: &str| Err(Error::not_possible(what, remedy));
-        let pid = self.process.pid;
         let words = Process::new(root, pid).command_line()?;
         if pid == 1 || words.is_empty() {
             let what = match pid {
                 1 => "the first of all",
                 _ => "a thread of the kernel",
             };
-            return no(
-                format!("{shown} is {what}, which cannot be moved"),
+            return Err(Error::not_possible(
+                format!("{target} is {what}, which cannot be moved"),
                 "name a process of your own",
-            );
+            ));
         }
+        target.refuse(root)?;
+        Ok(target)
+    }
+
+    /// The processes of a unit or a container.
+    ///
+    /// # Errors
+    /// [`Error::NotPossible`] where it does not run, or its processes cannot be a node.
+    pub fn group(root: &Root, name: &GroupName) -> Result<Self> {
+        let dir = find_group(root, name)?;
+        let not_running = || Error::not_possible(format!("{name} does not run"), "start it first");
+        let first = members_below(&dir)
+            .first()
+            .copied()
+            .ok_or_else(not_running)?;
+        let target = Self {
+            shown: name.to_string(),
+            groups: cgroup::groups_of(root, first).map_err(|_| not_running())?,
+            who: Who::Group {
+                in_place: cgroup::find(root)?.version == Version::V2,
+                dir,
+            },
+        };
+        target.refuse(root)?;
+        Ok(target)
+    }
+
+    fn refuse(&self, root: &Root) -> Result<()> {
+        let no = |what: String, remedy: &str| Err(Error::not_possible(what, remedy));
         if self.groups.contains(&format!("/{PREFIX}")) {
             return no(
-                format!("{shown} is in a group of sandbag's already"),
+                format!("{self} is in a group of sandbag's already"),
                 "end that run first (sandbag status)",
             );
         }
         let members = self.members(root)?;
         if members.contains(&std::process::id()) {
             return no(
-                format!("sandbag itself belongs to {shown}"),
+                format!("sandbag itself belongs to {self}"),
                 "start it from somewhere else, or leave out --tree",
             );
         }
-        for member in members {
+        let moved = self.in_place().is_none();
+        for member in members.into_iter().filter(|_| moved) {
             match cgroup::groups_of(root, member) {
                 Ok(groups) if groups != self.groups => {
                     return no(
-                        format!("process {member} of the tree is in other groups than {shown}"),
+                        format!("process {member} is in other groups than the rest of {self}"),
                         "slow the processes of one group at a time",
                     );
                 }
@@ -83,22 +124,46 @@ impl Target {
         Ok(())
     }
 
-    pub fn pid(&self) -> u32 {
-        self.process.pid
+    /// A process that shows where it is.
+    ///
+    /// # Errors
+    /// None is left.
+    pub fn first(&self, root: &Root) -> Result<u32> {
+        let gone = || Error::not_possible(format!("{self} has ended"), "start it, and try again");
+        self.members(root)?.first().copied().ok_or_else(gone)
     }
 
-    pub fn is_tree(&self) -> bool {
-        self.tree
+    /// Its group, if it stays there.
+    pub fn in_place(&self) -> Option<&Path> {
+        match &self.who {
+            Who::Group {
+                dir,
+                in_place: true,
+            } => Some(dir),
+            _ => None,
+        }
+    }
+
+    /// Whether others than its descendants may join it: a service starts again.
+    pub fn is_group(&self) -> bool {
+        matches!(self.who, Who::Group { .. })
     }
 
     /// The CPUs that it may use now.
-    pub fn cpus(&self) -> Result<CpuList> {
-        Ok(sched::affinity(self.process.pid)?)
+    ///
+    /// # Errors
+    /// None of its processes is left.
+    pub fn cpus(&self, root: &Root) -> Result<CpuList> {
+        Ok(sched::affinity(self.first(root)?)?)
     }
 
-    /// Whether the process that was meant still runs.
-    pub fn lives(&self, root: &Root) -> bool {
-        ProcessIdentity::of(root, self.process.pid).is_ok_and(|now| now == Some(self.process))
+    /// Whether all of it has ended. `inside`: who is in the node now.
+    pub fn is_over(&self, root: &Root, inside: &[u32]) -> bool {
+        match &self.who {
+            Who::Process(process) => !lives(root, *process),
+            Who::Tree(_) => inside.is_empty(),
+            Who::Group { dir, .. } => inside.is_empty() && members_below(dir).is_empty(),
+        }
     }
 
     /// Those that are meant, as far as they live now, the first one first.
@@ -106,23 +171,31 @@ impl Target {
     /// # Errors
     /// `/proc` cannot be read.
     pub fn members(&self, root: &Root) -> Result<Vec<u32>> {
-        if !self.lives(root) {
+        let process = match &self.who {
+            Who::Group { dir, .. } => return Ok(members_below(dir)),
+            Who::Process(process) | Who::Tree(process) => *process,
+        };
+        if !lives(root, process) {
             return Ok(Vec::new());
         }
-        if !self.tree {
-            return Ok(vec![self.process.pid]);
+        if matches!(self.who, Who::Process(_)) {
+            return Ok(vec![process.pid]);
         }
         let all = process::processes(root)?.into_iter();
         let living = all.filter(|stat| !matches!(stat.state, 'Z' | 'X'));
         let parents: Vec<_> = living.map(|stat| (stat.pid, stat.parent)).collect();
-        Ok(descendants(self.process.pid, &parents))
+        Ok(descendants(process.pid, &parents))
     }
+}
+
+/// Whether the process that was meant still runs.
+fn lives(root: &Root, process: ProcessIdentity) -> bool {
+    ProcessIdentity::of(root, process.pid).is_ok_and(|now| now == Some(process))
 }
 
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let what = if self.tree { "process tree" } else { "process" };
-        write!(f, "{what} {} ({})", self.process.pid, visible(&self.name))
+        f.write_str(&self.shown)
     }
 }
 
@@ -159,7 +232,7 @@ mod tests {
     #[test]
     fn the_first_process_and_ourselves_are_refused() {
         let root = Root::default();
-        let why = |pid, tree| match Target::find(&root, pid, tree) {
+        let why = |pid, tree| match Target::process(&root, pid, tree) {
             Err(error) => error.to_string(),
             Ok(target) => format!("found {target}"),
         };

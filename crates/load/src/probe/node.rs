@@ -108,7 +108,8 @@ impl ProbeBench<'_> {
         let alarm = alarm()?;
         children.push(burner(&self.setup(board, &alarm, 0, Duty::Spin, ORDINARY))?);
         let child = &mut children[0];
-        self.layout.enter_node(journal, run, &node, child.id(), 0)?;
+        self.layout
+            .enter_node(journal, (run, &node), (child.id(), 0), false)?;
         let from_ns = boundary_after(LEAD_NS);
         order(board, 0, 1.0, from_ns, MOST_NS);
         open_gate(child)?;

@@ -68,7 +68,7 @@ impl SupervisedRun<'_> {
                 self.look_at_room(common)?;
                 self.watch_members();
                 self.look_for_foreign(false);
-                if self.target_is_over() {
+                if self.watch_target()? {
                     return Ok((run_ns, RunEnd::TargetOver));
                 }
                 self.observer.progress(run_ns);

@@ -29,6 +29,8 @@ pub(super) struct SupervisedNode {
     pub(super) group: Rc<NodeGroup>,
     /// A program that ran already.
     target: Option<Target>,
+    /// Looks in a row at which none of it was there.
+    gone_looks: u32,
     control: Option<NodeControl>,
     entered: usize,
     pub(super) changes: u64,
@@ -43,6 +45,9 @@ pub(super) struct SupervisedNode {
     left: BTreeMap<u32, String>,
 }
 
+/// Looks, one a second, at a service without processes until it has ended.
+const GONE_LOOKS: u32 = 5;
+
 /// What to do where none confines a group.
 const CPUSET: &str = "mount it, or let it be delegated";
 
@@ -54,10 +59,15 @@ impl SupervisedRun<'_> {
     pub(super) fn make_node(&mut self, control: NodeControl, target: Option<Target>) -> Result<()> {
         let cpus: CpuList = self.cpus.iter().map(super::LoadedCpu::number).collect();
         let run = RunId::own();
-        let of = target.as_ref().map(Target::pid);
-        let group = self
-            .layout
-            .make_node(self.root, &mut self.journal, run, &cpus, of)?;
+        let group = match target.as_ref().and_then(Target::in_place) {
+            Some(dir) => self.layout.adopt(&mut self.journal, dir, &cpus)?,
+            None => {
+                let of = target.as_ref().map(|target| target.first(self.root));
+                let of = of.transpose()?;
+                self.layout
+                    .make_node(self.root, &mut self.journal, run, &cpus, of)?
+            }
+        };
         let before = sched::affinity(0)?;
         if before != cpus && target.is_none() {
             self.journal.note(Entry::Confined {
@@ -92,6 +102,7 @@ impl SupervisedRun<'_> {
             left: BTreeMap::new(),
             group: Rc::new(group),
             target,
+            gone_looks: 0,
             control: Some(control),
             entered: 0,
             changes: 0,
@@ -170,10 +181,23 @@ impl SupervisedRun<'_> {
         let Some(node) = &mut self.node else {
             return Ok(());
         };
+        if let Some(target) = node
+            .target
+            .as_ref()
+            .filter(|target| target.in_place().is_some())
+        {
+            let what = format!("the node is {target}, and takes no other program");
+            return Err(Error::not_possible(what, "start it there"));
+        }
         let (run, nth) = (RunId::own(), node.entered);
         node.entered += 1;
-        self.layout
-            .enter_node(&mut self.journal, run, &node.group, pid, nth)?;
+        let ran_before = node.target.is_some();
+        self.layout.enter_node(
+            &mut self.journal,
+            (run, &node.group),
+            (pid, nth),
+            ran_before,
+        )?;
         self.cost.writes += 1;
         // As well as the cpuset: for programs that ask before they start
         // threads, and where there is none. Who ran already keeps what it chose.
@@ -193,6 +217,13 @@ impl SupervisedRun<'_> {
         let Some(target) = self.node.as_ref().and_then(|node| node.target.clone()) else {
             return Ok(());
         };
+        if target.in_place().is_some() {
+            let inside = self.members().len();
+            if let Some(node) = &mut self.node {
+                node.entered = inside;
+            }
+            return Ok(());
+        }
         loop {
             let inside = self.members();
             let mut outside = target.members(self.root)?;
@@ -207,23 +238,27 @@ impl SupervisedRun<'_> {
                 }
             }
         }
-        if self.target_is_over() {
-            let what = format!("{target} has ended");
-            return Err(Error::not_possible(what, "start it, and try again"));
-        }
-        Ok(())
+        target.first(self.root).map(drop)
     }
 
-    /// Whether all of a program that ran already has ended, or left the node.
-    pub(super) fn target_is_over(&self) -> bool {
-        let target = self.node.as_ref().and_then(|node| node.target.as_ref());
-        target.is_some_and(|target| {
-            if target.is_tree() {
-                self.members().is_empty()
-            } else {
-                !target.lives(self.root)
-            }
-        })
+    /// Takes in who joined a service or a container meanwhile, once a second; whether all of
+    /// what ran already has ended, or left the node. A service that starts again is given
+    /// time for it.
+    pub(super) fn watch_target(&mut self) -> Result<bool> {
+        let Some(target) = self.node.as_ref().and_then(|node| node.target.clone()) else {
+            return Ok(false);
+        };
+        let is_over = target.is_over(self.root, &self.members());
+        if target.is_group() && !is_over {
+            // A process that ended meanwhile is no failure.
+            let _ = self.attach();
+        }
+        let Some(node) = &mut self.node else {
+            return Ok(false);
+        };
+        node.gone_looks = if is_over { node.gone_looks + 1 } else { 0 };
+        let patience = if target.is_group() { GONE_LOOKS } else { 1 };
+        Ok(node.gone_looks >= patience)
     }
 
     /// Serves the node's socket; `Some` if the run ends.

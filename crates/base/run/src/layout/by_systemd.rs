@@ -71,6 +71,14 @@ pub(super) fn slice_of(own: &Path) -> String {
         .to_owned()
 }
 
+/// The unit of PID 1's whose group is at `own` (its path in the tree); `None` for what is
+/// in one, and for what holds no processes.
+pub(super) fn unit_of(own: &Path) -> Option<String> {
+    let mut parts = own.iter().map(|part| part.to_string_lossy().into_owned());
+    let name = parts.find(|part| part.ends_with(".service") || part.ends_with(".scope"))?;
+    parts.next().is_none().then_some(name)
+}
+
 /// PID 1 refused.
 pub(super) fn not_possible(what: String) -> Error {
     let remedy = "see the journal of PID 1 (journalctl -u init.scope), or give a delegated group \
@@ -81,6 +89,14 @@ pub(super) fn not_possible(what: String) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_unit_is_a_group_that_pid_1_knows() {
+        let unit = |path: &str| unit_of(Path::new(path));
+        assert_eq!(unit("system.slice/nginx.service").unwrap(), "nginx.service");
+        assert_eq!(unit("user.slice/user@1.service/app.slice/x.scope"), None);
+        assert_eq!(unit("system.slice"), None);
+    }
 
     /// Paths as they were seen on machines, by how sandbag was started.
     #[test]

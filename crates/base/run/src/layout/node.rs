@@ -11,13 +11,14 @@
 //! Where the node is made for a process that runs already, that process's place takes
 //! ours: on v1 its limits stay in force, and at the end it goes back to where it was.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sandbag_linux::cgroup::{self, Hierarchies, Version, find_cpuset_of, find_freezer_of};
 use sandbag_linux::{CpuList, Root, root};
 
-use super::by_systemd::{not_possible, slice_of};
+use super::by_systemd::{not_possible, slice_of, unit_of};
 use super::{Layout, LayoutKind, PREFIX};
+use crate::changes;
 use crate::error::{Error, Result};
 use crate::journal::{Entry, Journal};
 use crate::node_group::NodeGroup;
@@ -100,14 +101,52 @@ impl Layout {
         })
     }
 
-    /// Takes a process into a node's group. `nth` counts those who entered.
+    /// Confines a group of the v2 tree that others made, where it is: its processes are a
+    /// node then, with the limits that they have.
+    ///
+    /// # Errors
+    /// [`Error::NotPossible`] where it is neither a unit nor has a cpuset of its own.
+    pub fn adopt(&self, journal: &mut Journal, dir: &Path, cpus: &CpuList) -> Result<NodeGroup> {
+        if self.kind == LayoutKind::V2Systemd {
+            let own = dir.strip_prefix(&self.hierarchies.cpu).unwrap_or(dir);
+            let Some(name) = unit_of(own) else {
+                let what = format!("{} is no unit that holds processes", dir.display());
+                return Err(Error::not_possible(what, "name a service or a scope"));
+            };
+            let before = systemd::allowed_cpus(&name).map_err(not_possible)?;
+            journal.note(Entry::UnitCpus {
+                before,
+                dir: dir.to_owned(),
+                had_file: systemd::has_file_of_cpus(&name),
+                unit: name.clone(),
+            })?;
+            systemd::set_allowed_cpus(&name, cpus).map_err(not_possible)?;
+        } else if dir.join("cpuset.cpus").exists() {
+            changes::set_cpuset(journal, dir, cpus)?;
+        } else {
+            let what = format!("{} has no cpuset of its own", dir.display());
+            return Err(Error::not_possible(
+                what,
+                "enable that controller for it, or use --pid",
+            ));
+        }
+        Ok(NodeGroup {
+            cpu: dir.to_owned(),
+            accounting: dir.to_owned(),
+            cpuset: Some(dir.to_owned()),
+            freezer: Some(dir.to_owned()),
+            cpus: cpus.iter().collect(),
+        })
+    }
+
+    /// Takes a process into a node's group. `nth` counts those who entered. One that ran
+    /// before goes back to its group at the end, others stay in the slice from which they came.
     pub fn enter_node(
         &self,
         journal: &mut Journal,
-        run: RunId,
-        node: &NodeGroup,
-        pid: u32,
-        nth: usize,
+        (run, node): (RunId, &NodeGroup),
+        (pid, nth): (u32, usize),
+        ran_before: bool,
     ) -> Result<()> {
         if self.kind != LayoutKind::V2Systemd {
             for dir in node.dirs() {
@@ -116,9 +155,11 @@ impl Layout {
             return Ok(());
         }
         let scope = format!("{PREFIX}{run}node{nth}.scope");
+        let own = systemd::group_of(pid).unwrap_or_default();
         journal.note(Entry::NodeScope {
             dir: node.cpu.join(&scope),
-            back: slice_of(&systemd::group_of(pid).unwrap_or_default()),
+            back: slice_of(&own),
+            home: ran_before.then(|| self.hierarchies.cpu.join(&own)),
         })?;
         systemd::start_scope(&scope, &slice_name(run), &[pid]).map_err(not_possible)?;
         systemd::wait_for_scope(&self.hierarchies.cpu, pid, &scope).map_err(not_possible)?;

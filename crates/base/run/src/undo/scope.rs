@@ -72,9 +72,19 @@ impl UndoScope {
                 self.group_of(run, dir)?;
                 slice(back)
             }
-            Entry::NodeScope { dir, back } => {
+            Entry::NodeScope { dir, back, home } => {
                 self.group_of(run, dir)?;
-                slice(back)
+                slice(back)?;
+                home.as_ref().map_or(Ok(()), |home| self.group(home))
+            }
+            Entry::UnitCpus {
+                unit, dir, before, ..
+            } => {
+                foreign_unit(unit)?;
+                self.group(dir)?;
+                allow(before.parse::<CpuList>().is_ok(), || {
+                    format!("{before:?} is no list of CPUs")
+                })
             }
             Entry::Confined { dir, cpus, before } => {
                 self.group_of(run, dir)?;
@@ -118,6 +128,11 @@ impl UndoScope {
                 self.group(path)?;
                 is_ours(has_name(path, "cpu.rt_runtime_us"))?;
                 is_number()
+            }
+            SettingOf::Cpuset => {
+                self.group(path)?;
+                is_ours(has_name(path, "cpuset.cpus"))?;
+                is_value(old.parse::<CpuList>().is_ok())
             }
             SettingOf::Cpufreq => {
                 below([&self.cpus], path)?;
@@ -169,9 +184,23 @@ fn unit_of(run: RunId, name: &str) -> Result<(), String> {
 /// A slice not made by sandbag, by the characters that systemd.unit(5) allows.
 fn slice(name: &str) -> Result<(), String> {
     let rest = name.strip_suffix(".slice");
-    let is_slice = rest.is_some_and(|rest| plain(rest, "-_.:\\@"));
+    let is_slice = rest.is_some_and(|rest| plain(rest, UNIT_CHARACTERS));
     allow(is_slice, || format!("{name:?} is no slice"))
 }
+
+/// A unit of others: nothing but its CPUs is put back.
+fn foreign_unit(name: &str) -> Result<(), String> {
+    let rest = [".service", ".scope", ".slice"]
+        .iter()
+        .find_map(|end| name.strip_suffix(end));
+    allow(
+        rest.is_some_and(|rest| plain(rest, UNIT_CHARACTERS)),
+        || format!("{name:?} is no unit"),
+    )
+}
+
+/// Beside letters and digits, by systemd.unit(5).
+const UNIT_CHARACTERS: &str = "-_.:\\@";
 
 /// Letters, digits and these.
 fn plain(text: &str, more: &str) -> bool {

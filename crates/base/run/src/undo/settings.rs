@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Putting settings back.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sandbag_linux::root;
 use sandbag_linux::sysctl::Sysctl;
+use sandbag_linux::{Root, root};
 
 use super::PATIENCE;
 use crate::journal::{Setting, SettingOf};
@@ -39,6 +40,18 @@ fn put_one_back(setting: &Setting) -> sandbag_linux::Result<()> {
     }
 }
 
+/// Writes a group's CPUs. None at all mean all, but the kernel takes them only from a group
+/// without processes (ENOSPC); others get all that there can be.
+pub fn write_cpuset(file: &Path, cpus: &str) -> sandbag_linux::Result<()> {
+    match root::write(file, format!("{cpus}\n")) {
+        Err(error) if error.errno() == Some(libc::ENOSPC) => {
+            let possible = Root::default().read("/sys/devices/system/cpu/possible")?;
+            root::write(file, possible.trim())
+        }
+        outcome => outcome,
+    }
+}
+
 fn write(setting: &Setting) -> sandbag_linux::Result<()> {
     let sysctl = Sysctl::at(setting.path.clone());
     // Not written without need: each write to a real-time budget rebuilds
@@ -52,5 +65,6 @@ fn write(setting: &Setting) -> sandbag_linux::Result<()> {
     match setting.of {
         SettingOf::Sysctl => sysctl.set(&setting.old),
         SettingOf::RtRuntime | SettingOf::Cpufreq => root::write(&setting.path, &setting.old),
+        SettingOf::Cpuset => write_cpuset(&setting.path, &setting.old),
     }
 }

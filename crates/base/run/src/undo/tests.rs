@@ -231,6 +231,7 @@ fn who_entered_a_node_of_systemd_goes_on_where_he_came_from() {
         Entry::NodeScope {
             dir: scope.clone(),
             back: "user-1000.slice".into(),
+            home: None,
         },
     ];
     fs::create_dir_all(&scope).unwrap();

@@ -7,6 +7,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sandbag_linux::cgroup::kill_all;
+use sandbag_linux::cpulist::BadCpuList;
+use sandbag_linux::{CpuList, root};
 
 use crate::layout::PREFIX;
 use crate::members;
@@ -15,6 +17,8 @@ use crate::systemd;
 
 /// How long PID 1 may take to move processes that go on forking.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long processes are put back into the group that they came from.
+const HOME_PATIENCE: Duration = Duration::from_secs(2);
 /// Between two looks whether they have moved.
 const POLL: Duration = Duration::from_millis(5);
 
@@ -25,6 +29,10 @@ pub trait Manager {
     fn start_scope(&mut self, name: &str, slice: &str, pids: &[u32]) -> Result<(), String>;
     /// Stops a unit with all that runs in it; one that is gone is stopped.
     fn stop(&mut self, name: &str) -> Result<(), String>;
+    /// Confines a unit; an empty list frees it.
+    fn confine(&mut self, unit: &str, cpus: &CpuList) -> Result<(), String>;
+    /// Removes what PID 1 keeps of that.
+    fn forget(&mut self, unit: &str) -> Result<(), String>;
 }
 
 pub struct Systemd;
@@ -36,6 +44,18 @@ impl Manager for Systemd {
 
     fn stop(&mut self, name: &str) -> Result<(), String> {
         systemd::stop(name)
+    }
+
+    fn confine(&mut self, unit: &str, cpus: &CpuList) -> Result<(), String> {
+        match systemd::set_allowed_cpus(unit, cpus) {
+            // It ended, and its properties with it.
+            Err(why) if why.contains("not loaded") || why.contains("not found") => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    fn forget(&mut self, unit: &str) -> Result<(), String> {
+        systemd::forget_cpus(unit)
     }
 }
 
@@ -73,6 +93,36 @@ impl<'a> Units<'a> {
             None => self.kill(dir)?,
         }
         self.manager.stop(name)
+    }
+
+    /// Moves what is in the group at `dir` and below back into the group that it came from;
+    /// where that is gone, into a scope in the slice `back`. PID 1 moves nothing into a unit
+    /// that is not delegated, so this is done by hand: it was there before.
+    pub fn give_back(&mut self, dir: &Path, home: &Path, back: &str) -> Result<(), String> {
+        let give_up = Instant::now() + self.patience.min(HOME_PATIENCE);
+        while home.is_dir() && Instant::now() < give_up {
+            let pids = members::members_below(dir);
+            if pids.is_empty() {
+                return Ok(());
+            }
+            for pid in pids {
+                // It may have ended meanwhile; the next round tells.
+                let _ = root::write(&home.join("cgroup.procs"), pid);
+            }
+            std::thread::sleep(POLL);
+        }
+        self.empty(dir, back)
+    }
+
+    /// Lets a unit use the CPUs again that it could use before.
+    pub fn free(&mut self, unit: &str, before: &str, had_file: bool) -> Result<(), String> {
+        let cpus = before.parse().map_err(|bad: BadCpuList| bad.to_string())?;
+        self.manager.confine(unit, &cpus)?;
+        if had_file {
+            Ok(())
+        } else {
+            self.manager.forget(unit)
+        }
     }
 
     /// Moves what is in the group at `dir` and below into scopes in the slice
@@ -192,6 +242,17 @@ pub(super) mod tests {
             self.stopped.push(name.into());
             Ok(())
         }
+
+        fn confine(&mut self, unit: &str, cpus: &CpuList) -> Result<(), String> {
+            self.started
+                .push((unit.into(), cpus.to_string(), Vec::new()));
+            Ok(())
+        }
+
+        fn forget(&mut self, unit: &str) -> Result<(), String> {
+            self.stopped.push(unit.into());
+            Ok(())
+        }
     }
 
     /// A slice with a scope in it that has these processes.
@@ -222,6 +283,36 @@ pub(super) mod tests {
         let left = (name, "user-1000.slice".to_owned(), vec![11, 12]);
         assert_eq!(fake.started, [left]);
         assert_eq!(fake.stopped, ["sandbag7node.slice"; 2]);
+    }
+
+    #[test]
+    fn who_ran_before_goes_on_in_its_slice_if_its_group_is_gone() {
+        let (dir, mut fake) = fake("11\n12\n");
+        let mut units = Units::of_run(7, &mut fake);
+        let gone = dir.path().join("gone.service");
+        units.give_back(dir.path(), &gone, "system.slice").unwrap();
+        let left = (
+            "sandbag7left0.scope".into(),
+            "system.slice".into(),
+            vec![11, 12],
+        );
+        assert_eq!(fake.started, [left]);
+    }
+
+    #[test]
+    fn a_unit_may_use_again_what_it_could_before() {
+        let (_dir, mut fake) = fake("");
+        let mut units = Units::of_run(7, &mut fake);
+        units.free("nginx.service", "0-1", true).unwrap();
+        units.free("nginx.service", "", false).unwrap();
+        units.free("nginx.service", "x", false).unwrap_err();
+        let cpus: Vec<&str> = fake
+            .started
+            .iter()
+            .map(|(_, cpus, _)| cpus.as_str())
+            .collect();
+        assert_eq!(cpus, ["0,1", ""]);
+        assert_eq!(fake.stopped, ["nginx.service"]);
     }
 
     #[test]

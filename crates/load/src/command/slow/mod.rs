@@ -22,7 +22,7 @@ use sandbag_ui::messages::Messages;
 /// Slow CPUs for a program: virtual nodes, slower or unequal CPUs
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true,
-          group = ArgGroup::new("where").args(["cpus", "cores", "pid", "file"]).required(true)
+          group = ArgGroup::new("where").args(["cpus", "cores", "pid", "unit", "container", "file"]).required(true)
               .multiple(true),
           mut_args(apart_from_methods))]
 pub struct SlowArgs {
@@ -36,8 +36,10 @@ pub struct SlowArgs {
     /// node has none. Each has its own report in the run directory. The keys
     /// are in docs/reference/nodes.md.
     // What is each node's own is in the file, or could be.
-    #[arg(value_name = "NODES.toml", conflicts_with_all = ["cpus", "cores", "pid", "duration",
-          "speed", "profile", "name", "period", "json", "timeout", "kill", "command"])]
+    #[arg(value_name = "NODES.toml", conflicts_with_all = ["cpus", "cores", "pid", "unit",
+          "container", "duration",
+          "speed", "profile", "name", "period", "json", "timeout", "kill", "metrics",
+          "metrics_file", "command"])]
     file: Option<PathBuf>,
 
     #[command(flatten)]

@@ -76,10 +76,7 @@ pub fn check(options: &NodeOptions, registry: &Registry) -> Result<CheckedNode> 
     // Faults of its options come before all others.
     options.method(0.0)?;
     let machine = NodeMachine::read(&root)?;
-    let target = options
-        .pid
-        .map(|pid| Target::find(&root, pid, options.tree));
-    let target = target.transpose()?;
+    let target = options.target(&root)?;
     let spec = spec(options, target.as_ref())?;
     let placed = place(vec![spec], &machine, &claims(registry)?, |_| {
         domains(&options.method, options.constants.frequencies.split_domains)
@@ -104,6 +101,18 @@ pub fn check(options: &NodeOptions, registry: &Registry) -> Result<CheckedNode> 
                 1.0 - asked
             ),
             remedy: slower(&options.method).into(),
+        }
+        .into());
+    }
+    if let (Some(target), Scope::Node) = (&target, method.scope)
+        && target.in_place().is_some()
+    {
+        let name = method.name;
+        return Err(sandbag_run::Error::NotPossible {
+            what: format!(
+                "{name} acts on a group of sandbag's own, and {target} stays in that which it has"
+            ),
+            remedy: "use --method hogs or pace".into(),
         }
         .into());
     }
@@ -148,7 +157,8 @@ pub fn refuse_nesting() -> Result<()> {
 
 fn spec(options: &NodeOptions, target: Option<&Target>) -> Result<NodeSpec> {
     let default = || format!("node-{}", std::process::id()).parse();
-    let of_target = target.map(Target::cpus).transpose()?;
+    let root = Root::default();
+    let of_target = target.map(|target| target.cpus(&root)).transpose()?;
     Ok(NodeSpec {
         name: options.name.clone().map_or_else(default, Ok)?,
         cpus: match (&options.cpus, options.cores, of_target) {

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::method::{self, Method, MethodOptions};
-use crate::node::{NodeName, Speeds};
+use crate::node::{GroupName, NodeName, Speeds, Target};
 use clap::Args;
-use sandbag_linux::CpuList;
+use sandbag_linux::{CpuList, Root};
 use sandbag_ui::failure::Result;
 
 use crate::command::run::hold_options::HoldOptions;
@@ -39,6 +39,17 @@ pub struct NodeOptions {
     /// With --pid: its descendants, too
     #[arg(long, requires = "pid")]
     pub tree: bool,
+
+    /// Slow the processes of this unit of systemd, which runs already, in place of CMD
+    ///
+    /// As for --pid. On cgroup v2 they stay in the unit: it is confined to the CPUs
+    /// (AllowedCPUs) until the end, also if it starts again meanwhile.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["command", "pid"])]
+    pub unit: Option<String>,
+
+    /// The same for a container, by name or id: of docker, podman, containerd, nspawn, LXC
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["command", "pid", "unit"])]
+    pub container: Option<String>,
 
     /// How long; without it until CMD or the process ends, or until Ctrl-C
     #[arg(short, long, value_name = "TIME", conflicts_with = "profile",
@@ -93,6 +104,17 @@ pub struct NodeOptions {
 }
 
 impl NodeOptions {
+    /// The program that runs already, if one is to be slowed.
+    pub fn target(&self, root: &Root) -> Result<Option<Target>> {
+        let unit = self.unit.clone().map(GroupName::Unit);
+        let group = unit.or_else(|| self.container.clone().map(GroupName::Container));
+        Ok(match (self.pid, group) {
+            (Some(pid), _) => Some(Target::process(root, pid, self.tree)?),
+            (None, Some(group)) => Some(Target::group(root, &group)?),
+            (None, None) => None,
+        })
+    }
+
     /// The method with its options, for a node slowed by at most this level.
     pub fn method(&self, level: f64) -> Result<Method> {
         let mut options = self.constants;
