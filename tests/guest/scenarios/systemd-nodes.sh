@@ -149,6 +149,8 @@ for way in stop kill; do
     sandbag slow --unit worker --cpus 0-1 --speed 0.5 --no-out 2> said &
     supervisor=$!
     until_cpus 0-1
+    sandbag slow --unit worker --cpus 2 --speed 0.5 --no-out -d 1s
+    echo $? | result "unit-second-$way"
     sleep 2
     systemctl restart worker
     sleep 2

@@ -183,6 +183,8 @@ fn adopted(outcome: &Outcome) -> anyhow::Result<()> {
         Ok(())
     };
     for way in ["stop", "kill"] {
+        let second: i32 = outcome.result(&format!("unit-second-{way}"))?;
+        ensure!(second == 5, "a second run of the unit ended with {second}");
         is(&format!("unit-inside-{way}"), "0-1")?;
         is(&format!("unit-after-{way}"), "0-3")?;
     }

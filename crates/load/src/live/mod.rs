@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the runs of this machine do right now, seen from outside: for `status`, `top` and
-//! the metrics. Loads are read from the memory that a run's burners share, and speeds from
-//! a node itself; no run is stopped or asked to work for it.
+//! the metrics. Loads and speeds are read from the memory that a run's burners share; a node
+//! is asked once for its name, and no run is stopped for it.
 
 mod kernel;
 mod program;

@@ -26,7 +26,7 @@ impl ProgramUse {
                     dirs,
                     back: Some(_),
                 } => Some(dirs),
-                Entry::NodeSlice { dir, .. } => Some(vec![dir]),
+                Entry::NodeSlice { dir, .. } | Entry::UnitCpus { dir, .. } => Some(vec![dir]),
                 _ => None,
             });
         Self {

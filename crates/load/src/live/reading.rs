@@ -104,11 +104,12 @@ fn taken_ns(slot: &Slot, to: u64) -> f64 {
             .rev()
             .find_map(|number| slot.boundary(number))
     };
-    let (Some(now), before) = (at(to), at(to - SPAN)) else {
+    let from = to.saturating_sub(SPAN);
+    let (Some(now), before) = (at(to), at(from)) else {
         return 0.0;
     };
     // A burner that began within the second: from its first note on.
-    let first = || (to - SPAN..=to).find_map(|number| slot.boundary(number));
+    let first = || (from..=to).find_map(|number| slot.boundary(number));
     let before = before.or_else(first).map_or(now.cpu_ns, |note| note.cpu_ns);
     now.cpu_ns.saturating_sub(before) as f64
 }
@@ -122,7 +123,8 @@ fn asked_ns(slot: &Slot, to: u64) -> f64 {
     let orders: Vec<LoadOrder> = (first..published).filter_map(|n| slot.order(n)).collect();
     // With the first of all orders known, nothing was asked before it.
     let lost = first > 0;
-    integral_ns(&orders, lost, (to - SPAN) * BOUNDARY_NS, to * BOUNDARY_NS)
+    let from = to.saturating_sub(SPAN);
+    integral_ns(&orders, lost, from * BOUNDARY_NS, to * BOUNDARY_NS)
 }
 
 /// Time that orders ask for between two times. `lost`: there were others before them, of

@@ -20,7 +20,8 @@ use super::by_systemd::{not_possible, slice_of, unit_of};
 use super::{Layout, LayoutKind, PREFIX};
 use crate::changes;
 use crate::error::{Error, Result};
-use crate::journal::{Entry, Journal};
+use crate::journal::{self, Entry, Journal, SettingOf};
+use crate::lock::Lock;
 use crate::node_group::NodeGroup;
 use crate::run_process::RunId;
 use crate::systemd;
@@ -107,6 +108,7 @@ impl Layout {
     /// # Errors
     /// [`Error::NotPossible`] where it is neither a unit nor has a cpuset of its own.
     pub fn adopt(&self, journal: &mut Journal, dir: &Path, cpus: &CpuList) -> Result<NodeGroup> {
+        refuse_adopted(journal, dir)?;
         if self.kind == LayoutKind::V2Systemd {
             let own = dir.strip_prefix(&self.hierarchies.cpu).unwrap_or(dir);
             let Some(name) = unit_of(own) else {
@@ -165,6 +167,23 @@ impl Layout {
         systemd::wait_for_scope(&self.hierarchies.cpu, pid, &scope).map_err(not_possible)?;
         Ok(())
     }
+}
+
+/// Two runs that confine the same group would put back what the other one wrote.
+fn refuse_adopted(journal: &Journal, dir: &Path) -> Result<()> {
+    let _lock = Lock::of(journal.dir())?;
+    let is_it = |entry: &Entry| match entry {
+        Entry::UnitCpus { dir: theirs, .. } => theirs == dir,
+        Entry::Setting(setting) => {
+            setting.of == SettingOf::Cpuset && setting.path.parent() == Some(dir)
+        }
+        _ => false,
+    };
+    if journal::of_others(journal).iter().any(is_it) {
+        let what = format!("another run slows {} already", dir.display());
+        return Err(Error::not_possible(what, "end that first (sandbag status)"));
+    }
+    Ok(())
 }
 
 /// One level below the place of a process, `target` or our own.
