@@ -258,6 +258,22 @@ fn a_load_is_changed_while_it_runs_and_ends_as_planned(place: &MachinePlace) -> 
         "{asked:?}"
     );
     place.as_before()?;
+    // A request that comes before the run waits for it, and the supervisor sleeps meanwhile.
+    let at = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)?
+        .as_secs_f64()
+        + 2.5;
+    let run = place.start(&format!(
+        "-q load 20 --at @{at:.3} -d 2s --no-out --json=at.json"
+    ))?;
+    std::thread::sleep(Duration::from_millis(500));
+    let early = place.start(&format!("set {} --load 30", run.id()))?;
+    finish(run)?.judged()?;
+    finish(early)?;
+    let cpu_s = place.json("at.json")?["supervisor"]["cpu_s"]
+        .as_f64()
+        .context("cost")?;
+    ensure!(cpu_s < 1.0, "the supervisor took {cpu_s} s while it waited");
     // What is killed leaves no socket.
     let run = place.start_burning("-q load 20 -d 1h --no-out", 2)?;
     kill(pid_of(&run), Signal::SIGKILL)?;

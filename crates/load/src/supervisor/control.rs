@@ -143,6 +143,8 @@ fn resolve(
 /// The socket of a load.
 pub(super) struct LoadControl {
     server: Server,
+    /// The run proper goes on: until then requests wait.
+    pub serving: bool,
 }
 
 impl LoadControl {
@@ -154,12 +156,15 @@ impl LoadControl {
             Ok(name) => Server::bind(&directory, &name)?,
             Err(bad) => unreachable!("{bad}"),
         };
-        Ok(Self { server })
+        Ok(Self {
+            server,
+            serving: false,
+        })
     }
 
     /// Becomes readable when there is something to serve.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.server.as_fd()
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.serving.then(|| self.server.as_fd())
     }
 
     fn serve(&mut self, run: &mut SupervisedRun<'_>, feed: &mut Feed) {

@@ -37,6 +37,9 @@ impl SupervisedRun<'_> {
         if let Some(node) = &mut self.node {
             node.serving = true;
         }
+        if let Some(control) = &mut self.load_control {
+            control.serving = true;
+        }
         loop {
             let now = clock::monotonic();
             let run_ns = self.clock.run_ns(now);
@@ -218,7 +221,7 @@ impl SupervisedRun<'_> {
         ];
         let node = self.node.as_ref().and_then(SupervisedNode::fd);
         fds.extend(node.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
-        let load = self.load_control.as_ref().map(LoadControl::fd);
+        let load = self.load_control.as_ref().and_then(LoadControl::fd);
         fds.extend(load.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         if let Some(word) = self.trigger.as_ref().and_then(Trigger::descriptor) {
             fds.push(PollFd::new(word, PollFlags::POLLIN));
