@@ -468,6 +468,8 @@ impl<'a> SupervisedRun<'a> {
             mut guardian,
             observer,
             command,
+            node,
+            load_control,
             ..
         } = self;
         for cpu in &mut cpus {
@@ -484,6 +486,8 @@ impl<'a> SupervisedRun<'a> {
                 Leftovers::AsNoted
             },
         );
+        // Their sockets go while the guardian lives, which removes those of the dead.
+        drop((node, load_control));
         if left.is_empty() {
             // Nothing is left for it to do, and it may be stopped.
             let _ = guardian.kill();

@@ -241,10 +241,12 @@ fn the_run_ends_with_its_target(place: &MachinePlace) -> Result<()> {
     for tree in ["", "--tree"] {
         let outside = Outside::start(place, 1)?;
         let root = outside.shell.id();
-        let words = format!("slow --pid {root} {tree} -s .5 -d 1h --out gone --force");
+        let words = format!("slow --pid {root} {tree} -s .5 -d 1h --name gone --out gone --force");
         let run = place.start(&words)?;
-        wait_until("the program in the node", || {
-            Outside::taken(pid_of(&outside.shell))
+        // A program that ends before all of it was taken is refused instead.
+        wait_until("the node to serve", || {
+            let set = place.run("slow set gone --speed .4");
+            set.is_ok_and(|set| set.code() == 0)
         })?;
         drop(outside);
         let ended = finish(run)?.judged()?.says(&["the program ended"])?;
