@@ -206,7 +206,7 @@ fn repair(events: &mut Vec<TraceEvent>, rounding_ns: u64, repairs: &mut Repairs)
         if next.start_ns >= end {
             return false;
         }
-        if end - next.start_ns <= rounding_ns && next_end >= end {
+        if end - next.start_ns <= rounding_ns && next_end > end {
             *next = TraceEvent::new(end, next_end - end);
             return false;
         }
@@ -271,6 +271,16 @@ mod tests {
         let events = [TraceEvent::new(0, 10), TraceEvent::new(10, 9)];
         assert_eq!(trace.cpus[0].events, events);
         assert_eq!(trace.warnings.len(), 1);
+    }
+
+    #[test]
+    fn an_event_that_is_all_overlap_is_part_of_the_one_before() {
+        let trace = trace(
+            event_set(&[(0, 1), (0, 1), (1, 5)], 1),
+            Coverage::FromZero,
+        );
+        let events = [TraceEvent::new(0, 1), TraceEvent::new(1, 5)];
+        assert_eq!(trace.cpus[0].events, events);
     }
 
     #[test]
