@@ -28,7 +28,8 @@ pub struct PlanArgs {
     pub cpus: Cpus,
 
     /// Which CPUs of the trace are replayed there, in this order, and again
-    /// from the first if they are fewer [default: all of the trace]
+    /// from the first if they are fewer [default: all of the trace; of one that
+    /// has more, those with the same numbers]
     #[arg(long, value_name = "LIST", value_parser = super::cpu_list)]
     pub trace_cpus: Option<CpuList>,
 
@@ -150,6 +151,18 @@ impl PlanArgs {
         }
         sandbag_run::online::check_online(root, &cpus)?;
         Ok(cpus.iter().collect())
+    }
+
+    /// The same for these CPUs here: of a trace that has more, those with the same numbers
+    /// are replayed, where it has them and none were named.
+    pub fn of_same_numbers(&self, trace: &JitterTrace, here: &[u32]) -> Self {
+        let held: CpuList = trace.cpus.iter().map(|cpu| cpu.cpu).collect();
+        let has_all = trace.cpus.len() > here.len() && here.iter().all(|cpu| held.contains(*cpu));
+        let same = has_all.then(|| here.iter().copied().collect());
+        Self {
+            trace_cpus: self.trace_cpus.clone().or(same),
+            ..self.clone()
+        }
     }
 
     /// The plan for `here` CPUs.

@@ -275,10 +275,7 @@ mod tests {
 
     #[test]
     fn an_event_that_is_all_overlap_is_part_of_the_one_before() {
-        let trace = trace(
-            event_set(&[(0, 1), (0, 1), (1, 5)], 1),
-            Coverage::FromZero,
-        );
+        let trace = trace(event_set(&[(0, 1), (0, 1), (1, 5)], 1), Coverage::FromZero);
         let events = [TraceEvent::new(0, 1), TraceEvent::new(1, 5)];
         assert_eq!(trace.cpus[0].events, events);
     }

@@ -28,6 +28,10 @@ fn a_dry_run_says_what_each_cpu_would_suffer() {
             .and(contains("seed 7"))
             .and(contains("beside: true")),
     );
+    // Of more CPUs than are wanted those with the same numbers.
+    dir.line("jitter replay made.json --cpus 1 --dry-run")
+        .success()
+        .stdout(contains("CPU 1: CPU 1 of the trace"));
     assert_eq!(dir.names(), ["made.json"]);
 }
 

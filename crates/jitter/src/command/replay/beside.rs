@@ -18,7 +18,7 @@ use sandbag_ui::quantity::time;
 use sandbag_ui::text::command_line;
 use sandbag_ui::units::nanos;
 
-use super::super::plan_args::PlanExtras;
+use super::super::plan_args::{PlanArgs, PlanExtras};
 use super::record::{BesideMethod, BesideRecord, CpuRecord, LeftOutRecord, MethodRecord, seconds};
 use super::verdict::Due;
 use super::{ReplayArgs, ReplayMethod, ReplayOutcome, Safeguard, table};
@@ -26,6 +26,7 @@ use super::{ReplayArgs, ReplayMethod, ReplayOutcome, Safeguard, table};
 pub struct BesideReplay<'a> {
     args: &'a ReplayArgs,
     trace: JitterTrace,
+    plan_args: PlanArgs,
     plan: ReplayPlan,
     cpus: Vec<u32>,
     asks: Vec<Ask>,
@@ -61,11 +62,13 @@ impl<'a> BesideReplay<'a> {
             factor: args.scale_factor,
             repeat: args.repeat,
         };
-        let plan = args.plan.plan(&trace, cpus.len(), more)?;
+        let plan_args = args.plan.of_same_numbers(&trace, &cpus);
+        let plan = plan_args.plan(&trace, cpus.len(), more)?;
         Ok(Self {
             asks: Ask::each(&cpus, &plan),
             args,
             trace,
+            plan_args,
             plan,
             cpus,
             want,
@@ -76,7 +79,7 @@ impl<'a> BesideReplay<'a> {
         let portion = &self.asks[place].portion;
         CpuRecord {
             cpu: one.cpu,
-            trace_cpu: self.args.plan.trace_cpu(&self.trace, place),
+            trace_cpu: self.plan_args.trace_cpu(&self.trace, place),
             offset_s: seconds(portion.offset_ns()),
             length_s: seconds(portion.length_ns()),
             ran_s: seconds(one.ran_ns),
@@ -125,7 +128,7 @@ impl ReplayMethod for BesideReplay<'_> {
                 "CPU {}: CPU {} of the trace from {} of its known time on, for {}{}: {events} events, \
              {} in all",
                 ask.cpu,
-                args.plan.trace_cpu(trace, place),
+                self.plan_args.trace_cpu(trace, place),
                 time(portion.offset_ns() as f64),
                 time(portion.length_ns() as f64),
                 if portion.repeats() {
