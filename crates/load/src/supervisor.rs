@@ -11,6 +11,7 @@
 //! with `pace` the level is the burner's own business.
 
 mod answer;
+mod beside;
 mod burner;
 mod control;
 mod cpu;
@@ -57,6 +58,7 @@ use sandbag_run::registry::Registry;
 use sandbag_run::run_process::RunId;
 use sandbag_run::undo::{Leftovers, undo};
 
+use beside::BesideRuns;
 use burner::Common;
 use cpu::{LoadedCpu, SLOTS_PER_CPU};
 use feed::Feed;
@@ -72,6 +74,7 @@ use trigger::Trigger;
 
 use control::LoadControl;
 
+pub use beside::BesideRun;
 pub use control::NodeControl;
 pub use meter::Windows;
 pub use outcome::{Cost, CpuOutcome, ForeignProcess, LoadStart, Migrations, RunEnd, RunOutcome};
@@ -97,6 +100,10 @@ pub struct RunPlan {
     pub target: Option<Target>,
     /// One that was started already.
     pub guardian: Option<Child>,
+    /// The CPUs are another run's, of which this is a part.
+    pub shares: bool,
+    /// The parts of this run that are runs of their own.
+    pub beside: Vec<BesideRun>,
     /// Wait until the first level is held before the command starts.
     pub settle: bool,
     /// The command starts at once and says by this when the profile begins;
@@ -151,6 +158,7 @@ pub fn run(plan: RunPlan, registry: &Registry, observer: &mut dyn Observer) -> R
         Some(guardian) => guardian,
         None => guardian::start(&registry.own_journal())?,
     };
+    let none = CpuList::default();
     let registered = registry.register(
         RunInfo {
             cpus: cpus.to_string(),
@@ -161,9 +169,10 @@ pub fn run(plan: RunPlan, registry: &Registry, observer: &mut dyn Observer) -> R
             }),
             board_fd: board.fd(),
             kill: plan.command.as_ref().is_some_and(|c| c.kill),
+            shares: plan.shares,
             ..RunInfo::of_this_process(&plan.load)
         },
-        &cpus,
+        if plan.shares { &none } else { &cpus },
     );
     let journal = match registered {
         Ok(journal) => journal,
@@ -180,6 +189,7 @@ pub fn run(plan: RunPlan, registry: &Registry, observer: &mut dyn Observer) -> R
     };
     let mut run = SupervisedRun {
         load_control,
+        beside: BesideRuns::new(plan.beside),
         length_ns: plan.length_ns,
         cpus: plan
             .cpus
@@ -248,6 +258,7 @@ struct SupervisedRun<'a> {
     node: Option<SupervisedNode>,
     /// The socket of a load that is no node.
     load_control: Option<LoadControl>,
+    beside: BesideRuns,
     /// Of the profile.
     length_ns: Option<u64>,
     /// Pieces that were published and have not ended.
@@ -443,6 +454,7 @@ impl<'a> SupervisedRun<'a> {
                 least_headroom: cpu.least_headroom,
                 weight_changes: cpu.weight_changes,
                 command_ns: self.command.as_ref().and_then(|running| running.used_ns(n)),
+                beside_ns: self.meter.beside_ns(n),
             }
         });
         let cpus = cpus.collect();

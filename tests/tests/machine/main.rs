@@ -22,6 +22,7 @@ macro_rules! cases {
 mod absences;
 mod attach;
 mod audit;
+mod combined;
 mod commands;
 mod descriptors;
 mod doctor;
@@ -91,6 +92,7 @@ fn main() -> ExitCode {
         nodes::REPEATED,
         attach::CASES,
         attach::REDIS,
+        combined::CASES,
         watching::CASES,
         watching::PROMETHEUS,
         nodes_file::CASES,

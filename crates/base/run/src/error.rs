@@ -20,10 +20,7 @@ pub enum Error {
         remedy: String,
     },
     /// Another sandbag holds some of the CPUs.
-    #[error(
-        "CPUs {cpus} are already loaded by sandbag process {pid}: wait for it, or end it \
-         (sandbag stop {pid})"
-    )]
+    #[error("CPUs {cpus} are already loaded by sandbag process {pid}: {}", busy_remedy(*pid))]
     Busy {
         /// The other supervisor.
         pid: u32,
@@ -113,8 +110,15 @@ impl ExitStatus for Error {
     fn remedy(&self) -> Option<String> {
         match self {
             Self::NotPossible { remedy, .. } => Some(remedy.clone()),
-            Self::Busy { pid, .. } => Some(format!("wait for it, or end it (sandbag stop {pid})")),
+            Self::Busy { pid, .. } => Some(busy_remedy(*pid)),
             _ => None,
         }
     }
+}
+
+fn busy_remedy(pid: u32) -> String {
+    format!(
+        "wait for it, or end it (sandbag stop {pid}); several conditions on the same CPUs are one \
+         run of sandbag slow, with --load and --jitter"
+    )
 }

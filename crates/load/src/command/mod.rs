@@ -4,6 +4,7 @@
 pub mod compare;
 pub mod doctor;
 pub mod load;
+mod own_run;
 pub mod record;
 pub mod replay;
 pub mod run;

@@ -14,6 +14,7 @@ pub mod ratios;
 pub mod socket;
 pub mod spec;
 pub mod speed;
+pub mod speed_share;
 pub mod target;
 mod target_group;
 pub mod toml;

@@ -499,6 +499,11 @@ impl<'t> Fields<'t> {
         for field in both() {
             if vocabulary.options.contains(&field.key) {
                 let value = field.scalar(field.value, "write one value")?;
+                // As all files: from the directory of this one.
+                let value = match field.key {
+                    "jitter" => dir.join(value).to_string_lossy().into_owned(),
+                    _ => value,
+                };
                 options.insert(field.key.to_owned(), value);
             } else if field.key == "env" {
                 env.extend(field.variables()?);

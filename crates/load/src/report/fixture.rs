@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::report::achieved::{AchievedRow, AchievedWriter};
-use crate::report::run::{CommandResult, CpuResult, MethodUsed, NodeUse, Run, SupervisorCost};
+use crate::report::run::{
+    CommandResult, CpuResult, MethodUsed, NodeUse, Part, PartCpu, Run, SupervisorCost,
+};
 use sandbag_run::{directory::FORMAT, machine::MachineFacts};
 use sandbag_stats::{Accuracy, Tolerance, Verdict, VerdictCounter, Window};
 
@@ -189,6 +191,44 @@ pub fn node() -> Fixture {
     })
 }
 
+/// The same beside a load and jitter, of which the load was missed.
+pub fn combined() -> Fixture {
+    let mut fixture = node();
+    for (cpu, left_pct) in fixture.run.cpus.iter_mut().zip([55.4, 24.3]) {
+        cpu.left_pct = Some(left_pct);
+    }
+    let part = |name: &str, asked: &str, verdict, cells: [(f64, f64); 2]| Part {
+        name: name.to_owned(),
+        asked: asked.to_owned(),
+        verdict,
+        reason: "mean absolute error as it was".to_owned(),
+        cpus: (0..)
+            .zip(cells)
+            .map(|(cpu, (asked_pct, got_pct))| PartCpu {
+                cpu,
+                asked_pct,
+                got_pct,
+            })
+            .collect(),
+        warnings: vec!["it was late".to_owned()],
+    };
+    fixture.run.add_parts(vec![
+        part(
+            "load",
+            "30 % of the slowed CPUs",
+            Verdict::Missed,
+            [(24.0, 24.01), (10.5, 8.25)],
+        ),
+        part(
+            "jitter",
+            "the jitter of day.sbj",
+            Verdict::Kept,
+            [(0.52, 0.53), (0.41, 0.41)],
+        ),
+    ]);
+    fixture
+}
+
 /// Four nodes on 8 CPUs, as in figure 2 of Buchert, Nussbaum & Gustedt (HPCC
 /// 2011), but one of them far from what was asked, and one unequal inside.
 pub fn nodes() -> Vec<Fixture> {
@@ -314,6 +354,7 @@ fn simulate(
         command: None,
         seed: None,
         node: None,
+        parts: Vec::new(),
     };
     if let Some(stats) = stats {
         run.reason = format!(
@@ -383,6 +424,7 @@ fn cpu_result(cpu: u32, windows: &[Window]) -> CpuResult {
         command_s: mine.first().and_then(|w| w.command_ns).map(|_| command),
         busy_s: Some(sum(&|w| w.busy_ns.unwrap_or(0)) as f64 / 1e9),
         foreign_pct: None,
+        left_pct: None,
     }
 }
 

@@ -9,6 +9,7 @@ pub mod error;
 pub(crate) mod fixture;
 pub mod html;
 pub mod nodes;
+mod parts;
 pub mod plot;
 pub mod run;
 mod series;

@@ -52,6 +52,63 @@ pub struct Run {
     /// what slows the CPUs: a load of 40 % leaves a speed of 60 %.
     #[serde(default)]
     pub node: Option<NodeUse>,
+    /// What else held on the node's CPUs, in the order of effects: a load, jitter.
+    #[serde(default)]
+    pub parts: Vec<Part>,
+}
+
+/// A condition that held beside the speed of a node, in a process of its own.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Part {
+    /// `load` or `jitter`.
+    pub name: String,
+    pub asked: String,
+    pub verdict: Verdict,
+    pub reason: String,
+    pub cpus: Vec<PartCpu>,
+    pub warnings: Vec<String>,
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            asked: String::new(),
+            verdict: Verdict::Undecided,
+            reason: String::new(),
+            cpus: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// A part on one CPU, percent of the CPU at full speed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PartCpu {
+    pub cpu: u32,
+    pub asked_pct: f64,
+    pub got_pct: f64,
+}
+
+impl Run {
+    /// Adds what else held; the verdict is the worst of all.
+    pub fn add_parts(&mut self, parts: Vec<Part>) {
+        let rank = |verdict| match verdict {
+            Verdict::Kept => 0,
+            Verdict::Undecided => 1,
+            Verdict::Missed => 2,
+        };
+        for part in &parts {
+            if rank(part.verdict) > rank(self.verdict) {
+                self.verdict = part.verdict;
+                self.reason = format!("the {}: {}", part.name, part.reason);
+            }
+            let warnings = part.warnings.iter();
+            self.warnings
+                .extend(warnings.map(|text| format!("the {}: {text}", part.name)));
+        }
+        self.parts = parts;
+    }
 }
 
 /// A virtual node and what its programs did in it.
@@ -121,6 +178,10 @@ pub struct CpuResult {
     /// program's, percent of the delivered time. Absent without a program.
     #[serde(default)]
     pub foreign_pct: Option<f64>,
+    /// What the node's speed and the parts of the run left of the delivered time, percent.
+    /// Absent without such parts.
+    #[serde(default)]
+    pub left_pct: Option<f64>,
 }
 
 /// The CPUs by urgency: an absent load first, then by mean error.

@@ -5,6 +5,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use crate::report::columns::{CPU_COLUMNS, CpuColumn};
 use crate::report::nodes::NodeRows;
+use crate::report::parts;
 use crate::report::run::{CommandResult, CpuResult, NodeUse, Run, worst_first};
 use crate::report::view::View;
 use sandbag_ui::text::{signed, times, visible};
@@ -32,6 +33,11 @@ pub fn summary_table(run: &Run) -> String {
         out.push_str(&table(&run.cpus));
         out.push('\n');
     }
+    let rows = parts::rows(run);
+    if !rows.is_empty() {
+        out.push_str(&parts_table(rows));
+        out.push('\n');
+    }
     let mut say = |text: &str| {
         out.push_str(&wrap(text));
         out.push('\n');
@@ -56,6 +62,21 @@ pub fn summary_table(run: &Run) -> String {
         say(&format!("warning: {warning}"));
     }
     out
+}
+
+fn parts_table(rows: Vec<[String; 5]>) -> String {
+    let mut table = Table::new();
+    table
+        .load_preset(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(parts::HEAD)
+        .add_rows(rows);
+    for column in table.column_iter_mut() {
+        if (1..4).contains(&column.index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    lines(&table)
 }
 
 /// Nodes that ran together, a line for each speed.
@@ -222,6 +243,7 @@ mod tests {
             ("empty", fixture::empty().run),
             ("node", node.run),
             ("throttled node", throttled),
+            ("node beside a load and jitter", fixture::combined().run),
             ("node of which nothing is known", unknown),
         ];
         let texts = runs.map(|(name, run)| format!("== {name}\n{}", summary_table(&run)));

@@ -139,6 +139,7 @@ impl SupervisedRun<'_> {
             self.stop_command(pid);
         }
         self.board.set_paused(true);
+        self.beside.tell(Signal::SIGTSTP);
         self.wait_for_rest(common);
         let before = self.read_counters()?;
         let (from_ns, used_ns) = (before.at_ns, self.used_by_program());
@@ -174,6 +175,7 @@ impl SupervisedRun<'_> {
             self.ahead.push_back(piece);
         }
         self.board.set_paused(false);
+        self.beside.tell(Signal::SIGCONT);
         if let Some(pid) = pid {
             signal_to(pid, Signal::SIGCONT);
         }

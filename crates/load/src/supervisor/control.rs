@@ -86,6 +86,7 @@ impl NodeControl {
                 let set = resolve(text, speeds, limits).and_then(|new| {
                     run.set_levels(feed, &new.loads_pct())
                         .map_err(|error| error.to_string())?;
+                    run.beside.set_speeds(&new)?;
                     Ok(new)
                 });
                 match set {

@@ -116,7 +116,10 @@ impl SupervisedRun<'_> {
             let program: HashSet<u32> = self.program().into_iter().collect();
             let cpus: CpuList = self.cpus.iter().map(super::LoadedCpu::number).collect();
             foreign.note(&all, |process| {
-                let is_ours = process.pid == ours || process.parent == ours;
+                let parents = [ours].into_iter().chain(self.beside.pids());
+                let is_ours = parents
+                    .into_iter()
+                    .any(|pid| process.pid == pid || process.parent == pid);
                 !is_ours
                     && !program.contains(&process.pid)
                     && sched::affinity(process.pid)

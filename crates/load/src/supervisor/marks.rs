@@ -27,10 +27,14 @@ impl SupervisedRun<'_> {
             Some(running) => running.note(root, cpus),
             None => self.used_in_node(),
         };
+        let numbers: Vec<u32> = self.cpus.iter().map(super::LoadedCpu::number).collect();
+        let beside = &mut self.beside;
+        let beside_ns = (!beside.is_empty()).then(|| beside.used_ns(root, &numbers));
         Ok(CounterSample {
             at_ns: clock::monotonic(),
             times,
             command_ns,
+            beside_ns,
         })
     }
 

@@ -29,6 +29,18 @@ pub struct CounterSample {
     pub times: Vec<Option<CpuTimes>>,
     /// CPU time of the command on each loaded CPU, where it is known.
     pub command_ns: Option<Vec<u64>>,
+    /// CPU time of the parts of this run that are runs of their own, on each CPU.
+    pub beside_ns: Option<Vec<u64>>,
+}
+
+/// What grew between two samples.
+fn growth(now: Option<&Vec<u64>>, before: Option<&Vec<u64>>) -> Option<Vec<u64>> {
+    let pairs = now?.iter().zip(before?);
+    Some(
+        pairs
+            .map(|(now, before)| now.saturating_sub(*before))
+            .collect(),
+    )
 }
 
 /// What the kernel counted between two samples.
@@ -38,6 +50,7 @@ struct Interval {
     to_ns: u64,
     cpus: Vec<Option<CpuDelta>>,
     command_ns: Option<Vec<u64>>,
+    beside_ns: Option<Vec<u64>>,
 }
 
 impl Interval {
@@ -46,17 +59,12 @@ impl Interval {
             let (now, before) = (*now).zip(*before)?;
             Some(now.since(&before, tick_ns))
         };
-        let command = after.command_ns.as_ref().zip(before.command_ns.as_ref());
         Self {
             from_ns: before.at_ns,
             to_ns: after.at_ns,
             cpus: after.times.iter().zip(&before.times).map(delta).collect(),
-            command_ns: command.map(|(now, before)| {
-                let pairs = now.iter().zip(before);
-                pairs
-                    .map(|(now, before)| now.saturating_sub(*before))
-                    .collect()
-            }),
+            command_ns: growth(after.command_ns.as_ref(), before.command_ns.as_ref()),
+            beside_ns: growth(after.beside_ns.as_ref(), before.beside_ns.as_ref()),
         }
     }
 
@@ -121,6 +129,8 @@ pub struct Meter {
     unloaded: Vec<(u64, u64)>,
     steal: Vec<StealEstimate>,
     latest: Vec<Option<Window>>,
+    /// CPU time of the other parts of the run so far, where there are any.
+    beside_ns: Vec<Option<u64>>,
 }
 
 /// Time without counters, or of a program without its load, that a window may
@@ -132,6 +142,7 @@ impl Meter {
         Self {
             steal: vec![StealEstimate::default(); cpus.len()],
             latest: vec![None; cpus.len()],
+            beside_ns: vec![None; cpus.len()],
             cpus,
             tick_ns,
             asked: RequestedLoads::default(),
@@ -151,6 +162,11 @@ impl Meter {
         self.asked.cut(run_ns);
     }
 
+    /// CPU time of the other parts of the run on a CPU, by index, pauses left out.
+    pub fn beside_ns(&self, cpu: usize) -> Option<u64> {
+        self.beside_ns.get(cpu).copied().flatten()
+    }
+
     pub fn latest(&self, cpu: usize) -> Option<&Window> {
         self.latest.get(cpu)?.as_ref()
     }
@@ -162,6 +178,10 @@ impl Meter {
             && sample.at_ns > last.at_ns
         {
             let interval = Interval::between(last, &sample, self.tick_ns);
+            let beside = interval.beside_ns.iter().flatten();
+            for (sum, ns) in self.beside_ns.iter_mut().zip(beside) {
+                *sum = Some(sum.unwrap_or(0) + ns);
+            }
             self.intervals.push_back(interval);
         }
         self.last = Some(sample);
@@ -242,7 +262,9 @@ impl Meter {
             // of 10 ms is seen always or never.
             let length_ns = (interval.to_ns - interval.from_ns) as f64;
             let busy_ns = length_ns - delta.idle_ns as f64 - delta.steal_ns as f64;
-            counted.busy_ns += busy_ns * share;
+            let beside = interval.beside_ns.as_ref().and_then(|all| all.get(cpu));
+            let beside_ns = beside.map_or(0.0, |ns| *ns as f64);
+            counted.busy_ns += (busy_ns - beside_ns) * share;
             let of_command = interval.command_ns.as_ref();
             let command = of_command.and_then(|all| all.get(cpu).copied());
             let both = counted.command_ns.zip(command);
@@ -347,6 +369,7 @@ mod tests {
                 ..CpuTimes::default()
             })],
             command_ns: Some(vec![at_ns / 4]),
+            beside_ns: None,
         }
     }
 
@@ -403,6 +426,24 @@ mod tests {
         assert_eq!(window.burner_ns, SECOND / 2);
         assert!((window.asked_pct - 50.0).abs() < 1e-9);
         assert_eq!(log.0.iter().map(|w| w.steal_ns).sum::<u64>(), 100_000_000);
+    }
+
+    #[test]
+    fn what_the_other_parts_of_a_run_used_is_no_foreign_load() {
+        let (mut meter, mut log) = (meter(), WindowLog::default());
+        for (second, beside_ns) in [(0, 7), (1, 100_000_007), (2, 300_000_007)] {
+            meter.sample(CounterSample {
+                beside_ns: Some(vec![beside_ns]),
+                ..sample(second * SECOND, second * 90, 0)
+            });
+        }
+        meter.finish(&clock(), 2 * SECOND, true, half, &mut log);
+        let busy: Vec<_> = log.1.iter().map(|window| window.busy_ns).collect();
+        assert_eq!(busy, [Some(800_000_000), Some(700_000_000)]);
+        assert_eq!(
+            (meter.beside_ns(0), meter.beside_ns(1)),
+            (Some(300_000_000), None)
+        );
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub struct CpuOutcome {
     pub least_headroom: Option<f64>,
     pub weight_changes: u64,
     pub command_ns: Option<u64>,
+    /// CPU time of the other parts of the run.
+    pub beside_ns: Option<u64>,
 }
 
 /// How the command fared.

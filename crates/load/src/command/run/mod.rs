@@ -3,6 +3,7 @@
 
 mod failure;
 pub mod hold_options;
+pub mod layers;
 mod observer;
 pub mod options;
 mod record;
@@ -28,6 +29,7 @@ use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::text::{command_line, visible};
 
 pub use failure::record_failure;
+use layers::{LayerPlan, Layers};
 use observer::Collector;
 use options::RunOptions;
 use sandbag_run::directory::RunDir;
@@ -66,6 +68,8 @@ pub struct PlannedNode {
     pub target: Option<Target>,
     /// Of before its socket was made: it removes that as well.
     pub guardian: Child,
+    /// What is to hold besides its speed.
+    pub layers: Vec<LayerPlan>,
 }
 
 pub fn check_layout(method: &Method, layout: &Layout) -> sandbag_run::Result<()> {
@@ -86,9 +90,12 @@ pub fn run_by(
     options: &RunOptions,
     messages: &Messages,
 ) -> Result<u8> {
-    let (node, target, guardian) = match node {
-        None => (None, None, None),
-        Some(node) => (Some(node.control), node.target, Some(node.guardian)),
+    let (node, target, guardian, layers) = match node {
+        None => (None, None, None, Vec::new()),
+        Some(node) => {
+            let guardian = Some(node.guardian);
+            (Some(node.control), node.target, guardian, node.layers)
+        }
     };
     let root = Root::default();
     let topology = Topology::read(&root)?;
@@ -125,7 +132,9 @@ pub fn run_by(
         .transpose()?;
     let registry = Registry::open()?;
     if options.hold.dry_run {
-        refuse_busy(&registry, &loaded)?;
+        if !options.part {
+            refuse_busy(&registry, &loaded)?;
+        }
         warnings.iter().for_each(|text| messages.warning(text));
         return dry_run(
             &load.name,
@@ -145,6 +154,12 @@ pub fn run_by(
     }
     let exporter = Exporter::start(&options.hold.metrics)?;
     let dir = options.hold.make_dir(messages);
+    let path = dir.as_ref().map(RunDir::path);
+    let layers = Layers::start(layers, path, &registry).inspect_err(|_| {
+        if let Some(dir) = &dir {
+            dir.discard_if_empty();
+        }
+    })?;
     warnings.iter().for_each(|text| messages.warning(text));
     let started_at = jiff::Timestamp::now();
     let mut collector = Collector::new(
@@ -201,6 +216,8 @@ pub fn run_by(
             node,
             target,
             guardian,
+            shares: options.part,
+            beside: layers.beside(&registry),
             settle: !options.hold.no_settle,
             start_on: options.start_on,
             start_at_ns,
@@ -221,7 +238,8 @@ pub fn run_by(
             return Err(error.into());
         }
     };
-    let run = record::record(facts, &outcome, &collector, warnings);
+    let mut run = record::record(facts, &outcome, &collector, warnings);
+    run.add_parts(layers.end());
     let whole = leave(&run, dir.as_ref(), options, messages);
     let code = code(&run, outcome.end, options.hold.strict);
     // CMD's own code is CMD's, unless its user wants more than that.

@@ -75,6 +75,10 @@ pub struct RunOptions {
     #[arg(long)]
     pub progress: bool,
 
+    /// As a part of a run that holds these CPUs.
+    #[arg(long, hide = true)]
+    pub part: bool,
+
     /// How the condition is held beside a command.
     #[command(flatten)]
     pub hold: HoldOptions,

@@ -94,6 +94,11 @@ pub fn record(
             command_s: end.command_ns.or(sums.command_ns).map(seconds),
             busy_s: sums.busy_ns.map(seconds),
             foreign_pct: foreign.pct(),
+            left_pct: end.beside_ns.map(|beside_ns| {
+                let delivered_ns = sums.wall_ns.saturating_sub(sums.steal_ns);
+                let taken_ns = sums.burner_ns + beside_ns;
+                share_pct(delivered_ns.saturating_sub(taken_ns), delivered_ns)
+            }),
         })
         .collect();
     cpus.sort_by_key(|cpu| cpu.cpu);
@@ -152,7 +157,8 @@ pub fn record(
             worst_switch_delay_ms: outcome.cost.worst_late_ns as f64 / 1e6,
         },
         command: outcome.command.map(|ended| {
-            let available_s = available_s(collector);
+            let beside_ns = outcome.cpus.iter().filter_map(|cpu| cpu.beside_ns).sum();
+            let available_s = available_s(collector, beside_ns);
             let used: Option<u64> = collector.sums().iter().map(|sums| sums.command_ns).sum();
             CommandResult {
                 arguments: facts.command,
@@ -194,6 +200,7 @@ pub fn record(
                 speed_changes: node.changes,
             }),
         seed: None,
+        parts: Vec::new(),
     }
 }
 
@@ -218,8 +225,9 @@ fn partial_run(facts: &Facts, outcome: &RunOutcome) -> Option<(String, String)> 
     Some((span, warning))
 }
 
-/// CPU time available to the command: delivered and not burnt.
-fn available_s(collector: &Collector<'_>) -> Option<f64> {
+/// CPU time available to the command: delivered and not burnt, by this run or by its
+/// other parts.
+fn available_s(collector: &Collector<'_>, beside_ns: u64) -> Option<f64> {
     let ns: u64 = collector
         .sums()
         .iter()
@@ -229,6 +237,7 @@ fn available_s(collector: &Collector<'_>) -> Option<f64> {
                 .saturating_sub(sums.burner_ns)
         })
         .sum();
+    let ns = ns.saturating_sub(beside_ns);
     (ns > 0).then_some(ns as f64 / 1e9)
 }
 

@@ -15,6 +15,7 @@ use sandbag_run::registry::Registry;
 use sandbag_ui::failure::{Context as _, Result};
 
 use super::options::NodeOptions;
+use crate::command::run::layers::{self, LayerPlan};
 use crate::command::run::options::RunOptions;
 use crate::command::run::{self, PlannedNode, RunLoad};
 use crate::supervisor::NodeControl;
@@ -40,6 +41,7 @@ fn make(options: &NodeOptions, run_options: &RunOptions, messages: &Messages) ->
         planned,
         machine,
         target,
+        layers,
     } = check(options, &registry)?;
     if let Some(why) = &placed.why {
         messages.say(why);
@@ -56,6 +58,7 @@ fn make(options: &NodeOptions, run_options: &RunOptions, messages: &Messages) ->
             control,
             target,
             guardian,
+            layers,
         })
     };
     run::run_by(planned.load, method, control, run_options, messages)
@@ -68,6 +71,7 @@ pub struct CheckedNode {
     planned: NodeLoad,
     machine: NodeMachine,
     target: Option<Target>,
+    layers: Vec<LayerPlan>,
 }
 
 /// Everything that can be wrong with a node, asked before anything is changed.
@@ -83,7 +87,7 @@ pub fn check(options: &NodeOptions, registry: &Registry) -> Result<CheckedNode> 
     })?
     .pop()
     .context("a node has a place")?;
-    let planned = NodeLoad::of(&placed, options.duration, target.as_ref())?;
+    let mut planned = NodeLoad::of(&placed, options.duration, target.as_ref())?;
     let asked = planned.load.highest_pct / 100.0;
     let mut method = options.method(asked)?;
     method.fit_to(&root, &placed.cpus)?;
@@ -126,7 +130,12 @@ pub fn check(options: &NodeOptions, registry: &Registry) -> Result<CheckedNode> 
         }
         .into());
     }
+    let layers = layers::plan(&options.layers, &method, &planned.first)?;
+    for layer in &layers {
+        planned.load.name += &format!(", {}", layer.asked());
+    }
     Ok(CheckedNode {
+        layers,
         method,
         placed,
         planned,
@@ -302,6 +311,7 @@ fn as_run(options: &NodeOptions) -> RunOptions {
         start_on: None,
         pin: None,
         supervisor_cpu: None,
+        part: false,
         progress: false,
         hold: options.hold.clone(),
     }

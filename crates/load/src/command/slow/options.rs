@@ -11,6 +11,7 @@ use sandbag_linux::{CpuList, Root};
 use sandbag_ui::failure::Result;
 
 use crate::command::run::hold_options::HoldOptions;
+use crate::command::run::layers::LayerOptions;
 use sandbag_ui::BadInput;
 use sandbag_ui::units::{self, nanos};
 
@@ -95,6 +96,10 @@ pub struct NodeOptions {
     /// speed: shorter pieces are mostly lost to cold caches.
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub period: Option<Duration>,
+
+    /// What else holds on its CPUs.
+    #[command(flatten)]
+    pub layers: LayerOptions,
 
     #[command(flatten)]
     pub constants: MethodOptions,

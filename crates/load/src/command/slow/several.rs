@@ -20,6 +20,7 @@ use sandbag_ui::failure::{Context as _, Result};
 use super::SlowArgs;
 use super::node;
 use super::options::NodeOptions;
+use crate::command::run::layers::LayerOptions;
 use sandbag_run::program;
 use sandbag_ui::BadInput;
 use sandbag_ui::exit;
@@ -35,7 +36,8 @@ struct NodeLine {
 
 pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u8> {
     node::refuse_nesting()?;
-    let names = MethodOptions::names();
+    let layers = LayerOptions::NAMES.map(str::to_owned);
+    let names: Vec<String> = MethodOptions::names().into_iter().chain(layers).collect();
     let vocabulary = Vocabulary {
         methods: &method::SLOWING,
         options: &names.iter().map(String::as_str).collect::<Vec<_>>(),
@@ -114,15 +116,14 @@ fn check_node(node: &PlacedNode, options: &NodeOptions, registry: &Registry) -> 
         let named = |key: &&String| text.contains(&format!("--{key}"));
         origin.keys.keys().find(named).map_or("", String::as_str)
     };
-    let line = NodeLine::try_parse_from(nodes::arguments(node, options).into_iter().skip(1))
-        .map_err(|error| {
-            let text = error.to_string();
-            // What is wrong, and what could be written; then comes our usage.
-            let said: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
-            let said = said.join(" ");
-            let said = said.strip_prefix("error: ").unwrap_or(&said);
-            BadInput(format!("{}: {said}", origin.place(key_in(said))))
-        })?;
+    let line = NodeLine::try_parse_from(nodes::arguments(node, options)).map_err(|error| {
+        let text = error.to_string();
+        // What is wrong, and what could be written; then comes our usage.
+        let said: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
+        let said = said.join(" ");
+        let said = said.strip_prefix("error: ").unwrap_or(&said);
+        BadInput(format!("{}: {said}", origin.place(key_in(said))))
+    })?;
     node::check(&line.args.options, registry)
         .map(|_| ())
         .map_err(|error| {

@@ -48,6 +48,7 @@ fn page(view: &View<'_>, series: &Result<LoadSeries, String>) -> Markup {
             h2 { (view.words.table) }
             (tables::cpus(view))
         }
+        (tables::parts(run))
         @if let Some(node) = &run.node { (tables::node(node)) }
         (over_time(view, series))
         @if run.error_1s.is_some() { (distribution(run, &charts)) }

@@ -4,6 +4,7 @@
 use maud::{Markup, html};
 
 use crate::report::columns::{CPU_COLUMNS, CpuColumn};
+use crate::report::parts;
 use crate::report::run::{CommandResult, CpuResult, NodeUse, Run, worst_first};
 use crate::report::view::View;
 use sandbag_run::machine::MachineFacts;
@@ -149,6 +150,25 @@ pub(super) fn node(node: &NodeUse) -> Markup {
                 @if let Some(waited) = node.waited_s { (figure("waited for a CPU", &seconds(waited))) }
                 @if let Some(throttled) = node.throttle_warning() { (figure("throttled", &throttled)) }
                 (figure("new speeds while it ran", &node.speed_changes.to_string()))
+            }
+        }
+    }
+}
+
+/// What held beside the speed, and what was left.
+pub(super) fn parts(run: &Run) -> Markup {
+    let rows = parts::rows(run);
+    html! {
+        @if !rows.is_empty() {
+            section {
+                h2 { "Beside the speed, percent of the CPU at full speed" }
+                @for part in &run.parts {
+                    p { (visible(&part.name)) ": " (visible(&part.asked)) ". " (visible(&part.reason)) }
+                }
+                table {
+                    thead { tr { @for name in parts::HEAD { th { (name) } } } }
+                    tbody { @for row in &rows { tr { @for cell in row { td { (cell) } } } } }
+                }
             }
         }
     }

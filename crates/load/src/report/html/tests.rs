@@ -109,6 +109,20 @@ fn a_node_is_shown_in_speeds_and_what_is_not_known_is_not_shown() {
     assert!(!own_part(&loads).contains("speed"));
 }
 
+#[test]
+fn what_held_beside_the_speed_has_a_table() {
+    let page = own_part(&render_fixture(&fixture::combined()));
+    for text in [
+        "Beside the speed",
+        "30 % of the slowed CPUs",
+        "24.01",
+        "55.40",
+        "missed",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
 fn rendered_nodes(all: &[Fixture]) -> String {
     let dir = tempfile::tempdir().unwrap();
     for made in all {

@@ -40,6 +40,7 @@ fn outcome(node: bool, used_s: f64) -> RunOutcome {
             least_headroom: None,
             weight_changes: 0,
             command_ns: Some(2 * S),
+            beside_ns: None,
         }],
         command: Some(CommandOutcome {
             wall_ns: 5 * S,

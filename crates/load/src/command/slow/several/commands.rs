@@ -11,7 +11,8 @@ use sandbag_linux::signals::ENDING;
 use sandbag_ui::failure::{Context as _, Result};
 
 use super::super::options::NodeOptions;
-use super::nodes::{NodeProcesses, signal};
+use super::nodes::NodeProcesses;
+use crate::command::own_run::signal;
 use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
 

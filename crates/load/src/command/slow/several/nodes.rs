@@ -2,11 +2,6 @@
 //! The processes that are the nodes.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::Read as _;
-use std::os::fd::AsRawFd as _;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::node::place::{PlacedCourse, PlacedNode};
@@ -14,14 +9,11 @@ use crate::node::protocol::{Reply, Request};
 use crate::node::socket::{Directory, ask};
 use crate::report::run::Run;
 use crate::report::{nodes as report, terminal, write};
-use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use sandbag_linux::child::ChildSetup as _;
+use sandbag_ui::bail;
 use sandbag_ui::failure::{Context as _, Result};
-use sandbag_ui::{bail, ensure};
 
 use super::super::options::NodeOptions;
+use crate::command::own_run::OwnRun;
 use sandbag_run::directory::RunDir;
 use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
@@ -37,11 +29,9 @@ pub struct NodeProcesses {
 
 struct NodeProcess {
     placed: PlacedNode,
-    child: Child,
-    /// Reaped; its process id may be reused.
-    ended: Option<ExitStatus>,
-    /// Its record, once it ended; gone with us, whatever ends us.
-    json: File,
+    run: OwnRun,
+    /// The user was warned of its end.
+    warned: bool,
 }
 
 impl NodeProcesses {
@@ -61,8 +51,7 @@ impl NodeProcesses {
         for node in &mut nodes.running {
             let name = &node.placed.spec.name;
             while !answers(node, sockets) {
-                node.ended = node.child.try_wait()?;
-                if let Some(status) = node.ended {
+                if let Some(status) = node.run.ended() {
                     bail!("node {name} did not start ({status})");
                 }
                 if Instant::now() > until {
@@ -75,18 +64,16 @@ impl NodeProcesses {
     }
 
     /// Whether a node without commands, which stays until it is stopped, still runs.
-    pub fn one_stays(&self) -> bool {
-        let mut there = self.running.iter().filter(|node| node.ended.is_none());
-        there.any(|node| node.placed.spec.commands.is_empty())
+    pub fn one_stays(&mut self) -> bool {
+        let mut all = self.running.iter_mut();
+        all.any(|node| node.placed.spec.commands.is_empty() && node.run.ended().is_none())
     }
 
     /// Warns of nodes that ended: their programs go on at full speed.
     pub fn notice_ends(&mut self, messages: &Messages) {
         for node in &mut self.running {
-            if node.ended.is_none()
-                && let Ok(Some(status)) = node.child.try_wait()
-            {
-                node.ended = Some(status);
+            if let (false, Some(status)) = (node.warned, node.run.ended()) {
+                node.warned = true;
                 messages.warning(&format!(
                     "node {} ended ({status}): what runs in it goes on at full speed",
                     node.placed.spec.name
@@ -96,23 +83,18 @@ impl NodeProcesses {
     }
 
     pub fn stop(&mut self) {
-        for node in &mut self.running {
-            node.ended = node.ended.or_else(|| node.child.try_wait().ok().flatten());
-            // By its process: its name may belong to another node by now.
-            if node.ended.is_none() {
-                signal(node.child.id(), Signal::SIGTERM);
-            }
-        }
-        for node in &mut self.running {
-            node.ended = node.ended.or_else(|| node.child.wait().ok());
-        }
+        // By their processes: a name may belong to another node by now.
+        self.running
+            .iter_mut()
+            .for_each(|node| node.run.ask_to_end());
+        self.running.iter_mut().for_each(|node| node.run.wait());
     }
 
     /// The report of all; the code of the worst verdict, or of a failure.
     pub fn report(&mut self, dir: Option<&RunDir>, messages: &Messages) -> u8 {
         let mut runs: Vec<Run> = Vec::new();
         for node in &mut self.running {
-            match read(node) {
+            match node.run.record() {
                 Ok(run) => runs.push(run),
                 Err(error) => {
                     messages.warning(&format!("node {}: {error:#}", node.placed.spec.name));
@@ -150,19 +132,12 @@ impl NodeProcesses {
 fn answers(node: &NodeProcess, sockets: &Directory) -> bool {
     let name = &node.placed.spec.name;
     let status = ask(sockets, name, &Request::Status, ASK_LIMIT);
-    matches!(status, Ok(Reply::Status(status)) if status.pid == node.child.id())
-}
-
-fn read(node: &mut NodeProcess) -> Result<Run> {
-    let mut text = Vec::new();
-    node.json.read_to_end(&mut text).context("its record")?;
-    ensure!(!text.is_empty(), "it left no record");
-    serde_json::from_slice(&text).context("its record")
+    matches!(status, Ok(Reply::Status(status)) if status.pid == node.run.pid())
 }
 
 /// Arguments of a node's process, without those for its output.
 pub fn arguments(node: &PlacedNode, options: &NodeOptions) -> Vec<OsString> {
-    let mut words: Vec<OsString> = vec!["-q".into(), "slow".into()];
+    let mut words: Vec<OsString> = vec!["slow".into()];
     let mut add = |option: &str, value: &OsStr| {
         let mut word = OsString::from(format!("--{option}="));
         word.push(value);
@@ -194,39 +169,14 @@ pub fn arguments(node: &PlacedNode, options: &NodeOptions) -> Vec<OsString> {
     words
 }
 
-/// To a child of ours that was not reaped, so the number is its own.
-pub fn signal(pid: u32, signal: Signal) {
-    let _ = kill(Pid::from_raw(pid.cast_signed()), signal);
-}
-
 fn start(node: &PlacedNode, dir: Option<&RunDir>, options: &NodeOptions) -> Result<NodeProcess> {
-    let json = memfd_create("sandbag", MFdFlags::MFD_CLOEXEC).context("memfd_create")?;
-    let json_fd = json.as_raw_fd();
-    let mut command = Command::new("/proc/self/exe");
-    command.arg0("sandbag").args(arguments(node, options));
-    match dir {
-        Some(dir) => command
-            // The directory above was asked about.
-            .arg("--force")
-            .arg("--out")
-            .arg(dir.path().join(node.spec.name.as_str())),
-        None => command.arg("--no-out"),
-    };
-    command.arg(format!("--json=/proc/self/fd/{json_fd}"));
-    command.stdin(Stdio::null()).stdout(Stdio::null());
-    let child = command
-        .keep_open(json_fd)
-        // Ctrl-C is for the commands; the nodes end when those have ended, or
-        // when we are gone.
-        .process_group(0)
-        .die_with_us(libc::SIGTERM)
-        .spawn()
-        .with_context(|| format!("start node {}", node.spec.name))?;
+    let out = dir.map(|dir| dir.path().join(node.spec.name.as_str()));
+    let run = OwnRun::start(&arguments(node, options), out)
+        .with_context(|| format!("node {}", node.spec.name))?;
     Ok(NodeProcess {
         placed: node.clone(),
-        child,
-        ended: None,
-        json: json.into(),
+        run,
+        warned: false,
     })
 }
 

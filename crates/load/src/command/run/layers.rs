@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A load and jitter on the CPUs of a node, as parts of one run: each is a run of ours in a
+//! process of its own, which begins before the node's program and ends after it.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use sandbag_run::registry::Registry;
+use sandbag_stats::Verdict;
+use sandbag_ui::failure::{Context as _, Result};
+use sandbag_ui::units::{self, ASK_LIMIT, Loads};
+use sandbag_ui::{BadInput, bail, exit};
+use serde::Deserialize;
+
+use crate::command::own_run::OwnRun;
+use crate::method::{Method, Scope};
+use crate::node::protocol::Request;
+use crate::node::socket::{Directory, ask};
+use crate::node::speed_share::SpeedShare;
+use crate::node::{NodeName, Ratios};
+use crate::report::run::{Part, PartCpu, Run};
+use crate::supervisor::BesideRun;
+
+/// What holds on the node's CPUs besides their speed.
+#[derive(Debug, Clone, Default, Args)]
+pub struct LayerOptions {
+    /// Load the slowed CPUs as well, in percent of what --speed leaves: 30; or of each
+    /// 0=30,1=60
+    ///
+    /// At --speed 0.5 a load of 30 takes 15 % of each CPU and leaves 35 % to CMD. It is the
+    /// load of `sandbag load` by its method pace, in a process of its own; the report says
+    /// what each part got, and what was left. With a method that loads CPUs: hogs, pace,
+    /// deadline, rt, quota.
+    #[arg(long, value_name = "PERCENT", value_parser = units::loads, conflicts_with = "profile")]
+    pub load: Option<Loads>,
+
+    /// Replay the jitter of a trace on these CPUs as well, as `sandbag jitter replay --loop`
+    /// does
+    ///
+    /// Its events come at the times of the trace and are as long as there, whatever the
+    /// speed: they come before speed and load. Not with deadline.
+    #[arg(long, value_name = "TRACE")]
+    pub jitter: Option<PathBuf>,
+}
+
+impl LayerOptions {
+    /// The names of the options, which are keys of nodes files as well.
+    pub const NAMES: [&str; 2] = ["load", "jitter"];
+}
+
+/// Above the hogs of a node, which have 1.
+const JITTER_PRIORITY: &str = "2";
+/// How long a part may take until it holds.
+const PATIENCE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// A part that can be made here.
+#[derive(Debug)]
+pub struct LayerPlan {
+    name: &'static str,
+    asked: String,
+    share: Option<SpeedShare>,
+    words: Vec<OsString>,
+}
+
+/// The parts that are asked for; everything that can be wrong with them is found out.
+pub fn plan(options: &LayerOptions, method: &Method, speeds: &Ratios) -> Result<Vec<LayerPlan>> {
+    let cpus = speeds.cpus();
+    let mut plans = Vec::new();
+    let no = |what: &str| -> sandbag_ui::failure::Failure {
+        sandbag_run::Error::not_possible(what, "use --method hogs or pace with --load").into()
+    };
+    if let Some(load) = &options.load {
+        let share = SpeedShare(load.clone());
+        if let Some(cpu) = share.outside(speeds) {
+            let text = format!("--load: CPU {cpu} is not one of the node's, which are {cpus}");
+            return Err(BadInput(text).into());
+        }
+        if method.scope == Scope::Node {
+            return Err(no(&format!(
+                "{} slows the node's programs and not its CPUs, so a load on them would not \
+                     be a part of their speed",
+                method.name
+            )));
+        }
+        if method.name == "shares" {
+            let text = "shares gives parts by weight, and a load beside it changes them";
+            return Err(no(text));
+        }
+        plans.push(LayerPlan {
+            name: "load",
+            asked: format!("a load of {load} of the slowed CPUs"),
+            words: words(&["load", &share.loads(speeds), "--part"]),
+            share: Some(share),
+        });
+    }
+    if let Some(trace) = &options.jitter {
+        if method.name == "deadline" {
+            let text = "deadline runs before all other tasks, and jitter would come late";
+            let remedy = "use --method hogs or pace with --jitter";
+            return Err(sandbag_run::Error::not_possible(text, remedy).into());
+        }
+        if trace.as_os_str() == "-" {
+            let text = "--jitter: name a file; standard input is CMD's";
+            return Err(BadInput(text.to_owned()).into());
+        }
+        let mut words = words(&["jitter", "replay", "--loop", "--priority", JITTER_PRIORITY]);
+        words.extend(["--cpus".into(), cpus.to_string().into(), trace.into()]);
+        plans.push(LayerPlan {
+            name: "jitter",
+            asked: format!("the jitter of {}", trace.display()),
+            words,
+            share: None,
+        });
+    }
+    plans.iter().try_for_each(LayerPlan::check)?;
+    Ok(plans)
+}
+
+fn words(words: &[&str]) -> Vec<OsString> {
+    words.iter().map(OsString::from).collect()
+}
+
+impl LayerPlan {
+    /// What is asked, in words.
+    pub fn asked(&self) -> &str {
+        &self.asked
+    }
+
+    /// Asks the run itself.
+    fn check(&self) -> Result<()> {
+        let mut command = Command::new("/proc/self/exe");
+        command.arg("-q").args(&self.words).arg("--dry-run");
+        let asked = command.output().context("start sandbag")?;
+        if asked.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&asked.stderr);
+        let line = said.lines().next().unwrap_or_default();
+        let line = line.trim_start_matches("sandbag: ");
+        let text = format!("--{}: {}", self.name, line.trim_start_matches("error: "));
+        Err(match asked.status.code() {
+            Some(code) if code == i32::from(exit::NOT_POSSIBLE) => {
+                let (what, remedy) = text.rsplit_once(": ").unwrap_or((&text, "leave it out"));
+                sandbag_run::Error::not_possible(what.to_owned(), remedy.to_owned()).into()
+            }
+            _ => BadInput(text).into(),
+        })
+    }
+}
+
+/// Parts that hold. Dropping them ends them.
+#[derive(Default)]
+pub struct Layers(Vec<Layer>);
+
+struct Layer {
+    plan: LayerPlan,
+    run: OwnRun,
+}
+
+impl Layers {
+    /// Starts them, and waits until they hold; their reports are in `dir`.
+    pub fn start(plans: Vec<LayerPlan>, dir: Option<&Path>, registry: &Registry) -> Result<Self> {
+        let mut all = Vec::new();
+        for plan in plans {
+            let out = dir.map(|dir| dir.join(plan.name));
+            let run = OwnRun::start(&plan.words, out)?;
+            all.push(Layer { plan, run });
+        }
+        let until = Instant::now() + PATIENCE;
+        for layer in &mut all {
+            let name = layer.plan.name;
+            while !layer.holds(registry)? {
+                if let Some(status) = layer.run.ended() {
+                    bail!("the {name} did not begin ({status})");
+                }
+                if Instant::now() > until {
+                    bail!("the {name} did not begin within {} s", PATIENCE.as_secs());
+                }
+                std::thread::sleep(PAUSE);
+            }
+        }
+        Ok(Self(all))
+    }
+
+    /// For the supervisor of the node.
+    pub fn beside(&self, registry: &Registry) -> Vec<BesideRun> {
+        let of = |layer: &Layer| BesideRun {
+            pid: layer.run.pid(),
+            load: layer.plan.share.clone().and_then(|share| {
+                let directory = Directory::of_loads(registry.dir());
+                Some((directory, layer.socket_name()?, share))
+            }),
+        };
+        self.0.iter().map(of).collect()
+    }
+
+    /// Ends them; what became of each.
+    pub fn end(mut self) -> Vec<Part> {
+        let early: Vec<_> = self.0.iter_mut().map(|layer| layer.run.ended()).collect();
+        self.0.iter_mut().for_each(|layer| layer.run.ask_to_end());
+        let mut parts = Vec::new();
+        for (layer, early) in self.0.iter_mut().zip(early) {
+            layer.run.wait();
+            let mut part = layer.part();
+            if let Some(status) = early {
+                part.verdict = Verdict::Missed;
+                part.reason = format!("it ended before the program did ({status})");
+            }
+            parts.push(part);
+        }
+        parts
+    }
+}
+
+impl Layer {
+    /// A load listens by its process id.
+    fn socket_name(&self) -> Option<NodeName> {
+        self.run.pid().to_string().parse().ok()
+    }
+
+    /// A load answers once it is held; a replay of jitter is registered then.
+    fn holds(&self, registry: &Registry) -> Result<bool> {
+        Ok(match (&self.plan.share, self.socket_name()) {
+            (Some(_), Some(name)) => {
+                let directory = Directory::of_loads(registry.dir());
+                ask(&directory, &name, &Request::Status, ASK_LIMIT).is_ok()
+            }
+            _ => {
+                let mut runs = registry.runs()?.into_iter();
+                runs.any(|run| run.pid == self.run.pid())
+            }
+        })
+    }
+
+    fn part(&mut self) -> Part {
+        let read = match self.plan.share {
+            Some(_) => self.run.record().map(of_load),
+            None => self.run.record().map(of_jitter),
+        };
+        let part = read.unwrap_or_else(|error| Part {
+            verdict: Verdict::Missed,
+            reason: error.to_string(),
+            ..Part::default()
+        });
+        Part {
+            name: self.plan.name.to_owned(),
+            asked: self.plan.asked.clone(),
+            ..part
+        }
+    }
+}
+
+fn of_load(run: Run) -> Part {
+    let cpus = run.cpus.iter().map(|cpu| PartCpu {
+        cpu: cpu.cpu,
+        asked_pct: cpu.asked_pct,
+        got_pct: cpu.got_pct,
+    });
+    Part {
+        verdict: run.verdict,
+        reason: run.reason,
+        cpus: cpus.collect(),
+        warnings: run.warnings,
+        ..Part::default()
+    }
+}
+
+/// What is read of the record of a replay of jitter (docs/reference/run-json.md).
+#[derive(Deserialize)]
+struct JitterRecord {
+    verdict: Option<Verdict>,
+    verdict_because: Option<String>,
+    #[serde(default)]
+    warnings: Vec<String>,
+    cpus: Vec<JitterCpu>,
+}
+
+#[derive(Deserialize)]
+struct JitterCpu {
+    cpu: u32,
+    ran_s: f64,
+    injected_asked_s: f64,
+    injected_got_s: f64,
+}
+
+fn of_jitter(run: JitterRecord) -> Part {
+    let cpus = run.cpus.iter().map(|cpu| {
+        let pct = |s: f64| {
+            if cpu.ran_s > 0.0 {
+                s / cpu.ran_s * 100.0
+            } else {
+                0.0
+            }
+        };
+        PartCpu {
+            cpu: cpu.cpu,
+            asked_pct: pct(cpu.injected_asked_s),
+            got_pct: pct(cpu.injected_got_s),
+        }
+    });
+    Part {
+        verdict: run.verdict.unwrap_or(Verdict::Undecided),
+        reason: run.verdict_because.unwrap_or_default(),
+        cpus: cpus.collect(),
+        warnings: run.warnings,
+        ..Part::default()
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Conditions that other runs of ours hold on the same CPUs for this one: a load, jitter.
+
+use std::collections::BTreeMap;
+
+use nix::sys::signal::Signal;
+use sandbag_linux::process::Process;
+use sandbag_linux::{Root, sched};
+
+use super::running::signal_to;
+use crate::node::Ratios;
+use crate::node::protocol::{Reply, Request};
+use crate::node::socket::{Directory, ask};
+use crate::node::spec::NodeName;
+use crate::node::speed_share::SpeedShare;
+use sandbag_ui::units::ASK_LIMIT;
+
+/// Such a run.
+pub struct BesideRun {
+    /// Its supervisor, a child of this process.
+    pub pid: u32,
+    /// Of a load that is a part of the node's speed: its socket, and which part.
+    pub load: Option<(Directory, NodeName, SpeedShare)>,
+}
+
+/// All of them.
+pub(super) struct BesideRuns {
+    runs: Vec<BesideRun>,
+    /// CPU and CPU time of each of their workers, which are their children, confined to a
+    /// CPU; by process.
+    workers: BTreeMap<u32, (u32, u64)>,
+}
+
+impl BesideRuns {
+    pub fn new(runs: Vec<BesideRun>) -> Self {
+        Self {
+            runs,
+            workers: BTreeMap::new(),
+        }
+    }
+
+    /// CPU time that their workers used so far on each of these CPUs, ns.
+    pub fn used_ns(&mut self, root: &Root, cpus: &[u32]) -> Vec<u64> {
+        for run in &self.runs {
+            for pid in Process::new(root, run.pid).children().unwrap_or_default() {
+                let Ok(allowed) = sched::affinity(pid) else {
+                    continue;
+                };
+                let mut allowed = allowed.iter();
+                if let (Some(cpu), None) = (allowed.next(), allowed.next())
+                    && let Ok(stat) = Process::new(root, pid).schedstat()
+                {
+                    self.workers.insert(pid, (cpu, stat.exec_ns));
+                }
+            }
+        }
+        let of = |cpu: &u32| -> u64 {
+            let on_it = self.workers.values().filter(|(on, _)| on == cpu);
+            on_it.map(|(_, ns)| ns).sum()
+        };
+        cpus.iter().map(of).collect()
+    }
+
+    pub fn pids(&self) -> impl Iterator<Item = u32> {
+        self.runs.iter().map(|run| run.pid)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    pub fn tell(&self, signal: Signal) {
+        for run in &self.runs {
+            signal_to(run.pid, signal);
+        }
+    }
+
+    /// The loads follow the node's new speeds.
+    pub fn set_speeds(&self, speeds: &Ratios) -> Result<(), String> {
+        for (directory, name, share) in self.runs.iter().filter_map(|run| run.load.as_ref()) {
+            let loads = share.loads(speeds);
+            match ask(directory, name, &Request::Load { loads }, ASK_LIMIT) {
+                Ok(Reply::Error { message }) => return Err(format!("its load: {message}")),
+                Ok(_) => {}
+                Err(error) => return Err(format!("its load: {error}")),
+            }
+        }
+        Ok(())
+    }
+}
