@@ -9,6 +9,7 @@ cases! { CASES: two_cpus;
     a_process_that_runs_already_gets_the_speed,
     a_tree_is_slowed_with_all_that_it_starts,
     the_run_ends_with_its_target,
+    a_load_beside_a_program_says_what_it_got,
     a_unit_and_a_container_are_found_by_their_groups,
     who_cannot_be_taken_is_refused,
     a_target_is_as_before_after_a_kill_at_any_moment,
@@ -16,6 +17,10 @@ cases! { CASES: two_cpus;
 
 cases! { REDIS: || two_cpus().and_then(|()| have(&["redis-server", "redis-benchmark"]));
     a_slowed_redis_serves_on_and_is_free_again,
+}
+
+cases! { CONTAINER: || two_cpus().and(case::only_in_all()).and_then(|()| have(&["podman", "runc", "busybox"]));
+    a_real_container_is_slowed_by_its_name,
 }
 
 /// A shell with spinning processes, started by us and not by sandbag; killed at the end.
@@ -253,6 +258,67 @@ fn the_run_ends_with_its_target(place: &MachinePlace) -> Result<()> {
         ensure!(!ended.err.contains("could not undo"), "{ended:?}");
         place.as_before()?;
     }
+    Ok(())
+}
+
+/// Of podman and runc, from a directory: no image is downloaded.
+fn a_real_container_is_slowed_by_its_name(place: &MachinePlace) -> Result<()> {
+    let script = r#"
+        printf '[storage]\ndriver = "vfs"\ngraphroot = "%s/graph"\nrunroot = "%s/run"\n' "$PWD" "$PWD" >storage.conf
+        printf '[engine]\ncgroup_manager = "cgroupfs"\nruntime = "runc"\n' >containers.conf
+        export CONTAINERS_STORAGE_CONF=$PWD/storage.conf CONTAINERS_CONF=$PWD/containers.conf
+        before=$(find /sys/fs/cgroup -name 'libpod*' | wc -l)
+        mkdir -p root/bin root/tmp; cp "$(command -v busybox)" root/bin/; ln -s busybox root/bin/sh
+        podman run -d --name slowed --network none --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 \
+            --rootfs "$PWD/root" /bin/sh -c 'while :; do :; done' >/dev/null || exit 1
+        pid=$(podman inspect --format '{{.State.Pid}}' slowed); home=$(cat /proc/$pid/cgroup)
+        echo "$home" | grep -q libpod && echo contained
+        "$S" -q slow --container slowed -c 0 -s .5 -d 4s --no-out --json=one.json; echo "code $?"
+        test "$(cat /proc/$pid/cgroup)" = "$home" && echo home
+        # Removed while it is slowed.
+        "$S" -q slow --container slowed -c 0 -s .5 -d 1h --no-out & run=$!
+        until grep -q /sandbag /proc/$pid/cgroup; do sleep .05; done
+        podman rm -f -t 0 slowed >/dev/null; wait $run; echo "code $?"
+        test "$before" = 0 && find /sys/fs/cgroup -depth -path '*/libpod_parent*' -type d -exec rmdir {} +
+        true
+    "#;
+    let said = place.bash(script)?.expect(0)?;
+    ensure!(said.out == "contained\ncode 0\nhome\ncode 0\n", "{said:?}");
+    let record = place.json("one.json")?;
+    let used = record["node"]["used_s"].as_f64().unwrap_or(f64::NAN);
+    figure!(
+        (1.7..2.3).contains(&used),
+        "half of 4 s asked, {used:.2} got"
+    );
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_load_beside_a_program_says_what_it_got(place: &MachinePlace) -> Result<()> {
+    let outside = Outside::start(place, 2)?;
+    let pid = outside.spinners.0[0];
+    let words = format!("load 0=60,1=20 --beside pid:{pid} -d 3s --out r");
+    let ended = place.run(&words)?.judged()?;
+    ended.says(&["beside the load: process", "that the load left"])?;
+    let watched = &place.json("r/run.json")?["watched"];
+    let share = watched["used_s"]
+        .as_f64()
+        .zip(watched["available_s"].as_f64());
+    // Two equal processes.
+    figure!(
+        share.is_some_and(|(used, left)| (0.4..0.6).contains(&(used / left))),
+        "{watched}"
+    );
+    ensure!(outside.is_home(), "it was moved");
+    // Its CPUs are those of the load.
+    place.answers(
+        &format!("load 5 --beside tree:{} --dry-run", outside.shell.id()),
+        0,
+        &[],
+    )?;
+    place.answers("load 5 --beside pid:0 --no-out", 5, &["no process 0"])?;
+    drop(outside);
+    place.as_before()?;
     Ok(())
 }
 

@@ -8,6 +8,8 @@ use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root};
 use sandbag_ui::failure::Result;
 
+use crate::node::Target;
+
 use crate::command::run::options::RunOptions;
 use crate::command::run::{self, RunLoad};
 use sandbag_run::program;
@@ -48,7 +50,14 @@ impl LoadArgs {
 pub fn main(args: &LoadArgs, messages: &Messages) -> Result<u8> {
     program::check(&args.options.hold.command)?;
     run::record_failure(&args.options, messages, |options| {
-        let load = constant(&args.loads, args.cpus.as_ref(), args.duration)?;
+        let root = Root::default();
+        let cpus = match (&args.cpus, &args.loads, &options.beside) {
+            (None, Loads::All(_), Some(name)) => {
+                Some(Cpus::List(Target::of(&root, name)?.cpus(&root)?))
+            }
+            (cpus, ..) => cpus.clone(),
+        };
+        let load = constant(&args.loads, cpus.as_ref(), args.duration)?;
         run::run(load, options, messages)
     })
 }

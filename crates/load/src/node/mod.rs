@@ -25,6 +25,6 @@ pub use place::{Claim, PlacedCourse, PlacedNode, place};
 pub use ratios::Ratios;
 pub use spec::{Cpus, NodeCourse, NodeName, NodeSpec, Origin, SpecError};
 pub use speed::{BadSpeed, Speed, Speeds};
-pub use target::Target;
+pub use target::{Target, TargetName};
 pub use target_group::GroupName;
 pub use toml::{NodesFile, Vocabulary};

@@ -4,15 +4,19 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use sandbag_linux::cgroup::{self, Version};
 use sandbag_linux::process::{self, Process};
+use sandbag_linux::procstat::tick_ns;
 use sandbag_linux::{CpuList, Root, sched};
 use sandbag_run::layout::PREFIX;
 use sandbag_run::members::members_below;
 use sandbag_run::process_identity::ProcessIdentity;
 use sandbag_run::{Error, Result};
 use sandbag_ui::text::visible;
+
+use crate::live;
 
 use super::target_group::{GroupName, find_group};
 
@@ -24,6 +28,36 @@ pub struct Target {
     who: Who,
     /// The groups in all hierarchies, as `/proc/PID/cgroup` says it.
     groups: String,
+}
+
+/// A program that runs already, as it is named in one word: `pid:4711`, `tree:4711`,
+/// `unit:nginx`, `container:web1`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TargetName {
+    /// With `true` its descendants as well.
+    Process(u32, bool),
+    Group(GroupName),
+}
+
+impl FromStr for TargetName {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let expected = "expected pid:N, tree:N, unit:NAME or container:NAME";
+        let (kind, name) = text.split_once(':').ok_or(expected)?;
+        let pid = || {
+            let bad = |_| format!("`{name}` is no process id");
+            name.parse().map_err(bad)
+        };
+        match kind {
+            _ if name.is_empty() => Err(expected.to_owned()),
+            "pid" => Ok(Self::Process(pid()?, false)),
+            "tree" => Ok(Self::Process(pid()?, true)),
+            "unit" => Ok(Self::Group(GroupName::Unit(name.to_owned()))),
+            "container" => Ok(Self::Group(GroupName::Container(name.to_owned()))),
+            _ => Err(expected.to_owned()),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,24 +72,40 @@ enum Who {
 }
 
 impl Target {
+    /// The program of this name, to be looked at and not slowed.
+    ///
+    /// # Errors
+    /// [`Error::NotPossible`] where it does not run.
+    pub fn of(root: &Root, name: &TargetName) -> Result<Self> {
+        match name {
+            TargetName::Process(pid, tree) => Self::of_process(root, *pid, *tree),
+            TargetName::Group(group) => Self::of_group(root, group),
+        }
+    }
+
+    /// CPU time so far, ns: of a group of all that ever ran in it; of processes of those that
+    /// live, to a tick. `None` where none is left.
+    pub fn used_ns(&self, root: &Root) -> Option<u64> {
+        if let Who::Group { dir, .. } = &self.who
+            && let Some(ns) = live::used_ns(dir)
+        {
+            return Some(ns);
+        }
+        let members = self.members(root).ok()?;
+        let used = |pid: &u32| {
+            let times = Process::new(root, *pid).stat().ok()?.times;
+            Some((times.user_ticks + times.system_ticks) * tick_ns())
+        };
+        let used: Vec<u64> = members.iter().filter_map(used).collect();
+        (!used.is_empty()).then(|| used.iter().sum())
+    }
+
     /// The process `pid`; with `tree` its descendants, too.
     ///
     /// # Errors
     /// [`Error::NotPossible`] for a process that must not, or cannot, be moved.
     pub fn process(root: &Root, pid: u32, tree: bool) -> Result<Self> {
-        let gone = || Error::not_possible(format!("there is no process {pid}"), "see ps -e");
-        let process = ProcessIdentity::of(root, pid)?.ok_or_else(gone)?;
-        let name = Process::new(root, pid).stat().map_err(|_| gone())?.name;
-        let (what, who) = if tree {
-            ("process tree", Who::Tree(process))
-        } else {
-            ("process", Who::Process(process))
-        };
-        let target = Self {
-            shown: format!("{what} {pid} ({})", visible(&name)),
-            who,
-            groups: cgroup::groups_of(root, pid).map_err(|_| gone())?,
-        };
+        let target = Self::of_process(root, pid, tree)?;
         let words = Process::new(root, pid).command_line()?;
         if pid == 1 || words.is_empty() {
             let what = match pid {
@@ -71,27 +121,47 @@ impl Target {
         Ok(target)
     }
 
+    fn of_process(root: &Root, pid: u32, tree: bool) -> Result<Self> {
+        let gone = || Error::not_possible(format!("there is no process {pid}"), "see ps -e");
+        let process = ProcessIdentity::of(root, pid)?.ok_or_else(gone)?;
+        let name = Process::new(root, pid).stat().map_err(|_| gone())?.name;
+        let (what, who) = if tree {
+            ("process tree", Who::Tree(process))
+        } else {
+            ("process", Who::Process(process))
+        };
+        Ok(Self {
+            shown: format!("{what} {pid} ({})", visible(&name)),
+            who,
+            groups: cgroup::groups_of(root, pid).map_err(|_| gone())?,
+        })
+    }
+
     /// The processes of a unit or a container.
     ///
     /// # Errors
     /// [`Error::NotPossible`] where it does not run, or its processes cannot be a node.
     pub fn group(root: &Root, name: &GroupName) -> Result<Self> {
+        let target = Self::of_group(root, name)?;
+        target.refuse(root)?;
+        Ok(target)
+    }
+
+    fn of_group(root: &Root, name: &GroupName) -> Result<Self> {
         let dir = find_group(root, name)?;
         let not_running = || Error::not_possible(format!("{name} does not run"), "start it first");
         let first = members_below(&dir)
             .first()
             .copied()
             .ok_or_else(not_running)?;
-        let target = Self {
+        Ok(Self {
             shown: name.to_string(),
             groups: cgroup::groups_of(root, first).map_err(|_| not_running())?,
             who: Who::Group {
                 in_place: cgroup::find(root)?.version == Version::V2,
                 dir,
             },
-        };
-        target.refuse(root)?;
-        Ok(target)
+        })
     }
 
     fn refuse(&self, root: &Root) -> Result<()> {
@@ -227,6 +297,25 @@ mod tests {
         assert_eq!(descendants(14, &parents), [14]);
         // Read while processes came and went: no end of it must be possible.
         assert_eq!(descendants(10, &[(10, 11), (11, 10)]), [10, 11]);
+    }
+
+    #[test]
+    fn a_program_is_named_in_one_word() {
+        let name = |text: &str| text.parse::<TargetName>();
+        assert_eq!(name("pid:7"), Ok(TargetName::Process(7, false)));
+        assert_eq!(name("tree:7"), Ok(TargetName::Process(7, true)));
+        let unit = GroupName::Unit("a:b".to_owned());
+        assert_eq!(name("unit:a:b"), Ok(TargetName::Group(unit)));
+        for (text, said) in [
+            ("7", "pid:N"),
+            ("unit:", "unit:NAME"),
+            ("pid:x", "`x`"),
+            ("x:y", "pid:N"),
+        ] {
+            assert!(name(text).unwrap_err().contains(said), "{text}");
+        }
+        let own = Target::process(&Root::default(), std::os::unix::process::parent_id(), false);
+        assert!(own.unwrap().used_ns(&Root::default()).is_some());
     }
 
     #[test]

@@ -354,6 +354,7 @@ fn simulate(
         command: None,
         seed: None,
         node: None,
+        watched: None,
         parts: Vec::new(),
     };
     if let Some(stats) = stats {

@@ -52,9 +52,42 @@ pub struct Run {
     /// what slows the CPUs: a load of 40 % leaves a speed of 60 %.
     #[serde(default)]
     pub node: Option<NodeUse>,
+    /// A program that ran already, and what it got.
+    #[serde(default)]
+    pub watched: Option<WatchedUse>,
     /// What else held on the node's CPUs, in the order of effects: a load, jitter.
     #[serde(default)]
     pub parts: Vec<Part>,
+}
+
+/// A program beside the load that was not started by it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WatchedUse {
+    pub who: String,
+    /// CPU time that it used while the load was held, on all CPUs, seconds. Absent where it
+    /// ended before.
+    pub used_s: Option<f64>,
+    /// CPU time that the load left on the loaded CPUs, seconds.
+    pub available_s: Option<f64>,
+}
+
+impl WatchedUse {
+    /// As a sentence without its end.
+    pub(crate) fn text(&self) -> String {
+        let who = sandbag_ui::text::visible(&self.who);
+        let Some(used) = self.used_s else {
+            return format!("{who} ended before the load did");
+        };
+        let left = self.available_s.filter(|s| *s > 0.0);
+        let of_it = left.map_or_else(String::new, |left| {
+            format!(
+                ", {:.1} % of the {left:.2} s that the load left",
+                used / left * 100.0
+            )
+        });
+        format!("{who} used {used:.2} s of CPU time{of_it}")
+    }
 }
 
 /// A condition that held beside the speed of a node, in a process of its own.

@@ -48,6 +48,9 @@ pub fn summary_table(run: &Run) -> String {
     if let Some(command) = &run.command {
         say(&command_line(command));
     }
+    if let Some(watched) = &run.watched {
+        say(&format!("beside the load: {}", watched.text()));
+    }
     let cost = &run.supervisor;
     say(&format!(
         "sandbag itself: {:.3} s of CPU time, {:.3} % of one core per {} CPU, \
@@ -221,6 +224,7 @@ fn wrap(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::report::fixture;
+    use crate::report::run::WatchedUse;
 
     fn widest(text: &str) -> usize {
         text.lines().map(|l| l.chars().count()).max().unwrap_or(0)
@@ -233,6 +237,12 @@ mod tests {
         let node = fixture::node();
         let mut throttled = node.run.clone();
         throttled.node.as_mut().unwrap().throttled_times = Some(0);
+        let mut watched = fixture::quiet().run;
+        watched.watched = Some(WatchedUse {
+            who: "unit nginx.service".to_owned(),
+            used_s: Some(12.0),
+            available_s: Some(48.0),
+        });
         let mut unknown = node.run.clone();
         unknown.node = Some(NodeUse::default());
         let runs = [
@@ -242,6 +252,7 @@ mod tests {
             ("large", fixture::large().run),
             ("empty", fixture::empty().run),
             ("node", node.run),
+            ("beside a unit", watched),
             ("throttled node", throttled),
             ("node beside a load and jitter", fixture::combined().run),
             ("node of which nothing is known", unknown),

@@ -54,6 +54,7 @@ Exit codes:
     mut_arg("command", |a| a.help("Both programs with their arguments: ./a ARGS --vs ./b ARGS")),
     mut_arg("no_out", |a| a.hide(true)),
     mut_arg("at", |a| a.hide(true)),
+    mut_arg("beside", |a| a.hide(true)),
     mut_arg("start_on", |a| a.hide(true)),
     mut_arg("strict", |a| a.hide(true)),
     mut_arg("progress", |a| a.hide(true)),

@@ -130,6 +130,8 @@ pub fn run_by(
         .as_deref()
         .map(schedule::monotonic_at)
         .transpose()?;
+    let beside = options.beside.as_ref();
+    let beside = beside.map(|name| Target::of(&root, name)).transpose()?;
     let registry = Registry::open()?;
     if options.hold.dry_run {
         if !options.part {
@@ -170,6 +172,7 @@ pub fn run_by(
         options.windows.is_some(),
         messages,
     );
+    collector.watch(beside, &root);
     // A command's own words and a progress line do not mix.
     if options.progress || options.hold.command.is_empty() {
         collector.show_progress();

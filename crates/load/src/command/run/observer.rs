@@ -3,8 +3,11 @@
 
 use std::path::Path;
 
+use crate::node::Target;
 use crate::report::AchievedWriter;
+use crate::report::run::WatchedUse;
 use crate::supervisor::{Observer, Windows};
+use sandbag_linux::Root;
 use sandbag_stats::{Accuracy, VerdictCounter, Window};
 
 use sandbag_ui::messages::Messages;
@@ -46,7 +49,16 @@ pub struct Collector<'a> {
     progress: Option<Progress>,
     length_ns: Option<u64>,
     show_progress: bool,
+    /// A program that runs already, whose CPU time is reported.
+    watched: Option<WatchedProgram>,
     messages: &'a Messages,
+}
+
+struct WatchedProgram {
+    target: Target,
+    root: Root,
+    /// Its CPU time when the load began.
+    began_ns: Option<u64>,
 }
 
 impl<'a> Collector<'a> {
@@ -91,8 +103,30 @@ impl<'a> Collector<'a> {
             progress: None,
             length_ns,
             show_progress: false,
+            watched: None,
             messages,
         }
+    }
+
+    /// Notes the CPU time of this program.
+    pub fn watch(&mut self, target: Option<Target>, root: &Root) {
+        self.watched = target.map(|target| WatchedProgram {
+            target,
+            root: root.clone(),
+            began_ns: None,
+        });
+    }
+
+    /// What the program used while the load was held.
+    pub fn watched(&self) -> Option<WatchedUse> {
+        let watched = self.watched.as_ref()?;
+        let now = watched.target.used_ns(&watched.root);
+        let used = now.zip(watched.began_ns);
+        Some(WatchedUse {
+            who: watched.target.to_string(),
+            used_s: used.map(|(now, began)| now.saturating_sub(began) as f64 / 1e9),
+            available_s: None,
+        })
     }
 
     pub fn show_progress(&mut self) {
@@ -190,6 +224,9 @@ impl Windows for Collector<'_> {
 
 impl Observer for Collector<'_> {
     fn started(&mut self) {
+        if let Some(watched) = &mut self.watched {
+            watched.began_ns = watched.target.used_ns(&watched.root);
+        }
         if self.show_progress {
             self.progress = Progress::start(self.messages, self.length_ns.is_some());
         }

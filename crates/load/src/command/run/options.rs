@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::method::{PaceOptions, SharesOptions};
+use crate::node::TargetName;
 use crate::supervisor::StartOn;
 use clap::Args;
 use nix::sys::signal::Signal;
@@ -74,6 +75,14 @@ pub struct RunOptions {
     /// Show the progress bar beside a command, too
     #[arg(long)]
     pub progress: bool,
+
+    /// Report what this program, which runs already, got: pid:N, tree:N (with its
+    /// descendants), unit:NAME (of systemd) or container:NAME
+    ///
+    /// The program is not changed and not moved. `sandbag load` loads its CPUs, unless
+    /// others are named.
+    #[arg(long, value_name = "WHO", conflicts_with = "command")]
+    pub beside: Option<TargetName>,
 
     /// As a part of a run that holds these CPUs.
     #[arg(long, hide = true)]

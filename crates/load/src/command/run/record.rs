@@ -8,7 +8,9 @@ mod node;
 use crate::board::BOUNDARY_NS;
 use crate::burn::Duty;
 use crate::method::Method;
-use crate::report::run::{CommandResult, CpuResult, MethodUsed, NodeUse, Run, SupervisorCost};
+use crate::report::run::{
+    CommandResult, CpuResult, MethodUsed, NodeUse, Run, SupervisorCost, WatchedUse,
+};
 use crate::supervisor::{LoadStart, Migrations, RunEnd, RunOutcome};
 use sandbag_run::directory::FORMAT;
 use sandbag_stats::verdict::{NOISY_FOREIGN_PCT, NOISY_STEAL_PCT, WINDOW_SHARE};
@@ -199,6 +201,10 @@ pub fn record(
                 waited_s: node.waited_ns.map(seconds),
                 speed_changes: node.changes,
             }),
+        watched: collector.watched().map(|watched| WatchedUse {
+            available_s: available_s(collector, 0),
+            ..watched
+        }),
         seed: None,
         parts: Vec::new(),
     }

@@ -311,6 +311,7 @@ fn as_run(options: &NodeOptions) -> RunOptions {
         start_on: None,
         pin: None,
         supervisor_cpu: None,
+        beside: None,
         part: false,
         progress: false,
         hold: options.hold.clone(),

@@ -96,6 +96,9 @@ fn headline(view: &View<'_>) -> Markup {
             p .what { (view.subject()) " · " (what.join(" · ")) }
             h1 { span .verdict.(class) { (run.verdict) } ": " (words) }
             p .reason { (sentence(&visible(&run.reason))) }
+            @if let Some(watched) = &run.watched {
+                p { "Beside the load: " (watched.text()) "." }
+            }
             dl .figures { (figures(run)) }
         }
     }
