@@ -55,3 +55,38 @@ for node in $nodes; do
     result "got-node-$node" < "got-$node"
 done
 killer compare nodes
+
+# A container that runs already, as an engine without systemd makes it: it stays in its
+# group, which is confined until the end, also after kill -9.
+box=/sys/fs/cgroup/libpod-$(printf '0f1e2d3c4b5a6978%.0s' 1 2 3 4).scope
+mkdir "$box"
+sh -c "echo \$\$ > $box/cgroup.procs; exec sleep 3600" &
+program=$!
+all=$(cat /sys/fs/cgroup/cpuset.cpus.effective)
+until_cpus() { # CPUS: what the container may use
+    for _ in $(seq 300); do
+        [ "$(cat "$box/cpuset.cpus.effective")" = "$1" ] && return
+        sleep 0.1
+    done
+}
+seen() { # NAME: its CPUs, those of its process, and how many processes are in it
+    printf '["%s","%s",%s]' "$(cat "$box/cpuset.cpus.effective")" \
+        "$(sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/$program/status)" \
+        "$(wc -l < "$box/cgroup.procs")" | result "$1"
+}
+for way in stop kill; do
+    sandbag slow --container 0f1e2d3c4b5a --cpus 0-1 --speed 0.5 --no-out 2> said &
+    supervisor=$!
+    until_cpus 0-1
+    sleep 2
+    seen "container-inside-$way"
+    if [ $way = stop ]; then kill -TERM $supervisor; else kill -9 $supervisor; fi
+    wait $supervisor
+    until_cpus "$all"
+    seen "container-after-$way"
+    cat said
+done
+kill $program
+wait
+for _ in $(seq 50); do rmdir "$box" && break; sleep 0.1; done
+killer compare container

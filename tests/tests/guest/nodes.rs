@@ -45,9 +45,10 @@ pub const CASES: &[(&str, Look)] = &[
     ),
     ("node_one_thread", Figures(one_thread)),
     ("nodes_of_several_speeds", Figures(several)),
+    ("node_of_a_container_is_its_group", Facts(container)),
     (
         "node_leaves_all_as_before",
-        Facts(|outcome| as_before(outcome, 1)),
+        Facts(|outcome| as_before(outcome, 2)),
     ),
 ];
 
@@ -130,6 +131,21 @@ fn several(outcome: &Outcome, guest_cpus: u32) -> anyhow::Result<()> {
         let (cpus, speed_pct) = (*cpus, *speed_pct);
         let got: SpinnerResult = outcome.result(&format!("got-node-{name}"))?;
         near(&format!("node {name}"), &got, cpus, speed_pct)?;
+    }
+    Ok(())
+}
+
+/// A container that runs already stays where it is, on the node's CPUs until the end.
+fn container(outcome: &Outcome) -> anyhow::Result<()> {
+    for way in ["stop", "kill"] {
+        let inside: (String, String, u32) = outcome.result(&format!("container-inside-{way}"))?;
+        ensure!(
+            inside == ("0-1".to_owned(), "0-1".to_owned(), 1),
+            "{way}, inside: {inside:?}"
+        );
+        let after: (String, String, u32) = outcome.result(&format!("container-after-{way}"))?;
+        let free = after.0 == after.1 && after.0 != "0-1" && after.2 == 1;
+        ensure!(free, "{way}, after: {after:?}");
     }
     Ok(())
 }

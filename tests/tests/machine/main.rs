@@ -92,6 +92,7 @@ fn main() -> ExitCode {
         nodes::REPEATED,
         attach::CASES,
         attach::REDIS,
+        attach::CONTAINER,
         combined::CASES,
         watching::CASES,
         watching::PROMETHEUS,
