@@ -51,7 +51,7 @@ use sandbag_linux::signals::{EndRequests, Signals};
 use sandbag_run::command::{CommandSpec, Waiting};
 use sandbag_run::error::{Error, Result};
 use sandbag_run::guardian;
-use sandbag_run::journal::{Journal, RunInfo};
+use sandbag_run::journal::{Journal, RunInfo, part_of};
 use sandbag_run::layout::{Layout, Tenant};
 use sandbag_run::realtime;
 use sandbag_run::registry::Registry;
@@ -100,8 +100,6 @@ pub struct RunPlan {
     pub target: Option<Target>,
     /// One that was started already.
     pub guardian: Option<Child>,
-    /// The CPUs are another run's, of which this is a part.
-    pub shares: bool,
     /// The parts of this run that are runs of their own.
     pub beside: Vec<BesideRun>,
     /// Wait until the first level is held before the command starts.
@@ -158,7 +156,7 @@ pub fn run(plan: RunPlan, registry: &Registry, observer: &mut dyn Observer) -> R
         Some(guardian) => guardian,
         None => guardian::start(&registry.own_journal())?,
     };
-    let none = CpuList::default();
+    let (none, is_part) = (CpuList::default(), part_of().is_some());
     let registered = registry.register(
         RunInfo {
             cpus: cpus.to_string(),
@@ -169,10 +167,10 @@ pub fn run(plan: RunPlan, registry: &Registry, observer: &mut dyn Observer) -> R
             }),
             board_fd: board.fd(),
             kill: plan.command.as_ref().is_some_and(|c| c.kill),
-            shares: plan.shares,
+            shares: is_part,
             ..RunInfo::of_this_process(&plan.load)
         },
-        if plan.shares { &none } else { &cpus },
+        if is_part { &none } else { &cpus },
     );
     let journal = match registered {
         Ok(journal) => journal,

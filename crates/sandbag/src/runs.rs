@@ -233,6 +233,8 @@ fn choose(runs: Vec<RunInfo>, pid: Option<u32>) -> Result<(Vec<Proven>, Vec<RunI
         }
     }
     let Some(pid) = pid else {
+        // A part ends with its run, and would be missed if it ended before.
+        proven.retain(|(run, _)| run.part_of.is_none());
         return Ok((proven, unknown));
     };
     proven.retain(|(_, process)| process.pid == pid);

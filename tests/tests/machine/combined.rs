@@ -67,7 +67,10 @@ fn a_node_is_slow_and_busy_and_noisy_at_once(place: &MachinePlace) -> Result<()>
         // The load is of the new speed.
         place.answers("slow set n --speed .8", 0, &[])?;
         std::thread::sleep(Duration::from_millis(2500));
-        place.run("slow stop n")?.expect(0)?;
+        let whole = format!("part of run {}", run.id());
+        place.run("status")?.expect(0)?.shows(&["node n", &whole])?;
+        // Parts end with their run, and not before.
+        place.run("stop --all")?.expect(0)?;
         // The command's own.
         finish(run)?.expect(128 + 15)?;
         let record = place.json("r/run.json")?;

@@ -164,6 +164,19 @@ pub struct RunInfo {
     /// Others may load these CPUs, too: jitter is injected beside any load.
     #[serde(default)]
     pub shares: bool,
+    /// The run whose CPUs these are, and which ends this one.
+    #[serde(default)]
+    pub part_of: Option<u32>,
+}
+
+/// Variable by which a run tells those that it starts as its parts who it is.
+pub const PART_OF: &str = "SANDBAG_PART_OF";
+
+/// The run that started this process as a part of it.
+pub fn part_of() -> Option<u32> {
+    let parent = std::os::unix::process::parent_id();
+    let named: u32 = std::env::var(PART_OF).ok()?.parse().ok()?;
+    (named == parent).then_some(parent)
 }
 
 impl RunInfo {
@@ -182,6 +195,7 @@ impl RunInfo {
             board_fd: -1,
             kill: false,
             shares: false,
+            part_of: part_of(),
         }
     }
 

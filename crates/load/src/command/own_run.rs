@@ -13,6 +13,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sandbag_linux::child::ChildSetup as _;
+use sandbag_run::journal::PART_OF;
 use sandbag_ui::ensure;
 use sandbag_ui::failure::{Context as _, Result};
 use serde::de::DeserializeOwned;
@@ -27,12 +28,16 @@ pub struct OwnRun {
 }
 
 impl OwnRun {
-    /// Starts sandbag with these words; its report goes to `out`.
-    pub fn start(words: &[OsString], out: Option<PathBuf>) -> Result<Self> {
+    /// Starts sandbag with these words; its report goes to `out`. A `part` of this run may
+    /// use its CPUs.
+    pub fn start(words: &[OsString], out: Option<PathBuf>, part: bool) -> Result<Self> {
         let json = memfd_create("sandbag", MFdFlags::MFD_CLOEXEC).context("memfd_create")?;
         let json_fd = json.as_raw_fd();
         let mut command = Command::new("/proc/self/exe");
         command.arg0("sandbag").arg("-q").args(words);
+        if part {
+            command.env(PART_OF, std::process::id().to_string());
+        }
         match out {
             // The directory above was asked about.
             Some(out) => command.arg("--force").arg("--out").arg(out),

@@ -26,6 +26,9 @@ pub fn heading(run: &RunInfo, load: &str) -> String {
         // Jitter may be inside it as well.
         text += &format!(", with {}", command_line(&run.command));
     }
+    if let Some(whole) = run.part_of {
+        text += &format!(", part of run {whole}");
+    }
     let age = humantime::format_duration(age(run));
     visible(&format!("{text}; begun {age} ago"))
 }

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use sandbag_run::journal::PART_OF;
 use sandbag_run::registry::Registry;
 use sandbag_stats::Verdict;
 use sandbag_ui::failure::{Context as _, Result};
@@ -93,7 +94,7 @@ pub fn plan(options: &LayerOptions, method: &Method, speeds: &Ratios) -> Result<
         plans.push(LayerPlan {
             name: "load",
             asked: format!("a load of {load} of the slowed CPUs"),
-            words: words(&["load", &share.loads(speeds), "--part"]),
+            words: words(&["load", &share.loads(speeds)]),
             share: Some(share),
         });
     }
@@ -134,6 +135,7 @@ impl LayerPlan {
     fn check(&self) -> Result<()> {
         let mut command = Command::new("/proc/self/exe");
         command.arg("-q").args(&self.words).arg("--dry-run");
+        command.env(PART_OF, std::process::id().to_string());
         let asked = command.output().context("start sandbag")?;
         if asked.status.success() {
             return Ok(());
@@ -167,7 +169,7 @@ impl Layers {
         let mut all = Vec::new();
         for plan in plans {
             let out = dir.map(|dir| dir.join(plan.name));
-            let run = OwnRun::start(&plan.words, out)?;
+            let run = OwnRun::start(&plan.words, out, true)?;
             all.push(Layer { plan, run });
         }
         let until = Instant::now() + PATIENCE;

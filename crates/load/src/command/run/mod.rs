@@ -22,6 +22,7 @@ use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root};
 use sandbag_profile::BoxSteps;
 use sandbag_run::command::CommandSpec;
+use sandbag_run::journal::part_of;
 use sandbag_run::layout::{Layout, LayoutKind};
 use sandbag_run::program::words;
 use sandbag_run::registry::Registry;
@@ -134,7 +135,7 @@ pub fn run_by(
     let beside = beside.map(|name| Target::of(&root, name)).transpose()?;
     let registry = Registry::open()?;
     if options.hold.dry_run {
-        if !options.part {
+        if part_of().is_none() {
             refuse_busy(&registry, &loaded)?;
         }
         warnings.iter().for_each(|text| messages.warning(text));
@@ -219,7 +220,6 @@ pub fn run_by(
             node,
             target,
             guardian,
-            shares: options.part,
             beside: layers.beside(&registry),
             settle: !options.hold.no_settle,
             start_on: options.start_on,

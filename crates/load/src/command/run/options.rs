@@ -84,10 +84,6 @@ pub struct RunOptions {
     #[arg(long, value_name = "WHO", conflicts_with = "command")]
     pub beside: Option<TargetName>,
 
-    /// As a part of a run that holds these CPUs.
-    #[arg(long, hide = true)]
-    pub part: bool,
-
     /// How the condition is held beside a command.
     #[command(flatten)]
     pub hold: HoldOptions,

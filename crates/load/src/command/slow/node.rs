@@ -312,7 +312,6 @@ fn as_run(options: &NodeOptions) -> RunOptions {
         pin: None,
         supervisor_cpu: None,
         beside: None,
-        part: false,
         progress: false,
         hold: options.hold.clone(),
     }

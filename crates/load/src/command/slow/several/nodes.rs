@@ -171,7 +171,7 @@ pub fn arguments(node: &PlacedNode, options: &NodeOptions) -> Vec<OsString> {
 
 fn start(node: &PlacedNode, dir: Option<&RunDir>, options: &NodeOptions) -> Result<NodeProcess> {
     let out = dir.map(|dir| dir.path().join(node.spec.name.as_str()));
-    let run = OwnRun::start(&arguments(node, options), out)
+    let run = OwnRun::start(&arguments(node, options), out, false)
         .with_context(|| format!("node {}", node.spec.name))?;
     Ok(NodeProcess {
         placed: node.clone(),
