@@ -297,7 +297,7 @@ fn a_real_container_is_slowed_by_its_name(place: &MachinePlace) -> Result<()> {
 fn a_load_beside_a_program_says_what_it_got(place: &MachinePlace) -> Result<()> {
     let outside = Outside::start(place, 2)?;
     let pid = outside.spinners.0[0];
-    let words = format!("load 0=60,1=20 --beside pid:{pid} -d 3s --out r");
+    let words = format!("load 40 --beside pid:{pid} -d 3s --out r");
     let ended = place.run(&words)?.judged()?;
     ended.says(&["beside the load: process", "that the load left"])?;
     let watched = &place.json("r/run.json")?["watched"];

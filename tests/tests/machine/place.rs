@@ -426,9 +426,11 @@ fn of_sandbag(difference: Vec<String>, ours: &Path) -> Vec<String> {
         .map(str::to_owned)
         .collect();
     let theirs = |line: &String| groups.iter().any(|group| line.contains(group.as_str()));
+    // Podman mounts its store when it is asked for a container.
+    let of_podman = |line: &String| line.contains(" /var/lib/containers/");
     difference
         .into_iter()
-        .filter(|line| !theirs(line) && !of_a_foreign_run(line, ours))
+        .filter(|line| !theirs(line) && !of_podman(line) && !of_a_foreign_run(line, ours))
         .collect()
 }
 

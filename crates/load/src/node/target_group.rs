@@ -5,6 +5,7 @@
 //! of its id: `docker-ID.scope`, `libpod-ID.scope`, `cri-containerd-ID.scope`, `crio-ID.scope`,
 //! or `ID` where the engine does not ask systemd; nspawn and LXC by the name.
 
+use std::cell::LazyCell;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,8 +16,13 @@ use sandbag_linux::cgroup;
 use sandbag_run::{Error, Result};
 use sandbag_ui::text::visible;
 
-/// Programs that know a container's id by its name.
-const ENGINES: [&str; 3] = ["podman", "docker", "nerdctl"];
+/// Programs that know a container's id by its name, and what is there once one of them ran.
+/// Only then it is asked: an engine mounts and makes directories when it is asked first.
+const ENGINES: [(&str, &str); 3] = [
+    ("podman", "/run/libpod"),
+    ("docker", "/run/docker.sock"),
+    ("nerdctl", "/run/containerd"),
+];
 /// Fewer digits than an engine shows do not name a container for sure.
 const LEAST_DIGITS: usize = 12;
 const ID_DIGITS: usize = 64;
@@ -63,10 +69,13 @@ pub fn find_group(root: &Root, name: &GroupName) -> Result<PathBuf> {
             vec![Box::new(move |dir| dir == name)]
         }
         GroupName::Container(name) => {
-            let (own, by_engine) = (name.clone(), id_of(name));
+            let (own, name) = (name.clone(), name.clone());
+            let by_engine = LazyCell::new(move || id_of(&name));
+            let is_its =
+                move |dir: &str| by_engine.as_deref().is_some_and(|id| is_container(dir, id));
             vec![
                 Box::new(move |dir| is_container(dir, &own)),
-                Box::new(move |dir| by_engine.as_ref().is_some_and(|id| is_container(dir, id))),
+                Box::new(is_its),
             ]
         }
     };
@@ -137,7 +146,10 @@ fn id_of(name: &str) -> Option<String> {
         let id = id.trim();
         (output.status.success() && id.len() == ID_DIGITS).then(|| id.to_owned())
     };
-    ENGINES.iter().find_map(ask)
+    let ran = ENGINES
+        .iter()
+        .filter(|(_, trace)| Path::new(trace).exists());
+    ran.map(|(engine, _)| engine).find_map(ask)
 }
 
 fn search(dir: &Path, is_it: &dyn Fn(&str) -> bool, depth: usize, found: &mut Vec<PathBuf>) {
