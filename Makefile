@@ -27,7 +27,7 @@ DESTDIR ?=
 
 # The tests measure the machine that they share.
 .NOTPARALLEL:
-.PHONY: build run test test-all check unit mpi mpi-test machine guest guest-results bench nodes audit-bench lab lint install man reference clean help
+.PHONY: build run test test-all check unit mpi mpi-test machine guest guest-results bench nodes audit-bench lab lint install package man reference clean help
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -149,13 +149,20 @@ man: build ## Man pages, from the same source as --help
 	mkdir -p $(TARGET_DIR)/man
 	$(SANDBAG) generate man $(TARGET_DIR)/man
 
-install: man ## Install binary, man pages and completions under PREFIX
+install: man ## Install binary, man pages, completions and documentation under PREFIX
 	install -D -m 755 $(SANDBAG) $(DESTDIR)$(PREFIX)/bin/sandbag
 	for page in $(TARGET_DIR)/man/*.1; do \
 	    install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man1/$$(basename $$page); done
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	$(SANDBAG) generate completions bash \
-	    >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/sandbag
+	for file in bash:bash-completion/completions/sandbag zsh:zsh/site-functions/_sandbag \
+	    fish:fish/vendor_completions.d/sandbag.fish; do \
+	    to=$(DESTDIR)$(PREFIX)/share/$${file#*:}; \
+	    mkdir -p $${to%/*} && $(SANDBAG) generate completions $${file%%:*} >$$to || exit 1; done
+	for page in README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT $$(find docs examples -type f \
+	    -not -path '*/results/*'); do \
+	    install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/doc/sandbag/$$page; done
+
+package: ## A tarball with its checksum and a Debian package, in target/package
+	scripts/package
 
 clean: ## Remove what was built and fetched
 	cargo clean

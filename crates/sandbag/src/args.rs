@@ -12,6 +12,7 @@ use sandbag_jitter::command as jitter;
 use sandbag_load::command::{compare, doctor, load, record, replay, set, slow, top};
 use sandbag_profile::command::{convert, show, synth};
 use sandbag_scale::command as scale;
+use sandbag_sweep::command as sweep;
 use sandbag_ui::{exit, help};
 
 /// Puts a program under CPU conditions that you choose, gives the same
@@ -63,6 +64,8 @@ pub enum Command {
     Record(record::RecordArgs),
     /// Compare two programs under the same load
     Compare(compare::CompareArgs),
+    /// Measure how a program responds to loads, speeds, profiles, jitter
+    Sweep(sweep::SweepArgs),
     /// The papers' experiments are the program sandbag-lab
     #[command(hide = true, disable_help_flag = true)]
     Lab(moved::LabArgs),

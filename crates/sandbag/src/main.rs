@@ -57,6 +57,7 @@ fn main() -> ExitCode {
         Command::Slow(args) => sandbag_load::command::slow::main(args, &messages),
         Command::Record(args) => sandbag_load::command::record::main(args, &messages),
         Command::Compare(args) => sandbag_load::command::compare::main(args, &messages),
+        Command::Sweep(args) => sandbag_sweep::command::main(args, &messages),
         Command::Lab(args) => moved::lab(args),
         Command::Convert(args) => sandbag_profile::command::convert::main(args, &messages),
         Command::Synth(args) => sandbag_profile::command::synth::main(args, &messages),

@@ -11,6 +11,7 @@ use sandbag_load::command::show as run_show;
 use sandbag_profile::Format;
 use sandbag_profile::command::reshape;
 use sandbag_profile::command::show::{self as profile_show, ShowArgs};
+use sandbag_sweep::command as sweep;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::{Result, exit, output};
 
@@ -29,6 +30,9 @@ pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
 }
 
 fn run(path: &Path, messages: &Messages) -> Result<String> {
+    if path.join(output::SWEEP_JSON).exists() {
+        return sweep::show(path);
+    }
     if let Some(text) = audit::show_file(path, messages) {
         return text;
     }

@@ -55,6 +55,7 @@ mod scale;
 mod signals;
 mod slowed;
 mod start_on;
+mod sweeps;
 mod terminal;
 mod throttles;
 mod users;
@@ -94,6 +95,7 @@ fn main() -> ExitCode {
         attach::REDIS,
         attach::CONTAINER,
         combined::CASES,
+        sweeps::CASES,
         watching::CASES,
         watching::PROMETHEUS,
         nodes_file::CASES,

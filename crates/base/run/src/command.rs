@@ -253,6 +253,8 @@ pub struct CommandExit {
     pub system_s: f64,
     /// Voluntary and involuntary context switches.
     pub switches: (i64, i64),
+    /// Largest resident memory of one of its processes, KiB.
+    pub max_rss_kib: i64,
 }
 
 /// Reaps one child of ours that ended, without waiting: its process id, how
@@ -267,6 +269,7 @@ pub fn reap() -> Option<(u32, CommandExit)> {
             user_s: reaped.user().as_secs_f64(),
             system_s: reaped.system().as_secs_f64(),
             switches: (reaped.usage.ru_nvcsw, reaped.usage.ru_nivcsw),
+            max_rss_kib: reaped.usage.ru_maxrss,
         },
     ))
 }

@@ -442,6 +442,7 @@ fn command_result(run: &Run) -> CommandResult {
         used_s: Some(used),
         efficiency: Some(0.985),
         switches: (412, 18_233),
+        max_rss_kib: None,
         migrations: Some(27),
         migrations_of: Some("all threads".to_owned()),
     }

@@ -263,6 +263,9 @@ pub struct CommandResult {
     /// `used_s` per `available_s`, 0 to 1.
     pub efficiency: Option<f64>,
     pub switches: (i64, i64),
+    /// Largest resident memory of one of its processes, KiB.
+    #[serde(default)]
+    pub max_rss_kib: Option<i64>,
     /// Migrations between CPUs, where the kernel says.
     pub migrations: Option<u64>,
     /// Whose they are: `all threads` of the command and what it started, or

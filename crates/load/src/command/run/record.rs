@@ -176,6 +176,7 @@ pub fn record(
                     .filter(|(_, available)| *available > 0.0)
                     .map(|(used, available)| seconds(used) / available),
                 switches: ended.how.switches,
+                max_rss_kib: Some(ended.how.max_rss_kib),
                 migrations: ended.migrations.map(|moved| match moved {
                     Migrations::All(count) | Migrations::FirstThread(count) => count,
                 }),

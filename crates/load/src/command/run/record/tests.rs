@@ -50,6 +50,7 @@ fn outcome(node: bool, used_s: f64) -> RunOutcome {
                 user_s: used_s,
                 system_s: 0.0,
                 switches: (0, 0),
+                max_rss_kib: 0,
             },
             migrations: None,
         }),

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the runs of each condition came to, and how that compares with the baseline and with
+//! the other program. Ratios are within blocks.
+
+use sandbag_stats::{PairedRatio, median, paired_ratio};
+use serde::{Deserialize, Serialize};
+
+use crate::metric::FAILED;
+use crate::record::Sweep;
+
+/// A metric of a program under a condition.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    pub program: usize,
+    pub condition: usize,
+    pub metric: String,
+    /// Runs that count.
+    pub runs: usize,
+    /// Runs of the program that failed, condition kept.
+    pub failed: usize,
+    /// Runs whose condition was not kept.
+    pub spoilt: usize,
+    pub median: Option<f64>,
+    pub least: Option<f64>,
+    pub greatest: Option<f64>,
+    /// To the baseline of the same program; absent of the baseline.
+    pub to_baseline: Option<PairedRatio>,
+    /// Of B to A under this condition.
+    pub to_first_program: Option<PairedRatio>,
+}
+
+/// All answers, by metric, program and condition.
+pub fn answers(sweep: &Sweep) -> Vec<Answer> {
+    let mut all = Vec::new();
+    for metric in &sweep.metrics {
+        for program in 0..sweep.programs.len() {
+            for condition in 0..sweep.conditions.len() {
+                all.push(answer(sweep, program, condition, &metric.name));
+            }
+        }
+    }
+    all
+}
+
+fn answer(sweep: &Sweep, program: usize, condition: usize, metric: &str) -> Answer {
+    let values: Vec<f64> = sweep
+        .values(program, condition, metric)
+        .into_values()
+        .collect();
+    let cell = sweep
+        .runs
+        .iter()
+        .filter(|run| run.program == program && run.condition == condition);
+    let count = |test: &dyn Fn(&crate::record::OneRun) -> bool| {
+        cell.clone().filter(|run| test(run)).count()
+    };
+    let extreme = |of: fn(f64, f64) -> f64| values.iter().copied().reduce(of);
+    Answer {
+        program,
+        condition,
+        metric: metric.to_owned(),
+        runs: values.len(),
+        failed: count(&|run| run.counts() && run.has_failed()),
+        spoilt: count(&|run| !run.counts()),
+        median: median(&values),
+        least: extreme(f64::min),
+        greatest: extreme(f64::max),
+        to_baseline: (condition > 0)
+            .then(|| ratio(sweep, (program, condition), (program, 0), metric))
+            .flatten(),
+        to_first_program: (program > 0)
+            .then(|| ratio(sweep, (program, condition), (0, condition), metric))
+            .flatten(),
+    }
+}
+
+/// Over the blocks that have both.
+fn ratio(
+    sweep: &Sweep,
+    (program, condition): (usize, usize),
+    (to_program, to_condition): (usize, usize),
+    metric: &str,
+) -> Option<PairedRatio> {
+    let of = sweep.values(program, condition, metric);
+    let to = sweep.values(to_program, to_condition, metric);
+    let both = of
+        .iter()
+        .filter_map(|(block, of)| Some((*of, *to.get(block)?)));
+    let (of, to): (Vec<f64>, Vec<f64>) = both.unzip();
+    paired_ratio(&of, &to)
+}
+
+/// Whether a ratio is another than 1, as far as its interval says.
+fn differs(ratio: &PairedRatio) -> bool {
+    ratio.pairs > 1 && (ratio.low > 1.0 || ratio.high < 1.0)
+}
+
+/// What a reader without time wants to know, a sentence each.
+pub fn sentences(sweep: &Sweep) -> Vec<String> {
+    let baseline = &sweep.conditions[0].name;
+    let mut all = Vec::new();
+    for one in &sweep.answers {
+        let condition = &sweep.conditions[one.condition].name;
+        let program = &sweep.programs[one.program].name;
+        let whose = if sweep.programs.len() > 1 {
+            format!(" of {program}")
+        } else {
+            String::new()
+        };
+        if one.failed > 0 && one.metric == sweep.metrics[0].name {
+            let runs = one.failed + one.runs;
+            all.push(format!(
+                "{program} failed in {} of {runs} runs at {condition}.",
+                one.failed
+            ));
+        }
+        if one.metric == FAILED {
+            continue;
+        }
+        if let Some(ratio) = &one.to_baseline {
+            let what = format!("{}{whose} at {condition}", one.metric);
+            all.push(format!("{} that at {baseline}.", compared(&what, ratio)));
+        }
+        if let Some(ratio) = &one.to_first_program {
+            let what = format!("{} of {program} at {condition}", one.metric);
+            let first = &sweep.programs[0].name;
+            all.push(format!("{} that of {first}.", compared(&what, ratio)));
+        }
+    }
+    all
+}
+
+/// `p99 at 30 is 2.01 times (1.90 to 2.12)`.
+fn compared(what: &str, ratio: &PairedRatio) -> String {
+    let PairedRatio {
+        ratio: value,
+        low,
+        high,
+        pairs,
+    } = ratio;
+    match (*pairs, differs(ratio)) {
+        (1, _) => format!("{what} was {value:.2} times (one pair: no interval)"),
+        (_, true) => format!("{what} is {value:.2} times ({low:.2} to {high:.2})"),
+        (_, false) => format!("{what} is not shown to differ ({low:.2} to {high:.2} times) from"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+    use sandbag_stats::Verdict;
+
+    #[test]
+    fn ratios_are_within_blocks() {
+        // The machine drifts by half; the program takes twice as long under load.
+        let mut sweep = fixture::sweep(&[[&[1.0, 1.2, 1.5], &[2.0, 2.4, 3.0]]]);
+        sweep.answers = answers(&sweep);
+        let [base, loaded] = &sweep.answers[..] else {
+            panic!("{:?}", sweep.answers)
+        };
+        assert_eq!((base.median, base.to_baseline), (Some(1.2), None));
+        let ratio = loaded.to_baseline.unwrap();
+        assert!((ratio.ratio - 2.0).abs() < 1e-9 && ratio.high - ratio.low < 1e-9);
+        assert_eq!((loaded.least, loaded.greatest), (Some(2.0), Some(3.0)));
+        assert_eq!(
+            sentences(&sweep),
+            ["p99 at 30 is 2.00 times (2.00 to 2.00) that at 0."]
+        );
+    }
+
+    #[test]
+    fn what_fails_under_a_condition_is_a_result() {
+        let mut sweep = fixture::sweep(&[[&[1.0, 1.1], &[1.0, 1.2]], [&[2.0, 2.3], &[2.1, 2.2]]]);
+        sweep.runs[3].exit_code = Some(1);
+        sweep.runs[3].values.remove("p99");
+        sweep.runs[0].verdict = Verdict::Undecided;
+        sweep.answers = answers(&sweep);
+        let one = &sweep.answers[1];
+        assert_eq!((one.runs, one.failed, one.to_baseline), (1, 1, None));
+        assert_eq!((sweep.answers[0].spoilt, sweep.answers[0].runs), (1, 1));
+        let said = sentences(&sweep).join("\n");
+        assert!(said.contains("A failed in 1 of 2 runs at 30."), "{said}");
+        assert!(said.contains("p99 of B at 0 was"), "{said}");
+    }
+}

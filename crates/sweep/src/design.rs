@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which run is next. A block has a run of every cell (a condition of a program), in an order
+//! of chance; runs whose condition was not kept are made again at the end of their block.
+
+use sandbag_stats::chance::Chance;
+
+/// How many cells, blocks and repetitions there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Design {
+    pub cells: usize,
+    /// None: as many as the time allows.
+    pub blocks: Option<usize>,
+    /// How often a run of a cell is made again in a block, at most.
+    pub repeats: usize,
+    pub seed: u64,
+}
+
+/// A run that is to be made, or was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn {
+    /// From 1.
+    pub block: usize,
+    pub cell: usize,
+}
+
+impl Design {
+    /// The next run after these, of which `true` are those that count.
+    pub fn next(&self, done: &[(Turn, bool)]) -> Option<Turn> {
+        let last = done.iter().map(|(turn, _)| turn.block).max().unwrap_or(1);
+        let most = self.blocks.unwrap_or(last + 1);
+        (last..=most).find_map(|block| self.in_block(block, done))
+    }
+
+    fn in_block(&self, block: usize, done: &[(Turn, bool)]) -> Option<Turn> {
+        let order = self.order(block);
+        let tries = |cell: usize| {
+            done.iter()
+                .filter(move |(turn, _)| *turn == Turn { block, cell })
+        };
+        let fresh = order.iter().find(|cell| tries(**cell).next().is_none());
+        let again = || {
+            order.iter().find(|cell| {
+                let counts = tries(**cell).any(|(_, counts)| *counts);
+                !counts && tries(**cell).count() <= self.repeats
+            })
+        };
+        fresh.or_else(again).map(|cell| Turn { block, cell: *cell })
+    }
+
+    /// The cells of a block (Fisher and Yates).
+    fn order(&self, block: usize) -> Vec<usize> {
+        let mut chance = Chance::new(self.seed, &format!("block {block}"));
+        let mut order: Vec<usize> = (0..self.cells).collect();
+        for at in (1..order.len()).rev() {
+            let other = chance.below(at as u64 + 1) as usize;
+            order.swap(at, other);
+        }
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn all(design: Design, counts: impl Fn(usize, usize) -> bool) -> Vec<(Turn, bool)> {
+        let mut done = Vec::new();
+        while let Some(turn) = design.next(&done) {
+            let tries = done.iter().filter(|(other, _)| *other == turn).count();
+            done.push((turn, counts(turn.cell, tries)));
+            assert!(done.len() < 1000);
+        }
+        done
+    }
+
+    const DESIGN: Design = Design {
+        cells: 4,
+        blocks: Some(3),
+        repeats: 2,
+        seed: 7,
+    };
+
+    #[test]
+    fn a_spoilt_run_is_made_again_at_the_end_of_its_block() {
+        let done = all(DESIGN, |cell, tries| cell != 1 || tries > 0);
+        assert_eq!(done.len(), 3 * 5);
+        for block in done.chunks(5) {
+            assert!(block.iter().all(|(turn, _)| turn.block == block[0].0.block));
+            assert_eq!(block[4].0.cell, 1);
+        }
+        // One that never counts is given up.
+        let done = all(DESIGN, |cell, _| cell != 1);
+        assert_eq!(done.len(), 3 * (3 + 3));
+    }
+
+    #[test]
+    fn without_a_number_of_blocks_there_is_always_another() {
+        let design = Design {
+            blocks: None,
+            ..DESIGN
+        };
+        let mut done = Vec::new();
+        for _ in 0..40 {
+            done.push((design.next(&done).unwrap(), true));
+        }
+        assert_eq!(done[39].0.block, 10);
+    }
+
+    proptest! {
+        #[test]
+        fn every_cell_has_a_run_in_every_block(cells in 1usize..9, blocks in 1usize..6, seed: u64) {
+            let design = Design { cells, blocks: Some(blocks), repeats: 0, seed };
+            let done = all(design, |_, _| true);
+            prop_assert_eq!(done.len(), cells * blocks);
+            for (at, block) in done.chunks(cells).enumerate() {
+                let mut seen: Vec<usize> = block.iter().map(|(turn, _)| turn.cell).collect();
+                seen.sort_unstable();
+                prop_assert_eq!(seen, (0..cells).collect::<Vec<_>>());
+                prop_assert!(block.iter().all(|(turn, _)| turn.block == at + 1));
+            }
+        }
+    }
+}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The numbers of a run: sandbag's own, and those that the program prints.
+//!
+//! `wall` or another own one; `NAME: /REGULAR EXPRESSION/` and `NAME: json:.key.key` of the
+//! program's output; by `--metric-cmd` `NAME: COMMAND`, whose output is the number. A unit
+//! may follow the name (`p99 [ms]: ...`), and `up` at the end says that more is better.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::str::FromStr;
+
+use regex_lite::Regex;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::run::Finished;
+
+/// Sandbag's own metrics: name, unit, meaning.
+pub const OWN: [(&str, &str, &str); 8] = [
+    ("wall", "s", "time from start to end"),
+    ("user", "s", "CPU time in the program"),
+    ("system", "s", "CPU time in the kernel"),
+    ("cpu", "s", "both"),
+    (
+        "efficiency",
+        "",
+        "CPU time used per CPU time that the condition left",
+    ),
+    ("rss", "KiB", "largest memory of one process"),
+    ("switches", "", "context switches"),
+    ("failed", "", "1 where the program failed, else 0"),
+];
+
+/// A name for a run that failed, of which no other metric is known.
+pub const FAILED: &str = "failed";
+
+#[derive(Debug, Clone)]
+pub struct Metric {
+    pub about: MetricAbout,
+    source: Source,
+}
+
+/// What is kept of a metric.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetricAbout {
+    pub name: String,
+    pub unit: String,
+    pub higher_is_better: bool,
+    /// As it was asked for.
+    pub asked: String,
+}
+
+#[derive(Debug, Clone)]
+enum Source {
+    Own,
+    /// The last match counts.
+    Text(Regex),
+    Json(Vec<String>),
+    Command(String),
+}
+
+impl FromStr for Metric {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some((name, unit, _)) = OWN.iter().find(|(name, ..)| *name == text) {
+            return Ok(Self {
+                about: MetricAbout {
+                    name: (*name).to_owned(),
+                    unit: (*unit).to_owned(),
+                    higher_is_better: *name == "efficiency",
+                    asked: text.to_owned(),
+                },
+                source: Source::Own,
+            });
+        }
+        let (mut about, rest) = named(text)?;
+        let (rest, up) = match rest.strip_suffix(" up") {
+            Some(rest) => (rest.trim_end(), true),
+            None => (rest, false),
+        };
+        about.higher_is_better = up;
+        let source = if let Some(path) = rest.strip_prefix("json:") {
+            let keys: Vec<String> = path.split('.').map(str::to_owned).collect();
+            match keys.split_first() {
+                Some((first, keys)) if first.is_empty() && !keys.iter().any(String::is_empty) => {
+                    Source::Json(keys.to_vec())
+                }
+                _ => return Err(format!("`{path}` is no path, as in json:.latency.p99")),
+            }
+        } else {
+            let inner = rest
+                .strip_prefix('/')
+                .and_then(|rest| rest.strip_suffix('/'));
+            let inner = inner.ok_or_else(expected)?;
+            let regex = Regex::new(inner).map_err(|error| format!("/{inner}/: {error}"))?;
+            if regex.captures_len() < 2 {
+                return Err(format!("/{inner}/ has no group: put the number in ( )"));
+            }
+            Source::Text(regex)
+        };
+        Ok(Self { about, source })
+    }
+}
+
+/// `NAME: COMMAND`.
+pub fn of_command(text: &str) -> Result<Metric, String> {
+    let (about, command) = named(text)?;
+    Ok(Metric {
+        source: Source::Command(command.to_owned()),
+        about,
+    })
+}
+
+fn expected() -> String {
+    let own: Vec<&str> = OWN.iter().map(|(name, ..)| *name).collect();
+    format!(
+        "expected {}, or NAME: /REGULAR EXPRESSION/, or NAME: json:.key.key",
+        own.join(", ")
+    )
+}
+
+/// `NAME [UNIT]: REST`.
+fn named(text: &str) -> Result<(MetricAbout, &str), String> {
+    let (head, rest) = text.split_once(':').ok_or_else(expected)?;
+    // `json:.a.p99` is called p99.
+    if head == "json" {
+        let name = rest.rsplit('.').next().unwrap_or_default();
+        let name = name.strip_suffix(" up").unwrap_or(name).trim();
+        return Ok((about(name, "", text)?, text));
+    }
+    let (name, unit) = match head.split_once('[') {
+        Some((name, unit)) => (
+            name,
+            unit.trim_end().strip_suffix(']').ok_or_else(expected)?,
+        ),
+        None => (head, ""),
+    };
+    Ok((about(name.trim(), unit, text)?, rest.trim()))
+}
+
+fn about(name: &str, unit: &str, asked: &str) -> Result<MetricAbout, String> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if name.is_empty()
+        || !name.chars().all(is_word)
+        || name.starts_with(|c: char| c.is_ascii_digit())
+    {
+        return Err(format!(
+            "`{name}` is no name for a metric: write letters, digits and _, a letter first"
+        ));
+    }
+    if OWN.iter().any(|(own, ..)| *own == name) {
+        return Err(format!(
+            "`{name}` is a metric of sandbag's own: name it otherwise"
+        ));
+    }
+    Ok(MetricAbout {
+        name: name.to_owned(),
+        unit: unit.to_owned(),
+        higher_is_better: false,
+        asked: asked.to_owned(),
+    })
+}
+
+impl Metric {
+    /// The value of a run, whose directory is `dir`.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn value(&self, run: &Finished, dir: &Path) -> Result<f64, String> {
+        let name = &self.about.name;
+        let value = match &self.source {
+            Source::Own => run
+                .own(name)
+                .ok_or("sandbag does not know it for this run")?,
+            Source::Text(regex) => {
+                let found = [&run.stdout, &run.stderr]
+                    .into_iter()
+                    .find_map(|text| regex.captures_iter(text).last());
+                let found = found.ok_or_else(|| format!("nothing matches /{}/", regex.as_str()))?;
+                number(found.get(1).map_or("", |group| group.as_str()))?
+            }
+            Source::Json(keys) => {
+                let value = json_of(&run.stdout).ok_or("the program printed no JSON object")?;
+                let mut at = &value;
+                for key in keys {
+                    let inner = match key.parse::<usize>() {
+                        Ok(index) if at.is_array() => at.get(index),
+                        _ => at.get(key),
+                    };
+                    at = inner.ok_or_else(|| format!("there is no {key} in {}", keys.join(".")))?;
+                }
+                match at {
+                    Value::Number(value) => value.as_f64().ok_or("it is too large")?,
+                    Value::String(text) => number(text)?,
+                    other => return Err(format!("{other} is no number")),
+                }
+            }
+            Source::Command(command) => by_command(command, dir)?,
+        };
+        if value.is_finite() {
+            Ok(value)
+        } else {
+            Err(format!("{value} is no number"))
+        }
+    }
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    let text = text.trim();
+    text.parse().map_err(|_| {
+        format!(
+            "`{}` is no number",
+            text.escape_debug().take(40).collect::<String>()
+        )
+    })
+}
+
+/// A whole output that is JSON, or its last line that is.
+fn json_of(text: &str) -> Option<Value> {
+    let whole = serde_json::from_str(text).ok();
+    whole.or_else(|| {
+        let mut lines = text.lines().rev();
+        lines.find_map(|line| {
+            let line = line.trim();
+            line.starts_with('{')
+                .then(|| serde_json::from_str(line).ok())?
+        })
+    })
+}
+
+fn by_command(command: &str, dir: &Path) -> Result<f64, String> {
+    let output = Command::new("sh")
+        .args(["-c", command])
+        .env("SANDBAG_RUN_DIR", dir)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("sh: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("`{command}` failed ({})", output.status));
+    }
+    number(&String::from_utf8_lossy(&output.stdout))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finished(stdout: &str) -> Finished {
+        let mut finished = Finished::default();
+        finished.stdout = stdout.to_owned();
+        finished.stderr = "warn p99=7 ms".to_owned();
+        finished
+    }
+
+    fn value(metric: &str, stdout: &str) -> Result<f64, String> {
+        let metric: Metric = metric.parse()?;
+        metric.value(&finished(stdout), Path::new("."))
+    }
+
+    #[test]
+    fn numbers_come_from_what_the_program_prints() {
+        let p99 = "p99: /p99=([0-9.]+) ms/";
+        assert_eq!(value(p99, "p99=1.5 ms\nlater p99=2.5 ms"), Ok(2.5));
+        assert_eq!(value(p99, "nothing"), Ok(7.0));
+        let json = "json:.latency.0.p99";
+        assert_eq!(value(json, "{\"latency\": [{\"p99\": 3}]}"), Ok(3.0));
+        assert_eq!(
+            value(json, "start\n{\"latency\": [{\"p99\": \"4.5\"}]}\nend"),
+            Ok(4.5)
+        );
+        let metric: Metric = "rate [1/s]: /rate (.*)/ up".parse().unwrap();
+        assert!(metric.about.higher_is_better && metric.about.unit == "1/s");
+        assert_eq!(
+            metric.value(&finished("rate 1e3"), Path::new(".")),
+            Ok(1000.0)
+        );
+        let named: Metric = json.parse().unwrap();
+        assert_eq!(named.about.name, "p99");
+        let command = of_command("four: echo $((2 + 2))").unwrap();
+        assert_eq!(command.value(&finished(""), Path::new(".")), Ok(4.0));
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        for (metric, stdout, said) in [
+            ("a: /x=(.*)/", "y", "nothing matches /x=(.*)/"),
+            ("a: /x=(.*)/", "x=y", "`y` is no number"),
+            ("a: /x=(.*)/", "x=inf", "inf is no number"),
+            ("a: json:.b", "text", "no JSON"),
+            ("a: json:.b", "{\"c\": 1}", "there is no b"),
+            ("a: json:.b", "{\"b\": [1]}", "[1] is no number"),
+            ("rss", "", "does not know it"),
+        ] {
+            let error = value(metric, stdout).unwrap_err();
+            assert!(error.contains(said), "{metric}: {error}");
+        }
+        let error = of_command("a: exit 3")
+            .unwrap()
+            .value(&finished(""), Path::new("."));
+        assert!(error.unwrap_err().contains("failed"));
+    }
+
+    #[test]
+    fn what_is_no_metric_is_refused() {
+        for (metric, said) in [
+            ("wal", "expected wall, user"),
+            ("a: x", "expected wall"),
+            ("a: /(/", "/(/:"),
+            ("a: /x/", "has no group"),
+            ("a b: /(x)/", "`a b` is no name"),
+            ("1a: /(x)/", "a letter first"),
+            ("wall: /(x)/", "sandbag's own"),
+            ("a: json:b", "is no path"),
+            ("a: json:.b..c", "is no path"),
+            ("a [ms: /(x)/", "expected wall"),
+        ] {
+            let error = metric.parse::<Metric>().map(drop).unwrap_err();
+            assert!(error.contains(said), "{metric}: {error}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sweeps: what a load costs is found, a failure is shown, an interrupted sweep goes on.
+
+use crate::prelude::*;
+
+cases! { CASES: two_cpus;
+    a_sweep_finds_what_a_load_costs,
+    a_program_that_fails_at_one_speed_is_shown,
+    a_sweep_that_is_interrupted_or_killed_goes_on,
+    what_cannot_be_measured_is_said,
+}
+
+/// A program of some tenths of a second on CPU 0 that prints what it did.
+const PROGRAM: &str =
+    "taskset -c 0 sh -c 'i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done; echo did $i'";
+
+fn sweep(place: &MachinePlace, options: &str, script: &str) -> Result<PlaceExit> {
+    place.script(&format!("sweep {options}"), script)
+}
+
+fn a_sweep_finds_what_a_load_costs(place: &MachinePlace) -> Result<()> {
+    let options = "--load 0,50 -c 0 --runs 4 --out s --metric wall --junit j.xml --markdown m.md";
+    let words = format!("sweep {options}");
+    let words = words
+        .split(' ')
+        .chain(["--metric", "did: /did ([0-9]+)/ up"])
+        .chain(["--fail-if", "wall@50 > 1.3 * wall@0"])
+        .chain(["--fail-if", "did@50 < did@0", "--", "sh", "-c", PROGRAM]);
+    let said = finish(place.sandbag(words).spawn()?)?;
+    let record = place.json("s/sweep.json")?;
+    let ratio = record["answers"][1]["to_baseline"]["ratio"].as_f64();
+    // Twice the time, of the part that the CPU takes.
+    figure!(
+        ratio.is_some_and(|ratio| (1.5..2.6).contains(&ratio)),
+        "{}",
+        record["answers"]
+    );
+    figure!(said.code() == 3, "{said:?}");
+    let said = said.says(&[
+        "failed: fails if wall@50",
+        "passed: fails if did@50",
+        "wall at 50 is",
+    ])?;
+    ensure!(record["complete"] == true && record["runs"].as_array().map_or(0, Vec::len) >= 8);
+    let junit = text_of(place.path("j.xml"))?;
+    ensure!(
+        junit.contains("tests=\"2\" failures=\"1\" skipped=\"0\""),
+        "{junit}"
+    );
+    ensure!(text_of(place.path("m.md"))?.contains("| condition |"));
+    ensure!(text_of(place.path("s/report.html"))?.contains("<svg"));
+    ensure!(text_of(place.path("s/run-001/stdout.txt"))? == "did 150000\n");
+    let shown = place.run("show s")?.expect(0)?;
+    ensure!(said.err.contains(shown.out.trim_end()), "{shown:?}");
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_program_that_fails_at_one_speed_is_shown(place: &MachinePlace) -> Result<()> {
+    let script = "sleep .3; test $SANDBAG_NODE_SPEED = 1";
+    let options = "--speed 1,.5 -c 1 --runs 2 --warm-up 0 --out s --fail-if failed@0.5>0.5";
+    let said = sweep(place, options, script)?.says(&["A failed in 2 of 2 runs at 0.5."])?;
+    // Both runs alike: for sure.
+    ensure!(said.code() == 3, "{said:?}");
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_sweep_that_is_interrupted_or_killed_goes_on(place: &MachinePlace) -> Result<()> {
+    let options = "-q sweep --load 0,30 -c 0 --runs 3 --warm-up 0";
+    let script = "sleep .2";
+    let mut run = place.start_script(&format!("{options} --out s"), script)?;
+    for (made, signal) in [(1, Signal::SIGINT), (3, Signal::SIGKILL)] {
+        let dir = format!("s/run-{:03}", made + 1);
+        wait_until("some runs", || place.path(&dir).exists())?;
+        kill(pid_of(&run), signal)?;
+        let ended = finish(run)?;
+        ensure!(
+            signal == Signal::SIGKILL || ended.code() == 130,
+            "{ended:?}"
+        );
+        place.as_before()?;
+        run = place.start_script(&format!("{options} --resume s"), script)?;
+    }
+    finish(run)?.expect(0)?;
+    let record = place.json("s/sweep.json")?;
+    let runs = record["runs"].as_array().context("runs")?;
+    ensure!(record["complete"] == true, "{record}");
+    let numbers: Vec<_> = runs
+        .iter()
+        .filter_map(|run| run["number"].as_u64())
+        .collect();
+    let expected: Vec<u64> = (1..=runs.len() as u64).collect();
+    ensure!(runs.len() >= 6 && numbers == expected, "{numbers:?}");
+    let other = format!("{} --resume s", options.replace("0,30", "0,40"));
+    let said = place.script(&other, script)?.expect(2)?;
+    said.says(&["a sweep of other conditions"])?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn what_cannot_be_measured_is_said(place: &MachinePlace) -> Result<()> {
+    let metric = "p99: /p99=(.*)/";
+    let words = [
+        "-q",
+        "sweep",
+        "--load",
+        "0,5",
+        "-c",
+        "0",
+        "--warm-up",
+        "0",
+        "--out",
+        "s",
+    ];
+    let words = words
+        .into_iter()
+        .chain(["--metric", metric, "--", "sleep", ".3"]);
+    let said = finish(place.sandbag(words).spawn()?)?.expect(1)?;
+    said.says(&[
+        "metric p99: run-001 (A at ",
+        "nothing matches /p99=(.*)/",
+        "s/run-001/stdout.txt",
+    ])?;
+    let says = ["run-001: the program ended after", "over 0.1 s at least"];
+    place.answers("sweep --load 0,5 --warm-up 0 --out t -- true", 1, &says)?;
+    for (options, code, says) in [
+        ("sweep -- true", 2, "nothing is varied"),
+        ("sweep --load 0,0 -- true", 2, "condition 0 is there twice"),
+        (
+            "sweep --load 0,101 -- true",
+            2,
+            "101 is not between 0 and 100",
+        ),
+        ("sweep --speed 1,2 -- true", 2, "at most 1"),
+        ("sweep --speed 1,.01 -c 0 -- true", 2, "condition 0.01: "),
+        (
+            "sweep --load 0 --profile x.csv -- true",
+            2,
+            "cannot be used with",
+        ),
+        ("sweep --load 0,30 -- ./none", 127, "./none"),
+        (
+            "sweep --load 0,30 -- true --vs",
+            2,
+            "a program is missing beside --vs",
+        ),
+        (
+            "sweep --load 0,30 --fail-if wall@3>1 -- true",
+            2,
+            "there is no condition `3`",
+        ),
+        ("sweep --load 0,30 --metric wal -- true", 2, "expected wall"),
+        ("sweep --profile none.csv -- true", 2, "none.csv"),
+        (
+            "sweep --load 0 --jitter none,none.sbj -- true",
+            2,
+            "none.sbj",
+        ),
+        (
+            "sweep --load 0,30 --resume none -- true",
+            1,
+            "none/sweep.json",
+        ),
+    ] {
+        place.answers(options, code, &[says])?;
+    }
+    place.as_before()?;
+    Ok(())
+}
