@@ -27,7 +27,7 @@ DESTDIR ?=
 
 # The tests measure the machine that they share.
 .NOTPARALLEL:
-.PHONY: build run test test-all check unit mpi mpi-test machine guest guest-results bench nodes audit-bench lab lint install package man reference clean help
+.PHONY: build run test test-all check unit mpi mpi-test machine guest guest-results bench nodes audit-bench lab lint install package package-test man reference clean help
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -53,7 +53,7 @@ test: setup unit machine ## Tests of every claim of safety and correctness (root
 
 test-all: ## The same, all rounds of them, and with MPI, Prometheus and guests with other kernels
 	@$(MAKE) setup
-	@SANDBAG_TEST_ALL=1 $(MAKE) unit mpi-test machine guest
+	@SANDBAG_TEST_ALL=1 $(MAKE) unit mpi-test machine guest package-test
 	@echo "all test programs passed"
 
 check: ## What to run before a commit: formatting, clippy and unit tests of the crates that changed
@@ -102,6 +102,9 @@ machine: built ## Tests on this machine's own cgroup tree (root)
 	cargo build $(LAB_TEST_FLAGS)
 	SANDBAG_BIN=$(TESTED)/sandbag SANDBAG_LAB_BIN=$(TESTED)/sandbag-lab \
 	    cargo test $(TEST_FLAGS) --workspace --test machine
+
+package-test: build ## The packages, installed from scratch
+	scripts/test-package
 
 guest-results: build ## Jitter, figures and an audit of guests, into OUT (30 min)
 	cargo build $(LAB_FLAGS)

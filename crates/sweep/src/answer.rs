@@ -95,11 +95,12 @@ fn differs(ratio: &PairedRatio) -> bool {
     ratio.pairs > 1 && (ratio.low > 1.0 || ratio.high < 1.0)
 }
 
-/// What a reader without time wants to know, a sentence each.
-pub fn sentences(sweep: &Sweep) -> Vec<String> {
+/// What a reader without time wants to know of a metric, a sentence each; with the first one
+/// what failed.
+pub fn sentences(sweep: &Sweep, metric: &str) -> Vec<String> {
     let baseline = &sweep.conditions[0].name;
     let mut all = Vec::new();
-    for one in &sweep.answers {
+    for one in sweep.answers.iter().filter(|one| one.metric == metric) {
         let condition = &sweep.conditions[one.condition].name;
         let program = &sweep.programs[one.program].name;
         let whose = if sweep.programs.len() > 1 {
@@ -164,7 +165,7 @@ mod tests {
         assert!((ratio.ratio - 2.0).abs() < 1e-9 && ratio.high - ratio.low < 1e-9);
         assert_eq!((loaded.least, loaded.greatest), (Some(2.0), Some(3.0)));
         assert_eq!(
-            sentences(&sweep),
+            sentences(&sweep, "p99"),
             ["p99 at 30 is 2.00 times (2.00 to 2.00) that at 0."]
         );
     }
@@ -179,7 +180,7 @@ mod tests {
         let one = &sweep.answers[1];
         assert_eq!((one.runs, one.failed, one.to_baseline), (1, 1, None));
         assert_eq!((sweep.answers[0].spoilt, sweep.answers[0].runs), (1, 1));
-        let said = sentences(&sweep).join("\n");
+        let said = sentences(&sweep, "p99").join("\n");
         assert!(said.contains("A failed in 1 of 2 runs at 30."), "{said}");
         assert!(said.contains("p99 of B at 0 was"), "{said}");
     }

@@ -123,6 +123,7 @@ impl Sweep {
         let answers = self.answers.iter();
         conditions > 0
             && programs > 0
+            && !self.metrics.is_empty()
             && runs
                 .map(|run| (run.condition, run.program))
                 .chain(answers.map(|one| (one.condition, one.program)))

@@ -29,6 +29,7 @@ pub fn page(sweep: &Sweep) -> String {
         _ => ("kept", "no threshold was exceeded"),
     };
     let baseline = visible(&sweep.conditions[0].name);
+    let metrics = by_metric(sweep);
     let body = html! {
         header {
             p .what {
@@ -36,20 +37,21 @@ pub fn page(sweep: &Sweep) -> String {
                 (visible(&sweep.started_at))
             }
             h1 { span .verdict.(class) { (words) } }
-            @for sentence in sentences(sweep) { p .reason { (visible(&sentence)) } }
+            @for sentence in sentences(sweep, &sweep.metrics[0].name) { p .reason { (visible(&sentence)) } }
             @for one in &sweep.thresholds {
                 p { (one.outcome.name()) ": fails if " code { (visible(&one.fail_if)) } ": " (one.reason) }
             }
             @if !sweep.complete { p { "Not all runs were made." } }
         }
-        @for (metric, answers) in by_metric(sweep) {
+        @for (at, (metric, answers)) in metrics.iter().enumerate() {
             section {
                 h2 { (visible(&title(sweep, metric))) }
-                (figure("Median of each condition, with its least and greatest run", Some(curve(sweep, metric, &answers)), &[]))
+                @if at > 0 { @for sentence in sentences(sweep, metric) { p { (visible(&sentence)) } } }
+                (figure("Median of each condition, with its least and greatest run", Some(curve(sweep, metric, answers)), &[]))
                 table {
                     thead { tr { @for head in heads(sweep) { th { (visible(&head)) } } } }
                     tbody {
-                        @for one in &answers {
+                        @for one in answers {
                             tr { @for cell in cells(sweep, one) { td { (visible(&cell)) } } }
                         }
                     }
@@ -110,10 +112,15 @@ fn curve(sweep: &Sweep, metric: &str, answers: &[&Answer]) -> Chart {
             bars,
         }
     });
+    let about = sweep.metrics.iter().find(|one| one.name == metric);
     Chart {
         about: format!("{metric} by condition"),
         x: "condition".to_owned(),
-        y: title(sweep, metric),
+        // Long labels would lie on the numbers.
+        y: about
+            .filter(|one| !one.unit.is_empty())
+            .map_or(metric, |one| &one.unit)
+            .to_owned(),
         names: sweep
             .conditions
             .iter()

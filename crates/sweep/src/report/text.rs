@@ -24,10 +24,10 @@ pub fn terminal(sweep: &Sweep) -> String {
         for line in rows.lines() {
             let _ = writeln!(out, "{}", line.trim_end());
         }
+        for sentence in sentences(sweep, metric) {
+            let _ = writeln!(out, "{}", visible(&sentence));
+        }
         out.push('\n');
-    }
-    for sentence in sentences(sweep) {
-        let _ = writeln!(out, "{}", visible(&sentence));
     }
     for one in &sweep.thresholds {
         let _ = writeln!(
@@ -73,9 +73,10 @@ pub fn markdown(sweep: &Sweep) -> String {
             out += &row(&cells(sweep, one));
         }
         out.push('\n');
-    }
-    for sentence in sentences(sweep) {
-        let _ = writeln!(out, "- {}", cell(&sentence));
+        for sentence in sentences(sweep, metric) {
+            let _ = writeln!(out, "- {}", cell(&sentence));
+        }
+        out.push('\n');
     }
     out
 }
