@@ -16,7 +16,7 @@ use sandbag_linux::interrupt;
 use sandbag_run::directory::create;
 use sandbag_stats::Verdict;
 use sandbag_ui::failure::{Context as _, Result};
-use sandbag_ui::output::RUN_JSON;
+use sandbag_ui::output::{RUN_JSON, give_to_caller};
 use sandbag_ui::{bail, exit};
 use serde::Deserialize;
 
@@ -134,6 +134,9 @@ pub fn make(
 ) -> Result<Finished> {
     fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
     let (out, err) = (create(&dir.join(STDOUT))?, create(&dir.join(STDERR))?);
+    for path in [dir.to_owned(), dir.join(STDOUT), dir.join(STDERR)] {
+        give_to_caller(&path);
+    }
     let mut sandbag = Command::new("/proc/self/exe");
     sandbag
         .arg0("sandbag")

@@ -8,6 +8,7 @@ cases! { CASES: two_cpus;
     a_program_that_fails_at_one_speed_is_shown,
     a_sweep_that_is_interrupted_or_killed_goes_on,
     what_cannot_be_measured_is_said,
+    under_sudo_the_results_of_a_sweep_are_the_user_s,
 }
 
 /// A program of some tenths of a second on CPU 0 that prints what it did.
@@ -60,7 +61,7 @@ fn a_program_that_fails_at_one_speed_is_shown(place: &MachinePlace) -> Result<()
     let script = "sleep .3; test $SANDBAG_NODE_SPEED = 1";
     let options = "--speed 1,.5 -c 1 --runs 2 --warm-up 0 --out s --fail-if failed@0.5>0.5";
     let said = sweep(place, options, script)?.says(&["A failed in 2 of 2 runs at 0.5."])?;
-    // Both runs alike: for sure.
+    // Both runs failed: the interval has no width.
     ensure!(said.code() == 3, "{said:?}");
     place.as_before()?;
     Ok(())
@@ -96,6 +97,21 @@ fn a_sweep_that_is_interrupted_or_killed_goes_on(place: &MachinePlace) -> Result
     let said = place.script(&other, script)?.expect(2)?;
     said.says(&["a sweep of other conditions"])?;
     place.as_before()?;
+    Ok(())
+}
+
+fn under_sudo_the_results_of_a_sweep_are_the_user_s(place: &MachinePlace) -> Result<()> {
+    let words =
+        "-q sweep --load 0,10 -c 0 --runs 1 --warm-up 0 --out s --markdown m.md -- sleep .3";
+    finish(place.sudo(words.split(' ')).spawn()?)?.expect(0)?;
+    let mut all = vec![place.path("s"), place.path("m.md")];
+    while let Some(path) = all.pop() {
+        let owner = fs::metadata(&path)?.uid();
+        ensure!(owner == NOBODY, "{} belongs to {owner}", path.display());
+        if path.is_dir() {
+            all.extend(fs::read_dir(&path)?.flatten().map(|entry| entry.path()));
+        }
+    }
     Ok(())
 }
 
