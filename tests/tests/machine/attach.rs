@@ -10,6 +10,8 @@ cases! { CASES: two_cpus;
     a_tree_is_slowed_with_all_that_it_starts,
     the_run_ends_with_its_target,
     a_load_beside_a_program_says_what_it_got,
+    attach_and_detach_take_a_moment,
+    in_a_namespace_of_groups_a_process_is_slowed_and_goes_back,
     a_unit_and_a_container_are_found_by_their_groups,
     who_cannot_be_taken_is_refused,
     a_target_is_as_before_after_a_kill_at_any_moment,
@@ -258,6 +260,58 @@ fn the_run_ends_with_its_target(place: &MachinePlace) -> Result<()> {
         ensure!(!ended.err.contains("could not undo"), "{ended:?}");
         place.as_before()?;
     }
+    Ok(())
+}
+
+/// From the node that holds its speed to the program in it, and from the request to end to
+/// the program where it was.
+fn attach_and_detach_take_a_moment(place: &MachinePlace) -> Result<()> {
+    let outside = Outside::start(place, 1)?;
+    let pid = outside.spinners.0[0];
+    let (mut least_in, mut least_out) = (f64::MAX, f64::MAX);
+    for _ in 0..3 {
+        let words = format!("-q slow --pid {pid} -c 0 -s .5 --no-settle --no-out -d 1h");
+        let run = place.start_burning(&words, 1)?;
+        // Its burner is there.
+        let begin = Instant::now();
+        wait_until("the program in the node", || Outside::taken(pid))?;
+        least_in = least_in.min(begin.elapsed().as_secs_f64());
+        std::thread::sleep(Duration::from_millis(300));
+        let begin = Instant::now();
+        kill(pid_of(&run), Signal::SIGTERM)?;
+        outside.comes_home()?;
+        least_out = least_out.min(begin.elapsed().as_secs_f64());
+        finish(run)?;
+    }
+    case::note(&format!(
+        "attach {:.0} ms, detach {:.0} ms at best",
+        least_in * 1e3,
+        least_out * 1e3
+    ));
+    figure!(
+        least_in < 0.4 && least_out < 0.4,
+        "attach {least_in}, detach {least_out}"
+    );
+    place.as_before()?;
+    Ok(())
+}
+
+/// As in a container that has a tree of its own to see.
+fn in_a_namespace_of_groups_a_process_is_slowed_and_goes_back(place: &MachinePlace) -> Result<()> {
+    let outside = Outside::start(place, 1)?;
+    let pid = outside.spinners.0[0];
+    let script = format!(
+        "unshare --cgroup \"$S\" -q slow --pid {pid} -c 0 -s .5 -d 3s --no-out --json=r.json --force"
+    );
+    let said = place.bash(&script)?;
+    ensure!([0, 3, 4].contains(&said.code()), "{said:?}");
+    ensure!(outside.is_home(), "it is not back");
+    let used = place.json("r.json")?["node"]["used_s"].as_f64();
+    figure!(
+        used.is_some_and(|s| (1.2..1.8).contains(&s)),
+        "{used:?} of 3 s"
+    );
+    place.as_before()?;
     Ok(())
 }
 

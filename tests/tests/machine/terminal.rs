@@ -71,6 +71,16 @@ impl Terminal {
         Ok(())
     }
 
+    /// Hangs up as the kernel would: the thread that listens holds the terminal open.
+    pub fn hang_up(mut self, programs: &[Pid]) -> Result<()> {
+        drop(self.keys.take());
+        nix::sys::signal::killpg(pid_of(&self.shell), Signal::SIGHUP)?;
+        for pid in programs {
+            kill(*pid, Signal::SIGHUP)?;
+        }
+        self.finish().map(drop)
+    }
+
     /// What was said until the shell ended.
     pub fn finish(mut self) -> Result<String> {
         let end = wait_for("the shell to end", || self.shell.try_wait().ok().flatten());
@@ -179,16 +189,9 @@ fn ctrl_z_and_fg_pause_and_continue(place: &MachinePlace) -> Result<()> {
 }
 
 fn a_terminal_that_closes_ends_the_run(place: &MachinePlace) -> Result<()> {
-    let mut terminal = Terminal::new(place, "$SANDBAG load 20 --no-out -q; true")?;
+    let terminal = Terminal::new(place, "$SANDBAG load 20 --no-out -q; true")?;
     place.burners(1)?;
-    drop(terminal.keys.take());
-    // The thread that listens holds the terminal open as well: hang up as the
-    // kernel would.
-    nix::sys::signal::killpg(pid_of(&terminal.shell), Signal::SIGHUP)?;
-    for pid in place.ours(Role::Supervisor) {
-        kill(pid, Signal::SIGHUP)?;
-    }
+    terminal.hang_up(&place.ours(Role::Supervisor))?;
     place.as_before()?;
-    terminal.finish()?;
     Ok(())
 }

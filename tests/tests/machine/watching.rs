@@ -12,6 +12,7 @@ use crate::terminal::Terminal;
 cases! { CASES: two_cpus;
     top_and_status_say_what_a_run_gets,
     top_on_a_terminal_stops_a_run_and_leaves_the_terminal_as_it_was,
+    two_tops_and_a_terminal_that_vanishes_disturb_nothing,
     metrics_are_served_while_the_run_goes_on,
     a_metrics_file_lives_as_long_as_its_run,
     a_port_in_use_is_refused_before_anything_is_done,
@@ -119,6 +120,29 @@ fn top_on_a_terminal_stops_a_run_and_leaves_the_terminal_as_it_was(
         said.contains("no run on this machine") && said.contains("code 0 end"),
         "{said}"
     );
+    Ok(())
+}
+
+fn two_tops_and_a_terminal_that_vanishes_disturb_nothing(place: &MachinePlace) -> Result<()> {
+    let run = place.start_burning("-q load 30 -d 1h --out r", 2)?;
+    let script = "echo $$ > NAME; exec $SANDBAG top -i 200ms";
+    let first = Terminal::new(place, &script.replace("NAME", "first"))?;
+    let mut second = Terminal::new(place, &script.replace("NAME", "second"))?;
+    let top = place.pid("first")?;
+    place.pid("second")?;
+    std::thread::sleep(Duration::from_millis(1500));
+    first.hang_up(&[top])?;
+    wait_until("the end of the first top", || !lives(top))?;
+    second.press(b'q')?;
+    let said = second.finish()?;
+    ensure!(
+        said.contains("1 run") && said.contains("constant 30 %"),
+        "{said}"
+    );
+    end(run, Signal::SIGTERM)?.judged()?;
+    let verdict = place.record("r")?.verdict;
+    figure!(verdict == "kept", "{verdict}");
+    place.as_before()?;
     Ok(())
 }
 
