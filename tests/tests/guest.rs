@@ -394,12 +394,10 @@ fn percent_of_a_cpu(outcome: &Outcome, _: u32) -> anyhow::Result<()> {
 fn replay_beside_busy_units(outcome: &Outcome, guest_cpus: u32) -> anyhow::Result<()> {
     let real = std::thread::available_parallelism().map_or(1, usize::from);
     let shares = usize::try_from(guest_cpus)? > real;
-    let points = |asked: f64| {
-        if shares && asked > 70.0 {
-            SHARED_POINTS
-        } else {
-            PACE_POINTS
-        }
+    let points = |asked: f64| match (shares, asked > 70.0) {
+        (false, _) => PACE_POINTS,
+        (true, false) => SHARED_POINTS / 2.0,
+        (true, true) => SHARED_POINTS,
     };
     let run: RunJson = outcome.result("run-replay")?;
     let used: Vec<f64> = outcome.result("used-replay")?;
