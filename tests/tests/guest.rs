@@ -388,9 +388,8 @@ fn percent_of_a_cpu(outcome: &Outcome, _: u32) -> anyhow::Result<()> {
 /// Each CPU has a level of its own; what the groups used is the kernel's
 /// account of them, and no clock of sandbag's.
 ///
-/// Where emulated CPUs that are all busy share real ones, a high level cannot be had: the time
-/// in which one of them waits for a real CPU is nobody's, and a burner's debts are kept for
-/// 10 ms.
+/// Where busy emulated CPUs share real ones, high levels are not reached: a burner's time is
+/// short while its emulated CPU waits, and its debts are kept for 10 ms.
 fn replay_beside_busy_units(outcome: &Outcome, guest_cpus: u32) -> anyhow::Result<()> {
     let real = std::thread::available_parallelism().map_or(1, usize::from);
     let shares = usize::try_from(guest_cpus)? > real;
