@@ -36,8 +36,6 @@ const LEFT_POINTS: f64 = 5.0;
 /// How far the published formula must be off at least, points. It would be 30
 /// on 4 CPUs and 39 on 8; if it is not, the guest does not show what it must.
 const PUBLISHED_POINTS: f64 = 15.0;
-/// The same of a high level where emulated CPUs share real ones.
-const SHARED_POINTS: f64 = 8.0;
 /// What `systemd.sh` asks for while it measures, by CPU.
 const REPLAYED_PCT: [f64; 4] = [50.0, 20.0, 80.0, 35.0];
 /// How often `systemd.sh` compares: after the replay, after two rounds of
@@ -387,17 +385,7 @@ fn percent_of_a_cpu(outcome: &Outcome, _: u32) -> anyhow::Result<()> {
 
 /// Each CPU has a level of its own; what the groups used is the kernel's
 /// account of them, and no clock of sandbag's.
-///
-/// Where busy emulated CPUs share real ones, high levels are not reached: a burner's time is
-/// short while its emulated CPU waits, and its debts are kept for 10 ms.
-fn replay_beside_busy_units(outcome: &Outcome, guest_cpus: u32) -> anyhow::Result<()> {
-    let real = std::thread::available_parallelism().map_or(1, usize::from);
-    let shares = usize::try_from(guest_cpus)? > real;
-    let points = |asked: f64| match (shares, asked > 70.0) {
-        (false, _) => PACE_POINTS,
-        (true, false) => SHARED_POINTS / 2.0,
-        (true, true) => SHARED_POINTS,
-    };
+fn replay_beside_busy_units(outcome: &Outcome, _: u32) -> anyhow::Result<()> {
     let run: RunJson = outcome.result("run-replay")?;
     let used: Vec<f64> = outcome.result("used-replay")?;
     let shown: Vec<String> = run
@@ -410,7 +398,7 @@ fn replay_beside_busy_units(outcome: &Outcome, guest_cpus: u32) -> anyhow::Resul
     ensure!(run.cpus.len() == 4, "{} CPUs in run.json", run.cpus.len());
     for cpu in &run.cpus {
         ensure!(
-            (cpu.got_pct - cpu.asked_pct).abs() <= points(cpu.asked_pct),
+            (cpu.got_pct - cpu.asked_pct).abs() <= PACE_POINTS,
             "CPU {}: got {:.1}, asked for {:.1}",
             cpu.cpu,
             cpu.got_pct,
@@ -420,7 +408,7 @@ fn replay_beside_busy_units(outcome: &Outcome, guest_cpus: u32) -> anyhow::Resul
     ensure!(used.len() == REPLAYED_PCT.len(), "{} CPUs", used.len());
     for (cpu, (used, asked)) in used.iter().zip(REPLAYED_PCT).enumerate() {
         ensure!(
-            (used - asked).abs() <= points(asked),
+            (used - asked).abs() <= PACE_POINTS,
             "CPU {cpu}: its groups used {used:.1} %, {asked} were asked for"
         );
     }
