@@ -108,7 +108,8 @@ impl SupervisedRun<'_> {
 
     fn look_at_room(&mut self, common: &Common<'_>) -> Result<()> {
         for (index, cpu) in self.cpus.iter_mut().enumerate() {
-            let idle = self.meter.idle_share(index);
+            // A burner that is added for another CPU may take its time.
+            let idle = self.meter.idle_share(index, clock::monotonic());
             cpu.look(common, &mut self.journal, idle)?;
         }
         Ok(())

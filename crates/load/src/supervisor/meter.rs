@@ -188,9 +188,13 @@ impl Meter {
     }
 
     /// Share of the CPU (by index) that was certainly idle between the last two samples, 0
-    /// to 1: what the kernel counted may be a tick too much at either end.
-    pub fn idle_share(&self, cpu: usize) -> Option<f64> {
+    /// to 1: what the kernel counted may be a tick too much at either end. `None` if they
+    /// tell of more than a moment ago: a supervisor that is late has not seen what came since.
+    pub fn idle_share(&self, cpu: usize, now_ns: u64) -> Option<f64> {
         let last = self.intervals.back()?;
+        if now_ns.saturating_sub(last.from_ns) > WINDOW_NS * 3 / 2 {
+            return None;
+        }
         let delta = (*last.cpus.get(cpu)?)?;
         let idle_ns = delta.idle_ns.saturating_sub(2 * self.tick_ns);
         Some(idle_ns as f64 / (last.to_ns - last.from_ns) as f64)
@@ -426,6 +430,19 @@ mod tests {
         assert_eq!(window.burner_ns, SECOND / 2);
         assert!((window.asked_pct - 50.0).abs() < 1e-9);
         assert_eq!(log.0.iter().map(|w| w.steal_ns).sum::<u64>(), 100_000_000);
+    }
+
+    #[test]
+    fn what_was_idle_long_ago_says_nothing_about_now() {
+        let mut meter = meter();
+        meter.sample(sample(0, 0, 0));
+        meter.sample(sample(SECOND, 88, 0));
+        let share = meter.idle_share(0, SECOND * 5 / 4);
+        assert!((share.unwrap() - 0.1).abs() < 1e-12);
+        assert_eq!(meter.idle_share(0, SECOND * 2), None);
+        // The supervisor was late.
+        meter.sample(sample(3 * SECOND, 188, 0));
+        assert_eq!(meter.idle_share(0, 3 * SECOND), None);
     }
 
     #[test]
