@@ -17,8 +17,8 @@ fn slice_ns(burner: Pid) -> Result<u64> {
     }
 }
 
-/// The weight of a burner's group, in those of a default group.
-fn weight(burner: Pid) -> Result<f64> {
+/// The file with the weight of a burner's group, and what a default group has there.
+fn weight_file(burner: Pid) -> Result<(PathBuf, f64)> {
     for line in groups_of(burner)?.lines() {
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, path) = fields.next().zip(fields.next()).context("no group")?;
@@ -29,11 +29,17 @@ fn weight(burner: Pid) -> Result<f64> {
             }
             _ => continue,
         };
-        if let Ok(text) = fs::read_to_string(file) {
-            return Ok(text.trim().parse::<f64>()? / unit);
+        if Path::new(&file).exists() {
+            return Ok((file.into(), unit));
         }
     }
     anyhow::bail!("no group with a weight")
+}
+
+/// The weight of a burner's group, in those of a default group.
+fn weight(burner: Pid) -> Result<f64> {
+    let (file, unit) = weight_file(burner)?;
+    Ok(fs::read_to_string(file)?.trim().parse::<f64>()? / unit)
 }
 
 fn burners_have_the_weight_and_the_slice_that_were_asked_for(place: &MachinePlace) -> Result<()> {
@@ -51,6 +57,12 @@ fn burners_have_the_weight_and_the_slice_that_were_asked_for(place: &MachinePlac
     ))?;
     let burner = place.burners(1)?[0];
     wait_for("the weight", || (weight(burner).ok()? == 3.0).then_some(()))?;
+    // As a reload of systemd changes it.
+    let (file, unit) = weight_file(burner)?;
+    fs::write(file, (7.0 * unit).to_string())?;
+    wait_for("the weight after another's", || {
+        (weight(burner).ok()? == 3.0).then_some(())
+    })?;
     if has_slices {
         wait_for("the slice", || {
             (slice_ns(burner).ok()? == 5_000_000).then_some(())

@@ -2,7 +2,7 @@
 //! Groups on a machine whose tree belongs to systemd: PID 1 is asked for
 //! transient units over D-Bus, nothing is made in its tree behind its back
 //! (systemd's "The New Control Group Interfaces" and "Control Group APIs and
-//! Delegation").
+//! Delegation"). Only the weight of units of ours is set without it.
 //!
 //! `busctl` is part of systemd itself, so it is there whenever PID 1 is; a
 //! D-Bus library would be the largest dependency of this program for four
@@ -178,16 +178,6 @@ pub fn group_of(pid: u32) -> Option<PathBuf> {
     let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     let path = own.lines().find_map(|line| line.strip_prefix("0::/"));
     path.map(PathBuf::from)
-}
-
-/// Changes the weight of a unit, until the next boot.
-pub fn set_weight(name: &str, weight: u64) -> Result<(), String> {
-    let weight = weight.to_string();
-    call(
-        "SetUnitProperties",
-        "sba(sv)",
-        &strings(&[name, "true", "1", "CPUWeight", "t", &weight]),
-    )
 }
 
 /// Stops a unit and what runs in it; one that is gone already is stopped.

@@ -308,6 +308,20 @@ impl LoadedCpu {
         Ok(())
     }
 
+    /// Gives its groups their weight again if something outside, such as a reload of
+    /// systemd, changed it. (The kernel lets nobody change that of an idle group.)
+    fn weigh_again(&mut self, common: &Common<'_>) -> Result<()> {
+        let Some(weight) = self.weight.filter(|_| !self.idle) else {
+            return Ok(());
+        };
+        let mut holders = self.burners.iter().filter_map(Burner::live_holder);
+        if holders.all(|holder| holder.group().has_weight(weight)) {
+            return Ok(());
+        }
+        self.weight = None;
+        self.apply(common)
+    }
+
     /// Whether it was starved a moment ago, and has to be looked at.
     pub fn was_starved(&self, now: u64) -> bool {
         self.starved_ns > 0 && now - self.starved_ns < STARVATION_NS
@@ -419,6 +433,7 @@ impl LoadedCpu {
         journal: &mut Journal,
         idle: Option<f64>,
     ) -> Result<()> {
+        self.weigh_again(common)?;
         self.called(common)?;
         self.end_the_stuck(common);
         let (mut active, mut taken) = (0, 0);

@@ -114,6 +114,12 @@ impl Group {
         write(&self.cpu.join(file), weight.text(self.version))
     }
 
+    /// Whether the group still has a weight that it was given; `true` if it cannot be read.
+    pub fn has_weight(&self, weight: Weight) -> bool {
+        let file = self.cpu.join(Weight::file(self.version).0);
+        fs::read_to_string(file).map_or(true, |now| now.trim_end() == weight.text(self.version))
+    }
+
     /// Gives the group the least weight there is and lets whatever wakes outside it preempt
     /// its tasks at once, or gives it an ordinary weight again (`cpu.idle`, Linux 5.15).
     pub fn set_idle(&self, idle: bool) -> Result<()> {
@@ -331,6 +337,7 @@ mod tests {
         v2.set_weight(Weight(0.0)).unwrap();
         assert_eq!(text(&dir, "cpu.weight"), "1");
         assert_eq!(v2.weight().unwrap(), Weight(0.01));
+        assert!(v2.has_weight(Weight(0.01)) && !v2.has_weight(Weight(1.0)));
     }
 
     #[test]

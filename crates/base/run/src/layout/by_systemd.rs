@@ -11,6 +11,10 @@ use crate::journal::{Entry, Journal};
 use crate::run_process::RunId;
 use crate::systemd;
 
+/// The largest that systemd takes. A slice has it again after a reload of systemd until that
+/// is seen, and so a load is held meanwhile.
+const MOST_CPU_WEIGHT: u64 = 10_000;
+
 impl Layout {
     pub(super) fn settle_by_systemd(
         &self,
@@ -34,7 +38,7 @@ impl Layout {
                 name: slice.clone(),
                 keep: false,
             })?;
-            systemd::start_slice(&slice, 100).map_err(not_possible)?;
+            systemd::start_slice(&slice, MOST_CPU_WEIGHT).map_err(not_possible)?;
         }
         journal.note(Entry::Unit {
             name: scope.clone(),

@@ -4,7 +4,6 @@
 use sandbag_linux::cgroup::{Cap, Group, Weight};
 
 use crate::error::{Error, Result};
-use crate::systemd;
 
 /// A group with what made it: a directory of ours, or systemd.
 #[derive(Debug)]
@@ -24,20 +23,16 @@ impl Holder {
         self.scope.as_deref()
     }
 
+    /// Written into the kernel's file also where systemd made the group: a burner that
+    /// starves waits for this, and systemd, which needs a busy CPU itself, may answer after
+    /// a second. When it reads its files anew it sets its own value again.
     pub fn set_weight(&self, weight: Weight) -> Result<()> {
-        match &self.slice {
-            None => Ok(self.group.set_weight(weight)?),
-            Some(slice) => {
-                let units = (weight.0 * 100.0).round().clamp(1.0, 10_000.0) as u64;
-                let remedy = "the weight of a slice of ours was refused";
-                systemd::set_weight(slice, units).map_err(|what| Error::not_possible(what, remedy))
-            }
-        }
+        Ok(self.group.set_weight(weight)?)
     }
 
     /// See [`Group::set_idle`]; returns whether it could be had.
     pub fn set_idle(&self, idle: bool) -> bool {
-        self.slice.is_none() && self.group.set_idle(idle).is_ok()
+        self.group.set_idle(idle).is_ok()
     }
 
     pub fn set_cap(&self, cap: Option<Cap>) -> Result<()> {
