@@ -26,6 +26,13 @@ pub fn kernel(root: &Root) -> Option<String> {
     trimmed(root, "/proc/sys/kernel/osrelease")
 }
 
+/// Major and minor number of the kernel's release.
+pub fn kernel_version(root: &Root) -> Option<(u32, u32)> {
+    let release = kernel(root)?;
+    let mut numbers = release.split(['.', '-']).map(|text| text.parse().ok());
+    numbers.next().flatten().zip(numbers.next().flatten())
+}
+
 fn trimmed(root: &Root, path: &str) -> Option<String> {
     Some(root.read(path).ok()?.trim().to_owned())
 }

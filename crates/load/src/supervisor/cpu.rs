@@ -45,7 +45,8 @@ pub struct LoadedCpu {
     /// Weight of everything else that wants this CPU, as far as known.
     competition: f64,
     weight: Option<Weight>,
-    /// Whether its groups were made idle with that weight.
+    /// Whether its groups may be idle, and whether they were made so with that weight.
+    may_be_idle: bool,
     idle: bool,
     cap: Option<Cap>,
     level: f64,
@@ -88,6 +89,7 @@ impl LoadedCpu {
                 GENEROUS_GUESS
             },
             weight: None,
+            may_be_idle: false,
             idle: false,
             cap: None,
             level: 0.0,
@@ -114,8 +116,10 @@ impl LoadedCpu {
     }
 
     /// Hears from now on when its burners do not run; to be called before they are
-    /// started. They may be light if the supervisor cannot be starved with them.
-    pub fn watch(&mut self, may_be_light: bool) {
+    /// started. They may be light if the supervisor cannot be starved with them, and their
+    /// groups idle if the kernel can place them anew afterwards.
+    pub fn watch(&mut self, may_be_light: bool, may_be_idle: bool) {
+        self.may_be_idle = may_be_idle;
         self.watchdog = Watchdog::new().ok();
         self.lightness = Lightness::new(may_be_light && self.watchdog.is_some());
     }
@@ -285,7 +289,7 @@ impl LoadedCpu {
         // does not shuffle the others' weights.
         let weight = Weight((wanted.0 / groups).min(most));
         if self.weight != Some(weight) {
-            let idle = self.lightness.is_light();
+            let idle = self.may_be_idle && self.lightness.is_light();
             let was_idle = std::mem::replace(&mut self.idle, idle);
             for holder in self.burners.iter().filter_map(Burner::live_holder) {
                 self.writes += 1;

@@ -231,10 +231,8 @@ fn fair_server(root: &Root) -> String {
     if let Ok(ns) = root::read_value::<u64>(&server, "a number") {
         return format!("; a fair server keeps {} ms for others", ns / 1_000_000);
     }
-    let release = machine::kernel(root).unwrap_or_default();
-    let mut numbers = release.split(['.', '-']).map(str::parse::<u32>);
-    match (numbers.next(), numbers.next()) {
-        (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (6, 12) => {
+    match machine::kernel_version(root) {
+        Some(version) if version >= (6, 12) => {
             "; what the fair server keeps for others cannot be seen (debugfs)".to_owned()
         }
         _ => String::new(),
