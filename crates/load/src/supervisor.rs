@@ -48,6 +48,7 @@ use crate::method::{Method, Scope};
 use crate::node::Target;
 use crate::node::socket::{Directory, sweep};
 use sandbag_linux::machine;
+use sandbag_linux::notify;
 use sandbag_linux::signals::{EndRequests, Signals};
 use sandbag_run::command::{CommandSpec, Waiting};
 use sandbag_run::error::{Error, Result};
@@ -419,6 +420,11 @@ impl<'a> SupervisedRun<'a> {
         if let Some((waiting, group)) = command {
             self.start_command(waiting, &group)?;
             self.pass_on_early();
+        } else if part_of().is_none()
+            && let Err(cause) = notify::ready()
+        {
+            // A command may be a service itself, and says this when it is ready.
+            self.observer.warning(format!("NOTIFY_SOCKET: {cause}"));
         }
         Ok(())
     }

@@ -22,6 +22,7 @@ pub mod interrupts;
 pub mod machine;
 pub mod memory;
 pub mod mountinfo;
+pub mod notify;
 pub mod perf;
 pub mod pidfd;
 pub mod process;
