@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Conditions that are held beside this process, for the length of a `with`."""
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from ._program import SandbagError, error, joined, program, words
+from ._run import Run
+
+#: How long a condition may take until it is held, s.
+PATIENCE_S = 60.0
+#: How long sandbag may take to undo it and to judge it, s.
+END_S = 15.0
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_us():
+    """In the child: the kernel ends it when we end, however that happens."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+class Condition:
+    """A condition beside this process: `with sandbag.load(30) as held: ...`.
+
+    It is held when the block begins. Afterwards `result` is the `Run`, or None if the block
+    was too short for one.
+    """
+
+    def __init__(self, asked):
+        self._words = asked
+        self._child = None
+        self._scratch = None
+        #: The `Run`, once the block is over.
+        self.result = None
+
+    def __enter__(self):
+        if self._child is not None:
+            raise SandbagError("this condition is held already")
+        self._scratch = tempfile.TemporaryDirectory(prefix="sandbag-")
+        try:
+            self._start(Path(self._scratch.name))
+        except BaseException:
+            self._leave()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        try:
+            self._end()
+        finally:
+            self._leave()
+
+    def _start(self, scratch):
+        path = str(scratch / "ready")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready, open(
+            scratch / "said", "wb"
+        ) as said:
+            ready.bind(path)
+            ready.settimeout(0.05)
+            # Not in our process group: Ctrl-C is ours, and we end it then.
+            self._child = subprocess.Popen(
+                [program(), "-q", *self._words, "--out", scratch / "run"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                env={**os.environ, "NOTIFY_SOCKET": path},
+                start_new_session=True,
+                preexec_fn=die_with_us,
+            )
+            until = time.monotonic() + PATIENCE_S
+            while True:
+                try:
+                    ready.recv(64)
+                    return
+                except socket.timeout:
+                    code = self._child.poll()
+                if code is not None:
+                    raise error(code, self._said())
+                if time.monotonic() > until:
+                    raise SandbagError(f"the condition is not held after {PATIENCE_S:.0f} s")
+
+    def _said(self):
+        return (Path(self._scratch.name) / "said").read_text(errors="replace")
+
+    def _end(self):
+        if self._child.poll() is None:
+            self._child.send_signal(signal.SIGINT)
+        try:
+            code = self._child.wait(END_S)
+        except subprocess.TimeoutExpired:
+            raise SandbagError(f"sandbag does not end (process {self._child.pid})") from None
+        try:
+            result = Run.read(Path(self._scratch.name) / "run", stderr=self._said())
+        except OSError:
+            raise error(code, self._said()) from None
+        self.result = result if "verdict" in result.record else None
+
+    def _leave(self):
+        child, self._child = self._child, None
+        if child is not None and child.poll() is None:
+            child.terminate()
+            child.wait()
+        self._scratch.cleanup()
+        self._scratch = None
+
+
+def load(percent, cpus=None, **options):
+    """Holds a load: `30`, or `"0=30,1=60"`, on some CPUs or all."""
+    beside = f"pid:{os.getpid()}"
+    cpus = "all" if cpus is None and "=" not in str(percent) else cpus
+    return Condition(["load", joined(percent), *words({"cpus": cpus, "beside": beside, **options})])
+
+
+def replay(profile, **options):
+    """Replays a load profile of any format that `sandbag replay` reads."""
+    beside = f"pid:{os.getpid()}"
+    return Condition(["replay", str(profile), *words({"beside": beside, **options})])
+
+
+def slow(speed, **options):
+    """Slows this process: 0.5 is half speed, or `"0=1,1=.5"`."""
+    return Condition(["slow", *words({"speed": speed, "pid": os.getpid(), **options})])

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The program itself: where it is, its options, its errors."""
+
+import os
+import sys
+from pathlib import Path
+
+#: Exit code where this machine, or this user, cannot have what was asked for.
+NOT_POSSIBLE = 5
+
+
+class SandbagError(Exception):
+    """sandbag failed, or what was asked for is wrong; the text is what it said."""
+
+
+class NotPossible(SandbagError):
+    """This machine, or this user, cannot have the condition."""
+
+
+def program():
+    """Path of the binary: `$SANDBAG_BIN`, or the one inside this package."""
+    return os.environ.get("SANDBAG_BIN") or str(Path(__file__).parent / "bin" / "sandbag")
+
+
+def main():
+    """The command `sandbag` that the wheel installs."""
+    path = program()
+    os.execv(path, ["sandbag", *sys.argv[1:]])
+
+
+def words(options):
+    """Options of the command line from keywords; lists are joined by commas."""
+    all_words = []
+    for name, value in options.items():
+        option = "--" + name.replace("_", "-")
+        if value is None or value is False:
+            continue
+        if value is True:
+            all_words.append(option)
+        else:
+            all_words.append(f"{option}={joined(value)}")
+    return all_words
+
+
+def joined(value):
+    """One value, or several with commas between them."""
+    if isinstance(value, (list, tuple, range, set)):
+        return ",".join(str(one) for one in value)
+    return str(value)
+
+
+def error(code, said):
+    """The exception for an exit code and what was said on standard error."""
+    lines = [line for line in said.splitlines() if line.strip()]
+    text = "\n".join(line.removeprefix("sandbag: ").removeprefix("error: ") for line in lines)
+    kind = NotPossible if code == NOT_POSSIBLE else SandbagError
+    return kind(text or f"sandbag ended with exit code {code}")

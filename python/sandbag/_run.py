@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A program under a condition, and the record of a run."""
+
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+
+from ._program import error, joined, program, words
+
+
+class Run:
+    """The record of a run (docs/reference/run-json.md).
+
+    `record` is all of it; the attributes are what is asked for most.
+    """
+
+    def __init__(self, record, stdout="", stderr=""):
+        self.record = record
+        #: What the program printed.
+        self.stdout = stdout
+        self.stderr = stderr
+
+    @classmethod
+    def read(cls, path, **printed):
+        """The run in a directory, or in a file `run.json`."""
+        path = Path(path)
+        path = path / "run.json" if path.is_dir() else path
+        return cls(json.loads(path.read_text()), **printed)
+
+    @property
+    def verdict(self):
+        """`kept`, `missed` or `undecided`."""
+        return self.record["verdict"]
+
+    @property
+    def reason(self):
+        """Why the verdict is what it is, in one sentence."""
+        return self.record["reason"]
+
+    @property
+    def kept(self):
+        return self.verdict == "kept"
+
+    @property
+    def cpus(self):
+        """Of each CPU `cpu`, `asked_pct`, `got_pct` and more."""
+        return self.record["cpus"]
+
+    @property
+    def warnings(self):
+        return self.record.get("warnings", [])
+
+    @property
+    def returncode(self):
+        """Of the program, as `subprocess` has it: -n after signal n; None without one."""
+        command = self.record.get("command")
+        if not command:
+            return None
+        code = command["exit_code"]
+        return -command["signal"] if code is None else code
+
+    def __str__(self):
+        each = ", ".join(
+            f"CPU {one['cpu']} {one['got_pct']:.2f} of {one['asked_pct']:.2f} %"
+            for one in self.cpus
+        )
+        return f"{self.verdict}: {self.reason} ({each})"
+
+    def __repr__(self):
+        return f"<sandbag.Run {self}>"
+
+
+def condition_words(load=None, profile=None, speed=None, **options):
+    """The subcommand and its arguments for a condition."""
+    if profile is not None and load is None and speed is None:
+        return ["replay", str(profile), *words(options)]
+    if speed is not None and profile is None:
+        more = {} if load is None else {"load": load}
+        return ["slow", f"--speed={joined(speed)}", *words({**more, **options})]
+    if load is not None and profile is None:
+        return ["load", joined(load), *words(options)]
+    raise TypeError("a condition is load=, speed=, speed= with load=, or profile=")
+
+
+def run(command, *, timeout=None, check=False, **condition):
+    """Runs a program under a condition and returns its `Run`.
+
+    `condition` is `load=30`, `speed=.5` or `profile="day.csv"` and options. `check` raises
+    if the program fails or the condition was not kept.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        out = Path(scratch) / "run"
+        asked = condition_words(**condition)
+        asked += words({"timeout": None if timeout is None else f"{timeout}s"})
+        command = [str(word) for word in command]
+        ended = subprocess.run(
+            [program(), "-q", *asked, "--out", out, "--", *command],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        try:
+            result = Run.read(out, stdout=ended.stdout, stderr=ended.stderr)
+        except OSError:
+            raise error(ended.returncode, ended.stderr) from None
+    failure = result.record.get("failure")
+    if failure or result.returncode is None:
+        code = result.record.get("exit_code", ended.returncode)
+        raise error(code, ended.stderr)
+    if check and not (result.returncode == 0 and result.kept):
+        raise error(ended.returncode, f"exit code {result.returncode}; {result}")
+    return result

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Sweeps: how a program responds to conditions."""
+
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+
+from ._program import error, program, words
+
+#: Exit codes of a sweep that was made: nothing exceeded, a threshold exceeded, unsure.
+MADE = (0, 3, 4)
+
+
+def listed(value):
+    """Some values, of which one may stand alone."""
+    if value is None:
+        return []
+    return [value] if isinstance(value, (str, Path)) else list(value)
+
+
+class Sweep:
+    """What was measured (docs/reference/sweep-json.md); `record` is all of it."""
+
+    def __init__(self, record):
+        self.record = record
+
+    @classmethod
+    def read(cls, path):
+        """The sweep in a directory, or in a file `sweep.json`."""
+        path = Path(path)
+        path = path / "sweep.json" if path.is_dir() else path
+        return cls(json.loads(path.read_text()))
+
+    @property
+    def answers(self):
+        """Of each metric, program and condition the median and the ratio to the baseline."""
+        return self.record["answers"]
+
+    @property
+    def thresholds(self):
+        """Of each `fail_if` its `outcome`: `passed`, `failed` or `unsure`."""
+        return self.record["thresholds"]
+
+    @property
+    def passed(self):
+        """No threshold was exceeded for sure."""
+        return all(one["outcome"] != "failed" for one in self.thresholds)
+
+    def _names(self, row):
+        conditions, programs = self.record["conditions"], self.record["programs"]
+        return {
+            "condition": conditions[row["condition"]]["name"],
+            "program": programs[row["program"]]["name"],
+        }
+
+    def rows(self):
+        """A dictionary for each run: block, condition, program, verdict, and its metrics."""
+        kept = ("number", "block", "verdict", "exit_code", "signal")
+        return [
+            {**{name: run[name] for name in kept}, **self._names(run), **run["values"]}
+            for run in self.record["runs"]
+        ]
+
+    def to_frame(self):
+        """The rows as a pandas DataFrame."""
+        import pandas
+
+        return pandas.DataFrame(self.rows())
+
+
+def sweep(
+    command,
+    vs=None,
+    *,
+    load=None,
+    speed=None,
+    profile=None,
+    jitter=None,
+    metric=None,
+    metric_cmd=None,
+    fail_if=None,
+    out=None,
+    **options,
+):
+    """Runs `sandbag sweep` and returns the `Sweep`.
+
+    Lists are the conditions; `vs` is a second program. `metric`, `metric_cmd`, `fail_if` and
+    `profile` may be one or several. `out` keeps the directory with the page and the runs.
+    """
+    asked = words({"load": load, "speed": speed, "jitter": jitter, **options})
+    several = {"profile": profile, "metric": metric, "metric-cmd": metric_cmd, "fail-if": fail_if}
+    for name, values in several.items():
+        asked += [f"--{name}={value}" for value in listed(values)]
+    programs = [str(word) for word in command]
+    if vs is not None:
+        programs += ["--vs", *(str(word) for word in vs)]
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(out) if out is not None else Path(scratch) / "sweep"
+        ended = subprocess.run(
+            [program(), "-q", "sweep", *asked, "--out", path, "--", *programs],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        if ended.returncode not in MADE:
+            raise error(ended.returncode, ended.stderr)
+        return Sweep.read(path)

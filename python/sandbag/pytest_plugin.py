@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`@pytest.mark.sandbag(load=30)`: a test under a condition.
+
+The condition is held while the test's function runs, not while its fixtures are made. Where
+it cannot be had the test is skipped, with the reason; `--sandbag-require` makes that a
+failure. A condition that was not kept is a warning; with `strict=True` it fails the test.
+"""
+
+import warnings
+
+import pytest
+
+from . import NotPossible, load, replay, slow
+
+KINDS = {"load": load, "speed": slow, "profile": replay}
+
+
+class SandbagWarning(UserWarning):
+    """A test whose condition was not kept."""
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("sandbag")
+    group.addoption(
+        "--sandbag-require",
+        action="store_true",
+        help="fail tests whose condition this machine cannot have, instead of skipping them",
+    )
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers",
+        "sandbag(load=, speed= or profile=, strict=False, **options): hold a CPU condition "
+        "while the test runs",
+    )
+
+
+def condition_of(marker):
+    """The condition that a marker asks for, and whether it is strict."""
+    options = dict(marker.kwargs)
+    strict = options.pop("strict", False)
+    kinds = [kind for kind in KINDS if kind in options]
+    if marker.args or len(kinds) != 1:
+        raise pytest.UsageError("sandbag marker: one of load=, speed=, profile=, and options")
+    return KINDS[kinds[0]](options.pop(kinds[0]), **options), strict
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item):
+    marker = item.get_closest_marker("sandbag")
+    if marker is None:
+        yield
+        return
+    condition, strict = condition_of(marker)
+    try:
+        condition.__enter__()
+    except NotPossible as error:
+        if item.config.getoption("--sandbag-require"):
+            raise
+        pytest.skip(f"sandbag: {error}")
+    try:
+        outcome = yield
+    finally:
+        condition.__exit__(None, None, None)
+    result = condition.result
+    text = "no result: the test was too short" if result is None else str(result)
+    item.add_report_section("call", "sandbag", text)
+    item.user_properties.append(("sandbag", text))
+    if result is not None and result.kept:
+        return
+    if strict and outcome.excinfo is None:
+        outcome.force_exception(AssertionError(f"the condition was not kept: {text}"))
+    else:
+        warnings.warn(SandbagWarning(f"{item.nodeid}: {text}"), stacklevel=1)

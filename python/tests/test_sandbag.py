@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The package against the real program: root, and CPU 0."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import sandbag
+
+
+def spin(seconds):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        pass
+
+
+def burners():
+    """Processes of sandbag on this machine."""
+    names = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            names.append(path.read_bytes().split(b"\0")[0])
+        except OSError:
+            pass
+    return sum(Path(os.fsdecode(name)).name == "sandbag" for name in names)
+
+
+def test_a_load_is_held_for_the_length_of_the_block():
+    with sandbag.load(30, cpus=[0]) as held:
+        assert burners() > 0
+        time.sleep(2)
+    assert burners() == 0
+    result = held.result
+    assert result.verdict in ("kept", "undecided"), str(result)
+    assert result.cpus[0]["cpu"] == 0
+    assert result.cpus[0]["asked_pct"] == pytest.approx(30)
+    assert result.cpus[0]["got_pct"] == pytest.approx(30, abs=3)
+    assert result.record["watched"]["who"]
+
+
+def test_this_process_is_slowed_and_free_afterwards():
+    before = os.sched_getaffinity(0)
+    with sandbag.slow(0.5, cpus=[0]) as held:
+        assert os.sched_getaffinity(0) == {0}
+        spin(2)
+    assert held.result.verdict in ("kept", "undecided"), str(held.result)
+    assert os.sched_getaffinity(0) == before
+
+
+def test_a_profile_is_replayed(tmp_path):
+    profile = tmp_path / "p.csv"
+    profile.write_text("time,cpu0\n0,20\n1,60\n2,end\n")
+    with sandbag.replay(profile) as held:
+        time.sleep(2.2)
+    assert held.result.cpus[0]["got_pct"] == pytest.approx(40, abs=4)
+
+
+def test_a_block_that_fails_ends_the_load_and_its_error_stays():
+    with pytest.raises(ZeroDivisionError):
+        with sandbag.load(20, cpus=[0]):
+            1 / 0
+    assert burners() == 0
+
+
+def test_what_is_wrong_is_an_error_with_the_words_of_sandbag():
+    with pytest.raises(sandbag.SandbagError, match="percent|100"):
+        sandbag.load(130, cpus=[0]).__enter__()
+    with pytest.raises(sandbag.SandbagError, match="no-such-program"):
+        sandbag.run(["no-such-program"], load=20, cpus=[0])
+    with pytest.raises(TypeError):
+        sandbag.run(["true"], cpus=[0])
+
+
+def test_a_load_does_not_outlive_a_python_that_is_killed():
+    code = (
+        "import sandbag, time\n"
+        "with sandbag.load(20, cpus=[0]):\n"
+        "    print('held', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert child.stdout.readline() == b"held\n"
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    until = time.monotonic() + 10
+    while burners() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert burners() == 0
+
+
+def test_a_program_under_a_load():
+    run = sandbag.run(["sh", "-c", "sleep 1; echo out; echo err >&2; exit 3"], load=30, cpus=[0])
+    assert (run.returncode, run.stdout, run.stderr) == (3, "out\n", "err\n")
+    assert run.cpus[0]["got_pct"] == pytest.approx(30, abs=3)
+    assert sandbag.run(["sh", "-c", "kill $$"], speed=0.5, cpus=[0]).returncode == -15
+    with pytest.raises(sandbag.SandbagError, match="exit code 1"):
+        sandbag.run(["sh", "-c", "sleep .5; false"], load=20, cpus=[0], check=True)
+
+
+def test_a_sweep_is_a_frame():
+    sweep = sandbag.sweep(
+        ["sh", "-c", "sleep .4; echo did=2"],
+        load=[0, 30],
+        cpus=[0],
+        runs=2,
+        warm_up=0,
+        metric=["wall", "did: /did=(.*)/"],
+        fail_if="did@30 > 1.5 * did@0",
+    )
+    assert sweep.passed and sweep.thresholds[0]["outcome"] == "passed"
+    rows = sweep.rows()
+    assert {row["condition"] for row in rows} == {"0", "30"}
+    assert all(row["did"] == 2 and row["wall"] > 0.4 for row in rows)
+    pandas = pytest.importorskip("pandas")
+    frame = sweep.to_frame()
+    assert isinstance(frame, pandas.DataFrame)
+    kept = frame[frame.verdict == "kept"]
+    assert (kept.groupby("condition").size() >= 2).all()
