@@ -105,6 +105,8 @@ machine: built ## Tests on this machine's own cgroup tree (root)
 
 package-test: build ## The packages, installed from scratch
 	scripts/test-package
+	scripts/test-wheel
+	scripts/test-image
 
 guest-results: build ## Jitter, figures and an audit of guests, into OUT (30 min)
 	cargo build $(LAB_FLAGS)
@@ -164,8 +166,11 @@ install: man ## Install binary, man pages, completions and documentation under P
 	    -not -path '*/results/*'); do \
 	    install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/doc/sandbag/$$page; done
 
-package: ## A tarball with its checksum and a Debian package, in target/package
+package: build ## A tarball with its checksum, a Debian package, a wheel and an image, in target/package
 	scripts/package
+	if /usr/bin/python3 -c 'import pip, setuptools, wheel' 2>/dev/null; then scripts/wheel; \
+	    else echo "no wheel: apt-get install python3-pip python3-setuptools python3-wheel"; fi
+	if command -v podman >/dev/null; then scripts/image; else echo "no image: apt-get install podman"; fi
 
 clean: ## Remove what was built and fetched
 	cargo clean
