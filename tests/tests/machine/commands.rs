@@ -189,12 +189,12 @@ fn only_pin_confines_the_command(place: &MachinePlace) -> Result<()> {
 fn strict_tells_that_the_load_was_missed(place: &MachinePlace) -> Result<()> {
     // Nothing is kept to the nanosecond.
     let options = "load 20 --cpus 0 --no-out -q --tolerance 0.00001,0.00001";
-    place.script(options, "sleep 2.2")?.expect(0)?;
+    place.script(options, "sleep 1.2")?.expect(0)?;
     let strict = format!("{options} --strict");
-    place.script(&strict, "sleep 2.2")?.expect_any(&[3, 4])?;
+    place.script(&strict, "sleep 1.2")?.expect_any(&[3, 4])?;
     place.script(&strict, "sleep 0.1; exit 6")?.expect(6)?;
     place
-        .run(&format!("{options} -d 2s"))?
+        .run(&format!("{options} -d 1s"))?
         .expect_any(&[3, 4])?;
     Ok(())
 }

@@ -3,16 +3,14 @@
 //! how exact it is shows the benchmark.
 
 use sandbag_linux::cgroup::{self, Version};
+use sandbag_linux::machine;
 use sandbag_machine_tests::spinner::{self, SpinnerResult};
 
 use crate::groups::CompetingTask;
 use crate::prelude::*;
 
-cases! { CASES: root;
-    half_is_held_beside_a_sibling_of_weight_10000,
-}
-
 cases! { REPEATED: repeated;
+    half_is_held_beside_a_sibling_of_weight_10000,
     half_is_held_beside_tasks_outside_all_groups,
     none_half_a_percent_and_all,
     a_profile_s_steps_are_held,
@@ -21,14 +19,18 @@ cases! { REPEATED: repeated;
 cases! { UNEQUAL: two_cpus; each_cpu_has_its_own_load }
 
 // The share left for a command can be judged only on an otherwise idle machine.
-cases! { ALONE: alone;
-    half_is_held_beside_five_spinners_in_the_command,
-    the_published_formula_is_off,
+cases! { ALONE: alone; half_is_held_beside_five_spinners_in_the_command }
+
+cases! { PUBLISHED: || repeated().and_then(|()| alone()); the_published_formula_is_off }
+
+cases! { LIGHT: || repeated().and_then(|()| alone()).and_then(|()| idle_groups());
+    a_burner_gives_way_while_there_is_time,
 }
 
-cases! { LIGHT: || alone().and_then(|()| idle_groups()); a_burner_gives_way_while_there_is_time }
-
 fn idle_groups() -> Result<(), String> {
+    if machine::kernel_version(&Root::default()).is_none_or(|version| version < (6, 6)) {
+        return Err("before Linux 6.6 light burners are in no idle group".to_owned());
+    }
     let tree = cgroup::find(&Root::default()).map_err(|error| error.to_string())?;
     let there = fs::read_dir(&tree.cpu).is_ok_and(|mut all| {
         all.any(|entry| entry.is_ok_and(|entry| entry.path().join("cpu.idle").exists()))

@@ -3,9 +3,8 @@
 
 use crate::prelude::*;
 
-cases! { REPEATED: || lab().and_then(|()| repeated()); the_lab_shows_what_ep_perceives }
-
-cases! { CASES: lab;
+cases! { REPEATED: || lab().and_then(|()| repeated());
+    the_lab_shows_what_ep_perceives,
     a_lab_that_is_interrupted_leaves_nothing_and_goes_on,
 }
 

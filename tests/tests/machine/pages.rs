@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::prelude::*;
 
-cases! { CASES: two_cpus; commands_of_tutorials_and_how_tos_run }
+cases! { CASES: || repeated().and_then(|()| two_cpus()); commands_of_tutorials_and_how_tos_run }
 
 /// What the pages do for longer than a test has to.
 const SHORTER: [(&str, &str); 8] = [

@@ -11,6 +11,10 @@ cases! { CASES: two_cpus;
     under_sudo_the_results_of_a_sweep_are_the_user_s,
 }
 
+cases! { PROGRAMS: || repeated().and_then(|()| have(&["redis-server", "redis-benchmark", "cc"]));
+    redis_and_a_compiler_are_measured_by_their_own_figures,
+}
+
 /// A program of some tenths of a second on CPU 0 that prints what it did.
 const PROGRAM: &str =
     "taskset -c 0 sh -c 'i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done; echo did $i'";
@@ -181,6 +185,53 @@ fn what_cannot_be_measured_is_said(place: &MachinePlace) -> Result<()> {
     ] {
         place.answers(options, code, &[says])?;
     }
+    place.as_before()?;
+    Ok(())
+}
+
+/// A service and its benchmark, and a program whose figure is in its output as JSON.
+fn redis_and_a_compiler_are_measured_by_their_own_figures(place: &MachinePlace) -> Result<()> {
+    let script = r#"
+        taskset -c 0 redis-server --port 7412 --save '' --daemonize yes --dir . \
+            --pidfile $PWD/redis.pid >/dev/null
+        until redis-cli -p 7412 ping 2>/dev/null | grep -q PONG; do sleep .05; done
+        "$S" -q sweep --load 0,60 -c 0 --runs 3 --out redis \
+            --metric 'rate [1/s]: /"GET","([0-9.]+)"/ up' \
+            --metric 'p99 [ms]: /"GET"(?:,"[0-9.]+"){5},"([0-9.]+)"/' \
+            --fail-if 'rate@60 < .9 * rate@0' \
+            -- redis-benchmark -p 7412 -t get -n 40000 --csv
+        echo "code $?"
+        kill "$(cat redis.pid)"
+        for n in $(seq 400); do echo "int f$n(int x) { return x * $n + f0(x); }"; done |
+            sed '1i int f0(int x) { return x / 3; }' >many.c
+        "$S" -q sweep --load 0,50 -c 0 --runs 2 --out cc --metric user --metric 'size: json:.size' \
+            -- sh -c 'taskset -c 0 cc -O2 -c many.c -o many.o &&
+                echo "{\"size\": $(wc -c <many.o)}"'
+        echo "code $?"
+    "#;
+    let said = place.bash(script)?.expect(0)?;
+    let rows = |name: &str| -> Result<Vec<(String, f64)>> {
+        let record = place.json(&format!("{name}/sweep.json"))?;
+        let answers = record["answers"].as_array().context("no answers")?;
+        let answers = answers.iter().map(|one| {
+            let metric = one["metric"].as_str().unwrap_or_default().to_owned();
+            (metric, one["median"].as_f64().unwrap_or_default())
+        });
+        Ok(answers.collect())
+    };
+    let (redis, cc) = (rows("redis")?, rows("cc")?);
+    ensure!(redis.len() == 4 && cc.len() == 4, "{redis:?} {cc:?}");
+    ensure!(
+        redis.iter().chain(&cc).all(|(_, median)| *median > 0.0),
+        "{redis:?} {cc:?}"
+    );
+    let sizes: Vec<f64> = cc
+        .iter()
+        .filter(|(name, _)| name == "size")
+        .map(|one| one.1)
+        .collect();
+    ensure!(sizes[0] == sizes[1], "{cc:?}");
+    figure!(said.out == "code 3\ncode 0\n", "{said:?} {redis:?}");
     place.as_before()?;
     Ok(())
 }
