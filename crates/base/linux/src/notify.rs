@@ -12,7 +12,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 /// namespace (`@name`). Nothing without that variable.
 ///
 /// # Errors
-/// Nobody listens there.
+/// No socket is there, or it is not read.
 pub fn ready() -> io::Result<()> {
     match env::var_os("NOTIFY_SOCKET") {
         Some(to) => send(&to),

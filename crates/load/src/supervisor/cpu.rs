@@ -313,7 +313,7 @@ impl LoadedCpu {
     }
 
     /// Gives its groups their weight again if something outside, such as a reload of
-    /// systemd, changed it. (The kernel lets nobody change that of an idle group.)
+    /// systemd, changed it. (The kernel refuses to change that of an idle group.)
     fn weigh_again(&mut self, common: &Common<'_>) -> Result<()> {
         let Some(weight) = self.weight.filter(|_| !self.idle) else {
             return Ok(());
