@@ -130,6 +130,7 @@ fn a_speed_follows_a_profile(place: &MachinePlace) -> Result<()> {
     let node = Waiting::start(place, "wave", "--cpus 0-1 --profile speed.csv")?;
     let (_shell, spinners) = node.spin(4)?;
     spinners.prefer()?;
+    spinners.spread()?;
     let asked = |n: usize| node.status().ok()?["speeds"][n]["asked"].as_f64();
     wait_for("the second part", || (asked(1)? < 0.3).then_some(()))?;
     ensure!(asked(0).is_some_and(|mu| (mu - 0.4).abs() < 1e-6));
@@ -157,6 +158,7 @@ fn a_node_is_set_listed_and_stopped(place: &MachinePlace) -> Result<()> {
     let list = place.run("slow list")?.expect(0)?;
     list.shows(&["small: CPUs 0,1 by hogs", "5 processes"])?;
 
+    spinners.spread()?;
     for (speed, total) in [("0.3", 0.6), ("0=0.2,1=90%", 1.1)] {
         let set = format!("slow set small --speed {speed}");
         place.run(&set)?.expect(0)?;

@@ -5,6 +5,9 @@
 //! Other programs may use the machine meanwhile. What they took is counted, so
 //! that less than the node's speed is accepted for it; more is always an error.
 
+use sandbag_linux::CpuList;
+use sandbag_linux::sched::set_affinity;
+
 use crate::prelude::*;
 
 /// Every method as it is asked for that works without a cpufreq driver.
@@ -67,6 +70,16 @@ impl Spinners {
             spun: (spun_then - spun) as f64 / 100.0 / time_s,
             idle: (still_then - still).max(0.0) / time_s,
         })
+    }
+
+    /// Binds them to CPUs 0 and 1 in turn: the kernel may leave a slow CPU idle though
+    /// programs wait on a fast one.
+    pub fn spread(&self) -> Result<()> {
+        for (nth, spinner) in self.0.iter().enumerate() {
+            let cpu = CpuList::from_iter([nth as u32 % 2]);
+            set_affinity(spinner.as_raw().cast_unsigned(), &cpu)?;
+        }
+        Ok(())
     }
 
     /// Before others who want the CPUs: for nodes whose method does not
