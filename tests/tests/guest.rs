@@ -70,6 +70,7 @@ fn main() -> ExitCode {
         (GuestKind::Bare, Kernel::V6_1, "scale.sh", scale::CASES),
         (GuestKind::Bare, Kernel::V6_1Rt, OSNOISE, jitter::OSNOISE),
         (GuestKind::Systemd, Kernel::V6_1, "systemd.sh", SYSTEMD),
+        (GuestKind::Systemd, Kernel::V6_12, "systemd.sh", SYSTEMD),
         (
             GuestKind::Systemd,
             Kernel::V6_1,
