@@ -126,6 +126,12 @@ impl Group {
         write(&self.cpu.join("cpu.idle"), u8::from(idle))
     }
 
+    /// Whether the group is still idle as it was made; `true` if that cannot be read.
+    pub fn stays_idle(&self) -> bool {
+        let now = fs::read_to_string(self.cpu.join("cpu.idle"));
+        now.map_or(true, |now| now.trim_end() == "1")
+    }
+
     pub fn weight(&self) -> Result<Weight> {
         let (file, default) = Weight::file(self.version);
         let units: f64 = read_value(&self.cpu.join(file), "a number")?;
@@ -338,6 +344,9 @@ mod tests {
         assert_eq!(text(&dir, "cpu.weight"), "1");
         assert_eq!(v2.weight().unwrap(), Weight(0.01));
         assert!(v2.has_weight(Weight(0.01)) && !v2.has_weight(Weight(1.0)));
+        assert!(v2.stays_idle());
+        fs::write(dir.path().join("cpu.idle"), "0\n").unwrap();
+        assert!(!v2.stays_idle());
     }
 
     #[test]

@@ -57,13 +57,18 @@ impl LoadedCpu {
     }
 
     /// Gives its groups their weight again if something outside, such as a reload of
-    /// systemd, changed it. (The kernel refuses to change that of an idle group.)
+    /// systemd, changed it.
     pub(super) fn weigh_again(&mut self, common: &Common<'_>) -> Result<()> {
-        let Some(weight) = self.weight.filter(|_| !self.idle) else {
+        let Some(weight) = self.weight else {
             return Ok(());
         };
-        let mut holders = self.burners.iter().filter_map(Burner::live_holder);
-        if holders.all(|holder| holder.group().has_weight(weight)) {
+        let mut groups = self.burners.iter().filter_map(Burner::live_holder);
+        let as_set = if self.idle {
+            groups.all(|holder| holder.group().stays_idle())
+        } else {
+            groups.all(|holder| holder.group().has_weight(weight))
+        };
+        if as_set {
             return Ok(());
         }
         self.weight = None;
