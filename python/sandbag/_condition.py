@@ -28,8 +28,8 @@ def die_with_us():
 class Condition:
     """A condition beside this process: `with sandbag.load(30) as held: ...`.
 
-    It is held when the block begins. Afterwards `result` is the `Run`, or None if the block
-    was too short for one.
+    It is held when the block begins. Afterwards `result` is the `Run`; that of a block
+    that was too short is undecided.
     """
 
     def __init__(self, asked):
@@ -96,10 +96,9 @@ class Condition:
         except subprocess.TimeoutExpired:
             raise SandbagError(f"sandbag does not end (process {self._child.pid})") from None
         try:
-            result = Run.read(Path(self._scratch.name) / "run", stderr=self._said())
+            self.result = Run.read(Path(self._scratch.name) / "run", stderr=self._said())
         except OSError:
             raise error(code, self._said()) from None
-        self.result = result if "verdict" in result.record else None
 
     def _leave(self):
         child, self._child = self._child, None

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The program itself: where it is, its options, its errors."""
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -55,3 +56,9 @@ def error(code, said):
     text = "\n".join(line.removeprefix("sandbag: ").removeprefix("error: ") for line in lines)
     kind = NotPossible if code == NOT_POSSIBLE else SandbagError
     return kind(text or f"sandbag ended with exit code {code}")
+
+
+def record(path, name):
+    """The JSON of a run or a sweep: a file, or a directory with a file of that name."""
+    path = Path(path)
+    return json.loads((path / name if path.is_dir() else path).read_text())

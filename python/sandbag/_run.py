@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """A program under a condition, and the record of a run."""
 
-import json
 import subprocess
 import tempfile
 from pathlib import Path
 
-from ._program import error, joined, program, words
+from ._program import error, joined, program, record, words
 
 
 class Run:
@@ -23,10 +22,12 @@ class Run:
 
     @classmethod
     def read(cls, path, **printed):
-        """The run in a directory, or in a file `run.json`."""
-        path = Path(path)
-        path = path / "run.json" if path.is_dir() else path
-        return cls(json.loads(path.read_text()), **printed)
+        """The run in a directory, or in a file `run.json`; a run that failed is an error."""
+        read = record(path, "run.json")
+        if "error" in read:
+            failed = read["error"]
+            raise error(failed["exit_code_alone"], failed["message"])
+        return cls(read, **printed)
 
     @property
     def verdict(self):
@@ -105,10 +106,6 @@ def run(command, *, timeout=None, check=False, **condition):
             result = Run.read(out, stdout=ended.stdout, stderr=ended.stderr)
         except OSError:
             raise error(ended.returncode, ended.stderr) from None
-    failure = result.record.get("failure")
-    if failure or result.returncode is None:
-        code = result.record.get("exit_code", ended.returncode)
-        raise error(code, ended.stderr)
     if check and not (result.returncode == 0 and result.kept):
         raise error(ended.returncode, f"exit code {result.returncode}; {result}")
     return result

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Sweeps: how a program responds to conditions."""
 
-import json
 import subprocess
 import tempfile
 from pathlib import Path
 
-from ._program import error, program, words
+from ._program import error, program, record, words
 
 #: Exit codes of a sweep that was made: nothing exceeded, a threshold exceeded, unsure.
 MADE = (0, 3, 4)
@@ -28,9 +27,7 @@ class Sweep:
     @classmethod
     def read(cls, path):
         """The sweep in a directory, or in a file `sweep.json`."""
-        path = Path(path)
-        path = path / "sweep.json" if path.is_dir() else path
-        return cls(json.loads(path.read_text()))
+        return cls(record(path, "sweep.json"))
 
     @property
     def answers(self):

@@ -64,10 +64,10 @@ def pytest_runtest_call(item):
     finally:
         condition.__exit__(None, None, None)
     result = condition.result
-    text = "no result: the test was too short" if result is None else str(result)
+    text = str(result)
     item.add_report_section("call", "sandbag", text)
     item.user_properties.append(("sandbag", text))
-    if result is not None and result.kept:
+    if result.kept:
         return
     if strict and outcome.excinfo is None:
         outcome.force_exception(AssertionError(f"the condition was not kept: {text}"))

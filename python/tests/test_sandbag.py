@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -28,6 +29,13 @@ def burners():
         except OSError:
             pass
     return sum(Path(os.fsdecode(name)).name == "sandbag" for name in names)
+
+
+def wait_for_the_end():
+    until = time.monotonic() + 10
+    while burners() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert burners() == 0
 
 
 def test_a_load_is_held_for_the_length_of_the_block():
@@ -74,6 +82,22 @@ def test_what_is_wrong_is_an_error_with_the_words_of_sandbag():
         sandbag.run(["no-such-program"], load=20, cpus=[0])
     with pytest.raises(TypeError):
         sandbag.run(["true"], cpus=[0])
+    for held in (
+        lambda: sandbag.load(20, cpus=[0], cgroup="/no/such/group").__enter__(),
+        lambda: sandbag.run(["true"], load=20, cpus=[0], cgroup="/no/such/group"),
+    ):
+        with pytest.raises(sandbag.NotPossible, match="/no/such/group"):
+            held()
+
+
+def test_a_load_ends_with_the_thread_that_began_it():
+    held = sandbag.load(20, cpus=[0])
+    thread = threading.Thread(target=held.__enter__)
+    thread.start()
+    thread.join()
+    wait_for_the_end()
+    held.__exit__(None, None, None)
+    assert held.result.verdict in ("kept", "undecided")
 
 
 def test_a_load_does_not_outlive_a_python_that_is_killed():
@@ -88,10 +112,7 @@ def test_a_load_does_not_outlive_a_python_that_is_killed():
     child.send_signal(signal.SIGKILL)
     child.wait()
     child.stdout.close()
-    until = time.monotonic() + 10
-    while burners() and time.monotonic() < until:
-        time.sleep(0.05)
-    assert burners() == 0
+    wait_for_the_end()
 
 
 def test_a_program_under_a_load():
