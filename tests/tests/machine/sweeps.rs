@@ -17,7 +17,7 @@ cases! { PROGRAMS: || repeated().and_then(|()| have(&["redis-server", "redis-ben
 
 /// A program of some tenths of a second on CPU 0 that prints what it did.
 const PROGRAM: &str =
-    "taskset -c 0 sh -c 'i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done; echo did $i'";
+    "taskset -c 0 sh -c 'i=0; while [ $i -lt 600000 ]; do i=$((i+1)); done; echo did $i'";
 
 fn sweep(place: &MachinePlace, options: &str, script: &str) -> Result<PlaceExit> {
     place.script(&format!("sweep {options}"), script)
@@ -54,7 +54,7 @@ fn a_sweep_finds_what_a_load_costs(place: &MachinePlace) -> Result<()> {
     );
     ensure!(text_of(place.path("m.md"))?.contains("| condition |"));
     ensure!(text_of(place.path("s/report.html"))?.contains("<svg"));
-    ensure!(text_of(place.path("s/run-001/stdout.txt"))? == "did 150000\n");
+    ensure!(text_of(place.path("s/run-001/stdout.txt"))? == "did 600000\n");
     let shown = place.run("show s")?.expect(0)?;
     ensure!(said.err.contains(shown.out.trim_end()), "{shown:?}");
     place.as_before()?;
@@ -199,10 +199,10 @@ fn redis_and_a_compiler_are_measured_by_their_own_figures(place: &MachinePlace) 
             --metric 'rate [1/s]: /"GET","([0-9.]+)"/ up' \
             --metric 'p99 [ms]: /"GET"(?:,"[0-9.]+"){5},"([0-9.]+)"/' \
             --fail-if 'rate@60 < .9 * rate@0' \
-            -- redis-benchmark -p 7412 -t get -n 40000 --csv
+            -- redis-benchmark -p 7412 -t get -n 100000 --csv
         echo "code $?"
         kill "$(cat redis.pid)"
-        for n in $(seq 400); do echo "int f$n(int x) { return x * $n + f0(x); }"; done |
+        for n in $(seq 1000); do echo "int f$n(int x) { return x * $n + f0(x); }"; done |
             sed '1i int f0(int x) { return x / 3; }' >many.c
         "$S" -q sweep --load 0,50 -c 0 --runs 2 --out cc --metric user --metric 'size: json:.size' \
             -- sh -c 'taskset -c 0 cc -O2 -c many.c -o many.o &&
