@@ -19,6 +19,7 @@ pub mod cpulist;
 pub mod error;
 pub mod interrupt;
 pub mod interrupts;
+pub mod launcher;
 pub mod machine;
 pub mod memory;
 pub mod mountinfo;

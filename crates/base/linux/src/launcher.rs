@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the launcher of a parallel program says of this process: rank, number of ranks, place
+//! on its host. Pure, but for [`launched`].
+//!
+//! A launcher inside another one counts, so `mpirun` in an allocation of Slurm is asked first.
+//! Rank and size come from one family of variables and must fit together; others are ignored.
+
+/// A process among those that were started together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launched {
+    /// Whose variables these are: `Slurm`, `Open MPI`, ...
+    pub by: &'static str,
+    /// Counted from 0.
+    pub rank: u32,
+    pub size: u32,
+    /// Rank among the processes on this host, where the launcher says it.
+    pub local_rank: Option<u32>,
+}
+
+/// The variables of one launcher.
+struct Family {
+    by: &'static str,
+    rank: &'static str,
+    size: &'static [&'static str],
+    local_rank: &'static str,
+}
+
+/// The rank that the user gives, or that sandbag passes on to its own processes.
+pub const RANK: &str = "SANDBAG_RANK";
+/// How many there are.
+pub const RANKS: &str = "SANDBAG_RANKS";
+
+const SLURM: &str = "Slurm";
+
+/// The inner ones first.
+const FAMILIES: [Family; 8] = [
+    Family {
+        by: "sandbag",
+        rank: RANK,
+        size: &[RANKS],
+        local_rank: "",
+    },
+    Family {
+        by: "Open MPI",
+        rank: "OMPI_COMM_WORLD_RANK",
+        size: &["OMPI_COMM_WORLD_SIZE"],
+        local_rank: "OMPI_COMM_WORLD_LOCAL_RANK",
+    },
+    Family {
+        by: "Hydra",
+        rank: "PMI_RANK",
+        size: &["PMI_SIZE"],
+        local_rank: "MPI_LOCALRANKID",
+    },
+    Family {
+        by: "MVAPICH2",
+        rank: "MV2_COMM_WORLD_RANK",
+        size: &["MV2_COMM_WORLD_SIZE"],
+        local_rank: "MV2_COMM_WORLD_LOCAL_RANK",
+    },
+    Family {
+        by: "PALS",
+        rank: "PALS_RANKID",
+        size: &["PALS_NRANKS"],
+        local_rank: "PALS_LOCAL_RANKID",
+    },
+    Family {
+        by: "jsrun",
+        rank: "JSM_NAMESPACE_RANK",
+        size: &["JSM_NAMESPACE_SIZE"],
+        local_rank: "JSM_NAMESPACE_LOCAL_RANK",
+    },
+    Family {
+        by: "Flux",
+        rank: "FLUX_TASK_RANK",
+        size: &["FLUX_JOB_SIZE"],
+        local_rank: "FLUX_TASK_LOCAL_ID",
+    },
+    Family {
+        by: SLURM,
+        rank: "SLURM_PROCID",
+        size: &["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"],
+        local_rank: "SLURM_LOCALID",
+    },
+];
+
+/// Slurm's steps from this number on are no programs of a user (batch script, extern).
+const FIRST_SPECIAL_STEP: u32 = 0xffff_fff0;
+
+/// What the environment says; `None` where nothing launched this process.
+pub fn launched() -> Option<Launched> {
+    from(|name| std::env::var(name).ok())
+}
+
+fn from(get: impl Fn(&str) -> Option<String>) -> Option<Launched> {
+    let number = |name: &str| get(name)?.trim().parse::<u32>().ok();
+    let of = |family: &Family| {
+        // The script of a batch job has a rank, too.
+        let is_step = || number("SLURM_STEP_ID").is_some_and(|id| id < FIRST_SPECIAL_STEP);
+        if family.by == SLURM && !is_step() {
+            return None;
+        }
+        let rank = number(family.rank)?;
+        let size = family.size.iter().find_map(|name| number(name))?;
+        (rank < size).then(|| Launched {
+            by: family.by,
+            rank,
+            size,
+            local_rank: number(family.local_rank),
+        })
+    };
+    FAMILIES.iter().find_map(of).or_else(|| from_oar(&get))
+}
+
+/// OAR starts one process only; the others come by its remote shell, without ranks. The host's
+/// place in the list of the job's hosts is its rank.
+fn from_oar(get: &impl Fn(&str) -> Option<String>) -> Option<Launched> {
+    let file = ["OAR_NODEFILE", "OAR_NODE_FILE"]
+        .iter()
+        .find_map(|name| get(name))?;
+    let text = std::fs::read_to_string(file).ok()?;
+    let host = nix::unistd::gethostname().ok()?.into_string().ok()?;
+    in_list(&text, &host)
+}
+
+/// `host` among the lines of `text`, of which each names a host, once per core.
+fn in_list(text: &str, host: &str) -> Option<Launched> {
+    let mut hosts: Vec<&str> = Vec::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if !hosts.contains(&line) {
+            hosts.push(line);
+        }
+    }
+    let place = hosts.iter().position(|name| is_same_host(name, host))?;
+    Some(Launched {
+        by: "OAR",
+        rank: place as u32,
+        size: hosts.len() as u32,
+        local_rank: Some(0),
+    })
+}
+
+/// Whether two names are one host's: with or without its domain.
+pub fn is_same_host(a: &str, b: &str) -> bool {
+    let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    a == b || (short(a) == short(b) && (!a.contains('.') || !b.contains('.')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn by(words: &str) -> Option<Launched> {
+        let pairs: Vec<(String, String)> = words
+            .split_whitespace()
+            .filter_map(|word| word.split_once('='))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        from(|name| {
+            let found = pairs.iter().find(|(known, _)| known == name);
+            found.map(|(_, value)| value.clone())
+        })
+    }
+
+    #[test]
+    fn each_launcher_says_rank_and_size() {
+        for (words, name, rank, size, local) in [
+            (
+                "OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=1",
+                "Open MPI",
+                3,
+                4,
+                Some(1),
+            ),
+            (
+                "PMI_RANK=0 PMI_SIZE=2 MPI_LOCALRANKID=0",
+                "Hydra",
+                0,
+                2,
+                Some(0),
+            ),
+            (
+                "SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_LOCALID=0",
+                "Slurm",
+                1,
+                2,
+                Some(0),
+            ),
+            ("SANDBAG_RANK=1 SANDBAG_RANKS=3", "sandbag", 1, 3, None),
+        ] {
+            let found = by(words).unwrap();
+            assert_eq!(
+                (found.by, found.rank, found.size, found.local_rank),
+                (name, rank, size, local)
+            );
+        }
+    }
+
+    #[test]
+    fn the_inner_launcher_counts_and_half_a_family_does_not() {
+        let slurm = "SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_STEP_ID=0";
+        let found = by(&format!(
+            "OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 {slurm}"
+        ));
+        assert_eq!(found.unwrap().by, "Open MPI");
+        let found = by(&format!("OMPI_COMM_WORLD_RANK=3 {slurm}"));
+        assert_eq!(found.unwrap().by, "Slurm");
+        // A batch script is no step; a rank beyond the size is no rank.
+        assert_eq!(by("SLURM_PROCID=0 SLURM_NTASKS=1"), None);
+        assert_eq!(
+            by("SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_STEP_ID=4294967291"),
+            None
+        );
+        assert_eq!(by("PMI_RANK=2 PMI_SIZE=2"), None);
+        assert_eq!(by(""), None);
+    }
+
+    #[test]
+    fn a_host_is_found_in_a_list_with_or_without_its_domain() {
+        let list = "n1.site\nn1.site\nn2.site\n\nn3.site\n";
+        let found = in_list(list, "n2").unwrap();
+        assert_eq!((found.rank, found.size), (1, 3));
+        assert_eq!(in_list(list, "n4"), None);
+        assert!(!is_same_host("n1.a", "n1.b") && is_same_host("n1", "n1.b"));
+    }
+}
