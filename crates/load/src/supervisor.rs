@@ -33,7 +33,9 @@ mod trigger;
 use std::collections::VecDeque;
 use std::process::Child;
 use std::rc::Rc;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use nix::sys::eventfd::EventFd;
 use nix::sys::signal::Signal;
 use sandbag_linux::cgroup::Group;
@@ -213,6 +215,7 @@ pub fn run(plan: RunPlan, registry: &Registry, observer: &mut dyn Observer) -> R
         ahead: VecDeque::new(),
         profile_end_ns: None,
         clock: RunClock::starting_at(0),
+        began_at: None,
         cost: Cost::default(),
         requests: EndRequests::default(),
         early: Vec::new(),
@@ -266,6 +269,8 @@ struct SupervisedRun<'a> {
     /// Run time at which the profile ends, once it is known.
     profile_end_ns: Option<u64>,
     clock: RunClock,
+    /// Time 0 on the wall clock.
+    began_at: Option<Timestamp>,
     cost: Cost,
     requests: EndRequests,
     /// Signals for the command that came before it began.
@@ -367,6 +372,8 @@ impl<'a> SupervisedRun<'a> {
         self.clock = RunClock::starting_at(zero_ns);
         self.publish(&common, &mut feed, zero_ns)?;
         clock::sleep_until(zero_ns);
+        let late = Duration::from_nanos(clock::monotonic().saturating_sub(zero_ns));
+        self.began_at = Some(Timestamp::now() - late);
         self.cost.start_cpu_ns = self.cpu_ns();
         if self.trigger.is_none() {
             self.begin(waiting)?
@@ -476,6 +483,7 @@ impl<'a> SupervisedRun<'a> {
             paused_ns: self.paused_ns,
             end,
             load_start: self.load_start,
+            began_at: self.began_at,
             cpus,
             command,
             node: self.node_outcome(),

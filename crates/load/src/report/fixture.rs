@@ -319,6 +319,7 @@ fn simulate(
         format: FORMAT,
         sandbag: "0.1.0".to_owned(),
         started_at: "2026-03-01T12:00:00Z".to_owned(),
+        began_at: Some("2026-03-01T12:00:00.6Z".to_owned()),
         arguments: arguments(command),
         machine: machine(cpus.len() as u32),
         method: MethodUsed {

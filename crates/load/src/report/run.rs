@@ -30,6 +30,9 @@ pub struct Run {
     /// began it; time 0 of the report is then. Absent where it never did, or
     /// where the load was there first.
     pub load_began_s: Option<f64>,
+    /// Time 0 on the host's wall clock, RFC 3339, UTC.
+    #[serde(default)]
+    pub began_at: Option<String>,
     pub paused_s: f64,
     pub cpus: Vec<CpuResult>,
     pub error_1s: Option<ErrorStats>,

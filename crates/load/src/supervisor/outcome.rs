@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use jiff::Timestamp;
 use sandbag_linux::root;
 
 use crate::live;
@@ -140,6 +141,8 @@ pub struct RunOutcome {
     pub paused_ns: u64,
     pub end: RunEnd,
     pub load_start: LoadStart,
+    /// Time 0 of the run on the wall clock; `None` where it never began.
+    pub began_at: Option<Timestamp>,
     pub cpus: Vec<CpuOutcome>,
     pub command: Option<CommandOutcome>,
     /// What was used in the virtual node, if it was one.

@@ -134,6 +134,7 @@ pub fn record(
             LoadStart::After(ns) => Some(seconds(ns)),
             LoadStart::WithCommand | LoadStart::Never => None,
         },
+        began_at: outcome.began_at.map(|at| at.to_string()),
         paused_s: seconds(outcome.paused_ns),
         error_1s: collector.verdict().accuracy().stats(),
         error_100ms: collector.short().stats(),

@@ -33,6 +33,7 @@ fn outcome(node: bool, used_s: f64) -> RunOutcome {
         paused_ns: 0,
         end: RunEnd::CommandOver,
         load_start: LoadStart::WithCommand,
+        began_at: None,
         cpus: vec![CpuOutcome {
             cpu: 0,
             burner_ns: 5 * S / 2,
