@@ -38,7 +38,7 @@ pub struct SlowArgs {
     // What is each node's own is in the file, or could be.
     #[arg(value_name = "NODES.toml", conflicts_with_all = ["cpus", "cores", "pid", "unit",
           "container", "duration",
-          "speed", "profile", "load", "jitter", "name", "period", "json", "timeout", "kill", "metrics",
+          "speed", "profile", "load", "jitter", "at", "name", "period", "json", "timeout", "kill", "metrics",
           "metrics_file", "command"])]
     file: Option<PathBuf>,
 

@@ -307,7 +307,7 @@ fn as_run(options: &NodeOptions) -> RunOptions {
         pace: options.constants.pace,
         shares: options.constants.shares,
         windows: None,
-        at: None,
+        at: options.at.clone(),
         start_on: None,
         pin: None,
         supervisor_cpu: None,

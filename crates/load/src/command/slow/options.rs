@@ -72,6 +72,10 @@ pub struct NodeOptions {
     #[arg(long, value_name = "FILE", conflicts_with = "speed")]
     pub profile: Option<PathBuf>,
 
+    /// Begin at this time (RFC 3339, or @ and seconds since 1970), as `sandbag load --at`
+    #[arg(long, value_name = "TIME")]
+    pub at: Option<String>,
+
     /// The node's name, for `slow exec`, `set` and `stop` [default: node-<pid>]
     #[arg(long, value_name = "NAME")]
     pub name: Option<NodeName>,
