@@ -151,6 +151,7 @@ mod tests {
         let words = Vocabulary {
             methods: &["hogs"],
             options: &[],
+            host: "",
         };
         let file = NodesFile::parse(text, "n.toml", Path::new(""), &words).unwrap();
         let mut machine = machine(1, 8, 1, 2);

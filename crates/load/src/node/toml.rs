@@ -19,6 +19,7 @@ use ::toml::Spanned;
 use ::toml::de::{DeTable, DeValue, ValueDeserializer};
 use sandbag_linux::CpuList;
 use sandbag_linux::cpulist::MAX_CPU;
+use sandbag_linux::launcher::is_same_host;
 use serde::Deserialize;
 
 use crate::node::environment;
@@ -29,7 +30,7 @@ use crate::node::speed::{BadSpeed, Speed, Speeds};
 const LARGEST: u64 = 1 << 20;
 
 /// Keys that each node has for itself.
-const OWN: [&str; 5] = ["name", "cpus", "cores", "command", "commands"];
+const OWN: [&str; 6] = ["name", "host", "cpus", "cores", "command", "commands"];
 /// Keys that `[defaults]` can have as well, besides options of methods.
 const SHARED: [&str; 5] = ["speed", "profile", "method", "env", "cwd"];
 
@@ -39,6 +40,8 @@ pub struct Vocabulary<'a> {
     pub methods: &'a [&'a str],
     /// Options of methods; their values are handed on as text.
     pub options: &'a [&'a str],
+    /// This host: nodes of others are left out.
+    pub host: &'a str,
 }
 
 /// Several nodes that belong together.
@@ -115,7 +118,7 @@ impl NodesFile {
             }
         };
         defaults.check_keys(vocabulary, true)?;
-        let mut nodes = Vec::new();
+        let (mut nodes, mut others) = (Vec::new(), 0);
         if let Some(field) = top.get("node") {
             let wrong = |remedy| field.fault("expected a list of tables", remedy);
             let DeValue::Array(tables) = field.value.get_ref() else {
@@ -126,8 +129,19 @@ impl NodesFile {
                     return Err(wrong("write [[node]] on a line of its own"));
                 };
                 let fields = Fields::of(&file, fields, table.span().start);
-                nodes.push(fields.node(&defaults, dir, vocabulary)?);
+                let node = fields.node(&defaults, dir, vocabulary)?;
+                match fields.get("host").map(|field| field.string()).transpose()? {
+                    Some(host) if !is_same_host(&host, vocabulary.host) => others += 1,
+                    _ => nodes.push(node),
+                }
             }
+        }
+        if nodes.is_empty() && others > 0 {
+            let what = format!(
+                "all {others} nodes in it are of other hosts than {}",
+                vocabulary.host
+            );
+            return Err(file.fault(None, "host", what, "give the name of this host"));
         }
         if nodes.is_empty() {
             let remedy = "write a [[node]] with name, cpus and speed";

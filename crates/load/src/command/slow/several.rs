@@ -13,7 +13,7 @@ use crate::node::place::{PlacedNode, place};
 use crate::node::socket::Directory;
 use crate::node::{NodeMachine, NodeSpec, NodesFile, Vocabulary};
 use clap::Parser as _;
-use sandbag_linux::Root;
+use sandbag_linux::{Root, machine};
 use sandbag_run::registry::Registry;
 use sandbag_ui::failure::{Context as _, Result};
 
@@ -38,7 +38,9 @@ pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u
     node::refuse_nesting()?;
     let layers = LayerOptions::NAMES.map(str::to_owned);
     let names: Vec<String> = MethodOptions::names().into_iter().chain(layers).collect();
+    let host = machine::host(&Root::default()).unwrap_or_default();
     let vocabulary = Vocabulary {
+        host: &host,
         methods: &method::SLOWING,
         options: &names.iter().map(String::as_str).collect::<Vec<_>>(),
     };

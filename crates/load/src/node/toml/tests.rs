@@ -10,6 +10,7 @@ use crate::node::spec::NodeCourse;
 const WORDS: Vocabulary<'_> = Vocabulary {
     methods: &["hogs", "shares", "lim"],
     options: &["period", "hog-sync", "lim-variant"],
+    host: "n1",
 };
 
 fn parse(text: &str) -> Result<NodesFile, SpecError> {
@@ -23,6 +24,23 @@ fn refusal(text: &str) -> String {
 /// A node with these lines after its name, which is on line 2.
 fn node(lines: &str) -> String {
     format!("[[node]]\nname = \"a\"\n{lines}\n")
+}
+
+#[test]
+fn nodes_of_other_hosts_are_left_out() {
+    let of =
+        |host: &str, speed: &str| node(&format!("host = \"{host}\"\ncpus = 0\nspeed = {speed}"));
+    // The same name and CPU, each on its host.
+    let file = parse(&format!("{}{}", of("n2", "1"), of("n1.site", "0.5"))).unwrap();
+    assert_eq!(file.nodes.len(), 1);
+    assert_eq!(file.nodes[0].origin.line, 7);
+    let told = refusal(&of("n2", "1"));
+    assert!(
+        told.contains("all 1 nodes in it are of other hosts than n1"),
+        "{told}"
+    );
+    // Nodes of other hosts are checked, too.
+    assert!(refusal(&format!("{}{}", of("n2", "7"), of("n1", "1"))).contains("speed"));
 }
 
 #[test]
