@@ -197,6 +197,8 @@ pub enum Fault {
         /// How many there are and what the first are called.
         known: String,
         asked: Option<String>,
+        /// All of them, as `--machine` takes them.
+        names: Vec<String>,
     },
     #[error("{of} stands twice, as {first} and as {second}; choose one by its labels")]
     SeveralSeries {

@@ -12,8 +12,8 @@ use crate::{
     Result, Spread, algebra,
 };
 use clap::{Args, ValueEnum};
-use sandbag_linux::CpuList;
 use sandbag_linux::topology::Topology;
+use sandbag_linux::{CpuList, Root, launcher, machine};
 use sandbag_ui::text::visible;
 
 use crate::command::prometheus;
@@ -27,8 +27,16 @@ pub struct Reshape {
     pub from: Option<Format>,
 
     /// The machine, of a file that holds several, by its name there
+    ///
+    /// auto: the one with this host's name, else the one whose place in the file is this host's
+    /// rank among those that a launcher started.
     #[arg(long, value_name = "NAME")]
     pub machine: Option<String>,
+
+    /// With --machine auto: which machine a host takes, in place of the one of its name:
+    /// HOST=NAME,HOST=NAME
+    #[arg(long, value_name = "HOST=NAME", value_delimiter = ',', value_parser = pair)]
+    pub map_machines: Vec<(String, String)>,
 
     /// CPUs for a file with one value per machine: N or even:N (the same load
     /// on each), pack:N (one filled after the other); for a job log the number
@@ -131,6 +139,67 @@ fn select(text: &str) -> std::result::Result<CpuList, String> {
     }
 }
 
+/// Of `--machine`.
+const AUTO: &str = "auto";
+
+fn pair(text: &str) -> std::result::Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((host, name)) if !host.is_empty() && !name.is_empty() => {
+            Ok((host.to_owned(), name.to_owned()))
+        }
+        _ => Err("expected HOST=NAME".to_owned()),
+    }
+}
+
+/// The machine of this host among `names`: as it was mapped, by its name, by its rank.
+fn choose(
+    host: &str,
+    rank: Option<u32>,
+    map: &[(String, String)],
+    names: &[String],
+) -> Result<String> {
+    let same = |a: &str, b: &str| launcher::is_same_host(a, b);
+    if let Some((_, name)) = map.iter().find(|(of, _)| same(of, host)) {
+        return Ok(name.clone());
+    }
+    // A machine of Prometheus may have its port behind it.
+    let bare = |name: &str| {
+        name.rsplit_once(':')
+            .map_or(name, |(name, _)| name)
+            .to_owned()
+    };
+    let mut own = names
+        .iter()
+        .filter(|name| same(name, host) || same(&bare(name), host));
+    match (own.next(), own.next(), rank) {
+        (Some(name), None, _) => return Ok(name.clone()),
+        (Some(_), Some(_), _) => {
+            let text = format!("{AUTO}: several machines have the name of this host, {host}");
+            return Err(Fault::argument("--machine", text, "--map-machines").into());
+        }
+        (None, _, None) => {
+            let text = format!("{AUTO}: no machine has the name of this host, {host}");
+            let expected = "a name, --map-machines, or a launcher that gives ranks";
+            return Err(Fault::argument("--machine", text, expected).into());
+        }
+        (None, _, Some(_)) => {}
+    }
+    let at = rank.unwrap_or(0) as usize;
+    names.get(at).cloned().ok_or_else(|| {
+        let text = format!(
+            "{AUTO}: the profile has {} machines, and this is host {}",
+            names.len(),
+            at + 1
+        );
+        Fault::argument(
+            "--machine",
+            text,
+            "a profile with as many machines as hosts",
+        )
+        .into()
+    })
+}
+
 fn range(text: &str) -> std::result::Result<(u64, u64), String> {
     let (from, to) = text
         .split_once("..")
@@ -226,13 +295,7 @@ impl Reshape {
     }
 
     fn once(&self, source: &InputSource, gaps: Gaps) -> Result<BoxSteps> {
-        let options = ReadOptions {
-            gaps: self.gaps.unwrap_or(gaps),
-            steal_as_load: self.steal == Steal::Load,
-            end_ns: self.end.map(nanos),
-            machine: self.machine.clone(),
-            spread: self.spread,
-        };
+        let options = self.options(source, gaps)?;
         let mut steps = source.open(self.from, &options)?;
         if let Some(cpus) = &self.select {
             let cpus: Vec<u32> = cpus.iter().collect();
@@ -260,6 +323,46 @@ impl Reshape {
             steps = algebra::add(steps, other);
         }
         Ok(steps)
+    }
+
+    fn options(&self, source: &InputSource, gaps: Gaps) -> Result<ReadOptions> {
+        let mut options = ReadOptions {
+            gaps: self.gaps.unwrap_or(gaps),
+            steal_as_load: self.steal == Steal::Load,
+            end_ns: self.end.map(nanos),
+            machine: self.machine.clone(),
+            spread: self.spread,
+        };
+        if self.machine.as_deref() != Some(AUTO) && !self.map_machines.is_empty() {
+            let text = self.map_machines[0].0.clone();
+            return Err(Fault::argument("--map-machines", text, "--machine auto").into());
+        }
+        if self.machine.as_deref() == Some(AUTO) {
+            let host = machine::host(&Root::default()).unwrap_or_default();
+            let rank = launcher::launched().map(|launched| launched.rank);
+            options.machine = None;
+            options.machine = match source.open(self.from, &options) {
+                Err(error) => match *error.fault {
+                    Fault::WhichMachine { ref names, .. } => {
+                        Some(choose(&host, rank, &self.map_machines, names)?)
+                    }
+                    _ => return Err(error),
+                },
+                // Of one machine, or without names: the first host's.
+                Ok(steps) => {
+                    let name = steps.header().host.clone();
+                    let names: Vec<String> = name.clone().into_iter().collect();
+                    let known = if names.is_empty() {
+                        vec![String::new()]
+                    } else {
+                        names
+                    };
+                    choose(&host, rank, &self.map_machines, &known)?;
+                    name
+                }
+            };
+        }
+        Ok(options)
     }
 
     /// A second profile. It is opened anew for each pass, which a stream does
@@ -358,6 +461,24 @@ mod tests {
         for short in ["1ns", "99ms", "0"] {
             assert!(piece(short).unwrap_err().contains("100ms or longer"));
         }
+    }
+
+    #[test]
+    fn a_host_takes_its_machine_by_map_name_or_rank() {
+        let names = ["n1:9100", "n2:9100", "n3:9100"].map(str::to_owned);
+        let take = |host, rank| choose(host, rank, &[pair("a=n3:9100").unwrap()], &names);
+        assert_eq!(take("a", Some(0)).unwrap(), "n3:9100");
+        assert_eq!(take("n2.site", Some(0)).unwrap(), "n2:9100");
+        assert_eq!(take("b", Some(1)).unwrap(), "n2:9100");
+        let told = take("b", Some(3)).unwrap_err().to_string();
+        assert!(told.contains("3 machines, and this is host 4"), "{told}");
+        assert!(
+            take("b", None)
+                .unwrap_err()
+                .to_string()
+                .contains("no machine has the name")
+        );
+        assert!(pair("a").is_err() && pair("=b").is_err());
     }
 
     #[test]

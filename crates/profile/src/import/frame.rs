@@ -50,6 +50,7 @@ pub(super) fn import_samples<S: Samples + 'static>(
         return Err(lines()?.nowhere(Fault::WhichMachine {
             known: format!("it is of one machine, {host}"),
             asked: Some(asked.clone()),
+            names: vec![host.clone()],
         }));
     }
     let header = ProfileHeader {

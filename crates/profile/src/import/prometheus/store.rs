@@ -271,7 +271,12 @@ fn choice_fault(machines: &BTreeSet<MachineLabels>, asked: Option<String>) -> Fa
         REMEMBERED.. => format!("there are {REMEMBERED} machines or more, {first} ..."),
         n => format!("there are {n} machines, {first} ..."),
     };
-    Fault::WhichMachine { known, asked }
+    let name = |machine: &MachineLabels| machine.name().unwrap_or_default().to_owned();
+    Fault::WhichMachine {
+        known,
+        asked,
+        names: machines.iter().map(name).collect(),
+    }
 }
 
 /// Why nothing was kept.

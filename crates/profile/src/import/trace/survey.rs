@@ -73,6 +73,7 @@ impl Survey {
             return Err(lines.nowhere(Fault::WhichMachine {
                 known: machines.known(),
                 asked: input.options.machine.clone(),
+                names: machines.names(),
             }));
         }
         let Some(first_ns) = order.first_ns else {
@@ -104,7 +105,7 @@ impl Survey {
 /// The machines of a file.
 #[derive(Default)]
 struct Machines {
-    /// The first ones.
+    /// In the order of the file.
     named: Vec<Vec<u8>>,
     /// Of their names.
     hashes: HashSet<u64>,
@@ -125,13 +126,20 @@ impl Machines {
         }
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
-        if self.hashes.insert(hasher.finish()) && self.named.len() < NAMED {
+        if self.hashes.insert(hasher.finish()) {
             self.named.push(name.to_vec());
         }
     }
 
     fn count(&self) -> usize {
         self.hashes.len()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let names = self.named.iter();
+        names
+            .map(|name| String::from_utf8_lossy(name).into_owned())
+            .collect()
     }
 
     /// For a message.
@@ -141,7 +149,7 @@ impl Machines {
             let text: String = String::from_utf8_lossy(name).chars().take(100).collect();
             format!("`{}`", text.escape_debug())
         };
-        let names: Vec<String> = self.named.iter().map(name).collect();
+        let names: Vec<String> = self.named.iter().take(NAMED).map(name).collect();
         let names = names.join(", ");
         match self.count() {
             1 => format!("the file is of the machine {names}"),
