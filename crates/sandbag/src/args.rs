@@ -8,6 +8,8 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{generate, moved, runs};
 use sandbag_audit::command_line as audit;
+use sandbag_hosts::command::{self as hosts, HostsArgs, HostsVerb};
+use sandbag_hosts::gather;
 use sandbag_jitter::command as jitter;
 use sandbag_load::command::{compare, doctor, load, record, replay, set, slow, top};
 use sandbag_profile::command::{convert, show, synth};
@@ -36,12 +38,15 @@ pub struct Cli {
 impl Cli {
     /// The definition, with the options of each command in groups.
     pub fn definition() -> clap::Command {
-        help::grouped(Self::command())
+        help::grouped(hosts::augmented(Self::command()))
     }
 
-    /// What these words ask for, the program's name first.
-    pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        Self::from_arg_matches(&Self::definition().try_get_matches_from(words)?)
+    /// What these words ask for, the program's name first; and whether on many hosts.
+    pub fn read(
+        words: impl IntoIterator<Item = OsString>,
+    ) -> Result<(Self, Option<(HostsVerb, HostsArgs)>), clap::Error> {
+        let matches = Self::definition().try_get_matches_from(words)?;
+        Ok((Self::from_arg_matches(&matches)?, hosts::chosen(&matches)))
     }
 }
 
@@ -80,6 +85,8 @@ pub enum Command {
     /// Are all CPUs of this machine equal? Which charges a program more, and why
     #[command(after_long_help = audit::exit_codes::HELP)]
     Audit(audit::AuditArgs),
+    /// Make one report of the hosts of an experiment
+    Gather(gather::GatherArgs),
     /// Show a load profile, or what a run got
     Show(show::ShowArgs),
     /// Show the runs of this machine, with what they take right now

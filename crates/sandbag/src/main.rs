@@ -12,9 +12,10 @@ mod show;
 use std::process::ExitCode;
 
 use args::{Cli, Command};
-use sandbag_ui::exit;
+use sandbag_hosts::command::with_host_in_names;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::text::visible;
+use sandbag_ui::{Result, exit};
 
 fn main() -> ExitCode {
     // Our own processes never get as far as the argument parser: a burner
@@ -23,8 +24,9 @@ fn main() -> ExitCode {
         return code.into();
     }
     sandbag_linux::signals::outlive_file_limits();
-    let cli = match Cli::read(std::env::args_os()) {
-        Ok(cli) => cli,
+    let words = with_host_in_names(std::env::args_os());
+    let (cli, hosts) = match Cli::read(words.clone()) {
+        Ok(read) => read,
         Err(error) => {
             if !error.use_stderr() {
                 let _ = error.print();
@@ -32,7 +34,7 @@ fn main() -> ExitCode {
             }
             // It quotes the arguments, so it is made again of harmless ones. Few
             // that are refused are accepted then.
-            let words = std::env::args_os();
+            let words = words.iter();
             let words = words.map(|word| visible(&word.to_string_lossy()).into());
             match Cli::read(words) {
                 Err(error) => drop(error.print()),
@@ -50,27 +52,9 @@ fn main() -> ExitCode {
         Command::Jitter(args) => args.has_command(),
         _ => false,
     };
-    let outcome = match &cli.command {
-        Command::Doctor(args) => sandbag_load::command::doctor::main(args),
-        Command::Load(args) => sandbag_load::command::load::main(args, &messages),
-        Command::Replay(args) => sandbag_load::command::replay::main(args, &messages),
-        Command::Slow(args) => sandbag_load::command::slow::main(args, &messages),
-        Command::Record(args) => sandbag_load::command::record::main(args, &messages),
-        Command::Compare(args) => sandbag_load::command::compare::main(args, &messages),
-        Command::Sweep(args) => sandbag_sweep::command::main(args, &messages),
-        Command::Lab(args) => moved::lab(args),
-        Command::Convert(args) => sandbag_profile::command::convert::main(args, &messages),
-        Command::Synth(args) => sandbag_profile::command::synth::main(args, &messages),
-        Command::Jitter(args) => sandbag_jitter::command::main(args, &messages),
-        Command::Scale(args) => sandbag_scale::command::main(args, &messages),
-        Command::Audit(args) => sandbag_audit::command_line::main(args, &messages),
-        Command::Show(args) => show::main(args, &messages),
-        Command::Status(args) => runs::status(args),
-        Command::Top(args) => sandbag_load::command::top::main(args, &messages),
-        Command::Set(args) => sandbag_load::command::set::main(args, &messages),
-        Command::Stop(args) => runs::stop(args, &messages),
-        Command::Restore(args) => runs::restore(args, &messages),
-        Command::Generate(args) => generate::main(args, Cli::definition()),
+    let outcome = match &hosts {
+        Some((verb, args)) => sandbag_hosts::command::main(args, verb, &words[1..], &messages),
+        None => run(&cli.command, &messages),
     };
     match outcome {
         Ok(code) => code.into(),
@@ -78,5 +62,31 @@ fn main() -> ExitCode {
             Messages::error(&error.line());
             error.exit_code(with_command).into()
         }
+    }
+}
+
+fn run(command: &Command, messages: &Messages) -> Result<u8> {
+    match command {
+        Command::Doctor(args) => sandbag_load::command::doctor::main(args),
+        Command::Load(args) => sandbag_load::command::load::main(args, messages),
+        Command::Replay(args) => sandbag_load::command::replay::main(args, messages),
+        Command::Slow(args) => sandbag_load::command::slow::main(args, messages),
+        Command::Record(args) => sandbag_load::command::record::main(args, messages),
+        Command::Compare(args) => sandbag_load::command::compare::main(args, messages),
+        Command::Sweep(args) => sandbag_sweep::command::main(args, messages),
+        Command::Lab(args) => moved::lab(args),
+        Command::Convert(args) => sandbag_profile::command::convert::main(args, messages),
+        Command::Synth(args) => sandbag_profile::command::synth::main(args, messages),
+        Command::Jitter(args) => sandbag_jitter::command::main(args, messages),
+        Command::Scale(args) => sandbag_scale::command::main(args, messages),
+        Command::Audit(args) => sandbag_audit::command_line::main(args, messages),
+        Command::Gather(args) => sandbag_hosts::gather::main(args, messages),
+        Command::Show(args) => show::main(args, messages),
+        Command::Status(args) => runs::status(args),
+        Command::Top(args) => sandbag_load::command::top::main(args, messages),
+        Command::Set(args) => sandbag_load::command::set::main(args, messages),
+        Command::Stop(args) => runs::stop(args, messages),
+        Command::Restore(args) => runs::restore(args, messages),
+        Command::Generate(args) => generate::main(args, Cli::definition()),
     }
 }

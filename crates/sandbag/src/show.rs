@@ -33,6 +33,9 @@ fn run(path: &Path, messages: &Messages) -> Result<String> {
     if path.join(output::SWEEP_JSON).exists() {
         return sweep::show(path);
     }
+    if sandbag_hosts::gather::is_experiment(path) {
+        return sandbag_hosts::gather::show(path);
+    }
     if let Some(text) = audit::show_file(path, messages) {
         return text;
     }

@@ -15,19 +15,37 @@ struct Group {
 const EXPERT: &str = "Expert options";
 
 /// Options that are in none stand first.
-const GROUPS: [Group; 8] = [
+const GROUPS: [Group; 9] = [
     Group {
         heading: "Profile options",
         is_long: true,
         options: &[
-            "machine", "spread", "map", "gaps", "steal", "end", "resample", "cut", "select",
-            "delay", "append", "add", "times",
+            "machine",
+            "map_machines",
+            "spread",
+            "map",
+            "gaps",
+            "steal",
+            "end",
+            "resample",
+            "cut",
+            "select",
+            "delay",
+            "append",
+            "add",
+            "times",
         ],
     },
     Group {
         heading: "Output options",
         is_long: false,
         options: &["output", "to", "out", "json", "html", "force"],
+    },
+    // Many hosts.
+    Group {
+        heading: EXPERT,
+        is_long: true,
+        options: &["host_rank", "host_ranks", "hosts_start", "hosts_patience"],
     },
     // Methods.
     Group {

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `--hosts` of the commands that hold or measure something: the same on every host of a
+//! launcher.
+
+mod verbs;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use sandbag_linux::interrupt;
+use sandbag_linux::launcher::{self, Launched};
+use sandbag_ui::BadInput;
+use sandbag_ui::exit;
+use sandbag_ui::failure::Result;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output::put_json;
+use sandbag_ui::text::visible;
+use sandbag_ui::units;
+use serde::{Deserialize, Serialize};
+
+use crate::course::{self, CourseEnd, Task};
+use crate::exchange::{EarlyEnd, LeaderNote, MeetingPlace, MemberEnd, PlannedMember};
+use crate::meeting::{self, FAR_MS, Member};
+
+pub use verbs::{HostsVerb, augmented, chosen, with_host_in_names};
+
+/// The record of an experiment, in its directory.
+pub const HOSTS_JSON: &str = "hosts.json";
+/// Its version.
+pub const FORMAT: u32 = 1;
+
+// A doc comment would become that of the commands that get these options.
+#[derive(Debug, Clone, Args)]
+pub struct HostsArgs {
+    /// Be one of many hosts: started on each by srun, mpirun or another launcher, with --out in
+    /// a directory that all of them see
+    ///
+    /// Each host's results are in a directory, or a file, of its name there. All begin at the
+    /// same time, and if one fails all end. `sandbag gather DIR` makes one report.
+    #[arg(long)]
+    pub hosts: bool,
+
+    /// Which of the hosts this is, from 0 [default: as the launcher says]
+    #[arg(long = "rank", id = "host_rank", value_name = "N", requires_all = ["hosts", "host_ranks"])]
+    pub rank: Option<u32>,
+
+    /// How many hosts there are [default: as the launcher says]
+    #[arg(long = "ranks", id = "host_ranks", value_name = "N", requires_all = ["hosts", "host_rank"],
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub ranks: Option<u32>,
+
+    /// When the hosts begin: all at the same time, or each when it is ready
+    #[arg(
+        long = "start",
+        id = "hosts_start",
+        value_name = "WHEN",
+        requires = "hosts",
+        default_value = "common"
+    )]
+    pub start: StartWhen,
+
+    /// How long the hosts wait for each other
+    #[arg(long = "start-timeout", id = "hosts_patience", value_name = "TIME", requires = "hosts", default_value = "60s",
+          value_parser = units::positive_duration)]
+    pub start_timeout: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StartWhen {
+    /// Clocks are compared, and all begin together.
+    Common,
+    /// No common time.
+    Each,
+}
+
+/// `hosts.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Experiment {
+    pub format: u32,
+    pub sandbag: String,
+    pub arguments: Vec<String>,
+    /// RFC 3339, UTC; by rank 0's clock. `None`: each when it was ready.
+    pub start: Option<String>,
+    pub members: Vec<PlannedMember>,
+    /// By rank; who is missing said nothing.
+    pub ends: Vec<(u32, MemberEnd)>,
+    pub early_end: Option<EarlyEnd>,
+}
+
+/// Runs `words` on this host as one of many.
+///
+/// # Errors
+/// Bad input, or the others did not come.
+pub fn main(
+    args: &HostsArgs,
+    verb: &HostsVerb,
+    words: &[OsString],
+    messages: &Messages,
+) -> Result<u8> {
+    let place = place_among(args)?;
+    if place.local_rank.is_some_and(|rank| rank > 0) {
+        return Err(BadInput(format!(
+            "rank {} is not the first on its host, and a condition is held by one sandbag per host: \
+             srun --ntasks-per-node=1, mpirun --map-by ppr:1:node",
+            place.rank
+        ))
+        .into());
+    }
+    let out = verb.output(words).ok_or_else(|| {
+        BadInput(format!(
+            "--hosts needs {} with a directory that all hosts see",
+            verb.output_option()
+        ))
+    })?;
+    refuse_taken(&out, words)?;
+    interrupt::watch()?;
+    let member = Member::here(place.rank, place.size)?;
+    let meeting = MeetingPlace::in_dir(&out)?;
+    messages.detail(&format!(
+        "rank {} of {} by {}, on {}",
+        place.rank, place.size, place.by, member.host
+    ));
+    let leader = match place.rank {
+        0 => meeting::lead(&member, &meeting, args.start_timeout)?,
+        _ => meeting::follow(&member, &meeting, args.start_timeout)?,
+    };
+    let plan = leader.plan.iter().flat_map(|plan| &plan.members);
+    let own = plan.clone().find(|one| one.rank == member.rank).cloned();
+    let common_ns = leader.plan.as_ref().map(|plan| plan.start_ns);
+    let correction_ns = own.as_ref().map_or(0, |own| own.offset.correction_ns());
+    let start_ns = match args.start {
+        StartWhen::Common => common_ns.map(|ns| ns + correction_ns),
+        StartWhen::Each => None,
+    };
+    if member.rank == 0 {
+        say_clocks(&leader, messages);
+    }
+    let task = Task {
+        words: verb.for_host(words, &out, &member.host, start_ns),
+        // A run that takes --at begins there itself, and needs the time before to get ready.
+        start_ns: start_ns.filter(|_| !verb.has_at).unwrap_or(0),
+        has_command: has_command(words),
+    };
+    let end = course::run(&member, &meeting, leader.clone(), &task, messages)?;
+    if member.rank == 0 {
+        let experiment = experiment(args, &leader, &end);
+        put_json(
+            &out.join(HOSTS_JSON),
+            &experiment,
+            sandbag_input::Existing::Replace,
+        )?;
+        messages.say(&format!(
+            "{} hosts: {}; sandbag gather {} makes one report",
+            member.ranks,
+            end.early
+                .as_ref()
+                .map_or("all ended".to_owned(), |early| format!(
+                    "ended early by {}",
+                    visible(&early.host)
+                )),
+            visible(&out.display().to_string())
+        ));
+    }
+    Ok(match (end.code, &end.early) {
+        // Ours was ended for another's failure.
+        (exit::KEPT | exit::INTERRUPTED, Some(_)) if task.has_command => exit::OUR_FAILURE,
+        (exit::KEPT | exit::INTERRUPTED, Some(_)) => exit::FAILED,
+        (code, _) => code,
+    })
+}
+
+fn place_among(args: &HostsArgs) -> Result<Launched> {
+    if let (Some(rank), Some(size)) = (args.rank, args.ranks) {
+        if rank >= size {
+            let text = format!("--rank {rank}: ranks are 0 to {}", size - 1);
+            return Err(BadInput(text).into());
+        }
+        return Ok(Launched {
+            by: "--rank",
+            rank,
+            size,
+            local_rank: None,
+        });
+    }
+    launcher::launched().ok_or_else(|| {
+        let text = "--hosts: nothing says which host this is; start it by srun or mpirun, or give \
+                    --rank and --ranks";
+        BadInput(text.to_owned()).into()
+    })
+}
+
+/// An experiment that is there is replaced with --force only.
+fn refuse_taken(out: &Path, words: &[OsString]) -> Result<()> {
+    let own = words.iter().take_while(|word| *word != "--");
+    if out.join(HOSTS_JSON).exists() && !own.clone().any(|word| word == "--force") {
+        let text = format!(
+            "{} holds a result already ({HOSTS_JSON}); name another directory, or --force replaces it",
+            out.display()
+        );
+        return Err(BadInput(text).into());
+    }
+    Ok(())
+}
+
+fn has_command(words: &[OsString]) -> bool {
+    let at = words.iter().position(|word| word == "--");
+    at.is_some_and(|at| at + 1 < words.len())
+}
+
+/// Clocks that are apart, and those whose kernel says that nobody sets them.
+fn say_clocks(leader: &LeaderNote, messages: &Messages) {
+    let members = leader.plan.iter().flat_map(|plan| &plan.members);
+    for one in members.clone() {
+        if one.offset.is_certain() && one.offset.ms.abs() > FAR_MS {
+            messages.warning(&format!(
+                "the clock of {} is {:.1} ms {} that of rank 0 (to within {:.1} ms); its start is \
+                 moved by that",
+                visible(&one.host),
+                one.offset.ms.abs(),
+                if one.offset.ms > 0.0 {
+                    "ahead of"
+                } else {
+                    "behind"
+                },
+                one.offset.within_ms
+            ));
+        }
+    }
+    let widest = members.map(|one| one.offset.within_ms).fold(0.0, f64::max);
+    messages.say(&format!(
+        "all hosts are there; their clocks were compared to within {widest:.1} ms"
+    ));
+}
+
+fn experiment(args: &HostsArgs, leader: &LeaderNote, end: &CourseEnd) -> Experiment {
+    let plan = leader.plan.as_ref();
+    let start = plan.filter(|_| args.start == StartWhen::Common);
+    let start =
+        start.and_then(|plan| jiff::Timestamp::from_nanosecond(i128::from(plan.start_ns)).ok());
+    let mut ends = end.ends.clone();
+    ends.sort_by_key(|(rank, _)| *rank);
+    Experiment {
+        format: FORMAT,
+        sandbag: env!("CARGO_PKG_VERSION").to_owned(),
+        arguments: sandbag_run::program::arguments(),
+        start: start.map(|at| at.to_string()),
+        members: plan.map(|plan| plan.members.clone()).unwrap_or_default(),
+        ends,
+        early_end: end.early.clone(),
+    }
+}
+
+/// Where a host's results are, within the directory of the experiment.
+pub(crate) fn of_host(out: &Path, host: &str, ending: &str) -> PathBuf {
+    // A name with a slash is no directory of ours.
+    out.join(format!("{}{ending}", host.replace('/', "_")))
+}

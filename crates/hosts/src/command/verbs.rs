@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The commands that many hosts can run together, and what of their words is each host's own.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
+use sandbag_linux::{Root, machine};
+
+use super::{HostsArgs, of_host};
+
+/// A command that knows --hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostsVerb {
+    path: &'static [&'static str],
+    /// Ending of a host's file; none where it is a directory.
+    ending: Option<&'static str>,
+    /// It begins at a given time by itself.
+    pub has_at: bool,
+}
+
+const VERBS: [HostsVerb; 7] = [
+    run(&["load"], true),
+    run(&["replay"], true),
+    run(&["slow"], true),
+    file(&["record"], ".csv"),
+    file(&["jitter", "record"], ".sbj"),
+    run(&["jitter", "replay"], false),
+    file(&["audit", "run"], ".json"),
+];
+
+const fn run(path: &'static [&'static str], has_at: bool) -> HostsVerb {
+    HostsVerb {
+        path,
+        ending: None,
+        has_at,
+    }
+}
+
+const fn file(path: &'static [&'static str], ending: &'static str) -> HostsVerb {
+    HostsVerb {
+        path,
+        ending: Some(ending),
+        has_at: false,
+    }
+}
+
+/// Ours, and whether a value follows.
+const OWN: [(&str, bool); 5] = [
+    ("--hosts", false),
+    ("--rank", true),
+    ("--ranks", true),
+    ("--start", true),
+    ("--start-timeout", true),
+];
+
+/// The command line with our options at those commands.
+pub fn augmented(mut command: Command) -> Command {
+    for verb in VERBS {
+        command = match *verb.path {
+            [name] => command.mut_subcommand(name, HostsArgs::augment_args),
+            [group, name] => {
+                command.mut_subcommand(group, |c| c.mut_subcommand(name, HostsArgs::augment_args))
+            }
+            _ => command,
+        };
+    }
+    command
+}
+
+/// The command that was given, if it is to run on many hosts.
+pub fn chosen(matches: &ArgMatches) -> Option<(HostsVerb, HostsArgs)> {
+    VERBS.into_iter().find_map(|verb| {
+        let own = verb
+            .path
+            .iter()
+            .try_fold(matches, |above, name| above.subcommand_matches(name))?;
+        let args = HostsArgs::from_arg_matches(own).ok()?;
+        args.hosts.then_some((verb, args))
+    })
+}
+
+impl HostsVerb {
+    /// The option that says where the results are.
+    pub fn output_option(&self) -> &'static str {
+        match self.ending {
+            None => "--out",
+            Some(_) => "--output",
+        }
+    }
+
+    /// The directory of the experiment.
+    pub fn output(&self, words: &[OsString]) -> Option<PathBuf> {
+        let mut found = None;
+        self.walk(words, |word| {
+            if let Word::Output(path) = word {
+                found = Some(path.into());
+            }
+        });
+        found
+    }
+
+    /// The words for this host: its own directory or file, and its time; without our options.
+    pub fn for_host(
+        &self,
+        words: &[OsString],
+        out: &Path,
+        host: &str,
+        start_ns: Option<i64>,
+    ) -> Vec<OsString> {
+        let mut own = Vec::new();
+        let rest = self.walk(words, |word| {
+            if let Word::Kept(word) = word {
+                own.push(word.to_owned());
+            }
+        });
+        own.push(self.output_option().into());
+        own.push(of_host(out, host, self.ending.unwrap_or_default()).into());
+        if let Some(ns) = start_ns.filter(|_| self.has_at) {
+            let (s, ns) = (ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000));
+            own.push(format!("--at=@{s}.{ns:09}").into());
+        }
+        own.extend_from_slice(&words[rest..]);
+        own
+    }
+
+    /// Calls `each` with every word before the command's; returns where that begins.
+    fn walk<'w>(&self, words: &'w [OsString], mut each: impl FnMut(Word<'w>)) -> usize {
+        let mut at = 0;
+        while let Some(word) = words.get(at).filter(|word| *word != "--") {
+            at += 1;
+            if let Some((is_alone, value)) = self.output_value(word) {
+                let path = if is_alone {
+                    at += 1;
+                    words.get(at - 1).map(OsString::as_os_str)
+                } else {
+                    Some(value)
+                };
+                path.into_iter().for_each(|path| each(Word::Output(path)));
+                continue;
+            }
+            let (name, has_value) = split(word);
+            match OWN.iter().find(|(own, _)| name == *own) {
+                Some((_, takes)) => at += usize::from(*takes && !has_value),
+                None => each(Word::Kept(word)),
+            }
+        }
+        at
+    }
+
+    /// Whether this is the option of the output, alone or with its value.
+    fn output_value<'w>(&self, word: &'w OsStr) -> Option<(bool, &'w OsStr)> {
+        let (name, has_value) = split(word);
+        if name == self.output_option() {
+            let value = &word.as_bytes()[name.len()..];
+            return Some((
+                !has_value,
+                OsStr::from_bytes(value.strip_prefix(b"=").unwrap_or(value)),
+            ));
+        }
+        let short = word
+            .as_bytes()
+            .strip_prefix(b"-o")
+            .filter(|_| self.ending.is_some())?;
+        let value = short.strip_prefix(b"=").unwrap_or(short);
+        Some((short.is_empty(), OsStr::from_bytes(value)))
+    }
+}
+
+enum Word<'w> {
+    Kept(&'w OsString),
+    Output(&'w OsStr),
+}
+
+/// The name of a long option, and whether its value is in the same word.
+fn split(word: &OsStr) -> (&str, bool) {
+    let text = word.to_str().unwrap_or_default();
+    match text.split_once('=') {
+        Some((name, _)) if text.starts_with("--") => (name, true),
+        _ => (text, false),
+    }
+}
+
+/// Options whose value is the name of a result.
+const NAMING: [&str; 3] = ["-o", "--output", "--out"];
+
+/// The words with `%h` in names of results replaced by this host's name.
+pub fn with_host_in_names(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = words.collect();
+    let end = words
+        .iter()
+        .position(|word| word == "--")
+        .unwrap_or(words.len());
+    for at in 0..end {
+        let (name, has_value) = split(&words[at]);
+        let follows = at > 0 && NAMING.iter().any(|known| words[at - 1] == *known);
+        let is_named = follows || (has_value && NAMING.contains(&name));
+        if is_named && words[at].as_bytes().windows(2).any(|two| two == b"%h") {
+            let host = machine::host(&Root::default()).unwrap_or_default();
+            words[at] = replaced(&words[at], &host);
+        }
+    }
+    words
+}
+
+fn replaced(word: &OsStr, host: &str) -> OsString {
+    let mut rest = word.as_bytes();
+    let mut out = Vec::new();
+    while let Some(at) = rest.windows(2).position(|two| two == b"%h") {
+        out.extend_from_slice(&rest[..at]);
+        out.extend_from_slice(host.as_bytes());
+        rest = &rest[at + 2..];
+    }
+    out.extend_from_slice(rest);
+    OsString::from_vec(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<OsString> {
+        text.split_whitespace().map(OsString::from).collect()
+    }
+
+    fn verb(path: &[&str]) -> HostsVerb {
+        VERBS.into_iter().find(|verb| verb.path == path).unwrap()
+    }
+
+    #[test]
+    fn each_host_gets_its_own_directory_and_time() {
+        let given = words(
+            "-q load 50 --hosts --rank=1 --ranks 2 --out run -d 1m --start common -- app --out x",
+        );
+        let load = verb(&["load"]);
+        assert_eq!(load.output(&given), Some("run".into()));
+        let own = load.for_host(
+            &given,
+            Path::new("run"),
+            "n1",
+            Some(1_500_000_000_250_000_000),
+        );
+        assert_eq!(
+            own,
+            words("-q load 50 -d 1m --out run/n1 --at=@1500000000.250000000 -- app --out x")
+        );
+        assert_eq!(load.output(&words("load 50 --out=a/b")), Some("a/b".into()));
+        assert_eq!(load.output(&words("load 50 -- app --out x")), None);
+    }
+
+    #[test]
+    fn a_measurement_is_a_file_per_host() {
+        let audit = verb(&["audit", "run"]);
+        for given in [
+            "audit run --quick -o all",
+            "audit run --quick -oall",
+            "audit run --quick --output=all",
+        ] {
+            let given = words(&format!("{given} --hosts"));
+            assert_eq!(audit.output(&given), Some("all".into()));
+            let own = audit.for_host(&given, Path::new("all"), "n1", Some(5));
+            assert_eq!(own, words("audit run --quick --output all/n1.json"));
+        }
+    }
+
+    #[test]
+    fn the_host_stands_in_names_of_results_only() {
+        let host = machine::host(&Root::default()).unwrap();
+        let given = words("audit run -o d/%h.json --command a=%h --output=%h-%h -- app -o %h");
+        let got = with_host_in_names(given.into_iter());
+        let text = format!(
+            "audit run -o d/{host}.json --command a=%h --output={host}-{host} -- app -o %h"
+        );
+        assert_eq!(got, words(&text));
+    }
+}

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From the start to the end: sandbag's own process on this host, and what the others do.
+//!
+//! Each rank says every second that it lives. Rank 0 sees all others, they see rank 0. Once one
+//! fails, or is not heard of, rank 0 says so and all end their process, which restores its host.
+
+use std::ffi::OsString;
+use std::io::IsTerminal as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use sandbag_linux::child::ChildSetup as _;
+use sandbag_linux::interrupt;
+use sandbag_linux::launcher::{RANK, RANKS};
+use sandbag_ui::exit;
+use sandbag_ui::failure::{Context as _, Result};
+use sandbag_ui::messages::Messages;
+
+use crate::clocks::wall_ns;
+use crate::exchange::{EarlyEnd, LeaderNote, MeetingPlace, MemberEnd, MemberNote};
+use crate::meeting::{Member, early_end};
+
+/// Between two looks at the others, and two signs of life.
+const LOOK: Duration = Duration::from_millis(500);
+/// Who says nothing for this long is lost.
+const LOST: Duration = Duration::from_secs(10);
+/// What a process that was asked to end may take, before it is killed; its guardian restores
+/// then.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// What sandbag is to do on this host.
+pub struct Task {
+    /// Its words, without its name.
+    pub words: Vec<OsString>,
+    /// When to start it, by this host's clock, ns since 1970; it may start later by itself.
+    pub start_ns: i64,
+    /// It wraps a command: its code is the command's.
+    pub has_command: bool,
+}
+
+/// How the experiment ended here.
+pub struct CourseEnd {
+    pub code: u8,
+    /// Why it ended before its time.
+    pub early: Option<EarlyEnd>,
+    /// Of every rank that said so; known to rank 0.
+    pub ends: Vec<(u32, MemberEnd)>,
+}
+
+/// Another process, seen by its file.
+struct Seen {
+    beat: u64,
+    at: Instant,
+    ended: Option<MemberEnd>,
+}
+
+impl Seen {
+    fn new() -> Self {
+        Self {
+            beat: 0,
+            at: Instant::now(),
+            ended: None,
+        }
+    }
+
+    fn hear(&mut self, beat: u64) {
+        if beat != self.beat {
+            self.beat = beat;
+            self.at = Instant::now();
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        self.ended.is_none() && self.at.elapsed() > LOST
+    }
+}
+
+/// Runs the task, and watches the others until it and, for rank 0, all have ended.
+///
+/// # Errors
+/// The process cannot be started, or the directory cannot be written.
+pub fn run(
+    member: &Member,
+    place: &MeetingPlace,
+    leader: LeaderNote,
+    task: &Task,
+    messages: &Messages,
+) -> Result<CourseEnd> {
+    let mut course = Course {
+        member,
+        place,
+        beat: 0,
+        leader: Seen::new(),
+        others: (0..member.ranks).map(|_| Seen::new()).collect(),
+        note: leader,
+        early: None,
+        own: None,
+        asked_at: None,
+    };
+    let mut child = None;
+    loop {
+        if child.is_none() && course.own.is_none() {
+            let rest_ns = task.start_ns - wall_ns();
+            if course.early.is_some() || interrupt::came() {
+                let why = "it was interrupted before the start".to_owned();
+                course.own = Some(ended(exit::INTERRUPTED, Some(why)));
+            } else if rest_ns <= LOOK.as_nanos() as i64 {
+                std::thread::sleep(Duration::from_nanos(rest_ns.max(0).unsigned_abs()));
+                child = Some(start(member, task)?);
+            }
+        }
+        if let Some(process) = &mut child
+            && course.own.is_none()
+        {
+            course.end_if_asked(process);
+            if let Some(status) = process.try_wait().context("wait")? {
+                course.own = Some(outcome(status, task.has_command));
+            }
+        }
+        course.look()?;
+        if course.is_over() {
+            break;
+        }
+        course.nap(child.as_mut());
+    }
+    let own = course
+        .own
+        .take()
+        .unwrap_or_else(|| ended(exit::FAILED, None));
+    if let Some(early) = &course.early
+        && early.rank != member.rank
+    {
+        messages.warning(&format!(
+            "ended early: {} (rank {}): {}",
+            early.host, early.rank, early.why
+        ));
+    }
+    let mut ends = vec![(member.rank, own.clone())];
+    let others = course.others.into_iter().zip(0..);
+    ends.extend(others.filter_map(|(seen, rank)| Some((rank, seen.ended?))));
+    Ok(CourseEnd {
+        code: own.code,
+        early: course.early,
+        ends,
+    })
+}
+
+struct Course<'a> {
+    member: &'a Member,
+    place: &'a MeetingPlace,
+    beat: u64,
+    /// Of rank 0, as the others see it.
+    leader: Seen,
+    /// By rank, as rank 0 sees them.
+    others: Vec<Seen>,
+    /// The leader's last word; rank 0's own.
+    note: LeaderNote,
+    early: Option<EarlyEnd>,
+    own: Option<MemberEnd>,
+    /// When the process was asked to end.
+    asked_at: Option<Instant>,
+}
+
+impl Course<'_> {
+    fn is_leader(&self) -> bool {
+        self.member.rank == 0
+    }
+
+    /// Rank 0 ends last; with an early end it waits for the others only for a while.
+    fn is_over(&self) -> bool {
+        let all = || {
+            let others = self.others.iter().skip(1);
+            others
+                .clone()
+                .all(|seen| seen.ended.is_some() || (self.early.is_some() && seen.is_lost()))
+        };
+        self.own.is_some() && (!self.is_leader() || all())
+    }
+
+    /// Asks the process to end where it should, and kills it if it does not.
+    fn end_if_asked(&mut self, child: &mut Child) {
+        if self.early.is_none() && !interrupt::came() {
+            return;
+        }
+        match self.asked_at {
+            None => {
+                self.asked_at = Some(Instant::now());
+                // From a terminal it has the signal already, and a second one means more.
+                if self.early.is_some() || !std::io::stdin().is_terminal() {
+                    let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM);
+                }
+            }
+            Some(at) if at.elapsed() > GRACE => drop(child.kill()),
+            Some(_) => {}
+        }
+    }
+
+    fn look(&mut self) -> Result<()> {
+        self.beat += 1;
+        if self.is_leader() {
+            self.look_at_others();
+            self.note.beat += 1;
+            self.note.at_ns = wall_ns();
+            self.note.end.clone_from(&self.early);
+            return self.place.write_leader(&self.note);
+        }
+        if let Some(leader) = self.place.leader() {
+            if leader.nonce == self.note.nonce {
+                self.leader.hear(leader.beat);
+                self.early = self.early.take().or_else(|| leader.end.clone());
+            } else {
+                self.lose_leader("another experiment began in this directory");
+            }
+        }
+        if self.own.is_none() && self.leader.is_lost() {
+            self.lose_leader("nothing was heard of it for 10 s");
+        }
+        let mut note: MemberNote = self.member.answer(&self.note, wall_ns());
+        note.beat = self.beat;
+        note.ended.clone_from(&self.own);
+        self.place.write_member(&note)
+    }
+
+    fn lose_leader(&mut self, why: &str) {
+        let host = self.note.plan.iter().flat_map(|plan| &plan.members);
+        let host = host.take(1).map(|one| one.host.clone()).next();
+        self.early.get_or_insert_with(|| EarlyEnd {
+            rank: 0,
+            host: host.unwrap_or_default(),
+            ..early_end(self.member, why.to_owned())
+        });
+    }
+
+    fn look_at_others(&mut self) {
+        if let Some(why) = self.own.as_ref().and_then(|own| own.failure.clone()) {
+            self.early
+                .get_or_insert_with(|| early_end(self.member, why));
+        }
+        for (seen, rank) in self.others.iter_mut().zip(0u32..).skip(1) {
+            let note = self
+                .place
+                .member(rank)
+                .filter(|note| note.leader == self.member.nonce);
+            let host = note.as_ref().map(|note| note.host.clone());
+            if let Some(note) = note {
+                seen.hear(note.beat);
+                seen.ended = note.ended;
+            }
+            let failure = seen.ended.as_ref().and_then(|end| end.failure.clone());
+            let lost = seen
+                .is_lost()
+                .then(|| "nothing was heard of it for 10 s".to_owned());
+            if let Some(why) = failure.or(lost) {
+                self.early.get_or_insert_with(|| EarlyEnd {
+                    rank,
+                    host: host.unwrap_or_default(),
+                    at: jiff::Timestamp::now().to_string(),
+                    why,
+                });
+            }
+        }
+    }
+
+    /// Until the next look, or the end of the process.
+    fn nap(&self, child: Option<&mut Child>) {
+        let until = Instant::now() + LOOK;
+        let mut child = child.filter(|_| self.own.is_none());
+        // A signal ends the wait; what it means is looked at next.
+        let _ = interrupt::wait_for(until, || {
+            child
+                .as_mut()
+                .is_some_and(|child| !matches!(child.try_wait(), Ok(None)))
+        });
+        if interrupt::came() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+fn start(member: &Member, task: &Task) -> Result<Child> {
+    let mut sandbag = Command::new("/proc/self/exe");
+    sandbag.arg0("sandbag").args(&task.words);
+    sandbag.env(RANK, member.rank.to_string());
+    sandbag.env(RANKS, member.ranks.to_string());
+    sandbag
+        .die_with_us(libc::SIGTERM)
+        .spawn()
+        .context("start sandbag")
+}
+
+fn ended(code: u8, failure: Option<String>) -> MemberEnd {
+    MemberEnd {
+        code,
+        at: jiff::Timestamp::now().to_string(),
+        failure,
+    }
+}
+
+/// Whether this host did its part: a verdict, or a command that ended by itself, whatever its
+/// code.
+fn outcome(status: ExitStatus, has_command: bool) -> MemberEnd {
+    let code = match (status.code(), status.signal()) {
+        (Some(code), _) => u8::try_from(code).unwrap_or(exit::FAILED),
+        (None, signal) => exit::of_command(None, signal),
+    };
+    let why = match (code, status.signal()) {
+        (_, Some(signal)) => Some(format!("sandbag was ended by signal {signal}")),
+        (exit::INTERRUPTED, _) => Some("it was interrupted".to_owned()),
+        (exit::OUR_FAILURE, _) if has_command => Some("sandbag failed there".to_owned()),
+        (exit::NOT_FOUND | exit::NOT_EXECUTABLE, _) if has_command => {
+            Some("the command cannot be run there".to_owned())
+        }
+        (exit::KEPT | exit::MISSED | exit::UNDECIDED | exit::TIMED_OUT, _) => None,
+        (code, _) if !has_command => Some(format!("sandbag failed there (exit code {code})")),
+        _ => None,
+    };
+    ended(code, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_s_own_code_ends_nobody_else() {
+        let failed = |code: i32, has_command| {
+            outcome(ExitStatus::from_raw(code << 8), has_command)
+                .failure
+                .is_some()
+        };
+        for (code, with, without) in [
+            (0, false, false),
+            (3, false, false),
+            (4, false, false),
+            (124, false, false),
+            (1, false, true),
+            (5, false, true),
+            (125, true, true),
+            (127, true, true),
+            (130, true, true),
+        ] {
+            assert_eq!(
+                (failed(code, true), failed(code, false)),
+                (with, without),
+                "{code}"
+            );
+        }
+        let killed = outcome(ExitStatus::from_raw(9), true);
+        assert_eq!(killed.code, 137);
+        assert!(killed.failure.unwrap().contains("signal 9"));
+    }
+}

@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Before the start: all come to the directory, exchange stamps and agree on a time.
+//!
+//! Rank 0 leads. It writes its clock's time again and again; each of the others answers with
+//! that time and its own. From the exchange of least delay the leader knows by how much a
+//! clock is ahead, and the error of that. When all have answered often enough it names the
+//! start, far enough ahead for all to read it and to hold their first level.
+
+use std::time::{Duration, Instant};
+
+use sandbag_linux::{Root, interrupt, machine};
+use sandbag_ui::BadInput;
+use sandbag_ui::failure::Result;
+
+use crate::clocks::{ClockState, Exchange, Offset, wall_ns};
+use crate::exchange::{
+    EarlyEnd, LeaderNote, MeetingPlace, MemberNote, PlannedMember, StartPlan, nonce,
+};
+
+/// Answers of each rank that are waited for.
+const EXCHANGES: usize = 8;
+/// Between two looks into the directory.
+const LOOK: Duration = Duration::from_millis(2);
+/// From the agreement to the start: two seconds in which the first level is held, and time to
+/// read the plan.
+const AHEAD_MS: f64 = 2500.0;
+/// Clocks that differ by more are reported, ms.
+pub(crate) const FAR_MS: f64 = 10.0;
+
+/// This process of the experiment.
+#[derive(Debug, Clone)]
+pub struct Member {
+    pub rank: u32,
+    pub ranks: u32,
+    pub host: String,
+    pub boot: String,
+    pub nonce: String,
+    pub clock: ClockState,
+}
+
+impl Member {
+    /// # Errors
+    /// The host has no name, or there are no numbers of chance.
+    pub fn here(rank: u32, ranks: u32) -> Result<Self> {
+        let root = Root::default();
+        let boot = root
+            .read("/proc/sys/kernel/random/boot_id")
+            .unwrap_or_default();
+        Ok(Self {
+            rank,
+            ranks,
+            host: machine::host(&root).unwrap_or_default(),
+            boot: boot.trim().to_owned(),
+            nonce: nonce()?,
+            clock: ClockState::here(),
+        })
+    }
+
+    /// What rank 0 says before there is a plan.
+    pub fn leader_note(&self) -> LeaderNote {
+        LeaderNote {
+            nonce: self.nonce.clone(),
+            sandbag: env!("CARGO_PKG_VERSION").to_owned(),
+            ranks: self.ranks,
+            at_ns: wall_ns(),
+            beat: 0,
+            plan: None,
+            end: None,
+        }
+    }
+
+    /// What another rank answers.
+    pub fn answer(&self, leader: &LeaderNote, read_ns: i64) -> MemberNote {
+        MemberNote {
+            nonce: self.nonce.clone(),
+            leader: leader.nonce.clone(),
+            rank: self.rank,
+            host: self.host.clone(),
+            boot: self.boot.clone(),
+            sandbag: env!("CARGO_PKG_VERSION").to_owned(),
+            echo_ns: leader.at_ns,
+            read_ns,
+            written_ns: wall_ns(),
+            clock: self.clock.clone(),
+            beat: 0,
+            ended: None,
+        }
+    }
+}
+
+/// Who was met so far, and the best exchange with each.
+struct Met {
+    note: MemberNote,
+    exchanges: usize,
+    best: Option<Offset>,
+}
+
+impl Met {
+    fn add(&mut self, note: MemberNote, answered_ns: i64) {
+        let is_new = note.echo_ns != self.note.echo_ns || self.exchanges == 0;
+        if is_new {
+            self.exchanges += 1;
+            let found = Offset::of(&Exchange {
+                sent_ns: note.echo_ns,
+                read_ns: note.read_ns,
+                written_ns: note.written_ns,
+                answered_ns,
+            });
+            let nearest = [self.best, found].into_iter().flatten();
+            self.best = nearest.min_by(|a, b| a.within_ms.total_cmp(&b.within_ms));
+        }
+        self.note = note;
+    }
+}
+
+/// Rank 0: waits for all others and names the start.
+///
+/// # Errors
+/// Some did not come in time, two are on one host, a version differs; all who wait are told.
+pub fn lead(member: &Member, place: &MeetingPlace, patience: Duration) -> Result<LeaderNote> {
+    let mut note = member.leader_note();
+    let until = Instant::now() + patience;
+    let mut met: Vec<Option<Met>> = (0..member.ranks).map(|_| None).collect();
+    let outcome = loop {
+        if let Err(error) = interrupt::check() {
+            break Err((error.into(), "it was interrupted".to_owned()));
+        }
+        note.at_ns = wall_ns();
+        note.beat += 1;
+        place.write_leader(&note)?;
+        for rank in 1..member.ranks {
+            let answer = place
+                .member(rank)
+                .filter(|answer| answer.leader == note.nonce);
+            let Some(answer) = answer else { continue };
+            let answered_ns = wall_ns();
+            let slot = &mut met[rank as usize];
+            match slot {
+                Some(known) if known.note.nonce == answer.nonce => known.add(answer, answered_ns),
+                _ => {
+                    let mut new = Met {
+                        note: answer.clone(),
+                        exchanges: 0,
+                        best: None,
+                    };
+                    new.add(answer, answered_ns);
+                    *slot = Some(new);
+                }
+            }
+        }
+        if let Some(why) = refusal(member, &met) {
+            break Err((BadInput(why.clone()).into(), why));
+        }
+        let is_ready = |one: &Option<Met>| {
+            one.as_ref()
+                .is_some_and(|one| one.exchanges >= EXCHANGES && one.best.is_some())
+        };
+        if met.iter().skip(1).all(is_ready) {
+            break Ok(plan(member, &met));
+        }
+        if Instant::now() >= until {
+            let why = absent(member, &met, patience);
+            break Err((sandbag_ui::Failure::text(why.clone()), why));
+        }
+        std::thread::sleep(LOOK);
+    };
+    let outcome: Result<()> = match outcome {
+        Ok(plan) => {
+            note.plan = Some(plan);
+            Ok(())
+        }
+        Err((error, why)) => {
+            note.end = Some(early_end(member, why));
+            Err(error)
+        }
+    };
+    note.beat += 1;
+    note.at_ns = wall_ns();
+    place.write_leader(&note)?;
+    outcome.map(|()| note)
+}
+
+/// Another rank: answers until there is a plan with it.
+///
+/// # Errors
+/// Nothing is heard of rank 0, or it ended the experiment.
+pub fn follow(member: &Member, place: &MeetingPlace, patience: Duration) -> Result<LeaderNote> {
+    let until = Instant::now() + patience;
+    let mut last = None;
+    loop {
+        interrupt::check()?;
+        if let Some(leader) = place.leader() {
+            let read_ns = wall_ns();
+            let is_in = |plan: &StartPlan| plan.members.iter().any(|one| one.nonce == member.nonce);
+            if leader.plan.as_ref().is_some_and(is_in) {
+                return Ok(leader);
+            }
+            // An answer to this very leader makes its end ours; that of an earlier experiment
+            // has stood there before.
+            let is_mine = last
+                .as_ref()
+                .is_some_and(|(nonce, _)| *nonce == leader.nonce);
+            if let Some(end) = leader.end.as_ref().filter(|_| is_mine) {
+                let text = format!("{} (rank {}): {}", end.host, end.rank, end.why);
+                return Err(sandbag_ui::Failure::text(text));
+            }
+            let is_open = leader.plan.is_none() && leader.end.is_none();
+            let key = (leader.nonce.clone(), leader.at_ns);
+            if is_open && last.as_ref() != Some(&key) {
+                place.write_member(&member.answer(&leader, read_ns))?;
+                last = Some(key);
+            }
+        }
+        if Instant::now() >= until {
+            let text = format!(
+                "rank {} on {} waited {} s for rank 0: is --out the same directory on all hosts, and \
+                 was sandbag started on all of them?",
+                member.rank,
+                member.host,
+                patience.as_secs()
+            );
+            return Err(sandbag_ui::Failure::text(text));
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Why these cannot make an experiment together.
+fn refusal(member: &Member, met: &[Option<Met>]) -> Option<String> {
+    let own = (member.rank, member.host.as_str(), member.boot.as_str());
+    let others = met.iter().flatten();
+    let mut all = vec![own];
+    all.extend(others.clone().map(|one| {
+        let note = &one.note;
+        (note.rank, note.host.as_str(), note.boot.as_str())
+    }));
+    for (at, (rank, host, boot)) in all.iter().enumerate() {
+        let Some((other, _, other_boot)) = all.iter().take(at).find(|(_, name, _)| name == host)
+        else {
+            continue;
+        };
+        return Some(if boot == other_boot {
+            format!(
+                "ranks {other} and {rank} are both on {host}, and a condition is held by one sandbag \
+                 per host: srun --ntasks-per-node=1, mpirun --map-by ppr:1:node"
+            )
+        } else {
+            format!("ranks {other} and {rank} are on two hosts of the same name, {host}")
+        });
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    let other = others.clone().find(|one| one.note.sandbag != version)?;
+    let note = &other.note;
+    Some(format!(
+        "{} has sandbag {}, and {} has {version}: install the same version on all hosts",
+        note.host, note.sandbag, member.host
+    ))
+}
+
+fn plan(member: &Member, met: &[Option<Met>]) -> StartPlan {
+    let mut members = vec![PlannedMember {
+        rank: 0,
+        host: member.host.clone(),
+        nonce: member.nonce.clone(),
+        offset: Offset::default(),
+        clock: member.clock.clone(),
+    }];
+    members.extend(met.iter().flatten().map(|one| PlannedMember {
+        rank: one.note.rank,
+        host: one.note.host.clone(),
+        nonce: one.note.nonce.clone(),
+        offset: one.best.unwrap_or_default(),
+        clock: one.note.clock.clone(),
+    }));
+    let slowest = members
+        .iter()
+        .map(|one| one.offset.within_ms)
+        .fold(0.0, f64::max);
+    StartPlan {
+        start_ns: wall_ns() + ((AHEAD_MS + 10.0 * slowest) * 1e6) as i64,
+        members,
+    }
+}
+
+fn absent(member: &Member, met: &[Option<Met>], patience: Duration) -> String {
+    let missing: Vec<String> = (1..member.ranks)
+        .filter(|rank| met[*rank as usize].is_none())
+        .map(|rank| rank.to_string())
+        .collect();
+    let seconds = patience.as_secs();
+    if missing.is_empty() {
+        return format!("not all ranks answered within {seconds} s");
+    }
+    let came = member.ranks as usize - missing.len();
+    let listed = missing
+        .iter()
+        .take(20)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    let more = if missing.len() > 20 { ", ..." } else { "" };
+    format!(
+        "{came} of {} hosts came within {seconds} s; missing are ranks {listed}{more} (is --out the \
+         same directory on all hosts?)",
+        member.ranks
+    )
+}
+
+pub(crate) fn early_end(member: &Member, why: String) -> EarlyEnd {
+    EarlyEnd {
+        rank: member.rank,
+        host: member.host.clone(),
+        at: jiff::Timestamp::now().to_string(),
+        why,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(rank: u32, ranks: u32, host: &str) -> Member {
+        Member {
+            host: host.to_owned(),
+            ..Member::here(rank, ranks).unwrap()
+        }
+    }
+
+    /// Rank 0 and the others, each in a thread.
+    fn meet(
+        dir: &std::path::Path,
+        members: &[Member],
+        patience: Duration,
+    ) -> Vec<Result<LeaderNote, String>> {
+        let place = MeetingPlace::in_dir(dir).unwrap();
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = members
+                .iter()
+                .map(|one| {
+                    let place = place.clone();
+                    scope.spawn(move || {
+                        let met = match one.rank {
+                            0 => lead(one, &place, patience),
+                            _ => follow(one, &place, patience),
+                        };
+                        met.map_err(|error| error.line())
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|one| one.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn all_agree_on_a_start_also_after_an_earlier_experiment() {
+        let dir = tempfile::tempdir().unwrap();
+        for _ in 0..2 {
+            let members: Vec<Member> = ["a", "b", "c"]
+                .into_iter()
+                .zip(0..)
+                .map(|(host, rank)| member(rank, 3, host))
+                .collect();
+            let met = meet(dir.path(), &members, Duration::from_secs(30));
+            let plans: Vec<StartPlan> = met
+                .into_iter()
+                .map(|one| one.unwrap().plan.unwrap())
+                .collect();
+            assert!(plans.iter().all(|plan| *plan == plans[0]));
+            assert!(plans[0].start_ns > wall_ns());
+            for (one, member) in plans[0].members.iter().zip(&members) {
+                assert_eq!((&one.nonce, &one.host), (&member.nonce, &member.host));
+                // One clock.
+                assert!(
+                    one.offset.ms.abs() <= one.offset.within_ms,
+                    "{:?}",
+                    one.offset
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn who_does_not_come_is_named_and_the_others_are_released() {
+        let dir = tempfile::tempdir().unwrap();
+        let members = [member(0, 3, "a"), member(2, 3, "c")];
+        let met = meet(dir.path(), &members, Duration::from_millis(600));
+        let told = met[0].as_ref().unwrap_err();
+        assert!(
+            told.contains("2 of 3 hosts") && told.contains("ranks 1 ("),
+            "{told}"
+        );
+        assert!(met[1].is_err());
+        let alone = [member(1, 2, "b")];
+        let empty = tempfile::tempdir().unwrap();
+        let met = meet(empty.path(), &alone, Duration::from_millis(50));
+        assert!(
+            met[0]
+                .as_ref()
+                .unwrap_err()
+                .contains("waited 0 s for rank 0")
+        );
+    }
+
+    #[test]
+    fn one_sandbag_per_host_and_one_name_per_host() {
+        let dir = tempfile::tempdir().unwrap();
+        let members = [member(0, 2, "a"), member(1, 2, "a")];
+        let met = meet(dir.path(), &members, Duration::from_secs(30));
+        for one in &met {
+            let told = one.as_ref().unwrap_err();
+            assert!(told.contains("ranks 0 and 1 are both on a"), "{told}");
+        }
+        let other = Member {
+            boot: "another".to_owned(),
+            ..member(1, 2, "a")
+        };
+        let met = meet(
+            dir.path(),
+            &[member(0, 2, "a"), other],
+            Duration::from_secs(30),
+        );
+        assert!(
+            met[0]
+                .as_ref()
+                .unwrap_err()
+                .contains("two hosts of the same name, a")
+        );
+    }
+
+    #[test]
+    fn files_that_are_none_of_ours_are_passed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = MeetingPlace::in_dir(dir.path()).unwrap();
+        let meeting = dir.path().join("meeting");
+        for (name, text) in [
+            ("leader.json", "{\"nonce\":"),
+            ("1.json", "\u{0}\u{1}"),
+            ("2.json", "[]"),
+        ] {
+            std::fs::write(meeting.join(name), text).unwrap();
+        }
+        assert!(place.leader().is_none() && place.member(1).is_none() && place.member(2).is_none());
+        let members = [member(0, 2, "a"), member(1, 2, "b")];
+        let met = meet(dir.path(), &members, Duration::from_secs(30));
+        assert!(met.iter().all(Result::is_ok));
+    }
+}
