@@ -65,6 +65,20 @@ pub struct HostsArgs {
     #[arg(long = "start-timeout", id = "hosts_patience", value_name = "TIME", requires = "hosts", default_value = "60s",
           value_parser = units::positive_duration)]
     pub start_timeout: Duration,
+
+    /// A host that says nothing for this long is lost, and the experiment ends
+    ///
+    /// Longer where the shared file system shows new files late.
+    #[arg(long = "lost-after", id = "hosts_lost", value_name = "TIME", requires = "hosts",
+          default_value = "10s", value_parser = at_least_a_second)]
+    pub lost_after: Duration,
+}
+
+fn at_least_a_second(text: &str) -> std::result::Result<Duration, String> {
+    match units::duration(text)? {
+        time if time < Duration::from_secs(1) => Err("must be 1s or longer".to_owned()),
+        time => Ok(time),
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -100,14 +114,6 @@ pub fn main(
     messages: &Messages,
 ) -> Result<u8> {
     let place = place_among(args)?;
-    if place.local_rank.is_some_and(|rank| rank > 0) {
-        return Err(BadInput(format!(
-            "rank {} is not the first on its host, and a condition is held by one sandbag per host: \
-             srun --ntasks-per-node=1, mpirun --map-by ppr:1:node",
-            place.rank
-        ))
-        .into());
-    }
     let out = verb.output(words).ok_or_else(|| {
         BadInput(format!(
             "--hosts needs {} with a directory that all hosts see",
@@ -142,6 +148,7 @@ pub fn main(
         // A run that takes --at begins there itself, and needs the time before to get ready.
         start_ns: start_ns.filter(|_| !verb.has_at).unwrap_or(0),
         has_command: has_command(words),
+        lost_after: args.lost_after,
     };
     let end = course::run(&member, &meeting, leader.clone(), &task, messages)?;
     if member.rank == 0 {
@@ -181,7 +188,6 @@ fn place_among(args: &HostsArgs) -> Result<Launched> {
             by: "--rank",
             rank,
             size,
-            local_rank: None,
         });
     }
     launcher::launched().ok_or_else(|| {

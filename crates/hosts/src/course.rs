@@ -25,8 +25,6 @@ use crate::meeting::{Member, early_end};
 
 /// Between two looks at the others, and two signs of life.
 const LOOK: Duration = Duration::from_millis(500);
-/// Who says nothing for this long is lost.
-const LOST: Duration = Duration::from_secs(10);
 /// What a process that was asked to end may take, before it is killed; its guardian restores
 /// then.
 const GRACE: Duration = Duration::from_secs(10);
@@ -39,6 +37,8 @@ pub struct Task {
     pub start_ns: i64,
     /// It wraps a command: its code is the command's.
     pub has_command: bool,
+    /// Who says nothing for this long is lost.
+    pub lost_after: Duration,
 }
 
 /// How the experiment ended here.
@@ -73,8 +73,8 @@ impl Seen {
         }
     }
 
-    fn is_lost(&self) -> bool {
-        self.ended.is_none() && self.at.elapsed() > LOST
+    fn is_lost(&self, after: Duration) -> bool {
+        self.ended.is_none() && self.at.elapsed() > after
     }
 }
 
@@ -99,6 +99,7 @@ pub fn run(
         early: None,
         own: None,
         asked_at: None,
+        lost_after: task.lost_after,
     };
     let mut child = None;
     loop {
@@ -162,6 +163,7 @@ struct Course<'a> {
     own: Option<MemberEnd>,
     /// When the process was asked to end.
     asked_at: Option<Instant>,
+    lost_after: Duration,
 }
 
 impl Course<'_> {
@@ -173,9 +175,9 @@ impl Course<'_> {
     fn is_over(&self) -> bool {
         let all = || {
             let others = self.others.iter().skip(1);
-            others
-                .clone()
-                .all(|seen| seen.ended.is_some() || (self.early.is_some() && seen.is_lost()))
+            others.clone().all(|seen| {
+                seen.ended.is_some() || (self.early.is_some() && seen.is_lost(self.lost_after))
+            })
         };
         self.own.is_some() && (!self.is_leader() || all())
     }
@@ -215,8 +217,8 @@ impl Course<'_> {
                 self.lose_leader("another experiment began in this directory");
             }
         }
-        if self.own.is_none() && self.leader.is_lost() {
-            self.lose_leader("nothing was heard of it for 10 s");
+        if self.own.is_none() && self.leader.is_lost(self.lost_after) {
+            self.lose_leader(&silence(self.lost_after));
         }
         let mut note: MemberNote = self.member.answer(&self.note, wall_ns());
         note.beat = self.beat;
@@ -239,6 +241,7 @@ impl Course<'_> {
             self.early
                 .get_or_insert_with(|| early_end(self.member, why));
         }
+        let lost_after = self.lost_after;
         for (seen, rank) in self.others.iter_mut().zip(0u32..).skip(1) {
             let note = self
                 .place
@@ -251,7 +254,7 @@ impl Course<'_> {
             }
             let failure = seen.ended.as_ref().and_then(|end| end.failure.clone());
             let lost = seen
-                .is_lost()
+                .is_lost(lost_after)
                 .then(|| "nothing was heard of it for 10 s".to_owned());
             if let Some(why) = failure.or(lost) {
                 self.early.get_or_insert_with(|| EarlyEnd {
@@ -278,6 +281,10 @@ impl Course<'_> {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
+}
+
+fn silence(after: Duration) -> String {
+    format!("nothing was heard of it for {} s", after.as_secs())
 }
 
 fn start(member: &Member, task: &Task) -> Result<Child> {

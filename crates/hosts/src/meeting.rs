@@ -21,6 +21,8 @@ use crate::exchange::{
 const EXCHANGES: usize = 8;
 /// Between two looks into the directory.
 const LOOK: Duration = Duration::from_millis(2);
+/// Who has heard of rank 0 waits for its word for this much longer.
+const HEARD: Duration = Duration::from_secs(5);
 /// From the agreement to the start: two seconds in which the first level is held, and time to
 /// read the plan.
 const AHEAD_MS: f64 = 2500.0;
@@ -211,7 +213,13 @@ pub fn follow(member: &Member, place: &MeetingPlace, patience: Duration) -> Resu
                 last = Some(key);
             }
         }
-        if Instant::now() >= until {
+        // Rank 0 knows who is missing, and is about to say it.
+        let more = if last.is_some() {
+            HEARD
+        } else {
+            Duration::ZERO
+        };
+        if Instant::now() >= until + more {
             let text = format!(
                 "rank {} on {} waited {} s for rank 0: is --out the same directory on all hosts, and \
                  was sandbag started on all of them?",

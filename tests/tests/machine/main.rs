@@ -30,6 +30,7 @@ mod faults;
 mod freezing;
 mod groups;
 mod holding;
+mod hosts;
 mod jitter;
 mod jitter_inside;
 mod jitter_replay;
@@ -115,6 +116,7 @@ fn main() -> ExitCode {
         audit::CASES,
         audit::QUIET,
         offline::CASES,
+        hosts::CASES,
         holding::REPEATED,
         holding::UNEQUAL,
         holding::ALONE,

@@ -219,6 +219,11 @@ impl MachinePlace {
         })
     }
 
+    /// The program under test.
+    pub fn program_path(&self) -> &Path {
+        &self.sandbag
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the launcher of a parallel program says of this process: rank, number of ranks, place
-//! on its host. Pure, but for [`launched`].
+//! What the launcher of a parallel program says of this process: rank and number of ranks. Pure, but for [`launched`].
 //!
 //! A launcher inside another one counts, so `mpirun` in an allocation of Slurm is asked first.
 //! Rank and size come from one family of variables and must fit together; others are ignored.
@@ -13,8 +12,6 @@ pub struct Launched {
     /// Counted from 0.
     pub rank: u32,
     pub size: u32,
-    /// Rank among the processes on this host, where the launcher says it.
-    pub local_rank: Option<u32>,
 }
 
 /// The variables of one launcher.
@@ -22,7 +19,6 @@ struct Family {
     by: &'static str,
     rank: &'static str,
     size: &'static [&'static str],
-    local_rank: &'static str,
 }
 
 /// The rank that the user gives, or that sandbag passes on to its own processes.
@@ -38,49 +34,41 @@ const FAMILIES: [Family; 8] = [
         by: "sandbag",
         rank: RANK,
         size: &[RANKS],
-        local_rank: "",
     },
     Family {
         by: "Open MPI",
         rank: "OMPI_COMM_WORLD_RANK",
         size: &["OMPI_COMM_WORLD_SIZE"],
-        local_rank: "OMPI_COMM_WORLD_LOCAL_RANK",
     },
     Family {
         by: "Hydra",
         rank: "PMI_RANK",
         size: &["PMI_SIZE"],
-        local_rank: "MPI_LOCALRANKID",
     },
     Family {
         by: "MVAPICH2",
         rank: "MV2_COMM_WORLD_RANK",
         size: &["MV2_COMM_WORLD_SIZE"],
-        local_rank: "MV2_COMM_WORLD_LOCAL_RANK",
     },
     Family {
         by: "PALS",
         rank: "PALS_RANKID",
         size: &["PALS_NRANKS"],
-        local_rank: "PALS_LOCAL_RANKID",
     },
     Family {
         by: "jsrun",
         rank: "JSM_NAMESPACE_RANK",
         size: &["JSM_NAMESPACE_SIZE"],
-        local_rank: "JSM_NAMESPACE_LOCAL_RANK",
     },
     Family {
         by: "Flux",
         rank: "FLUX_TASK_RANK",
         size: &["FLUX_JOB_SIZE"],
-        local_rank: "FLUX_TASK_LOCAL_ID",
     },
     Family {
         by: SLURM,
         rank: "SLURM_PROCID",
         size: &["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"],
-        local_rank: "SLURM_LOCALID",
     },
 ];
 
@@ -106,7 +94,6 @@ fn from(get: impl Fn(&str) -> Option<String>) -> Option<Launched> {
             by: family.by,
             rank,
             size,
-            local_rank: number(family.local_rank),
         })
     };
     FAMILIES.iter().find_map(of).or_else(|| from_oar(&get))
@@ -136,7 +123,6 @@ fn in_list(text: &str, host: &str) -> Option<Launched> {
         by: "OAR",
         rank: place as u32,
         size: hosts.len() as u32,
-        local_rank: Some(0),
     })
 }
 
@@ -164,35 +150,24 @@ mod tests {
 
     #[test]
     fn each_launcher_says_rank_and_size() {
-        for (words, name, rank, size, local) in [
+        for (words, name, rank, size) in [
             (
-                "OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=1",
+                "OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4",
                 "Open MPI",
                 3,
                 4,
-                Some(1),
             ),
+            ("PMI_RANK=0 PMI_SIZE=2", "Hydra", 0, 2),
             (
-                "PMI_RANK=0 PMI_SIZE=2 MPI_LOCALRANKID=0",
-                "Hydra",
-                0,
-                2,
-                Some(0),
-            ),
-            (
-                "SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_LOCALID=0",
+                "SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_STEP_ID=0",
                 "Slurm",
                 1,
                 2,
-                Some(0),
             ),
-            ("SANDBAG_RANK=1 SANDBAG_RANKS=3", "sandbag", 1, 3, None),
+            ("SANDBAG_RANK=1 SANDBAG_RANKS=3", "sandbag", 1, 3),
         ] {
             let found = by(words).unwrap();
-            assert_eq!(
-                (found.by, found.rank, found.size, found.local_rank),
-                (name, rank, size, local)
-            );
+            assert_eq!((found.by, found.rank, found.size), (name, rank, size));
         }
     }
 

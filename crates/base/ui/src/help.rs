@@ -45,7 +45,13 @@ const GROUPS: [Group; 9] = [
     Group {
         heading: EXPERT,
         is_long: true,
-        options: &["host_rank", "host_ranks", "hosts_start", "hosts_patience"],
+        options: &[
+            "host_rank",
+            "host_ranks",
+            "hosts_start",
+            "hosts_patience",
+            "hosts_lost",
+        ],
     },
     // Methods.
     Group {

@@ -47,12 +47,13 @@ const fn file(path: &'static [&'static str], ending: &'static str) -> HostsVerb 
 }
 
 /// Ours, and whether a value follows.
-const OWN: [(&str, bool); 5] = [
+const OWN: [(&str, bool); 6] = [
     ("--hosts", false),
     ("--rank", true),
     ("--ranks", true),
     ("--start", true),
     ("--start-timeout", true),
+    ("--lost-after", true),
 ];
 
 /// The command line with our options at those commands.
