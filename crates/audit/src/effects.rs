@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use crate::model::{AuditSample, Effect, LengthEffect, Quantity, Test};
-use crate::ranks::{Blocks, Scale, compare_all, estimate, half_width, holm, quantile};
+use crate::ranks::{
+    Blocks, Scale, compare_all, compare_with_middle, estimate, half_width, holm, quantile,
+};
 
 /// How sure effects are to be.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,6 +34,9 @@ impl TestLevel {
     }
 }
 
+/// More CPUs, or hosts, than this are compared with their middle: each with all others would
+/// take hours.
+const MANY: usize = 256;
 /// With this probability what is called detectable would have been seen.
 const POWER: f64 = 0.9;
 
@@ -81,8 +86,9 @@ pub fn blocks(
     length: Option<usize>,
 ) -> Blocks {
     let mut table: BTreeMap<(u32, usize), Vec<Option<f64>>> = BTreeMap::new();
+    let places: BTreeMap<u32, usize> = cpus.iter().copied().zip(0..).collect();
     for sample in samples {
-        let place = cpus.iter().position(|cpu| *cpu == sample.cpu);
+        let place = places.get(&sample.cpu).copied();
         let wanted = length.is_none_or(|length| length == sample.length);
         if let (Some(place), true) = (place, wanted) {
             let row = table.entry((sample.round, sample.length));
@@ -120,11 +126,16 @@ pub fn of_test(
     noise: bool,
     level: TestLevel,
 ) -> Vec<Effect> {
+    let compare = if cpus.len() > MANY {
+        compare_with_middle
+    } else {
+        compare_all
+    };
     let mut effects = Vec::new();
     for quantity in quantities(noise) {
         let all = blocks(samples, cpus, *quantity, None);
         let scale = scale(*quantity, &all);
-        let found = compare_all(&all, scale, level.pointwise_alpha(), level.joint_alpha());
+        let found = compare(&all, scale, level.pointwise_alpha(), level.joint_alpha());
         for (cpu, found) in cpus.iter().zip(found) {
             let detectable = found.error * (level.z() + quantile(POWER));
             let ends = [found.together.0, found.together.1, detectable];

@@ -23,6 +23,7 @@ mod evidence;
 mod facts;
 #[cfg(any(test, feature = "fixture"))]
 pub mod fixture;
+pub mod gather;
 mod memory_room;
 pub mod model;
 mod noise;

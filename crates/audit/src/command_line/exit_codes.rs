@@ -11,6 +11,12 @@ Exit codes:
   0 nothing changed, 1 failed, 2 wrong usage or bad input, 3 changed (slower or
   faster), 4 undecided. What an audit could not resolve decides nothing.";
 
+/// The table for `audit gather`.
+pub const GATHER_HELP: &str = "\
+Exit codes:
+  0 no host and no CPU is slower, 1 failed, 2 wrong usage or bad input, 3 a host
+  or a CPU is slower, 4 undecided.";
+
 /// The table for audits.
 pub const HELP: &str = "\
 Exit codes:

@@ -3,6 +3,7 @@
 
 mod compare;
 pub mod exit_codes;
+mod gather;
 mod output;
 mod progress;
 mod run;
@@ -39,6 +40,9 @@ enum AuditAction {
     /// Compare two audits of a machine: quiet and loaded, before and after
     #[command(after_long_help = exit_codes::COMPARE_HELP)]
     Compare(compare::CompareArgs),
+    /// Compare the audits of many hosts: which host, which CPU of which host is slower
+    #[command(after_long_help = exit_codes::GATHER_HELP)]
+    Gather(gather::GatherArgs),
 }
 
 pub fn main(args: &AuditArgs, messages: &Messages) -> Result<u8> {
@@ -46,6 +50,7 @@ pub fn main(args: &AuditArgs, messages: &Messages) -> Result<u8> {
         AuditAction::Run(args) => run::main(args, messages),
         AuditAction::Show(args) => show::main(args, messages),
         AuditAction::Compare(args) => compare::main(args, messages),
+        AuditAction::Gather(args) => gather::main(args, messages),
     }
 }
 

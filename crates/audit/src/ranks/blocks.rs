@@ -29,6 +29,14 @@ impl Scale {
         shift.abs() >= 0.999 * self.widest()
     }
 
+    /// The middle of figures as they are compared.
+    pub(super) fn middle(self, figures: &[f64]) -> f64 {
+        match self {
+            Self::Ratio | Self::Points => sandbag_stats::median(figures).unwrap_or(0.0),
+            Self::Sums | Self::Means => figures.iter().sum::<f64>() / figures.len() as f64,
+        }
+    }
+
     /// A shift as percent (of points: themselves).
     pub fn pct(self, shift: f64) -> f64 {
         match self {

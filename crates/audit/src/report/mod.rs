@@ -10,4 +10,4 @@ pub mod file;
 pub mod junit;
 pub mod page;
 pub mod terminal;
-mod words;
+pub(crate) mod words;

@@ -16,7 +16,7 @@ const STYLE: &str = "
 .heat .names span { align-self: center; }
 .heat .time { grid-column: 2; display: flex; justify-content: space-between; font-size: .8rem; }
 .swatch { display: inline-block; width: 1.2em; height: .8em; margin: 0 .3em 0 1em; }
-td.reason { text-align: left; }
+td.reason { text-align: left; white-space: normal; min-width: 14rem; }
 ";
 
 /// All rows of the heat map, pixels, and of one.

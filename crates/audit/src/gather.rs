@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Audits of many hosts as one: which host, and which CPU of which host, is slower.
+//!
+//! Hosts are compared as the CPUs of one machine are ([`effects`]): what a host took in a round
+//! is the mean over its CPUs, and rounds of the same number and length are a block. Nothing
+//! that happens on one host disturbs another, so blocks take no common noise away; the
+//! probabilities are right all the same, because within a block hosts that are equal could have
+//! changed places. CPUs keep the effects of their own audit. The correction is that for all
+//! comparisons of all hosts.
+
+pub mod report;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::effects::{self, TestLevel, deciding};
+use crate::model::{Audit, AuditSample, AuditVerdict, Effect, Quantity, Test};
+use crate::ranks::holm;
+
+/// Version of the record.
+const FORMAT: u32 = 1;
+
+/// What the audits of many hosts say together.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Cluster {
+    pub format: u32,
+    pub sandbag: String,
+    pub hosts: Vec<String>,
+    pub confidence: f64,
+    pub tolerance_pct: f64,
+    pub verdict: AuditVerdict,
+    /// By test and quantity; hosts that need a look first.
+    pub differences: Vec<HostDifference>,
+    /// CPUs that differ from the others of their host, the largest first.
+    pub cpus: Vec<CpuDifference>,
+    /// Files that could not be used, and why.
+    pub left_out: Vec<(String, String)>,
+}
+
+/// A host against the middle of all.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HostDifference {
+    pub host: String,
+    pub test: String,
+    pub quantity: Quantity,
+    /// Percent, of shares of time points; above 0: slower.
+    pub pct: f64,
+    /// Interval that holds for all comparisons at once.
+    pub together_pct: (f64, f64),
+    /// Corrected for all comparisons.
+    pub p: f64,
+    pub verdict: AuditVerdict,
+}
+
+/// A CPU against the middle CPU of its host.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CpuDifference {
+    pub host: String,
+    pub cpu: u32,
+    pub test: String,
+    pub quantity: Quantity,
+    pub pct: f64,
+    /// Corrected for all CPUs of all hosts.
+    pub p: f64,
+}
+
+/// Audits as they are read; each is needed only once.
+#[derive(Debug, Default)]
+pub struct Gatherer {
+    hosts: Vec<String>,
+    confidence: f64,
+    tolerance_pct: f64,
+    tests: BTreeMap<String, MergedTest>,
+    cpus: Vec<CpuDifference>,
+}
+
+#[derive(Debug)]
+struct MergedTest {
+    /// Of the first host: others' times are those of as much work.
+    lengths: Vec<u64>,
+    samples: Vec<AuditSample>,
+}
+
+impl Gatherer {
+    /// # Errors
+    /// A host of this name is there already.
+    pub fn add(&mut self, host: &str, audit: &Audit) -> Result<(), String> {
+        if self.hosts.iter().any(|known| known == host) {
+            return Err(format!("another audit of {host} was read before it"));
+        }
+        let number = self.hosts.len() as u32;
+        self.hosts.push(host.to_owned());
+        self.confidence = self.confidence.max(audit.design.confidence);
+        self.tolerance_pct = self.tolerance_pct.max(audit.design.tolerance_pct);
+        for test in audit.tests.iter().filter(|test| !test.samples.is_empty()) {
+            let merged = self.tests.entry(test.name.clone());
+            let merged = merged.or_insert_with(|| MergedTest {
+                lengths: test.lengths.clone(),
+                samples: Vec::new(),
+            });
+            let samples = of_host(test, number, &merged.lengths);
+            merged.samples.extend(samples);
+            let own = mirrored(&test.effects);
+            self.cpus.extend(own.map(|effect| CpuDifference {
+                host: host.to_owned(),
+                cpu: effect.cpu,
+                test: test.name.clone(),
+                quantity: effect.quantity,
+                pct: effect.pct,
+                p: effect.p,
+            }));
+        }
+        Ok(())
+    }
+
+    /// The hosts together; `left_out` are files that could not be used.
+    pub fn finish(self, left_out: Vec<(String, String)>) -> Cluster {
+        let numbers: Vec<u32> = (0..self.hosts.len() as u32).collect();
+        let noise: Vec<bool> = self.tests.values().map(MergedTest::is_noise).collect();
+        let level = TestLevel {
+            confidence: self.confidence,
+            comparisons: effects::comparisons(&noise, numbers.len()),
+        };
+        let mut tests: Vec<Test> = Vec::new();
+        for (name, merged) in self.tests {
+            let (noise, lengths) = (merged.is_noise(), merged.lengths.len());
+            tests.push(Test {
+                effects: effects::of_test(&merged.samples, &numbers, lengths, noise, level),
+                ..Test::empty(name)
+            });
+        }
+        effects::correct(&mut tests, level.comparisons);
+        let alpha = level.pointwise_alpha();
+        let mut differences = Vec::new();
+        for test in &tests {
+            let shown = test
+                .effects
+                .iter()
+                .filter(|effect| deciding(effect.quantity));
+            differences.extend(shown.map(|effect| HostDifference {
+                host: self.hosts[effect.cpu as usize].clone(),
+                test: test.name.clone(),
+                quantity: effect.quantity,
+                pct: effect.pct,
+                together_pct: effect.together_pct,
+                p: effect.p_together,
+                verdict: judge(effect, alpha, self.tolerance_pct),
+            }));
+        }
+        let order = |one: &HostDifference| std::cmp::Reverse(one.verdict);
+        differences.sort_by(|a, b| order(a).cmp(&order(b)).then(b.pct.total_cmp(&a.pct)));
+        let mut cpus = self.cpus;
+        let p: Vec<f64> = cpus.iter().map(|one| one.p).collect();
+        for (one, p) in cpus.iter_mut().zip(holm(&p, p.len())) {
+            one.p = p;
+        }
+        cpus.retain(|one| one.p <= alpha && one.pct > self.tolerance_pct && deciding(one.quantity));
+        cpus.sort_by(|a, b| b.pct.total_cmp(&a.pct));
+        let hosts = differences.iter().map(|one| one.verdict).max();
+        let verdict = match (hosts, cpus.is_empty()) {
+            (_, false) => AuditVerdict::Unequal,
+            (found, true) => found.unwrap_or_default(),
+        };
+        Cluster {
+            format: FORMAT,
+            sandbag: env!("CARGO_PKG_VERSION").to_owned(),
+            hosts: self.hosts,
+            confidence: self.confidence,
+            tolerance_pct: self.tolerance_pct,
+            verdict,
+            differences,
+            cpus,
+            left_out,
+        }
+    }
+}
+
+impl MergedTest {
+    fn is_noise(&self) -> bool {
+        self.samples.iter().any(|sample| sample.noise_pct.is_some())
+    }
+}
+
+/// Of two CPUs, mirror images, the slower one; else all.
+fn mirrored(all: &[Effect]) -> impl Iterator<Item = &Effect> {
+    let alone = |effect: &Effect| {
+        let same = all.iter().filter(|other| other.quantity == effect.quantity);
+        same.count() == 2
+    };
+    all.iter()
+        .filter(move |effect| !alone(effect) || effect.pct > 0.0)
+}
+
+fn judge(effect: &Effect, alpha: f64, tolerance_pct: f64) -> AuditVerdict {
+    if effect.p_together <= alpha && effect.pct > tolerance_pct {
+        AuditVerdict::Unequal
+    } else if effect.together_pct.1 <= tolerance_pct {
+        AuditVerdict::Equal
+    } else {
+        AuditVerdict::Undecided
+    }
+}
+
+/// One sample for each round and length: the mean over the host's CPUs, for as much work as
+/// `lengths` are.
+fn of_host(test: &Test, host: u32, lengths: &[u64]) -> Vec<AuditSample> {
+    let mut rounds: BTreeMap<(u32, usize), Vec<&AuditSample>> = BTreeMap::new();
+    for sample in &test.samples {
+        let key = (sample.round, sample.length);
+        rounds.entry(key).or_default().push(sample);
+    }
+    let of_round = |((round, length), samples): ((u32, usize), Vec<&AuditSample>)| {
+        let work = |lengths: &[u64]| lengths.get(length).map(|length| *length as f64);
+        let more = work(lengths)? / work(&test.lengths).filter(|own| *own > 0.0)?;
+        let of = |value: fn(&AuditSample) -> u64| -> u64 {
+            let values: Vec<f64> = samples.iter().map(|sample| value(sample) as f64).collect();
+            (mean(&values) * more).round() as u64
+        };
+        let noise: Option<Vec<f64>> = samples.iter().map(|sample| sample.noise_pct).collect();
+        Some(AuditSample {
+            cpu: host,
+            round,
+            length,
+            elapsed_ns: of(|sample| sample.elapsed_ns),
+            user_ns: of(|sample| sample.user_ns),
+            system_ns: of(|sample| sample.system_ns),
+            noise_pct: noise.map(|all| mean(&all)),
+            ..AuditSample::default()
+        })
+    };
+    rounds.into_iter().filter_map(of_round).collect()
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Maker;
+
+    fn gather(of: impl Fn(u32) -> Maker, hosts: u32) -> Cluster {
+        let mut gatherer = Gatherer::default();
+        for host in 0..hosts {
+            let audit = of(host).cpus(4).make();
+            gatherer.add(&format!("n{host}"), &audit).unwrap();
+        }
+        gatherer.finish(Vec::new())
+    }
+
+    #[test]
+    fn a_slower_host_and_a_slower_cpu_are_named() {
+        // n2 takes 5 % more everywhere, CPU 0 of n4 has an odd CPU.
+        let found = gather(
+            |host| {
+                let maker = Maker::eight()
+                    .seed(u64::from(host))
+                    .odd((host == 4).then_some(0));
+                maker.slower(if host == 2 { 1.05 } else { 1.0 })
+            },
+            6,
+        );
+        assert_eq!(found.verdict, AuditVerdict::Unequal);
+        let unequal = found
+            .differences
+            .iter()
+            .filter(|one| one.verdict == AuditVerdict::Unequal);
+        let of_n2 = unequal.clone().filter(|one| one.host == "n2");
+        assert!(
+            of_n2
+                .clone()
+                .any(|one| one.quantity == Quantity::Elapsed && (one.pct - 5.0).abs() < 0.5)
+        );
+        let cpus: Vec<(&str, u32)> = found
+            .cpus
+            .iter()
+            .map(|one| (one.host.as_str(), one.cpu))
+            .collect();
+        assert!(
+            !cpus.is_empty() && cpus.iter().all(|one| *one == ("n4", 0)),
+            "{cpus:?}"
+        );
+        insta::assert_snapshot!(report::terminal(&found));
+        assert!(report::page(&found).contains("n2"));
+        assert_eq!(
+            report::csv(&found).unwrap().lines().count(),
+            1 + found.differences.len()
+        );
+    }
+
+    #[test]
+    fn one_of_hundreds_is_found() {
+        let found = gather(
+            |host| {
+                let maker = Maker::eight().odd(None).seed(u64::from(host));
+                maker.slower(if host == 77 { 1.05 } else { 1.0 })
+            },
+            300,
+        );
+        let unequal = found
+            .differences
+            .iter()
+            .filter(|one| one.verdict == AuditVerdict::Unequal);
+        let times = unequal.filter(|one| one.quantity == Quantity::Elapsed);
+        let found: Vec<(&str, f64)> = times
+            .map(|one| (one.host.as_str(), one.pct.round()))
+            .collect();
+        assert_eq!(found, [("n77", 5.0); 3]);
+    }
+
+    #[test]
+    fn equal_hosts_are_called_unequal_by_no_chance() {
+        for seed in 0..20 {
+            let found = gather(
+                |host| Maker::eight().odd(None).seed(seed * 100 + u64::from(host)),
+                8,
+            );
+            assert_ne!(found.verdict, AuditVerdict::Unequal, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn hosts_that_did_other_amounts_of_work_are_compared_by_the_same() {
+        let audit = Maker::eight().odd(None).make();
+        let mut twice = audit.clone();
+        for test in &mut twice.tests {
+            test.lengths.iter_mut().for_each(|length| *length *= 2);
+            for sample in &mut test.samples {
+                sample.elapsed_ns *= 2;
+                sample.user_ns *= 2;
+                sample.system_ns *= 2;
+            }
+        }
+        let mut gatherer = Gatherer::default();
+        gatherer.add("a", &audit).unwrap();
+        gatherer.add("b", &twice).unwrap();
+        assert!(
+            gatherer
+                .add("b", &twice)
+                .unwrap_err()
+                .contains("another audit of b")
+        );
+        let found = gatherer.finish(Vec::new());
+        let times = found
+            .differences
+            .iter()
+            .filter(|one| !one.quantity.is_share());
+        assert!(times.clone().count() > 0);
+        assert!(times.clone().all(|one| one.pct.abs() < 1e-3), "{found:?}");
+    }
+}
