@@ -107,6 +107,7 @@ package-test: build ## The packages, installed from scratch
 	scripts/test-package
 	scripts/test-wheel
 	scripts/test-image
+	SANDBAG_BIN=$(SANDBAG) scripts/test-slurm
 
 guest-results: build ## Jitter, figures and an audit of guests, into OUT (30 min)
 	cargo build $(LAB_FLAGS)
