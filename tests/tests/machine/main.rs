@@ -98,6 +98,7 @@ fn main() -> ExitCode {
         combined::CASES,
         sweeps::CASES,
         sweeps::PROGRAMS,
+        sweeps::SERVICE,
         watching::CASES,
         watching::PROMETHEUS,
         nodes_file::CASES,

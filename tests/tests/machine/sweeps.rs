@@ -15,6 +15,10 @@ cases! { PROGRAMS: || repeated().and_then(|()| have(&["redis-server", "redis-ben
     redis_and_a_compiler_are_measured_by_their_own_figures,
 }
 
+cases! { SERVICE: || repeated().and_then(|()| have(&["g++"]));
+    a_service_in_cpp_has_its_rate_and_a_longer_p99_under_load,
+}
+
 /// A program of some tenths of a second on CPU 0 that prints what it did.
 const PROGRAM: &str =
     "taskset -c 0 sh -c 'i=0; while [ $i -lt 600000 ]; do i=$((i+1)); done; echo did $i'";
@@ -189,6 +193,17 @@ fn what_cannot_be_measured_is_said(place: &MachinePlace) -> Result<()> {
     Ok(())
 }
 
+/// Metric and median of each answer of a sweep.
+fn medians(place: &MachinePlace, sweep: &str) -> Result<Vec<(String, f64)>> {
+    let record = place.json(&format!("{sweep}/sweep.json"))?;
+    let answers = record["answers"].as_array().context("no answers")?;
+    let answers = answers.iter().map(|one| {
+        let metric = one["metric"].as_str().unwrap_or_default().to_owned();
+        (metric, one["median"].as_f64().unwrap_or_default())
+    });
+    Ok(answers.collect())
+}
+
 /// A service and its benchmark, and a program whose figure is in its output as JSON.
 fn redis_and_a_compiler_are_measured_by_their_own_figures(place: &MachinePlace) -> Result<()> {
     let script = r#"
@@ -210,16 +225,7 @@ fn redis_and_a_compiler_are_measured_by_their_own_figures(place: &MachinePlace) 
         echo "code $?"
     "#;
     let said = place.bash(script)?.expect(0)?;
-    let rows = |name: &str| -> Result<Vec<(String, f64)>> {
-        let record = place.json(&format!("{name}/sweep.json"))?;
-        let answers = record["answers"].as_array().context("no answers")?;
-        let answers = answers.iter().map(|one| {
-            let metric = one["metric"].as_str().unwrap_or_default().to_owned();
-            (metric, one["median"].as_f64().unwrap_or_default())
-        });
-        Ok(answers.collect())
-    };
-    let (redis, cc) = (rows("redis")?, rows("cc")?);
+    let (redis, cc) = (medians(place, "redis")?, medians(place, "cc")?);
     ensure!(redis.len() == 4 && cc.len() == 4, "{redis:?} {cc:?}");
     ensure!(
         redis.iter().chain(&cc).all(|(_, median)| *median > 0.0),
@@ -232,6 +238,37 @@ fn redis_and_a_compiler_are_measured_by_their_own_figures(place: &MachinePlace) 
         .collect();
     ensure!(sizes[0] == sizes[1], "{cc:?}");
     figure!(said.out == "code 3\ncode 0\n", "{said:?} {redis:?}");
+    place.as_before()?;
+    Ok(())
+}
+
+/// Threads that serve a socket on CPU 0 and take about half of it: more than the load leaves, so
+/// that requests pile up.
+fn a_service_in_cpp_has_its_rate_and_a_longer_p99_under_load(place: &MachinePlace) -> Result<()> {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/service.cpp");
+    let script = r#"
+        g++ -std=c++17 -O2 -Wall -Wextra -pthread -o service SOURCE || exit
+        "$S" -q sweep --load 0,60 -c 0 --runs 4 --warm-up 0 --repeats 0 \
+            --out swept \
+            --metric 'rate [1/s]: /rate=([0-9.]+)/ up' \
+            --metric 'p99 [ms]: /p99=([0-9.]+)/' \
+            --fail-if 'p99@60 > p99@0' \
+            -- taskset -c 0 ./service 2 200 150
+        echo "code $?"
+    "#;
+    let said = place.bash(&script.replace("SOURCE", source))?.expect(0)?;
+    let rows = medians(place, "swept")?;
+    let of = |wanted: &str| -> Vec<f64> {
+        let rows = rows.iter().filter(|(name, _)| name == wanted);
+        rows.map(|row| row.1).collect()
+    };
+    let (rate, p99) = (of("rate"), of("p99"));
+    ensure!(rate.len() == 2 && p99.len() == 2, "{rows:?}");
+    // Of 200 requests a second, all of them without a load.
+    figure!((180.0..202.0).contains(&rate[0]), "{rows:?}");
+    figure!(rate[1] > 0.0 && rate[1] < rate[0], "{rows:?}");
+    figure!(p99[1] > p99[0], "{rows:?}");
+    figure!(said.out == "code 3\n", "{said:?} {rows:?}");
     place.as_before()?;
     Ok(())
 }
