@@ -108,6 +108,7 @@ package-test: build ## The packages, installed from scratch
 	scripts/test-wheel
 	scripts/test-image
 	SANDBAG_BIN=$(SANDBAG) scripts/test-slurm
+	scripts/test-kubernetes
 
 guest-results: build ## Jitter, figures and an audit of guests, into OUT (30 min)
 	cargo build $(LAB_FLAGS)

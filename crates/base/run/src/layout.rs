@@ -150,10 +150,18 @@ impl Layout {
                 return Ok(());
             }
         }
+        // SAFETY: no arguments, cannot fail.
+        let remedy = if unsafe { libc::geteuid() } == 0 {
+            "root may not write there: in a container, mount the machine's /sys/fs/cgroup with write \
+             permission and add the capability DAC_OVERRIDE, or run it privileged \
+             (docs/how-to/kubernetes.md)"
+        } else {
+            "run as root, or give a delegated v2 group with --cgroup (docs/explanation/groups.md \
+             says how to make one)"
+        };
         Err(Error::not_possible(
             format!("no permission to make groups in {}", self.base.display()),
-            "run as root, or give a delegated v2 group with --cgroup (docs/explanation/groups.md \
-             says how to make one)",
+            remedy,
         ))
     }
 
