@@ -109,6 +109,7 @@ package-test: build ## The packages, installed from scratch
 	scripts/test-image
 	SANDBAG_BIN=$(SANDBAG) scripts/test-slurm
 	scripts/test-kubernetes
+	scripts/test-ci
 
 guest-results: build ## Jitter, figures and an audit of guests, into OUT (30 min)
 	cargo build $(LAB_FLAGS)

@@ -345,8 +345,11 @@ const IN_CONTAINER_PCT: [f64; 2] = [80.0, 60.0];
 /// Its limit, percent of one CPU.
 const LIMIT_PCT: f64 = 150.0;
 
-/// By doctor and in the report; and where groups cannot be made in its root.
+/// By doctor and in the report; and where groups cannot be made: in the machine's tree from a
+/// namespace in it, and in the container's root.
 fn limit_is_said(outcome: &Outcome) -> anyhow::Result<()> {
+    let outside: i32 = outcome.result("outside-status")?;
+    ensure!(outside == 5, "outside its namespace: status {outside}");
     let doctor: String = outcome.result("doctor-limit")?;
     ensure!(doctor.contains("1.5"), "doctor says: {doctor}");
     let run: RunJson = outcome.result("run-all")?;
