@@ -242,10 +242,10 @@ fn a_node_whose_throttle_stops_is_not_kept(place: &MachinePlace) -> Result<()> {
 }
 
 fn a_burner_that_is_moved_comes_back(place: &MachinePlace) -> Result<()> {
-    let run = place.start("load 50 --cpus 0 -d 6s --out r")?;
+    let run = place.start("load 50 --cpus 0 -d 4500ms --out r")?;
     let burner = place.burners(1)?[0];
     let number = burner.as_raw().cast_unsigned();
-    pause(2500);
+    pause(1500);
     sched::set_affinity(number, &CpuList::from_iter([1]))?;
     wait_for("its return", || {
         let now = sched::affinity(number).ok()?;

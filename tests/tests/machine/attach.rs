@@ -206,7 +206,7 @@ fn a_unit_and_a_container_are_found_by_their_groups(place: &MachinePlace) -> Res
         let group = MadeGroup::new(&name, spinner.as_raw().unsigned_abs())?;
         let home = groups_of(spinner)?;
         ensure!(home.contains(&name), "{home}");
-        let run = place.start(&format!("slow {asked} -c 0 -s .5 -d 5s --no-out"))?;
+        let run = place.start(&format!("slow {asked} -c 0 -s .5 -d 3500ms --no-out"))?;
         wait_until("the program in the node", || Outside::taken(spinner))?;
         // Another process of the service.
         let late = outside.shell.id();

@@ -209,11 +209,11 @@ fn a_start_at_a_given_time_is_kept(place: &MachinePlace) -> Result<()> {
         let late = ended.out.trim().parse::<f64>()? - at;
         Ok((ended, late))
     };
-    let (_, late) = started("-q", 4.0)?;
+    let (_, late) = started("-q", 2.2)?;
     figure!((0.0..1.0).contains(&late), "{late} s after the time given");
     // Time 0 is a multiple of 100 ms of the monotonic clock, and how much
     // later that is was said before.
-    let (ended, late) = started("", 3.0)?;
+    let (ended, late) = started("", 2.2)?;
     let said = ended.err.split("run begins ").nth(1);
     let said = said.context("no word of it")?;
     let said: f64 = said.split(' ').next().unwrap_or("").parse()?;

@@ -28,7 +28,7 @@ fn on_host(place: &MachinePlace, rank: u32, ranks: u32, words: &str) -> Result<C
 
 fn hosts_begin_together_and_make_one_report(place: &MachinePlace) -> Result<()> {
     let hosts: Vec<Child> = (0..2)
-        .map(|rank| on_host(place, rank, 2, "load 40 -d 3s --out run"))
+        .map(|rank| on_host(place, rank, 2, "load 40 -d 2s --out run"))
         .collect::<Result<_>>()?;
     for host in hosts {
         finish(host)?.judged()?;

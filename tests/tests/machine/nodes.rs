@@ -51,7 +51,9 @@ fn promised(method: &str) -> (f64, f64, f64) {
 
 fn every_method_gives_what_it_promises_and_leaves_nothing(place: &MachinePlace) -> Result<()> {
     let mut said = String::new();
-    for method in METHODS {
+    // The published variant that stops for whole seconds takes long.
+    let is_quick = |method: &&str| case::is_all_wanted() || !method.ends_with("wrekavoc");
+    for method in METHODS.into_iter().filter(is_quick) {
         let wrekavoc = method.ends_with("wrekavoc");
         let (speed, promised, burned) = if wrekavoc {
             (0.2, 0.8, 0.0)
@@ -401,7 +403,7 @@ fn foreign_load_beside_a_node_is_named_and_undecided(place: &MachinePlace) -> Re
         let mut other = Command::new("sh").args(["-c", &spinner]).spawn()?;
         let ran = place.script(
             "-q slow --cpus 0 --speed 0.5 --no-settle --strict --force --out r",
-            "timeout 3 sh -c 'while :; do :; done'; true",
+            "timeout 2 sh -c 'while :; do :; done'; true",
         );
         // timeout ends its child with itself.
         kill(pid_of(&other), Signal::SIGTERM)?;

@@ -41,8 +41,8 @@ impl Drop for BackOnline {
 }
 
 fn a_cpu_that_goes_offline_is_a_hole_the_others_go_on(place: &MachinePlace) -> Result<()> {
-    let run = place.start_burning("load 30 --cpus 0-1 -d 6s --out r", 2)?;
-    std::thread::sleep(Duration::from_millis(2500));
+    let run = place.start_burning("load 30 --cpus 0-1 -d 5s --out r", 2)?;
+    std::thread::sleep(Duration::from_millis(1500));
     let back = BackOnline::later()?;
     std::thread::sleep(Duration::from_millis(200));
     place.answers("load 20 --cpus 1 -d 1s --no-out", 2, &["offline"])?;
@@ -59,8 +59,8 @@ fn a_cpu_that_goes_offline_is_a_hole_the_others_go_on(place: &MachinePlace) -> R
 }
 
 fn a_burner_comes_back_with_its_cpu(place: &MachinePlace) -> Result<()> {
-    let run = place.start_burning("load 50 --cpus 1 -d 7s --out r", 1)?;
-    std::thread::sleep(Duration::from_millis(2500));
+    let run = place.start_burning("load 50 --cpus 1 -d 5s --out r", 1)?;
+    std::thread::sleep(Duration::from_millis(1500));
     let back = BackOnline::later()?;
     std::thread::sleep(Duration::from_millis(600));
     drop(back);
@@ -68,7 +68,7 @@ fn a_burner_comes_back_with_its_cpu(place: &MachinePlace) -> Result<()> {
     ended.says(&["CPU 1 was offline, or closed to its burner by a cpuset, for 0."])?;
     let record = place.record("r")?;
     let cpu = &record.cpus[0];
-    // Of seven windows those that the CPU was away from.
+    // Of five windows those that the CPU was away from.
     ensure!((1..=3).contains(&cpu.holes), "{cpu:?}");
     cpu.expect_near(50.0, 10.0)
 }
@@ -115,7 +115,7 @@ fn a_replay_goes_on_on_the_other_cpu(place: &MachinePlace) -> Result<()> {
 }
 
 fn an_audit_goes_on_without_the_cpu(place: &MachinePlace) -> Result<()> {
-    let run = "audit run --quick --tests compute,syscall,noise --cpus 0-1 --limit 3s \
+    let run = "audit run --quick --tests compute,syscall,noise --cpus 0-1 --limit 2s \
                --rounds 6..200 --precision 0.001 -o a.json";
     let run = place.start(run)?;
     place.one_of(Role::Auditor)?;

@@ -89,7 +89,7 @@ fn without_a_command_a_signal_is_the_usual_end(place: &MachinePlace) -> Result<(
     use Signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
     for sent in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
         let run = place.start_burning(&format!("load 20 --cpus 0 --out {sent} -q"), 1)?;
-        std::thread::sleep(Duration::from_millis(2500));
+        std::thread::sleep(Duration::from_millis(2000));
         end(run, sent)?.judged().context(sent)?;
         let got = place.record(sent.as_str())?.cpus[0].got_pct;
         figure!((got - 20.0).abs() < 5.0, "{sent}: got {got} %");

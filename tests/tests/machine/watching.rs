@@ -37,7 +37,7 @@ fn top_and_status_say_what_a_run_gets(place: &MachinePlace) -> Result<()> {
     place.answers("top", 2, &["--once prints text"])?;
     ensure!(place.run("top --once -i 100ms")?.expect(0)?.out.is_empty());
     let run = place.start_burning("-q load 0=40,1=70 -d 1h --no-out", 2)?;
-    std::thread::sleep(Duration::from_millis(2500));
+    std::thread::sleep(Duration::from_millis(1800));
     let said = place.run("top --once")?.expect(0)?;
     let row = |cpu: &str| -> Result<Vec<f64>> {
         let is_row = |line: &&str| line.split_whitespace().next() == Some(cpu);
@@ -57,7 +57,7 @@ fn top_and_status_say_what_a_run_gets(place: &MachinePlace) -> Result<()> {
         figure!((row[2] - asked).abs() < POINTS, "{}", said.out);
     }
     let mut watch = place.start("status --watch --json")?;
-    std::thread::sleep(Duration::from_millis(3500));
+    std::thread::sleep(Duration::from_millis(2600));
     kill(pid_of(&watch), Signal::SIGINT)?;
     let mut lines = String::new();
     watch
@@ -295,11 +295,11 @@ fn a_load_is_changed_while_it_runs_and_ends_as_planned(place: &MachinePlace) -> 
     let at = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)?
         .as_secs_f64()
-        + 2.5;
+        + 1.5;
     let run = place.start(&format!(
-        "-q load 20 --at @{at:.3} -d 2s --no-out --json=at.json"
+        "-q load 20 --at @{at:.3} -d 1s --no-out --json=at.json"
     ))?;
-    std::thread::sleep(Duration::from_millis(500));
+    std::thread::sleep(Duration::from_millis(300));
     let early = place.start(&format!("set {} --load 30", run.id()))?;
     finish(run)?.judged()?;
     finish(early)?;
@@ -316,8 +316,8 @@ fn a_load_is_changed_while_it_runs_and_ends_as_planned(place: &MachinePlace) -> 
 }
 
 fn a_run_is_paused_and_goes_on(place: &MachinePlace) -> Result<()> {
-    let words = "-q load 20 -d 5s --out r --json=r.json";
-    let (run, command) = place.start_ready(words, "echo $$ > pid; exec sleep 6")?;
+    let words = "-q load 20 -d 4s --out r --json=r.json";
+    let (run, command) = place.start_ready(words, "echo $$ > pid; exec sleep 5")?;
     let pid = run.id();
     std::thread::sleep(Duration::from_millis(1500));
     place.answers(&format!("set {pid} --pause"), 0, &["stands still"])?;
