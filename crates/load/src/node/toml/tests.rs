@@ -33,7 +33,7 @@ fn nodes_of_other_hosts_are_left_out() {
     // The same name and CPU, each on its host.
     let file = parse(&format!("{}{}", of("n2", "1"), of("n1.site", "0.5"))).unwrap();
     assert_eq!(file.nodes.len(), 1);
-    assert_eq!(file.nodes[0].origin.line, 7);
+    assert_eq!(file.nodes[0].origin.line, 6);
     let told = refusal(&of("n2", "1"));
     assert!(
         told.contains("all 1 nodes in it are of other hosts than n1"),
@@ -140,7 +140,7 @@ fn a_speed_of_a_node_replaces_the_default_profile() {
 /// Lines below the name, line and key that the message names, a part of the
 /// cause, a part of the remedy.
 const FAULTS: &str = r#"cpu = 0 | 3 | cpu | not a known key | did you mean cpus?
-cpus = 0\nzzz = 1 | 4 | zzz | not a known key | known are name, cpus
+cpus = 0\nzzz = 1 | 4 | zzz | not a known key | known are name, host, cpus
 cpus = 0\nspeed = 1\nhogsync = 1 | 5 | hogsync | known key | hog-sync?
 cpus = 0\ncores = 1 | 4 | cores | cpus as well | one of the two
 speed = 1 | 1 | cpus | has none | cores = 2
