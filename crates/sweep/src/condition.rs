@@ -25,7 +25,7 @@ pub struct ConditionArgs {
     pub speed: Vec<f64>,
 
     /// A load profile, repeated until the program ends (may be given more than once)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["load", "speed", "jitter"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["load", "speed"])]
     pub profile: Vec<PathBuf>,
 
     /// Traces of OS jitter, or none: none,node.sbj
@@ -33,7 +33,7 @@ pub struct ConditionArgs {
     pub jitter: Vec<PathBuf>,
 
     /// The CPUs: 0,2-3, or all, even, odd, core (one per core) [default: all; of a profile
-    /// its own]
+    /// without --jitter its own]
     #[arg(short, long, value_name = "LIST", value_parser = units::cpus)]
     pub cpus: Option<Cpus>,
 }
@@ -84,19 +84,39 @@ fn combine(args: &ConditionArgs, cpus: Option<&CpuList>, online: &CpuList) -> Ve
         words.extend(cpus.map(|cpus| format!("--cpus={cpus}")));
         words
     };
+    let trace = |file: &PathBuf| {
+        let file = Some(file).filter(|file| file.as_os_str() != "none");
+        file.map(|file| format!("--jitter={}", text(file)))
+    };
     if !args.profile.is_empty() {
-        let of = |file: &PathBuf| Condition {
-            name: base_name(file),
-            words: on(vec!["replay".into(), text(file), "--loop".into()], cpus),
+        let of = |file: &PathBuf, jitter: Option<&PathBuf>| {
+            let name = base_name(file);
+            let Some(jitter) = jitter else {
+                let words = vec!["replay".into(), text(file), "--loop".into()];
+                return Condition {
+                    name,
+                    words: on(words, cpus),
+                };
+            };
+            // A node at full speed: both parts are held, and judged, as one run.
+            let mut words = vec!["slow".into(), "--speed=1".into()];
+            words.push(format!("--load={}", text(file)));
+            words.extend(trace(jitter));
+            Condition {
+                name: format!("{name},{}", base_name(jitter)),
+                words: on(words, Some(cpus.unwrap_or(online))),
+            }
         };
-        return args.profile.iter().map(of).collect();
+        let profiles = args.profile.iter();
+        let all =
+            profiles.flat_map(|file| each(&args.jitter).into_iter().map(move |one| (file, one)));
+        return all.map(|(file, jitter)| of(file, jitter)).collect();
     }
     let is_node = !args.speed.is_empty() || !args.jitter.is_empty();
     let mut all = Vec::new();
     for load in each(&args.load) {
         for speed in each(&args.speed) {
             for jitter in each(&args.jitter) {
-                let trace = jitter.filter(|file| file.as_os_str() != "none");
                 let parts = [
                     load.map(|pct| plain(*pct).to_string()),
                     speed.map(|speed| plain(*speed).to_string()),
@@ -108,7 +128,7 @@ fn combine(args: &ConditionArgs, cpus: Option<&CpuList>, online: &CpuList) -> Ve
                     let mut words = vec!["slow".to_owned(), format!("--speed={speed}")];
                     let load = load.filter(|pct| **pct > 0.0);
                     words.extend(load.map(|pct| format!("--load={}", plain(*pct))));
-                    words.extend(trace.map(|file| format!("--jitter={}", text(file))));
+                    words.extend(jitter.and_then(trace));
                     on(words, Some(cpus.unwrap_or(online)))
                 } else {
                     let Some(load) = load else { continue };
@@ -188,6 +208,18 @@ mod tests {
             [
                 "quiet.csv: replay x/quiet.csv --loop",
                 "day.csv: replay day.csv --loop"
+            ]
+        );
+        let both = ConditionArgs {
+            jitter: vec!["none".into(), "node.sbj".into()],
+            profile: vec!["day.csv".into()],
+            ..ConditionArgs::default()
+        };
+        assert_eq!(
+            names(&both),
+            [
+                "day.csv,none: slow --speed=1 --load=day.csv --cpus=0,1",
+                "day.csv,node.sbj: slow --speed=1 --load=day.csv --jitter=node.sbj --cpus=0,1",
             ]
         );
         assert!(names(&ConditionArgs::default()).is_empty());

@@ -12,6 +12,10 @@ cases! { CASES: two_cpus;
     all_parts_end_with_a_run_that_is_killed,
 }
 
+cases! { PROFILE: repeated;
+    a_profile_is_a_load_beside_speed_and_jitter,
+}
+
 const SPEED: f64 = 50.0;
 const LOAD: f64 = 30.0;
 /// An event of 1 ms every 50 ms.
@@ -38,6 +42,26 @@ fn of_part(record: &Value, name: &str) -> Result<(f64, String)> {
     let got = part["cpus"][0]["got_pct"].as_f64().unwrap_or(f64::NAN);
     let verdict = part["verdict"].as_str().unwrap_or_default();
     Ok((got, verdict.to_owned()))
+}
+
+/// The mean of the profile is the load of the slowed CPUs.
+fn a_profile_is_a_load_beside_speed_and_jitter(place: &MachinePlace) -> Result<()> {
+    write_trace(place)?;
+    fs::write(
+        place.path("steps.csv"),
+        "time,cpu0,cpu1\n0,20,20\n1,40,40\n2,end\n",
+    )?;
+    place
+        .run("-q slow --cpus 0-1 --speed .5 --load steps.csv --jitter j.csv -d 4s --out r")?
+        .judged()?;
+    let record = place.json("r/run.json")?;
+    for (part, expected) in [("load", SPEED * 0.3), ("jitter", JITTER)] {
+        let (got, verdict) = of_part(&record, part)?;
+        figure!((got - expected).abs() < 2.0, "{part} {verdict}: {record}");
+    }
+    let words = "slow --cpus 0-1 --speed 0=1,1=.5 --load steps.csv -d 1s --no-out";
+    place.answers(words, 2, &["a profile needs the same speed of all CPUs"])?;
+    Ok(())
 }
 
 fn a_node_is_slow_and_busy_and_noisy_at_once(place: &MachinePlace) -> Result<()> {

@@ -96,6 +96,7 @@ fn main() -> ExitCode {
         attach::REDIS,
         attach::CONTAINER,
         combined::CASES,
+        combined::PROFILE,
         sweeps::CASES,
         sweeps::PROGRAMS,
         sweeps::SERVICE,

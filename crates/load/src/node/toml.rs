@@ -515,7 +515,8 @@ impl<'t> Fields<'t> {
                 let value = field.scalar(field.value, "write one value")?;
                 // As all files: from the directory of this one.
                 let value = match field.key {
-                    "jitter" => dir.join(value).to_string_lossy().into_owned(),
+                    "load" if !dir.join(&value).is_file() => value,
+                    "jitter" | "load" => dir.join(value).to_string_lossy().into_owned(),
                     _ => value,
                 };
                 options.insert(field.key.to_owned(), value);

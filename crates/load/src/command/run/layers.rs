@@ -29,14 +29,16 @@ use crate::supervisor::BesideRun;
 #[derive(Debug, Clone, Default, Args)]
 pub struct LayerOptions {
     /// Load the slowed CPUs as well, in percent of what --speed leaves: 30; or of each
-    /// 0=30,1=60
+    /// 0=30,1=60; or a load profile, repeated until the end
     ///
     /// At --speed 0.5 a load of 30 takes 15 % of each CPU and leaves 35 % to CMD. It is the
     /// load of `sandbag load` by its method pace, in a process of its own; the report says
     /// what each part got, and what was left. With a method that loads CPUs: hogs, pace,
-    /// deadline, rt, quota.
-    #[arg(long, value_name = "PERCENT", value_parser = units::loads, conflicts_with = "profile")]
-    pub load: Option<Loads>,
+    /// deadline, rt, quota. Of a profile the percents are of the speed at the beginning, which
+    /// is the same for all CPUs then; setting another speed does not change them.
+    #[arg(long, value_name = "PERCENT|FILE", conflicts_with = "profile",
+          value_parser = layer_load)]
+    pub load: Option<LayerLoad>,
 
     /// Replay the jitter of a trace on these CPUs as well, as `sandbag jitter replay --loop`
     /// does
@@ -52,8 +54,25 @@ impl LayerOptions {
     pub const NAMES: [&str; 2] = ["load", "jitter"];
 }
 
+/// A load beside a speed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LayerLoad {
+    Constant(Loads),
+    Profile(PathBuf),
+}
+
+fn layer_load(text: &str) -> std::result::Result<LayerLoad, String> {
+    match units::loads(text) {
+        Ok(loads) => Ok(LayerLoad::Constant(loads)),
+        Err(_) if Path::new(text).exists() => Ok(LayerLoad::Profile(text.into())),
+        Err(why) => Err(format!("{why}, or a load profile")),
+    }
+}
+
 /// Above the hogs of a node, which have 1.
 const JITTER_PRIORITY: &str = "2";
+/// The part that is a load.
+const LOAD: &str = "load";
 /// How long a part may take until it holds.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(10);
@@ -63,6 +82,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub struct LayerPlan {
     name: &'static str,
     asked: String,
+    /// What changes with the speed.
     share: Option<SpeedShare>,
     words: Vec<OsString>,
 }
@@ -75,11 +95,6 @@ pub fn plan(options: &LayerOptions, method: &Method, speeds: &Ratios) -> Result<
         sandbag_run::Error::not_possible(what, "use --method hogs or pace with --load").into()
     };
     if let Some(load) = &options.load {
-        let share = SpeedShare(load.clone());
-        if let Some(cpu) = share.outside(speeds) {
-            let text = format!("--load: CPU {cpu} is not one of the node's, which are {cpus}");
-            return Err(BadInput(text).into());
-        }
         if method.scope == Scope::Node {
             return Err(no(&format!(
                 "{} slows the node's programs and not its CPUs, so a load on them would not \
@@ -91,11 +106,9 @@ pub fn plan(options: &LayerOptions, method: &Method, speeds: &Ratios) -> Result<
             let text = "shares gives parts by weight, and a load beside it changes them";
             return Err(no(text));
         }
-        plans.push(LayerPlan {
-            name: "load",
-            asked: format!("a load of {load} of the slowed CPUs"),
-            words: words(&["load", &share.loads(speeds)]),
-            share: Some(share),
+        plans.push(match load {
+            LayerLoad::Constant(loads) => constant(loads, speeds)?,
+            LayerLoad::Profile(file) => profile(file, speeds)?,
         });
     }
     if let Some(trace) = &options.jitter {
@@ -119,6 +132,39 @@ pub fn plan(options: &LayerOptions, method: &Method, speeds: &Ratios) -> Result<
     }
     plans.iter().try_for_each(LayerPlan::check)?;
     Ok(plans)
+}
+
+fn constant(loads: &Loads, speeds: &Ratios) -> Result<LayerPlan> {
+    let share = SpeedShare(loads.clone());
+    if let Some(cpu) = share.outside(speeds) {
+        let cpus = speeds.cpus();
+        let text = format!("--load: CPU {cpu} is not one of the node's, which are {cpus}");
+        return Err(BadInput(text).into());
+    }
+    Ok(LayerPlan {
+        name: LOAD,
+        asked: format!("a load of {loads} of the slowed CPUs"),
+        words: words(&["load", &share.loads(speeds)]),
+        share: Some(share),
+    })
+}
+
+fn profile(file: &Path, speeds: &Ratios) -> Result<LayerPlan> {
+    let mut each = speeds.iter().map(|(_, speed)| speed);
+    let speed = each.next().unwrap_or(1.0);
+    if each.any(|other| other != speed) {
+        let text = "--load: a profile needs the same speed of all CPUs".to_owned();
+        return Err(BadInput(text).into());
+    }
+    let (cpus, scale) = (speeds.cpus().to_string(), units::plain(speed).to_string());
+    let mut words = words(&["replay", "--loop", "--cpus", &cpus, "--scale-load", &scale]);
+    words.push(file.into());
+    Ok(LayerPlan {
+        name: LOAD,
+        asked: format!("the load of {} of the slowed CPUs", file.display()),
+        words,
+        share: None,
+    })
 }
 
 fn words(words: &[&str]) -> Vec<OsString> {
@@ -226,22 +272,24 @@ impl Layer {
 
     /// A load answers once it is held; a replay of jitter is registered then.
     fn holds(&self, registry: &Registry) -> Result<bool> {
-        Ok(match (&self.plan.share, self.socket_name()) {
-            (Some(_), Some(name)) => {
-                let directory = Directory::of_loads(registry.dir());
-                ask(&directory, &name, &Request::Status, ASK_LIMIT).is_ok()
-            }
-            _ => {
-                let mut runs = registry.runs()?.into_iter();
-                runs.any(|run| run.pid == self.run.pid())
-            }
-        })
+        Ok(
+            match self.socket_name().filter(|_| self.plan.name == LOAD) {
+                Some(name) => {
+                    let directory = Directory::of_loads(registry.dir());
+                    ask(&directory, &name, &Request::Status, ASK_LIMIT).is_ok()
+                }
+                None => {
+                    let mut runs = registry.runs()?.into_iter();
+                    runs.any(|run| run.pid == self.run.pid())
+                }
+            },
+        )
     }
 
     fn part(&mut self) -> Part {
-        let read = match self.plan.share {
-            Some(_) => self.run.record().map(of_load),
-            None => self.run.record().map(of_jitter),
+        let read = match self.plan.name {
+            LOAD => self.run.record().map(of_load),
+            _ => self.run.record().map(of_jitter),
         };
         let part = read.unwrap_or_else(|error| Part {
             verdict: Verdict::Missed,
