@@ -12,7 +12,7 @@ use sandbag_linux::signals::{ENDING, went_to_group};
 use sandbag_run::error::Result;
 
 const SETTLE_NS: u64 = 2_000_000_000;
-/// The first level is held when two boundaries in a row are this close.
+/// The first level is held when what was taken between two boundaries is this close.
 const SETTLED_POINTS: f64 = 5.0;
 
 /// What was asked for the beginning of a run.
@@ -54,7 +54,7 @@ impl SupervisedRun<'_> {
         }
         let mut from_ns = self.order_first(common, first_pct)?;
         let mut number = from_ns / BOUNDARY_NS;
-        let mut good = 0;
+        let mut is_held = false;
         loop {
             self.wait_until(clock::monotonic() + BOUNDARY_NS / 10);
             let _ = self.alarm.read();
@@ -64,24 +64,25 @@ impl SupervisedRun<'_> {
                 Early::Again => {
                     from_ns = self.order_first(common, first_pct)?;
                     number = from_ns / BOUNDARY_NS;
-                    good = 0;
+                    is_held = false;
                 }
             }
             let now = clock::monotonic();
-            if self.cpus.iter().all(|cpu| cpu.has_note(common, number + 1)) {
+            // A burner that has not begun is idle, which counts as a note.
+            let is_over = now >= (number + 1) * BOUNDARY_NS;
+            if is_over && self.cpus.iter().all(|cpu| cpu.has_note(common, number + 1)) {
                 let method = self.method;
-                let close = self.workers().iter_mut().zip(first_pct).all(|(cpu, pct)| {
+                is_held = self.workers().iter_mut().zip(first_pct).all(|(cpu, pct)| {
                     let level = method.serves(pct / 100.0);
                     let taken = cpu.taken(common, number, number + 1).ns;
                     (taken as f64 / BOUNDARY_NS as f64 - level).abs() * 100.0 <= SETTLED_POINTS
                 });
-                good = if close { good + 1 } else { 0 };
                 number += 1;
             }
             for cpu in &mut self.cpus {
                 cpu.called(common)?;
             }
-            if limits.start_at_ns.is_none() && good >= 2 {
+            if limits.start_at_ns.is_none() && is_held {
                 return Ok(Some((now + BOUNDARY_NS / 5).next_multiple_of(BOUNDARY_NS)));
             }
             // Early enough to publish the profile before it begins.
@@ -90,7 +91,7 @@ impl SupervisedRun<'_> {
                 .start_at_ns
                 .map(|at| at.next_multiple_of(BOUNDARY_NS));
             if soon >= begins_at.unwrap_or(from_ns + SETTLE_NS) {
-                if wanted && good < 2 {
+                if wanted && !is_held {
                     self.observer.warning(
                         "the first level was not held before the start; going on".to_owned(),
                     );
