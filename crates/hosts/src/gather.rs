@@ -159,9 +159,10 @@ impl Gathered {
             format: FORMAT,
             sandbag: env!("CARGO_PKG_VERSION").to_owned(),
             verdict,
-            reason: match parts.is_empty() {
-                true => format!("all {all} hosts kept the condition"),
-                false => parts.join("; "),
+            reason: if parts.is_empty() {
+                format!("all {all} hosts kept the condition")
+            } else {
+                parts.join("; ")
             },
             start_skew_ms: starts.reduce(f64::max),
             start_skew_within_ms: within.reduce(f64::max),

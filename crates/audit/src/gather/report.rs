@@ -30,9 +30,12 @@ const CPU_HEADS: [&str; 6] = ["host", "CPU", "test", "quantity", "difference", "
 
 fn cells(one: &HostDifference) -> [String; 7] {
     let unit = one.quantity.unit();
-    let number = |pct: f64| match one.quantity.is_open(pct) {
-        true => String::new(),
-        false => format!("{} {unit}", signed(pct)),
+    let number = |pct: f64| {
+        if one.quantity.is_open(pct) {
+            String::new()
+        } else {
+            format!("{} {unit}", signed(pct))
+        }
     };
     [
         visible(&one.host),

@@ -90,7 +90,7 @@ fn from(get: impl Fn(&str) -> Option<String>) -> Option<Launched> {
         }
         let rank = number(family.rank)?;
         let size = family.size.iter().find_map(|name| number(name))?;
-        (rank < size).then(|| Launched {
+        (rank < size).then_some(Launched {
             by: family.by,
             rank,
             size,

@@ -113,9 +113,10 @@ pub(super) fn experiment(dir: &Path) -> Result<Gathered> {
             let path = entry.path();
             path.extension().is_some_and(|ending| ending == "json")
         };
-        let hint = match files.any(is_json) {
-            true => "; of audits sandbag audit gather makes a report",
-            false => "",
+        let hint = if files.any(is_json) {
+            "; of audits sandbag audit gather makes a report"
+        } else {
+            ""
         };
         let text = format!(
             "{}: no run of a host is in it (a directory per host, with {RUN_JSON}){hint}",
