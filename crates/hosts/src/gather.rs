@@ -137,16 +137,19 @@ impl Gathered {
             0 => None,
             n => Some(format!("{n} of {all} hosts {words} ({})", named(verdict))),
         };
+        // What was held was held to the early end only.
+        let early = early_end
+            .as_ref()
+            .map(|early| format!("{} ended it early", early.host));
         let parts = [
             said(None, "have no result"),
             said(Some(Verdict::Missed), "missed the condition"),
             said(Some(Verdict::Undecided), "are undecided"),
+            early,
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
-        let verdict = match (
-            count(None) + count(Some(Verdict::Missed)),
-            count(Some(Verdict::Undecided)),
-        ) {
+        let missed = count(None) + count(Some(Verdict::Missed)) + usize::from(early_end.is_some());
+        let verdict = match (missed, count(Some(Verdict::Undecided))) {
             (0, 0) => Verdict::Kept,
             (0, _) => Verdict::Undecided,
             _ => Verdict::Missed,

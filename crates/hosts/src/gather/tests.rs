@@ -114,6 +114,25 @@ fn who_needs_a_look_comes_first_and_who_is_missing_is_named() {
 }
 
 #[test]
+fn what_ended_early_is_not_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    host(dir.path(), "n1", "kept", 50.0, "2026-03-01T12:00:00Z");
+    host(dir.path(), "n3", "kept", 50.0, "2026-03-01T12:00:00Z");
+    let all = experiment(vec![member(0, "n1", 0.0), member(2, "n3", 0.0)]);
+    fs::write(
+        dir.path().join("hosts.json"),
+        serde_json::to_vec(&all).unwrap(),
+    )
+    .unwrap();
+    let gathered = read::experiment(dir.path()).unwrap();
+    assert_eq!(
+        (gathered.verdict, gathered.exit_code()),
+        (Verdict::Missed, exit::MISSED)
+    );
+    assert_eq!(gathered.reason, "n3 ended it early");
+}
+
+#[test]
 fn runs_that_are_half_written_are_hosts_without_a_result() {
     let dir = tempfile::tempdir().unwrap();
     host(dir.path(), "n1", "kept", 50.0, "2026-03-01T12:00:00Z");
