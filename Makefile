@@ -108,6 +108,7 @@ package-test: build ## The packages, installed from scratch
 	scripts/test-wheel
 	scripts/test-image
 	SANDBAG_BIN=$(SANDBAG) scripts/test-slurm
+	SANDBAG_BIN=$(SANDBAG) scripts/test-hosts
 	scripts/test-kubernetes
 	scripts/test-ci
 
