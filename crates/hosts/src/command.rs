@@ -20,7 +20,7 @@ use sandbag_ui::text::visible;
 use sandbag_ui::units;
 use serde::{Deserialize, Serialize};
 
-use crate::course::{self, CourseEnd, Task};
+use crate::course::{self, Task};
 use crate::exchange::{EarlyEnd, LeaderNote, MeetingPlace, MemberEnd, PlannedMember};
 use crate::meeting::{self, FAR_MS, Member};
 
@@ -150,16 +150,19 @@ pub fn main(
         has_command: has_command(words),
         lost_after: args.lost_after,
     };
+    // Without ends, in case this process does not live to write them.
+    if member.rank == 0 {
+        put_experiment(&out, &experiment(args, &leader, &[], None))?;
+    }
     let end = course::run(&member, &meeting, leader.clone(), &task, messages)?;
     if member.rank == 0 {
-        let experiment = experiment(args, &leader, &end);
-        put_json(
-            &out.join(HOSTS_JSON),
-            &experiment,
-            sandbag_input::Existing::Replace,
+        put_experiment(
+            &out,
+            &experiment(args, &leader, &end.ends, end.early.as_ref()),
         )?;
+        let dir = visible(&out.display().to_string());
         messages.say(&format!(
-            "{} hosts: {}; sandbag gather {} makes one report",
+            "{} hosts: {}; {}",
             member.ranks,
             end.early
                 .as_ref()
@@ -167,10 +170,15 @@ pub fn main(
                     "ended early by {}",
                     visible(&early.host)
                 )),
-            visible(&out.display().to_string())
+            verb.report_command().map_or_else(
+                || format!("a file of each is in {dir}"),
+                |command| format!("{command} {dir} makes one report")
+            )
         ));
     }
     Ok(match (end.code, &end.early) {
+        // What was signalled itself has the code of its own run.
+        (code, Some(_)) if interrupt::came() => code,
         // Ours was ended for another's failure.
         (exit::KEPT | exit::INTERRUPTED, Some(_)) if task.has_command => exit::OUR_FAILURE,
         (exit::KEPT | exit::INTERRUPTED, Some(_)) => exit::FAILED,
@@ -240,12 +248,25 @@ fn say_clocks(leader: &LeaderNote, messages: &Messages) {
     ));
 }
 
-fn experiment(args: &HostsArgs, leader: &LeaderNote, end: &CourseEnd) -> Experiment {
+fn put_experiment(out: &Path, experiment: &Experiment) -> Result<()> {
+    put_json(
+        &out.join(HOSTS_JSON),
+        experiment,
+        sandbag_input::Existing::Replace,
+    )
+}
+
+fn experiment(
+    args: &HostsArgs,
+    leader: &LeaderNote,
+    ends: &[(u32, MemberEnd)],
+    early_end: Option<&EarlyEnd>,
+) -> Experiment {
     let plan = leader.plan.as_ref();
     let start = plan.filter(|_| args.start == StartWhen::Common);
     let start =
         start.and_then(|plan| jiff::Timestamp::from_nanosecond(i128::from(plan.start_ns)).ok());
-    let mut ends = end.ends.clone();
+    let mut ends = ends.to_vec();
     ends.sort_by_key(|(rank, _)| *rank);
     Experiment {
         format: FORMAT,
@@ -254,7 +275,7 @@ fn experiment(args: &HostsArgs, leader: &LeaderNote, end: &CourseEnd) -> Experim
         start: start.map(|at| at.to_string()),
         members: plan.map(|plan| plan.members.clone()).unwrap_or_default(),
         ends,
-        early_end: end.early.clone(),
+        early_end: early_end.cloned(),
     }
 }
 

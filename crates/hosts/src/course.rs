@@ -20,7 +20,7 @@ use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::messages::Messages;
 
 use crate::clocks::wall_ns;
-use crate::exchange::{EarlyEnd, LeaderNote, MeetingPlace, MemberEnd, MemberNote};
+use crate::exchange::{EarlyEnd, INTERRUPTED, LeaderNote, MeetingPlace, MemberEnd, MemberNote};
 use crate::meeting::{Member, early_end};
 
 /// Between two looks at the others, and two signs of life.
@@ -28,6 +28,8 @@ const LOOK: Duration = Duration::from_millis(500);
 /// What a process that was asked to end may take, before it is killed; its guardian restores
 /// then.
 const GRACE: Duration = Duration::from_secs(10);
+/// When it is asked again where the terminal may have asked it already.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
 
 /// What sandbag is to do on this host.
 pub struct Task {
@@ -99,6 +101,7 @@ pub fn run(
         early: None,
         own: None,
         asked_at: None,
+        is_signalled: false,
         lost_after: task.lost_after,
     };
     let mut child = None;
@@ -118,7 +121,12 @@ pub fn run(
         {
             course.end_if_asked(process);
             if let Some(status) = process.try_wait().context("wait")? {
-                course.own = Some(outcome(status, task.has_command));
+                let mut own = outcome(status, task.has_command);
+                // A signal to this host's process only must not leave the others without it.
+                if interrupt::came() && course.early.is_none() && own.failure.is_none() {
+                    own.failure = Some(INTERRUPTED.to_owned());
+                }
+                course.own = Some(own);
             }
         }
         course.look()?;
@@ -163,6 +171,8 @@ struct Course<'a> {
     own: Option<MemberEnd>,
     /// When the process was asked to end.
     asked_at: Option<Instant>,
+    /// It was sent a signal by us.
+    is_signalled: bool,
     lost_after: Duration,
 }
 
@@ -192,12 +202,19 @@ impl Course<'_> {
                 self.asked_at = Some(Instant::now());
                 // From a terminal it has the signal already, and a second one means more.
                 if self.early.is_some() || !std::io::stdin().is_terminal() {
-                    let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM);
+                    self.signal(child);
                 }
             }
             Some(at) if at.elapsed() > GRACE => drop(child.kill()),
+            // The signal was not the terminal's.
+            Some(at) if at.elapsed() > ASK_AGAIN && !self.is_signalled => self.signal(child),
             Some(_) => {}
         }
+    }
+
+    fn signal(&mut self, child: &Child) {
+        self.is_signalled = true;
+        let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM);
     }
 
     fn look(&mut self) -> Result<()> {
@@ -253,9 +270,7 @@ impl Course<'_> {
                 seen.ended = note.ended;
             }
             let failure = seen.ended.as_ref().and_then(|end| end.failure.clone());
-            let lost = seen
-                .is_lost(lost_after)
-                .then(|| "nothing was heard of it for 10 s".to_owned());
+            let lost = seen.is_lost(lost_after).then(|| silence(lost_after));
             if let Some(why) = failure.or(lost) {
                 self.early.get_or_insert_with(|| EarlyEnd {
                     rank,
@@ -315,7 +330,7 @@ fn outcome(status: ExitStatus, has_command: bool) -> MemberEnd {
     };
     let why = match (code, status.signal()) {
         (_, Some(signal)) => Some(format!("sandbag was ended by signal {signal}")),
-        (exit::INTERRUPTED, _) => Some("it was interrupted".to_owned()),
+        (exit::INTERRUPTED, _) => Some(INTERRUPTED.to_owned()),
         (exit::OUR_FAILURE, _) if has_command => Some("sandbag failed there".to_owned()),
         (exit::NOT_FOUND | exit::NOT_EXECUTABLE, _) if has_command => {
             Some("the command cannot be run there".to_owned())

@@ -66,6 +66,16 @@ pub struct EarlyEnd {
     pub why: String,
 }
 
+/// A signal to sandbag itself: the usual end of what has no length.
+pub const INTERRUPTED: &str = "it was interrupted";
+
+impl EarlyEnd {
+    /// Whether somebody asked for it.
+    pub fn is_asked(&self) -> bool {
+        self.why == INTERRUPTED
+    }
+}
+
 /// What another rank says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MemberNote {

@@ -138,9 +138,9 @@ impl Gathered {
             n => Some(format!("{n} of {all} hosts {words} ({})", named(verdict))),
         };
         // What was held was held to the early end only.
-        let early = early_end
-            .as_ref()
-            .map(|early| format!("{} ended it early", early.host));
+        let early = early_end.as_ref().filter(|early| !early.is_asked());
+        let unasked = usize::from(early.is_some());
+        let early = early.map(|early| format!("{} ended it early", early.host));
         let parts = [
             said(None, "have no result"),
             said(Some(Verdict::Missed), "missed the condition"),
@@ -148,7 +148,7 @@ impl Gathered {
             early,
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
-        let missed = count(None) + count(Some(Verdict::Missed)) + usize::from(early_end.is_some());
+        let missed = count(None) + count(Some(Verdict::Missed)) + unasked;
         let verdict = match (missed, count(Some(Verdict::Undecided))) {
             (0, 0) => Verdict::Kept,
             (0, _) => Verdict::Undecided,

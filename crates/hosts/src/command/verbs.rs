@@ -78,6 +78,13 @@ pub fn chosen(matches: &ArgMatches) -> Option<(HostsVerb, HostsArgs)> {
             .iter()
             .try_fold(matches, |above, name| above.subcommand_matches(name))?;
         let args = HostsArgs::from_arg_matches(own).ok()?;
+        // A file of nodes takes no --at: its host is held until the start.
+        let is_nodes_file =
+            verb.path == ["slow"] && own.try_get_raw("file").is_ok_and(|words| words.is_some());
+        let verb = HostsVerb {
+            has_at: verb.has_at && !is_nodes_file,
+            ..verb
+        };
         args.hosts.then_some((verb, args))
     })
 }
@@ -88,6 +95,15 @@ impl HostsVerb {
         match self.ending {
             None => "--out",
             Some(_) => "--output",
+        }
+    }
+
+    /// The command that makes one report of what the hosts left, if there is one.
+    pub fn report_command(&self) -> Option<&'static str> {
+        match (self.ending, self.path) {
+            (None, _) => Some("sandbag gather"),
+            (Some(_), ["audit", "run"]) => Some("sandbag audit gather"),
+            _ => None,
         }
     }
 

@@ -11,12 +11,12 @@ use sandbag_run::directory::{ACHIEVED_CSV, FORMAT};
 use sandbag_stats::{Tolerance, Verdict};
 use sandbag_ui::BadInput;
 use sandbag_ui::failure::{Context as _, Result};
-use sandbag_ui::output::RUN_JSON;
+use sandbag_ui::output::{NODES_JSON, RUN_JSON};
 use serde::Deserialize;
 
 use super::{COLUMNS, Gathered, GatheredHost, Piece};
 use crate::command::{Experiment, HOSTS_JSON};
-use crate::exchange::read_limited;
+use crate::exchange::{EarlyEnd, read_limited};
 
 /// Larger records are none of ours, bytes.
 const LARGEST: u64 = 64 << 20;
@@ -63,6 +63,22 @@ struct HostFailure {
     message: String,
 }
 
+/// Of nodes.json: the nodes that a host made from a file.
+#[derive(Debug, Deserialize)]
+struct HostNodes {
+    verdict: Verdict,
+    started_at: String,
+    nodes: Vec<HostNode>,
+}
+
+#[derive(Debug, Deserialize)]
+struct HostNode {
+    directory: String,
+    verdict: Verdict,
+    reason: String,
+    length_s: f64,
+}
+
 /// Of achieved.csv.
 #[derive(Debug, Deserialize)]
 struct HostWindow {
@@ -80,7 +96,9 @@ pub(super) fn experiment(dir: &Path) -> Result<Gathered> {
         let entry = entry.with_context(|| dir.display().to_string())?;
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
-        let is_run = path.join(RUN_JSON).exists() || path.join(ACHIEVED_CSV).exists();
+        let is_run = [RUN_JSON, NODES_JSON, ACHIEVED_CSV]
+            .iter()
+            .any(|name| path.join(name).exists());
         if path.is_dir() && is_run {
             found.insert(
                 name.clone(),
@@ -140,7 +158,10 @@ pub(super) fn experiment(dir: &Path) -> Result<Gathered> {
         let path = dir.join(&host.host);
         host.course = course(&path, longest_s, host.tolerance.window_points);
     }
-    let early_end = known.and_then(|one| one.early_end);
+    let early_end = known.and_then(|one| {
+        let last = || last_sign(dir, &one);
+        one.early_end.clone().or_else(last)
+    });
     Ok(Gathered::of(found.into_values().collect(), early_end))
 }
 
@@ -159,9 +180,47 @@ fn known(dir: &Path) -> Result<Option<Experiment>> {
     Ok(Some(experiment))
 }
 
+/// Rank 0 wrote no end: its last sign of life.
+fn last_sign(dir: &Path, experiment: &Experiment) -> Option<EarlyEnd> {
+    let first = experiment.members.first()?;
+    if !experiment.ends.is_empty() {
+        return None;
+    }
+    let written = fs::metadata(dir.join("meeting/leader.json")).and_then(|meta| meta.modified());
+    let at = jiff::Timestamp::try_from(written.ok()?).ok()?;
+    Some(EarlyEnd {
+        rank: first.rank,
+        host: first.host.clone(),
+        at: at.to_string(),
+        why: "nothing was heard of it since (killed, lost, or it still runs)".to_owned(),
+    })
+}
+
+/// Fills in what the nodes of a host say, where it has such.
+fn fill_nodes(host: &mut GatheredHost, dir: &Path) -> Option<i128> {
+    let bytes = read_limited(&dir.join(NODES_JSON), LARGEST).ok()?;
+    let record: HostNodes = serde_json::from_slice(&bytes).ok()?;
+    let reasons = record
+        .nodes
+        .iter()
+        .map(|node| format!("{}: {}: {}", node.directory, node.verdict, node.reason));
+    host.reason = reasons.collect::<Vec<_>>().join("; ");
+    host.verdict = Some(record.verdict);
+    host.length_s = record
+        .nodes
+        .iter()
+        .map(|node| node.length_s)
+        .reduce(f64::max);
+    let began: jiff::Timestamp = record.started_at.parse().ok()?;
+    Some(began.as_nanosecond())
+}
+
 /// Fills in what its run says; returns when that began, ns since 1970.
 fn fill(host: &mut GatheredHost, dir: &Path) -> Option<i128> {
     let path = dir.join(RUN_JSON);
+    if !path.exists() && dir.join(NODES_JSON).exists() {
+        return fill_nodes(host, dir);
+    }
     let read = read_limited(&path, LARGEST).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => format!("it left no {RUN_JSON}"),
         _ => format!("{RUN_JSON}: {error}"),

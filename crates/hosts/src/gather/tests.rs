@@ -130,6 +130,16 @@ fn what_ended_early_is_not_kept() {
         (Verdict::Missed, exit::MISSED)
     );
     assert_eq!(gathered.reason, "n3 ended it early");
+    // A load without a length has no other end than a signal.
+    let mut asked = all;
+    asked.early_end.as_mut().unwrap().why = crate::exchange::INTERRUPTED.to_owned();
+    fs::write(
+        dir.path().join("hosts.json"),
+        serde_json::to_vec(&asked).unwrap(),
+    )
+    .unwrap();
+    let gathered = read::experiment(dir.path()).unwrap();
+    assert_eq!(gathered.exit_code(), exit::KEPT);
 }
 
 #[test]

@@ -174,11 +174,11 @@ fn choose(
     match (own.next(), own.next(), rank) {
         (Some(name), None, _) => return Ok(name.clone()),
         (Some(_), Some(_), _) => {
-            let text = format!("{AUTO}: several machines have the name of this host, {host}");
+            let text = format!("{AUTO} (several machines have the name of this host, {host})");
             return Err(Fault::argument("--machine", text, "--map-machines").into());
         }
         (None, _, None) => {
-            let text = format!("{AUTO}: no machine has the name of this host, {host}");
+            let text = format!("{AUTO} (no machine has the name of this host, {host})");
             let expected = "a name, --map-machines, or a launcher that gives ranks";
             return Err(Fault::argument("--machine", text, expected).into());
         }
@@ -187,14 +187,14 @@ fn choose(
     let at = rank.unwrap_or(0) as usize;
     names.get(at).cloned().ok_or_else(|| {
         let text = format!(
-            "{AUTO}: the profile has {} machines, and this is host {}",
+            "{AUTO} (the profile has {} machines, and this is host {})",
             names.len(),
             at + 1
         );
         Fault::argument(
             "--machine",
             text,
-            "a profile with as many machines as hosts",
+            "a name, or the profile must have as many machines as there are hosts",
         )
         .into()
     })
