@@ -147,7 +147,7 @@ pub fn main(
         words: verb.for_host(words, &out, &member.host, start_ns),
         // A run that takes --at begins there itself, and needs the time before to get ready.
         start_ns: start_ns.filter(|_| !verb.has_at).unwrap_or(0),
-        has_command: has_command(words),
+        has_command: has_command(words) || verb.has_programs,
         lost_after: args.lost_after,
     };
     // Without ends, in case this process does not live to write them.
@@ -162,11 +162,10 @@ pub fn main(
         )?;
         let dir = visible(&out.display().to_string());
         messages.say(&format!(
-            "{} hosts: {}; {}",
-            member.ranks,
+            "{}; {}",
             end.early
                 .as_ref()
-                .map_or("all ended".to_owned(), |early| format!(
+                .map_or("all hosts have ended".to_owned(), |early| format!(
                     "ended early by {}",
                     visible(&early.host)
                 )),

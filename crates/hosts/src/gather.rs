@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use sandbag_stats::{Tolerance, Verdict};
+use sandbag_ui::exit;
 use sandbag_ui::failure::Result;
 use sandbag_ui::messages::Messages;
-use sandbag_ui::output::{JsonArgs, Overwrite, print, put, put_json, refuse_ending};
-use sandbag_ui::{BadInput, exit};
+use sandbag_ui::report::ReportArgs;
 use serde::Serialize;
 
 use crate::clocks::{ClockState, Offset};
@@ -34,16 +34,8 @@ pub struct GatherArgs {
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 
-    /// Write the report: .html (a page with a heat map), .csv or .json; - for JSON on standard
-    /// output
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-
     #[command(flatten)]
-    json: JsonArgs,
-
-    #[command(flatten)]
-    overwrite: Overwrite,
+    report: ReportArgs,
 }
 
 /// Version of the record.
@@ -205,44 +197,15 @@ pub fn show(dir: &Path) -> Result<String> {
 /// # Errors
 /// There are no results, or the report cannot be written.
 pub fn main(args: &GatherArgs, messages: &Messages) -> Result<u8> {
-    args.overwrite.check(args.output.as_deref())?;
-    args.json.check(args.overwrite)?;
-    let written = args
-        .output
-        .as_deref()
-        .filter(|path| path.as_os_str() != "-");
-    if let Some(path) = written {
-        refuse_ending(path, &["html", "csv", "json"])?;
-    }
+    args.report.check()?;
     let gathered = read::experiment(&args.dir)?;
-    let existing = args.overwrite.existing();
-    if let Some(path) = args.json.path() {
-        put_json(path, &gathered, existing)?;
-    }
-    match (args.output.as_deref(), written) {
-        (Some(_), Some(path)) => {
-            let ending = path
-                .extension()
-                .and_then(|ending| ending.to_str())
-                .unwrap_or_default();
-            match ending {
-                "html" => put(path, page::page(&gathered), existing)?,
-                "csv" => put(path, table::csv(&gathered)?, existing)?,
-                "json" => put_json(path, &gathered, existing)?,
-                _ => {
-                    let text = format!(
-                        "{}: name a file that ends in .html, .csv or .json",
-                        path.display()
-                    );
-                    return Err(BadInput(text).into());
-                }
-            }
-            messages.say(&format!("Report: {}", path.display()));
-        }
-        (Some(path), None) => put_json(path, &gathered, existing)?,
-        (None, _) if args.json.path().is_some_and(|path| path.as_os_str() == "-") => {}
-        (None, _) => print(table::terminal(&gathered))?,
-    }
+    args.report.put(
+        &gathered,
+        || table::terminal(&gathered),
+        || page::page(&gathered),
+        || table::csv(&gathered),
+        messages,
+    )?;
     Ok(gathered.exit_code())
 }
 

@@ -8,7 +8,7 @@ use clap::Args;
 use sandbag_ui::BadInput;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::messages::Messages;
-use sandbag_ui::output::{JsonArgs, Overwrite, print, put, put_json, refuse_ending};
+use sandbag_ui::report::ReportArgs;
 
 use super::{exit_codes, read_audit};
 use crate::gather::{Gatherer, report};
@@ -24,27 +24,12 @@ pub(super) struct GatherArgs {
     #[arg(value_name = "DIR|FILE", required = true)]
     files: Vec<PathBuf>,
 
-    /// Write the report: .html, .csv or .json; - for JSON on standard output
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-
     #[command(flatten)]
-    json: JsonArgs,
-
-    #[command(flatten)]
-    overwrite: Overwrite,
+    report: ReportArgs,
 }
 
 pub(super) fn main(args: &GatherArgs, messages: &Messages) -> Result<u8> {
-    args.overwrite.check(args.output.as_deref())?;
-    args.json.check(args.overwrite)?;
-    let written = args
-        .output
-        .as_deref()
-        .filter(|path| path.as_os_str() != "-");
-    if let Some(path) = written {
-        refuse_ending(path, &["html", "csv", "json"])?;
-    }
+    args.report.check()?;
     let mut gatherer = Gatherer::default();
     let mut left_out = Vec::new();
     let mut used = 0;
@@ -65,23 +50,13 @@ pub(super) fn main(args: &GatherArgs, messages: &Messages) -> Result<u8> {
         return Err(BadInput(format!("no audit of a host{}", why.unwrap_or_default())).into());
     }
     let cluster = gatherer.finish(left_out);
-    let existing = args.overwrite.existing();
-    if let Some(path) = args.json.path() {
-        put_json(path, &cluster, existing)?;
-    }
-    match (args.output.as_deref(), written) {
-        (Some(_), Some(path)) => {
-            match path.extension().and_then(|ending| ending.to_str()) {
-                Some("csv") => put(path, report::csv(&cluster)?, existing)?,
-                Some("json") => put_json(path, &cluster, existing)?,
-                _ => put(path, report::page(&cluster), existing)?,
-            }
-            messages.say(&format!("Report: {}", path.display()));
-        }
-        (Some(path), None) => put_json(path, &cluster, existing)?,
-        (None, _) if args.json.path().is_some_and(|path| path.as_os_str() == "-") => {}
-        (None, _) => print(report::terminal(&cluster))?,
-    }
+    args.report.put(
+        &cluster,
+        || report::terminal(&cluster),
+        || report::page(&cluster),
+        || report::csv(&cluster),
+        messages,
+    )?;
     Ok(exit_codes::of_equality(cluster.verdict))
 }
 

@@ -13,6 +13,7 @@ pub mod output;
 pub mod page;
 pub mod progress;
 pub mod quantity;
+pub mod report;
 pub mod table;
 pub mod text;
 pub mod units;

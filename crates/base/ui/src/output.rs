@@ -189,8 +189,7 @@ const TELLING: [&str; 12] = [
 /// Refuses a name whose ending says that the file holds something else than
 /// what the command writes.
 pub fn refuse_ending(path: &Path, written: &[&str]) -> Result<()> {
-    let ending = path.extension().and_then(|ending| ending.to_str());
-    match ending.filter(|ending| TELLING.contains(ending) && !written.contains(ending)) {
+    match ending(path).filter(|ending| TELLING.contains(ending) && !written.contains(ending)) {
         None => Ok(()),
         Some(ending) => {
             let can: Vec<String> = written.iter().map(|ending| format!(".{ending}")).collect();
@@ -258,6 +257,11 @@ impl JsonArgs {
         }
         Ok(print(text()?)?)
     }
+}
+
+/// `html` of `a.html`.
+pub(crate) fn ending(path: &Path) -> Option<&str> {
+    path.extension().and_then(|ending| ending.to_str())
 }
 
 /// Writes a file's content to [`stdout`].

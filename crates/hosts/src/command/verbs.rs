@@ -18,6 +18,8 @@ pub struct HostsVerb {
     ending: Option<&'static str>,
     /// It begins at a given time by itself.
     pub has_at: bool,
+    /// Programs come from a file, and its exit code is theirs.
+    pub has_programs: bool,
 }
 
 const VERBS: [HostsVerb; 7] = [
@@ -35,6 +37,7 @@ const fn run(path: &'static [&'static str], has_at: bool) -> HostsVerb {
         path,
         ending: None,
         has_at,
+        has_programs: false,
     }
 }
 
@@ -43,6 +46,7 @@ const fn file(path: &'static [&'static str], ending: &'static str) -> HostsVerb 
         path,
         ending: Some(ending),
         has_at: false,
+        has_programs: false,
     }
 }
 
@@ -83,6 +87,7 @@ pub fn chosen(matches: &ArgMatches) -> Option<(HostsVerb, HostsArgs)> {
             verb.path == ["slow"] && own.try_get_raw("file").is_ok_and(|words| words.is_some());
         let verb = HostsVerb {
             has_at: verb.has_at && !is_nodes_file,
+            has_programs: is_nodes_file,
             ..verb
         };
         args.hosts.then_some((verb, args))

@@ -108,7 +108,7 @@ pub(super) fn sentences(gathered: &Gathered) -> Vec<String> {
     all
 }
 
-pub(super) fn csv(gathered: &Gathered) -> Result<Vec<u8>> {
+pub(super) fn csv(gathered: &Gathered) -> Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let failed = |error: csv::Error| sandbag_ui::Failure::text(error.to_string());
     let names = COLUMNS.iter().map(|column| column.name).chain(["reason"]);
@@ -118,7 +118,8 @@ pub(super) fn csv(gathered: &Gathered) -> Result<Vec<u8>> {
         let cells = cells.chain([host.reason.clone()]);
         writer.write_record(cells).map_err(failed)?;
     }
-    writer
+    let bytes = writer
         .into_inner()
-        .map_err(|error| sandbag_ui::Failure::text(error.to_string()))
+        .map_err(|error| sandbag_ui::Failure::text(error.to_string()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -187,7 +187,7 @@ fn choose(
     let at = rank.unwrap_or(0) as usize;
     names.get(at).cloned().ok_or_else(|| {
         let text = format!(
-            "{AUTO} (the profile has {} machines, and this is host {})",
+            "{AUTO} (the number of machines is {}, and this is host {})",
             names.len(),
             at + 1
         );
@@ -471,7 +471,7 @@ mod tests {
         assert_eq!(take("n2.site", Some(0)).unwrap(), "n2:9100");
         assert_eq!(take("b", Some(1)).unwrap(), "n2:9100");
         let told = take("b", Some(3)).unwrap_err().to_string();
-        assert!(told.contains("3 machines, and this is host 4"), "{told}");
+        assert!(told.contains("machines is 3, and this is host 4"), "{told}");
         assert!(
             take("b", None)
                 .unwrap_err()

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reports that are made of many records: a page, CSV, JSON, or a table on the terminal.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::BadInput;
+use crate::failure::Result;
+use crate::messages::Messages;
+use crate::output::{JsonArgs, Overwrite, ending, print, put, put_json, refuse_ending};
+
+/// A report of many records: `-o FILE` in a form by its ending, `--json`, or a table.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ReportArgs {
+    /// Write the report: .html, .csv or .json; - for JSON on standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    #[command(flatten)]
+    json: JsonArgs,
+
+    #[command(flatten)]
+    overwrite: Overwrite,
+}
+
+impl ReportArgs {
+    /// Refuses names that cannot be written, before anything is read for them.
+    pub fn check(&self) -> Result<()> {
+        self.overwrite.check(self.output.as_deref())?;
+        self.json.check(self.overwrite)?;
+        let Some(path) = self
+            .output
+            .as_deref()
+            .filter(|path| path.as_os_str() != "-")
+        else {
+            return Ok(());
+        };
+        let endings = ["html", "csv", "json"];
+        refuse_ending(path, &endings)?;
+        match ending(path).filter(|ending| endings.contains(ending)) {
+            Some(_) => Ok(()),
+            None => Err(BadInput(format!(
+                "{}: name a file that ends in .html, .csv or .json",
+                path.display()
+            ))
+            .into()),
+        }
+    }
+
+    /// Writes it where it is asked for, and the table where standard output has no record.
+    pub fn put(
+        &self,
+        record: &impl Serialize,
+        table: impl FnOnce() -> String,
+        page: impl FnOnce() -> String,
+        csv: impl FnOnce() -> Result<String>,
+        messages: &Messages,
+    ) -> Result<()> {
+        let existing = self.overwrite.existing();
+        if let Some(path) = self.json.path() {
+            put_json(path, record, existing)?;
+        }
+        let on_stdout = |path: &Path| path.as_os_str() == "-";
+        let Some(path) = self.output.as_deref() else {
+            if !self.json.path().is_some_and(on_stdout) {
+                print(table())?;
+            }
+            return Ok(());
+        };
+        match ending(path) {
+            Some("html") => put(path, page(), existing)?,
+            Some("csv") => put(path, csv()?, existing)?,
+            _ => put_json(path, record, existing)?,
+        }
+        if !on_stdout(path) {
+            messages.say(&format!("Report: {}", path.display()));
+        }
+        Ok(())
+    }
+}
