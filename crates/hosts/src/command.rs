@@ -27,7 +27,7 @@ use crate::meeting::{self, FAR_MS, Member};
 pub use verbs::{HostsVerb, augmented, chosen, with_host_in_names};
 
 /// The record of an experiment, in its directory.
-pub const HOSTS_JSON: &str = "hosts.json";
+pub use sandbag_ui::report::HOSTS_JSON;
 /// Its version.
 pub const FORMAT: u32 = 1;
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag audit gather`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use sandbag_ui::BadInput;
-use sandbag_ui::failure::{Context as _, Result};
+use sandbag_ui::failure::Result;
 use sandbag_ui::messages::Messages;
-use sandbag_ui::report::ReportArgs;
+use sandbag_ui::report::{ReportArgs, files};
 
 use super::{exit_codes, read_audit};
 use crate::gather::{Gatherer, report};
@@ -33,7 +32,7 @@ pub(super) fn main(args: &GatherArgs, messages: &Messages) -> Result<u8> {
     let mut gatherer = Gatherer::default();
     let mut left_out = Vec::new();
     let mut used = 0;
-    for path in files(&args.files)? {
+    for path in files(&args.files, "json")? {
         let added = read_audit(&path)
             .map_err(|error| error.line())
             .and_then(|audit| {
@@ -58,30 +57,6 @@ pub(super) fn main(args: &GatherArgs, messages: &Messages) -> Result<u8> {
         messages,
     )?;
     Ok(exit_codes::of_equality(cluster.verdict))
-}
-
-/// The files, and of directories the .json files in them, in the order of their names.
-fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let mut all = Vec::new();
-    for path in named {
-        if !path.is_dir() {
-            all.push(path.clone());
-            continue;
-        }
-        let entries = fs::read_dir(path).with_context(|| path.display().to_string())?;
-        let files = entries.flatten().map(|entry| entry.path());
-        let is_audit = |path: &PathBuf| {
-            let name = path
-                .file_name()
-                .and_then(|name| name.to_str())
-                .unwrap_or_default();
-            name.ends_with(".json") && name != "hosts.json"
-        };
-        let mut files: Vec<PathBuf> = files.filter(is_audit).collect();
-        files.sort();
-        all.extend(files);
-    }
-    Ok(all)
 }
 
 /// The name of the file is the host's, where the launcher gave it that; else as the audit says.

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reports that are made of many records: a page, CSV, JSON, or a table on the terminal.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
 
 use crate::BadInput;
-use crate::failure::Result;
+use crate::failure::{Context as _, Result};
 use crate::messages::Messages;
 use crate::output::{JsonArgs, Overwrite, ending, print, put, put_json, refuse_ending};
 
@@ -79,4 +80,28 @@ impl ReportArgs {
         }
         Ok(())
     }
+}
+
+/// The record of an experiment on many hosts, which is none of a host.
+pub const HOSTS_JSON: &str = "hosts.json";
+
+/// Files that were named, and those with this ending in directories that were, by their names.
+pub fn files(named: &[PathBuf], wanted: &str) -> Result<Vec<PathBuf>> {
+    let mut all = Vec::new();
+    for path in named {
+        if !path.is_dir() {
+            all.push(path.clone());
+            continue;
+        }
+        let entries = fs::read_dir(path).with_context(|| path.display().to_string())?;
+        let files = entries.flatten().map(|entry| entry.path());
+        let is_wanted = |path: &PathBuf| {
+            let is_hosts = path.file_name().is_some_and(|name| name == HOSTS_JSON);
+            ending(path) == Some(wanted) && !is_hosts
+        };
+        let mut files: Vec<PathBuf> = files.filter(is_wanted).collect();
+        files.sort();
+        all.extend(files);
+    }
+    Ok(all)
 }

@@ -8,6 +8,7 @@ mod causes;
 mod compare;
 mod counts;
 mod export;
+mod gather;
 mod memory;
 mod parts;
 mod periodic;
@@ -47,6 +48,9 @@ enum JitterAction {
     Show(show::ShowArgs),
     /// Compare the lengths of events of two traces, or what other tools recorded
     Compare(compare::CompareArgs),
+    /// Compare the jitter of many hosts: which is noisier
+    #[command(after_long_help = gather::HELP)]
+    Gather(gather::GatherArgs),
     /// Write a trace, or what another tool recorded, as a trace, CSV or JSON
     Convert(export::ConvertArgs),
     /// Replay the jitter of a trace on CPUs, beside a program or alone
@@ -73,6 +77,7 @@ pub fn main(args: &JitterArgs, messages: &Messages) -> Result<u8> {
         JitterAction::Record(args) => record::main(args, messages),
         JitterAction::Show(args) => show::main(args, messages),
         JitterAction::Compare(args) => compare::main(args, messages),
+        JitterAction::Gather(args) => gather::main(args, messages),
         JitterAction::Convert(args) => export::main(args, messages),
         JitterAction::Replay(args) => replay::main(args, messages),
         JitterAction::Verify(args) => verify::main(args, messages),

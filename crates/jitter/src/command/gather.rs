@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag jitter gather`: which of many hosts is noisier.
+//!
+//! The time lost in each second of each CPU is a figure; a host's noise is their mean. Its interval
+//! (Student) is that for all hosts at once (Bonferroni). A host is noisier if all of it is above the
+//! middle of all hosts.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use maud::html;
+use sandbag_stats::distribution::student_half_width;
+use sandbag_stats::{median, quantile};
+use sandbag_ui::chart::{self, Chart, ChartSeries, figure};
+use sandbag_ui::failure::Result;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output::width;
+use sandbag_ui::page::static_page;
+use sandbag_ui::quantity::time;
+use sandbag_ui::report::{ReportArgs, files};
+use sandbag_ui::table::{fit, plain};
+use sandbag_ui::text::visible;
+use sandbag_ui::{BadInput, exit};
+use serde::Serialize;
+
+use crate::import::ImportOptions;
+use crate::trace_file::open_trace;
+use crate::{CpuTrace, JitterTrace};
+
+pub(super) const HELP: &str = "\
+Exit codes:
+  0 no host is noisier, 1 failed, 2 wrong usage or bad input, 3 a host is noisier.";
+
+/// Compare the jitter of many hosts: which is noisier
+///
+/// A host is noisier if its share of time lost is above the middle of all hosts, at 99 %
+/// confidence over all hosts.
+#[derive(Debug, Args)]
+pub struct GatherArgs {
+    /// A directory of traces as `sandbag jitter record -o HOST.sbj` wrote them, or the files
+    #[arg(value_name = "DIR|FILE", required = true)]
+    files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+const CONFIDENCE: f64 = 0.99;
+/// A figure is of this time of a CPU, ns.
+const PIECE_NS: u64 = 1_000_000_000;
+/// Rows on a terminal.
+const SHOWN: usize = 20;
+const FORMAT: u32 = 1;
+
+/// What the traces of many hosts say together; the noisiest first.
+#[derive(Debug, Serialize)]
+struct NoiseCluster {
+    format: u32,
+    sandbag: &'static str,
+    confidence: f64,
+    /// Of the hosts' shares, percent.
+    middle_pct: f64,
+    hosts: Vec<HostNoise>,
+    left_out: Vec<(String, String)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct HostNoise {
+    host: String,
+    cpus: usize,
+    /// The least and the most that a CPU lost, percent.
+    cpu_range_pct: (f64, f64),
+    /// The CPU that lost most.
+    worst_cpu: u32,
+    known_s: f64,
+    /// Share of time lost, percent.
+    noise_pct: f64,
+    /// For all hosts at once; none with fewer than two seconds.
+    interval_pct: Option<(f64, f64)>,
+    rate_per_s: f64,
+    p99_ns: u64,
+    longest_ns: u64,
+    is_noisier: bool,
+}
+
+pub fn main(args: &GatherArgs, messages: &Messages) -> Result<u8> {
+    args.report.check()?;
+    let (mut traces, mut left_out) = (Vec::new(), Vec::new());
+    let options = ImportOptions {
+        without_causes: true,
+        ..ImportOptions::default()
+    };
+    for path in files(&args.files, "sbj")? {
+        match open_trace(&path, &options, messages) {
+            Ok(trace) => traces.push((host(&trace, &path), trace)),
+            Err(error) => left_out.push((path.display().to_string(), error.to_string())),
+        }
+    }
+    if traces.is_empty() {
+        let why = left_out.first().map(|(_, why)| format!(": {why}"));
+        let text = format!("no trace of a host{}", why.unwrap_or_default());
+        return Err(BadInput(text).into());
+    }
+    let found = gather(&traces, left_out);
+    args.report.put(
+        &found,
+        || terminal(&found),
+        || page(&found),
+        || csv(&found),
+        messages,
+    )?;
+    let is_noisier = found.hosts.iter().any(|host| host.is_noisier);
+    Ok(if is_noisier { exit::MISSED } else { exit::KEPT })
+}
+
+fn host(trace: &JitterTrace, path: &Path) -> String {
+    let of_file = || {
+        path.file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
+    trace.header.host.clone().unwrap_or_else(of_file)
+}
+
+fn gather(traces: &[(String, JitterTrace)], left_out: Vec<(String, String)>) -> NoiseCluster {
+    let mut hosts: Vec<HostNoise> = traces
+        .iter()
+        .map(|(host, trace)| of_host(host, trace, traces.len()))
+        .collect();
+    let shares: Vec<f64> = hosts.iter().map(|host| host.noise_pct).collect();
+    let middle_pct = median(&shares).unwrap_or(0.0);
+    for host in &mut hosts {
+        host.is_noisier = host.interval_pct.is_some_and(|(low, _)| low > middle_pct);
+    }
+    hosts.sort_by(|a, b| {
+        b.is_noisier
+            .cmp(&a.is_noisier)
+            .then(b.noise_pct.total_cmp(&a.noise_pct))
+    });
+    NoiseCluster {
+        format: FORMAT,
+        sandbag: env!("CARGO_PKG_VERSION"),
+        confidence: CONFIDENCE,
+        middle_pct,
+        hosts,
+        left_out,
+    }
+}
+
+fn of_host(host: &str, trace: &JitterTrace, hosts: usize) -> HostNoise {
+    let pieces: Vec<f64> = trace.cpus.iter().flat_map(pieces_pct).collect();
+    let share = |cpu: &CpuTrace| {
+        let known_ns = cpu.known_ns().max(1) as f64;
+        (cpu.noise_ns() as f64 / known_ns * 100.0, cpu.cpu)
+    };
+    let mut cpus: Vec<(f64, u32)> = trace.cpus.iter().map(share).collect();
+    cpus.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let known_ns: u64 = trace.cpus.iter().map(CpuTrace::known_ns).sum();
+    let noise_ns: u64 = trace.cpus.iter().map(CpuTrace::noise_ns).sum();
+    let mut lengths = trace.lengths_ns();
+    lengths.sort_unstable();
+    let known_s = known_ns as f64 / 1e9;
+    let worst = cpus.last().copied().unwrap_or_default();
+    HostNoise {
+        host: host.to_owned(),
+        cpus: cpus.len(),
+        cpu_range_pct: (cpus.first().map_or(0.0, |cpu| cpu.0), worst.0),
+        worst_cpu: worst.1,
+        known_s,
+        noise_pct: noise_ns as f64 / known_ns.max(1) as f64 * 100.0,
+        interval_pct: interval(&pieces, hosts),
+        rate_per_s: if known_s > 0.0 {
+            lengths.len() as f64 / known_s
+        } else {
+            0.0
+        },
+        p99_ns: quantile(&lengths, 99.0).unwrap_or(0),
+        longest_ns: lengths.last().copied().unwrap_or(0),
+        is_noisier: false,
+    }
+}
+
+/// Share of each whole piece of known time that events took, percent. An event is of the
+/// piece in which it begins.
+fn pieces_pct(cpu: &CpuTrace) -> Vec<f64> {
+    let mut all = Vec::new();
+    let mut events = cpu.events.iter().peekable();
+    for span in &cpu.known {
+        let mut from_ns = span.from_ns;
+        while from_ns + PIECE_NS <= span.until_ns {
+            let to_ns = from_ns + PIECE_NS;
+            let mut lost_ns = 0;
+            while let Some(event) = events.next_if(|event| event.start_ns < to_ns) {
+                lost_ns += if event.start_ns >= from_ns {
+                    event.length_ns
+                } else {
+                    0
+                };
+            }
+            all.push(lost_ns as f64 / PIECE_NS as f64 * 100.0);
+            from_ns = to_ns;
+        }
+    }
+    all
+}
+
+fn interval(pieces: &[f64], hosts: usize) -> Option<(f64, f64)> {
+    if pieces.len() < 2 {
+        return None;
+    }
+    let count = pieces.len() as f64;
+    let mean = pieces.iter().sum::<f64>() / count;
+    let square: f64 = pieces.iter().map(|piece| (piece - mean).powi(2)).sum();
+    let error = (square / (count - 1.0) / count).sqrt();
+    let p = 1.0 - (1.0 - CONFIDENCE) / hosts as f64;
+    let half = student_half_width(p, pieces.len() as u32 - 1) * error;
+    Some((mean - half, mean + half))
+}
+
+const HEADS: [&str; 9] = [
+    "host",
+    "CPUs",
+    "lost %",
+    "at least",
+    "at most",
+    "worst CPU",
+    "events/s",
+    "99 % below",
+    "longest",
+];
+
+fn cells(host: &HostNoise) -> [String; 9] {
+    let end = |pct: Option<f64>| pct.map_or_else(String::new, |pct| format!("{pct:.3}"));
+    [
+        visible(&host.host),
+        host.cpus.to_string(),
+        format!("{:.3}", host.noise_pct),
+        end(host.interval_pct.map(|(low, _)| low)),
+        end(host.interval_pct.map(|(_, high)| high)),
+        format!("{}: {:.3}", host.worst_cpu, host.cpu_range_pct.1),
+        format!("{:.1}", host.rate_per_s),
+        time(host.p99_ns as f64),
+        time(host.longest_ns as f64),
+    ]
+}
+
+fn summary(found: &NoiseCluster) -> String {
+    let noisier: Vec<&str> = found
+        .hosts
+        .iter()
+        .filter(|host| host.is_noisier)
+        .map(|host| host.host.as_str())
+        .collect();
+    let all = found.hosts.len();
+    let middle = format!(
+        "the middle of {all} hosts lost {:.3} % of the time",
+        found.middle_pct
+    );
+    match noisier.as_slice() {
+        [] => format!("no host is noisier than the others beyond chance; {middle}"),
+        names => {
+            let first = names.iter().take(5).copied().collect::<Vec<_>>().join(", ");
+            let more = if names.len() > 5 { ", ..." } else { "" };
+            format!("noisier: {first}{more}; {middle}")
+        }
+    }
+}
+
+fn terminal(found: &NoiseCluster) -> String {
+    let mut table = plain(HEADS);
+    for host in found.hosts.iter().take(SHOWN) {
+        table.add_row(cells(host));
+    }
+    let mut out = format!(
+        "{}\n\n{}\n",
+        visible(&summary(found)),
+        fit(&table, 1, width())
+    );
+    match found.hosts.len().saturating_sub(SHOWN) {
+        0 => {}
+        more => drop(writeln!(
+            out,
+            "and {more} more; -o FILE.html or FILE.csv has all"
+        )),
+    }
+    for (file, why) in &found.left_out {
+        let _ = writeln!(out, "left out: {}: {}", visible(file), visible(why));
+    }
+    out
+}
+
+fn page(found: &NoiseCluster) -> String {
+    let bars = found.hosts.iter().zip(0..).filter_map(|(host, at)| {
+        let (low, high) = host.interval_pct?;
+        Some((f64::from(at), low, host.noise_pct, high))
+    });
+    let chart = Chart {
+        about: "share of time lost on each host, with its interval".to_owned(),
+        x: "host".to_owned(),
+        y: "time lost, %".to_owned(),
+        names: found.hosts.iter().map(|host| host.host.clone()).collect(),
+        series: vec![ChartSeries {
+            colour: Some(0),
+            bars: bars.collect(),
+            ..ChartSeries::default()
+        }],
+        from_zero: true,
+        ..Chart::default()
+    };
+    let body = html! {
+        header {
+            p .what { "jitter of " (found.hosts.len()) " hosts" }
+            h1 { (visible(&summary(found))) }
+        }
+        section {
+            (figure("Time lost on each host", Some(chart), &[]))
+            table {
+                thead { tr { @for head in HEADS { th { (head) } } } }
+                tbody { @for host in &found.hosts { tr { @for cell in cells(host) { td { (cell) } } } } }
+            }
+            @for (file, why) in &found.left_out { p { "Left out: " (visible(file)) ": " (visible(why)) } }
+        }
+    };
+    static_page("sandbag: jitter of many hosts", chart::STYLE, &body)
+}
+
+fn csv(found: &NoiseCluster) -> Result<String> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let failed = |error: csv::Error| sandbag_ui::Failure::text(error.to_string());
+    let heads = [
+        "host",
+        "cpus",
+        "known_s",
+        "noise_pct",
+        "low_pct",
+        "high_pct",
+        "worst_cpu",
+        "worst_cpu_pct",
+        "rate_per_s",
+        "p99_ns",
+        "longest_ns",
+        "noisier",
+    ];
+    writer.write_record(heads).map_err(failed)?;
+    for host in &found.hosts {
+        let end = |pct: Option<f64>| pct.map_or_else(String::new, |pct| format!("{pct:.6}"));
+        let cells = [
+            host.host.clone(),
+            host.cpus.to_string(),
+            format!("{:.3}", host.known_s),
+            format!("{:.6}", host.noise_pct),
+            end(host.interval_pct.map(|(low, _)| low)),
+            end(host.interval_pct.map(|(_, high)| high)),
+            host.worst_cpu.to_string(),
+            format!("{:.6}", host.cpu_range_pct.1),
+            format!("{:.3}", host.rate_per_s),
+            host.p99_ns.to_string(),
+            host.longest_ns.to_string(),
+            host.is_noisier.to_string(),
+        ];
+        writer.write_record(cells).map_err(failed)?;
+    }
+    let bytes = writer.into_inner();
+    let bytes = bytes.map_err(|error| sandbag_ui::Failure::text(error.to_string()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use sandbag_stats::Chance;
+
+    use super::*;
+    use crate::{LoopClock, Span, TraceEvent, TraceHeader};
+
+    /// Events of 100 us at random times, so many in a second, on two CPUs for 20 s.
+    fn trace(seed: u64, rate: f64) -> JitterTrace {
+        let mut chance = Chance::new(seed, "gather");
+        let cpu = |cpu| {
+            let (mut events, mut at_s) = (Vec::new(), 0.0);
+            loop {
+                at_s += chance.exponential(1.0 / rate) + 1e-4;
+                if at_s >= 19.9 {
+                    break;
+                }
+                events.push(TraceEvent::new((at_s * 1e9) as u64, 100_000));
+            }
+            let known = vec![Span::new(0, 20_000_000_000)];
+            CpuTrace::new(cpu, known, events)
+        };
+        let cpus = [0, 1].map(cpu);
+        let header = TraceHeader::new("test", LoopClock::Imported, vec![0, 1]);
+        JitterTrace::new(header, cpus.into(), None)
+    }
+
+    fn hosts(rate: impl Fn(u64) -> f64) -> Vec<(String, JitterTrace)> {
+        (0..12)
+            .map(|n| (format!("n{n}"), trace(n, rate(n))))
+            .collect()
+    }
+
+    #[test]
+    fn the_noisier_host_is_found_and_comes_first() {
+        let found = gather(&hosts(|n| if n == 7 { 60.0 } else { 30.0 }), Vec::new());
+        let noisier = found.hosts.iter().filter(|host| host.is_noisier);
+        let names: Vec<&str> = noisier.map(|host| host.host.as_str()).collect();
+        assert_eq!(names, ["n7"]);
+        assert_eq!(found.hosts[0].host, "n7");
+        assert!(
+            (found.middle_pct - 0.3).abs() < 0.03,
+            "{}",
+            found.middle_pct
+        );
+        assert!(terminal(&found).starts_with("noisier: n7; the middle of 12 hosts lost 0."));
+        assert!(page(&found).contains("<svg"));
+        assert_eq!(csv(&found).unwrap().lines().count(), 13);
+    }
+
+    #[test]
+    fn equal_hosts_are_not_called_noisier() {
+        let found = gather(&hosts(|_| 30.0), Vec::new());
+        assert!(found.hosts.iter().all(|host| !host.is_noisier), "{found:?}");
+        // One second says nothing of its scatter.
+        assert_eq!(interval(&[0.3], 2), None);
+    }
+}
