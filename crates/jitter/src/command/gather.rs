@@ -216,7 +216,7 @@ fn interval(pieces: &[f64], hosts: usize) -> Option<(f64, f64)> {
     let error = (square / (count - 1.0) / count).sqrt();
     let p = 1.0 - (1.0 - CONFIDENCE) / hosts as f64;
     let half = student_half_width(p, pieces.len() as u32 - 1) * error;
-    Some((mean - half, mean + half))
+    Some(((mean - half).max(0.0), mean + half))
 }
 
 const HEADS: [&str; 9] = [
