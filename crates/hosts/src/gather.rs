@@ -125,18 +125,19 @@ impl Gathered {
             format!("{}{more}", first.join(", "))
         };
         let all = hosts.len();
-        let said = |verdict, words: &str| match count(verdict) {
+        let said = |verdict, one: &str, many: &str| match count(verdict) {
             0 => None,
-            n => Some(format!("{n} of {all} hosts {words} ({})", named(verdict))),
+            1 => Some(format!("1 of {all} hosts {one} ({})", named(verdict))),
+            n => Some(format!("{n} of {all} hosts {many} ({})", named(verdict))),
         };
         // What was held was held to the early end only.
         let early = early_end.as_ref().filter(|early| !early.is_asked());
         let unasked = usize::from(early.is_some());
         let early = early.map(|early| format!("{} ended it early", early.host));
         let parts = [
-            said(None, "have no result"),
-            said(Some(Verdict::Missed), "missed the condition"),
-            said(Some(Verdict::Undecided), "are undecided"),
+            said(None, "has no result", "have no result"),
+            said(Some(Verdict::Missed), "missed the condition", "missed the condition"),
+            said(Some(Verdict::Undecided), "is undecided", "are undecided"),
             early,
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
