@@ -222,7 +222,7 @@ fn has_command(words: &[OsString]) -> bool {
     at.is_some_and(|at| at + 1 < words.len())
 }
 
-/// Clocks that are apart, and those whose kernel says that nobody sets them.
+/// Clocks that differ, and how well they were compared.
 fn say_clocks(leader: &LeaderNote, messages: &Messages) {
     let members = leader.plan.iter().flat_map(|plan| &plan.members);
     for one in members.clone() {

@@ -70,7 +70,7 @@ pub struct EarlyEnd {
 pub const INTERRUPTED: &str = "it was interrupted";
 
 impl EarlyEnd {
-    /// Whether somebody asked for it.
+    /// Whether a signal to sandbag asked for it.
     pub fn is_asked(&self) -> bool {
         self.why == INTERRUPTED
     }

@@ -136,7 +136,11 @@ impl Gathered {
         let early = early.map(|early| format!("{} ended it early", early.host));
         let parts = [
             said(None, "has no result", "have no result"),
-            said(Some(Verdict::Missed), "missed the condition", "missed the condition"),
+            said(
+                Some(Verdict::Missed),
+                "missed the condition",
+                "missed the condition",
+            ),
             said(Some(Verdict::Undecided), "is undecided", "are undecided"),
             early,
         ];

@@ -118,7 +118,7 @@ impl Met {
 /// Rank 0: waits for all others and names the start.
 ///
 /// # Errors
-/// Some did not come in time, two are on one host, a version differs; all who wait are told.
+/// Ranks are missing after `patience`, two are on one host, or a version differs. The others read why.
 pub fn lead(member: &Member, place: &MeetingPlace, patience: Duration) -> Result<LeaderNote> {
     let mut note = member.leader_note();
     let until = Instant::now() + patience;

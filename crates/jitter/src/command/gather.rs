@@ -374,7 +374,7 @@ mod tests {
     use super::*;
     use crate::{LoopClock, Span, TraceEvent, TraceHeader};
 
-    /// Events of 100 us at random times, so many in a second, on two CPUs for 20 s.
+    /// Events of 100 us at random times, `rate` per second, on two CPUs for 20 s.
     fn trace(seed: u64, rate: f64) -> JitterTrace {
         let mut chance = Chance::new(seed, "gather");
         let cpu = |cpu| {
