@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::model::{AuditSample, Effect, LengthEffect, Quantity, Test};
 use crate::ranks::{
-    Blocks, Scale, compare_all, compare_with_middle, estimate, half_width, holm, quantile,
+    Blocks, Scale, ShiftEstimate, compare_all, compare_with_middle, estimate, half_width, holm,
+    quantile,
 };
 
 /// How sure effects are to be.
@@ -34,9 +35,6 @@ impl TestLevel {
     }
 }
 
-/// More CPUs, or hosts, than this are compared with their middle: each with all others would
-/// take hours.
-const MANY: usize = 256;
 /// With this probability what is called detectable would have been seen.
 const POWER: f64 = 0.9;
 
@@ -126,11 +124,29 @@ pub fn of_test(
     noise: bool,
     level: TestLevel,
 ) -> Vec<Effect> {
-    let compare = if cpus.len() > MANY {
-        compare_with_middle
-    } else {
-        compare_all
-    };
+    effects_by(compare_all, samples, cpus, lengths, noise, level)
+}
+
+/// The same, each compared with the middle of all: for so many that each with all others would
+/// take too long.
+pub fn against_middle(
+    samples: &[AuditSample],
+    cpus: &[u32],
+    lengths: usize,
+    noise: bool,
+    level: TestLevel,
+) -> Vec<Effect> {
+    effects_by(compare_with_middle, samples, cpus, lengths, noise, level)
+}
+
+fn effects_by(
+    compare: fn(&Blocks, Scale, f64, f64) -> Vec<ShiftEstimate>,
+    samples: &[AuditSample],
+    cpus: &[u32],
+    lengths: usize,
+    noise: bool,
+    level: TestLevel,
+) -> Vec<Effect> {
     let mut effects = Vec::new();
     for quantity in quantities(noise) {
         let all = blocks(samples, cpus, *quantity, None);

@@ -18,6 +18,10 @@ use crate::effects::{self, TestLevel, deciding};
 use crate::model::{Audit, AuditSample, AuditVerdict, Effect, Quantity, Test};
 use crate::ranks::holm;
 
+/// More hosts than this are compared with their middle. The time of each with all others grows
+/// with the square of their number.
+const MANY: usize = 32;
+
 /// Version of the record.
 const FORMAT: u32 = 1;
 
@@ -122,11 +126,16 @@ impl Gatherer {
             confidence: self.confidence,
             comparisons: effects::comparisons(&noise, numbers.len()),
         };
+        let compare = if numbers.len() > MANY {
+            effects::against_middle
+        } else {
+            effects::of_test
+        };
         let mut tests: Vec<Test> = Vec::new();
         for (name, merged) in self.tests {
             let (noise, lengths) = (merged.is_noise(), merged.lengths.len());
             tests.push(Test {
-                effects: effects::of_test(&merged.samples, &numbers, lengths, noise, level),
+                effects: compare(&merged.samples, &numbers, lengths, noise, level),
                 ..Test::empty(name)
             });
         }

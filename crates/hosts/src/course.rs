@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From the start to the end: sandbag's own process on this host, and what the others do.
 //!
-//! Each rank says every second that it lives. Rank 0 sees all others, they see rank 0. Once one
+//! Each rank says twice a second that it lives. Rank 0 sees all others, they see rank 0. Once one
 //! fails, or is not heard of, rank 0 says so and all end their process, which restores its host.
 
 use std::ffi::OsString;

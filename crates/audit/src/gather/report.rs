@@ -8,6 +8,7 @@ use sandbag_ui::chart::{self, Chart, ChartSeries, figure};
 use sandbag_ui::failure::Result;
 use sandbag_ui::output::width;
 use sandbag_ui::page::static_page;
+use sandbag_ui::report::csv_text;
 use sandbag_ui::table::{fit, plain};
 use sandbag_ui::text::visible;
 
@@ -145,8 +146,6 @@ fn more(out: &mut String, rows: usize) {
 }
 
 pub fn csv(cluster: &Cluster) -> Result<String> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    let failed = |error: csv::Error| sandbag_ui::Failure::text(error.to_string());
     let heads = [
         "host",
         "test",
@@ -157,25 +156,19 @@ pub fn csv(cluster: &Cluster) -> Result<String> {
         "p",
         "verdict",
     ];
-    writer.write_record(heads).map_err(failed)?;
-    for one in &cluster.differences {
-        writer
-            .write_record([
-                &one.host,
-                &one.test,
-                one.quantity.word(),
-                &format!("{:.4}", one.pct),
-                &format!("{:.4}", one.together_pct.0),
-                &format!("{:.4}", one.together_pct.1),
-                &format!("{:.6}", one.p),
-                verdict(one.verdict),
-            ])
-            .map_err(failed)?;
-    }
-    let bytes = writer
-        .into_inner()
-        .map_err(|error| sandbag_ui::Failure::text(error.to_string()))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    let row = |one: &HostDifference| {
+        vec![
+            one.host.clone(),
+            one.test.clone(),
+            one.quantity.word().to_owned(),
+            format!("{:.4}", one.pct),
+            format!("{:.4}", one.together_pct.0),
+            format!("{:.4}", one.together_pct.1),
+            format!("{:.6}", one.p),
+            verdict(one.verdict).to_owned(),
+        ]
+    };
+    csv_text(heads, cluster.differences.iter().map(row))
 }
 
 pub fn page(cluster: &Cluster) -> String {

@@ -87,6 +87,18 @@ impl RunDir {
         Some(Self { path, made, user })
     }
 
+    /// Removes the results of an earlier run, which this one replaces: one that is killed leaves
+    /// none, and those of before would be taken for its own.
+    pub fn remove_results(&self) {
+        for name in FILES {
+            let path = self.path.join(name);
+            let is_file = |meta: fs::Metadata| meta.is_file() || meta.is_symlink();
+            if fs::symlink_metadata(&path).is_ok_and(is_file) {
+                let _ = fs::remove_file(path);
+            }
+        }
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -144,6 +156,20 @@ mod tests {
         let dir = RunDir::make(Some(there.clone()), None, &messages).unwrap();
         dir.discard_if_empty();
         assert!(there.exists(), "it was there before");
+    }
+
+    #[test]
+    fn results_of_an_earlier_run_go_and_other_files_stay() {
+        let place = tempfile::tempdir().unwrap();
+        let messages = Messages::new(true, 0);
+        for name in [RUN_JSON, ACHIEVED_CSV, "stdout.txt"] {
+            fs::write(place.path().join(name), "x").unwrap();
+        }
+        let dir = RunDir::make(Some(place.path().to_owned()), None, &messages).unwrap();
+        dir.remove_results();
+        let left: Vec<_> = fs::read_dir(place.path()).unwrap().flatten().collect();
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0].file_name(), "stdout.txt");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::BadInput;
-use crate::failure::{Context as _, Result};
+use crate::failure::{Context as _, Failure, Result};
 use crate::messages::Messages;
 use crate::output::{JsonArgs, Overwrite, ending, print, put, put_json, refuse_ending};
 
@@ -104,4 +104,20 @@ pub fn files(named: &[PathBuf], wanted: &str) -> Result<Vec<PathBuf>> {
         all.extend(files);
     }
     Ok(all)
+}
+
+/// A table as CSV.
+pub fn csv_text<'h>(
+    heads: impl IntoIterator<Item = &'h str>,
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> Result<String> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let failed = |error: csv::Error| Failure::text(error.to_string());
+    writer.write_record(heads).map_err(failed)?;
+    for row in rows {
+        writer.write_record(row).map_err(failed)?;
+    }
+    let bytes = writer.into_inner();
+    let bytes = bytes.map_err(|error| Failure::text(error.to_string()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -109,6 +109,10 @@ pub(super) fn experiment(dir: &Path) -> Result<Gathered> {
             );
         }
     }
+    // Directories of others are of an earlier experiment that this one replaced.
+    if let Some(known) = &known {
+        found.retain(|host, _| known.members.iter().any(|one| one.host == *host));
+    }
     for member in known.iter().flat_map(|one| &one.members) {
         let host = found
             .entry(member.host.clone())

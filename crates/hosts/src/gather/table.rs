@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use sandbag_ui::failure::Result;
 use sandbag_ui::output::width;
+use sandbag_ui::report::csv_text;
 use sandbag_ui::table::{fit, plain};
 use sandbag_ui::text::{signed, visible};
 
@@ -109,17 +110,10 @@ pub(super) fn sentences(gathered: &Gathered) -> Vec<String> {
 }
 
 pub(super) fn csv(gathered: &Gathered) -> Result<String> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    let failed = |error: csv::Error| sandbag_ui::Failure::text(error.to_string());
     let names = COLUMNS.iter().map(|column| column.name).chain(["reason"]);
-    writer.write_record(names).map_err(failed)?;
-    for host in &gathered.hosts {
+    let row = |host: &GatheredHost| {
         let cells = COLUMNS.iter().map(|column| (column.value)(host));
-        let cells = cells.chain([host.reason.clone()]);
-        writer.write_record(cells).map_err(failed)?;
-    }
-    let bytes = writer
-        .into_inner()
-        .map_err(|error| sandbag_ui::Failure::text(error.to_string()))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+        cells.chain([host.reason.clone()]).collect()
+    };
+    csv_text(names, gathered.hosts.iter().map(row))
 }

@@ -143,6 +143,25 @@ fn what_ended_early_is_not_kept() {
 }
 
 #[test]
+fn directories_of_an_earlier_experiment_are_none_of_this_one() {
+    let dir = tempfile::tempdir().unwrap();
+    host(dir.path(), "n1", "kept", 50.0, "2026-03-01T12:00:00Z");
+    host(dir.path(), "old", "missed", 70.0, "2026-02-01T12:00:00Z");
+    let mut all = experiment(vec![member(0, "n1", 0.0)]);
+    all.early_end = None;
+    fs::write(
+        dir.path().join("hosts.json"),
+        serde_json::to_vec(&all).unwrap(),
+    )
+    .unwrap();
+    let gathered = read::experiment(dir.path()).unwrap();
+    assert_eq!(
+        (gathered.hosts.len(), gathered.exit_code()),
+        (1, exit::KEPT)
+    );
+}
+
+#[test]
 fn runs_that_are_half_written_are_hosts_without_a_result() {
     let dir = tempfile::tempdir().unwrap();
     host(dir.path(), "n1", "kept", 50.0, "2026-03-01T12:00:00Z");

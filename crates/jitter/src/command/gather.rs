@@ -10,15 +10,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use maud::html;
-use sandbag_stats::distribution::student_half_width;
-use sandbag_stats::{median, quantile};
+use sandbag_stats::{half_width_of_mean, median, quantile};
 use sandbag_ui::chart::{self, Chart, ChartSeries, figure};
 use sandbag_ui::failure::Result;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::width;
 use sandbag_ui::page::static_page;
 use sandbag_ui::quantity::time;
-use sandbag_ui::report::{ReportArgs, files};
+use sandbag_ui::report::{ReportArgs, csv_text, files};
 use sandbag_ui::table::{fit, plain};
 use sandbag_ui::text::visible;
 use sandbag_ui::{BadInput, exit};
@@ -207,15 +206,9 @@ fn pieces_pct(cpu: &CpuTrace) -> Vec<f64> {
 }
 
 fn interval(pieces: &[f64], hosts: usize) -> Option<(f64, f64)> {
-    if pieces.len() < 2 {
-        return None;
-    }
-    let count = pieces.len() as f64;
-    let mean = pieces.iter().sum::<f64>() / count;
-    let square: f64 = pieces.iter().map(|piece| (piece - mean).powi(2)).sum();
-    let error = (square / (count - 1.0) / count).sqrt();
     let p = 1.0 - (1.0 - CONFIDENCE) / hosts as f64;
-    let half = student_half_width(p, pieces.len() as u32 - 1) * error;
+    let half = half_width_of_mean(pieces.iter().copied(), p)?;
+    let mean = pieces.iter().sum::<f64>() / pieces.len() as f64;
     Some(((mean - half).max(0.0), mean + half))
 }
 
@@ -327,8 +320,6 @@ fn page(found: &NoiseCluster) -> String {
 }
 
 fn csv(found: &NoiseCluster) -> Result<String> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    let failed = |error: csv::Error| sandbag_ui::Failure::text(error.to_string());
     let heads = [
         "host",
         "cpus",
@@ -343,10 +334,9 @@ fn csv(found: &NoiseCluster) -> Result<String> {
         "longest_ns",
         "noisier",
     ];
-    writer.write_record(heads).map_err(failed)?;
-    for host in &found.hosts {
+    let row = |host: &HostNoise| {
         let end = |pct: Option<f64>| pct.map_or_else(String::new, |pct| format!("{pct:.6}"));
-        let cells = [
+        vec![
             host.host.clone(),
             host.cpus.to_string(),
             format!("{:.3}", host.known_s),
@@ -359,12 +349,9 @@ fn csv(found: &NoiseCluster) -> Result<String> {
             host.p99_ns.to_string(),
             host.longest_ns.to_string(),
             host.is_noisier.to_string(),
-        ];
-        writer.write_record(cells).map_err(failed)?;
-    }
-    let bytes = writer.into_inner();
-    let bytes = bytes.map_err(|error| sandbag_ui::Failure::text(error.to_string()))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+        ]
+    };
+    csv_text(heads, found.hosts.iter().map(row))
 }
 
 #[cfg(test)]

@@ -102,6 +102,8 @@ impl HoldOptions {
         if self.no_out {
             return None;
         }
-        RunDir::make(self.out.clone(), self.user(), messages)
+        let dir = RunDir::make(self.out.clone(), self.user(), messages)?;
+        dir.remove_results();
+        Some(dir)
     }
 }
