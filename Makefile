@@ -73,6 +73,7 @@ built:
 unit: ## Tests that need no privilege
 	scripts/claims
 	scripts/links
+	scripts/locks
 	scripts/unit-tests
 	cargo test $(LAB_TEST_FLAGS)
 	@# Tests that need something that not every machine has are ignored above, and
