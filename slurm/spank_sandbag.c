@@ -126,6 +126,14 @@ static int has_host(const char *hosts, const char *host)
     return found;
 }
 
+/* Text of a user goes to the log of slurmd, where it must not look like other lines. */
+static void one_line(char *text)
+{
+    for (; *text; text++)
+        if (iscntrl((unsigned char)*text))
+            *text = '?';
+}
+
 /* Checks the text of a load or speed, a number or NODE=NUMBER,..., and takes the value for
    `host` from it. 1: there is one; 0: the text does not name the host; -1: wrong, and why. */
 static int value_of(int option, const char *text, const char *host, double *value, char *why)
@@ -610,6 +618,65 @@ static int command_line(char **arguments, char *load, char *speed, char *list)
     return n;
 }
 
+/* A name that is no node of the step is most likely a mistake. Said by the first node: srun
+   does not have the list of nodes yet when it calls a plugin. The list is from the environment of
+   the step, which a user can change, so it is good for a message only. */
+static void check_names(spank_t spank)
+{
+    enum { SHOWN = 5, MOST = 65536 };
+    static char nodes[65536];
+    char names[TEXT] = "", others[40] = "", *host;
+    uint32_t number = 1;
+    int unknown, shown = 0;
+    if (spank_get_item(spank, S_JOB_NODEID, &number) || number != 0 ||
+        spank_getenv(spank, "SLURM_STEP_NODELIST", nodes, sizeof nodes) != ESPANK_SUCCESS)
+        return;
+    hostlist_t step = slurm_hostlist_create(nodes), named = slurm_hostlist_create(NULL);
+    hostlist_t both = slurm_hostlist_create(nodes);
+    for (int option = LOAD; option <= SPEED && named && both; option++) {
+        for (const char *rest = asked[option]; rest && *rest;) {
+            char part[TEXT], *equal;
+            size_t length = piece(rest);
+            snprintf(part, sizeof part, "%.*s", (int)length, rest);
+            rest += length + (rest[length] == ',');
+            if (!(equal = strrchr(part, '=')))
+                continue;
+            *equal = 0;
+            /* Two brackets can stand for more names than there is memory. */
+            if (strchr(part, '[') != strrchr(part, '['))
+                continue;
+            slurm_hostlist_push(named, part);
+            slurm_hostlist_push(both, part);
+        }
+    }
+    /* Counted without a look at each: x[0-65535] is one text. */
+    if (step && named && both && slurm_hostlist_count(step) <= MOST) {
+        slurm_hostlist_uniq(step);
+        slurm_hostlist_uniq(named);
+        slurm_hostlist_uniq(both);
+        unknown = slurm_hostlist_count(both) - slurm_hostlist_count(step);
+        while (shown < unknown && shown < SHOWN && (host = slurm_hostlist_shift(named))) {
+            if (slurm_hostlist_find(step, host) < 0) {
+                size_t used = strlen(names);
+                snprintf(names + used, sizeof names - used, "%s%.64s", shown++ ? ", " : "", host);
+            }
+            free(host);
+        }
+        if (unknown > shown)
+            snprintf(others, sizeof others, " and %d others", unknown - shown);
+        one_line(names);
+        one_line(nodes);
+        if (shown)
+            slurm_error("sandbag: not nodes of this step (%.200s): %s%s", nodes, names, others);
+    }
+    if (step)
+        slurm_hostlist_destroy(step);
+    if (named)
+        slurm_hostlist_destroy(named);
+    if (both)
+        slurm_hostlist_destroy(both);
+}
+
 /* Starts sandbag and waits until the condition is held: 0, or -1 and why not. */
 static int start_run(spank_t spank, char *why)
 {
@@ -631,6 +698,7 @@ static int start_run(spank_t spank, char *why)
     for (int option = LOAD; option <= METHOD; option++)
         if (asked[option] && refused(option, asked[option], uid, why))
             return -1;
+    check_names(spank);
     if (asked[LOAD] && value_of(LOAD, asked[LOAD], node, &value, why) > 0) {
         snprintf(load_text, sizeof load_text, "%g", value);
         load = load_text;
@@ -680,7 +748,7 @@ static int start_run(spank_t spank, char *why)
     if (held > 0)
         return 0;
     if (held < 0) {
-        snprintf(why, TEXT, "%s is not held after %d s", run.what, READY_MS / 1000);
+        snprintf(why, TEXT, "%.400s is not held after %d s", run.what, READY_MS / 1000);
         return -1;
     }
     its_words(run.err, why, TEXT);
@@ -754,36 +822,6 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char **arguments)
     return 0;
 }
 
-/* A name that is no node of the step is most likely a mistake. Said by the first node: srun
-   does not have the list of nodes yet when it calls a plugin. */
-static void check_names(spank_t spank)
-{
-    static char nodes[65536];
-    uint32_t number = 1;
-    if (spank_get_item(spank, S_JOB_NODEID, &number) || number != 0 ||
-        spank_getenv(spank, "SLURM_STEP_NODELIST", nodes, sizeof nodes) != ESPANK_SUCCESS)
-        return;
-    for (int option = LOAD; option <= SPEED; option++) {
-        for (const char *rest = asked[option]; rest && *rest;) {
-            char part[TEXT], *host, *equal;
-            size_t length = piece(rest);
-            snprintf(part, sizeof part, "%.*s", (int)length, rest);
-            rest += length + (rest[length] == ',');
-            if (!(equal = strrchr(part, '=')))
-                continue;
-            *equal = 0;
-            hostlist_t named = slurm_hostlist_create(part);
-            while (named && (host = slurm_hostlist_shift(named))) {
-                if (!has_host(nodes, host))
-                    slurm_error("sandbag: %.64s is not a node of this step (%.200s)", host, nodes);
-                free(host);
-            }
-            if (named)
-                slurm_hostlist_destroy(named);
-        }
-    }
-}
-
 /* The name of this node in Slurm, which is not the host's where several slurmd share a host. It
    comes from the environment of the job and becomes part of a path, so not all is taken. */
 static void name_of_node(spank_t spank)
@@ -815,8 +853,8 @@ int slurm_spank_task_post_fork(spank_t spank, int count, char **arguments)
     if (spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &tasks) || forked != tasks)
         return 0;
     name_of_node(spank);
-    check_names(spank);
     if (start_run(spank, why)) {
+        one_line(why);
         slurm_error("sandbag: %s: %s", node, why);
         if (must_fail) {
             *must_fail = 1;
