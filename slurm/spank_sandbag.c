@@ -822,18 +822,31 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char **arguments)
     return 0;
 }
 
-/* The name of this node in Slurm, which is not the host's where several slurmd share a host. It
-   comes from the environment of the job and becomes part of a path, so not all is taken. */
-static void name_of_node(spank_t spank)
+/* It becomes part of a path. */
+static int is_name(const char *text)
 {
-    if (spank_getenv(spank, "SLURMD_NODENAME", node, sizeof node) == ESPANK_SUCCESS &&
-        isalnum((unsigned char)*node) &&
-        !node[strspn(node, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")])
+    return isalnum((unsigned char)*text) &&
+           !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")];
+}
+
+/* The name of this node in Slurm, which is not the host's where several slurmd share a host.
+   slurmstepd has it from slurmd and puts it into its own environment. The environment of the step,
+   spank_getenv, has that of the node where srun runs, or whatever the user likes; the list of
+   nodes in it is the user's too, and S_JOB_NODEID is no place in it where a step spans the parts
+   of a heterogeneous job. */
+static void name_of_node(void)
+{
+    const char *name = getenv("SLURMD_NODENAME");
+    if (name && strlen(name) < sizeof node && is_name(name)) {
+        strcpy(node, name);
         return;
+    }
     if (gethostname(node, sizeof node))
-        strcpy(node, "unknown");
+        *node = 0;
     node[sizeof node - 1] = 0;
     node[strcspn(node, ".")] = 0;
+    if (!is_name(node))
+        strcpy(node, "unknown");
 }
 
 /* slurmstepd, as root, for each task, whose CPUs are set by now; no task runs before the last
@@ -852,7 +865,7 @@ int slurm_spank_task_post_fork(spank_t spank, int count, char **arguments)
         CPU_OR_S(sizeof cpus, cpus, cpus, of_task);
     if (spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &tasks) || forked != tasks)
         return 0;
-    name_of_node(spank);
+    name_of_node();
     if (start_run(spank, why)) {
         one_line(why);
         slurm_error("sandbag: %s: %s", node, why);
