@@ -303,31 +303,6 @@ static void cpu_list(char *text, size_t size)
     }
 }
 
-static int threads_per_core(void)
-{
-    char text[256] = "", path[128];
-    int first = 0, count = 0, from, to, length;
-    while (first < MAX_CPUS && !CPU_ISSET_S(first, sizeof cpus, cpus))
-        first++;
-    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", first);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return 1;
-    if (!fgets(text, sizeof text, file))
-        *text = 0;
-    fclose(file);
-    for (const char *rest = text; sscanf(rest, "%d%n", &from, &length) == 1;) {
-        rest += length;
-        to = from;
-        if (sscanf(rest, "-%d%n", &to, &length) == 1)
-            rest += length;
-        count += to - from + 1;
-        if (*rest++ != ',')
-            break;
-    }
-    return count > 0 ? count : 1;
-}
-
 /* The process ---------------------------------------------------------------------------- */
 
 static long now_ms(void)
@@ -684,7 +659,7 @@ static int start_run(spank_t spank, char *why)
     char *arguments[MAX_ARGS], *load = NULL, *speed = NULL;
     char *environment[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/", notify, job, NULL };
     uint32_t job_id = 0, step_id = 0;
-    uint16_t allocated = 0;
+    uint16_t given = 0;
     uid_t uid = (uid_t)-1;
     double value;
     int status = 0, held;
@@ -710,11 +685,16 @@ static int start_run(spank_t spank, char *why)
     if (!load && !speed)
         return 0;       /* nothing for this node */
 
-    if (!spank_get_item(spank, S_JOB_NCPUS, &allocated) && allocated &&
-        cpu_count() > allocated * threads_per_core()) {
-        snprintf(why, TEXT, "the tasks may run on %d CPUs, but the job has %d here: CPUs of others "
-                 "would be loaded too (TaskPlugin must bind tasks, --cpu-bind=none must not be given)",
-                 cpu_count(), allocated);
+    /* S_JOB_NCPUS is of this step on this node, by its credential, which users cannot change: its
+       cores, times their threads where the CPUs of slurm.conf are threads. So threads are not
+       counted here once more. Where its CPUs are cores, a task may be bound to all threads of its
+       core, and is refused: Slurm does not tell plugins how many threads its cores have, and those
+       of the kernel may be the cores of Slurm. S_STEP_ALLOC_CORES has cores by Slurm's numbers,
+       not the kernel's. */
+    if (spank_get_item(spank, S_JOB_NCPUS, &given) || cpu_count() > given) {
+        snprintf(why, TEXT, "the tasks may run on %d CPUs, but the step has %u here: CPUs of others "
+                 "would be loaded too (TaskPlugin must bind tasks, --cpu-bind=none must not be given; "
+                 "where Slurm counts cores, give --hint=nomultithread)", cpu_count(), given);
         return -1;
     }
     cpu_list(list, sizeof list);
