@@ -64,7 +64,7 @@ fn speed(text: &str) -> Result<f64, String> {
 pub fn conditions(args: &ConditionArgs, root: &Root) -> Result<Vec<Condition>> {
     let topology = Topology::read(root)?;
     let cpus = args.cpus.as_ref().map(|cpus| cpus.on(&topology));
-    let all = combine(args, cpus.as_ref(), &topology.online);
+    let all = combine(args, cpus.as_ref(), &topology.usable);
     if all.is_empty() {
         let text = "nothing is varied: give --load 0,30, --speed 1,.5, --profile FILE or --jitter \
                     none,FILE";
@@ -79,7 +79,7 @@ pub fn conditions(args: &ConditionArgs, root: &Root) -> Result<Vec<Condition>> {
     Ok(all)
 }
 
-fn combine(args: &ConditionArgs, cpus: Option<&CpuList>, online: &CpuList) -> Vec<Condition> {
+fn combine(args: &ConditionArgs, cpus: Option<&CpuList>, usable: &CpuList) -> Vec<Condition> {
     let on = |mut words: Vec<String>, cpus: Option<&CpuList>| {
         words.extend(cpus.map(|cpus| format!("--cpus={cpus}")));
         words
@@ -104,7 +104,7 @@ fn combine(args: &ConditionArgs, cpus: Option<&CpuList>, online: &CpuList) -> Ve
             words.extend(trace(jitter));
             Condition {
                 name: format!("{name},{}", base_name(jitter)),
-                words: on(words, Some(cpus.unwrap_or(online))),
+                words: on(words, Some(cpus.unwrap_or(usable))),
             }
         };
         let profiles = args.profile.iter();
@@ -129,7 +129,7 @@ fn combine(args: &ConditionArgs, cpus: Option<&CpuList>, online: &CpuList) -> Ve
                     let load = load.filter(|pct| **pct > 0.0);
                     words.extend(load.map(|pct| format!("--load={}", plain(*pct))));
                     words.extend(jitter.and_then(trace));
-                    on(words, Some(cpus.unwrap_or(online)))
+                    on(words, Some(cpus.unwrap_or(usable)))
                 } else {
                     let Some(load) = load else { continue };
                     on(vec!["load".to_owned(), plain(*load).to_string()], cpus)

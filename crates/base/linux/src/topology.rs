@@ -10,7 +10,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use crate::root::{read, read_value};
-use crate::{CpuList, Error, Result, Root};
+use crate::{CpuList, Error, Result, Root, sched};
 
 /// One online CPU. What the kernel does not say is `None`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +34,9 @@ pub struct Cpu {
 pub struct Topology {
     /// CPUs that run tasks.
     pub online: CpuList,
+    /// Those of them that the cpuset of this process has: all, outside of containers and of
+    /// a batch system's jobs.
+    pub usable: CpuList,
     /// CPUs that are there but do not run tasks.
     pub offline: CpuList,
     /// CPUs that are plugged in.
@@ -66,6 +69,7 @@ impl Topology {
         Ok(Self {
             offline: present.without(&online),
             isolated: list("isolated")?.unwrap_or_default(),
+            usable: usable(root, &possible, &online),
             online,
             present,
             possible,
@@ -79,9 +83,9 @@ impl Topology {
         Some(&self.cpus[at])
     }
 
-    /// The first online CPU of each core.
+    /// The first usable CPU of each core.
     pub fn one_per_core(&self) -> CpuList {
-        let first = |c: &&Cpu| c.siblings.iter().next() == Some(c.cpu);
+        let first = |c: &&Cpu| c.siblings.intersection(&self.usable).iter().next() == Some(c.cpu);
         self.cpus.iter().filter(first).map(|c| c.cpu).collect()
     }
 
@@ -89,6 +93,23 @@ impl Topology {
     /// the other.
     pub fn has_smt(&self) -> bool {
         self.cpus.iter().any(|c| c.siblings.len() > 1)
+    }
+}
+
+/// The online CPUs of our cpuset, of whichever version of cgroups: the kernel cuts an affinity
+/// down to them. A thread of its own asks, so that ours stays as it is.
+fn usable(root: &Root, possible: &CpuList, online: &CpuList) -> CpuList {
+    let ask = || {
+        sched::set_affinity(0, possible)?;
+        sched::affinity(0)
+    };
+    if !root.is_live() {
+        return online.clone();
+    }
+    let asked = std::thread::scope(|scope| scope.spawn(ask).join());
+    match asked {
+        Ok(Ok(cpus)) => cpus.intersection(online),
+        _ => online.clone(),
     }
 }
 

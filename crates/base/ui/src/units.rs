@@ -128,12 +128,12 @@ pub fn cpus(text: &str) -> Result<Cpus, String> {
 impl Cpus {
     /// The numbers on this machine.
     pub fn on(&self, topology: &Topology) -> CpuList {
-        let online = || topology.online.iter();
+        let usable = || topology.usable.iter();
         match self {
             Self::List(list) => list.clone(),
-            Self::All => topology.online.clone(),
-            Self::Even => online().filter(|cpu| cpu % 2 == 0).collect(),
-            Self::Odd => online().filter(|cpu| cpu % 2 == 1).collect(),
+            Self::All => topology.usable.clone(),
+            Self::Even => usable().filter(|cpu| cpu % 2 == 0).collect(),
+            Self::Odd => usable().filter(|cpu| cpu % 2 == 1).collect(),
             Self::Core => topology.one_per_core(),
         }
     }

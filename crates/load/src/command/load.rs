@@ -68,7 +68,7 @@ pub fn constant(loads: &Loads, cpus: Option<&Cpus>, duration: Option<Duration>) 
     let asked = cpus.map(|cpus| cpus.on(&topology));
     let each: Vec<(u32, f64)> = match loads {
         Loads::All(pct) => {
-            let cpus = asked.unwrap_or_else(|| topology.online.clone());
+            let cpus = asked.unwrap_or_else(|| topology.usable.clone());
             cpus.iter().map(|cpu| (cpu, *pct)).collect()
         }
         Loads::PerCpu(each) => {

@@ -95,7 +95,11 @@ pub fn choose(
         return Err(NoChoice::None);
     }
     let topology = &machine.topology;
-    let unfit: CpuList = taken.iter().chain(topology.isolated.iter()).collect();
+    let not_ours = topology.online.without(&topology.usable);
+    let unfit: CpuList = [taken, &topology.isolated, &not_ours]
+        .into_iter()
+        .flat_map(CpuList::iter)
+        .collect();
     let all = cores(machine);
     let free: Vec<Core> = all
         .iter()

@@ -99,6 +99,7 @@ pub(crate) mod tests {
                 present: online.clone(),
                 possible: online.clone(),
                 isolated: CpuList::default(),
+                usable: online.clone(),
                 online,
                 cpus,
             },

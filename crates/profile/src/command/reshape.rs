@@ -47,7 +47,7 @@ pub struct Reshape {
     /// The CPUs to lay the profile on [default: those it names]
     ///
     /// With --map, or where this machine lacks some of those, the default is all that
-    /// are online.
+    /// are online and that the cpuset of this process has.
     #[arg(short, long, value_name = "LIST", value_parser = units::cpus)]
     pub cpus: Option<Cpus>,
 
@@ -261,7 +261,7 @@ impl Reshape {
     }
 
     /// The same for a profile that is to be held here: what names CPUs that
-    /// are not online is laid on those that are, and unknown loads are an
+    /// are not usable is laid on those that are, and unknown loads are an
     /// error.
     ///
     /// # Errors
@@ -271,11 +271,11 @@ impl Reshape {
         source: &Arc<InputSource>,
         topology: &Topology,
     ) -> Result<BoxSteps> {
-        let here = |cpu: &u32| topology.online.contains(*cpu);
+        let here = |cpu: &u32| topology.usable.contains(*cpu);
         let opened = self.read(source, Gaps::Error).and_then(|steps| {
             let target = match self.target(topology) {
                 None if steps.header().cpus.iter().all(here) => return Ok(steps),
-                None => topology.online.iter().collect(),
+                None => topology.usable.iter().collect(),
                 Some(target) => target,
             };
             algebra::map_cpus(steps, self.map, &target)
@@ -392,7 +392,7 @@ impl Reshape {
     fn target(&self, topology: &Topology) -> Option<Vec<u32>> {
         match (&self.cpus, self.map) {
             (Some(cpus), _) => Some(cpus.on(topology).iter().collect()),
-            (None, Some(_)) => Some(topology.online.iter().collect()),
+            (None, Some(_)) => Some(topology.usable.iter().collect()),
             (None, None) => None,
         }
     }
