@@ -121,8 +121,14 @@ pub fn main(
         ))
     })?;
     refuse_taken(&out, words)?;
-    interrupt::watch()?;
     let member = Member::here(place.rank, place.size)?;
+    if let Some(option) = verbs::common_name(words, &member.host).filter(|_| place.size > 1) {
+        let text = format!(
+            "{option} names one file for all hosts: put %h into its name, which is each host's"
+        );
+        return Err(BadInput(text).into());
+    }
+    interrupt::watch()?;
     let meeting = MeetingPlace::in_dir(&out)?;
     messages.detail(&format!(
         "rank {} of {} by {}, on {}",
@@ -137,9 +143,14 @@ pub fn main(
     let common_ns = leader.plan.as_ref().map(|plan| plan.start_ns);
     let correction_ns = own.as_ref().map_or(0, |own| own.offset.correction_ns());
     let start_ns = match args.start {
-        StartWhen::Common => common_ns.map(|ns| ns + correction_ns),
+        StartWhen::Common => common_ns.map(|ns| ns.saturating_add(correction_ns)),
         StartWhen::Each => None,
     };
+    if let Some(why) = start_ns.and_then(bad_start) {
+        meeting::fail(&member, &meeting, &leader, &why)?;
+        return Err(sandbag_ui::Failure::text(why));
+    }
+    verb.remove_own(words, &out, &member.host);
     if member.rank == 0 {
         say_clocks(&leader, messages);
     }
@@ -215,6 +226,23 @@ fn refuse_taken(out: &Path, words: &[OsString]) -> Result<()> {
         return Err(BadInput(text).into());
     }
     Ok(())
+}
+
+/// Longest time before a start, ns.
+const FAR_NS: i64 = 3_600_000_000_000;
+
+/// Why this host cannot begin then, by its clock.
+fn bad_start(start_ns: i64) -> Option<String> {
+    let rest_ns = start_ns.saturating_sub(crate::clocks::wall_ns());
+    match rest_ns {
+        ..0 => Some(format!(
+            "it read the plan {:.1} s after the start: the directory shows new files late (--start \
+             each needs no common time)",
+            -(rest_ns as f64) / 1e9
+        )),
+        FAR_NS.. => Some("the plan names a start that is more than an hour away".to_owned()),
+        _ => None,
+    }
 }
 
 fn has_command(words: &[OsString]) -> bool {

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use sandbag_linux::child::ChildSetup as _;
+use sandbag_linux::child::{ChildSetup as _, end_or_kill};
 use sandbag_linux::interrupt;
-use sandbag_linux::launcher::{RANK, RANKS};
+use sandbag_linux::launcher::passed_on;
 use sandbag_ui::exit;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::messages::Messages;
@@ -103,37 +103,15 @@ pub fn run(
         asked_at: None,
         is_signalled: false,
         lost_after: task.lost_after,
+        written_at: Instant::now(),
     };
     let mut child = None;
-    loop {
-        if child.is_none() && course.own.is_none() {
-            let rest_ns = task.start_ns - wall_ns();
-            if course.early.is_some() || interrupt::came() {
-                let why = "it was interrupted before the start".to_owned();
-                course.own = Some(ended(exit::INTERRUPTED, Some(why)));
-            } else if rest_ns <= LOOK.as_nanos() as i64 {
-                std::thread::sleep(Duration::from_nanos(rest_ns.max(0).unsigned_abs()));
-                child = Some(start(member, task)?);
-            }
+    if let Err(error) = course.go(task, &mut child) {
+        // The load must not outlive us.
+        if let Some(mut child) = child.filter(|_| course.own.is_none()) {
+            end_or_kill(&mut child, GRACE);
         }
-        if let Some(process) = &mut child
-            && course.own.is_none()
-        {
-            course.end_if_asked(process);
-            if let Some(status) = process.try_wait().context("wait")? {
-                let mut own = outcome(status, task.has_command);
-                // A signal to this host's process only must not leave the others without it.
-                if interrupt::came() && course.early.is_none() && own.failure.is_none() {
-                    own.failure = Some(INTERRUPTED.to_owned());
-                }
-                course.own = Some(own);
-            }
-        }
-        course.look()?;
-        if course.is_over() {
-            break;
-        }
-        course.nap(child.as_mut());
+        return Err(error);
     }
     let own = course
         .own
@@ -174,9 +152,45 @@ struct Course<'a> {
     /// It was sent a signal by us.
     is_signalled: bool,
     lost_after: Duration,
+    /// When the directory was last written to.
+    written_at: Instant,
 }
 
 impl Course<'_> {
+    /// Until the task and, for rank 0, all others have ended.
+    fn go(&mut self, task: &Task, child: &mut Option<Child>) -> Result<()> {
+        loop {
+            if child.is_none() && self.own.is_none() {
+                let rest_ns = task.start_ns.saturating_sub(wall_ns());
+                if self.early.is_some() || interrupt::came() {
+                    let why = "it was interrupted before the start".to_owned();
+                    self.own = Some(ended(exit::INTERRUPTED, Some(why)));
+                } else if rest_ns <= LOOK.as_nanos() as i64 {
+                    std::thread::sleep(Duration::from_nanos(rest_ns.max(0).unsigned_abs()));
+                    *child = Some(start(self.member, task)?);
+                }
+            }
+            if let Some(process) = child.as_mut()
+                && self.own.is_none()
+            {
+                self.end_if_asked(process);
+                if let Some(status) = process.try_wait().context("wait")? {
+                    let mut own = outcome(status, task.has_command);
+                    // A signal to this host's process only must not leave the others without it.
+                    if interrupt::came() && self.early.is_none() && own.failure.is_none() {
+                        own.failure = Some(INTERRUPTED.to_owned());
+                    }
+                    self.own = Some(own);
+                }
+            }
+            self.look()?;
+            if self.is_over() {
+                return Ok(());
+            }
+            self.nap(child.as_mut());
+        }
+    }
+
     fn is_leader(&self) -> bool {
         self.member.rank == 0
     }
@@ -224,7 +238,8 @@ impl Course<'_> {
             self.note.beat += 1;
             self.note.at_ns = wall_ns();
             self.note.end.clone_from(&self.early);
-            return self.place.write_leader(&self.note);
+            let written = self.place.write_leader(&self.note);
+            return self.bear(written);
         }
         if let Some(leader) = self.place.leader() {
             if leader.nonce == self.note.nonce {
@@ -240,7 +255,19 @@ impl Course<'_> {
         let mut note: MemberNote = self.member.answer(&self.note, wall_ns());
         note.beat = self.beat;
         note.ended.clone_from(&self.own);
-        self.place.write_member(&note)
+        let written = self.place.write_member(&note);
+        self.bear(written)
+    }
+
+    /// A directory that cannot be written for a moment, being full or away, ends nothing that
+    /// the others do not end.
+    fn bear(&mut self, written: Result<()>) -> Result<()> {
+        match written {
+            Ok(()) => self.written_at = Instant::now(),
+            Err(error) if self.written_at.elapsed() > self.lost_after => return Err(error),
+            Err(_) => {}
+        }
+        Ok(())
     }
 
     fn lose_leader(&mut self, why: &str) {
@@ -305,8 +332,7 @@ fn silence(after: Duration) -> String {
 fn start(member: &Member, task: &Task) -> Result<Child> {
     let mut sandbag = Command::new("/proc/self/exe");
     sandbag.arg0("sandbag").args(&task.words);
-    sandbag.env(RANK, member.rank.to_string());
-    sandbag.env(RANKS, member.ranks.to_string());
+    sandbag.envs(passed_on(member.rank, member.ranks));
     sandbag
         .die_with_us(libc::SIGTERM)
         .spawn()
@@ -330,7 +356,8 @@ fn outcome(status: ExitStatus, has_command: bool) -> MemberEnd {
     };
     let why = match (code, status.signal()) {
         (_, Some(signal)) => Some(format!("sandbag was ended by signal {signal}")),
-        (exit::INTERRUPTED, _) => Some(INTERRUPTED.to_owned()),
+        // With a command it may be the command's own.
+        (exit::INTERRUPTED, _) if !has_command => Some(INTERRUPTED.to_owned()),
         (exit::OUR_FAILURE, _) if has_command => Some("sandbag failed there".to_owned()),
         (exit::NOT_FOUND | exit::NOT_EXECUTABLE, _) if has_command => {
             Some("the command cannot be run there".to_owned())
@@ -362,7 +389,7 @@ mod tests {
             (5, false, true),
             (125, true, true),
             (127, true, true),
-            (130, true, true),
+            (130, false, true),
         ] {
             assert_eq!(
                 (failed(code, true), failed(code, false)),

@@ -7,9 +7,10 @@
 //! file that does not name the leader's is of an earlier experiment.
 
 use std::fs;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use sandbag_run::directory::create;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::output::give_to_caller;
 use serde::de::DeserializeOwned;
@@ -111,6 +112,8 @@ pub struct MemberEnd {
 #[derive(Debug, Clone)]
 pub struct MeetingPlace {
     dir: PathBuf,
+    /// Of files that this process has not finished.
+    suffix: String,
 }
 
 impl MeetingPlace {
@@ -120,11 +123,17 @@ impl MeetingPlace {
     /// It cannot be made.
     pub fn in_dir(out: &Path) -> Result<Self> {
         let dir = out.join(DIR);
+        // What was there before stays its owner's.
+        let made: Vec<&Path> = [out, &dir]
+            .into_iter()
+            .filter(|dir| !dir.exists())
+            .collect();
         fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
-        for path in [out, &dir] {
-            give_to_caller(path);
-        }
-        Ok(Self { dir })
+        made.into_iter().for_each(give_to_caller);
+        Ok(Self {
+            dir,
+            suffix: format!("{}.new", nonce()?),
+        })
     }
 
     /// # Errors
@@ -150,9 +159,13 @@ impl MeetingPlace {
     }
 
     fn write(&self, name: &str, note: &impl Serialize) -> Result<()> {
-        let (path, new) = (self.dir.join(name), self.dir.join(format!("{name}.new")));
+        let path = self.dir.join(name);
+        let new = self.dir.join(format!("{name}.{}", self.suffix));
         let text = serde_json::to_vec(note)?;
-        let written = fs::write(&new, text).and_then(|()| fs::rename(&new, &path));
+        // Root must not write through a link that another user has put there.
+        let written = create(&new)
+            .and_then(|mut file| file.write_all(&text))
+            .and_then(|()| fs::rename(&new, &path));
         written.with_context(|| path.display().to_string())
     }
 

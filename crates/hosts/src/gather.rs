@@ -152,20 +152,37 @@ impl Gathered {
             _ => Verdict::Missed,
         };
         let starts = hosts.iter().filter_map(|one| one.start_ms);
-        let within = hosts
+        // Each clock is compared with rank 0's, so two of them may be off by both errors; one
+        // that was not corrected may be off by what was found, too.
+        let mut within: Vec<f64> = hosts
             .iter()
-            .filter_map(|one| one.offset.map(|offset| offset.within_ms));
+            .filter_map(|one| one.offset)
+            .map(|offset| {
+                let left_ms = if offset.is_certain() {
+                    0.0
+                } else {
+                    offset.ms.abs()
+                };
+                offset.within_ms + left_ms
+            })
+            .collect();
+        within.sort_by(|a, b| b.total_cmp(a));
+        let asked = early_end.as_ref().filter(|early| early.is_asked());
+        let asked = asked.map(|early| format!("; a signal on {} ended it", early.host));
         Self {
             format: FORMAT,
             sandbag: env!("CARGO_PKG_VERSION").to_owned(),
             verdict,
             reason: if parts.is_empty() {
-                format!("all {all} hosts kept the condition")
+                format!(
+                    "all {all} hosts kept the condition{}",
+                    asked.unwrap_or_default()
+                )
             } else {
                 parts.join("; ")
             },
             start_skew_ms: starts.reduce(f64::max),
-            start_skew_within_ms: within.reduce(f64::max),
+            start_skew_within_ms: (!within.is_empty()).then(|| within.iter().take(2).sum()),
             early_end,
             length_s: hosts
                 .iter()

@@ -14,7 +14,7 @@ use sandbag_ui::failure::Result;
 
 use crate::clocks::{ClockState, Exchange, Offset, wall_ns};
 use crate::exchange::{
-    EarlyEnd, LeaderNote, MeetingPlace, MemberNote, PlannedMember, StartPlan, nonce,
+    EarlyEnd, LeaderNote, MeetingPlace, MemberEnd, MemberNote, PlannedMember, StartPlan, nonce,
 };
 
 /// Answers of each rank that are waited for.
@@ -95,6 +95,10 @@ struct Met {
     note: MemberNote,
     exchanges: usize,
     best: Option<Offset>,
+    /// Of the slowest exchange.
+    slowest_ms: f64,
+    /// Processes of this rank that another one took the place of.
+    before: Vec<String>,
 }
 
 impl Met {
@@ -108,6 +112,9 @@ impl Met {
                 written_ns: note.written_ns,
                 answered_ns,
             });
+            self.slowest_ms = found
+                .map_or(0.0, |found| found.within_ms)
+                .max(self.slowest_ms);
             let nearest = [self.best, found].into_iter().flatten();
             self.best = nearest.min_by(|a, b| a.within_ms.total_cmp(&b.within_ms));
         }
@@ -123,9 +130,15 @@ pub fn lead(member: &Member, place: &MeetingPlace, patience: Duration) -> Result
     let mut note = member.leader_note();
     let until = Instant::now() + patience;
     let mut met: Vec<Option<Met>> = (0..member.ranks).map(|_| None).collect();
+    let first_ns = wall_ns();
     let outcome = loop {
         if let Err(error) = interrupt::check() {
             break Err((error.into(), "it was interrupted".to_owned()));
+        }
+        let is_other = |leader: LeaderNote| leader.nonce != note.nonce && note.beat > 0;
+        if place.leader().is_some_and(is_other) {
+            let why = "two processes have rank 0 in this directory".to_owned();
+            return Err(BadInput(why).into());
         }
         note.at_ns = wall_ns();
         note.beat += 1;
@@ -136,14 +149,26 @@ pub fn lead(member: &Member, place: &MeetingPlace, patience: Duration) -> Result
                 .filter(|answer| answer.leader == note.nonce);
             let Some(answer) = answer else { continue };
             let answered_ns = wall_ns();
+            // What it answers was said by this process.
+            if !(first_ns..=answered_ns).contains(&answer.echo_ns) {
+                continue;
+            }
             let slot = &mut met[rank as usize];
             match slot {
                 Some(known) if known.note.nonce == answer.nonce => known.add(answer, answered_ns),
                 _ => {
+                    let mut before = slot.take().map_or(Vec::new(), |old| {
+                        let mut before = old.before;
+                        before.push(old.note.nonce);
+                        before
+                    });
+                    before.dedup();
                     let mut new = Met {
                         note: answer.clone(),
                         exchanges: 0,
                         best: None,
+                        slowest_ms: 0.0,
+                        before,
                     };
                     new.add(answer, answered_ns);
                     *slot = Some(new);
@@ -256,6 +281,14 @@ fn refusal(member: &Member, met: &[Option<Met>]) -> Option<String> {
             format!("ranks {other} and {rank} are on two hosts of the same name, {host}")
         });
     }
+    // One that was started again is new once; two take turns.
+    let twice = |one: &&Met| one.before.contains(&one.note.nonce);
+    if let Some(Met { note, .. }) = others.clone().find(twice) {
+        return Some(format!(
+            "two processes have rank {}, the last one on {}: give each host its own",
+            note.rank, note.host
+        ));
+    }
     let version = env!("CARGO_PKG_VERSION");
     let other = others.clone().find(|one| one.note.sandbag != version)?;
     let note = &other.note;
@@ -280,12 +313,10 @@ fn plan(member: &Member, met: &[Option<Met>]) -> StartPlan {
         offset: one.best.unwrap_or_default(),
         clock: one.note.clock.clone(),
     }));
-    let slowest = members
-        .iter()
-        .map(|one| one.offset.within_ms)
-        .fold(0.0, f64::max);
+    let slowest = met.iter().flatten().map(|one| one.slowest_ms);
+    let slowest = slowest.fold(0.0, f64::max);
     StartPlan {
-        start_ns: wall_ns() + ((AHEAD_MS + 10.0 * slowest) * 1e6) as i64,
+        start_ns: wall_ns().saturating_add(((AHEAD_MS + 10.0 * slowest) * 1e6) as i64),
         members,
     }
 }
@@ -312,6 +343,26 @@ fn absent(member: &Member, met: &[Option<Met>], patience: Duration) -> String {
          same directory on all hosts?)",
         member.ranks
     )
+}
+
+/// Says that this rank cannot take part in what was agreed.
+///
+/// # Errors
+/// The directory cannot be written.
+pub fn fail(member: &Member, place: &MeetingPlace, leader: &LeaderNote, why: &str) -> Result<()> {
+    if member.rank == 0 {
+        let mut note = leader.clone();
+        note.beat += 1;
+        note.end = Some(early_end(member, why.to_owned()));
+        return place.write_leader(&note);
+    }
+    let mut note = member.answer(leader, wall_ns());
+    note.ended = Some(MemberEnd {
+        code: sandbag_ui::exit::FAILED,
+        at: jiff::Timestamp::now().to_string(),
+        failure: Some(why.to_owned()),
+    });
+    place.write_member(&note)
 }
 
 pub(crate) fn early_end(member: &Member, why: String) -> EarlyEnd {

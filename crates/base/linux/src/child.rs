@@ -4,8 +4,32 @@
 use std::io;
 use std::os::fd::RawFd;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _, parent_id};
-use std::process::{Command, ExitStatus};
-use std::time::Duration;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Whether it ends within this time.
+pub fn ended_within(child: &mut Child, time: Duration) -> bool {
+    let until = Instant::now() + time;
+    while Instant::now() < until {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+/// Asks it to end (SIGTERM), and kills it if it does not within `grace`.
+pub fn end_or_kill(child: &mut Child, grace: Duration) {
+    let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM);
+    if !ended_within(child, grace) {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
 
 /// Steps of a child before its program begins, in the order in which they are
 /// asked for.

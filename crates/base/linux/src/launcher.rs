@@ -25,16 +25,24 @@ struct Family {
 pub const RANK: &str = "SANDBAG_RANK";
 /// How many there are.
 pub const RANKS: &str = "SANDBAG_RANKS";
+/// The launcher that started the process which passes them on: another one is within it.
+const BY: &str = "SANDBAG_BY";
+
+/// The environment of a process that takes this place.
+pub fn passed_on(rank: u32, size: u32) -> [(&'static str, String); 3] {
+    let by = outer(&|name| std::env::var(name).ok());
+    let by = by.map_or("none", |one| one.by);
+    [
+        (RANK, rank.to_string()),
+        (RANKS, size.to_string()),
+        (BY, by.to_owned()),
+    ]
+}
 
 const SLURM: &str = "Slurm";
 
 /// The inner ones first.
-const FAMILIES: [Family; 8] = [
-    Family {
-        by: "sandbag",
-        rank: RANK,
-        size: &[RANKS],
-    },
+const FAMILIES: [Family; 7] = [
     Family {
         by: "Open MPI",
         rank: "OMPI_COMM_WORLD_RANK",
@@ -82,6 +90,24 @@ pub fn launched() -> Option<Launched> {
 
 fn from(get: impl Fn(&str) -> Option<String>) -> Option<Launched> {
     let number = |name: &str| get(name)?.trim().parse::<u32>().ok();
+    let own = number(RANK).zip(number(RANKS));
+    let own = own.filter(|(rank, size)| rank < size);
+    let own = own.map(|(rank, size)| Launched {
+        by: "sandbag",
+        rank,
+        size,
+    });
+    let outer = outer(&get);
+    let is_new = |one: &Launched| get(BY).is_some_and(|by| by != one.by);
+    match (own, outer) {
+        (Some(own), Some(other)) if !is_new(&other) => Some(own),
+        (own, other) => other.or(own),
+    }
+}
+
+/// What launchers say; sandbag is none of them.
+fn outer(get: &impl Fn(&str) -> Option<String>) -> Option<Launched> {
+    let number = |name: &str| get(name)?.trim().parse::<u32>().ok();
     let of = |family: &Family| {
         // The script of a batch job has a rank, too.
         let is_step = || number("SLURM_STEP_ID").is_some_and(|id| id < FIRST_SPECIAL_STEP);
@@ -96,7 +122,7 @@ fn from(get: impl Fn(&str) -> Option<String>) -> Option<Launched> {
             size,
         })
     };
-    FAMILIES.iter().find_map(of).or_else(|| from_oar(&get))
+    FAMILIES.iter().find_map(of).or_else(|| from_oar(get))
 }
 
 /// OAR starts one process only; the others come by its remote shell, without ranks. The host's
@@ -188,6 +214,18 @@ mod tests {
         );
         assert_eq!(by("PMI_RANK=2 PMI_SIZE=2"), None);
         assert_eq!(by(""), None);
+    }
+
+    #[test]
+    fn what_sandbag_passes_on_counts_unless_a_launcher_is_within_it() {
+        let passed = "SANDBAG_RANK=1 SANDBAG_RANKS=2 SANDBAG_BY=Slurm";
+        let slurm = "SLURM_PROCID=5 SLURM_NTASKS=8 SLURM_STEP_ID=0";
+        assert_eq!(by(&format!("{passed} {slurm}")).unwrap().rank, 1);
+        let mpi = "OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4";
+        assert_eq!(by(&format!("{passed} {slurm} {mpi}")).unwrap().rank, 3);
+        // Given by a user, in whatever environment.
+        let given = "SANDBAG_RANK=1 SANDBAG_RANKS=2";
+        assert_eq!(by(&format!("{given} {mpi}")).unwrap().rank, 1);
     }
 
     #[test]

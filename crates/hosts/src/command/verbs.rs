@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 use sandbag_linux::{Root, machine};
+use sandbag_run::directory::ACHIEVED_CSV;
+use sandbag_ui::output::{NODES_JSON, RUN_JSON};
 
 use super::{HostsArgs, of_host};
 
@@ -123,6 +125,31 @@ impl HostsVerb {
         found
     }
 
+    /// With --force, removes what an earlier experiment left of this host: one that is ended
+    /// before it writes must not seem to have its results.
+    pub fn remove_own(&self, words: &[OsString], out: &Path, host: &str) {
+        let mut own = words.iter().take_while(|word| *word != "--");
+        if !own.any(|word| word == "--force") {
+            return;
+        }
+        let path = of_host(out, host, self.ending.unwrap_or_default());
+        let results: &[&str] = match self.ending {
+            Some(_) => &[""],
+            None => &[RUN_JSON, NODES_JSON, ACHIEVED_CSV],
+        };
+        for name in results {
+            let path = if name.is_empty() {
+                path.clone()
+            } else {
+                path.join(name)
+            };
+            let is_file = std::fs::symlink_metadata(&path).is_ok_and(|meta| !meta.is_dir());
+            if is_file {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+
     /// The words for this host: its own directory or file, and its time; without our options.
     pub fn for_host(
         &self,
@@ -205,7 +232,31 @@ fn split(word: &OsStr) -> (&str, bool) {
 }
 
 /// Options whose value is the name of a result.
-const NAMING: [&str; 3] = ["-o", "--output", "--out"];
+const NAMING: [&str; 6] = ["-o", "--output", "--out", "--html", "--junit", "--json"];
+
+/// An option that names the same file on all hosts, besides that of the output.
+pub fn common_name(words: &[OsString], host: &str) -> Option<&'static str> {
+    let own = words.iter().take_while(|word| *word != "--");
+    let mut own = own.peekable();
+    while let Some(word) = own.next() {
+        let (name, has_value) = split(word);
+        let Some(known) = NAMING[3..].iter().find(|known| name == **known) else {
+            continue;
+        };
+        let value = if has_value {
+            OsStr::from_bytes(&word.as_bytes()[name.len() + 1..])
+        } else if *known != "--json" {
+            own.next().map_or(OsStr::new("-"), |word| word)
+        } else {
+            OsStr::new("-")
+        };
+        let value = value.to_string_lossy();
+        if value != "-" && !value.starts_with("/dev/") && !value.contains(host) {
+            return Some(known);
+        }
+    }
+    None
+}
 
 /// The words with `%h` in names of results replaced by this host's name.
 pub fn with_host_in_names(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
@@ -216,8 +267,10 @@ pub fn with_host_in_names(words: impl Iterator<Item = OsString>) -> Vec<OsString
         .unwrap_or(words.len());
     for at in 0..end {
         let (name, has_value) = split(&words[at]);
-        let follows = at > 0 && NAMING.iter().any(|known| words[at - 1] == *known);
-        let is_named = follows || (has_value && NAMING.contains(&name));
+        // The value of --json is in its word.
+        let follows = at > 0 && NAMING[..5].iter().any(|known| words[at - 1] == *known);
+        let is_joined = name.starts_with("-o");
+        let is_named = follows || is_joined || (has_value && NAMING.contains(&name));
         if is_named && words[at].as_bytes().windows(2).any(|two| two == b"%h") {
             let host = machine::host(&Root::default()).unwrap_or_default();
             words[at] = replaced(&words[at], &host);
@@ -289,11 +342,30 @@ mod tests {
     #[test]
     fn the_host_stands_in_names_of_results_only() {
         let host = machine::host(&Root::default()).unwrap();
-        let given = words("audit run -o d/%h.json --command a=%h --output=%h-%h -- app -o %h");
+        let given = words(
+            "audit run -o d/%h.json -oe/%h --json=%h --command a=%h --output=%h-%h -- app -o %h",
+        );
         let got = with_host_in_names(given.into_iter());
         let text = format!(
-            "audit run -o d/{host}.json --command a=%h --output={host}-{host} -- app -o %h"
+            "audit run -o d/{host}.json -oe/{host} --json={host} --command a=%h \
+             --output={host}-{host} -- app -o %h"
         );
         assert_eq!(got, words(&text));
+    }
+
+    #[test]
+    fn one_file_for_all_hosts_is_found() {
+        let found = |text: &str| common_name(&words(text), "n1");
+        assert_eq!(found("load 5 --json=all.json -d 1s"), Some("--json"));
+        assert_eq!(found("audit run --html all.html"), Some("--html"));
+        for text in [
+            "load 5 --json=n1.json",
+            "load 5 --json -d 1s",
+            "load 5 --json=- -d 1s",
+            "audit run --html /dev/stdout",
+            "load 5 -- app --json=x",
+        ] {
+            assert_eq!(found(text), None, "{text}");
+        }
     }
 }
