@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use sandbag_ui::BadInput;
 use sandbag_ui::failure::Result;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::report::{ReportArgs, files};
+use sandbag_ui::{BadInput, exit};
 
 use super::{exit_codes, read_audit};
 use crate::gather::{Gatherer, report};
@@ -56,6 +56,9 @@ pub(super) fn main(args: &GatherArgs, messages: &Messages) -> Result<u8> {
         || report::csv(&cluster),
         messages,
     )?;
+    if !cluster.left_out.is_empty() {
+        return Ok(exit::FAILED);
+    }
     Ok(exit_codes::of_equality(cluster.verdict))
 }
 

@@ -26,7 +26,7 @@ pub use chance::{Chance, GENERATOR};
 pub use complex::Complex;
 pub use distribution::{normal_cdf, normal_quantile, student_half_width};
 pub use fourier::Fourier;
-pub use mean::{error_of_mean, half_width_of_mean};
+pub use mean::error_of_mean;
 pub use median::{median, middle, quantile, range};
 pub use paired::{PairedRatio, paired_ratio};
 pub use verdict::{Tolerance, Verdict, VerdictCounter};

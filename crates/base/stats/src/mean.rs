@@ -6,14 +6,6 @@ use crate::distribution::student_half_width;
 /// Half-width of the 95 % confidence interval of the mean, by Student's t;
 /// `None` for fewer than two values.
 pub fn error_of_mean(values: impl ExactSizeIterator<Item = f64> + Clone) -> Option<f64> {
-    half_width_of_mean(values, 0.95)
-}
-
-/// The same of the interval that holds the mean with probability `p`, 0 to 1 (excluded).
-pub fn half_width_of_mean(
-    values: impl ExactSizeIterator<Item = f64> + Clone,
-    p: f64,
-) -> Option<f64> {
     if values.len() < 2 {
         return None;
     }
@@ -21,7 +13,7 @@ pub fn half_width_of_mean(
     let mean = values.clone().sum::<f64>() / count;
     let square: f64 = values.clone().map(|value| (value - mean).powi(2)).sum();
     let freedom = u32::try_from(values.len() - 1).ok()?;
-    Some(student_half_width(p, freedom) * (square / (count - 1.0) / count).sqrt())
+    Some(student_half_width(0.95, freedom) * (square / (count - 1.0) / count).sqrt())
 }
 
 #[cfg(test)]

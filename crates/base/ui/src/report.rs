@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reports that are made of many records: a page, CSV, JSON, or a table on the terminal.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -85,6 +86,14 @@ impl ReportArgs {
 /// The record of an experiment on many hosts, which is none of a host.
 pub const HOSTS_JSON: &str = "hosts.json";
 
+/// The names of files of the hosts of an experiment; those of others are of an earlier one.
+fn members(record: &Path) -> Option<BTreeSet<String>> {
+    let record: serde_json::Value = serde_json::from_slice(&fs::read(record).ok()?).ok()?;
+    let members = record.get("members")?.as_array()?.iter();
+    let hosts = members.filter_map(|one| one.get("host")?.as_str());
+    Some(hosts.map(|host| host.replace('/', "_")).collect())
+}
+
 /// Files that were named, and those with this ending in directories that were, by their names.
 pub fn files(named: &[PathBuf], wanted: &str) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
@@ -93,11 +102,14 @@ pub fn files(named: &[PathBuf], wanted: &str) -> Result<Vec<PathBuf>> {
             all.push(path.clone());
             continue;
         }
+        let hosts = members(&path.join(HOSTS_JSON));
         let entries = fs::read_dir(path).with_context(|| path.display().to_string())?;
         let files = entries.flatten().map(|entry| entry.path());
         let is_wanted = |path: &PathBuf| {
             let is_hosts = path.file_name().is_some_and(|name| name == HOSTS_JSON);
-            ending(path) == Some(wanted) && !is_hosts
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            let is_member = hosts.as_ref().is_none_or(|hosts| hosts.contains(&*stem));
+            ending(path) == Some(wanted) && !is_hosts && is_member
         };
         let mut files: Vec<PathBuf> = files.filter(is_wanted).collect();
         files.sort();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use maud::html;
-use sandbag_stats::{half_width_of_mean, median, quantile};
+use sandbag_stats::{median, quantile, student_half_width};
 use sandbag_ui::chart::{self, Chart, ChartSeries, figure};
 use sandbag_ui::failure::Result;
 use sandbag_ui::messages::Messages;
@@ -29,7 +29,8 @@ use crate::{CpuTrace, JitterTrace};
 
 pub(super) const HELP: &str = "\
 Exit codes:
-  0 no host is noisier, 1 failed, 2 wrong usage or bad input, 3 a host is noisier.";
+  0 no host is noisier, 1 a trace cannot be used, or sandbag failed, 2 wrong usage or bad
+  input, 3 a host is noisier, 4 undecided: fewer than two hosts have two seconds.";
 
 /// Compare the jitter of many hosts: which is noisier
 ///
@@ -48,6 +49,8 @@ pub struct GatherArgs {
 const CONFIDENCE: f64 = 0.99;
 /// A figure is of this time of a CPU, ns.
 const PIECE_NS: u64 = 1_000_000_000;
+/// No trace is longer, ns: ten years.
+const LONGEST_NS: u64 = 315_360_000 * PIECE_NS;
 /// Rows on a terminal.
 const SHOWN: usize = 20;
 const FORMAT: u32 = 1;
@@ -81,27 +84,46 @@ struct HostNoise {
     p99_ns: u64,
     longest_ns: u64,
     is_noisier: bool,
+    #[serde(skip)]
+    pieces: Pieces,
+}
+
+/// The shares of a host's pieces, percent, by Welford's recurrence.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Pieces {
+    count: u32,
+    mean: f64,
+    /// Sum of the squares of the differences from the mean.
+    squares: f64,
 }
 
 pub fn main(args: &GatherArgs, messages: &Messages) -> Result<u8> {
     args.report.check()?;
-    let (mut traces, mut left_out) = (Vec::new(), Vec::new());
+    let (mut hosts, mut left_out) = (Vec::<HostNoise>::new(), Vec::new());
     let options = ImportOptions {
         without_causes: true,
         ..ImportOptions::default()
     };
     for path in files(&args.files, "sbj")? {
-        match open_trace(&path, &options, messages) {
-            Ok(trace) => traces.push((host(&trace, &path), trace)),
-            Err(error) => left_out.push((path.display().to_string(), error.to_string())),
+        let read = open_trace(&path, &options, messages).map_err(|error| error.to_string());
+        let read = read.and_then(|trace| {
+            let host = host(&trace, &path);
+            if hosts.iter().any(|known| known.host == host) {
+                return Err(format!("another trace of {host} was read before it"));
+            }
+            of_host(&host, &trace)
+        });
+        match read {
+            Ok(host) => hosts.push(host),
+            Err(why) => left_out.push((path.display().to_string(), why)),
         }
     }
-    if traces.is_empty() {
+    if hosts.is_empty() {
         let why = left_out.first().map(|(_, why)| format!(": {why}"));
         let text = format!("no trace of a host{}", why.unwrap_or_default());
         return Err(BadInput(text).into());
     }
-    let found = gather(&traces, left_out);
+    let found = gather(hosts, left_out);
     args.report.put(
         &found,
         || terminal(&found),
@@ -110,7 +132,12 @@ pub fn main(args: &GatherArgs, messages: &Messages) -> Result<u8> {
         messages,
     )?;
     let is_noisier = found.hosts.iter().any(|host| host.is_noisier);
-    Ok(if is_noisier { exit::MISSED } else { exit::KEPT })
+    Ok(match (found.left_out.is_empty(), is_noisier) {
+        (false, _) => exit::FAILED,
+        (_, true) => exit::MISSED,
+        _ if !found.says_something() => exit::UNDECIDED,
+        _ => exit::KEPT,
+    })
 }
 
 fn host(trace: &JitterTrace, path: &Path) -> String {
@@ -123,11 +150,20 @@ fn host(trace: &JitterTrace, path: &Path) -> String {
     trace.header.host.clone().unwrap_or_else(of_file)
 }
 
-fn gather(traces: &[(String, JitterTrace)], left_out: Vec<(String, String)>) -> NoiseCluster {
-    let mut hosts: Vec<HostNoise> = traces
-        .iter()
-        .map(|(host, trace)| of_host(host, trace, traces.len()))
-        .collect();
+impl NoiseCluster {
+    /// Whether hosts can be told from each other.
+    fn says_something(&self) -> bool {
+        let with = |host: &&HostNoise| host.interval_pct.is_some();
+        self.hosts.iter().filter(with).count() > 1
+    }
+}
+
+/// All hosts together; `left_out` are files that cannot be used.
+fn gather(mut hosts: Vec<HostNoise>, left_out: Vec<(String, String)>) -> NoiseCluster {
+    let all = hosts.len();
+    for host in &mut hosts {
+        host.interval_pct = host.pieces.interval(all);
+    }
     let shares: Vec<f64> = hosts.iter().map(|host| host.noise_pct).collect();
     let middle_pct = median(&shares).unwrap_or(0.0);
     for host in &mut hosts {
@@ -148,8 +184,17 @@ fn gather(traces: &[(String, JitterTrace)], left_out: Vec<(String, String)>) -> 
     }
 }
 
-fn of_host(host: &str, trace: &JitterTrace, hosts: usize) -> HostNoise {
-    let pieces: Vec<f64> = trace.cpus.iter().flat_map(pieces_pct).collect();
+/// One host; its interval depends on how many there are.
+fn of_host(host: &str, trace: &JitterTrace) -> Result<HostNoise, String> {
+    let mut pieces = Pieces::default();
+    for cpu in &trace.cpus {
+        let until = cpu.known.iter().map(|span| span.until_ns).max();
+        let from = cpu.known.iter().map(|span| span.from_ns).min();
+        if until.unwrap_or(0).saturating_sub(from.unwrap_or(0)) > LONGEST_NS {
+            return Err(format!("CPU {} has more than ten years", cpu.cpu));
+        }
+        pieces.add(cpu);
+    }
     let share = |cpu: &CpuTrace| {
         let known_ns = cpu.known_ns().max(1) as f64;
         (cpu.noise_ns() as f64 / known_ns * 100.0, cpu.cpu)
@@ -162,14 +207,14 @@ fn of_host(host: &str, trace: &JitterTrace, hosts: usize) -> HostNoise {
     lengths.sort_unstable();
     let known_s = known_ns as f64 / 1e9;
     let worst = cpus.last().copied().unwrap_or_default();
-    HostNoise {
+    Ok(HostNoise {
         host: host.to_owned(),
         cpus: cpus.len(),
         cpu_range_pct: (cpus.first().map_or(0.0, |cpu| cpu.0), worst.0),
         worst_cpu: worst.1,
         known_s,
         noise_pct: noise_ns as f64 / known_ns.max(1) as f64 * 100.0,
-        interval_pct: interval(&pieces, hosts),
+        interval_pct: None,
         rate_per_s: if known_s > 0.0 {
             lengths.len() as f64 / known_s
         } else {
@@ -178,38 +223,48 @@ fn of_host(host: &str, trace: &JitterTrace, hosts: usize) -> HostNoise {
         p99_ns: quantile(&lengths, 99.0).unwrap_or(0),
         longest_ns: lengths.last().copied().unwrap_or(0),
         is_noisier: false,
-    }
+        pieces,
+    })
 }
 
-/// Share of each whole piece of known time that events took, percent. An event is of the
-/// piece in which it begins.
-fn pieces_pct(cpu: &CpuTrace) -> Vec<f64> {
-    let mut all = Vec::new();
-    let mut events = cpu.events.iter().peekable();
-    for span in &cpu.known {
-        let mut from_ns = span.from_ns;
-        while from_ns + PIECE_NS <= span.until_ns {
-            let to_ns = from_ns + PIECE_NS;
-            let mut lost_ns = 0;
-            while let Some(event) = events.next_if(|event| event.start_ns < to_ns) {
-                lost_ns += if event.start_ns >= from_ns {
-                    event.length_ns
-                } else {
-                    0
-                };
+impl Pieces {
+    /// Adds the share of each whole piece of known time that events took. An event is of the
+    /// piece in which it begins.
+    fn add(&mut self, cpu: &CpuTrace) {
+        let mut events = cpu.events.iter().peekable();
+        for span in &cpu.known {
+            let mut from_ns = span.from_ns;
+            while span.until_ns - from_ns >= PIECE_NS {
+                let to_ns = from_ns + PIECE_NS;
+                let mut lost_ns = 0;
+                while let Some(event) = events.next_if(|event| event.start_ns < to_ns) {
+                    lost_ns += if event.start_ns >= from_ns {
+                        event.length_ns
+                    } else {
+                        0
+                    };
+                }
+                self.push(lost_ns as f64 / PIECE_NS as f64 * 100.0);
+                from_ns = to_ns;
             }
-            all.push(lost_ns as f64 / PIECE_NS as f64 * 100.0);
-            from_ns = to_ns;
         }
     }
-    all
-}
 
-fn interval(pieces: &[f64], hosts: usize) -> Option<(f64, f64)> {
-    let p = 1.0 - (1.0 - CONFIDENCE) / hosts as f64;
-    let half = half_width_of_mean(pieces.iter().copied(), p)?;
-    let mean = pieces.iter().sum::<f64>() / pieces.len() as f64;
-    Some(((mean - half).max(0.0), mean + half))
+    fn push(&mut self, pct: f64) {
+        self.count += 1;
+        let from_mean = pct - self.mean;
+        self.mean += from_mean / f64::from(self.count);
+        self.squares += from_mean * (pct - self.mean);
+    }
+
+    /// Of the mean, for all of `hosts` at once.
+    fn interval(self, hosts: usize) -> Option<(f64, f64)> {
+        let freedom = self.count.checked_sub(1).filter(|freedom| *freedom > 0)?;
+        let p = 1.0 - (1.0 - CONFIDENCE) / hosts as f64;
+        let variance = self.squares / f64::from(freedom) / f64::from(self.count);
+        let half = student_half_width(p, freedom) * variance.sqrt();
+        Some(((self.mean - half).max(0.0), self.mean + half))
+    }
 }
 
 const HEADS: [&str; 9] = [
@@ -252,6 +307,9 @@ fn summary(found: &NoiseCluster) -> String {
         found.middle_pct
     );
     match noisier.as_slice() {
+        _ if !found.says_something() => {
+            format!("nothing can be said: record two seconds or longer on two hosts; {middle}")
+        }
         [] => format!("no host is noisier than the others beyond chance; {middle}"),
         names => {
             let first = names.iter().take(5).copied().collect::<Vec<_>>().join(", ");
@@ -381,15 +439,14 @@ mod tests {
         JitterTrace::new(header, cpus.into(), None)
     }
 
-    fn hosts(rate: impl Fn(u64) -> f64) -> Vec<(String, JitterTrace)> {
-        (0..12)
-            .map(|n| (format!("n{n}"), trace(n, rate(n))))
-            .collect()
+    fn hosts(rate: impl Fn(u64) -> f64) -> Vec<HostNoise> {
+        let host = |n| of_host(&format!("n{n}"), &trace(n, rate(n))).unwrap();
+        (0..12).map(host).collect()
     }
 
     #[test]
     fn the_noisier_host_is_found_and_comes_first() {
-        let found = gather(&hosts(|n| if n == 7 { 60.0 } else { 30.0 }), Vec::new());
+        let found = gather(hosts(|n| if n == 7 { 60.0 } else { 30.0 }), Vec::new());
         let noisier = found.hosts.iter().filter(|host| host.is_noisier);
         let names: Vec<&str> = noisier.map(|host| host.host.as_str()).collect();
         assert_eq!(names, ["n7"]);
@@ -406,9 +463,31 @@ mod tests {
 
     #[test]
     fn equal_hosts_are_not_called_noisier() {
-        let found = gather(&hosts(|_| 30.0), Vec::new());
+        let found = gather(hosts(|_| 30.0), Vec::new());
         assert!(found.hosts.iter().all(|host| !host.is_noisier), "{found:?}");
-        // One second says nothing of its scatter.
-        assert_eq!(interval(&[0.3], 2), None);
+    }
+
+    #[test]
+    fn short_and_forged_traces_say_nothing() {
+        let with = |from_ns, until_ns| {
+            let mut trace = trace(1, 30.0);
+            for cpu in &mut trace.cpus {
+                cpu.events.clear();
+                cpu.known = vec![Span::new(from_ns, until_ns)];
+            }
+            of_host("n1", &trace)
+        };
+        let short = with(0, PIECE_NS / 2).unwrap();
+        let found = gather(vec![short.clone(), short], Vec::new());
+        assert!(terminal(&found).starts_with("nothing can be said"));
+        assert!(with(0, u64::MAX).unwrap_err().contains("ten years"));
+        // At the end of what a number holds.
+        assert_eq!(
+            with(u64::MAX - 3 * PIECE_NS, u64::MAX)
+                .unwrap()
+                .pieces
+                .count,
+            6
+        );
     }
 }
