@@ -3,11 +3,13 @@
 //! all machines of the MPI program.
 //!
 //! All ranks run the same work and meet at an MPI barrier after each phase. Rank 0 reads the
-//! trace, gathers the times of all ranks, and prints the result.
+//! trace, gathers the times of all ranks, and prints the result. `start` runs sandbag on the
+//! hosts of all ranks, beginning at one time.
 
 mod barrier;
 mod place;
 mod run;
+mod start;
 
 use std::process::ExitCode;
 
@@ -15,7 +17,7 @@ use clap::{Parser, Subcommand};
 use mpi::traits::Communicator as _;
 use sandbag_ui::exit;
 
-/// The compute-barrier benchmark of sandbag with MPI ranks
+/// The compute-barrier benchmark of sandbag with MPI ranks, and one start of sandbag on their hosts
 ///
 /// Start it as an MPI program: mpirun -n 16 sandbag-mpi bench, or srun. Alone it has one rank.
 #[derive(Debug, Parser)]
@@ -28,6 +30,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Action {
     Bench(run::BenchArgs),
+    Start(start::StartArgs),
     /// Print the MPI library, and where each rank runs
     Info,
 }
@@ -52,6 +55,14 @@ fn main() -> ExitCode {
     let done = match &cli.action {
         Action::Bench(args) => run::bench(args, &world),
         Action::Info => run::info(&world),
+        Action::Start(args) => match start::start(args, &world) {
+            Ok(code) => return ExitCode::from(code),
+            Err(error) => {
+                // Each rank's error is its own.
+                eprintln!("sandbag-mpi: rank {}: {error:#}", world.rank());
+                return ExitCode::from(exit::OUR_FAILURE);
+            }
+        },
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

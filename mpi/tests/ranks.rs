@@ -173,3 +173,62 @@ fn sandbag_starts_it() {
     let figures = json(&done(&mut command));
     assert_eq!(figures["ranks"], 2);
 }
+
+/// One sandbag per rank on this machine, each on a CPU of its own.
+fn started(words: [&str; 2]) -> Option<Command> {
+    let is_root = std::process::Command::new("id").arg("-u").output();
+    let is_root = is_root.is_ok_and(|id| id.stdout == b"0\n");
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    if !is_root || cpus < 2 {
+        eprintln!("needs root and two CPUs");
+        return None;
+    }
+    let sandbag = std::env::var_os("SANDBAG_BIN").expect("SANDBAG_BIN");
+    let mut command = mpirun(1, program());
+    for (rank, words) in words.iter().enumerate() {
+        if rank > 0 {
+            command.args([":", "-n", "1"]).arg(program());
+        }
+        command.args(["start", "--sandbag"]).arg(&sandbag).arg("--");
+        command.args(words.split(' '));
+    }
+    Some(command)
+}
+
+#[test]
+fn loads_of_all_ranks_begin_together() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let words = [0, 1].map(|rank| {
+        let out = dir.path().join(format!("{rank}"));
+        format!("-q load 10 -c {rank} -d 1s --out {}", out.display())
+    });
+    let Some(mut command) = started([&words[0], &words[1]]) else {
+        return;
+    };
+    done(&mut command);
+    let began = [0, 1].map(|rank| {
+        let text = std::fs::read(dir.path().join(format!("{rank}/run.json"))).unwrap();
+        let run: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        let began = run["began_at"].as_str().unwrap().to_owned();
+        began.parse::<jiff::Timestamp>().unwrap()
+    });
+    let apart_ms = (began[0].as_nanosecond() - began[1].as_nanosecond()).abs() as f64 / 1e6;
+    eprintln!("starts {apart_ms:.3} ms apart");
+    assert!(apart_ms < 100.0, "{apart_ms}");
+}
+
+#[test]
+fn a_load_that_fails_ends_the_others() {
+    let _alone = alone();
+    let Some(mut command) = started(["-q load 10 -c 0 -d 10m --no-out", "load 10 -c 4000 -d 10m"])
+    else {
+        return;
+    };
+    let begin = std::time::Instant::now();
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(text.contains("CPU 4000"), "{text}");
+    assert!(begin.elapsed().as_secs() < 120);
+}
