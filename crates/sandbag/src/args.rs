@@ -11,10 +11,10 @@ use sandbag_audit::command_line as audit;
 use sandbag_hosts::command::{self as hosts, HostsArgs, HostsVerb};
 use sandbag_hosts::gather;
 use sandbag_jitter::command as jitter;
-use sandbag_load::command::{compare, doctor, load, record, replay, set, slow, top};
+use sandbag_load::command::{doctor, load, record, replay, set, slow, top};
 use sandbag_profile::command::{convert, show, synth};
 use sandbag_scale::command as scale;
-use sandbag_sweep::command as sweep;
+use sandbag_sweep::{command as sweep, compare};
 use sandbag_ui::{exit, help};
 
 /// Puts a program under CPU conditions that you choose, gives the same

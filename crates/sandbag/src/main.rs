@@ -72,7 +72,7 @@ fn run(command: &Command, messages: &Messages) -> Result<u8> {
         Command::Replay(args) => sandbag_load::command::replay::main(args, messages),
         Command::Slow(args) => sandbag_load::command::slow::main(args, messages),
         Command::Record(args) => sandbag_load::command::record::main(args, messages),
-        Command::Compare(args) => sandbag_load::command::compare::main(args, messages),
+        Command::Compare(args) => sandbag_sweep::compare::main(args, messages),
         Command::Sweep(args) => sandbag_sweep::command::main(args, messages),
         Command::Lab(args) => moved::lab(args),
         Command::Convert(args) => sandbag_profile::command::convert::main(args, messages),

@@ -2,6 +2,8 @@
 //! Which run is next. A block has a run of every cell (a condition of a program), in an order
 //! of chance; runs whose condition was not kept are made again at the end of their block.
 
+use std::collections::BTreeSet;
+
 use sandbag_stats::chance::Chance;
 
 /// How many cells, blocks and repetitions there are.
@@ -12,11 +14,13 @@ pub struct Design {
     pub blocks: Option<usize>,
     /// How often a run of a cell is made again in a block, at most.
     pub repeats: usize,
+    /// How many runs are made again in all, at most.
+    pub spoilt: usize,
     pub seed: u64,
 }
 
 /// A run that is to be made, or was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Turn {
     /// From 1.
     pub block: usize,
@@ -37,11 +41,13 @@ impl Design {
             done.iter()
                 .filter(move |(turn, _)| *turn == Turn { block, cell })
         };
+        let cells: BTreeSet<Turn> = done.iter().map(|(turn, _)| *turn).collect();
+        let made_again = done.len() - cells.len();
         let fresh = order.iter().find(|cell| tries(**cell).next().is_none());
         let again = || {
             order.iter().find(|cell| {
                 let counts = tries(**cell).any(|(_, counts)| *counts);
-                !counts && tries(**cell).count() <= self.repeats
+                !counts && tries(**cell).count() <= self.repeats && made_again < self.spoilt
             })
         };
         fresh.or_else(again).map(|cell| Turn { block, cell: *cell })
@@ -78,6 +84,7 @@ mod tests {
         cells: 4,
         blocks: Some(3),
         repeats: 2,
+        spoilt: usize::MAX,
         seed: 7,
     };
 
@@ -92,6 +99,13 @@ mod tests {
         // One that never counts is given up.
         let done = all(DESIGN, |cell, _| cell != 1);
         assert_eq!(done.len(), 3 * (3 + 3));
+        // Or because there were too many of them.
+        let design = Design {
+            spoilt: 4,
+            ..DESIGN
+        };
+        let done = all(design, |cell, _| cell != 1);
+        assert_eq!(done.len(), 3 * 4 + 4);
     }
 
     #[test]
@@ -110,7 +124,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_cell_has_a_run_in_every_block(cells in 1usize..9, blocks in 1usize..6, seed: u64) {
-            let design = Design { cells, blocks: Some(blocks), repeats: 0, seed };
+            let design = Design { cells, blocks: Some(blocks), repeats: 0, spoilt: 0, seed };
             let done = all(design, |_, _| true);
             prop_assert_eq!(done.len(), cells * blocks);
             for (at, block) in done.chunks(cells).enumerate() {

@@ -16,11 +16,12 @@ use serde_json::Value;
 use crate::run::Finished;
 
 /// Sandbag's own metrics: name, unit, meaning.
-pub const OWN: [(&str, &str, &str); 8] = [
+pub const OWN: [(&str, &str, &str); 9] = [
     ("wall", "s", "time from start to end"),
     ("user", "s", "CPU time in the program"),
     ("system", "s", "CPU time in the kernel"),
     ("cpu", "s", "both"),
+    ("available", "s", "CPU time that the condition left"),
     (
         "efficiency",
         "",
@@ -37,6 +38,8 @@ pub const FAILED: &str = "failed";
 #[derive(Debug, Clone)]
 pub struct Metric {
     pub about: MetricAbout,
+    /// A run without it is no error.
+    pub optional: bool,
     source: Source,
 }
 
@@ -71,6 +74,7 @@ impl FromStr for Metric {
                     higher_is_better: *name == "efficiency",
                     asked: text.to_owned(),
                 },
+                optional: false,
                 source: Source::Own,
             });
         }
@@ -99,7 +103,11 @@ impl FromStr for Metric {
             }
             Source::Text(regex)
         };
-        Ok(Self { about, source })
+        Ok(Self {
+            about,
+            optional: false,
+            source,
+        })
     }
 }
 
@@ -108,6 +116,7 @@ pub fn of_command(text: &str) -> Result<Metric, String> {
     let (about, command) = named(text)?;
     Ok(Metric {
         source: Source::Command(command.to_owned()),
+        optional: false,
         about,
     })
 }

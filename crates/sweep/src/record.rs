@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use sandbag_input::Existing;
+use sandbag_load::report::same_load::SameLoad;
 use sandbag_stats::Verdict;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::output::{SWEEP_JSON, put_json};
@@ -39,6 +40,9 @@ pub struct Sweep {
     pub answers: Vec<Answer>,
     #[serde(default)]
     pub thresholds: Vec<Judged>,
+    /// Of a comparison of two programs under one load: whether it was the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same_load: Option<SameLoad>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,6 +70,9 @@ pub struct OneRun {
     pub signal: Option<i32>,
     /// By metric; of a run that failed `failed` only.
     pub values: BTreeMap<String, f64>,
+    /// What sandbag warned of.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 impl OneRun {
@@ -87,6 +94,18 @@ impl Sweep {
         let runs = self.runs.iter().filter(of_cell);
         runs.filter_map(|run| Some((run.block, *run.values.get(metric)?)))
             .collect()
+    }
+
+    /// The warnings of all runs, each with the number of its runs.
+    pub fn warnings(&self) -> Vec<(&str, usize)> {
+        let mut all: Vec<(&str, usize)> = Vec::new();
+        for text in self.runs.iter().flat_map(|run| &run.warnings) {
+            match all.iter_mut().find(|(known, _)| known == text) {
+                Some((_, runs)) => *runs += 1,
+                None => all.push((text, 1)),
+            }
+        }
+        all
     }
 
     /// The same question was asked.
@@ -155,6 +174,7 @@ pub(crate) mod fixture {
                         reason: String::new(),
                         exit_code: Some(0),
                         signal: None,
+                        warnings: Vec::new(),
                         values: [("p99".to_owned(), *value), ("failed".to_owned(), 0.0)].into(),
                     });
                 }
@@ -185,6 +205,7 @@ pub(crate) mod fixture {
             complete: true,
             answers: Vec::new(),
             thresholds: Vec::new(),
+            same_load: None,
         }
     }
 }

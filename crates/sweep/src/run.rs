@@ -3,15 +3,13 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::io::{IsTerminal as _, Read as _, Seek as _, SeekFrom};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use sandbag_linux::child::ChildSetup as _;
+use sandbag_linux::child::{ChildSetup as _, end_or_kill, ended_within};
 use sandbag_linux::interrupt;
 use sandbag_run::directory::create;
 use sandbag_stats::Verdict;
@@ -37,6 +35,8 @@ pub struct Finished {
     verdict: Option<Verdict>,
     #[serde(default)]
     pub reason: String,
+    #[serde(default)]
+    pub warnings: Vec<String>,
     command: Option<FinishedCommand>,
     #[serde(skip)]
     pub stdout: String,
@@ -52,6 +52,7 @@ struct FinishedCommand {
     wall_s: f64,
     user_s: f64,
     system_s: f64,
+    available_s: Option<f64>,
     efficiency: Option<f64>,
     max_rss_kib: Option<i64>,
     switches: (i64, i64),
@@ -83,6 +84,7 @@ impl Finished {
             "user" => command.user_s,
             "system" => command.system_s,
             "cpu" => command.user_s + command.system_s,
+            "available" => command.available_s?,
             "efficiency" => command.efficiency?,
             "rss" => command.max_rss_kib? as f64,
             "switches" => (command.switches.0 + command.switches.1) as f64,
@@ -118,7 +120,17 @@ pub fn check(condition: &Condition, more: &[String], command: &[OsString]) -> Re
         .trim_start_matches("sandbag: ")
         .trim_start_matches("error: ");
     let text = format!("condition {}: {line}", condition.name);
-    // The code of a run with a command does not tell them apart.
+    // With a command the exit code does not tell them apart.
+    let mut without = Command::new("/proc/self/exe");
+    without
+        .arg0("sandbag")
+        .arg("-q")
+        .args(words(condition, more));
+    without.args(["--no-out", "--dry-run"]);
+    let code = without.output().context("start sandbag")?.status.code();
+    if code == Some(exit::NOT_POSSIBLE.into()) {
+        return Err(sandbag_ui::NotPossible(text).into());
+    }
     Err(sandbag_ui::BadInput(text).into())
 }
 
@@ -155,9 +167,7 @@ pub fn make(
     let ended = |child: &mut std::process::Child| child.try_wait().is_ok_and(|end| end.is_some());
     let waited = interrupt::wait_for(Instant::now() + LONG, || ended(&mut child));
     if let Err(error) = waited {
-        // From a terminal it has it already.
-        let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT);
-        let _ = child.wait();
+        end(&mut child);
         return Err(error.into());
     }
     let status = child.wait().context("wait")?;
@@ -178,6 +188,19 @@ pub fn make(
                 dir.display()
             )
         }
+    }
+}
+
+/// What a run may take to end by itself, where a terminal has asked it already.
+const ASKED: Duration = Duration::from_secs(2);
+/// What it may take when it was asked, before it is killed; its guardian restores then.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Ends a run. A shell's job in the background ignores SIGINT, and from a terminal a second
+/// signal would cut the program's own end short.
+fn end(child: &mut Child) {
+    if !(std::io::stdin().is_terminal() && ended_within(child, ASKED)) {
+        end_or_kill(child, GRACE);
     }
 }
 

@@ -9,6 +9,7 @@ cases! { CASES: two_cpus;
     a_sweep_that_is_interrupted_or_killed_goes_on,
     what_cannot_be_measured_is_said,
     under_sudo_the_results_of_a_sweep_are_the_user_s,
+    two_programs_are_compared_under_one_load,
 }
 
 cases! { PROGRAMS: || repeated().and_then(|()| have(&["redis-server", "redis-benchmark", "cc"]));
@@ -120,6 +121,57 @@ fn under_sudo_the_results_of_a_sweep_are_the_user_s(place: &MachinePlace) -> Res
             all.extend(fs::read_dir(&path)?.flatten().map(|entry| entry.path()));
         }
     }
+    Ok(())
+}
+
+/// B does what A does and half as much again.
+fn two_programs_are_compared_under_one_load(place: &MachinePlace) -> Result<()> {
+    let work = |steps: u32| format!("i=0; while [ $i -lt {steps} ]; do i=$((i+1)); done");
+    let compare = |options: &str, a: &str, b: &str| -> Result<PlaceExit> {
+        let words = format!("compare {options}");
+        let words = words.split(' ').chain(["--", "sh", "-c", a]);
+        finish(
+            place
+                .sandbag(words.chain(["--vs", "sh", "-c", b]))
+                .spawn()?,
+        )
+    };
+    fs::write(place.path("p.csv"), "time,cpu0\n0,20\n.2,60\n.4,end\n")?;
+    let options = "p.csv --loop --scale-load .5 --runs 4 --pin 0 --out c --json=c.json";
+    let said = compare(options, &work(600_000), &work(900_000))?;
+    let record = place.json("c.json")?;
+    let wall = &record["answers"][1]["to_first_program"];
+    let ratio = wall["ratio"].as_f64();
+    figure!(
+        said.code() == 0 && ratio.is_some_and(|ratio| (1.3..1.7).contains(&ratio)),
+        "{said:?}: {wall}"
+    );
+    said.says(&["The loads were the same: kept in both runs of 4 pairs"])?;
+    let cpu = &record["same_load"]["cpus"][0];
+    ensure!(
+        cpu["a_asked_pct"].as_f64().is_some_and(|pct| pct < 31.0),
+        "{cpu}"
+    );
+    ensure!(text_of(place.path("c/report.html"))?.contains("the loads were the same"));
+    let said = compare("10 -c 0 --runs 2 --out f", "sleep .2; exit 3", "sleep .2")?.expect(1)?;
+    said.says(&["A failed, exit code 3", "stdout.txt", "--ignore-failure"])?;
+    let options = "10 -c 0 --runs 1 --ignore-failure --out g --force --no-settle";
+    let said = compare(options, "sleep .2; exit 3", "sleep .2")?;
+    figure!(said.code() == 0, "{said:?}");
+    for (options, code, says) in [
+        ("compare 10 -- true", 2, "--vs is missing"),
+        (
+            "compare 10 --strict -- a --vs b",
+            2,
+            "--strict is not for compare",
+        ),
+        ("compare none.csv -- true --vs true", 2, "none.csv"),
+        ("compare 10 --map mean -- true --vs true", 2, "--map"),
+        ("compare 10 -- true --vs ./none", 127, "./none"),
+    ] {
+        place.answers(options, code, &[says])?;
+    }
+    place.as_before()?;
     Ok(())
 }
 

@@ -11,6 +11,7 @@ pub mod help;
 pub mod messages;
 pub mod output;
 pub mod page;
+pub mod passed;
 pub mod progress;
 pub mod quantity;
 pub mod report;

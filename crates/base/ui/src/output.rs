@@ -160,11 +160,7 @@ pub const RUN_JSON: &str = "run.json";
 pub const NODES_JSON: &str = "nodes.json";
 
 /// What a directory holds a result by.
-const RESULTS: [&str; 4] = [RUN_JSON, NODES_JSON, COMPARE_JSON, SWEEP_JSON];
-
-/// What two programs under the same load came to, in the directory above their
-/// runs.
-pub const COMPARE_JSON: &str = "compare.json";
+const RESULTS: [&str; 3] = [RUN_JSON, NODES_JSON, SWEEP_JSON];
 
 /// What a program did under many conditions, in the directory above its runs.
 pub const SWEEP_JSON: &str = "sweep.json";

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The commands: `load`, `replay`, `slow`, `record`, `compare`, `doctor`, `top`, `set`.
+//! The commands: `load`, `replay`, `slow`, `record`, `doctor`, `top`, `set`.
 
-pub mod compare;
 pub mod doctor;
 pub mod load;
 mod own_run;

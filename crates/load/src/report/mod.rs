@@ -12,6 +12,7 @@ pub mod nodes;
 mod parts;
 pub mod plot;
 pub mod run;
+pub mod same_load;
 mod series;
 pub mod terminal;
 mod view;

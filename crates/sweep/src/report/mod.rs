@@ -11,14 +11,17 @@ pub use text::{markdown, terminal};
 
 use crate::answer::Answer;
 use crate::record::Sweep;
-use sandbag_stats::PairedRatio;
+use sandbag_load::report::same_load::SameLoad;
+use sandbag_stats::{PairedRatio, Verdict};
 
 /// The heads of a table of one metric; with a column for the other program if there is one.
 fn heads(sweep: &Sweep) -> Vec<String> {
     let mut heads = vec!["condition".to_owned(), "program".to_owned()];
     heads.extend(["runs", "median", "least", "greatest"].map(str::to_owned));
-    heads.push(format!("to {}", sweep.conditions[0].name));
-    heads.push("95 % interval".to_owned());
+    if sweep.conditions.len() > 1 {
+        heads.push(format!("to {}", sweep.conditions[0].name));
+        heads.push("95 % interval".to_owned());
+    }
     if sweep.programs.len() > 1 {
         heads.push("B to A".to_owned());
         heads.push("95 % interval".to_owned());
@@ -50,7 +53,10 @@ fn cells(sweep: &Sweep, one: &Answer) -> Vec<String> {
     if !two {
         cells.remove(1);
     }
-    let ratios = [Some(one.to_baseline), two.then_some(one.to_first_program)];
+    let ratios = [
+        (sweep.conditions.len() > 1).then_some(one.to_baseline),
+        two.then_some(one.to_first_program),
+    ];
     for ratio in ratios.into_iter().flatten() {
         cells.extend(ratio_cells(ratio));
     }
@@ -81,6 +87,16 @@ fn number(value: f64) -> String {
     } else {
         text
     }
+}
+
+/// Whether the loads of a comparison were the same, and why.
+fn same_load(same: &SameLoad) -> String {
+    let was = match same.verdict {
+        Verdict::Kept => "the same",
+        Verdict::Missed => "not the same",
+        Verdict::Undecided => "not known to be the same",
+    };
+    format!("The loads were {was}: {}", same.reason)
 }
 
 /// `p99, ms`; with what is better where that is more.

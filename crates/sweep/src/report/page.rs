@@ -7,7 +7,7 @@ use sandbag_ui::chart::{self, Chart, ChartSeries, figure};
 use sandbag_ui::page::static_page;
 use sandbag_ui::text::{command_line, visible};
 
-use super::{by_metric, cells, heads, number, title};
+use super::{by_metric, cells, heads, number, same_load, title};
 use crate::answer::{Answer, sentences};
 use crate::record::Sweep;
 use crate::threshold::Outcome;
@@ -22,8 +22,14 @@ pub fn page(sweep: &Sweep) -> String {
         .thresholds
         .iter()
         .any(|one| one.outcome == Outcome::Unsure);
-    let (class, words) = match (sweep.thresholds.is_empty(), failed, unsure) {
-        (true, ..) => ("", "no threshold was given"),
+    let same = sweep.same_load.as_ref();
+    let (class, words) = match (same.map(|same| same.verdict), failed, unsure) {
+        (Some(Verdict::Kept), ..) => ("kept", "the loads were the same"),
+        (Some(Verdict::Missed), ..) => ("missed", "the loads were not the same"),
+        (Some(Verdict::Undecided), ..) => {
+            ("undecided", "not known whether the loads were the same")
+        }
+        _ if sweep.thresholds.is_empty() => ("", "no threshold was given"),
         (_, true, _) => ("missed", "a threshold was exceeded"),
         (_, _, true) => ("undecided", "a threshold could not be decided"),
         _ => ("kept", "no threshold was exceeded"),
@@ -37,6 +43,7 @@ pub fn page(sweep: &Sweep) -> String {
                 (visible(&sweep.started_at))
             }
             h1 { span .verdict.(class) { (words) } }
+            @if let Some(same) = same { p { (same_load(same)) } }
             @for sentence in sentences(sweep, &sweep.metrics[0].name) { p .reason { (visible(&sentence)) } }
             @for one in &sweep.thresholds {
                 p { (one.outcome.name()) ": fails if " code { (visible(&one.fail_if)) } ": " (one.reason) }
@@ -56,7 +63,22 @@ pub fn page(sweep: &Sweep) -> String {
                         }
                     }
                 }
-                p .note { "Ratios are within blocks, to " (baseline) "; geometric means with Student's interval." }
+                p .note { "Ratios are within blocks" @if sweep.conditions.len() > 1 { ", to " (baseline) } "; geometric means with Student's interval." }
+            }
+        }
+        @if let Some(same) = same {
+            section {
+                h2 { "The load of each CPU" }
+                table {
+                    thead { tr { @for head in ["CPU", "asked, %", "A got, %", "B got, %", "apart, points"] { th { (head) } } } }
+                    tbody { @for cpu in &same.cpus { tr {
+                        td { (cpu.cpu) }
+                        td { (number(cpu.a_asked_pct)) }
+                        td { (format!("{:.3}", cpu.a_got_pct)) }
+                        td { (format!("{:.3}", cpu.b_got_pct)) }
+                        td { (format!("{:+.3}", cpu.difference_points)) }
+                    } } }
+                }
             }
         }
         section {

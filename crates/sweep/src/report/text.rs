@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use sandbag_ui::table;
 use sandbag_ui::text::visible;
 
-use super::{by_metric, cells, heads, title};
+use super::{by_metric, cells, heads, same_load, title};
 use crate::answer::sentences;
 use crate::record::Sweep;
 
@@ -38,7 +38,19 @@ pub fn terminal(sweep: &Sweep) -> String {
             one.reason
         );
     }
-    if !sweep.complete {
+    if let Some(same) = &sweep.same_load {
+        let _ = writeln!(out, "{}", same_load(same));
+        for cpu in &same.cpus {
+            let _ = writeln!(
+                out,
+                "  load of CPU {:<4} A {:.3} %, B {:.3} %: {:+.3} points apart",
+                cpu.cpu, cpu.a_got_pct, cpu.b_got_pct, cpu.difference_points
+            );
+        }
+    }
+    if !sweep.complete && sweep.same_load.is_some() {
+        let _ = writeln!(out, "Not all runs were made.");
+    } else if !sweep.complete {
         let _ = writeln!(out, "Not all runs were made: sweep --resume goes on.");
     }
     out
@@ -61,7 +73,10 @@ pub fn markdown(sweep: &Sweep) -> String {
             one.reason
         );
     }
-    if !sweep.thresholds.is_empty() {
+    if let Some(same) = &sweep.same_load {
+        let _ = writeln!(out, "- {}", same_load(same));
+    }
+    if !out.is_empty() {
         out.push('\n');
     }
     for (metric, answers) in by_metric(sweep) {

@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 
 use crate::report::achieved::AchievedRow;
 use sandbag_stats::Verdict;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One CPU in the runs of both programs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CpuLoads {
     pub cpu: u32,
     pub a_asked_pct: f64,
@@ -76,8 +76,8 @@ pub fn loads(a: &[Vec<AchievedRow>], b: &[Vec<AchievedRow>], windows: u64) -> Ve
 }
 
 /// What the loads say, and why.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Sameness {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SameLoad {
     pub verdict: Verdict,
     pub reason: String,
     pub largest_points: Option<f64>,
@@ -96,7 +96,7 @@ pub fn judge(
     cpus: Vec<CpuLoads>,
     windows: u64,
     limit_points: f64,
-) -> Sameness {
+) -> SameLoad {
     let largest = cpus.iter().map(|cpu| cpu.difference_points.abs());
     let largest_points = largest.max_by(f64::total_cmp);
     let (verdict, reason) = match largest_points {
@@ -130,7 +130,7 @@ pub fn judge(
             "the programs ended before any load was measured".to_owned(),
         ),
     };
-    Sameness {
+    SameLoad {
         verdict,
         reason,
         largest_points,

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The runs of an experiment, one after the other, and its record.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use sandbag_linux::interrupt;
+use sandbag_run::program;
+use sandbag_stats::Verdict;
+use sandbag_ui::failure::{Context as _, Result};
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output::{
+    JsonArgs, Overwrite, SWEEP_JSON, give_to_caller, new_name, put, put_json,
+};
+use sandbag_ui::{BadInput, bail};
+
+use crate::answer::answers;
+use crate::condition::Condition;
+use crate::design::{Design, Turn};
+use crate::metric::{FAILED, Metric};
+use crate::record::{FORMAT, OneRun, Program, Sweep};
+use crate::report;
+use crate::run::{self, STDERR, STDOUT};
+use crate::threshold::Threshold;
+
+/// A shorter run has no window of its condition, s.
+const LEAST_S: f64 = 0.1;
+
+/// Warnings of runs that are shown.
+const MOST_WARNINGS: usize = 5;
+
+/// What `sweep` and `compare` ask for.
+pub struct Experiment {
+    /// One program, or two.
+    pub commands: Vec<Vec<OsString>>,
+    pub conditions: Vec<Condition>,
+    pub metrics: Vec<Metric>,
+    pub fail_if: Vec<String>,
+    /// Runs of each condition; none: as many as the time allows.
+    pub blocks: Option<usize>,
+    /// No run begins that would not end within it.
+    pub time: Option<Duration>,
+    /// Runs of each program that come first and do not count.
+    pub warm_up: usize,
+    /// How often a run is made again in its block.
+    pub repeats: usize,
+    /// How many runs are made again in all.
+    pub spoilt: usize,
+    pub seed: u64,
+    pub failures: Failures,
+    /// Options of every run.
+    pub more: Vec<String>,
+    pub dir: SweepDir,
+    pub overwrite: Overwrite,
+    pub json: JsonArgs,
+}
+
+/// What a program that fails means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failures {
+    /// A result, of which only `failed` is known.
+    AreResults,
+    /// Its other figures count like those of any run.
+    Count,
+    /// The end.
+    End,
+}
+
+/// Where the record and the runs are.
+pub enum SweepDir {
+    /// The beginning of its name, where none was given.
+    New(&'static str, Option<PathBuf>),
+    /// That of a sweep which was interrupted.
+    Resumed(PathBuf),
+}
+
+/// An experiment that is being made.
+pub struct Session {
+    asked: Experiment,
+    thresholds: Vec<Threshold>,
+    design: Design,
+    pub dir: PathBuf,
+    pub sweep: Sweep,
+    /// A signal asked us to end.
+    pub interrupted: bool,
+}
+
+impl Session {
+    /// Everything that can be wrong, before a run is made.
+    ///
+    /// # Errors
+    /// Bad input, or a condition that cannot be had.
+    pub fn new(asked: Experiment) -> Result<Self> {
+        for command in &asked.commands {
+            program::check(command)?;
+        }
+        let names = ["A", "B"].into_iter().map(str::to_owned);
+        let programs = names.zip(&asked.commands).map(|(name, command)| Program {
+            name,
+            command: program::words(command),
+        });
+        let metrics = asked.metrics.iter();
+        let mut sweep = Sweep {
+            format: FORMAT,
+            sandbag: env!("CARGO_PKG_VERSION").to_owned(),
+            started_at: jiff::Timestamp::now().to_string(),
+            arguments: program::arguments(),
+            seed: asked.seed,
+            wanted: asked.blocks,
+            conditions: asked.conditions.clone(),
+            programs: programs.collect(),
+            metrics: metrics.map(|metric| metric.about.clone()).collect(),
+            runs: Vec::new(),
+            complete: false,
+            answers: Vec::new(),
+            thresholds: Vec::new(),
+            same_load: None,
+        };
+        let thresholds = asked.fail_if.iter();
+        let thresholds = thresholds.map(|text| Threshold::parse(text, &sweep));
+        let thresholds = thresholds.collect::<Result<_, _>>().map_err(BadInput)?;
+        asked.json.check(asked.overwrite)?;
+        for condition in &sweep.conditions {
+            run::check(condition, &asked.more, &asked.commands[0])?;
+        }
+        let dir = match &asked.dir {
+            SweepDir::Resumed(dir) => {
+                let before = Sweep::read(dir)?;
+                if !before.is_like(&sweep) {
+                    let text = "is a sweep of other conditions, programs, metrics or another seed";
+                    return Err(BadInput(format!("{} {text}", dir.display())).into());
+                }
+                sweep.runs = before.runs;
+                sweep.started_at = before.started_at;
+                dir.clone()
+            }
+            SweepDir::New(name, dir) => {
+                asked.overwrite.check_dir(dir.as_deref())?;
+                let dir = dir.clone().unwrap_or_else(|| new_name(name, ""));
+                // A directory that was there before stays its owner's.
+                let is_new = !dir.exists();
+                fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
+                if is_new {
+                    give_to_caller(&dir);
+                }
+                dir
+            }
+        };
+        Ok(Self {
+            design: Design {
+                cells: sweep.conditions.len() * asked.commands.len(),
+                blocks: asked.blocks,
+                repeats: asked.repeats,
+                spoilt: asked.spoilt,
+                seed: asked.seed,
+            },
+            asked,
+            thresholds,
+            dir,
+            sweep,
+            interrupted: false,
+        })
+    }
+
+    /// Makes all runs, and has what came of them left, whatever ends them.
+    ///
+    /// # Errors
+    /// A run without a result, a metric that is missing, or results that cannot be written.
+    pub fn make(
+        &mut self,
+        messages: &Messages,
+        leave: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        interrupt::watch()?;
+        let made = self.all(messages);
+        self.interrupted = made.is_err() && interrupt::came();
+        // A directory without results can be used again.
+        if !self.sweep.runs.is_empty() || self.interrupted {
+            self.judge()?;
+        }
+        match made {
+            Err(error) if self.sweep.runs.is_empty() && !self.interrupted => Err(error),
+            Err(error) if !self.interrupted => {
+                leave(self)?;
+                Err(error)
+            }
+            _ => leave(self),
+        }
+    }
+
+    fn all(&mut self, messages: &Messages) -> Result<()> {
+        let begin = Instant::now();
+        if self.sweep.runs.is_empty() {
+            for turn in 0..self.asked.warm_up * self.asked.commands.len() {
+                let program = turn % self.asked.commands.len();
+                let dir = self.dir.join(format!("warm-up-{:02}", turn + 1));
+                run::make(
+                    &self.sweep.conditions[0],
+                    &self.asked.more,
+                    &self.asked.commands[program],
+                    &dir,
+                )?;
+                messages.say(&format!("warm-up of {}", self.sweep.programs[program].name));
+            }
+        }
+        let mut longest = Duration::ZERO;
+        while let Some(turn) = self.design.next(&self.done()) {
+            let time = self.asked.time;
+            let rest = time.map(|time| time.saturating_sub(begin.elapsed()));
+            if rest.is_some_and(|rest| rest <= longest) {
+                break;
+            }
+            let from = Instant::now();
+            self.one(turn, messages)?;
+            longest = longest.max(from.elapsed());
+            self.judge()?;
+        }
+        self.sweep.complete = self.asked.time.is_some() || self.design.next(&self.done()).is_none();
+        Ok(())
+    }
+
+    fn done(&self) -> Vec<(Turn, bool)> {
+        let programs = self.asked.commands.len();
+        let turn = |run: &OneRun| Turn {
+            block: run.block,
+            cell: run.condition * programs + run.program,
+        };
+        let runs = self.sweep.runs.iter();
+        runs.map(|run| (turn(run), run.counts())).collect()
+    }
+
+    fn one(&mut self, turn: Turn, messages: &Messages) -> Result<()> {
+        let programs = self.asked.commands.len();
+        let (condition, program) = (turn.cell / programs, turn.cell % programs);
+        let number = self.sweep.runs.len() + 1;
+        let name = format!("run-{number:03}");
+        let dir = self.dir.join(&name);
+        let asked = &self.sweep.conditions[condition];
+        let finished = run::make(asked, &self.asked.more, &self.asked.commands[program], &dir)?;
+        let (exit_code, signal) = finished.end();
+        let mut values = BTreeMap::new();
+        let mut missing = None;
+        let verdict = finished.verdict();
+        if let (Verdict::Undecided, Some(wall)) = (verdict, finished.own("wall"))
+            && wall < LEAST_S
+        {
+            bail!(
+                "{name}: the program ended after {wall:.3} s, and a condition is measured over \
+                 {LEAST_S} s at least: let one run do its work several times"
+            );
+        }
+        let ended_well = finished.is_success();
+        if ended_well || self.asked.failures == Failures::Count {
+            for metric in &self.asked.metrics {
+                match metric.value(&finished, &dir) {
+                    Ok(value) => drop(values.insert(metric.about.name.clone(), value)),
+                    Err(_) if metric.optional => {}
+                    Err(why) => missing = Some((metric.about.name.clone(), why)),
+                }
+            }
+        }
+        values.insert(FAILED.to_owned(), f64::from(u8::from(!ended_well)));
+        let whose = self.sweep.programs[program].name.clone();
+        let first = self.asked.metrics.first().and_then(|metric| {
+            let value = values.get(&metric.about.name)?;
+            Some(format!(", {} {value}", metric.about.name))
+        });
+        let failed = match (exit_code, signal) {
+            (Some(0), _) => String::new(),
+            (_, Some(signal)) => format!(", ended by signal {signal}"),
+            (code, None) => format!(", exit code {}", code.unwrap_or(-1)),
+        };
+        messages.say(&format!(
+            "{name}: block {}, {whose} at {}: {verdict}{failed}{}",
+            turn.block,
+            asked.name,
+            first.unwrap_or_default()
+        ));
+        if let Some((metric, why)) = missing {
+            bail!(
+                "metric {metric}: {name} ({whose} at {}): {why}; its output is in {}",
+                asked.name,
+                dir.join(STDOUT).display()
+            );
+        }
+        self.sweep.runs.push(OneRun {
+            number,
+            block: turn.block,
+            condition,
+            program,
+            dir: name,
+            verdict,
+            reason: match verdict {
+                Verdict::Kept => String::new(),
+                _ => finished.reason,
+            },
+            exit_code,
+            signal,
+            values,
+            warnings: finished.warnings,
+        });
+        if !ended_well && self.asked.failures == Failures::End {
+            bail!(
+                "{whose} failed{failed}: what it said is in {} and {STDERR} (--ignore-failure goes \
+                 on)",
+                dir.join(STDOUT).display()
+            );
+        }
+        Ok(())
+    }
+
+    /// Answers to what is known so far, and the record.
+    fn judge(&mut self) -> Result<()> {
+        self.sweep.answers = answers(&self.sweep);
+        let judged = self.thresholds.iter().map(|one| one.judge(&self.sweep));
+        self.sweep.thresholds = judged.collect();
+        self.sweep.write(&self.dir)
+    }
+
+    /// The page, the tables on the terminal, the record where it is asked for.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn leave(&self, messages: &Messages) -> Result<()> {
+        let sweep = &self.sweep;
+        let page = self.dir.join(sandbag_run::directory::REPORT_HTML);
+        put(&page, report::page(sweep), sandbag_input::Existing::Replace)?;
+        messages.show(&report::terminal(sweep));
+        let warnings = sweep.warnings();
+        for (text, runs) in warnings.iter().take(MOST_WARNINGS) {
+            messages.warning(&format!("{text} (in {runs} runs)"));
+        }
+        if let Some(more @ 1..) = warnings.len().checked_sub(MOST_WARNINGS) {
+            messages.warning(&format!("{more} other warnings are in {SWEEP_JSON}"));
+        }
+        if let Some(path) = self.asked.json.path() {
+            put_json(path, sweep, self.asked.overwrite.existing())?;
+        }
+        messages.say(&format!(
+            "Results: {}, {}",
+            self.dir.join(SWEEP_JSON).display(),
+            page.display()
+        ));
+        Ok(())
+    }
+}
