@@ -68,7 +68,8 @@ pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
                 "a start after the end of the row before (a segment begins with `# Time [ns]`)";
             return Err(place.expected(expected, line));
         }
-        begin_ns.get_or_insert(start_ns);
+        // By the rounding a row may begin before the first one, too.
+        begin_ns = Some(begin_ns.map_or(start_ns, |begin: u64| begin.min(start_ns)));
         all.add(cpu, TraceEvent::new(start_ns, length_ns), place)?;
     }
     end_segment(&mut all, begin_ns);

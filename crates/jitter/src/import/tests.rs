@@ -404,6 +404,13 @@ proptest! {
     }
 }
 
+/// The first row of a segment has no length, and the next begins 1 ns before it, which is the
+/// rounding.
+#[test]
+fn a_segment_begins_with_the_first_event_that_stays() {
+    check(b"# Selfish Benchmark\n# Time [ns]\n1.00\t0.00\n0.00\t100.00\n");
+}
+
 /// A reader that is given a file of another format reports what is wrong.
 #[test]
 fn every_reader_survives_other_formats() {
