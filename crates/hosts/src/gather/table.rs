@@ -92,7 +92,7 @@ pub(super) fn sentences(gathered: &Gathered) -> Vec<String> {
         let within = gathered.start_skew_within_ms.filter(|within| *within > 0.0);
         let within = within.map_or_else(
             || " by the clocks of the hosts, which were not compared".to_owned(),
-            |ms| format!("; the clocks were compared to within {ms:.1} ms"),
+            |ms| format!("; by the clocks' comparison that is right to within {ms:.1} ms"),
         );
         all.push(format!(
             "The last host began {skew:.2} ms after the first{within}."

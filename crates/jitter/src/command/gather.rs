@@ -29,8 +29,9 @@ use crate::{CpuTrace, JitterTrace};
 
 pub(super) const HELP: &str = "\
 Exit codes:
-  0 no host is noisier, 1 a trace cannot be used, or sandbag failed, 2 wrong usage or bad
-  input, 3 a host is noisier, 4 undecided: fewer than two hosts have two seconds.";
+  0 no host is noisier, 1 a trace cannot be used, or sandbag failed, 2 wrong
+  usage or bad input, 3 a host is noisier, 4 undecided: fewer than two hosts
+  have two seconds.";
 
 /// Compare the jitter of many hosts: which is noisier
 ///
