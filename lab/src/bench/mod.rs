@@ -5,8 +5,7 @@
 //! `loads` measures how well loads are held: [`cells`] lists its cells, [`runner`] runs
 //! one, [`clocks`], [`tasks`] and [`closing`] verify it, [`windows`] and [`tables`]
 //! compute its figures; [`compete`] has the competitors, [`place`] and [`churn`] the
-//! groups around it, [`latency`] the wake-up latency beside it, [`hierarchy`] the switch
-//! from cgroup v1 to v2 and back.
+//! groups around it, [`hierarchy`] the switch from cgroup v1 to v2 and back.
 
 mod audit;
 mod benchmark;
@@ -18,7 +17,6 @@ mod compete;
 pub mod figures;
 mod hierarchy;
 mod jitter;
-mod latency;
 mod mpstat;
 mod nodes;
 mod on_v2;
@@ -68,9 +66,6 @@ pub enum BenchVerb {
     /// Compete for the CPUs
     #[command(hide = true)]
     Compete(compete::CompeteArgs),
-    /// Measure the wake-up delay of a 1 ms sleeper
-    #[command(hide = true)]
-    Latency(latency::LatencyArgs),
     /// Put the cgroup mounts back when standard input closes
     #[command(hide = true)]
     HierarchyGuard,
@@ -92,7 +87,6 @@ pub fn main(verb: &BenchVerb, messages: &Messages) -> Result<u8> {
         }
         BenchVerb::AuditPlant(args) => audit::plant::plant(args),
         BenchVerb::Compete(args) => compete::compete(args),
-        BenchVerb::Latency(args) => latency::latency(args),
         BenchVerb::HierarchyGuard => hierarchy::guard(),
     }?;
     Ok(exit::KEPT)

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use crate::bench::cells::Cell;
 use crate::bench::tables::{
-    factor_table, failures, formula_table, groups, latency_tables, step_table, target_table,
-    undecided, verdict_table,
+    factor_table, failures, formula_table, groups, step_table, target_table, undecided,
+    verdict_table,
 };
-use crate::row::{Row, grouped};
+use crate::row::Row;
 
 const NOTES: &str = "\
 Errors are points of one CPU. Windows with more than 3 % steal are left out and counted.
@@ -31,16 +31,12 @@ ones are sampled at the tick, which a burner on a regular grid on an otherwise i
 
 /// The tables of the cells that were planned, with the number of CPUs.
 pub fn tables(cells: &[Cell], cpus: usize, rows: &[Row]) -> String {
-    let (rounds, rows): (Vec<Row>, Vec<Row>) = rows
-        .iter()
-        .cloned()
-        .partition(|row| row.get("active_pct").is_some());
     let mut out = String::new();
-    if let Some(line) = undecided(&rows) {
+    if let Some(line) = undecided(rows) {
         let _ = writeln!(out, "{line}\n");
     }
     out += NOTES;
-    let groups = groups(cells, &rows);
+    let groups = groups(cells, rows);
     let mut section = |title: &str, body: Option<String>| {
         if let Some(body) = body {
             let _ = write!(out, "\n## {title}\n\n{body}");
@@ -48,7 +44,7 @@ pub fn tables(cells: &[Cell], cpus: usize, rows: &[Row]) -> String {
     };
     if !groups.is_empty() {
         section("Targets", Some(target_table(&groups)));
-        section("Verdicts", Some(verdict_table(&rows)));
+        section("Verdicts", Some(verdict_table(rows)));
     }
     for (factor, title) in [
         ("asked", "Asked load"),
@@ -63,20 +59,10 @@ pub fn tables(cells: &[Cell], cpus: usize, rows: &[Row]) -> String {
         step_table(&groups),
     );
     section("The published formula", formula_table(&groups, cpus));
-    section("Wake-up latency of a 1 ms sleeper", latencies(&rounds));
-    let failed = failures(&rows);
+    let failed = failures(rows);
     section(
         "Runs without figures",
         (!failed.is_empty()).then(|| failed.iter().map(|l| format!("- {l}\n")).collect()),
     );
     out
-}
-
-fn latencies(rows: &[Row]) -> Option<String> {
-    let versions = grouped(rows, |row| row.text("cgroup").to_owned());
-    let tables = versions.iter();
-    let tables: Vec<String> = tables
-        .map(|(version, rounds)| latency_tables(rounds, version))
-        .collect();
-    (!tables.is_empty()).then(|| tables.join("\n"))
 }

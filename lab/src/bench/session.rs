@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root};
@@ -14,9 +14,9 @@ use crate::bench::benchmark::{BenchArgs, Benchmark, Session};
 use crate::bench::cells::{Cell, Method, matrix};
 use crate::bench::hierarchy::{self, OnV2};
 use crate::bench::place::Layout;
+use crate::bench::report;
 use crate::bench::row::{self, key};
 use crate::bench::runner::Bench;
-use crate::bench::{latency, report};
 use crate::experiment::Experiment;
 use crate::program::Programs;
 use crate::row::Row;
@@ -26,10 +26,6 @@ use sandbag_ui::messages::Messages;
 
 /// What a run takes besides its length, seconds: starts, ends, clocks.
 const OVERHEAD_S: f64 = 1.7;
-
-/// Name of the wake-up latency for `--cells`; not a cell, because it is
-/// measured in pairs.
-const LATENCY: &str = "pace/latency";
 
 /// Measure how well loads are held, verified in three ways (root)
 #[derive(Debug, Args)]
@@ -58,9 +54,6 @@ pub struct SessionArgs {
     /// Rounds over all cells [default: 3, quick 2]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
-    /// Leave out the wake-up latency
-    #[arg(long)]
-    no_latency: bool,
     /// Seed of the order of the cells and of the step profiles [default:
     /// random; printed]
     #[arg(long)]
@@ -70,8 +63,6 @@ pub struct SessionArgs {
 struct Plan {
     cells: Vec<Cell>,
     rounds: u32,
-    latency_rounds: u32,
-    latency_seconds: u32,
     versions: usize,
     seconds: u32,
 }
@@ -80,17 +71,14 @@ impl Plan {
     fn summary(&self) -> String {
         let run_s = f64::from(self.seconds) + OVERHEAD_S;
         let cells_s = self.cells.len() as f64 * f64::from(self.rounds) * run_s;
-        let latencies = f64::from(self.latency_rounds) * latency::PER_ROUND as f64;
-        let latency_s = latencies * (f64::from(self.latency_seconds) + 1.2);
         format!(
-            "{} cells, {} rounds of {} s, {} rounds of latency, on {} cgroup version{}: about {:.0} min",
+            "{} cells, {} rounds of {} s, on {} cgroup version{}: about {:.0} min",
             self.cells.len(),
             self.rounds,
             self.seconds,
-            self.latency_rounds,
             self.versions,
             if self.versions == 1 { "" } else { "s" },
-            (cells_s + latency_s) * self.versions as f64 / 60.0
+            cells_s * self.versions as f64 / 60.0
         )
     }
 }
@@ -106,9 +94,6 @@ pub fn run(args: &SessionArgs, messages: &Messages) -> Result<()> {
     if args.list {
         for cell in &plan.cells {
             println!("{}", cell.id());
-        }
-        if plan.latency_rounds > 0 {
-            println!("{LATENCY}");
         }
         eprintln!("{}", plan.summary());
         return Ok(());
@@ -166,22 +151,16 @@ fn plan(args: &SessionArgs, cpus: usize) -> Result<Plan> {
     methods.sort_unstable();
     methods.dedup();
     let mut cells = matrix(common.is_quick(), &methods, cpus);
-    let wanted = |id: &str| args.cells.as_deref().is_none_or(|part| id.contains(part));
-    cells.retain(|c| wanted(&c.id()));
-    let latency = !args.no_latency && methods.contains(&Method::Pace) && wanted(LATENCY);
-    if cells.is_empty() && !latency {
-        bail!("nothing to measure has that name; --list shows the names");
+    if let Some(part) = &args.cells {
+        cells.retain(|cell| cell.id().contains(part));
     }
-    let (latency_rounds, latency_seconds) = if latency {
-        common.form((4, 2), (10, 3))
-    } else {
-        (0, 0)
-    };
+    ensure!(
+        !cells.is_empty(),
+        "nothing to measure has that name; --list shows the names"
+    );
     Ok(Plan {
         cells,
         rounds: args.rounds.unwrap_or(common.form(2, 3)),
-        latency_rounds,
-        latency_seconds,
         versions: if args.v2 { 2 } else { 1 },
         seconds: args.seconds.unwrap_or(common.form(4, 10)),
     })
@@ -216,22 +195,6 @@ struct Loads {
     started: Instant,
 }
 
-impl Loads {
-    fn latency(&self, round: u32) -> Result<Row> {
-        let cgroup = self.layout.name();
-        let mut row = Row::new(&key(cgroup, LATENCY), round);
-        let measured = self
-            .bench
-            .latency_round(&mut row, self.plan.latency_seconds);
-        interrupt::check()?;
-        if let Err(error) = measured {
-            row = Row::failed(&row.cell, round, &error);
-        }
-        row.say("cgroup", cgroup);
-        Ok(row)
-    }
-}
-
 impl Experiment for Loads {
     type Setup = ();
 
@@ -240,17 +203,8 @@ impl Experiment for Loads {
     }
 
     fn cells(&self, _setup: &()) -> Vec<String> {
-        let latency = (self.plan.latency_rounds > 0).then(|| LATENCY.to_owned());
-        let names = self.plan.cells.iter().map(Cell::id).chain(latency);
+        let names = self.plan.cells.iter().map(Cell::id);
         names.map(|name| key(self.layout.name(), &name)).collect()
-    }
-
-    fn has_round(&self, cell: &str, round: u32) -> bool {
-        if cell == key(self.layout.name(), LATENCY) {
-            round < self.plan.latency_rounds
-        } else {
-            round < self.plan.rounds
-        }
     }
 
     fn line(&self, row: &Row) -> String {
@@ -259,11 +213,9 @@ impl Experiment for Loads {
 
     fn measure(&mut self, _setup: &(), cell: &str, round: u32) -> Result<Vec<Row>> {
         let named = |one: &&Cell| key(self.layout.name(), &one.id()) == cell;
-        let row = match self.plan.cells.iter().find(named) {
-            Some(cell) => self.bench.run(cell, &self.layout, round)?,
-            None => self.latency(round)?,
-        };
-        Ok(vec![row])
+        let cell = self.plan.cells.iter().find(named);
+        let cell = cell.context("no cell of this one")?;
+        Ok(vec![self.bench.run(cell, &self.layout, round)?])
     }
 }
 
@@ -273,7 +225,7 @@ impl Benchmark for Loads {
     }
 
     fn rounds(&self) -> u32 {
-        self.plan.rounds.max(self.plan.latency_rounds)
+        self.plan.rounds
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {

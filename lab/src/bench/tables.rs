@@ -9,7 +9,6 @@ use sandbag_stats::{median, range};
 
 use super::cells::{BASE, Cell, FORMULA, Method};
 use super::closing::{CLOSES_POINTS, worst};
-use super::latency::{ratios, times};
 use super::row::key;
 use crate::row::{Row, grouped};
 use crate::table::{Table, number, spread};
@@ -202,38 +201,6 @@ pub fn formula_table(groups: &[TableGroup<'_>], cpus: usize) -> Option<String> {
     (!table.is_empty()).then(|| table.markdown())
 }
 
-/// Wake-up latencies, and ratios of them.
-pub fn latency_tables(rounds: &[&Row], cgroup: &str) -> String {
-    let heads = |first| Table::new([first, "cgroup", "p50", "p90", "p99"]);
-    let mut times_table = heads("median delay, us, beside");
-    for (name, quantiles) in times(rounds) {
-        let mut row = vec![name.to_owned(), cgroup.to_owned()];
-        row.extend(quantiles.map(|us| number(us, 1)));
-        times_table.push(row);
-    }
-    let mut ratio_table = heads("ratio (95 % interval; least-greatest round)");
-    for (name, quantiles) in ratios(rounds) {
-        let mut row = vec![name.to_owned(), cgroup.to_owned()];
-        row.extend(quantiles.map(|ratio| {
-            ratio.map_or("-".to_owned(), |(mean, (least, greatest))| {
-                format!(
-                    "{:.2} ({:.2}-{:.2}; {least:.2}-{greatest:.2})",
-                    mean.ratio, mean.low, mean.high
-                )
-            })
-        }));
-        ratio_table.push(row);
-    }
-    let active: Vec<f64> = rounds.iter().filter_map(|r| r.get("active_pct")).collect();
-    format!(
-        "{}\n{}\n{} rounds; the burner was active at {} % of the wake-ups.\n",
-        times_table.markdown(),
-        ratio_table.markdown(),
-        rounds.len(),
-        number(median(&active), 0)
-    )
-}
-
 /// Targets: what, the limit, the figure.
 const TARGETS: [(&str, f64, &str); 10] = [
     ("mean abs per 1 s <= 0.1 points", 0.1, "mean_abs_1s"),
@@ -382,15 +349,6 @@ mod tests {
             let table = factor_table(&groups(&cells, &all), factor).unwrap();
             assert!(table.contains("base: 50 %"), "{table}");
         }
-    }
-
-    #[test]
-    fn latency_tables_have_a_line_for_each_comparison() {
-        let text = latency_tables(&[&Row::default()], "v1");
-        assert!(text.contains("mixture: half idle, half spinner"), "{text}");
-        // Without delays there is no ratio.
-        assert!(text.contains("pace / mixture") && text.contains(" - |"));
-        assert!(text.contains("1 rounds"));
     }
 
     #[test]

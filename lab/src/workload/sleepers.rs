@@ -102,7 +102,7 @@ fn sleeper(cpu: u32, time: Duration) -> Result<Vec<u64>> {
 /// Wakes up every millisecond until `end_ns` of the monotonic clock, and tells
 /// when it was due and how late it is, ns. A deadline that has passed meanwhile
 /// is skipped, not made up for.
-pub fn wake_up_until(end_ns: u64, mut woken: impl FnMut(u64, u64)) {
+fn wake_up_until(end_ns: u64, mut woken: impl FnMut(u64, u64)) {
     let mut due = clock::monotonic() + EVERY_NS;
     while due < end_ns {
         clock::sleep_until(due);
