@@ -124,8 +124,7 @@ guest: build ## Tests in emulated machines with another kernel, of the released 
 bench: build ## The tables of loads, of OS jitter, of jitter at scale and of audits (root; QUICK=1: an hour; else half a day)
 	cargo build $(LAB_FLAGS)
 	@if $(HAS_MPI); then $(MAKE) mpi; fi
-	$(LAB) loads --sandbag $(SANDBAG) $(if $(QUICK),--quick) \
-	    $(if $(SANDBAG_DISPOSABLE),--v2) --out bench-results.md
+	$(LAB) loads --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out bench-results.md
 	$(LAB) jitter --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out jitter-results.md
 	$(LAB) scale --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out scale-results.md
 	$(LAB) audit --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out audit-results.md

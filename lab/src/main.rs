@@ -66,7 +66,7 @@ fn main() -> ExitCode {
     let messages = Messages::new(cli.quiet, 0);
     let outcome = match &cli.command {
         Command::Paper(verb) => command::main(verb, &messages),
-        Command::Benchmark(verb) => bench::main(verb, &messages),
+        Command::Benchmark(verb) => bench::main(verb, &messages).map(|()| exit::KEPT),
     };
     let code = outcome.unwrap_or_else(|error| {
         Messages::error(&format!("{error:#}"));

@@ -61,6 +61,11 @@ pub trait Benchmark: Experiment<Setup = ()> {
 
     fn rounds(&self) -> u32;
 
+    /// Of the order of the cells.
+    fn seed(&self) -> u64 {
+        0
+    }
+
     /// Facts beside those of the machine.
     fn facts(&self) -> Vec<(&'static str, String)> {
         Vec::new()
@@ -69,79 +74,47 @@ pub trait Benchmark: Experiment<Setup = ()> {
     fn tables(&self, rows: &[Row]) -> String;
 }
 
-pub struct Session<'a> {
-    out: PathBuf,
-    rows: Rows,
-    messages: &'a Messages,
-}
-
-/// Measures all rounds, writes the report and prints it. `cpus` and `options` are what
-/// rows must have in common with those that are resumed from.
+/// Measures what is not there yet, writes the report after each round, and prints it.
+/// `cpus` and `options` are what rows must have in common with those that are resumed
+/// from; without `--resume` it begins anew. What was measured before an error is kept.
 pub fn run<B: Benchmark>(
     benchmark: &mut B,
     args: &BenchArgs,
     (cpus, options): (String, String),
     messages: &Messages,
 ) -> Result<()> {
-    let mut session = Session::open(benchmark, args, (cpus, options, 0), messages)?;
-    let outcome = session.measure(benchmark);
-    session.print(benchmark)?;
-    outcome
-}
-
-impl<'a> Session<'a> {
-    /// Opens the rows beside the report; without `--resume` it begins anew. The seed is
-    /// that of the order of the cells.
-    pub fn open<B: Benchmark>(
-        benchmark: &B,
-        args: &BenchArgs,
-        (cpus, options, seed): (String, String, u64),
-        messages: &'a Messages,
-    ) -> Result<Self> {
-        interrupt::watch()?;
-        let name = benchmark.name();
-        let out = args.out.clone();
-        let out = out.unwrap_or_else(|| format!("{name}-results.md").into());
-        let path = out.with_extension("jsonl");
-        if !args.resume && path.exists() {
-            fs::remove_file(&path).with_context(|| format!("remove {}", path.display()))?;
-        }
-        let terms = Terms {
-            options,
-            seed,
-            ..Terms::here(name, args.is_quick(), cpus)
-        };
-        let rows = Rows::open(&path, terms, true)?;
-        Ok(Self {
-            out,
-            rows,
-            messages,
-        })
+    interrupt::watch()?;
+    let name = benchmark.name();
+    let out = args.out.clone();
+    let out = out.unwrap_or_else(|| format!("{name}-results.md").into());
+    let path = out.with_extension("jsonl");
+    if !args.resume && path.exists() {
+        fs::remove_file(&path).with_context(|| format!("remove {}", path.display()))?;
     }
-
-    /// Measures what is not there yet; the report is written after each round. What was
-    /// measured before an error is kept.
-    pub fn measure<B: Benchmark>(&mut self, benchmark: &mut B) -> Result<()> {
-        let rounds = benchmark.rounds();
-        measure(
-            benchmark,
-            &(),
-            &mut self.rows,
-            Rounds::all(rounds),
-            self.messages,
-            &mut |benchmark, rows| write(&self.out, &report(benchmark, rows)),
-        )
-    }
-
-    /// Writes the report and prints it, if it has a row.
-    pub fn print<B: Benchmark>(&self, benchmark: &B) -> Result<()> {
-        if self.rows.rows.is_empty() {
-            return Ok(());
-        }
-        let text = report(benchmark, &self.rows.rows);
+    let terms = Terms {
+        options,
+        seed: benchmark.seed(),
+        ..Terms::here(name, args.is_quick(), cpus)
+    };
+    let mut rows = Rows::open(&path, terms, true)?;
+    let rounds = Rounds::all(benchmark.rounds());
+    let outcome = measure(
+        benchmark,
+        &(),
+        &mut rows,
+        rounds,
+        messages,
+        &mut |benchmark, rows| write(&out, &report(benchmark, rows)),
+    );
+    if !rows.rows.is_empty() {
+        let text = report(benchmark, &rows.rows);
         print!("{text}");
-        write(&self.out, &text)
+        write(&out, &text)?;
+        if outcome.is_err() {
+            messages.say("sandbag-lab: what was measured is kept; --resume continues from there");
+        }
     }
+    outcome
 }
 
 fn report<B: Benchmark>(benchmark: &B, rows: &[Row]) -> String {

@@ -5,7 +5,7 @@
 //! `loads` measures how well loads are held: [`cells`] lists its cells, [`runner`] runs
 //! one, [`clocks`], [`tasks`] and [`closing`] verify it, [`windows`] and [`tables`]
 //! compute its figures; [`compete`] has the competitors, [`place`] and [`churn`] the
-//! groups around it, [`hierarchy`] the switch from cgroup v1 to v2 and back.
+//! groups around it.
 
 mod audit;
 mod benchmark;
@@ -15,11 +15,9 @@ mod clocks;
 mod closing;
 mod compete;
 pub mod figures;
-mod hierarchy;
 mod jitter;
 mod mpstat;
 mod nodes;
-mod on_v2;
 mod place;
 mod report;
 mod row;
@@ -33,7 +31,6 @@ mod windows;
 use anyhow::Result;
 use clap::Subcommand;
 use sandbag_linux::Root;
-use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
 
 /// The benchmarks; each needs root.
@@ -41,12 +38,8 @@ use sandbag_ui::messages::Messages;
 pub enum BenchVerb {
     /// Measure how well loads are held, verified three ways
     Loads(session::SessionArgs),
-    /// Remove the groups and moved cgroup mounts that a killed benchmark left
+    /// Remove the groups that a killed benchmark left
     Clean,
-    /// Run a program while the cpu controllers are on the cgroup v2 tree (root,
-    /// SANDBAG_DISPOSABLE=1), and move them back. Exit code 5 where they
-    /// cannot be moved
-    OnV2(on_v2::OnV2Args),
     /// Measure how closely the rate of slowed programs follows the speed
     Nodes(nodes::NodesArgs),
     /// Measure the cost of the collector of OS jitter, and the accuracy of
@@ -66,14 +59,10 @@ pub enum BenchVerb {
     /// Compete for the CPUs
     #[command(hide = true)]
     Compete(compete::CompeteArgs),
-    /// Put the cgroup mounts back when standard input closes
-    #[command(hide = true)]
-    HierarchyGuard,
 }
 
-pub fn main(verb: &BenchVerb, messages: &Messages) -> Result<u8> {
+pub fn main(verb: &BenchVerb, messages: &Messages) -> Result<()> {
     match verb {
-        BenchVerb::OnV2(args) => return on_v2::on_v2(args),
         BenchVerb::Loads(args) => session::run(args, messages),
         BenchVerb::Clean => clean(),
         BenchVerb::Nodes(args) => nodes::nodes(args, messages),
@@ -87,29 +76,11 @@ pub fn main(verb: &BenchVerb, messages: &Messages) -> Result<u8> {
         }
         BenchVerb::AuditPlant(args) => audit::plant::plant(args),
         BenchVerb::Compete(args) => compete::compete(args),
-        BenchVerb::HierarchyGuard => hierarchy::guard(),
-    }?;
-    Ok(exit::KEPT)
+    }
 }
 
 fn clean() -> Result<()> {
-    let root = Root::default();
-    // Groups first: the mounts cannot come back while v2 groups hold tasks of
-    // a benchmark that was killed. In the middle of the switch neither version
-    // has the cpu controller, and there are no groups to look for.
-    let groups = match place::Layout::detect(&root) {
-        Ok(layout) => layout.clean()?,
-        Err(_) => 0,
-    };
-    let moved = hierarchy::restore()?;
-    let groups = groups + place::Layout::detect(&root)?.clean()?;
-    println!(
-        "{groups} groups removed; cgroup mounts {}",
-        if moved {
-            "restored"
-        } else {
-            "as they should be"
-        }
-    );
+    let groups = place::Layout::detect(&Root::default())?.clean()?;
+    println!("{groups} groups removed");
     Ok(())
 }

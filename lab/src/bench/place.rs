@@ -121,7 +121,16 @@ fn remove(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::hierarchy::tests::HYBRID;
+
+    /// A machine with both versions, controllers mounted apart.
+    const HYBRID: &str = "\
+24 23 0:4 / /proc rw,relatime - proc proc rw
+31 23 0:26 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+32 31 0:27 / /sys/fs/cgroup/cpu rw,nosuid,relatime - cgroup cgroup rw,cpu
+33 31 0:28 / /sys/fs/cgroup/cpuacct rw,relatime - cgroup cgroup rw,cpuacct
+34 31 0:29 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset
+36 31 0:31 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+";
 
     fn fake(mounts: &str) -> (tempfile::TempDir, Root) {
         let dir = tempfile::tempdir().unwrap();

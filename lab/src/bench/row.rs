@@ -16,14 +16,9 @@ use super::closing::{Closing, worst};
 use super::windows::{errors, resolution_ms, step_response};
 use crate::row::Row;
 
-pub fn key(cgroup: &str, cell: &str) -> String {
-    format!("{cgroup}/{cell}")
-}
-
 /// A row that has only the names of its run.
-pub fn new(cell: &Cell, cgroup: &str, round: u32) -> Row {
-    let mut row = Row::new(&key(cgroup, &cell.id()), round);
-    row.say("cgroup", cgroup);
+pub fn new(cell: &Cell, round: u32) -> Row {
+    let mut row = Row::new(&cell.id(), round);
     row.say("method", cell.method.name());
     row.say("kind", value_name(&cell.kind));
     row.say("place", cell.place.to_string());

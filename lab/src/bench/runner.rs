@@ -60,7 +60,7 @@ impl Bench {
     /// Runs a cell once. A run that fails is a row that has the reason; an error ends the
     /// whole benchmark.
     pub fn run(&self, cell: &Cell, layout: &Layout, round: u32) -> Result<Row> {
-        let mut row = row::new(cell, layout.name(), round);
+        let mut row = row::new(cell, round);
         let dir = self
             .work
             .join(format!("{}-{round}", row.cell.replace('/', "-")));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One benchmark from start to end: rounds over all cells on each cgroup
-//! version, the extra tables, the files.
+//! The benchmark of the loads: rounds over all cells.
 
 use std::cell::RefCell;
 use std::time::Instant;
@@ -10,18 +9,16 @@ use clap::Args;
 use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root};
 
-use crate::bench::benchmark::{BenchArgs, Benchmark, Session};
+use crate::bench::benchmark::{self, BenchArgs, Benchmark};
 use crate::bench::cells::{Cell, Method, matrix};
-use crate::bench::hierarchy::{self, OnV2};
 use crate::bench::place::Layout;
 use crate::bench::report;
-use crate::bench::row::{self, key};
+use crate::bench::row;
 use crate::bench::runner::Bench;
 use crate::experiment::Experiment;
 use crate::program::Programs;
 use crate::row::Row;
 use crate::steal::StealMeter;
-use sandbag_linux::interrupt;
 use sandbag_ui::messages::Messages;
 
 /// What a run takes besides its length, seconds: starts, ends, clocks.
@@ -32,10 +29,6 @@ const OVERHEAD_S: f64 = 1.7;
 pub struct SessionArgs {
     #[command(flatten)]
     common: BenchArgs,
-    /// Measure on cgroup v2 as well, by moving this machine's controllers
-    /// there and back (needs SANDBAG_DISPOSABLE=1)
-    #[arg(long)]
-    v2: bool,
     /// Methods to measure
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["shares", "pace", "quota"])]
     methods: Vec<Method>,
@@ -63,7 +56,6 @@ pub struct SessionArgs {
 struct Plan {
     cells: Vec<Cell>,
     rounds: u32,
-    versions: usize,
     seconds: u32,
 }
 
@@ -72,13 +64,11 @@ impl Plan {
         let run_s = f64::from(self.seconds) + OVERHEAD_S;
         let cells_s = self.cells.len() as f64 * f64::from(self.rounds) * run_s;
         format!(
-            "{} cells, {} rounds of {} s, on {} cgroup version{}: about {:.0} min",
+            "{} cells, {} rounds of {} s: about {:.0} min",
             self.cells.len(),
             self.rounds,
             self.seconds,
-            self.versions,
-            if self.versions == 1 { "" } else { "s" },
-            cells_s * self.versions as f64 / 60.0
+            cells_s / 60.0
         )
     }
 }
@@ -106,10 +96,6 @@ pub fn run(args: &SessionArgs, messages: &Messages) -> Result<()> {
         own: program,
         sandbag,
     } = args.common.programs()?;
-    interrupt::watch()?;
-    if hierarchy::restore()? {
-        println!("restored the cgroup mounts that a killed benchmark had left moved");
-    }
     let work = tempfile::Builder::new()
         .prefix("sandbag-lab-")
         .tempdir()
@@ -123,26 +109,20 @@ pub fn run(args: &SessionArgs, messages: &Messages) -> Result<()> {
         seed: args.seed.unwrap_or(std::process::id().into()),
     };
     println!("{}; seed {}", plan.summary(), bench.seed);
+    let layout = Layout::detect(&root)?;
+    layout.clean()?;
     let terms = (
         bench.cpus.to_string(),
-        format!("{} s", plan.seconds),
-        bench.seed,
+        format!("{} s, cgroup {}", plan.seconds, layout.name()),
     );
     let mut loads = Loads {
         steal: RefCell::new(StealMeter::start(&root, &bench.cpus)?),
         started: Instant::now(),
-        layout: Layout::detect(&root)?,
+        layout,
         bench,
         plan,
     };
-    let mut session = Session::open(&loads, &args.common, terms, messages)?;
-    let outcome = measure(args, &mut loads, &mut session);
-    // What was measured before an interruption is shown, too.
-    session.print(&loads)?;
-    if outcome.is_err() {
-        messages.say("sandbag-lab: what was measured is kept; --resume continues from there");
-    }
-    outcome
+    benchmark::run(&mut loads, &args.common, terms, messages)
 }
 
 fn plan(args: &SessionArgs, cpus: usize) -> Result<Plan> {
@@ -161,30 +141,8 @@ fn plan(args: &SessionArgs, cpus: usize) -> Result<Plan> {
     Ok(Plan {
         cells,
         rounds: args.rounds.unwrap_or(common.form(2, 3)),
-        versions: if args.v2 { 2 } else { 1 },
         seconds: args.seconds.unwrap_or(common.form(4, 10)),
     })
-}
-
-/// All rounds on each cgroup version.
-fn measure(args: &SessionArgs, loads: &mut Loads, session: &mut Session<'_>) -> Result<()> {
-    if args.v2 {
-        // Fail now rather than after the first half.
-        OnV2::switch(&loads.bench.program)?.back()?;
-    }
-    loads.layout.clean()?;
-    session.measure(loads)?;
-    if !args.v2 {
-        return Ok(());
-    }
-    let v2 = OnV2::switch(&loads.bench.program)?;
-    let outcome = Layout::detect(&Root::default()).and_then(|layout| {
-        layout.clean()?;
-        loads.layout = layout;
-        session.measure(loads)
-    });
-    v2.back()?;
-    outcome
 }
 
 struct Loads {
@@ -203,8 +161,7 @@ impl Experiment for Loads {
     }
 
     fn cells(&self, _setup: &()) -> Vec<String> {
-        let names = self.plan.cells.iter().map(Cell::id);
-        names.map(|name| key(self.layout.name(), &name)).collect()
+        self.plan.cells.iter().map(Cell::id).collect()
     }
 
     fn line(&self, row: &Row) -> String {
@@ -212,8 +169,7 @@ impl Experiment for Loads {
     }
 
     fn measure(&mut self, _setup: &(), cell: &str, round: u32) -> Result<Vec<Row>> {
-        let named = |one: &&Cell| key(self.layout.name(), &one.id()) == cell;
-        let cell = self.plan.cells.iter().find(named);
+        let cell = self.plan.cells.iter().find(|one| one.id() == cell);
         let cell = cell.context("no cell of this one")?;
         Ok(vec![self.bench.run(cell, &self.layout, round)?])
     }
@@ -228,10 +184,15 @@ impl Benchmark for Loads {
         self.plan.rounds
     }
 
+    fn seed(&self) -> u64 {
+        self.bench.seed
+    }
+
     fn facts(&self) -> Vec<(&'static str, String)> {
         let minutes = self.started.elapsed().as_secs_f64() / 60.0;
         let steal = self.steal.borrow_mut().disturbance();
         vec![
+            ("cgroup", self.layout.name().to_owned()),
             (
                 "steal during the benchmark",
                 steal.map_or_else(

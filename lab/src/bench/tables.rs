@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tables of the loads: rows of several rounds become one line per cell and cgroup
-//! version, with the median over the rounds, the mean error with its range, and the
-//! worst of the worst errors.
+//! The tables of the loads: rows of several rounds become one line per cell, with the
+//! median over the rounds, the mean error with its range, and the worst of the worst
+//! errors.
 
 use std::collections::BTreeMap;
 
@@ -9,30 +9,24 @@ use sandbag_stats::{median, range};
 
 use super::cells::{BASE, Cell, FORMULA, Method};
 use super::closing::{CLOSES_POINTS, worst};
-use super::row::key;
 use crate::row::{Row, grouped};
 use crate::table::{Table, number, spread};
 
-/// The runs of one cell on one cgroup version.
+/// The runs of one cell.
 #[derive(Debug)]
 pub struct TableGroup<'a> {
     cell: &'a Cell,
-    cgroup: String,
     rows: Vec<&'a Row>,
 }
 
-/// Groups the rows in the order of the cells; a cell's versions follow each
-/// other.
+/// Groups the rows in the order of the cells.
 pub fn groups<'a>(cells: &'a [Cell], rows: &'a [Row]) -> Vec<TableGroup<'a>> {
     let of_cell = |cell: &'a Cell| {
         let id = cell.id();
-        let own = rows.iter();
-        let own = own.filter(|row| row.cell == key(row.text("cgroup"), &id));
-        let versions = grouped(own, |row| row.text("cgroup").to_owned());
-        let group = |(cgroup, rows)| TableGroup { cell, cgroup, rows };
-        versions.into_iter().map(group).collect::<Vec<_>>()
+        let rows: Vec<&Row> = rows.iter().filter(|row| row.cell == id).collect();
+        (!rows.is_empty()).then_some(TableGroup { cell, rows })
     };
-    cells.iter().flat_map(of_cell).collect()
+    cells.iter().filter_map(of_cell).collect()
 }
 
 impl TableGroup<'_> {
@@ -56,10 +50,6 @@ impl TableGroup<'_> {
 
     fn count(&self, is: impl Fn(&Row) -> bool) -> usize {
         self.rows.iter().filter(|row| is(row)).count()
-    }
-
-    fn kind(&self) -> (Method, &str) {
-        (self.cell.method, &self.cgroup)
     }
 
     fn within_targets(&self) -> bool {
@@ -96,7 +86,7 @@ const COST: [Column; 11] = [
 pub fn factor_table(groups: &[TableGroup<'_>], factor: &str) -> Option<String> {
     let heads = |columns: &[Column]| columns.iter().map(|(head, ..)| *head).collect::<Vec<_>>();
     let mut table = Table::new(
-        "case | method | cgroup | runs | mean abs 1 s (range)"
+        "case | method | runs | mean abs 1 s (range)"
             .split(" | ")
             .chain(heads(&ERRORS))
             .chain("resolution ms | kept/missed/undecided | steal/hole windows".split(" | "))
@@ -115,7 +105,7 @@ pub fn factor_table(groups: &[TableGroup<'_>], factor: &str) -> Option<String> {
             .iter()
             .position(|other| other.cell.label == g.cell.label)
     };
-    of_factor.sort_by_key(|g| (place(g), g.cell.method, g.cgroup.clone()));
+    of_factor.sort_by_key(|g| (place(g), g.cell.method));
     for g in of_factor {
         table.push(line(g));
     }
@@ -138,7 +128,6 @@ fn line(g: &TableGroup<'_>) -> Vec<String> {
     let mut line = vec![
         g.cell.label.clone(),
         g.cell.method.name().to_owned(),
-        g.cgroup.clone(),
         runs,
         spread(&g.all("mean_abs_1s"), 3),
     ];
@@ -159,13 +148,12 @@ fn line(g: &TableGroup<'_>) -> Vec<String> {
 
 /// The step response: errors of the seconds that begin 100 ms after a change.
 pub fn step_table(groups: &[TableGroup<'_>]) -> Option<String> {
-    let mut table = Table::of("method | cgroup | seconds | mean abs | sd | worst");
+    let mut table = Table::of("method | seconds | mean abs | sd | worst");
     for g in groups {
         let seconds = g.sum("windows_step");
         if seconds > 0.0 {
             table.push(vec![
                 g.cell.method.name().to_owned(),
-                g.cgroup.clone(),
                 seconds.to_string(),
                 number(g.over("mean_abs_step"), 3),
                 number(g.over("sd_step"), 3),
@@ -187,12 +175,11 @@ pub fn published_pct(asked_pct: f64, busy: usize) -> f64 {
 
 /// The published formula: asked, predicted, got.
 pub fn formula_table(groups: &[TableGroup<'_>], cpus: usize) -> Option<String> {
-    let mut table = Table::of("busy CPUs | cgroup | asked % | predicted % | got % (range)");
+    let mut table = Table::of("busy CPUs | asked % | predicted % | got % (range)");
     for g in groups.iter().filter(|g| g.cell.factor == FORMULA) {
         let busy = if g.cell.one_cpu { 1 } else { cpus };
         table.push(vec![
             busy.to_string(),
-            g.cgroup.clone(),
             g.cell.asked_pct.to_string(),
             number(published_pct(g.cell.asked_pct, busy), 1),
             spread(&g.all("got_pct"), 1),
@@ -218,17 +205,17 @@ const SUPERVISOR: &str = "supervisor <= 0.02 % of a core per CPU";
 const CLOSES_EACH: &str = "books close to 0.3 points, each CPU";
 const CLOSES_ALL: &str = "books close to 0.3 points, all CPUs";
 
-/// Each target beside what was found, per method and cgroup version, over the
-/// cells to which the targets apply: 5 to 95 % asked, 1 to 200 competitors.
+/// Each target beside what was found, per method, over the cells to which the
+/// targets apply: 5 to 95 % asked, 1 to 200 competitors.
 pub fn target_table(groups: &[TableGroup<'_>]) -> String {
-    let mut table = Table::of("target | method | cgroup | cells that meet it | largest");
-    let mut kinds: Vec<_> = groups.iter().map(TableGroup::kind).collect();
-    kinds.sort_unstable();
-    kinds.dedup();
+    let mut table = Table::of("target | method | cells that meet it | largest");
+    let mut methods: Vec<Method> = groups.iter().map(|g| g.cell.method).collect();
+    methods.sort_unstable();
+    methods.dedup();
     for (what, limit, name) in TARGETS {
-        for kind in &kinds {
+        for method in &methods {
             let own = groups.iter();
-            let own = own.filter(|g| g.kind() == *kind && g.within_targets());
+            let own = own.filter(|g| g.cell.method == *method && g.within_targets());
             let figures: Vec<f64> = own.filter_map(|g| g.over(name)).map(f64::abs).collect();
             let Some((_, largest)) = range(&figures) else {
                 continue;
@@ -236,8 +223,7 @@ pub fn target_table(groups: &[TableGroup<'_>]) -> String {
             let met = figures.iter().filter(|figure| **figure <= limit).count();
             table.push(vec![
                 what.to_owned(),
-                kind.0.name().to_owned(),
-                kind.1.to_owned(),
+                method.name().to_owned(),
                 format!("{met}/{}", figures.len()),
                 number(largest, 3),
             ]);
@@ -246,21 +232,18 @@ pub fn target_table(groups: &[TableGroup<'_>]) -> String {
     table.markdown()
 }
 
-/// Verdicts per method and version.
+/// Verdicts per method.
 pub fn verdict_table(rows: &[Row]) -> String {
-    let mut table =
-        Table::of("method | cgroup | runs | kept | missed | undecided | undecided % | failed");
-    let kind = |row: &Row| [row.text("method"), row.text("cgroup")].map(str::to_owned);
-    let mut kinds = grouped(rows, kind);
-    kinds.sort_by(|a, b| a.0.cmp(&b.0));
-    for ([method, cgroup], own) in kinds {
+    let mut table = Table::of("method | runs | kept | missed | undecided | undecided % | failed");
+    let mut methods = grouped(rows, |row| row.text("method").to_owned());
+    methods.sort_by(|a, b| a.0.cmp(&b.0));
+    for (method, own) in methods {
         let of = |verdict: &str| own.iter().filter(|r| r.text("verdict") == verdict).count();
         let [kept, missed, undecided, failed] = ["kept", "missed", "undecided", ""].map(of);
         let decided = kept + missed + undecided;
         let share = 100.0 * undecided as f64 / decided as f64;
         table.push(vec![
             method,
-            cgroup,
             own.len().to_string(),
             kept.to_string(),
             missed.to_string(),
@@ -317,7 +300,7 @@ mod tests {
 
     fn rows(cells: &[Cell], errors: &[f64]) -> Vec<Row> {
         let row = |(round, error): (usize, &f64)| {
-            let mut row = new(&cells[0], "v1", round as u32);
+            let mut row = new(&cells[0], round as u32);
             row.put("mean_abs_1s", *error);
             row.put("worst_1s", -3.0 * error);
             row.say("verdict", "kept");
@@ -333,17 +316,17 @@ mod tests {
         let groups = groups(&cells, &all);
         assert_eq!(groups.len(), 1);
         let line = line(&groups[0]);
-        assert_eq!(line[3], "3");
-        assert_eq!(line[4], "0.200 (0.100..0.500)");
-        assert_eq!(line[6], "-1.50");
-        assert_eq!(line[11], "3/0/0");
+        assert_eq!(line[2], "3");
+        assert_eq!(line[3], "0.200 (0.100..0.500)");
+        assert_eq!(line[5], "-1.50");
+        assert_eq!(line[10], "3/0/0");
     }
 
     #[test]
     fn the_base_case_is_in_the_table_of_every_factor_that_was_run() {
         let cells = matrix(true, &[Method::Pace], 2);
         let base = rows(&cells, &[0.1]);
-        let all: Vec<Row> = cells.iter().map(|cell| new(cell, "v1", 0)).collect();
+        let all: Vec<Row> = cells.iter().map(|cell| new(cell, 0)).collect();
         for factor in ["asked", "competitors", "place"] {
             assert!(factor_table(&groups(&cells, &base), factor).is_none());
             let table = factor_table(&groups(&cells, &all), factor).unwrap();

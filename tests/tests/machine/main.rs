@@ -40,7 +40,6 @@ mod node_kills;
 mod nodes;
 mod nodes_file;
 mod offline;
-mod on_v2;
 mod others;
 mod pace;
 mod pages;
@@ -124,7 +123,6 @@ fn main() -> ExitCode {
         holding::ALONE,
         holding::PUBLISHED,
         holding::LIGHT,
-        on_v2::CASES,
         lab::REPEATED,
         jitter_inside::CASES,
         jitter_inside::PYTHON,

@@ -6,15 +6,11 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
 use crate::{Result, Root};
 
 /// One mount.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// What is mounted; for cgroups a free text.
-    pub source: String,
     /// Which directory of the file system is mounted: `/` if it is all of it;
     /// beginning with `/..` where it lies outside of our cgroup namespace.
     pub top: String,
@@ -22,8 +18,6 @@ pub struct Mount {
     pub point: PathBuf,
     /// Type of the file system.
     pub kind: String,
-    /// Options of this mount, comma-separated.
-    pub flags: String,
     /// Options of the file system itself, not of this mount; for a hierarchy of
     /// cgroup v1 these name its controllers.
     pub options: Vec<String>,
@@ -38,12 +32,8 @@ impl Mount {
 
 /// All mounts, in the kernel's order; lines that are none are passed over.
 pub fn read(root: &Root) -> Result<Vec<Mount>> {
-    Ok(parse_all(root, &root.read("/proc/self/mountinfo")?))
-}
-
-/// The mounts in `text`.
-pub fn parse_all(root: &Root, text: &str) -> Vec<Mount> {
-    text.lines().filter_map(|line| parse(root, line)).collect()
+    let text = root.read("/proc/self/mountinfo")?;
+    Ok(text.lines().filter_map(|line| parse(root, line)).collect())
 }
 
 /// `ID PARENT DEV ROOT POINT OPTIONS... - TYPE SOURCE SUPER-OPTIONS`.
@@ -54,10 +44,9 @@ fn parse(root: &Root, line: &str) -> Option<Mount> {
     Some(Mount {
         top: left.next()?.to_owned(),
         point: root.path(Path::new(&unescape(left.next()?))),
-        flags: left.next()?.to_owned(),
         kind: right.next()?.to_owned(),
-        source: unescape(right.next()?).into_string().ok()?,
-        options: right.next()?.split(',').map(str::to_owned).collect(),
+        // Behind what is mounted, for cgroups a free text.
+        options: right.nth(1)?.split(',').map(str::to_owned).collect(),
     })
 }
 
@@ -97,8 +86,7 @@ mod tests {
         let mount = parse(&root, line).unwrap();
         assert_eq!(mount.top, "/docker/x");
         assert_eq!(mount.point, Path::new("/fake/mnt 2"));
-        assert_eq!((&*mount.kind, &*mount.source), ("cgroup", "none"));
-        assert_eq!(mount.flags, "rw,noatime");
+        assert_eq!(mount.kind, "cgroup");
         assert!(mount.has("cpu") && !mount.has("cpuse"));
         for line in ["", " - ", "1 2 3 4 5 6", "36 35 98:0 / /mnt rw - ext4"] {
             assert_eq!(parse(&root, line), None, "{line}");
