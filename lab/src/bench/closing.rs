@@ -6,8 +6,8 @@
 //! Where they are not, the kernel's own sum of all tasks per CPU (v1's cpuacct) shows why:
 //! what it has beyond the parts is *unseen*, of tasks that lived only between the two
 //! readings or moved to another CPU; what it and idle lack is in no task, such as interrupts
-//! of an idle CPU (column `nobody's`). The load that sandbag reports and the busy share of
-//! mpstat are compared with the same parts. Pure.
+//! of an idle CPU (column `nobody's`). The load that sandbag reports is compared with the
+//! burner's clock. Pure.
 
 use serde::{Deserialize, Serialize};
 
@@ -39,8 +39,6 @@ pub struct Closing {
     /// What sandbag says it got over the run minus the burner's clock over
     /// the verified part.
     pub claim_points: Option<f64>,
-    /// mpstat's busy share minus burner, competitors and others.
-    pub mpstat_points: Option<f64>,
 }
 
 /// What is known of one CPU besides its clocks.
@@ -50,8 +48,6 @@ pub struct CpuUse {
     pub other_ns: u64,
     /// The load that sandbag says it got, percent.
     pub claimed_pct: Option<f64>,
-    /// Busy share by mpstat, percent.
-    pub mpstat_pct: Option<f64>,
 }
 
 pub fn close(cpu: u32, before: &CpuClocks, after: &CpuClocks, known: &CpuUse) -> Option<Closing> {
@@ -90,7 +86,6 @@ pub fn close(cpu: u32, before: &CpuClocks, after: &CpuClocks, known: &CpuUse) ->
         unseen_points: tasks_pct.map(|tasks| tasks - busy),
         nobody_points: tasks_pct.map(|tasks| 100.0 - tasks - idle_pct),
         claim_points: known.claimed_pct.filter(|_| found).map(|c| c - seen),
-        mpstat_points: known.mpstat_pct.map(|m| m - busy),
     })
 }
 
@@ -121,14 +116,12 @@ mod tests {
         let known = CpuUse {
             other_ns: 10,
             claimed_pct: Some(50.1),
-            mpstat_pct: Some(89.0),
         };
         let c = close(3, &before, &after, &known).unwrap();
         assert!(c.closing_points.abs() < 1e-9, "{c:?}");
         assert!((c.burner_pct - 50.0).abs() < 1e-9);
         assert!((c.steal_pct - 10.0).abs() < 1e-9);
         assert!((c.claim_points.unwrap() - 0.1).abs() < 1e-9);
-        assert!((c.mpstat_points.unwrap() - (89.0 - 800.0 / 9.0)).abs() < 1e-9);
         assert_eq!((c.unseen_points, c.nobody_points), (None, None));
     }
 

@@ -16,7 +16,6 @@ mod closing;
 mod compete;
 pub mod figures;
 mod jitter;
-mod mpstat;
 mod nodes;
 mod place;
 mod report;
@@ -36,7 +35,7 @@ use sandbag_ui::messages::Messages;
 /// The benchmarks; each needs root.
 #[derive(Debug, Subcommand)]
 pub enum BenchVerb {
-    /// Measure how well loads are held, verified three ways
+    /// Measure how well loads are held, verified two ways
     Loads(session::SessionArgs),
     /// Remove the groups that a killed benchmark left
     Clean,

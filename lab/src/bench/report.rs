@@ -13,20 +13,18 @@ use crate::row::Row;
 const NOTES: &str = "\
 Errors are points of one CPU. Windows with more than 3 % steal are left out and counted.
 
-Three-way verification, per CPU, as points of the delivered time, median over the rounds:
+Verification in two ways, per CPU, as points of the delivered time, median over the rounds:
 `closing` is burner + competitors + idle + others minus 100, each from a clock of its own, of the \
 worst CPU; `all` the same over all CPUs together, where it does not matter to which CPU the time \
 of a task that moves (sandbag's supervisor, a service) was booked; `unseen` is what the kernel's \
 own sum of all tasks has beyond the parts, and `nobody's` what it and idle lack (both cgroup v1 \
 only); `strangers` are processes that others started between the two readings, over all rounds; \
-`claim` is sandbag's own figure minus the burner's clock read from outside; `mpstat` is its busy \
-share minus the parts.
+`claim` is sandbag's own figure minus the burner's clock read from outside.
 
 What cannot close: processes that live only between the two readings are in none of the parts, so \
 the target counts the runs without strangers; the kernel reports steal in steps of 10 ms, so that \
-one step more or less shows in a run of some seconds; kernels without IRQ_TIME_ACCOUNTING account \
-an interrupt of an idle CPU to nothing; and mpstat divides by the sum of counters of which the busy \
-ones are sampled at the tick, which a burner on a regular grid on an otherwise idle CPU can miss.
+one step more or less shows in a run of some seconds; and kernels without IRQ_TIME_ACCOUNTING \
+account an interrupt of an idle CPU to nothing.
 ";
 
 /// The tables of the cells that were planned, with the number of CPUs.

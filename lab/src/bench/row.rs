@@ -94,7 +94,6 @@ pub fn take_closings(row: &mut Row, closings: &[Closing], strangers: Option<u64>
     row.put("unseen", worst(all().filter_map(|c| c.unseen_points)));
     row.put("nobody", worst(all().filter_map(|c| c.nobody_points)));
     row.put("claim", worst(all().filter_map(|c| c.claim_points)));
-    row.put("mpstat", worst(all().filter_map(|c| c.mpstat_points)));
     if strangers == Some(0) {
         row.put("quiet_closing", row.get("closing"));
         row.put("quiet_closing_all", row.get("closing_all"));

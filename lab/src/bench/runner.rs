@@ -25,7 +25,6 @@ use crate::bench::churn::Churn;
 use crate::bench::clocks::Sources;
 use crate::bench::closing::{Closing, CpuUse, close};
 use crate::bench::compete::account::{Account, Counter, configured_cpus};
-use crate::bench::mpstat::Mpstat;
 use crate::bench::place::{Layout, PlaceGroup};
 use crate::bench::row;
 use crate::bench::tasks::{burners, others};
@@ -266,9 +265,6 @@ impl Bench {
         if sandbag.has_ended() || end < begun + 2 * MARGIN + SHORTEST {
             return Ok(None);
         }
-        interrupt::sleep_until(begun + MARGIN / 2)?;
-        let seconds = (end - begun - 2 * MARGIN).as_secs().max(1);
-        let mpstat = Mpstat::start(u32::try_from(seconds).unwrap_or(1)).ok();
         interrupt::sleep_until(begun + MARGIN)?;
 
         let others_before = others(&root, &self.sandbag, &self.program)?;
@@ -319,8 +315,6 @@ impl Bench {
             after,
             others_ns,
             strangers,
-            // Reaped only now: until then its own cost stays readable.
-            mpstat: mpstat.and_then(|m| m.finish().ok()).unwrap_or_default(),
         }))
     }
 }
@@ -359,7 +353,6 @@ struct WindowCheck {
     /// Processes and threads that were started between the two, but for those
     /// of the competitors and new burners; `None` if the kernel does not say.
     strangers: Option<u64>,
-    mpstat: std::collections::BTreeMap<u32, f64>,
 }
 
 impl WindowCheck {
@@ -377,7 +370,6 @@ impl WindowCheck {
                         .iter()
                         .find(|c| c.cpu == cpu && constant)
                         .map(|c| c.got_pct),
-                    mpstat_pct: self.mpstat.get(&cpu).copied(),
                 };
                 close(cpu, before, after, &known)
             })

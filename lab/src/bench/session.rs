@@ -24,7 +24,7 @@ use sandbag_ui::messages::Messages;
 /// What a run takes besides its length, seconds: starts, ends, clocks.
 const OVERHEAD_S: f64 = 1.7;
 
-/// Measure how well loads are held, verified in three ways (root)
+/// Measure how well loads are held, verified in two ways (root)
 #[derive(Debug, Args)]
 pub struct SessionArgs {
     #[command(flatten)]

@@ -68,7 +68,7 @@ const ERRORS: [Column; 5] = [
     ("sd", "sd_100ms", 3),
     ("worst", "worst_100ms", 2),
 ];
-const COST: [Column; 11] = [
+const COST: [Column; 10] = [
     ("supervisor %", "supervisor_pct", 4),
     ("wake-ups/s", "wakeups_per_s", 1),
     ("resident KiB", "resident_kib", 0),
@@ -79,7 +79,6 @@ const COST: [Column; 11] = [
     ("nobody's", "nobody", 2),
     ("strangers", "strangers", 0),
     ("claim", "claim", 2),
-    ("mpstat", "mpstat", 2),
 ];
 
 /// The error table of a factor; `None` if nothing of it was run.
