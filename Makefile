@@ -114,7 +114,6 @@ package-test: build ## The packages, installed from scratch
 	scripts/test-ci
 
 guest-results: build ## Jitter, figures and an audit of guests, into OUT (30 min)
-	cargo build $(LAB_FLAGS)
 	cargo build $(CARGO_FLAGS) -p sandbag-machine-tests
 	SANDBAG_BIN=$(SANDBAG) scripts/guest-results $(or $(OUT),guest-results)
 

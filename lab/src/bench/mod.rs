@@ -14,7 +14,6 @@ mod churn;
 mod clocks;
 mod closing;
 mod compete;
-pub mod figures;
 mod jitter;
 mod nodes;
 mod place;
@@ -46,8 +45,6 @@ pub enum BenchVerb {
     Jitter(jitter::JitterArgs),
     /// Measure the speed and the accuracy of the predictor of jitter at scale
     Scale(scale::ScaleArgs),
-    /// Draw figures 5 and 6 of De, Kothari and Mann (2008) from traces
-    Figures(figures::FiguresArgs),
     /// Plant differences on a CPU, and count which of them `sandbag audit` finds
     Audit(audit::AuditArgs),
     /// Simulate audits of equal CPUs and of slow ones, and count what they find
@@ -67,7 +64,6 @@ pub fn main(verb: &BenchVerb, messages: &Messages) -> Result<()> {
         BenchVerb::Nodes(args) => nodes::nodes(args, messages),
         BenchVerb::Jitter(args) => jitter::jitter(args, messages),
         BenchVerb::Scale(args) => scale::scale(args, messages),
-        BenchVerb::Figures(args) => figures::figures(args),
         BenchVerb::Audit(args) => audit::audit(args, messages),
         BenchVerb::AuditWorlds(args) => {
             audit::simulate::print_worlds(args);

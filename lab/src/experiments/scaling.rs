@@ -3,6 +3,8 @@
 //! and Mann, Cluster 2008, figures 5 and 6): predicted from a recording of this machine, and
 //! from traces that were fitted to the published statistics of the paper's machines.
 
+mod curve;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,9 +14,6 @@ use sandbag_ui::quantity::percent;
 
 use super::DE;
 use crate::agreement::{Agreement, Compared, Published};
-use crate::bench::figures::{
-    BLUE_GENE, Curve, CurvePoint, FIGURES, Figure, LINUX, PredictionTerms, svg, table,
-};
 use crate::bench::scale::traces::read;
 use crate::experiment::{About, Choices, Experiment, Paper, Remarks};
 use crate::page::Section;
@@ -22,10 +21,8 @@ use crate::program;
 use crate::row::{Row, grouped};
 use crate::setup::Setup;
 use crate::summary::{figure as median, shown_figure};
+use curve::{BLUE_GENE, Curve, CurvePoint, FIGURES, Figure, LINUX, RANKS, svg, table};
 
-const QUANTUM_NS: u64 = 1_000_000;
-/// Distance of the ranks at the end of the paper's longest run.
-const DRIFT_NS: u64 = 5_300_000;
 const HERE: &str = "this machine";
 /// What traces are like, what they are fitted to, and their name here.
 const FITTED: [(&str, &str, &str); 2] = [
@@ -102,14 +99,9 @@ impl Experiment for Scaling {
         let figure = figure.context("no such figure")?;
         let trace = self.traces.iter().find(|(own, _)| *own == name);
         let (_, trace) = trace.context("no such trace")?;
-        let terms = PredictionTerms {
-            quantum_ns: QUANTUM_NS,
-            drift_ns: DRIFT_NS,
-            seed: u64::from(round),
-        };
         let mut row = Row::new(cell, round);
         row.program = name.to_owned();
-        for point in terms.curve(name, trace, figure.sync)?.points {
+        for point in Curve::predict(name, trace, figure.sync, round.into())?.points {
             row.put(ranks(point.ranks), point.pct);
             row.put(
                 format!("least {}", point.ranks),
@@ -178,7 +170,7 @@ fn curves(what: &str, rows: &[Row]) -> Vec<Curve> {
         .filter(|row| row.cell.split('/').next() == Some(what));
     let curve = |(name, own): (String, Vec<&Row>)| Curve {
         name,
-        points: (4..=11)
+        points: RANKS
             .map(|power| 1u64 << power)
             .filter_map(|count| {
                 let found = median(&own, &ranks(count))?;
