@@ -64,7 +64,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 impl Blow {
     /// Starts a run in `dir`, strikes, and ends the run if it goes on.
     /// Returns when its supervisor is gone, with the moment of the blow;
-    /// `None` if the victim was gone before.
+    /// `None` if the victim was gone before. All times are `slowness` times as
+    /// long: an emulated machine takes longer for each part of a run's life.
     ///
     /// # Errors
     /// If the run cannot be started, or no victim appears.
@@ -72,13 +73,15 @@ impl Blow {
         &self,
         sandbag: &Path,
         dir: &Path,
+        slowness: u32,
         chance: &mut fastrand::Rng,
     ) -> anyhow::Result<Option<Instant>> {
-        let mut run = self.start(sandbag, dir)?;
+        let pause = |most: Duration, part: f64| std::thread::sleep((most * slowness).mul_f64(part));
+        let mut run = start(sandbag, dir, self.command)?;
         let supervisor = Pid::from_raw(run.id().cast_signed());
         if self.phase != Phase::Start {
             wait_for(sandbag, Role::Burner, &mut run)?;
-            std::thread::sleep(Duration::from_millis(100).mul_f64(chance.f64()));
+            pause(Duration::from_millis(100), chance.f64());
         }
         let victim = match self.role {
             Role::Supervisor => Some(supervisor),
@@ -90,14 +93,14 @@ impl Blow {
         if self.phase == Phase::Undo {
             kill(supervisor, Signal::SIGTERM)?;
         }
-        std::thread::sleep(longest(self.phase, self.role).mul_f64(chance.f64()));
+        pause(longest(self.phase, self.role), chance.f64());
         let struck = victim.filter(|pid| ours::runs(*pid)).and_then(|pid| {
             // The number is not reused within milliseconds.
             kill(pid, self.signal).ok().map(|()| Instant::now())
         });
         if self.role != Role::Supervisor {
             // Time to notice, then the usual end.
-            std::thread::sleep(Duration::from_millis(50));
+            pause(Duration::from_millis(50), 1.0);
             let _ = kill(supervisor, Signal::SIGTERM);
         }
         let begin = Instant::now();
@@ -111,27 +114,29 @@ impl Blow {
         }
         Ok(struck)
     }
-
-    fn start(&self, sandbag: &Path, dir: &Path) -> anyhow::Result<Child> {
-        let mut command = Command::new(sandbag);
-        command
-            .args(["load", "50", "--no-out", "-q"])
-            .current_dir(dir)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        if self.command {
-            command
-                .args(["--no-settle", "--", "sh", "-c"])
-                .arg("echo $$ > pid.new; mv pid.new pid; exec sleep 1000")
-        } else {
-            command.args(["-d", "10m"])
-        };
-        command.spawn().context("sandbag")
-    }
 }
 
-fn wait_for(sandbag: &Path, role: Role, run: &mut Child) -> anyhow::Result<Vec<Pid>> {
+/// A run in `dir`, with a command that writes its process id into `pid`, or without one.
+pub(crate) fn start(sandbag: &Path, dir: &Path, with_command: bool) -> anyhow::Result<Child> {
+    let mut command = Command::new(sandbag);
+    command
+        .args(["load", "50", "--no-out", "-q"])
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    if with_command {
+        command
+            .args(["--no-settle", "--", "sh", "-c"])
+            .arg("echo $$ > pid.new; mv pid.new pid; exec sleep 1000")
+    } else {
+        command.args(["-d", "10m"])
+    };
+    command.spawn().context("sandbag")
+}
+
+/// The run's processes of this role, as soon as there is one.
+pub(crate) fn wait_for(sandbag: &Path, role: Role, run: &mut Child) -> anyhow::Result<Vec<Pid>> {
     let begin = Instant::now();
     loop {
         let there = ours::of_role(sandbag, role);

@@ -10,7 +10,7 @@
 //! - [`state`]: the machine before and after.
 //! - [`ours`]: sandbag's processes and what each is for.
 //! - [`blow`]: any signal to any of them in any part of a run's life.
-//! - [`killing`]: kill -9 at random moments, and whether all is as before.
+//! - [`killing`]: kill -9 of two of them, and whether all is as before.
 //!
 //! The tests themselves are in `tests/`, what they run inside a guest in
 //! `tests/guest/` of the repository; `docs/testing.md` is the overview.

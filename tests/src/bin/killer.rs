@@ -1,13 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! [`sandbag_machine_tests::killing`] for scenarios of a guest.
+//! [`sandbag_machine_tests::blow`] and [`sandbag_machine_tests::killing`] for scenarios
+//! of a guest.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::ensure;
 use clap::{Parser, Subcommand};
-use sandbag_machine_tests::killing::{Killing, RestoreResult, Victim};
+use nix::sys::signal::Signal;
+use sandbag_machine_tests::blow::{Blow, Phase};
+use sandbag_machine_tests::killing::{Killing, RestoreResult};
+use sandbag_machine_tests::ours::Role;
 use sandbag_machine_tests::state::State;
+
+/// How much longer an emulated machine takes to start a run.
+const SLOWNESS: u32 = 10;
+/// Who is killed in a round, and when: the supervisor at any moment, also while the
+/// groups are being made.
+const VICTIMS: [(Role, Phase); 3] = [
+    (Role::Supervisor, Phase::Start),
+    (Role::Guardian, Phase::Held),
+    (Role::Burner, Phase::Held),
+];
 
 /// Kill sandbag's processes, compare the machine before and after
 #[derive(Debug, Parser)]
@@ -21,9 +36,6 @@ struct Arguments {
     /// Seconds after which what is not as before counts as left behind
     #[arg(long, default_value_t = 10)]
     patience: u64,
-    /// CPUs that a run loads, from the first on
-    #[arg(long, default_value_t = 2)]
-    cpus: usize,
     #[command(subcommand)]
     verb: KillerVerb,
 }
@@ -65,7 +77,6 @@ fn main() -> anyhow::Result<()> {
     }
     let mut killing = Killing {
         sandbag: &arguments.sandbag,
-        cpus: arguments.cpus,
         before: serde_json::from_reader(File::open(&arguments.state)?)?,
         patience: Duration::from_secs(arguments.patience),
         chance: fastrand::Rng::with_seed(0),
@@ -74,11 +85,18 @@ fn main() -> anyhow::Result<()> {
         KillerVerb::Before => {}
         KillerVerb::Compare { after } => print(&killing.compare(&after)?)?,
         KillerVerb::Rounds { count, seed } => {
-            killing.chance.seed(seed);
-            for _ in 0..count {
-                for victim in [Victim::Supervisor, Victim::Guardian, Victim::Burner] {
-                    print(&killing.round(victim)?)?;
-                }
+            let mut chance = fastrand::Rng::with_seed(seed);
+            for (role, phase) in VICTIMS.repeat(count as usize) {
+                let blow = Blow {
+                    signal: Signal::SIGKILL,
+                    role,
+                    phase,
+                    command: false,
+                };
+                let struck =
+                    blow.strike(&arguments.sandbag, Path::new("."), SLOWNESS, &mut chance)?;
+                ensure!(struck.is_some(), "{blow}: it had ended before");
+                print(&killing.compare(&blow.to_string())?)?;
             }
         }
         KillerVerb::Both { seed, remedy } => {

@@ -110,7 +110,7 @@ fn strike(
     score: &mut Score,
 ) -> Result<()> {
     let _ = fs::remove_file(place.path("pid"));
-    let struck = blow.strike(&place.sandbag, &place.path("."), chance)?;
+    let struck = blow.strike(&place.sandbag, &place.path("."), 1, chance)?;
     place.as_before()?;
     match struck {
         None => score.missed += 1,
@@ -151,7 +151,6 @@ fn all_is_as_before_after_both_died_and_a_remedy(place: &MachinePlace) -> Result
     let seed = fastrand::u64(..);
     let mut killing = Killing {
         sandbag: &place.sandbag,
-        cpus: 1,
         before: place.before.clone(),
         patience: PATIENCE,
         chance: fastrand::Rng::with_seed(seed),
