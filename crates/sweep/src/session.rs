@@ -266,7 +266,11 @@ impl Session {
         let whose = self.sweep.programs[program].name.clone();
         let first = self.asked.metrics.first().and_then(|metric| {
             let value = values.get(&metric.about.name)?;
-            Some(format!(", {} {value}", metric.about.name))
+            Some(format!(
+                ", {} {}",
+                metric.about.name,
+                report::number(*value)
+            ))
         });
         let failed = match (exit_code, signal) {
             (Some(0), _) => String::new(),
@@ -331,7 +335,8 @@ impl Session {
         messages.show(&report::terminal(sweep));
         let warnings = sweep.warnings();
         for (text, runs) in warnings.iter().take(MOST_WARNINGS) {
-            messages.warning(&format!("{text} (in {runs} runs)"));
+            let times = if *runs == 1 { "run" } else { "runs" };
+            messages.warning(&format!("{text} (in {runs} {times})"));
         }
         if let Some(more @ 1..) = warnings.len().checked_sub(MOST_WARNINGS) {
             messages.warning(&format!("{more} other warnings are in {SWEEP_JSON}"));

@@ -209,7 +209,7 @@ fn what_cannot_be_measured_is_said(place: &MachinePlace) -> Result<()> {
             "101 is not between 0 and 100",
         ),
         ("sweep --speed 1,2 -- true", 2, "at most 1"),
-        ("sweep --speed 1,.01 -c 0 -- true", 2, "condition 0.01: "),
+        ("sweep --speed 1,.01 -c 0 -- true", 5, "condition 0.01: "),
         (
             "sweep --load 0 --profile x.csv -- true",
             2,

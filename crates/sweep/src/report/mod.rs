@@ -75,7 +75,7 @@ fn ratio_cells(ratio: Option<PairedRatio>) -> [String; 2] {
 }
 
 /// Five digits, no more.
-fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     let size = value.abs();
     let digits = match size {
         _ if size == 0.0 || size >= 10_000.0 => 0,

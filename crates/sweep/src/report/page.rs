@@ -7,7 +7,7 @@ use sandbag_ui::chart::{self, Chart, ChartSeries, figure};
 use sandbag_ui::page::static_page;
 use sandbag_ui::text::{command_line, visible};
 
-use super::{by_metric, cells, heads, number, same_load, title};
+use super::{by_metric, cells, heads, number, title};
 use crate::answer::{Answer, sentences};
 use crate::record::Sweep;
 use crate::threshold::Outcome;
@@ -39,11 +39,12 @@ pub fn page(sweep: &Sweep) -> String {
     let body = html! {
         header {
             p .what {
-                "sweep · " (sweep.conditions.len()) " conditions · " (sweep.runs.len()) " runs · "
+                @if same.is_none() { "sweep · " (sweep.conditions.len()) " conditions · " } @else { "comparison · " }
+                (sweep.runs.len()) " runs · "
                 (visible(&sweep.started_at))
             }
             h1 { span .verdict.(class) { (words) } }
-            @if let Some(same) = same { p { (same_load(same)) } }
+            @if let Some(same) = same { p .reason { (same.reason) } }
             @for sentence in sentences(sweep, &sweep.metrics[0].name) { p .reason { (visible(&sentence)) } }
             @for one in &sweep.thresholds {
                 p { (one.outcome.name()) ": fails if " code { (visible(&one.fail_if)) } ": " (one.reason) }
