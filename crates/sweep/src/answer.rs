@@ -5,7 +5,7 @@
 use sandbag_stats::{PairedRatio, median, paired_ratio};
 use serde::{Deserialize, Serialize};
 
-use crate::metric::FAILED;
+use crate::metric::{EXIT, FAILED};
 use crate::record::Sweep;
 
 /// A metric of a program under a condition.
@@ -115,7 +115,7 @@ pub fn sentences(sweep: &Sweep, metric: &str) -> Vec<String> {
                 one.failed
             ));
         }
-        if one.metric == FAILED {
+        if [FAILED, EXIT].contains(&&*one.metric) {
             continue;
         }
         if let Some(ratio) = &one.to_baseline {

@@ -59,8 +59,8 @@ pub struct SweepArgs {
     repeats: u32,
 
     /// A number of each run: wall, user, system, cpu, available, efficiency, rss, switches,
-    /// failed; or 'NAME: /REGULAR EXPRESSION/' or 'NAME: json:.key.key' of the program's
-    /// output (may be given more than once) [default: wall]
+    /// exit, failed, cpu0 (its CPU time on CPU 0); or 'NAME: /REGULAR EXPRESSION/' or 'NAME:
+    /// json:.key.key' of the program's output (may be given more than once) [default: wall]
     ///
     /// The group in the expression is the number, of the last match in standard output, else
     /// in standard error. JSON is the whole output, or its last line that is an object. A unit

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::run::Finished;
 
 /// Sandbag's own metrics: name, unit, meaning.
-pub const OWN: [(&str, &str, &str); 9] = [
+pub const OWN: [(&str, &str, &str); 10] = [
     ("wall", "s", "time from start to end"),
     ("user", "s", "CPU time in the program"),
     ("system", "s", "CPU time in the kernel"),
@@ -29,11 +29,23 @@ pub const OWN: [(&str, &str, &str); 9] = [
     ),
     ("rss", "KiB", "largest memory of one process"),
     ("switches", "", "context switches"),
+    (
+        "exit",
+        "",
+        "exit code of the program; 128 and the signal that ended it",
+    ),
     ("failed", "", "1 where the program failed, else 0"),
 ];
 
-/// A name for a run that failed, of which no other metric is known.
+/// A name for a run that failed, of which no other metric than these is known.
 pub const FAILED: &str = "failed";
+pub const EXIT: &str = "exit";
+
+/// The number of a CPU in `cpu3`: the program's CPU time on it.
+pub fn cpu_number(name: &str) -> Option<u32> {
+    let digits = name.strip_prefix("cpu")?;
+    digits.parse().ok().filter(|_| !digits.starts_with('+'))
+}
 
 #[derive(Debug, Clone)]
 pub struct Metric {
@@ -66,12 +78,14 @@ impl FromStr for Metric {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Some((name, unit, _)) = OWN.iter().find(|(name, ..)| *name == text) {
+        let own = OWN.iter().find(|(name, ..)| *name == text);
+        let unit = own.map(|(_, unit, _)| *unit);
+        if let Some(unit) = unit.or(cpu_number(text).map(|_| "s")) {
             return Ok(Self {
                 about: MetricAbout {
-                    name: (*name).to_owned(),
-                    unit: (*unit).to_owned(),
-                    higher_is_better: *name == "efficiency",
+                    name: text.to_owned(),
+                    unit: unit.to_owned(),
+                    higher_is_better: text == "efficiency",
                     asked: text.to_owned(),
                 },
                 optional: false,
@@ -124,7 +138,7 @@ pub fn of_command(text: &str) -> Result<Metric, String> {
 fn expected() -> String {
     let own: Vec<&str> = OWN.iter().map(|(name, ..)| *name).collect();
     format!(
-        "expected {}, or NAME: /REGULAR EXPRESSION/, or NAME: json:.key.key",
+        "expected {}, cpu0 (on CPU 0), or NAME: /REGULAR EXPRESSION/, or NAME: json:.key.key",
         own.join(", ")
     )
 }
@@ -158,7 +172,7 @@ fn about(name: &str, unit: &str, asked: &str) -> Result<MetricAbout, String> {
             "`{name}` is no name for a metric: write letters, digits and _, a letter first"
         ));
     }
-    if OWN.iter().any(|(own, ..)| *own == name) {
+    if OWN.iter().any(|(own, ..)| *own == name) || cpu_number(name).is_some() {
         return Err(format!(
             "`{name}` is a metric of sandbag's own: name it otherwise"
         ));

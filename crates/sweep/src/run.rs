@@ -19,7 +19,7 @@ use sandbag_ui::{bail, exit};
 use serde::Deserialize;
 
 use crate::condition::Condition;
-use crate::metric::FAILED;
+use crate::metric::{EXIT, FAILED, cpu_number};
 
 /// What the program printed, in the directory of its run.
 pub const STDOUT: &str = "stdout.txt";
@@ -38,6 +38,8 @@ pub struct Finished {
     #[serde(default)]
     pub warnings: Vec<String>,
     command: Option<FinishedCommand>,
+    #[serde(default)]
+    cpus: Vec<FinishedCpu>,
     #[serde(skip)]
     pub stdout: String,
     #[serde(skip)]
@@ -56,6 +58,14 @@ struct FinishedCommand {
     efficiency: Option<f64>,
     max_rss_kib: Option<i64>,
     switches: (i64, i64),
+}
+
+/// One of the loaded CPUs.
+#[derive(Debug, Clone, Default, Deserialize)]
+struct FinishedCpu {
+    cpu: u32,
+    #[serde(default)]
+    command_s: Option<f64>,
 }
 
 impl Finished {
@@ -79,6 +89,9 @@ impl Finished {
             return Some(f64::from(u8::from(!self.is_success())));
         }
         let command = self.command.as_ref()?;
+        if let Some(number) = cpu_number(name) {
+            return self.cpus.iter().find(|cpu| cpu.cpu == number)?.command_s;
+        }
         Some(match name {
             "wall" => command.wall_s,
             "user" => command.user_s,
@@ -86,6 +99,7 @@ impl Finished {
             "cpu" => command.user_s + command.system_s,
             "available" => command.available_s?,
             "efficiency" => command.efficiency?,
+            EXIT => f64::from(exit::of_command(command.exit_code, command.signal)),
             "rss" => command.max_rss_kib? as f64,
             "switches" => (command.switches.0 + command.switches.1) as f64,
             _ => return None,
@@ -225,7 +239,8 @@ mod tests {
     fn a_record_has_the_own_metrics() {
         let text = r#"{"format": 1, "verdict": "kept", "reason": "as asked", "command":
             {"exit_code": 3, "signal": null, "wall_s": 2.5, "user_s": 1.0, "system_s": 0.5,
-             "efficiency": null, "max_rss_kib": 1024, "switches": [3, 4]}}"#;
+             "efficiency": null, "max_rss_kib": 1024, "switches": [3, 4]},
+            "cpus": [{"cpu": 1, "command_s": 0.75}, {"cpu": 3}]}"#;
         let run: Finished = serde_json::from_str(text).unwrap();
         let own = |name| run.own(name);
         assert_eq!(
@@ -233,6 +248,10 @@ mod tests {
             [Some(2.5), Some(1.5), Some(1024.0)]
         );
         assert_eq!(["switches", "failed"].map(own), [Some(7.0), Some(1.0)]);
+        assert_eq!(
+            ["exit", "cpu1", "cpu3"].map(own),
+            [Some(3.0), Some(0.75), None]
+        );
         assert_eq!((own("efficiency"), own("other")), (None, None));
         assert_eq!((run.verdict(), run.end()), (Verdict::Kept, (Some(3), None)));
     }

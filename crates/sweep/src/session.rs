@@ -20,7 +20,7 @@ use sandbag_ui::{BadInput, bail};
 use crate::answer::answers;
 use crate::condition::Condition;
 use crate::design::{Design, Turn};
-use crate::metric::{FAILED, Metric};
+use crate::metric::{EXIT, FAILED, Metric};
 use crate::record::{FORMAT, OneRun, Program, Sweep};
 use crate::report;
 use crate::run::{self, STDERR, STDOUT};
@@ -262,7 +262,13 @@ impl Session {
                 }
             }
         }
-        values.insert(FAILED.to_owned(), f64::from(u8::from(!ended_well)));
+        let is_asked = |name| self.sweep.metrics.iter().any(|metric| metric.name == name);
+        for name in [FAILED, EXIT] {
+            let value = finished
+                .own(name)
+                .filter(|_| name == FAILED || is_asked(name));
+            values.extend(value.map(|value| (name.to_owned(), value)));
+        }
         let whose = self.sweep.programs[program].name.clone();
         let first = self.asked.metrics.first().and_then(|metric| {
             let value = values.get(&metric.about.name)?;
