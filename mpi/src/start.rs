@@ -40,7 +40,7 @@ pub struct StartArgs {
 const EXCHANGES: usize = 16;
 /// From the agreement to the start: sandbag holds its first level in it, ns.
 const AHEAD_NS: i64 = 2_500_000_000;
-/// Between two looks at the others. Nobody waits in MPI itself, which would keep a CPU busy.
+/// Between two looks at the others. A rank that waited in MPI itself would keep a CPU busy.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What a rank sends to the first one when its sandbag has ended, and the first one to all.

@@ -127,8 +127,8 @@ pub fn of_test(
     effects_by(compare_all, samples, cpus, lengths, noise, level)
 }
 
-/// The same, each compared with the middle of all: for so many that each with all others would
-/// take too long.
+/// The same, each compared with the middle of all. The time of each with all others grows with the
+/// square of their number.
 pub fn against_middle(
     samples: &[AuditSample],
     cpus: &[u32],

@@ -6,7 +6,7 @@
 //! Where they are not, the kernel's own sum of all tasks per CPU (v1's cpuacct) shows why:
 //! what it has beyond the parts is *unseen*, of tasks that lived only between the two
 //! readings or moved to another CPU; what it and idle lack is in no task, such as interrupts
-//! of an idle CPU (column `nobody's`). The load that sandbag reports is compared with the
+//! of an idle CPU. The load that sandbag reports is compared with the
 //! burner's clock. Pure.
 
 use serde::{Deserialize, Serialize};
