@@ -32,7 +32,7 @@ pub(super) fn main(args: &GatherArgs, messages: &Messages) -> Result<u8> {
     let mut gatherer = Gatherer::default();
     let mut left_out = Vec::new();
     let mut used = 0;
-    for path in files(&args.files, "json")? {
+    for path in files(&args.files, "json", messages)? {
         let added = read_audit(&path)
             .map_err(|error| error.line())
             .and_then(|audit| {

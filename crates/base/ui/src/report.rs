@@ -95,7 +95,7 @@ fn members(record: &Path) -> Option<BTreeSet<String>> {
 }
 
 /// Files that were named, and those with this ending in directories that were, by their names.
-pub fn files(named: &[PathBuf], wanted: &str) -> Result<Vec<PathBuf>> {
+pub fn files(named: &[PathBuf], wanted: &str, messages: &Messages) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in named {
         if !path.is_dir() {
@@ -109,7 +109,15 @@ pub fn files(named: &[PathBuf], wanted: &str) -> Result<Vec<PathBuf>> {
             let is_hosts = path.file_name().is_some_and(|name| name == HOSTS_JSON);
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
             let is_member = hosts.as_ref().is_none_or(|hosts| hosts.contains(&*stem));
-            ending(path) == Some(wanted) && !is_hosts && is_member
+            let is_wanted = ending(path) == Some(wanted) && !is_hosts;
+            if is_wanted && !is_member {
+                messages.warning(&format!(
+                    "{} is left out: {HOSTS_JSON} beside it names no such host, so it is of an \
+                     earlier experiment",
+                    path.display()
+                ));
+            }
+            is_wanted && is_member
         };
         let mut files: Vec<PathBuf> = files.filter(is_wanted).collect();
         files.sort();

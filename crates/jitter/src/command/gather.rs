@@ -105,7 +105,7 @@ pub fn main(args: &GatherArgs, messages: &Messages) -> Result<u8> {
         without_causes: true,
         ..ImportOptions::default()
     };
-    for path in files(&args.files, "sbj")? {
+    for path in files(&args.files, "sbj", messages)? {
         let read = open_trace(&path, &options, messages).map_err(|error| error.to_string());
         let read = read.and_then(|trace| {
             let host = host(&trace, &path);
