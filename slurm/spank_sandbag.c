@@ -57,7 +57,7 @@ static struct {
     double max_load;        /* percent */
     double min_speed;       /* of full speed */
     int strict;
-    int nosettle;           /* do not wait until the condition is held, only until it begins */
+    int settle;             /* wait until the condition is held, and not only until it begins */
 } site = { .sandbag = "/usr/bin/sandbag", .max_load = 90, .min_speed = .1 };
 
 /* Why the plugin is off: the first wrong argument of plugstack.conf. Empty if it is on. */
@@ -242,10 +242,10 @@ static void configure(int count, char **arguments)
             *value++ = 0;
         if (!strcmp(copy, "strict") && !value) {
             site.strict = 1;
-        } else if (!strcmp(copy, "nosettle") && !value) {
-            site.nosettle = 1;
+        } else if (!strcmp(copy, "settle") && !value) {
+            site.settle = 1;
         } else if (!value || !*value) {
-            wrong(argument, "sandbag=, users=, max_load=, min_speed=, methods=, dir= with a value, strict or nosettle");
+            wrong(argument, "sandbag=, users=, max_load=, min_speed=, methods=, dir= with a value, strict or settle");
         } else if (!strcmp(copy, "sandbag")) {
             site.sandbag = value;
             if (*value != '/')
@@ -274,7 +274,7 @@ static void configure(int count, char **arguments)
                     wrong(argument, "some of pace,quota,shares,hogs,rt,deadline");
             }
         } else {
-            wrong(argument, "sandbag=, users=, max_load=, min_speed=, methods=, dir=, strict or nosettle");
+            wrong(argument, "sandbag=, users=, max_load=, min_speed=, methods=, dir=, strict or settle");
         }
         /* Not freed: `site` points into it. */
     }
@@ -580,7 +580,7 @@ static int command_line(char **arguments, char *load, char *speed, char *list)
         arguments[n++] = "--method";
         arguments[n++] = asked[METHOD];
     }
-    if (site.nosettle)
+    if (!site.settle)
         arguments[n++] = "--no-settle";
     if (*run.report) {
         arguments[n++] = "--out";
