@@ -10,6 +10,7 @@ use sandbag_ui::table::{fit, plain};
 use sandbag_ui::text::{signed, visible};
 
 use super::{Gathered, GatheredHost};
+use crate::clocks::Offset;
 
 pub(super) struct Column {
     /// In CSV, with its unit.
@@ -110,10 +111,19 @@ pub(super) fn sentences(gathered: &Gathered) -> Vec<String> {
 }
 
 pub(super) fn csv(gathered: &Gathered) -> Result<String> {
-    let names = COLUMNS.iter().map(|column| column.name).chain(["reason"]);
+    let names = COLUMNS.iter().map(|column| column.name);
+    let names = names.chain(["offset_within_ms", "reason"]);
     let row = |host: &GatheredHost| {
-        let cells = COLUMNS.iter().map(|column| (column.value)(host));
-        cells.chain([host.reason.clone()]).collect()
+        let of = |value: fn(&Offset) -> f64| digits(host.offset.as_ref().map(value), 3);
+        // Numbers without the signs that readers of a table want.
+        let cell = |column: &Column| match column.name {
+            "worst_points" => digits(host.worst_points, 2),
+            "offset_ms" => of(|offset| offset.ms),
+            _ => (column.value)(host),
+        };
+        let cells = COLUMNS.iter().map(cell);
+        let rest = [of(|offset| offset.within_ms), host.reason.clone()];
+        cells.chain(rest).collect()
     };
     csv_text(names, gathered.hosts.iter().map(row))
 }
