@@ -109,7 +109,10 @@ pub fn sentences(sweep: &Sweep, metric: &str) -> Vec<String> {
             String::new()
         };
         if one.failed > 0 && one.metric == sweep.metrics[0].name {
-            let runs = one.failed + one.runs;
+            let cell = |run: &&crate::record::OneRun| {
+                run.counts() && (run.program, run.condition) == (one.program, one.condition)
+            };
+            let runs = sweep.runs.iter().filter(cell).count();
             all.push(format!(
                 "{program} failed in {} of {runs} runs at {condition}.",
                 one.failed

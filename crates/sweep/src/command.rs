@@ -128,7 +128,7 @@ pub struct SweepArgs {
 /// Bad input, a run without a result, or a metric that is missing.
 pub fn main(args: &SweepArgs, messages: &Messages) -> Result<u8> {
     for file in [&args.junit, &args.markdown] {
-        args.overwrite.check(file.as_deref())?;
+        args.overwrite().check(file.as_deref())?;
     }
     let mut session = Session::new(args.experiment()?)?;
     session.make(messages, |session| args.leave(session, messages))?;
@@ -145,6 +145,13 @@ pub fn main(args: &SweepArgs, messages: &Messages) -> Result<u8> {
 }
 
 impl SweepArgs {
+    /// A sweep that goes on replaces what it wrote when it was interrupted.
+    fn overwrite(&self) -> Overwrite {
+        Overwrite {
+            force: self.overwrite.force || self.resume.is_some(),
+        }
+    }
+
     fn experiment(&self) -> Result<Experiment> {
         let timeout = self
             .timeout
@@ -171,14 +178,14 @@ impl SweepArgs {
                 Some(dir) => SweepDir::Resumed(dir.clone()),
                 None => SweepDir::New("sandbag-sweep", self.out.clone()),
             },
-            overwrite: self.overwrite,
+            overwrite: self.overwrite(),
             json: self.json.clone(),
         })
     }
 
     /// What the user asked for, besides the record.
     fn leave(&self, session: &Session, messages: &Messages) -> Result<()> {
-        let (sweep, existing) = (&session.sweep, self.overwrite.existing());
+        let (sweep, existing) = (&session.sweep, self.overwrite().existing());
         if let Some(file) = &self.junit {
             put(file, report::junit(sweep, self.fail_if_unsure), existing)?;
         }
