@@ -97,8 +97,9 @@ fn codes(cli: &Command) -> String {
     let mut text = String::from(
         "# Exit codes\n\nCommands that show or compare recordings (`jitter compare`, `audit show`) end \
          with 0 whatever they find, unless `--strict` is given. \
-         [`doctor`](doctor.md) ends with 4 or 5 if the default method cannot be tried or does \
-         not work.\n",
+         [`doctor`](doctor.md) ends with 4 if the default method cannot be tried, and with 5 if it \
+         does not work. With `--hosts` each process ends with the code of its own host; if another \
+         host's failure ended it, with 1, and with CMD 125.\n",
     );
     for (codes, commands) in tables {
         let of = match commands[..] {
@@ -153,7 +154,11 @@ fn methods() -> String {
     );
     for name in method::SLOWING {
         let loads = method::NAMES.contains(&name);
-        let loads = if loads { "load, replay, slow" } else { "slow" };
+        let loads = if loads {
+            "load, replay, compare, slow"
+        } else {
+            "slow"
+        };
         let about = method::by_name(name).map_or("", |method| method.about);
         let _ = writeln!(text, "| `{name}` | {loads} | {about} |");
     }
