@@ -10,6 +10,7 @@ mod obtrusive;
 mod precision;
 mod programs;
 mod replay;
+mod reproduced;
 mod scaling;
 mod several;
 
@@ -31,6 +32,7 @@ pub fn all() -> Vec<Box<dyn Paper>> {
     all.push(Box::new(several::Several::default()));
     all.push(Box::new(migrating::Migrating::default()));
     all.extend(micro::Micro::all());
+    all.push(Box::new(reproduced::Reproduced::default()));
     all.extend(scaling::Scaling::all());
     all.extend(equality::Equality::all());
     all.push(Box::new(errors::Errors));
