@@ -195,6 +195,12 @@ impl Experiment for Replay {
             }
             Some(_) => {
                 let run = read_run(&dir)?;
+                // By the groups of the run: a program that is killed with its parent, as those
+                // of `timeout` are, is in no account of ours.
+                let foreign = run.cpus.iter().map(|cpu| cpu.foreign_pct);
+                if let Some(known) = foreign.collect::<Option<Vec<f64>>>() {
+                    row.foreign_pct = known.iter().sum::<f64>() / known.len().max(1) as f64;
+                }
                 let error = run.error_1s.context("a replay without a window of 1 s")?;
                 row.put("mean_points", error.mean_points);
                 row.put("mean_abs_points", error.mean_abs_points);
