@@ -220,6 +220,24 @@ pub fn run(command: Command, cpus: Option<&CpuList>, limit: Duration) -> Result<
     run_as(command, how, limit)
 }
 
+/// A file that sandbag makes, whose name follows these words; one that is there stays. It gets
+/// its name when it is whole, so that one that was interrupted is made again.
+pub fn make_file(sandbag: &Path, words: &str, path: &Path, limit: Duration) -> Result<()> {
+    if path.is_file() {
+        return Ok(());
+    }
+    let new = path.with_extension("new");
+    let mut command = command(sandbag, words);
+    command.arg(&new);
+    let ended = run(command, None, limit)?;
+    ensure!(
+        ended.status.is_some_and(|status| status.success()),
+        "{words}: {}",
+        ended.last_words()
+    );
+    std::fs::rename(&new, path).with_context(|| path.display().to_string())
+}
+
 /// The same of a program that is started in another way.
 pub fn run_as(mut command: Command, how: Start<'_>, limit: Duration) -> Result<ProgramExit> {
     // Files, not pipes, which would have to be read while it runs.

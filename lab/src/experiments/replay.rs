@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use sandbag_linux::Root;
 use sandbag_load::report::read_run;
 
@@ -121,14 +121,7 @@ fn lublin(setup: &Setup) -> Result<PathBuf> {
         "-q synth lublin --force --arrivals {LUBLIN_ARRIVALS} -d {DAY_S}s --cpus {} -o",
         setup.cpus
     );
-    let mut command = program::command(&setup.sandbag, &words);
-    command.arg(&path);
-    let ended = program::run(command, None, AROUND)?;
-    ensure!(
-        ended.status.is_some_and(|status| status.success()),
-        "synth lublin: {}",
-        ended.last_words()
-    );
+    program::make_file(&setup.sandbag, &words, &path, AROUND)?;
     Ok(path)
 }
 

@@ -158,16 +158,7 @@ impl Paper for Reproduced {
         let synth = format!("-q jitter synth --like linux-2007 -d {TRACE_S}s --force -o");
         for (name, words) in [(HERE, record), (LINUX, synth)] {
             let path = setup.dir.join(format!("{}.sbj", name.replace(' ', "-")));
-            if !path.is_file() {
-                let mut command = program::command(&setup.sandbag, &words);
-                command.arg(&path);
-                let ended = program::run(command, None, LIMIT)?;
-                ensure!(
-                    ended.status.is_some_and(|status| status.success()),
-                    "{words}: {}",
-                    ended.last_words()
-                );
-            }
+            program::make_file(&setup.sandbag, &words, &path, LIMIT)?;
             self.traces.push((name, path));
         }
         Ok(Remarks::default())

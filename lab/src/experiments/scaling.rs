@@ -8,7 +8,7 @@ mod curve;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use sandbag_jitter::JitterTrace;
 use sandbag_ui::quantity::percent;
 
@@ -132,18 +132,8 @@ impl Paper for Scaling {
             let path = setup
                 .dir
                 .join(format!("{}.sbj", name.replace([' ', '/'], "-")));
-            if !path.is_file() {
-                let new = path.with_extension("new");
-                let mut command = program::command(&setup.sandbag, &words);
-                command.arg(&new);
-                let ended = program::run(command, None, AROUND + Duration::from_secs(600))?;
-                ensure!(
-                    ended.status.is_some_and(|status| status.success()),
-                    "{words}: {}",
-                    ended.last_words()
-                );
-                std::fs::rename(&new, &path)?;
-            }
+            let limit = AROUND + Duration::from_secs(600);
+            program::make_file(&setup.sandbag, &words, &path, limit)?;
             Ok(path)
         };
         let seconds = setup.form(60, 600);
