@@ -2,7 +2,7 @@
 //! `sandbag compare`: two programs under the same load, which is a sweep of one condition.
 //! Its own are the options of the load, and the proof that it was the same.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -25,6 +25,7 @@ use sandbag_ui::{BadInput, exit, units};
 use crate::command::split;
 use crate::condition::Condition;
 use crate::metric::Metric;
+use crate::record::OneRun;
 use crate::session::{Experiment, Failures, Session, SweepDir};
 
 const HELP: &str = "\
@@ -197,33 +198,29 @@ fn refuse(options: &RunOptions) -> Result<(), BadInput> {
     }
 }
 
-/// Whether the load was the same: over the blocks in which it was kept for both programs.
+/// Whether the load was the same: over the blocks in which it was kept for both programs, and
+/// whose windows can be read.
 fn proof(session: &Session, options: &RunOptions, wanted: usize) -> SameLoad {
     let runs = &session.sweep.runs;
-    let blocks = |program: usize| -> BTreeSet<usize> {
-        let counted = runs
+    let rows = |program: usize| -> BTreeMap<usize, Vec<AchievedRow>> {
+        let own = runs
             .iter()
             .filter(|run| run.program == program && run.counts());
-        counted.map(|run| run.block).collect()
-    };
-    let both: BTreeSet<usize> = blocks(0).intersection(&blocks(1)).copied().collect();
-    let rows = |program: usize| -> Vec<Vec<AchievedRow>> {
-        let counted = runs
-            .iter()
-            .filter(|run| run.program == program && run.counts() && both.contains(&run.block));
-        let read = |dir: &str| {
-            let path = session.dir.join(dir).join(ACHIEVED_CSV);
-            read_achieved(&path).and_then(Iterator::collect)
+        let read = |run: &OneRun| {
+            let path = session.dir.join(&run.dir).join(ACHIEVED_CSV);
+            let rows = read_achieved(&path).and_then(Iterator::collect);
+            Some((run.block, rows.ok()?))
         };
-        counted
-            .map(|run| read(&run.dir).unwrap_or_default())
-            .collect()
+        own.filter_map(read).collect()
     };
-    let (a, b) = (rows(0), rows(1));
+    let (mut a, mut b) = (rows(0), rows(1));
+    a.retain(|block, _| b.contains_key(block));
+    b.retain(|block, _| a.contains_key(block));
+    let [a, b] = [a, b].map(|rows| rows.into_values().collect::<Vec<_>>());
     let windows = common_windows(a.iter().chain(&b));
     let verdicts: Vec<Verdict> = runs.iter().map(|run| run.verdict).collect();
     judge(
-        both.len(),
+        a.len(),
         wanted,
         &verdicts,
         loads(&a, &b, windows),
