@@ -128,7 +128,11 @@ fn compare_clocks(world: &SimpleCommunicator) -> Offset {
             }
         }
         if first {
-            let best = best.unwrap_or_default();
+            // Clocks that were set meanwhile are not compared.
+            let best = best.unwrap_or(Offset {
+                ms: 0.0,
+                within_ms: f64::INFINITY,
+            });
             widest = widest.max(best.within_ms);
             other.send(&[best.ms, best.within_ms][..]);
         } else {

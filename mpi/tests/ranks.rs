@@ -175,14 +175,7 @@ fn sandbag_starts_it() {
 }
 
 /// One sandbag per rank on this machine, each on a CPU of its own.
-fn started(words: [&str; 2]) -> Option<Command> {
-    let is_root = std::process::Command::new("id").arg("-u").output();
-    let is_root = is_root.is_ok_and(|id| id.stdout == b"0\n");
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    if !is_root || cpus < 2 {
-        eprintln!("needs root and two CPUs");
-        return None;
-    }
+fn started(words: [&str; 2]) -> Command {
     let sandbag = std::env::var_os("SANDBAG_BIN").expect("SANDBAG_BIN");
     let mut command = mpirun(1, program());
     for (rank, words) in words.iter().enumerate() {
@@ -192,10 +185,11 @@ fn started(words: [&str; 2]) -> Option<Command> {
         command.args(["start", "--sandbag"]).arg(&sandbag).arg("--");
         command.args(words.split(' '));
     }
-    Some(command)
+    command
 }
 
 #[test]
+#[ignore = "needs root and two CPUs"]
 fn loads_of_all_ranks_begin_together() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
@@ -203,10 +197,7 @@ fn loads_of_all_ranks_begin_together() {
         let out = dir.path().join(format!("{rank}"));
         format!("-q load 10 -c {rank} -d 1s --out {}", out.display())
     });
-    let Some(mut command) = started([&words[0], &words[1]]) else {
-        return;
-    };
-    done(&mut command);
+    done(&mut started([&words[0], &words[1]]));
     let began = [0, 1].map(|rank| {
         let text = std::fs::read(dir.path().join(format!("{rank}/run.json"))).unwrap();
         let run: serde_json::Value = serde_json::from_slice(&text).unwrap();
@@ -219,12 +210,10 @@ fn loads_of_all_ranks_begin_together() {
 }
 
 #[test]
+#[ignore = "needs root and two CPUs"]
 fn a_load_that_fails_ends_the_others() {
     let _alone = alone();
-    let Some(mut command) = started(["-q load 10 -c 0 -d 10m --no-out", "load 10 -c 4000 -d 10m"])
-    else {
-        return;
-    };
+    let mut command = started(["-q load 10 -c 0 -d 10m --no-out", "load 10 -c 4000 -d 10m"]);
     let begin = std::time::Instant::now();
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
