@@ -65,6 +65,10 @@ fn experiment(members: Vec<PlannedMember>) -> Experiment {
     }
 }
 
+fn put(dir: &Path, all: &Experiment) {
+    fs::write(dir.join("hosts.json"), serde_json::to_vec(all).unwrap()).unwrap();
+}
+
 #[test]
 fn who_needs_a_look_comes_first_and_who_is_missing_is_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -82,11 +86,7 @@ fn who_needs_a_look_comes_first_and_who_is_missing_is_named() {
         member(1, "n2", 5000.0),
         member(2, "n3", 0.2),
     ]);
-    fs::write(
-        dir.path().join("hosts.json"),
-        serde_json::to_vec(&all).unwrap(),
-    )
-    .unwrap();
+    put(dir.path(), &all);
     assert!(is_experiment(dir.path()));
     let gathered = read::experiment(dir.path()).unwrap();
     let names: Vec<&str> = gathered.hosts.iter().map(|one| one.host.as_str()).collect();
@@ -119,11 +119,7 @@ fn what_ended_early_is_not_kept() {
     host(dir.path(), "n1", "kept", 50.0, "2026-03-01T12:00:00Z");
     host(dir.path(), "n3", "kept", 50.0, "2026-03-01T12:00:00Z");
     let all = experiment(vec![member(0, "n1", 0.0), member(2, "n3", 0.0)]);
-    fs::write(
-        dir.path().join("hosts.json"),
-        serde_json::to_vec(&all).unwrap(),
-    )
-    .unwrap();
+    put(dir.path(), &all);
     let gathered = read::experiment(dir.path()).unwrap();
     assert_eq!(
         (gathered.verdict, gathered.exit_code()),
@@ -133,11 +129,7 @@ fn what_ended_early_is_not_kept() {
     // A load without a length has no other end than a signal.
     let mut asked = all;
     asked.early_end.as_mut().unwrap().why = crate::exchange::INTERRUPTED.to_owned();
-    fs::write(
-        dir.path().join("hosts.json"),
-        serde_json::to_vec(&asked).unwrap(),
-    )
-    .unwrap();
+    put(dir.path(), &asked);
     let gathered = read::experiment(dir.path()).unwrap();
     assert_eq!(gathered.exit_code(), exit::KEPT);
 }
@@ -149,11 +141,7 @@ fn directories_of_an_earlier_experiment_are_none_of_this_one() {
     host(dir.path(), "old", "missed", 70.0, "2026-02-01T12:00:00Z");
     let mut all = experiment(vec![member(0, "n1", 0.0)]);
     all.early_end = None;
-    fs::write(
-        dir.path().join("hosts.json"),
-        serde_json::to_vec(&all).unwrap(),
-    )
-    .unwrap();
+    put(dir.path(), &all);
     let gathered = read::experiment(dir.path()).unwrap();
     assert_eq!(
         (gathered.hosts.len(), gathered.exit_code()),
