@@ -115,8 +115,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     sandbag: Option<PathBuf>,
 
-    /// C sources for the compilation [default: those of zstd, where Cargo has
-    /// fetched them]
+    /// The source tree for the compilation, built as busybox is [default: the one that
+    /// scripts/setup-lab has fetched]
     #[arg(long, value_name = "DIR")]
     sources: Option<PathBuf>,
 }

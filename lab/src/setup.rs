@@ -25,7 +25,7 @@ pub struct Setup {
     /// What the user chose in place of the experiment's own.
     pub chosen: Selection,
     pub limit: Duration,
-    /// A C project to compile, in place of the one that is found.
+    /// A source tree to compile, in place of the one that was fetched.
     pub sources: Option<PathBuf>,
     pub scratch: PathBuf,
     /// The experiment's own directory, which stays.

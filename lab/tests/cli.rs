@@ -29,7 +29,7 @@ fn the_list_has_every_table_and_figure_with_its_time_and_state() {
         numbered("krash-figure", &[2, 3]),
         numbered("hpcc-figure", &[2, 3, 5, 6]),
         numbered("osjitter-section", &[4]),
-        numbered("osjitter-figure", &[5, 6]),
+        numbered("osjitter-figure", &[5, 6, 8]),
         numbered("cardo-chart", &[1, 2, 3, 4, 5, 6, 7, 8]),
     ]
     .concat();

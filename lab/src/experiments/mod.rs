@@ -13,6 +13,7 @@ mod replay;
 mod reproduced;
 mod scaling;
 mod several;
+mod validated;
 
 use crate::experiment::Paper;
 
@@ -34,6 +35,7 @@ pub fn all() -> Vec<Box<dyn Paper>> {
     all.extend(micro::Micro::all());
     all.push(Box::new(reproduced::Reproduced::default()));
     all.extend(scaling::Scaling::all());
+    all.push(Box::new(validated::Validated::default()));
     all.extend(equality::Equality::all());
     all.push(Box::new(errors::Errors));
     all.push(Box::new(competitor::Competitor::default()));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Obtrusiveness (KRASH, tables III to V): the slowdown by a load of 50 % of a file copy, of
 //! an exchange of messages by many processes, and of a parallel compilation, beside that by
-//! a spinner on each CPU; and the same beside a virtual node in which nothing runs, because
-//! what slows a node slows its neighbours.
+//! a spinner on each CPU; the same beside a virtual node in which nothing runs, because what slows a node
+//! slows its neighbours, and in such a node.
 
 mod page;
 
@@ -26,6 +26,8 @@ const LOAD_PCT: f64 = 50.0;
 const SPINNERS: &str = "spinners";
 /// An empty node beside the program, by the methods that are defaults.
 const BESIDE: &str = "node-";
+/// The program in such a node.
+const INSIDE: &str = "in-node-";
 const NODES: [&str; 2] = ["hogs", "pace"];
 
 /// Name of the choice that describes a program.
@@ -105,7 +107,13 @@ impl Experiment for Obtrusive {
             let nodes = NODES
                 .iter()
                 .filter(|n| setup.methods.slowing.iter().any(|s| s == *n));
-            conditions.extend(nodes.map(|method| format!("{BESIDE}{method}")));
+            for method in nodes {
+                conditions.push(format!("{BESIDE}{method}"));
+                // A copy waits for its disk, in whatever node.
+                if !program.name.starts_with("copy") {
+                    conditions.push(format!("{INSIDE}{method}"));
+                }
+            }
             for condition in conditions {
                 cells.push(format!("{}/{condition}", program.name));
             }
@@ -124,14 +132,7 @@ impl Experiment for Obtrusive {
             programs: &[program.name],
             words: &program.words,
             before: &|| program.clear(),
-            condition: &match (condition, condition.strip_prefix(BESIDE)) {
-                (SPINNERS, _) => Condition::Spinners,
-                (_, Some(method)) => Condition::Beside {
-                    method: method.to_owned(),
-                    speed: 1.0 - LOAD_PCT / 100.0,
-                },
-                (method, None) => Condition::load(method, LOAD_PCT),
-            },
+            condition: &condition_of(condition),
             ..PairTrial::new(cell, round, &setup.cpus)
         };
         let read = |programs: &[&str], ended: &ProgramExit| match ended
@@ -143,6 +144,21 @@ impl Experiment for Obtrusive {
         };
         let place = setup.place(&setup.cpus);
         Ok(trial.pairs(&place, &read, &|_| BTreeMap::new()))
+    }
+}
+
+fn condition_of(name: &str) -> Condition {
+    let speed = 1.0 - LOAD_PCT / 100.0;
+    if name == SPINNERS {
+        Condition::Spinners
+    } else if let Some(method) = name.strip_prefix(INSIDE) {
+        let method = method.to_owned();
+        Condition::Node { method, speed }
+    } else if let Some(method) = name.strip_prefix(BESIDE) {
+        let method = method.to_owned();
+        Condition::Beside { method, speed }
+    } else {
+        Condition::load(name, LOAD_PCT)
     }
 }
 

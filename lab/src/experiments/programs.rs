@@ -15,6 +15,7 @@ use nix::sys::statvfs::statvfs;
 use crate::experiment::NotHere;
 use crate::program::{command, is_there, run};
 use crate::setup::Setup;
+use sandbag_ui::BadInput;
 
 /// What the copy copies, MiB; the paper's file.
 const COPY_MIB: u64 = 1024;
@@ -22,12 +23,11 @@ const COPY_MIB: u64 = 1024;
 const COPY_QUICK_MIB: u64 = 256;
 /// Room beyond the two files, MiB.
 const SPARE_MIB: u64 = 256;
-/// Processes of the exchange; the paper's DT has 80.
+/// Processes of the exchange: those of NPB DT's shuffle, class A, as in the paper.
 const RANKS: u32 = 80;
-/// The same in the short form.
-const RANKS_QUICK: u32 = 16;
-/// Exchanges of the full form; the short one makes a tenth.
-const ROUNDS: u64 = 200_000;
+/// Blocks that each source sends, and in the short form.
+const ROUNDS: u64 = 4000;
+const ROUNDS_QUICK: u64 = 400;
 const MESSAGE: u64 = 4096;
 const JOBS: u32 = 16;
 /// To build a program of ours.
@@ -68,9 +68,8 @@ impl Program {
                 _ => nix::unistd::sync(),
             },
             Check::Objects(dir, _) => {
-                for entry in fs::read_dir(dir)? {
-                    fs::remove_file(entry?.path())?;
-                }
+                each(dir, "o", &mut |path| Ok(fs::remove_file(path)?))?;
+                nix::unistd::sync();
             }
             Check::Line(_) => {}
         }
@@ -91,7 +90,7 @@ impl Program {
                 );
             }
             Check::Objects(dir, expected) => {
-                let found = fs::read_dir(dir)?.count();
+                let found = count(dir, "o")?;
                 ensure!(
                     found == *expected,
                     "{found} of {expected} files were compiled"
@@ -169,14 +168,22 @@ pub fn exchange(setup: &Setup) -> Result<Vec<Program>> {
         ));
     }
     let program = build(setup, "exchange", "mpicc", EXCHANGE)?;
-    let (ranks, rounds) = setup.form((RANKS_QUICK, ROUNDS / 10), (RANKS, ROUNDS));
-    let ranks = setup.chosen.size.unwrap_or(ranks);
+    let rounds = setup.form(ROUNDS_QUICK, ROUNDS);
+    let ranks = setup.chosen.size.unwrap_or(RANKS);
+    let Some(stages) = (1..16).find(|stages| ranks == (stages + 1) << stages) else {
+        bail!(BadInput(format!(
+            "--size {ranks}: the graph of the exchange has 4, 12, 32, 80 or 192 processes"
+        )));
+    };
+    let messages = 2 * rounds * u64::from(stages) * (1 << stages);
     Ok(vec![Program {
         name: "exchange",
         about: format!(
-            "{ranks} MPI processes; {rounds} times two of them, drawn by a common generator, \
-             exchange {MESSAGE} bytes and compute a little (after NPB DT). Every message is \
-             checked and counted."
+            "{ranks} MPI processes, the shuffle graph of NPB DT: {} sources send {rounds} blocks \
+             of {MESSAGE} bytes each through {} layers of comparators to as many sinks, which \
+             check the sums. {messages} messages are counted.",
+            1 << stages,
+            stages - 1
         ),
         words: shell(
             &format!(
@@ -185,7 +192,7 @@ pub fn exchange(setup: &Setup) -> Result<Vec<Program>> {
             ),
             &[&program],
         ),
-        check: Check::Line(format!("received {} wrong 0", 2 * rounds)),
+        check: Check::Line(format!("received {messages} wrong 0")),
     }])
 }
 
@@ -224,94 +231,92 @@ fn build(setup: &Setup, name: &str, compiler: &str, text: &str) -> Result<PathBu
     Ok(program)
 }
 
+/// A source tree of thousands of files, by its own make.
 pub fn compile(setup: &Setup) -> Result<Vec<Program>> {
-    if !is_there("gcc") {
-        bail!(NotHere(
-            "compile: no gcc here; apt-get install gcc".to_owned()
-        ));
+    let missing = ["gcc", "make"].into_iter().find(|name| !is_there(name));
+    if let Some(name) = missing {
+        bail!(NotHere(format!(
+            "compile: no {name} here; apt-get install {name}"
+        )));
     }
-    let Some(project) = setup.sources.clone().or_else(zstd_of_the_registry) else {
+    let Some(tree) = setup.sources.clone().or_else(fetched_sources) else {
         bail!(NotHere(
-            "compile: no C sources; name a directory of them with --sources, such as lib/ of zstd \
-             (apt-get source libzstd)"
+            "compile: no sources here; scripts/setup-lab fetches those of Debian's busybox, or \
+             name a tree of them with --sources"
                 .to_owned()
         ));
     };
-    let mut files = Vec::new();
-    c_files(&project, &mut files).with_context(|| project.display().to_string())?;
-    files.sort();
-    if setup.quick {
-        // One in three, of every directory.
-        files = files.into_iter().step_by(3).collect();
-    }
-    if files.is_empty() {
-        bail!(NotHere(format!(
-            "compile: no C files in {}",
-            project.display()
-        )));
-    }
     let objects = setup.scratch.join("objects");
     fs::create_dir_all(&objects).with_context(|| objects.display().to_string())?;
-    let list = setup.scratch.join("files");
-    let mut lines = String::new();
-    for (n, file) in files.iter().enumerate() {
-        lines += &format!("{}\0{}/{n}.o\0", file.display(), objects.display());
-    }
-    fs::write(&list, lines).with_context(|| list.display().to_string())?;
-    let name = project.display();
-    Ok(vec![Program {
+    // A part of it in the short form.
+    let target = setup.form("libbb/", "");
+    let program = Program {
         name: "compile",
-        about: format!(
-            "{} C files of {}, {JOBS} gcc -O2 at a time; afterwards the object files are counted.",
-            files.len(),
-            project
-                .file_name()
-                .map_or_else(|| name.to_string(), |n| n.display().to_string())
-        ),
+        about: String::new(),
         words: shell(
-            &format!(
-                "exec xargs -0 -a \"$0\" -P {JOBS} -n 2 sh -c 'exec gcc -O2 -w -I\"$0\" \
-                 -I\"$0/common\" -c \"$1\" -o \"$2\"' \"$1\""
-            ),
-            &[&list, &project],
+            &format!("exec make -s -j{JOBS} -C \"$0\" O=\"$1\" {target} >&2"),
+            &[&tree, &objects],
         ),
-        check: Check::Objects(objects, files.len()),
+        check: Check::Objects(objects.clone(), 0),
+    };
+    // Its traffic control does not build with the headers of current kernels.
+    let configure = "make -s -C \"$0\" O=\"$1\" defconfig >&2 && \
+                     sed -i 's/^CONFIG_TC=y/# CONFIG_TC is not set/' \"$1/.config\" && \
+                     make -s -C \"$0\" O=\"$1\" prepare scripts >&2";
+    for words in [&shell(configure, &[&tree, &objects]), &program.words] {
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        let built = run(command, None, BUILD)?;
+        if !built.status.is_some_and(|status| status.success()) {
+            bail!(NotHere(format!(
+                "compile: {}: {}",
+                tree.display(),
+                built.last_words()
+            )));
+        }
+    }
+    let built = count(&objects, "o")?;
+    let about = format!(
+        "make -j{JOBS} {target} in {}, a tree of {} files in C; {built} objects are built and \
+         counted.",
+        tree.file_name().unwrap_or_default().display(),
+        count(&tree, "c")?,
+    );
+    Ok(vec![Program {
+        about,
+        check: Check::Objects(objects, built),
+        ..program
     }])
 }
 
-/// The C library that a package of Cargo's registry brings along.
-fn zstd_of_the_registry() -> Option<PathBuf> {
-    let home = std::env::var_os("CARGO_HOME")
-        .map(PathBuf::from)
-        .or_else(|| {
-            let home = std::env::var_os("HOME")?;
-            Some(PathBuf::from(home).join(".cargo"))
-        })?;
-    let registries = fs::read_dir(home.join("registry/src")).ok()?;
-    registries
-        .flatten()
-        .filter_map(|registry| fs::read_dir(registry.path()).ok())
-        .flat_map(Iterator::flatten)
-        .filter(|package| {
-            package
-                .file_name()
-                .to_string_lossy()
-                .starts_with("zstd-sys-")
-        })
-        .map(|package| package.path().join("zstd/lib"))
-        .find(|path| path.is_dir())
+/// Where `scripts/setup-lab` puts them.
+fn fetched_sources() -> Option<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
+    Some(cache.join("sandbag-lab/busybox")).filter(|path| path.is_dir())
 }
 
-fn c_files(dir: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            c_files(&path, found)?;
-        } else if path.extension().is_some_and(|ending| ending == "c") {
-            found.push(path);
+/// Files of this ending in all directories, each of which `of` is called with.
+fn each(dir: &Path, ending: &str, of: &mut impl FnMut(&Path) -> Result<()>) -> Result<()> {
+    for entry in fs::read_dir(dir).with_context(|| dir.display().to_string())? {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            each(&path, ending, of)?;
+        } else if path.extension().is_some_and(|own| own == ending) {
+            of(&path)?;
         }
     }
     Ok(())
+}
+
+fn count(dir: &Path, ending: &str) -> Result<usize> {
+    let mut count = 0;
+    each(dir, ending, &mut |_| {
+        count += 1;
+        Ok(())
+    })?;
+    Ok(count)
 }
 
 #[cfg(test)]
@@ -358,14 +363,21 @@ mod tests {
     }
 
     #[test]
-    fn c_files_are_found_in_every_directory() {
+    fn objects_are_counted_and_removed_in_every_directory() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("sub")).unwrap();
-        for file in ["a.c", "a.h", "sub/b.c"] {
+        for file in ["a.o", "a.h", "sub/b.o"] {
             fs::write(dir.path().join(file), "").unwrap();
         }
-        let mut found = Vec::new();
-        c_files(dir.path(), &mut found).unwrap();
-        assert_eq!(found.len(), 2);
+        let program = Program {
+            name: "compile",
+            about: String::new(),
+            words: Vec::new(),
+            check: Check::Objects(dir.path().to_owned(), 2),
+        };
+        program.check("").unwrap();
+        program.clear().unwrap();
+        assert!(program.check("").is_err());
+        assert!(dir.path().join("a.h").exists());
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! IO-intensive: datagrams of 1 KB to an address without a receiver. On a dummy interface
-//! of a network namespace of its own, so that nothing leaves this machine and no answer
-//! comes; where that cannot be made, on the loopback interface, where the kernel also
-//! receives and refuses each.
+//! IO-intensive: datagrams of 1 KB to an address without a receiver, over a network that a
+//! third of a CPU can fill, so that saturation can show: a pair of veth devices in a network
+//! namespace of their own, the sender's with a token bucket (tbf). Nothing leaves this
+//! machine, no answer comes, and who is fast enough waits for the network. Where that cannot
+//! be made, on the loopback interface, where the kernel also receives and refuses each.
 
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
@@ -10,10 +11,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use nix::sched::{CloneFlags, unshare};
+use nix::sys::socket::{setsockopt, sockopt};
 
 const SIZE: usize = 1024;
 const BATCH: u64 = 64;
-/// The dummy's network (RFC 5737, for documentation), and a neighbour in it.
+/// A datagram waits for a timer of its own: at 500 Mbit/s these alone filled a CPU of a
+/// virtual machine, at 300 the sender takes 28 % of one.
+const RATE: &str = "300mbit";
+/// A buffer of less than 1 ms, so that no gap of a slowed sender is bridged by it.
+const BUFFER: usize = 16 << 10;
+/// The pair's network (RFC 5737, for documentation), and a neighbour in it.
 const OWN: &str = "192.0.2.1/24";
 const NEIGHBOUR_PORT: &str = "192.0.2.99:9";
 /// Its hardware address: without one the kernel would ask for it, in vain.
@@ -33,14 +40,15 @@ impl Sender {
     /// Opens one; moves the calling process into a network namespace of its
     /// own where that can be.
     pub fn open() -> Result<Self> {
-        let (way, from, to) = if dummy().is_ok() {
-            ("dummy interface", "192.0.2.1:0", NEIGHBOUR_PORT)
+        let (way, from, to) = if network().is_ok() {
+            ("veth of 300 Mbit/s", "192.0.2.1:0", NEIGHBOUR_PORT)
         } else {
             // In a namespace that was left half made it is down.
             let _ = ip(&["link", "set", "lo", "up"]);
             ("loopback", "127.0.0.1:0", LOOPBACK)
         };
         let socket = UdpSocket::bind(from).with_context(|| format!("bind {from}"))?;
+        setsockopt(&socket, sockopt::SndBuf, &BUFFER).context("SO_SNDBUF")?;
         socket
             .connect(to)
             .with_context(|| format!("connect {to}"))?;
@@ -67,35 +75,40 @@ impl Sender {
     }
 }
 
-/// A namespace with a dummy interface; for a process that ends soon.
-fn dummy() -> Result<()> {
-    // The old namespace is left only if ip(8) is there to furnish the new one.
+/// A namespace with the pair; for a process that ends soon.
+fn network() -> Result<()> {
+    // The old namespace is left only if the programs are there to furnish the new one.
     ip(&["-V"])?;
+    succeeds("tc", &["-V"])?;
     unshare(CloneFlags::CLONE_NEWNET).context("unshare")?;
     let [neighbour, hardware] = NEIGHBOUR;
-    ip(&["link", "add", "lab0", "type", "dummy"])?;
+    ip(&[
+        "link", "add", "lab0", "type", "veth", "peer", "name", "lab1",
+    ])?;
     ip(&["address", "add", OWN, "dev", "lab0"])?;
     ip(&["link", "set", "lab0", "up"])?;
-    ip(&[
-        "neighbour",
-        "add",
-        neighbour,
-        "lladdr",
-        hardware,
-        "dev",
-        "lab0",
-    ])
+    ip(&["link", "set", "lab1", "up"])?;
+    let to = ["lladdr", hardware, "dev", "lab0"];
+    ip(&[&["neighbour", "add", neighbour][..], &to].concat())?;
+    // The queue holds more than a socket's buffer, so that a sender waits and loses nothing.
+    let bucket = ["rate", RATE, "burst", "4kb", "limit", "4mb"];
+    let add = ["qdisc", "add", "dev", "lab0", "root", "tbf"];
+    succeeds("tc", &[&add[..], &bucket].concat())
 }
 
 fn ip(words: &[&str]) -> Result<()> {
-    let status = Command::new("ip")
+    succeeds("ip", words)
+}
+
+fn succeeds(program: &str, words: &[&str]) -> Result<()> {
+    let status = Command::new(program)
         .args(words)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()
-        .context("ip")?;
-    anyhow::ensure!(status.success(), "ip {} failed", words.join(" "));
+        .with_context(|| program.to_owned())?;
+    anyhow::ensure!(status.success(), "{program} {} failed", words.join(" "));
     Ok(())
 }
 

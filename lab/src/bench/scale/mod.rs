@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag-lab scale`: speed and accuracy of the predictor of jitter at scale. `speed`
 //! times the real program; `brute` compares the predictor with a replay of every rank and
-//! message, `virtually` with the benchmark with virtual ranks, `meeting` with the
-//! benchmark with ranks that wait for each other; `ways` compares ways of making jitter,
-//! and `program` a slowed MPI program with the benchmark.
+//! message, `virtually` with the benchmark with virtual ranks; `ways` compares ways of
+//! making jitter, and `program` a slowed MPI program with the benchmark.
 
 mod brute;
-mod meeting;
 mod program;
 mod speed;
 pub mod traces;
@@ -40,10 +38,10 @@ pub struct ScaleArgs {
         long,
         value_enum,
         value_delimiter = ',',
-        default_value = "speed,brute,virtual,meeting,ways,program"
+        default_value = "speed,brute,virtual,ways,program"
     )]
     parts: Vec<ScalePart>,
-    /// The trace of virtual ranks, of those that meet, and of the MPI program
+    /// The trace of virtual ranks and of the MPI program
     /// [default: synthetic ones]
     #[arg(long, value_name = "TRACE")]
     trace: Option<PathBuf>,
@@ -65,8 +63,6 @@ enum ScalePart {
     Brute,
     /// Against virtual ranks
     Virtual,
-    /// Against ranks that meet, with shared memory and with MPI
-    Meeting,
     /// The same jitter by timers and by real-time tasks
     Ways,
     /// An MPI program with jitter inside its ranks
@@ -123,7 +119,6 @@ impl Experiment for Stand<'_> {
             ScalePart::Speed => speed::measure(self)?,
             ScalePart::Brute => brute::measure(self)?,
             ScalePart::Virtual => virtually::measure(self)?,
-            ScalePart::Meeting => meeting::measure(self)?,
             ScalePart::Ways => ways::measure(self)?,
             ScalePart::Program => program::measure(self)?,
         };
@@ -200,17 +195,21 @@ impl Stand<'_> {
         Ok(serde_json::from_str(&text)?)
     }
 
-    /// The benchmark over MPI, if it is there and can be started.
     fn mpi(&self) -> Option<PathBuf> {
-        const PROGRAM: &str = "sandbag-mpi";
-        let beside = self.sandbag.with_file_name(PROGRAM);
-        let found = if beside.is_file() {
-            Some(beside)
-        } else {
-            on_path(PROGRAM)
-        };
-        found.filter(|_| is_there("mpirun"))
+        mpi(self.sandbag)
     }
+}
+
+/// The benchmark over MPI, if it is there and can be started.
+pub fn mpi(sandbag: &Path) -> Option<PathBuf> {
+    const PROGRAM: &str = "sandbag-mpi";
+    let beside = sandbag.with_file_name(PROGRAM);
+    let found = if beside.is_file() {
+        Some(beside)
+    } else {
+        on_path(PROGRAM)
+    };
+    found.filter(|_| is_there("mpirun"))
 }
 
 /// Options of a replay inside the ranks of an MPI program.
@@ -230,7 +229,7 @@ fn more_pct(with: f64, without: f64) -> f64 {
 }
 
 /// Mean slowdown of a prediction and its 95 % interval, percent.
-fn predicted(point: &Value) -> Option<(f64, (f64, f64))> {
+pub fn predicted(point: &Value) -> Option<(f64, (f64, f64))> {
     let mean = point["mean"]["slowdown_pct"].as_f64()?;
     let interval = &point["mean"]["interval_pct"];
     let interval = interval[0].as_f64().zip(interval[1].as_f64());
@@ -238,11 +237,11 @@ fn predicted(point: &Value) -> Option<(f64, (f64, f64))> {
 }
 
 /// A value with half of its 95 % interval, as its ends.
-fn around((value, half): (f64, f64)) -> (f64, f64) {
+pub fn around((value, half): (f64, f64)) -> (f64, f64) {
     (value - half, value + half)
 }
 
-fn overlap(a: (f64, f64), b: (f64, f64)) -> bool {
+pub fn overlap(a: (f64, f64), b: (f64, f64)) -> bool {
     a.1 >= b.0 && a.0 <= b.1
 }
 
