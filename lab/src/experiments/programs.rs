@@ -264,6 +264,8 @@ pub fn compile(setup: &Setup) -> Result<Vec<Program>> {
                      sed -i 's/^CONFIG_TC=y/# CONFIG_TC is not set/' \"$1/.config\" && \
                      make -s -C \"$0\" O=\"$1\" prepare scripts >&2";
     for words in [&shell(configure, &[&tree, &objects]), &program.words] {
+        // Objects of the tools that configure it are not built again.
+        program.clear()?;
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         let built = run(command, None, BUILD)?;
