@@ -12,8 +12,9 @@ use sandbag_machine_tests::guest::{self, Guest, GuestKind, Kernel};
 /// Boot a guest, run a scenario in it, print what it says
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Shell script; `tests/guest/lib.sh` says what it can use
-    scenario: PathBuf,
+    /// Shell script; `tests/guest/lib.sh` says what it can use. Without one, only fetch
+    /// and build what all guests are made of
+    scenario: Option<PathBuf>,
     /// A Debian with systemd as PID 1 in place of a bare busybox
     #[arg(long)]
     systemd: bool,
@@ -51,6 +52,12 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     } else {
         GuestKind::Bare
     };
+    let Some(scenario) = &arguments.scenario else {
+        for kernel in Kernel::ALL {
+            guest::prepare(GuestKind::Systemd, kernel).map_err(anyhow::Error::msg)?;
+        }
+        return Ok(());
+    };
     guest::prepare(kind, arguments.kernel).map_err(anyhow::Error::msg)?;
     let own = std::env::current_exe()?;
     let mut programs: Vec<PathBuf> = ["spinner", "killer", "patched"]
@@ -68,7 +75,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         timeout: Duration::from_secs(arguments.timeout),
         programs,
     }
-    .run(&arguments.scenario)?;
+    .run(scenario)?;
     for line in &outcome.lines {
         println!("{line}");
     }
