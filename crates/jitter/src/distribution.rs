@@ -207,6 +207,24 @@ impl CpuCounts {
         self.beyond.map(|beyond| Quantile::NotBelow(beyond.from_ns))
     }
 
+    /// Those that are at least so long; `None` where that cannot be told, as in a bin that
+    /// `ns` divides, or of totals.
+    pub(crate) fn above(&self, ns: u64) -> Option<Self> {
+        if ns == 0 {
+            return Some(self.clone());
+        }
+        let is_cut = |bin: &Bin| bin.from_ns < ns && bin.until_ns > ns;
+        if self.quantity != Quantity::Length || self.bins.iter().any(is_cut) {
+            return None;
+        }
+        let longer = self.bins.iter().filter(|bin| bin.from_ns >= ns);
+        Some(Self {
+            bins: longer.copied().collect(),
+            noise_ns: None,
+            ..self.clone()
+        })
+    }
+
     /// The narrowest and the widest bin.
     pub fn resolution_ns(&self) -> Option<(u64, u64)> {
         let widths = self.bins.iter().map(|bin| bin.until_ns - bin.from_ns);
@@ -277,6 +295,17 @@ mod tests {
         assert_eq!(s.quantile(100.0), Some(Quantile::NotBelow(50_000)));
         assert_eq!(CpuCounts::new(0, Quantity::Length).quantile(50.0), None);
         assert_eq!(s.resolution_ns(), Some((10_000, 10_000)));
+    }
+
+    #[test]
+    fn longer_ones_are_those_of_whole_bins() {
+        let mut s = series();
+        s.beyond = None;
+        let longer = s.above(10_000).unwrap();
+        assert_eq!(longer.count(), 9);
+        assert_eq!(longer.noise_bounds_ns(), Some((120_000, 210_000)));
+        assert_eq!(s.above(45_000), None);
+        assert_eq!(s.above(0), Some(s));
     }
 
     #[test]

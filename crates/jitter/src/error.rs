@@ -71,7 +71,11 @@ pub enum Fault {
     Empty,
     #[error("this is no jitter trace: it does not begin with `sandbagj`")]
     NoTrace,
-    #[error("version {0} of the trace format is newer than this program, which reads version 1")]
+    #[error(
+        "version {0} of the trace format is newer than this program, which reads up to version \
+         {known}: a newer sandbag reads it",
+        known = crate::format::VERSION
+    )]
     NewerVersion(u16),
     #[error("a block is damaged: its checksum does not fit")]
     Damaged,

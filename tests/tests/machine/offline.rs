@@ -85,6 +85,15 @@ fn a_recording_ends_and_keeps_what_it_has(place: &MachinePlace) -> Result<()> {
     ensure!(ended.code() != 0, "{ended:?}");
     ended.says(&["CPU 1 went offline", "is kept"])?;
     place.run("jitter show --brief a.sbj")?.expect(0)?;
+    // In the first round, too, of which the other CPU's part is kept.
+    let run = place.start("jitter record --cpus 0-1 -d 4s --preheat 0s -o c.sbj")?;
+    std::thread::sleep(Duration::from_millis(2000));
+    let back = BackOnline::later()?;
+    let ended = finish(run)?;
+    drop(back);
+    ensure!(ended.code() != 0, "{ended:?}");
+    ended.says(&["CPU 1 went offline", "is kept"])?;
+    place.run("jitter show --brief c.sbj")?.expect(0)?;
     // Also before anything is recorded.
     let back = BackOnline::later()?;
     let ended = place.run("jitter record --cpus 0-1 -d 1s -o b.sbj")?;

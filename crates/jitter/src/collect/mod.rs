@@ -176,7 +176,8 @@ pub fn record_with<W: Write>(
     }
     drop(send);
     let mut team = Team { workers, answers };
-    team.await_all(|_| true)?;
+    let (_, failed) = team.await_all(|_| true)?;
+    team.refuse(failed)?;
     if stop.load(Ordering::Relaxed) {
         // Before anything is recorded: no file is touched.
         return Err(Fault::NothingKnown.into());
@@ -229,8 +230,12 @@ struct Team {
 
 impl Team {
     /// Sleeps until each of those that are awaited has answered; what they
-    /// found, by their places.
-    fn await_all(&mut self, awaited: impl Fn(usize) -> bool) -> Result<Vec<Option<RoundResult>>> {
+    /// found, by their places, and the place of one that failed.
+    fn await_all(
+        &mut self,
+        awaited: impl Fn(usize) -> bool,
+    ) -> Result<(Vec<Option<RoundResult>>, Option<usize>)> {
+        let mut failed = None;
         let count = self.workers.len();
         let mut found: Vec<Option<RoundResult>> = (0..count).map(|_| None).collect();
         let mut missing = (0..count).filter(|place| awaited(*place)).count();
@@ -245,14 +250,21 @@ impl Team {
                     missing -= 1;
                 }
                 Ok((place, Answer::Ended)) => {
-                    // Without an order to end, it failed.
-                    self.workers[place].finish()?;
-                    return Err(Fault::Io(std::io::Error::other("a loop ended early")).into());
+                    // Without an order to end, it failed; what the others find is kept.
+                    failed.get_or_insert(place);
+                    missing -= 1;
                 }
                 Err(_) => return Err(Fault::Io(std::io::Error::other("no loop runs")).into()),
             }
         }
-        Ok(found)
+        Ok((found, failed))
+    }
+
+    /// Why the worker at this place failed, if one did.
+    fn refuse(&mut self, failed: Option<usize>) -> Result<()> {
+        let Some(place) = failed else { return Ok(()) };
+        self.workers[place].finish()?;
+        Err(Fault::Io(std::io::Error::other("a loop ended early")).into())
     }
 }
 
@@ -304,7 +316,7 @@ fn rounds(
         {
             worker.look(until, usize::try_from(*left).unwrap_or(usize::MAX));
         }
-        let found = team.await_all(|place| left[place] > 0)?;
+        let (found, failed) = team.await_all(|place| left[place] > 0)?;
         if let Some(tracer) = &mut tracer {
             tracer.round_ended()?;
         }
@@ -331,6 +343,7 @@ fn rounds(
             }
         }
         writer.flush()?;
+        team.refuse(failed)?;
         let now_lost = tracer.as_ref().map_or(0, |tracer| tracer.lost());
         if options.round.is_none() {
             round = next_round(round, filled, now_lost > lost);

@@ -7,16 +7,17 @@ use clap::Args;
 use sandbag_ui::failure::Result;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{self, JsonArgs, Overwrite};
+use sandbag_ui::quantity::time;
 use sandbag_ui::{BadInput, exit};
 
 use super::select::SelectArgs;
 use super::{ImportArgs, counts, write_page};
-use crate::JitterTrace;
 use crate::import::JitterRecording;
 use crate::page::{self, ComparisonPage};
 use crate::stats::{LikenessVerdict, likeness};
 use crate::tables::{compared, distances, verdict_words, verdicts};
 use crate::trace_file::open;
+use crate::{CpuNotes, JitterTrace, Selection};
 
 /// Compare the lengths of events of two traces, or what other tools recorded
 ///
@@ -65,7 +66,10 @@ pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
         args.select.of(open(path, &options, messages)?, true)
     };
     let verdict = match (one(&args.a)?, one(&args.b)?) {
-        (JitterRecording::Trace(a), JitterRecording::Trace(b)) => traces(args, &a, &b, messages)?,
+        (JitterRecording::Trace(a), JitterRecording::Trace(b)) => {
+            let [a, b] = seen_by_both(a, b, messages)?;
+            traces(args, &a, &b, messages)?
+        }
         _ if args.html.is_some() || args.json.path().is_some() => {
             let text = "--html and --json are for events; one of the files holds only how they are \
                         distributed";
@@ -82,6 +86,36 @@ pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
         LikenessVerdict::Undecided if args.strict => exit::UNDECIDED,
         _ => exit::KEPT,
     })
+}
+
+/// Both without the events that the loop of the other could not have seen: recorders differ
+/// in what they detect, and that is no difference of the machines.
+fn seen_by_both(a: JitterTrace, b: JitterTrace, messages: &Messages) -> Result<[JitterTrace; 2]> {
+    let least_ns = |trace: &JitterTrace| {
+        let notes = trace.notes.iter().flat_map(|notes| &notes.cpus);
+        let least = notes.map(CpuNotes::detectable_ns).reduce(f64::min);
+        least.unwrap_or(0.0).ceil() as u64
+    };
+    let above_ns = least_ns(&a).max(least_ns(&b));
+    let short = |trace: &JitterTrace| {
+        let lengths = trace.lengths_ns().into_iter();
+        lengths.filter(|ns| *ns < above_ns).count()
+    };
+    for (trace, name, other) in [(&a, "A", "B"), (&b, "B", "A")] {
+        let count = short(trace);
+        if count > 0 {
+            messages.warning(&format!(
+                "{count} events of {name} are left out: they are shorter than {}, and {other} \
+                 could not have seen such",
+                time(above_ns as f64)
+            ));
+        }
+    }
+    let selection = Selection {
+        above_ns,
+        ..Selection::default()
+    };
+    Ok([selection.of(a)?, selection.of(b)?])
 }
 
 fn traces(
@@ -128,4 +162,37 @@ fn traces(
     };
     args.json.put_or(&found, text, args.overwrite.existing())?;
     Ok(found.verdict)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CpuTrace, LoopClock, Notes, Span, TraceEvent, TraceHeader};
+
+    #[test]
+    fn events_that_one_loop_cannot_see_are_left_out_of_both() {
+        let trace = |least_ns: Option<f64>, lengths: &[u64]| {
+            let event = |(at, ns): (usize, &u64)| TraceEvent::new(at as u64 * 1000, *ns);
+            let events = lengths.iter().enumerate().map(event).collect();
+            let cpu = CpuTrace::new(0, vec![Span::new(0, 1_000_000)], events);
+            let notes = least_ns.map(|ns| Notes {
+                cpus: vec![CpuNotes {
+                    least_ns: 10.0,
+                    threshold_ns: ns + 10.0,
+                    ..CpuNotes::default()
+                }],
+                ..Notes::default()
+            });
+            let header = TraceHeader::new("test", LoopClock::Imported, vec![0]);
+            JitterTrace::new(header, vec![cpu], notes)
+        };
+        let lengths = |traces: [JitterTrace; 2]| traces.map(|trace| trace.lengths_ns());
+        let quiet = Messages::new(true, 0);
+        let (fine, coarse) = (trace(Some(90.0), &[100, 300]), trace(Some(200.0), &[300]));
+        let left = lengths(seen_by_both(fine, coarse, &quiet).unwrap());
+        assert_eq!(left, [vec![300], vec![300]]);
+        let (made, made_too) = (trace(None, &[1, 300]), trace(None, &[2]));
+        let left = lengths(seen_by_both(made, made_too, &quiet).unwrap());
+        assert_eq!(left, [vec![1, 300], vec![2]]);
+    }
 }

@@ -145,7 +145,7 @@ fn causes(series: &[CpuCounts]) -> TextTable {
 /// The text of `compare`: the share of noise, where both have one, and each quantity that
 /// both count.
 pub(super) fn compare(a: &JitterRecording, b: &JitterRecording, above_ns: u64) -> Result<String> {
-    let noise = noise_pct(a).zip(noise_pct(b));
+    let noise = noise_pct(a, above_ns).zip(noise_pct(b, above_ns));
     let (counted_a, counted_b) = (counted_in(a), counted_in(b));
     let is_in_b = |one: &&Quantity| counted_b.iter().any(|other| other.is_as(**one));
     let common: Vec<&Quantity> = counted_a.iter().filter(is_in_b).collect();
@@ -217,15 +217,16 @@ fn sample(
     }
 }
 
-/// Bounds of the noise of all CPUs together, percent of the known time.
-fn noise_pct(recording: &JitterRecording) -> Option<(f64, f64)> {
+/// Bounds of the noise of all CPUs together, percent of the known time; of a trace, whose
+/// shorter events are no longer there, and of counts by what is at least `above_ns` long.
+fn noise_pct(recording: &JitterRecording, above_ns: u64) -> Option<(f64, f64)> {
     let parts: Vec<(u64, (u64, u64))> = match recording {
         JitterRecording::Trace(trace) => {
             let noise = |cpu: &CpuTrace| (cpu.known_ns(), (cpu.noise_ns(), cpu.noise_ns()));
             trace.cpus.iter().map(noise).collect()
         }
         JitterRecording::Distribution(all) => {
-            let noise = |one: &CpuCounts| one.known_ns.zip(one.noise_bounds_ns());
+            let noise = |one: &CpuCounts| one.known_ns.zip(one.above(above_ns)?.noise_bounds_ns());
             all.series.iter().map(noise).collect::<Option<_>>()?
         }
     };

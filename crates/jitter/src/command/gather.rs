@@ -233,20 +233,26 @@ impl Pieces {
     /// piece in which it begins.
     fn add(&mut self, cpu: &CpuTrace) {
         let mut events = cpu.events.iter().peekable();
+        // A piece may reach over pauses of the recording: rounds of a real-time loop are
+        // shorter than one.
+        let (mut known_ns, mut lost_ns) = (0, 0u64);
         for span in &cpu.known {
             let mut from_ns = span.from_ns;
-            while span.until_ns - from_ns >= PIECE_NS {
-                let to_ns = from_ns + PIECE_NS;
-                let mut lost_ns = 0;
+            while from_ns < span.until_ns {
+                let to_ns = from_ns
+                    .saturating_add(PIECE_NS - known_ns)
+                    .min(span.until_ns);
                 while let Some(event) = events.next_if(|event| event.start_ns < to_ns) {
-                    lost_ns += if event.start_ns >= from_ns {
-                        event.length_ns
-                    } else {
-                        0
-                    };
+                    if event.start_ns >= from_ns {
+                        lost_ns = lost_ns.saturating_add(event.length_ns);
+                    }
                 }
-                self.push(lost_ns as f64 / PIECE_NS as f64 * 100.0);
+                known_ns += to_ns - from_ns;
                 from_ns = to_ns;
+                if known_ns == PIECE_NS {
+                    self.push(lost_ns as f64 / PIECE_NS as f64 * 100.0);
+                    (known_ns, lost_ns) = (0, 0);
+                }
             }
         }
     }
@@ -466,6 +472,17 @@ mod tests {
     fn equal_hosts_are_not_called_noisier() {
         let found = gather(hosts(|_| 30.0), Vec::new());
         assert!(found.hosts.iter().all(|host| !host.is_noisier), "{found:?}");
+    }
+
+    #[test]
+    fn pieces_reach_over_the_pauses_of_a_real_time_recording() {
+        let s = |tenths: u64| tenths * 100_000_000;
+        let known = (0..10).map(|i| Span::new(s(10 * i), s(10 * i + 8)));
+        let events = (0..10).map(|i| TraceEvent::new(s(10 * i), 10_000_000));
+        let mut pieces = Pieces::default();
+        pieces.add(&CpuTrace::new(0, known.collect(), events.collect()));
+        assert_eq!(pieces.count, 8);
+        assert!((pieces.mean - 1.25).abs() < 1e-9, "{}", pieces.mean);
     }
 
     #[test]

@@ -138,7 +138,11 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
         Ok(outcome) => outcome,
         Err(error) => {
             // An empty trace is of no use to anybody.
-            if made.get() && matches!(*error.fault, Fault::NothingKnown) {
+            let holds_nothing = || {
+                let file = std::fs::File::open(&output);
+                file.is_ok_and(|file| crate::format::read(file).is_err())
+            };
+            if made.get() && (matches!(*error.fault, Fault::NothingKnown) || holds_nothing()) {
                 let _ = std::fs::remove_file(&output);
             }
             // A reader that has seen enough, such as head.

@@ -79,6 +79,11 @@ pub struct SynthArgs {
 }
 
 pub fn main(args: &SynthArgs, messages: &Messages) -> Result<u8> {
+    let to = ExportFormat::for_path(args.to, &args.output, ExportFormat::Sbj)?;
+    if to == ExportFormat::Causes {
+        let text = "a synthetic trace has no causes: --to sbj, csv or json";
+        return Err(BadInput(text.to_owned()).into());
+    }
     let (mut components, mut cpus) = model_components(args, messages)?;
     for part in &args.parts.0 {
         let component = Component {
@@ -133,7 +138,6 @@ pub fn main(args: &SynthArgs, messages: &Messages) -> Result<u8> {
     if let Some(name) = &args.like {
         trace.header.recorder = format!("{}; like {}", trace.header.recorder, name.display());
     }
-    let to = ExportFormat::for_path(args.to, &args.output, ExportFormat::Sbj)?;
     put(&trace, to, &args.output, args.overwrite.existing())?;
     if trace.cpus.iter().all(|cpu| cpu.events.is_empty()) {
         messages.warning(&format!(

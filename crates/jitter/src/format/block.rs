@@ -5,7 +5,7 @@ use crate::causes::Cause;
 use crate::{Span, TraceEvent};
 
 pub(super) const MAGIC: &[u8; 8] = b"sandbagj";
-pub(super) const VERSION: u16 = 2;
+pub(crate) const VERSION: u16 = 2;
 /// In this one lengths of our own events reached from reading to reading.
 pub(super) const WITH_LEAST: u16 = 1;
 pub(super) const HEADER: u8 = b'H';

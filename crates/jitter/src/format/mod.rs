@@ -34,6 +34,7 @@ mod tests;
 mod varint;
 mod write;
 
+pub(crate) use block::VERSION;
 pub use block::{CauseBlock, EventBlock, FormatBlock};
 pub(crate) use read::read_parts;
 pub use read::{TraceReader, read};

@@ -7,6 +7,8 @@ use super::block::{
     ABOUT, CAUSES, CauseBlock, EVENTS, EVENTS_PER_BLOCK, EventBlock, FormatBlock, HEADER, MAGIC,
     MAX_BLOCK, NOTES, VERSION, WITH_LEAST,
 };
+use sandbag_input::number::MAX_CPU;
+
 use super::causes;
 use super::varint::RowReader;
 use crate::causes::{Attribution, AttributionSummary, CpuCauses, NoiseOrigin};
@@ -73,6 +75,9 @@ impl<R: Read> TraceReader<R> {
         };
         if !header.cpus.is_sorted_by(|a, b| a < b) {
             return Err(Fault::Impossible("the CPUs of the header do not ascend").into());
+        }
+        if header.cpus.last().is_some_and(|cpu| *cpu > MAX_CPU) {
+            return Err(Fault::Impossible("a CPU above 65535").into());
         }
         Ok(Self {
             from,

@@ -323,3 +323,27 @@ proptest! {
         let _ = read(&bytes[..]);
     }
 }
+
+#[test]
+fn numbers_of_cpus_are_those_that_a_kernel_has() {
+    let of = |cpus: Vec<u32>| {
+        let all = cpus.iter().map(|cpu| CpuTrace {
+            cpu: *cpu,
+            known: vec![Span::new(0, 10)],
+            ..CpuTrace::default()
+        });
+        bytes(&JitterTrace::new(header(cpus.clone()), all.collect(), None))
+    };
+    assert!(read(&of(vec![0, 65_535])[..]).is_ok());
+    assert!(matches!(fault(&of(vec![0, 70_000])), Fault::Impossible(_)));
+}
+
+#[test]
+fn a_newer_version_is_named_with_ours() {
+    let newer = VERSION + 1;
+    let text = fault(&[&MAGIC[..], &newer.to_le_bytes()].concat()).to_string();
+    assert!(
+        text.contains(&format!("version {newer}")) && text.contains(&format!("version {VERSION}")),
+        "{text}"
+    );
+}

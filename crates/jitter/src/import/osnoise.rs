@@ -100,7 +100,9 @@ fn is_overwritten(line: &str) -> bool {
 pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
     let (mut samples, mut causes) = (EventSet::default(), EventSet::default());
     let mut noises = Noises::default();
-    let mut lost_on = BTreeSet::new();
+    // CPUs that lost entries since their last sample, and since their last other entry,
+    // which stands in where there are no samples.
+    let mut lost_on = [BTreeSet::new(), BTreeSet::new()];
     // Each CPU has a buffer of its own; a full one begins at a time of its own.
     let (mut losses, mut coverage) = (0u64, Coverage::AllCpus);
     while let Some((place, line)) = input.lines.next_line()? {
@@ -111,7 +113,9 @@ pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
                 coverage = Coverage::EachCpu;
             }
             if let Some(cpu) = cpu_of_loss(line) {
-                lost_on.insert(cpu);
+                for lost in &mut lost_on {
+                    lost.insert(cpu);
+                }
                 losses += 1;
             }
             continue;
@@ -122,24 +126,28 @@ pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
             noises.add(cpu, event, source);
         }
         if name == SAMPLE {
-            if lost_on.remove(&cpu) {
+            if lost_on[0].remove(&cpu) {
                 samples.lost(cpu, event.start_ns);
             }
             samples.add(cpu, event, place)?;
         } else if samples.is_empty() {
+            if lost_on[1].remove(&cpu) {
+                causes.lost(cpu, event.start_ns);
+            }
             causes.add(cpu, event, place)?;
         }
     }
     let mut warnings = Vec::new();
-    let (mut all, what) = if samples.is_empty() {
+    let [of_samples, of_causes] = lost_on;
+    let (mut all, what, lost_on) = if samples.is_empty() {
         warnings.push(format!(
             "the file has no entry of {SAMPLE}: events are the interrupts and tasks themselves, \
              with their own time only, without that of others inside"
         ));
-        (causes, "noise entries")
+        (causes, "noise entries", of_causes)
     } else {
         samples.noises = Some(noises).filter(|noises| !noises.is_empty());
-        (samples, SAMPLE)
+        (samples, SAMPLE, of_samples)
     };
     for cpu in lost_on {
         all.lost(cpu, MAX_NS);

@@ -411,6 +411,26 @@ fn a_segment_begins_with_the_first_event_that_stays() {
     check(b"# Selfish Benchmark\n# Time [ns]\n1.00\t0.00\n0.00\t100.00\n");
 }
 
+/// Of entries that were lost nothing is known, also where there are no samples.
+#[test]
+fn lost_entries_of_causes_leave_a_gap() {
+    let entry = |at: &str| {
+        format!(
+            "       osnoise/8-961     [008] d.h.  {at}: irq_noise: local_timer:236 start {at} \
+             duration 2000 ns\n"
+        )
+    };
+    let text = format!(
+        "# tracer: osnoise\n{}CPU:8 [LOST 9 EVENTS]\n{}",
+        entry("10.000000000"),
+        entry("11.000000000")
+    );
+    let read = read_as("osnoise", text.as_bytes(), "x", &options()).unwrap();
+    let trace = read.into_trace().unwrap();
+    assert_eq!(trace.cpus[0].known_ns(), 4000, "{:?}", trace.cpus[0].known);
+    assert_eq!(trace.cpus[0].events.len(), 2);
+}
+
 /// A reader that is given a file of another format reports what is wrong.
 #[test]
 fn every_reader_survives_other_formats() {

@@ -55,6 +55,17 @@ fn a_trace_has_what_was_asked_and_is_the_same_again() {
 }
 
 #[test]
+fn a_synthetic_trace_has_no_causes_to_write() {
+    let dir = Dir::new();
+    dir.run(&words(
+        "jitter synth --poisson 50 --length 5us -d 2s --to causes -o x.csv",
+    ))
+    .code(2)
+    .stderr(contains("has no causes"));
+    assert!(!dir.path().join("x.csv").exists());
+}
+
+#[test]
 fn published_traces_and_recordings_are_models() {
     let dir = Dir::new();
     dir.run(&words("jitter synth --like bgl-io-2007 -d 2s -o bgl.sbj"))

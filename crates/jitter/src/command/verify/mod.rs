@@ -130,6 +130,7 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
     // The collector would refuse it later.
     counter::check(&root).map_err(crate::Error::from)?;
     let most_bytes = args.plan.most_bytes(&root)?;
+    let plan_args = args.plan.of_same_numbers(&trace, &cpus);
     // All plans, before anything is run.
     let plan = |random: bool, factor: f64| {
         let more = PlanExtras {
@@ -137,7 +138,7 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
             factor,
             repeat: false,
         };
-        args.plan.plan(&trace, cpus.len(), more)
+        plan_args.plan(&trace, cpus.len(), more)
     };
     let guarded = plan(true, 1.0)?;
     let mut ways = vec![
