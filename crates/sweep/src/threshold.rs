@@ -4,7 +4,8 @@
 //! `p99@30 > 1.5 * p99@0`; `B.p99@30 > A.p99@30`; `failed@30 > 0`. A side is made of
 //! numbers, `METRIC@CONDITION`, `+ - * /` and parentheses. A value is the mean over the
 //! blocks; the difference of both sides has the interval of the jackknife over blocks
-//! (Tukey; Student's t), which for sums is that of the paired differences.
+//! (Tukey; Student's t), which for sums is that of the paired differences. One value of
+//! `failed`, compared with a number, is a count and has no interval.
 
 use std::collections::BTreeSet;
 
@@ -142,21 +143,32 @@ impl Threshold {
                 value.is_finite().then_some(value)
             })
             .collect();
-        let half = pseudo.filter(|all| all.len() > 1).and_then(|all| {
-            let mean = all.iter().sum::<f64>() / all.len() as f64;
-            Some((mean, error_of_mean(all.iter().copied())?))
-        });
+        // An interval would call three failures of five unsure.
+        let is_count = places.len() == 1 && places.iter().all(|place| place.metric == FAILED);
+        let half = if is_count {
+            Some((difference, 0.0))
+        } else {
+            pseudo.filter(|all| all.len() > 1).and_then(|all| {
+                let mean = all.iter().sum::<f64>() / all.len() as f64;
+                Some((mean, error_of_mean(all.iter().copied())?))
+            })
+        };
         let Some((middle, half)) = half else {
             let why = format!("{shown}, of {} block: no interval", blocks.len());
             return judged(Outcome::Unsure, why);
         };
         let (low, high) = (middle - half, middle + half);
-        let reason = format!(
-            "{shown}; the difference is {} to {} (95 %, {} blocks)",
-            short(low),
-            short(high),
-            blocks.len()
-        );
+        let reason = if is_count {
+            let runs = if blocks.len() == 1 { "run" } else { "runs" };
+            format!("{shown}, counted in {} {runs}", blocks.len())
+        } else {
+            format!(
+                "{shown}; the difference is {} to {} (95 %, {} blocks)",
+                short(low),
+                short(high),
+                blocks.len()
+            )
+        };
         let (low, high) = if self.greater {
             (low, high)
         } else {
@@ -379,6 +391,31 @@ mod tests {
                 .1
                 .contains("division by 0")
         );
+    }
+
+    #[test]
+    fn failures_are_counted() {
+        for (blocks, reason) in [
+            (5, "0.2000 against 0, counted in 5 runs"),
+            (1, "1.000 against 0, counted in 1 run"),
+        ] {
+            let values: Vec<f64> = vec![10.0; blocks];
+            let mut sweep = fixture::sweep(&[[&values, &values]]);
+            let run = sweep.runs.iter_mut().find(|run| run.condition == 1);
+            run.unwrap().values.insert(FAILED.to_owned(), 1.0);
+            let found = judge("failed@30 > 0", &sweep);
+            assert_eq!(found, (Outcome::Failed, reason.to_owned()));
+            for (text, outcome) in [
+                ("failed@0 > 0", Outcome::Passed),
+                ("2 * failed@30 > 2", Outcome::Passed),
+                ("failed@30 < 1.5", Outcome::Failed),
+                // Of two programs or conditions it is an estimate.
+                ("failed@30 > failed@0", Outcome::Unsure),
+            ] {
+                let (found, reason) = judge(text, &sweep);
+                assert_eq!(found, outcome, "{text}: {reason}");
+            }
+        }
     }
 
     #[test]

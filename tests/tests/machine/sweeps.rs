@@ -70,7 +70,7 @@ fn a_program_that_fails_at_one_speed_is_shown(place: &MachinePlace) -> Result<()
     let script = "sleep .3; test $SANDBAG_NODE_SPEED = 1";
     let options = "--speed 1,.5 -c 1 --runs 2 --warm-up 0 --out s --fail-if failed@0.5>0.5";
     let said = sweep(place, options, script)?.says(&["A failed in 2 of 2 runs at 0.5."])?;
-    // Both runs failed: the interval has no width.
+    // Failures are counted: there is no interval.
     ensure!(said.code() == 3, "{said:?}");
     place.as_before()?;
     Ok(())
