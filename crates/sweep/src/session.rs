@@ -244,15 +244,28 @@ impl Session {
         let mut values = BTreeMap::new();
         let mut missing = None;
         let verdict = finished.verdict();
+        let ended_well = finished.is_success();
+        let whose = self.sweep.programs[program].name.clone();
+        let failed = match (exit_code, signal) {
+            (Some(0), _) => String::new(),
+            (_, Some(signal)) => format!(", ended by signal {signal}"),
+            (code, None) => format!(", exit code {}", code.unwrap_or(-1)),
+        };
         if let (Verdict::Undecided, Some(wall)) = (verdict, finished.own("wall"))
             && wall < LEAST_S
         {
+            if !ended_well {
+                bail!(
+                    "{name}: {whose} failed{failed}, after {wall:.3} s, before its condition could \
+                     be measured: what it said is in {} and {STDERR}",
+                    dir.join(STDOUT).display()
+                );
+            }
             bail!(
                 "{name}: the program ended after {wall:.3} s, and a condition is measured over \
                  {LEAST_S} s at least: let one run do its work several times"
             );
         }
-        let ended_well = finished.is_success();
         if ended_well || self.asked.failures == Failures::Count {
             for metric in &self.asked.metrics {
                 match metric.value(&finished, &dir) {
@@ -269,7 +282,6 @@ impl Session {
                 .filter(|_| name == FAILED || is_asked(name));
             values.extend(value.map(|value| (name.to_owned(), value)));
         }
-        let whose = self.sweep.programs[program].name.clone();
         let first = self.asked.metrics.first().and_then(|metric| {
             let value = values.get(&metric.about.name)?;
             Some(format!(
@@ -278,11 +290,6 @@ impl Session {
                 report::number(*value)
             ))
         });
-        let failed = match (exit_code, signal) {
-            (Some(0), _) => String::new(),
-            (_, Some(signal)) => format!(", ended by signal {signal}"),
-            (code, None) => format!(", exit code {}", code.unwrap_or(-1)),
-        };
         messages.say(&format!(
             "{name}: block {}, {whose} at {}: {verdict}{failed}{}",
             turn.block,

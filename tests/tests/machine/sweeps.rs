@@ -200,6 +200,11 @@ fn what_cannot_be_measured_is_said(place: &MachinePlace) -> Result<()> {
     ])?;
     let says = ["run-001: the program ended after", "over 0.1 s at least"];
     place.answers("sweep --load 0,5 --warm-up 0 --out t -- true", 1, &says)?;
+    let says = [
+        "run-001: A failed, exit code 1, after",
+        "u/run-001/stdout.txt and stderr.txt",
+    ];
+    place.answers("sweep --load 0,5 --warm-up 0 --out u -- false", 1, &says)?;
     for (options, code, says) in [
         ("sweep -- true", 2, "nothing is varied"),
         ("sweep --load 0,0 -- true", 2, "condition 0 is there twice"),
