@@ -113,6 +113,11 @@ fn words(condition: &Condition, more: &[String]) -> Vec<OsString> {
     own.map(OsString::from).collect()
 }
 
+/// Options that are for runs with a command only.
+fn needs_command(word: &str) -> bool {
+    word == "--kill" || word.starts_with("--pin=")
+}
+
 /// Whether this condition can be had for this program; nothing is changed.
 ///
 /// # Errors
@@ -135,11 +140,13 @@ pub fn check(condition: &Condition, more: &[String], command: &[OsString]) -> Re
         .trim_start_matches("error: ");
     let text = format!("condition {}: {line}", condition.name);
     // With a command the exit code does not tell them apart.
+    let more = more.iter().filter(|word| !needs_command(word));
+    let more: Vec<String> = more.cloned().collect();
     let mut without = Command::new("/proc/self/exe");
     without
         .arg0("sandbag")
         .arg("-q")
-        .args(words(condition, more));
+        .args(words(condition, &more));
     without.args(["--no-out", "--dry-run"]);
     let code = without.output().context("start sandbag")?.status.code();
     if code == Some(exit::NOT_POSSIBLE.into()) {
@@ -234,6 +241,8 @@ fn tail(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Args as _;
+    use sandbag_load::command::run::options::RunOptions;
 
     #[test]
     fn a_record_has_the_own_metrics() {
@@ -254,6 +263,26 @@ mod tests {
         );
         assert_eq!((own("efficiency"), own("other")), (None, None));
         assert_eq!((run.verdict(), run.end()), (Verdict::Kept, (Some(3), None)));
+    }
+
+    /// As clap reads the options of a load.
+    #[test]
+    fn options_for_a_command_are_known() {
+        let takes = |words: &[&str]| {
+            let load = RunOptions::augment_args(clap::Command::new("load").no_binary_name(true));
+            load.try_get_matches_from(words).is_ok()
+        };
+        let all = [
+            "--kill",
+            "--pin=0",
+            "--no-settle",
+            "--timeout=5s",
+            "--as-root",
+        ];
+        for word in all {
+            assert!(takes(&[word, "--", "true"]), "{word}");
+            assert_eq!(takes(&[word]), !needs_command(word), "{word}");
+        }
     }
 
     #[test]

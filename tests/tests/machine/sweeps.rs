@@ -168,6 +168,11 @@ fn two_programs_are_compared_under_one_load(place: &MachinePlace) -> Result<()> 
         ("compare none.csv -- true --vs true", 2, "none.csv"),
         ("compare 10 --map mean -- true --vs true", 2, "--map"),
         ("compare 10 -- true --vs ./none", 127, "./none"),
+        (
+            "compare 10 --cgroup /no/group --kill --pin 0 -- true --vs true",
+            5,
+            "is not a group",
+        ),
     ] {
         place.answers(options, code, &[says])?;
     }
