@@ -31,6 +31,9 @@ pub struct Sweep {
     pub wanted: Option<usize>,
     /// The first one is the baseline.
     pub conditions: Vec<Condition>,
+    /// For sandbag, of every run beside its condition.
+    #[serde(default)]
+    pub options: Vec<String>,
     pub programs: Vec<Program>,
     pub metrics: Vec<MetricAbout>,
     pub runs: Vec<OneRun>,
@@ -111,6 +114,7 @@ impl Sweep {
     /// The same question was asked.
     pub fn is_like(&self, other: &Self) -> bool {
         self.conditions == other.conditions
+            && self.options == other.options
             && self.programs == other.programs
             && self.metrics == other.metrics
             && self.seed == other.seed
@@ -188,6 +192,7 @@ pub(crate) mod fixture {
             seed: 1,
             wanted: Some(values[0][0].len()),
             conditions: vec![condition("0"), condition("30")],
+            options: Vec::new(),
             programs: ["A", "B"][..values.len()]
                 .iter()
                 .map(|name| Program {
@@ -221,6 +226,8 @@ mod tests {
         sweep.write(dir.path()).unwrap();
         let read = Sweep::read(dir.path()).unwrap();
         assert!(read.is_like(&sweep));
+        sweep.options.push("--timeout=500ms".to_owned());
+        assert!(!read.is_like(&sweep));
         assert_eq!(read.values(0, 1, "p99"), [(1, 2.0), (2, 4.0)].into());
         // What was not kept does not count.
         sweep.runs[2].verdict = Verdict::Missed;

@@ -111,6 +111,7 @@ impl Session {
             seed: asked.seed,
             wanted: asked.blocks,
             conditions: asked.conditions.clone(),
+            options: asked.more.clone(),
             programs: programs.collect(),
             metrics: metrics.map(|metric| metric.about.clone()).collect(),
             runs: Vec::new(),
@@ -130,8 +131,12 @@ impl Session {
             SweepDir::Resumed(dir) => {
                 let before = Sweep::read(dir)?;
                 if !before.is_like(&sweep) {
-                    let text = "is a sweep of other conditions, programs, metrics or another seed";
-                    return Err(BadInput(format!("{} {text}", dir.display())).into());
+                    let text = format!(
+                        "{} is a sweep of other conditions, options, programs, metrics or another \
+                         seed",
+                        dir.display()
+                    );
+                    return Err(BadInput(text).into());
                 }
                 sweep.runs = before.runs;
                 sweep.started_at = before.started_at;

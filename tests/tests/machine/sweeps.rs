@@ -102,9 +102,13 @@ fn a_sweep_that_is_interrupted_or_killed_goes_on(place: &MachinePlace) -> Result
         .collect();
     let expected: Vec<u64> = (1..=runs.len() as u64).collect();
     ensure!(runs.len() >= 6 && numbers == expected, "{numbers:?}");
-    let other = format!("{} --resume s", options.replace("0,30", "0,40"));
-    let said = place.script(&other, script)?.expect(2)?;
-    said.says(&["a sweep of other conditions"])?;
+    for other in [
+        options.replace("0,30", "0,40"),
+        format!("{options} --as-root"),
+    ] {
+        let said = place.script(&format!("{other} --resume s"), script)?;
+        said.expect(2)?.says(&["a sweep of other conditions"])?;
+    }
     place.as_before()?;
     Ok(())
 }
