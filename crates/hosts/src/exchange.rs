@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use sandbag_run::directory::create;
 use sandbag_ui::failure::{Context as _, Result};
-use sandbag_ui::output::give_to_caller;
+use sandbag_ui::output::make_dir;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -123,13 +123,7 @@ impl MeetingPlace {
     /// It cannot be made.
     pub fn in_dir(out: &Path) -> Result<Self> {
         let dir = out.join(DIR);
-        // What was there before stays its owner's.
-        let made: Vec<&Path> = [out, &dir]
-            .into_iter()
-            .filter(|dir| !dir.exists())
-            .collect();
-        fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
-        made.into_iter().for_each(give_to_caller);
+        make_dir(&dir).with_context(|| dir.display().to_string())?;
         Ok(Self {
             dir,
             suffix: format!("{}.new", nonce()?),

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -12,9 +11,7 @@ use sandbag_run::program;
 use sandbag_stats::Verdict;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::messages::Messages;
-use sandbag_ui::output::{
-    JsonArgs, Overwrite, SWEEP_JSON, give_to_caller, new_name, put, put_json,
-};
+use sandbag_ui::output::{JsonArgs, Overwrite, SWEEP_JSON, make_dir, new_name, put, put_json};
 use sandbag_ui::{BadInput, bail};
 
 use crate::answer::answers;
@@ -145,12 +142,7 @@ impl Session {
             SweepDir::New(name, dir) => {
                 asked.overwrite.check_dir(dir.as_deref())?;
                 let dir = dir.clone().unwrap_or_else(|| new_name(name, ""));
-                // A directory that was there before stays its owner's.
-                let is_new = !dir.exists();
-                fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
-                if is_new {
-                    give_to_caller(&dir);
-                }
+                make_dir(&dir).with_context(|| dir.display().to_string())?;
                 dir
             }
         };

@@ -115,9 +115,9 @@ fn a_sweep_that_is_interrupted_or_killed_goes_on(place: &MachinePlace) -> Result
 
 fn under_sudo_the_results_of_a_sweep_are_the_user_s(place: &MachinePlace) -> Result<()> {
     let words =
-        "-q sweep --load 0,10 -c 0 --runs 1 --warm-up 0 --out s --markdown m.md -- sleep .3";
+        "-q sweep --load 0,10 -c 0 --runs 1 --warm-up 0 --out r/s --markdown m.md -- sleep .3";
     finish(place.sudo(words.split(' ')).spawn()?)?.expect(0)?;
-    let mut all = vec![place.path("s"), place.path("m.md")];
+    let mut all = vec![place.path("r"), place.path("m.md")];
     while let Some(path) = all.pop() {
         let owner = fs::metadata(&path)?.uid();
         ensure!(owner == NOBODY, "{} belongs to {owner}", path.display());

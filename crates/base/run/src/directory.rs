@@ -12,7 +12,7 @@ pub use sandbag_ui::output::RUN_JSON;
 use sandbag_linux::user::User;
 
 use sandbag_ui::messages::Messages;
-use sandbag_ui::output::{give_to, new_name};
+use sandbag_ui::output::{give_to, missing, new_name};
 
 /// Version of `run.json`; readers refuse a newer one.
 pub const FORMAT: u32 = 1;
@@ -62,12 +62,7 @@ impl RunDir {
     pub fn make(wanted: Option<PathBuf>, user: Option<User>, messages: &Messages) -> Option<Self> {
         let named = wanted.is_some();
         let path = wanted.unwrap_or_else(|| new_name(RUN_PREFIX, ""));
-        let made: Vec<PathBuf> = path
-            .ancestors()
-            .filter(|dir| !dir.as_os_str().is_empty())
-            .take_while(|dir| !dir.exists())
-            .map(Path::to_owned)
-            .collect();
+        let made = missing(&path);
         let outcome = if named {
             fs::create_dir_all(&path)
         } else {

@@ -294,6 +294,27 @@ pub fn give_to_caller(path: &Path) {
     give_to(path, User::behind_sudo().as_ref());
 }
 
+/// A directory and what is above it, as far as they are missing, the innermost first.
+pub fn missing(dir: &Path) -> Vec<PathBuf> {
+    // What ends in `..` is another name of a directory that may be there.
+    dir.ancestors()
+        .filter(|dir| dir.file_name().is_some())
+        .take_while(|dir| !dir.exists())
+        .map(Path::to_owned)
+        .collect()
+}
+
+/// Makes a directory and all above it. Under sudo the calling user owns what is made; what was
+/// there before stays its owner's.
+pub fn make_dir(dir: &Path) -> io::Result<()> {
+    let made = missing(dir);
+    fs::create_dir_all(dir)?;
+    for dir in &made {
+        give_to_caller(dir);
+    }
+    Ok(())
+}
+
 /// The input is read while the output is written.
 pub fn refuse_same_file(input: &Path, output: &Path) -> Result<()> {
     let identity = |path: &Path| {
@@ -324,6 +345,19 @@ mod tests {
         }
         data.flush().unwrap();
         data.out
+    }
+
+    #[test]
+    fn every_directory_that_is_to_be_made_is_known() {
+        for (dir, wanted) in [
+            ("src", vec![]),
+            ("src/none/a", vec!["src/none/a", "src/none"]),
+            ("none/..", vec!["none"]),
+            ("/", vec![]),
+        ] {
+            let wanted: Vec<PathBuf> = wanted.into_iter().map(PathBuf::from).collect();
+            assert_eq!(missing(Path::new(dir)), wanted, "{dir}");
+        }
     }
 
     #[test]
