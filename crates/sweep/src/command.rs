@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use sandbag_linux::Root;
+use sandbag_linux::user::User;
 use sandbag_ui::failure::Result;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{JsonArgs, Overwrite, put};
@@ -70,6 +71,8 @@ pub struct SweepArgs {
 
     /// A number that a shell command prints after each run: 'NAME: COMMAND' (may be given more
     /// than once); the run's directory is $SANDBAG_RUN_DIR
+    ///
+    /// With sudo it runs as the calling user, unless --as-root is given.
     #[arg(long, value_name = "SPEC", value_parser = of_command)]
     metric_cmd: Vec<Metric>,
 
@@ -110,7 +113,7 @@ pub struct SweepArgs {
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     timeout: Option<Duration>,
 
-    /// With sudo, run the programs as root and not as the calling user
+    /// With sudo, run the programs and --metric-cmd as root and not as the calling user
     #[arg(long)]
     as_root: bool,
 
@@ -175,6 +178,7 @@ impl SweepArgs {
             seed: self.seed,
             failures: Failures::AreResults,
             more: timeout.into_iter().chain(as_root).collect(),
+            user: User::behind_sudo().filter(|_| !self.as_root),
             dir: match &self.resume {
                 Some(dir) => SweepDir::Resumed(dir.clone()),
                 None => SweepDir::New("sandbag-sweep", self.out.clone()),

@@ -132,6 +132,7 @@ impl CompareArgs {
                 Failures::End
             },
             more: self.reshape.words.iter().cloned().chain(passed).collect(),
+            user: hold.user(),
             dir: SweepDir::New("sandbag-compare", hold.out.clone()),
             overwrite: hold.overwrite,
             json: hold.json.clone(),

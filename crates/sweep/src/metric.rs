@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::str::FromStr;
 
 use regex_lite::Regex;
+use sandbag_linux::user::User;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -186,11 +187,12 @@ fn about(name: &str, unit: &str, asked: &str) -> Result<MetricAbout, String> {
 }
 
 impl Metric {
-    /// The value of a run, whose directory is `dir`.
+    /// The value of a run, whose directory is `dir`. A command for it runs as `user`, or as we
+    /// do.
     ///
     /// # Errors
     /// Why there is none.
-    pub fn value(&self, run: &Finished, dir: &Path) -> Result<f64, String> {
+    pub fn value(&self, run: &Finished, dir: &Path, user: Option<&User>) -> Result<f64, String> {
         let name = &self.about.name;
         let value = match &self.source {
             Source::Own => run
@@ -219,7 +221,7 @@ impl Metric {
                     other => return Err(format!("{other} is no number")),
                 }
             }
-            Source::Command(command) => by_command(command, dir)?,
+            Source::Command(command) => by_command(command, dir, user)?,
         };
         if value.is_finite() {
             Ok(value)
@@ -252,14 +254,17 @@ fn json_of(text: &str) -> Option<Value> {
     })
 }
 
-fn by_command(command: &str, dir: &Path) -> Result<f64, String> {
-    let output = Command::new("sh")
+fn by_command(command: &str, dir: &Path, user: Option<&User>) -> Result<f64, String> {
+    let mut shell = Command::new("sh");
+    shell
         .args(["-c", command])
         .env("SANDBAG_RUN_DIR", dir)
         .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| format!("sh: {error}"))?;
+        .stderr(Stdio::inherit());
+    if let Some(user) = user.cloned() {
+        user.become_in(&mut shell);
+    }
+    let output = shell.output().map_err(|error| format!("sh: {error}"))?;
     if !output.status.success() {
         return Err(format!("`{command}` failed ({})", output.status));
     }
@@ -279,7 +284,7 @@ mod tests {
 
     fn value(metric: &str, stdout: &str) -> Result<f64, String> {
         let metric: Metric = metric.parse()?;
-        metric.value(&finished(stdout), Path::new("."))
+        metric.value(&finished(stdout), Path::new("."), None)
     }
 
     #[test]
@@ -296,13 +301,13 @@ mod tests {
         let metric: Metric = "rate [1/s]: /rate (.*)/ up".parse().unwrap();
         assert!(metric.about.higher_is_better && metric.about.unit == "1/s");
         assert_eq!(
-            metric.value(&finished("rate 1e3"), Path::new(".")),
+            metric.value(&finished("rate 1e3"), Path::new("."), None),
             Ok(1000.0)
         );
         let named: Metric = json.parse().unwrap();
         assert_eq!(named.about.name, "p99");
         let command = of_command("four: echo $((2 + 2))").unwrap();
-        assert_eq!(command.value(&finished(""), Path::new(".")), Ok(4.0));
+        assert_eq!(command.value(&finished(""), Path::new("."), None), Ok(4.0));
     }
 
     #[test]
@@ -321,7 +326,7 @@ mod tests {
         }
         let error = of_command("a: exit 3")
             .unwrap()
-            .value(&finished(""), Path::new("."));
+            .value(&finished(""), Path::new("."), None);
         assert!(error.unwrap_err().contains("failed"));
     }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use sandbag_linux::interrupt;
+use sandbag_linux::user::User;
 use sandbag_run::program;
 use sandbag_stats::Verdict;
 use sandbag_ui::failure::{Context as _, Result};
@@ -50,6 +51,8 @@ pub struct Experiment {
     pub failures: Failures,
     /// Options of every run.
     pub more: Vec<String>,
+    /// The user that programs, and commands of metrics, run as, where that is not ours.
+    pub user: Option<User>,
     pub dir: SweepDir,
     pub overwrite: Overwrite,
     pub json: JsonArgs,
@@ -265,7 +268,7 @@ impl Session {
         }
         if ended_well || self.asked.failures == Failures::Count {
             for metric in &self.asked.metrics {
-                match metric.value(&finished, &dir) {
+                match metric.value(&finished, &dir, self.asked.user.as_ref()) {
                     Ok(value) => drop(values.insert(metric.about.name.clone(), value)),
                     Err(_) if metric.optional => {}
                     Err(why) => missing = Some((metric.about.name.clone(), why)),

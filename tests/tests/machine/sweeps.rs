@@ -114,9 +114,14 @@ fn a_sweep_that_is_interrupted_or_killed_goes_on(place: &MachinePlace) -> Result
 }
 
 fn under_sudo_the_results_of_a_sweep_are_the_user_s(place: &MachinePlace) -> Result<()> {
-    let words =
-        "-q sweep --load 0,10 -c 0 --runs 1 --warm-up 0 --out r/s --markdown m.md -- sleep .3";
-    finish(place.sudo(words.split(' ')).spawn()?)?.expect(0)?;
+    let words = "-q sweep --load 0,10 -c 0 --runs 1 --warm-up 0 --out r/s --markdown m.md";
+    let metric = "uid: id -u; test -r $SANDBAG_RUN_DIR/stdout.txt";
+    let words = words.split(' ').chain(["--metric-cmd", metric]);
+    let words = words.chain(["--", "sleep", ".3"]);
+    finish(place.sudo(words).spawn()?)?.expect(0)?;
+    let record = place.json("r/s/sweep.json")?;
+    let uid = record["runs"][0]["values"]["uid"].as_f64();
+    ensure!(uid == Some(f64::from(NOBODY)), "{record}");
     let mut all = vec![place.path("r"), place.path("m.md")];
     while let Some(path) = all.pop() {
         let owner = fs::metadata(&path)?.uid();
