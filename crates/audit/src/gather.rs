@@ -5,8 +5,9 @@
 //! is the mean over its CPUs, and rounds of the same number and length are a block. Nothing
 //! that happens on one host disturbs another, so blocks take no common noise away; the
 //! probabilities are right all the same, because within a block hosts that are equal could have
-//! changed places. CPUs keep the effects of their own audit. The correction is that for all
-//! comparisons of all hosts.
+//! changed places. CPUs keep the effects of their own audit, and only those can be odd of which
+//! that audit makes an alarm: it knows what is so by design and what passes by. The correction
+//! is that for all comparisons of all hosts.
 
 pub mod report;
 
@@ -15,8 +16,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::effects::{self, TestLevel, deciding};
-use crate::model::{Audit, AuditSample, AuditVerdict, Effect, Quantity, Test};
+use crate::model::{Audit, AuditSample, AuditVerdict, CpuVerdict, Effect, Quantity, Test};
 use crate::ranks::holm;
+use crate::verdict;
 
 /// More hosts than this are compared with their middle. The time of each with all others grows
 /// with the square of their number.
@@ -57,7 +59,7 @@ pub struct HostDifference {
     pub verdict: AuditVerdict,
 }
 
-/// A CPU against the middle CPU of its host.
+/// A CPU against the middle CPU of its host, of its build where builds matter.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CpuDifference {
     pub host: String,
@@ -76,7 +78,8 @@ pub struct Gatherer {
     confidence: f64,
     tolerance_pct: f64,
     tests: BTreeMap<String, MergedTest>,
-    cpus: Vec<CpuDifference>,
+    /// And whether it is an alarm of its own audit.
+    cpus: Vec<(CpuDifference, bool)>,
 }
 
 #[derive(Debug)]
@@ -105,14 +108,29 @@ impl Gatherer {
             });
             let samples = of_host(test, number, &merged.lengths);
             merged.samples.extend(samples);
-            let own = mirrored(&test.effects);
-            self.cpus.extend(own.map(|effect| CpuDifference {
-                host: host.to_owned(),
-                cpu: effect.cpu,
-                test: test.name.clone(),
-                quantity: effect.quantity,
-                pct: effect.pct,
-                p: effect.p,
+            let alarms = |effect: &Effect| {
+                let of =
+                    |one: &&CpuVerdict| one.cpu == effect.cpu && one.quantity == effect.quantity;
+                let fails = audit.design.contention_fails;
+                let own = test.verdicts.iter().find(of);
+                own.is_some_and(|own| verdict::alarms(own.verdict, own.nature, fails))
+            };
+            // Intervals are not used, only the probability of each alone.
+            let level = TestLevel {
+                confidence: audit.design.confidence,
+                comparisons: 1,
+            };
+            let effects = verdict::judged_effects(test, &audit.cpus, level);
+            self.cpus.extend(mirrored(&effects).map(|effect| {
+                let difference = CpuDifference {
+                    host: host.to_owned(),
+                    cpu: effect.cpu,
+                    test: test.name.clone(),
+                    quantity: effect.quantity,
+                    pct: effect.pct,
+                    p: effect.p,
+                };
+                (difference, alarms(effect))
             }));
         }
         Ok(())
@@ -159,11 +177,13 @@ impl Gatherer {
         }
         let order = |one: &HostDifference| std::cmp::Reverse(one.verdict);
         differences.sort_by(|a, b| order(a).cmp(&order(b)).then(b.pct.total_cmp(&a.pct)));
-        let mut cpus = self.cpus;
-        let p: Vec<f64> = cpus.iter().map(|one| one.p).collect();
-        for (one, p) in cpus.iter_mut().zip(holm(&p, p.len())) {
-            one.p = p;
-        }
+        // All were looked at, so the correction is for all and not only for the alarms.
+        let p: Vec<f64> = self.cpus.iter().map(|(one, _)| one.p).collect();
+        let corrected = self.cpus.into_iter().zip(holm(&p, p.len()));
+        let alarms = corrected.filter(|((_, alarms), _)| *alarms);
+        let mut cpus: Vec<CpuDifference> = alarms
+            .map(|((one, _), p)| CpuDifference { p, ..one })
+            .collect();
         cpus.retain(|one| one.p <= alpha && one.pct > self.tolerance_pct && deciding(one.quantity));
         cpus.sort_by(|a, b| b.pct.total_cmp(&a.pct));
         let hosts = differences.iter().map(|one| one.verdict).max();
@@ -248,15 +268,63 @@ fn mean(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::accounting::Accounting;
     use crate::fixture::Maker;
+    use crate::model::Nature;
+    use crate::verdict::Rule;
 
     fn gather(of: impl Fn(u32) -> Maker, hosts: u32) -> Cluster {
+        gather_audits((0..hosts).map(|host| of(host).cpus(4).make()))
+    }
+
+    fn gather_audits(audits: impl Iterator<Item = Audit>) -> Cluster {
         let mut gatherer = Gatherer::default();
-        for host in 0..hosts {
-            let audit = of(host).cpus(4).make();
+        for (host, audit) in audits.enumerate() {
             gatherer.add(&format!("n{host}"), &audit).unwrap();
         }
         gatherer.finish(Vec::new())
+    }
+
+    /// Two nodes of four CPUs. In the test of memory those of the second take 20 % more, and
+    /// CPU 1 `more` times what the others of the first take.
+    fn two_nodes(seed: u32, more: f64) -> Audit {
+        let maker = Maker::eight().odd(None).seed(u64::from(seed));
+        let mut audit = maker.make();
+        for cpu in &mut audit.cpus {
+            cpu.node = Some(cpu.cpu / 4);
+        }
+        let test = &mut audit.tests[0];
+        test.name = "memory".to_owned();
+        for sample in &mut test.samples {
+            let factor = match sample.cpu {
+                1 => more,
+                4.. => 1.2,
+                _ => 1.0,
+            };
+            for ns in [
+                &mut sample.elapsed_ns,
+                &mut sample.user_ns,
+                &mut sample.system_ns,
+            ] {
+                *ns = (*ns as f64 * factor) as u64;
+            }
+        }
+        let cpus: Vec<u32> = (0..8).collect();
+        let level = TestLevel {
+            confidence: 0.99,
+            comparisons: effects::comparisons(&[false], cpus.len()),
+        };
+        test.effects = effects::of_test(&test.samples, &cpus, test.lengths.len(), false, level);
+        effects::correct(std::slice::from_mut(test), level.comparisons);
+        let rule = Rule {
+            level,
+            tolerance_pct: 0.5,
+            accounting: &Accounting::find("CONFIG_VIRT_CPU_ACCOUNTING_NATIVE=y", false, None),
+            contention_fails: true,
+            beside_pct: &BTreeMap::new(),
+        };
+        verdict::judge(test, &audit.cpus, &rule);
+        audit
     }
 
     #[test]
@@ -297,6 +365,53 @@ mod tests {
             report::csv(&found).unwrap().lines().count(),
             1 + found.differences.len()
         );
+    }
+
+    #[test]
+    fn what_is_so_by_design_is_no_odd_cpu() {
+        let audit = two_nodes(0, 1.0);
+        let mut verdicts = audit.tests[0].verdicts.iter();
+        assert!(verdicts.any(|one| one.nature == Some(Nature::Designed)));
+        let found = gather_audits((0..4).map(|host| two_nodes(host, 1.0)));
+        assert!(found.cpus.is_empty(), "{found:?}");
+        assert_ne!(found.verdict, AuditVerdict::Unequal, "{found:?}");
+        // Slower than its node, and faster than the other.
+        let more = |host: u32| if host == 2 { 1.05 } else { 1.0 };
+        let found = gather_audits((0..4).map(|host| two_nodes(host, more(host))));
+        assert_eq!(found.verdict, AuditVerdict::Unequal);
+        assert!(!found.cpus.is_empty());
+        for one in &found.cpus {
+            assert_eq!((one.host.as_str(), one.cpu), ("n2", 1), "{one:?}");
+            assert!((one.pct - 5.0).abs() < 0.5, "{one:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_alarm_of_its_audit_is_no_odd_cpu() {
+        let gather = |change: fn(&mut Audit)| {
+            gather_audits((0..6).map(|host| {
+                let odd = (host == 4).then_some(0);
+                let maker = Maker::eight().cpus(4).seed(host).odd(odd);
+                let mut audit = maker.make();
+                change(&mut audit);
+                audit
+            }))
+        };
+        let quantities = |found: &Cluster| -> Vec<Quantity> {
+            crate::model::unique(found.cpus.iter().map(|one| one.quantity))
+        };
+        let both = [Quantity::Elapsed, Quantity::Noise];
+        assert_eq!(quantities(&gather(|_| {})), both);
+        // Only elapsed time is of others there.
+        let found = gather(|audit| audit.design.contention_fails = false);
+        assert_eq!(quantities(&found), [Quantity::Noise]);
+        // As if it had passed by.
+        let found = gather(|audit| {
+            for one in audit.tests.iter_mut().flat_map(|test| &mut test.verdicts) {
+                one.verdict = AuditVerdict::Undecided;
+            }
+        });
+        assert!(found.cpus.is_empty(), "{found:?}");
     }
 
     #[test]

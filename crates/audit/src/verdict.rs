@@ -74,7 +74,7 @@ enum EffectClass {
 
 /// Fills in the verdicts of a test from its effects.
 pub fn judge(test: &mut Test, cpus: &[Cpu], rule: &Rule<'_>) {
-    let alike = BuildEffects::of(test, cpus, rule);
+    let alike = BuildEffects::of(test, cpus, rule.level);
     let verdicts = test.effects.iter().map(|effect| {
         let (verdict, nature, because) = match alike.look(effect, rule) {
             Some((own, looked)) => among_alike(effect, own, looked, test, cpus, rule),
@@ -91,6 +91,16 @@ pub fn judge(test: &mut Test, cpus: &[Cpu], rule: &Rule<'_>) {
     let verdicts: Vec<CpuVerdict> = verdicts.collect();
     test.verdict = of_test(&verdicts, rule.contention_fails);
     test.verdicts = verdicts;
+}
+
+/// The effects that verdicts are about: where builds matter, each among the CPUs of its own.
+pub fn judged_effects(test: &Test, cpus: &[Cpu], level: TestLevel) -> Vec<Effect> {
+    let alike = BuildEffects::of(test, cpus, level);
+    let judged = test.effects.iter().map(|effect| {
+        let own = alike.own(effect).map(|(own, _)| own);
+        own.unwrap_or(effect).clone()
+    });
+    judged.collect()
 }
 
 type Judgement = (AuditVerdict, Option<Nature>, String);

@@ -197,7 +197,7 @@ pub fn page(cluster: &Cluster) -> String {
         }
         @if !cluster.cpus.is_empty() {
             section {
-                h2 { "CPUs against the middle CPU of their host" }
+                h2 { "CPUs against the middle CPU of their host and build" }
                 table {
                     thead { tr { @for head in CPU_HEADS { th { (head) } } } }
                     tbody { @for cells in cpu_cells(cluster) { tr { @for cell in cells { td { (cell) } } } } }

@@ -3,14 +3,14 @@
 
 use super::{EffectClass, Rule, look};
 use crate::design;
-use crate::effects;
+use crate::effects::{self, TestLevel};
 use crate::model::{Cpu, Effect, Test};
 
 /// A test's effects among CPUs of one build; of each build that has several.
 pub(super) struct BuildEffects(Vec<Test>);
 
 impl BuildEffects {
-    pub(super) fn of(test: &Test, cpus: &[Cpu], rule: &Rule<'_>) -> Self {
+    pub(super) fn of(test: &Test, cpus: &[Cpu], mut level: TestLevel) -> Self {
         let mut builds: Vec<Vec<u32>> = test
             .effects
             .iter()
@@ -21,7 +21,6 @@ impl BuildEffects {
         builds.sort_unstable();
         builds.dedup();
         // They are compared once more, and so as often again.
-        let mut level = rule.level;
         level.comparisons *= 2;
         let of = |build: Vec<u32>| {
             let own = |cpu: u32| build.contains(&cpu);
@@ -39,20 +38,24 @@ impl BuildEffects {
         Self(builds.into_iter().map(of).collect())
     }
 
-    /// A CPU's effect among those of its build, and what that looks like there;
-    /// `None` if it has no others, or builds do not matter.
+    /// A CPU's effect among those of its build, and their test; `None` if it has no
+    /// others, or builds do not matter.
+    pub(super) fn own(&self, effect: &Effect) -> Option<(&Effect, &Test)> {
+        if effect.quantity.is_share() {
+            return None;
+        }
+        self.0
+            .iter()
+            .find_map(|alike| Some((alike.effect(effect.cpu, effect.quantity)?, alike)))
+    }
+
+    /// The same, and what it looks like there.
     pub(super) fn look(
         &self,
         effect: &Effect,
         rule: &Rule<'_>,
     ) -> Option<(&Effect, (EffectClass, &Test))> {
-        if effect.quantity.is_share() {
-            return None;
-        }
-        let same = |own: &&Effect| own.cpu == effect.cpu && own.quantity == effect.quantity;
-        self.0.iter().find_map(|alike| {
-            let own = alike.effects.iter().find(same)?;
-            Some((own, (look(own, alike, rule), alike)))
-        })
+        let (own, alike) = self.own(effect)?;
+        Some((own, (look(own, alike, rule), alike)))
     }
 }
