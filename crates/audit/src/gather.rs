@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::effects::{self, TestLevel, deciding};
-use crate::model::{Audit, AuditSample, AuditVerdict, CpuVerdict, Effect, Quantity, Test};
+use crate::model::{Audit, AuditSample, AuditVerdict, CpuVerdict, Effect, Quantity, Test, unique};
 use crate::ranks::holm;
 use crate::verdict;
 
@@ -40,7 +40,8 @@ pub struct Cluster {
     pub differences: Vec<HostDifference>,
     /// CPUs that differ from the others of their host, the largest first.
     pub cpus: Vec<CpuDifference>,
-    /// Files that could not be used, and why.
+    /// Files that could not be used, hosts without figures of a test, and tests of which the
+    /// hosts have no round in common; and why.
     pub left_out: Vec<(String, String)>,
 }
 
@@ -137,7 +138,7 @@ impl Gatherer {
     }
 
     /// The hosts together; `left_out` are files that could not be used.
-    pub fn finish(self, left_out: Vec<(String, String)>) -> Cluster {
+    pub fn finish(self, mut left_out: Vec<(String, String)>) -> Cluster {
         let numbers: Vec<u32> = (0..self.hosts.len() as u32).collect();
         let noise: Vec<bool> = self.tests.values().map(MergedTest::is_noise).collect();
         let level = TestLevel {
@@ -152,8 +153,19 @@ impl Gatherer {
         let mut tests: Vec<Test> = Vec::new();
         for (name, merged) in self.tests {
             let (noise, lengths) = (merged.is_noise(), merged.lengths.len());
+            // Blocks are of all that are compared: a host without figures would leave none.
+            let present = unique(merged.samples.iter().map(|sample| sample.cpu));
+            for number in numbers.iter().filter(|number| !present.contains(number)) {
+                let why = format!("from the test {name}, of which it has no figures");
+                left_out.push((self.hosts[*number as usize].clone(), why));
+            }
+            let effects = compare(&merged.samples, &present, lengths, noise, level);
+            if effects.is_empty() && present.len() > 1 {
+                let why = "the hosts have no round of it in common".to_owned();
+                left_out.push((name.clone(), why));
+            }
             tests.push(Test {
-                effects: compare(&merged.samples, &numbers, lengths, noise, level),
+                effects,
                 ..Test::empty(name)
             });
         }
@@ -187,10 +199,14 @@ impl Gatherer {
         cpus.retain(|one| one.p <= alpha && one.pct > self.tolerance_pct && deciding(one.quantity));
         cpus.sort_by(|a, b| b.pct.total_cmp(&a.pct));
         let hosts = differences.iter().map(|one| one.verdict).max();
-        let verdict = match (hosts, cpus.is_empty()) {
+        let mut verdict = match (hosts, cpus.is_empty()) {
             (_, false) => AuditVerdict::Unequal,
             (found, true) => found.unwrap_or_default(),
         };
+        // Who was not compared is not known to be equal.
+        if !left_out.is_empty() {
+            verdict = verdict.max(AuditVerdict::Undecided);
+        }
         Cluster {
             format: FORMAT,
             sandbag: env!("CARGO_PKG_VERSION").to_owned(),
@@ -398,7 +414,7 @@ mod tests {
             }))
         };
         let quantities = |found: &Cluster| -> Vec<Quantity> {
-            crate::model::unique(found.cpus.iter().map(|one| one.quantity))
+            unique(found.cpus.iter().map(|one| one.quantity))
         };
         let both = [Quantity::Elapsed, Quantity::Noise];
         assert_eq!(quantities(&gather(|_| {})), both);
@@ -412,6 +428,50 @@ mod tests {
             }
         });
         assert!(found.cpus.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn a_host_without_a_test_is_left_out_of_it_alone() {
+        let lacks = |lacking: Option<u64>, slower: Option<u64>| {
+            gather_audits((0..6).map(|host| {
+                let factor = if slower == Some(host) { 1.05 } else { 1.0 };
+                let maker = Maker::eight().cpus(4).odd(None).seed(host);
+                let mut audit = maker.slower(factor).make();
+                let is_there = lacking != Some(host);
+                let tests = &mut audit.tests;
+                tests.retain(|test| is_there || test.name != "compute");
+                audit
+            }))
+        };
+        let found = lacks(Some(5), Some(2));
+        let why = "from the test compute, of which it has no figures";
+        assert_eq!(found.left_out, [("n5".to_owned(), why.to_owned())]);
+        assert!(report::terminal(&found).contains(&format!("left out: n5: {why}\n")));
+        let compute = found.differences.iter().filter(|one| one.test == "compute");
+        let hosts = unique(compute.clone().map(|one| one.host.as_str()));
+        assert_eq!(hosts, ["n0", "n1", "n2", "n3", "n4"]);
+        let mut times = compute.filter(|one| one.quantity == Quantity::Elapsed);
+        let slower = |one: &HostDifference| one.verdict == AuditVerdict::Unequal;
+        assert!(times.any(|one| one.host == "n2" && slower(one)));
+        // Of the others all have all.
+        let others = found.differences.iter().filter(|one| one.test == "syscall");
+        assert_eq!(unique(others.map(|one| one.host.as_str())).len(), 6);
+        // It may be slower there.
+        assert_eq!(lacks(None, None).verdict, AuditVerdict::Equal);
+        assert_eq!(lacks(Some(5), None).verdict, AuditVerdict::Undecided);
+    }
+
+    #[test]
+    fn hosts_without_a_common_round_are_no_equals() {
+        let found = gather_audits((0..2).map(|host| {
+            let mut audit = Maker::eight().cpus(4).odd(None).make();
+            for sample in &mut audit.tests[0].samples {
+                sample.round += 100 * host;
+            }
+            audit
+        }));
+        let why = "the hosts have no round of it in common";
+        assert_eq!(found.left_out, [("compute".to_owned(), why.to_owned())]);
     }
 
     #[test]

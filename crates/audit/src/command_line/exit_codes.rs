@@ -14,8 +14,9 @@ Exit codes:
 /// The table for `audit gather`.
 pub const GATHER_HELP: &str = "\
 Exit codes:
-  0 no host and no CPU is slower, 1 an audit cannot be used, or sandbag failed,
-  2 wrong usage or bad input, 3 a host or a CPU is slower, 4 undecided.";
+  0 no host and no CPU is slower, 1 an audit cannot be used or lacks a test of
+  the others, or sandbag failed, 2 wrong usage or bad input, 3 a host or a CPU
+  is slower, 4 undecided.";
 
 /// The table for audits.
 pub const HELP: &str = "\
