@@ -20,7 +20,7 @@ use sandbag_ui::text::visible;
 use sandbag_ui::units;
 use serde::{Deserialize, Serialize};
 
-use crate::course::{self, Task};
+use crate::course::{self, CourseEnd, Task};
 use crate::exchange::{EarlyEnd, LeaderNote, MeetingPlace, MemberEnd, PlannedMember};
 use crate::meeting::{self, FAR_MS, Member};
 
@@ -186,14 +186,21 @@ pub fn main(
             )
         ));
     }
-    Ok(match (end.code, &end.early) {
+    Ok(exit_code(&end, task.has_command, interrupt::came()))
+}
+
+/// That of this host's run, unless another's failure ended it.
+fn exit_code(end: &CourseEnd, has_command: bool, is_interrupted: bool) -> u8 {
+    match end.code {
         // What was signalled itself has the code of its own run.
-        (code, Some(_)) if interrupt::came() => code,
-        // Ours was ended for another's failure.
-        (exit::KEPT | exit::INTERRUPTED, Some(_)) if task.has_command => exit::OUR_FAILURE,
-        (exit::KEPT | exit::INTERRUPTED, Some(_)) => exit::FAILED,
-        (code, _) => code,
-    })
+        code if end.early.is_none() || is_interrupted => code,
+        exit::KEPT | exit::INTERRUPTED if has_command => exit::OUR_FAILURE,
+        exit::KEPT | exit::INTERRUPTED => exit::FAILED,
+        // A command dies of our signal, and of a run that is cut off the verdict is none.
+        _ if end.by_others && has_command => exit::OUR_FAILURE,
+        _ if end.by_others => exit::FAILED,
+        code => code,
+    }
 }
 
 fn place_among(args: &HostsArgs) -> Result<Launched> {
@@ -310,4 +317,49 @@ fn experiment(
 pub(crate) fn of_host(out: &Path, host: &str, ending: &str) -> PathBuf {
     // A name with a slash is no directory of ours.
     out.join(format!("{}{ending}", host.replace('/', "_")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_s_failure_is_no_code_of_a_command_and_no_verdict() {
+        let early = EarlyEnd {
+            rank: 1,
+            host: "n1".to_owned(),
+            at: String::new(),
+            why: String::new(),
+        };
+        let code = |code, is_early: bool, by_others, has_command, is_interrupted| {
+            let end = CourseEnd {
+                code,
+                early: is_early.then(|| early.clone()),
+                by_others,
+                ends: Vec::new(),
+            };
+            exit_code(&end, has_command, is_interrupted)
+        };
+        for (own, by_others, has_command, wanted) in [
+            // SIGTERM went on to the command.
+            (143, true, true, exit::OUR_FAILURE),
+            (7, true, true, exit::OUR_FAILURE),
+            (exit::KEPT, true, true, exit::OUR_FAILURE),
+            (exit::MISSED, true, false, exit::FAILED),
+            (exit::UNDECIDED, true, false, exit::FAILED),
+            (exit::KEPT, true, false, exit::FAILED),
+            // It had ended before, or never began.
+            (143, false, true, 143),
+            (exit::MISSED, false, false, exit::MISSED),
+            (exit::NOT_FOUND, false, true, exit::NOT_FOUND),
+            (exit::INTERRUPTED, false, true, exit::OUR_FAILURE),
+            (exit::INTERRUPTED, false, false, exit::FAILED),
+            (exit::KEPT, false, false, exit::FAILED),
+        ] {
+            let ended = code(own, true, by_others, has_command, false);
+            assert_eq!(ended, wanted, "{own}, {by_others}, {has_command}");
+            assert_eq!(code(own, true, by_others, has_command, true), own);
+            assert_eq!(code(own, false, false, has_command, false), own);
+        }
+    }
 }

@@ -48,6 +48,8 @@ pub struct CourseEnd {
     pub code: u8,
     /// Why it ended before its time.
     pub early: Option<EarlyEnd>,
+    /// Sandbag was ended here because another host failed: its code is no verdict.
+    pub by_others: bool,
     /// Of every rank that said so; known to rank 0.
     pub ends: Vec<(u32, MemberEnd)>,
 }
@@ -117,9 +119,10 @@ pub fn run(
         .own
         .take()
         .unwrap_or_else(|| ended(exit::FAILED, None));
-    if let Some(early) = &course.early
-        && early.rank != member.rank
-    {
+    let other = course.early.as_ref();
+    let other = other.filter(|early| early.rank != member.rank);
+    let by_others = course.is_signalled && other.is_some();
+    if let Some(early) = other {
         messages.warning(&format!(
             "ended early: {} (rank {}): {}",
             early.host, early.rank, early.why
@@ -131,6 +134,7 @@ pub fn run(
     Ok(CourseEnd {
         code: own.code,
         early: course.early,
+        by_others,
         ends,
     })
 }
@@ -173,7 +177,7 @@ impl Course<'_> {
             if let Some(process) = child.as_mut()
                 && self.own.is_none()
             {
-                self.end_if_asked(process);
+                // What has ended by itself is not asked: its code is its own.
                 if let Some(status) = process.try_wait().context("wait")? {
                     let mut own = outcome(status, task.has_command);
                     // A signal to this host's process only must not leave the others without it.
@@ -181,6 +185,8 @@ impl Course<'_> {
                         own.failure = Some(INTERRUPTED.to_owned());
                     }
                     self.own = Some(own);
+                } else {
+                    self.end_if_asked(process);
                 }
             }
             self.look()?;
