@@ -93,20 +93,7 @@ pub fn run(
     task: &Task,
     messages: &Messages,
 ) -> Result<CourseEnd> {
-    let mut course = Course {
-        member,
-        place,
-        beat: 0,
-        leader: Seen::new(),
-        others: (0..member.ranks).map(|_| Seen::new()).collect(),
-        note: leader,
-        early: None,
-        own: None,
-        asked_at: None,
-        is_signalled: false,
-        lost_after: task.lost_after,
-        written_at: Instant::now(),
-    };
+    let mut course = Course::new(member, place, leader, task.lost_after);
     let mut child = None;
     if let Err(error) = course.go(task, &mut child) {
         // The load must not outlive us.
@@ -155,12 +142,37 @@ struct Course<'a> {
     asked_at: Option<Instant>,
     /// It was sent a signal by us.
     is_signalled: bool,
+    /// The directory has this rank's end.
+    is_told: bool,
     lost_after: Duration,
     /// When the directory was last written to.
     written_at: Instant,
 }
 
-impl Course<'_> {
+impl<'a> Course<'a> {
+    fn new(
+        member: &'a Member,
+        place: &'a MeetingPlace,
+        leader: LeaderNote,
+        lost_after: Duration,
+    ) -> Self {
+        Self {
+            member,
+            place,
+            beat: 0,
+            leader: Seen::new(),
+            others: (0..member.ranks).map(|_| Seen::new()).collect(),
+            note: leader,
+            early: None,
+            own: None,
+            asked_at: None,
+            is_signalled: false,
+            is_told: false,
+            lost_after,
+            written_at: Instant::now(),
+        }
+    }
+
     /// Until the task and, for rank 0, all others have ended.
     fn go(&mut self, task: &Task, child: &mut Option<Child>) -> Result<()> {
         loop {
@@ -201,7 +213,8 @@ impl Course<'_> {
         self.member.rank == 0
     }
 
-    /// Rank 0 ends last; with an early end it waits for the others only for a while.
+    /// Rank 0 ends last; with an early end it waits for the others only for a while. The others
+    /// end once they have said so: who ends without a word is lost for rank 0, which ends all.
     fn is_over(&self) -> bool {
         let all = || {
             let others = self.others.iter().skip(1);
@@ -209,7 +222,11 @@ impl Course<'_> {
                 seen.ended.is_some() || (self.early.is_some() && seen.is_lost(self.lost_after))
             })
         };
-        self.own.is_some() && (!self.is_leader() || all())
+        if self.is_leader() {
+            self.own.is_some() && all()
+        } else {
+            self.is_told
+        }
     }
 
     /// Asks the process to end where it should, and kills it if it does not.
@@ -262,6 +279,7 @@ impl Course<'_> {
         note.beat = self.beat;
         note.ended.clone_from(&self.own);
         let written = self.place.write_member(&note);
+        self.is_told = written.is_ok() && note.ended.is_some();
         self.bear(written)
     }
 
@@ -406,5 +424,28 @@ mod tests {
         let killed = outcome(ExitStatus::from_raw(9), true);
         assert_eq!(killed.code, 137);
         assert!(killed.failure.unwrap().contains("signal 9"));
+    }
+
+    #[test]
+    fn who_cannot_say_that_it_ended_says_it_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = MeetingPlace::in_dir(dir.path()).unwrap();
+        let leader = Member::here(0, 2).unwrap().leader_note();
+        let member = Member::here(1, 2).unwrap();
+        let mut course = Course::new(&member, &place, leader, Duration::from_secs(60));
+        course.look().unwrap();
+        assert!(!course.is_over());
+        course.own = Some(ended(exit::KEPT, None));
+        let (meeting, away) = (dir.path().join("meeting"), dir.path().join("away"));
+        std::fs::rename(&meeting, &away).unwrap();
+        course.look().unwrap();
+        assert!(!course.is_over());
+        // Not for ever.
+        course.lost_after = Duration::ZERO;
+        assert!(course.look().is_err());
+        std::fs::rename(&away, &meeting).unwrap();
+        course.look().unwrap();
+        assert!(course.is_over());
+        assert_eq!(place.member(1).unwrap().ended, course.own);
     }
 }
