@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The verdict on a load: one rule for runs and benchmarks.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Accuracy, Window};
@@ -13,6 +15,9 @@ pub const NOISY_FOREIGN_PCT: f64 = 2.0;
 pub const NOISY_SHARE: f64 = 0.1;
 /// This share of the windows must lie within [`Tolerance::window_points`].
 pub const WINDOW_SHARE: f64 = 0.99;
+/// So must this share of the windows of each CPU: one without its load is lost
+/// among a hundred that had theirs. Up to 50 CPUs [`WINDOW_SHARE`] is stricter.
+pub const CPU_SHARE: f64 = 0.5;
 
 /// Length of a window that counts in full, ns.
 const WINDOW_NS: f64 = 1e9;
@@ -61,6 +66,7 @@ impl std::fmt::Display for Verdict {
 #[derive(Debug, Clone, Default)]
 pub struct VerdictCounter {
     accuracy: Accuracy,
+    cpus: BTreeMap<u32, Accuracy>,
     windows: u64,
     noisy: u64,
     holes: u64,
@@ -82,7 +88,9 @@ impl VerdictCounter {
             0 => 1.0,
             _ => (window.length_ns as f64 / WINDOW_NS).min(1.0),
         };
-        self.accuracy.add(window.error_points() * part);
+        let error = window.error_points() * part;
+        self.accuracy.add(error);
+        self.cpus.entry(window.cpu).or_default().add(error);
         let foreign = window.foreign_pct().unwrap_or(0.0);
         if window.steal_pct() > NOISY_STEAL_PCT || (!foreign_planned && foreign > NOISY_FOREIGN_PCT)
         {
@@ -109,17 +117,34 @@ impl VerdictCounter {
         }
     }
 
+    /// Whether the windows of all CPUs together are within the tolerance.
+    fn is_within(&self, tolerance: Tolerance) -> bool {
+        let stats = self.accuracy.stats();
+        stats.is_none_or(|stats| stats.mean_abs_points <= tolerance.mean_points)
+            && self.accuracy.share_within(tolerance.window_points) >= WINDOW_SHARE
+    }
+
+    /// The CPU whose windows were mostly off although all CPUs together are
+    /// within the tolerance, and its mean absolute error, points; the one with
+    /// the greatest.
+    pub fn lost_cpu(&self, tolerance: Tolerance) -> Option<(u32, f64)> {
+        if !self.is_within(tolerance) {
+            return None;
+        }
+        self.cpus
+            .iter()
+            .filter(|(_, errors)| errors.share_within(tolerance.window_points) < CPU_SHARE)
+            .filter_map(|(cpu, errors)| Some((*cpu, errors.stats()?.mean_abs_points)))
+            .max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
     /// Holes are a miss whatever the rest looks like; no windows at all (no
     /// load was asked) are kept.
     pub fn verdict(&self, tolerance: Tolerance) -> Verdict {
         if self.holes > 0 {
             return Verdict::Missed;
         }
-        let Some(stats) = self.accuracy.stats() else {
-            return Verdict::Kept;
-        };
-        let kept = stats.mean_abs_points <= tolerance.mean_points
-            && self.accuracy.share_within(tolerance.window_points) >= WINDOW_SHARE;
+        let kept = self.is_within(tolerance) && self.lost_cpu(tolerance).is_none();
         match (kept, self.noisy_share() > NOISY_SHARE) {
             (true, _) => Verdict::Kept,
             (false, true) => Verdict::Undecided,
@@ -194,6 +219,28 @@ mod tests {
         // A tick more or less of a tenth of a second.
         assert_eq!(with(rest(100_000_000, 45.0)), Verdict::Kept);
         assert_eq!(verdict(&[rest(100_000_000, 45.0)]), Verdict::Missed);
+    }
+
+    #[test]
+    fn a_cpu_without_its_load_is_missed_among_many() {
+        // One of 128 CPUs has no load in so many of its 5 windows.
+        let with = |absent: u32| {
+            let all = (0..128).flat_map(|cpu| (0..5).map(move |second| (cpu, second)));
+            let all: Vec<Window> = all
+                .map(|(cpu, second)| {
+                    let is_absent = cpu == 7 && second < absent;
+                    let got_pct = if is_absent { 0.0 } else { 50.0 };
+                    Window {
+                        cpu,
+                        ..window(50.0, got_pct, 0.0)
+                    }
+                })
+                .collect();
+            verdict(&all)
+        };
+        assert_eq!(with(5), Verdict::Missed);
+        assert_eq!(with(3), Verdict::Missed);
+        assert_eq!(with(2), Verdict::Kept);
     }
 
     #[test]

@@ -265,6 +265,14 @@ fn reason(verdict: Verdict, counter: &VerdictCounter, tolerance: Tolerance) -> S
         tolerance.window_points,
         WINDOW_SHARE * 100.0
     );
+    let figures = match counter.lost_cpu(tolerance) {
+        Some((cpu, points)) => format!(
+            "most windows of CPU {cpu} were off by more than {} points, {points:.1} in the mean; \
+             {figures}",
+            tolerance.window_points
+        ),
+        None => figures,
+    };
     match verdict {
         Verdict::Undecided => format!(
             "{figures}; but {:.0} % of the windows had more than {NOISY_STEAL_PCT} % steal or \

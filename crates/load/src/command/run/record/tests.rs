@@ -149,6 +149,36 @@ fn a_node_whose_program_left_its_groups_is_missed() {
 }
 
 #[test]
+fn a_cpu_without_its_load_is_named_among_many() {
+    let cpus: Vec<u32> = (0..128).collect();
+    let messages = Messages::new(true, 0);
+    let mut collector = Collector::new(&cpus, false, None, None, false, &messages);
+    for second in 0..5 {
+        for cpu in &cpus {
+            collector.whole(&Window {
+                cpu: *cpu,
+                start_ns: second * S,
+                length_ns: S,
+                asked_pct: 50.0,
+                burner_ns: if *cpu == 7 { 0 } else { S / 2 },
+                steal_ns: 0,
+                busy_ns: None,
+                command_ns: None,
+                hole: false,
+            });
+        }
+    }
+    let many = Facts {
+        cpus,
+        ..facts(false)
+    };
+    let run = record(many, &outcome(false, 2.0), &collector, Vec::new());
+    assert_eq!(run.verdict, Verdict::Missed);
+    let named = "most windows of CPU 7 were off by more than 3 points, 50.0 in the mean; ";
+    assert!(run.reason.starts_with(named), "{}", run.reason);
+}
+
+#[test]
 fn a_run_that_ends_before_its_profile_says_what_its_verdict_is_about() {
     let planned = |length_ns| Facts {
         length_ns,
