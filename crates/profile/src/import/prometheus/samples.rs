@@ -55,6 +55,7 @@ pub(super) fn steps(kept: PointStore, format: Format, file: &Arc<str>) -> Result
     }
     let (whole, told) = whole(&states, kept.cpus.values(), kind).map_err(fault)?;
     warnings.extend(told);
+    let joins_held = whole == Whole::Modes || all().map(Vec::as_slice).any(makes_up);
     warnings.extend(incomplete(&kept.cpus, &states));
     let about = ImportSummary {
         host,
@@ -80,6 +81,7 @@ pub(super) fn steps(kept: PointStore, format: Format, file: &Arc<str>) -> Result
         about,
         kind,
         whole,
+        joins_held,
         interval_ns,
         differences: Differences::new(PER_SECOND as u64),
         last_ns: None,
@@ -104,6 +106,16 @@ fn interval_ns(kept: &PointStore) -> Option<i64> {
         .collect();
     let middle = between.len() / 2;
     (!between.is_empty()).then(|| *between.select_nth_unstable(middle).1)
+}
+
+/// Whether a counter that stood still then moved by more than the wall time:
+/// scrapes are repeated. Without all of the modes standing still alone says
+/// nothing, because idle does on a CPU that is busy.
+fn makes_up(points: &[MetricPoint]) -> bool {
+    points.windows(3).any(|three| {
+        let wall_s = three[2].ns.saturating_sub(three[1].ns) as f64 / NS_PER_S as f64;
+        three[1].value == three[0].value && three[2].value - three[1].value > wall_s * TOO_MUCH
+    })
 }
 
 /// CPUs that lack modes that others have: the file may be cut short.
@@ -194,6 +206,8 @@ struct MergedSamples {
     about: ImportSummary,
     kind: MetricKind,
     whole: Whole,
+    /// Samples in which nothing moved are repeated scrapes.
+    joins_held: bool,
     interval_ns: i64,
     differences: Differences,
     last_ns: Option<i64>,
@@ -217,9 +231,7 @@ impl MergedSamples {
     /// repeats a scrape until there is another.
     fn is_held(&self) -> bool {
         let mut known = self.columns.iter().filter(|c| c.now.is_some()).peekable();
-        self.whole == Whole::Modes
-            && known.peek().is_some()
-            && self.columns.iter().all(|c| c.now == c.before)
+        self.joins_held && known.peek().is_some() && self.columns.iter().all(|c| c.now == c.before)
     }
 
     fn counters(&mut self, sample: &mut ImportSample) -> bool {

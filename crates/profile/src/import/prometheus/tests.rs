@@ -38,6 +38,26 @@ fn a_document_without_values_is_given_up() {
     assert!(got.contains("no value in"), "{got}");
 }
 
+#[test]
+fn repeated_scrapes_of_idle_alone_are_no_load() {
+    // Every 15 s, by scrapes of 60 s.
+    let loads = |idle_s: [u32; 9]| -> Vec<f64> {
+        let text: Vec<(String, String)> = idle_s
+            .iter()
+            .zip((1_698_674_400u32..).step_by(15))
+            .map(|(idle_s, time)| (time.to_string(), idle_s.to_string()))
+            .collect();
+        let points: Vec<(&str, &str)> = text.iter().map(|(t, v)| (&**t, &**v)).collect();
+        let idle = series("__name__=node_cpu_seconds_total,cpu=0,mode=idle", &points);
+        let p = read_as(matrix(&[idle]).as_bytes(), None).unwrap();
+        let cells = p.steps.iter().flat_map(|step| &step.cells).flatten();
+        cells.map(|cell| cell.load_pct).collect()
+    };
+    assert_eq!(loads([0, 0, 0, 0, 60, 60, 60, 60, 120]), [0.0, 0.0]);
+    // What never makes up for it was busy.
+    assert_eq!(loads([50; 9]), [100.0; 8]);
+}
+
 /// As the exporter and back.
 fn there_and_back(p: &Profile) -> Profile {
     let mut text = Vec::new();
