@@ -296,7 +296,17 @@ impl Reshape {
 
     fn once(&self, source: &InputSource, gaps: Gaps) -> Result<BoxSteps> {
         let options = self.options(source, gaps)?;
-        let mut steps = source.open(self.from, &options)?;
+        // Only holes of what is left matter, and the times of a cut are those of
+        // the file; what goes on in a hole may lie before the cut.
+        let early = match options.gaps {
+            Gaps::Hold => Gaps::Hold,
+            _ => Gaps::Keep,
+        };
+        let reading = ReadOptions {
+            gaps: early,
+            ..options.clone()
+        };
+        let mut steps = source.open(self.from, &reading)?;
         if let Some(cpus) = &self.select {
             let cpus: Vec<u32> = cpus.iter().collect();
             steps = algebra::select_cpus(steps, &cpus)?;
@@ -304,6 +314,7 @@ impl Reshape {
         if let Some((from, to)) = self.cut {
             steps = algebra::cut(steps, from, to)?;
         }
+        steps = algebra::fill_gaps(steps, options.gaps);
         if let Some(factor) = self.scale_time {
             steps = algebra::scale_time(steps, factor)?;
         }
@@ -445,6 +456,7 @@ pub fn describe(name: &str, format: Format, summary: &ProfileSummary) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Profile, Step};
     use sandbag_ui::ExitStatus as _;
 
     #[test]
@@ -453,6 +465,43 @@ mod tests {
         assert_eq!(range("..1s").unwrap(), (0, 1_000_000_000));
         assert_eq!(range("1s..").unwrap(), (1_000_000_000, u64::MAX));
         assert!(range("1s").is_err() && range("2s..1s").is_err() && range("x..").is_err());
+    }
+
+    /// The options as on the command line.
+    fn reshape(words: &str) -> Reshape {
+        use clap::FromArgMatches as _;
+        let command = Reshape::augment_args(clap::Command::new("x").no_binary_name(true));
+        let matches = command.try_get_matches_from(words.split_whitespace());
+        Reshape::from_arg_matches(&matches.unwrap()).unwrap()
+    }
+
+    #[test]
+    fn only_holes_of_what_is_left_are_treated() {
+        let text = b"time,cpu0,cpu1\n0,10,\n10,20,30\n20,40,\n30,end\n";
+        let source = Arc::new(InputSource::spool(&mut &text[..], "p.csv".into()).unwrap());
+        let loads = |words: &str| -> Result<Vec<Vec<f64>>> {
+            let read = Profile::collect(reshape(words).read(&source, Gaps::Error)?)?;
+            let of = |step: &Step| -> Vec<f64> {
+                let known = step.cells.iter().flatten();
+                known.map(|cell| cell.load_pct).collect()
+            };
+            Ok(read.steps.iter().map(of).collect())
+        };
+        for words in ["", "--cut 5s..", "--select 1"] {
+            let error = loads(words).unwrap_err();
+            assert!(
+                matches!(*error.fault, Fault::Hole { cpu: 1, .. }),
+                "{error}"
+            );
+        }
+        assert_eq!(loads("--select 0").unwrap(), [[10.0], [20.0], [40.0]]);
+        for gaps in ["error", "cut", "zero", "hold"] {
+            let words = format!("--gaps {gaps} --cut 10s..20s");
+            assert_eq!(loads(&words).unwrap(), [[20.0, 30.0]], "{gaps}");
+        }
+        // The load that is held lies before the part.
+        let held = loads("--gaps hold --cut 20s..").unwrap();
+        assert_eq!(held, [[40.0, 30.0]]);
     }
 
     #[test]
