@@ -147,6 +147,9 @@ impl Method {
             let own = frequency::parameters(self.ladder.as_ref(), need);
             self.parameters.extend(own);
         }
+        if let Duty::Throttle(Throttling::Cap { period_us }) = self.duty {
+            self.most = self.most.min(cap::most(period_us, cpus.len()));
+        }
         Ok(())
     }
 

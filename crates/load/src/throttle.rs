@@ -33,6 +33,7 @@ use sandbag_run::node_group::NodeGroup;
 use governor::{Governor, Nearest};
 use hardware::Hardware;
 
+pub use cap::LEAST_QUOTA_US;
 pub use lim::LimVariant;
 pub use mix::nearest;
 

@@ -13,7 +13,7 @@ use crate::board::BOUNDARY_NS;
 use sandbag_run::node_group::NodeGroup;
 
 /// The kernel takes no quota below this, us.
-const LEAST_QUOTA_US: f64 = 1_000.0;
+pub const LEAST_QUOTA_US: f64 = 1_000.0;
 
 #[derive(Debug)]
 pub struct Cap {

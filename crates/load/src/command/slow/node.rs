@@ -148,7 +148,8 @@ pub fn check(options: &NodeOptions, registry: &Registry) -> Result<CheckedNode> 
 fn slower(method: &str) -> &'static str {
     match method {
         // These go as far as any.
-        "pace" | "gov" | "cap" | "lim" => "ask for more",
+        "pace" | "gov" | "lim" => "ask for more",
+        "cap" => "ask for more, or take a longer --period, up to 100ms",
         _ => "ask for more, or use --method pace, gov or cap",
     }
 }
