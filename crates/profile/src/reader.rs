@@ -2,7 +2,7 @@
 //! What every format that can be read is to the rest: a way to recognise it
 //! and a way to open it. All of them: [`crate::source`].
 
-use crate::{BoxSteps, Format, ReadOptions, Result};
+use crate::{BoxSteps, Fault, Format, ReadOptions, Result};
 use sandbag_input::Head;
 
 /// The lines of a file.
@@ -20,4 +20,21 @@ pub(crate) struct Input<'a> {
     /// Opens the file anew.
     pub(crate) lines: &'a dyn Fn() -> Result<Lines>,
     pub(crate) options: &'a ReadOptions,
+}
+
+impl Input<'_> {
+    /// Refuses a file of this machine where another was asked for. One that
+    /// names none may be of any.
+    pub(crate) fn check_machine(&self, host: Option<&str>) -> Result<()> {
+        match (self.options.machine.as_deref(), host) {
+            (Some(asked), Some(host)) if asked != host => {
+                Err((self.lines)()?.nowhere(Fault::WhichMachine {
+                    known: format!("it is of one machine, {host}"),
+                    asked: Some(asked.to_owned()),
+                    names: vec![host.to_owned()],
+                }))
+            }
+            _ => Ok(()),
+        }
+    }
 }

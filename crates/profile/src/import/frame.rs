@@ -44,15 +44,7 @@ pub(super) fn import_samples<S: Samples + 'static>(
             "it holds no sample of CPU load",
         )));
     };
-    if let (Some(asked), Some(host)) = (&input.options.machine, &about.host)
-        && asked != host
-    {
-        return Err(lines()?.nowhere(Fault::WhichMachine {
-            known: format!("it is of one machine, {host}"),
-            asked: Some(asked.clone()),
-            names: vec![host.clone()],
-        }));
-    }
+    input.check_machine(about.host.as_deref())?;
     let header = ProfileHeader {
         cpus: cpus.into_iter().collect(),
         format,

@@ -37,7 +37,11 @@ pub(crate) const READER: ImportReader = ImportReader {
         magic.is_some_and(|first| first.starts_with(MAGIC.as_bytes()))
             || head.data().next().is_some_and(is_header)
     },
-    open: |input| read::read((input.lines)()?, input.options.end_ns),
+    open: |input| {
+        let steps = read::read((input.lines)()?, input.options.end_ns)?;
+        input.check_machine(steps.header().host.as_deref())?;
+        Ok(steps)
+    },
 };
 
 /// `time` and at least one column of ours; tables of other programs may begin

@@ -42,6 +42,19 @@ fn the_same_source_twice() {
     assert_eq!(one.next_step().unwrap(), two.next_step().unwrap());
 }
 
+#[test]
+fn another_machine_than_the_file_names_is_refused() {
+    let of = |machine: &str| ReadOptions {
+        machine: Some(machine.to_owned()),
+        ..ReadOptions::default()
+    };
+    let named = b"# host: a\ntime,cpu0\n0,50\n10,end\n";
+    let e = read_with(named, &of("b")).unwrap_err();
+    assert!(matches!(*e.fault, Fault::WhichMachine { .. }), "{e}");
+    read_with(named, &of("a")).unwrap();
+    read_with(b"time,cpu0\n0,50\n10,end\n", &of("b")).unwrap();
+}
+
 fn write(p: &Profile, with_steal: bool) -> Vec<u8> {
     let mut w = Writer::new(Vec::new(), &p.header, with_steal, None).unwrap();
     p.steps.iter().for_each(|s| w.step(s).unwrap());

@@ -195,6 +195,7 @@ impl Survey {
 
 fn open(input: &Input<'_>) -> Result<BoxSteps> {
     let survey = Survey::of((input.lines)()?)?;
+    input.check_machine(survey.host.as_deref())?;
     let cpus = survey.cpus(input)?;
     let (begin_ns, begins_at) = survey.begin();
     let header = ProfileHeader {

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use crate::testing::assert_sound;
-use crate::{InputSource, NS_PER_S, Profile, ReadOptions, Spread};
+use crate::{Fault, Format, InputSource, NS_PER_S, Profile, ReadOptions, Spread};
 
 /// A job with only the fields that matter here.
 fn job(submit: &str, wait: &str, run: &str, procs: &str, cpu_time: &str) -> String {
@@ -23,6 +23,23 @@ fn on(text: &str, cpus: u32) -> Profile {
     let profile = Profile::collect(source.open(None, &options).unwrap()).unwrap();
     assert_sound(&profile);
     profile
+}
+
+#[test]
+fn another_machine_than_the_log_names_is_refused() {
+    let one = job("0", "0", "10", "1", "-1");
+    let text = format!("; Computer: iPSC/860\n{one}");
+    let source = InputSource::spool(&mut text.as_bytes(), "in".into()).unwrap();
+    let open = |machine: &str| {
+        let options = ReadOptions {
+            machine: Some(machine.to_owned()),
+            ..ReadOptions::default()
+        };
+        source.open(Some(Format::Swf), &options)
+    };
+    let e = open("SP2").err().unwrap();
+    assert!(matches!(*e.fault, Fault::WhichMachine { .. }), "{e}");
+    assert!(open("iPSC/860").is_ok());
 }
 
 proptest! {
