@@ -6,6 +6,7 @@ use crate::prelude::*;
 cases! { CASES: root;
     under_sudo_command_and_run_directory_are_the_user_s,
     under_sudo_a_directory_that_was_there_keeps_its_owners,
+    under_sudo_each_file_of_a_profile_is_the_user_s,
     as_root_stays_root,
 }
 
@@ -34,11 +35,24 @@ fn under_sudo_command_and_run_directory_are_the_user_s(place: &MachinePlace) -> 
         "open/deeper/r/achieved.csv",
         "open/deeper/r/report.html",
     ] {
-        let found = fs::metadata(place.path(name))?;
-        let owner = (found.uid(), found.gid());
-        ensure!(owner == (NOBODY, NOBODY), "{name} belongs to {owner:?}");
+        is_the_user_s(place, name)?;
     }
     Ok(())
+}
+
+fn is_the_user_s(place: &MachinePlace, name: &str) -> Result<()> {
+    let found = fs::metadata(place.path(name))?;
+    let owner = (found.uid(), found.gid());
+    ensure!(owner == (NOBODY, NOBODY), "{name} belongs to {owner:?}");
+    Ok(())
+}
+
+fn under_sudo_each_file_of_a_profile_is_the_user_s(place: &MachinePlace) -> Result<()> {
+    fs::write(place.path("day.csv"), "time,cpu0,cpu1\n0,50,20\n1,end\n")?;
+    let words = ["convert", "day.csv", "-o", "day.simgrid"];
+    finish(place.sudo(words).spawn()?)?.expect(0)?;
+    is_the_user_s(place, "day.cpu0.simgrid")?;
+    is_the_user_s(place, "day.cpu1.simgrid")
 }
 
 fn under_sudo_a_directory_that_was_there_keeps_its_owners(place: &MachinePlace) -> Result<()> {

@@ -94,7 +94,9 @@ fn write(
         return to_stdout(to, steps);
     }
     if to == Format::SimGrid {
-        return Ok(export_simgrid(steps, path, existing)?);
+        let report = export_simgrid(steps, path, existing)?;
+        report.files.iter().for_each(|file| give_to_caller(file));
+        return Ok(report);
     }
     let failed = |cause| Fault::Io(cause).at(&path.to_string_lossy().into(), None);
     let mut file = NewFile::create(path, existing).map_err(failed)?;
