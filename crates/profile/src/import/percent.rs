@@ -7,6 +7,19 @@ use crate::{Fault, ProfileCell};
 /// Three values rounded to a hundredth may add up to this much over 100.
 const ROUNDING_PCT: f64 = 0.1;
 
+/// The same for values with so many decimals; sysstat's `--dec` leaves fewer.
+fn rounding_pct(decimals: usize) -> f64 {
+    match decimals {
+        0 => 1.5,
+        1 => 0.2,
+        _ => ROUNDING_PCT,
+    }
+}
+
+fn decimals(field: &[u8]) -> usize {
+    field.iter().rev().position(|b| *b == b'.').unwrap_or(0)
+}
+
 /// Load = (100 - idle - iowait - steal) / (100 - steal).
 ///
 /// `others` is the sum of all other states and only asked for when the three
@@ -88,7 +101,7 @@ impl Columns {
         fields: impl Iterator<Item = &'a [u8]> + Clone,
     ) -> Result<Option<ProfileCell>, Fault> {
         let (mut idle, mut iowait, mut steal) = (0.0, 0.0, 0.0);
-        let mut count = 0;
+        let (mut count, mut most_decimals) = (0, 0usize);
         for (i, field) in fields.clone().enumerate() {
             count = i + 1;
             if i == self.idle {
@@ -97,12 +110,16 @@ impl Columns {
                 iowait = percent(field, || "%iowait".into())?;
             } else if Some(i) == self.steal {
                 steal = percent(field, || "%steal".into())?;
+            } else {
+                continue;
             }
+            most_decimals = most_decimals.max(decimals(field));
         }
         if count != self.count {
             return Err(Fault::field_count(self.count, count));
         }
-        cell(idle, iowait, steal, || {
+        let rounding = rounding_pct(most_decimals);
+        cell_rounded(idle, iowait, steal, rounding, || {
             let others = fields.skip(self.states);
             others.filter_map(crate::number::decimal).sum()
         })
@@ -127,6 +144,19 @@ mod tests {
             (0.0, 0.0, 100.0, 0.0, Some(cell_of(0.0, 100.0))),
         ] {
             assert_eq!(cell(idle, iowait, steal, || others).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn fewer_decimals_miss_100_by_more() {
+        let names = [&b"CPU"[..], b"%user", b"%iowait", b"%steal", b"%idle"];
+        let columns = Columns::find(names.into_iter()).unwrap();
+        let row = |text: &'static str| columns.row(text.split(' ').map(str::as_bytes));
+        for rounded in ["0 0 1 1 99", "0 0.0 0.7 0.7 98.7"] {
+            assert_eq!(row(rounded).unwrap().unwrap().load_pct, 0.0, "{rounded}");
+        }
+        for wrong in ["0 0 1 2 99", "0 0.0 1.0 1.0 99.0", "0 0.00 1.00 1.00 99.00"] {
+            assert!(row(wrong).is_err(), "{wrong}");
         }
     }
 
