@@ -181,7 +181,6 @@ mod tests {
                     threshold_ns: ns + 10.0,
                     ..CpuNotes::default()
                 }],
-                ..Notes::default()
             });
             let header = TraceHeader::new("test", LoopClock::Imported, vec![0]);
             JitterTrace::new(header, vec![cpu], notes)

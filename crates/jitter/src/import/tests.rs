@@ -425,7 +425,13 @@ fn lost_entries_of_causes_leave_a_gap() {
         entry("10.000000000"),
         entry("11.000000000")
     );
-    let read = read_as("osnoise", text.as_bytes(), "x", &options()).unwrap();
+    let read = read_as(
+        "events of osnoise (ftrace)",
+        text.as_bytes(),
+        "x",
+        &options(),
+    )
+    .unwrap();
     let trace = read.into_trace().unwrap();
     assert_eq!(trace.cpus[0].known_ns(), 4000, "{:?}", trace.cpus[0].known);
     assert_eq!(trace.cpus[0].events.len(), 2);
