@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_cpu_without_its_load_is_missed_among_many() {
-        // One of 128 CPUs has no load in so many of its 5 windows.
+        // One of 128 CPUs has no load in this number of its 5 windows.
         let with = |absent: u32| {
             let all = (0..128).flat_map(|cpu| (0..5).map(move |second| (cpu, second)));
             let all: Vec<Window> = all

@@ -7,7 +7,7 @@ use crate::{Fault, ProfileCell};
 /// Three values rounded to a hundredth may add up to this much over 100.
 const ROUNDING_PCT: f64 = 0.1;
 
-/// The same for values with so many decimals; sysstat's `--dec` leaves fewer.
+/// The same for values with this number of decimals; sysstat's `--dec` leaves fewer.
 fn rounding_pct(decimals: usize) -> f64 {
     match decimals {
         0 => 1.5,
