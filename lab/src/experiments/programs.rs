@@ -19,8 +19,6 @@ use sandbag_ui::BadInput;
 
 /// What the copy copies, MiB; the paper's file.
 const COPY_MIB: u64 = 1024;
-/// The same in the short form.
-const COPY_QUICK_MIB: u64 = 256;
 /// Room beyond the two files, MiB.
 const SPARE_MIB: u64 = 256;
 /// Processes of the exchange: those of NPB DT's shuffle, class A, as in the paper.
@@ -110,10 +108,7 @@ fn shell(script: &str, paths: &[&Path]) -> Vec<OsString> {
 
 /// Of a file: as it comes, to the disk at the end, and past the page cache.
 pub fn copies(setup: &Setup) -> Result<Vec<Program>> {
-    let mib = setup
-        .chosen
-        .size
-        .map_or(setup.form(COPY_QUICK_MIB, COPY_MIB), u64::from);
+    let mib = setup.chosen.size.map_or(COPY_MIB, u64::from);
     let room = statvfs(&setup.scratch).context("statvfs")?;
     let free_mib = (room.blocks_available() * room.fragment_size()) >> 20;
     if free_mib < 2 * mib + SPARE_MIB {
