@@ -89,8 +89,8 @@ class Condition:
         return (Path(self._scratch.name) / "said").read_text(errors="replace")
 
     def _end(self):
-        if self._child.poll() is None:
-            self._child.send_signal(signal.SIGINT)
+        # Not by SIGINT: a job of a script in the background ignores it, and so do its children.
+        self._child.terminate()
         try:
             code = self._child.wait(END_S)
         except subprocess.TimeoutExpired:

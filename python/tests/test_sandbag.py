@@ -115,6 +115,20 @@ def test_a_load_does_not_outlive_a_python_that_is_killed():
     wait_for_the_end()
 
 
+def test_a_load_ends_where_python_ignores_ctrl_c():
+    code = (
+        "import sandbag, signal, time\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "with sandbag.load(20, cpus=[0]) as held:\n"
+        "    time.sleep(1)\n"
+        "    over = time.monotonic()\n"
+        "print(held.result.verdict, time.monotonic() - over < 5)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True)
+    assert ended.stdout.split()[0] in (b"kept", b"undecided")
+    assert ended.stdout.split()[1] == b"True"
+
+
 def test_a_program_under_a_load():
     run = sandbag.run(["sh", "-c", "sleep 1; echo out; echo err >&2; exit 3"], load=30, cpus=[0])
     assert (run.returncode, run.stdout, run.stderr) == (3, "out\n", "err\n")
