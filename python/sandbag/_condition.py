@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ._program import SandbagError, error, joined, program, words
+from ._program import SandbagError, error, joined, start, words
 from ._run import Run
 
 #: How long a condition may take until it is held, s.
@@ -64,8 +64,8 @@ class Condition:
             ready.bind(path)
             ready.settimeout(0.05)
             # Not in our process group: Ctrl-C is ours, and we end it then.
-            self._child = subprocess.Popen(
-                [program(), "-q", *self._words, "--out", scratch / "run"],
+            self._child = start(
+                ["-q", *self._words, "--out", scratch / "run"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=said,

@@ -3,6 +3,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -21,6 +22,22 @@ class NotPossible(SandbagError):
 def program():
     """Path of the binary: `$SANDBAG_BIN`, or the one inside this package."""
     return os.environ.get("SANDBAG_BIN") or str(Path(__file__).parent / "bin" / "sandbag")
+
+
+def start(arguments, **how):
+    """Starts the program, as `subprocess.Popen` does."""
+    try:
+        return subprocess.Popen([program(), *arguments], **how)
+    except OSError as cause:
+        raise SandbagError(f"start {program()}: {cause.strerror}") from None
+
+
+def call(arguments, stdout):
+    """Runs the program to its end; returns what `subprocess.run` does."""
+    pipes = {"stdout": stdout, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
+    with start(arguments, **pipes) as child:
+        out, err = child.communicate()
+    return subprocess.CompletedProcess(child.args, child.returncode, out, err)
 
 
 def main():

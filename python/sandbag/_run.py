@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from ._program import error, joined, program, record, words
+from ._program import call, error, joined, record, words
 
 
 class Run:
@@ -95,13 +95,7 @@ def run(command, *, timeout=None, check=False, **condition):
         asked = condition_words(**condition)
         asked += words({"timeout": None if timeout is None else f"{timeout}s"})
         command = [str(word) for word in command]
-        ended = subprocess.run(
-            [program(), "-q", *asked, "--out", out, "--", *command],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        ended = call(["-q", *asked, "--out", out, "--", *command], subprocess.PIPE)
         try:
             result = Run.read(out, stdout=ended.stdout, stderr=ended.stderr)
         except OSError:

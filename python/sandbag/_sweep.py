@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from ._program import error, program, record, words
+from ._program import call, error, record, words
 
 #: Exit codes of a sweep that was made: nothing exceeded, a threshold exceeded, unsure.
 MADE = (0, 3, 4)
@@ -94,14 +94,11 @@ def sweep(
         programs += ["--vs", *(str(word) for word in vs)]
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(out) if out is not None else Path(scratch) / "sweep"
-        ended = subprocess.run(
-            [program(), "-q", "sweep", *asked, "--out", path, "--", *programs],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        asked += ["--out", path, "--", *programs]
+        ended = call(["-q", "sweep", *asked], subprocess.DEVNULL)
         if ended.returncode not in MADE:
             raise error(ended.returncode, ended.stderr)
-        return Sweep.read(path)
+        try:
+            return Sweep.read(path)
+        except OSError:
+            raise error(ended.returncode, ended.stderr) from None

@@ -90,6 +90,18 @@ def test_what_is_wrong_is_an_error_with_the_words_of_sandbag():
             held()
 
 
+@pytest.mark.parametrize("path", ["/no/such/program", "/dev/null", "/bin/true"])
+def test_another_program_in_place_of_sandbag_is_an_error(monkeypatch, path):
+    monkeypatch.setenv("SANDBAG_BIN", path)
+    for held in (
+        lambda: sandbag.load(20, cpus=[0]).__enter__(),
+        lambda: sandbag.run(["true"], load=20, cpus=[0]),
+        lambda: sandbag.sweep(["true"], load=[0, 20], cpus=[0]),
+    ):
+        with pytest.raises(sandbag.SandbagError, match=f"{path}|exit code 0"):
+            held()
+
+
 def test_a_load_ends_with_the_thread_that_began_it():
     held = sandbag.load(20, cpus=[0])
     thread = threading.Thread(target=held.__enter__)
