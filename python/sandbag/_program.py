@@ -9,6 +9,8 @@ from pathlib import Path
 
 #: Exit code where this machine, or this user, cannot have what was asked for.
 NOT_POSSIBLE = 5
+#: How long sandbag may take to end what it runs, to undo it and to judge it, s.
+END_S = 15.0
 
 
 class SandbagError(Exception):
@@ -32,11 +34,31 @@ def start(arguments, **how):
         raise SandbagError(f"start {program()}: {cause.strerror}") from None
 
 
+def end(child):
+    """Ends the program in order. What one that had to be killed leaves, its guardian undoes."""
+    child.terminate()
+    try:
+        child.communicate(timeout=END_S)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        child.kill()
+        child.wait()
+
+
 def call(arguments, stdout):
-    """Runs the program to its end; returns what `subprocess.run` does."""
+    """Runs the program to its end; returns what `subprocess.run` does.
+
+    After an exception, of Ctrl-C or of a signal's handler, it is not killed as there: what it
+    runs would go on.
+    """
     pipes = {"stdout": stdout, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
     with start(arguments, **pipes) as child:
-        out, err = child.communicate()
+        try:
+            out, err = child.communicate()
+        except BaseException:
+            end(child)
+            raise
     return subprocess.CompletedProcess(child.args, child.returncode, out, err)
 
 

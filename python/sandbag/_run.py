@@ -90,6 +90,8 @@ def run(command, *, timeout=None, check=False, **condition):
     `condition` is `load=30`, `speed=.5` or `profile="day.csv"` and options. `check` raises
     if the program fails or the condition was not kept.
     """
+    # Without its condition the program is of no use.
+    condition.setdefault("kill", True)
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch) / "run"
         asked = condition_words(**condition)

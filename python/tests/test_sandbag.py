@@ -20,15 +20,20 @@ def spin(seconds):
         pass
 
 
-def burners():
-    """Processes of sandbag on this machine."""
-    names = []
+def command_lines():
+    """Of all processes on this machine."""
+    lines = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            names.append(path.read_bytes().split(b"\0")[0])
+            lines.append(path.read_bytes().split(b"\0"))
         except OSError:
             pass
-    return sum(Path(os.fsdecode(name)).name == "sandbag" for name in names)
+    return lines
+
+
+def burners():
+    """Processes of sandbag on this machine."""
+    return sum(Path(os.fsdecode(words[0])).name == "sandbag" for words in command_lines())
 
 
 def wait_for_the_end():
@@ -148,6 +153,33 @@ def test_a_program_under_a_load():
     assert sandbag.run(["sh", "-c", "kill $$"], speed=0.5, cpus=[0]).returncode == -15
     with pytest.raises(sandbag.SandbagError, match="exit code 1"):
         sandbag.run(["sh", "-c", "sleep .5; false"], load=20, cpus=[0], check=True)
+
+
+class Over(Exception):
+    """What a time limit raises."""
+
+
+@pytest.mark.parametrize("what", ["run", "sweep"])
+def test_an_exception_ends_the_run_and_its_program(tmp_path, what):
+    def over(*_):
+        raise Over
+
+    program, begin = ["sleep", "61.7"], time.monotonic()
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, 2)
+    try:
+        with pytest.raises(Over):
+            if what == "run":
+                sandbag.run(program, load=20, cpus=[0])
+            else:
+                sandbag.sweep(program, load=[0, 20], cpus=[0], warm_up=0, out=tmp_path)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert time.monotonic() - begin < 7
+    assert burners() == 0
+    assert program not in [[os.fsdecode(word) for word in words[:2]] for words in command_lines()]
+    assert what == "run" or (tmp_path / "sweep.json").exists()
 
 
 def test_a_sweep_is_a_frame():
