@@ -10,19 +10,19 @@ import tempfile
 import time
 from pathlib import Path
 
-from ._program import SandbagError, error, joined, start, words
+from ._program import END_S, SandbagError, end, error, joined, start, words
 from ._run import Run
 
 #: How long a condition may take until it is held, s.
 PATIENCE_S = 60.0
-#: How long sandbag may take to undo it and to judge it, s.
-END_S = 15.0
 PR_SET_PDEATHSIG = 1
+#: Loaded here: a child of a program with threads must not wait for a lock that another had.
+PRCTL = ctypes.CDLL(None).prctl
 
 
 def die_with_us():
     """In the child: the kernel ends it when we end, however that happens."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    PRCTL(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class Condition:
@@ -103,8 +103,7 @@ class Condition:
     def _leave(self):
         child, self._child = self._child, None
         if child is not None and child.poll() is None:
-            child.terminate()
-            child.wait()
+            end(child)
         self._scratch.cleanup()
         self._scratch = None
 

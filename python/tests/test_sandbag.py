@@ -107,6 +107,19 @@ def test_another_program_in_place_of_sandbag_is_an_error(monkeypatch, path):
             held()
 
 
+def test_a_sandbag_that_does_not_end_is_killed(tmp_path, monkeypatch):
+    path = tmp_path / "deaf"
+    path.write_text("#!/bin/sh\ntrap '' TERM\nwhile :; do sleep .1; done\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("SANDBAG_BIN", str(path))
+    monkeypatch.setattr(sandbag._condition, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(sandbag._program, "END_S", 0.5)
+    begin = time.monotonic()
+    with pytest.raises(sandbag.SandbagError, match="not held"):
+        sandbag.load(20, cpus=[0]).__enter__()
+    assert time.monotonic() - begin < 5
+
+
 def test_a_load_ends_with_the_thread_that_began_it():
     held = sandbag.load(20, cpus=[0])
     thread = threading.Thread(target=held.__enter__)
