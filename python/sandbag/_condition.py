@@ -57,11 +57,12 @@ class Condition:
             self._leave()
 
     def _start(self, scratch):
-        path = str(scratch / "ready")
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready, open(
             scratch / "said", "wb"
         ) as said:
-            ready.bind(path)
+            # A name that the kernel chooses: a path could be too long for an address.
+            ready.bind("")
+            name = os.fsdecode(ready.getsockname()[1:])
             ready.settimeout(0.05)
             # Not in our process group: Ctrl-C is ours, and we end it then.
             self._child = start(
@@ -69,7 +70,7 @@ class Condition:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=said,
-                env={**os.environ, "NOTIFY_SOCKET": path},
+                env={**os.environ, "NOTIFY_SOCKET": f"@{name}"},
                 start_new_session=True,
                 preexec_fn=die_with_us,
             )

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -63,6 +64,15 @@ def test_this_process_is_slowed_and_free_afterwards():
         spin(2)
     assert held.result.verdict in ("kept", "undecided"), str(held.result)
     assert os.sched_getaffinity(0) == before
+
+
+def test_a_directory_for_temporary_files_may_have_a_long_name(tmp_path, monkeypatch):
+    path = tmp_path / ("x" * 120)
+    path.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(path))
+    with sandbag.load(20, cpus=[0]) as held:
+        time.sleep(0.5)
+    assert held.result is not None
 
 
 def test_a_profile_is_replayed(tmp_path):
