@@ -29,13 +29,15 @@ class Condition:
     """A condition beside this process: `with sandbag.load(30) as held: ...`.
 
     It is held when the block begins. Afterwards `result` is the `Run`; that of a block
-    that was too short is undecided.
+    that was too short is undecided. `out` keeps the directory with the report.
     """
 
-    def __init__(self, asked):
+    def __init__(self, asked, out=None):
         self._words = asked
+        self._out = out
         self._child = None
         self._scratch = None
+        self._run = None
         #: The `Run`, once the block is over.
         self.result = None
 
@@ -43,8 +45,11 @@ class Condition:
         if self._child is not None:
             raise SandbagError("this condition is held already")
         self._scratch = tempfile.TemporaryDirectory(prefix="sandbag-")
+        scratch = Path(self._scratch.name)
+        # The block may change the working directory.
+        self._run = Path(self._out or scratch / "run").absolute()
         try:
-            self._start(Path(self._scratch.name))
+            self._start(scratch)
         except BaseException:
             self._leave()
             raise
@@ -66,7 +71,7 @@ class Condition:
             ready.settimeout(0.05)
             # Not in our process group: Ctrl-C is ours, and we end it then.
             self._child = start(
-                ["-q", *self._words, "--out", scratch / "run"],
+                ["-q", *self._words, "--out", self._run],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=said,
@@ -97,7 +102,7 @@ class Condition:
         except subprocess.TimeoutExpired:
             raise SandbagError(f"sandbag does not end (process {self._child.pid})") from None
         try:
-            self.result = Run.read(Path(self._scratch.name) / "run", stderr=self._said())
+            self.result = Run.read(self._run, stderr=self._said())
         except OSError:
             raise error(code, self._said()) from None
 
@@ -109,19 +114,20 @@ class Condition:
         self._scratch = None
 
 
-def load(percent, cpus=None, **options):
+def load(percent, cpus=None, *, out=None, **options):
     """Holds a load: `30`, or `"0=30,1=60"`, on some CPUs or all."""
     beside = f"pid:{os.getpid()}"
     cpus = "all" if cpus is None and "=" not in str(percent) else cpus
-    return Condition(["load", joined(percent), *words({"cpus": cpus, "beside": beside, **options})])
+    asked = words({"cpus": cpus, "beside": beside, **options})
+    return Condition(["load", joined(percent), *asked], out)
 
 
-def replay(profile, **options):
+def replay(profile, *, out=None, **options):
     """Replays a load profile of any format that `sandbag replay` reads."""
     beside = f"pid:{os.getpid()}"
-    return Condition(["replay", str(profile), *words({"beside": beside, **options})])
+    return Condition(["replay", str(profile), *words({"beside": beside, **options})], out)
 
 
-def slow(speed, **options):
+def slow(speed, *, out=None, **options):
     """Slows this process: 0.5 is half speed, or `"0=1,1=.5"`."""
-    return Condition(["slow", *words({"speed": speed, "pid": os.getpid(), **options})])
+    return Condition(["slow", *words({"speed": speed, "pid": os.getpid(), **options})], out)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """A program under a condition, and the record of a run."""
 
+import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -84,24 +85,35 @@ def condition_words(load=None, profile=None, speed=None, **options):
     raise TypeError("a condition is load=, speed=, speed= with load=, or profile=")
 
 
-def run(command, *, timeout=None, check=False, **condition):
+def left(directory):
+    """What tells the record of a run in a directory from that of another; None: there is none."""
+    try:
+        found = os.stat(directory / "run.json")
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def run(command, *, timeout=None, check=False, out=None, **condition):
     """Runs a program under a condition and returns its `Run`.
 
     `condition` is `load=30`, `speed=.5` or `profile="day.csv"` and options. `check` raises
-    if the program fails or the condition was not kept.
+    if the program fails or the condition was not kept. `out` keeps the directory with the
+    report.
     """
     # Without its condition the program is of no use.
     condition.setdefault("kill", True)
     with tempfile.TemporaryDirectory() as scratch:
-        out = Path(scratch) / "run"
+        path = Path(out or Path(scratch) / "run")
         asked = condition_words(**condition)
         asked += words({"timeout": None if timeout is None else f"{timeout}s"})
         command = [str(word) for word in command]
-        ended = call(["-q", *asked, "--out", out, "--", *command], subprocess.PIPE)
-        try:
-            result = Run.read(out, stdout=ended.stdout, stderr=ended.stderr)
-        except OSError:
-            raise error(ended.returncode, ended.stderr) from None
+        before = left(path)
+        ended = call(["-q", *asked, "--out", path, "--", *command], subprocess.PIPE)
+        # Where sandbag refuses to replace a run, that one is still there.
+        if left(path) == before:
+            raise error(ended.returncode, ended.stderr)
+        result = Run.read(path, stdout=ended.stdout, stderr=ended.stderr)
     if check and not (result.returncode == 0 and result.kept):
         raise error(ended.returncode, f"exit code {result.returncode}; {result}")
     return result

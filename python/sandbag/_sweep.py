@@ -78,13 +78,17 @@ def sweep(
     metric_cmd=None,
     fail_if=None,
     out=None,
+    resume=None,
     **options,
 ):
     """Runs `sandbag sweep` and returns the `Sweep`.
 
     Lists are the conditions; `vs` is a second program. `metric`, `metric_cmd`, `fail_if` and
-    `profile` may be one or several. `out` keeps the directory with the page and the runs.
+    `profile` may be one or several. `out` keeps the directory with the page and the runs; `resume`
+    goes on with the sweep in such a directory.
     """
+    if out and resume:
+        raise TypeError("a sweep goes on in its directory: resume= excludes out=")
     asked = words({"load": load, "speed": speed, "jitter": jitter, **options})
     several = {"profile": profile, "metric": metric, "metric-cmd": metric_cmd, "fail-if": fail_if}
     for name, values in several.items():
@@ -93,8 +97,8 @@ def sweep(
     if vs is not None:
         programs += ["--vs", *(str(word) for word in vs)]
     with tempfile.TemporaryDirectory() as scratch:
-        path = Path(out) if out is not None else Path(scratch) / "sweep"
-        asked += ["--out", path, "--", *programs]
+        path = Path(resume or out or Path(scratch) / "sweep")
+        asked += ["--resume" if resume else "--out", path, "--", *programs]
         ended = call(["-q", "sweep", *asked], subprocess.DEVNULL)
         if ended.returncode not in MADE:
             raise error(ended.returncode, ended.stderr)

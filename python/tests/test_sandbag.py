@@ -178,6 +178,34 @@ def test_a_program_under_a_load():
         sandbag.run(["sh", "-c", "sleep .5; false"], load=20, cpus=[0], check=True)
 
 
+def test_results_are_kept_where_they_are_wanted(tmp_path, monkeypatch):
+    out = tmp_path / "run"
+    sandbag.run(["sleep", "1"], load=20, cpus=[0], out=out)
+    assert (out / "report.html").exists()
+    with pytest.raises(sandbag.SandbagError, match="holds a result already"):
+        sandbag.run(["sleep", "1"], load=20, cpus=[0], out=out)
+    monkeypatch.chdir(tmp_path)
+    for name, condition in (
+        ("load", sandbag.load(20, cpus=[0], out="load")),
+        ("slow", sandbag.slow(0.5, cpus=[0], out="slow")),
+    ):
+        with condition as held:
+            os.chdir("/")
+            time.sleep(0.5)
+        os.chdir(tmp_path)
+        assert held.result.record == sandbag.Run.read(name).record
+
+
+def test_a_sweep_goes_on(tmp_path):
+    asked = {"load": [0, 30], "cpus": [0], "warm_up": 0}
+    first = sandbag.sweep(["sleep", ".4"], runs=1, out=tmp_path, **asked)
+    second = sandbag.sweep(["sleep", ".4"], runs=2, resume=tmp_path, **asked)
+    assert second.record["started_at"] == first.record["started_at"]
+    assert len(second.rows()) > len(first.rows())
+    with pytest.raises(TypeError):
+        sandbag.sweep(["true"], resume=tmp_path, out=tmp_path, **asked)
+
+
 class Over(Exception):
     """What a time limit raises."""
 
