@@ -15,6 +15,8 @@ from ._run import Run
 
 #: How long a condition may take until it is held, s.
 PATIENCE_S = 60.0
+#: How much earlier than its block a condition may end by itself and be kept, s.
+EARLY_S = 1.0
 PR_SET_PDEATHSIG = 1
 #: Loaded here: a child of a program with threads must not wait for a lock that another had.
 PRCTL = ctypes.CDLL(None).prctl
@@ -29,7 +31,8 @@ class Condition:
     """A condition beside this process: `with sandbag.load(30) as held: ...`.
 
     It is held when the block begins. Afterwards `result` is the `Run`; that of a block
-    that was too short is undecided. `out` keeps the directory with the report.
+    that was too short is undecided, and one that ended long before its block is not kept.
+    `out` keeps the directory with the report.
     """
 
     def __init__(self, asked, out=None):
@@ -38,6 +41,7 @@ class Condition:
         self._child = None
         self._scratch = None
         self._run = None
+        self._held_at = None
         #: The `Run`, once the block is over.
         self.result = None
 
@@ -83,6 +87,7 @@ class Condition:
             while True:
                 try:
                     ready.recv(64)
+                    self._held_at = time.monotonic()
                     return
                 except socket.timeout:
                     code = self._child.poll()
@@ -95,6 +100,9 @@ class Condition:
         return (Path(self._scratch.name) / "said").read_text(errors="replace")
 
     def _end(self):
+        block_s = time.monotonic() - self._held_at
+        # Before it is asked to end.
+        by_itself = self._child.poll() is not None
         # Not by SIGINT: a job of a script in the background ignores it, and so do its children.
         self._child.terminate()
         try:
@@ -105,6 +113,9 @@ class Condition:
             self.result = Run.read(self._run, stderr=self._said())
         except OSError:
             raise error(code, self._said()) from None
+        early_s = block_s - self.result.record["length_s"] - self.result.record["paused_s"]
+        if by_itself and early_s > EARLY_S:
+            self.result.ended_early = f"the condition ended {early_s:.1f} s before the block"
 
     def _leave(self):
         child, self._child = self._child, None

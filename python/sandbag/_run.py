@@ -20,6 +20,8 @@ class Run:
         #: What the program printed.
         self.stdout = stdout
         self.stderr = stderr
+        #: Of a condition that ended by itself long before its block, that it did so; else None.
+        self.ended_early = None
 
     @classmethod
     def read(cls, path, **printed):
@@ -42,7 +44,8 @@ class Run:
 
     @property
     def kept(self):
-        return self.verdict == "kept"
+        """The verdict is `kept`, and the condition was there for all of its block."""
+        return self.verdict == "kept" and not self.ended_early
 
     @property
     def cpus(self):
@@ -51,7 +54,8 @@ class Run:
 
     @property
     def warnings(self):
-        return self.record.get("warnings", [])
+        early = [self.ended_early] if self.ended_early else []
+        return early + self.record.get("warnings", [])
 
     @property
     def returncode(self):
@@ -67,7 +71,8 @@ class Run:
             f"CPU {one['cpu']} {one['got_pct']:.2f} of {one['asked_pct']:.2f} %"
             for one in self.cpus
         )
-        return f"{self.verdict}: {self.reason} ({each})"
+        early = f"{self.ended_early}; until then " if self.ended_early else ""
+        return f"{early}{self.verdict}: {self.reason} ({each})"
 
     def __repr__(self):
         return f"<sandbag.Run {self}>"

@@ -38,7 +38,7 @@ def test_a_marked_test_runs_under_its_load(pytester):
 def test_a_condition_that_was_not_kept_fails_a_strict_test(pytester):
     pytester.makepyfile(
         """
-        import pytest
+        import pytest, time
 
         @pytest.mark.sandbag(load=30, cpus=[0], strict=True)
         def test_too_short():
@@ -47,10 +47,15 @@ def test_a_condition_that_was_not_kept_fails_a_strict_test(pytester):
         @pytest.mark.sandbag(load=30, cpus=[0])
         def test_too_short_and_not_strict():
             pass
+
+        @pytest.mark.sandbag(load=30, cpus=[0], duration="1s", strict=True)
+        def test_too_long():
+            time.sleep(3)
         """
     )
     result = pytester.runpytest_subprocess()
-    result.assert_outcomes(passed=1, failed=1, warnings=1)
+    result.assert_outcomes(passed=1, failed=2, warnings=1)
+    result.stdout.fnmatch_lines(["*the condition ended * s before the block*"])
 
 
 def test_what_cannot_be_had_is_skipped_or_fails(pytester):

@@ -83,6 +83,19 @@ def test_a_profile_is_replayed(tmp_path):
     assert held.result.cpus[0]["got_pct"] == pytest.approx(40, abs=4)
 
 
+def test_a_condition_that_ends_long_before_its_block_is_not_kept(tmp_path):
+    profile = tmp_path / "p.csv"
+    profile.write_text("time,cpu0\n0,20\n1,end\n")
+    with sandbag.replay(profile) as held:
+        time.sleep(3)
+    assert not held.result.kept
+    assert held.result.warnings[0].endswith("s before the block")
+    assert str(held.result).startswith(held.result.warnings[0])
+    with sandbag.replay(profile, loop=True) as held:
+        time.sleep(3)
+    assert held.result.ended_early is None
+
+
 def test_a_block_that_fails_ends_the_load_and_its_error_stays():
     with pytest.raises(ZeroDivisionError):
         with sandbag.load(20, cpus=[0]):
