@@ -16,11 +16,12 @@ what is missing. Options of the command line are keywords: `pace_weight=3` is
 """
 
 from ._condition import Condition, load, replay, slow
-from ._program import NotPossible, SandbagError, program
+from ._program import Busy, NotPossible, SandbagError, program
 from ._run import Run, run
 from ._sweep import Sweep, sweep
 
 __all__ = [
+    "Busy",
     "Condition",
     "NotPossible",
     "Run",

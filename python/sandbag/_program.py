@@ -9,6 +9,8 @@ from pathlib import Path
 
 #: Exit code where this machine, or this user, cannot have what was asked for.
 NOT_POSSIBLE = 5
+#: What tells CPUs that another run has from the other reasons of that code.
+LOADED = "already loaded by sandbag process"
 #: How long sandbag may take to end what it runs, to undo it and to judge it, s.
 END_S = 15.0
 
@@ -19,6 +21,10 @@ class SandbagError(Exception):
 
 class NotPossible(SandbagError):
     """This machine, or this user, cannot have the condition."""
+
+
+class Busy(NotPossible):
+    """Another run of sandbag has the CPUs."""
 
 
 def program():
@@ -93,7 +99,9 @@ def error(code, said):
     """The exception for an exit code and what was said on standard error."""
     lines = [line for line in said.splitlines() if line.strip()]
     text = "\n".join(line.removeprefix("sandbag: ").removeprefix("error: ") for line in lines)
-    kind = NotPossible if code == NOT_POSSIBLE else SandbagError
+    kind = SandbagError
+    if code == NOT_POSSIBLE:
+        kind = Busy if LOADED in text else NotPossible
     return kind(text or f"sandbag ended with exit code {code}")
 
 

@@ -3,16 +3,20 @@
 
 The condition is held while the test's function runs, not while its fixtures are made. Where
 it cannot be had the test is skipped, with the reason; `--sandbag-require` makes that a
-failure. A condition that was not kept is a warning; with `strict=True` it fails the test.
+failure. CPUs that another run of sandbag has are waited for. A condition that was not kept is
+a warning; with `strict=True` it fails the test.
 """
 
+import time
 import warnings
 
 import pytest
 
-from . import NotPossible, load, replay, slow
+from . import Busy, NotPossible, SandbagError, load, replay, slow
 
 KINDS = {"load": load, "speed": slow, "profile": replay}
+#: How long a test waits for CPUs that another run has, such as a test beside it (pytest -n), s.
+PATIENCE_S = 300.0
 
 
 class SandbagWarning(UserWarning):
@@ -46,6 +50,19 @@ def condition_of(marker):
     return KINDS[kinds[0]](options.pop(kinds[0]), **options), strict
 
 
+def enter(condition):
+    """Begins the condition when no other run has its CPUs."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return condition.__enter__()
+        except Busy as error:
+            if time.monotonic() > until:
+                # It could be had here: the test fails.
+                raise SandbagError(str(error)) from None
+        time.sleep(0.2)
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item):
     marker = item.get_closest_marker("sandbag")
@@ -54,7 +71,7 @@ def pytest_runtest_call(item):
         return
     condition, strict = condition_of(marker)
     try:
-        condition.__enter__()
+        enter(condition)
     except NotPossible as error:
         if item.config.getoption("--sandbag-require"):
             raise

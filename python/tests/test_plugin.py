@@ -3,6 +3,10 @@
 
 import os
 
+import pytest
+
+import sandbag
+
 pytest_plugins = "pytester"
 
 
@@ -56,6 +60,22 @@ def test_a_condition_that_was_not_kept_fails_a_strict_test(pytester):
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(passed=1, failed=2, warnings=1)
     result.stdout.fnmatch_lines(["*the condition ended * s before the block*"])
+
+
+def test_a_test_waits_for_cpus_that_another_run_has(pytester):
+    pytester.makepyfile(
+        """
+        import pytest, time
+
+        @pytest.mark.sandbag(load=30, cpus=[0])
+        def test_it():
+            time.sleep(.5)
+        """
+    )
+    with sandbag.load(20, cpus=[0], duration="4s"):
+        with pytest.raises(sandbag.Busy):
+            sandbag.run(["true"], load=20, cpus=[0])
+        pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
 def test_what_cannot_be_had_is_skipped_or_fails(pytester):
