@@ -63,6 +63,16 @@ def enter(condition):
         time.sleep(0.2)
 
 
+def fail(outcome, failure):
+    """Fails a test whose function has ended."""
+    if hasattr(outcome, "force_exception"):
+        outcome.force_exception(failure)
+    else:
+        # pluggy before 1.1. If it were raised here, the wrappers around this one, which
+        # capture output and logs, would not end.
+        outcome._excinfo = (type(failure), failure, None)
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item):
     marker = item.get_closest_marker("sandbag")
@@ -87,6 +97,6 @@ def pytest_runtest_call(item):
     if result.kept:
         return
     if strict and outcome.excinfo is None:
-        outcome.force_exception(AssertionError(f"the condition was not kept: {text}"))
+        fail(outcome, AssertionError(f"the condition was not kept: {text}"))
     else:
         warnings.warn(SandbagWarning(f"{item.nodeid}: {text}"), stacklevel=1)
