@@ -11,6 +11,8 @@ from pathlib import Path
 NOT_POSSIBLE = 5
 #: What tells CPUs that another run has from the other reasons of that code.
 LOADED = "already loaded by sandbag process"
+#: Version of the records of runs and sweeps.
+FORMAT = 1
 #: How long sandbag may take to end what it runs, to undo it and to judge it, s.
 END_S = 15.0
 
@@ -108,4 +110,8 @@ def error(code, said):
 def record(path, name):
     """The JSON of a run or a sweep: a file, or a directory with a file of that name."""
     path = Path(path)
-    return json.loads((path / name if path.is_dir() else path).read_text())
+    path = path / name if path.is_dir() else path
+    read = json.loads(path.read_text())
+    if read.get("format", FORMAT) > FORMAT:
+        raise SandbagError(f"{path}: format {read['format']}, this module reads up to {FORMAT}")
+    return read

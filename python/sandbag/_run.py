@@ -40,7 +40,7 @@ class Run:
     @property
     def reason(self):
         """Why the verdict is what it is, in one sentence."""
-        return self.record["reason"]
+        return self.record["reason" if "reason" in self.record else "verdict_because"]
 
     @property
     def kept(self):
@@ -49,8 +49,8 @@ class Run:
 
     @property
     def cpus(self):
-        """Of each CPU `cpu`, `asked_pct`, `got_pct` and more."""
-        return self.record["cpus"]
+        """Of each CPU `cpu`, `asked_pct`, `got_pct` and more. None of jitter inside a program."""
+        return self.record.get("cpus", [])
 
     @property
     def warnings(self):
@@ -70,9 +70,11 @@ class Run:
         each = ", ".join(
             f"CPU {one['cpu']} {one['got_pct']:.2f} of {one['asked_pct']:.2f} %"
             for one in self.cpus
+            if "got_pct" in one
         )
+        each = f" ({each})" if each else ""
         early = f"{self.ended_early}; until then " if self.ended_early else ""
-        return f"{early}{self.verdict}: {self.reason} ({each})"
+        return f"{early}{self.verdict}: {self.reason}{each}"
 
     def __repr__(self):
         return f"<sandbag.Run {self}>"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The package against the real program: root, and CPU 0."""
 
+import json
 import os
 import signal
 import subprocess
@@ -217,6 +218,19 @@ def test_a_sweep_goes_on(tmp_path):
     assert len(second.rows()) > len(first.rows())
     with pytest.raises(TypeError):
         sandbag.sweep(["true"], resume=tmp_path, out=tmp_path, **asked)
+
+
+def test_records_of_jitter_and_of_a_later_sandbag_are_read_or_refused(tmp_path):
+    path = tmp_path / "run.json"
+    jitter = {"format": 1, "kind": "jitter-replay-inside", "verdict": "kept"}
+    jitter["verdict_because"] = "as asked"
+    for cpus in ({}, {"cpus": [{"cpu": 0, "counts": {}}]}):
+        path.write_text(json.dumps({**jitter, **cpus}))
+        assert str(sandbag.Run.read(tmp_path)) == "kept: as asked"
+    path.write_text('{"format": 2}')
+    for kind in (sandbag.Run, sandbag.Sweep):
+        with pytest.raises(sandbag.SandbagError, match="format 2"):
+            kind.read(path)
 
 
 class Over(Exception):
