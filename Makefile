@@ -168,7 +168,7 @@ install: man ## Install binary, man pages, completions and documentation under P
 	install -D -m 755 $(SANDBAG) $(DESTDIR)$(PREFIX)/bin/sandbag
 	for page in $(TARGET_DIR)/man/*.1; do \
 	    install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man1/$$(basename $$page); done
-	for file in bash:bash-completion/completions/sandbag zsh:zsh/site-functions/_sandbag \
+	umask 022; for file in bash:bash-completion/completions/sandbag zsh:zsh/site-functions/_sandbag \
 	    fish:fish/vendor_completions.d/sandbag.fish; do \
 	    to=$(DESTDIR)$(PREFIX)/share/$${file#*:}; \
 	    mkdir -p $${to%/*} && $(SANDBAG) generate completions $${file%%:*} >$$to || exit 1; done
