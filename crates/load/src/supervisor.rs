@@ -526,8 +526,8 @@ impl<'a> SupervisedRun<'a> {
             guardian::dismiss(guardian);
         } else {
             observer.warning(format!(
-                "could not undo yet: {}; the guardian goes on trying for a minute, \
-                 and sandbag restore after that",
+                "could not undo yet: {}; the guardian goes on trying, and sandbag restore does \
+                 so, too",
                 left.join("; ")
             ));
             guardian::leave_to_it(guardian);

@@ -214,7 +214,9 @@ fn undo_by(
     let others = journal::of_others(&journal);
     left.extend(put_settings_back(&entries, &others));
     left.extend(entries.iter().rev().filter_map(|entry| match entry {
-        Entry::Controller { path, name } if !others.contains(entry) => disable(path, name).err(),
+        Entry::Controller { path, name } if !others.contains(entry) => {
+            disable(path, name, &journal).err()
+        }
         _ => None,
     }));
     if left.is_empty() && never.is_empty() {
@@ -340,12 +342,42 @@ fn end_tracing(name: &str) -> Result<(), String> {
 }
 
 /// Disables a controller that we enabled; the tree may be gone.
-fn disable(path: &Path, name: &str) -> Result<(), String> {
-    if path.exists() {
-        root::write(path, format!("-{name}")).map_err(|error| error.to_string())
-    } else {
-        Ok(())
+fn disable(path: &Path, name: &str, own: &Journal) -> Result<(), String> {
+    if !path.exists() {
+        return Ok(());
     }
+    let outcome = root::write(path, format!("-{name}"));
+    disabled(outcome, || {
+        is_enabled_below(path, name, &journal::of_others(own))
+    })
+}
+
+/// What became of that. EBUSY: a group below has it enabled for its own groups
+/// (Documentation/admin-guide/cgroup-v2.rst). If that is none of a run of ours,
+/// which disables it in time, others use the controller, and it stays.
+fn disabled(
+    outcome: sandbag_linux::Result<()>,
+    by_run_below: impl Fn() -> bool,
+) -> Result<(), String> {
+    match outcome {
+        Err(error) if error.errno() == Some(libc::EBUSY) && !by_run_below() => Ok(()),
+        outcome => outcome.map_err(|error| error.to_string()),
+    }
+}
+
+/// Whether one of these entries enables the controller in a group below that of `path`.
+fn is_enabled_below(path: &Path, name: &str, entries: &[Entry]) -> bool {
+    entries.iter().any(|entry| match entry {
+        Entry::Controller {
+            path: theirs,
+            name: enabled,
+        } => {
+            let below = theirs.parent().zip(path.parent());
+            enabled == name
+                && below.is_some_and(|(theirs, ours)| theirs != ours && theirs.starts_with(ours))
+        }
+        _ => false,
+    })
 }
 
 #[cfg(test)]

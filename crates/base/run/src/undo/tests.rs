@@ -79,6 +79,34 @@ fn a_controller_that_another_run_needs_stays() {
 }
 
 #[test]
+fn a_controller_that_groups_of_others_use_is_not_waited_for() {
+    let refused = |errno| {
+        Err(sandbag_linux::Error::Write {
+            path: "cgroup.subtree_control".into(),
+            value: "-cpu".into(),
+            cause: std::io::Error::from_raw_os_error(errno),
+        })
+    };
+    assert_eq!(disabled(Ok(()), || false), Ok(()));
+    assert_eq!(disabled(refused(libc::EBUSY), || false), Ok(()));
+    // Of a run, which ends.
+    assert!(disabled(refused(libc::EBUSY), || true).is_err());
+    assert!(disabled(refused(libc::EACCES), || false).is_err());
+}
+
+#[test]
+fn a_run_in_a_group_below_is_found() {
+    let [top, below] = ["/cgroup", "/cgroup/mine"].map(|dir| {
+        let control = Path::new(dir).join("cgroup.subtree_control");
+        (controller(&control, "cpu"), control)
+    });
+    let in_both = [top.0, below.0];
+    assert!(is_enabled_below(&top.1, "cpu", &in_both));
+    assert!(!is_enabled_below(&top.1, "cpuset", &in_both));
+    assert!(!is_enabled_below(&below.1, "cpu", &in_both));
+}
+
+#[test]
 fn a_setting_that_another_run_needs_stays() {
     let dir = tempfile::tempdir().unwrap();
     let sysctl = file(&dir, "sched_rt_runtime_us", "-1");
