@@ -3,8 +3,8 @@
 //! before it is made, so that undoing the journal reverts it.
 //!
 //! Settings belong to the machine and not to a run. A run that finds a
-//! setting in another run's journal notes the original value from there, and
-//! the last run to end restores it.
+//! setting in another run's journal, also a dead one's, notes the original
+//! value from there, and the last run that lives restores it.
 //!
 //! Runs of another user or mount namespace have journals that this run does
 //! not see. A setting that already has the wanted value, and that no journal

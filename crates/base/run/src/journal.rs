@@ -396,9 +396,26 @@ pub fn run_of(path: &Path) -> Option<RunId> {
 /// The entries of the other runs' journals, of live and dead ones. One that
 /// cannot be read has none: undoing it reports that.
 pub fn of_others(own: &Journal) -> Vec<Entry> {
-    let others = all(own.dir()).unwrap_or_default().into_iter();
-    others
-        .filter(|path| path != own.path())
+    entries_in(others(own))
+}
+
+/// The entries of those other runs that live, or that a process is undoing right
+/// now, which looks after us who still needs what. A dead run needs nothing, and
+/// perhaps nobody ever undoes its journal.
+///
+/// To be called under the lock: a journal is there a moment before it is locked.
+pub fn of_living(own: &Journal) -> Vec<Entry> {
+    let is_dead = |path: &PathBuf| matches!(Journal::take_over(path), Ok(Some(_)));
+    entries_in(others(own).filter(|path| !is_dead(path)))
+}
+
+fn others(own: &Journal) -> impl Iterator<Item = PathBuf> {
+    let journals = all(own.dir()).unwrap_or_default().into_iter();
+    journals.filter(move |path| path != own.path())
+}
+
+fn entries_in(journals: impl Iterator<Item = PathBuf>) -> Vec<Entry> {
+    journals
         .filter_map(|path| read(&path).ok())
         .flat_map(|contents| contents.entries)
         .collect()

@@ -2,7 +2,7 @@
 //! Fake machines and journals for the tests of this crate.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use sandbag_linux::Root;
@@ -44,6 +44,22 @@ pub fn journal(dir: &Path, info: RunInfo, entries: &[Entry]) -> Journal {
         journal.note(entry.clone()).unwrap();
     }
     journal
+}
+
+/// Lets go of a journal, as when its run and its guardian are killed; where it is.
+pub fn abandon(journal: Journal) -> PathBuf {
+    let path = journal.path().to_owned();
+    drop(journal);
+    await_dead(&path);
+    path
+}
+
+/// Waits until nobody holds a journal: a child that another test has just forked
+/// holds it until it executes its program.
+pub fn await_dead(path: &Path) {
+    while Journal::take_over(path).unwrap().is_none() {
+        std::thread::yield_now();
+    }
 }
 
 /// A group of ours, whose processes are killed.

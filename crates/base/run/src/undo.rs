@@ -9,8 +9,8 @@
 //! units are removed, controllers disabled. Within each of these, the last
 //! change is undone first.
 //!
-//! Settings and controllers are the machine's: what another run's journal
-//! names as well stays, and is undone with that.
+//! Settings and controllers are the machine's: what the journal of another run
+//! that lives names as well stays, and is undone with that.
 
 mod confinement;
 mod groups;
@@ -171,7 +171,7 @@ fn undo_by(
         if lock.is_err() {
             patience = Duration::ZERO;
         }
-        let _ = put_settings_back(&entries, &journal::of_others(&journal));
+        let _ = put_settings_back(&entries, &journal::of_living(&journal));
     }
     for entry in entries.iter().rev() {
         match entry {
@@ -211,7 +211,7 @@ fn undo_by(
     // does not need it any more. Without the lock it is put back all the same:
     // the process that has it may be stopped for good.
     let _lock = Lock::within(journal.dir(), patience);
-    let others = journal::of_others(&journal);
+    let others = journal::of_living(&journal);
     left.extend(put_settings_back(&entries, &others));
     left.extend(entries.iter().rev().filter_map(|entry| match entry {
         Entry::Controller { path, name } if !others.contains(entry) => {
@@ -221,6 +221,9 @@ fn undo_by(
     }));
     if left.is_empty() && never.is_empty() {
         left.extend(journal.close().err().map(|error| error.to_string()));
+    } else {
+        // Still within that step: who comes next must not leave to us what we left to him.
+        drop(journal);
     }
     Left { later: left, never }
 }
@@ -262,7 +265,7 @@ fn await_end_of_killed(entries: &[Entry], run: Option<&RunProcess>) {
     }
 }
 
-/// All but those that another run still needs changed.
+/// All but those that `others` still need changed.
 fn put_settings_back(entries: &[Entry], others: &[Entry]) -> Vec<String> {
     let settings = |entries: &'_ [Entry]| -> Vec<Setting> {
         let settings = entries.iter().rev().filter_map(|entry| match entry {

@@ -146,6 +146,32 @@ fn a_second_run_notes_what_the_first_one_found() {
 }
 
 #[test]
+fn what_was_before_a_dead_run_is_back_after_a_later_one() {
+    for dead_first in [true, false] {
+        let fake = FakeChanges::new(&[(RT, "950000\n")]);
+        let mut first = fake.journal(1);
+        set_sysctl(&mut first, &fake.sysctl(), -1).unwrap();
+        let dead = testing::abandon(first);
+        let mut later = fake.journal(2);
+        set_sysctl(&mut later, &fake.sysctl(), -1).unwrap();
+        let restore = || {
+            let dead = Journal::take_over(&dead).unwrap().unwrap();
+            assert_eq!(undo(dead, Leftovers::AsNoted), Vec::<String>::new());
+        };
+        if dead_first {
+            restore();
+            assert_eq!(fake.text(RT), "-1");
+        }
+        assert_eq!(undo(later, Leftovers::GoBack), Vec::<String>::new());
+        assert_eq!(fake.text(RT), "950000");
+        if !dead_first {
+            restore();
+            assert_eq!(fake.text(RT), "950000");
+        }
+    }
+}
+
+#[test]
 fn runs_that_do_not_see_each_other_leave_what_the_first_one_found() {
     // Of another mount namespace or user: two registries, one machine.
     for first_ends_first in [true, false] {

@@ -120,6 +120,47 @@ fn a_setting_that_another_run_needs_stays() {
 }
 
 #[test]
+fn what_only_a_dead_run_names_is_put_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let sysctl = file(&dir, "sched_rt_runtime_us", "-1");
+    let control = file(&dir, "cgroup.subtree_control", "cpu");
+    let entries = [
+        setting(SettingOf::Sysctl, &sysctl, "950000"),
+        controller(&control, "cpu"),
+    ];
+    let ending = journal(dir.path(), 1, false, &entries);
+    let dead = testing::abandon(journal(dir.path(), 2, false, &entries));
+    assert_eq!(undo(ending, Leftovers::GoBack), Vec::<String>::new());
+    assert_eq!(testing::text(&sysctl), "950000");
+    assert_eq!(testing::text(&control), "-cpu");
+    // Its own undoing changes nothing more.
+    let dead = Journal::take_over(&dead).unwrap().unwrap();
+    assert_eq!(undo(dead, Leftovers::AsNoted), Vec::<String>::new());
+    assert_eq!(testing::text(&sysctl), "950000");
+}
+
+#[test]
+fn dead_runs_that_keep_their_journals_do_not_wait_for_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let sysctl = file(&dir, "sched_rt_runtime_us", "-1");
+    let entries = [setting(SettingOf::Sysctl, &sysctl, "950000")];
+    // Both are held at first, as `restore` holds them.
+    let found = [1, 2].map(|pid| {
+        let journal = journal(dir.path(), pid, false, &entries);
+        let good = testing::text(journal.path());
+        fs::write(journal.path(), format!("nonsense\n{good}")).unwrap();
+        journal
+    });
+    for (journal, now) in found.into_iter().zip(["-1", "950000"]) {
+        let path = journal.path().to_owned();
+        let left = undo(journal, Leftovers::AsNoted);
+        assert_eq!(left.len(), 1, "{left:?}");
+        testing::await_dead(&path);
+        assert_eq!(testing::text(&sysctl), now);
+    }
+}
+
+#[test]
 fn what_is_shared_is_put_back_and_the_journal_removed_under_the_lock() {
     let dir = tempfile::tempdir().unwrap();
     let control = file(&dir, "cgroup.subtree_control", "cpu");
