@@ -305,7 +305,13 @@ impl Journal {
     pub fn note(&mut self, entry: Entry) -> Result<()> {
         let mut line = serde_json::to_vec(&entry).map_err(|e| self.failed(e.into()))?;
         line.push(b'\n');
-        self.file.write_all(&line).map_err(|c| self.failed(c))
+        let before = self.file.metadata().map_err(|c| self.failed(c))?.len();
+        self.file.write_all(&line).map_err(|cause| {
+            // Of a full disk, a part was perhaps written: the next entry would
+            // go on in that line, and neither could be read.
+            let _ = self.file.set_len(before);
+            self.failed(cause)
+        })
     }
 
     /// What is in it so far.
@@ -423,6 +429,8 @@ fn entries_in(journals: impl Iterator<Item = PathBuf>) -> Vec<Entry> {
 
 #[cfg(test)]
 mod tests {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
     use super::*;
     use crate::testing;
 
@@ -481,6 +489,36 @@ mod tests {
         assert_eq!(problems.len(), 2, "{problems:?}");
         assert!(problems[0].contains("7.journal:3: "), "{problems:?}");
         assert!(problems[1].contains("remove the file"), "{problems:?}");
+    }
+
+    #[test]
+    fn an_entry_that_could_not_be_written_whole_spoils_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = Journal::create(dir.path(), info(7)).unwrap();
+        let full = journal.file.metadata().unwrap().len() + 10;
+        let (_, most) = getrlimit(Resource::RLIMIT_FSIZE).unwrap();
+        let limit = |soft| setrlimit(Resource::RLIMIT_FSIZE, soft, most).is_ok();
+        // In a process of its own: the limit belongs to all threads.
+        // SAFETY: the child calls what `note` calls, and ends.
+        let wrong = unsafe {
+            match libc::fork() {
+                0 => {
+                    sandbag_linux::signals::outlive_file_limits();
+                    let refused = limit(full) && journal.note(unit("a")).is_err();
+                    let noted = limit(most) && journal.note(unit("b")).is_ok();
+                    libc::_exit(i32::from(!(refused && noted)));
+                }
+                child => {
+                    let mut status = -1;
+                    libc::waitpid(child, &raw mut status, 0);
+                    status
+                }
+            }
+        };
+        assert_eq!(wrong, 0);
+        let contents = journal.read().unwrap();
+        assert_eq!(contents.problems, Vec::<String>::new());
+        assert_eq!(contents.entries, [Entry::Run(info(7)), unit("b")]);
     }
 
     #[test]
