@@ -87,8 +87,13 @@ pub fn positive_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Longest time that is asked of anything, 146 years, ns: the sum of two such, or of one
+/// and a clock, does not wrap.
+const LONGEST_NS: u64 = u64::MAX / 4;
+
+/// A time as it is counted, ns; one of more than 146 years is as good as 146.
 pub fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+    u64::try_from(duration.as_nanos()).map_or(LONGEST_NS, |ns| ns.min(LONGEST_NS))
 }
 
 #[cfg(test)]
@@ -128,5 +133,14 @@ mod tests {
         assert_eq!(duration("2.5"), Ok(Duration::from_millis(2500)));
         assert!(duration("10 parsecs").is_err() && duration("-1").is_err());
         assert!(positive_duration("0s").is_err());
+    }
+
+    #[test]
+    fn sums_of_the_longest_durations_do_not_wrap() {
+        assert_eq!(nanos(Duration::from_millis(2500)), 2_500_000_000);
+        for text in ["500y", "1000y", "1e18"] {
+            let ns = nanos(duration(text).unwrap());
+            assert!(ns.checked_mul(3).is_some(), "{text}: {ns} ns");
+        }
     }
 }
