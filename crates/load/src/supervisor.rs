@@ -49,6 +49,7 @@ use crate::board::Board;
 use crate::method::{Method, Scope};
 use crate::node::Target;
 use crate::node::socket::{Directory, sweep};
+use sandbag_linux::file_limit;
 use sandbag_linux::machine;
 use sandbag_linux::notify;
 use sandbag_linux::signals::{EndRequests, Signals};
@@ -128,6 +129,8 @@ pub trait Observer: Windows {
 /// Runs a plan. Whatever happens, groups and processes of ours are gone
 /// afterwards and the command's are back where they were.
 pub fn run(plan: RunPlan, registry: &Registry, observer: &mut dyn Observer) -> Result<RunOutcome> {
+    // A timer of each CPU and a pipe of each burner: 1024 are few on a large machine.
+    file_limit::raise();
     let cpus: CpuList = plan.cpus.iter().copied().collect();
     sandbag_run::online::check_online(&plan.root, &cpus)?;
     for dead in registry.restore()? {

@@ -10,6 +10,7 @@ use crate::prelude::*;
 cases! { CASES: root;
     the_command_gets_no_descriptor_and_no_signal_mask_of_ours,
     our_processes_hold_nothing_of_the_caller_s,
+    the_command_gets_the_caller_s_limit_of_open_files_and_the_supervisor_more,
     output_that_nobody_reads_is_no_reason_to_fail,
     closed_standard_streams_are_no_reason_to_fail,
 }
@@ -73,6 +74,23 @@ fn our_processes_hold_nothing_of_the_caller_s(place: &MachinePlace) -> Result<()
         ensure!(files.count() == 0, "{pid} holds our files: {held:?}");
     }
     end(run, Signal::SIGTERM)?;
+    Ok(())
+}
+
+fn the_command_gets_the_caller_s_limit_of_open_files_and_the_supervisor_more(
+    place: &MachinePlace,
+) -> Result<()> {
+    let ended = place
+        .bash(
+            "ulimit -Sn 64; $S load 20 --no-settle --no-out -q -- sh -c \
+             'ulimit -Sn; ulimit -Hn; grep \"^Max open files\" /proc/$SANDBAG_PID/limits'",
+        )?
+        .expect(0)?;
+    let words: Vec<&str> = ended.out.split_ascii_whitespace().collect();
+    let ["64", most, "Max", "open", "files", soft, hard, "files"] = words[..] else {
+        anyhow::bail!("{ended:?}");
+    };
+    ensure!(soft == most && hard == most, "{ended:?}");
     Ok(())
 }
 

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::file_limit;
+
 /// Whether it ends within this time.
 pub fn ended_within(child: &mut Child, time: Duration) -> bool {
     let until = Instant::now() + time;
@@ -46,6 +48,10 @@ pub trait ChildSetup {
     fn unblock_signals(&mut self) -> &mut Self;
 
     fn keep_open(&mut self, fd: RawFd) -> &mut Self;
+
+    /// It may have as many files open as our caller lets us, however far we have
+    /// raised that.
+    fn callers_file_limit(&mut self) -> &mut Self;
 }
 
 impl ChildSetup for Command {
@@ -68,6 +74,11 @@ impl ChildSetup for Command {
     fn keep_open(&mut self, fd: RawFd) -> &mut Self {
         // SAFETY: as above.
         unsafe { self.pre_exec(move || keep_across_exec(fd)) }
+    }
+
+    fn callers_file_limit(&mut self) -> &mut Self {
+        // SAFETY: as above.
+        unsafe { self.pre_exec(file_limit::take_back) }
     }
 }
 

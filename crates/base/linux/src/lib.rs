@@ -17,6 +17,7 @@ pub mod counter;
 pub mod cpufreq;
 pub mod cpulist;
 pub mod error;
+pub mod file_limit;
 pub mod interrupt;
 pub mod interrupts;
 pub mod launcher;

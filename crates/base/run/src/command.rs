@@ -80,8 +80,9 @@ impl Waiting {
             .args(&spec.arguments)
             .env(PID_VARIABLE, std::process::id().to_string())
             .envs(spec.environment.iter().map(|(k, v)| (k, v)));
-        // The supervisor blocks the signals that it reads from a descriptor.
-        command.unblock_signals();
+        // The supervisor blocks the signals that it reads from a descriptor, and
+        // needs more files.
+        command.unblock_signals().callers_file_limit();
         if let Some(user) = spec.user.clone() {
             user.become_in(&mut command);
         }

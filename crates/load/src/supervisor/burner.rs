@@ -98,6 +98,8 @@ impl Burner {
         };
         let settled = settled.and_then(|holder| {
             child::open_gate(&mut child).map_err(failed)?;
+            // It reads no more than that.
+            drop(child.stdin.take());
             Ok(holder)
         });
         let holder = match settled {
