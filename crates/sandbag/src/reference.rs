@@ -76,8 +76,9 @@ fn metrics() -> String {
          and `--metrics-file FILE.prom`, which writes them once a second for the textfile collector \
          of node_exporter (text format 0.0.4) and removes the file at the end. Both are the work of a \
          process of their own, which reads what the burners share; values are at most a second \
-         old. Shares are parts of one CPU, 0 to 1; a load is a share of the time that the \
-         hypervisor left. All have the label `run`, the process id of the supervisor. \
+         old, and while it cannot read the journals there are none. Shares are parts of one CPU, \
+         0 to 1; a load is a share of the time that the hypervisor left. All have the label `run`, \
+         the process id of the supervisor. \
          [examples/grafana-dashboard.json](../../examples/grafana-dashboard.json) draws them.\n\n\
          | metric | kind | labels beside `run` | |\n|---|---|---|---|\n",
     );

@@ -49,8 +49,16 @@ impl Watch {
     /// # Errors
     /// The registry or `/proc/stat` cannot be read.
     pub fn open() -> Result<Self> {
+        Self::of(Registry::open()?)
+    }
+
+    /// The same of the runs of another registry.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn of(registry: Registry) -> Result<Self> {
         let mut watch = Self {
-            registry: Registry::open()?,
+            registry,
             kernel: KernelLoad::open(&Root::default())?,
             runs: Vec::new(),
             problems: Vec::new(),

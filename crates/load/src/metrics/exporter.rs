@@ -148,32 +148,81 @@ fn export(setup: &ExporterSetup) -> Result<()> {
         let listener = TcpListener::from(unsafe { OwnedFd::from_raw_fd(fd) });
         server::serve(listener, page.clone())?;
     }
-    let mut watch = Watch::open()?;
+    let mut watch = None;
     let mut next = Instant::now();
     loop {
-        let ours: Vec<_> = watch
-            .runs
-            .iter()
-            .filter(|seen| seen.run.pid == setup.pid)
-            .collect();
-        if let Ok(mut page) = page.lock() {
-            *page = text(&ours, Form::OpenMetrics);
-        }
-        if let Some(file) = &setup.file {
-            // A full disk is no reason to end: the next write may succeed.
-            let _ = output::put(file, text(&ours, Form::Prometheus), Existing::Replace);
-        }
-        next += EVERY;
+        watch = look(watch, Watch::open);
+        show(setup, &page, watch.as_ref());
+        // Looks that were missed while the registry was locked are not made up for.
+        next = Instant::now().max(next + EVERY);
         if interrupt::sleep_until(next).is_err() {
             return Ok(());
         }
-        watch.look()?;
+    }
+}
+
+/// Another look, or the first one; none while the registry is locked or too many files are
+/// open, say. The next may succeed, so that is no reason to end.
+fn look(before: Option<Watch>, open: impl FnOnce() -> Result<Watch>) -> Option<Watch> {
+    let looked = match before {
+        Some(mut watch) => watch.look().map(|()| watch),
+        None => open(),
+    };
+    looked.ok()
+}
+
+/// Shows what was seen of the run: nothing rather than what is no longer so.
+fn show(setup: &ExporterSetup, page: &Page, watch: Option<&Watch>) {
+    let runs = watch.into_iter().flat_map(|watch| &watch.runs);
+    let ours: Vec<_> = runs.filter(|seen| seen.run.pid == setup.pid).collect();
+    if let Ok(mut page) = page.lock() {
+        *page = text(&ours, Form::OpenMetrics);
+    }
+    if let Some(file) = &setup.file {
+        // A full disk is no reason to end: the next write may succeed.
+        let _ = output::put(file, text(&ours, Form::Prometheus), Existing::Replace);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use sandbag_run::journal::{Journal, RunInfo};
+    use sandbag_run::registry::Registry;
+
     use super::*;
+
+    #[test]
+    fn a_look_that_fails_shows_nothing_and_another_one_is_taken() {
+        let place = tempfile::tempdir().unwrap();
+        let [dir, away] = ["r", "away"].map(|name| place.path().join(name));
+        let registry = Registry::at(dir.clone()).unwrap();
+        let info = RunInfo::of_this_process("test");
+        let _run = Journal::create(&dir, info).unwrap();
+        let page = Page::default();
+        let setup = ExporterSetup {
+            pid: std::process::id(),
+            listener: None,
+            file: Some(place.path().join("x.prom")),
+        };
+        let shown = |watch: Option<&Watch>| {
+            show(&setup, &page, watch);
+            let file = fs::read_to_string(setup.file.as_ref().unwrap()).unwrap();
+            (page.lock().unwrap().clone(), file)
+        };
+        let nothing = ("# EOF\n".to_owned(), String::new());
+        let open = || Watch::of(registry.clone());
+        let mut watch = look(None, open);
+        assert!(shown(watch.as_ref()).0.contains("sandbag_run_info{"));
+        // As one that is locked, without the wait for the lock.
+        fs::rename(&dir, &away).unwrap();
+        for _ in 0..2 {
+            watch = look(watch, open);
+            assert_eq!(shown(watch.as_ref()), nothing);
+        }
+        fs::rename(&away, &dir).unwrap();
+        watch = look(watch, open);
+        assert!(shown(watch.as_ref()).1.contains("sandbag_run_info{"));
+    }
 
     #[test]
     fn a_port_in_use_and_no_port_are_said() {
