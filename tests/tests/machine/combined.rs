@@ -186,16 +186,23 @@ fn parts_of(run: &Child) -> Result<Vec<Pid>> {
 
 fn a_part_that_ends_early_is_missed(place: &MachinePlace) -> Result<()> {
     write_trace(place)?;
-    for (at, name) in ["load", "jitter"].into_iter().enumerate() {
+    // One that is asked to end leaves a record as after any other end.
+    let ends = [Signal::SIGKILL, Signal::SIGTERM]
+        .into_iter()
+        .flat_map(|signal| [(0, "load", signal), (1, "jitter", signal)]);
+    for (at, name, signal) in ends {
         let words = format!("-q slow --cpus 0-1 --speed .5 {PARTS} --name n -d 3s --out r --force");
         let run = place.start(&words)?;
         wait_until("the node to serve", || {
             let set = place.run("slow set n --speed .6");
             set.is_ok_and(|set| set.code() == 0)
         })?;
-        kill(parts_of(&run)?[at], Signal::SIGKILL)?;
+        kill(parts_of(&run)?[at], signal)?;
         finish(run)?.expect(3)?;
         let record = place.json("r/run.json")?;
+        let warning = format!("the {name} ended before the run did");
+        let warnings = record["warnings"].to_string();
+        ensure!(warnings.contains(&warning), "{signal}: {warnings}");
         let reason = record["reason"].as_str().unwrap_or_default();
         ensure!(
             record["verdict"] == "missed" && reason.contains(name),

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
@@ -64,9 +64,13 @@ impl OwnRun {
         self.child.id()
     }
 
-    /// How it ended, if it did.
+    /// How it ended, if it did; as a success where that is not known any more.
     pub fn ended(&mut self) -> Option<ExitStatus> {
-        self.ended = self.ended.or_else(|| self.child.try_wait().ok().flatten());
+        self.ended = self.ended.or_else(|| match self.child.try_wait() {
+            Ok(status) => status,
+            // ECHILD: a supervisor in this process, which reaps every child, was first.
+            Err(_) => Some(ExitStatus::from_raw(0)),
+        });
         self.ended
     }
 
@@ -102,4 +106,25 @@ impl Drop for OwnRun {
 /// To a child of ours that was not reaped, so the number is its own.
 pub fn signal(pid: u32, signal: Signal) {
     let _ = kill(Pid::from_raw(pid.cast_signed()), signal);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sandbag_linux::child::reap;
+
+    #[test]
+    fn one_that_another_part_of_us_reaped_has_ended() {
+        let child = Command::new("true").stdin(Stdio::null()).spawn().unwrap();
+        let mut run = OwnRun {
+            child,
+            ended: None,
+            json: tempfile::tempfile().unwrap(),
+        };
+        // By its number: other tests have children, too.
+        reap(Some(run.pid())).unwrap();
+        assert!(run.ended().is_some());
+        // Returns at once: there is nothing to wait for.
+        run.wait();
+    }
 }

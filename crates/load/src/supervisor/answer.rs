@@ -83,6 +83,10 @@ impl SupervisedRun<'_> {
                 over = true;
             } else if pid == self.guardian.id() {
                 self.replace_guardian(&how)?;
+            } else if let Some(name) = self.beside.ended(pid) {
+                // Its end is no reason to end the program, but the run is missed.
+                self.observer
+                    .warning(format!("the {name} ended before the run did ({how})"));
             } else {
                 for cpu in &mut self.cpus {
                     if cpu.ended(common, &mut self.journal, pid, &how)? {

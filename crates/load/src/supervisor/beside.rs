@@ -19,6 +19,8 @@ use sandbag_ui::units::ASK_LIMIT;
 pub struct BesideRun {
     /// Its supervisor, a child of this process.
     pub pid: u32,
+    /// What it holds, in a word.
+    pub name: &'static str,
     /// Of a load that is a part of the node's speed: its socket, and which part.
     pub load: Option<(Directory, NodeName, SpeedShare)>,
 }
@@ -65,8 +67,16 @@ impl BesideRuns {
         self.runs.iter().map(|run| run.pid)
     }
 
+    /// Whether nothing is known of any: what one used that has ended counts all the same.
     pub fn is_empty(&self) -> bool {
-        self.runs.is_empty()
+        self.runs.is_empty() && self.workers.is_empty()
+    }
+
+    /// A child was reaped: if it is one of these, its name. It gets no signal from then on,
+    /// since its number may be another process's.
+    pub fn ended(&mut self, pid: u32) -> Option<&'static str> {
+        let at = self.runs.iter().position(|run| run.pid == pid)?;
+        Some(self.runs.remove(at).name)
     }
 
     pub fn tell(&self, signal: Signal) {
@@ -86,5 +96,24 @@ impl BesideRuns {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_was_reaped_gets_no_signal() {
+        let run = |pid, name| BesideRun {
+            pid,
+            name,
+            load: None,
+        };
+        let mut beside = BesideRuns::new(vec![run(7, "load"), run(8, "jitter")]);
+        assert_eq!(beside.ended(9), None);
+        assert_eq!(beside.ended(7), Some("load"));
+        assert_eq!(beside.pids().collect::<Vec<_>>(), [8]);
+        assert_eq!(beside.ended(7), None);
     }
 }

@@ -238,6 +238,7 @@ impl Layers {
     pub fn beside(&self, registry: &Registry) -> Vec<BesideRun> {
         let of = |layer: &Layer| BesideRun {
             pid: layer.run.pid(),
+            name: layer.plan.name,
             load: layer.plan.share.clone().and_then(|share| {
                 let directory = Directory::of_loads(registry.dir());
                 Some((directory, layer.socket_name()?, share))
@@ -248,15 +249,17 @@ impl Layers {
 
     /// Ends them; what became of each.
     pub fn end(mut self) -> Vec<Part> {
-        let early: Vec<_> = self.0.iter_mut().map(|layer| layer.run.ended()).collect();
+        // How it ended the supervisor has said, which reaps the parts.
+        let has_ended = |layer: &mut Layer| layer.run.ended().is_some();
+        let early: Vec<bool> = self.0.iter_mut().map(has_ended).collect();
         self.0.iter_mut().for_each(|layer| layer.run.ask_to_end());
         let mut parts = Vec::new();
         for (layer, early) in self.0.iter_mut().zip(early) {
             layer.run.wait();
             let mut part = layer.part();
-            if let Some(status) = early {
+            if early {
                 part.verdict = Verdict::Missed;
-                part.reason = format!("it ended before the program did ({status})");
+                part.reason = "it ended before the program did".to_owned();
             }
             parts.push(part);
         }
