@@ -43,6 +43,15 @@ impl LevelPlan {
         self.next
     }
 
+    /// When the load ends next after `from_ns`, by the orders that are not in force yet: a
+    /// burst of fixed length must not last longer.
+    pub fn end_ns(&self, orders: &impl Orders, from_ns: u64) -> u64 {
+        let first = self.next.max(orders.restart());
+        let ahead = (first..orders.published()).filter_map(|n| orders.order(n));
+        let mut ends = ahead.filter(|order| order.level == 0.0 && order.from_ns > from_ns);
+        ends.next().map_or(u64::MAX, |order| order.from_ns)
+    }
+
     /// Load asked between `from_ns` and `to_ns`, in ns: the integral of the
     /// level, exact also where the level changes in between. Must be called
     /// with adjoining intervals.
@@ -201,6 +210,21 @@ mod tests {
         let mut plan = LevelPlan::default();
         assert!(plan.due(&orders, 0, 10).abs() < 1e-12);
         assert!((plan.due(&orders, 10, 20) - 4.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_end_is_known_before_it_comes() {
+        let orders = List(vec![order(0, 0.2), order(15, 0.0), order(20, 0.4)], 0);
+        let mut plan = LevelPlan::default();
+        // Also where the load begins in the same period.
+        assert_eq!(plan.end_ns(&orders, 0), 15);
+        // A level of 0 that is over already.
+        assert_eq!(plan.end_ns(&orders, 15), u64::MAX);
+        plan.due(&orders, 10, 20);
+        assert_eq!(plan.end_ns(&orders, 10), u64::MAX);
+        // Void, and nothing after it.
+        let orders = List(vec![order(5, 0.0)], 1);
+        assert_eq!(LevelPlan::default().end_ns(&orders, 0), u64::MAX);
     }
 
     #[test]

@@ -57,6 +57,7 @@ pub fn run(worker: &mut BurnWorker<'_>, duty: Duty, attributes: Attributes) -> R
         }
         // After a longer period or a shorter one, the next common point.
         let next = (grid / period_ns + 1) * period_ns;
+        let end = plan.end_ns(worker.slot, grid);
         let due = plan.due(worker.slot, grid, next);
         debt.add(due);
         if due == 0.0 && debt.debt_ns(worker.held_ns()) == 0 {
@@ -79,8 +80,9 @@ pub fn run(worker: &mut BurnWorker<'_>, duty: Duty, attributes: Attributes) -> R
             Duty::Pace { .. } | Duty::Burst => pace(worker, &debt, plan.level(), grid, next),
             _ => {
                 let waits = worker.waits();
-                worker.spin(next, waits);
+                worker.spin(next.min(end), waits);
                 debt.settle(worker.held_ns());
+                sleep_until(next);
             }
         }
         // More than a period behind (stopped, starved): what was asked
