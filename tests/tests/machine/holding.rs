@@ -18,6 +18,8 @@ cases! { REPEATED: repeated;
 
 cases! { UNEQUAL: two_cpus; each_cpu_has_its_own_load }
 
+cases! { ENDS: root; a_load_that_ends_between_two_boundaries_is_held_to_its_end }
+
 // The share left for a command can be judged only on an otherwise idle machine.
 cases! { ALONE: alone; half_is_held_beside_five_spinners_in_the_command }
 
@@ -118,6 +120,20 @@ fn each_cpu_has_its_own_load(place: &MachinePlace) -> Result<()> {
     ensure!(asked == [(0, 30.0), (1, 60.0)], "{asked:?}");
     held(place, "r")?;
     Ok(())
+}
+
+/// Burners note what they took every 100 ms.
+fn a_load_that_ends_between_two_boundaries_is_held_to_its_end(place: &MachinePlace) -> Result<()> {
+    place
+        .run("load 90 --cpus 0 -d 1050ms --out r -q")?
+        .judged()?;
+    let record = place.record("r")?;
+    figure!(record.verdict == "kept", "{record:?}");
+    place
+        .run("load 90 --cpus 0 -d 50ms --out short -q")?
+        .judged()?;
+    // A disturbance of some milliseconds is a lot of it.
+    place.record("short")?.cpus[0].expect_near(90.0, 20.0)
 }
 
 fn none_half_a_percent_and_all(place: &MachinePlace) -> Result<()> {

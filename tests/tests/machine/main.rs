@@ -120,6 +120,7 @@ fn main() -> ExitCode {
         hosts::CASES,
         holding::REPEATED,
         holding::UNEQUAL,
+        holding::ENDS,
         holding::ALONE,
         holding::PUBLISHED,
         holding::LIGHT,

@@ -65,7 +65,10 @@ impl SupervisedRun<'_> {
     /// The end: the last window, then the burners stop.
     pub(super) fn finish(&mut self, common: &Common<'_>, run_ns: u64) -> Result<()> {
         let end_ns = run_ns / BOUNDARY_NS * BOUNDARY_NS;
-        let last = self.clock.monotonic_ns(end_ns) / BOUNDARY_NS;
+        // What was taken of a load that ended after that is noted at the next one.
+        let load_end = self.load_ended_ns.unwrap_or(0);
+        let last_ns = end_ns.max(load_end.next_multiple_of(BOUNDARY_NS));
+        let last = self.clock.monotonic_ns(last_ns) / BOUNDARY_NS;
         // Give every burner the chance to note the last boundary.
         let give_up = clock::monotonic() + 2 * BOUNDARY_NS;
         while !self.cpus.iter().all(|cpu| cpu.has_note(common, last))

@@ -293,7 +293,12 @@ impl Meter {
         let parts: Vec<(u64, u64, BurnerTime)> = (from_ns..to_ns)
             .step_by(BOUNDARY_NS as usize)
             .map(|start| (start, (start + BOUNDARY_NS).min(to_ns)))
-            .map(|(start, end)| (start, end, taken(cpu, start, end)))
+            // What is taken of a part that ends between two boundaries, as the last of a
+            // run may, is noted at the next one; after that end nothing is taken.
+            .map(|(start, end)| {
+                let noted_ns = end.next_multiple_of(BOUNDARY_NS);
+                (start, end, taken(cpu, start, noted_ns))
+            })
             .collect();
         let burner_ns: u64 = parts.iter().map(|(_, _, part)| part.ns).sum();
         let seen_ns = parts.iter().map(|(_, _, part)| part.stolen_ns).sum();
@@ -500,6 +505,26 @@ mod tests {
             assert_eq!(log.1.len(), windows);
         }
         assert_eq!(log.1[2].length_ns, BOUNDARY_NS);
+    }
+
+    #[test]
+    fn a_part_that_ends_between_two_boundaries_has_what_is_noted_at_the_next() {
+        let (mut meter, mut log) = (meter(), WindowLog::default());
+        let end = SECOND + 90_000_000;
+        for at in [0, SECOND, end] {
+            meter.sample(sample(at, 0, 0));
+        }
+        // Half until the end of the load, known at the boundaries only.
+        let noted = |ns: u64| (ns / BOUNDARY_NS * BOUNDARY_NS).min(end) / 2;
+        let taken = |_, from, to| BurnerTime {
+            ns: noted(to) - noted(from),
+            stolen_ns: 0,
+            hole: false,
+        };
+        meter.finish(&clock(), end, true, taken, &mut log);
+        let last = &log.1[1];
+        assert_eq!((last.length_ns, last.burner_ns), (90_000_000, 45_000_000));
+        assert!(!last.hole && last.error_points().abs() < 1e-9);
     }
 
     #[test]
