@@ -112,6 +112,10 @@ pub fn run(setup: &BurnerSetup) -> Result<(), Error> {
                 what: "the node to slow".into(),
                 remedy: "name its group".into(),
             })?;
+            // The first worker of a node has the first slot; this one follows another.
+            if setup.slot > 0 {
+                throttle::let_go_on(throttling, node)?;
+            }
             follow::run(&mut worker, throttle::make(throttling, node)?)
         }
     }

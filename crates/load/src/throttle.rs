@@ -23,12 +23,14 @@ mod lim;
 mod mix;
 mod slowed_time;
 
+use sandbag_linux::clock::monotonic;
 use sandbag_linux::{Error, Result, Root};
 use serde::{Deserialize, Serialize};
 
 use crate::frequencies::{FrequencyNeed, FrequencyOptions, Ladder};
 use sandbag_run::journal::{Entry, Journal};
 use sandbag_run::node_group::NodeGroup;
+use sandbag_run::undo::continue_all;
 
 use governor::{Governor, Nearest};
 use hardware::Hardware;
@@ -123,6 +125,33 @@ fn ladder(node: &NodeGroup, wishes: FrequencyOptions) -> Result<Option<Ladder>> 
         Some(ladder) if wishes.calibrate => Ok(Some(ladder.calibrate()?)),
         other => Ok(other),
     }
+}
+
+/// Lets a node run as if nothing had been done to it, for the worker that takes the place of
+/// one that was killed: what that did is not known to it, and it would never take it back. As
+/// when the journal is undone, who was stopped by somebody else goes on as well: the kernel
+/// does not say who stopped a process.
+pub fn let_go_on(throttling: Throttling, node: &NodeGroup) -> Result<()> {
+    let outcome: Result<()> = match throttling {
+        Throttling::Lim { .. } => continue_all(&node.cpu).into_iter().collect(),
+        Throttling::Frequency { wishes } => full_speed(node, wishes),
+        Throttling::Governor { wishes, .. } => {
+            let thawed = node.freezer().map_or(Ok(()), |freezer| freezer.thaw());
+            // Also where that is refused.
+            thawed.and(full_speed(node, wishes))
+        }
+        Throttling::Cap { period_us } => cap::Cap::new(node, period_us).release(monotonic()),
+    };
+    match outcome {
+        // Its group is gone.
+        Err(error) if error.is_absent() => Ok(()),
+        other => other,
+    }
+}
+
+fn full_speed(node: &NodeGroup, wishes: FrequencyOptions) -> Result<()> {
+    let ladder = Ladder::read(&Root::default(), &node.cpus, wishes)?;
+    ladder.map_or(Ok(()), |ladder| ladder.release())
 }
 
 /// Notes in the journal what the worker may leave behind when it is killed.

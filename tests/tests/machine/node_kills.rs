@@ -163,6 +163,14 @@ fn a_worker_that_was_stopped_is_replaced(place: &MachinePlace) -> Result<()> {
             now.iter().any(|pid| *pid != stopped).then_some(())
         })
         .with_context(|| method.to_owned())?;
+        // What the first one stopped goes on in the node, not only at its end.
+        for spinner in &slowed.spinners.0 {
+            let before = used(*spinner)?;
+            wait_until("a program that goes on", || {
+                used(*spinner).is_ok_and(|now| now > before)
+            })
+            .with_context(|| method.to_owned())?;
+        }
         let supervisor = pid_of(&slowed.run);
         kill(supervisor, Signal::SIGTERM)?;
         slowed.end(place, Instant::now())?;

@@ -29,6 +29,7 @@ use crate::journal::{self, Entry, Journal, RunInfo, Setting};
 use crate::lock::Lock;
 use crate::process_identity::ProcessIdentity;
 use crate::run_process::{RunId, RunProcess};
+pub use groups::continue_all;
 use scope::UndoScope;
 use units::{Manager, Units};
 

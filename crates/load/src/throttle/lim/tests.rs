@@ -2,6 +2,7 @@
 //! On processes of our own; the group is a file that lists them.
 
 use super::*;
+use crate::throttle::{Throttling, let_go_on};
 use sandbag_linux::clock::{monotonic, sleep_until};
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -35,15 +36,18 @@ impl Spinners {
         fs::write(self.dir.path().join("cgroup.procs"), lines.join("\n")).unwrap();
     }
 
-    fn lim(&self, variant: LimVariant) -> Lim {
-        let node = NodeGroup {
+    fn node(&self) -> NodeGroup {
+        NodeGroup {
             cpu: self.dir.path().to_owned(),
             accounting: self.dir.path().to_owned(),
             cpuset: None,
             freezer: None,
             cpus: vec![0],
-        };
-        Lim::new(&node, variant, 10_000_000)
+        }
+    }
+
+    fn lim(&self, variant: LimVariant) -> Lim {
+        Lim::new(&self.node(), variant, INTERVAL_NS)
     }
 
     fn state(&self, n: usize) -> char {
@@ -89,6 +93,7 @@ fn limited(count: usize, variant: LimVariant) -> (Spinners, Lim) {
 }
 
 const MS: u64 = 1_000_000;
+const INTERVAL_NS: u64 = 10 * MS;
 
 /// Above and below by any measure.
 const ALWAYS: f64 = 0.9999;
@@ -134,6 +139,27 @@ fn what_we_stopped_goes_on_when_released_and_when_it_leaves() {
     spinners.wait_for(0, true);
     lim.release(monotonic()).unwrap();
     spinners.wait_for(0, false);
+}
+
+#[test]
+fn what_a_killed_worker_stopped_goes_on_before_its_successor_begins() {
+    let (spinners, mut lim) = limited(2, LimVariant::CpuLim);
+    act(&mut lim, ALWAYS);
+    spinners.wait_for(0, true);
+    spinners.wait_for(1, true);
+    // Killed, it releases nothing, and the next one knows of nothing.
+    drop(lim);
+    let mut next = spinners.lim(LimVariant::CpuLim);
+    act(&mut next, NEVER);
+    next.release(monotonic()).unwrap();
+    assert_eq!((spinners.state(0), spinners.state(1)), ('T', 'T'));
+    let throttling = Throttling::Lim {
+        variant: LimVariant::CpuLim,
+        interval_ns: INTERVAL_NS,
+    };
+    let_go_on(throttling, &spinners.node()).unwrap();
+    spinners.wait_for(0, false);
+    spinners.wait_for(1, false);
 }
 
 #[test]
