@@ -53,7 +53,11 @@ pub fn main(args: &SetArgs, messages: &Messages) -> Result<u8> {
     let run = find(args, registry.runs()?, &nodes)?;
     let node = nodes.iter().find(|node| node.pid == run.pid);
     if let Some(speed) = &args.speed {
-        let node = node.with_context(|| format!("run {} is no node: --load", number(&run)))?;
+        let why_not = || match node_of(&run) {
+            Some(name) => format!("node {name} does not answer: it may stand still (--resume)"),
+            None => format!("run {} is no node: --load", number(&run)),
+        };
+        let node = node.with_context(why_not)?;
         return set_speed(&node.name.parse()?, speed, messages);
     }
     if let Some(loads) = &args.load {
@@ -70,7 +74,7 @@ pub fn main(args: &SetArgs, messages: &Messages) -> Result<u8> {
     Ok(exit::KEPT)
 }
 
-fn find(args: &SetArgs, runs: Vec<RunInfo>, nodes: &[Status]) -> Result<RunInfo> {
+fn find(args: &SetArgs, mut runs: Vec<RunInfo>, nodes: &[Status]) -> Result<RunInfo> {
     let name = args.run.as_str();
     let by_name = nodes
         .iter()
@@ -79,8 +83,17 @@ fn find(args: &SetArgs, runs: Vec<RunInfo>, nodes: &[Status]) -> Result<RunInfo>
     let pid = by_name.or_else(|| name.parse().ok());
     let here = |run: &RunInfo| run.supervisor().map(|process| process.pid);
     let is_it = |run: &RunInfo| pid.is_some_and(|pid| run.pid == pid || here(run) == Some(pid));
-    let run = runs.into_iter().find(is_it);
-    run.ok_or_else(|| BadInput(format!("no run is {name} (see sandbag status)")).into())
+    // A node that stands still does not answer; its journal has its name.
+    let is_named = |run: &RunInfo| node_of(run) == Some(name);
+    let at = runs.iter().position(is_it);
+    let at = at.or_else(|| runs.iter().position(is_named));
+    let none = || BadInput(format!("no run is {name} (see sandbag status)"));
+    Ok(runs.swap_remove(at.ok_or_else(none)?))
+}
+
+/// The name of a run that is a node, by its journal.
+fn node_of(run: &RunInfo) -> Option<&str> {
+    run.load.strip_prefix("node ")
 }
 
 fn set_load(registry: &Registry, run: &RunInfo, loads: &Loads, messages: &Messages) -> Result<u8> {
@@ -103,4 +116,33 @@ fn set_load(registry: &Registry, run: &RunInfo, loads: &Loads, messages: &Messag
         Err(error) => bail!("run {number} takes no other load: {error}"),
     }
     Ok(exit::KEPT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_does_not_answer_is_found_by_its_journal() {
+        let run = |pid, load| RunInfo {
+            pid,
+            ..RunInfo::of_this_process(load)
+        };
+        let found = |name: &str| {
+            let args = SetArgs {
+                run: name.parse().unwrap(),
+                load: None,
+                speed: None,
+                pause: false,
+                resume: true,
+            };
+            let all = [(7, "constant 20 %"), (8, "node small"), (9, "node 7")];
+            let runs = all.map(|(pid, load)| run(pid, load)).to_vec();
+            find(&args, runs, &[]).ok().map(|run| run.pid)
+        };
+        assert_eq!(found("small"), Some(8));
+        // A number is a process first.
+        assert_eq!(found("7"), Some(7));
+        assert_eq!(found("smal"), None);
+    }
 }

@@ -13,6 +13,8 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, getsockopt, send, socket,
 };
 use nix::unistd::geteuid;
+use sandbag_linux::Root;
+use sandbag_linux::process::Process;
 
 use super::directory::Directory;
 use super::error::SocketError;
@@ -63,6 +65,11 @@ pub fn ask(
     if peer.uid() != 0 && peer.uid() != geteuid().as_raw() {
         let uid = peer.uid();
         return Err(SocketError::Foreign { path, uid });
+    }
+    // One that stands still would be waited for in vain.
+    let server = Process::new(&Root::default(), peer.pid().unsigned_abs());
+    if server.stat().is_ok_and(|stat| stat.state == 'T') {
+        return Err(SocketError::Stopped { name: name() });
     }
     let reply = exchange(&mut stream, &protocol::line(request), until);
     match reply.map_err(|cause| (cause.kind(), cause)) {

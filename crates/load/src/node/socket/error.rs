@@ -32,6 +32,8 @@ pub enum SocketError {
         "node `{name}` did not answer within {limit:?}: its supervisor is busy or stopped; try again"
     )]
     Silent { name: String, limit: Duration },
+    #[error("node `{name}` stands still: let it go on first (sandbag set {name} --resume)")]
+    Stopped { name: String },
     /// It hung up before it answered: it just ended, or too many asked.
     #[error("node `{name}` hung up without an answer: it may have ended (sandbag slow list)")]
     HungUp { name: String },

@@ -3,16 +3,22 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
-use std::io::{Read as _, Write as _};
-use std::os::fd::AsFd as _;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use sandbag_linux::Root;
+use sandbag_linux::process::Process;
 
 use super::*;
 use crate::node::protocol::{LONGEST_REQUEST, Reply, Request, Status};
@@ -348,6 +354,40 @@ fn a_node_that_does_not_answer_is_given_up() {
     assert!(matches!(error, SocketError::Silent { .. }), "{error}");
     let error = Server::bind(&directory, &name("a")).unwrap_err();
     assert!(matches!(error, SocketError::Running { .. }), "{error}");
+}
+
+#[test]
+fn a_node_that_stands_still_is_not_waited_for() {
+    let (_dir, directory, _server) = served();
+    let listener = UnixListener::bind(directory.socket(&name("b"))).unwrap();
+    let fd = listener.as_raw_fd();
+    let mut command = Command::new("sleep");
+    command.arg("1000").stdin(Stdio::null());
+    // The socket is then this process's, which was the last to call listen(2).
+    // SAFETY: an async-signal-safe call.
+    unsafe {
+        command.pre_exec(move || match libc::listen(fd, 8) {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        })
+    };
+    let mut child = command.spawn().unwrap();
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGSTOP).unwrap();
+    let state = || {
+        Process::new(&Root::default(), child.id())
+            .stat()
+            .unwrap()
+            .state
+    };
+    while state() != 'T' {
+        thread::yield_now();
+    }
+    let begin = Instant::now();
+    let error = ask(&directory, &name("b"), &Request::Status, LIMIT).unwrap_err();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(matches!(error, SocketError::Stopped { .. }), "{error}");
+    assert!(begin.elapsed() < LIMIT / 2, "{:?}", begin.elapsed());
 }
 
 #[test]
