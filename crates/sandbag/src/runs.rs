@@ -176,7 +176,7 @@ pub fn stop(args: &StopArgs, messages: &Messages) -> Result<u8> {
     }
     let ask = |runs: &[Proven]| {
         for (run, process) in runs {
-            match process.signal(libc::SIGTERM) {
+            match process.ask_to_end() {
                 Ok(()) => messages.detail(&format!("asked {} to end", number(run))),
                 Err(error) => Messages::error(&error.to_string()),
             }

@@ -7,6 +7,7 @@ use std::net::{TcpListener, TcpStream};
 
 use crate::prelude::*;
 use crate::prometheus::{Daemon, SERVER, free_port};
+use crate::slowed::Waiting;
 use crate::terminal::Terminal;
 
 cases! { CASES: two_cpus;
@@ -18,6 +19,7 @@ cases! { CASES: two_cpus;
     a_port_in_use_is_refused_before_anything_is_done,
     a_load_is_changed_while_it_runs_and_ends_as_planned,
     a_run_is_paused_and_goes_on,
+    a_paused_run_is_resumed_by_its_name_and_ends_when_it_is_asked_to,
 }
 
 cases! { PROMETHEUS: servers;
@@ -337,6 +339,40 @@ fn a_run_is_paused_and_goes_on(place: &MachinePlace) -> Result<()> {
             .is_some_and(|s| (1.0..2.5).contains(&s)),
         "{record}"
     );
+    Ok(())
+}
+
+/// Nobody waits 5 s for an answer that does not come.
+const AT_ONCE: Duration = Duration::from_secs(4);
+
+fn a_paused_run_is_resumed_by_its_name_and_ends_when_it_is_asked_to(
+    place: &MachinePlace,
+) -> Result<()> {
+    let stands = |pid: Pid| wait_until("the pause", || state_of(pid) == Some('T'));
+    let node = Waiting::start(place, "small", "--cpus 0 --speed 0.5")?;
+    let supervisor = pid_of(&node.child);
+    place.answers("set small --pause", 0, &["stands still"])?;
+    stands(supervisor)?;
+    let begin = Instant::now();
+    place.answers("slow stop small", 1, &["sandbag set small --resume"])?;
+    place.answers("set small --speed 0.7", 1, &["may stand still"])?;
+    place.run("status")?.expect(0)?.shows(&["node small"])?;
+    place.answers("set small --resume", 0, &["goes on"])?;
+    figure!(begin.elapsed() < AT_ONCE, "{:?}", begin.elapsed());
+    wait_until("its answer", || node.status().is_ok())?;
+    drop(node);
+
+    let words = "load 20 --cpus 0 --no-settle --no-out -q";
+    let (run, command) = place.start_ready(words, "echo $$ > pid; exec sleep 60")?;
+    kill(pid_of(&run), Signal::SIGTSTP)?;
+    stands(pid_of(&run))?;
+    stands(command)?;
+    let begin = Instant::now();
+    place.run("stop --all")?.expect(0)?;
+    figure!(begin.elapsed() < AT_ONCE, "{:?}", begin.elapsed());
+    // The command's own.
+    finish(run)?.expect(128 + 15)?;
+    ensure!(!lives(command), "the command lives on");
     Ok(())
 }
 

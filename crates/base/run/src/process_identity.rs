@@ -58,6 +58,16 @@ impl ProcessIdentity {
         }
     }
 
+    /// Asks it to end, also where it stands still, as a paused run does: it hears of no
+    /// signal before it goes on.
+    ///
+    /// # Errors
+    /// As [`signal`](Self::signal).
+    pub fn ask_to_end(self) -> sandbag_linux::Result<()> {
+        self.signal(libc::SIGTERM)?;
+        self.signal(libc::SIGCONT)
+    }
+
     fn signal_by_number(self, signal: i32) -> sandbag_linux::Result<()> {
         if Self::of(&Root::default(), self.pid)? != Some(self) {
             return Ok(());
@@ -99,9 +109,10 @@ mod tests {
                 std::thread::yield_now();
             }
         }
-        named.signal(libc::SIGKILL).unwrap();
+        named.signal(libc::SIGSTOP).unwrap();
+        named.ask_to_end().unwrap();
         child.wait().unwrap();
-        named.signal(libc::SIGKILL).unwrap();
+        named.ask_to_end().unwrap();
         named.signal_by_number(libc::SIGKILL).unwrap();
         let gone = ProcessIdentity::of(&Root::default(), child.id());
         assert_eq!(gone.unwrap(), None);

@@ -198,7 +198,9 @@ impl Loop {
         let stood_ns = clock::monotonic() - from_ns;
         self.paused_ns += stood_ns;
         replay.go_on(stood_ns);
-        if let Some(pid) = command {
+        // Also one that the terminal stopped: who continues us may be no shell, which would
+        // continue it as well.
+        if let Some(pid) = self.pid {
             signal(pid, Signal::SIGCONT);
         }
     }

@@ -77,6 +77,8 @@ impl OwnRun {
     pub fn ask_to_end(&mut self) {
         if self.ended().is_none() {
             signal(self.child.id(), Signal::SIGTERM);
+            // One that was paused would never hear of it.
+            signal(self.child.id(), Signal::SIGCONT);
         }
     }
 

@@ -135,7 +135,8 @@ impl SupervisedRun<'_> {
     /// the time of that is no pause.
     pub(super) fn stand_still(&mut self, common: &Common<'_>, tell_command: bool) -> Result<()> {
         let running = self.command.as_ref().filter(|r| r.ended.is_none());
-        let pid = running.map(|running| running.pid).filter(|_| tell_command);
+        let command = running.map(|running| running.pid);
+        let pid = command.filter(|_| tell_command);
         // The load stays until the command has stopped, except where its
         // release would continue it.
         let stop_first = self.method.scope == Scope::Cpu;
@@ -180,7 +181,9 @@ impl SupervisedRun<'_> {
         }
         self.board.set_paused(false);
         self.beside.tell(Signal::SIGCONT);
-        if let Some(pid) = pid {
+        // Also one that the terminal stopped: who continues us may be no shell, which would
+        // continue it as well.
+        if let Some(pid) = command {
             signal_to(pid, Signal::SIGCONT);
         }
         Ok(())

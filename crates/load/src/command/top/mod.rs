@@ -100,7 +100,7 @@ fn stop(run: &WatchedRun) -> String {
     let number = crate::live::words::number(&run.run);
     match run.run.supervisor() {
         None => format!("{number} cannot be ended from here: see sandbag stop"),
-        Some(process) => match process.signal(libc::SIGTERM) {
+        Some(process) => match process.ask_to_end() {
             Ok(()) => format!("asked {number} to end"),
             Err(error) => error.to_string(),
         },
