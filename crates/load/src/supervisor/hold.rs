@@ -27,6 +27,8 @@ use sandbag_run::error::Result;
 const PIECES_AHEAD: usize = 6;
 /// When the room of burners is looked at first, run time.
 const EARLY_NS: u64 = WINDOW_NS / 5;
+/// How long after its end all of a load is noted for certain.
+const NOTED_NS: u64 = WINDOW_NS;
 
 impl SupervisedRun<'_> {
     /// The run proper. Returns the run time at which it ended, and why.
@@ -46,6 +48,11 @@ impl SupervisedRun<'_> {
             self.publish(common, feed, now)?;
             let profile_end = feed.end_ns();
             let over = profile_end.is_some_and(|end| run_ns >= end);
+            // Not where the end is found late, just now: its notes may be late as well.
+            if let Some(end) = noted_end(run_ns, self.load_ended_ns) {
+                // Windows that are made already are not made again.
+                self.assemble(common, end, true);
+            }
             if over && self.load_ended_ns.is_none() {
                 let end = profile_end.unwrap_or(run_ns);
                 self.load_ended_ns = Some(end);
@@ -93,6 +100,10 @@ impl SupervisedRun<'_> {
                     .or(profile_end)
                     .filter(|_| !over)
                     .map(|_| self.next_piece_ns()),
+                self.load_ended_ns
+                    .map(|end| end + NOTED_NS)
+                    .filter(|at| *at > run_ns)
+                    .map(|at| self.clock.monotonic_ns(at)),
                 self.limit.wake_ns(now),
                 (self.cpus.iter().any(|cpu| cpu.was_starved(now))).then_some(now + WATCH_NS),
             ];
@@ -241,9 +252,23 @@ fn window_is_over(next_mark: u64, run_ns: u64, load_ended_ns: Option<u64>) -> bo
     run_ns >= next_mark && load_ended_ns.is_none_or(|end| next_mark <= end)
 }
 
+/// The end of a load whose last windows are to be made, though the command goes on: what
+/// slows a node notes every boundary and writes over its oldest note, 25 s later.
+fn noted_end(run_ns: u64, load_ended_ns: Option<u64>) -> Option<u64> {
+    load_ended_ns.filter(|end| run_ns >= end + NOTED_NS)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_windows_wait_for_their_notes_and_not_for_the_command() {
+        let end = 3 * WINDOW_NS / 2;
+        assert_eq!(noted_end(9 * WINDOW_NS, None), None);
+        assert_eq!(noted_end(end + NOTED_NS - 1, Some(end)), None);
+        assert_eq!(noted_end(end + NOTED_NS, Some(end)), Some(end));
+    }
 
     #[test]
     fn no_window_is_late_after_the_end_of_the_load() {

@@ -508,6 +508,19 @@ mod tests {
     }
 
     #[test]
+    fn the_windows_up_to_the_end_are_made_once() {
+        let (mut meter, mut log) = (meter(), WindowLog::default());
+        let end = SECOND + BOUNDARY_NS;
+        for at in [0, SECOND, end] {
+            meter.sample(sample(at, 0, 0));
+        }
+        for _ in 0..2 {
+            meter.finish(&clock(), end, true, half, &mut log);
+        }
+        assert_eq!((log.0.len(), log.1.len()), (11, 2));
+    }
+
+    #[test]
     fn a_part_that_ends_between_two_boundaries_has_what_is_noted_at_the_next() {
         let (mut meter, mut log) = (meter(), WindowLog::default());
         let end = SECOND + 90_000_000;
