@@ -47,11 +47,7 @@ impl SupervisedRun<'_> {
                     }
                 }
                 (signal, None) if ENDING.contains(&signal) => {
-                    end = Some(match self.command {
-                        // Its end was ours, and what it left is being ended.
-                        Some(_) => RunEnd::TimedOut,
-                        None => RunEnd::Stopped,
-                    });
+                    end = Some(end_without_command(end, self.command.is_some()));
                 }
                 (_, None) => {}
             }
@@ -209,5 +205,31 @@ impl SupervisedRun<'_> {
             clock::sleep_until(clock::monotonic() + BOUNDARY_NS / 20);
         }
         signal_to(pid, Signal::SIGSTOP);
+    }
+}
+
+/// What a signal that asks to end makes of a run in which no command runs, or runs any more;
+/// `end` is what was found before it.
+fn end_without_command(end: Option<RunEnd>, had_command: bool) -> RunEnd {
+    match end {
+        // It came together with the command's own end, which counts.
+        Some(RunEnd::CommandOver) => RunEnd::CommandOver,
+        // The command's end was ours, and what it left is being ended.
+        _ if had_command => RunEnd::TimedOut,
+        _ => RunEnd::Stopped,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_beside_the_command_s_end_leaves_it_its_code() {
+        let over = Some(RunEnd::CommandOver);
+        assert_eq!(end_without_command(over, true), RunEnd::CommandOver);
+        // After the time limit no end is found until nothing of it is left.
+        assert_eq!(end_without_command(None, true), RunEnd::TimedOut);
+        assert_eq!(end_without_command(None, false), RunEnd::Stopped);
     }
 }
