@@ -129,8 +129,8 @@ fn ladder(node: &NodeGroup, wishes: FrequencyOptions) -> Result<Option<Ladder>> 
 
 /// Lets a node run as if nothing had been done to it, for the worker that takes the place of
 /// one that was killed: what that did is not known to it, and it would never take it back. As
-/// when the journal is undone, who was stopped by somebody else goes on as well: the kernel
-/// does not say who stopped a process.
+/// when the journal is undone, processes that others stopped go on as well: the kernel does
+/// not say by which process one was stopped.
 pub fn let_go_on(throttling: Throttling, node: &NodeGroup) -> Result<()> {
     let outcome: Result<()> = match throttling {
         Throttling::Lim { .. } => continue_all(&node.cpu).into_iter().collect(),

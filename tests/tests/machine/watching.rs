@@ -342,7 +342,7 @@ fn a_run_is_paused_and_goes_on(place: &MachinePlace) -> Result<()> {
     Ok(())
 }
 
-/// Nobody waits 5 s for an answer that does not come.
+/// Less than the 5 s for which an answer is waited for.
 const AT_ONCE: Duration = Duration::from_secs(4);
 
 fn a_paused_run_is_resumed_by_its_name_and_ends_when_it_is_asked_to(

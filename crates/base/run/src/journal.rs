@@ -406,8 +406,8 @@ pub fn of_others(own: &Journal) -> Vec<Entry> {
 }
 
 /// The entries of those other runs that live, or that a process is undoing right
-/// now, which looks after us who still needs what. A dead run needs nothing, and
-/// perhaps nobody ever undoes its journal.
+/// now: that process looks later than we do what others still need. A dead run needs
+/// nothing, and its journal may never be undone.
 ///
 /// To be called under the lock: a journal is there a moment before it is locked.
 pub fn of_living(own: &Journal) -> Vec<Entry> {

@@ -54,7 +54,7 @@ pub fn abandon(journal: Journal) -> PathBuf {
     path
 }
 
-/// Waits until nobody holds a journal: a child that another test has just forked
+/// Waits until no process holds a journal: a child that another test has just forked
 /// holds it until it executes its program.
 pub fn await_dead(path: &Path) {
     while Journal::take_over(path).unwrap().is_none() {

@@ -223,7 +223,8 @@ fn undo_by(
     if left.is_empty() && never.is_empty() {
         left.extend(journal.close().err().map(|error| error.to_string()));
     } else {
-        // Still within that step: who comes next must not leave to us what we left to him.
+        // Still within that step: to the next run our journal must be that of a dead one, or each
+        // would leave a setting to the other.
         drop(journal);
     }
     Left { later: left, never }
