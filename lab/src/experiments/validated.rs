@@ -85,12 +85,12 @@ impl Experiment for Validated {
         let (how, ranks, sync) = (next()?, next()?, next()?);
         let is_virtual = how == ONE_BY_ONE;
         let seconds = if is_virtual {
-            setup.form(20, 120)
+            setup.form(40, 240)
         } else {
             setup.form(5, 20)
         };
         let how = match how {
-            ONE_BY_ONE => "--virtual --clock cpu --repeats 3 --quantum 200us".to_owned(),
+            ONE_BY_ONE => "--virtual --clock cpu --repeats 3 --quantum 1ms".to_owned(),
             MPI => format!("--mpi --rounds {CHANGES}"),
             _ => format!("--rounds {CHANGES}"),
         };
@@ -185,7 +185,7 @@ impl Paper for Validated {
             source: "De, Kothari and Mann (Cluster 2008), figure 8",
             rounds: [3, 6],
             most_rounds: 6,
-            minutes: [7, 60],
+            minutes: [11, 120],
             page: |measured| sections(measured.rows),
             summary,
         }
