@@ -11,7 +11,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use sandbag_stats::error_of_mean;
 use serde_json::Value;
 
@@ -118,10 +118,10 @@ impl Experiment for Validated {
         } else {
             meeting_row(cell, round, &figures).into_iter().collect()
         };
-        ensure!(
-            !rows.is_empty(),
-            "no prediction: ranks wait for CPUs, or all is noise"
-        );
+        if rows.is_empty() {
+            let error = anyhow!("no prediction: ranks wait for CPUs, or all is noise");
+            return Ok(vec![Row::failed(cell, round, &error)]);
+        }
         Ok(rows)
     }
 
