@@ -56,7 +56,7 @@ test-all: ## The same, all rounds of them, and with MPI, Prometheus and guests w
 	@# What later tests need is made beside tests that are not judged by time. Guests
 	@# that cannot be made are skipped below, with the reason.
 	@{ $(MAKE) build && { $(TESTED)/guest || true; }; } & others=$$!; \
-	    SANDBAG_TEST_ALL=1 $(MAKE) unit && wait $$others
+	    SANDBAG_TEST_ALL=1 $(MAKE) unit; unit=$$?; wait $$others && exit $$unit
 	@SANDBAG_TEST_ALL=1 $(MAKE) mpi-test machine guest package-test
 	@echo "all test programs passed"
 

@@ -17,7 +17,7 @@ use crate::page::{self, ComparisonPage};
 use crate::stats::{LikenessVerdict, likeness};
 use crate::tables::{compared, distances, verdict_words, verdicts};
 use crate::trace_file::open;
-use crate::{CpuNotes, JitterTrace, Selection};
+use crate::{JitterTrace, Selection};
 
 /// Compare the lengths of events of two traces, or what other tools recorded
 ///
@@ -91,11 +91,7 @@ pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
 /// Both without the events that the loop of the other could not have seen: recorders differ
 /// in what they detect, and that is no difference of the machines.
 fn seen_by_both(a: JitterTrace, b: JitterTrace, messages: &Messages) -> Result<[JitterTrace; 2]> {
-    let least_ns = |trace: &JitterTrace| {
-        let notes = trace.notes.iter().flat_map(|notes| &notes.cpus);
-        let least = notes.map(CpuNotes::detectable_ns).reduce(f64::min);
-        least.unwrap_or(0.0).ceil() as u64
-    };
+    let least_ns = |trace: &JitterTrace| trace.detectable_ns().unwrap_or(0.0).ceil() as u64;
     let above_ns = least_ns(&a).max(least_ns(&b));
     let short = |trace: &JitterTrace| {
         let lengths = trace.lengths_ns().into_iter();
@@ -167,7 +163,7 @@ fn traces(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CpuTrace, LoopClock, Notes, Span, TraceEvent, TraceHeader};
+    use crate::{CpuNotes, CpuTrace, LoopClock, Notes, Span, TraceEvent, TraceHeader};
 
     #[test]
     fn events_that_one_loop_cannot_see_are_left_out_of_both() {
