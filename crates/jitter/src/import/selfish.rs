@@ -28,14 +28,10 @@ pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
     let cpu = input.only_cpu();
     let mut all = EventSet::with_rounding(ROUNDING_NS);
     let (mut least_ns, mut threshold_pct) = (None, None);
-    // Where the segment begins on the clock of the trace, and its first event.
-    let (mut base_ns, mut begin_ns) = (0, None);
+    // Where the segment begins on the clock of the trace, and from the first of its events
+    // to the end of the last. By the rounding neither need be of the row at that end.
+    let (mut base_ns, mut segment) = (0, None::<Span>);
     let mut segments = 0u64;
-    let end_segment = |all: &mut EventSet, begin_ns: Option<u64>| {
-        if let (Some(from_ns), Some(until_ns)) = (begin_ns, all.last_end_ns(cpu)) {
-            all.known(cpu, Span { from_ns, until_ns });
-        }
-    };
     while let Some((place, row)) = input.lines.next_row()? {
         let line = match row {
             Row::Data(line) => line,
@@ -47,8 +43,10 @@ pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
                 } else if let Some(value) = value("Threshold: [% minimal cycle length]:") {
                     threshold_pct = number::decimal(value);
                 } else if value("Time [ns]").is_some() {
-                    end_segment(&mut all, begin_ns.take());
-                    base_ns = all.last_end_ns(cpu).map_or(0, |end| end + BETWEEN_NS);
+                    if let Some(ended) = segment.take() {
+                        base_ns = ended.until_ns + BETWEEN_NS;
+                        all.known(cpu, ended);
+                    }
                     segments += 1;
                 }
                 continue;
@@ -60,19 +58,22 @@ pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
         let start_ns = base_ns.checked_add(start).filter(|ns| *ns < MAX_NS);
         let start_ns = start_ns
             .ok_or_else(|| place.fault(Fault::Impossible("segments of more than 146 years")))?;
-        if all
-            .last_end_ns(cpu)
-            .is_some_and(|end| end > start_ns + ROUNDING_NS)
-        {
+        if segment.is_some_and(|before| before.until_ns > start_ns + ROUNDING_NS) {
             let expected =
                 "a start after the end of the row before (a segment begins with `# Time [ns]`)";
             return Err(place.expected(expected, line));
         }
-        // By the rounding a row may begin before the first one, too.
-        begin_ns = Some(begin_ns.map_or(start_ns, |begin: u64| begin.min(start_ns)));
-        all.add(cpu, TraceEvent::new(start_ns, length_ns), place)?;
+        let event = TraceEvent::new(start_ns, length_ns);
+        all.add(cpu, event, place)?;
+        let before = segment.unwrap_or(Span::new(start_ns, start_ns));
+        segment = Some(Span::new(
+            before.from_ns.min(start_ns),
+            before.until_ns.max(event.end_ns()),
+        ));
     }
-    end_segment(&mut all, begin_ns);
+    if let Some(ended) = segment {
+        all.known(cpu, ended);
+    }
     let mut warnings = Vec::new();
     if segments > 1 {
         warnings.push(format!(

@@ -404,11 +404,12 @@ proptest! {
     }
 }
 
-/// The first row of a segment has no length, and the next begins 1 ns before it, which is the
-/// rounding.
+/// The row at an end of a segment has no length, and the one beside it reaches 1 ns beyond
+/// it, which is the rounding.
 #[test]
-fn a_segment_begins_with_the_first_event_that_stays() {
+fn a_segment_reaches_over_its_events() {
     check(b"# Selfish Benchmark\n# Time [ns]\n1.00\t0.00\n0.00\t100.00\n");
+    check(b"# Selfish Benchmark\n# Time [ns]\n0.00\t100.00\n99.00\t0.00\n");
 }
 
 /// Of entries that were lost nothing is known, also where there are no samples.
