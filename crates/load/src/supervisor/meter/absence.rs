@@ -192,7 +192,8 @@ proptest! {
         prop_assert_eq!(truth.absent_ms, 0);
         prop_assert_eq!(truth.verdict, Verdict::Kept);
         // No moment of it was left out.
-        prop_assert!(truth.judged_ms.abs_diff(truth.delivered_ms) <= 1);
+        let off = truth.judged_ms.abs_diff(truth.delivered_ms);
+        prop_assert!(off <= 1, "{} ms of {}", truth.judged_ms, truth.delivered_ms);
     }
 }
 
