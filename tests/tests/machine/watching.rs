@@ -354,13 +354,17 @@ fn a_paused_run_is_resumed_by_its_name_and_ends_when_it_is_asked_to(
     place.answers("set small --pause", 0, &["stands still"])?;
     stands(supervisor)?;
     let begin = Instant::now();
-    place.answers("slow stop small", 1, &["sandbag set small --resume"])?;
+    let hint = &["sandbag set small --resume"];
+    place.answers("slow set small --speed 0.7", 1, hint)?;
     place.answers("set small --speed 0.7", 1, &["may stand still"])?;
     place.run("status")?.expect(0)?.shows(&["node small"])?;
     place.answers("set small --resume", 0, &["goes on"])?;
     figure!(begin.elapsed() < AT_ONCE, "{:?}", begin.elapsed());
     wait_until("its answer", || node.status().is_ok())?;
-    drop(node);
+    place.answers("set small --pause", 0, &["stands still"])?;
+    stands(supervisor)?;
+    place.run("slow stop small")?.expect(0)?;
+    node.finish()?;
 
     let words = "load 20 --cpus 0 --no-settle --no-out -q";
     let (run, command) = place.start_ready(words, "echo $$ > pid; exec sleep 60")?;

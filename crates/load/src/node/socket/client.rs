@@ -15,6 +15,7 @@ use nix::sys::socket::{
 use nix::unistd::geteuid;
 use sandbag_linux::Root;
 use sandbag_linux::process::Process;
+use sandbag_run::process_identity::ProcessIdentity;
 
 use super::directory::Directory;
 use super::error::SocketError;
@@ -25,7 +26,8 @@ use crate::node::spec::NodeName;
 const QUEUE_PAUSE: Duration = Duration::from_millis(2);
 
 /// Sends a request to a node, and waits at most `limit` for its reply. A refusal
-/// by the node is a reply ([`Reply::Error`]), not an error here.
+/// by the node is a reply ([`Reply::Error`]), not an error here. A paused node goes on
+/// if it is asked to end.
 pub fn ask(
     directory: &Directory,
     name: &NodeName,
@@ -66,10 +68,16 @@ pub fn ask(
         let uid = peer.uid();
         return Err(SocketError::Foreign { path, uid });
     }
-    // One that stands still would be waited for in vain.
-    let server = Process::new(&Root::default(), peer.pid().unsigned_abs());
-    if server.stat().is_ok_and(|stat| stat.state == 'T') {
-        return Err(SocketError::Stopped { name: name() });
+    let pid = peer.pid().unsigned_abs();
+    if let Ok(stat) = Process::new(&Root::default(), pid).stat()
+        && stat.state == 'T'
+    {
+        let start_ticks = stat.times.start_ticks;
+        let server = ProcessIdentity { pid, start_ticks };
+        // One that stands still would be waited for in vain; to end, it has to go on.
+        if *request != Request::Stop || server.signal(libc::SIGCONT).is_err() {
+            return Err(SocketError::Stopped { name: name() });
+        }
     }
     let reply = exchange(&mut stream, &protocol::line(request), until);
     match reply.map_err(|cause| (cause.kind(), cause)) {

@@ -384,10 +384,18 @@ fn a_node_that_stands_still_is_not_waited_for() {
     }
     let begin = Instant::now();
     let error = ask(&directory, &name("b"), &Request::Status, LIMIT).unwrap_err();
+    let waited = begin.elapsed();
+    let stood_still = state() == 'T';
+    // To end it goes on, though this one has no answer.
+    let short = Duration::from_millis(50);
+    let stop = ask(&directory, &name("b"), &Request::Stop, short).unwrap_err();
+    let goes_on = state() != 'T';
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(matches!(error, SocketError::Stopped { .. }), "{error}");
-    assert!(begin.elapsed() < LIMIT / 2, "{:?}", begin.elapsed());
+    assert!(waited < LIMIT / 2, "{waited:?}");
+    assert!(matches!(stop, SocketError::Silent { .. }), "{stop}");
+    assert!(stood_still && goes_on);
 }
 
 #[test]
