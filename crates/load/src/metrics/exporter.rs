@@ -5,7 +5,7 @@ use std::fs;
 use std::net::{TcpListener, ToSocketAddrs as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::path::PathBuf;
-use std::process::Child;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -14,6 +14,7 @@ use sandbag_linux::{Root, interrupt};
 use sandbag_run::child;
 use sandbag_run::process_identity::ProcessIdentity;
 use sandbag_ui::failure::{Context as _, Result};
+use sandbag_ui::messages::Messages;
 use sandbag_ui::{BadInput, NotPossible, output};
 use serde::{Deserialize, Serialize};
 
@@ -84,6 +85,8 @@ impl Exporter {
         let inherit: Vec<RawFd> = setup.listener.into_iter().collect();
         let arguments = child::to_args(&setup);
         let mut command = child::own(EXPORTER_VERB, &arguments, &inherit, false);
+        // Its errors are the user's to see, at once: we do not read them.
+        command.stderr(Stdio::inherit());
         // It removes its file.
         sandbag_linux::child::ChildSetup::die_with_us(&mut command, libc::SIGTERM);
         let child = command.spawn().context("the exporter of the metrics")?;
@@ -148,10 +151,19 @@ fn export(setup: &ExporterSetup) -> Result<()> {
         let listener = TcpListener::from(unsafe { OwnedFd::from_raw_fd(fd) });
         server::serve(listener, page.clone())?;
     }
-    let mut watch = None;
+    let (mut watch, mut has_failed) = (None, false);
     let mut next = Instant::now();
     loop {
-        watch = look(watch, Watch::open);
+        watch = match look(watch, Watch::open) {
+            Ok(watch) => Some(watch),
+            Err(error) => {
+                if !std::mem::replace(&mut has_failed, true) {
+                    let why = error.line();
+                    Messages::error(&format!("no metrics until the run can be seen: {why}"));
+                }
+                None
+            }
+        };
         show(setup, &page, watch.as_ref());
         // Looks that were missed while the registry was locked are not made up for.
         next = Instant::now().max(next + EVERY);
@@ -161,14 +173,13 @@ fn export(setup: &ExporterSetup) -> Result<()> {
     }
 }
 
-/// Another look, or the first one; none while the registry is locked or too many files are
-/// open, say. The next may succeed, so that is no reason to end.
-fn look(before: Option<Watch>, open: impl FnOnce() -> Result<Watch>) -> Option<Watch> {
-    let looked = match before {
+/// Another look, or the first one; an error while the registry is locked or too many files
+/// are open, say. The next may succeed, so that is no reason to end.
+fn look(before: Option<Watch>, open: impl FnOnce() -> Result<Watch>) -> Result<Watch> {
+    match before {
         Some(mut watch) => watch.look().map(|()| watch),
         None => open(),
-    };
-    looked.ok()
+    }
 }
 
 /// Shows what was seen of the run: nothing rather than what is no longer so.
@@ -211,16 +222,17 @@ mod tests {
         };
         let nothing = ("# EOF\n".to_owned(), String::new());
         let open = || Watch::of(registry.clone());
-        let mut watch = look(None, open);
+        let mut watch = look(None, open).ok();
         assert!(shown(watch.as_ref()).0.contains("sandbag_run_info{"));
         // As one that is locked, without the wait for the lock.
         fs::rename(&dir, &away).unwrap();
         for _ in 0..2 {
-            watch = look(watch, open);
-            assert_eq!(shown(watch.as_ref()), nothing);
+            let why = look(watch.take(), open).unwrap_err().line();
+            assert!(why.contains(dir.to_str().unwrap()), "{why}");
+            assert_eq!(shown(None), nothing);
         }
         fs::rename(&away, &dir).unwrap();
-        watch = look(watch, open);
+        watch = look(watch, open).ok();
         assert!(shown(watch.as_ref()).1.contains("sandbag_run_info{"));
     }
 
