@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One node: its place, its speeds, its supervisor.
 
-use crate::method::{Method, Scope};
+use crate::method::{Method, Scope, by_name};
 use crate::node::place::{Claim, PlacedCourse, PlacedNode, place};
 use crate::node::plan::{self, AtEnd};
 use crate::node::socket::{Directory, Server, list};
@@ -104,7 +104,7 @@ pub fn check(options: &NodeOptions, registry: &Registry) -> Result<CheckedNode> 
                 1.0 - most,
                 1.0 - asked
             ),
-            remedy: slower(&options.method).into(),
+            remedy: slower(&options.method, asked).into(),
         }
         .into());
     }
@@ -144,13 +144,15 @@ pub fn check(options: &NodeOptions, registry: &Registry) -> Result<CheckedNode> 
     })
 }
 
-/// What goes on where a method does not.
-fn slower(method: &str) -> &'static str {
+/// What helps where a method does not take `level` (0 to 1) of a CPU.
+fn slower(method: &str, level: f64) -> &'static str {
+    let serves = |name| by_name(name).is_some_and(|other| other.serves(1.0) >= level - 1e-9);
     match method {
-        // These go as far as any.
-        "pace" | "gov" | "lim" => "ask for more",
-        "cap" => "ask for more, or take a longer --period, up to 100ms",
-        _ => "ask for more, or use --method pace, gov or cap",
+        // Its own period is the longest.
+        "cap" if serves("cap") => "ask for more, or take a longer --period, up to 100ms",
+        _ if serves("cap") => "ask for more, or use --method pace, gov or cap",
+        _ if serves("pace") => "ask for more, or use --method pace",
+        _ => "ask for more",
     }
 }
 
@@ -315,5 +317,26 @@ fn as_run(options: &NodeOptions) -> RunOptions {
         beside: None,
         progress: false,
         hold: options.hold.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_goes_as_far_is_advised() {
+        for (method, speed, more) in [
+            ("cap", 0.1, ", or take a longer --period, up to 100ms"),
+            ("cap", 0.007, ", or use --method pace"),
+            ("cap", 0.001, ""),
+            ("hogs", 0.05, ", or use --method pace, gov or cap"),
+            ("hogs", 0.01, ", or use --method pace, gov or cap"),
+            ("gov", 0.007, ", or use --method pace"),
+            ("pace", 0.001, ""),
+        ] {
+            let advice = format!("ask for more{more}");
+            assert_eq!(slower(method, 1.0 - speed), advice, "{method} {speed}");
+        }
     }
 }
