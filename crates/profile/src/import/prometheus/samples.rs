@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From series to samples: moment by moment, all CPUs.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::import::counters::{self, CpuState, Differences, STATES, StateTimes};
@@ -55,7 +56,11 @@ pub(super) fn steps(kept: PointStore, format: Format, file: &Arc<str>) -> Result
     }
     let (whole, told) = whole(&states, kept.cpus.values(), kind).map_err(fault)?;
     warnings.extend(told);
-    let joins_held = whole == Whole::Modes || all().map(Vec::as_slice).any(makes_up);
+    let repeats = match whole {
+        // Their sum moves with every scrape.
+        Whole::Modes => BTreeSet::new(),
+        _ => all().flat_map(|points| repeats(points)).collect(),
+    };
     warnings.extend(incomplete(&kept.cpus, &states));
     let about = ImportSummary {
         host,
@@ -81,7 +86,7 @@ pub(super) fn steps(kept: PointStore, format: Format, file: &Arc<str>) -> Result
         about,
         kind,
         whole,
-        joins_held,
+        repeats,
         interval_ns,
         differences: Differences::new(PER_SECOND as u64),
         last_ns: None,
@@ -100,22 +105,41 @@ pub(super) fn steps(kept: PointStore, format: Format, file: &Arc<str>) -> Result
 fn interval_ns(kept: &PointStore) -> Option<i64> {
     let all = kept.cpus.values().flatten().flatten();
     let longest = all.max_by_key(|points| points.len())?;
-    let mut between: Vec<i64> = longest
+    usual_ns(longest.iter().map(|point| point.ns))
+}
+
+/// The median of the times between moments.
+fn usual_ns(moments: impl Iterator<Item = i64>) -> Option<i64> {
+    let moments: Vec<i64> = moments.collect();
+    let mut between: Vec<i64> = moments
         .windows(2)
-        .map(|two| two[1].ns.saturating_sub(two[0].ns))
+        .map(|two| two[1].saturating_sub(two[0]))
         .collect();
     let middle = between.len() / 2;
     (!between.is_empty()).then(|| *between.select_nth_unstable(middle).1)
 }
 
-/// Whether a counter that stood still then moved by more than the wall time:
-/// scrapes are repeated. Without all of the modes standing still alone says
-/// nothing, because idle does on a CPU that is busy.
-fn makes_up(points: &[MetricPoint]) -> bool {
-    points.windows(3).any(|three| {
-        let wall_s = three[2].ns.saturating_sub(three[1].ns) as f64 / NS_PER_S as f64;
-        three[1].value == three[0].value && three[2].value - three[1].value > wall_s * TOO_MUCH
-    })
+/// When a counter stood still before it moved by more than the wall time: the scrape before
+/// is repeated there. Without all of the modes standing still alone says nothing, because
+/// idle does on a CPU that is busy. Of a stretch of more than two usual times between moves
+/// only the end is repeated: the rest was busy, and the scrape after it late.
+fn repeats(points: &[MetricPoint]) -> Vec<i64> {
+    let moves: Vec<usize> = (1..points.len())
+        .filter(|at| points[*at].value != points[at - 1].value)
+        .collect();
+    let usual_ns = usual_ns(moves.iter().map(|at| points[*at].ns)).unwrap_or(i64::MAX);
+    let (mut all, mut last) = (Vec::new(), 0);
+    for at in moves {
+        let (before, now) = (points[at - 1], points[at]);
+        let since_ns = |ns: i64| now.ns.saturating_sub(ns);
+        let wall_s = since_ns(before.ns) as f64 / NS_PER_S as f64;
+        if now.value - before.value > wall_s * TOO_MUCH {
+            let still = points[last + 1..at].iter().map(|point| point.ns);
+            all.extend(still.filter(|ns| since_ns(*ns) < usual_ns.saturating_mul(2)));
+        }
+        last = at;
+    }
+    all
 }
 
 /// CPUs that lack modes that others have: the file may be cut short.
@@ -206,8 +230,8 @@ struct MergedSamples {
     about: ImportSummary,
     kind: MetricKind,
     whole: Whole,
-    /// Samples in which nothing moved are repeated scrapes.
-    joins_held: bool,
+    /// When scrapes are repeated if nothing moves, where some modes are missing.
+    repeats: BTreeSet<i64>,
     interval_ns: i64,
     differences: Differences,
     last_ns: Option<i64>,
@@ -229,9 +253,11 @@ impl MergedSamples {
 
     /// Whether nothing moved anywhere since the sample before: Prometheus
     /// repeats a scrape until there is another.
-    fn is_held(&self) -> bool {
+    fn is_held(&self, ns: i64) -> bool {
         let mut known = self.columns.iter().filter(|c| c.now.is_some()).peekable();
-        self.joins_held && known.peek().is_some() && self.columns.iter().all(|c| c.now == c.before)
+        (self.whole == Whole::Modes || self.repeats.contains(&ns))
+            && known.peek().is_some()
+            && self.columns.iter().all(|c| c.now == c.before)
     }
 
     fn counters(&mut self, sample: &mut ImportSample) -> bool {
@@ -241,7 +267,7 @@ impl MergedSamples {
                 self.keep(ns);
                 continue;
             };
-            if self.is_held() {
+            if self.is_held(ns) {
                 self.odd.held += 1;
                 continue;
             }

@@ -56,6 +56,9 @@ fn repeated_scrapes_of_idle_alone_are_no_load() {
     assert_eq!(loads([0, 0, 0, 0, 60, 60, 60, 60, 120]), [0.0, 0.0]);
     // What never makes up for it was busy.
     assert_eq!(loads([50; 9]), [100.0; 8]);
+    // A busy minute by scrapes of 15 s, of which the one after it is late by 3 s.
+    let late = loads([0, 15, 30, 30, 30, 30, 48, 60, 75]);
+    assert_eq!(late, [0.0, 0.0, 100.0, 100.0, 40.0, 20.0, 0.0]);
 }
 
 /// As the exporter and back.
