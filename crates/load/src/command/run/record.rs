@@ -267,8 +267,8 @@ fn reason(verdict: Verdict, counter: &VerdictCounter, tolerance: Tolerance) -> S
     );
     let figures = match counter.lost_cpu(tolerance) {
         Some((cpu, points)) => format!(
-            "most windows of CPU {cpu} were off by more than {} points, {points:.1} in the mean; \
-             {figures}",
+            "too many windows of CPU {cpu} were off by more than {} points, {points:.1} in the \
+             mean; {figures}",
             tolerance.window_points
         ),
         None => figures,

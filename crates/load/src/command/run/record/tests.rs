@@ -174,7 +174,7 @@ fn a_cpu_without_its_load_is_named_among_many() {
     };
     let run = record(many, &outcome(false, 2.0), &collector, Vec::new());
     assert_eq!(run.verdict, Verdict::Missed);
-    let named = "most windows of CPU 7 were off by more than 3 points, 50.0 in the mean; ";
+    let named = "too many windows of CPU 7 were off by more than 3 points, 50.0 in the mean; ";
     assert!(run.reason.starts_with(named), "{}", run.reason);
 }
 
