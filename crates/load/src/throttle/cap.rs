@@ -24,6 +24,8 @@ pub struct Cap {
     level: f64,
     taken_ns: u64,
     read: Option<CapCounters>,
+    /// The group was throttled between the last two readings.
+    throttled: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +55,7 @@ impl Cap {
             level: 0.0,
             taken_ns: 0,
             read: None,
+            throttled: false,
         }
     }
 
@@ -113,6 +116,7 @@ impl Throttle for Cap {
             Some(before) if now.at < before.at + BOUNDARY_NS / 2 && at < now.at => {}
             Some(before) => {
                 self.taken_ns += self.taken_between(before, now);
+                self.throttled = now.throttled != before.throttled;
                 self.read = Some(now);
             }
             None => self.read = Some(now),
@@ -120,7 +124,20 @@ impl Throttle for Cap {
         self.taken_ns
     }
 
+    /// What was taken since the last boundary is counted before.
     fn release(&mut self, _now: u64) -> Result<()> {
+        if let (Some(before), Ok(now)) = (self.read, self.counters()) {
+            // The kernel counts a throttled period at its end. Of one that is cut the period
+            // before tells.
+            let is_cut = now.at < before.at + self.period_us * 1000;
+            let counted = u64::from(self.throttled && is_cut);
+            let before = CapCounters {
+                throttled: before.throttled.saturating_sub(counted),
+                ..before
+            };
+            self.taken_ns += self.taken_between(before, now);
+            self.read = Some(now);
+        }
         self.level = 0.0;
         match self.group.set_cap(None) {
             // Its group is gone, and the limit with it.
@@ -192,6 +209,34 @@ mod tests {
         assert_eq!(cap.taken_between(before, counters(2_000, 900, 8)), 550);
         // More than there is: the counters are not read at one moment.
         assert_eq!(cap.taken_between(before, counters(2_000, 2_100, 8)), 0);
+    }
+
+    #[test]
+    fn a_period_that_is_cut_is_throttled_as_the_one_before() {
+        let stat = "usage_usec 5\nnr_throttled 7\n";
+        let (_dir, node) = node(&[("cpu.max", "max 100000\n"), ("cpu.stat", stat)]);
+        let taken_ns = |throttled| {
+            let before = CapCounters {
+                at: monotonic() - 50_000_000,
+                usage_ns: 0,
+                throttled: 7,
+            };
+            let mut cap = Cap {
+                level: 0.5,
+                read: Some(before),
+                throttled,
+                // Not over however slow this test is.
+                ..Cap::new(&node, 1_000_000_000)
+            };
+            for _ in 0..2 {
+                cap.release(0).unwrap();
+            }
+            cap.taken_ns
+        };
+        assert_eq!(taken_ns(false), 0);
+        // All but 5 us of two CPUs.
+        let taken_ns = taken_ns(true);
+        assert!(taken_ns >= 49_997_500, "{taken_ns}");
     }
 
     #[test]
