@@ -2,7 +2,6 @@
 //! `sandbag generate`: man pages, shell completions and reference, for packagers,
 //! `make install` and docs/; made from the same definitions as `--help`.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +12,8 @@ use clap_mangen::roff::{Roff, roman};
 use sandbag_ui::failure::{Context as _, Result};
 
 use crate::reference;
-use sandbag_ui::{exit, output};
+use sandbag_ui::exit;
+use sandbag_ui::output::{self, Overwrite};
 
 /// Write man pages, shell completions or the reference
 #[derive(Debug, Args)]
@@ -59,16 +59,20 @@ pub fn main(args: &GenerateArgs, mut cli: Command) -> Result<u8> {
 }
 
 fn reference(cli: Command, dir: &Path) -> Result<()> {
-    fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    output::make_dir(dir).with_context(|| dir.display().to_string())?;
     for (name, text) in reference::pages(cli) {
-        let path = dir.join(name);
-        fs::write(&path, text).with_context(|| path.display().to_string())?;
+        put(&dir.join(name), text)?;
     }
     Ok(())
 }
 
+/// Writes a page in the place of an earlier one.
+fn put(path: &Path, text: impl AsRef<[u8]>) -> Result<()> {
+    output::put(path, text, Overwrite { force: true }.existing())
+}
+
 fn man(cli: Command, dir: &Path) -> Result<()> {
-    fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    output::make_dir(dir).with_context(|| dir.display().to_string())?;
     let mut cli = cli.disable_help_subcommand(true);
     // Gives every command its full name and the global options.
     cli.build();
@@ -83,7 +87,7 @@ fn pages(command: &Command, codes: &str, dir: &Path) -> Result<()> {
     let codes = own.as_deref().unwrap_or(codes);
     let page = Man::new(command.clone()).manual("sandbag");
     let path = dir.join(page.get_filename());
-    fs::write(&path, render(&page, command, codes)?).with_context(|| path.display().to_string())?;
+    put(&path, render(&page, command, codes)?)?;
     let seen = |command: &&Command| !command.is_hide_set();
     for command in command.get_subcommands().filter(seen) {
         pages(command, codes, dir)?;

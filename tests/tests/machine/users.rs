@@ -7,6 +7,7 @@ cases! { CASES: root;
     under_sudo_command_and_run_directory_are_the_user_s,
     under_sudo_a_directory_that_was_there_keeps_its_owners,
     under_sudo_each_file_of_a_profile_is_the_user_s,
+    under_sudo_a_directory_of_files_is_the_user_s,
     as_root_stays_root,
 }
 
@@ -53,6 +54,20 @@ fn under_sudo_each_file_of_a_profile_is_the_user_s(place: &MachinePlace) -> Resu
     finish(place.sudo(words).spawn()?)?.expect(0)?;
     is_the_user_s(place, "day.cpu0.simgrid")?;
     is_the_user_s(place, "day.cpu1.simgrid")
+}
+
+fn under_sudo_a_directory_of_files_is_the_user_s(place: &MachinePlace) -> Result<()> {
+    for (words, file) in [
+        ("jitter api new/c", "new/c/jitter.c"),
+        ("generate man new/man", "new/man/sandbag.1"),
+        ("generate reference new/pages", "new/pages/metrics.md"),
+    ] {
+        finish(place.sudo(words.split(' ')).spawn()?)?.expect(0)?;
+        is_the_user_s(place, file)?;
+        let (dir, _) = file.rsplit_once('/').context("a directory")?;
+        is_the_user_s(place, dir)?;
+    }
+    is_the_user_s(place, "new")
 }
 
 fn under_sudo_a_directory_that_was_there_keeps_its_owners(place: &MachinePlace) -> Result<()> {

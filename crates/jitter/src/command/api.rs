@@ -11,7 +11,7 @@ use sandbag_ui::failure::{Context as _, Result};
 
 use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
-use sandbag_ui::output::{Overwrite, put};
+use sandbag_ui::output::{Overwrite, make_dir, put};
 
 /// Write the header, the source and the library for programs that ask for
 /// their jitter themselves
@@ -30,7 +30,7 @@ pub struct ApiArgs {
 
 pub fn main(args: &ApiArgs, messages: &Messages) -> Result<u8> {
     let dir = &args.dir;
-    fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    make_dir(dir).with_context(|| dir.display().to_string())?;
     for (name, contents) in C_FILES {
         let path = dir.join(name);
         let mode = if name == LIBRARY_NAME { 0o755 } else { 0o644 };
