@@ -237,24 +237,29 @@ class Over(Exception):
     """What a time limit raises."""
 
 
-@pytest.mark.parametrize("what", ["run", "sweep"])
-def test_an_exception_ends_the_run_and_its_program(tmp_path, what):
+@pytest.mark.parametrize("what, deaf", [("run", False), ("sweep", False), ("sweep", True)])
+def test_an_exception_ends_the_run_and_its_program(tmp_path, what, deaf):
     def over(*_):
         raise Over
 
     program, begin = ["sleep", "61.7"], time.monotonic()
+    # What a shell ignores the program that it becomes ignores, too.
+    command = ["sh", "-c", "trap '' TERM; exec sleep 61.7"] if deaf else program
     before = signal.signal(signal.SIGALRM, over)
     signal.setitimer(signal.ITIMER_REAL, 2)
     try:
         with pytest.raises(Over):
             if what == "run":
-                sandbag.run(program, load=20, cpus=[0])
+                sandbag.run(command, load=20, cpus=[0])
             else:
-                sandbag.sweep(program, load=[0, 20], cpus=[0], warm_up=0, out=tmp_path)
+                sandbag.sweep(command, load=[0, 20], cpus=[0], warm_up=0, out=tmp_path)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert time.monotonic() - begin < 7
+    # Before it kills, a sweep waits for 10 s.
+    assert time.monotonic() - begin < (18 if deaf else 7)
+    if deaf:
+        wait_for_the_end()
     assert burners() == 0
     assert program not in [[os.fsdecode(word) for word in words[:2]] for words in command_lines()]
     assert what == "run" or (tmp_path / "sweep.json").exists()

@@ -113,9 +113,11 @@ fn words(condition: &Condition, more: &[String]) -> Vec<OsString> {
     own.map(OsString::from).collect()
 }
 
+const KILL: &str = "--kill";
+
 /// Options that are for runs with a command only.
 fn needs_command(word: &str) -> bool {
-    word == "--kill" || word.starts_with("--pin=")
+    word == KILL || word.starts_with("--pin=")
 }
 
 /// Whether this condition can be had for this program; nothing is changed.
@@ -175,9 +177,12 @@ pub fn make(
         .arg0("sandbag")
         .arg("-q")
         .args(words(condition, more));
+    // What does not end with its run when it is asked to would go on without its condition.
+    let kill = (!more.iter().any(|word| word == KILL)).then_some(KILL);
     sandbag
         .args(["--force", "--out"])
         .arg(dir)
+        .args(kill)
         .arg("--")
         .args(command);
     sandbag.stdin(Stdio::null()).stdout(out).stderr(err);

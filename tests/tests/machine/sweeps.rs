@@ -7,6 +7,7 @@ cases! { CASES: two_cpus;
     a_sweep_finds_what_a_load_costs,
     a_program_that_fails_at_one_speed_is_shown,
     a_sweep_that_is_interrupted_or_killed_goes_on,
+    a_program_that_does_not_end_with_its_sweep_is_killed,
     what_cannot_be_measured_is_said,
     under_sudo_the_results_of_a_sweep_are_the_user_s,
     two_programs_are_compared_under_one_load,
@@ -110,6 +111,17 @@ fn a_sweep_that_is_interrupted_or_killed_goes_on(place: &MachinePlace) -> Result
         said.expect(2)?.says(&["a sweep of other conditions"])?;
     }
     place.as_before()?;
+    Ok(())
+}
+
+fn a_program_that_does_not_end_with_its_sweep_is_killed(place: &MachinePlace) -> Result<()> {
+    let words = "-q sweep --load 0,30 -c 0 --runs 1 --warm-up 0 --out s";
+    let script = "trap '' INT TERM; echo $$ > pid; exec sleep 60";
+    let (run, program) = place.start_ready(words, script)?;
+    kill(pid_of(&run), Signal::SIGTERM)?;
+    finish(run)?.expect(130)?;
+    place.as_before()?;
+    ensure!(!lives(program), "the program lives on");
     Ok(())
 }
 
