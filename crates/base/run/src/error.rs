@@ -122,3 +122,19 @@ fn busy_remedy(pid: u32) -> String {
          run of sandbag slow, with --load and --jitter"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Exit code 5 has other reasons, too.
+    #[test]
+    fn python_knows_busy_cpus_by_these_words() {
+        let module = include_str!("../../../../python/sandbag/_program.py");
+        let mut lines = module.lines();
+        let words = lines.find_map(|line| line.strip_prefix("LOADED = "));
+        let cpus = CpuList::from_iter([0]);
+        let busy = Error::Busy { pid: 7, cpus }.to_string();
+        assert!(busy.contains(words.unwrap().trim_matches('"')), "{busy}");
+    }
+}
