@@ -307,7 +307,7 @@ impl LoadedCpu {
             self.progress.1 = now;
             // After a little weight whatever its groups carry: with less it is soon
             // starved again.
-            let was_light = self.lightness.end();
+            let was_light = self.lightness.end(self.level, now);
             while self.fits(common, self.competition * 2.0) {
                 self.competition *= 2.0;
                 if !was_light {
@@ -319,7 +319,7 @@ impl LoadedCpu {
             self.place_again(common);
             return Ok(());
         }
-        if called && self.lightness.end() {
+        if called && self.lightness.end(self.level, now) {
             self.grown_ns = now;
             self.apply(common)?;
             // By its little weight it had far more than its share, and would wait for that.
@@ -335,7 +335,15 @@ impl LoadedCpu {
             }
             self.apply(common)?;
         }
+        if self.lightness.resume(now) {
+            self.apply(common)?;
+        }
         Ok(())
+    }
+
+    /// When its burners are light again.
+    pub fn resumes_ns(&self) -> Option<u64> {
+        self.lightness.resumes_ns()
     }
 
     fn asks_for_room(&self, common: &Common<'_>) -> bool {
@@ -366,7 +374,7 @@ impl LoadedCpu {
         if !self.asks_for_room(common) || active < BOUNDARY_NS / 100 {
             return Ok(());
         }
-        self.lightness.look(idle, self.level);
+        self.lightness.look(idle, self.level, clock::monotonic());
         if self.lightness.is_light() {
             // The room of a light burner says nothing about what a heavy one has.
             return self.apply(common);

@@ -13,8 +13,12 @@ const SPARE_AT_FIRST: f64 = 0.4;
 /// The least idle share of a CPU that counts: a load of 100 % leaves nothing, and at 95 %
 /// programs that want all that is left are idle for a part of it, too.
 const LEAST_SPARE: f64 = 0.02;
-/// Most looks with time to spare that are waited for before the burners are light.
-const MOST_WAITED: u32 = 64;
+/// How long burners that fell behind are not light: in full weight they have made up for it
+/// by then, as far as the program allows. At the least, at the most, and of the time that
+/// the load leaves, ns.
+const LEAST_REST_NS: u64 = 100_000_000;
+const MOST_REST_NS: u64 = 64_000_000_000;
+const LEFT_IN_REST_NS: f64 = 8e6;
 
 /// The next estimate of the competition. Doubles when the room is half of what
 /// it should be; halves after [`CALM`] looks with far more than needed.
@@ -43,11 +47,13 @@ pub fn competition(now: f64, level: f64, share: f64, calm: &mut u32) -> f64 {
 #[derive(Debug)]
 pub struct Lightness {
     allowed: bool,
-    light: bool,
     looked: bool,
-    /// Looks in a row with time to spare, and how many are needed.
-    spare: u32,
-    needed: u32,
+    /// Whether the last look found time to spare.
+    spare: bool,
+    light: bool,
+    /// When that last changed, and how long it is not light after it was.
+    changed_ns: u64,
+    rest_ns: u64,
 }
 
 impl Lightness {
@@ -55,10 +61,11 @@ impl Lightness {
     pub fn new(allowed: bool) -> Self {
         Self {
             allowed,
-            light: false,
             looked: false,
-            spare: 0,
-            needed: 1,
+            spare: false,
+            light: false,
+            changed_ns: 0,
+            rest_ns: 0,
         }
     }
 
@@ -67,30 +74,44 @@ impl Lightness {
     }
 
     /// At every look, with the share of the CPU that was idle since the last.
-    pub fn look(&mut self, idle: Option<f64>, level: f64) {
+    pub fn look(&mut self, idle: Option<f64>, level: f64, now: u64) {
         let first = !std::mem::replace(&mut self.looked, true);
         let enough = if first { SPARE_AT_FIRST } else { SPARE };
-        self.spare = match idle {
-            Some(idle) if idle >= (enough * (1.0 - level)).max(LEAST_SPARE) => self.spare + 1,
-            _ => 0,
-        };
-        self.light |= self.allowed && self.spare >= self.needed;
+        let enough = (enough * (1.0 - level)).max(LEAST_SPARE);
+        self.spare = idle.is_some_and(|idle| idle >= enough);
+        self.resume(now);
     }
 
-    /// A burner fell behind: full weight from here on, and light again only after twice
-    /// as long a calm, so that a program whose need changes is not met by a debt each
-    /// time. Returns whether that changes anything.
-    pub fn end(&mut self) -> bool {
-        if self.light {
-            // What was right for long is not doubted for one disturbance.
-            self.needed = if self.spare > MOST_WAITED {
-                2
-            } else {
-                (self.needed * 2).min(MOST_WAITED)
-            };
+    /// When it will be light again, if nothing changes.
+    pub fn resumes_ns(&self) -> Option<u64> {
+        (self.allowed && self.spare && !self.light).then_some(self.changed_ns + self.rest_ns)
+    }
+
+    /// Light again once it has rested. Returns whether that changes anything.
+    pub fn resume(&mut self, now: u64) -> bool {
+        let resumes = self.resumes_ns().is_some_and(|at| now >= at);
+        if resumes {
+            (self.light, self.changed_ns) = (true, now);
         }
-        self.spare = 0;
-        std::mem::replace(&mut self.light, false)
+        resumes
+    }
+
+    /// A burner fell behind: full weight from here on. One disturbance is soon made up for;
+    /// a program that comes again before it was light for as long as it rested is given
+    /// twice that rest. Returns whether that changes anything.
+    pub fn end(&mut self, level: f64, now: u64) -> bool {
+        if !std::mem::replace(&mut self.light, false) {
+            return false;
+        }
+        let least = (LEFT_IN_REST_NS / (1.0 - level)).max(LEAST_REST_NS as f64) as u64;
+        let next = if now - self.changed_ns < self.rest_ns {
+            self.rest_ns * 2
+        } else {
+            self.rest_ns / 2
+        };
+        self.rest_ns = next.max(least).min(MOST_REST_NS);
+        self.changed_ns = now;
+        true
     }
 }
 
@@ -113,29 +134,38 @@ mod tests {
 
     #[test]
     fn light_while_there_is_time_to_spare_and_later_after_each_debt() {
+        const MS: u64 = 1_000_000;
         let mut lightness = Lightness::new(true);
-        lightness.look(Some(0.19), 0.5);
-        lightness.look(None, 0.5);
-        lightness.look(Some(0.04), 0.5);
-        assert!(!lightness.is_light() && !lightness.end());
-        for needed in [1, 2, 4, 8, 16, 32, 64, 64] {
-            for _ in 0..needed {
-                assert!(!lightness.is_light());
-                lightness.look(Some(0.2), 0.5);
-            }
-            // No idle time is no reason to change: only a debt is.
-            lightness.look(Some(0.0), 0.5);
-            assert!(lightness.is_light() && lightness.end());
+        for idle in [Some(0.19), None, Some(0.04)] {
+            lightness.look(idle, 0.5, 0);
+            assert!(!lightness.is_light() && !lightness.end(0.5, 0));
         }
-        (0..2 * MOST_WAITED).for_each(|_| lightness.look(Some(0.2), 0.5));
-        assert!(lightness.end());
-        (0..2).for_each(|_| lightness.look(Some(0.2), 0.5));
-        assert!(lightness.is_light());
+        let mut now = 0;
+        lightness.look(Some(0.2), 0.5, now);
+        for rest in [100, 200, 400, 800].map(|ms| ms * MS) {
+            // No idle time is no reason to change: only a debt is.
+            lightness.look(Some(0.0), 0.5, now);
+            assert!(lightness.is_light() && lightness.end(0.5, now + MS));
+            lightness.look(Some(0.0), 0.5, now + MS);
+            assert_eq!(lightness.resumes_ns(), None);
+            lightness.look(Some(0.2), 0.5, now + MS);
+            now += MS + rest;
+            assert_eq!(lightness.resumes_ns(), Some(now));
+            assert!(!lightness.resume(now - 1) && lightness.resume(now));
+        }
+        // What was right for long is not doubted for one disturbance.
+        now += 800 * MS;
+        assert!(lightness.end(0.5, now));
+        assert_eq!(lightness.resumes_ns(), Some(now + 400 * MS));
+        // Little is left to make up for a debt in.
+        let mut most = Lightness::new(true);
+        most.look(Some(0.02), 0.98, 0);
+        assert!(most.end(0.98, 0) && !most.resume(399 * MS) && most.resume(401 * MS));
         let mut full = Lightness::new(true);
-        (0..9).for_each(|_| full.look(Some(0.0), 1.0));
+        (0..9).for_each(|_| full.look(Some(0.0), 1.0, 0));
         assert!(!full.is_light());
         let mut never = Lightness::new(false);
-        never.look(Some(0.9), 0.1);
+        never.look(Some(0.9), 0.1, 0);
         assert!(!never.is_light());
     }
 }

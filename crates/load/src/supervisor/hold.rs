@@ -106,6 +106,7 @@ impl SupervisedRun<'_> {
                     .map(|at| self.clock.monotonic_ns(at)),
                 self.limit.wake_ns(now),
                 (self.cpus.iter().any(|cpu| cpu.was_starved(now))).then_some(now + WATCH_NS),
+                self.cpus.iter().filter_map(LoadedCpu::resumes_ns).min(),
             ];
             let wake = wakes.into_iter().flatten().min();
             self.wait_until(wake.unwrap_or(now + 10 * WINDOW_NS));
