@@ -43,7 +43,7 @@ pub fn run(worker: &mut BurnWorker<'_>, duty: Duty, attributes: Attributes) -> R
     sleep_until(grid);
     loop {
         // Where the level changes its period changes a period later.
-        let light = is_light(worker);
+        let light = worker.is_light();
         let period_ns = period_at(duty, plan.level(), light);
         worker.note_boundaries(monotonic());
         if worker.board.is_paused() {
@@ -138,14 +138,10 @@ fn pace(worker: &mut BurnWorker<'_>, debt: &Debt, level: f64, grid: u64, next: u
     }
 }
 
-fn is_light(worker: &BurnWorker<'_>) -> bool {
-    worker.slot.light.load(Ordering::Relaxed) != 0
-}
-
 /// The debt that is no reason to call, of this largest one, ns. A light burner falls behind
 /// at once when the CPU has no time to spare, and must not lose half a point of a second.
 fn bearable(worker: &BurnWorker<'_>, most: f64) -> f64 {
-    if is_light(worker) {
+    if worker.is_light() {
         (most / 8.0).min(4e6)
     } else {
         most / 2.0

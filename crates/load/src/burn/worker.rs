@@ -21,6 +21,12 @@ const AWAY_POLL_NS: u64 = 20_000_000;
 /// Time away from the CPU that is worth asking the kernel about, ns.
 const GAP_NS: u64 = 20_000;
 
+/// How long a light burner runs before it lets the scheduler choose anew, ns. A task that
+/// wakes up preempts it; once that one sleeps the burner would have the CPU until its
+/// burst is over, though other tasks of the program wait: their group has had more than
+/// its share, and is not eligible for some microseconds.
+const CHOICE_NS: u64 = 50_000;
+
 /// Counters of the time in which a thread does not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waits {
@@ -122,7 +128,17 @@ impl<'a> BurnWorker<'a> {
     /// what was counted before; returns it as it is after.
     pub fn spin(&mut self, until: u64, waits: Waits) -> Waits {
         let (wall, cpu) = (monotonic(), thread_cpu());
-        while monotonic() < until {
+        let choice_ns = if self.is_light() { CHOICE_NS } else { u64::MAX };
+        let mut chosen = wall;
+        loop {
+            let now = monotonic();
+            if now >= until {
+                break;
+            }
+            if now - chosen >= choice_ns {
+                std::thread::yield_now();
+                chosen = now;
+            }
             std::hint::spin_loop();
         }
         let away = (monotonic() - wall).saturating_sub(thread_cpu() - cpu);
@@ -204,6 +220,11 @@ impl<'a> BurnWorker<'a> {
             // A lost call is made up for by the supervisor's next look.
             let _ = self.alarm.write(&1u64.to_ne_bytes());
         }
+    }
+
+    /// Whether it has so little weight that programs are served before it.
+    pub fn is_light(&self) -> bool {
+        self.slot.light.load(Ordering::Relaxed) != 0
     }
 
     /// Level 0: no burner. Sleeps until the next order comes into force, or
