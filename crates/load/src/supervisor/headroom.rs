@@ -9,14 +9,14 @@ const CALM: u32 = 5;
 /// Share of the time which the load leaves that is idle where there is time for all.
 const SPARE: f64 = 0.1;
 /// The same for the first look: a program that starts waits for its files.
-const SPARE_AT_FIRST: f64 = 0.4;
+const SPARE_AT_FIRST: f64 = 0.2;
 /// The least idle share of a CPU that counts: a load of 100 % leaves nothing, and at 95 %
 /// programs that want all that is left are idle for a part of it, too.
 const LEAST_SPARE: f64 = 0.02;
 /// How long burners that fell behind are not light: in full weight they have made up for it
 /// by then, as far as the program allows. At the least, at the most, and of the time that
 /// the load leaves, ns.
-const LEAST_REST_NS: u64 = 100_000_000;
+const LEAST_REST_NS: u64 = 20_000_000;
 const MOST_REST_NS: u64 = 64_000_000_000;
 const LEFT_IN_REST_NS: f64 = 8e6;
 
@@ -136,13 +136,13 @@ mod tests {
     fn light_while_there_is_time_to_spare_and_later_after_each_debt() {
         const MS: u64 = 1_000_000;
         let mut lightness = Lightness::new(true);
-        for idle in [Some(0.19), None, Some(0.04)] {
+        for idle in [Some(0.09), None, Some(0.04)] {
             lightness.look(idle, 0.5, 0);
             assert!(!lightness.is_light() && !lightness.end(0.5, 0));
         }
         let mut now = 0;
         lightness.look(Some(0.2), 0.5, now);
-        for rest in [100, 200, 400, 800].map(|ms| ms * MS) {
+        for rest in [20, 40, 80, 160].map(|ms| ms * MS) {
             // No idle time is no reason to change: only a debt is.
             lightness.look(Some(0.0), 0.5, now);
             assert!(lightness.is_light() && lightness.end(0.5, now + MS));
@@ -154,9 +154,9 @@ mod tests {
             assert!(!lightness.resume(now - 1) && lightness.resume(now));
         }
         // What was right for long is not doubted for one disturbance.
-        now += 800 * MS;
+        now += 160 * MS;
         assert!(lightness.end(0.5, now));
-        assert_eq!(lightness.resumes_ns(), Some(now + 400 * MS));
+        assert_eq!(lightness.resumes_ns(), Some(now + 80 * MS));
         // Little is left to make up for a debt in.
         let mut most = Lightness::new(true);
         most.look(Some(0.02), 0.98, 0);

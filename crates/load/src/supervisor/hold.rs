@@ -25,7 +25,7 @@ use sandbag_run::error::Result;
 /// Pieces that are published before they begin. Also how late the
 /// supervisor may be without a burner missing a change.
 const PIECES_AHEAD: usize = 6;
-/// When the room of burners is looked at first, run time.
+/// How often the room of burners is looked at in the first second.
 const EARLY_NS: u64 = WINDOW_NS / 5;
 /// How long after its end all of a load is noted for certain.
 const NOTED_NS: u64 = WINDOW_NS;
@@ -59,7 +59,7 @@ impl SupervisedRun<'_> {
                 self.mark()?;
             }
             if early_look.is_some_and(|at| run_ns >= at) {
-                early_look = None;
+                early_look = Some(run_ns + EARLY_NS).filter(|at| *at < WINDOW_NS);
                 // After the load there is nothing to look at, and no window to add to.
                 if self.load_ended_ns.is_none() {
                     self.mark()?;
