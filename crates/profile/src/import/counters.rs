@@ -34,8 +34,18 @@ pub(super) type StateTimes = [u64; STATES];
 pub(super) const USER_HZ: u64 = 100;
 
 /// A counter that falls by this much began anew; a smaller fall is the
-/// kernel's (iowait may decrease, idle is corrected). Seconds.
+/// kernel's, which corrects idle. Seconds.
 const RESET_S: u64 = 3;
+
+/// The times with waiting for I/O as idle. The kernel counts an idle period that is
+/// under way as one of the two when it is asked and perhaps as the other when the
+/// period ends: one falls, the other jumps, and only their sum is steady.
+pub(super) fn with_iowait_as_idle(mut times: StateTimes) -> StateTimes {
+    let iowait = std::mem::take(&mut times[CpuState::Iowait as usize]);
+    let idle = &mut times[CpuState::Idle as usize];
+    *idle = idle.saturating_add(iowait);
+    times
+}
 
 /// Makes loads of differences and counts what was odd about them.
 #[derive(Debug)]
@@ -66,6 +76,7 @@ impl Differences {
 
     /// The load between two readings; `None` if the counters began anew.
     pub(super) fn cell(&mut self, before: &StateTimes, after: &StateTimes) -> Option<ProfileCell> {
+        let [before, after] = [before, after].map(|times| with_iowait_as_idle(*times));
         let mut delta = [0u64; STATES];
         for i in 0..STATES {
             if before[i] > after[i] {
@@ -84,11 +95,7 @@ impl Differences {
             return Some(ProfileCell::default());
         }
         let of = |state: CpuState| delta[state as usize] as f64;
-        Some(cell(
-            of(CpuState::Idle) + of(CpuState::Iowait),
-            of(CpuState::Steal),
-            total as f64,
-        ))
+        Some(cell(of(CpuState::Idle), of(CpuState::Steal), total as f64))
     }
 
     pub(super) fn warnings(&self) -> Vec<String> {
@@ -133,22 +140,39 @@ mod tests {
     #[test]
     fn a_fall_of_three_seconds_is_a_restart_and_a_smaller_one_is_not() {
         let mut differences = Differences::new(1000);
-        let before = [10_000, 0, 0, 10_000, 5_000, 0, 0, 0];
+        let before = [10_000, 0, 0, 10_000, 0, 0, 5_000, 0];
         let mut after = before;
         after[CpuState::Idle as usize] += 500;
         after[CpuState::User as usize] += 500;
-        after[CpuState::Iowait as usize] -= 2_999;
+        after[CpuState::Softirq as usize] -= 2_999;
         assert_eq!(
             differences.cell(&before, &after),
             Some(ProfileCell::load(50.0))
         );
-        after[CpuState::Iowait as usize] -= 1;
+        after[CpuState::Softirq as usize] -= 1;
         assert_eq!(differences.cell(&before, &after), None);
         assert_eq!(
             differences.cell(&before, &before),
             Some(ProfileCell::default())
         );
         assert_eq!(differences.warnings().len(), 3);
+    }
+
+    #[test]
+    fn an_idle_period_may_move_from_iowait_to_idle() {
+        let mut differences = Differences::default();
+        let all = [
+            [0, 0, 0, 1000, 0, 0, 0, 0],
+            [50, 0, 0, 1000, 50, 0, 0, 0],
+            [100, 0, 0, 1100, 0, 0, 0, 0],
+            // By more than a restart takes.
+            [100, 0, 0, 1100, 900, 0, 0, 0],
+            [150, 0, 0, 2050, 0, 0, 0, 0],
+        ];
+        let loads = all.windows(2).map(|two| differences.cell(&two[0], &two[1]));
+        let loads: Vec<_> = loads.map(|cell| cell.unwrap().load_pct).collect();
+        assert_eq!(loads, [50.0, 50.0, 0.0, 50.0]);
+        assert!(differences.warnings().is_empty());
     }
 
     #[test]

@@ -92,14 +92,18 @@ mod tests {
         let mut ticks = [0; STATES];
         ticks[CpuState::User as usize] = 25;
         ticks[CpuState::Idle as usize] = 75;
-        // What atop makes of a wait that fell by one tick, and by 4 s.
-        ticks[CpuState::Iowait as usize] = WRAP - 1;
+        // What atop makes of a counter that fell by one tick, and by 4 s.
+        ticks[CpuState::Softirq as usize] = WRAP - 1;
         assert_eq!(r.cell(&ticks), Some(ProfileCell::load(25.0)));
-        ticks[CpuState::Iowait as usize] = WRAP - 400;
+        ticks[CpuState::Softirq as usize] = WRAP - 400;
         assert_eq!(r.cell(&ticks), None);
-        ticks[CpuState::Iowait as usize] = u64::MAX;
+        ticks[CpuState::Softirq as usize] = u64::MAX;
         assert_eq!(r.cell(&ticks), Some(ProfileCell::load(25.0)));
         assert_eq!(r.cell(&[0; STATES]), None);
         assert_eq!(r.about(Vec::new()).warnings.len(), 2);
+        // Of a wait it is less idle time.
+        ticks[CpuState::Softirq as usize] = 0;
+        ticks[CpuState::Iowait as usize] = WRAP - 50;
+        assert_eq!(r.cell(&ticks), Some(ProfileCell::load(50.0)));
     }
 }

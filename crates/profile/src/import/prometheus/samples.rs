@@ -344,9 +344,9 @@ impl MergedSamples {
     }
 }
 
-/// As whole microseconds. What is negative is none that ever counted.
+/// As whole microseconds, waiting for I/O as idle. What is negative is none that ever counted.
 fn ticks(values: &ModeValues) -> StateTimes {
-    values.map(|value| (value * PER_SECOND).round() as u64)
+    counters::with_iowait_as_idle(values.map(|value| (value * PER_SECOND).round() as u64))
 }
 
 /// Whether the counters began anew. Their sum never falls otherwise, whatever
@@ -367,7 +367,8 @@ fn of_wall(spent: &ModeValues, wall: f64, whole: Whole, odd: &mut Odd) -> Profil
     let steal = of(CpuState::Steal).min(wall);
     let unused = match whole {
         Whole::WallLessBusy => {
-            let used: f64 = spent.iter().sum::<f64>() - of(CpuState::Iowait) - of(CpuState::Steal);
+            let unused = of(CpuState::Idle) + of(CpuState::Iowait);
+            let used = spent.iter().sum::<f64>() - unused - of(CpuState::Steal);
             odd.too_much += u64::from(used + steal > wall * TOO_MUCH);
             (wall - steal - used).max(0.0)
         }

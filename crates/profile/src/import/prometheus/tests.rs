@@ -61,6 +61,25 @@ fn repeated_scrapes_of_idle_alone_are_no_load() {
     assert_eq!(late, [0.0, 0.0, 100.0, 100.0, 40.0, 20.0, 0.0]);
 }
 
+#[test]
+fn an_idle_period_that_moves_from_iowait_to_idle_is_no_restart() {
+    let counter = |mode: &str, values: [&str; 3]| {
+        let times = ["1698674400", "1698674410", "1698674420"];
+        let points: Vec<(&str, &str)> = times.into_iter().zip(values).collect();
+        let labels = format!("__name__=node_cpu_seconds_total,cpu=0,mode={mode}");
+        series(&labels, &points)
+    };
+    let text = matrix(&[
+        counter("user", ["0", "5", "10"]),
+        counter("idle", ["100", "100", "110"]),
+        counter("iowait", ["0", "5", "0"]),
+    ]);
+    let p = read_as(text.as_bytes(), None).unwrap();
+    let cells = p.steps.iter().map(|step| step.cells[0]);
+    let loads: Vec<_> = cells.map(|cell| cell.unwrap().load_pct).collect();
+    assert_eq!(loads, [50.0, 50.0]);
+}
+
 /// As the exporter and back.
 fn there_and_back(p: &Profile) -> Profile {
     let mut text = Vec::new();
