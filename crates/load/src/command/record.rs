@@ -59,8 +59,8 @@ pub struct RecordArgs {
     #[arg(short, long, value_name = "LIST", value_parser = units::cpus)]
     cpus: Option<Cpus>,
 
-    /// What to do with steal: leave it out, or add it to the load; it is
-    /// recorded in columns of its own either way
+    /// What to do with steal: leave it out and record it in columns of its own,
+    /// or add it to the load
     #[arg(long, value_name = "WHAT", default_value = "exclude")]
     steal: Steal,
 

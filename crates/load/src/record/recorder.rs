@@ -144,9 +144,11 @@ impl<S: StatSource, C: RecordClock> Recorder<S, C> {
         let date = self.clock.date();
         let to_ms = date.round(jiff::Unit::Millisecond).unwrap_or(date);
         header.begins_at = Some(Begin::Utc(to_ms));
-        let notes = meaning(self.options.steal_as_load, command_counts_steal);
+        let steal_as_load = self.options.steal_as_load;
+        let notes = meaning(steal_as_load, command_counts_steal);
         let out = NoteWriter::new(out, &notes);
-        Writer::new(out, &header, true, Some(self.options.interval_ns)).map_err(Error::Output)
+        let interval_ns = Some(self.options.interval_ns);
+        Writer::new(out, &header, !steal_as_load, interval_ns).map_err(Error::Output)
     }
 }
 

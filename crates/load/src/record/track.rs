@@ -87,10 +87,11 @@ impl RecordTrack {
             None => delta.busy_ns,
             Some((ns, counts_steal)) => self.opposing(&delta, ns?, counts_steal),
         };
-        let (loaded_ns, base_ns) = if !self.steal_as_load {
-            (busy_ns, delta.delivered_ns())
+        let (loaded_ns, base_ns, steal_ns) = if !self.steal_as_load {
+            (busy_ns, delta.delivered_ns(), delta.steal_ns)
         } else {
-            (busy_ns + delta.steal_ns, delta.total_ns())
+            // A share of all time, beside which nothing is stolen.
+            (busy_ns + delta.steal_ns, delta.total_ns(), 0)
         };
         self.loaded_ns += loaded_ns;
         self.base_ns += base_ns;
@@ -100,7 +101,7 @@ impl RecordTrack {
             // Where all was stolen there is no load to speak of, but the
             // steal is to be kept.
             load_pct: percent(loaded_ns, base_ns).unwrap_or(0.0),
-            steal_pct: percent(delta.steal_ns, delta.total_ns())?,
+            steal_pct: percent(steal_ns, delta.total_ns())?,
         })
     }
 
@@ -179,7 +180,7 @@ mod tests {
     fn load_and_steal() {
         for (steal_as_load, now, expected) in [
             (false, times(40, 40, 20), (50.0, 20.0)),
-            (true, times(40, 40, 20), (60.0, 20.0)),
+            (true, times(40, 40, 20), (60.0, 0.0)),
             (false, times(0, 0, 20), (0.0, 100.0)),
         ] {
             let cell = track(steal_as_load, None).next(Some(&now), None).unwrap();

@@ -171,6 +171,16 @@ fn a_recording_as_it_stands_in_the_file() {
     assert!((report.cost_pct() - 1e-4).abs() < 1e-12);
 }
 
+/// The load is a share of all time then, and a steal column would be of the delivered time.
+#[test]
+fn a_recording_with_steal_as_load_has_no_steal_columns() {
+    let mut s = setting(1000, Some(1000));
+    s.options.steal_as_load = true;
+    let (text, _) = s.run();
+    assert!(text.ends_with("time,cpu0,cpu1\n0,25,75\n1,end\n"), "{text}");
+    assert!(!read(&text).header.has_steal);
+}
+
 /// Duration and stop, ms; the wait that is late and by how much; times of the
 /// rows, s; late and missed samples; what was dropped, ms.
 #[test]
