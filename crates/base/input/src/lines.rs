@@ -131,6 +131,25 @@ impl<'a> Lines<'a> {
         Ok(Some(&self.buffer[line]))
     }
 
+    /// The same, but no last line without its end: it may be cut inside a number.
+    /// # Errors
+    /// As [`Lines::next_line`].
+    pub fn next_whole_line(&mut self) -> Result<Option<&[u8]>> {
+        let found = self.next_line()?.is_some();
+        Ok((found && self.whole).then(|| &self.buffer[self.current.clone()]))
+    }
+
+    /// A warning of the last line, if [`Lines::next_whole_line`] left it out.
+    pub fn cut_warning(&self) -> Option<String> {
+        let is_blank = self.buffer[self.current.clone()].trim_ascii().is_empty();
+        (!self.whole && !is_blank).then(|| {
+            format!(
+                "line {}, the last one, has no line end: it may be cut short and is left out",
+                self.line
+            )
+        })
+    }
+
     fn fill(&mut self) -> Result<()> {
         self.current = 0..0;
         self.buffer.copy_within(self.start..self.filled, 0);
@@ -245,6 +264,23 @@ mod tests {
         assert_eq!(single_value(b"1;x;x", b"x"), None);
         assert_eq!(single_value(b"1;x", b""), None);
         assert_eq!(single_value(b"1;x", b"y"), None);
+    }
+
+    #[test]
+    fn a_last_line_without_its_end_is_left_out() {
+        for (text, rows, warns) in [
+            ("1\n23", 1, true),
+            ("1\n23\n", 2, false),
+            ("1\n ", 1, false),
+        ] {
+            let mut lines = Lines::new(Box::new(text.as_bytes()), "x".into());
+            let mut found = 0;
+            while lines.next_whole_line().unwrap().is_some() {
+                found += 1;
+            }
+            assert_eq!(found, rows, "{text:?}");
+            assert_eq!(lines.cut_warning().is_some(), warns, "{text:?}");
+        }
     }
 
     #[test]

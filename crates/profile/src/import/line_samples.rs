@@ -8,6 +8,9 @@ use super::sample::{CLOCKS_CHANGED, ImportSample, ImportSummary, Samples, slack}
 
 /// A format of lines, and what was read of one file.
 pub(super) trait LineFormat: Send {
+    /// Whether the end of the file shows without a line end that its last line is whole.
+    const SHOWS_ITS_END: bool = false;
+
     /// Takes a line. A whole sample is put into `sample`, rows of CPUs are not.
     fn line(&mut self, line: &[u8], sample: &mut ImportSample) -> Result<LineEvent, Fault>;
 
@@ -73,7 +76,12 @@ impl<F: LineFormat> LineSamples<F> {
         if let Some(row) = self.held.take() {
             return Ok(Some(LineEvent::Row(row)));
         }
-        let Some(line) = self.lines.next_line()? else {
+        let line = if F::SHOWS_ITS_END {
+            self.lines.next_line()?
+        } else {
+            self.lines.next_whole_line()?
+        };
+        let Some(line) = line else {
             return Ok(None);
         };
         let event = self.format.line(line, sample);
@@ -128,7 +136,11 @@ impl<F: LineFormat> Samples for LineSamples<F> {
     }
 
     fn about(&self) -> ImportSummary {
-        self.format.about(self.duplicates)
+        let mut about = self.format.about(self.duplicates);
+        if !F::SHOWS_ITS_END {
+            about.warnings.extend(self.lines.cut_warning());
+        }
+        about
     }
 
     fn here(&self, fault: Fault) -> Error {

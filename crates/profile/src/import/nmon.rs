@@ -139,7 +139,7 @@ impl Nmon {
             return Ok(Some(item));
         }
         loop {
-            let Some(line) = self.lines.next_line()? else {
+            let Some(line) = self.lines.next_whole_line()? else {
                 return Ok(None);
             };
             let mut fields = line.splitn(4, |b| *b == b',');
@@ -282,6 +282,7 @@ impl Samples for Nmon {
                 self.left_out
             ));
         }
+        warnings.extend(self.lines.cut_warning());
         ImportSummary {
             host: self.host.name(),
             local: true,

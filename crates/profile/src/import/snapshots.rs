@@ -85,7 +85,7 @@ impl<D: SnapshotFormat> Snapshots<D> {
         self.now.clear();
         let mut stamp = self.held.take();
         loop {
-            let Some(line) = self.lines.next_line()? else {
+            let Some(line) = self.lines.next_whole_line()? else {
                 return Ok(stamp.filter(|_| !self.now.is_empty()));
             };
             if let Some(rest) = line.strip_prefix(b"cpu") {
@@ -189,12 +189,14 @@ impl<D: SnapshotFormat> Samples for Snapshots<D> {
     }
 
     fn about(&self) -> ImportSummary {
+        let mut warnings = self.differences.warnings();
+        warnings.extend(self.lines.cut_warning());
         ImportSummary {
             host: self.dialect.host(),
             local: self.local,
             undated: self.undated,
             has_steal: self.has_steal,
-            warnings: self.differences.warnings(),
+            warnings,
         }
     }
 

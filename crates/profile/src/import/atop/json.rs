@@ -98,6 +98,9 @@ struct AtopJson {
 }
 
 impl LineFormat for AtopJson {
+    /// By the bracket that closes its object.
+    const SHOWS_ITS_END: bool = true;
+
     fn line(&mut self, text: &[u8], sample: &mut ImportSample) -> Result<LineEvent, Fault> {
         if text.trim_ascii().is_empty() {
             return Ok(LineEvent::Nothing);

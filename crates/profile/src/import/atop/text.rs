@@ -157,6 +157,9 @@ fn row(rest: &[u8], recording: &mut AtopRecording) -> Result<AtopRow, Fault> {
 }
 
 impl LineFormat for Atop {
+    /// By `SEP`. Rows without it were picked out by a program, which ends its lines.
+    const SHOWS_ITS_END: bool = true;
+
     fn line(&mut self, line: &[u8], sample: &mut ImportSample) -> Result<LineEvent, Fault> {
         if let Some(rest) = line.strip_prefix(b"cpu ") {
             return self.row(rest, sample).map(LineEvent::Row);

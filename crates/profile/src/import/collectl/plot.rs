@@ -181,7 +181,7 @@ impl CollectlPlot {
     /// The next row into `row`; false at the end.
     fn next_row(&mut self, row: &mut PlotRow) -> Result<bool> {
         loop {
-            let Some(line) = self.lines.next_line()? else {
+            let Some(line) = self.lines.next_whole_line()? else {
                 return Ok(false);
             };
             if is_table_header(line) {
@@ -308,7 +308,7 @@ impl Samples for CollectlPlot {
             local: !self.utc && self.block.offset_ns.is_none(),
             undated: false,
             has_steal: self.has_steal,
-            warnings: Vec::new(),
+            warnings: self.lines.cut_warning().into_iter().collect(),
         }
     }
 

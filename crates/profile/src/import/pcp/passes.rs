@@ -151,7 +151,7 @@ impl<R: Records> Samples for Passes<R> {
     fn about(&self) -> ImportSummary {
         let mut about = self.records.about();
         about.has_steal = self.loads.have(CpuState::Steal);
-        about.warnings = self.loads.warnings();
+        about.warnings.extend(self.loads.warnings());
         if self.duplicates > 0 {
             about.warnings.push(format!(
                 "{} records repeat values of the stamp before and were left out there; stamps \

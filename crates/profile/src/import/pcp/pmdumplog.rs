@@ -215,7 +215,7 @@ impl Pmdumplog {
         if let Some(beginning) = self.held.take() {
             return Ok(Some(beginning));
         }
-        while let Some(line) = self.lines.next_line()? {
+        while let Some(line) = self.lines.next_whole_line()? {
             let found = self.context.line(line);
             let found = found.map_err(|fault| self.lines.here(fault))?;
             if found.is_some() {
@@ -349,7 +349,7 @@ impl Records for Pmdumplog {
             let mut state = None;
             let mut said = record_line(&beginning.metric, &mut state, record);
             while said.is_ok() {
-                let Some(line) = self.lines.next_line()? else {
+                let Some(line) = self.lines.next_whole_line()? else {
                     break;
                 };
                 if line.first().is_none_or(u8::is_ascii_whitespace) {
@@ -377,6 +377,7 @@ impl Records for Pmdumplog {
             host: self.context.host.name(),
             local: !self.context.utc,
             undated: !self.context.dated,
+            warnings: self.lines.cut_warning().into_iter().collect(),
             ..ImportSummary::default()
         }
     }

@@ -241,7 +241,7 @@ impl Records for PmrepCsv {
                                   `pmrep -a ARCHIVE -u -r -o csv kernel.percpu.cpu`";
 
     fn next_record(&mut self, record: &mut PcpReading) -> Result<Event> {
-        while let Some(line) = self.lines.next_line()? {
+        while let Some(line) = self.lines.next_whole_line()? {
             match self.table.line(line, record) {
                 Ok(None) => {}
                 Ok(Some(ns)) => return Ok(Event::Values(ns)),
@@ -259,6 +259,7 @@ impl Records for PmrepCsv {
         ImportSummary {
             host: self.table.host.name(),
             local: self.table.local,
+            warnings: self.lines.cut_warning().into_iter().collect(),
             ..ImportSummary::default()
         }
     }

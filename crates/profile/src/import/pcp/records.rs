@@ -25,7 +25,7 @@ pub(super) trait Records: Send {
     fn next_record(&mut self, record: &mut PcpReading) -> Result<Event>;
     /// What the values are, as soon as there was one.
     fn kind(&self) -> Option<ValueKind>;
-    /// Without warnings and whether there is steal.
+    /// Without warnings of the values and whether there is steal.
     fn about(&self) -> ImportSummary;
     fn ahead_of_utc_ns(&self) -> i64 {
         0

@@ -84,6 +84,8 @@ struct Survey {
     /// most.
     disorder_ns: u64,
     first_start_ns: u64,
+    /// A warning of a last line that was left out.
+    cut: Option<String>,
 }
 
 impl Survey {
@@ -93,7 +95,7 @@ impl Survey {
             first_start_ns: u64::MAX,
             ..Self::default()
         };
-        while let Some(line) = lines.next_line()? {
+        while let Some(line) = lines.next_whole_line()? {
             match SwfRow::parse(line) {
                 Ok(SwfRow::Job(job)) => found.job(&job),
                 Ok(SwfRow::LeftOut) => found.left_out += 1,
@@ -101,6 +103,7 @@ impl Survey {
                 Err(fault) => return Err(lines.here(fault)),
             }
         }
+        found.cut = lines.cut_warning();
         if found.jobs == 0 {
             return Err(lines.nowhere(match found.left_out {
                 0 => Fault::wrong_format(Format::Swf, "it holds no job, a line of 18 numbers"),
@@ -161,7 +164,7 @@ impl Survey {
     }
 
     fn warnings(&self, begin_ns: u64) -> Vec<String> {
-        let mut all = Vec::new();
+        let mut all: Vec<String> = self.cut.iter().cloned().collect();
         if self.left_out > 0 {
             all.push(format!(
                 "{} of {} jobs have no processors or no run time and were left out",

@@ -40,7 +40,7 @@ impl InOrder {
     }
 
     fn read(&mut self) -> Result<()> {
-        let Some(line) = self.lines.next_line()? else {
+        let Some(line) = self.lines.next_whole_line()? else {
             self.done = true;
             return Ok(());
         };

@@ -4,6 +4,7 @@
 use crate::reader::Lines;
 use crate::{Error, Fault, Format, Result};
 
+use super::super::sample::count_warnings;
 use super::row::{TraceFormat, TraceReading, is_header};
 use super::survey::{Order, Survey};
 
@@ -76,7 +77,7 @@ impl Readings {
 
     /// The next one in the file.
     fn read(&mut self) -> Result<Option<TraceReading>> {
-        while let Some(line) = self.lines.next_line()? {
+        while let Some(line) = self.lines.next_whole_line()? {
             let is_header = std::mem::take(&mut self.first) && is_header(line);
             if is_header
                 || line.trim_ascii().is_empty()
@@ -100,11 +101,12 @@ impl Readings {
     }
 
     pub(super) fn warnings(&self) -> Vec<String> {
-        match self.survey.out_of_order {
-            0 => Vec::new(),
-            n => vec![format!(
-                "{n} rows stand after one of a later time; they were sorted"
-            )],
-        }
+        let counts = [(
+            self.survey.out_of_order,
+            "{} rows stand after one of a later time; they were sorted",
+        )];
+        let mut warnings = count_warnings(counts);
+        warnings.extend(self.lines.cut_warning());
+        warnings
     }
 }

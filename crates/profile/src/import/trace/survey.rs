@@ -43,7 +43,7 @@ impl Survey {
         let mut first = true;
         let mut seen = false;
         let mut clock = TraceEpoch::Unknown;
-        while let Some(line) = lines.next_line()? {
+        while let Some(line) = lines.next_whole_line()? {
             let is_header = std::mem::take(&mut first) && is_header(line);
             if is_header || line.trim_ascii().is_empty() {
                 continue;
