@@ -33,10 +33,20 @@ pub(crate) fn cpu_field(field: &[u8]) -> Result<u32, Fault> {
 ///
 /// `what` names it in the message and is only called for one.
 pub(crate) fn percent(bytes: &[u8], what: impl Fn() -> String) -> Result<f64, Fault> {
+    let value = any_percent(bytes, &what)?;
+    if (0.0..=100.0).contains(&value) {
+        return Ok(value);
+    }
+    let found = String::from_utf8_lossy(bytes.trim_ascii());
+    Err(Fault::out_of_range(what(), found))
+}
+
+/// The same with any number, since tools print some that cannot be.
+pub(crate) fn any_percent(bytes: &[u8], what: impl Fn() -> String) -> Result<f64, Fault> {
     let bytes = bytes.trim_ascii();
     let number = bytes.strip_suffix(b"%").unwrap_or(bytes).trim_ascii_end();
     match decimal(number) {
-        Some(value) if (0.0..=100.0).contains(&value) => Ok(value),
+        Some(value) if !value.is_nan() => Ok(value),
         Some(_) => Err(Fault::out_of_range(what(), String::from_utf8_lossy(bytes))),
         None if number.contains(&b',') => Err(Fault::DecimalComma {
             value: String::from_utf8_lossy(bytes).into_owned(),

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From sysstat's percentages of an interval to a load.
 
-use crate::number::percent;
+use crate::number::any_percent;
 use crate::{Fault, ProfileCell};
 
+/// The load of values that cannot be; [`super::timeline`] makes it unknown and counts it.
+const IMPOSSIBLE: ProfileCell = ProfileCell {
+    load_pct: f64::NAN,
+    steal_pct: 0.0,
+};
+
 /// Three values rounded to a hundredth may add up to this much over 100.
-const ROUNDING_PCT: f64 = 0.1;
+pub(super) const ROUNDING_PCT: f64 = 0.1;
 
 /// The same for values with this number of decimals; sysstat's `--dec` leaves fewer.
 fn rounding_pct(decimals: usize) -> f64 {
@@ -20,21 +26,25 @@ fn decimals(field: &[u8]) -> usize {
     field.iter().rev().position(|b| *b == b'.').unwrap_or(0)
 }
 
-/// Load = (100 - idle - iowait - steal) / (100 - steal).
-///
-/// `others` is the sum of all other states and only asked for when the three
-/// are 0: a row of nothing but zeros is how older versions print a CPU that
-/// is offline.
+/// As [`cell_rounded`], of a row of sysstat, which prints values such as 107562416.60
+/// where a counter fell: [`IMPOSSIBLE`] of those.
 pub(super) fn cell(
     idle: f64,
     iowait: f64,
     steal: f64,
+    rounding: f64,
     others: impl FnOnce() -> f64,
-) -> Result<Option<ProfileCell>, Fault> {
-    cell_rounded(idle, iowait, steal, ROUNDING_PCT, others)
+) -> Option<ProfileCell> {
+    let cell = cell_rounded(idle, iowait, steal, rounding, others);
+    cell.unwrap_or(Some(IMPOSSIBLE))
 }
 
-/// The same where rounding may make the three add up to `rounding` over 100.
+/// Load = (100 - idle - iowait - steal) / (100 - steal), where rounding may make
+/// the three add up to `rounding` over 100.
+///
+/// `others` is the sum of all other states and only asked for when the three
+/// are 0: a row of nothing but zeros is how older versions print a CPU that
+/// is offline.
 pub(super) fn cell_rounded(
     idle: f64,
     iowait: f64,
@@ -105,11 +115,11 @@ impl Columns {
         for (i, field) in fields.clone().enumerate() {
             count = i + 1;
             if i == self.idle {
-                idle = percent(field, || "%idle".into())?;
+                idle = any_percent(field, || "%idle".into())?;
             } else if Some(i) == self.iowait {
-                iowait = percent(field, || "%iowait".into())?;
+                iowait = any_percent(field, || "%iowait".into())?;
             } else if Some(i) == self.steal {
-                steal = percent(field, || "%steal".into())?;
+                steal = any_percent(field, || "%steal".into())?;
             } else {
                 continue;
             }
@@ -119,10 +129,10 @@ impl Columns {
             return Err(Fault::field_count(self.count, count));
         }
         let rounding = rounding_pct(most_decimals);
-        cell_rounded(idle, iowait, steal, rounding, || {
+        Ok(cell(idle, iowait, steal, rounding, || {
             let others = fields.skip(self.states);
             others.filter_map(crate::number::decimal).sum()
-        })
+        }))
     }
 }
 
@@ -143,7 +153,8 @@ mod tests {
             (0.0, 0.0, 0.0, 100.0, Some(cell_of(100.0, 0.0))),
             (0.0, 0.0, 100.0, 0.0, Some(cell_of(0.0, 100.0))),
         ] {
-            assert_eq!(cell(idle, iowait, steal, || others).unwrap(), expected);
+            let got = cell(idle, iowait, steal, ROUNDING_PCT, || others);
+            assert_eq!(got, expected);
         }
     }
 
@@ -156,7 +167,7 @@ mod tests {
             assert_eq!(row(rounded).unwrap().unwrap().load_pct, 0.0, "{rounded}");
         }
         for wrong in ["0 0 1 2 99", "0 0.0 1.0 1.0 99.0", "0 0.00 1.00 1.00 99.00"] {
-            assert!(row(wrong).is_err(), "{wrong}");
+            assert!(row(wrong).unwrap().unwrap().load_pct.is_nan(), "{wrong}");
         }
     }
 
@@ -168,12 +179,10 @@ mod tests {
             (f64::NAN, 0.0, 0.0),
             (60.0, 60.0, 0.0),
         ] {
-            assert!(cell(idle, iowait, steal, || 0.0).is_err());
+            assert!(cell_rounded(idle, iowait, steal, ROUNDING_PCT, || 0.0).is_err());
         }
         // Rounding alone.
-        assert_eq!(
-            cell(99.99, 0.01, 0.01, || 0.0).unwrap().unwrap().load_pct,
-            0.0
-        );
+        let rounded = cell_rounded(99.99, 0.01, 0.01, ROUNDING_PCT, || 0.0);
+        assert_eq!(rounded.unwrap().unwrap().load_pct, 0.0);
     }
 }

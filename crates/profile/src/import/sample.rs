@@ -14,7 +14,7 @@ pub(super) struct ImportSample {
     /// How far `start_ns` may lie from the end of the sample before without
     /// meaning a hole: the format's resolution.
     pub(super) slack_ns: i64,
-    /// CPU and load; an offline CPU is absent or `None`.
+    /// CPU and load; an offline CPU is absent or `None`, a load that cannot be is NaN.
     pub(super) cells: Vec<(u32, Option<ProfileCell>)>,
 }
 

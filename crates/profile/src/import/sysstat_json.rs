@@ -95,9 +95,10 @@ struct CpuLoad<'a> {
 }
 
 impl CpuLoad<'_> {
-    fn cell(&self) -> Result<Option<ProfileCell>, Fault> {
+    fn cell(&self) -> Option<ProfileCell> {
         let steal = self.steal.unwrap_or(0.0);
-        percent::cell(self.idle, self.iowait, steal, || self.others())
+        let rounding = percent::ROUNDING_PCT;
+        percent::cell(self.idle, self.iowait, steal, rounding, || self.others())
     }
 
     fn others(&self) -> f64 {
@@ -192,8 +193,7 @@ impl<S: StampReader> SysstatJson<S> {
                 self.duplicates += 1;
                 continue;
             }
-            let cell = row.cell().map_err(here)?;
-            sample.cells.push((cpu, cell));
+            sample.cells.push((cpu, row.cell()));
         }
         Ok(())
     }

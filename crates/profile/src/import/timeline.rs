@@ -30,6 +30,7 @@ struct TimelineCounts {
     hole_ns: u64,
     overlaps: u64,
     absent_ns: u64,
+    impossible: u64,
     pauses: u64,
     pause_ns: u64,
     /// Begin and length of the longest.
@@ -144,6 +145,10 @@ impl Timeline {
         if cells.iter().any(Option::is_none) {
             self.counts.absent_ns = self.counts.absent_ns.saturating_add(end_ns - start_ns);
         }
+        for cell in &mut cells {
+            let impossible = cell.take_if(|cell| cell.load_pct.is_nan());
+            self.counts.impossible += u64::from(impossible.is_some());
+        }
         Step {
             start_ns,
             end_ns,
@@ -210,6 +215,13 @@ impl Steps for Timeline {
             all.push(format!(
                 "in {} some CPU was offline or absent; its load is unknown there",
                 Seconds(c.absent_ns)
+            ));
+        }
+        if c.impossible > 0 {
+            all.push(format!(
+                "in {} samples a CPU's percentages cannot be (below 0, above 100, or more than \
+                 100 together); its load is unknown there",
+                c.impossible
             ));
         }
         if c.overlaps > 0 {
