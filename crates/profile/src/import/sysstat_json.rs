@@ -60,8 +60,9 @@ const PATH: &Path = &[
 #[derive(Deserialize)]
 struct SysstatStatistics<'a, Stamp> {
     timestamp: Stamp,
-    /// Absent where only other activities were exported.
-    #[serde(borrow, rename = "cpu-load", default)]
+    /// Absent where only other activities were exported; by its second name in what older
+    /// versions write for `-u ALL`.
+    #[serde(borrow, rename = "cpu-load", alias = "cpu-load-all", default)]
     cpu_load: Vec<CpuLoad<'a>>,
 }
 
