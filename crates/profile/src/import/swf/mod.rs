@@ -73,6 +73,7 @@ struct Survey {
     host: Option<String>,
     jobs: u64,
     left_out: u64,
+    parts: u64,
     /// Jobs without a wait time.
     no_wait: u64,
     /// Jobs that used more CPU time than they ran.
@@ -99,15 +100,20 @@ impl Survey {
             match SwfRow::parse(line) {
                 Ok(SwfRow::Job(job)) => found.job(&job),
                 Ok(SwfRow::LeftOut) => found.left_out += 1,
+                Ok(SwfRow::Part) => found.parts += 1,
                 Ok(SwfRow::Comment) => found.comment(line),
                 Err(fault) => return Err(lines.here(fault)),
             }
         }
         found.cut = lines.cut_warning();
         if found.jobs == 0 {
-            return Err(lines.nowhere(match found.left_out {
-                0 => Fault::wrong_format(Format::Swf, "it holds no job, a line of 18 numbers"),
-                n => Fault::lacks(
+            return Err(lines.nowhere(match (found.left_out, found.parts) {
+                (0, 0) => Fault::wrong_format(Format::Swf, "it holds no job, a line of 18 numbers"),
+                (0, n) => Fault::lacks(
+                    Format::Swf,
+                    format!("its {n} lines are of parts of jobs, with status 2 to 4, not of jobs"),
+                ),
+                (n, _) => Fault::lacks(
                     Format::Swf,
                     format!("none of its {n} jobs has processors and a run time"),
                 ),
@@ -170,6 +176,13 @@ impl Survey {
                 "{} of {} jobs have no processors or no run time and were left out",
                 self.left_out,
                 self.left_out + self.jobs
+            ));
+        }
+        if self.parts > 0 {
+            all.push(format!(
+                "{} lines are of parts of jobs (status 2 to 4) and were left out; the line of \
+                 the whole job was taken",
+                self.parts
             ));
         }
         if self.no_wait > 0 {

@@ -13,6 +13,9 @@ pub(super) enum SwfRow {
     Job(LoggedJob),
     /// A job that never held a processor, or of which that is not known.
     LeftOut,
+    /// One part of a job that was stopped in between. The line of the whole job, which
+    /// stands before its parts, holds their sum.
+    Part,
     /// A comment, or nothing.
     Comment,
 }
@@ -66,6 +69,11 @@ impl SwfRow {
             whole(field).and_then(|n| u32::try_from(n).ok())
         })?;
         let cpu_time_ns = number(next(), "the CPU time in seconds", decimal_seconds)?;
+        // The 11th: to be continued, or the last part of a completed or a failed job.
+        let status = fields.nth(4).unwrap_or_default();
+        if matches!(status, b"2" | b"3" | b"4") {
+            return Ok(Self::Part);
+        }
         Ok(match (submit_ns, run_ns, procs) {
             (Some(submit_ns), Some(run_ns @ 1..), Some(procs @ 1..)) => Self::Job(LoggedJob {
                 submit_ns,

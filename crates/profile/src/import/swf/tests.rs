@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use crate::testing::assert_sound;
+use crate::testing::{assert_sound, message};
 use crate::{Fault, Format, InputSource, NS_PER_S, Profile, ReadOptions, Spread};
 
 /// A job with only the fields that matter here.
@@ -40,6 +40,23 @@ fn another_machine_than_the_log_names_is_refused() {
     let e = open("SP2").err().unwrap();
     assert!(matches!(*e.fault, Fault::WhichMachine { .. }), "{e}");
     assert!(open("iPSC/860").is_ok());
+}
+
+#[test]
+fn a_job_that_is_logged_with_its_parts_counts_once() {
+    let line = |status: &str| {
+        let whole = job("0", "0", "10", "1", "-1");
+        whole.replace(" -1 1 1 1 -1", &format!(" -1 {status} 1 1 -1"))
+    };
+    let text = [line("1"), line("2"), line("3")].concat();
+    let p = on(&text, 4);
+    assert_eq!(p.end_ns(), 10 * NS_PER_S);
+    let loads = p.steps[0].cells.iter().map(|c| c.unwrap().load_pct);
+    assert_eq!(loads.sum::<f64>(), 100.0);
+    let warning = &p.warnings[0];
+    assert!(warning.starts_with("2 lines are of parts"), "{warning}");
+    let got = message(&line("4"), Format::Swf);
+    assert!(got.contains("1 lines are of parts"), "{got}");
 }
 
 proptest! {
