@@ -46,7 +46,8 @@ pub(super) enum LineEvent {
 /// One CPU in a sample; rows with the same end belong together.
 #[derive(Clone, Copy)]
 pub(super) struct SampleRow {
-    pub(super) start_ns: i64,
+    /// As [`ImportSample::start_ns`].
+    pub(super) start_ns: Option<i64>,
     pub(super) end_ns: i64,
     pub(super) cpu: u32,
     pub(super) cell: Option<ProfileCell>,
@@ -101,9 +102,10 @@ impl<F: LineFormat> LineSamples<F> {
                 LineEvent::Row(row) => row,
             };
             if sample.cells.is_empty() {
-                sample.start_ns = Some(row.start_ns);
+                sample.start_ns = row.start_ns;
                 sample.end_ns = row.end_ns;
-                sample.slack_ns = slack(row.end_ns.saturating_sub(row.start_ns));
+                let start_ns = row.start_ns.unwrap_or(row.end_ns);
+                sample.slack_ns = slack(row.end_ns.saturating_sub(start_ns));
             } else if row.end_ns != sample.end_ns {
                 self.held = Some(row);
                 return Ok(true);

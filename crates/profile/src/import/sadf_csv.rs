@@ -9,7 +9,7 @@
 //! The stamp is the end of the interval, CPU -1 is the mean of all. Other
 //! activities in the same file stand in blocks of their own.
 
-use crate::number::{NS_PER_S, cpu_field, whole};
+use crate::number::{cpu_field, whole};
 use crate::reader::ImportReader;
 use crate::{Fault, Format, Result};
 
@@ -17,7 +17,7 @@ use super::frame::import_samples;
 use super::host::Host;
 use super::line_samples::{LineEvent, LineFormat, LineSamples, SampleRow};
 use super::percent::Columns;
-use super::sample::{ImportSample, ImportSummary, duplicate_and_restart_warnings};
+use super::sample::{ImportSample, ImportSummary, duplicate_and_restart_warnings, interval_ns};
 use super::stamp;
 
 pub(super) const NEED_P_ALL: &str = "export with `-P ALL`, as in `sadf -d FILE -- -P ALL`";
@@ -107,18 +107,15 @@ fn parse(
         )
     })?;
     beginning.local = stamp.local;
-    let interval_ns = whole(interval)
-        .and_then(|s| i64::try_from(s).ok())
-        .and_then(|s| s.checked_mul(NS_PER_S as i64));
+    let interval_s = whole(interval).and_then(|s| i64::try_from(s).ok());
     if fourth == b"-1" || fourth == b"all" {
         return Ok(SadfLine::AllCpus);
     }
-    let interval_ns =
-        interval_ns.ok_or_else(|| Fault::syntax("an interval in seconds", interval))?;
+    let interval_s = interval_s.ok_or_else(|| Fault::syntax("an interval in seconds", interval))?;
     let cpu = cpu_field(fourth)?;
     Ok(SadfLine::Row(SampleRow {
         end_ns: stamp.ns,
-        start_ns: stamp.ns.saturating_sub(interval_ns.max(NS_PER_S as i64)),
+        start_ns: interval_ns(interval_s).map(|ns| stamp.ns.saturating_sub(ns)),
         cpu,
         cell: columns.row(all)?,
     }))

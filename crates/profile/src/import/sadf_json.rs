@@ -9,11 +9,11 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use crate::number::NS_PER_S;
 use crate::reader::ImportReader;
 use crate::{Fault, Format};
 
 use super::frame::import_samples;
+use super::sample::interval_ns;
 use super::stamp;
 use super::sysstat_json::{StampReader, StampValue, StampZero, SysstatJson};
 
@@ -56,7 +56,7 @@ impl Timestamp<'_> {
                 StampZero::Utc
             },
             end_ns: stamp.ns,
-            interval_ns: Some(self.interval.max(1).saturating_mul(NS_PER_S as i64)),
+            interval_ns: interval_ns(self.interval),
         })
     }
 }

@@ -64,6 +64,13 @@ pub(super) trait Samples: Send {
 
 pub(super) type BoxSamples = Box<dyn Samples>;
 
+/// An interval of sysstat, ns, at least a second; `None` if it is not known: one below 0
+/// runs over and is written as 184467440737095516 s.
+pub(super) fn interval_ns(seconds: i64) -> Option<i64> {
+    const LONGEST_S: i64 = 366 * 86_400;
+    (seconds <= LONGEST_S).then(|| seconds.max(1) * NS_PER_S as i64)
+}
+
 /// [`ImportSample::slack_ns`] where stamps and intervals are whole seconds, each
 /// rounded for itself; over long intervals the clocks behind the two drift
 /// apart.

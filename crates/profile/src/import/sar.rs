@@ -202,7 +202,7 @@ impl LineFormat for Sar {
                 self.lasted |= start_ns.is_some();
                 self.begin_ns = Some(end_ns);
                 return Ok(LineEvent::Row(SampleRow {
-                    start_ns: start_ns.unwrap_or(end_ns),
+                    start_ns: Some(start_ns.unwrap_or(end_ns)),
                     end_ns,
                     cpu,
                     cell,

@@ -24,6 +24,8 @@ pub(super) struct Timeline {
 
 #[derive(Debug, Default)]
 struct TimelineCounts {
+    /// The first sample does not say when it began.
+    no_start: bool,
     duplicates: u64,
     first_duplicate_ns: u64,
     holes: u64,
@@ -75,6 +77,10 @@ impl Timeline {
                 return Ok(None);
             }
             let end_ns = self.sample.end_ns;
+            if end_ns == self.begin_ns && self.sample.start_ns.is_none() {
+                self.counts.no_start = true;
+                continue;
+            }
             if end_ns == self.last_ns {
                 if self.counts.duplicates == 0 {
                     self.counts.first_duplicate_ns = self.since_begin(end_ns);
@@ -185,6 +191,9 @@ impl Steps for Timeline {
     fn warnings(&self) -> Vec<String> {
         let c = &self.counts;
         let mut all = self.samples.about().warnings;
+        if c.no_start {
+            all.push("the first sample was left out; it does not say how long it took".into());
+        }
         if c.duplicates > 0 {
             all.push(format!(
                 "{} samples have the stamp of the one before and were left out; the first at {}",

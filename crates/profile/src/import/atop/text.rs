@@ -101,7 +101,7 @@ impl Atop {
             self.recording.cell(&row.ticks)
         };
         Ok(SampleRow {
-            start_ns: row.start_ns,
+            start_ns: Some(row.start_ns),
             end_ns: row.end_ns,
             cpu: row.cpu,
             cell,
