@@ -56,7 +56,7 @@ pub(super) trait Samples: Send {
     }
     /// The fault at the place last read.
     fn here(&self, fault: Fault) -> Error;
-    /// What to do about times that go back; begins with `; `.
+    /// What to do about times that go back or skip an hour; begins with `; `.
     fn remedy_for_times(&self) -> &'static str {
         CLOCKS_CHANGED
     }

@@ -32,6 +32,9 @@ struct TimelineCounts {
     hole_ns: u64,
     overlaps: u64,
     absent_ns: u64,
+    /// Samples that are an hour longer than usual, and where the first begins.
+    hours: u64,
+    first_hour_ns: u64,
     impossible: u64,
     pauses: u64,
     pause_ns: u64,
@@ -42,6 +45,9 @@ struct TimelineCounts {
 /// A sample more than this many times as long as the median is a pause: the
 /// recorder or the machine stood still.
 const PAUSE: u64 = 10;
+
+/// How far local clocks are set forward when summer time begins.
+const HOUR_NS: u64 = 3600 * NS_PER_S;
 
 impl Timeline {
     /// `usual_ns` is the median length of a sample.
@@ -143,6 +149,14 @@ impl Timeline {
                 cells,
             };
         }
+        let usual_ns = self.longest_ns / PAUSE;
+        let slack_ns = u64::try_from(self.sample.slack_ns).unwrap_or(0);
+        if length_ns.abs_diff(usual_ns.saturating_add(HOUR_NS)) <= slack_ns.max(NS_PER_S) {
+            if self.counts.hours == 0 {
+                self.counts.first_hour_ns = start_ns;
+            }
+            self.counts.hours += 1;
+        }
         for (cpu, cell) in &self.sample.cells {
             if let Ok(at) = self.header.cpus.binary_search(cpu) {
                 cells[at] = *cell;
@@ -190,7 +204,8 @@ impl Steps for Timeline {
 
     fn warnings(&self) -> Vec<String> {
         let c = &self.counts;
-        let mut all = self.samples.about().warnings;
+        let about = self.samples.about();
+        let mut all = about.warnings;
         if c.no_start {
             all.push("the first sample was left out; it does not say how long it took".into());
         }
@@ -218,6 +233,14 @@ impl Steps for Timeline {
                 Seconds(c.pause_ns),
                 Seconds(at_ns),
                 Seconds(length_ns)
+            ));
+        }
+        if c.hours > 0 && about.local {
+            all.push(format!(
+                "{} samples are an hour longer than usual, the first at {}{}",
+                c.hours,
+                Seconds(c.first_hour_ns),
+                self.samples.remedy_for_times()
             ));
         }
         if c.absent_ns > 0 {

@@ -17,6 +17,9 @@ use super::records::{Event, Records};
 /// They are one pass as long as no value comes twice.
 const LONGEST_PASS_NS: i64 = NS_PER_S as i64 / 2;
 
+const CLOCKS_CHANGED: &str = "; if clocks were changed there (summer time, a clock set back), \
+                              export the parts before and after it apart, or with `-Z UTC`";
+
 /// Records put together to sampling passes, and these to samples.
 struct Passes<R> {
     records: R,
@@ -97,8 +100,7 @@ impl<R: Records> Passes<R> {
             Some(last_ns) if ns < last_ns => Err(self.records.here(Fault::TimesGoBack {
                 now: timeline::stamp(ns),
                 last: timeline::stamp(last_ns),
-                remedy: "; if clocks were changed there (summer time, a clock set back), export \
-                         the parts before and after it apart, or with `-Z UTC`",
+                remedy: CLOCKS_CHANGED,
             })),
             _ => Ok(()),
         }
@@ -168,5 +170,9 @@ impl<R: Records> Samples for Passes<R> {
 
     fn here(&self, fault: Fault) -> Error {
         self.records.here(fault)
+    }
+
+    fn remedy_for_times(&self) -> &'static str {
+        CLOCKS_CHANGED
     }
 }
