@@ -30,6 +30,8 @@ const ONE_SAMPLE: &str = "it holds one sample, which says not how long it took (
                           interval mpstat writes the mean since the boot); run \
                           `mpstat -P ALL -o JSON 1`";
 
+const DAY_NS: i64 = 86_400 * NS_PER_S as i64;
+
 pub(super) const READER: ImportReader = ImportReader {
     format: Format::MpstatJson,
     looks_like: |head| head.opens_with(b'{') && head.holds(b"\"sysstat\"") && is_bare(head),
@@ -81,6 +83,9 @@ struct MpstatJson {
     samples: SysstatJson<TimesOfDay>,
     begun: bool,
     second: Option<ImportSample>,
+    /// A day if mpstat was started before the midnight ahead of its first stamp: the date
+    /// is that of its start, and stamps count from there.
+    late_ns: i64,
 }
 
 impl MpstatJson {
@@ -89,6 +94,7 @@ impl MpstatJson {
             samples: SysstatJson::new(lines),
             begun: false,
             second: None,
+            late_ns: 0,
         }
     }
 
@@ -106,6 +112,10 @@ impl MpstatJson {
         let length_ns = second.end_ns.saturating_sub(sample.end_ns);
         let length_ns = length_ns.max(NS_PER_S as i64);
         sample.start_ns = Some(sample.end_ns.saturating_sub(length_ns));
+        // By more than the second to which stamps are cut.
+        if sample.end_ns.rem_euclid(DAY_NS) < length_ns - NS_PER_S as i64 {
+            self.late_ns = DAY_NS;
+        }
         self.second = Some(second);
         Ok(true)
     }
@@ -113,16 +123,18 @@ impl MpstatJson {
 
 impl Samples for MpstatJson {
     fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
-        if !std::mem::replace(&mut self.begun, true) {
-            return self.first(sample);
-        }
-        match self.second.take() {
-            Some(second) => {
-                *sample = second;
-                Ok(true)
-            }
-            None => self.samples.next_sample(sample),
-        }
+        let found = if !std::mem::replace(&mut self.begun, true) {
+            self.first(sample)?
+        } else if let Some(second) = self.second.take() {
+            *sample = second;
+            true
+        } else {
+            self.samples.next_sample(sample)?
+        };
+        let late = |ns: i64| ns.saturating_add(self.late_ns);
+        sample.start_ns = sample.start_ns.map(late);
+        sample.end_ns = late(sample.end_ns);
+        Ok(found)
     }
 
     fn about(&self) -> ImportSummary {
