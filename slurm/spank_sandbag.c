@@ -117,6 +117,19 @@ static size_t piece(const char *list)
     return n;
 }
 
+/* Whether a name of a list has two pairs of brackets, which can stand for more names than there is
+   memory. */
+static int has_two_pairs(const char *list)
+{
+    for (size_t length; *list; list += length + (list[length] == ',')) {
+        length = piece(list);
+        const char *bracket = memchr(list, '[', length);
+        if (bracket && memchr(bracket + 1, '[', length - (size_t)(bracket + 1 - list)))
+            return 1;
+    }
+    return 0;
+}
+
 static int has_host(const char *hosts, const char *host)
 {
     hostlist_t list = slurm_hostlist_create(hosts);
@@ -157,6 +170,10 @@ static int value_of(int option, const char *text, const char *host, double *valu
         char *equal = strrchr(part, '=');
         if (equal)
             *equal = 0;
+        if (equal && has_two_pairs(part)) {
+            snprintf(why, TEXT, "'%.200s': a name may have one pair of brackets", part);
+            return -1;
+        }
         if (!equal && (*rest || strchr(text, '='))) {
             snprintf(why, TEXT, "'%.200s': expected one number for all nodes, or NODE=NUMBER for each", part);
             return -1;
@@ -604,7 +621,8 @@ static void check_names(spank_t spank)
     uint32_t number = 1;
     int unknown, shown = 0;
     if (spank_get_item(spank, S_JOB_NODEID, &number) || number != 0 ||
-        spank_getenv(spank, "SLURM_STEP_NODELIST", nodes, sizeof nodes) != ESPANK_SUCCESS)
+        spank_getenv(spank, "SLURM_STEP_NODELIST", nodes, sizeof nodes) != ESPANK_SUCCESS ||
+        has_two_pairs(nodes))
         return;
     hostlist_t step = slurm_hostlist_create(nodes), named = slurm_hostlist_create(NULL);
     hostlist_t both = slurm_hostlist_create(nodes);
@@ -617,9 +635,6 @@ static void check_names(spank_t spank)
             if (!(equal = strrchr(part, '=')))
                 continue;
             *equal = 0;
-            /* Two brackets can stand for more names than there is memory. */
-            if (strchr(part, '[') != strrchr(part, '['))
-                continue;
             slurm_hostlist_push(named, part);
             slurm_hostlist_push(both, part);
         }
