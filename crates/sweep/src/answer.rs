@@ -16,7 +16,7 @@ pub struct Answer {
     pub metric: String,
     /// Runs that count.
     pub runs: usize,
-    /// Runs of the program that failed, condition kept.
+    /// Runs of the program that failed, whatever came of their condition.
     pub failed: usize,
     /// Runs whose condition was not kept.
     pub spoilt: usize,
@@ -60,7 +60,7 @@ fn answer(sweep: &Sweep, program: usize, condition: usize, metric: &str) -> Answ
         condition,
         metric: metric.to_owned(),
         runs: values.len(),
-        failed: count(&|run| run.counts() && run.has_failed()),
+        failed: count(&crate::record::OneRun::has_failed),
         spoilt: count(&|run| !run.counts()),
         median: median(&values),
         least: extreme(f64::min),
@@ -110,7 +110,8 @@ pub fn sentences(sweep: &Sweep, metric: &str) -> Vec<String> {
         };
         if one.failed > 0 && one.metric == sweep.metrics[0].name {
             let cell = |run: &&crate::record::OneRun| {
-                run.counts() && (run.program, run.condition) == (one.program, one.condition)
+                run.counts_for_failures()
+                    && (run.program, run.condition) == (one.program, one.condition)
             };
             let runs = sweep.runs.iter().filter(cell).count();
             all.push(format!(
@@ -179,12 +180,16 @@ mod tests {
         sweep.runs[3].exit_code = Some(1);
         sweep.runs[3].values.remove("p99");
         sweep.runs[0].verdict = Verdict::Undecided;
+        // It failed in a run that was spoilt, too.
+        let mut spoilt = sweep.runs[3].clone();
+        spoilt.verdict = Verdict::Missed;
+        sweep.runs.push(spoilt);
         sweep.answers = answers(&sweep);
         let one = &sweep.answers[1];
-        assert_eq!((one.runs, one.failed, one.to_baseline), (1, 1, None));
+        assert_eq!((one.runs, one.failed, one.to_baseline), (1, 2, None));
         assert_eq!((sweep.answers[0].spoilt, sweep.answers[0].runs), (1, 1));
         let said = sentences(&sweep, "p99").join("\n");
-        assert!(said.contains("A failed in 1 of 2 runs at 30."), "{said}");
+        assert!(said.contains("A failed in 2 of 3 runs at 30."), "{said}");
         assert!(said.contains("p99 of B at 0 was"), "{said}");
     }
 }

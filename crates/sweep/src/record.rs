@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer::Answer;
 use crate::condition::Condition;
-use crate::metric::MetricAbout;
+use crate::metric::{FAILED, MetricAbout};
 use crate::threshold::Judged;
 
 /// Version of the file; readers ignore fields they do not know.
@@ -87,16 +87,31 @@ impl OneRun {
     pub fn has_failed(&self) -> bool {
         self.exit_code != Some(0)
     }
+
+    /// It says whether its program fails: a failure counts whatever came of the condition.
+    pub fn counts_for_failures(&self) -> bool {
+        self.counts() || self.has_failed()
+    }
 }
 
 impl Sweep {
-    /// The value of each block in which there is one.
+    /// The value of each block in which there is one. Of several tries that count for `failed`
+    /// it is the greatest.
     pub fn values(&self, program: usize, condition: usize, metric: &str) -> BTreeMap<usize, f64> {
+        let counts: fn(&OneRun) -> bool = match metric {
+            FAILED => OneRun::counts_for_failures,
+            _ => OneRun::counts,
+        };
         let of_cell =
-            |run: &&OneRun| run.counts() && run.program == program && run.condition == condition;
-        let runs = self.runs.iter().filter(of_cell);
-        runs.filter_map(|run| Some((run.block, *run.values.get(metric)?)))
-            .collect()
+            |run: &&OneRun| counts(run) && run.program == program && run.condition == condition;
+        let mut values = BTreeMap::new();
+        for run in self.runs.iter().filter(of_cell) {
+            if let Some(value) = run.values.get(metric) {
+                let greatest = values.entry(run.block).or_insert(*value);
+                *greatest = f64::max(*greatest, *value);
+            }
+        }
+        values
     }
 
     /// The warnings of all runs, each with the number of its runs.

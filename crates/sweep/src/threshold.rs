@@ -159,8 +159,8 @@ impl Threshold {
         };
         let (low, high) = (middle - half, middle + half);
         let reason = if is_count {
-            let runs = if blocks.len() == 1 { "run" } else { "runs" };
-            format!("{shown}, counted in {} {runs}", blocks.len())
+            let noun = if blocks.len() == 1 { "block" } else { "blocks" };
+            format!("{shown}, counted in {} {noun}", blocks.len())
         } else {
             format!(
                 "{shown}; the difference is {} to {} (95 %, {} blocks)",
@@ -341,6 +341,7 @@ mod tests {
     use super::*;
     use crate::record::fixture;
     use proptest::prelude::*;
+    use sandbag_stats::Verdict;
     use sandbag_stats::chance::Chance;
 
     fn judge(text: &str, sweep: &Sweep) -> (Outcome, String) {
@@ -396,8 +397,8 @@ mod tests {
     #[test]
     fn failures_are_counted() {
         for (blocks, reason) in [
-            (5, "0.2000 against 0, counted in 5 runs"),
-            (1, "1.000 against 0, counted in 1 run"),
+            (5, "0.2000 against 0, counted in 5 blocks"),
+            (1, "1.000 against 0, counted in 1 block"),
         ] {
             let values: Vec<f64> = vec![10.0; blocks];
             let mut sweep = fixture::sweep(&[[&values, &values]]);
@@ -416,6 +417,24 @@ mod tests {
                 assert_eq!(found, outcome, "{text}: {reason}");
             }
         }
+    }
+
+    #[test]
+    fn a_failure_counts_whatever_came_of_its_condition() {
+        let mut sweep = fixture::sweep(&[[&[10.0, 11.0], &[20.0, 21.0]]]);
+        // The first run at 30 was spoilt, crashed, and was made again.
+        sweep.runs.push(sweep.runs[2].clone());
+        let run = &mut sweep.runs[2];
+        run.verdict = Verdict::Missed;
+        (run.exit_code, run.signal) = (None, Some(11));
+        run.values = [(FAILED.to_owned(), 1.0)].into();
+        let (outcome, reason) = judge("failed@30 > 0", &sweep);
+        assert_eq!(outcome, Outcome::Failed);
+        assert_eq!(reason, "0.5000 against 0, counted in 2 blocks");
+        // A spoilt run that did not fail says nothing.
+        sweep.runs[2].exit_code = Some(0);
+        assert_eq!(judge("failed@30 > 0", &sweep).0, Outcome::Passed);
+        assert_eq!(sweep.values(0, 1, "p99"), [(1, 20.0), (2, 21.0)].into());
     }
 
     #[test]
