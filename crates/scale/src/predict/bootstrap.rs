@@ -113,8 +113,9 @@ pub fn interval(kinds: &[(&Draws, f64, f64)], has_tail: bool) -> Option<(f64, f6
 /// The 95 % interval of the mean of rows of phases, by drawing rows: phases of `phase_ns` from a
 /// trace of `known_ns`. Relative to the mean; `None` if the trace is too short.
 ///
-/// Rows that together are longer than the trace repeat it and hold no more information, so the
-/// interval is wider by the square root of the number of repetitions.
+/// `R` rows are a sample of the trace, which is a sample of the noise with the information of
+/// `T` rows: the variance of their mean is that of a row times `1/R + 1/T`. Rows that are drawn
+/// show `1/R` only, so the interval is wider by the square root of `1 + R/T`.
 pub fn of_rows(
     rows: &[Vec<f64>],
     (phase_ns, known_ns): (u64, u64),
@@ -145,7 +146,7 @@ pub fn of_rows(
         .collect();
     let phases: f64 = sums.iter().map(|(_, count)| count).sum();
     let often = phases * phase_ns as f64 / known_ns as f64;
-    let wider = often.max(1.0).sqrt();
+    let wider = (1.0 + often).sqrt();
     let (low, high) = percentiles(&mut all);
     Some((
         (1.0 - (1.0 - low) * wider).max(0.0),
@@ -210,17 +211,18 @@ mod tests {
     }
 
     #[test]
-    fn repeated_rows_hold_no_more_information() {
+    fn rows_hold_no_more_information_than_their_trace() {
         let mut chance = Chance::new(1, 1);
         let rows: Vec<Vec<f64>> = (0..100).map(|_| vec![chance.uniform(); 10]).collect();
-        // A thousand phases of 1 s: as long as the trace, and four times.
+        // A thousand phases of 1 s: as long as the trace, a quarter of it, and four times.
         let width = |known_ns| {
             let (low, high) = of_rows(&rows, (1_000_000_000, known_ns), 1).unwrap();
             high - low
         };
         let once = width(1_000_000_000_000);
-        assert_eq!(width(4_000_000_000_000), once);
-        let again = width(1_000_000_000_000 / 4);
-        assert!((again / once - 2.0).abs() < 1e-9, "{once} {again}");
+        for (known_ns, variance) in [(4_000_000_000_000, 1.25), (250_000_000_000, 5.0)] {
+            let ratio = width(known_ns) / once;
+            assert!((ratio - f64::sqrt(variance / 2.0)).abs() < 1e-9, "{ratio}");
+        }
     }
 }
