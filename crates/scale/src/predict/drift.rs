@@ -199,9 +199,7 @@ impl Units {
             _ => ranks,
         };
         let rows = run.phases.div_ceil(ROW);
-        let part = self.one_in(ranks, run);
-        // Rows are left out evenly, because drift grows.
-        let done: Vec<u64> = (0..rows).filter(|row| row % part == 0).collect();
+        let done = middles(rows, self.one_in(ranks, run));
         map_each(run.threads, done.len(), |i| {
             let row = done[i];
             let phases = row * ROW..((row + 1) * ROW).min(run.phases);
@@ -353,6 +351,13 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// One in `part` of the rows: the middle of each group, because drift grows.
+fn middles(rows: u64, part: u64) -> Vec<u64> {
+    let count = rows.div_ceil(part);
+    let middle = |group: u64| (2 * group + 1) * rows / (2 * count);
+    (0..count).map(middle).collect()
+}
+
 /// The first piece that is not over at a time. It is near the begin: steps double until it is
 /// passed, then bisection finds it.
 fn first_after(pieces: &[NoisePiece], t_ns: u64) -> usize {
@@ -395,6 +400,14 @@ mod tests {
             assert_eq!(first_after(&pieces, t_ns), expected, "{t_ns}");
         }
         assert_eq!(first_after(&[], 5), 0);
+    }
+
+    #[test]
+    fn rows_are_left_out_evenly() {
+        assert_eq!(middles(5, 1), [0, 1, 2, 3, 4]);
+        assert_eq!(middles(10, 3), [1, 3, 6, 8]);
+        assert_eq!(middles(98, 98), [49]);
+        assert_eq!(middles(98, 1000), [49]);
     }
 
     #[test]
