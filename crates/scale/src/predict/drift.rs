@@ -13,7 +13,7 @@
 //! than `f`. So the time that a phase needs depends on the number of pieces, not of ranks.
 
 use sandbag_jitter::{Span, common};
-use sandbag_stats::normal_cdf;
+use sandbag_stats::{normal_cdf, range};
 use serde::{Deserialize, Serialize};
 
 use super::threads::map_each;
@@ -147,6 +147,23 @@ impl DriftRun<'_> {
             None => self.drift.place(chance),
         }
     }
+
+    /// Places of few ranks, which take the units in turn. A uniform drift is the distance from
+    /// the first rank to the last, which few places that are drawn would not reach.
+    fn draw_places(&self, ranks: u64, units: usize, chance: &mut Chance) -> Vec<f64> {
+        let places = (0..ranks).map(|rank| self.place(rank as usize % units, chance));
+        let mut places: Vec<f64> = places.collect();
+        if self.drift.spread == Spread::Uniform
+            && self.places.is_empty()
+            && let Some((first, last)) = range(&places)
+            && first < last
+        {
+            for place in &mut places {
+                *place = (*place - first) / (last - first);
+            }
+        }
+        places
+    }
 }
 
 /// Units (CPUs, or nodes of several) that are replayed from a common position.
@@ -217,9 +234,7 @@ impl Units {
         // Each number of ranks has its own stream, so that their errors are independent.
         let mut chance = Chance::new(run.seed, ranks << 32 | row);
         let places: Vec<f64> = if ranks <= FEW {
-            (0..ranks)
-                .map(|rank| run.place(rank as usize % self.pieces.len(), &mut chance))
-                .collect()
+            run.draw_places(ranks, self.pieces.len(), &mut chance)
         } else {
             Vec::new()
         };
@@ -427,10 +442,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn measured_places_are_those_of_the_ranks() {
-        let places = [vec![0.0, 0.1, 0.1, 1.0], vec![0.7]];
-        let run = DriftRun {
+    fn run(places: &[Vec<f64>]) -> DriftRun<'_> {
+        DriftRun {
             phase_ns: 1,
             phases: 1,
             every: 1,
@@ -438,11 +451,32 @@ mod tests {
                 end_ns: 1,
                 spread: Spread::Uniform,
             },
-            places: &places,
+            places,
             anywhere: false,
             seed: 0,
             threads: 1,
-        };
+        }
+    }
+
+    #[test]
+    fn a_drift_is_the_distance_from_the_first_rank_to_the_last() {
+        let mut chance = Chance::new(1, 1);
+        for ranks in 2..=FEW {
+            let places = run(&[]).draw_places(ranks, 3, &mut chance);
+            assert_eq!(places.len() as u64, ranks);
+            assert_eq!(range(&places), Some((0.0, 1.0)));
+        }
+        let alone = run(&[]).draw_places(1, 3, &mut chance);
+        assert!(alone[0] > 0.0 && alone[0] < 1.0);
+        let measured = [vec![0.2, 0.4]];
+        let places = run(&measured).draw_places(9, 1, &mut chance);
+        assert!(places.iter().all(|place| measured[0].contains(place)));
+    }
+
+    #[test]
+    fn measured_places_are_those_of_the_ranks() {
+        let places = [vec![0.0, 0.1, 0.1, 1.0], vec![0.7]];
+        let run = run(&places);
         // Every place lies in one piece, the last one in the last.
         for (from, until, share) in [(0.0, 0.05, 0.25), (0.05, 0.5, 0.5), (0.5, 1.0, 0.25)] {
             assert!((run.share(0, from, until) - share).abs() < 1e-9);

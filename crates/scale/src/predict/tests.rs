@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 use sandbag_jitter::{CpuNotes, CpuTrace, JitterTrace, Notes};
+use sandbag_stats::range;
 
 use super::replay::{Rank, anywhere, run};
 use super::*;
@@ -140,11 +141,15 @@ fn ranks_that_drift_apart() {
             sync: Sync::Once,
             drift: Some(drift),
             phases: PHASES,
+            seed: 1,
             ..options(&[count])
         };
         // Brute force: every rank's position moves on by itself.
         let mut chance = Chance::new(9, 9);
         let places: Vec<f64> = (0..count).map(|_| chance.uniform()).collect();
+        let (first, last) = range(&places).unwrap();
+        let distance = last - first;
+        let places: Vec<f64> = places.iter().map(|at| (at - first) / distance).collect();
         let mut ranks: Vec<Rank<'_>> = places
             .iter()
             .map(|_| Rank::new(&trace.cpus[0], 0))

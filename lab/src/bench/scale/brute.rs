@@ -8,7 +8,7 @@ use sandbag_scale::predict::replay::{Rank, anywhere, run};
 use sandbag_scale::predict::{
     BarrierModel, Drift, LogGp, PredictOptions, Spread, Starts, Sync, TraceSource, predict,
 };
-use sandbag_stats::Chance;
+use sandbag_stats::{Chance, range};
 use serde_json::json;
 
 use super::traces::{NOISY, TraceFile};
@@ -248,6 +248,9 @@ fn drifting(
 ) -> f64 {
     let half_ns = NOISY.seconds * 1_000_000_000 / 2;
     let places: Vec<f64> = (0..ranks).map(|_| chance.uniform()).collect();
+    let (first, last) = range(&places).unwrap_or((0.0, 1.0));
+    let distance = last - first;
+    let places: Vec<f64> = places.iter().map(|at| (at - first) / distance).collect();
     let mut ranks = Vec::new();
     let (mut now, mut noise) = (0, 0);
     for phase in 0..phases {
