@@ -12,6 +12,8 @@ pub struct Design {
     pub cells: usize,
     /// None: as many as the time allows.
     pub blocks: Option<usize>,
+    /// Blocks before this one are over.
+    pub first: usize,
     /// How often a run of a cell is made again in a block, at most.
     pub repeats: usize,
     /// How many runs are made again in all, at most.
@@ -28,9 +30,27 @@ pub struct Turn {
 }
 
 impl Design {
+    /// Goes on after these runs with a new block. One that was interrupted stays unfinished,
+    /// because its ratios would compare two states of the machine, and another takes its place.
+    pub fn resumed(self, done: &[(Turn, bool)]) -> Self {
+        let blocks: BTreeSet<usize> = done.iter().map(|(turn, _)| turn.block).collect();
+        let is_open = |block: &&usize| {
+            let until = done.iter().filter(|(turn, _)| turn.block <= **block);
+            let until: Vec<(Turn, bool)> = until.copied().collect();
+            self.in_block(**block, &until).is_some()
+        };
+        let open = blocks.iter().filter(is_open).count();
+        Self {
+            blocks: self.blocks.map(|wanted| wanted + open),
+            first: blocks.last().map_or(1, |last| last + 1),
+            ..self
+        }
+    }
+
     /// The next run after these, of which `true` are those that count.
     pub fn next(&self, done: &[(Turn, bool)]) -> Option<Turn> {
-        let last = done.iter().map(|(turn, _)| turn.block).max().unwrap_or(1);
+        let blocks = done.iter().map(|(turn, _)| turn.block);
+        let last = blocks.fold(self.first, usize::max);
         let most = self.blocks.unwrap_or(last + 1);
         (last..=most).find_map(|block| self.in_block(block, done))
     }
@@ -83,6 +103,7 @@ mod tests {
     const DESIGN: Design = Design {
         cells: 4,
         blocks: Some(3),
+        first: 1,
         repeats: 2,
         spoilt: usize::MAX,
         seed: 7,
@@ -109,6 +130,21 @@ mod tests {
     }
 
     #[test]
+    fn an_interrupted_block_is_replaced() {
+        let mut done = all(DESIGN, |_, _| true);
+        // One block and half of the next.
+        done.truncate(6);
+        let design = DESIGN.resumed(&done);
+        while let Some(turn) = design.next(&done) {
+            done.push((turn, true));
+        }
+        let runs = |block: usize| done.iter().filter(|(turn, _)| turn.block == block).count();
+        assert_eq!([1, 2, 3, 4, 5].map(runs), [4, 2, 4, 4, 0]);
+        assert_eq!(DESIGN.resumed(&done).next(&done), None);
+        assert_eq!(DESIGN.resumed(&[]), DESIGN);
+    }
+
+    #[test]
     fn without_a_number_of_blocks_there_is_always_another() {
         let design = Design {
             blocks: None,
@@ -124,7 +160,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_cell_has_a_run_in_every_block(cells in 1usize..9, blocks in 1usize..6, seed: u64) {
-            let design = Design { cells, blocks: Some(blocks), repeats: 0, spoilt: 0, seed };
+            let design = Design { cells, blocks: Some(blocks), repeats: 0, seed, ..DESIGN };
             let done = all(design, |_, _| true);
             prop_assert_eq!(done.len(), cells * blocks);
             for (at, block) in done.chunks(cells).enumerate() {

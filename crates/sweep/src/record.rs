@@ -26,6 +26,10 @@ pub struct Sweep {
     /// RFC 3339, UTC.
     pub started_at: String,
     pub arguments: Vec<String>,
+    /// Name of the machine; absent in older records.
+    pub host: Option<String>,
+    /// Release of its kernel.
+    pub kernel: Option<String>,
     pub seed: u64,
     /// Runs of each condition that were wanted; absent where a time was given.
     pub wanted: Option<usize>,
@@ -126,9 +130,11 @@ impl Sweep {
         all
     }
 
-    /// The same question was asked.
+    /// The same question was asked, on the same machine if this record names it.
     pub fn is_like(&self, other: &Self) -> bool {
-        self.conditions == other.conditions
+        (self.host.is_none() || self.host == other.host)
+            && (self.kernel.is_none() || self.kernel == other.kernel)
+            && self.conditions == other.conditions
             && self.options == other.options
             && self.programs == other.programs
             && self.metrics == other.metrics
@@ -204,6 +210,8 @@ pub(crate) mod fixture {
             sandbag: "0.1.0".to_owned(),
             started_at: "2026-03-01T12:00:00Z".to_owned(),
             arguments: Vec::new(),
+            host: Some("node1".to_owned()),
+            kernel: Some("6.1.0".to_owned()),
             seed: 1,
             wanted: Some(values[0][0].len()),
             conditions: vec![condition("0"), condition("30")],
@@ -241,8 +249,12 @@ mod tests {
         sweep.write(dir.path()).unwrap();
         let read = Sweep::read(dir.path()).unwrap();
         assert!(read.is_like(&sweep));
-        sweep.options.push("--timeout=500ms".to_owned());
+        sweep.kernel = Some("6.1.1".to_owned());
         assert!(!read.is_like(&sweep));
+        sweep.kernel = None;
+        assert!(sweep.is_like(&read));
+        sweep.options.push("--timeout=500ms".to_owned());
+        assert!(!sweep.is_like(&read));
         assert_eq!(read.values(0, 1, "p99"), [(1, 2.0), (2, 4.0)].into());
         // What was not kept does not count.
         sweep.runs[2].verdict = Verdict::Missed;

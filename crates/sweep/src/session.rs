@@ -6,8 +6,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use sandbag_linux::interrupt;
 use sandbag_linux::user::User;
+use sandbag_linux::{Root, interrupt, machine};
 use sandbag_run::program;
 use sandbag_stats::Verdict;
 use sandbag_ui::failure::{Context as _, Result};
@@ -108,6 +108,8 @@ impl Session {
             sandbag: env!("CARGO_PKG_VERSION").to_owned(),
             started_at: jiff::Timestamp::now().to_string(),
             arguments: program::arguments(),
+            host: machine::host(&Root::default()),
+            kernel: machine::kernel(&Root::default()),
             seed: asked.seed,
             wanted: asked.blocks,
             conditions: asked.conditions.clone(),
@@ -132,8 +134,8 @@ impl Session {
                 let before = Sweep::read(dir)?;
                 if !before.is_like(&sweep) {
                     let text = format!(
-                        "{} is a sweep of other conditions, options, programs, metrics or another \
-                         seed",
+                        "{} is a sweep of other conditions, options, programs or metrics, or of \
+                         another seed, host or kernel",
                         dir.display()
                     );
                     return Err(BadInput(text).into());
@@ -149,10 +151,11 @@ impl Session {
                 dir
             }
         };
-        Ok(Self {
+        let mut session = Self {
             design: Design {
                 cells: sweep.conditions.len() * asked.commands.len(),
                 blocks: asked.blocks,
+                first: 1,
                 repeats: asked.repeats,
                 spoilt: asked.spoilt,
                 seed: asked.seed,
@@ -162,7 +165,9 @@ impl Session {
             dir,
             sweep,
             interrupted: false,
-        })
+        };
+        session.design = session.design.resumed(&session.done());
+        Ok(session)
     }
 
     /// Makes all runs, and has what came of them left, whatever ends them.
