@@ -33,6 +33,9 @@ pub struct BenchArgs {
     options: BenchOptions,
 }
 
+/// Times of all ranks, which rank 0 keeps, at most: 4 GiB.
+const MOST_BYTES: u64 = 4 << 30;
+
 /// The result was measured, but could not be written.
 #[derive(Debug)]
 pub struct Unwritten;
@@ -63,6 +66,7 @@ pub fn bench(args: &BenchArgs, world: &SimpleCommunicator) -> Result<()> {
         .map(|trace| asked.plan(trace).map_err(plain))
         .transpose()?;
     let settings = asked.settings(world.size().unsigned_abs(), plan);
+    settings.check_memory(MOST_BYTES)?;
     let place = place::find(world, !args.no_pin);
     let places = place::names(world, &place);
     let oversubscribed = any(world, place.oversubscribed);

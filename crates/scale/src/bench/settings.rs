@@ -42,6 +42,21 @@ impl Settings {
         Ok(())
     }
 
+    /// Refuses a run whose times, 8 bytes for each phase of each rank, are more than this.
+    ///
+    /// # Errors
+    /// [`Error::Option`]: there are too many phases.
+    pub fn check_memory(&self, most_bytes: u64) -> Result<()> {
+        let phases = self.length().phases as u64;
+        let bytes = (8 * u64::from(self.ranks))
+            .saturating_mul(self.segments().len() as u64)
+            .saturating_mul(phases);
+        if bytes > most_bytes {
+            return Err(too_many(phases));
+        }
+        Ok(())
+    }
+
     /// For each segment whether it has jitter.
     pub fn segments(&self) -> Vec<bool> {
         let kinds: &[bool] = match self.plan {
@@ -68,5 +83,34 @@ pub(super) fn too_many(phases: u64) -> Error {
         what: "the number of phases",
         found: phases.to_string(),
         expected: "fewer: a shorter run, or a longer quantum",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_take_too_much_memory_are_refused() {
+        let settings = Settings {
+            quantum_ns: 1_000_000,
+            ranks: 416,
+            cpus: Vec::new(),
+            duration: Duration::from_secs(30),
+            rounds: 5,
+            cpu_clock: false,
+            repeats: 1,
+            plan: None,
+        };
+        let bytes = 8 * 416 * 5 * (6000 + 2);
+        assert_eq!(settings.check_memory(bytes), Ok(()));
+        assert_eq!(settings.check_memory(bytes - 1), Err(too_many(6002)));
+        let endless = Settings {
+            quantum_ns: 1,
+            ranks: u32::MAX,
+            duration: Duration::MAX,
+            ..settings
+        };
+        assert!(endless.check_memory(u64::MAX - 1).is_err());
     }
 }
