@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::bench::{Settings, leaves_room};
 use clap::Args;
-use sandbag_jitter::JitterTrace;
 use sandbag_jitter::replay::{ReplayOptions, ReplayPlan, Sync};
+use sandbag_jitter::{CpuTrace, JitterTrace};
 use sandbag_ui::quantity::{nanos, positive_duration};
 
 /// Options of the benchmark.
@@ -101,8 +101,9 @@ impl BenchOptions {
         all
     }
 
-    /// The plan by which ranks replay a trace. Refuses one that is too short, has too few CPUs or
-    /// leaves hardly any time to the work.
+    /// The plan by which ranks replay a trace, like the prediction without CPUs on which nothing
+    /// was looked for. Refuses one that is too short, has too few CPUs or leaves hardly any time
+    /// to the work.
     pub fn plan(&self, trace: &JitterTrace) -> sandbag_ui::Result<ReplayPlan> {
         let options = ReplayOptions {
             seed: self.seed,
@@ -111,7 +112,8 @@ impl BenchOptions {
             repeat: true,
             ..ReplayOptions::default()
         };
-        let plan = ReplayPlan::of(trace, None, &options)?;
+        let known = trace.cpus.iter().filter(|cpu| cpu.known_ns() > 0);
+        let plan = ReplayPlan::new(&known.collect::<Vec<&CpuTrace>>(), &options)?;
         leaves_room(&plan)?;
         Ok(plan)
     }
@@ -136,6 +138,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::fixture::{cpu, trace};
 
     #[derive(Debug, Parser)]
     struct ProgramOptions {
@@ -147,6 +150,16 @@ mod tests {
     fn a_quantum_is_a_second_at_most() {
         assert!(ProgramOptions::try_parse_from(["x", "--quantum", "1s"]).is_ok());
         assert!(ProgramOptions::try_parse_from(["x", "--quantum", "1001ms"]).is_err());
+    }
+
+    #[test]
+    fn cpus_on_which_nothing_was_looked_for_are_left_out() {
+        let options = ProgramOptions::parse_from(["x"]).options;
+        let known = cpu(&[(0, 1_000_000_000)], &[(5000, 2000)]);
+        let empty = cpu(&[], &[]);
+        let some = trace(vec![known.clone(), empty.clone(), known]);
+        assert_eq!(options.plan(&some).unwrap().columns(), 2);
+        assert!(options.plan(&trace(vec![empty])).is_err());
     }
 
     #[test]
