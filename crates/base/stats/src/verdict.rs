@@ -69,6 +69,8 @@ impl std::fmt::Display for Verdict {
 /// The windows of one CPU.
 #[derive(Debug, Clone, Default)]
 struct CpuCounter {
+    /// Windows that are not holes; those without delivered time have no error.
+    windows: u64,
     errors: Accuracy,
     /// Errors of the windows with less than half of the asked load.
     absent: Accuracy,
@@ -77,11 +79,13 @@ struct CpuCounter {
 }
 
 impl CpuCounter {
-    /// Whether too many of them were off.
+    /// Whether too many of them were off, or none had delivered time.
     fn is_lost(&self, tolerance: Tolerance) -> bool {
         let within = |errors: &Accuracy| errors.share_within(tolerance.window_points);
         let absent = self.absent.count() as f64 * (1.0 - within(&self.absent));
-        within(&self.errors) < CPU_SHARE || absent > ABSENT_SHARE * self.errors.count() as f64
+        self.errors.count() == 0
+            || within(&self.errors) < CPU_SHARE
+            || absent > ABSENT_SHARE * self.errors.count() as f64
     }
 }
 
@@ -114,6 +118,7 @@ impl VerdictCounter {
         let error = scaled(&self.accuracy);
         self.accuracy.add(error);
         let own = self.cpus.entry(window.cpu).or_default();
+        own.windows += 1;
         let error = scaled(&own.errors);
         own.errors.add(error);
         if error < -window.asked_pct / 2.0 {
@@ -146,11 +151,14 @@ impl VerdictCounter {
         }
     }
 
-    /// Whether the windows of all CPUs together are within the tolerance.
+    /// Whether the windows of all CPUs together are within the tolerance. Windows of which none
+    /// had delivered time are not.
     fn is_within(&self, tolerance: Tolerance) -> bool {
-        let stats = self.accuracy.stats();
-        stats.is_none_or(|stats| stats.mean_abs_points <= tolerance.mean_points)
-            && self.accuracy.share_within(tolerance.window_points) >= WINDOW_SHARE
+        let is_mean_within = match self.accuracy.stats() {
+            Some(stats) => stats.mean_abs_points <= tolerance.mean_points,
+            None => self.windows == 0,
+        };
+        is_mean_within && self.accuracy.share_within(tolerance.window_points) >= WINDOW_SHARE
     }
 
     /// The CPU with too many windows that were off although all CPUs together are
@@ -184,7 +192,7 @@ impl VerdictCounter {
         }
         let is_noisy = if is_within {
             // Among many CPUs the noise of one is little.
-            lost.all(|(_, own)| own.noisy as f64 > NOISY_SHARE * own.errors.count() as f64)
+            lost.all(|(_, own)| own.noisy as f64 > NOISY_SHARE * own.windows as f64)
         } else {
             self.noisy_share() > NOISY_SHARE
         };
@@ -302,6 +310,18 @@ mod tests {
         };
         let all: Vec<Window> = (0..1024).map(short).collect();
         assert_eq!(verdict(&all), Verdict::Missed);
+    }
+
+    #[test]
+    fn a_window_without_delivered_time_says_nothing() {
+        let (kept, stolen) = (window(50.0, 50.0, 0.0), window(50.0, 0.0, 100.0));
+        let mut all = vec![kept.clone(); 9];
+        all.push(stolen.clone());
+        assert_eq!(verdict(&all), Verdict::Kept);
+        // Of a run, or a CPU, with no other window nothing is known.
+        assert_eq!(verdict(std::slice::from_ref(&stolen)), Verdict::Undecided);
+        let other = Window { cpu: 1, ..stolen };
+        assert_eq!(verdict(&[kept, other]), Verdict::Undecided);
     }
 
     #[test]

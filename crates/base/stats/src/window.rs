@@ -49,9 +49,12 @@ impl Window {
         share_pct(self.burner_ns, self.delivered_ns())
     }
 
-    /// Got minus asked, in points.
+    /// Got minus asked, in points; not a number without delivered time.
     pub fn error_points(&self) -> f64 {
-        self.got_pct() - self.asked_pct
+        match self.delivered_ns() {
+            0 => f64::NAN,
+            _ => self.got_pct() - self.asked_pct,
+        }
     }
 
     /// Steal as percent of the wall time.
@@ -120,6 +123,7 @@ mod tests {
         let w = window(10, 0, 20);
         assert_eq!(w.delivered_ns(), 0);
         assert!(w.got_pct().abs() < 1e-12);
+        assert!(w.error_points().is_nan());
     }
 
     #[test]

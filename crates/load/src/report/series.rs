@@ -65,6 +65,7 @@ struct LoadCell {
 
 impl LoadCell {
     fn of(row: &AchievedRow) -> Self {
+        let has_error = !row.is_hole() && !row.error_points.is_nan();
         let whole_s = if row.is_hole() { 0.0 } else { row.length_s };
         Self {
             length_s: row.length_s,
@@ -73,7 +74,7 @@ impl LoadCell {
             got: row.got_pct * whole_s,
             got_min: row.got_pct,
             got_max: row.got_pct,
-            error_worst: if row.is_hole() { 0.0 } else { row.error_points },
+            error_worst: if has_error { row.error_points } else { 0.0 },
             steal: row.steal_pct * row.length_s,
             steal_max: row.steal_pct,
             hole: row.is_hole(),
@@ -287,6 +288,10 @@ mod tests {
         let series = read(&rows);
         assert!(!series.thinned && series.cpus[0].1.got_min.is_empty());
         assert_eq!(series.cpus[0].1.got, vec![Some(50.5); 30]);
+        // A window without delivered time has no error.
+        let mut rows = rows;
+        rows[4].error_points = f64::NAN;
+        assert_eq!(read(&rows).cpus[0].1.error[4], Some(0.0));
     }
 
     #[test]

@@ -252,6 +252,7 @@ fn available_s(collector: &Collector<'_>, beside_ns: u64) -> Option<f64> {
 fn reason(verdict: Verdict, counter: &VerdictCounter, tolerance: Tolerance) -> String {
     let Some(stats) = counter.accuracy().stats() else {
         return match counter.holes() {
+            0 if counter.noisy_share() > 0.0 => "the host withheld all of the time".to_owned(),
             0 => "no load was asked for long enough to be measured".to_owned(),
             _ => "the load was absent in every window".to_owned(),
         };
