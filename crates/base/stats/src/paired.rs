@@ -25,7 +25,8 @@ pub struct PairedRatio {
 /// The ratio of `a` to `b`, pair by pair. `None` without pairs, or when a
 /// value is not positive (a ratio of it means nothing).
 pub fn paired_ratio(a: &[f64], b: &[f64]) -> Option<PairedRatio> {
-    let logs: Vec<f64> = a.iter().zip(b).map(|(a, b)| (a / b).ln()).collect();
+    // The quotient of two negative values is positive, but they have no logarithm.
+    let logs: Vec<f64> = a.iter().zip(b).map(|(a, b)| a.ln() - b.ln()).collect();
     if logs.is_empty() || logs.iter().any(|l| !l.is_finite()) {
         return None;
     }
@@ -64,5 +65,6 @@ mod tests {
     fn nothing_to_compare() {
         assert!(paired_ratio(&[], &[]).is_none());
         assert!(paired_ratio(&[0.0], &[1.0]).is_none());
+        assert!(paired_ratio(&[3.0, -2.0], &[1.0, -1.0]).is_none());
     }
 }
