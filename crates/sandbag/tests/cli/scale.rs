@@ -173,7 +173,7 @@ fn a_short_benchmark_has_both_references() {
     assert_eq!(found["capped"], 0);
     // Virtual ranks: each suffers 11 % of its time at least.
     let many = ["--virtual", "--clock", "cpu", "--ranks", "16"];
-    let many = [&short[..], &many, &jitter].concat();
+    let many = [&short[..4], &many, &jitter].concat();
     let found = dir.run(&many).success();
     let found: serde_json::Value = serde_json::from_slice(&found.get_output().stdout).unwrap();
     let ranks: Vec<u64> = found["slowdowns"]
@@ -206,12 +206,10 @@ fn a_short_benchmark_has_both_references() {
 #[test]
 fn how_far_ranks_are_apart_is_measured_and_predicted_with() {
     let dir = traced();
-    let bench = [
-        "scale", "bench", "-d", "400ms", "--rounds", "2", "--jitter", "a.csv",
-    ];
+    let bench = ["scale", "bench", "-d", "400ms", "--jitter", "a.csv"];
     let once = ["--sync", "once", "--force", "--json", "b.json"];
     let alone = ["--virtual", "--clock=cpu", "--ranks=8"];
-    for more in [&["--ranks", "2"][..], &alone] {
+    for more in [&["--ranks", "2", "--rounds", "2"][..], &alone] {
         dir.run(&[&bench[..], &once, more].concat()).success();
         let found: serde_json::Value = serde_json::from_str(&dir.read("b.json")).unwrap();
         if found["oversubscribed"] == true {
@@ -233,6 +231,17 @@ fn how_far_ranks_are_apart_is_measured_and_predicted_with() {
     }
 }
 
+#[test]
+fn options_without_an_effect_are_refused() {
+    let dir = traced();
+    for (line, named) in [
+        ("scale bench --virtual --rounds 3", "--rounds"),
+        ("scale predict a.csv --bytes 64", "--loggp"),
+    ] {
+        dir.line(line).code(2).stderr(contains(named));
+    }
+}
+
 /// 950 us of each millisecond.
 #[test]
 fn noise_that_leaves_nothing_is_said() {
@@ -246,18 +255,10 @@ fn noise_that_leaves_nothing_is_said() {
     dir.line("scale predict a.csv --ranks 2 --no-classes")
         .success()
         .stderr(contains("saturated: noise takes 95.0 %"));
-    let bench = [
-        "scale",
-        "bench",
-        "-d",
-        "40ms",
-        "--quantum",
-        "100us",
-        "--rounds",
-        "1",
-    ];
-    for kind in ["--ranks=2", "--virtual"] {
-        let run = dir.run(&[&bench[..], &["--jitter", "a.csv", kind]].concat());
+    let bench = ["scale", "bench", "-d", "40ms", "--quantum", "100us"];
+    let bench = [&bench[..], &["--jitter", "a.csv"]].concat();
+    for kind in [&["--ranks=2", "--rounds=1"][..], &["--virtual"]] {
+        let run = dir.run(&[&bench[..], kind].concat());
         let output = run.success().get_output().clone();
         let said = String::from_utf8(output.stdout).unwrap();
         let (_, after) = said.split_once("SATURATED: noise takes ").expect(&said);
@@ -266,7 +267,7 @@ fn noise_that_leaves_nothing_is_said() {
         assert!(share.parse::<f64>().unwrap() >= 90.0, "{said}");
         // The whole of it: no phase would end, so none is begun.
         let dir = Dir::new().with("a.csv", "cpu,start_ns,length_ns\n0,0,1000000000\n");
-        dir.run(&[&bench[..], &["--jitter", "a.csv", kind]].concat())
+        dir.run(&[&bench[..], kind].concat())
             .code(2)
             .stderr(contains("nothing is left to the work"));
     }

@@ -78,7 +78,7 @@ pub struct PredictArgs {
     loggp: Option<LogGp>,
 
     /// Bytes of such a message
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "loggp", value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true)]
     bytes: u32,
 
     /// Ranks of a node, on as many CPUs that were recorded together: noise that they have in

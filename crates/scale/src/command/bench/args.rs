@@ -33,7 +33,7 @@ pub struct BenchArgs {
 
     /// Virtual ranks: they compute one after another on these CPUs and never wait; the slowest
     /// of each phase is found afterwards
-    #[arg(long = "virtual")]
+    #[arg(long = "virtual", conflicts_with = "rounds")]
     pub virtually: bool,
 
     /// Clock of virtual ranks. CPU time stands still while other tasks have the CPU, so that a
