@@ -38,7 +38,7 @@ enum Action {
 fn main() -> ExitCode {
     let Some(universe) = mpi::initialize() else {
         eprintln!("sandbag-mpi: MPI cannot be initialised here");
-        return ExitCode::from(exit::USAGE);
+        return ExitCode::from(exit::NOT_POSSIBLE);
     };
     let world = universe.world();
     // All ranks have the same arguments: the first reports errors in them.
