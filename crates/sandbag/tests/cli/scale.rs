@@ -312,6 +312,16 @@ fn the_death_of_a_rank_ends_a_benchmark() {
     }
 }
 
+/// A shell's, whose process becomes that of the benchmark.
+#[test]
+fn the_death_of_another_child_does_not_end_a_benchmark() {
+    let line = "false & exec \"$0\" scale bench --ranks 1 -d 100ms";
+    assert_cmd::Command::new("sh")
+        .args(["-c", line, env!("CARGO_BIN_EXE_sandbag")])
+        .assert()
+        .success();
+}
+
 #[test]
 fn ranks_of_mpi_need_an_mpi() {
     let dir = Dir::new();

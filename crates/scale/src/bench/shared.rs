@@ -115,10 +115,12 @@ pub(super) fn fork_each(count: u32, work: &dyn Fn(u32)) -> Result<()> {
     }
     let mut outcome = Ok(());
     while !children.is_empty() {
-        // There is one thread, so all children that end meanwhile are ours.
         let Reaped { pid, status, .. } = reap(None).map_err(|_| call_error("wait4"))?;
-        let place = children.iter().position(|(_, child)| *child == pid);
-        let number = place.map(|place| children.swap_remove(place).0);
+        // Others are children of a shell that became this process.
+        let Some(place) = children.iter().position(|(_, child)| *child == pid) else {
+            continue;
+        };
+        let (number, _) = children.swap_remove(place);
         if !status.success() && outcome.is_ok() {
             let how = match status.signal() {
                 Some(signal) => format!("was killed by signal {signal}"),
@@ -126,7 +128,7 @@ pub(super) fn fork_each(count: u32, work: &dyn Fn(u32)) -> Result<()> {
             };
             outcome = Err(Error::Call {
                 call: "a rank",
-                cause: format!("the process of rank {} {how}", number.unwrap_or(0)),
+                cause: format!("the process of rank {number} {how}"),
             });
             // The others would wait for it at the barrier forever.
             end(&children);
