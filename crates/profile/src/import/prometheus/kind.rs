@@ -3,7 +3,7 @@
 //! all of the time or of a part.
 
 use crate::import::counters::{CpuState, STATES};
-use crate::{Fault, Format, Result};
+use crate::{Fault, Result};
 
 use super::labels::MODES;
 use super::store::{MetricPoint, Modes};
@@ -90,7 +90,6 @@ pub(super) fn whole<'a>(
     states: &[bool; STATES],
     mut cpus: impl Iterator<Item = &'a Modes>,
     kind: MetricKind,
-    format: Format,
 ) -> Result<(Whole, Option<String>), Fault> {
     let has = |state: CpuState| states[state as usize];
     let names = |wanted: &dyn Fn(usize) -> bool| -> String {
@@ -133,11 +132,6 @@ pub(super) fn whole<'a>(
         (Whole::WallLessIdle, Some(told))
     };
     match (found, kind) {
-        ((Whole::WallLessBusy, _), MetricKind::Rates { unit: 1.0 }) => Err(Fault::lacks(
-            format,
-            "mode idle is not there, and no rate is above 1.5: they may be shares of the time or \
-             percentages; export mode idle, too",
-        )),
         ((Whole::WallLessBusy | Whole::WallLessIdle, _), MetricKind::Rates { unit })
             if unit != 1.0 && unit != 100.0 =>
         {

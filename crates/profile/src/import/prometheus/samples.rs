@@ -54,7 +54,7 @@ pub(super) fn steps(kept: PointStore, format: Format, file: &Arc<str>) -> Result
     if let Some(text) = kind.warning_text(kept.named) {
         warnings.push(text);
     }
-    let (whole, told) = whole(&states, kept.cpus.values(), kind, format).map_err(fault)?;
+    let (whole, told) = whole(&states, kept.cpus.values(), kind).map_err(fault)?;
     warnings.extend(told);
     let repeats = match whole {
         // Their sum moves with every scrape.
