@@ -65,7 +65,7 @@ impl MetricKind {
                 "the values were taken for rates{}, because they rise and fall; each is the mean \
                  of the time before its stamp, here taken to begin at the stamp before it",
                 match unit {
-                    1.0 => ", shares of the time as rate() and irate() give them",
+                    1.0 => ", shares of the time as rate() and irate() give them (0.5: 50 %)",
                     100.0 => " in percent of the time",
                     _ => "",
                 }

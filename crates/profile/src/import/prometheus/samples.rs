@@ -139,6 +139,12 @@ fn repeats(points: &[MetricPoint]) -> Vec<i64> {
         }
         last = at;
     }
+    // After the last move the next one has yet to come.
+    if !all.is_empty() {
+        let still = points[last + 1..].iter().map(|point| point.ns);
+        let since_ns = |ns: i64| ns.saturating_sub(points[last].ns);
+        all.extend(still.filter(|ns| since_ns(*ns) < usual_ns));
+    }
     all
 }
 
