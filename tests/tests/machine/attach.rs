@@ -2,6 +2,8 @@
 //! A node for programs that run already: what they get, that they go back to where they
 //! were whatever happens, and who cannot be taken.
 
+use nix::unistd::gettid;
+
 use crate::prelude::*;
 use crate::slowed::{Spinners, spin};
 
@@ -413,6 +415,9 @@ fn who_cannot_be_taken_is_refused(place: &MachinePlace) -> Result<()> {
         |pid: &str, says: &str| place.answers(&format!("slow --pid {pid} -s .5"), 5, &[says]);
     refused("1", "cannot be moved")?;
     refused("2147483647", "there is no process")?;
+    let of_itself = || refused(&gettid().to_string(), "is a thread of process");
+    let said = std::thread::scope(|scope| scope.spawn(of_itself).join());
+    said.ok().context("a thread of this test failed")??;
     let of_kernel = sandbag_linux::process::processes(&Root::default())?
         .into_iter()
         .find(|stat| stat.parent == 2 || stat.pid == 2);

@@ -124,7 +124,15 @@ impl Target {
     fn of_process(root: &Root, pid: u32, tree: bool) -> Result<Self> {
         let gone = || Error::not_possible(format!("there is no process {pid}"), "see ps -e");
         let process = ProcessIdentity::of(root, pid)?.ok_or_else(gone)?;
-        let name = Process::new(root, pid).stat().map_err(|_| gone())?.name;
+        let named = Process::new(root, pid);
+        let leader: Option<u32> = named.status("Tgid", "a process id").map_err(|_| gone())?;
+        if let Some(leader) = leader.filter(|leader| *leader != pid) {
+            return Err(Error::not_possible(
+                format!("{pid} is a thread of process {leader}"),
+                "name that process",
+            ));
+        }
+        let name = named.stat().map_err(|_| gone())?.name;
         let (what, who) = if tree {
             ("process tree", Who::Tree(process))
         } else {
@@ -316,6 +324,20 @@ mod tests {
         }
         let own = Target::process(&Root::default(), std::os::unix::process::parent_id(), false);
         assert!(own.unwrap().used_ns(&Root::default()).is_some());
+    }
+
+    #[test]
+    fn a_thread_is_refused_with_its_process() {
+        let of_itself = || {
+            let thread = nix::unistd::gettid().as_raw().unsigned_abs();
+            let named = TargetName::Process(thread, false);
+            Target::of(&Root::default(), &named)
+                .unwrap_err()
+                .to_string()
+        };
+        let said = std::thread::spawn(of_itself).join().unwrap();
+        let whose = format!("is a thread of process {}: name", std::process::id());
+        assert!(said.contains(&whose), "{said}");
     }
 
     #[test]

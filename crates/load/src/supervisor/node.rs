@@ -224,14 +224,25 @@ impl SupervisedRun<'_> {
             }
             return Ok(());
         }
+        let mut moved = HashSet::new();
         loop {
             let inside = self.members();
             let mut outside = target.members(self.root)?;
-            outside.retain(|pid| !inside.contains(pid));
+            // One that ended meanwhile may still be listed.
+            outside.retain(|pid| {
+                !inside.contains(pid)
+                    && (!moved.contains(pid) || Process::new(self.root, *pid).lives())
+            });
             if outside.is_empty() {
                 break;
             }
             for pid in outside {
+                if !moved.insert(pid) {
+                    return Err(Error::not_possible(
+                        format!("process {pid} does not stay in the node"),
+                        "see what moves it back",
+                    ));
+                }
                 match self.enter_node(pid) {
                     Err(_) if !Process::new(self.root, pid).lives() => {}
                     other => other?,
