@@ -7,6 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt as _;
 
 use nix::unistd::{Uid, setfsuid};
+use sandbag_linux::machine::kernel_version;
 
 use crate::prelude::*;
 use crate::slowed::{METHODS, Spinners, Waiting, spin};
@@ -19,6 +20,7 @@ cases! { CASES: two_cpus;
     a_node_is_set_listed_and_stopped,
     who_enters_a_node_is_the_program_itself,
     who_is_in_a_node_stays_in_it,
+    programs_that_outlive_a_node_have_their_own_cpus_again,
     ctrl_c_reaches_a_program_that_entered,
     cpus_and_names_have_one_owner,
     nodes_are_not_nested,
@@ -249,6 +251,41 @@ fn who_is_in_a_node_stays_in_it(place: &MachinePlace) -> Result<()> {
     ensure!(inside(daemon.0[0].as_raw()) == Some(true));
     let got = daemon.get(LOOK)?;
     figure!(got.spun < 0.5 + TOLERANCE / 2.0, "{got:?}");
+    Ok(())
+}
+
+fn programs_that_outlive_a_node_have_their_own_cpus_again(place: &MachinePlace) -> Result<()> {
+    let allowed = |pid: Pid| process(pid).status::<String>("Cpus_allowed_list", "CPUs");
+    let script = |script: &str| place.program("sh", ["-c", script]);
+    // Neither its supervisor nor the first program may use a CPU of the node.
+    let slow = "exec taskset -c 0 \"$S\" -q slow --name n --cpus 1 --speed 0.5 --no-out";
+    let node = Waiting {
+        place,
+        name: "n",
+        child: script(slow).env("S", &place.sandbag).spawn()?,
+    };
+    wait_for("the node", || node.status().ok())?;
+    let enter = "exec taskset -c 0 \"$S\" slow exec n -- sh -c 'echo $$ > bound; exec sleep 1000'";
+    let _bound = script(enter).env("S", &place.sandbag).spawn()?;
+    let bound = place.pid("bound")?;
+    let _free =
+        node.start_script("sleep 1000 & echo $! > child; echo $$ > free; exec sleep 1000")?;
+    let (child, free) = (place.pid("child")?, place.pid("free")?);
+    let all = Spinners(vec![bound, child, free]);
+    for pid in &all.0 {
+        ensure!(allowed(*pid)?.as_deref() == Some("1"), "{pid} is outside");
+    }
+    place.run("slow stop n")?.expect(0)?;
+    node.finish()?;
+    place.as_before()?;
+    // An older kernel forgets what a process chose when it moves it.
+    let keeps = kernel_version(&Root::default()).is_some_and(|version| version >= (6, 2));
+    let now = allowed(bound)?;
+    ensure!(now.as_deref() == Some("0") || !keeps, "bound: {now:?}");
+    for pid in [child, free] {
+        let now = allowed(pid)?;
+        ensure!(now == allowed(Pid::this())?, "{pid}: {now:?}");
+    }
     Ok(())
 }
 

@@ -78,14 +78,18 @@ pub enum Entry {
         /// It was set at run time, too: PID 1 keeps that in a file.
         had_file: bool,
     },
-    /// Who enters a group may use only some CPUs from then on. To undo,
+    /// A process that enters a group may use only some CPUs from then on. To undo,
     /// threads that still may use exactly these get `before` again.
     Confined {
         /// The group's directory in the cpu hierarchy (v1) or the tree (v2).
         dir: PathBuf,
         cpus: String,
-        /// Those that the supervisor may use, as a list.
+        /// Those that it could use when it entered, as a list.
         before: String,
+        /// The process: its threads and those of its descendants are meant. Without it
+        /// all that entries after this one do not name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        process: Option<ProcessIdentity>,
     },
     /// A setting is written.
     Setting(Setting),

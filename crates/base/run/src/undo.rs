@@ -163,6 +163,16 @@ fn undo_by(
         }
     }
     await_end_of_killed(&entries, process);
+    for entry in &entries {
+        match entry {
+            Entry::Group {
+                dirs,
+                back: Some(_),
+            } => dirs.iter().for_each(|dir| confinement::lift(dir)),
+            Entry::NodeSlice { dir, .. } => confinement::lift(dir),
+            _ => {}
+        }
+    }
     left.extend(entries.iter().rev().flat_map(|entry| go_on(entry, process)));
     let mut patience = LOCK_PATIENCE;
     if entries.iter().any(|e| matches!(e, Entry::Setting(_))) {
@@ -298,10 +308,22 @@ fn go_on(entry: &Entry, process: Option<&RunProcess>) -> Vec<String> {
             .map(|stopped| stopped.signal(libc::SIGCONT))
             .collect(),
         Entry::StoppedGroup { dir } => groups::continue_all(dir),
-        Entry::Confined { dir, cpus, before } => match (cpus.parse(), before.parse()) {
-            (Ok(cpus), Ok(before)) => confinement::give_back(dir, &cpus, &before),
-            _ => Vec::new(),
-        },
+        Entry::Confined {
+            dir,
+            cpus,
+            before,
+            process: of,
+        } => {
+            let of = of.map(|of| here(of, process));
+            match (cpus.parse(), before.parse(), of) {
+                // It cannot be seen from here.
+                (_, _, Some(None)) => Vec::new(),
+                (Ok(cpus), Ok(before), of) => {
+                    confinement::give_back(dir, &cpus, &before, of.flatten())
+                }
+                _ => Vec::new(),
+            }
+        }
         _ => Vec::new(),
     };
     let failed = outcomes.into_iter().filter_map(Result::err);

@@ -23,6 +23,7 @@ use sandbag_run::error::{Error, Result};
 use sandbag_run::journal::Entry;
 use sandbag_run::members;
 use sandbag_run::node_group::NodeGroup;
+use sandbag_run::process_identity::ProcessIdentity;
 use sandbag_run::run_process::RunId;
 
 pub(super) struct SupervisedNode {
@@ -68,14 +69,6 @@ impl SupervisedRun<'_> {
                     .make_node(self.root, &mut self.journal, run, &cpus, of)?
             }
         };
-        let before = sched::affinity(0)?;
-        if before != cpus && target.is_none() {
-            self.journal.note(Entry::Confined {
-                dir: group.cpu.clone(),
-                cpus: cpus.to_string(),
-                before: before.to_string(),
-            })?;
-        }
         if let (Scope::Node, crate::burn::Duty::Throttle(throttling)) =
             (self.method.scope, self.method.duty)
         {
@@ -192,6 +185,17 @@ impl SupervisedRun<'_> {
         let (run, nth) = (RunId::own(), node.entered);
         node.entered += 1;
         let ran_before = node.target.is_some();
+        let cpus: CpuList = node.group.cpus.iter().copied().collect();
+        let named = ProcessIdentity::of(self.root, pid)?;
+        // The first one stands for programs whose ancestors have ended as well.
+        if !ran_before && (nth == 0 || named.is_some()) {
+            self.journal.note(Entry::Confined {
+                dir: node.group.cpu.clone(),
+                cpus: cpus.to_string(),
+                before: sched::affinity(pid)?.to_string(),
+                process: named.filter(|_| nth > 0),
+            })?;
+        }
         self.layout.enter_node(
             &mut self.journal,
             (run, &node.group),
@@ -201,8 +205,7 @@ impl SupervisedRun<'_> {
         self.cost.writes += 1;
         // As well as the cpuset: for programs that ask before they start
         // threads, and where there is none. Who ran already keeps what it chose.
-        if node.target.is_none() {
-            let cpus: CpuList = node.group.cpus.iter().copied().collect();
+        if !ran_before {
             sched::set_affinity(pid, &cpus)?;
         }
         if let Ok(stat) = Process::new(self.root, pid).stat() {

@@ -86,7 +86,9 @@ impl UndoScope {
                     format!("{before:?} is no list of CPUs")
                 })
             }
-            Entry::Confined { dir, cpus, before } => {
+            Entry::Confined {
+                dir, cpus, before, ..
+            } => {
                 self.group_of(run, dir)?;
                 let is_list = |list: &&String| list.parse::<CpuList>().is_ok();
                 allow([cpus, before].iter().all(is_list), || {
