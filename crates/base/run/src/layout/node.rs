@@ -12,6 +12,7 @@
 //! ours: on v1 its limits stay in force, and at the end it goes back to where it was.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use sandbag_linux::cgroup::{self, Hierarchies, Version, find_cpuset_of, find_freezer_of};
 use sandbag_linux::{CpuList, Root, root};
@@ -25,6 +26,9 @@ use crate::lock::Lock;
 use crate::node_group::NodeGroup;
 use crate::run_process::RunId;
 use crate::systemd;
+
+/// How long PID 1 may take to confine a unit after it said so.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Layout {
     /// Makes the group of a node of these CPUs; where it is for a process that runs
@@ -106,7 +110,8 @@ impl Layout {
     /// node then, with the limits that they have.
     ///
     /// # Errors
-    /// [`Error::NotPossible`] where it is neither a unit nor has a cpuset of its own.
+    /// [`Error::NotPossible`] where it is neither a unit nor has a cpuset of its own, or a
+    /// group above it does not have these CPUs.
     pub fn adopt(&self, journal: &mut Journal, dir: &Path, cpus: &CpuList) -> Result<NodeGroup> {
         refuse_adopted(journal, dir)?;
         if self.kind == LayoutKind::V2Systemd {
@@ -132,6 +137,7 @@ impl Layout {
                 "enable that controller for it, or use --pid",
             ));
         }
+        await_confined(dir, cpus)?;
         Ok(NodeGroup {
             cpu: dir.to_owned(),
             accounting: dir.to_owned(),
@@ -166,6 +172,23 @@ impl Layout {
         systemd::start_scope(&scope, &slice_name(run), &[pid]).map_err(not_possible)?;
         systemd::wait_for_scope(&self.hierarchies.cpu, pid, &scope).map_err(not_possible)?;
         Ok(())
+    }
+}
+
+/// Waits until a v2 group may use these CPUs and no others. Of those that the groups above it do
+/// not have it gets none; where it would have none at all, it has theirs.
+fn await_confined(dir: &Path, cpus: &CpuList) -> Result<()> {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        let now = root::read_value::<CpuList>(&dir.join("cpuset.cpus.effective"), "a list of CPUs");
+        if now.as_ref().is_ok_and(|now| now == cpus) {
+            return Ok(());
+        }
+        if Instant::now() > give_up {
+            let what = format!("{} may use only CPUs {}", dir.display(), now?);
+            return Err(Error::not_possible(what, "name CPUs that its slice has"));
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

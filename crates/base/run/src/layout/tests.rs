@@ -52,6 +52,29 @@ fn systemd_is_recognised() {
 }
 
 #[test]
+fn a_group_that_gets_other_cpus_is_no_node() {
+    let (dir, root) = fake_v2("cpu cpuset\n");
+    let layout = Layout::find(&root, None).unwrap();
+    let group = "sys/fs/cgroup/user.slice/web.scope";
+    let files = ["cpus", "cpus.effective"].map(|name| format!("{group}/cpuset.{name}"));
+    testing::put(
+        dir.path(),
+        &[(files[0].as_str(), ""), (files[1].as_str(), "0-1\n")],
+    );
+    let group = dir.path().join(group);
+    let mut journal = journal(dir.path(), 1);
+    let mut adopt = |cpus: &str| layout.adopt(&mut journal, &group, &cpus.parse().unwrap());
+    adopt("0-1").unwrap();
+    let error = adopt("2-3").unwrap_err();
+    assert!(matches!(error, Error::NotPossible { .. }), "{error}");
+    let said = error.to_string();
+    assert!(
+        said.contains("web.scope may use only CPUs 0,1: name"),
+        "{said}"
+    );
+}
+
+#[test]
 fn the_controller_is_noted_before_it_is_enabled() {
     let (dir, root) = fake_v2("cpu\n");
     let layout = Layout::find(&root, None).unwrap();
