@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use sandbag_linux::cpufreq::{self, Policy};
 use sandbag_linux::topology::Topology;
-use sandbag_linux::{CpuList, Result, Root, cpufreq};
+use sandbag_linux::{CpuList, Result, Root};
 
 /// CPUs, what they share, and what they reach.
 #[derive(Debug, Clone)]
@@ -17,18 +18,22 @@ pub struct NodeMachine {
     pub domains: Vec<CpuList>,
     /// Highest frequency of the hardware, kHz; lacks CPUs without cpufreq.
     pub max_khz: BTreeMap<u32, u64>,
+    /// Highest frequency that may be set, kHz; lacks CPUs of which none may.
+    pub settable_khz: BTreeMap<u32, u64>,
 }
 
 impl NodeMachine {
     pub fn read(root: &Root) -> Result<Self> {
         let topology = Topology::read(root)?;
         let mut domains: Vec<CpuList> = Vec::new();
-        let mut max_khz = BTreeMap::new();
+        let (mut max_khz, mut settable_khz) = (BTreeMap::new(), BTreeMap::new());
         for cpu in topology.online.iter() {
             let Some(frequency) = cpufreq::frequency(root, cpu)? else {
                 continue;
             };
             max_khz.extend(frequency.hardware_max_khz.map(|khz| (cpu, khz)));
+            let policies = Policy::of(root, &CpuList::from_iter([cpu])).unwrap_or_default();
+            settable_khz.extend(policies.iter().map(|policy| (cpu, policy.highest_khz())));
             let related = frequency.related.intersection(&topology.online);
             if related.len() > 1 && !domains.contains(&related) {
                 domains.push(related);
@@ -38,11 +43,16 @@ impl NodeMachine {
             topology,
             domains,
             max_khz,
+            settable_khz,
         })
     }
 
-    pub fn max_khz(&self, cpu: u32) -> Option<u64> {
-        self.max_khz.get(&cpu).copied()
+    /// The frequency that is full speed to a method, kHz. Those that set frequencies exceed no
+    /// bound that the user set.
+    pub fn full_khz(&self, method: &str, cpu: u32) -> Option<u64> {
+        let settable = self.settable_khz.get(&cpu);
+        let settable = settable.filter(|_| matches!(method, "freq" | "gov"));
+        settable.or_else(|| self.max_khz.get(&cpu)).copied()
     }
 
     /// The frequency domains of which `cpus` has some CPUs but not all.
@@ -105,6 +115,7 @@ pub(crate) mod tests {
             },
             domains,
             max_khz: (0..all * threads).map(|cpu| (cpu, 2_400_000)).collect(),
+            settable_khz: BTreeMap::new(),
         }
     }
 
@@ -117,9 +128,17 @@ pub(crate) mod tests {
                 &[("cpuinfo_max_freq", "2930000\n"), ("related_cpus", related)],
             );
         }
+        let bounds = [
+            ("scaling_min_freq", "800000\n"),
+            ("scaling_max_freq", "2000000\n"),
+        ];
+        put(&root.path("/sys/devices/system/cpu/cpu2/cpufreq"), &bounds);
         let machine = NodeMachine::read(&root).unwrap();
-        assert_eq!(machine.max_khz(2), Some(2_930_000));
-        assert_eq!(machine.max_khz(3), None);
+        assert_eq!(machine.full_khz("hogs", 2), Some(2_930_000));
+        for method in ["freq", "gov"] {
+            assert_eq!(machine.full_khz(method, 2), Some(2_000_000));
+            assert_eq!(machine.full_khz(method, 3), None);
+        }
         assert_eq!(machine.domains, ["0-1".parse().unwrap()]);
         assert_eq!(machine.split_by(&"1-2".parse().unwrap()).len(), 1);
         assert!(machine.split_by(&"0-2".parse().unwrap()).is_empty());

@@ -76,7 +76,8 @@ pub fn place(
         let course = match &node.course {
             NodeCourse::Profile(path) => PlacedCourse::Profile(path.clone()),
             NodeCourse::Constant(speeds) => {
-                let ratios = speeds.resolve(&cpus, |cpu| machine.max_khz(cpu));
+                let method = node.method.as_deref().unwrap_or_default();
+                let ratios = speeds.resolve(&cpus, |cpu| machine.full_khz(method, cpu));
                 PlacedCourse::Constant(ratios.map_err(|bad| node.origin.bad_speed(bad))?)
             }
         };

@@ -4,9 +4,9 @@
 //! A speed is the share mu of a CPU's full speed, above 0 and at most 1
 //! (Buchert, Nussbaum & Gustedt, HPCC 2011, section II). It is written as a
 //! ratio (`0.5`), in percent (`50%`) or as a frequency (`1200MHz`, `1.2GHz`),
-//! which is divided by the highest frequency of the CPU's hardware. One speed
-//! holds for all CPUs of a node, or each list of CPUs has its own:
-//! `0=1,1=0.8,2-3=0.4`.
+//! which is divided by the highest frequency of the CPU's hardware, or the
+//! highest that the method may set. One speed holds for all CPUs of a node, or
+//! each list of CPUs has its own: `0=1,1=0.8,2-3=0.4`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -72,7 +72,7 @@ impl Speed {
         Err(BadSpeed::new(written, reason, remedy))
     }
 
-    /// The ratio mu on `cpu`, whose hardware reaches `max_khz` if that is known.
+    /// The ratio mu on `cpu`, whose full speed is `max_khz` if that is known.
     pub fn resolve(self, cpu: u32, max_khz: Option<u64>) -> Result<f64, BadSpeed> {
         let mhz = match self {
             Self::Ratio(mu) => return Ok(mu),
@@ -191,7 +191,7 @@ impl Speeds {
         }
     }
 
-    /// The ratio of each CPU of a node; `max_khz` is what a CPU's hardware reaches.
+    /// The ratio of each CPU of a node; `max_khz` is a CPU's full speed.
     pub fn resolve(
         &self,
         cpus: &CpuList,

@@ -72,7 +72,7 @@ impl NodeControl {
             slowest,
             together,
         } = self;
-        let limits = (&*machine, *slowest, *together);
+        let limits = (&*machine, *method, *slowest, *together);
         server.turn(&mut |peer, request| match request {
             Request::Status => Reply::Status(Status {
                 name: name.to_string(),
@@ -122,13 +122,13 @@ impl NodeControl {
 fn resolve(
     text: &str,
     now: &Ratios,
-    (machine, slowest, together): (&NodeMachine, f64, bool),
+    (machine, method, slowest, together): (&NodeMachine, &str, f64, bool),
 ) -> std::result::Result<Ratios, String> {
     let speeds: Speeds = text
         .parse()
         .map_err(|e: crate::node::BadSpeed| e.to_string())?;
     let new = speeds
-        .resolve(&now.cpus(), |cpu| machine.max_khz(cpu))
+        .resolve(&now.cpus(), |cpu| machine.full_khz(method, cpu))
         .map_err(|e| e.to_string())?;
     if together && !new.are_equal() {
         return Err("the node's method gives all its CPUs one speed".to_owned());

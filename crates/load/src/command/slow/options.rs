@@ -60,9 +60,9 @@ pub struct NodeOptions {
     /// Speed of the CPUs: 0.5, 50%, 1200MHz; or of each 0=1,1=0.8,2-3=0.4
     ///
     /// A share of the full speed, above 0 and at most 1. A frequency is divided
-    /// by the highest one of the hardware. Least: 0.06 with hogs, rt and
-    /// deadline, 0.005 with pace and quota, 0.01 with the others; freq reaches
-    /// the lowest frequency.
+    /// by the highest one of the hardware, with freq and gov by the highest that
+    /// they may set. Least: 0.06 with hogs, rt and deadline, 0.005 with pace and
+    /// quota, 0.01 with the others; freq reaches the lowest frequency.
     #[arg(short, long, value_name = "SPEED", required_unless_present_any = ["profile", "file"])]
     pub speed: Option<Speeds>,
 

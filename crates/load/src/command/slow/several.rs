@@ -45,14 +45,15 @@ pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u
         options: &names.iter().map(String::as_str).collect::<Vec<_>>(),
     };
     options.hold.refuse_existing()?;
-    let wanted = NodesFile::read(file, &vocabulary)?;
-    for node in &wanted.nodes {
+    let mut wanted = NodesFile::read(file, &vocabulary)?;
+    for node in &mut wanted.nodes {
         check_commands(node)?;
+        node.method.get_or_insert_with(|| options.method.clone());
     }
     let registry = Registry::open()?;
     let machine = NodeMachine::read(&Root::default())?;
     let domains = |spec: &NodeSpec| {
-        let method = spec.method.as_deref().unwrap_or(&options.method);
+        let method = spec.method.as_deref().unwrap_or_default();
         let split = spec.options.get("split-domains");
         node::domains(method, split.is_some_and(|value| value == "true"))
     };

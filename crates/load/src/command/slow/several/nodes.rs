@@ -149,8 +149,9 @@ pub fn arguments(node: &PlacedNode, options: &NodeOptions) -> Vec<OsString> {
         PlacedCourse::Constant(ratios) => add("speed", ratios.to_string().as_ref()),
         PlacedCourse::Profile(path) => add("profile", path.as_os_str()),
     }
-    let method = node.spec.method.as_deref().unwrap_or(&options.method);
-    add("method", method.as_ref());
+    if let Some(method) = &node.spec.method {
+        add("method", method.as_ref());
+    }
     for (option, value) in &node.spec.options {
         add(option, value.as_ref());
     }
