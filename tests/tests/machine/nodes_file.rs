@@ -2,6 +2,8 @@
 //! Several nodes from a file: what their commands get and say, and every way
 //! in which it ends.
 
+use nix::sys::signal::{SigHandler, signal};
+
 use crate::prelude::*;
 use crate::slowed::{Spinners, Waiting, spin};
 use crate::terminal::{CTRL_C, Terminal};
@@ -12,6 +14,7 @@ cases! { CASES: two_cpus;
     a_node_without_commands_stays_until_it_is_stopped,
     signals_end_the_commands_and_the_nodes,
     ctrl_c_ends_commands_and_nodes,
+    what_the_caller_ignores_ends_nothing,
     nodes_end_when_their_parent_is_killed,
     a_node_that_dies_is_told_and_its_program_goes_on,
     a_node_of_somebody_else_s_name_is_refused,
@@ -144,7 +147,10 @@ fn signals_end_the_commands_and_the_nodes(_: &MachinePlace) -> Result<()> {
 fn ctrl_c_ends_commands_and_nodes(place: &MachinePlace) -> Result<()> {
     two(
         place,
-        &command("echo > a; exec sleep 1000"),
+        &command(
+            "trap 'echo int >> ints' INT; echo > a; while [ ! -e ints ]; do sleep 0.02; done; \
+             sleep 0.3; exit 130",
+        ),
         &command("echo > b; exec sleep 1000"),
     )?;
     let mut terminal = Terminal::new(place, "$SANDBAG slow n.toml --no-out; echo code $? end")?;
@@ -157,6 +163,38 @@ fn ctrl_c_ends_commands_and_nodes(place: &MachinePlace) -> Result<()> {
         said.contains("verdict") && said.contains(" slow "),
         "no report: {said}"
     );
+    // Of the terminal alone.
+    ensure!(text_of(place.path("ints"))? == "int\n");
+    Ok(())
+}
+
+fn what_the_caller_ignores_ends_nothing(place: &MachinePlace) -> Result<()> {
+    let own = |name: &str| {
+        command(&format!(
+            "echo > {name}; while [ ! -e end ]; do sleep 0.02; done"
+        ))
+    };
+    two(place, &own("a"), &own("b"))?;
+    let mut command = place.sandbag(["slow", "n.toml", "--no-out"]);
+    // SAFETY: ignoring a signal installs no handler.
+    unsafe {
+        command.pre_exec(|| {
+            for ignored in [Signal::SIGHUP, Signal::SIGTERM, Signal::SIGCHLD] {
+                signal(ignored, SigHandler::SigIgn)?;
+            }
+            Ok(())
+        });
+    }
+    let run = command.spawn()?;
+    place.written("a")?;
+    place.written("b")?;
+    kill(pid_of(&run), Signal::SIGHUP)?;
+    kill(pid_of(&run), Signal::SIGTERM)?;
+    std::thread::sleep(Duration::from_millis(300));
+    ensure!(lives(pid_of(&run)), "ended by a signal that was ignored");
+    fs::write(place.path("end"), "")?;
+    // The nodes end all the same.
+    finish(run)?.expect(0)?;
     Ok(())
 }
 

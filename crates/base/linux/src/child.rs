@@ -47,6 +47,9 @@ pub trait ChildSetup {
     /// No signal is blocked, whatever we block.
     fn unblock_signals(&mut self) -> &mut Self;
 
+    /// A signal does what it does by default, whatever we ignore.
+    fn reset_signal(&mut self, signal: i32) -> &mut Self;
+
     fn keep_open(&mut self, fd: RawFd) -> &mut Self;
 
     /// It may have as many files open as our caller lets us, however far we have
@@ -69,6 +72,16 @@ impl ChildSetup for Command {
     fn unblock_signals(&mut self) -> &mut Self {
         // SAFETY: as above.
         unsafe { self.pre_exec(empty_signal_mask) }
+    }
+
+    fn reset_signal(&mut self, signal: i32) -> &mut Self {
+        // SAFETY: as above; the default disposition installs no handler.
+        unsafe {
+            self.pre_exec(move || match libc::signal(signal, libc::SIG_DFL) {
+                libc::SIG_ERR => Err(io::Error::last_os_error()),
+                _ => Ok(()),
+            })
+        }
     }
 
     fn keep_open(&mut self, fd: RawFd) -> &mut Self {

@@ -50,6 +50,8 @@ impl OwnRun {
             // Ctrl-C is for the programs; this ends when those have ended, or
             // when we are gone.
             .process_group(0)
+            // By which it is ended, whatever our caller ignores.
+            .reset_signal(libc::SIGTERM)
             .die_with_us(libc::SIGTERM)
             .spawn()
             .context("start sandbag")?;

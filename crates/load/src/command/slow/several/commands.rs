@@ -5,9 +5,10 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitStatus};
 
 use crate::node::place::PlacedNode;
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::Signal;
+use sandbag_linux::Root;
 use sandbag_linux::child::ChildSetup as _;
-use sandbag_linux::signals::ENDING;
+use sandbag_linux::signals::{ENDING, Signals, pass_on};
 use sandbag_ui::failure::{Context as _, Result};
 
 use super::super::options::NodeOptions;
@@ -37,11 +38,9 @@ pub fn run(
     options: &NodeOptions,
     messages: &Messages,
 ) -> Result<Vec<CommandEnd>> {
-    let mut wanted: SigSet = ENDING.into_iter().collect();
-    wanted.add(Signal::SIGCHLD);
-    wanted.thread_block().context("block signals")?;
+    let root = Root::default();
+    let signals = Signals::take(&[], None).context("signalfd")?;
     let mut commands = Commands {
-        blocked: wanted,
         running: Vec::new(),
     };
     for node in placed {
@@ -52,12 +51,13 @@ pub fn run(
     let mut open = true;
     let mut ended = Vec::new();
     while open && nodes.one_stays() || !commands.running.is_empty() {
-        let signal = wanted.wait().context("wait for a signal")?;
-        if ENDING.contains(&signal) {
-            open = false;
-            // A terminal has told them already; once more does no harm to
-            // who ends, and a second one is for who did not.
-            commands.tell(signal);
+        signals.wait(None).context("wait for a signal")?;
+        while let Some(arrived) = signals.next() {
+            if arrived.signal != Signal::SIGCHLD {
+                open &= !ENDING.contains(&arrived.signal);
+                let running = commands.running.iter();
+                running.for_each(|one| pass_on(&root, one.child.id(), arrived));
+            }
         }
         ended.extend(commands.reap());
         nodes.notice_ends(messages);
@@ -68,25 +68,19 @@ pub fn run(
 /// The commands that run. Dropping them, with some still running because
 /// another could not be started, ends them.
 struct Commands {
-    blocked: SigSet,
     running: Vec<NodeCommand>,
 }
 
 impl Commands {
-    fn tell(&self, what: Signal) {
-        self.running
-            .iter()
-            .for_each(|one| signal(one.child.id(), what));
-    }
-
     fn reap(&mut self) -> Vec<CommandEnd> {
         let mut ended = Vec::new();
         self.running.retain_mut(|one| match one.child.try_wait() {
-            Ok(Some(status)) => {
-                ended.push(one.end(status));
+            Ok(None) => true,
+            // Of an error (ECHILD) its end is not known, and is no more to be waited for.
+            status => {
+                ended.push(one.end(status.ok().flatten()));
                 false
             }
-            _ => true,
         });
         ended
     }
@@ -94,20 +88,24 @@ impl Commands {
 
 impl Drop for Commands {
     fn drop(&mut self) {
-        self.tell(Signal::SIGTERM);
-        let _ = self.blocked.thread_unblock();
+        self.running
+            .iter()
+            .for_each(|one| signal(one.child.id(), Signal::SIGTERM));
     }
 }
 
 impl NodeCommand {
-    fn end(&self, status: ExitStatus) -> CommandEnd {
-        let code = exit::of_command(status.code(), status.signal());
+    fn end(&self, status: Option<ExitStatus>) -> CommandEnd {
+        let code = status.map_or(exit::FAILED, |status| {
+            exit::of_command(status.code(), status.signal())
+        });
+        let how = match status {
+            Some(_) => format!("ended with {code}"),
+            None => "vanished".to_owned(),
+        };
         let (words, seconds) = (self.words.join(" "), self.since.elapsed().as_secs_f64());
         CommandEnd {
-            shown: format!(
-                "node {}: {words} ended with {code} after {seconds:.2} s",
-                self.node
-            ),
+            shown: format!("node {}: {words} {how} after {seconds:.2} s", self.node),
             code,
         }
     }
@@ -133,4 +131,31 @@ fn start(node: &PlacedNode, words: &[String], options: &NodeOptions) -> Result<N
             .with_context(|| format!("start a command of node {}", node.spec.name))?,
         since: std::time::Instant::now(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Stdio;
+
+    use sandbag_linux::child::reap;
+
+    use super::*;
+
+    #[test]
+    fn a_command_that_vanished_is_not_waited_for() {
+        let child = Command::new("true").stdin(Stdio::null()).spawn().unwrap();
+        reap(Some(child.id())).unwrap();
+        let mut commands = Commands {
+            running: vec![NodeCommand {
+                node: "a".to_owned(),
+                words: vec!["true".to_owned()],
+                child,
+                since: std::time::Instant::now(),
+            }],
+        };
+        let ended = commands.reap();
+        assert!(commands.running.is_empty());
+        assert_eq!((ended.len(), ended[0].code), (1, exit::FAILED));
+        assert!(ended[0].shown.contains("true vanished after"));
+    }
 }
