@@ -11,7 +11,7 @@ use crate::journal::{self, Entry, Journal, RunInfo};
 use crate::lock::Lock;
 use crate::private;
 use crate::run_process::RunId;
-use crate::undo::{Leftovers, undo_on};
+use crate::undo::{Leftovers, is_of, undo_on};
 
 /// The directory of the journals.
 #[derive(Debug, Clone)]
@@ -116,6 +116,15 @@ impl Registry {
         }
         runs.alive.sort_by_key(|run| run.pid);
         Ok(runs)
+    }
+
+    /// Whether one of these groups, lines of `/proc/PID/cgroup`, is in one of a run that lives, or
+    /// that is not undone yet.
+    pub fn has_group_in(&self, groups: &str) -> Result<bool> {
+        let journals = journal::all(&self.dir)?;
+        let runs: Vec<RunId> = journals.iter().filter_map(|j| journal::run_of(j)).collect();
+        let mut names = groups.split(['/', '\n']);
+        Ok(names.any(|name| runs.iter().any(|run| is_of(*run, name))))
     }
 
     /// Undoes what dead runs left. Runs that live are not touched, and a
@@ -265,6 +274,26 @@ mod tests {
         let _other = register(&registry, 12, "2").unwrap();
         assert_eq!(registry.runs().unwrap().len(), 2);
         assert!(registry.restore().unwrap().is_empty());
+    }
+
+    #[test]
+    fn groups_are_a_run_s_while_it_has_a_journal() {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = registry(dir.path());
+        let held = register(&registry, 12, "0").unwrap();
+        for (groups, theirs) in [
+            ("4:cpu,cpuacct:/user/sandbag-12-node\n0::/\n", true),
+            ("0::/sandbag12node.slice/sandbag12node0.scope\n", true),
+            ("0::/system.slice/sandbag12cmd.scope\n", true),
+            ("0::/system.slice/sandbag12left0.scope\n", false),
+            ("0::/system.slice/sandbag13cmd.scope\n", false),
+            ("0::/system.slice/sandbag-exporter.service\n", false),
+        ] {
+            assert_eq!(registry.has_group_in(groups).unwrap(), theirs, "{groups}");
+        }
+        held.close().unwrap();
+        let left = registry.has_group_in("0::/system.slice/sandbag12cmd.scope\n");
+        assert!(!left.unwrap());
     }
 
     #[test]

@@ -31,6 +31,7 @@ use crate::process_identity::ProcessIdentity;
 use crate::run_process::{RunId, RunProcess};
 pub use groups::continue_all;
 use scope::UndoScope;
+pub(crate) use scope::is_of;
 use units::{Manager, Units};
 
 /// How long those who may stop or freeze others are waited for when they were

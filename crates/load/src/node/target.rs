@@ -10,9 +10,9 @@ use sandbag_linux::cgroup::{self, Version};
 use sandbag_linux::process::{self, Process};
 use sandbag_linux::procstat::tick_ns;
 use sandbag_linux::{CpuList, Root, sched};
-use sandbag_run::layout::PREFIX;
 use sandbag_run::members::members_below;
 use sandbag_run::process_identity::ProcessIdentity;
+use sandbag_run::registry::Registry;
 use sandbag_run::{Error, Result};
 use sandbag_ui::text::visible;
 
@@ -174,7 +174,9 @@ impl Target {
 
     fn refuse(&self, root: &Root) -> Result<()> {
         let no = |what: String, remedy: &str| Err(Error::not_possible(what, remedy));
-        if self.groups.contains(&format!("/{PREFIX}")) {
+        if let Some(registry) = Registry::existing()
+            && registry.has_group_in(&self.groups)?
+        {
             return no(
                 format!("{self} is in a group of sandbag's already"),
                 "end that run first (sandbag status)",

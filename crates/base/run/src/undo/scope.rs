@@ -166,7 +166,7 @@ fn allow(condition: bool, why_not: impl FnOnce() -> String) -> Result<(), String
 
 /// Whether this is the name of a group or a unit of the run: `sandbag-7-cpu0`,
 /// `sandbag7c0n0.slice`.
-fn is_of(run: RunId, name: &str) -> bool {
+pub fn is_of(run: RunId, name: &str) -> bool {
     let run = run.to_string();
     let rest = name.strip_prefix(PREFIX);
     let rest = rest.map(|rest| rest.strip_prefix('-').unwrap_or(rest));
