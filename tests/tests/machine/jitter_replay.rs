@@ -169,9 +169,12 @@ fn status_shows_a_replay_and_stop_ends_it(place: &MachinePlace) -> Result<()> {
         &format!("{pid}: jitter of made.json by fifo on CPUs 0; begun "),
         &format!("  CPU 0: events by process {injector}"),
     ])?;
-    // It keeps no load from its CPU.
+    // It keeps no load and no node from its CPU.
     let load = "load 20 --cpus 0 -d 300ms --no-out -q --no-settle";
     place.run(load)?.judged()?;
+    place
+        .run("slow --cpus 0 --speed 0.5 --dry-run")?
+        .expect(0)?;
     place.run(&format!("stop {pid}"))?.expect(0)?;
     finish(run)?.judged()?;
     let options = "jitter replay made.json --inside --loop --no-out -q";

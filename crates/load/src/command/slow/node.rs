@@ -213,7 +213,8 @@ pub fn claims(registry: &Registry) -> Result<Vec<Claim>> {
         }
     }
     for run in registry.runs()? {
-        if known.contains(&run.pid) || run.cpus.is_empty() {
+        // Jitter is injected beside anything.
+        if known.contains(&run.pid) || run.shares || run.cpus.is_empty() {
             continue;
         }
         all.push(Claim {
