@@ -18,6 +18,7 @@ cases! { CASES: two_cpus;
     each_cpu_has_its_own_speed,
     a_speed_follows_a_profile,
     a_node_is_set_listed_and_stopped,
+    a_node_whose_time_is_over_takes_no_speed_and_no_program,
     who_enters_a_node_is_the_program_itself,
     who_is_in_a_node_stays_in_it,
     programs_that_outlive_a_node_have_their_own_cpus_again,
@@ -196,6 +197,18 @@ fn a_node_is_set_listed_and_stopped(place: &MachinePlace) -> Result<()> {
     ensure!(place.run("slow list")?.expect(0)?.out.is_empty());
     place.as_before()?;
     spinners.are_free()
+}
+
+fn a_node_whose_time_is_over_takes_no_speed_and_no_program(place: &MachinePlace) -> Result<()> {
+    let options = "-q slow --cpus 0 --speed 0.5 -d 300ms --name over --no-settle --no-out";
+    let (run, _) = place.start_ready(options, "echo $$ > pid; exec sleep 1000")?;
+    std::thread::sleep(Duration::from_millis(1500));
+    let says = ["node over: its time (-d) is over"];
+    place.answers("slow set over --speed 0.3", 2, &says)?;
+    place.answers("slow exec over -- true", 125, &says)?;
+    place.run("slow stop over")?.expect(0)?;
+    finish(run)?.expect(128 + Signal::SIGTERM as i32)?;
+    Ok(())
 }
 
 fn who_enters_a_node_is_the_program_itself(place: &MachinePlace) -> Result<()> {

@@ -82,6 +82,9 @@ impl NodeControl {
                 method: (*method).to_owned(),
                 members: run.members(),
             }),
+            Request::Set { .. } | Request::Admit { .. } if run.load_ended_ns.is_some() => {
+                error("its time (-d) is over: its CPUs are at full speed".to_owned())
+            }
             Request::Set { speeds: text } => {
                 let set = resolve(text, speeds, limits).and_then(|new| {
                     run.set_levels(feed, &new.loads_pct())
