@@ -3,10 +3,11 @@
 //! all parts begin and end together.
 
 use crate::prelude::*;
-use crate::slowed::{Spinners, spin};
+use crate::slowed::{Spinners, Waiting, spin};
 
 cases! { CASES: two_cpus;
     a_node_is_slow_and_busy_and_noisy_at_once,
+    a_load_of_all_that_a_speed_leaves_follows_it,
     a_file_of_nodes_has_loads_of_its_own,
     a_part_that_ends_early_is_missed,
     all_parts_end_with_a_run_that_is_killed,
@@ -138,6 +139,14 @@ fn a_node_is_slow_and_busy_and_noisy_at_once(place: &MachinePlace) -> Result<()>
         place.answers(&format!("{refused} {words}"), code, &[says])?;
     }
     place.as_before()?;
+    Ok(())
+}
+
+/// Also to full speed, of which no load takes all.
+fn a_load_of_all_that_a_speed_leaves_follows_it(place: &MachinePlace) -> Result<()> {
+    let node = Waiting::start(place, "full", "--cpus 0 --speed .5 --load 100")?;
+    place.answers("slow set full --speed 1", 0, &[])?;
+    ensure!(node.status()?["speeds"][0]["asked"] == 1.0);
     Ok(())
 }
 

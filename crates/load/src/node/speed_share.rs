@@ -4,6 +4,7 @@
 use sandbag_ui::units::{Loads, plain};
 
 use super::Ratios;
+use crate::method::by_name;
 
 /// 30 % of a CPU at half speed is 15 % of the CPU.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,9 +31,14 @@ impl SpeedShare {
         }
     }
 
-    /// The loads of the CPUs at these speeds, as `sandbag load` takes them.
+    /// The loads of the CPUs at these speeds, as `sandbag load` takes them; no more than
+    /// `pace` reaches.
     pub fn loads(&self, speeds: &Ratios) -> String {
-        let of = |(cpu, mu)| format!("{cpu}={}", plain(mu * self.share_pct(cpu)));
+        let most_pct = by_name("pace").map_or(100.0, |pace| pace.serves(1.0) * 100.0);
+        let of = |(cpu, mu)| {
+            let pct = f64::min(mu * self.share_pct(cpu), most_pct);
+            format!("{cpu}={}", plain(pct))
+        };
         speeds.iter().map(of).collect::<Vec<_>>().join(",")
     }
 }
@@ -55,5 +61,6 @@ mod tests {
         // What calculating leaves in the last digits is no part of a command line.
         let third = Ratios::new(vec![(0, 0.7)]);
         assert_eq!(share("30").loads(&third), "0=21");
+        assert_eq!(share("100").loads(&speeds), "0=50,2=25,3=99.5");
     }
 }

@@ -87,10 +87,13 @@ impl NodeControl {
             }
             Request::Set { speeds: text } => {
                 let set = resolve(text, speeds, limits).and_then(|new| {
-                    run.set_levels(feed, &new.loads_pct())
-                        .map_err(|error| error.to_string())?;
                     run.beside.set_speeds(&new)?;
-                    Ok(new)
+                    let set = run.set_levels(feed, &new.loads_pct());
+                    set.map(|()| new).map_err(|error| {
+                        // It is reported, and the loads are those of the speeds that stay.
+                        let _ = run.beside.set_speeds(speeds);
+                        error.to_string()
+                    })
                 });
                 match set {
                     Err(message) => error(message),
