@@ -32,7 +32,9 @@ pub struct Follower<'w, 'b> {
 
 impl<'w, 'b> Follower<'w, 'b> {
     /// Begins with level 0.
-    pub fn new(worker: &'w mut BurnWorker<'b>, throttle: Box<dyn Throttle>) -> Self {
+    pub fn new(worker: &'w mut BurnWorker<'b>, mut throttle: Box<dyn Throttle>) -> Self {
+        // Who listens and is silent is taken for stuck.
+        worker.note_taken(monotonic(), |at| throttle.taken_ns(at));
         worker.slot.listens.store(1, Ordering::SeqCst);
         Self {
             worker,
@@ -104,5 +106,47 @@ pub fn run(worker: &mut BurnWorker<'_>, throttle: Box<dyn Throttle>) -> Result<(
         if wake > monotonic() {
             slot.wait_for_order(seen, Some(wake));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use sandbag_linux::clock::sleep_until;
+
+    use super::*;
+    use crate::board::Board;
+
+    /// Does nothing.
+    struct Idle;
+
+    impl Throttle for Idle {
+        fn act(&mut self, _: u64, _: f64) -> Result<u64, Error> {
+            Ok(u64::MAX)
+        }
+
+        fn taken_ns(&mut self, _: u64) -> u64 {
+            0
+        }
+
+        fn release(&mut self, _: u64) -> Result<(), Error> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn one_that_listens_has_noted_the_time_before() {
+        let board = Board::create(1).unwrap();
+        let slot = board.slot(0);
+        let alarm = File::open("/dev/null").unwrap();
+        let mut worker = BurnWorker::new(&board, slot, alarm, 0);
+        // It calibrates.
+        let boundary = monotonic() / BOUNDARY_NS + 1;
+        sleep_until(boundary * BOUNDARY_NS);
+        assert_eq!(slot.listens.load(Ordering::SeqCst), 0);
+        let _follower = Follower::new(&mut worker, Box::new(Idle));
+        assert_eq!(slot.listens.load(Ordering::SeqCst), 1);
+        assert!(slot.boundary(boundary).is_some());
     }
 }

@@ -189,6 +189,12 @@ impl LoadedCpu {
         self.alive().all(|burner| idle(burner.slot) != 0)
     }
 
+    /// Whether its processes follow orders. What slows a whole node may measure before.
+    pub fn listens(&self, common: &Common<'_>) -> bool {
+        let listens = |slot: usize| common.board.slot(slot).listens.load(Ordering::Acquire);
+        common.method.scope == Scope::Cpu || self.alive().all(|burner| listens(burner.slot) != 0)
+    }
+
     /// Tells the burners from when on to take which level (0 to 1).
     pub fn order(&mut self, common: &Common<'_>, order: LoadOrder) {
         let now = clock::monotonic();
@@ -399,8 +405,8 @@ impl LoadedCpu {
         self.apply(common)
     }
 
-    /// What slows a whole node notes every boundary. One that is silent was stopped
-    /// and may have left the node standing still: it is killed and replaced.
+    /// What slows a whole node notes every boundary, once it listens. One that is silent was
+    /// stopped and may have left the node standing still: it is killed and replaced.
     fn end_the_stuck(&mut self, common: &Common<'_>) {
         if common.method.scope == Scope::Cpu || common.board.is_paused() {
             return;
@@ -410,7 +416,11 @@ impl LoadedCpu {
             let slot = common.board.slot(burner.slot);
             let noted = || (now - SILENT..now).any(|number| slot.boundary(number).is_some());
             let resting = slot.idle.load(Ordering::Acquire) != 0;
-            if now > burner.since + SILENT && !resting && !noted() {
+            let patience = match slot.listens.load(Ordering::Acquire) {
+                0 => CALIBRATES,
+                _ => SILENT,
+            };
+            if now > burner.since + patience && !resting && !noted() {
                 let _ = burner.child.kill();
             }
         }
@@ -533,5 +543,7 @@ pub const WATCH_NS: u64 = BOUNDARY_NS / 4;
 const STARVATION_NS: u64 = 20 * BOUNDARY_NS;
 /// Boundaries without a note after which a process is taken for stuck.
 const SILENT: u64 = 20;
+/// The same of one that does not listen yet: it may measure the speed of every frequency.
+pub const CALIBRATES: u64 = 300;
 /// A larger weight gets this long to work off the debt before more is given.
 const GROWTH_NS: u64 = 2 * BOUNDARY_NS;

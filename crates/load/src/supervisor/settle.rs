@@ -6,6 +6,7 @@ use sandbag_linux::clock;
 
 use super::SupervisedRun;
 use super::burner::Common;
+use super::cpu::CALIBRATES;
 use super::running::signal_to;
 use crate::board::{BOUNDARY_NS, LoadOrder};
 use sandbag_linux::signals::{ENDING, went_to_group};
@@ -43,6 +44,14 @@ impl SupervisedRun<'_> {
         let near = limits.start_at_ns.map(|at| at.saturating_sub(SETTLE_NS));
         while near.is_some_and(|near| clock::monotonic() < near) {
             self.wait_until(near.unwrap_or(0));
+            if self.answer_early(common)? == Early::End {
+                return Ok(None);
+            }
+        }
+        // What a program does beside it would be measured as well.
+        let give_up = clock::monotonic() + CALIBRATES * BOUNDARY_NS;
+        while !self.cpus.iter().all(|cpu| cpu.listens(common)) && clock::monotonic() < give_up {
+            self.wait_until(clock::monotonic() + BOUNDARY_NS / 10);
             if self.answer_early(common)? == Early::End {
                 return Ok(None);
             }
