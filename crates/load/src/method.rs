@@ -94,7 +94,7 @@ pub struct Method {
     /// Slice that the user asked for, ns: refused where the kernel does not keep it.
     asked_slice_ns: Option<u64>,
     /// Frequencies of the node, once it was fitted to a machine that has some.
-    ladder: Option<Ladder>,
+    pub(crate) ladder: Option<Ladder>,
 }
 
 impl Method {

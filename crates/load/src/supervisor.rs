@@ -134,15 +134,7 @@ pub fn run(plan: RunPlan, registry: &Registry, observer: &mut dyn Observer) -> R
     let cpus: CpuList = plan.cpus.iter().copied().collect();
     sandbag_run::online::check_online(&plan.root, &cpus)?;
     for dead in registry.restore()? {
-        observer.warning(format!(
-            "undid what sandbag process {} left when it was killed{}",
-            dead.pid,
-            if dead.left.is_empty() {
-                String::new()
-            } else {
-                format!("; could not undo: {}", dead.left.join("; "))
-            }
-        ));
+        observer.warning(dead.to_string());
     }
     // What their guardian, killed as well, would have removed.
     for directory in [Directory::in_registry, Directory::of_loads] {

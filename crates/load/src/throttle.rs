@@ -134,12 +134,9 @@ fn ladder(node: &NodeGroup, wishes: FrequencyOptions) -> Result<Option<Ladder>> 
 pub fn let_go_on(throttling: Throttling, node: &NodeGroup) -> Result<()> {
     let outcome: Result<()> = match throttling {
         Throttling::Lim { .. } => continue_all(&node.cpu).into_iter().collect(),
-        Throttling::Frequency { wishes } => full_speed(node, wishes),
-        Throttling::Governor { wishes, .. } => {
-            let thawed = node.freezer().map_or(Ok(()), |freezer| freezer.thaw());
-            // Also where that is refused.
-            thawed.and(full_speed(node, wishes))
-        }
+        // Its supervisor knows the frequencies of before, and has set them.
+        Throttling::Frequency { .. } => Ok(()),
+        Throttling::Governor { .. } => node.freezer().map_or(Ok(()), |freezer| freezer.thaw()),
         Throttling::Cap { period_us } => cap::Cap::new(node, period_us).release(monotonic()),
     };
     match outcome {
@@ -147,11 +144,6 @@ pub fn let_go_on(throttling: Throttling, node: &NodeGroup) -> Result<()> {
         Err(error) if error.is_absent() => Ok(()),
         other => other,
     }
-}
-
-fn full_speed(node: &NodeGroup, wishes: FrequencyOptions) -> Result<()> {
-    let ladder = Ladder::read(&Root::default(), &node.cpus, wishes)?;
-    ladder.map_or(Ok(()), |ladder| ladder.release())
 }
 
 /// Notes in the journal what the worker may leave behind when it is killed.

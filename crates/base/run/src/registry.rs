@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The runs of this machine: who holds which CPUs, and what dead ones left.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -43,6 +44,21 @@ pub struct RestoreOutcome {
     pub pid: u32,
     /// What could not be undone.
     pub left: Vec<String>,
+}
+
+impl fmt::Display for RestoreOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pid = self.pid;
+        write!(
+            f,
+            "undid what sandbag process {pid} left when it was killed"
+        )?;
+        if self.left.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "; could not undo: {}", self.left.join("; "))
+        }
+    }
 }
 
 impl Registry {

@@ -140,6 +140,18 @@ fn bounds_of_every_policy_are_noted_and_put_back() {
 }
 
 #[test]
+fn a_ladder_of_before_is_released_to_what_it_was() {
+    let fake = FakePolicy::new(&[(&[0], INTEL)]);
+    let read = || ladder_for(&fake.root, &[0], FREQ).unwrap().unwrap();
+    let before = read();
+    before.set(2).unwrap();
+    // Its bounds are all that another one sees.
+    assert_eq!(read().steps_khz(), [1_000_000]);
+    before.release().unwrap();
+    assert_eq!(read(), before);
+}
+
+#[test]
 fn a_part_of_a_domain_is_refused_unless_the_user_says_so() {
     let fake = FakePolicy::new(&[(&[0, 1, 2, 3], X5570)]);
     let (_dir, mut journal) = journal();

@@ -456,6 +456,10 @@ impl LoadedCpu {
         };
         self.count_restart()?;
         self.cap = None;
+        if let Some(ladder) = &common.method.ladder {
+            // Bounds that the one before lowered would be full speed to the next.
+            ladder.release()?;
+        }
         self.add_burner(common, journal)?;
         self.order_again(common);
         self.apply(common)?;

@@ -35,14 +35,22 @@ pub fn main(options: &NodeOptions, messages: &Messages) -> Result<u8> {
 fn make(options: &NodeOptions, run_options: &RunOptions, messages: &Messages) -> Result<u8> {
     refuse_nesting()?;
     let registry = Registry::open()?;
+    // The frequencies of a dead run would be taken for those of the machine.
+    let undone = if options.hold.dry_run {
+        Vec::new()
+    } else {
+        registry.restore()?
+    };
     let CheckedNode {
         method,
         placed,
-        planned,
+        mut planned,
         machine,
         target,
         layers,
     } = check(options, &registry)?;
+    let undone = undone.iter().map(ToString::to_string);
+    planned.load.warnings.extend(undone);
     if let Some(why) = &placed.why {
         messages.say(why);
     }

@@ -51,6 +51,10 @@ pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u
         node.method.get_or_insert_with(|| options.method.clone());
     }
     let registry = Registry::open()?;
+    if !options.hold.dry_run {
+        let undone = registry.restore()?.into_iter();
+        undone.for_each(|dead| messages.warning(&dead.to_string()));
+    }
     let machine = NodeMachine::read(&Root::default())?;
     let domains = |spec: &NodeSpec| {
         let method = spec.method.as_deref().unwrap_or_default();
