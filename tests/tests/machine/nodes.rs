@@ -27,6 +27,7 @@ cases! { CASES: two_cpus;
     nodes_are_not_nested,
     nobody_else_may_command_a_node,
     what_a_strange_node_answers_is_shown_escaped,
+    all_are_stopped_also_after_one_that_does_not_answer,
     foreign_load_beside_a_node_is_named_and_undecided,
     a_program_that_leaves_its_node_is_missed,
 }
@@ -438,6 +439,19 @@ fn what_a_strange_node_answers_is_shown_escaped(place: &MachinePlace) -> Result<
         }
     }
     Ok(())
+}
+
+fn all_are_stopped_also_after_one_that_does_not_answer(place: &MachinePlace) -> Result<()> {
+    let node = Waiting::start(place, "mine", "--cpus 0 --speed 0.9")?;
+    // Is asked first, and hangs up.
+    let path = Path::new("/run/sandbag/nodes/foreign.sock");
+    let listener = UnixListener::bind(path)?;
+    std::thread::spawn(move || listener.incoming().for_each(drop));
+    let stopped = place.run("slow stop --all");
+    fs::remove_file(path)?;
+    let says = ["node `foreign` hung up", "node mine: ending"];
+    stopped?.expect(1)?.says(&says)?;
+    node.finish()
 }
 
 /// `verdict` and all warnings of a run's record.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 
 use crate::node::protocol::{CpuSpeed, Reply, Request, Status};
-use crate::node::socket::{Directory, ask, list as nodes};
+use crate::node::socket::{Directory, SocketError, ask, list as nodes, names};
 use crate::node::{NodeName, Speeds};
 use clap::Args;
 use sandbag_linux::user::User;
@@ -77,7 +77,11 @@ fn directory() -> Result<Directory> {
 }
 
 fn send(directory: &Directory, name: &NodeName, request: &Request) -> Result<Reply> {
-    match ask(directory, name, request, ASK_LIMIT)? {
+    accepted(name, ask(directory, name, request, ASK_LIMIT))
+}
+
+fn accepted(name: &NodeName, answer: std::result::Result<Reply, SocketError>) -> Result<Reply> {
+    match answer? {
         Reply::Error { message } => bail!("node {name}: {message}"),
         reply => Ok(reply),
     }
@@ -161,16 +165,25 @@ pub fn speed_lines(speeds: &[CpuSpeed]) -> String {
 
 pub fn stop(args: &StopArgs, messages: &Messages) -> Result<u8> {
     let directory = directory()?;
-    let names: Vec<NodeName> = match &args.name {
+    let names = match &args.name {
         Some(name) => vec![name.clone()],
-        None => nodes(&directory, ASK_LIMIT)?
-            .into_iter()
-            .map(|node| node.name)
-            .collect(),
+        None => names(&directory)?,
     };
+    let mut code = exit::KEPT;
     for name in names {
-        send(&directory, &name, &Request::Stop)?;
-        messages.say(&format!("node {name}: ending"));
+        let answer = match ask(&directory, &name, &Request::Stop, ASK_LIMIT) {
+            // It ended meanwhile.
+            Err(SocketError::NotRunning { .. }) if args.all => continue,
+            answer => accepted(&name, answer),
+        };
+        match answer {
+            Ok(_) => messages.say(&format!("node {name}: ending")),
+            Err(error) if args.all => {
+                Messages::error(&error.line());
+                code = exit::FAILED;
+            }
+            Err(error) => return Err(error),
+        }
     }
-    Ok(exit::KEPT)
+    Ok(code)
 }
