@@ -94,6 +94,15 @@ pub fn step(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// `0,2-3`: a list of CPUs that is not empty.
+pub fn cpu_list(text: &str) -> Result<CpuList, String> {
+    match text.parse::<CpuList>() {
+        Ok(list) if list.is_empty() => Err("names no CPU".to_owned()),
+        Ok(list) => Ok(list),
+        Err(_) => Err("expected CPUs such as 0,2-3".to_owned()),
+    }
+}
+
 /// CPUs by number or by name; what a name means depends on the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cpus {
@@ -230,7 +239,13 @@ mod tests {
     fn cpus_by_list_or_name() {
         assert_eq!(cpus("even"), Ok(Cpus::Even));
         assert!(matches!(cpus("0,2-3"), Ok(Cpus::List(list)) if list.len() == 3));
-        assert!(cpus("").is_err() && cpus("some").is_err());
+        for (bad, why) in [
+            ("", "names no CPU"),
+            ("some", "expected CPUs such as 0,2-3"),
+        ] {
+            assert_eq!(cpu_list(bad).unwrap_err(), why);
+            assert!(cpus(bad).unwrap_err().starts_with(why));
+        }
     }
 
     #[test]

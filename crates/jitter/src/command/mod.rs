@@ -25,7 +25,6 @@ use std::path::Path;
 
 use clap::{Args, Subcommand};
 use sandbag_input::Existing;
-use sandbag_linux::CpuList;
 use sandbag_ui::failure::Result;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output;
@@ -112,12 +111,4 @@ fn write_page(path: &Path, page: &str, existing: Existing, messages: &Messages) 
         messages.say(&format!("wrote {}", path.display()));
     }
     Ok(())
-}
-
-/// A list of CPU numbers that is not empty.
-fn cpu_list(text: &str) -> Result<CpuList, String> {
-    match text.parse::<CpuList>() {
-        Ok(list) if !list.is_empty() => Ok(list),
-        _ => Err("expected CPUs such as 0,2-3".to_owned()),
-    }
 }

@@ -10,7 +10,6 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use sandbag_linux::CpuList;
 use sandbag_ui::quantity::time;
 
-use super::cpu_list;
 use sandbag_ui::BadInput;
 use sandbag_ui::units;
 
@@ -183,7 +182,7 @@ const OPTIONS: [(&str, &str, &str, Parser); 8] = [
         |text| share(text).map(Opt::Share),
     ),
     ("on", "LIST", "On these CPUs of the trace only", |text| {
-        cpu_list(text).map(Opt::On)
+        units::cpu_list(text).map(Opt::On)
     }),
     (
         "common",

@@ -30,7 +30,7 @@ pub struct PlanArgs {
     /// Which CPUs of the trace are replayed there, in this order, and again
     /// from the first if they are fewer [default: all of the trace; of one that
     /// has more, those with the same numbers]
-    #[arg(long, value_name = "LIST", value_parser = super::cpu_list)]
+    #[arg(long, value_name = "LIST", value_parser = units::cpu_list)]
     pub trace_cpus: Option<CpuList>,
 
     /// Decides what is left to chance: where in the trace each CPU begins

@@ -7,7 +7,6 @@ use crate::import::JitterRecording;
 use crate::{Error, Fault, Selection};
 use clap::Args;
 
-use super::cpu_list;
 use sandbag_linux::CpuList;
 use sandbag_ui::failure::Result;
 
@@ -26,7 +25,7 @@ pub struct SelectArgs {
     until: Option<Duration>,
 
     /// Only these CPUs, by their numbers in the recording
-    #[arg(short, long, visible_alias = "select", value_name = "LIST", value_parser = cpu_list)]
+    #[arg(short, long, visible_alias = "select", value_name = "LIST", value_parser = units::cpu_list)]
     cpus: Option<CpuList>,
 
     /// Only what is at least so long: tools see events from different lengths on

@@ -12,9 +12,9 @@ use sandbag_stats::GENERATOR;
 use sandbag_ui::failure::Result;
 use sandbag_ui::quantity::time;
 
+use super::ImportArgs;
 use super::export::{ExportFormat, put};
 use super::parts::{self, ComponentSpecs, LengthsArg};
-use super::{ImportArgs, cpu_list};
 use crate::trace_file::open_trace;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::Overwrite;
@@ -56,7 +56,7 @@ pub struct SynthArgs {
     duration: Duration,
 
     /// The CPUs of the trace [default: 0; with --like FILE those of FILE]
-    #[arg(short, long, value_name = "LIST", value_parser = cpu_list)]
+    #[arg(short, long, value_name = "LIST", value_parser = units::cpu_list)]
     cpus: Option<CpuList>,
 
     /// Of all chance

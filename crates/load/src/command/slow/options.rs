@@ -19,7 +19,7 @@ use sandbag_ui::units::{self, nanos};
 #[derive(Debug, Clone, Args)]
 pub struct NodeOptions {
     /// The node's CPUs: 0,2-3
-    #[arg(short, long, value_name = "LIST")]
+    #[arg(short, long, value_name = "LIST", value_parser = units::cpu_list)]
     pub cpus: Option<CpuList>,
 
     /// In place of --cpus: a number of whole cores; sandbag chooses and prints them
