@@ -8,6 +8,7 @@ use std::os::unix::process::ExitStatusExt as _;
 
 use nix::unistd::{Uid, setfsuid};
 use sandbag_linux::machine::kernel_version;
+use sandbag_linux::topology::Topology;
 
 use crate::prelude::*;
 use crate::slowed::{METHODS, Spinners, Waiting, spin};
@@ -329,6 +330,9 @@ fn cpus_and_names_have_one_owner(place: &MachinePlace) -> Result<()> {
         let slow = format!("slow {options} --speed 0.9 --no-out");
         place.answers(&slow, 5, &["CPUs 0 ", "node first", &pid])?;
     }
+    let cores = Topology::read(&Root::default())?.one_per_core().len();
+    let slow = format!("slow --cores {cores} --speed 0.9 --dry-run");
+    place.answers(&slow, 5, &["--cores: ", "are free"])?;
     place.answers("load 10 --cpus 0 -d 1s --no-out", 5, &["CPUs 0 ", &pid])?;
     let slow = "slow --cpus 1 --speed 0.5 --name first --no-out";
     let says = ["`first` runs already", &pid, "slow stop first"];

@@ -71,6 +71,17 @@ pub enum NoChoice {
     },
 }
 
+impl NoChoice {
+    /// Whether the number is at fault, and not who has the cores now.
+    pub fn is_wrong_number(&self) -> bool {
+        match self {
+            Self::None => true,
+            Self::TooFew { wanted, all, .. } => wanted > all,
+            Self::WouldSplit { .. } => false,
+        }
+    }
+}
+
 /// A core that is free.
 #[derive(Debug, Clone)]
 struct Core {
@@ -418,6 +429,10 @@ mod tests {
             choose(&machine, 0, &cpu_list(""), Domains::MaySplit),
             Err(NoChoice::None)
         );
+        for (wanted, wrong) in [(0, true), (3, false), (4, false), (5, true)] {
+            let no = choose(&machine, wanted, &cpu_list("1"), Domains::MaySplit);
+            assert_eq!(no.unwrap_err().is_wrong_number(), wrong, "{wanted}");
+        }
     }
 
     #[test]

@@ -67,7 +67,12 @@ pub fn place(
                 let choice = choose(machine, *wanted, &taken, domains(&node)).map_err(|no| {
                     let text = no.to_string();
                     let (what, remedy) = text.rsplit_once(": ").unwrap_or((&text, "ask for less"));
-                    node.origin.fault("cores", what, remedy)
+                    let fault = node.origin.fault("cores", what, remedy);
+                    if no.is_wrong_number() {
+                        fault
+                    } else {
+                        fault.of_the_machine()
+                    }
                 })?;
                 taken = taken.iter().chain(choice.cpus.iter()).collect();
                 (choice.cpus, Some(choice.why))
