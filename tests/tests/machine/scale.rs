@@ -17,8 +17,8 @@ fn ranks_beside_little_noise_are_not_saturated(place: &MachinePlace) -> Result<(
         }
     }
     fs::write(place.path("a.csv"), trace)?;
-    for ranks in ["--ranks 2", "--virtual --clock=cpu --ranks=8"] {
-        let bench = "scale bench -d 400ms --rounds 2 --jitter a.csv --sync once --force";
+    for ranks in ["--rounds 2 --ranks 2", "--virtual --clock=cpu --ranks=8"] {
+        let bench = "scale bench -d 400ms --jitter a.csv --sync once --force";
         let bench = format!("{bench} --json b.json {ranks}");
         place.run(&bench)?.expect(0)?;
         let found = place.json("b.json")?;
