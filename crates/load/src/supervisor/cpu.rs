@@ -313,7 +313,7 @@ impl LoadedCpu {
             self.progress.1 = now;
             // After a little weight whatever its groups carry: with less it is soon
             // starved again.
-            let was_light = self.lightness.end(self.level, now);
+            let was_light = self.lightness.give_up();
             while self.fits(common, self.competition * 2.0) {
                 self.competition *= 2.0;
                 if !was_light {

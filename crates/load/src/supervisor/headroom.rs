@@ -9,15 +9,17 @@ const CALM: u32 = 5;
 /// Share of the time which the load leaves that is idle where there is time for all.
 const SPARE: f64 = 0.1;
 /// The same for the first look: a program that starts waits for its files.
-const SPARE_AT_FIRST: f64 = 0.2;
+const SPARE_AT_FIRST: f64 = 0.4;
 /// The least idle share of a CPU that counts: a load of 100 % leaves nothing, and at 95 %
 /// programs that want all that is left are idle for a part of it, too.
 const LEAST_SPARE: f64 = 0.02;
+/// Lightness that did not last for so long was wrong, ns.
+const AT_ONCE_NS: u64 = 100_000_000;
+/// Most looks with time to spare that are waited for after it was wrong.
+const MOST_WAITED: u32 = 64;
 /// How long burners that fell behind are not light: in full weight they have made up for it
-/// by then, as far as the program allows. At the least, at the most, and of the time that
-/// the load leaves, ns.
-const LEAST_REST_NS: u64 = 20_000_000;
-const MOST_REST_NS: u64 = 64_000_000_000;
+/// by then, as far as the program allows. At least, and of the time that the load leaves, ns.
+const LEAST_REST_NS: f64 = 20e6;
 const LEFT_IN_REST_NS: f64 = 8e6;
 
 /// The next estimate of the competition. Doubles when the room is half of what
@@ -48,12 +50,12 @@ pub fn competition(now: f64, level: f64, share: f64, calm: &mut u32) -> f64 {
 pub struct Lightness {
     allowed: bool,
     looked: bool,
-    /// Whether the last look found time to spare.
-    spare: bool,
     light: bool,
-    /// When that last changed, and how long it is not light after it was.
-    changed_ns: u64,
-    rest_ns: u64,
+    since_ns: u64,
+    /// Looks in a row with time to spare, and how many are needed.
+    spare: u32,
+    needed: u32,
+    resumes_ns: Option<u64>,
 }
 
 impl Lightness {
@@ -62,10 +64,11 @@ impl Lightness {
         Self {
             allowed,
             looked: false,
-            spare: false,
             light: false,
-            changed_ns: 0,
-            rest_ns: 0,
+            since_ns: 0,
+            spare: 0,
+            needed: 1,
+            resumes_ns: None,
         }
     }
 
@@ -78,40 +81,52 @@ impl Lightness {
         let first = !std::mem::replace(&mut self.looked, true);
         let enough = if first { SPARE_AT_FIRST } else { SPARE };
         let enough = (enough * (1.0 - level)).max(LEAST_SPARE);
-        self.spare = idle.is_some_and(|idle| idle >= enough);
-        self.resume(now);
+        if idle.is_none_or(|idle| idle < enough) {
+            (self.spare, self.resumes_ns) = (0, None);
+            return;
+        }
+        self.spare += 1;
+        if self.allowed && !self.light && self.spare >= self.needed {
+            self.resumes_ns.get_or_insert(now);
+            self.resume(now);
+        }
     }
 
-    /// When it will be light again, if nothing changes.
+    /// When it will be light again after a rest.
     pub fn resumes_ns(&self) -> Option<u64> {
-        (self.allowed && self.spare && !self.light).then_some(self.changed_ns + self.rest_ns)
+        self.resumes_ns
     }
 
     /// Light again once it has rested. Returns whether that changes anything.
     pub fn resume(&mut self, now: u64) -> bool {
-        let resumes = self.resumes_ns().is_some_and(|at| now >= at);
+        let resumes = self.resumes_ns.is_some_and(|at| now >= at);
         if resumes {
-            (self.light, self.changed_ns) = (true, now);
+            (self.light, self.since_ns, self.resumes_ns) = (true, now, None);
         }
         resumes
     }
 
-    /// A burner fell behind: full weight from here on. One disturbance is soon made up for;
-    /// a program that comes again before it was light for as long as it rested is given
-    /// twice that rest. Returns whether that changes anything.
+    /// A burner fell behind: full weight from here on. One disturbance is soon made up for,
+    /// and then it is light again. Returns whether that changes anything.
     pub fn end(&mut self, level: f64, now: u64) -> bool {
-        if !std::mem::replace(&mut self.light, false) {
-            return false;
+        if self.light && now - self.since_ns >= AT_ONCE_NS {
+            self.light = false;
+            self.needed = (self.needed / 2).max(1);
+            let rest_ns = LEAST_REST_NS.max(LEFT_IN_REST_NS / (1.0 - level));
+            self.resumes_ns = Some(now.saturating_add(rest_ns as u64));
+            return true;
         }
-        let least = (LEFT_IN_REST_NS / (1.0 - level)).max(LEAST_REST_NS as f64) as u64;
-        let next = if now - self.changed_ns < self.rest_ns {
-            self.rest_ns * 2
-        } else {
-            self.rest_ns / 2
-        };
-        self.rest_ns = next.max(least).min(MOST_REST_NS);
-        self.changed_ns = now;
-        true
+        self.give_up()
+    }
+
+    /// It was wrong: a burner fell behind at once, or did not run at all. Light again only
+    /// after twice as long a calm. Returns whether that changes anything.
+    pub fn give_up(&mut self) -> bool {
+        if self.light {
+            self.needed = (self.needed * 2).min(MOST_WAITED);
+        }
+        (self.spare, self.resumes_ns) = (0, None);
+        std::mem::replace(&mut self.light, false)
     }
 }
 
@@ -133,39 +148,51 @@ mod tests {
     }
 
     #[test]
-    fn light_while_there_is_time_to_spare_and_later_after_each_debt() {
-        const MS: u64 = 1_000_000;
+    fn light_while_there_is_time_to_spare_and_later_after_it_was_wrong() {
         let mut lightness = Lightness::new(true);
-        for idle in [Some(0.09), None, Some(0.04)] {
+        for idle in [Some(0.19), None, Some(0.04)] {
             lightness.look(idle, 0.5, 0);
             assert!(!lightness.is_light() && !lightness.end(0.5, 0));
         }
-        let mut now = 0;
-        lightness.look(Some(0.2), 0.5, now);
-        for rest in [20, 40, 80, 160].map(|ms| ms * MS) {
+        for needed in [1, 2, 4, 8, 16, 32, 64, 64] {
+            for _ in 0..needed {
+                assert!(!lightness.is_light());
+                lightness.look(Some(0.2), 0.5, 0);
+            }
             // No idle time is no reason to change: only a debt is.
-            lightness.look(Some(0.0), 0.5, now);
-            assert!(lightness.is_light() && lightness.end(0.5, now + MS));
-            lightness.look(Some(0.0), 0.5, now + MS);
+            lightness.look(Some(0.0), 0.5, 0);
+            assert!(lightness.is_light() && lightness.end(0.5, AT_ONCE_NS - 1));
             assert_eq!(lightness.resumes_ns(), None);
-            lightness.look(Some(0.2), 0.5, now + MS);
-            now += MS + rest;
-            assert_eq!(lightness.resumes_ns(), Some(now));
-            assert!(!lightness.resume(now - 1) && lightness.resume(now));
         }
-        // What was right for long is not doubted for one disturbance.
-        now += 160 * MS;
-        assert!(lightness.end(0.5, now));
-        assert_eq!(lightness.resumes_ns(), Some(now + 80 * MS));
-        // Little is left to make up for a debt in.
-        let mut most = Lightness::new(true);
-        most.look(Some(0.02), 0.98, 0);
-        assert!(most.end(0.98, 0) && !most.resume(399 * MS) && most.resume(401 * MS));
         let mut full = Lightness::new(true);
         (0..9).for_each(|_| full.look(Some(0.0), 1.0, 0));
         assert!(!full.is_light());
         let mut never = Lightness::new(false);
         never.look(Some(0.9), 0.1, 0);
         assert!(!never.is_light());
+    }
+
+    #[test]
+    fn a_disturbance_ends_it_for_a_moment() {
+        const MS: u64 = 1_000_000;
+        for (level, rest) in [(0.5, 20), (0.9, 80)] {
+            let mut lightness = Lightness::new(true);
+            lightness.look(Some(0.2), level, 0);
+            let mut now = 0;
+            for _ in 0..3 {
+                now += 101 * MS;
+                assert!(lightness.end(level, now));
+                lightness.look(Some(0.2), level, now);
+                now += rest * MS;
+                assert!(!lightness.resume(now - 2) && lightness.resume(now + 1));
+            }
+            // The time that there was is gone.
+            assert!(lightness.end(level, now + 101 * MS));
+            lightness.look(Some(0.0), level, now + 102 * MS);
+            assert!(!lightness.resume(now + 900 * MS) && lightness.resumes_ns().is_none());
+            // It did not run at all.
+            lightness.look(Some(0.2), level, now);
+            assert!(lightness.give_up() && lightness.resumes_ns().is_none());
+        }
     }
 }
