@@ -9,7 +9,7 @@ const CALM: u32 = 5;
 /// Share of the time which the load leaves that is idle where there is time for all.
 const SPARE: f64 = 0.1;
 /// The same for the first look: a program that starts waits for its files.
-const SPARE_AT_FIRST: f64 = 0.4;
+const SPARE_AT_FIRST: f64 = 0.2;
 /// The least idle share of a CPU that counts: a load of 100 % leaves nothing, and at 95 %
 /// programs that want all that is left are idle for a part of it, too.
 const LEAST_SPARE: f64 = 0.02;
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn light_while_there_is_time_to_spare_and_later_after_it_was_wrong() {
         let mut lightness = Lightness::new(true);
-        for idle in [Some(0.19), None, Some(0.04)] {
+        for idle in [Some(0.09), None, Some(0.04)] {
             lightness.look(idle, 0.5, 0);
             assert!(!lightness.is_light() && !lightness.end(0.5, 0));
         }
