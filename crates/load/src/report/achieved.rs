@@ -138,6 +138,11 @@ pub struct AchievedRow {
 }
 
 impl AchievedRow {
+    /// Length of the window without steal, seconds.
+    pub fn delivered_s(&self) -> f64 {
+        self.length_s * (1.0 - self.steal_pct / 100.0).max(0.0)
+    }
+
     pub fn is_hole(&self) -> bool {
         self.hole != 0
     }

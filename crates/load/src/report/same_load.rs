@@ -41,6 +41,8 @@ pub fn common_windows<'a>(runs: impl IntoIterator<Item = &'a Vec<AchievedRow>>) 
 }
 
 /// Loads of the runs per CPU over the first `windows` seconds, or all if that is 0.
+/// Means over the delivered time, of which a load is a share: a second that was
+/// stolen has no load, and is no difference.
 pub fn loads(a: &[Vec<AchievedRow>], b: &[Vec<AchievedRow>], windows: u64) -> Vec<CpuLoads> {
     let means = |runs: &[Vec<AchievedRow>]| {
         let mut sums: BTreeMap<u32, (f64, f64, f64)> = BTreeMap::new();
@@ -48,10 +50,11 @@ pub fn loads(a: &[Vec<AchievedRow>], b: &[Vec<AchievedRow>], windows: u64) -> Ve
             windows == 0 || (is_whole(row) && row.time_s + 0.5 < windows as f64)
         };
         for row in runs.iter().flatten().filter(counts) {
-            let (length, asked, got) = sums.entry(row.cpu).or_default();
-            *length += row.length_s;
-            *asked += row.asked_pct * row.length_s;
-            *got += row.got_pct * row.length_s;
+            let (delivered, asked, got) = sums.entry(row.cpu).or_default();
+            let delivered_s = row.delivered_s();
+            *delivered += delivered_s;
+            *asked += row.asked_pct * delivered_s;
+            *got += row.got_pct * delivered_s;
         }
         sums
     };
@@ -60,7 +63,7 @@ pub fn loads(a: &[Vec<AchievedRow>], b: &[Vec<AchievedRow>], windows: u64) -> Ve
         .into_iter()
         .filter_map(|(cpu, a)| Some((cpu, a, *b.get(&cpu)?)));
     both.map(|(cpu, a, b)| {
-        let mean = |sum: f64, length: f64| sum / length.max(f64::MIN_POSITIVE);
+        let mean = |sum: f64, delivered: f64| sum / delivered.max(f64::MIN_POSITIVE);
         let (a_asked_pct, a_got_pct) = (mean(a.1, a.0), mean(a.2, a.0));
         let (b_asked_pct, b_got_pct) = (mean(b.1, b.0), mean(b.2, b.0));
         CpuLoads {
@@ -175,6 +178,22 @@ mod tests {
         assert_eq!(common_windows(a.iter().chain(&b)), 0);
         let cpus = loads(&a, &b, 0);
         assert!((cpus[0].difference_points - 0.3).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_second_that_was_stolen_is_no_difference() {
+        let held = |second: u32| row(0, f64::from(second), 1.0, 50.0, 50.0);
+        let stolen = AchievedRow {
+            steal_pct: 100.0,
+            error_points: f64::NAN,
+            ..row(0, 3.0, 1.0, 50.0, 0.0)
+        };
+        let a: Vec<AchievedRow> = (0..3).map(held).chain([stolen]).collect();
+        let b: Vec<AchievedRow> = (0..4).map(held).collect();
+        let (a, b) = (vec![a], vec![b]);
+        let cpus = loads(&a, &b, 4);
+        assert!((cpus[0].a_got_pct - 50.0).abs() < 1e-9, "{cpus:?}");
+        assert!(cpus[0].difference_points.abs() < 1e-9, "{cpus:?}");
     }
 
     fn verdict(counted: usize, spoilt: &[Verdict], points: Option<f64>) -> Verdict {
