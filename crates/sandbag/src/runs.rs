@@ -313,6 +313,7 @@ mod tests {
             asked_pct: 70.0,
             got_pct: 69.79,
             total_ns: 0,
+            burns: true,
             kernel: None,
         }];
         assert_eq!(load_of(&run, Some(&status)), "node small, speed 0=0.3");

@@ -24,6 +24,9 @@ pub struct CpuReading {
     pub got_pct: f64,
     /// CPU time that the run has taken since it began, ns.
     pub total_ns: u64,
+    /// Whether the load is CPU time. Of a method that slows a whole node it is not: it is
+    /// time in which the node's programs were kept from running.
+    pub burns: bool,
     /// What the kernel counted meanwhile, where it was looked at.
     pub kernel: Option<CpuDelta>,
 }
@@ -37,7 +40,8 @@ impl CpuReading {
     /// Load by anyone else than the run.
     pub fn others_pct(&self) -> Option<f64> {
         let busy = self.kernel?.load()? * 100.0;
-        Some((busy - self.got_pct).max(0.0))
+        let burned = if self.burns { self.got_pct } else { 0.0 };
+        Some((busy - burned).max(0.0))
     }
 
     pub fn steal_pct(&self) -> Option<f64> {
@@ -86,6 +90,7 @@ pub fn read(board: &Board, now_ns: u64, kernel: impl Fn(u32) -> Option<CpuDelta>
                     0.0
                 },
                 total_ns,
+                burns: true,
                 kernel,
             }
         });

@@ -135,6 +135,7 @@ fn for_all_cpus(reading: &mut Reading, run: &RunInfo, kernel: impl Fn(u32) -> Op
     };
     let of = |cpu| reading::CpuReading {
         cpu,
+        burns: false,
         kernel: kernel(cpu),
         ..one
     };
@@ -176,5 +177,44 @@ impl WatchedRun {
             board: None,
             program: ProgramUse::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::CpuReading;
+
+    #[test]
+    fn what_slows_a_whole_node_has_no_part_in_the_busy_time_of_its_cpus() {
+        let delta = CpuDelta {
+            busy_ns: 800,
+            idle_ns: 200,
+            steal_ns: 0,
+            back_ns: 0,
+        };
+        let one = CpuReading {
+            cpu: 1,
+            asked_pct: 50.0,
+            got_pct: 50.0,
+            total_ns: 0,
+            burns: true,
+            kernel: Some(delta),
+        };
+        let others = |reading: &Reading| -> Vec<(u32, f64)> {
+            let of = |cpu: &CpuReading| (cpu.cpu, cpu.others_pct().unwrap().round());
+            reading.cpus.iter().map(of).collect()
+        };
+        let mut reading = Reading {
+            cpus: vec![one],
+            paused: false,
+        };
+        assert_eq!(others(&reading), [(1, 30.0)]);
+        let run = RunInfo {
+            cpus: "1,3".to_owned(),
+            ..RunInfo::of_this_process("node small")
+        };
+        for_all_cpus(&mut reading, &run, |_| Some(delta));
+        assert_eq!(others(&reading), [(1, 80.0), (3, 80.0)]);
     }
 }

@@ -227,6 +227,7 @@ mod tests {
                 asked_pct: 50.0,
                 got_pct: 50.25,
                 total_ns: 12_500_000_000,
+                burns: true,
                 kernel: Some(kernel),
             }],
             paused: false,

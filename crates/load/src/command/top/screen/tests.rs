@@ -23,6 +23,7 @@ fn cpu(cpu: u32, asked_pct: f64, got_pct: f64) -> CpuReading {
         asked_pct,
         got_pct,
         total_ns: 0,
+        burns: true,
         kernel: Some(CpuDelta {
             busy_ns: 900_000_000,
             idle_ns: 90_000_000,
