@@ -13,6 +13,7 @@ use sandbag_input::Existing;
 use sandbag_linux::{Root, interrupt};
 use sandbag_run::child;
 use sandbag_run::process_identity::ProcessIdentity;
+use sandbag_run::run_process::RunId;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::{BadInput, NotPossible, output};
@@ -48,8 +49,9 @@ pub struct MetricsArgs {
 /// The arguments of an exporter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExporterSetup {
-    /// The supervisor of the run.
-    pid: u32,
+    /// The run, by the name of its journal: a process number may be that of another run in
+    /// another PID namespace.
+    run: String,
     /// A socket that listens.
     listener: Option<RawFd>,
     file: Option<PathBuf>,
@@ -78,7 +80,7 @@ impl Exporter {
             output::put(file, nothing, Existing::Replace).context("--metrics-file")?;
         }
         let setup = ExporterSetup {
-            pid: std::process::id(),
+            run: RunId::own().to_string(),
             listener: listener.as_ref().map(|listener| listener.as_raw_fd()),
             file: wanted.metrics_file.clone(),
         };
@@ -185,7 +187,9 @@ fn look(before: Option<Watch>, open: impl FnOnce() -> Result<Watch>) -> Result<W
 /// Shows what was seen of the run: nothing rather than what is no longer so.
 fn show(setup: &ExporterSetup, page: &Page, watch: Option<&Watch>) {
     let runs = watch.into_iter().flat_map(|watch| &watch.runs);
-    let ours: Vec<_> = runs.filter(|seen| seen.run.pid == setup.pid).collect();
+    let ours: Vec<_> = runs
+        .filter(|seen| seen.run.id().to_string() == setup.run)
+        .collect();
     if let Ok(mut page) = page.lock() {
         *page = text(&ours, Form::OpenMetrics);
     }
@@ -211,7 +215,7 @@ mod tests {
         let _run = Journal::create(&dir, info).unwrap();
         let page = Page::default();
         let setup = ExporterSetup {
-            pid: std::process::id(),
+            run: RunId::own().to_string(),
             listener: None,
             file: Some(place.path().join("x.prom")),
         };
@@ -234,6 +238,28 @@ mod tests {
         fs::rename(&away, &dir).unwrap();
         watch = look(watch, open).ok();
         assert!(shown(watch.as_ref()).1.contains("sandbag_run_info{"));
+    }
+
+    #[test]
+    fn a_run_with_the_same_number_in_another_pid_namespace_is_not_shown() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = place.path().join("r");
+        let registry = Registry::at(dir.clone()).unwrap();
+        let info = RunInfo::of_this_process("test");
+        let _run = Journal::create(&dir, info).unwrap();
+        let page = Page::default();
+        let shown = |run: String| {
+            let setup = ExporterSetup {
+                run,
+                listener: None,
+                file: None,
+            };
+            show(&setup, &page, Some(&Watch::of(registry.clone()).unwrap()));
+            page.lock().unwrap().clone()
+        };
+        assert!(shown(RunId::own().to_string()).contains("sandbag_run_info{"));
+        let elsewhere = format!("{}x1x1", std::process::id());
+        assert_eq!(shown(elsewhere), "# EOF\n");
     }
 
     #[test]
