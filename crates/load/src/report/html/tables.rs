@@ -3,6 +3,7 @@
 
 use maud::{Markup, html};
 
+use crate::method::{Scope, by_name};
 use crate::report::columns::{CPU_COLUMNS, CpuColumn};
 use crate::report::parts;
 use crate::report::run::{CommandResult, CpuResult, NodeUse, Run, worst_first};
@@ -66,6 +67,8 @@ pub(super) fn program(view: &View<'_>, command: &CommandResult) -> Markup {
         (Some(code), None) => format!("with code {code}"),
         (None, None) => "unknown".to_owned(),
     };
+    // What slows a whole node burns nothing: its time is no part of the busy time.
+    let burns = by_name(&run.method.name).is_none_or(|m| m.scope == Scope::Cpu);
     let per_cpu = run
         .cpus
         .iter()
@@ -113,7 +116,7 @@ pub(super) fn program(view: &View<'_>, command: &CommandResult) -> Markup {
                                 th { "busy in all" small { "s" } }
                             }
                         }
-                        tbody { @for cpu in &run.cpus { (time_row(cpu)) } }
+                        tbody { @for cpu in &run.cpus { (time_row(cpu, burns)) } }
                     }
                 }
             }
@@ -122,11 +125,12 @@ pub(super) fn program(view: &View<'_>, command: &CommandResult) -> Markup {
     }
 }
 
-fn time_row(cpu: &CpuResult) -> Markup {
+fn time_row(cpu: &CpuResult, burns: bool) -> Markup {
     let short = |s: f64| format!("{s:.2}");
+    let burned = if burns { cpu.burner_s } else { 0.0 };
     let others = cpu
         .busy_s
-        .map(|busy| (busy - cpu.burner_s - cpu.command_s.unwrap_or(0.0)).max(0.0));
+        .map(|busy| (busy - burned - cpu.command_s.unwrap_or(0.0)).max(0.0));
     html! {
         tr {
             th { (cpu.cpu) }

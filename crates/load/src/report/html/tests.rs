@@ -110,6 +110,17 @@ fn a_node_is_shown_in_speeds_and_what_is_not_known_is_not_shown() {
 }
 
 #[test]
+fn what_a_cap_takes_from_a_node_is_no_busy_time_of_its_cpus() {
+    let mut node = fixture::node();
+    let cpu = &mut node.run.cpus[0];
+    (cpu.burner_s, cpu.command_s, cpu.busy_s) = (30.0, Some(30.0), Some(48.76));
+    let others = "<td>30.00</td><td>30.00</td><td>18.76</td><td>48.76</td>";
+    assert!(!render_fixture(&node).contains(others));
+    node.run.method.name = "cap".to_owned();
+    assert!(render_fixture(&node).contains(others));
+}
+
+#[test]
 fn what_held_beside_the_speed_has_a_table() {
     let page = own_part(&render_fixture(&fixture::combined()));
     for text in [
