@@ -5,11 +5,11 @@ use std::io::{self, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::text::Form;
 
-/// How long a client may take for its request, and for our answer.
+/// How long a client may take for its whole request, and for the whole of our answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Clients at a time; more are hung up on.
 const MOST_CLIENTS: usize = 16;
@@ -34,7 +34,7 @@ pub fn serve(listener: TcpListener, page: Page) -> io::Result<()> {
                 let serving = clients.clone();
                 let one = move || {
                     // A client that hangs or is gone is its own concern.
-                    let _ = answer(client, &page);
+                    let _ = answer(&client, &page);
                     serving.fetch_sub(1, Ordering::AcqRel);
                 };
                 if std::thread::Builder::new().spawn(one).is_err() {
@@ -45,11 +45,53 @@ pub fn serve(listener: TcpListener, page: Page) -> io::Result<()> {
     Ok(())
 }
 
-fn answer(mut client: TcpStream, page: &Page) -> io::Result<()> {
-    client.set_read_timeout(Some(PATIENCE))?;
-    client.set_write_timeout(Some(PATIENCE))?;
+/// A client that has time until a moment, however many reads or writes that are: one that
+/// sends byte by byte would keep its place for hours.
+struct TimedClient<'a> {
+    client: &'a TcpStream,
+    until: Instant,
+}
+
+impl<'a> TimedClient<'a> {
+    fn new(client: &'a TcpStream) -> Self {
+        let until = Instant::now() + PATIENCE;
+        Self { client, until }
+    }
+
+    fn left(&self) -> io::Result<Duration> {
+        match self.until.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
+            left => Ok(left),
+        }
+    }
+}
+
+impl io::Read for TimedClient<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.client.set_read_timeout(Some(self.left()?))?;
+        let mut client = self.client;
+        client.read(buffer)
+    }
+}
+
+impl io::Write for TimedClient<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.client.set_write_timeout(Some(self.left()?))?;
+        let mut client = self.client;
+        client.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut client = self.client;
+        client.flush()
+    }
+}
+
+fn answer(client: &TcpStream, page: &Page) -> io::Result<()> {
     let mut head = Vec::new();
-    let mut bytes = BufReader::new(&client).take(LONGEST).bytes();
+    let mut bytes = BufReader::new(TimedClient::new(client))
+        .take(LONGEST)
+        .bytes();
     while !head.ends_with(b"\r\n\r\n") {
         match bytes.next() {
             Some(byte) => head.push(byte?),
@@ -69,7 +111,7 @@ fn answer(mut client: TcpStream, page: &Page) -> io::Result<()> {
     };
     let length = body.len();
     write!(
-        client,
+        TimedClient::new(client),
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
          Connection: close\r\n\r\n{body}"
     )
@@ -101,6 +143,22 @@ mod tests {
         let mut text = String::new();
         client.read_to_string(&mut text).unwrap();
         text
+    }
+
+    #[test]
+    fn a_client_that_sends_byte_by_byte_has_no_more_time_than_others() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut slow = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (client, _) = listener.accept().unwrap();
+        let mut timed = TimedClient::new(&client);
+        let mut byte = [0];
+        slow.write_all(b"GE").unwrap();
+        assert_eq!(timed.read(&mut byte).unwrap(), 1);
+        timed.until = Instant::now();
+        let over = timed.read(&mut byte).unwrap_err();
+        assert_eq!(over.kind(), io::ErrorKind::TimedOut);
+        let over = timed.write(b"HTTP").unwrap_err();
+        assert_eq!(over.kind(), io::ErrorKind::TimedOut);
     }
 
     #[test]
