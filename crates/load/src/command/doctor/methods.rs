@@ -216,7 +216,7 @@ impl MethodJudge<'_> {
     }
 
     fn deadline(&self) -> Verdict {
-        self.not_refused(self.found.no_real_time.as_ref())?;
+        self.needs_real_time()?;
         Ok(match &self.found.reserving {
             None => Check::new(self.name, CheckState::Untried, "could not be tried")
                 .remedy("see the line on deadline"),
@@ -470,6 +470,9 @@ mod tests {
             ("cap", Works, ""),
         ];
         assert_checks(no_budget, &rows);
+        // Accepted and ignored: a reservation would be as well.
+        let rows = [("hogs rt deadline lim gov", No, "do not go first")];
+        assert_checks(|found, _| found.real_time = NO, &rows);
         let no_node = Some(("no cpuset".into(), "mount it".into()));
         let rows = [("pace hogs", Works, ""), ("lim gov cap", No, "no cpuset")];
         assert_checks(|found, _| found.no_node = no_node, &rows);
