@@ -210,7 +210,12 @@ fn figures(run: &WatchedRun, cpu: &CpuReading) -> [String; 5] {
             format!("{:.2}", cpu.got_pct),
         ),
     };
-    let error = signed(cpu.error_points(), 2);
+    // Too much load is too little speed.
+    let error = match run.node {
+        Some(_) => -cpu.error_points(),
+        None => cpu.error_points(),
+    };
+    let error = signed(error, 2);
     [
         asked,
         got,

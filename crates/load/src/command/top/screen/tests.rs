@@ -112,6 +112,13 @@ fn what_is_seen_once_is_plain_text() {
 }
 
 #[test]
+fn the_error_of_a_node_is_got_minus_asked_in_speed() {
+    let slow = run(12, "node small", vec![cpu(1, 70.0, 72.0)], Some(node(0.3)));
+    let [asked, got, error, ..] = figures(&slow, &slow.reading.cpus[0]);
+    assert_eq!([asked, got, error], ["0.300", "0.280", "-2.00"]);
+}
+
+#[test]
 fn every_frame_has_the_size_that_was_asked() {
     let (mut screen, mut runs) = seen();
     let many = (0..300).map(|n| cpu(n, 20.0, 20.0)).collect();
