@@ -22,7 +22,7 @@ const LEAST_BUCKETS: usize = 60;
 const SAMPLE_ROWS: usize = 256;
 
 /// One CPU over time: one value per bucket, `None` where nothing is known,
-/// or, for got and error, where all was hole.
+/// or, for got and error, where all was hole or stolen.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Track {
     pub asked: Vec<Option<f64>>,
@@ -49,10 +49,10 @@ fn hundredths(value: f64) -> f64 {
 struct LoadCell {
     /// Time of all windows, seconds.
     length_s: f64,
-    /// Time of the windows that are not holes, seconds.
+    /// Delivered time of the windows that are not holes, seconds.
     whole_s: f64,
     asked: f64,
-    /// Sum of got load x time, without holes.
+    /// Sum of got load x delivered time, without holes.
     got: f64,
     got_min: f64,
     got_max: f64,
@@ -66,7 +66,7 @@ struct LoadCell {
 impl LoadCell {
     fn of(row: &AchievedRow) -> Self {
         let has_error = !row.is_hole() && !row.error_points.is_nan();
-        let whole_s = if row.is_hole() { 0.0 } else { row.length_s };
+        let whole_s = if has_error { row.delivered_s() } else { 0.0 };
         Self {
             length_s: row.length_s,
             whole_s,
@@ -81,7 +81,7 @@ impl LoadCell {
         }
     }
 
-    /// Time with the load, seconds; `None` where all of the cell is a hole.
+    /// Delivered time with the load, seconds; `None` where there is none.
     fn whole(&self) -> Option<f64> {
         Some(self.whole_s).filter(|s| *s > 0.0)
     }
@@ -288,10 +288,24 @@ mod tests {
         let series = read(&rows);
         assert!(!series.thinned && series.cpus[0].1.got_min.is_empty());
         assert_eq!(series.cpus[0].1.got, vec![Some(50.5); 30]);
-        // A window without delivered time has no error.
-        let mut rows = rows;
-        rows[4].error_points = f64::NAN;
-        assert_eq!(read(&rows).cpus[0].1.error[4], Some(0.0));
+    }
+
+    #[test]
+    fn a_window_without_delivered_time_has_no_load_and_no_error() {
+        let stolen = AchievedRow {
+            steal_pct: 100.0,
+            error_points: f64::NAN,
+            ..row(1.0, 0, 0.0)
+        };
+        let series = read(&[row(0.0, 0, 50.0), stolen.clone(), row(2.0, 0, 50.0)]);
+        let cpu = &series.cpus[0].1;
+        assert_eq!(cpu.got, [Some(50.0), None, Some(50.0)]);
+        assert_eq!(cpu.error, [Some(0.0), None, Some(0.0)]);
+        assert!(cpu.holes.is_empty());
+        let both = LoadCell::of(&row(0.0, 0, 50.0)).merge(LoadCell::of(&stolen));
+        assert_eq!(both.whole().map(|s| both.got / s), Some(50.0));
+        assert_eq!((both.got_min, both.got_max), (50.0, 50.0));
+        assert_eq!(both.steal / both.length_s, 50.0);
     }
 
     #[test]
