@@ -3,10 +3,11 @@
 //! (proc_pid_mountinfo(5)).
 
 use std::ffi::OsString;
+use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::{Result, Root};
+use crate::{Error, Result, Root};
 
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,8 +33,13 @@ impl Mount {
 
 /// All mounts, in the kernel's order; lines that are none are passed over.
 pub fn read(root: &Root) -> Result<Vec<Mount>> {
-    let text = root.read("/proc/self/mountinfo")?;
-    Ok(text.lines().filter_map(|line| parse(root, line)).collect())
+    let path = root.path("/proc/self/mountinfo");
+    let text = fs::read(&path).map_err(Error::read(&path))?;
+    // A directory's name may hold any bytes, and users can mount, too (FUSE). What is no
+    // UTF-8 is no tree of the kernel's.
+    let lines = text.split(|byte| *byte == b'\n');
+    let lines = lines.filter_map(|line| std::str::from_utf8(line).ok());
+    Ok(lines.filter_map(|line| parse(root, line)).collect())
 }
 
 /// `ID PARENT DEV ROOT POINT OPTIONS... - TYPE SOURCE SUPER-OPTIONS`.
@@ -91,6 +97,18 @@ mod tests {
         for line in ["", " - ", "1 2 3 4 5 6", "36 35 98:0 / /mnt rw - ext4"] {
             assert_eq!(parse(&root, line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn a_mount_whose_name_is_no_text_hides_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut text = b"36 35 0:40 / /home/ann/caf\xe9 rw - fuse.sshfs h: rw\n".to_vec();
+        text.extend(b"37 35 0:22 / /sys/fs/cgroup rw - cgroup2 none rw\n");
+        fs::create_dir_all(dir.path().join("proc/self")).unwrap();
+        fs::write(dir.path().join("proc/self/mountinfo"), text).unwrap();
+        let mounts = read(&Root::at(dir.path())).unwrap();
+        assert_eq!(mounts.len(), 1);
+        assert_eq!(mounts[0].kind, "cgroup2");
     }
 
     #[test]
