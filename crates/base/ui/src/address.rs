@@ -7,15 +7,20 @@ pub const SCHEMES: [&str; 2] = ["prometheus+http://", "prometheus+https://"];
 /// The names of parameters.
 pub const KNOWN: [&str; 6] = ["instance", "job", "query", "from", "to", "step"];
 
-/// A word of a command line as it may be shown: a URL without its user and
-/// password. Where it is not clear what belongs to those, only its scheme.
+/// A word of a command line as it may be shown: a URL, also one that is the value in
+/// `--OPTION=URL`, without its user and password. Where it is not clear what belongs to
+/// those, only its scheme.
 pub fn public(word: &str) -> String {
-    let Some(scheme) = SCHEMES.iter().find(|scheme| word.starts_with(*scheme)) else {
+    let (option, url) = match word.find('=') {
+        Some(at) if word.starts_with("--") => word.split_at(at + 1),
+        _ => ("", word),
+    };
+    let Some(scheme) = SCHEMES.iter().find(|scheme| url.starts_with(*scheme)) else {
         return word.to_owned();
     };
-    match without_user(&word[scheme.len()..]) {
-        Some(rest) => format!("{scheme}{rest}"),
-        None => format!("{scheme}..."),
+    match without_user(&url[scheme.len()..]) {
+        Some(rest) => format!("{option}{scheme}{rest}"),
+        None => format!("{option}{scheme}..."),
     }
 }
 
@@ -70,6 +75,15 @@ mod tests {
                 "prometheus+http://[::1]:9090/?instance=a@b",
             ),
             ("u:p@h", "u:p@h"),
+            (
+                "--add=prometheus+http://u:p@h/?instance=a",
+                "--add=prometheus+http://h/?instance=a",
+            ),
+            (
+                "--append=prometheus+https://u:p@h:pw/",
+                "--append=prometheus+https://...",
+            ),
+            ("--cpus=0=u:p@h", "--cpus=0=u:p@h"),
         ] {
             assert_eq!(public(word), shown);
         }
