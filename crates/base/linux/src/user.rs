@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::Command;
 
 /// The user who called sudo.
@@ -35,8 +36,8 @@ impl User {
         let uid = number("SUDO_UID").filter(|uid| *uid != 0)?;
         let gid = number("SUDO_GID")?;
         let name = std::env::var("SUDO_USER").ok()?;
-        let groups = fs::read_to_string("/etc/group").unwrap_or_default();
-        let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+        let groups = text(Path::new("/etc/group"));
+        let users = text(Path::new("/etc/passwd"));
         Some(Self {
             groups: groups_of(&groups, &name, gid),
             home: home_of(&users, &name),
@@ -45,6 +46,11 @@ impl User {
             name,
         })
     }
+}
+
+/// The text of a file, empty if there is none. The full names in it may be in any encoding.
+fn text(path: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
 }
 
 /// group(5): `NAME:PASSWORD:GID:MEMBER,MEMBER`.
@@ -108,5 +114,17 @@ mod tests {
         let text = "root:x:0:0:root:/root:/bin/sh\nbob:x:1000:1000::/home/bob:/bin/sh\n";
         assert_eq!(home_of(text, "bob").unwrap(), "/home/bob");
         assert_eq!(home_of(text, "eve"), None);
+    }
+
+    #[test]
+    fn a_name_in_another_encoding_hides_no_user() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("passwd");
+        let lines = b"ann:x:1:1:Ann M\xfcller:/home/ann:/bin/sh\nbob:x:2:2::/home/bob:/bin/sh\n";
+        fs::write(&file, lines).unwrap();
+        for (user, home) in [("ann", "/home/ann"), ("bob", "/home/bob")] {
+            assert_eq!(home_of(&text(&file), user).unwrap(), home);
+        }
+        assert_eq!(text(&dir.path().join("none")), "");
     }
 }
