@@ -81,7 +81,10 @@ pub fn status(args: &StatusArgs) -> Result<u8> {
             return Ok(exit::KEPT);
         }
         watch.look()?;
-        output::print(text(&watch.runs, args.json.path().is_some())?)?;
+        let lines = text(&watch.runs, args.json.path().is_some())?;
+        if !output::print_while_read(lines)? {
+            return Ok(exit::KEPT);
+        }
     }
 }
 

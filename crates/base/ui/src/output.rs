@@ -20,9 +20,14 @@ use crate::BadInput;
 /// ends on a terminal, or in a log that is shown on one. A reader that closes
 /// the pipe early, such as `head`, is no failure.
 pub fn print(text: impl AsRef<str>) -> io::Result<()> {
+    print_while_read(text).map(drop)
+}
+
+/// As [`fn@print`], for what is printed again and again: false once the reader is gone.
+pub fn print_while_read(text: impl AsRef<str>) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     let text = visible_lines(text.as_ref());
-    unless_closed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+    is_read(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
 /// Standard output for files in a format of their own: byte for byte, but on a
@@ -97,9 +102,14 @@ pub fn size_of(stream: &(impl AsFd + io::IsTerminal)) -> Option<(usize, usize)> 
 /// What became of writing to standard output, where a closed pipe is no
 /// failure.
 pub fn unless_closed(written: io::Result<()>) -> io::Result<()> {
+    is_read(written).map(drop)
+}
+
+/// Whether the other end of standard output was open.
+fn is_read(written: io::Result<()>) -> io::Result<bool> {
     match written {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        written => written.map(|()| true),
     }
 }
 
@@ -358,6 +368,15 @@ mod tests {
             let wanted: Vec<PathBuf> = wanted.into_iter().map(PathBuf::from).collect();
             assert_eq!(missing(Path::new(dir)), wanted, "{dir}");
         }
+    }
+
+    #[test]
+    fn a_reader_that_went_away_is_no_failure_and_is_known() {
+        let failed = |kind: io::ErrorKind| is_read(Err(kind.into()));
+        assert!(is_read(Ok(())).unwrap());
+        assert!(!failed(io::ErrorKind::BrokenPipe).unwrap());
+        assert!(failed(io::ErrorKind::StorageFull).is_err());
+        assert!(unless_closed(Err(io::ErrorKind::BrokenPipe.into())).is_ok());
     }
 
     #[test]
