@@ -48,7 +48,7 @@ fn parse(root: &Root, line: &str) -> Option<Mount> {
     let mut left = left.split(' ').skip(3);
     let mut right = right.split(' ');
     Some(Mount {
-        top: left.next()?.to_owned(),
+        top: unescape(left.next()?).into_string().ok()?,
         point: root.path(Path::new(&unescape(left.next()?))),
         kind: right.next()?.to_owned(),
         // Behind what is mounted, for cgroups a free text.

@@ -244,6 +244,15 @@ mod tests {
         assert_eq!(found.own, Path::new("app"));
     }
 
+    /// systemd writes `-` in a name as `\x2d`, and the list of mounts `\` as `\134`.
+    #[test]
+    fn a_part_of_the_tree_with_an_escaped_name_is_found() {
+        let mount = r"40 39 0:33 /machine.slice/machine-a\134x2db.scope /sys/fs/cgroup/cpu rw - cgroup none rw,cpu";
+        let own = r"3:cpu:/machine.slice/machine-a\x2db.scope/app";
+        let (_dir, root) = tree(mount, own);
+        assert_eq!(find(&root).unwrap().own, Path::new("app"));
+    }
+
     #[test]
     fn a_tree_without_the_controller_is_said_to_miss_it() {
         let mount = "40 39 0:33 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n";
