@@ -243,7 +243,8 @@ pub fn pids(root: &Root) -> Result<Vec<u32>> {
     numbered_entries(&root.path("/proc"))
 }
 
-/// All processes, ascending by number; such as end meanwhile are left out.
+/// All processes, ascending by number; such as end meanwhile are left out, and those of
+/// others where `/proc` is mounted with `hidepid`.
 pub fn processes(root: &Root) -> Result<Vec<ProcessStat>> {
     stats(pids(root)?.into_iter().map(|pid| Process::new(root, pid)))
 }
@@ -254,7 +255,7 @@ pub fn threads(root: &Root) -> Result<Vec<ProcessStat>> {
     for pid in pids(root)? {
         match Process::new(root, pid).threads() {
             Ok(threads) => all.extend(stats(threads)?),
-            Err(e) if e.is_absent() => {}
+            Err(e) if is_left_out(&e) => {}
             Err(e) => return Err(e),
         }
     }
@@ -265,8 +266,15 @@ fn stats(tasks: impl IntoIterator<Item = Process>) -> Result<Vec<ProcessStat>> {
     tasks
         .into_iter()
         .map(|task| task.stat())
-        .filter(|stat| !matches!(stat, Err(e) if e.is_absent()))
+        .filter(|stat| !matches!(stat, Err(e) if is_left_out(e)))
         .collect()
+}
+
+/// Whether it ended meanwhile, or is hidden from us: `hidepid=1` lists the processes of
+/// others and refuses all that is in their directories (EPERM), `hidepid=2` does not list
+/// them (proc.rst, section 4.1).
+fn is_left_out(error: &Error) -> bool {
+    error.is_absent() || matches!(error.errno(), Some(libc::EPERM | libc::EACCES))
 }
 
 /// The text of a file in which a task's name may stand: any bytes, and cut

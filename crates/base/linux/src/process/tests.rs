@@ -120,6 +120,22 @@ fn scans_leave_out_what_has_just_ended() {
 }
 
 #[test]
+fn scans_leave_out_what_is_hidden() {
+    let failed = |errno| Error::Read {
+        path: PathBuf::from("/proc/1/stat"),
+        cause: std::io::Error::from_raw_os_error(errno),
+    };
+    for (errno, left_out) in [
+        (libc::EPERM, true),
+        (libc::EACCES, true),
+        (libc::ESRCH, true),
+        (libc::EMFILE, false),
+    ] {
+        assert_eq!(is_left_out(&failed(errno)), left_out, "{errno}");
+    }
+}
+
+#[test]
 fn the_live_machine() {
     let root = Root::default();
     let me = Process::current(&root);
