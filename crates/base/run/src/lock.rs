@@ -94,20 +94,25 @@ fn held(file: &File, patience: Duration) -> io::Error {
 /// Which process holds a lock on this file, by `/proc/locks`
 /// (proc_locks(5)).
 fn holder(root: &Root, file: &File) -> Option<u32> {
-    let inode = file.metadata().ok()?.ino();
+    let meta = file.metadata().ok()?;
+    let (major, minor) = (libc::major(meta.dev()), libc::minor(meta.dev()));
+    let device = format!("{major:02x}:{minor:02x}");
     let locks = root.read("/proc/locks").ok()?;
-    locks.lines().find_map(|line| {
+    let holders = locks.lines().filter_map(|line| {
         // `1: FLOCK  ADVISORY  WRITE 1234 fd:01:5678 0 EOF`; those who wait
         // have `->` after the number.
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let [_, "FLOCK", _, _, pid, place, ..] = fields[..] else {
             return None;
         };
-        // The device is that of the file below an overlay.
-        let (_, number) = place.rsplit_once(':')?;
+        let (on, number) = place.rsplit_once(':')?;
         let pid: u32 = pid.parse().ok()?;
-        (number.parse() == Ok(inode) && pid != 0).then_some(pid)
-    })
+        (number.parse() == Ok(meta.ino()) && pid != 0).then_some((on == device, pid))
+    });
+    // File systems number their files alike, so one on the device of ours is it. The device of
+    // a file in an overlay is that of the file below: there any other has to do.
+    let found = holders.max_by_key(|(is_on_device, _)| *is_on_device);
+    found.map(|(_, pid)| pid)
 }
 
 #[cfg(test)]
@@ -143,6 +148,28 @@ mod tests {
         assert!(text.starts_with(&begin), "{text}");
         let us = format!("by process {} (", std::process::id());
         assert!(text.contains(&us) && text.contains("kill -CONT"), "{text}");
+    }
+
+    #[test]
+    fn a_file_with_our_number_on_another_device_is_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = File::open(dir.path()).unwrap();
+        let meta = file.metadata().unwrap();
+        let (dev, inode) = (meta.dev(), meta.ino());
+        let ours = format!("{:02x}:{:02x}", libc::major(dev), libc::minor(dev));
+        let line = |n: u32, pid: u32, on: &str| {
+            format!("{n}: FLOCK  ADVISORY  WRITE {pid} {on}:{inode} 0 EOF\n")
+        };
+        let (before, after) = (line(1, 11, "fff:ff"), line(3, 13, "fff:fe"));
+        let all = format!("{before}{}{after}", line(2, 12, &ours));
+        for (text, pid) in [
+            (all.as_str(), Some(12)),
+            (before.as_str(), Some(11)),
+            ("", None),
+        ] {
+            let (_dir, root) = crate::testing::machine(&[("proc/locks", text)]);
+            assert_eq!(holder(&root, &file), pid, "{text}");
+        }
     }
 
     #[test]
