@@ -28,13 +28,34 @@ impl NodeGroup {
 
     /// All its directories, each once.
     pub fn dirs(&self) -> Vec<&Path> {
-        let mut dirs: Vec<&Path> = [&self.cpu, &self.accounting]
+        let all = [&self.cpu, &self.accounting]
             .into_iter()
             .chain(&self.cpuset)
-            .chain(&self.freezer)
-            .map(PathBuf::as_path)
-            .collect();
-        dirs.dedup();
+            .chain(&self.freezer);
+        let mut dirs: Vec<&Path> = Vec::new();
+        for dir in all {
+            if !dirs.contains(&dir.as_path()) {
+                dirs.push(dir);
+            }
+        }
         dirs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hierarchies_that_are_mounted_together_are_one_directory() {
+        let dir = |of: &str| PathBuf::from(format!("/sys/fs/cgroup/{of}/sandbag-7-node"));
+        let node = NodeGroup {
+            cpu: dir("cpu,cpuset"),
+            accounting: dir("cpuacct"),
+            cpuset: Some(dir("cpu,cpuset")),
+            freezer: Some(dir("cpuacct")),
+            cpus: vec![0],
+        };
+        assert_eq!(node.dirs(), [dir("cpu,cpuset"), dir("cpuacct")]);
     }
 }
