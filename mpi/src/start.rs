@@ -13,10 +13,8 @@ use clap::Args;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::Communicator as _;
 use mpi::traits::{Destination as _, Root as _, Source as _};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use sandbag_hosts::clocks::{Exchange, Offset, wall_ns};
-use sandbag_linux::child::ChildSetup as _;
+use sandbag_linux::child::{ChildSetup as _, end_or_kill};
 use sandbag_linux::launcher::passed_on;
 use sandbag_ui::exit;
 
@@ -36,6 +34,8 @@ pub struct StartArgs {
     words: Vec<OsString>,
 }
 
+/// Who does not end by then is killed, and with it its command.
+const GRACE: Duration = Duration::from_secs(10);
 /// Stamps that are exchanged with each rank; the fastest exchange counts.
 const EXCHANGES: usize = 16;
 /// From the agreement to the start: sandbag holds its first level in it, ns.
@@ -170,8 +170,7 @@ fn watch(others: &mut Others<'_>, child: &mut Child, has_command: bool) -> Resul
             return Ok(());
         }
         if others.is_early {
-            let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM);
-            child.wait().context("wait")?;
+            end_or_kill(child, GRACE);
             code = Some(exit::OUR_FAILURE);
             others.tell(false);
         } else if let Some(status) = child.try_wait().context("wait")? {
