@@ -6,9 +6,9 @@ use std::process::{Child, Command, ExitStatus};
 
 use crate::node::place::PlacedNode;
 use nix::sys::signal::Signal;
-use sandbag_linux::Root;
 use sandbag_linux::child::ChildSetup as _;
-use sandbag_linux::signals::{ENDING, Signals, pass_on};
+use sandbag_linux::signals::{ENDING, EndRequests, SignalUse, Signals, pass_on};
+use sandbag_linux::{Root, clock};
 use sandbag_ui::failure::{Context as _, Result};
 
 use super::super::options::NodeOptions;
@@ -30,8 +30,8 @@ struct NodeCommand {
     since: std::time::Instant,
 }
 
-/// Runs the commands of all nodes to their ends. Nodes without any stay until
-/// they are stopped, or a signal comes.
+/// Runs the commands of all nodes to their ends, or until a second signal asks for the
+/// end. Nodes without any stay until they are stopped, or a signal comes.
 pub fn run(
     placed: &[PlacedNode],
     nodes: &mut NodeProcesses,
@@ -50,14 +50,25 @@ pub fn run(
     }
     let mut open = true;
     let mut ended = Vec::new();
+    let mut requests = EndRequests::default();
     while open && nodes.one_stays() || !commands.running.is_empty() {
         signals.wait(None).context("wait for a signal")?;
         while let Some(arrived) = signals.next() {
-            if arrived.signal != Signal::SIGCHLD {
-                open &= !ENDING.contains(&arrived.signal);
-                let running = commands.running.iter();
-                running.for_each(|one| pass_on(&root, one.child.id(), arrived));
+            if arrived.signal == Signal::SIGCHLD {
+                continue;
             }
+            match requests.judge(arrived, clock::monotonic()) {
+                SignalUse::Repeated => continue,
+                SignalUse::Command => {}
+                SignalUse::End => {
+                    let running = commands.running.iter();
+                    ended.extend(running.map(|one| one.left_by(arrived.signal)));
+                    return Ok(ended);
+                }
+            }
+            open &= !ENDING.contains(&arrived.signal);
+            let running = commands.running.iter();
+            running.for_each(|one| pass_on(&root, one.child.id(), arrived));
         }
         ended.extend(commands.reap());
         nodes.notice_ends(messages);
@@ -95,6 +106,14 @@ impl Drop for Commands {
 }
 
 impl NodeCommand {
+    /// It does not heed the signal that asks for the end, and is not waited for.
+    fn left_by(&self, signal: Signal) -> CommandEnd {
+        CommandEnd {
+            shown: format!("node {}: {} goes on", self.node, self.words.join(" ")),
+            code: exit::of_command(None, Some(signal as i32)),
+        }
+    }
+
     fn end(&self, status: Option<ExitStatus>) -> CommandEnd {
         let code = status.map_or(exit::FAILED, |status| {
             exit::of_command(status.code(), status.signal())
