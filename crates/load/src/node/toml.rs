@@ -515,7 +515,8 @@ impl<'t> Fields<'t> {
                 let value = field.scalar(field.value, "write one value")?;
                 // As all files: from the directory of this one.
                 let value = match field.key {
-                    "load" if !dir.join(&value).is_file() => value,
+                    // A number is one, whatever the files are called.
+                    "load" if value.parse::<f64>().is_ok() || !dir.join(&value).is_file() => value,
                     "jitter" | "load" => dir.join(value).to_string_lossy().into_owned(),
                     _ => value,
                 };
