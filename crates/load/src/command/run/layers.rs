@@ -97,8 +97,7 @@ pub fn plan(options: &LayerOptions, method: &Method, speeds: &Ratios) -> Result<
     if let Some(load) = &options.load {
         if method.scope == Scope::Node {
             return Err(no(&format!(
-                "{} slows the node's programs and not its CPUs, so a load on them would not \
-                     be a part of their speed",
+                "{} cannot make a load a part of its speed",
                 method.name
             )));
         }
