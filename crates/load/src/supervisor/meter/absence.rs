@@ -158,10 +158,12 @@ fn simulate(events: &[AbsenceEvent], run_ms: u64) -> Truth {
         stolen += u64::from(steal);
         busy += u64::from(!steal && (runs || burns));
         notes.push(notes[notes.len() - 1] + u64::from(burns && !steal));
+        // After a pause at the very end the clock stands, and the run goes on, to a boundary.
+        let in_run = ms * MS < clock.monotonic_ns(run_ms * MS);
         if runs && !steal {
             used_by_program += 1;
-            delivered += u64::from(run_ns < run_ms * MS);
-            absent += u64::from(!burns && run_ns < run_ms * MS);
+            delivered += u64::from(in_run);
+            absent += u64::from(in_run && !burns);
         }
     }
     Truth {
