@@ -19,8 +19,8 @@ use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::units::ASK_LIMIT;
 
-/// How long a node may take until it holds its speed.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a node may take until it holds its speed: 30 s of them to calibrate.
+const PATIENCE: Duration = Duration::from_secs(40);
 
 /// Nodes that run. Dropping them ends them.
 pub struct NodeProcesses {
