@@ -440,7 +440,7 @@ fn who_cannot_be_taken_is_refused(place: &MachinePlace) -> Result<()> {
     refused(&format!("{pid} -c 1"), "in a group of sandbag's already")?;
     end(first, Signal::SIGTERM)?.judged()?;
     outside.comes_home()?;
-    // A group of somebody else's whose name begins as ours do.
+    // A unit of the user whose name begins with `sandbag`.
     let shell = outside.shell.id();
     let group = MadeGroup::new("sandbag-exporter.service", shell)?;
     place.answers(&format!("slow --pid {shell} -c 0 -s .5 --dry-run"), 0, &[])?;

@@ -109,8 +109,8 @@ fn holder(root: &Root, file: &File) -> Option<u32> {
         let pid: u32 = pid.parse().ok()?;
         (number.parse() == Ok(meta.ino()) && pid != 0).then_some((on == device, pid))
     });
-    // File systems number their files alike, so one on the device of ours is it. The device of
-    // a file in an overlay is that of the file below: there any other has to do.
+    // Inode numbers repeat on other file systems: a lock on the device of our file is preferred.
+    // In an overlay the lock is on another device than the file, so any other counts there.
     let found = holders.max_by_key(|(is_on_device, _)| *is_on_device);
     found.map(|(_, pid)| pid)
 }
