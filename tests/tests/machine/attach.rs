@@ -453,7 +453,7 @@ fn a_target_is_as_before_after_a_kill_at_any_moment(place: &MachinePlace) -> Res
     let outside = Outside::start(place, 3)?;
     let before = outside.allowed()?;
     let root = outside.shell.id();
-    let rounds = if case::is_all_wanted() { 60 } else { 12 };
+    let rounds = if case::is_all_wanted() { 24 } else { 12 };
     let mut taken = 0;
     for round in 0..rounds {
         let method = ["hogs", "lim", "cap", "pace"][round % 4];

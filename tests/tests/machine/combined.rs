@@ -226,7 +226,7 @@ fn all_parts_end_with_a_run_that_is_killed(place: &MachinePlace) -> Result<()> {
     write_trace(place)?;
     let seed = fastrand::u64(..);
     let mut chance = fastrand::Rng::with_seed(seed);
-    for _ in 0..case::rounds(16) {
+    for _ in 0..case::rounds(8) {
         let words = format!("-q slow --cpus 0-1 --speed .5 {PARTS} --no-settle --no-out -d 1h");
         let run = place.start(&words)?;
         std::thread::sleep(Duration::from_millis(chance.u64(0..1200)));

@@ -61,7 +61,7 @@ fn hosts_begin_together_and_make_one_report(place: &MachinePlace) -> Result<()> 
 fn a_host_that_dies_ends_the_others(place: &MachinePlace) -> Result<()> {
     let seed = fastrand::u64(..);
     let mut chance = fastrand::Rng::with_seed(seed);
-    let rounds = case::rounds(8);
+    let rounds = case::rounds(6);
     let mut worst = Duration::ZERO;
     for round in 0..rounds {
         let out = format!("run-{round}");

@@ -79,7 +79,7 @@ fn a_replay_that_is_killed_leaves_no_injector(place: &MachinePlace) -> Result<()
     let seed = fastrand::u64(..);
     let mut chance = fastrand::Rng::with_seed(seed);
     let mut worst = Duration::ZERO;
-    for round in 0..case::rounds(12) {
+    for round in 0..case::rounds(8) {
         let mut run = place.start("jitter replay made.json --cpus 0 --loop --no-out -q")?;
         std::thread::sleep(Duration::from_millis(chance.u64(0..700)));
         run.kill()?;

@@ -50,20 +50,16 @@ impl SlowedNode {
     }
 }
 
-/// Whom, and how often for each method. In `make test` each method loses one of them, and
-/// each of them dies under a third of the methods.
-const VICTIMS: [(Role, usize); 3] = [
-    (Role::Supervisor, 2),
-    (Role::Guardian, 1),
-    (Role::Burner, 2),
-];
+/// Whom for each method. In `make test` each method loses one of them, and each of them
+/// dies under a third of the methods.
+const VICTIMS: [Role; 3] = [Role::Supervisor, Role::Guardian, Role::Burner];
 
 /// Whom for the method at `index` of [`METHODS`].
-fn victims(index: usize, first: usize) -> Vec<(Role, usize)> {
+fn victims(index: usize, first: usize) -> Vec<Role> {
     if case::is_all_wanted() {
         return VICTIMS.to_vec();
     }
-    vec![(VICTIMS[(index + first) % VICTIMS.len()].0, 1)]
+    vec![VICTIMS[(index + first) % VICTIMS.len()]]
 }
 
 fn a_node_s_programs_are_free_after_kills_of_one(place: &MachinePlace) -> Result<()> {
@@ -73,19 +69,17 @@ fn a_node_s_programs_are_free_after_kills_of_one(place: &MachinePlace) -> Result
     let (mut rounds, mut late, mut worst) = (0, 0, Duration::ZERO);
     let first = chance.usize(..VICTIMS.len());
     for (index, method) in METHODS.into_iter().enumerate() {
-        for (role, count) in victims(index, first) {
-            for _ in 0..count {
-                // Mostly SIGKILL, which cannot be caught.
-                let signal = match chance.u8(..4) {
-                    0 => Signal::SIGTERM,
-                    _ => Signal::SIGKILL,
-                };
-                let took = strike(place, method, role, signal, &mut chance)
-                    .with_context(|| format!("{method}: {signal} to {role:?}, seed {seed}"))?;
-                rounds += 1;
-                late += usize::from(took > PROMISED);
-                worst = worst.max(took);
-            }
+        for role in victims(index, first) {
+            // Mostly SIGKILL, which cannot be caught.
+            let signal = match chance.u8(..4) {
+                0 => Signal::SIGTERM,
+                _ => Signal::SIGKILL,
+            };
+            let took = strike(place, method, role, signal, &mut chance)
+                .with_context(|| format!("{method}: {signal} to {role:?}, seed {seed}"))?;
+            rounds += 1;
+            late += usize::from(took > PROMISED);
+            worst = worst.max(took);
         }
     }
     case::note(&format!(
