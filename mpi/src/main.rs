@@ -11,6 +11,7 @@ mod place;
 mod run;
 mod start;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -35,9 +36,15 @@ enum Action {
     Info,
 }
 
+/// Writes one message, in one piece: a launcher joins the output of all ranks.
+fn say(text: std::fmt::Arguments<'_>) {
+    let line = format!("sandbag-mpi: {text}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
 fn main() -> ExitCode {
     let Some(universe) = mpi::initialize() else {
-        eprintln!("sandbag-mpi: MPI cannot be initialised here");
+        say(format_args!("MPI cannot be initialised here"));
         return ExitCode::from(exit::NOT_POSSIBLE);
     };
     let world = universe.world();
@@ -59,7 +66,7 @@ fn main() -> ExitCode {
             Ok(code) => return ExitCode::from(code),
             Err(error) => {
                 // Each rank's error is its own.
-                eprintln!("sandbag-mpi: rank {}: {error:#}", world.rank());
+                say(format_args!("rank {}: {error:#}", world.rank()));
                 return ExitCode::from(exit::OUR_FAILURE);
             }
         },
@@ -68,7 +75,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if first {
-                eprintln!("sandbag-mpi: {error:#}");
+                say(format_args!("{error:#}"));
             }
             ExitCode::from(if error.is::<run::Unwritten>() {
                 exit::FAILED

@@ -133,10 +133,10 @@ fn write(
 ) -> Result<()> {
     let asked = &args.options;
     if measured.oversubscribed {
-        eprintln!(
-            "sandbag-mpi: there are more ranks than CPUs on some machine: they wait for CPUs as \
+        crate::say(format_args!(
+            "there are more ranks than CPUs on some machine: they wait for CPUs as \
              well as for each other, and what is measured is mostly that"
-        );
+        ));
     }
     let mut hosts: Vec<&str> = places.iter().filter_map(|p| p.split(' ').next()).collect();
     hosts.sort_unstable();
@@ -202,7 +202,7 @@ fn read(args: &BenchArgs, world: &SimpleCommunicator) -> Result<Option<JitterTra
     let recording = import::read(&bytes[..], &name, &import::ImportOptions::default())?;
     if world.rank() == 0 {
         for warning in recording.warnings() {
-            eprintln!("sandbag-mpi: {name}: {warning}");
+            crate::say(format_args!("{name}: {warning}"));
         }
     }
     Ok(Some(

@@ -57,19 +57,19 @@ pub fn start(args: &StartArgs, world: &SimpleCommunicator) -> Result<u8> {
     world.process_at_rank(0).broadcast_into(&mut begin_ns);
     let own_ns = begin_ns + offset.correction_ns();
     if world.rank() == 0 {
-        eprintln!(
-            "sandbag-mpi: {} hosts; their clocks were compared to within {:.3} ms",
+        crate::say(format_args!(
+            "{} hosts; their clocks were compared to within {:.3} ms",
             world.size(),
             offset.within_ms
-        );
+        ));
     } else if offset.is_certain() {
-        eprintln!(
-            "sandbag-mpi: rank {}: its clock is {:+.3} ms ahead of rank 0's (to within {:.3} ms); \
+        crate::say(format_args!(
+            "rank {}: its clock is {:+.3} ms ahead of rank 0's (to within {:.3} ms); \
              its start is moved by that",
             world.rank(),
             offset.ms,
             offset.within_ms
-        );
+        ));
     }
     let mut child = Command::new(&args.sandbag)
         .args(at(&args.words, own_ns))
