@@ -48,15 +48,17 @@ run: build ## Replay a real recorded load beside a busy program (root, 30 s)
 	    $$(test "$$(nproc)" -ge 2 && echo --cpus 0,1 || echo --map mean) \
 	    --force --out sandbag-run-example -- examples/busy.sh 30
 
-test: setup unit machine ## Tests of every claim of safety and correctness (root; others: without the machine tests)
+test: prepared unit machine ## Tests of every claim of safety and correctness (root; others: without the machine tests)
 	@echo "all test programs passed"
 
 test-all: ## The same, all rounds of them, and with MPI, Prometheus and guests with other kernels
-	@$(MAKE) setup built
+	@$(MAKE) prepared
 	@# What later tests need is made beside tests that are not judged by time. Guests
 	@# that cannot be made are skipped below, with the reason.
-	@{ $(MAKE) build && { $(TESTED)/guest || true; }; } & others=$$!; \
-	    SANDBAG_TEST_ALL=1 $(MAKE) unit; unit=$$?; wait $$others && exit $$unit
+	@$(MAKE) build & release=$$!; { $(TESTED)/guest || true; } & guests=$$!; \
+	    SANDBAG_TEST_ALL=1 $(MAKE) unit && \
+	    { ! { $(HAS_MPI); } || RUSTFLAGS= cargo test $(MPI_TEST_FLAGS) --no-run; }; \
+	    unit=$$?; wait $$guests; wait $$release && exit $$unit
 	@SANDBAG_TEST_ALL=1 $(MAKE) mpi-test machine guest package-test
 	@echo "all test programs passed"
 
@@ -66,6 +68,10 @@ check: ## What to run before a commit: formatting, clippy and unit tests of the 
 .PHONY: setup
 setup: ## Install what the tests need (root; says what is missing otherwise)
 	scripts/setup-tests
+
+.PHONY: prepared
+prepared: # Nothing that is installed is needed to build the tests
+	@scripts/setup-tests & setup=$$!; $(MAKE) built; built=$$?; wait $$setup && exit $$built
 
 # Always of the whole workspace: other selections of packages have other features, and
 # would be built again.
