@@ -16,6 +16,9 @@ const MOST_CLIENTS: usize = 16;
 /// Longest request that is read, bytes.
 const LONGEST: u64 = 8192;
 
+/// Until a connection is accepted again after one that could not be.
+const AGAIN: Duration = Duration::from_millis(100);
+
 /// What is served, replaced as often as it changes.
 pub type Page = Arc<Mutex<String>>;
 
@@ -25,7 +28,12 @@ pub fn serve(listener: TcpListener, page: Page) -> io::Result<()> {
     std::thread::Builder::new()
         .name("scrapes".to_owned())
         .spawn(move || {
-            for client in listener.incoming().flatten() {
+            for client in listener.incoming() {
+                let Ok(client) = client else {
+                    // Where no descriptor is free the next one fails as well, at once.
+                    std::thread::sleep(AGAIN);
+                    continue;
+                };
                 let (page, clients) = (page.clone(), clients.clone());
                 if clients.fetch_add(1, Ordering::AcqRel) >= MOST_CLIENTS {
                     clients.fetch_sub(1, Ordering::AcqRel);
