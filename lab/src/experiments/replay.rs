@@ -116,7 +116,7 @@ fn ten_ep(setup: &Setup) -> Vec<OsString> {
 
 /// The profile of the third replay, the same every time.
 fn lublin(setup: &Setup) -> Result<PathBuf> {
-    let path = setup.dir.join("lublin.csv");
+    let path = setup.dir.join(format!("lublin-{}.csv", setup.cpus));
     let words = format!(
         "-q synth lublin --force --arrivals {LUBLIN_ARRIVALS} -d {DAY_S}s --cpus {} -o",
         setup.cpus
