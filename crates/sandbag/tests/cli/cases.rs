@@ -9,6 +9,7 @@
 //! file NAME           a file of the indented lines that follow
 //! beside WORDS        what follows is run again with these words, and then exits with 125
 //! $ WORDS             a command, and what is expected of it:
+//! sudo WORDS          the same of a command that gets as far only as root; others are refused
 //! CODE TEXT & TEXT    its exit code, and texts in standard error
 //! out TEXT            a text in standard output
 //! not TEXT            a text that is not in standard error
@@ -37,12 +38,19 @@ pub struct Case<'a> {
     pub stdout: Vec<&'a str>,
     pub absent: Vec<&'a str>,
     pub beside: Vec<&'a str>,
+    /// What it is refused for comes after the permission to make groups.
+    pub root: bool,
 }
 
 impl Case<'_> {
     /// Runs the command, and fails where something is not as expected.
     pub fn check(&self, dir: &Dir) {
         if self.words.is_empty() {
+            return;
+        }
+        if self.root && !dir.is_root() {
+            let said = run(dir, &self.words, 5).stderr;
+            assert!(text(&said).contains("run as root"), "{}", text(&said));
             return;
         }
         let before = dir.contents();
@@ -123,7 +131,8 @@ fn commands_exit_and_say_as_the_case_has_it(#[files("tests/cli/cases/*.txt")] pa
             _ => {
                 std::mem::take(&mut case).check(&dir);
                 match first {
-                    "$" => {
+                    "$" | "sudo" => {
+                        case.root = first == "sudo";
                         case.words = rest.split(' ').collect();
                         case.beside = beside.clone();
                     }

@@ -2,6 +2,7 @@
 //! One run of the binary in a directory of its own.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
@@ -9,15 +10,31 @@ use assert_cmd::assert::Assert;
 use tempfile::TempDir;
 
 /// An empty directory in which the binary runs.
-pub struct Dir(TempDir);
+pub struct Dir {
+    here: TempDir,
+    /// Where an ordinary user's journals go: a session manager need not have named one.
+    runtime: TempDir,
+}
 
 impl Dir {
     pub fn new() -> Self {
-        Self(TempDir::new().unwrap())
+        Self {
+            here: TempDir::new().unwrap(),
+            runtime: TempDir::new().unwrap(),
+        }
     }
 
     pub fn path(&self) -> &Path {
-        self.0.path()
+        self.here.path()
+    }
+
+    /// Whether this is root's: groups can be made.
+    pub fn is_root(&self) -> bool {
+        std::fs::metadata(self.path()).unwrap().uid() == 0
+    }
+
+    pub fn runtime(&self) -> &Path {
+        self.runtime.path()
     }
 
     /// Writes a file.
@@ -59,7 +76,10 @@ impl Dir {
 
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::cargo_bin(env!("CARGO_PKG_NAME")).unwrap();
-        command.current_dir(self.path()).args(arguments);
+        command
+            .current_dir(self.path())
+            .env("XDG_RUNTIME_DIR", self.runtime())
+            .args(arguments);
         command
     }
 

@@ -31,6 +31,7 @@ fn a_reader_that_leaves_is_no_failure() {
         let ended = Command::new(assert_cmd::cargo::cargo_bin("sandbag"))
             .args(arguments)
             .current_dir(dir.path())
+            .env("XDG_RUNTIME_DIR", dir.runtime())
             .stdin(Stdio::null())
             .stdout(writer)
             .output()

@@ -15,6 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sandbag_linux::Root;
@@ -345,7 +346,9 @@ fn a_node_that_does_not_answer_is_given_up() {
     assert!(matches!(error, SocketError::Silent { .. }), "{error}");
     let listed = list(&directory, short).unwrap();
     assert!(listed[0].status.is_err());
-    // A full queue is no dead node either.
+    // A full queue is no dead node either. It is longer than the usual limit of files.
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
     let mut waiting = Vec::new();
     while let Ok(stream) = client::dial(server.path()) {
         waiting.push(stream);
