@@ -134,6 +134,7 @@ const HOLDING: &[(&str, Look)] = &[
     // With its default period of 20 ms. A refill that an emulated timer misses is
     // lost; docs/testing.md has what was measured.
     ("quota", Held(QUOTA_POINTS, "quota")),
+    ("quota_200ms", Held(QUOTA_POINTS, "quota-200ms")),
     ("shares_are_off", Published("left-shares")),
 ];
 

@@ -106,7 +106,7 @@ wait $supervisor
 echo "stop: exit status $?"
 done_with stop
 
-for method in hogs gov; do
+for method in hogs lim gov; do
     node $method
     enter
     kill -9 $supervisor

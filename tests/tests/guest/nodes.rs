@@ -155,10 +155,12 @@ fn after_set(outcome: &Outcome, _: u32) -> anyhow::Result<()> {
 }
 
 /// The ways in which nodes of `systemd-nodes.sh` end around a program.
-const ENDS: [&str; 5] = [
+const ENDS: [&str; 7] = [
     "stop",
     "kill-hogs",
     "restore-hogs",
+    "kill-lim",
+    "restore-lim",
     "kill-gov",
     "restore-gov",
 ];

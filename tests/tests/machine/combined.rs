@@ -67,8 +67,12 @@ fn a_profile_is_a_load_beside_speed_and_jitter(place: &MachinePlace) -> Result<(
 
 fn a_node_is_slow_and_busy_and_noisy_at_once(place: &MachinePlace) -> Result<()> {
     write_trace(place)?;
-    let other = fastrand::choice(["pace", "quota", "rt"]).context("no method")?;
-    for method in &["hogs", other][..case::rounds(2)] {
+    let methods: &[&str] = if case::is_all_wanted() {
+        &["hogs", "pace", "quota", "rt"]
+    } else {
+        &["hogs"]
+    };
+    for method in methods {
         let words = format!(
             "-q slow --cpus 0-1 --speed .5 {PARTS} --method {method} --name n -d 8s --out r --force"
         );
