@@ -4,6 +4,7 @@
 
 use nix::unistd::gettid;
 
+use crate::groups::OwnGroup;
 use crate::prelude::*;
 use crate::slowed::{Spinners, spin};
 
@@ -165,28 +166,27 @@ fn a_tree_is_slowed_with_all_that_it_starts(place: &MachinePlace) -> Result<()> 
 }
 
 /// A group as an engine makes it, on this machine; removed at the end.
-struct MadeGroup(PathBuf);
+struct MadeGroup(OwnGroup);
 
 impl MadeGroup {
     fn new(name: &str, pid: u32) -> Result<Self> {
         let tree = sandbag_linux::cgroup::find(&Root::default())?;
-        let dir = tree.own_dir().join(name);
-        fs::create_dir(&dir)?;
-        fs::write(dir.join("cgroup.procs"), pid.to_string())?;
-        Ok(Self(dir))
+        let group = OwnGroup::new(tree.own_dir().join(name))?;
+        fs::write(group.dir().join("cgroup.procs"), pid.to_string())?;
+        Ok(Self(group))
     }
 }
 
 impl Drop for MadeGroup {
     fn drop(&mut self) {
-        let home = self.0.parent().unwrap_or(&self.0).join("cgroup.procs");
-        for pid in fs::read_to_string(self.0.join("cgroup.procs"))
+        let dir = self.0.dir();
+        let home = dir.parent().unwrap_or(dir).join("cgroup.procs");
+        for pid in fs::read_to_string(dir.join("cgroup.procs"))
             .unwrap_or_default()
             .lines()
         {
             let _ = fs::write(&home, pid);
         }
-        let _ = fs::remove_dir(&self.0);
     }
 }
 
@@ -212,7 +212,7 @@ fn a_unit_and_a_container_are_found_by_their_groups(place: &MachinePlace) -> Res
         wait_until("the program in the node", || Outside::taken(spinner))?;
         // Another process of the service.
         let late = outside.shell.id();
-        fs::write(group.0.join("cgroup.procs"), late.to_string())?;
+        fs::write(group.0.dir().join("cgroup.procs"), late.to_string())?;
         wait_until("the second one in the node", || {
             Outside::taken(pid_of(&outside.shell))
         })?;

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use sandbag_linux::{Root, cgroup};
 use sandbag_load::method::{NAMES, SLOWING};
 use serde::Deserialize;
 
@@ -89,9 +88,7 @@ fn doctor_tries_every_method_and_leaves_nothing(place: &MachinePlace) -> Result<
 /// it is refused the class (EPERM). Burners go to the root group.
 fn doctor_started_where_real_time_has_no_budget(place: &MachinePlace) -> Result<()> {
     let beside = CompetingTask::with_weight(100)?;
-    let tree = cgroup::find(&Root::default())?;
-    let budget = tree.cpu.join("machine-test/cpu.rt_runtime_us");
-    match fs::read_to_string(budget) {
+    match fs::read_to_string(beside.dir().join("cpu.rt_runtime_us")) {
         Ok(text) => ensure!(text.trim() == "0", "a fresh group has {text}"),
         Err(_) => case::note("no real-time budgets here (CONFIG_RT_GROUP_SCHED, v1)"),
     }

@@ -5,6 +5,7 @@
 use sandbag_linux::cgroup::{Freezer, Version, find_freezer};
 use sandbag_linux::{Root, cgroup};
 
+use crate::groups::OwnGroup;
 use crate::prelude::*;
 
 cases! { CASES: can_freeze;
@@ -24,17 +25,19 @@ const PATIENCE: Duration = Duration::from_secs(5);
 struct FrozenRun {
     freezer: Freezer,
     child: Child,
+    _group: OwnGroup,
 }
 
 impl FrozenRun {
     /// The process runs a shell script.
     fn new(place: &MachinePlace, name: &str, script: &str) -> Result<Self> {
         let tree = find_freezer(&Root::default())?;
-        let dir = tree.mount.join(name);
-        fs::create_dir(&dir).with_context(|| dir.display().to_string())?;
+        let group = OwnGroup::new(tree.mount.join(name))?;
+        let dir = group.dir().to_owned();
         let this = Self {
             freezer: Freezer::at(tree.version, dir.clone()),
             child: place.program("sh", ["-c", script]).spawn()?,
+            _group: group,
         };
         fs::write(dir.join("cgroup.procs"), this.child.id().to_string())?;
         Ok(this)
@@ -50,7 +53,6 @@ impl Drop for FrozenRun {
         let _ = self.freezer.thaw();
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = fs::remove_dir(self.freezer.dir());
     }
 }
 
@@ -177,21 +179,10 @@ fn left_behind(place: &MachinePlace, frozen: &FrozenRun, stopped: Pid) -> Result
     Ok(())
 }
 
-/// A directory that is removed at the end.
-struct Directory(PathBuf);
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.0);
-    }
-}
-
 /// A group of ours with a real-time budget, where there are such.
-fn budget() -> Result<Option<(Directory, String)>> {
-    let dir = cgroup::find(&Root::default())?.cpu.join("machine-test-rt");
-    fs::create_dir(&dir).with_context(|| dir.display().to_string())?;
-    let group = Directory(dir);
-    let path = group.0.join("cpu.rt_runtime_us");
+fn budget() -> Result<Option<(OwnGroup, String)>> {
+    let group = OwnGroup::new(cgroup::find(&Root::default())?.cpu.join("machine-test-rt"))?;
+    let path = group.dir().join("cpu.rt_runtime_us");
     Ok(path.exists().then(|| {
         let path = path.display().to_string();
         (group, path)
