@@ -72,13 +72,10 @@ look() {
     } | result "$1"
 }
 
-# The process ids of sandbag's guardians.
+# The process ids of sandbag's guardians. One program for all of /proc: emulated, each
+# takes .05 s to start. Its own argument does not match.
 guardian() {
-    for dir in /proc/[0-9]*; do
-        if tr "\0" " " 2> /dev/null < "$dir/cmdline" | grep -q '__guardian'; then
-            basename "$dir"
-        fi
-    done
+    grep -ls '__guardia[n]' /proc/[0-9]*/cmdline | cut -d / -f 3
 }
 
 # done_with NAME: until nothing of sandbag's runs; the program's end; all must
