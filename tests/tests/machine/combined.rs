@@ -200,7 +200,7 @@ fn a_part_that_ends_early_is_missed(place: &MachinePlace) -> Result<()> {
         .into_iter()
         .flat_map(|signal| [(0, "load", signal), (1, "jitter", signal)]);
     for (at, name, signal) in ends {
-        let words = format!("-q slow --cpus 0-1 --speed .5 {PARTS} --name n -d 3s --out r --force");
+        let words = format!("-q slow --cpus 0-1 --speed .5 {PARTS} --name n -d 2s --out r --force");
         let run = place.start(&words)?;
         wait_until("the node to serve", || {
             let set = place.run("slow set n --speed .6");

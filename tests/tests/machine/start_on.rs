@@ -18,21 +18,21 @@ const WAYS: [(&str, &str); 7] = [
     ("4", "echo >&4"),
     ("5", "exec 5>&-"),
     ("6", "exec 6>&-"),
-    ("200", "exec bash -c 'printf . >&200; sleep 2.4'"),
+    ("200", "exec bash -c 'printf . >&200; sleep 2'"),
     ("USR1", "kill -USR1 $SANDBAG_PID"),
 ];
 
 fn a_load_begins_when_the_command_says_so(place: &MachinePlace) -> Result<()> {
     for (by, word) in &WAYS[..case::rounds(WAYS.len())] {
         let options = format!("load 40 --cpus 0 --out r --force -q --start-on {by}");
-        let script = format!("sleep 1; {word}; sleep 2.4");
+        let script = format!("sleep 0.6; {word}; sleep 2");
         let ended = place.script(&options, &script)?;
         ended.expect(0).context(by)?;
         let record = place.record("r")?;
         let began = record.load_began_s.context("not told when it began")?;
-        figure!((0.9..2.0).contains(&began), "{by}: began after {began} s");
+        figure!((0.5..1.6).contains(&began), "{by}: began after {began} s");
         let length = record.length_s;
-        figure!((1.5..3.2).contains(&length), "{by}: {length} s of load");
+        figure!((1.1..2.8).contains(&length), "{by}: {length} s of load");
         let wall = record.command()?.wall_s;
         figure!(wall > began + length - 0.2, "{by}: {wall} s in all");
         record.cpus[0].expect_near(40.0, 8.0)?;
