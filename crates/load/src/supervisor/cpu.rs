@@ -276,9 +276,10 @@ impl LoadedCpu {
         }
     }
 
-    /// Whether it was starved a moment ago, and has to be looked at.
+    /// Whether it was starved a moment ago, and has to be looked at. That may have been seen
+    /// after `now` was read.
     pub fn was_starved(&self, now: u64) -> bool {
-        self.starved_ns > 0 && now - self.starved_ns < STARVATION_NS
+        self.starved_ns > 0 && now.saturating_sub(self.starved_ns) < STARVATION_NS
     }
 
     /// Whether the burners have a level and do not run: one that does not cannot call.
@@ -298,7 +299,7 @@ impl LoadedCpu {
             self.starved_ns = now;
             return true;
         }
-        !rests && self.was_starved(now) && now - self.progress.1 > WATCH_NS
+        !rests && self.was_starved(now) && now.saturating_sub(self.progress.1) > WATCH_NS
     }
 
     /// A burner called, or could not: give it a larger weight, if its group can carry one.
