@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The papers' figures, to be shown beside ours.
 
-use crate::agreement::Published;
+use crate::agreement::{Agreement, Published};
+use crate::summary::{Median, relative_sd};
 
 /// KRASH (Perarnau and Huard, IPDPS 2010), table II: NAS EP under a load of
 /// 50 % on all CPUs; 30 runs.
@@ -103,21 +104,48 @@ pub fn micro(program: &str, method: &str) -> Option<&'static str> {
     published.contains(&method).then_some(text)
 }
 
-/// Speeds at half speed asked for which the words of [`micro`] are right; `None` where
-/// they say nothing of one speed.
-pub fn at_half(words: &str, one_cpu: bool) -> Option<Published> {
-    let proportional = Published::between(0.45, 0.55);
-    let (too_slow, too_fast) = (
-        Published::between(0.0, 0.45),
-        Published::between(0.55, f64::INFINITY),
-    );
-    match words {
-        w if w.contains("too slow on more") => Some(if one_cpu { proportional } else { too_slow }),
-        w if w.starts_with("too slow") => Some(too_slow),
-        w if w.starts_with("too fast") => Some(too_fast),
-        "saturates" => Some(too_fast),
-        "fluctuates" | "predictable, but unrelated to the speed" => None,
-        _ => Some(proportional),
+/// What the words of [`micro`] say of the speeds got where half is asked.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum AtHalf {
+    /// They are among these.
+    Among(Published),
+    /// They are not among these.
+    Outside(Published),
+    /// Their standard deviation is this part of their mean.
+    Scattered(Published),
+}
+
+/// Speeds within a tenth of half the speed.
+const PROPORTIONAL: Published = Published::between(0.45, 0.55);
+/// STREAM is to scatter by less at full speed.
+const STEADY: f64 = 0.05;
+
+impl AtHalf {
+    pub fn of(words: &str, one_cpu: bool) -> Self {
+        let too_slow = Published::between(0.0, 0.45);
+        let too_fast = Published::between(0.55, f64::INFINITY);
+        match words {
+            w if w.contains("too slow on more") && one_cpu => Self::Among(PROPORTIONAL),
+            w if w.contains("too slow") => Self::Among(too_slow),
+            w if w.starts_with("too fast") => Self::Among(too_fast),
+            "saturates" => Self::Among(too_fast),
+            "fluctuates" => Self::Scattered(Published::between(STEADY, f64::INFINITY)),
+            w if w.contains("unrelated") => Self::Outside(PROPORTIONAL),
+            _ => Self::Among(PROPORTIONAL),
+        }
+    }
+
+    /// Whether speeds got are so.
+    pub fn compare(self, speeds: &[f64]) -> Agreement {
+        match self {
+            Self::Among(range) => range.compare(Median::of(speeds)),
+            Self::Scattered(range) => range.compare(relative_sd(speeds)),
+            Self::Outside(range) => match range.compare(Median::of(speeds)) {
+                Agreement::Agrees => Agreement::Differs,
+                Agreement::Differs => Agreement::Agrees,
+                other => other,
+            },
+        }
     }
 }
 
@@ -144,7 +172,19 @@ mod tests {
     #[test]
     fn words_are_ranges_of_the_speed() {
         let words = micro("threads", "shares").unwrap();
-        assert_ne!(at_half(words, true), at_half(words, false));
-        assert_eq!(at_half(micro("memory", "gov").unwrap(), true), None);
+        assert_ne!(AtHalf::of(words, true), AtHalf::of(words, false));
+        let compare = |method, speeds: &[f64]| {
+            AtHalf::of(micro("memory", method).unwrap(), true).compare(speeds)
+        };
+        for (method, speeds, expected) in [
+            ("gov", [0.8, 0.81, 0.8], Agreement::Agrees),
+            ("gov", [0.5, 0.51, 0.5], Agreement::Differs),
+            ("gov", [0.44, 0.46, 0.5], Agreement::Undecided),
+            ("lim", [0.5, 0.501, 0.5], Agreement::Differs),
+            ("lim", [0.2, 0.5, 0.9], Agreement::Agrees),
+            ("lim", [0.48, 0.5, 0.53], Agreement::Undecided),
+        ] {
+            assert_eq!(compare(method, &speeds), expected, "{method} {speeds:?}");
+        }
     }
 }

@@ -4,7 +4,7 @@
 
 use sandbag_stats::{Verdict, middle};
 use sandbag_ui::quantity::percent;
-use statrs::distribution::{Binomial, DiscreteCDF};
+use statrs::distribution::{Binomial, ChiSquared, ContinuousCDF as _, DiscreteCDF};
 
 use crate::row::{End, Row};
 
@@ -172,6 +172,21 @@ impl Summary {
     }
 }
 
+/// The standard deviation as a part of the mean, with the 95 % interval of normal values.
+pub fn relative_sd(values: &[f64]) -> Option<Median> {
+    let (mean, sd) = mean_sd(values)?;
+    let n = values.len();
+    let freedom = n.checked_sub(1)? as f64;
+    let chi2 = ChiSquared::new(freedom).ok()?;
+    let at = |p: f64| sd / mean * (freedom / chi2.inverse_cdf(p)).sqrt();
+    Some(Median {
+        n,
+        value: sd / mean,
+        low: at(0.975),
+        high: at(0.025),
+    })
+}
+
 /// Slowdowns of the pairs that count.
 pub fn slowdowns(rows: &[&Row]) -> Vec<f64> {
     rows.iter()
@@ -246,6 +261,17 @@ pub fn mean_sd(values: &[f64]) -> Option<(f64, f64)> {
 mod tests {
     use super::*;
     use crate::row::tests::row;
+
+    #[test]
+    fn a_standard_deviation_has_the_interval_of_chi_square() {
+        let values: Vec<f64> = (0..10).map(|i| 100.0 + f64::from(i)).collect();
+        let found = relative_sd(&values).unwrap();
+        // Tables: for ten values .688 and 1.826 times the deviation.
+        let [low, high] = [found.low, found.high].map(|end| end / found.value);
+        assert!((low - 0.688).abs() < 5e-4 && (high - 1.826).abs() < 5e-4);
+        assert!((found.value - 3.0277 / 104.5).abs() < 1e-6);
+        assert_eq!(relative_sd(&[1.0]), None);
+    }
 
     #[test]
     fn the_interval_is_that_of_the_sign_test() {

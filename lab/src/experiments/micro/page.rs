@@ -9,7 +9,7 @@ use sandbag_linux::CpuList;
 use crate::agreement::{Agreement, Compared};
 use crate::figure::{Axes, Line, Point, draw, top};
 use crate::page::Section;
-use crate::published;
+use crate::published::{self, AtHalf};
 use crate::row::{Row, grouped};
 use crate::summary::{Median, Summary, mean_sd};
 use crate::table::Table;
@@ -43,16 +43,15 @@ pub fn summary(rows: &[Row]) -> Vec<Compared> {
             for (method, own) in &methods {
                 let own = own.iter().copied().filter(|row| row.program == name);
                 let own: Vec<&Row> = own.collect();
-                let speed = Median::of(&speeds_got(&own));
+                let speeds = speeds_got(&own);
                 let one = cpus.parse::<CpuList>().is_ok_and(|cpus| cpus.len() == 1);
                 let claim = published::micro(name, method);
                 lines.push(Compared {
                     what: format!("{name} at speed 0.5 by {method} on CPUs {cpus}: speed got"),
                     paper: claim.unwrap_or("-").to_owned(),
-                    ours: Summary::of(&own).counted(speed, 3),
+                    ours: Summary::of(&own).counted(Median::of(&speeds), 3),
                     agreement: claim.map_or(Agreement::Ours, |words| {
-                        published::at_half(words, one)
-                            .map_or(Agreement::Undecided, |range| range.compare(speed))
+                        AtHalf::of(words, one).compare(&speeds)
                     }),
                 });
             }
@@ -101,7 +100,10 @@ fn section(name: Name, cpus: &str, rows: &[&Row]) -> Result<Section> {
         Name::Compute => "CPU-intensive".to_owned(),
         Name::Datagrams => "UDP datagrams of 1 KB to an address without a receiver".to_owned(),
         Name::ComputeSleep => "compute, sleep, compute; without the sleep".to_owned(),
-        Name::Memory => "STREAM's four kernels, beyond the last cache".to_owned(),
+        Name::Memory => "STREAM's four kernels, beyond the last cache. `Fluctuates` is a standard \
+                         deviation above 5 %, `unrelated` a speed outside .45 to .55, both at half \
+                         the speed"
+            .to_owned(),
         Name::Processes => format!("{TASKS} processes that compute"),
         Name::Threads => format!("{TASKS} threads that compute"),
         Name::Ep | Name::Sleepers | Name::Count | Name::Service => name.as_str().to_owned(),
