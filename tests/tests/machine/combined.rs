@@ -111,8 +111,10 @@ fn a_node_is_slow_and_busy_and_noisy_at_once(place: &MachinePlace) -> Result<()>
         // them are off by 4 points, as published.
         figure!(*method == "rt" || record["verdict"] == "kept", "{shown}");
         let left = record["cpus"][0]["left_pct"].as_f64().unwrap_or(f64::NAN);
-        let got = 100.0 - record["cpus"][0]["got_pct"].as_f64().unwrap_or(f64::NAN);
-        figure!((got - load - jitter - left).abs() < 1.0, "{shown}");
+        let asked = 100.0 - record["cpus"][0]["asked_pct"].as_f64().unwrap_or(f64::NAN);
+        // A turn of rt more or less, of a run of 7 s.
+        let within = if *method == "rt" { 1.7 } else { 1.0 };
+        figure!((asked - load - jitter - left).abs() < within, "{shown}");
         ensure!(
             place.path("r/load/report.html").exists(),
             "no report of the load"

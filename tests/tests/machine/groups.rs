@@ -10,10 +10,13 @@ use crate::prelude::*;
 pub struct OwnGroup(PathBuf);
 
 impl OwnGroup {
-    /// What tests that were stopped by a signal left under this name is removed
-    /// first, with its processes.
+    /// What tests that were stopped by a signal left under this name is removed first, with
+    /// its processes if the name is the tests' own: a service may have the others.
     pub fn new(dir: PathBuf) -> Result<Self> {
-        if dir.exists() {
+        let name = dir.file_name().unwrap_or_default().to_string_lossy();
+        if !name.starts_with("machine-test") {
+            let _ = fs::remove_dir(&dir);
+        } else if dir.exists() {
             // A frozen process of v1 does not die (only a freezer has the file).
             let _ = fs::write(dir.join("freezer.state"), "THAWED");
             wait_for("the end of an earlier group", || {

@@ -299,7 +299,7 @@ impl LoadedCpu {
             self.starved_ns = now;
             return true;
         }
-        !rests && self.was_starved(now) && now.saturating_sub(self.progress.1) > WATCH_NS
+        !rests && self.was_starved(now) && now - self.progress.1 > WATCH_NS
     }
 
     /// A burner called, or could not: give it a larger weight, if its group can carry one.
