@@ -295,9 +295,8 @@ pub fn share(samples: &[AuditSample], cpu: u32, quantity: Quantity) -> (f64, f64
 
 /// The median; `None` of nothing.
 pub fn median(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let mut all: Vec<f64> = figures.into_iter().collect();
-    all.sort_unstable_by(f64::total_cmp);
-    sandbag_stats::middle(&all)
+    let all: Vec<f64> = figures.into_iter().collect();
+    sandbag_stats::median(&all)
 }
 
 #[cfg(test)]

@@ -82,11 +82,11 @@ pub fn compare(
     if blocks.cpus < 2 || cpu >= blocks.cpus || blocks.is_empty() {
         return None;
     }
-    let mut looked = ShiftedBlocks::new(blocks, scale, cpu);
+    let looked = ShiftedBlocks::new(blocks, scale, cpu);
     let shift = looked.root(0.0);
     let inflation = inflation(&looked.at(shift).rounds);
     let far = |p: f64| quantile(1.0 - p / 2.0) * inflation.sqrt();
-    let mut interval = |p: f64| {
+    let interval = |p: f64| {
         let z = far(p);
         let ends = (looked.root(z), looked.root(-z));
         (ends.0.min(shift), ends.1.max(shift))

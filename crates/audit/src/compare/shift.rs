@@ -58,7 +58,7 @@ impl Shift {
                     .flat_map(|a| pair.b.iter().map(move |b| b - a))
             })
             .collect();
-        differences.sort_by(f64::total_cmp);
+        sandbag_stats::sort(&mut differences);
         let mut sizes: Vec<(usize, usize)> = pairs
             .iter()
             .map(|pair| (pair.a.len(), pair.b.len()))

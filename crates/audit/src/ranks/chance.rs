@@ -64,6 +64,6 @@ pub(super) fn exact_p(ranks: &[f64], cpus: usize, cpu: usize) -> f64 {
 
 /// The median; 0 of nothing. Sorts.
 pub fn middle(all: &mut [f64]) -> f64 {
-    all.sort_unstable_by(f64::total_cmp);
+    sandbag_stats::sort(all);
     sandbag_stats::middle(all).unwrap_or(0.0)
 }

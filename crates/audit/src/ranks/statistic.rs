@@ -34,7 +34,6 @@ pub(super) struct ShiftedBlocks<'a> {
     cpu: usize,
     /// Logarithms where ratios are compared.
     figures: Vec<f64>,
-    aligned: Vec<(f64, usize)>,
     /// Where the estimate probably is, and how far from there to look first.
     near: f64,
     step: f64,
@@ -88,7 +87,6 @@ impl<'a> ShiftedBlocks<'a> {
             scale,
             cpu,
             figures,
-            aligned: Vec::new(),
             near,
             step: step.max(1e-6),
             fine: FINE,
@@ -97,7 +95,7 @@ impl<'a> ShiftedBlocks<'a> {
 
     /// What each block's CPUs score when this CPU's figures are less by `shift`:
     /// block by block.
-    fn scores(&mut self, shift: f64) -> Vec<f64> {
+    fn scores(&self, shift: f64) -> Vec<f64> {
         match self.scale {
             Scale::Sums => {
                 let factor = (-shift).exp();
@@ -117,38 +115,22 @@ impl<'a> ShiftedBlocks<'a> {
     }
 
     /// Ranks from 1, those of equal figures their mean.
-    pub(super) fn ranks(&mut self, shift: f64) -> Vec<f64> {
+    pub(super) fn ranks(&self, shift: f64) -> Vec<f64> {
         let cpus = self.blocks.cpus;
-        self.aligned.clear();
+        let mut aligned = Vec::with_capacity(self.figures.len());
         let mut block = vec![0.0; cpus];
         let mut sorted = block.clone();
-        for (number, figures) in self.figures.chunks_exact(cpus).enumerate() {
+        for figures in self.figures.chunks_exact(cpus) {
             block.copy_from_slice(figures);
             block[self.cpu] -= shift;
             sorted.copy_from_slice(&block);
             let middle = middle(&mut sorted);
-            let aligned = block.iter().enumerate();
-            self.aligned
-                .extend(aligned.map(|(at, x)| (x - middle, number * cpus + at)));
+            aligned.extend(block.iter().map(|x| x - middle));
         }
-        self.aligned
-            .sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let mut ranks = vec![0.0; self.aligned.len()];
-        let mut from = 0;
-        while from < self.aligned.len() {
-            let value = self.aligned[from].0;
-            let same = self.aligned[from..].iter().take_while(|(x, _)| *x == value);
-            let until = from + same.count();
-            let mean = (from + 1 + until) as f64 / 2.0;
-            for (_, at) in &self.aligned[from..until] {
-                ranks[*at] = mean;
-            }
-            from = until;
-        }
-        ranks
+        sandbag_stats::ranks(&aligned)
     }
 
-    pub(super) fn at(&mut self, shift: f64) -> Statistic {
+    pub(super) fn at(&self, shift: f64) -> Statistic {
         let scores = self.scores(shift);
         let cpus = self.blocks.cpus as f64;
         let mut all = Statistic {
@@ -178,7 +160,7 @@ impl<'a> ShiftedBlocks<'a> {
 
     /// The shift at which the sum is `z` standard deviations above its mean by chance.
     /// The greater the shift, the less the sum.
-    pub(super) fn root(&mut self, z: f64) -> f64 {
+    pub(super) fn root(&self, z: f64) -> f64 {
         let widest = self.scale.widest();
         let (mut low, mut high) = (self.near, self.near);
         let mut step = self.step;

@@ -67,7 +67,7 @@ fn two_cpus_are_wilcoxon_s_signed_ranks() {
     for (round, difference) in [1.0, -2.0, 3.0, 4.0, 5.0].into_iter().enumerate() {
         blocks.push(round as u32, &[100.0, 100.0 + difference]);
     }
-    let mut looked = ShiftedBlocks::new(&blocks, Scale::Points, 1);
+    let looked = ShiftedBlocks::new(&blocks, Scale::Points, 1);
     let p = exact_p(&looked.ranks(0.0), 2, 1);
     assert!((p - 6.0 / 32.0).abs() < 1e-12, "{p}");
 }

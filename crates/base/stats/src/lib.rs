@@ -27,7 +27,7 @@ pub use complex::Complex;
 pub use distribution::{normal_cdf, normal_quantile, student_half_width};
 pub use fourier::Fourier;
 pub use mean::error_of_mean;
-pub use median::{median, middle, quantile, range};
+pub use median::{median, middle, quantile, range, ranks, sort};
 pub use paired::{PairedRatio, paired_ratio};
 pub use verdict::{Tolerance, Verdict, VerdictCounter};
 pub use window::Window;

@@ -1,11 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Median, percentiles and range of values.
+//! Order of values: sorted, median, percentiles, range, ranks.
+//!
+//! None of the hot ones is generic: they are optimised here also in builds for tests.
+
+/// Into ascending order, NaN last.
+pub fn sort(values: &mut [f64]) {
+    values.sort_unstable_by(f64::total_cmp);
+}
 
 /// The median; the mean of the middle two of an even number; `None` without values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    sort(&mut sorted);
     middle(&sorted)
+}
+
+/// Ranks from 1 in the order of the values; those of equal values are their mean.
+pub fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<(f64, usize)> = values.iter().copied().zip(0..).collect();
+    order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let mut ranks = vec![0.0; values.len()];
+    let mut from = 0;
+    for same in order.chunk_by(|a, b| a.0 == b.0) {
+        let until = from + same.len();
+        for (_, at) in same {
+            ranks[*at] = (from + 1 + until) as f64 / 2.0;
+        }
+        from = until;
+    }
+    ranks
 }
 
 /// The median of values in ascending order.
@@ -43,6 +66,13 @@ mod tests {
         assert_eq!(quantile(&[1, 5, 9], 100.0), Some(9));
         assert_eq!(quantile(&[1, 5, 9], 0.0), Some(1));
         assert_eq!(quantile::<u64>(&[], 50.0), None);
+    }
+
+    #[test]
+    fn equal_values_share_their_ranks() {
+        assert_eq!(ranks(&[]), [0.0; 0]);
+        assert_eq!(ranks(&[0.3, 0.1, 0.3, 0.2]), [3.5, 1.0, 3.5, 2.0]);
+        assert_eq!(ranks(&[0.0, -0.0, -1.0]), [2.5, 2.5, 1.0]);
     }
 
     #[test]

@@ -119,7 +119,7 @@ pub(super) fn bandwidth(lengths_ns: &[u64], grid: Grid) -> f64 {
 
 /// 0.9 min(sd, IQR / 1.34) n^(-1/5).
 fn silverman(mut logs: Vec<f64>) -> f64 {
-    logs.sort_unstable_by(f64::total_cmp);
+    sandbag_stats::sort(&mut logs);
     let n = logs.len() as f64;
     let mean = logs.iter().sum::<f64>() / n;
     let sd = (logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt();

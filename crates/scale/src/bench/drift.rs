@@ -62,7 +62,7 @@ impl Virtual {
             }
         }
         for column in &mut places {
-            column.sort_unstable_by(f64::total_cmp);
+            sandbag_stats::sort(column);
         }
         let mean_ns = sum_ns / (times * every) as f64;
         Some(CommonStart {

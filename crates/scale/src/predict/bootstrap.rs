@@ -155,7 +155,7 @@ pub fn of_rows(
 }
 
 fn percentiles(all: &mut [f64]) -> (f64, f64) {
-    all.sort_unstable_by(f64::total_cmp);
+    sandbag_stats::sort(all);
     let at = |part: f64| all[(part * (all.len() - 1) as f64).round() as usize];
     (at(0.025), at(0.975))
 }

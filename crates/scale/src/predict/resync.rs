@@ -40,7 +40,7 @@ impl Working<'_> {
         let quiet_ns = self.quiet_ns(ranks);
         let longer = quiet_ns / options.quantum_ns as f64;
         let mut all: Vec<f64> = rows.into_iter().flatten().map(|ns| ns * longer).collect();
-        all.sort_unstable_by(f64::total_cmp);
+        sandbag_stats::sort(&mut all);
         let noise_ns = all.iter().sum::<f64>() / all.len().max(1) as f64;
         let percentile = |part: f64| quantile(&all, part).unwrap_or(0.0) / quiet_ns * 100.0;
         RankPrediction {

@@ -399,7 +399,7 @@ fn floor(power: &[f64], pass: &Pass, median_of_mean_1: f64) -> Vec<f64> {
         let step = (side / 4).max(1);
         around.clear();
         around.extend_from_slice(&power[at.saturating_sub(side).max(1)..(at + side).min(end)]);
-        around.sort_unstable_by(f64::total_cmp);
+        sandbag_stats::sort(&mut around);
         let level = (middle(&around).unwrap_or(0.0) / median_of_mean_1).max(1.0);
         let until = (at + step).min(end);
         floor[at..until].fill(level);
