@@ -104,20 +104,7 @@ impl<'a> Rest<'a> {
 
     /// The best frequency for a sum of `multiples` multiples.
     fn best(&self, multiples: usize, first: usize) -> Option<(f64, f64)> {
-        let end = self.values.len();
-        let (mut at, mut most) = (0, 0.0);
-        // A power of two: most of the time of a spectrum was in these divisions.
-        let halves = (2 * multiples).trailing_zeros();
-        for top in first * multiples..end {
-            // Multiples of a frequency of which this is the last.
-            let mut sum = 0.0;
-            for k in 1..=multiples {
-                sum += self.values[(2 * top * k + multiples) >> halves];
-            }
-            if sum > most {
-                (at, most) = (top, sum);
-            }
-        }
+        let (at, most) = sandbag_stats::harmonic_peak(&self.values, multiples, first);
         (at > 0).then(|| (at as f64 / multiples as f64, most / multiples as f64))
     }
 
