@@ -135,11 +135,15 @@ impl AtHalf {
         }
     }
 
-    /// Whether speeds got are so.
-    pub fn compare(self, speeds: &[f64]) -> Agreement {
+    /// Whether speeds got are so. A program whose times scatter as much without a node does not
+    /// tell whether a method's speeds do.
+    pub fn compare(self, speeds: &[f64], unslowed_s: &[f64]) -> Agreement {
         match self {
             Self::Among(range) => range.compare(Median::of(speeds)),
-            Self::Scattered(range) => range.compare(relative_sd(speeds)),
+            Self::Scattered(range) => match relative_sd(unslowed_s) {
+                Some(own) if own.value < STEADY => range.compare(relative_sd(speeds)),
+                _ => Agreement::Undecided,
+            },
             Self::Outside(range) => match range.compare(Median::of(speeds)) {
                 Agreement::Agrees => Agreement::Differs,
                 Agreement::Differs => Agreement::Agrees,
@@ -173,9 +177,10 @@ mod tests {
     fn words_are_ranges_of_the_speed() {
         let words = micro("threads", "shares").unwrap();
         assert_ne!(AtHalf::of(words, true), AtHalf::of(words, false));
-        let compare = |method, speeds: &[f64]| {
-            AtHalf::of(micro("memory", method).unwrap(), true).compare(speeds)
+        let beside = |method, speeds: &[f64], unslowed_s: &[f64]| {
+            AtHalf::of(micro("memory", method).unwrap(), true).compare(speeds, unslowed_s)
         };
+        let compare = |method, speeds: &[f64]| beside(method, speeds, &[1.0, 1.01, 1.0]);
         for (method, speeds, expected) in [
             ("gov", [0.8, 0.81, 0.8], Agreement::Agrees),
             ("gov", [0.5, 0.51, 0.5], Agreement::Differs),
@@ -186,5 +191,7 @@ mod tests {
         ] {
             assert_eq!(compare(method, &speeds), expected, "{method} {speeds:?}");
         }
+        let scattered = beside("lim", &[0.2, 0.5, 0.9], &[1.0, 1.3, 0.8]);
+        assert_eq!(scattered, Agreement::Undecided);
     }
 }

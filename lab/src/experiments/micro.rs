@@ -30,6 +30,8 @@ const PART_MS: u64 = 500;
 const PART_QUICK_MS: u64 = 150;
 /// The CPU-intensive one is three parts long.
 const COMPUTE_PARTS: u64 = 3;
+/// The memory program is so many, because a short part is but two periods of a method.
+const MEMORY_PARTS: u64 = 6;
 
 const SPEEDS: [f64; 10] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 const SPEEDS_QUICK: [f64; 3] = [0.25, 0.5, 1.0];
@@ -141,6 +143,7 @@ impl Micro {
             let mut add = |option: &str, value: u64| words.push(format!("{option} {value}"));
             match name {
                 Name::Compute => add("--amount", amount * COMPUTE_PARTS),
+                Name::Memory => add("--amount", amount * MEMORY_PARTS),
                 _ => add("--amount", amount),
             }
             match name {
@@ -294,7 +297,7 @@ mod tests {
         let words = micro.words(&crate::setup::tests::setup(dir.path()));
         let script = words[2].to_string_lossy().into_owned();
         assert!(
-            script.contains("work memory --amount 1 --elements 77"),
+            script.contains("work memory --amount 6 --elements 77"),
             "{script}"
         );
         assert_eq!(script.matches("work").count(), Name::MICRO.len());
