@@ -3,7 +3,7 @@
 //!
 //! None of the hot ones is generic: they are optimised here also in builds for tests.
 
-/// Into ascending order, NaN last.
+/// Into ascending order, that of `f64::total_cmp`.
 pub fn sort(values: &mut [f64]) {
     values.sort_unstable_by(f64::total_cmp);
 }
