@@ -30,7 +30,7 @@ const PART_MS: u64 = 500;
 const PART_QUICK_MS: u64 = 150;
 /// The CPU-intensive one is three parts long.
 const COMPUTE_PARTS: u64 = 3;
-/// The memory program is so many, because a short part is but two periods of a method.
+/// The memory program is six parts long: a short part is only two periods of a method.
 const MEMORY_PARTS: u64 = 6;
 
 const SPEEDS: [f64; 10] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
