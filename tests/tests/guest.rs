@@ -453,14 +453,14 @@ fn held_within(points: f64, outcome: &Outcome, cpus: u32, name: &str) -> anyhow:
     let run: RunJson = outcome.result(&format!("run-{name}"))?;
     let got_pct: BTreeMap<u32, f64> = run.cpus.iter().map(|c| (c.cpu, c.got_pct)).collect();
     case::note(&format!("{cpus} CPUs, {name}: got {}", percent(&got_pct)));
-    case::note(&format!(
-        "{cpus} CPUs, {name}: left {}",
-        percent(&left.left_pct())
-    ));
+    let mut left_pct = left.left_pct();
+    left_pct.retain(|cpu, _| got_pct.contains_key(cpu));
+    case::note(&format!("{cpus} CPUs, {name}: left {}", percent(&left_pct)));
+    let loaded: Vec<u32> = got_pct.keys().copied().collect();
+    let spun: Vec<u32> = left.workers.iter().filter_map(|one| one.pinned).collect();
     ensure!(
-        run.cpus.len() == usize::try_from(cpus)?,
-        "{} CPUs in run.json, {cpus} loaded",
-        run.cpus.len()
+        loaded == spun,
+        "CPUs {loaded:?} in run.json, spinners on {spun:?}"
     );
     for cpu in &run.cpus {
         ensure!(
@@ -472,9 +472,8 @@ fn held_within(points: f64, outcome: &Outcome, cpus: u32, name: &str) -> anyhow:
     }
     within(points, "got", &got_pct)?;
     not_late(&left)?;
-    let left_pct = left.left_pct();
     within(LEFT_POINTS, "left", &left_pct)?;
-    let mean = left_pct.values().sum::<f64>() / f64::from(cpus);
+    let mean = left_pct.values().sum::<f64>() / left_pct.len() as f64;
     ensure!(
         (mean - ASKED_PCT).abs() <= points,
         "left {mean:.1} % in the mean, more than {points} points from {ASKED_PCT}; all: {}",
