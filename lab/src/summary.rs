@@ -15,8 +15,8 @@ const LEAST_QUIET: f64 = 0.5;
 const MOST_SPREAD: f64 = 0.25;
 /// Largest interquartile range of the slowdowns, as a share of their median.
 const MOST_RATIO_SPREAD: f64 = 0.5;
-/// From so many pairs on their scatter decides nothing by itself: it is in the interval, whose
-/// ends are the third values from both ends, and which is as wide as it must be.
+/// Least number of pairs whose interval decides alone. Its ends are no extreme values, and
+/// it is the wider the more the pairs scatter.
 const MANY: usize = 12;
 
 /// A median and its 95 % confidence interval.
