@@ -124,8 +124,8 @@ pub fn render(frame: &Frame, sections: &[Section]) -> String {
                 "loaded one; medians with the 95 % interval of the sign test, for fewer "
                 "than six pairs the least and the greatest; one value has no interval. Pairs "
                 "with more than 3 % steal or 2 % foreign load are left out; undecided means "
-                "that too few were left, or, of fewer than twelve, that the unloaded runs or the "
-                "slowdowns differ too much."
+                "that too few were left, or that the unloaded runs or the slowdowns differ too "
+                "much."
             }
         }
     };

@@ -15,9 +15,6 @@ const LEAST_QUIET: f64 = 0.5;
 const MOST_SPREAD: f64 = 0.25;
 /// Largest interquartile range of the slowdowns, as a share of their median.
 const MOST_RATIO_SPREAD: f64 = 0.5;
-/// Least number of pairs whose interval decides alone. Its ends are no extreme values, and
-/// it is the wider the more the pairs scatter.
-const MANY: usize = 12;
 
 /// A median and its 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -109,8 +106,7 @@ impl Summary {
         let failed: Vec<&str> = rows.iter().filter_map(|row| row.why_failed()).collect();
         let enough = !quiet.is_empty() && quiet.len() as f64 >= LEAST_QUIET * done.len() as f64;
         let within = |values: &[f64], most| spread(values).is_none_or(|spread| spread <= most);
-        let steady = quiet.len() >= MANY
-            || within(&unloaded, MOST_SPREAD) && within(&ratios, MOST_RATIO_SPREAD);
+        let steady = within(&unloaded, MOST_SPREAD) && within(&ratios, MOST_RATIO_SPREAD);
         Self {
             slowdown: Median::of(&ratios),
             unloaded_s: Median::of(&unloaded),
@@ -322,17 +318,6 @@ mod tests {
             assert_eq!(summary(rows).verdict, Verdict::Undecided);
         }
         assert_eq!(summary(&rows[1..]).n(), 0);
-    }
-
-    #[test]
-    fn of_many_pairs_the_interval_says_how_much_they_scatter() {
-        let pair = |round: u32| {
-            let unloaded_s = 1.0 + f64::from(round);
-            row(round, unloaded_s, unloaded_s * f64::from(1 + round % 4))
-        };
-        let rows: Vec<Row> = (0..).map(pair).take(MANY).collect();
-        assert_eq!(summary(&rows[1..]).verdict, Verdict::Undecided);
-        assert_eq!(summary(&rows).cell(), "2.50 (1.00 .. 4.00)");
     }
 
     #[test]
