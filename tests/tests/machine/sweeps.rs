@@ -35,7 +35,7 @@ fn a_sweep_finds_what_a_load_costs(place: &MachinePlace) -> Result<()> {
     let words = words
         .split(' ')
         .chain(["--metric", "did: /did ([0-9]+)/ up"])
-        .chain(["--fail-if", "wall@50 > 1.1 * wall@0"])
+        .chain(["--fail-if", "wall@50 > 1.3 * wall@0"])
         .chain(["--fail-if", "did@50 < did@0", "--", "sh", "-c", PROGRAM]);
     let said = finish(place.sandbag(words).spawn()?)?;
     let record = place.json("s/sweep.json")?;
