@@ -8,26 +8,38 @@ cases! { REPEATED: || lab().and_then(|()| repeated());
     a_lab_that_is_interrupted_leaves_nothing_and_goes_on,
 }
 
-/// One round with one method: seconds.
-const SHORT: &str = "run krash-table-2 --quick --rounds 1 --methods pace --out lab";
+/// Seconds for each round.
+const SHORT: &str = "run krash-table-2 --quick --methods pace --out lab";
 
+/// On one CPU: where two CPUs are threads of one core, which a virtual machine is
+/// not told, EP runs faster beside a burner than beside itself. Of three pairs the
+/// middle: the time of EP alone varies by a third on a shared machine.
 fn the_lab_shows_what_ep_perceives(place: &MachinePlace) -> Result<()> {
-    let ended = finish(place.lab(SHORT)?.spawn()?)?.expect(0)?;
+    let ended = finish(
+        place
+            .lab(&format!("{SHORT} --rounds 3 --cpus 1"))?
+            .spawn()?,
+    )?
+    .expect(0)?;
     ended.shows(&["load perceived by EP, 50 % by pace"])?;
-    let rows = fs::read_to_string(place.path("lab/krash-table-2/rows.jsonl"))?;
-    let crowded = crowded(place)?;
-    // The terms, pace, and the spinners; EP checks its own sums.
-    ensure!(rows.lines().count() == 3, "{rows}");
-    for line in rows.lines().skip(1) {
-        let row: Value = serde_json::from_str(line)?;
-        ensure!(row["end"] == "done", "{row}");
-        let slowdown = row["loaded_s"].as_f64().context("no time")?
-            / row["unloaded_s"].as_f64().context("no time")?;
-        // Proportional is 2, and one pair of runs is what others may slow.
-        let shared = slowdown * crowded;
+    let text = fs::read_to_string(place.path("lab/krash-table-2/rows.jsonl"))?;
+    // After the terms; EP checks its own sums.
+    let rows = text.lines().skip(1).map(serde_json::from_str::<Value>);
+    let rows = rows.collect::<Result<Vec<_>, _>>()?;
+    for cell in ["pace", "spinners"] {
+        let pairs: Vec<&Value> = rows.iter().filter(|row| row["cell"] == cell).collect();
+        ensure!(pairs.len() == 3, "{text}");
+        let mut slowdowns = Vec::new();
+        for row in pairs {
+            ensure!(row["end"] == "done", "{row}");
+            let seconds = |of: &str| row[of].as_f64().context("no time");
+            slowdowns.push(seconds("loaded_s")? / seconds("unloaded_s")?);
+        }
+        slowdowns.sort_by(f64::total_cmp);
+        // Proportional is 2.
         figure!(
-            shared >= 1.5 && slowdown < 3.5,
-            "slowdown {slowdown}, beside itself on all CPUs {crowded}"
+            (1.5..3.5).contains(&slowdowns[1]),
+            "{cell}: slowdowns {slowdowns:?}: {text}"
         );
     }
     for file in [
@@ -41,26 +53,9 @@ fn the_lab_shows_what_ep_perceives(place: &MachinePlace) -> Result<()> {
     Ok(())
 }
 
-/// By what EP is slower on a CPU while it runs on all others as well: 1 where each
-/// is a core, up to 2 where two are threads of one, which a virtual machine is not
-/// told. There EP runs faster beside a burner than beside itself, and half a CPU
-/// costs it less than a factor of 2 (1.46 was seen).
-fn crowded(place: &MachinePlace) -> Result<f64> {
-    let least = |tasks: usize| -> Result<f64> {
-        let mut least = f64::INFINITY;
-        for _ in 0..3 {
-            let mut work = place.lab(&format!("work ep --class S --tasks {tasks}"))?;
-            let done = finish(work.spawn()?)?.expect(0)?.json()?;
-            least = least.min(done["seconds"].as_f64().context("no time")?);
-        }
-        Ok(least)
-    };
-    let cpus = std::thread::available_parallelism()?.get();
-    Ok((least(cpus)? * cpus as f64 / least(1)?).max(1.0))
-}
-
 fn a_lab_that_is_interrupted_leaves_nothing_and_goes_on(place: &MachinePlace) -> Result<()> {
-    let mut command = place.lab(SHORT)?;
+    let short = format!("{SHORT} --rounds 1");
+    let mut command = place.lab(&short)?;
     command.stdout(Stdio::null());
     let child = command.spawn()?;
     let pid = pid_of(&child);
@@ -73,7 +68,7 @@ fn a_lab_that_is_interrupted_leaves_nothing_and_goes_on(place: &MachinePlace) ->
     finish(child)?.expect(130)?.says(&["resumes from here"])?;
     place.as_before()?;
     place.has_files("lab", 1)?;
-    let ended = finish(place.lab(SHORT)?.spawn()?)?.expect(0)?;
+    let ended = finish(place.lab(&short)?.spawn()?)?.expect(0)?;
     ensure!(!ended.err.contains("[1/2]"), "measured twice: {ended:?}");
     let rows = fs::read_to_string(&journal)?;
     ensure!(rows.lines().count() == 3, "{rows}");
