@@ -4,9 +4,9 @@
 
 TARGET := $(shell rustc -vV | sed -n 's/^host: //p')
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
-# What is linked with the MPI library of the machine (MPICC says with which).
-MPI_DIR := $(TARGET_DIR)/mpi
-MPI_TEST_FLAGS := --locked --manifest-path mpi/Cargo.toml --target-dir $(MPI_DIR)
+# What is linked with the MPI library of the machine (MPICC says with which), so not static.
+# In the same directory it shares what the compiler itself runs: macros and build scripts.
+MPI_TEST_FLAGS := --locked --manifest-path mpi/Cargo.toml --target $(TARGET) --target-dir $(TARGET_DIR)
 MPI_FLAGS := --release $(MPI_TEST_FLAGS)
 HAS_MPI := command -v mpicc >/dev/null && command -v mpirun >/dev/null && scripts/has-libclang
 RELEASE := $(TARGET_DIR)/$(TARGET)/release
@@ -52,12 +52,12 @@ test: prepared unit machine ## Tests of every claim of safety and correctness (r
 	@echo "all test programs passed"
 
 test-all: ## The same, all rounds of them, and with MPI, Prometheus and guests with other kernels
-	@$(MAKE) prepared
+	@$(MAKE) prepared mpi-built
 	@# What later tests need is made beside tests that are not judged by time. The release is
 	@# linked by one thread for 80 s, so it comes first. What cannot be made is skipped or
 	@# reported below.
-	@{ { $(TESTED)/guest; $(MAKE) mpi-built; } & rest=$$!; \
-	    nice -n -10 $(MAKE) build; made=$$?; wait $$rest; exit $$made; } & others=$$!; \
+	@{ $(TESTED)/guest & images=$$!; \
+	    nice -n -10 $(MAKE) build; made=$$?; wait $$images; exit $$made; } & others=$$!; \
 	    SANDBAG_TEST_ALL=1 $(MAKE) unit; unit=$$?; wait $$others && exit $$unit
 	@SANDBAG_TEST_ALL=1 $(MAKE) mpi-test machine guest package-test
 	@echo "all test programs passed"
@@ -99,8 +99,6 @@ unit: ## Tests that need no privilege
 
 mpi: ## sandbag-mpi, the benchmark of `scale bench` over MPI, beside sandbag (needs an MPI library)
 	RUSTFLAGS= cargo build $(MPI_FLAGS)
-	mkdir -p $(RELEASE)
-	cp $(MPI_DIR)/release/sandbag-mpi $(RELEASE)/
 	@echo "$(RELEASE)/sandbag-mpi"
 
 .PHONY: mpi-built
