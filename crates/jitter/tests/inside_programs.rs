@@ -21,15 +21,17 @@ use tempfile::TempDir;
 /// Time limit on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The program that checks itself, compiled once.
+/// The program that checks itself, compiled once. What is static is never dropped, so the
+/// directory is cargo's.
 fn victim() -> &'static Path {
-    static BUILT: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
-    let (_, path) = BUILT.get_or_init(|| {
-        let dir = tempfile::tempdir().unwrap();
-        let path = compile(dir.path(), "victim.c", &["-pthread"]);
-        (dir, path)
-    });
-    path
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let dir = tempfile::tempdir_in(place).unwrap();
+        let path = place.join("victim");
+        std::fs::rename(compile(dir.path(), "victim.c", &["-pthread"]), &path).unwrap();
+        path
+    })
 }
 
 /// Runs `words` of the victim both ways.
