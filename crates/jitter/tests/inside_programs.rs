@@ -16,7 +16,6 @@ use sandbag_jitter::inside::outcome::SufferEnd;
 use sandbag_jitter::inside::plan::{InsideOptions, Portion};
 use sandbag_jitter::replay::{PlanColumn, PlannedEvent, RankOutcome};
 use support::{LENGTH_NS, PlanTrial, compile, options, output_text, plain};
-use tempfile::TempDir;
 
 /// Time limit on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
