@@ -38,6 +38,21 @@ fn a_method_that_cannot_work_here_names_one_that_can() {
     }
 }
 
+#[test]
+fn cpus_have_names() {
+    let dir = Dir::new();
+    let all = dir.line("slow --cpus all --speed 0.5 --dry-run");
+    if dir.is_root() {
+        all.code(0).stdout(contains(" on CPUs "));
+    } else {
+        all.code(5).stderr(contains("run as root"));
+    }
+    dir.line("slow --cpus some --speed 0.5")
+        .code(2)
+        .stderr(contains("one of all, even, odd, core"));
+    dir.line("slow list").code(0).stderr(contains("no node on"));
+}
+
 /// Paths in a nodes file are seen from the node's directory, and by its PATH.
 #[test]
 fn a_dry_run_of_a_nodes_file_says_who_is_where() {

@@ -7,6 +7,7 @@ use crate::node::plan::{self, AtEnd};
 use crate::node::socket::{Directory, Server, list};
 use crate::node::spec::Origin;
 use crate::node::{Cpus, Domains, NodeCourse, NodeMachine, NodeSpec, Ratios, Target, environment};
+use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root};
 use sandbag_profile::ReadOptions;
 use sandbag_run::guardian;
@@ -182,7 +183,7 @@ fn spec(options: &NodeOptions, target: Option<&Target>) -> Result<NodeSpec> {
     Ok(NodeSpec {
         name: options.name.clone().map_or_else(default, Ok)?,
         cpus: match (&options.cpus, options.cores, of_target) {
-            (Some(cpus), _, _) => Cpus::List(cpus.clone()),
+            (Some(cpus), _, _) => Cpus::List(cpus.on(&Topology::read(&root)?)),
             (None, None, Some(cpus)) => Cpus::List(cpus),
             (None, cores, _) => Cpus::Cores(cores.unwrap_or(1)),
         },

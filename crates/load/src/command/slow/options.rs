@@ -7,20 +7,20 @@ use std::time::Duration;
 use crate::method::{self, Method, MethodOptions};
 use crate::node::{GroupName, NodeName, Speeds, Target};
 use clap::Args;
-use sandbag_linux::{CpuList, Root};
+use sandbag_linux::Root;
 use sandbag_ui::failure::Result;
 
 use crate::command::run::hold_options::HoldOptions;
 use crate::command::run::layers::LayerOptions;
 use sandbag_ui::BadInput;
-use sandbag_ui::units::{self, nanos};
+use sandbag_ui::units::{self, Cpus, nanos};
 
 /// The node, how it is slowed, and what it leaves.
 #[derive(Debug, Clone, Args)]
 pub struct NodeOptions {
-    /// The node's CPUs: 0,2-3
-    #[arg(short, long, value_name = "LIST", value_parser = units::cpu_list)]
-    pub cpus: Option<CpuList>,
+    /// The node's CPUs: 0,2-3, or all, even, odd, core (one per core)
+    #[arg(short, long, value_name = "LIST", value_parser = units::cpus)]
+    pub cpus: Option<Cpus>,
 
     /// In place of --cpus: a number of whole cores; sandbag chooses and prints them
     #[arg(long, value_name = "N", conflicts_with = "cpus")]
