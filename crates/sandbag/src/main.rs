@@ -82,7 +82,7 @@ fn run(command: &Command, messages: &Messages) -> Result<u8> {
         Command::Audit(args) => sandbag_audit::command_line::main(args, messages),
         Command::Gather(args) => sandbag_hosts::gather::main(args, messages),
         Command::Show(args) => show::main(args, messages),
-        Command::Status(args) => runs::status(args),
+        Command::Status(args) => runs::status(args, messages),
         Command::Top(args) => sandbag_load::command::top::main(args, messages),
         Command::Set(args) => sandbag_load::command::set::main(args, messages),
         Command::Stop(args) => runs::stop(args, messages),

@@ -58,10 +58,13 @@ pub struct StopArgs {
 pub struct RestoreArgs {}
 
 /// `sandbag status`.
-pub fn status(args: &StatusArgs) -> Result<u8> {
+pub fn status(args: &StatusArgs, messages: &Messages) -> Result<u8> {
     let mut watch = Watch::open()?;
     for problem in &watch.problems {
         Messages::error(problem);
+    }
+    if watch.runs.is_empty() {
+        messages.say("no run on this machine");
     }
     if !args.watch {
         args.json.put_lines(

@@ -29,7 +29,11 @@ fn status_shows_a_background_run_and_stop_ends_it(place: &MachinePlace) -> Resul
     place.answers("stop 1", 1, &["no run has process id 1"])?;
     place.run(&format!("stop {pid}"))?.expect(0)?;
     finish(run)?.judged()?;
-    ensure!(place.run("status")?.expect(0)?.out.is_empty());
+    let none = place
+        .run("status")?
+        .expect(0)?
+        .says(&["no run on this machine"])?;
+    ensure!(none.out.is_empty());
     Ok(())
 }
 

@@ -124,7 +124,7 @@ pub fn set_speed(name: &NodeName, speed: &Speeds, messages: &Messages) -> Result
     Ok(exit::KEPT)
 }
 
-pub fn list(args: &ListArgs) -> Result<u8> {
+pub fn list(args: &ListArgs, messages: &Messages) -> Result<u8> {
     let mut text = String::new();
     for node in nodes(&directory()?, ASK_LIMIT)? {
         text += &match node.status {
@@ -132,6 +132,9 @@ pub fn list(args: &ListArgs) -> Result<u8> {
             Ok(status) => status_text(&status),
             Err(error) => format!("{}: {}\n", node.name, visible(&error.to_string())),
         };
+    }
+    if text.is_empty() {
+        messages.say("no node on this machine");
     }
     args.json.put_lines(&text, args.overwrite.existing())?;
     Ok(exit::KEPT)

@@ -91,7 +91,7 @@ pub fn main(args: &SlowArgs, messages: &Messages) -> Result<u8> {
     match (&args.verb, &args.file) {
         (Some(SlowVerb::Exec(args)), _) => client::exec(args),
         (Some(SlowVerb::Set(args)), _) => client::set(args, messages),
-        (Some(SlowVerb::List(args)), _) => client::list(args),
+        (Some(SlowVerb::List(args)), _) => client::list(args, messages),
         (Some(SlowVerb::Stop(args)), _) => client::stop(args, messages),
         (None, Some(file)) => several::main(file, &args.options, messages),
         (None, None) => node::main(&args.options, messages),
