@@ -34,7 +34,8 @@ pub struct RecordOptions {
     /// Length of a row; at least [`MIN_INTERVAL_NS`].
     pub interval_ns: u64,
     /// Length of the recording; without it, until stopped. A rest shorter
-    /// than [`MIN_INTERVAL_NS`] becomes part of the last row.
+    /// than [`MIN_INTERVAL_NS`] becomes part of the last row, or after a late
+    /// sample a row of that length: no recording is shorter than this.
     pub duration_ns: Option<u64>,
     /// The CPUs that get a column, online or not; without it, those online
     /// at the beginning.

@@ -185,8 +185,11 @@ impl Pace {
     /// When the next sample is due; `None` at the end.
     fn due_ns(&self) -> Option<u64> {
         let grid_ns = self.next * self.interval_ns;
+        let least_ns = self.row_began_ns + MIN_INTERVAL_NS;
         match self.duration_ns {
-            Some(end_ns) if end_ns < self.row_began_ns + MIN_INTERVAL_NS => None,
+            Some(end_ns) if end_ns <= self.row_began_ns => None,
+            // What a late sample leaves is too short for a row.
+            Some(end_ns) if end_ns < least_ns => Some(least_ns),
             Some(end_ns) if end_ns < grid_ns + MIN_INTERVAL_NS => Some(end_ns),
             _ => Some(grid_ns),
         }

@@ -192,7 +192,7 @@ fn rows_end_at_their_deadlines_or_where_they_were_sampled() {
         &'a [f64],
         [u64; 3],
     );
-    let cases: [Case<'_>; 10] = [
+    let cases: [Case<'_>; 11] = [
         // The rest of the duration belongs to the last row.
         (Some(2050), None, &[], &[0.0, 1.0, 2.05], [0, 0, 0]),
         (Some(2100), None, &[], &[0.0, 1.0, 2.0, 2.1], [0, 0, 0]),
@@ -213,6 +213,8 @@ fn rows_end_at_their_deadlines_or_where_they_were_sampled() {
             &[0.0, 3.7, 5.0, 6.0],
             [1, 3, 0],
         ),
+        // What is left then is shorter than a row may be.
+        (Some(2000), None, &[(0, 950)], &[0.0, 1.95, 2.05], [1, 1, 0]),
         // Later than the end.
         (Some(3000), None, &[(1, 5000)], &[0.0, 1.0, 7.0], [1, 1, 0]),
         // A stop ends the row where it is, or drops one that is too short,
@@ -396,9 +398,7 @@ fn the_live_machine_for_a_moment() {
     let cpus = recorder.cpus().len();
     let mut out = Vec::new();
     let report = recorder.run(&mut out, None).unwrap();
-    // A sample that comes late, shortly before the end, is the last one.
-    assert!(report.length_ns > 300 * MS - MIN_INTERVAL_NS);
-    assert!(report.cpu_ns > 0);
+    assert!(report.length_ns >= 300 * MS && report.cpu_ns > 0);
     assert_eq!(report.cpus.len(), cpus);
     read(&String::from_utf8(out).unwrap());
 }
