@@ -63,8 +63,8 @@ pub fn status(args: &StatusArgs, messages: &Messages) -> Result<u8> {
     for problem in &watch.problems {
         Messages::error(problem);
     }
-    if watch.runs.is_empty() {
-        messages.say("no run on this machine");
+    if watch.runs.is_empty() && watch.problems.is_empty() {
+        messages.say("no run of this user");
     }
     if !args.watch {
         args.json.put_lines(

@@ -32,7 +32,7 @@ fn status_shows_a_background_run_and_stop_ends_it(place: &MachinePlace) -> Resul
     let none = place
         .run("status")?
         .expect(0)?
-        .says(&["no run on this machine"])?;
+        .says(&["no run of this user"])?;
     ensure!(none.out.is_empty());
     Ok(())
 }

@@ -119,7 +119,7 @@ fn top_on_a_terminal_stops_a_run_and_leaves_the_terminal_as_it_was(
     terminal.press(crate::terminal::CTRL_C)?;
     let said = terminal.finish()?;
     ensure!(
-        said.contains("no run on this machine") && said.contains("code 0 end"),
+        said.contains("no run of this user") && said.contains("code 0 end"),
         "{said}"
     );
     Ok(())

@@ -50,7 +50,9 @@ fn cpus_have_names() {
     dir.line("slow --cpus some --speed 0.5")
         .code(2)
         .stderr(contains("one of all, even, odd, core"));
-    dir.line("slow list").code(0).stderr(contains("no node on"));
+    dir.line("slow list")
+        .code(0)
+        .stderr(contains("no node of this user"));
 }
 
 /// Paths in a nodes file are seen from the node's directory, and by its PATH.

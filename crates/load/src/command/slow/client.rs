@@ -134,7 +134,7 @@ pub fn list(args: &ListArgs, messages: &Messages) -> Result<u8> {
         };
     }
     if text.is_empty() {
-        messages.say("no node on this machine");
+        messages.say("no node of this user");
     }
     args.json.put_lines(&text, args.overwrite.existing())?;
     Ok(exit::KEPT)

@@ -87,7 +87,7 @@ impl Screen {
     /// The whole screen: exactly `look.lines` lines of at most `look.columns` columns.
     pub fn frame(&self, runs: &[WatchedRun], look: Look) -> Vec<String> {
         let mut lines = vec![match runs.len() {
-            0 => "no run on this machine; start one elsewhere: sandbag load 50 -d 1m".to_owned(),
+            0 => "no run of this user; start one elsewhere: sandbag load 50 -d 1m".to_owned(),
             1 => "1 run".to_owned(),
             n => format!("{n} runs"),
         }];
