@@ -11,9 +11,8 @@ cases! { REPEATED: || lab().and_then(|()| repeated());
 /// Seconds for each round.
 const SHORT: &str = "run krash-table-2 --quick --methods pace --out lab";
 
-/// On one CPU: where two CPUs are threads of one core, which a virtual machine is
-/// not told, EP runs faster beside a burner than beside itself. Of three pairs the
-/// middle: the time of EP alone varies by a third on a shared machine.
+/// On one CPU, so that EP does not slow itself where two CPUs are threads of one core. Of
+/// three pairs the middle: the time of EP alone varies by a third on a shared machine.
 fn the_lab_shows_what_ep_perceives(place: &MachinePlace) -> Result<()> {
     let ended = finish(
         place
