@@ -150,7 +150,8 @@ for way in stop kill; do
     echo $? | result "unit-second-$way"
     sleep 2
     systemctl restart worker
-    sleep 2
+    sleep 1
+    until_cpus 0-1
     unit "unit-inside-$way"
     if [ $way = stop ]; then kill -TERM $supervisor; else kill -9 $supervisor; fi
     wait $supervisor
