@@ -154,14 +154,19 @@ def test_a_load_ends_with_the_thread_that_began_it():
     assert held.result.verdict in ("kept", "undecided")
 
 
-def test_a_load_does_not_outlive_a_python_that_is_killed():
+def test_a_load_does_not_outlive_a_python_that_is_killed(tmp_path):
     code = (
         "import sandbag, time\n"
         "with sandbag.load(20, cpus=[0]):\n"
         "    print('held', flush=True)\n"
         "    time.sleep(60)\n"
     )
-    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    # Nobody removes the temporary files of a program that is killed.
+    child = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
     assert child.stdout.readline() == b"held\n"
     child.send_signal(signal.SIGKILL)
     child.wait()
