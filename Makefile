@@ -120,13 +120,13 @@ machine: built ## Tests on this machine's own cgroup tree (root)
 	    cargo test $(TEST_FLAGS) --workspace --test machine
 
 package-test: build ## The packages, installed from scratch
-	scripts/test-package
+	scripts/test-package $(TARGET_DIR)/package
 	scripts/test-wheel
 	scripts/test-image
 	SANDBAG_BIN=$(SANDBAG) scripts/test-slurm
 	SANDBAG_BIN=$(SANDBAG) scripts/test-hosts
 	scripts/test-kubernetes
-	scripts/test-ci
+	scripts/test-ci $(TARGET_DIR)/package
 
 guest-results: build ## Jitter, figures and an audit of guests, into OUT (30 min)
 	cargo build $(CARGO_FLAGS) -p sandbag-machine-tests
