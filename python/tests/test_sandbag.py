@@ -161,7 +161,7 @@ def test_a_load_does_not_outlive_a_python_that_is_killed(tmp_path):
         "    print('held', flush=True)\n"
         "    time.sleep(60)\n"
     )
-    # Nobody removes the temporary files of a program that is killed.
+    # The temporary files of a killed program stay.
     child = subprocess.Popen(
         [sys.executable, "-c", code],
         stdout=subprocess.PIPE,
