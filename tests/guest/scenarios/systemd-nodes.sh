@@ -150,8 +150,7 @@ for way in stop kill; do
     echo $? | result "unit-second-$way"
     sleep 2
     systemctl restart worker
-    sleep 1
-    until_cpus 0-1
+    sleep 2
     unit "unit-inside-$way"
     if [ $way = stop ]; then kill -TERM $supervisor; else kill -9 $supervisor; fi
     wait $supervisor
