@@ -2,7 +2,7 @@
 //! The machine before and after, as lines that can be compared.
 //!
 //! What sandbag may change is here, and what it could change by mistake:
-//! groups with their weights, caps and freezers, the scheduler's sysctls,
+//! groups with their weights, caps and freezers, the scheduler's sysctls, the latency limits of CPUs,
 //! mounts, stopped and real-time tasks, systemd's units, and the files of
 //! sandbag's and systemd's own in `/run`. What changes by itself (use, load,
 //! counters) is not.
@@ -58,6 +58,7 @@ impl State {
             }
         }
         sysctls(&mut lines);
+        latency_limits(&mut lines);
         tasks(&mut lines);
         for directory in RUN {
             files(Path::new(directory), &mut lines);
@@ -110,6 +111,16 @@ fn sysctls(lines: &mut BTreeSet<String>) {
         if entry.file_name().to_string_lossy().starts_with("sched_")
             && let Some(value) = value(&path)
         {
+            lines.insert(format!("{} = {value}", path.display()));
+        }
+    }
+}
+
+/// How soon each CPU must wake up.
+fn latency_limits(lines: &mut BTreeSet<String>) {
+    for cpu in entries(Path::new("/sys/devices/system/cpu")) {
+        let path = cpu.path().join("power/pm_qos_resume_latency_us");
+        if let Some(value) = value(&path) {
             lines.insert(format!("{} = {value}", path.display()));
         }
     }

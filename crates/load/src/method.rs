@@ -87,6 +87,8 @@ pub struct Method {
     /// Needs `kernel.sched_rt_runtime_us = -1`: no admission control for
     /// reservations, no throttling of real-time classes.
     pub lifts_real_time_limit: bool,
+    /// The loaded CPUs do not sleep when they are idle, as beside a task that always runs.
+    pub keeps_awake: bool,
     pub parameters: Vec<(&'static str, String)>,
     /// Highest level that it reaches, 0 to 1.
     most: f64,
@@ -112,6 +114,7 @@ impl Method {
             grouped: false,
             settles: true,
             lifts_real_time_limit: false,
+            keeps_awake: false,
             parameters: Vec::new(),
             most: 1.0,
             demand: DemandRule::Nothing,
@@ -129,6 +132,12 @@ impl Method {
             most: 0.99,
             ..Self::named(name)
         }
+    }
+
+    /// The same, beside CPUs that do not sleep.
+    pub fn keep_awake(&mut self) {
+        self.keeps_awake = true;
+        self.parameters.push(("idle_cpus", "kept awake".to_owned()));
     }
 
     /// Looks at the machine that it is to work on, so that what it

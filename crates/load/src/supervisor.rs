@@ -53,6 +53,7 @@ use sandbag_linux::file_limit;
 use sandbag_linux::machine;
 use sandbag_linux::notify;
 use sandbag_linux::signals::{EndRequests, Signals};
+use sandbag_run::awake;
 use sandbag_run::command::{CommandSpec, Waiting};
 use sandbag_run::error::{Error, Result};
 use sandbag_run::guardian;
@@ -313,6 +314,10 @@ impl<'a> SupervisedRun<'a> {
         self.layout.prepare(&mut self.journal)?;
         if self.method.lifts_real_time_limit {
             realtime::lift_limit(self.root, &mut self.journal)?;
+        }
+        if self.method.keeps_awake {
+            let cpus = self.cpus.iter().map(LoadedCpu::number).collect();
+            awake::keep(self.root, &mut self.journal, &cpus)?;
         }
         if let Some((control, target)) = node {
             self.make_node(control, target)?;

@@ -22,6 +22,7 @@ macro_rules! cases {
 mod absences;
 mod attach;
 mod audit;
+mod awake;
 mod combined;
 mod commands;
 mod descriptors;
@@ -109,6 +110,7 @@ fn main() -> ExitCode {
         record_command::OPPOSING,
         record_command::FAMILY,
         pace::CASES,
+        awake::CASES,
         pages::CASES,
         absences::CASES,
         absences::FREEZING,

@@ -15,6 +15,7 @@ pub mod command_clock;
 pub mod container;
 pub mod counter;
 pub mod cpufreq;
+pub mod cpuidle;
 pub mod cpulist;
 pub mod error;
 pub mod file_limit;

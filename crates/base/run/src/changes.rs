@@ -28,8 +28,22 @@ pub fn set_sysctl(
     sysctl: &Sysctl,
     value: impl std::fmt::Display,
 ) -> Result<()> {
+    set(journal, SettingOf::Sysctl, sysctl, value)
+}
+
+/// Sets the latency limit of a CPU in the same way.
+pub fn set_latency_limit(journal: &mut Journal, limit: &Sysctl, value: &str) -> Result<()> {
+    set(journal, SettingOf::LatencyLimit, limit, value)
+}
+
+fn set(
+    journal: &mut Journal,
+    of: SettingOf,
+    sysctl: &Sysctl,
+    value: impl std::fmt::Display,
+) -> Result<()> {
     let value = words(&value.to_string());
-    let _lock = note(journal, SettingOf::Sysctl, sysctl.path(), Some(&value))?;
+    let _lock = note(journal, of, sysctl.path(), Some(&value))?;
     if is_noted(journal, sysctl.path())? {
         sysctl.set(value)?;
     }

@@ -139,6 +139,8 @@ pub enum SettingOf {
     RtRuntime,
     /// A file of a cpufreq policy: governor or frequency, kHz.
     Cpufreq,
+    /// `pm_qos_resume_latency_us` of a CPU: us, or `n/a`.
+    LatencyLimit,
     /// `cpuset.cpus` of a v2 group that others made: a list, empty for all CPUs.
     Cpuset,
 }

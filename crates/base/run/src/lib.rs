@@ -8,6 +8,7 @@
 //!     `--pipe--> guardian --journal--> undo, when the pipe closes
 //! ```
 
+pub mod awake;
 pub mod changes;
 pub mod child;
 pub mod command;

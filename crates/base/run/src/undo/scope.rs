@@ -7,7 +7,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use sandbag_linux::{CpuList, Root, cgroup};
+use sandbag_linux::{CpuList, Root, cgroup, cpuidle};
 
 use crate::journal::{Entry, Setting, SettingOf};
 use crate::layout::PREFIX;
@@ -141,6 +141,11 @@ impl UndoScope {
                 let in_cpufreq = path.components().any(|part| part.as_os_str() == "cpufreq");
                 is_ours(in_cpufreq && CPUFREQ.iter().any(|name| has_name(path, name)))?;
                 is_value(plain(old, "_-"))
+            }
+            SettingOf::LatencyLimit => {
+                below([&self.cpus], path)?;
+                is_ours(has_name(path, cpuidle::LATENCY_LIMIT))?;
+                is_value(old == cpuidle::NO_DELAY || old.parse::<u32>().is_ok())
             }
         }
     }
@@ -318,6 +323,11 @@ mod tests {
         assert!(!may(SettingOf::Cpufreq, &governor, "../../x"));
         let online = "/sys/devices/system/cpu/cpu1/online";
         assert!(!may(SettingOf::Cpufreq, online, "0"));
+        let limit = "/sys/devices/system/cpu/cpu1/power/pm_qos_resume_latency_us";
+        assert!(may(SettingOf::LatencyLimit, limit, "35"));
+        assert!(may(SettingOf::LatencyLimit, limit, "n/a"));
+        assert!(!may(SettingOf::LatencyLimit, limit, "-1"));
+        assert!(!may(SettingOf::LatencyLimit, online, "0"));
     }
 
     #[test]

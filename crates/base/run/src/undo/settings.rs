@@ -63,7 +63,7 @@ fn write(setting: &Setting) -> sandbag_linux::Result<()> {
         return Ok(());
     }
     match setting.of {
-        SettingOf::Sysctl => sysctl.set(&setting.old),
+        SettingOf::Sysctl | SettingOf::LatencyLimit => sysctl.set(&setting.old),
         SettingOf::RtRuntime | SettingOf::Cpufreq => root::write(&setting.path, &setting.old),
         SettingOf::Cpuset => write_cpuset(&setting.path, &setting.old),
     }

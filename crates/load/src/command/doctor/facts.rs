@@ -6,7 +6,7 @@ use sandbag_linux::cgroup::Version;
 use sandbag_linux::procstat::ProcStat;
 use sandbag_linux::sysctl::Sysctl;
 use sandbag_linux::topology::Topology;
-use sandbag_linux::{Root, autogroup, container, cpufreq, machine, root};
+use sandbag_linux::{Root, autogroup, container, cpufreq, cpuidle, machine, root};
 
 use sandbag_run::layout::{Layout, LayoutKind};
 
@@ -19,6 +19,7 @@ pub fn all(root: &Root, topology: &Topology, frequency: Check, stolen_ns: u64) -
         privilege(root),
         frequency,
         turbo(root),
+        idle_states(root),
         smt(topology),
         hypervisor(root),
         in_container(root),
@@ -73,6 +74,18 @@ fn turbo(root: &Root) -> Check {
             ),
         Ok(Some(false)) => Check::ok("turbo", "off"),
         Ok(None) => Check::ok("turbo", "the kernel does not say"),
+    }
+}
+
+fn idle_states(root: &Root) -> Check {
+    const NAME: &str = "idle states";
+    match cpuidle::driver(root) {
+        Err(error) => Check::warn(NAME, error.to_string()),
+        Ok(Some(driver)) => Check::ok(
+            NAME,
+            format!("{driver}: an idle CPU sleeps unless a load keeps it awake (--awake)"),
+        ),
+        Ok(None) => Check::ok(NAME, "no driver: an idle CPU halts, and --awake is refused"),
     }
 }
 

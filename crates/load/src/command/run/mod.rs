@@ -58,7 +58,12 @@ pub fn run(load: RunLoad, options: &RunOptions, messages: &Messages) -> Result<u
     };
     let mut method = method::with_options(&options.method, &constants)
         .map_err(|reason| sandbag_ui::BadInput(format!("--method: {reason}")))?;
-    method.fit_to(&Root::default(), &load.cpus.iter().copied().collect())?;
+    let cpus = load.cpus.iter().copied().collect();
+    method.fit_to(&Root::default(), &cpus)?;
+    if options.awake {
+        sandbag_run::awake::check(&Root::default(), &cpus)?;
+        method.keep_awake();
+    }
     run_by(load, method, None, options, messages)
 }
 
@@ -336,6 +341,9 @@ fn dry_run(
         layout.hierarchies().cpu.display(),
         layout.kind()
     )?;
+    if method.keeps_awake {
+        writeln!(out, "while idle CPUs are kept awake")?;
+    }
     if !options.hold.command.is_empty() {
         writeln!(
             out,

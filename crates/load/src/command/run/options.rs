@@ -35,6 +35,16 @@ pub struct RunOptions {
     #[command(flatten)]
     pub shares: SharesOptions,
 
+    /// Keep the loaded CPUs out of idle states, as a program that always runs
+    /// would
+    ///
+    /// A CPU that a load leaves idle goes to sleep, and takes longer to wake up
+    /// than one that an always runnable competitor keeps busy. With this it
+    /// polls instead: programs that wake up often find it as beside such a
+    /// competitor. It costs power.
+    #[arg(long)]
+    pub awake: bool,
+
     /// Also write achieved-100ms.csv, one row per CPU and 100 ms
     #[arg(long, value_name = "100ms", value_parser = ["100ms"])]
     pub windows: Option<String>,

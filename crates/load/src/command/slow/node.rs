@@ -319,6 +319,7 @@ fn as_run(options: &NodeOptions) -> RunOptions {
         period: options.period,
         pace: options.constants.pace,
         shares: options.constants.shares,
+        awake: false,
         windows: None,
         at: options.at.clone(),
         start_on: None,
