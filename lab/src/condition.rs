@@ -14,6 +14,9 @@ pub struct Tuning {
     /// Slice of pace's tasks, ms; 0 for the kernel's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slice_ms: Option<f64>,
+    /// The loaded CPUs do not sleep.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub awake: bool,
 }
 
 impl Tuning {
@@ -31,7 +34,8 @@ impl Tuning {
             ms => (format!("--pace-slice={ms}ms"), format!(", slice {ms} ms")),
         };
         let (period, weight) = (self.period_ms.map(period), self.weight.map(weight));
-        [period, weight, self.slice_ms.map(slice)]
+        let awake = (self.awake).then(|| ("--awake".to_owned(), ", awake".to_owned()));
+        [period, weight, self.slice_ms.map(slice), awake]
             .into_iter()
             .flatten()
     }
@@ -161,10 +165,16 @@ mod tests {
             period_ms: Some(5.0),
             weight: Some(0.25),
             slice_ms: Some(0.1),
+            awake: true,
         };
         assert_eq!(
             tuning.options("pace"),
-            ["--period=5ms", "--pace-weight=0.25", "--pace-slice=0.1ms"]
+            [
+                "--period=5ms",
+                "--pace-weight=0.25",
+                "--pace-slice=0.1ms",
+                "--awake"
+            ]
         );
         let kernels = Tuning {
             slice_ms: Some(0.0),

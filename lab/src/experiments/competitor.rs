@@ -56,7 +56,7 @@ fn competitor(pct: f64, weight: f64) -> Condition {
     }
 }
 
-/// What is compared with the competitor. In full also other periods and slices, which
+/// What is compared with the competitor: `pace`, and with CPUs that do not sleep. In full also other periods and slices, which
 /// the default is argued from.
 fn loads(pct: f64, quick: bool) -> Vec<Condition> {
     let with = |period_ms: f64, slice_ms: f64| Condition::Load {
@@ -68,7 +68,15 @@ fn loads(pct: f64, quick: bool) -> Vec<Condition> {
             ..Tuning::default()
         },
     };
-    let mut loads = vec![Condition::load("pace", pct)];
+    let awake = Condition::Load {
+        method: "pace".to_owned(),
+        pct,
+        tuning: Tuning {
+            awake: true,
+            ..Tuning::default()
+        },
+    };
+    let mut loads = vec![Condition::load("pace", pct), awake];
     if !quick {
         for slice_ms in [100.0, 5.0, 0.0] {
             loads.extend([20.0, 10.0, 5.0].map(|period_ms| with(period_ms, slice_ms)));
@@ -191,7 +199,7 @@ impl Paper for Competitor {
             what: "wake-up latency, services and parallel programs beside pace, and beside a competitor \
                    that never sleeps and has the same share",
             source: "no paper; docs/explanation/methods.md argues with these figures",
-            rounds: [6, 6],
+            rounds: [4, 6],
             most_rounds: 30,
             minutes: [16, 500],
             page: |measured| Ok(page::sections(measured.rows, measured.chosen)),
@@ -264,7 +272,8 @@ mod tests {
     fn the_reference_is_a_competitor_and_the_default_is_compared_first() {
         let words = competitor(80.0, 4.0).name();
         assert_eq!(words, "80 % by shares, weight 4");
-        assert_eq!(loads(80.0, true), [Condition::load("pace", 80.0)]);
+        let names: Vec<String> = loads(80.0, true).iter().map(Condition::name).collect();
+        assert_eq!(names, ["80 % by pace", "80 % by pace, awake"]);
         assert!(loads(80.0, false).len() > 5);
     }
 }

@@ -21,6 +21,9 @@ const FEWEST: usize = 3;
 /// A competitor whose share is lower than the level by this, in points, is not equal.
 const STARVED_POINTS: f64 = 5.0;
 
+/// Loads whose figures are shown one by one; of others how many are like the competitor's.
+const SHOWN: [&str; 2] = ["pace", "pace, awake"];
+
 /// Figures that are compared, where a program has them.
 fn compared() -> impl Iterator<Item = &'static str> {
     let quantiles = QUANTILES.into_iter().map(|(name, _)| name);
@@ -129,7 +132,7 @@ fn constants(condition: &Condition) -> String {
 pub fn sections(rows: &[Row], chosen: &Choices) -> Vec<Section> {
     let mut about = Table::of("program | what");
     let mut table = Table::of(
-        "program | load, % | competitor's share, % | figure | competitor | pace | pace / competitor | alike",
+        "program | load, % | competitor's share, % | figure | competitor | by | beside it | / competitor | alike",
     );
     for (cell, own) in grouped(rows, |row| row.cell.clone()) {
         let (program, level) = cell.split_once('/').unwrap_or((&cell, ""));
@@ -142,28 +145,31 @@ pub fn sections(rows: &[Row], chosen: &Choices) -> Vec<Section> {
             .copied()
             .filter(|row| is_competitor(row))
             .collect();
-        let Some(load) = loads(&own).into_iter().next() else {
-            continue;
-        };
         let equal = is_equal(&cell, &own);
-        let beside: Vec<&Row> = own
-            .iter()
-            .copied()
-            .filter(|row| row.condition == load)
-            .collect();
-        for name in compared() {
+        let share = figure(&competitors, SHARE).map_or_else(String::new, |share| share.show(1));
+        let mut compared_loads = loads(&own);
+        compared_loads.retain(|load| SHOWN.contains(&&*constants(load)));
+        for (name, load) in
+            compared().flat_map(|name| compared_loads.iter().map(move |load| (name, load)))
+        {
+            let beside: Vec<&Row> = own
+                .iter()
+                .copied()
+                .filter(|row| row.condition == *load)
+                .collect();
             let (Some(reference), Some(value)) =
                 (figure(&competitors, name), figure(&beside, name))
             else {
                 continue;
             };
-            let ratio = ratio(&own, &load, name);
+            let ratio = ratio(&own, load, name);
             table.push(vec![
                 program.to_owned(),
                 level.to_owned(),
-                figure(&competitors, SHARE).map_or_else(String::new, |share| share.show(1)),
+                share.clone(),
                 name.to_owned(),
                 shown(name, reference),
+                constants(load),
                 shown(name, value),
                 ratio.map_or_else(String::new, |r| interval(r.ratio, (r.low, r.high), 2)),
                 ratio
@@ -264,16 +270,19 @@ fn by_constants(rows: &[Row]) -> Table {
 }
 
 pub fn summary(rows: &[Row]) -> Vec<Compared> {
-    let count = count(rows, "pace");
-    let all = count.distances.len();
-    vec![Compared::ours(
-        "figures of programs beside pace that are those beside an equal competitor".to_owned(),
-        format!(
-            "{} of {all} within 10 %, {} within the interval, {} differ, {} without an equal \
-             competitor",
-            count.near, count.within, count.other, count.no_equal
-        ),
-    )]
+    let of = |load: &str| {
+        let count = count(rows, load);
+        let all = count.distances.len();
+        Compared::ours(
+            format!("figures of programs beside {load} that are those beside an equal competitor"),
+            format!(
+                "{} of {all} within 10 %, {} within the interval, {} differ, {} without an equal \
+                 competitor",
+                count.near, count.within, count.other, count.no_equal
+            ),
+        )
+    };
+    SHOWN.map(of).into()
 }
 
 #[cfg(test)]
