@@ -50,6 +50,8 @@ pub struct BurnerSetup {
     /// Burners of the run, for those that wait for each other.
     pub parties: u32,
     pub duty: Duty,
+    /// Works at other times than the burners of other CPUs.
+    pub is_apart: bool,
     /// The group of the virtual node that it acts on, of a method that does.
     pub node: Option<NodeGroup>,
     /// How it is scheduled. Of a reservation the runtime follows the level.
@@ -103,7 +105,8 @@ pub fn run(setup: &BurnerSetup) -> Result<(), Error> {
     worker.watchdog = watchdog.map(Watchdog::inherited);
     match setup.duty {
         Duty::Pace { .. } | Duty::Burst | Duty::Spin => {
-            grid::run(&mut worker, setup.duty, setup.attributes)
+            let phase = setup.is_apart.then_some(setup.cpu);
+            grid::run(&mut worker, setup.duty, setup.attributes, phase)
         }
         Duty::Barrier { period_ns } => barrier::run(&mut worker, period_ns, setup.parties),
         Duty::Adapt { period_ns } => adapt::run(&mut worker, period_ns),
@@ -181,6 +184,7 @@ mod tests {
             cpu: 1025,
             parties: 4,
             node: None,
+            is_apart: true,
             duty: Duty::Pace {
                 period_ns: 20_000_000,
             },

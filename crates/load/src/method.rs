@@ -61,6 +61,17 @@ enum DemandRule {
     Shares,
 }
 
+/// What a program is to notice of the load beside it, at the same level.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Feel {
+    /// All CPUs are taken at the same time, and sleep while nothing runs.
+    #[default]
+    Steady,
+    /// As beside a task on each CPU that always runs: the CPUs are taken independently
+    /// of each other, and do not sleep.
+    Competitor,
+}
+
 /// On what one process of a method acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
@@ -87,8 +98,7 @@ pub struct Method {
     /// Needs `kernel.sched_rt_runtime_us = -1`: no admission control for
     /// reservations, no throttling of real-time classes.
     pub lifts_real_time_limit: bool,
-    /// The loaded CPUs do not sleep when they are idle, as beside a task that always runs.
-    pub keeps_awake: bool,
+    pub feel: Feel,
     pub parameters: Vec<(&'static str, String)>,
     /// Highest level that it reaches, 0 to 1.
     most: f64,
@@ -114,7 +124,7 @@ impl Method {
             grouped: false,
             settles: true,
             lifts_real_time_limit: false,
-            keeps_awake: false,
+            feel: Feel::Steady,
             parameters: Vec::new(),
             most: 1.0,
             demand: DemandRule::Nothing,
@@ -134,10 +144,19 @@ impl Method {
         }
     }
 
-    /// The same, beside CPUs that do not sleep.
-    pub fn keep_awake(&mut self) {
-        self.keeps_awake = true;
-        self.parameters.push(("idle_cpus", "kept awake".to_owned()));
+    /// The same as it is to feel.
+    ///
+    /// # Errors
+    /// Why it cannot, as words after its name.
+    pub fn with_feel(mut self, feel: Feel) -> Result<Self, String> {
+        if feel == Feel::Competitor {
+            if self.name != "pace" {
+                return Err(format!("{} has no feel to choose: pace has", self.name));
+            }
+            self.parameters.push(("feel", "competitor".to_owned()));
+        }
+        self.feel = feel;
+        Ok(self)
     }
 
     /// Looks at the machine that it is to work on, so that what it

@@ -11,6 +11,8 @@
 //! and is not made up for, the part 1-L hits the others. Repaying it instead
 //! would push the load above L by L*S/(1-S).
 
+use crate::board::BOUNDARY_NS;
+
 /// From `from_ns` on, take `level` (0 to 1) of the CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LoadOrder {
@@ -103,6 +105,35 @@ const SHORTER_FROM: f64 = 0.6;
 /// the kernel, which counts CPU time by ticks, would see all bursts or none.
 pub fn light_period(level: f64) -> u64 {
     LIGHT_NS[usize::from(level >= SHORTER_FROM)]
+}
+
+/// Places in a period at which the periods of a window may begin.
+const PHASES: u64 = 16;
+
+/// The point after `grid` at which something is due next, ns: every period of the clock; or of
+/// a burner with an own `phase`, its CPU, at the beginning of each window and then every
+/// period from a place on that is drawn for each window anew. Every window is a point of
+/// both, so that its level is met exactly.
+pub fn next_point(grid: u64, period_ns: u64, phase: Option<u32>) -> u64 {
+    let window = grid / BOUNDARY_NS;
+    let shift = match phase {
+        Some(cpu) => (1 + draw(u64::from(cpu), window) % (PHASES - 1)) * period_ns / PHASES,
+        None => 0,
+    };
+    let since = grid - window * BOUNDARY_NS;
+    let next = match since.checked_sub(shift) {
+        Some(since) => shift + (since / period_ns + 1) * period_ns,
+        None => shift,
+    };
+    window * BOUNDARY_NS + next.min(BOUNDARY_NS)
+}
+
+/// A number of chance that two others determine (the finaliser of splitmix64).
+fn draw(cpu: u64, window: u64) -> u64 {
+    let mut mixed = (window ^ (cpu << 40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }
 
 /// What a burner owes. Times are ns.
@@ -248,6 +279,40 @@ mod tests {
         }
         let longest = [0.59, 1.0].map(|level| level * light_period(level) as f64);
         assert!(longest.iter().all(|ns| *ns < 2e6));
+    }
+
+    #[test]
+    fn on_the_common_grid_every_period_is_a_point() {
+        for period in [LIGHT_NS[1], 5_000_000, LONGEST_NS, BOUNDARY_NS] {
+            for at in [0, 1, period - 1, period, 7 * BOUNDARY_NS + period / 3] {
+                let next = (at / period + 1) * period;
+                assert_eq!(next_point(at, period, None), next);
+            }
+        }
+    }
+
+    #[test]
+    fn burners_with_own_phases_meet_at_windows_only() {
+        for period in PERIODS_NS.into_iter().chain(LIGHT_NS) {
+            let points = |cpu| {
+                let next = |at: &u64| Some(next_point(*at, period, Some(cpu)));
+                std::iter::successors(Some(3 * BOUNDARY_NS), next)
+                    .take_while(|at| *at < 403 * BOUNDARY_NS)
+                    .collect::<std::collections::BTreeSet<u64>>()
+            };
+            let (one, other) = (points(0), points(1));
+            for set in [&one, &other] {
+                assert!((3..403).all(|window| set.contains(&(window * BOUNDARY_NS))));
+                let gaps = set.iter().zip(set.iter().skip(1)).map(|(a, b)| b - a);
+                assert!(gaps.max().unwrap() <= period);
+                let count = 400 * (BOUNDARY_NS / period + 1);
+                assert_eq!(set.len() as u64, count);
+            }
+            // The same place by chance in one of fifteen windows.
+            let common = one.intersection(&other).count() as u64;
+            let by_chance = 400 * (BOUNDARY_NS / period) / (PHASES - 1);
+            assert!(common < 400 + 2 * by_chance, "{common}");
+        }
     }
 
     #[test]

@@ -234,6 +234,7 @@ impl<'a> ProbeBench<'a> {
             parties: 1,
             node: None,
             duty,
+            is_apart: false,
             attributes,
         }
     }

@@ -46,7 +46,7 @@ use sandbag_linux::{CpuList, Root, clock, sched};
 use sandbag_profile::BoxSteps;
 
 use crate::board::Board;
-use crate::method::{Method, Scope};
+use crate::method::{Feel, Method, Scope};
 use crate::node::Target;
 use crate::node::socket::{Directory, sweep};
 use sandbag_linux::file_limit;
@@ -315,7 +315,7 @@ impl<'a> SupervisedRun<'a> {
         if self.method.lifts_real_time_limit {
             realtime::lift_limit(self.root, &mut self.journal)?;
         }
-        if self.method.keeps_awake {
+        if self.method.feel == Feel::Competitor {
             let cpus = self.cpus.iter().map(LoadedCpu::number).collect();
             awake::keep(self.root, &mut self.journal, &cpus)?;
         }

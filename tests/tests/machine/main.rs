@@ -22,12 +22,12 @@ macro_rules! cases {
 mod absences;
 mod attach;
 mod audit;
-mod awake;
 mod combined;
 mod commands;
 mod descriptors;
 mod doctor;
 mod faults;
+mod feel;
 mod freezing;
 mod groups;
 mod holding;
@@ -110,7 +110,7 @@ fn main() -> ExitCode {
         record_command::OPPOSING,
         record_command::FAMILY,
         pace::CASES,
-        awake::CASES,
+        feel::CASES,
         pages::CASES,
         absences::CASES,
         absences::FREEZING,

@@ -176,6 +176,7 @@ impl Throttler {
             cpu: node.group.cpus[0],
             parties: 1,
             duty: method.duty,
+            is_apart: false,
             node: Some(node.group.clone()),
             attributes: method.attributes,
         };

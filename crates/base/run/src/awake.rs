@@ -16,11 +16,11 @@ use crate::journal::Journal;
 /// [`Error::NotPossible`] with the reason.
 pub fn check(root: &Root, cpus: &CpuList) -> Result<()> {
     let impossible = |what: String| {
-        let remedy = "without --awake the load is held here, too".to_owned();
+        let remedy = "without --feel competitor the load is held here, too".to_owned();
         Err(Error::NotPossible { what, remedy })
     };
     if cpuidle::driver(root)?.is_none() {
-        return impossible("without a driver of idle states --awake has no effect".into());
+        return impossible("without a driver of idle states CPUs cannot be kept awake".into());
     }
     for cpu in cpus.iter() {
         let limit = cpuidle::latency_limit(root, cpu);

@@ -59,7 +59,7 @@ const GROUPS: [Group; 9] = [
         is_long: true,
         options: &[
             "period",
-            "awake",
+            "feel",
             "pace_weight",
             "pace_slice",
             "shares_weight",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Burners on the common grid k*P of the clock: pace, hogs, deadline; and
-//! those that spin and are limited from outside.
+//! Burners on the common grid k*P of the clock, or in windows of it on a grid of their own:
+//! pace, hogs, deadline; and those that spin and are limited from outside.
 //!
 //! They watch no tick and calibrate no loop. The CPU clock cannot run faster
 //! than the wall clock, so with `owed` nanoseconds to go nothing can happen
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use super::duty::Duty;
 use super::worker::BurnWorker;
 use crate::board::BOUNDARY_NS;
-use crate::pacing::{Debt, LevelPlan, burst_period, kept_ns, light_period};
+use crate::pacing::{Debt, LevelPlan, burst_period, kept_ns, light_period, next_point};
 
 /// The period of a level, ns.
 fn period_at(duty: Duty, level: f64, light: bool) -> u64 {
@@ -28,7 +28,13 @@ fn period_at(duty: Duty, level: f64, light: bool) -> u64 {
     }
 }
 
-pub fn run(worker: &mut BurnWorker<'_>, duty: Duty, attributes: Attributes) -> Result<(), Error> {
+/// Serves orders; with a `phase`, its CPU, apart from the burners of other CPUs.
+pub fn run(
+    worker: &mut BurnWorker<'_>,
+    duty: Duty,
+    attributes: Attributes,
+    phase: Option<u32>,
+) -> Result<(), Error> {
     let mut plan = LevelPlan::default();
     let longest_ns = period_at(duty, 0.0, false);
     let mut debt = Debt::new(match attributes {
@@ -56,7 +62,7 @@ pub fn run(worker: &mut BurnWorker<'_>, duty: Duty, attributes: Attributes) -> R
             continue;
         }
         // After a longer period or a shorter one, the next common point.
-        let next = (grid / period_ns + 1) * period_ns;
+        let next = next_point(grid, period_ns, phase);
         let end = plan.end_ns(worker.slot, grid);
         let due = plan.due(worker.slot, grid, next);
         debt.add(due);
@@ -89,9 +95,13 @@ pub fn run(worker: &mut BurnWorker<'_>, duty: Duty, attributes: Attributes) -> R
         // meanwhile is still added, the excess is given up and said.
         grid = next;
         let now = monotonic();
-        while grid + period_ns <= now {
-            debt.add(plan.due(worker.slot, grid, grid + period_ns));
-            grid += period_ns;
+        loop {
+            let next = next_point(grid, period_ns, phase);
+            if next > now {
+                break;
+            }
+            debt.add(plan.due(worker.slot, grid, next));
+            grid = next;
         }
         let lost = debt.forgive(worker.held_ns(), plan.level());
         if lost > 0 {

@@ -10,7 +10,7 @@ use sandbag_linux::{Root, clock};
 use super::meter::BurnerTime;
 use crate::board::{BOUNDARY_NS, Board, Note};
 use crate::burn::BurnerSetup;
-use crate::method::{Method, Scope};
+use crate::method::{Feel, Method, Scope};
 use sandbag_run::child::{self, BURNER_VERB};
 use sandbag_run::error::{Error, Result};
 use sandbag_run::journal::{Entry, Journal};
@@ -78,6 +78,7 @@ impl Burner {
             parties: common.parties,
             node: common.node.as_deref().cloned(),
             duty: common.method.duty,
+            is_apart: common.method.feel == Feel::Competitor,
             attributes: common.method.attributes,
         };
         let mut inherit = vec![common.board.fd(), common.alarm];

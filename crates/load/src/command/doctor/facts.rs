@@ -83,9 +83,14 @@ fn idle_states(root: &Root) -> Check {
         Err(error) => Check::warn(NAME, error.to_string()),
         Ok(Some(driver)) => Check::ok(
             NAME,
-            format!("{driver}: an idle CPU sleeps unless a load keeps it awake (--awake)"),
+            format!(
+                "{driver}: an idle CPU sleeps unless a load keeps it awake (--feel competitor)"
+            ),
         ),
-        Ok(None) => Check::ok(NAME, "no driver: an idle CPU halts, and --awake is refused"),
+        Ok(None) => Check::ok(
+            NAME,
+            "no driver: an idle CPU halts, and --feel competitor is refused",
+        ),
     }
 }
 

@@ -12,7 +12,7 @@ mod schedule;
 use std::fmt::Write as _;
 use std::process::Child;
 
-use crate::method::{self, Method, MethodOptions, Scope};
+use crate::method::{self, Feel, Method, MethodOptions, Scope};
 use crate::metrics::Exporter;
 use crate::node::Target;
 use crate::report::run::Run;
@@ -57,12 +57,12 @@ pub fn run(load: RunLoad, options: &RunOptions, messages: &Messages) -> Result<u
         ..MethodOptions::default()
     };
     let mut method = method::with_options(&options.method, &constants)
+        .and_then(|method| method.with_feel(options.feel))
         .map_err(|reason| sandbag_ui::BadInput(format!("--method: {reason}")))?;
     let cpus = load.cpus.iter().copied().collect();
     method.fit_to(&Root::default(), &cpus)?;
-    if options.awake {
+    if method.feel == Feel::Competitor {
         sandbag_run::awake::check(&Root::default(), &cpus)?;
-        method.keep_awake();
     }
     run_by(load, method, None, options, messages)
 }
@@ -341,8 +341,8 @@ fn dry_run(
         layout.hierarchies().cpu.display(),
         layout.kind()
     )?;
-    if method.keeps_awake {
-        writeln!(out, "while idle CPUs are kept awake")?;
+    if method.feel == Feel::Competitor {
+        writeln!(out, "by each CPU apart, while idle CPUs are kept awake")?;
     }
     if !options.hold.command.is_empty() {
         writeln!(

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::method::{PaceOptions, SharesOptions};
+use crate::method::{Feel, PaceOptions, SharesOptions};
 use crate::node::TargetName;
 use crate::supervisor::StartOn;
 use clap::Args;
@@ -35,15 +35,16 @@ pub struct RunOptions {
     #[command(flatten)]
     pub shares: SharesOptions,
 
-    /// Keep the loaded CPUs out of idle states, as a program that always runs
-    /// would
+    /// What CMD notices of the load: steady, or as of a competitor that always
+    /// runs and gets the same share
     ///
-    /// A CPU that a load leaves idle goes to sleep, and takes longer to wake up
-    /// than one that an always runnable competitor keeps busy. With this it
-    /// polls instead: programs that wake up often find it as beside such a
-    /// competitor. It costs power.
-    #[arg(long)]
-    pub awake: bool,
+    /// steady: all CPUs are taken at the same time, and sleep while nothing
+    /// runs. competitor: each CPU is taken at other times than the others, and
+    /// none of them sleeps (it polls, which costs power), so that services that
+    /// wake up often, and threads that wait for each other, run about as beside
+    /// another program. The load is held as exactly. Of pace only.
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    pub feel: Feel,
 
     /// Also write achieved-100ms.csv, one row per CPU and 100 ms
     #[arg(long, value_name = "100ms", value_parser = ["100ms"])]

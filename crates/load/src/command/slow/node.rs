@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One node: its place, its speeds, its supervisor.
 
-use crate::method::{Method, Scope, by_name};
+use crate::method::{Feel, Method, Scope, by_name};
 use crate::node::place::{Claim, PlacedCourse, PlacedNode, place};
 use crate::node::plan::{self, AtEnd};
 use crate::node::socket::{Directory, Server, list};
@@ -319,7 +319,7 @@ fn as_run(options: &NodeOptions) -> RunOptions {
         period: options.period,
         pace: options.constants.pace,
         shares: options.constants.shares,
-        awake: false,
+        feel: Feel::Steady,
         windows: None,
         at: options.at.clone(),
         start_on: None,
