@@ -14,9 +14,9 @@ pub struct Tuning {
     /// Slice of pace's tasks, ms; 0 for the kernel's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slice_ms: Option<f64>,
-    /// The loaded CPUs do not sleep.
+    /// `--feel competitor`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub awake: bool,
+    pub competitor: bool,
 }
 
 impl Tuning {
@@ -34,8 +34,9 @@ impl Tuning {
             ms => (format!("--pace-slice={ms}ms"), format!(", slice {ms} ms")),
         };
         let (period, weight) = (self.period_ms.map(period), self.weight.map(weight));
-        let awake = (self.awake).then(|| ("--awake".to_owned(), ", awake".to_owned()));
-        [period, weight, self.slice_ms.map(slice), awake]
+        let feel = || ("--feel=competitor".into(), ", feel competitor".into());
+        let feel = self.competitor.then(feel);
+        [period, weight, self.slice_ms.map(slice), feel]
             .into_iter()
             .flatten()
     }
@@ -165,7 +166,7 @@ mod tests {
             period_ms: Some(5.0),
             weight: Some(0.25),
             slice_ms: Some(0.1),
-            awake: true,
+            competitor: true,
         };
         assert_eq!(
             tuning.options("pace"),
@@ -173,7 +174,7 @@ mod tests {
                 "--period=5ms",
                 "--pace-weight=0.25",
                 "--pace-slice=0.1ms",
-                "--awake"
+                "--feel=competitor"
             ]
         );
         let kernels = Tuning {

@@ -56,7 +56,7 @@ fn competitor(pct: f64, weight: f64) -> Condition {
     }
 }
 
-/// What is compared with the competitor: `pace`, and with CPUs that do not sleep. In full also other periods and slices, which
+/// What is compared with the competitor: `pace`, and where it feels like one. In full also other periods and slices, which
 /// the default is argued from.
 fn loads(pct: f64, quick: bool) -> Vec<Condition> {
     let with = |period_ms: f64, slice_ms: f64| Condition::Load {
@@ -68,15 +68,15 @@ fn loads(pct: f64, quick: bool) -> Vec<Condition> {
             ..Tuning::default()
         },
     };
-    let awake = Condition::Load {
+    let alike = Condition::Load {
         method: "pace".to_owned(),
         pct,
         tuning: Tuning {
-            awake: true,
+            competitor: true,
             ..Tuning::default()
         },
     };
-    let mut loads = vec![Condition::load("pace", pct), awake];
+    let mut loads = vec![Condition::load("pace", pct), alike];
     if !quick {
         for slice_ms in [100.0, 5.0, 0.0] {
             loads.extend([20.0, 10.0, 5.0].map(|period_ms| with(period_ms, slice_ms)));
@@ -273,7 +273,7 @@ mod tests {
         let words = competitor(80.0, 4.0).name();
         assert_eq!(words, "80 % by shares, weight 4");
         let names: Vec<String> = loads(80.0, true).iter().map(Condition::name).collect();
-        assert_eq!(names, ["80 % by pace", "80 % by pace, awake"]);
+        assert_eq!(names, ["80 % by pace", "80 % by pace, feel competitor"]);
         assert!(loads(80.0, false).len() > 5);
     }
 }

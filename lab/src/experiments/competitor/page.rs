@@ -22,7 +22,7 @@ const FEWEST: usize = 3;
 const STARVED_POINTS: f64 = 5.0;
 
 /// Loads whose figures are shown one by one; of others how many are like the competitor's.
-const SHOWN: [&str; 2] = ["pace", "pace, awake"];
+const SHOWN: [&str; 2] = ["pace", "pace, feel competitor"];
 
 /// Figures that are compared, where a program has them.
 fn compared() -> impl Iterator<Item = &'static str> {

@@ -168,7 +168,7 @@ impl Case {
                 period_ms: only(PERIOD),
                 weight: only(WEIGHT),
                 slice_ms: only(SLICE),
-                awake: false,
+                competitor: false,
             },
         }
     }
