@@ -8,6 +8,7 @@ use clap::Args;
 use sandbag_linux::CpuList;
 use sandbag_linux::Root;
 use sandbag_linux::topology::Topology;
+use sandbag_load::method::Feel;
 use sandbag_ui::BadInput;
 use sandbag_ui::failure::Result;
 use sandbag_ui::units::{self, Cpus, plain};
@@ -31,6 +32,11 @@ pub struct ConditionArgs {
     /// Traces of OS jitter, or none: none,node.sbj
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub jitter: Vec<PathBuf>,
+
+    /// What the program notices of a load or profile: `sandbag load --help`
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t,
+          conflicts_with_all = ["speed", "jitter"])]
+    pub feel: Feel,
 
     /// The CPUs: 0,2-3, or all, even, odd, core (one per core) [default: all; of a profile
     /// without --jitter its own]
@@ -80,7 +86,9 @@ pub fn conditions(args: &ConditionArgs, root: &Root) -> Result<Vec<Condition>> {
 }
 
 fn combine(args: &ConditionArgs, cpus: Option<&CpuList>, usable: &CpuList) -> Vec<Condition> {
+    let feel = (args.feel == Feel::Competitor).then(|| "--feel=competitor".to_owned());
     let on = |mut words: Vec<String>, cpus: Option<&CpuList>| {
+        words.extend(feel.clone());
         words.extend(cpus.map(|cpus| format!("--cpus={cpus}")));
         words
     };
@@ -181,6 +189,15 @@ mod tests {
             ..ConditionArgs::default()
         };
         assert_eq!(names(&loads), ["0: load 0", "30: load 30"]);
+        let alike = ConditionArgs {
+            feel: Feel::Competitor,
+            ..loads.clone()
+        };
+        let words = [
+            "0: load 0 --feel=competitor",
+            "30: load 30 --feel=competitor",
+        ];
+        assert_eq!(names(&alike), words);
         let all = ConditionArgs {
             speed: vec![1.0, 0.5],
             jitter: vec!["none".into(), "a/node.sbj".into()],
