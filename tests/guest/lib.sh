@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# What a scenario can use. It runs as root in /tmp, with busybox's or Debian's
+# What a scenario can use. It runs as root in a directory of its own, with busybox's or Debian's
 # commands, `spinner`, and, where the host has one, `sandbag`.
 
 # result NAME < JSON: hands a result to the host.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Runs the scenario with its output on the second serial line, between the
-# markers that the host looks for.
+# Runs the scenarios, each in a directory of its own, with their output on the second
+# serial line, between the markers that the host looks for.
 
 line=/dev/ttyS1
 stty -F "$line" raw -echo
@@ -18,9 +18,13 @@ done
 
 read -r up _ < /proc/uptime
 echo "@begin $up"
-cd /tmp || exit 1
-(. /usr/lib/sandbag-guest/lib.sh && . /usr/lib/sandbag-guest/scenario.sh)
-echo "@end $?"
+for scenario in /usr/lib/sandbag-guest/scenarios/*; do
+    directory=/tmp/${scenario##*/}
+    mkdir "$directory" && cd "$directory" || exit 1
+    (. /usr/lib/sandbag-guest/lib.sh && . "$scenario")
+    echo "@end $?"
+done
+echo "@over"
 
 # Setting a line waits until all that was written to it is out.
 stty -F "$line" raw -echo

@@ -161,6 +161,20 @@ pub fn remark(text: String) {
 /// Names and reasons of the cases that did not run.
 static SKIPPED: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 
+/// Whether the command line selects a case of this name.
+#[must_use]
+pub fn is_selected(name: &str) -> bool {
+    let arguments = Arguments::from_args();
+    let is = |pattern: &String| {
+        if arguments.exact {
+            name == pattern
+        } else {
+            name.contains(pattern.as_str())
+        }
+    };
+    arguments.filter.as_ref().is_none_or(is) && !arguments.skip.iter().any(is)
+}
+
 /// Runs the cases that the command line selects, one after another, because
 /// they measure the machine that they all share. This is the whole `main` of
 /// a test target with `harness = false`.

@@ -56,3 +56,4 @@ killer rounds 2 "$seed"
 killer both "$seed" restore
 # That it undoes is looked at, not how well an emulated second is held.
 killer both "$seed" load 20 --cpus 0 -d 1s --no-out --tolerance 100,100
+systemctl stop busy@1.service busy@2.service

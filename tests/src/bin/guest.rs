@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use clap::Parser;
 use sandbag_machine_tests::guest::{self, Guest, GuestKind, Kernel};
 
@@ -68,14 +68,15 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Err(reason) => eprintln!("without sandbag: {reason}"),
     }
     programs.extend(guest::rtla());
-    let outcome = Guest {
+    let outcomes = Guest {
         kind,
         kernel: arguments.kernel,
         cpus: arguments.cpus,
         timeout: Duration::from_secs(arguments.timeout),
         programs,
     }
-    .run(scenario)?;
+    .run(std::slice::from_ref(scenario))?;
+    let outcome = outcomes.first().context("no outcome")?;
     for line in &outcome.lines {
         println!("{line}");
     }

@@ -35,10 +35,10 @@ pub fn tools() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the archive for one guest and scenario into `work`.
+/// Writes the archive for one guest and its scenarios into `work`.
 pub fn build(
     guest: &Guest,
-    scenario: &Path,
+    scenarios: &[PathBuf],
     base: Option<&Path>,
     work: &Path,
 ) -> anyhow::Result<PathBuf> {
@@ -49,7 +49,12 @@ pub fn build(
     for program in &guest.programs {
         add_program(program, &layer)?;
     }
-    copy(scenario, &home.join("scenario.sh"))?;
+    let order = home.join("scenarios");
+    fs::create_dir(&order)?;
+    for (at, scenario) in scenarios.iter().enumerate() {
+        let name = scenario.file_name().context("a scenario without a name")?;
+        copy(scenario, &order.join(format!("{at:02}-{}", name.display())))?;
+    }
     for name in ["lib.sh", "run.sh"] {
         copy(&file(name), &home.join(name))?;
     }

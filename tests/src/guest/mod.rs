@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A virtual machine that runs one scenario and says what it printed.
+//! A virtual machine that runs scenarios and says what they printed.
 //!
 //! # Problem
 //! The schedulers and group layouts that sandbag must get right are more than
@@ -10,19 +10,20 @@
 //! QEMU, emulating in software (it works in any container and under any
 //! hypervisor), boots one of Debian's kernel packages with an initial RAM file system
 //! as its only root: busybox and an `/init` for a [`GuestKind::Bare`] guest, a
-//! small Debian with systemd for [`GuestKind::Systemd`]. The scenario is a shell
+//! small Debian with systemd for [`GuestKind::Systemd`]. A scenario is a shell
 //! script; its output goes over a second serial line, so that no message of
 //! the kernel can run into it. Everything that is downloaded or built lies
 //! in one [`cache`] directory; nothing is installed.
 //!
-//! What the script says, line by line (`tests/guest/run.sh` writes the first
-//! and last, `result` of `tests/guest/lib.sh` the second):
+//! What the scripts say, line by line (`tests/guest/run.sh` writes the first
+//! and the last two, `result` of `tests/guest/lib.sh` the second):
 //!
 //! ```text
 //! @begin SECONDS_SINCE_BOOT
 //! @result NAME JSON
 //! anything else
-//! @end EXIT_STATUS
+//! @end EXIT_STATUS (of each scenario)
+//! @over
 //! ```
 //!
 //! The emulated CPUs are threads of this machine. Where they outnumber its
@@ -53,7 +54,7 @@ pub use outcome::Outcome;
 pub enum GuestKind {
     /// busybox; the controllers `cpu` and `cpuset` enabled in the root group.
     Bare,
-    /// Debian 12 with systemd as PID 1 and D-Bus; the scenario is a service.
+    /// Debian 12 with systemd as PID 1 and D-Bus; a service runs the scenarios.
     Systemd,
 }
 
@@ -73,14 +74,14 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Boots, runs `scenario`, and gives back what it said.
+    /// Boots, runs the scenarios one after another, and gives back what each said.
     ///
     /// # Errors
     /// Where something is missing that [`prepare`] would have named, if the
-    /// guest does not boot, is not done in time, or ends without `@end`; the
+    /// guest does not boot, is not done in time, or ends without `@over`; the
     /// error carries the last lines that it printed. A scenario that ends
     /// with a status other than 0 is no error here.
-    pub fn run(&self, scenario: &Path) -> anyhow::Result<Outcome> {
+    pub fn run(&self, scenarios: &[PathBuf]) -> anyhow::Result<Vec<Outcome>> {
         let kernel = self.kernel.find_or_fetch()?;
         let base = match self.kind {
             GuestKind::Bare => None,
@@ -89,7 +90,7 @@ impl Guest {
         let mut boots_left = AGAIN;
         loop {
             let work = tempfile::tempdir_in(cache::directory()?)?;
-            let initrd = image::build(self, scenario, base.as_deref(), work.path())
+            let initrd = image::build(self, scenarios, base.as_deref(), work.path())
                 .context("cannot build the guest's file system")?;
             let failed = match qemu::run(self, &kernel, &initrd, work.path()) {
                 // Once, and at the first boot: the second has to be right.

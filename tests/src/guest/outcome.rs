@@ -13,10 +13,10 @@ pub struct Outcome {
     pub status: i32,
     /// What it printed, without `@begin` and `@end`.
     pub lines: Vec<String>,
-    /// From the start of the kernel to the start of the script, by the
+    /// From the start of the kernel to the start of the first script, by the
     /// guest's clock.
     pub boot: Duration,
-    /// From the start of the emulator to its end.
+    /// From the start of the emulator to its end, with all scenarios.
     pub total: Duration,
     /// Percent of the host's CPU time that others used meanwhile. The guest's
     /// CPUs had to wait for them and could not know.
@@ -24,31 +24,40 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Reads the output of a guest.
+    /// Reads the output of a guest: an outcome for each of its scenarios.
     ///
     /// # Errors
-    /// If it has no `@begin` or no `@end`: the guest did not come so far.
-    pub(super) fn parse(output: &str, total: Duration, others_pct: f64) -> anyhow::Result<Self> {
+    /// If it has no `@begin` or no `@over`: the guest did not come so far.
+    pub(super) fn parse(
+        output: &str,
+        total: Duration,
+        others_pct: f64,
+    ) -> anyhow::Result<Vec<Self>> {
         let mut lines = output.lines().map(|line| line.trim_end_matches('\r'));
         let boot = lines
             .find_map(|line| line.strip_prefix("@begin "))
-            .context("the scenario did not begin")?
+            .context("the scenarios did not begin")?
             .parse()
             .context("@begin without a time")?;
-        let mut said = Vec::new();
+        let boot = Duration::try_from_secs_f64(boot)?;
+        let (mut outcomes, mut said) = (Vec::new(), Vec::new());
         for line in lines {
-            if let Some(status) = line.strip_prefix("@end ") {
-                return Ok(Self {
-                    status: status.parse().context("@end without a status")?,
-                    lines: said,
-                    boot: Duration::try_from_secs_f64(boot)?,
-                    total,
-                    others_pct,
-                });
+            if line == "@over" {
+                return Ok(outcomes);
             }
-            said.push(line.to_owned());
+            let Some(status) = line.strip_prefix("@end ") else {
+                said.push(line.to_owned());
+                continue;
+            };
+            outcomes.push(Self {
+                status: status.parse().context("@end without a status")?,
+                lines: std::mem::take(&mut said),
+                boot,
+                total,
+                others_pct,
+            });
         }
-        bail!("the scenario began but did not end")
+        bail!("scenario {} began but did not end", outcomes.len() + 1)
     }
 
     /// Every result of that name, in order.
@@ -104,25 +113,28 @@ pub(super) fn tail(text: &str, count: usize) -> String {
 mod tests {
     use super::*;
 
-    fn parse(output: &str) -> anyhow::Result<Outcome> {
+    fn parse(output: &str) -> anyhow::Result<Vec<Outcome>> {
         Outcome::parse(output, Duration::from_secs(9), 0.0)
     }
 
     #[test]
-    fn lines_results_and_status_are_found_between_the_markers() {
+    fn lines_results_and_status_of_each_scenario_are_found_between_the_markers() {
         let output = "noise\r\n@begin 4.50\r\nhello\r\n@result a 1\n@result b [2]\n\
-                      @result a 3\n@end 7\nnoise\n";
-        let outcome = parse(output).unwrap();
-        assert_eq!(outcome.status, 7);
-        assert_eq!(outcome.boot, Duration::from_millis(4500));
-        assert_eq!(outcome.lines.len(), 4);
-        assert_eq!(outcome.results::<u32>("a").unwrap(), [1, 3]);
-        assert_eq!(outcome.result::<Vec<u32>>("b").unwrap(), [2]);
+                      @result a 3\n@end 7\n@result a 4\n@end 0\n@over\nnoise\n";
+        let outcomes = parse(output).unwrap();
+        let statuses: Vec<i32> = outcomes.iter().map(|one| one.status).collect();
+        assert_eq!(statuses, [7, 0]);
+        assert_eq!(outcomes[0].boot, Duration::from_millis(4500));
+        assert_eq!(outcomes[0].lines.len(), 4);
+        assert_eq!(outcomes[0].results::<u32>("a").unwrap(), [1, 3]);
+        assert_eq!(outcomes[0].result::<Vec<u32>>("b").unwrap(), [2]);
+        assert_eq!(outcomes[1].result::<u32>("a").unwrap(), 4);
     }
 
     #[test]
     fn missing_double_and_malformed_results_are_told_apart() {
-        let outcome = parse("@begin 1\n@result a 1\n@result a 2\n@end 0\n").unwrap();
+        let said = "@begin 1\n@result a 1\n@result a 2\n@end 0\n@over\n";
+        let outcome = parse(said).unwrap().remove(0);
         let message = |error: anyhow::Error| format!("{error:#}");
         assert!(message(outcome.result::<u32>("a").unwrap_err()).contains("2 results a"));
         assert!(message(outcome.result::<u32>("c").unwrap_err()).contains("@result a 1"));
@@ -133,7 +145,11 @@ mod tests {
     fn a_guest_that_stopped_midway_is_an_error() {
         for (output, part) in [
             ("", "did not begin"),
-            ("@begin 1\nhello\n", "did not end"),
+            ("@begin 1\nhello\n", "scenario 1 began"),
+            (
+                "@begin 1\n@end 0\nhello\n",
+                "scenario 2 began but did not end",
+            ),
             ("@begin x\n@end 0\n", "without a time"),
             ("@begin 1\n@end x\n", "without a status"),
         ] {

@@ -35,7 +35,12 @@ pub fn program() -> anyhow::Result<PathBuf> {
 }
 
 /// Boots and waits for the end; `work` takes the two serial lines' output.
-pub fn run(guest: &Guest, kernel: &Path, initrd: &Path, work: &Path) -> anyhow::Result<Outcome> {
+pub fn run(
+    guest: &Guest,
+    kernel: &Path,
+    initrd: &Path,
+    work: &Path,
+) -> anyhow::Result<Vec<Outcome>> {
     let [console, results] = ["console", "results"].map(|name| work.join(name));
     // The root is in memory twice while the kernel unpacks it.
     let (init, memory_mib) = match guest.kind {
