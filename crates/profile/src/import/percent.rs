@@ -26,16 +26,29 @@ fn decimals(field: &[u8]) -> usize {
     field.iter().rev().position(|b| *b == b'.').unwrap_or(0)
 }
 
+/// All states together, up to ten, may add up to more by this factor.
+const ALL_STATES: f64 = 4.0;
+
 /// As [`cell_rounded`], of a row of sysstat, which prints values such as 107562416.60
-/// where a counter fell: [`IMPOSSIBLE`] of those.
+/// where a counter fell: [`IMPOSSIBLE`] of those, also in `others`, the other states.
 pub(super) fn cell(
     idle: f64,
     iowait: f64,
     steal: f64,
     rounding: f64,
-    others: impl FnOnce() -> f64,
+    others: impl Iterator<Item = f64>,
 ) -> Option<ProfileCell> {
-    let cell = cell_rounded(idle, iowait, steal, rounding, others);
+    let mut sum = 0.0;
+    for value in others {
+        if !(0.0..=100.0).contains(&value) {
+            return Some(IMPOSSIBLE);
+        }
+        sum += value;
+    }
+    if idle + iowait + steal + sum > 100.0 + ALL_STATES * rounding {
+        return Some(IMPOSSIBLE);
+    }
+    let cell = cell_rounded(idle, iowait, steal, rounding, || sum);
     cell.unwrap_or(Some(IMPOSSIBLE))
 }
 
@@ -83,8 +96,8 @@ pub(super) struct Columns {
     idle: usize,
     iowait: Option<usize>,
     pub(super) steal: Option<usize>,
-    /// The first state; before it there may be the core and the node.
-    states: usize,
+    /// A bit for each column of another state.
+    others: u64,
     /// Number of fields in a row.
     pub(super) count: usize,
 }
@@ -95,14 +108,24 @@ impl Columns {
     pub(super) fn find<'a>(names: impl Iterator<Item = &'a [u8]>) -> Option<Self> {
         let names: Vec<&[u8]> = names.collect();
         let find = |name: &[u8]| names.iter().position(|n| *n == name);
+        let (idle, iowait, steal) = (find(b"%idle")?, find(b"%iowait"), find(b"%steal"));
+        // Old versions count interrupts beside the states.
+        let is_other = |i: &usize| {
+            names[*i].starts_with(b"%") && *i != idle && Some(*i) != iowait && Some(*i) != steal
+        };
+        let others = (0..names.len().min(64)).filter(is_other);
         Some(Self {
             cpu: find(b"CPU")?,
-            idle: find(b"%idle")?,
-            iowait: find(b"%iowait"),
-            steal: find(b"%steal"),
-            states: names.iter().position(|n| n.starts_with(b"%"))?,
+            idle,
+            iowait,
+            steal,
+            others: others.fold(0, |bits, i| bits | 1 << i),
             count: names.len(),
         })
+    }
+
+    fn is_other(&self, column: usize) -> bool {
+        column < 64 && self.others >> column & 1 == 1
     }
 
     /// The load of a row.
@@ -129,10 +152,10 @@ impl Columns {
             return Err(Fault::field_count(self.count, count));
         }
         let rounding = rounding_pct(most_decimals);
-        Ok(cell(idle, iowait, steal, rounding, || {
-            let others = fields.skip(self.states);
-            others.filter_map(crate::number::decimal).sum()
-        }))
+        let others = fields.enumerate().filter(|(i, _)| self.is_other(*i));
+        let value = |field| any_percent(field, String::new).unwrap_or(f64::NAN);
+        let others = others.map(|(_, field)| value(field));
+        Ok(cell(idle, iowait, steal, rounding, others))
     }
 }
 
@@ -153,7 +176,7 @@ mod tests {
             (0.0, 0.0, 0.0, 100.0, Some(cell_of(100.0, 0.0))),
             (0.0, 0.0, 100.0, 0.0, Some(cell_of(0.0, 100.0))),
         ] {
-            let got = cell(idle, iowait, steal, ROUNDING_PCT, || others);
+            let got = cell(idle, iowait, steal, ROUNDING_PCT, [others].into_iter());
             assert_eq!(got, expected);
         }
     }
@@ -168,6 +191,29 @@ mod tests {
         }
         for wrong in ["0 0 1 2 99", "0 0.0 1.0 1.0 99.0", "0 0.00 1.00 1.00 99.00"] {
             assert!(row(wrong).unwrap().unwrap().load_pct.is_nan(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn states_that_cannot_be_make_a_load_unknown() {
+        let names = [&b"CPU"[..], b"%user", b"intr/s", b"%steal", b"%idle"];
+        let columns = Columns::find(names.into_iter()).unwrap();
+        let row = |text: &'static str| columns.row(text.split(' ').map(str::as_bytes));
+        for wrong in [
+            "0 1e308 9 0.00 20.00",
+            "0 90.00 9 0.00 90.00",
+            "0 -5.00 9 0.00 50.00",
+        ] {
+            assert!(row(wrong).unwrap().unwrap().load_pct.is_nan(), "{wrong}");
+        }
+        for (right, load) in [
+            ("0 20.00 999.00 0.00 80.00", 20.0),
+            ("0 20.3 9 0.0 80.2", 19.8),
+        ] {
+            assert!(
+                (row(right).unwrap().unwrap().load_pct - load).abs() < 1e-9,
+                "{right}"
+            );
         }
     }
 

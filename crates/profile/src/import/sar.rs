@@ -52,6 +52,8 @@ pub(super) fn is_header(line: &[u8]) -> bool {
 pub(super) struct Sar {
     dialect: &'static SarProgram,
     columns: Option<Columns>,
+    /// The last line was blank: a table begins, with its header.
+    begins: bool,
     host: Host,
     /// Midnight of the date in the head of the file, ns.
     midnight_ns: Option<i64>,
@@ -72,6 +74,7 @@ impl Sar {
         let format = Self {
             dialect,
             columns: None,
+            begins: false,
             host: Host::default(),
             midnight_ns: None,
             clock: DayClock::default(),
@@ -115,6 +118,8 @@ enum SarLine {
     Header(Option<Columns>, i64),
     AllCpus,
     Row(i64, u32, Option<ProfileCell>),
+    /// A row of some table that is not known to be that of CPU load.
+    OtherRow,
 }
 
 fn parse(line: &[u8], columns: Option<Columns>) -> Result<SarLine, Fault> {
@@ -147,6 +152,8 @@ fn parse(line: &[u8], columns: Option<Columns>) -> Result<SarLine, Fault> {
             let cpu = cpu_field(name)?;
             Ok(SarLine::Row(time_s, cpu, columns.row(rest)?))
         }
+        (None, b"all") => Ok(SarLine::OtherRow),
+        (None, _) if name.first().is_some_and(u8::is_ascii_digit) => Ok(SarLine::OtherRow),
         // Rows of other tables may look like anything, headers too; only the
         // header of the CPU table matters, and it is unmistakable.
         _ => match Columns::find(rest) {
@@ -178,8 +185,17 @@ fn machine<'a>(fields: impl Iterator<Item = &'a [u8]>) -> SarLine {
 
 impl LineFormat for Sar {
     fn line(&mut self, line: &[u8], _: &mut ImportSample) -> Result<LineEvent, Fault> {
-        match parse(line, self.columns)? {
+        let parsed = parse(line, self.columns)?;
+        let begins = std::mem::replace(&mut self.begins, matches!(parsed, SarLine::Blank));
+        match parsed {
             SarLine::Nothing => {}
+            SarLine::OtherRow => {
+                // Which states its columns are is not known: left out, samples would be lost.
+                if begins && self.cpu_rows > 0 {
+                    let header = "the header of a table, with CPU and %idle, above its rows";
+                    return Err(Fault::syntax(header, line));
+                }
+            }
             SarLine::Blank => self.columns = None,
             SarLine::Machine { host, midnight_ns } => self.machine(host, midnight_ns)?,
             SarLine::Restart => {

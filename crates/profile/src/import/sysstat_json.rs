@@ -74,7 +74,7 @@ struct CpuLoad<'a> {
     #[serde(default)]
     iowait: f64,
     steal: Option<f64>,
-    // The two sets of fields; only looked at to tell an offline CPU.
+    // The two sets of fields; only looked at to tell an offline CPU and values that cannot be.
     #[serde(default)]
     user: f64,
     #[serde(default)]
@@ -99,19 +99,18 @@ impl CpuLoad<'_> {
     fn cell(&self) -> Option<ProfileCell> {
         let steal = self.steal.unwrap_or(0.0);
         let rounding = percent::ROUNDING_PCT;
-        percent::cell(self.idle, self.iowait, steal, rounding, || self.others())
-    }
-
-    fn others(&self) -> f64 {
-        self.user
-            + self.usr
-            + self.nice
-            + self.system
-            + self.sys
-            + self.irq
-            + self.soft
-            + self.guest
-            + self.gnice
+        let others = [
+            self.user,
+            self.usr,
+            self.nice,
+            self.system,
+            self.sys,
+            self.irq,
+            self.soft,
+            self.guest,
+            self.gnice,
+        ];
+        percent::cell(self.idle, self.iowait, steal, rounding, others.into_iter())
     }
 }
 

@@ -32,6 +32,9 @@ const DATED_NS: i64 = 500_000_000 * NS_PER_S as i64;
 /// All values of a CPU at one time, by the number of the mode.
 type ModeValues = [f64; STATES];
 
+/// The least value: a rate in percent that is a difference may be a little below 0.
+const LEAST: f64 = -1.0;
+
 /// The recording as steps.
 pub(super) fn steps(kept: PointStore, format: Format, file: &Arc<str>) -> Result<BoxSteps> {
     let fault = |fault: Fault| fault.at(file, None);
@@ -42,6 +45,11 @@ pub(super) fn steps(kept: PointStore, format: Format, file: &Arc<str>) -> Result
     });
     let interval_ns = interval_ns(&kept).ok_or_else(|| fault(Fault::OneSnapshot))?;
     let all = || kept.cpus.values().flatten().flatten();
+    let least = all().flatten().map(|point| point.value);
+    let least = least.fold(0.0, f64::min);
+    if least < LEAST {
+        return Err(fault(Fault::out_of_range("a CPU's time in a mode", least)));
+    }
     let kind = kind(all().map(Vec::as_slice), kept.named);
     let cpus = kept.cpus.keys().copied().collect();
     let host = kept.machine.name().map(str::to_owned);
