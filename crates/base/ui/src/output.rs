@@ -139,6 +139,10 @@ impl Overwrite {
     /// Refuses a directory with a result in it. Why a run was not made is no
     /// result.
     pub fn check_dir(self, dir: Option<&Path>) -> Result<()> {
+        if let Some(file) = dir.filter(|dir| dir.exists() && !dir.is_dir()) {
+            let file = file.display();
+            return Err(BadInput(format!("{file} is no directory; name another one")).into());
+        }
         let Some(dir) = dir.filter(|_| !self.force) else {
             return Ok(());
         };
@@ -154,6 +158,20 @@ impl Overwrite {
             ))
             .into()),
         }
+    }
+}
+
+/// Refuses a file whose directory is not there, before anything is measured for it.
+///
+/// # Errors
+/// [`BadInput`] that names the directory.
+pub fn check_parent(file: &Path) -> Result<()> {
+    match file.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() && !dir.is_dir() => {
+            let (file, dir) = (file.display(), dir.display());
+            Err(BadInput(format!("{file}: there is no directory {dir}")).into())
+        }
+        _ => Ok(()),
     }
 }
 

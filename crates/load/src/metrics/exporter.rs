@@ -46,6 +46,28 @@ pub struct MetricsArgs {
     pub metrics_file: Option<PathBuf>,
 }
 
+impl MetricsArgs {
+    /// Whether metrics can go where they are wanted; nothing is left.
+    ///
+    /// # Errors
+    /// What is wrong, or in the way.
+    pub fn check(&self) -> Result<()> {
+        self.open().map(drop)
+    }
+
+    /// The socket that listens, if one is wanted.
+    fn open(&self) -> Result<Option<TcpListener>> {
+        if let Some(file) = &self.metrics_file {
+            let name = file.display();
+            if file.extension().is_none_or(|end| end != "prom") {
+                return Err(BadInput(format!("--metrics-file {name}: must end with .prom")).into());
+            }
+            output::check_parent(file).context("--metrics-file")?;
+        }
+        self.metrics.as_deref().map(listen).transpose()
+    }
+}
+
 /// The arguments of an exporter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExporterSetup {
@@ -70,12 +92,8 @@ impl Exporter {
         if wanted.metrics.is_none() && wanted.metrics_file.is_none() {
             return Ok(None);
         }
-        let listener = wanted.metrics.as_deref().map(listen).transpose()?;
+        let listener = wanted.open()?;
         if let Some(file) = &wanted.metrics_file {
-            if file.extension().is_none_or(|end| end != "prom") {
-                let file = file.display();
-                return Err(BadInput(format!("--metrics-file {file}: must end with .prom")).into());
-            }
             let nothing = text(&[], Form::Prometheus);
             output::put(file, nothing, Existing::Replace).context("--metrics-file")?;
         }

@@ -18,7 +18,7 @@ pub fn record_failure(
     messages: &Messages,
     run: impl FnOnce(&RunOptions) -> Result<u8>,
 ) -> Result<u8> {
-    options.hold.refuse_existing()?;
+    options.hold.check_results()?;
     let mut options = options.clone();
     let named = options.hold.out.is_some();
     if !options.hold.no_out {

@@ -140,6 +140,7 @@ pub fn run_by(
     let beside = beside.map(|name| Target::of(&root, name)).transpose()?;
     let registry = Registry::open()?;
     if options.hold.dry_run {
+        options.hold.metrics.check()?;
         if part_of().is_none() {
             refuse_busy(&registry, &loaded)?;
         }
@@ -150,6 +151,7 @@ pub fn run_by(
             &loaded,
             &method,
             &layout,
+            pin.as_ref(),
             options,
         );
     }
@@ -324,6 +326,7 @@ fn dry_run(
     cpus: &CpuList,
     method: &Method,
     layout: &Layout,
+    pin: Option<&CpuList>,
     options: &RunOptions,
 ) -> Result<u8> {
     let mut out = String::new();
@@ -345,11 +348,11 @@ fn dry_run(
         writeln!(out, "by each CPU apart, while idle CPUs are kept awake")?;
     }
     if !options.hold.command.is_empty() {
-        writeln!(
-            out,
-            "beside: {}",
-            command_line(&words(&options.hold.command))
-        )?;
+        let command = command_line(&words(&options.hold.command));
+        writeln!(out, "beside: {command}")?;
+    }
+    if let Some(cpus) = pin {
+        writeln!(out, "which runs on CPUs {cpus} only")?;
     }
     output::print(out)?;
     Ok(exit::KEPT)

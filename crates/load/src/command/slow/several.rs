@@ -44,7 +44,7 @@ pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u
         methods: &method::SLOWING,
         options: &names.iter().map(String::as_str).collect::<Vec<_>>(),
     };
-    options.hold.refuse_existing()?;
+    options.hold.check_results()?;
     let mut wanted = NodesFile::read(file, &vocabulary)?;
     for node in &mut wanted.nodes {
         check_commands(node)?;
