@@ -23,13 +23,15 @@ pub use calibrate::{calibrate, on_cpu};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
 pub struct FrequencyOptions {
     /// freq, gov: also where CPUs outside the node then change speed with it
-    #[arg(long, num_args = 0..=1, default_value_t = false, default_missing_value = "true",
-          require_equals = true, action = clap::ArgAction::Set, hide_possible_values = true)]
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_value_t = false,
+          default_missing_value = "true", require_equals = true,
+          action = clap::ArgAction::Set, hide_possible_values = true)]
     pub split_domains: bool,
 
     /// freq, gov: measure the speed of each frequency before
-    #[arg(long, num_args = 0..=1, default_value_t = false, default_missing_value = "true",
-          require_equals = true, action = clap::ArgAction::Set, hide_possible_values = true)]
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_value_t = false,
+          default_missing_value = "true", require_equals = true,
+          action = clap::ArgAction::Set, hide_possible_values = true)]
     pub calibrate: bool,
 }
 

@@ -151,7 +151,10 @@ impl Method {
     pub fn with_feel(mut self, feel: Feel) -> Result<Self, String> {
         if feel == Feel::Competitor {
             if self.name != "pace" {
-                return Err(format!("{} has no feel to choose: pace has", self.name));
+                return Err(format!(
+                    "{} cannot feel like a competitor: pace can",
+                    self.name
+                ));
             }
             self.parameters.push(("feel", "competitor".to_owned()));
         }

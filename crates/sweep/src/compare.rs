@@ -47,6 +47,8 @@ Exit codes:
         "Directory for sweep.json, report.html and the runs\n\
          [default: sandbag-compare-<time>]").long_help(None::<&str>)),
     mut_arg("command", |a| a.help("Both programs with their arguments: ./a ARGS --vs ./b ARGS")),
+    mut_arg("timeout", |a| a.help(
+        "End a run after this long; its program has failed").long_help(None::<&str>)),
     mut_arg("no_out", |a| a.hide(true)),
     mut_arg("at", |a| a.hide(true)),
     mut_arg("beside", |a| a.hide(true)),

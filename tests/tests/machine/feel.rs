@@ -61,7 +61,7 @@ fn a_loaded_cpu_is_awake_until_its_run_is_over_or_killed(place: &MachinePlace) -
 
 fn each_level_is_held_apart_from_the_other_cpus(place: &MachinePlace) -> Result<()> {
     let refused = place.run("load 50 -d 1s --no-out --feel competitor --method quota")?;
-    refused.expect(2)?.says(&["no feel"])?;
+    refused.expect(2)?.says(&["cannot feel like"])?;
     let profile = "time,cpu0,cpu1\n0,30,80\n1.5,60,20\n3,end\n";
     fs::write(place.path("steps.csv"), profile)?;
     let words = "replay steps.csv --feel competitor --out run -q -- ";

@@ -61,10 +61,18 @@ pub enum LayerLoad {
     Profile(PathBuf),
 }
 
+/// Whether no load can be meant: a directory or a name such as `day.csv`.
+fn looks_like_a_file(text: &str) -> bool {
+    let extension = Path::new(text).extension();
+    let is_word = |text: &str| !text.is_empty() && text.chars().all(char::is_alphabetic);
+    text.contains('/') || extension.and_then(|end| end.to_str()).is_some_and(is_word)
+}
+
 fn layer_load(text: &str) -> std::result::Result<LayerLoad, String> {
     match units::loads(text) {
         Ok(loads) => Ok(LayerLoad::Constant(loads)),
         Err(_) if Path::new(text).exists() => Ok(LayerLoad::Profile(text.into())),
+        Err(_) if looks_like_a_file(text) => Err("there is no such file".to_owned()),
         Err(why) => Err(format!("{why}, or a load profile")),
     }
 }

@@ -35,14 +35,14 @@ pub struct RunOptions {
     #[command(flatten)]
     pub shares: SharesOptions,
 
-    /// What CMD notices of the load: steady, or as of a competitor that always
-    /// runs and gets the same share
+    /// What CMD notices of the load: steady, or more as of a competitor that
+    /// always runs and gets the same share
     ///
     /// steady: all CPUs are taken at the same time, and sleep while nothing
     /// runs. competitor: each CPU is taken at other times than the others, and
-    /// none of them sleeps (it polls, which costs power), so that services that
-    /// wake up often, and threads that wait for each other, run about as beside
-    /// another program. The load is held as exactly. Of pace only.
+    /// none of them sleeps (it polls, which costs power). Services that wake up
+    /// often, and threads that wait for each other, notice it;
+    /// docs/explanation/methods.md says how much. Of pace only.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     pub feel: Feel,
 
