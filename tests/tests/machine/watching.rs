@@ -226,8 +226,8 @@ fn a_metrics_file_lives_as_long_as_its_run(place: &MachinePlace) -> Result<()> {
     )?;
     place.answers(
         "load 5 --no-out --metrics-file none/m.prom",
-        1,
-        &["--metrics-file"],
+        2,
+        &["--metrics-file", "no directory none"],
     )?;
     Ok(())
 }
