@@ -90,6 +90,10 @@ struct HostWindow {
 
 /// All hosts of a directory.
 pub(super) fn experiment(dir: &Path) -> Result<Gathered> {
+    if !dir.is_dir() {
+        let text = format!("{} is no directory of runs", dir.display());
+        return Err(BadInput(text).into());
+    }
     let known = known(dir)?;
     let mut found: BTreeMap<String, GatheredHost> = BTreeMap::new();
     for entry in fs::read_dir(dir).with_context(|| dir.display().to_string())? {
