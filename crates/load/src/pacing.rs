@@ -11,6 +11,8 @@
 //! and is not made up for, the part 1-L hits the others. Repaying it instead
 //! would push the load above L by L*S/(1-S).
 
+use sandbag_stats::chance::draw;
+
 use crate::board::BOUNDARY_NS;
 
 /// From `from_ns` on, take `level` (0 to 1) of the CPU.
@@ -117,7 +119,7 @@ const PHASES: u64 = 16;
 pub fn next_point(grid: u64, period_ns: u64, phase: Option<u32>) -> u64 {
     let window = grid / BOUNDARY_NS;
     let shift = match phase {
-        Some(cpu) => (1 + draw(u64::from(cpu), window) % (PHASES - 1)) * period_ns / PHASES,
+        Some(cpu) => (1 + draw(0, u64::from(cpu), window, PHASES - 1)) * period_ns / PHASES,
         None => 0,
     };
     let since = grid - window * BOUNDARY_NS;
@@ -126,14 +128,6 @@ pub fn next_point(grid: u64, period_ns: u64, phase: Option<u32>) -> u64 {
         None => shift,
     };
     window * BOUNDARY_NS + next.min(BOUNDARY_NS)
-}
-
-/// A number of chance that two others determine (the finaliser of splitmix64).
-fn draw(cpu: u64, window: u64) -> u64 {
-    let mut mixed = (window ^ (cpu << 40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 /// What a burner owes. Times are ns.
