@@ -39,6 +39,8 @@ fn a_loaded_cpu_is_awake_until_its_run_is_over_or_killed(place: &MachinePlace) -
         let words = "load 20 --cpus 0 -d 60s --feel competitor --no-out -q";
         let run = place.start_burning(words, 1)?;
         ensure!(limit.get()? == NO_DELAY, "{}", limit.get()?);
+        // Counted when it ends: the sleep in which the limit was set.
+        std::thread::sleep(Duration::from_millis(200));
         let slept = sleeps()?;
         std::thread::sleep(Duration::from_millis(500));
         ensure!(sleeps()? == slept, "CPU 0 went to sleep");
