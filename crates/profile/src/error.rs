@@ -207,6 +207,11 @@ pub enum Fault {
         second: String,
     },
     #[error(
+        "that would be {pieces} pieces, as it ends at {end}: take longer pieces or a part \
+         (--cut); a first stamp of 0 makes a series that long"
+    )]
+    TooManyPieces { pieces: u64, end: Seconds },
+    #[error(
         "it holds more than {0} values of one machine, which are held in memory; \
          take a shorter time or a longer step"
     )]
@@ -297,6 +302,7 @@ impl ExitStatus for Fault {
             Fault::WhichMachine { .. } => "--machine",
             Fault::NoEnd(_) => "--end",
             Fault::TooManyCpus(_) => "--spread",
+            Fault::TooManyPieces { .. } => "--resample",
             Fault::UnknownFormat { .. } | Fault::WrongFormat { .. } => "--from",
             _ => return None,
         })

@@ -3,6 +3,7 @@
 
 use crate::model::Mean;
 use crate::{BoxSteps, Fault, ProfileHeader, Result, Step, Steps};
+use sandbag_ui::quantity::Seconds;
 
 /// Replaces the steps by ones of `step_ns`, each with the mean of what it
 /// covers, weighted with the delivered time. The end stays where it is, so
@@ -14,6 +15,10 @@ use crate::{BoxSteps, Fault, ProfileHeader, Result, Step, Steps};
 pub fn resample(steps: BoxSteps, step_ns: u64) -> Result<BoxSteps> {
     Ok(Box::new(Resample::new(steps, step_ns)?))
 }
+
+/// The most pieces, three years in seconds: of more, a length or a stamp is wrong, and the
+/// work would not end.
+const MOST_PIECES: u64 = 100_000_000;
 
 /// The work behind [`resample`], over any stream.
 pub(crate) struct Resample<S> {
@@ -36,6 +41,17 @@ impl<S: Steps> Resample<S> {
             at_ns: 0,
         })
     }
+
+    /// Refuses a profile that reaches beyond the pieces that are made of one.
+    fn check_pieces(&self) -> Result<()> {
+        let end_ns = self.current.as_ref().map_or(0, |step| step.end_ns);
+        let pieces = end_ns / self.step_ns;
+        if pieces > MOST_PIECES {
+            let end = Seconds(end_ns);
+            return Err(Fault::TooManyPieces { pieces, end }.into());
+        }
+        Ok(())
+    }
 }
 
 impl<S: Steps> Steps for Resample<S> {
@@ -50,6 +66,7 @@ impl<S: Steps> Steps for Resample<S> {
         while self.at_ns < end_ns {
             if self.current.as_ref().is_none_or(|s| s.end_ns <= self.at_ns) {
                 self.current = self.inner.next_step()?;
+                self.check_pieces()?;
             }
             let Some(step) = &self.current else { break };
             let until = step.end_ns.min(end_ns);
@@ -97,6 +114,19 @@ mod tests {
     fn no_length() {
         let p = profile(&[0], &[(10, &[Some(100.0)])]);
         assert!(resample(p.into_steps(), 0).is_err());
+    }
+
+    #[test]
+    fn more_pieces_than_anyone_wants() {
+        // Of a series whose first stamp is 0 and whose second is of 2026.
+        let end_ns = 1_790_000_000_000_000_000;
+        let of = |step_ns| {
+            let p = profile(&[0], &[(end_ns, &[Some(100.0)])]);
+            resample(p.into_steps(), step_ns).unwrap().next_step()
+        };
+        let error = of(1_000_000_000).unwrap_err().to_string();
+        assert!(error.contains("1790000000 pieces"), "{error}");
+        assert!(of(100_000_000_000).is_ok());
     }
 
     proptest! {
