@@ -151,6 +151,11 @@ pub enum Fault {
     NewerVersion(String),
     #[error("a line is longer than {0} bytes; this is no text profile")]
     LineTooLong(usize),
+    #[error(
+        "it holds more than {0} bytes, and what can be read only once is kept in the directory of \
+         temporary files (TMPDIR) until it is read: write it to a file, and name that"
+    )]
+    PipeTooLong(u64),
     #[error("the file is UTF-16 text; save it as UTF-8 (in a spreadsheet: \"CSV UTF-8\")")]
     Utf16,
     /// The named format is not what the file holds.

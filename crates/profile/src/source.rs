@@ -56,12 +56,18 @@ impl Format {
 /// How much of a file is looked at to tell its format.
 const HEAD: usize = 16 << 10;
 
+/// The most that is kept of a pipe, 1 GiB: the directory of temporary files is often memory.
+const MOST_SPOOLED: u64 = 1 << 30;
+
 /// How the daily files of sysstat begin, in the byte order of most machines.
 const SYSSTAT_MAGIC: [u8; 2] = 0xd596u16.to_le_bytes();
 
 /// What a file of no known format begins like.
 fn looks(head: &Head<'_>) -> String {
     let first = printable(head.first());
+    if head.data().next().is_none() && head.first().is_empty() {
+        return format!("it begins with {HEAD} bytes of blanks");
+    }
     if head.opens_with(b'{') || head.opens_with(b'[') {
         return format!("it begins like JSON, {first}, without a mark of a program that is known");
     }
@@ -141,19 +147,24 @@ impl InputSource {
     /// is what messages call it.
     ///
     /// # Errors
-    /// Reading or writing fails.
+    /// Reading or writing fails, or it is longer than 1 GiB.
     pub fn spool(input: &mut dyn Read, name: Arc<str>) -> Result<Self> {
+        Self::spool_within(MOST_SPOOLED, input, name)
+    }
+
+    fn spool_within(most: u64, input: &mut dyn Read, name: Arc<str>) -> Result<Self> {
         let mut spool = || {
             let mut file = tempfile::tempfile().map_err(|e| {
                 let dir = std::env::temp_dir();
                 let text = format!("no temporary file in {} (TMPDIR): {e}", dir.display());
                 io::Error::new(e.kind(), text)
             })?;
-            io::copy(input, &mut file)?;
-            Ok(file)
+            let kept = io::copy(&mut input.take(most + 1), &mut file)?;
+            Ok((file, kept))
         };
         match spool() {
-            Ok(file) => Ok(Self {
+            Ok((_, kept)) if kept > most => Err(Fault::PipeTooLong(most).at(&name, None)),
+            Ok((file, _)) => Ok(Self {
                 name,
                 from: SourceKind::Spooled(file),
             }),
@@ -183,7 +194,7 @@ impl InputSource {
         }
         drop(reader);
         let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head);
-        if text.trim_ascii().is_empty() {
+        if text.trim_ascii().is_empty() && head.len() < HEAD {
             return Err(self.fault(Fault::Empty));
         }
         if text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") {
@@ -334,6 +345,18 @@ mod tests {
             Format::detect(head.replace('\n', "\r\n").as_bytes()),
             format
         );
+    }
+
+    #[test]
+    fn a_pipe_without_end_is_refused() {
+        let spool =
+            |text: &[u8]| InputSource::spool_within(20, &mut &*text, "standard input".into());
+        assert!(spool(b"time,cpu0\n0,50\n1,end\n").is_err());
+        assert!(spool(b"time,cpu0\n0,5\n1,end\n").is_ok());
+        let error = spool(&[0; 21]).unwrap_err();
+        let expected =
+            "standard input: it holds more than 20 bytes, and what can be read only once";
+        assert!(error.to_string().starts_with(expected), "{error}");
     }
 
     #[rstest]

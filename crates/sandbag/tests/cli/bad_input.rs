@@ -24,6 +24,14 @@ fn a_file_of_empty_lines() {
 }
 
 #[test]
+fn a_file_that_begins_with_empty_lines_only() {
+    refused(
+        "\n".repeat(20_000) + "time,cpu0\n",
+        &["day.csv:", "16384 bytes of blanks"],
+    );
+}
+
+#[test]
 fn truncated_json() {
     let text = std::fs::read_to_string(fixture("two_cpus.u.json")).unwrap();
     refused(&text[..text.len() / 2], &["day.csv:", "JSON"]);
