@@ -83,9 +83,13 @@ fn read_audit(path: &Path) -> Result<Audit> {
         })?)
     };
     let mut text = Vec::new();
-    from.take(MOST_BYTES + 1)
-        .read_to_end(&mut text)
-        .with_context(name)?;
+    let mut from = from.take(MOST_BYTES + 1);
+    let head = from.by_ref().take(HEAD).read_to_end(&mut text);
+    head.with_context(name)?;
+    // What is no object is not read to its end, which a pipe need not have.
+    if text.trim_ascii_start().starts_with(b"{") {
+        from.read_to_end(&mut text).with_context(name)?;
+    }
     if text.len() as u64 > MOST_BYTES {
         return Err(BadInput(format!("{}: larger than any audit", name())).into());
     }

@@ -165,6 +165,7 @@ fn what_is_no_audit_is_bad_input() {
         ("length.json", "damaged"),
         ("deep.json", "no audit"),
         ("none.json", "no audit"),
+        ("/dev/zero", "no audit"),
         ("missing.json", "there is no such file"),
     ] {
         dir.run(&["audit", "show", file])
