@@ -22,12 +22,21 @@ impl JitterRecording {
     pub(super) fn distribution(
         recorder: impl Into<String>,
         series: impl IntoIterator<Item = CpuCounts>,
-        warnings: Vec<String>,
+        mut warnings: Vec<String>,
         whole: LinePlace<'_>,
     ) -> Result<Self> {
         let (recorder, series) = (recorder.into(), Vec::from_iter(series));
         if series.is_empty() {
             return Err(whole.fault(Fault::NothingKnown));
+        }
+        let least_pct = |one: &CpuCounts| one.noise_pct().map_or(0.0, |(least, _)| least);
+        if let Some(one) = series.iter().find(|one| least_pct(one) > 100.0) {
+            warnings.push(format!(
+                "the events of cpu{} take {:.0} % of the time in which they were counted, which \
+                 cannot be: a count or the time is wrong",
+                one.cpu,
+                least_pct(one)
+            ));
         }
         Ok(Self::Distribution(Distribution {
             recorder,

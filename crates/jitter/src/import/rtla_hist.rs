@@ -157,7 +157,7 @@ pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
     }
     let end_ns = rows.last().map_or(0, |(last, _)| last + width);
     let mut series = columns.unwrap_or_default();
-    let mut missing = 0u64;
+    let (mut missing, mut surplus) = (0u64, 0u64);
     for (i, series) in series.iter_mut().enumerate() {
         for (from_ns, counts) in &rows {
             series.add_bin(*from_ns, from_ns + width, counts[i]);
@@ -169,8 +169,10 @@ pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
         if is_timerlat {
             series.longest_ns = of(&most).and_then(|most| most.checked_mul(unit_ns));
         }
-        let more = of(&count).map_or(0, |count| count.saturating_sub(series.count()));
-        missing = missing.saturating_add(more);
+        if let Some(count) = of(&count) {
+            missing = missing.saturating_add(count.saturating_sub(series.count()));
+            surplus = surplus.saturating_add(series.count().saturating_sub(count));
+        }
     }
     if over.is_none() || count.is_none() {
         let text = "the table lacks its summary (`over:`, `count:`): it may be cut off";
@@ -178,6 +180,10 @@ pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
     } else if missing > 0 {
         warnings.push(format!(
             "`count:` is {missing} more than the buckets hold: rows are missing"
+        ));
+    } else if surplus > 0 {
+        warnings.push(format!(
+            "`count:` is {surplus} less than the buckets hold: the file was changed or damaged"
         ));
     }
     let tool = if is_timerlat { "timerlat" } else { "osnoise" };

@@ -326,6 +326,23 @@ fn a_distribution_is_no_trace() {
     assert!(got.starts_with(expected), "{got}");
 }
 
+#[test]
+fn counts_that_cannot_be_are_told() {
+    let hist = |bucket: &str, count: &str| {
+        let text = format!(
+            "# RTLA osnoise histogram\n# Time unit is microseconds (us)\n# Duration:   0 00:00:01\n\
+             Index   CPU-000\n{bucket}\nover:         0\ncount:        {count}\n"
+        );
+        let read = read(text.as_bytes(), "in", &options()).unwrap();
+        read.warnings().join("; ")
+    };
+    assert_eq!(hist("5 10", "10"), "");
+    let told = hist("5 10", "7");
+    assert!(told.contains("3 less than the buckets hold"), "{told}");
+    let told = hist("5 400000", "400000");
+    assert!(told.contains("cpu0 take 200 % of the time"), "{told}");
+}
+
 pub(super) fn assert_sound_counts(series: &CpuCounts) {
     let mut last_ns = 0;
     for bin in &series.bins {
