@@ -23,7 +23,7 @@ mod runner;
 pub mod scale;
 mod session;
 mod tables;
-mod tasks;
+pub mod tasks;
 mod windows;
 
 use anyhow::Result;

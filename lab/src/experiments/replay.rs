@@ -5,6 +5,7 @@
 //! Linpack. What was recorded is the reference: the error is that of each
 //! second against it.
 
+mod outside;
 mod page;
 mod scenario;
 
@@ -15,7 +16,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use sandbag_linux::Root;
-use sandbag_load::report::read_run;
+use sandbag_load::report::{read_achieved, read_run};
+use sandbag_run::directory::ACHIEVED_CSV;
+
+use outside::OutsideMonitor;
 
 use super::KRASH;
 use crate::condition::Condition;
@@ -35,6 +39,10 @@ const INTERVAL: &str = "500ms";
 /// The third replay: a day of jobs of a model, in the time of the scenario.
 const LUBLIN: &str = "lublin";
 const DAY_S: f64 = 86_400.0;
+/// An hour of that day as it is, from its tenth on; only where it is asked for.
+const HOUR: &str = "hour";
+const HOUR_S: f64 = 3_600.0;
+const HOUR_CUT: &str = "--cut 9h..10h";
 /// Rarer than on the published machine of 128 nodes.
 const LUBLIN_ARRIVALS: &str = "0.3";
 /// After its time Linpack may finish the run that it is in.
@@ -50,7 +58,8 @@ static FIGURES: [(&About, &[&str]); 2] = [
         &About {
             name: "krash-figure-2",
             paper: KRASH,
-            what: "a day of jobs of a model, replayed beside Linpack in two minutes",
+            what: "a day of jobs of a model, replayed beside Linpack in two minutes; \
+                   with --programs hour, an hour of it as it is",
             source: "KRASH (Perarnau and Huard, IPDPS 2010), figure 2",
             rounds: [3, 5],
             most_rounds: 5,
@@ -58,7 +67,7 @@ static FIGURES: [(&About, &[&str]); 2] = [
             page: |measured| page::sections(measured.rows, measured.dir),
             summary: page::summary,
         },
-        &[LUBLIN],
+        &[LUBLIN, HOUR],
     ),
     (
         &About {
@@ -90,13 +99,26 @@ fn reference(setup: &Setup) -> PathBuf {
     setup.dir.join("reference.csv")
 }
 
-/// Linpack for the length of the scenario.
-fn linpack(setup: &Setup) -> Vec<OsString> {
+/// How long the program of a cell runs.
+fn length_s(setup: &Setup, cell: &str) -> f64 {
+    match cell {
+        HOUR => HOUR_S,
+        _ => scenario::length_s(setup),
+    }
+}
+
+/// What Linpack said at the end of the recording.
+fn recorded_linpack(setup: &Setup) -> PathBuf {
+    setup.dir.join("reference.linpack")
+}
+
+/// Linpack for so long.
+fn linpack(setup: &Setup, length_s: f64) -> Vec<OsString> {
     vec![
         "sh".into(),
         setup.scratch.join("linpack.sh").into(),
         setup.scratch.clone().into(),
-        format!("{:.0}", scenario::length_s(setup)).into(),
+        format!("{length_s:.0}").into(),
         setup.cpus.iter().count().to_string().into(),
     ]
 }
@@ -125,6 +147,17 @@ fn lublin(setup: &Setup) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The seconds of a run of Linpack, from what `linpack.sh` says at its end.
+fn linpack_s(said: &str) -> Option<f64> {
+    let mut words = said.split_whitespace();
+    let mut after = |name: &str| {
+        let found = words.find(|word| *word == name);
+        found.and_then(|_| words.next()?.parse::<f64>().ok())
+    };
+    let (runs, seconds) = (after("runs")?, after("seconds")?);
+    (runs > 0.0).then(|| seconds / runs)
+}
+
 /// What the replay of a cell leaves.
 fn run_dir(dir: &Path, cell: &str, round: u32) -> PathBuf {
     dir.join(format!("run-{cell}-{}", round + 1))
@@ -137,13 +170,17 @@ impl Experiment for Replay {
         self.about.name
     }
 
-    fn cells(&self, _setup: &Setup) -> Vec<String> {
-        self.cells.iter().map(|cell| (*cell).to_owned()).collect()
+    fn cells(&self, setup: &Setup) -> Vec<String> {
+        let chosen = &setup.chosen;
+        let is_asked_for = |cell: &&str| *cell != HOUR || !chosen.programs.is_empty();
+        let cells = self.cells.iter().copied().filter(is_asked_for);
+        let cells = cells.filter(|cell| chosen.has(cell));
+        cells.map(str::to_owned).collect()
     }
 
     fn measure(&mut self, setup: &Setup, cell: &str, round: u32) -> Result<Vec<Row>> {
         let words_of_program = match cell {
-            "linpack" | LUBLIN => linpack(setup),
+            "linpack" | LUBLIN | HOUR => linpack(setup, length_s(setup, cell)),
             _ => ten_ep(setup),
         };
         let dir = run_dir(&setup.dir, cell, round);
@@ -154,6 +191,7 @@ impl Experiment for Replay {
                 let options = format!("--scale-time {factor} --resample {INTERVAL}");
                 (lublin(setup)?, options)
             }
+            HOUR => (lublin(setup)?, HOUR_CUT.to_owned()),
             _ => (reference(setup), String::new()),
         };
         let words = format!(
@@ -164,7 +202,8 @@ impl Experiment for Replay {
         command.arg(&profile).arg("--out").arg(&dir);
         command.arg("--").args(words_of_program);
         let mut steal = StealMeter::start(&Root::default(), &setup.cpus)?;
-        let limit = Duration::from_secs_f64(scenario::length_s(setup)) + AROUND;
+        let limit = Duration::from_secs_f64(length_s(setup, cell)) + AROUND;
+        let monitor = OutsideMonitor::start(&setup.sandbag, &setup.cpus);
         let ended = program::run(command, None, limit)?;
         let condition = Condition::Replay {
             profile: profile
@@ -200,6 +239,19 @@ impl Experiment for Replay {
                 row.put("sd_points", error.sd_points);
                 row.put("worst_points", error.worst_points.abs());
                 row.put("windows", error.windows as f64);
+                let achieved = read_achieved(&dir.join(ACHIEVED_CSV))?;
+                let achieved = achieved.collect::<std::result::Result<Vec<_>, _>>()?;
+                let began_at = run.began_at.context("a replay that never began")?;
+                monitor.put_error(&began_at, &achieved, &mut row)?;
+                if let Some(seconds) = linpack_s(&ended.out) {
+                    row.put("linpack_s", seconds);
+                }
+                if cell == "linpack" {
+                    let recorded = fs::read_to_string(recorded_linpack(setup));
+                    if let Some(seconds) = recorded.ok().as_deref().and_then(linpack_s) {
+                        row.put("recorded_linpack_s", seconds);
+                    }
+                }
             }
         }
         Ok(vec![row])
@@ -228,8 +280,9 @@ impl Paper for Replay {
             let path = setup.scratch.join(name);
             fs::write(&path, text).with_context(|| path.display().to_string())?;
         }
-        if self.cells != [LUBLIN] && !reference(setup).is_file() {
-            scenario::record(setup, linpack(setup), &reference(setup))?;
+        if !self.cells.contains(&LUBLIN) && !reference(setup).is_file() {
+            let program = linpack(setup, scenario::length_s(setup));
+            scenario::record(setup, program, &reference(setup), &recorded_linpack(setup))?;
         }
         Ok(Remarks::default())
     }

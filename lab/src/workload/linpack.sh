@@ -3,6 +3,7 @@
 # again and again for SECONDS; each run's residuals are checked.
 # linpack.sh DIRECTORY SECONDS RANKS; the directory has hpccinf.txt
 cd "$1" || exit 1
+begin=$(date +%s.%N)
 end=$(($(date +%s) + $2))
 runs=0
 while [ "$(date +%s)" -lt "$end" ]; do
@@ -12,4 +13,5 @@ while [ "$(date +%s)" -lt "$end" ]; do
     grep -q '1 tests completed and passed residual checks' hpccoutf.txt || exit 3
     runs=$((runs + 1))
 done
-echo "runs $runs"
+awk -v runs=$runs -v begin="$begin" -v now="$(date +%s.%N)" \
+    'BEGIN { printf "runs %d seconds %.3f\n", runs, now - begin }'

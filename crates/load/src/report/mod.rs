@@ -18,7 +18,7 @@ pub mod terminal;
 mod view;
 pub mod write;
 
-pub use achieved::{AchievedWriter, read_achieved};
+pub use achieved::{AchievedRow, AchievedWriter, read_achieved};
 pub use columns::column_heads;
 pub use error::Error;
 pub use nodes::NodeRows;

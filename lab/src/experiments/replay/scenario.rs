@@ -3,7 +3,7 @@
 //! Linpack puts on the CPUs.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -86,8 +86,8 @@ fn part(setup: &Setup, part: ScenarioPart) -> Result<Option<Running>> {
 }
 
 /// Records the scenario beside a program, as the load that everything except
-/// the program puts on the CPUs.
-pub fn record(setup: &Setup, program: Vec<OsString>, path: &Path) -> Result<()> {
+/// the program puts on the CPUs, and keeps what the program says in `said`.
+pub fn record(setup: &Setup, program: Vec<OsString>, path: &Path, said: &Path) -> Result<()> {
     let new = path.with_extension("new");
     let words = format!(
         "-q record -i {INTERVAL} --as-root --force --cpus {} -o",
@@ -95,6 +95,8 @@ pub fn record(setup: &Setup, program: Vec<OsString>, path: &Path) -> Result<()> 
     );
     let mut command = program::command(&setup.sandbag, &words);
     command.arg(&new).arg("--").args(program);
+    let said = File::create(said).with_context(|| said.display().to_string())?;
+    command.stdout(said);
     let mut recording = Running::start(command, Start::default())?;
     for (what, seconds) in SCENARIO {
         let until = Instant::now() + Duration::from_secs_f64(seconds * scale(setup));
