@@ -187,7 +187,10 @@ fn stops_of_each_process_are_judged_as_seen_from_outside(_: &MachinePlace) -> Re
         let said_pct = record.cpus[0].got_pct;
         figure!(
             (said_pct - got_pct).abs() < 4.0,
-            "{what}: {said_pct} % reported, {got_pct} % seen: {ended:?}"
+            "{what}: {said_pct} % of {:.3} s reported, {} holes; {got_pct} % of 5 s seen, absent \
+             for {absent} ns: {ended:?}",
+            record.length_s,
+            record.cpus[0].holes
         );
         place.as_before()?;
     }
