@@ -55,6 +55,11 @@ pub struct Selection {
     /// messages (krash-table-4)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub size: Option<u32>,
+
+    /// A recording whose first hour krash-figure-2 --programs hour replays
+    /// [default: an hour of a day of a model]
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
 }
 
 fn load(text: &str) -> std::result::Result<f64, String> {
@@ -79,8 +84,11 @@ impl Selection {
 
     /// As the terms of rows name it: what changes what a row is.
     pub fn terms(&self) -> String {
-        self.size
-            .map_or_else(String::new, |size| format!("size {size}"))
+        let size = self.size.map(|size| format!("size {size}"));
+        let profile = self.profile.as_ref();
+        let profile = profile.map(|path| format!("profile {}", path.display()));
+        let terms: Vec<String> = size.into_iter().chain(profile).collect();
+        terms.join(", ")
     }
 }
 

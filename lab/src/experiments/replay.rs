@@ -39,10 +39,9 @@ const INTERVAL: &str = "500ms";
 /// The third replay: a day of jobs of a model, in the time of the scenario.
 const LUBLIN: &str = "lublin";
 const DAY_S: f64 = 86_400.0;
-/// An hour of that day as it is, from its tenth on; only where it is asked for.
+/// An hour as it is; only where it is asked for.
 const HOUR: &str = "hour";
 const HOUR_S: f64 = 3_600.0;
-const HOUR_CUT: &str = "--cut 9h..10h";
 /// Rarer than on the published machine of 128 nodes.
 const LUBLIN_ARRIVALS: &str = "0.3";
 /// After its time Linpack may finish the run that it is in.
@@ -59,7 +58,7 @@ static FIGURES: [(&About, &[&str]); 2] = [
             name: "krash-figure-2",
             paper: KRASH,
             what: "a day of jobs of a model, replayed beside Linpack in two minutes; \
-                   with --programs hour, an hour of it as it is",
+                   with --programs hour, an hour as it is",
             source: "KRASH (Perarnau and Huard, IPDPS 2010), figure 2",
             rounds: [3, 5],
             most_rounds: 5,
@@ -147,6 +146,21 @@ fn lublin(setup: &Setup) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The profile of the hour, and the options for it: the first hour of a recording that the
+/// user names, or the tenth of a day whose load swings, in steps of 10 s.
+fn hour(setup: &Setup) -> Result<(PathBuf, String)> {
+    if let Some(recording) = &setup.chosen.profile {
+        return Ok((recording.clone(), "--cut 0s..1h --gaps hold".to_owned()));
+    }
+    let path = setup.dir.join(format!("daily-{}.csv", setup.cpus));
+    let words = format!(
+        "-q synth daily --force --step 10s --seed 1 -d {DAY_S}s --cpus {} -o",
+        setup.cpus
+    );
+    program::make_file(&setup.sandbag, &words, &path, AROUND)?;
+    Ok((path, "--cut 9h..10h".to_owned()))
+}
+
 /// The seconds of a run of Linpack, from what `linpack.sh` says at its end.
 fn linpack_s(said: &str) -> Option<f64> {
     let mut words = said.split_whitespace();
@@ -191,7 +205,7 @@ impl Experiment for Replay {
                 let options = format!("--scale-time {factor} --resample {INTERVAL}");
                 (lublin(setup)?, options)
             }
-            HOUR => (lublin(setup)?, HOUR_CUT.to_owned()),
+            HOUR => hour(setup)?,
             _ => (reference(setup), String::new()),
         };
         let words = format!(
