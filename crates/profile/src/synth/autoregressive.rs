@@ -65,7 +65,7 @@ struct ArProcess {
 }
 
 impl LoadSource for ArProcess {
-    fn loads(&mut self, _middle_s: f64, loads: &mut [f64]) {
+    fn loads(&mut self, _: f64, _: f64, loads: &mut [f64]) {
         for (load, deviation) in loads.iter_mut().zip(self.deviations.next()) {
             *load = self.mean_pct + deviation;
         }

@@ -5,6 +5,7 @@ use crate::{BoxSteps, Fault, Result};
 
 use crate::synth::autoregressive::Deviations;
 use crate::synth::sampling::{LoadSource, sample_steps};
+use crate::synth::shapes::flatness;
 
 /// Hours of a day.
 const HOURS: usize = 24;
@@ -27,7 +28,8 @@ pub enum Day {
 }
 
 impl Day {
-    fn mean_pct(&self, hour: f64) -> f64 {
+    /// The mean of the hours around `hour`, as many as `length`.
+    fn mean_pct(&self, hour: f64, length: f64) -> f64 {
         match self {
             Self::Wave {
                 mean_pct,
@@ -35,11 +37,28 @@ impl Day {
                 peak_hour,
             } => {
                 let cycles = (hour - peak_hour) / HOURS as f64;
-                mean_pct + amplitude_pct * libm::cos(std::f64::consts::TAU * cycles)
+                let flat = flatness(length / HOURS as f64);
+                mean_pct + amplitude_pct * flat * libm::cos(std::f64::consts::TAU * cycles)
             }
-            Self::Hours(hours) => hours[hour as usize % HOURS],
+            Self::Hours(hours) => {
+                let from = (hour - length / 2.0).rem_euclid(HOURS as f64);
+                let until = from + length;
+                if libm::floor(from) == libm::floor(until) {
+                    return hours[hour as usize % HOURS];
+                }
+                (sum_until(hours, until) - sum_until(hours, from)) / length
+            }
         }
     }
+}
+
+/// The loads of all hours before this moment, each as long as it lasts.
+fn sum_until(hours: &[f64; HOURS], hour: f64) -> f64 {
+    let days = libm::floor(hour / HOURS as f64);
+    let hour = hour - days * HOURS as f64;
+    let whole = (hour as usize).min(HOURS - 1);
+    let before: f64 = hours[..whole].iter().sum();
+    days * hours.iter().sum::<f64>() + before + hours[whole] * (hour - whole as f64)
 }
 
 /// A daily cycle times AR(p): where the mean is twice as high the load swings
@@ -129,10 +148,12 @@ struct Cycle {
 }
 
 impl LoadSource for Cycle {
-    fn loads(&mut self, middle_s: f64, loads: &mut [f64]) {
+    fn loads(&mut self, middle_s: f64, length_s: f64, loads: &mut [f64]) {
         let days = middle_s / self.day_s + self.start_hour / HOURS as f64;
         let hour = (days - libm::floor(days)) * HOURS as f64;
-        let mean = self.day.mean_pct(hour);
+        let mean = self
+            .day
+            .mean_pct(hour, length_s / self.day_s * HOURS as f64);
         for (load, factor) in loads.iter_mut().zip(self.factors.next()) {
             *load = mean * (1.0 + factor);
         }
@@ -143,6 +164,24 @@ impl LoadSource for Cycle {
 mod tests {
     use super::*;
     use crate::{NS_PER_S, Steps};
+
+    #[test]
+    fn a_step_over_the_border_of_hours_has_a_part_of_each() {
+        let mut hours = [0.0; HOURS];
+        hours
+            .iter_mut()
+            .skip(1)
+            .step_by(2)
+            .for_each(|load| *load = 100.0);
+        let day = Day::Hours(hours);
+        let means = [0.75, 2.25, 3.75].map(|middle| day.mean_pct(middle, 1.5));
+        let expected = [100.0 / 3.0, 100.0 / 3.0, 200.0 / 3.0];
+        for (mean, expected) in means.into_iter().zip(expected) {
+            assert!((mean - expected).abs() < 1e-9, "{means:?}");
+        }
+        assert!((day.mean_pct(23.9, 48.0) - 50.0).abs() < 1e-9);
+        assert_eq!(day.mean_pct(1.5, 1.0), 100.0);
+    }
 
     const HOUR_S: u64 = 3600;
     const STEP_S: u64 = 60;

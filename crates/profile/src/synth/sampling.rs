@@ -3,12 +3,11 @@
 
 use crate::{BoxSteps, Fault, Format, ProfileCell, ProfileHeader, Result, Step, Steps};
 
-/// What makes the load of the CPUs in one step: from the time of its middle,
-/// s, into the loads, percent.
+/// What makes the load of the CPUs in one step, percent.
 pub trait LoadSource: Send {
-    /// The loads of the step whose middle is at `middle_s`, into `loads`, which
+    /// The mean loads of the step of `length_s` around `middle_s`, into `loads`, which
     /// has one place per CPU. Values beyond 0 to 100 are cut off and counted.
-    fn loads(&mut self, middle_s: f64, loads: &mut [f64]);
+    fn loads(&mut self, middle_s: f64, length_s: f64, loads: &mut [f64]);
 }
 
 /// A profile of steps of the same length, the last shorter if need be.
@@ -62,7 +61,8 @@ impl<S: LoadSource> Steps for SampledSteps<S> {
         let end_ns = start_ns.saturating_add(self.step_ns).min(self.length_ns);
         self.now_ns = end_ns;
         let middle_s = f64::midpoint(start_ns as f64, end_ns as f64) / 1e9;
-        self.source.loads(middle_s, &mut self.loads);
+        let length_s = (end_ns - start_ns) as f64 / 1e9;
+        self.source.loads(middle_s, length_s, &mut self.loads);
         let mut cells = Vec::with_capacity(self.loads.len());
         for load in &self.loads {
             if !load.is_finite() {
@@ -99,7 +99,7 @@ mod tests {
     struct Middles;
 
     impl LoadSource for Middles {
-        fn loads(&mut self, middle_s: f64, loads: &mut [f64]) {
+        fn loads(&mut self, middle_s: f64, _: f64, loads: &mut [f64]) {
             loads[0] = middle_s * 10.0;
             loads[1] = 200.0;
         }

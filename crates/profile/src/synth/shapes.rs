@@ -74,7 +74,8 @@ fn finite(text: &str) -> Result<f64, String> {
 /// A step or length of 0.
 pub fn ramp(ramp: Ramp, cpus: &[u32], step_ns: u64, length_ns: u64) -> Result<BoxSteps> {
     let length_s = length_ns as f64 / 1e9;
-    let source = move |at: f64, _| ramp.from_pct + (ramp.to_pct - ramp.from_pct) * at / length_s;
+    let source =
+        move |at: f64, _: f64, _| ramp.from_pct + (ramp.to_pct - ramp.from_pct) * at / length_s;
     sample_steps(Shape(source), cpus, step_ns, length_ns)
 }
 
@@ -83,18 +84,22 @@ pub fn ramp(ramp: Ramp, cpus: &[u32], step_ns: u64, length_ns: u64) -> Result<Bo
 /// # Errors
 /// A step or length of 0.
 pub fn sine(sine: Sine, cpus: &[u32], step_ns: u64, length_ns: u64) -> Result<BoxSteps> {
-    // Over a step a sine is flatter than in its middle.
-    let half = std::f64::consts::PI * (step_ns as f64 / 1e9) / sine.period_s;
-    let flat = if half > 0.0 {
-        libm::sin(half) / half
-    } else {
-        1.0
-    };
-    let source = move |at: f64, cpu: usize| {
+    let source = move |at: f64, length_s: f64, cpu: usize| {
+        let flat = flatness(length_s / sine.period_s);
         let cycles = at / sine.period_s - sine.shift * cpu as f64;
         sine.mean_pct + sine.amplitude_pct * flat * libm::sin(std::f64::consts::TAU * cycles)
     };
     sample_steps(Shape(source), cpus, step_ns, length_ns)
+}
+
+/// The mean of a sine over so many cycles as a part of its value in their middle.
+pub(super) fn flatness(cycles: f64) -> f64 {
+    let half = std::f64::consts::PI * cycles;
+    if half > 0.0 {
+        libm::sin(half) / half
+    } else {
+        1.0
+    }
 }
 
 /// A [`Square`]; a step has its mean over the step, so one in which an edge lies
@@ -106,13 +111,13 @@ pub fn square(square: Square, cpus: &[u32], step_ns: u64, length_ns: u64) -> Res
     if !(0.0..=1.0).contains(&square.duty) {
         return Err(Fault::argument("duty", square.duty, "between 0 and 1").into());
     }
-    let half = step_ns as f64 / 2e9 / square.period_s;
     // Cycles spent in the first part until then.
     let first = move |cycles: f64| {
         let whole = libm::floor(cycles);
         whole * square.duty + (cycles - whole).min(square.duty)
     };
-    let source = move |at: f64, cpu: usize| {
+    let source = move |at: f64, length_s: f64, cpu: usize| {
+        let half = length_s / 2.0 / square.period_s;
         let middle = at / square.period_s - square.shift * cpu as f64;
         let share = (first(middle + half) - first(middle - half)) / (2.0 * half);
         // What is rounded away is far below what a profile holds.
@@ -122,13 +127,13 @@ pub fn square(square: Square, cpus: &[u32], step_ns: u64, length_ns: u64) -> Res
     sample_steps(Shape(source), cpus, step_ns, length_ns)
 }
 
-/// A function of time, s, and the CPU's place.
+/// A function of the middle of a step, its length, s, and the CPU's place.
 struct Shape<F>(F);
 
-impl<F: FnMut(f64, usize) -> f64 + Send> LoadSource for Shape<F> {
-    fn loads(&mut self, middle_s: f64, loads: &mut [f64]) {
+impl<F: FnMut(f64, f64, usize) -> f64 + Send> LoadSource for Shape<F> {
+    fn loads(&mut self, middle_s: f64, length_s: f64, loads: &mut [f64]) {
         for (cpu, load) in loads.iter_mut().enumerate() {
-            *load = (self.0)(middle_s, cpu);
+            *load = (self.0)(middle_s, length_s, cpu);
         }
     }
 }
@@ -137,6 +142,28 @@ impl<F: FnMut(f64, usize) -> f64 + Send> LoadSource for Shape<F> {
 mod tests {
     use super::*;
     use crate::{NS_PER_S, Profile};
+
+    #[test]
+    fn a_shorter_last_step_has_its_own_mean() {
+        let last = |steps: Result<BoxSteps>| loads(steps.unwrap(), 0).pop().unwrap();
+        let wave = Sine {
+            mean_pct: 50.0,
+            amplitude_pct: 50.0,
+            period_s: 10.0,
+            shift: 0.0,
+        };
+        let found = last(sine(wave, &[0], 10 * NS_PER_S, 15 * NS_PER_S));
+        assert!((found - (50.0 + 100.0 / std::f64::consts::PI)).abs() < 1e-9);
+        let edges = Square {
+            high_pct: 80.0,
+            low_pct: 0.0,
+            period_s: 3.0,
+            duty: 0.5,
+            shift: 0.0,
+        };
+        // Of 4 to 6 s it is high from 4 to 4.5 s.
+        assert_eq!(last(square(edges, &[0], 4 * NS_PER_S, 6 * NS_PER_S)), 20.0);
+    }
 
     fn loads(steps: BoxSteps, cpu: usize) -> Vec<f64> {
         let profile = Profile::collect(steps).unwrap();
