@@ -10,19 +10,20 @@ use sandbag_ui::quantity::plain_seconds;
 
 use super::report::{ExportReport, io};
 
-/// Each second is the mean of what it covers. Entries are collected first, 8
-/// bytes each.
+/// Each second is the mean of what it covers, with 0 where the load is unknown. Entries are
+/// collected first, 8 bytes each.
 pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<ExportReport> {
     let cpus = steps.header().cpus.clone();
     let has_steal = steps.header().has_steal;
     let mut watched = StepWatch {
         inner: steps,
         uneven: false,
+        unknown_ns: 0,
     };
     let mut seconds = Resample::new(&mut watched, NS_PER_S)?;
     let mut entries: Vec<Vec<(u32, u8)>> = vec![Vec::new(); cpus.len()];
     let mut report = ExportReport::default();
-    let (mut full, mut unknown, mut end_ns) = (0u64, 0u64, 0);
+    let (mut full, mut end_ns) = (0u64, 0);
     while let Some(step) = seconds.next_step()? {
         let second = u32::try_from(step.start_ns / NS_PER_S).map_err(|_| {
             Error::from(Fault::argument(
@@ -32,7 +33,6 @@ pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<Export
             ))
         })?;
         for (cell, entries) in step.cells.iter().zip(&mut entries) {
-            unknown += u64::from(cell.is_none());
             let load = cell.map_or(0.0, |c| c.load_pct);
             let whole = load.round();
             report.rounding_points = report.rounding_points.max((load - whole).abs());
@@ -64,9 +64,10 @@ pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<Export
             plain_seconds(end_ns)
         ));
     }
-    if unknown > 0 {
+    if watched.unknown_ns > 0 {
         report.lost.push(format!(
-            "{unknown} unknown loads (CPU times second) were written as 0"
+            "{} s (summed over the CPUs) of unknown load were written as 0",
+            plain_seconds(watched.unknown_ns)
         ));
     }
     if full > 0 {
@@ -99,10 +100,11 @@ fn write_krash(
     out.flush()
 }
 
-/// Notices steps that do not lie on whole seconds.
+/// Notices steps that do not lie on whole seconds, and makes unknown loads 0.
 struct StepWatch<'a> {
     inner: &'a mut dyn Steps,
     uneven: bool,
+    unknown_ns: u64,
 }
 
 impl Steps for StepWatch<'_> {
@@ -110,9 +112,16 @@ impl Steps for StepWatch<'_> {
         self.inner.header()
     }
     fn next_step(&mut self) -> Result<Option<crate::Step>> {
-        let step = self.inner.next_step()?;
-        self.uneven |= step.as_ref().is_some_and(|s| s.start_ns % NS_PER_S != 0);
-        Ok(step)
+        let Some(mut step) = self.inner.next_step()? else {
+            return Ok(None);
+        };
+        self.uneven |= step.start_ns % NS_PER_S != 0;
+        let length_ns = step.length_ns();
+        for cell in step.cells.iter_mut().filter(|cell| cell.is_none()) {
+            self.unknown_ns = self.unknown_ns.saturating_add(length_ns);
+            *cell = Some(crate::ProfileCell::default());
+        }
+        Ok(Some(step))
     }
     fn warnings(&self) -> Vec<String> {
         self.inner.warnings()
