@@ -8,6 +8,9 @@ use std::str::FromStr;
 use crate::{BoxSteps, Error, Fault, ProfileCell, ProfileHeader, Result};
 
 use super::clip::{clip_cell, clip_warning};
+use super::resample::covered_warning;
+use crate::model::Mean;
+use crate::number::NS_PER_S;
 use crate::stream::change_steps;
 
 /// How a profile of p CPUs is laid on fewer, n, of a machine.
@@ -151,7 +154,23 @@ fn join_cpus(inner: BoxSteps, target: &[u32], sources: Vec<Vec<usize>>, join: Jo
         cpus: target.to_vec(),
         ..inner.header().clone()
     };
-    change_steps(inner, header, clip_warning, move |inner, clips| {
+    let (places, from) = (sources.clone(), inner.header().clone());
+    let covered = change_steps(inner, from, covered_warning, move |inner, covered| {
+        let step = inner.next_step()?;
+        if let Some(step) = &step {
+            let missing = |sources: &Vec<usize>| {
+                let unknown = sources
+                    .iter()
+                    .filter(|at| step.cells[**at].is_none())
+                    .count();
+                if unknown < sources.len() { unknown } else { 0 }
+            };
+            let missing: usize = places.iter().map(missing).sum();
+            *covered = covered.saturating_add(step.length_ns().saturating_mul(missing as u64));
+        }
+        Ok(step)
+    });
+    change_steps(covered, header, clip_warning, move |inner, clips| {
         let Some(mut step) = inner.next_step()? else {
             return Ok(None);
         };
@@ -163,6 +182,14 @@ fn join_cpus(inner: BoxSteps, target: &[u32], sources: Vec<Vec<usize>>, join: Jo
 }
 
 fn join_cells(cells: &[Option<ProfileCell>], sources: &[usize], join: Join) -> Option<ProfileCell> {
+    if join == Join::Mean {
+        // As of steps: of what was delivered.
+        let mut mean = Mean::default();
+        for at in sources {
+            mean.add(cells[*at], NS_PER_S);
+        }
+        return mean.cell();
+    }
     let mut known = 0u32;
     let mut all = ProfileCell::default();
     for cell in sources.iter().filter_map(|i| cells[*i]) {
@@ -179,12 +206,7 @@ fn join_cells(cells: &[Option<ProfileCell>], sources: &[usize], join: Join) -> O
     if known == 0 {
         return sources.is_empty().then_some(ProfileCell::default());
     }
-    if known > 1 {
-        if join == Join::Mean {
-            all.load_pct /= f64::from(known);
-        }
-        all.steal_pct /= f64::from(known);
-    }
+    all.steal_pct /= f64::from(known);
     Some(all)
 }
 

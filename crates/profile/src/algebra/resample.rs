@@ -3,7 +3,7 @@
 
 use crate::model::Mean;
 use crate::{BoxSteps, Fault, ProfileHeader, Result, Step, Steps};
-use sandbag_ui::quantity::Seconds;
+use sandbag_ui::quantity::{Seconds, plain_seconds};
 
 /// Replaces the steps by ones of `step_ns`, each with the mean of what it
 /// covers, weighted with the delivered time. The end stays where it is, so
@@ -20,6 +20,17 @@ pub fn resample(steps: BoxSteps, step_ns: u64) -> Result<BoxSteps> {
 /// work would not end.
 const MOST_PIECES: u64 = 100_000_000;
 
+/// Says what became of unknown time beside known time.
+pub(super) fn covered_warning(covered_ns: u64) -> Option<String> {
+    (covered_ns > 0).then(|| {
+        format!(
+            "{} s (summed over the CPUs) of unknown load lie in steps of which a part is known; \
+             that part was taken for all (--gaps zero makes them 0 before)",
+            plain_seconds(covered_ns)
+        )
+    })
+}
+
 /// The work behind [`resample`], over any stream.
 pub(crate) struct Resample<S> {
     inner: S,
@@ -27,6 +38,8 @@ pub(crate) struct Resample<S> {
     /// The step below that covers `at_ns`, as far as one was read.
     current: Option<Step>,
     at_ns: u64,
+    /// Unknown time, summed over the CPUs, of steps that are known in part.
+    covered_ns: u64,
 }
 
 impl<S: Steps> Resample<S> {
@@ -39,6 +52,7 @@ impl<S: Steps> Resample<S> {
             step_ns,
             current: None,
             at_ns: 0,
+            covered_ns: 0,
         })
     }
 
@@ -75,15 +89,21 @@ impl<S: Steps> Steps for Resample<S> {
             }
             self.at_ns = until;
         }
-        Ok((self.at_ns > start_ns).then(|| Step {
+        let cells: Vec<_> = means.iter().map(Mean::cell).collect();
+        let known = means.iter().zip(&cells).filter(|(_, cell)| cell.is_some());
+        let covered_ns: u64 = known.map(|(mean, _)| mean.unknown_ns).sum();
+        self.covered_ns = self.covered_ns.saturating_add(covered_ns);
+        Ok((self.at_ns > start_ns).then_some(Step {
             start_ns,
             end_ns: self.at_ns,
-            cells: means.iter().map(Mean::cell).collect(),
+            cells,
         }))
     }
 
     fn warnings(&self) -> Vec<String> {
-        self.inner.warnings()
+        let mut all = self.inner.warnings();
+        all.extend(covered_warning(self.covered_ns));
+        all
     }
 }
 
@@ -108,6 +128,10 @@ mod tests {
             .collect();
         assert_eq!(loads, [Some(50.0), Some(0.0), None]);
         assert_eq!(r.end_ns(), 45);
+        assert!(r.warnings.is_empty());
+        let p = profile(&[0], &[(10, &[Some(100.0)]), (40, &[None])]);
+        let r = Profile::collect(resample(p.into_steps(), 20).unwrap()).unwrap();
+        assert!(r.warnings[0].starts_with("0.00000001 s (summed"), "{r:?}");
     }
 
     #[test]
