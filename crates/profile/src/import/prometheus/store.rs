@@ -238,7 +238,7 @@ impl Store {
         let mut all = count_warnings([
             (
                 self.unknown,
-                "{} values are NaN or infinite; the load is unknown there",
+                "{} values are NaN or infinite and count as not there",
             ),
             (
                 self.duplicates,
