@@ -165,6 +165,7 @@ impl Machines {
 pub(super) struct Order {
     first_ns: Option<i64>,
     last_ns: Option<i64>,
+    greatest_ns: Option<i64>,
     out_of_order: u64,
     cpus: u32,
     /// Of stamps from each other, ns.
@@ -177,13 +178,12 @@ impl Order {
         let stamp_ns = reading.stamp_ns;
         let first_ns = self.first_ns.get_or_insert(stamp_ns);
         *first_ns = stamp_ns.min(*first_ns);
+        self.out_of_order += u64::from(self.greatest_ns.is_some_and(|most| stamp_ns < most));
+        self.greatest_ns = self.greatest_ns.max(Some(stamp_ns));
         let last_ns = self.last_ns.replace(stamp_ns);
         let Some(distance_ns) = last_ns.map(|last_ns| stamp_ns.saturating_sub(last_ns)) else {
             return;
         };
-        if distance_ns < 0 {
-            self.out_of_order += 1;
-        }
         if let Ok(distance_ns @ 1..) = u64::try_from(distance_ns) {
             self.distances.add(distance_ns);
         }
