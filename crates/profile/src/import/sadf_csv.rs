@@ -17,7 +17,9 @@ use super::frame::import_samples;
 use super::host::Host;
 use super::line_samples::{LineEvent, LineFormat, LineSamples, SampleRow};
 use super::percent::Columns;
-use super::sample::{ImportSample, ImportSummary, duplicate_and_restart_warnings, interval_ns};
+use super::sample::{
+    BY_SADF, ImportSample, ImportSummary, duplicate_and_restart_warnings, interval_ns,
+};
 use super::stamp;
 
 pub(super) const NEED_P_ALL: &str = "export with `-P ALL`, as in `sadf -d FILE -- -P ALL`";
@@ -122,6 +124,10 @@ fn parse(
 }
 
 impl LineFormat for SadfCsv {
+    fn remedy_for_times(&self) -> &'static str {
+        BY_SADF
+    }
+
     fn line(&mut self, line: &[u8], _: &mut ImportSample) -> Result<LineEvent, Fault> {
         if let Some(names) = line.strip_prefix(b"# ") {
             self.headers += 1;

@@ -41,8 +41,12 @@ pub(super) struct ImportSummary {
     pub(super) warnings: Vec<String>,
 }
 
-pub(super) const CLOCKS_CHANGED: &str = "; if clocks were changed there (summer time, a clock set back), export the parts before and \
-     after it apart, or with `sadf -U`";
+pub(super) const CLOCKS_CHANGED: &str = "; if clocks were changed there (summer time, a clock set back), \
+                              take the parts before and after it apart";
+
+/// The same for recordings of sysstat's daily files.
+pub(super) const BY_SADF: &str = "; if clocks were changed there (summer time, a clock set back), \
+                                  export the parts before and after it apart, or with `sadf -U`";
 
 /// A recording as a stream of samples.
 pub(super) trait Samples: Send {

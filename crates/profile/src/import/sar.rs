@@ -20,7 +20,7 @@ use super::frame::import_samples;
 use super::host::Host;
 use super::line_samples::{LineEvent, LineFormat, LineSamples, SampleRow};
 use super::percent::Columns;
-use super::sample::{ImportSample, ImportSummary, duplicate_and_restart_warnings};
+use super::sample::{BY_SADF, ImportSample, ImportSummary, duplicate_and_restart_warnings};
 use super::stamp::{self, DayClock};
 
 pub(super) const READER: ImportReader = ImportReader {
@@ -184,6 +184,10 @@ fn machine<'a>(fields: impl Iterator<Item = &'a [u8]>) -> SarLine {
 }
 
 impl LineFormat for Sar {
+    fn remedy_for_times(&self) -> &'static str {
+        BY_SADF
+    }
+
     fn line(&mut self, line: &[u8], _: &mut ImportSample) -> Result<LineEvent, Fault> {
         let parsed = parse(line, self.columns)?;
         let begins = std::mem::replace(&mut self.begins, matches!(parsed, SarLine::Blank));

@@ -14,7 +14,9 @@ use crate::reader::Lines;
 use crate::{Error, Fault, Format, ProfileCell, Result};
 
 use super::json::{Elements, Path};
-use super::sample::{ImportSample, ImportSummary, Samples, duplicate_and_restart_warnings, slack};
+use super::sample::{
+    BY_SADF, ImportSample, ImportSummary, Samples, duplicate_and_restart_warnings, slack,
+};
 use super::{percent, stamp};
 
 /// How one of the programs writes its stamps.
@@ -241,5 +243,9 @@ impl<S: StampReader> Samples for SysstatJson<S> {
 
     fn here(&self, fault: Fault) -> Error {
         self.elements.in_element(fault, 1)
+    }
+
+    fn remedy_for_times(&self) -> &'static str {
+        BY_SADF
     }
 }
