@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sandbag_input::unpack::unpack;
+use sandbag_ui::quantity::Seconds;
 
 use crate::error::printable;
 use crate::number::unquoted;
 use crate::reader::{ImportReader, Input, Lines};
+use crate::stream::change_steps;
 use crate::{BoxSteps, Fault, Format, ReadOptions, Result, algebra, import, native};
 use sandbag_input::Head;
 
@@ -224,6 +226,7 @@ impl InputSource {
             lines: &|| self.lines(),
             options,
         })?;
+        steps = tell_unused(steps, options);
         if options.steal_as_load {
             steps = algebra::steal_as_load(steps);
         }
@@ -255,6 +258,34 @@ impl InputSource {
             })?,
         })
     }
+}
+
+/// Warns of an end and of a number of CPUs that were asked for and that the file overrides.
+fn tell_unused(steps: BoxSteps, options: &ReadOptions) -> BoxSteps {
+    let header = steps.header().clone();
+    let has = header.cpus.len();
+    let spread = options.spread.filter(|spread| spread.cpus as usize != has);
+    let cpus = spread.map(|spread| {
+        format!(
+            "the file has loads of its {has} CPUs; they were not spread over {}",
+            spread.cpus
+        )
+    });
+    let asked_ns = options.end_ns;
+    let told = move |end_ns| {
+        let asked_ns = asked_ns.filter(|asked_ns| *asked_ns != end_ns && end_ns > 0);
+        let end = asked_ns.map(|asked_ns| {
+            let (asked, end) = (Seconds(asked_ns), Seconds(end_ns));
+            format!("the file has an end of its own, {end}, which was taken and not {asked}")
+        });
+        let all: Vec<String> = cpus.clone().into_iter().chain(end).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    };
+    change_steps(steps, header, told, |inner, end_ns| {
+        let step = inner.next_step()?;
+        *end_ns = step.as_ref().map_or(*end_ns, |step| step.end_ns);
+        Ok(step)
+    })
 }
 
 /// A duplicated descriptor shares its position; this one keeps its own, so
