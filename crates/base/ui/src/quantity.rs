@@ -67,8 +67,18 @@ pub fn plain_seconds(ns: u64) -> String {
     }
 }
 
-/// A duration: `500ms`, `10s`, `1m`, `2h`, `1h 30m`; a bare number is seconds.
+/// A duration: `500ms`, `10s`, `1m`, `2h`, `1h 30m`; a bare number is seconds. At most 146
+/// years.
 pub fn duration(text: &str) -> Result<Duration, String> {
+    match any_duration(text)? {
+        time if time.as_nanos() > u128::from(LONGEST_NS) => {
+            Err("times are counted up to 146 years".to_owned())
+        }
+        time => Ok(time),
+    }
+}
+
+fn any_duration(text: &str) -> Result<Duration, String> {
     let below = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.');
     if text.trim().strip_prefix('-').is_some_and(below) {
         return Err(format!("{} is less than 0", text.trim()));
