@@ -145,6 +145,11 @@ fn none_half_a_percent_and_all(place: &MachinePlace) -> Result<()> {
     held(place, "none")?;
     place.run("load 0.5 -d 4s --out little -q")?;
     held(place, "little")?;
+    let got_pct = place.record("little")?.cpus[0].got_pct;
+    figure!(
+        (got_pct - 0.5).abs() < 0.3,
+        "{got_pct} % for half a percent"
+    );
     let said = place.run("load 100 -d 4s --out all")?;
     said.says(&["reaches", "at most"])?;
     held(place, "all")?;

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use super::duty::Duty;
 use super::worker::BurnWorker;
 use crate::board::BOUNDARY_NS;
-use crate::pacing::{Debt, LevelPlan, burst_period, kept_ns, light_period, next_point};
+use crate::pacing::{Debt, LONGEST_NS, LevelPlan, burst_period, kept_ns, light_period, next_point};
 
 /// The period of a level, ns.
 fn period_at(duty: Duty, level: f64, light: bool) -> u64 {
@@ -62,7 +62,7 @@ pub fn run(
             continue;
         }
         // After a longer period or a shorter one, the next common point.
-        let next = next_point(grid, period_ns, phase);
+        let mut next = next_point(grid, period_ns, phase);
         let end = plan.end_ns(worker.slot, grid);
         let due = plan.due(worker.slot, grid, next);
         debt.add(due);
@@ -75,12 +75,23 @@ pub fn run(
             worker.note_boundaries(monotonic());
             continue;
         }
+        // A wake-up takes more than a small level is due in a short period: it sleeps until
+        // what it holds is due, but no longer than orders are ahead.
+        let held = worker.held_ns();
+        while debt.debt_ns(held) == 0 && !next.is_multiple_of(BOUNDARY_NS) {
+            let after = next_point(next, period_ns, phase);
+            if after - grid > LONGEST_NS {
+                break;
+            }
+            debt.add(plan.due(worker.slot, next, after));
+            next = after;
+        }
         if matches!(attributes, Attributes::Deadline { .. }) && reserved != Some(plan.level()) {
             reserve(plan.level(), period_ns)?;
             reserved = Some(plan.level());
         }
         if let Some(watchdog) = &worker.watchdog {
-            watchdog.feed(light, period_ns);
+            watchdog.feed(light, next - grid);
         }
         match duty {
             Duty::Pace { .. } | Duty::Burst => pace(worker, &debt, plan.level(), grid, next),
@@ -127,6 +138,11 @@ fn begin_again(
 /// Works off the debt, then sleeps; returns at `next` in any case.
 fn pace(worker: &mut BurnWorker<'_>, debt: &Debt, level: f64, grid: u64, next: u64) {
     let begin = worker.held_ns();
+    if debt.debt_ns(begin) == 0 {
+        worker.show(0, begin, begin);
+        sleep_until(next);
+        return;
+    }
     let mut waits = worker.waits();
     loop {
         let held = worker.held_ns();
