@@ -21,6 +21,8 @@ use crate::bench::tasks::burners;
 use crate::row::Row;
 
 const STEP_NS: Nanos = 100_000_000;
+/// How often burners are looked for.
+const FOUND_EVERY_NS: Nanos = 5 * STEP_NS;
 /// Seconds with more steal are not counted, as in the run's own error.
 const MOST_STEAL_PCT: f64 = 3.0;
 /// Above all ordinary tasks, so that the reading is not late.
@@ -97,24 +99,24 @@ fn watch(cpu: u32, sandbag: &Path, ended: &AtomicBool) -> Readings {
     // Without them it reads less exactly.
     let _ = sched::set_affinity(0, &CpuList::from_iter([cpu]));
     let _ = sched::set_attributes(0, Attributes::Fifo { priority: PRIORITY });
-    let mut known: Vec<Process> = Vec::new();
+    // Each with what it had taken when it was last read: one that has ended counts on.
+    let mut known: BTreeMap<u32, (Process, u64)> = BTreeMap::new();
     let mut at_ns = clock::monotonic() / STEP_NS * STEP_NS;
     while !ended.load(Ordering::Relaxed) {
         at_ns += STEP_NS;
         clock::sleep_until(at_ns);
-        let taken: Option<Vec<u64>> = known
-            .iter()
-            .map(|burner| burner.schedstat().ok().map(|stat| stat.exec_ns))
-            .collect();
-        match taken.filter(|taken| !taken.is_empty()) {
-            Some(taken) => {
-                readings.insert(at_ns, taken.iter().sum());
+        for (burner, taken_ns) in known.values_mut() {
+            if let Ok(stat) = burner.schedstat() {
+                *taken_ns = stat.exec_ns;
             }
-            None => {
-                known = find(cpu, sandbag);
-                if !known.is_empty() {
-                    readings.clear();
-                }
+        }
+        if !known.is_empty() {
+            readings.insert(at_ns, known.values().map(|(_, taken_ns)| taken_ns).sum());
+        }
+        // Further ones join where a group cannot carry the weight.
+        if at_ns.is_multiple_of(FOUND_EVERY_NS) {
+            for burner in find(cpu, sandbag) {
+                known.entry(burner.pid()).or_insert((burner, 0));
             }
         }
     }
