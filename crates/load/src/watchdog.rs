@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A timer that a burner sets anew every period. It expires where the burner does not
+//! A timer that a burner sets anew whenever it wakes up. It expires where the burner does not
 //! run, which the supervisor then hears without having looked.
 
 use std::io;
@@ -30,10 +30,11 @@ impl Watchdog {
         Self(unsafe { TimerFd::from_owned_fd(fd) })
     }
 
-    /// Keeps it from expiring for as long as a burner of this period may be silent.
-    pub fn feed(&self, light: bool, period_ns: u64) {
+    /// Keeps it from expiring for as long as a burner of this period may be silent that
+    /// sleeps for `rest_ns` more.
+    pub fn feed(&self, light: bool, period_ns: u64, rest_ns: u64) {
         let silence = if light { SILENCE_LIGHT_NS } else { SILENCE_NS };
-        let silence = Duration::from_nanos(silence.max(2 * period_ns));
+        let silence = Duration::from_nanos(silence.max(2 * period_ns) + rest_ns);
         let after = Expiration::OneShot(TimeSpec::from_duration(silence));
         // Fails for no timer that exists.
         let _ = self.0.set(after, TimerSetTimeFlags::empty());
@@ -61,7 +62,7 @@ mod tests {
         let watchdog = Watchdog::new().unwrap();
         let other = Watchdog::inherited(watchdog.as_fd().try_clone_to_owned().unwrap());
         assert!(!watchdog.has_expired());
-        other.feed(true, 2_000_000);
+        other.feed(true, 2_000_000, 0);
         let mut fds = [PollFd::new(watchdog.as_fd(), PollFlags::POLLIN)];
         assert_eq!(poll(&mut fds, PollTimeout::NONE), Ok(1));
         assert!(watchdog.has_expired() && !watchdog.has_expired());

@@ -16,7 +16,9 @@ use std::sync::atomic::Ordering;
 use super::duty::Duty;
 use super::worker::BurnWorker;
 use crate::board::BOUNDARY_NS;
-use crate::pacing::{Debt, LONGEST_NS, LevelPlan, burst_period, kept_ns, light_period, next_point};
+use crate::pacing::{
+    Debt, LONGEST_NS, LevelPlan, Orders as _, burst_period, kept_ns, light_period, next_point,
+};
 
 /// The period of a level, ns.
 fn period_at(duty: Duty, level: f64, light: bool) -> u64 {
@@ -76,11 +78,12 @@ pub fn run(
             continue;
         }
         // A wake-up takes more than a small level is due in a short period: it sleeps until
-        // what it holds is due, but no longer than orders are ahead.
-        let held = worker.held_ns();
+        // what it holds is due, but no longer than orders are ahead of it.
+        let (held, first) = (worker.held_ns(), next);
         while debt.debt_ns(held) == 0 && !next.is_multiple_of(BOUNDARY_NS) {
             let after = next_point(next, period_ns, phase);
-            if after - grid > LONGEST_NS {
+            let order = worker.slot.order(plan.next());
+            if after - grid > LONGEST_NS || order.is_some_and(|order| order.from_ns < after) {
                 break;
             }
             debt.add(plan.due(worker.slot, next, after));
@@ -91,7 +94,7 @@ pub fn run(
             reserved = Some(plan.level());
         }
         if let Some(watchdog) = &worker.watchdog {
-            watchdog.feed(light, next - grid);
+            watchdog.feed(light, period_ns, next - first);
         }
         match duty {
             Duty::Pace { .. } | Duty::Burst => pace(worker, &debt, plan.level(), grid, next),

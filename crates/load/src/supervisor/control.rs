@@ -14,6 +14,7 @@ use crate::method::{Method, Scope};
 use crate::node::protocol::{CpuSpeed, Reply, Request, Status};
 use crate::node::socket::{Directory, Server, SocketError};
 use crate::node::{NodeMachine, NodeName, Ratios, Speeds, environment};
+use crate::pacing::LONGEST_NS;
 use sandbag_run::error::Result;
 use sandbag_ui::units::{self, Loads};
 
@@ -188,8 +189,9 @@ impl LoadControl {
     }
 }
 
-/// What giving all burners their orders may take.
-const LEAD_NS: u64 = 1_000_000;
+/// For how long a burner that owes nothing does not look at its orders, and what giving all
+/// of them theirs may take.
+const LEAD_NS: u64 = LONGEST_NS + 1_000_000;
 /// What the first order of a burner that was just started may take.
 const BEGIN_NS: u64 = 200_000_000;
 /// Pieces that are asked until something else is.

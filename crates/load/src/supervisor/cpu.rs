@@ -290,6 +290,8 @@ impl LoadedCpu {
         for slot in slots.map(|burner| common.board.slot(burner.slot)) {
             rests |= slot.idle.load(Ordering::Acquire) != 0;
             progress += slot.active_ns.load(Ordering::Relaxed);
+            // One that owes nothing wakes up and is not active.
+            progress += slot.cpu_ns.load(Ordering::Relaxed);
             progress += slot.away_ns.load(Ordering::Relaxed);
         }
         if rests || progress != self.progress.0 {
@@ -378,13 +380,16 @@ impl LoadedCpu {
         let lost_ns = self.lost_ns(common);
         let lost = lost_ns > std::mem::replace(&mut self.lost_ns, lost_ns);
         let active = active.saturating_sub(was_active);
-        if !self.asks_for_room(common) || active < BOUNDARY_NS / 100 {
+        if !self.asks_for_room(common) {
             return Ok(());
         }
         self.lightness.look(idle, self.level, clock::monotonic());
         if self.lightness.is_light() {
             // The room of a light burner says nothing about what a heavy one has.
             return self.apply(common);
+        }
+        if active < BOUNDARY_NS / 100 {
+            return Ok(());
         }
         let share = (taken.saturating_sub(was_taken) as f64 / active as f64).min(1.0);
         let least = self.least_headroom.get_or_insert(1.0);
