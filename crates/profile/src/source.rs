@@ -226,7 +226,7 @@ impl InputSource {
             lines: &|| self.lines(),
             options,
         })?;
-        steps = tell_unused(steps, options);
+        steps = tell_unused(steps, &self.name, options);
         if options.steal_as_load {
             steps = algebra::steal_as_load(steps);
         }
@@ -261,29 +261,34 @@ impl InputSource {
 }
 
 /// Warns of an end and of a number of CPUs that were asked for and that the file overrides.
-fn tell_unused(steps: BoxSteps, options: &ReadOptions) -> BoxSteps {
+fn tell_unused(steps: BoxSteps, name: &Arc<str>, options: &ReadOptions) -> BoxSteps {
     let header = steps.header().clone();
     let has = header.cpus.len();
     let spread = options.spread.filter(|spread| spread.cpus as usize != has);
     let cpus = spread.map(|spread| {
         format!(
-            "the file has loads of its {has} CPUs; they were not spread over {}",
+            "{name} has loads of its {has} CPUs, which were not spread over {}",
             spread.cpus
         )
     });
-    let asked_ns = options.end_ns;
+    let (asked_ns, name) = (options.end_ns, Arc::clone(name));
+    // 0 where it was not read to its end.
     let told = move |end_ns| {
         let asked_ns = asked_ns.filter(|asked_ns| *asked_ns != end_ns && end_ns > 0);
         let end = asked_ns.map(|asked_ns| {
             let (asked, end) = (Seconds(asked_ns), Seconds(end_ns));
-            format!("the file has an end of its own, {end}, which was taken and not {asked}")
+            format!("{name} has an end of its own, {end}, which was taken and not {asked}")
         });
         let all: Vec<String> = cpus.clone().into_iter().chain(end).collect();
         (!all.is_empty()).then(|| all.join("; "))
     };
-    change_steps(steps, header, told, |inner, end_ns| {
+    let mut last_ns = 0;
+    change_steps(steps, header, told, move |inner, end_ns| {
         let step = inner.next_step()?;
-        *end_ns = step.as_ref().map_or(*end_ns, |step| step.end_ns);
+        match &step {
+            Some(step) => last_ns = step.end_ns,
+            None => *end_ns = last_ns,
+        }
         Ok(step)
     })
 }
@@ -385,8 +390,7 @@ mod tests {
         assert!(spool(b"time,cpu0\n0,50\n1,end\n").is_err());
         assert!(spool(b"time,cpu0\n0,5\n1,end\n").is_ok());
         let error = spool(&[0; 21]).unwrap_err();
-        let expected =
-            "standard input: it holds more than 20 bytes, and what can be read only once";
+        let expected = "standard input: it holds more than 20 bytes, the most that is kept";
         assert!(error.to_string().starts_with(expected), "{error}");
     }
 
