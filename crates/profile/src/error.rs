@@ -152,8 +152,8 @@ pub enum Fault {
     #[error("a line is longer than {0} bytes; this is no text profile")]
     LineTooLong(usize),
     #[error(
-        "it holds more than {0} bytes, and what can be read only once is kept in the directory of \
-         temporary files (TMPDIR) until it is read: write it to a file, and name that"
+        "it holds more than {0} bytes, the most that is kept of a pipe (in TMPDIR): write it to \
+         a file, and name that"
     )]
     PipeTooLong(u64),
     #[error("the file is UTF-16 text; save it as UTF-8 (in a spreadsheet: \"CSV UTF-8\")")]
@@ -212,10 +212,10 @@ pub enum Fault {
         second: String,
     },
     #[error(
-        "that would be {pieces} pieces, as it ends at {end}: take longer pieces or a part \
-         (--cut); a first stamp of 0 makes a series that long"
+        "that would be more than 100 million pieces: the profile reaches to {0} at least; take \
+         longer pieces or a part (--cut), and look whether its first stamp is 0"
     )]
-    TooManyPieces { pieces: u64, end: Seconds },
+    TooManyPieces(Seconds),
     #[error(
         "it holds more than {0} values of one machine, which are held in memory; \
          take a shorter time or a longer step"
@@ -307,7 +307,7 @@ impl ExitStatus for Fault {
             Fault::WhichMachine { .. } => "--machine",
             Fault::NoEnd(_) => "--end",
             Fault::TooManyCpus(_) => "--spread",
-            Fault::TooManyPieces { .. } => "--resample",
+            Fault::TooManyPieces(_) => "--resample",
             Fault::UnknownFormat { .. } | Fault::WrongFormat { .. } => "--from",
             _ => return None,
         })

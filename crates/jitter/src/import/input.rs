@@ -33,7 +33,7 @@ impl JitterRecording {
         if let Some(one) = series.iter().find(|one| least_pct(one) > 100.0) {
             warnings.push(format!(
                 "the events of cpu{} take {:.0} % of the time in which they were counted, which \
-                 cannot be: a count or the time is wrong",
+                 cannot be: a count or the time is wrong, or the time was rounded",
                 one.cpu,
                 least_pct(one)
             ));

@@ -8,10 +8,10 @@ use std::str::FromStr;
 use crate::{BoxSteps, Error, Fault, ProfileCell, ProfileHeader, Result};
 
 use super::clip::{clip_cell, clip_warning};
-use super::resample::covered_warning;
 use crate::model::Mean;
 use crate::number::NS_PER_S;
 use crate::stream::change_steps;
+use sandbag_ui::quantity::plain_seconds;
 
 /// How a profile of p CPUs is laid on fewer, n, of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,6 +148,19 @@ enum Join {
     Max,
 }
 
+/// Says what became of unknown loads that met known ones.
+fn joined_warning(join: Join, unknown_ns: u64) -> Option<String> {
+    let what = match join {
+        Join::Sum => "counts as 0 beside the loads that it was added to",
+        Join::Mean => "was left out of means",
+        Join::Max => "was left out where the greatest was taken",
+    };
+    (unknown_ns > 0).then(|| {
+        let seconds = plain_seconds(unknown_ns);
+        format!("{seconds} s (summed over the CPUs) of unknown load {what}")
+    })
+}
+
 /// `sources` has for each target CPU the places in the profile's cells.
 fn join_cpus(inner: BoxSteps, target: &[u32], sources: Vec<Vec<usize>>, join: Join) -> BoxSteps {
     let header = ProfileHeader {
@@ -155,21 +168,26 @@ fn join_cpus(inner: BoxSteps, target: &[u32], sources: Vec<Vec<usize>>, join: Jo
         ..inner.header().clone()
     };
     let (places, from) = (sources.clone(), inner.header().clone());
-    let covered = change_steps(inner, from, covered_warning, move |inner, covered| {
-        let step = inner.next_step()?;
-        if let Some(step) = &step {
-            let missing = |sources: &Vec<usize>| {
-                let unknown = sources
-                    .iter()
-                    .filter(|at| step.cells[**at].is_none())
-                    .count();
-                if unknown < sources.len() { unknown } else { 0 }
-            };
-            let missing: usize = places.iter().map(missing).sum();
-            *covered = covered.saturating_add(step.length_ns().saturating_mul(missing as u64));
-        }
-        Ok(step)
-    });
+    let covered = change_steps(
+        inner,
+        from,
+        move |ns| joined_warning(join, ns),
+        move |inner, covered| {
+            let step = inner.next_step()?;
+            if let Some(step) = &step {
+                let missing = |sources: &Vec<usize>| {
+                    let unknown = sources
+                        .iter()
+                        .filter(|at| step.cells[**at].is_none())
+                        .count();
+                    if unknown < sources.len() { unknown } else { 0 }
+                };
+                let missing: usize = places.iter().map(missing).sum();
+                *covered = covered.saturating_add(step.length_ns().saturating_mul(missing as u64));
+            }
+            Ok(step)
+        },
+    );
     change_steps(covered, header, clip_warning, move |inner, clips| {
         let Some(mut step) = inner.next_step()? else {
             return Ok(None);

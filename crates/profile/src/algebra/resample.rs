@@ -11,9 +11,11 @@ use sandbag_ui::quantity::{Seconds, plain_seconds};
 /// part speaks for it.
 ///
 /// # Errors
-/// `step_ns` is 0.
+/// `step_ns` is 0. Later, that there are more than a hundred million of them.
 pub fn resample(steps: BoxSteps, step_ns: u64) -> Result<BoxSteps> {
-    Ok(Box::new(Resample::new(steps, step_ns)?))
+    let mut resample = Resample::new(steps, step_ns)?;
+    resample.most = MOST_PIECES;
+    Ok(Box::new(resample))
 }
 
 /// The most pieces, three years in seconds: of more, a length or a stamp is wrong, and the
@@ -21,11 +23,11 @@ pub fn resample(steps: BoxSteps, step_ns: u64) -> Result<BoxSteps> {
 const MOST_PIECES: u64 = 100_000_000;
 
 /// Says what became of unknown time beside known time.
-pub(super) fn covered_warning(covered_ns: u64) -> Option<String> {
+fn covered_warning(covered_ns: u64) -> Option<String> {
     (covered_ns > 0).then(|| {
         format!(
-            "{} s (summed over the CPUs) of unknown load lie in steps of which a part is known; \
-             that part was taken for all (--gaps zero makes them 0 before)",
+            "{} s (summed over the CPUs) of unknown load lies in steps of which a part is known; \
+             that part was taken for all (--gaps zero makes it 0 before)",
             plain_seconds(covered_ns)
         )
     })
@@ -35,6 +37,8 @@ pub(super) fn covered_warning(covered_ns: u64) -> Option<String> {
 pub(crate) struct Resample<S> {
     inner: S,
     step_ns: u64,
+    /// The most pieces that are made.
+    most: u64,
     /// The step below that covers `at_ns`, as far as one was read.
     current: Option<Step>,
     at_ns: u64,
@@ -50,6 +54,7 @@ impl<S: Steps> Resample<S> {
         Ok(Self {
             inner,
             step_ns,
+            most: u64::MAX,
             current: None,
             at_ns: 0,
             covered_ns: 0,
@@ -59,10 +64,8 @@ impl<S: Steps> Resample<S> {
     /// Refuses a profile that reaches beyond the pieces that are made of one.
     fn check_pieces(&self) -> Result<()> {
         let end_ns = self.current.as_ref().map_or(0, |step| step.end_ns);
-        let pieces = end_ns / self.step_ns;
-        if pieces > MOST_PIECES {
-            let end = Seconds(end_ns);
-            return Err(Fault::TooManyPieces { pieces, end }.into());
+        if end_ns / self.step_ns > self.most {
+            return Err(Fault::TooManyPieces(Seconds(end_ns)).into());
         }
         Ok(())
     }
@@ -149,7 +152,7 @@ mod tests {
             resample(p.into_steps(), step_ns).unwrap().next_step()
         };
         let error = of(1_000_000_000).unwrap_err().to_string();
-        assert!(error.contains("1790000000 pieces"), "{error}");
+        assert!(error.contains("reaches to 1790000000 s"), "{error}");
         assert!(of(100_000_000_000).is_ok());
     }
 
