@@ -66,7 +66,7 @@ pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<Export
     }
     if watched.unknown_ns > 0 {
         report.lost.push(format!(
-            "{} s (summed over the CPUs) of unknown load were written as 0",
+            "{} s (summed over the CPUs) of unknown load was written as 0",
             plain_seconds(watched.unknown_ns)
         ));
     }

@@ -42,7 +42,7 @@ pub(super) struct ImportSummary {
 }
 
 pub(super) const CLOCKS_CHANGED: &str = "; if clocks were changed there (summer time, a clock set back), \
-                              take the parts before and after it apart";
+                              give the parts before and after it as files of their own";
 
 /// The same for recordings of sysstat's daily files.
 pub(super) const BY_SADF: &str = "; if clocks were changed there (summer time, a clock set back), \
