@@ -147,7 +147,7 @@ fn lublin(setup: &Setup) -> Result<PathBuf> {
 }
 
 /// The profile of the hour, and the options for it: the first hour of a recording that the
-/// user names, or the tenth of a day whose load swings, in steps of 10 s.
+/// user names, or the tenth hour of a day whose load swings, in steps of 10 s.
 fn hour(setup: &Setup) -> Result<(PathBuf, String)> {
     if let Some(recording) = &setup.chosen.profile {
         return Ok((recording.clone(), "--cut 0s..1h --gaps hold".to_owned()));

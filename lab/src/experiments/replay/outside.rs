@@ -23,8 +23,6 @@ use crate::row::Row;
 const STEP_NS: Nanos = 100_000_000;
 /// How often burners are looked for.
 const FOUND_EVERY_NS: Nanos = 5 * STEP_NS;
-/// Seconds with more steal are not counted, as in the run's own error.
-const MOST_STEAL_PCT: f64 = 3.0;
 /// Above all ordinary tasks, so that the reading is not late.
 const PRIORITY: u32 = 10;
 
@@ -53,14 +51,19 @@ impl OutsideMonitor {
     ///
     /// # Errors
     /// `began_at` is no time, or a thread of the monitor failed.
-    pub fn put_error(self, began_at: &str, achieved: &[AchievedRow], row: &mut Row) -> Result<()> {
+    pub fn put_error(
+        mut self,
+        began_at: &str,
+        achieved: &[AchievedRow],
+        row: &mut Row,
+    ) -> Result<()> {
         self.ended.store(true, Ordering::Relaxed);
         let began: Timestamp = began_at.parse().context("when the run began")?;
         let since_ns = Timestamp::now().duration_since(began).as_nanos();
         let begin_ns = clock::monotonic().saturating_sub(u64::try_from(since_ns).unwrap_or(0));
         let begin_ns = begin_ns.saturating_add(STEP_NS / 2) / STEP_NS * STEP_NS;
         let mut errors = Vec::new();
-        for (cpu, thread) in self.cpus {
+        for (cpu, thread) in std::mem::take(&mut self.cpus) {
             let readings = thread.join().ok().context("the outside monitor")?;
             errors.extend(errors_of(&readings, cpu, begin_ns, achieved));
         }
@@ -75,7 +78,15 @@ impl OutsideMonitor {
     }
 }
 
-/// Windows of a CPU, each with its error in points.
+/// A replay that fails has no error, and must not be watched any more.
+impl Drop for OutsideMonitor {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Windows of a CPU, each with its error in points; of one shorter than 1 s the part that it
+/// is of a second, as in the run's own error.
 fn errors_of<'a>(
     readings: &'a Readings,
     cpu: u32,
@@ -83,12 +94,11 @@ fn errors_of<'a>(
     achieved: &'a [AchievedRow],
 ) -> impl Iterator<Item = f64> + 'a {
     let at = move |s: f64| readings.get(&(begin_ns + (s * 1e9).round() as u64));
-    let counts = move |row: &&AchievedRow| {
-        row.cpu == cpu && !row.is_hole() && row.steal_pct <= MOST_STEAL_PCT
-    };
+    let counts = move |row: &&AchievedRow| row.cpu == cpu && !row.is_hole();
     achieved.iter().filter(counts).filter_map(move |row| {
         let taken_ns = at(row.time_s + row.length_s)?.checked_sub(*at(row.time_s)?)?;
-        Some(taken_ns as f64 / 1e9 / row.delivered_s() * 100.0 - row.asked_pct)
+        let got_pct = taken_ns as f64 / 1e9 / row.delivered_s() * 100.0;
+        Some((got_pct - row.asked_pct) * row.length_s.min(1.0))
     })
 }
 
@@ -151,9 +161,8 @@ mod tests {
             command_pct: None,
             hole: 0,
         };
-        let stolen = AchievedRow {
-            time_s: 1.0,
-            steal_pct: 9.0,
+        let hole = AchievedRow {
+            hole: 1,
             ..row.clone()
         };
         let other = AchievedRow {
@@ -161,7 +170,7 @@ mod tests {
             ..row.clone()
         };
         let readings = Readings::from([(7_000, 5), (1_000_007_000, 490_000_005)]);
-        let found: Vec<f64> = errors_of(&readings, 1, 7_000, &[row, stolen, other]).collect();
+        let found: Vec<f64> = errors_of(&readings, 1, 7_000, &[row, hole, other]).collect();
         assert_eq!(found, [10.0]);
     }
 }

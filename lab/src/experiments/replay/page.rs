@@ -51,7 +51,7 @@ pub fn sections(rows: &[Row], dir: &Path) -> Result<Vec<Section>> {
         Section::new("Error against the reference")
             .text(&format!(
                 "Per second and CPU; medians over the runs. The paper has {PUBLISHED} for both \
-                 runs, we want {TARGET} at most. Seconds with more than 3 % steal are not \
+                 runs, we want {TARGET} at most. Holes are not \
                  counted. From outside: by the kernel's accounts of the burners' threads, read \
                  by another task.{}",
                 recorded_text(rows)
