@@ -92,7 +92,7 @@ pub fn sine(sine: Sine, cpus: &[u32], step_ns: u64, length_ns: u64) -> Result<Bo
     sample_steps(Shape(source), cpus, step_ns, length_ns)
 }
 
-/// The mean of a sine over so many cycles as a part of its value in their middle.
+/// The mean of a sine over this number of cycles as a part of its value in their middle.
 pub(super) fn flatness(cycles: f64) -> f64 {
     let half = std::f64::consts::PI * cycles;
     if half > 0.0 {
