@@ -67,13 +67,13 @@ pub fn plain_seconds(ns: u64) -> String {
     }
 }
 
+const TOO_LONG: &str = "times are counted up to 146 years";
+
 /// A duration: `500ms`, `10s`, `1m`, `2h`, `1h 30m`; a bare number is seconds. At most 146
 /// years.
 pub fn duration(text: &str) -> Result<Duration, String> {
     match any_duration(text)? {
-        time if time.as_nanos() > u128::from(LONGEST_NS) => {
-            Err("times are counted up to 146 years".to_owned())
-        }
+        time if time.as_nanos() > u128::from(LONGEST_NS) => Err(TOO_LONG.to_owned()),
         time => Ok(time),
     }
 }
@@ -84,13 +84,12 @@ fn any_duration(text: &str) -> Result<Duration, String> {
         return Err(format!("{} is less than 0", text.trim()));
     }
     if let Ok(seconds) = text.trim().parse::<f64>() {
-        let most = Duration::MAX.as_secs_f64();
-        let seconds = if seconds > 0.0 {
-            seconds.min(most / 2.0)
+        let fault = if seconds > 0.0 {
+            TOO_LONG
         } else {
-            seconds
+            "not a duration"
         };
-        return Duration::try_from_secs_f64(seconds).map_err(|_| "not a duration".to_owned());
+        return Duration::try_from_secs_f64(seconds).map_err(|_| fault.to_owned());
     }
     humantime::parse_duration(text.trim())
         .map_err(|_| "expected a duration such as 500ms, 10s, 1m or 2h".to_owned())
