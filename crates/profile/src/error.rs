@@ -152,8 +152,8 @@ pub enum Fault {
     #[error("a line is longer than {0} bytes; this is no text profile")]
     LineTooLong(usize),
     #[error(
-        "it holds more than {0} bytes, the most that is kept of a pipe (in TMPDIR): write it to \
-         a file, and name that"
+        "it holds more than {0} bytes, the most that is kept (in TMPDIR) of what can be read \
+         only once: write it to a file, and name that"
     )]
     PipeTooLong(u64),
     #[error("the file is UTF-16 text; save it as UTF-8 (in a spreadsheet: \"CSV UTF-8\")")]

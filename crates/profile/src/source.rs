@@ -384,6 +384,22 @@ mod tests {
     }
 
     #[test]
+    fn an_end_that_the_file_overrides_is_told_where_the_file_was_read_to_it() {
+        let mut text = &b"time,cpu0\n0,50\n10,60\n20,end\n"[..];
+        let source = InputSource::spool(&mut text, "day.csv".into()).unwrap();
+        let options = ReadOptions {
+            end_ns: Some(30_000_000_000),
+            ..ReadOptions::default()
+        };
+        let mut steps = source.open(None, &options).unwrap();
+        steps.next_step().unwrap();
+        assert_eq!(steps.warnings(), [""; 0]);
+        while steps.next_step().unwrap().is_some() {}
+        let told = "day.csv has an end of its own, 20 s, which was taken and not 30 s";
+        assert_eq!(steps.warnings(), [told]);
+    }
+
+    #[test]
     fn a_pipe_without_end_is_refused() {
         let spool =
             |text: &[u8]| InputSource::spool_within(20, &mut &*text, "standard input".into());
