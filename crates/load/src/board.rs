@@ -26,13 +26,15 @@ pub const ORDERS: usize = 16;
 /// Boundaries that fit into the ring: 25 s for the supervisor to read them.
 pub const BOUNDARIES: usize = 256;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"sandbag2");
+const MAGIC: u64 = u64::from_le_bytes(*b"sandbag3");
 
 #[repr(C)]
 struct BoardHead {
     magic: AtomicU64,
     slots: AtomicU64,
     paused: AtomicU32,
+    /// When the run begins, 0 while that is not known.
+    begins_ns: AtomicU64,
     barrier: StartBarrier,
 }
 
@@ -194,6 +196,16 @@ impl Board {
         while self.is_paused() {
             shared::wait_on(self.head().paused.as_ptr(), 1, None);
         }
+    }
+
+    /// Supervisor, before the run: a multiple of [`BOUNDARY_NS`].
+    pub fn set_begin(&self, begins_ns: u64) {
+        self.head().begins_ns.store(begins_ns, Ordering::Release);
+    }
+
+    /// Whether the run begins at this time.
+    pub fn begins_at(&self, at_ns: u64) -> bool {
+        at_ns != 0 && self.head().begins_ns.load(Ordering::Acquire) == at_ns
     }
 
     pub fn barrier(&self) -> &StartBarrier {

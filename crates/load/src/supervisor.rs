@@ -370,6 +370,7 @@ impl<'a> SupervisedRun<'a> {
             }
         };
         self.clock = RunClock::starting_at(zero_ns);
+        self.board.set_begin(zero_ns);
         self.publish(&common, &mut feed, zero_ns)?;
         clock::sleep_until(zero_ns);
         let late = Duration::from_nanos(clock::monotonic().saturating_sub(zero_ns));

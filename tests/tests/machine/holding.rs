@@ -105,6 +105,10 @@ fn half_is_held_beside_a_sibling_of_weight_10000(place: &MachinePlace) -> Result
     let mut spinner = group.shell(&format!("exec {SPINNER} 6 all all"));
     spinner.stdout(Stdio::piped()).stderr(Stdio::piped());
     beside(place, spinner.spawn()?)?;
+    // What was owed while the weight was found is no load of the run.
+    for cpu in place.record("r")?.cpus {
+        figure!((cpu.got_pct - 50.0).abs() < 0.5, "{cpu:?}");
+    }
     Ok(())
 }
 

@@ -66,8 +66,7 @@ pub fn run(
         // After a longer period or a shorter one, the next common point.
         let mut next = next_point(grid, period_ns, phase);
         let end = plan.end_ns(worker.slot, grid);
-        let due = plan.due(worker.slot, grid, next);
-        debt.add(due);
+        let due = add_due(worker, &mut debt, &mut plan, grid, next);
         if due == 0.0 && debt.debt_ns(worker.held_ns()) == 0 {
             worker.sleep_idle(&plan);
             grid = later_grid(next, period_ns);
@@ -114,7 +113,7 @@ pub fn run(
             if next > now {
                 break;
             }
-            debt.add(plan.due(worker.slot, grid, next));
+            add_due(worker, &mut debt, &mut plan, grid, next);
             grid = next;
         }
         let lost = debt.forgive(worker.held_ns(), plan.level());
@@ -122,6 +121,23 @@ pub fn run(
             worker.slot.lost_ns.fetch_add(lost, Ordering::Relaxed);
         }
     }
+}
+
+/// Adds what is due between two points of the grid, and returns it, ns. A debt from before
+/// the run is not the run's.
+fn add_due(
+    worker: &BurnWorker<'_>,
+    debt: &mut Debt,
+    plan: &mut LevelPlan,
+    from_ns: u64,
+    to_ns: u64,
+) -> f64 {
+    if worker.board.begins_at(from_ns) {
+        debt.settle(worker.held_ns());
+    }
+    let due = plan.due(worker.slot, from_ns, to_ns);
+    debt.add(due);
+    due
 }
 
 /// After time that asks for nothing: the next grid point, and the debt there.
