@@ -16,6 +16,7 @@ use sandbag_load::live::{CpuReading, Watch, WatchedRun};
 use sandbag_load::node::protocol::Status;
 use sandbag_load::node::socket::{Directory, sweep};
 use sandbag_run::journal::RunInfo;
+use sandbag_run::other_users;
 use sandbag_run::process_identity::ProcessIdentity;
 use sandbag_run::registry::Registry;
 use sandbag_ui::BadInput;
@@ -27,6 +28,8 @@ use sandbag_ui::output::{self, JsonArgs, Overwrite};
 use serde_json::{Value, json};
 
 /// Show the runs of this machine, with what they take right now
+///
+/// Of runs of other users: the process, the user and the command.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |a| a.help("One JSON object per run and line, to FILE [default: standard output]")))]
 pub struct StatusArgs {
@@ -59,6 +62,14 @@ pub struct RestoreArgs {}
 
 /// `sandbag status`.
 pub fn status(args: &StatusArgs, messages: &Messages) -> Result<u8> {
+    for run in other_users::runs(&Root::default()) {
+        messages.say(&run.to_string());
+    }
+    if !args.watch && !Registry::has_place() {
+        messages.say("no run of this user");
+        args.json.put_lines("", args.overwrite.existing())?;
+        return Ok(exit::KEPT);
+    }
     let mut watch = Watch::open()?;
     for problem in &watch.problems {
         Messages::error(problem);

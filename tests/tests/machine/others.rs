@@ -19,6 +19,14 @@ fn status_shows_a_background_run_and_stop_ends_it(place: &MachinePlace) -> Resul
     std::thread::sleep(Duration::from_millis(2500));
     let status = place.run("status")?.expect(0)?;
     let pid = run.id();
+    let mut of_nobody = place.sandbag(["status"]);
+    of_nobody.uid(NOBODY).gid(NOBODY);
+    of_nobody.env_remove("XDG_RUNTIME_DIR");
+    finish(of_nobody.spawn()?)?.expect(0)?.says(&[
+        &format!("{pid}: of user 0: "),
+        "load 40 --cpus 0",
+        "no run of this user",
+    ])?;
     status.shows(&[&format!("{pid}: constant 40 % by pace on CPUs 0")])?;
     let line = place.run("status --json")?.expect(0)?.json()?;
     let now = line["now"][0]["got_pct"].as_f64().context("no load")?;

@@ -24,6 +24,7 @@ pub mod machine;
 pub mod members;
 pub mod node_group;
 pub mod online;
+pub mod other_users;
 mod private;
 pub mod process_identity;
 pub mod program;

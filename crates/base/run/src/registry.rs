@@ -78,6 +78,11 @@ impl Registry {
         })?)
     }
 
+    /// Whether this user has a place for journals; without one he has no runs.
+    pub fn has_place() -> bool {
+        usual_dir().is_some()
+    }
+
     /// The usual one if it is there: who only looks makes none.
     pub fn existing() -> Option<Self> {
         let dir = usual_dir().filter(|dir| dir.is_dir())?;
