@@ -135,6 +135,18 @@ fn runs_of_two_pid_namespaces_are_told_apart(place: &MachinePlace) -> Result<()>
         here.push(line["pid_here"].as_u64().context("not found here")?);
     }
     ensure!(here[0] != here[1] && !here.contains(&1), "{here:?}");
+    // The first process of a namespace cannot stop itself.
+    for (option, paused) in [("--pause", true), ("--resume", false)] {
+        place.run(&format!("set {} {option}", here[0]))?.expect(0)?;
+        wait_until(option, || {
+            let status = place.run("status --json").map(|ended| ended.out);
+            let lines = status.unwrap_or_default();
+            let mut runs = lines
+                .lines()
+                .filter_map(|l| serde_json::from_str::<Value>(l).ok());
+            runs.any(|run| run["pid_here"] == here[0] && run["paused"] == paused)
+        })?;
+    }
     // In a third namespace 1 is another process, and theirs cannot be seen.
     let script = format!("{} stop 1; echo $?", place.sandbag.display());
     let apart = ["--pid", "--fork", "--mount-proc", "sh", "-c", &script];

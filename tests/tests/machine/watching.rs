@@ -322,6 +322,15 @@ fn a_run_is_paused_and_goes_on(place: &MachinePlace) -> Result<()> {
     let (run, command) = place.start_ready(words, "echo $$ > pid; exec sleep 5")?;
     let pid = run.id();
     std::thread::sleep(Duration::from_millis(1500));
+    // Continued before it stands still.
+    for after_ms in [0, 5, 20, 60, 120] {
+        kill(pid_of(&run), Signal::SIGTSTP)?;
+        std::thread::sleep(Duration::from_millis(after_ms));
+        kill(pid_of(&run), Signal::SIGCONT)?;
+        std::thread::sleep(Duration::from_millis(400));
+        let states = [pid_of(&run), command].map(state_of);
+        ensure!(!states.contains(&Some('T')), "{after_ms} ms: {states:?}");
+    }
     place.answers(&format!("set {pid} --pause"), 0, &["stands still"])?;
     wait_until("the command to stand still", || {
         state_of(command) == Some('T')

@@ -8,7 +8,7 @@ use std::os::fd::AsFd as _;
 use crate::{Root, clock};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, sigaction};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, raise, sigaction};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, getpgid, getpgrp};
 
@@ -155,6 +155,8 @@ impl Signals {
         set.extend(always);
         let before = SigSet::thread_get_mask()?;
         set.thread_block()?;
+        // It waits then, for `stand_still`.
+        SigSet::from(Signal::SIGCONT).thread_block()?;
         let fd = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         Ok(Self { fd, before })
     }
@@ -162,6 +164,22 @@ impl Signals {
     /// The descriptor, to wait on.
     pub fn fd(&self) -> &SignalFd {
         &self.fd
+    }
+
+    /// Stops this process, as SIGTSTP asks, until it is continued; not if it was continued since
+    /// then: SIGTSTP drops each SIGCONT that waits, so that one that waits now came later.
+    pub fn stand_still(&self) {
+        let resume = SigSet::from(Signal::SIGCONT);
+        if take_waiting(&resume) {
+            return;
+        }
+        // The first process of a container cannot stop itself.
+        if std::process::id() == 1 {
+            let _ = resume.wait();
+            return;
+        }
+        let _ = raise(Signal::SIGSTOP);
+        take_waiting(&resume);
     }
 
     /// Sleeps until a signal waits, or so long; a bound that is not given is
@@ -188,6 +206,16 @@ impl Signals {
             sender: info.ssi_pid,
         })
     }
+}
+
+/// Takes one of these signals, which are blocked, if one waits.
+fn take_waiting(signals: &SigSet) -> bool {
+    let at_once = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: reads a set and a time, writes nothing.
+    unsafe { libc::sigtimedwait(signals.as_ref(), std::ptr::null_mut(), &raw const at_once) > 0 }
 }
 
 /// The signals that are to be taken over. What our caller ignores (nohup:

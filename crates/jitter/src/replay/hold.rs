@@ -182,7 +182,7 @@ struct Loop {
 impl Loop {
     /// Ctrl-Z: pauses all until we are continued. The terminal sends its signal to
     /// the command as well.
-    fn stand_still(&mut self, replay: &mut impl Replay, tell_command: bool) {
+    fn stand_still(&mut self, replay: &mut impl Replay, signals: &Signals, tell_command: bool) {
         let from_ns = clock::monotonic();
         replay.pause();
         let command = self.pid.filter(|_| tell_command);
@@ -194,7 +194,7 @@ impl Loop {
             signal(pid, Signal::SIGSTOP);
         }
         // Returns when we are continued.
-        signal(std::process::id(), Signal::SIGSTOP);
+        signals.stand_still();
         let stood_ns = clock::monotonic() - from_ns;
         self.paused_ns += stood_ns;
         replay.go_on(stood_ns);
@@ -214,7 +214,7 @@ impl Loop {
                 continue;
             }
             if arrived.signal == Signal::SIGTSTP {
-                self.stand_still(replay, !arrived.by_kernel);
+                self.stand_still(replay, signals, !arrived.by_kernel);
                 continue;
             }
             let Some(pid) = self.pid else {

@@ -149,7 +149,7 @@ impl SupervisedRun<'_> {
             self.stop_command(pid);
         }
         // Returns when we are continued.
-        signal_to(std::process::id(), Signal::SIGSTOP);
+        self.signals.stand_still();
         let after = self.read_counters()?;
         let now = after.at_ns;
         let unloaded_ns = self.used_by_program().saturating_sub(used_ns);

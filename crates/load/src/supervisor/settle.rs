@@ -7,7 +7,6 @@ use sandbag_linux::clock;
 use super::SupervisedRun;
 use super::burner::Common;
 use super::cpu::CALIBRATES;
-use super::running::signal_to;
 use crate::board::{BOUNDARY_NS, LoadOrder};
 use sandbag_linux::signals::{ENDING, went_to_group};
 use sandbag_run::error::Result;
@@ -135,7 +134,7 @@ impl SupervisedRun<'_> {
                 Signal::SIGTSTP => {
                     self.board.set_paused(true);
                     // Returns when we are continued.
-                    signal_to(std::process::id(), Signal::SIGSTOP);
+                    self.signals.stand_still();
                     self.board.set_paused(false);
                     early = Early::Again;
                 }
