@@ -57,6 +57,14 @@ pub struct ProcessStat {
     pub policy: u32,
 }
 
+impl ProcessStat {
+    /// Whether none of its threads is left. Where only the first one has ended the process
+    /// has the state of a zombie, and lives.
+    pub fn has_ended(&self) -> bool {
+        self.state == 'X' || self.state == 'Z' && self.threads <= 1
+    }
+}
+
 /// `/proc/PID/schedstat` of one thread (for a process: its first thread).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SchedStat {
@@ -109,8 +117,7 @@ impl Process {
 
     /// Whether it is there and no zombie, which holds nothing any more.
     pub fn lives(&self) -> bool {
-        let state = self.stat().map(|stat| stat.state);
-        state.is_ok_and(|state| !matches!(state, 'Z' | 'X'))
+        self.stat().is_ok_and(|stat| !stat.has_ended())
     }
 
     /// The file of its program.

@@ -20,7 +20,7 @@ impl ProcessIdentity {
     /// a zombie.
     pub fn of(root: &Root, pid: u32) -> sandbag_linux::Result<Option<Self>> {
         match Process::new(root, pid).stat() {
-            Ok(stat) if matches!(stat.state, 'Z' | 'X') => Ok(None),
+            Ok(stat) if stat.has_ended() => Ok(None),
             Ok(stat) => Ok(Some(Self {
                 pid,
                 start_ticks: stat.times.start_ticks,

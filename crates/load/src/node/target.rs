@@ -262,7 +262,7 @@ impl Target {
             return Ok(vec![process.pid]);
         }
         let all = process::processes(root)?.into_iter();
-        let living = all.filter(|stat| !matches!(stat.state, 'Z' | 'X'));
+        let living = all.filter(|stat| !stat.has_ended());
         let parents: Vec<_> = living.map(|stat| (stat.pid, stat.parent)).collect();
         Ok(descendants(process.pid, &parents))
     }

@@ -141,7 +141,7 @@ impl SupervisedRun<'_> {
             .collect();
         let start = |pid: u32| {
             let stat = Process::new(root, pid).stat().ok()?;
-            (!['Z', 'X'].contains(&stat.state)).then_some((stat.times.start_ticks, stat.name))
+            (!stat.has_ended()).then_some((stat.times.start_ticks, stat.name))
         };
         for pid in inside.first().into_iter().flatten() {
             if !node.known.contains_key(pid)
