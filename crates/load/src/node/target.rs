@@ -200,6 +200,22 @@ impl Target {
                 }
                 _ => {}
             }
+            // All of them would go where the first one came from.
+            let threads = Process::new(root, member).threads().unwrap_or_default();
+            let apart = |thread: &Process| {
+                let groups = cgroup::groups_of(root, thread.pid());
+                groups.is_ok_and(|groups| groups != self.groups)
+            };
+            if let Some(thread) = threads.into_iter().find(apart) {
+                return no(
+                    format!(
+                        "thread {} of process {member} is in other groups than the process, as \
+                         those of a virtual machine of libvirt are",
+                        thread.pid()
+                    ),
+                    "it would lose them: start such a program in a node",
+                );
+            }
         }
         Ok(())
     }
