@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A load as a part of what a node's speed leaves of its CPUs.
 
+use sandbag_linux::CpuList;
 use sandbag_ui::units::{Loads, plain};
 
 use super::Ratios;
@@ -35,11 +36,17 @@ impl SpeedShare {
     /// `pace` reaches.
     pub fn loads(&self, speeds: &Ratios) -> String {
         let most_pct = by_name("pace").map_or(100.0, |pace| pace.serves(1.0) * 100.0);
-        let of = |(cpu, mu)| {
-            let pct = f64::min(mu * self.share_pct(cpu), most_pct);
-            format!("{cpu}={}", plain(pct))
-        };
-        speeds.iter().map(of).collect::<Vec<_>>().join(",")
+        // Of equal ones together: a request has a length.
+        let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
+        for (cpu, mu) in speeds.iter() {
+            let pct = plain(f64::min(mu * self.share_pct(cpu), most_pct)).to_string();
+            match groups.iter_mut().find(|(known, _)| *known == pct) {
+                Some((_, cpus)) => cpus.push(cpu),
+                None => groups.push((pct, vec![cpu])),
+            }
+        }
+        let text = |(pct, cpus): (String, Vec<u32>)| format!("{}={pct}", CpuList::from_iter(cpus));
+        groups.into_iter().map(text).collect::<Vec<_>>().join(",")
     }
 }
 
@@ -55,7 +62,9 @@ mod tests {
         let share = |text| SpeedShare(units::loads(text).unwrap());
         assert_eq!(share("30").loads(&speeds), "0=15,2=7.5,3=30");
         assert_eq!(share("0=10,2-3=60").loads(&speeds), "0=5,2=15,3=60");
-        assert_eq!(share("3=1.1").loads(&speeds), "0=0,2=0,3=1.1");
+        assert_eq!(share("3=1.1").loads(&speeds), "0,2=0,3=1.1");
+        let many = Ratios::new((0..1024).map(|cpu| (cpu, 0.5)).collect());
+        assert_eq!(share("30").loads(&many), "0-1023=15");
         assert_eq!(share("30").outside(&speeds), None);
         assert_eq!(share("0-2=10").outside(&speeds), Some(1));
         // What calculating leaves in the last digits is no part of a command line.
