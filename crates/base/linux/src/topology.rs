@@ -179,6 +179,14 @@ fn entries(dir: &Path, prefix: &str) -> Result<Vec<u32>> {
     Ok(numbers)
 }
 
+/// One list alone: `online`, `possible`.
+///
+/// # Errors
+/// As [`Topology::read`].
+pub fn cpus(root: &Root, list: &str) -> Result<CpuList> {
+    read_list(&root.path("/sys/devices/system/cpu").join(list))
+}
+
 fn read_list(path: &Path) -> Result<CpuList> {
     let text = read(path)?;
     CpuList::from_str(&text).map_err(|_| Error::parse(path, "a list of CPUs", &text))

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use sandbag_linux::cgroup::Group;
 use sandbag_linux::command_clock::{self, CommandClock};
 use sandbag_linux::process::Process;
-use sandbag_linux::{CpuList, clock, sched};
+use sandbag_linux::{CpuList, clock, sched, topology};
 
 use super::control::NodeControl;
 use super::feed::Feed;
@@ -189,10 +189,15 @@ impl SupervisedRun<'_> {
         let named = ProcessIdentity::of(self.root, pid)?;
         // The first one stands for programs whose ancestors have ended as well.
         if !ran_before && (nth == 0 || named.is_some()) {
+            let before = sched::affinity(pid)?;
+            // Of who may use all of them the kernel leaves out those that are offline.
+            let list = |name| topology::cpus(self.root, name).ok();
+            let all = list("possible").filter(|_| list("online").as_ref() == Some(&before));
+            let before = all.unwrap_or(before);
             self.journal.note(Entry::Confined {
                 dir: node.group.cpu.clone(),
                 cpus: cpus.to_string(),
-                before: sched::affinity(pid)?.to_string(),
+                before: before.to_string(),
                 process: named.filter(|_| nth > 0),
             })?;
         }

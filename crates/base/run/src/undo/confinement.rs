@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use sandbag_linux::process::Process;
-use sandbag_linux::{CpuList, Result, Root, root, sched};
+use sandbag_linux::{CpuList, Result, Root, root, sched, topology};
 
 use super::settings::write_cpuset;
 use crate::members;
@@ -43,6 +43,9 @@ pub fn give_back(
     if of.is_some_and(|of| !lives(of)) {
         return outcomes;
     }
+    // The kernel leaves out of an answer what is offline.
+    let online = topology::cpus(&root, "online").unwrap_or_else(|_| cpus.clone());
+    let answer = cpus.intersection(&online);
     // Threads start others meanwhile, with what they had themselves.
     loop {
         let fresh: Vec<u32> = members::members_below(dir)
@@ -51,7 +54,7 @@ pub fn give_back(
             .flat_map(|pid| Process::new(&root, pid).threads().unwrap_or_default())
             .map(|thread| thread.pid())
             .filter(|thread| !done.contains(thread))
-            .filter(|thread| sched::affinity(*thread).is_ok_and(|now| now == *cpus))
+            .filter(|thread| sched::affinity(*thread).is_ok_and(|now| now == answer))
             .collect();
         if fresh.is_empty() {
             return outcomes;
