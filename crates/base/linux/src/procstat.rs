@@ -120,6 +120,14 @@ impl CpuDelta {
     }
 }
 
+/// The part of a task's time that was delivered, where its clock counts stolen time, too (ns):
+/// steal falls into the time in which the CPU was not idle, and the kernel does not say
+/// which task was current then.
+pub fn without_steal(own_ns: u64, steal_ns: u64, not_idle_ns: u64) -> u64 {
+    let stolen = steal_ns as f64 * own_ns as f64 / not_idle_ns.max(own_ns).max(1) as f64;
+    own_ns.saturating_sub(stolen as u64)
+}
+
 fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One CPU from sample to sample: counters in, cells of the profile out.
 
-use sandbag_linux::procstat::{CpuDelta, CpuTimes};
+use sandbag_linux::procstat::{CpuDelta, CpuTimes, without_steal};
 use sandbag_profile::ProfileCell;
 
 use crate::record::CpuReport;
@@ -119,10 +119,8 @@ impl RecordTrack {
     fn opposing(&mut self, delta: &CpuDelta, own_ns: u64, counts_steal: bool) -> u64 {
         let mut own_ns = own_ns;
         if counts_steal {
-            // Steal falls into the time in which the CPU had something to
-            // run; the kernel does not say which task was current.
-            let not_idle = (delta.busy_ns + delta.steal_ns).max(own_ns).max(1);
-            own_ns -= (delta.steal_ns as f64 * own_ns as f64 / not_idle as f64) as u64;
+            let not_idle_ns = delta.busy_ns + delta.steal_ns;
+            own_ns = without_steal(own_ns, delta.steal_ns, not_idle_ns);
         }
         let own_ns = own_ns + self.lead_ns;
         self.lead_ns = own_ns.saturating_sub(delta.busy_ns);

@@ -9,6 +9,7 @@ use sandbag_linux::clock;
 use super::SupervisedRun;
 use super::burner::Common;
 use super::meter::CounterSample;
+use super::node::SupervisedNode;
 use crate::board::BOUNDARY_NS;
 use crate::method::Scope;
 use sandbag_run::error::Result;
@@ -27,6 +28,10 @@ impl SupervisedRun<'_> {
             Some(running) => running.note(root, cpus),
             None => self.used_in_node(),
         };
+        let counts_steal = match &self.command {
+            Some(running) => running.counts_steal(),
+            None => self.node.as_ref().is_some_and(SupervisedNode::counts_steal),
+        };
         let numbers: Vec<u32> = self.cpus.iter().map(super::LoadedCpu::number).collect();
         let beside = &mut self.beside;
         let beside_ns = (!beside.is_empty()).then(|| beside.used_ns(root, &numbers));
@@ -34,6 +39,7 @@ impl SupervisedRun<'_> {
             at_ns: clock::monotonic(),
             times,
             command_ns,
+            counts_steal,
             beside_ns,
         })
     }

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use sandbag_linux::procstat::{CpuDelta, CpuTimes};
+use sandbag_linux::procstat::{CpuDelta, CpuTimes, without_steal};
 use sandbag_stats::Window;
 use sandbag_stats::verdict::NOISY_STEAL_PCT;
 use sandbag_stats::window::share_pct;
@@ -29,6 +29,8 @@ pub struct CounterSample {
     pub times: Vec<Option<CpuTimes>>,
     /// CPU time of the command on each loaded CPU, where it is known.
     pub command_ns: Option<Vec<u64>>,
+    /// Stolen time is contained in that.
+    pub counts_steal: bool,
     /// CPU time of the parts of this run that are runs of their own, on each CPU.
     pub beside_ns: Option<Vec<u64>>,
 }
@@ -59,11 +61,23 @@ impl Interval {
             let (now, before) = (*now).zip(*before)?;
             Some(now.since(&before, tick_ns))
         };
+        let pairs = after.times.iter().zip(&before.times);
+        let cpus: Vec<Option<CpuDelta>> = pairs.map(delta).collect();
+        let mut command_ns = growth(after.command_ns.as_ref(), before.command_ns.as_ref());
+        if after.counts_steal {
+            let length_ns = after.at_ns - before.at_ns;
+            for (own_ns, delta) in command_ns.iter_mut().flatten().zip(&cpus) {
+                if let Some(delta) = delta {
+                    let not_idle_ns = length_ns.saturating_sub(delta.idle_ns);
+                    *own_ns = without_steal(*own_ns, delta.steal_ns, not_idle_ns);
+                }
+            }
+        }
         Self {
             from_ns: before.at_ns,
             to_ns: after.at_ns,
-            cpus: after.times.iter().zip(&before.times).map(delta).collect(),
-            command_ns: growth(after.command_ns.as_ref(), before.command_ns.as_ref()),
+            cpus,
+            command_ns,
             beside_ns: growth(after.beside_ns.as_ref(), before.beside_ns.as_ref()),
         }
     }

@@ -46,6 +46,15 @@ pub(super) struct SupervisedNode {
     left: BTreeMap<u32, String>,
 }
 
+impl SupervisedNode {
+    /// Whether what its clock tells contains stolen time.
+    pub(super) fn counts_steal(&self) -> bool {
+        self.clock
+            .as_ref()
+            .is_some_and(|clock| clock.counts_steal())
+    }
+}
+
 /// Looks, one a second, at a service without processes until it has ended.
 const GONE_LOOKS: u32 = 5;
 

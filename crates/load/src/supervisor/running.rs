@@ -88,8 +88,19 @@ impl RunningCommand {
         Some(now)
     }
 
-    /// CPU time on a loaded CPU (by index) between the first mark and the last.
+    /// Whether what its clock tells contains stolen time.
+    pub fn counts_steal(&self) -> bool {
+        self.clock
+            .as_ref()
+            .is_some_and(|clock| clock.counts_steal())
+    }
+
+    /// CPU time on a loaded CPU (by index) between the first mark and the last; not of a
+    /// clock that counts stolen time, which only the windows leave out.
     pub fn used_ns(&self, cpu: usize) -> Option<u64> {
+        if self.counts_steal() {
+            return None;
+        }
         Some(self.last.get(cpu)?.saturating_sub(*self.first.get(cpu)?))
     }
 

@@ -99,6 +99,7 @@ fn simulate(events: &[AbsenceEvent], run_ms: u64) -> Truth {
             ..CpuTimes::default()
         })],
         command_ns: None,
+        counts_steal: false,
         beside_ns: None,
     };
     meter.sample(sample(0, 0, 0));

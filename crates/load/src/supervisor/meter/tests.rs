@@ -27,6 +27,7 @@ fn sample(at_ns: u64, busy: u64, steal: u64) -> CounterSample {
             ..CpuTimes::default()
         })],
         command_ns: Some(vec![at_ns / 4]),
+        counts_steal: false,
         beside_ns: None,
     }
 }
@@ -115,6 +116,22 @@ fn what_the_other_parts_of_a_run_used_is_no_foreign_load() {
         (meter.beside_ns(0), meter.beside_ns(1)),
         (Some(300_000_000), None)
     );
+}
+
+#[test]
+fn stolen_time_is_no_time_of_a_command_whose_clock_counts_it() {
+    // Half of what was not idle was the command's: half of the steal is in its time.
+    for (counts_steal, command_ns) in [(false, SECOND / 4), (true, SECOND / 4 - SECOND / 20)] {
+        let (mut meter, mut log) = (meter(), WindowLog::default());
+        for halves in [0, 2] {
+            meter.sample(CounterSample {
+                counts_steal,
+                ..sample(halves * SECOND / 2, halves * 20, halves * 5)
+            });
+        }
+        meter.finish(&clock(), SECOND, true, half, &mut log);
+        assert_eq!(log.1[0].command_ns, Some(command_ns));
+    }
 }
 
 #[test]
