@@ -55,15 +55,16 @@ pub fn remove_groups(dirs: &[PathBuf], back: Option<&Vec<PathBuf>>) -> Vec<Strin
     problems
 }
 
-/// Empties and removes one directory, groups below it first.
+/// Empties one directory, and removes it after the groups below it. A threaded group below
+/// does not list its processes; this one does.
 fn remove_group(dir: &Path, home: Option<&Path>, problems: &mut Vec<String>) {
     let before = problems.len();
+    problems.extend(empty(dir, home).err());
     for below in fs::read_dir(dir).into_iter().flatten().flatten() {
         if below.file_type().is_ok_and(|kind| kind.is_dir()) {
             remove_group(&below.path(), home, problems);
         }
     }
-    problems.extend(empty(dir, home).err());
     // With something left in it or below it cannot go.
     if problems.len() == before {
         problems.extend(remove_dir(dir, PATIENCE).err().map(|e| e.to_string()));
