@@ -4,10 +4,10 @@
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::RawFd;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, parent_id};
 use std::process::{Child, Command, Stdio};
 
-use sandbag_linux::child::ChildSetup as _;
+use sandbag_linux::child::{ChildSetup as _, die_with};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -30,6 +30,12 @@ pub fn from_args<T: DeserializeOwned>(args: &[String]) -> Option<T> {
         return None;
     };
     serde_json::from_str(text).ok()
+}
+
+/// To be called by what [`own`] started to die with its parent: executing a file with capabilities
+/// clears what was asked for before. If the parent is gone by now, the gate is closed.
+pub fn die_with_parent() {
+    let _ = die_with(parent_id(), libc::SIGKILL);
 }
 
 /// This program under a hidden verb, with `inherit` and nothing else left open
