@@ -258,7 +258,7 @@ fn differences_of_tests(a: &Audit, b: &Audit) -> Vec<String> {
             all.push(format!("test {}: only in the first", one.name));
             continue;
         };
-        if !are_as_long(&one.lengths, &other.lengths) || one.unit != other.unit {
+        if !are_as_long(&one.lengths, &other.lengths) {
             let said = |test: &Test| {
                 let lengths: Vec<String> = test.lengths.iter().map(u64::to_string).collect();
                 format!("{} {}", lengths.join(", "), test.unit)
@@ -269,11 +269,8 @@ fn differences_of_tests(a: &Audit, b: &Audit) -> Vec<String> {
                 said(one),
                 said(other)
             ));
-        } else if one.about != other.about {
-            all.push(format!(
-                "test {}: \"{}\" and \"{}\"",
-                one.name, one.about, other.about
-            ));
+        } else if let Some(work) = difference_of_work(one, other) {
+            all.push(format!("test {}: {work}", one.name));
         }
     }
     let missing = |test: &&Test| !a.tests.iter().any(|one| one.name == test.name);
@@ -291,6 +288,17 @@ fn are_as_long(a: &[u64], b: &[u64]) -> bool {
         most <= SAME_LENGTH * least
     };
     a.len() == b.len() && a.iter().zip(b).all(as_long)
+}
+
+/// By what a unit of length is other work in the one test than in the other, in words: a plane
+/// of a larger array has more elements.
+pub(crate) fn difference_of_work(one: &Test, other: &Test) -> Option<String> {
+    let (a, b) = if one.about == other.about {
+        (&one.unit, &other.unit)
+    } else {
+        (&one.about, &other.about)
+    };
+    (a != b).then(|| format!("\"{a}\" and \"{b}\""))
 }
 
 /// A change with its shift; `None` is one that the accounting cannot resolve.

@@ -6,6 +6,8 @@ use std::{fmt, io};
 
 use sandbag_ui::{ExitStatus, exit};
 
+use crate::model::STOPPED;
+
 pub type Result<T> = std::result::Result<T, Error>;
 
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +50,7 @@ impl Halt {
 impl fmt::Display for Halt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Stopped => f.write_str("cut short: asked to stop"),
+            Self::Stopped => f.write_str(STOPPED),
             Self::Failed(why) => f.write_str(why),
             Self::Displaced { cpu, why } => write!(f, "CPU {cpu}: {why}"),
         }

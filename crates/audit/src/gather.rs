@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::compare::difference_of_work;
 use crate::effects::{self, TestLevel, deciding};
 use crate::model::{Audit, AuditSample, AuditVerdict, CpuVerdict, Effect, Quantity, Test, unique};
 use crate::ranks::holm;
@@ -40,8 +41,8 @@ pub struct Cluster {
     pub differences: Vec<HostDifference>,
     /// CPUs that differ from the others of their host, the largest first.
     pub cpus: Vec<CpuDifference>,
-    /// Files that could not be used, hosts without figures of a test, and tests of which the
-    /// hosts have no round in common; and why.
+    /// Files that could not be used, hosts without figures of a test or with those of other
+    /// work, and tests of which the hosts have no round in common; and why.
     pub left_out: Vec<(String, String)>,
 }
 
@@ -85,9 +86,10 @@ pub struct Gatherer {
 
 #[derive(Debug)]
 struct MergedTest {
-    /// Of the first host: others' times are those of as much work.
-    lengths: Vec<u64>,
-    samples: Vec<AuditSample>,
+    /// Of the first host, with the samples of all: others' times are those of as much work.
+    test: Test,
+    /// Hosts whose unit of length is other work, which has no common measure; and how it differs.
+    unlike: BTreeMap<u32, String>,
 }
 
 impl Gatherer {
@@ -104,11 +106,20 @@ impl Gatherer {
         for test in audit.tests.iter().filter(|test| !test.samples.is_empty()) {
             let merged = self.tests.entry(test.name.clone());
             let merged = merged.or_insert_with(|| MergedTest {
-                lengths: test.lengths.clone(),
-                samples: Vec::new(),
+                test: Test {
+                    about: test.about.clone(),
+                    lengths: test.lengths.clone(),
+                    unit: test.unit.clone(),
+                    ..Test::empty(&test.name)
+                },
+                unlike: BTreeMap::new(),
             });
-            let samples = of_host(test, number, &merged.lengths);
-            merged.samples.extend(samples);
+            if let Some(difference) = difference_of_work(test, &merged.test) {
+                merged.unlike.insert(number, difference);
+            } else {
+                let samples = of_host(test, number, &merged.test.lengths);
+                merged.test.samples.extend(samples);
+            }
             let alarms = |effect: &Effect| {
                 let of =
                     |one: &&CpuVerdict| one.cpu == effect.cpu && one.quantity == effect.quantity;
@@ -140,7 +151,8 @@ impl Gatherer {
     /// The hosts together; `left_out` are files that could not be used.
     pub fn finish(self, mut left_out: Vec<(String, String)>) -> Cluster {
         let numbers: Vec<u32> = (0..self.hosts.len() as u32).collect();
-        let noise: Vec<bool> = self.tests.values().map(MergedTest::is_noise).collect();
+        let noise = self.tests.values().map(|merged| merged.test.is_noise());
+        let noise: Vec<bool> = noise.collect();
         let level = TestLevel {
             confidence: self.confidence,
             comparisons: effects::comparisons(&noise, numbers.len()),
@@ -151,15 +163,21 @@ impl Gatherer {
             effects::of_test
         };
         let mut tests: Vec<Test> = Vec::new();
-        for (name, merged) in self.tests {
-            let (noise, lengths) = (merged.is_noise(), merged.lengths.len());
+        for (name, MergedTest { test, unlike }) in self.tests {
+            let (noise, lengths) = (test.is_noise(), test.lengths.len());
             // Blocks are of all that are compared: a host without figures would leave none.
-            let present = unique(merged.samples.iter().map(|sample| sample.cpu));
+            let present = unique(test.samples.iter().map(|sample| sample.cpu));
             for number in numbers.iter().filter(|number| !present.contains(number)) {
-                let why = format!("from the test {name}, of which it has no figures");
+                let why = match unlike.get(number) {
+                    Some(difference) => format!(
+                        "from the test {name}, which is other work there than on the first host: \
+                         {difference}"
+                    ),
+                    None => format!("from the test {name}, of which it has no figures"),
+                };
                 left_out.push((self.hosts[*number as usize].clone(), why));
             }
-            let effects = compare(&merged.samples, &present, lengths, noise, level);
+            let effects = compare(&test.samples, &present, lengths, noise, level);
             if effects.is_empty() && present.len() > 1 {
                 let why = "the hosts have no round of it in common".to_owned();
                 left_out.push((name.clone(), why));
@@ -218,12 +236,6 @@ impl Gatherer {
             cpus,
             left_out,
         }
-    }
-}
-
-impl MergedTest {
-    fn is_noise(&self) -> bool {
-        self.samples.iter().any(|sample| sample.noise_pct.is_some())
     }
 }
 
@@ -459,6 +471,37 @@ mod tests {
         // It may be slower there.
         assert_eq!(lacks(None, None).verdict, AuditVerdict::Equal);
         assert_eq!(lacks(Some(5), None).verdict, AuditVerdict::Undecided);
+    }
+
+    #[test]
+    fn a_host_that_did_other_work_is_left_out_of_that_test_alone() {
+        for (about, unit) in [(" of 8 MiB", ""), ("", " of 8 MiB")] {
+            let found = gather_audits((0..6).map(|host| {
+                let mut audit = Maker::eight().cpus(4).odd(None).seed(host).make();
+                if host == 5 {
+                    let test = &mut audit.tests[0];
+                    test.about += about;
+                    test.unit += unit;
+                    for sample in &mut test.samples {
+                        sample.elapsed_ns *= 2;
+                        sample.user_ns *= 2;
+                    }
+                }
+                audit
+            }));
+            let [(host, why)] = &found.left_out[..] else {
+                panic!("{:?}", found.left_out);
+            };
+            assert_eq!(host, "n5");
+            assert!(why.starts_with("from the test compute, which is other work there"));
+            assert!(why.contains(" of 8 MiB\" and \""), "{why}");
+            let compute = found.differences.iter().filter(|one| one.test == "compute");
+            let hosts = unique(compute.map(|one| one.host.as_str()));
+            assert_eq!(hosts, ["n0", "n1", "n2", "n3", "n4"]);
+            let others = found.differences.iter().filter(|one| one.test == "syscall");
+            assert_eq!(unique(others.map(|one| one.host.as_str())).len(), 6);
+            assert_eq!(found.verdict, AuditVerdict::Undecided);
+        }
     }
 
     #[test]

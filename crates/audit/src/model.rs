@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 /// The format's version, in each file.
 pub const VERSION: u32 = 1;
 
+/// The failure of a test that was asked to stop.
+pub const STOPPED: &str = "cut short: asked to stop";
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Audit {
     /// [`VERSION`] of the sandbag that wrote it.
@@ -166,7 +169,7 @@ pub struct Test {
     pub by_length: Vec<LengthEffect>,
     pub verdicts: Vec<CpuVerdict>,
     pub verdict: AuditVerdict,
-    /// Why it could not be done or was cut short.
+    /// Why it could not be done or was cut short; [`STOPPED`] counts as no failure.
     pub failure: Option<String>,
 }
 
@@ -182,6 +185,11 @@ impl Test {
     pub fn effect(&self, cpu: u32, quantity: Quantity) -> Option<&Effect> {
         let mut all = self.effects.iter();
         all.find(|effect| effect.cpu == cpu && effect.quantity == quantity)
+    }
+
+    /// Whether it ended early, and not because it was asked to.
+    pub fn has_failed(&self) -> bool {
+        self.failure.as_deref().is_some_and(|why| why != STOPPED)
     }
 
     /// Whether it is the one that measures noise.

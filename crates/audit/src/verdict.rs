@@ -132,7 +132,8 @@ fn among_alike(
     let why = design::difference(cpus, effect.cpu, &test.name).unwrap_or_default();
     let (verdict, nature, because) = judge_class(own, look_there, alike, rule);
     if verdict != AuditVerdict::Equal {
-        let count = design::same_build(cpus, effect.cpu, &test.name).len();
+        let same = alike.effects.iter();
+        let count = same.filter(|other| other.quantity == own.quantity).count();
         let among = format!("among the {count} CPUs built as it is ({why}): {because}");
         return (verdict, nature, among);
     }
@@ -214,10 +215,11 @@ pub fn again(audit: &mut Audit, contention_fails: bool) {
     audit.verdict = of_whole(&audit.tests, incomplete);
 }
 
-/// The verdict on an audit; of one that is `incomplete`, at best undecided.
+/// The verdict on an audit; of one that is `incomplete`, or a test of which failed, at best
+/// undecided.
 pub fn of_whole(tests: &[Test], incomplete: bool) -> AuditVerdict {
     let of_tests = of_audit(tests);
-    if incomplete {
+    if incomplete || tests.iter().any(Test::has_failed) {
         of_tests.max(AuditVerdict::Undecided)
     } else {
         of_tests

@@ -14,17 +14,18 @@ Exit codes:
 /// The table for `audit gather`.
 pub const GATHER_HELP: &str = "\
 Exit codes:
-  0 no host and no CPU is slower, 1 an audit cannot be used or lacks a test of
-  the others, or sandbag failed, 2 wrong usage or bad input, 3 a host or a CPU
-  is slower, 4 undecided.";
+  0 no host and no CPU is slower, 1 an audit cannot be used, lacks a test of
+  the others or did other work in it, or sandbag failed, 2 wrong usage or bad
+  input, 3 a host or a CPU is slower, 4 undecided.";
 
 /// The table for audits.
 pub const HELP: &str = "\
 Exit codes:
   0 all CPUs are equal, 1 failed, also every test, 2 wrong usage or bad input,
   3 unequal, with --fail-on inequality only if a CPU itself charges more,
-  4 undecided: too few runs, the machine too noisy, or a CPU lost on the way,
-  5 not possible on this machine, 130 interrupted before anything was measured.
+  4 undecided: too few runs, the machine too noisy, a CPU lost on the way, or a
+  test that failed part way, 5 not possible on this machine, 130 interrupted
+  before anything was measured.
   What this kernel's accounting cannot resolve decides nothing.";
 
 /// The code of an audit.

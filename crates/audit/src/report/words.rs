@@ -241,9 +241,13 @@ fn undecided_text(audit: &Audit) -> String {
     };
     let tests: Vec<String> = audit.tests.iter().filter_map(undecided).collect();
     let missing = audit.left_out.iter();
-    let missing: Vec<String> = missing
-        .map(|out| format!("CPU {} ({})", out.cpu, out.why))
-        .collect();
+    let missing = missing.map(|out| format!("CPU {} ({})", out.cpu, out.why));
+    let failed = audit.tests.iter().filter(|test| test.has_failed());
+    let failed = failed.filter_map(|test| {
+        let why = test.failure.as_ref()?;
+        Some(format!("test {} (failed: {why})", test.name))
+    });
+    let missing: Vec<String> = missing.chain(failed).collect();
     if audit.cpus.len() == 1 {
         return "one CPU: there is nothing to compare it with".to_owned();
     }
@@ -487,6 +491,14 @@ mod tests {
         assert!(summary(&Maker::eight().odd(None).make()).starts_with("8 CPUs are within 0.5 %"));
         let wide = Maker::eight().odd(None).scatter(0.05).make();
         assert!(summary(&wide).contains("8 CPUs") && summary(&wide).contains("--rounds"));
+        let mut failed = Maker::eight().odd(None).make();
+        failed.tests[1].failure = Some("on CPU 3 it ended with exit code 1".to_owned());
+        crate::verdict::again(&mut failed, true);
+        let text = summary(&failed);
+        assert!(
+            text.ends_with("test syscall (failed: on CPU 3 it ended with exit code 1)"),
+            "{text}"
+        );
         let seen = detection(&eight());
         assert!(
             seen.starts_with("Differences above 0.") && seen.contains("points (noise)"),

@@ -4,18 +4,22 @@
 use super::{EffectClass, Rule, look};
 use crate::design;
 use crate::effects::{self, TestLevel};
-use crate::model::{Cpu, Effect, Test};
+use crate::model::{Cpu, Effect, Test, unique};
 
 /// A test's effects among CPUs of one build; of each build that has several.
 pub(super) struct BuildEffects(Vec<Test>);
 
 impl BuildEffects {
     pub(super) fn of(test: &Test, cpus: &[Cpu], mut level: TestLevel) -> Self {
+        // With one that was lost on the way no block would be whole.
+        let measured = unique(test.effects.iter().map(|effect| effect.cpu));
+        let left = cpus.iter().filter(|cpu| measured.contains(&cpu.cpu));
+        let left: Vec<Cpu> = left.cloned().collect();
         let mut builds: Vec<Vec<u32>> = test
             .effects
             .iter()
             .filter(|effect| design::difference(cpus, effect.cpu, &test.name).is_some())
-            .map(|effect| design::same_build(cpus, effect.cpu, &test.name))
+            .map(|effect| design::same_build(&left, effect.cpu, &test.name))
             .filter(|alike| alike.len() > 1)
             .collect();
         builds.sort_unstable();

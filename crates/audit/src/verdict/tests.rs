@@ -4,7 +4,7 @@
 use rstest::rstest;
 
 use super::*;
-use crate::model::AuditSample;
+use crate::model::{AuditSample, STOPPED};
 
 fn effect(cpu: u32, quantity: Quantity, pct: f64, half: f64, p: f64) -> Effect {
     Effect {
@@ -198,6 +198,11 @@ fn what_is_so_by_design_is_no_alarm() {
 /// Four CPUs of each of two kinds, the second a third slower; CPUs of these
 /// numbers take so much longer, or wait for so much, percent.
 fn hybrid(slower: &[(u32, f64)], waits: &[(u32, f64)]) -> Test {
+    hybrid_with(&[0, 1, 2, 3, 4, 5, 6, 7], slower, waits)
+}
+
+/// The same, where only these CPUs are left.
+fn hybrid_with(left: &[u32], slower: &[(u32, f64)], waits: &[(u32, f64)]) -> Test {
     let of = |all: &[(u32, f64)], cpu: u32| {
         let own = all.iter().find(|(other, _)| *other == cpu);
         own.map_or(0.0, |(_, pct)| pct / 100.0)
@@ -205,7 +210,7 @@ fn hybrid(slower: &[(u32, f64)], waits: &[(u32, f64)]) -> Test {
     let mut chance = sandbag_stats::Chance::new(1, "hybrid");
     let mut samples = Vec::new();
     for round in 0..24 {
-        for cpu in 0..8 {
+        for cpu in left.iter().copied() {
             let kind = if cpu < 4 { 1.0 } else { 1.33 };
             let ns = 1e8 * kind * (1.0 + of(slower, cpu)) * (1.0 + 0.001 * chance.normal());
             samples.push(AuditSample {
@@ -221,18 +226,16 @@ fn hybrid(slower: &[(u32, f64)], waits: &[(u32, f64)]) -> Test {
         confidence: 0.99,
         comparisons: 40,
     };
-    let cpus: Vec<u32> = (0..8).collect();
     let mut tests = [Test {
         lengths: vec![1],
-        effects: effects::of_test(&samples, &cpus, 1, false, level),
+        effects: effects::of_test(&samples, left, 1, false, level),
         samples,
         ..Test::empty("compute")
     }];
     effects::correct(&mut tests, level.comparisons);
     let [test] = tests;
-    let kinds: Vec<Cpu> = cpus
-        .iter()
-        .map(|number| cpu(*number, Some(if *number < 4 { "big" } else { "little" }), 0))
+    let kinds: Vec<Cpu> = (0..8)
+        .map(|number| cpu(number, Some(if number < 4 { "big" } else { "little" }), 0))
         .collect();
     judged(test, &kinds)
 }
@@ -273,6 +276,21 @@ fn kinds_of_cores_are_compared_among_themselves() {
 }
 
 #[test]
+fn a_cpu_that_was_lost_does_not_hide_one_of_its_kind() {
+    let odd = (AuditVerdict::Unequal, Some(Nature::Inequality));
+    for (lost, slow) in [(7, 6), (3, 2)] {
+        let left: Vec<u32> = (0..8).filter(|cpu| *cpu != lost).collect();
+        let test = hybrid_with(&left, &[(slow, 5.0)], &[]);
+        let mut verdicts = test.verdicts.iter();
+        let one = verdicts.find(|one| (one.cpu, one.quantity) == (slow, Quantity::Cpu));
+        let one = one.unwrap();
+        assert_eq!((one.verdict, one.nature), odd, "{one:?}");
+        assert!(one.because.contains("among the 3 CPUs"), "{one:?}");
+        assert_eq!(test.verdict, AuditVerdict::Unequal);
+    }
+}
+
+#[test]
 fn an_audit_is_as_its_worst_test() {
     let of = |verdicts: &[AuditVerdict]| {
         let tests: Vec<Test> = verdicts
@@ -307,4 +325,17 @@ fn an_audit_that_lost_a_cpu_is_undecided_whatever_does_not_count() {
     audit.verdict = AuditVerdict::Unequal;
     again(&mut audit, false);
     assert_eq!(audit.verdict, AuditVerdict::Undecided);
+}
+
+#[test]
+fn a_test_that_failed_is_not_equal_and_one_that_was_stopped_may_be() {
+    let mut audit = crate::fixture::Maker::eight().odd(None).make();
+    assert_eq!(of_whole(&audit.tests, false), AuditVerdict::Equal);
+    audit.tests[1].failure = Some(STOPPED.to_owned());
+    assert_eq!(of_whole(&audit.tests, false), AuditVerdict::Equal);
+    audit.tests[1].failure = Some("on CPU 3 it ended with exit code 1".to_owned());
+    assert_eq!(of_whole(&audit.tests, false), AuditVerdict::Undecided);
+    // What was found is found.
+    audit.tests[0].verdict = AuditVerdict::Unequal;
+    assert_eq!(of_whole(&audit.tests, false), AuditVerdict::Unequal);
 }
