@@ -75,6 +75,9 @@ pub struct OneRun {
     pub reason: String,
     pub exit_code: Option<i32>,
     pub signal: Option<i32>,
+    /// `--timeout` ended the program: it failed, whatever its exit code is. Not in older records.
+    #[serde(default)]
+    pub timed_out: bool,
     /// By metric; of a run that failed `failed` only.
     pub values: BTreeMap<String, f64>,
     /// What sandbag warned of.
@@ -89,7 +92,7 @@ impl OneRun {
     }
 
     pub fn has_failed(&self) -> bool {
-        self.exit_code != Some(0)
+        self.timed_out || self.exit_code != Some(0)
     }
 
     /// It says whether its program fails: a failure counts whatever came of the condition.
@@ -199,6 +202,7 @@ pub(crate) mod fixture {
                         reason: String::new(),
                         exit_code: Some(0),
                         signal: None,
+                        timed_out: false,
                         warnings: Vec::new(),
                         values: [("p99".to_owned(), *value), ("failed".to_owned(), 0.0)].into(),
                     });
@@ -259,6 +263,11 @@ mod tests {
         // What was not kept does not count.
         sweep.runs[2].verdict = Verdict::Missed;
         assert_eq!(sweep.values(0, 1, "p99"), [(2, 4.0)].into());
+        sweep.runs[1].timed_out = true;
+        sweep.write(dir.path()).unwrap();
+        let read = Sweep::read(dir.path()).unwrap();
+        let failed: Vec<bool> = read.runs.iter().map(OneRun::has_failed).collect();
+        assert_eq!(failed, [false, true, false, false]);
         sweep.runs[0].condition = 7;
         sweep.write(dir.path()).unwrap();
         assert!(Sweep::read(dir.path()).is_err());

@@ -40,6 +40,9 @@ pub struct Finished {
     command: Option<FinishedCommand>,
     #[serde(default)]
     cpus: Vec<FinishedCpu>,
+    /// `--timeout` ended the program, whatever it made of that.
+    #[serde(skip)]
+    pub timed_out: bool,
     #[serde(skip)]
     pub stdout: String,
     #[serde(skip)]
@@ -80,7 +83,15 @@ impl Finished {
     }
 
     pub fn is_success(&self) -> bool {
-        self.end().0 == Some(0)
+        self.end().0 == Some(0) && !self.timed_out
+    }
+
+    /// With the exit code of sandbag: no other value says that its time limit came.
+    fn ended_with(mut self, code: Option<i32>) -> Self {
+        let limit = Some(i32::from(exit::TIMED_OUT));
+        // A program may end with this code by itself.
+        self.timed_out = code == limit && self.end().0 != limit;
+        self
     }
 
     /// One of sandbag's own metrics.
@@ -204,7 +215,7 @@ pub fn make(
         Ok(finished) if finished.command.is_some() => Ok(Finished {
             stdout: tail(&dir.join(STDOUT)),
             stderr,
-            ..finished
+            ..finished.ended_with(status.code())
         }),
         _ => {
             let code = status.code().map_or(exit::FAILED.into(), i64::from);
@@ -268,6 +279,23 @@ mod tests {
         );
         assert_eq!((own("efficiency"), own("other")), (None, None));
         assert_eq!((run.verdict(), run.end()), (Verdict::Kept, (Some(3), None)));
+    }
+
+    #[test]
+    fn a_program_that_the_time_limit_ended_has_failed() {
+        let run = |program: u8, code: i32| -> Finished {
+            let text = format!(
+                r#"{{"command": {{"exit_code": {program}, "wall_s": 1, "user_s": 0, "system_s": 0,
+                    "switches": [0, 0]}}}}"#
+            );
+            let run: Finished = serde_json::from_str(&text).unwrap();
+            run.ended_with(Some(code))
+        };
+        let said = |run: Finished| (run.is_success(), run.timed_out, run.own(FAILED));
+        assert_eq!(said(run(0, 0)), (true, false, Some(0.0)));
+        // It ended well when it was asked to end.
+        assert_eq!(said(run(0, 124)), (false, true, Some(1.0)));
+        assert_eq!(said(run(124, 124)), (false, false, Some(1.0)));
     }
 
     /// As clap reads the options of a load.

@@ -69,6 +69,12 @@ pub enum Failures {
     End,
 }
 
+/// Whether another run ends within `time`, of which so much is `gone`, if it takes as long as
+/// the longest so far.
+fn fits(time: Option<Duration>, gone: Duration, longest: Duration) -> bool {
+    time.is_none_or(|time| time.saturating_sub(gone) > longest)
+}
+
 /// Where the record and the runs are.
 pub enum SweepDir {
     /// The beginning of its name, where none was given.
@@ -198,8 +204,10 @@ impl Session {
 
     fn all(&mut self, messages: &Messages) -> Result<()> {
         let begin = Instant::now();
+        let mut longest = Duration::ZERO;
         if self.sweep.runs.is_empty() {
             for turn in 0..self.asked.warm_up * self.asked.commands.len() {
+                let from = Instant::now();
                 let program = turn % self.asked.commands.len();
                 let dir = self.dir.join(format!("warm-up-{:02}", turn + 1));
                 run::make(
@@ -208,20 +216,26 @@ impl Session {
                     &self.asked.commands[program],
                     &dir,
                 )?;
+                longest = longest.max(from.elapsed());
                 messages.say(&format!("warm-up of {}", self.sweep.programs[program].name));
             }
         }
-        let mut longest = Duration::ZERO;
+        let warm_up = begin.elapsed();
         while let Some(turn) = self.design.next(&self.done()) {
-            let time = self.asked.time;
-            let rest = time.map(|time| time.saturating_sub(begin.elapsed()));
-            if rest.is_some_and(|rest| rest <= longest) {
+            if !fits(self.asked.time, begin.elapsed(), longest) {
                 break;
             }
             let from = Instant::now();
             self.one(turn, messages)?;
             longest = longest.max(from.elapsed());
             self.judge()?;
+        }
+        if let (Some(time), true) = (self.asked.time, self.sweep.runs.is_empty()) {
+            bail!(
+                "--time is too short for one run: the warm-up took {:.1} s of {:.1} s",
+                warm_up.as_secs_f64(),
+                time.as_secs_f64()
+            );
         }
         self.sweep.complete = self.asked.time.is_some() || self.design.next(&self.done()).is_none();
         Ok(())
@@ -252,6 +266,7 @@ impl Session {
         let ended_well = finished.is_success();
         let whose = self.sweep.programs[program].name.clone();
         let failed = match (exit_code, signal) {
+            _ if finished.timed_out => ", ended by --timeout".to_owned(),
             (Some(0), _) => String::new(),
             (_, Some(signal)) => format!(", ended by signal {signal}"),
             (code, None) => format!(", exit code {}", code.unwrap_or(-1)),
@@ -321,6 +336,7 @@ impl Session {
             },
             exit_code,
             signal,
+            timed_out: finished.timed_out,
             values,
             warnings: finished.warnings,
         });
@@ -368,5 +384,60 @@ impl Session {
             page.display()
         ));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+
+    #[test]
+    fn no_run_begins_that_would_not_end_in_time() {
+        let s = Duration::from_secs;
+        assert!(fits(None, s(9), s(9)));
+        assert!(fits(Some(s(10)), s(4), s(5)));
+        assert!(!fits(Some(s(10)), s(5), s(5)));
+        assert!(!fits(Some(s(10)), s(11), s(0)));
+    }
+
+    #[test]
+    fn a_time_in_which_no_run_fits_is_an_error() {
+        let mut sweep = fixture::sweep(&[[&[1.0], &[2.0]]]);
+        sweep.runs.clear();
+        let mut session = Session {
+            asked: Experiment {
+                commands: vec![vec!["true".into()]],
+                conditions: sweep.conditions.clone(),
+                metrics: Vec::new(),
+                fail_if: Vec::new(),
+                blocks: None,
+                time: Some(Duration::ZERO),
+                warm_up: 0,
+                repeats: 0,
+                spoilt: 0,
+                seed: 0,
+                failures: Failures::AreResults,
+                more: Vec::new(),
+                user: None,
+                dir: SweepDir::New("sandbag-sweep", None),
+                overwrite: Overwrite::default(),
+                json: JsonArgs::default(),
+            },
+            thresholds: Vec::new(),
+            design: Design {
+                cells: 2,
+                blocks: None,
+                first: 1,
+                repeats: 0,
+                spoilt: 0,
+                seed: 0,
+            },
+            dir: PathBuf::new(),
+            sweep,
+            interrupted: false,
+        };
+        let error = session.all(&Messages::new(true, 0)).unwrap_err().line();
+        assert!(error.contains("--time is too short for one run"), "{error}");
     }
 }

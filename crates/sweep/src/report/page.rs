@@ -104,9 +104,10 @@ pub fn page(sweep: &Sweep) -> String {
                     td { (visible(&sweep.conditions[run.condition].name)) }
                     td { (visible(&sweep.programs[run.program].name)) }
                     td { (run.verdict) @if run.verdict != Verdict::Kept { " (" (visible(&run.reason)) ")" } }
-                    td { @match (run.exit_code, run.signal) {
-                        (_, Some(signal)) => { "signal " (signal) },
-                        (Some(code), _) => (code),
+                    td { @match (run.timed_out, run.exit_code, run.signal) {
+                        (true, ..) => "--timeout",
+                        (_, _, Some(signal)) => { "signal " (signal) },
+                        (_, Some(code), _) => (code),
                         _ => "-",
                     } }
                     @for one in &sweep.metrics {
