@@ -148,7 +148,8 @@ impl CpuTrace {
 
     /// For how long events were looked for.
     pub fn known_ns(&self) -> u64 {
-        self.known.iter().map(Span::length_ns).sum()
+        let spans = self.known.iter().map(Span::length_ns);
+        spans.fold(0, u64::saturating_add)
     }
 
     pub(crate) fn lengths_ns(&self) -> impl Iterator<Item = u64> {
@@ -157,7 +158,7 @@ impl CpuTrace {
 
     /// Sum of the lengths of all events.
     pub fn noise_ns(&self) -> u64 {
-        self.lengths_ns().sum()
+        self.lengths_ns().fold(0, u64::saturating_add)
     }
 }
 
@@ -188,6 +189,12 @@ impl JitterTrace {
         }
     }
 
+    /// For how long events were looked for on all CPUs together, which may exceed 64 bits.
+    pub(crate) fn known_ns(&self) -> u128 {
+        let cpus = self.cpus.iter();
+        cpus.map(|cpu| u128::from(cpu.known_ns())).sum()
+    }
+
     /// Lengths of all events, CPU after CPU.
     pub fn lengths_ns(&self) -> Vec<u64> {
         self.cpus.iter().flat_map(CpuTrace::lengths_ns).collect()
@@ -204,5 +211,23 @@ impl JitterTrace {
     pub fn detectable_ns(&self) -> Option<f64> {
         let notes = self.notes.iter().flat_map(|notes| &notes.cpus);
         notes.map(CpuNotes::detectable_ns).reduce(f64::max)
+    }
+
+    /// Shorter events could not be seen on every CPU, ns; 0 where the trace does not say it.
+    pub(crate) fn least_seen_ns(&self) -> u64 {
+        self.detectable_ns().unwrap_or(0.0).ceil() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_known_time_of_many_cpus_may_exceed_64_bits() {
+        let cpu = |cpu| CpuTrace::new(cpu, vec![Span::new(0, 1 << 62)], Vec::new());
+        let cpus: Vec<CpuTrace> = (0..8).map(cpu).collect();
+        let header = TraceHeader::new("test", LoopClock::Imported, (0..8).collect());
+        assert_eq!(JitterTrace::new(header, cpus, None).known_ns(), 1 << 65);
     }
 }

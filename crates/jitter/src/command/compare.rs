@@ -91,8 +91,7 @@ pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
 /// Both without the events that the loop of the other could not have seen: recorders differ
 /// in what they detect, and that is no difference of the machines.
 fn seen_by_both(a: JitterTrace, b: JitterTrace, messages: &Messages) -> Result<[JitterTrace; 2]> {
-    let least_ns = |trace: &JitterTrace| trace.detectable_ns().unwrap_or(0.0).ceil() as u64;
-    let above_ns = least_ns(&a).max(least_ns(&b));
+    let above_ns = a.least_seen_ns().max(b.least_seen_ns());
     let short = |trace: &JitterTrace| {
         let lengths = trace.lengths_ns().into_iter();
         lengths.filter(|ns| *ns < above_ns).count()

@@ -23,9 +23,9 @@ use sandbag_ui::text::visible;
 use sandbag_ui::{BadInput, exit};
 use serde::Serialize;
 
-use crate::import::ImportOptions;
+use crate::import::{self, ImportOptions, JitterRecording};
 use crate::trace_file::open_trace;
-use crate::{CpuTrace, JitterTrace};
+use crate::{CpuTrace, JitterTrace, Selection};
 
 pub(super) const HELP: &str = "\
 Exit codes:
@@ -87,6 +87,11 @@ struct HostNoise {
     is_noisier: bool,
     #[serde(skip)]
     pieces: Pieces,
+    /// Shorter events could not be seen on every CPU.
+    #[serde(skip)]
+    least_seen_ns: u64,
+    #[serde(skip)]
+    shortest_ns: Option<u64>,
 }
 
 /// The shares of a host's pieces, percent, by Welford's recurrence.
@@ -100,25 +105,8 @@ struct Pieces {
 
 pub fn main(args: &GatherArgs, messages: &Messages) -> Result<u8> {
     args.report.check()?;
-    let (mut hosts, mut left_out) = (Vec::<HostNoise>::new(), Vec::new());
-    let options = ImportOptions {
-        without_causes: true,
-        ..ImportOptions::default()
-    };
-    for path in files(&args.files, "sbj", messages)? {
-        let read = open_trace(&path, &options, messages).map_err(|error| error.to_string());
-        let read = read.and_then(|trace| {
-            let host = host(&trace, &path);
-            if hosts.iter().any(|known| known.host == host) {
-                return Err(format!("another trace of {host} was read before it"));
-            }
-            of_host(&host, &trace)
-        });
-        match read {
-            Ok(host) => hosts.push(host),
-            Err(why) => left_out.push((path.display().to_string(), why)),
-        }
-    }
+    let paths = files(&args.files, "sbj", messages)?;
+    let (hosts, left_out) = read(paths, messages);
     if hosts.is_empty() {
         let why = left_out.first().map(|(_, why)| format!(": {why}"));
         let text = format!("no trace of a host{}", why.unwrap_or_default());
@@ -139,6 +127,102 @@ pub fn main(args: &GatherArgs, messages: &Messages) -> Result<u8> {
         _ if !found.says_something() => exit::UNDECIDED,
         _ => exit::KEPT,
     })
+}
+
+/// Without the causes of events.
+const EVENTS: ImportOptions = ImportOptions {
+    unit: None,
+    cpu: None,
+    without_causes: true,
+};
+
+/// The hosts of these files, and the files that cannot be used.
+fn read(paths: Vec<PathBuf>, messages: &Messages) -> (Vec<HostNoise>, Vec<(String, String)>) {
+    let (mut hosts, mut left_out) = (Vec::<(PathBuf, HostNoise)>::new(), Vec::new());
+    for path in paths {
+        let trace = open_trace(&path, &EVENTS, messages).map_err(|error| error.to_string());
+        let host = trace.and_then(|trace| {
+            let host = host(&trace, &path);
+            if hosts.iter().any(|(_, known)| known.host == host) {
+                return Err(format!("another trace of {host} was read before it"));
+            }
+            of_host(&host, &trace)
+        });
+        match host {
+            Ok(host) => hosts.push((path, host)),
+            Err(why) => left_out.push((path.display().to_string(), why)),
+        }
+    }
+    (seen_by_all(hosts, &mut left_out, messages), left_out)
+}
+
+/// All without the events that one of them could not have seen: recorders differ in what they
+/// detect, and that is no difference of the hosts. Files with such events are read again, since
+/// not all of them fit into memory.
+fn seen_by_all(
+    hosts: Vec<(PathBuf, HostNoise)>,
+    left_out: &mut Vec<(String, String)>,
+    messages: &Messages,
+) -> Vec<HostNoise> {
+    let all = hosts.iter().map(|(_, host)| host);
+    let Some(coarsest) = all.max_by_key(|host| host.least_seen_ns) else {
+        return Vec::new();
+    };
+    let (above_ns, coarsest) = (coarsest.least_seen_ns, coarsest.host.clone());
+    let (mut seen, mut shortened, mut count) = (Vec::new(), Vec::new(), 0);
+    for (path, host) in hosts {
+        if host.shortest_ns.is_none_or(|ns| ns >= above_ns) {
+            seen.push(host);
+            continue;
+        }
+        match above(&path, &host.host, above_ns) {
+            Ok((host, shorter)) => {
+                count += shorter;
+                shortened.push(host.host.clone());
+                seen.push(host);
+            }
+            Err(why) => left_out.push((path.display().to_string(), why)),
+        }
+    }
+    if count > 0 {
+        messages.warning(&format!(
+            "{count} events of {} are left out: they are shorter than {}, and {coarsest} could \
+             not have seen such on every CPU",
+            some(&shortened),
+            time(above_ns as f64)
+        ));
+    }
+    seen
+}
+
+/// A host once more, without its shorter events, and the number of these.
+fn above(path: &Path, host: &str, above_ns: u64) -> Result<(HostNoise, usize), String> {
+    if !path.is_file() {
+        return Err(format!(
+            "it has events shorter than {}, which not every host could have seen, and cannot be \
+             read again without them: give a file",
+            time(above_ns as f64)
+        ));
+    }
+    let said = |error: crate::Error| error.to_string();
+    // Its warnings were said before.
+    let trace = import::open(path, &EVENTS).and_then(JitterRecording::into_trace);
+    let trace = trace.map_err(said)?;
+    let all = trace.lengths_ns().len();
+    let selection = Selection {
+        above_ns,
+        ..Selection::default()
+    };
+    let trace = selection.of(trace).map_err(said)?;
+    let host = of_host(host, &trace)?;
+    Ok((host, all - trace.lengths_ns().len()))
+}
+
+/// The first five names.
+fn some(names: &[impl AsRef<str>]) -> String {
+    let first: Vec<&str> = names.iter().take(5).map(AsRef::as_ref).collect();
+    let more = if names.len() > 5 { ", ..." } else { "" };
+    format!("{}{more}", first.join(", "))
 }
 
 fn host(trace: &JitterTrace, path: &Path) -> String {
@@ -202,10 +286,10 @@ fn of_host(host: &str, trace: &JitterTrace) -> Result<HostNoise, String> {
     };
     let mut cpus: Vec<(f64, u32)> = trace.cpus.iter().map(share).collect();
     cpus.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let known_ns: u64 = trace.cpus.iter().map(CpuTrace::known_ns).sum();
-    let noise_ns: u64 = trace.cpus.iter().map(CpuTrace::noise_ns).sum();
+    let known_ns = trace.known_ns();
     let mut lengths = trace.lengths_ns();
     lengths.sort_unstable();
+    let noise_ns: u128 = lengths.iter().map(|ns| u128::from(*ns)).sum();
     let known_s = known_ns as f64 / 1e9;
     let worst = cpus.last().copied().unwrap_or_default();
     Ok(HostNoise {
@@ -225,6 +309,8 @@ fn of_host(host: &str, trace: &JitterTrace) -> Result<HostNoise, String> {
         longest_ns: lengths.last().copied().unwrap_or(0),
         is_noisier: false,
         pieces,
+        least_seen_ns: trace.least_seen_ns(),
+        shortest_ns: lengths.first().copied(),
     })
 }
 
@@ -318,11 +404,7 @@ fn summary(found: &NoiseCluster) -> String {
             format!("nothing can be said: record two seconds or longer on two hosts; {middle}")
         }
         [] => format!("no host is noisier than the others beyond chance; {middle}"),
-        names => {
-            let first = names.iter().take(5).copied().collect::<Vec<_>>().join(", ");
-            let more = if names.len() > 5 { ", ..." } else { "" };
-            format!("noisier: {first}{more}; {middle}")
-        }
+        names => format!("noisier: {}; {middle}", some(names)),
     }
 }
 
@@ -424,7 +506,7 @@ mod tests {
     use sandbag_stats::Chance;
 
     use super::*;
-    use crate::{LoopClock, Span, TraceEvent, TraceHeader};
+    use crate::{CpuNotes, LoopClock, Notes, Span, TraceEvent, TraceHeader, format};
 
     /// Events of 100 us at random times, `rate` per second, on two CPUs for 20 s.
     fn trace(seed: u64, rate: f64) -> JitterTrace {
@@ -472,6 +554,41 @@ mod tests {
     fn equal_hosts_are_not_called_noisier() {
         let found = gather(hosts(|_| 30.0), Vec::new());
         assert!(found.hosts.iter().all(|host| !host.is_noisier), "{found:?}");
+    }
+
+    #[test]
+    fn events_that_one_host_cannot_see_are_left_out_of_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, least_ns: f64, events: &[(u64, u64)]| {
+            let known = vec![Span::new(0, 3 * PIECE_NS)];
+            let cpu = CpuTrace::new(0, known, crate::fixture::events(events));
+            let notes = Notes {
+                cpus: vec![CpuNotes {
+                    least_ns: 10.0,
+                    threshold_ns: least_ns + 10.0,
+                    ..CpuNotes::default()
+                }],
+            };
+            let mut header = TraceHeader::new("test", LoopClock::Imported, vec![0]);
+            header.host = Some(name.to_owned());
+            let trace = JitterTrace::new(header, vec![cpu], Some(notes));
+            let path = dir.path().join(name);
+            format::write(&trace, std::fs::File::create(&path).unwrap()).unwrap();
+            path
+        };
+        let fine = file("fine", 90.0, &[(1000, 300), (2000, 100)]);
+        let coarse = file("coarse", 200.0, &[(1000, 300)]);
+        for paths in [[&fine, &coarse], [&coarse, &fine]] {
+            let paths = paths.map(PathBuf::clone).into();
+            let (hosts, left_out) = read(paths, &Messages::new(true, 0));
+            assert!(left_out.is_empty(), "{left_out:?}");
+            assert_eq!(hosts[0].noise_pct, hosts[1].noise_pct);
+            assert_eq!(hosts[0].pieces, hosts[1].pieces);
+            assert_eq!([0, 1].map(|at| hosts[at].shortest_ns), [Some(300); 2]);
+        }
+        // What cannot be read twice.
+        let why = above(dir.path(), "fine", 200).unwrap_err();
+        assert!(why.contains("give a file"), "{why}");
     }
 
     #[test]

@@ -47,6 +47,11 @@ impl SufferEnd {
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].1
     }
+
+    /// Before its portion, the replay or the process was over.
+    pub fn is_early(self) -> bool {
+        matches!(self, Self::Conflict | Self::Seccomp | Self::Timer)
+    }
 }
 
 /// A process, or a thread, that suffered.
@@ -83,6 +88,15 @@ pub struct Refusals {
     pub seccomp: u64,
     /// More threads than the library has room for.
     pub no_room: u64,
+}
+
+impl Refusals {
+    /// Of those that were meant to have jitter.
+    pub fn of_meant(&self) -> u64 {
+        [self.no_signal, self.no_timer, self.seccomp, self.no_room]
+            .into_iter()
+            .fold(self.no_slot, u64::saturating_add)
+    }
 }
 
 /// All that was booked.

@@ -4,7 +4,7 @@
 use sandbag_stats::quantile;
 use serde::{Deserialize, Serialize};
 
-use crate::CpuTrace;
+use crate::{CpuTrace, Span};
 
 /// Parts of the events that are shorter than a quantile, percent.
 pub const QUANTILES_PCT: [f64; 6] = [10.0, 50.0, 90.0, 99.0, 99.9, 100.0];
@@ -27,8 +27,8 @@ pub struct TraceSummary {
 
 /// The figures of one CPU.
 pub fn summarise(cpu: &CpuTrace) -> TraceSummary {
-    let known_ns = cpu.known_ns() as f64;
-    let noise_ns = cpu.noise_ns() as f64;
+    let known_ns = sum(cpu.known.iter().map(Span::length_ns));
+    let noise_ns = sum(cpu.lengths_ns());
     let count = cpu.events.len();
     let mut lengths: Vec<u64> = cpu.lengths_ns().collect();
     lengths.sort_unstable();
@@ -50,6 +50,11 @@ pub fn summarise(cpu: &CpuTrace) -> TraceSummary {
     }
 }
 
+/// Where many CPUs are taken as one, it may exceed 64 bits.
+fn sum(all: impl Iterator<Item = u64>) -> f64 {
+    all.map(u128::from).sum::<u128>() as f64
+}
+
 /// Of values in ascending order, those at [`QUANTILES_PCT`]; `None` of none.
 pub(crate) fn quantiles(sorted: &[u64]) -> Option<[u64; QUANTILES_PCT.len()]> {
     let least = *sorted.first()?;
@@ -59,7 +64,7 @@ pub(crate) fn quantiles(sorted: &[u64]) -> Option<[u64; QUANTILES_PCT.len()]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Span, TraceEvent};
+    use crate::TraceEvent;
 
     #[test]
     fn the_figures_of_a_hundred_events() {
@@ -75,6 +80,19 @@ mod tests {
         assert!((s.noise_pct - 0.505).abs() < 1e-9);
         assert_eq!(s.quantiles_ns, Some([10, 50, 90, 99, 100, 100]));
         assert_eq!(s.mean_ns, Some(50.5));
+    }
+
+    #[test]
+    fn many_cpus_with_stamps_of_an_epoch_are_summed() {
+        let cpu = CpuTrace::new(
+            0,
+            vec![Span::new(0, 1 << 62); 8],
+            vec![TraceEvent::new(0, 1 << 61); 8],
+        );
+        let s = summarise(&cpu);
+        assert!((s.known_s - 2f64.powi(65) / 1e9).abs() < 1.0);
+        assert!((s.noise_pct - 50.0).abs() < 1e-9);
+        assert_eq!(s.mean_ns, Some(2f64.powi(61)));
     }
 
     #[test]

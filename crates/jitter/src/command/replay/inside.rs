@@ -200,7 +200,7 @@ impl ReplayMethod for InsideReplay<'_> {
                 },
                 without: outcome.refused,
             })),
-            due: Due::of(total.counts),
+            due: Due::of_processes(&outcome),
             warnings,
             achieved: Vec::new(),
         })

@@ -45,9 +45,9 @@ pub const HELP: &str = "\
 Exit codes:
   Without CMD: 0 kept (99 % of the events that were due were injected), 1
   failed, 2 wrong usage or bad input, 3 missed, or on some CPU the jitter ended
-  early (it went offline, or its injector was killed), 4 undecided (no event
-  was due, or too many came late because the CPU was away), 5 not possible on
-  this machine.
+  early (it went offline, or its injector was killed), or in a process, 4
+  undecided (no event was due, too many came late because the CPU was away, or
+  a process had no jitter), 5 not possible on this machine.
   With CMD: CMD's own code; with --strict, and 0 from CMD, also 3 and 4; 128+n
   if signal n ended it; 125 our own failure, wrong usage and what is not
   possible included (the reason is on standard error, and in run.json if a run

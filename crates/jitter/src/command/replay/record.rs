@@ -311,7 +311,7 @@ impl ReplayRecord {
                 file: args.trace.display().to_string(),
                 recorder: trace.header.recorder.clone(),
                 cpus: trace.header.cpus.clone(),
-                known_s: seconds(trace.cpus.iter().map(|cpu| cpu.known_ns()).sum()),
+                known_s: trace.known_ns() as f64 / 1e9,
                 events: trace.cpus.iter().map(|cpu| cpu.events.len()).sum(),
             },
             seed: plan.seed,

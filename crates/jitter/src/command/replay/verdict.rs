@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The verdict on a replay: whether the events that were due were injected.
 
+use crate::inside::outcome::InsideOutcome;
 use crate::replay::outcome::EventCounts;
 use crate::replay::process::{CpuOutcome, Health};
 use sandbag_stats::Verdict;
@@ -15,8 +16,10 @@ pub struct Due {
     pub counts: EventCounts,
     /// Events not reached on CPUs whose jitter ended early.
     lost: u64,
-    /// The jitter of a CPU ended early.
-    ended_early: bool,
+    /// Whose jitter ended early.
+    ended_early: Option<&'static str>,
+    /// Processes and threads that were to have jitter and never had any.
+    without: u64,
 }
 
 impl Due {
@@ -26,18 +29,21 @@ impl Due {
         for one in outcome {
             due.counts.add(&one.outcome.counts);
             if one.health != Health::Well {
-                due.ended_early = true;
+                due.ended_early = Some("a CPU");
                 due.lost += one.outcome.counts.not_reached;
             }
         }
         due
     }
 
-    /// Of a replay whose ranks all did well.
-    pub fn of(counts: EventCounts) -> Self {
+    /// Of all processes of a replay inside a program.
+    pub fn of_processes(outcome: &InsideOutcome) -> Self {
+        let ended_early = outcome.slots.iter().any(|slot| slot.ended.is_early());
         Self {
-            counts,
-            ..Self::default()
+            counts: outcome.total().counts,
+            lost: 0,
+            ended_early: ended_early.then_some("a process or thread"),
+            without: outcome.refused.of_meant(),
         }
     }
 
@@ -55,15 +61,20 @@ impl Due {
         ];
         let injected = (counts.injected + counts.merged).saturating_sub(counts.cut);
         let due = injected + reasons.iter().map(|(count, _)| count).sum::<u64>();
-        if due == 0 && !self.ended_early {
-            return (Verdict::Undecided, "no event was due".to_owned());
+        let without = match self.without {
+            0 => String::new(),
+            count => format!("; {count} processes or threads had no jitter"),
+        };
+        if due == 0 && self.ended_early.is_none() {
+            return (Verdict::Undecided, format!("no event was due{without}"));
         }
         let pct = |count: u64| 100.0 * count as f64 / due.max(1) as f64;
         let injected_pct = pct(injected);
-        let verdict = if self.ended_early || injected_pct < KEPT_PCT {
+        let verdict = if self.ended_early.is_some() || injected_pct < KEPT_PCT {
             Verdict::Missed
-        } else if pct(counts.away) > 100.0 - KEPT_PCT {
-            // As many as may be missing: the replay is then of another trace.
+        } else if pct(counts.away) > 100.0 - KEPT_PCT || self.without > 0 {
+            // As many away as may be missing: the replay is then of another trace. And how many
+            // events were due where there was no jitter is not known.
             Verdict::Undecided
         } else {
             Verdict::Kept
@@ -84,16 +95,20 @@ impl Due {
             .collect();
         if !reasons.is_empty() {
             text += &format!("; not injected: {}", reasons.join(", "));
-        } else if self.ended_early {
-            text += "; the jitter of a CPU ended early";
         }
-        (verdict, text)
+        // Of lost events the reason says it.
+        if let Some(whose) = self.ended_early.filter(|_| self.lost == 0) {
+            text += &format!("; the jitter of {whose} ended early");
+        }
+        (verdict, text + &without)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inside::outcome::{Refusals, Slot, SufferEnd};
+    use crate::replay::RankOutcome;
 
     fn due(injected: u64, below_floor: u64, ended_early: bool) -> Due {
         let counts = EventCounts {
@@ -102,9 +117,72 @@ mod tests {
             ..EventCounts::default()
         };
         Due {
-            ended_early,
-            ..Due::of(counts)
+            counts,
+            ended_early: ended_early.then_some("a CPU"),
+            ..Due::default()
         }
+    }
+
+    /// A hundred events in a process whose jitter ended so.
+    fn inside(ended: SufferEnd, refused: Refusals) -> Due {
+        let suffered = RankOutcome {
+            counts: due(100, 0, false).counts,
+            ..RankOutcome::default()
+        };
+        let slot = Slot {
+            pid: 7,
+            tid: 7,
+            rank: None,
+            portion: 0,
+            name: "app".to_owned(),
+            signal: 61,
+            ended,
+            held: false,
+            suffered,
+        };
+        Due::of_processes(&InsideOutcome {
+            slots: vec![slot],
+            refused,
+            ..InsideOutcome::default()
+        })
+    }
+
+    #[test]
+    fn a_process_that_had_less_jitter_than_it_should_is_not_kept() {
+        let none = Refusals::default();
+        let early = "; the jitter of a process or thread ended early";
+        let without = "; 2 processes or threads had no jitter";
+        let refused = Refusals {
+            no_timer: 1,
+            seccomp: 1,
+            ..none
+        };
+        let not_meant = Refusals {
+            not_meant: 3,
+            ..none
+        };
+        for (ended, refused, verdict, said) in [
+            (SufferEnd::Exit, none, Verdict::Kept, ""),
+            (SufferEnd::Exhausted, none, Verdict::Kept, ""),
+            (SufferEnd::Stopped, not_meant, Verdict::Kept, ""),
+            (SufferEnd::Conflict, none, Verdict::Missed, early),
+            (SufferEnd::Seccomp, none, Verdict::Missed, early),
+            (SufferEnd::Timer, none, Verdict::Missed, early),
+            (SufferEnd::NotSaid, refused, Verdict::Undecided, without),
+            (SufferEnd::Timer, refused, Verdict::Missed, without),
+        ] {
+            let (found, text) = inside(ended, refused).verdict();
+            assert_eq!(found, verdict, "{ended:?}: {text}");
+            assert!(text.ends_with(said), "{text}");
+            assert_eq!(text.contains(early), ended.is_early(), "{text}");
+        }
+        let (found, text) = Due::of_processes(&InsideOutcome {
+            refused,
+            ..InsideOutcome::default()
+        })
+        .verdict();
+        assert_eq!(found, Verdict::Undecided);
+        assert_eq!(text, format!("no event was due{without}"));
     }
 
     #[test]
