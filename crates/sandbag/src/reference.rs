@@ -71,7 +71,7 @@ fn argument(of: &Arg) -> String {
 
 fn metrics() -> String {
     let mut text = String::from(
-        "# Metrics\n\n`load`, `replay` and `slow` have `--metrics [HOST:]PORT`, which serves these for \
+        "# Metrics\n\n`load`, `replay`, `slow` of one node and `compare` have `--metrics [HOST:]PORT`, which serves these for \
          Prometheus at `http://HOST:PORT/metrics` (OpenMetrics 1.0) for as long as the run goes on, \
          and `--metrics-file FILE.prom`, which writes them once a second for the textfile collector \
          of node_exporter (text format 0.0.4) and removes the file at the end. Both are the work of a \
@@ -96,8 +96,8 @@ fn codes(cli: &Command) -> String {
     let mut tables = vec![(exit::HELP.to_owned(), Vec::new())];
     own_codes(cli, "sandbag", &mut tables);
     let mut text = String::from(
-        "# Exit codes\n\nCommands that show or compare recordings (`jitter compare`, `audit show`) end \
-         with 0 whatever they find, unless `--strict` is given. \
+        "# Exit codes\n\n`jitter compare` and `audit show` end with 0 whatever they find, unless `--strict` \
+         is given; `audit compare` and the `gather` commands end with their verdict always. \
          [`doctor`](doctor.md) ends with 4 if the default method cannot be tried, and with 5 if it \
          does not work. With `--hosts` each process ends with the code of its own host; if another \
          host's failure ended it, with 1, and with CMD 125.\n",

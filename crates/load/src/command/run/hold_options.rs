@@ -35,7 +35,7 @@ pub struct HoldOptions {
     /// Error that counts as kept, in points
     ///
     /// MEAN is the largest mean absolute error; 99 % of the 1 s windows must be
-    /// within WINDOW.
+    /// within WINDOW, by default three times MEAN.
     #[arg(long, value_name = "MEAN[,WINDOW]", default_value = "1,3",
           value_parser = units::tolerance)]
     pub tolerance: sandbag_stats::Tolerance,
