@@ -111,15 +111,14 @@ impl VerdictCounter {
         }
         // A last window that is shorter counts as the part of a second that it
         // is: a tick of steal is a lot of it, and so is a load that is absent.
-        let scaled = |before: &Accuracy| match before.count() {
+        // The only one of its CPU counts in full.
+        let own = self.cpus.entry(window.cpu).or_default();
+        own.windows += 1;
+        let error = match own.errors.count() {
             0 => window.error_points(),
             _ => window.error_points() * (window.length_ns as f64 / WINDOW_NS).min(1.0),
         };
-        let error = scaled(&self.accuracy);
         self.accuracy.add(error);
-        let own = self.cpus.entry(window.cpu).or_default();
-        own.windows += 1;
-        let error = scaled(&own.errors);
         own.errors.add(error);
         if error < -window.asked_pct / 2.0 {
             own.absent.add(error);
@@ -310,6 +309,20 @@ mod tests {
         };
         let all: Vec<Window> = (0..1024).map(short).collect();
         assert_eq!(verdict(&all), Verdict::Missed);
+    }
+
+    #[test]
+    fn in_a_short_run_each_cpu_counts_in_full() {
+        let short = |cpu| Window {
+            cpu,
+            length_ns: 200_000_000,
+            burner_ns: 105_800_000,
+            ..window(50.0, 50.0, 0.0)
+        };
+        let all: Vec<Window> = (0..8).map(short).collect();
+        for count in [1, 2, 8] {
+            assert_eq!(verdict(&all[..count]), Verdict::Missed, "{count} CPUs");
+        }
     }
 
     #[test]
