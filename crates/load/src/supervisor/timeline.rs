@@ -37,7 +37,7 @@ impl RunClock {
     /// Monotonic time of a run time, also of one before a pause.
     pub fn monotonic_ns(&self, run_ns: u64) -> u64 {
         let zero = self.zeros.iter().rev().find(|(from, _)| *from <= run_ns);
-        zero.map_or(0, |(_, zero)| *zero) + run_ns
+        zero.map_or(0, |(_, zero)| *zero).saturating_add(run_ns)
     }
 
     /// The run stood still between two monotonic times. Returns the length of
@@ -120,6 +120,14 @@ mod tests {
     use proptest::prelude::*;
 
     const B: u64 = BOUNDARY_NS;
+
+    #[test]
+    fn a_time_that_is_never_reached_lies_in_the_future() {
+        assert_eq!(
+            RunClock::starting_at(10 * B).monotonic_ns(u64::MAX),
+            u64::MAX
+        );
+    }
 
     #[test]
     fn a_pause_shifts_what_comes_after() {
