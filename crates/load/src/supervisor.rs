@@ -70,7 +70,6 @@ use cpu::{LoadedCpu, SLOTS_PER_CPU};
 use feed::Feed;
 use foreign::Foreign;
 use limit::TimeLimit;
-use marks::suspended_ns;
 use meter::Meter;
 use node::SupervisedNode;
 use running::RunningCommand;
@@ -216,7 +215,7 @@ pub fn run(plan: RunPlan, registry: &Registry, observer: &mut dyn Observer) -> R
         requests: EndRequests::default(),
         early: Vec::new(),
         guardian_restarts: 0,
-        suspended_before_ns: suspended_ns(),
+        suspended_before_ns: clock::suspended(),
         paused_ns: 0,
         trigger: plan.start_on.map(Trigger::new),
         load_start: LoadStart::WithCommand,

@@ -22,7 +22,12 @@ pub fn monotonic() -> Nanos {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// The same, not adjusted by NTP.
+/// For how long the machine was suspended since it booted.
+pub fn suspended() -> Nanos {
+    read(libc::CLOCK_BOOTTIME).saturating_sub(monotonic())
+}
+
+/// The same as [`monotonic`], not adjusted by NTP.
 pub fn monotonic_raw() -> Nanos {
     read(libc::CLOCK_MONOTONIC_RAW)
 }

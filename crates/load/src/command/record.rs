@@ -376,6 +376,10 @@ impl RecordClock for Sampling<'_> {
         self.inner.cpu_ns()
     }
 
+    fn suspended_ns(&self) -> u64 {
+        self.inner.suspended_ns()
+    }
+
     fn date(&self) -> jiff::Timestamp {
         self.inner.date()
     }

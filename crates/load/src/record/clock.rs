@@ -27,6 +27,8 @@ pub trait RecordClock {
     /// Waits until `deadline_ns` of that clock or until stopped.
     fn wait_until(&mut self, deadline_ns: u64) -> io::Result<Wake>;
     fn cpu_ns(&self) -> u64;
+    /// For how long that clock stood still in suspends, since the machine booted, ns.
+    fn suspended_ns(&self) -> u64;
     /// The date, for the head of the file.
     fn date(&self) -> jiff::Timestamp;
 }
@@ -49,6 +51,10 @@ impl LiveClock {
 impl RecordClock for LiveClock {
     fn now_ns(&self) -> u64 {
         read(ClockId::CLOCK_MONOTONIC)
+    }
+
+    fn suspended_ns(&self) -> u64 {
+        sandbag_linux::clock::suspended()
     }
 
     fn wait_until(&mut self, deadline_ns: u64) -> io::Result<Wake> {

@@ -80,6 +80,7 @@ impl<S: StatSource, C: RecordClock> Recorder<S, C> {
     ) -> Result<RecordReport> {
         let cost_before = self.clock.cpu_ns();
         let begin_ns = self.clock.now_ns();
+        let suspended_before_ns = self.clock.suspended_ns();
         let counts_steal = command.as_ref().map(|c| c.counts_steal());
         let mut writer = self.writer(out, counts_steal)?;
         let mut rows = RecorderRows::new(&self.cpus, &self.options, self.source.tick_ns(), command);
@@ -127,6 +128,10 @@ impl<S: StatSource, C: RecordClock> Recorder<S, C> {
             worst_late_ns: pace.worst_late_ns,
             length_ns: pace.row_began_ns,
             dropped_ns,
+            suspended_ns: self
+                .clock
+                .suspended_ns()
+                .saturating_sub(suspended_before_ns),
             stopped,
             cpu_ns: self.clock.cpu_ns() - cost_before,
             cpus: rows.tracks.iter().map(RecordTrack::report).collect(),

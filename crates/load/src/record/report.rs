@@ -30,6 +30,8 @@ pub struct RecordReport {
     /// Time between the last row and the stop, too short for a row of its
     /// own and not recorded, nanoseconds.
     pub dropped_ns: u64,
+    /// For how long the machine was suspended meanwhile; no row has that time.
+    pub suspended_ns: u64,
     /// It was stopped; `false` if its duration ran out.
     pub stopped: bool,
     pub cpu_ns: u64,
@@ -75,6 +77,13 @@ impl RecordReport {
                     cpu.cpu
                 ));
             }
+        }
+        if self.suspended_ns > 100_000_000 {
+            warnings.push(format!(
+                "the machine slept for {:.1} s meanwhile; the rows go on without that time, and \
+                 times of the day after it are too early",
+                self.suspended_ns as f64 / 1e9
+            ));
         }
         for cpu in &self.unrecorded {
             warnings.push(format!("CPU {cpu} came online and was not recorded"));

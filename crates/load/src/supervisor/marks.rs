@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Noting counters and clocks, and making windows of them.
 
-use std::time::Duration;
-
-use nix::time::{ClockId, clock_gettime};
 use sandbag_linux::clock;
 
 use super::SupervisedRun;
@@ -116,7 +113,7 @@ impl SupervisedRun<'_> {
                 without as f64 / 1e9
             ));
         }
-        let suspended = suspended_ns().saturating_sub(self.suspended_before_ns);
+        let suspended = clock::suspended().saturating_sub(self.suspended_before_ns);
         if suspended > BOUNDARY_NS {
             self.observer.warning(format!(
                 "the machine slept for {:.1} s during the run; that time is not in the report",
@@ -144,10 +141,4 @@ impl SupervisedRun<'_> {
             ));
         }
     }
-}
-
-/// Time that the machine was suspended since it booted.
-pub(super) fn suspended_ns() -> u64 {
-    let read = |id| clock_gettime(id).map_or(0, |t| Duration::from(t).as_nanos() as u64);
-    read(ClockId::CLOCK_BOOTTIME).saturating_sub(read(ClockId::CLOCK_MONOTONIC))
 }

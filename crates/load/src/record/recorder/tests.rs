@@ -44,6 +44,10 @@ impl RecordClock for FakeClock {
         self.waits as u64 * 1000
     }
 
+    fn suspended_ns(&self) -> u64 {
+        0
+    }
+
     fn date(&self) -> jiff::Timestamp {
         "2026-11-21T01:10:52.1234567Z".parse().unwrap()
     }
@@ -168,6 +172,11 @@ fn a_recording_as_it_stands_in_the_file() {
     assert_eq!((report.cpu_ns, report.worst_late_ns), (3000, 60_000));
     assert_eq!(report.cpus[1].load_pct, Some(75.0));
     assert!(report.warnings().is_empty());
+    let slept = RecordReport {
+        suspended_ns: 1500 * MS,
+        ..report.clone()
+    };
+    assert!(slept.warnings()[0].starts_with("the machine slept for 1.5 s"));
     assert!((report.cost_pct() - 1e-4).abs() < 1e-12);
 }
 
