@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads the profile one piece ahead, so that its end is known in time.
 
-use sandbag_profile::{BoxSteps, Steps as _};
+use sandbag_profile::{BoxSteps, ProfileCell, Steps as _};
 
 use super::timeline::LoadPiece;
 use sandbag_run::error::Result;
@@ -57,17 +57,9 @@ impl Feed {
         let Some(step) = self.steps.next_step().map_err(sandbag_run::Error::input)? else {
             return Ok(None);
         };
-        let asked_pct = step
-            .cells
-            .iter()
-            .map(|cell| match cell {
-                Some(cell) => cell.load_pct,
-                None => {
-                    self.unknown += 1;
-                    0.0
-                }
-            })
-            .collect();
+        self.unknown += u64::from(step.cells.iter().any(Option::is_none));
+        let load = |cell: &Option<ProfileCell>| cell.map_or(0.0, |cell| cell.load_pct);
+        let asked_pct = step.cells.iter().map(load).collect();
         Ok(Some(LoadPiece {
             start_ns: step.start_ns,
             end_ns: step.end_ns,
@@ -89,7 +81,7 @@ impl Feed {
         let mut warnings = self.steps.warnings();
         if self.unknown > 0 {
             warnings.push(format!(
-                "{} pieces of the profile have no value; no load was put there",
+                "{} pieces of the profile have CPUs without a value; no load was put there",
                 self.unknown
             ));
         }
