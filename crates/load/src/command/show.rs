@@ -27,7 +27,10 @@ pub fn is_run(path: &Path) -> bool {
     let mut head = Vec::new();
     let read = File::open(path).and_then(|file| file.take(4096).read_to_end(&mut head));
     let text = String::from_utf8_lossy(&head);
-    read.is_ok() && text.trim_start().starts_with('{') && text.contains("\"sandbag\"")
+    // A host may have that name, too.
+    let mut after = text.split("\"sandbag\"").skip(1);
+    let is_key = after.any(|rest| rest.trim_start().starts_with(':'));
+    read.is_ok() && text.trim_start().starts_with('{') && is_key
 }
 
 pub fn run(path: &Path, messages: &Messages) -> Result<String> {
@@ -66,4 +69,27 @@ pub fn run(path: &Path, messages: &Messages) -> Result<String> {
         Err(error) => messages.warning(&format!("no plot: {error}")),
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_of_a_host_of_our_name_is_no_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("x.json");
+        for (text, is) in [
+            (r#"{"sandbag": "0.1.0", "format": 1}"#, true),
+            (r#"{ "format": 1, "sandbag" : "0.1.0"}"#, true),
+            (
+                r#"{"sysstat": {"hosts": [{"nodename": "sandbag", "machine": "x"}]}}"#,
+                false,
+            ),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            assert_eq!(is_run(&file), is, "{text}");
+        }
+        assert!(is_run(dir.path()));
+    }
 }
