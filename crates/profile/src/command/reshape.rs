@@ -391,13 +391,14 @@ impl Reshape {
             Some(url) => prometheus::source_once(url)?,
             None => Arc::new(InputSource::new(path)?),
         };
-        match (other.open(None, options), self.from) {
+        let opened = match (other.open(None, options), self.from) {
             // A format that looks like anything is only read where it is named.
             (Err(error), Some(from)) if matches!(*error.fault, Fault::UnknownFormat { .. }) => {
                 other.open(Some(from), options)
             }
             (opened, _) => opened,
-        }
+        };
+        name_errors(opened, &other)
     }
 
     fn target(&self, topology: &Topology) -> Option<Vec<u32>> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::{Fault, Result, Steps};
 use sandbag_input::{Existing, NewFile};
+use sandbag_linux::file_limit;
 use sandbag_ui::quantity::plain_seconds;
 
 use super::report::{ExportReport, io};
@@ -103,6 +104,8 @@ pub fn export_simgrid(
     path: &Path,
     existing: Existing,
 ) -> Result<ExportReport> {
+    // All of them are open at once.
+    file_limit::raise();
     let mut traces = Vec::new();
     let mut files = Vec::new();
     for cpu in &steps.header().cpus {
