@@ -219,9 +219,10 @@ fn proof(session: &Session, options: &RunOptions, wanted: usize) -> SameLoad {
     let (mut a, mut b) = (rows(0), rows(1));
     a.retain(|block, _| b.contains_key(block));
     b.retain(|block, _| a.contains_key(block));
+    let others = runs.iter().filter(|run| !a.contains_key(&run.block));
+    let verdicts: Vec<Verdict> = others.map(|run| run.verdict).collect();
     let [a, b] = [a, b].map(|rows| rows.into_values().collect::<Vec<_>>());
     let windows = common_windows(a.iter().chain(&b));
-    let verdicts: Vec<Verdict> = runs.iter().map(|run| run.verdict).collect();
     judge(
         a.len(),
         wanted,
