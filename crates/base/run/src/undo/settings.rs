@@ -26,13 +26,17 @@ pub fn put_back<'a>(settings: impl Iterator<Item = &'a Setting>) -> Vec<String> 
 
 fn put_one_back(setting: &Setting) -> sandbag_linux::Result<()> {
     let begin = Instant::now();
+    // A frequency policy says so while all its CPUs are offline.
+    let waits = !matches!(setting.of, SettingOf::Cpufreq);
     loop {
         let outcome = write(setting);
         match &outcome {
             // The group is gone, or the CPU is offline.
             Err(error) if error.is_absent() => return Ok(()),
             // Bandwidth of a process that is about to die.
-            Err(error) if error.errno() == Some(libc::EBUSY) && begin.elapsed() < PATIENCE => {
+            Err(error)
+                if error.errno() == Some(libc::EBUSY) && waits && begin.elapsed() < PATIENCE =>
+            {
                 std::thread::sleep(Duration::from_millis(5));
             }
             _ => return outcome,
