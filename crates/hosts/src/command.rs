@@ -129,14 +129,36 @@ pub fn main(
         return Err(BadInput(text).into());
     }
     interrupt::watch()?;
+    interrupt::watch_passed()?;
+    if words
+        .iter()
+        .take_while(|word| *word != "--")
+        .any(|word| word == "--dry-run")
+    {
+        // Of this host alone: nothing is changed, so that nobody has to be met.
+        let task = Task {
+            words: verb.for_host(words, &out, &member.host, None),
+            start_ns: 0,
+            has_command: has_command(words),
+            lost_after: args.lost_after,
+        };
+        return course::alone(&member, &task);
+    }
     let meeting = MeetingPlace::in_dir(&out)?;
     messages.detail(&format!(
         "rank {} of {} by {}, on {}",
         place.rank, place.size, place.by, member.host
     ));
-    let leader = match place.rank {
-        0 => meeting::lead(&member, &meeting, args.start_timeout)?,
-        _ => meeting::follow(&member, &meeting, args.start_timeout)?,
+    let met = match place.rank {
+        0 => meeting::lead(&member, &meeting, args.start_timeout),
+        _ => meeting::follow(&member, &meeting, args.start_timeout),
+    };
+    let leader = match met {
+        Err(error) if interrupt::came() => {
+            Messages::error(&error.line());
+            return Ok(exit::INTERRUPTED);
+        }
+        met => met?,
     };
     let plan = leader.plan.iter().flat_map(|plan| &plan.members);
     let own = plan.clone().find(|one| one.rank == member.rank).cloned();

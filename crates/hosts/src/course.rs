@@ -201,6 +201,16 @@ impl<'a> Course<'a> {
                     self.end_if_asked(process);
                 }
             }
+            // Its own part has ended; the others are to end, too.
+            if self.is_leader() && self.own.is_some() && interrupt::came() {
+                let ended = || early_end(self.member, INTERRUPTED.to_owned());
+                self.early.get_or_insert_with(ended);
+            }
+            if let (Some(signal), Some(process)) = (interrupt::take_passed(), child.as_ref())
+                && self.own.is_none()
+            {
+                let _ = kill(Pid::from_raw(process.id().cast_signed()), signal);
+            }
             self.look()?;
             if self.is_over() {
                 return Ok(());
@@ -347,6 +357,12 @@ impl<'a> Course<'a> {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
+}
+
+/// The task of this host, without the others; its exit code.
+pub fn alone(member: &Member, task: &Task) -> Result<u8> {
+    let status = start(member, task)?.wait().context("wait")?;
+    Ok(outcome(status, task.has_command).code)
 }
 
 fn silence(after: Duration) -> String {

@@ -9,6 +9,8 @@ cases! { CASES: two_cpus;
     hosts_begin_together_and_make_one_report,
     a_host_that_dies_ends_the_others,
     who_does_not_come_releases_the_others,
+    a_dry_run_meets_nobody,
+    a_signal_reaches_the_program_of_its_host,
 }
 
 /// Starts `sandbag WORDS --hosts` on the host of this rank, of `ranks`.
@@ -125,5 +127,25 @@ fn who_does_not_come_releases_the_others(place: &MachinePlace) -> Result<()> {
             .written("said-1")?
             .contains("n0 (rank 0): 2 of 3 hosts came")
     );
+    Ok(())
+}
+
+/// It changes nothing, so that there is nothing to be together for.
+fn a_dry_run_meets_nobody(place: &MachinePlace) -> Result<()> {
+    let words = "load 40 -d 1s --cpus 0 --out dry --hosts --rank 0 --ranks 2 --dry-run";
+    place.run(words)?.expect(0)?;
+    ensure!(!place.path("dry").exists(), "a directory of nothing");
+    Ok(())
+}
+
+fn a_signal_reaches_the_program_of_its_host(place: &MachinePlace) -> Result<()> {
+    let words = "load 10 --no-settle --cpus 0 --out u -q --hosts --rank 0 --ranks 1";
+    let script = "trap 'echo got; exit 7' USR1; echo $$ > pid; while :; do sleep .05; done";
+    let (run, _) = place.start_ready(words, script)?;
+    // The one that a launcher starts.
+    kill(pid_of(&run), Signal::SIGUSR1)?;
+    let ended = finish(run)?.expect(7)?;
+    ensure!(ended.out == "got\n", "{ended:?}");
+    place.as_before()?;
     Ok(())
 }

@@ -3,11 +3,11 @@
 //! every guard on the way out is dropped.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::signals::ENDING;
-use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, sigaction};
+use crate::signals::{ENDING, PASSED};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -15,11 +15,36 @@ extern "C" fn note(_: std::ffi::c_int) {
     INTERRUPTED.store(true, Ordering::Relaxed);
 }
 
+/// Those of [`PASSED`] that came, a bit each.
+static PASSED_CAME: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn note_passed(signal: std::ffi::c_int) {
+    PASSED_CAME.fetch_or(1 << signal, Ordering::Relaxed);
+}
+
+/// The next one that came and is to be passed on to a child.
+pub fn take_passed() -> Option<Signal> {
+    let bit = |signal: &Signal| 1u64 << (*signal as i32);
+    let came =
+        |signal: &Signal| PASSED_CAME.fetch_and(!bit(signal), Ordering::Relaxed) & bit(signal) != 0;
+    PASSED.into_iter().find(came)
+}
+
 /// Notes the signals of [`ENDING`] from now on.
 pub fn watch() -> io::Result<()> {
-    let action = SigAction::new(SigHandler::Handler(note), SaFlags::empty(), SigSet::empty());
-    for s in ENDING {
-        // SAFETY: the handler does nothing but store to an atomic.
+    handle(&ENDING, note)
+}
+
+/// Notes those of [`PASSED`], too, for [`take_passed`].
+pub fn watch_passed() -> io::Result<()> {
+    handle(&PASSED, note_passed)
+}
+
+fn handle(signals: &[Signal], handler: extern "C" fn(std::ffi::c_int)) -> io::Result<()> {
+    let handler = SigHandler::Handler(handler);
+    let action = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
+    for s in signals.iter().copied() {
+        // SAFETY: the handlers do nothing but store to an atomic.
         let before = unsafe { sigaction(s, &action) }?;
         // As nohup wants it.
         if matches!(before.handler(), SigHandler::SigIgn) {

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::os::fd::AsFd as _;
+use std::os::unix::process::parent_id;
 
 use crate::{Root, clock};
 use nix::errno::Errno;
@@ -25,7 +26,7 @@ pub const ENDING: [Signal; 4] = [
 ];
 
 /// Signals that are only passed on to the command.
-const PASSED: [Signal; 2] = [Signal::SIGUSR1, Signal::SIGUSR2];
+pub const PASSED: [Signal; 2] = [Signal::SIGUSR1, Signal::SIGUSR2];
 
 /// One signal that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,9 +70,10 @@ impl EndRequests {
             return SignalUse::Command;
         }
         let last = self.last.replace((arrived, now));
-        let is_repeated = !arrived.by_kernel
-            && arrived.sender != 0
-            && last.is_some_and(|(last, at)| last == arrived && now - at < SAME_NS);
+        let is_again = |(last, at): (ArrivedSignals, u64)| {
+            last == arrived && now - at < SAME_NS || is_passed_on(arrived)
+        };
+        let is_repeated = !arrived.by_kernel && arrived.sender != 0 && last.is_some_and(is_again);
         if is_repeated {
             return SignalUse::Repeated;
         }
@@ -81,6 +83,15 @@ impl EndRequests {
             _ => SignalUse::End,
         }
     }
+}
+
+/// Whether it is from our parent, if that is this program as well: it passes on a request to
+/// end that may have reached us, too, and kills us where it means more.
+fn is_passed_on(arrived: ArrivedSignals) -> bool {
+    let parent = parent_id();
+    let program = |of: &str| std::fs::read_link(format!("/proc/{of}/exe")).ok();
+    arrived.sender == parent
+        && program("self").is_some_and(|own| program(&parent.to_string()) == Some(own))
 }
 
 /// Whether a signal went to our whole process group, so that a command in it

@@ -170,6 +170,11 @@ impl HostsVerb {
             let (s, ns) = (ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000));
             own.push(format!("--at=@{s}.{ns:09}").into());
         }
+        // What an experiment started ends with it.
+        let kill = OsStr::new("--kill");
+        if self.has_at && rest + 1 < words.len() && own.iter().all(|word| word != kill) {
+            own.push(kill.to_owned());
+        }
         own.extend_from_slice(&words[rest..]);
         own
     }
@@ -318,8 +323,11 @@ mod tests {
         );
         assert_eq!(
             own,
-            words("-q load 50 -d 1m --out run/n1 --at=@1500000000.250000000 -- app --out x")
+            words("-q load 50 -d 1m --out run/n1 --at=@1500000000.250000000 --kill -- app --out x")
         );
+        let given = words("load 50 --kill --out run -- app");
+        let own = load.for_host(&given, Path::new("run"), "n1", None);
+        assert_eq!(own, words("load 50 --kill --out run/n1 -- app"));
         assert_eq!(load.output(&words("load 50 --out=a/b")), Some("a/b".into()));
         assert_eq!(load.output(&words("load 50 -- app --out x")), None);
     }
