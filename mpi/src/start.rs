@@ -34,6 +34,7 @@ pub struct StartArgs {
     words: Vec<OsString>,
 }
 
+const KILL: &str = "--kill";
 /// Who does not end by then is killed, and with it its command.
 const GRACE: Duration = Duration::from_secs(10);
 /// Stamps that are exchanged with each rank; the fastest exchange counts.
@@ -155,9 +156,13 @@ fn at(words: &[OsString], ns: i64) -> Vec<OsString> {
     let (own, program) = words.split_at(end.unwrap_or(words.len()));
     let (s, ns) = (ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000));
     let time = OsString::from(format!("--at=@{s}.{ns:09}"));
+    // The program ends with it.
+    let is_given = own.iter().any(|word| word == KILL);
+    let kill = (!program.is_empty() && !is_given).then(|| KILL.into());
     own.iter()
         .cloned()
         .chain([time])
+        .chain(kill)
         .chain(program.iter().cloned())
         .collect()
 }
