@@ -64,6 +64,13 @@ def call(arguments, stdout):
     with start(arguments, **pipes) as child:
         try:
             out, err = child.communicate()
+        except KeyboardInterrupt:
+            # The terminal has told it, too; to be asked twice means to leave its program.
+            try:
+                child.communicate(timeout=END_S)
+            except (KeyboardInterrupt, subprocess.TimeoutExpired):
+                end(child)
+            raise
         except BaseException:
             end(child)
             raise
@@ -111,7 +118,7 @@ def record(path, name):
     """The JSON of a run or a sweep: a file, or a directory with a file of that name."""
     path = Path(path)
     path = path / name if path.is_dir() else path
-    read = json.loads(path.read_text())
+    read = json.loads(path.read_text(encoding="utf-8"))
     if read.get("format", FORMAT) > FORMAT:
         raise SandbagError(f"{path}: format {read['format']}, this module reads up to {FORMAT}")
     return read

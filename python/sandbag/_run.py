@@ -117,8 +117,9 @@ def run(command, *, timeout=None, check=False, out=None, **condition):
         command = [str(word) for word in command]
         before = left(path)
         ended = call(["-q", *asked, "--out", path, "--", *command], subprocess.PIPE)
-        # Where sandbag refuses to replace a run, that one is still there.
-        if left(path) == before:
+        # Where sandbag refuses to replace a run, that one is still there; where it fails in the
+        # middle, none.
+        if left(path) in (None, before):
             raise error(ended.returncode, ended.stderr)
         result = Run.read(path, stdout=ended.stdout, stderr=ended.stderr)
     if check and not (result.returncode == 0 and result.kept):

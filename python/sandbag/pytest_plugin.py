@@ -86,17 +86,26 @@ def pytest_runtest_call(item):
         if item.config.getoption("--sandbag-require"):
             raise
         pytest.skip(f"sandbag: {error}")
+    outcome = yield
     try:
-        outcome = yield
-    finally:
-        condition.__exit__(None, None, None)
+        tell(item, condition, strict and outcome.excinfo is None)
+    except Exception as failure:  # also a warning that is to be an error
+        if outcome.excinfo is None:
+            fail(outcome, failure)
+        else:
+            # The test's own failure is what it is about.
+            item.add_report_section("call", "sandbag", str(failure))
+
+
+def tell(item, condition, strict):
+    """Ends the condition and tells how it was kept."""
+    condition.__exit__(None, None, None)
     result = condition.result
     text = str(result)
     item.add_report_section("call", "sandbag", text)
     item.user_properties.append(("sandbag", text))
     if result.kept:
         return
-    if strict and outcome.excinfo is None:
-        fail(outcome, AssertionError(f"the condition was not kept: {text}"))
-    else:
-        warnings.warn(SandbagWarning(f"{item.nodeid}: {text}"), stacklevel=1)
+    if strict:
+        raise AssertionError(f"the condition was not kept: {text}")
+    warnings.warn(SandbagWarning(f"{item.nodeid}: {text}"), stacklevel=1)
