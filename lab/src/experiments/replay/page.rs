@@ -112,6 +112,19 @@ pub fn summary(rows: &[Row]) -> Vec<Compared> {
     programs.into_iter().map(line).collect()
 }
 
+/// Points of a curve that a page has room for.
+const MOST_DRAWN: usize = 900;
+
+/// Of a long replay the means of as many seconds as it takes.
+fn drawn(points: &[Point]) -> Vec<Point> {
+    let together = points.len().div_ceil(MOST_DRAWN).max(1);
+    let mean = |some: &[Point]| {
+        let sum = |of: fn(&Point) -> f64| some.iter().map(of).sum::<f64>() / some.len() as f64;
+        Point::bare(sum(|point| point.x), sum(|point| point.y))
+    };
+    points.chunks(together).map(mean).collect()
+}
+
 fn curves(path: &Path, cpu: u32, program: &str) -> Result<Section> {
     let (mut asked, mut got) = (Vec::new(), Vec::new());
     for row in read_achieved(path)? {
@@ -131,7 +144,10 @@ fn curves(path: &Path, cpu: u32, program: &str) -> Result<Section> {
         x_names: Vec::new(),
         y_range: (0.0, 105.0),
     };
-    let lines = [Line::new("reference", asked), Line::new("replayed", got)];
+    let lines = [
+        Line::new("reference", drawn(&asked)),
+        Line::new("replayed", drawn(&got)),
+    ];
     let svg = draw(&axes, &lines)?;
     Ok(Section::new(&format!("CPU {cpu} over time")).figure(svg))
 }
@@ -161,6 +177,17 @@ mod tests {
         assert_eq!(summary(&rows)[0].ours, "> limit (9 s), n = 0");
         rows[1] = rows[0].clone();
         assert_eq!(summary(&rows)[0].ours, "undecided, n = 0");
+    }
+
+    #[test]
+    fn of_a_long_replay_means_are_drawn() {
+        let points: Vec<Point> = (0..3600)
+            .map(|s| Point::bare(f64::from(s), f64::from(s % 4)))
+            .collect();
+        let long = drawn(&points);
+        assert_eq!((long.len(), long[1].x, long[1].y), (900, 5.5, 1.5));
+        assert_eq!(drawn(&points[..900]).len(), 900);
+        assert!(drawn(&[]).is_empty());
     }
 
     #[test]
