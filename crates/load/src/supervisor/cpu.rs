@@ -239,8 +239,13 @@ impl LoadedCpu {
         level: f64,
     ) -> Result<()> {
         self.level = level;
+        let was_light = self.lightness.prepare(level);
         self.grow(common, journal)?;
-        self.apply(common)
+        self.apply(common)?;
+        if was_light {
+            self.place_again(common);
+        }
+        Ok(())
     }
 
     /// Adds burners if one group cannot carry the weight.

@@ -43,6 +43,11 @@ pub fn competition(now: f64, level: f64, share: f64, calm: &mut u32) -> f64 {
     now
 }
 
+/// Whether a level leaves as much time as must be idle.
+fn leaves_time(level: f64) -> bool {
+    1.0 - level >= LEAST_SPARE
+}
+
 /// Whether the burners of a CPU are *light*: of so little weight that every task that
 /// wakes is served before them, as it is beside a competitor that had its share already.
 /// That holds the level only while the CPU has time for both.
@@ -76,12 +81,22 @@ impl Lightness {
         self.light
     }
 
+    /// Before a level begins: full weight where it leaves nothing to be light in. Returns
+    /// whether that changes anything.
+    pub fn prepare(&mut self, level: f64) -> bool {
+        if leaves_time(level) {
+            return false;
+        }
+        (self.spare, self.resumes_ns) = (0, None);
+        std::mem::replace(&mut self.light, false)
+    }
+
     /// At every look, with the share of the CPU that was idle since the last.
     pub fn look(&mut self, idle: Option<f64>, level: f64, now: u64) {
         let first = !std::mem::replace(&mut self.looked, true);
         let enough = if first { SPARE_AT_FIRST } else { SPARE };
         let enough = (enough * (1.0 - level)).max(LEAST_SPARE);
-        if idle.is_none_or(|idle| idle < enough) {
+        if !leaves_time(level) || idle.is_none_or(|idle| idle < enough) {
             (self.spare, self.resumes_ns) = (0, None);
             return;
         }
@@ -170,6 +185,19 @@ mod tests {
         let mut never = Lightness::new(false);
         never.look(Some(0.9), 0.1, 0);
         assert!(!never.is_light());
+    }
+
+    #[test]
+    fn a_level_that_leaves_nothing_has_full_weight_from_its_beginning() {
+        let mut lightness = Lightness::new(true);
+        lightness.look(Some(0.4), 0.5, 0);
+        assert!(!lightness.prepare(0.95) && lightness.is_light());
+        assert!(lightness.prepare(0.995) && !lightness.is_light());
+        // Also while the level before it goes on.
+        lightness.look(Some(0.4), 0.995, 0);
+        assert!(!lightness.is_light() && !lightness.prepare(0.995));
+        lightness.look(Some(0.4), 0.5, 0);
+        assert!(lightness.is_light());
     }
 
     #[test]
