@@ -113,7 +113,7 @@ pub fn summary(rows: &[Row]) -> Vec<Compared> {
 }
 
 /// Points of a curve that a page has room for.
-const MOST_DRAWN: usize = 900;
+const MOST_DRAWN: usize = 360;
 
 /// Of a long replay the means of as many seconds as it takes.
 fn drawn(points: &[Point]) -> Vec<Point> {
@@ -185,8 +185,8 @@ mod tests {
             .map(|s| Point::bare(f64::from(s), f64::from(s % 4)))
             .collect();
         let long = drawn(&points);
-        assert_eq!((long.len(), long[1].x, long[1].y), (900, 5.5, 1.5));
-        assert_eq!(drawn(&points[..900]).len(), 900);
+        assert_eq!((long.len(), long[1].x, long[1].y), (360, 14.5, 1.7));
+        assert_eq!(drawn(&points[..360]).len(), 360);
         assert!(drawn(&[]).is_empty());
     }
 
