@@ -135,7 +135,7 @@ pub fn main(
         .take_while(|word| *word != "--")
         .any(|word| word == "--dry-run")
     {
-        // Of this host alone: nothing is changed, so that nobody has to be met.
+        // It changes nothing, so that the other hosts are not needed.
         let task = Task {
             words: verb.for_host(words, &out, &member.host, None),
             start_ns: 0,

@@ -130,7 +130,7 @@ fn who_does_not_come_releases_the_others(place: &MachinePlace) -> Result<()> {
     Ok(())
 }
 
-/// It changes nothing, so that there is nothing to be together for.
+/// It changes nothing, so that the other hosts are not needed.
 fn a_dry_run_meets_nobody(place: &MachinePlace) -> Result<()> {
     let words = "load 40 -d 1s --cpus 0 --out dry --hosts --rank 0 --ranks 2 --dry-run";
     place.run(words)?.expect(0)?;
