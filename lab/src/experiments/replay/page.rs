@@ -23,7 +23,7 @@ const MOST: Published = Published::between(0.0, MOST_POINTS);
 const MOST_POINTS: f64 = 3.0;
 const TARGET: f64 = 1.0;
 
-/// The table of errors, and a figure per CPU of the first replay.
+/// The table of errors, and a figure per CPU of the first replay beside each program.
 pub fn sections(rows: &[Row], dir: &Path) -> Result<Vec<Section>> {
     let mut table = Table::of(
         "beside | mean error, points | mean abs. | sd | worst 1 s | windows | \
@@ -59,17 +59,19 @@ pub fn sections(rows: &[Row], dir: &Path) -> Result<Vec<Section>> {
             ))
             .table(table),
     ];
-    let Some(row) = rows.iter().find(|row| row.end == End::Done) else {
-        return Ok(sections);
-    };
-    let path = run_dir(dir, &row.cell, row.round).join(ACHIEVED_CSV);
-    if !path.is_file() {
-        let text = format!("{} is not here any more.", path.display());
-        sections.push(Section::new("Over time").text(&text));
-        return Ok(sections);
-    }
-    for cpu in row.cpus.parse::<CpuList>()?.iter() {
-        sections.push(curves(&path, cpu, &row.program)?);
+    for (_, own) in grouped(rows, |row| row.program.clone()) {
+        let Some(row) = own.into_iter().find(|row| row.end == End::Done) else {
+            continue;
+        };
+        let path = run_dir(dir, &row.cell, row.round).join(ACHIEVED_CSV);
+        if !path.is_file() {
+            let text = format!("{} is not here any more.", path.display());
+            sections.push(Section::new("Over time").text(&text));
+            continue;
+        }
+        for cpu in row.cpus.parse::<CpuList>()?.iter() {
+            sections.push(curves(&path, cpu, &row.program)?);
+        }
     }
     Ok(sections)
 }
