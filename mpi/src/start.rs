@@ -288,7 +288,7 @@ mod tests {
         let with = at(&words("load 5 -- app --at x"), 1_500_000_000_250_000_000);
         assert_eq!(
             with,
-            words("load 5 --at=@1500000000.250000000 -- app --at x")
+            words("load 5 --at=@1500000000.250000000 --kill -- app --at x")
         );
         assert_eq!(at(&words("load 5"), 7), words("load 5 --at=@0.000000007"));
         assert!(is_failure(125, true) && is_failure(1, false));
