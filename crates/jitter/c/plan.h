@@ -139,7 +139,7 @@ struct plan_shared {
     uint32_t stop;              /* sandbag: nothing more is to be injected */
     uint32_t sequence;          /* of those without a rank */
     uint32_t recycled;          /* slots summed up in `gone` */
-    uint32_t reserved0;
+    uint32_t early;             /* of these, whose jitter ended before the program */
     uint64_t refused[REFUSED];  /* processes or threads, by reason */
     char reserved1[PLAN_PAGE - 16 - 8 * REFUSED];
     uint32_t owners[PLAN_SLOTS];    /* process, 0: free; the highest bit: gone */

@@ -218,6 +218,21 @@ fn slots_are_used_again_and_nothing_is_lost() {
     check_suffered(&trial, 10);
 }
 
+#[test]
+fn a_slot_that_is_used_again_keeps_that_its_jitter_ended_early() {
+    let options = InsideOptions {
+        slots: Some(2),
+        ..options()
+    };
+    let trial = PlanTrial::new(&options);
+    // The shell has one slot, and its children after one another the other.
+    let script = format!("{0} takes-all && {0} work 0.1; exit $?", victim().display());
+    let ended = trial.command("sh").args(["-c", &script]).status().unwrap();
+    assert!(ended.success(), "{ended}");
+    let outcome = trial.outcome();
+    assert_eq!(outcome.recycled_early, 1, "{outcome:?}");
+}
+
 #[rstest]
 #[case("victim", None, 1)]
 #[case("other", None, 0)]

@@ -159,7 +159,7 @@ pub struct PlanShared {
     pub stop: u32,
     pub sequence: u32,
     pub recycled: u32,
-    pub reserved0: u32,
+    pub early: u32,
     pub refused: [u64; REFUSED],
     pub reserved1: [u8; 4096 - 16 - 8 * REFUSED],
     pub owners: [u32; SLOTS as usize],

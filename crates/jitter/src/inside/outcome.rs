@@ -105,6 +105,8 @@ pub struct InsideOutcome {
     pub slots: Vec<Slot>,
     /// Number of processes and threads whose slot was used again.
     pub recycled: u32,
+    /// Of those, whose jitter ended early.
+    pub recycled_early: u32,
     /// What those suffered.
     pub gone: RankOutcome,
     pub refused: Refusals,
@@ -196,6 +198,7 @@ pub fn read(bytes: &[u8]) -> InsideOutcome {
             .map(|(owner, bytes)| read_slot(*owner, bytes))
             .collect(),
         recycled: shared.recycled,
+        recycled_early: shared.early,
         gone: suffered(&shared.gone),
         refused: Refusals {
             no_slot,

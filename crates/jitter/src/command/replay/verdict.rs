@@ -38,7 +38,8 @@ impl Due {
 
     /// Of all processes of a replay inside a program.
     pub fn of_processes(outcome: &InsideOutcome) -> Self {
-        let ended_early = outcome.slots.iter().any(|slot| slot.ended.is_early());
+        let ended_early =
+            outcome.recycled_early > 0 || outcome.slots.iter().any(|slot| slot.ended.is_early());
         Self {
             counts: outcome.total().counts,
             lost: 0,
@@ -176,6 +177,19 @@ mod tests {
             assert!(text.ends_with(said), "{text}");
             assert_eq!(text.contains(early), ended.is_early(), "{text}");
         }
+        let mut gone = inside(SufferEnd::Exit, none);
+        assert_eq!(gone.verdict().0, Verdict::Kept);
+        let counts = gone.counts;
+        gone = Due::of_processes(&InsideOutcome {
+            recycled: 1,
+            recycled_early: 1,
+            gone: RankOutcome {
+                counts,
+                ..RankOutcome::default()
+            },
+            ..InsideOutcome::default()
+        });
+        assert_eq!(gone.verdict().0, Verdict::Missed);
         let (found, text) = Due::of_processes(&InsideOutcome {
             refused,
             ..InsideOutcome::default()
