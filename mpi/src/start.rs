@@ -78,7 +78,7 @@ pub fn start(args: &StartArgs, world: &SimpleCommunicator) -> Result<u8> {
             world.rank().unsigned_abs(),
             world.size().unsigned_abs(),
         ))
-        .die_with_us(libc::SIGTERM)
+        .program_dies_with_us(libc::SIGTERM)
         .spawn()
         .with_context(|| args.sandbag.display().to_string());
     let mut others = Others::new(world);

@@ -12,9 +12,11 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use sandbag_linux::Root;
 use sandbag_linux::child::{ChildSetup as _, end_or_kill};
 use sandbag_linux::interrupt;
 use sandbag_linux::launcher::passed_on;
+use sandbag_linux::signals::is_taken;
 use sandbag_ui::exit;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::messages::Messages;
@@ -25,6 +27,8 @@ use crate::meeting::{Member, early_end};
 
 /// Between two looks at the others, and two signs of life.
 const LOOK: Duration = Duration::from_millis(500);
+/// By how much a nap may be too long, unless this process stood still.
+const LATE: Duration = Duration::from_secs(1);
 /// What a process that was asked to end may take, before it is killed; its guardian restores
 /// then.
 const GRACE: Duration = Duration::from_secs(10);
@@ -206,16 +210,14 @@ impl<'a> Course<'a> {
                 let ended = || early_end(self.member, INTERRUPTED.to_owned());
                 self.early.get_or_insert_with(ended);
             }
-            if let (Some(signal), Some(process)) = (interrupt::take_passed(), child.as_ref())
-                && self.own.is_none()
-            {
-                let _ = kill(Pid::from_raw(process.id().cast_signed()), signal);
-            }
+            self.pass_on(task, child.as_ref());
             self.look()?;
             if self.is_over() {
                 return Ok(());
             }
+            let napped_at = Instant::now();
             self.nap(child.as_mut());
+            self.excuse_own_absence(napped_at.elapsed());
         }
     }
 
@@ -259,6 +261,20 @@ impl<'a> Course<'a> {
         }
     }
 
+    /// Passes a signal on to the program, if there is one, once its sandbag takes it: by default
+    /// it would kill.
+    fn pass_on(&self, task: &Task, child: Option<&Child>) {
+        let Some(process) = child.filter(|_| self.own.is_none()) else {
+            return;
+        };
+        if task.has_command && !is_taken(&Root::default(), process.id(), Signal::SIGUSR1) {
+            return;
+        }
+        if let Some(signal) = interrupt::take_passed().filter(|_| task.has_command) {
+            let _ = kill(Pid::from_raw(process.id().cast_signed()), signal);
+        }
+    }
+
     fn signal(&mut self, child: &Child) {
         self.is_signalled = true;
         let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM);
@@ -291,6 +307,16 @@ impl<'a> Course<'a> {
         let written = self.place.write_member(&note);
         self.is_told = written.is_ok() && note.ended.is_some();
         self.bear(written)
+    }
+
+    /// Time in which this process stood still, as in a job that was suspended, is no silence of
+    /// the others.
+    fn excuse_own_absence(&mut self, away: Duration) {
+        if away > LOOK + LATE {
+            let others = self.others.iter_mut().chain([&mut self.leader]);
+            others.for_each(|seen| seen.at += away);
+            self.written_at += away;
+        }
     }
 
     /// A directory that cannot be written for a moment, being full or away, ends nothing that
@@ -374,7 +400,7 @@ fn start(member: &Member, task: &Task) -> Result<Child> {
     sandbag.arg0("sandbag").args(&task.words);
     sandbag.envs(passed_on(member.rank, member.ranks));
     sandbag
-        .die_with_us(libc::SIGTERM)
+        .program_dies_with_us(libc::SIGTERM)
         .spawn()
         .context("start sandbag")
 }
@@ -440,6 +466,24 @@ mod tests {
         let killed = outcome(ExitStatus::from_raw(9), true);
         assert_eq!(killed.code, 137);
         assert!(killed.failure.unwrap().contains("signal 9"));
+    }
+
+    #[test]
+    fn who_stood_still_does_not_take_that_for_the_silence_of_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = MeetingPlace::in_dir(dir.path()).unwrap();
+        let member = Member::here(0, 2).unwrap();
+        let minute = Duration::from_secs(60);
+        let mut course = Course::new(&member, &place, member.leader_note(), minute);
+        let long_ago = Instant::now().checked_sub(2 * minute).unwrap();
+        for seen in course.others.iter_mut().chain([&mut course.leader]) {
+            seen.at = long_ago;
+        }
+        let lost = |course: &Course<'_>| course.others[1].is_lost(minute);
+        course.excuse_own_absence(LOOK + LATE);
+        assert!(lost(&course) && course.leader.is_lost(minute));
+        course.excuse_own_absence(2 * minute);
+        assert!(!lost(&course) && !course.leader.is_lost(minute));
     }
 
     #[test]

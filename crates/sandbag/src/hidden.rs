@@ -35,6 +35,7 @@ pub fn main() -> Option<u8> {
     let verb = arguments.next()?;
     let verb = verb.to_str()?;
     if verb == EXEC_VERB {
+        sandbag_linux::child::die_with_parent();
         return Some(command::exec(&arguments.collect::<Vec<OsString>>()));
     }
     let ours = [

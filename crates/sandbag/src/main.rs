@@ -23,6 +23,7 @@ fn main() -> ExitCode {
     if let Some(code) = hidden::main() {
         return code.into();
     }
+    sandbag_linux::child::die_with_parent();
     sandbag_linux::signals::outlive_file_limits();
     let words = with_host_in_names(std::env::args_os());
     let (cli, hosts) = match Cli::read(words.clone()) {

@@ -9,6 +9,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use sandbag_linux::child::{ChildSetup as _, end_or_kill, ended_within};
 use sandbag_linux::interrupt;
 use sandbag_run::directory::create;
@@ -198,7 +200,7 @@ pub fn make(
         .args(command);
     sandbag.stdin(Stdio::null()).stdout(out).stderr(err);
     let mut child = sandbag
-        .die_with_us(libc::SIGTERM)
+        .program_dies_with_us(libc::SIGTERM)
         .spawn()
         .context("start sandbag")?;
     let ended = |child: &mut std::process::Child| child.try_wait().is_ok_and(|end| end.is_some());
@@ -230,15 +232,23 @@ pub fn make(
 
 /// What a run may take to end by itself, where a terminal has asked it already.
 const ASKED: Duration = Duration::from_secs(2);
+/// Between two requests; those that come closer are one.
+const BETWEEN: Duration = Duration::from_millis(100);
 /// What it may take when it was asked, before it is killed; its guardian restores then.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Ends a run. A shell's job in the background ignores SIGINT, and from a terminal a second
 /// signal would cut the program's own end short.
 fn end(child: &mut Child) {
-    if !(std::io::stdin().is_terminal() && ended_within(child, ASKED)) {
-        end_or_kill(child, GRACE);
+    if std::io::stdin().is_terminal() {
+        if ended_within(child, ASKED) {
+            return;
+        }
+        // It takes the first one that comes from us for a copy of the terminal's.
+        let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM);
+        std::thread::sleep(BETWEEN);
     }
+    end_or_kill(child, GRACE);
 }
 
 /// The end of a file, as text.

@@ -41,6 +41,10 @@ pub trait ChildSetup {
     /// (prctl(2)).
     fn die_with_us(&mut self, signal: i32) -> &mut Self;
 
+    /// As [`die_with_us`](Self::die_with_us), for this program: [`die_with_parent`] asks for it
+    /// again, since executing a file with capabilities clears it, too.
+    fn program_dies_with_us(&mut self, signal: i32) -> &mut Self;
+
     /// It leads a session of its own, out of the terminal's reach.
     fn own_session(&mut self) -> &mut Self;
 
@@ -62,6 +66,11 @@ impl ChildSetup for Command {
         let parent = std::process::id();
         // SAFETY: only async-signal-safe calls, here and below.
         unsafe { self.pre_exec(move || die_with(parent, signal)) }
+    }
+
+    fn program_dies_with_us(&mut self, signal: i32) -> &mut Self {
+        self.env(DIES_WITH, format!("{}:{signal}", std::process::id()))
+            .die_with_us(signal)
     }
 
     fn own_session(&mut self) -> &mut Self {
@@ -108,6 +117,23 @@ pub fn die_with(parent: u32, signal: i32) -> io::Result<()> {
         Ok(())
     } else {
         Err(io::ErrorKind::Interrupted.into())
+    }
+}
+
+/// Variable that names a parent and the signal of its end.
+const DIES_WITH: &str = "SANDBAG_DIES_WITH";
+
+/// At the start of a process that [`ChildSetup::program_dies_with_us`] may have made.
+pub fn die_with_parent() {
+    let Ok(text) = std::env::var(DIES_WITH) else {
+        return;
+    };
+    let numbers = text.split_once(':');
+    if let Some((Ok(parent), Ok(signal))) = numbers.map(|(p, s)| (p.parse(), s.parse()))
+        // What a child leaves to its own children names none of their parents.
+        && parent == parent_id()
+    {
+        let _ = die_with(parent, signal);
     }
 }
 

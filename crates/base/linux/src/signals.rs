@@ -71,7 +71,9 @@ impl EndRequests {
         }
         let last = self.last.replace((arrived, now));
         let is_again = |(last, at): (ArrivedSignals, u64)| {
-            last == arrived && now - at < SAME_NS || is_passed_on(arrived)
+            last == arrived && now - at < SAME_NS
+                // Who asks twice himself means the second time.
+                || last.sender != arrived.sender && is_passed_on(arrived)
         };
         let is_repeated = !arrived.by_kernel && arrived.sender != 0 && last.is_some_and(is_again);
         if is_repeated {
@@ -106,7 +108,7 @@ pub fn went_to_group(root: &Root, arrived: ArrivedSignals) -> bool {
     // He may be between the two signals.
     clock::sleep_until(clock::monotonic() + BETWEEN_NS);
     let status = root.read(format!("/proc/{}/status", arrived.sender));
-    status.is_ok_and(|status| ignores(&status, arrived.signal))
+    status.is_ok_and(|status| is_in_mask(&status, "SigIgn:", arrived.signal))
 }
 
 /// Passes a signal on to the command, a child of ours that was not reaped,
@@ -126,11 +128,21 @@ pub fn pass_on(root: &Root, command: u32, arrived: ArrivedSignals) {
     }
 }
 
-/// `SigIgn` of proc_pid_status(5): a mask, signal 1 in the lowest bit.
-fn ignores(status: &str, signal: Signal) -> bool {
+/// Whether a process handles a signal by now, or reads it from a descriptor.
+pub fn is_taken(root: &Root, pid: u32, signal: Signal) -> bool {
+    let status = root.read(format!("/proc/{pid}/status"));
+    status.is_ok_and(|status| {
+        ["SigBlk:", "SigCgt:"]
+            .into_iter()
+            .any(|name| is_in_mask(&status, name, signal))
+    })
+}
+
+/// A mask of proc_pid_status(5): signal 1 in the lowest bit.
+fn is_in_mask(status: &str, name: &str, signal: Signal) -> bool {
     let mask = status
         .lines()
-        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .find_map(|line| line.strip_prefix(name))
         .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask & (1 << (signal as u32 - 1)) != 0)
 }
@@ -301,8 +313,14 @@ mod tests {
     #[test]
     fn a_mask_of_ignored_signals() {
         let status = "Name:\ttimeout\nSigIgn:\t0000000000004000\nSigCgt:\t0\n";
-        assert!(ignores(status, Signal::SIGTERM));
-        assert!(!ignores(status, Signal::SIGINT) && !ignores("", Signal::SIGTERM));
+        assert!(is_in_mask(status, "SigIgn:", Signal::SIGTERM));
+        for (status, name, signal) in [
+            (status, "SigIgn:", Signal::SIGINT),
+            (status, "SigCgt:", Signal::SIGTERM),
+            ("", "SigIgn:", Signal::SIGTERM),
+        ] {
+            assert!(!is_in_mask(status, name, signal), "{name}");
+        }
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Waiting {
             user.become_in(&mut command);
         }
         if spec.kill {
-            command.die_with_us(libc::SIGKILL);
+            command.program_dies_with_us(libc::SIGKILL);
         }
         for fd in inherit {
             command.keep_open(fd);

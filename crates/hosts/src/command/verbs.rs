@@ -20,6 +20,8 @@ pub struct HostsVerb {
     ending: Option<&'static str>,
     /// It begins at a given time by itself.
     pub has_at: bool,
+    /// It can end its command with itself.
+    has_kill: bool,
     /// Programs come from a file, and its exit code is theirs.
     pub has_programs: bool,
 }
@@ -39,6 +41,7 @@ const fn run(path: &'static [&'static str], has_at: bool) -> HostsVerb {
         path,
         ending: None,
         has_at,
+        has_kill: true,
         has_programs: false,
     }
 }
@@ -48,6 +51,7 @@ const fn file(path: &'static [&'static str], ending: &'static str) -> HostsVerb 
         path,
         ending: Some(ending),
         has_at: false,
+        has_kill: false,
         has_programs: false,
     }
 }
@@ -89,6 +93,7 @@ pub fn chosen(matches: &ArgMatches) -> Option<(HostsVerb, HostsArgs)> {
             verb.path == ["slow"] && own.try_get_raw("file").is_ok_and(|words| words.is_some());
         let verb = HostsVerb {
             has_at: verb.has_at && !is_nodes_file,
+            has_kill: verb.has_kill && !is_nodes_file,
             has_programs: is_nodes_file,
             ..verb
         };
@@ -172,7 +177,7 @@ impl HostsVerb {
         }
         // What an experiment started ends with it.
         let kill = OsStr::new("--kill");
-        if self.has_at && rest + 1 < words.len() && own.iter().all(|word| word != kill) {
+        if self.has_kill && rest + 1 < words.len() && own.iter().all(|word| word != kill) {
             own.push(kill.to_owned());
         }
         own.extend_from_slice(&words[rest..]);
@@ -330,6 +335,14 @@ mod tests {
         assert_eq!(own, words("load 50 --kill --out run/n1 -- app"));
         assert_eq!(load.output(&words("load 50 --out=a/b")), Some("a/b".into()));
         assert_eq!(load.output(&words("load 50 -- app --out x")), None);
+        let jitter = verb(&["jitter", "replay"]);
+        let own = jitter.for_host(
+            &words("jitter replay a -- app"),
+            Path::new("run"),
+            "n1",
+            Some(5),
+        );
+        assert_eq!(own, words("jitter replay a --out run/n1 --kill -- app"));
     }
 
     #[test]

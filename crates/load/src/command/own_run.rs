@@ -52,7 +52,7 @@ impl OwnRun {
             .process_group(0)
             // By which it is ended, whatever our caller ignores.
             .reset_signal(libc::SIGTERM)
-            .die_with_us(libc::SIGTERM)
+            .program_dies_with_us(libc::SIGTERM)
             .spawn()
             .context("start sandbag")?;
         Ok(Self {
