@@ -41,8 +41,8 @@ pub struct Cluster {
     pub differences: Vec<HostDifference>,
     /// CPUs that differ from the others of their host, the largest first.
     pub cpus: Vec<CpuDifference>,
-    /// Files that could not be used, hosts without figures of a test or with those of other
-    /// work, and tests of which the hosts have no round in common; and why.
+    /// Files that could not be used, CPUs and tests that the audit of a host lacks, hosts without
+    /// figures of a test or with those of other work, and tests of which the hosts have no round in common; and why.
     pub left_out: Vec<(String, String)>,
 }
 
@@ -82,6 +82,8 @@ pub struct Gatherer {
     tests: BTreeMap<String, MergedTest>,
     /// And whether it is an alarm of its own audit.
     cpus: Vec<(CpuDifference, bool)>,
+    /// What the audits of hosts lack, and why.
+    left_out: Vec<(String, String)>,
 }
 
 #[derive(Debug)]
@@ -101,6 +103,17 @@ impl Gatherer {
         }
         let number = self.hosts.len() as u32;
         self.hosts.push(host.to_owned());
+        if audit.incomplete {
+            let cpus = audit.left_out.iter().map(|one| one.cpu.to_string());
+            let cpus: Vec<String> = cpus.collect();
+            let why = format!("CPUs that its audit left out: {}", cpus.join(","));
+            self.left_out.push((host.to_owned(), why));
+        }
+        for test in audit.tests.iter().filter(|test| test.has_failed()) {
+            let cause = test.failure.as_deref().unwrap_or_default();
+            let why = format!("from the test {}, which failed there: {cause}", test.name);
+            self.left_out.push((host.to_owned(), why));
+        }
         self.confidence = self.confidence.max(audit.design.confidence);
         self.tolerance_pct = self.tolerance_pct.max(audit.design.tolerance_pct);
         for test in audit.tests.iter().filter(|test| !test.samples.is_empty()) {
@@ -149,7 +162,8 @@ impl Gatherer {
     }
 
     /// The hosts together; `left_out` are files that could not be used.
-    pub fn finish(self, mut left_out: Vec<(String, String)>) -> Cluster {
+    pub fn finish(mut self, mut left_out: Vec<(String, String)>) -> Cluster {
+        left_out.append(&mut self.left_out);
         let numbers: Vec<u32> = (0..self.hosts.len() as u32).collect();
         let noise = self.tests.values().map(|merged| merged.test.is_noise());
         let noise: Vec<bool> = noise.collect();
