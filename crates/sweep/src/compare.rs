@@ -219,7 +219,14 @@ fn proof(session: &Session, options: &RunOptions, wanted: usize) -> SameLoad {
     let (mut a, mut b) = (rows(0), rows(1));
     a.retain(|block, _| b.contains_key(block));
     b.retain(|block, _| a.contains_key(block));
-    let others = runs.iter().filter(|run| !a.contains_key(&run.block));
+    // What was made again and counts then is no reason.
+    let is_made_again = |run: &OneRun| {
+        let mut others = runs.iter();
+        others.any(|one| one.block == run.block && one.program == run.program && one.counts())
+    };
+    let others = runs
+        .iter()
+        .filter(|run| !a.contains_key(&run.block) && !is_made_again(run));
     let verdicts: Vec<Verdict> = others.map(|run| run.verdict).collect();
     let [a, b] = [a, b].map(|rows| rows.into_values().collect::<Vec<_>>());
     let windows = common_windows(a.iter().chain(&b));

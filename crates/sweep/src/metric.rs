@@ -187,6 +187,11 @@ fn about(name: &str, unit: &str, asked: &str) -> Result<MetricAbout, String> {
 }
 
 impl Metric {
+    /// Sandbag measures it, and not the program.
+    pub fn is_own(&self) -> bool {
+        matches!(self.source, Source::Own)
+    }
+
     /// The value of a run, whose directory is `dir`. A command for it runs as `user`, or as we
     /// do.
     ///

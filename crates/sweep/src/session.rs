@@ -291,6 +291,8 @@ impl Session {
                 match metric.value(&finished, &dir, self.asked.user.as_ref()) {
                     Ok(value) => drop(values.insert(metric.about.name.clone(), value)),
                     Err(_) if metric.optional => {}
+                    // What the run is spoilt by may have cost it, and it does not count.
+                    Err(_) if metric.is_own() && verdict != Verdict::Kept => {}
                     Err(why) => missing = Some((metric.about.name.clone(), why)),
                 }
             }
