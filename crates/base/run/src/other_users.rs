@@ -2,6 +2,7 @@
 //! Runs of other users, whose journals are not ours to read: by what `/proc` shows to everybody.
 
 use std::fmt;
+use std::path::Path;
 
 use sandbag_linux::Root;
 use sandbag_linux::process::{Process, processes};
@@ -28,7 +29,7 @@ impl fmt::Display for OtherRun {
 }
 
 /// The runs of other users, by process number. Every run has a guardian, a child of its
-/// supervisor. Where `/proc` hides the processes of others there are none.
+/// supervisor; of one that is gone, of some other program. Where `/proc` hides the processes of others there are none.
 pub fn runs(root: &Root) -> Vec<OtherRun> {
     // SAFETY: no arguments, cannot fail.
     runs_but_of(unsafe { libc::geteuid() }, root)
@@ -41,16 +42,20 @@ fn runs_but_of(own_uid: u32, root: &Root) -> Vec<OtherRun> {
             let of_guardian = Process::new(root, guardian.pid);
             let words = of_guardian.command_line().ok()?;
             let is_guardian = words.get(1).is_some_and(|word| word == GUARDIAN_VERB);
-            // Once its supervisor is gone it is a child of process 1.
-            if !is_guardian || guardian.parent <= 1 {
+            if !is_guardian {
                 return None;
             }
             let supervisor = Process::new(root, guardian.parent);
+            let words = supervisor.command_line().ok()?;
+            let name = Path::new(words.first()?).file_name()?.to_str()?;
+            if !name.starts_with("sandbag") {
+                return None;
+            }
             let uid = supervisor.status("Uid", "a user id").ok()??;
             (uid != own_uid).then_some(OtherRun {
                 pid: supervisor.pid(),
                 uid,
-                words: supervisor.command_line().ok()?,
+                words,
             })
         })
         .collect();
@@ -80,7 +85,16 @@ mod tests {
             ("proc/8/stat", stat(8, 7)),
             ("proc/8/cmdline", guardian.to_owned()),
             // Its supervisor was killed.
-            ("proc/9/stat", stat(9, 1)),
+            ("proc/9/stat", stat(9, 6)),
+            ("proc/6/stat", stat(6, 1)),
+            (
+                "proc/6/cmdline",
+                "/lib/systemd/systemd\0--user\0".to_owned(),
+            ),
+            (
+                "proc/6/status",
+                "Name:\tsystemd\nUid:\t0\t0\t0\t0\n".to_owned(),
+            ),
             ("proc/9/cmdline", guardian.to_owned()),
             ("proc/10/stat", stat(10, 7)),
             ("proc/10/cmdline", "sandbag\0__burner\0{}\0".to_owned()),

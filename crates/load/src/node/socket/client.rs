@@ -69,13 +69,13 @@ pub fn ask(
         return Err(SocketError::Foreign { path, uid });
     }
     let pid = peer.pid().unsigned_abs();
-    if let Ok(stat) = Process::new(&Root::default(), pid).stat()
-        && stat.state == 'T'
-    {
+    if let Ok(stat) = Process::new(&Root::default(), pid).stat() {
         let start_ticks = stat.times.start_ticks;
         let server = ProcessIdentity { pid, start_ticks };
-        // One that stands still would be waited for in vain; to end, it has to go on.
-        if *request != Request::Stop || server.signal(libc::SIGCONT).is_err() {
+        // One that stands still would be waited for in vain; to end, it has to go on. The first
+        // process of a container only waits for that.
+        let goes_on = *request == Request::Stop && server.signal(libc::SIGCONT).is_ok();
+        if stat.state == 'T' && !goes_on {
             return Err(SocketError::Stopped { name: name() });
         }
     }
