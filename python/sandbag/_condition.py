@@ -3,8 +3,11 @@
 
 import ctypes
 import os
+import secrets
+import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -27,6 +30,17 @@ def die_with_us():
     PRCTL(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
+def is_ready(socket_of_us):
+    """Waits for a message: whether it says that the condition is held. Any user can send one."""
+    size = struct.calcsize("3i")
+    said, more, _, _ = socket_of_us.recvmsg(64, socket.CMSG_SPACE(size))
+    of = [data for level, kind, data in more if kind == socket.SCM_CREDENTIALS]
+    if not of:
+        return False
+    _, uid, _ = struct.unpack("3i", of[0][:size])
+    return uid in (0, os.geteuid()) and said.startswith(b"READY=1")
+
+
 class Condition:
     """A condition beside this process: `with sandbag.load(30) as held: ...`.
 
@@ -35,8 +49,12 @@ class Condition:
     `out` keeps the directory with the report.
     """
 
-    def __init__(self, asked, out=None):
+    def __init__(self, asked, out=None, to=None):
         self._words = asked
+        #: The option that names this process, up to the number.
+        self._to = to
+        #: The process that has it.
+        self._pid = None
         self._out = out
         self._child = None
         self._scratch = None
@@ -48,8 +66,9 @@ class Condition:
     def __enter__(self):
         if self._child is not None:
             raise SandbagError("this condition is held already")
-        self._scratch = tempfile.TemporaryDirectory(prefix="sandbag-")
-        scratch = Path(self._scratch.name)
+        self._pid = os.getpid()
+        self._scratch = Path(tempfile.mkdtemp(prefix="sandbag-"))
+        scratch = self._scratch
         # The block may change the working directory.
         self._run = Path(self._out or scratch / "run").absolute()
         try:
@@ -60,6 +79,9 @@ class Condition:
         return self
 
     def __exit__(self, *_):
+        # In a child that was forked within the block it is the parent's.
+        if os.getpid() != self._pid:
+            return
         try:
             self._end()
         finally:
@@ -69,13 +91,15 @@ class Condition:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready, open(
             scratch / "said", "wb"
         ) as said:
-            # A name that the kernel chooses: a path could be too long for an address.
-            ready.bind("")
-            name = os.fsdecode(ready.getsockname()[1:])
+            # A path could be too long for an address. Python 3.9 cannot let the kernel choose.
+            name = f"sandbag-{secrets.token_hex(16)}"
+            ready.bind(f"\0{name}")
+            ready.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
             ready.settimeout(0.05)
+            to = [f"{self._to}{self._pid}"] if self._to else []
             # Not in our process group: Ctrl-C is ours, and we end it then.
             self._child = start(
-                ["-q", *self._words, "--out", self._run],
+                ["-q", *self._words, *to, "--out", self._run],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=said,
@@ -86,18 +110,19 @@ class Condition:
             until = time.monotonic() + PATIENCE_S
             while True:
                 try:
-                    ready.recv(64)
-                    self._held_at = time.monotonic()
-                    return
+                    if is_ready(ready):
+                        self._held_at = time.monotonic()
+                        return
                 except socket.timeout:
-                    code = self._child.poll()
+                    pass
+                code = self._child.poll()
                 if code is not None:
                     raise error(code, self._said())
                 if time.monotonic() > until:
                     raise SandbagError(f"the condition is not held after {PATIENCE_S:.0f} s")
 
     def _said(self):
-        return (Path(self._scratch.name) / "said").read_text(errors="replace")
+        return (self._scratch / "said").read_text(errors="replace")
 
     def _end(self):
         block_s = time.monotonic() - self._held_at
@@ -121,24 +146,25 @@ class Condition:
         child, self._child = self._child, None
         if child is not None and child.poll() is None:
             end(child)
-        self._scratch.cleanup()
+        shutil.rmtree(self._scratch, ignore_errors=True)
         self._scratch = None
 
 
 def load(percent, cpus=None, *, out=None, **options):
     """Holds a load: `30`, or `"0=30,1=60"`, on some CPUs or all."""
-    beside = f"pid:{os.getpid()}"
     cpus = "all" if cpus is None and "=" not in str(percent) else cpus
-    asked = words({"cpus": cpus, "beside": beside, **options})
-    return Condition(["load", joined(percent), *asked], out)
+    asked = words({"cpus": cpus, **options})
+    to = None if "beside" in options else "--beside=pid:"
+    return Condition(["load", joined(percent), *asked], out, to)
 
 
 def replay(profile, *, out=None, **options):
     """Replays a load profile of any format that `sandbag replay` reads."""
-    beside = f"pid:{os.getpid()}"
-    return Condition(["replay", str(profile), *words({"beside": beside, **options})], out)
+    to = None if "beside" in options else "--beside=pid:"
+    return Condition(["replay", str(profile), *words(options)], out, to)
 
 
 def slow(speed, *, out=None, **options):
     """Slows this process: 0.5 is half speed, or `"0=1,1=.5"`."""
-    return Condition(["slow", *words({"speed": speed, "pid": os.getpid(), **options})], out)
+    to = None if "pid" in options else "--pid="
+    return Condition(["slow", *words({"speed": speed, **options})], out, to)

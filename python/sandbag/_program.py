@@ -54,6 +54,14 @@ def end(child):
         child.wait()
 
 
+def of_terminal():
+    """Whether a terminal's keys reach this process, and its children with it."""
+    try:
+        return os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return False
+
+
 def call(arguments, stdout):
     """Runs the program to its end; returns what `subprocess.run` does.
 
@@ -64,14 +72,13 @@ def call(arguments, stdout):
     with start(arguments, **pipes) as child:
         try:
             out, err = child.communicate()
-        except KeyboardInterrupt:
-            # The terminal has told it, too; to be asked twice means to leave its program.
-            try:
-                child.communicate(timeout=END_S)
-            except (KeyboardInterrupt, subprocess.TimeoutExpired):
-                end(child)
-            raise
-        except BaseException:
+        except BaseException as cause:
+            # A terminal has told it, too; to be asked twice means to leave its program.
+            if isinstance(cause, KeyboardInterrupt) and of_terminal():
+                try:
+                    child.communicate(timeout=END_S)
+                except (KeyboardInterrupt, subprocess.TimeoutExpired):
+                    pass
             end(child)
             raise
     return subprocess.CompletedProcess(child.args, child.returncode, out, err)

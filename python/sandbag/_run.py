@@ -6,7 +6,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from ._program import call, error, joined, record, words
+from ._program import SandbagError, call, error, joined, record, words
+
+#: Exit code of sandbag where the time limit of the program came.
+TIMED_OUT = 124
 
 
 class Run:
@@ -22,6 +25,8 @@ class Run:
         self.stderr = stderr
         #: Of a condition that ended by itself long before its block, that it did so; else None.
         self.ended_early = None
+        #: The program was ended by its time limit.
+        self.timed_out = False
 
     @classmethod
     def read(cls, path, **printed):
@@ -106,7 +111,7 @@ def run(command, *, timeout=None, check=False, out=None, **condition):
 
     `condition` is `load=30`, `speed=.5` or `profile="day.csv"` and options. `check` raises
     if the program fails or the condition was not kept. `out` keeps the directory with the
-    report.
+    report. Of a program that its `timeout` in s ended, `timed_out` is true.
     """
     # Without its condition the program is of no use.
     condition.setdefault("kill", True)
@@ -122,6 +127,9 @@ def run(command, *, timeout=None, check=False, out=None, **condition):
         if left(path) in (None, before):
             raise error(ended.returncode, ended.stderr)
         result = Run.read(path, stdout=ended.stdout, stderr=ended.stderr)
-    if check and not (result.returncode == 0 and result.kept):
-        raise error(ended.returncode, f"exit code {result.returncode}; {result}")
+        # A program may end with this code by itself.
+        result.timed_out = TIMED_OUT == ended.returncode != result.returncode
+    if check and not (result.returncode == 0 and result.kept and not result.timed_out):
+        limit = "; ended by its time limit" if result.timed_out else ""
+        raise SandbagError(f"exit code {result.returncode}{limit}; {result}")
     return result

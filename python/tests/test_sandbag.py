@@ -4,6 +4,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -195,6 +196,63 @@ def test_a_program_under_a_load():
     assert sandbag.run(["sh", "-c", "kill $$"], speed=0.5, cpus=[0]).returncode == -15
     with pytest.raises(sandbag.SandbagError, match="exit code 1"):
         sandbag.run(["sh", "-c", "sleep .5; false"], load=20, cpus=[0], check=True)
+
+
+def test_how_a_program_failed_is_no_other_error():
+    with pytest.raises(sandbag.SandbagError, match="exit code 5") as failed:
+        sandbag.run(["sh", "-c", "sleep .5; exit 5"], load=20, cpus=[0], check=True)
+    assert not isinstance(failed.value, sandbag.NotPossible)
+    patient = ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep .1; done"]
+    run = sandbag.run(patient, load=20, cpus=[0], timeout=1)
+    assert (run.returncode, run.timed_out) == (0, True)
+    with pytest.raises(sandbag.SandbagError, match="time limit"):
+        sandbag.run(patient, load=20, cpus=[0], timeout=1, check=True)
+    run = sandbag.run(["sh", "-c", "sleep .5; exit 124"], load=20, cpus=[0], timeout=60)
+    assert (run.returncode, run.timed_out) == (124, False)
+
+
+def test_a_child_of_the_block_does_not_end_its_condition():
+    with sandbag.load(20, cpus=[0]) as held:
+        child = os.fork()
+        if child == 0:
+            try:
+                held.__exit__(None, None, None)
+            finally:
+                os._exit(0 if held.result is None else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        time.sleep(0.5)
+        assert burners() > 0
+    assert held.result.verdict in ("kept", "undecided")
+
+
+def test_a_condition_is_that_of_the_process_that_enters_it():
+    held = sandbag.slow(0.5, cpus=[0])
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            with held:
+                code = 0 if os.sched_getaffinity(0) == {0} else 2
+        finally:
+            os._exit(code)
+    before = os.sched_getaffinity(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert os.sched_getaffinity(0) == before
+
+
+def test_a_message_of_another_user_does_not_begin_the_block():
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready:
+        ready.bind("\0sandbag-test-ready")
+        ready.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        send = (
+            "import os, socket, sys\n"
+            "os.setuid(int(sys.argv[1]))\n"
+            "to = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+            "to.sendto(sys.argv[2].encode(), b'\\0sandbag-test-ready')\n"
+        )
+        for uid, said, held in [(0, "READY=1", True), (0, "x", False), (65534, "READY=1", False)]:
+            subprocess.run([sys.executable, "-c", send, str(uid), said], check=True)
+            assert sandbag._condition.is_ready(ready) is held
 
 
 def test_results_are_kept_where_they_are_wanted(tmp_path, monkeypatch):
