@@ -40,11 +40,18 @@ as_user sandbag load 50 --cpus all -d 60s --cgroup "$mine" --no-out -q -- sh -c 
 echo $? | result exit-status
 left tree-after
 
-as_user sandbag load 50 --cpus all -d 60s --cgroup "$mine" --no-out -q -- sleep 4 &
-sleep 3
-supervisor=$(find "$mine" -name 'sandbag-*-cmd' | sed 's/.*sandbag-\(.*\)-cmd/\1/')
+as_user sandbag load 50 --cpus all -d 60s --cgroup "$mine" --no-out -q -- sleep 20 &
+run=$!
+supervisor=
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+    supervisor=$(find "$mine" -name 'sandbag-*-cmd' | sed 's/.*sandbag-\(.*\)-cmd/\1/')
+    [ -n "$supervisor" ] && break
+    sleep 1
+done
 echo "killing $supervisor"
 kill -9 "$supervisor"
+wait "$run"
+echo $? | result killed-status
 # Its guardian undoes it; the emulator needs time for everything.
 for _ in 1 2 3 4 5 6 7 8 9 10; do
     sleep 1
