@@ -14,12 +14,12 @@ use anyhow::{Context as _, Result, ensure};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use sandbag_linux::child::ChildSetup as _;
+use sandbag_linux::pidfd::PidFd;
 use sandbag_linux::{CpuList, child, interrupt, sched};
 use sandbag_run::program::on_path;
 
-/// How often we look whether a program has ended. Its time is not taken by
-/// us where that would matter, but by itself.
-const POLL: Duration = Duration::from_millis(5);
+/// How often we look whether we were asked to end.
+const POLL: Duration = Duration::from_millis(50);
 /// What a program may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(10);
 /// Of what a program says, the end is kept in messages.
@@ -175,14 +175,17 @@ impl Running {
 
     /// Waits for its end; `None` if it still runs after `limit`.
     pub fn wait(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
-        let begin = Instant::now();
+        let until = Instant::now() + limit;
+        // Its time is that of its end, not of our next look.
+        let process = PidFd::open(self.id())?;
         while self.done.is_none() {
+            let rest = until.saturating_duration_since(Instant::now());
+            process.ends_within(rest.min(POLL));
             self.done = self.child.try_wait().context("wait for a program")?;
-            if self.done.is_some() || begin.elapsed() > limit {
+            if rest.is_zero() {
                 break;
             }
             interrupt::check()?;
-            std::thread::sleep(POLL);
         }
         Ok(self.done)
     }
@@ -246,8 +249,9 @@ pub fn run_as(mut command: Command, how: Start<'_>, limit: Duration) -> Result<P
         .stdin(Stdio::null())
         .stdout(out.try_clone().context("its output")?)
         .stderr(err.try_clone().context("its output")?);
-    let begin = Instant::now();
+    // Returns once it is executed.
     let mut running = Running::start(command, how)?;
+    let begin = Instant::now();
     let status = running.wait(limit)?;
     let seconds = begin.elapsed().as_secs_f64();
     drop(running);

@@ -3,7 +3,10 @@
 //!
 //! Source: pidfd_open(2) (Linux 5.3), pidfd_send_signal(2) (5.1).
 
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::process::Process;
 use crate::{Error, Result, Root};
@@ -54,6 +57,13 @@ impl PidFd {
 
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// Waits until it ends, at most so long; a signal ends the wait, too. Whether it has ended.
+    pub fn ends_within(&self, most: Duration) -> bool {
+        let mut fds = [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)];
+        let most = PollTimeout::try_from(most).unwrap_or(PollTimeout::MAX);
+        matches!(poll(&mut fds, most), Ok(1..))
     }
 
     /// Sends a signal, such as `libc::SIGSTOP`.
