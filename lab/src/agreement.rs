@@ -41,9 +41,14 @@ impl Published {
         let Some(ours) = ours.filter(|ours| ours.n >= FEWEST) else {
             return Agreement::Undecided;
         };
-        if ours.low >= self.low && ours.high <= self.high {
+        self.compare_ends((ours.low, ours.high))
+    }
+
+    /// The same of the ends of an interval.
+    pub fn compare_ends(self, (low, high): (f64, f64)) -> Agreement {
+        if low >= self.low && high <= self.high {
             Agreement::Agrees
-        } else if ours.high < self.low || ours.low > self.high {
+        } else if high < self.low || low > self.high {
             Agreement::Differs
         } else {
             Agreement::Undecided
@@ -102,7 +107,7 @@ pub fn sentence(all: &[Compared]) -> String {
         return String::new();
     }
     format!(
-        "Of {published} published figure{}, {agree} agree{}, {differ} differ{}, and {undecided} \
+        "Of {published} comparison{} with published figures, {agree} agree{}, {differ} differ{}, and {undecided} \
          cannot be decided.",
         if published == 1 { "" } else { "s" },
         if agree == 1 { "s" } else { "" },
@@ -135,7 +140,7 @@ mod tests {
         let all = [Agreement::Agrees, Agreement::Ours, Agreement::Undecided].map(one);
         assert_eq!(
             sentence(&all),
-            "Of 2 published figures, 1 agrees, 0 differ, and 1 cannot be decided."
+            "Of 2 comparisons with published figures, 1 agrees, 0 differ, and 1 cannot be decided."
         );
         assert_eq!(sentence(&all[1..2]), "");
     }

@@ -18,9 +18,8 @@ use crate::bench::scale::traces::read;
 use crate::experiment::{About, Choices, Experiment, Paper, Remarks};
 use crate::page::Section;
 use crate::program;
-use crate::row::{Row, grouped};
+use crate::row::Row;
 use crate::setup::Setup;
-use crate::summary::{figure as median, shown_figure};
 use curve::{BLUE_GENE, Curve, CurvePoint, FIGURES, Figure, LINUX, RANKS, svg, table};
 
 const HERE: &str = "this machine";
@@ -29,6 +28,9 @@ const FITTED: [(&str, &str, &str); 2] = [
     ("linux-2007", LINUX, "fitted to Linux 2.6"),
     ("bgl-io-2007", BLUE_GENE, "fitted to Blue Gene/L"),
 ];
+/// Distance of the ranks at the end of the longest run of the paper, by machine.
+const LINUX_DRIFT_NS: u64 = 5_300_000;
+const BLUE_GENE_DRIFT_NS: u64 = 3_820_000;
 /// Length of the fitted traces.
 const FITTED_S: u32 = 600;
 /// On top of a recording's own time.
@@ -48,8 +50,8 @@ macro_rules! about {
             paper: DE,
             what: concat!("slowdown of 16 to 2048 ranks ", $what, ", by jitter"),
             source: concat!("De, Kothari and Mann (Cluster 2008), figure ", $number),
-            rounds: [3, 10],
-            most_rounds: 10,
+            rounds: [1, 1],
+            most_rounds: 1,
             minutes: [2, 20],
             page: |measured| sections($number, measured.rows),
             summary: |rows| summary($number, rows),
@@ -93,6 +95,11 @@ impl Experiment for Scaling {
             .collect()
     }
 
+    /// A prediction has its own interval; another seed is no measurement.
+    fn has_round(&self, _cell: &str, round: u32) -> bool {
+        round == 0
+    }
+
     fn measure(&mut self, _setup: &Setup, cell: &str, round: u32) -> Result<Vec<Row>> {
         let (what, name) = cell.split_once('/').context("no cell of this one")?;
         let figure = FIGURES.iter().find(|figure| figure.what == what);
@@ -101,12 +108,18 @@ impl Experiment for Scaling {
         let (_, trace) = trace.context("no such trace")?;
         let mut row = Row::new(cell, round);
         row.program = name.to_owned();
-        for point in Curve::predict(name, trace, figure.sync, round.into())?.points {
-            row.put(ranks(point.ranks), point.pct);
-            row.put(
-                format!("least {}", point.ranks),
-                point.saturated.then_some(1.0),
-            );
+        let drift_ns = if name == FITTED[1].2 {
+            BLUE_GENE_DRIFT_NS
+        } else {
+            LINUX_DRIFT_NS
+        };
+        for point in Curve::predict(name, trace, figure.sync, drift_ns)?.points {
+            let CurvePoint { ranks: count, .. } = point;
+            row.put(ranks(count), point.pct);
+            let ends = point.interval_pct.unzip();
+            row.put(low(count), ends.0);
+            row.put(high(count), ends.1);
+            row.put(least(count), point.saturated.then_some(1.0));
         }
         Ok(vec![row])
     }
@@ -117,8 +130,21 @@ impl Experiment for Scaling {
     }
 }
 
+/// Names of figures in a row.
 fn ranks(count: u64) -> String {
     format!("slowdown {count}")
+}
+
+fn low(count: u64) -> String {
+    format!("low {count}")
+}
+
+fn high(count: u64) -> String {
+    format!("high {count}")
+}
+
+fn least(count: u64) -> String {
+    format!("least {count}")
 }
 
 impl Paper for Scaling {
@@ -153,32 +179,27 @@ impl Paper for Scaling {
     }
 }
 
-/// The curve of each trace: medians over the rounds.
+/// The curve of each trace.
 fn curves(what: &str, rows: &[Row]) -> Vec<Curve> {
     let own = rows
         .iter()
         .filter(|row| row.cell.split('/').next() == Some(what));
-    let curve = |(name, own): (String, Vec<&Row>)| Curve {
-        name,
+    own.map(|row| Curve {
+        name: row.program.clone(),
         points: RANKS
-            .map(|power| 1u64 << power)
-            .filter_map(|count| {
-                let found = median(&own, &ranks(count))?;
-                Some(CurvePoint {
-                    ranks: count,
-                    pct: found.value,
-                    interval_pct: (found.n > 1).then_some((found.low, found.high)),
-                    saturated: own
-                        .iter()
-                        .any(|row| row.get(&format!("least {count}")).is_some()),
-                })
-            })
+            .filter_map(|power| point_of(row, 1 << power))
             .collect(),
-    };
-    grouped(own, |row| row.program.clone())
-        .into_iter()
-        .map(curve)
-        .collect()
+    })
+    .collect()
+}
+
+fn point_of(row: &Row, count: u64) -> Option<CurvePoint> {
+    Some(CurvePoint {
+        ranks: count,
+        pct: row.get(&ranks(count))?,
+        interval_pct: row.get(&low(count)).zip(row.get(&high(count))),
+        saturated: row.get(&least(count)).is_some(),
+    })
 }
 
 fn sections(number: &str, rows: &[Row]) -> Result<Vec<Section>> {
@@ -186,8 +207,8 @@ fn sections(number: &str, rows: &[Row]) -> Result<Vec<Section>> {
         let found = curves(figure.what, rows);
         Ok(Section::new(&format!("Ranks that are {}", figure.what))
             .text(
-                "Predicted, with 1 ms of work between two barriers; medians over the rounds, each \
-                 with a seed of its own. The traces of the paper are not to be had: \"fitted\" \
+                "Predicted, with 1 ms of work between two barriers, and the 95 % interval of the \
+                 prediction. The traces of the paper are not to be had: \"fitted\" \
                  are synthetic ones, made to have its published statistics, so that agreement \
                  shows that the prediction is right, not that a machine is like theirs. \">=\": the \
                  trace is too short for so many ranks.",
@@ -201,27 +222,27 @@ fn sections(number: &str, rows: &[Row]) -> Result<Vec<Section>> {
 fn summary(number: &str, rows: &[Row]) -> Vec<Compared> {
     let mut lines = Vec::new();
     for figure in figures(number) {
-        let own = rows
-            .iter()
-            .filter(|row| row.cell.split('/').next() == Some(figure.what));
-        for (name, own) in grouped(own, |row| row.program.clone()) {
+        for Curve { name, points } in curves(figure.what, rows) {
+            let Some(found) = points.into_iter().find(|point| point.ranks == 2048) else {
+                continue;
+            };
             let fitted = FITTED.iter().find(|(_, _, fitted)| *fitted == name);
             let published = fitted.and_then(|(_, machine, _)| {
                 let of = figure.published.iter().find(|(of, _)| of == machine)?;
                 of.1.iter().find(|(ranks, _)| *ranks == 2048)
             });
-            let found = median(&own, &ranks(2048));
+            let agreement = match (published, found.interval_pct) {
+                (None, _) => Agreement::Ours,
+                (Some((_, pct)), Some(ends)) if !found.saturated => {
+                    Published::around(*pct, WITHIN * pct).compare_ends(ends)
+                }
+                _ => Agreement::Undecided,
+            };
             lines.push(Compared {
                 what: format!("slowdown of 2048 ranks, {}, {name}, %", figure.what),
                 paper: published.map_or_else(|| "-".to_owned(), |(_, pct)| pct.to_string()),
-                ours: format!(
-                    "{}, n = {}",
-                    shown_figure(&own, &ranks(2048), 2),
-                    found.map_or(0, |m| m.n)
-                ),
-                agreement: published.map_or(Agreement::Ours, |(_, pct)| {
-                    Published::around(*pct, WITHIN * pct).compare(found)
-                }),
+                ours: found.text(),
+                agreement,
             });
         }
     }
@@ -236,17 +257,22 @@ mod tests {
     fn a_fitted_trace_stands_beside_its_machine_and_ours_beside_nothing() {
         let mut rows = Vec::new();
         for (name, pct) in [(HERE, 5.0), (FITTED[0].2, 95.0)] {
-            for round in 0..3 {
-                let mut row = Row::new(&format!("{}/{name}", FIGURES[0].what), round);
-                row.program = name.to_owned();
-                row.put(ranks(2048), pct);
-                rows.push(row);
-            }
+            let mut row = Row::new(&format!("{}/{name}", FIGURES[0].what), 0);
+            row.program = name.to_owned();
+            row.put(ranks(2048), pct);
+            row.put(low(2048), pct - 1.0);
+            row.put(high(2048), pct + 1.0);
+            rows.push(row);
         }
         let lines = summary("5", &rows);
         assert_eq!(lines[0].agreement, Agreement::Ours);
         assert_eq!(lines[1].agreement, Agreement::Agrees);
         assert!(lines[1].what.contains("fitted") && lines[1].paper == "99");
+        assert_eq!(lines[1].ours, "95.00 (94.00..96.00)");
+        rows[1].put(least(2048), 1.0);
+        let short = &summary("5", &rows)[1];
+        assert_eq!(short.agreement, Agreement::Undecided);
+        assert!(short.ours.starts_with(">= 95"), "{}", short.ours);
         assert_eq!(sections("6", &rows).unwrap().len(), 2);
     }
 }

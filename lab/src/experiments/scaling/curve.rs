@@ -11,12 +11,10 @@ use sandbag_scale::predict::{Drift, PredictOptions, Spread, Sync, TraceSource, p
 use sandbag_ui::quantity::percent;
 
 use crate::figure::{Axes, Line, Point, draw, top};
-use crate::table::Table;
+use crate::table::{Table, interval};
 
 /// Work between two barriers.
 const QUANTUM_NS: u64 = 1_000_000;
-/// Distance of the ranks at the end of the paper's longest run.
-const DRIFT_NS: u64 = 5_300_000;
 /// Processes, as powers of two.
 pub const RANKS: RangeInclusive<u32> = 4..=11;
 
@@ -49,17 +47,29 @@ pub struct CurvePoint {
     pub saturated: bool,
 }
 
+impl CurvePoint {
+    /// For a table, percent.
+    pub fn text(&self) -> String {
+        let least = if self.saturated { ">= " } else { "" };
+        let shown = self.interval_pct.map_or_else(
+            || format!("{:.2}", self.pct),
+            |ends| interval(self.pct, ends, 2),
+        );
+        format!("{least}{shown}")
+    }
+}
+
 impl Curve {
-    pub fn predict(name: &str, trace: &JitterTrace, sync: Sync, seed: u64) -> Result<Self> {
+    /// Of ranks that are so far apart at the end.
+    pub fn predict(name: &str, trace: &JitterTrace, sync: Sync, drift_ns: u64) -> Result<Self> {
         let options = PredictOptions {
             quantum_ns: QUANTUM_NS,
             ranks: RANKS.map(|power| 1 << power).collect(),
             sync,
             drift: Some(Drift {
-                end_ns: DRIFT_NS,
+                end_ns: drift_ns,
                 spread: Spread::Uniform,
             }),
-            seed,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             ..PredictOptions::default()
         };
@@ -160,11 +170,7 @@ pub fn table(figure: &Figure, found: &[Curve]) -> Table {
             let Some(point) = curve.points.iter().find(|point| point.ranks == ranks) else {
                 return String::new();
             };
-            let least = if point.saturated { ">= " } else { "" };
-            let interval = point.interval_pct.map_or_else(String::new, |(low, high)| {
-                format!(" ({}-{})", percent(low), percent(high))
-            });
-            format!("{least}{}{interval}", percent(point.pct))
+            point.text()
         }));
         row.extend(figure.published.iter().map(|(_, points)| {
             let here = points.iter().find(|(of, _)| *of == ranks);
@@ -188,7 +194,7 @@ mod tests {
         };
         let trace = made.trace(1).unwrap();
         for figure in &FIGURES {
-            let found = [Curve::predict("made", &trace, figure.sync, 1).unwrap()];
+            let found = [Curve::predict("made", &trace, figure.sync, 5_300_000).unwrap()];
             assert_eq!(found[0].points.len(), RANKS.count());
             let svg = svg(figure, &found).unwrap();
             assert!(svg.contains("Linux 2.6") && svg.contains("made"));
