@@ -67,8 +67,7 @@ pub struct RunArgs {
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
-    /// The short form: fewer cells, shorter programs, three rounds; all within
-    /// an hour
+    /// The short form: fewer cells, shorter programs, fewer rounds
     #[arg(long)]
     quick: bool,
 

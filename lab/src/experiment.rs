@@ -10,7 +10,7 @@ use anyhow::Result;
 use crate::agreement::Compared;
 use crate::page::Section;
 use crate::row::Row;
-use crate::setup::Setup;
+use crate::setup::{Selection, Setup};
 
 /// What an experiment chose for a machine when it was begun (amounts, sizes,
 /// texts of its page), by name. Kept with its results, so that resuming means
@@ -104,6 +104,11 @@ pub trait Paper: Experiment<Setup = Setup> {
     /// Rounds over all cells.
     fn rounds(&self, quick: bool) -> u32 {
         self.about().rounds[usize::from(!quick)]
+    }
+
+    /// What rows must have in common of what was chosen.
+    fn terms(&self, chosen: &Selection) -> String {
+        chosen.terms()
     }
 
     /// Makes what its trials need, inside its directories only. It takes what is in

@@ -3,6 +3,7 @@
 //! resumes where it was.
 
 use std::fs::{self, File, OpenOptions};
+use std::hash::{DefaultHasher, Hasher as _};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -36,12 +37,15 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// On this machine, by this version.
-    pub fn here(experiment: &str, quick: bool, cpus: String) -> Self {
+    /// On this machine, by this build of sandbag.
+    pub fn here(experiment: &str, quick: bool, cpus: String, sandbag: &Path) -> Self {
+        let mut hash = DefaultHasher::new();
+        // One that is not there fails when it is started.
+        hash.write(&fs::read(sandbag).unwrap_or_default());
         Self {
             experiment: experiment.to_owned(),
             quick,
-            sandbag: env!("CARGO_PKG_VERSION").to_owned(),
+            sandbag: format!("{} {:016x}", env!("CARGO_PKG_VERSION"), hash.finish()),
             machine: machine::lasting(&facts()),
             cpus,
             ..Self::default()
@@ -74,7 +78,7 @@ impl Rows {
                     seed: found.seed,
                     ..terms
                 };
-                if found != wanted {
+                if found != wanted && !rows.is_empty() {
                     bail!(
                         "{} was begun under other terms ({}); now: {}. Begin again with --fresh, or \
                          choose another directory with --out",
@@ -83,13 +87,13 @@ impl Rows {
                         serde_json::to_string(&wanted)?
                     );
                 }
-                found
+                if rows.is_empty() { wanted } else { found }
             }
             None => terms,
         };
         let before = rows.len();
         rows.retain(|row| !retry || row.why_failed().is_none());
-        if whole.len() < text.len() || whole.is_empty() || rows.len() < before {
+        if whole.len() < text.len() || rows.is_empty() || rows.len() < before {
             // Written anew: what was cut off must not stay in the middle.
             let text = serde_json::to_string(&terms)? + "\n" + &lines(&rows)?;
             put(path, text.as_bytes())?;
@@ -215,6 +219,11 @@ mod tests {
             machine: "four CPUs".to_owned(),
             ..terms()
         };
+        // As long as there are none, they are those of the last beginning.
+        let begun = Rows::open(&path, other.clone(), false).unwrap();
+        assert_eq!(begun.terms.machine, "four CPUs");
+        let mut rows = Rows::open(&path, terms(), false).unwrap();
+        rows.push(vec![row(0, 1.0, 2.0)]).unwrap();
         let error = Rows::open(&path, other, false).unwrap_err().to_string();
         assert!(
             error.contains("four CPUs") && error.contains("--fresh"),

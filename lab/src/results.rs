@@ -2,6 +2,7 @@
 //! What an experiment leaves in its directory, and making that again: figures
 //! and page are functions of the rows that were kept.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -58,6 +59,9 @@ pub struct Report {
     pub state: State,
     /// Rounds wanted, or at least.
     pub rounds: u32,
+    /// Those that every cell has, of these.
+    #[serde(default)]
+    pub complete_rounds: Option<u32>,
     pub quick: bool,
     pub machine: Vec<(String, String)>,
     /// Our figures beside the published ones.
@@ -86,7 +90,11 @@ impl Report {
     pub fn form(&self) -> String {
         let form = if self.quick { "quick" } else { "full" };
         let s = if self.rounds == 1 { "" } else { "s" };
-        format!("{form}, {} round{s}", self.rounds)
+        let of = match self.complete_rounds {
+            Some(done) if done < self.rounds => format!("{done} of "),
+            _ => String::new(),
+        };
+        format!("{form}, {of}{} round{s}", self.rounds)
     }
 }
 
@@ -102,6 +110,7 @@ pub fn write(
     let rows = sorted(rows, &report.cells);
     let about = experiment.about();
     report.lines = (about.summary)(&rows);
+    report.complete_rounds = Some(complete_rounds(experiment, report, &rows));
     let trials = grouped(&rows, |row| (row.cell.clone(), row.round)).len();
     let frame = Frame {
         title: format!("Lab: {}", experiment.name()),
@@ -136,6 +145,20 @@ pub fn write(
     put(&dir.join(TABLES), tables.as_bytes())?;
     put(&dir.join(SUMMARY), &serde_json::to_vec_pretty(report)?)?;
     write_csv(&dir.join(CSV), &rows)
+}
+
+/// How many rounds, from the first, all cells have that are to have them.
+fn complete_rounds(experiment: &dyn Paper, report: &Report, rows: &[Row]) -> u32 {
+    let done: BTreeSet<(&str, u32)> = rows
+        .iter()
+        .map(|row| (row.cell.as_str(), row.round))
+        .collect();
+    let is_complete = |round: &u32| {
+        let mut cells = report.cells.iter();
+        cells.all(|cell| !experiment.has_round(cell, *round) || done.contains(&(cell, *round)))
+    };
+    let complete = (0..report.rounds).take_while(is_complete).count() as u32;
+    if rows.is_empty() { 0 } else { complete }
 }
 
 fn figure(dir: &Path, number: usize) -> PathBuf {

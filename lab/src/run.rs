@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use sandbag_stats::Chance;
+use sandbag_ui::BadInput;
 use sandbag_ui::messages::Messages;
 
 use crate::experiment::{Choices, Experiment, NotHere, Paper};
@@ -83,15 +84,20 @@ pub fn run(
     let terms = Terms {
         limit_s: setup.limit.as_secs_f64(),
         sources: setup.sources.clone(),
-        options: setup.chosen.terms(),
+        options: experiment.terms(&setup.chosen),
         seed: u64::from(std::process::id()),
-        ..Terms::here(experiment.name(), setup.quick, setup.cpus.to_string())
+        ..Terms::here(
+            experiment.name(),
+            setup.quick,
+            setup.cpus.to_string(),
+            &setup.sandbag,
+        )
     };
     let mut rows = Rows::open(&dir.join(ROWS), terms, false)?;
     let path = dir.join(CHOICES);
     let mut chosen = match read_json(&path)? {
+        _ if rows.rows.is_empty() => Choices::new(),
         Some(chosen) => chosen,
-        None if rows.rows.is_empty() => Choices::new(),
         // Other amounts than those of the rows that are there would be mixed in.
         None => bail!("{} is gone: begin again with --fresh", path.display()),
     };
@@ -105,6 +111,10 @@ pub fn run(
     let ended = experiment.prepare(setup, &mut chosen).and_then(|remarks| {
         put(&path, &serde_json::to_vec_pretty(&chosen)?)?;
         let cells = experiment.cells(setup);
+        if cells.is_empty() {
+            let why = "none of its cells was chosen (--programs, --methods, --loads, --speeds)";
+            return Err(NotHere(why.to_owned()).into());
+        }
         report.left_out.extend(remarks.skipped);
         report.notes = remarks.notes;
         report.cells = cells;
@@ -122,6 +132,10 @@ pub fn run(
     });
     if let Err(error) = ended {
         sandbag_linux::interrupt::check()?;
+        // Nothing was begun.
+        if error.is::<BadInput>() {
+            return Err(error);
+        }
         report.state = match error.downcast_ref::<NotHere>() {
             Some(NotHere(why)) => State::Skipped { why: why.clone() },
             None => State::Failed {

@@ -92,6 +92,16 @@ impl Selection {
     }
 }
 
+/// A choice that changes what a row is, for [`Terms`](crate::journal::Terms); nothing for none.
+pub fn of_list<T: ToString>(name: &str, values: &[T]) -> String {
+    let values: Vec<String> = values.iter().map(T::to_string).collect();
+    if values.is_empty() {
+        String::new()
+    } else {
+        format!("{name} {}", values.join(","))
+    }
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Methods {
     pub loading: Vec<String>,

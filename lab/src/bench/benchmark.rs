@@ -89,12 +89,17 @@ pub fn run<B: Benchmark>(
     let out = out.unwrap_or_else(|| format!("{name}-results.md").into());
     let path = out.with_extension("jsonl");
     if !args.resume && path.exists() {
-        fs::remove_file(&path).with_context(|| format!("remove {}", path.display()))?;
+        let before = path.with_extension("jsonl.before");
+        fs::rename(&path, &before).with_context(|| format!("rename {}", path.display()))?;
+        messages.say(&format!(
+            "The rows that were there are in {}.",
+            before.display()
+        ));
     }
     let terms = Terms {
         options,
         seed: benchmark.seed(),
-        ..Terms::here(name, args.is_quick(), cpus)
+        ..Terms::here(name, args.is_quick(), cpus, &args.programs()?.sandbag)
     };
     let mut rows = Rows::open(&path, terms, true)?;
     let rounds = Rounds::all(benchmark.rounds());
@@ -180,6 +185,7 @@ mod tests {
         };
         let of = |fake: &mut FakeBenchmark, resume| {
             let args = BenchArgs {
+                sandbag: Some("/bin/true".into()),
                 out: Some(out.clone()),
                 resume,
                 ..BenchArgs::default()
@@ -197,8 +203,9 @@ mod tests {
             text.starts_with("# Fakes\n\n- ") && text.ends_with("4 rows"),
             "{text}"
         );
-        // Begun anew.
+        // Begun anew; what was there stays.
         of(&mut fake, false);
         assert_eq!(fake.measured, 9);
+        assert!(dir.path().join("r.jsonl.before").is_file());
     }
 }

@@ -20,7 +20,7 @@ use crate::pair::PairTrial;
 use crate::published::BARRIER;
 use crate::reading::{in_turn, marked_words};
 use crate::row::Row;
-use crate::setup::Setup;
+use crate::setup::{Selection, Setup, of_list};
 use crate::summary::mean_sd;
 use crate::workload::Name;
 
@@ -218,6 +218,10 @@ impl Experiment for Micro {
 impl Paper for Micro {
     fn about(&self) -> &'static About {
         self.about
+    }
+
+    fn terms(&self, chosen: &Selection) -> String {
+        chosen.terms() + &of_list(" programs", &chosen.programs)
     }
 
     /// Finds how much each program does in a part.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use sandbag_linux::Root;
+use sandbag_ui::BadInput;
 use serde_json::json;
 
 use super::BUCHERT;
@@ -16,7 +17,7 @@ use crate::experiment::{About, Choices, Experiment, Paper, Remarks};
 use crate::page::Section;
 use crate::program;
 use crate::row::{Row, grouped};
-use crate::setup::Setup;
+use crate::setup::{Selection, Setup, of_list};
 use crate::steal::StealMeter;
 use crate::summary::{Summary, of_asked, speed_got};
 use crate::table::Table;
@@ -54,7 +55,7 @@ impl Several {
         }
         let file = dir.join("nodes.toml");
         fs::write(&file, nodes).with_context(|| file.display().to_string())?;
-        let mut command = program::command(&setup.sandbag, "-q slow --no-out");
+        let mut command = program::command(&setup.sandbag, "-q slow --no-out --as-root");
         command.arg(&file).current_dir(dir);
         let slowest = speeds.iter().copied().fold(1.0, f64::min);
         let limit = Duration::from_millis(LENGTH_MS).div_f64(slowest) + AROUND;
@@ -106,11 +107,18 @@ impl Experiment for Several {
         let full = vec![1.0; speeds.len()];
         let mut steal = StealMeter::start(&Root::default(), &setup.cpus)?;
         let first = round.is_multiple_of(2);
-        let before = first.then(|| self.run(setup, cell, &full)).transpose()?;
-        let slowed = self.run(setup, cell, &speeds)?;
-        let unslowed = match before {
-            Some(before) => before,
-            None => self.run(setup, cell, &full)?,
+        let measured = || -> Result<_> {
+            let before = first.then(|| self.run(setup, cell, &full)).transpose()?;
+            let slowed = self.run(setup, cell, &speeds)?;
+            let unslowed = match before {
+                Some(before) => before,
+                None => self.run(setup, cell, &full)?,
+            };
+            Ok((slowed, unslowed))
+        };
+        let (slowed, unslowed) = match measured() {
+            Ok(times) => times,
+            Err(error) => return Ok(vec![Row::failed(cell, round, &error)]),
         };
         let found = steal.disturbance()?;
         let mut rows = Vec::new();
@@ -128,7 +136,7 @@ impl Experiment for Several {
             };
             row.cpus = cpu.to_string();
             (row.unloaded_s, row.loaded_s) = (unslowed, slowed);
-            (row.steal_pct, row.foreign_pct) = (found.steal_pct, found.foreign_pct);
+            row.disturbed(found);
             rows.push(row);
         }
         Ok(rows)
@@ -150,7 +158,16 @@ impl Paper for Several {
         }
     }
 
+    fn terms(&self, chosen: &Selection) -> String {
+        chosen.terms() + &of_list(" speeds", &chosen.speeds)
+    }
+
     fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<Remarks> {
+        let (speeds, cpus) = (setup.chosen.speeds.len(), setup.cpus.len());
+        ensure!(
+            speeds <= cpus,
+            BadInput(format!("--speeds: {speeds} of them, and {cpus} CPUs"))
+        );
         let length_ms = setup.form(LENGTH_QUICK_MS, LENGTH_MS);
         self.amount = setup.amount("compute", length_ms, chosen)?;
         Ok(Remarks::default())

@@ -57,9 +57,9 @@ impl Plant {
         let cpu = cpu.to_string();
         let (program, words) = match self {
             Self::None => return Ok(None),
-            Self::Load => (&programs.sandbag, format!("load 1 --cpus {cpu}")),
+            Self::Load => (&programs.sandbag, format!("load 1 --no-out --cpus {cpu}")),
             Self::Slow => {
-                let words = format!("slow --cpus {cpu} --speed 0.97 -- sleep 7200");
+                let words = format!("slow --no-out --cpus {cpu} --speed 0.97 -- sleep 7200");
                 (&programs.sandbag, words)
             }
             Self::Realtime | Self::Timer => {
@@ -70,8 +70,6 @@ impl Plant {
         };
         let mut command = program::command(program, &words);
         command
-            // For the run directories that sandbag makes by default.
-            .current_dir(std::env::temp_dir())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
