@@ -10,6 +10,7 @@ use sandbag_stats::verdict::NOISY_FOREIGN_PCT;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
+use crate::steal::Disturbance;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -95,6 +96,11 @@ impl Row {
             end: End::Failed { why },
             ..Self::new(cell, round)
         }
+    }
+
+    /// What disturbed its trial.
+    pub fn disturbed(&mut self, by: Disturbance) {
+        (self.steal_pct, self.foreign_pct) = (by.steal_pct, by.foreign_pct);
     }
 
     pub fn put(&mut self, name: impl Into<String>, value: impl Into<Option<f64>>) {

@@ -164,7 +164,12 @@ impl Summary {
 
     /// The slowdown, where it can be used.
     pub fn decided(&self) -> Option<Median> {
-        self.slowdown.filter(|_| self.verdict == Verdict::Kept)
+        self.slowdown.filter(|_| self.is_decided())
+    }
+
+    /// Whether its figures can be compared: pairs that hung were not the fast ones.
+    pub fn is_decided(&self) -> bool {
+        self.verdict == Verdict::Kept && self.over_limit_s.is_none()
     }
 
     pub fn n(&self) -> usize {

@@ -160,7 +160,11 @@ impl Experiment for Equality {
         );
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let audit: Audit = serde_json::from_str(&text).context("an audit")?;
-        Ok(rows(&audit, cell, round, &condition))
+        let mut rows = rows(&audit, cell, round, &condition);
+        for row in &mut rows {
+            row.disturbed(met.disturbance);
+        }
+        Ok(rows)
     }
 
     fn line(&self, row: &Row) -> String {

@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
-use sandbag_linux::CpuList;
+use anyhow::{Context as _, Result, anyhow};
+use sandbag_linux::{CpuList, Root};
 use serde_json::Value;
 
 use super::DE;
@@ -18,6 +18,7 @@ use crate::page::Section;
 use crate::program;
 use crate::row::{Row, grouped};
 use crate::setup::Setup;
+use crate::steal::StealMeter;
 use crate::summary::{Median, figure as median, shown_figure};
 use crate::table::Table;
 
@@ -80,14 +81,18 @@ impl Experiment for Reproduced {
         );
         let mut command = program::command(&setup.sandbag, &words);
         command.arg(trace);
+        let cpu = CpuList::from_iter([one_cpu(&setup.cpus)]);
+        let mut steal = StealMeter::start(&Root::default(), &cpu)?;
         let ended = program::run(command, None, LIMIT)?;
-        ensure!(
-            ended.status.is_some_and(|status| status.success()),
-            "{words}: {}",
-            ended.last_words()
-        );
+        if !ended.status.is_some_and(|status| status.success()) {
+            let error = anyhow!("{words}: {}", ended.last_words());
+            return Ok(vec![Row::failed(cell, round, &error)]);
+        }
         let ways: Vec<Value> = serde_json::from_str(&ended.out)?;
-        rows(cell, round, &ways)
+        let mut rows = rows(cell, round, &ways)?;
+        let found = steal.disturbance()?;
+        rows.iter_mut().for_each(|row| row.disturbed(found));
+        Ok(rows)
     }
 
     fn line(&self, row: &Row) -> String {

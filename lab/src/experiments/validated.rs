@@ -11,7 +11,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, anyhow};
+use sandbag_linux::Root;
 use sandbag_stats::error_of_mean;
 use serde_json::Value;
 
@@ -23,8 +24,9 @@ use crate::experiment::{About, Choices, Experiment, Paper, Remarks};
 use crate::figure::{Axes, Line, Point, draw, top};
 use crate::page::Section;
 use crate::program::{command, run};
-use crate::row::{Row, grouped};
+use crate::row::{End, Row, grouped};
 use crate::setup::Setup;
+use crate::steal::StealMeter;
 use crate::table::{Table, interval, yes};
 
 /// Virtual ranks; the paper's processors.
@@ -104,16 +106,27 @@ impl Experiment for Validated {
         );
         bench.arg("--jitter").arg(&self.trace);
         bench.arg("--json").arg(&json);
+        let mut steal = StealMeter::start(&Root::default(), &setup.cpus)?;
         let ended = run(bench, Some(&setup.cpus), setup.limit)?;
-        ensure!(
-            ended.status.is_some_and(|status| status.success()),
-            "scale bench: {}",
-            ended.last_words()
-        );
+        match ended.status {
+            Some(status) if status.success() => {}
+            Some(_) => {
+                let error = anyhow!("scale bench: {}", ended.last_words());
+                return Ok(vec![Row::failed(cell, round, &error)]);
+            }
+            None => {
+                let limit_s = setup.limit.as_secs_f64();
+                return Ok(vec![Row {
+                    end: End::OverLimit { limit_s },
+                    ..Row::new(cell, round)
+                }]);
+            }
+        }
         let text = fs::read_to_string(&json).context("read the figures")?;
         fs::remove_file(&json).context("remove the figures")?;
         let figures: Value = serde_json::from_str(&text)?;
-        let rows = if is_virtual {
+        let found = steal.disturbance()?;
+        let mut rows = if is_virtual {
             virtual_rows(cell, round, &figures)
         } else {
             meeting_row(cell, round, &figures).into_iter().collect()
@@ -122,6 +135,7 @@ impl Experiment for Validated {
             let error = anyhow!("no prediction: ranks wait for CPUs, or all is noise");
             return Ok(vec![Row::failed(cell, round, &error)]);
         }
+        rows.iter_mut().for_each(|row| row.disturbed(found));
         Ok(rows)
     }
 

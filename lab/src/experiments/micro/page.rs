@@ -52,18 +52,30 @@ pub fn summary(rows: &[Row]) -> Vec<Compared> {
                 let unslowed_s: Vec<f64> = counted.map(|row| row.unloaded_s).collect();
                 let one = cpus.parse::<CpuList>().is_ok_and(|cpus| cpus.len() == 1);
                 let claim = published::micro(name, method);
+                let summary = Summary::of(&own);
                 lines.push(Compared {
                     what: format!("{name} at speed 0.5 by {method} on CPUs {cpus}: speed got"),
                     paper: claim.unwrap_or("-").to_owned(),
-                    ours: Summary::of(&own).counted(Median::of(&speeds), 3),
-                    agreement: claim.map_or(Agreement::Ours, |words| {
-                        AtHalf::of(words, one).compare(&speeds, &unslowed_s)
-                    }),
+                    ours: summary.counted(Median::of(&speeds), 3),
+                    agreement: match claim.map(|words| AtHalf::of(words, one)) {
+                        None => Agreement::Ours,
+                        Some(claim) if can_be_compared(&summary, claim) => {
+                            claim.compare(&speeds, &unslowed_s)
+                        }
+                        Some(_) => Agreement::Undecided,
+                    },
                 });
             }
         }
     }
     lines
+}
+
+fn can_be_compared(summary: &Summary, claim: AtHalf) -> bool {
+    // That the times scatter is then what is claimed.
+    let scatters = matches!(claim, AtHalf::Scattered(_));
+    let ended = summary.over_limit_s.is_none() && summary.failed.is_none();
+    summary.is_decided() || scatters && ended
 }
 
 fn method_of(row: &Row) -> &str {

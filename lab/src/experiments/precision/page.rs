@@ -49,7 +49,7 @@ pub fn sections(rows: &[Row], chosen: &Choices) -> Result<Vec<Section>> {
             figure("got_pct"),
             figure("supervisor_pct"),
             figure("error_sd"),
-            figure("resolution_s"),
+            resolution(&own),
             summary.n().to_string(),
         ]);
         let of_method = perceived.entry(condition.method().map(str::to_owned));
@@ -157,6 +157,15 @@ fn named(program: &str, condition: &Condition) -> String {
 }
 
 /// Table I, with figures in the place of its words.
+/// The window that a method holds within the bound; one that not every trial has is none.
+fn resolution(rows: &[&Row]) -> String {
+    let found = summary::figure(rows, "resolution_s").map_or(0, |found| found.n);
+    if found > 0 && found < Summary::of(rows).n() {
+        return "> 1".to_owned();
+    }
+    summary::shown_figure(rows, "resolution_s", 1)
+}
+
 pub fn features(rows: &[Row]) -> Vec<Section> {
     let mut table = Table::of(
         "method | precise: perceived for 50 asked, % | fine: window that it holds within 2 \
@@ -169,7 +178,7 @@ pub fn features(rows: &[Row]) -> Vec<Section> {
         table.push(vec![
             condition.method().unwrap_or("spinners").to_owned(),
             summary.shown(summary.perceived_pct(), 1),
-            figure("resolution_s", 1),
+            resolution(&own),
             figure("error_sd", 3),
             steady.map_or_else(String::new, |(mean, sd)| {
                 format!("{:.1}", 100.0 * sd / mean)

@@ -100,6 +100,7 @@ pub fn summary(rows: &[Row]) -> Vec<Compared> {
         let worst = worst.filter_map(|row| row.figures.get("worst_points").copied());
         let worst = worst.fold(None, |most, w: f64| Some(most.map_or(w, |m: f64| m.max(w))));
         let agreement = match worst {
+            _ if own.iter().any(|row| row.end != End::Done) => Agreement::Undecided,
             Some(worst) if worst <= MOST_POINTS => Agreement::Agrees,
             _ => MOST.compare(found),
         };
