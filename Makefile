@@ -151,7 +151,7 @@ audit-bench: build ## What `audit` finds of planted differences (root; QUICK=1: 
 	cargo build $(LAB_FLAGS)
 	$(LAB) audit --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out audit-results.md
 
-lab: build ## The papers' experiments (root; QUICK=1: two and a half hours; else a week; goes on where it was)
+lab: build ## The papers' experiments (root; QUICK=1: three hours; else two days; goes on where it was)
 	scripts/setup-lab
 	cargo build $(LAB_FLAGS)
 	$(LAB) run $(if $(QUICK),--quick) --out lab-results
