@@ -6,7 +6,8 @@ use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 /// The user who called sudo.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,10 +25,15 @@ pub struct User {
 }
 
 impl User {
-    /// The user behind sudo, if we were called through it. The user database
-    /// is read as files: a static binary cannot load the modules that resolve
-    /// users from elsewhere, and sudo has resolved the numbers already.
+    /// The user behind sudo, if we were called through it.
     pub fn behind_sudo() -> Option<Self> {
+        static FOUND: OnceLock<Option<User>> = OnceLock::new();
+        FOUND.get_or_init(Self::find_behind_sudo).clone()
+    }
+
+    /// A static binary cannot load the modules that resolve users from elsewhere, such as a
+    /// directory of a cluster: `id` and `getent` do, and else the files are read.
+    fn find_behind_sudo() -> Option<Self> {
         let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
         // SAFETY: no arguments, cannot fail.
         if unsafe { libc::geteuid() } != 0 {
@@ -36,16 +42,38 @@ impl User {
         let uid = number("SUDO_UID").filter(|uid| *uid != 0)?;
         let gid = number("SUDO_GID")?;
         let name = std::env::var("SUDO_USER").ok()?;
-        let groups = text(Path::new("/etc/group"));
-        let users = text(Path::new("/etc/passwd"));
+        let groups = said("id", &["-G", "--", &name]).and_then(|text| numbers(&text));
+        let of_files = || groups_of(&text(Path::new("/etc/group")), &name, gid);
+        let home = home_of(&text(Path::new("/etc/passwd")), &name);
+        let of_elsewhere = || home_of(&said("getent", &["passwd", &name])?, &name);
         Some(Self {
-            groups: groups_of(&groups, &name, gid),
-            home: home_of(&users, &name),
+            groups: groups.unwrap_or_else(of_files),
+            home: home.or_else(of_elsewhere),
             uid,
             gid,
             name,
         })
     }
+}
+
+/// What a program printed, if it succeeded.
+fn said(program: &str, arguments: &[&str]) -> Option<String> {
+    let ended = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&ended.stdout).into_owned();
+    ended.status.success().then_some(text)
+}
+
+fn numbers(text: &str) -> Option<Vec<u32>> {
+    let numbers: Option<Vec<u32>> = text
+        .split_whitespace()
+        .map(|one| one.parse().ok())
+        .collect();
+    numbers.filter(|numbers| !numbers.is_empty())
 }
 
 /// The text of a file, empty if there is none. The full names in it may be in any encoding.
@@ -114,6 +142,16 @@ mod tests {
         let text = "root:x:0:0:root:/root:/bin/sh\nbob:x:1000:1000::/home/bob:/bin/sh\n";
         assert_eq!(home_of(text, "bob").unwrap(), "/home/bob");
         assert_eq!(home_of(text, "eve"), None);
+    }
+
+    #[test]
+    fn groups_come_from_a_program() {
+        assert_eq!(numbers("4 999 1000\n"), Some(vec![4, 999, 1000]));
+        assert_eq!(numbers("id: no such user"), None);
+        assert_eq!(numbers(""), None);
+        assert_eq!(said("sh", &["-c", "echo 7"]).as_deref(), Some("7\n"));
+        assert_eq!(said("sh", &["-c", "echo 7; exit 1"]), None);
+        assert_eq!(said("/no/such/program", &[]), None);
     }
 
     #[test]
