@@ -101,7 +101,8 @@ impl NodeProcesses {
                 }
             }
         }
-        messages.show(&terminal::nodes_table(&report::NodeRows::of(&runs)));
+        let rows = report::NodeRows::of(&runs);
+        messages.show(&terminal::nodes_table(&rows));
         for run in &runs {
             for text in &run.warnings {
                 let name = run.node.as_ref().map_or("", |node| node.name.as_str());
@@ -123,8 +124,7 @@ impl NodeProcesses {
         if runs.len() < self.running.len() {
             return exit::FAILED;
         }
-        let codes = runs.iter().map(|run| exit::of_verdict(run.verdict));
-        codes.max().unwrap_or(exit::KEPT)
+        exit::of_verdict(rows.verdict)
     }
 }
 
