@@ -16,7 +16,8 @@ mod node;
 use std::path::{Path, PathBuf};
 
 use sandbag_linux::cgroup::{self, Hierarchies, Version, Weight};
-use sandbag_linux::{Root, container, root};
+use sandbag_linux::topology::Topology;
+use sandbag_linux::{CpuList, Root, container, root};
 
 use crate::error::{Error, Result};
 use crate::journal::{self, Entry, Journal};
@@ -171,6 +172,40 @@ impl Layout {
 
     pub fn version(&self) -> Version {
         self.hierarchies.version
+    }
+
+    /// The CPUs that groups made here can use: on v1 those of our own cpuset, on v2 those of the
+    /// cpuset above them.
+    pub fn usable(&self, topology: &Topology) -> CpuList {
+        if self.version() == Version::V1 {
+            return topology.usable.clone();
+        }
+        // Without the controller a group has the CPUs of the one above.
+        let above = self.base.ancestors();
+        let above = above.take_while(|dir| dir.starts_with(&self.hierarchies.cpu));
+        let found = above.filter_map(|dir| {
+            let text = root::read(&dir.join("cpuset.cpus.effective")).ok()?;
+            text.trim().parse::<CpuList>().ok()
+        });
+        found.into_iter().next().map_or_else(
+            || topology.online.clone(),
+            |cpus| cpus.intersection(&topology.online),
+        )
+    }
+
+    /// Refuses CPUs that are not [usable](Self::usable).
+    ///
+    /// # Errors
+    /// [`Error::NotPossible`] for the first.
+    pub fn check_usable(&self, topology: &Topology, cpus: &CpuList) -> Result<()> {
+        let usable = self.usable(topology);
+        match cpus.without(&usable).iter().next() {
+            None => Ok(()),
+            Some(cpu) => Err(Error::not_possible(
+                format!("CPU {cpu} is not left to sandbag: its cpuset has {usable}"),
+                "name others, or widen the cpuset (docker run --cpuset-cpus, sbatch)",
+            )),
+        }
     }
 
     /// Mount points and our own place.

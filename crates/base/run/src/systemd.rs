@@ -180,6 +180,14 @@ pub fn group_of(pid: u32) -> Option<PathBuf> {
     path.map(PathBuf::from)
 }
 
+/// Sends SIGKILL to all that runs in a unit; one that is gone has nothing.
+pub fn kill(name: &str) -> Result<(), String> {
+    match call("KillUnit", "ssi", &strings(&[name, "all", "9"])) {
+        Err(error) if error.contains("not loaded") || error.contains("No matching") => Ok(()),
+        other => other,
+    }
+}
+
 /// Stops a unit and what runs in it; one that is gone already is stopped.
 pub fn stop(name: &str) -> Result<(), String> {
     match call("StopUnit", "ss", &strings(&[name, "replace"])) {

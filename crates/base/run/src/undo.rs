@@ -190,7 +190,8 @@ fn undo_by(
             Entry::Group { dirs, back } => {
                 left.extend(groups::remove_groups(dirs, back.as_ref().filter(|_| !kill)))
             }
-            Entry::Unit { name, keep } if !*keep || kill => left.extend(units.stop(name).err()),
+            Entry::Unit { name, keep: false } => left.extend(units.stop(name).err()),
+            Entry::Unit { name, keep: true } if kill => left.extend(units.kill_all(name).err()),
             Entry::NodeScope {
                 dir,
                 back,

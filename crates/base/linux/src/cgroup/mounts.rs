@@ -191,6 +191,8 @@ fn own_path(own: &str, controller: Option<&str>, top: &str) -> PathBuf {
             Some(wanted) => controllers.split(',').any(|c| c == wanted),
             None => controllers.is_empty(),
         })
+        // Out of our cgroup namespace: where that is cannot be known.
+        .filter(|(_, path)| !path.starts_with("/.."))
         .and_then(|(_, path)| Path::new(path).strip_prefix(top).ok().map(Path::to_owned))
         .unwrap_or_default()
 }
@@ -198,6 +200,13 @@ fn own_path(own: &str, controller: Option<&str>, top: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_outside_of_the_namespace_is_none() {
+        let own = "0::/../../x\n";
+        assert_eq!(own_path(own, None, "/"), PathBuf::new());
+        assert_eq!(own_path("0::/x/y\n", None, "/"), PathBuf::from("x/y"));
+    }
     use crate::process::tests::fake;
 
     #[test]

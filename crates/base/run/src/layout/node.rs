@@ -14,7 +14,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use sandbag_linux::cgroup::{self, Hierarchies, Version, find_cpuset_of, find_freezer_of};
+use sandbag_linux::cgroup::{
+    self, GroupTree, Hierarchies, Version, find_cpuset_of, find_freezer_of,
+};
 use sandbag_linux::{CpuList, Root, root};
 
 use super::by_systemd::{not_possible, slice_of, unit_of};
@@ -223,12 +225,13 @@ fn make_v1_node(
         .as_ref()
         .filter(|mount| **mount != h.cpu)
         .map(|mount| mount.join(&h.own_cpuacct));
-    let cpuset = find_cpuset_of(root, target).ok().map(|tree| tree.own_dir());
-    let freezer = find_freezer_of(root, target).ok();
-    // The tree of v2 has no freezer for the group of a v1 hierarchy.
-    let freezer = freezer
-        .filter(|tree| tree.version == Version::V1)
-        .map(|tree| tree.own_dir());
+    // The tree of v2 has no cpuset and no freezer for the group of a v1 hierarchy.
+    let of_v1 = |tree: sandbag_linux::Result<GroupTree>| {
+        let tree = tree.ok().filter(|tree| tree.version == Version::V1);
+        tree.map(|tree| tree.own_dir())
+    };
+    let cpuset = of_v1(find_cpuset_of(root, target));
+    let freezer = of_v1(find_freezer_of(root, target));
     let cpu = h.own_dir();
     let node = NodeGroup {
         accounting: accounting.as_ref().unwrap_or(&cpu).join(&name),

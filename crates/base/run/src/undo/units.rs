@@ -29,6 +29,8 @@ pub trait Manager {
     fn start_scope(&mut self, name: &str, slice: &str, pids: &[u32]) -> Result<(), String>;
     /// Stops a unit with all that runs in it; one that is gone is stopped.
     fn stop(&mut self, name: &str) -> Result<(), String>;
+    /// Kills all that runs in a unit; one that is gone has nothing.
+    fn kill(&mut self, name: &str) -> Result<(), String>;
     /// Confines a unit; an empty list frees it.
     fn confine(&mut self, unit: &str, cpus: &CpuList) -> Result<(), String>;
     /// Removes what PID 1 keeps of that.
@@ -44,6 +46,10 @@ impl Manager for Systemd {
 
     fn stop(&mut self, name: &str) -> Result<(), String> {
         systemd::stop(name)
+    }
+
+    fn kill(&mut self, name: &str) -> Result<(), String> {
+        systemd::kill(name)
     }
 
     fn confine(&mut self, unit: &str, cpus: &CpuList) -> Result<(), String> {
@@ -81,6 +87,12 @@ impl<'a> Units<'a> {
     }
 
     pub fn stop(&mut self, name: &str) -> Result<(), String> {
+        self.manager.stop(name)
+    }
+
+    /// Kills what is in a unit, which would have 90 s by default, and stops it.
+    pub fn kill_all(&mut self, name: &str) -> Result<(), String> {
+        self.manager.kill(name)?;
         self.manager.stop(name)
     }
 
@@ -218,6 +230,7 @@ pub(super) mod tests {
         pub forked: Option<u32>,
         pub started: Vec<(String, String, Vec<u32>)>,
         pub stopped: Vec<String>,
+        pub killed: Vec<String>,
     }
 
     impl Manager for FakeUnits {
@@ -240,6 +253,11 @@ pub(super) mod tests {
 
         fn stop(&mut self, name: &str) -> Result<(), String> {
             self.stopped.push(name.into());
+            Ok(())
+        }
+
+        fn kill(&mut self, name: &str) -> Result<(), String> {
+            self.killed.push(name.into());
             Ok(())
         }
 
