@@ -147,6 +147,15 @@ impl Cpus {
         }
     }
 
+    /// The same, at least one: a rule may leave none.
+    pub fn some(&self, topology: &Topology, option: &str) -> Result<CpuList, BadInput> {
+        let cpus = self.on(topology);
+        if cpus.is_empty() {
+            return Err(BadInput(format!("{option} names no CPU of this machine")));
+        }
+        Ok(cpus)
+    }
+
     /// The same, all of which must be online.
     pub fn online(&self, topology: &Topology) -> Result<CpuList, BadInput> {
         let cpus = self.on(topology);

@@ -145,10 +145,7 @@ impl PlanArgs {
     /// # Errors
     /// One is offline.
     pub fn online(&self, root: &Root, topology: &Topology) -> Result<Vec<u32>> {
-        let cpus = self.cpus.on(topology);
-        if cpus.is_empty() {
-            return Err(BadInput("--cpus names no CPU of this machine".to_owned()).into());
-        }
+        let cpus = self.cpus.some(topology, "--cpus")?;
         sandbag_run::online::check_online(root, &cpus)?;
         Ok(cpus.iter().collect())
     }

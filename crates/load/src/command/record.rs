@@ -95,7 +95,9 @@ impl RecordArgs {
 
     fn options(&self, root: &Root) -> Result<RecordOptions> {
         let topology = Topology::read(root)?;
-        let cpus = self.cpus.as_ref().map(|cpus| cpus.on(&topology));
+        let cpus = self.cpus.as_ref();
+        let cpus = cpus.map(|cpus| cpus.some(&topology, "--cpus"));
+        let cpus = cpus.transpose()?;
         if let Some(cpu) = cpus
             .iter()
             .flat_map(CpuList::iter)

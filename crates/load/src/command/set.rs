@@ -2,6 +2,9 @@
 //! `sandbag set`: change a run while it goes on.
 
 use clap::{ArgGroup, Args};
+use nix::sys::signal::Signal;
+use sandbag_linux::Root;
+use sandbag_linux::signals::is_taken;
 use sandbag_run::journal::RunInfo;
 use sandbag_run::registry::Registry;
 use sandbag_ui::failure::{Context as _, Result};
@@ -69,7 +72,13 @@ pub fn main(args: &SetArgs, messages: &Messages) -> Result<u8> {
         (libc::SIGCONT, "goes on")
     };
     let unseen = || format!("run {} cannot be seen from here", number(&run));
-    run.supervisor().with_context(unseen)?.signal(signal)?;
+    let supervisor = run.supervisor().with_context(unseen)?;
+    // By default the signal would stop sandbag and nothing else.
+    if !is_taken(&Root::default(), supervisor.pid, Signal::SIGTSTP) {
+        let what = format!("run {} ({}) cannot be paused", number(&run), run.load);
+        return Err(BadInput(format!("{what}: only loads, nodes and replays can")).into());
+    }
+    supervisor.signal(signal)?;
     messages.say(&format!("run {} {said}", number(&run)));
     Ok(exit::KEPT)
 }

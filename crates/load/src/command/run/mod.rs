@@ -123,7 +123,10 @@ pub fn run_by(
     // Also what would be found out while the run begins: a dry run is to say
     // what a run would say.
     sandbag_run::online::check_online(&root, &loaded)?;
-    let pin = options.pin.as_ref().map(|cpus: &Cpus| cpus.on(&topology));
+    layout.check_usable(&topology, &loaded)?;
+    let pin = options.pin.as_ref();
+    let pin = pin.map(|cpus: &Cpus| cpus.some(&topology, "--pin"));
+    let pin = pin.transpose()?;
     if let Some(pin) = &pin {
         sandbag_run::online::check_online(&root, pin).context("--pin")?;
     }

@@ -183,7 +183,7 @@ fn spec(options: &NodeOptions, target: Option<&Target>) -> Result<NodeSpec> {
     Ok(NodeSpec {
         name: options.name.clone().map_or_else(default, Ok)?,
         cpus: match (&options.cpus, options.cores, of_target) {
-            (Some(cpus), _, _) => Cpus::List(cpus.on(&Topology::read(&root)?)),
+            (Some(cpus), _, _) => Cpus::List(cpus.some(&Topology::read(&root)?, "--cpus")?),
             (None, None, Some(cpus)) => Cpus::List(cpus),
             (None, cores, _) => Cpus::Cores(cores.unwrap_or(1)),
         },
