@@ -190,6 +190,7 @@ impl SweepArgs {
 
     /// What the user asked for, besides the record.
     fn leave(&self, session: &Session, messages: &Messages) -> Result<()> {
+        session.leave(messages)?;
         let (sweep, existing) = (&session.sweep, self.overwrite().existing());
         if let Some(file) = &self.junit {
             put(file, report::junit(sweep, self.fail_if_unsure), existing)?;
@@ -197,7 +198,7 @@ impl SweepArgs {
         if let Some(file) = &self.markdown {
             put(file, report::markdown(sweep), existing)?;
         }
-        session.leave(messages)
+        Ok(())
     }
 }
 

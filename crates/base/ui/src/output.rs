@@ -127,13 +127,15 @@ impl Overwrite {
         Existing::by_force(self.force)
     }
 
-    /// Refuses a file that exists, before anything is measured for it.
+    /// Refuses a file that exists, or whose directory does not, before anything is measured for
+    /// it.
     pub fn check(self, path: Option<&Path>) -> Result<()> {
-        match path.filter(|path| path.as_os_str() != "-") {
-            None => Ok(()),
-            Some(path) => refuse_taken(path, self.existing())
-                .map_err(|error| BadInput(format!("{}: {error}", path.display())).into()),
-        }
+        let Some(path) = path.filter(|path| path.as_os_str() != "-") else {
+            return Ok(());
+        };
+        check_parent(path)?;
+        refuse_taken(path, self.existing())
+            .map_err(|error| BadInput(format!("{}: {error}", path.display())).into())
     }
 
     /// Refuses a directory with a result in it. Why a run was not made is no

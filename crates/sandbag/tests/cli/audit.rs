@@ -74,7 +74,7 @@ fn an_audit_is_written_in_every_form() {
         .code(2)
         .stderr(contains("one form"));
     show(&["--html", "no/where/page.html"])
-        .code(1)
+        .code(2)
         .stderr(contains("no/where"));
 }
 
