@@ -22,6 +22,7 @@ use sandbag_linux::process::Process;
 
 use crate::inside::error::{Error, Result};
 use crate::inside::outcome::{InsideOutcome, SufferEnd};
+use crate::inside::plan::LeftPlan;
 
 /// The shared object.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libsandbag_jitter.so"));
@@ -239,8 +240,10 @@ fn sweep(base: &Path) {
         let path = entry.path();
         let ours = fs::symlink_metadata(&path)
             .is_ok_and(|meta| meta.is_dir() && (us.is_root() || meta.uid() == us.as_raw()));
-        let left = crate::inside::plan::read_outcome(&path.join("plan"));
-        if ours && left.is_none_or(|outcome| living(&outcome) == 0) {
+        let left = crate::inside::plan::read_left(&path.join("plan"));
+        // The numbers of another container's processes say nothing here: its next run looks.
+        let has_ended = |left: LeftPlan| left.is_of_our_namespace && living(&left.outcome) == 0;
+        if ours && left.is_none_or(has_ended) {
             let _ = fs::remove_dir_all(path);
         }
     }
