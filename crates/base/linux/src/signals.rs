@@ -72,7 +72,7 @@ impl EndRequests {
         let last = self.last.replace((arrived, now));
         let is_again = |(last, at): (ArrivedSignals, u64)| {
             last == arrived && now - at < SAME_NS
-                // Who asks twice himself means the second time.
+                // A second request of the same process is a second event.
                 || last.sender != arrived.sender && is_passed_on(arrived)
         };
         let is_repeated = !arrived.by_kernel && arrived.sender != 0 && last.is_some_and(is_again);
