@@ -10,7 +10,7 @@ use sandbag_jitter::replay::process::{INJECTOR_VERB, injector};
 use sandbag_load::burn;
 use sandbag_load::metrics::{self, EXPORTER_VERB};
 use sandbag_load::node::socket::{Directory, sweep};
-use sandbag_run::child::{self, BURNER_VERB, EXEC_VERB, GUARDIAN_VERB};
+use sandbag_run::child::{BURNER_VERB, EXEC_VERB, GUARDIAN_VERB};
 use sandbag_run::{command, guardian};
 
 use sandbag_ui::exit;
@@ -35,7 +35,6 @@ pub fn main() -> Option<u8> {
     let verb = arguments.next()?;
     let verb = verb.to_str()?;
     if verb == EXEC_VERB {
-        sandbag_linux::child::die_with_parent();
         return Some(command::exec(&arguments.collect::<Vec<OsString>>()));
     }
     let ours = [
@@ -52,9 +51,6 @@ pub fn main() -> Option<u8> {
     let arguments: Vec<String> = arguments
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    if ![GUARDIAN_VERB, EXPORTER_VERB].contains(&verb) {
-        child::die_with_parent();
-    }
     let outcome = match verb {
         GUARDIAN_VERB => {
             let undone = guardian::run(&arguments).map_err(|error| error.to_string());

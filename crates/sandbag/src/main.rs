@@ -18,12 +18,12 @@ use sandbag_ui::text::visible;
 use sandbag_ui::{Result, exit};
 
 fn main() -> ExitCode {
+    sandbag_linux::child::die_with_parent();
     // Our own processes never get as far as the argument parser: a burner
     // should touch as little memory as it can.
     if let Some(code) = hidden::main() {
         return code.into();
     }
-    sandbag_linux::child::die_with_parent();
     sandbag_linux::signals::outlive_file_limits();
     let words = with_host_in_names(std::env::args_os());
     let (cli, hosts) = match Cli::read(words.clone()) {

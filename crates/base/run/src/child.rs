@@ -4,10 +4,10 @@
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::RawFd;
-use std::os::unix::process::{CommandExt as _, parent_id};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
-use sandbag_linux::child::{ChildSetup as _, die_with};
+use sandbag_linux::child::ChildSetup as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -32,12 +32,6 @@ pub fn from_args<T: DeserializeOwned>(args: &[String]) -> Option<T> {
     serde_json::from_str(text).ok()
 }
 
-/// To be called by what [`own`] started to die with its parent: executing a file with capabilities
-/// clears what was asked for before. If the parent is gone by now, the gate is closed.
-pub fn die_with_parent() {
-    let _ = die_with(parent_id(), libc::SIGKILL);
-}
-
 /// This program under a hidden verb, with `inherit` and nothing else left open
 /// across the exec: a process that waits for the end of a pipe shared with us
 /// must not have to wait for a guardian. Its standard input is a pipe of ours
@@ -55,7 +49,7 @@ pub fn own(verb: &str, arguments: &[String], inherit: &[RawFd], die_with_us: boo
     // signals that it reads from a descriptor.
     command.own_session().unblock_signals();
     if die_with_us {
-        command.die_with_us(libc::SIGKILL);
+        command.program_dies_with_us(libc::SIGKILL);
     }
     // SAFETY: only async-signal-safe calls.
     unsafe {

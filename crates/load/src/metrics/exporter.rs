@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use sandbag_input::Existing;
+use sandbag_linux::child::ChildSetup as _;
 use sandbag_linux::{Root, interrupt};
 use sandbag_run::child;
 use sandbag_run::process_identity::ProcessIdentity;
@@ -108,7 +109,7 @@ impl Exporter {
         // Its errors are the user's to see, at once: we do not read them.
         command.stderr(Stdio::inherit());
         // It removes its file.
-        sandbag_linux::child::ChildSetup::die_with_us(&mut command, libc::SIGTERM);
+        command.program_dies_with_us(libc::SIGTERM);
         let child = command.spawn().context("the exporter of the metrics")?;
         // Not waited for by anyone yet, so it is there, if only as a zombie.
         let named = ProcessIdentity::of(&Root::default(), child.id())?;
