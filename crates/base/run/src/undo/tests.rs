@@ -221,6 +221,35 @@ fn what_a_command_left_goes_back_even_with_kill_unless_sandbag_died() {
     }
 }
 
+/// PID 1 would wait for what ignores SIGTERM.
+#[test]
+fn what_a_dead_sandbag_leaves_in_a_scope_is_killed_where_that_was_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let unit = |name: &str, keep| Entry::Unit {
+        name: name.to_owned(),
+        keep,
+    };
+    let entries = [
+        unit("sandbag7c0n0.scope", false),
+        unit("sandbag7cmd.scope", true),
+    ];
+    for (kill, killed, stopped) in [
+        (false, &[][..], &["sandbag7c0n0.scope"][..]),
+        (
+            true,
+            &["sandbag7cmd.scope"],
+            &["sandbag7cmd.scope", "sandbag7c0n0.scope"],
+        ),
+    ] {
+        let mut manager = FakeUnits::default();
+        let allowed = UndoScope::below(dir.path());
+        let journal = journal(dir.path(), 7, kill, &entries);
+        undo_by(journal, Leftovers::AsNoted, &allowed, &mut manager);
+        assert_eq!(manager.killed, killed);
+        assert_eq!(manager.stopped, stopped);
+    }
+}
+
 /// Everything at once: nothing runs before it may, and nothing is given back
 /// while it is used.
 #[test]

@@ -92,8 +92,8 @@ impl<'a> Units<'a> {
 
     /// Kills what is in a unit, which would have 90 s by default, and stops it.
     pub fn kill_all(&mut self, name: &str) -> Result<(), String> {
-        self.manager.kill(name)?;
-        self.manager.stop(name)
+        let killed = self.manager.kill(name);
+        self.manager.stop(name).and(killed)
     }
 
     /// Stops a slice whose group is at `dir`. What is in it goes on in the
