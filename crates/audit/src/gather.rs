@@ -42,7 +42,8 @@ pub struct Cluster {
     /// CPUs that differ from the others of their host, the largest first.
     pub cpus: Vec<CpuDifference>,
     /// Files that could not be used, CPUs and tests that the audit of a host lacks, hosts without
-    /// figures of a test or with those of other work, and tests of which the hosts have no round in common; and why.
+    /// figures of a test or with those of other work, and tests of which the hosts have no round
+    /// in common; and why.
     pub left_out: Vec<(String, String)>,
 }
 

@@ -200,6 +200,7 @@ fn own_path(own: &str, controller: Option<&str>, top: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::tests::fake;
 
     #[test]
     fn a_place_outside_of_the_namespace_is_none() {
@@ -207,7 +208,6 @@ mod tests {
         assert_eq!(own_path(own, None, "/"), PathBuf::new());
         assert_eq!(own_path("0::/x/y\n", None, "/"), PathBuf::from("x/y"));
     }
-    use crate::process::tests::fake;
 
     #[test]
     fn a_tree_from_outside_the_namespace_is_none() {
