@@ -41,10 +41,11 @@ pub struct Cluster {
     pub differences: Vec<HostDifference>,
     /// CPUs that differ from the others of their host, the largest first.
     pub cpus: Vec<CpuDifference>,
-    /// Files that could not be used, CPUs and tests that the audit of a host lacks, hosts without
-    /// figures of a test or with those of other work, and tests of which the hosts have no round
-    /// in common; and why.
+    /// Files that could not be used, hosts without figures of a test or with those of other
+    /// work, and tests of which the hosts have no round in common; and why.
     pub left_out: Vec<(String, String)>,
+    /// Hosts whose own audit is not complete, and why.
+    pub incomplete: Vec<(String, String)>,
 }
 
 /// A host against the middle of all.
@@ -83,8 +84,8 @@ pub struct Gatherer {
     tests: BTreeMap<String, MergedTest>,
     /// And whether it is an alarm of its own audit.
     cpus: Vec<(CpuDifference, bool)>,
-    /// What the audits of hosts lack, and why.
-    left_out: Vec<(String, String)>,
+    /// Hosts whose own audit is not complete, and why.
+    incomplete: Vec<(String, String)>,
 }
 
 #[derive(Debug)]
@@ -105,15 +106,13 @@ impl Gatherer {
         let number = self.hosts.len() as u32;
         self.hosts.push(host.to_owned());
         if audit.incomplete {
-            let cpus = audit.left_out.iter().map(|one| one.cpu.to_string());
-            let cpus: Vec<String> = cpus.collect();
-            let why = format!("CPUs that its audit left out: {}", cpus.join(","));
-            self.left_out.push((host.to_owned(), why));
+            let why = "not all of its CPUs were tested to the end".to_owned();
+            self.incomplete.push((host.to_owned(), why));
         }
         for test in audit.tests.iter().filter(|test| test.has_failed()) {
             let cause = test.failure.as_deref().unwrap_or_default();
-            let why = format!("from the test {}, which failed there: {cause}", test.name);
-            self.left_out.push((host.to_owned(), why));
+            let why = format!("the test {} failed: {cause}", test.name);
+            self.incomplete.push((host.to_owned(), why));
         }
         self.confidence = self.confidence.max(audit.design.confidence);
         self.tolerance_pct = self.tolerance_pct.max(audit.design.tolerance_pct);
@@ -163,8 +162,7 @@ impl Gatherer {
     }
 
     /// The hosts together; `left_out` are files that could not be used.
-    pub fn finish(mut self, mut left_out: Vec<(String, String)>) -> Cluster {
-        left_out.append(&mut self.left_out);
+    pub fn finish(self, mut left_out: Vec<(String, String)>) -> Cluster {
         let numbers: Vec<u32> = (0..self.hosts.len() as u32).collect();
         let noise = self.tests.values().map(|merged| merged.test.is_noise());
         let noise: Vec<bool> = noise.collect();
@@ -237,7 +235,7 @@ impl Gatherer {
             (found, true) => found.unwrap_or_default(),
         };
         // Who was not compared is not known to be equal.
-        if !left_out.is_empty() {
+        if !left_out.is_empty() || !self.incomplete.is_empty() {
             verdict = verdict.max(AuditVerdict::Undecided);
         }
         Cluster {
@@ -250,6 +248,7 @@ impl Gatherer {
             differences,
             cpus,
             left_out,
+            incomplete: self.incomplete,
         }
     }
 }
@@ -408,6 +407,39 @@ mod tests {
             report::csv(&found).unwrap().lines().count(),
             1 + found.differences.len()
         );
+    }
+
+    #[test]
+    fn a_host_whose_audit_is_not_complete_is_not_known_to_be_equal() {
+        let audits = |change: fn(&mut Audit), slower: f64| {
+            gather_audits((0..6u32).map(|host| {
+                let maker = Maker::eight().odd(None).cpus(4).seed(u64::from(host));
+                let maker = maker.slower(if host == 2 { slower } else { 1.0 });
+                let mut audit = maker.make();
+                if host == 4 {
+                    change(&mut audit);
+                }
+                audit
+            }))
+        };
+        let before = audits(|_| {}, 1.0);
+        assert!(before.incomplete.is_empty());
+        let lost = |audit: &mut Audit| audit.incomplete = true;
+        let failed = |audit: &mut Audit| audit.tests[0].failure = Some("no space".to_owned());
+        for (change, said) in [
+            (lost as fn(&mut Audit), "not all of its CPUs"),
+            (failed, "failed: no space"),
+        ] {
+            let found = audits(change, 1.0);
+            assert_eq!(found.verdict, before.verdict.max(AuditVerdict::Undecided));
+            assert_eq!(found.incomplete.len(), 1);
+            let (host, why) = &found.incomplete[0];
+            assert!(host == "n4" && why.contains(said), "{why}");
+            assert!(report::terminal(&found).contains(said));
+            assert!(found.left_out.is_empty());
+            // A slower host stays one.
+            assert_eq!(audits(change, 1.05).verdict, AuditVerdict::Unequal);
+        }
     }
 
     #[test]

@@ -132,6 +132,9 @@ pub fn terminal(cluster: &Cluster) -> String {
     for (file, why) in &cluster.left_out {
         let _ = writeln!(out, "left out: {}: {}", visible(file), visible(why));
     }
+    for (host, why) in &cluster.incomplete {
+        let _ = writeln!(out, "incomplete: {}: {}", visible(host), visible(why));
+    }
     out
 }
 
@@ -204,12 +207,14 @@ pub fn page(cluster: &Cluster) -> String {
                 }
             }
         }
-        @if !cluster.left_out.is_empty() {
-            section {
-                h2 { "Left out" }
-                table { tbody { @for (file, why) in &cluster.left_out {
-                    tr { td { (visible(file)) } td { (visible(why)) } }
-                } } }
+        @for (head, all) in [("Left out", &cluster.left_out), ("Incomplete", &cluster.incomplete)] {
+            @if !all.is_empty() {
+                section {
+                    h2 { (head) }
+                    table { tbody { @for (whose, why) in all {
+                        tr { td { (visible(whose)) } td { (visible(why)) } }
+                    } } }
+                }
             }
         }
     };
