@@ -131,10 +131,12 @@ pub struct SweepArgs {
 /// # Errors
 /// Bad input, a run without a result, or a metric that is missing.
 pub fn main(args: &SweepArgs, messages: &Messages) -> Result<u8> {
+    let experiment = args.experiment()?;
     for file in [&args.junit, &args.markdown] {
-        args.overwrite().check(file.as_deref())?;
+        let overwrite = args.overwrite();
+        overwrite.check_within(file.as_deref(), experiment.dir.made())?;
     }
-    let mut session = Session::new(args.experiment()?)?;
+    let mut session = Session::new(experiment)?;
     session.make(messages, |session| args.leave(session, messages))?;
     let has = |outcome| {
         let mut all = session.sweep.thresholds.iter();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use sandbag_linux::user::User;
@@ -83,6 +83,16 @@ pub enum SweepDir {
     Resumed(PathBuf),
 }
 
+impl SweepDir {
+    /// The directory, where it was named.
+    pub fn made(&self) -> Option<&Path> {
+        match self {
+            Self::New(_, dir) => dir.as_deref(),
+            Self::Resumed(dir) => Some(dir),
+        }
+    }
+}
+
 /// An experiment that is being made.
 pub struct Session {
     asked: Experiment,
@@ -131,7 +141,7 @@ impl Session {
         let thresholds = asked.fail_if.iter();
         let thresholds = thresholds.map(|text| Threshold::parse(text, &sweep));
         let thresholds = thresholds.collect::<Result<_, _>>().map_err(BadInput)?;
-        asked.json.check(asked.overwrite)?;
+        asked.json.check_within(asked.overwrite, asked.dir.made())?;
         for condition in &sweep.conditions {
             run::check(condition, &asked.more, &asked.commands[0])?;
         }

@@ -130,10 +130,17 @@ impl Overwrite {
     /// Refuses a file that exists, or whose directory does not, before anything is measured for
     /// it.
     pub fn check(self, path: Option<&Path>) -> Result<()> {
+        self.check_within(path, None)
+    }
+
+    /// The same of a file that may be in the directory `made`, which the command makes.
+    pub fn check_within(self, path: Option<&Path>, made: Option<&Path>) -> Result<()> {
         let Some(path) = path.filter(|path| path.as_os_str() != "-") else {
             return Ok(());
         };
-        check_parent(path)?;
+        if made.is_none() || path.parent() != made {
+            check_parent(path)?;
+        }
         refuse_taken(path, self.existing())
             .map_err(|error| BadInput(format!("{}: {error}", path.display())).into())
     }
@@ -254,9 +261,14 @@ impl JsonArgs {
         self.json.as_deref()
     }
 
-    /// Refuses a file that exists, before anything is measured for it.
+    /// Refuses a file that exists or cannot be made, before anything is measured for it.
     pub fn check(&self, overwrite: Overwrite) -> Result<()> {
-        overwrite.check(self.path())
+        self.check_within(overwrite, None)
+    }
+
+    /// The same of a file that may be in the directory `made`, which the command makes.
+    pub fn check_within(&self, overwrite: Overwrite, made: Option<&Path>) -> Result<()> {
+        overwrite.check_within(self.path(), made)
     }
 
     /// Writes lines, of which each is a record where JSON is asked for.
@@ -364,6 +376,19 @@ pub fn refuse_same_file(input: &Path, output: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_result_may_be_in_the_directory_that_is_made_for_it() {
+        let overwrite = Overwrite { force: false };
+        let check = |file: &str, made: Option<&str>| {
+            let (file, made) = (Path::new(file), made.map(Path::new));
+            overwrite.check_within(Some(file), made).is_ok()
+        };
+        let made = Some("/no/res");
+        assert!(check("/no/res/r.json", made) && check("-", None) && check("r.json", made));
+        assert!(!check("/no/res/r.json", None) && !check("/no/else/r.json", made));
+        assert!(check("/dev/stdout", None));
+    }
 
     fn data(terminal: bool, pieces: &[&[u8]]) -> Vec<u8> {
         let mut data = Data {

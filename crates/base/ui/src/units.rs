@@ -156,9 +156,9 @@ impl Cpus {
         Ok(cpus)
     }
 
-    /// The same, all of which must be online.
+    /// The same of `--cpus`, all of which must be online.
     pub fn online(&self, topology: &Topology) -> Result<CpuList, BadInput> {
-        let cpus = self.on(topology);
+        let cpus = self.some(topology, "--cpus")?;
         if let Some(cpu) = cpus.iter().find(|cpu| !topology.online.contains(*cpu)) {
             return Err(BadInput(format!(
                 "CPU {cpu} is not online; online are {}",

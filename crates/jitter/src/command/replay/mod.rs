@@ -198,7 +198,8 @@ struct ReplayOutcome {
 /// directory that the user named.
 pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
     args.overwrite.check_dir(args.out.as_deref())?;
-    args.json.check(args.overwrite)?;
+    args.json
+        .check_within(args.overwrite, args.out.as_deref())?;
     let result = program::check(&args.command).and_then(|()| {
         if args.inside.is_requested() {
             run(inside::InsideReplay::new(args, messages)?, args, messages)

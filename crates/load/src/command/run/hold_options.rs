@@ -12,7 +12,7 @@ use sandbag_linux::user::User;
 use sandbag_run::directory::RunDir;
 use sandbag_ui::messages::Messages;
 
-use sandbag_ui::output::{self, JsonArgs, Overwrite};
+use sandbag_ui::output::{JsonArgs, Overwrite};
 use sandbag_ui::units;
 
 /// How long conditions are held, for which command, and what is left.
@@ -90,13 +90,7 @@ impl HoldOptions {
     /// Refuses results that exist or cannot be made, before anything is measured for them.
     pub fn check_results(&self) -> sandbag_ui::Result<()> {
         self.overwrite.check_dir(self.out.as_deref())?;
-        self.json.check(self.overwrite)?;
-        let file = self.json.path().filter(|path| path.as_os_str() != "-");
-        // The run directory is made before.
-        match file.filter(|path| path.parent() != self.out.as_deref()) {
-            Some(file) => output::check_parent(file),
-            None => Ok(()),
-        }
+        self.json.check_within(self.overwrite, self.out.as_deref())
     }
 
     /// The user that CMD runs as, where that is not ours.
