@@ -232,8 +232,6 @@ pub fn make(
 
 /// What a run may take to end by itself, where a terminal has asked it already.
 const ASKED: Duration = Duration::from_secs(2);
-/// Between two requests; those that come closer are one.
-const BETWEEN: Duration = Duration::from_millis(100);
 /// What it may take when it was asked, before it is killed; its guardian restores then.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -244,9 +242,12 @@ fn end(child: &mut Child) {
         if ended_within(child, ASKED) {
             return;
         }
-        // It takes the first one that comes from us for a copy of the terminal's.
+        // The terminal may not have asked it. Where it did, this is taken for a copy, and the
+        // next one ends the run with its program.
         let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM);
-        std::thread::sleep(BETWEEN);
+        if ended_within(child, GRACE - ASKED) {
+            return;
+        }
     }
     end_or_kill(child, GRACE);
 }
