@@ -19,7 +19,7 @@ pub mod guardian;
 pub mod journal;
 pub mod layout;
 pub mod leash;
-mod lock;
+pub mod lock;
 pub mod machine;
 pub mod members;
 pub mod node_group;

@@ -13,16 +13,16 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
 use sandbag_linux::Root;
 use sandbag_linux::process::Process;
+use sandbag_run::lock::try_lock;
 
 use crate::inside::error::{Error, Result};
 use crate::inside::outcome::{InsideOutcome, SufferEnd};
-use crate::inside::plan::LeftPlan;
 
 /// The shared object.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libsandbag_jitter.so"));
@@ -63,6 +63,9 @@ pub const C_FILES: [(&str, &[u8]); 11] = [
 pub struct LibraryDir {
     dir: PathBuf,
     keep: bool,
+    /// Held as long as the run lives, for runs that cannot see our process.
+    #[expect(dead_code, reason = "closing it unlocks")]
+    lock: File,
 }
 
 /// Directories of ours; our process id follows.
@@ -101,6 +104,8 @@ impl LibraryDir {
             .permissions(fs::Permissions::from_mode(0o711))
             .tempdir_in(base)
             .map_err(|error| error.to_string())?;
+        let lock = open_dir(made.path()).and_then(|dir| try_lock(&dir).map(|_| dir));
+        let lock = lock.map_err(|error| error.to_string())?;
         let library = made.path().join(LIBRARY_NAME);
         let written = || {
             // The umask may have removed some.
@@ -130,6 +135,7 @@ impl LibraryDir {
         Ok(Self {
             dir: made.keep(),
             keep: false,
+            lock,
         })
     }
 
@@ -240,13 +246,24 @@ fn sweep(base: &Path) {
         let path = entry.path();
         let ours = fs::symlink_metadata(&path)
             .is_ok_and(|meta| meta.is_dir() && (us.is_root() || meta.uid() == us.as_raw()));
-        let left = crate::inside::plan::read_left(&path.join("plan"));
-        // The numbers of another container's processes say nothing here: its next run looks.
-        let has_ended = |left: LeftPlan| left.is_of_our_namespace && living(&left.outcome) == 0;
-        if ours && left.is_none_or(has_ended) {
+        // The number may be that of a process in another container, which has the lock.
+        let is_held = || open_dir(&path).is_ok_and(|dir| matches!(try_lock(&dir), Ok(false)));
+        if !ours || is_held() {
+            continue;
+        }
+        let left = crate::inside::plan::read_outcome(&path.join("plan"));
+        if left.is_none_or(|outcome| living(&outcome) == 0) {
             let _ = fs::remove_dir_all(path);
         }
     }
+}
+
+/// Others may put any kind of file in its place.
+fn open_dir(path: &Path) -> io::Result<File> {
+    File::options()
+        .read(true)
+        .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW)
+        .open(path)
 }
 
 /// Whether it can be mapped as a program is.
@@ -338,10 +355,17 @@ mod tests {
             .path()
             .join(format!("{PREFIX}{}-x", std::process::id()));
         let other = base.path().join("else");
-        for dir in [&dead, &alive, &other] {
+        // Of another PID namespace.
+        let held = base.path().join(format!("{PREFIX}4294967294-x"));
+        for dir in [&dead, &alive, &other, &held] {
             fs::create_dir(dir).unwrap();
         }
+        let lock = open_dir(&held).unwrap();
+        assert!(try_lock(&lock).unwrap());
         sweep(base.path());
-        assert!(!dead.exists() && alive.exists() && other.exists());
+        assert!(!dead.exists() && alive.exists() && other.exists() && held.exists());
+        drop(lock);
+        sweep(base.path());
+        assert!(!held.exists());
     }
 }

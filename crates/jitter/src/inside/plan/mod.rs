@@ -207,15 +207,8 @@ pub fn size(columns: &[PlanColumn], portions: &[Portion], options: &InsideOption
     header(columns, portions, options).size
 }
 
-/// A plan that an earlier run left.
-pub(crate) struct LeftPlan {
-    pub outcome: InsideOutcome,
-    /// Its processes have the numbers of our PID namespace.
-    pub is_of_our_namespace: bool,
-}
-
 /// What was booked in a plan that an earlier run left; `None` if it is no plan.
-pub(crate) fn read_left(path: &Path) -> Option<LeftPlan> {
+pub(crate) fn read_outcome(path: &Path) -> Option<InsideOutcome> {
     // Others may be able to write to the directory: it may be any kind of file.
     let file = OpenOptions::new()
         .read(true)
@@ -226,24 +219,11 @@ pub(crate) fn read_left(path: &Path) -> Option<LeftPlan> {
     let length = meta.is_file().then_some(meta.len())?;
     let mut header = [0; HEADER];
     file.read_exact_at(&mut header, 0).ok()?;
-    let header = PlanHeader::of_bytes(&header);
+    let shared_at = PlanHeader::of_bytes(&header).shared_at;
     let most = shared_bytes(SLOTS) as u64;
-    let mut bytes = vec![0; length.checked_sub(header.shared_at)?.min(most) as usize];
-    file.read_exact_at(&mut bytes, header.shared_at).ok()?;
-    Some(LeftPlan {
-        outcome: outcome::read(&bytes),
-        is_of_our_namespace: header.pid_namespace == pid_namespace(),
-    })
-}
-
-/// Name of this process's PID namespace, as plans have it.
-fn pid_namespace() -> [u8; 32] {
-    let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    let mut name = [0; 32];
-    let known = namespace.as_os_str().as_encoded_bytes().iter().take(31);
-    let places = name.iter_mut().zip(known);
-    places.for_each(|(place, byte)| *place = *byte);
-    name
+    let mut bytes = vec![0; length.checked_sub(shared_at)?.min(most) as usize];
+    file.read_exact_at(&mut bytes, shared_at).ok()?;
+    Some(outcome::read(&bytes))
 }
 
 fn check(
@@ -305,6 +285,11 @@ fn header(columns: &[PlanColumn], portions: &[Portion], options: &InsideOptions)
         (options.only.any_rank, flag::ONLY_RANKS),
     ];
     let slots = options.slots.unwrap_or(SLOTS);
+    let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    let mut pid_namespace = [0; 32];
+    let known = namespace.as_os_str().as_encoded_bytes().iter().take(31);
+    let places = pid_namespace.iter_mut().zip(known);
+    places.for_each(|(place, byte)| *place = *byte);
     PlanHeader {
         magic: MAGIC,
         version: VERSION,
@@ -333,7 +318,7 @@ fn header(columns: &[PlanColumn], portions: &[Portion], options: &InsideOptions)
         events: count,
         shared_at,
         filters: seccomp_filters(),
-        pid_namespace: pid_namespace(),
+        pid_namespace,
         only_names: options.only.names_field(),
         only_ranks: options.only.ranks_field(),
         ..PlanHeader::of_bytes(&[])
