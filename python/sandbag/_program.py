@@ -57,7 +57,9 @@ def end(child):
 def of_terminal():
     """Whether a terminal's keys reach this process, and its children with it."""
     try:
-        return os.tcgetpgrp(0) == os.getpgrp()
+        # Standard input may be another file.
+        with open("/dev/tty", "rb", buffering=0) as terminal:
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
     except OSError:
         return False
 
