@@ -175,6 +175,9 @@ impl Running {
 
     /// Waits for its end; `None` if it still runs after `limit`.
     pub fn wait(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
+        if self.done.is_some() {
+            return Ok(self.done);
+        }
         let until = Instant::now() + limit;
         // Its time is that of its end, not of our next look.
         let process = PidFd::open(self.id())?;

@@ -142,6 +142,10 @@ pub fn run(
                 why: format!("{error:#}"),
             },
         };
+        // The page of what was measured before stays.
+        if matches!(report.state, State::Skipped { .. }) && !rows.rows.is_empty() {
+            return Ok(report);
+        }
     }
     results::write(experiment, &mut report, &chosen, &rows.rows, dir)?;
     Ok(report)

@@ -18,7 +18,6 @@ use anyhow::{Context as _, Result};
 use sandbag_linux::Root;
 use sandbag_load::report::{read_achieved, read_run};
 use sandbag_run::directory::ACHIEVED_CSV;
-use sandbag_ui::BadInput;
 
 use outside::OutsideMonitor;
 
@@ -281,7 +280,7 @@ impl Paper for Replay {
     fn prepare(&mut self, setup: &Setup, _chosen: &mut Choices) -> Result<Remarks> {
         let has_hour = setup.chosen.programs.iter().any(|name| name == HOUR);
         if setup.chosen.profile.is_some() && !has_hour {
-            return Err(BadInput(format!("--profile is for --programs {HOUR}")).into());
+            return Err(NotHere(format!("--profile is for --programs {HOUR}")).into());
         }
         for (program, package) in [
             ("hpcc", "hpcc"),

@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use sandbag_linux::Root;
-use sandbag_ui::BadInput;
 use serde_json::json;
 
 use super::BUCHERT;
 use crate::agreement::{Agreement, Compared, Published};
 use crate::condition::Condition;
-use crate::experiment::{About, Choices, Experiment, Paper, Remarks};
+use crate::experiment::{About, Choices, Experiment, NotHere, Paper, Remarks};
 use crate::page::Section;
 use crate::program;
 use crate::row::{Row, grouped};
@@ -166,7 +165,9 @@ impl Paper for Several {
         let (speeds, cpus) = (setup.chosen.speeds.len(), setup.cpus.len());
         ensure!(
             speeds <= cpus,
-            BadInput(format!("--speeds: {speeds} of them, and {cpus} CPUs"))
+            NotHere(format!(
+                "--speeds has {speeds} speeds, and there are {cpus} CPUs"
+            ))
         );
         let length_ms = setup.form(LENGTH_QUICK_MS, LENGTH_MS);
         self.amount = setup.amount("compute", length_ms, chosen)?;
