@@ -15,6 +15,11 @@
 //! fails only on a [`figure!`](crate::figure) is run once more, and a line after
 //! all cases names it. Facts (what was left behind, exit codes, texts) get no
 //! second run.
+//!
+//! A figure that is off while the hypervisor gives the time of a CPU to another
+//! guest judges nothing: `/proc/stat` of the time of the run decides, not
+//! sandbag's own report. Such a run is repeated, and a case of which all
+//! [`RUNS`] were disturbed is skipped, with the shares.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -22,6 +27,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+use crate::stat;
 
 /// A measured figure is not what it should be: see [`figure!`](crate::figure).
 #[derive(Debug)]
@@ -36,7 +43,7 @@ impl std::fmt::Display for Off {
 impl std::error::Error for Off {}
 
 /// `anyhow::ensure!` for what is measured and others on the machine can spoil:
-/// the case is judged by a second run if this fails in the first.
+/// the case is judged by another run if this fails in the first.
 #[macro_export]
 macro_rules! figure {
     ($right:expr, $($said:tt)+) => {
@@ -45,6 +52,12 @@ macro_rules! figure {
         }
     };
 }
+
+/// A run in which the hypervisor took a greater share of a CPU is disturbed:
+/// the limit of sandbag's own verdicts (docs/explanation/concepts.md).
+const DISTURBED: f64 = 0.03;
+/// At most this many runs of one case.
+const RUNS: u32 = 4;
 
 /// One test.
 #[derive(Debug, Clone, Copy)]
@@ -226,19 +239,61 @@ fn timed(case: &impl Test) -> anyhow::Result<Option<String>> {
 /// `Some` reason if the case was skipped.
 fn outcome(case: &impl Test) -> anyhow::Result<Option<String>> {
     match case.can_run() {
-        Ok(()) => match case.run() {
-            Err(error) if error.is::<Off>() => {
-                note(&format!("once more, because: {error:#}"));
-                remark(format!(
-                    "{} was judged by a second run, because the first gave: {error:#}",
-                    case.name()
-                ));
-                case.run().map(|()| None)
-            }
-            judged => judged.map(|()| None),
-        },
+        Ok(()) => judged(case, || {
+            let before = stat::read();
+            let ran = case.run();
+            let of = before.and_then(|before| Ok(stolen(&before, &stat::read()?)));
+            (ran, of.unwrap_or_default())
+        }),
         Err(reason) => Ok(Some(reason)),
     }
+}
+
+/// Runs the case until it is judged: `ran` gives the outcome of a run, and the
+/// share of a CPU that the hypervisor took meanwhile.
+fn judged(
+    case: &impl Test,
+    mut ran: impl FnMut() -> (anyhow::Result<()>, f64),
+) -> anyhow::Result<Option<String>> {
+    let mut shares = Vec::new();
+    let mut was_off = false;
+    for run in 1..=RUNS {
+        let error = match ran() {
+            (Err(error), share) if error.is::<Off>() => {
+                if share > DISTURBED {
+                    shares.push(format!("{:.1}", 100.0 * share));
+                } else if was_off {
+                    return Err(error);
+                } else {
+                    was_off = true;
+                }
+                error
+            }
+            (outcome, _) => return outcome.map(|()| None),
+        };
+        if run == RUNS && was_off {
+            return Err(error);
+        }
+        note(&format!("once more, because: {error:#}"));
+        remark(format!(
+            "{} was not judged by run {run}, which gave: {error:#}",
+            case.name()
+        ));
+    }
+    Ok(Some(format!(
+        "the host took {} % of a CPU in its {RUNS} runs, each off",
+        shares.join(", ")
+    )))
+}
+
+/// The greatest share of one CPU's time that the hypervisor took.
+fn stolen(before: &stat::CpuTimes, after: &stat::CpuTimes) -> f64 {
+    let of_one = |(cpu, after): (&Option<u32>, &stat::CpuTime)| {
+        let time = after.since(*before.get(cpu)?);
+        let all_s = time.delivered_s() + time.steal_s;
+        (cpu.is_some() && all_s > 0.0).then(|| time.steal_s / all_s)
+    };
+    after.iter().filter_map(of_one).fold(0.0, f64::max)
 }
 
 /// `skipped 3: a, b (no root); c (no emulator)`, reasons in order of
@@ -310,6 +365,60 @@ mod tests {
             },
         );
         assert_eq!(outcome(&fact).unwrap_err().to_string(), "run 4");
+    }
+
+    #[test]
+    fn a_figure_of_a_disturbed_run_judges_nothing() {
+        let any = case(|| Ok(()), || Ok(()));
+        // Each run: whether it is off, and the share that the host took.
+        let of_runs = |runs: &[(bool, f64)]| {
+            let mut runs = runs.iter();
+            judged(&any, || {
+                let &(is_off, share) = runs.next().expect("no further run");
+                let off = || Err(Off(format!("off at {share}")).into());
+                (if is_off { off() } else { Ok(()) }, share)
+            })
+        };
+        let judged = [
+            &[(true, 0.06), (false, 0.0)][..],
+            &[(true, 0.06), (true, 0.0), (true, 0.05), (false, 0.2)],
+        ];
+        for runs in judged {
+            assert_eq!(of_runs(runs).unwrap(), None, "{runs:?}");
+        }
+        let wrong = [
+            &[(true, 0.0), (true, 0.03)][..],
+            &[(true, 0.06), (true, 0.0), (true, 0.0)],
+            &[(true, 0.06), (true, 0.0), (true, 0.06), (true, 0.06)],
+        ];
+        for runs in wrong {
+            assert!(of_runs(runs).is_err(), "{runs:?}");
+        }
+        assert_eq!(
+            of_runs(&[(true, 0.0625); 4]).unwrap().as_deref(),
+            Some("the host took 6.2, 6.2, 6.2, 6.2 % of a CPU in its 4 runs, each off")
+        );
+    }
+
+    #[test]
+    fn the_most_disturbed_cpu_counts() {
+        let times = |stolen: [f64; 3]| -> stat::CpuTimes {
+            let cpus = [None, Some(0), Some(1)].into_iter().zip(stolen);
+            let time = |steal_s| stat::CpuTime {
+                busy_s: 3.0,
+                idle_s: 6.0 - steal_s,
+                steal_s,
+            };
+            cpus.map(|(cpu, steal_s)| (cpu, time(steal_s))).collect()
+        };
+        let mut before = times([0.0; 3]);
+        for time in before.values_mut() {
+            *time = stat::CpuTime::default();
+        }
+        assert_eq!(stolen(&before, &times([3.0, 0.9, 0.0])), 0.1);
+        // A CPU that was offline before.
+        before.remove(&Some(0));
+        assert_eq!(stolen(&before, &times([3.0, 0.9, 0.0])), 0.0);
     }
 
     #[test]
