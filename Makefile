@@ -27,7 +27,7 @@ DESTDIR ?=
 
 # The tests measure the machine that they share.
 .NOTPARALLEL:
-.PHONY: build run test test-all check unit mpi mpi-test machine guest guest-results bench nodes audit-bench lab lint install package package-test man reference clean help
+.PHONY: build run test test-all check unit mpi mpi-test machine guest guest-results bench nodes audit-bench lab lint install uninstall package package-test man reference clean help
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -183,6 +183,11 @@ install: man ## Install binary, man pages, completions and documentation under P
 	for page in README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT $$(find docs examples -type f \
 	    -not -path '*/results/*'); do \
 	    install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/doc/sandbag/$$page; done
+
+uninstall: ## Remove what install made under PREFIX
+	cd $(DESTDIR)$(PREFIX) && rm -f bin/sandbag share/man/man1/sandbag.1 share/man/man1/sandbag-*.1 \
+	    share/bash-completion/completions/sandbag share/zsh/site-functions/_sandbag \
+	    share/fish/vendor_completions.d/sandbag.fish && rm -rf share/doc/sandbag
 
 package: build ## A tarball with its checksum, a Debian package, a wheel and an image, in target/package
 	scripts/package
