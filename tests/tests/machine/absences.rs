@@ -142,9 +142,16 @@ fn stopped(
             .map_err(|_| anyhow::anyhow!("the sampler panicked"))?;
         anyhow::Ok((seen?, (stolen_s * 1e9) as u64))
     })?;
+    let burners = place.ours(Role::Burner);
+    let now = (process(run.burner).schedstat(), burners, run.burner);
     let ended = run.end()?;
     let (first, last) = seen.first().zip(seen.last()).context("nothing was seen")?;
     let wall = (last.0 - first.0).saturating_sub(stolen);
+    figure!(
+        last.0 - first.0 > 4_500_000_000,
+        "the burner was seen for {} ns only; then: {now:?}; {ended:?}",
+        last.0 - first.0
+    );
     let got_pct = (last.1 - first.1) as f64 * 100.0 / wall as f64;
     Ok((ended, absent_ns(&seen), got_pct))
 }

@@ -339,12 +339,11 @@ fn a_real_container_is_slowed_by_its_name(place: &MachinePlace) -> Result<()> {
         true
     "#;
     let said = place.bash(script)?.expect(0)?;
-    // A verdict that the host's other guests left open is no defect.
+    // With steal the verdict is undecided, as it has to be.
     ensure!(
         said.out.replace("code 4", "code 0") == "contained\ncode 0\nhome\ncode 0\n",
         "{said:?}"
     );
-    figure!(!said.out.contains("code 4"), "{said:?}");
     let record = place.json("one.json")?;
     let used = record["node"]["used_s"].as_f64().unwrap_or(f64::NAN);
     figure!(
@@ -399,7 +398,8 @@ fn a_slowed_redis_serves_on_and_is_free_again(place: &MachinePlace) -> Result<()
         echo "code $code"; echo "rates $free $slow"
     "#;
     let said = place.bash(script)?.expect(0)?;
-    ensure!(said.out.contains("home\nPONG\ncode 0\n"), "{said:?}");
+    let out = said.out.replace("code 4", "code 0");
+    ensure!(out.contains("home\nPONG\ncode 0\n"), "{said:?}");
     let rates = said
         .out
         .lines()

@@ -217,6 +217,7 @@ fn a_node_that_dies_is_told_and_its_program_goes_on(place: &MachinePlace) -> Res
     let listed = place.run("slow list --json")?.expect(0)?.out;
     let slow = listed.lines().find(|line| line.contains("\"slow\""));
     let status: Value = serde_json::from_str(slow.context("no node slow")?)?;
+    are_described(&[&status, &status["speeds"][0]], FIELDS)?;
     let pid = status["pid"].as_i64().context("no pid")?;
     kill(Pid::from_raw(i32::try_from(pid)?), Signal::SIGKILL)?;
     wait_for("its socket's end", || {

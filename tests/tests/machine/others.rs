@@ -29,6 +29,7 @@ fn status_shows_a_background_run_and_stop_ends_it(place: &MachinePlace) -> Resul
     ])?;
     status.shows(&[&format!("{pid}: constant 40 % by pace on CPUs 0")])?;
     let line = place.run("status --json")?.expect(0)?.json()?;
+    are_described(&[&line, &line["now"][0]], FIELDS)?;
     let now = line["now"][0]["got_pct"].as_f64().context("no load")?;
     ensure!(line["pid"] == pid, "{line}");
     // Of one second, and of the time that the host left: a fifth of it was stolen at times.

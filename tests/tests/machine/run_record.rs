@@ -5,11 +5,14 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
+use sandbag_machine_tests::case;
 use serde::Deserialize;
 use serde_json::Value;
 
 /// Describes every field.
 const PAGE: &str = include_str!("../../../docs/reference/run-json.md");
+/// Describes what `status` and `slow list` print.
+pub const FIELDS: &str = include_str!("../../../docs/reference/status-json.md");
 
 #[derive(Debug, Deserialize)]
 pub struct RunRecord {
@@ -43,6 +46,25 @@ pub struct CommandRecord {
     pub migrations_of: Option<String>,
 }
 
+/// Fails if the page does not name a field of one of these objects.
+pub fn are_described(objects: &[&Value], page: &str) -> anyhow::Result<()> {
+    let objects = objects.iter().filter_map(|object| object.as_object());
+    for field in objects.flat_map(|fields| fields.keys()) {
+        let named = page.contains(&format!("`{field}`"));
+        ensure!(named, "the reference does not have {field}");
+    }
+    Ok(())
+}
+
+/// Whether a verdict is the right one for a condition that was held: with steal, which no
+/// test can prevent, it is undecided.
+pub fn is_held(verdict: &str) -> bool {
+    if verdict == "undecided" {
+        case::note(verdict);
+    }
+    ["kept", "undecided"].contains(&verdict)
+}
+
 impl CpuRecord {
     /// Fails, as a figure, if it got a load that is too far from this one.
     pub fn expect_near(&self, pct: f64, points: f64) -> anyhow::Result<()> {
@@ -62,16 +84,7 @@ impl RunRecord {
         let path = dir.join("run.json");
         let run: Value = serde_json::from_slice(&fs::read(&path)?)
             .with_context(|| path.display().to_string())?;
-        for part in [&run, &run["cpus"][0], &run["command"]] {
-            for field in part
-                .as_object()
-                .into_iter()
-                .flat_map(|fields| fields.keys())
-            {
-                let named = PAGE.contains(&format!("`{field}`"));
-                ensure!(named, "docs/reference/run-json.md does not have {field}");
-            }
-        }
+        are_described(&[&run, &run["cpus"][0], &run["command"]], PAGE)?;
         Ok(serde_json::from_value(run)?)
     }
 

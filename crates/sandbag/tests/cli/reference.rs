@@ -4,6 +4,8 @@
 
 use std::fs;
 
+use serde_json::Value;
+
 use crate::dir::Dir;
 
 const AGREED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference");
@@ -25,4 +27,38 @@ fn the_reference_is_what_the_program_says() {
         names.push(name);
     }
     assert!(names.len() == 6, "{names:?}");
+}
+
+/// Names of all fields at any depth.
+fn fields(of: &Value, found: &mut Vec<String>) {
+    match of {
+        Value::Object(all) => {
+            for (name, value) in all {
+                found.push(name.clone());
+                fields(value, found);
+            }
+        }
+        Value::Array(all) => all.iter().for_each(|one| fields(one, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_field_of_jitter_json_is_described() {
+    let page = fs::read_to_string(format!("{AGREED}/status-json.md")).unwrap();
+    let dir = Dir::new();
+    let tick = "--period 10ms --jitter 1us --length 25us --cpus 0,1 -d 3s";
+    dir.line(&format!("jitter synth {tick} -o a.sbj")).success();
+    for (words, least) in [("show a.sbj", 25), ("compare a.sbj a.sbj", 15)] {
+        let shown = dir.line(&format!("jitter {words} --json")).success();
+        let shown = serde_json::from_slice(&shown.get_output().stdout).unwrap();
+        let mut names = Vec::new();
+        fields(&shown, &mut names);
+        names.sort();
+        names.dedup();
+        assert!(names.len() >= least, "{words}: {names:?}");
+        for name in names {
+            assert!(page.contains(&format!("`{name}`")), "{words}: {name}");
+        }
+    }
 }
