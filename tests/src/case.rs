@@ -408,6 +408,7 @@ mod tests {
                 busy_s: 3.0,
                 idle_s: 6.0 - steal_s,
                 steal_s,
+                irq_s: 0.0,
             };
             cpus.map(|(cpu, steal_s)| (cpu, time(steal_s))).collect()
         };

@@ -63,6 +63,8 @@ pub struct SpinnerCpu {
     pub idle_s: f64,
     /// See `busy_s`.
     pub steal_s: f64,
+    /// Of interrupts, which take from every task, seconds.
+    pub irq_s: f64,
 }
 
 impl SpinnerResult {
@@ -73,6 +75,13 @@ impl SpinnerResult {
             .iter()
             .map(|cpu| (cpu.cpu, cpu.spun_pct))
             .collect()
+    }
+
+    /// Percent of each CPU that interrupts took, by CPU.
+    #[must_use]
+    pub fn irq_pct(&self) -> BTreeMap<u32, f64> {
+        let of_one = |cpu: &SpinnerCpu| (cpu.cpu, 100.0 * cpu.irq_s / self.wall_s);
+        self.cpus.iter().map(of_one).collect()
     }
 
     /// Largest [`Worker::late_s`].

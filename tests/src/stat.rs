@@ -15,6 +15,9 @@ pub struct CpuTime {
     /// With the time that it waited for input or output.
     pub idle_s: f64,
     pub steal_s: f64,
+    /// Of the busy time that of interrupts and soft interrupts, which belongs to no task
+    /// where the kernel accounts for it.
+    pub irq_s: f64,
 }
 
 impl CpuTime {
@@ -30,6 +33,7 @@ impl CpuTime {
             busy_s: self.busy_s - before.busy_s,
             idle_s: self.idle_s - before.idle_s,
             steal_s: self.steal_s - before.steal_s,
+            irq_s: self.irq_s - before.irq_s,
         }
     }
 }
@@ -86,6 +90,7 @@ fn parse(stat: &str) -> anyhow::Result<CpuTimes> {
             busy_s: (user + nice + system + irq + softirq) / TICKS_PER_S,
             idle_s: (idle + iowait) / TICKS_PER_S,
             steal_s: steal / TICKS_PER_S,
+            irq_s: (irq + softirq) / TICKS_PER_S,
         };
         cpus.insert(cpu, time);
     }
@@ -102,6 +107,7 @@ mod tests {
         assert_eq!(cpus.len(), 2);
         let all = cpus[&None];
         assert_eq!((all.busy_s, all.idle_s, all.steal_s), (1.26, 5.5, 0.04));
+        assert_eq!(all.irq_s, 0.05);
         assert_eq!(cpus[&Some(0)].delivered_s(), 0.03);
         assert_eq!(all.since(cpus[&Some(0)]).idle_s, 5.48);
         assert!(parse("cpu0 1 2 3\n").is_err());

@@ -98,6 +98,7 @@ fn parent(seconds: &str, workers: &[String]) -> anyhow::Result<()> {
                 busy_s: time.busy_s,
                 idle_s: time.idle_s,
                 steal_s: time.steal_s,
+                irq_s: time.irq_s,
             }
         })
         .collect();

@@ -52,7 +52,7 @@ mod tests {
             cpus: CpuTime {
                 busy_s,
                 idle_s,
-                steal_s: 0.0,
+                ..CpuTime::default()
             },
             children_s,
         };
