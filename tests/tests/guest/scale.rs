@@ -79,7 +79,10 @@ fn met(outcome: &Outcome) -> anyhow::Result<()> {
 fn virtually(outcome: &Outcome) -> anyhow::Result<()> {
     let figures = figures(outcome, "virtual")?;
     let slowest = numbers(&figures["slowdowns"], "/jitter_ns")?;
-    case::note(&format!("slowest of 1, 2, 4, ...: {slowest:?} ns"));
+    let quiet = numbers(&figures["slowdowns"], "/quiet_ns")?;
+    case::note(&format!(
+        "slowest of 1, 2, 4, ...: {slowest:.0?} ns, without jitter {quiet:.0?}"
+    ));
     ensure!(slowest.len() == 5, "{figures:#}");
     suffered(&figures)?;
     Ok(())
