@@ -48,12 +48,11 @@ fn predicted(outcome: &Outcome) -> anyhow::Result<()> {
 }
 
 /// What the ranks lost to the trace; there is no such figure where no jitter was injected.
-/// It is 0 where phases without jitter took longer: emulated CPUs are at times five times
-/// slower than a moment before.
 fn suffered(figures: &Value) -> anyhow::Result<()> {
     let noise_pct = figures["load"]["noise_pct"].as_f64();
     let noise_pct = noise_pct.with_context(|| format!("no noise: {figures:#}"))?;
     case::note(&format!("jitter took {noise_pct:.1} % of the ranks"));
+    ensure!(noise_pct > 0.0, "nothing was suffered: {figures:#}");
     Ok(())
 }
 

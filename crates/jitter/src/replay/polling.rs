@@ -14,9 +14,12 @@
 //! its end, not with the first one after it (reading the CPU's clock takes half a
 //! microsecond), and it is booked while the next one is suffered.
 
+use std::sync::Arc;
+
 use crate::replay::column::PlannedEvent;
 use crate::replay::outcome::{Cause, Injection, RankOutcome};
 use crate::replay::portion::{Events, Portion};
+use crate::replay::sync::Sync;
 use sandbag_linux::clock::Clock;
 
 /// A longer time between two polls is a step of the program, or the host had the
@@ -69,6 +72,21 @@ impl Portion {
 }
 
 impl PolledReplay {
+    /// A replay in which nothing comes due: a program runs the same instructions with it as
+    /// with jitter.
+    pub fn without_events() -> Self {
+        let portion = Portion {
+            column: Arc::default(),
+            offset_ns: 0,
+            length_ns: 0,
+            factor: 1.0,
+            repeat: false,
+            sync: Sync::None,
+            seed: 0,
+        };
+        Self::new(portion, RankOutcome::default(), 0)
+    }
+
     fn new(portion: Portion, outcome: RankOutcome, begin_ns: u64) -> Self {
         let mut polled = Self {
             events: portion.events(),
@@ -291,8 +309,8 @@ mod tests {
     use crate::{CpuTrace, Span, TraceEvent};
 
     use super::*;
+    use crate::replay::outcome::EventCounts;
     use crate::replay::plan::{ReplayOptions, ReplayPlan};
-    use crate::replay::sync::Sync;
 
     fn plan(
         events: impl IntoIterator<Item = (u64, u64)>,
@@ -323,6 +341,16 @@ mod tests {
             now.set(now.get() + look_ns);
             now.get()
         }
+    }
+
+    #[test]
+    fn a_replay_without_events_is_never_due() {
+        let mut quiet = PolledReplay::without_events();
+        quiet.begin(1000);
+        quiet.begin_phase(2000);
+        assert_eq!([3000, u64::MAX].map(|now| quiet.poll(now)), [None; 2]);
+        assert_eq!((quiet.late_ns(9000), quiet.passed_ns()), (0, 0));
+        assert_eq!(quiet.into_outcome().counts, EventCounts::default());
     }
 
     #[test]

@@ -106,16 +106,15 @@ pub fn planned_time(settings: &Settings) -> Duration {
 #[derive(Clone)]
 struct RankProgress {
     lcg: Lcg,
-    polled: Option<PolledReplay>,
+    polled: PolledReplay,
     /// Its own time.
     now_ns: u64,
 }
 
 impl RankProgress {
     fn new(plan: Option<&ReplayPlan>, rank: u64) -> Self {
-        let polled = plan.map(|plan| {
-            let polled = plan.rank(rank).polled(0, 0);
-            polled.latest_after(LATEST_NS)
+        let polled = plan.map_or_else(PolledReplay::without_events, |plan| {
+            plan.rank(rank).polled(0, 0).latest_after(LATEST_NS)
         });
         Self {
             lcg: Lcg::default(),
@@ -128,12 +127,10 @@ impl RankProgress {
     /// begin at the same time of the rank, with the same events ahead.
     fn trial<C: Clock>(&self, iterations: u64, clock: &mut PausableClock<C>) -> (u64, Self) {
         let mut next = self.clone();
-        if let Some(polled) = &mut next.polled {
-            polled.begin_phase(next.now_ns);
-        }
+        next.polled.begin_phase(next.now_ns);
         // Time between two phases does not count as time of the rank.
         clock.set(next.now_ns);
-        next.lcg.work(iterations, clock, next.polled.as_mut());
+        next.lcg.work(iterations, clock, &mut next.polled);
         next.now_ns = clock.now_ns();
         (next.now_ns.saturating_sub(self.now_ns), next)
     }
@@ -203,7 +200,7 @@ pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
         let words = shared.words();
         let mut clock = clock;
         // Caches and frequency.
-        Lcg::default().work(iterations, &clock, None);
+        Lcg::default().work(iterations, &clock, &mut PolledReplay::without_events());
         let own: Vec<usize> = (worker as usize..ranks).step_by(workers as usize).collect();
         for some in own.chunks(SIDE_BY_SIDE) {
             let kinds = 0..kinds as usize;
@@ -224,9 +221,8 @@ pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
             };
             side_by_side(&mut courses, often, iterations, &mut clock, keep);
             for ((rank, _), course) in who.iter().zip(&courses) {
-                if let Some(polled) = &course.polled {
-                    shared.put(lates + 2 * rank, piled_ns(polled, course.now_ns));
-                }
+                // With jitter after without.
+                shared.put(lates + 2 * rank, piled_ns(&course.polled, course.now_ns));
             }
         }
         std::sync::atomic::fence(Release);
@@ -331,7 +327,7 @@ mod tests {
         let course = &mut courses[0];
         assert!(course.now_ns.abs_diff(took_ns) < 100_000, "{took_ns}");
         // Of three trials of each phase one counts: no event is suffered twice.
-        let asked = course.polled.as_mut().unwrap().outcome().counts.asked;
+        let asked = course.polled.outcome().counts.asked;
         let passed = course.now_ns / 1_000_000;
         assert!(
             asked.abs_diff(passed) <= 1,

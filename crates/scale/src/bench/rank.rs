@@ -75,31 +75,27 @@ impl<'a, B: RankBarrier> Rank<'a, B> {
             Sync::Phases(every) => Some(every.max(1) as usize),
             Sync::None | Sync::Once => None,
         });
-        let mut polled = plan.map(|plan| self.portion(plan, number));
+        let mut polled = plan.map_or_else(PolledReplay::without_events, |plan| {
+            self.portion(plan, number)
+        });
         self.barrier.wait(0, &mut || {});
         self.barrier.announcement();
         let begin = clock.now_ns();
-        if let Some(polled) = &mut polled {
-            polled.begin(begin);
-        }
+        polled.begin(begin);
         let mut end_ns = begin;
         for number in 0..length.phases {
-            if let Some(polled) = &mut polled {
-                if resets.is_some_and(|every| number.is_multiple_of(every)) {
-                    // No event may be under way when the position changes.
-                    polled.finish(&clock);
-                }
-                polled.begin_phase(clock.now_ns());
+            if resets.is_some_and(|every| number.is_multiple_of(every)) {
+                // No event may be under way when the position changes.
+                polled.finish(&clock);
             }
+            polled.begin_phase(clock.now_ns());
             let t0 = clock.now_ns();
-            self.lcg.work(self.iterations, &clock, polled.as_mut());
+            self.lcg.work(self.iterations, &clock, &mut polled);
             let t1 = clock.now_ns();
             let passed_ms = t1.saturating_sub(begin) / 1_000_000;
             self.barrier.wait(passed_ms as u32, &mut || {
-                if let Some(polled) = &mut polled {
-                    // An event that comes due while waiting runs meanwhile.
-                    let _ = polled.poll(clock.now_ns());
-                }
+                // An event that comes due while waiting runs meanwhile.
+                let _ = polled.poll(clock.now_ns());
             });
             let t2 = clock.now_ns();
             end_ns = t2;
@@ -119,7 +115,7 @@ impl<'a, B: RankBarrier> Rank<'a, B> {
         SegmentTimes {
             begin_ns: begin,
             end_ns,
-            piled_ns: polled.map_or(0, |polled| piled_ns(&polled, end_ns)),
+            piled_ns: piled_ns(&polled, end_ns),
         }
     }
 
