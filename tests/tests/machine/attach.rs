@@ -339,11 +339,9 @@ fn a_real_container_is_slowed_by_its_name(place: &MachinePlace) -> Result<()> {
         true
     "#;
     let said = place.bash(script)?.expect(0)?;
-    // With steal the verdict is undecided, as it has to be.
-    ensure!(
-        said.out.replace("code 4", "code 0") == "contained\ncode 0\nhome\ncode 0\n",
-        "{said:?}"
-    );
+    let out = said.out.replace("code 4", "code 0");
+    ensure!(out == "contained\ncode 0\nhome\ncode 0\n", "{said:?}");
+    figure!(out == said.out, "undecided: {said:?}");
     let record = place.json("one.json")?;
     let used = record["node"]["used_s"].as_f64().unwrap_or(f64::NAN);
     figure!(
@@ -387,7 +385,8 @@ fn a_slowed_redis_serves_on_and_is_free_again(place: &MachinePlace) -> Result<()
         redis-server --port 7411 --save '' --daemonize yes --dir . --pidfile $PWD/redis.pid >/dev/null
         until redis-cli -p 7411 ping 2>/dev/null | grep -q PONG; do sleep .05; done
         pid=$(cat redis.pid); home=$(cat /proc/$pid/cgroup)
-        rate() { redis-benchmark -p 7411 -t ping_mbulk -n $1 -P 16 -q --csv | tail -1 | cut -d, -f2 | tr -d '"'; }
+        # On the other CPU: what it takes of the node's is foreign load.
+        rate() { taskset -c 1 redis-benchmark -p 7411 -t ping_mbulk -n $1 -P 16 -q --csv | tail -1 | cut -d, -f2 | tr -d '"'; }
         free=$(rate 200000)
         "$S" -q slow --pid $pid -c 0 -s .3 -d 1h --no-out & run=$!
         until grep -q /sandbag /proc/$pid/cgroup; do sleep .02; done
@@ -400,6 +399,7 @@ fn a_slowed_redis_serves_on_and_is_free_again(place: &MachinePlace) -> Result<()
     let said = place.bash(script)?.expect(0)?;
     let out = said.out.replace("code 4", "code 0");
     ensure!(out.contains("home\nPONG\ncode 0\n"), "{said:?}");
+    figure!(out == said.out, "undecided: {said:?}");
     let rates = said
         .out
         .lines()

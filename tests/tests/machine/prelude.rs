@@ -21,4 +21,4 @@ pub use serde_json::Value;
 
 pub use crate::place::*;
 pub use crate::processes::*;
-pub use crate::run_record::{FIELDS, are_described, is_held};
+pub use crate::run_record::{FIELDS, are_described};

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
-use sandbag_machine_tests::case;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -54,15 +53,6 @@ pub fn are_described(objects: &[&Value], page: &str) -> anyhow::Result<()> {
         ensure!(named, "the reference does not have {field}");
     }
     Ok(())
-}
-
-/// Whether a verdict is the right one for a condition that was held: with steal, which no
-/// test can prevent, it is undecided.
-pub fn is_held(verdict: &str) -> bool {
-    if verdict == "undecided" {
-        case::note(verdict);
-    }
-    ["kept", "undecided"].contains(&verdict)
 }
 
 impl CpuRecord {
