@@ -7,6 +7,8 @@
 mod page;
 
 use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
@@ -16,7 +18,7 @@ use crate::condition::Condition;
 use crate::decide;
 use crate::experiment::{About, Choices, Experiment, Paper, Remarks};
 use crate::pair::PairTrial;
-use crate::program::ProgramExit;
+use crate::program::{ProgramExit, run};
 use crate::reading::{ProgramResult, Reading, whole_time};
 use crate::row::Row;
 use crate::setup::Setup;
@@ -34,6 +36,9 @@ const NODES: [&str; 2] = ["hogs", "pace"];
 fn about(program: &str) -> String {
     format!("about {program}")
 }
+
+/// For a run of a program before the first pair.
+const WARM_UP: Duration = Duration::from_secs(600);
 
 type Make = fn(&Setup) -> Result<Vec<Program>>;
 
@@ -173,9 +178,20 @@ impl Paper for Obtrusive {
             .retain(|program| setup.chosen.has(program.name));
         for program in &self.programs {
             chosen.insert(about(program.name), program.about.clone());
+            warm_up(program).with_context(|| program.name.to_owned())?;
         }
         Ok(Remarks::default())
     }
+}
+
+/// The first run reads what later ones find in memory.
+fn warm_up(program: &Program) -> Result<()> {
+    program.clear()?;
+    let (name, arguments) = program.words.split_first().context("no program")?;
+    let mut command = Command::new(name);
+    command.args(arguments);
+    let ended = run(command, None, WARM_UP)?;
+    program.check(&ended.out)
 }
 
 fn failed(programs: &[&str], error: &anyhow::Error) -> Reading {

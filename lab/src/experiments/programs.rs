@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -19,6 +20,8 @@ use sandbag_ui::BadInput;
 
 /// What the copy copies, MiB; the paper's file.
 const COPY_MIB: u64 = 1024;
+/// What dd copies at once.
+const BLOCK: usize = 1 << 20;
 /// Room beyond the two files, MiB.
 const SPARE_MIB: u64 = 256;
 /// Processes of the exchange: those of NPB DT's shuffle, class A, as in the paper.
@@ -59,12 +62,10 @@ impl Program {
     /// earlier one is there or left to be written.
     pub fn clear(&self) -> Result<()> {
         match &self.check {
-            Check::Copy(_, to) => match fs::remove_file(to) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(error).with_context(|| to.display().to_string());
-                }
-                _ => nix::unistd::sync(),
-            },
+            Check::Copy(_, to) => {
+                spoil(to).with_context(|| to.display().to_string())?;
+                nix::unistd::sync();
+            }
             Check::Objects(dir, _) => {
                 each(dir, "o", &mut |path| Ok(fs::remove_file(path)?))?;
                 nix::unistd::sync();
@@ -120,19 +121,23 @@ pub fn copies(setup: &Setup) -> Result<Vec<Program>> {
         )));
     }
     let (from, to) = (setup.scratch.join("from"), setup.scratch.join("to"));
-    fill(&from, mib).with_context(|| from.display().to_string())?;
+    for path in [&from, &to] {
+        fill(path, mib).with_context(|| path.display().to_string())?;
+    }
     let program = |name, sync: &str, words: &str| Program {
         name,
-        about: format!("dd of a file of {mib} MiB{words}; afterwards both files are compared."),
+        about: format!(
+            "dd of a file of {mib} MiB over another one{words}; afterwards both are compared."
+        ),
         words: shell(
-            &format!("exec dd if=\"$0\" of=\"$1\" bs=1M status=none{sync}"),
+            &format!("exec dd if=\"$0\" of=\"$1\" bs=1M status=none conv=notrunc{sync}"),
             &[from.as_path(), to.as_path()],
         ),
         check: Check::Copy(from.clone(), to.clone()),
     };
     Ok(vec![
         program("copy", "", ""),
-        program("copy-sync", " conv=fdatasync", ", with fdatasync"),
+        program("copy-sync", ",fdatasync", ", with fdatasync"),
         program(
             "copy-direct",
             " iflag=direct oflag=direct",
@@ -145,7 +150,7 @@ pub fn copies(setup: &Setup) -> Result<Vec<Program>> {
 fn fill(path: &Path, mib: u64) -> std::io::Result<()> {
     let mut file = File::create(path)?;
     let mut x = 1u64;
-    let mut block = vec![0u8; 1 << 20];
+    let mut block = vec![0u8; BLOCK];
     for _ in 0..mib {
         for word in block.chunks_exact_mut(8) {
             x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -154,6 +159,16 @@ fn fill(path: &Path, mib: u64) -> std::io::Result<()> {
         file.write_all(&block)?;
     }
     file.sync_all()
+}
+
+/// Makes the copy wrong in each block and keeps its pages: memory that was freed may have gone
+/// back to a hypervisor (free page reporting), and then a copy waits for it, up to 16 times as long.
+fn spoil(path: &Path) -> std::io::Result<()> {
+    let file = File::options().write(true).open(path)?;
+    for at in (0..file.metadata()?.len()).step_by(BLOCK) {
+        file.write_all_at(b"spoilt..", at)?;
+    }
+    Ok(())
 }
 
 pub fn exchange(setup: &Setup) -> Result<Vec<Program>> {
@@ -324,26 +339,25 @@ mod tests {
     fn a_copy_that_differs_is_no_copy() {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-        fill(&from, 1).unwrap();
-        fs::copy(&from, &to).unwrap();
+        let copy = || fs::copy(&from, &to).unwrap();
+        fill(&from, 3).unwrap();
+        copy();
         let program = Program {
             name: "copy",
             about: String::new(),
             words: Vec::new(),
-            check: Check::Copy(from, to.clone()),
+            check: Check::Copy(from.clone(), to.clone()),
         };
         program.check("").unwrap();
-        fs::write(&to, "short").unwrap();
-        assert!(
-            program
-                .check("")
-                .unwrap_err()
-                .to_string()
-                .contains("differs")
-        );
+        // Each block on its own is wrong afterwards, in a file of the same size.
         program.clear().unwrap();
-        assert!(!to.exists());
-        program.clear().unwrap();
+        let (right, spoilt) = (fs::read(&from).unwrap(), fs::read(&to).unwrap());
+        let both = right.chunks(BLOCK).zip(spoilt.chunks(BLOCK));
+        assert!(spoilt.len() == right.len() && both.clone().all(|(a, b)| a != b));
+        let said = program.check("").unwrap_err().to_string();
+        assert!(said.contains("differs"), "{said}");
+        copy();
+        program.check("").unwrap();
     }
 
     #[test]
