@@ -438,6 +438,8 @@ fn what_a_strange_node_answers_is_shown_escaped(place: &MachinePlace) -> Result<
             for line in listed.out.lines().chain(listed.err.lines()) {
                 let bad = line.contains(|c: char| c.is_control() || c == '\u{202e}');
                 ensure!(!bad && !line.trim_start().starts_with("FORGED"), "{line:?}");
+                let is_json = serde_json::from_str::<Value>(line).is_ok();
+                ensure!(is_json == words.ends_with("--json"), "{line:?}");
             }
             ensure!(listed.out.contains("[31mred"), "{words}: {listed:?}");
         }

@@ -13,6 +13,7 @@ use sandbag_run::registry::Registry;
 use sandbag_ui::bail;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::text::visible;
+use serde_json::json;
 
 use sandbag_run::program;
 use sandbag_ui::BadInput;
@@ -126,11 +127,17 @@ pub fn set_speed(name: &NodeName, speed: &Speeds, messages: &Messages) -> Result
 
 pub fn list(args: &ListArgs, messages: &Messages) -> Result<u8> {
     let mut text = String::new();
+    let as_json = args.json.path().is_some();
     for node in nodes(&directory()?, ASK_LIMIT)? {
-        text += &match node.status {
-            Ok(status) if args.json.path().is_some() => serde_json::to_string(&status)? + "\n",
+        let status = node.status.map_err(|error| visible(&error.to_string()));
+        text += &match status {
+            Ok(status) if as_json => serde_json::to_string(&status)? + "\n",
+            Err(error) if as_json => format!(
+                "{}\n",
+                json!({"name": node.name.to_string(), "error": error})
+            ),
             Ok(status) => status_text(&status),
-            Err(error) => format!("{}: {}\n", node.name, visible(&error.to_string())),
+            Err(error) => format!("{}: {error}\n", node.name),
         };
     }
     if text.is_empty() {
