@@ -78,7 +78,7 @@ pub enum MethodArg {
     Fifo,
     /// An ordinary task on each CPU: needs no privilege, less exact
     Fair,
-    /// The program asks (the library's `Polled`; `sandbag jitter verify`)
+    /// The program asks (the library's `PolledReplay`; `sandbag jitter verify`)
     Polled,
 }
 
