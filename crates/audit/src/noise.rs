@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sandbag_jitter::attribution::{RowSubject, by_cpu};
 use sandbag_jitter::collect::{self, Attribute, Tracer};
-use sandbag_jitter::{LoopClock, TraceHeader, format};
+use sandbag_jitter::{Fault, LoopClock, TraceHeader, format};
 use sandbag_linux::tracefs::TraceFs;
 use sandbag_linux::{CpuList, Root};
 use sandbag_run::journal::{Entry, Journal, RunInfo};
@@ -33,9 +33,19 @@ pub struct NoiseShares {
     pub blamed: Vec<NoiseSource>,
 }
 
+impl NoiseShares {
+    /// CPUs that could not be looked at.
+    fn unknown(cpus: &CpuList) -> Self {
+        Self {
+            cpus: cpus.iter().map(|cpu| (cpu, 0, 0.0)).collect(),
+            blamed: Vec::new(),
+        }
+    }
+}
+
 fn halt(error: sandbag_jitter::Error) -> Halt {
     match *error.fault {
-        sandbag_jitter::Fault::Displaced(cpu) => Halt::offline(cpu),
+        Fault::Displaced(cpu) => Halt::offline(cpu),
         _ => Halt::Failed(error.to_string()),
     }
 }
@@ -68,7 +78,7 @@ pub(crate) fn look(
     };
     let mut bytes = Vec::new();
     let into = &mut bytes;
-    if traced {
+    let recorded = if traced {
         let mut tracing = Tracing::begin(root, cpus).map_err(Halt::Failed)?;
         let attribute = tracing.attribute.take().unwrap_or(Attribute::None);
         collect::record_with(
@@ -80,8 +90,15 @@ pub(crate) fn look(
         )
     } else {
         collect::record(&options, &header, || Ok(into), &Default::default())
+    };
+    match recorded {
+        Ok(_) => {}
+        // Other programs had all CPUs, all the time.
+        Err(error) if matches!(*error.fault, Fault::NothingKnown) => {
+            return Ok(NoiseShares::unknown(cpus));
+        }
+        Err(error) => return Err(halt(error)),
     }
-    .map_err(halt)?;
     let trace = format::read(&bytes[..]).map_err(halt)?;
     let mut looked = NoiseShares::default();
     for cpu in &trace.cpus {
@@ -162,5 +179,12 @@ mod tests {
             // How long it could look depends on who else runs.
             assert!(known_ns == 0 || (0.0..=100.0).contains(&pct));
         }
+    }
+
+    #[test]
+    fn without_time_to_look_nothing_is_known_of_any_cpu() {
+        let cpus = sandbag_linux::sched::affinity(0).unwrap();
+        let looked = look(&Root::default(), &cpus, Duration::from_nanos(1), false).unwrap();
+        assert_eq!(looked, NoiseShares::unknown(&cpus));
     }
 }

@@ -69,7 +69,7 @@ impl AuditSession<'_> {
                     elapsed_ns: known_ns,
                     user_ns: 0,
                     system_ns: 0,
-                    noise_pct: Some(pct),
+                    noise_pct: (known_ns > 0).then_some(pct),
                     evidence: stretch.evidence,
                 });
             }
