@@ -93,8 +93,8 @@ pub(crate) fn look(
     };
     match recorded {
         Ok(_) => {}
-        // Other programs had all CPUs, all the time.
-        Err(error) if matches!(*error.fault, Fault::NothingKnown) => {
+        // Other programs had all CPUs, all the time. Causes are not known then, which is an error.
+        Err(error) if !traced && matches!(*error.fault, Fault::NothingKnown) => {
             return Ok(NoiseShares::unknown(cpus));
         }
         Err(error) => return Err(halt(error)),
