@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+use super::*;
+use crate::accounting::Accounting;
+use crate::fixture::Maker;
+use crate::model::Nature;
+use crate::verdict::Rule;
+
+fn gather(of: impl Fn(u32) -> Maker, hosts: u32) -> Cluster {
+    gather_audits((0..hosts).map(|host| of(host).cpus(4).make()))
+}
+
+fn gather_audits(audits: impl Iterator<Item = Audit>) -> Cluster {
+    let mut gatherer = Gatherer::default();
+    for (host, audit) in audits.enumerate() {
+        gatherer.add(&format!("n{host}"), &audit).unwrap();
+    }
+    gatherer.finish(Vec::new())
+}
+
+/// Two nodes of four CPUs. In the test of memory those of the second take 20 % more, and
+/// CPU 1 `more` times what the others of the first take.
+fn two_nodes(seed: u32, more: f64) -> Audit {
+    let maker = Maker::eight().odd(None).seed(u64::from(seed));
+    let mut audit = maker.make();
+    for cpu in &mut audit.cpus {
+        cpu.node = Some(cpu.cpu / 4);
+    }
+    let test = &mut audit.tests[0];
+    test.name = "memory".to_owned();
+    for sample in &mut test.samples {
+        let factor = match sample.cpu {
+            1 => more,
+            4.. => 1.2,
+            _ => 1.0,
+        };
+        for ns in [
+            &mut sample.elapsed_ns,
+            &mut sample.user_ns,
+            &mut sample.system_ns,
+        ] {
+            *ns = (*ns as f64 * factor) as u64;
+        }
+    }
+    let cpus: Vec<u32> = (0..8).collect();
+    let level = TestLevel {
+        confidence: 0.99,
+        comparisons: effects::comparisons(&[false], cpus.len()),
+    };
+    test.effects = effects::of_test(&test.samples, &cpus, test.lengths.len(), false, level);
+    effects::correct(std::slice::from_mut(test), level.comparisons);
+    let rule = Rule {
+        level,
+        tolerance_pct: 0.5,
+        accounting: &Accounting::find("CONFIG_VIRT_CPU_ACCOUNTING_NATIVE=y", false, None),
+        contention_fails: true,
+        beside_pct: &BTreeMap::new(),
+    };
+    verdict::judge(test, &audit.cpus, &rule);
+    audit
+}
+
+#[test]
+fn a_slower_host_and_a_slower_cpu_are_named() {
+    // n2 takes 5 % more everywhere, CPU 0 of n4 has an odd CPU.
+    let found = gather(
+        |host| {
+            let maker = Maker::eight()
+                .seed(u64::from(host))
+                .odd((host == 4).then_some(0));
+            maker.slower(if host == 2 { 1.05 } else { 1.0 })
+        },
+        6,
+    );
+    assert_eq!(found.verdict, AuditVerdict::Unequal);
+    let unequal = found
+        .differences
+        .iter()
+        .filter(|one| one.verdict == AuditVerdict::Unequal);
+    let of_n2 = unequal.clone().filter(|one| one.host == "n2");
+    assert!(
+        of_n2
+            .clone()
+            .any(|one| one.quantity == Quantity::Elapsed && (one.pct - 5.0).abs() < 0.5)
+    );
+    let cpus: Vec<(&str, u32)> = found
+        .cpus
+        .iter()
+        .map(|one| (one.host.as_str(), one.cpu))
+        .collect();
+    assert!(
+        !cpus.is_empty() && cpus.iter().all(|one| *one == ("n4", 0)),
+        "{cpus:?}"
+    );
+    insta::assert_snapshot!(report::terminal(&found));
+    assert!(report::page(&found).contains("n2"));
+    assert_eq!(
+        report::csv(&found).unwrap().lines().count(),
+        1 + found.differences.len()
+    );
+}
+
+#[test]
+fn a_host_whose_audit_is_not_complete_is_not_known_to_be_equal() {
+    let audits = |change: fn(&mut Audit), slower: f64| {
+        gather_audits((0..6u32).map(|host| {
+            let maker = Maker::eight().odd(None).cpus(4).seed(u64::from(host));
+            let maker = maker.slower(if host == 2 { slower } else { 1.0 });
+            let mut audit = maker.make();
+            if host == 4 {
+                change(&mut audit);
+            }
+            audit
+        }))
+    };
+    let before = audits(|_| {}, 1.0);
+    assert!(before.incomplete.is_empty());
+    let lost = |audit: &mut Audit| audit.incomplete = true;
+    let failed = |audit: &mut Audit| audit.tests[0].failure = Some("no space".to_owned());
+    for (change, said) in [
+        (lost as fn(&mut Audit), "not all of its CPUs"),
+        (failed, "failed: no space"),
+    ] {
+        let found = audits(change, 1.0);
+        assert_eq!(found.verdict, before.verdict.max(AuditVerdict::Undecided));
+        assert_eq!(found.incomplete.len(), 1);
+        let (host, why) = &found.incomplete[0];
+        assert!(host == "n4" && why.contains(said), "{why}");
+        assert!(report::terminal(&found).contains(said));
+        assert!(found.left_out.is_empty());
+        // A slower host stays one.
+        assert_eq!(audits(change, 1.05).verdict, AuditVerdict::Unequal);
+    }
+}
+
+#[test]
+fn what_is_so_by_design_is_no_odd_cpu() {
+    let audit = two_nodes(0, 1.0);
+    let mut verdicts = audit.tests[0].verdicts.iter();
+    assert!(verdicts.any(|one| one.nature == Some(Nature::Designed)));
+    let found = gather_audits((0..4).map(|host| two_nodes(host, 1.0)));
+    assert!(found.cpus.is_empty(), "{found:?}");
+    assert_ne!(found.verdict, AuditVerdict::Unequal, "{found:?}");
+    // Slower than its node, and faster than the other.
+    let more = |host: u32| if host == 2 { 1.05 } else { 1.0 };
+    let found = gather_audits((0..4).map(|host| two_nodes(host, more(host))));
+    assert_eq!(found.verdict, AuditVerdict::Unequal);
+    assert!(!found.cpus.is_empty());
+    for one in &found.cpus {
+        assert_eq!((one.host.as_str(), one.cpu), ("n2", 1), "{one:?}");
+        assert!((one.pct - 5.0).abs() < 0.5, "{one:?}");
+    }
+}
+
+#[test]
+fn what_is_no_alarm_of_its_audit_is_no_odd_cpu() {
+    let gather = |change: fn(&mut Audit)| {
+        gather_audits((0..6).map(|host| {
+            let odd = (host == 4).then_some(0);
+            let maker = Maker::eight().cpus(4).seed(host).odd(odd);
+            let mut audit = maker.make();
+            change(&mut audit);
+            audit
+        }))
+    };
+    let quantities =
+        |found: &Cluster| -> Vec<Quantity> { unique(found.cpus.iter().map(|one| one.quantity)) };
+    let both = [Quantity::Elapsed, Quantity::Noise];
+    assert_eq!(quantities(&gather(|_| {})), both);
+    // Only elapsed time is of others there.
+    let found = gather(|audit| audit.design.contention_fails = false);
+    assert_eq!(quantities(&found), [Quantity::Noise]);
+    // As if it had passed by.
+    let found = gather(|audit| {
+        for one in audit.tests.iter_mut().flat_map(|test| &mut test.verdicts) {
+            one.verdict = AuditVerdict::Undecided;
+        }
+    });
+    assert!(found.cpus.is_empty(), "{found:?}");
+}
+
+#[test]
+fn a_host_without_a_test_is_left_out_of_it_alone() {
+    let lacks = |lacking: Option<u64>, slower: Option<u64>| {
+        gather_audits((0..6).map(|host| {
+            let factor = if slower == Some(host) { 1.05 } else { 1.0 };
+            let maker = Maker::eight().cpus(4).odd(None).seed(host);
+            let mut audit = maker.slower(factor).make();
+            let is_there = lacking != Some(host);
+            let tests = &mut audit.tests;
+            tests.retain(|test| is_there || test.name != "compute");
+            audit
+        }))
+    };
+    let found = lacks(Some(5), Some(2));
+    let why = "from the test compute, of which it has no figures";
+    assert_eq!(found.left_out, [("n5".to_owned(), why.to_owned())]);
+    assert!(report::terminal(&found).contains(&format!("left out: n5: {why}\n")));
+    let compute = found.differences.iter().filter(|one| one.test == "compute");
+    let hosts = unique(compute.clone().map(|one| one.host.as_str()));
+    assert_eq!(hosts, ["n0", "n1", "n2", "n3", "n4"]);
+    let mut times = compute.filter(|one| one.quantity == Quantity::Elapsed);
+    let slower = |one: &HostDifference| one.verdict == AuditVerdict::Unequal;
+    assert!(times.any(|one| one.host == "n2" && slower(one)));
+    // Of the others all have all.
+    let others = found.differences.iter().filter(|one| one.test == "syscall");
+    assert_eq!(unique(others.map(|one| one.host.as_str())).len(), 6);
+    // It may be slower there.
+    assert_eq!(lacks(None, None).verdict, AuditVerdict::Equal);
+    assert_eq!(lacks(Some(5), None).verdict, AuditVerdict::Undecided);
+}
+
+#[test]
+fn a_host_that_did_other_work_is_left_out_of_that_test_alone() {
+    for (about, unit) in [(" of 8 MiB", ""), ("", " of 8 MiB")] {
+        let found = gather_audits((0..6).map(|host| {
+            let mut audit = Maker::eight().cpus(4).odd(None).seed(host).make();
+            if host == 5 {
+                let test = &mut audit.tests[0];
+                test.about += about;
+                test.unit += unit;
+                for sample in &mut test.samples {
+                    sample.elapsed_ns *= 2;
+                    sample.user_ns *= 2;
+                }
+            }
+            audit
+        }));
+        let [(host, why)] = &found.left_out[..] else {
+            panic!("{:?}", found.left_out);
+        };
+        assert_eq!(host, "n5");
+        assert!(why.starts_with("from the test compute, which is other work there"));
+        assert!(why.contains(" of 8 MiB\" and \""), "{why}");
+        let compute = found.differences.iter().filter(|one| one.test == "compute");
+        let hosts = unique(compute.map(|one| one.host.as_str()));
+        assert_eq!(hosts, ["n0", "n1", "n2", "n3", "n4"]);
+        let others = found.differences.iter().filter(|one| one.test == "syscall");
+        assert_eq!(unique(others.map(|one| one.host.as_str())).len(), 6);
+        assert_eq!(found.verdict, AuditVerdict::Undecided);
+    }
+}
+
+#[test]
+fn hosts_without_a_common_round_are_no_equals() {
+    let found = gather_audits((0..2).map(|host| {
+        let mut audit = Maker::eight().cpus(4).odd(None).make();
+        for sample in &mut audit.tests[0].samples {
+            sample.round += 100 * host;
+        }
+        audit
+    }));
+    let why = "the hosts have no round of it in common";
+    assert_eq!(found.left_out, [("compute".to_owned(), why.to_owned())]);
+}
+
+#[test]
+fn one_of_hundreds_is_found() {
+    let found = gather(
+        |host| {
+            let maker = Maker::eight().odd(None).seed(u64::from(host));
+            maker.slower(if host == 77 { 1.05 } else { 1.0 })
+        },
+        300,
+    );
+    let unequal = found
+        .differences
+        .iter()
+        .filter(|one| one.verdict == AuditVerdict::Unequal);
+    let times = unequal.filter(|one| one.quantity == Quantity::Elapsed);
+    let found: Vec<(&str, f64)> = times
+        .map(|one| (one.host.as_str(), one.pct.round()))
+        .collect();
+    assert_eq!(found, [("n77", 5.0); 3]);
+}
+
+#[test]
+fn equal_hosts_are_called_unequal_by_no_chance() {
+    for seed in 0..20 {
+        let found = gather(
+            |host| Maker::eight().odd(None).seed(seed * 100 + u64::from(host)),
+            8,
+        );
+        assert_ne!(found.verdict, AuditVerdict::Unequal, "seed {seed}");
+    }
+}
+
+#[test]
+fn hosts_that_did_other_amounts_of_work_are_compared_by_the_same() {
+    let audit = Maker::eight().odd(None).make();
+    let mut twice = audit.clone();
+    for test in &mut twice.tests {
+        test.lengths.iter_mut().for_each(|length| *length *= 2);
+        for sample in &mut test.samples {
+            sample.elapsed_ns *= 2;
+            sample.user_ns *= 2;
+            sample.system_ns *= 2;
+        }
+    }
+    let mut gatherer = Gatherer::default();
+    gatherer.add("a", &audit).unwrap();
+    gatherer.add("b", &twice).unwrap();
+    assert!(
+        gatherer
+            .add("b", &twice)
+            .unwrap_err()
+            .contains("another audit of b")
+    );
+    let found = gatherer.finish(Vec::new());
+    let times = found
+        .differences
+        .iter()
+        .filter(|one| !one.quantity.is_share());
+    assert!(times.clone().count() > 0);
+    assert!(times.clone().all(|one| one.pct.abs() < 1e-3), "{found:?}");
+}
