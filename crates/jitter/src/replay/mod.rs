@@ -25,11 +25,11 @@
 //!
 //! let clock = Monotonic;
 //! let mut polled = plan.rank(0).polled(1000, clock.now_ns());
-//! while !polled.is_over(clock.now_ns()) {
+//! // Until an event was met, however late: another task may have the CPU meanwhile.
+//! while polled.outcome().counts.injected == 0 {
 //!     // A step of the program's own work, and then:
 //!     polled.suffer_one(&clock);
 //! }
-//! assert!(polled.outcome().counts.injected >= 1);
 //! # Ok::<(), sandbag_jitter::replay::Error>(())
 //! ```
 //!
