@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use sandbag_linux::CpuList;
 use sandbag_linux::child::ChildSetup as _;
+use sandbag_linux::process::Process;
+use sandbag_linux::{CpuList, Root};
 
 /// How long PID 1 may take to start a unit.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -100,12 +101,16 @@ fn scope(name: &str, slice: &str, pids: &[u32]) -> Vec<String> {
 }
 
 /// The group of a scope in the tree at `mount`, once `pid` is in it:
-/// StartTransientUnit answers before the job is done.
+/// StartTransientUnit answers before the job is done. Who ends before will never be.
 pub fn wait_for_scope(mount: &Path, pid: u32, scope: &str) -> Result<PathBuf, String> {
+    let process = Process::new(&Root::default(), pid);
     let give_up = Instant::now() + PATIENCE;
     loop {
         match group_of(pid) {
             Some(path) if path.ends_with(scope) => return Ok(mount.join(path)),
+            _ if !process.lives() => {
+                return Err(format!("process {pid} ended before it was in {scope}"));
+            }
             _ if Instant::now() > give_up => {
                 return Err(format!("systemd did not start {scope} within {PATIENCE:?}"));
             }
@@ -199,6 +204,18 @@ pub fn stop(name: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_ends_on_its_way_into_a_scope_is_not_waited_for() {
+        let mut child = crate::testing::sleeper();
+        child.kill().unwrap();
+        let begin = Instant::now();
+        // A zombie: its number is not free before it is waited for.
+        let refused = wait_for_scope(Path::new("/"), child.id(), "x.scope").unwrap_err();
+        child.wait().unwrap();
+        assert!(refused.contains("ended before"), "{refused}");
+        assert!(begin.elapsed() < PATIENCE / 2);
+    }
 
     #[test]
     fn a_scope_takes_several_processes() {
