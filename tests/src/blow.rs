@@ -106,9 +106,10 @@ impl Blow {
         let begin = Instant::now();
         while run.try_wait()?.is_none() {
             if begin.elapsed() > PATIENCE {
+                let account = ours::account_of(supervisor);
                 run.kill()?;
                 run.wait()?;
-                bail!("{self}: the run does not end");
+                bail!("{self}: the run does not end:\n{account}");
             }
             std::thread::sleep(Duration::from_millis(2));
         }

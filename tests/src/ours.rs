@@ -68,6 +68,28 @@ pub fn runs(pid: Pid) -> bool {
     process.program().is_ok()
 }
 
+/// What a process and its children are doing, a line each: for the report of one that does
+/// not end. Only root sees where in the kernel they wait.
+#[must_use]
+pub fn account_of(pid: Pid) -> String {
+    let root = Root::default();
+    let supervisor = Process::new(&root, pid.as_raw().unsigned_abs());
+    let children = supervisor.children().unwrap_or_default();
+    let all = std::iter::once(supervisor.pid()).chain(children);
+    let line = |pid: u32| {
+        let process = Process::new(&root, pid);
+        let state = process.stat().map_or('?', |stat| stat.state);
+        let words = process.command_line().unwrap_or_default().join(" ");
+        let of = |name: &str| root.read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        let status = of("status");
+        let signals = status.lines().filter(|line| line.contains("Pnd:"));
+        let facts = [of("syscall"), of("stack"), signals.collect::<String>()];
+        let facts = facts.join(" ").replace('\n', " ");
+        format!("{pid} {state} `{words}` {}", facts.trim())
+    };
+    all.map(line).collect::<Vec<_>>().join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,6 +107,23 @@ mod tests {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
             assert_eq!(Role::of(&words), role, "{line}");
         }
+    }
+
+    #[test]
+    fn a_process_and_its_children_are_described() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .unwrap();
+        let account = account_of(Pid::this());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let of = |pid: u32| {
+            account
+                .lines()
+                .any(|line| line.starts_with(&format!("{pid} ")))
+        };
+        assert!(of(std::process::id()) && of(child.id()), "{account}");
     }
 
     #[test]
