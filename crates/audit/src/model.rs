@@ -7,6 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::options::TestRequest;
+
 /// The format's version, in each file.
 pub const VERSION: u32 = 1;
 
@@ -192,9 +194,10 @@ impl Test {
         self.failure.as_deref().is_some_and(|why| why != STOPPED)
     }
 
-    /// Whether it is the one that measures noise.
+    /// Whether it is the one that measures noise, also if that is known of no round. No
+    /// command may have its name.
     pub fn is_noise(&self) -> bool {
-        self.samples.iter().any(|sample| sample.noise_pct.is_some())
+        self.name == TestRequest::Noise.name()
     }
 }
 
