@@ -90,8 +90,8 @@ pub struct RunArgs {
     #[arg(long)]
     decide: bool,
 
-    /// Begin no more rounds of an experiment for what is undecided after so long
-    /// [default: 110m; quick 15m]
+    /// Begin no more trials of an experiment after so long, but those of its first
+    /// round and of --rounds [default: 110m; quick 15m]
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     time: Option<Duration>,
 
@@ -120,7 +120,7 @@ pub struct RunArgs {
     sources: Option<PathBuf>,
 }
 
-/// After so long no more is done for what is undecided: short form and full one.
+/// After so long no more is begun: short form and full one.
 const TIMES: [Duration; 2] = [Duration::from_secs(15 * 60), Duration::from_secs(110 * 60)];
 
 fn limit(text: &str) -> Result<Duration, String> {

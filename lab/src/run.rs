@@ -27,7 +27,7 @@ pub struct Repeat {
     pub rounds: Option<u32>,
     /// Go on with the cells that these do not decide.
     pub decide: bool,
-    /// No more of such rounds after so long.
+    /// After so long no trials are begun but those of the rounds asked for, or of the first.
     pub time: Option<Duration>,
 }
 
@@ -41,6 +41,7 @@ impl Repeat {
                 least
             },
             until: self.time.map(|time| Instant::now() + time),
+            certain: self.rounds.unwrap_or(1),
             ..Rounds::all(least)
         }
     }
@@ -53,8 +54,9 @@ pub struct Rounds {
     least: u32,
     /// Of those that have not enough.
     most: u32,
-    /// No more of these are begun after that.
+    /// After that no trial is begun but of the certain rounds.
     until: Option<Instant>,
+    certain: u32,
 }
 
 impl Rounds {
@@ -63,11 +65,12 @@ impl Rounds {
             least: rounds,
             most: rounds,
             until: None,
+            certain: rounds,
         }
     }
 
     fn is_over(self, round: u32) -> bool {
-        round >= self.least && self.until.is_some_and(|until| Instant::now() >= until)
+        round >= self.certain && self.until.is_some_and(|until| Instant::now() >= until)
     }
 }
 

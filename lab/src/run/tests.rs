@@ -210,15 +210,28 @@ fn cells_that_are_not_decided_go_on_until_the_limit() {
     };
     run_as(&mut fake, dir.path(), repeat);
     assert_eq!(["a", "b", "c"].map(|key| often(&fake, key)), [3, 5, 3]);
-    // No time: the rounds of all cells, and no more.
-    let other = tempfile::tempdir().unwrap();
-    let mut short = FakeExperiment::default();
-    let time = Some(Duration::ZERO);
-    run_as(&mut short, other.path(), Repeat { time, ..repeat });
-    assert_eq!(short.measured.len(), 6);
     // Also when it goes on.
     run_as(&mut fake, dir.path(), repeat);
     assert_eq!(fake.measured.len(), 11);
+}
+
+#[test]
+fn the_time_bounds_all_rounds_but_the_first_and_those_asked_for() {
+    let late = Repeat {
+        decide: true,
+        time: Some(Duration::ZERO),
+        ..Repeat::default()
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let mut fake = FakeExperiment::default();
+    let report = run_as(&mut fake, dir.path(), late);
+    assert_eq!(fake.measured.len(), 3);
+    assert_eq!(report.form(), "quick, 1 of 2 rounds");
+    let dir = tempfile::tempdir().unwrap();
+    let mut fake = FakeExperiment::default();
+    let rounds = Some(2);
+    run_as(&mut fake, dir.path(), Repeat { rounds, ..late });
+    assert_eq!(fake.measured.len(), 6);
 }
 
 #[test]
