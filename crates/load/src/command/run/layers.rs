@@ -95,8 +95,14 @@ pub struct LayerPlan {
     words: Vec<OsString>,
 }
 
-/// The parts that are asked for; everything that can be wrong with them is found out.
-pub fn plan(options: &LayerOptions, method: &Method, speeds: &Ratios) -> Result<Vec<LayerPlan>> {
+/// The parts that are asked for; everything that can be wrong with them is found out. A load
+/// has its groups in the cgroup of the node, if that was delegated.
+pub fn plan(
+    options: &LayerOptions,
+    method: &Method,
+    speeds: &Ratios,
+    cgroup: Option<&Path>,
+) -> Result<Vec<LayerPlan>> {
     let cpus = speeds.cpus();
     let mut plans = Vec::new();
     let no = |what: &str| -> sandbag_ui::failure::Failure {
@@ -113,10 +119,14 @@ pub fn plan(options: &LayerOptions, method: &Method, speeds: &Ratios) -> Result<
             let text = "shares gives parts by weight, and a load beside it changes them";
             return Err(no(text));
         }
-        plans.push(match load {
+        let mut plan = match load {
             LayerLoad::Constant(loads) => constant(loads, speeds)?,
             LayerLoad::Profile(file) => profile(file, speeds)?,
-        });
+        };
+        if let Some(cgroup) = cgroup {
+            plan.words.extend(["--cgroup".into(), cgroup.into()]);
+        }
+        plans.push(plan);
     }
     if let Some(trace) = &options.jitter {
         if method.name == "deadline" {

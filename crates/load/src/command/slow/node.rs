@@ -139,7 +139,8 @@ pub fn check(options: &NodeOptions, registry: &Registry) -> Result<CheckedNode> 
         }
         .into());
     }
-    let layers = layers::plan(&options.layers, &method, &planned.first)?;
+    let cgroup = options.hold.cgroup.as_deref();
+    let layers = layers::plan(&options.layers, &method, &planned.first, cgroup)?;
     for layer in &layers {
         planned.load.name += &format!(", {}", layer.asked());
     }
