@@ -17,12 +17,17 @@ pub trait ExitStatus: std::error::Error + Send + Sync + 'static {
 
     /// What to do about it, for run.json.
     fn remedy(&self) -> Option<String> {
-        self.option().map(|option| format!("option {option}"))
+        self.option().map(advice)
     }
 
+    /// The option that helps. Of profiles: some commands that take one have only its file.
     fn option(&self) -> Option<&'static str> {
         None
     }
+}
+
+fn advice(option: &str) -> String {
+    format!("option {option}; sandbag convert has it, too")
 }
 
 /// Wrong input of the user: names it and the correction.
@@ -143,7 +148,7 @@ impl Failure {
             }
         }
         match self.option() {
-            Some(option) => format!("{text} (option {option})"),
+            Some(option) => format!("{text} ({})", advice(option)),
             None => text,
         }
     }
