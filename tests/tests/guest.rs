@@ -368,6 +368,7 @@ fn nothing_left_by_a_user(outcome: &Outcome) -> anyhow::Result<()> {
     }
     let number = |name| outcome.result::<i32>(name);
     ensure!(number("exit-status")? == 7, "the command's exit status");
+    ensure!(number("sweep-status")? == 0, "the exit status of a sweep");
     ensure!(number("killed-status")? == 137, "it was not killed");
     ensure!(number("processes-after-kill")? == 0, "processes are left");
     ensure!(number("refused-status")? == 5, "the root group is not ours");

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use sandbag_linux::Root;
 use sandbag_linux::user::User;
+use sandbag_load::method::SLOWING;
 use sandbag_ui::failure::Result;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{JsonArgs, Overwrite, put};
@@ -117,6 +119,15 @@ pub struct SweepArgs {
     #[arg(long)]
     as_root: bool,
 
+    /// How loads are produced and CPUs slowed: `sandbag load --help`, `sandbag slow --help`
+    /// [default: pace; with --speed or --jitter hogs]
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(SLOWING))]
+    method: Option<String>,
+
+    /// Make the groups of the runs in this cgroup, which was delegated to us
+    #[arg(long, value_name = "PATH")]
+    cgroup: Option<PathBuf>,
+
     #[command(flatten)]
     overwrite: Overwrite,
 
@@ -159,10 +170,14 @@ impl SweepArgs {
     }
 
     fn experiment(&self) -> Result<Experiment> {
-        let timeout = self
-            .timeout
-            .map(|time| format!("--timeout={}ms", time.as_millis()));
-        let as_root = self.as_root.then(|| "--as-root".to_owned());
+        let (method, cgroup) = (self.method.as_ref(), self.cgroup.as_ref());
+        let more = [
+            self.timeout
+                .map(|time| format!("--timeout={}ms", time.as_millis())),
+            self.as_root.then(|| "--as-root".to_owned()),
+            method.map(|name| format!("--method={name}")),
+            cgroup.map(|path| format!("--cgroup={}", path.display())),
+        ];
         Ok(Experiment {
             commands: split(&self.command)?,
             conditions: conditions(&self.conditions, &Root::default())?,
@@ -179,7 +194,7 @@ impl SweepArgs {
             spoilt: usize::MAX,
             seed: self.seed,
             failures: Failures::AreResults,
-            more: timeout.into_iter().chain(as_root).collect(),
+            more: more.into_iter().flatten().collect(),
             user: User::behind_sudo().filter(|_| !self.as_root),
             dir: match &self.resume {
                 Some(dir) => SweepDir::Resumed(dir.clone()),

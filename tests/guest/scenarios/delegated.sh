@@ -38,6 +38,9 @@ result left-delegated < left
 result run-delegated < run/run.json
 as_user sandbag load 50 --cpus all -d 60s --cgroup "$mine" --no-out -q -- sh -c 'exit 7'
 echo $? | result exit-status
+as_user sandbag sweep --load 0,30 --speed 1,.5 --method pace --runs 1 --warm-up 0 --repeats 0 \
+    --cpus all --cgroup "$mine" --out sweep -q -- sleep 1
+echo $? | result sweep-status
 left tree-after
 
 as_user sandbag load 50 --cpus all -d 60s --cgroup "$mine" --no-out -q -- sleep 20 &
