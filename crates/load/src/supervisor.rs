@@ -45,7 +45,7 @@ use sandbag_linux::sched::RealTime;
 use sandbag_linux::{CpuList, Root, clock, sched};
 use sandbag_profile::BoxSteps;
 
-use crate::board::Board;
+use crate::board::{BOUNDARY_NS, Board};
 use crate::method::{Feel, Method, Scope};
 use crate::node::Target;
 use crate::node::socket::{Directory, sweep};
@@ -375,6 +375,10 @@ impl<'a> SupervisedRun<'a> {
         let late = Duration::from_nanos(clock::monotonic().saturating_sub(zero_ns));
         self.began_at = Some(Timestamp::now() - late);
         self.cost.start_cpu_ns = self.cpu_ns();
+        let mut early = self.read_counters()?;
+        if waiting.is_some() {
+            early.command_ns = Some(vec![0; self.cpus.len()]);
+        }
         if self.trigger.is_none() {
             self.begin(waiting)?
         } else {
@@ -384,6 +388,11 @@ impl<'a> SupervisedRun<'a> {
             }
         }
         self.observer.started();
+        // A thousand processes that were moved into a node, and clocks of a hundred CPUs that
+        // were opened, would leave a hole.
+        if clock::monotonic().saturating_sub(zero_ns) > BOUNDARY_NS / 2 {
+            self.meter.sample(early);
+        }
         self.mark()?;
         let (run_ns, end) = self.hold(&common, &mut feed)?;
         self.finish(&common, run_ns)?;

@@ -11,6 +11,7 @@ use crate::slowed::{Spinners, spin};
 cases! { CASES: two_cpus;
     a_process_that_runs_already_gets_the_speed,
     a_tree_is_slowed_with_all_that_it_starts,
+    a_large_tree_leaves_no_hole,
     the_run_ends_with_its_target,
     a_load_beside_a_program_says_what_it_got,
     attach_and_detach_take_a_moment,
@@ -162,6 +163,28 @@ fn a_tree_is_slowed_with_all_that_it_starts(place: &MachinePlace) -> Result<()> 
     ensure!(groups_of(root)? == home, "the shell is not back");
     shell.kill()?;
     shell.wait()?;
+    Ok(())
+}
+
+/// Moving so many into the node takes longer than what a window may lack of the counters.
+fn a_large_tree_leaves_no_hole(place: &MachinePlace) -> Result<()> {
+    let script = "for n in $(seq 1500); do sleep 1000 & done; echo > started; wait";
+    let mut shell = place.program("sh", ["-c", script]);
+    let mut shell = shell.process_group(0).spawn()?;
+    place.written("started")?;
+    let root = pid_of(&shell);
+    let run = place.run(&format!(
+        "-q slow --pid {root} --tree -s .5 -d 2s --out large"
+    ));
+    nix::sys::signal::killpg(root, Signal::SIGKILL)?;
+    shell.wait()?;
+    run?.judged()?;
+    let rows = text_of(place.path("large/achieved.csv"))?;
+    ensure!(rows.lines().count() > 2, "{rows}");
+    ensure!(
+        rows.lines().skip(1).all(|row| row.ends_with(",0")),
+        "{rows}"
+    );
     Ok(())
 }
 
