@@ -388,8 +388,8 @@ impl<'a> SupervisedRun<'a> {
             }
         }
         self.observer.started();
-        // A thousand processes that were moved into a node, and clocks of a hundred CPUs that
-        // were opened, would leave a hole.
+        // To move a thousand processes into a node took longer than what a window may lack of
+        // the counters, and the first one was a hole.
         if clock::monotonic().saturating_sub(zero_ns) > BOUNDARY_NS / 2 {
             self.meter.sample(early);
         }

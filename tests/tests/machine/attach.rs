@@ -166,7 +166,7 @@ fn a_tree_is_slowed_with_all_that_it_starts(place: &MachinePlace) -> Result<()> 
     Ok(())
 }
 
-/// Moving so many into the node takes longer than what a window may lack of the counters.
+/// To move 1500 processes into the node takes longer than what a window may lack of the counters.
 fn a_large_tree_leaves_no_hole(place: &MachinePlace) -> Result<()> {
     let script = "for n in $(seq 1500); do sleep 1000 & done; echo > started; wait";
     let mut shell = place.program("sh", ["-c", script]);
