@@ -2,6 +2,8 @@
 //! Tests in virtual machines with cgroup v2, CFS and EEVDF, on 4 and 8 CPUs, and
 //! with systemd as PID 1. What they need and what they can show: `docs/testing.md`.
 
+#[path = "guest/delegated.rs"]
+mod delegated;
 #[path = "guest/jitter.rs"]
 mod jitter;
 #[path = "guest/nodes.rs"]
@@ -55,7 +57,10 @@ fn main() -> ExitCode {
         let mut cfs = eevdf.clone();
         if cpus == 4 {
             cfs.push(("scale.sh", scale::CASES));
-            eevdf.extend([("delegated.sh", DELEGATED), ("container.sh", CONTAINER)]);
+            eevdf.extend([
+                ("delegated.sh", delegated::OF_A_USER),
+                ("container.sh", CONTAINER),
+            ]);
         }
         boots.push((Bare, Kernel::V6_1, cpus, cfs));
         boots.push((Bare, Kernel::V6_12, cpus, eevdf));
@@ -71,7 +76,7 @@ fn main() -> ExitCode {
             4,
             vec![
                 ("systemd.sh", SYSTEMD),
-                ("systemd-delegated.sh", SYSTEMD_DELEGATED),
+                ("systemd-delegated.sh", delegated::UNDER_SYSTEMD),
                 ("systemd-nodes.sh", nodes::SYSTEMD),
             ],
         ),
@@ -151,28 +156,6 @@ const HOLDING: &[(&str, Look)] = &[
     ("quota", HeldOnHalf(QUOTA_POINTS, "quota")),
     ("quota_200ms", HeldOnHalf(QUOTA_POINTS, "quota-200ms")),
     ("shares_are_off", Published("left-shares")),
-];
-
-const DELEGATED: &[(&str, Look)] = &[
-    (
-        "user_holds_a_load_in_a_delegated_group",
-        Held(PACE_POINTS, "delegated"),
-    ),
-    (
-        "user_leaves_nothing_in_a_delegated_group",
-        Facts(nothing_left_by_a_user),
-    ),
-];
-
-const SYSTEMD_DELEGATED: &[(&str, Look)] = &[
-    (
-        "systemd_user_holds_a_load_in_a_delegated_unit",
-        Held(PACE_POINTS, "delegated"),
-    ),
-    (
-        "systemd_delegated_unit_is_as_before",
-        Facts(delegated_unit_is_as_before),
-    ),
 ];
 
 const CONTAINER: &[(&str, Look)] = &[
@@ -351,28 +334,6 @@ impl Boot {
         }
         Ok(outcomes)
     }
-}
-
-fn delegated_unit_is_as_before(outcome: &Outcome) -> anyhow::Result<()> {
-    let difference: Vec<String> = outcome.result("difference")?;
-    ensure!(difference.is_empty(), "left in the unit: {difference:?}");
-    Ok(())
-}
-
-/// After a run, after a command's failure and after kill -9 of the supervisor.
-fn nothing_left_by_a_user(outcome: &Outcome) -> anyhow::Result<()> {
-    let before: Vec<String> = outcome.result("tree-before")?;
-    for name in ["tree-after", "tree-after-kill"] {
-        let after: Vec<String> = outcome.result(name)?;
-        ensure!(after == before, "{name}: {after:?}, before {before:?}");
-    }
-    let number = |name| outcome.result::<i32>(name);
-    ensure!(number("exit-status")? == 7, "the command's exit status");
-    ensure!(number("sweep-status")? == 0, "the exit status of a sweep");
-    ensure!(number("killed-status")? == 137, "it was not killed");
-    ensure!(number("processes-after-kill")? == 0, "processes are left");
-    ensure!(number("refused-status")? == 5, "the root group is not ours");
-    Ok(())
 }
 
 /// What `load` asked for in the container, on one CPU and on all four.
