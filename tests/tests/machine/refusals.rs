@@ -7,6 +7,7 @@ cases! { CASES: root;
     the_same_cpus_twice_are_refused_with_the_first_one_s_pid,
     cpus_and_groups_that_are_not_there_are_refused,
     without_root_the_remedy_is_named,
+    who_may_not_be_real_time_is_told_before_the_run,
     a_command_that_cannot_run_leaves_nothing,
     beside_a_command_a_refusal_is_125_and_in_run_json,
     a_refusal_that_names_no_directory_makes_none,
@@ -67,6 +68,22 @@ fn without_root_the_remedy_is_named(place: &MachinePlace) -> Result<()> {
         .expect(5)?
         .says(&["no permission", "run as root", "--cgroup"])?;
     Ok(())
+}
+
+fn who_may_not_be_real_time_is_told_before_the_run(place: &MachinePlace) -> Result<()> {
+    let without = "setpriv --bounding-set -sys_nice --inh-caps -sys_nice";
+    let says = ["real-time tasks", "CAP_SYS_NICE", "use --method pace"];
+    for (options, code) in [
+        ("slow --cores 1 --speed .5 -d 1s --no-out", 5),
+        ("slow --cores 1 --speed .5 --dry-run -- touch ran", 125),
+        ("load 20 --method rt -d 1s --no-out", 5),
+        ("sweep --speed 1,.5 --runs 2 -- touch ran", 5),
+    ] {
+        let answer = place.bash(&format!("exec {without} $S {options}"))?;
+        answer.expect(code)?.says(&says)?;
+    }
+    ensure!(!place.path("ran").exists(), "the command was run");
+    place.has_files(".", 0)
 }
 
 fn a_command_that_cannot_run_leaves_nothing(place: &MachinePlace) -> Result<()> {

@@ -14,7 +14,7 @@
 use std::process::Child;
 
 use sandbag_linux::sched::{self, Attributes};
-use sandbag_linux::{CpuList, clock, root};
+use sandbag_linux::{CpuList, clock};
 
 use super::{
     ORDINARY, ProbeBench, alarm, boundary_after, burner, cpu_of, must_live, open_gate, order,
@@ -89,11 +89,10 @@ impl ProbeBench<'_> {
             Ok(_) => Ok(self.fifo(board, &alarm, children)?),
             Err(error) => Err(error),
         };
-        let group = self.layout.hierarchies().cpu.join("cpu.rt_runtime_us");
         Ok(RealTimeSeen {
             deadline,
             fifo,
-            budget_us: root::read_value(&group, "a number").ok(),
+            budget_us: realtime::budget_us(self.layout),
             left: Vec::new(),
         })
     }

@@ -6,7 +6,7 @@ use nix::unistd::{AccessFlags, access};
 use sandbag_linux::capability::{Capabilities, Capability};
 use sandbag_linux::sysctl::Sysctl;
 use sandbag_linux::{Error, Root};
-use sandbag_run::realtime::RT_RUNTIME;
+use sandbag_run::realtime::{self, RT_RUNTIME};
 
 use super::check::{Check, CheckState};
 use super::judge::{self, Judgement, Refusal, Reserving};
@@ -87,25 +87,11 @@ fn fifo(judgement: Judgement, got: FifoSeen) -> Check {
 }
 
 fn refusal(error: &Error, around: Circumstances) -> Refusal {
-    let (what, remedy) = match error.errno() {
-        Some(libc::EPERM) if !around.may_nice => (
-            "no permission for real-time classes (CAP_SYS_NICE)".to_owned(),
-            "run as root; in a container: --cap-add SYS_NICE",
-        ),
-        Some(libc::EPERM) if around.budget_us == Some(0) => (
-            "the uppermost group that we can reach has no real-time budget (cpu.rt_runtime_us \
-             is 0)"
-                .to_owned(),
-            "run outside of the container; or give its group, and all above it, a budget from \
-             outside: echo 950000 > cpu.rt_runtime_us",
-        ),
-        Some(libc::EPERM) => (
-            "real-time classes are refused although we have CAP_SYS_NICE".to_owned(),
-            "a container or its seccomp profile may forbid them: run on the machine itself",
-        ),
-        _ => (format!("real-time classes are refused: {error}"), REMEDY),
-    };
-    (what, remedy.to_owned())
+    let (what, remedy) = realtime::refusal(error, around.may_nice, around.budget_us);
+    match error.errno() {
+        Some(libc::EPERM) => (what, remedy.to_owned()),
+        _ => (what, REMEDY.to_owned()),
+    }
 }
 
 fn reserving(outcome: &sandbag_linux::Result<()>, around: Circumstances) -> Reserving {

@@ -18,6 +18,7 @@ use crate::node::Target;
 use crate::report::run::Run;
 use crate::report::{terminal, write};
 use crate::supervisor::{self, NodeControl, RunEnd, RunPlan, StartOn};
+use sandbag_linux::sched::Attributes;
 use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root};
 use sandbag_profile::BoxSteps;
@@ -25,6 +26,7 @@ use sandbag_run::command::CommandSpec;
 use sandbag_run::journal::part_of;
 use sandbag_run::layout::{Layout, LayoutKind};
 use sandbag_run::program::words;
+use sandbag_run::realtime;
 use sandbag_run::registry::Registry;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::text::{command_line, visible};
@@ -84,6 +86,9 @@ pub fn check_layout(method: &Method, layout: &Layout) -> sandbag_run::Result<()>
             what: "quota needs a burst, which systemd cannot set on its units".into(),
             remedy: "use --method pace, or give a delegated group with --cgroup".into(),
         }),
+        (name, _) if matches!(method.attributes, Attributes::Fifo { .. }) => {
+            realtime::must_be_allowed(&Root::default(), layout, name)
+        }
         _ => Ok(()),
     }
 }
