@@ -77,6 +77,7 @@ fn who_may_not_be_real_time_is_told_before_the_run(place: &MachinePlace) -> Resu
         ("slow --cores 1 --speed .5 -d 1s --no-out", 5),
         ("slow --cores 1 --speed .5 --dry-run -- touch ran", 125),
         ("load 20 --method rt -d 1s --no-out", 5),
+        ("load 20 --method deadline -d 1s --no-out", 5),
         ("sweep --speed 1,.5 --runs 2 -- touch ran", 5),
     ] {
         let answer = place.bash(&format!("exec {without} $S {options}"))?;

@@ -58,18 +58,20 @@ pub fn refusal(
     }
 }
 
-/// Whether burners of `method` may be real-time tasks; nothing is changed.
+/// Whether burners of `method` may be real-time tasks, while the limit is lifted or not;
+/// nothing is changed.
 ///
 /// # Errors
 /// [`Error::NotPossible`].
-pub fn must_be_allowed(root: &Root, layout: &Layout, method: &str) -> Result<()> {
+pub fn must_be_allowed(root: &Root, layout: &Layout, method: &str, lifted: bool) -> Result<()> {
     let Err(error) = RealTime::begin() else {
         return Ok(());
     };
     let may_nice = Capabilities::effective(root).is_ok_and(|all| all.has(Capability::SysNice));
     let budget_us = budget_us(layout);
-    // The group that we were started in may have none where that of the burners has one.
-    if may_nice && budget_us.is_some_and(|us| us > 0) {
+    // The group that we were started in may have none where that of the burners has one, and
+    // without a limit none is needed.
+    if may_nice && (lifted || budget_us.is_some_and(|us| us > 0)) {
         return Ok(());
     }
     let (what, remedy) = refusal(&error, may_nice, budget_us);

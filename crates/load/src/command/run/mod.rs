@@ -86,10 +86,13 @@ pub fn check_layout(method: &Method, layout: &Layout) -> sandbag_run::Result<()>
             what: "quota needs a burst, which systemd cannot set on its units".into(),
             remedy: "use --method pace, or give a delegated group with --cgroup".into(),
         }),
-        (name, _) if matches!(method.attributes, Attributes::Fifo { .. }) => {
-            realtime::must_be_allowed(&Root::default(), layout, name)
-        }
-        _ => Ok(()),
+        (name, _) => match method.attributes {
+            Attributes::Fifo { .. } | Attributes::Deadline { .. } => {
+                let lifted = method.lifts_real_time_limit;
+                realtime::must_be_allowed(&Root::default(), layout, name, lifted)
+            }
+            _ => Ok(()),
+        },
     }
 }
 
