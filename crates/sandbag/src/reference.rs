@@ -156,9 +156,9 @@ fn methods() -> String {
     for name in method::SLOWING {
         let loads = method::NAMES.contains(&name);
         let loads = if loads {
-            "load, replay, compare, slow"
+            "load, replay, compare, sweep, slow"
         } else {
-            "slow"
+            "sweep, slow"
         };
         let about = method::by_name(name).map_or("", |method| method.about);
         let _ = writeln!(text, "| `{name}` | {loads} | {about} |");
