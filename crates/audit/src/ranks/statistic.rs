@@ -161,7 +161,8 @@ impl<'a> ShiftedBlocks<'a> {
     /// The shift at which the sum is `z` standard deviations above its mean by chance.
     /// The greater the shift, the less the sum.
     pub(super) fn root(&self, z: f64) -> f64 {
-        let widest = self.scale.widest();
+        // From where it is by and large: a CPU may be further off than what is looked for.
+        let widest = self.scale.widest() + self.near.abs();
         let (mut low, mut high) = (self.near, self.near);
         let mut step = self.step;
         while low > -widest && self.at(low).z() < z {
@@ -177,6 +178,10 @@ impl<'a> ShiftedBlocks<'a> {
         let least = (self.step * self.fine).max(1e-9);
         while high - low > least {
             let middle = f64::midpoint(low, high);
+            if middle <= low || middle >= high {
+                // As near as these numbers come.
+                break;
+            }
             if self.at(middle).z() >= z {
                 low = middle
             } else {

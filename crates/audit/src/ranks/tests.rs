@@ -145,6 +145,23 @@ fn few_blocks_leave_everything_open() {
 }
 
 #[test]
+fn a_cpu_that_is_twenty_times_slower_is_shown_as_that() {
+    let mut blocks = Blocks::new(2);
+    for round in 0..12u32 {
+        let drift = 1.0 + f64::from(round % 5) / 100.0;
+        blocks.push(round, &[drift, 20.0 * (2.02 - drift)]);
+    }
+    for scale in [Scale::Ratio, Scale::Sums] {
+        for (cpu, factor) in [(0, 0.05), (1, 20.0)] {
+            let found = compare(&blocks, scale, cpu, 0.01, 0.0001).unwrap();
+            let share = found.shift.exp() / factor;
+            assert!((share - 1.0).abs() < 0.05, "{scale:?} {cpu}: {share}");
+            assert!(scale.is_open(found.together.0) && scale.is_open(found.together.1));
+        }
+    }
+}
+
+#[test]
 fn holm_is_as_published() {
     let corrected = holm(&[0.01, 0.04, 0.03, 0.005], 4);
     let expected = [0.03, 0.06, 0.06, 0.02];
