@@ -154,7 +154,7 @@ pub fn compare(a: &Audit, b: &Audit, options: &CompareOptions) -> Result<Compari
     let tests: Vec<TestChange> = tests.collect();
     let lost: Vec<String> = [("first", a), ("second", b)]
         .into_iter()
-        .flat_map(|(which, audit)| missing_cpus(which, audit))
+        .flat_map(|(which, audit)| missing(which, audit))
         .collect();
     let of_tests = worst(tests.iter().map(|test| test.verdict));
     Ok(Comparison {
@@ -176,12 +176,18 @@ pub fn compare(a: &Audit, b: &Audit, options: &CompareOptions) -> Result<Compari
     })
 }
 
-/// The CPUs that an audit began with and lost, in words.
-fn missing_cpus(which: &str, audit: &Audit) -> Vec<String> {
+/// The CPUs that an audit began with and lost, and the tests that it did not end, in words.
+fn missing(which: &str, audit: &Audit) -> Vec<String> {
     let began = |cpu: u32| audit.cpus.iter().any(|one| one.cpu == cpu);
-    let lost = audit.left_out.iter().filter(|out| began(out.cpu));
-    lost.map(|out| format!("CPU {} in the {which}: {}", out.cpu, out.why))
-        .collect()
+    let cpus = audit.left_out.iter().filter(|out| began(out.cpu));
+    let cpus = cpus.map(|out| format!("CPU {} in the {which}: {}", out.cpu, out.why));
+    let tests = audit.tests.iter();
+    let tests = tests.filter(|test| test.has_failed() || test.samples.is_empty());
+    let tests = tests.map(|test| {
+        let why = test.failure.as_deref().unwrap_or("nothing was measured");
+        format!("test {} in the {which}: {why}", test.name)
+    });
+    cpus.chain(tests).collect()
 }
 
 /// The differences of two audits' machines, tests and settings in words; empty if they

@@ -55,6 +55,19 @@ fn of_a_cpu_that_was_lost_nothing_is_known() {
 }
 
 #[test]
+fn of_a_test_that_failed_nothing_is_known() {
+    let quiet = Maker::eight().odd(None).make();
+    let mut loaded = Maker::eight().odd(None).seed(2).make();
+    let test = loaded.tests.last_mut().unwrap();
+    test.samples.clear();
+    test.failure = Some("./bench: no such file".to_owned());
+    let expected = format!("test {} in the second: ./bench: no such file", test.name);
+    let found = compare(&quiet, &loaded, &USUAL).unwrap();
+    assert_eq!(found.lost, [expected]);
+    assert!(found.verdict >= AuditVerdict::Undecided);
+}
+
+#[test]
 fn what_one_cpu_does_more_is_found_there() {
     let quiet = Maker::eight().odd(None).make();
     let found = compare(&quiet, &Maker::eight().seed(3).make(), &USUAL).unwrap();
