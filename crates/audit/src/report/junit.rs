@@ -139,7 +139,19 @@ fn cases(audit: &Audit, test: &Test) -> Vec<JunitCase> {
         cpu: Some(cpu),
         outcome: outcome(audit, test, cpu),
     };
-    all.into_iter().map(case).collect()
+    let lost = audit.left_out.iter().filter(|_| audit.incomplete);
+    let lost = lost.map(|out| JunitCase {
+        name: format!("CPU {}", out.cpu),
+        cpu: None,
+        outcome: JunitOutcome::Skipped(out.why.clone()),
+    });
+    let rest = test.failure.iter().map(|why| JunitCase {
+        name: format!("rest of {}", test.name),
+        cpu: None,
+        outcome: JunitOutcome::Skipped(why.clone()),
+    });
+    let done = all.into_iter().map(case);
+    done.chain(lost).chain(rest).collect()
 }
 
 fn outcome(audit: &Audit, test: &Test, cpu: u32) -> JunitOutcome {
