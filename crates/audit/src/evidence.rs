@@ -6,6 +6,7 @@
 //! of both together, and [`Stretch::lasted_ns`] is how long that was.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use sandbag_linux::interrupts::InterruptTable;
 use sandbag_linux::procstat::{CpuTimes, ProcStat, tick_ns};
@@ -22,8 +23,8 @@ const TASKS: usize = 5;
 pub struct CpuCounters {
     at_ns: u64,
     times: CpuTimes,
-    interrupts: InterruptTable,
-    softirqs: InterruptTable,
+    interrupts: Rc<InterruptTable>,
+    softirqs: Rc<InterruptTable>,
     throttled: Option<u64>,
 }
 
@@ -50,18 +51,33 @@ impl CounterReader {
 
     /// The counters now; what cannot be read is 0.
     pub fn now(&mut self, cpu: u32) -> CpuCounters {
-        CpuCounters {
-            times: self
-                .stat
-                .sample()
-                .ok()
-                .and_then(|sample| sample.get(cpu).copied())
-                .unwrap_or_default(),
-            interrupts: InterruptTable::of_interrupts(&self.root).unwrap_or_default(),
-            softirqs: InterruptTable::of_softirqs(&self.root).unwrap_or_default(),
-            throttled: throttle_count(&self.root, cpu),
-            at_ns: clock::monotonic(),
-        }
+        self.now_on(&[cpu]).pop().unwrap_or_default()
+    }
+
+    /// The same of several CPUs, whose counters stand in the same files: each is read once.
+    pub fn now_on(&mut self, cpus: &[u32]) -> Vec<CpuCounters> {
+        let sample = self.stat.sample().ok();
+        let times = |cpu| sample.as_ref()?.get(cpu).copied();
+        let times: Vec<CpuTimes> = cpus
+            .iter()
+            .map(|cpu| times(*cpu).unwrap_or_default())
+            .collect();
+        let interrupts = Rc::new(InterruptTable::of_interrupts(&self.root).unwrap_or_default());
+        let softirqs = Rc::new(InterruptTable::of_softirqs(&self.root).unwrap_or_default());
+        let throttled: Vec<Option<u64>> = cpus
+            .iter()
+            .map(|cpu| throttle_count(&self.root, *cpu))
+            .collect();
+        let at_ns = clock::monotonic();
+        let each = times.into_iter().zip(throttled);
+        each.map(|(times, throttled)| CpuCounters {
+            at_ns,
+            times,
+            interrupts: Rc::clone(&interrupts),
+            softirqs: Rc::clone(&softirqs),
+            throttled,
+        })
+        .collect()
     }
 
     /// What happened since; `figures` are the run's own.
@@ -73,8 +89,31 @@ impl CounterReader {
     ) -> Stretch {
         let at_ns = clock::monotonic();
         let after = self.now(cpu);
+        Stretch::between(cpu, before, &after, figures, at_ns)
+    }
+
+    /// The same of several CPUs at once, without figures of their own.
+    pub fn stretches_since(&mut self, cpus: &[u32], before: &[CpuCounters]) -> Vec<Stretch> {
+        let at_ns = clock::monotonic();
+        let after = self.now_on(cpus);
+        let figures = RunFigures::default();
+        let each = cpus.iter().zip(before).zip(&after);
+        each.map(|((cpu, before), after)| Stretch::between(*cpu, before, after, &figures, at_ns))
+            .collect()
+    }
+}
+
+impl Stretch {
+    /// What happened until `after` was read, from `at_ns` on.
+    fn between(
+        cpu: u32,
+        before: &CpuCounters,
+        after: &CpuCounters,
+        figures: &RunFigures,
+        at_ns: u64,
+    ) -> Self {
         let ticks = |now: u64, before: u64| now.saturating_sub(before) * tick_ns();
-        Stretch {
+        Self {
             evidence: Evidence {
                 voluntary: figures.voluntary,
                 involuntary: figures.involuntary,

@@ -52,12 +52,11 @@ impl AuditSession<'_> {
                 return Err(Halt::Stopped);
             }
             let length = Duration::from_millis(test.lengths[block.length]);
-            let before: Vec<_> = cpus.iter().map(|cpu| self.reader.now(*cpu)).collect();
+            let before = self.reader.now_on(&cpus);
             let at_ns = self.since_begin();
             let looked = noise::look(self.root, &list, length, false)?;
-            for (cpu, before) in cpus.iter().zip(&before) {
-                let figures = RunFigures::default();
-                let stretch = self.reader.stretch_since(*cpu, before, &figures);
+            let stretches = self.reader.stretches_since(&cpus, &before);
+            for (cpu, stretch) in cpus.iter().zip(stretches) {
                 let own = looked.cpus.iter().find(|(number, ..)| number == cpu);
                 let (_, known_ns, pct) = own.copied().unwrap_or_default();
                 self.note(*cpu, &stretch);
