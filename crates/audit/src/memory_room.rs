@@ -20,7 +20,12 @@ pub fn room(root: &Root) -> Result<u64> {
         let path = root.path("/proc/meminfo");
         Error::parse(&path, "a line `MemAvailable: N kB`", "something else")
     })?;
-    let group = memory_room(root)?.unwrap_or(u64::MAX);
+    // A kernel without groups limits none.
+    let group = match memory_room(root) {
+        Err(error) if error.is_absent() => None,
+        room => room?,
+    };
+    let group = group.unwrap_or(u64::MAX);
     Ok(available.min(group))
 }
 
@@ -51,6 +56,7 @@ mod tests {
             "/proc/meminfo",
             "MemTotal: 9 kB\nMemAvailable:    4096 kB\n",
         );
+        assert_eq!(room(&root).unwrap(), 4096 << 10);
         write("/proc/self/cgroup", "4:memory:/a/b\n0::/\n");
         write(
             "/proc/self/mountinfo",
