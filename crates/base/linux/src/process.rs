@@ -26,6 +26,8 @@ pub struct ProcessTimes {
     pub user_ticks: u64,
     /// System time of all threads.
     pub system_ticks: u64,
+    /// User and system time of the children that it waited for, and of theirs.
+    pub ended_ticks: u64,
     /// When the process began, since boot: with the pid it names a process
     /// for good.
     pub start_ticks: u64,
@@ -343,6 +345,7 @@ fn parse_stat(text: &str) -> Option<ProcessStat> {
         times: ProcessTimes {
             user_ticks: get(&fields, 14)?,
             system_ticks: get(&fields, 15)?,
+            ended_ticks: get::<u64>(&fields, 16)? + get::<u64>(&fields, 17)?,
             start_ticks: get(&fields, 22)?,
         },
         nice: get(&fields, 19)?,

@@ -83,8 +83,9 @@ impl Target {
         }
     }
 
-    /// CPU time so far, ns: of a group of all that ever ran in it; of processes of those that
-    /// live, to a tick. `None` where none is left.
+    /// CPU time so far, ns: of a group of all that ever ran in it; of a tree of those that
+    /// live and of their descendants that ended; of a process its own, to a tick. `None`
+    /// where none is left.
     pub fn used_ns(&self, root: &Root) -> Option<u64> {
         if let Who::Group { dir, .. } = &self.who
             && let Some(ns) = live::used_ns(dir)
@@ -92,9 +93,11 @@ impl Target {
             return Some(ns);
         }
         let members = self.members(root).ok()?;
+        let with_ended = matches!(self.who, Who::Tree(_));
         let used = |pid: &u32| {
             let times = Process::new(root, *pid).stat().ok()?.times;
-            Some((times.user_ticks + times.system_ticks) * tick_ns())
+            let own = times.user_ticks + times.system_ticks;
+            Some((own + times.ended_ticks * u64::from(with_ended)) * tick_ns())
         };
         let used: Vec<u64> = members.iter().filter_map(used).collect();
         (!used.is_empty()).then(|| used.iter().sum())

@@ -157,6 +157,7 @@ mod tests {
             times: ProcessTimes {
                 user_ticks: used,
                 system_ticks: 0,
+                ended_ticks: 0,
                 start_ticks,
             },
             nice: 0,

@@ -2,7 +2,7 @@
 use super::*;
 pub(crate) use crate::fake_machine::fake;
 
-const STAT: &str = "20071 (tricky) name (x) S 20070 20071 1 0 -1 4194304 1012 0 0 0 731 29 0 0 20 -5 3 0 97231 \
+const STAT: &str = "20071 (tricky) name (x) S 20070 20071 1 0 -1 4194304 1012 0 0 0 731 29 5 2 20 -5 3 0 97231 \
 9437184 230 18446744073709551615 94000 94100 140000 0 0 0 0 0 0 0 0 0 17 5 7 1 0 0 0 0 0 0 0 0 0 0 0\n";
 
 pub(crate) fn text(dir: &tempfile::TempDir, name: &str) -> String {
@@ -17,7 +17,7 @@ fn stat_of_a_process_with_a_nasty_name() {
     assert_eq!((stat.state, stat.parent), ('S', 20070));
     let times = stat.times;
     assert_eq!((times.user_ticks, times.system_ticks), (731, 29));
-    assert_eq!(times.start_ticks, 97231);
+    assert_eq!((times.ended_ticks, times.start_ticks), (7, 97231));
     assert_eq!((stat.nice, stat.threads), (-5, 3));
     assert_eq!((stat.cpu, stat.rt_priority, stat.policy), (5, 7, 1));
 }
