@@ -100,10 +100,10 @@ pub struct VerdictCounter {
 }
 
 impl VerdictCounter {
-    /// Adds one window. `foreign_planned` says that load which is neither
-    /// ours nor the command's was expected (there is no command, so the
-    /// machine's other work is the point of the exercise).
-    pub fn add(&mut self, window: &Window, foreign_planned: bool) {
+    /// Adds one window. `foreign_pct`: load that is neither ours nor the command's; `None`
+    /// where it is not known, or was expected (there is no command, so the machine's other
+    /// work is the point of the exercise).
+    pub fn add(&mut self, window: &Window, foreign_pct: Option<f64>) {
         self.windows += 1;
         if window.hole {
             self.holes += 1;
@@ -123,9 +123,8 @@ impl VerdictCounter {
         if error < -window.asked_pct / 2.0 {
             own.absent.add(error);
         }
-        let foreign = window.foreign_pct().unwrap_or(0.0);
-        if window.steal_pct() > NOISY_STEAL_PCT || (!foreign_planned && foreign > NOISY_FOREIGN_PCT)
-        {
+        let is_disturbed = foreign_pct.is_some_and(|pct| pct > NOISY_FOREIGN_PCT);
+        if window.steal_pct() > NOISY_STEAL_PCT || is_disturbed {
             self.noisy += 1;
             own.noisy += 1;
         }
@@ -225,7 +224,7 @@ mod tests {
 
     fn verdict(windows: &[Window]) -> Verdict {
         let mut c = VerdictCounter::default();
-        windows.iter().for_each(|w| c.add(w, true));
+        windows.iter().for_each(|w| c.add(w, None));
         c.verdict(Tolerance::default())
     }
 

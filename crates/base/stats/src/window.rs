@@ -72,9 +72,9 @@ impl Window {
         self.busy_ns.map(|busy| busy.saturating_sub(ours))
     }
 
-    /// The same beside a burner that burns, percent of the delivered time.
-    pub fn foreign_pct(&self) -> Option<f64> {
-        self.foreign_ns(true)
+    /// The same as percent of the delivered time.
+    pub fn foreign_pct(&self, burns: bool) -> Option<f64> {
+        self.foreign_ns(burns)
             .map(|ns| share_pct(ns, self.delivered_ns()))
     }
 
@@ -129,11 +129,11 @@ mod tests {
     #[test]
     fn foreign_load_is_busy_time_of_neither_burner_nor_program() {
         let mut w = window(1000, 500, 0);
-        assert_eq!(w.foreign_pct(), None);
+        assert_eq!(w.foreign_pct(true), None);
         w.busy_ns = Some(900);
-        assert_eq!(w.foreign_pct(), None, "the program's part is not known");
+        assert_eq!(w.foreign_pct(true), None, "the program's part is not known");
         w.command_ns = Some(300);
-        assert!((w.foreign_pct().unwrap() - 10.0).abs() < 1e-9);
+        assert!((w.foreign_pct(true).unwrap() - 10.0).abs() < 1e-9);
         assert_eq!(w.foreign_ns(false), Some(600));
     }
 }

@@ -311,7 +311,8 @@ fn simulate(
         }
     }
     let mut counter = VerdictCounter::default();
-    windows.iter().for_each(|w| counter.add(w, !command));
+    let foreign_pct = |w: &Window| w.foreign_pct(true).filter(|_| command);
+    windows.iter().for_each(|w| counter.add(w, foreign_pct(w)));
     let tolerance = Tolerance::default();
     let verdict = counter.verdict(tolerance);
     let stats = counter.accuracy().stats();

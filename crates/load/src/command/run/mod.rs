@@ -197,6 +197,9 @@ pub fn run_by(
         collector.show_progress();
     }
     let facts = record::Facts {
+    if method.scope != Scope::Cpu {
+        collector.takes_without_burning();
+    }
         machine,
         method: record::method_used(&method),
         profile: load.name.clone(),

@@ -41,6 +41,8 @@ pub struct Collector<'a> {
     verdict: VerdictCounter,
     short: Accuracy,
     has_programs: bool,
+    /// See [`Collector::takes_without_burning`].
+    burns: bool,
     achieved: Option<AchievedWriter>,
     achieved_short: Option<AchievedWriter>,
     row: Vec<Window>,
@@ -99,6 +101,7 @@ impl<'a> Collector<'a> {
             has_programs,
             row: Vec::new(),
             short_row: Vec::new(),
+            burns: true,
             warnings,
             progress: None,
             length_ns,
@@ -110,6 +113,12 @@ impl<'a> Collector<'a> {
 
     /// Notes the CPU time of this program.
     pub fn watch(&mut self, target: Option<Target>, root: &Root) {
+    /// What slows the programs takes their time without using it: all busy time that is not
+    /// theirs is foreign.
+    pub fn takes_without_burning(&mut self) {
+        self.burns = false;
+    }
+
         self.watched = target.map(|target| WatchedProgram {
             target,
             root: root.clone(),
@@ -214,7 +223,9 @@ impl Windows for Collector<'_> {
         if !window.hole && (window.length_ns >= LEAST_WINDOW_NS || sums.whole.count() == 0) {
             sums.whole.add(window.error_points());
         }
-        self.verdict.add(window, !self.has_programs);
+        let foreign_pct = window.foreign_pct(self.burns);
+        self.verdict
+            .add(window, foreign_pct.filter(|_| self.has_programs));
         self.row.push(window.clone());
         if cpu + 1 == self.cpus.len() {
             self.write_row();

@@ -62,7 +62,7 @@ struct Judge {
 impl Windows for Judge {
     fn short(&mut self, _: &Window) {}
     fn whole(&mut self, window: &Window) {
-        self.verdict.add(window, true);
+        self.verdict.add(window, None);
         self.judged_ns += window.length_ns;
     }
 }

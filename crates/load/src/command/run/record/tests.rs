@@ -74,6 +74,9 @@ fn outcome(node: bool, used_s: f64) -> RunOutcome {
 fn record_of(facts: Facts, outcome: &RunOutcome, busy_ms: u64) -> Run {
     let messages = Messages::new(true, 0);
     let mut collector = Collector::new(&[0], true, None, None, false, &messages);
+    if !facts.burns {
+        collector.takes_without_burning();
+    }
     for second in 0..5 {
         collector.whole(&Window {
             cpu: 0,
@@ -127,6 +130,7 @@ fn foreign_is_what_neither_burners_nor_program_took_beside_a_program() {
         (facts(true), empty, 1000, None),
     ] {
         let run = record_of(facts, &outcome, busy_ms);
+        assert!(run.noisy_share > 0.9, "{}", run.noisy_share);
         let rounded = run.cpus[0].foreign_pct.map(|pct| (pct * 1e6).round() / 1e6);
         assert_eq!(rounded, foreign_pct);
     }
