@@ -122,6 +122,9 @@ pub struct RunPlan {
 pub trait Observer: Windows {
     /// The load is held, the command starts now.
     fn started(&mut self);
+    /// Load and command stand still until [`Observer::resumed`].
+    fn paused(&mut self);
+    fn resumed(&mut self);
     fn progress(&mut self, run_ns: u64);
     fn warning(&mut self, text: String);
 }

@@ -152,8 +152,10 @@ impl SupervisedRun<'_> {
         self.signals.stand_still();
         let after = self.read_counters()?;
         let now = after.at_ns;
+        self.observer.paused();
         let unloaded_ns = self.used_by_program().saturating_sub(used_ns);
         let run_ns = self.clock.run_ns(from_ns);
+        self.observer.resumed();
         let load_began = self.trigger.is_none() || self.load_start != LoadStart::WithCommand;
         if load_began {
             self.meter.pause(run_ns, after, unloaded_ns);

@@ -59,8 +59,10 @@ pub struct Collector<'a> {
 struct WatchedProgram {
     target: Target,
     root: Root,
-    /// Its CPU time when the load began.
+    /// Its CPU time when the load began, and what it used in pauses since then.
     began_ns: Option<u64>,
+    /// The same when a pause began.
+    paused_ns: Option<u64>,
 }
 
 impl<'a> Collector<'a> {
@@ -99,9 +101,9 @@ impl<'a> Collector<'a> {
             verdict: VerdictCounter::default(),
             short: Accuracy::default(),
             has_programs,
+            burns: true,
             row: Vec::new(),
             short_row: Vec::new(),
-            burns: true,
             warnings,
             progress: None,
             length_ns,
@@ -111,18 +113,19 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Notes the CPU time of this program.
-    pub fn watch(&mut self, target: Option<Target>, root: &Root) {
     /// What slows the programs takes their time without using it: all busy time that is not
     /// theirs is foreign.
     pub fn takes_without_burning(&mut self) {
         self.burns = false;
     }
 
+    /// Notes the CPU time of this program.
+    pub fn watch(&mut self, target: Option<Target>, root: &Root) {
         self.watched = target.map(|target| WatchedProgram {
             target,
             root: root.clone(),
             began_ns: None,
+            paused_ns: None,
         });
     }
 
@@ -240,6 +243,22 @@ impl Observer for Collector<'_> {
         }
         if self.show_progress {
             self.progress = Progress::start(self.messages, self.length_ns.is_some());
+        }
+    }
+
+    fn paused(&mut self) {
+        if let Some(watched) = &mut self.watched {
+            watched.paused_ns = watched.target.used_ns(&watched.root);
+        }
+    }
+
+    fn resumed(&mut self) {
+        if let Some(watched) = &mut self.watched
+            && let Some(began_ns) = &mut watched.began_ns
+            && let Some(paused_ns) = watched.paused_ns.take()
+            && let Some(now_ns) = watched.target.used_ns(&watched.root)
+        {
+            *began_ns += now_ns.saturating_sub(paused_ns);
         }
     }
 
