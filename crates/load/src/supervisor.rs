@@ -371,6 +371,15 @@ impl<'a> SupervisedRun<'a> {
                 None => return Ok(self.outcome(0, RunEnd::Interrupted)),
             }
         };
+        let late_ns = limits
+            .start_at_ns
+            .map_or(0, |at| zero_ns.saturating_sub(at));
+        if late_ns > BOUNDARY_NS {
+            self.observer.warning(format!(
+                "--at: the run begins {:.1} s after that time: it was not ready before",
+                late_ns as f64 / 1e9
+            ));
+        }
         self.clock = RunClock::starting_at(zero_ns);
         self.board.set_begin(zero_ns);
         self.publish(&common, &mut feed, zero_ns)?;
