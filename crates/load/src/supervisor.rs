@@ -392,7 +392,14 @@ impl<'a> SupervisedRun<'a> {
             early.command_ns = Some(vec![0; self.cpus.len()]);
         }
         if self.trigger.is_none() {
-            self.begin(waiting)?
+            if let Err(error) = self.begin(waiting) {
+                // Ctrl-C, which goes to the whole group, ends the process at its gate, too.
+                return if self.is_to_end() {
+                    Ok(self.outcome(0, RunEnd::Interrupted))
+                } else {
+                    Err(error)
+                };
+            }
         } else {
             if let Some(end) = self.begin_load(&common)? {
                 self.never_began();

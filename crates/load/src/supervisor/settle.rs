@@ -122,6 +122,11 @@ impl SupervisedRun<'_> {
         Ok(from_ns)
     }
 
+    /// Whether a signal asks for the end; others are lost.
+    pub(super) fn is_to_end(&mut self) -> bool {
+        std::iter::from_fn(|| self.signals.next()).any(|arrived| ENDING.contains(&arrived.signal))
+    }
+
     /// Answers signals before the run begins, while the command's process waits at its
     /// gate. What is to be passed on is kept until then.
     pub(super) fn answer_early(&mut self, common: &Common<'_>) -> Result<Early> {
