@@ -144,19 +144,22 @@ impl SupervisedRun<'_> {
         self.wait_for_rest(common);
         let before = self.read_counters()?;
         let (from_ns, used_ns) = (before.at_ns, self.used_by_program());
-        self.meter.sample(before);
+        // Before the load begins there is no window that this could end.
+        let load_began = self.trigger.is_none() || self.load_start != LoadStart::WithCommand;
+        if load_began {
+            self.meter.sample(before);
+        }
         if let (Some(pid), false) = (pid, stop_first) {
             self.stop_command(pid);
         }
+        self.observer.paused();
         // Returns when we are continued.
         self.signals.stand_still();
+        self.observer.resumed();
         let after = self.read_counters()?;
         let now = after.at_ns;
-        self.observer.paused();
         let unloaded_ns = self.used_by_program().saturating_sub(used_ns);
         let run_ns = self.clock.run_ns(from_ns);
-        self.observer.resumed();
-        let load_began = self.trigger.is_none() || self.load_start != LoadStart::WithCommand;
         if load_began {
             self.meter.pause(run_ns, after, unloaded_ns);
             if unloaded_ns > BOUNDARY_NS {
