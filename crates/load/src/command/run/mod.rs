@@ -111,6 +111,11 @@ pub fn run_by(
             (Some(node.control), node.target, guardian, node.layers)
         }
     };
+    if options.windows.is_some() && options.hold.no_out {
+        let text =
+            "--windows is a file of the run directory, and --no-out makes none: leave one out";
+        return Err(sandbag_ui::BadInput(text.to_owned()).into());
+    }
     let root = Root::default();
     let topology = Topology::read(&root)?;
     let mut warnings = load.warnings;
@@ -192,14 +197,14 @@ pub fn run_by(
         messages,
     );
     collector.watch(beside, &root);
+    if method.scope != Scope::Cpu {
+        collector.takes_without_burning();
+    }
     // A command's own words and a progress line do not mix.
     if options.progress || options.hold.command.is_empty() {
         collector.show_progress();
     }
     let facts = record::Facts {
-    if method.scope != Scope::Cpu {
-        collector.takes_without_burning();
-    }
         machine,
         method: record::method_used(&method),
         profile: load.name.clone(),
