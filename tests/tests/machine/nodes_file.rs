@@ -17,6 +17,7 @@ cases! { CASES: two_cpus;
     what_the_caller_ignores_ends_nothing,
     nodes_end_when_their_parent_is_killed,
     a_node_that_dies_is_told_and_its_program_goes_on,
+    a_node_that_is_stopped_before_its_program_is_missed,
     a_node_of_somebody_else_s_name_is_refused,
     a_dry_run_changes_nothing,
 }
@@ -232,6 +233,26 @@ fn a_node_that_dies_is_told_and_its_program_goes_on(place: &MachinePlace) -> Res
         "goes on at full speed",
         "left no record",
     ])?;
+    Ok(())
+}
+
+/// Its own record says that it was kept, for it ended as it was asked to.
+fn a_node_that_is_stopped_before_its_program_is_missed(place: &MachinePlace) -> Result<()> {
+    two(place, &command("sleep 3"), &spinning("b"))?;
+    let run = place.start("slow n.toml --strict --out r")?;
+    let spinners = spinners(place, "b")?;
+    std::thread::sleep(Duration::from_millis(1500));
+    place.run("slow stop slow")?.expect(0)?;
+    spinners.are_free()?;
+    drop(spinners);
+    let says = ["node slow ended", "it ended before its commands did"];
+    finish(run)?.expect(3)?.says(&says)?;
+    let nodes: Value = serde_json::from_str(&place.written("r/nodes.json")?)?;
+    ensure!(
+        nodes
+            .to_string()
+            .contains("it ended before its commands did")
+    );
     Ok(())
 }
 

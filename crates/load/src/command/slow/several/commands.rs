@@ -71,7 +71,8 @@ pub fn run(
             running.for_each(|one| pass_on(&root, one.child.id(), arrived));
         }
         ended.extend(commands.reap());
-        nodes.notice_ends(messages);
+        let runs = |name: &str| commands.running.iter().any(|one| one.node == name);
+        nodes.notice_ends(runs, messages);
     }
     Ok(ended)
 }

@@ -9,6 +9,7 @@ use crate::node::protocol::{Reply, Request};
 use crate::node::socket::{Directory, ask};
 use crate::report::run::Run;
 use crate::report::{nodes as report, terminal, write};
+use sandbag_stats::Verdict;
 use sandbag_ui::bail;
 use sandbag_ui::failure::{Context as _, Result};
 
@@ -22,6 +23,9 @@ use sandbag_ui::units::ASK_LIMIT;
 /// How long a node may take until it holds its speed: 30 s of them to calibrate.
 const PATIENCE: Duration = Duration::from_secs(40);
 
+/// Why a node is missed whose own windows say that it was kept.
+const EARLY: &str = "it ended before its commands did";
+
 /// Nodes that run. Dropping them ends them.
 pub struct NodeProcesses {
     running: Vec<NodeProcess>,
@@ -32,6 +36,8 @@ struct NodeProcess {
     run: OwnRun,
     /// The user was warned of its end.
     warned: bool,
+    /// It ended while commands of it went on.
+    early: bool,
 }
 
 impl NodeProcesses {
@@ -69,11 +75,13 @@ impl NodeProcesses {
         all.any(|node| node.placed.spec.commands.is_empty() && node.run.ended().is_none())
     }
 
-    /// Warns of nodes that ended: their programs go on at full speed.
-    pub fn notice_ends(&mut self, messages: &Messages) {
+    /// Warns of nodes that ended: their programs go on at full speed. `runs`: whether a
+    /// command of the node of this name does.
+    pub fn notice_ends(&mut self, runs: impl Fn(&str) -> bool, messages: &Messages) {
         for node in &mut self.running {
             if let (false, Some(status)) = (node.warned, node.run.ended()) {
                 node.warned = true;
+                node.early = runs(node.placed.spec.name.as_str());
                 messages.warning(&format!(
                     "node {} ended ({status}): what runs in it goes on at full speed",
                     node.placed.spec.name
@@ -94,8 +102,15 @@ impl NodeProcesses {
     pub fn report(&mut self, dir: Option<&RunDir>, messages: &Messages) -> u8 {
         let mut runs: Vec<Run> = Vec::new();
         for node in &mut self.running {
-            match node.run.record() {
-                Ok(run) => runs.push(run),
+            match node.run.record::<Run>() {
+                Ok(mut run) => {
+                    if node.early {
+                        run.verdict = Verdict::Missed;
+                        EARLY.clone_into(&mut run.reason);
+                        run.warnings.insert(0, EARLY.to_owned());
+                    }
+                    runs.push(run);
+                }
                 Err(error) => {
                     messages.warning(&format!("node {}: {error:#}", node.placed.spec.name));
                 }
@@ -178,6 +193,7 @@ fn start(node: &PlacedNode, dir: Option<&RunDir>, options: &NodeOptions) -> Resu
         placed: node.clone(),
         run,
         warned: false,
+        early: false,
     })
 }
 
