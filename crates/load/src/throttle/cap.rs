@@ -12,6 +12,9 @@ use super::Throttle;
 use crate::board::BOUNDARY_NS;
 use sandbag_run::node_group::NodeGroup;
 
+/// How often it is looked whether the limit is still there: systemd writes those that it
+/// knows when it reloads its files (`daemon-reload`), ns.
+const LOOK_NS: u64 = 1_000_000_000;
 /// The kernel takes no quota below this, us.
 pub const LEAST_QUOTA_US: f64 = 1_000.0;
 
@@ -22,6 +25,7 @@ pub struct Cap {
     cpus: f64,
     period_us: u64,
     level: f64,
+    looked_at_ns: u64,
     taken_ns: u64,
     read: Option<CapCounters>,
     /// The group was throttled between the last two readings.
@@ -53,6 +57,7 @@ impl Cap {
             cpus: node.cpus.len().max(1) as f64,
             period_us,
             level: 0.0,
+            looked_at_ns: 0,
             taken_ns: 0,
             read: None,
             throttled: false,
@@ -85,6 +90,16 @@ impl Cap {
         })
     }
 
+    /// Whether somebody else wrote another limit, or none.
+    fn is_lost(&mut self, now: u64) -> bool {
+        if self.level == 0.0 || now < self.looked_at_ns + LOOK_NS {
+            return false;
+        }
+        self.looked_at_ns = now;
+        let cap = self.cap(self.level);
+        self.group.cap().is_ok_and(|found| found != Some(cap))
+    }
+
     /// A window without throttling has lost nothing.
     fn taken_between(&self, before: CapCounters, now: CapCounters) -> u64 {
         if now.throttled == before.throttled || self.level == 0.0 {
@@ -96,10 +111,10 @@ impl Cap {
 }
 
 impl Throttle for Cap {
-    fn act(&mut self, _now: u64, level: f64) -> Result<u64> {
+    fn act(&mut self, now: u64, level: f64) -> Result<u64> {
         // Every write, even of the same value, refills the pool and forgives
         // what was overdrawn.
-        if self.level != level {
+        if self.level != level || self.is_lost(now) {
             self.group.set_cap(Some(self.cap(level)))?;
             self.level = level;
         }
@@ -183,7 +198,11 @@ mod tests {
         fs::write(dir.path().join("cpu.max"), "as it was").unwrap();
         cap.act(1, 0.25).unwrap();
         assert_eq!(text(), "as it was");
-        cap.act(2, 0.999).unwrap();
+        // A reload of systemd takes it back.
+        fs::write(dir.path().join("cpu.max"), "max 100000\n").unwrap();
+        cap.act(2 * LOOK_NS, 0.25).unwrap();
+        assert_eq!(text(), "150000 100000");
+        cap.act(2 * LOOK_NS + 1, 0.999).unwrap();
         assert_eq!(text(), "1000 100000");
         cap.release(9).unwrap();
         assert_eq!(text(), "max");
