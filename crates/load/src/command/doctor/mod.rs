@@ -136,14 +136,22 @@ fn report(
     machine.push(task_clock(&found, container::hypervisor(root).is_some()));
     let (frequency, frequencies) = frequencies::look(root, topology);
     machine.extend(facts::all(root, topology, frequency, found.steal_ns));
-    let no_groups = (machine[0].state == CheckState::No).then(|| {
-        let remedy = machine[0].remedy.as_deref().unwrap_or("");
-        (machine[0].why.as_str(), remedy)
-    });
+    // Groups that cannot be made, no place for a journal, or a refusal when it was tried: no
+    // program could be taken.
+    let no_journal = machine.get(1).filter(|_| registry.is_err());
+    let tried = found.checks.iter();
+    let mut tried = tried.filter(|check| check.name == "weights" && found.weights.is_none());
+    let no_groups = [machine.first(), no_journal, tried.next()];
+    let no_groups = no_groups.into_iter().flatten();
+    let no_groups = no_groups.filter(|check| check.state == CheckState::No);
+    let why = |check: &Check| (check.why.clone(), check.remedy.clone().unwrap_or_default());
+    let no_groups = no_groups.map(why).next();
     let methods = methods::all(
         &found,
         Ground {
-            no_groups,
+            no_groups: no_groups
+                .as_ref()
+                .map(|(why, remedy)| (why.as_str(), remedy.as_str())),
             by_systemd: layout
                 .as_ref()
                 .is_ok_and(|layout| layout.kind() == LayoutKind::V2Systemd),
