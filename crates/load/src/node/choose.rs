@@ -196,7 +196,9 @@ fn whole_domains(machine: &NodeMachine, free: &[Core]) -> Vec<CoreBlock> {
 
 /// Exactly `wanted` cores, from as near together as can be.
 fn pick(blocks: &[CoreBlock], wanted: usize) -> Option<Vec<Core>> {
-    let caches = scopes(blocks, |core| core.cache.clone());
+    let mut caches = scopes(blocks, |core| core.cache.clone());
+    // Cores of which the kernel names no cache have none in common that is known.
+    caches.retain(|scope| !scope[0][0].cache.is_empty());
     let numa = scopes(blocks, |core| core.numa);
     let all = vec![blocks.to_vec()];
     for mut scopes in [caches, numa, all] {
