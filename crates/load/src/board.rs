@@ -22,11 +22,12 @@ pub use crate::pacing::LoadOrder;
 /// Distance of the boundaries at which burners note their CPU clock. Every
 /// reporting window is a whole number of them.
 pub const BOUNDARY_NS: u64 = 100_000_000;
-pub const ORDERS: usize = 16;
+/// Orders that are kept: those of more than a second, for who looks at the run.
+pub const ORDERS: usize = 128;
 /// Boundaries that fit into the ring: 25 s for the supervisor to read them.
 pub const BOUNDARIES: usize = 256;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"sandbag3");
+const MAGIC: u64 = u64::from_le_bytes(*b"sandbag4");
 
 #[repr(C)]
 struct BoardHead {
@@ -340,15 +341,15 @@ mod tests {
     fn orders_go_down_in_order_and_old_ones_are_gone() {
         let board = Board::create(2).unwrap();
         let slot = board.slot(1);
-        for n in 0..20u64 {
+        for n in 0..200u64 {
             slot.publish(LoadOrder {
                 from_ns: n,
                 level: 0.5,
             });
         }
-        assert_eq!(slot.published(), 20);
-        assert_eq!(slot.order(19).unwrap().from_ns, 19);
-        assert_eq!(slot.order(20), None);
+        assert_eq!(slot.published(), 200);
+        assert_eq!(slot.order(199).unwrap().from_ns, 199);
+        assert_eq!(slot.order(200), None);
         assert_eq!(slot.order(3), None);
         assert_eq!(board.slot(0).published(), 0);
     }
