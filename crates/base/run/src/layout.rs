@@ -24,6 +24,7 @@ use crate::journal::{self, Entry, Journal};
 use crate::lock::Lock;
 use crate::run_process::RunId;
 
+pub use by_systemd::dir_of_scope;
 pub use holder::Holder;
 
 /// Every group and unit of ours begins with this.

@@ -3,8 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use sandbag_linux::{clock, root};
+use sandbag_linux::{Root, cgroup, clock, root};
 use sandbag_run::journal::{self, Entry};
+use sandbag_run::layout::dir_of_scope;
 
 /// The group of a run's command or node, looked at again and again.
 #[derive(Debug, Default)]
@@ -15,24 +16,38 @@ pub struct ProgramUse {
 }
 
 impl ProgramUse {
-    /// Of the run with this journal; without a program there is nothing to see.
-    pub fn of(journal: &Path) -> Self {
+    /// Of the run with this journal and supervisor; without a program there is nothing to
+    /// see.
+    pub fn of(journal: &Path, supervisor: u32) -> Self {
         let entries = journal::read(journal).map(|contents| contents.entries);
-        let dirs = entries
-            .unwrap_or_default()
-            .into_iter()
-            .find_map(|entry| match entry {
-                Entry::Group {
-                    dirs,
-                    back: Some(_),
-                } => Some(dirs),
-                Entry::NodeSlice { dir, .. } | Entry::UnitCpus { dir, .. } => Some(vec![dir]),
+        let entries = entries.unwrap_or_default();
+        let dirs = entries.iter().find_map(|entry| match entry {
+            Entry::Group {
+                dirs,
+                back: Some(_),
+            } => Some(dirs.clone()),
+            Entry::NodeSlice { dir, .. } | Entry::UnitCpus { dir, .. } => Some(vec![dir.clone()]),
+            _ => None,
+        });
+        // Under systemd the command is in a scope, of which the journal has the name.
+        let scope = || {
+            entries.iter().find_map(|entry| match entry {
+                Entry::Unit { name, keep: true } => {
+                    let mount = cgroup::find(&Root::default()).ok()?.cpu;
+                    Some(vec![dir_of_scope(&mount, supervisor, name)?])
+                }
                 _ => None,
-            });
+            })
+        };
         Self {
-            dirs: dirs.unwrap_or_default(),
+            dirs: dirs.or_else(scope).unwrap_or_default(),
             before: None,
         }
+    }
+
+    /// Whether nothing is known of a program, or not yet.
+    pub fn is_unknown(&self) -> bool {
+        self.dirs.is_empty()
     }
 
     /// What it used since the last look, percent of one CPU.

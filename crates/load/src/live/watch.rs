@@ -101,9 +101,13 @@ impl Watch {
             reading: Reading::default(),
             program_pct: None,
             board: None,
-            program: ProgramUse::of(&Journal::path_of(self.registry.dir(), run.id())),
+            program: ProgramUse::default(),
         };
         let mut seen = before.unwrap_or_else(new);
+        if seen.program.is_unknown() {
+            let journal = Journal::path_of(self.registry.dir(), run.id());
+            seen.program = ProgramUse::of(&journal, run.pid);
+        }
         seen.board = seen.board.or_else(|| open_board(&run).ok());
         let kernel = |cpu| self.kernel.of(cpu);
         let read = |board| reading::read(board, clock::monotonic(), kernel);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Units that PID 1 makes for us.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sandbag_linux::cgroup::{Group, Version};
 
@@ -75,6 +75,18 @@ pub(super) fn slice_of(own: &Path) -> String {
         .to_owned()
 }
 
+/// The group of the scope in which the command of a run is, whose supervisor has this id; in
+/// the tree at `mount`.
+pub fn dir_of_scope(mount: &Path, supervisor: u32, scope: &str) -> Option<PathBuf> {
+    Some(mount.join(beside(&systemd::group_of(supervisor)?, scope)))
+}
+
+fn beside(own: &Path, scope: &str) -> PathBuf {
+    let slice = slice_of(own);
+    let dir = own.ancestors().find(|above| above.ends_with(&slice));
+    dir.unwrap_or(Path::new(&slice)).join(scope)
+}
+
 /// The unit of PID 1's whose group is at `own` (its path in the tree); `None` for what is
 /// in one, and for what holds no processes.
 pub(super) fn unit_of(own: &Path) -> Option<String> {
@@ -93,6 +105,23 @@ pub(super) fn not_possible(what: String) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_s_scope_is_in_the_slice_of_its_supervisor() {
+        for (own, dir) in [
+            (
+                "user.slice/user-0.slice/session-3.scope",
+                "user.slice/user-0.slice/x.scope",
+            ),
+            (
+                "user.slice/user-0.slice/user@0.service/app.slice/y.service",
+                "user.slice/user-0.slice/x.scope",
+            ),
+            ("init.scope", "system.slice/x.scope"),
+        ] {
+            assert_eq!(beside(Path::new(own), "x.scope"), Path::new(dir));
+        }
+    }
 
     #[test]
     fn a_unit_is_a_group_that_pid_1_knows() {
