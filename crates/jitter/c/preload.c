@@ -22,6 +22,7 @@
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
@@ -41,12 +42,15 @@
 
 /* Where no C library has it, the library is of no use, and harmless. */
 extern void *dlsym(void *, const char *) __attribute__((weak));
+extern void *dlopen(const char *, int) __attribute__((weak));
 extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *)
     __attribute__((weak));
 extern int pthread_atfork(void (*)(void), void (*)(void), void (*)(void)) __attribute__((weak));
 extern int pthread_key_create(pthread_key_t *, void (*)(void *)) __attribute__((weak));
 extern int pthread_setspecific(pthread_key_t, const void *) __attribute__((weak));
 
+/* Not declared by every C library. */
+int sem_clockwait(sem_t *, clockid_t, const struct timespec *);
 /* Declared only where _FORTIFY_SOURCE is. */
 int __poll_chk(struct pollfd *, nfds_t, int, size_t);
 int __ppoll_chk(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t);
@@ -57,6 +61,11 @@ static void *next_of(void **kept, const char *name)
     void *found = __atomic_load_n(kept, __ATOMIC_RELAXED);
     if (found == NULL && dlsym != NULL) {
         found = dlsym((void *)-1L /* RTLD_NEXT */, name);
+        /* Before glibc 2.34 a library of its own, which the program may have loaded later. */
+        void *threads = found == NULL && dlopen != NULL
+            ? dlopen("libpthread.so.0", 1 | 4 /* RTLD_LAZY, RTLD_NOLOAD */) : NULL;
+        if (threads != NULL)
+            found = dlsym(threads, name);
         __atomic_store_n(kept, found, __ATOMIC_RELAXED);
     }
     return found;
@@ -73,6 +82,7 @@ static void *next_of(void **kept, const char *name)
     X(pthread_create) X(sigaction) X(sigprocmask) X(pthread_sigmask) X(sigwait) X(sigwaitinfo) \
     X(sigtimedwait) X(signalfd) X(nanosleep) X(clock_nanosleep) X(poll) X(ppoll) X(__poll_chk) \
     X(__ppoll_chk) X(select) X(pselect) X(epoll_wait) X(epoll_pwait) X(pause) X(sigsuspend) \
+    X(sem_timedwait) X(sem_clockwait) \
     X(semop) X(msgrcv) X(msgsnd) X(prctl) X(syscall)
 
 CALLS(NEXT)

@@ -10,6 +10,7 @@
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stddef.h>
@@ -102,6 +103,10 @@ static int waits(void)
     WAITS(0.1, pselect(0, NULL, NULL, NULL, &t, NULL) == 0);
     WAITS(0.1, epoll_wait(e, &event, 1, 100) == 0);
     WAITS(0.1, sigtimedwait(&set, NULL, &t) == -1 && errno == EAGAIN);
+    sem_t semaphore;
+    CHECK(sem_init(&semaphore, 0, 0) == 0 && clock_gettime(CLOCK_REALTIME, &end) == 0);
+    end.tv_sec += 1;
+    WAITS(0.9, sem_timedwait(&semaphore, &end) == -1 && errno == ETIMEDOUT);
     /* A read that SA_RESTART takes up again. */
     int ends[2];
     CHECK(pipe(ends) == 0);
@@ -160,6 +165,9 @@ static void on_alarm(int n)
 /* Signals of its own: none is lost, and they interrupt what they should. */
 static int own_signals(void)
 {
+    /* Ignored by the kernel, whatever the flags. */
+    handle(SIGUSR2, SIG_IGN, SA_SIGINFO);
+    CHECK(raise(SIGUSR2) == 0);
     handle(SIGALRM, on_alarm, 0);
     struct itimerval every = {{0, 5000}, {0, 5000}}, none = {{0, 0}, {0, 0}};
     CHECK(setitimer(ITIMER_REAL, &every, NULL) == 0);
