@@ -7,7 +7,6 @@
 //! mounted noexec) the linker could not load it and would print an error to the
 //! program's output, so each place is tried before it is used.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
@@ -18,11 +17,10 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
 use sandbag_linux::Root;
-use sandbag_linux::process::Process;
+use sandbag_linux::process::{self, Process};
 use sandbag_run::lock::try_lock;
 
 use crate::inside::error::{Error, Result};
-use crate::inside::outcome::{InsideOutcome, SufferEnd};
 
 /// The shared object.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libsandbag_jitter.so"));
@@ -166,8 +164,8 @@ impl LibraryDir {
 
     /// Keeps the directory if processes of the program are still running: programs
     /// that they start would complain about a missing library. Their number.
-    pub fn keep_for_running(&mut self, outcome: &InsideOutcome) -> usize {
-        let living = living(outcome);
+    pub fn keep_for_running(&mut self) -> usize {
+        let living = living(&self.dir);
         self.keep = living > 0;
         living
     }
@@ -189,12 +187,19 @@ fn free_bytes(path: &Path) -> Option<u64> {
     u64::from(about.blocks_available()).checked_mul(u64::from(about.fragment_size()))
 }
 
-/// Number of processes that still run.
-fn living(outcome: &InsideOutcome) -> usize {
-    let held = outcome.slots.iter().filter(|slot| slot.held);
-    let held = held.filter(|slot| slot.ended != SufferEnd::Exit);
-    let pids: BTreeSet<u32> = held.map(|slot| slot.pid).collect();
-    pids.into_iter().filter(|pid| lives(*pid)).count()
+/// Number of processes that have the library of this directory, with jitter or without, also
+/// those of containers.
+fn living(dir: &Path) -> usize {
+    let Some(name) = dir.file_name().and_then(|name| name.to_str()) else {
+        return 0;
+    };
+    let library = format!("{name}/{LIBRARY_NAME}");
+    let has_it = |pid: &u32| {
+        let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+        String::from_utf8_lossy(&maps).contains(&library)
+    };
+    let all = process::pids(&Root::default()).unwrap_or_default();
+    all.iter().filter(|pid| has_it(pid)).count()
 }
 
 fn lives(pid: u32) -> bool {
@@ -251,8 +256,7 @@ fn sweep(base: &Path) {
         if !ours || is_held() {
             continue;
         }
-        let left = crate::inside::plan::read_outcome(&path.join("plan"));
-        if left.is_none_or(|outcome| living(&outcome) == 0) {
+        if living(&path) == 0 {
             let _ = fs::remove_dir_all(path);
         }
     }

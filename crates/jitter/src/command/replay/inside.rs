@@ -175,7 +175,7 @@ impl ReplayMethod for InsideReplay<'_> {
     fn outcome(&self, mut followed: PlanInUse, _: HoldOutcome) -> Result<ReplayOutcome> {
         let outcome = followed.file.outcome()?;
         let mut warnings = warnings(&outcome, self.polled);
-        let running = followed.place.keep_for_running(&outcome);
+        let running = followed.place.keep_for_running();
         if running > 0 {
             warnings.push(format!(
                 "{running} processes of CMD live on, without jitter; the library stays for them \

@@ -207,25 +207,6 @@ pub fn size(columns: &[PlanColumn], portions: &[Portion], options: &InsideOption
     header(columns, portions, options).size
 }
 
-/// What was booked in a plan that an earlier run left; `None` if it is no plan.
-pub(crate) fn read_outcome(path: &Path) -> Option<InsideOutcome> {
-    // Others may be able to write to the directory: it may be any kind of file.
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW)
-        .open(path)
-        .ok()?;
-    let meta = file.metadata().ok()?;
-    let length = meta.is_file().then_some(meta.len())?;
-    let mut header = [0; HEADER];
-    file.read_exact_at(&mut header, 0).ok()?;
-    let shared_at = PlanHeader::of_bytes(&header).shared_at;
-    let most = shared_bytes(SLOTS) as u64;
-    let mut bytes = vec![0; length.checked_sub(shared_at)?.min(most) as usize];
-    file.read_exact_at(&mut bytes, shared_at).ok()?;
-    Some(outcome::read(&bytes))
-}
-
 fn check(
     columns: &[PlanColumn],
     portions: &[Portion],
