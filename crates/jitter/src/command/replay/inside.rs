@@ -66,6 +66,7 @@ pub struct InsideReplay<'a> {
     trace: JitterTrace,
     plan: ReplayPlan,
     polled: bool,
+    only: ProgramFilter,
     columns: Vec<PlanColumn>,
     portions: Vec<Portion>,
 }
@@ -82,6 +83,8 @@ impl<'a> InsideReplay<'a> {
     /// Checks the options; changes nothing.
     pub fn new(args: &'a ReplayArgs, messages: &Messages) -> Result<Self> {
         let polled = needs_polling(args)?;
+        let only = ProgramFilter::all(args.inside.only.clone());
+        let only = only.map_err(|why| BadInput(format!("--only: {why}")))?;
         let program = program::locate(&args.command)?;
         let (uid, gid) = match args.user() {
             Some(user) => (user.uid, user.gid),
@@ -105,6 +108,7 @@ impl<'a> InsideReplay<'a> {
             trace,
             plan,
             polled,
+            only,
             columns,
             portions,
         })
@@ -150,7 +154,8 @@ impl ReplayMethod for InsideReplay<'_> {
             Some(overhead::measure(&place, None, None)?)
         };
         report_overhead(overhead, messages);
-        let options = options(self.args, &self.plan, self.polled, overhead);
+        let only = std::mem::take(&mut self.only);
+        let options = options(self.args, &self.plan, self.polled, only, overhead);
         let file = PlanFile::create(&place.plan(), &columns, &portions, &options)?;
         if let Some((uid, gid)) = owner {
             fchown(file.file(), Some(uid), Some(gid))
@@ -257,6 +262,7 @@ fn options(
     args: &ReplayArgs,
     plan: &ReplayPlan,
     polled: bool,
+    only: ProgramFilter,
     overhead: Option<Overhead>,
 ) -> InsideOptions {
     InsideOptions {
@@ -265,7 +271,7 @@ fn options(
         repeat: args.repeat,
         polled,
         no_forks: args.inside.no_fork,
-        only: ProgramFilter::all(args.inside.only.clone()).unwrap_or_default(),
+        only,
         phase_every: match plan.options().sync {
             Sync::Phases(every) => Some(u64::from(every)),
             Sync::None | Sync::Once => None,
