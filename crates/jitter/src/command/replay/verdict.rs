@@ -16,6 +16,8 @@ pub struct Due {
     pub counts: EventCounts,
     /// Events not reached on CPUs whose jitter ended early.
     lost: u64,
+    /// Events not reached on the others: what injects them did not keep up.
+    unreached: u64,
     /// Whose jitter ended early.
     ended_early: Option<&'static str>,
     /// Processes and threads that were to have jitter and never had any.
@@ -28,9 +30,13 @@ impl Due {
         let mut due = Self::default();
         for one in outcome {
             due.counts.add(&one.outcome.counts);
-            if one.health != Health::Well {
+            let not_reached = one.outcome.counts.not_reached;
+            if one.health == Health::Well {
+                // One may be under way when the run ends.
+                due.unreached += not_reached.saturating_sub(1);
+            } else {
                 due.ended_early = Some("a CPU");
-                due.lost += one.outcome.counts.not_reached;
+                due.lost += not_reached;
             }
         }
         due
@@ -43,6 +49,7 @@ impl Due {
         Self {
             counts: outcome.total().counts,
             lost: 0,
+            unreached: 0,
             ended_early: ended_early.then_some("a process or thread"),
             without: outcome.refused.of_meant(),
         }
@@ -59,6 +66,7 @@ impl Due {
             (counts.missed, "far too late"),
             (counts.invalid, "wrong in the plan"),
             (self.lost, "on a CPU whose jitter ended early"),
+            (self.unreached, "not reached before the end"),
         ];
         let injected = (counts.injected + counts.merged).saturating_sub(counts.cut);
         let due = injected + reasons.iter().map(|(count, _)| count).sum::<u64>();
@@ -110,6 +118,8 @@ mod tests {
     use super::*;
     use crate::inside::outcome::{Refusals, Slot, SufferEnd};
     use crate::replay::RankOutcome;
+    use crate::replay::limit::LeftOut;
+    use crate::replay::process::InjectorNoise;
 
     fn due(injected: u64, below_floor: u64, ended_early: bool) -> Due {
         let counts = EventCounts {
@@ -197,6 +207,37 @@ mod tests {
         .verdict();
         assert_eq!(found, Verdict::Undecided);
         assert_eq!(text, format!("no event was due{without}"));
+    }
+
+    /// Such an injector ran all the time, without getting to what was due.
+    #[test]
+    fn events_that_were_not_reached_are_not_injected() {
+        let of = |not_reached| {
+            let counts = EventCounts {
+                injected: 333,
+                not_reached,
+                ..EventCounts::default()
+            };
+            let outcome = RankOutcome {
+                counts,
+                ..RankOutcome::default()
+            };
+            Due::of_cpus(&[CpuOutcome {
+                cpu: 0,
+                measured: InjectorNoise::default(),
+                outcome,
+                left_out: LeftOut::default(),
+                ran_ns: 4_000_000_000,
+                stood_ns: 0,
+                health: Health::Well,
+            }])
+            .verdict()
+        };
+        assert_eq!(of(1).0, Verdict::Kept);
+        let (verdict, text) = of(67);
+        assert_eq!(verdict, Verdict::Missed);
+        assert!(text.starts_with("333 of 399 events"), "{text}");
+        assert!(text.ends_with("66 not reached before the end"), "{text}");
     }
 
     #[test]

@@ -177,6 +177,7 @@ impl Seat {
         (counts.merged, counts.below_floor) = (due.merged, due.below_floor);
         counts.asked = due.asked.max(counts.decided());
         counts.not_reached = counts.asked - counts.decided();
+        counts.share_merged();
         CpuOutcome {
             cpu: self.ask.cpu,
             measured: self.measured,
