@@ -125,6 +125,11 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
         ))
         .into());
     }
+    if args.scale_factor.is_some() && args.plan.method == MethodArg::Polled {
+        let remedy = "a program that polls is not replayed with a factor: leave --scale-factor out, \
+                      or name another --method";
+        return Err(sandbag_ui::BadInput(remedy.to_owned()).into());
+    }
     let cpus = args.plan.online(&root, &Topology::read(&root)?)?;
     let trace = args.plan.trace(&args.trace, messages)?;
     // The collector would refuse it later.
