@@ -133,7 +133,8 @@ impl<'a> Input<'a> {
     /// CPU put its number at the end of the name.
     pub(super) fn only_cpu(&self) -> u32 {
         let mut parts = self.name.rsplit(['.', '_', '/']);
-        let ending = parts.find(|part| !matches!(*part, "dat" | "txt" | "out" | "raw"));
+        let ending = parts
+            .find(|part| !matches!(*part, "dat" | "txt" | "out" | "raw" | "gz" | "xz" | "zst"));
         let of_name = ending.and_then(number::cpu);
         self.options.cpu.or(of_name).unwrap_or(0)
     }
