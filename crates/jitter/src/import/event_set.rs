@@ -97,6 +97,11 @@ impl EventSet {
         Ok(())
     }
 
+    /// Events of a CPU were looked for, whether or not there are any.
+    pub(crate) fn looked_at(&mut self, cpu: u32) {
+        self.cpus.entry(cpu).or_default();
+    }
+
     /// Events of a CPU were looked for in this time.
     pub(crate) fn known(&mut self, cpu: u32, span: Span) {
         self.cpus.entry(cpu).or_default().known.push(span);

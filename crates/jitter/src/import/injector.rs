@@ -39,6 +39,7 @@ pub(super) fn read(input: Input<'_>) -> Result<JitterRecording> {
     let mut priorities = 0u64;
     for (key, rows) in rows {
         let cpu = cpu(&key).ok_or_else(|| whole.expected("the number of a CPU", &key))?;
+        all.looked_at(cpu);
         for InjectorRow(start_ns, length_ns, priority) in rows {
             priorities += u64::from(priority.is_some());
             all.add(cpu, TraceEvent::new(start_ns, length_ns), whole)?;

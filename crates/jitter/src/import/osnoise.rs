@@ -104,6 +104,7 @@ pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
     // which stands in where there are no samples.
     let mut lost_on = [BTreeSet::new(), BTreeSet::new()];
     // Each CPU has a buffer of its own; a full one begins at a time of its own.
+    let mut seen = BTreeSet::new();
     let (mut losses, mut coverage) = (0u64, Coverage::AllCpus);
     while let Some((place, line)) = input.lines.next_line()? {
         let entry = ftrace::entry(line, |rest| kind(rest).is_some());
@@ -120,6 +121,7 @@ pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
             }
             continue;
         };
+        seen.insert(cpu);
         let event =
             stretch(text).ok_or_else(|| place.expected("`start SECONDS duration N ns`", text))?;
         if let Some(source) = source(name, text) {
@@ -136,6 +138,11 @@ pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
             }
             causes.add(cpu, event, place)?;
         }
+    }
+    // The tracer looks at a CPU, too, where nothing took as long as a sample has to be. Of a
+    // full buffer it is not known when.
+    if coverage == Coverage::AllCpus && !samples.is_empty() {
+        seen.iter().for_each(|cpu| samples.looked_at(*cpu));
     }
     let mut warnings = Vec::new();
     let [of_samples, of_causes] = lost_on;

@@ -112,6 +112,8 @@ const SAMPLES: [Sample; 21] = [
             "[[1000, 200, -1], [500, 20]],\n \"3\": [[100, 5, 0]]}",
             "[]}"
         ),
+        // A CPU that is named is quiet without events.
+        ("[[100, 5, 0]]", "[]"),
     ),
     // Each process has a clock of its own.
     sample!(
@@ -453,6 +455,25 @@ fn lost_entries_of_causes_leave_a_gap() {
     let trace = read.into_trace().unwrap();
     assert_eq!(trace.cpus[0].known_ns(), 4000, "{:?}", trace.cpus[0].known);
     assert_eq!(trace.cpus[0].events.len(), 2);
+}
+
+/// The tracer looked at CPU 1 as well; nothing there took as long as a sample has to be.
+#[test]
+fn a_cpu_without_samples_is_quiet() {
+    let entry = |cpu: u32, at: &str, what: &str| {
+        format!("       osnoise/{cpu}-961 [00{cpu}] d.h.  {at}: {what} start {at} duration 9000 ns")
+    };
+    let sample = |at: &str| entry(0, at, "sample_threshold:") + " interference 0\n";
+    let cause = entry(1, "10.5", "irq_noise: local_timer:236");
+    let text = sample("10.0") + &cause + "\n" + &sample("11.0");
+    let read = read(text.as_bytes(), "x", &options()).unwrap();
+    let trace = read.into_trace().unwrap();
+    let known: Vec<(u32, u64, usize)> = trace
+        .cpus
+        .iter()
+        .map(|cpu| (cpu.cpu, cpu.known_ns(), cpu.events.len()))
+        .collect();
+    assert_eq!(known, [(0, 1_000_009_000, 2), (1, 1_000_009_000, 0)]);
 }
 
 /// A reader that is given a file of another format reports what is wrong.
