@@ -54,6 +54,7 @@ pub(super) struct Differences {
     resets: u64,
     small_falls: u64,
     still: u64,
+    turned_back: u64,
 }
 
 impl Default for Differences {
@@ -71,6 +72,7 @@ impl Differences {
             resets: 0,
             small_falls: 0,
             still: 0,
+            turned_back: 0,
         }
     }
 
@@ -94,6 +96,13 @@ impl Differences {
             self.still += 1;
             return Some(ProfileCell::default());
         }
+        let idle = CpuState::Idle as usize;
+        let fell = before[idle].saturating_sub(after[idle]);
+        if fell >= total {
+            // What the others rose by is no measure of the time that passed.
+            self.turned_back += 1;
+            return None;
+        }
         let of = |state: CpuState| delta[state as usize] as f64;
         Some(cell(of(CpuState::Idle), of(CpuState::Steal), total as f64))
     }
@@ -104,6 +113,11 @@ impl Differences {
                 self.resets,
                 "in {} samples a CPU's counters began anew (a restart, or the CPU was offline); \
                  its load is unknown there",
+            ),
+            (
+                self.turned_back,
+                "in {} samples idle time fell by what a CPU's other counters rose, or more; its \
+                 load is unknown there",
             ),
             (
                 self.small_falls,
@@ -156,6 +170,20 @@ mod tests {
             Some(ProfileCell::default())
         );
         assert_eq!(differences.warnings().len(), 3);
+    }
+
+    #[test]
+    fn nothing_is_known_of_a_sample_in_which_idle_ran_backwards() {
+        let mut differences = Differences::default();
+        let mut load = |idle: u64, user: u64| {
+            let (before, after) = ([0, 0, 0, 1000, 0, 0, 0, 0], [user, 0, 0, idle, 0, 0, 0, 0]);
+            differences.cell(&before, &after).map(|cell| cell.load_pct)
+        };
+        assert_eq!(load(990, 1), None);
+        assert_eq!(load(999, 1), None);
+        assert_eq!(load(999, 100), Some(100.0));
+        assert_eq!(load(999, 0), Some(0.0));
+        assert!(differences.warnings()[0].starts_with("in 2 samples idle time fell"));
     }
 
     #[test]

@@ -371,7 +371,13 @@ fn fell(before: &StateTimes, now: &StateTimes, whole: Whole) -> bool {
         .iter()
         .zip(now)
         .any(|(before, now)| before.saturating_sub(*now) >= RESET);
-    deep || whole == Whole::Modes && sum(now) < sum(before)
+    let idle = CpuState::Idle as usize;
+    match whole {
+        Whole::Modes => deep || sum(now) < sum(before),
+        // All that idle is not counts as busy.
+        Whole::WallLessIdle => deep || now[idle] < before[idle],
+        Whole::WallLessBusy => deep,
+    }
 }
 
 /// The load where the modes do not add up to all of the time, so that the
