@@ -26,6 +26,11 @@ const RESET: u64 = 3_000_000;
 const PAUSE: i64 = 5;
 /// CPU time per wall time above which rounding is no explanation.
 const TOO_MUCH: f64 = 1.1;
+/// Where the greatest rate tells its unit: nearly all of the time is spent so.
+const CERTAIN: std::ops::RangeInclusive<f64> = 0.5..=TOO_MUCH;
+const UNCERTAIN: &str = "the rates are too small or too great to tell whether they are shares of \
+                         the time, percent or sums: all loads may be wrong by a factor; ask for \
+                         rate() of all modes";
 /// A stamp below this does not count from 1970.
 const DATED_NS: i64 = 500_000_000 * NS_PER_S as i64;
 
@@ -64,6 +69,13 @@ pub(super) fn steps(kept: PointStore, format: Format, file: &Arc<str>) -> Result
     }
     let (whole, told) = whole(&states, kept.cpus.values(), kind).map_err(fault)?;
     warnings.extend(told);
+    if let MetricKind::Rates { unit } = kind
+        && whole != Whole::Modes
+    {
+        let greatest = all().flatten().map(|point| point.value);
+        let share = greatest.fold(0.0, f64::max) / unit;
+        warnings.extend((!CERTAIN.contains(&share)).then(|| UNCERTAIN.to_owned()));
+    }
     let repeats = match whole {
         // Their sum moves with every scrape.
         Whole::Modes => BTreeSet::new(),
