@@ -274,8 +274,13 @@ impl<'t> Parser<'t> {
                 .ok_or("a ) is missing")?;
             return Ok(value);
         }
-        // A name may have - and + in it (of a file): it ends with a blank.
-        let is_end = |c: char| c.is_whitespace() || "()*/<>=".contains(c);
+        // A name may have - and + in it (of a file): it ends with a blank. In double quotes it
+        // may have anything else.
+        let mut quoted = false;
+        let is_end = |c: char| {
+            quoted ^= c == '"';
+            !quoted && (c.is_whitespace() || "()*/<>=".contains(c))
+        };
         let end = self.rest.find(is_end).unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
         self.rest = rest;
@@ -413,6 +418,34 @@ mod tests {
                 // Of two programs or conditions it is an estimate.
                 ("failed@30 > failed@0", Outcome::Unsure),
             ] {
+    #[test]
+    fn names_in_quotes_may_have_blanks_and_signs() {
+        let mut sweep = fixture::sweep(&[[&[10.0, 11.0, 10.5, 12.0], &[20.0, 22.5, 21.0, 24.0]]]);
+        "my day (2).csv".clone_into(&mut sweep.conditions[1].name);
+        let text = "p99@\"my day (2).csv\">1.5*p99@0";
+        assert_eq!(judge(text, &sweep).0, Outcome::Failed);
+        assert!(Threshold::parse("p99@\"my day > 1", &sweep).is_err());
+    }
+
+    #[test]
+    fn it_is_not_passed_by_those_that_did_not_fail() {
+        let mut sweep = fixture::sweep(&[[&[10.0, 11.0, 10.5, 12.0], &[20.0, 22.5, 21.0, 24.0]]]);
+        let text = "p99@30 > 2.5 * p99@0";
+        assert_eq!(judge(text, &sweep).0, Outcome::Passed);
+        let hanging = sweep.runs.iter_mut().rfind(|run| run.condition == 1);
+        let hanging = hanging.unwrap();
+        (hanging.timed_out, hanging.exit_code) = (true, None);
+        hanging.values.remove("p99");
+        let (outcome, reason) = judge(text, &sweep);
+        assert_eq!(outcome, Outcome::Unsure);
+        assert!(
+            reason.ends_with("; runs that failed and have no value: 1"),
+            "{reason}"
+        );
+        assert_eq!(judge("p99@30 > 1.5 * p99@0", &sweep).0, Outcome::Failed);
+        assert_eq!(judge("p99@0 > 20", &sweep).0, Outcome::Passed);
+    }
+
                 let (found, reason) = judge(text, &sweep);
                 assert_eq!(found, outcome, "{text}: {reason}");
             }
