@@ -13,7 +13,7 @@ use sandbag_stats::error_of_mean;
 use serde::{Deserialize, Serialize};
 
 use crate::metric::FAILED;
-use crate::record::Sweep;
+use crate::record::{OneRun, Sweep};
 
 /// A comparison as it was read.
 #[derive(Debug, Clone, PartialEq)]
@@ -185,8 +185,26 @@ impl Threshold {
             (_, true) => Outcome::Passed,
             _ => Outcome::Unsure,
         };
+        // Those that failed may be those that would have been over it.
+        let lost = without_value(&places, sweep);
+        if outcome == Outcome::Passed && lost > 0 {
+            let why = format!("{reason}; runs that failed and have no value: {lost}");
+            return judged(Outcome::Unsure, why);
+        }
         judged(outcome, reason)
     }
+}
+
+/// The runs under a kept condition that failed, so that a value is not known.
+fn without_value(places: &BTreeSet<Place>, sweep: &Sweep) -> usize {
+    let is_lost = |run: &&OneRun| {
+        let of_run = |place: &Place| {
+            (place.program, place.condition) == (run.program, run.condition)
+                && !run.values.contains_key(&place.metric)
+        };
+        run.counts() && run.has_failed() && places.iter().any(of_run)
+    };
+    sweep.runs.iter().filter(is_lost).count()
 }
 
 /// Four digits.
@@ -284,6 +302,7 @@ impl<'t> Parser<'t> {
         let end = self.rest.find(is_end).unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
         self.rest = rest;
+        let word = &*word.replace('"', "");
         if word.is_empty() {
             return Err("a number or METRIC@CONDITION is missing".to_owned());
         }
@@ -400,25 +419,6 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_counted() {
-        for (blocks, reason) in [
-            (5, "0.2000 against 0, counted in 5 blocks"),
-            (1, "1.000 against 0, counted in 1 block"),
-        ] {
-            let values: Vec<f64> = vec![10.0; blocks];
-            let mut sweep = fixture::sweep(&[[&values, &values]]);
-            let run = sweep.runs.iter_mut().find(|run| run.condition == 1);
-            run.unwrap().values.insert(FAILED.to_owned(), 1.0);
-            let found = judge("failed@30 > 0", &sweep);
-            assert_eq!(found, (Outcome::Failed, reason.to_owned()));
-            for (text, outcome) in [
-                ("failed@0 > 0", Outcome::Passed),
-                ("2 * failed@30 > 2", Outcome::Passed),
-                ("failed@30 < 1.5", Outcome::Failed),
-                // Of two programs or conditions it is an estimate.
-                ("failed@30 > failed@0", Outcome::Unsure),
-            ] {
-    #[test]
     fn names_in_quotes_may_have_blanks_and_signs() {
         let mut sweep = fixture::sweep(&[[&[10.0, 11.0, 10.5, 12.0], &[20.0, 22.5, 21.0, 24.0]]]);
         "my day (2).csv".clone_into(&mut sweep.conditions[1].name);
@@ -446,6 +446,25 @@ mod tests {
         assert_eq!(judge("p99@0 > 20", &sweep).0, Outcome::Passed);
     }
 
+    #[test]
+    fn failures_are_counted() {
+        for (blocks, reason) in [
+            (5, "0.2000 against 0, counted in 5 blocks"),
+            (1, "1.000 against 0, counted in 1 block"),
+        ] {
+            let values: Vec<f64> = vec![10.0; blocks];
+            let mut sweep = fixture::sweep(&[[&values, &values]]);
+            let run = sweep.runs.iter_mut().find(|run| run.condition == 1);
+            run.unwrap().values.insert(FAILED.to_owned(), 1.0);
+            let found = judge("failed@30 > 0", &sweep);
+            assert_eq!(found, (Outcome::Failed, reason.to_owned()));
+            for (text, outcome) in [
+                ("failed@0 > 0", Outcome::Passed),
+                ("2 * failed@30 > 2", Outcome::Passed),
+                ("failed@30 < 1.5", Outcome::Failed),
+                // Of two programs or conditions it is an estimate.
+                ("failed@30 > failed@0", Outcome::Unsure),
+            ] {
                 let (found, reason) = judge(text, &sweep);
                 assert_eq!(found, outcome, "{text}: {reason}");
             }
