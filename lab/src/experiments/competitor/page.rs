@@ -27,7 +27,13 @@ const SHOWN: [&str; 2] = ["pace", "pace, feel competitor"];
 /// Figures that are compared, where a program has them.
 fn compared() -> impl Iterator<Item = &'static str> {
     let quantiles = QUANTILES.into_iter().map(|(name, _)| name);
-    quantiles.chain(["requests_per_s", "seconds"])
+    quantiles.chain(["seconds"])
+}
+
+/// Those that are shown: requests come at a rate that was asked, so that it says little of
+/// the load.
+fn listed() -> impl Iterator<Item = &'static str> {
+    compared().chain(["requests_per_s"])
 }
 
 /// What a comparison says.
@@ -150,7 +156,7 @@ pub fn sections(rows: &[Row], chosen: &Choices) -> Vec<Section> {
         let mut compared_loads = loads(&own);
         compared_loads.retain(|load| SHOWN.contains(&&*constants(load)));
         for (name, load) in
-            compared().flat_map(|name| compared_loads.iter().map(move |load| (name, load)))
+            listed().flat_map(|name| compared_loads.iter().map(move |load| (name, load)))
         {
             let beside: Vec<&Row> = own
                 .iter()
