@@ -34,12 +34,16 @@ impl TableGroup<'_> {
         self.rows.iter().filter_map(|row| row.get(name)).collect()
     }
 
-    /// Over the rounds: the worst of the worst errors, the sum of the strangers, the
-    /// median of other figures.
+    /// Over the rounds: the worst of the worst errors, the sum of the strangers, the median
+    /// of other figures; of errors that may have either sign that of their sizes.
     fn over(&self, name: &str) -> Option<f64> {
         match name {
             "strangers" => Some(self.sum(name)),
             _ if name.starts_with("worst") => worst(self.all(name).into_iter()),
+            _ if name.contains("closing") => {
+                let sizes: Vec<f64> = self.all(name).iter().map(|x| x.abs()).collect();
+                median(&sizes)
+            }
             _ => median(&self.all(name)),
         }
     }
