@@ -18,7 +18,7 @@ use crate::page::Section;
 use crate::place::Runner as _;
 use crate::row::{Row, grouped};
 use crate::setup::Setup;
-use crate::summary::{Median, figure, shown_figure};
+use crate::summary::{Median, Summary, figure, shown_figure};
 use crate::table::Table;
 
 /// The load of the loaded state.
@@ -290,7 +290,7 @@ fn summary(chart: &Chart, rows: &[Row]) -> Vec<Compared> {
         ours: format!("{ours}, n = {}", found.map_or(0, |m| m.n)),
         agreement: match &chart.published {
             None => Agreement::Ours,
-            Some((_, range)) => range.compare(found),
+            Some((_, range)) => range.compare(found.filter(|_| Summary::of(&first).is_decided())),
         },
     }]
 }

@@ -14,7 +14,7 @@ use crate::agreement::{Agreement, Compared, Published};
 use crate::figure::{Axes, Line, Point, draw};
 use crate::page::Section;
 use crate::row::{End, Row, grouped};
-use crate::summary::{figure, shown_figure};
+use crate::summary::{Summary, figure, shown_figure};
 use crate::table::Table;
 
 const PUBLISHED: &str = "2 ± 1";
@@ -101,6 +101,7 @@ pub fn summary(rows: &[Row]) -> Vec<Compared> {
         let worst = worst.fold(None, |most, w: f64| Some(most.map_or(w, |m: f64| m.max(w))));
         let agreement = match worst {
             _ if own.iter().any(|row| row.end != End::Done) => Agreement::Undecided,
+            _ if !Summary::of(&own).is_decided() => Agreement::Undecided,
             Some(worst) if worst <= MOST_POINTS => Agreement::Agrees,
             _ => MOST.compare(found),
         };
