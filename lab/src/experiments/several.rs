@@ -117,7 +117,18 @@ impl Experiment for Several {
         };
         let (slowed, unslowed) = match measured() {
             Ok(times) => times,
-            Err(error) => return Ok(vec![Row::failed(cell, round, &error)]),
+            // As many comparisons as without the failure.
+            Err(error) => {
+                let failed = speeds.iter().map(|speed| Row {
+                    program: format!("node of speed {speed}"),
+                    condition: Condition::Node {
+                        method: cell.to_owned(),
+                        speed: *speed,
+                    },
+                    ..Row::failed(cell, round, &error)
+                });
+                return Ok(failed.collect());
+            }
         };
         let found = steal.disturbance()?;
         let mut rows = Vec::new();
