@@ -37,11 +37,12 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// On this machine, by this build of sandbag.
+    /// On this machine, by this build of sandbag and of the lab.
     pub fn here(experiment: &str, quick: bool, cpus: String, sandbag: &Path) -> Self {
         let mut hash = DefaultHasher::new();
         // One that is not there fails when it is started.
         hash.write(&fs::read(sandbag).unwrap_or_default());
+        hash.write(&fs::read("/proc/self/exe").unwrap_or_default());
         Self {
             experiment: experiment.to_owned(),
             quick,

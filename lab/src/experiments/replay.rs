@@ -93,9 +93,15 @@ impl Replay {
     }
 }
 
+/// With length and CPUs: a recording of the quick form is none of the full one.
+fn reference_name(setup: &Setup, ending: &str) -> String {
+    let length_s = scenario::length_s(setup);
+    format!("reference-{length_s}s-{}.{ending}", setup.cpus)
+}
+
 /// The profile that was recorded.
 fn reference(setup: &Setup) -> PathBuf {
-    setup.dir.join("reference.csv")
+    setup.dir.join(reference_name(setup, "csv"))
 }
 
 /// How long the program of a cell runs.
@@ -108,7 +114,7 @@ fn length_s(setup: &Setup, cell: &str) -> f64 {
 
 /// What Linpack said at the end of the recording.
 fn recorded_linpack(setup: &Setup) -> PathBuf {
-    setup.dir.join("reference.linpack")
+    setup.dir.join(reference_name(setup, "linpack"))
 }
 
 /// Linpack for so long.

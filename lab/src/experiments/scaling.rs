@@ -154,10 +154,10 @@ impl Paper for Scaling {
 
     /// Records this machine, and makes the traces that are like the paper's.
     fn prepare(&mut self, setup: &Setup, _chosen: &mut Choices) -> Result<Remarks> {
-        let made = |name: &str, words: String| -> Result<PathBuf> {
-            let path = setup
-                .dir
-                .join(format!("{}.sbj", name.replace([' ', '/'], "-")));
+        // With the length: a recording of the quick form is none of the full one.
+        let made = |name: &str, seconds: u32, words: String| -> Result<PathBuf> {
+            let name = name.replace([' ', '/'], "-");
+            let path = setup.dir.join(format!("{name}-{seconds}s.sbj"));
             let limit = AROUND + Duration::from_secs(600);
             program::make_file(&setup.sandbag, &words, &path, limit)?;
             Ok(path)
@@ -165,6 +165,7 @@ impl Paper for Scaling {
         let seconds = setup.form(60, 600);
         let here = made(
             HERE,
+            seconds,
             format!(
                 "-q jitter record -d {seconds}s --cpus {} --force -o",
                 setup.cpus
@@ -173,7 +174,8 @@ impl Paper for Scaling {
         self.traces = vec![(HERE, read(&here)?)];
         for (like, _, name) in FITTED {
             let words = format!("-q jitter synth --like {like} -d {FITTED_S}s --force -o");
-            self.traces.push((name, read(&made(name, words)?)?));
+            self.traces
+                .push((name, read(&made(name, FITTED_S, words)?)?));
         }
         Ok(Remarks::default())
     }
