@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ._program import END_S, SandbagError, end, error, joined, start, words
+from ._program import END_S, SandbagError, check_out, end, error, joined, start, words
 from ._run import Run
 
 #: How long a condition may take until it is held, s.
@@ -27,6 +27,8 @@ PRCTL = ctypes.CDLL(None).prctl
 
 def die_with_us():
     """In the child: the kernel ends it when we end, however that happens."""
+    # Also if we ignore it, which a program that is started inherits.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     PRCTL(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
@@ -66,6 +68,7 @@ class Condition:
     def __enter__(self):
         if self._child is not None:
             raise SandbagError("this condition is held already")
+        check_out(self._out)
         self._pid = os.getpid()
         self._scratch = Path(tempfile.mkdtemp(prefix="sandbag-"))
         scratch = self._scratch
@@ -78,12 +81,16 @@ class Condition:
             raise
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind, *_):
         # In a child that was forked within the block it is the parent's.
         if os.getpid() != self._pid:
             return
         try:
             self._end()
+        except SandbagError:
+            # The block's own exception says more.
+            if kind is None:
+                raise
         finally:
             self._leave()
 

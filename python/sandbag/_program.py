@@ -106,6 +106,24 @@ def words(options):
     return all_words
 
 
+def argv(command):
+    """A command's words as `subprocess` takes them."""
+    if isinstance(command, (str, bytes, os.PathLike)):
+        raise TypeError("a command is a list of words: ['./bench', '8']")
+    paths = (bytes, os.PathLike)
+    return [os.fsdecode(word) if isinstance(word, paths) else str(word) for word in command]
+
+
+def check_out(out):
+    """Refuses a directory that cannot be made. sandbag goes on without one."""
+    if out is None:
+        return
+    out = Path(out).absolute()
+    near = next(path for path in (out, *out.parents) if path.exists())
+    if not (near.is_dir() and os.access(near, os.W_OK | os.X_OK)):
+        raise SandbagError(f"{out} cannot be made: {near} is no directory that we can write to")
+
+
 def joined(value):
     """One value, or several with commas between them."""
     if isinstance(value, (list, tuple, range, set)):

@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from ._program import SandbagError, call, error, joined, record, words
+from ._program import SandbagError, argv, call, check_out, error, joined, record, words
 
 #: Exit code of sandbag where the time limit of the program came.
 TIMED_OUT = 124
@@ -115,11 +115,12 @@ def run(command, *, timeout=None, check=False, out=None, **condition):
     """
     # Without its condition the program is of no use.
     condition.setdefault("kill", True)
+    check_out(out)
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(out or Path(scratch) / "run")
         asked = condition_words(**condition)
         asked += words({"timeout": None if timeout is None else f"{timeout}s"})
-        command = [str(word) for word in command]
+        command = argv(command)
         before = left(path)
         ended = call(["-q", *asked, "--out", path, "--", *command], subprocess.PIPE)
         # Where sandbag refuses to replace a run, that one is still there; where it fails in the

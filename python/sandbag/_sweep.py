@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from ._program import call, error, record, words
+from ._program import argv, call, check_out, error, record, words
 
 #: Exit codes of a sweep that was made: nothing exceeded, a threshold exceeded, unsure.
 MADE = (0, 3, 4)
@@ -93,9 +93,10 @@ def sweep(
     several = {"profile": profile, "metric": metric, "metric-cmd": metric_cmd, "fail-if": fail_if}
     for name, values in several.items():
         asked += [f"--{name}={value}" for value in listed(values)]
-    programs = [str(word) for word in command]
+    programs = argv(command)
     if vs is not None:
-        programs += ["--vs", *(str(word) for word in vs)]
+        programs += ["--vs", *argv(vs)]
+    check_out(out)
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(resume or out or Path(scratch) / "sweep")
         asked += ["--resume" if resume else "--out", path, "--", *programs]

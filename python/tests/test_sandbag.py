@@ -189,6 +189,39 @@ def test_a_load_ends_where_python_ignores_ctrl_c():
     assert ended.stdout.split()[1] == b"True"
 
 
+def test_a_load_ends_where_python_ignores_sigterm():
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        began = time.monotonic()
+        with sandbag.load(30, cpus=[0]):
+            pass
+        assert time.monotonic() - began < 10
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    wait_for_the_end()
+
+
+def test_the_block_s_error_stays_where_sandbag_died():
+    with pytest.raises(KeyError):
+        with sandbag.load(30, cpus=[0]) as held:
+            held._child.kill()
+            held._child.wait()
+            raise KeyError
+    wait_for_the_end()
+
+
+def test_what_cannot_be_is_refused_before_the_program_runs(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(sandbag.SandbagError, match="cannot be made"):
+        sandbag.run(["touch", tmp_path / "ran"], load=30, cpus=[0], out=tmp_path / "file" / "run")
+    for command in ("true", b"true", tmp_path):
+        with pytest.raises(TypeError, match="list of words"):
+            sandbag.run(command, load=30, cpus=[0])
+    assert not (tmp_path / "ran").exists()
+    said = sandbag.run(["echo", b"two words"], load=0, cpus=[0]).stdout
+    assert said == "two words\n"
+
+
 def test_a_program_under_a_load():
     run = sandbag.run(["sh", "-c", "sleep 1; echo out; echo err >&2; exit 3"], load=30, cpus=[0])
     assert (run.returncode, run.stdout, run.stderr) == (3, "out\n", "err\n")
