@@ -185,7 +185,7 @@ install: man ## Install binary, man pages, completions and documentation under P
 	    install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/doc/sandbag/$$page; done
 
 uninstall: ## Remove what install made under PREFIX
-	cd $(DESTDIR)$(PREFIX) && rm -f bin/sandbag share/man/man1/sandbag.1 share/man/man1/sandbag-*.1 \
+	cd $(DESTDIR)$(PREFIX)/ && rm -f bin/sandbag share/man/man1/sandbag.1 share/man/man1/sandbag-*.1 \
 	    share/bash-completion/completions/sandbag share/zsh/site-functions/_sandbag \
 	    share/fish/vendor_completions.d/sandbag.fish && rm -rf share/doc/sandbag
 
