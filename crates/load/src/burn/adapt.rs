@@ -50,7 +50,7 @@ pub fn run(worker: &mut BurnWorker<'_>, period_ns: u64) -> Result<(), Error> {
         }
         let busy = (level * period_ns as f64) as u64;
         let waits = worker.waits();
-        worker.spin((now + busy).min(plan.end_ns(worker.slot, now)), waits);
+        worker.spin_over_boundaries((now + busy).min(plan.end_ns(worker.slot, now)), waits);
         let held = worker.held_ns();
         worker.show(monotonic() - now, begin, held);
         // The interval is over: at least one nap, whatever the share is.

@@ -28,7 +28,7 @@ pub fn run(worker: &mut BurnWorker<'_>, period_ns: u64, parties: u32) -> Result<
         // never get past the barrier without it.
         let busy = (plan.level() * period_ns as f64) as u64;
         let (begin, waits) = (worker.held_ns(), worker.waits());
-        worker.spin((now + busy).min(plan.end_ns(worker.slot, now)), waits);
+        worker.spin_over_boundaries((now + busy).min(plan.end_ns(worker.slot, now)), waits);
         let held = worker.held_ns();
         worker.show(monotonic() - now, begin, held);
         let spun = monotonic();

@@ -150,6 +150,19 @@ impl<'a> BurnWorker<'a> {
         after
     }
 
+    /// The same over boundaries, which are noted when they are passed.
+    pub fn spin_over_boundaries(&mut self, until: u64, mut waits: Waits) {
+        loop {
+            let edge = (monotonic() / BOUNDARY_NS + 1) * BOUNDARY_NS;
+            waits = self.spin(edge.min(until), waits);
+            let now = monotonic();
+            self.note_boundaries(now);
+            if now >= until {
+                break;
+            }
+        }
+    }
+
     /// Time spent runnable but not running, ns; 0 where the kernel does not say.
     pub fn run_delay(&self) -> u64 {
         let mut text = [0; 96];
