@@ -227,10 +227,12 @@ impl SupervisedRun<'_> {
                 }
             }
         }
-        let (asked, name) = (
-            percent.iter().copied().fold(0.0, f64::max),
-            self.method.name,
-        );
+        // Of what is named now: the profile may have more for the others, which get what can be.
+        let asked = match &loads {
+            Loads::All(pct) => *pct,
+            Loads::PerCpu(each) => each.iter().map(|(_, pct)| *pct).fold(0.0, f64::max),
+        };
+        let name = self.method.name;
         let most = self.method.serves(asked / 100.0) * 100.0;
         if most < asked - 1e-9 {
             return Err(format!("{name} reaches {most} % at most"));
