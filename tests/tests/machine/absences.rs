@@ -17,6 +17,7 @@ cases! { CASES: root;
     stops_of_each_process_are_judged_as_seen_from_outside,
     a_pause_of_all_is_no_absence,
     a_pause_in_which_the_program_runs_is_an_absence,
+    a_pause_stops_what_a_script_started,
 }
 
 cases! { FREEZING: can_freeze;
@@ -233,6 +234,26 @@ fn a_pause_in_which_the_program_runs_is_an_absence(place: &MachinePlace) -> Resu
     let ended = paused(place, |program| Ok(kill(program, Signal::SIGCONT)?))?;
     let ended = ended.expect_any(NOT_KEPT)?;
     ended.says(&["the program went on while the run was paused"])?;
+    Ok(())
+}
+
+/// As `sandbag set --pause` does it: nobody but sandbag tells the command.
+fn a_pause_stops_what_a_script_started(place: &MachinePlace) -> Result<()> {
+    let script = format!("sh -c '{SPIN}' & echo $! > pid; wait $!");
+    let (run, spinner) = place.start_ready("load 20 --cpus 0 --force --out r", &script)?;
+    pause(1300);
+    kill(pid_of(&run), Signal::SIGTSTP)?;
+    pause(500);
+    let used = || cpu_ns(spinner).context("the spinner is gone");
+    let before = used()?;
+    pause(500);
+    ensure!(used()? == before, "it goes on");
+    kill(pid_of(&run), Signal::SIGCONT)?;
+    pause(1000);
+    ensure!(used()? > before, "it stays stopped");
+    kill(spinner, Signal::SIGTERM)?;
+    finish(run)?;
+    ensure!(place.record("r")?.cpus[0].holes == 0, "a hole");
     Ok(())
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Signals, the ends of processes, and standing still.
 
+use std::collections::BTreeSet;
+
 use nix::sys::signal::Signal;
 use sandbag_linux::clock;
 use sandbag_linux::process::Process;
@@ -136,8 +138,9 @@ impl SupervisedRun<'_> {
         // The load stays until the command has stopped, except where its
         // release would continue it.
         let stop_first = self.method.scope == Scope::Cpu;
-        if let (Some(pid), true) = (pid, stop_first) {
-            self.stop_command(pid);
+        let mut stopped = BTreeSet::new();
+        if pid.is_some() && stop_first {
+            stopped = self.stop_command();
         }
         self.board.set_paused(true);
         self.beside.tell(Signal::SIGTSTP);
@@ -149,8 +152,8 @@ impl SupervisedRun<'_> {
         if load_began {
             self.meter.sample(before);
         }
-        if let (Some(pid), false) = (pid, stop_first) {
-            self.stop_command(pid);
+        if pid.is_some() && !stop_first {
+            stopped = self.stop_command();
         }
         self.observer.paused();
         // Returns when we are continued.
@@ -184,7 +187,8 @@ impl SupervisedRun<'_> {
         self.beside.tell(Signal::SIGCONT);
         // Also one that the terminal stopped: who continues us may be no shell, which would
         // continue it as well.
-        if let Some(pid) = command {
+        stopped.extend(command);
+        for pid in stopped {
             signal_to(pid, Signal::SIGCONT);
         }
         Ok(())
@@ -198,18 +202,37 @@ impl SupervisedRun<'_> {
         of_node.flatten().or(of_command).unwrap_or(0)
     }
 
-    /// Asks the command to stop, and makes it if it does not: the kernel
-    /// drops SIGTSTP where no shell could continue the process group.
-    pub(super) fn stop_command(&self, pid: u32) {
-        signal_to(pid, Signal::SIGTSTP);
+    /// Asks the command and all that it started to stop, and makes them if they do not: the
+    /// kernel drops SIGTSTP where no shell could continue the process group. Whom it told.
+    fn stop_command(&self) -> BTreeSet<u32> {
+        let goes_on = |pid: &u32| {
+            let stat = Process::new(self.root, *pid).stat();
+            stat.is_ok_and(|stat| !matches!(stat.state, 'T' | 't') && !stat.has_ended())
+        };
+        let running = self.command.as_ref();
+        let rest = || -> Vec<u32> {
+            let all = running.map(RunningCommand::everyone).unwrap_or_default();
+            all.into_iter().filter(goes_on).collect()
+        };
+        let mut told = BTreeSet::new();
         for _ in 0..20 {
-            let stat = Process::new(self.root, pid).stat();
-            if stat.map_or(true, |stat| stat.state == 'T') {
-                return;
+            let rest = rest();
+            if rest.is_empty() {
+                return told;
+            }
+            // Also those that were forked meanwhile.
+            for pid in rest {
+                if told.insert(pid) {
+                    signal_to(pid, Signal::SIGTSTP);
+                }
             }
             clock::sleep_until(clock::monotonic() + BOUNDARY_NS / 20);
         }
-        signal_to(pid, Signal::SIGSTOP);
+        for pid in rest() {
+            told.insert(pid);
+            signal_to(pid, Signal::SIGSTOP);
+        }
+        told
     }
 }
 
