@@ -6,6 +6,7 @@
 //! run, and is undone by the process that finds it: the supervisor's guardian, which
 //! waits for that, or another sandbag.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::RawFd;
@@ -104,6 +105,10 @@ pub enum Entry {
         /// Its directory in the cpu hierarchy (v1) or the tree (v2).
         dir: PathBuf,
     },
+    /// The command has ended: what it left is not killed, also if not all can be undone at once.
+    CommandOver,
+    /// A setting is as it was, and not all else is yet: whatever is in it later is somebody's.
+    PutBack { path: PathBuf },
     /// An instance of tracefs is made. To undo, it is removed, and with it all
     /// that it traces.
     TraceInstance { name: String },
@@ -385,6 +390,15 @@ fn contents(mut file: &File, path: &Path) -> Result<Contents> {
         }
     }
     contents.entries.extend(serde_json::from_slice(torn).ok());
+    let back = contents.entries.iter().filter_map(|entry| match entry {
+        Entry::PutBack { path } => Some(path.clone()),
+        _ => None,
+    });
+    let back: BTreeSet<PathBuf> = back.collect();
+    contents.entries.retain(|entry| {
+        !matches!(entry, Entry::Setting(setting) if back.contains(&setting.path))
+            && !matches!(entry, Entry::PutBack { .. })
+    });
     Ok(contents)
 }
 

@@ -104,7 +104,7 @@ pub fn undo_in_temp(journal: Journal, leftovers: Leftovers) -> Vec<String> {
 }
 
 fn undo_by(
-    journal: Journal,
+    mut journal: Journal,
     leftovers: Leftovers,
     allowed: &UndoScope,
     manager: &mut dyn Manager,
@@ -153,7 +153,13 @@ fn undo_by(
         checked.is_ok()
     });
     let mut left = Vec::new();
-    let kill = leftovers == Leftovers::AsNoted && run.as_ref().is_some_and(|info| info.kill);
+    let is_to_kill = run.as_ref().is_some_and(|info| info.kill);
+    let is_over = entries.contains(&Entry::CommandOver);
+    if is_to_kill && leftovers == Leftovers::GoBack && !is_over {
+        // For who tries again what cannot be undone now.
+        let _ = journal.note(Entry::CommandOver);
+    }
+    let kill = leftovers == Leftovers::AsNoted && is_to_kill && !is_over;
     let mut units = Units::of_run(id, manager);
     for entry in entries.iter().rev() {
         if let Entry::Group { dirs, back: None } = entry {
@@ -169,8 +175,14 @@ fn undo_by(
             Entry::Group {
                 dirs,
                 back: Some(_),
-            } => dirs.iter().for_each(|dir| confinement::lift(dir)),
-            Entry::NodeSlice { dir, .. } => confinement::lift(dir),
+            } => dirs.iter().for_each(|dir| {
+                confinement::lift(dir);
+                groups::lift_cap(dir);
+            }),
+            Entry::NodeSlice { dir, .. } => {
+                confinement::lift(dir);
+                groups::lift_cap(dir);
+            }
             _ => {}
         }
     }
@@ -225,7 +237,8 @@ fn undo_by(
     // the process that has it may be stopped for good.
     let _lock = Lock::within(journal.dir(), patience);
     let others = journal::of_living(&journal);
-    left.extend(put_settings_back(&entries, &others));
+    let refused = put_settings_back(&entries, &others);
+    left.extend(refused.iter().map(|(_, why)| why.clone()));
     left.extend(entries.iter().rev().filter_map(|entry| match entry {
         Entry::Controller { path, name } if !others.contains(entry) => {
             disable(path, name, &journal).err()
@@ -235,6 +248,16 @@ fn undo_by(
     if left.is_empty() && never.is_empty() {
         left.extend(journal.close().err().map(|error| error.to_string()));
     } else {
+        let settings = entries.iter().filter_map(|entry| match entry {
+            Entry::Setting(setting) => Some(&setting.path),
+            _ => None,
+        });
+        for path in settings {
+            if refused.iter().all(|(refused, _)| refused != path) {
+                let path = path.clone();
+                let _ = journal.note(Entry::PutBack { path });
+            }
+        }
         // Still within that step: to the next run our journal must be that of a dead one, or each
         // would leave a setting to the other.
         drop(journal);
@@ -280,7 +303,7 @@ fn await_end_of_killed(entries: &[Entry], run: Option<&RunProcess>) {
 }
 
 /// All but those that `others` still need changed.
-fn put_settings_back(entries: &[Entry], others: &[Entry]) -> Vec<String> {
+fn put_settings_back(entries: &[Entry], others: &[Entry]) -> Vec<(PathBuf, String)> {
     let settings = |entries: &'_ [Entry]| -> Vec<Setting> {
         let settings = entries.iter().rev().filter_map(|entry| match entry {
             Entry::Setting(setting) => Some(setting.clone()),

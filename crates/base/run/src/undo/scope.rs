@@ -50,7 +50,11 @@ impl UndoScope {
     pub fn check(&self, entry: &Entry, run: RunId) -> Result<(), String> {
         match entry {
             // Only a SIGCONT, and only to who is still the same; or nothing at all.
-            Entry::Run(_) | Entry::Stopped { .. } | Entry::Worker { .. } => Ok(()),
+            Entry::Run(_)
+            | Entry::Stopped { .. }
+            | Entry::Worker { .. }
+            | Entry::CommandOver
+            | Entry::PutBack { .. } => Ok(()),
             Entry::Group { dirs, back } => {
                 for dir in dirs {
                     self.group_of(run, dir)?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Putting settings back.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use sandbag_linux::sysctl::Sysctl;
@@ -12,15 +12,16 @@ use crate::journal::{Setting, SettingOf};
 
 /// Writes the old values, the last change first. One that is refused is tried
 /// again after the others: a lowest frequency above the highest, or a budget
-/// above that of all, is refused until the other is back.
-pub fn put_back<'a>(settings: impl Iterator<Item = &'a Setting>) -> Vec<String> {
+/// above that of all, is refused until the other is back. Those that are refused after all,
+/// and why.
+pub fn put_back<'a>(settings: impl Iterator<Item = &'a Setting>) -> Vec<(PathBuf, String)> {
     let refused: Vec<&Setting> = settings
         .filter(|setting| put_one_back(setting).is_err())
         .collect();
     refused
         .into_iter()
-        .filter_map(|setting| put_one_back(setting).err())
-        .map(|error| error.to_string())
+        .filter_map(|setting| Some((setting, put_one_back(setting).err()?)))
+        .map(|(setting, error)| (setting.path.clone(), error.to_string()))
         .collect()
 }
 

@@ -211,8 +211,16 @@ fn what_a_command_left_goes_back_even_with_kill_unless_sandbag_died() {
             back: Some(vec![home.clone()]),
         };
         // It stays in the list of the fake group, which is reported.
-        let left = undo(journal(dir.path(), 1, true, &[entry]), leftovers);
+        let journal = journal(dir.path(), 1, true, &[entry]);
+        let path = journal.path().to_owned();
+        let left = undo(journal, leftovers);
         assert_eq!(left.len(), 1, "{left:?}");
+        // For who tries again.
+        let is_over = journal::read(&path)
+            .unwrap()
+            .entries
+            .contains(&Entry::CommandOver);
+        assert_eq!(is_over, lives);
         let moved = testing::text(home.join("cgroup.procs"));
         assert_eq!(moved == pid, lives, "{leftovers:?}");
         assert_eq!(child.try_wait().unwrap().is_none(), lives, "{leftovers:?}");
@@ -281,9 +289,16 @@ fn a_setting_that_is_refused_is_tried_again_after_the_others_and_then_said() {
     let good = policy.join("scaling_max_freq");
     fs::write(&good, "1").unwrap();
     let entries = [&good, &bad].map(|path| setting(SettingOf::Cpufreq, path, "5"));
-    let left = undo_all(&entries);
+    let first = journal(dir.path(), 1, false, &entries);
+    let path = first.path().to_owned();
+    let left = undo(first, Leftovers::AsNoted);
     assert_eq!(left.len(), 1, "{left:?}");
-    assert_eq!(testing::text(good), "5");
+    assert_eq!(testing::text(&good), "5");
+    // What somebody sets afterwards stays.
+    fs::write(&good, "7").unwrap();
+    testing::await_dead(&path);
+    let again = journal::read(&path).unwrap();
+    assert_eq!(again.entries[1..], [setting(SettingOf::Cpufreq, &bad, "5")]);
 }
 
 #[test]
