@@ -71,6 +71,32 @@ fn remove_group(dir: &Path, home: Option<&Path>, problems: &mut Vec<String>) {
     }
 }
 
+/// Moves a process to its group, or to the nearest one above where that is gone: systemd, and
+/// others, remove a group that is empty.
+fn give_home(home: &Path, pid: u32) -> sandbag_linux::Result<()> {
+    let outcome = root::write(&home.join("cgroup.procs"), pid);
+    if outcome.is_ok() || home.exists() {
+        return outcome;
+    }
+    // One that has controllers for its children takes none.
+    let above = home.ancestors().skip(1).map(|dir| dir.join("cgroup.procs"));
+    let mut above = above.filter(|list| list.exists());
+    above
+        .find_map(|list| root::write(&list, pid).ok())
+        .map_or(outcome, Ok)
+}
+
+/// Takes back a limit on the CPU time of a group of ours: who cannot leave it goes on at full
+/// speed all the same.
+pub fn lift_cap(dir: &Path) {
+    for (name, none) in [("cpu.max", "max"), ("cpu.cfs_quota_us", "-1")] {
+        let path = dir.join(name);
+        if root::read(&path).is_ok_and(|now| !now.starts_with(none)) {
+            let _ = root::write(&path, none);
+        }
+    }
+}
+
 /// Processes may fork while they are moved or killed, so this goes on until
 /// none is left.
 fn empty(dir: &Path, home: Option<&Path>) -> Result<(), String> {
@@ -87,7 +113,7 @@ fn empty(dir: &Path, home: Option<&Path>) -> Result<(), String> {
             Some(home) => {
                 for pid in pids {
                     // It may have ended meanwhile; the next round tells.
-                    refused = root::write(&home.join("cgroup.procs"), pid).err();
+                    refused = give_home(home, pid).err();
                 }
             }
         }
