@@ -115,7 +115,8 @@ impl Layout {
     /// [`Error::NotPossible`] where it is neither a unit nor has a cpuset of its own, or a
     /// group above it does not have these CPUs.
     pub fn adopt(&self, journal: &mut Journal, dir: &Path, cpus: &CpuList) -> Result<NodeGroup> {
-        refuse_adopted(journal, dir)?;
+        // Looking, noting and changing are one step.
+        let lock = refuse_adopted(journal, dir)?;
         if self.kind == LayoutKind::V2Systemd {
             let own = dir.strip_prefix(&self.hierarchies.cpu).unwrap_or(dir);
             let Some(name) = unit_of(own) else {
@@ -130,7 +131,10 @@ impl Layout {
                 unit: name.clone(),
             })?;
             systemd::set_allowed_cpus(&name, cpus).map_err(not_possible)?;
+            drop(lock);
         } else if dir.join("cpuset.cpus").exists() {
+            // It takes the lock itself, and what another run noted counts then.
+            drop(lock);
             changes::set_cpuset(journal, dir, cpus)?;
         } else {
             let what = format!("{} has no cpuset of its own", dir.display());
@@ -195,8 +199,8 @@ fn await_confined(dir: &Path, cpus: &CpuList) -> Result<()> {
 }
 
 /// Two runs that confine the same group would put back what the other one wrote.
-fn refuse_adopted(journal: &Journal, dir: &Path) -> Result<()> {
-    let _lock = Lock::of(journal.dir())?;
+fn refuse_adopted(journal: &Journal, dir: &Path) -> Result<Lock> {
+    let lock = Lock::of(journal.dir())?;
     let is_it = |entry: &Entry| match entry {
         Entry::UnitCpus { dir: theirs, .. } => theirs == dir,
         Entry::Setting(setting) => {
@@ -208,7 +212,7 @@ fn refuse_adopted(journal: &Journal, dir: &Path) -> Result<()> {
         let what = format!("another run slows {} already", dir.display());
         return Err(Error::not_possible(what, "end that first (sandbag status)"));
     }
-    Ok(())
+    Ok(lock)
 }
 
 /// One level below the place of a process, `target` or our own.
