@@ -46,11 +46,17 @@ pub fn container(root: &Root) -> Option<String> {
             return Some(name.to_owned());
         }
     }
+    has_own_numbers(root).then(|| "unknown".to_owned())
+}
+
+/// Whether processes have other numbers here than for the kernel; not where that cannot be
+/// read.
+pub fn has_own_numbers(root: &Root) -> bool {
     // PROC_PID_INIT_INO of include/linux/proc_ns.h: the first namespace of
     // process numbers has this number on every kernel.
     const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
-    let namespace = fs::read_link(root.path("/proc/self/ns/pid")).ok()?;
-    (namespace != Path::new(FIRST_PID_NAMESPACE)).then(|| "unknown".to_owned())
+    let namespace = fs::read_link(root.path("/proc/self/ns/pid"));
+    namespace.is_ok_and(|namespace| namespace != Path::new(FIRST_PID_NAMESPACE))
 }
 
 /// The tightest cap on our own group and those above it that can be seen from

@@ -4,7 +4,7 @@
 use crate::collect::{Attribute, Tracer};
 use clap::ValueEnum;
 use sandbag_linux::tracefs::TraceFs;
-use sandbag_linux::{CpuList, Root};
+use sandbag_linux::{CpuList, Root, container};
 use sandbag_run::journal::{Entry, Journal, RunInfo};
 use sandbag_run::registry::Registry;
 use sandbag_run::undo::{Leftovers, undo};
@@ -136,6 +136,13 @@ fn trace_setup(
     max_memory: u64,
     messages: &Messages,
 ) -> Result<TraceSetup> {
+    if container::has_own_numbers(root) {
+        return Err(sandbag_run::Error::NotPossible {
+            what: "the kernel's entries have other process numbers than this container".to_owned(),
+            remedy: "give it those of the machine (podman, docker: --pid=host)".to_owned(),
+        }
+        .into());
+    }
     // First, so that a missing permission is the error.
     let tree = TraceFs::open(root)?;
     let registry = Registry::open()?;
