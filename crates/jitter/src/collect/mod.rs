@@ -278,7 +278,13 @@ fn rounds(
 ) -> Result<Collection> {
     let (mut round, pause) = match options.real_time {
         Some(_) => (REAL_TIME_ROUND, REAL_TIME_PAUSE),
-        None => (options.round.unwrap_or(ROUND), Duration::ZERO),
+        None => {
+            // A CPU that has its events waits for the others, and what the kernel traces there
+            // meanwhile would take the place of their causes.
+            let waits = options.events.is_some() && tracer.is_some();
+            let usual = if waits { SHORTEST } else { ROUND };
+            (options.round.unwrap_or(usual), Duration::ZERO)
+        }
     };
     let counts = |time: Duration| scale.counts(time.as_nanos() as f64);
     let count = team.workers.len();
