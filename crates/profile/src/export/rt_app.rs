@@ -18,6 +18,9 @@ use super::report::{ExportReport, io};
 /// The period of a task, us, where a step is a multiple of it; as `pace`.
 const PERIOD_US: f64 = 20_000.0;
 
+/// Idle time is written in pieces of this length at most, us: rt-app keeps an `int`.
+const MOST_US: f64 = 1e9;
+
 /// A stretch of equal load on one CPU.
 struct RtAppPhase {
     length_us: f64,
@@ -128,7 +131,14 @@ impl RtAppPhase {
     fn json(&self) -> Value {
         let length_us = self.length_us.round();
         if self.load_pct == 0.0 {
-            return json!({"loop": 1, "sleep": length_us as u64});
+            // By the timer of the busy phases: a sleep would leave that behind, and the next
+            // period be as long as its run only.
+            let loops = (length_us / MOST_US).ceil().max(1.0);
+            let period_us = (length_us / loops).round().max(1.0);
+            return json!({
+                "loop": loops as u64,
+                "timer": {"ref": "unique", "period": period_us as u64},
+            });
         }
         // Whole periods, as near to the usual one as the length allows.
         let loops = (length_us / PERIOD_US).round().max(1.0);

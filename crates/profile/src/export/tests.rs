@@ -77,7 +77,9 @@ fn a_task_of_rt_app_runs_for_a_part_of_each_period() {
         (&phase["loop"], &phase["run"], &phase["timer"]["period"]),
         (&50.into(), &10_000.into(), &20_000.into())
     );
-    assert_eq!(all["tasks"]["cpu2"]["phases"]["p0"]["sleep"], 1_500_000);
+    let idle = &all["tasks"]["cpu2"]["phases"]["p0"];
+    assert_eq!((&idle["loop"], &idle["run"]), (&1.into(), &Value::Null));
+    assert_eq!(idle["timer"]["period"], 1_500_000);
     assert_eq!(all["global"]["duration"], 2);
     // Phases run in the order in which they stand.
     let keys = |value: &Value| {
