@@ -72,8 +72,10 @@ pub fn on_off(model: OnOff, cpus: &[u32], length_ns: u64) -> Result<BoxSteps> {
                 state.stay(&model, &mut chance);
             }
         }
+        // Steps end at whole milliseconds, and states where they end: short ones may vanish.
         let first = states.iter().map(|state| state.until_ns).min();
-        let end_ns = first.unwrap_or(u64::MAX).min(length_ns);
+        let end_ns = first.unwrap_or(u64::MAX).div_ceil(LEAST_NS);
+        let end_ns = end_ns.saturating_mul(LEAST_NS).min(length_ns);
         let start_ns = std::mem::replace(&mut now_ns, end_ns);
         let load = |state: &OnOffState| {
             if state.is_on {
@@ -103,7 +105,7 @@ impl OnOffState {
     fn stay(&mut self, model: &OnOff, chance: &mut Drand48) {
         let mean_s = if self.is_on { model.on_s } else { model.off_s };
         let length_ns = (chance.exponential(mean_s) * 1e9) as u64;
-        self.until_ns = self.until_ns.saturating_add(length_ns.max(LEAST_NS));
+        self.until_ns = self.until_ns.saturating_add(length_ns);
     }
 }
 
