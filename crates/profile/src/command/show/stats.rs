@@ -61,7 +61,9 @@ fn table(header: Vec<String>, rows: Vec<Vec<String>>) -> Table {
 }
 
 fn spread(statistics: &ProfileStatistics) -> Table {
-    let mut header: Vec<String> = ["CPU", "mean %", "sd"].map(str::to_owned).to_vec();
+    let mut header: Vec<String> = ["CPU", "mean of pieces %", "sd"]
+        .map(str::to_owned)
+        .to_vec();
     header.extend(QUANTILES_PCT.map(|part| format!("p{part} %")));
     let rows = statistics.cpus.iter().map(|cpu| {
         let mut row = vec![
