@@ -237,7 +237,7 @@ fn a_pause_in_which_the_program_runs_is_an_absence(place: &MachinePlace) -> Resu
     Ok(())
 }
 
-/// As `sandbag set --pause` does it: nobody but sandbag tells the command.
+/// As by `sandbag set --pause`: only sandbag signals the command.
 fn a_pause_stops_what_a_script_started(place: &MachinePlace) -> Result<()> {
     let script = format!("sh -c '{SPIN}' & echo $! > pid; wait $!");
     let (run, spinner) = place.start_ready("load 20 --cpus 0 --force --out r", &script)?;

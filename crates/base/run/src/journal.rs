@@ -107,7 +107,7 @@ pub enum Entry {
     },
     /// The command has ended: what it left is not killed, also if not all can be undone at once.
     CommandOver,
-    /// A setting is as it was, and not all else is yet: whatever is in it later is somebody's.
+    /// A setting is as it was, and other changes are not undone yet. A later value of it is not ours.
     PutBack { path: PathBuf },
     /// An instance of tracefs is made. To undo, it is removed, and with it all
     /// that it traces.

@@ -90,7 +90,7 @@ impl Cap {
         })
     }
 
-    /// Whether somebody else wrote another limit, or none.
+    /// Whether the limit is not the one that was written.
     fn is_lost(&mut self, now: u64) -> bool {
         if self.level == 0.0 || now < self.looked_at_ns + LOOK_NS {
             return false;

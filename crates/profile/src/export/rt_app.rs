@@ -54,7 +54,7 @@ pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<Export
     }
     if unknown_ns > 0 {
         report.lost.push(format!(
-            "{} s (summed over the CPUs) of unknown load were written as sleep",
+            "{} s (summed over the CPUs) of unknown load were written as idle",
             plain_seconds(unknown_ns)
         ));
     }

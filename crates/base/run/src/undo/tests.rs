@@ -294,7 +294,7 @@ fn a_setting_that_is_refused_is_tried_again_after_the_others_and_then_said() {
     let left = undo(first, Leftovers::AsNoted);
     assert_eq!(left.len(), 1, "{left:?}");
     assert_eq!(testing::text(&good), "5");
-    // What somebody sets afterwards stays.
+    // A value that is set afterwards stays.
     fs::write(&good, "7").unwrap();
     testing::await_dead(&path);
     let again = journal::read(&path).unwrap();
