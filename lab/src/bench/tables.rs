@@ -35,12 +35,12 @@ impl TableGroup<'_> {
     }
 
     /// Over the rounds: the worst of the worst errors, the sum of the strangers, the median
-    /// of other figures; of errors that may have either sign that of their sizes.
+    /// of other figures; of those that a target is for, which may have either sign, that of their sizes.
     fn over(&self, name: &str) -> Option<f64> {
         match name {
             "strangers" => Some(self.sum(name)),
             _ if name.starts_with("worst") => worst(self.all(name).into_iter()),
-            _ if name.contains("closing") => {
+            _ if name.starts_with("quiet_closing") => {
                 let sizes: Vec<f64> = self.all(name).iter().map(|x| x.abs()).collect();
                 median(&sizes)
             }
