@@ -188,8 +188,12 @@ impl SupervisedRun<'_> {
         // Also one that the terminal stopped: who continues us may be no shell, which would
         // continue it as well.
         stopped.extend(command);
-        for pid in stopped {
-            signal_to(pid, Signal::SIGCONT);
+        // In a long pause the number of one that was killed may become that of another.
+        let running = self.command.as_ref().filter(|r| r.ended.is_none());
+        for pid in running.map(RunningCommand::everyone).unwrap_or_default() {
+            if stopped.contains(&pid) {
+                signal_to(pid, Signal::SIGCONT);
+            }
         }
         Ok(())
     }
