@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use sandbag_linux::cgroup::{kill_all, processes, remove_dir};
+use sandbag_linux::cgroup::{Group, Version, kill_all, processes, remove_dir};
 use sandbag_linux::process::Process;
 use sandbag_linux::{Root, root};
 
@@ -89,10 +89,10 @@ fn give_home(home: &Path, pid: u32) -> sandbag_linux::Result<()> {
 /// Takes back a limit on the CPU time of a group of ours: who cannot leave it goes on at full
 /// speed all the same.
 pub fn lift_cap(dir: &Path) {
-    for (name, none) in [("cpu.max", "max"), ("cpu.cfs_quota_us", "-1")] {
-        let path = dir.join(name);
-        if root::read(&path).is_ok_and(|now| !now.starts_with(none)) {
-            let _ = root::write(&path, none);
+    for version in [Version::V2, Version::V1] {
+        let group = Group::at(version, dir.to_owned(), None);
+        if matches!(group.cap(), Ok(Some(_))) {
+            let _ = group.set_cap(None);
         }
     }
 }
@@ -154,6 +154,35 @@ mod tests {
         await_end_of(named, begin + hour);
         assert!(begin.elapsed() < hour);
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn who_has_no_group_any_more_goes_to_the_one_above() {
+        let dir = tempfile::tempdir().unwrap();
+        let above = dir.path().join("slice");
+        fs::create_dir(&above).unwrap();
+        fs::write(above.join("cgroup.procs"), "").unwrap();
+        give_home(&above.join("gone.scope"), 7).unwrap();
+        assert_eq!(crate::testing::text(above.join("cgroup.procs")), "7");
+        // Where it is there, and refuses, nothing else is tried.
+        fs::create_dir(above.join("full.scope")).unwrap();
+        give_home(&above.join("full.scope"), 8).unwrap_err();
+        assert_eq!(crate::testing::text(above.join("cgroup.procs")), "7");
+    }
+
+    #[test]
+    fn a_limit_is_lifted_on_either_version() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, limit, none) in [
+            ("cpu.max", "50000 100000\n", "max"),
+            ("cpu.cfs_quota_us", "50000\n", "-1"),
+        ] {
+            fs::write(dir.path().join("cpu.cfs_period_us"), "100000\n").unwrap();
+            fs::write(dir.path().join(name), limit).unwrap();
+            lift_cap(dir.path());
+            assert_eq!(crate::testing::text(dir.path().join(name)), none);
+            fs::remove_file(dir.path().join(name)).unwrap();
+        }
     }
 
     #[test]
