@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag jitter gather`: which of many hosts is noisier.
 //!
-//! The time lost in each second of each CPU is a figure; a host's noise is their mean. Its interval
+//! The time lost in each second, in the mean of the CPUs, is a figure; a host's noise is their mean.
+//! The CPUs of a second are one figure, for much noise comes to all of them at once. Its interval
 //! (Student) is that for all hosts at once (Bonferroni). A host is noisier if all of it is above the
 //! middle of all hosts.
 
@@ -267,15 +268,14 @@ fn gather(mut hosts: Vec<HostNoise>, left_out: Vec<(String, String)>) -> NoiseCl
 
 /// One host; its interval depends on how many there are.
 fn of_host(host: &str, trace: &JitterTrace) -> Result<HostNoise, String> {
-    let mut pieces = Pieces::default();
     for cpu in &trace.cpus {
         let until = cpu.known.iter().map(|span| span.until_ns).max();
         let from = cpu.known.iter().map(|span| span.from_ns).min();
         if until.unwrap_or(0).saturating_sub(from.unwrap_or(0)) > LONGEST_NS {
             return Err(format!("CPU {} has more than ten years", cpu.cpu));
         }
-        pieces.add(cpu);
     }
+    let pieces = Pieces::of(&trace.cpus);
     let share = |cpu: &CpuTrace| {
         let known_ns = cpu.known_ns().max(1) as f64;
         (cpu.noise_ns() as f64 / known_ns * 100.0, cpu.cpu)
@@ -310,36 +310,47 @@ fn of_host(host: &str, trace: &JitterTrace) -> Result<HostNoise, String> {
     })
 }
 
-impl Pieces {
-    /// Adds the share of each whole piece of known time that events took. An event is of the
-    /// piece in which it begins.
-    fn add(&mut self, cpu: &CpuTrace) {
-        let mut events = cpu.events.iter().peekable();
+/// The share of each whole piece of known time that events took, %. An event is of the piece in
+/// which it begins.
+fn shares(cpu: &CpuTrace) -> impl Iterator<Item = f64> {
+    let mut events = cpu.events.iter().peekable();
+    let mut spans = cpu.known.iter();
+    let (mut from_ns, mut until_ns) = (0, 0);
+    std::iter::from_fn(move || {
         // A piece may reach over pauses of the recording: rounds of a real-time loop are
         // shorter than one.
         let (mut known_ns, mut lost_ns) = (0, 0u64);
-        for span in &cpu.known {
-            let mut from_ns = span.from_ns;
-            while from_ns < span.until_ns {
-                let to_ns = from_ns
-                    .saturating_add(PIECE_NS - known_ns)
-                    .min(span.until_ns);
-                while let Some(event) = events.next_if(|event| event.start_ns < to_ns) {
-                    if event.start_ns >= from_ns {
-                        lost_ns = lost_ns.saturating_add(event.length_ns);
-                    }
-                }
-                known_ns += to_ns - from_ns;
-                from_ns = to_ns;
-                if known_ns == PIECE_NS {
-                    self.push(lost_ns as f64 / PIECE_NS as f64 * 100.0);
-                    (known_ns, lost_ns) = (0, 0);
+        while known_ns < PIECE_NS {
+            if from_ns >= until_ns {
+                let Some(span) = spans.next() else { break };
+                (from_ns, until_ns) = (span.from_ns, span.until_ns);
+                continue;
+            }
+            let to_ns = from_ns.saturating_add(PIECE_NS - known_ns).min(until_ns);
+            while let Some(event) = events.next_if(|event| event.start_ns < to_ns) {
+                if event.start_ns >= from_ns {
+                    lost_ns = lost_ns.saturating_add(event.length_ns);
                 }
             }
+            known_ns += to_ns - from_ns;
+            from_ns = to_ns;
         }
         // The last one of a recording of whole seconds lacks what its loop took to begin.
-        if known_ns >= PIECE_NS / 10 * 9 {
-            self.push(lost_ns as f64 / known_ns as f64 * 100.0);
+        (known_ns >= PIECE_NS / 10 * 9).then(|| lost_ns as f64 / known_ns as f64 * 100.0)
+    })
+}
+
+impl Pieces {
+    /// A figure is the mean of the CPUs' shares of one piece.
+    fn of(cpus: &[CpuTrace]) -> Self {
+        let mut pieces = Self::default();
+        let mut cpus: Vec<_> = cpus.iter().map(shares).collect();
+        loop {
+            let piece: Vec<f64> = cpus.iter_mut().filter_map(Iterator::next).collect();
+            if piece.is_empty() {
+                return pieces;
+            }
+            pieces.push(piece.iter().sum::<f64>() / piece.len() as f64);
         }
     }
 
@@ -415,6 +426,30 @@ mod tests {
         assert!(found.hosts.iter().all(|host| !host.is_noisier), "{found:?}");
     }
 
+    /// What all CPUs lose at the same time, as where the hypervisor stops the machine, is not
+    /// more noise for being seen by each.
+    #[test]
+    fn stops_of_all_cpus_at_once_count_once() {
+        let host = |seed| {
+            let mut chance = Chance::new(seed, "stops");
+            let seconds = (0..60).filter(|_| chance.uniform() < 0.1);
+            let events: Vec<TraceEvent> = seconds
+                .map(|s| TraceEvent::new(s * PIECE_NS + 1, 10_000_000))
+                .collect();
+            let known = vec![Span::new(0, 60 * PIECE_NS)];
+            let cpus = (0..16).map(|cpu| CpuTrace::new(cpu, known.clone(), events.clone()));
+            let header = TraceHeader::new("test", LoopClock::Imported, (0..16).collect());
+            let trace = JitterTrace::new(header, cpus.collect(), None);
+            of_host(&format!("n{seed}"), &trace).unwrap()
+        };
+        let noisier = |from: u64| {
+            let found = gather((from..from + 10).map(host).collect(), Vec::new());
+            found.hosts.iter().any(|host| host.is_noisier)
+        };
+        let clusters = (0..20).filter(|n| noisier(n * 10)).count();
+        assert!(clusters <= 2, "{clusters} of 20 clusters of equal hosts");
+    }
+
     #[test]
     fn events_that_one_host_cannot_see_are_left_out_of_all() {
         let dir = tempfile::tempdir().unwrap();
@@ -455,8 +490,8 @@ mod tests {
         let s = |tenths: u64| tenths * 100_000_000;
         let known = (0..10).map(|i| Span::new(s(10 * i), s(10 * i + 8)));
         let events = (0..10).map(|i| TraceEvent::new(s(10 * i), 10_000_000));
-        let mut pieces = Pieces::default();
-        pieces.add(&CpuTrace::new(0, known.collect(), events.collect()));
+        let cpu = CpuTrace::new(0, known.collect(), events.collect());
+        let pieces = Pieces::of(&[cpu]);
         assert_eq!(pieces.count, 8);
         assert!((pieces.mean - 1.25).abs() < 1e-9, "{}", pieces.mean);
     }
@@ -481,7 +516,7 @@ mod tests {
                 .unwrap()
                 .pieces
                 .count,
-            6
+            3
         );
     }
 }
