@@ -50,8 +50,9 @@ pub enum Lengths {
 
 /// Draws before a bound is taken for what it cannot meet.
 const MOST_DRAWS: u32 = 1000;
-/// Quantiles that are kept of a recording.
-const KEPT: usize = 1001;
+/// Quantiles that are kept of a recording. Of fewer, the few longest events would lie between
+/// the last two, and lengths that no event has would be drawn between these.
+const KEPT: usize = 1_000_001;
 
 impl Lengths {
     pub const fn lognormal(median_ns: f64, sigma: f64) -> Self {
@@ -189,6 +190,15 @@ mod tests {
         assert!(all[0] >= 1_000);
         near(quantile(&all, 0.75), 2_000.0, 0.03);
         near(quantile(&all, 0.99), 10_000.0, 0.08);
+    }
+
+    #[test]
+    fn the_few_long_events_of_a_recording_stay_few() {
+        let mut recorded = draw(&Lengths::lognormal(5_000.0, 0.8), 100_000);
+        recorded.extend([5_000_000; 5]);
+        let all = draw(&Lengths::of_events(&recorded).unwrap(), 100_000);
+        let long = all.iter().filter(|ns| **ns > 1_000_000).count();
+        assert!(long <= 20, "{long}");
     }
 
     #[test]
