@@ -35,11 +35,15 @@ fn of_cpu(cpu: &CpuTrace) -> Vec<Component> {
     periodic.sort_by(|a, b| b.power.total_cmp(&a.power));
     let (first, last) = (cpu.known.first(), cpu.known.last());
     let length_ns = last.map_or(0, |span| span.until_ns) - first.map_or(0, |span| span.from_ns);
-    let mut rest = cpu.events.clone();
+    let mut rest = CpuTrace::new(cpu.cpu, cpu.known.clone(), cpu.events.clone());
     let mut explained = 0.0;
     for component in periodic {
-        let (own, others): (Vec<TraceEvent>, Vec<TraceEvent>) =
-            rest.iter().partition(|event| component.fold.holds(event));
+        // Not all that come at its phase: of others some do by chance.
+        let mut is_own = component.fold.own(&rest).into_iter();
+        let (own, others): (Vec<TraceEvent>, Vec<TraceEvent>) = rest
+            .events
+            .iter()
+            .partition(|_| is_own.next().unwrap_or(false));
         let Some(lengths) = lengths_of(&own) else {
             continue;
         };
@@ -55,11 +59,11 @@ fn of_cpu(cpu: &CpuTrace) -> Vec<Component> {
             },
             lengths,
         ));
-        rest = others;
+        rest.events = others;
     }
-    // Some of those that hold a phase by chance are of the rest.
-    let per_s = (cpu.events.len() as f64 - explained).max(rest.len() as f64) / known_ns * 1e9;
-    if let Some(lengths) = lengths_of(&rest) {
+    let left = rest.events.len() as f64;
+    let per_s = (cpu.events.len() as f64 - explained).max(left) / known_ns * 1e9;
+    if let Some(lengths) = lengths_of(&rest.events) {
         all.push(on_this(Arrivals::Poisson { per_s }, lengths));
     }
     all
