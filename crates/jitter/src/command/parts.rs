@@ -127,6 +127,26 @@ pub(super) fn check(component: &Component) -> Result<(), BadInput> {
     )))
 }
 
+/// Checks that components, each of which leaves time, do so together.
+///
+/// # Errors
+/// Names the first CPU of which nothing is left.
+pub(super) fn check_together(components: &[Component], cpus: &[u32]) -> Result<(), BadInput> {
+    let asked = |cpu: &u32| -> f64 {
+        let is_on = |one: &&Component| one.cpus.as_ref().is_none_or(|own| own.contains(cpu));
+        let on_it = components.iter().filter(is_on);
+        on_it.filter_map(Component::asks_for).sum()
+    };
+    match cpus.iter().find(|cpu| asked(cpu) >= 1.0) {
+        None => Ok(()),
+        Some(cpu) => Err(BadInput(format!(
+            "the components together take {:.0} % of CPU {cpu} and leave nothing: fewer events, \
+             or shorter ones",
+            asked(cpu) * 100.0
+        ))),
+    }
+}
+
 /// An option of a component with its value.
 #[derive(Debug, Clone)]
 enum ComponentOption {

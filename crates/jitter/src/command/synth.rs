@@ -117,6 +117,9 @@ pub fn main(args: &SynthArgs, messages: &Messages) -> Result<u8> {
         ))
         .into());
     }
+    if !args.parts.0.is_empty() {
+        parts::check_together(&components, &cpus)?;
+    }
     let model = NoiseModel {
         cpus,
         duration_ns: units::nanos(args.duration),
