@@ -354,7 +354,8 @@ pub(super) fn components(cpu: &CpuTrace, power: &Power, each: f64) -> Vec<Compon
         let own_ns: u64 = own.filter(|(_, own)| *own).map(|(e, _)| e.length_ns).sum();
         found.push(Component {
             period_ns: fold.period_ns,
-            phase_ns: fold.phase_ns,
+            // The fold counts from the first reading of this CPU.
+            phase_ns: (fold.phase_ns + power.pass.begin_ns as f64).rem_euclid(fold.period_ns),
             jitter_ns: fold.jitter_ns,
             events: fold.events.round() as u64,
             // Of several events in a period all count, of periods each once.
