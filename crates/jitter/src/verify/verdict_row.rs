@@ -62,7 +62,8 @@ pub fn judge(cpus: &[Evidence<'_>], tolerance: Tolerance, factor: f64, times: f6
         same += matches.same.len();
         on_time += matches.same.len() + matches.other_length.len();
         for host in host {
-            chance += match_events(asked, host, tolerance).same.len() as f64 / 2.0;
+            // In as much of the host as the replay took.
+            chance += match_events(asked, host, tolerance).same.len() as f64 * times;
         }
         for (a, s) in matches.pairs() {
             late.push(signed(seen[s].due_ns, asked[a].due_ns, factor));
