@@ -5,11 +5,12 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::import::JitterRecording;
-use crate::{Fault, JitterTrace, format};
+use crate::{CpuTrace, Fault, JitterTrace, Notes, Span, TraceEvent, TraceHeader, format};
 use clap::{Args, ValueEnum};
 use sandbag_input::{Existing, NewFile};
 use sandbag_ui::failure::{Context as _, Result};
-use serde_json::json;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use super::select::SelectArgs;
 use super::{ImportArgs, causes};
@@ -45,6 +46,39 @@ pub struct ConvertArgs {
 
     #[command(flatten)]
     import: ImportArgs,
+}
+
+/// A trace as JSON. Events are written as they are read: a value of each would take twelve times
+/// the memory of the trace.
+#[derive(Serialize)]
+struct JsonTrace<'a> {
+    header: &'a TraceHeader,
+    notes: Option<&'a Notes>,
+    cpus: Vec<JsonCpu<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attribution: Option<Value>,
+}
+
+#[derive(Serialize)]
+struct JsonCpu<'a> {
+    cpu: u32,
+    known: &'a [Span],
+    #[serde(serialize_with = "starts_and_lengths")]
+    events: &'a [TraceEvent],
+}
+
+impl<'a> JsonCpu<'a> {
+    fn of(cpu: &'a CpuTrace) -> Self {
+        Self {
+            cpu: cpu.cpu,
+            known: &cpu.known,
+            events: &cpu.events,
+        }
+    }
+}
+
+fn starts_and_lengths<S: Serializer>(events: &&[TraceEvent], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(events.iter().map(|event| [event.start_ns, event.length_ns]))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -136,24 +170,12 @@ fn write(trace: &JitterTrace, to: ExportFormat, out: &mut impl Write) -> io::Res
             }
         }
         ExportFormat::Json => {
-            let cpus: Vec<_> = trace
-                .cpus
-                .iter()
-                .map(|cpu| {
-                    let events = cpu.events.iter();
-                    json!({
-                        "cpu": cpu.cpu,
-                        "known": cpu.known,
-                        "events": events
-                            .map(|event| [event.start_ns, event.length_ns])
-                            .collect::<Vec<_>>(),
-                    })
-                })
-                .collect();
-            let mut all = json!({"header": trace.header, "notes": trace.notes, "cpus": cpus});
-            if let Some(attribution) = &trace.attribution {
-                all["attribution"] = causes::json(attribution);
-            }
+            let all = JsonTrace {
+                header: &trace.header,
+                notes: trace.notes.as_ref(),
+                cpus: trace.cpus.iter().map(JsonCpu::of).collect(),
+                attribution: trace.attribution.as_deref().map(causes::json),
+            };
             serde_json::to_writer(&mut *out, &all)?;
             writeln!(out)?;
         }
