@@ -333,9 +333,11 @@ impl<'a> Cursor<'a> {
         run: &DriftRun<'_>,
         chance: &mut Chance,
     ) -> f64 {
-        let each_unit = ranks / self.units.pieces.len() as f64;
+        // Fewer ranks than units leave the last ones out, as where each rank is followed.
+        let used = (ranks as usize).clamp(1, self.units.pieces.len());
+        let each_unit = ranks / used as f64;
         let mut most = 0.0f64;
-        let units = self.units.pieces.iter().zip(&self.first);
+        let units = self.units.pieces.iter().zip(&self.first).take(used);
         for (unit, (pieces, first)) in units.enumerate() {
             for piece in &pieces[*first..] {
                 let from = piece.from_ns.saturating_sub(t_ns) as f64;
