@@ -102,12 +102,13 @@ pub struct VerdictCounter {
 impl VerdictCounter {
     /// Adds one window. `foreign_pct`: load that is neither ours nor the command's; `None`
     /// where it is not known, or was expected (there is no command, so the machine's other
-    /// work is the point of the exercise).
-    pub fn add(&mut self, window: &Window, foreign_pct: Option<f64>) {
+    /// work is the point of the exercise). Returns the error that it counts, points; a hole
+    /// has none.
+    pub fn add(&mut self, window: &Window, foreign_pct: Option<f64>) -> Option<f64> {
         self.windows += 1;
         if window.hole {
             self.holes += 1;
-            return;
+            return None;
         }
         // A last window that is shorter counts as the part of a second that it
         // is: a tick of steal is a lot of it, and so is a load that is absent.
@@ -128,6 +129,7 @@ impl VerdictCounter {
             self.noisy += 1;
             own.noisy += 1;
         }
+        Some(error)
     }
 
     /// The errors of the windows that are not holes.

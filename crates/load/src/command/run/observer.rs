@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use crate::board::BOUNDARY_NS;
 use crate::node::Target;
 use crate::report::AchievedWriter;
 use crate::report::run::WatchedUse;
@@ -195,11 +196,12 @@ impl<'a> Collector<'a> {
 
 impl Windows for Collector<'_> {
     fn short(&mut self, window: &Window) {
-        if !window.hole {
-            let error = window.error_points();
-            let cpu = self.index(window.cpu);
-            self.sums[cpu].short.add(error);
-            self.short.add(error);
+        let cpu = self.index(window.cpu);
+        let own = &mut self.sums[cpu].short;
+        // A last one of a few milliseconds is a part of a period of the method.
+        if !window.hole && (window.length_ns >= BOUNDARY_NS / 2 || own.count() == 0) {
+            own.add(window.error_points());
+            self.short.add(window.error_points());
         }
         if self.achieved_short.is_some() {
             match self
@@ -215,6 +217,9 @@ impl Windows for Collector<'_> {
 
     fn whole(&mut self, window: &Window) {
         let cpu = self.index(window.cpu);
+        let foreign_pct = window.foreign_pct(self.burns);
+        let foreign_pct = foreign_pct.filter(|_| self.has_programs);
+        let error = self.verdict.add(window, foreign_pct);
         let sums = &mut self.sums[cpu];
         sums.asked += window.asked_pct * window.length_ns as f64;
         sums.wall_ns += window.length_ns;
@@ -223,12 +228,9 @@ impl Windows for Collector<'_> {
         sums.busy_ns = sums.busy_ns.zip(window.busy_ns).map(|(a, b)| a + b);
         sums.command_ns = sums.command_ns.zip(window.command_ns).map(|(a, b)| a + b);
         sums.holes += u64::from(window.hole);
-        if !window.hole && (window.length_ns >= LEAST_WINDOW_NS || sums.whole.count() == 0) {
-            sums.whole.add(window.error_points());
+        if window.length_ns >= LEAST_WINDOW_NS || sums.whole.count() == 0 {
+            error.into_iter().for_each(|error| sums.whole.add(error));
         }
-        let foreign_pct = window.foreign_pct(self.burns);
-        self.verdict
-            .add(window, foreign_pct.filter(|_| self.has_programs));
         self.row.push(window.clone());
         if cpu + 1 == self.cpus.len() {
             self.write_row();
