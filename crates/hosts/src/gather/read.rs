@@ -284,7 +284,9 @@ fn course(dir: &Path, length_s: f64, tolerance_points: f64) -> Vec<Option<Piece>
         for sum in &mut sums[first..last] {
             sum.0 += row.got_pct * row.length_s;
             sum.1 += row.length_s;
-            sum.2 |= row.error_points.abs() > tolerance_points;
+            // As the verdict counts it: of a short last window by its length.
+            let part = if row.time_s > 0.0 { row.length_s.min(1.0) } else { 1.0 };
+            sum.2 |= row.error_points.abs() * part > tolerance_points;
         }
     }
     let piece = |(got, weight, is_off): (f64, f64, bool)| {
