@@ -12,7 +12,7 @@ const signed = (v, digits) => (v > 0 ? "+" : v < 0 ? "\u2212" : "") + Math.abs(v
 // The least round number that is not below v.
 const nice = (v) => {
   const power = 10 ** Math.floor(Math.log10(v));
-  return [1, 2, 3, 5, 10].map((n) => n * power).find((n) => n >= v * 0.999999);
+  return [1, 2, 3, 5, 10].map((n) => +(n * power).toPrecision(1)).find((n) => n >= v * 0.999999);
 };
 
 const text = () => ({ color: colour("soft"), fontSize: 11 });

@@ -169,7 +169,7 @@ fn over_time(view: &View<'_>, series: &Result<LoadSeries, String>) -> Markup {
                     }
                 }
             } @else {
-                figure { figcaption { "Mean over all CPUs" } div .chart.load data-chart="mean" {} }
+                figure { figcaption { "Mean over all CPUs; the error is that of the worst" } div .chart.load data-chart="mean" {} }
                 figure { figcaption { "Got, " (words.of_what) } div .chart.heat data-chart="got" {} }
                 figure { figcaption { "Error (got minus asked), points" } div .chart.heat data-chart="error" {} }
             }

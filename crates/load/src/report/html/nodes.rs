@@ -73,8 +73,8 @@ pub fn render(nodes: &NodeRows, runs: &[Run], dir: &Path) -> String {
                 span { i .key.got {} "got" }
                 @if holes { span { i .key.hole {} (SPEED.absent) } }
                 span .note {
-                    (SPEED.charts) " Each chart shows the mean over the node's CPUs; the page of "
-                    "the node shows each CPU."
+                    (SPEED.charts) " Each chart shows the mean over the node's CPUs, and the error "
+                    "of the worst; the page of the node shows each CPU."
                 }
             }
             div .charts {

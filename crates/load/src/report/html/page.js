@@ -161,7 +161,9 @@ const chartsOf = (data, peers, elements) => {
     const cells = cpus.flatMap((c, y) =>
       pick(c).map((v, x) => [x, y, v]).filter((cell) => cell[2] !== null));
     const labelStep = [1, 2, 4, 8, 16, 32, 64].find((n) => n * rowHeight >= 13) || 128;
-    const onTick = (i) => Math.abs((i * width) / tick - Math.round((i * width) / tick)) < 1e-6;
+    // The first multiple of the tick from there; a bucket seldom begins at one.
+    const next = (i) => Math.ceil((i * width) / tick - 1e-9) * tick;
+    const onTick = (i) => next(+i) < (+i + 1) * width - 1e-9;
     return {
       animation: false,
       grid: {
@@ -183,7 +185,7 @@ const chartsOf = (data, peers, elements) => {
         data: Array.from({ length: count }, (_, i) => i),
         axisLine: line("rule"),
         axisTick: { alignWithLabel: false, interval: onTick, ...line("rule") },
-        axisLabel: { ...text(), align: "left", interval: onTick, formatter: (i) => clock(i * width) },
+        axisLabel: { ...text(), align: "left", interval: onTick, formatter: (i) => clock(next(+i)) },
       },
       yAxis: {
         type: "category",
