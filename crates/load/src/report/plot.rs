@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use sandbag_ui::bars;
+use sandbag_ui::bars::{self, WIDTH};
 
 use crate::report::Error;
 use crate::report::run::{Run, worst_first};
@@ -23,9 +23,19 @@ pub fn plot_run(run: &Run, achieved: &Path) -> Result<String, Error> {
         worst.iter().take(WORST_ROWS).map(|c| c.cpu).collect()
     };
     let mut out = view.words.plot.to_owned();
+    // Of few windows the last may be shorter than the others.
+    let laid = |values: &[Option<f64>]| -> Vec<Option<f64>> {
+        if values.len() >= WIDTH {
+            return values.to_vec();
+        }
+        let windows = run.length_s / series.width_s;
+        let place = |i: usize| ((i as f64 + 0.5) / WIDTH as f64 * windows) as usize;
+        let value = |i| values.get(place(i)).or(values.last()).copied().flatten();
+        (0..WIDTH).map(value).collect()
+    };
     for (cpu, track) in series.cpus.iter().filter(|(cpu, _)| shown.contains(cpu)) {
-        bars::push(&mut out, &format!("cpu {cpu} asked"), &track.asked, 1);
-        bars::push(&mut out, "got", &track.got, 1);
+        bars::push(&mut out, &format!("cpu {cpu} asked"), &laid(&track.asked), 1);
+        bars::push(&mut out, "got", &laid(&track.got), 1);
     }
     bars::push_axis(&mut out, run.length_s);
     Ok(out)
@@ -33,8 +43,6 @@ pub fn plot_run(run: &Run, achieved: &Path) -> Result<String, Error> {
 
 #[cfg(test)]
 mod tests {
-    use sandbag_ui::bars::WIDTH;
-
     use super::*;
     use crate::report::fixture::{self, Fixture};
 
