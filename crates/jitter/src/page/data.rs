@@ -24,8 +24,13 @@ pub(super) fn of_trace(page: &TracePage<'_>) -> Value {
     let all = extent(cpus.iter().flat_map(|cpu| cpu.known.clone())).unwrap_or_default();
     let lengths = |cpu: &CpuTrace| cpu.lengths_ns().collect::<Vec<u64>>();
     let name = |cpu: &CpuTrace| format!("CPU {}", cpu.cpu);
-    let density = |cpu| density(name(cpu), &lengths(cpu), None);
-    let shares = |cpu| shares(name(cpu), lengths(cpu));
+    // With the place of their CPU, which is that of its colour: one without events has none.
+    let density = |(at, cpu): (usize, &CpuTrace)| {
+        Some(placed(at, density(name(cpu), &lengths(cpu), None)?))
+    };
+    let shares =
+        |(at, cpu): (usize, &CpuTrace)| Some(placed(at, shares(name(cpu), lengths(cpu))?));
+    let numbered = || cpus.iter().enumerate();
     // Few CPUs have charts of their own.
     let each = if cpus.len() <= MOST_CHARTS {
         1
@@ -36,8 +41,9 @@ pub(super) fn of_trace(page: &TracePage<'_>) -> Value {
     json!({
         "begin_s": all.from_ns as f64 / 1e9,
         "length_s": all.length_ns() as f64 / 1e9,
-        "density": cpus.iter().filter_map(density).collect::<Vec<_>>(),
-        "shares": cpus.iter().filter_map(shares).collect::<Vec<_>>(),
+        "cpus": cpus.len(),
+        "density": numbered().filter_map(density).collect::<Vec<_>>(),
+        "shares": numbered().filter_map(shares).collect::<Vec<_>>(),
         "events": cpus.chunks(each).map(|cpus| events(cpus, all)).collect::<Vec<_>>(),
         "spectra": spectra.map(|one| one.as_ref().map(lines)).collect::<Vec<_>>(),
         "matrix": matrix(cpus, page.correlations),
@@ -55,10 +61,11 @@ pub(super) fn of_two(a: &JitterTrace, b: &JitterTrace) -> Value {
         density("B".to_owned(), &b, bandwidth),
     ];
     let shares = [shares("A".to_owned(), a), shares("B".to_owned(), b)];
-    json!({
-        "density": densities.into_iter().flatten().collect::<Vec<_>>(),
-        "shares": shares.into_iter().flatten().collect::<Vec<_>>(),
-    })
+    let all = |lines: [Option<Value>; 2]| -> Vec<Value> {
+        let numbered = lines.into_iter().enumerate();
+        numbered.filter_map(|(at, line)| Some(placed(at, line?))).collect()
+    };
+    json!({"density": all(densities), "shares": all(shares)})
 }
 
 /// Four digits, more than can be seen.
@@ -68,6 +75,12 @@ fn round(value: f64) -> f64 {
     }
     let scale = 10f64.powi(3 - value.abs().log10().floor() as i32);
     (value * scale).round() / scale
+}
+
+/// A line with the place of its colour.
+fn placed(at: usize, mut line: Value) -> Value {
+    line["at"] = at.into();
+    line
 }
 
 fn density(name: String, lengths_ns: &[u64], bandwidth: Option<f64>) -> Option<Value> {

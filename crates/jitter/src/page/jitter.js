@@ -11,7 +11,7 @@ start((data, elements) => {
   };
   const periodOf = (hz) => time(1e9 / hz);
   const compared = !data.events;
-  const many = !compared && data.density.length > 8;
+  const many = !compared && data.cpus > 8;
   const lineColour = (i) =>
     compared ? colour(i ? "got" : "asked") : many ? colour("got") : colour("line-" + i);
 
@@ -60,7 +60,7 @@ start((data, elements) => {
         min: 1e-6,
         axisLabel: decades((v) => (v >= 0.01 ? v : v.toExponential(0))),
       }),
-      series: data.density.map((d, i) => curve(d.name, d.points, own(i, 1.8))),
+      series: data.density.map((d) => curve(d.name, d.points, own(d.at, 1.8))),
     });
 
   const cumulativeChart = () => chart(
@@ -68,9 +68,9 @@ start((data, elements) => {
     {
       xAxis: lengthAxis(data.shares.map((s) => s.events)),
       yAxis: valueAxis("share, %", { min: 0, max: 100, interval: 25 }),
-      series: data.shares.flatMap((s, i) => [
-        curve(s.name + ", events", s.events, own(i, 1.8)),
-        curve(s.name + ", noise", s.noise, own(i, 1.4, { type: dashed })),
+      series: data.shares.flatMap((s) => [
+        curve(s.name + ", events", s.events, own(s.at, 1.8)),
+        curve(s.name + ", noise", s.noise, own(s.at, 1.4, { type: dashed })),
       ]),
     });
 
