@@ -4,7 +4,7 @@
 use maud::html;
 use sandbag_stats::Verdict;
 use sandbag_ui::chart::{self, Chart, ChartSeries, figure};
-use sandbag_ui::page::static_page;
+use sandbag_ui::page::{signed, static_page};
 use sandbag_ui::text::{command_line, visible};
 
 use super::{by_metric, cells, heads, number, title};
@@ -77,7 +77,7 @@ pub fn page(sweep: &Sweep) -> String {
                         td { (number(cpu.a_asked_pct)) }
                         td { (format!("{:.3}", cpu.a_got_pct)) }
                         td { (format!("{:.3}", cpu.b_got_pct)) }
-                        td { (format!("{:+.3}", cpu.difference_points)) }
+                        td { (signed(cpu.difference_points, 3)) }
                     } } }
                 }
             }

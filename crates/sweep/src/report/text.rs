@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use sandbag_ui::table;
-use sandbag_ui::text::visible;
+use sandbag_ui::text::{signed, visible};
 
 use super::{by_metric, cells, heads, same_load, title};
 use crate::answer::sentences;
@@ -43,8 +43,11 @@ pub fn terminal(sweep: &Sweep) -> String {
         for cpu in &same.cpus {
             let _ = writeln!(
                 out,
-                "  load of CPU {:<4} A {:.3} %, B {:.3} %: {:+.3} points apart",
-                cpu.cpu, cpu.a_got_pct, cpu.b_got_pct, cpu.difference_points
+                "  load of CPU {:<4} A {:.3} %, B {:.3} %: {} points apart",
+                cpu.cpu,
+                cpu.a_got_pct,
+                cpu.b_got_pct,
+                signed(cpu.difference_points, 3)
             );
         }
     }
