@@ -173,5 +173,6 @@ def replay(profile, *, out=None, **options):
 
 def slow(speed, *, out=None, **options):
     """Slows this process: 0.5 is half speed, or `"0=1,1=.5"`."""
-    to = None if "pid" in options else "--pid="
+    others = {"pid", "unit", "container"}
+    to = None if others & options.keys() else "--pid="
     return Condition(["slow", *words({"speed": speed, **options})], out, to)
