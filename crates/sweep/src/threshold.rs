@@ -86,6 +86,19 @@ impl Threshold {
         if !rest.is_empty() {
             return Err(fault(format!("`{rest}` is left over")));
         }
+        if let (Expression::Value(place), Expression::Number(number), more)
+        | (Expression::Number(number), Expression::Value(place), more) = (
+            &left,
+            &right,
+            greater == matches!(left, Expression::Value(_)),
+        ) && place.metric == FAILED
+            && (!(0.0..=1.0).contains(number) || (*number == 1.0 && more && !or_equal))
+        {
+            return Err(fault(format!(
+                "failed is the share of the blocks that failed, from 0 to 1: compared with {number} \
+                 it says nothing"
+            )));
+        }
         Ok(Self {
             text: text.to_owned(),
             left,
@@ -447,6 +460,29 @@ mod tests {
     }
 
     #[test]
+    fn a_number_of_failures_that_no_share_reaches_is_refused() {
+        let sweep = fixture::sweep(&[[&[10.0], &[10.0]]]);
+        let parse = |text: &str| Threshold::parse(text, &sweep);
+        for text in [
+            "failed@30 > 2",
+            "1 < failed@30",
+            "failed@30 < -1",
+            "failed@30 >= 1.5",
+        ] {
+            let why = parse(text).unwrap_err();
+            assert!(why.contains("share of the blocks"), "{text}: {why}");
+        }
+        for text in [
+            "failed@30 > 0",
+            "failed@30 >= 1",
+            "failed@30 < 1",
+            "0 < failed@30",
+        ] {
+            parse(text).unwrap();
+        }
+    }
+
+    #[test]
     fn failures_are_counted() {
         for (blocks, reason) in [
             (5, "0.2000 against 0, counted in 5 blocks"),
@@ -461,7 +497,7 @@ mod tests {
             for (text, outcome) in [
                 ("failed@0 > 0", Outcome::Passed),
                 ("2 * failed@30 > 2", Outcome::Passed),
-                ("failed@30 < 1.5", Outcome::Failed),
+                ("failed@30 <= 1", Outcome::Failed),
                 // Of two programs or conditions it is an estimate.
                 ("failed@30 > failed@0", Outcome::Unsure),
             ] {
