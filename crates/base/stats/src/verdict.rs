@@ -226,7 +226,9 @@ mod tests {
 
     fn verdict(windows: &[Window]) -> Verdict {
         let mut c = VerdictCounter::default();
-        windows.iter().for_each(|w| c.add(w, None));
+        for w in windows {
+            c.add(w, None);
+        }
         c.verdict(Tolerance::default())
     }
 

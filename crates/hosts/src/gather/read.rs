@@ -285,7 +285,11 @@ fn course(dir: &Path, length_s: f64, tolerance_points: f64) -> Vec<Option<Piece>
             sum.0 += row.got_pct * row.length_s;
             sum.1 += row.length_s;
             // As the verdict counts it: of a short last window by its length.
-            let part = if row.time_s > 0.0 { row.length_s.min(1.0) } else { 1.0 };
+            let part = if row.time_s > 0.0 {
+                row.length_s.min(1.0)
+            } else {
+                1.0
+            };
             sum.2 |= row.error_points.abs() * part > tolerance_points;
         }
     }

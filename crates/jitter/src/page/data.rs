@@ -25,11 +25,9 @@ pub(super) fn of_trace(page: &TracePage<'_>) -> Value {
     let lengths = |cpu: &CpuTrace| cpu.lengths_ns().collect::<Vec<u64>>();
     let name = |cpu: &CpuTrace| format!("CPU {}", cpu.cpu);
     // With the place of their CPU, which is that of its colour: one without events has none.
-    let density = |(at, cpu): (usize, &CpuTrace)| {
-        Some(placed(at, density(name(cpu), &lengths(cpu), None)?))
-    };
-    let shares =
-        |(at, cpu): (usize, &CpuTrace)| Some(placed(at, shares(name(cpu), lengths(cpu))?));
+    let density =
+        |(at, cpu): (usize, &CpuTrace)| Some(placed(at, density(name(cpu), &lengths(cpu), None)?));
+    let shares = |(at, cpu): (usize, &CpuTrace)| Some(placed(at, shares(name(cpu), lengths(cpu))?));
     let numbered = || cpus.iter().enumerate();
     // Few CPUs have charts of their own.
     let each = if cpus.len() <= MOST_CHARTS {
@@ -63,7 +61,9 @@ pub(super) fn of_two(a: &JitterTrace, b: &JitterTrace) -> Value {
     let shares = [shares("A".to_owned(), a), shares("B".to_owned(), b)];
     let all = |lines: [Option<Value>; 2]| -> Vec<Value> {
         let numbered = lines.into_iter().enumerate();
-        numbered.filter_map(|(at, line)| Some(placed(at, line?))).collect()
+        numbered
+            .filter_map(|(at, line)| Some(placed(at, line?)))
+            .collect()
     };
     json!({"density": all(densities), "shares": all(shares)})
 }

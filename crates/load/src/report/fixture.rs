@@ -312,7 +312,9 @@ fn simulate(
     }
     let mut counter = VerdictCounter::default();
     let foreign_pct = |w: &Window| w.foreign_pct(true).filter(|_| command);
-    windows.iter().for_each(|w| counter.add(w, foreign_pct(w)));
+    for w in &windows {
+        counter.add(w, foreign_pct(w));
+    }
     let tolerance = Tolerance::default();
     let verdict = counter.verdict(tolerance);
     let stats = counter.accuracy().stats();

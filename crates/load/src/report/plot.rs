@@ -34,7 +34,12 @@ pub fn plot_run(run: &Run, achieved: &Path) -> Result<String, Error> {
         (0..WIDTH).map(value).collect()
     };
     for (cpu, track) in series.cpus.iter().filter(|(cpu, _)| shown.contains(cpu)) {
-        bars::push(&mut out, &format!("cpu {cpu} asked"), &laid(&track.asked), 1);
+        bars::push(
+            &mut out,
+            &format!("cpu {cpu} asked"),
+            &laid(&track.asked),
+            1,
+        );
         bars::push(&mut out, "got", &laid(&track.got), 1);
     }
     bars::push_axis(&mut out, run.length_s);

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use sandbag_input::{Existing, NewFile};
-use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::BadInput;
+use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::output::{give_to_caller, print};
 use serde_json::Value;
 
@@ -32,7 +32,11 @@ enum Json {
 impl Files {
     /// Creates the files that the options name.
     pub fn create(options: &BenchOptions) -> Result<Self> {
-        if options.output.as_ref().is_some_and(|path| path.as_os_str() == "-") {
+        if options
+            .output
+            .as_ref()
+            .is_some_and(|path| path.as_os_str() == "-")
+        {
             let text = "--output -: standard output is for the figures: name a file";
             return Err(BadInput(text.to_owned()).into());
         }
