@@ -215,7 +215,7 @@ impl Experiment for Replay {
             _ => (reference(setup), String::new()),
         };
         let words = format!(
-            "-q replay {options} --cpus {} --map first --as-root",
+            "-q replay {options} --cpus {0} --pin {0} --map first --as-root",
             setup.cpus
         );
         let mut command = program::command(&setup.sandbag, &words);
@@ -284,6 +284,7 @@ impl Paper for Replay {
     }
 
     fn prepare(&mut self, setup: &Setup, _chosen: &mut Choices) -> Result<Remarks> {
+        setup.chosen.check(self.cells.iter().copied())?;
         let has_hour = setup.chosen.programs.iter().any(|name| name == HOUR);
         if setup.chosen.profile.is_some() && !has_hour {
             return Err(NotHere(format!("--profile is for --programs {HOUR}")).into());

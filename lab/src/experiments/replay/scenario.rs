@@ -97,7 +97,12 @@ pub fn record(setup: &Setup, program: Vec<OsString>, path: &Path, said: &Path) -
     command.arg(&new).arg("--").args(program);
     let said = File::create(said).with_context(|| said.display().to_string())?;
     command.stdout(said);
-    let mut recording = Running::start(command, Start::default())?;
+    // The program, too, is on these CPUs.
+    let start = Start {
+        cpus: Some(&setup.cpus),
+        ..Start::default()
+    };
+    let mut recording = Running::start(command, start)?;
     for (what, seconds) in SCENARIO {
         let until = Instant::now() + Duration::from_secs_f64(seconds * scale(setup));
         let running = part(setup, what)?;
