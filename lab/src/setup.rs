@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use sandbag_linux::CpuList;
+use sandbag_ui::BadInput;
 
 use crate::condition::Condition;
 use crate::experiment::Choices;
@@ -43,7 +44,7 @@ pub struct Selection {
     #[arg(long, value_name = "LOADS", value_delimiter = ',', value_parser = load)]
     pub loads: Vec<f64>,
 
-    /// These speeds (hpcc-figure-3, -5, -6)
+    /// These speeds (hpcc-figure-2, -3, -5, -6)
     #[arg(long, value_name = "SPEEDS", value_delimiter = ',', value_parser = speed)]
     pub speeds: Vec<f64>,
 
@@ -80,6 +81,23 @@ impl Selection {
     /// Whether a program of this name is among those chosen.
     pub fn has(&self, program: &str) -> bool {
         self.programs.is_empty() || self.programs.iter().any(|name| name == program)
+    }
+
+    /// # Errors
+    /// A chosen program is none of these, which are all that an experiment has.
+    pub fn check<'a>(&self, all: impl Iterator<Item = &'a str>) -> Result<(), BadInput> {
+        let all: Vec<&str> = all.collect();
+        match self
+            .programs
+            .iter()
+            .find(|name| !all.contains(&name.as_str()))
+        {
+            None => Ok(()),
+            Some(name) => Err(BadInput(format!(
+                "--programs {name}: the programs are {}",
+                all.join(", ")
+            ))),
+        }
     }
 
     /// As the terms of rows name it: what changes what a row is.

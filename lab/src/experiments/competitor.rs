@@ -32,6 +32,8 @@ const LEVELS_QUICK: [f64; 2] = [50.0, 80.0];
 
 /// Share that a competitor had, percent.
 const SHARE: &str = "got_pct";
+/// Of rows beside programs for which a weight was looked for.
+const HUNGRY: &str = "hungry";
 /// A share this near to the level, in points, is the level's.
 const NEAR_POINTS: f64 = 1.5;
 /// Trials in search of a weight.
@@ -119,6 +121,9 @@ impl Competitor {
             &|programs, ended| subject.read(programs, ended),
             &figures,
         );
+        if subject.hungry {
+            row.put(HUNGRY, 1.0);
+        }
         if row.end == End::Done && subject.has_end {
             row.put("seconds", row.loaded_s);
         }

@@ -8,7 +8,7 @@ mod page;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
 use sandbag_linux::CpuList;
 use sandbag_load::report::Run;
 use sandbag_ui::BadInput;
@@ -226,14 +226,9 @@ impl Paper for Micro {
 
     /// Finds how much each program does in a part.
     fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<Remarks> {
+        let names = Name::MICRO.iter().map(|name| name.as_str());
+        setup.chosen.check(names)?;
         let mut remarks = Remarks::default();
-        ensure!(
-            !Self::programs(setup).is_empty(),
-            BadInput(format!(
-                "--programs: there are {}",
-                Name::MICRO.map(Name::as_str).join(", ")
-            ))
-        );
         let all = setup.cpus.len();
         if let Some(cores) = setup.chosen.cores.iter().find(|n| !(1..=all).contains(*n)) {
             bail!(BadInput(format!(

@@ -174,6 +174,8 @@ impl Paper for Obtrusive {
 
     fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<Remarks> {
         self.programs = (self.make)(setup)?;
+        let names = self.programs.iter().map(|program| program.name);
+        setup.chosen.check(names)?;
         self.programs
             .retain(|program| setup.chosen.has(program.name));
         for program in &self.programs {

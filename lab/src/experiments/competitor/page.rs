@@ -4,13 +4,13 @@
 
 use sandbag_stats::{PairedRatio, paired_ratio};
 
-use super::SHARE;
+use super::{HUNGRY, SHARE};
 use crate::agreement::Compared;
 use crate::condition::Condition;
 use crate::experiment::Choices;
 use crate::page::Section;
 use crate::row::{Row, grouped};
-use crate::summary::{Median, figure};
+use crate::summary::{Median, Summary, figure};
 use crate::table::{Table, interval};
 use crate::workload::latency::QUANTILES;
 
@@ -73,7 +73,9 @@ impl Likeness {
 
 /// Whether the competitor was not starved. Beside a program that leaves time it has more than
 /// the level.
+/// The weight beside a `hungry` one is chosen for its share.
 fn is_equal(cell: &str, rows: &[&Row]) -> bool {
+    let hungry = rows.iter().any(|row| row.get(HUNGRY).is_some());
     let competitors: Vec<&Row> = rows
         .iter()
         .copied()
@@ -83,7 +85,10 @@ fn is_equal(cell: &str, rows: &[&Row]) -> bool {
         .split_once('/')
         .and_then(|(_, pct)| pct.parse::<f64>().ok());
     match (level, figure(&competitors, SHARE)) {
-        (Some(level), Some(share)) => share.value >= level - STARVED_POINTS,
+        (Some(level), Some(share)) => {
+            let above = share.value - level;
+            above >= -STARVED_POINTS && (!hungry || above <= STARVED_POINTS)
+        }
         _ => true,
     }
 }
@@ -138,7 +143,7 @@ fn constants(condition: &Condition) -> String {
 pub fn sections(rows: &[Row], chosen: &Choices) -> Vec<Section> {
     let mut about = Table::of("program | what");
     let mut table = Table::of(
-        "program | load, % | competitor's share, % | figure | competitor | by | beside it | / competitor | alike",
+        "program | load, % | competitor's share, % | figure | competitor | by | beside it | pairs | / competitor | alike",
     );
     for (cell, own) in grouped(rows, |row| row.cell.clone()) {
         let (program, level) = cell.split_once('/').unwrap_or((&cell, ""));
@@ -163,20 +168,26 @@ pub fn sections(rows: &[Row], chosen: &Choices) -> Vec<Section> {
                 .copied()
                 .filter(|row| row.condition == *load)
                 .collect();
-            let (Some(reference), Some(value)) =
-                (figure(&competitors, name), figure(&beside, name))
-            else {
+            // A figure of other programs; where all trials failed, why is said once.
+            let is_known = own.iter().any(|row| row.get(name).is_some());
+            let stands_for_all = Some(name) == compared().next();
+            if !is_known && (!stands_for_all || own.iter().any(|row| row.counts())) {
                 continue;
-            };
+            }
             let ratio = ratio(&own, load, name);
+            let shown = |rows: &[&Row]| match figure(rows, name) {
+                Some(value) => shown(name, value),
+                None => Summary::of(rows).shown(None, 0),
+            };
             table.push(vec![
                 program.to_owned(),
                 level.to_owned(),
                 share.clone(),
                 name.to_owned(),
-                shown(name, reference),
+                shown(&competitors),
                 constants(load),
-                shown(name, value),
+                shown(&beside),
+                ratio.map_or(0, |ratio| ratio.pairs).to_string(),
                 ratio.map_or_else(String::new, |r| interval(r.ratio, (r.low, r.high), 2)),
                 ratio
                     .map_or("too few", |r| Likeness::of(r, equal).as_str())

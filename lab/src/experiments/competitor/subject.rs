@@ -111,7 +111,9 @@ pub fn make(setup: &Setup) -> Result<(Vec<Subject>, Vec<String>)> {
     let mut made = vec![programs::openmp(setup)];
     // These take minutes beside a load of 80 %.
     if setup.quick {
-        skipped.push("exchange and compile: in the full form only".to_owned());
+        for name in ["exchange", "compile"] {
+            skipped.push(format!("{name}: in the full form only"));
+        }
     } else {
         made.extend([programs::exchange(setup), programs::compile(setup)]);
     }
@@ -122,8 +124,13 @@ pub fn make(setup: &Setup) -> Result<(Vec<Subject>, Vec<String>)> {
             Err(Err(error)) => return Err(error),
         }
     }
+    let name_of = |why: &str| why.split(':').next().unwrap_or_default().to_owned();
+    let left_out: Vec<String> = skipped.iter().map(|why| name_of(why)).collect();
+    let names = subjects.iter().map(|subject| subject.name);
+    let names = names.chain(left_out.iter().map(String::as_str));
+    setup.chosen.check(names)?;
     subjects.retain(|subject| setup.chosen.has(subject.name));
-    skipped.retain(|why| setup.chosen.has(why.split(':').next().unwrap_or_default()));
+    skipped.retain(|why| setup.chosen.has(&name_of(why)));
     Ok((subjects, skipped))
 }
 
