@@ -244,7 +244,7 @@ fn run_all(args: &RunArgs, messages: &Messages) -> Result<u8> {
                 return Ok(exit::INTERRUPTED);
             }
             // Nothing was begun.
-            Err(error) if error.is::<BadInput>() => return Err(error),
+            Err(error) if error.is::<BadInput>() && of == 1 => return Err(error),
             Err(error) => {
                 failed += 1;
                 Messages::error(&format!("{}: {error:#}", experiment.name()));
