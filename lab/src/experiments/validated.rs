@@ -284,6 +284,7 @@ fn ways(rows: &[Row]) -> Vec<Way> {
         all.sort_by_key(|one| one.ranks);
         Way { sync, how, all }
     };
+    let rows = rows.iter().filter(|row| row.counts());
     let mut ways: Vec<Way> = grouped(rows, |row| (part(row, 2), part(row, 0)))
         .into_iter()
         .map(way)
