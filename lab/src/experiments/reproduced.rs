@@ -161,13 +161,16 @@ impl Paper for Reproduced {
     }
 
     fn prepare(&mut self, setup: &Setup, _chosen: &mut Choices) -> Result<Remarks> {
-        let record = format!(
-            "-q jitter record -d {TRACE_S}s --cpus {} --force -o",
-            one_cpu(&setup.cpus)
-        );
+        let cpu = one_cpu(&setup.cpus);
+        let record = format!("-q jitter record -d {TRACE_S}s --cpus {cpu} --force -o");
         let synth = format!("-q jitter synth --like linux-2007 -d {TRACE_S}s --force -o");
-        for (name, words) in [(HERE, record), (LINUX, synth)] {
-            let path = setup.dir.join(format!("{}.sbj", name.replace(' ', "-")));
+        // A recording of another CPU is none of this one.
+        let files = [
+            format!("this-machine-cpu{cpu}.sbj"),
+            "like-linux.sbj".to_owned(),
+        ];
+        for ((name, words), file) in [(HERE, record), (LINUX, synth)].into_iter().zip(files) {
+            let path = setup.dir.join(file);
             program::make_file(&setup.sandbag, &words, &path, LIMIT)?;
             self.traces.push((name, path));
         }

@@ -154,10 +154,12 @@ impl Paper for Scaling {
 
     /// Records this machine, and makes the traces that are like the paper's.
     fn prepare(&mut self, setup: &Setup, _chosen: &mut Choices) -> Result<Remarks> {
-        // With the length: a recording of the quick form is none of the full one.
+        // With the length and the CPUs: a recording of the quick form is none of the full one.
         let made = |name: &str, seconds: u32, words: String| -> Result<PathBuf> {
             let name = name.replace([' ', '/'], "-");
-            let path = setup.dir.join(format!("{name}-{seconds}s.sbj"));
+            let path = setup
+                .dir
+                .join(format!("{name}-{seconds}s-{}.sbj", setup.cpus));
             let limit = AROUND + Duration::from_secs(600);
             program::make_file(&setup.sandbag, &words, &path, limit)?;
             Ok(path)
