@@ -160,7 +160,9 @@ fn named(program: &str, condition: &Condition) -> String {
 /// The window that a method holds within the bound; one that not every trial has is none.
 fn resolution(rows: &[&Row]) -> String {
     let found = summary::figure(rows, "resolution_s").map_or(0, |found| found.n);
-    if found > 0 && found < Summary::of(rows).n() {
+    // Spinners have neither a window nor an error.
+    let is_measured = rows.iter().any(|row| row.get("error_sd").is_some());
+    if is_measured && found < Summary::of(rows).n() {
         return "> 1".to_owned();
     }
     summary::shown_figure(rows, "resolution_s", 1)
