@@ -192,7 +192,8 @@ pub fn matrix(quick: bool, methods: &[Method], cpus: usize) -> Vec<Cell> {
                         one_cpu: true,
                         ..cell
                     });
-                    cells.extend(one.into_iter().chain(base.formula(value, cpus)));
+                    let all = base.formula(value, cpus).filter(|_| cpus > 1);
+                    cells.extend(one.into_iter().chain(all));
                 }
                 // `shares` is defined against the wrapped command and nothing else.
                 "place" if shares => {}

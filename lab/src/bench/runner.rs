@@ -209,9 +209,7 @@ impl Bench {
         );
         let mut command = command(&self.program, &words);
         command.arg(account);
-        if cell.one_cpu {
-            command.arg("--cpus").arg(self.cpus_of(cell).to_string());
-        }
+        command.arg("--cpus").arg(self.cpus_of(cell).to_string());
         command
     }
 
