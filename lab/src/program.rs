@@ -291,6 +291,7 @@ pub struct RunCost {
 pub fn run_cost(command: &mut Command) -> Result<RunCost> {
     let name = command.get_program().display().to_string();
     command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.die_with_us(libc::SIGTERM);
     let begin = Instant::now();
     let child = command.spawn().with_context(|| format!("start {name}"))?;
     let ended = child::reap(Some(child.id())).with_context(|| format!("wait for {name}"))?;

@@ -6,6 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use sandbag_linux::child::ChildSetup as _;
 
 use crate::program::command;
 
@@ -86,6 +87,7 @@ fn started(dir: &Path, cpu: u32, priority: u8, interval_us: u32, seconds: u32) -
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
+        .die_with_us(libc::SIGTERM)
         .spawn()
         .context("cyclictest (package rt-tests)")?;
     Ok(Running { child: Some(child) })
