@@ -28,7 +28,7 @@ cases! { MOVED: two_cpus;
     a_burner_that_is_moved_comes_back,
 }
 
-const SPIN: &str = "trap exit TERM; while :; do :; done";
+const SPIN: &str = "ulimit -t 300; trap exit TERM; while :; do :; done";
 const LOAD_PCT: f64 = 50.0;
 
 /// CPU time of a process by the kernel's schedstat, ns.

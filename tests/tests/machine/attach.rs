@@ -139,7 +139,7 @@ fn a_process_that_runs_already_gets_the_speed(place: &MachinePlace) -> Result<()
 
 fn a_tree_is_slowed_with_all_that_it_starts(place: &MachinePlace) -> Result<()> {
     // A shell that starts another process after another, some of them after the run began.
-    let script = "while :; do sh -c 'echo $$ >> started; sleep .2'; done";
+    let script = "for i in $(seq 300); do sh -c 'echo $$ >> started; sleep .2'; done";
     let mut shell = place.program("sh", ["-c", script]).spawn()?;
     place.written("started")?;
     let root = pid_of(&shell);

@@ -116,7 +116,7 @@ fn a_thousand_processes_beside_the_load(place: &MachinePlace) -> Result<()> {
 
 /// Two generations that fork all the time, until a file says stop.
 const STORM: &str = "touch storm; \
-    storm() { while [ -e storm ]; do sh -c 'sleep 0.02 & sleep 0.01 &'; done; }; \
+    storm() { while [ -e storm ] && [ $((round += 1)) -lt 3000 ]; do sh -c 'sleep 0.02 & sleep 0.01 &'; done; }; \
     for n in 1 2 3; do (exec >/dev/null 2>&1; storm) & done; \
     sleep 0.5";
 

@@ -72,7 +72,7 @@ fn stop_ends_a_run_whose_command_will_not_end(place: &MachinePlace) -> Result<()
     )?;
     place.run("stop --all")?.expect(0)?;
     let mut run = run;
-    let status = run.wait()?;
+    let status = wait_for("its end", || run.try_wait().ok().flatten())?;
     ensure!(status.code() == Some(130), "{status}");
     lives_at_home(command)
 }

@@ -103,7 +103,10 @@ impl Drop for OtherCommand {
     fn drop(&mut self) {
         if let Some(mut run) = self.0.take() {
             let _ = kill(pid_of(&run), Signal::SIGTERM);
-            let _ = run.wait();
+            if wait_for("its end", || run.try_wait().ok().flatten()).is_err() {
+                let _ = run.kill();
+                let _ = run.wait();
+            }
         }
     }
 }

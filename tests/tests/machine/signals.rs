@@ -48,7 +48,7 @@ fn the_second_ending_signal_ends_us_at_once(place: &MachinePlace) -> Result<()> 
     ensure!(lives(pid_of(&run)), "ended by the first signal");
     kill(pid_of(&run), Signal::SIGTERM)?;
     let mut run = run;
-    let status = run.wait()?;
+    let status = wait_for("its end", || run.try_wait().ok().flatten())?;
     ensure!(status.code() == Some(130), "{status}");
     lives_at_home(command)
 }

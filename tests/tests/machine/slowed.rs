@@ -29,8 +29,9 @@ pub const METHODS: [&str; 11] = [
 /// ids to the file `pids`, and waits for them.
 pub fn spin(count: usize) -> String {
     // No process waits for the end of their output.
+    // After Ctrl-C in the tests nobody ends them, and they ignore it.
     format!(
-        "for i in $(seq {count}); do sh -c 'while :; do :; done' > /dev/null 2>&1 & \
+        "ulimit -t 300; for i in $(seq {count}); do sh -c 'while :; do :; done' > /dev/null 2>&1 & \
          all=\"$all $!\"; done; echo $all > pids.new; mv pids.new pids; wait"
     )
 }
@@ -215,7 +216,11 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
             let _ = kill(pid_of(&self.child), Signal::SIGTERM);
-            let _ = self.child.wait();
+            let ended = wait_for("its end", || self.child.try_wait().ok().flatten());
+            if ended.is_err() {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+            }
         }
     }
 }
