@@ -239,7 +239,7 @@ fn a_full_directory_is_said_plainly_and_nothing_is_left(place: &MachinePlace) ->
          mount -t tmpfs -o size=1m none small && \
          for d in /run /dev/shm /tmp /var/tmp; do mount -t tmpfs -o size=128k none $d; done; \
          TMPDIR=/mnt/small ./sandbag {OPTIONS} -- touch ran; echo code $?; \
-         ls -d ran /*/sandbag-inside-* /mnt/small/*",
+         ls -d ran /*/sandbag-inside-* /dev/shm/* /var/tmp/* /mnt/small/*",
         sandbag = place.sandbag.display(),
         made = place.path("made.json").display(),
     );
