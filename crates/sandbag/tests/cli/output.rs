@@ -5,16 +5,19 @@ use std::process::{Command, Stdio};
 
 use predicates::str::contains;
 
-use crate::dir::Dir;
+use crate::dir::{Dir, fixture};
 
 #[test]
 fn a_reader_that_leaves_is_no_failure() {
     let dir = Dir::new();
+    let profile = fixture("two_cpus.u.json");
     for arguments in [
         &["generate", "completions", "bash"][..],
         &["status"],
         &["status", "--json"],
         &["jitter", "synth", "--like", "bgl-io-2007", "-o", "-"],
+        &["show", &profile],
+        &["convert", &profile, "-o", "-"],
         &[
             "jitter",
             "record",

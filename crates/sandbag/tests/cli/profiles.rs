@@ -88,26 +88,6 @@ fn standard_input_and_output() {
 }
 
 #[test]
-fn a_reader_who_goes_away_is_no_error() {
-    let dir = Dir::new();
-    let binary = assert_cmd::cargo::cargo_bin("sandbag");
-    for arguments in ["show", "convert -o -"] {
-        let script = format!(
-            "{{ {} -q {arguments} {}; echo $? >code; }} | true",
-            binary.display(),
-            fixture("two_cpus.u.json")
-        );
-        let status = std::process::Command::new("sh")
-            .args(["-c", &script])
-            .current_dir(dir.path())
-            .status()
-            .unwrap();
-        assert!(status.success());
-        assert_eq!(dir.read("code"), "0\n", "{arguments}");
-    }
-}
-
-#[test]
 fn what_was_recorded_can_be_shown() {
     let dir = Dir::new();
     dir.line("record -d 300ms -i 100ms -o now.csv")
