@@ -2,6 +2,9 @@
 # Everything here does its own set-up on a machine with a Rust toolchain, make,
 # a C compiler and Debian's package manager.
 
+ifneq ($(words $(CURDIR)),1)
+$(error make cannot work in a directory whose path has blanks: $(CURDIR))
+endif
 TARGET := $(shell rustc -vV | sed -n 's/^host: //p')
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 # What is linked with the MPI library of the machine (MPICC says with which), so not static.
