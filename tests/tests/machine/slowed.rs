@@ -29,7 +29,7 @@ pub const METHODS: [&str; 11] = [
 /// ids to the file `pids`, and waits for them.
 pub fn spin(count: usize) -> String {
     // No process waits for the end of their output.
-    // After Ctrl-C in the tests nobody ends them, and they ignore it.
+    // They ignore SIGINT, so Ctrl-C in the tests does not end them.
     format!(
         "ulimit -t 300; for i in $(seq {count}); do sh -c 'while :; do :; done' > /dev/null 2>&1 & \
          all=\"$all $!\"; done; echo $all > pids.new; mv pids.new pids; wait"

@@ -2,7 +2,7 @@
 //! `sandbag jitter gather`: which of many hosts is noisier.
 //!
 //! The time lost in each second, in the mean of the CPUs, is a figure; a host's noise is their mean.
-//! The CPUs of a second are one figure, for much noise comes to all of them at once. Its interval
+//! CPUs do not count one by one: a stop by the hypervisor is on all of them at once. The interval
 //! (Student) is that for all hosts at once (Bonferroni). A host is noisier if all of it is above the
 //! middle of all hosts.
 

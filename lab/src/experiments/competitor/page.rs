@@ -168,7 +168,7 @@ pub fn sections(rows: &[Row], chosen: &Choices) -> Vec<Section> {
                 .copied()
                 .filter(|row| row.condition == *load)
                 .collect();
-            // A figure of other programs; where all trials failed, why is said once.
+            // Not of this program; if all trials failed, one row has the reason.
             let is_known = own.iter().any(|row| row.get(name).is_some());
             let stands_for_all = Some(name) == compared().next();
             if !is_known && (!stands_for_all || own.iter().any(|row| row.counts())) {
