@@ -19,6 +19,7 @@ use thiserror::Error;
 use crate::effects::{self, median};
 use crate::model::{Audit, AuditVerdict, Cpu, Quantity, Test, unique};
 use crate::ranks::holm;
+use crate::verdict::WEIGHT;
 use pairs::pairs;
 use shift::{NullCache, Shift};
 
@@ -127,23 +128,23 @@ pub fn compare(a: &Audit, b: &Audit, options: &CompareOptions) -> Result<Compari
         return Err(CompareError::NothingInCommon);
     }
     let all = found.iter_mut().flat_map(|(_, changes)| changes);
-    let all = all.filter_map(|(change, shift)| Some((change, shift.as_ref()?)));
-    let all: Vec<(&mut Change, &Shift)> = all.collect();
+    let all = all.filter_map(|one| Some((&mut one.change, one.shift.as_ref()?, one.share)));
+    let all: Vec<(&mut Change, &Shift, f64)> = all.collect();
     let made = all.len();
     let alone = options.confidence;
     // Each misses the truth so rarely that all together miss it as rarely as asked.
     let together = 1.0 - (1.0 - alone) / made.max(1) as f64;
-    let p: Vec<f64> = all.iter().map(|(change, _)| change.p).collect();
-    for ((change, shift), p) in all.into_iter().zip(holm(&p, made)) {
+    let p: Vec<f64> = all.iter().map(|(change, ..)| change.p).collect();
+    for ((change, shift, share), p) in all.into_iter().zip(holm(&p, made)) {
         let of = change.quantity;
         let pct = |(low, high)| (shift_pct(low, of), shift_pct(high, of));
         change.interval_pct = shift.interval(alone, &mut known).map(pct);
         change.together_pct = shift.interval(together, &mut known).map(pct);
         change.p_together = p;
-        change.verdict = judge(change, options);
+        change.verdict = judge(change, share, options);
     }
     let tests = found.into_iter().map(|(name, changes)| {
-        let changes: Vec<Change> = changes.into_iter().map(|(change, _)| change).collect();
+        let changes: Vec<Change> = changes.into_iter().map(|one| one.change).collect();
         TestChange {
             name: name.to_owned(),
             common: common(&changes),
@@ -307,8 +308,14 @@ pub(crate) fn difference_of_work(one: &Test, other: &Test) -> Option<String> {
     (a != b).then(|| format!("\"{a}\" and \"{b}\""))
 }
 
-/// A change with its shift; `None` is one that the accounting cannot resolve.
-type ShiftedChange = (Change, Option<Shift>);
+#[derive(Debug)]
+struct ShiftedChange {
+    change: Change,
+    /// `None` where the accounting cannot resolve it.
+    shift: Option<Shift>,
+    /// Share of its quantity in the CPU time of the first audit, 0 to 1.
+    share: f64,
+}
 
 /// All that can be compared of a test.
 fn changes(a: &Test, b: &Test, known: &mut NullCache) -> Vec<ShiftedChange> {
@@ -334,7 +341,12 @@ fn changes(a: &Test, b: &Test, known: &mut NullCache) -> Vec<ShiftedChange> {
                 middle: (at_greatest(a, quantity, cpu), at_greatest(b, quantity, cpu)),
                 verdict: AuditVerdict::NotResolvable,
             };
-            changes.push((change, shift));
+            let (share, _) = effects::share(&a.samples, cpu, quantity);
+            changes.push(ShiftedChange {
+                change,
+                shift,
+                share,
+            });
         }
     }
     changes
@@ -377,15 +389,22 @@ fn shift_pct(shift: f64, of: Quantity) -> f64 {
     }
 }
 
-fn judge(change: &Change, options: &CompareOptions) -> AuditVerdict {
+fn judge(change: &Change, share: f64, options: &CompareOptions) -> AuditVerdict {
     let tolerance = options.tolerance_pct;
+    // As within an audit: of a time of which there is little any factor is nothing.
+    let sampled = matches!(change.quantity, Quantity::User | Quantity::System);
+    let is_little = |pct: f64| sampled && share * pct.abs() < WEIGHT * tolerance;
     let beyond_chance = change.p_together <= 1.0 - options.confidence;
     let within = change
         .together_pct
         .is_some_and(|(low, high)| low >= -tolerance && high <= tolerance);
+    let ends = change.together_pct;
+    let all_little = ends.is_some_and(|(low, high)| is_little(low) && is_little(high));
     match (within, beyond_chance && change.pct.abs() > tolerance) {
         (true, _) => AuditVerdict::Equal,
+        (false, true) if is_little(change.pct) => AuditVerdict::Equal,
         (false, true) => AuditVerdict::Unequal,
+        (false, false) if all_little => AuditVerdict::Equal,
         (false, false) => AuditVerdict::Undecided,
     }
 }

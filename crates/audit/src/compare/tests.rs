@@ -87,6 +87,32 @@ fn what_one_cpu_does_more_is_found_there() {
 }
 
 #[test]
+fn a_time_of_which_there_is_little_has_not_changed() {
+    let found = compare(&eight(), &Maker::eight().seed(3).make(), &USUAL).unwrap();
+    let changes = &of_test(&found, "syscall").changes;
+    let of = |quantity| Change {
+        pct: 80.0,
+        together_pct: Some((60.0, 100.0)),
+        p_together: 0.0,
+        ..changes
+            .iter()
+            .find(|one| one.quantity == quantity)
+            .unwrap()
+            .clone()
+    };
+    let verdict = |quantity, share| judge(&of(quantity), share, &USUAL);
+    assert_eq!(verdict(Quantity::System, 0.0005), AuditVerdict::Equal);
+    assert_eq!(verdict(Quantity::System, 0.1), AuditVerdict::Unequal);
+    assert_eq!(verdict(Quantity::Elapsed, 0.0005), AuditVerdict::Unequal);
+    let unsure = Change {
+        p_together: 0.5,
+        ..of(Quantity::User)
+    };
+    assert_eq!(judge(&unsure, 0.0004, &USUAL), AuditVerdict::Equal);
+    assert_eq!(judge(&unsure, 0.1, &USUAL), AuditVerdict::Undecided);
+}
+
+#[test]
 fn a_loaded_machine_takes_longer_everywhere() {
     let found = compare(&eight(), &Maker::eight().slower(1.08).make(), &USUAL).unwrap();
     assert_eq!(
