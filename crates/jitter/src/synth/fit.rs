@@ -36,35 +36,55 @@ fn of_cpu(cpu: &CpuTrace) -> Vec<Component> {
     let (first, last) = (cpu.known.first(), cpu.known.last());
     let length_ns = last.map_or(0, |span| span.until_ns) - first.map_or(0, |span| span.from_ns);
     let mut rest = CpuTrace::new(cpu.cpu, cpu.known.clone(), cpu.events.clone());
-    let mut explained = 0.0;
     for component in periodic {
-        // Not all that come at its phase: of others some do by chance.
-        let mut is_own = component.fold.own(&rest).into_iter();
-        let (own, others): (Vec<TraceEvent>, Vec<TraceEvent>) = rest
-            .events
-            .iter()
-            .partition(|_| is_own.next().unwrap_or(false));
+        let periods = known_ns / component.period_ns;
+        let (own, others) = one_a_period(&rest, &component.fold.own(&rest), periods);
         let Some(lengths) = lengths_of(&own) else {
             continue;
         };
-        let share = component.share_of_periods.min(1.0);
         let keeps = component.coherent_ns >= KEEPS_PHASE * length_ns as f64;
-        explained += share * known_ns / component.period_ns;
         all.push(on_this(
             Arrivals::Periodic {
                 period_ns: component.period_ns,
                 phase_ns: keeps.then_some(component.phase_ns),
                 jitter_ns: component.jitter_ns,
-                share,
+                share: (own.len() as f64 / periods).min(1.0),
             },
             lengths,
         ));
         rest.events = others;
     }
-    let left = rest.events.len() as f64;
-    let per_s = (cpu.events.len() as f64 - explained).max(left) / known_ns * 1e9;
+    let per_s = rest.events.len() as f64 / known_ns * 1e9;
     if let Some(lengths) = lengths_of(&rest.events) {
         all.push(on_this(Arrivals::Poisson { per_s }, lengths));
     }
     all
+}
+
+/// A component's own events, at most one for each period, evenly taken, and all others. So the
+/// model has as many events as the recording, and as much noise.
+fn one_a_period(
+    cpu: &CpuTrace,
+    is_own: &[bool],
+    periods: f64,
+) -> (Vec<TraceEvent>, Vec<TraceEvent>) {
+    let count = is_own.iter().filter(|own| **own).count();
+    let most = count.min(periods.round() as usize);
+    let mut seen = 0;
+    let mut is_taken = |own: bool| {
+        let before = seen;
+        seen += usize::from(own);
+        own && seen * most / count > before * most / count
+    };
+    let both = cpu.events.iter().zip(is_own);
+    let (mut own, mut others) = (Vec::new(), Vec::new());
+    for (event, is_own) in both {
+        let to = if is_taken(*is_own) {
+            &mut own
+        } else {
+            &mut others
+        };
+        to.push(*event);
+    }
+    (own, others)
 }

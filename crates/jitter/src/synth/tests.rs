@@ -198,6 +198,27 @@ fn a_fitted_model_makes_a_trace_like_the_recording() {
     }
 }
 
+/// The component has one event in a period; the others are not lost, nor is their length.
+#[test]
+fn several_events_in_a_period_are_as_much_noise() {
+    let tick = |phase: f64| {
+        let mut tick = fixture::periodic(1e7, 70_000.0, Lengths::Fixed(40_000.0));
+        if let Arrivals::Periodic { phase_ns, .. } = &mut tick.arrivals {
+            *phase_ns = Some(phase);
+        }
+        tick
+    };
+    let others = poisson(20_000.0, Lengths::lognormal(200.0, 0.7));
+    let parts = vec![tick(1.5e6), tick(1.6e6), tick(1.7e6), others];
+    let recorded = synthesise(&model(parts, 10)).unwrap().trace;
+    let again = synthesise(&model(fit(&recorded), 10)).unwrap().trace;
+    for (a, b) in recorded.cpus.iter().zip(&again.cpus) {
+        let (a, b) = (summarise(a), summarise(b));
+        let times = b.noise_pct / a.noise_pct;
+        assert!((times - 1.0).abs() < 0.08, "{a:?} {b:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
