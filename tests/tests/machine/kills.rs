@@ -99,7 +99,7 @@ fn strike_all(place: &MachinePlace, rounds: Rounds<'_>) -> Result<()> {
     }
     case::note(&format!("{score:?}, seed {seed}"));
     ensure!(score.struck > score.missed, "{score:?}");
-    figure!(score.late * 50 <= score.struck, "{PROMISED:?}: {score:?}");
+    ensure!(score.late * 50 <= score.struck, "{PROMISED:?}: {score:?}");
     Ok(())
 }
 

@@ -87,7 +87,7 @@ fn a_node_s_programs_are_free_after_kills_of_one(place: &MachinePlace) -> Result
         begin.elapsed().as_secs_f64(),
         worst.as_secs_f64() * 1e3
     ));
-    figure!(
+    ensure!(
         late * 10 <= rounds,
         "{late} of {rounds} took longer than {PROMISED:?}"
     );

@@ -200,13 +200,16 @@ fn what_the_caller_ignores_ends_nothing(place: &MachinePlace) -> Result<()> {
 }
 
 fn nodes_end_when_their_parent_is_killed(place: &MachinePlace) -> Result<()> {
+    let temporary = || fs::read_dir(std::env::temp_dir()).map(Iterator::count);
     let (mut run, first, second) = start_spinning(place)?;
+    let before = temporary()?;
     run.kill()?;
     run.wait()?;
     let took = place.as_before()?;
     ensure!(took < Duration::from_secs(4), "after {took:?}");
     let both = Spinners([first.0.clone(), second.0.clone()].concat());
     both.are_free()?;
+    ensure!(temporary()? <= before, "a file was left");
     Ok(())
 }
 
