@@ -48,8 +48,8 @@ pub struct ConvertArgs {
     import: ImportArgs,
 }
 
-/// A trace as JSON. Events are written as they are read: a value of each would take twelve times
-/// the memory of the trace.
+/// A trace as JSON. Events are written one by one: a value of each would take more memory than
+/// the trace itself.
 #[derive(Serialize)]
 struct JsonTrace<'a> {
     header: &'a TraceHeader,

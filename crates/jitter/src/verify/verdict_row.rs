@@ -185,6 +185,20 @@ mod tests {
         assert_eq!(judged.seen_ns.unwrap()[5], 300_000);
     }
 
+    /// In a third of the replay's time the host alone matched one of three.
+    #[test]
+    fn chance_is_that_of_the_whole_replay() {
+        let (asked, seen) = (events(&ASKED, 3), events(&ASKED, 3));
+        let host = events(&ASKED[..1], 3);
+        let evidence = Evidence {
+            asked: &asked,
+            seen: &seen,
+            host: [&host, &host],
+        };
+        let judged = judge(&[evidence], Tolerance::default(), 3.0, 1.5);
+        assert_eq!(judged.by_chance_pct, Some(100.0));
+    }
+
     #[test]
     fn nothing_at_all_is_no_figure() {
         let judged = judge(&[], Tolerance::default(), 1.0, 1.0);

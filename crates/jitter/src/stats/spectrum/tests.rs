@@ -77,6 +77,19 @@ fn a_tick_among_random_events() {
 }
 
 #[test]
+fn a_phase_counts_from_the_begin_of_the_trace() {
+    let tick = periodic(4e6, 2_000.0, fixed(5_000.0));
+    let whole = make(5, 1, vec![tick, poisson(600.0, lognormal())]);
+    // A CPU that was looked at later.
+    let mut late = whole.clone();
+    late.known[0].from_ns = 601_300_000;
+    late.events.retain(|event| event.start_ns >= 601_300_000);
+    let [a, b] = [&whole, &late].map(|cpu| only(cpu, 4e6, 1e-6).phase_ns);
+    let apart = (a - b + 2e6).rem_euclid(4e6) - 2e6;
+    assert!(apart.abs() < 20_000.0, "{a} {b}");
+}
+
+#[test]
 fn one_long_event_hides_no_tick() {
     let tick = periodic(4e6, 2_000.0, fixed(5_000.0));
     let mut cpu = make(2, 1, vec![tick, poisson(400.0, lognormal())]);
