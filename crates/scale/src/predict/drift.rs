@@ -492,6 +492,36 @@ mod tests {
     }
 
     #[test]
+    fn only_the_cpus_of_the_ranks_make_them_wait() {
+        let unit = |noise_ns| {
+            vec![NoisePiece {
+                from_ns: 0,
+                until_ns: 1_000,
+                noise_ns,
+                inside_ns: None,
+            }]
+        };
+        let units = Units::new(
+            (0..80)
+                .map(|at| unit(if at < 65 { 1 } else { 9 }))
+                .collect(),
+        );
+        for (ranks, expected) in [(FEW, 1.0), (FEW + 1, 1.0), (FEW + 2, 9.0), (80, 9.0)] {
+            for end_ns in [0, 100] {
+                let run = DriftRun {
+                    drift: Drift {
+                        end_ns,
+                        spread: Spread::Uniform,
+                    },
+                    ..run(&[])
+                };
+                let found: Vec<f64> = units.slowest(ranks, &run).concat();
+                assert_eq!(found, [expected], "{ranks} ranks, a drift of {end_ns} ns");
+            }
+        }
+    }
+
+    #[test]
     fn positions_are_where_all_are_known() {
         let piece = |from_ns, until_ns| NoisePiece {
             from_ns,
