@@ -391,7 +391,7 @@ fn shift_pct(shift: f64, of: Quantity) -> f64 {
 
 fn judge(change: &Change, share: f64, options: &CompareOptions) -> AuditVerdict {
     let tolerance = options.tolerance_pct;
-    // As within an audit: a share of all CPU time that no tolerance would name.
+    // As within an audit: less than a tenth of the tolerance of all CPU time does not count.
     let sampled = matches!(change.quantity, Quantity::User | Quantity::System);
     let is_little = |pct: f64| sampled && share * pct.abs() < WEIGHT * tolerance;
     let beyond_chance = change.p_together <= 1.0 - options.confidence;

@@ -52,7 +52,10 @@ pub fn root() -> Result<(), String> {
     // There groups are scopes, and who survives a run stays in one (docs/explanation/groups.md).
     let systemd = Path::new("/run/systemd/system").is_dir();
     if systemd && Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
-        return Err("cgroup v2 under systemd: guests test it (make test-all)".to_owned());
+        return Err(
+            "cgroup v2 under systemd, where survivors stay in scopes: see docs/testing.md"
+                .to_owned(),
+        );
     }
     let begin = Instant::now();
     loop {
