@@ -17,6 +17,7 @@ use crate::reader::ImportReader;
 use sandbag_input::head::words;
 
 use super::frame::import_samples;
+use super::sample::BY_MPSTAT;
 use super::sar::{self, Sar, SarProgram};
 
 pub(super) const READER: ImportReader = ImportReader {
@@ -30,6 +31,7 @@ const MPSTAT: SarProgram = SarProgram {
     need_p_all: "run `LC_ALL=C mpstat -P ALL 1`",
     need_interval: "without an interval mpstat shows the mean since the boot: run \
                     `LC_ALL=C mpstat -P ALL 1`",
+    for_times: BY_MPSTAT,
 };
 
 /// The header of a table of CPU load in the order of mpstat. Versions before

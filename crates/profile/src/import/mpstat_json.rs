@@ -22,7 +22,7 @@ use crate::{Error, Fault, Format, Result};
 use sandbag_input::Head;
 
 use super::frame::import_samples;
-use super::sample::{ImportSample, ImportSummary, Samples};
+use super::sample::{BY_MPSTAT, ImportSample, ImportSummary, Samples};
 use super::stamp::{self, DayClock};
 use super::sysstat_json::{StampReader, StampValue, StampZero, SysstatJson};
 
@@ -112,8 +112,8 @@ impl MpstatJson {
         let length_ns = second.end_ns.saturating_sub(sample.end_ns);
         let length_ns = length_ns.max(NS_PER_S as i64);
         sample.start_ns = Some(sample.end_ns.saturating_sub(length_ns));
-        // By more than the second to which stamps are cut.
-        if sample.end_ns.rem_euclid(DAY_NS) < length_ns - NS_PER_S as i64 {
+        // By more than the second to which stamps are cut; no interval is shorter.
+        if sample.end_ns.rem_euclid(DAY_NS) < (length_ns - NS_PER_S as i64).max(1) {
             self.late_ns = DAY_NS;
         }
         self.second = Some(second);
@@ -143,5 +143,9 @@ impl Samples for MpstatJson {
 
     fn here(&self, fault: Fault) -> Error {
         self.samples.here(fault)
+    }
+
+    fn remedy_for_times(&self) -> &'static str {
+        BY_MPSTAT
     }
 }

@@ -48,6 +48,11 @@ pub(super) const CLOCKS_CHANGED: &str = "; if clocks were changed there (summer 
 pub(super) const BY_SADF: &str = "; if clocks were changed there (summer time, a clock set back), \
                                   export the parts before and after it apart, or with `sadf -U`";
 
+/// The same for mpstat, which records as it runs.
+pub(super) const BY_MPSTAT: &str = "; if clocks were changed there (summer time, a clock set back), \
+                                    give the parts before and after it as files of their own; \
+                                    `TZ=UTC mpstat` records true times";
+
 /// A recording as a stream of samples.
 pub(super) trait Samples: Send {
     /// Reads the next sample into `sample`; false at the end.

@@ -20,7 +20,9 @@ use super::frame::import_samples;
 use super::host::Host;
 use super::line_samples::{LineEvent, LineFormat, LineSamples, SampleRow};
 use super::percent::Columns;
-use super::sample::{BY_SADF, ImportSample, ImportSummary, duplicate_and_restart_warnings};
+use super::sample::{
+    BY_SADF, ImportSample, ImportSummary, count_warnings, duplicate_and_restart_warnings,
+};
 use super::stamp::{self, DayClock};
 
 pub(super) const READER: ImportReader = ImportReader {
@@ -36,22 +38,37 @@ pub(super) struct SarProgram {
     pub(super) need_p_all: &'static str,
     /// How to get more than one stamp.
     pub(super) need_interval: &'static str,
+    /// As [`LineFormat::remedy_for_times`].
+    pub(super) for_times: &'static str,
 }
 
 const SAR: SarProgram = SarProgram {
     format: Format::SarText,
     need_p_all: "run `LC_ALL=C sar -P ALL -f FILE`",
     need_interval: "record more than one sample",
+    for_times: BY_SADF,
 };
+
+const TIME: &str = "a time of day such as 13:20:19 (run the program with LC_ALL=C)";
 
 /// The header of a table of CPU load.
 pub(super) fn is_header(line: &[u8]) -> bool {
     words(line).any(|name| name == b"CPU") && words(line).any(|name| name == b"%idle")
 }
 
+/// Whether a header is that of averages, such as `Moyenne :  CPU %user ...`.
+fn is_of_averages(header: &[u8]) -> bool {
+    let before = words(header).take_while(|name| *name != b"CPU").last();
+    before.is_some_and(|word| word.ends_with(b":") || word.ends_with("：".as_bytes()))
+}
+
 pub(super) struct Sar {
     dialect: &'static SarProgram,
     columns: Option<Columns>,
+    /// Whether the header of the table was seen, whatever it is of.
+    headed: bool,
+    /// A zone stands between AM or PM and the columns.
+    zoned: bool,
     /// The last line was blank: a table begins, with its header.
     begins: bool,
     host: Host,
@@ -63,6 +80,8 @@ pub(super) struct Sar {
     begin_ns: Option<i64>,
     all_rows: u64,
     cpu_rows: u64,
+    /// Rows without a header.
+    headless: u64,
     restarts: u64,
     /// Whether any sample took time.
     lasted: bool,
@@ -74,6 +93,8 @@ impl Sar {
         let format = Self {
             dialect,
             columns: None,
+            headed: false,
+            zoned: false,
             begins: false,
             host: Host::default(),
             midnight_ns: None,
@@ -81,6 +102,7 @@ impl Sar {
             begin_ns: None,
             all_rows: 0,
             cpu_rows: 0,
+            headless: 0,
             restarts: 0,
             lasted: false,
             has_steal: false,
@@ -90,13 +112,18 @@ impl Sar {
 
     fn machine(&mut self, host: Option<Vec<u8>>, midnight_ns: Option<i64>) -> Result<(), Fault> {
         host.map_or(Ok(()), |name| self.host.is(&name))?;
-        self.columns = None;
+        self.no_table();
         // With a date of its own a further file starts its days anew.
         if midnight_ns.is_some() {
             self.midnight_ns = midnight_ns;
             self.clock = DayClock::default();
         }
         Ok(())
+    }
+
+    fn no_table(&mut self) {
+        self.columns = None;
+        self.headed = false;
     }
 
     /// A time of day on the file's clock.
@@ -122,7 +149,7 @@ enum SarLine {
     OtherRow,
 }
 
-fn parse(line: &[u8], columns: Option<Columns>) -> Result<SarLine, Fault> {
+fn parse(line: &[u8], columns: Option<Columns>, zoned: &mut bool) -> Result<SarLine, Fault> {
     let mut fields = words(line);
     let Some(first) = fields.next() else {
         return Ok(SarLine::Blank);
@@ -131,7 +158,9 @@ fn parse(line: &[u8], columns: Option<Columns>) -> Result<SarLine, Fault> {
         return if first == b"Linux" {
             Ok(machine(fields))
         } else if columns.is_some() && first[0].is_ascii_digit() {
-            Err(Fault::syntax("a time of day such as 13:20:19", first))
+            Err(Fault::syntax(TIME, first))
+        } else if is_header(line) && !is_of_averages(line) {
+            Err(Fault::syntax(TIME, line))
         } else {
             // `Average:` in whatever language, or lines of no table.
             Ok(SarLine::Nothing)
@@ -141,6 +170,10 @@ fn parse(line: &[u8], columns: Option<Columns>) -> Result<SarLine, Fault> {
     if let Some(whole_day_s) = stamp::by_twelve_hours(time_s, half) {
         fields.next();
         time_s = whole_day_s;
+        *zoned |= is_header(line) && fields.clone().nth(1) == Some(b"CPU");
+        if *zoned {
+            fields.next();
+        }
     }
     let rest = fields.clone();
     let name = fields.next().unwrap_or_default();
@@ -158,7 +191,9 @@ fn parse(line: &[u8], columns: Option<Columns>) -> Result<SarLine, Fault> {
         // header of the CPU table matters, and it is unmistakable.
         _ => match Columns::find(rest) {
             Some(found) if found.cpu == 0 => Ok(SarLine::Header(Some(found), time_s)),
-            _ => Ok(SarLine::Header(None, time_s)),
+            // AM or PM in another language.
+            Some(_) => Err(Fault::syntax(TIME, line)),
+            None => Ok(SarLine::Header(None, time_s)),
         },
     }
 }
@@ -185,11 +220,11 @@ fn machine<'a>(fields: impl Iterator<Item = &'a [u8]>) -> SarLine {
 
 impl LineFormat for Sar {
     fn remedy_for_times(&self) -> &'static str {
-        BY_SADF
+        self.dialect.for_times
     }
 
     fn line(&mut self, line: &[u8], _: &mut ImportSample) -> Result<LineEvent, Fault> {
-        let parsed = parse(line, self.columns)?;
+        let parsed = parse(line, self.columns, &mut self.zoned)?;
         let begins = std::mem::replace(&mut self.begins, matches!(parsed, SarLine::Blank));
         match parsed {
             SarLine::Nothing => {}
@@ -199,15 +234,19 @@ impl LineFormat for Sar {
                     let header = "the header of a table, with CPU and %idle, above its rows";
                     return Err(Fault::syntax(header, line));
                 }
+                self.headless += u64::from(!self.headed);
             }
-            SarLine::Blank => self.columns = None,
+            SarLine::Blank => self.no_table(),
             SarLine::Machine { host, midnight_ns } => self.machine(host, midnight_ns)?,
             SarLine::Restart => {
                 self.restarts += 1;
-                self.columns = None;
+                self.no_table();
             }
             SarLine::Header(columns, time_s) => {
                 self.columns = columns;
+                self.headed = true;
+                // No locale with a zone there writes an American date.
+                self.midnight_ns = self.midnight_ns.filter(|_| !self.zoned);
                 if let Some(columns) = columns {
                     self.has_steal |= columns.steal.is_some();
                     let ns = self.stamp(time_s)?;
@@ -253,12 +292,18 @@ impl LineFormat for Sar {
     }
 
     fn about(&self, duplicates: u64) -> ImportSummary {
+        let mut warnings = duplicate_and_restart_warnings(duplicates, self.restarts);
+        warnings.extend(count_warnings([(
+            self.headless,
+            "{} rows stand below no header, which would say of what they are, and were left out \
+             (the file may be cut at its begin)",
+        )]));
         ImportSummary {
             host: self.host.name(),
             local: true,
             undated: self.midnight_ns.is_none(),
             has_steal: self.has_steal,
-            warnings: duplicate_and_restart_warnings(duplicates, self.restarts),
+            warnings,
         }
     }
 }

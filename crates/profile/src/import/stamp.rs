@@ -64,16 +64,18 @@ pub(super) fn us_date(bytes: &[u8]) -> Option<Date> {
         99 => 1999,
         _ => year,
     };
-    date(year, month, day)
+    // A year of another calendar stands in the order of another country.
+    date(year, month, day).filter(|date| date.year() <= 2200)
 }
 
-/// `13:20:19` as seconds since midnight; a leap second is the one before.
+/// `13:20:19` or, in some locales, `9:20:19` as seconds since midnight; a leap second is
+/// the one before.
 pub(super) fn time_of_day(bytes: &[u8]) -> Option<i64> {
-    let [h1, h2, b':', m1, m2, b':', s1, s2] = bytes else {
+    let ([hour @ .., b':', m1, m2, b':', s1, s2], 7..=8) = (bytes, bytes.len()) else {
         return None;
     };
-    let two = |a: &u8, b: &u8| whole(&[*a, *b]).and_then(|n| i64::try_from(n).ok());
-    let (h, m, s) = (two(h1, h2)?, two(m1, m2)?, two(s1, s2)?);
+    let number = |digits: &[u8]| whole(digits).and_then(|n| i64::try_from(n).ok());
+    let (h, m, s) = (number(hour)?, number(&[*m1, *m2])?, number(&[*s1, *s2])?);
     (h < 24 && m < 60 && s <= 60).then(|| h * 3600 + m * 60 + s.min(59))
 }
 
@@ -195,10 +197,21 @@ mod tests {
         assert_eq!(date("04/18/19").as_deref(), Some("2019-04-18"));
         assert_eq!(date("11/21/2026").as_deref(), Some("2026-11-21"));
         assert_eq!(date("18/04/19"), None);
+        assert_eq!(date("04/18/2562"), None);
         assert_eq!(date("04/18"), None);
         assert_eq!(plain_date(b"20190418"), us_date(b"04/18/19"));
         assert_eq!(plain_date(b"20191318"), None);
         assert_eq!(plain_date(b"2019418"), None);
+    }
+
+    #[rstest]
+    #[case("09:20:19", Some(33_619))]
+    #[case("9:20:19", Some(33_619))]
+    #[case("009:20:19", None)]
+    #[case(":20:19", None)]
+    #[case("9:2:19", None)]
+    fn times_of_day(#[case] text: &str, #[case] expected: Option<i64>) {
+        assert_eq!(time_of_day(text.as_bytes()), expected);
     }
 
     proptest! {
