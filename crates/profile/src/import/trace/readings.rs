@@ -100,6 +100,11 @@ impl Readings {
         self.lines.here(fault)
     }
 
+    /// Of a row that is no longer the one last read.
+    pub(super) fn nowhere(&self, fault: Fault) -> Error {
+        self.lines.nowhere(fault)
+    }
+
     pub(super) fn warnings(&self) -> Vec<String> {
         let counts = [(
             self.survey.out_of_order,

@@ -8,9 +8,10 @@
 use crate::{Error, Fault, Result};
 
 use super::super::sample::{ImportSample, ImportSummary, Samples};
+use super::super::timeline::stamp;
 use super::cells::Cells;
 use super::readings::Readings;
-use super::row::{TraceReading, TraceStamps};
+use super::row::{TraceEpoch, TraceReading, TraceStamps};
 
 pub(super) struct TraceSeries {
     readings: Readings,
@@ -18,7 +19,7 @@ pub(super) struct TraceSeries {
     stamps: TraceStamps,
     /// The one whose interval ends at the stamp of the next.
     held: Option<TraceReading>,
-    last_ns: Option<i64>,
+    last: Option<TraceReading>,
     duplicates: u64,
 }
 
@@ -29,7 +30,7 @@ impl TraceSeries {
             cells,
             stamps,
             held: None,
-            last_ns: None,
+            last: None,
             duplicates: 0,
         }
     }
@@ -37,11 +38,22 @@ impl TraceSeries {
     /// The next one with a stamp of its own.
     fn next(&mut self) -> Result<Option<TraceReading>> {
         while let Some(reading) = self.readings.next()? {
-            if self.last_ns == Some(reading.stamp_ns) {
+            if let Some(last) = self.last.filter(|last| last.stamp_ns == reading.stamp_ns) {
+                if last.epoch == TraceEpoch::Local
+                    && last.load_pct.total_cmp(&reading.load_pct).is_ne()
+                {
+                    let now = stamp(reading.stamp_ns);
+                    return Err(self.readings.nowhere(Fault::TimesGoBack {
+                        last: now.clone(),
+                        now,
+                        remedy: "; these are local times, which stand twice where summer time \
+                                 ends: export the stamps in UTC",
+                    }));
+                }
                 self.duplicates += 1;
                 continue;
             }
-            self.last_ns = Some(reading.stamp_ns);
+            self.last = Some(reading);
             return Ok(Some(reading));
         }
         Ok(None)
@@ -58,7 +70,7 @@ impl TraceSeries {
 
 impl Samples for TraceSeries {
     fn next_sample(&mut self, sample: &mut ImportSample) -> Result<bool> {
-        let before = self.last_ns;
+        let before = self.last.map(|last| last.stamp_ns);
         let reading = match self.held.take() {
             Some(reading) => Some(reading),
             None => self.next()?,

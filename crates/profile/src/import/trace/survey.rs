@@ -42,7 +42,7 @@ impl Survey {
         let mut order = Order::default();
         let mut first = true;
         let mut seen = false;
-        let mut clock = TraceEpoch::Unknown;
+        let mut clock = None;
         while let Some(line) = lines.next_whole_line()? {
             let is_header = std::mem::take(&mut first) && is_header(line);
             if is_header || line.trim_ascii().is_empty() {
@@ -64,7 +64,13 @@ impl Survey {
                 let reading = (trace.reading)(line, rows).map_err(|fault| lines.here(fault))?;
                 rows += 1;
                 if let Some(reading) = reading {
-                    clock = reading.epoch;
+                    if *clock.get_or_insert(reading.epoch) != reading.epoch {
+                        return Err(lines.here(Fault::lacks(
+                            trace.format,
+                            "some of its stamps have a zone and some have none; \
+                             export all of them in UTC",
+                        )));
+                    }
                     order.add(&reading);
                 }
             }
@@ -84,7 +90,7 @@ impl Survey {
         };
         Ok(Self {
             machine: wanted.unwrap_or_default(),
-            clock,
+            clock: clock.unwrap_or(TraceEpoch::Unknown),
             cpus: order.cpus,
             out_of_order: order.out_of_order,
             usual_ns: order.usual_ns(trace.usual),
