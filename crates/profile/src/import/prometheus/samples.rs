@@ -28,9 +28,13 @@ const PAUSE: i64 = 5;
 const TOO_MUCH: f64 = 1.1;
 /// Where the greatest rate tells its unit: nearly all of the time is spent so.
 const CERTAIN: std::ops::RangeInclusive<f64> = 0.5..=TOO_MUCH;
-const UNCERTAIN: &str = "the rates are too small or too great to tell whether they are shares of \
-                         the time, percent or sums: all loads may be wrong by a factor; ask for \
-                         rate() of all modes";
+/// The same of percent, whose range the seconds of an increase() share.
+const CERTAIN_PERCENT: std::ops::RangeInclusive<f64> = 0.9..=TOO_MUCH;
+/// What an increase() extrapolates to may miss the time by this part.
+const NEAR: f64 = 0.05;
+const UNCERTAIN: &str = "the rates do not tell whether they are shares of the time, percent, sums or \
+                         seconds (increase()): all loads may be wrong by a factor; ask for rate() \
+                         of all modes";
 /// A stamp below this does not count from 1970.
 const DATED_NS: i64 = 500_000_000 * NS_PER_S as i64;
 
@@ -73,8 +77,16 @@ pub(super) fn steps(kept: PointStore, format: Format, file: &Arc<str>) -> Result
         && whole != Whole::Modes
     {
         let greatest = all().flatten().map(|point| point.value);
-        let share = greatest.fold(0.0, f64::max) / unit;
-        warnings.extend((!CERTAIN.contains(&share)).then(|| UNCERTAIN.to_owned()));
+        let greatest = greatest.fold(0.0, f64::max);
+        let step_s = interval_ns as f64 / NS_PER_S as f64;
+        let certain = match unit {
+            100.0 => {
+                CERTAIN_PERCENT.contains(&(greatest / unit))
+                    && (greatest - step_s).abs() > step_s * NEAR
+            }
+            _ => CERTAIN.contains(&(greatest / unit)),
+        };
+        warnings.extend((!certain).then(|| UNCERTAIN.to_owned()));
     }
     let repeats = match whole {
         // Their sum moves with every scrape.
