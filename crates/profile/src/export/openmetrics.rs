@@ -19,15 +19,31 @@ use sandbag_ui::quantity::plain_seconds;
 use super::report::{ExportReport, io};
 
 const FAMILY: &str = "node_cpu_seconds";
+const NS_PER_MS: u64 = 1_000_000;
 const MODES: [&str; 3] = ["user", "idle", "steal"];
 
 /// Counters of one CPU: a point for the begin of what is known and for each
 /// known step's end.
 #[derive(Default)]
 struct SeriesWriter {
+    /// By their stamps.
     points: Vec<(u64, [f64; 2])>,
     /// Where they begin anew.
     begins_ns: Vec<u64>,
+}
+
+/// Whether two moments have one stamp: Prometheus itself keeps milliseconds.
+fn is_same(a_ns: u64, b_ns: u64) -> bool {
+    a_ns / NS_PER_MS == b_ns / NS_PER_MS
+}
+
+impl SeriesWriter {
+    /// Of two points with one stamp the last one counts. Returns how many it replaced.
+    fn push(&mut self, ns: u64, counters: [f64; 2]) -> u64 {
+        let replaced = self.points.pop_if(|(last_ns, _)| is_same(*last_ns, ns));
+        self.points.push((ns, counters));
+        u64::from(replaced.is_some())
+    }
 }
 
 pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<ExportReport> {
@@ -46,8 +62,9 @@ pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<Export
         }
     };
     let mut all: Vec<SeriesWriter> = cpus.iter().map(|_| SeriesWriter::default()).collect();
-    let mut unknown_ns = 0u64;
+    let (mut unknown_ns, mut replaced) = (0u64, 0);
     while let Some(step) = steps.next_step()? {
+        let [start_ns, end_ns] = [step.start_ns, step.end_ns].map(|ns| begin_ns.saturating_add(ns));
         let length_s = step.length_ns() as f64 / NS_PER_S as f64;
         for (cell, counters) in step.cells.iter().zip(&mut all) {
             let Some(cell) = cell else {
@@ -55,17 +72,17 @@ pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<Export
                 continue;
             };
             let last = match counters.points.last() {
-                Some((until_ns, last)) if *until_ns == step.start_ns => *last,
+                Some((until_ns, last)) if is_same(*until_ns, start_ns) => *last,
                 _ => {
-                    counters.points.push((step.start_ns, [0.0; 2]));
-                    counters.begins_ns.push(step.start_ns);
+                    replaced += counters.push(start_ns, [0.0; 2]);
+                    counters.begins_ns.push(start_ns);
                     [0.0; 2]
                 }
             };
             let stolen_s = length_s * cell.steal_pct / 100.0;
             let busy_s = (length_s - stolen_s) * cell.load_pct / 100.0;
             let now = [last[0] + busy_s, last[1] + stolen_s];
-            counters.points.push((step.end_ns, now));
+            replaced += counters.push(end_ns, now);
             report.steps += 1;
         }
     }
@@ -76,11 +93,17 @@ pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<Export
             plain_seconds(unknown_ns)
         ));
     }
+    if replaced > 0 {
+        report.lost.push(format!(
+            "stamps are kept to the millisecond: {replaced} points were left out, because a later \
+             one of the same CPU has their stamp"
+        ));
+    }
     report
         .lost
         .push("all that was busy is mode user; the other modes were not recorded".into());
     let out = &mut BufWriter::with_capacity(64 << 10, out);
-    series(out, &cpus, &all, begin_ns, steal, host.as_deref()).map_err(io)?;
+    series(out, &cpus, &all, steal, host.as_deref()).map_err(io)?;
     Ok(report)
 }
 
@@ -88,7 +111,6 @@ fn series(
     out: &mut dyn Write,
     cpus: &[u32],
     all: &[SeriesWriter],
-    begin_ns: u64,
     steal: bool,
     host: Option<&str>,
 ) -> std::io::Result<()> {
@@ -103,7 +125,7 @@ fn series(
             let mut begins = counters.begins_ns.iter().copied().peekable();
             let mut begin = 0;
             for (ns, [busy_s, stolen_s]) in &counters.points {
-                if let Some(anew) = begins.next_if_eq(ns) {
+                while let Some(anew) = begins.next_if(|anew| anew <= ns) {
                     begin = anew;
                 }
                 let value = match *mode {
@@ -111,9 +133,8 @@ fn series(
                     "steal" => *stolen_s,
                     _ => ((ns - begin) as f64 / NS_PER_S as f64 - busy_s - stolen_s).max(0.0),
                 };
-                // A microsecond is far below a tick, a millisecond is what
-                // Prometheus itself keeps of a stamp.
-                let stamp = plain_seconds(begin_ns.saturating_add(*ns) / 1_000_000 * 1_000_000);
+                // A microsecond is far below a tick.
+                let stamp = plain_seconds(ns / NS_PER_MS * NS_PER_MS);
                 writeln!(
                     out,
                     "{FAMILY}_total{{cpu=\"{cpu}\",mode=\"{mode}\"{instance}}} {value:.6} {stamp}"

@@ -67,6 +67,30 @@ fn openmetrics_are_node_exporters_counters() {
 }
 
 #[test]
+fn a_millisecond_of_openmetrics_has_one_value() {
+    let at_us = |us: u64| us * 1000;
+    let p = profile(
+        &[0],
+        &[
+            (at_us(1_000_200), &[Some(50.0)]),
+            (at_us(1_000_300), &[None]),
+            (at_us(1_000_500), &[Some(100.0)]),
+            (at_us(3_000_300), &[Some(100.0)]),
+        ],
+    );
+    let (text, report) = write(p, Format::OpenMetrics);
+    let values: Vec<&str> = text.lines().filter(|l| l.contains("\"user\"")).collect();
+    let user = r#"node_cpu_seconds_total{cpu="0",mode="user"}"#;
+    assert_eq!(
+        values,
+        ["0.000000 0", "0.500300 1", "2.500100 3"].map(|value| format!("{user} {value}"))
+    );
+    assert!(text.contains("mode=\"idle\"} 0.500200 3"), "{text}");
+    let told = |text: &String| text.contains("1 points were left out");
+    assert!(report.lost.iter().any(told), "{:?}", report.lost);
+}
+
+#[test]
 fn a_task_of_rt_app_runs_for_a_part_of_each_period() {
     let (text, _) = write(two(), Format::RtApp);
     let all: Value = serde_json::from_str(&text).unwrap();
