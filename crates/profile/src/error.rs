@@ -27,6 +27,12 @@ impl Fault {
         Self::unexpected(expected, printable(found))
     }
 
+    /// A time of digits that are too many for seconds.
+    pub(crate) fn too_great(stamp: &[u8]) -> Self {
+        let expected = "a time in seconds (this is too great for them; it looks like milliseconds)";
+        Self::syntax(expected, stamp)
+    }
+
     /// As [`Fault::syntax`], with other words for what was found.
     pub(crate) fn unexpected(expected: impl Into<String>, found: impl Into<String>) -> Self {
         Self::Syntax {

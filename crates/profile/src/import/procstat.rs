@@ -33,7 +33,7 @@ impl SnapshotFormat for ProcStat {
         "write one, as in `(echo \"# epoch $(date +%s.%N)\"; cat /proc/stat) >> FILE`";
 
     fn other_line(&mut self, line: &[u8]) -> Result<Option<SnapshotStamp>, Fault> {
-        Ok(time_line(line))
+        time_line(line)
     }
 }
 
@@ -49,7 +49,7 @@ fn is_cpu_line(line: &[u8]) -> bool {
 
 /// A line that says when: `# epoch 1795223452.4`, `1795223452.4`, an ISO 8601
 /// date and time, or the two numbers of `/proc/uptime`.
-fn time_line(line: &[u8]) -> Option<SnapshotStamp> {
+fn time_line(line: &[u8]) -> Result<Option<SnapshotStamp>, Fault> {
     let mut text = line.trim_ascii();
     text = text.strip_prefix(b"#").unwrap_or(text).trim_ascii();
     for word in [&b"epoch"[..], b"timestamp", b"time", b"date", b"uptime"] {
@@ -59,6 +59,13 @@ fn time_line(line: &[u8]) -> Option<SnapshotStamp> {
             break;
         }
     }
+    if whole(text).is_some() && decimal_seconds(text).is_none() {
+        return Err(Fault::too_great(text));
+    }
+    Ok(time(text))
+}
+
+fn time(text: &[u8]) -> Option<SnapshotStamp> {
     if !text.first()?.is_ascii_digit() {
         return None;
     }
@@ -105,7 +112,7 @@ mod tests {
     #[case("12 monkeys", None)]
     #[case("", None)]
     fn time_lines(#[case] text: &str, #[case] expected: Option<(i64, bool)>) {
-        let got = time_line(text.as_bytes()).map(|s| (s.ns, s.dated));
+        let got = time_line(text.as_bytes()).unwrap().map(|s| (s.ns, s.dated));
         assert_eq!(got, expected);
     }
 }

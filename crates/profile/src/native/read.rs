@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::number::{cpu_number, percent, time, unquoted};
+use crate::number::{cpu_number, percent, time, unquoted, whole};
 use crate::reader::Lines;
 use crate::{BoxSteps, Fault, Format, ProfileCell, ProfileHeader, Result, Step, Steps};
 use sandbag_ui::quantity::{Seconds, plain_seconds};
@@ -29,7 +29,15 @@ struct Native {
     /// Sampling period that a recorder noted.
     interval_ns: Option<u64>,
     end_ns: Option<u64>,
+    steal: StealCounts,
     warnings: Vec<String>,
+}
+
+/// Where load and steal do not stand together.
+#[derive(Default)]
+struct StealCounts {
+    loads_alone: usize,
+    steal_alone: usize,
 }
 
 /// Reads the head of the file up to the column names.
@@ -42,6 +50,7 @@ pub(crate) fn read(lines: Lines, end_ns: Option<u64>) -> Result<BoxSteps> {
         open: None,
         interval_ns: None,
         end_ns,
+        steal: StealCounts::default(),
         warnings: Vec::new(),
     };
     native.read_head()?;
@@ -172,7 +181,13 @@ impl Native {
                 continue;
             }
             // The borrow of the line must end before the place is asked for.
-            let parsed = parse_row(line, self.separator, &self.columns, &self.header.cpus);
+            let parsed = parse_row(
+                line,
+                self.separator,
+                &self.columns,
+                &self.header,
+                &mut self.steal,
+            );
             if !self.lines.is_whole() && self.interval_ns.is_some() {
                 if let Ok(NativeRow::End(end)) = parsed {
                     return Ok(NativeRow::End(end));
@@ -225,11 +240,16 @@ fn parse_row(
     line: &[u8],
     separator: u8,
     columns: &[NativeColumn],
-    cpus: &[u32],
+    header: &ProfileHeader,
+    counts: &mut StealCounts,
 ) -> Result<NativeRow, Fault> {
+    let cpus = &header.cpus;
     let mut cells = line.split(|b| *b == separator).map(unquoted);
     let first = cells.next().unwrap_or_default();
     let Some(start_ns) = time(first) else {
+        if whole(first).is_some() {
+            return Err(Fault::too_great(first));
+        }
         return Err(Fault::syntax(
             "a time (seconds, or with a unit as in 100ms, 1.5h)",
             first,
@@ -266,13 +286,20 @@ fn parse_row(
     }
     // A second pass, because a steal column may stand before its CPU's.
     let cells = line.split(|b| *b == separator).map(unquoted).skip(1);
+    let mut loads_alone = row.iter().flatten().count();
     for (column, cell) in columns.iter().zip(cells) {
         if let (NativeColumn::Steal(at), false) = (column, cell.is_empty()) {
             let steal_pct = percent(cell, || format!("steal of cpu{}", cpus[*at]))?;
             if let Some(load) = &mut row[*at] {
                 load.steal_pct = steal_pct;
+                loads_alone -= 1;
+            } else {
+                counts.steal_alone += 1;
             }
         }
+    }
+    if header.has_steal {
+        counts.loads_alone += loads_alone;
     }
     Ok(NativeRow::Step(Step {
         start_ns,
@@ -312,6 +339,21 @@ impl Steps for Native {
     }
 
     fn warnings(&self) -> Vec<String> {
-        self.warnings.clone()
+        let mut all = self.warnings.clone();
+        for (count, what) in [
+            (
+                self.steal.loads_alone,
+                "loads have no steal beside them: it is taken to be 0",
+            ),
+            (
+                self.steal.steal_alone,
+                "values of steal stand beside an unknown load and were left out",
+            ),
+        ] {
+            if count > 0 {
+                all.push(format!("{count} {what}"));
+            }
+        }
+        all
     }
 }
