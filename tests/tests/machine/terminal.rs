@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Under a terminal: its keys reach sandbag and the command at once.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::{Arc, Mutex};
 
 use nix::pty::openpty;
@@ -16,6 +17,7 @@ cases! { CASES: root;
     ctrl_c_without_a_command_ends_the_load,
     ctrl_z_and_fg_pause_and_continue,
     a_terminal_that_closes_ends_the_run,
+    a_terminal_that_closes_ends_the_command_of_its_leader,
 }
 
 /// A shell with job control on a terminal of its own, and what it says.
@@ -96,6 +98,7 @@ impl Terminal {
     }
 }
 
+nix::ioctl_none_bad!(hang_up, nix::libc::TIOCVHANGUP);
 nix::ioctl_write_int_bad!(set_controlling, nix::libc::TIOCSCTTY);
 
 fn lock(said: &Mutex<Vec<u8>>) -> std::sync::MutexGuard<'_, Vec<u8>> {
@@ -192,6 +195,29 @@ fn a_terminal_that_closes_ends_the_run(place: &MachinePlace) -> Result<()> {
     let terminal = Terminal::new(place, "$SANDBAG load 20 --no-out -q; true")?;
     place.burners(1)?;
     terminal.hang_up(&place.ours(Role::Supervisor))?;
+    place.as_before()?;
+    Ok(())
+}
+
+/// As by `ssh -t HOST sandbag ... -- CMD`: the kernel tells the leader of the session only.
+fn a_terminal_that_closes_ends_the_command_of_its_leader(place: &MachinePlace) -> Result<()> {
+    let mut terminal = Terminal::new(
+        place,
+        "exec $SANDBAG load 20 --no-settle --no-out -q -- \
+         sh -c 'echo $$ > pid; exec sleep 1000'",
+    )?;
+    let command = place.pid("pid")?;
+    let leader = terminal.shell.id();
+    ensure!(place.ours(Role::Supervisor) == [pid_of(&terminal.shell)]);
+    let line = OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::libc::O_NOCTTY)
+        .open(format!("/proc/{leader}/fd/0"))?;
+    // SAFETY: the descriptor is open.
+    unsafe { hang_up(line.as_raw_fd())? };
+    drop(terminal.keys.take());
+    wait_until("the command's end", || !lives(command))?;
+    terminal.finish()?;
     place.as_before()?;
     Ok(())
 }

@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, raise, sigaction};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::{Pid, getpgid, getpgrp};
+use nix::unistd::{Pid, getpgid, getpgrp, getpid, getsid};
 
 // A terminal sends SIGINT and SIGQUIT to the command as well.
 
@@ -32,11 +32,19 @@ pub const PASSED: [Signal; 2] = [Signal::SIGUSR1, Signal::SIGUSR2];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArrivedSignals {
     pub signal: Signal,
-    /// Sent by the kernel (a terminal's keys, a child's end) and not by a
-    /// process; then the command's process group got it, too.
+    /// Sent by the kernel (a terminal's keys or its end, a child's end) and not by a process.
     pub by_kernel: bool,
     /// The process that sent it; 0 if that is none that we can see.
     pub sender: u32,
+}
+
+impl ArrivedSignals {
+    /// Whether it is of a terminal's keys, which go to the whole process group in front. Of a
+    /// terminal that closes the kernel tells the leader of its session, and nobody else.
+    fn is_key(self) -> bool {
+        let leads = || getsid(None).is_ok_and(|session| session == getpid());
+        self.by_kernel && !(self.signal == Signal::SIGHUP && leads())
+    }
 }
 
 /// A signal that comes again from the same process within this time is the
@@ -103,7 +111,7 @@ fn is_passed_on(arrived: ArrivedSignals) -> bool {
 pub fn went_to_group(root: &Root, arrived: ArrivedSignals) -> bool {
     let group = getpgrp().as_raw().unsigned_abs();
     if arrived.by_kernel || arrived.sender != group {
-        return arrived.by_kernel;
+        return arrived.is_key();
     }
     // He may be between the two signals.
     clock::sleep_until(clock::monotonic() + BETWEEN_NS);
@@ -120,7 +128,7 @@ pub fn pass_on(root: &Root, command: u32, arrived: ArrivedSignals) {
         went_to_group(root, arrived)
     } else {
         // Of its own accord; a terminal's keys it gets, or not, by itself.
-        arrived.by_kernel
+        arrived.is_key()
     };
     if !has_it {
         // A command that has ended needs no signal.
