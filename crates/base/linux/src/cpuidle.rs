@@ -31,6 +31,20 @@ pub fn driver(root: &Root) -> Result<Option<String>> {
     Ok(name.filter(|name| !name.is_empty() && name != "none"))
 }
 
+/// Whether the kernel was booted so that idle CPUs never sleep (`idle=poll`), for which no
+/// driver is needed. Of several settings the last counts, as for the kernel.
+///
+/// # Errors
+/// [`Error::Read`](crate::Error::Read), unless the file is not there.
+pub fn always_polls(root: &Root) -> Result<bool> {
+    let line = optional(crate::root::read(&root.path("/proc/cmdline")))?.unwrap_or_default();
+    let last = line
+        .split_whitespace()
+        .filter_map(|word| word.strip_prefix("idle="))
+        .next_back();
+    Ok(last == Some("poll"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,6 +60,17 @@ mod tests {
         assert_eq!(of(&[(FILE, "haltpoll\n")]).as_deref(), Some("haltpoll"));
         assert_eq!(of(&[(FILE, "none\n")]), None);
         assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn the_last_setting_says_whether_idle_cpus_poll() {
+        let of = |line: &str| {
+            let (_dir, root) = fake(&[("proc/cmdline", line)]);
+            always_polls(&root).unwrap()
+        };
+        assert!(of("quiet idle=halt idle=poll panic=-1\n"));
+        assert!(!of("idle=poll idle=halt\n"));
+        assert!(!of("intel_idle=poll quiet\n"));
     }
 
     #[test]

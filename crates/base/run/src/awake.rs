@@ -19,6 +19,9 @@ pub fn check(root: &Root, cpus: &CpuList) -> Result<()> {
         let remedy = "without --feel competitor the load is held here, too".to_owned();
         Err(Error::NotPossible { what, remedy })
     };
+    if cpuidle::always_polls(root)? {
+        return Ok(());
+    }
     if cpuidle::driver(root)?.is_none() {
         return impossible("without a driver of idle states CPUs cannot be kept awake".into());
     }
@@ -39,6 +42,9 @@ pub fn check(root: &Root, cpus: &CpuList) -> Result<()> {
 /// As [`check`]; and where the kernel does not take it.
 pub fn keep(root: &Root, journal: &mut Journal, cpus: &CpuList) -> Result<()> {
     check(root, cpus)?;
+    if cpuidle::always_polls(root)? {
+        return Ok(());
+    }
     for cpu in cpus.iter() {
         let limit = cpuidle::latency_limit(root, cpu);
         changes::set_latency_limit(journal, &limit, cpuidle::NO_DELAY)?;
@@ -73,6 +79,15 @@ mod tests {
             Vec::<String>::new()
         );
         assert_eq!(LIMITS.map(text), ["0\n", "35"]);
+    }
+
+    #[test]
+    fn cpus_that_never_sleep_are_awake_without_a_change() {
+        let line = ("proc/cmdline", "quiet idle=poll\n");
+        let (dir, root) = testing::machine(&[line, (LIMITS[0], "0\n")]);
+        let mut journal = testing::journal(&dir.path().join("journals"), testing::info(1), &[]);
+        keep(&root, &mut journal, &CpuList::from_iter([0])).unwrap();
+        assert_eq!(testing::text(dir.path().join(LIMITS[0])), "0\n");
     }
 
     #[test]

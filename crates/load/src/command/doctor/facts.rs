@@ -79,6 +79,9 @@ fn turbo(root: &Root) -> Check {
 
 fn idle_states(root: &Root) -> Check {
     const NAME: &str = "idle states";
+    if cpuidle::always_polls(root).unwrap_or(false) {
+        return Check::ok(NAME, "idle=poll: an idle CPU never sleeps");
+    }
     match cpuidle::driver(root) {
         Err(error) => Check::warn(NAME, error.to_string()),
         Ok(Some(driver)) => Check::ok(
