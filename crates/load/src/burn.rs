@@ -147,8 +147,8 @@ fn take_attributes(attributes: Attributes) -> Result<(), Error> {
     Ok(())
 }
 
-/// Longest time that a real-time burner runs without sleeping once. Its
-/// period is a hundredth of that, so only one that has gone wrong gets there.
+/// Longest time that a real-time burner runs without sleeping once. It sleeps in every
+/// period, of 100 ms at most, so only one that has gone wrong gets there.
 const LONGEST_WITHOUT_SLEEP_US: u64 = 1_000_000;
 
 /// The watchdog of real-time burners is the kernel's own: a task of such a

@@ -33,6 +33,7 @@ pub trait Orders {
 #[derive(Debug, Default)]
 pub struct LevelPlan {
     level: f64,
+    began_ns: u64,
     next: u64,
 }
 
@@ -56,6 +57,11 @@ impl LevelPlan {
         ends.next().map_or(u64::MAX, |order| order.from_ns)
     }
 
+    /// When the load in force began: the first order after a level of 0.
+    pub fn began_ns(&self) -> u64 {
+        self.began_ns
+    }
+
     /// Load asked between `from_ns` and `to_ns`, in ns: the integral of the
     /// level, exact also where the level changes in between. Must be called
     /// with adjoining intervals.
@@ -71,6 +77,9 @@ impl LevelPlan {
                 }
                 let from = order.from_ns.max(at);
                 due += self.level * (from - at) as f64;
+                if self.level == 0.0 {
+                    self.began_ns = order.from_ns;
+                }
                 self.level = order.level;
                 at = from;
             }
@@ -235,6 +244,25 @@ mod tests {
         let mut plan = LevelPlan::default();
         assert!(plan.due(&orders, 0, 10).abs() < 1e-12);
         assert!((plan.due(&orders, 10, 20) - 4.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_load_begins_after_a_level_of_nothing() {
+        let orders = List(
+            vec![
+                order(5, 0.2),
+                order(12, 0.4),
+                order(15, 0.0),
+                order(33, 0.4),
+            ],
+            0,
+        );
+        let mut plan = LevelPlan::default();
+        let mut began = |from, to| {
+            plan.due(&orders, from, to);
+            plan.began_ns()
+        };
+        assert_eq!([began(0, 10), began(10, 14), began(14, 40)], [5, 5, 33]);
     }
 
     #[test]

@@ -20,6 +20,9 @@ use crate::pacing::{
     Debt, LONGEST_NS, LevelPlan, Orders as _, burst_period, kept_ns, light_period, next_point,
 };
 
+/// A sleep that the kernel counts as one, ns: its timer must not expire before.
+const BREATH_NS: u64 = 20_000;
+
 /// The period of a level, ns.
 fn period_at(duty: Duty, level: f64, light: bool) -> u64 {
     match duty {
@@ -66,6 +69,7 @@ pub fn run(
         // After a longer period or a shorter one, the next common point.
         let mut next = next_point(grid, period_ns, phase);
         let end = plan.end_ns(worker.slot, grid);
+        let was_loaded = plan.level() > 0.0;
         let due = add_due(worker, &mut debt, &mut plan, grid, next);
         if due == 0.0 && debt.debt_ns(worker.held_ns()) == 0 {
             worker.sleep_idle(&plan);
@@ -96,10 +100,22 @@ pub fn run(
             watchdog.feed(light, period_ns, next - first);
         }
         match duty {
-            Duty::Pace { .. } | Duty::Burst => pace(worker, &debt, plan.level(), grid, next),
+            Duty::Pace { .. } | Duty::Burst => {
+                let behind = pace(worker, &debt, plan.level(), grid, next);
+                if behind && matches!(attributes, Attributes::Fifo { .. }) {
+                    // At high levels it is behind for more than a second, and is not to be
+                    // taken for one that hangs (RLIMIT_RTTIME).
+                    sleep_until(monotonic() + BREATH_NS);
+                }
+            }
             _ => {
-                let waits = worker.waits();
-                worker.spin(next.min(end), waits);
+                // Of a load that ends and begins within the window the first part is held.
+                if !was_loaded || plan.began_ns() < grid {
+                    sleep_until(plan.began_ns());
+                }
+                let (held, waits) = (worker.held_ns(), worker.waits());
+                worker.spin_over_boundaries(next.min(end), waits);
+                worker.show(0, held, worker.held_ns());
                 debt.settle(worker.held_ns());
                 sleep_until(next);
             }
@@ -154,13 +170,14 @@ fn begin_again(
     (grid, debt)
 }
 
-/// Works off the debt, then sleeps; returns at `next` in any case.
-fn pace(worker: &mut BurnWorker<'_>, debt: &Debt, level: f64, grid: u64, next: u64) {
+/// Works off the debt, then sleeps; returns at `next` in any case. Whether there was no time
+/// to sleep.
+fn pace(worker: &mut BurnWorker<'_>, debt: &Debt, level: f64, grid: u64, next: u64) -> bool {
     let begin = worker.held_ns();
     if debt.debt_ns(begin) == 0 {
         worker.show(0, begin, begin);
         sleep_until(next);
-        return;
+        return false;
     }
     let mut waits = worker.waits();
     loop {
@@ -177,7 +194,7 @@ fn pace(worker: &mut BurnWorker<'_>, debt: &Debt, level: f64, grid: u64, next: u
                 // next periods.
                 worker.call_for_headroom();
             }
-            return;
+            return !done;
         }
         waits = worker.spin((now + owed).min(next), waits);
     }
