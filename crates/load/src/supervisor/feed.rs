@@ -67,11 +67,6 @@ impl Feed {
         }))
     }
 
-    /// Run time of the beginning of the next piece, once it was looked at.
-    pub fn peek_start(&self) -> Option<u64> {
-        self.next.as_ref().map(|piece| piece.start_ns)
-    }
-
     pub fn end_ns(&self) -> Option<u64> {
         self.end_ns
     }
@@ -108,7 +103,7 @@ mod tests {
         let mut feed = Feed::new(sandbag_profile::constant(&[0], 30.0, 5_000));
         feed.hold_open(None);
         assert!(feed.next().unwrap().is_none());
-        assert_eq!((feed.peek_start(), feed.end_ns()), (None, None));
+        assert_eq!(feed.end_ns(), None);
         let mut feed = Feed::new(sandbag_profile::constant(&[0], 30.0, 5_000));
         feed.next().unwrap();
         feed.hold_open(Some(7_000));

@@ -96,10 +96,7 @@ impl SupervisedRun<'_> {
                     self.clock
                         .monotonic_ns(next_mark.min(profile_end.unwrap_or(u64::MAX)))
                 }),
-                feed.peek_start()
-                    .or(profile_end)
-                    .filter(|_| !over)
-                    .map(|_| self.next_piece_ns()),
+                (!over && !self.ahead.is_empty()).then(|| self.next_piece_ns()),
                 self.load_ended_ns
                     .map(|end| end + NOTED_NS)
                     .filter(|at| *at > run_ns)
