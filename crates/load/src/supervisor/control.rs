@@ -8,6 +8,7 @@ use std::path::Path;
 use sandbag_linux::clock;
 
 use super::SupervisedRun;
+use super::cpu::LoadedCpu;
 use super::feed::Feed;
 use super::timeline::LoadPiece;
 use crate::method::{Method, Scope};
@@ -114,7 +115,7 @@ impl NodeControl {
             Request::Admit { pid } => match run.enter_node(*pid) {
                 Err(cause) => error(cause.to_string()),
                 Ok(()) => Reply::Admitted {
-                    environment: environment::variables(name, speeds),
+                    environment: environment::variables(name, &run.asked_speeds()),
                 },
             },
             Request::Stop => {
@@ -256,6 +257,12 @@ impl SupervisedRun<'_> {
             .and_then(|p| p.asked_pct.get(n))
             .copied()
             .unwrap_or(0.0)
+    }
+
+    /// The speeds that are asked now.
+    fn asked_speeds(&self) -> Ratios {
+        let mu = |(n, cpu): (usize, &LoadedCpu)| (cpu.number(), 1.0 - self.asked_now(n) / 100.0);
+        Ratios::new(self.cpus.iter().enumerate().map(mu).collect())
     }
 
     /// The speed of every CPU, in the order of the plan: as asked now, and as

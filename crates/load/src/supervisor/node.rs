@@ -33,6 +33,9 @@ pub(super) struct SupervisedNode {
     /// Looks in a row at which none of it was there.
     gone_looks: u32,
     control: Option<NodeControl>,
+    /// Programs that asked to enter: each has a group of its own.
+    asked: usize,
+    /// Those that did.
     entered: usize,
     pub(super) changes: u64,
     /// It holds its speed: requests wait until then.
@@ -106,6 +109,7 @@ impl SupervisedRun<'_> {
             target,
             gone_looks: 0,
             control: Some(control),
+            asked: 0,
             entered: 0,
             changes: 0,
             serving: false,
@@ -191,8 +195,8 @@ impl SupervisedRun<'_> {
             let what = format!("the node is {target}, and takes no other program");
             return Err(Error::not_possible(what, "start it there"));
         }
-        let (run, nth) = (RunId::own(), node.entered);
-        node.entered += 1;
+        let (run, nth) = (RunId::own(), node.asked);
+        node.asked += 1;
         let ran_before = node.target.is_some();
         let cpus: CpuList = node.group.cpus.iter().copied().collect();
         let named = ProcessIdentity::of(self.root, pid)?;
@@ -222,6 +226,7 @@ impl SupervisedRun<'_> {
         if !ran_before {
             sched::set_affinity(pid, &cpus)?;
         }
+        node.entered += 1;
         if let Ok(stat) = Process::new(self.root, pid).stat() {
             node.known.insert(pid, stat.times.start_ticks);
         }

@@ -124,6 +124,7 @@ impl NodeProcesses {
                 messages.warning(&format!("node {name}: {text}"));
             }
         }
+        let mut whole = runs.len() == self.running.len();
         if let Some(dir) = dir {
             match write::write_nodes(dir.path(), &runs) {
                 Ok(()) => messages.say(&format!(
@@ -132,14 +133,15 @@ impl NodeProcesses {
                         .join(sandbag_run::directory::REPORT_HTML)
                         .display()
                 )),
-                Err(error) => messages.warning(&error.to_string()),
+                Err(error) => whole &= dir.excuses(&error, messages),
             }
             dir.give();
         }
-        if runs.len() < self.running.len() {
-            return exit::FAILED;
+        if whole {
+            exit::of_verdict(rows.verdict)
+        } else {
+            exit::FAILED
         }
-        exit::of_verdict(rows.verdict)
     }
 }
 
@@ -161,7 +163,14 @@ pub fn arguments(node: &PlacedNode, options: &NodeOptions) -> Vec<OsString> {
     add("name", node.spec.name.as_str().as_ref());
     add("cpus", node.cpus.to_string().as_ref());
     match &node.course {
-        PlacedCourse::Constant(ratios) => add("speed", ratios.to_string().as_ref()),
+        PlacedCourse::Constant(ratios) => {
+            // Not rounded: the lowest frequency of a CPU is refused a digit below it.
+            let each: Vec<String> = ratios
+                .iter()
+                .map(|(cpu, mu)| format!("{cpu}={mu}"))
+                .collect();
+            add("speed", each.join(",").as_ref());
+        }
         PlacedCourse::Profile(path) => add("profile", path.as_os_str()),
     }
     if let Some(method) = &node.spec.method {
