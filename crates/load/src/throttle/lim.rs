@@ -45,9 +45,10 @@ impl LimVariant {
     }
 }
 
-/// Who began this long before the node ran without it, ns.
-const RAN_BEFORE_NS: u64 = 1_000_000_000;
 const WHOLE_SECOND_NS: u64 = 1_000_000_000;
+/// CPU time that the process of a command uses before the node begins, at most, ns: who is
+/// older than the node and used more ran without it.
+const STARTS_WITHIN_NS: u64 = 20_000_000;
 /// CPU time within which a stopped process stops, ns: more means that another
 /// process continued it.
 const STOPS_WITHIN_NS: u64 = 2_000_000;
@@ -96,12 +97,12 @@ impl LimProcess {
         };
         let fd = PidFd::of(&root, pid, ticks)?;
         let born_ns = ticks * tick_ns();
-        let ran_before = born_ns + RAN_BEFORE_NS < since_ns;
-        let used_ns = || process_cpu_of(pid).unwrap_or(0);
+        let used_ns = process_cpu_of(pid).unwrap_or(0);
+        let ran_before = born_ns < since_ns && used_ns > STARTS_WITHIN_NS;
         Ok(fd.map(|fd| Self {
             fd,
             began_ns: if ran_before { boot_ns() } else { born_ns },
-            before_ns: if ran_before { used_ns() } else { 0 },
+            before_ns: if ran_before { used_ns } else { 0 },
             cpu_ns: 0,
             due: now,
             stopped: false,

@@ -87,7 +87,9 @@ fn pause(ms: u64) {
 /// Spinners that have run, and what limits them.
 fn limited(count: usize, variant: LimVariant) -> (Spinners, Lim) {
     let spinners = Spinners::new(count);
-    let lim = spinners.lim(variant);
+    let mut lim = spinners.lim(variant);
+    // As if they had been started in the node.
+    lim.since_ns = 0;
     pause(50);
     (spinners, lim)
 }
@@ -200,6 +202,18 @@ fn the_speed_is_that_of_those_who_want_to_run() {
     act(&mut lim, 0.5_f64.powi(20));
     assert!(lim.known[&spinner].stopped);
     assert!((lim.taken.rate() - 0.5).abs() < 1e-12, "{lim:?}");
+}
+
+#[test]
+fn who_ran_before_the_node_is_judged_from_its_first_look_on() {
+    let spinners = Spinners::new(1);
+    while process_cpu_of(spinners.pids()[0]).unwrap() <= STARTS_WITHIN_NS {
+        pause(1);
+    }
+    let mut lim = spinners.lim(LimVariant::CpuLim);
+    act(&mut lim, ALWAYS);
+    let known = &lim.known[&spinners.pids()[0]];
+    assert!(!known.stopped && known.before_ns > STARTS_WITHIN_NS);
 }
 
 #[test]
