@@ -545,10 +545,12 @@ impl LoadedCpu {
     /// Cap as the kernel has it at the end; it may have changed it.
     pub fn cap_changed(&self) -> bool {
         let holders = self.burners.iter().filter_map(Burner::live_holder);
+        // Kernels before 5.14 have no burst.
+        let quota = |cap: Cap| (cap.quota_us, cap.period_us);
         self.cap.is_some()
             && holders
                 .map(|holder| holder.group().cap())
-                .any(|cap| cap.ok().flatten() != self.cap)
+                .any(|cap| cap.ok().flatten().map(quota) != self.cap.map(quota))
     }
 }
 

@@ -145,6 +145,8 @@ pub struct Meter {
     latest: Vec<Option<Window>>,
     /// CPU time of the other parts of the run so far, where there are any.
     beside_ns: Vec<Option<u64>>,
+    /// CPUs on which the command's clock stands still, since they were offline.
+    unclocked: Vec<bool>,
 }
 
 /// Time without counters, or of a program without its load, that a window may
@@ -157,6 +159,7 @@ impl Meter {
             steal: vec![StealEstimate::default(); cpus.len()],
             latest: vec![None; cpus.len()],
             beside_ns: vec![None; cpus.len()],
+            unclocked: vec![false; cpus.len()],
             cpus,
             tick_ns,
             asked: RequestedLoads::default(),
@@ -197,6 +200,12 @@ impl Meter {
                 *sum = Some(sum.unwrap_or(0) + ns);
             }
             self.intervals.push_back(interval);
+        }
+        // An event of perf counts no more once its CPU was offline.
+        if sample.counts_steal {
+            for (still, times) in self.unclocked.iter_mut().zip(&sample.times) {
+                *still |= times.is_none();
+            }
         }
         self.last = Some(sample);
     }
@@ -284,6 +293,7 @@ impl Meter {
             let beside_ns = beside.map_or(0.0, |ns| *ns as f64);
             counted.busy_ns += (busy_ns - beside_ns) * share;
             let of_command = interval.command_ns.as_ref();
+            let of_command = of_command.filter(|_| !self.unclocked[cpu]);
             let command = of_command.and_then(|all| all.get(cpu).copied());
             let both = counted.command_ns.zip(command);
             counted.command_ns = both.map(|(sum, ns)| sum + ns as f64 * share);

@@ -135,6 +135,25 @@ fn stolen_time_is_no_time_of_a_command_whose_clock_counts_it() {
 }
 
 #[test]
+fn a_clock_that_stands_still_after_an_offline_cpu_says_nothing() {
+    for (counts_steal, command_ns) in [(true, None), (false, Some(SECOND / 4))] {
+        let (mut meter, mut log) = (meter(), WindowLog::default());
+        for second in 0..4 {
+            let mut at = CounterSample {
+                counts_steal,
+                ..sample(second * SECOND, second * 60, 0)
+            };
+            if second == 1 {
+                at.times = vec![None];
+            }
+            meter.sample(at);
+        }
+        meter.finish(&clock(), 3 * SECOND, true, half, &mut log);
+        assert_eq!(log.1[2].command_ns, command_ns);
+    }
+}
+
+#[test]
 fn busy_time_follows_from_idle_time_and_an_offline_cpu_is_a_hole() {
     let mut after = sample(SECOND, 50, 0);
     if let Some(Some(times)) = after.times.first_mut() {
