@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the kernel counted of each CPU between two looks.
 
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
 use sandbag_linux::procstat::{CpuDelta, ProcStat, StatSample, tick_ns};
 use sandbag_linux::{Result, Root};
+
+/// How far back the counters of a load's reading go.
+pub const SPAN: Duration = Duration::from_secs(1);
 
 /// `/proc/stat`, looked at again and again.
 #[derive(Debug)]
 pub struct KernelLoad {
     stat: ProcStat,
-    before: StatSample,
-    now: StatSample,
+    /// Looks of the last second and the one before it, at least two; the newest is last.
+    looks: VecDeque<(Instant, StatSample)>,
 }
 
 impl KernelLoad {
@@ -18,14 +24,12 @@ impl KernelLoad {
     /// # Errors
     /// `/proc/stat` cannot be read.
     pub fn open(root: &Root) -> Result<Self> {
-        let mut stat = ProcStat::open(root)?;
-        let mut now = StatSample::default();
-        stat.sample_into(&mut now)?;
-        Ok(Self {
-            stat,
-            before: now.clone(),
-            now,
-        })
+        let mut load = Self {
+            stat: ProcStat::open(root)?,
+            looks: VecDeque::new(),
+        };
+        load.look()?;
+        Ok(load)
     }
 
     /// Takes another look.
@@ -33,14 +37,30 @@ impl KernelLoad {
     /// # Errors
     /// `/proc/stat` cannot be read.
     pub fn look(&mut self) -> Result<()> {
-        std::mem::swap(&mut self.before, &mut self.now);
-        self.stat.sample_into(&mut self.now)
+        let now = Instant::now();
+        let is_old = |look: Option<&(Instant, _)>| {
+            look.is_some_and(|(at, _)| now.duration_since(*at) + SLACK >= SPAN)
+        };
+        let mut sample = StatSample::default();
+        while is_old(self.looks.get(1)) {
+            if let Some((_, old)) = self.looks.pop_front() {
+                sample = old;
+            }
+        }
+        self.stat.sample_into(&mut sample)?;
+        self.looks.push_back((now, sample));
+        Ok(())
     }
 
-    /// What a CPU did between the last two looks; `None` where it was offline, or no time
-    /// passed.
+    /// What a CPU did in the last second, or since a first look or an only one before it;
+    /// `None` where it was offline, or no time passed.
     pub fn of(&self, cpu: u32) -> Option<CpuDelta> {
-        let delta = self.now.get(cpu)?.since(self.before.get(cpu)?, tick_ns());
+        let (_, before) = self.looks.front()?;
+        let (_, now) = self.looks.back()?;
+        let delta = now.get(cpu)?.since(before.get(cpu)?, tick_ns());
         (delta.total_ns() > 0).then_some(delta)
     }
 }
+
+/// A look that comes this much early is a second after the one before.
+const SLACK: Duration = Duration::from_millis(50);

@@ -9,6 +9,7 @@ mod reading;
 mod watch;
 pub mod words;
 
+pub use kernel::SPAN;
 pub use program::used_ns;
 pub use reading::{CpuReading, Reading};
 pub use watch::{Watch, WatchedRun};

@@ -67,6 +67,15 @@ impl Watch {
         Ok(watch)
     }
 
+    /// Notes what the kernel counted until now. Between two looks that are further apart than
+    /// [`SPAN`], to be called that long before the second.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn note(&mut self) -> Result<()> {
+        Ok(self.kernel.look()?)
+    }
+
     /// Looks again.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::{BadInput, exit, output, units};
 
-use crate::live::{Watch, WatchedRun};
+use crate::live::{SPAN, Watch, WatchedRun};
 use screen::{Look, Screen};
 use terminal::{Key, Screened};
 
@@ -35,8 +35,15 @@ pub fn main(args: &TopArgs, messages: &Messages) -> Result<u8> {
         .iter()
         .for_each(|problem| Messages::error(problem));
     if args.once {
-        std::thread::sleep(args.interval);
+        if let Some(before) = args.interval.checked_sub(SPAN) {
+            std::thread::sleep(before);
+            watch.note()?;
+        }
+        std::thread::sleep(args.interval.min(SPAN));
         watch.look()?;
+        if watch.runs.is_empty() {
+            messages.say("no run of this user");
+        }
         output::print(Screen::text(&watch.runs))?;
         return Ok(exit::KEPT);
     }
@@ -58,6 +65,9 @@ fn on_terminal(watch: &mut Watch, screen: &mut Screen, interval: Duration) -> Re
     let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut stopped = Vec::new();
     let mut next = Instant::now() + interval;
+    let before = |next: Instant| (interval > SPAN).then(|| next - SPAN);
+    // What the kernel counts is noted a second before the look, as loads are of a second.
+    let mut note = before(next);
     loop {
         let (columns, lines) = terminal::size();
         let look = Look {
@@ -68,11 +78,13 @@ fn on_terminal(watch: &mut Watch, screen: &mut Screen, interval: Duration) -> Re
         if terminal.draw(&screen.frame(&watch.runs, look)).is_err() {
             return Ok(stopped);
         }
-        match terminal.key(next) {
+        match terminal.key(note.unwrap_or(next)) {
+            None if note.take().is_some() => watch.note()?,
             None => {
                 watch.look()?;
                 screen.note(&watch.runs);
                 next = (next + interval).max(Instant::now());
+                note = before(next);
             }
             Some(key) => {
                 let asked = screen.asks.take();
