@@ -15,7 +15,7 @@ mod version;
 
 pub use cpuset::{confine, find_cpuset, find_cpuset_of};
 pub use freezer::{Freezer, find_freezer, find_freezer_of};
-pub use group::{Cap, Group, Weight, kill_all, processes, remove_dir};
+pub use group::{Cap, Group, Weight, add_to, kill_all, processes, remove_dir};
 pub(crate) use mounts::Mounts;
 pub use mounts::{GroupTree, Hierarchies, find, find_of, groups_of, mount_points};
 pub use partition::{Partition, partitions};

@@ -41,6 +41,16 @@ pub enum Attributes {
     },
 }
 
+impl Attributes {
+    /// Of a class whose tasks run before all ordinary ones, by priority.
+    pub fn is_real_time(self) -> bool {
+        let round_robin = Self::Other {
+            policy: libc::SCHED_RR.cast_unsigned(),
+        };
+        matches!(self, Self::Fifo { .. }) || self == round_robin
+    }
+}
+
 /// `struct sched_attr`, first published size.
 #[repr(C)]
 #[derive(Default)]

@@ -101,7 +101,9 @@ impl ExitStatus for Error {
                 io::ErrorKind::NotFound => exit::NOT_FOUND,
                 _ => exit::NOT_EXECUTABLE,
             },
-            Self::NotPossible { .. } | Self::Busy { .. } => exit::NOT_POSSIBLE,
+            Self::NotPossible { .. }
+            | Self::Busy { .. }
+            | Self::Kernel(sandbag_linux::Error::Missing { .. }) => exit::NOT_POSSIBLE,
             Self::NoCpu { .. } | Self::Input(_) => exit::USAGE,
             _ => exit::FAILED,
         }

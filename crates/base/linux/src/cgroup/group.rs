@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::version::Version;
 use crate::pidfd::PidFd;
 use crate::root::{read, read_value, write};
+use crate::sched::{self, Attributes};
 use crate::{Error, Result};
 
 const QUOTA: &str = "cpu.cfs_quota_us";
@@ -222,8 +223,11 @@ impl Group {
     }
 
     /// Moves a process, all its threads, into the group. 0 is the caller.
+    ///
+    /// # Errors
+    /// As [`add_to`].
     pub fn add(&self, pid: u32) -> Result<()> {
-        self.dirs().try_for_each(|dir| write(&dir.join(PROCS), pid))
+        self.dirs().try_for_each(|dir| add_to(dir, pid))
     }
 
     /// The processes in the group, not those in groups below.
@@ -257,6 +261,25 @@ pub fn processes(dir: &Path) -> Result<Vec<u32>> {
     let list = read(&dir.join(PROCS))?;
     let pids = list.lines().filter_map(|line| line.trim().parse().ok());
     Ok(pids.filter(|pid| *pid != 0).collect())
+}
+
+/// Moves a process, all its threads, into the group at `dir`. 0 is the caller.
+///
+/// # Errors
+/// [`Error::Missing`] for a real-time process where groups have real-time budgets and a new
+/// one has none (v1, `CONFIG_RT_GROUP_SCHED`); else [`Error::Write`].
+pub fn add_to(dir: &Path, pid: u32) -> Result<()> {
+    write(&dir.join(PROCS), pid).map_err(|error| {
+        let refused = error.errno() == Some(libc::EINVAL);
+        if refused && sched::attributes_of(pid).is_ok_and(Attributes::is_real_time) {
+            Error::Missing {
+                what: format!("the real-time budget of a new group, for process {pid},"),
+                remedy: "make it an ordinary one first, as by chrt --other --pid 0 PID".into(),
+            }
+        } else {
+            error
+        }
+    })
 }
 
 /// Kills every process in the group at `dir`; where the kernel does it at

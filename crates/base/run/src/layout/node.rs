@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use sandbag_linux::cgroup::{
-    self, GroupTree, Hierarchies, Version, find_cpuset_of, find_freezer_of,
+    self, GroupTree, Hierarchies, Version, add_to, find_cpuset_of, find_freezer_of,
 };
 use sandbag_linux::{CpuList, Root, root};
 
@@ -163,10 +163,10 @@ impl Layout {
         ran_before: bool,
     ) -> Result<()> {
         if self.kind != LayoutKind::V2Systemd {
-            for dir in node.dirs() {
-                root::write(&dir.join("cgroup.procs"), pid)?;
-            }
-            return Ok(());
+            return Ok(node
+                .dirs()
+                .into_iter()
+                .try_for_each(|dir| add_to(dir, pid))?);
         }
         let scope = format!("{PREFIX}{run}node{nth}.scope");
         let own = systemd::group_of(pid).unwrap_or_default();
