@@ -221,10 +221,12 @@ pub fn make(
         }),
         _ => {
             let code = status.code().map_or(exit::FAILED.into(), i64::from);
-            let said = stderr.lines().last().unwrap_or_default();
+            // Where its disk is full, so is that of its words.
+            let said = stderr.lines().last();
             bail!(
-                "{} left no result (exit code {code}): {said}",
-                dir.display()
+                "{} left no result (exit code {code}): {}",
+                dir.display(),
+                said.unwrap_or("nothing was written; is the disk full?")
             )
         }
     }

@@ -2,6 +2,7 @@
 //! The run directory: made, given to the user behind sudo, and taken away
 //! again if nothing came of the run.
 
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;
@@ -11,6 +12,7 @@ pub use sandbag_ui::output::RUN_JSON;
 
 use sandbag_linux::user::User;
 
+use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{give_to, missing, new_name};
 
@@ -51,15 +53,23 @@ pub fn create(path: &Path) -> io::Result<File> {
 /// A run directory that is there.
 pub struct RunDir {
     path: PathBuf,
+    named: bool,
     /// It and what is above it, as far as it was made, the innermost first.
     made: Vec<PathBuf>,
     user: Option<User>,
 }
 
 impl RunDir {
-    /// Makes it; a disk that is full or not ours costs the files, not the
-    /// load. Under sudo what is made belongs to the calling user.
-    pub fn make(wanted: Option<PathBuf>, user: Option<User>, messages: &Messages) -> Option<Self> {
+    /// Makes it. Where it was not named, a disk that is full or not ours costs the files, not
+    /// the load. Under sudo what is made belongs to the calling user.
+    ///
+    /// # Errors
+    /// A directory that was named cannot be made.
+    pub fn make(
+        wanted: Option<PathBuf>,
+        user: Option<User>,
+        messages: &Messages,
+    ) -> Result<Option<Self>> {
         let named = wanted.is_some();
         let path = wanted.unwrap_or_else(|| new_name(RUN_PREFIX, ""));
         let made = missing(&path);
@@ -70,16 +80,35 @@ impl RunDir {
         };
         if let Err(error) = outcome {
             remove_empty(&made);
+            if named {
+                return Err(error).with_context(|| path.display().to_string());
+            }
             messages.warning(&format!(
                 "{}: {error}; the run is not written",
                 path.display()
             ));
-            return None;
+            return Ok(None);
         }
         for dir in &made {
             give_to(dir, user.as_ref());
         }
-        Some(Self { path, made, user })
+        Ok(Some(Self {
+            path,
+            named,
+            made,
+            user,
+        }))
+    }
+
+    /// Says why a result could not be written there. Whether the run is a success all the
+    /// same: nobody asked for that directory.
+    pub fn excuses(&self, error: &impl Display, messages: &Messages) -> bool {
+        if self.named {
+            Messages::error(&error.to_string());
+        } else {
+            messages.warning(&error.to_string());
+        }
+        !self.named
     }
 
     /// Removes the results of an earlier run, which this one replaces: one that is killed leaves
@@ -140,7 +169,9 @@ mod tests {
         let messages = Messages::new(true, 0);
         for (text, stays) in [("time\n", false), ("time\n1\n", true)] {
             let wanted = place.path().join("deep/r");
-            let dir = RunDir::make(Some(wanted.clone()), None, &messages).unwrap();
+            let dir = RunDir::make(Some(wanted.clone()), None, &messages)
+                .unwrap()
+                .unwrap();
             fs::write(wanted.join(ACHIEVED_CSV), text).unwrap();
             dir.discard_if_empty();
             assert_eq!(wanted.exists(), stays);
@@ -148,7 +179,9 @@ mod tests {
         }
         let there = place.path().join("there");
         fs::create_dir(&there).unwrap();
-        let dir = RunDir::make(Some(there.clone()), None, &messages).unwrap();
+        let dir = RunDir::make(Some(there.clone()), None, &messages)
+            .unwrap()
+            .unwrap();
         dir.discard_if_empty();
         assert!(there.exists(), "it was there before");
     }
@@ -160,7 +193,9 @@ mod tests {
         for name in [RUN_JSON, ACHIEVED_CSV, "stdout.txt"] {
             fs::write(place.path().join(name), "x").unwrap();
         }
-        let dir = RunDir::make(Some(place.path().to_owned()), None, &messages).unwrap();
+        let dir = RunDir::make(Some(place.path().to_owned()), None, &messages)
+            .unwrap()
+            .unwrap();
         dir.remove_results();
         let left: Vec<_> = fs::read_dir(place.path()).unwrap().flatten().collect();
         assert_eq!(left.len(), 1);
@@ -173,6 +208,6 @@ mod tests {
         let file = place.path().join("file");
         fs::write(&file, "").unwrap();
         let messages = Messages::new(true, 0);
-        assert!(RunDir::make(Some(file.join("r")), None, &messages).is_none());
+        assert!(RunDir::make(Some(file.join("r")), None, &messages).is_err());
     }
 }

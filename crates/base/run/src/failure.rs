@@ -43,7 +43,7 @@ pub struct Reason {
 
 /// Writes why there was no run to its directory.
 pub fn leave_reason(error: &Failure, out: PathBuf, user: Option<User>, messages: &Messages) {
-    let Some(dir) = RunDir::make(Some(out), user, messages) else {
+    let Ok(Some(dir)) = RunDir::make(Some(out), user, messages) else {
         return;
     };
     let failure = RunFailure {

@@ -8,6 +8,7 @@ use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root};
 use sandbag_ui::failure::Result;
 
+use crate::board::BOUNDARY_NS;
 use crate::node::Target;
 
 use crate::command::run::options::RunOptions;
@@ -31,7 +32,7 @@ pub struct LoadArgs {
     cpus: Option<Cpus>,
 
     /// How long; without it until CMD ends, or until Ctrl-C
-    #[arg(short, long, value_name = "TIME", value_parser = units::positive_duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = held_duration)]
     duration: Option<Duration>,
 
     #[command(flatten)]
@@ -60,6 +61,16 @@ pub fn main(args: &LoadArgs, messages: &Messages) -> Result<u8> {
         let load = constant(&args.loads, cpus.as_ref(), args.duration)?;
         run::run(load, options, messages)
     })
+}
+
+/// A time for which a load or a speed can be held and measured.
+pub fn held_duration(text: &str) -> std::result::Result<Duration, String> {
+    match units::positive_duration(text)? {
+        short if nanos(short) < BOUNDARY_NS => {
+            Err("must be 100ms or longer: less cannot be held and measured".to_owned())
+        }
+        long => Ok(long),
+    }
 }
 
 /// A constant load as the load of a run; without a duration it has no end.

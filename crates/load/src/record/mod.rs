@@ -53,7 +53,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     #[error(transparent)]
     Kernel(#[from] sandbag_linux::Error),
-    #[error("write the recording: {0}; what was written before can be read")]
+    #[error("write the recording: {0}; whole rows that were written before can be read")]
     Output(#[source] io::Error),
     #[error("wait for the next sample: {0}")]
     Wait(#[source] io::Error),

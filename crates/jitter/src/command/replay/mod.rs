@@ -246,7 +246,7 @@ fn run(mut method: impl ReplayMethod, args: &ReplayArgs, messages: &Messages) ->
     let dir = if args.no_out {
         None
     } else {
-        RunDir::make(args.out.clone(), user, messages).inspect(RunDir::remove_results)
+        RunDir::make(args.out.clone(), user, messages)?.inspect(RunDir::remove_results)
     };
     let started_at = jiff::Timestamp::now().to_string();
     let held = hold::hold(&mut replay, held, &signals).inspect_err(|_| {

@@ -366,6 +366,7 @@ pub fn leave(
     achieved: &[CpuOutcome],
     messages: &Messages,
 ) -> bool {
+    let mut whole = true;
     if let Some(dir) = dir {
         let path = dir.path().join(RUN_JSON);
         let written =
@@ -376,17 +377,17 @@ pub fn leave(
         dir.give();
         match written {
             Ok(()) => messages.say(&format!("Record: {}", path.display())),
-            Err(error) => messages.warning(&error.line()),
+            Err(error) => whole = dir.excuses(&error.line(), messages),
         }
     }
     let Some(path) = args.json.path() else {
-        return true;
+        return whole;
     };
     let written = output::put_json(path, record, args.overwrite.existing());
     if let Err(error) = &written {
         messages.warning(&error.line());
     }
-    written.is_ok()
+    whole && written.is_ok()
 }
 
 /// Writes achieved.csv: the first repetition of each portion.

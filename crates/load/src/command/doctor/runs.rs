@@ -10,6 +10,7 @@ use sandbag_run::registry::Registry;
 use sandbag_run::run_process::RunId;
 
 use super::check::Check;
+use crate::live::words::run_text;
 
 pub fn alive(runs: &[RunInfo]) -> Check {
     if runs.is_empty() {
@@ -17,7 +18,7 @@ pub fn alive(runs: &[RunInfo]) -> Check {
     }
     let each: Vec<String> = runs
         .iter()
-        .map(|run| format!("{} ({} on CPUs {})", run.pid, run.load, run.cpus))
+        .map(|run| format!("{} ({})", run.pid, run_text(run, &run.load)))
         .collect();
     Check::warn("runs", each.join(", ")).remedy("sandbag status shows them, sandbag stop ends them")
 }

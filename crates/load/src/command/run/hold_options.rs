@@ -99,12 +99,14 @@ impl HoldOptions {
     }
 
     /// Makes the run directory, unless none is wanted.
-    pub fn make_dir(&self, messages: &Messages) -> Option<RunDir> {
+    ///
+    /// # Errors
+    /// One that was named cannot be made.
+    pub fn make_dir(&self, messages: &Messages) -> sandbag_ui::Result<Option<RunDir>> {
         if self.no_out {
-            return None;
+            return Ok(None);
         }
         let dir = RunDir::make(self.out.clone(), self.user(), messages)?;
-        dir.remove_results();
-        Some(dir)
+        Ok(dir.inspect(RunDir::remove_results))
     }
 }

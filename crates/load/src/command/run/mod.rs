@@ -179,7 +179,7 @@ pub fn run_by(
         ));
     }
     let exporter = Exporter::start(&options.hold.metrics)?;
-    let dir = options.hold.make_dir(messages);
+    let dir = options.hold.make_dir(messages)?;
     let path = dir.as_ref().map(RunDir::path);
     let layers = Layers::start(layers, path, &registry).inspect_err(|_| {
         if let Some(dir) = &dir {
@@ -293,7 +293,7 @@ fn refuse_busy(registry: &Registry, wanted: &CpuList) -> Result<()> {
     Ok(())
 }
 
-/// Writes run directory, JSON and table. False if the JSON could not be written.
+/// Writes run directory, JSON and table. False if what was named could not be written.
 fn leave(run: &Run, dir: Option<&RunDir>, options: &RunOptions, messages: &Messages) -> bool {
     // The load was held whether or not the disk is full.
     let written = dir.map(|dir| write::write_run(dir.path(), run));
@@ -304,21 +304,23 @@ fn leave(run: &Run, dir: Option<&RunDir>, options: &RunOptions, messages: &Messa
     if let Some(began) = run.load_began_s {
         messages.say(&format!("The load began {began:.1} s after CMD."));
     }
-    match (dir, written) {
-        (Some(dir), Some(Ok(()))) => messages.say(&format!(
-            "Report: {}",
-            dir.path()
-                .join(sandbag_run::directory::REPORT_HTML)
-                .display()
-        )),
-        (_, Some(Err(error))) => messages.warning(&error.to_string()),
-        _ => {}
-    }
+    let whole = match (dir, written) {
+        (Some(dir), Some(Err(error))) => {
+            dir.discard_if_empty();
+            dir.excuses(&error, messages)
+        }
+        (Some(dir), _) => {
+            let page = dir.path().join(sandbag_run::directory::REPORT_HTML);
+            messages.say(&format!("Report: {}", page.display()));
+            true
+        }
+        (None, _) => true,
+    };
     let Some(path) = options.hold.json.path() else {
-        return true;
+        return whole;
     };
     match output::put_json(path, run, options.hold.overwrite.existing()) {
-        Ok(()) => true,
+        Ok(()) => whole,
         Err(error) => {
             messages.warning(&error.line());
             false

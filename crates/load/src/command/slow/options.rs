@@ -10,6 +10,7 @@ use clap::Args;
 use sandbag_linux::Root;
 use sandbag_ui::failure::Result;
 
+use crate::command::load::held_duration;
 use crate::command::run::hold_options::HoldOptions;
 use crate::command::run::layers::LayerOptions;
 use sandbag_ui::BadInput;
@@ -54,7 +55,7 @@ pub struct NodeOptions {
 
     /// How long; without it until CMD or the process ends, or until Ctrl-C
     #[arg(short, long, value_name = "TIME", conflicts_with = "profile",
-          value_parser = units::positive_duration)]
+          value_parser = held_duration)]
     pub duration: Option<Duration>,
 
     /// Speed of the CPUs: 0.5, 50%, 1200MHz; or of each 0=1,1=0.8,2-3=0.4

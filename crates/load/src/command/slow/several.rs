@@ -71,7 +71,7 @@ pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u
     if options.hold.dry_run {
         return Ok(exit::KEPT);
     }
-    let dir = options.hold.make_dir(messages);
+    let dir = options.hold.make_dir(messages)?;
     let sockets = Directory::in_registry(registry.dir());
     let mut nodes = nodes::NodeProcesses::start(&placed, &sockets, dir.as_ref(), options)?;
     let commands = commands::run(&placed, &mut nodes, options, messages)?;
