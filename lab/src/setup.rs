@@ -53,7 +53,7 @@ pub struct Selection {
     pub cores: Vec<usize>,
 
     /// MiB of the file that is copied (krash-table-3), processes that exchange
-    /// messages (krash-table-4)
+    /// messages (krash-table-4), requests per second of each service (competitor)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub size: Option<u32>,
 

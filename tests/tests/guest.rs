@@ -314,6 +314,7 @@ impl Boot {
             cpus: self.cpus,
             timeout: TIMEOUT * u32::try_from(scenarios.len())?,
             programs,
+            parameters: Vec::new(),
         };
         let what = format!(
             "{} on {} CPUs, Linux {}",

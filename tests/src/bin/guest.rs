@@ -27,6 +27,12 @@ struct Arguments {
     /// Seconds after which the guest is killed
     #[arg(long, default_value_t = 300)]
     timeout: u64,
+    /// Also put this program and its libraries into the guest; repeatable
+    #[arg(long, value_name = "FILE")]
+    with: Vec<PathBuf>,
+    /// Another word of the kernel's command line, such as idle=poll; repeatable
+    #[arg(long, value_name = "WORD")]
+    parameter: Vec<String>,
 }
 
 fn kernel(name: &str) -> anyhow::Result<Kernel> {
@@ -68,12 +74,14 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Err(reason) => eprintln!("without sandbag: {reason}"),
     }
     programs.extend(guest::rtla());
+    programs.extend(arguments.with.iter().cloned());
     let outcomes = Guest {
         kind,
         kernel: arguments.kernel,
         cpus: arguments.cpus,
         timeout: Duration::from_secs(arguments.timeout),
         programs,
+        parameters: arguments.parameter.clone(),
     }
     .run(std::slice::from_ref(scenario))?;
     let outcome = outcomes.first().context("no outcome")?;

@@ -71,6 +71,8 @@ pub struct Guest {
     pub timeout: Duration,
     /// Programs put into `/usr/bin`, with the libraries they need.
     pub programs: Vec<PathBuf>,
+    /// More words of the kernel's command line.
+    pub parameters: Vec<String>,
 }
 
 impl Guest {

@@ -51,6 +51,7 @@ pub fn run(
             1536,
         ),
     };
+    let line = format!("{COMMAND_LINE} {} {init}", guest.parameters.join(" "));
     // setpriv: the emulator dies with us even if we are killed.
     let mut command = Command::new(cache::tool("setpriv", "util-linux")?);
     command
@@ -67,7 +68,7 @@ pub fn run(
         .arg(kernel)
         .arg("-initrd")
         .arg(initrd)
-        .args(["-append", &format!("{COMMAND_LINE} {init}")])
+        .args(["-append", &line])
         .stdin(Stdio::null());
 
     let (start, before) = (Instant::now(), Reading::now()?);

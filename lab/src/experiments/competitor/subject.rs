@@ -135,10 +135,11 @@ pub fn make(setup: &Setup) -> Result<(Vec<Subject>, Vec<String>)> {
 }
 
 fn service(setup: &Setup, kind: ServiceKind) -> Result<Subject> {
-    let (name, rate) = match kind {
-        ServiceKind::Postgres => (kind.as_str(), RATE_POSTGRES),
-        _ => (kind.as_str(), RATE),
-    };
+    let name = kind.as_str();
+    let rate = setup.chosen.size.unwrap_or(match kind {
+        ServiceKind::Postgres => RATE_POSTGRES,
+        _ => RATE,
+    });
     let dir = tempfile::Builder::new()
         .permissions(fs::Permissions::from_mode(0o755))
         .tempdir()
