@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Failures around a run: the load goes on, and the loss of files is reported.
+//! Failures around a run: the load goes on, and the loss of files that were asked for is
+//! reported, also by the exit code.
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
@@ -7,7 +8,7 @@ use crate::prelude::*;
 
 cases! { CASES: root;
     a_run_directory_that_vanishes_costs_the_files_only,
-    a_run_directory_that_cannot_be_made_costs_the_files_only,
+    a_run_directory_that_cannot_be_made_is_refused,
     a_limit_on_files_costs_the_files_only,
     a_thousand_processes_beside_the_load,
     a_fork_storm_at_the_end_is_moved_out,
@@ -23,7 +24,7 @@ fn lost_files_only(place: &MachinePlace, out: &str) -> Result<()> {
         "load 30 --cpus 0 -d 3s --out {out} --json={}",
         json.display()
     );
-    let ended = place.run(&words)?.expect_any(&[0, 4])?;
+    let ended = place.run(&words)?.expect_any(&[1, 4])?;
     ensure!(ended.err.contains(out), "the loss was not said: {ended:?}");
     let text = fs::read_to_string(json)?;
     let record: serde_json::Value = serde_json::from_str(&text)?;
@@ -37,7 +38,7 @@ fn lost_files_only(place: &MachinePlace, out: &str) -> Result<()> {
 fn a_limit_on_files_costs_the_files_only(place: &MachinePlace) -> Result<()> {
     // 256 KiB: room for what holds the load, not for the report.
     let limited = "ulimit -f 256; exec $S load 30 --cpus 0 -d 3s --out out";
-    let ended = place.bash(limited)?.expect_any(&[0, 4])?;
+    let ended = place.bash(limited)?.expect_any(&[1, 4])?;
     ended.says(&["File too large"])?;
     Ok(())
 }
@@ -76,19 +77,28 @@ fn a_run_directory_that_vanishes_costs_the_files_only(place: &MachinePlace) -> R
     let run = place.start_burning("load 30 --cpus 0 -d 3s --out r --json=r.json", 1)?;
     std::thread::sleep(Duration::from_millis(1000));
     fs::remove_dir_all(place.path("r"))?;
-    let ended = finish(run)?.judged()?;
+    let ended = finish(run)?.expect_any(&[0, 1, 4])?;
     // Written anew at the end, or said to be lost.
+    let lost = || ended.err.contains("run.json") && ended.code() != 0;
     ensure!(
-        place.path("r/run.json").exists() || ended.err.contains("run.json"),
+        place.path("r/run.json").exists() || lost(),
         "the loss was not said: {ended:?}"
     );
     ensure!(place.path("r.json").exists(), "no record");
     Ok(())
 }
 
-fn a_run_directory_that_cannot_be_made_costs_the_files_only(place: &MachinePlace) -> Result<()> {
+fn a_run_directory_that_cannot_be_made_is_refused(place: &MachinePlace) -> Result<()> {
     fs::write(place.path("file"), "")?;
-    lost_files_only(place, "file/r")
+    let words = "load 30 --cpus 0 -q --out file/r";
+    place
+        .run(&format!("{words} -d 1s"))?
+        .expect(1)?
+        .says(&["file/r"])?;
+    place.run(&format!("{words} -- touch ran"))?.expect(125)?;
+    ensure!(!place.path("ran").exists(), "the command ran");
+    place.as_before()?;
+    Ok(())
 }
 
 struct Herd(Vec<Child>);
