@@ -56,6 +56,13 @@ impl Blocks {
         self.blocks[block.min(last)].add(piece);
     }
 
+    /// Adds as many other blocks, multiplied by `factor`.
+    pub fn add_scaled(&mut self, other: &Self, factor: f64) {
+        for (block, more) in self.blocks.iter_mut().zip(&other.blocks) {
+            block.add_scaled(more, factor);
+        }
+    }
+
     /// Draws with replacement.
     pub fn draw(&self, seed: u64) -> Draws {
         let sum = |times: &[u32]| {
@@ -129,22 +136,19 @@ pub fn of_rows(
         .filter(|row| !row.is_empty())
         .map(|row| (row.iter().sum(), row.len() as f64))
         .collect();
-    let mean = |all: &mut dyn Iterator<Item = (f64, f64)>| {
-        let (sum, count) = all.fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
-        sum / count
-    };
-    let whole = mean(&mut sums.iter().copied());
+    let (sum, phases) = sums.iter().fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+    let whole = sum / phases;
     if sums.len() < LEAST_BLOCKS as usize || whole <= 0.0 {
         return None;
     }
+    let apart = from_line(&sums);
     let mut chance = Chance::new(seed, u64::MAX - 1);
     let mut all: Vec<f64> = (0..DRAWS)
         .map(|_| {
-            let mut drawn = (0..sums.len()).map(|_| sums[chance.below(sums.len() as u64) as usize]);
-            mean(&mut drawn) / whole
+            let drawn = (0..apart.len()).map(|_| apart[chance.below(apart.len() as u64) as usize]);
+            1.0 + drawn.sum::<f64>() / phases / whole
         })
         .collect();
-    let phases: f64 = sums.iter().map(|(_, count)| count).sum();
     let often = phases * phase_ns as f64 / known_ns as f64;
     let wider = (1.0 + often).sqrt();
     let (low, high) = percentiles(&mut all);
@@ -152,6 +156,22 @@ pub fn of_rows(
         (1.0 - (1.0 - low) * wider).max(0.0),
         1.0 + (high - 1.0) * wider,
     ))
+}
+
+/// The sums of rows less what a straight line through their means gives them: the growth of a
+/// drift from row to row is no chance.
+fn from_line(sums: &[(f64, f64)]) -> Vec<f64> {
+    let rows = sums.len() as f64;
+    let at = |row: usize| row as f64 - (rows - 1.0) / 2.0;
+    let means: Vec<f64> = sums.iter().map(|(sum, count)| sum / count).collect();
+    let middle = means.iter().sum::<f64>() / rows;
+    let along: f64 = (0..).zip(&means).map(|(row, mean)| at(row) * mean).sum();
+    let slope = along / (0..sums.len()).map(|row| at(row).powi(2)).sum::<f64>();
+    // The line was taken from the same rows.
+    let wider = (rows / (rows - 2.0)).sqrt();
+    let rest = (0..).zip(sums.iter().zip(&means));
+    rest.map(|(row, ((_, count), mean))| (mean - middle - slope * at(row)) * count * wider)
+        .collect()
 }
 
 fn percentiles(all: &mut [f64]) -> (f64, f64) {
@@ -208,6 +228,21 @@ mod tests {
         assert!(of_rows(&vec![vec![1.0]; 3], long, 1).is_none());
         assert!(of_rows(&vec![vec![1.0]; 20], long, 1).is_some());
         assert!(of_rows(&vec![vec![1.0]; 20], (1, 199), 1).is_none());
+    }
+
+    #[test]
+    fn the_growth_of_a_drift_is_no_chance() {
+        let rows = |growth: f64| -> Vec<Vec<f64>> {
+            let mut chance = Chance::new(1, 1);
+            let mut row = |i: u32| vec![100.0 + growth * f64::from(i) + chance.uniform(); 10];
+            (0..100).map(&mut row).collect()
+        };
+        let width = |growth: f64, mean: f64| {
+            let (low, high) = of_rows(&rows(growth), (1_000, 1_000_000), 1).unwrap();
+            (high - low) * mean
+        };
+        let (level, growing) = (width(0.0, 100.5), width(10.0, 595.5));
+        assert!((growing / level - 1.0).abs() < 0.01, "{growing} {level}");
     }
 
     #[test]

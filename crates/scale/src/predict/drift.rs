@@ -22,8 +22,12 @@ use crate::chance::Chance;
 
 /// Up to this number, ranks have a place each.
 pub const FEW: u64 = 64;
-/// Phases of a row; each row begins at a random position.
-const ROW: u64 = 1024;
+/// Phases of a row, at most and at least; each row begins at a random position.
+const ROW: (u64, u64) = (1024, 20);
+/// Rows of a short run, and of those that fit a short trace: only rows that differ show chance.
+const ROWS: u64 = 20;
+/// Positions that are tried as the begin of a row, at most: noise may take nearly all time.
+const MOST_TRIES: u32 = 1000;
 /// Pieces that are visited, at most, for one number of ranks: fewer phases are simulated where
 /// there would be more.
 const MOST_LOOKS: f64 = 2e8;
@@ -215,11 +219,13 @@ impl Units {
             0 => ranks.min(self.pieces.len() as u64),
             _ => ranks,
         };
-        let rows = run.phases.div_ceil(ROW);
+        let fit = run.phases.min(self.known_ns() / run.phase_ns);
+        let row_phases = (fit / ROWS).clamp(ROW.1, ROW.0);
+        let rows = run.phases.div_ceil(row_phases);
         let done = middles(rows, self.one_in(ranks, run));
         map_each(run.threads, done.len(), |i| {
             let row = done[i];
-            let phases = row * ROW..((row + 1) * ROW).min(run.phases);
+            let phases = row * row_phases..((row + 1) * row_phases).min(run.phases);
             self.row(ranks, run, row, phases)
         })
     }
@@ -238,27 +244,48 @@ impl Units {
         } else {
             Vec::new()
         };
-        let mut cursor = Cursor::new(self);
-        let mut until_ns = 0;
-        let mut t_ns = 0u64;
-        let mut all = Vec::new();
-        for phase in phases {
+        let reach_of = |phase: u64| {
             let passed = (phase % run.every) as f64 / run.phases as f64;
-            let reach = run.drift.reach_ns(run.drift.end_ns as f64 * passed);
-            let again = run.anywhere && phase % run.every == 0;
-            if again || t_ns.saturating_add(reach as u64) >= until_ns {
-                let Some((from, until)) = self.anywhere(reach as u64, &mut chance) else {
-                    break;
-                };
-                (t_ns, until_ns) = (from, until);
-                cursor = Cursor::new(self);
-            }
+            run.drift.reach_ns(run.drift.end_ns as f64 * passed)
+        };
+        let wait = |cursor: &mut Cursor<'_>, t_ns: u64, reach: f64, chance: &mut Chance| {
             cursor.reach(t_ns);
-            let noise = if ranks <= FEW {
+            if ranks <= FEW {
                 cursor.replay_wait(t_ns, reach, &places)
             } else {
-                cursor.draw_wait(t_ns, reach, ranks as f64, run, &mut chance)
+                cursor.draw_wait(t_ns, reach, ranks as f64, run, chance)
+            }
+        };
+        let mut all = Vec::new();
+        let reach = reach_of(phases.start);
+        let (mut stretch, mut t_ns) = (0, 0);
+        for _ in 0..MOST_TRIES {
+            let Some(at) = self.anywhere(reach as u64, &mut chance) else {
+                return all;
             };
+            (stretch, t_ns) = at;
+            // A stretch of time has as many fewer phases as they are longer there.
+            let noise = wait(&mut Cursor::new(self), t_ns, reach, &mut chance);
+            let quiet = run.phase_ns as f64;
+            if chance.uniform() * (quiet + noise) <= quiet {
+                break;
+            }
+        }
+        let mut cursor = Cursor::new(self);
+        for phase in phases {
+            let reach = reach_of(phase);
+            let again = run.anywhere && phase % run.every == 0;
+            if again || t_ns.saturating_add(reach as u64) >= self.valid[stretch].until_ns {
+                let at = if again {
+                    self.anywhere(reach as u64, &mut chance)
+                } else {
+                    self.after(stretch, reach as u64)
+                };
+                let Some(at) = at else { break };
+                (stretch, t_ns) = at;
+                cursor = Cursor::new(self);
+            }
+            let noise = wait(&mut cursor, t_ns, reach, &mut chance);
             all.push(noise);
             t_ns = t_ns
                 .saturating_add(run.phase_ns)
@@ -267,17 +294,26 @@ impl Units {
         all
     }
 
-    /// A random position from which ranks can reach over `reach_ns`, and the end of its stretch.
-    fn anywhere(&self, reach_ns: u64, chance: &mut Chance) -> Option<(u64, u64)> {
+    /// A random position from which ranks can reach over `reach_ns`, and its stretch.
+    fn anywhere(&self, reach_ns: u64, chance: &mut Chance) -> Option<(usize, u64)> {
         let room = |span: &Span| span.length_ns().saturating_sub(reach_ns + 1);
         let mut at = chance.below(self.valid.iter().map(room).sum());
-        for span in &self.valid {
+        for (stretch, span) in self.valid.iter().enumerate() {
             if at < room(span) {
-                return Some((span.from_ns + at, span.until_ns));
+                return Some((stretch, span.from_ns + at));
             }
             at -= room(span);
         }
         None
+    }
+
+    /// The begin of the next stretch over which ranks can reach, and its number; after the last
+    /// comes the first. A random position instead would let the ends of stretches count for more.
+    fn after(&self, stretch: usize, reach_ns: u64) -> Option<(usize, u64)> {
+        let all = self.valid.iter().enumerate().cycle();
+        let mut next = all.skip(stretch + 1).take(self.valid.len());
+        next.find(|(_, span)| span.length_ns() > reach_ns + 1)
+            .map(|(stretch, span)| (stretch, span.from_ns))
     }
 }
 
@@ -402,16 +438,19 @@ fn stretches(pieces: &[NoisePiece]) -> Vec<Span> {
 mod tests {
     use super::*;
 
+    fn piece(from_ns: u64, until_ns: u64, noise_ns: u64) -> NoisePiece {
+        NoisePiece {
+            from_ns,
+            until_ns,
+            noise_ns,
+            inside_ns: None,
+        }
+    }
+
     #[test]
     fn the_first_piece_after_a_time_is_found() {
-        let pieces: Vec<NoisePiece> = (0..100)
-            .map(|i| NoisePiece {
-                from_ns: i * 10,
-                until_ns: i * 10 + 10,
-                noise_ns: 0,
-                inside_ns: None,
-            })
-            .collect();
+        let pieces = (0..100).map(|i| piece(i * 10, i * 10 + 10, 0));
+        let pieces: Vec<NoisePiece> = pieces.collect();
         for t_ns in 0..1005 {
             let expected = pieces.partition_point(|piece| piece.until_ns <= t_ns);
             assert_eq!(first_after(&pieces, t_ns), expected, "{t_ns}");
@@ -522,13 +561,30 @@ mod tests {
     }
 
     #[test]
+    fn all_parts_of_a_recording_count() {
+        for (first, second) in [(0, 1000), (1000, 0)] {
+            // Where noise doubles a phase there are half as many.
+            let units = Units::new(vec![vec![
+                piece(0, 500_000, first),
+                piece(600_000, 1_100_000, second),
+            ]]);
+            let run = DriftRun {
+                phase_ns: 1000,
+                phases: 500_000,
+                every: 500_000,
+                ..run(&[])
+            };
+            let found = units.slowest(1, &run).concat();
+            let mean = found.iter().sum::<f64>() / found.len() as f64;
+            assert!((mean / 333.3 - 1.0).abs() < 0.03, "{first}: {mean}");
+            let few = DriftRun { phases: 400, ..run };
+            assert_eq!(units.slowest(1, &few).len(), 20);
+        }
+    }
+
+    #[test]
     fn positions_are_where_all_are_known() {
-        let piece = |from_ns, until_ns| NoisePiece {
-            from_ns,
-            until_ns,
-            noise_ns: 0,
-            inside_ns: None,
-        };
+        let piece = |from_ns, until_ns| piece(from_ns, until_ns, 0);
         let units = Units::new(vec![
             vec![piece(0, 50), piece(50, 100), piece(200, 300)],
             vec![piece(20, 250)],
