@@ -64,6 +64,7 @@ pub fn rank_model(
         ranks: found.iter().map(|one| u64::from(one.ranks)).collect(),
         sync: asked.sync,
         group: asked.group,
+        in_turn: asked.sync == Sync::None,
         starts,
         drift,
         places: together.map_or_else(Places::new, |together| together.places),

@@ -35,6 +35,9 @@ pub struct PredictOptions {
     pub sync: Sync,
     /// Ranks of a node, whose noise was recorded together.
     pub group: u32,
+    /// Ranks that are not synchronised take the CPUs (or nodes) of the trace in turn; else each
+    /// is on any. Of more than 16 CPUs some are taken together.
+    pub in_turn: bool,
     pub barrier: BarrierModel,
     pub starts: Starts,
     /// How far synchronised ranks drift apart.
@@ -64,6 +67,7 @@ impl Default for PredictOptions {
             ranks: (0..=20).map(|power| 1 << power).collect(),
             sync: Sync::None,
             group: 1,
+            in_turn: false,
             barrier: BarrierModel::Ideal,
             starts: Starts::Waiting,
             drift: None,

@@ -10,6 +10,7 @@ use super::cells::{Cells, FINE};
 use super::noise::Grid;
 use super::options::PredictOptions;
 use super::threads::map_each;
+use super::waiting::Starts;
 use super::windows::CpuGroup;
 use crate::{Error, Result};
 
@@ -38,49 +39,72 @@ fn end_ns(trace: &JitterTrace) -> u64 {
     known.map(|span| span.until_ns).max().unwrap_or(0)
 }
 
-/// The begins of one unit, and their length, ns.
-fn sweep(unit: &[&CpuTrace], work_ns: u64, mut blocks: Option<&mut Blocks>) -> (Cells, f64) {
+/// The begins of one unit.
+fn sweep(unit: &[&CpuTrace], work_ns: u64, mut blocks: Option<&mut Blocks>) -> Cells {
     let pieces = CpuGroup::new(unit, work_ns).inspect(|piece| {
         if let Some(blocks) = &mut blocks {
             blocks.add(piece);
         }
     });
-    let cells = Cells::gather(Grid::new(FINE), pieces);
+    Cells::gather(Grid::new(FINE), pieces)
+}
+
+/// The factor that gives each unit the same weight: of its begins that occur. Which of them
+/// inside events do is not known yet; of a rank that waits it is none if it is alone.
+fn equal_weight(cells: &Cells, starts: Starts) -> f64 {
     let (outside, inside) = cells.weights();
-    (cells, outside + inside)
+    let occur = match starts {
+        Starts::Running | Starts::Waiting if outside > 0.0 => outside,
+        _ => outside + inside,
+    };
+    1e9 / occur.max(1.0)
 }
 
 /// The begins of all units, each with the same weight.
-fn combine(mut parts: Vec<(Cells, f64)>) -> (Cells, f64) {
-    parts.retain(|(_, begins_ns)| *begins_ns > 0.0);
+fn combine(mut parts: Vec<Cells>, starts: Starts) -> Cells {
     if parts.len() == 1 {
         return parts.remove(0);
     }
     let mut all = Cells::new(Grid::new(FINE));
-    for (cells, begins_ns) in &parts {
-        all.add_scaled(cells, 1e9 / begins_ns);
+    for cells in &parts {
+        all.add_scaled(cells, equal_weight(cells, starts));
     }
-    (all, parts.iter().map(|(_, begins_ns)| begins_ns).sum())
+    all
 }
 
 impl SourceSweep {
-    pub(super) fn new(trace: &JitterTrace, options: &PredictOptions) -> Result<Self> {
-        let units = units(trace, options.group);
+    /// Of these units of the trace.
+    pub(super) fn new(
+        trace: &JitterTrace,
+        units: &[Vec<&CpuTrace>],
+        options: &PredictOptions,
+    ) -> Result<Self> {
         let wanted = options.intervals && options.sync == Sync::None;
-        let mut blocks = wanted
-            .then(|| Blocks::new(end_ns(trace), options.quantum_ns))
-            .flatten();
-        let parts: Vec<(Cells, f64)> = match &mut blocks {
+        let empty_blocks = || {
+            let new = || Blocks::new(end_ns(trace), options.quantum_ns);
+            wanted.then(new).flatten()
+        };
+        let mut blocks = empty_blocks();
+        let parts: Vec<Cells> = match &mut blocks {
             // Units share the blocks, so they come one after another.
             Some(blocks) => units
                 .iter()
-                .map(|unit| sweep(unit, options.quantum_ns, Some(blocks)))
+                .map(|unit| {
+                    let mut own = empty_blocks();
+                    let cells = sweep(unit, options.quantum_ns, own.as_mut());
+                    if let Some(own) = own {
+                        blocks.add_scaled(&own, equal_weight(&cells, options.starts));
+                    }
+                    cells
+                })
                 .collect(),
             None => map_each(options.threads, units.len(), |i| {
                 sweep(&units[i], options.quantum_ns, None)
             }),
         };
-        let (work, begins_ns) = combine(parts);
+        let lengths = parts.iter().map(Cells::weights);
+        let begins_ns: f64 = lengths.map(|(outside, inside)| outside + inside).sum();
+        let work = combine(parts, options.starts);
         if begins_ns <= 0.0 {
             let longest = trace.cpus.iter().flat_map(|cpu| &cpu.known);
             return Err(Error::TooShort {
@@ -96,7 +120,7 @@ impl SourceSweep {
                 let parts = map_each(options.threads, cpus.len(), |i| {
                     sweep(cpus[i], slot_ns.max(1), None)
                 });
-                combine(parts).0
+                combine(parts, options.starts)
             })
         });
         Ok(Self {

@@ -9,10 +9,13 @@ use super::noise::Noise;
 use super::options::{PredictOptions, TraceSource};
 use super::positions::positions;
 use super::prediction::{Estimate, PHASES_PCT, RankPrediction};
-use super::sweep::SourceSweep;
+use super::sweep::{SourceSweep, units};
 use super::tail::{SHARE, Tail};
 use super::warnings::{most_noise, warn};
 use crate::Result;
+
+/// Kinds of units at most, where ranks take them in turn: each needs some 10 MB.
+const MOST_KINDS: usize = 16;
 
 /// What is computed once for all numbers of ranks.
 pub(super) struct Working<'a> {
@@ -33,10 +36,21 @@ impl<'a> Working<'a> {
         }
         let noise = sources.iter().map(|source| most_noise(source.trace));
         let noise_pct = noise.map(|(_, pct)| pct).fold(0.0, f64::max);
-        let swept = sources
-            .iter()
-            .map(|source| SourceSweep::new(source.trace, options));
-        let swept = swept.collect::<Result<Vec<_>>>()?;
+        let (mut swept, mut shares) = (Vec::new(), Vec::new());
+        for source in sources {
+            let units = units(source.trace, options.group);
+            let kinds = if options.in_turn {
+                units.len().min(MOST_KINDS)
+            } else {
+                1
+            };
+            for kind in 0..kinds {
+                let own: Vec<_> = units.iter().skip(kind).step_by(kinds).cloned().collect();
+                let times = if options.in_turn { own.len() as u64 } else { 1 };
+                shares.push(source.share * times);
+                swept.push(SourceSweep::new(source.trace, &own, options)?);
+            }
+        }
         let single = match &swept[..] {
             [one] if options.sync == Sync::None => Some(one),
             _ => None,
@@ -61,7 +75,7 @@ impl<'a> Working<'a> {
             _ => Some(positions(sources[0].trace, options)?),
         };
         Ok(Self {
-            shares: sources.iter().map(|source| source.share).collect(),
+            shares,
             options,
             swept,
             units,
