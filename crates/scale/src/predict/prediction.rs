@@ -27,8 +27,7 @@ pub struct RankPrediction {
     pub noise_ns: f64,
     /// The barrier without noise, ns.
     pub barrier_ns: f64,
-    /// A lower bound: the trace is too short for this number of ranks, of which the slowest
-    /// meets the greatest recorded noise in nearly every phase.
+    /// A lower bound: the trace is too short for this number of ranks.
     pub saturated: bool,
     /// With a fitted tail, if there is one.
     pub tail: Option<Estimate>,

@@ -231,6 +231,46 @@ fn ranks_synchronised_at_each_phase_meet_the_mean() {
 }
 
 #[test]
+fn the_cpus_of_a_trace_count_equally() {
+    // Alone they slow a rank by 400 % and 0.1 %.
+    let regular = |length: u64| {
+        let events: Vec<(u64, u64)> = (0..10_000).map(|i| (i * WORK + 10, length)).collect();
+        cpu(&[(0, 10 * SECOND)], &events)
+    };
+    let both = trace(vec![regular(800_000), regular(1_000)]);
+    for starts in [Starts::Running, Starts::Waiting] {
+        let options = PredictOptions {
+            quantum_ns: 10 * WORK,
+            intervals: true,
+            starts,
+            ..options(&[1])
+        };
+        let found = predict_one(&both, &options).points[0].mean;
+        let (low, high) = found.interval_pct.unwrap();
+        assert!((found.slowdown_pct - 200.05).abs() < 0.1, "{found:?}");
+        assert!(high - low < 5.0, "{found:?}");
+    }
+}
+
+#[test]
+fn ranks_that_take_the_cpus_in_turn() {
+    let quiet = by_chance(12, 100 * SECOND, 0.1, |_| 20_000.0);
+    let both = trace(vec![noisy(13, 100 * SECOND), quiet]);
+    let in_turn = |ranks: u64| PredictOptions {
+        in_turn: true,
+        ..options(&[ranks])
+    };
+    let first = trace(vec![both.cpus[0].clone()]);
+    let alone = slowdown(&first, &options(&[1]));
+    assert_eq!(slowdown(&both, &in_turn(1)), alone);
+    // Two of the first CPU, one of the second.
+    let mut ranks = anywhere(&both.cpus[0], 2, 1);
+    ranks.extend(anywhere(&both.cpus[1], 1, 2));
+    let found = brute(&mut ranks, PHASES, &BarrierModel::Ideal);
+    agree(slowdown(&both, &in_turn(3)), found, 4.0);
+}
+
+#[test]
 fn mixed_nodes_lie_between_their_kinds() {
     let quiet = trace(vec![cpu(&[(0, 60 * SECOND)], &[])]);
     let loud = trace(vec![noisy(7, 60 * SECOND)]);
@@ -251,8 +291,10 @@ fn mixed_nodes_lie_between_their_kinds() {
 #[test]
 fn a_short_trace_says_so() {
     let trace = trace(vec![noisy(8, SECOND)]);
-    let points = predict_one(&trace, &options(&[16, 100_000])).points;
-    assert_eq!([points[0].saturated, points[1].saturated], [false, true]);
+    // 100 ranks need 145 ms, of which ten are more than the trace has.
+    let points = predict_one(&trace, &options(&[16, 100, 100_000])).points;
+    let saturated: Vec<bool> = points.iter().map(|point| point.saturated).collect();
+    assert_eq!(saturated, [false, true, true]);
     let with_tail = PredictOptions {
         tail: true,
         ..options(&[100_000])

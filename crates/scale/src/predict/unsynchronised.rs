@@ -11,6 +11,9 @@ use super::tail::{SHARE, Tail};
 use super::waiting::{Greatest, RankGroup, greatest};
 use super::working::Working;
 
+/// A figure rests on too few events unless the windows of all ranks fit the trace this often.
+const LEAST_MEETINGS: f64 = 10.0;
+
 /// Number of nodes of each source, by the largest remainder.
 fn apportion(nodes: u64, shares: &[u64]) -> Vec<u64> {
     let total: u128 = shares.iter().map(|share| u128::from(*share)).sum();
@@ -48,7 +51,7 @@ impl Working<'_> {
         let saturated = present.iter().any(|(swept, count)| {
             let (most_ns, _) = swept.work.noise(&ANY).greatest();
             let window_ns = self.options.quantum_ns as f64 + most_ns;
-            *count as f64 * window_ns >= swept.begins_ns
+            *count as f64 * window_ns * LEAST_MEETINGS >= swept.begins_ns
         });
         let each = present.iter().zip(&found.accepted);
         let draws = each.map(|((swept, count), accepted)| {
