@@ -3,9 +3,11 @@
 //!
 //! Hosts are compared as the CPUs of one machine are ([`effects`]): what a host took in a round
 //! is the mean over its CPUs, and rounds of the same number and length are a block. Nothing
-//! that happens on one host disturbs another, so blocks take no common noise away; the
-//! probabilities are right all the same, because within a block hosts that are equal could have
-//! changed places. CPUs keep the effects of their own audit, and only those can be odd of which
+//! that happens on one host disturbs another, so blocks take no common noise away, and equal
+//! hosts could have changed places in a block only if their speeds do not drift from round to
+//! round. Drift widens intervals as it does for CPUs, and a host has to be slower in every quarter
+//! of the time ([`verdict::LASTS`]); with few rounds both are not enough for a drift that lasts
+//! for several. CPUs keep the effects of their own audit, and only those can be odd of which
 //! that audit makes an alarm: it knows what is so by design and what passes by. The correction
 //! is that for all comparisons of all hosts.
 
@@ -193,12 +195,9 @@ impl Gatherer {
             let effects = compare(&test.samples, &present, lengths, noise, level);
             if effects.is_empty() && present.len() > 1 {
                 let why = "the hosts have no round of it in common".to_owned();
-                left_out.push((name.clone(), why));
+                left_out.push((name, why));
             }
-            tests.push(Test {
-                effects,
-                ..Test::empty(name)
-            });
+            tests.push(Test { effects, ..test });
         }
         effects::correct(&mut tests, level.comparisons);
         let alpha = level.pointwise_alpha();
@@ -215,7 +214,7 @@ impl Gatherer {
                 pct: effect.pct,
                 together_pct: effect.together_pct,
                 p: effect.p_together,
-                verdict: judge(effect, alpha, self.tolerance_pct),
+                verdict: judge(effect, test, alpha, self.tolerance_pct),
             }));
         }
         let order = |one: &HostDifference| std::cmp::Reverse(one.verdict);
@@ -263,8 +262,9 @@ fn mirrored(all: &[Effect]) -> impl Iterator<Item = &Effect> {
         .filter(move |effect| !alone(effect) || effect.pct > 0.0)
 }
 
-fn judge(effect: &Effect, alpha: f64, tolerance_pct: f64) -> AuditVerdict {
-    if effect.p_together <= alpha && effect.pct > tolerance_pct {
+fn judge(effect: &Effect, test: &Test, alpha: f64, tolerance_pct: f64) -> AuditVerdict {
+    let beyond = effect.p_together <= alpha && effect.pct > tolerance_pct;
+    if beyond && verdict::lasts(effect, test) {
         AuditVerdict::Unequal
     } else if effect.together_pct.1 <= tolerance_pct {
         AuditVerdict::Equal

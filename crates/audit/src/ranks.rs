@@ -44,7 +44,8 @@ use std::thread;
 pub use blocks::{Blocks, Scale};
 use chance::{exact_p, tail};
 pub use chance::{holm, quantile};
-use statistic::{ShiftedBlocks, inflation};
+use statistic::ShiftedBlocks;
+pub(crate) use statistic::inflation;
 
 /// What was found of one CPU against the others; shifts as logarithms or points.
 #[derive(Debug, Clone, Copy, PartialEq)]

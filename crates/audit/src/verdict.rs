@@ -256,7 +256,7 @@ fn look(effect: &Effect, test: &Test, rule: &Rule<'_>) -> EffectClass {
         // A little slower for sure, and too little to count: for that the
         // interval is still too wide.
         if effect.pct > rule.tolerance_pct {
-            return if lasts(effect, &in_time(effect, test)) {
+            return if lasts(effect, test) {
                 EffectClass::Slower
             } else {
                 EffectClass::Passing
@@ -284,9 +284,9 @@ fn in_time(effect: &Effect, test: &Test) -> Vec<f64> {
 }
 
 /// Whether it is there all the time.
-fn lasts(effect: &Effect, parts: &[f64]) -> bool {
+pub fn lasts(effect: &Effect, test: &Test) -> bool {
     let least = effect.pct * LASTS;
-    parts.iter().all(|part| *part >= least)
+    in_time(effect, test).iter().all(|part| *part >= least)
 }
 
 /// An effect of so much as percent of all CPU time of the test there.

@@ -8,15 +8,21 @@
 //! length are compared: the statistic is the sum of those of the pairs, and its
 //! distribution that of a sum. Intervals invert it exactly; above
 //! [`MOST_EXACT`] values in a pair by the normal distribution.
+//!
+//! Rounds of an audit that have something in common with their neighbours say less than as
+//! many independent ones: all errors are wider by the root of what they vary more, as within an
+//! audit ([`inflation`]).
 
 use std::collections::BTreeMap;
 
-use sandbag_stats::{middle, normal_cdf, normal_quantile};
+use sandbag_stats::{middle, normal_cdf, normal_quantile, ranks};
+
+use crate::ranks::inflation;
 
 /// Most differences in a pair of samples for the exact distribution of the statistic.
 const MOST_EXACT: usize = 2500;
 
-/// Two samples that may be compared value by value.
+/// Two samples that may be compared value by value, each in the order of its rounds.
 pub(super) struct Pair {
     pub a: Vec<f64>,
     pub b: Vec<f64>,
@@ -32,6 +38,8 @@ pub(super) struct Shift {
     differences: Vec<f64>,
     /// Pairs by their sizes, of which the statistic's distribution depends.
     sizes: Vec<(usize, usize)>,
+    /// By how much errors are wider than of independent values; at least 1.
+    wider: f64,
 }
 
 /// Distributions of the statistic that were needed already: those of CPUs are
@@ -66,8 +74,17 @@ impl Shift {
             .collect();
         sizes.sort_unstable();
         let value = middle(&differences)?;
-        let above = differences.iter().filter(|d| **d > 0.0).count();
-        let same = differences.iter().filter(|d| **d == 0.0).count();
+        let (a, b) = sizes
+            .iter()
+            .fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+        // Each value of A stands against all of B: the fewer those are, the more it counts.
+        let of_a = of_rounds(pairs.iter().map(|pair| &pair.a));
+        let of_b = of_rounds(pairs.iter().map(|pair| &pair.b));
+        let wider = ((b as f64 * of_a + a as f64 * of_b) / (a + b) as f64).sqrt();
+        // From here the shift is as far as from 0 in wider errors.
+        let none = value - value / wider;
+        let above = differences.iter().filter(|d| **d > none).count();
+        let same = differences.iter().filter(|d| **d == none).count();
         // What is the same on both sides counts for no shift.
         let below = differences.len() - above - same;
         let null = known.of(&sizes);
@@ -77,6 +94,7 @@ impl Shift {
             p: (2.0 * tail).min(1.0),
             differences,
             sizes,
+            wider,
         })
     }
 
@@ -85,8 +103,23 @@ impl Shift {
     pub(super) fn interval(&self, confidence: f64, known: &mut NullCache) -> Option<(f64, f64)> {
         let rank = known.of(&self.sizes).rank((1.0 - confidence) / 2.0)?;
         let n = self.differences.len();
-        (rank <= n / 2).then(|| (self.differences[rank - 1], self.differences[n - rank]))
+        let end = |at: usize| self.value + (self.differences[at] - self.value) * self.wider;
+        (rank <= n / 2).then(|| (end(rank - 1), end(n - rank)))
     }
+}
+
+/// How much more rounds of one audit vary than by chance; by length, each in their order.
+fn of_rounds<'a>(lengths: impl Iterator<Item = &'a Vec<f64>>) -> f64 {
+    let mut rounds: Vec<(f64, f64)> = Vec::new();
+    for values in lengths {
+        let count = values.len() as f64;
+        rounds.resize(rounds.len().max(values.len()), (0.0, 0.0));
+        for (round, rank) in rounds.iter_mut().zip(ranks(values)) {
+            round.0 += rank - (count + 1.0) / 2.0;
+            round.1 += (count * count - 1.0) / 12.0;
+        }
+    }
+    inflation(&rounds)
 }
 
 /// How the number of differences above 0 is distributed where there is no shift.
@@ -213,8 +246,8 @@ mod tests {
 
     #[test]
     fn a_shift_is_found_with_its_interval() {
-        let a: Vec<f64> = (0..10).map(f64::from).collect();
-        let b: Vec<f64> = a.iter().map(|value| value + 100.0).collect();
+        let a = [0.0, 9.0, 1.0, 8.0, 2.0, 7.0, 3.0, 6.0, 4.0, 5.0];
+        let b = a.map(|value| value + 100.0);
         let shift = of(&a, &b);
         assert!((shift.value - 100.0).abs() < 1e-12);
         // The least that 10 and 10 can say: 2 of C(20, 10).
@@ -224,6 +257,24 @@ mod tests {
         // Of 10 and 10 the 24th and the 77th difference (qwilcox gives 23 and 77).
         assert!(low < 100.0 && high > 100.0 && low > 95.0 && high < 105.0);
         assert_eq!(known.of(&[(10, 10)]).rank(0.025), Some(24));
+    }
+
+    #[test]
+    fn rounds_that_follow_a_drift_say_less() {
+        let mixed = [0.0, 9.0, 1.0, 8.0, 2.0, 7.0, 3.0, 6.0, 4.0, 5.0];
+        let mut drifting = mixed;
+        sandbag_stats::sort(&mut drifting);
+        let [independent, drifting] =
+            [mixed, drifting].map(|a| of(&a, &a.map(|value| value + 5.0)));
+        assert_eq!(independent.wider, 1.0);
+        assert!(drifting.wider > 1.3, "{drifting:?}");
+        assert!(independent.p < 0.01 && drifting.p > 0.05, "{drifting:?}");
+        let width = |shift: &Shift| {
+            let (low, high) = shift.interval(0.9, &mut NullCache::default()).unwrap();
+            high - low
+        };
+        let wider = width(&drifting) / width(&independent);
+        assert!((wider / drifting.wider - 1.0).abs() < 1e-9, "{wider}");
     }
 
     #[test]

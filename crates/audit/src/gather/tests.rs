@@ -285,6 +285,39 @@ fn equal_hosts_are_called_unequal_by_no_chance() {
 }
 
 #[test]
+fn a_host_that_was_slower_for_a_part_of_the_time_is_not_called_unequal() {
+    let level = TestLevel {
+        confidence: 0.99,
+        comparisons: 1,
+    };
+    let verdict = |slow_rounds: u32| {
+        let sample = |round: u32, host: u32| AuditSample {
+            cpu: host,
+            round,
+            elapsed_ns: if host == 0 && round < slow_rounds {
+                1100
+            } else {
+                1000
+            },
+            ..AuditSample::default()
+        };
+        let samples = (0..12).flat_map(|round| [0, 1].map(|host| sample(round, host)));
+        let mut test = Test {
+            samples: samples.collect(),
+            ..Test::empty("compute")
+        };
+        test.effects = effects::of_test(&test.samples, &[0, 1], 1, false, level);
+        let effect = Effect {
+            p_together: 0.0,
+            ..test.effect(0, Quantity::Elapsed).unwrap().clone()
+        };
+        judge(&effect, &test, 0.01, 0.5)
+    };
+    let verdicts = [12, 9].map(verdict);
+    assert_eq!(verdicts, [AuditVerdict::Unequal, AuditVerdict::Undecided]);
+}
+
+#[test]
 fn hosts_that_did_other_amounts_of_work_are_compared_by_the_same() {
     let audit = Maker::eight().odd(None).make();
     let mut twice = audit.clone();

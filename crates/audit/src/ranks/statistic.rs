@@ -196,7 +196,7 @@ impl<'a> ShiftedBlocks<'a> {
 /// rounds have in common: the long-run variance (Newey and West, "A simple,
 /// positive semi-definite, heteroskedasticity and autocorrelation consistent
 /// covariance matrix", 1987) of the sums of the rounds over that of the blocks.
-pub(super) fn inflation(rounds: &[(f64, f64)]) -> f64 {
+pub(crate) fn inflation(rounds: &[(f64, f64)]) -> f64 {
     let explained: f64 = rounds.iter().map(|(_, variance)| variance).sum();
     let count = rounds.len();
     if count < 3 || explained <= 0.0 {
