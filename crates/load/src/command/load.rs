@@ -8,8 +8,8 @@ use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root};
 use sandbag_ui::failure::Result;
 
-use crate::board::BOUNDARY_NS;
 use crate::node::Target;
+use crate::pacing::LONGEST_NS;
 
 use crate::command::run::options::RunOptions;
 use crate::command::run::{self, RunLoad};
@@ -63,11 +63,11 @@ pub fn main(args: &LoadArgs, messages: &Messages) -> Result<u8> {
     })
 }
 
-/// A time for which a load or a speed can be held and measured.
+/// A time for which a load or a speed can be held and measured: a period of it.
 pub fn held_duration(text: &str) -> std::result::Result<Duration, String> {
     match units::positive_duration(text)? {
-        short if nanos(short) < BOUNDARY_NS => {
-            Err("must be 100ms or longer: less cannot be held and measured".to_owned())
+        short if nanos(short) < LONGEST_NS => {
+            Err("must be 20ms or longer: less than a period cannot be held".to_owned())
         }
         long => Ok(long),
     }
