@@ -40,7 +40,7 @@ pub struct ArrivedSignals {
 
 impl ArrivedSignals {
     /// Whether it is of a terminal's keys, which go to the whole process group in front. Of a
-    /// terminal that closes the kernel tells the leader of its session, and nobody else.
+    /// terminal that closes the kernel signals the leader of its session only.
     fn is_key(self) -> bool {
         let leads = || getsid(None).is_ok_and(|session| session == getpid());
         self.by_kernel && !(self.signal == Signal::SIGHUP && leads())

@@ -101,7 +101,7 @@ impl RunDir {
     }
 
     /// Says why a result could not be written there. Whether the run is a success all the
-    /// same: nobody asked for that directory.
+    /// same, which it is if the directory was not named.
     pub fn excuses(&self, error: &impl Display, messages: &Messages) -> bool {
         if self.named {
             Messages::error(&error.to_string());
