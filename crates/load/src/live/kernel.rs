@@ -52,8 +52,8 @@ impl KernelLoad {
         Ok(())
     }
 
-    /// What a CPU did in the last second, or since a first look or an only one before it;
-    /// `None` where it was offline, or no time passed.
+    /// What a CPU did since a look a second ago; where there was none, since the last one
+    /// before. `None` where it was offline, or no time passed.
     pub fn of(&self, cpu: u32) -> Option<CpuDelta> {
         let (_, before) = self.looks.front()?;
         let (_, now) = self.looks.back()?;
