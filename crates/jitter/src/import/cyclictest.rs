@@ -20,7 +20,10 @@ const MOST_US: u64 = 1 << 32;
 const MOST_COLUMNS: usize = 8193;
 
 pub(super) fn looks_like(head: &Head<'_>) -> bool {
-    head.text_lines().any(|line| line == "# Histogram")
+    // Without -q its progress comes first, for longer than the head.
+    let is_progress = |line: &str| line.starts_with("policy: ") && line.contains("loadavg:");
+    head.text_lines()
+        .any(|line| line == "# Histogram" || is_progress(line))
 }
 
 fn wholes(text: &str) -> Option<Vec<u64>> {

@@ -34,6 +34,13 @@ fn begins(line: &str) -> Option<(u64, u32)> {
     Some((number::whole(process.trim())?, number::cpu(first)?))
 }
 
+/// `Process 3`, which the MPI program prints before it writes the samples of that process.
+fn is_announced(line: &str) -> bool {
+    line.strip_prefix("Process ")
+        .and_then(number::whole)
+        .is_some()
+}
+
 struct FwqProcess {
     number: u64,
     cpu: u32,
@@ -44,6 +51,7 @@ struct FwqProcess {
 pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
     let mut speeds = BTreeMap::new();
     let mut processes: Vec<FwqProcess> = Vec::new();
+    let mut in_process = false;
     while let Some((place, line)) = input.lines.next_line()? {
         let line = line.trim();
         if line.is_empty() {
@@ -60,10 +68,17 @@ pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
                 ticks,
                 is_warm,
             });
-        } else if let (Some(process), Some(ticks)) = (processes.last_mut(), number::whole(line)) {
+            in_process = true;
+        } else if let (Some(process), Some(ticks)) = (
+            processes.last_mut().filter(|_| in_process),
+            number::whole(line),
+        ) {
             if std::mem::replace(&mut process.is_warm, true) {
                 process.ticks.add(ticks);
             }
+        } else if is_announced(line) || (processes.is_empty() && number::whole(line).is_none()) {
+            // With -s, messages are in the file.
+            in_process = false;
         } else {
             let expected = "`Speed: process N, ... GHz G`, `Process N running on CPUs LIST` or, \
                             after that, a number of ticks";

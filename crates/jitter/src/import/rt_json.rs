@@ -4,9 +4,8 @@
 //!
 //! oslat counts every pass of its loop, so the shortest bucket of a thread holds the passes
 //! without an event and is left out. Its last bucket also holds all longer lengths, which
-//! shows by the maximum. A bucket is named by its end: older versions write it with three
-//! digits and round times down, newer ones write it without zeros and round up, so that
-//! theirs ends a unit earlier.
+//! shows by the maximum. A bucket is named by its end. rt-tests 2.5 and 2.6 round times up, so
+//! that theirs ends a unit earlier; versions before and after round down.
 
 use std::collections::BTreeMap;
 
@@ -30,12 +29,15 @@ struct File {
     thread: BTreeMap<String, Thread>,
     /// Of cyclictest: 1 if its numbers are ns, else us.
     resolution_in_ns: Option<u64>,
+    #[serde(rename = "rt_test_version:")]
+    version: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct Thread {
     /// -1 if it was not bound.
     cpu: Option<i64>,
+    min: Option<f64>,
     max: Option<f64>,
     /// Of oslat, s.
     duration: Option<f64>,
@@ -48,6 +50,15 @@ struct Thread {
 pub(super) fn read(input: Input<'_>) -> Result<JitterRecording> {
     let whole = input.whole();
     let file: File = input.json("the threads")?;
+    let is_cyclictest = file.resolution_in_ns.is_some();
+    // Other programs of rt-tests have the same frame.
+    let is_oslat = |thread: &Thread| thread.duration.is_some() || !thread.histogram.is_empty();
+    if !is_cyclictest && !file.thread.values().any(is_oslat) {
+        let expected = "threads of oslat (`duration`, `histogram`) or cyclictest \
+                        (`resolution_in_ns`)";
+        return Err(whole.expected(expected, "another program of rt-tests"));
+    }
+    let is_rounded_up = matches!(file.version.as_deref(), Some("2.50" | "2.60"));
     let mut warnings = Vec::new();
     let (mut series, mut unbound, mut passes) = (Vec::new(), 0u64, 0u64);
     for (name, thread) in &file.thread {
@@ -58,7 +69,7 @@ pub(super) fn read(input: Input<'_>) -> Result<JitterRecording> {
         let cpu = cpu.unwrap_or(number);
         let one = match file.resolution_in_ns {
             Some(resolution) => cyclictest(cpu, thread, if resolution == 1 { 1 } else { 1000 }),
-            None => oslat(cpu, thread, &mut passes),
+            None => oslat(cpu, thread, is_rounded_up, &mut passes),
         };
         series.push(one.map_err(|key| {
             let expected = format!("a time as the name of a bucket of thread {name}");
@@ -78,7 +89,6 @@ pub(super) fn read(input: Input<'_>) -> Result<JitterRecording> {
              events"
         ));
     }
-    let is_cyclictest = file.resolution_in_ns.is_some();
     let recorder = if is_cyclictest { "cyclictest" } else { "oslat" };
     JitterRecording::distribution(recorder, series, warnings, whole)
 }
@@ -113,20 +123,25 @@ fn cyclictest(cpu: u32, thread: &Thread, unit_ns: u64) -> Result<CpuCounts, Stri
 
 /// Buckets are named by their end, in us; with a point if they are narrower, and then the
 /// maximum is in ns.
-fn oslat(cpu: u32, thread: &Thread, passes: &mut u64) -> Result<CpuCounts, String> {
+fn oslat(
+    cpu: u32,
+    thread: &Thread,
+    is_rounded_up: bool,
+    passes: &mut u64,
+) -> Result<CpuCounts, String> {
     let counts = buckets(thread, |key| {
         let is_plain = key.bytes().all(|b| b.is_ascii_digit() || b == b'.');
         let us = number::decimal(key).filter(|_| is_plain)?;
         number::ns(us, 1e3).filter(|ns| *ns > 0)
     })?;
-    let has = |is: fn(&String) -> bool| thread.histogram.keys().any(is);
-    let is_narrow = has(|key| key.contains('.'));
-    let is_padded = has(|key| key.len() > 1 && key.starts_with('0') && !key.starts_with("0."));
+    let is_narrow = thread.histogram.keys().any(|key| key.contains('.'));
     let unit_ns = if is_narrow { 1 } else { 1000 };
     let distances = counts.keys().zip(counts.keys().skip(1)).map(|(a, b)| b - a);
     let width_ns = distances.min().unwrap_or(unit_ns);
     // The shortest bucket, which is left out, is a unit at least; so no other ends at 0.
-    let up_ns = if is_padded { 0 } else { unit_ns };
+    // No time that is rounded up is 0: such a build has the repair of 2.7.
+    let is_rounded_up = is_rounded_up && thread.min.is_none_or(|min| min > 0.0);
+    let up_ns = if is_rounded_up { unit_ns } else { 0 };
     let mut series = CpuCounts::new(cpu, Quantity::Length);
     series.known_ns = thread.duration.and_then(|s| number::ns(s, 1e9));
     series.longest_ns = thread.max.and_then(|max| number::ns(max, unit_ns as f64));

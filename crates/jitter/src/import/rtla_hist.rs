@@ -12,6 +12,7 @@ use super::input::{Input, JitterRecording};
 use super::number;
 use super::number::MAX_NS;
 use super::rows::LinePlace;
+use super::rtla_top::missed_events;
 use crate::{CpuCounts, Quantity, Result, TailCount};
 
 const OSNOISE: &str = "RTLA osnoise histogram";
@@ -76,23 +77,28 @@ struct HistTable {
     over: Option<Vec<u64>>,
     count: Option<Vec<u64>>,
     most: Option<Vec<u64>>,
+    /// What follows is not of the table.
+    is_complete: bool,
 }
 
 impl HistTable {
-    /// Takes a line; false at the end of the table.
-    fn take(&mut self, line: &str, unit_ns: u64, place: LinePlace<'_>) -> Result<bool> {
+    fn take(&mut self, line: &str, unit_ns: u64, place: LinePlace<'_>) -> Result<()> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some((name, rest)) = words.split_first() else {
-            return Ok(true);
+            return Ok(());
         };
         let Some(columns) = &self.columns else {
+            // rtla may say first where it saves a trace.
             if *name != "Index" {
-                return Err(place.expected("the header of the table, `Index CPU-000 ...`", line));
+                return Ok(());
+            }
+            if rest.is_empty() {
+                return Err(place.expected("columns of CPUs (no CPU had a sample)", line));
             }
             let columns: Option<Vec<CpuCounts>> = rest.iter().map(|name| column(name)).collect();
             let expected = "columns named CPU-, IRQ-, Thr- or Usr- and a number";
             self.columns = Some(columns.ok_or_else(|| place.expected(expected, line))?);
-            return Ok(true);
+            return Ok(());
         };
         let row = || values(rest, columns.len(), place);
         match *name {
@@ -100,8 +106,12 @@ impl HistTable {
             "count:" => self.count = Some(row()?),
             "max:" => self.most = Some(row()?),
             "min:" | "avg:" => {}
-            // Sums of all CPUs, and messages of rtla at its end.
-            "ALL:" => return Ok(false),
+            // Sums of all CPUs.
+            "ALL:" => self.is_complete = true,
+            // Messages of rtla follow the summary, which begins with `over:`.
+            word if self.over.is_some() && word != "Index" && number::whole(word).is_none() => {
+                self.is_complete = true;
+            }
             index => {
                 let last = self.rows.last().map(|(last, _)| *last);
                 let index = number::whole(index).and_then(|n| n.checked_mul(unit_ns));
@@ -111,20 +121,25 @@ impl HistTable {
                 self.rows.push((index, row()?));
             }
         }
-        Ok(true)
+        Ok(())
     }
 }
 
 pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
     let mut unit_ns = 1000;
     let (mut known_ns, mut is_timerlat) = (None, false);
-    let mut table = HistTable::default();
+    let (mut table, mut missed) = (HistTable::default(), None);
     while let Some((place, line)) = input.lines.next_line()? {
+        if let Some(warning) = missed_events(line) {
+            missed = Some(warning);
+            continue;
+        }
+        if table.is_complete {
+            continue;
+        }
         let Some(comment) = line.strip_prefix('#').map(str::trim) else {
-            if table.take(line, unit_ns, place)? {
-                continue;
-            }
-            break;
+            table.take(line, unit_ns, place)?;
+            continue;
         };
         is_timerlat |= comment.starts_with(TIMERLAT);
         if comment.starts_with("Time unit is nanoseconds") {
@@ -140,8 +155,12 @@ pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
         over,
         count,
         most,
+        is_complete: _,
     } = table;
-    let mut warnings = Vec::new();
+    let whole = input.whole();
+    let mut series = columns
+        .ok_or_else(|| whole.expected("the header of the table, `Index CPU-000 ...`", ""))?;
+    let mut warnings = Vec::from_iter(missed);
     let mut width = rows
         .iter()
         .fold(0, |width, (index, _)| greatest_divisor(width, *index));
@@ -156,7 +175,6 @@ pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
         }
     }
     let end_ns = rows.last().map_or(0, |(last, _)| last + width);
-    let mut series = columns.unwrap_or_default();
     let (mut missing, mut surplus) = (0u64, 0u64);
     for (i, series) in series.iter_mut().enumerate() {
         for (from_ns, counts) in &rows {
@@ -187,5 +205,5 @@ pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
         ));
     }
     let tool = if is_timerlat { "timerlat" } else { "osnoise" };
-    JitterRecording::distribution(format!("rtla {tool} hist"), series, warnings, input.whole())
+    JitterRecording::distribution(format!("rtla {tool} hist"), series, warnings, whole)
 }

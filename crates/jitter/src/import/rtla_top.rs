@@ -79,20 +79,30 @@ fn row(line: &str) -> Option<CpuCounts> {
     })
 }
 
+/// What rtla prints below a table if it lost events, as a warning.
+pub(super) fn missed_events(line: &str) -> Option<String> {
+    let is_report = line.contains("events missed, results might not be accurate");
+    is_report.then(|| format!("rtla: {}", line.trim()))
+}
+
 pub(super) fn read(mut input: Input<'_>) -> Result<JitterRecording> {
     let mut cpus = BTreeMap::new();
-    let mut in_table = false;
+    let (mut in_table, mut missed) = (false, None);
     while let Some((place, line)) = input.lines.next_line()? {
         let line = plain(line);
         let line = line.trim();
         // Beside the table stand a title and, at the end, messages.
         if is_header(line) {
             in_table = true;
+        } else if let Some(warning) = missed_events(line) {
+            // It counts from the beginning, as the rows do.
+            missed = Some(warning);
         } else if in_table && line.starts_with(|c: char| c.is_ascii_digit()) {
             let series = row(line).ok_or_else(|| place.expected("a row of rtla's table", line))?;
             cpus.insert(series.cpu, series);
         }
     }
     let series = cpus.into_values();
-    JitterRecording::distribution("rtla osnoise top", series, Vec::new(), input.whole())
+    let warnings = Vec::from_iter(missed);
+    JitterRecording::distribution("rtla osnoise top", series, warnings, input.whole())
 }

@@ -49,14 +49,34 @@ const SAMPLES: [Sample; 21] = [
             "Index   CPU-000   CPU-002\n0           100        50\n",
             CUT
         ),
+        // Messages of rtla before and after the table.
+        ("# RTLA", "  Saving trace to osnoise_trace.txt\n# RTLA"),
+        (
+            "max:         60         0\n",
+            "max:         60         0\n12 (1.20%) events missed, results might not be accurate\n\
+             osnoise hit stop tracing\n  Saving trace to osnoise_trace.txt\n"
+        ),
+        ("30            1", "x             1"),
     ),
     // Latencies of an interrupt, a thread and a program are quantities of their own.
-    sample!("rtla_timerlat_hist.txt", ("Time unit is nanoseconds", "")),
+    sample!(
+        "rtla_timerlat_hist.txt",
+        ("Time unit is nanoseconds", ""),
+        (
+            "ALL: IRQ Thr Usr\ncount: 5 5 4\n",
+            "rtla timerlat hit stop tracing\n## CPU 0 hit stop tracing, analyzing it ##\n\
+             unknown number of events missed, results might not be accurate\n"
+        ),
+    ),
     // The last row of a CPU counts.
     sample!(
         "rtla_top.txt",
         ("#1  ", "1   "),
-        ("106            2            1", "106")
+        ("106            2            1", "106"),
+        (
+            "rtla osnoise hit",
+            "12 (1.20%) events missed, results might not be accurate\nrtla osnoise hit"
+        ),
     ),
     // A length is the time lost: netgauge's `CPU overhead due to noise` is the sum of rows.
     // The threshold is 900 % of 20 ns from reading to reading, 160 ns lost.
@@ -93,12 +113,16 @@ const SAMPLES: [Sample; 21] = [
     // Passes of the loop are not events; the last bucket holds all that is longer.
     sample!(
         "oslat.json",
-        ("\"002\"", "\"two\""),
+        ("\"2\"", "\"two\""),
         ("\"1\": {\"cpu\"", "\"b\": {\"cpu\""),
-        ("50, \"005\"", "-50, \"005\""),
+        ("50, \"5\"", "-50, \"5\""),
     ),
-    // Newer versions round up, and have buckets of 0.1 us.
-    sample!("oslat_us.json",),
+    // Two versions round up; from 2.5 on there are buckets of 0.1 us.
+    sample!(
+        "oslat_us.json",
+        ("2.50", "2.80"),
+        ("2600, \"min\": 1", "2600, \"min\": 0")
+    ),
     sample!("oslat_narrow.json",),
     sample!("cyclictest.json", ("in_ns\": 0", "in_ns\": 1")),
     sample!(
@@ -123,6 +147,14 @@ const SAMPLES: [Sample; 21] = [
             ""
         ),
         ("1100", "many"),
+        // What the programs print beside the results with -s.
+        ("Process 0 running", "Process 0\nProcess 0 running"),
+        ("Process 1 running on CPUs 8-9", "Process 1"),
+        (
+            "Speed: process 0",
+            "Number of threads: 2\nWork per thread: 1048576\nThread 1 running on CPUs 8\n\
+             Speed: process 0"
+        ),
     ),
     sample!("ftq.txt", ("10000.000000", "0")),
     sample!("osjitter.txt",),
@@ -326,6 +358,34 @@ fn a_distribution_is_no_trace() {
     let got = read.into_trace().unwrap_err().to_string();
     let expected = "this holds a distribution, not events (rtla osnoise hist)";
     assert!(got.starts_with(expected), "{got}");
+}
+
+#[test]
+fn progress_of_cyclictest_may_be_longer_than_the_head() {
+    let (before, histogram) = include_str!("samples/cyclictest.txt")
+        .split_once("policy: ")
+        .map(|(before, rest)| (before, rest.split_once('\n').unwrap().1))
+        .unwrap();
+    let step = "policy: fifo: loadavg: 0.00 0.01 0.01 1/152 2441          \n\n\
+                T: 0 ( 2441) P:80 I:1000 C:   1000 Min:      1 Act:    2 Avg:    1 Max:     400\n";
+    let steps = vec![step; HEAD as usize / step.len() + 1].join("\x1b[3A");
+    let got = outcome(&format!("{before}{steps}{histogram}"), "in", &options());
+    assert_eq!(
+        got,
+        outcome(&format!("{before}{histogram}"), "in", &options())
+    );
+    assert!(got.starts_with("distribution of cyclictest"), "{got}");
+}
+
+#[test]
+fn json_of_other_real_time_tests_is_refused() {
+    let thread = r#"{"cycles": 9, "min": 3, "max": 40, "avg": 5.00, "cpu": 1}"#;
+    let text = format!(r#"{{"num_threads": 1, "thread": {{"0": {thread}}}}}"#);
+    let got = outcome(&text, "in", &options());
+    assert!(
+        got.starts_with("error: in: expected threads of oslat"),
+        "{got}"
+    );
 }
 
 #[test]
