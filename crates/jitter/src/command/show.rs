@@ -2,7 +2,7 @@
 //! `sandbag jitter show`.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::import::JitterRecording;
 use crate::page::{self as html, TracePage};
@@ -65,6 +65,12 @@ pub struct ShowArgs {
 pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
     args.overwrite.check(args.html.as_deref())?;
     args.json.check(args.overwrite)?;
+    let is_stdout = |path: Option<&Path>| path.is_some_and(|path| path.as_os_str() == "-");
+    let is_page = is_stdout(args.html.as_deref());
+    if is_page && is_stdout(args.json.path()) {
+        let text = "standard output takes one form: give the page or the JSON a file";
+        return Err(BadInput(text.to_owned()).into());
+    }
     let recording = open(&args.file, &args.import.options(), messages)?;
     let recording = args.select.of(recording, false)?;
     let name = args.file.display().to_string();
@@ -85,15 +91,17 @@ pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
             worst: args.worst,
         });
         write_page(file, &html, args.overwrite.existing(), messages)?;
-        if file.as_os_str() == "-" {
-            return Ok(exit::KEPT);
-        }
     }
     let existing = args.overwrite.existing();
     match &recording {
         JitterRecording::Trace(trace) => {
             let figures = figures(trace, found.as_ref())?;
-            let text = || Ok(text(trace, &name, args.worst, found.as_ref()));
+            let text = || {
+                if is_page {
+                    return Ok(String::new());
+                }
+                Ok(text(trace, &name, args.worst, found.as_ref()))
+            };
             args.json.put_or(&figures, text, existing)?;
         }
         JitterRecording::Distribution(all) => {
@@ -163,4 +171,25 @@ fn text(trace: &JitterTrace, name: &str, worst: usize, found: Option<&Periods>) 
         let _ = writeln!(text, "\nLongest events\n{longest}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ShowArgs,
+    }
+
+    #[test]
+    fn standard_output_takes_a_page_or_json() {
+        let words = ["show", "--html", "-", "--json", "/no/trace.sbj"];
+        let args = Line::parse_from(words).args;
+        let error = main(&args, &Messages::new(true, 0)).unwrap_err();
+        assert!(error.to_string().contains("one form"), "{error}");
+    }
 }

@@ -117,6 +117,7 @@ const EXACT_NS: u64 = 200;
 /// Runs the command.
 pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
     let root = Root::default();
+    args.json.check(args.overwrite)?;
     args.plan.refuse_phases()?;
     if let Some(below) = args.real_time.filter(|below| *below >= args.plan.priority) {
         return Err(sandbag_ui::BadInput(format!(
@@ -263,5 +264,29 @@ fn row(
         own: own.collect(),
         measured: replayed.measured,
         inside: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: VerifyArgs,
+    }
+
+    #[test]
+    fn a_result_that_cannot_be_written_is_refused_before_anything_is_measured() {
+        let words = ["verify", "--json=/no/dir/v.json", "/no/trace.sbj"];
+        let args = Line::parse_from(words).args;
+        let error = main(&args, &Messages::new(true, 0)).unwrap_err();
+        assert!(
+            error.to_string().contains("no directory /no/dir"),
+            "{error}"
+        );
     }
 }
