@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::metric::{EXIT, FAILED};
 use crate::record::Sweep;
+use crate::threshold::LEAST_EQUAL;
 
 /// A metric of a program under a condition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -92,7 +93,8 @@ fn ratio(
 
 /// Whether a ratio is another than 1, as far as its interval says.
 fn differs(ratio: &PairedRatio) -> bool {
-    ratio.pairs > 1 && (ratio.low > 1.0 || ratio.high < 1.0)
+    let scatters = ratio.low < ratio.high || ratio.pairs >= LEAST_EQUAL;
+    ratio.pairs > 1 && scatters && (ratio.low > 1.0 || ratio.high < 1.0)
 }
 
 /// What a reader without time wants to know of a metric, a sentence each; with the first one

@@ -10,6 +10,7 @@ use clap::builder::PossibleValuesParser;
 use sandbag_linux::Root;
 use sandbag_linux::user::User;
 use sandbag_load::method::SLOWING;
+use sandbag_run::directory::remove_result;
 use sandbag_ui::failure::Result;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{JsonArgs, Overwrite, put};
@@ -149,6 +150,10 @@ pub fn main(args: &SweepArgs, messages: &Messages) -> Result<u8> {
         overwrite.check_within(file.as_deref(), experiment.dir.made())?;
     }
     let mut session = Session::new(experiment)?;
+    if args.resume.is_none() {
+        let files = [&args.junit, &args.markdown].into_iter().flatten();
+        files.for_each(|file| remove_result(file));
+    }
     session.make(messages, |session| args.leave(session, messages))?;
     let has = |outcome| {
         let mut all = session.sweep.thresholds.iter();

@@ -23,7 +23,7 @@ use sandbag_ui::passed::Passed;
 use sandbag_ui::{BadInput, exit, units};
 
 use crate::command::split;
-use crate::condition::Condition;
+use crate::condition::{Condition, base_name};
 use crate::metric::Metric;
 use crate::record::OneRun;
 use crate::session::{Experiment, Failures, Session, SweepDir};
@@ -152,13 +152,12 @@ impl CompareArgs {
         }
         let path = match &*text {
             "-" => standard_input()?,
-            _ => text.clone(),
+            _ => text,
         };
         let mut words = vec!["replay".to_owned(), path];
         words.extend(self.repeat.then(|| "--loop".to_owned()));
-        let name = self.profile.file_name();
         Ok(Condition {
-            name: name.map_or(text, |name| name.to_string_lossy().into_owned()),
+            name: base_name(&self.profile),
             words,
         })
     }

@@ -9,9 +9,9 @@ use sandbag_linux::CpuList;
 use sandbag_linux::Root;
 use sandbag_linux::topology::Topology;
 use sandbag_load::method::Feel;
-use sandbag_ui::BadInput;
 use sandbag_ui::failure::Result;
 use sandbag_ui::units::{self, Cpus, plain};
+use sandbag_ui::{BadInput, address};
 use serde::{Deserialize, Serialize};
 
 /// What is varied.
@@ -49,6 +49,20 @@ pub struct ConditionArgs {
 pub struct Condition {
     pub name: String,
     pub words: Vec<String>,
+}
+
+impl Condition {
+    /// As it may be recorded and shown.
+    pub fn public(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            words: self
+                .words
+                .iter()
+                .map(|word| address::public(word))
+                .collect(),
+        }
+    }
 }
 
 fn speed(text: &str) -> Result<f64, String> {
@@ -165,14 +179,33 @@ fn text(file: &Path) -> String {
     file.to_string_lossy().into_owned()
 }
 
-fn base_name(file: &Path) -> String {
-    let name = file.file_name().unwrap_or(file.as_os_str());
+/// The last part of a path, or of a URL without its password.
+pub fn base_name(file: &Path) -> String {
+    let shown = PathBuf::from(address::public(&file.to_string_lossy()));
+    let name = shown.file_name().unwrap_or(shown.as_os_str());
     name.to_string_lossy().into_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_password_is_in_no_name_and_no_record() {
+        for end in ["", "/", "/?instance=a"] {
+            let args = ConditionArgs {
+                profile: vec![format!("prometheus+http://u:secret@mon:9090{end}").into()],
+                ..ConditionArgs::default()
+            };
+            let all = combine(&args, None, &"0-1".parse().unwrap());
+            assert!(all[0].words[1].contains("u:secret@mon"));
+            let public = serde_json::to_string(&all[0].public()).unwrap();
+            assert!(
+                !public.contains("secret") && public.contains("mon:9090"),
+                "{public}"
+            );
+        }
+    }
 
     fn names(args: &ConditionArgs) -> Vec<String> {
         let online: CpuList = "0-1".parse().unwrap();

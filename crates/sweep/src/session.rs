@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use sandbag_linux::user::User;
 use sandbag_linux::{Root, interrupt, machine};
+use sandbag_run::directory::{REPORT_HTML, remove_result};
 use sandbag_run::program;
 use sandbag_stats::Verdict;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{JsonArgs, Overwrite, SWEEP_JSON, make_dir, new_name, put, put_json};
-use sandbag_ui::{BadInput, bail};
+use sandbag_ui::{BadInput, address, bail};
 
 use crate::answer::answers;
 use crate::condition::Condition;
@@ -128,8 +129,13 @@ impl Session {
             kernel: machine::kernel(&Root::default()),
             seed: asked.seed,
             wanted: asked.blocks,
-            conditions: asked.conditions.clone(),
-            options: asked.more.clone(),
+            // A URL may have a password: the record is passed on.
+            conditions: asked.conditions.iter().map(Condition::public).collect(),
+            options: asked
+                .more
+                .iter()
+                .map(|word| address::public(word))
+                .collect(),
             programs: programs.collect(),
             metrics: metrics.map(|metric| metric.about.clone()).collect(),
             runs: Vec::new(),
@@ -142,7 +148,7 @@ impl Session {
         let thresholds = thresholds.map(|text| Threshold::parse(text, &sweep));
         let thresholds = thresholds.collect::<Result<_, _>>().map_err(BadInput)?;
         asked.json.check_within(asked.overwrite, asked.dir.made())?;
-        for condition in &sweep.conditions {
+        for condition in &asked.conditions {
             run::check(condition, &asked.more, &asked.commands[0])?;
         }
         let dir = match &asked.dir {
@@ -164,6 +170,9 @@ impl Session {
                 asked.overwrite.check_dir(dir.as_deref())?;
                 let dir = dir.clone().unwrap_or_else(|| new_name(name, ""));
                 make_dir(&dir).with_context(|| dir.display().to_string())?;
+                remove_result(&dir.join(SWEEP_JSON));
+                remove_result(&dir.join(REPORT_HTML));
+                asked.json.path().into_iter().for_each(remove_result);
                 dir
             }
         };
@@ -222,7 +231,7 @@ impl Session {
                 let program = turn % self.asked.commands.len();
                 let dir = self.dir.join(format!("warm-up-{:02}", turn + 1));
                 run::make(
-                    &self.sweep.conditions[0],
+                    &self.asked.conditions[0],
                     &self.asked.more,
                     &self.asked.commands[program],
                     &dir,
@@ -268,7 +277,7 @@ impl Session {
         let number = self.sweep.runs.len() + 1;
         let name = format!("run-{number:03}");
         let dir = self.dir.join(&name);
-        let asked = &self.sweep.conditions[condition];
+        let asked = &self.asked.conditions[condition];
         let finished = run::make(asked, &self.asked.more, &self.asked.commands[program], &dir)?;
         let (exit_code, signal) = finished.end();
         let mut values = BTreeMap::new();
@@ -377,7 +386,7 @@ impl Session {
     /// They cannot be written.
     pub fn leave(&self, messages: &Messages) -> Result<()> {
         let sweep = &self.sweep;
-        let page = self.dir.join(sandbag_run::directory::REPORT_HTML);
+        let page = self.dir.join(REPORT_HTML);
         put(&page, report::page(sweep), sandbag_input::Existing::Replace)?;
         messages.show(&report::terminal(sweep));
         let warnings = sweep.warnings();

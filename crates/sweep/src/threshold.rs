@@ -62,6 +62,10 @@ impl Outcome {
     }
 }
 
+/// Fewer blocks whose differences are the same do not show how far they scatter: two programs
+/// that fail by chance, each once of two times, do that in one sweep of sixteen.
+pub const LEAST_EQUAL: usize = 3;
+
 /// A comparison with its outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
@@ -170,6 +174,11 @@ impl Threshold {
             let why = format!("{shown}, of {} block: no interval", blocks.len());
             return judged(Outcome::Unsure, why);
         };
+        if !is_count && half == 0.0 && blocks.len() < LEAST_EQUAL {
+            let count = blocks.len();
+            let why = format!("{shown}; {count} blocks with the same difference have no interval");
+            return judged(Outcome::Unsure, why);
+        }
         let (low, high) = (middle - half, middle + half);
         let reason = if is_count {
             let noun = if blocks.len() == 1 { "block" } else { "blocks" };
@@ -208,14 +217,17 @@ impl Threshold {
     }
 }
 
-/// The runs under a kept condition that failed, so that a value is not known.
+/// The runs that failed in a block in which a value is not known. They may be spoilt as well:
+/// a program that crashes at once leaves too short a run to tell whether its condition was kept.
 fn without_value(places: &BTreeSet<Place>, sweep: &Sweep) -> usize {
     let is_lost = |run: &&OneRun| {
         let of_run = |place: &Place| {
             (place.program, place.condition) == (run.program, run.condition)
-                && !run.values.contains_key(&place.metric)
+                && !sweep
+                    .values(place.program, place.condition, &place.metric)
+                    .contains_key(&run.block)
         };
-        run.counts() && run.has_failed() && places.iter().any(of_run)
+        run.has_failed() && places.iter().any(of_run)
     };
     sweep.runs.iter().filter(is_lost).count()
 }
@@ -423,6 +435,12 @@ mod tests {
                 "9.000 against 1.000, of 1 block: no interval"
             )
         );
+        for (blocks, outcome) in [(2, Outcome::Unsure), (3, Outcome::Failed)] {
+            let (low, high) = (vec![1.0; blocks], vec![2.0; blocks]);
+            let equal = fixture::sweep(&[[&low, &high]]);
+            let (found, reason) = judge("p99@30 > p99@0", &equal);
+            assert_eq!(found, outcome, "{reason}");
+        }
         let zero = fixture::sweep(&[[&[0.0, 0.0], &[9.0, 9.0]]]);
         assert!(
             judge("p99@30 / p99@0 > 1", &zero)
@@ -449,14 +467,27 @@ mod tests {
         let hanging = hanging.unwrap();
         (hanging.timed_out, hanging.exit_code) = (true, None);
         hanging.values.remove("p99");
-        let (outcome, reason) = judge(text, &sweep);
-        assert_eq!(outcome, Outcome::Unsure);
-        assert!(
-            reason.ends_with("; runs that failed and have no value: 1"),
-            "{reason}"
-        );
+        // Nor by those of which it is not known whether their condition was kept.
+        for verdict in [Verdict::Kept, Verdict::Undecided] {
+            let hanging = sweep.runs.iter_mut().rfind(|run| run.condition == 1);
+            hanging.unwrap().verdict = verdict;
+            let (outcome, reason) = judge(text, &sweep);
+            assert_eq!(outcome, Outcome::Unsure);
+            assert!(
+                reason.ends_with("; runs that failed and have no value: 1"),
+                "{reason}"
+            );
+        }
         assert_eq!(judge("p99@30 > 1.5 * p99@0", &sweep).0, Outcome::Failed);
         assert_eq!(judge("p99@0 > 20", &sweep).0, Outcome::Passed);
+        // The block has a value of a run that was made again.
+        let hanging = sweep.runs.iter().rfind(|run| run.condition == 1).cloned();
+        let mut again = hanging.unwrap();
+        again.timed_out = false;
+        (again.exit_code, again.verdict) = (Some(0), Verdict::Kept);
+        again.values.insert("p99".to_owned(), 24.0);
+        sweep.runs.push(again);
+        assert_eq!(judge(text, &sweep).0, Outcome::Passed);
     }
 
     #[test]

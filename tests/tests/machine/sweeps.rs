@@ -111,6 +111,10 @@ fn a_sweep_that_is_interrupted_or_killed_goes_on(place: &MachinePlace) -> Result
         let said = place.script(&format!("{other} --resume s"), script)?;
         said.expect(2)?.says(&["a sweep of other conditions"])?;
     }
+    // One that replaces it and fails leaves no results of before.
+    let said = place.script(&format!("{options} --force --out s"), "true")?;
+    said.expect(1)?;
+    ensure!(!place.path("s/sweep.json").exists());
     place.as_before()?;
     Ok(())
 }

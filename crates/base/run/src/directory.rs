@@ -32,6 +32,15 @@ pub const RUN_PREFIX: &str = "sandbag-run";
 /// Files that a run writes there.
 pub const FILES: [&str; 4] = [RUN_JSON, ACHIEVED_CSV, SHORT_CSV, REPORT_HTML];
 
+/// Removes a result that is to be replaced: what is killed before leaves none, and that of
+/// before would be taken for its own. `-` is standard output; devices and pipes stay.
+pub fn remove_result(path: &Path) {
+    let is_file = |meta: fs::Metadata| meta.is_file() || meta.is_symlink();
+    if path.as_os_str() != "-" && fs::symlink_metadata(path).is_ok_and(is_file) {
+        let _ = fs::remove_file(path);
+    }
+}
+
 /// Creates a file of a run directory that is written while the run goes on.
 /// What had its name is removed and never written through: it may be a link,
 /// or a FIFO without a reader.
@@ -111,15 +120,10 @@ impl RunDir {
         !self.named
     }
 
-    /// Removes the results of an earlier run, which this one replaces: one that is killed leaves
-    /// none, and those of before would be taken for its own.
+    /// Removes the results of an earlier run, which this one replaces.
     pub fn remove_results(&self) {
         for name in FILES {
-            let path = self.path.join(name);
-            let is_file = |meta: fs::Metadata| meta.is_file() || meta.is_symlink();
-            if fs::symlink_metadata(&path).is_ok_and(is_file) {
-                let _ = fs::remove_file(path);
-            }
+            remove_result(&self.path.join(name));
         }
     }
 
