@@ -54,7 +54,7 @@ impl Topology {
     /// Reads the topology.
     pub fn read(root: &Root) -> Result<Self> {
         let dir = root.path("/sys/devices/system/cpu");
-        let online: CpuList = read_list(&dir.join("online"))?;
+        let online: CpuList = read_list(&dir.join("online")).map_err(without_sysfs)?;
         let list = |name| optional(read_list(&dir.join(name)));
         let present = list("present")?.unwrap_or_else(|| online.clone());
         let possible = list("possible")?.unwrap_or_else(|| present.clone());
@@ -93,6 +93,17 @@ impl Topology {
     /// the other.
     pub fn has_smt(&self) -> bool {
         self.cpus.iter().any(|c| c.siblings.len() > 1)
+    }
+}
+
+/// Every kernel has the list of the CPUs that are online, wherever /sys is mounted.
+fn without_sysfs(error: Error) -> Error {
+    match error {
+        Error::Read { path, .. } if error.is_absent() => Error::Missing {
+            what: path.display().to_string(),
+            remedy: "mount it with `mount -t sysfs sysfs /sys`".to_owned(),
+        },
+        other => other,
     }
 }
 
@@ -306,7 +317,11 @@ mod tests {
     #[test]
     fn no_list_or_a_bad_one_is_an_error() {
         let (_dir, root) = fake_machine::fake(&[]);
-        assert!(Topology::read(&root).unwrap_err().is_absent());
+        let error = Topology::read(&root).unwrap_err().to_string();
+        assert!(
+            error.ends_with("mount it with `mount -t sysfs sysfs /sys`"),
+            "{error}"
+        );
         put(&root, "cpu/online", "zero\n");
         let error = Topology::read(&root).unwrap_err().to_string();
         let end = "expected a list of CPUs, found `zero`";

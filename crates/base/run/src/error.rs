@@ -101,9 +101,8 @@ impl ExitStatus for Error {
                 io::ErrorKind::NotFound => exit::NOT_FOUND,
                 _ => exit::NOT_EXECUTABLE,
             },
-            Self::NotPossible { .. }
-            | Self::Busy { .. }
-            | Self::Kernel(sandbag_linux::Error::Missing { .. }) => exit::NOT_POSSIBLE,
+            Self::Kernel(error) => error.exit_code(),
+            Self::NotPossible { .. } | Self::Busy { .. } => exit::NOT_POSSIBLE,
             Self::NoCpu { .. } | Self::Input(_) => exit::USAGE,
             _ => exit::FAILED,
         }
@@ -111,6 +110,7 @@ impl ExitStatus for Error {
 
     fn remedy(&self) -> Option<String> {
         match self {
+            Self::Kernel(error) => error.remedy(),
             Self::NotPossible { remedy, .. } => Some(remedy.clone()),
             Self::Busy { pid, .. } => Some(busy_remedy(*pid)),
             _ => None,

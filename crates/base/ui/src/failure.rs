@@ -57,7 +57,21 @@ impl ExitStatus for std::num::TryFromIntError {}
 impl ExitStatus for std::str::Utf8Error {}
 impl ExitStatus for serde_json::Error {}
 impl ExitStatus for nix::errno::Errno {}
-impl ExitStatus for sandbag_linux::Error {}
+impl ExitStatus for sandbag_linux::Error {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Missing { .. } => exit::NOT_POSSIBLE,
+            _ => exit::FAILED,
+        }
+    }
+
+    fn remedy(&self) -> Option<String> {
+        match self {
+            Self::Missing { remedy, .. } => Some(remedy.clone()),
+            _ => None,
+        }
+    }
+}
 
 impl<F: ExitStatus> ExitStatus for Located<F> {
     fn exit_code(&self) -> u8 {
