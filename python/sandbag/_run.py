@@ -119,7 +119,7 @@ def run(command, *, timeout=None, check=False, out=None, **condition):
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(out or Path(scratch) / "run")
         asked = condition_words(**condition)
-        asked += words({"timeout": None if timeout is None else f"{timeout}s"})
+        asked += words({"timeout": timeout})
         command = argv(command)
         before = left(path)
         ended = call(["-q", *asked, "--out", path, "--", *command], subprocess.PIPE)

@@ -92,7 +92,17 @@ fn any_duration(text: &str) -> Result<Duration, String> {
         return Duration::try_from_secs_f64(seconds).map_err(|_| fault.to_owned());
     }
     humantime::parse_duration(text.trim())
-        .map_err(|_| "expected a duration such as 500ms, 10s, 1m or 2h".to_owned())
+        .ok()
+        .or_else(|| part_of_unit(text.trim()))
+        .ok_or_else(|| "expected a duration such as 500ms, 10s, 1m or 2h".to_owned())
+}
+
+/// `0.3333333333h`: humantime has fractions only of whole nanoseconds.
+fn part_of_unit(text: &str) -> Option<Duration> {
+    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
+    let unit = humantime::parse_duration(&format!("1{unit}")).ok()?;
+    let count: f64 = number.trim().parse().ok()?;
+    Duration::try_from_secs_f64(count * unit.as_secs_f64()).ok()
 }
 
 pub fn positive_duration(text: &str) -> Result<Duration, String> {
@@ -146,6 +156,9 @@ mod tests {
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration("1h 30m"), Ok(Duration::from_secs(5400)));
         assert_eq!(duration("2.5"), Ok(Duration::from_millis(2500)));
+        let computed = Duration::from_nanos(8_571_428_571);
+        assert_eq!(duration("8.571428571428571s"), Ok(computed));
+        assert_eq!(duration("0.33333333333h").unwrap().as_secs(), 1199);
         assert!(duration("10 parsecs").is_err() && duration("-1").is_err());
         assert!(positive_duration("0s").is_err());
     }
