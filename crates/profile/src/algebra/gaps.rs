@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What stands where the load is unknown.
 
+use std::ops::Range;
 use std::str::FromStr;
 
 use crate::{BoxSteps, Error, Fault, ProfileCell, Result};
@@ -45,6 +46,13 @@ impl FromStr for Gaps {
 
 /// Applies a treatment to all unknown loads.
 pub fn fill_gaps(steps: BoxSteps, gaps: Gaps) -> BoxSteps {
+    fill_gaps_of_part(steps, gaps, 0..u64::MAX)
+}
+
+/// The same where a part of a file is used, by its times there, ns. [`Gaps::Hold`] comes before
+/// the cut, for the load that goes on may be older, and tells of the part only. The others come
+/// after it, and an error has the times of the file.
+pub fn fill_gaps_of_part(steps: BoxSteps, gaps: Gaps, part: Range<u64>) -> BoxSteps {
     if gaps == Gaps::Keep {
         return steps;
     }
@@ -70,12 +78,19 @@ pub fn fill_gaps(steps: BoxSteps, gaps: Gaps) -> BoxSteps {
             if gaps == Gaps::Error {
                 return Err(Fault::Hole {
                     cpu: cpus[hole],
-                    from: Seconds(step.start_ns),
-                    to: Seconds(step.end_ns),
+                    from: Seconds(part.start + step.start_ns),
+                    to: Seconds(part.start + step.end_ns),
                 }
                 .into());
             }
-            *told_ns = told_ns.saturating_add(step.length_ns());
+            let told = match gaps {
+                Gaps::Hold => {
+                    let (from, to) = (step.start_ns.max(part.start), step.end_ns.min(part.end));
+                    to.saturating_sub(from)
+                }
+                _ => step.length_ns(),
+            };
+            *told_ns = told_ns.saturating_add(told);
             if gaps == Gaps::Cut {
                 cut_ns += step.length_ns();
                 continue;

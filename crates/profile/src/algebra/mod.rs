@@ -15,7 +15,7 @@ mod simple;
 
 pub use combine::{add, append, delay};
 pub use cpus::{MapRule, map_cpus, select_cpus};
-pub use gaps::{Gaps, fill_gaps};
+pub use gaps::{Gaps, fill_gaps, fill_gaps_of_part};
 pub use repeat::repeat;
 pub(crate) use resample::Resample;
 pub use resample::resample;

@@ -297,13 +297,9 @@ impl Reshape {
     fn once(&self, source: &InputSource, gaps: Gaps) -> Result<BoxSteps> {
         let options = self.options(source, gaps)?;
         // Only holes of what is left matter, and the times of a cut are those of
-        // the file; what goes on in a hole may lie before the cut.
-        let early = match options.gaps {
-            Gaps::Hold => Gaps::Hold,
-            _ => Gaps::Keep,
-        };
+        // the file.
         let reading = ReadOptions {
-            gaps: early,
+            gaps: Gaps::Keep,
             ..options.clone()
         };
         let mut steps = source.open(self.from, &reading)?;
@@ -311,10 +307,16 @@ impl Reshape {
             let cpus: Vec<u32> = cpus.iter().collect();
             steps = algebra::select_cpus(steps, &cpus)?;
         }
-        if let Some((from, to)) = self.cut {
+        let (from, to) = self.cut.unwrap_or((0, u64::MAX));
+        if options.gaps == Gaps::Hold {
+            steps = algebra::fill_gaps_of_part(steps, Gaps::Hold, from..to);
+        }
+        if self.cut.is_some() {
             steps = algebra::cut(steps, from, to)?;
         }
-        steps = algebra::fill_gaps(steps, options.gaps);
+        if options.gaps != Gaps::Hold {
+            steps = algebra::fill_gaps_of_part(steps, options.gaps, from..to);
+        }
         if let Some(factor) = self.scale_time {
             steps = algebra::scale_time(steps, factor)?;
         }
@@ -503,6 +505,18 @@ mod tests {
         // The load that is held lies before the part.
         let held = loads("--gaps hold --cut 20s..").unwrap();
         assert_eq!(held, [[40.0, 30.0]]);
+        // What is told is of the part, too.
+        let told = |words: &str| -> Result<Vec<String>> {
+            Ok(Profile::collect(reshape(words).read(&source, Gaps::Error)?)?.warnings)
+        };
+        for part in ["--select 0", "--cut 10s..20s"] {
+            let warnings = told(&format!("--gaps hold {part}")).unwrap();
+            assert!(warnings.is_empty(), "{warnings:?}");
+        }
+        let warnings = told("--gaps hold --cut 5s..15s").unwrap();
+        assert!(warnings[0].starts_with("in 5 s an unknown"), "{warnings:?}");
+        let error = told("--cut 15s..").unwrap_err().to_string();
+        assert!(error.contains("from 20 s to 30 s"), "{error}");
     }
 
     #[test]

@@ -85,9 +85,8 @@ impl Native {
     fn read_comment(&mut self, comment: &str) -> Result<()> {
         if let Some(version) = comment.strip_prefix(MAGIC) {
             let version = version.trim();
-            match version.parse::<u32>() {
-                Ok(n) if (1..=VERSION).contains(&n) => {}
-                _ => return Err(self.lines.here(Fault::NewerVersion(version.to_owned()))),
+            if version.parse().is_ok_and(|n: f64| n > f64::from(VERSION)) {
+                return Err(self.lines.here(Fault::NewerVersion(version.to_owned())));
             }
         } else if let Some((key, value)) = comment.split_once(':') {
             let value = value.trim();
@@ -215,6 +214,12 @@ impl Native {
 
     fn close_without_end(&mut self, step: Step) -> Result<Step> {
         if let Some(end) = self.end_ns {
+            if end <= step.start_ns {
+                let end = format!("{} s", plain_seconds(end));
+                return Err(self
+                    .lines
+                    .here(Fault::argument("--end", end, "after the last row")));
+            }
             return self.close(step, end);
         }
         let Some(interval) = self.interval_ns.filter(|i| *i > 0) else {

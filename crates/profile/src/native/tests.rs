@@ -55,6 +55,40 @@ fn another_machine_than_the_file_names_is_refused() {
     read_with(b"time,cpu0\n0,50\n10,end\n", &of("b")).unwrap();
 }
 
+#[test]
+fn a_comment_about_profiles_is_free() {
+    let options = ReadOptions::default();
+    let with = |comment: &str| {
+        read_with(
+            format!("# {comment}\ntime,cpu0\n0,50\n10,end\n").as_bytes(),
+            &options,
+        )
+    };
+    for comment in [
+        "sandbag profile",
+        "sandbag profile of node7",
+        "sandbag profile 1",
+    ] {
+        with(comment).unwrap();
+    }
+    let e = with("sandbag profile 2").unwrap_err();
+    assert!(matches!(*e.fault, Fault::NewerVersion(_)), "{e}");
+}
+
+#[test]
+fn an_end_before_the_last_row_is_a_fault_of_the_option() {
+    let options = ReadOptions {
+        end_ns: Some(5_000_000_000),
+        ..ReadOptions::default()
+    };
+    let e = read_with(b"time,cpu0\n0,50\n10,60\n", &options).unwrap_err();
+    let told = e.to_string();
+    assert!(
+        told.contains("--end 5 s is no use; it must be after the last row"),
+        "{told}"
+    );
+}
+
 fn write(p: &Profile, with_steal: bool) -> Vec<u8> {
     let mut w = Writer::new(Vec::new(), &p.header, with_steal, None).unwrap();
     p.steps.iter().for_each(|s| w.step(s).unwrap());
