@@ -40,6 +40,13 @@
 
 SPANK_PLUGIN(sandbag, 1)
 
+/* A list of hosts is a pointer, which has been in the name of its type until 23.02. */
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 11, 0)
+typedef hostlist_t *hosts_t;
+#else
+typedef hostlist_t hosts_t;
+#endif
+
 /* Bounds of every wait, in ms: a failure of sandbag must not hold up a step. */
 enum { READY_MS = 5000, END_MS = 5000, KILLED_MS = 1000, RESTORE_MS = 5000, LOOK_MS = 2 };
 enum { TEXT = 512, MAX_CPUS = 8192, MAX_ARGS = 20, MAX_GROUPS = 16 };
@@ -132,7 +139,7 @@ static int has_two_pairs(const char *list)
 
 static int has_host(const char *hosts, const char *host)
 {
-    hostlist_t list = slurm_hostlist_create(hosts);
+    hosts_t list = slurm_hostlist_create(hosts);
     int found = list && slurm_hostlist_find(list, host) >= 0;
     if (list)
         slurm_hostlist_destroy(list);
@@ -453,27 +460,34 @@ static void restore(void)
         close(err);
 }
 
-/* The sentence behind the verdict, from run.json; empty without a report. */
+/* The sentence behind the verdict, from run.json; empty without a report. It comes after what is
+   said of each CPU, about 1 KB. */
 static void reason(char *text, size_t size)
 {
     static const char key[] = "\n  \"reason\": \"";
-    static char json[65536];
-    char path[TEXT + 16], *at, *to = text;
-    ssize_t length = 0;
+    enum { MOST = 16 << 20 };
+    char path[TEXT + 16], *json = NULL, *at, *to = text;
+    struct stat found;
+    ssize_t length = 0, more;
     *text = 0;
     snprintf(path, sizeof path, "%s/run.json", run.report);
     int fd = *run.report ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
     if (fd < 0)
         return;
-    length = read(fd, json, sizeof json - 1);
+    if (!fstat(fd, &found) && found.st_size <= MOST)
+        json = malloc((size_t)found.st_size + 1);
+    while (json && (more = read(fd, json + length, (size_t)(found.st_size - length))) > 0)
+        length += more;
     close(fd);
-    json[length > 0 ? length : 0] = 0;
-    if (!(at = strstr(json, key)))
+    if (!json)
         return;
-    for (at += sizeof key - 1; *at && *at != '"' && to < text + size - 1; at++)
-        if (*at != '\\')
-            *to++ = *at;
+    json[length] = 0;
+    if ((at = strstr(json, key)))
+        for (at += sizeof key - 1; *at && *at != '"' && to < text + size - 1; at++)
+            if (*at != '\\')
+                *to++ = *at;
     *to = 0;
+    free(json);
 }
 
 /* Ends the run and says if the condition was not kept. Nothing if there is none. */
@@ -495,9 +509,12 @@ static void end_run(void)
     run.pid = 0;
     its_words(run.err, text, sizeof text);
     close(run.err);
-    if (killed)
-        slurm_error("sandbag: %s: sandbag did not end within %d s and was killed", node, END_MS / 1000);
-    else if (status == -1 || WIFSIGNALED(status))
+    if (killed) {
+        /* A report of many CPUs and hours takes its time; its verdict is written first. */
+        reason(text, sizeof text);
+        slurm_error("sandbag: %s: sandbag did not end within %d s and was killed%s%s", node,
+                    END_MS / 1000, *text ? "; its report says: " : "", text);
+    } else if (status == -1 || WIFSIGNALED(status))
         slurm_spank_log("sandbag: %s: %s ended before the step did", node, run.what);
     else if (WEXITSTATUS(status) == 3 || WEXITSTATUS(status) == 4) {
         reason(text, sizeof text);
@@ -624,8 +641,8 @@ static void check_names(spank_t spank)
         spank_getenv(spank, "SLURM_STEP_NODELIST", nodes, sizeof nodes) != ESPANK_SUCCESS ||
         has_two_pairs(nodes))
         return;
-    hostlist_t step = slurm_hostlist_create(nodes), named = slurm_hostlist_create(NULL);
-    hostlist_t both = slurm_hostlist_create(nodes);
+    hosts_t step = slurm_hostlist_create(nodes), named = slurm_hostlist_create(NULL);
+    hosts_t both = slurm_hostlist_create(nodes);
     for (int option = LOAD; option <= SPEED && named && both; option++) {
         for (const char *rest = asked[option]; rest && *rest;) {
             char part[TEXT], *equal;
