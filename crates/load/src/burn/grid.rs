@@ -73,6 +73,11 @@ pub fn run(
         let due = add_due(worker, &mut debt, &mut plan, grid, next);
         if due == 0.0 && debt.debt_ns(worker.held_ns()) == 0 {
             worker.sleep_idle(&plan);
+            // Every order wakes it, also one that leaves the level: the period is not over, and the
+            // grid must not run ahead of the clock.
+            if monotonic() < next {
+                continue;
+            }
             grid = later_grid(next, period_ns);
             debt.settle(worker.held_ns());
             // Woken late, the part of the level that is over is owed.
@@ -92,7 +97,8 @@ pub fn run(
             debt.add(plan.due(worker.slot, next, after));
             next = after;
         }
-        if matches!(attributes, Attributes::Deadline { .. }) && reserved != Some(plan.level()) {
+        let is_other = plan.level() > 0.0 && reserved != Some(plan.level());
+        if matches!(attributes, Attributes::Deadline { .. }) && is_other {
             reserve(plan.level(), period_ns)?;
             reserved = Some(plan.level());
         }
@@ -226,4 +232,43 @@ fn reserve(level: f64, period_ns: u64) -> Result<(), Error> {
 /// wakes in the middle of a period serves the rest of it.
 fn later_grid(least: u64, period_ns: u64) -> u64 {
     least.max(monotonic() / period_ns * period_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::board::Board;
+    use crate::pacing::LoadOrder;
+
+    #[test]
+    fn orders_that_leave_a_level_of_nothing_do_not_move_the_grid() {
+        const MS: u64 = 1_000_000;
+        let board: &'static Board = Box::leak(Box::new(Board::create(1).unwrap()));
+        // It serves until the process ends.
+        std::thread::spawn(|| {
+            let alarm = File::options().write(true).open("/dev/null").unwrap();
+            let mut worker = BurnWorker::new(board, board.slot(0), alarm, sched::current_cpu());
+            let duty = Duty::Pace { period_ns: 20 * MS };
+            let fair = Attributes::Fair {
+                nice: 0,
+                slice_ns: 0,
+            };
+            run(&mut worker, duty, fair, None).unwrap();
+        });
+        let order = |from_ns, level| board.slot(0).publish(LoadOrder { from_ns, level });
+        for _ in 0..60 {
+            order(monotonic() + 5 * MS, 0.0);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let from = monotonic() + 20 * MS;
+        order(from, 0.5);
+        sleep_until(from + 200 * MS);
+        order(monotonic(), 0.0);
+        let taken = board.slot(0).taken_ns.load(Ordering::Relaxed);
+        // A period's share is 10 ms; other tests may have the CPU for half of the time.
+        assert!(taken > 30 * MS, "{taken}");
+    }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The run proper: publish the profile ahead of time, sleep, wake.
 
+use std::collections::VecDeque;
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
@@ -19,16 +20,27 @@ use super::node::SupervisedNode;
 use super::outcome::RunEnd;
 use super::timeline::LoadPiece;
 use super::trigger::Trigger;
-use crate::board::LoadOrder;
+use crate::board::{BOUNDARY_NS, LoadOrder, ORDERS};
 use sandbag_run::error::Result;
 
 /// Pieces that are published before they begin. Also how late the
 /// supervisor may be without a burner missing a change.
 const PIECES_AHEAD: usize = 6;
+/// Shorter ones are published as long before: a burner plans the longest period, 100 ms, at
+/// its beginning.
+const AHEAD_NS: u64 = 2 * BOUNDARY_NS;
+/// But so many at most: a late burner finds what it has not seen yet.
+const MOST_AHEAD: usize = ORDERS / 2;
 /// How often the room of burners is looked at in the first second.
 const EARLY_NS: u64 = WINDOW_NS / 5;
 /// How long after its end all of a load is noted for certain.
 const NOTED_NS: u64 = WINDOW_NS;
+
+/// Whether another piece is to be published behind these.
+fn wants_more(ahead: &VecDeque<LoadPiece>, run_ns: u64) -> bool {
+    let is_near = |last: &LoadPiece| last.start_ns < run_ns + AHEAD_NS;
+    ahead.len() < PIECES_AHEAD || (ahead.len() < MOST_AHEAD && ahead.back().is_some_and(is_near))
+}
 
 impl SupervisedRun<'_> {
     /// The run proper. Returns the run time at which it ended, and why.
@@ -170,7 +182,7 @@ impl SupervisedRun<'_> {
         while self.ahead.front().is_some_and(|p| p.end_ns <= run_ns) {
             self.ahead.pop_front();
         }
-        while self.ahead.len() < PIECES_AHEAD {
+        while wants_more(&self.ahead, run_ns) {
             let Some(piece) = feed.next()? else {
                 break;
             };
@@ -259,6 +271,26 @@ fn noted_end(run_ns: u64, load_ended_ns: Option<u64>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_pieces_are_published_as_long_before_as_a_burner_plans() {
+        let published = |length_ns: u64| {
+            let mut ahead = VecDeque::new();
+            while wants_more(&ahead, 0) {
+                let start_ns = ahead.len() as u64 * length_ns;
+                ahead.push_back(LoadPiece {
+                    start_ns,
+                    end_ns: start_ns + length_ns,
+                    asked_pct: Vec::new(),
+                });
+            }
+            ahead.len()
+        };
+        assert_eq!(published(WINDOW_NS), PIECES_AHEAD);
+        // All that begin within 200 ms, and the one after them.
+        assert_eq!(published(10_000_000), 21);
+        assert_eq!(published(1_000_000), MOST_AHEAD);
+    }
 
     #[test]
     fn the_last_windows_wait_for_their_notes_and_not_for_the_command() {
