@@ -10,7 +10,8 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::Ordering;
 
 use sandbag_linux::clock::{monotonic, sleep_until, thread_cpu};
-use sandbag_linux::{CpuList, sched};
+use sandbag_linux::procstat::ProcStat;
+use sandbag_linux::{CpuList, Error, Root, container, sched};
 
 use crate::board::{BOUNDARY_NS, Board, Boundary, Slot};
 use crate::pacing::{LevelPlan, Orders as _};
@@ -48,6 +49,17 @@ fn stolen_ns(away_ns: u64, before: Waits, after: Waits) -> u64 {
     away_ns.saturating_sub(after.delay_ns - before.delay_ns)
 }
 
+/// Whether a hypervisor can have the CPU. Where none can, what a thread is away for is
+/// interrupts, which some kernels leave out of its time (CONFIG_IRQ_TIME_ACCOUNTING).
+fn is_stolen_from(root: &Root) -> bool {
+    let has_stolen = || {
+        let mut stat = ProcStat::open(root)?;
+        let counted = stat.sample()?.cpus.iter();
+        Ok::<_, Error>(counted.map(|(_, times)| times.steal).sum::<u64>() > 0)
+    };
+    container::hypervisor(root).is_some() || has_stolen().unwrap_or(true)
+}
+
 fn sleeps() -> u64 {
     // SAFETY: a zeroed rusage is valid memory for the call to fill.
     let usage = unsafe {
@@ -79,7 +91,9 @@ impl<'a> BurnWorker<'a> {
             alarm,
             watchdog: None,
             cpu,
-            schedstat: File::open("/proc/thread-self/schedstat").ok(),
+            schedstat: is_stolen_from(&Root::default())
+                .then(|| File::open("/proc/thread-self/schedstat").ok())
+                .flatten(),
             stolen_ns: 0,
             noted: monotonic() / BOUNDARY_NS,
             away: false,
@@ -262,6 +276,22 @@ impl<'a> BurnWorker<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn interrupts_are_not_steal_where_there_is_no_hypervisor() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("proc")).unwrap();
+        let root = Root::at(dir.path());
+        for (flags, steal, is_stolen) in
+            [("sse", 0, false), ("sse", 3, true), ("hypervisor", 0, true)]
+        {
+            let cpus = format!("flags\t\t: fpu {flags}\n");
+            let stat = format!("cpu  1 0 0 9 0 0 0 {steal} 0 0\ncpu0 1 0 0 9 0 0 0 {steal} 0 0\n");
+            std::fs::write(dir.path().join("proc/cpuinfo"), cpus).unwrap();
+            std::fs::write(dir.path().join("proc/stat"), stat).unwrap();
+            assert_eq!(is_stolen_from(&root), is_stolen, "{flags} {steal}");
+        }
+    }
 
     #[test]
     fn a_stop_is_not_steal() {
