@@ -5,6 +5,8 @@
 //! down to what was asked. The CPUs are not in
 //! phase.
 
+use std::sync::atomic::Ordering;
+
 use sandbag_linux::Error;
 use sandbag_linux::clock::{monotonic, sleep_until};
 
@@ -44,11 +46,21 @@ pub fn run(worker: &mut BurnWorker<'_>, period_ns: u64) -> Result<(), Error> {
         }
         let begin = worker.held_ns();
         let entitled = level * (now - since.0) as f64;
-        if (begin - since.1) as f64 > entitled {
+        let owed = entitled - (begin - since.1) as f64;
+        if owed < 0.0 {
             sleep_until(now + NAP_NS);
             continue;
         }
         let busy = (level * period_ns as f64) as u64;
+        // Who was stopped, or had no CPU, makes up for one interval.
+        let lost = owed - level * period_ns as f64;
+        if lost > 0.0 {
+            since.0 += (lost / level) as u64;
+            worker
+                .slot
+                .lost_ns
+                .fetch_add(lost as u64, Ordering::Relaxed);
+        }
         let waits = worker.waits();
         worker.spin_over_boundaries((now + busy).min(plan.end_ns(worker.slot, now)), waits);
         let held = worker.held_ns();
