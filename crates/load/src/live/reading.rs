@@ -61,48 +61,67 @@ pub struct Reading {
 /// Reads a board at a time (monotonic), ns. `kernel` says what the kernel counted of a CPU.
 pub fn read(board: &Board, now_ns: u64, kernel: impl Fn(u32) -> Option<CpuDelta>) -> Reading {
     let to = (now_ns / BOUNDARY_NS).saturating_sub(LATE);
-    let mut loads = BTreeMap::<u32, (f64, f64, u64)>::new();
+    let mut loads = BTreeMap::<u32, Taken>::new();
     for slot in (0..board.len()).map(|n| board.slot(n)) {
         if slot.published() == 0 {
             continue;
         }
         let load = loads.entry(slot.cpu.load(Ordering::Relaxed)).or_default();
-        load.1 += taken_ns(slot, to);
-        load.2 += slot.cpu_ns.load(Ordering::Relaxed);
+        let (cpu_ns, stolen_ns) = taken_ns(slot, to);
+        load.cpu_ns += cpu_ns;
+        load.stolen_ns += stolen_ns;
+        load.total_ns += slot.cpu_ns.load(Ordering::Relaxed);
         if slot.ended.load(Ordering::Relaxed) == 0 {
-            load.0 += asked_ns(slot, to);
+            load.asked_ns += asked_ns(slot, to);
         }
     }
     let span_ns = (SPAN * BOUNDARY_NS) as f64;
-    let cpus = loads
-        .into_iter()
-        .map(|(cpu, (asked_ns, taken_ns, total_ns))| {
-            let kernel = kernel(cpu);
-            // A load is a share of what the hypervisor left.
-            let delivered_ns =
-                span_ns * (1.0 - kernel.and_then(|delta| delta.steal()).unwrap_or(0.0));
-            CpuReading {
-                cpu,
-                asked_pct: 100.0 * asked_ns / span_ns,
-                got_pct: if delivered_ns > 0.0 {
-                    100.0 * taken_ns / delivered_ns
-                } else {
-                    0.0
-                },
-                total_ns,
-                burns: true,
-                kernel,
-            }
-        });
+    let cpus = loads.into_iter().map(|(cpu, load)| {
+        let kernel = kernel(cpu);
+        CpuReading {
+            cpu,
+            asked_pct: 100.0 * load.asked_ns / span_ns,
+            got_pct: 100.0 * load.share(span_ns, kernel.and_then(|delta| delta.steal())),
+            total_ns: load.total_ns,
+            burns: true,
+            kernel,
+        }
+    });
     Reading {
         cpus: cpus.collect(),
         paused: board.is_paused(),
     }
 }
 
-/// CPU time of a burner in the second that ends with a boundary. One that has nothing to
-/// do sleeps and notes no boundaries; its clock stands.
-fn taken_ns(slot: &Slot, to: u64) -> f64 {
+/// What the burners of a CPU took in the last second.
+#[derive(Debug, Clone, Copy, Default)]
+struct Taken {
+    asked_ns: f64,
+    cpu_ns: f64,
+    /// What the hypervisor withheld while they ran.
+    stolen_ns: f64,
+    total_ns: u64,
+}
+
+impl Taken {
+    /// The share of what the hypervisor left. Where the kernel's `steal` is not known it is taken
+    /// to be, while the burners ran, as at all other times.
+    fn share(&self, span_ns: f64, steal: Option<f64>) -> f64 {
+        let Some(steal) = steal else {
+            return (self.cpu_ns + self.stolen_ns) / span_ns;
+        };
+        let delivered_ns = span_ns * (1.0 - steal);
+        if delivered_ns > 0.0 {
+            self.cpu_ns / delivered_ns
+        } else {
+            0.0
+        }
+    }
+}
+
+/// CPU time of a burner in the second that ends with a boundary, and what it saw stolen. One
+/// that has nothing to do sleeps and notes no boundaries; its clock stands.
+fn taken_ns(slot: &Slot, to: u64) -> (f64, f64) {
     let at = |last: u64| {
         let first = last.saturating_sub(BOUNDARIES as u64 - 2 * SPAN).max(1);
         (first..=last)
@@ -111,12 +130,15 @@ fn taken_ns(slot: &Slot, to: u64) -> f64 {
     };
     let from = to.saturating_sub(SPAN);
     let (Some(now), before) = (at(to), at(from)) else {
-        return 0.0;
+        return (0.0, 0.0);
     };
     // A burner that began within the second: from its first note on.
     let first = || (from..=to).find_map(|number| slot.boundary(number));
-    let before = before.or_else(first).map_or(now.cpu_ns, |note| note.cpu_ns);
-    now.cpu_ns.saturating_sub(before) as f64
+    let before = before.or_else(first).unwrap_or(now);
+    (
+        now.cpu_ns.saturating_sub(before.cpu_ns) as f64,
+        now.stolen_ns.saturating_sub(before.stolen_ns) as f64,
+    )
 }
 
 /// Time that was asked of a burner in that second, ns.
@@ -200,6 +222,24 @@ mod tests {
             .collect();
         assert_eq!(loads, [(1, 25.0, 50.0), (3, 25.0, 25.0)]);
         assert_eq!(reading.cpus[0].error_points(), 25.0);
+    }
+
+    #[test]
+    fn steal_is_taken_out_also_at_the_first_look() {
+        let board = Board::create(1).unwrap();
+        let slot = board.slot(0);
+        slot.publish(order(0.0, 0.5));
+        // A tenth of the time in which it ran was stolen.
+        for number in 50..=100 {
+            let boundary = Boundary {
+                cpu_ns: (number - 50) * 45_000_000,
+                stolen_ns: (number - 50) * 5_000_000,
+                away: false,
+            };
+            slot.note_boundary(number, boundary);
+        }
+        let reading = read(&board, 102 * BOUNDARY_NS, |_| None);
+        assert!((reading.cpus[0].got_pct - 50.0).abs() < 1e-9);
     }
 
     #[test]

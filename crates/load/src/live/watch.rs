@@ -3,21 +3,24 @@
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use sandbag_linux::procstat::CpuDelta;
 use sandbag_linux::{CpuList, Root, clock};
 use sandbag_run::journal::{Journal, RunInfo};
 use sandbag_run::registry::Registry;
 use sandbag_ui::failure::{Context as _, Result};
-use sandbag_ui::units::ASK_LIMIT;
 
 use super::kernel::KernelLoad;
 use super::program::ProgramUse;
 use super::reading::{self, Reading};
 use crate::board::Board;
 use crate::method;
-use crate::node::protocol::Status;
-use crate::node::socket::{Directory, list};
+use crate::node::protocol::{Reply, Request, Status};
+use crate::node::socket::{Directory, ask};
+
+/// How long a look waits for a node: the others are to be seen every second.
+const LOOK_LIMIT: Duration = Duration::from_millis(200);
 
 /// A run as it was seen last.
 #[derive(Debug)]
@@ -134,10 +137,19 @@ impl Watch {
         seen
     }
 
+    /// What a node says; none where it does not serve yet, and is asked at the next look.
     fn ask(&self, run: &RunInfo) -> Option<Status> {
-        let nodes = list(&Directory::in_registry(self.registry.dir()), ASK_LIMIT).ok()?;
-        let mut nodes = nodes.into_iter().filter_map(|node| node.status.ok());
-        nodes.find(|node| node.pid == run.pid)
+        let name = run.load.strip_prefix("node ")?.split(',').next()?;
+        let directory = Directory::in_registry(self.registry.dir());
+        match ask(
+            &directory,
+            &name.parse().ok()?,
+            &Request::Status,
+            LOOK_LIMIT,
+        ) {
+            Ok(Reply::Status(status)) if status.pid == run.pid => Some(status),
+            _ => None,
+        }
     }
 }
 
