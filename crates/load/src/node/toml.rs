@@ -516,7 +516,8 @@ impl<'t> Fields<'t> {
                 // As all files: from the directory of this one.
                 let value = match field.key {
                     // A number is one, whatever the files are called.
-                    "load" if value.parse::<f64>().is_ok() || !dir.join(&value).is_file() => value,
+                    "load" if is_number(&value) => value,
+                    "load" if value.contains('=') && !dir.join(&value).is_file() => value,
                     "jitter" | "load" => dir.join(value).to_string_lossy().into_owned(),
                     _ => value,
                 };
@@ -577,4 +578,8 @@ impl<'t> Fields<'t> {
             }
         }
     }
+}
+
+fn is_number(load: &str) -> bool {
+    load.trim_end_matches(['%', ' ']).parse::<f64>().is_ok()
 }

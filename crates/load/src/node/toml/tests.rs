@@ -278,6 +278,32 @@ fn files_that_cannot_be_read() {
     );
 }
 
+#[test]
+fn a_load_profile_is_looked_for_beside_the_file_and_nowhere_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("n.toml");
+    let words = Vocabulary {
+        options: &["load"],
+        ..WORDS
+    };
+    // Whether it is there or not.
+    for (load, option) in [
+        (
+            "'day.csv'",
+            dir.path().join("day.csv").display().to_string(),
+        ),
+        ("'day'", dir.path().join("day").display().to_string()),
+        ("'/day.csv'", "/day.csv".to_owned()),
+        ("30", "30".to_owned()),
+        ("'130 %'", "130 %".to_owned()),
+        ("'0=30'", "0=30".to_owned()),
+    ] {
+        std::fs::write(&path, node(&format!("cpus = 0\nspeed = 1\nload = {load}"))).unwrap();
+        let file = NodesFile::read(&path, &words).unwrap();
+        assert_eq!(file.nodes[0].options["load"], option);
+    }
+}
+
 fn any_value() -> impl Strategy<Value = String> {
     prop_oneof![
         "[0-9.,-]{0,6}",
