@@ -51,7 +51,10 @@ struct LoadCell {
     length_s: f64,
     /// Delivered time of the windows that are not holes, seconds.
     whole_s: f64,
+    /// Sum of asked load x time.
     asked: f64,
+    /// Sum of asked load x delivered time, without holes, as that of the got load.
+    asked_whole: f64,
     /// Sum of got load x delivered time, without holes.
     got: f64,
     got_min: f64,
@@ -71,6 +74,7 @@ impl LoadCell {
             length_s: row.length_s,
             whole_s,
             asked: row.asked_pct * row.length_s,
+            asked_whole: row.asked_pct * whole_s,
             got: row.got_pct * whole_s,
             got_min: row.got_pct,
             got_max: row.got_pct,
@@ -99,6 +103,7 @@ impl LoadCell {
             length_s: self.length_s + other.length_s,
             whole_s: self.whole_s + other.whole_s,
             asked: self.asked + other.asked,
+            asked_whole: self.asked_whole + other.asked_whole,
             got: self.got + other.got,
             got_min,
             got_max,
@@ -255,7 +260,12 @@ fn track(cells: &[Option<LoadCell>], extremes: bool) -> Track {
     };
     let when_merged = |values| if extremes { values } else { Vec::new() };
     Track {
-        asked: each(|c| Some(c.asked / c.length_s)),
+        asked: each(|c| {
+            Some(
+                c.whole()
+                    .map_or(c.asked / c.length_s, |s| c.asked_whole / s),
+            )
+        }),
         got: each(|c| c.whole().map(|s| c.got / s)),
         got_min: when_merged(each(|c| c.whole().map(|_| c.got_min))),
         got_max: when_merged(each(|c| c.whole().map(|_| c.got_max))),
@@ -356,6 +366,17 @@ mod tests {
         assert_eq!(mean.got, [Some(55.0)]);
         assert_eq!(mean.error, [Some(10.0)]);
         assert_eq!(mean.holes, [0]);
+    }
+
+    #[test]
+    fn a_load_that_was_exact_has_one_line_where_windows_are_merged() {
+        let mut stolen = row(1.0, 0, 90.0);
+        (stolen.asked_pct, stolen.steal_pct) = (90.0, 50.0);
+        let mut free = row(0.0, 0, 10.0);
+        free.asked_pct = 10.0;
+        let merged = LoadCell::of(&free).merge(LoadCell::of(&stolen));
+        let track = track(&[Some(merged)], true);
+        assert_eq!(track.asked, track.got);
     }
 
     #[test]

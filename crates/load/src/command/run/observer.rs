@@ -19,8 +19,10 @@ use sandbag_ui::progress::Progress;
 pub struct CpuSums {
     pub whole: Accuracy,
     pub short: Accuracy,
-    /// Time-weighted sum of the asked load, percent times ns.
+    /// Sum of the asked load, percent times ns of delivered time: what was got is a share of that.
     pub asked: f64,
+    /// Its weights, ns.
+    pub asked_over: f64,
     pub wall_ns: u64,
     pub burner_ns: u64,
     pub steal_ns: u64,
@@ -221,7 +223,10 @@ impl Windows for Collector<'_> {
         let foreign_pct = foreign_pct.filter(|_| self.has_programs);
         let error = self.verdict.add(window, foreign_pct);
         let sums = &mut self.sums[cpu];
-        sums.asked += window.asked_pct * window.length_ns as f64;
+        // A window that was stolen as a whole has a load that was asked, too.
+        let weight = window.delivered_ns().max(1) as f64;
+        sums.asked += window.asked_pct * weight;
+        sums.asked_over += weight;
         sums.wall_ns += window.length_ns;
         sums.burner_ns += window.burner_ns;
         sums.steal_ns += window.steal_ns;

@@ -81,10 +81,7 @@ pub fn record(
         .zip(&foreign.cpus)
         .map(|(((cpu, sums), end), foreign)| CpuResult {
             cpu: *cpu,
-            asked_pct: match sums.wall_ns {
-                0 => 0.0,
-                wall => sums.asked / wall as f64,
-            },
+            asked_pct: sums.asked / sums.asked_over.max(1.0),
             got_pct: share_pct(sums.burner_ns, sums.wall_ns.saturating_sub(sums.steal_ns)),
             error_1s: sums.whole.stats(),
             error_100ms: sums.short.stats(),

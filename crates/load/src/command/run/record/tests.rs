@@ -137,6 +137,37 @@ fn foreign_is_what_neither_burners_nor_program_took_beside_a_program() {
 }
 
 #[test]
+fn what_was_held_exactly_has_the_mean_that_was_asked_whatever_was_stolen() {
+    let messages = Messages::new(true, 0);
+    let mut collector = Collector::new(&[0], false, None, None, false, &messages);
+    for (second, asked_pct, steal_ns) in [(0, 10.0, 0), (1, 90.0, S / 2)] {
+        collector.whole(&Window {
+            cpu: 0,
+            start_ns: second * S,
+            length_ns: S,
+            asked_pct,
+            burner_ns: ((S - steal_ns) as f64 * asked_pct / 100.0) as u64,
+            steal_ns,
+            busy_ns: None,
+            command_ns: None,
+            hole: false,
+        });
+    }
+    let run = record(facts(false), &outcome(false, 2.0), &collector, Vec::new());
+    let [cpu] = &run.cpus[..] else { panic!() };
+    assert!(
+        (cpu.asked_pct - 110.0 / 3.0).abs() < 1e-6,
+        "{}",
+        cpu.asked_pct
+    );
+    assert!(
+        (cpu.got_pct - cpu.asked_pct).abs() < 1e-6,
+        "{}",
+        cpu.got_pct
+    );
+}
+
+#[test]
 fn a_node_whose_program_left_its_groups_is_missed() {
     let mut left = outcome(true, 2.0);
     left.node.as_mut().unwrap().left = vec![(12, "sh".to_owned())];
