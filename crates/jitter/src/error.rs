@@ -4,6 +4,7 @@
 use sandbag_linux::counter::CounterError;
 use sandbag_ui::{ExitStatus, exit};
 use std::fmt;
+use std::path::PathBuf;
 
 /// A fault and, where there is one, its file and place.
 #[derive(Debug)]
@@ -88,6 +89,11 @@ pub enum Fault {
     },
     #[error("the trace holds no time in which events were looked for")]
     NothingKnown,
+    #[error(
+        "sandbag was stopped, or the machine was suspended, while it recorded: nothing is known \
+         of such a round, and there was no other. Record again, or in shorter rounds (--round)"
+    )]
+    Absent,
     #[error("this is no jitter trace, nor anything else that is read here: {0}")]
     UnknownFormat(String),
     #[error("expected {expected}, found {found}")]
@@ -124,6 +130,17 @@ pub enum Fault {
     NoRealTime {
         priority: u8,
         cause: sandbag_linux::Error,
+    },
+    #[error(
+        "{} leaves real-time tasks {runtime_us} us of {period_us}, and the loops look for 800 ms \
+         of every second: write at least {needed_us} to it, or record without --real-time",
+        file.display()
+    )]
+    SmallBudget {
+        file: PathBuf,
+        runtime_us: i64,
+        period_us: i64,
+        needed_us: i64,
     },
     #[error(
         "CPU {0} went offline while it was recorded, or the loop was moved from it: what was \
@@ -169,9 +186,11 @@ const SHOWN: usize = 40;
 impl ExitStatus for Error {
     fn exit_code(&self) -> u8 {
         match &*self.fault {
-            Fault::NoCounter(_) | Fault::NoRealTime { .. } => exit::NOT_POSSIBLE,
+            Fault::NoCounter(_) | Fault::NoRealTime { .. } | Fault::SmallBudget { .. } => {
+                exit::NOT_POSSIBLE
+            }
             Fault::Kernel(cause) if cause.errno() == Some(libc::EPERM) => exit::NOT_POSSIBLE,
-            Fault::Kernel(_) | Fault::Displaced(_) => exit::FAILED,
+            Fault::Kernel(_) | Fault::Displaced(_) | Fault::Absent => exit::FAILED,
             // A packed file that is damaged is bad input.
             Fault::Io(cause) if cause.kind() == std::io::ErrorKind::InvalidData => exit::USAGE,
             Fault::Io(cause) if cause.kind() != std::io::ErrorKind::NotFound => exit::FAILED,

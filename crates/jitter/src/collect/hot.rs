@@ -26,15 +26,29 @@ pub struct PassResult {
 }
 
 /// Looks for differences above `threshold` counts until the counter is at
-/// `until`, the room is full, or `stop` is set. Touches nothing but the room.
+/// `until` or before its begin, the room is full, or `stop` is set. Touches nothing but the
+/// room.
 #[inline(never)]
 pub fn look(room: &mut [Raw], threshold: u64, until: u64, stop: &AtomicBool) -> PassResult {
-    let from = now();
+    look_by(now, room, threshold, until, stop)
+}
+
+#[inline(always)]
+fn look_by(
+    mut counter: impl FnMut() -> u64,
+    room: &mut [Raw],
+    threshold: u64,
+    until: u64,
+    stop: &AtomicBool,
+) -> PassResult {
+    let from = counter();
+    let most = until.saturating_sub(from);
     let mut last = from;
     let mut events = 0;
     let mut readings = 1;
-    while last < until && events < room.len() && !stop.load(Ordering::Relaxed) {
-        let this = now();
+    // A counter that began anew in a suspend is far beyond that, too.
+    while last.wrapping_sub(from) < most && events < room.len() && !stop.load(Ordering::Relaxed) {
+        let this = counter();
         let length = this.wrapping_sub(last);
         readings += 1;
         // A counter that went back on another socket is no event.
@@ -56,12 +70,14 @@ pub fn look(room: &mut [Raw], threshold: u64, until: u64, stop: &AtomicBool) -> 
 }
 
 /// How many differences above `threshold` counts there are until the counter
-/// is at `until` or `stop` is set: those for which there was no room.
+/// is at `until` or before its begin, or `stop` is set: those for which there was no room.
 #[inline(never)]
 pub fn count(threshold: u64, until: u64, stop: &AtomicBool) -> u64 {
-    let mut last = now();
+    let from = now();
+    let most = until.saturating_sub(from);
+    let mut last = from;
     let mut events = 0;
-    while last < until && !stop.load(Ordering::Relaxed) {
+    while last.wrapping_sub(from) < most && !stop.load(Ordering::Relaxed) {
         let this = now();
         events += u64::from(this.wrapping_sub(last) > threshold && this > last);
         last = this;
@@ -170,6 +186,20 @@ mod tests {
         let stop = AtomicBool::new(true);
         let looked = look(&mut [], 0, u64::MAX, &stop);
         assert_eq!((looked.events, looked.readings), (0, 1));
+    }
+
+    #[test]
+    fn it_stops_when_the_counter_begins_anew() {
+        let empty = Raw {
+            start: 0,
+            length: 0,
+        };
+        let mut room = [empty; 9];
+        let mut readings = [1_000, 1_010, 1_500, 7, 17].into_iter();
+        let stop = AtomicBool::new(false);
+        let counter = || readings.next().unwrap();
+        let looked = look_by(counter, &mut room, 100, 1_000_000, &stop);
+        assert_eq!((looked.events, looked.readings), (1, 4));
     }
 
     #[test]

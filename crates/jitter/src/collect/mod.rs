@@ -5,6 +5,8 @@
 //! A recording has rounds. In a round every CPU records; between rounds the events are
 //! written, and that time is unknown in the trace. A short recording is one round.
 
+mod absence;
+mod budget;
 mod counters;
 mod hot;
 mod room;
@@ -24,6 +26,7 @@ use sandbag_linux::{CpuList, Root};
 use crate::causes::{AttributionMethod, AttributionSummary};
 use crate::format::Writer;
 use crate::{CpuNotes, Fault, Notes, Result, TraceHeader};
+use absence::Absences;
 use counters::CounterReading;
 use sandbag_linux::counter::{self, Moment};
 use scale::Scale;
@@ -158,7 +161,11 @@ pub fn record_with<W: Write>(
     open: impl FnOnce() -> Result<W>,
     stop: &Arc<AtomicBool>,
 ) -> Result<Collection> {
-    counter::check(&Root::default())?;
+    let root = Root::default();
+    counter::check(&root)?;
+    if options.real_time.is_some() {
+        budget::check(&root)?;
+    }
     let first = Moment::now();
     thread::sleep(CALIBRATION);
     let begin = Moment::now();
@@ -166,6 +173,8 @@ pub fn record_with<W: Write>(
         begin: begin.counts,
         rate: first.rate(begin),
     };
+    // Before the workers, which must not take the signal away.
+    let mut absences = Absences::watch().map_err(Fault::Io)?;
     let (send, answers) = channel();
     let mut workers = Vec::new();
     for (place, cpu) in options.cpus.iter().enumerate() {
@@ -184,17 +193,30 @@ pub fn record_with<W: Write>(
     }
     let mut writer = Writer::new(open()?, header)?;
     let threads: Vec<u32> = team.workers.iter().map(|worker| worker.thread_id).collect();
-    let reading = || CounterReading::now(&Root::default(), &threads);
+    let reading = || CounterReading::now(&root, &threads);
     let before = (!matches!(attribute, Attribute::None)).then(reading);
     let tracer = attribute.tracer();
-    let mut outcome = rounds(options, scale, &mut team, tracer, &mut writer, stop)?;
+    let mut outcome = rounds(
+        options,
+        scale,
+        &mut team,
+        tracer,
+        &mut writer,
+        stop,
+        &mut absences,
+    )?;
     let end = Moment::now();
     if let Some((mut about, before)) = attribute.about().zip(before) {
         about.counters = reading().since(&before, &options.cpus);
         writer.about(&about)?;
         outcome.about = Some(about);
     }
-    let drift_ppm = (begin.rate(end) / scale.rate - 1.0) * 1e6;
+    let drift_ppm = if absences.was_suspended {
+        // Of the two clocks one stood still.
+        0.0
+    } else {
+        (begin.rate(end) / scale.rate - 1.0) * 1e6
+    };
     for worker in &mut team.workers {
         outcome.notes.cpus.push(CpuNotes {
             drift_ppm,
@@ -275,6 +297,7 @@ fn rounds(
     mut tracer: Option<&mut Tracer>,
     writer: &mut Writer<impl Write>,
     stop: &AtomicBool,
+    absences: &mut Absences,
 ) -> Result<Collection> {
     let (mut round, pause) = match options.real_time {
         Some(_) => (REAL_TIME_ROUND, REAL_TIME_PAUSE),
@@ -300,8 +323,9 @@ fn rounds(
     };
     let wanted = options.events.unwrap_or(u64::MAX);
     let end = counter::now().saturating_add(counts(options.duration));
-    let (mut full, mut lost) = (0, 0);
-    while counter::now() < end && !stop.load(Ordering::Relaxed) {
+    let (mut full, mut lost, mut spoilt) = (0, 0, 0);
+    // Below its begin is a counter that began anew in a suspend.
+    while (scale.begin..end).contains(&counter::now()) && !stop.load(Ordering::Relaxed) {
         let left: Vec<u64> = outcome
             .events
             .iter()
@@ -313,6 +337,7 @@ fn rounds(
         if let Some(tracer) = &mut tracer {
             tracer.round_begins()?;
         }
+        absences.round_begins();
         let until = counter::now().saturating_add(counts(round)).min(end);
         for (worker, left) in team
             .workers
@@ -326,9 +351,20 @@ fn rounds(
         if let Some(tracer) = &mut tracer {
             tracer.round_ended()?;
         }
+        let is_spoilt = absences.is_spoilt(&found);
+        spoilt += u64::from(is_spoilt);
         let mut filled = None;
         for (place, found) in found.into_iter().enumerate() {
             let Some(found) = found else { continue };
+            let worker = &team.workers[place];
+            if is_spoilt {
+                if let Some(tracer) = &mut tracer {
+                    // Out of its buffer, before the next round.
+                    let (cpu, thread_id) = (worker.cpu, worker.thread_id);
+                    tracer.causes(cpu, thread_id, found.span, &found.events, scale)?;
+                }
+                continue;
+            }
             full += u64::from(found.full);
             if found.full {
                 let after = Duration::from_nanos(found.span.length_ns());
@@ -336,11 +372,9 @@ fn rounds(
             }
             outcome.events[place] += found.events.len() as u64;
             outcome.known_ns[place] += found.span.length_ns();
-            let lengths = || found.events.iter().map(|event| event.length_ns);
-            outcome.noise_ns[place] += lengths().sum::<u64>();
-            let longest_ns = lengths().max().unwrap_or(0);
-            outcome.longest_ns[place] = outcome.longest_ns[place].max(longest_ns);
-            let worker = &team.workers[place];
+            let lengths = found.events.iter().map(|event| event.length_ns);
+            outcome.noise_ns[place] += lengths.sum::<u64>();
+            outcome.longest_ns[place] = outcome.longest_ns[place].max(found.longest_ns());
             writer.events(worker.cpu, found.span, &found.events)?;
             if let Some(tracer) = &mut tracer {
                 let (cpu, thread_id) = (worker.cpu, worker.thread_id);
@@ -363,8 +397,18 @@ fn rounds(
              but for its number, which is told as dropped (more memory, or shorter rounds)"
         ));
     }
+    if spoilt > 0 {
+        outcome.warnings.push(format!(
+            "in {spoilt} rounds sandbag was stopped, or the machine was suspended: nothing is \
+             known of them"
+        ));
+    }
     if outcome.known_ns.iter().all(|ns| *ns == 0) {
-        return Err(Fault::NothingKnown.into());
+        let fault = match spoilt {
+            0 => Fault::NothingKnown,
+            _ => Fault::Absent,
+        };
+        return Err(fault.into());
     }
     Ok(outcome)
 }

@@ -43,6 +43,14 @@ pub struct RoundResult {
     pub full: bool,
 }
 
+impl RoundResult {
+    /// Its longest event; 0 without any.
+    pub fn longest_ns(&self) -> u64 {
+        let lengths = self.events.iter().map(|event| event.length_ns);
+        lengths.max().unwrap_or(0)
+    }
+}
+
 /// Answer of a worker, sent with its place on one channel for all, so that the receiver
 /// sleeps until then: it may be on a CPU that is recorded.
 pub enum Answer {

@@ -14,6 +14,7 @@ use crate::collect::{self, Attribute, CollectOptions, Threshold};
 use crate::{Fault, LoopClock, TraceHeader};
 use clap::Args;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
 use sandbag_input::open_new;
 use sandbag_linux::stop_signals::StopSignals;
 use sandbag_linux::topology::Topology;
@@ -142,7 +143,8 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
                 let file = std::fs::File::open(&output);
                 file.is_ok_and(|file| crate::format::read(file).is_err())
             };
-            if made.get() && (matches!(*error.fault, Fault::NothingKnown) || holds_nothing()) {
+            let is_empty = matches!(*error.fault, Fault::NothingKnown | Fault::Absent);
+            if made.get() && (is_empty || holds_nothing()) {
                 let _ = std::fs::remove_file(&output);
             }
             // A reader that has seen enough, such as head.
@@ -219,6 +221,9 @@ fn options(args: &RecordArgs, cpus: CpuList, max_memory: u64, is_traced: bool) -
 /// Runs `act` and sets `stop` on a signal. The waiting thread sleeps: it may be on a CPU
 /// that is recorded.
 fn until_signal<T>(stop: &AtomicBool, act: impl FnOnce() -> T) -> Result<T> {
+    // A thread that does not block it takes it away from the collector, which looks for it.
+    let resume = SigSet::from(Signal::SIGCONT);
+    resume.thread_block().context("block a signal")?;
     let signals = StopSignals::block().context("wait for signals")?;
     let (over, end) = io::pipe().context("a pipe")?;
     std::thread::scope(|scope| {
