@@ -25,6 +25,8 @@ struct sbj_state {
     uint64_t lap_ns;            /* axis behind it because its end was passed */
     uint64_t base_ns;           /* when the stretch began */
     uint64_t due_ns;            /* when the next event is due; 0: none */
+    uint64_t skipped;           /* short events on the way there, not counted yet */
+    uint64_t counted_ns;        /* short events that were due before are counted */
     uint64_t last_ns;           /* the last reading of the clock within an event */
     uint64_t last_due_ns;       /* when that was due */
     struct plan_slot *slot;

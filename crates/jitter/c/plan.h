@@ -87,6 +87,7 @@ enum plan_ended {
     ENDED_SECCOMP,              /* the program forbids system calls */
     ENDED_STOPPED,              /* sandbag said so, or is gone */
     ENDED_TIMER,                /* the kernel refused to arm the timer */
+    ENDED_SHORT,                /* no event of the portion is longer than the overhead */
 };
 
 enum plan_counter {
@@ -97,7 +98,8 @@ enum plan_counter {
     MERGED,                     /* of the injected: the gap before it was too short */
     BEHIND,                     /* of the injected: due while the one before was served */
     CUT,                        /* of the injected: only what was left of it */
-    PASSED,                     /* not injected: over before the program ran again */
+    PASSED,                     /* not injected: over before the program ran again; with
+                                   those of ROUNDS */
     INVALID,                    /* not injected: the plan is wrong here */
     EARLY,                      /* signals before their time */
     WAITS,                      /* interrupted waits that were taken up again */
@@ -141,7 +143,8 @@ struct plan_shared {
     uint32_t recycled;          /* slots summed up in `gone` */
     uint32_t early;             /* of these, whose jitter ended before the program */
     uint64_t refused[REFUSED];  /* processes or threads, by reason */
-    char reserved1[PLAN_PAGE - 16 - 8 * REFUSED];
+    uint64_t stopped_ns;        /* when `stop` was set */
+    char reserved1[PLAN_PAGE - 24 - 8 * REFUSED];
     uint32_t owners[PLAN_SLOTS];    /* process, 0: free; the highest bit: gone */
     struct plan_slot gone;
 };

@@ -49,7 +49,7 @@ fn both_sides_of_the_plan_file_are_the_same() {
         pid tid rank portion ended signal name base_ns reserved0 counters reserved1 start length
         reserved2);
     text += &fields!(PlanShared, "plan_shared",
-        stop sequence recycled early refused reserved1 owners gone);
+        stop sequence recycled early refused stopped_ns reserved1 owners gone);
     let flags = [
         ("PLAN_PER_THREAD", flag::PER_THREAD),
         ("PLAN_LOOP", flag::LOOP),
@@ -71,6 +71,7 @@ fn both_sides_of_the_plan_file_are_the_same() {
         ("REFUSED", layout::REFUSED as u32),
         // As src/inside/outcome.rs reads them.
         ("ENDED_TIMER", 6),
+        ("ENDED_SHORT", 7),
         ("PASSED", 7),
         ("PHASES", 11),
         ("REFUSED_NO_STATE", 5),

@@ -11,11 +11,13 @@ use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use rstest::rstest;
 use sandbag_jitter::inside::outcome::SufferEnd;
 use sandbag_jitter::inside::plan::{InsideOptions, Portion};
 use sandbag_jitter::replay::{PlanColumn, PlannedEvent, RankOutcome};
-use support::{LENGTH_NS, PlanTrial, compile, options, output_text, plain};
+use support::{APART_NS, LENGTH_NS, PlanTrial, column, compile, options, output_text, plain};
 
 /// Time limit on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -76,6 +78,7 @@ fn injected(outcome: &RankOutcome) -> u64 {
 #[case::threads("threads", 5)]
 #[case::cancellation("cancel", 1)]
 #[case::blocked_signals("blocked", 3)]
+#[case::masked_waits("masks", 30)]
 #[case::reset_signals("resets", 3)]
 #[case::programs_of_programs("chain 5", 1)]
 #[case::spawning("spawns", 0)]
@@ -261,6 +264,25 @@ fn only_those_that_are_meant_suffer(
     assert_eq!(outcome.refused.not_meant, 1 - slots as u64);
 }
 
+/// Of the name by which it was called the kernel keeps 15 bytes.
+#[rstest]
+#[case("a-program-of-a-long-name", 1)]
+#[case("a-program-of-b-long-name", 0)]
+#[case("a-program", 0)]
+fn a_long_name_is_meant(#[case] only: &str, #[case] slots: usize) {
+    let options = InsideOptions {
+        only: only.parse().unwrap(),
+        ..options()
+    };
+    let trial = PlanTrial::new(&options);
+    let dir = tempfile::tempdir().unwrap();
+    let link = dir.path().join("a-program-of-a-long-name");
+    std::os::unix::fs::symlink(victim(), &link).unwrap();
+    let status = trial.command(&link).args(["work", "0.05"]).status();
+    assert!(status.unwrap().success());
+    assert_eq!(trial.outcome().slots.len(), slots);
+}
+
 #[test]
 fn a_rank_has_its_portion_and_what_it_starts_others() {
     let options = InsideOptions {
@@ -290,6 +312,102 @@ fn a_portion_ends() {
     assert_eq!(outcome.slots[0].ended, SufferEnd::Exhausted);
     let total = outcome.total();
     assert_eq!(injected(&total) + total.counts.missed, 100);
+}
+
+/// A plan of events every 10 ms, of which the first is of this length and the others are too
+/// short to be injected.
+fn mostly_short(repeat: bool, events: u64, first_ns: u64) -> PlanTrial {
+    let length = |n| if n == 0 { first_ns } else { 1_000 };
+    let event = |n| PlannedEvent::new(n * APART_NS + APART_NS / 2, length(n));
+    let column = PlanColumn {
+        known_ns: events * APART_NS,
+        events: (0..events).map(event).collect(),
+    };
+    let options = InsideOptions {
+        repeat,
+        ..options()
+    };
+    let portion = Portion::whole(0, column.known_ns);
+    PlanTrial::of(&options, &[column], &[portion])
+}
+
+#[rstest]
+#[case::within_a_portion(false, 1_000, 1_000, SufferEnd::TooShort)]
+#[case::within_a_round(true, 1_000, 1_000, SufferEnd::TooShort)]
+#[case::in_rounds(true, 3, 1_000, SufferEnd::TooShort)]
+#[case::after_the_last(false, 1_000, LENGTH_NS, SufferEnd::Exhausted)]
+#[case::between_two(true, 1_000, LENGTH_NS, SufferEnd::Exit)]
+fn short_events_count_when_their_time_has_come(
+    #[case] repeat: bool,
+    #[case] events: u64,
+    #[case] first_ns: u64,
+    #[case] ended: SufferEnd,
+) {
+    let trial = mostly_short(repeat, events, first_ns);
+    let begin = Instant::now();
+    let status = trial.command(victim()).args(["work", "0.3"]).status();
+    let most = begin.elapsed().as_nanos() as u64 / APART_NS + 1;
+    assert!(status.unwrap().success());
+    let outcome = trial.outcome();
+    assert_eq!(outcome.slots[0].ended, ended, "{outcome:?}");
+    let counts = outcome.total().counts;
+    assert!(
+        (28..=most).contains(&counts.below_floor),
+        "{counts:?} of {most}"
+    );
+}
+
+/// What comes after the end of the replay is not due.
+#[test]
+fn short_events_count_until_the_replay_ends() {
+    let trial = mostly_short(true, 10, 1_000);
+    let mut program = trial
+        .command(victim())
+        .args(["work", "0.6"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begin = Instant::now();
+    sleep(Duration::from_millis(150));
+    trial.plan.stop().unwrap();
+    let most = begin.elapsed().as_nanos() as u64 / APART_NS + 1;
+    assert!(program.wait().unwrap().success());
+    let counts = trial.outcome().total().counts;
+    assert!(
+        (1..=most).contains(&counts.below_floor),
+        "{counts:?} of {most}"
+    );
+}
+
+#[test]
+fn rounds_that_pass_while_a_program_is_stopped_are_counted() {
+    let column = PlanColumn {
+        known_ns: 5 * APART_NS,
+        events: column().events.into_iter().take(5).collect(),
+    };
+    let portion = Portion::whole(0, column.known_ns);
+    let trial = PlanTrial::of(&options(), &[column], &[portion]);
+    let begin = Instant::now();
+    let mut program = trial
+        .command(victim())
+        .args(["work", "0.8"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    while trial.outcome().slots.is_empty() {
+        assert!(begin.elapsed() < PATIENCE, "it did not begin");
+        sleep(Duration::from_millis(10));
+    }
+    let pid = Pid::from_raw(program.id().cast_signed());
+    kill(pid, Signal::SIGSTOP).unwrap();
+    sleep(Duration::from_millis(500));
+    kill(pid, Signal::SIGCONT).unwrap();
+    assert!(program.wait().unwrap().success());
+    let most = begin.elapsed().as_nanos() as u64 / APART_NS + 1;
+    let total = trial.outcome().total();
+    let all = injected(&total) + total.counts.missed;
+    assert!((75..=most).contains(&all), "{total:?} of {most}");
+    assert!(total.counts.missed >= 40, "{total:?}");
 }
 
 /// Neither after the end of the replay, nor when sandbag is gone.

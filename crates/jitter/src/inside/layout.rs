@@ -161,7 +161,8 @@ pub struct PlanShared {
     pub recycled: u32,
     pub early: u32,
     pub refused: [u64; REFUSED],
-    pub reserved1: [u8; 4096 - 16 - 8 * REFUSED],
+    pub stopped_ns: u64,
+    pub reserved1: [u8; 4096 - 24 - 8 * REFUSED],
     pub owners: [u32; SLOTS as usize],
     pub gone: PlanSlot,
 }

@@ -26,13 +26,15 @@ pub enum SufferEnd {
     Stopped,
     /// The kernel refused to arm the timer.
     Timer,
+    /// No event of its portion is longer than the overhead of an injection.
+    TooShort,
     /// Not a value of `enum plan_ended`.
     Unknown,
 }
 
 impl SufferEnd {
     /// By the numbers of `enum plan_ended`, with the names of run.json.
-    const ALL: [(Self, &str); 8] = [
+    const ALL: [(Self, &str); 9] = [
         (Self::NotSaid, "not-said"),
         (Self::Exit, "exit"),
         (Self::Exhausted, "used-up"),
@@ -40,6 +42,7 @@ impl SufferEnd {
         (Self::Seccomp, "seccomp"),
         (Self::Stopped, "stopped"),
         (Self::Timer, "timer-refused"),
+        (Self::TooShort, "too-short"),
         (Self::Unknown, "unknown"),
     ];
 

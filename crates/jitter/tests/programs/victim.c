@@ -275,6 +275,29 @@ static int blocked(void)
     return 0;
 }
 
+/* Waits with masks of all signals: events begin in them all the same. */
+static int masks(void)
+{
+    struct timespec t = {0, 200000000};
+    struct epoll_event event;
+    int e = epoll_create1(EPOLL_CLOEXEC);
+    sigset_t all, alarm;
+    sigfillset(&all);
+    WAITS(0.2, ppoll(NULL, 0, &t, &all) == 0);
+    WAITS(0.2, pselect(0, NULL, NULL, NULL, &t, &all) == 0);
+    WAITS(0.2, epoll_pwait(e, &event, 1, 200, &all) == 0);
+    handle(SIGALRM, on_alarm, 0);
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    sigprocmask(SIG_BLOCK, &alarm, NULL);
+    struct itimerval once = {{0, 0}, {0, 200000}};
+    setitimer(ITIMER_REAL, &once, NULL);
+    sigdelset(&all, SIGALRM);
+    WAITS(0.1, sigsuspend(&all) == -1 && errno == EINTR);
+    puts("masks ok");
+    return 0;
+}
+
 /* As daemons do before they start others. */
 static int resets(void)
 {
@@ -476,7 +499,7 @@ int main(int n, char **words)
         {"threads", threads},     {"cancel", cancel},       {"blocked", blocked},
         {"resets", resets},       {"takes-all", takes_all}, {"outlives", outlives},
         {"forks", forks},         {"closes", closes},       {"strict", strict},
-        {"filtered", filtered},   {"stacks", stacks},
+        {"filtered", filtered},   {"stacks", stacks},       {"masks", masks},
     };
     const char *what = n > 1 ? words[1] : "";
     double amount = n > 2 ? atof(words[2]) : 0;

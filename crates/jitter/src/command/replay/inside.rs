@@ -329,6 +329,10 @@ fn warnings(outcome: &InsideOutcome, polled: bool) -> Vec<String> {
         ),
         (refused.seccomp, "they run under a seccomp filter"),
         (refused.no_room, "a process with more than 1024 threads"),
+        (
+            ended(SufferEnd::TooShort),
+            "no event of their portion of the trace is longer than what injecting costs",
+        ),
     ];
     let ended_early = [
         (

@@ -21,8 +21,8 @@ use std::mem::offset_of;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use sandbag_linux::Root;
 use sandbag_linux::process::Process;
+use sandbag_linux::{Root, clock};
 
 use crate::inside::error::{Error, Result};
 use crate::inside::layout::{
@@ -172,9 +172,15 @@ impl PlanFile {
     /// # Errors
     /// The file cannot be written.
     pub fn stop(&self) -> Result<()> {
-        let stop_at = self.header.shared_at + offset_of!(PlanShared, stop) as u64;
-        let written = self.file.write_all_at(&1u32.to_ne_bytes(), stop_at);
-        written.map_err(Error::file(&self.path))
+        let write = |field: usize, bytes: &[u8]| {
+            let at = self.header.shared_at + field as u64;
+            let written = self.file.write_all_at(bytes, at);
+            written.map_err(Error::file(&self.path))
+        };
+        // First, as those that see the end read it.
+        let now_ns = clock::monotonic().to_ne_bytes();
+        write(offset_of!(PlanShared, stopped_ns), &now_ns)?;
+        write(offset_of!(PlanShared, stop), &1u32.to_ne_bytes())
     }
 
     /// What was booked so far.
