@@ -38,6 +38,9 @@ pub enum Error {
     /// Recording beside the replay failed.
     #[error(transparent)]
     Collect(#[from] crate::Error),
+    /// A signal asked to end.
+    #[error("interrupted before the replay began")]
+    Interrupted,
     #[error("the injector of CPU {cpu} {what}")]
     Injector { cpu: u32, what: String },
     #[error("{call}: {cause}")]
@@ -51,6 +54,7 @@ impl ExitStatus for Error {
     fn exit_code(&self) -> u8 {
         match self {
             Self::NotPossible { .. } => exit::NOT_POSSIBLE,
+            Self::Interrupted => exit::INTERRUPTED,
             Self::NothingKnown
             | Self::NothingTogether
             | Self::NoCpu { .. }

@@ -101,11 +101,33 @@ pub fn take_signals() -> Result<Signals> {
     })
 }
 
+/// Fails if a signal that asks to end waits: nothing has begun that it could be for.
+/// All of them are left to be answered.
+///
+/// # Errors
+/// [`Error::Interrupted`].
+pub(super) fn check_interrupted() -> Result<()> {
+    // SAFETY: a set of signals may be all zeros, and is valid for writing; the call only
+    // fails for one that is not.
+    let is_asked = unsafe {
+        let mut waiting: libc::sigset_t = std::mem::zeroed();
+        libc::sigpending(&raw mut waiting);
+        let waits = |signal: Signal| libc::sigismember(&raw const waiting, signal as i32) == 1;
+        ENDING.into_iter().any(waits)
+    };
+    if is_asked {
+        Err(Error::Interrupted)
+    } else {
+        Ok(())
+    }
+}
+
 /// Begins the replay, waits until it is over, and ends it.
 ///
 /// # Errors
-/// [`sandbag_run::Error::Command`] if the command cannot be executed; the
-/// replay cannot begin; signals cannot be waited for.
+/// [`sandbag_run::Error::Command`] if the command cannot be executed;
+/// [`Error::Interrupted`] before it was; the replay cannot begin; signals cannot be
+/// waited for.
 pub fn hold(
     replay: &mut impl Replay,
     hold: Hold,
@@ -121,11 +143,17 @@ fn hold_on(
     hold: Hold,
     signals: &Signals,
 ) -> sandbag_ui::Result<HoldOutcome> {
+    check_interrupted()?;
     let begin_ns = replay.begin()?;
     let pid = hold.command.as_ref().map(Waiting::pid);
     clock::sleep_until(begin_ns);
     if let Some(command) = hold.command {
-        command.go()?;
+        check_interrupted()?;
+        if let Err(error) = command.go() {
+            // Ctrl-C, which goes to the whole group, ends the process at its gate, too.
+            check_interrupted()?;
+            return Err(error.into());
+        }
     }
     let used_up_ns = replay.used_up_ns();
     let over_ns = hold.duration_ns.map(|ns| begin_ns.saturating_add(ns));
@@ -248,5 +276,58 @@ impl Loop {
             replay.child_ended(pid, &how);
         }
         over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::signal::raise;
+    use sandbag_ui::exit;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Noted {
+        begun: bool,
+        ended: bool,
+    }
+
+    impl Replay for Noted {
+        fn begin(&mut self) -> sandbag_ui::Result<u64> {
+            self.begun = true;
+            Ok(clock::monotonic())
+        }
+
+        fn end(&mut self) {
+            self.ended = true;
+        }
+    }
+
+    /// In a thread of its own, which blocks signals.
+    #[test]
+    fn a_signal_before_the_replay_begins_ends_it() {
+        let thread = std::thread::spawn(|| {
+            let signals = take_signals().unwrap();
+            let at_once = || Hold {
+                command: None,
+                duration_ns: Some(0),
+            };
+            let mut replay = Noted::default();
+            let held = hold(&mut replay, at_once(), &signals).unwrap();
+            assert_eq!((held.end, replay.begun), (HoldEnd::Duration, true));
+            for signal in ENDING {
+                raise(signal).unwrap();
+                let mut replay = Noted::default();
+                let error = hold(&mut replay, at_once(), &signals).unwrap_err();
+                assert_eq!(error.exit_code(false), exit::INTERRUPTED, "{signal}");
+                assert!(!replay.begun && replay.ended, "{signal}");
+                assert!(
+                    signals
+                        .next()
+                        .is_some_and(|arrived| arrived.signal == signal)
+                );
+            }
+        });
+        thread.join().unwrap();
     }
 }

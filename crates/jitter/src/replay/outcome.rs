@@ -104,15 +104,21 @@ impl EventCounts {
         }
     }
 
-    /// Counts the events that were merged with one that was left out, shortened or late as
-    /// what that one became. Which they are is not known, so this is in proportion.
+    /// Counts the events that were merged with one that was left out, shortened, late or not
+    /// reached as what that one became. Which they are is not known, so this is in proportion.
     pub fn share_merged(&mut self) {
-        let planned = self.injected + self.over_limit + self.shortened + self.missed;
+        // One may be under way when the run ends.
+        let not_reached = self.not_reached.saturating_sub(1);
+        let planned = self.injected + self.over_limit + self.shortened + self.missed + not_reached;
         let (planned, merged) = (u128::from(planned.max(1)), u128::from(self.merged));
         let part = |count: u64| (merged * u128::from(count) / planned) as u64;
         self.away += part(self.away);
-        for count in [&mut self.over_limit, &mut self.shortened, &mut self.missed] {
-            let more = part(*count);
+        for (more, count) in [
+            (part(self.over_limit), &mut self.over_limit),
+            (part(self.shortened), &mut self.shortened),
+            (part(self.missed), &mut self.missed),
+            (part(not_reached), &mut self.not_reached),
+        ] {
             *count += more;
             self.merged -= more;
         }
@@ -309,6 +315,16 @@ mod tests {
         assert_eq!(counts.decided(), decided);
         assert_eq!((counts.over_limit, counts.shortened), (4_285, 1_428));
         assert_eq!((counts.merged, counts.away), (87_687, 942));
+        // As many lumps, of which the injector did not get to a tenth.
+        let mut behind = EventCounts {
+            asked: 100_000,
+            injected: 6_300,
+            merged: 93_000,
+            not_reached: 700,
+            ..EventCounts::default()
+        };
+        behind.share_merged();
+        assert_eq!((behind.merged, behind.not_reached), (83_712, 9_988));
         let mut none = EventCounts::default();
         none.share_merged();
         assert_eq!(none, EventCounts::default());

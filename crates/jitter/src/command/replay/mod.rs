@@ -47,7 +47,8 @@ Exit codes:
   failed, 2 wrong usage or bad input, 3 missed, or on some CPU the jitter ended
   early (it went offline, or its injector was killed), or in a process, 4
   undecided (no event was due, too many came late because the CPU was away, or
-  a process had no jitter), 5 not possible on this machine.
+  a process had no jitter), 5 not possible on this machine, 130 interrupted
+  before the replay began.
   With CMD: CMD's own code; with --strict, and 0 from CMD, also 3 and 4; 128+n
   if signal n ended it; 125 our own failure, wrong usage and what is not
   possible included (the reason is on standard error, and in run.json if a run
@@ -207,6 +208,12 @@ pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
             run(beside::BesideReplay::new(args, messages)?, args, messages)
         }
     });
+    // The exit code says it.
+    if let Err(error) = &result
+        && error.exit_code(false) == exit::INTERRUPTED
+    {
+        return Ok(exit::INTERRUPTED);
+    }
     if let Err(error) = &result
         && error.exit_code(true) == exit::OUR_FAILURE
         && args.has_command()

@@ -14,6 +14,7 @@ use super::injector::{InjectorSetup, STOOD_NS};
 use super::{Ask, CpuOutcome, Health, INJECTOR_VERB, InjectorClass, InjectorNoise, Want};
 use crate::replay::column::PlannedEvent;
 use crate::replay::error::{Error, Result};
+use crate::replay::hold::check_interrupted;
 use crate::replay::limit::{self, LeftOut};
 use crate::replay::outcome::EventCounts;
 use crate::replay::safeguard::Safeguards;
@@ -106,6 +107,7 @@ impl Seat {
                 let words = child::last_words(&mut self.child);
                 return failed(format!("ended at its start ({how}) {words}"));
             }
+            check_interrupted()?;
             if Instant::now() > deadline {
                 let seconds = PATIENCE.as_secs();
                 return failed(format!("is not in its place after {seconds} s"));
@@ -207,5 +209,49 @@ impl Seat {
             below_floor: self.whole.below_floor * repetitions + part.below_floor,
             ..EventCounts::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use nix::sys::signal::{Signal, raise};
+
+    use super::*;
+    use crate::replay::hold::take_signals;
+    use crate::replay::{ReplayOptions, ReplayPlan};
+    use crate::{CpuTrace, Span, TraceEvent};
+
+    /// In a thread of its own, which blocks signals.
+    #[test]
+    fn a_signal_ends_the_wait_for_an_injector() {
+        let recorded = CpuTrace {
+            cpu: 0,
+            known: vec![Span::new(0, 1_000_000)],
+            events: vec![TraceEvent::new(300_000, 20_000)],
+        };
+        let plan = ReplayPlan::new(&[&recorded], &ReplayOptions::default()).unwrap();
+        let thread = std::thread::spawn(move || {
+            let mut seat = Seat {
+                ask: Ask::each(&[0], &plan).remove(0),
+                child: Command::new("sleep").arg("60").spawn().unwrap(),
+                board: Board::create(1).unwrap(),
+                measured: InjectorNoise::default(),
+                safeguards: Safeguards::default(),
+                planned: Vec::new(),
+                whole: EventCounts::default(),
+                left_out: LeftOut::default(),
+                died: None,
+                gone: false,
+            };
+            let _signals = take_signals().unwrap();
+            raise(Signal::SIGINT).unwrap();
+            let ready = seat.await_ready(Instant::now() + PATIENCE, InjectorClass::Fair);
+            seat.child.kill().unwrap();
+            seat.child.wait().unwrap();
+            ready
+        });
+        assert!(matches!(thread.join().unwrap(), Err(Error::Interrupted)));
     }
 }
