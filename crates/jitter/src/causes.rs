@@ -193,6 +193,8 @@ pub struct AttributionSummary {
 pub struct ProcessInfo {
     /// The [`NoiseOrigin`]'s number.
     pub pid: u32,
+    /// Its name, as a number may have been of several tasks; empty in files of before.
+    pub name: String,
     /// Program and arguments; empty for threads of the kernel.
     pub command: String,
     /// The unit of systemd, or else the control group; may be empty.

@@ -33,7 +33,9 @@ pub fn processes(trace: &JitterTrace, all: &Attribution, most: usize) -> Vec<Pro
     let row = |(source, net_ns): (u32, u64)| {
         let source = all.sources.get(source as usize)?;
         let pid = source.number.filter(|_| source.kind == SourceKind::Task)?;
-        let details = all.about.processes.iter().find(|one| one.pid == pid);
+        let is_named = |one: &ProcessInfo| one.name.is_empty() || one.name == source.name;
+        let mut about = all.about.processes.iter();
+        let details = about.find(|one| one.pid == pid && is_named(one));
         Some(ProcessRow {
             pid,
             name: source.name.clone(),
@@ -46,4 +48,45 @@ pub fn processes(trace: &JitterTrace, all: &Attribution, most: usize) -> Vec<Pro
     rows.sort_by_key(|row| std::cmp::Reverse(row.net_ns));
     rows.truncate(most);
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::causes::{AttributionSummary, Cause, CpuCauses, NoiseOrigin};
+    use crate::fixture::events;
+    use crate::{CpuTrace, LoopClock, Span, TraceHeader};
+
+    #[test]
+    fn a_number_that_was_used_again_is_of_two_processes() {
+        let task = |name: &str| NoiseOrigin::new(SourceKind::Task, name, Some(7));
+        let known = vec![Span::new(0, 1000)];
+        let causes = vec![Cause::new(100, 50, 0), Cause::new(300, 20, 1)];
+        let info = |name: &str| ProcessInfo {
+            pid: 7,
+            name: name.to_owned(),
+            command: "/usr/bin/second".to_owned(),
+            group: String::new(),
+        };
+        let all = |name: &str| Attribution {
+            about: AttributionSummary {
+                processes: vec![info(name)],
+                ..AttributionSummary::default()
+            },
+            sources: vec![task("first"), task("second")],
+            cpus: vec![CpuCauses::new(0, known.clone(), causes.clone())],
+        };
+        let cpu = CpuTrace::new(0, known.clone(), events(&[(100, 50), (300, 20)]));
+        let header = TraceHeader::new("test", LoopClock::OWN, vec![0]);
+        let trace = JitterTrace::new(header, vec![cpu], None);
+        let has_details = |name: &str| {
+            let rows = processes(&trace, &all(name), 9);
+            rows.iter()
+                .map(|row| row.details.is_some())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(has_details("second"), [false, true]);
+        // A file of before names none.
+        assert_eq!(has_details(""), [true, true]);
+    }
 }

@@ -105,6 +105,7 @@ fn any_attribution() -> impl Strategy<Value = Attribution> {
                 lost: 7,
                 processes: vec![ProcessInfo {
                     pid: 7,
+                    name: "exe".to_owned(),
                     command: "/opt/exe --all".to_owned(),
                     group: "build.service".to_owned(),
                 }],

@@ -27,9 +27,12 @@ start((data, elements) => {
   });
   const lengthAxis = (points) => {
     const xs = points.flatMap((p) => p.map((q) => q[0]));
+    // Engines limit the number of arguments, some to 65536; the lines of all CPUs may have more points.
+    const shortest = xs.reduce((a, b) => Math.min(a, b), Infinity);
+    const longest = xs.reduce((a, b) => Math.max(a, b), -Infinity);
     return logAxis("length of an event", 26, {
-      min: 10 ** Math.floor(Math.log10(Math.min(...xs))),
-      max: 10 ** Math.ceil(Math.log10(Math.max(...xs))),
+      min: 10 ** Math.floor(Math.log10(shortest)),
+      max: 10 ** Math.ceil(Math.log10(longest)),
       axisLabel: decades(time),
       ...belowZero,
     });

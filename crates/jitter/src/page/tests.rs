@@ -74,6 +74,7 @@ fn who_took_how_much_is_told_where_it_is_known() {
         about: AttributionSummary {
             processes: vec![ProcessInfo {
                 pid: 7,
+                name: "<kworker>".to_owned(),
                 command: "/opt/exe <all>".to_owned(),
                 group: "build.service".to_owned(),
             }],
@@ -127,4 +128,10 @@ fn no_script_can_end_its_own_element() {
     for tag in ["src=", "href=", "@import", "url("] {
         assert!(!SCRIPT.contains(tag), "{tag}");
     }
+}
+
+/// JavaScriptCore throws if there are more than 65536.
+#[test]
+fn points_of_all_cpus_are_not_spread_into_arguments() {
+    assert!(!SCRIPT.contains("(...xs)"));
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What /proc has of the tasks that were causes, read when a round is over.
 
+use std::fs;
+
 use sandbag_linux::Root;
 
 use crate::causes::{NoiseOrigin, ProcessInfo, SourceKind};
@@ -36,15 +38,20 @@ impl Processes {
 
 fn process(root: &Root, source: &NoiseOrigin) -> Option<ProcessInfo> {
     let pid = source.number.filter(|_| source.kind == SourceKind::Task)?;
-    let read = |name: &str| root.read(format!("/proc/{pid}/{name}")).ok();
+    // Names and arguments are bytes.
+    let read = |name: &str| {
+        let bytes = fs::read(root.path(format!("/proc/{pid}/{name}"))).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    };
     // The number may be another task's by now, or of another namespace.
-    if read("comm")?.trim_end() != source.name {
+    if read("comm")?.trim_end_matches('\n') != source.name {
         return None;
     }
     let words = read("cmdline").unwrap_or_default();
     let command = words.trim_end_matches('\0').replace('\0', " ");
     Some(ProcessInfo {
         pid,
+        name: source.name.clone(),
         command: command.chars().take(MOST_CHARS).collect(),
         group: read("cgroup").map_or_else(String::new, |text| group(&text)),
     })
@@ -65,8 +72,6 @@ fn group(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     #[test]
@@ -75,7 +80,7 @@ mod tests {
         let proc = dir.path().join("proc/7");
         fs::create_dir_all(&proc).unwrap();
         fs::write(proc.join("comm"), "exe\n").unwrap();
-        fs::write(proc.join("cmdline"), "/opt/exe\0--all\0").unwrap();
+        fs::write(proc.join("cmdline"), b"/opt/exe\0--all\0\xff\0").unwrap();
         fs::write(proc.join("cgroup"), "0::/system.slice/build.service/x\n").unwrap();
         let task = |name: &str, number| NoiseOrigin::new(SourceKind::Task, name, Some(number));
         let mut all = Processes::default();
@@ -84,7 +89,8 @@ mod tests {
         all.look(&Root::at(dir.path()), &sources);
         let found = ProcessInfo {
             pid: 7,
-            command: "/opt/exe --all".to_owned(),
+            name: "exe".to_owned(),
+            command: "/opt/exe --all \u{fffd}".to_owned(),
             group: "build.service".to_owned(),
         };
         assert_eq!(all.all(), [found]);
