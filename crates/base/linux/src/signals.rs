@@ -259,7 +259,7 @@ fn not_ignored(wanted: impl Iterator<Item = Signal>) -> SigSet {
     wanted.filter(|signal| !is_ignored(*signal)).collect()
 }
 
-fn is_ignored(signal: Signal) -> bool {
+pub(crate) fn is_ignored(signal: Signal) -> bool {
     // SAFETY: asks for a disposition; a zeroed sigaction is valid memory.
     unsafe {
         let mut now: libc::sigaction = std::mem::zeroed();

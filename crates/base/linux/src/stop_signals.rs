@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use crate::signals::ENDING;
+use crate::signals::{ENDING, is_ignored};
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
@@ -21,12 +21,10 @@ pub struct StopSignals {
 }
 
 impl StopSignals {
-    /// Blocks the signals.
+    /// Blocks the signals, except those that our caller ignores (nohup): blocked ones are
+    /// queued even if they are ignored.
     pub fn block() -> io::Result<Self> {
-        let mut set = SigSet::empty();
-        for signal in ENDING {
-            set.add(signal);
-        }
+        let set: SigSet = ENDING.into_iter().filter(|s| !is_ignored(*s)).collect();
         let before = set.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
         match SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK) {
             Ok(signals) => Ok(Self { before, signals }),
@@ -57,5 +55,27 @@ impl Drop for StopSignals {
     fn drop(&mut self) {
         // Putting back a mask that the kernel gave us cannot fail.
         let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::signal::{SigHandler, Signal, raise, signal};
+
+    use super::*;
+
+    #[test]
+    fn a_signal_that_the_caller_ignores_ends_nothing() {
+        // SAFETY: ignoring a signal installs no handler.
+        let before = unsafe { signal(Signal::SIGHUP, SigHandler::SigIgn) }.unwrap();
+        let signals = StopSignals::block().unwrap();
+        for sent in [Signal::SIGHUP, Signal::SIGTERM] {
+            raise(sent).unwrap();
+        }
+        let taken = [(); 2].map(|()| signals.take().unwrap());
+        drop(signals);
+        // SAFETY: what was in force before.
+        unsafe { signal(Signal::SIGHUP, before) }.unwrap();
+        assert_eq!(taken, [Some(Signal::SIGTERM as i32), None]);
     }
 }
