@@ -53,7 +53,7 @@ impl Attributes {
 
 /// `struct sched_attr`, first published size.
 #[repr(C)]
-#[derive(Default)]
+#[derive(Debug, Clone, Copy, Default)]
 struct RawAttributes {
     size: u32,
     policy: u32,
@@ -96,29 +96,45 @@ impl From<Attributes> for RawAttributes {
     }
 }
 
+impl From<RawAttributes> for Attributes {
+    fn from(raw: RawAttributes) -> Self {
+        match raw.policy.cast_signed() {
+            libc::SCHED_OTHER => Self::Fair {
+                nice: raw.nice,
+                slice_ns: raw.runtime,
+            },
+            libc::SCHED_FIFO => Self::Fifo {
+                priority: raw.priority,
+            },
+            libc::SCHED_DEADLINE => Self::Deadline {
+                runtime_ns: raw.runtime,
+                period_ns: raw.period,
+            },
+            _ => Self::Other { policy: raw.policy },
+        }
+    }
+}
+
 /// Sets the attributes of a task (0: the calling thread) and returns what the
 /// kernel kept.
 ///
 /// # Errors
 /// EPERM without CAP_SYS_NICE, EBUSY where admission refuses a deadline task.
 pub fn set_attributes(pid: u32, attributes: Attributes) -> Result<Attributes> {
-    set_raw(pid, attributes, 0)
+    set_raw(pid, attributes.into())?;
+    attributes_of(pid)
 }
 
-fn set_raw(pid: u32, attributes: Attributes, flags: u64) -> Result<Attributes> {
-    let raw = RawAttributes {
-        flags,
-        ..RawAttributes::from(attributes)
-    };
+fn set_raw(pid: u32, raw: RawAttributes) -> Result<()> {
     // SAFETY: `raw` is a sched_attr of the size that it states.
     let failed = unsafe { libc::syscall(libc::SYS_sched_setattr, pid, &raw const raw, 0) };
-    if failed != 0 {
-        return Err(Error::last_call(
+    match failed {
+        0 => Ok(()),
+        _ => Err(Error::last_call(
             "sched_setattr",
-            format!("{pid}, {attributes:?}"),
-        ));
+            format!("{pid}, {:?}", Attributes::from(raw)),
+        )),
     }
-    attributes_of(pid)
 }
 
 /// SCHED_FLAG_RESET_ON_FORK of `<linux/sched.h>`.
@@ -127,7 +143,8 @@ const RESET_ON_FORK: u64 = 1;
 /// The calling thread is real-time for as long as this lives; what it starts is not.
 #[derive(Debug)]
 pub struct RealTime {
-    before: Attributes,
+    /// As the kernel gave them: [`Attributes`] do not have all of every class.
+    before: RawAttributes,
 }
 
 impl RealTime {
@@ -136,21 +153,34 @@ impl RealTime {
     /// # Errors
     /// EPERM without CAP_SYS_NICE, or in a group without a real-time budget (cgroup v1).
     pub fn begin() -> Result<Self> {
-        let before = attributes_of(0)?;
-        set_raw(0, Attributes::Fifo { priority: 1 }, RESET_ON_FORK)?;
+        let before = raw_of(0)?;
+        let fifo = RawAttributes {
+            flags: RESET_ON_FORK,
+            ..Attributes::Fifo { priority: 1 }.into()
+        };
+        set_raw(0, fifo)?;
         Ok(Self { before })
     }
 }
 
 impl Drop for RealTime {
     fn drop(&mut self) {
-        // A lower class is always allowed.
-        let _ = set_attributes(0, self.before);
+        // A lower class is always allowed, but without CAP_SYS_NICE only with the flag that
+        // was set.
+        let flagged = RawAttributes {
+            flags: self.before.flags | RESET_ON_FORK,
+            ..self.before
+        };
+        let _ = set_raw(0, self.before).or_else(|_| set_raw(0, flagged));
     }
 }
 
 /// The attributes of a task (0: the calling thread).
 pub fn attributes_of(pid: u32) -> Result<Attributes> {
+    raw_of(pid).map(Attributes::from)
+}
+
+fn raw_of(pid: u32) -> Result<RawAttributes> {
     let mut raw = RawAttributes::default();
     // SAFETY: the kernel writes at most the size that is passed.
     let failed = unsafe {
@@ -162,23 +192,10 @@ pub fn attributes_of(pid: u32) -> Result<Attributes> {
             0,
         )
     };
-    if failed != 0 {
-        return Err(Error::last_call("sched_getattr", pid));
+    match failed {
+        0 => Ok(raw),
+        _ => Err(Error::last_call("sched_getattr", pid)),
     }
-    Ok(match raw.policy.cast_signed() {
-        libc::SCHED_OTHER => Attributes::Fair {
-            nice: raw.nice,
-            slice_ns: raw.runtime,
-        },
-        libc::SCHED_FIFO => Attributes::Fifo {
-            priority: raw.priority,
-        },
-        libc::SCHED_DEADLINE => Attributes::Deadline {
-            runtime_ns: raw.runtime,
-            period_ns: raw.period,
-        },
-        _ => Attributes::Other { policy: raw.policy },
-    })
 }
 
 /// Restricts a task (0: the calling thread) to some CPUs, with a mask as long
@@ -267,6 +284,51 @@ mod tests {
         let beyond: CpuList = [60_000].into_iter().collect();
         let error = set_affinity(0, &beyond).unwrap_err().to_string();
         assert!(error.contains("60000"), "{error}");
+    }
+
+    /// Takes CAP_SYS_NICE out of the calling thread's effective capabilities (capset(2)).
+    fn give_up_nice() {
+        // _LINUX_CAPABILITY_VERSION_3, this thread.
+        let mut header = [0x2008_0522u32, 0];
+        let mut sets = [0u32; 6];
+        // SAFETY: a header and two sets of three words, as this version has them.
+        unsafe {
+            let got = libc::syscall(libc::SYS_capget, header.as_mut_ptr(), sets.as_mut_ptr());
+            sets[0] &= !(1 << crate::capability::Capability::SysNice as u32);
+            let set = libc::syscall(libc::SYS_capset, header.as_mut_ptr(), sets.as_ptr());
+            assert_eq!((got, set), (0, 0));
+        }
+    }
+
+    #[test]
+    fn a_thread_has_its_class_back_after_real_time_also_without_privilege() {
+        let class = |policy: i32, nice, priority| RawAttributes {
+            policy: policy.cast_unsigned(),
+            nice,
+            priority,
+            ..RawAttributes::default()
+        };
+        for (before, is_privileged) in [
+            (class(libc::SCHED_BATCH, 10, 0), true),
+            (class(libc::SCHED_BATCH, 10, 0), false),
+            (class(libc::SCHED_RR, 0, 1), true),
+        ] {
+            let after = std::thread::spawn(move || {
+                // Refused to an ordinary user, and in a group without a budget.
+                set_raw(0, before).ok()?;
+                let real_time = RealTime::begin().ok()?;
+                if !is_privileged {
+                    give_up_nice();
+                }
+                drop(real_time);
+                raw_of(0).ok()
+            });
+            let Some(after) = after.join().unwrap() else {
+                continue;
+            };
+            let kept = |raw: RawAttributes| (raw.policy, raw.nice, raw.priority);
+            assert_eq!(kept(after), kept(before), "{is_privileged}");
+        }
     }
 
     #[test]
