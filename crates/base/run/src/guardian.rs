@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use sandbag_linux::Root;
 use sandbag_linux::signals::ENDING;
 
@@ -48,14 +50,20 @@ pub fn start(journal: &Path) -> Result<Child> {
 /// Closes the pipe and waits until the guardian has undone what it found.
 /// No other process may hold the journal any more.
 pub fn dismiss(mut guardian: Child) {
-    drop(guardian.stdin.take());
+    release(&mut guardian);
     let _ = guardian.wait();
 }
 
 /// Closes the pipe without waiting: it goes on in the background with what
 /// could not be undone.
 pub fn leave_to_it(mut guardian: Child) {
+    release(&mut guardian);
+}
+
+/// Closes the pipe of one that may be stopped: it would not see that, and never end.
+pub(crate) fn release(guardian: &mut Child) {
     drop(guardian.stdin.take());
+    let _ = kill(Pid::from_raw(guardian.id().cast_signed()), Signal::SIGCONT);
 }
 
 /// The guardian process. Returns when the supervisor is gone and everything
@@ -139,6 +147,28 @@ mod tests {
             later: vec![why.to_owned()],
             ..Left::default()
         }
+    }
+
+    #[test]
+    fn one_that_is_stopped_is_not_waited_for_without_end() {
+        use std::process::{Command, Stdio};
+        // It ends when its pipe closes, as a guardian does.
+        let mut cat = Command::new("cat");
+        let cat = cat.stdin(Stdio::piped()).stdout(Stdio::null());
+        let guardian = cat.spawn().unwrap();
+        let pid = Pid::from_raw(guardian.id().cast_signed());
+        kill(pid, Signal::SIGSTOP).unwrap();
+        let (over, ended) = std::sync::mpsc::channel();
+        let waiting = std::thread::spawn(move || {
+            dismiss(guardian);
+            over.send(()).unwrap();
+        });
+        let ended = ended.recv_timeout(Duration::from_secs(10));
+        if ended.is_err() {
+            kill(pid, Signal::SIGKILL).unwrap();
+        }
+        waiting.join().unwrap();
+        ended.unwrap();
     }
 
     #[test]

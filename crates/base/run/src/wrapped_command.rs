@@ -210,7 +210,7 @@ impl WrappedCommand {
                 Some(WaitEnd::Interrupted) | None => Leftovers::AsNoted,
             };
             let undone = undo_all(journal, leftovers);
-            drop(self.guardian.stdin.take());
+            guardian::release(&mut self.guardian);
             // It goes on by itself with what could not be undone yet.
             match undone {
                 Ok(()) => drop(self.guardian.wait()),
