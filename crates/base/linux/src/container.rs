@@ -5,18 +5,18 @@
 //! Each of these changes what a load means (a container's limit), how groups
 //! may be made (systemd) or whether weights are honoured at all (sched_ext).
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs};
 
 use crate::cgroup::Mounts;
 use crate::root::{read, read_value};
 use crate::topology::optional;
 use crate::{Error, Result, Root, machine};
 
-/// A cap on the CPU time of the group that this process is in.
+/// A cap on the CPU time of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuLimit {
-    /// The group that has the cap: ours or one above it.
+    /// The group that has the cap: the one that was asked about, or one above it.
     pub group: PathBuf,
     pub quota_us: u64,
     pub period_us: u64,
@@ -26,6 +26,12 @@ impl CpuLimit {
     /// How many CPUs' worth of time that is.
     pub fn cpus(&self) -> f64 {
         self.quota_us as f64 / self.period_us as f64
+    }
+}
+
+impl fmt::Display for CpuLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2} CPUs", self.cpus())
     }
 }
 
@@ -62,12 +68,16 @@ pub fn has_own_numbers(root: &Root) -> bool {
 /// The tightest cap on our own group and those above it that can be seen from
 /// here (`cpu.max` or `cpu.cfs_quota_us`).
 pub fn cpu_limit(root: &Root) -> Result<Option<CpuLimit>> {
-    let Some(tree) = Mounts::read(root)?.with("cpu") else {
-        return Ok(None);
-    };
+    match Mounts::read(root)?.with("cpu") {
+        Some(tree) => cpu_limit_at(&tree.own_dir(), &tree.mount),
+        None => Ok(None),
+    }
+}
+
+/// The same on `group` and those above it in the tree at `mount`.
+pub fn cpu_limit_at(group: &Path, mount: &Path) -> Result<Option<CpuLimit>> {
     let mut tightest: Option<CpuLimit> = None;
-    let own = tree.own_dir();
-    for group in own.ancestors().take_while(|g| g.starts_with(&tree.mount)) {
+    for group in group.ancestors().take_while(|g| g.starts_with(mount)) {
         if let Some(limit) = limit_of(group)?
             && tightest.as_ref().is_none_or(|t| limit.cpus() < t.cpus())
         {

@@ -16,6 +16,7 @@ mod node;
 use std::path::{Path, PathBuf};
 
 use sandbag_linux::cgroup::{self, Hierarchies, Version, Weight};
+use sandbag_linux::container::CpuLimit;
 use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root, container, root};
 
@@ -207,6 +208,12 @@ impl Layout {
                 "name others, or widen the cpuset (docker run --cpuset-cpus, sbatch)",
             )),
         }
+    }
+
+    /// The tightest cap on the group in which ours are made and those above it: it is for all
+    /// of ours together. The group that we were started in may have another.
+    pub fn cpu_limit(&self) -> sandbag_linux::Result<Option<CpuLimit>> {
+        container::cpu_limit_at(&self.base, &self.hierarchies.cpu)
     }
 
     /// Mount points and our own place.

@@ -7,6 +7,8 @@ use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root, container, cpufreq, machine};
 use serde::{Deserialize, Serialize};
 
+use crate::layout::Layout;
+
 /// The machine a run was made on.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct MachineFacts {
@@ -44,8 +46,7 @@ pub fn describe(root: &Root, topology: &Topology, layout: &str) -> MachineFacts 
     fact("container", container::container(root));
     fact("sched_ext", container::sched_ext(root));
     let limit = container::cpu_limit(root).ok().flatten();
-    let limit = limit.map(|limit| format!("{:.2} CPUs", limit.cpus()));
-    fact("cpu_limit", limit);
+    fact("cpu_limit", limit.map(|limit| limit.to_string()));
     let clock = root.read("/sys/devices/system/clocksource/clocksource0/current_clocksource");
     fact("clocksource", clock.ok().map(|name| name.trim().to_owned()));
     MachineFacts {
@@ -63,7 +64,12 @@ fn on_off(on: bool) -> String {
 }
 
 /// What could make the same run come out differently another time.
-pub fn unrepeatable(machine: &MachineFacts, topology: &Topology, loaded: &CpuList) -> Vec<String> {
+pub fn unrepeatable(
+    machine: &MachineFacts,
+    topology: &Topology,
+    layout: &Layout,
+    loaded: &CpuList,
+) -> Vec<String> {
     let fact = |name: &str| machine.facts.get(name).map(String::as_str);
     let mut warnings = Vec::new();
     if let Some(governor) = fact("governor").filter(|g| *g != "performance") {
@@ -84,10 +90,18 @@ pub fn unrepeatable(machine: &MachineFacts, topology: &Topology, loaded: &CpuLis
                 .to_owned(),
         );
     }
-    if let Some(limit) = fact("cpu_limit") {
+    let of_groups = layout.cpu_limit().ok().flatten();
+    let of_groups = of_groups.map(|limit| limit.to_string());
+    if let Some(limit) = &of_groups {
         warnings.push(format!(
-            "we run under a CPU limit of {limit}: loads are percent of a CPU, not of the limit, \
-             and all of them together cannot exceed it"
+            "sandbag's groups are under a CPU limit of {limit}: loads are percent of a CPU, not \
+             of the limit, and all groups together cannot exceed it"
+        ));
+    }
+    if let Some(limit) = fact("cpu_limit").filter(|own| of_groups.as_deref() != Some(*own)) {
+        warnings.push(format!(
+            "sandbag was started under a CPU limit of {limit}: a program beside the load may be \
+             under it"
         ));
     }
     if let Some(scheduler) = fact("sched_ext") {
@@ -96,4 +110,50 @@ pub fn unrepeatable(machine: &MachineFacts, topology: &Topology, loaded: &CpuLis
         ));
     }
     warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::testing;
+
+    /// As under `systemd-run --scope -p CPUQuota=50%`, and in a group that was handed to us.
+    #[test]
+    fn a_limit_is_for_the_load_where_it_is_above_the_groups_of_the_burners() {
+        let (_dir, root) = testing::machine(&[
+            ("sys/devices/system/cpu/online", "0-1\n"),
+            ("sys/fs/cgroup/cgroup.controllers", "cpu\n"),
+            ("sys/fs/cgroup/a.scope/cpu.max", "50000 100000\n"),
+            ("sys/fs/cgroup/a.scope/cgroup.controllers", "cpu\n"),
+            ("sys/fs/cgroup/b/cpu.max", "70000 100000\n"),
+            ("sys/fs/cgroup/b/c/cgroup.controllers", "cpu\n"),
+            ("proc/self/cgroup", "0::/a.scope\n"),
+            (
+                "proc/self/mountinfo",
+                "25 1 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+            ),
+        ]);
+        let topology = Topology::read(&root).unwrap();
+        let facts = describe(&root, &topology, "v2");
+        let warnings = |delegated: Option<&str>| {
+            let layout = Layout::find(&root, delegated.map(Path::new)).unwrap();
+            let warnings = unrepeatable(&facts, &topology, &layout, &topology.online);
+            let of_limits = warnings
+                .into_iter()
+                .filter(|text| text.contains("CPU limit"));
+            of_limits.collect::<Vec<_>>()
+        };
+        let own = "sandbag was started under a CPU limit of 0.50 CPUs";
+        let top = warnings(None);
+        assert!(matches!(&top[..], [one] if one.starts_with(own)), "{top:?}");
+        let below = warnings(Some("/b/c"));
+        let groups = "sandbag's groups are under a CPU limit of 0.70 CPUs";
+        assert!(
+            matches!(&below[..], [one, two] if one.starts_with(groups) && two.starts_with(own)),
+            "{below:?}"
+        );
+        assert_eq!(warnings(Some("/a.scope")).len(), 1);
+    }
 }

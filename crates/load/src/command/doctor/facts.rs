@@ -13,7 +13,13 @@ use sandbag_run::layout::{Layout, LayoutKind};
 use super::check::Check;
 
 /// All facts of CPUs and system; `stolen_ns` was stolen while probing.
-pub fn all(root: &Root, topology: &Topology, frequency: Check, stolen_ns: u64) -> Vec<Check> {
+pub fn all(
+    root: &Root,
+    topology: &Topology,
+    layout: Option<&Layout>,
+    frequency: Check,
+    stolen_ns: u64,
+) -> Vec<Check> {
     let mut checks = vec![
         cpus(topology),
         privilege(root),
@@ -23,7 +29,7 @@ pub fn all(root: &Root, topology: &Topology, frequency: Check, stolen_ns: u64) -
         smt(topology),
         hypervisor(root),
         in_container(root),
-        cpu_limit(root),
+        cpu_limit(root, layout),
         systemd(root),
         sched_ext(root),
         session_groups(root),
@@ -130,23 +136,33 @@ fn in_container(root: &Root) -> Check {
     }
 }
 
-fn cpu_limit(root: &Root) -> Check {
+fn cpu_limit(root: &Root, layout: Option<&Layout>) -> Check {
     let name = "cpu limit";
-    match container::cpu_limit(root) {
-        Err(error) => Check::warn(name, error.to_string()),
-        Ok(None) => Check::ok(name, "none on our group"),
-        Ok(Some(limit)) => Check::warn(
-            name,
-            format!(
-                "{:.2} CPUs, set on {}: all loads together cannot exceed it, and percent are of \
-                 a CPU, not of the limit",
-                limit.cpus(),
-                limit.group.display()
-            ),
+    let found = match layout.map(Layout::cpu_limit) {
+        None | Some(Ok(None)) => container::cpu_limit(root).map(|limit| (limit, false)),
+        Some(of_groups) => of_groups.map(|limit| (limit, true)),
+    };
+    let (limit, is_of_groups) = match found {
+        Err(error) => return Check::warn(name, error.to_string()),
+        Ok((None, _)) => return Check::ok(name, "none on our group"),
+        Ok((Some(limit), is_of_groups)) => (limit, is_of_groups),
+    };
+    let (meaning, remedy) = if is_of_groups {
+        (
+            "sandbag's groups together cannot exceed it, and percent are of a CPU, not of the \
+             limit",
+            "run outside that group, or keep the sum of loads and program below it",
         )
-        .remedy("run outside that group, or keep the sum of loads and program below it")
-        .figure("limit_cpus", limit.cpus()),
-    }
+    } else {
+        (
+            "sandbag was started there, and a program beside a load may be under it",
+            "start sandbag outside that group",
+        )
+    };
+    let at = limit.group.display();
+    Check::warn(name, format!("{limit}, set on {at}: {meaning}"))
+        .remedy(remedy)
+        .figure("limit_cpus", limit.cpus())
 }
 
 fn systemd(root: &Root) -> Check {
@@ -303,6 +319,32 @@ mod tests {
         assert!(scheduler.why.starts_with("rusty "), "{}", scheduler.why);
         for check in [steal, scheduler, turbo(&root)] {
             assert_eq!(check.state, CheckState::Warn, "{check:?}");
+        }
+    }
+
+    #[test]
+    fn a_limit_of_the_group_we_were_started_in_is_told_from_that_of_the_groups() {
+        let own = ("sys/fs/cgroup/a.scope/cpu.max", "50000 100000\n");
+        let top = ("sys/fs/cgroup/cpu.max", "150000 100000\n");
+        let none = ("sys/fs/cgroup/cpu.max", "max 100000\n");
+        let mounts = "25 1 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        for (files, start) in [
+            ([own, none], "0.50 CPUs, set on "),
+            ([own, top], "1.50 CPUs, set on "),
+        ] {
+            let (dir, root) = fake(&[
+                ("sys/fs/cgroup/cgroup.controllers", "cpu\n"),
+                ("proc/self/cgroup", "0::/a.scope\n"),
+                ("proc/self/mountinfo", mounts),
+                files[0],
+                files[1],
+            ]);
+            let layout = Layout::find(&root, None).unwrap();
+            let check = cpu_limit(&root, Some(&layout));
+            assert!(check.why.starts_with(start), "{}", check.why);
+            let is_of_groups = check.why.contains("sandbag's groups together");
+            assert_eq!(is_of_groups, files[1] == top, "{}", check.why);
+            drop(dir);
         }
     }
 

@@ -135,7 +135,9 @@ fn report(
     machine.push(facts::real_time(root, version, found.rt_runtime_us));
     machine.push(task_clock(&found, container::hypervisor(root).is_some()));
     let (frequency, frequencies) = frequencies::look(root, topology);
-    machine.extend(facts::all(root, topology, frequency, found.steal_ns));
+    let of_tree = layout.as_ref().ok();
+    let facts = facts::all(root, topology, of_tree, frequency, found.steal_ns);
+    machine.extend(facts);
     // Groups that cannot be made, no place for a journal, or a refusal when it was tried: no
     // program could be taken.
     let no_journal = machine.get(1).filter(|_| registry.is_err());

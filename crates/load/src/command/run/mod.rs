@@ -132,7 +132,8 @@ pub fn run_by(
     let layout = Layout::find(&root, options.hold.cgroup.as_deref())?;
     check_layout(&method, &layout)?;
     let machine = machine::describe(&root, &topology, &layout.kind().to_string());
-    warnings.extend(machine::unrepeatable(&machine, &topology, &loaded));
+    let unrepeatable = machine::unrepeatable(&machine, &topology, &layout, &loaded);
+    warnings.extend(unrepeatable);
     // Also what would be found out while the run begins: a dry run is to say
     // what a run would say.
     sandbag_run::online::check_online(&root, &loaded)?;
