@@ -73,7 +73,7 @@ pub struct RecordArgs {
     cgroup: Option<PathBuf>,
 
     /// The program to record beside, and its arguments; needs root, or a
-    /// delegated group
+    /// delegated v2 group and CAP_PERFMON
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
