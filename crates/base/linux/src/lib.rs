@@ -45,6 +45,9 @@ extern crate self as sandbag_linux;
 #[cfg(test)]
 #[path = "../tests/support/machine.rs"]
 mod fake_machine;
+#[cfg(test)]
+#[path = "../tests/support/unprivileged.rs"]
+mod unprivileged;
 
 pub use cpulist::CpuList;
 pub use error::{Error, Result};

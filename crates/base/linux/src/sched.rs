@@ -286,20 +286,6 @@ mod tests {
         assert!(error.contains("60000"), "{error}");
     }
 
-    /// Takes CAP_SYS_NICE out of the calling thread's effective capabilities (capset(2)).
-    fn give_up_nice() {
-        // _LINUX_CAPABILITY_VERSION_3, this thread.
-        let mut header = [0x2008_0522u32, 0];
-        let mut sets = [0u32; 6];
-        // SAFETY: a header and two sets of three words, as this version has them.
-        unsafe {
-            let got = libc::syscall(libc::SYS_capget, header.as_mut_ptr(), sets.as_mut_ptr());
-            sets[0] &= !(1 << crate::capability::Capability::SysNice as u32);
-            let set = libc::syscall(libc::SYS_capset, header.as_mut_ptr(), sets.as_ptr());
-            assert_eq!((got, set), (0, 0));
-        }
-    }
-
     #[test]
     fn a_thread_has_its_class_back_after_real_time_also_without_privilege() {
         let class = |policy: i32, nice, priority| RawAttributes {
@@ -318,7 +304,7 @@ mod tests {
                 set_raw(0, before).ok()?;
                 let real_time = RealTime::begin().ok()?;
                 if !is_privileged {
-                    give_up_nice();
+                    crate::unprivileged::give_up_nice();
                 }
                 drop(real_time);
                 raw_of(0).ok()
