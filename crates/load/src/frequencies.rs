@@ -225,8 +225,8 @@ pub fn ladder_for(root: &Root, cpus: &[u32], need: FrequencyNeed) -> Result<Opti
 }
 
 /// Makes the frequencies of a node ready to be set by its worker: what the
-/// worker will write is noted in the journal, the governor is set. Where none can
-/// be set and need not be, it does nothing.
+/// worker will write is noted in the journal, the governor is set, at full speed. Where none
+/// can be set and need not be, it does nothing.
 /// [`Error::NotPossible`] before anything is changed; a driver refuses; the
 /// journal cannot be written.
 pub fn prepare(
@@ -251,6 +251,10 @@ pub fn prepare(
         let governor = policy.governor_file();
         if policy.knob == Knob::Setspeed && root::read(&governor)?.trim() != USERSPACE {
             changes::set_cpufreq(journal, &governor, USERSPACE)?;
+        }
+        // That governor keeps whatever frequency it finds, and at full speed no worker sets one.
+        if policy.knob == Knob::Setspeed {
+            policy.release()?;
         }
     }
     Ok(())

@@ -106,6 +106,8 @@ fn governor_and_speed_are_set_and_put_back() {
         let (_dir, mut journal) = journal();
         prepare(&fake.root, &mut journal, &[0, 1, 2, 3], GOV).unwrap();
         assert_eq!(fake.text(0, "scaling_governor"), "userspace");
+        // Whatever the CPUs idled at, and the user's own speed.
+        assert_eq!(fake.text(0, "scaling_setspeed"), "2930000");
         assert_eq!(settings(&journal), 1);
         let ladder = ladder_for(&fake.root, &[0, 1, 2, 3], GOV).unwrap().unwrap();
         ladder.set(3).unwrap();
