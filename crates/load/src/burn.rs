@@ -25,8 +25,9 @@ use std::io::{self, Read as _};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
+use sandbag_linux::process::Process;
 use sandbag_linux::sched::{self, Attributes};
-use sandbag_linux::{CpuList, Error};
+use sandbag_linux::{CpuList, Error, Root};
 use serde::{Deserialize, Serialize};
 
 use crate::board::Board;
@@ -37,6 +38,9 @@ use sandbag_run::node_group::NodeGroup;
 use worker::BurnWorker;
 
 pub use duty::Duty;
+
+/// A sleep that the kernel counts as one, ns: its timer must not expire before.
+const BREATH_NS: u64 = 20_000;
 
 /// How a burner process is set up; travels as its argument.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,16 +131,25 @@ pub fn run(setup: &BurnerSetup) -> Result<(), Error> {
 /// The scheduling class, before the first level is served.
 fn take_attributes(attributes: Attributes) -> Result<(), Error> {
     match attributes {
-        Attributes::Fair { slice_ns: 0, .. } => {}
-        // A kernel without custom slices ignores the value; the load is held
-        // all the same, so what was kept is doctor's business.
-        Attributes::Fair { slice_ns, .. } => {
-            let nice = match sched::attributes_of(0)? {
-                Attributes::Fair { nice, .. } => nice,
-                _ => 0,
-            };
-            sched::set_attributes(0, Attributes::Fair { nice, slice_ns })?;
-        }
+        Attributes::Fair { slice_ns, .. } => match sched::attributes_of(0)? {
+            Attributes::Fair { .. } if slice_ns == 0 => {}
+            // A kernel without custom slices ignores the value; the load is held
+            // all the same, so what was kept is doctor's business.
+            Attributes::Fair { nice, .. } => {
+                sched::set_attributes(0, Attributes::Fair { nice, slice_ns })?;
+            }
+            // Inherited from who started sandbag. Weights and caps do not limit a real-time
+            // task, so it must not stay one.
+            inherited => {
+                let stat = Process::new(&Root::default(), std::process::id()).stat();
+                let nice = stat.map_or(0, |stat| stat.nice);
+                let fair = sched::set_attributes(0, Attributes::Fair { nice, slice_ns });
+                // Out of SCHED_IDLE only a privileged user comes; it is limited as well.
+                if slice_ns > 0 || inherited.is_real_time() {
+                    fair?;
+                }
+            }
+        },
         Attributes::Fifo { .. } => {
             watch_real_time();
             sched::set_attributes(0, attributes)?;
@@ -173,6 +186,34 @@ fn lock_memory() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_class_that_was_inherited_is_left_and_an_ordinary_one_kept() {
+        let class = |policy: i32| Attributes::Other {
+            policy: policy.cast_unsigned(),
+        };
+        let spinner = |slice_ns| Attributes::Fair { nice: 0, slice_ns };
+        for (inherited, slice_ns) in [
+            (class(libc::SCHED_BATCH), 0),
+            (class(libc::SCHED_BATCH), 100_000_000),
+            (Attributes::Fifo { priority: 50 }, 0),
+            (spinner(50_000_000), 0),
+        ] {
+            let taken = std::thread::spawn(move || {
+                // Real-time tasks are refused to an ordinary user, and in a group without a budget.
+                let before = sched::set_attributes(0, inherited).ok()?;
+                take_attributes(spinner(slice_ns)).unwrap();
+                Some((before, sched::attributes_of(0).unwrap()))
+            });
+            let Some((before, after)) = taken.join().unwrap() else {
+                continue;
+            };
+            assert!(matches!(after, Attributes::Fair { .. }), "{after:?}");
+            if matches!(before, Attributes::Fair { .. }) {
+                assert_eq!(after, before);
+            }
+        }
+    }
 
     #[test]
     fn a_setup_survives_the_command_line() {

@@ -95,6 +95,16 @@ pub trait Throttle {
     /// May be called again.
     /// What can be released is released also where the kernel refuses a part.
     fn release(&mut self, now: u64) -> Result<()>;
+
+    /// The run is paused from `now` on, and the node released.
+    fn pause(&mut self, _now: u64) -> Result<()> {
+        Ok(())
+    }
+
+    /// The run goes on at `now`.
+    fn resume(&mut self, _now: u64) -> Result<()> {
+        Ok(())
+    }
 }
 
 pub fn make(throttling: Throttling, node: &NodeGroup) -> Result<Box<dyn Throttle>> {

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use sandbag_linux::Error;
 use sandbag_linux::clock::monotonic;
 
+use super::BREATH_NS;
 use super::worker::BurnWorker;
 use crate::board::BOUNDARY_NS;
 use crate::pacing::{LevelPlan, Orders as _};
@@ -28,6 +29,7 @@ pub struct Follower<'w, 'b> {
     plan: LevelPlan,
     planned: u64,
     released: bool,
+    paused: bool,
 }
 
 impl<'w, 'b> Follower<'w, 'b> {
@@ -42,6 +44,7 @@ impl<'w, 'b> Follower<'w, 'b> {
             plan: LevelPlan::default(),
             planned: monotonic(),
             released: true,
+            paused: false,
         }
     }
 
@@ -53,9 +56,15 @@ impl<'w, 'b> Follower<'w, 'b> {
         let slot = self.worker.slot;
         if self.worker.board.is_paused() {
             self.release()?;
+            if !std::mem::replace(&mut self.paused, true) {
+                self.throttle.pause(now)?;
+            }
             self.planned = now;
             slot.idle.store(1, Ordering::Release);
             return Ok(now + PAUSE_POLL_NS);
+        }
+        if std::mem::replace(&mut self.paused, false) {
+            self.throttle.resume(now)?;
         }
         slot.idle.store(0, Ordering::Release);
         // Up to now and not to the nanosecond before: an order that begins
@@ -103,27 +112,40 @@ pub fn run(worker: &mut BurnWorker<'_>, throttle: Box<dyn Throttle>) -> Result<(
     loop {
         let seen = slot.published();
         let wake = follower.step()?;
-        if wake > monotonic() {
-            slot.wait_for_order(seen, Some(wake));
-        }
+        // Also where a step takes longer than its interval: a real-time process that never
+        // sleeps is killed (RLIMIT_RTTIME).
+        slot.wait_for_order(seen, Some(wake.max(monotonic() + BREATH_NS)));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
     use std::fs::File;
+    use std::rc::Rc;
 
+    use nix::sys::resource::{UsageWho, getrusage};
     use sandbag_linux::clock::sleep_until;
 
     use super::*;
-    use crate::board::Board;
+    use crate::board::{Board, LoadOrder};
 
-    /// Does nothing.
-    struct Idle;
+    /// Takes longer than its interval, some times, and slows nothing.
+    #[derive(Default)]
+    struct Idle {
+        times: u32,
+        pauses: Rc<RefCell<Vec<bool>>>,
+    }
 
     impl Throttle for Idle {
-        fn act(&mut self, _: u64, _: f64) -> Result<u64, Error> {
-            Ok(u64::MAX)
+        fn act(&mut self, now: u64, _: f64) -> Result<u64, Error> {
+            let over = || Error::Missing {
+                what: "more to do".into(),
+                remedy: String::new(),
+            };
+            self.times = self.times.checked_sub(1).ok_or_else(over)?;
+            while monotonic() < now + 2_000_000 {}
+            Ok(now + 1_000_000)
         }
 
         fn taken_ns(&mut self, _: u64) -> u64 {
@@ -133,20 +155,71 @@ mod tests {
         fn release(&mut self, _: u64) -> Result<(), Error> {
             Ok(())
         }
+
+        fn pause(&mut self, _: u64) -> Result<(), Error> {
+            self.pauses.borrow_mut().push(true);
+            Ok(())
+        }
+
+        fn resume(&mut self, _: u64) -> Result<(), Error> {
+            self.pauses.borrow_mut().push(false);
+            Ok(())
+        }
+    }
+
+    fn worker(board: &Board) -> BurnWorker<'_> {
+        let alarm = File::open("/dev/null").unwrap();
+        BurnWorker::new(board, board.slot(0), alarm, 0)
     }
 
     #[test]
     fn one_that_listens_has_noted_the_time_before() {
         let board = Board::create(1).unwrap();
         let slot = board.slot(0);
-        let alarm = File::open("/dev/null").unwrap();
-        let mut worker = BurnWorker::new(&board, slot, alarm, 0);
+        let mut worker = worker(&board);
         // It calibrates.
         let boundary = monotonic() / BOUNDARY_NS + 1;
         sleep_until(boundary * BOUNDARY_NS);
         assert_eq!(slot.listens.load(Ordering::SeqCst), 0);
-        let _follower = Follower::new(&mut worker, Box::new(Idle));
+        let _follower = Follower::new(&mut worker, Box::new(Idle::default()));
         assert_eq!(slot.listens.load(Ordering::SeqCst), 1);
         assert!(slot.boundary(boundary).is_some());
+    }
+
+    #[test]
+    fn a_throttle_hears_once_of_each_pause_and_of_its_end() {
+        let board = Board::create(1).unwrap();
+        let mut worker = worker(&board);
+        let idle = Idle::default();
+        let pauses = Rc::clone(&idle.pauses);
+        let mut follower = Follower::new(&mut worker, Box::new(idle));
+        for paused in [false, true, true, false, false, true] {
+            board.set_paused(paused);
+            follower.step().unwrap();
+        }
+        assert_eq!(*pauses.borrow(), [true, false, true]);
+    }
+
+    #[test]
+    fn one_that_is_always_late_sleeps_all_the_same() {
+        let board = Board::create(1).unwrap();
+        board.slot(0).publish(LoadOrder {
+            from_ns: monotonic(),
+            level: 0.5,
+        });
+        let mut worker = worker(&board);
+        let sleeps = || {
+            let usage = getrusage(UsageWho::RUSAGE_THREAD).unwrap();
+            usage.voluntary_context_switches()
+        };
+        let before = sleeps();
+        let idle = Idle {
+            times: 40,
+            ..Idle::default()
+        };
+        run(&mut worker, Box::new(idle)).unwrap_err();
+        // A timer that expires at once is none.
+        let sleeps = sleeps() - before;
+        assert!(sleeps >= 20, "{sleeps}");
     }
 }

@@ -13,15 +13,13 @@ use sandbag_linux::clock::{monotonic, sleep_until};
 use sandbag_linux::sched::{self, Attributes};
 use std::sync::atomic::Ordering;
 
+use super::BREATH_NS;
 use super::duty::Duty;
 use super::worker::BurnWorker;
 use crate::board::BOUNDARY_NS;
 use crate::pacing::{
     Debt, LONGEST_NS, LevelPlan, Orders as _, burst_period, kept_ns, light_period, next_point,
 };
-
-/// A sleep that the kernel counts as one, ns: its timer must not expire before.
-const BREATH_NS: u64 = 20_000;
 
 /// The period of a level, ns.
 fn period_at(duty: Duty, level: f64, light: bool) -> u64 {

@@ -11,8 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use nix::time::{ClockId, clock_gettime};
-use sandbag_linux::clock::process_cpu_of;
+use sandbag_linux::clock::{monotonic, process_cpu_of, suspended};
 use sandbag_linux::pidfd::PidFd;
 use sandbag_linux::process::Process;
 use sandbag_linux::procstat::tick_ns;
@@ -63,20 +62,22 @@ pub struct Lim {
     variant: LimVariant,
     interval_ns: u64,
     known: BTreeMap<u32, LimProcess>,
-    /// When the node began, on CLOCK_BOOTTIME, ns.
+    /// When the node began (monotonic), ns.
     since_ns: u64,
     taken: SlowedTime,
     plan: Option<(f64, u64)>,
+    /// When the pause began that the run is in (monotonic), ns.
+    paused_ns: Option<u64>,
 }
 
 /// A process of the node's.
 #[derive(Debug)]
 struct LimProcess {
     fd: PidFd,
-    /// Since when it is judged, on CLOCK_BOOTTIME, ns: its beginning, exact to a tick, or
-    /// that of the node where it ran before.
+    /// Since when it is judged (monotonic), ns: its beginning, exact to a tick, or that of
+    /// the node where it ran before; later by the pauses since.
     began_ns: u64,
-    /// CPU time that it had used by then.
+    /// CPU time that it had used by then, and in the pauses.
     before_ns: u64,
     cpu_ns: u64,
     /// Not looked at before this (monotonic), ns.
@@ -96,12 +97,13 @@ impl LimProcess {
             Err(error) => return Err(error),
         };
         let fd = PidFd::of(&root, pid, ticks)?;
-        let born_ns = ticks * tick_ns();
+        // The kernel's time of birth counts suspends, which are no credit.
+        let born_ns = (ticks * tick_ns()).saturating_sub(suspended());
         let used_ns = process_cpu_of(pid).unwrap_or(0);
         let ran_before = born_ns < since_ns && used_ns > STARTS_WITHIN_NS;
         Ok(fd.map(|fd| Self {
             fd,
-            began_ns: if ran_before { boot_ns() } else { born_ns },
+            began_ns: if ran_before { monotonic() } else { born_ns },
             before_ns: if ran_before { used_ns } else { 0 },
             cpu_ns: 0,
             due: now,
@@ -116,11 +118,11 @@ impl LimProcess {
         stat.is_ok_and(|stat| matches!(stat.state, 'T' | 't'))
     }
 
-    fn look(&mut self, speed: f64, boot_ns: u64) -> Result<()> {
+    fn look(&mut self, speed: f64, at_ns: u64) -> Result<()> {
         let Ok(cpu_ns) = process_cpu_of(self.fd.pid()) else {
             return Ok(());
         };
-        let age = boot_ns.saturating_sub(self.began_ns);
+        let age = at_ns.saturating_sub(self.began_ns);
         if exceeds(cpu_ns.saturating_sub(self.before_ns), age, speed) {
             let goes_on = cpu_ns > self.cpu_ns + STOPS_WITHIN_NS;
             if !self.stopped && !self.stands_already() || self.stopped && goes_on {
@@ -132,6 +134,20 @@ impl LimProcess {
         self.ran = cpu_ns > self.cpu_ns + SLEEPS_BELOW_NS;
         self.cpu_ns = cpu_ns;
         Ok(())
+    }
+
+    fn pause(&mut self) {
+        self.cpu_ns = process_cpu_of(self.fd.pid()).unwrap_or(self.cpu_ns);
+    }
+
+    /// A pause of `length_ns` that is over now is no time in which it was judged. What it used
+    /// is left out as well: who joined a node runs on in its pauses.
+    fn resume(&mut self, now: u64, length_ns: u64) {
+        let used_ns = self.cpu_ns.saturating_sub(self.before_ns);
+        self.pause();
+        self.before_ns = self.cpu_ns - used_ns;
+        // Who began in the pause is judged from now on.
+        self.began_ns = (self.began_ns + length_ns).min(now);
     }
 
     fn go_on(&mut self) -> Result<()> {
@@ -156,12 +172,6 @@ fn exceeds(cpu_ns: u64, age_ns: u64, speed: f64) -> bool {
     cpu_ns as f64 > speed * age_ns as f64
 }
 
-fn boot_ns() -> u64 {
-    clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(0, |t| {
-        t.tv_sec().cast_unsigned() * 1_000_000_000 + t.tv_nsec().cast_unsigned()
-    })
-}
-
 impl Lim {
     pub fn new(node: &NodeGroup, variant: LimVariant, interval_ns: u64) -> Self {
         Self {
@@ -169,9 +179,10 @@ impl Lim {
             variant,
             interval_ns,
             known: BTreeMap::new(),
-            since_ns: boot_ns(),
+            since_ns: monotonic(),
             taken: SlowedTime::default(),
             plan: None,
+            paused_ns: None,
         }
     }
 
@@ -201,7 +212,7 @@ impl Lim {
 
     fn look(&mut self, now: u64, speed: f64) -> Result<()> {
         self.take_stock(now)?;
-        let boot_ns = boot_ns();
+        let at_ns = monotonic();
         for known in self.known.values_mut() {
             if self.variant == LimVariant::Wrekavoc {
                 if now < known.due {
@@ -210,7 +221,7 @@ impl Lim {
                 known.due += (now - known.due) / WHOLE_SECOND_NS * WHOLE_SECOND_NS;
                 known.due += WHOLE_SECOND_NS;
             }
-            known.look(speed, boot_ns)?;
+            known.look(speed, at_ns)?;
         }
         let stopped = self.known.values().filter(|known| known.stopped).count();
         // Who waits for something else says nothing about the speed.
@@ -245,6 +256,23 @@ impl Throttle for Lim {
         self.taken.change(now, 0.0);
         let outcomes: Vec<_> = self.known.values_mut().map(LimProcess::go_on).collect();
         outcomes.into_iter().collect()
+    }
+
+    fn pause(&mut self, now: u64) -> Result<()> {
+        self.take_stock(now)?;
+        self.known.values_mut().for_each(LimProcess::pause);
+        self.paused_ns = Some(now);
+        Ok(())
+    }
+
+    fn resume(&mut self, now: u64) -> Result<()> {
+        self.take_stock(now)?;
+        if let Some(paused_ns) = self.paused_ns.take() {
+            let length_ns = now.saturating_sub(paused_ns);
+            let known = self.known.values_mut();
+            known.for_each(|known| known.resume(now, length_ns));
+        }
+        Ok(())
     }
 }
 

@@ -198,7 +198,7 @@ fn the_speed_is_that_of_those_who_want_to_run() {
     while process_cpu_of(spinners.pids()[1]).unwrap() < lim.known[&spinners.pids()[1]].cpu_ns + MS {
         pause(1);
     }
-    lim.known.get_mut(&spinner).unwrap().began_ns = boot_ns();
+    lim.known.get_mut(&spinner).unwrap().began_ns = monotonic();
     act(&mut lim, 0.5_f64.powi(20));
     assert!(lim.known[&spinner].stopped);
     assert!((lim.taken.rate() - 0.5).abs() < 1e-12, "{lim:?}");
@@ -214,6 +214,33 @@ fn who_ran_before_the_node_is_judged_from_its_first_look_on() {
     act(&mut lim, ALWAYS);
     let known = &lim.known[&spinners.pids()[0]];
     assert!(!known.stopped && known.before_ns > STARTS_WITHIN_NS);
+}
+
+#[test]
+fn a_pause_is_neither_credit_nor_debt() {
+    let (mut spinners, mut lim) = limited(1, LimVariant::CpuLim);
+    let begin = monotonic();
+    lim.pause(begin).unwrap();
+    let old = spinners.pids()[0];
+    let (began_ns, used_ns) = (lim.known[&old].began_ns, lim.known[&old].cpu_ns);
+    assert!(used_ns > 0);
+    // It goes on, as who joined a node does, and another one begins.
+    spinners.children.append(&mut Spinners::new(1).children);
+    spinners.list(&spinners.pids());
+    for pid in spinners.pids() {
+        while process_cpu_of(pid).unwrap() < used_ns + 5 * MS {
+            pause(1);
+        }
+    }
+    let end = begin + 600_000 * MS;
+    lim.resume(end).unwrap();
+    assert_eq!(lim.known[&old].began_ns, began_ns + 600_000 * MS);
+    assert!(lim.known[&old].before_ns >= 5 * MS);
+    assert_eq!(lim.known[&old].cpu_ns - lim.known[&old].before_ns, used_ns);
+    let new = &lim.known[&spinners.pids()[1]];
+    assert_eq!(new.before_ns, new.cpu_ns);
+    // Its beginning is known to a tick.
+    assert!(new.began_ns <= end && new.began_ns + tick_ns() >= end);
 }
 
 #[test]
