@@ -78,15 +78,9 @@ impl LoadedCpu {
     /// Takes the burners off their queues and puts them back. Each entity of the queue keeps
     /// its place through a change of weight; only this brings it back to the mean.
     pub(super) fn place_again(&self, common: &Common<'_>) {
-        let Attributes::Fair { nice, slice_ns } = common.method.attributes else {
-            return;
-        };
-        // The kernel leaves alone what does not change.
-        for slice_ns in [100_000, slice_ns] {
-            for burner in self.alive() {
-                let _ =
-                    sched::set_attributes(burner.child.id(), Attributes::Fair { nice, slice_ns });
-            }
+        if let Attributes::Fair { slice_ns, .. } = common.method.attributes {
+            let burners: Vec<u32> = self.alive().map(|burner| burner.child.id()).collect();
+            place_tasks_again(&burners, slice_ns);
         }
     }
 
@@ -104,5 +98,81 @@ impl LoadedCpu {
         let groups = self.alive().count() as f64;
         let wanted = common.method.demand(self.level, competition).weight.0;
         wanted <= common.layout.most_weight().0 * groups
+    }
+}
+
+/// Takes ordinary tasks off their queues and puts them back, in the end with this slice.
+fn place_tasks_again(tasks: &[u32], slice_ns: u64) {
+    let with_nice = |task: &u32| match sched::attributes_of(*task) {
+        Ok(Attributes::Fair { nice, .. }) => Some((*task, nice)),
+        _ => None,
+    };
+    // Each keeps its nice value: a lower one takes privilege.
+    let tasks: Vec<(u32, i32)> = tasks.iter().filter_map(with_nice).collect();
+    // The kernel leaves alone what does not change, and before 6.12 another slice is no change.
+    // Another class always is. This call leaves the nice value, too.
+    let none = libc::sched_param { sched_priority: 0 };
+    for (task, _) in &tasks {
+        // SAFETY: the parameters are valid for reading.
+        unsafe {
+            libc::sched_setscheduler(task.cast_signed(), libc::SCHED_BATCH, &raw const none);
+        }
+    }
+    for slice_ns in [100_000, slice_ns] {
+        for (task, nice) in &tasks {
+            let nice = *nice;
+            let _ = sched::set_attributes(*task, Attributes::Fair { nice, slice_ns });
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "../../../../base/linux/tests/support/unprivileged.rs"]
+mod unprivileged;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_task_is_placed_again_whatever_its_slice_and_keeps_its_nice_value() {
+        // The slice by which it is placed.
+        const SLICE_NS: u64 = 100_000;
+        let (was_placed, before, after) = std::thread::spawn(|| {
+            let niced = Attributes::Fair {
+                nice: 5,
+                slice_ns: SLICE_NS,
+            };
+            let before = sched::set_attributes(0, niced).unwrap();
+            // SAFETY: no arguments; cannot fail.
+            let task = unsafe { libc::gettid() }.cast_unsigned();
+            let over = AtomicBool::new(false);
+            let was_placed = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    unprivileged::give_up_nice();
+                    while !over.load(Ordering::Acquire) {
+                        place_tasks_again(&[task], SLICE_NS);
+                    }
+                });
+                let give_up = Instant::now() + Duration::from_secs(10);
+                // SAFETY: no pointers.
+                let is_placed = || unsafe { libc::sched_getscheduler(0) } == libc::SCHED_BATCH;
+                // It sees some of many.
+                let was_placed = loop {
+                    if is_placed() || Instant::now() > give_up {
+                        break Instant::now() <= give_up;
+                    }
+                };
+                over.store(true, Ordering::Release);
+                was_placed
+            });
+            (was_placed, before, sched::attributes_of(0).unwrap())
+        })
+        .join()
+        .unwrap();
+        assert!(was_placed);
+        assert_eq!(after, before);
     }
 }
