@@ -87,6 +87,8 @@ pub struct SpinnerTime {
     pub as_command_ns: Option<std::result::Result<u64, String>>,
     /// Real-time budget of its fresh group, us; `None` where groups have none.
     pub rt_runtime_us: Option<i64>,
+    /// Cap of its group, as the kernel has it.
+    pub cap: Option<Cap>,
 }
 
 struct ProbeSpinner {
@@ -412,6 +414,7 @@ fn spinner_times(
             Err(error) => Err(error.clone()),
         }),
         rt_runtime_us: root::read_value(&rt, "a number").ok(),
+        cap: spinner.holder.group().cap().ok().flatten(),
     }
 }
 

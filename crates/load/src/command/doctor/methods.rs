@@ -176,6 +176,10 @@ impl MethodJudge<'_> {
             return Err(self.no(why, remedy));
         }
         self.needs(self.found.caps, "caps are not honoured", "caps")?;
+        if self.found.no_burst {
+            let why = "caps have no burst here: unused quota is lost, and 95 % gives about 92";
+            return Ok(self.warn(why, "Linux 5.14 or later has it; or use pace"));
+        }
         let why = "works; less exact than pace, for comparison";
         Ok(self.works(self.found.caps, why))
     }
@@ -254,10 +258,7 @@ impl MethodJudge<'_> {
                 "use hogs, or gov, which needs none",
             )),
             FrequencySetting::Cannot((what, remedy)) => Err(self.no(what, remedy)),
-            FrequencySetting::Can(what) => {
-                self.needs_real_time()?;
-                Ok(self.untried_frequencies(what))
-            }
+            FrequencySetting::Can(what) => Ok(self.untried_frequencies(what)),
         }
     }
 
@@ -453,6 +454,9 @@ mod tests {
             (found.caps, ground.by_systemd) = (None, true);
         };
         assert_checks(systemds, &[("quota", No, ""), ("cap", Works, "")]);
+        // A node's cap has none.
+        let rows = [("quota", Warn, "5.14"), ("cap", Works, "")];
+        assert_checks(|found, _| found.no_burst = true, &rows);
         // Time is stolen only in a virtual machine.
         for (virtual_machine, state) in [(true, Warn), (false, Works)] {
             let change = |found: &mut ProbeFindings, ground: &mut Ground<'_>| {
@@ -493,6 +497,10 @@ mod tests {
             LazyLock::new(|| FrequencySetting::Can("3 steps".to_owned()));
         let rows = [("freq gov", Warn, "untried")];
         assert_checks(|_, ground| ground.frequencies = &CAN, &rows);
+        let no_real_time = |found: &mut ProbeFindings, ground: &mut Ground<'_>| {
+            (found.real_time, ground.frequencies) = (NO, &CAN);
+        };
+        assert_checks(no_real_time, &[("freq", Warn, "untried"), ("gov", No, "")]);
         let frozen = |found: &mut ProbeFindings, ground: &mut Ground<'_>| {
             (found.freezer, ground.frequencies) = (NO, &CAN);
         };

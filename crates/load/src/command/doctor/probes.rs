@@ -17,6 +17,8 @@ pub struct ProbeFindings {
     pub checks: Vec<Check>,
     pub weights: Option<Judgement>,
     pub caps: Option<Judgement>,
+    /// The kernel knows no burst of a cap.
+    pub no_burst: bool,
     pub slice: Option<Judgement>,
     pub timers: Option<Judgement>,
     /// Waiting is counted, so that stolen time can be told from it.
@@ -152,6 +154,7 @@ impl ProbeFindings {
             .figure("got_pct", pct),
         );
         self.caps = Some(judgement);
+        self.no_burst = spun.took[0].cap.is_some_and(|cap| cap.burst_us == 0);
         self.keep(&spun);
     }
 
