@@ -29,7 +29,7 @@ const PIECES_AHEAD: usize = 6;
 /// Shorter ones are published as long before: a burner plans the longest period, 100 ms, at
 /// its beginning.
 const AHEAD_NS: u64 = 2 * BOUNDARY_NS;
-/// But so many at most: a late burner finds what it has not seen yet.
+/// Pieces in the ring at most: a burner that is late has half of it to catch up.
 const MOST_AHEAD: usize = ORDERS / 2;
 /// How often the room of burners is looked at in the first second.
 const EARLY_NS: u64 = WINDOW_NS / 5;

@@ -50,8 +50,8 @@ pub fn fill_gaps(steps: BoxSteps, gaps: Gaps) -> BoxSteps {
 }
 
 /// The same where a part of a file is used, by its times there, ns. [`Gaps::Hold`] comes before
-/// the cut, for the load that goes on may be older, and tells of the part only. The others come
-/// after it, and an error has the times of the file.
+/// the cut, because the load that goes on may be older; its warning counts the part only. The
+/// others come after the cut, and an error has the times of the file.
 pub fn fill_gaps_of_part(steps: BoxSteps, gaps: Gaps, part: Range<u64>) -> BoxSteps {
     if gaps == Gaps::Keep {
         return steps;
@@ -83,14 +83,14 @@ pub fn fill_gaps_of_part(steps: BoxSteps, gaps: Gaps, part: Range<u64>) -> BoxSt
                 }
                 .into());
             }
-            let told = match gaps {
+            let counted = match gaps {
                 Gaps::Hold => {
                     let (from, to) = (step.start_ns.max(part.start), step.end_ns.min(part.end));
                     to.saturating_sub(from)
                 }
                 _ => step.length_ns(),
             };
-            *told_ns = told_ns.saturating_add(told);
+            *told_ns = told_ns.saturating_add(counted);
             if gaps == Gaps::Cut {
                 cut_ns += step.length_ns();
                 continue;

@@ -505,7 +505,7 @@ mod tests {
         // The load that is held lies before the part.
         let held = loads("--gaps hold --cut 20s..").unwrap();
         assert_eq!(held, [[40.0, 30.0]]);
-        // What is told is of the part, too.
+        // The warning is of the part, too.
         let told = |words: &str| -> Result<Vec<String>> {
             Ok(Profile::collect(reshape(words).read(&source, Gaps::Error)?)?.warnings)
         };
