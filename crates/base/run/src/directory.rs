@@ -33,9 +33,10 @@ pub const RUN_PREFIX: &str = "sandbag-run";
 pub const FILES: [&str; 4] = [RUN_JSON, ACHIEVED_CSV, SHORT_CSV, REPORT_HTML];
 
 /// Removes a result that is to be replaced: what is killed before leaves none, and that of
-/// before would be taken for its own. `-` is standard output; devices and pipes stay.
+/// before would be taken for its own. `-` is standard output; devices, pipes and links, as
+/// /dev/stdout is one, stay.
 pub fn remove_result(path: &Path) {
-    let is_file = |meta: fs::Metadata| meta.is_file() || meta.is_symlink();
+    let is_file = |meta: fs::Metadata| meta.is_file();
     if path.as_os_str() != "-" && fs::symlink_metadata(path).is_ok_and(is_file) {
         let _ = fs::remove_file(path);
     }
@@ -120,10 +121,16 @@ impl RunDir {
         !self.named
     }
 
-    /// Removes the results of an earlier run, which this one replaces.
+    /// Removes the results of an earlier run, which this one replaces; links are replaced
+    /// as well.
     pub fn remove_results(&self) {
         for name in FILES {
-            remove_result(&self.path.join(name));
+            let path = self.path.join(name);
+            if path.is_symlink() {
+                let _ = fs::remove_file(path);
+            } else {
+                remove_result(&path);
+            }
         }
     }
 
@@ -204,6 +211,20 @@ mod tests {
         let left: Vec<_> = fs::read_dir(place.path()).unwrap().flatten().collect();
         assert_eq!(left.len(), 1);
         assert_eq!(left[0].file_name(), "stdout.txt");
+    }
+
+    #[test]
+    fn only_a_file_is_removed_before_it_is_replaced() {
+        let place = tempfile::tempdir().unwrap();
+        let (file, link) = (place.path().join("file"), place.path().join("link"));
+        fs::write(&file, "x").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        for path in [&link, Path::new("/dev/stdout"), Path::new("/dev/null")] {
+            remove_result(path);
+            assert!(path.symlink_metadata().is_ok(), "{}", path.display());
+        }
+        remove_result(&file);
+        assert!(!file.exists());
     }
 
     #[test]

@@ -100,6 +100,9 @@ fn any_duration(text: &str) -> Result<Duration, String> {
 /// `0.3333333333h`: humantime has fractions only of whole nanoseconds.
 fn part_of_unit(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
+    if !unit.chars().all(char::is_alphabetic) {
+        return None;
+    }
     let unit = humantime::parse_duration(&format!("1{unit}")).ok()?;
     let count: f64 = number.trim().parse().ok()?;
     Duration::try_from_secs_f64(count * unit.as_secs_f64()).ok()
@@ -159,6 +162,7 @@ mod tests {
         let computed = Duration::from_nanos(8_571_428_571);
         assert_eq!(duration("8.571428571428571s"), Ok(computed));
         assert_eq!(duration("0.33333333333h").unwrap().as_secs(), 1199);
+        assert!(duration("0.333333333333h 30m").is_err());
         assert!(duration("10 parsecs").is_err() && duration("-1").is_err());
         assert!(positive_duration("0s").is_err());
     }
