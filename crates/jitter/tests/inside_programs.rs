@@ -368,6 +368,10 @@ fn short_events_count_until_the_replay_ends() {
         .spawn()
         .unwrap();
     let begin = Instant::now();
+    while trial.outcome().slots.is_empty() {
+        assert!(begin.elapsed() < PATIENCE, "it did not begin");
+        sleep(Duration::from_millis(10));
+    }
     sleep(Duration::from_millis(150));
     trial.plan.stop().unwrap();
     let most = begin.elapsed().as_nanos() as u64 / APART_NS + 1;

@@ -55,8 +55,10 @@ impl Absences {
     fn is_spoilt_by(&mut self, suspended_ns: u64, found: &[Option<RoundResult>]) -> bool {
         let is_suspended = suspended_ns > self.suspended_ns + SUSPENDED_NS;
         self.was_suspended |= is_suspended;
+        // One whose room was full before did not keep it.
+        let mut all = found.iter().flatten().filter(|one| !one.full).peekable();
         let is_long = |one: &RoundResult| one.longest_ns() >= STOPPED_NS;
-        let is_stopped = self.was_continued() && found.iter().flatten().all(is_long);
+        let is_stopped = self.was_continued() && all.peek().is_some() && all.all(is_long);
         is_suspended || is_stopped
     }
 

@@ -281,7 +281,7 @@ impl Loop {
 
 #[cfg(test)]
 mod tests {
-    use nix::sys::signal::raise;
+    use nix::sys::signal::{SigHandler, raise};
     use sandbag_ui::exit;
 
     use super::*;
@@ -306,6 +306,11 @@ mod tests {
     /// In a thread of its own, which blocks signals.
     #[test]
     fn a_signal_before_the_replay_begins_ends_it() {
+        for signal in ENDING {
+            // A caller may ignore them (nohup).
+            // SAFETY: the default is no handler.
+            unsafe { nix::sys::signal::signal(signal, SigHandler::SigDfl) }.unwrap();
+        }
         let thread = std::thread::spawn(|| {
             let signals = take_signals().unwrap();
             let at_once = || Hold {

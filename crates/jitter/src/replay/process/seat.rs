@@ -216,7 +216,7 @@ impl Seat {
 mod tests {
     use std::process::Command;
 
-    use nix::sys::signal::{Signal, raise};
+    use nix::sys::signal::{SigHandler, Signal, raise, signal};
 
     use super::*;
     use crate::replay::hold::take_signals;
@@ -245,6 +245,9 @@ mod tests {
                 died: None,
                 gone: false,
             };
+            // A caller may ignore it, as the shell of a script does for what is in the background.
+            // SAFETY: the default is no handler.
+            unsafe { signal(Signal::SIGINT, SigHandler::SigDfl) }.unwrap();
             let _signals = take_signals().unwrap();
             raise(Signal::SIGINT).unwrap();
             let ready = seat.await_ready(Instant::now() + PATIENCE, InjectorClass::Fair);
