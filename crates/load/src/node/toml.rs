@@ -20,6 +20,7 @@ use ::toml::de::{DeTable, DeValue, ValueDeserializer};
 use sandbag_linux::CpuList;
 use sandbag_linux::cpulist::MAX_CPU;
 use sandbag_linux::launcher::is_same_host;
+use sandbag_ui::address::SCHEMES;
 use serde::Deserialize;
 
 use crate::node::environment;
@@ -518,6 +519,7 @@ impl<'t> Fields<'t> {
                     // A number is one, whatever the files are called.
                     "load" if is_number(&value) => value,
                     "load" if value.contains('=') && !dir.join(&value).is_file() => value,
+                    "load" if SCHEMES.iter().any(|scheme| value.starts_with(scheme)) => value,
                     "jitter" | "load" => dir.join(value).to_string_lossy().into_owned(),
                     _ => value,
                 };

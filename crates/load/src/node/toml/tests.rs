@@ -297,6 +297,10 @@ fn a_load_profile_is_looked_for_beside_the_file_and_nowhere_else() {
         ("30", "30".to_owned()),
         ("'130 %'", "130 %".to_owned()),
         ("'0=30'", "0=30".to_owned()),
+        (
+            "'prometheus+http://mon:9090'",
+            "prometheus+http://mon:9090".to_owned(),
+        ),
     ] {
         std::fs::write(&path, node(&format!("cpus = 0\nspeed = 1\nload = {load}"))).unwrap();
         let file = NodesFile::read(&path, &words).unwrap();
