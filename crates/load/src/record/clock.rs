@@ -103,6 +103,7 @@ fn read(clock: ClockId) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use nix::sys::signal::SigHandler;
     use sandbag_linux::signals::ENDING;
     use sandbag_linux::stop_signals::StopSignals;
 
@@ -141,6 +142,11 @@ mod tests {
 
     #[test]
     fn every_ending_signal_ends_the_wait_and_not_the_process() {
+        for signal in ENDING {
+            // A caller may ignore them, as a shell does for what is in the background of a script.
+            // SAFETY: the default is no handler.
+            unsafe { nix::sys::signal::signal(signal, SigHandler::SigDfl) }.unwrap();
+        }
         let signals = StopSignals::block().unwrap();
         let mut clock = LiveClock::new(vec![signals.descriptor().unwrap()]).unwrap();
         assert_eq!(signals.take().unwrap(), None);
