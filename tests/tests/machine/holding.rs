@@ -16,7 +16,10 @@ cases! { REPEATED: repeated;
     a_profile_s_steps_are_held,
 }
 
-cases! { UNEQUAL: two_cpus; each_cpu_has_its_own_load }
+cases! { UNEQUAL: two_cpus;
+    each_cpu_has_its_own_load,
+    a_load_after_short_steps_without_one_is_held,
+}
 
 cases! { ENDS: root; a_load_that_ends_between_two_boundaries_is_held_to_its_end }
 
@@ -169,6 +172,20 @@ fn a_profile_s_steps_are_held(place: &MachinePlace) -> Result<()> {
     let csv = fs::read_to_string(place.path("r/achieved.csv"))?;
     case::note(&csv.replace('\n', " "));
     Ok(())
+}
+
+fn a_load_after_short_steps_without_one_is_held(place: &MachinePlace) -> Result<()> {
+    // Where one CPU has a step, all have one.
+    let row = |n: u32| {
+        let load = if n < 200 { 0 } else { 50 };
+        format!("{:.2},{load},{}\n", f64::from(n) / 100.0, 30 + n % 2 * 10)
+    };
+    let rows: String = (0..500).map(row).collect();
+    let steps = format!("time,cpu0,cpu1\n{rows}5,end\n");
+    fs::write(place.path("steps.csv"), steps)?;
+    let run = place.start("replay steps.csv --out r -q")?;
+    finish(run)?.judged()?;
+    held(place, "r")
 }
 
 fn the_published_formula_is_off(place: &MachinePlace) -> Result<()> {
