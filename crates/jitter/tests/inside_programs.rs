@@ -145,6 +145,15 @@ fn a_thread_may_outlive_its_jitter() {
     assert_eq!(outcome.refused, Default::default());
 }
 
+/// Until a process of the program has its jitter.
+fn await_begin(trial: &PlanTrial) {
+    let begin = Instant::now();
+    while trial.outcome().slots.is_empty() {
+        assert!(begin.elapsed() < PATIENCE, "it did not begin");
+        sleep(Duration::from_millis(10));
+    }
+}
+
 /// Neither before an event nor in the midst of one.
 #[test]
 fn a_program_continues_when_sandbag_is_killed() {
@@ -166,11 +175,7 @@ fn a_program_continues_when_sandbag_is_killed() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let begin = Instant::now();
-    while trial.outcome().slots.is_empty() {
-        assert!(begin.elapsed() < PATIENCE, "it did not begin");
-        sleep(Duration::from_millis(10));
-    }
+    await_begin(&trial);
     sleep(Duration::from_millis(500));
     assert!(program.try_wait().unwrap().is_none(), "it did not suffer");
     sandbag.kill().unwrap();
@@ -368,10 +373,7 @@ fn short_events_count_until_the_replay_ends() {
         .spawn()
         .unwrap();
     let begin = Instant::now();
-    while trial.outcome().slots.is_empty() {
-        assert!(begin.elapsed() < PATIENCE, "it did not begin");
-        sleep(Duration::from_millis(10));
-    }
+    await_begin(&trial);
     sleep(Duration::from_millis(150));
     trial.plan.stop().unwrap();
     let most = begin.elapsed().as_nanos() as u64 / APART_NS + 1;
@@ -398,10 +400,7 @@ fn rounds_that_pass_while_a_program_is_stopped_are_counted() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    while trial.outcome().slots.is_empty() {
-        assert!(begin.elapsed() < PATIENCE, "it did not begin");
-        sleep(Duration::from_millis(10));
-    }
+    await_begin(&trial);
     let pid = Pid::from_raw(program.id().cast_signed());
     kill(pid, Signal::SIGSTOP).unwrap();
     sleep(Duration::from_millis(500));
