@@ -257,12 +257,18 @@ impl Slot {
     /// publishes no further ahead than [`ORDERS`] - 2.
     pub fn publish(&self, order: LoadOrder) {
         let n = self.published.load(Ordering::Relaxed);
+        let before = n.checked_sub(1).and_then(|n| self.order(n));
+        // Who has nothing to do hears at times only that this goes on, for what it has not
+        // read yet to stay short.
+        let is_news = order.level > 0.0
+            || before.is_none_or(|before| before.level > 0.0)
+            || n.is_multiple_of(ORDERS as u64 / 2);
         let raw = &self.orders[n as usize % ORDERS];
         raw.from_ns.store(order.from_ns, Ordering::Relaxed);
         raw.level_bits
             .store(order.level.to_bits(), Ordering::Relaxed);
         self.published.store(n + 1, Ordering::Release);
-        self.wake();
+        self.wake(is_news);
     }
 
     /// Supervisor: everything published so far is void; what is published
@@ -273,12 +279,12 @@ impl Slot {
         self.restart.store(n, Ordering::Release);
     }
 
-    fn wake(&self) {
+    fn wake(&self, idle_ones: bool) {
         // The order must be visible before we look for sleeping burners:
         // the burner does the two in the other order.
         std::sync::atomic::fence(Ordering::SeqCst);
-        let sleeps = [&self.idle, &self.listens];
-        if sleeps.iter().any(|flag| flag.load(Ordering::Acquire) != 0) {
+        let is_set = |flag: &AtomicU32| flag.load(Ordering::Acquire) != 0;
+        if is_set(&self.listens) || idle_ones && is_set(&self.idle) {
             shared::wake_all(self.futex());
         }
     }

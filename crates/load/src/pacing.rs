@@ -51,10 +51,21 @@ impl LevelPlan {
     /// When the load ends next after `from_ns`, by the orders that are not in force yet: a
     /// burst of fixed length must not last longer.
     pub fn end_ns(&self, orders: &impl Orders, from_ns: u64) -> u64 {
-        let first = self.next.max(orders.restart());
-        let ahead = (first..orders.published()).filter_map(|n| orders.order(n));
-        let mut ends = ahead.filter(|order| order.level == 0.0 && order.from_ns > from_ns);
+        let mut ends = self
+            .ahead(orders)
+            .filter(|order| order.level == 0.0 && order.from_ns > from_ns);
         ends.next().map_or(u64::MAX, |order| order.from_ns)
+    }
+
+    /// When there is a load, by the orders that are not in force yet.
+    pub fn load_ns(&self, orders: &impl Orders) -> Option<u64> {
+        let mut loads = self.ahead(orders).filter(|order| order.level > 0.0);
+        loads.next().map(|order| order.from_ns)
+    }
+
+    fn ahead(&self, orders: &impl Orders) -> impl Iterator<Item = LoadOrder> {
+        let first = self.next.max(orders.restart());
+        (first..orders.published()).filter_map(|n| orders.order(n))
     }
 
     /// When the load in force began: the first order after a level of 0.

@@ -71,8 +71,8 @@ pub fn run(
         let due = add_due(worker, &mut debt, &mut plan, grid, next);
         if due == 0.0 && debt.debt_ns(worker.held_ns()) == 0 {
             worker.sleep_idle(&plan);
-            // Every order wakes it, also one that leaves the level: the period is not over, and the
-            // grid must not run ahead of the clock.
+            // An order may wake it long before a load begins: the period is not over, and the grid
+            // must not run ahead of the clock.
             if monotonic() < next {
                 continue;
             }
@@ -241,12 +241,14 @@ mod tests {
     use crate::board::Board;
     use crate::pacing::LoadOrder;
 
-    #[test]
-    fn orders_that_leave_a_level_of_nothing_do_not_move_the_grid() {
-        const MS: u64 = 1_000_000;
+    const MS: u64 = 1_000_000;
+
+    /// A burner that serves until the process ends, and its thread.
+    fn burner() -> (&'static Board, i32) {
         let board: &'static Board = Box::leak(Box::new(Board::create(1).unwrap()));
-        // It serves until the process ends.
-        std::thread::spawn(|| {
+        let (send, receive) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            send.send(nix::unistd::gettid().as_raw()).unwrap();
             let alarm = File::options().write(true).open("/dev/null").unwrap();
             let mut worker = BurnWorker::new(board, board.slot(0), alarm, sched::current_cpu());
             let duty = Duty::Pace { period_ns: 20 * MS };
@@ -256,20 +258,50 @@ mod tests {
             };
             run(&mut worker, duty, fair, None).unwrap();
         });
-        let order = |from_ns, level| board.slot(0).publish(LoadOrder { from_ns, level });
+        (board, receive.recv().unwrap())
+    }
+
+    fn publish(board: &Board, from_ns: u64, level: f64) {
+        board.slot(0).publish(LoadOrder { from_ns, level });
+    }
+
+    #[test]
+    fn orders_for_later_do_not_move_the_grid() {
+        let (board, _) = burner();
         for _ in 0..200 {
-            order(monotonic() + 5 * MS, 0.0);
+            publish(board, monotonic() + 9_000 * MS, 0.5);
+            board.slot(0).void_orders();
             std::thread::sleep(Duration::from_millis(5));
         }
         // A grid that each of them moves by a period is three seconds ahead now.
         let from = monotonic() + 20 * MS;
-        order(from, 0.5);
+        publish(board, from, 0.5);
         let taken = || board.slot(0).taken_ns.load(Ordering::Relaxed);
-        // A period's share; other tests may have nearly all of the CPU.
-        while taken() < 10 * MS {
+        // The shares of three periods, and other tests may have nearly all of the CPU. The first
+        // one is taken also where the grid is ahead.
+        while taken() < 30 * MS {
             assert!(monotonic() < from + 2_000 * MS, "{} ns", taken());
             std::thread::sleep(Duration::from_millis(5));
         }
-        order(monotonic(), 0.0);
+        publish(board, monotonic(), 0.0);
+    }
+
+    #[test]
+    fn orders_that_leave_a_level_of_nothing_wake_nobody() {
+        let (board, thread) = burner();
+        let sleeps = || {
+            let path = format!("/proc/self/task/{thread}/status");
+            let status = std::fs::read_to_string(path).unwrap();
+            let name = "\nvoluntary_ctxt_switches:";
+            let line = status.split_once(name).unwrap().1.lines().next().unwrap();
+            line.trim().parse::<u64>().unwrap()
+        };
+        let before = sleeps();
+        for _ in 0..200 {
+            publish(board, monotonic() + 3 * MS, 0.0);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let sleeps = sleeps() - before;
+        assert!((1..20).contains(&sleeps), "{sleeps}");
     }
 }

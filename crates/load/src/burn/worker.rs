@@ -258,7 +258,7 @@ impl<'a> BurnWorker<'a> {
     /// until one is published.
     pub fn sleep_idle(&mut self, plan: &LevelPlan) {
         let seen = self.slot.published();
-        let until = self.slot.order(plan.next()).map(|order| order.from_ns);
+        let until = plan.load_ns(self.slot);
         self.slot.idle.store(1, Ordering::Release);
         // What is known may be void before it comes: the load is set anew.
         let until = until.map(|from_ns| from_ns.min(monotonic() + 10 * BOUNDARY_NS));
