@@ -70,6 +70,14 @@ impl Query {
                         .into(),
                 );
             }
+            Some(query) if subtracts_from_number(&query) => {
+                return Err(
+                    "its query subtracts from a number, as 1 - rate(...) does: the result keeps \
+                     the label mode, so that the usage would be read as idle time; ask for rate() \
+                     itself, of all modes"
+                        .into(),
+                );
+            }
             Some(query) => query,
             None => selector(given.instance.as_deref(), given.job.as_deref()),
         };
@@ -243,6 +251,34 @@ fn selector(instance: Option<&str>, job: Option<&str>) -> String {
     }
 }
 
+/// Whether a series is subtracted from a number with which the expression or a parenthesis
+/// begins. An expression that sets labels itself may give the result another mode.
+fn subtracts_from_number(query: &str) -> bool {
+    if query.contains("label_replace") || query.contains("label_join") {
+        return false;
+    }
+    let outside_quotes = query.split('"').step_by(2);
+    let query: String = outside_quotes.flat_map(str::split_whitespace).collect();
+    let parentheses = query.match_indices('(').map(|(at, _)| at + 1);
+    parentheses.chain([0]).any(|at| {
+        let rest = query[at..].trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let subtracted = rest.strip_prefix('-').unwrap_or_default();
+        rest.len() < query.len() - at && has_name(subtracted)
+    })
+}
+
+/// Whether a name stands before the end of the parenthesis that is open.
+fn has_name(text: &str) -> bool {
+    let mut depth = 0;
+    let inner = text.chars().take_while(|c| {
+        depth += i32::from(*c == '(') - i32::from(*c == ')');
+        depth >= 0
+    });
+    let inner: String = inner.collect();
+    let mut words = inner.split(|c: char| !c.is_ascii_alphanumeric() && !"._:".contains(c));
+    words.any(|word| word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
+}
+
 /// Milliseconds since 1970: RFC 3339, or seconds.
 fn time(text: &str) -> Result<i64, String> {
     if let Ok(seconds) = text.parse::<f64>()
@@ -366,6 +402,33 @@ mod tests {
         // user:p@ss in base 64.
         let basic = Some("Basic dXNlcjpwQHNz".to_owned());
         assert_eq!(server("http://user:p%40ss@h/"), ("http://h".into(), basic));
+    }
+
+    #[test]
+    fn a_series_is_not_subtracted_from_a_number() {
+        for wrong in [
+            "1-rate(node_cpu_seconds_total{mode=\"idle\"}[1m])",
+            "100 - 100 * rate(node_cpu_seconds_total{mode=\"idle\"}[1m])",
+            "100 * (1 - rate(x[1m]))",
+            "100 - (avg by (instance, cpu, mode) (irate(x[1m])) * 100)",
+            "clamp_min(1.0 - instance:cpu:rate1m, 0)",
+        ] {
+            let url = format!("prometheus+http://h/?from=0&to=9&step=1&query={wrong}");
+            let e = Query::parse(&url, NOW).unwrap_err();
+            assert!(e.contains("subtracts from a number"), "{wrong}: {e}");
+        }
+        for right in [
+            "rate(node_cpu_seconds_total[1m])",
+            "100 * rate(x{instance=\"(1-a):9100\"}[1m] offset 1d)",
+            "(100 - 1e1) * rate(x[1m])",
+            "rate(x[1m]) - 0.01",
+            "rate(x[1m]) - on (cpu) rate(y[1m])",
+            "label_replace(1 - rate(x[1m]), \"mode\", \"user\", \"mode\", \"idle\")",
+        ] {
+            query(&format!(
+                "prometheus+http://h/?from=0&to=9&step=1&query={right}"
+            ));
+        }
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //! What the values are, which a document does not say: counters or rates, of
 //! all of the time or of a part.
 
+use std::collections::BTreeMap;
+
 use crate::import::counters::{CpuState, STATES};
 use crate::{Fault, Result};
 
@@ -15,8 +17,19 @@ const PERCENT: f64 = 150.0;
 const FALLS: f64 = 0.1;
 /// Modes that add up to less than this are not all there are.
 const ALL: f64 = 0.9;
-/// Intervals that are looked at to find that out.
+/// Points of each mode that are looked at to find that out.
 const ENOUGH: usize = 1000;
+/// The modes of Linux whose absence changes a load. Without steal the sum of the others is the
+/// delivered time, and the load is a share of that.
+const NEEDED: [CpuState; 7] = [
+    CpuState::User,
+    CpuState::Nice,
+    CpuState::System,
+    CpuState::Idle,
+    CpuState::Iowait,
+    CpuState::Irq,
+    CpuState::Softirq,
+];
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum MetricKind {
@@ -93,7 +106,7 @@ pub(super) fn whole<'a>(
 ) -> Result<(Whole, Option<String>), Fault> {
     let has = |state: CpuState| states[state as usize];
     let names = |wanted: &dyn Fn(usize) -> bool| -> String {
-        let names = (0..STATES).filter(|mode| states[*mode] && wanted(*mode));
+        let names = (0..STATES).filter(|mode| wanted(*mode));
         names.map(|mode| MODES[mode]).collect::<Vec<_>>().join(", ")
     };
     let unused = |mode: usize| {
@@ -101,12 +114,23 @@ pub(super) fn whole<'a>(
             .map(|state| state as usize)
             .contains(&mode)
     };
-    let busy = names(&|mode| !unused(mode));
+    let there = names(&|mode| states[mode]);
+    let busy = names(&|mode| states[mode] && !unused(mode));
     let waits = if has(CpuState::Iowait) {
         ""
     } else {
         ", waiting for I/O included"
     };
+    let too_little = || {
+        format!(
+            "the modes that are there, {there}, do not add up to the wall time (missing: {})",
+            names(&|mode| !states[mode])
+        )
+    };
+    let main_modes = has(CpuState::User) && has(CpuState::System);
+    // The sums of an increase() are no wall time, and steal may be all that is missing.
+    let is_unclear = matches!(kind, MetricKind::Rates { unit } if unit != 1.0)
+        || has(CpuState::Iowait) && !has(CpuState::Steal);
     let found = if !has(CpuState::Idle) && busy.is_empty() {
         return Err(Fault::NoSingleCpu(
             "export mode idle at least, better all modes of node_cpu_seconds_total",
@@ -115,20 +139,26 @@ pub(super) fn whole<'a>(
         let told = format!("mode idle is not there: busy is the sum of {busy} over the wall time");
         (Whole::WallLessBusy, Some(told))
     } else if busy.is_empty() {
+        let usage = match kind {
+            MetricKind::Counters => "",
+            MetricKind::Rates { .. } => {
+                " (a usage such as 1 - rate(idle) still carries mode=idle; ask for rate() itself)"
+            }
+        };
         let told = format!(
-            "of the modes only {} is there: busy is the rest of the wall time{waits}",
-            names(&|_| true)
+            "of the modes only {there} is there: busy is the rest of the wall time{waits}{usage}"
         );
         (Whole::WallLessIdle, Some(told))
-    } else if has(CpuState::User) && has(CpuState::System) || cpus.any(|modes| adds_up(modes, kind))
-    {
+    } else if NEEDED.iter().all(|state| has(*state)) || cpus.any(|modes| adds_up(modes, kind)) {
         (Whole::Modes, None)
+    } else if main_modes && is_unclear {
+        let told = too_little() + ": load is the busy share of their sum; ask for all modes";
+        (Whole::Modes, Some(told))
+    } else if main_modes && !has(CpuState::Iowait) {
+        let told = too_little() + &format!(": busy is the sum of {busy} over the wall time");
+        (Whole::WallLessBusy, Some(told))
     } else {
-        let told = format!(
-            "the modes that are there, {}, do not add up to the wall time: busy is what idle \
-             leaves of it{waits}",
-            names(&|_| true)
-        );
+        let told = too_little() + &format!(": busy is what idle leaves of it{waits}");
         (Whole::WallLessIdle, Some(told))
     };
     match (found, kind) {
@@ -146,18 +176,28 @@ pub(super) fn whole<'a>(
 
 /// Whether a CPU's modes are all of its time, in nine of ten intervals.
 fn adds_up(modes: &Modes, kind: MetricKind) -> bool {
-    let points: Vec<&[MetricPoint]> = modes.iter().flatten().map(Vec::as_slice).collect();
-    let count = points.iter().map(|points| points.len()).min().unwrap_or(0);
-    let sum = |i: usize| points.iter().map(|points| points[i].value).sum::<f64>();
+    let series = || modes.iter().flatten();
+    let mut sums: BTreeMap<i64, (usize, f64)> = BTreeMap::new();
+    for point in series().flat_map(|points| points.iter().take(ENOUGH)) {
+        let (count, sum) = sums.entry(point.ns).or_default();
+        *count += 1;
+        *sum += point.value;
+    }
+    // A moment at which a mode has no point says nothing.
+    let whole = sums
+        .iter()
+        .filter(|(_, (count, _))| *count == series().count());
+    let sums: Vec<(i64, f64)> = whole.map(|(ns, (_, sum))| (*ns, *sum)).collect();
     let mut shares: Vec<f64> = match kind {
-        MetricKind::Rates { unit } => (0..count.min(ENOUGH)).map(|i| sum(i) / unit).collect(),
-        MetricKind::Counters => (1..count.min(ENOUGH))
-            .map(|i| (sum(i) - sum(i - 1), points[0][i].ns - points[0][i - 1].ns))
+        MetricKind::Rates { unit } => sums.iter().map(|(_, sum)| sum / unit).collect(),
+        MetricKind::Counters => sums
+            .windows(2)
+            .map(|two| (two[1].1 - two[0].1, two[1].0 - two[0].0))
             .map(|(spent_s, wall_ns)| spent_s / (wall_ns as f64 / 1e9))
-            // Less was held for a while, or began anew.
-            .filter(|share| *share > 0.0)
             .collect(),
     };
+    // Counters were held for a while, or began anew; rates are those of a CPU that is offline.
+    shares.retain(|share| *share > 0.0);
     if shares.is_empty() {
         return false;
     }
