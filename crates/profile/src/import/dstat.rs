@@ -21,10 +21,11 @@ use crate::reader::{ImportReader, Lines};
 use crate::{Fault, Format, ProfileCell, Result};
 
 use super::counters::{self, CpuState};
-use super::cpu_table::CpuTable;
+use super::cpu_table::{CpuTable, CpuValues};
 use super::frame::import_samples;
 use super::host::Host;
 use super::line_samples::{LineEvent, LineFormat, LineSamples};
+use super::percent::IMPOSSIBLE;
 use super::sample::{ImportSample, ImportSummary};
 use super::stamp;
 
@@ -154,22 +155,32 @@ impl DstatTable {
         }
         let end_ns = clock.end_ns(epoch, local)?;
         for (cpu, values) in self.cpus.rows() {
-            let total: f64 = values.iter().sum();
-            let of = |state: CpuState| values[state as usize];
-            // Nothing but zeros: no tick was counted, the CPU is offline.
-            let cell = (total > 0.0).then(|| {
-                let unused = of(CpuState::Idle) + of(CpuState::Iowait);
-                counters::cell(unused, of(CpuState::Steal), total)
-            });
-            cells.push((cpu, cell));
+            cells.push((cpu, cell(values)));
         }
         Ok(end_ns)
     }
 }
 
+/// The load of a CPU; a value that is missing is NaN.
+fn cell(values: &CpuValues) -> Option<ProfileCell> {
+    let mut values = *values;
+    // The kernel moves ticks from iowait to idle: one may be below 0 and the other too high.
+    values[CpuState::Idle as usize] += std::mem::take(&mut values[CpuState::Iowait as usize]);
+    let total: f64 = values.iter().sum();
+    if total.is_nan() {
+        return None;
+    }
+    if !values.iter().all(|value| (0.0..=MAX_PCT).contains(value)) {
+        return Some(IMPOSSIBLE);
+    }
+    let of = |state: CpuState| values[state as usize];
+    // Nothing but zeros: no tick was counted, the CPU is offline.
+    (total > 0.0).then(|| counters::cell(of(CpuState::Idle), of(CpuState::Steal), total))
+}
+
 fn share(field: &[u8], cpu: u32, state: CpuState) -> Result<f64, Fault> {
     match decimal(field) {
-        Some(value) if (0.0..=MAX_PCT).contains(&value) => Ok(value),
+        Some(value) if !value.is_nan() => Ok(value),
         Some(_) => Err(Fault::out_of_range(
             format!("{state:?} of cpu{cpu}"),
             String::from_utf8_lossy(field),

@@ -5,7 +5,7 @@ use crate::number::any_percent;
 use crate::{Fault, ProfileCell};
 
 /// The load of values that cannot be; [`super::timeline`] makes it unknown and counts it.
-const IMPOSSIBLE: ProfileCell = ProfileCell {
+pub(super) const IMPOSSIBLE: ProfileCell = ProfileCell {
     load_pct: f64::NAN,
     steal_pct: 0.0,
 };
