@@ -13,7 +13,7 @@
 use crate::import::counters::CpuState;
 use crate::import::cpu_table::CpuTable;
 use crate::import::frame::import_samples;
-use crate::import::sample::{ImportSample, ImportSummary, Samples, slack};
+use crate::import::sample::{ImportSample, ImportSummary, Samples, count_warnings, slack};
 use crate::import::{percent, stamp};
 use crate::number::{self, cpu_number};
 use crate::reader::{ImportReader, Lines};
@@ -51,12 +51,18 @@ struct CollectlPlot {
     ahead: Option<PlotRow>,
     utc: bool,
     has_steal: bool,
+    /// CPUs in samples that have 100 % of one state and nothing else: collectl takes a counter
+    /// that fell for one that passed 2^32.
+    all_wait: u64,
+    all_steal: u64,
 }
 
 #[derive(Default)]
 struct PlotRow {
     end_ns: i64,
     cells: Vec<(u32, Option<ProfileCell>)>,
+    all_wait: u64,
+    all_steal: u64,
 }
 
 /// A header, and room for the values of a row.
@@ -105,7 +111,7 @@ impl PlotTable {
     fn cells<'a>(
         &mut self,
         fields: impl Iterator<Item = &'a [u8]>,
-        cells: &mut Vec<(u32, Option<ProfileCell>)>,
+        row: &mut PlotRow,
     ) -> Result<(), Fault> {
         let mut count = 0;
         for field in fields {
@@ -122,10 +128,17 @@ impl PlotTable {
             let of = |state: CpuState| values[state as usize];
             let (idle, wait) = (of(CpuState::Idle), of(CpuState::Iowait));
             let steal = of(CpuState::Steal);
+            let sum: f64 = values.iter().sum();
+            row.all_wait += u64::from(wait == 100.0 && sum == 100.0);
+            if steal == 100.0 && sum == 100.0 {
+                row.all_steal += 1;
+                row.cells.push((cpu, None));
+                continue;
+            }
             // Nothing but zeros is how collectl writes a CPU that is offline.
-            let others = || values.iter().sum::<f64>() - idle - wait - steal;
+            let others = || sum - idle - wait - steal;
             let cell = percent::cell_rounded(idle, wait, steal, ROUNDING_PCT, others)?;
-            cells.push((cpu, cell));
+            row.cells.push((cpu, cell));
         }
         Ok(())
     }
@@ -205,7 +218,11 @@ impl CollectlPlot {
                 read_row(line, table, offset_ns, row)
             });
             return match read {
-                Some(Ok(())) => Ok(true),
+                Some(Ok(())) => {
+                    self.all_wait += row.all_wait;
+                    self.all_steal += row.all_steal;
+                    Ok(true)
+                }
                 Some(Err(fault)) => Err(self.lines.here(fault)),
                 None => Err(self.lines.here(Fault::wrong_format(
                     Format::CollectlPlot,
@@ -269,7 +286,8 @@ fn read_row(
     };
     row.end_ns = end_ns;
     row.cells.clear();
-    table.cells(fields, &mut row.cells)
+    (row.all_wait, row.all_steal) = (0, 0);
+    table.cells(fields, row)
 }
 
 impl Samples for CollectlPlot {
@@ -278,8 +296,8 @@ impl Samples for CollectlPlot {
             Some(row) => row,
             None => {
                 let mut row = PlotRow {
-                    end_ns: 0,
                     cells: std::mem::take(&mut sample.cells),
+                    ..PlotRow::default()
                 };
                 if !self.next_row(&mut row)? {
                     return Ok(false);
@@ -303,12 +321,25 @@ impl Samples for CollectlPlot {
     }
 
     fn about(&self) -> ImportSummary {
+        let mut warnings = count_warnings([
+            (
+                self.all_wait,
+                "in {} samples a CPU has Wait% 100 and nothing else, which collectl also writes \
+                 where iowait fell; its load is taken to be 0 there (the raw file has the counters)",
+            ),
+            (
+                self.all_steal,
+                "in {} samples a CPU has Steal% 100 and nothing else, which collectl also writes \
+                 where steal fell; its load is unknown there",
+            ),
+        ]);
+        warnings.extend(self.lines.cut_warning());
         ImportSummary {
             host: self.block.host.name(),
             local: !self.utc && self.block.offset_ns.is_none(),
             undated: false,
             has_steal: self.has_steal,
-            warnings: self.lines.cut_warning().into_iter().collect(),
+            warnings,
         }
     }
 
