@@ -78,6 +78,8 @@ pub(super) struct Sar {
     clock: DayClock,
     /// End of the last sample or stamp of a header after it.
     begin_ns: Option<i64>,
+    /// The last two stamps of rows `all`, which every sample has, also without a CPU.
+    all_ns: [Option<i64>; 2],
     all_rows: u64,
     cpu_rows: u64,
     /// Rows without a header.
@@ -100,6 +102,7 @@ impl Sar {
             midnight_ns: None,
             clock: DayClock::default(),
             begin_ns: None,
+            all_ns: [None; 2],
             all_rows: 0,
             cpu_rows: 0,
             headless: 0,
@@ -113,6 +116,7 @@ impl Sar {
     fn machine(&mut self, host: Option<Vec<u8>>, midnight_ns: Option<i64>) -> Result<(), Fault> {
         host.map_or(Ok(()), |name| self.host.is(&name))?;
         self.no_table();
+        self.all_ns = [None; 2];
         // With a date of its own a further file starts its days anew.
         if midnight_ns.is_some() {
             self.midnight_ns = midnight_ns;
@@ -131,6 +135,13 @@ impl Sar {
         let since = self.clock.at(time_s)?;
         Ok(self.midnight_ns.unwrap_or(0).saturating_add(since))
     }
+
+    /// The same of a row `all`, after which the clock of the CPUs may go back: a file may hold
+    /// `sar` before `sar -P ALL`.
+    fn all_stamp(&self, time_s: i64) -> Option<i64> {
+        let since = self.clock.clone().at(time_s).ok()?;
+        Some(self.midnight_ns.unwrap_or(0).saturating_add(since))
+    }
 }
 
 enum SarLine {
@@ -143,7 +154,7 @@ enum SarLine {
     Restart,
     /// Columns if the table is that of CPU load.
     Header(Option<Columns>, i64),
-    AllCpus,
+    AllCpus(i64),
     Row(i64, u32, Option<ProfileCell>),
     /// A row of some table that is not known to be that of CPU load.
     OtherRow,
@@ -180,7 +191,7 @@ fn parse(line: &[u8], columns: Option<Columns>, zoned: &mut bool) -> Result<SarL
     match (columns, name) {
         (_, b"LINUX") => Ok(SarLine::Restart),
         (_, b"COM") => Ok(SarLine::Nothing),
-        (Some(_), b"all") => Ok(SarLine::AllCpus),
+        (Some(_), b"all") => Ok(SarLine::AllCpus(time_s)),
         (Some(columns), _) if name.first().is_some_and(u8::is_ascii_digit) => {
             let cpu = cpu_field(name)?;
             Ok(SarLine::Row(time_s, cpu, columns.row(rest)?))
@@ -253,11 +264,20 @@ impl LineFormat for Sar {
                     self.begin_ns = Some(self.begin_ns.map_or(ns, |b| b.max(ns)));
                 }
             }
-            SarLine::AllCpus => self.all_rows += 1,
+            SarLine::AllCpus(time_s) => {
+                self.all_rows += 1;
+                let ns = self.all_stamp(time_s);
+                if ns != self.all_ns[1] {
+                    self.all_ns = [self.all_ns[1], ns];
+                }
+            }
             SarLine::Row(time_s, cpu, cell) => {
                 self.cpu_rows += 1;
                 let end_ns = self.stamp(time_s)?;
-                let start_ns = self.begin_ns.filter(|begin_ns| *begin_ns < end_ns);
+                let all_ns = self.all_ns.iter().flatten();
+                let before_ns = all_ns.filter(|all_ns| **all_ns < end_ns).max();
+                let begin_ns = self.begin_ns.max(before_ns.copied());
+                let start_ns = begin_ns.filter(|begin_ns| *begin_ns < end_ns);
                 self.lasted |= start_ns.is_some();
                 self.begin_ns = Some(end_ns);
                 return Ok(LineEvent::Row(SampleRow {

@@ -100,7 +100,7 @@ pub(super) fn midnight_ns(date: Date) -> Option<i64> {
 }
 
 /// A clock that shows the time of day only, and the days that pass on it.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct DayClock {
     /// Days passed since the first.
     day: i64,
