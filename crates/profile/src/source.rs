@@ -59,7 +59,7 @@ impl Format {
 const HEAD: usize = 16 << 10;
 
 /// The most that is kept of a pipe, 1 GiB: the directory of temporary files is often memory.
-const MOST_SPOOLED: u64 = 1 << 30;
+pub(crate) const MOST_SPOOLED: u64 = 1 << 30;
 
 /// How the daily files of sysstat begin, in the byte order of most machines.
 const SYSSTAT_MAGIC: [u8; 2] = 0xd596u16.to_le_bytes();
@@ -154,7 +154,8 @@ impl InputSource {
         Self::spool_within(MOST_SPOOLED, input, name)
     }
 
-    fn spool_within(most: u64, input: &mut dyn Read, name: Arc<str>) -> Result<Self> {
+    /// The same with another limit, in bytes.
+    pub(crate) fn spool_within(most: u64, input: &mut dyn Read, name: Arc<str>) -> Result<Self> {
         let mut spool = || {
             let mut file = tempfile::tempfile().map_err(|e| {
                 let dir = std::env::temp_dir();

@@ -5,6 +5,7 @@ use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::source::MOST_SPOOLED;
 use crate::{Fault, InputSource, Result};
 use rustls::crypto::ring;
 use serde::Deserialize;
@@ -35,11 +36,12 @@ const LISTED: usize = 10;
 /// # Errors
 /// [`Fault::Server`], or what goes wrong while they are written to disk.
 pub fn fetch(asked: &Query, token: Option<&str>, name: &Arc<str>) -> Result<InputSource> {
-    fetch_within(WHOLE, asked, token, name)
+    fetch_within(WHOLE, MOST_SPOOLED, asked, token, name)
 }
 
 fn fetch_within(
     limit: Duration,
+    most: u64,
     asked: &Query,
     token: Option<&str>,
     name: &Arc<str>,
@@ -52,13 +54,19 @@ fn fetch_within(
         found: false,
         failed: None,
     };
-    let spooled = InputSource::spool(&mut answers, Arc::clone(name));
+    let spooled = InputSource::spool_within(most, &mut answers, Arc::clone(name));
     let fault = |message| Fault::Server(message).at(name, None);
     if let Some(message) = answers.failed {
         return Err(fault(message));
     }
     // Nothing was asked if there is no room for answers.
-    let spooled = spooled?;
+    let spooled = spooled.map_err(|error| match *error.fault {
+        Fault::PipeTooLong(most) => fault(format!(
+            "the answers are longer than {most} bytes, the most that is kept (in TMPDIR); take a \
+             shorter time or a longer step"
+        )),
+        _ => error,
+    })?;
     if answers.found {
         Ok(spooled)
     } else {
@@ -363,7 +371,7 @@ impl<I: Iterator<Item = Request>> Read for Answers<'_, I> {
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead as _, BufReader, Write as _};
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
     use std::thread::JoinHandle;
 
     use crate::{Profile, ReadOptions};
@@ -416,14 +424,18 @@ mod tests {
         answer("200 OK", "Content-Type: application/json\r\n", &body)
     }
 
+    fn asked(url: &str) -> Query {
+        let url = format!("prometheus+http://{url}");
+        Query::parse(&url, jiff::Timestamp::UNIX_EPOCH).unwrap()
+    }
+
     fn get(
         query: &str,
         token: Option<&str>,
         answers: Vec<String>,
     ) -> (Result<InputSource>, Vec<String>) {
         let (address, serving) = server(answers);
-        let url = format!("prometheus+http://{}", query.replace("HOST", &address));
-        let asked = Query::parse(&url, jiff::Timestamp::UNIX_EPOCH).unwrap();
+        let asked = asked(&query.replace("HOST", &address));
         let got = fetch(&asked, token, &"in".into());
         (got, serving.join().unwrap())
     }
@@ -537,45 +549,50 @@ mod tests {
     }
 
     #[test]
+    fn answers_that_are_too_long_have_a_remedy() {
+        let (address, serving) = server(vec![matrix("[1,\"1\"]")]);
+        let asked = asked(&format!("{address}/?from=0&to=5&step=1"));
+        let got = fetch_within(WHOLE, 20, &asked, None, &"in".into());
+        let got = got.unwrap_err().to_string();
+        assert!(got.contains("(in TMPDIR); take a shorter time"), "{got}");
+        serving.join().unwrap();
+    }
+
+    #[test]
     fn a_server_that_sends_a_byte_now_and_then_is_given_up() {
         const LIMIT: Duration = Duration::from_secs(1);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!(
-            "prometheus+http://{}/?from=0&to=5&step=1",
-            listener.local_addr().unwrap()
-        );
+        let address = listener.local_addr().unwrap();
+        let asked = asked(&format!("{address}/?from=0&to=5&step=1"));
         let serving = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
+            // Until the other side closes, perhaps before the first byte.
             let head = "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n{";
-            stream.write_all(head.as_bytes()).unwrap();
-            // Until the other side closes.
-            while stream.write_all(b" ").is_ok() {
+            let mut open = stream.write_all(head.as_bytes()).is_ok();
+            while open {
                 std::thread::sleep(Duration::from_millis(20));
+                open = stream.write_all(b" ").is_ok();
             }
         });
-        let asked = Query::parse(&url, jiff::Timestamp::UNIX_EPOCH).unwrap();
-        let got = fetch_within(LIMIT, &asked, None, &"in".into());
+        let got = fetch_within(LIMIT, MOST_SPOOLED, &asked, None, &"in".into());
         let got = got.unwrap_err().to_string();
         assert!(got.contains("were not complete after 1 s"), "{got}");
+        // The time may have been over before a connection was made.
+        drop(TcpStream::connect(address));
         serving.join().unwrap();
     }
 
     #[test]
     fn a_server_that_is_not_there() {
         // Bound and dropped, so that the port is closed.
-        let free = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap();
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|bound| bound.local_addr());
+        let free = free.unwrap().to_string();
+        let unknown = "no-such-host.invalid".to_owned();
         for (host, said) in [
-            (free.to_string(), "nothing listens at http://127.0.0.1:"),
-            (
-                "no-such-host.invalid".to_owned(),
-                "http://no-such-host.invalid",
-            ),
+            (free, "nothing listens at http://127.0.0.1:"),
+            (unknown, "http://no-such-host.invalid"),
         ] {
-            let url = format!("prometheus+http://{host}/?from=0&to=5");
-            let asked = Query::parse(&url, jiff::Timestamp::UNIX_EPOCH).unwrap();
+            let asked = asked(&format!("{host}/?from=0&to=5"));
             let got = fetch(&asked, None, &"in".into()).unwrap_err().to_string();
             assert!(got.contains(said), "{got}");
         }
