@@ -24,8 +24,8 @@ pub enum MapRule {
     /// The same groups; each CPU gets the greatest load of its group at each
     /// moment.
     Max,
-    /// Dealt like cards: CPU number i of the profile goes to CPU number
-    /// i mod n. Loads that meet are added and clipped at 100: the work of a
+    /// Dealt like cards: the i-th CPU of the profile, counted from 0, goes to
+    /// the (i mod n)-th of the machine. Loads that meet are added and clipped at 100: the work of a
     /// large machine on a small one.
     Wrap,
 }

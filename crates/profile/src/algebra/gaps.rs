@@ -22,7 +22,8 @@ pub enum Gaps {
     /// No load.
     Zero,
     /// Each step in which a load is unknown is left out, for all CPUs, and
-    /// what follows moves up.
+    /// what follows moves up. Steps before the first known one move the begin
+    /// of the recording.
     Cut,
     /// Refuse, naming the first one: for commands that act on a profile, unless
     /// the user chose another treatment.
@@ -52,19 +53,34 @@ pub fn fill_gaps(steps: BoxSteps, gaps: Gaps) -> BoxSteps {
 /// The same where a part of a file is used, by its times there, ns. [`Gaps::Hold`] comes before
 /// the cut, because the load that goes on may be older; its warning counts the part only. The
 /// others come after the cut, and an error has the times of the file.
-pub fn fill_gaps_of_part(steps: BoxSteps, gaps: Gaps, part: Range<u64>) -> BoxSteps {
+pub fn fill_gaps_of_part(mut steps: BoxSteps, gaps: Gaps, part: Range<u64>) -> BoxSteps {
     if gaps == Gaps::Keep {
         return steps;
     }
-    let header = steps.header().clone();
+    let mut header = steps.header().clone();
     let cpus = header.cpus.clone();
     // What goes on in a hole.
     let mut last = vec![ProfileCell::default(); cpus.len()];
     let mut cut_ns = 0;
     let mut kept = false;
+    // The first step that is left, or what stands in its place.
+    let mut first = None;
+    if gaps == Gaps::Cut {
+        first = Some(loop {
+            match steps.next_step() {
+                Ok(Some(step)) if step.cells.iter().any(Option::is_none) => {
+                    cut_ns += step.length_ns();
+                }
+                other => break other,
+            }
+        });
+        header.begins_at = header.begins_at.and_then(|begin| begin.later(cut_ns));
+    }
+    let mut cut_before_ns = cut_ns;
     let warning = move |ns| gap_warning(gaps, ns);
     change_steps(steps, header, warning, move |inner, told_ns| {
-        while let Some(mut step) = inner.next_step()? {
+        *told_ns = told_ns.saturating_add(std::mem::take(&mut cut_before_ns));
+        while let Some(mut step) = first.take().unwrap_or_else(|| inner.next_step())? {
             step.start_ns -= cut_ns;
             step.end_ns -= cut_ns;
             let Some(hole) = step.cells.iter().position(Option::is_none) else {
@@ -169,6 +185,24 @@ mod tests {
         let e = fill("error").unwrap_err();
         assert!(matches!(*e.fault, Fault::Hole { cpu: 0, .. }));
         assert!(fill("guess").is_err());
+    }
+
+    #[test]
+    fn steps_that_are_cut_out_first_move_the_begin() {
+        const HOLE: &[Option<f64>] = &[None];
+        const KNOWN: &[Option<f64>] = &[Some(50.0)];
+        for (loads, begin) in [
+            ([HOLE, HOLE, KNOWN], "01:11:12"),
+            ([KNOWN, HOLE, KNOWN], "01:10:52"),
+        ] {
+            let ends = [10, 20, 30].map(|end_s| end_s * crate::NS_PER_S);
+            let steps: Vec<_> = ends.into_iter().zip(loads).collect();
+            let mut p = profile(&[0], &steps);
+            p.header.begins_at = "2026-11-21T01:10:52".parse().ok();
+            let p = Profile::collect(fill_gaps(p.into_steps(), Gaps::Cut)).unwrap();
+            let expected = format!("2026-11-21T{begin}");
+            assert_eq!(p.header.begins_at.unwrap().to_string(), expected);
+        }
     }
 
     #[test]
