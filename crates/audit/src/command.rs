@@ -10,13 +10,16 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{self, Signal};
+use nix::unistd::{Pid, getsid};
 use sandbag_linux::child::{self, ChildSetup as _};
 use sandbag_linux::user::User;
-use sandbag_linux::{CpuList, clock, sched};
+use sandbag_linux::{CpuList, Root, clock, process, sched};
 use sandbag_run::leash;
 
 use crate::error::Halt;
 use crate::work::RunFigures;
+use crate::worker::{Patience, unpin};
 
 /// Between two looks at whether to stop.
 const LOOK: Duration = Duration::from_millis(500);
@@ -25,7 +28,7 @@ const LAST_WORDS: usize = 300;
 
 /// Runs `command` by `/bin/sh -c` on one CPU; its output goes nowhere. The
 /// times are those of the shell and of all that it waited for. What it starts
-/// ends with it, and with us.
+/// ends with it. With us ends its process group: if we are killed, groups that it made go on.
 pub(crate) fn run(
     command: &str,
     user: Option<&User>,
@@ -65,9 +68,8 @@ pub(crate) fn run(
         .map_err(|cause| failed(&format!("start on CPU {cpu}"), cause))?;
     drop(end);
     let pid = process.id();
-    // SAFETY: signals to the session that we made; the leader was not reaped,
-    // or its number is not in use again yet.
-    let kill = || unsafe { libc::kill(-pid.cast_signed(), libc::SIGKILL) };
+    // The leader was not reaped, or its number is not in use again yet.
+    let kill = || kill_session(Pid::from_raw(pid.cast_signed()));
     let (send, ended) = channel();
     // It has the other end.
     drop(shell);
@@ -85,11 +87,13 @@ pub(crate) fn run(
         let _ = child::reap(Some(pid));
         return Err(Halt::Failed("no thread can be had".to_owned()));
     };
-    // Too far away for the clock is for ever.
-    let until = Instant::now().checked_add(patience);
+    let mut left = Patience::new(patience, LOOK);
     let mut why = None;
     let (reaped, end) = loop {
-        match ended.recv_timeout(LOOK) {
+        let begin = Instant::now();
+        let outcome = ended.recv_timeout(LOOK);
+        left.spend(begin.elapsed());
+        match outcome {
             Ok(outcome) => break outcome,
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(Halt::Failed("it was not waited for".to_owned()));
@@ -97,7 +101,7 @@ pub(crate) fn run(
             Err(RecvTimeoutError::Timeout) => {
                 if stop() {
                     why = Some(Halt::Stopped);
-                } else if until.is_some_and(|until| Instant::now() > until) {
+                } else if left.is_over() {
                     let seconds = patience.as_secs_f64();
                     why = Some(Halt::Failed(format!("it took longer than {seconds:.0} s")));
                 }
@@ -139,6 +143,30 @@ pub(crate) fn run(
     })
 }
 
+/// Looks for processes of a session, each of which may find what was started in the one before.
+const SESSION_LOOKS: u32 = 10;
+
+/// Kills all processes of a session, also those in groups of their own (timeout(1), `set -m`).
+fn kill_session(leader: Pid) {
+    let _ = signal::killpg(leader, Signal::SIGKILL);
+    let mut killed = Vec::new();
+    for _ in 0..SESSION_LOOKS {
+        let mut found = process::pids(&Root::default()).unwrap_or_default();
+        found.retain(|pid| {
+            let session = getsid(Some(Pid::from_raw(pid.cast_signed())));
+            session == Ok(leader) && !killed.contains(pid)
+        });
+        if found.is_empty() {
+            break;
+        }
+        for pid in &found {
+            let _ = signal::kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL);
+            unpin(*pid);
+        }
+        killed.append(&mut found);
+    }
+}
+
 /// The end of its output after a colon, once all writers have closed it; empty without
 /// output.
 fn last(mut words: std::io::PipeReader) -> String {
@@ -158,11 +186,19 @@ fn last(mut words: std::io::PipeReader) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use sandbag_linux::process::Process;
+
     use super::*;
 
+    fn first_cpu() -> u32 {
+        sched::affinity(0).unwrap().iter().next().unwrap()
+    }
+
     fn try_it(command: &str) -> Result<RunFigures, Halt> {
-        let cpu = sched::affinity(0).unwrap().iter().next().unwrap();
-        run(command, None, cpu, Duration::from_secs(20), &|| false)
+        let time = Duration::from_secs(20);
+        run(command, None, first_cpu(), time, &|| false)
     }
 
     #[test]
@@ -188,10 +224,40 @@ mod tests {
     #[test]
     fn it_does_not_outlive_its_time() {
         let begin = Instant::now();
-        let outcome = run("sleep 1000", None, 0, Duration::from_millis(10), &|| false);
+        let cpu = first_cpu();
+        let outcome = run("sleep 1000", None, cpu, Duration::from_millis(10), &|| {
+            false
+        });
         assert!(matches!(outcome, Err(Halt::Failed(why)) if why.contains("longer")));
-        let outcome = run("sleep 1000", None, 0, Duration::from_secs(60), &|| true);
+        let outcome = run("sleep 1000", None, cpu, Duration::from_secs(60), &|| true);
         assert_eq!(outcome, Err(Halt::Stopped));
         assert!(begin.elapsed() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn process_groups_of_its_own_end_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("pid");
+        // Its number once it is in the group that `timeout` makes.
+        let pid = || -> Option<u32> { fs::read_to_string(&file).ok()?.trim().parse().ok() };
+        let inner = format!("echo $$ > {0}.new; mv {0}.new {0}", file.display());
+        let group = format!("timeout 100 sh -c '{inner}; sleep 100' &");
+        let wait = format!("while [ ! -e {} ]; do sleep 0.1; done", file.display());
+        let minute = Duration::from_secs(60);
+        for (command, is_stopped) in [
+            (format!("{group} wait"), true),
+            (format!("{group} {wait}"), false),
+        ] {
+            let stop = || is_stopped && pid().is_some();
+            let outcome = run(&command, None, first_cpu(), minute, &stop);
+            assert_eq!(outcome.is_err(), is_stopped, "{outcome:?}");
+            let pid = pid().unwrap();
+            let begin = Instant::now();
+            while Process::new(&Root::default(), pid).lives() {
+                assert!(begin.elapsed() < minute / 2, "{command}");
+                thread::sleep(Duration::from_millis(20));
+            }
+            fs::remove_file(&file).unwrap();
+        }
     }
 }

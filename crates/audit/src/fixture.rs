@@ -396,6 +396,18 @@ fn suspects(odd: u32) -> Vec<Suspect> {
     ]
 }
 
+/// This test program again, with one test alone; `None` in that process.
+#[cfg(test)]
+pub(crate) fn alone(test: &str) -> Option<std::process::Command> {
+    const ALONE: &str = "SANDBAG_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return None;
+    }
+    let mut program = std::process::Command::new(std::env::current_exe().unwrap());
+    program.args(["--exact", test]).env(ALONE, "1");
+    Some(program)
+}
+
 /// A root with these files.
 #[cfg(test)]
 pub(crate) fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, sandbag_linux::Root) {

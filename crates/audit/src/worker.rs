@@ -7,7 +7,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use sandbag_linux::sched;
+use sandbag_linux::process::Process;
+use sandbag_linux::{Root, sched};
 use sandbag_run::child;
 
 use crate::error::{Error, Result};
@@ -17,6 +18,51 @@ use crate::work::{Answer, WORK_VERB, WorkOrder};
 const LOOK: Duration = Duration::from_secs(1);
 /// Longer than an answer of any sane process.
 const LONGEST_ANSWER: usize = 1 << 16;
+
+/// What is left of a time for which we wait. Of what a look took, no more than twice its length
+/// counts: where we were away for longer (stopped, or frozen as by `docker pause`), the process
+/// that we wait for mostly was, too.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    left: Duration,
+    look: Duration,
+}
+
+impl Patience {
+    pub(crate) fn new(time: Duration, look: Duration) -> Self {
+        Self { left: time, look }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.left.is_zero()
+    }
+
+    /// The length of the next look.
+    pub(crate) fn look(&self) -> Duration {
+        self.look.min(self.left)
+    }
+
+    pub(crate) fn spend(&mut self, took: Duration) {
+        self.left = self.left.saturating_sub(took.min(self.look * 2));
+    }
+}
+
+/// Moves the threads of a process away from the CPUs to which they are pinned. Where real-time
+/// tasks have a CPU, a thread that is held there does not get to run even to die.
+pub(crate) fn unpin(pid: u32) {
+    let threads = Process::new(&Root::default(), pid).threads();
+    let (Ok(anywhere), Ok(threads)) = (sched::affinity(0), threads) else {
+        return;
+    };
+    for thread in threads {
+        let thread = thread.pid();
+        // A thread that may stay where it is would not be moved.
+        let elsewhere = sched::affinity(thread).map(|pinned| anywhere.without(&pinned));
+        if let Some(elsewhere) = elsewhere.ok().filter(|cpus| !cpus.is_empty()) {
+            let _ = sched::set_affinity(thread, &elsewhere);
+        }
+    }
+}
 
 /// A process under our own hidden verb. It ends with this.
 #[derive(Debug)]
@@ -77,7 +123,7 @@ impl WorkProcess {
         if !matches!(sent, Some(Ok(()))) {
             return Err(self.reap());
         }
-        let until = Instant::now() + patience;
+        let mut patience = Patience::new(patience, LOOK);
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
@@ -87,15 +133,14 @@ impl WorkProcess {
             if stop() {
                 return Err(WorkerEnd::Stopped);
             }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if patience.is_over() {
                 return Err(WorkerEnd::Silent);
             }
+            let begin = Instant::now();
+            let is_ready = self.is_ready(patience.look());
+            patience.spend(begin.elapsed());
             let mut some = [0; 4096];
-            match self
-                .is_ready(left.min(LOOK))
-                .then(|| self.answers.read(&mut some))
-            {
+            match is_ready.then(|| self.answers.read(&mut some)) {
                 None => {}
                 Some(Ok(0) | Err(_)) => return Err(self.reap()),
                 Some(Ok(count)) if self.read.len() + count <= LONGEST_ANSWER => {
@@ -131,11 +176,74 @@ impl WorkProcess {
 impl Drop for WorkProcess {
     fn drop(&mut self) {
         drop(self.orders.take());
-        // Where it is held nothing may get to run, not even to die.
-        if let Ok(anywhere) = sched::affinity(0) {
-            let _ = sched::set_affinity(self.child.id(), &anywhere);
-        }
         let _ = self.child.kill();
+        // Killed, it starts no thread that would be missed.
+        unpin(self.child.id());
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use sandbag_linux::CpuList;
+
+    use super::*;
+    use crate::fixture::alone;
+
+    #[test]
+    fn an_absence_of_ours_does_not_count() {
+        let minute = Duration::from_secs(60);
+        let mut patience = Patience::new(minute, LOOK);
+        // We were frozen for an hour.
+        patience.spend(60 * minute);
+        assert!(!patience.is_over());
+        assert_eq!(patience.look(), LOOK);
+        for _ in 0..58 {
+            assert!(!patience.is_over());
+            patience.spend(LOOK);
+        }
+        assert!(patience.is_over(), "{patience:?}");
+        // An interrupted look is a part of one.
+        let mut patience = Patience::new(LOOK, LOOK);
+        patience.spend(LOOK / 4);
+        assert_eq!(patience.look(), LOOK / 4 * 3);
+    }
+
+    #[test]
+    fn every_thread_is_moved_from_its_cpu() {
+        let cpus = sched::affinity(0).unwrap();
+        let only = CpuList::from_iter(cpus.iter().next());
+        let Some(mut child) = alone("worker::tests::every_thread_is_moved_from_its_cpu") else {
+            let held = thread::spawn(move || {
+                sched::set_affinity(0, &only).unwrap();
+                let _ = std::io::stdin().read(&mut [0]);
+            });
+            return held.join().unwrap();
+        };
+        if cpus == only {
+            return;
+        }
+        let mut child = child
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let pinned = || {
+            let threads = Process::new(&Root::default(), child.id()).threads();
+            let mut threads = threads.unwrap().into_iter();
+            threads.any(|thread| sched::affinity(thread.pid()).is_ok_and(|cpus| cpus == only))
+        };
+        let begin = Instant::now();
+        while !pinned() {
+            assert!(begin.elapsed() < Duration::from_secs(60));
+            thread::sleep(Duration::from_millis(20));
+        }
+        unpin(child.id());
+        let is_pinned = pinned();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!is_pinned);
     }
 }
