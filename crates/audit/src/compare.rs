@@ -21,7 +21,7 @@ use crate::model::{Audit, AuditVerdict, Cpu, Quantity, Test, unique};
 use crate::ranks::holm;
 use crate::verdict::WEIGHT;
 use pairs::pairs;
-use shift::{NullCache, Shift};
+use shift::{NullCache, Pair, Shift};
 
 /// The format's version, in each file.
 pub const VERSION: u32 = 1;
@@ -116,30 +116,34 @@ pub fn compare(a: &Audit, b: &Audit, options: &CompareOptions) -> Result<Compari
     if !differences.is_empty() && !options.anyway {
         return Err(CompareError::NotAlike(differences));
     }
+    let of_b = |one: &&Test| b.tests.iter().find(|other| other.name == one.name);
+    let tests: Vec<(&Test, &Test)> = a
+        .tests
+        .iter()
+        .filter_map(|one| Some((one, of_b(&one)?)))
+        .collect();
+    // Their number is needed first. A shift may hold millions of differences, so there is one at
+    // a time.
+    let made: usize = tests.iter().map(|(one, other)| count(one, other)).sum();
+    let alone = options.confidence;
+    // Each misses the truth so rarely that all together miss it as rarely as asked.
+    let together = 1.0 - (1.0 - alone) / made.max(1) as f64;
     let mut known = NullCache::default();
-    let mut found: Vec<(&str, Vec<ShiftedChange>)> = Vec::new();
-    for one in &a.tests {
-        let other = b.tests.iter().find(|other| other.name == one.name);
-        let changes = other.map(|other| changes(one, other, &mut known));
-        found.extend(changes.map(|changes| (one.name.as_str(), changes)));
+    let mut found: Vec<(&str, Vec<SharedChange>)> = Vec::new();
+    for (one, other) in tests {
+        let changes = changes(one, other, [alone, together], &mut known);
+        found.push((&one.name, changes));
     }
     found.retain(|(_, changes)| !changes.is_empty());
     if found.is_empty() {
         return Err(CompareError::NothingInCommon);
     }
     let all = found.iter_mut().flat_map(|(_, changes)| changes);
-    let all = all.filter_map(|one| Some((&mut one.change, one.shift.as_ref()?, one.share)));
-    let all: Vec<(&mut Change, &Shift, f64)> = all.collect();
-    let made = all.len();
-    let alone = options.confidence;
-    // Each misses the truth so rarely that all together miss it as rarely as asked.
-    let together = 1.0 - (1.0 - alone) / made.max(1) as f64;
-    let p: Vec<f64> = all.iter().map(|(change, ..)| change.p).collect();
-    for ((change, shift, share), p) in all.into_iter().zip(holm(&p, made)) {
-        let of = change.quantity;
-        let pct = |(low, high)| (shift_pct(low, of), shift_pct(high, of));
-        change.interval_pct = shift.interval(alone, &mut known).map(pct);
-        change.together_pct = shift.interval(together, &mut known).map(pct);
+    let all = all.filter_map(|one| Some((&mut one.change, one.share?)));
+    let all: Vec<(&mut Change, f64)> = all.collect();
+    debug_assert_eq!(all.len(), made);
+    let p: Vec<f64> = all.iter().map(|(change, _)| change.p).collect();
+    for ((change, share), p) in all.into_iter().zip(holm(&p, made)) {
         change.p_together = p;
         change.verdict = judge(change, share, options);
     }
@@ -309,47 +313,73 @@ pub(crate) fn difference_of_work(one: &Test, other: &Test) -> Option<String> {
 }
 
 #[derive(Debug)]
-struct ShiftedChange {
+struct SharedChange {
     change: Change,
-    /// `None` where the accounting cannot resolve it.
-    shift: Option<Shift>,
-    /// Share of its quantity in the CPU time of the first audit, 0 to 1.
-    share: f64,
+    /// Share of its quantity in the CPU time of the first audit, 0 to 1; `None` where the
+    /// accounting cannot resolve it.
+    share: Option<f64>,
 }
 
-/// All that can be compared of a test.
-fn changes(a: &Test, b: &Test, known: &mut NullCache) -> Vec<ShiftedChange> {
+/// The quantities and CPUs of a test that both audits have.
+fn in_both(a: &Test, b: &Test) -> Vec<(Quantity, u32)> {
     let on = |test: &Test, cpu| test.samples.iter().any(|sample| sample.cpu == cpu);
     let cpus = unique(a.samples.iter().map(|sample| sample.cpu));
     let cpus: Vec<u32> = cpus.into_iter().filter(|cpu| on(b, *cpu)).collect();
-    let mut changes = Vec::new();
-    for quantity in quantities(a, b).iter().copied() {
-        for cpu in cpus.iter().copied() {
-            let is_resolvable = is_resolvable(a, quantity, cpu) && is_resolvable(b, quantity, cpu);
-            let shift = is_resolvable.then(|| Shift::of(&pairs(a, b, quantity, cpu), known));
-            let shift = shift.flatten();
-            let value = |shift: &Shift| shift_pct(shift.value, quantity);
-            let change = Change {
-                quantity,
-                cpu,
-                pct: shift.as_ref().map_or(0.0, value),
-                interval_pct: None,
-                together_pct: None,
-                p: shift.as_ref().map_or(1.0, |shift| shift.p),
-                p_together: 1.0,
-                runs: (runs(a, cpu), runs(b, cpu)),
-                middle: (at_greatest(a, quantity, cpu), at_greatest(b, quantity, cpu)),
-                verdict: AuditVerdict::NotResolvable,
-            };
-            let (share, _) = effects::share(&a.samples, cpu, quantity);
-            changes.push(ShiftedChange {
-                change,
-                shift,
-                share,
-            });
+    let of = |quantity: &Quantity| cpus.iter().map(|cpu| (*quantity, *cpu)).collect::<Vec<_>>();
+    quantities(a, b).iter().flat_map(of).collect()
+}
+
+/// What is compared; `None` where the accounting cannot resolve it, or nothing has figures in
+/// both.
+fn comparable(a: &Test, b: &Test, quantity: Quantity, cpu: u32) -> Option<Vec<Pair>> {
+    let is_resolvable = is_resolvable(a, quantity, cpu) && is_resolvable(b, quantity, cpu);
+    let pairs = is_resolvable.then(|| pairs(a, b, quantity, cpu))?;
+    let is_whole = |pair: &Pair| !pair.a.is_empty() && !pair.b.is_empty();
+    pairs.iter().any(is_whole).then_some(pairs)
+}
+
+/// Number of the comparisons of a test.
+fn count(a: &Test, b: &Test) -> usize {
+    let all = in_both(a, b).into_iter();
+    all.filter(|(quantity, cpu)| comparable(a, b, *quantity, *cpu).is_some())
+        .count()
+}
+
+/// All that can be compared of a test, with intervals of these confidences: of each alone, and of
+/// all together.
+fn changes(
+    a: &Test,
+    b: &Test,
+    [alone, together]: [f64; 2],
+    known: &mut NullCache,
+) -> Vec<SharedChange> {
+    let of = |(quantity, cpu): (Quantity, u32)| {
+        let pairs = comparable(a, b, quantity, cpu);
+        let shift = pairs.and_then(|pairs| Shift::of(&pairs, known));
+        let value = |shift: &Shift| shift_pct(shift.value, quantity);
+        let mut interval = |confidence: f64| {
+            let (low, high) = shift.as_ref()?.interval(confidence, known)?;
+            Some((shift_pct(low, quantity), shift_pct(high, quantity)))
+        };
+        let change = Change {
+            quantity,
+            cpu,
+            pct: shift.as_ref().map_or(0.0, value),
+            interval_pct: interval(alone),
+            together_pct: interval(together),
+            p: shift.as_ref().map_or(1.0, |shift| shift.p),
+            p_together: 1.0,
+            runs: (runs(a, cpu), runs(b, cpu)),
+            middle: (at_greatest(a, quantity, cpu), at_greatest(b, quantity, cpu)),
+            verdict: AuditVerdict::NotResolvable,
+        };
+        let share = || effects::share(&a.samples, cpu, quantity).0;
+        SharedChange {
+            change,
+            share: shift.is_some().then(share),
         }
-    }
-    changes
+    };
+    in_both(a, b).into_iter().map(of).collect()
 }
 
 /// What both tests measure.

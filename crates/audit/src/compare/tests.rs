@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
-use crate::fixture::{Maker, eight};
+use crate::fixture::{Maker, alone, eight};
 use crate::model::LeftOut;
 use proptest::prelude::*;
+use sandbag_linux::Root;
+use sandbag_linux::process::Process;
 
 const USUAL: CompareOptions = CompareOptions {
     confidence: 0.99,
@@ -195,6 +197,34 @@ fn what_is_not_there_cannot_be_resolved() {
         verdicts(&found, &a.tests[0].name, Quantity::System),
         [AuditVerdict::NotResolvable; 8]
     );
+}
+
+#[test]
+fn long_audits_are_compared_in_little_memory() {
+    let name = "compare::tests::long_audits_are_compared_in_little_memory";
+    if let Some(mut alone) = alone(name) {
+        let out = alone.output().unwrap();
+        assert!(
+            out.status.success(),
+            "{}",
+            String::from_utf8_lossy(&out.stdout)
+        );
+        return;
+    }
+    let make = |seed| Maker::eight().cpus(4).rounds(200).seed(seed).make();
+    let (a, b) = (make(1), make(2));
+    let peak_kib = || {
+        Process::current(&Root::default())
+            .memory()
+            .unwrap()
+            .peak_kib
+    };
+    let before = peak_kib();
+    let found = compare(&a, &b, &USUAL).unwrap();
+    // All differences of a figure are 1 MB.
+    assert!(found.comparisons > 40, "{}", found.comparisons);
+    let more = peak_kib() - before;
+    assert!(more < 24 << 10, "{more} KiB");
 }
 
 proptest! {
