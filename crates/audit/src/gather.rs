@@ -9,7 +9,9 @@
 //! of the time ([`verdict::LASTS`]); with few rounds both are not enough for a drift that lasts
 //! for several. CPUs keep the effects of their own audit, and only those can be odd of which
 //! that audit makes an alarm: it knows what is so by design and what passes by. The correction
-//! is that for all comparisons of all hosts.
+//! is that for all comparisons of all hosts. A host whose own audit is undecided or unequal is not
+//! known to be equal, so all together are undecided at best: by chance one audit in a hundred is
+//! unequal at 99 %, and to repeat that costs less than a slower CPU that was called equal.
 
 pub mod report;
 
@@ -21,6 +23,7 @@ use crate::compare::difference_of_work;
 use crate::effects::{self, TestLevel, deciding};
 use crate::model::{Audit, AuditSample, AuditVerdict, CpuVerdict, Effect, Quantity, Test, unique};
 use crate::ranks::holm;
+use crate::report::words;
 use crate::verdict;
 
 /// More hosts than this are compared with their middle. The time of each with all others grows
@@ -48,6 +51,9 @@ pub struct Cluster {
     pub left_out: Vec<(String, String)>,
     /// Hosts whose own audit is not complete, and why.
     pub incomplete: Vec<(String, String)>,
+    /// Hosts of several CPUs, none of them in `cpus`, whose own audit is undecided or unequal, and
+    /// what it says.
+    pub own_audits: Vec<(String, String)>,
 }
 
 /// A host against the middle of all.
@@ -88,6 +94,8 @@ pub struct Gatherer {
     cpus: Vec<(CpuDifference, bool)>,
     /// Hosts whose own audit is not complete, and why.
     incomplete: Vec<(String, String)>,
+    /// Hosts whose own audit is undecided or unequal, and what it says.
+    own_audits: Vec<(String, String)>,
 }
 
 #[derive(Debug)]
@@ -115,6 +123,22 @@ impl Gatherer {
             let cause = test.failure.as_deref().unwrap_or_default();
             let why = format!("the test {} failed: {cause}", test.name);
             self.incomplete.push((host.to_owned(), why));
+        }
+        // What is incomplete is undecided, and named for that.
+        let is_named = self
+            .incomplete
+            .last()
+            .is_some_and(|(named, _)| named == host);
+        let is_open = match audit.verdict {
+            AuditVerdict::Equal | AuditVerdict::NotResolvable => false,
+            AuditVerdict::Undecided => !is_named,
+            AuditVerdict::Unequal => true,
+        };
+        // One CPU has nothing to be compared with.
+        if is_open && audit.cpus.len() > 1 {
+            let verdict = words::verdict(audit.verdict);
+            let said = format!("{verdict}: {}", words::summary(audit));
+            self.own_audits.push((host.to_owned(), said));
         }
         self.confidence = self.confidence.max(audit.design.confidence);
         self.tolerance_pct = self.tolerance_pct.max(audit.design.tolerance_pct);
@@ -233,8 +257,10 @@ impl Gatherer {
             (_, false) => AuditVerdict::Unequal,
             (found, true) => found.unwrap_or_default(),
         };
-        // Who was not compared is not known to be equal.
-        if !left_out.is_empty() || !self.incomplete.is_empty() {
+        let mut own_audits = self.own_audits;
+        own_audits.retain(|(host, _)| cpus.iter().all(|one| one.host != *host));
+        // Who was not compared is not known to be equal, nor is one that its own audit doubts.
+        if !(left_out.is_empty() && self.incomplete.is_empty() && own_audits.is_empty()) {
             verdict = verdict.max(AuditVerdict::Undecided);
         }
         Cluster {
@@ -248,6 +274,7 @@ impl Gatherer {
             cpus,
             left_out,
             incomplete: self.incomplete,
+            own_audits,
         }
     }
 }

@@ -16,8 +16,8 @@ pub const GATHER_HELP: &str = "\
 Exit codes:
   0 no host and no CPU is slower, 1 an audit cannot be used, lacks a test of
   the others or did other work in it, or sandbag failed, 2 wrong usage or bad
-  input, 3 a host or a CPU is slower, 4 undecided, or the audit of a host is
-  not complete.";
+  input, 3 a host or a CPU is slower, 4 undecided, or the own audit of a host
+  is not complete, undecided or unequal.";
 
 /// The table for audits.
 pub const HELP: &str = "\

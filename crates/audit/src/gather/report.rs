@@ -14,7 +14,7 @@ use sandbag_ui::text::visible;
 
 use super::{Cluster, HostDifference};
 use crate::model::{AuditVerdict, Quantity};
-use crate::report::words::{probability, signed, verdict};
+use crate::report::words::{confidence, probability, signed, verdict};
 
 /// Rows on a terminal; the other forms have all.
 const SHOWN: usize = 20;
@@ -31,11 +31,13 @@ const CPU_HEADS: [&str; 6] = ["host", "CPU", "test", "quantity", "difference", "
 
 fn cells(one: &HostDifference) -> [String; 7] {
     let unit = one.quantity.unit();
-    let number = |pct: f64| {
+    let number = |pct: f64| format!("{} {unit}", signed(pct));
+    // The estimate is known also where an end of its interval is not.
+    let end = |pct: f64| {
         if one.quantity.is_open(pct) {
             String::new()
         } else {
-            format!("{} {unit}", signed(pct))
+            number(pct)
         }
     };
     [
@@ -43,8 +45,8 @@ fn cells(one: &HostDifference) -> [String; 7] {
         visible(&one.test),
         one.quantity.word().to_owned(),
         number(one.pct),
-        number(one.together_pct.0),
-        number(one.together_pct.1),
+        end(one.together_pct.0),
+        end(one.together_pct.1),
         verdict(one.verdict).to_owned(),
     ]
 }
@@ -96,11 +98,16 @@ fn summary(cluster: &Cluster) -> String {
         ),
     };
     let odd = match cpus {
-        0 => "no CPU differs from the others of its host".to_owned(),
+        0 => "no CPU differs from the others of its host beyond chance".to_owned(),
         1 => "1 CPU differs from the others of its host".to_owned(),
         n => format!("{n} CPUs differ from the others of their hosts"),
     };
-    format!("{slower}; {odd}")
+    let own = match cluster.own_audits.len() {
+        0 => String::new(),
+        1 => "; 1 host is undecided or unequal by its own audit".to_owned(),
+        n => format!("; {n} hosts are undecided or unequal by their own audits"),
+    };
+    format!("{slower}; {odd}{own}")
 }
 
 pub fn terminal(cluster: &Cluster) -> String {
@@ -111,8 +118,8 @@ pub fn terminal(cluster: &Cluster) -> String {
     );
     let _ = writeln!(
         out,
-        "At {:.1} % confidence over all comparisons; differences up to {} % do not count.\n",
-        cluster.confidence * 100.0,
+        "At {} confidence over all comparisons; differences up to {} % do not count.\n",
+        confidence(cluster.confidence),
         cluster.tolerance_pct
     );
     let mut table = plain(HEADS);
@@ -135,6 +142,10 @@ pub fn terminal(cluster: &Cluster) -> String {
     for (host, why) in &cluster.incomplete {
         let _ = writeln!(out, "incomplete: {}: {}", visible(host), visible(why));
     }
+    for (host, said) in cluster.own_audits.iter().take(SHOWN) {
+        let _ = writeln!(out, "own audit: {}: {}", visible(host), visible(said));
+    }
+    more(&mut out, cluster.own_audits.len());
     out
 }
 
@@ -142,7 +153,7 @@ fn more(out: &mut String, rows: usize) {
     if rows > SHOWN {
         let _ = writeln!(
             out,
-            "and {} more; -o FILE.html or FILE.csv has all",
+            "and {} more; -o FILE.html or FILE.json has all",
             rows - SHOWN
         );
     }
@@ -185,7 +196,7 @@ pub fn page(cluster: &Cluster) -> String {
             p .what { "audits of " (cluster.hosts.len()) " hosts" }
             h1 { span .verdict.(class) { (verdict(cluster.verdict)) } }
             p .reason { (visible(&summary(cluster))) "." }
-            p { "At " (cluster.confidence * 100.0) " % confidence over all comparisons; differences up to "
+            p { "At " (confidence(cluster.confidence)) " confidence over all comparisons; differences up to "
                 (cluster.tolerance_pct) " % do not count." }
         }
         section {
@@ -207,7 +218,11 @@ pub fn page(cluster: &Cluster) -> String {
                 }
             }
         }
-        @for (head, all) in [("Left out", &cluster.left_out), ("Incomplete", &cluster.incomplete)] {
+        @for (head, all) in [
+            ("Left out", &cluster.left_out),
+            ("Incomplete", &cluster.incomplete),
+            ("Own audits", &cluster.own_audits),
+        ] {
             @if !all.is_empty() {
                 section {
                     h2 { (head) }

@@ -133,6 +133,98 @@ fn a_host_whose_audit_is_not_complete_is_not_known_to_be_equal() {
 }
 
 #[test]
+fn hosts_are_not_equal_if_the_own_audit_of_one_is_undecided_or_unequal() {
+    let gather = |change: fn(&mut Audit)| {
+        gather_audits((0..6).map(|host| {
+            let mut audit = Maker::eight().odd(None).seed(host).make();
+            if host == 4 {
+                change(&mut audit);
+            }
+            audit
+        }))
+    };
+    fn judge_cpu_5(audit: &mut Audit, verdict: AuditVerdict, nature: Option<Nature>) {
+        let mut verdicts = audit.tests[0].verdicts.iter_mut();
+        let own = verdicts.find(|one| (one.cpu, one.quantity) == (5, Quantity::Elapsed));
+        let own = own.unwrap();
+        (own.verdict, own.nature) = (verdict, nature);
+        verdict::again(audit, true);
+    }
+    let found = gather(|_| {});
+    assert_eq!(
+        (found.verdict, found.own_audits.len()),
+        (AuditVerdict::Equal, 0)
+    );
+    let undecided = |audit: &mut Audit| judge_cpu_5(audit, AuditVerdict::Undecided, None);
+    // By its own audit alone; the correction for all hosts leaves it out.
+    let unequal = |audit: &mut Audit| {
+        judge_cpu_5(audit, AuditVerdict::Unequal, Some(Nature::Inequality));
+    };
+    for (change, expected) in [
+        (
+            undecided as fn(&mut Audit),
+            "undecided: still open: compute on CPU 5;",
+        ),
+        (unequal, "unequal: CPU 5 in compute (elapsed "),
+    ] {
+        let found = gather(change);
+        assert_eq!(found.verdict, AuditVerdict::Undecided, "{expected}");
+        assert!(found.cpus.is_empty() && found.incomplete.is_empty());
+        let [(host, said)] = &found.own_audits[..] else {
+            panic!("{:?}", found.own_audits);
+        };
+        assert!(host == "n4" && said.starts_with(expected), "{said}");
+        let text = report::terminal(&found);
+        assert!(text.contains("1 host is undecided or unequal by its own audit"));
+        assert!(
+            text.contains(&format!("\nown audit: n4: {expected}")),
+            "{text}"
+        );
+        assert!(report::page(&found).contains("Own audits"));
+    }
+    // What is by design, or of others where that does not count, is no doubt.
+    let designed = |audit: &mut Audit| {
+        judge_cpu_5(audit, AuditVerdict::Unequal, Some(Nature::Designed));
+    };
+    assert_eq!(gather(designed).verdict, AuditVerdict::Equal);
+}
+
+#[test]
+fn hosts_of_one_cpu_have_no_own_verdict() {
+    let found = gather_audits((0..6).map(|host| {
+        let mut audit = Maker::eight().cpus(1).odd(None).seed(host).make();
+        audit.verdict = AuditVerdict::Undecided;
+        audit
+    }));
+    assert!(found.own_audits.is_empty());
+    assert_eq!(found.verdict, AuditVerdict::Equal);
+}
+
+#[test]
+fn a_host_that_is_many_times_slower_has_its_difference_in_the_table() {
+    let found = gather_audits((0..6).map(|host| {
+        let maker = Maker::eight().cpus(4).odd(None).seed(host);
+        let mut audit = maker.slower(if host == 2 { 12.0 } else { 1.0 }).make();
+        audit.design.confidence = 0.9999;
+        audit
+    }));
+    let mut all = found.differences.iter();
+    let one = all.find(|one| one.host == "n2" && one.quantity == Quantity::Elapsed);
+    let one = one.unwrap();
+    assert!(one.quantity.is_open(one.pct), "{one:?}");
+    let (text, page) = (report::terminal(&found), report::page(&found));
+    let difference = format!("{:+.0} %", one.pct);
+    assert!(
+        text.contains(&difference) && page.contains(&difference),
+        "{text}"
+    );
+    // Not rounded to certainty.
+    for report in [text, page] {
+        assert!(report.contains("At 99.99 % confidence"), "{report}");
+    }
+}
+
+#[test]
 fn what_is_so_by_design_is_no_odd_cpu() {
     let audit = two_nodes(0, 1.0);
     let mut verdicts = audit.tests[0].verdicts.iter();
