@@ -50,6 +50,19 @@ fn halt(error: sandbag_jitter::Error) -> Halt {
     }
 }
 
+/// What is known after a look without a trace: nothing, if other programs had all CPUs all the
+/// time, or if we were stopped (Ctrl-Z, a suspend). Causes are not known then, which is an error.
+fn of_failure(
+    error: sandbag_jitter::Error,
+    cpus: &CpuList,
+    traced: bool,
+) -> Result<NoiseShares, Halt> {
+    match *error.fault {
+        Fault::NothingKnown | Fault::Absent if !traced => Ok(NoiseShares::unknown(cpus)),
+        _ => Err(halt(error)),
+    }
+}
+
 /// Looks for so long; where `traced`, with the kernel's trace events beside.
 pub(crate) fn look(
     root: &Root,
@@ -93,11 +106,7 @@ pub(crate) fn look(
     };
     match recorded {
         Ok(_) => {}
-        // Other programs had all CPUs, all the time. Causes are not known then, which is an error.
-        Err(error) if !traced && matches!(*error.fault, Fault::NothingKnown) => {
-            return Ok(NoiseShares::unknown(cpus));
-        }
-        Err(error) => return Err(halt(error)),
+        Err(error) => return of_failure(error, cpus, traced),
     }
     let trace = format::read(&bytes[..]).map_err(halt)?;
     let mut looked = NoiseShares::default();
@@ -179,6 +188,16 @@ mod tests {
             // How long it could look depends on who else runs.
             assert!(known_ns == 0 || (0.0..=100.0).contains(&pct));
         }
+    }
+
+    #[test]
+    fn of_a_look_in_which_we_were_stopped_nothing_is_known() {
+        let cpus = "0-1".parse().unwrap();
+        let after = |fault: Fault, traced| of_failure(fault.into(), &cpus, traced);
+        assert_eq!(after(Fault::Absent, false), Ok(NoiseShares::unknown(&cpus)));
+        assert!(matches!(after(Fault::Absent, true), Err(Halt::Failed(_))));
+        let displaced = after(Fault::Displaced(1), false);
+        assert_eq!(displaced, Err(Halt::offline(1)));
     }
 
     #[test]
