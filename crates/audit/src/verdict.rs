@@ -28,8 +28,8 @@ use std::collections::BTreeMap;
 
 use crate::accounting::Accounting;
 use crate::design;
-use crate::effects::{self, TestLevel, share};
-use crate::model::{Audit, AuditVerdict, Cpu, CpuVerdict, Effect, Nature, Quantity, Test};
+use crate::effects::{self, TestLevel, median, share};
+use crate::model::{Audit, AuditVerdict, Cpu, CpuVerdict, Effect, Nature, Quantity, Test, unique};
 use builds::BuildEffects;
 
 /// A difference of user or system time counts from this part of the tolerance
@@ -151,6 +151,10 @@ fn judge_class(effect: &Effect, looked: EffectClass, test: &Test, rule: &Rule<'_
     match looked {
         EffectClass::Within => (AuditVerdict::Equal, None, words::within_words(effect, rule)),
         EffectClass::Little => (AuditVerdict::Equal, None, words::little(effect, test)),
+        EffectClass::Slower if is_stolen(effect, test) => {
+            let because = words::beyond_words(effect) + words::STOLEN;
+            (AuditVerdict::Unequal, Some(Nature::Contention), because)
+        }
         EffectClass::Slower => {
             let nature = nature(effect, test, rule);
             let because = words::beyond_words(effect) + words::of_nature(effect, nature);
@@ -178,6 +182,30 @@ fn nature(effect: &Effect, test: &Test, rule: &Rule<'_>) -> Nature {
     }
 }
 
+/// Whether the hypervisor took as much more of a CPU's time, and the kernel counts that as CPU
+/// time, as those without CONFIG_PARAVIRT_TIME_ACCOUNTING do.
+fn is_stolen(effect: &Effect, test: &Test) -> bool {
+    let cpus = unique(test.samples.iter().map(|sample| sample.cpu));
+    let others = cpus.into_iter().filter(|cpu| *cpu != effect.cpu);
+    let elsewhere = median(others.map(|cpu| stolen_pct(test, cpu)));
+    let more = stolen_pct(test, effect.cpu) - elsewhere.unwrap_or(0.0);
+    !effect.quantity.is_share() && more > 0.0 && more >= effect.pct
+}
+
+/// Stolen time that runs did not wait for, percent of the rest of their time: so much longer they
+/// seem to have worked.
+fn stolen_pct(test: &Test, cpu: u32) -> f64 {
+    let (mut elapsed, mut stolen) = (0.0, 0.0);
+    for sample in test.samples.iter().filter(|sample| sample.cpu == cpu) {
+        let ran_ns = sample.user_ns as f64 + sample.system_ns as f64;
+        let waited_ns = (sample.elapsed_ns as f64 - ran_ns).max(0.0);
+        elapsed += sample.elapsed_ns as f64;
+        stolen += sample.evidence.steal_ns as f64 - waited_ns;
+    }
+    let stolen = stolen.clamp(0.0, elapsed);
+    stolen / (elapsed - stolen).max(1.0) * 100.0
+}
+
 /// Whether a verdict is an alarm: what is so by design is none.
 pub fn alarms(verdict: AuditVerdict, nature: Option<Nature>, contention_fails: bool) -> bool {
     verdict == AuditVerdict::Unequal
@@ -202,6 +230,14 @@ pub fn of_test(verdicts: &[CpuVerdict], contention_fails: bool) -> AuditVerdict 
     } else {
         AuditVerdict::NotResolvable
     }
+}
+
+/// Whether a CPU is faster than the middle one by more than the tolerance, in a time that matters.
+/// Its verdict is *equal*, which is about slower ones.
+pub(crate) fn is_faster(effect: &Effect, test: &Test, tolerance_pct: f64) -> bool {
+    let sampled = matches!(effect.quantity, Quantity::User | Quantity::System);
+    let is_little = sampled && of_all_pct(effect, effect.pct, test).abs() < WEIGHT * tolerance_pct;
+    effect.together_pct.1 < -tolerance_pct && !is_little
 }
 
 /// An audit as it is if contention fails it, or does not.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::compare::Comparison;
 use crate::model::{Audit, AuditVerdict, CpuVerdict, Nature, Quantity, Test, unique};
-use crate::verdict::alarms;
+use crate::verdict::{alarms, is_faster};
 
 pub(crate) fn verdict(verdict: AuditVerdict) -> &'static str {
     match verdict {
@@ -283,54 +283,25 @@ fn disturbance_text(audit: &Audit) -> String {
     all.join(", ")
 }
 
-/// The summary of an audit that found all CPUs equal, but for differences by design
-/// and what the kernel cannot resolve.
-fn equal(audit: &Audit, count: &str, sure: &str) -> String {
-    let mut verdicts = audit.tests.iter().flat_map(|test| &test.verdicts);
-    let measured = if verdicts.any(|one| one.verdict == AuditVerdict::NotResolvable) {
-        "in all that this kernel tells"
-    } else {
-        "in all that was measured"
+/// The CPUs that are equal because they are faster than the middle one; empty without any.
+fn faster_text(audit: &Audit) -> String {
+    let is_faster = |test: &Test, one: &CpuVerdict| {
+        let effect = test.effect(one.cpu, one.quantity);
+        one.verdict == AuditVerdict::Equal
+            && effect.is_some_and(|effect| is_faster(effect, test, audit.design.tolerance_pct))
     };
-    let tolerance = audit.design.tolerance_pct;
-    let disturbed = disturbance_text(audit);
-    if !disturbed.is_empty() {
-        return format!(
-            "no CPU charges more than the others, {measured}, with {sure} confidence; but others \
-             disturb {disturbed}"
-        );
-    }
-    match of_nature(audit, Nature::Designed).len() {
-        0 => format!(
-            "{count} are within {tolerance} % of each other {measured}, with {sure} confidence"
-        ),
-        slower => format!(
-            "{count} are within {tolerance} % of those that are built as they are, {measured}, \
-             with {sure} confidence; {slower} of them are slower by design"
-        ),
-    }
+    cpus_in_tests(audit, is_faster).join("; ")
 }
 
-/// `system +2.98 %`.
-pub(crate) fn figure_words(of: Quantity, pct: f64) -> String {
-    format!("{} {} {}", of.word(), signed(pct).trim(), of.unit())
-}
-
-/// An audit's verdict, in a sentence without the verdict itself.
-pub(crate) fn summary(audit: &Audit) -> String {
-    let wanted = audit.verdict;
-    if wanted == AuditVerdict::Undecided {
-        return undecided_text(audit);
-    }
-    let fails = audit.design.contention_fails;
+/// `CPU 3 in compute (elapsed +2.98 %)`: the CPUs with figures for whose verdicts `of` holds, the
+/// first ones by name.
+fn cpus_in_tests(audit: &Audit, of: impl Fn(&Test, &CpuVerdict) -> bool) -> Vec<String> {
     let mut named: Vec<String> = Vec::new();
     for test in &audit.tests {
         for cpu in cpus(test) {
             let here = test.verdicts.iter().filter(|one| one.cpu == cpu);
-            let alarms = here
-                .filter(|one| one.verdict == wanted)
-                .filter(|one| alarms(one.verdict, one.nature, fails));
-            let figures: Vec<String> = alarms
+            let figures: Vec<String> = here
+                .filter(|one| of(test, one))
                 .map(|one| match test.effect(cpu, one.quantity) {
                     Some(effect) => figure_words(one.quantity, effect.pct),
                     None => one.quantity.word().to_owned(),
@@ -347,6 +318,59 @@ pub(crate) fn summary(audit: &Audit) -> String {
     if rest > 0 {
         named.push(format!("and {rest} more"));
     }
+    named
+}
+
+/// The summary of an audit that found all CPUs equal, but for differences by design
+/// and what the kernel cannot resolve.
+fn equal(audit: &Audit, count: &str, sure: &str) -> String {
+    let mut verdicts = audit.tests.iter().flat_map(|test| &test.verdicts);
+    let measured = if verdicts.any(|one| one.verdict == AuditVerdict::NotResolvable) {
+        "in all that this kernel tells"
+    } else {
+        "in all that was measured"
+    };
+    let tolerance = audit.design.tolerance_pct;
+    let disturbed = disturbance_text(audit);
+    if !disturbed.is_empty() {
+        return format!(
+            "no CPU charges more than the middle one, {measured}, with {sure} confidence; but \
+             others disturb {disturbed}"
+        );
+    }
+    let faster = faster_text(audit);
+    match of_nature(audit, Nature::Designed).len() {
+        0 if !faster.is_empty() => format!(
+            "no CPU of {} is slower than the middle one by more than {tolerance} %, {measured}, \
+             with {sure} confidence; faster: {faster}",
+            audit.cpus.len()
+        ),
+        0 => format!(
+            "{count} are within {tolerance} % of each other {measured}, with {sure} confidence"
+        ),
+        slower => format!(
+            "no CPU of {} is slower than the middle one of those built as it is by more than \
+             {tolerance} %, {measured}, with {sure} confidence; {slower} of them are slower than \
+             others by design",
+            audit.cpus.len()
+        ),
+    }
+}
+
+/// `system +2.98 %`.
+pub(crate) fn figure_words(of: Quantity, pct: f64) -> String {
+    format!("{} {} {}", of.word(), signed(pct).trim(), of.unit())
+}
+
+/// An audit's verdict, in a sentence without the verdict itself.
+pub(crate) fn summary(audit: &Audit) -> String {
+    let wanted = audit.verdict;
+    if wanted == AuditVerdict::Undecided {
+        return undecided_text(audit);
+    }
+    let fails = audit.design.contention_fails;
+    let alarms = |_: &Test, one: &CpuVerdict| alarms(one.verdict, one.nature, fails);
+    let named = cpus_in_tests(audit, alarms);
     let count = count_cpus(audit.cpus.len());
     let sure = confidence(audit.design.confidence);
     match wanted {
@@ -411,6 +435,9 @@ pub(crate) fn comparison(found: &Comparison) -> String {
             found.tolerance_pct, found.comparisons
         ),
         AuditVerdict::NotResolvable => "no figure can be compared".to_owned(),
+        AuditVerdict::Undecided if tests.is_empty() => {
+            format!("nothing is known of {}", found.lost.join("; "))
+        }
         AuditVerdict::Undecided => format!("{tests}; more rounds would tell"),
         AuditVerdict::Unequal => format!("{tests}; with {sure} confidence"),
     }
@@ -481,6 +508,56 @@ mod tests {
         // Of which one quantity cannot be resolved.
         assert_eq!(verdict_words(of_cpu(&audit.tests[0], 3)), "equal");
         assert_eq!(verdict_words(of_cpu(syscall, 99)), "undecided");
+    }
+
+    #[test]
+    fn a_cpu_that_is_faster_is_not_within_the_tolerance_of_the_others() {
+        let faster = |test: usize, only: Option<Quantity>, pct: f64| {
+            let mut audit = Maker::eight().odd(None).make();
+            assert_eq!(audit.verdict, AuditVerdict::Equal);
+            let test = &mut audit.tests[test];
+            let own = |cpu, quantity| cpu == 3 && only.is_none_or(|only| only == quantity);
+            for effect in &mut test.effects {
+                if own(effect.cpu, effect.quantity) {
+                    (effect.pct, effect.together_pct) = (pct, (pct - 0.3, pct + 0.3));
+                }
+            }
+            for one in &mut test.verdicts {
+                if own(one.cpu, one.quantity) {
+                    one.verdict = AuditVerdict::Equal;
+                }
+            }
+            audit
+        };
+        let audit = faster(1, None, -10.0);
+        let text = summary(&audit);
+        assert!(
+            text.starts_with("no CPU of 8 is slower than the middle one by more than 0.5 %")
+                && text.contains("; faster: CPU 3 in syscall (elapsed -10.0 %, "),
+            "{text}"
+        );
+        let page = crate::report::page::audit(&audit);
+        assert!(page.contains("no CPU charges more than the middle CPU of its kind"));
+        // Of 0.05 % of the CPU's time.
+        let text = summary(&faster(0, Some(Quantity::System), -30.0));
+        assert!(text.starts_with("8 CPUs are within 0.5 %"), "{text}");
+    }
+
+    #[test]
+    fn a_comparison_that_only_lost_something_says_what() {
+        let options = crate::compare::CompareOptions {
+            confidence: 0.99,
+            tolerance_pct: 0.5,
+            anyway: false,
+        };
+        let mut found = crate::compare::compare(&eight(), &eight(), &options).unwrap();
+        for change in found.tests.iter_mut().flat_map(|test| &mut test.changes) {
+            change.verdict = AuditVerdict::Equal;
+        }
+        found.lost = vec!["CPU 3 in the second: lost on the way".to_owned()];
+        found.verdict = AuditVerdict::Undecided;
+        let expected = "nothing is known of CPU 3 in the second: lost on the way";
+        assert_eq!(comparison(&found), expected);
     }
 
     #[test]

@@ -112,6 +112,44 @@ fn natures(
     }
 }
 
+/// By how much CPU 1 takes longer, elapsed and CPU time, where both CPUs lose time to the
+/// hypervisor: in percent of their time, and whether the kernel counts it as CPU time.
+#[rstest]
+#[case::of_cpu_1([0, 4], true, Some(Nature::Contention))]
+#[case::of_both([4, 4], true, Some(Nature::Inequality))]
+#[case::of_less([0, 2], true, Some(Nature::Inequality))]
+#[case::that_is_waiting([0, 4], false, Some(Nature::Inequality))]
+fn stolen_time_that_is_counted_as_cpu_time_is_contention(
+    #[case] stolen_pct: [u64; 2],
+    #[case] counted: bool,
+    #[case] wanted: Option<Nature>,
+) {
+    let quantities = [Quantity::Elapsed, Quantity::Cpu];
+    let effects = quantities.map(|quantity| effect(1, quantity, 3.0, 0.3, 1e-9));
+    let mut test = test_of("compute", effects.to_vec(), 0);
+    for (sample, pct) in test.samples.iter_mut().zip(stolen_pct) {
+        sample.evidence.steal_ns = sample.elapsed_ns / 100 * pct;
+        if !counted {
+            sample.user_ns -= sample.evidence.steal_ns;
+        }
+    }
+    let test = judged(test, &[]);
+    for one in &test.verdicts {
+        assert_eq!(one.verdict, AuditVerdict::Unequal, "{one:?}");
+        assert_eq!(one.nature, wanted, "{one:?}");
+        let is_told = one.because.contains("the hypervisor");
+        assert_eq!(is_told, wanted == Some(Nature::Contention), "{one:?}");
+    }
+    assert_eq!(test.verdict, AuditVerdict::Unequal);
+    assert_eq!(
+        of_test(&test.verdicts, false),
+        match wanted {
+            Some(Nature::Contention) => AuditVerdict::Equal,
+            _ => AuditVerdict::Unequal,
+        }
+    );
+}
+
 #[test]
 fn what_passes_by_is_no_verdict() {
     let with = |slow: fn(u32) -> bool| {

@@ -54,7 +54,7 @@ fn headline(audit: &Audit) -> Markup {
         format!("seed {}", audit.design.seed),
     ];
     let words = match audit.verdict {
-        AuditVerdict::Equal => "no CPU charges more than the others",
+        AuditVerdict::Equal => "no CPU charges more than the middle CPU of its kind",
         AuditVerdict::NotResolvable => "this kernel's accounting cannot tell the CPUs apart",
         AuditVerdict::Undecided => "it cannot be said whether a CPU charges more",
         AuditVerdict::Unequal => "not all CPUs charge the same",
