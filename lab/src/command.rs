@@ -13,9 +13,9 @@ use crate::program::Programs;
 use crate::results::{self, State};
 use crate::run::{self, Repeat};
 use crate::setup::{Selection, Setup};
-use crate::workload::{self, WorkArgs};
+use crate::workload::{self, Name, WorkArgs, WorkReport};
 use crate::{experiments, index};
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use clap::{Args, Subcommand};
 use sandbag_linux::interrupt;
 use sandbag_linux::topology::Topology;
@@ -139,9 +139,16 @@ pub fn main(verb: &LabVerb, messages: &Messages) -> Result<u8> {
         LabVerb::Work(args) => {
             let done = workload::work(args)?;
             output::print(serde_json::to_string(&done)? + "\n")?;
+            check(args.name, &done)?;
             Ok(exit::KEPT)
         }
     }
+}
+
+/// An error if the result of a program is wrong: scripts see only its exit code.
+fn check(name: Name, done: &WorkReport) -> Result<()> {
+    ensure!(done.right, "the result of {} is wrong", name.as_str());
+    Ok(())
 }
 
 fn list(args: &ListArgs) -> Result<u8> {
@@ -355,6 +362,18 @@ mod tests {
         );
         assert_eq!(choose(&[]).unwrap().len(), experiments::all().len());
         assert_eq!(choose(&["hpcc-figure-5".to_owned()]).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_wrong_result_of_a_program_is_an_error() {
+        let mut done = WorkReport {
+            right: true,
+            ..WorkReport::default()
+        };
+        check(Name::Ep, &done).unwrap();
+        done.right = false;
+        let error = check(Name::Ep, &done).unwrap_err();
+        assert_eq!(error.to_string(), "the result of ep is wrong");
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub enum State {
     Skipped {
         why: String,
     },
-    /// It failed: the rows are those before.
+    /// It failed: the rows are those before. Or all trials of a cell failed.
     Failed {
         why: String,
     },

@@ -171,6 +171,26 @@ pub fn grouped<'a, T: PartialEq>(
     found
 }
 
+/// The cells that were measured and have no row that `is_result`: how many, and the first with
+/// its first row. `None` if there is no such cell.
+pub fn without_result(
+    cells: &[String],
+    rows: &[Row],
+    is_result: fn(&Row) -> bool,
+) -> Option<String> {
+    let mut without = cells.iter().filter_map(|cell| {
+        let own = || rows.iter().filter(|row| row.cell == *cell);
+        let first = own().next()?;
+        (!own().any(is_result)).then(|| format!("{cell}: {}", first.line()))
+    });
+    let first = without.next()?;
+    let count = 1 + without.count();
+    Some(format!(
+        "{count} of {} cells have no result; the first is {first}",
+        cells.len()
+    ))
+}
+
 /// The rows as CSV, for spreadsheets.
 pub fn write_csv(path: &Path, rows: &[Row]) -> Result<()> {
     let names: BTreeSet<&str> = rows
@@ -234,6 +254,21 @@ pub(crate) mod tests {
                 &[0].into_iter().collect(),
             )
         }
+    }
+
+    #[test]
+    fn a_cell_of_which_every_trial_failed_has_no_result() {
+        let cells = ["a", "b", "c", "d"].map(str::to_owned);
+        let failed = |cell: &str| Row::failed(cell, 0, &anyhow::anyhow!("no gas"));
+        // Of c nothing was measured, and d is there once.
+        let rows = [failed("a"), failed("b"), failed("d"), Row::new("d", 1)];
+        let is_done = |row: &Row| row.end == End::Done;
+        let text = without_result(&cells, &rows, is_done).unwrap();
+        assert_eq!(
+            text,
+            "2 of 4 cells have no result; the first is a: failed: no gas"
+        );
+        assert_eq!(without_result(&cells[2..], &rows, is_done), None);
     }
 
     #[test]

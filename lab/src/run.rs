@@ -18,7 +18,7 @@ use sandbag_ui::messages::Messages;
 use crate::experiment::{Choices, Experiment, NotHere, Paper};
 use crate::journal::{Rows, Terms, facts, put};
 use crate::results::{self, CHOICES, ROWS, Report, State, read_json};
-use crate::row::Row;
+use crate::row::{Row, without_result};
 use crate::setup::Setup;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -149,6 +149,10 @@ pub fn run(
         if matches!(report.state, State::Skipped { .. }) && !rows.rows.is_empty() {
             return Ok(report);
         }
+    } else if let Some(why) =
+        without_result(&report.cells, &rows.rows, |row| row.why_failed().is_none())
+    {
+        report.state = State::Failed { why };
     }
     results::write(experiment, &mut report, &chosen, &rows.rows, dir)?;
     Ok(report)

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use sandbag_linux::interrupt;
 use sandbag_ui::messages::Messages;
@@ -14,7 +14,7 @@ use sandbag_ui::messages::Messages;
 use crate::experiment::Experiment;
 use crate::journal::{Rows, Terms, facts};
 use crate::program::Programs;
-use crate::row::Row;
+use crate::row::{End, Row, without_result};
 use crate::run::{Rounds, measure};
 
 /// The name of a value on the command line.
@@ -77,6 +77,9 @@ pub trait Benchmark: Experiment<Setup = ()> {
 /// Measures what is not there yet, writes the report after each round, and prints it.
 /// `cpus` and `options` are what rows must have in common with those that are resumed
 /// from; without `--resume` it begins anew. What was measured before an error is kept.
+///
+/// # Errors
+/// Also if no trial of a cell was done, after the report.
 pub fn run<B: Benchmark>(
     benchmark: &mut B,
     args: &BenchArgs,
@@ -119,7 +122,13 @@ pub fn run<B: Benchmark>(
             messages.say("sandbag-lab: what was measured is kept; --resume continues from there");
         }
     }
-    outcome
+    outcome?;
+    match without_result(&benchmark.cells(&()), &rows.rows, |row| {
+        row.end == End::Done
+    }) {
+        Some(what) => bail!("{what}; --resume tries again what failed"),
+        None => Ok(()),
+    }
 }
 
 fn report<B: Benchmark>(benchmark: &B, rows: &[Row]) -> String {
@@ -140,9 +149,9 @@ fn write(out: &Path, text: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Fails in the second round of `b`.
+    /// Fails in these rounds of `b`.
     struct FakeBenchmark {
-        fails: bool,
+        fails: &'static [u32],
         measured: u32,
     }
 
@@ -156,9 +165,10 @@ mod tests {
         }
         fn measure(&mut self, _setup: &(), cell: &str, round: u32) -> Result<Vec<Row>> {
             self.measured += 1;
-            Ok(vec![match (self.fails, cell, round) {
-                (true, "b", 1) => Row::failed(cell, round, &anyhow::anyhow!("no")),
-                _ => Row::new(cell, round),
+            Ok(vec![if cell == "b" && self.fails.contains(&round) {
+                Row::failed(cell, round, &anyhow::anyhow!("no"))
+            } else {
+                Row::new(cell, round)
             }])
         }
     }
@@ -175,28 +185,29 @@ mod tests {
         }
     }
 
+    fn run_into(fake: &mut FakeBenchmark, out: &Path, resume: bool) -> Result<()> {
+        let args = BenchArgs {
+            sandbag: Some("/bin/true".into()),
+            out: Some(out.to_owned()),
+            resume,
+            ..BenchArgs::default()
+        };
+        let terms = (String::new(), String::new());
+        run(fake, &args, terms, &Messages::new(true, 0))
+    }
+
     #[test]
     fn a_benchmark_goes_on_and_measures_again_what_failed() {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("r.md");
         let mut fake = FakeBenchmark {
-            fails: true,
+            fails: &[1],
             measured: 0,
         };
-        let of = |fake: &mut FakeBenchmark, resume| {
-            let args = BenchArgs {
-                sandbag: Some("/bin/true".into()),
-                out: Some(out.clone()),
-                resume,
-                ..BenchArgs::default()
-            };
-            let terms = (String::new(), String::new());
-            run(fake, &args, terms, &Messages::new(true, 0)).unwrap();
-        };
-        of(&mut fake, false);
+        run_into(&mut fake, &out, false).unwrap();
         assert_eq!(fake.measured, 4);
-        fake.fails = false;
-        of(&mut fake, true);
+        fake.fails = &[];
+        run_into(&mut fake, &out, true).unwrap();
         assert_eq!(fake.measured, 5);
         let text = fs::read_to_string(&out).unwrap();
         assert!(
@@ -204,8 +215,24 @@ mod tests {
             "{text}"
         );
         // Begun anew; what was there stays.
-        of(&mut fake, false);
+        run_into(&mut fake, &out, false).unwrap();
         assert_eq!(fake.measured, 9);
         assert!(dir.path().join("r.jsonl.before").is_file());
+    }
+
+    #[test]
+    fn a_cell_without_a_trial_that_is_done_is_an_error_after_the_report() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("r.md");
+        let mut fake = FakeBenchmark {
+            fails: &[0, 1],
+            measured: 0,
+        };
+        let error = run_into(&mut fake, &out, false).unwrap_err().to_string();
+        assert!(
+            error.starts_with("1 of 2 cells") && error.contains("b: failed: no"),
+            "{error}"
+        );
+        assert!(fs::read_to_string(&out).unwrap().ends_with("4 rows"));
     }
 }

@@ -11,7 +11,8 @@ use crate::bench::tables::{
 use crate::row::Row;
 
 const NOTES: &str = "\
-Errors are points of one CPU. Windows with more than 3 % steal are left out and counted.
+Errors are points of one CPU. Windows with more than 3 % steal are left out and counted. A cell \
+without a finished run meets no target.
 
 Verification in two ways, per CPU, as points of the delivered time, median over the rounds:
 `closing` is burner + competitors + idle + others minus 100, each from a clock of its own, of the \

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use sandbag_stats::{median, range};
 
-use super::cells::{BASE, Cell, FORMULA, Method};
+use super::cells::{BASE, Cell, Disturbance, FORMULA, Method};
 use super::closing::{CLOSES_POINTS, worst};
-use crate::row::{Row, grouped};
+use crate::row::{End, Row, grouped};
 use crate::table::{Table, number, spread};
 
 /// The runs of one cell.
@@ -54,6 +54,15 @@ impl TableGroup<'_> {
 
     fn count(&self, is: impl Fn(&Row) -> bool) -> usize {
         self.rows.iter().filter(|row| is(row)).count()
+    }
+
+    fn has_finished_run(&self) -> bool {
+        self.count(|row| row.end == End::Done) > 0
+    }
+
+    /// Whether a run of it that finishes has this figure of a target.
+    fn is_for(&self, name: &str) -> bool {
+        name != WORST_STEP || self.cell.disturbance == Disturbance::Steps
     }
 
     fn within_targets(&self) -> bool {
@@ -160,7 +169,7 @@ pub fn step_table(groups: &[TableGroup<'_>]) -> Option<String> {
                 seconds.to_string(),
                 number(g.over("mean_abs_step"), 3),
                 number(g.over("sd_step"), 3),
-                number(g.over("worst_step"), 2),
+                number(g.over(WORST_STEP), 2),
             ]);
         }
     }
@@ -197,19 +206,22 @@ const TARGETS: [(&str, f64, &str); 10] = [
     ("sd per 1 s <= 0.1 points", 0.1, "sd_1s"),
     ("worst 1 s <= 0.5 points", 0.5, "worst_1s"),
     ("mean abs per 100 ms <= 0.5 points", 0.5, "mean_abs_100ms"),
-    ("second after a step: worst <= 0.5", 0.5, "worst_step"),
+    ("second after a step: worst <= 0.5", 0.5, WORST_STEP),
     (SUPERVISOR, 0.02, "supervisor_pct"),
     ("resident <= 10 MB", 10.0, "resident_mb"),
     ("burner private <= 0.5 MB", 0.5, "burner_mb"),
     (CLOSES_EACH, CLOSES_POINTS, "quiet_closing"),
     (CLOSES_ALL, CLOSES_POINTS, "quiet_closing_all"),
 ];
+/// Only cells with steps have it.
+const WORST_STEP: &str = "worst_step";
 const SUPERVISOR: &str = "supervisor <= 0.02 % of a core per CPU";
 const CLOSES_EACH: &str = "books close to 0.3 points, each CPU";
 const CLOSES_ALL: &str = "books close to 0.3 points, all CPUs";
 
 /// Each target beside what was found, per method, over the cells to which the
-/// targets apply: 5 to 95 % asked, 1 to 200 competitors.
+/// targets apply: 5 to 95 % asked, 1 to 200 competitors. A cell without a finished run meets
+/// no target.
 pub fn target_table(groups: &[TableGroup<'_>]) -> String {
     let mut table = Table::of("target | method | cells that meet it | largest");
     let mut methods: Vec<Method> = groups.iter().map(|g| g.cell.method).collect();
@@ -219,16 +231,19 @@ pub fn target_table(groups: &[TableGroup<'_>]) -> String {
         for method in &methods {
             let own = groups.iter();
             let own = own.filter(|g| g.cell.method == *method && g.within_targets());
-            let figures: Vec<f64> = own.filter_map(|g| g.over(name)).map(f64::abs).collect();
-            let Some((_, largest)) = range(&figures) else {
+            let (finished, failed): (Vec<_>, Vec<_>) = own.partition(|g| g.has_finished_run());
+            let figures = finished.iter().filter_map(|g| g.over(name));
+            let figures: Vec<f64> = figures.map(f64::abs).collect();
+            let all = figures.len() + failed.iter().filter(|g| g.is_for(name)).count();
+            if all == 0 {
                 continue;
-            };
+            }
             let met = figures.iter().filter(|figure| **figure <= limit).count();
             table.push(vec![
                 what.to_owned(),
                 method.name().to_owned(),
-                format!("{met}/{}", figures.len()),
-                number(largest, 3),
+                format!("{met}/{all}"),
+                number(range(&figures).map(|(_, largest)| largest), 3),
             ]);
         }
     }
@@ -299,7 +314,6 @@ mod tests {
     use super::*;
     use crate::bench::cells::matrix;
     use crate::bench::row::new;
-    use crate::row::End;
 
     fn rows(cells: &[Cell], errors: &[f64]) -> Vec<Row> {
         let row = |(round, error): (usize, &f64)| {
@@ -354,6 +368,26 @@ mod tests {
             .find(|l| l.contains("mean abs per 1 s"))
             .unwrap();
         assert!(line.contains("1/1") && line.contains("0.060"), "{line}");
+    }
+
+    #[test]
+    fn a_cell_without_a_finished_run_meets_no_target() {
+        let cells = matrix(true, &[Method::Pace], 2);
+        let mut all = rows(&cells, &[0.05]);
+        let mut failed = new(&cells[1], 0);
+        let why = "no".to_owned();
+        failed.end = End::Failed { why };
+        all.push(failed);
+        let shown = |rows: &[Row], what: &str| {
+            let text = target_table(&groups(&cells, rows));
+            let line = text.lines().find(|line| line.contains(what));
+            line.map(|line| line.split('|').map(str::trim).collect::<Vec<_>>().join(","))
+        };
+        let shown_of = |rows: &[Row]| shown(rows, "mean abs per 1 s").unwrap();
+        assert!(shown_of(&all).ends_with(",pace,1/2,0.050,"));
+        assert!(shown_of(&all[1..]).ends_with(",pace,0/1,-,"));
+        // The cell has no steps.
+        assert_eq!(shown(&all, "second after a step"), None);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod scenario;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -130,14 +131,20 @@ fn linpack(setup: &Setup, length_s: f64) -> Vec<OsString> {
 
 /// Ten EP at the same time for the length of the scenario.
 fn ten_ep(setup: &Setup) -> Vec<OsString> {
-    let ep = scenario::ep(setup);
+    ten(&scenario::ep(setup), scenario::length_s(setup))
+}
+
+/// Ten of a program that does not end by itself, for so long; fails if one ends before.
+fn ten(program: &Command, length_s: f64) -> Vec<OsString> {
+    // 124 is the code of a program that `timeout` ended.
     let script = format!(
-        "for i in $(seq {INSTANCES}); do timeout {:.0} \"$0\" \"$@\" & done; wait",
-        scenario::length_s(setup)
+        "all=; for i in $(seq {INSTANCES}); do timeout {length_s:.0} \"$0\" \"$@\" & \
+         all=\"$all $!\"; done; \
+         for one in $all; do wait $one; [ $? = 124 ] || {{ kill $all 2>/dev/null; exit 1; }}; done"
     );
     let mut words: Vec<OsString> = vec!["sh".into(), "-c".into(), script.into()];
-    words.push(ep.get_program().to_owned());
-    words.extend(ep.get_args().map(OsString::from));
+    words.push(program.get_program().to_owned());
+    words.extend(program.get_args().map(OsString::from));
     words
 }
 
@@ -310,5 +317,25 @@ impl Paper for Replay {
             scenario::record(setup, program, &reference(setup), &recorded_linpack(setup))?;
         }
         Ok(Remarks::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_ten_programs_that_ends_early_is_a_failure() {
+        let code = |script: &str| {
+            let mut program = Command::new("sh");
+            program.args(["-c", script]);
+            let words = ten(&program, 1.0);
+            let mut command = Command::new(&words[0]);
+            let status = command.args(&words[1..]).status().unwrap();
+            status.code()
+        };
+        assert_eq!(code("exec sleep 60"), Some(0));
+        // As the loop of EP ends after a wrong result.
+        assert_eq!(code("while false; do :; done"), Some(1));
     }
 }

@@ -164,13 +164,31 @@ fn a_program_that_hangs_is_over_the_limit_on_the_page() {
         end: Some(End::OverLimit { limit_s: 60.0 }),
         ..FakeExperiment::default()
     };
-    run_in(&mut fake, dir.path());
+    assert_eq!(run_in(&mut fake, dir.path()).state, State::Run);
     assert!(page_in(dir.path()).contains("&gt; limit (60 s)"));
     let csv = fs::read_to_string(dir.path().join(CSV)).unwrap();
     assert!(csv.contains("> 60 s"), "{csv}");
     // It is not tried again.
     run_in(&mut fake, dir.path());
     assert_eq!(fake.measured.len(), 6);
+}
+
+#[test]
+fn an_experiment_with_a_cell_of_which_every_trial_failed_has_failed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut fake = FakeExperiment {
+        end: Some(End::Failed {
+            why: "wrong sums".to_owned(),
+        }),
+        ..FakeExperiment::default()
+    };
+    let report = run_in(&mut fake, dir.path());
+    assert_eq!(fake.measured.len(), 6, "the other cells go on");
+    let State::Failed { why } = &report.state else {
+        panic!("{:?}", report.state);
+    };
+    assert!(why.starts_with("3 of 3 cells") && why.contains("wrong sums"));
+    assert!(page_in(dir.path()).contains("Failed: 3 of 3 cells"));
 }
 
 #[test]

@@ -105,9 +105,7 @@ pub fn record(setup: &Setup, program: Vec<OsString>, path: &Path, said: &Path) -
     let mut recording = Running::start(command, start)?;
     for (what, seconds) in SCENARIO {
         let until = Instant::now() + Duration::from_secs_f64(seconds * scale(setup));
-        let running = part(setup, what)?;
-        sandbag_linux::interrupt::sleep_until(until)?;
-        drop(running);
+        hold(what, part(setup, what)?, until)?;
     }
     let status = recording.wait(AROUND)?;
     ensure!(
@@ -118,9 +116,36 @@ pub fn record(setup: &Setup, program: Vec<OsString>, path: &Path, said: &Path) -
     fs::rename(&new, path).context("keep the reference")
 }
 
+/// Lets a part of the scenario run until then. One that has ended before is missing in the
+/// recording.
+fn hold(part: ScenarioPart, running: Option<Running>, until: Instant) -> Result<()> {
+    sandbag_linux::interrupt::sleep_until(until)?;
+    if let Some(mut running) = running {
+        ensure!(
+            !running.has_ended(),
+            "recording the scenario: the part {part:?} ended before its time"
+        );
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_that_ends_before_its_time_is_an_error() {
+        let start = |words: &str| {
+            let command = program::command("sleep", words);
+            Running::start(command, Start::default()).unwrap()
+        };
+        let mut ended = start("0");
+        ended.wait(AROUND).unwrap().unwrap();
+        let error = hold(ScenarioPart::Ep, Some(ended), Instant::now()).unwrap_err();
+        assert!(error.to_string().contains("part Ep ended"), "{error}");
+        hold(ScenarioPart::Ep, Some(start("600")), Instant::now()).unwrap();
+        hold(ScenarioPart::Nothing, None, Instant::now()).unwrap();
+    }
 
     #[test]
     fn the_scenario_is_the_papers() {
