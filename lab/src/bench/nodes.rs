@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use sandbag_linux::topology::Topology;
-use sandbag_linux::{CpuList, Root};
+use sandbag_linux::{CpuList, sched};
 use sandbag_load::report::Run;
 use sandbag_stats::median;
 use sandbag_ui::messages::Messages;
@@ -22,7 +21,7 @@ use crate::pair::PairTrial;
 use crate::place::RunPlace;
 use crate::program::Programs;
 use crate::reading::own_words;
-use crate::row::Row;
+use crate::row::{End, Row};
 use crate::table::{Table, number, spread_by};
 
 /// Longer than any run.
@@ -83,7 +82,7 @@ impl NodeCell {
 }
 
 /// The cells of a machine with this number of CPUs.
-fn cells(args: &NodesArgs, online: u32) -> Vec<NodeCell> {
+fn cells(args: &NodesArgs, all_cpus: u32) -> Vec<NodeCell> {
     let mut all = Vec::new();
     for (n, method) in args.methods.iter().enumerate() {
         let speeds: &[f64] = match (n, args.common.is_quick()) {
@@ -93,7 +92,7 @@ fn cells(args: &NodesArgs, online: u32) -> Vec<NodeCell> {
             (_, false) => &[0.25, 0.5, 0.8],
             (_, true) => &[0.5],
         };
-        for cpus in 1..=online.min(2) {
+        for cpus in 1..=all_cpus.min(2) {
             for speed in speeds {
                 for (name, tasks, kind) in [
                     ("one", 1, "processes"),
@@ -123,6 +122,8 @@ fn cells(args: &NodesArgs, online: u32) -> Vec<NodeCell> {
 struct Nodes {
     programs: Programs,
     scratch: PathBuf,
+    /// Those that this process may use; a cell uses the first of them.
+    cpus: CpuList,
     cells: Vec<NodeCell>,
     rounds: u32,
     /// Length of a run at full speed.
@@ -130,16 +131,17 @@ struct Nodes {
 }
 
 pub fn nodes(args: &NodesArgs, messages: &Messages) -> Result<()> {
-    let online = Topology::read(&Root::default())?.online;
+    let cpus = sched::affinity(0).context("the CPUs of this process")?;
     let scratch = tempfile::tempdir().context("make a directory for the runs")?;
     let mut nodes = Nodes {
         programs: args.common.programs()?,
         scratch: scratch.path().to_owned(),
-        cells: cells(args, online.len() as u32),
+        cells: cells(args, cpus.len() as u32),
         rounds: args.rounds.unwrap_or(args.common.form(2, 3)),
         seconds: args.common.form(2.0, 3.0),
+        cpus,
     };
-    let terms = (online.to_string(), String::new());
+    let terms = (nodes.cpus.to_string(), String::new());
     benchmark::run(&mut nodes, &args.common, terms, messages)
 }
 
@@ -157,7 +159,7 @@ impl Experiment for Nodes {
     fn measure(&mut self, _setup: &(), cell: &str, round: u32) -> Result<Vec<Row>> {
         let node = self.cells.iter().find(|node| node.key() == cell);
         let node = node.context("no such cell")?;
-        let cpus: CpuList = (0..node.cpus).collect();
+        let cpus: CpuList = self.cpus.iter().take(node.cpus as usize).collect();
         // The slower, the longer: a run has some hundred periods of its work.
         let millis = (self.seconds * 1000.0 / node.speed.max(0.3)) as u64;
         let (tasks, millis) = (node.tasks.to_string(), millis.to_string());
@@ -236,7 +238,7 @@ impl Benchmark for Nodes {
         let mut table = Table::of(
             "method | CPUs | speed | program | rate, slowed to unslowed | \
              off proportional by work, % | by CPU time, % | left by the method, off asked, % | \
-             others, points",
+             others, points | left out",
         );
         for cell in &self.cells {
             let key = cell.key();
@@ -247,7 +249,8 @@ impl Benchmark for Nodes {
         }
         format!(
             "Median of {} pairs, least and greatest in brackets; slowed and unslowed runs \
-             alternate. What the method left by its own account is beside the rate of the program; \
+             alternate. Pairs with more than 3 % steal or 2 % foreign load are left out and counted. \
+             What the method left by its own account is beside the rate of the program; \
              what it left and the program did not have, others used, in points of a CPU.\n\n{}",
             self.rounds,
             table.markdown()
@@ -256,7 +259,9 @@ impl Benchmark for Nodes {
 }
 
 fn line(cell: &NodeCell, rows: &[&Row]) -> Vec<String> {
-    let all = |name: &str| -> Vec<f64> { rows.iter().filter_map(|row| row.get(name)).collect() };
+    let counting = || rows.iter().filter(|row| row.counts());
+    let all = |name: &str| -> Vec<f64> { counting().filter_map(|row| row.get(name)).collect() };
+    let done = rows.iter().filter(|row| row.end == End::Done).count();
     let off = |name: &str| spread_by(&all(name), |ratio| pct(ratio / cell.speed - 1.0));
     let failed = rows.iter().find_map(|row| row.why_failed());
     vec![
@@ -275,6 +280,7 @@ fn line(cell: &NodeCell, rows: &[&Row]) -> Vec<String> {
         off("cpu"),
         off("left"),
         spread_by(&all("others"), pct),
+        (done - counting().count()).to_string(),
     ]
 }
 
@@ -305,10 +311,39 @@ mod tests {
             put_ratios(&mut row, &cell);
             row
         };
-        let rows = [row(50.0), row(49.0), row(52.0)];
+        let mut rows = [row(50.0), row(49.0), row(52.0), row(90.0), row(10.0)];
+        rows[3].steal_pct = 3.5;
+        rows[4].foreign_pct = 2.5;
         let line = line(&cell, &rows.iter().collect::<Vec<_>>());
         assert_eq!(line[3..6], ["8 threads", "0.5000", "+0.00 (-2.00..+4.00)"]);
         assert_eq!(line[6..8], ["-4.00 (-4.00..-4.00)", "+0.00 (+0.00..+0.00)"]);
-        assert_eq!(line[8], "+2.00 (+2.00..+2.00)");
+        assert_eq!(line[8..], ["+2.00 (+2.00..+2.00)", "2"]);
+    }
+
+    #[test]
+    fn a_cell_has_the_first_cpus_of_those_that_may_be_used() {
+        let scratch = tempfile::tempdir().unwrap();
+        let cell = NodeCell {
+            method: "hogs".to_owned(),
+            cpus: 2,
+            speed: 0.5,
+            tasks: 2,
+            kind: "processes",
+        };
+        let key = cell.key();
+        // No program is there, so the run fails; its row has the CPUs.
+        let mut nodes = Nodes {
+            programs: Programs {
+                own: "/no/lab".into(),
+                sandbag: "/no/sandbag".into(),
+            },
+            scratch: scratch.path().to_owned(),
+            cpus: CpuList::from_iter([2, 5, 6]),
+            cells: vec![cell],
+            rounds: 1,
+            seconds: 1.0,
+        };
+        let rows = nodes.measure(&(), &key, 0).unwrap();
+        assert_eq!((rows.len(), rows[0].cpus.as_str()), (1, "2,5"));
     }
 }
