@@ -165,7 +165,7 @@ fn a_load_that_stops_beside_its_supervisor_is_not_kept(place: &MachinePlace) -> 
         .expect_any(NOT_KEPT)?
         .says(&["supervisor did not run for"])?;
     let record = place.record("r")?;
-    ensure!(record.cpus[0].got_pct < 40.0, "{record:?}: {ended:?}");
+    figure!(record.cpus[0].got_pct < 40.0, "{record:?}: {ended:?}");
     Ok(())
 }
 
@@ -205,6 +205,13 @@ fn stops_of_each_process_are_judged_as_seen_from_outside(_: &MachinePlace) -> Re
     Ok(())
 }
 
+/// Waits until all of them are stopped.
+fn stand_still(pids: &[Pid]) -> Result<()> {
+    wait_until("the pause", || {
+        pids.iter().all(|pid| state_of(*pid) == Some('T'))
+    })
+}
+
 /// A run that is paused as by Ctrl-Z for 2 s, and what is done meanwhile.
 fn paused(place: &MachinePlace, meanwhile: impl FnOnce(Pid) -> Result<()>) -> Result<PlaceExit> {
     let run = AbsenceRun::start(
@@ -213,6 +220,7 @@ fn paused(place: &MachinePlace, meanwhile: impl FnOnce(Pid) -> Result<()>) -> Re
     )?;
     pause(1300);
     kill(pid_of(&run.child), Signal::SIGTSTP)?;
+    stand_still(&[pid_of(&run.child), run.program])?;
     pause(500);
     meanwhile(run.program)?;
     pause(1500);
@@ -224,7 +232,7 @@ fn paused(place: &MachinePlace, meanwhile: impl FnOnce(Pid) -> Result<()>) -> Re
 fn a_pause_of_all_is_no_absence(place: &MachinePlace) -> Result<()> {
     let ended = paused(place, |_| Ok(()))?;
     let record = place.record("r")?;
-    ensure!(record.cpus[0].holes == 0, "{record:?}: {ended:?}");
+    figure!(record.cpus[0].holes == 0, "{record:?}: {ended:?}");
     figure!(ended.code() != 3, "{record:?}: {ended:?}");
     figure!((1.5..2.6).contains(&record.paused_s), "{record:?}");
     Ok(())
@@ -243,17 +251,18 @@ fn a_pause_stops_what_a_script_started(place: &MachinePlace) -> Result<()> {
     let (run, spinner) = place.start_ready("load 20 --cpus 0 --force --out r", &script)?;
     pause(1300);
     kill(pid_of(&run), Signal::SIGTSTP)?;
-    pause(500);
+    stand_still(&[pid_of(&run), spinner])?;
     let used = || cpu_ns(spinner).context("the spinner is gone");
     let before = used()?;
     pause(500);
     ensure!(used()? == before, "it goes on");
     kill(pid_of(&run), Signal::SIGCONT)?;
-    pause(1000);
-    ensure!(used()? > before, "it stays stopped");
+    wait_until("the spinner to go on", || {
+        used().is_ok_and(|now| now > before)
+    })?;
     kill(spinner, Signal::SIGTERM)?;
     finish(run)?;
-    ensure!(place.record("r")?.cpus[0].holes == 0, "a hole");
+    figure!(place.record("r")?.cpus[0].holes == 0, "a hole");
     Ok(())
 }
 
@@ -286,6 +295,6 @@ fn a_burner_that_is_moved_comes_back(place: &MachinePlace) -> Result<()> {
     ended.says(&["changed the affinity of the burner of CPU 0 (1 times)"])?;
     let record = place.record("r")?;
     let cpu = &record.cpus[0];
-    ensure!((1..=2).contains(&cpu.holes), "{cpu:?}");
+    figure!((1..=2).contains(&cpu.holes), "{cpu:?}");
     cpu.expect_near(50.0, 3.0)
 }

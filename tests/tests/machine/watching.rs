@@ -68,7 +68,7 @@ fn top_and_status_say_what_a_run_gets(place: &MachinePlace) -> Result<()> {
         .context("stdout")?
         .read_to_string(&mut lines)?;
     ensure!(watch.wait()?.success(), "{lines}");
-    ensure!((2..=4).contains(&lines.lines().count()), "{lines}");
+    figure!((2..=4).contains(&lines.lines().count()), "{lines}");
     let last: Value = serde_json::from_str(lines.lines().last().context("one")?)?;
     ensure!(last["now"][1]["asked_pct"] == 70.0, "{last}");
     ensure!(last["now"][1]["others_pct"].is_number(), "{last}");
@@ -265,7 +265,7 @@ fn a_load_is_changed_while_it_runs_and_ends_as_planned(place: &MachinePlace) -> 
     place.answers("set 1", 2, &["--load"])?;
     finish(run)?.judged()?;
     let record = place.json("r.json")?;
-    ensure!(
+    figure!(
         record["length_s"]
             .as_f64()
             .is_some_and(|s| (7.9..8.2).contains(&s)),
@@ -318,8 +318,9 @@ fn a_load_is_changed_while_it_runs_and_ends_as_planned(place: &MachinePlace) -> 
 }
 
 fn a_run_is_paused_and_goes_on(place: &MachinePlace) -> Result<()> {
-    let words = "-q load 20 -d 4s --out r --json=r.json";
-    let (run, command) = place.start_ready(words, "echo $$ > pid; exec sleep 5")?;
+    let words = "-q load 20 --out r --json=r.json";
+    let script = "echo $$ > pid; while ! [ -e end ]; do sleep .1; done";
+    let (run, command) = place.start_ready(words, script)?;
     let pid = run.id();
     std::thread::sleep(Duration::from_millis(1500));
     // Continued before it stands still.
@@ -327,9 +328,12 @@ fn a_run_is_paused_and_goes_on(place: &MachinePlace) -> Result<()> {
         kill(pid_of(&run), Signal::SIGTSTP)?;
         std::thread::sleep(Duration::from_millis(after_ms));
         kill(pid_of(&run), Signal::SIGCONT)?;
+        // One that stands still after this is never continued.
         std::thread::sleep(Duration::from_millis(400));
-        let states = [pid_of(&run), command].map(state_of);
-        ensure!(!states.contains(&Some('T')), "{after_ms} ms: {states:?}");
+        wait_until(&format!("the run to go on after {after_ms} ms"), || {
+            let states = [pid_of(&run), command].map(state_of);
+            !states.contains(&Some('T'))
+        })?;
     }
     place.answers(&format!("set {pid} --pause"), 0, &["stands still"])?;
     wait_until("the command to stand still", || {
@@ -340,9 +344,10 @@ fn a_run_is_paused_and_goes_on(place: &MachinePlace) -> Result<()> {
     ensure!(status["paused"] == true, "{status}");
     place.answers(&format!("set {pid} --resume"), 0, &["goes on"])?;
     wait_until("the command to go on", || state_of(command) != Some('T'))?;
+    fs::write(place.path("end"), "")?;
     finish(run)?.expect(0)?;
     let record = place.json("r.json")?;
-    ensure!(
+    figure!(
         record["paused_s"]
             .as_f64()
             .is_some_and(|s| (1.0..2.5).contains(&s)),
