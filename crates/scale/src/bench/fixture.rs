@@ -42,6 +42,7 @@ pub(super) fn virtual_times(
             ..bench_times(calibrated_ns, segments)
         },
         phases,
+        planned_phases: phases,
         piled_ns: vec![0; ranks as usize],
         took_ns: 0,
         planned_pct: 0.0,

@@ -24,6 +24,9 @@ pub struct Virtual {
     pub times: BenchTimes,
     /// Phases of each rank.
     pub phases: u32,
+    /// Phases that were planned: more where the ranks took [`LATE`] times the time, as under
+    /// noise of the host beside that of the plan.
+    pub planned_phases: u32,
     /// Backlog of the events of each rank at its end, ns.
     pub piled_ns: Vec<u64>,
     /// Duration of the measurement, ns.
@@ -50,6 +53,8 @@ impl Virtual {
 
 /// Phases of a rank, at least: the mean of fewer is useless.
 const FEWEST: u64 = 4;
+/// After this many times the planned duration no phase begins once each rank has [`FEWEST`].
+const LATE: u32 = 2;
 /// Words, at most.
 const MOST_WORDS: u64 = 1 << 28;
 /// Least share of the time that a plan leaves to the work.
@@ -73,12 +78,14 @@ impl Schedule {
         let workers = (settings.cpus.len() as u64).min(u64::from(settings.ranks));
         let left = settings.plan.as_ref().map(|plan| {
             let columns = plan.columns() as u64;
-            let left = (0..columns).map(|rank| {
+            // The durations of phases are added, not the shares: one CPU that is nearly all
+            // noise makes most of them.
+            let stretch = (0..columns).map(|rank| {
                 let column = plan.column(rank);
-                1.0 - column.noise_ns() as f64 / column.known_ns.max(1) as f64
+                let left = 1.0 - column.noise_ns() as f64 / column.known_ns.max(1) as f64;
+                1.0 / left.clamp(LEAST_LEFT, 1.0)
             });
-            let mean = left.sum::<f64>() / columns.max(1) as f64;
-            mean.clamp(LEAST_LEFT, 1.0)
+            columns.max(1) as f64 / stretch.sum::<f64>().max(1.0)
         });
         // A phase of all ranks, without jitter and with it, and its repeats.
         let quantum_ns = settings.quantum_ns.max(1) as f64;
@@ -141,15 +148,20 @@ const SIDE_BY_SIDE: usize = 4096;
 
 /// Runs the phases of several ranks side by side: all ranks do a phase `repeats` times before
 /// the next one begins. The fastest trial of a rank counts, and the rank goes on from there:
-/// noise of the host makes a phase slower, and seldom lasts through every trial.
+/// noise of the host makes a phase slower, and seldom lasts through every trial. Stops before
+/// the first phase that `is_over` for; returns how many were done.
 fn side_by_side<C: Clock>(
     courses: &mut [RankProgress],
     (phases, repeats): (usize, u32),
     iterations: u64,
     clock: &mut PausableClock<C>,
+    is_over: impl Fn(usize) -> bool,
     mut keep: impl FnMut(usize, usize, u64),
-) {
+) -> usize {
     for phase in 0..phases {
+        if is_over(phase) {
+            return phase;
+        }
         let mut fastest: Vec<Option<(u64, RankProgress)>> = vec![None; courses.len()];
         for _ in 0..repeats.max(1) {
             for (course, best) in courses.iter().zip(&mut fastest) {
@@ -167,6 +179,7 @@ fn side_by_side<C: Clock>(
             }
         }
     }
+    phases
 }
 
 /// Runs virtual ranks: each phase without jitter and, side by side with it, with the rank's
@@ -178,10 +191,10 @@ pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
         workers,
         left,
         phases,
-        ..
+        time,
     } = Schedule::new(settings);
-    // Two words for the backlog.
-    let words = (kinds * phases + 2) * u64::from(settings.ranks);
+    // Two words for the backlog of a rank, and one for the phases of a worker.
+    let words = (kinds * phases + 2) * u64::from(settings.ranks) + workers;
     if words > MOST_WORDS {
         return Err(too_many(phases));
     }
@@ -194,6 +207,7 @@ pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
     let (iterations, calibrated_ns) = calibrate_first(settings, &clock)?;
     let (phases, ranks) = (phases as usize, settings.ranks as usize);
     let lates = kinds as usize * phases * ranks;
+    let done = lates + 2 * ranks;
     let begin = Instant::now();
     fork_each(workers as u32, &|worker| {
         pin(settings.cpus[worker as usize % settings.cpus.len()]);
@@ -202,7 +216,13 @@ pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
         // Caches and frequency.
         Lcg::default().work(iterations, &clock, &mut PolledReplay::without_events());
         let own: Vec<usize> = (worker as usize..ranks).step_by(workers as usize).collect();
+        let mut fewest = phases;
         for some in own.chunks(SIDE_BY_SIDE) {
+            let since = Instant::now();
+            let most_s =
+                time.saturating_mul(LATE).as_secs_f64() * some.len() as f64 / own.len() as f64;
+            let is_over =
+                |phase: usize| phase as u64 >= FEWEST && since.elapsed().as_secs_f64() > most_s;
             let kinds = 0..kinds as usize;
             let each = some
                 .iter()
@@ -219,21 +239,25 @@ pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
                 let at = (kind * ranks + rank) * phases + phase;
                 words[at].store(u32::try_from(took_ns).unwrap_or(LONGEST_NS), Relaxed);
             };
-            side_by_side(&mut courses, often, iterations, &mut clock, keep);
+            let made = side_by_side(&mut courses, often, iterations, &mut clock, is_over, keep);
+            fewest = fewest.min(made);
             for ((rank, _), course) in who.iter().zip(&courses) {
                 // With jitter after without.
                 shared.put(lates + 2 * rank, piled_ns(&course.polled, course.now_ns));
             }
         }
+        words[done + worker as usize].store(fewest as u32, Relaxed);
         std::sync::atomic::fence(Release);
     })?;
     std::sync::atomic::fence(Acquire);
     let took_ns = begin.elapsed().as_nanos() as u64;
     let words = shared.words();
+    let made = (0..workers as usize).map(|worker| words[done + worker].load(Relaxed) as usize);
+    let made = made.min().unwrap_or(phases);
     // Workers write rank by rank, so that they do not share cache lines.
     let segment = |kind: usize| Segment {
         jitter: kind == 1,
-        qt_ns: (0..phases)
+        qt_ns: (0..made)
             .flat_map(|phase| (0..ranks).map(move |rank| (kind * ranks + rank) * phases + phase))
             .map(|at| words[at].load(Relaxed))
             .collect(),
@@ -247,7 +271,8 @@ pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
             segments: (0..kinds as usize).map(segment).collect(),
             ..BenchTimes::default()
         },
-        phases: phases as u32,
+        phases: made as u32,
+        planned_phases: phases as u32,
         piled_ns: (0..ranks)
             .map(|rank| shared.take(lates + 2 * rank))
             .collect(),
@@ -274,6 +299,7 @@ mod tests {
                 quantum_ns: 1_000_000,
                 ranks,
                 cpus: vec![0, 1],
+                cpu_limit: None,
                 duration: Duration::from_secs(30),
                 rounds: 1,
                 cpu_clock: false,
@@ -288,6 +314,10 @@ mod tests {
         assert_eq!(schedule(10, 3, None), (2000, 30));
         // Four phases of a million ranks.
         assert_eq!(schedule(1_000_000, 1, None), (FEWEST, 2000));
+        // Half of the ranks have no noise at all: 2.5 ms for a pair of phases.
+        let quiet = cpu(&[(0, 100_000_000)], &[]);
+        let plan = ReplayPlan::new(&[&trace, &quiet], &ReplayOptions::default()).unwrap();
+        assert_eq!(schedule(10, 1, Some(&plan)), (2400, 30));
     }
 
     #[test]
@@ -316,7 +346,9 @@ mod tests {
         ];
         let mut kept = Vec::new();
         let keep = |place, phase, took_ns| kept.push((place, phase, took_ns));
-        side_by_side(&mut courses, (5, 3), 5000, &mut clock, keep);
+        let is_over = |phase| phase == 5;
+        let made = side_by_side(&mut courses, (9, 3), 5000, &mut clock, is_over, keep);
+        assert_eq!(made, 5);
         let order: Vec<_> = kept
             .iter()
             .map(|(place, phase, _)| (*phase, *place))

@@ -69,14 +69,14 @@ pub fn measure(settings: &Settings) -> Result<BenchTimes> {
         .collect();
     let shared = Shared::new(first)?;
     let clock = AnyClock::best();
-    let oversubscribed = settings.ranks as usize > settings.cpus.len();
+    let oversubscribed = settings.is_oversubscribed();
     let (iterations, calibrated_ns) = calibrate_first(settings, &clock)?;
     fork_each(settings.ranks, &|rank| {
         pin(settings.cpus[rank as usize % settings.cpus.len()]);
         let barrier = MemoryBarrier::new(&shared, rank, settings.ranks, oversubscribed);
         let mut one = Rank::new(barrier, clock, iterations, settings.plan.as_ref());
         let words = shared.words();
-        // With more ranks than CPUs the round trip would be a wait for a CPU.
+        // If ranks wait for CPUs, the round trip would be such a wait.
         let compare = |one: &mut Rank<'_, MemoryBarrier<'_>>, at: usize| {
             let all = if oversubscribed {
                 Vec::new()

@@ -16,6 +16,8 @@ pub struct Settings {
     pub ranks: u32,
     /// CPUs of the ranks, in turn.
     pub cpus: Vec<u32>,
+    /// CPUs' worth of time that the group of this process may take, where it has a limit.
+    pub cpu_limit: Option<f64>,
     /// Duration of the whole run.
     pub duration: Duration,
     /// Number of pairs of segments, without jitter and with it.
@@ -40,6 +42,22 @@ impl Settings {
             });
         }
         Ok(())
+    }
+
+    /// CPUs that the ranks take at the same time.
+    pub fn busy_cpus(&self) -> usize {
+        self.cpus.len().min(self.ranks as usize)
+    }
+
+    /// Whether the ranks take more CPU time than their group may, so that it is throttled.
+    pub fn exceeds_limit(&self) -> bool {
+        self.cpu_limit
+            .is_some_and(|cpus| self.busy_cpus() as f64 > cpus)
+    }
+
+    /// Whether ranks that meet also wait for CPU time.
+    pub fn is_oversubscribed(&self) -> bool {
+        self.ranks as usize > self.cpus.len() || self.exceeds_limit()
     }
 
     /// Refuses a run whose times, 8 bytes for each phase of each rank, are more than this.
@@ -90,18 +108,42 @@ pub(super) fn too_many(phases: u64) -> Error {
 mod tests {
     use super::*;
 
-    #[test]
-    fn times_that_take_too_much_memory_are_refused() {
-        let settings = Settings {
+    fn of_ranks(ranks: u32) -> Settings {
+        Settings {
             quantum_ns: 1_000_000,
-            ranks: 416,
+            ranks,
             cpus: Vec::new(),
+            cpu_limit: None,
             duration: Duration::from_secs(30),
             rounds: 5,
             cpu_clock: false,
             repeats: 1,
             plan: None,
-        };
+        }
+    }
+
+    #[test]
+    fn ranks_wait_for_cpus_and_for_the_time_of_their_group() {
+        for (ranks, cpus, cpu_limit, waits) in [
+            (2, 2, None, false),
+            (3, 2, None, true),
+            (2, 2, Some(2.0), false),
+            (2, 2, Some(1.5), true),
+            (1, 2, Some(1.5), false),
+            (1, 2, Some(0.5), true),
+        ] {
+            let settings = Settings {
+                cpus: (0..cpus).collect(),
+                cpu_limit,
+                ..of_ranks(ranks)
+            };
+            assert_eq!(settings.is_oversubscribed(), waits, "{settings:?}");
+        }
+    }
+
+    #[test]
+    fn times_that_take_too_much_memory_are_refused() {
+        let settings = of_ranks(416);
         let bytes = 8 * 416 * 5 * (6000 + 2);
         assert_eq!(settings.check_memory(bytes), Ok(()));
         assert_eq!(settings.check_memory(bytes - 1), Err(too_many(6002)));

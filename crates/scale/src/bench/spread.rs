@@ -4,14 +4,14 @@
 //! so it does not spread them. Pure.
 
 use sandbag_stats::{median, range};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::clocks::Offset;
 use super::times::{BenchTimes, Segment, SegmentTimes};
 
 /// Medians over the segments with jitter, or over all if there are none: another task that
 /// took a CPU at the begin of one segment does not count.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RankSpread {
     /// Distance from the first rank to the last when a segment begins, ns: the release of
     /// the barrier.
@@ -32,6 +32,15 @@ pub struct RankSpread {
     pub clocks_error_ns_per_s: f64,
     /// Phases of a segment, about.
     pub phases: u64,
+}
+
+impl RankSpread {
+    /// Distance from the first rank to the last this long after a common start, ns. Not
+    /// continued from the two distances: they hide growth where the rank that is released late
+    /// has the fast clock.
+    pub fn after_ns(&self, passed_ns: f64) -> f64 {
+        self.begin_ns + self.clocks_ns_per_s * passed_ns / 1e9
+    }
 }
 
 /// A clock that runs evenly between two readings and beyond them.

@@ -58,7 +58,7 @@ impl From<SegmentTimes> for [u64; 3] {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BenchTimes {
     pub ranks: u32,
-    /// There were more ranks than CPUs, so ranks also waited for CPUs.
+    /// Ranks also waited for CPU time: there were more than CPUs, or their group had a limit.
     pub oversubscribed: bool,
     /// Iterations of the work.
     pub iterations: u64,

@@ -8,6 +8,7 @@ mod virtually;
 use sandbag_jitter::JitterTrace;
 use sandbag_jitter::trace_file::open_trace;
 use sandbag_linux::Root;
+use sandbag_linux::container::{CpuLimit, cpu_limit};
 use sandbag_linux::topology::Topology;
 use sandbag_ui::failure::Result;
 use sandbag_ui::messages::Messages;
@@ -33,12 +34,24 @@ pub fn main(args: &BenchArgs, messages: &Messages) -> Result<u8> {
     let trace = args.options.jitter.as_deref().map(read).transpose()?;
     let plan = trace.as_ref().map(|trace| args.options.plan(trace));
     let ranks = args.ranks.unwrap_or(cpus.len() as u32);
+    // One that cannot be read is a matter of `sandbag doctor`.
+    let limit = cpu_limit(&Root::default()).unwrap_or(None);
     let settings = Settings {
         cpus,
+        cpu_limit: limit.as_ref().map(CpuLimit::cpus),
         cpu_clock: args.clock == ClockArg::Cpu,
         repeats: args.repeats,
         ..args.options.settings(ranks, plan.transpose()?)
     };
+    if let Some(limit) = limit.filter(|_| settings.exceeds_limit()) {
+        messages.warning(&format!(
+            "the CPU limit of the group {} is {limit}, and the ranks compute on {}: they also wait \
+             for the next period of the limit, and the figures are mostly that wait. Name fewer \
+             CPUs (--cpus), or raise the limit",
+            limit.group.display(),
+            settings.busy_cpus()
+        ));
+    }
     if args.virtually {
         virtually::main(args, &settings, trace.as_ref(), messages)
     } else {

@@ -55,7 +55,7 @@ pub struct PredictArgs {
 
     /// Drift of synchronised ranks at the end of the run: distance from the first to the last, or
     /// with ,normal the standard deviation. Or the JSON of `scale bench`, whose drift grows in
-    /// proportion to the phases
+    /// proportion to time
     #[arg(
         long,
         value_name = "TIME[,SHAPE]|FILE.json",
@@ -295,7 +295,7 @@ fn options(args: &PredictArgs) -> Result<PredictOptions> {
         drift: args
             .drift
             .as_ref()
-            .map(|drift| drift.over(args.phases))
+            .map(|drift| drift.over(args.phases, units::nanos(args.quantum)))
             .transpose()?,
         phases: args.phases,
         seed: args.seed,

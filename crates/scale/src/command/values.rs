@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use crate::bench::RankSpread;
 use crate::predict::{Drift, LogGp, MOST_RANKS, Spread};
 
 use sandbag_ui::BadInput;
@@ -108,8 +109,8 @@ pub(super) fn drift(text: &str) -> Result<DriftArg, String> {
 }
 
 impl DriftArg {
-    /// The drift after `phases` phases. A measured drift grows in proportion to the phases.
-    pub(super) fn over(&self, phases: u64) -> sandbag_ui::Result<Drift> {
+    /// The drift after `phases` phases of this quantum. A measured drift grows with time.
+    pub(super) fn over(&self, phases: u64, quantum_ns: u64) -> sandbag_ui::Result<Drift> {
         let path = match self {
             Self::Known(end_ns, spread) => {
                 let (end_ns, spread) = (*end_ns, *spread);
@@ -130,14 +131,25 @@ impl DriftArg {
             .ok_or_else(|| {
                 wrong(
                     "it has no drift (drift_ns): expected what `scale bench --json` writes, of \
-                     two or more ranks that are not more than there are CPUs, or of virtual ones",
+                     two or more ranks that did not wait for CPUs, or of virtual ones",
                 )
             })?;
-        // The spread by a barrier does not grow with the phases.
-        let begin_ns = drift["begin"].as_f64().unwrap_or(0.0).min(end_ns);
-        let longer = phases as f64 / measured.max(1) as f64;
+        let known = |value: &serde_json::Value| value.as_f64().filter(|value| *value > 0.0);
+        let bench_quantum_ns =
+            known(&figures["quantum_ns"]).ok_or_else(|| wrong("it has no quantum (quantum_ns)"))?;
+        let quanta_ns = phases as f64 * quantum_ns as f64;
+        let end_ns = match serde_json::from_value::<RankSpread>(drift.clone()) {
+            // A phase is longer than its quantum, in the ratio that was measured.
+            Ok(spread) => {
+                let slowdown = &figures["slowdown"];
+                let phase_ns = known(&slowdown["jitter_ns"]).or(known(&slowdown["quiet_ns"]));
+                spread.after_ns(quanta_ns * phase_ns.unwrap_or(bench_quantum_ns) / bench_quantum_ns)
+            }
+            // Virtual ranks have one clock: they drift by the noise that they meet.
+            Err(_) => end_ns * quanta_ns / (measured as f64 * bench_quantum_ns),
+        };
         Ok(Drift {
-            end_ns: (begin_ns + (end_ns - begin_ns) * longer).max(0.0) as u64,
+            end_ns: end_ns.max(0.0) as u64,
             spread: Spread::Uniform,
         })
     }
@@ -187,20 +199,36 @@ mod tests {
     }
 
     #[test]
-    fn a_measured_drift_grows_with_the_phases() {
+    fn a_measured_drift_grows_with_time() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("b.json");
         let with = |text: &str| {
             std::fs::write(&path, text).unwrap();
-            DriftArg::Measured(path.clone()).over(10_000)
+            DriftArg::Measured(path.clone()).over(10_000, 2_000_000)
         };
         let found = |text| with(text).unwrap().end_ns;
-        let growing = r#"{"drift_ns": {"first_to_last": 70.0, "phases": 1000}}"#;
-        let barrier = r#"{"drift_ns": {"begin": 50.0, "first_to_last": 70.0, "phases": 1000}}"#;
-        assert_eq!((found(growing), found(barrier)), (700, 250));
-        let negative = r#"{"drift_ns": {"first_to_last": -5.0, "phases": 10}}"#;
-        let of_none = r#"{"drift_ns": {"first_to_last": 5.0, "phases": 0}}"#;
-        for bad in ["{}", "x", r#"{"drift_ns": null}"#, negative, of_none] {
+        // Of half of the predicted quantum.
+        let virtually =
+            r#"{"quantum_ns": 1000000, "drift_ns": {"first_to_last": 70.0, "phases": 1000}}"#;
+        assert_eq!(found(virtually), 1400);
+        // The rank that is released late has the fast clock: the distance grows for all that.
+        // 10 000 phases of 2.2 ms are 22 s.
+        let meeting = r#"{"quantum_ns": 1000000, "slowdown": {"jitter_ns": 1100000, "quiet_ns": 1},
+            "drift_ns": {"begin": 50.0, "first_to_last": 50.0, "standard_deviation": 1.0,
+            "error": 9.0, "clocks_ns_per_s": 100.0, "clocks_error_ns_per_s": 1.0, "phases": 1000}}"#;
+        assert_eq!(found(meeting), 2250);
+        assert_eq!(found(&meeting.replace("1100000", "null")), 50);
+        let of_any = r#"{"drift_ns": {"first_to_last": 5.0, "phases": 10}}"#;
+        let negative = of_any.replace("5.0", "-5.0");
+        let of_none = of_any.replace("10", "0");
+        for bad in [
+            "{}",
+            "x",
+            r#"{"drift_ns": null}"#,
+            of_any,
+            &negative,
+            &of_none,
+        ] {
             let error = with(bad).unwrap_err().to_string();
             assert!(error.contains("b.json"), "{bad}: {error}");
         }

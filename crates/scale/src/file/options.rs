@@ -124,6 +124,7 @@ impl BenchOptions {
             quantum_ns: nanos(self.quantum),
             ranks,
             cpus: Vec::new(),
+            cpu_limit: None,
             duration: self.duration,
             rounds: self.rounds,
             cpu_clock: false,

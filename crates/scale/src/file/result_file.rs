@@ -157,8 +157,7 @@ const PHASES: f64 = 1e5;
 
 /// The spread of ranks whose phases take `phase_ns`.
 fn spread_text(spread: &RankSpread, phase_ns: f64) -> String {
-    let seconds = PHASES * phase_ns / 1e9;
-    let drift = match spread.begin_ns + spread.clocks_ns_per_s * seconds {
+    let drift = match spread.after_ns(PHASES * phase_ns) {
         ns if ns < 1e4 => format!("{ns:.0}ns"),
         ns => format!("{:.0}us", ns / 1e3),
     };

@@ -98,6 +98,13 @@ pub(super) fn main(
             percent(measured.planned_pct)
         );
     }
+    if measured.phases < measured.planned_phases {
+        how = format!(
+            "after twice the planned time {} of {} planned phases were made: the host took CPU time, \
+             too",
+            measured.phases, measured.planned_phases
+        );
+    }
     let text = report.text(&head, "", &spread, &how);
     files.write(&text, &figures, times)?;
     Ok(exit::KEPT)
