@@ -15,7 +15,7 @@ use sandbag_ui::BadInput;
 use sandbag_ui::exit;
 use sandbag_ui::failure::Result;
 use sandbag_ui::messages::Messages;
-use sandbag_ui::output::put_json;
+use sandbag_ui::output::{NODES_JSON, put_json};
 use sandbag_ui::text::visible;
 use sandbag_ui::units;
 use serde::{Deserialize, Serialize};
@@ -113,6 +113,11 @@ pub fn main(
     words: &[OsString],
     messages: &Messages,
 ) -> Result<u8> {
+    if args.start == StartWhen::Common
+        && let Some(text) = verbs::other_start(words)
+    {
+        return Err(BadInput(text.to_owned()).into());
+    }
     let place = place_among(args)?;
     let out = verb.output(words).ok_or_else(|| {
         BadInput(format!(
@@ -140,6 +145,7 @@ pub fn main(
             words: verb.for_host(words, &out, &member.host, None),
             start_ns: 0,
             has_command: has_command(words),
+            record: None,
             lost_after: args.lost_after,
         };
         return course::alone(&member, &task);
@@ -181,6 +187,9 @@ pub fn main(
         // A run that takes --at begins there itself, and needs the time before to get ready.
         start_ns: start_ns.filter(|_| !verb.has_at).unwrap_or(0),
         has_command: has_command(words) || verb.has_programs,
+        record: verb
+            .has_programs
+            .then(|| of_host(&out, &member.host, "").join(NODES_JSON)),
         lost_after: args.lost_after,
     };
     // Without ends, in case this process does not live to write them.

@@ -7,6 +7,7 @@
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use sandbag_linux::Root;
 use sandbag_linux::child::{ChildSetup as _, end_or_kill};
 use sandbag_linux::interrupt;
 use sandbag_linux::launcher::passed_on;
-use sandbag_linux::signals::is_taken;
+use sandbag_linux::signals::{ENDING, PASSED, Signals, is_taken};
 use sandbag_ui::exit;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::messages::Messages;
@@ -30,7 +31,8 @@ const LOOK: Duration = Duration::from_millis(500);
 /// By how much a nap may be too long, unless this process stood still.
 const LATE: Duration = Duration::from_secs(1);
 /// What a process that was asked to end may take, before it is killed; its guardian restores
-/// then.
+/// then. A program that the user asked to end has no limit until a second signal, as without
+/// `--hosts`.
 const GRACE: Duration = Duration::from_secs(10);
 /// When it is asked again where the terminal may have asked it already.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
@@ -43,8 +45,17 @@ pub struct Task {
     pub start_ns: i64,
     /// It wraps a command: its code is the command's.
     pub has_command: bool,
+    /// The record that it leaves if its code is that of its programs.
+    pub record: Option<PathBuf>,
     /// Who says nothing for this long is lost.
     pub lost_after: Duration,
+}
+
+impl Task {
+    /// Whether the code of its process is that of a program.
+    fn has_programs_code(&self) -> bool {
+        self.has_command && self.record.as_ref().is_none_or(|path| path.exists())
+    }
 }
 
 /// How the experiment ended here.
@@ -146,6 +157,12 @@ struct Course<'a> {
     asked_at: Option<Instant>,
     /// It was sent a signal by us.
     is_signalled: bool,
+    /// Signals after the one by which the user asked the program to end.
+    later: Option<Signals>,
+    /// The user asked twice.
+    is_asked_again: bool,
+    /// Since when it has [`GRACE`] to end.
+    grace_since: Option<Instant>,
     /// The directory has this rank's end.
     is_told: bool,
     lost_after: Duration,
@@ -171,6 +188,9 @@ impl<'a> Course<'a> {
             own: None,
             asked_at: None,
             is_signalled: false,
+            later: None,
+            is_asked_again: false,
+            grace_since: None,
             is_told: false,
             lost_after,
             written_at: Instant::now(),
@@ -195,14 +215,14 @@ impl<'a> Course<'a> {
             {
                 // What has ended by itself is not asked: its code is its own.
                 if let Some(status) = process.try_wait().context("wait")? {
-                    let mut own = outcome(status, task.has_command);
+                    let mut own = outcome(status, task.has_programs_code());
                     // A signal to this host's process only must not leave the others without it.
                     if interrupt::came() && self.early.is_none() && own.failure.is_none() {
                         own.failure = Some(INTERRUPTED.to_owned());
                     }
                     self.own = Some(own);
                 } else {
-                    self.end_if_asked(process);
+                    self.end_if_asked(process, task.has_command, interrupt::came())?;
                 }
             }
             // Its own part has ended; the others are to end, too.
@@ -211,6 +231,7 @@ impl<'a> Course<'a> {
                 self.early.get_or_insert_with(ended);
             }
             self.pass_on(task, child.as_ref());
+            self.answer_later(child.as_ref());
             self.look()?;
             if self.is_over() {
                 return Ok(());
@@ -241,10 +262,15 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Asks the process to end where it should, and kills it if it does not.
-    fn end_if_asked(&mut self, child: &mut Child) {
-        if self.early.is_none() && !interrupt::came() {
-            return;
+    /// Asks the process to end where it should, and kills it if it does not within [`GRACE`].
+    fn end_if_asked(
+        &mut self,
+        child: &mut Child,
+        has_command: bool,
+        is_interrupted: bool,
+    ) -> Result<()> {
+        if self.early.is_none() && !is_interrupted {
+            return Ok(());
         }
         match self.asked_at {
             None => {
@@ -254,10 +280,37 @@ impl<'a> Course<'a> {
                     self.signal(child);
                 }
             }
-            Some(at) if at.elapsed() > GRACE => drop(child.kill()),
             // The signal was not the terminal's.
             Some(at) if at.elapsed() > ASK_AGAIN && !self.is_signalled => self.signal(child),
             Some(_) => {}
+        }
+        // The others' ends by a signal that this host got, too, are no failure of them.
+        let is_users = is_interrupted && self.early.as_ref().is_none_or(EarlyEnd::is_asked);
+        if has_command && is_users && !self.is_asked_again {
+            self.grace_since = None;
+            if self.later.is_none() {
+                self.later = Some(Signals::take(&[], None).context("signalfd")?);
+            }
+        } else if self.grace_since.get_or_insert_with(Instant::now).elapsed() > GRACE {
+            let _ = child.kill();
+        }
+        Ok(())
+    }
+
+    /// Answers the signals that came after the first by which the user asked the program to end.
+    fn answer_later(&mut self, child: Option<&Child>) {
+        while let Some(arrived) = self.later.as_ref().and_then(Signals::next) {
+            let Some(process) = child.filter(|_| self.own.is_none()) else {
+                continue;
+            };
+            if ENDING.contains(&arrived.signal) {
+                self.is_asked_again = true;
+                self.signal(process);
+            } else if PASSED.contains(&arrived.signal)
+                && is_taken(&Root::default(), process.id(), arrived.signal)
+            {
+                let _ = kill(Pid::from_raw(process.id().cast_signed()), arrived.signal);
+            }
         }
     }
 
@@ -371,6 +424,10 @@ impl<'a> Course<'a> {
 
     /// Until the next look, or the end of the process.
     fn nap(&self, child: Option<&mut Child>) {
+        if let Some(later) = &self.later {
+            let _ = later.wait(Some(LOOK.as_nanos() as u64));
+            return;
+        }
         let until = Instant::now() + LOOK;
         let mut child = child.filter(|_| self.own.is_none());
         // A signal ends the wait; what it means is looked at next.
@@ -436,76 +493,4 @@ fn outcome(status: ExitStatus, has_command: bool) -> MemberEnd {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_s_own_code_ends_nobody_else() {
-        let failed = |code: i32, has_command| {
-            outcome(ExitStatus::from_raw(code << 8), has_command)
-                .failure
-                .is_some()
-        };
-        for (code, with, without) in [
-            (0, false, false),
-            (3, false, false),
-            (4, false, false),
-            (124, false, false),
-            (1, false, true),
-            (5, false, true),
-            (125, true, true),
-            (127, true, true),
-            (130, false, true),
-        ] {
-            assert_eq!(
-                (failed(code, true), failed(code, false)),
-                (with, without),
-                "{code}"
-            );
-        }
-        let killed = outcome(ExitStatus::from_raw(9), true);
-        assert_eq!(killed.code, 137);
-        assert!(killed.failure.unwrap().contains("signal 9"));
-    }
-
-    #[test]
-    fn who_stood_still_does_not_take_that_for_the_silence_of_others() {
-        let dir = tempfile::tempdir().unwrap();
-        let place = MeetingPlace::in_dir(dir.path()).unwrap();
-        let member = Member::here(0, 2).unwrap();
-        let minute = Duration::from_secs(60);
-        let mut course = Course::new(&member, &place, member.leader_note(), minute);
-        let long_ago = Instant::now().checked_sub(2 * minute).unwrap();
-        for seen in course.others.iter_mut().chain([&mut course.leader]) {
-            seen.at = long_ago;
-        }
-        let lost = |course: &Course<'_>| course.others[1].is_lost(minute);
-        course.excuse_own_absence(LOOK + LATE);
-        assert!(lost(&course) && course.leader.is_lost(minute));
-        course.excuse_own_absence(2 * minute);
-        assert!(!lost(&course) && !course.leader.is_lost(minute));
-    }
-
-    #[test]
-    fn who_cannot_say_that_it_ended_says_it_again() {
-        let dir = tempfile::tempdir().unwrap();
-        let place = MeetingPlace::in_dir(dir.path()).unwrap();
-        let leader = Member::here(0, 2).unwrap().leader_note();
-        let member = Member::here(1, 2).unwrap();
-        let mut course = Course::new(&member, &place, leader, Duration::from_secs(60));
-        course.look().unwrap();
-        assert!(!course.is_over());
-        course.own = Some(ended(exit::KEPT, None));
-        let (meeting, away) = (dir.path().join("meeting"), dir.path().join("away"));
-        std::fs::rename(&meeting, &away).unwrap();
-        course.look().unwrap();
-        assert!(!course.is_over());
-        // Not for ever.
-        course.lost_after = Duration::ZERO;
-        assert!(course.look().is_err());
-        std::fs::rename(&away, &meeting).unwrap();
-        course.look().unwrap();
-        assert!(course.is_over());
-        assert_eq!(place.member(1).unwrap().ended, course.own);
-    }
-}
+mod tests;

@@ -440,15 +440,22 @@ mod tests {
 
     #[test]
     fn who_does_not_come_is_named_and_the_others_are_released() {
-        let dir = tempfile::tempdir().unwrap();
         let members = [member(0, 3, "a"), member(2, 3, "c")];
-        let met = meet(dir.path(), &members, Duration::from_millis(600));
-        let told = met[0].as_ref().unwrap_err();
+        let mut told = String::new();
+        // Repeated where rank 2 did not run in time.
+        for seconds in [0.6, 6.0, 60.0] {
+            let dir = tempfile::tempdir().unwrap();
+            let met = meet(dir.path(), &members, Duration::from_secs_f64(seconds));
+            assert!(met[1].is_err());
+            told.clone_from(met[0].as_ref().unwrap_err());
+            if told.contains("2 of 3 hosts") {
+                break;
+            }
+        }
         assert!(
             told.contains("2 of 3 hosts") && told.contains("ranks 1 ("),
             "{told}"
         );
-        assert!(met[1].is_err());
         let alone = [member(1, 2, "b")];
         let empty = tempfile::tempdir().unwrap();
         let met = meet(empty.path(), &alone, Duration::from_millis(50));

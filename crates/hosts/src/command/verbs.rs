@@ -241,6 +241,22 @@ fn split(word: &OsStr) -> (&str, bool) {
     }
 }
 
+/// Why an option that says itself when to begin does not go with the common start.
+pub fn other_start(words: &[OsString]) -> Option<&'static str> {
+    let mut own = words.iter().take_while(|word| *word != "--");
+    own.find_map(|word| match split(word).0 {
+        "--at" => Some(
+            "--at and --hosts: the hosts agree on their start themselves; leave --at out, or add \
+             --start each",
+        ),
+        "--start-on" => Some(
+            "--start-on and --hosts: the loads begin at a common time, not when CMD says so; leave \
+             --start-on out, or add --start each",
+        ),
+        _ => None,
+    })
+}
+
 /// Options whose value is the name of a result.
 const NAMING: [&str; 6] = ["-o", "--output", "--out", "--html", "--junit", "--json"];
 
@@ -303,6 +319,11 @@ fn replaced(word: &OsStr, host: &str) -> OsString {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use sandbag_ui::messages::Messages;
+
+    use super::super::{StartWhen, main};
     use super::*;
 
     fn words(text: &str) -> Vec<OsString> {
@@ -358,6 +379,33 @@ mod tests {
             let own = audit.for_host(&given, Path::new("all"), "n1", Some(5));
             assert_eq!(own, words("audit run --quick --output all/n1.json"));
         }
+    }
+
+    #[test]
+    fn another_start_than_the_common_one_is_refused_at_once() {
+        let args = |start| HostsArgs {
+            hosts: true,
+            // No such host: what is not refused before is refused for this.
+            rank: Some(1),
+            ranks: Some(1),
+            start,
+            start_timeout: Duration::ZERO,
+            lost_after: Duration::ZERO,
+        };
+        let refusal = |start, text: &str| {
+            let messages = Messages::new(true, 0);
+            main(&args(start), &verb(&["load"]), &words(text), &messages)
+                .unwrap_err()
+                .line()
+        };
+        for text in ["load 5 --at=@1", "load 5 --start-on 3 -- app"] {
+            let common = refusal(StartWhen::Common, text);
+            assert!(common.contains("--start each"), "{common}");
+            let each = refusal(StartWhen::Each, text);
+            assert!(each.contains("ranks are 0 to"), "{each}");
+        }
+        let of_app = refusal(StartWhen::Common, "load 5 -- app --at 5");
+        assert!(of_app.contains("ranks are 0 to"), "{of_app}");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use sandbag_ui::output::{NODES_JSON, RUN_JSON};
 use serde::Deserialize;
 
 use super::{COLUMNS, Gathered, GatheredHost, Piece};
-use crate::command::{Experiment, HOSTS_JSON};
+use crate::command::{Experiment, HOSTS_JSON, of_host};
 use crate::exchange::{EarlyEnd, read_limited};
 
 /// Larger records are none of ours, bytes.
@@ -116,6 +116,9 @@ pub(super) fn experiment(dir: &Path) -> Result<Gathered> {
     // Directories of others are of an earlier experiment that this one replaced.
     if let Some(known) = &known {
         found.retain(|host, _| known.members.iter().any(|one| one.host == *host));
+        if found.is_empty() {
+            refuse_files(dir, known)?;
+        }
     }
     for member in known.iter().flat_map(|one| &one.members) {
         let host = found
@@ -171,6 +174,31 @@ pub(super) fn experiment(dir: &Path) -> Result<Gathered> {
         one.early_end.clone().or_else(last)
     });
     Ok(Gathered::of(found.into_values().collect(), early_end))
+}
+
+/// Hosts that measured left a file each, which other commands read.
+fn refuse_files(dir: &Path, known: &Experiment) -> Result<()> {
+    let shown = dir.display();
+    for (ending, command) in [
+        (".json", Some("sandbag audit gather")),
+        (".sbj", Some("sandbag jitter gather")),
+        (".csv", None),
+    ] {
+        let files = known.members.iter();
+        let mut files = files.map(|one| of_host(dir, &one.host, ending));
+        if let Some(file) = files.find(|file| file.is_file()) {
+            let file = file.display();
+            let remedy = command.map_or_else(
+                || format!("sandbag show {file}"),
+                |command| format!("{command} {shown}"),
+            );
+            let text = format!(
+                "{shown}: the hosts left no runs, but a file each, such as {file}; use `{remedy}`"
+            );
+            return Err(BadInput(text).into());
+        }
+    }
+    Ok(())
 }
 
 fn known(dir: &Path) -> Result<Option<Experiment>> {

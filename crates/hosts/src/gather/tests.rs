@@ -204,3 +204,23 @@ fn a_directory_without_runs_is_bad_input() {
             .contains("hosts.json")
     );
 }
+
+#[test]
+fn files_of_measurements_are_given_to_their_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let all = experiment(vec![member(0, "n1", 0.0), member(1, "n2", 0.0)]);
+    put(dir.path(), &all);
+    for (name, remedy) in [
+        ("n2.csv", "sandbag show "),
+        ("n2.sbj", "sandbag jitter gather "),
+        ("n2.json", "sandbag audit gather "),
+    ] {
+        fs::write(dir.path().join(name), "").unwrap();
+        let error = read::experiment(dir.path()).unwrap_err();
+        assert!(error.line().contains(remedy), "{}", error.line());
+        assert_eq!(error.exit_code(false), exit::USAGE);
+    }
+    // A run is one, whatever stands beside it.
+    host(dir.path(), "n1", "kept", 50.0, "2026-03-01T12:00:00Z");
+    assert_eq!(read::experiment(dir.path()).unwrap().hosts.len(), 2);
+}

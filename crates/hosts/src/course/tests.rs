@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::io::Read as _;
+use std::process::Stdio;
+
+use nix::sys::signal::raise;
+use sandbag_linux::child::ended_within;
+
+use super::*;
+
+#[test]
+fn a_command_s_own_code_ends_nobody_else() {
+    let failed = |code: i32, has_command| {
+        outcome(ExitStatus::from_raw(code << 8), has_command)
+            .failure
+            .is_some()
+    };
+    for (code, with, without) in [
+        (0, false, false),
+        (3, false, false),
+        (4, false, false),
+        (124, false, false),
+        (1, false, true),
+        (5, false, true),
+        (125, true, true),
+        (127, true, true),
+        (130, false, true),
+    ] {
+        assert_eq!(
+            (failed(code, true), failed(code, false)),
+            (with, without),
+            "{code}"
+        );
+    }
+    let killed = outcome(ExitStatus::from_raw(9), true);
+    assert_eq!(killed.code, 137);
+    assert!(killed.failure.unwrap().contains("signal 9"));
+}
+
+#[test]
+fn who_stood_still_does_not_take_that_for_the_silence_of_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = MeetingPlace::in_dir(dir.path()).unwrap();
+    let member = Member::here(0, 2).unwrap();
+    let minute = Duration::from_secs(60);
+    let mut course = Course::new(&member, &place, member.leader_note(), minute);
+    let long_ago = Instant::now().checked_sub(2 * minute).unwrap();
+    for seen in course.others.iter_mut().chain([&mut course.leader]) {
+        seen.at = long_ago;
+    }
+    let lost = |course: &Course<'_>| course.others[1].is_lost(minute);
+    course.excuse_own_absence(LOOK + LATE);
+    assert!(lost(&course) && course.leader.is_lost(minute));
+    course.excuse_own_absence(2 * minute);
+    assert!(!lost(&course) && !course.leader.is_lost(minute));
+}
+
+#[test]
+fn a_program_has_time_to_end_until_the_user_asks_twice_or_another_host_fails() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = MeetingPlace::in_dir(dir.path()).unwrap();
+    let member = Member::here(0, 2).unwrap();
+    let by = |why: &str| Some(early_end(&member, why.to_owned()));
+    let long_ago = || Instant::now().checked_sub(2 * GRACE);
+    for (has_command, early, has_limit) in [
+        (true, None, false),
+        (true, by(INTERRUPTED), false),
+        (true, by("it failed"), true),
+        (false, None, true),
+    ] {
+        let mut course = Course::new(&member, &place, member.leader_note(), GRACE);
+        course.early = early;
+        let mut child = Command::new("sh")
+            .args(["-c", "trap '' TERM; echo; exec sleep 60"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It does not heed the signal from here on.
+        let ready = child.stdout.as_mut().unwrap().read_exact(&mut [0]);
+        ready.unwrap();
+        course.end_if_asked(&mut child, has_command, true).unwrap();
+        assert_eq!(course.grace_since.is_some(), has_limit);
+        if !has_limit {
+            course.asked_at = long_ago();
+            course.end_if_asked(&mut child, true, true).unwrap();
+            assert!(!ended_within(&mut child, Duration::from_millis(200)));
+            // To this thread, which blocks it.
+            raise(Signal::SIGTERM).unwrap();
+            course.answer_later(Some(&child));
+            assert!(course.is_asked_again && course.is_signalled);
+            course.end_if_asked(&mut child, true, true).unwrap();
+        }
+        course.grace_since = long_ago();
+        course.end_if_asked(&mut child, has_command, true).unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+    }
+}
+
+#[test]
+fn a_code_is_that_of_programs_only_where_their_record_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = MeetingPlace::in_dir(dir.path()).unwrap();
+    let member = Member::here(0, 1).unwrap();
+    let record = dir.path().join("nodes.json");
+    let task = Task {
+        // This program is that of the tests, which refuses it.
+        words: vec!["--no-such-option".into()],
+        start_ns: 0,
+        has_command: true,
+        record: Some(record.clone()),
+        lost_after: Duration::from_secs(60),
+    };
+    let run = || {
+        let messages = Messages::new(true, 0);
+        run(&member, &place, member.leader_note(), &task, &messages).unwrap()
+    };
+    let end = run();
+    assert!(end.code != 0 && end.early.is_some(), "{:?}", end.ends);
+    std::fs::write(&record, "").unwrap();
+    let end = run();
+    assert!(end.code != 0 && end.early.is_none(), "{:?}", end.ends);
+}
+
+#[test]
+fn who_cannot_say_that_it_ended_says_it_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = MeetingPlace::in_dir(dir.path()).unwrap();
+    let leader = Member::here(0, 2).unwrap().leader_note();
+    let member = Member::here(1, 2).unwrap();
+    let mut course = Course::new(&member, &place, leader, Duration::from_secs(60));
+    course.look().unwrap();
+    assert!(!course.is_over());
+    course.own = Some(ended(exit::KEPT, None));
+    let (meeting, away) = (dir.path().join("meeting"), dir.path().join("away"));
+    std::fs::rename(&meeting, &away).unwrap();
+    course.look().unwrap();
+    assert!(!course.is_over());
+    // Not for ever.
+    course.lost_after = Duration::ZERO;
+    assert!(course.look().is_err());
+    std::fs::rename(&away, &meeting).unwrap();
+    course.look().unwrap();
+    assert!(course.is_over());
+    assert_eq!(place.member(1).unwrap().ended, course.own);
+}
