@@ -32,6 +32,7 @@ pub struct NodeResult {
     pub node: NodeUse,
     /// Directory of its own record, beside this file.
     pub directory: String,
+    /// Empty where the node left no record.
     pub started_at: String,
     pub length_s: f64,
     pub method: String,
@@ -79,9 +80,38 @@ impl NodeRows {
             nodes,
         }
     }
+
+    /// The same with nodes that left no record, by name and method: they are missed.
+    pub fn with_lost<'a>(mut self, lost: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        for (name, method) in lost {
+            self.verdict = Verdict::Missed;
+            self.nodes.push(NodeResult::lost(name, method));
+        }
+        self
+    }
 }
 
+/// Why a node is missed of which nothing else is known.
+const LOST: &str = "it left no record";
+
 impl NodeResult {
+    fn lost(name: &str, method: &str) -> Self {
+        Self {
+            node: NodeUse {
+                name: name.to_owned(),
+                ..NodeUse::default()
+            },
+            directory: name.to_owned(),
+            started_at: String::new(),
+            length_s: 0.0,
+            method: method.to_owned(),
+            speeds: Vec::new(),
+            verdict: Verdict::Missed,
+            reason: LOST.to_owned(),
+            warnings: vec![LOST.to_owned()],
+        }
+    }
+
     fn of(run: &Run) -> Option<Self> {
         let node = run.node.clone()?;
         Some(Self {
@@ -171,6 +201,22 @@ mod tests {
         runs[1].node = None;
         assert_eq!(NodeRows::of(&runs).nodes.len(), 2);
         assert_eq!(NodeRows::of(&[]).verdict, Verdict::Missed);
+    }
+
+    #[test]
+    fn a_node_without_a_record_is_missed_by_its_name() {
+        let mut runs = runs();
+        runs.remove(2);
+        let kept = NodeRows::of(&runs);
+        assert_eq!(kept.clone().with_lost([]), kept);
+        let with = kept.with_lost([("gone", "hogs")]);
+        assert_eq!((with.verdict, with.nodes.len()), (Verdict::Missed, 4));
+        let gone = &with.nodes[3];
+        assert_eq!((&*gone.directory, gone.verdict), ("gone", Verdict::Missed));
+        assert!(gone.reason.contains("no record") && gone.cpus().is_empty());
+        // Where none is left, they are named all the same.
+        let none = NodeRows::of(&[]).with_lost([("gone", "hogs")]);
+        assert_eq!(none.nodes[0].node.name, "gone");
     }
 
     #[test]

@@ -26,12 +26,11 @@ pub fn write_run(dir: &Path, run: &Run) -> Result<(), Error> {
     replace(&dir.join(REPORT_HTML), page.as_bytes())
 }
 
-/// Writes `nodes.json` and `report.html` for nodes that ran together; their own
-/// records are in directories of their names. Other runs are left out.
-pub fn write_nodes(dir: &Path, runs: &[Run]) -> Result<(), Error> {
-    let nodes = NodeRows::of(runs);
-    write_json(&dir.join(NODES_JSON), &nodes)?;
-    let page = html::render_nodes(&nodes, runs, dir);
+/// Writes `nodes.json` and `report.html` for nodes that ran together, which come from
+/// `runs`; their own records are in directories of their names.
+pub fn write_nodes(dir: &Path, nodes: &NodeRows, runs: &[Run]) -> Result<(), Error> {
+    write_json(&dir.join(NODES_JSON), nodes)?;
+    let page = html::render_nodes(nodes, runs, dir);
     replace(&dir.join(REPORT_HTML), page.as_bytes())
 }
 
@@ -165,8 +164,9 @@ mod tests {
     fn nodes_are_written_beside_their_directories_and_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let runs: Vec<Run> = fixture::nodes().into_iter().map(|f| f.run).collect();
-        write_nodes(dir.path(), &runs).unwrap();
-        assert_eq!(read_nodes(dir.path()).unwrap(), NodeRows::of(&runs));
+        let nodes = NodeRows::of(&runs).with_lost([("gone", "hogs")]);
+        write_nodes(dir.path(), &nodes, &runs).unwrap();
+        assert_eq!(read_nodes(dir.path()).unwrap(), nodes);
         assert!(dir.path().join(REPORT_HTML).exists());
         let path = dir.path().join(NODES_JSON);
         fs::write(&path, r#"{"format": 9}"#).unwrap();

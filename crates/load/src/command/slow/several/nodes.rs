@@ -101,6 +101,7 @@ impl NodeProcesses {
     /// The report of all; the code of the worst verdict, or of a failure.
     pub fn report(&mut self, dir: Option<&RunDir>, messages: &Messages) -> u8 {
         let mut runs: Vec<Run> = Vec::new();
+        let mut lost = Vec::new();
         for node in &mut self.running {
             match node.run.record::<Run>() {
                 Ok(mut run) => {
@@ -112,11 +113,17 @@ impl NodeProcesses {
                     runs.push(run);
                 }
                 Err(error) => {
-                    messages.warning(&format!("node {}: {error:#}", node.placed.spec.name));
+                    let spec = &node.placed.spec;
+                    messages.warning(&format!("node {}: {error:#}", spec.name));
+                    lost.push((
+                        spec.name.as_str(),
+                        spec.method.as_deref().unwrap_or_default(),
+                    ));
                 }
             }
         }
-        let rows = report::NodeRows::of(&runs);
+        let mut whole = lost.is_empty();
+        let rows = report::NodeRows::of(&runs).with_lost(lost);
         messages.show(&terminal::nodes_table(&rows));
         for run in &runs {
             for text in &run.warnings {
@@ -124,9 +131,8 @@ impl NodeProcesses {
                 messages.warning(&format!("node {name}: {text}"));
             }
         }
-        let mut whole = runs.len() == self.running.len();
         if let Some(dir) = dir {
-            match write::write_nodes(dir.path(), &runs) {
+            match write::write_nodes(dir.path(), &rows, &runs) {
                 Ok(()) => messages.say(&format!(
                     "Report: {}",
                     dir.path()
@@ -209,5 +215,50 @@ fn start(node: &PlacedNode, dir: Option<&RunDir>, options: &NodeOptions) -> Resu
 impl Drop for NodeProcesses {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::node::{Cpus, NodeCourse, NodeSpec};
+
+    use super::*;
+
+    #[test]
+    fn a_node_whose_process_left_no_record_is_in_the_report() {
+        let placed = PlacedNode {
+            spec: NodeSpec {
+                name: "gone".parse().unwrap(),
+                cpus: Cpus::Cores(1),
+                course: NodeCourse::Profile("speeds.csv".into()),
+                method: Some("hogs".to_owned()),
+                options: Default::default(),
+                commands: Vec::new(),
+                env: Default::default(),
+                cwd: None,
+                origin: Default::default(),
+            },
+            cpus: [0].into_iter().collect(),
+            course: PlacedCourse::Profile("speeds.csv".into()),
+            why: None,
+        };
+        // This program is that of the tests, which refuses the options of a node.
+        let mut run = OwnRun::start(&[], None, false).unwrap();
+        run.wait();
+        let mut nodes = NodeProcesses {
+            running: vec![NodeProcess {
+                placed,
+                run,
+                warned: false,
+                early: false,
+            }],
+        };
+        let messages = Messages::new(true, 0);
+        let dir = tempfile::tempdir().unwrap();
+        let out = RunDir::make(Some(dir.path().to_owned()), None, &messages).unwrap();
+        assert_eq!(nodes.report(out.as_ref(), &messages), exit::FAILED);
+        let written = write::read_nodes(dir.path()).unwrap();
+        assert_eq!(written.verdict, Verdict::Missed);
+        assert_eq!(written.nodes[0].directory, "gone");
     }
 }
