@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek as _, Write};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -52,7 +52,7 @@ impl NameTaken {
 /// [`NameTaken`].
 pub fn refuse_taken(path: &Path, existing: Existing) -> io::Result<()> {
     let taken = existing == Existing::Refuse
-        && !is_descriptor(path)
+        && descriptor(path).is_none()
         && fs::metadata(path).is_ok_and(|meta| meta.is_file());
     if taken {
         Err(NameTaken::error())
@@ -66,8 +66,11 @@ pub fn refuse_taken(path: &Path, existing: Existing) -> io::Result<()> {
 /// # Errors
 /// [`NameTaken`], or it cannot be made.
 pub fn open_new(path: &Path, existing: Existing) -> io::Result<File> {
+    if let Some(duplicate) = open_descriptor(path) {
+        return duplicate;
+    }
     refuse_taken(path, existing)?;
-    let is_there = is_descriptor(path) || fs::metadata(path).is_ok();
+    let is_there = fs::metadata(path).is_ok();
     let mut options = OpenOptions::new();
     options.write(true);
     match existing {
@@ -82,10 +85,27 @@ pub fn open_new(path: &Path, existing: Existing) -> io::Result<File> {
     })
 }
 
-/// What a descriptor of this process is open for, such as /dev/stdout.
-fn is_descriptor(path: &Path) -> bool {
-    let names = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"];
-    names.iter().any(|name| path.starts_with(name))
+/// The descriptor of this process that a path names, such as /dev/stdout.
+fn descriptor(path: &Path) -> Option<RawFd> {
+    let name = path.file_name()?.to_str()?;
+    let is_in = |dir: &str| path.parent() == Some(Path::new(dir));
+    match name {
+        "stdout" if is_in("/dev") => Some(1),
+        "stderr" if is_in("/dev") => Some(2),
+        _ if is_in("/dev/fd") || is_in("/proc/self/fd") => {
+            name.parse().ok().filter(|number| *number >= 0)
+        }
+        _ => None,
+    }
+}
+
+/// A duplicate of the descriptor that a path names; `None` for every other path. Opened by its
+/// name a file would be written from its beginning, also where a shell opened it to append.
+pub fn open_descriptor(path: &Path) -> Option<io::Result<File>> {
+    let number = descriptor(path)?;
+    // SAFETY: it is borrowed for one system call, which refuses a number that is not open.
+    let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+    Some(descriptor.try_clone_to_owned().map(File::from))
 }
 
 /// A file that appears under its name, or replaces the old one, only in
@@ -118,7 +138,7 @@ impl NewFile {
                 unnamed: false,
             })
         };
-        if is_descriptor(path) {
+        if descriptor(path).is_some() {
             return directly(path.to_owned());
         }
         let target = fs::canonicalize(path).unwrap_or_else(|_| link_target(path));
@@ -270,6 +290,47 @@ mod tests {
         for name in ["/dev/null", "/dev/stdout", "/proc/self/fd/1"] {
             refuse_taken(Path::new(name), Existing::Refuse).unwrap();
         }
+    }
+
+    #[test]
+    fn what_a_descriptor_appends_to_is_kept_and_appended_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("week.csv");
+        for (existing, of) in [
+            (Existing::Refuse, "/dev/fd"),
+            (Existing::Replace, "/proc/self/fd"),
+        ] {
+            fs::write(&path, "monday\n").unwrap();
+            let append = OpenOptions::new().append(true).open(&path).unwrap();
+            let name = Path::new(of).join(append.as_raw_fd().to_string());
+            let mut piecewise = open_new(&name, existing).unwrap();
+            piecewise.write_all(b"tuesday\n").unwrap();
+            let mut whole = NewFile::create(&name, existing).unwrap();
+            whole.write_all(b"wednesday\n").unwrap();
+            whole.finish().unwrap();
+            let text = fs::read_to_string(&path).unwrap();
+            assert_eq!(text, "monday\ntuesday\nwednesday\n");
+        }
+    }
+
+    #[test]
+    fn names_of_descriptors() {
+        for (name, number) in [
+            ("/dev/stdout", Some(1)),
+            ("/dev/stderr", Some(2)),
+            ("/dev/fd/63", Some(63)),
+            ("/proc/self/fd/0", Some(0)),
+            ("/dev/fd", None),
+            ("/dev/fd/-1", None),
+            ("/dev/fd/1/a.csv", None),
+            ("/dev/null", None),
+            ("stdout", None),
+        ] {
+            assert_eq!(descriptor(Path::new(name)), number, "{name}");
+        }
+        let closed = open_descriptor(Path::new("/dev/fd/1000000000")).unwrap();
+        assert!(closed.is_err());
+        assert!(open_descriptor(Path::new("/dev/null")).is_none());
     }
 
     #[test]
