@@ -108,13 +108,22 @@ fn report(
         ),
     }
     if let (Ok(layout), Ok(registry)) = (&layout, &registry) {
-        match free_cpu(topology, &alive) {
+        let ours = own_cpus(topology, layout);
+        match free_cpu(&ours, &alive) {
             Some(cpu) => {
                 let mut bench = ProbeBench::new(root, layout, registry, cpu);
                 found.with_groups(&mut bench);
                 found.classes(&mut bench, root);
-                found.node(&mut bench, other_cpu(topology, cpu));
+                found.node(&mut bench, other_cpu(&ours, cpu));
             }
+            None if ours.is_empty() => found.checks.push(
+                Check::new(
+                    "weights",
+                    CheckState::Untried,
+                    "our affinity has no CPU of those that groups may use here",
+                )
+                .remedy("start it on one of those (taskset), or widen the cpuset"),
+            ),
             None => found.checks.push(
                 Check::new(
                     "weights",
@@ -191,24 +200,27 @@ fn works(state: CheckState) -> Option<bool> {
     }
 }
 
-/// Another CPU that we may use; whether a run holds it does not matter.
-fn other_cpu(topology: &Topology, cpu: u32) -> Option<u32> {
+/// The CPUs that we may use, and groups that we make.
+fn own_cpus(topology: &Topology, layout: &Layout) -> CpuList {
     let ours = sched::affinity(0).unwrap_or_else(|_| topology.online.clone());
-    let others = topology.online.intersection(&ours);
-    others.iter().find(|other| *other != cpu)
+    let usable = layout.usable(topology);
+    topology.online.intersection(&ours).intersection(&usable)
 }
 
-/// A CPU that we may use and no run holds; the highest, since interrupts and
-/// much else go to the lowest.
-fn free_cpu(topology: &Topology, runs: &[sandbag_run::journal::RunInfo]) -> Option<u32> {
+/// Another of our CPUs; whether a run holds it does not matter.
+fn other_cpu(ours: &CpuList, cpu: u32) -> Option<u32> {
+    ours.iter().find(|other| *other != cpu)
+}
+
+/// One of our CPUs that no run holds; the highest, since interrupts and much else go to the
+/// lowest.
+fn free_cpu(ours: &CpuList, runs: &[sandbag_run::journal::RunInfo]) -> Option<u32> {
     let held: CpuList = runs
         .iter()
         .filter_map(|run| run.cpus.parse::<CpuList>().ok())
         .flat_map(|cpus| cpus.iter().collect::<Vec<_>>())
         .collect();
-    let ours = sched::affinity(0).unwrap_or_else(|_| topology.online.clone());
-    let free = topology.online.intersection(&ours).without(&held);
-    free.iter().next_back()
+    ours.without(&held).iter().next_back()
 }
 
 fn task_clock(found: &ProbeFindings, virtual_machine: bool) -> Check {
@@ -278,6 +290,43 @@ mod tests {
         assert_eq!(names, ["slice", "timers"]);
         let text = text(&report);
         assert!(text.contains("-> run as root") && text.contains("does not work here"));
+    }
+
+    #[test]
+    fn a_cpu_outside_of_the_cpuset_is_not_tried() {
+        let affinity = sched::affinity(0).unwrap();
+        let lowest = affinity.iter().next().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: String| {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let tree = "sys/fs/cgroup";
+        let mount = "25 1 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        put("proc/self/mountinfo", mount.to_owned());
+        put("proc/self/cgroup", "0::/\n".to_owned());
+        put("sys/devices/system/cpu/online", format!("{affinity}\n"));
+        put(&format!("{tree}/cgroup.controllers"), "cpu\n".to_owned());
+        put(
+            &format!("{tree}/mine/cgroup.controllers"),
+            "cpu\n".to_owned(),
+        );
+        put(
+            &format!("{tree}/mine/cpuset.cpus.effective"),
+            format!("{lowest}\n"),
+        );
+        let root = Root::at(dir.path());
+        let topology = Topology::read(&root).unwrap();
+        let of = |group: &str| {
+            let group = dir.path().join(tree).join(group);
+            let layout = Layout::find(&root, Some(&group)).unwrap();
+            own_cpus(&topology, &layout)
+        };
+        assert_eq!(of("."), affinity);
+        let ours = of("mine");
+        assert_eq!(free_cpu(&ours, &[]), Some(lowest));
+        assert_eq!(other_cpu(&ours, lowest), None);
     }
 
     #[test]
