@@ -97,7 +97,13 @@ fn find(args: &SetArgs, mut runs: Vec<RunInfo>, nodes: &[Status]) -> Result<RunI
     let at = runs.iter().position(is_it);
     let at = at.or_else(|| runs.iter().position(is_named));
     let none = || BadInput(format!("no run is {name} (see sandbag status)"));
-    Ok(runs.swap_remove(at.ok_or_else(none)?))
+    let run = runs.swap_remove(at.ok_or_else(none)?);
+    // The whole would not know of it, and be judged as if nothing had been changed.
+    if let Some(whole) = run.part_of {
+        let text = format!("run {} is a part of run {whole}: name that one", run.pid);
+        return Err(BadInput(text).into());
+    }
+    Ok(run)
 }
 
 /// The name of a run that is a node, by its journal.
@@ -131,27 +137,46 @@ fn set_load(registry: &Registry, run: &RunInfo, loads: &Loads, messages: &Messag
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_node_that_does_not_answer_is_found_by_its_journal() {
-        let run = |pid, load| RunInfo {
+    fn run(pid: u32, load: &str) -> RunInfo {
+        RunInfo {
             pid,
             ..RunInfo::of_this_process(load)
-        };
+        }
+    }
+
+    fn named(name: &str) -> SetArgs {
+        SetArgs {
+            run: name.parse().unwrap(),
+            load: None,
+            speed: None,
+            pause: false,
+            resume: true,
+        }
+    }
+
+    #[test]
+    fn a_node_that_does_not_answer_is_found_by_its_journal() {
+        let all = [(7, "constant 20 %"), (8, "node small"), (9, "node 7")];
+        let all = all.map(|(pid, load)| run(pid, load)).to_vec();
         let found = |name: &str| {
-            let args = SetArgs {
-                run: name.parse().unwrap(),
-                load: None,
-                speed: None,
-                pause: false,
-                resume: true,
-            };
-            let all = [(7, "constant 20 %"), (8, "node small"), (9, "node 7")];
-            let runs = all.map(|(pid, load)| run(pid, load)).to_vec();
-            find(&args, runs, &[]).ok().map(|run| run.pid)
+            let found = find(&named(name), all.clone(), &[]);
+            found.ok().map(|run| run.pid)
         };
         assert_eq!(found("small"), Some(8));
         // A number is a process first.
         assert_eq!(found("7"), Some(7));
         assert_eq!(found("smal"), None);
+    }
+
+    #[test]
+    fn a_part_is_not_changed_without_its_run() {
+        let part = RunInfo {
+            part_of: Some(8),
+            ..run(7, "constant 20 %")
+        };
+        let error = find(&named("7"), vec![part, run(8, "node small")], &[]).unwrap_err();
+        assert_eq!(error.exit_code(false), exit::USAGE);
+        let text = error.to_string();
+        assert!(text.contains("7 is a part of run 8"), "{text}");
     }
 }
