@@ -144,10 +144,14 @@ fn taken_ns(slot: &Slot, to: u64) -> (f64, f64) {
 /// Time that was asked of a burner in that second, ns.
 fn asked_ns(slot: &Slot, to: u64) -> f64 {
     let published = slot.published();
-    let first = slot
-        .restart()
-        .max(published.saturating_sub(ORDERS as u64 - 1));
-    let orders: Vec<LoadOrder> = (first..published).filter_map(|n| slot.order(n)).collect();
+    let first = published.saturating_sub(ORDERS as u64 - 1);
+    let mut orders: Vec<LoadOrder> = Vec::new();
+    for order in (first..published).filter_map(|n| slot.order(n)) {
+        // Times ascend, and begin again once orders were voided. One that would begin no
+        // earlier than a later one never came into force: what was in force held until then.
+        orders.truncate(orders.partition_point(|o| o.from_ns < order.from_ns));
+        orders.push(order);
+    }
     // With the first of all orders known, nothing was asked before it.
     let lost = first > 0;
     let from = to.saturating_sub(SPAN);
@@ -199,6 +203,30 @@ mod tests {
         assert!((asked(false, 0.5, 1.5) - 0.1).abs() < 1e-9);
         assert!((asked(true, 0.5, 1.5) - 0.2).abs() < 1e-9);
         assert!((asked(false, 9.0, 10.0) - 0.6).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_was_ordered_before_a_change_was_asked_until_it() {
+        let board = Board::create(2).unwrap();
+        let slot = board.slot(0);
+        slot.publish(order(0.0, 0.2));
+        // Announced and voided, twice.
+        for level in [0.9, 0.4] {
+            slot.publish(order(20.0, level));
+            slot.void_orders();
+        }
+        slot.publish(order(9.75, 0.6));
+        let asked = || {
+            let reading = read(&board, 102 * BOUNDARY_NS, |_| None);
+            reading.cpus[0].asked_pct
+        };
+        assert!((asked() - 30.0).abs() < 1e-9, "{}", asked());
+        // A second burner takes half of it.
+        for n in 0..2 {
+            board.slot(n).void_orders();
+            board.slot(n).publish(order(9.9, 0.3));
+        }
+        assert!((asked() - 30.0).abs() < 1e-9, "{}", asked());
     }
 
     #[test]
