@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
@@ -215,6 +216,8 @@ impl Client {
             }
             let end = self.incoming.iter().position(|byte| *byte == b'\n');
             let reply = match end {
+                // It was told that its request failed: it must not be executed later.
+                Some(_) if has_closed(&self.stream) => return ClientFate::HangUp,
                 Some(end) if end < LONGEST_REQUEST => {
                     match protocol::request(&self.incoming[..end]) {
                         Ok(request) => answer(self.peer, &request),
@@ -244,6 +247,15 @@ impl Client {
             Err(_) => ClientFate::HangUp,
         }
     }
+}
+
+/// Whether the peer closed the connection. One that only ended its sending side, as socat, nc -N
+/// and scripts do after the request, reads on: that is POLLRDHUP and not POLLHUP.
+fn has_closed(stream: &UnixStream) -> bool {
+    let mut fds = [PollFd::new(stream.as_fd(), PollFlags::empty())];
+    let polled = poll(&mut fds, PollTimeout::ZERO);
+    let seen = fds[0].revents().unwrap_or(PollFlags::empty());
+    polled.is_ok() && seen.contains(PollFlags::POLLHUP)
 }
 
 fn refusal(message: &dyn std::fmt::Display) -> Reply {
