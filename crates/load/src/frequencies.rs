@@ -135,6 +135,24 @@ impl Ladder {
         self.set_khz(self.steps_khz[step])
     }
 
+    /// Whether all policies still say what [`Ladder::set`] wrote.
+    pub fn holds(&self, step: usize) -> bool {
+        let khz = self.steps_khz[step];
+        self.policies.iter().all(|policy| holds(policy, khz))
+    }
+
+    /// [`Ladder::set`] where another program may have changed the governor, too. Before the run
+    /// it was noted, unless it was this one.
+    pub fn set_again(&self, step: usize) -> sandbag_linux::Result<()> {
+        for policy in &self.policies {
+            let governor = policy.governor_file();
+            if policy.knob == Knob::Setspeed && root::read(&governor)?.trim() != USERSPACE {
+                root::write(&governor, USERSPACE)?;
+            }
+        }
+        self.set(step)
+    }
+
     fn set_khz(&self, khz: u64) -> sandbag_linux::Result<()> {
         self.policies.iter().try_for_each(|policy| policy.set(khz))
     }
@@ -157,6 +175,27 @@ impl Ladder {
         self.release()?;
         Ok(self.with_speeds(&measured))
     }
+}
+
+/// Distance of a driver without named steps from what was written, at most, kHz: it rounds.
+const ROUNDING_KHZ: u64 = 99_999;
+
+/// Whether a policy says this frequency. What cannot be read, as of a CPU that is offline, does
+/// not say another one.
+fn holds(policy: &Policy, khz: u64) -> bool {
+    let most = if policy.steps_are_named {
+        0
+    } else {
+        ROUNDING_KHZ
+    };
+    let is_it = |text: String| {
+        let now = text.trim().parse::<u64>();
+        now.is_ok_and(|now| now.abs_diff(khz) <= most)
+    };
+    let governs = policy.knob == Knob::Bounds
+        || root::read(&policy.governor_file()).map_or(true, |text| text.trim() == USERSPACE);
+    let mut files = policy.files().into_iter();
+    governs && files.all(|file| root::read(&file).map_or(true, is_it))
 }
 
 fn same_steps(first: &Policy, other: &Policy) -> sandbag_linux::Result<()> {

@@ -4,7 +4,7 @@
 //! Advertised frequencies can be wrong: boost, rounding, a limit of power or
 //! temperature. What counts for a program is how long its work takes.
 
-use sandbag_linux::clock::{monotonic, sleep_until};
+use sandbag_linux::clock::{monotonic, sleep_until, thread_cpu};
 use sandbag_linux::{CpuList, Result, sched};
 
 /// What takes the times; a fake one in tests.
@@ -47,7 +47,8 @@ struct PerfClock;
 
 impl CalibrationBench for PerfClock {
     fn work(&mut self) -> u64 {
-        let begin = monotonic();
+        // In CPU time: the program that runs there already may have the CPU for a part of it.
+        let begin = thread_cpu();
         let mut x = 1u64;
         for _ in 0..ROUNDS {
             // One dependent multiplication after the other: its time is a
@@ -55,7 +56,7 @@ impl CalibrationBench for PerfClock {
             x = std::hint::black_box(x.wrapping_mul(6_364_136_223_846_793_005) | 1);
         }
         std::hint::black_box(x);
-        monotonic() - begin
+        thread_cpu() - begin
     }
 
     fn wait(&mut self) {
@@ -80,6 +81,7 @@ pub fn on_cpu<T>(
 mod tests {
     use super::*;
     use std::cell::Cell;
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
     /// A CPU whose frequency is not always the one that was set.
     struct FakeCpu<'a> {
@@ -128,5 +130,34 @@ mod tests {
         // One and the same frequency here, on a machine with other work.
         assert!(speeds.iter().all(|speed| *speed > 0.1), "{speeds:?}");
         assert_eq!(sched::affinity(0).unwrap(), before);
+    }
+    #[test]
+    fn a_program_on_the_cpu_makes_no_step_slower() {
+        let cpu = sched::affinity(0).unwrap().iter().next().unwrap();
+        let (over, spins) = (AtomicBool::new(false), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    sched::set_affinity(0, &CpuList::from_iter([cpu])).unwrap();
+                    spins.fetch_add(1, Ordering::Relaxed);
+                    while !over.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                });
+            }
+            while spins.load(Ordering::Relaxed) < 3 {
+                std::thread::yield_now();
+            }
+            let works = on_cpu(cpu, |bench| {
+                Ok([(); 8].map(|()| {
+                    let before = thread_cpu();
+                    (bench.work(), thread_cpu() - before)
+                }))
+            });
+            over.store(true, Ordering::Relaxed);
+            for (time, own) in works.unwrap() {
+                assert!(time <= own, "{time} ns, of which it ran for {own}");
+            }
+        });
     }
 }

@@ -207,3 +207,41 @@ fn a_step_that_is_not_faster_is_left_out() {
     assert_eq!(ladder.steps_khz()[8], 2_800_000);
     assert_eq!(ladder.steps_khz()[3], 2_000_000);
 }
+
+/// As power daemons do: another governor, other bounds.
+#[test]
+fn what_another_program_changed_is_set_again() {
+    let fake = FakePolicy::new(&[(&[0, 1, 2, 3], X5570)]);
+    let (_dir, mut journal) = journal();
+    prepare(&fake.root, &mut journal, &[0, 1, 2, 3], FREQ).unwrap();
+    let ladder = ladder_for(&fake.root, &[0, 1, 2, 3], FREQ)
+        .unwrap()
+        .unwrap();
+    ladder.set(3).unwrap();
+    assert!(ladder.holds(3) && !ladder.holds(2));
+    for (name, text) in [
+        ("scaling_governor", "ondemand"),
+        ("scaling_setspeed", "<unsupported>"),
+    ] {
+        fs::write(fake.file(0, name), text).unwrap();
+        assert!(!ladder.holds(3));
+    }
+    ladder.set_again(3).unwrap();
+    assert!(ladder.holds(3));
+    assert_eq!(fake.text(0, "scaling_governor"), "userspace");
+    assert_eq!(fake.text(0, "scaling_setspeed"), "2000000");
+    assert_eq!(undo(journal, Leftovers::AsNoted), Vec::<String>::new());
+    assert_eq!(fake.text(0, "scaling_governor"), "ondemand");
+
+    let fake = FakePolicy::new(&[(&[0], INTEL)]);
+    let ladder = ladder_for(&fake.root, &[0], FREQ).unwrap().unwrap();
+    ladder.set(2).unwrap();
+    // It has no steps, and rounds.
+    fs::write(fake.file(0, "scaling_max_freq"), "1003000\n").unwrap();
+    assert!(ladder.holds(2));
+    fs::write(fake.file(0, "scaling_max_freq"), "3000000\n").unwrap();
+    assert!(!ladder.holds(2));
+    // The CPU is offline.
+    fs::remove_file(fake.file(0, "scaling_max_freq")).unwrap();
+    assert!(ladder.holds(2));
+}

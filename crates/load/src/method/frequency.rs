@@ -2,10 +2,11 @@
 //! `freq` and `gov`: slower CPUs by slower clocks (Buchert et al. 2011,
 //! CPU-Freq and CPU-Gov).
 //!
-//! `freq` sets the nearest frequency that the hardware has, once. `gov`
-//! alternates between the two neighbouring ones so that the mean is right:
-//! f = (fL*tL + fH*tH) / (tL + tH), both once in 100 ms. Below the lowest
-//! frequency the lower neighbour is zero: the node's group is frozen for tL.
+//! `freq` sets the nearest frequency that the hardware has, and again where
+//! another program changed it. `gov` alternates between the two neighbouring
+//! ones so that the mean is right: f = (fL*tL + fH*tH) / (tL + tH), both once
+//! in 100 ms. Below the lowest frequency the lower neighbour is zero: the
+//! node's group is frozen for tL.
 //! On a machine without a cpufreq driver `gov` has one frequency, full speed,
 //! and zero; `freq` is not possible there.
 //!

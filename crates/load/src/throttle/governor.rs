@@ -21,9 +21,17 @@ pub trait Speeds {
     /// An error is final: the kernel would refuse again.
     fn set(&mut self, step: Option<usize>, now: u64) -> Result<Option<u64>>;
 
+    /// Sets what was set last again, if another program has changed it since; whether it was in
+    /// force still.
+    fn keep(&mut self) -> Result<bool>;
+
     /// As if nothing had ever been set.
     fn release(&mut self) -> Result<()>;
 }
+
+/// How often it is looked whether what was set is in force still, ns. Power daemons write
+/// governor and bounds when the power source changes, or a user asks them to.
+const LOOK_NS: u64 = 1_000_000_000;
 
 /// Shorter than this at the lower speed is left to the next period, ns.
 const LEAST_NS: f64 = 200_000.0;
@@ -147,6 +155,8 @@ pub struct Nearest<S> {
     hardware: S,
     taken: SlowedTime,
     level: Option<f64>,
+    /// When it was last looked at what is in force.
+    looked: u64,
 }
 
 impl<S: Speeds> Nearest<S> {
@@ -155,19 +165,29 @@ impl<S: Speeds> Nearest<S> {
             hardware,
             taken: SlowedTime::default(),
             level: None,
+            looked: 0,
         }
     }
 }
 
 impl<S: Speeds> Throttle for Nearest<S> {
     fn act(&mut self, now: u64, level: f64) -> Result<u64> {
-        if self.level != Some(level) {
+        let is_new = self.level != Some(level);
+        if self.level.is_some() && (is_new || now >= self.looked + LOOK_NS) {
+            // Since the last look at which it was in force the node may have had full speed.
+            if !self.hardware.keep()? {
+                self.taken.retract(self.looked, now);
+            }
+            self.looked = now;
+        }
+        if is_new {
             let step = nearest(self.hardware.speeds(), 1.0 - level);
             let since = self.hardware.set(Some(step), now)?.unwrap_or(now);
             self.taken.change(since, 1.0 - self.hardware.speeds()[step]);
             self.level = Some(level);
+            self.looked = now;
         }
-        Ok(u64::MAX)
+        Ok(self.looked + LOOK_NS)
     }
 
     fn taken_ns(&mut self, at: u64) -> u64 {

@@ -78,6 +78,16 @@ impl Speeds for Hardware {
         Ok(Some(monotonic()))
     }
 
+    fn keep(&mut self) -> Result<bool> {
+        match (&self.ladder, self.step) {
+            (Some(ladder), Some(step)) if !ladder.holds(step) => {
+                ladder.set_again(step)?;
+                Ok(false)
+            }
+            _ => Ok(true),
+        }
+    }
+
     fn release(&mut self) -> Result<()> {
         let thawed = self.thaw();
         if self.step.take().is_some()

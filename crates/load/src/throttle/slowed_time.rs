@@ -17,6 +17,14 @@ impl SlowedTime {
         self.rate = rate;
     }
 
+    /// The node lacked nothing between `from` and `now` after all. That was noted already, so as
+    /// much time from `now` on is left out.
+    pub fn retract(&mut self, from: u64, now: u64) {
+        let rate = self.rate;
+        self.change(now, 0.0);
+        self.change(now + now.saturating_sub(from), rate);
+    }
+
     #[cfg(test)]
     pub fn rate(&self) -> f64 {
         self.rate
@@ -46,5 +54,19 @@ mod tests {
         assert_eq!(taken.until(9_000), 150);
         // A moment before the last change: never less than before it.
         assert_eq!(taken.until(1_150), 150);
+    }
+
+    #[test]
+    fn what_is_retracted_is_made_up_for_by_the_time_that_follows() {
+        let mut taken = SlowedTime::default();
+        taken.change(0, 0.5);
+        taken.retract(40, 100);
+        assert_eq!(taken.until(100), 50);
+        // Nothing of the time that was to make up for it, either.
+        taken.retract(100, 120);
+        assert_eq!(taken.until(160), 50);
+        assert_eq!(taken.until(200), 70);
+        taken.change(200, 0.0);
+        assert_eq!(taken.until(300), 70);
     }
 }

@@ -14,6 +14,8 @@ struct FakeHardware {
     lag: u64,
     stuck: bool,
     released: bool,
+    /// Another program has set something else.
+    changed: bool,
 }
 
 impl Speeds for FakeHardware {
@@ -27,6 +29,10 @@ impl Speeds for FakeHardware {
         }
         self.set.push((now, step));
         Ok(Some(now + if step.is_none() { self.lag } else { 0 }))
+    }
+
+    fn keep(&mut self) -> Result<bool> {
+        Ok(!std::mem::take(&mut self.changed))
     }
 
     fn release(&mut self) -> Result<()> {
@@ -139,7 +145,7 @@ fn the_nearest_frequency_is_set_once() {
     };
     let mut nearest = Nearest::new(fake);
     for now in 0..5 {
-        assert_eq!(nearest.act(now, 0.3).unwrap(), u64::MAX);
+        assert_eq!(nearest.act(now, 0.3).unwrap(), LOOK_NS);
     }
     assert_eq!(nearest.hardware.set, [(0, Some(1))]);
     assert_eq!(nearest.taken_ns(1000), 250);
@@ -147,4 +153,26 @@ fn the_nearest_frequency_is_set_once() {
     assert_eq!(nearest.hardware.set[1], (1000, Some(0)));
     nearest.release(2000).unwrap();
     assert_eq!(nearest.taken_ns(9000), 750);
+}
+
+#[test]
+fn a_frequency_that_another_program_changed_slowed_nothing() {
+    let fake = FakeHardware {
+        speeds: vec![0.5, 1.0],
+        ..FakeHardware::default()
+    };
+    let mut nearest = Nearest::new(fake);
+    let mut run = |from: u64, looks: u64, changed: bool| {
+        let mut now = from;
+        for _ in 0..looks {
+            nearest.hardware.changed = changed;
+            now = nearest.act(now, 0.5).unwrap();
+        }
+        nearest.taken_ns(now)
+    };
+    assert_eq!(run(0, 4, false), 2 * LOOK_NS);
+    // It was not in force in the last of these seconds and the two that follow.
+    assert_eq!(run(4 * LOOK_NS, 3, true), 2 * LOOK_NS);
+    // So it was in nine of twelve.
+    assert_eq!(run(7 * LOOK_NS, 5, false), 9 * LOOK_NS / 2);
 }
