@@ -306,12 +306,12 @@ impl<'a> ProbeBench<'a> {
         for spinner in running {
             let pid = spinner.child.id();
             let cpu_ns = cpu_of(&spinner.child)?;
-            let mut of_command = [0];
+            let mut of_command = [None];
             let accounted = match &mut spinner.clock {
                 Some(Ok(clock)) => clock
                     .per_cpu_ns(&mut of_command)
                     .ok()
-                    .map(|()| of_command[0]),
+                    .and_then(|()| of_command[0]),
                 _ => None,
             };
             let schedstat = Process::new(self.root, pid).schedstat().ok();

@@ -65,7 +65,7 @@ use sandbag_run::run_process::RunId;
 use sandbag_run::undo::{Leftovers, undo};
 
 use beside::BesideRuns;
-use burner::Common;
+use burner::{Common, ThrottleUse};
 use cpu::{LoadedCpu, SLOTS_PER_CPU};
 use feed::Feed;
 use foreign::Foreign;
@@ -83,6 +83,7 @@ pub use beside::BesideRun;
 pub use control::NodeControl;
 pub use meter::Windows;
 pub use outcome::{Cost, CpuOutcome, ForeignProcess, LoadStart, Migrations, RunEnd, RunOutcome};
+pub use settle::StartAt;
 pub use trigger::StartOn;
 
 pub struct RunPlan {
@@ -110,9 +111,9 @@ pub struct RunPlan {
     /// Wait until the first level is held before the command starts.
     pub settle: bool,
     /// The command starts at once and says by this when the profile begins;
-    /// not together with `start_at_ns`, and without settling.
+    /// not together with `start_at`, and without settling.
     pub start_on: Option<StartOn>,
-    pub start_at_ns: Option<u64>,
+    pub start_at: Option<StartAt>,
     /// End the command, all that is in its care, and the run after this long.
     pub timeout_ns: Option<u64>,
     pub supervisor_cpu: Option<u32>,
@@ -120,6 +121,8 @@ pub struct RunPlan {
 
 /// Hears about the run while it goes on.
 pub trait Observer: Windows {
+    /// The run is registered: its CPUs are its own, and no other run refuses it any more.
+    fn registered(&mut self);
     /// The load is held, the command starts now.
     fn started(&mut self);
     /// Load and command stand still until [`Observer::resumed`].
@@ -181,6 +184,7 @@ pub fn run(plan: RunPlan, registry: &Registry, observer: &mut dyn Observer) -> R
             return Err(error);
         }
     };
+    observer.registered();
     let load_control = match plan.node {
         Some(_) => None,
         None => LoadControl::bind(registry.dir())
@@ -218,6 +222,8 @@ pub fn run(plan: RunPlan, registry: &Registry, observer: &mut dyn Observer) -> R
         requests: EndRequests::default(),
         early: Vec::new(),
         guardian_restarts: 0,
+        throttle: ThrottleUse::default(),
+        ended_ns: 0,
         suspended_before_ns: clock::suspended(),
         paused_ns: 0,
         trigger: plan.start_on.map(Trigger::new),
@@ -234,7 +240,7 @@ pub fn run(plan: RunPlan, registry: &Registry, observer: &mut dyn Observer) -> R
         plan.node.map(|control| (control, plan.target)),
         &Limits {
             settle: plan.settle && plan.method.settles,
-            start_at_ns: plan.start_at_ns,
+            start_at: plan.start_at,
             supervisor_cpu: plan.supervisor_cpu,
         },
     );
@@ -274,6 +280,9 @@ struct SupervisedRun<'a> {
     /// Signals for the command that came before it began.
     early: Vec<Signal>,
     guardian_restarts: u32,
+    throttle: ThrottleUse,
+    /// CPU time of processes that were replaced, as far as it belongs to the cost, ns.
+    ended_ns: u64,
     suspended_before_ns: u64,
     paused_ns: u64,
     limit: TimeLimit,
@@ -322,7 +331,7 @@ impl<'a> SupervisedRun<'a> {
             awake::keep(self.root, &mut self.journal, &cpus)?;
         }
         if let Some((control, target)) = node {
-            self.make_node(control, target)?;
+            self.make_node(control, target, command.is_some())?;
         }
         let common = self.common();
         let mut feed = Feed::new(steps);
@@ -371,14 +380,10 @@ impl<'a> SupervisedRun<'a> {
                 None => return Ok(self.outcome(0, RunEnd::Interrupted)),
             }
         };
-        let late_ns = limits
-            .start_at_ns
-            .map_or(0, |at| zero_ns.saturating_sub(at));
-        if late_ns > BOUNDARY_NS {
-            self.observer.warning(format!(
-                "--at: the run begins {:.1} s after that time: it was not ready before",
-                late_ns as f64 / 1e9
-            ));
+        if let Some(start) = limits.start_at {
+            let ahead = Duration::from_nanos(zero_ns.saturating_sub(clock::monotonic()));
+            let off = start.missed_by(zero_ns, Timestamp::now() + ahead);
+            off.into_iter().for_each(|text| self.observer.warning(text));
         }
         self.clock = RunClock::starting_at(zero_ns);
         self.board.set_begin(zero_ns);
@@ -389,7 +394,7 @@ impl<'a> SupervisedRun<'a> {
         self.cost.start_cpu_ns = self.cpu_ns();
         let mut early = self.read_counters()?;
         if waiting.is_some() {
-            early.command_ns = Some(vec![0; self.cpus.len()]);
+            early.command_ns = Some(vec![Some(0); self.cpus.len()]);
         }
         if self.trigger.is_none() {
             if let Err(error) = self.begin(waiting) {
@@ -480,8 +485,14 @@ impl<'a> SupervisedRun<'a> {
         Ok(())
     }
 
+    /// CPU time of sandbag's own processes so far, without the load that burners take.
     fn cpu_ns(&self) -> u64 {
-        clock::process_cpu() + clock::process_cpu_of(self.guardian.id()).unwrap_or(0)
+        let throttle = self.cpus.iter().filter_map(LoadedCpu::process);
+        let children = throttle
+            .filter(|_| self.method.scope == Scope::Node)
+            .chain([self.guardian.id()])
+            .filter_map(|pid| clock::process_cpu_of(pid).ok());
+        clock::process_cpu() + children.sum::<u64>() + self.ended_ns
     }
 
     fn outcome(&mut self, run_ns: u64, end: RunEnd) -> RunOutcome {
@@ -496,7 +507,6 @@ impl<'a> SupervisedRun<'a> {
                 self.cost.burner_private_kib.max(cpu.private_kib(self.root));
             CpuOutcome {
                 cpu: cpu.number(),
-                burner_ns: cpu.burner_ns(),
                 lost_ns: cpu.lost_ns(&common),
                 least_headroom: cpu.least_headroom,
                 weight_changes: cpu.weight_changes,

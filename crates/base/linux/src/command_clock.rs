@@ -13,8 +13,8 @@ use crate::{CpuList, Error, Result, Root};
 pub trait CommandClock {
     /// Fills in the command's CPU time so far, nanoseconds, one per CPU in the
     /// order of the list that the clock was opened with. Only differences
-    /// count.
-    fn per_cpu_ns(&mut self, out: &mut [u64]) -> Result<()>;
+    /// count. `None` where not all of it was counted: the CPU was offline.
+    fn per_cpu_ns(&mut self, out: &mut [Option<u64>]) -> Result<()>;
 
     /// Whether time that the hypervisor withheld while the command was
     /// running is contained.
@@ -71,7 +71,7 @@ impl CpuacctClock {
 }
 
 impl CommandClock for CpuacctClock {
-    fn per_cpu_ns(&mut self, out: &mut [u64]) -> Result<()> {
+    fn per_cpu_ns(&mut self, out: &mut [Option<u64>]) -> Result<()> {
         self.text.clear();
         self.file
             .rewind()
@@ -83,13 +83,14 @@ impl CommandClock for CpuacctClock {
             // Both lists ascend, so one pass finds all.
             let word = words.nth(place - next).unwrap_or_default();
             next = place + 1;
-            *out = word.parse().map_err(|_| {
+            let ns = word.parse().map_err(|_| {
                 Error::parse(
                     &self.path,
                     "a number of ns for each possible CPU",
                     &self.text,
                 )
             })?;
+            *out = Some(ns);
         }
         Ok(())
     }
@@ -118,11 +119,9 @@ impl PerfClock {
 }
 
 impl CommandClock for PerfClock {
-    fn per_cpu_ns(&mut self, out: &mut [u64]) -> Result<()> {
+    fn per_cpu_ns(&mut self, out: &mut [Option<u64>]) -> Result<()> {
         for (out, cpu) in out.iter_mut().zip(self.cpus.iter()) {
-            // A CPU that was offline at the beginning has no counter; once
-            // online it is recorded as unknown anyway.
-            *out = self.clock.ns(cpu)?.unwrap_or(0);
+            *out = self.clock.ns(cpu)?;
         }
         Ok(())
     }
@@ -149,13 +148,13 @@ mod tests {
         let (dir, root) = group("0-1,4-7\n", "10 11 14 15 16 17 \n");
         let cpus = "1,4,7".parse().unwrap();
         let mut clock = CpuacctClock::open(&root, dir.path(), &cpus).unwrap();
-        let mut out = [0; 3];
+        let mut out = [None; 3];
         clock.per_cpu_ns(&mut out).unwrap();
-        assert_eq!(out, [11, 14, 17]);
+        assert_eq!(out, [11, 14, 17].map(Some));
         let usage = dir.path().join("cpuacct.usage_percpu");
         fs::write(usage, "10 20 30 40 50 60\n").unwrap();
         clock.per_cpu_ns(&mut out).unwrap();
-        assert_eq!(out, [20, 30, 60]);
+        assert_eq!(out, [20, 30, 60].map(Some));
         assert!(!clock.counts_steal());
     }
 
@@ -175,7 +174,7 @@ mod tests {
         let (dir, root) = group("0-3\n", "1 2 3\n");
         let cpus = "0-3".parse().unwrap();
         let mut clock = CpuacctClock::open(&root, dir.path(), &cpus).unwrap();
-        let error = clock.per_cpu_ns(&mut [0; 4]).unwrap_err();
+        let error = clock.per_cpu_ns(&mut [None; 4]).unwrap_err();
         assert!(matches!(error, Error::Parse { .. }), "{error}");
     }
 

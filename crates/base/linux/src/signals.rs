@@ -239,6 +239,17 @@ impl Signals {
     }
 }
 
+/// Whether a signal that asks to end waits because the calling thread blocks it.
+pub fn is_end_pending() -> bool {
+    // SAFETY: a zeroed set is valid memory for the call, which fills it in.
+    let waiting = unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigpending(&raw mut set);
+        SigSet::from_sigset_t_unchecked(set)
+    };
+    ENDING.into_iter().any(|signal| waiting.contains(signal))
+}
+
 /// Takes one of these signals, which are blocked, if one waits.
 fn take_waiting(signals: &SigSet) -> bool {
     let at_once = libc::timespec {
@@ -280,6 +291,7 @@ impl Drop for Signals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stop_signals::StopSignals;
 
     #[test]
     fn the_same_signal_at_once_is_one() {
@@ -329,6 +341,19 @@ mod tests {
         ] {
             assert!(!is_in_mask(status, name, signal), "{name}");
         }
+    }
+
+    #[test]
+    fn a_request_to_end_that_is_blocked_is_pending_until_it_is_taken() {
+        // A shell ignores this one for what it starts in the background.
+        // SAFETY: the default disposition installs no handler.
+        unsafe { libc::signal(Signal::SIGQUIT as i32, libc::SIG_DFL) };
+        let signals = StopSignals::block().unwrap();
+        let before = is_end_pending();
+        raise(Signal::SIGQUIT).unwrap();
+        let blocked = is_end_pending();
+        signals.take().unwrap();
+        assert_eq!([before, blocked, is_end_pending()], [false, true, false]);
     }
 
     #[test]

@@ -190,6 +190,17 @@ pub fn part_of() -> Option<u32> {
     (named == parent).then_some(parent)
 }
 
+/// Variable by which a run that begins at a given time tells its parts that time, ns of
+/// CLOCK_MONOTONIC.
+pub const PART_BEGINS: &str = "SANDBAG_PART_BEGINS";
+
+/// When the run begins that started this process as a part of it, ns of CLOCK_MONOTONIC, if that
+/// was given.
+pub fn part_begins_ns() -> Option<u64> {
+    part_of()?;
+    std::env::var(PART_BEGINS).ok()?.parse().ok()
+}
+
 impl RunInfo {
     /// This process, as a run that loads no CPU; `what` says what it does.
     pub fn of_this_process(what: &str) -> Self {

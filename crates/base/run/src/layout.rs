@@ -27,6 +27,7 @@ use crate::run_process::RunId;
 
 pub use by_systemd::dir_of_scope;
 pub use holder::Holder;
+pub use node::other_cpus;
 
 /// Every group and unit of ours begins with this.
 pub const PREFIX: &str = "sandbag";

@@ -8,12 +8,20 @@
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use sandbag_linux::process::{self, ProcessStat};
 use sandbag_linux::signals::{self, ENDING, EndRequests, SignalUse, Signals};
 use sandbag_linux::{Root, clock};
 use sandbag_run::command::{CommandExit, Waiting, reap};
+use sandbag_run::journal::part_begins_ns;
+use sandbag_run::process_identity::ProcessIdentity;
 use sandbag_ui::failure::Context as _;
 
 use crate::replay::error::{Error, Result};
+
+/// How often signals are looked at before a beginning at a given time.
+const LOOK_NS: u64 = 50_000_000;
+/// How often the descendants of the command are looked for, at most, until all are stopped.
+const STOP_ROUNDS: usize = 20;
 
 /// A replay that was started and waits for its beginning.
 pub trait Replay {
@@ -122,7 +130,20 @@ pub(super) fn check_interrupted() -> Result<()> {
     }
 }
 
-/// Begins the replay, waits until it is over, and ends it.
+/// Sleeps until then (CLOCK_MONOTONIC), unless a signal asks to end.
+///
+/// # Errors
+/// [`Error::Interrupted`].
+fn await_begin(at_ns: u64) -> Result<()> {
+    while clock::monotonic() < at_ns {
+        check_interrupted()?;
+        clock::sleep_until(at_ns.min(clock::monotonic() + LOOK_NS));
+    }
+    Ok(())
+}
+
+/// Begins the replay, waits until it is over, and ends it. A part of a run that begins at a
+/// given time begins then.
 ///
 /// # Errors
 /// [`sandbag_run::Error::Command`] if the command cannot be executed;
@@ -133,7 +154,7 @@ pub fn hold(
     hold: Hold,
     signals: &Signals,
 ) -> sandbag_ui::Result<HoldOutcome> {
-    let outcome = hold_on(replay, hold, signals);
+    let outcome = hold_on(replay, hold, signals, part_begins_ns());
     replay.end();
     outcome
 }
@@ -142,7 +163,9 @@ fn hold_on(
     replay: &mut impl Replay,
     hold: Hold,
     signals: &Signals,
+    at_ns: Option<u64>,
 ) -> sandbag_ui::Result<HoldOutcome> {
+    at_ns.map_or(Ok(()), await_begin)?;
     check_interrupted()?;
     let begin_ns = replay.begin()?;
     let pid = hold.command.as_ref().map(Waiting::pid);
@@ -200,6 +223,61 @@ fn hold_on(
     })
 }
 
+/// To the command, which was not reaped, so that the number is its own. It may have ended.
+fn signal(pid: u32, signal: Signal) {
+    let _ = kill(Pid::from_raw(pid.cast_signed()), signal);
+}
+
+/// Stops the command and all that descends from it: a launcher such as mpirun does not stop its
+/// ranks. Returns the descendants that it stopped, parents first; not those that stood still.
+fn stop_all(root: &Root, command: u32) -> Vec<ProcessIdentity> {
+    signal(command, Signal::SIGSTOP);
+    let mut stopped = Vec::new();
+    // Again for those that were forked meanwhile: what stands still forks no more.
+    for _ in 0..STOP_ROUNDS {
+        let rest = descendants(root, command).into_iter();
+        let rest = rest.filter(|stat| !matches!(stat.state, 'T' | 't') && !stat.has_ended());
+        let rest = rest.map(|stat| ProcessIdentity {
+            pid: stat.pid,
+            start_ticks: stat.times.start_ticks,
+        });
+        let rest: Vec<_> = rest.filter(|process| !stopped.contains(process)).collect();
+        if rest.is_empty() {
+            break;
+        }
+        for process in rest {
+            // One that may not be signalled goes on.
+            let _ = process.signal(libc::SIGSTOP);
+            stopped.push(process);
+        }
+    }
+    stopped
+}
+
+/// Children first: a shell that goes on would take a child that still stands for stopped.
+fn continue_all(stopped: &[ProcessIdentity]) {
+    for process in stopped.iter().rev() {
+        let _ = process.signal(libc::SIGCONT);
+    }
+}
+
+/// The processes that descend from this one, parents first.
+fn descendants(root: &Root, first: u32) -> Vec<ProcessStat> {
+    let mut rest = process::processes(root).unwrap_or_default();
+    let mut found: Vec<ProcessStat> = Vec::new();
+    let (mut parent, mut next) = (first, 0);
+    loop {
+        let (children, others) = rest.into_iter().partition(|stat| stat.parent == parent);
+        let children: Vec<ProcessStat> = children;
+        rest = others;
+        found.extend(children);
+        let Some(stat) = found.get(next) else {
+            return found;
+        };
+        (parent, next) = (stat.pid, next + 1);
+    }
+}
+
 struct Loop {
     root: Root,
     requests: EndRequests,
@@ -211,21 +289,17 @@ impl Loop {
     /// Ctrl-Z: pauses all until we are continued. The terminal sends its signal to
     /// the command as well.
     fn stand_still(&mut self, replay: &mut impl Replay, signals: &Signals, tell_command: bool) {
+        let command = self.pid.filter(|_| tell_command);
+        // Before the jitter pauses: what goes on then goes on without it.
+        let stopped = command.map(|pid| stop_all(&self.root, pid));
         let from_ns = clock::monotonic();
         replay.pause();
-        let command = self.pid.filter(|_| tell_command);
-        let signal = |pid: u32, signal| {
-            // It may be gone.
-            let _ = kill(Pid::from_raw(pid.cast_signed()), signal);
-        };
-        if let Some(pid) = command {
-            signal(pid, Signal::SIGSTOP);
-        }
         // Returns when we are continued.
         signals.stand_still();
         let stood_ns = clock::monotonic() - from_ns;
         self.paused_ns += stood_ns;
         replay.go_on(stood_ns);
+        continue_all(&stopped.unwrap_or_default());
         // Also one that the terminal stopped: who continues us may be no shell, which would
         // continue it as well.
         if let Some(pid) = self.pid {
@@ -281,21 +355,26 @@ impl Loop {
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
     use nix::sys::signal::{SigHandler, raise};
+    use sandbag_linux::process::Process;
     use sandbag_ui::exit;
 
     use super::*;
 
     #[derive(Default)]
     struct Noted {
-        begun: bool,
+        begun_ns: Option<u64>,
         ended: bool,
     }
 
     impl Replay for Noted {
         fn begin(&mut self) -> sandbag_ui::Result<u64> {
-            self.begun = true;
-            Ok(clock::monotonic())
+            let now_ns = clock::monotonic();
+            self.begun_ns = Some(now_ns);
+            Ok(now_ns)
         }
 
         fn end(&mut self) {
@@ -319,13 +398,24 @@ mod tests {
             };
             let mut replay = Noted::default();
             let held = hold(&mut replay, at_once(), &signals).unwrap();
-            assert_eq!((held.end, replay.begun), (HoldEnd::Duration, true));
+            assert_eq!(held.end, HoldEnd::Duration);
+            assert!(replay.begun_ns.is_some());
+            // A part of a run that begins at a given time.
+            let at_ns = clock::monotonic() + 3 * LOOK_NS / 2;
+            let mut replay = Noted::default();
+            let held = hold_on(&mut replay, at_once(), &signals, Some(at_ns)).unwrap();
+            assert_eq!(held.end, HoldEnd::Duration);
+            assert!(replay.begun_ns.unwrap() >= at_ns);
             for signal in ENDING {
                 raise(signal).unwrap();
                 let mut replay = Noted::default();
                 let error = hold(&mut replay, at_once(), &signals).unwrap_err();
                 assert_eq!(error.exit_code(false), exit::INTERRUPTED, "{signal}");
-                assert!(!replay.begun && replay.ended, "{signal}");
+                assert!(replay.begun_ns.is_none() && replay.ended, "{signal}");
+                let hour_ns = clock::monotonic() + 3_600_000_000_000;
+                let error = hold_on(&mut replay, at_once(), &signals, Some(hour_ns)).unwrap_err();
+                assert_eq!(error.exit_code(false), exit::INTERRUPTED, "{signal}");
+                assert!(replay.begun_ns.is_none(), "{signal}");
                 assert!(
                     signals
                         .next()
@@ -334,5 +424,47 @@ mod tests {
             }
         });
         thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_pause_stops_all_that_descends_from_the_command() {
+        let root = Root::default();
+        let wait_for = |what: &str, is_so: &dyn Fn() -> bool| {
+            let begin = Instant::now();
+            while !is_so() {
+                assert!(begin.elapsed() < Duration::from_secs(60), "{what}");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        let stands = |pid: u32| Process::new(&root, pid).stat().unwrap().state == 'T';
+        // A command, its child, and two grandchildren.
+        let mut command = Command::new("sh");
+        command.args(["-c", "sh -c 'sleep 1000 & sleep 1001 & wait' & wait"]);
+        let mut command = command.stdin(Stdio::null()).spawn().unwrap();
+        let below = || descendants(&root, command.id());
+        let sleeps = || below().iter().filter(|stat| stat.name == "sleep").count();
+        wait_for("the processes", &|| sleeps() == 2);
+        let all: Vec<u32> = below().iter().map(|stat| stat.pid).collect();
+        assert_eq!(all.len(), 3);
+        // One that stands still by itself is not continued.
+        let before = all[2];
+        signal(before, Signal::SIGSTOP);
+        wait_for("the first stop", &|| stands(before));
+        let stopped = stop_all(&root, command.id());
+        let numbers: Vec<u32> = stopped.iter().map(|process| process.pid).collect();
+        assert_eq!(numbers, all[..2]);
+        wait_for("the stop", &|| {
+            stands(command.id()) && all.iter().all(|pid| stands(*pid))
+        });
+        continue_all(&stopped);
+        wait_for("the end of the pause", &|| {
+            numbers.iter().all(|pid| !stands(*pid))
+        });
+        assert!(stands(before) && stands(command.id()));
+        for pid in all.into_iter().chain([command.id()]) {
+            signal(pid, Signal::SIGKILL);
+        }
+        // Another test may have reaped it.
+        let _ = command.wait();
     }
 }

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Seek as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sandbag_linux::child::ChildSetup as _;
-use sandbag_run::journal::PART_OF;
+use sandbag_run::journal::{PART_BEGINS, PART_OF};
 use sandbag_ui::ensure;
 use sandbag_ui::failure::{Context as _, Result};
 use serde::de::DeserializeOwned;
@@ -31,12 +31,23 @@ impl OwnRun {
     /// Starts sandbag with these words; its report goes to `out`. A `part` of this run may
     /// use its CPUs.
     pub fn start(words: &[OsString], out: Option<PathBuf>, part: bool) -> Result<Self> {
+        Self::start_at(words, out, part, None)
+    }
+
+    /// The same; a part begins at this time of CLOCK_MONOTONIC, ns, if it is given.
+    pub fn start_at(
+        words: &[OsString],
+        out: Option<PathBuf>,
+        part: bool,
+        begins_ns: Option<u64>,
+    ) -> Result<Self> {
         let json = memfd_create("sandbag", MFdFlags::MFD_CLOEXEC).context("memfd_create")?;
         let json_fd = json.as_raw_fd();
         let mut command = Command::new("/proc/self/exe");
         command.arg0("sandbag").arg("-q").args(words);
         if part {
             command.env(PART_OF, std::process::id().to_string());
+            command.envs(begins_ns.map(|ns| (PART_BEGINS, ns.to_string())));
         }
         match out {
             // The directory above was asked about.
@@ -94,6 +105,8 @@ impl OwnRun {
     /// It left none.
     pub fn record<T: DeserializeOwned>(&mut self) -> Result<T> {
         let mut text = Vec::new();
+        // It wrote through a duplicate, which has the same position.
+        self.json.rewind().context("its record")?;
         self.json.read_to_end(&mut text).context("its record")?;
         ensure!(!text.is_empty(), "it left no record");
         serde_json::from_slice(&text).context("its record")

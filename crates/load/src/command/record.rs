@@ -2,10 +2,11 @@
 //! `sandbag record`: the load of each CPU as a profile; with CMD the opposing
 //! load, what everything except CMD put on them.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Write};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,11 +14,14 @@ use crate::record::{
     Error, LiveClock, MIN_INTERVAL_NS, RecordClock, RecordOptions, RecordReport, Recorder, Wake,
 };
 use clap::Args;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use sandbag_input::open_descriptor;
 use sandbag_linux::procstat::ProcStat;
 use sandbag_linux::stop_signals::StopSignals;
 use sandbag_linux::topology::Topology;
 use sandbag_linux::user::User;
-use sandbag_linux::{CpuList, Root, machine};
+use sandbag_linux::{CpuList, Root, file_limit, machine, signals};
 use sandbag_run::command::CommandSpec;
 use sandbag_run::layout::Layout;
 use sandbag_run::registry::Registry;
@@ -143,15 +147,17 @@ fn record_machine(
     user: Option<&User>,
     messages: &Messages,
 ) -> Result<u8> {
-    let signals = StopSignals::block()?;
+    // First: a named pipe is opened once it has a reader, and a signal ends that wait.
     let mut output = Output::open(args.output.as_deref(), user)?;
-    let mut clock = Sampling::new(vec![signals.descriptor()?], options.duration_ns, None)?;
+    let signals = StopSignals::block()?;
+    let ending = Ending::new(signals.descriptor()?, None);
+    let mut clock = Sampling::new(&ending, options.duration_ns)?;
     if !output.is_stdout() {
         clock.progress = Progress::start(messages, options.duration_ns.is_some());
     }
     let recorder = Recorder::new(ProcStat::open(root)?, clock, options)?;
     output.begin()?;
-    let recorded = recorder.run(&mut output.file, None);
+    let recorded = recorder.run(output.rows(&ending)?, None);
     // Answered here, so that it does not end us on the way out.
     while signals.take()?.is_some() {}
     match recorded {
@@ -169,6 +175,8 @@ fn record_command(
     user: Option<User>,
     messages: &Messages,
 ) -> Result<u8> {
+    // The clock of CMD's group takes two files for each CPU.
+    file_limit::raise();
     let layout = Layout::find(root, args.cgroup.as_deref())?;
     let stat = ProcStat::open(root)?;
     let mut output = Output::open(args.output.as_deref(), user.as_ref())?;
@@ -181,13 +189,14 @@ fn record_command(
     };
     let wrapped = WrappedCommand::admit(root, &layout, &Registry::open()?, &spec, "recording")?;
     let wrapped = RefCell::new(wrapped);
-    let clock = Sampling::new(vec![wrapped.borrow().descriptor()?], None, Some(&wrapped))?;
+    let ending = Ending::new(wrapped.borrow().descriptor()?, Some(&wrapped));
+    let clock = Sampling::new(&ending, None)?;
     let recorder = Recorder::new(stat, clock, options)?;
     let command = wrapped.borrow().clock(root, recorder.cpus())?;
     wrapped.borrow_mut().go()?;
     // CMD runs from here on and is waited for, also if the recording fails.
-    let recorded = match output.begin() {
-        Ok(()) => recorder.run(&mut output.file, Some(command)),
+    let recorded = match output.begin().and_then(|()| output.rows(&ending)) {
+        Ok(rows) => recorder.run(rows, Some(command)),
         Err(error) => {
             drop(recorder);
             Err(Error::Output(error))
@@ -245,37 +254,46 @@ struct Output {
     file: File,
     /// `None`: standard output.
     path: Option<PathBuf>,
+    /// Of a descriptor that was inherited: whoever opened it chose where it writes.
+    keeps: bool,
     is_new: bool,
     begun: bool,
 }
 
 impl Output {
     fn open(path: Option<&Path>, user: Option<&User>) -> Result<Self> {
+        let inherited = |file: File, path: Option<&Path>| Self {
+            file,
+            path: path.map(Path::to_owned),
+            keeps: true,
+            is_new: false,
+            begun: false,
+        };
         if path == Some(Path::new("-")) {
-            use std::os::fd::AsFd as _;
-            return Ok(Self {
-                file: io::stdout().as_fd().try_clone_to_owned()?.into(),
-                path: None,
-                is_new: false,
-                begun: false,
-            });
+            let file = io::stdout().as_fd().try_clone_to_owned()?.into();
+            return Ok(inherited(file, None));
         }
         let path = path.map_or_else(|| new_name("sandbag-load", ".csv"), Path::to_owned);
+        let failed = || {
+            format!(
+                "{}: the recording cannot be written there (-o FILE gives another place)",
+                path.display()
+            )
+        };
+        if let Some(file) = open_descriptor(&path) {
+            return Ok(inherited(file.with_context(failed)?, Some(&path)));
+        }
         let is_new = !path.exists();
         let file = OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(false)
             .open(&path)
-            .with_context(|| {
-                format!(
-                    "{}: the recording cannot be written there (-o FILE gives another place)",
-                    path.display()
-                )
-            })?;
+            .with_context(failed)?;
         let output = Self {
             file,
             path: Some(path),
+            keeps: false,
             is_new,
             begun: false,
         };
@@ -289,11 +307,20 @@ impl Output {
     fn begin(&mut self) -> io::Result<()> {
         self.begun = true;
         // A pipe or a device has nothing to take away.
-        if self.path.is_some() && self.file.metadata()?.is_file() {
+        if !self.keeps && self.file.metadata()?.is_file() {
             self.file.set_len(0)
         } else {
             self.file.flush()
         }
+    }
+
+    /// Writes rows to it until the recording is asked to end.
+    fn rows<'a>(&'a self, ending: &'a Ending<'a>) -> io::Result<RowWriter<'a>> {
+        Ok(RowWriter {
+            file: &self.file,
+            never_waits: self.file.metadata()?.is_file(),
+            ending,
+        })
     }
 
     fn is_stdout(&self) -> bool {
@@ -322,6 +349,93 @@ impl Drop for Output {
     }
 }
 
+/// What ends a recording: a signal, or with CMD, to which signals are passed on, its end.
+struct Ending<'a> {
+    /// Readable when there is something to answer.
+    signals: OwnedFd,
+    wrapped: Option<&'a RefCell<WrappedCommand>>,
+    /// A signal asked to end, CMD or us.
+    is_asked: Cell<bool>,
+}
+
+impl<'a> Ending<'a> {
+    fn new(signals: OwnedFd, wrapped: Option<&'a RefCell<WrappedCommand>>) -> Self {
+        Self {
+            signals,
+            wrapped,
+            is_asked: Cell::new(false),
+        }
+    }
+
+    /// Answers what came; whether the recording is over.
+    fn is_over(&self) -> bool {
+        // Before the answer, which takes the signals.
+        let is_asked = self.is_asked.get() || signals::is_end_pending();
+        self.is_asked.set(is_asked);
+        match self.wrapped {
+            Some(wrapped) => wrapped.borrow_mut().answer().is_some(),
+            None => is_asked,
+        }
+    }
+}
+
+/// How long a reader that takes nothing is waited for once a signal asked to end.
+const PATIENCE_MS: u16 = 2000;
+
+/// Writes rows without being deaf to signals: a reader that takes nothing, such as a
+/// connection that stalled, would otherwise keep us in write(2), where blocked signals wait.
+struct RowWriter<'a> {
+    file: &'a File,
+    never_waits: bool,
+    ending: &'a Ending<'a>,
+}
+
+impl RowWriter<'_> {
+    /// Waits until something can be written.
+    fn wait(&self) -> io::Result<()> {
+        loop {
+            // Without such a signal the reader may take its time, also after the end of CMD.
+            let is_to_end = self.ending.is_over() && self.ending.is_asked.get();
+            let mut fds = [
+                PollFd::new(self.file.as_fd(), PollFlags::POLLOUT),
+                PollFd::new(self.ending.signals.as_fd(), PollFlags::POLLIN),
+            ];
+            let polled = if is_to_end {
+                poll(&mut fds[..1], PollTimeout::from(PATIENCE_MS))
+            } else {
+                poll(&mut fds, PollTimeout::NONE)
+            };
+            match polled {
+                Ok(0) => {
+                    let seconds = PATIENCE_MS / 1000;
+                    let why = format!("the reader took nothing for {seconds} s after a signal");
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+                }
+                Ok(_) if fds[0].any().unwrap_or(true) => return Ok(()),
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl Write for RowWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut file = self.file;
+        if self.never_waits {
+            return file.write(bytes);
+        }
+        self.wait()?;
+        // A pipe that has room takes this much at once.
+        file.write(&bytes[..bytes.len().min(libc::PIPE_BUF)])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut file = self.file;
+        file.flush()
+    }
+}
+
 /// The recorder's clock; while it waits, what concerns the command is
 /// answered and progress is shown.
 struct Sampling<'a> {
@@ -330,23 +444,19 @@ struct Sampling<'a> {
     began_ns: u64,
     length_ns: Option<u64>,
     samples: u64,
-    wrapped: Option<&'a RefCell<WrappedCommand>>,
+    ending: &'a Ending<'a>,
 }
 
 impl<'a> Sampling<'a> {
-    fn new(
-        stops: Vec<std::os::fd::OwnedFd>,
-        length_ns: Option<u64>,
-        wrapped: Option<&'a RefCell<WrappedCommand>>,
-    ) -> io::Result<Self> {
-        let inner = LiveClock::new(stops)?;
+    fn new(ending: &'a Ending<'a>, length_ns: Option<u64>) -> io::Result<Self> {
+        let inner = LiveClock::new(vec![ending.signals.try_clone()?])?;
         Ok(Self {
             began_ns: inner.now_ns(),
             inner,
             progress: None,
             length_ns,
             samples: 0,
-            wrapped,
+            ending,
         })
     }
 }
@@ -364,14 +474,13 @@ impl RecordClock for Sampling<'_> {
             progress.update(share, &format!("{} samples", self.samples));
         }
         self.samples += 1;
-        loop {
-            let wake = self.inner.wait_until(deadline_ns)?;
-            match (wake, self.wrapped) {
-                // A signal for the command, or the end of another child.
-                (Wake::Stopped, Some(wrapped)) if wrapped.borrow_mut().answer().is_none() => {}
-                _ => return Ok(wake),
+        while !self.ending.is_over() {
+            if self.inner.wait_until(deadline_ns)? == Wake::Due {
+                return Ok(Wake::Due);
             }
+            // A signal for the command, or the end of another child.
         }
+        Ok(Wake::Stopped)
     }
 
     fn cpu_ns(&self) -> u64 {
@@ -384,5 +493,90 @@ impl RecordClock for Sampling<'_> {
 
     fn date(&self) -> jiff::Timestamp {
         self.inner.date()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::os::fd::AsRawFd as _;
+
+    use nix::fcntl::{FcntlArg, fcntl};
+    use nix::sys::signal::{SigHandler, Signal, raise, signal};
+
+    use super::*;
+
+    /// A pipe that holds one page.
+    fn small_pipe() -> (io::PipeReader, Output) {
+        let (reader, writer) = io::pipe().unwrap();
+        fcntl(&writer, FcntlArg::F_SETPIPE_SZ(4096)).unwrap();
+        let output = Output {
+            file: OwnedFd::from(writer).into(),
+            path: None,
+            keeps: true,
+            is_new: false,
+            begun: false,
+        };
+        (reader, output)
+    }
+
+    #[test]
+    fn a_signal_ends_waiting_for_a_reader_that_takes_nothing() {
+        // A shell ignores it for what it starts in the background.
+        // SAFETY: the default is no handler.
+        unsafe { signal(Signal::SIGINT, SigHandler::SigDfl) }.unwrap();
+        let (mut reader, output) = small_pipe();
+        let signals = StopSignals::block().unwrap();
+        let ending = Ending::new(signals.descriptor().unwrap(), None);
+        let mut rows = output.rows(&ending).unwrap();
+        rows.write_all(&[b'x'; 4096]).unwrap();
+        assert!(!ending.is_over());
+        raise(Signal::SIGINT).unwrap();
+        let stalled = rows.write_all(b"row\n");
+        // A reader that takes it gets the rest after the signal.
+        reader.read_exact(&mut [0; 4096]).unwrap();
+        let taken = rows.write_all(b"row\n");
+        // Before a failure: it would be delivered.
+        signals.take().unwrap();
+        let error = stalled.unwrap_err().to_string();
+        assert_eq!(error, "the reader took nothing for 2 s after a signal");
+        taken.unwrap();
+        let mut rest = [0; 4];
+        reader.read_exact(&mut rest).unwrap();
+        assert_eq!(&rest, b"row\n");
+    }
+
+    #[test]
+    fn a_slow_reader_gets_every_byte() {
+        let (mut reader, output) = small_pipe();
+        let text: Vec<u8> = (0..50_000u32).map(|n| n as u8).collect();
+        let read = std::thread::spawn(move || {
+            let mut read = Vec::new();
+            reader.read_to_end(&mut read).unwrap();
+            read
+        });
+        let (no_signal, _open) = io::pipe().unwrap();
+        let ending = Ending::new(no_signal.into(), None);
+        output.rows(&ending).unwrap().write_all(&text).unwrap();
+        drop(output);
+        assert!(read.join().unwrap() == text);
+    }
+
+    #[test]
+    fn a_file_that_a_descriptor_appends_to_keeps_what_it_holds() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("week.csv");
+        let record = |name: &Path| {
+            let mut output = Output::open(Some(name), None).unwrap();
+            output.begin().unwrap();
+            output.file.write_all(b"new\n").unwrap();
+            fs::read_to_string(&path).unwrap()
+        };
+        fs::write(&path, "old\n").unwrap();
+        let append = OpenOptions::new().append(true).open(&path).unwrap();
+        let name = format!("/dev/fd/{}", append.as_raw_fd());
+        assert_eq!(record(Path::new(&name)), "old\nnew\n");
+        // By its name it is replaced.
+        assert_eq!(record(&path), "new\n");
     }
 }

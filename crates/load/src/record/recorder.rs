@@ -230,7 +230,7 @@ impl Pace {
 struct RecorderRows {
     tracks: Vec<RecordTrack>,
     command: Option<Box<dyn CommandClock>>,
-    command_ns: Vec<u64>,
+    command_ns: Vec<Option<u64>>,
     step: Step,
 }
 
@@ -245,7 +245,7 @@ impl RecorderRows {
         Self {
             tracks: cpus.iter().map(track).collect(),
             command,
-            command_ns: vec![0; cpus.len()],
+            command_ns: vec![None; cpus.len()],
             step: Step {
                 start_ns: 0,
                 end_ns: 0,
@@ -285,7 +285,7 @@ impl RecorderRows {
     }
 }
 
-fn command_time(ns: u64, counts_steal: Option<bool>) -> Option<CommandTime> {
+fn command_time(ns: Option<u64>, counts_steal: Option<bool>) -> Option<CommandTime> {
     counts_steal.map(|counts_steal| CommandTime { ns, counts_steal })
 }
 

@@ -9,7 +9,7 @@ pub struct CpuReport {
     /// Steal over the same rows, percent of all time.
     pub steal_pct: Option<f64>,
     /// Rows in which the load is unknown: the CPU was offline, its counters
-    /// went back, or the kernel accounted no time at all.
+    /// went back, the kernel accounted no time at all, or the command's time is unknown.
     pub holes: u64,
     /// The command's time on this CPU exceeded its busy time by so much that
     /// no later row could make up for it, nanoseconds; 0 without a command.

@@ -19,8 +19,8 @@ const LEAD_TICKS: u64 = 10;
 /// What the command took between two samples.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CommandTime {
-    /// Its clock now; only differences count.
-    pub(crate) ns: u64,
+    /// Its clock now; only differences count. `None` where it is not known.
+    pub(crate) ns: Option<u64>,
     /// Stolen time is contained.
     pub(crate) counts_steal: bool,
 }
@@ -58,7 +58,7 @@ impl RecordTrack {
 
     pub(crate) fn start(&mut self, now: Option<&CpuTimes>, command: Option<CommandTime>) {
         self.before = now.copied();
-        self.command_before = command.map(|c| c.ns).filter(|_| now.is_some());
+        self.command_before = command.and_then(|c| c.ns);
     }
 
     /// The row from the last sample to this one; `None` where it is unknown.
@@ -78,7 +78,7 @@ impl RecordTrack {
         now: Option<&CpuTimes>,
         command: Option<CommandTime>,
     ) -> Option<ProfileCell> {
-        let own = command.map(|c| self.own_time(now, c));
+        let own = command.map(|c| (self.own_time(c), c.counts_steal));
         let delta = now?.since(self.before.as_ref()?, self.tick_ns);
         if delta.back_ns > RACE_TICKS * self.tick_ns || delta.total_ns() == 0 {
             return None;
@@ -105,12 +105,10 @@ impl RecordTrack {
         })
     }
 
-    /// The command's time since the last sample; unknown once its CPU was offline.
-    fn own_time(&mut self, now: Option<&CpuTimes>, command: CommandTime) -> (Option<u64>, bool) {
-        let before = self.command_before;
-        self.command_before = before.and(now).map(|_| command.ns);
-        let own = before.map(|before| command.ns.saturating_sub(before));
-        (own, command.counts_steal)
+    /// The command's time since the last sample.
+    fn own_time(&mut self, command: CommandTime) -> Option<u64> {
+        let before = std::mem::replace(&mut self.command_before, command.ns)?;
+        Some(command.ns?.saturating_sub(before))
     }
 
     /// Busy time minus the command's own, never below 0. What the command's
@@ -171,7 +169,10 @@ mod tests {
     }
 
     fn command(ns: u64, counts_steal: bool) -> Option<CommandTime> {
-        Some(CommandTime { ns, counts_steal })
+        Some(CommandTime {
+            ns: Some(ns),
+            counts_steal,
+        })
     }
 
     #[test]
@@ -242,18 +243,25 @@ mod tests {
         }
     }
 
+    /// As after a suspend: the CPU is there in every sample, the command's time is not.
     #[test]
-    fn the_command_s_time_is_unknown_once_the_cpu_was_away() {
-        let mut away = track(false, command(0, true));
-        assert!(away.next(None, command(5, true)).is_none());
-        let mut late = RecordTrack::new(0, TICK, false);
-        late.start(None, command(0, true));
-        for n in 1..4 {
-            for track in [&mut away, &mut late] {
-                let cell = track.next(Some(&times(n, n, 0)), command(5, true));
-                assert!(cell.is_none());
-            }
+    fn a_load_is_unknown_while_the_command_s_time_is() {
+        let mut track = track(false, command(0, true));
+        let unknown = Some(CommandTime {
+            ns: None,
+            counts_steal: true,
+        });
+        for (n, own, known) in [
+            (1, command(5, true), true),
+            (2, unknown, false),
+            // This one only begins a row.
+            (3, command(5, true), false),
+            (4, command(6, true), true),
+        ] {
+            let cell = track.next(Some(&times(n, n, 0)), own);
+            assert_eq!(cell.is_some(), known, "row {n}");
         }
+        assert_eq!(track.report().holes, 2);
     }
 
     proptest! {

@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 
 use nix::sys::signal::Signal;
-use sandbag_linux::clock;
+use nix::unistd::{Pid, getpgid, getpgrp};
 use sandbag_linux::process::Process;
+use sandbag_linux::{Root, clock};
 
 use super::SupervisedRun;
 use super::burner::Common;
@@ -74,12 +75,14 @@ impl SupervisedRun<'_> {
                 (Some(signal), _) => format!("signal {signal}"),
                 (_, code) => format!("exit code {}", code.unwrap_or(0)),
             };
+            let used_ns = ((ended.user_s + ended.system_s) * 1e9) as u64;
             if let Some(running) = &mut self.command
                 && running.pid == pid
             {
                 running.over(ended)?;
                 over = true;
             } else if pid == self.guardian.id() {
+                self.ended_ns += used_ns;
                 self.replace_guardian(&how)?;
             } else if let Some(name) = self.beside.ended(pid) {
                 // Its end is no reason to end the program, but the run is missed.
@@ -88,6 +91,9 @@ impl SupervisedRun<'_> {
             } else {
                 for cpu in &mut self.cpus {
                     if cpu.ended(common, &mut self.journal, pid, &how)? {
+                        if self.method.scope == Scope::Node {
+                            self.ended_ns += used_ns;
+                        }
                         self.observer.warning(format!(
                             "the burner of CPU {} ended ({how}) and was started again",
                             cpu.number()
@@ -155,6 +161,11 @@ impl SupervisedRun<'_> {
         if pid.is_some() && !stop_first {
             stopped = self.stop_command();
         }
+        if !tell_command {
+            let running = self.command.as_ref().filter(|r| r.ended.is_none());
+            let everyone = running.map_or_else(Vec::new, RunningCommand::everyone);
+            stopped.extend(stopped_in_our_group(self.root, everyone));
+        }
         self.observer.paused();
         // Returns when we are continued.
         self.signals.stand_still();
@@ -185,8 +196,8 @@ impl SupervisedRun<'_> {
         }
         self.board.set_paused(false);
         self.beside.tell(Signal::SIGCONT);
-        // Also one that the terminal stopped: who continues us may be no shell, which would
-        // continue it as well.
+        // Also those that the terminal stopped: who continues us may be no shell, which would
+        // continue them as well.
         stopped.extend(command);
         // In a long pause the number of one that was killed may become that of another.
         let running = self.command.as_ref().filter(|r| r.ended.is_none());
@@ -240,6 +251,17 @@ impl SupervisedRun<'_> {
     }
 }
 
+/// Those of some processes that stand still and are in our process group, which a terminal stops
+/// as a whole, and a shell continues.
+fn stopped_in_our_group(root: &Root, mut pids: Vec<u32>) -> Vec<u32> {
+    pids.retain(|pid| {
+        let stat = Process::new(root, *pid).stat();
+        stat.is_ok_and(|stat| stat.state == 'T')
+            && getpgid(Some(Pid::from_raw(pid.cast_signed()))).is_ok_and(|group| group == getpgrp())
+    });
+    pids
+}
+
 /// What a signal that asks to end makes of a run in which no command runs, or runs any more;
 /// `end` is what was found before it.
 fn end_without_command(end: Option<RunEnd>, had_command: bool) -> RunEnd {
@@ -254,6 +276,10 @@ fn end_without_command(end: Option<RunEnd>, had_command: bool) -> RunEnd {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Child, Command};
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -263,5 +289,35 @@ mod tests {
         // After the time limit no end is found until nothing of it is left.
         assert_eq!(end_without_command(None, true), RunEnd::TimedOut);
         assert_eq!(end_without_command(None, false), RunEnd::Stopped);
+    }
+
+    #[test]
+    fn who_was_stopped_in_our_process_group_is_continued_with_us() {
+        let sleeper = |group: Option<i32>| {
+            let mut command = Command::new("sleep");
+            command.arg("600");
+            group.map(|group| command.process_group(group));
+            command.spawn().unwrap()
+        };
+        // Two that the terminal stops with us, of which one goes on; one of a shell with job
+        // control of its own.
+        let mut sleepers = [sleeper(None), sleeper(None), sleeper(Some(0))];
+        let [ours, running, other] = sleepers.each_ref().map(Child::id);
+        let root = Root::default();
+        let states =
+            || [ours, running, other].map(|pid| Process::new(&root, pid).stat().map(|s| s.state));
+        for pid in [ours, other] {
+            signal_to(pid, Signal::SIGSTOP);
+        }
+        let all_stand = || matches!(states(), [Ok('T'), _, Ok('T')]);
+        while !all_stand() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let found = stopped_in_our_group(&root, vec![ours, running, other]);
+        for sleeper in &mut sleepers {
+            sleeper.kill().unwrap();
+            sleeper.wait().unwrap();
+        }
+        assert_eq!(found, [ours]);
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One burner as the supervisor sees it: its process, its group, its clock.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::process::Child;
 use std::rc::Rc;
@@ -171,6 +172,33 @@ impl Burner {
     }
 }
 
+/// CPU time of the process that slows a node as a whole, by CPU.
+#[derive(Debug, Default)]
+pub struct ThrottleUse {
+    /// Its number, where it ran last, and its CPU time by then.
+    last: Option<(u32, u32, u64)>,
+    used: BTreeMap<u32, u64>,
+}
+
+impl ThrottleUse {
+    /// Notes where process `pid` ran last, and its CPU time so far. Where it used what it did
+    /// since the last note is known only if it ran on the same CPU then: else it counts as
+    /// foreign load, as it may be.
+    pub fn note(&mut self, pid: u32, cpu: u32, used_ns: u64) {
+        if let Some((before, on, before_ns)) = self.last.replace((pid, cpu, used_ns))
+            && (before, on) == (pid, cpu)
+        {
+            *self.used.entry(cpu).or_default() += used_ns.saturating_sub(before_ns);
+        }
+    }
+
+    /// What it used of each of these CPUs, ns.
+    pub fn used_ns(&self, cpus: &[u32]) -> Vec<u64> {
+        let of = |cpu: &u32| self.used.get(cpu).copied().unwrap_or(0);
+        cpus.iter().map(of).collect()
+    }
+}
+
 /// What stops or freezes programs must not outlive the undoing of it.
 fn note_worker(common: &Common<'_>, journal: &mut Journal, pid: u32) -> Result<()> {
     match common.method.scope {
@@ -191,4 +219,27 @@ pub fn alarm() -> Result<nix::sys::eventfd::EventFd> {
 pub fn alarm_fd(alarm: &nix::sys::eventfd::EventFd) -> RawFd {
     use std::os::fd::AsFd as _;
     alarm.as_fd().as_raw_fd()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_throttle_used_is_of_the_cpu_on_which_it_stayed() {
+        let mut throttle = ThrottleUse::default();
+        for (pid, cpu, used_ns) in [
+            (7, 1, 100),
+            (7, 1, 150),
+            // It moved meanwhile.
+            (7, 3, 190),
+            (7, 3, 200),
+            // Another one in its place.
+            (8, 3, 40),
+            (8, 3, 42),
+        ] {
+            throttle.note(pid, cpu, used_ns);
+        }
+        assert_eq!(throttle.used_ns(&[0, 1, 3]), [0, 50, 12]);
+    }
 }

@@ -521,10 +521,9 @@ impl LoadedCpu {
             .sum()
     }
 
-    pub fn burner_ns(&self) -> u64 {
-        self.alive()
-            .filter_map(|b| clock::process_cpu_of(b.child.id()).ok())
-            .sum()
+    /// The first of its processes that lives.
+    pub fn process(&self) -> Option<u32> {
+        self.alive().next().map(|burner| burner.child.id())
     }
 
     pub fn private_kib(&self, root: &Root) -> u64 {

@@ -11,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 use sandbag_linux::process::{self, ProcessStat};
 use sandbag_linux::procstat::tick_ns;
 use sandbag_linux::{CpuList, clock, sched};
+use sandbag_stats::Window;
 use sandbag_stats::verdict::NOISY_FOREIGN_PCT;
 use sandbag_stats::window::share_pct;
 
@@ -98,13 +99,7 @@ impl SupervisedRun<'_> {
 
     /// Reads the processes after a window with foreign load; once more at the `end`.
     pub(super) fn look_for_foreign(&mut self, end: bool) {
-        let burns = self.method.scope == Scope::Cpu;
-        let disturbed = (0..self.cpus.len())
-            .filter_map(|cpu| self.meter.latest(cpu))
-            .any(|window| {
-                let foreign = window.foreign_ns(burns).unwrap_or(0);
-                share_pct(foreign, window.delivered_ns()) > NOISY_FOREIGN_PCT
-            });
+        let disturbed = self.is_disturbed();
         let Some(mut foreign) = self.foreign.take() else {
             return;
         };
@@ -127,6 +122,26 @@ impl SupervisedRun<'_> {
             });
         }
         self.foreign = Some(foreign);
+    }
+
+    /// Whether foreign load took more of a CPU than it may in the latest windows.
+    fn is_disturbed(&self) -> bool {
+        let burns = self.method.scope == Scope::Cpu;
+        let latest = || (0..self.cpus.len()).filter_map(|cpu| self.meter.latest(cpu));
+        let is_much =
+            |foreign_ns, delivered_ns| share_pct(foreign_ns, delivered_ns) > NOISY_FOREIGN_PCT;
+        let on_a_cpu = latest().any(|window| {
+            let foreign_ns = window.foreign_ns(burns).unwrap_or(0);
+            is_much(foreign_ns, window.delivered_ns())
+        });
+        // Where the time of the programs is known of all CPUs together only.
+        let together_ns = self.meter.latest_program_ns().and_then(|program_ns| {
+            let busy_ns = latest().map(|window| window.busy_ns).sum::<Option<u64>>()?;
+            let burned = latest().map(|window| if burns { window.burner_ns } else { 0 });
+            Some(busy_ns.saturating_sub(burned.sum::<u64>() + program_ns))
+        });
+        let least_ns = latest().map(Window::delivered_ns).min();
+        on_a_cpu || is_much(together_ns.unwrap_or(0), least_ns.unwrap_or(0))
     }
 
     /// The processes in the command's care and in the node.

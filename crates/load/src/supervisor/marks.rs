@@ -2,9 +2,11 @@
 //! Noting counters and clocks, and making windows of them.
 
 use sandbag_linux::clock;
+use sandbag_linux::process::Process;
 
 use super::SupervisedRun;
 use super::burner::Common;
+use super::cpu::LoadedCpu;
 use super::meter::CounterSample;
 use super::node::SupervisedNode;
 use crate::board::BOUNDARY_NS;
@@ -29,7 +31,13 @@ impl SupervisedRun<'_> {
             Some(running) => running.counts_steal(),
             None => self.node.as_ref().is_some_and(SupervisedNode::counts_steal),
         };
-        let numbers: Vec<u32> = self.cpus.iter().map(super::LoadedCpu::number).collect();
+        let numbers: Vec<u32> = self.cpus.iter().map(LoadedCpu::number).collect();
+        let is_known = |all: &Vec<Option<u64>>| all.iter().all(Option::is_some);
+        let program_ns = match &command_ns {
+            Some(of_each) if is_known(of_each) => None,
+            _ => self.used_in_node_ns(),
+        };
+        let throttle_ns = self.used_by_throttle(&numbers);
         let beside = &mut self.beside;
         let beside_ns = (!beside.is_empty()).then(|| beside.used_ns(root, &numbers));
         Ok(CounterSample {
@@ -37,8 +45,24 @@ impl SupervisedRun<'_> {
             times,
             command_ns,
             counts_steal,
+            program_ns,
             beside_ns,
+            throttle_ns,
         })
+    }
+
+    /// CPU time so far of the process that slows the node as a whole, on each of these CPUs.
+    fn used_by_throttle(&mut self, cpus: &[u32]) -> Option<Vec<u64>> {
+        if self.method.scope == Scope::Cpu {
+            return None;
+        }
+        if let Some(pid) = self.cpus.first().and_then(LoadedCpu::process)
+            && let Ok(stat) = Process::new(self.root, pid).stat()
+            && let Ok(used_ns) = clock::process_cpu_of(pid)
+        {
+            self.throttle.note(pid, stat.cpu, used_ns);
+        }
+        Some(self.throttle.used_ns(cpus))
     }
 
     pub(super) fn mark(&mut self) -> Result<()> {

@@ -28,11 +28,15 @@ pub struct CounterSample {
     /// `/proc/stat` of each loaded CPU; `None` while it is offline.
     pub times: Vec<Option<CpuTimes>>,
     /// CPU time of the command on each loaded CPU, where it is known.
-    pub command_ns: Option<Vec<u64>>,
+    pub command_ns: Option<Vec<Option<u64>>>,
     /// Stolen time is contained in that.
     pub counts_steal: bool,
+    /// CPU time of the node's programs on all CPUs, where it is not known of each.
+    pub program_ns: Option<u64>,
     /// CPU time of the parts of this run that are runs of their own, on each CPU.
     pub beside_ns: Option<Vec<u64>>,
+    /// CPU time of the process that slows a node as a whole, on each CPU.
+    pub throttle_ns: Option<Vec<u64>>,
 }
 
 /// What grew between two samples.
@@ -51,8 +55,11 @@ struct Interval {
     from_ns: u64,
     to_ns: u64,
     cpus: Vec<Option<CpuDelta>>,
-    command_ns: Option<Vec<u64>>,
+    /// Empty where it is not known of any CPU.
+    command_ns: Vec<Option<u64>>,
+    program_ns: Option<u64>,
     beside_ns: Option<Vec<u64>>,
+    throttle_ns: Option<Vec<u64>>,
 }
 
 impl Interval {
@@ -63,11 +70,15 @@ impl Interval {
         };
         let pairs = after.times.iter().zip(&before.times);
         let cpus: Vec<Option<CpuDelta>> = pairs.map(delta).collect();
-        let mut command_ns = growth(after.command_ns.as_ref(), before.command_ns.as_ref());
+        let commands = after.command_ns.iter().zip(&before.command_ns);
+        let mut command_ns: Vec<Option<u64>> = commands
+            .flat_map(|(now, before)| now.iter().zip(before))
+            .map(|(now, before)| Some((*now)?.saturating_sub((*before)?)))
+            .collect();
         if after.counts_steal {
             let length_ns = after.at_ns - before.at_ns;
-            for (own_ns, delta) in command_ns.iter_mut().flatten().zip(&cpus) {
-                if let Some(delta) = delta {
+            for (own_ns, delta) in command_ns.iter_mut().zip(&cpus) {
+                if let (Some(own_ns), Some(delta)) = (own_ns, delta) {
                     let not_idle_ns = length_ns.saturating_sub(delta.idle_ns);
                     *own_ns = without_steal(*own_ns, delta.steal_ns, not_idle_ns);
                 }
@@ -78,7 +89,12 @@ impl Interval {
             to_ns: after.at_ns,
             cpus,
             command_ns,
+            program_ns: after
+                .program_ns
+                .zip(before.program_ns)
+                .map(|(now, before)| now.saturating_sub(before)),
             beside_ns: growth(after.beside_ns.as_ref(), before.beside_ns.as_ref()),
+            throttle_ns: growth(after.throttle_ns.as_ref(), before.throttle_ns.as_ref()),
         }
     }
 
@@ -109,6 +125,8 @@ struct WindowCounts {
     command_ns: Option<f64>,
     covered_ns: u64,
     unknown: bool,
+    /// Most time that may have been stolen, where it is not known when it was.
+    hidden_steal_ns: Option<u64>,
 }
 
 /// What the burners of one CPU took between two boundaries.
@@ -127,6 +145,13 @@ pub trait Windows {
     fn short(&mut self, window: &Window);
     /// A window of `WINDOW_NS`, or the rest at the end of a run.
     fn whole(&mut self, window: &Window);
+    /// The same of a hole that is one only because it is not known when time was stolen.
+    fn hiding_steal(&mut self, window: &Window) {
+        self.whole(window);
+    }
+    /// Before the windows of all CPUs: CPU time of the node's programs in them together, where
+    /// it is not known of each CPU.
+    fn programs(&mut self, _used_ns: Option<u64>) {}
 }
 
 /// Assembles windows.
@@ -143,10 +168,10 @@ pub struct Meter {
     unloaded: Vec<(u64, u64)>,
     steal: Vec<StealEstimate>,
     latest: Vec<Option<Window>>,
+    /// CPU time of the node's programs in these, where it is not known of each CPU.
+    latest_program_ns: Option<u64>,
     /// CPU time of the other parts of the run so far, where there are any.
     beside_ns: Vec<Option<u64>>,
-    /// CPUs on which the command's clock stands still, since they were offline.
-    unclocked: Vec<bool>,
 }
 
 /// Time without counters, or of a program without its load, that a window may
@@ -158,8 +183,8 @@ impl Meter {
         Self {
             steal: vec![StealEstimate::default(); cpus.len()],
             latest: vec![None; cpus.len()],
+            latest_program_ns: None,
             beside_ns: vec![None; cpus.len()],
-            unclocked: vec![false; cpus.len()],
             cpus,
             tick_ns,
             asked: RequestedLoads::default(),
@@ -188,6 +213,11 @@ impl Meter {
         self.latest.get(cpu)?.as_ref()
     }
 
+    /// CPU time of the node's programs in the latest windows, where it is not known of each CPU.
+    pub fn latest_program_ns(&self) -> Option<u64> {
+        self.latest_program_ns
+    }
+
     /// Adds the kernel's counters. They may be read at any time: a window
     /// gets its part of what was counted between two samples.
     pub fn sample(&mut self, sample: CounterSample) {
@@ -200,12 +230,6 @@ impl Meter {
                 *sum = Some(sum.unwrap_or(0) + ns);
             }
             self.intervals.push_back(interval);
-        }
-        // An event of perf counts no more once its CPU was offline.
-        if sample.counts_steal {
-            for (still, times) in self.unclocked.iter_mut().zip(&sample.times) {
-                *still |= times.is_none();
-            }
         }
         self.last = Some(sample);
     }
@@ -249,6 +273,9 @@ impl Meter {
             if to < from + WINDOW_NS && !end {
                 return;
             }
+            self.latest_program_ns =
+                self.program_ns(clock.monotonic_ns(from), clock.monotonic_ns(to));
+            out.programs(self.latest_program_ns);
             for cpu in 0..self.cpus.len() {
                 self.window(cpu, clock, (from, to), &mut taken, out);
             }
@@ -264,6 +291,18 @@ impl Meter {
     fn unloaded_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         let within = |(run, _): &&(u64, u64)| from_ns < *run && *run <= to_ns;
         self.unloaded.iter().filter(within).map(|(_, ns)| ns).sum()
+    }
+
+    /// CPU time of the node's programs between two times (monotonic), where it is known of
+    /// all CPUs together.
+    fn program_ns(&self, from_ns: u64, to_ns: u64) -> Option<u64> {
+        let parts = self.intervals.iter().filter_map(|interval| {
+            let overlap = interval.overlap_ns(from_ns, to_ns);
+            let share = overlap as f64 / (interval.to_ns - interval.from_ns) as f64;
+            (overlap > 0).then(|| interval.program_ns.map(|ns| ns as f64 * share))
+        });
+        let parts = parts.collect::<Option<Vec<f64>>>()?;
+        (!parts.is_empty()).then(|| parts.iter().sum::<f64>().round() as u64)
     }
 
     fn window_counts(&self, cpu: usize, from_ns: u64, to_ns: u64) -> WindowCounts {
@@ -282,19 +321,21 @@ impl Meter {
                 continue;
             };
             counted.covered_ns += overlap;
-            counted.unknown |= interval.hides_steal(cpu);
+            if interval.hides_steal(cpu) {
+                let before_ns = counted.hidden_steal_ns.unwrap_or(0);
+                counted.hidden_steal_ns = Some(before_ns + delta.steal_ns);
+            }
             counted.steal_ns += delta.steal_ns as f64 * share;
             // By the idle time, which kernels without a tick in idle keep
             // exactly. Busy ticks are samples on many: a burner with a period
             // of 10 ms is seen always or never.
             let length_ns = (interval.to_ns - interval.from_ns) as f64;
             let busy_ns = length_ns - delta.idle_ns as f64 - delta.steal_ns as f64;
-            let beside = interval.beside_ns.as_ref().and_then(|all| all.get(cpu));
-            let beside_ns = beside.map_or(0.0, |ns| *ns as f64);
-            counted.busy_ns += (busy_ns - beside_ns) * share;
-            let of_command = interval.command_ns.as_ref();
-            let of_command = of_command.filter(|_| !self.unclocked[cpu]);
-            let command = of_command.and_then(|all| all.get(cpu).copied());
+            let ours = [&interval.beside_ns, &interval.throttle_ns];
+            let ours = ours.into_iter().flatten().filter_map(|all| all.get(cpu));
+            let ours_ns = ours.sum::<u64>() as f64;
+            counted.busy_ns += (busy_ns - ours_ns) * share;
+            let command = interval.command_ns.get(cpu).copied().flatten();
             let both = counted.command_ns.zip(command);
             counted.command_ns = both.map(|(sum, ns)| sum + ns as f64 * share);
         }
@@ -326,8 +367,10 @@ impl Meter {
             .collect();
         let burner_ns: u64 = parts.iter().map(|(_, _, part)| part.ns).sum();
         let seen_ns = parts.iter().map(|(_, _, part)| part.stolen_ns).sum();
-        let known = !counted.unknown && counted.covered_ns + SLACK_NS >= of_clock;
-        let hole = |part: &BurnerTime| part.hole || !known || unloaded_ns > SLACK_NS;
+        let covered = !counted.unknown && counted.covered_ns + SLACK_NS >= of_clock;
+        let known = covered && counted.hidden_steal_ns.is_none();
+        let absent = |part: &BurnerTime| part.hole || !covered || unloaded_ns > SLACK_NS;
+        let hole = |part: &BurnerTime| absent(part) || !known;
         let steal_ns = self.steal[cpu]
             .add(
                 counted.steal_ns.round() as u64,
@@ -366,7 +409,15 @@ impl Meter {
                 .map(|ns| ns.round() as u64),
             hole: parts.iter().any(|(_, _, part)| hole(part)),
         };
-        out.whole(&whole);
+        // Half of the load was there, whenever the time was stolen.
+        let least_ns = length_ns.saturating_sub(counted.hidden_steal_ns.unwrap_or(0));
+        let was_there = burner_ns as f64 >= whole.asked_pct / 200.0 * least_ns as f64;
+        let is_absent = parts.iter().any(|(_, _, part)| absent(part));
+        if whole.hole && was_there && !is_absent {
+            out.hiding_steal(&whole);
+        } else {
+            out.whole(&whole);
+        }
         self.latest[cpu] = Some(whole);
     }
 }

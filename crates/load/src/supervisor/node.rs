@@ -3,12 +3,14 @@
 //! leave while the run goes on.
 
 use std::collections::{BTreeMap, HashSet};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::rc::Rc;
 
 use sandbag_linux::cgroup::Group;
 use sandbag_linux::command_clock::{self, CommandClock};
 use sandbag_linux::process::Process;
-use sandbag_linux::{CpuList, clock, sched, topology};
+use sandbag_linux::{CpuList, Root, clock, sched, topology};
 
 use super::control::NodeControl;
 use super::feed::Feed;
@@ -21,6 +23,7 @@ use crate::throttle;
 use sandbag_run::command::{CommandSpec, Waiting};
 use sandbag_run::error::{Error, Result};
 use sandbag_run::journal::Entry;
+use sandbag_run::layout::other_cpus;
 use sandbag_run::members;
 use sandbag_run::node_group::NodeGroup;
 use sandbag_run::process_identity::ProcessIdentity;
@@ -42,20 +45,67 @@ pub(super) struct SupervisedNode {
     pub(super) serving: bool,
     stopping: bool,
     /// CPU time of its programs, where no command measures it.
-    clock: Option<Box<dyn CommandClock>>,
+    clock: Option<NodeClock>,
     /// Processes that were in it, with their start times.
     known: BTreeMap<u32, u64>,
     /// Those that were found outside, with their names.
     left: BTreeMap<u32, String>,
+    /// CPUs that its group could use instead of the node's, when that was last seen.
+    other_cpus: Option<CpuList>,
 }
 
 impl SupervisedNode {
     /// Whether what its clock tells contains stolen time.
     pub(super) fn counts_steal(&self) -> bool {
+        self.clock.as_ref().is_some_and(NodeClock::counts_steal)
+    }
+}
+
+/// The clock of a node's group. A unit or a container that starts again has another group of
+/// the same name, and what is open of the one before stands still.
+struct NodeClock {
+    group: Group,
+    cpus: CpuList,
+    /// Of the group's directory.
+    inode: Option<u64>,
+    /// `None` once it could not be opened again.
+    clock: Option<Box<dyn CommandClock>>,
+}
+
+impl NodeClock {
+    fn open(root: &Root, group: Group, cpus: CpuList) -> sandbag_linux::Result<Self> {
+        Ok(Self {
+            inode: inode(group.dir()),
+            clock: Some(command_clock::open(root, &group, &cpus)?),
+            group,
+            cpus,
+        })
+    }
+
+    fn counts_steal(&self) -> bool {
         self.clock
             .as_ref()
             .is_some_and(|clock| clock.counts_steal())
     }
+
+    /// CPU time so far on each CPU, ns. `None` where the group is another one than before: what
+    /// the programs used until the clock of that one was open is not known.
+    fn per_cpu_ns(&mut self, root: &Root) -> Option<Vec<Option<u64>>> {
+        let now = inode(self.group.dir());
+        if now.is_some() && now != self.inode {
+            self.inode = now;
+            self.clock = command_clock::open(root, &self.group, &self.cpus).ok();
+            return None;
+        }
+        let mut used = vec![None; self.cpus.len()];
+        self.clock.as_mut()?.per_cpu_ns(&mut used).ok()?;
+        Some(used)
+    }
+}
+
+/// `None` while it is not there.
+fn inode(dir: &Path) -> Option<u64> {
+    std::fs::metadata(dir).ok().map(|found| found.ino())
 }
 
 /// Looks, one a second, at a service without processes until it has ended.
@@ -68,8 +118,14 @@ const CPUSET: &str = "mount it, or let it be delegated";
 const ENDING_NS: u64 = 5_000_000;
 
 impl SupervisedRun<'_> {
-    /// Makes the node's group, and notes what its method may leave behind.
-    pub(super) fn make_node(&mut self, control: NodeControl, target: Option<Target>) -> Result<()> {
+    /// Makes the node's group, and notes what its method may leave behind. `has_command`: a
+    /// command measures what the programs use.
+    pub(super) fn make_node(
+        &mut self,
+        control: NodeControl,
+        target: Option<Target>,
+        has_command: bool,
+    ) -> Result<()> {
         let cpus: CpuList = self.cpus.iter().map(super::LoadedCpu::number).collect();
         let run = RunId::own();
         let group = match target.as_ref().and_then(Target::in_place) {
@@ -100,11 +156,19 @@ impl SupervisedRun<'_> {
                     .to_owned(),
             );
         }
-        let clock = command_clock::open(self.root, &self.group_of(&group), &cpus).ok();
+        let open = || NodeClock::open(self.root, self.group_of(&group), cpus);
+        let clock = (!has_command).then(open).transpose();
+        let clock = clock.unwrap_or_else(|error| {
+            self.observer.warning(format!(
+                "what the node's programs take of each CPU is not known: {error}"
+            ));
+            None
+        });
         self.node = Some(SupervisedNode {
             clock,
             known: BTreeMap::new(),
             left: BTreeMap::new(),
+            other_cpus: None,
             group: Rc::new(group),
             target,
             gone_looks: 0,
@@ -132,16 +196,21 @@ impl SupervisedRun<'_> {
     }
 
     /// CPU time so far of the programs in the node on each CPU.
-    pub(super) fn used_in_node(&mut self) -> Option<Vec<u64>> {
-        let mut used = vec![0; self.cpus.len()];
-        let clock = self.node.as_mut()?.clock.as_mut()?;
-        clock.per_cpu_ns(&mut used).ok()?;
-        Some(used)
+    pub(super) fn used_in_node(&mut self) -> Option<Vec<Option<u64>>> {
+        let root = self.root;
+        self.node.as_mut()?.clock.as_mut()?.per_cpu_ns(root)
+    }
+
+    /// The same on all CPUs, by the books of its group.
+    pub(super) fn used_in_node_ns(&self) -> Option<u64> {
+        let group = &self.node.as_ref()?.group;
+        outcome::used_ns(&group.cpu, &group.accounting)
     }
 
     /// Notes the node's processes, and those that left its groups: with the right to
     /// move themselves, or moved by another process.
     pub(super) fn watch_members(&mut self) {
+        self.watch_confinement();
         let root = self.root;
         let Some(node) = &mut self.node else {
             return;
@@ -180,6 +249,41 @@ impl SupervisedRun<'_> {
             {
                 node.left.insert(pid, name);
             }
+        }
+    }
+
+    /// Confines a group again that others made, where something gave it other CPUs than the
+    /// node's: another program, or its own new start.
+    fn watch_confinement(&mut self) {
+        let found = self.node.as_ref().and_then(|node| {
+            let target = node.target.as_ref()?;
+            let cpus: CpuList = node.group.cpus.iter().copied().collect();
+            let others = other_cpus(self.root, target.in_place()?, &cpus)?;
+            Some((target.to_string(), cpus, others))
+        });
+        // One that has no processes yet is just being made.
+        let Some((target, cpus, others)) = found.filter(|_| !self.members().is_empty()) else {
+            return;
+        };
+        let Some(node) = &mut self.node else {
+            return;
+        };
+        let first = node.other_cpus.replace(others.clone()).is_none();
+        // A group above it may have fewer than the node.
+        let again = if others.without(&cpus).is_empty() {
+            Ok(())
+        } else {
+            self.layout.confine_again(&node.group.cpu, &cpus)
+        };
+        if first {
+            self.observer.warning(format!(
+                "{target} could use CPUs {others} instead of {cpus}: something changed its \
+                 cpuset, or it was started again without it"
+            ));
+        }
+        if let (true, Err(error)) = (first, again) {
+            self.observer
+                .warning(format!("{target} is not confined to its CPUs: {error}"));
         }
     }
 
@@ -323,6 +427,7 @@ impl SupervisedRun<'_> {
         let node = self.node.as_ref()?;
         Some(NodeOutcome {
             left: node.left.clone().into_iter().collect(),
+            other_cpus: node.other_cpus.as_ref().map(CpuList::to_string),
             ..outcome::of_node(&node.group, node.entered, node.changes)
         })
     }
@@ -332,5 +437,43 @@ impl SupervisedNode {
     pub(super) fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         let control = self.control.as_ref().filter(|_| self.serving);
         control.map(NodeControl::fd)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use sandbag_linux::cgroup::Version;
+
+    use super::*;
+
+    /// Of v1, whose clock is a file.
+    #[test]
+    fn the_clock_of_a_unit_that_starts_again_is_opened_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let cpu = dir.path().join("sys/devices/system/cpu");
+        fs::create_dir_all(&cpu).unwrap();
+        fs::write(cpu.join("possible"), "0-1\n").unwrap();
+        let root = Root::at(dir.path());
+        let unit = dir.path().join("unit");
+        let start = |usage: &str| {
+            let made = dir.path().join("made");
+            fs::create_dir(&made).unwrap();
+            fs::write(made.join("cpuacct.usage_percpu"), usage).unwrap();
+            // While the one before is there: no file system gives its number to this one.
+            let _ = fs::rename(&unit, dir.path().join("gone"));
+            fs::rename(&made, &unit).unwrap();
+        };
+        start("100 200\n");
+        let group = Group::at(Version::V1, unit.clone(), None);
+        let mut clock = NodeClock::open(&root, group, (0..2).collect()).unwrap();
+        assert_eq!(clock.per_cpu_ns(&root), Some(vec![Some(100), Some(200)]));
+        start("7 8\n");
+        assert_eq!(clock.per_cpu_ns(&root), None);
+        assert_eq!(clock.per_cpu_ns(&root), Some(vec![Some(7), Some(8)]));
+        // Nothing is new while it is gone.
+        fs::rename(&unit, dir.path().join("away")).unwrap();
+        assert_eq!(clock.per_cpu_ns(&root), Some(vec![Some(7), Some(8)]));
     }
 }

@@ -40,7 +40,6 @@ pub enum LoadStart {
 #[derive(Debug, Clone, PartialEq)]
 pub struct CpuOutcome {
     pub cpu: u32,
-    pub burner_ns: u64,
     pub lost_ns: u64,
     /// Least share (0 to 1) that the burners would have had without sleeping.
     pub least_headroom: Option<f64>,
@@ -73,6 +72,8 @@ pub struct NodeOutcome {
     pub entered: usize,
     /// Processes of theirs that left a group of the node, with their names.
     pub left: Vec<(u32, String)>,
+    /// Other CPUs that its group could use for a time, as a list.
+    pub other_cpus: Option<String>,
     pub changes: u64,
     pub used_ns: Option<u64>,
     /// Times and time that a cap stopped it (`cpu.stat`), ns.
@@ -106,6 +107,7 @@ pub(super) fn of_node(group: &NodeGroup, entered: usize, changes: u64) -> NodeOu
     NodeOutcome {
         entered,
         left: Vec::new(),
+        other_cpus: None,
         changes,
         used_ns: used_ns(&group.cpu, &group.accounting),
         throttled: field("nr_throttled ").zip(throttled_ns()),
@@ -123,6 +125,7 @@ pub struct ForeignProcess {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
+    /// CPU time of the supervisor, the guardian, and what slows a node as a whole.
     pub cpu_ns: u64,
     /// The part of it that was over when the run proper began: reading the
     /// profile, making groups, starting burners.

@@ -27,8 +27,8 @@ pub struct RunningCommand {
     /// Of its first thread, where the kernel counts no group's.
     first_thread: Option<u64>,
     /// CPU time on each loaded CPU at the first and at the last mark.
-    first: Vec<u64>,
-    last: Vec<u64>,
+    first: Vec<Option<u64>>,
+    last: Vec<Option<u64>>,
 }
 
 impl RunningCommand {
@@ -74,12 +74,12 @@ impl RunningCommand {
     }
 
     /// Reads its clocks: CPU time so far on each loaded CPU, where known.
-    pub fn note(&mut self, root: &Root, cpus: usize) -> Option<Vec<u64>> {
+    pub fn note(&mut self, root: &Root, cpus: usize) -> Option<Vec<Option<u64>>> {
         if self.moves.is_none() && self.ended.is_none() {
             let moved = Process::new(root, self.pid).migrations();
             self.first_thread = moved.ok().flatten().or(self.first_thread);
         }
-        let mut now = vec![0; cpus];
+        let mut now = vec![None; cpus];
         self.clock.as_mut()?.per_cpu_ns(&mut now).ok()?;
         if self.first.is_empty() {
             self.first.clone_from(&now);
@@ -101,7 +101,8 @@ impl RunningCommand {
         if self.counts_steal() {
             return None;
         }
-        Some(self.last.get(cpu)?.saturating_sub(*self.first.get(cpu)?))
+        let at = |mark: &[Option<u64>]| mark.get(cpu).copied().flatten();
+        Some(at(&self.last)?.saturating_sub(at(&self.first)?))
     }
 
     /// CPU time of all that is or was in its care, ns, on all CPUs. Where the

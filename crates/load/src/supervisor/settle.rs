@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Before the run: the first level is held, signals are answered already.
 
+use jiff::Timestamp;
 use nix::sys::signal::Signal;
 use sandbag_linux::clock;
 
@@ -18,8 +19,41 @@ const SETTLED_POINTS: f64 = 5.0;
 /// What was asked for the beginning of a run.
 pub(super) struct Limits {
     pub settle: bool,
-    pub start_at_ns: Option<u64>,
+    pub start_at: Option<StartAt>,
     pub supervisor_cpu: Option<u32>,
+}
+
+/// A time at which a run is to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StartAt {
+    /// On CLOCK_MONOTONIC, ns: this is waited for.
+    pub at_ns: u64,
+    /// On the wall clock, by which it was asked for; `None` for a part, which follows its run.
+    pub wall: Option<Timestamp>,
+}
+
+impl StartAt {
+    /// What to say of a beginning at `zero_ns` (monotonic), which is `began` on the wall clock,
+    /// if it is more than 100 ms off. The monotonic clock stands still while the machine is
+    /// suspended, and is not set.
+    pub(super) fn missed_by(self, zero_ns: u64, began: Timestamp) -> Option<String> {
+        let late_ns = i128::from(zero_ns) - i128::from(self.at_ns);
+        let by_wall = |asked: Timestamp| began.as_nanosecond() - asked.as_nanosecond();
+        let off_ns = self.wall.map_or(late_ns, by_wall);
+        let is_far = |ns: i128| ns.unsigned_abs() > u128::from(BOUNDARY_NS);
+        let why = if is_far(off_ns - late_ns) {
+            "the machine was suspended, or its clock was set, meanwhile"
+        } else if is_far(late_ns) {
+            "it was not ready before"
+        } else {
+            return None;
+        };
+        let side = if off_ns < 0 { "before" } else { "after" };
+        Some(format!(
+            "--at: the run begins {:.1} s {side} that time: {why}",
+            off_ns.unsigned_abs() as f64 / 1e9
+        ))
+    }
 }
 
 /// What a signal means before the run begins.
@@ -39,8 +73,9 @@ impl SupervisedRun<'_> {
         first_pct: &[f64],
         limits: &Limits,
     ) -> Result<Option<u64>> {
+        let start_at_ns = limits.start_at.map(|start| start.at_ns);
         // Nothing burns while a start at a given time is still far.
-        let near = limits.start_at_ns.map(|at| at.saturating_sub(SETTLE_NS));
+        let near = start_at_ns.map(|at| at.saturating_sub(SETTLE_NS));
         while near.is_some_and(|near| clock::monotonic() < near) {
             self.wait_until(near.unwrap_or(0));
             if self.answer_early(common)? == Early::End {
@@ -56,7 +91,7 @@ impl SupervisedRun<'_> {
             }
         }
         let wanted = limits.settle && first_pct.iter().any(|pct| *pct > 0.0);
-        if !wanted && limits.start_at_ns.is_none() {
+        if !wanted && start_at_ns.is_none() {
             let soon = clock::monotonic() + BOUNDARY_NS / 5;
             return Ok(Some(soon.next_multiple_of(BOUNDARY_NS)));
         }
@@ -90,14 +125,12 @@ impl SupervisedRun<'_> {
             for cpu in &mut self.cpus {
                 cpu.called(common)?;
             }
-            if limits.start_at_ns.is_none() && is_held {
+            if start_at_ns.is_none() && is_held {
                 return Ok(Some((now + BOUNDARY_NS / 5).next_multiple_of(BOUNDARY_NS)));
             }
             // Early enough to publish the profile before it begins.
             let soon = now + BOUNDARY_NS / 5;
-            let begins_at = limits
-                .start_at_ns
-                .map(|at| at.next_multiple_of(BOUNDARY_NS));
+            let begins_at = start_at_ns.map(|at| at.next_multiple_of(BOUNDARY_NS));
             if soon >= begins_at.unwrap_or(from_ns + SETTLE_NS) {
                 if wanted && !is_held {
                     self.observer.warning(
@@ -151,5 +184,45 @@ impl SupervisedRun<'_> {
             }
         }
         Ok(early)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_beginning_at_another_time_than_asked_is_named_with_its_cause() {
+        let second = |s: i64| Timestamp::from_second(1_900_000_000 + s).unwrap();
+        let s = 1_000_000_000;
+        let start = StartAt {
+            at_ns: 50 * s,
+            wall: Some(second(0)),
+        };
+        // (monotonic, wall clock, both in seconds after the time that was asked)
+        let said = |late_s: u64, off_s: i64| start.missed_by((50 + late_s) * s, second(off_s));
+        assert_eq!(said(0, 0), None);
+        assert_eq!(start.missed_by(50 * s + BOUNDARY_NS - 1, second(0)), None);
+        let suspended = "the machine was suspended, or its clock was set, meanwhile";
+        for (late_s, off_s, expected) in [
+            (
+                3,
+                3,
+                "3.0 s after that time: it was not ready before".to_owned(),
+            ),
+            (0, 28_800, format!("28800.0 s after that time: {suspended}")),
+            (0, -60, format!("60.0 s before that time: {suspended}")),
+            (3, 63, format!("63.0 s after that time: {suspended}")),
+        ] {
+            let expected = format!("--at: the run begins {expected}");
+            assert_eq!(said(late_s, off_s), Some(expected));
+        }
+        // A part does not know the wall clock.
+        let part = StartAt {
+            wall: None,
+            ..start
+        };
+        assert_eq!(part.missed_by(50 * s, second(9)), None);
+        assert!(part.missed_by(53 * s, second(9)).unwrap().contains("3.0 s"));
     }
 }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use sandbag_linux::cgroup::{
     self, GroupTree, Hierarchies, Version, add_to, find_cpuset_of, find_freezer_of,
 };
-use sandbag_linux::{CpuList, Root, root};
+use sandbag_linux::{CpuList, Root, root, topology};
 
 use super::by_systemd::{not_possible, slice_of, unit_of};
 use super::{Layout, LayoutKind, PREFIX};
@@ -118,8 +118,7 @@ impl Layout {
         // Looking, noting and changing are one step.
         let lock = refuse_adopted(journal, dir)?;
         if self.kind == LayoutKind::V2Systemd {
-            let own = dir.strip_prefix(&self.hierarchies.cpu).unwrap_or(dir);
-            let Some(name) = unit_of(own) else {
+            let Some(name) = self.unit_at(dir) else {
                 let what = format!("{} is no unit that holds processes", dir.display());
                 return Err(Error::not_possible(what, "name a service or a scope"));
             };
@@ -151,6 +150,23 @@ impl Layout {
             freezer: Some(dir.to_owned()),
             cpus: cpus.iter().collect(),
         })
+    }
+
+    /// Confines a group again that was [adopted](Self::adopt), without waiting for it.
+    ///
+    /// # Errors
+    /// PID 1 or the kernel refuses.
+    pub fn confine_again(&self, dir: &Path, cpus: &CpuList) -> Result<()> {
+        match self.unit_at(dir) {
+            Some(name) => systemd::set_allowed_cpus(&name, cpus).map_err(not_possible),
+            None => Ok(root::write(&dir.join("cpuset.cpus"), cpus)?),
+        }
+    }
+
+    /// The unit of PID 1's whose group this is.
+    fn unit_at(&self, dir: &Path) -> Option<String> {
+        let own = dir.strip_prefix(&self.hierarchies.cpu).unwrap_or(dir);
+        unit_of(own).filter(|_| self.kind == LayoutKind::V2Systemd)
     }
 
     /// Takes a process into a node's group. `nth` counts those who entered. One that ran
@@ -196,6 +212,16 @@ fn await_confined(dir: &Path, cpus: &CpuList) -> Result<()> {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// The CPUs that a v2 group may use, where these are not those of `cpus` that are online; `None`
+/// also where the group is gone.
+pub fn other_cpus(root: &Root, dir: &Path, cpus: &CpuList) -> Option<CpuList> {
+    let now = root::read_value::<CpuList>(&dir.join("cpuset.cpus.effective"), "a list of CPUs");
+    let online = topology::cpus(root, "online").ok();
+    let expected = online.map_or_else(|| cpus.clone(), |online| cpus.intersection(&online));
+    now.ok()
+        .filter(|now| !expected.is_empty() && *now != expected)
 }
 
 /// Two runs that confine the same group would put back what the other one wrote.

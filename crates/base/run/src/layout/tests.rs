@@ -75,6 +75,38 @@ fn a_group_that_gets_other_cpus_is_no_node() {
 }
 
 #[test]
+fn a_group_that_was_given_other_cpus_is_confined_again() {
+    let (dir, root) = fake_v2("cpu cpuset\n");
+    let layout = Layout::find(&root, None).unwrap();
+    let name = "sys/fs/cgroup/docker/web";
+    let [cpus, effective] = ["cpus", "cpus.effective"].map(|of| format!("{name}/cpuset.{of}"));
+    testing::put(dir.path(), &[(cpus.as_str(), "")]);
+    let own: CpuList = "2-3".parse().unwrap();
+    let others = |now: &str, online: &str| {
+        let files = [
+            (effective.as_str(), now),
+            ("sys/devices/system/cpu/online", online),
+        ];
+        testing::put(dir.path(), &files);
+        let found = other_cpus(&root, &dir.path().join(name), &own);
+        found.map(|cpus| cpus.to_string())
+    };
+    assert_eq!(others("2-3\n", "0-7\n"), None);
+    assert_eq!(others("0-7\n", "0-7\n").unwrap(), "0-7");
+    // One is offline.
+    assert_eq!(others("2\n", "0-2\n"), None);
+    assert_eq!(others("2\n", "0-7\n").unwrap(), "2");
+    // All are, so that it has those of the group above; a load that is absent is missed anyway.
+    assert_eq!(others("0-1\n", "0-1\n"), None);
+    let group = dir.path().join(name);
+    layout.confine_again(&group, &own).unwrap();
+    let cpus: CpuList = testing::text(group.join("cpuset.cpus")).parse().unwrap();
+    assert_eq!(cpus, own);
+    fs::remove_dir_all(&group).unwrap();
+    assert_eq!(other_cpus(&root, &group, &own), None);
+}
+
+#[test]
 fn the_controller_is_noted_before_it_is_enabled() {
     let (dir, root) = fake_v2("cpu\n");
     let layout = Layout::find(&root, None).unwrap();

@@ -98,7 +98,8 @@ impl HoldOptions {
         User::behind_sudo().filter(|_| !self.as_root)
     }
 
-    /// Makes the run directory, unless none is wanted.
+    /// Makes the run directory, unless none is wanted. The results of an earlier run stay there
+    /// until this one is registered: it may be refused.
     ///
     /// # Errors
     /// One that was named cannot be made.
@@ -106,7 +107,49 @@ impl HoldOptions {
         if self.no_out {
             return Ok(None);
         }
-        let dir = RunDir::make(self.out.clone(), self.user(), messages)?;
-        Ok(dir.inspect(RunDir::remove_results))
+        RunDir::make(self.out.clone(), self.user(), messages)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use clap::Parser as _;
+    use sandbag_run::directory::{ACHIEVED_CSV, REPORT_HTML, RUN_JSON};
+
+    use super::*;
+    use crate::command::run::observer::Collector;
+    use crate::supervisor::Observer as _;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        hold: HoldOptions,
+    }
+
+    #[test]
+    fn results_of_an_earlier_run_stay_until_the_next_is_registered() {
+        let place = tempfile::tempdir().unwrap();
+        let files = [RUN_JSON, ACHIEVED_CSV, REPORT_HTML];
+        let text = |name: &str| fs::read_to_string(place.path().join(name)).ok();
+        for name in files {
+            fs::write(place.path().join(name), "earlier\nresult\n").unwrap();
+        }
+        let out = place.path().to_str().unwrap();
+        let hold = Line::parse_from(["x", "--force", "--out", out]).hold;
+        let messages = Messages::new(true, 0);
+        hold.check_results().unwrap();
+        let dir = hold.make_dir(&messages).unwrap().unwrap();
+        let mut collector = Collector::new(&[0], false, None, Some(&dir), false, &messages);
+        // It may be refused here: its CPU is taken, or a part of it cannot begin.
+        for name in files {
+            assert_eq!(text(name).as_deref(), Some("earlier\nresult\n"), "{name}");
+        }
+        collector.registered();
+        assert_eq!(text(RUN_JSON), None);
+        assert_eq!(text(REPORT_HTML), None);
+        assert!(!text(ACHIEVED_CSV).unwrap().contains("earlier"));
+        assert_eq!(collector.close(), Vec::<String>::new());
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A load and jitter on the CPUs of a node, as parts of one run: each is a run of ours in a
-//! process of its own, which begins before the node's program and ends after it.
+//! process of its own, which begins before the node's program, or together with it at a given
+//! time, and ends after it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -81,7 +82,7 @@ fn layer_load(text: &str) -> std::result::Result<LayerLoad, String> {
 const JITTER_PRIORITY: &str = "2";
 /// The part that is a load.
 const LOAD: &str = "load";
-/// How long a part may take until it holds.
+/// How long a part may take until it holds, or waits for its beginning.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -227,18 +228,25 @@ struct Layer {
 }
 
 impl Layers {
-    /// Starts them, and waits until they hold; their reports are in `dir`.
-    pub fn start(plans: Vec<LayerPlan>, dir: Option<&Path>, registry: &Registry) -> Result<Self> {
+    /// Starts them, and waits until they hold; their reports are in `dir`. Where the node begins
+    /// at a given time (`begins_ns`, of CLOCK_MONOTONIC), they begin with it, and only have to be
+    /// ready: their windows, profiles and traces are counted from there, on every host.
+    pub fn start(
+        plans: Vec<LayerPlan>,
+        dir: Option<&Path>,
+        registry: &Registry,
+        begins_ns: Option<u64>,
+    ) -> Result<Self> {
         let mut all = Vec::new();
         for plan in plans {
             let out = dir.map(|dir| dir.join(plan.name));
-            let run = OwnRun::start(&plan.words, out, true)?;
+            let run = OwnRun::start_at(&plan.words, out, true, begins_ns)?;
             all.push(Layer { plan, run });
         }
         let until = Instant::now() + PATIENCE;
         for layer in &mut all {
             let name = layer.plan.name;
-            while !layer.holds(registry)? {
+            while !layer.is_ready(registry, begins_ns.is_some())? {
                 if let Some(status) = layer.run.ended() {
                     bail!("the {name} did not begin ({status})");
                 }
@@ -290,20 +298,20 @@ impl Layer {
         self.run.pid().to_string().parse().ok()
     }
 
-    /// A load answers once it is held; a replay of jitter is registered then.
-    fn holds(&self, registry: &Registry) -> Result<bool> {
-        Ok(
-            match self.socket_name().filter(|_| self.plan.name == LOAD) {
-                Some(name) => {
-                    let directory = Directory::of_loads(registry.dir());
-                    ask(&directory, &name, &Request::Status, ASK_LIMIT).is_ok()
-                }
-                None => {
-                    let mut runs = registry.runs()?.into_iter();
-                    runs.any(|run| run.pid == self.run.pid())
-                }
-            },
-        )
+    /// A load answers once it is held; a replay of jitter is registered then. Either is
+    /// registered when it waits for its beginning.
+    fn is_ready(&self, registry: &Registry, waits: bool) -> Result<bool> {
+        let answers = self.plan.name == LOAD && !waits;
+        Ok(match self.socket_name().filter(|_| answers) {
+            Some(name) => {
+                let directory = Directory::of_loads(registry.dir());
+                ask(&directory, &name, &Request::Status, ASK_LIMIT).is_ok()
+            }
+            None => {
+                let mut runs = registry.runs()?.into_iter();
+                runs.any(|run| run.pid == self.run.pid())
+            }
+        })
     }
 
     fn part(&mut self) -> Part {

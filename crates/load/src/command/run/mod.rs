@@ -17,13 +17,13 @@ use crate::metrics::Exporter;
 use crate::node::Target;
 use crate::report::run::Run;
 use crate::report::{terminal, write};
-use crate::supervisor::{self, NodeControl, RunEnd, RunPlan, StartOn};
+use crate::supervisor::{self, NodeControl, RunEnd, RunPlan, StartAt, StartOn};
 use sandbag_linux::sched::Attributes;
 use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root};
 use sandbag_profile::BoxSteps;
 use sandbag_run::command::CommandSpec;
-use sandbag_run::journal::part_of;
+use sandbag_run::journal::{part_begins_ns, part_of};
 use sandbag_run::layout::{Layout, LayoutKind};
 use sandbag_run::program::words;
 use sandbag_run::realtime;
@@ -148,11 +148,7 @@ pub fn run_by(
         sandbag_run::online::check_online(&root, &CpuList::from_iter([cpu]))
             .context("--supervisor-cpu")?;
     }
-    let start_at_ns = options
-        .at
-        .as_deref()
-        .map(schedule::monotonic_at)
-        .transpose()?;
+    let start_at = options.at.as_deref().map(schedule::start_at).transpose()?;
     let beside = options.beside.as_ref();
     let beside = beside.map(|name| Target::of(&root, name)).transpose()?;
     let registry = Registry::open()?;
@@ -172,17 +168,20 @@ pub fn run_by(
             options,
         );
     }
-    if let Some(at_ns) = start_at_ns {
+    if let Some(start) = start_at {
         messages.say(&format!(
             "--at: this host's run begins {:.1} ms after that time, at a multiple of 100 ms of \
              its clock",
-            schedule::delay_ns(at_ns) as f64 / 1e6
+            schedule::delay_ns(start.at_ns) as f64 / 1e6
         ));
     }
+    let of_whole = || part_begins_ns().map(|at_ns| StartAt { at_ns, wall: None });
+    let start_at = start_at.or_else(of_whole);
     let exporter = Exporter::start(&options.hold.metrics)?;
     let dir = options.hold.make_dir(messages)?;
     let path = dir.as_ref().map(RunDir::path);
-    let layers = Layers::start(layers, path, &registry).inspect_err(|_| {
+    let begins_ns = start_at.map(|start| start.at_ns + schedule::delay_ns(start.at_ns));
+    let layers = Layers::start(layers, path, &registry, begins_ns).inspect_err(|_| {
         if let Some(dir) = &dir {
             dir.discard_if_empty();
         }
@@ -193,7 +192,7 @@ pub fn run_by(
         &load.cpus,
         !options.hold.command.is_empty() || node.is_some(),
         load.length_ns,
-        dir.as_ref().map(RunDir::path),
+        dir.as_ref(),
         options.windows.is_some(),
         messages,
     );
@@ -250,7 +249,7 @@ pub fn run_by(
             beside: layers.beside(&registry),
             settle: !options.hold.no_settle,
             start_on: options.start_on,
-            start_at_ns,
+            start_at,
             timeout_ns: options.hold.timeout.map(nanos),
             supervisor_cpu: options.supervisor_cpu,
         },
@@ -272,7 +271,11 @@ pub fn run_by(
         }
     };
     let mut run = record::record(facts, &outcome, &collector, warnings);
-    run.add_parts(layers.end());
+    let parts = layers.end();
+    // Of a run that was ended before its beginning they held nothing that could be judged.
+    if outcome.began_at.is_some() {
+        run.add_parts(parts);
+    }
     let whole = leave(&run, dir.as_ref(), options, messages);
     let code = code(&run, outcome.end, options.hold.strict);
     // CMD's own code is CMD's, unless its user wants more than that.

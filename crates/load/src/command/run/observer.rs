@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Hears the windows of a run: statistics, achieved.csv, progress.
 
-use std::path::Path;
-
 use crate::board::BOUNDARY_NS;
 use crate::node::Target;
 use crate::report::AchievedWriter;
 use crate::report::run::WatchedUse;
 use crate::supervisor::{Observer, Windows};
 use sandbag_linux::Root;
+use sandbag_run::directory::{ACHIEVED_CSV, RunDir, SHORT_CSV};
 use sandbag_stats::{Accuracy, VerdictCounter, Window};
 
 use sandbag_ui::messages::Messages;
 use sandbag_ui::progress::Progress;
+
+use super::record::ForeignSums;
 
 /// Sums of one CPU.
 #[derive(Debug, Default, Clone)]
@@ -42,10 +43,17 @@ pub struct Collector<'a> {
     cpus: Vec<u32>,
     sums: Vec<CpuSums>,
     verdict: VerdictCounter,
+    /// Windows of which it is not known when time was stolen.
+    hidden_steals: u64,
+    foreign: ForeignSums,
+    /// CPU time of the node's programs in the row, where it is not known of each CPU.
+    program_ns: Option<u64>,
     short: Accuracy,
     has_programs: bool,
     /// See [`Collector::takes_without_burning`].
     burns: bool,
+    dir: Option<&'a RunDir>,
+    short_file: bool,
     achieved: Option<AchievedWriter>,
     achieved_short: Option<AchievedWriter>,
     row: Vec<Window>,
@@ -69,29 +77,22 @@ struct WatchedProgram {
 }
 
 impl<'a> Collector<'a> {
-    /// For these CPUs; files are written into `dir` if given. `has_programs`:
-    /// foreign load is not the purpose of the run but a disturbance, since
-    /// there is a command or a node.
+    /// For these CPUs; files are written into `dir` if given, from the run's registration on.
+    /// `has_programs`: foreign load is not the purpose of the run but a disturbance, since there
+    /// is a command or a node.
     pub fn new(
         cpus: &[u32],
         has_programs: bool,
         length_ns: Option<u64>,
-        dir: Option<&Path>,
+        dir: Option<&'a RunDir>,
         short_file: bool,
         messages: &'a Messages,
     ) -> Self {
-        let mut warnings = Vec::new();
-        let mut open = |name: &str| {
-            let writer = AchievedWriter::create(&dir?.join(name));
-            writer
-                .map_err(|error| warnings.push(format!("{error}; the load goes on")))
-                .ok()
-        };
         Self {
-            achieved: open(sandbag_run::directory::ACHIEVED_CSV),
-            achieved_short: short_file
-                .then(|| open(sandbag_run::directory::SHORT_CSV))
-                .flatten(),
+            dir,
+            short_file,
+            achieved: None,
+            achieved_short: None,
             cpus: cpus.to_vec(),
             sums: vec![
                 CpuSums {
@@ -102,12 +103,15 @@ impl<'a> Collector<'a> {
                 cpus.len()
             ],
             verdict: VerdictCounter::default(),
+            hidden_steals: 0,
+            foreign: ForeignSums::default(),
+            program_ns: None,
             short: Accuracy::default(),
             has_programs,
             burns: true,
             row: Vec::new(),
             short_row: Vec::new(),
-            warnings,
+            warnings: Vec::new(),
             progress: None,
             length_ns,
             show_progress: false,
@@ -156,6 +160,16 @@ impl<'a> Collector<'a> {
         &self.verdict
     }
 
+    /// Windows of which it is not known when time was stolen.
+    pub fn hidden_steals(&self) -> u64 {
+        self.hidden_steals
+    }
+
+    /// Foreign load; `None` where there is no program that it could disturb.
+    pub fn foreign(&self) -> Option<&ForeignSums> {
+        self.has_programs.then_some(&self.foreign)
+    }
+
     pub fn short(&self) -> &Accuracy {
         &self.short
     }
@@ -163,8 +177,8 @@ impl<'a> Collector<'a> {
     pub fn close(&mut self) -> Vec<String> {
         self.progress = None;
         for (writer, name) in [
-            (&self.achieved, "achieved.csv"),
-            (&self.achieved_short, sandbag_run::directory::SHORT_CSV),
+            (&self.achieved, ACHIEVED_CSV),
+            (&self.achieved_short, SHORT_CSV),
         ] {
             if let Some(lost) = writer.as_ref().map(AchievedWriter::lost).filter(|n| *n > 0) {
                 self.warnings
@@ -174,8 +188,44 @@ impl<'a> Collector<'a> {
         std::mem::take(&mut self.warnings)
     }
 
+    fn open(&mut self, dir: &RunDir, name: &str) -> Option<AchievedWriter> {
+        let writer = AchievedWriter::create(&dir.path().join(name));
+        writer
+            .map_err(|error| {
+                self.warnings.push(format!("{error}; the load goes on"));
+            })
+            .ok()
+    }
+
     fn index(&self, cpu: u32) -> usize {
         self.cpus.iter().position(|c| *c == cpu).unwrap_or(0)
+    }
+
+    /// Adds a window; the verdict is on `judged`.
+    fn judge(&mut self, window: &Window, judged: &Window) {
+        let cpu = self.index(window.cpu);
+        let foreign_pct = judged.foreign_pct(self.burns);
+        let foreign_pct = foreign_pct.filter(|_| self.has_programs);
+        let error = self.verdict.add(judged, foreign_pct);
+        let sums = &mut self.sums[cpu];
+        // A window that was stolen as a whole has a load that was asked, too.
+        let weight = window.delivered_ns().max(1) as f64;
+        sums.asked += window.asked_pct * weight;
+        sums.asked_over += weight;
+        sums.wall_ns += window.length_ns;
+        sums.burner_ns += window.burner_ns;
+        sums.steal_ns += window.steal_ns;
+        sums.busy_ns = sums.busy_ns.zip(window.busy_ns).map(|(a, b)| a + b);
+        sums.command_ns = sums.command_ns.zip(window.command_ns).map(|(a, b)| a + b);
+        sums.holes += u64::from(judged.hole);
+        if window.length_ns >= LEAST_WINDOW_NS || sums.whole.count() == 0 {
+            error.into_iter().for_each(|error| sums.whole.add(error));
+        }
+        self.row.push(window.clone());
+        if cpu + 1 == self.cpus.len() {
+            self.foreign.add(&self.row, self.program_ns);
+            self.write_row();
+        }
     }
 
     fn write_row(&mut self) {
@@ -218,32 +268,36 @@ impl Windows for Collector<'_> {
     }
 
     fn whole(&mut self, window: &Window) {
-        let cpu = self.index(window.cpu);
-        let foreign_pct = window.foreign_pct(self.burns);
-        let foreign_pct = foreign_pct.filter(|_| self.has_programs);
-        let error = self.verdict.add(window, foreign_pct);
-        let sums = &mut self.sums[cpu];
-        // A window that was stolen as a whole has a load that was asked, too.
-        let weight = window.delivered_ns().max(1) as f64;
-        sums.asked += window.asked_pct * weight;
-        sums.asked_over += weight;
-        sums.wall_ns += window.length_ns;
-        sums.burner_ns += window.burner_ns;
-        sums.steal_ns += window.steal_ns;
-        sums.busy_ns = sums.busy_ns.zip(window.busy_ns).map(|(a, b)| a + b);
-        sums.command_ns = sums.command_ns.zip(window.command_ns).map(|(a, b)| a + b);
-        sums.holes += u64::from(window.hole);
-        if window.length_ns >= LEAST_WINDOW_NS || sums.whole.count() == 0 {
-            error.into_iter().for_each(|error| sums.whole.add(error));
-        }
-        self.row.push(window.clone());
-        if cpu + 1 == self.cpus.len() {
-            self.write_row();
-        }
+        self.judge(window, window);
+    }
+
+    fn hiding_steal(&mut self, window: &Window) {
+        self.hidden_steals += 1;
+        // Disturbed, and without an error.
+        let judged = Window {
+            steal_ns: window.length_ns,
+            hole: false,
+            ..window.clone()
+        };
+        self.judge(window, &judged);
+    }
+
+    fn programs(&mut self, used_ns: Option<u64>) {
+        self.program_ns = used_ns;
     }
 }
 
 impl Observer for Collector<'_> {
+    fn registered(&mut self) {
+        if let Some(dir) = self.dir {
+            dir.remove_results();
+            self.achieved = self.open(dir, ACHIEVED_CSV);
+            if self.short_file {
+                self.achieved_short = self.open(dir, SHORT_CSV);
+            }
+        }
+    }
+
     fn started(&mut self) {
         if let Some(watched) = &mut self.watched {
             watched.began_ns = watched.target.used_ns(&watched.root);

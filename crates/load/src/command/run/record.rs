@@ -22,6 +22,7 @@ use foreign::Foreign;
 use node::{left_warning, node_verdict};
 
 pub use facts::Facts;
+pub use foreign::ForeignSums;
 
 pub fn method_used(method: &Method) -> MethodUsed {
     MethodUsed {
@@ -62,7 +63,12 @@ pub fn record(
         ),
         (false, true) => {
             let verdict = collector.verdict().verdict(facts.tolerance);
-            let reason = reason(verdict, collector.verdict(), facts.tolerance);
+            let hiding = collector.hidden_steals();
+            let verdict = match verdict {
+                Verdict::Kept if hiding > 0 => Verdict::Undecided,
+                other => other,
+            };
+            let reason = reason(verdict, collector.verdict(), hiding, facts.tolerance);
             let reason = match &part {
                 Some((span, _)) => format!("{span} only: {reason}"),
                 None => reason,
@@ -146,7 +152,8 @@ pub fn record(
             pct_per_cpu: match outcome.run_ns {
                 0 => 0.0,
                 run => {
-                    let held = outcome.cost.cpu_ns - outcome.cost.start_cpu_ns;
+                    let cost = outcome.cost;
+                    let held = cost.cpu_ns.saturating_sub(cost.start_cpu_ns);
                     share_pct(held, run) / cpus.len().max(1) as f64
                 }
             },
@@ -246,9 +253,15 @@ fn available_s(collector: &Collector<'_>, beside_ns: u64) -> Option<f64> {
     (ns > 0).then_some(ns as f64 / 1e9)
 }
 
-fn reason(verdict: Verdict, counter: &VerdictCounter, tolerance: Tolerance) -> String {
+/// `hiding`: windows of which it is not known when time was stolen.
+fn reason(verdict: Verdict, counter: &VerdictCounter, hiding: u64, tolerance: Tolerance) -> String {
+    let hidden = format!(
+        "in {hiding} windows the host withheld time at an unknown moment, because sandbag's \
+         supervisor did not run either"
+    );
     let Some(stats) = counter.accuracy().stats() else {
         return match counter.holes() {
+            0 if hiding > 0 => hidden,
             0 if counter.noisy_share() > 0.0 => "the host withheld all of the time".to_owned(),
             0 => "no load was asked for long enough to be measured".to_owned(),
             _ => "the load was absent in every window".to_owned(),
@@ -272,6 +285,7 @@ fn reason(verdict: Verdict, counter: &VerdictCounter, tolerance: Tolerance) -> S
         None => figures,
     };
     match verdict {
+        Verdict::Undecided if hiding > 0 => format!("{figures}; but {hidden}"),
         Verdict::Undecided => format!(
             "{figures}; but {:.0} % of the windows had more than {NOISY_STEAL_PCT} % steal or \
              {NOISY_FOREIGN_PCT} % unplanned foreign load",

@@ -2,15 +2,16 @@
 //! `--at TIME`: a moment of the wall clock as one of the monotonic clock.
 
 use crate::board::BOUNDARY_NS;
+use crate::supervisor::StartAt;
 use jiff::Timestamp;
 use sandbag_linux::clock;
 use sandbag_ui::failure::Result;
 
 use sandbag_ui::BadInput;
 
-/// The monotonic time of an RFC 3339 time or of `@SECONDS` since 1970. The
-/// wall clock is looked at once: what it does afterwards moves nothing.
-pub fn monotonic_at(text: &str) -> Result<u64> {
+/// The beginning at an RFC 3339 time or at `@SECONDS` since 1970. The wall clock
+/// is looked at once: what it does afterwards moves nothing.
+pub fn start_at(text: &str) -> Result<StartAt> {
     let at = parse(text).ok_or_else(|| {
         BadInput(format!(
             "--at {text}: expected a time such as 2030-01-31T12:00:00Z or @1900000000"
@@ -20,7 +21,10 @@ pub fn monotonic_at(text: &str) -> Result<u64> {
     let ahead = u64::try_from(ahead).map_err(|_| {
         sandbag_ui::Failure::from(BadInput(format!("--at {text}: that time is past")))
     })?;
-    Ok(clock::monotonic() + ahead)
+    Ok(StartAt {
+        at_ns: clock::monotonic() + ahead,
+        wall: Some(at),
+    })
 }
 
 /// How much later than at a monotonic time a run begins, ns: at the first
@@ -53,9 +57,11 @@ mod tests {
     #[test]
     fn times_to_come_are_ahead_and_past_ones_refused() {
         let soon = Timestamp::now().as_second() + 100;
-        let ahead = monotonic_at(&format!("@{soon}")).unwrap() - clock::monotonic();
+        let start = start_at(&format!("@{soon}")).unwrap();
+        assert_eq!(start.wall, Some(Timestamp::from_second(soon).unwrap()));
+        let ahead = start.at_ns - clock::monotonic();
         assert!((98_000_000_000..101_000_000_000).contains(&ahead));
-        assert!(monotonic_at("2001-01-01T00:00:00Z").is_err());
-        assert!(monotonic_at("noon").is_err());
+        assert!(start_at("2001-01-01T00:00:00Z").is_err());
+        assert!(start_at("noon").is_err());
     }
 }

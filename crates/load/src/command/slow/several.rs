@@ -21,6 +21,7 @@ use super::SlowArgs;
 use super::node;
 use super::options::NodeOptions;
 use crate::command::run::layers::LayerOptions;
+use sandbag_run::directory::RunDir;
 use sandbag_run::program;
 use sandbag_ui::BadInput;
 use sandbag_ui::exit;
@@ -74,6 +75,8 @@ pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u
     let dir = options.hold.make_dir(messages)?;
     let sockets = Directory::in_registry(registry.dir());
     let mut nodes = nodes::NodeProcesses::start(&placed, &sockets, dir.as_ref(), options)?;
+    // Until here a node may be refused, and what an earlier run left stays.
+    dir.iter().for_each(RunDir::remove_results);
     let commands = commands::run(&placed, &mut nodes, options, messages)?;
     nodes.stop();
     for ended in &commands {

@@ -349,18 +349,21 @@ struct FakeCommand {
     calls: u64,
     interval_ns: u64,
     fails_at: u64,
+    /// From when on its time on CPU 1 is not known.
+    unknown_from: u64,
 }
 
 impl CommandClock for FakeCommand {
-    fn per_cpu_ns(&mut self, out: &mut [u64]) -> sandbag_linux::Result<()> {
+    fn per_cpu_ns(&mut self, out: &mut [Option<u64>]) -> sandbag_linux::Result<()> {
         if self.calls == self.fails_at {
             return Err(sandbag_linux::Error::Missing {
                 what: "the group".into(),
                 remedy: "keep it".into(),
             });
         }
-        out[0] = 77 + self.calls * self.interval_ns / 10;
-        out[1] = 33 + self.calls * self.interval_ns / 2;
+        out[0] = Some(77 + self.calls * self.interval_ns / 10);
+        let known = self.calls < self.unknown_from;
+        out[1] = known.then_some(33 + self.calls * self.interval_ns / 2);
         self.calls += 1;
         Ok(())
     }
@@ -370,11 +373,16 @@ impl CommandClock for FakeCommand {
     }
 }
 
-fn record_beside_command(duration_ms: u64, fails_at: u64) -> (String, Result<RecordReport>) {
+fn record_beside_command(
+    duration_ms: u64,
+    fails_at: u64,
+    unknown_from: u64,
+) -> (String, Result<RecordReport>) {
     let command = FakeCommand {
         calls: 0,
         interval_ns: 1000 * MS,
         fails_at,
+        unknown_from,
     };
     let mut out = Vec::new();
     let recorder = setting(1000, Some(duration_ms)).recorder();
@@ -384,7 +392,7 @@ fn record_beside_command(duration_ms: u64, fails_at: u64) -> (String, Result<Rec
 
 #[test]
 fn the_opposing_load_is_recorded_beside_a_command_until_its_clock_fails() {
-    let (text, report) = record_beside_command(2000, u64::MAX);
+    let (text, report) = record_beside_command(2000, u64::MAX, u64::MAX);
     assert!(
         text.ends_with("\n0,15,25,0,0\n1,15,25,0,0\n2,end\n"),
         "{text}"
@@ -392,10 +400,24 @@ fn the_opposing_load_is_recorded_beside_a_command_until_its_clock_fails() {
     assert_eq!(text.matches("# note: ").count(), 3);
     assert_eq!(report.unwrap().cpus[0].load_pct, Some(15.0));
     read(&text);
-    let (text, report) = record_beside_command(9000, 3);
+    let (text, report) = record_beside_command(9000, 3, u64::MAX);
     let error = report.unwrap_err().to_string();
     assert_eq!(error, "the group is missing: keep it");
     assert_eq!(read(&text).steps.len(), 2);
+}
+
+/// A suspend takes CPU 1 and its event offline between two samples, which both see the CPU.
+#[test]
+fn a_command_whose_clock_stands_still_is_no_opposing_load() {
+    let (text, report) = record_beside_command(4000, u64::MAX, 2);
+    let rows = "\n0,15,25,0,0\n1,15,,0,\n2,15,,0,\n3,15,,0,\n4,end\n";
+    assert!(text.ends_with(rows), "{text}");
+    let report = report.unwrap();
+    assert_eq!(report.cpus[1].load_pct, Some(25.0));
+    assert_eq!(
+        report.warnings(),
+        ["the load of CPU 1 is unknown in 3 of 4 rows"]
+    );
 }
 
 #[test]

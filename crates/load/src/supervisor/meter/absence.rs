@@ -57,6 +57,7 @@ fn events(most: usize) -> impl Strategy<Value = Vec<AbsenceEvent>> {
 struct Judge {
     verdict: VerdictCounter,
     judged_ns: u64,
+    hiding_steal: u64,
 }
 
 impl Windows for Judge {
@@ -64,6 +65,24 @@ impl Windows for Judge {
     fn whole(&mut self, window: &Window) {
         self.verdict.add(window, None);
         self.judged_ns += window.length_ns;
+    }
+    fn hiding_steal(&mut self, window: &Window) {
+        self.hiding_steal += 1;
+        let judged = Window {
+            steal_ns: window.length_ns,
+            hole: false,
+            ..window.clone()
+        };
+        self.whole(&judged);
+    }
+}
+
+impl Judge {
+    fn verdict(&self) -> Verdict {
+        match self.verdict.verdict(Tolerance::default()) {
+            Verdict::Kept if self.hiding_steal > 0 => Verdict::Undecided,
+            other => other,
+        }
     }
 }
 
@@ -98,9 +117,7 @@ fn simulate(events: &[AbsenceEvent], run_ms: u64) -> Truth {
             steal: stolen / 10,
             ..CpuTimes::default()
         })],
-        command_ns: None,
-        counts_steal: false,
-        beside_ns: None,
+        ..CounterSample::default()
     };
     meter.sample(sample(0, 0, 0));
     for ms in 0.. {
@@ -168,7 +185,7 @@ fn simulate(events: &[AbsenceEvent], run_ms: u64) -> Truth {
         }
     }
     Truth {
-        verdict: judge.verdict.verdict(Tolerance::default()),
+        verdict: judge.verdict(),
         judged_ms: judge.judged_ns / MS,
         delivered_ms: delivered,
         absent_ms: absent,

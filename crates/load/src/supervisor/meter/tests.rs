@@ -4,7 +4,13 @@
 use super::*;
 
 #[derive(Default)]
-struct WindowLog(Vec<Window>, Vec<Window>);
+struct WindowLog(Vec<Window>, Vec<Window>, LogNotes);
+
+#[derive(Default)]
+struct LogNotes {
+    hiding_steal: usize,
+    programs: Vec<Option<u64>>,
+}
 
 impl Windows for WindowLog {
     fn short(&mut self, window: &Window) {
@@ -12,6 +18,13 @@ impl Windows for WindowLog {
     }
     fn whole(&mut self, window: &Window) {
         self.1.push(window.clone());
+    }
+    fn hiding_steal(&mut self, window: &Window) {
+        self.2.hiding_steal += 1;
+        self.whole(window);
+    }
+    fn programs(&mut self, used_ns: Option<u64>) {
+        self.2.programs.push(used_ns);
     }
 }
 
@@ -26,9 +39,8 @@ fn sample(at_ns: u64, busy: u64, steal: u64) -> CounterSample {
             steal,
             ..CpuTimes::default()
         })],
-        command_ns: Some(vec![at_ns / 4]),
-        counts_steal: false,
-        beside_ns: None,
+        command_ns: Some(vec![Some(at_ns / 4)]),
+        ..CounterSample::default()
     }
 }
 
@@ -119,6 +131,34 @@ fn what_the_other_parts_of_a_run_used_is_no_foreign_load() {
 }
 
 #[test]
+fn what_slows_a_node_as_a_whole_is_no_foreign_load() {
+    let (mut meter, mut log) = (meter(), WindowLog::default());
+    for (second, throttle_ns) in [(0, 5), (1, 50_000_005)] {
+        meter.sample(CounterSample {
+            throttle_ns: Some(vec![throttle_ns]),
+            ..sample(second * SECOND, second * 90, 0)
+        });
+    }
+    meter.finish(&clock(), SECOND, true, half, &mut log);
+    assert_eq!(log.1[0].busy_ns, Some(850_000_000));
+    // It is no load beside this one.
+    assert_eq!(meter.beside_ns(0), None);
+}
+
+#[test]
+fn the_programs_time_on_all_cpus_is_known_where_both_samples_have_it() {
+    let (mut meter, mut log) = (meter(), WindowLog::default());
+    for (second, program_ns) in [(0, Some(7)), (1, Some(57)), (2, None), (3, Some(90))] {
+        meter.sample(CounterSample {
+            program_ns,
+            ..sample(second * SECOND, 0, 0)
+        });
+    }
+    meter.finish(&clock(), 3 * SECOND, true, half, &mut log);
+    assert_eq!(log.2.programs, [Some(50), None, None]);
+}
+
+#[test]
 fn stolen_time_is_no_time_of_a_command_whose_clock_counts_it() {
     // Half of what was not idle was the command's: half of the steal is in its time.
     for (counts_steal, command_ns) in [(false, SECOND / 4), (true, SECOND / 4 - SECOND / 20)] {
@@ -134,22 +174,29 @@ fn stolen_time_is_no_time_of_a_command_whose_clock_counts_it() {
     }
 }
 
+/// As after a suspend: the CPU is there in every sample, and busy.
 #[test]
-fn a_clock_that_stands_still_after_an_offline_cpu_says_nothing() {
-    for (counts_steal, command_ns) in [(true, None), (false, Some(SECOND / 4))] {
+fn a_command_whose_clock_stands_still_used_an_unknown_time() {
+    for counts_steal in [true, false] {
         let (mut meter, mut log) = (meter(), WindowLog::default());
         for second in 0..4 {
             let mut at = CounterSample {
                 counts_steal,
                 ..sample(second * SECOND, second * 60, 0)
             };
-            if second == 1 {
-                at.times = vec![None];
+            if second == 2 {
+                at.command_ns = Some(vec![None]);
             }
             meter.sample(at);
         }
         meter.finish(&clock(), 3 * SECOND, true, half, &mut log);
-        assert_eq!(log.1[2].command_ns, command_ns);
+        let windows = log.1.iter();
+        let used: Vec<_> = windows.map(|w| (w.command_ns, w.busy_ns, w.hole)).collect();
+        let (own, busy) = (Some(SECOND / 4), Some(SECOND * 6 / 10));
+        assert_eq!(
+            used,
+            [(own, busy, false), (None, busy, false), (None, busy, false)]
+        );
     }
 }
 
@@ -243,11 +290,26 @@ fn windows_that_the_supervisor_did_not_see_are_judged_by_the_burners_clocks() {
 
 #[test]
 fn steal_at_an_unknown_time_and_time_before_the_first_sample_are_holes() {
-    let holes =
-        |samples: &[_]| -> Vec<bool> { windows(samples, half).1.iter().map(|w| w.hole).collect() };
-    let stolen = holes(&[(0, 0, 0), (2, 50, 10), (8, 200, 50)]);
-    assert_eq!(stolen, [false, true, true, true]);
-    assert_eq!(holes(&[(1, 0, 0), (4, 0, 0)]), [true, false]);
+    let holes = |samples: &[_], taken: fn(usize, u64, u64) -> BurnerTime| {
+        let log = windows(samples, taken);
+        let holes: Vec<bool> = log.1.iter().map(|w| w.hole).collect();
+        (holes, log.2.hiding_steal)
+    };
+    let stolen = &[(0, 0, 0), (2, 50, 10), (8, 200, 50)];
+    let late = vec![false, true, true, true];
+    assert_eq!(holes(stolen, half), (late.clone(), 3));
+    // Absent from the first of these, whenever the time was stolen.
+    let absent = |cpu, from, to| BurnerTime {
+        ns: if (SECOND..2 * SECOND).contains(&from) {
+            0
+        } else {
+            half(cpu, from, to).ns
+        },
+        stolen_ns: 0,
+        hole: false,
+    };
+    assert_eq!(holes(stolen, absent), (late, 2));
+    assert_eq!(holes(&[(1, 0, 0), (4, 0, 0)], half), (vec![true, false], 0));
 }
 
 /// Paused for 2.45 s at 1.2 s of the run, which counts as 2.5 s.

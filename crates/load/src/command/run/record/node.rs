@@ -19,16 +19,28 @@ pub(super) fn node_verdict(
     if facts.node.is_none() {
         return (verdict, reason);
     }
-    if let Some(left) = left_words(outcome) {
+    if let Some(left) = left_words(outcome).or_else(|| other_cpus_words(outcome)) {
         return (Verdict::Missed, format!("{left}; {reason}"));
     }
-    match (verdict, foreign.too_much()) {
-        (Verdict::Kept | Verdict::Undecided, Some(too_much)) => (
-            Verdict::Undecided,
-            format!("foreign load took {too_much} from the node's programs; {reason}"),
-        ),
-        _ => (verdict, reason),
+    let doubt = match (verdict, foreign.too_much()) {
+        (Verdict::Kept | Verdict::Undecided, Some(too_much)) => Some(format!(
+            "foreign load took {too_much} from the node's programs"
+        )),
+        (Verdict::Kept, None) => foreign.unknown(),
+        _ => None,
+    };
+    match doubt {
+        Some(doubt) => (Verdict::Undecided, format!("{doubt}; {reason}")),
+        None => (verdict, reason),
     }
+}
+
+/// A group that others made, and gave other CPUs while it was a node.
+fn other_cpus_words(outcome: &RunOutcome) -> Option<String> {
+    let cpus = outcome.node.as_ref()?.other_cpus.as_ref()?;
+    Some(format!(
+        "the node's programs could use CPUs {cpus} for a part of the run"
+    ))
 }
 
 /// CPU time of a command outside its node that is no matter of rounding,

@@ -36,7 +36,6 @@ fn outcome(node: bool, used_s: f64) -> RunOutcome {
         began_at: None,
         cpus: vec![CpuOutcome {
             cpu: 0,
-            burner_ns: 5 * S / 2,
             lost_ns: 0,
             least_headroom: None,
             weight_changes: 0,
@@ -136,6 +135,131 @@ fn foreign_is_what_neither_burners_nor_program_took_beside_a_program() {
     }
 }
 
+/// A node in whose windows of 1 s, on one CPU, half was taken exactly: busy time, time of its
+/// programs on that CPU and on all, ms.
+fn node_of(rows: &[(u64, Option<u64>, Option<u64>)], outcome: &RunOutcome) -> Run {
+    const MS: u64 = 1_000_000;
+    let messages = Messages::new(true, 0);
+    let mut collector = Collector::new(&[0], true, None, None, false, &messages);
+    for (second, (busy_ms, command_ms, program_ms)) in rows.iter().enumerate() {
+        collector.programs(program_ms.map(|ms| ms * MS));
+        collector.whole(&Window {
+            cpu: 0,
+            start_ns: second as u64 * S,
+            length_ns: S,
+            asked_pct: 50.0,
+            burner_ns: S / 2,
+            steal_ns: 0,
+            busy_ns: Some(busy_ms * MS),
+            command_ns: command_ms.map(|ms| ms * MS),
+            hole: false,
+        });
+    }
+    record(facts(true), outcome, &collector, Vec::new())
+}
+
+#[test]
+fn foreign_load_counts_while_the_node_s_programs_run() {
+    let waits = (500, Some(0), None);
+    let beside = |busy_ms| (busy_ms, Some(400), None);
+    // It waited for an hour, and then half of the rest was taken from its program.
+    let rows = [vec![waits; 3600], vec![beside(950); 60]].concat();
+    let run = node_of(&rows, &outcome(true, 2.0));
+    assert_eq!(run.verdict, Verdict::Undecided, "{}", run.reason);
+    assert!(run.reason.contains("5.0 % of CPU 0"), "{}", run.reason);
+    // Other work was over before its program began.
+    let rows = [vec![(1000, Some(0), None); 30], vec![beside(905); 30]].concat();
+    let run = node_of(&rows, &outcome(true, 2.0));
+    assert_eq!(run.verdict, Verdict::Kept, "{}", run.reason);
+    let rounded = run.cpus[0].foreign_pct.map(|pct| (pct * 1e6).round() / 1e6);
+    assert_eq!(rounded, Some(0.5));
+}
+
+#[test]
+fn a_node_whose_foreign_load_is_not_known_is_undecided() {
+    let (known, unknown) = ((900, Some(400), None), (900, None, None));
+    let mut empty = outcome(true, 2.0);
+    empty.node = Some(NodeOutcome::default());
+    empty.command = None;
+    for (rows, outcome, expected) in [
+        (vec![unknown; 5], outcome(true, 2.0), Verdict::Undecided),
+        // No program entered it.
+        (vec![unknown; 5], empty, Verdict::Kept),
+        // A unit that was started again once.
+        (
+            [vec![known; 18], vec![unknown; 2]].concat(),
+            outcome(true, 2.0),
+            Verdict::Kept,
+        ),
+        (
+            [vec![known; 16], vec![unknown; 4]].concat(),
+            outcome(true, 2.0),
+            Verdict::Undecided,
+        ),
+    ] {
+        let run = node_of(&rows, &outcome);
+        assert_eq!(run.verdict, expected, "{}", run.reason);
+        let says = run.reason.starts_with("foreign load is not known: ");
+        assert_eq!(says, expected == Verdict::Undecided, "{}", run.reason);
+    }
+}
+
+#[test]
+fn foreign_load_follows_from_the_time_of_the_programs_on_all_cpus() {
+    for (busy_ms, foreign) in [(915, None), (950, Some("5.0 % of a CPU, on all CPUs"))] {
+        let rows = vec![(busy_ms, None, Some(400)); 5];
+        let run = node_of(&rows, &outcome(true, 2.0));
+        assert_eq!(run.cpus[0].foreign_pct, None);
+        match foreign {
+            None => assert_eq!(run.verdict, Verdict::Kept, "{}", run.reason),
+            Some(words) => {
+                assert_eq!(run.verdict, Verdict::Undecided, "{}", run.reason);
+                assert!(run.reason.contains(words), "{}", run.reason);
+                assert!(run.warnings[0].contains(words), "{:?}", run.warnings);
+            }
+        }
+    }
+}
+
+#[test]
+fn steal_at_an_unknown_time_is_undecided_and_an_absent_load_missed() {
+    let window = |second, hole| Window {
+        cpu: 0,
+        start_ns: second * S,
+        length_ns: S,
+        asked_pct: 50.0,
+        burner_ns: S / 2,
+        steal_ns: 0,
+        busy_ns: None,
+        command_ns: None,
+        hole,
+    };
+    let judged = |hiding: u64, holes: u64| {
+        let messages = Messages::new(true, 0);
+        let mut collector = Collector::new(&[0], false, None, None, false, &messages);
+        (0..60).for_each(|second| collector.whole(&window(second, false)));
+        (0..hiding).for_each(|second| collector.hiding_steal(&window(60 + second, true)));
+        (0..holes).for_each(|second| collector.whole(&window(70 + second, true)));
+        record(facts(false), &outcome(false, 2.0), &collector, Vec::new())
+    };
+    let run = judged(2, 0);
+    assert_eq!((run.verdict, run.cpus[0].holes), (Verdict::Undecided, 0));
+    let said = "in 2 windows the host withheld time at an unknown moment";
+    assert!(run.reason.contains(said), "{}", run.reason);
+    let run = judged(2, 1);
+    assert_eq!((run.verdict, run.cpus[0].holes), (Verdict::Missed, 1));
+    assert!(run.reason.contains("absent in 1 windows"), "{}", run.reason);
+}
+
+#[test]
+fn a_guardian_that_was_replaced_takes_nothing_from_the_cost() {
+    let mut replaced = outcome(false, 2.0);
+    replaced.cost.cpu_ns = 9 * S / 10;
+    replaced.cost.start_cpu_ns = S;
+    let run = record_of(facts(false), &replaced, 900);
+    assert_eq!(run.supervisor.pct_per_cpu, 0.0);
+}
+
 #[test]
 fn what_was_held_exactly_has_the_mean_that_was_asked_whatever_was_stolen() {
     let messages = Messages::new(true, 0);
@@ -181,6 +305,15 @@ fn a_node_whose_program_left_its_groups_is_missed() {
         assert!(run.reason.contains(part), "{}", run.reason);
         assert!(run.warnings[0].contains(part), "{:?}", run.warnings);
     }
+}
+
+#[test]
+fn a_node_that_could_use_other_cpus_is_missed() {
+    let mut freed = outcome(true, 2.0);
+    freed.node.as_mut().unwrap().other_cpus = Some("0-7".to_owned());
+    let run = record_of(facts(true), &freed, 900);
+    assert_eq!(run.verdict, Verdict::Missed);
+    assert!(run.reason.contains("CPUs 0-7"), "{}", run.reason);
 }
 
 #[test]
