@@ -346,6 +346,7 @@ pub fn remove_dir(dir: &Path, patience: Duration) -> Result<()> {
 mod tests {
     use super::*;
     use crate::process::tests::{fake, text};
+    use std::io::Write as _;
 
     fn group(version: Version, files: &[(&str, &str)]) -> (tempfile::TempDir, Group) {
         let (dir, _) = fake(files);
@@ -425,18 +426,19 @@ mod tests {
         assert_eq!(group.processes().unwrap(), [inside.id(), 4_194_305]);
         group.kill().unwrap();
         inside.wait().unwrap();
-        // The list as a fifo: the number is there at the first look and gone
+        // The list as a FIFO: the number is there at the first look and gone
         // at the second, as when it was given to another process meanwhile.
-        let (dir, second) = self::group(Version::V1, &[]);
-        let path = dir.path().join("cgroup.procs");
-        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let (dir, second) = self::group(Version::V1, &[("empty", "")]);
+        let [list, empty] = ["cgroup.procs", "empty"].map(|name| dir.path().join(name));
+        nix::unistd::mkfifo(&list, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let pid = outside.id();
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             scope.spawn(|| {
-                fs::write(&path, format!("{pid}\n")).unwrap();
-                // Once the first reader has closed it.
-                thread::sleep(Duration::from_millis(50));
-                fs::write(&path, "").unwrap();
+                let mut first = fs::OpenOptions::new().write(true).open(&list).unwrap();
+                first.write_all(format!("{pid}\n").as_bytes()).unwrap();
+                // The first look ends when this thread closes the FIFO, so the second one
+                // finds the empty file.
+                fs::rename(&empty, &list).unwrap();
             });
             second.kill().unwrap();
         });
