@@ -1,11 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Synthetic traces for tests.
+//! Synthetic traces for tests, and what tests ask of the machine.
+
+use std::io::Write as _;
+
+use sandbag_linux::Root;
+use sandbag_linux::counter::{self, CounterError};
 
 use crate::replay::PlannedEvent;
 use crate::synth::{Arrivals, Component, Lengths, NoiseModel, synthesise};
 use crate::{JitterTrace, Span, TraceEvent};
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
+
+/// Whether a test cannot run because this machine has no constant counter; says so.
+pub(crate) fn is_skipped_without_counter(test: &str) -> bool {
+    let Err(CounterError::Unusable(why)) = counter::check(&Root::default()) else {
+        return false;
+    };
+    // Written by no macro: the test harness shows those only if the test fails.
+    let _ = writeln!(std::io::stderr(), "skipped {test}: {why}");
+    true
+}
 
 /// A trace of CPUs from 0.
 pub(crate) fn trace(cpus: u32, ns: u64, seed: u64, components: Vec<Component>) -> JitterTrace {

@@ -110,8 +110,15 @@ pub fn finish(process: Child) -> Result<CollectorReport> {
 /// It may not have the CPU or the priority, there is no plan for it, or its output
 /// is closed.
 pub fn run(arguments: &[String]) -> io::Result<()> {
-    let setup: CollectorSetup =
+    let setup =
         child::from_args(arguments).ok_or_else(|| io::Error::other("for sandbag's own use"))?;
+    let report = record(setup)?;
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    serde_json::to_writer(&mut out, &report)?;
+    out.flush()
+}
+
+fn record(setup: CollectorSetup) -> io::Result<CollectorReport> {
     let other = |error: sandbag_linux::Error| io::Error::other(error.to_string());
     if let Some(cpu) = setup.cpu {
         sched::set_affinity(0, &CpuList::from_iter([cpu])).map_err(other)?;
@@ -128,15 +135,15 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
         let priority = u32::from(priority);
         sched::set_attributes(0, Attributes::Fifo { priority }).map_err(other)?;
     }
-    if !api::init() {
+    // Of a run that is over before this process begins it has no jitter, and sees nothing.
+    let is_over = |begin_ns: u64| clock::monotonic() >= begin_ns.saturating_add(setup.length_ns);
+    if !api::init() && !setup.begin_ns.is_some_and(is_over) {
         return Err(io::Error::other("there is no plan for this process"));
     }
     let begin_ns = setup.begin_ns.unwrap_or_else(clock::monotonic);
     clock::sleep_until(begin_ns.saturating_sub(EARLY_NS));
     let from_ns = look(begin_ns, setup.length_ns, threshold_ns, &mut gaps);
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    serde_json::to_writer(&mut out, &CollectorReport { from_ns, gaps })?;
-    out.flush()
+    Ok(CollectorReport { from_ns, gaps })
 }
 
 /// The least difference of two readings, ns.
@@ -184,6 +191,23 @@ fn look(begin_ns: u64, length_ns: u64, threshold_ns: u64, gaps: &mut Vec<Gap>) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// In this process, which has no plan.
+    #[test]
+    fn a_run_that_is_over_when_the_process_begins_is_not_seen() {
+        let length_ns = 1_000_000;
+        let setup = |begin_ns: u64| CollectorSetup {
+            begin_ns: Some(begin_ns),
+            length_ns,
+            room: 1,
+            ..CollectorSetup::default()
+        };
+        let over = record(setup(0)).unwrap();
+        assert!(over.from_ns >= length_ns && over.gaps.is_empty());
+        let in_a_minute = clock::monotonic() + 60_000_000_000;
+        let refused = record(setup(in_a_minute)).unwrap_err().to_string();
+        assert_eq!(refused, "there is no plan for this process");
+    }
 
     #[test]
     fn it_looks_from_the_beginning_to_the_end() {
