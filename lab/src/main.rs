@@ -22,6 +22,9 @@ mod index;
 mod journal;
 mod page;
 mod pair;
+#[cfg(test)]
+#[path = "../../crates/base/linux/tests/support/patience.rs"]
+mod patience;
 mod place;
 mod program;
 mod published;

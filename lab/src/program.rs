@@ -310,6 +310,7 @@ pub fn is_there(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::patience::repeat_until;
 
     fn shell(script: &str) -> Command {
         let mut command = Command::new("sh");
@@ -332,19 +333,21 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("pid");
         let script = format!("sleep 300 & echo $! > {}; wait", file.display());
-        let ended = run(shell(&script), None, Duration::from_millis(300)).unwrap();
-        assert!(ended.status.is_none());
-        let pid: i32 = std::fs::read_to_string(&file)
-            .unwrap()
-            .trim()
-            .parse()
-            .unwrap();
-        let gone = (0..200).any(|_| {
+        let ended_after = |limit: Duration| {
+            let ended = run(shell(&script), None, limit).unwrap();
+            assert!(ended.status.is_none());
+            let text = std::fs::read_to_string(&file).unwrap_or_default();
+            text.trim().parse().ok()
+        };
+        // Again, longer, where the shell did not have the CPU within that time.
+        let limits = [300, 3_000, 30_000].map(Duration::from_millis);
+        let pid: i32 = limits.into_iter().find_map(ended_after).unwrap();
+        let is_gone = || {
             std::thread::sleep(Duration::from_millis(20));
             let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             state.is_empty() || state.contains(") Z ")
-        });
-        assert!(gone, "{pid} lives on");
+        };
+        assert!(repeat_until(is_gone, |gone| *gone), "{pid} lives on");
     }
 
     #[test]

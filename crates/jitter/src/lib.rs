@@ -24,6 +24,9 @@ pub mod format;
 pub mod import;
 pub mod inside;
 mod page;
+#[cfg(test)]
+#[path = "../../base/linux/tests/support/patience.rs"]
+mod patience;
 pub mod replay;
 mod select;
 mod spans;

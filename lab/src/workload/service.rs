@@ -331,6 +331,7 @@ fn pgbench_times(text: &str) -> impl Iterator<Item = u64> + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::patience::repeat_until;
 
     #[test]
     fn a_log_of_pgbench_is_read() {
@@ -369,7 +370,11 @@ mod tests {
             }
         });
         let time = Duration::from_millis(400);
-        let answers = ask(ServiceKind::Redis, dir.path(), 200, time).unwrap();
+        // Again while other programs have the CPUs.
+        let answers = repeat_until(
+            || ask(ServiceKind::Redis, dir.path(), 200, time).unwrap(),
+            |answers| !answers.latencies_ns.is_empty(),
+        );
         // At most what is due after the start, of all clients.
         let count = answers.latencies_ns.len();
         assert!((1..=41).contains(&count), "{count}");

@@ -157,6 +157,7 @@ impl Clock for Counter {
 mod tests {
     use super::*;
     use crate::clock::Monotonic;
+    use std::io::Write as _;
 
     fn tree(flags: &str) -> (tempfile::TempDir, Root) {
         let dir = tempfile::tempdir().unwrap();
@@ -179,10 +180,13 @@ mod tests {
 
     #[test]
     fn the_counter_keeps_step_with_the_kernel_s_clock() {
-        let Ok(clock) = Counter::calibrated(Duration::from_millis(50)) else {
-            // No constant counter: nothing to hold against it.
+        if let Err(CounterError::Unusable(why)) = check(&Root::default()) {
+            // Written by no macro: the test harness shows those only if the test fails.
+            let test = "the_counter_keeps_step_with_the_kernel_s_clock";
+            let _ = writeln!(std::io::stderr(), "skipped {test}: {why}");
             return;
-        };
+        }
+        let clock = Counter::calibrated(Duration::from_millis(50)).unwrap();
         std::thread::sleep(Duration::from_millis(20));
         let before = Monotonic.now_ns();
         let ours = clock.now_ns();

@@ -317,6 +317,8 @@ mod tests {
     use sandbag_linux::sched;
 
     use super::*;
+    use crate::fixture::is_skipped_without_counter;
+    use crate::patience::repeat_until;
 
     #[test]
     fn only_observed_events_are_judged() {
@@ -328,18 +330,30 @@ mod tests {
 
     #[test]
     fn a_recording_lies_where_it_was_made() {
+        if is_skipped_without_counter("a_recording_lies_where_it_was_made") {
+            return;
+        }
         let cpu = sched::affinity(0).unwrap().iter().next().unwrap();
-        let before = clock::monotonic();
-        let (ready, is_ready) = channel();
         let look = NoiseCheck {
             threshold: Threshold::TimesLeast,
             real_time: None,
         };
-        let Ok(collected) = collect(&[cpu], Duration::from_millis(100), look, ready) else {
-            return;
+        let recorded = || {
+            let before = clock::monotonic();
+            let (ready, is_ready) = channel();
+            let collected = collect(&[cpu], Duration::from_millis(100), look, ready);
+            (before, collected, is_ready.try_recv().is_ok())
         };
-        assert!(is_ready.try_recv().is_ok());
-        let after = clock::monotonic();
+        let is_unknown = |error: &Error| match error {
+            Error::Collect(error) => matches!(*error.fault, Fault::NothingKnown),
+            _ => false,
+        };
+        // Again while other programs have the CPU all the time.
+        let (before, collected, is_ready) = repeat_until(recorded, |(_, collected, _)| {
+            !collected.as_ref().is_err_and(is_unknown)
+        });
+        let (collected, after) = (collected.unwrap(), clock::monotonic());
+        assert!(is_ready);
         assert!(before < collected.begin_ns && collected.begin_ns < after);
         assert!((0.99..1.01).contains(&collected.pace), "{}", collected.pace);
     }

@@ -13,6 +13,8 @@ macro_rules! assert_snapshot {
 
 #[path = "../../../base/ui/tests/support/readable.rs"]
 mod page;
+#[path = "../../../base/linux/tests/support/patience.rs"]
+mod patience;
 
 mod algebra;
 mod audit;

@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 use predicates::str::contains;
 
 use crate::dir::{Dir, fixture};
+use crate::jitter::knows_nothing;
+use crate::patience::repeat_until;
 
 #[test]
 fn a_reader_that_leaves_is_no_failure() {
@@ -29,16 +31,19 @@ fn a_reader_that_leaves_is_no_failure() {
             "-",
         ],
     ] {
-        let (reader, writer) = std::io::pipe().unwrap();
-        drop(reader);
-        let ended = Command::new(assert_cmd::cargo::cargo_bin("sandbag"))
-            .args(arguments)
-            .current_dir(dir.path())
-            .env("XDG_RUNTIME_DIR", dir.runtime())
-            .stdin(Stdio::null())
-            .stdout(writer)
-            .output()
-            .unwrap();
+        let run = || {
+            let (reader, writer) = std::io::pipe().unwrap();
+            drop(reader);
+            Command::new(assert_cmd::cargo::cargo_bin("sandbag"))
+                .args(arguments)
+                .current_dir(dir.path())
+                .env("XDG_RUNTIME_DIR", dir.runtime())
+                .stdin(Stdio::null())
+                .stdout(writer)
+                .output()
+                .unwrap()
+        };
+        let ended = repeat_until(run, |ended| !knows_nothing(ended));
         let text = String::from_utf8(ended.stderr).unwrap();
         assert!(!text.contains("roken pipe"), "{arguments:?}: {text}");
         assert_eq!(ended.status.code(), Some(0), "{arguments:?}: {text}");
@@ -81,7 +86,8 @@ fn force_replaces_and_pipes_and_devices_are_no_results() {
 fn a_recording_of_jitter_without_a_name_gets_a_new_one() {
     let dir = Dir::new().with("jitter.sbj", "mine");
     for _ in 0..2 {
-        dir.line("jitter record -d 500ms --preheat 0s").success();
+        let record = || dir.line("jitter record -d 500ms --preheat 0s");
+        repeat_until(record, |ended| !knows_nothing(ended.get_output())).success();
     }
     assert_eq!(dir.read("jitter.sbj"), "mine");
     let names = dir.names();

@@ -133,6 +133,7 @@ mod unprivileged;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write as _;
     use std::sync::atomic::AtomicBool;
     use std::time::{Duration, Instant};
 
@@ -142,7 +143,7 @@ mod tests {
         const SLICE_NS: u64 = 100_000;
         let placed = std::thread::spawn(|| {
             // A lower value than that of the test's caller takes privilege.
-            let Ok(Attributes::Fair { nice, .. }) = sched::attributes_of(0) else {
+            let Attributes::Fair { nice, .. } = sched::attributes_of(0).unwrap() else {
                 return None;
             };
             let niced = Attributes::Fair {
@@ -160,7 +161,7 @@ mod tests {
                         place_tasks_again(&[task], SLICE_NS);
                     }
                 });
-                let give_up = Instant::now() + Duration::from_secs(10);
+                let give_up = Instant::now() + Duration::from_secs(100);
                 // SAFETY: no pointers.
                 let is_placed = || unsafe { libc::sched_getscheduler(0) } == libc::SCHED_BATCH;
                 // It sees some of many.
@@ -176,6 +177,9 @@ mod tests {
         });
         // None in SCHED_IDLE, which an ordinary user cannot leave.
         let Some((was_placed, before, after)) = placed.join().unwrap() else {
+            // Written by no macro: the test harness shows those only if the test fails.
+            let test = "a_task_is_placed_again_whatever_its_slice_and_keeps_its_nice_value";
+            let _ = writeln!(std::io::stderr(), "skipped {test}: not in SCHED_OTHER");
             return;
         };
         assert!(was_placed);

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! On processes of our own; the group is a file that lists them.
 
+#[path = "../../../../base/linux/tests/support/patience.rs"]
+mod patience;
+
 use super::*;
 use crate::throttle::{Throttling, let_go_on};
+use patience::repeat_until;
 use sandbag_linux::clock::{monotonic, sleep_until};
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -56,13 +60,16 @@ impl Spinners {
     }
 
     fn wait_for(&self, n: usize, stopped: bool) {
-        for _ in 0..2_000 {
-            if (self.state(n) == 'T') == stopped {
-                return;
-            }
+        self.await_state(n, |state| (state == 'T') == stopped);
+    }
+
+    fn await_state(&self, n: usize, is_wanted: impl Fn(char) -> bool) {
+        let look = || {
             pause(1);
-        }
-        panic!("process {n} is {} for 2 s", self.state(n));
+            self.state(n)
+        };
+        let state = repeat_until(look, |state| is_wanted(*state));
+        assert!(is_wanted(state), "process {n} stays {state}");
     }
 
     fn signal(&self, n: usize, signal: i32) {
@@ -84,22 +91,35 @@ fn pause(ms: u64) {
     sleep_until(monotonic() + ms * 1_000_000);
 }
 
+/// Until a process has used more CPU time than this.
+fn await_cpu(pid: u32, ns: u64) {
+    let look = || {
+        pause(1);
+        process_cpu_of(pid).unwrap()
+    };
+    let used_ns = repeat_until(look, |used_ns| *used_ns > ns);
+    assert!(used_ns > ns, "process {pid} has used {used_ns} ns");
+}
+
 /// Spinners that have run, and what limits them.
 fn limited(count: usize, variant: LimVariant) -> (Spinners, Lim) {
     let spinners = Spinners::new(count);
     let mut lim = spinners.lim(variant);
     // As if they had been started in the node.
     lim.since_ns = 0;
-    pause(50);
+    for pid in spinners.pids() {
+        await_cpu(pid, 5 * MS);
+    }
     (spinners, lim)
 }
 
 const MS: u64 = 1_000_000;
 const INTERVAL_NS: u64 = 10 * MS;
 
-/// Above and below by any measure.
-const ALWAYS: f64 = 0.9999;
-const NEVER: f64 = 1e-9;
+/// The share that a process may have is 0: it is above it once it has run.
+const ALWAYS: f64 = 1.0;
+/// It is a thousand million CPUs, so that no process is above it, however late it is looked at.
+const NEVER: f64 = -1e9;
 
 fn act(lim: &mut Lim, level: f64) {
     lim.plan = None;
@@ -185,21 +205,23 @@ fn the_speed_is_that_of_those_who_want_to_run() {
     spinners.children.push(sleeper);
     spinners.list(&spinners.pids());
     let mut lim = spinners.lim(LimVariant::CpuLim);
-    pause(50);
+    // It begins with some work, too; from then on it sleeps.
+    spinners.await_state(2, |state| state == 'S');
     act(&mut lim, NEVER);
     assert_eq!(lim.taken.rate(), 0.0);
-    // The sleeper began with some work, too; at the second look it sleeps.
-    pause(50);
     act(&mut lim, NEVER);
     let sleeper = &lim.known[&spinners.pids()[2]];
     assert!(!sleeper.ran && !sleeper.stopped);
     // One of the two is stopped, as if it alone were above its share.
-    let spinner = spinners.pids()[0];
-    while process_cpu_of(spinners.pids()[1]).unwrap() < lim.known[&spinners.pids()[1]].cpu_ns + MS {
-        pause(1);
+    let [spinner, other, _] = spinners.pids()[..] else {
+        panic!("three processes");
+    };
+    for pid in [spinner, other] {
+        await_cpu(pid, lim.known[&pid].cpu_ns + MS);
     }
-    lim.known.get_mut(&spinner).unwrap().began_ns = monotonic();
-    act(&mut lim, 0.5_f64.powi(20));
+    // As if it had used its CPU time at once: its share of no time is nothing.
+    lim.known.get_mut(&spinner).unwrap().began_ns = u64::MAX;
+    act(&mut lim, NEVER);
     assert!(lim.known[&spinner].stopped);
     assert!((lim.taken.rate() - 0.5).abs() < 1e-12, "{lim:?}");
 }
@@ -207,13 +229,16 @@ fn the_speed_is_that_of_those_who_want_to_run() {
 #[test]
 fn who_ran_before_the_node_is_judged_from_its_first_look_on() {
     let spinners = Spinners::new(1);
-    while process_cpu_of(spinners.pids()[0]).unwrap() <= STARTS_WITHIN_NS {
-        pause(1);
-    }
+    let pid = spinners.pids()[0];
+    await_cpu(pid, STARTS_WITHIN_NS);
+    // It uses nothing between the two readings of its CPU clock, which advances by whole ticks.
+    spinners.signal(0, libc::SIGSTOP);
+    spinners.wait_for(0, true);
     let mut lim = spinners.lim(LimVariant::CpuLim);
     act(&mut lim, ALWAYS);
-    let known = &lim.known[&spinners.pids()[0]];
-    assert!(!known.stopped && known.before_ns > STARTS_WITHIN_NS);
+    let known = &lim.known[&pid];
+    assert!(known.began_ns >= lim.since_ns && known.before_ns > STARTS_WITHIN_NS);
+    assert_eq!(known.cpu_ns, known.before_ns);
 }
 
 #[test]
@@ -228,9 +253,7 @@ fn a_pause_is_neither_credit_nor_debt() {
     spinners.children.append(&mut Spinners::new(1).children);
     spinners.list(&spinners.pids());
     for pid in spinners.pids() {
-        while process_cpu_of(pid).unwrap() < used_ns + 5 * MS {
-            pause(1);
-        }
+        await_cpu(pid, used_ns + 5 * MS);
     }
     let end = begin + 600_000 * MS;
     lim.resume(end).unwrap();
@@ -249,13 +272,8 @@ fn who_was_continued_by_somebody_is_stopped_again() {
     act(&mut lim, ALWAYS);
     spinners.wait_for(0, true);
     spinners.signal(0, libc::SIGCONT);
-    let begin = monotonic();
-    while process_cpu_of(spinners.pids()[0]).unwrap()
-        < lim.known[&spinners.pids()[0]].cpu_ns + 5_000_000
-    {
-        assert!(monotonic() < begin + 10_000_000_000);
-        pause(1);
-    }
+    let pid = spinners.pids()[0];
+    await_cpu(pid, lim.known[&pid].cpu_ns + 5 * MS);
     act(&mut lim, ALWAYS);
     spinners.wait_for(0, true);
 }
@@ -264,7 +282,7 @@ fn who_was_continued_by_somebody_is_stopped_again() {
 fn wrekavoc_stops_for_whole_seconds() {
     let (spinners, mut lim) = limited(1, LimVariant::Wrekavoc);
     let begin = monotonic();
-    act(&mut lim, ALWAYS);
+    lim.act(begin, ALWAYS).unwrap();
     spinners.wait_for(0, true);
     lim.plan = None;
     lim.act(begin + 900_000_000, NEVER).unwrap();
