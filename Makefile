@@ -24,6 +24,8 @@ export RUSTFLAGS := -C target-feature=+crt-static
 # that builds fastest.
 TEST_FLAGS := --locked --target $(TARGET)
 TESTED := $(TARGET_DIR)/$(TARGET)/debug
+# A test program that takes longer hangs, and is an error that names it.
+LIMITED := --config 'target.$(TARGET).runner = ["timeout", "--foreground", "-s", "KILL", "600"]'
 CARGO_FLAGS := --release $(TEST_FLAGS)
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -56,7 +58,7 @@ test: prepared unit machine ## Tests of every claim of safety and correctness (r
 
 test-all: ## The same, all rounds of them, and with MPI, Prometheus and guests with other kernels
 	@$(MAKE) prepared mpi-built
-	@# What later tests need is made beside tests that are not judged by time. The release is
+	@# What later tests need is made beside tests that busy CPUs do not fail. The release is
 	@# linked by one thread for 80 s, so it comes first. What cannot be made is skipped or
 	@# reported below.
 	@{ $(TESTED)/guest & images=$$!; \
@@ -89,16 +91,17 @@ unit: ## Tests that need no privilege
 	scripts/links
 	scripts/locks
 	scripts/unit-tests
-	cargo test $(LAB_TEST_FLAGS)
+	cargo test $(LAB_TEST_FLAGS) $(LIMITED)
 	@# Tests that need something that not every machine has are ignored above, and
 	@# run here where it is there.
 	@echo "again, those that were ignored above:"
 	if command -v groff >/dev/null; then \
-	    cargo test $(TEST_FLAGS) --workspace --test cli -- --ignored man_pages; fi
+	    cargo test $(TEST_FLAGS) $(LIMITED) --workspace --test cli -- --ignored man_pages; fi
 	if [ "$$(id -u)" = 0 ]; then \
-	    cargo test $(TEST_FLAGS) --workspace --lib -- --ignored the_migrations; fi
+	    cargo test $(TEST_FLAGS) $(LIMITED) --workspace --lib -- --ignored the_migrations \
+	        other_users_are_refused what_belongs_to_another_user; fi
 	if [ -n "$$SANDBAG_SAMPLES" ]; then \
-	    cargo test $(TEST_FLAGS) --workspace --test samples -- --ignored; fi
+	    cargo test $(TEST_FLAGS) $(LIMITED) --workspace --test samples -- --ignored; fi
 
 mpi: ## sandbag-mpi, the benchmark of `scale bench` over MPI, beside sandbag (needs an MPI library)
 	RUSTFLAGS= cargo build $(MPI_FLAGS)
