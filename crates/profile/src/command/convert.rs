@@ -44,15 +44,12 @@ pub struct ConvertArgs {
 
 pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
     let to = format_for(args.to, &args.output)?;
-    let others = args.reshape.append.iter().chain(&args.reshape.add);
-    for input in others.chain([&args.input]) {
-        refuse_same_file(input, &args.output)?;
-    }
+    refuse_same_file(&args.input, &args.output)?;
     args.overwrite.check(Some(&args.output))?;
     let source = Arc::new(reshape::source(&args.input)?);
     let topology = Topology::read(&Root::default())?;
     let open = || args.reshape.open(&source, &topology);
-    // Read all inputs to their end before OUT is touched: a fault must not destroy OUT.
+    // Read IN to its end before OUT is touched: a fault must not destroy OUT.
     let mut first = open()?;
     let format = first.header().format;
     let summary = summarise(&mut *first)?;
@@ -69,34 +66,4 @@ pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
         messages,
     )?;
     Ok(exit::KEPT)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_input_is_not_the_output() {
-        use clap::FromArgMatches as _;
-        let dir = tempfile::tempdir().unwrap();
-        let [day, night] = ["day.csv", "night.csv"].map(|name| dir.path().join(name));
-        let text = "time,cpu0\n0,50\n10,end\n";
-        for file in [&day, &night] {
-            std::fs::write(file, text).unwrap();
-        }
-        let (day, night) = (day.to_str().unwrap(), night.to_str().unwrap());
-        for words in [
-            vec![night],
-            vec![day, "--append", night],
-            vec![day, "--add", day, "--add", night],
-        ] {
-            let command = ConvertArgs::augment_args(clap::Command::new("x").no_binary_name(true));
-            let words = [words, vec!["--force", "-o", night]].concat();
-            let matches = command.try_get_matches_from(words).unwrap();
-            let args = ConvertArgs::from_arg_matches(&matches).unwrap();
-            let error = main(&args, &Messages::new(true, 0)).unwrap_err();
-            assert!(error.to_string().contains("both IN and OUT"), "{error}");
-        }
-        assert_eq!(std::fs::read_to_string(night).unwrap(), text);
-    }
 }
