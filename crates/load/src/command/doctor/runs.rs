@@ -6,7 +6,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::sys::signal::kill;
-use nix::unistd::Pid;
+use nix::unistd::{Pid, geteuid};
 use sandbag_run::journal::{Journal, RunInfo, run_of};
 use sandbag_run::layout::{Layout, PREFIX};
 use sandbag_run::lock::Lock;
@@ -79,6 +79,12 @@ fn has_ended(id: RunId) -> bool {
         .filter_map(|number| number.parse().ok())
         .collect();
     match (<[u64; 2]>::try_from(&rest[..]), RunProcess::own()) {
+        // The namespaces of other users' processes are seen by root only.
+        (Ok([pid_namespace, _]), Some(process))
+            if pid_namespace != process.pid_namespace && !geteuid().is_root() =>
+        {
+            false
+        }
         (Ok([pid_namespace, start_ticks]), Some(process)) => RunProcess {
             start_ticks,
             pid_namespace,
