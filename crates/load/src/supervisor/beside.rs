@@ -2,6 +2,7 @@
 //! Conditions that other runs of ours hold on the same CPUs for this one: a load, jitter.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use nix::sys::signal::Signal;
 use sandbag_linux::process::Process;
@@ -13,6 +14,7 @@ use crate::node::protocol::{Reply, Request};
 use crate::node::socket::{Directory, ask};
 use crate::node::spec::NodeName;
 use crate::node::speed_share::SpeedShare;
+use sandbag_run::Error;
 use sandbag_ui::units::ASK_LIMIT;
 
 /// Such a run.
@@ -31,6 +33,8 @@ pub(super) struct BesideRuns {
     /// CPU and CPU time of each of their workers, which are their children, confined to a
     /// CPU; by process.
     workers: BTreeMap<u32, (u32, u64)>,
+    /// One that ended.
+    lost: Option<&'static str>,
 }
 
 impl BesideRuns {
@@ -38,6 +42,7 @@ impl BesideRuns {
         Self {
             runs,
             workers: BTreeMap::new(),
+            lost: None,
         }
     }
 
@@ -76,7 +81,19 @@ impl BesideRuns {
     /// since its number may be another process's.
     pub fn ended(&mut self, pid: u32) -> Option<&'static str> {
         let at = self.runs.iter().position(|run| run.pid == pid)?;
-        Some(self.runs.remove(at).name)
+        self.lost = Some(self.runs.remove(at).name);
+        self.lost
+    }
+
+    /// Fails where one ended: before the run begins, as a condition is not there.
+    pub fn all_are_there(&self) -> Result<(), Error> {
+        match self.lost {
+            None => Ok(()),
+            Some(name) => Err(Error::Start {
+                what: format!("the {name}"),
+                cause: io::Error::other("it ended before the run began"),
+            }),
+        }
     }
 
     pub fn tell(&self, signal: Signal) {
@@ -112,8 +129,11 @@ mod tests {
         };
         let mut beside = BesideRuns::new(vec![run(7, "load"), run(8, "jitter")]);
         assert_eq!(beside.ended(9), None);
+        beside.all_are_there().unwrap();
         assert_eq!(beside.ended(7), Some("load"));
         assert_eq!(beside.pids().collect::<Vec<_>>(), [8]);
         assert_eq!(beside.ended(7), None);
+        let error = beside.all_are_there().unwrap_err().to_string();
+        assert_eq!(error, "start the load: it ended before the run began");
     }
 }

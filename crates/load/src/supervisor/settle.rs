@@ -168,6 +168,7 @@ impl SupervisedRun<'_> {
             match arrived.signal {
                 Signal::SIGCHLD => {
                     self.reap_all(common)?;
+                    self.beside.all_are_there()?;
                 }
                 Signal::SIGTSTP => {
                     self.board.set_paused(true);
