@@ -152,7 +152,9 @@ pub fn run(
     } else if let Some(why) =
         without_result(&report.cells, &rows.rows, |row| row.why_failed().is_none())
     {
-        report.state = State::Failed { why };
+        report.state = State::Failed {
+            why: format!("{why}; --fresh begins again"),
+        };
     }
     results::write(experiment, &mut report, &chosen, &rows.rows, dir)?;
     Ok(report)

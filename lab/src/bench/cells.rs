@@ -100,6 +100,11 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// Whether its competitors are in groups of their own beside the load's.
+    pub fn needs_groups(&self) -> bool {
+        matches!(self.place, LoadTarget::Sibling(_)) || self.disturbance == Disturbance::Groups
+    }
+
     fn base(method: Method) -> Self {
         Self {
             factor: BASE,
@@ -255,6 +260,15 @@ mod tests {
                 assert_eq!(count, expected, "{}", cell.id());
             }
         }
+    }
+
+    #[test]
+    fn cells_beside_other_groups_are_told() {
+        let cells = matrix(true, &[Method::Pace], 2);
+        let need = cells.iter().filter(|cell| cell.needs_groups());
+        let ids: BTreeSet<String> = need.map(Cell::id).collect();
+        let expected = ["pace/disturbance/groups", "pace/place/sibling-10000"];
+        assert_eq!(ids, expected.map(str::to_owned).into());
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub fn run(args: &SessionArgs, messages: &Messages) -> Result<()> {
         None => Topology::read(&root)?.online,
     };
     ensure!(!cpus.is_empty(), "--cpus names no CPU");
-    let plan = plan(args, cpus.len())?;
+    let mut plan = plan(args, cpus.len())?;
     if args.list {
         for cell in &plan.cells {
             println!("{}", cell.id());
@@ -108,9 +108,21 @@ pub fn run(args: &SessionArgs, messages: &Messages) -> Result<()> {
         work: work.path().to_owned(),
         seed: args.seed.unwrap_or(std::process::id().into()),
     };
-    println!("{}; seed {}", plan.summary(), bench.seed);
     let layout = Layout::detect(&root)?;
     layout.clean()?;
+    if !layout.makes_groups() {
+        let before = plan.cells.len();
+        plan.cells.retain(|cell| !cell.needs_groups());
+        let left_out = before - plan.cells.len();
+        if left_out > 0 {
+            messages.warning(&format!(
+                "{left_out} cells are left out: their competitors need groups beside those of \
+                 systemd, which has the root group"
+            ));
+        }
+        ensure!(!plan.cells.is_empty(), "no cell is left");
+    }
+    println!("{}; seed {}", plan.summary(), bench.seed);
     let terms = (
         bench.cpus.to_string(),
         format!("{} s, cgroup {}", plan.seconds, layout.name()),

@@ -62,7 +62,11 @@ impl TableGroup<'_> {
 
     /// Whether a run of it that finishes has this figure of a target.
     fn is_for(&self, name: &str) -> bool {
-        name != WORST_STEP || self.cell.disturbance == Disturbance::Steps
+        match name {
+            WORST_STEP => self.cell.disturbance == Disturbance::Steps,
+            // Only without foreign load, which a failed run does not tell.
+            _ => !name.starts_with("quiet_"),
+        }
     }
 
     fn within_targets(&self) -> bool {
