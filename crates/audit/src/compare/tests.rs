@@ -204,11 +204,9 @@ fn long_audits_are_compared_in_little_memory() {
     let name = "compare::tests::long_audits_are_compared_in_little_memory";
     if let Some(mut alone) = alone(name) {
         let out = alone.output().unwrap();
-        assert!(
-            out.status.success(),
-            "{}",
-            String::from_utf8_lossy(&out.stdout)
-        );
+        let said = String::from_utf8_lossy(&out.stdout);
+        // A name that no test has is a success as well.
+        assert!(out.status.success() && said.contains("1 passed"), "{said}");
         return;
     }
     let make = |seed| Maker::eight().cpus(4).rounds(200).seed(seed).make();
