@@ -254,7 +254,7 @@ struct Output {
     file: File,
     /// `None`: standard output.
     path: Option<PathBuf>,
-    /// Of a descriptor that was inherited: whoever opened it chose where it writes.
+    /// Of a descriptor that was inherited: the program that opened it chose its position.
     keeps: bool,
     is_new: bool,
     begun: bool,

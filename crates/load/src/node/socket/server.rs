@@ -216,7 +216,7 @@ impl Client {
             }
             let end = self.incoming.iter().position(|byte| *byte == b'\n');
             let reply = match end {
-                // It was told that its request failed: it must not be executed later.
+                // Its sender has given up, and said that the request failed: not executed later.
                 Some(_) if has_closed(&self.stream) => return ClientFate::HangUp,
                 Some(end) if end < LONGEST_REQUEST => {
                     match protocol::request(&self.incoming[..end]) {
