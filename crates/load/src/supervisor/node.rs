@@ -48,6 +48,8 @@ pub(super) struct SupervisedNode {
     clock: Option<NodeClock>,
     /// Processes that were in it, with their start times.
     known: BTreeMap<u32, u64>,
+    /// The books of a group that others made, and its directory, when the run began.
+    before: Option<(Option<u64>, NodeOutcome)>,
     /// Those that were found outside, with their names.
     left: BTreeMap<u32, String>,
     /// CPUs that its group could use instead of the node's, when that was last seen.
@@ -167,6 +169,7 @@ impl SupervisedRun<'_> {
         self.node = Some(SupervisedNode {
             clock,
             known: BTreeMap::new(),
+            before: None,
             left: BTreeMap::new(),
             other_cpus: None,
             group: Rc::new(group),
@@ -347,6 +350,8 @@ impl SupervisedRun<'_> {
             let inside = self.members().len();
             if let Some(node) = &mut self.node {
                 node.entered = inside;
+                let books = outcome::of_node(&node.group, 0, 0);
+                node.before = Some((inode(&node.group.cpu), books));
             }
             return Ok(());
         }
@@ -425,10 +430,18 @@ impl SupervisedRun<'_> {
 
     pub(super) fn node_outcome(&self) -> Option<NodeOutcome> {
         let node = self.node.as_ref()?;
+        let now = outcome::of_node(&node.group, node.entered, node.changes);
+        // One that was started again has new books.
+        let before = node.before.as_ref();
+        let before = before.filter(|(of, _)| *of == inode(&node.group.cpu));
+        let used = match before {
+            Some((_, before)) => now.since(before),
+            None => now,
+        };
         Some(NodeOutcome {
             left: node.left.clone().into_iter().collect(),
             other_cpus: node.other_cpus.as_ref().map(CpuList::to_string),
-            ..outcome::of_node(&node.group, node.entered, node.changes)
+            ..used
         })
     }
 }

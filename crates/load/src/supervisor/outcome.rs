@@ -82,6 +82,26 @@ pub struct NodeOutcome {
     pub waited_ns: Option<u64>,
 }
 
+impl NodeOutcome {
+    /// What was used since an earlier reading of the same group.
+    pub(super) fn since(self, before: &Self) -> Self {
+        let less = |now: Option<u64>, before: Option<u64>| {
+            now.map(|now| now.saturating_sub(before.unwrap_or(0)))
+        };
+        let throttled = self.throttled.map(|(times, ns)| {
+            let (times_before, ns_before) = before.throttled.unwrap_or((0, 0));
+            let times = times.saturating_sub(times_before);
+            (times, ns.saturating_sub(ns_before))
+        });
+        Self {
+            used_ns: less(self.used_ns, before.used_ns),
+            waited_ns: less(self.waited_ns, before.waited_ns),
+            throttled,
+            ..self
+        }
+    }
+}
+
 /// CPU time of all that ever ran in a group and below it, ns, by its directory
 /// and that of its accounting (v1). `None` if the kernel does not keep it.
 pub(super) fn used_ns(dir: &Path, accounting: &Path) -> Option<u64> {
@@ -154,4 +174,25 @@ pub struct RunOutcome {
     /// first; not looked for without a program.
     pub foreign: Vec<ForeignProcess>,
     pub cost: Cost,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_unit_used_before_it_was_a_node_is_not_the_node_s() {
+        let books = |used_ns, throttled, waited_ns| NodeOutcome {
+            used_ns,
+            throttled,
+            waited_ns,
+            entered: 3,
+            ..NodeOutcome::default()
+        };
+        let now = books(Some(90), Some((5, 50)), Some(9));
+        let before = books(Some(70), Some((4, 20)), None);
+        let since = now.clone().since(&before);
+        assert_eq!(since, books(Some(20), Some((1, 30)), Some(9)));
+        assert_eq!(now.clone().since(&books(None, None, None)), now);
+    }
 }
