@@ -131,10 +131,15 @@ pub(super) struct Foreign<'a> {
     together: Option<ForeignLoad>,
     /// Share of the windows, 0 to 1, of which nothing is known, if that is too much to judge.
     unknown: Option<f64>,
+    /// Time in which programs waited for a CPU beside the windows in which they had one, ns.
+    starved_ns: u64,
     processes: &'a [ForeignProcess],
 }
 
 pub(super) const MOST_NAMED: usize = 5;
+
+/// Waiting for a CPU that is no sign of starvation, ns.
+const STARVED_NS: u64 = 2_000_000_000;
 
 impl<'a> Foreign<'a> {
     pub fn of(facts: &Facts, outcome: &'a RunOutcome, collector: &Collector<'_>) -> Self {
@@ -150,6 +155,11 @@ impl<'a> Foreign<'a> {
             cpus: facts.cpus.iter().enumerate().map(of).collect(),
             together: sums.and_then(|sums| sums.together).map(load),
             unknown: sums.and_then(ForeignSums::unknown_share),
+            starved_ns: sums.map_or(0, |sums| {
+                let node = outcome.node.as_ref();
+                let waited_ns = node.and_then(|node| node.waited_ns).unwrap_or(0);
+                waited_ns.saturating_sub(sums.ran_ns)
+            }),
             processes: &outcome.foreign,
         }
     }
@@ -170,6 +180,16 @@ impl<'a> Foreign<'a> {
                 .map(|load| format!("{:.1} % of a CPU, on all CPUs together,", load.pct())),
         );
         (!words.is_empty()).then(|| words.join(", "))
+    }
+
+    /// For how long programs waited for a CPU and had none at all, if that is more than their
+    /// beginning and end, where windows are cut.
+    pub fn starved(&self) -> Option<String> {
+        let is_long = self.starved_ns > STARVED_NS;
+        is_long.then(|| {
+            let seconds = self.starved_ns as f64 / 1e9;
+            format!("for {seconds:.1} s the node's programs waited for a CPU and had none")
+        })
     }
 
     /// Of how much of the time in which programs ran it is not known, if that is too much to

@@ -26,7 +26,7 @@ pub(super) fn node_verdict(
         (Verdict::Kept | Verdict::Undecided, Some(too_much)) => Some(format!(
             "foreign load took {too_much} from the node's programs"
         )),
-        (Verdict::Kept, None) => foreign.unknown(),
+        (Verdict::Kept, None) => foreign.starved().or_else(|| foreign.unknown()),
         _ => None,
     };
     match doubt {

@@ -176,6 +176,35 @@ fn foreign_load_counts_while_the_node_s_programs_run() {
 }
 
 #[test]
+fn a_node_whose_programs_had_no_cpu_at_all_is_undecided() {
+    // Half of the time a real-time task had all that the load left.
+    let rows = [
+        vec![(905, Some(400), None); 10],
+        vec![(1000, Some(0), None); 10],
+    ]
+    .concat();
+    for (waited_s, expected) in [
+        (None, Verdict::Kept),
+        (Some(11), Verdict::Kept),
+        (Some(19), Verdict::Undecided),
+    ] {
+        let mut outcome = outcome(true, 2.0);
+        if let Some(node) = &mut outcome.node {
+            node.waited_ns = waited_s.map(|s| s * S);
+        }
+        let run = node_of(&rows, &outcome);
+        assert_eq!(run.verdict, expected, "{}", run.reason);
+        let words = "for 9.0 s the node's programs waited for a CPU and had none";
+        assert_eq!(
+            run.reason.contains(words),
+            expected == Verdict::Undecided,
+            "{}",
+            run.reason
+        );
+    }
+}
+
+#[test]
 fn a_node_whose_foreign_load_is_not_known_is_undecided() {
     let (known, unknown) = ((900, Some(400), None), (900, None, None));
     let mut empty = outcome(true, 2.0);
