@@ -72,6 +72,8 @@ struct NodeClock {
     inode: Option<u64>,
     /// `None` once it could not be opened again.
     clock: Option<Box<dyn CommandClock>>,
+    /// What was read last, ns.
+    last_ns: Option<Vec<Option<u64>>>,
 }
 
 impl NodeClock {
@@ -79,6 +81,7 @@ impl NodeClock {
         Ok(Self {
             inode: inode(group.dir()),
             clock: Some(command_clock::open(root, &group, &cpus)?),
+            last_ns: None,
             group,
             cpus,
         })
@@ -93,14 +96,19 @@ impl NodeClock {
     /// CPU time so far on each CPU, ns. `None` where the group is another one than before: what
     /// the programs used until the clock of that one was open is not known.
     fn per_cpu_ns(&mut self, root: &Root) -> Option<Vec<Option<u64>>> {
-        let now = inode(self.group.dir());
-        if now.is_some() && now != self.inode {
-            self.inode = now;
+        let Some(now) = inode(self.group.dir()) else {
+            // It was removed, as by who removes a container: nothing runs in it.
+            return self.last_ns.clone();
+        };
+        if self.inode != Some(now) {
+            self.inode = Some(now);
+            self.last_ns = None;
             self.clock = command_clock::open(root, &self.group, &self.cpus).ok();
             return None;
         }
         let mut used = vec![None; self.cpus.len()];
         self.clock.as_mut()?.per_cpu_ns(&mut used).ok()?;
+        self.last_ns = Some(used.clone());
         Some(used)
     }
 }
@@ -485,7 +493,8 @@ mod tests {
         start("7 8\n");
         assert_eq!(clock.per_cpu_ns(&root), None);
         assert_eq!(clock.per_cpu_ns(&root), Some(vec![Some(7), Some(8)]));
-        // Nothing is new while it is gone.
+        // Nothing is new while it is gone, and a clock that is open cannot be read.
+        fs::write(unit.join("cpuacct.usage_percpu"), "").unwrap();
         fs::rename(&unit, dir.path().join("away")).unwrap();
         assert_eq!(clock.per_cpu_ns(&root), Some(vec![Some(7), Some(8)]));
     }
