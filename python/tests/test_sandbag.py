@@ -366,7 +366,7 @@ def test_a_sweep_is_a_frame():
         ["sh", "-c", "sleep .4; echo did=2"],
         load=[0, 30],
         cpus=[0],
-        runs=2,
+        runs=3,
         warm_up=0,
         metric=["wall", "did: /did=(.*)/"],
         fail_if="did@30 > 1.5 * did@0",
