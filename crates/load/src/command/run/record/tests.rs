@@ -68,6 +68,21 @@ fn outcome(node: bool, used_s: f64) -> RunOutcome {
     }
 }
 
+/// A window of a second from `second` on, in which the load of 50 % was held exactly.
+fn held(second: u64, busy_ns: Option<u64>, command_ns: Option<u64>) -> Window {
+    Window {
+        cpu: 0,
+        start_ns: second * S,
+        length_ns: S,
+        asked_pct: 50.0,
+        burner_ns: S / 2,
+        steal_ns: 0,
+        busy_ns,
+        command_ns,
+        hole: false,
+    }
+}
+
 /// The record of windows in which the load of 50 % was held exactly and
 /// the CPU was busy for `busy_ms` of 1 s, 400 ms of them by the program.
 fn record_of(facts: Facts, outcome: &RunOutcome, busy_ms: u64) -> Run {
@@ -77,17 +92,8 @@ fn record_of(facts: Facts, outcome: &RunOutcome, busy_ms: u64) -> Run {
         collector.takes_without_burning();
     }
     for second in 0..5 {
-        collector.whole(&Window {
-            cpu: 0,
-            start_ns: second * S,
-            length_ns: S,
-            asked_pct: 50.0,
-            burner_ns: S / 2,
-            steal_ns: 0,
-            busy_ns: Some(busy_ms * 1_000_000),
-            command_ns: Some(2 * S / 5),
-            hole: false,
-        });
+        let busy_ns = Some(busy_ms * 1_000_000);
+        collector.whole(&held(second, busy_ns, Some(2 * S / 5)));
     }
     record(facts, outcome, &collector, Vec::new())
 }
@@ -143,17 +149,8 @@ fn node_of(rows: &[(u64, Option<u64>, Option<u64>)], outcome: &RunOutcome) -> Ru
     let mut collector = Collector::new(&[0], true, None, None, false, &messages);
     for (second, (busy_ms, command_ms, program_ms)) in rows.iter().enumerate() {
         collector.programs(program_ms.map(|ms| ms * MS));
-        collector.whole(&Window {
-            cpu: 0,
-            start_ns: second as u64 * S,
-            length_ns: S,
-            asked_pct: 50.0,
-            burner_ns: S / 2,
-            steal_ns: 0,
-            busy_ns: Some(busy_ms * MS),
-            command_ns: command_ms.map(|ms| ms * MS),
-            hole: false,
-        });
+        let command_ns = command_ms.map(|ms| ms * MS);
+        collector.whole(&held(second as u64, Some(busy_ms * MS), command_ns));
     }
     record(facts(true), outcome, &collector, Vec::new())
 }
@@ -253,15 +250,8 @@ fn foreign_load_follows_from_the_time_of_the_programs_on_all_cpus() {
 #[test]
 fn steal_at_an_unknown_time_is_undecided_and_an_absent_load_missed() {
     let window = |second, hole| Window {
-        cpu: 0,
-        start_ns: second * S,
-        length_ns: S,
-        asked_pct: 50.0,
-        burner_ns: S / 2,
-        steal_ns: 0,
-        busy_ns: None,
-        command_ns: None,
         hole,
+        ..held(second, None, None)
     };
     let judged = |hiding: u64, holes: u64| {
         let messages = Messages::new(true, 0);
