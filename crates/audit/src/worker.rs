@@ -184,11 +184,16 @@ impl Drop for WorkProcess {
 }
 
 #[cfg(test)]
+#[path = "../../base/linux/tests/support/skipped.rs"]
+mod skipped;
+
+#[cfg(test)]
 mod tests {
     use std::thread;
 
     use sandbag_linux::CpuList;
 
+    use super::skipped::say_skipped;
     use super::*;
     use crate::fixture::alone;
 
@@ -223,10 +228,7 @@ mod tests {
             return held.join().unwrap();
         };
         if cpus == only {
-            use std::io::Write as _;
-            // Written by no macro: the test harness shows those only if the test fails.
-            let test = "every_thread_is_moved_from_its_cpu";
-            let _ = writeln!(std::io::stderr(), "skipped {test}: one CPU");
+            say_skipped("every_thread_is_moved_from_its_cpu", "one CPU");
             return;
         }
         let mut child = child

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Synthetic traces for tests, and what tests ask of the machine.
 
-use std::io::Write as _;
-
 use sandbag_linux::Root;
 use sandbag_linux::counter::{self, CounterError};
 
 use crate::replay::PlannedEvent;
+use crate::skipped::say_skipped;
 use crate::synth::{Arrivals, Component, Lengths, NoiseModel, synthesise};
 use crate::{JitterTrace, Span, TraceEvent};
 
@@ -17,8 +16,7 @@ pub(crate) fn is_skipped_without_counter(test: &str) -> bool {
     let Err(CounterError::Unusable(why)) = counter::check(&Root::default()) else {
         return false;
     };
-    // Written by no macro: the test harness shows those only if the test fails.
-    let _ = writeln!(std::io::stderr(), "skipped {test}: {why}");
+    say_skipped(test, why);
     true
 }
 

@@ -28,6 +28,9 @@ mod page;
 #[path = "../../base/linux/tests/support/patience.rs"]
 mod patience;
 pub mod replay;
+#[cfg(test)]
+#[path = "../../base/linux/tests/support/skipped.rs"]
+mod skipped;
 mod select;
 mod spans;
 pub mod stats;

@@ -154,10 +154,14 @@ impl Clock for Counter {
 }
 
 #[cfg(test)]
+#[path = "../tests/support/skipped.rs"]
+mod skipped;
+
+#[cfg(test)]
 mod tests {
+    use super::skipped::say_skipped;
     use super::*;
     use crate::clock::Monotonic;
-    use std::io::Write as _;
 
     fn tree(flags: &str) -> (tempfile::TempDir, Root) {
         let dir = tempfile::tempdir().unwrap();
@@ -181,9 +185,7 @@ mod tests {
     #[test]
     fn the_counter_keeps_step_with_the_kernel_s_clock() {
         if let Err(CounterError::Unusable(why)) = check(&Root::default()) {
-            // Written by no macro: the test harness shows those only if the test fails.
-            let test = "the_counter_keeps_step_with_the_kernel_s_clock";
-            let _ = writeln!(std::io::stderr(), "skipped {test}: {why}");
+            say_skipped("the_counter_keeps_step_with_the_kernel_s_clock", why);
             return;
         }
         let clock = Counter::calibrated(Duration::from_millis(50)).unwrap();

@@ -2,7 +2,6 @@
 //! One run of the binary in a directory of its own.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -119,12 +118,6 @@ impl Dir {
     pub fn line(&self, words: &str) -> Assert {
         self.run(&words.split(' ').collect::<Vec<_>>())
     }
-}
-
-/// Says that a test cannot run.
-pub fn say_skipped(test: &str, why: &str) {
-    // Written by no macro: the test harness shows those only if the test fails.
-    let _ = writeln!(std::io::stderr(), "skipped {test}: {why}");
 }
 
 /// A recording of the profile crate's tests.

@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 use predicates::prelude::*;
 use predicates::str::contains;
 
-use crate::dir::{Dir, say_skipped};
+use crate::dir::Dir;
 use crate::jitter::knows_nothing;
 use crate::patience::repeat_until;
+use crate::skipped::say_skipped;
 
 /// 1 to 3 ms every 20 ms for a second, on two CPUs.
 fn made() -> Dir {

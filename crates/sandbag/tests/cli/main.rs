@@ -15,6 +15,8 @@ macro_rules! assert_snapshot {
 mod page;
 #[path = "../../../base/linux/tests/support/patience.rs"]
 mod patience;
+#[path = "../../../base/linux/tests/support/skipped.rs"]
+mod skipped;
 
 mod algebra;
 mod audit;

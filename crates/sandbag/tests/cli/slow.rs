@@ -2,7 +2,8 @@
 //! Virtual nodes on machines without a cpufreq driver, and paths in a nodes file.
 
 use crate::cases::Case;
-use crate::dir::{Dir, say_skipped};
+use crate::dir::Dir;
+use crate::skipped::say_skipped;
 use predicates::str::contains;
 
 /// A node called `a` on CPU 0, with more lines.

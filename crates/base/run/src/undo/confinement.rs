@@ -78,11 +78,15 @@ fn descends_from(root: &Root, mut pid: u32, ancestor: u32) -> bool {
 }
 
 #[cfg(test)]
+#[path = "../../../linux/tests/support/skipped.rs"]
+mod skipped;
+
+#[cfg(test)]
 mod tests {
     use std::fs;
-    use std::io::Write as _;
     use std::process::Child;
 
+    use super::skipped::say_skipped;
     use super::*;
 
     fn confined_to(cpus: &CpuList) -> Child {
@@ -97,9 +101,8 @@ mod tests {
         let one = CpuList::from_iter(all.iter().next());
         let other = CpuList::from_iter(all.iter().next_back());
         if one == other {
-            // Written by no macro: the test harness shows those only if the test fails.
             let test = "who_was_confined_is_free_and_who_chose_himself_stays";
-            let _ = writeln!(std::io::stderr(), "skipped {test}: one CPU");
+            say_skipped(test, "one CPU");
             return;
         }
         let mut children = [confined_to(&one), confined_to(&other)];

@@ -127,13 +127,16 @@ fn place_tasks_again(tasks: &[u32], slice_ns: u64) {
 }
 
 #[cfg(test)]
+#[path = "../../../../base/linux/tests/support/skipped.rs"]
+mod skipped;
+#[cfg(test)]
 #[path = "../../../../base/linux/tests/support/unprivileged.rs"]
 mod unprivileged;
 
 #[cfg(test)]
 mod tests {
+    use super::skipped::say_skipped;
     use super::*;
-    use std::io::Write as _;
     use std::sync::atomic::AtomicBool;
     use std::time::{Duration, Instant};
 
@@ -177,9 +180,8 @@ mod tests {
         });
         // None in SCHED_IDLE, which an ordinary user cannot leave.
         let Some((was_placed, before, after)) = placed.join().unwrap() else {
-            // Written by no macro: the test harness shows those only if the test fails.
             let test = "a_task_is_placed_again_whatever_its_slice_and_keeps_its_nice_value";
-            let _ = writeln!(std::io::stderr(), "skipped {test}: not in SCHED_OTHER");
+            say_skipped(test, "not in SCHED_OTHER");
             return;
         };
         assert!(was_placed);
