@@ -68,19 +68,21 @@ def test_a_condition_that_was_not_kept_fails_a_strict_test(pytester):
     )
 
 
-def test_a_test_waits_for_cpus_that_another_run_has(pytester):
+@pytest.mark.parametrize("other", [["load", "20"], ["slow", "--speed=.5"]])
+@pytest.mark.parametrize("asked", [{"load": 30}, {"speed": 0.5}])
+def test_a_test_waits_for_cpus_that_another_run_has(pytester, other, asked):
     pytester.makepyfile(
-        """
+        f"""
         import pytest, time
 
-        @pytest.mark.sandbag(load=30, cpus=[0])
+        @pytest.mark.sandbag(**{asked}, cpus=[0])
         def test_it():
             time.sleep(.5)
         """
     )
-    with sandbag.load(20, cpus=[0], duration="4s"):
+    with sandbag._condition.Condition([*other, "--cpus=0", "--duration=4s"]):
         with pytest.raises(sandbag.Busy):
-            sandbag.run(["true"], load=20, cpus=[0])
+            sandbag.run(["true"], **asked, cpus=[0])
         pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 

@@ -9,6 +9,10 @@ use sandbag_ui::{ExitStatus, exit};
 
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// What tells CPUs that another run has from the other reasons of its exit code; the number of
+/// its process follows.
+pub const LOADED: &str = "already loaded by sandbag process";
+
 /// Why a load cannot be produced, or ended early. Lower case, no final stop.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -20,7 +24,7 @@ pub enum Error {
         remedy: String,
     },
     /// Another sandbag holds some of the CPUs.
-    #[error("CPUs {cpus} are already loaded by sandbag process {pid}: {}", busy_remedy(*pid))]
+    #[error("CPUs {cpus} are {} {pid}: {}", LOADED, busy_remedy(*pid))]
     Busy {
         /// The other supervisor.
         pid: u32,
@@ -135,8 +139,9 @@ mod tests {
         let module = include_str!("../../../../python/sandbag/_program.py");
         let mut lines = module.lines();
         let words = lines.find_map(|line| line.strip_prefix("LOADED = "));
+        assert_eq!(words.unwrap().trim_matches('"'), LOADED);
         let cpus = CpuList::from_iter([0]);
         let busy = Error::Busy { pid: 7, cpus }.to_string();
-        assert!(busy.contains(words.unwrap().trim_matches('"')), "{busy}");
+        assert!(busy.contains(LOADED), "{busy}");
     }
 }

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use sandbag_linux::CpuList;
+use sandbag_run::error::LOADED;
 
 use crate::node::choose::{Domains, choose};
 use crate::node::machine::NodeMachine;
@@ -13,9 +14,19 @@ use crate::node::spec::{Cpus, NodeCourse, NodeSpec, SpecError};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// Who, as a user would call it: `node small (process 12)`.
-    pub by: String,
+    /// The process of the run.
+    pub pid: u32,
+    /// What it holds, as a user would call it: `node small`, `50 %`.
+    pub of: String,
     pub cpus: CpuList,
+}
+
+impl Claim {
+    /// That it has some CPUs, in the words by which the Python module and sweeps know that they
+    /// can wait for them.
+    fn fault(&self, cpus: &CpuList) -> String {
+        format!("CPUs {cpus} are {LOADED} {} ({})", self.pid, self.of)
+    }
 }
 
 /// How fast a placed node is.
@@ -67,6 +78,14 @@ pub fn place(
                 let choice = choose(machine, *wanted, &taken, domains(&node)).map_err(|no| {
                     let text = no.to_string();
                     let (what, remedy) = text.rsplit_once(": ").unwrap_or((&text, "ask for less"));
+                    let mut what = what.to_owned();
+                    let of_others = held.iter().flat_map(|held| held.cpus.iter()).collect();
+                    let of_us = taken.without(&of_others);
+                    if choose(machine, *wanted, &of_us, domains(&node)).is_ok() {
+                        for held in held {
+                            what += &format!("; {}", held.fault(&held.cpus));
+                        }
+                    }
                     let fault = node.origin.fault("cores", what, remedy);
                     if no.is_wrong_number() {
                         fault
@@ -126,7 +145,7 @@ fn check(
         if !both.is_empty() {
             let fault = node.origin.fault(
                 "cpus",
-                format!("CPUs {both} are held by {}", held.by),
+                held.fault(&both),
                 "wait for it, end it, or name other CPUs",
             );
             return Err(fault.of_the_machine());
@@ -199,7 +218,8 @@ mod tests {
     #[test]
     fn what_cannot_be_had_names_its_line() {
         let held = [Claim {
-            by: "node x (process 12)".into(),
+            pid: 12,
+            of: "node x".into(),
             cpus: (0..2).collect(),
         }];
         let (may, whole) = (Domains::MaySplit, Domains::Whole);
@@ -213,7 +233,7 @@ mod tests {
             (
                 "cpus='1-2'\nspeed=1",
                 may,
-                "3: cpus: CPUs 1 are held by node x",
+                "3: cpus: CPUs 1 are already loaded by sandbag process 12 (node x); wait for it",
             ),
             (
                 "cpus=2\nspeed=1",
@@ -239,6 +259,27 @@ mod tests {
                 found.starts_with(&format!("n.toml:{error}")),
                 "{line}\n{found}"
             );
+        }
+    }
+
+    /// Of another run, and not of another node of the file: that can be waited for.
+    #[test]
+    fn cores_that_another_run_has_are_known_by_its_words() {
+        let held = [Claim {
+            pid: 12,
+            of: "50 %".into(),
+            cpus: (0..2).collect(),
+        }];
+        let found = |text: &str| place_text(text, &held, Domains::MaySplit).unwrap_err();
+        let busy = format!("CPUs 0,1 are {LOADED} 12 (50 %)");
+        let six = found("[[node]]\nname='a'\ncores=6\nspeed=1");
+        assert!(six.contains(&busy), "{six}");
+        for text in [
+            "[[node]]\nname='a'\ncores=5\nspeed=1\n[[node]]\nname='b'\ncores=3\nspeed=1",
+            "[[node]]\nname='a'\ncores=9\nspeed=1",
+        ] {
+            let other = found(text);
+            assert!(!other.contains(LOADED), "{other}");
         }
     }
 }

@@ -217,7 +217,8 @@ pub fn claims(registry: &Registry) -> Result<Vec<Claim>> {
         if let Ok(status) = node.status {
             known.push(status.pid);
             all.push(Claim {
-                by: format!("node {} (process {})", status.name, status.pid),
+                pid: status.pid,
+                of: format!("node {}", status.name),
                 cpus: status.cpus.parse()?,
             });
         }
@@ -228,7 +229,8 @@ pub fn claims(registry: &Registry) -> Result<Vec<Claim>> {
             continue;
         }
         all.push(Claim {
-            by: format!("sandbag process {} ({})", run.pid, run.load),
+            pid: run.pid,
+            of: run.load,
             cpus: run.cpus.parse()?,
         });
     }
