@@ -5,6 +5,7 @@
 use sandbag_stats::{PairedRatio, median, paired_ratio};
 use serde::{Deserialize, Serialize};
 
+use crate::figures::ratio_decimals;
 use crate::metric::{EXIT, FAILED};
 use crate::record::Sweep;
 use crate::threshold::LEAST_EQUAL;
@@ -145,10 +146,12 @@ fn compared(what: &str, ratio: &PairedRatio) -> String {
         high,
         pairs,
     } = ratio;
+    let digits = ratio_decimals(ratio, 2);
+    let interval = format!("{low:.digits$} to {high:.digits$}");
     match (*pairs, differs(ratio)) {
-        (1, _) => format!("{what} was {value:.2} times (one pair: no interval)"),
-        (_, true) => format!("{what} is {value:.2} times ({low:.2} to {high:.2})"),
-        (_, false) => format!("{what} is not shown to differ ({low:.2} to {high:.2} times) from"),
+        (1, _) => format!("{what} was {value:.digits$} times (one pair: no interval)"),
+        (_, true) => format!("{what} is {value:.digits$} times ({interval})"),
+        (_, false) => format!("{what} is not shown to differ ({interval} times) from"),
     }
 }
 

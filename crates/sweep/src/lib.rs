@@ -13,6 +13,7 @@ pub mod command;
 pub mod compare;
 pub mod condition;
 pub mod design;
+mod figures;
 pub mod metric;
 pub mod record;
 pub mod report;

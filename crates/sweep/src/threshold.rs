@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use sandbag_stats::error_of_mean;
 use serde::{Deserialize, Serialize};
 
+use crate::figures::significant;
 use crate::metric::FAILED;
 use crate::record::{OneRun, Sweep};
 
@@ -234,12 +235,7 @@ fn without_value(places: &BTreeSet<Place>, sweep: &Sweep) -> usize {
 
 /// Four digits.
 fn short(value: f64) -> String {
-    let digits = match value.abs() {
-        size if size >= 1000.0 || size == 0.0 => 0,
-        size => (3 - size.log10().floor() as i32).clamp(0, 9),
-    };
-    let digits = usize::try_from(digits).unwrap_or(0);
-    format!("{value:.digits$}")
+    significant(value, 4)
 }
 
 impl Expression {

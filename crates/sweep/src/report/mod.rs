@@ -10,6 +10,8 @@ pub use page::page;
 pub use text::{markdown, terminal};
 
 use crate::answer::Answer;
+pub use crate::figures::number;
+use crate::figures::ratio_decimals;
 use crate::record::Sweep;
 use sandbag_load::report::same_load::SameLoad;
 use sandbag_stats::{PairedRatio, Verdict};
@@ -64,29 +66,16 @@ fn cells(sweep: &Sweep, one: &Answer) -> Vec<String> {
 }
 
 fn ratio_cells(ratio: Option<PairedRatio>) -> [String; 2] {
-    match ratio {
-        None => ["-".to_owned(), String::new()],
-        Some(one) if one.pairs < 2 => [format!("{:.3}", one.ratio), "one pair".to_owned()],
-        Some(one) => [
-            format!("{:.3}", one.ratio),
-            format!("{:.3} to {:.3}", one.low, one.high),
-        ],
-    }
-}
-
-/// Five digits, no more.
-pub fn number(value: f64) -> String {
-    let size = value.abs();
-    let digits = match size {
-        _ if size == 0.0 || size >= 10_000.0 => 0,
-        _ => (4 - size.log10().floor() as i32).clamp(0, 9),
+    let Some(one) = ratio else {
+        return ["-".to_owned(), String::new()];
     };
-    let text = format!("{value:.*}", usize::try_from(digits).unwrap_or(0));
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    let digits = ratio_decimals(&one, 3);
+    let interval = if one.pairs < 2 {
+        "one pair".to_owned()
     } else {
-        text
-    }
+        format!("{:.digits$} to {:.digits$}", one.low, one.high)
+    };
+    [format!("{:.digits$}", one.ratio), interval]
 }
 
 /// Whether the loads of a comparison were the same, and why.
@@ -185,11 +174,5 @@ mod tests {
         for text in ["<svg", "p99, ms", "p99@30 &gt; 1.5", "./b"] {
             assert!(page.contains(text), "{text}");
         }
-    }
-
-    #[test]
-    fn numbers_have_five_digits() {
-        let shown = [0.0, 1.0, 0.012_345_67, 12.5, 123_456.7].map(number);
-        assert_eq!(shown, ["0", "1", "0.012346", "12.5", "123457"]);
     }
 }
