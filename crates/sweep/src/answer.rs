@@ -113,8 +113,7 @@ pub fn sentences(sweep: &Sweep, metric: &str) -> Vec<String> {
         };
         if one.failed > 0 && one.metric == sweep.metrics[0].name {
             let cell = |run: &&crate::record::OneRun| {
-                run.counts_for_failures()
-                    && (run.program, run.condition) == (one.program, one.condition)
+                (run.program, run.condition) == (one.program, one.condition)
             };
             let runs = sweep.runs.iter().filter(cell).count();
             all.push(format!(
@@ -196,5 +195,18 @@ mod tests {
         let said = sentences(&sweep, "p99").join("\n");
         assert!(said.contains("A failed in 2 of 3 runs at 30."), "{said}");
         assert!(said.contains("p99 of B at 0 was"), "{said}");
+        // A run that was spoilt and did not fail is a run.
+        sweep.runs[2].verdict = Verdict::Undecided;
+        let said = sentences(&sweep, "p99").join("\n");
+        assert!(said.contains("A failed in 2 of 3 runs at 30."), "{said}");
+    }
+
+    #[test]
+    fn a_small_difference_is_seen() {
+        let high = [1.0031, 1.0033, 1.0032];
+        let mut sweep = fixture::sweep(&[[&[1.0; 3], &high]]);
+        sweep.answers = answers(&sweep);
+        let said = sentences(&sweep, "p99").join("\n");
+        assert!(said.contains("is 1.003 times (1.003 to 1.003)"), "{said}");
     }
 }

@@ -85,7 +85,8 @@ pub struct SweepArgs {
     /// A value is METRIC@CONDITION, of the second program B.METRIC@CONDITION: the mean over
     /// the blocks. Sure: the 95 % interval of the difference of both sides does not contain 0.
     /// Failures are counted: failed@30, the share of the blocks that failed, compared with
-    /// a number is always sure.
+    /// a number has no interval. It is unsure only where blocks whose condition was not kept
+    /// decide it.
     #[arg(long, value_name = "EXPR")]
     fail_if: Vec<String>,
 

@@ -5,7 +5,9 @@
 //! numbers, `METRIC@CONDITION`, `+ - * /` and parentheses. A value is the mean over the
 //! blocks; the difference of both sides has the interval of the jackknife over blocks
 //! (Tukey; Student's t), which for sums is that of the paired differences. One value of
-//! `failed`, compared with a number, is a count and has no interval.
+//! `failed`, compared with a number, is a count and has no interval. Whether a program that did
+//! not fail beside a condition that was not kept would have failed under it is not known: both
+//! shares are judged, that of the blocks with a value and that of all blocks.
 
 use std::collections::BTreeSet;
 
@@ -132,18 +134,20 @@ impl Threshold {
             .collect();
         let mut blocks: BTreeSet<usize> = sweep.runs.iter().map(|run| run.block).collect();
         blocks.retain(|block| rows.iter().all(|(_, values)| values.contains_key(block)));
-        let sides = |left_out: Option<usize>| -> Option<(f64, f64)> {
+        // `more`: blocks in which every value is 0.
+        let sides = |left_out: Option<usize>, more: usize| -> Option<(f64, f64)> {
             let mean = |place: &Place| {
                 let (_, values) = rows.iter().find(|(of, _)| *of == place)?;
                 let kept = blocks.iter().filter(|block| Some(**block) != left_out);
                 let kept: Vec<f64> = kept
                     .filter_map(|block| values.get(block).copied())
                     .collect();
-                (!kept.is_empty()).then(|| kept.iter().sum::<f64>() / kept.len() as f64)
+                let count = kept.len() + more;
+                (!kept.is_empty()).then(|| kept.iter().sum::<f64>() / count as f64)
             };
             Some((self.left.value(&mean)?, self.right.value(&mean)?))
         };
-        let Some((left, right)) = sides(None) else {
+        let Some((left, right)) = sides(None, 0) else {
             let why = match blocks.len() {
                 0 => "there is no block in which all of its values are known",
                 _ => "it cannot be computed (a division by 0?)",
@@ -156,7 +160,7 @@ impl Threshold {
         let pseudo: Option<Vec<f64>> = blocks
             .iter()
             .map(|block| {
-                let (left, right) = sides(Some(*block))?;
+                let (left, right) = sides(Some(*block), 0)?;
                 let value = count * difference - (count - 1.0) * (left - right);
                 value.is_finite().then_some(value)
             })
@@ -192,6 +196,28 @@ impl Threshold {
                 blocks.len()
             )
         };
+        let outcome = self.outcome(low, high);
+        let counted = places.first().filter(|_| is_count);
+        let unknown = counted.map_or(0, |place| without_failure(place, sweep, &blocks));
+        if unknown > 0 {
+            let noun = if unknown == 1 { "block" } else { "blocks" };
+            let reason =
+                format!("{reason}; {unknown} {noun} whose condition was not kept did not fail");
+            let of_all = sides(None, unknown).map(|(left, right)| left - right);
+            let is_same = of_all.is_some_and(|all| self.outcome(all, all) == outcome);
+            return judged(if is_same { outcome } else { Outcome::Unsure }, reason);
+        }
+        // Those that failed may be those that would have been over it.
+        let lost = without_value(&places, sweep);
+        if outcome == Outcome::Passed && lost > 0 {
+            let why = format!("{reason}; runs that failed and have no value: {lost}");
+            return judged(Outcome::Unsure, why);
+        }
+        judged(outcome, reason)
+    }
+
+    /// What a difference of the left side and the right that is within these limits says.
+    fn outcome(&self, low: f64, high: f64) -> Outcome {
         let (low, high) = if self.greater {
             (low, high)
         } else {
@@ -203,19 +229,22 @@ impl Threshold {
             (false, true) => high < 0.0,
             (false, false) => high <= 0.0,
         };
-        let outcome = match (is_sure(true), is_sure(false)) {
+        match (is_sure(true), is_sure(false)) {
             (true, _) => Outcome::Failed,
             (_, true) => Outcome::Passed,
             _ => Outcome::Unsure,
-        };
-        // Those that failed may be those that would have been over it.
-        let lost = without_value(&places, sweep);
-        if outcome == Outcome::Passed && lost > 0 {
-            let why = format!("{reason}; runs that failed and have no value: {lost}");
-            return judged(Outcome::Unsure, why);
         }
-        judged(outcome, reason)
     }
+}
+
+/// The blocks other than `known` in which a program ran under a condition.
+fn without_failure(place: &Place, sweep: &Sweep, known: &BTreeSet<usize>) -> usize {
+    let runs = sweep.runs.iter();
+    let of_cell = runs
+        .filter(|run| (run.program, run.condition) == (place.program, place.condition))
+        .map(|run| run.block);
+    let blocks: BTreeSet<usize> = of_cell.collect();
+    blocks.difference(known).count()
 }
 
 /// The runs that failed in a block in which a value is not known. They may be spoilt as well:

@@ -170,6 +170,32 @@ fn a_failure_counts_whatever_came_of_its_condition() {
 }
 
 #[test]
+fn a_share_of_failures_is_that_of_all_blocks_as_well() {
+    let mut sweep = fixture::sweep(&[[&[10.0; 5], &[20.0; 5]]]);
+    let at_30 = sweep.runs.iter_mut().filter(|run| run.condition == 1);
+    for (n, run) in at_30.enumerate() {
+        if n == 0 {
+            run.exit_code = Some(1);
+            run.values = [(FAILED.to_owned(), 1.0)].into();
+        } else {
+            run.verdict = Verdict::Undecided;
+        }
+    }
+    for (text, outcome) in [
+        ("failed@30 > 0.5", Outcome::Unsure),
+        ("failed@30 < 0.5", Outcome::Unsure),
+        ("failed@30 > 0", Outcome::Failed),
+        ("failed@30 < 0.1", Outcome::Passed),
+    ] {
+        let (found, reason) = judge(text, &sweep);
+        assert_eq!(found, outcome, "{text}: {reason}");
+        let said = "counted in 1 block; 4 blocks whose condition was not kept did not fail";
+        assert!(reason.ends_with(said), "{reason}");
+    }
+    assert_eq!(judge("failed@0 > 0.5", &sweep).0, Outcome::Passed);
+}
+
+#[test]
 fn what_cannot_be_judged_is_refused() {
     let sweep = fixture::sweep(&[[&[1.0], &[2.0]]]);
     for (text, said) in [
