@@ -13,9 +13,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sandbag_linux::child::{ChildSetup as _, end_or_kill, ended_within};
 use sandbag_linux::interrupt;
-use sandbag_run::directory::create;
+use sandbag_load::report::run::LOAD_SET;
+use sandbag_run::directory::{create, remove_result};
+use sandbag_run::error::LOADED;
 use sandbag_stats::Verdict;
 use sandbag_ui::failure::{Context as _, Result};
+use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{RUN_JSON, give_to_caller};
 use sandbag_ui::{bail, exit};
 use serde::Deserialize;
@@ -29,7 +32,11 @@ pub const STDERR: &str = "stderr.txt";
 /// The end of the output, in which numbers are looked for, bytes.
 const MOST_OUTPUT: u64 = 4 << 20;
 /// A run has no end of ours.
-const LONG: Duration = Duration::from_secs(u32::MAX as u64);
+pub const LONG: Duration = Duration::from_secs(u32::MAX as u64);
+/// How long a run waits for CPUs that another run has.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// How often it tries to begin meanwhile.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// What came of a run.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -42,6 +49,16 @@ pub struct Finished {
     command: Option<FinishedCommand>,
     #[serde(default)]
     cpus: Vec<FinishedCpu>,
+    #[serde(default)]
+    paused_s: f64,
+    #[serde(default)]
+    node: Option<FinishedNode>,
+    /// In place of a result.
+    #[serde(default)]
+    error: Option<FinishedError>,
+    /// How long it waited for CPUs that another run had.
+    #[serde(skip)]
+    pub waited: Duration,
     /// `--timeout` ended the program, whatever it made of that.
     #[serde(skip)]
     pub timed_out: bool,
@@ -56,6 +73,8 @@ pub struct Finished {
 struct FinishedCommand {
     exit_code: Option<i32>,
     signal: Option<i32>,
+    #[serde(default)]
+    asked_to_end: bool,
     wall_s: f64,
     user_s: f64,
     system_s: f64,
@@ -71,6 +90,26 @@ struct FinishedCpu {
     cpu: u32,
     #[serde(default)]
     command_s: Option<f64>,
+}
+
+/// The node of a run with speeds.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct FinishedNode {
+    speed_changes: u64,
+}
+
+/// Why a run was not made.
+#[derive(Debug, Clone, Default, Deserialize)]
+struct FinishedError {
+    message: String,
+}
+
+/// What a try to make a run came to.
+enum Tried {
+    Finished(Box<Finished>),
+    /// Another run has its CPUs, with what sandbag says.
+    Busy(String),
 }
 
 impl Finished {
@@ -94,6 +133,28 @@ impl Finished {
         // A program may end with this code by itself.
         self.timed_out = code == limit && self.end().0 != limit;
         self
+    }
+
+    /// Its condition is not known to be the one that was asked for where the run was changed
+    /// while it went on: its verdict is about what was asked then, and a pause is in its times.
+    fn judged(mut self) -> Self {
+        if self.verdict == Some(Verdict::Kept)
+            && let Some(change) = self.change()
+        {
+            (self.verdict, self.reason) = (Some(Verdict::Undecided), change);
+        }
+        self
+    }
+
+    fn change(&self) -> Option<String> {
+        if self.paused_s > 0.0 {
+            return Some(format!("the run was paused for {:.1} s", self.paused_s));
+        }
+        if let Some(text) = self.warnings.iter().find(|text| text.contains(LOAD_SET)) {
+            return Some(format!("the load was changed: {text}"));
+        }
+        let node = self.node.as_ref().filter(|node| node.speed_changes > 0);
+        node.map(|_| "the speed was changed by sandbag set".to_owned())
     }
 
     /// One of sandbag's own metrics.
@@ -170,21 +231,49 @@ pub fn check(condition: &Condition, more: &[String], command: &[OsString]) -> Re
     Err(sandbag_ui::BadInput(text).into())
 }
 
-/// Makes a run; its directory is `dir`.
+/// Makes a run; its directory is `dir`. CPUs that another run has are waited for.
 ///
 /// # Errors
-/// There is no result, or a signal came.
+/// There is no result, the run was ended by somebody else, or a signal came.
 pub fn make(
     condition: &Condition,
     more: &[String],
     command: &[OsString],
     dir: &Path,
+    messages: &Messages,
 ) -> Result<Finished> {
+    let begin = Instant::now();
+    let mut waited = Duration::ZERO;
+    loop {
+        let busy = match once(condition, more, command, dir)? {
+            Tried::Finished(finished) => {
+                return Ok(Finished {
+                    waited,
+                    ..*finished
+                });
+            }
+            Tried::Busy(busy) => format!("{}: {busy}", dir.display()),
+        };
+        if waited >= PATIENCE {
+            bail!("{busy}; waited for {} s", PATIENCE.as_secs());
+        }
+        if waited.is_zero() {
+            messages.say(&format!("{busy}; waits for up to {} s", PATIENCE.as_secs()));
+        }
+        interrupt::sleep_until(Instant::now() + AGAIN)?;
+        waited = begin.elapsed();
+    }
+}
+
+/// Tries to make a run.
+fn once(condition: &Condition, more: &[String], command: &[OsString], dir: &Path) -> Result<Tried> {
     fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
     let (out, err) = (create(&dir.join(STDOUT))?, create(&dir.join(STDERR))?);
     for path in [dir.to_owned(), dir.join(STDOUT), dir.join(STDERR)] {
         give_to_caller(&path);
     }
+    // Where this one does not begin it would be taken for its own.
+    remove_result(&dir.join(RUN_JSON));
     let mut sandbag = Command::new("/proc/self/exe");
     sandbag
         .arg0("sandbag")
@@ -212,30 +301,51 @@ pub fn make(
     let status = child.wait().context("wait")?;
     let text = fs::read(dir.join(RUN_JSON)).unwrap_or_default();
     let stderr = tail(&dir.join(STDERR));
-    let read = serde_json::from_slice::<Finished>(&text);
-    match read {
-        Ok(finished) if finished.command.is_some() => Ok(Finished {
+    Ok(match result(&text, status.code(), &stderr, dir)? {
+        Tried::Finished(finished) => Tried::Finished(Box::new(Finished {
             stdout: tail(&dir.join(STDOUT)),
             stderr,
-            ..finished.ended_with(status.code())
-        }),
-        _ => {
-            let code = status.code().map_or(exit::FAILED.into(), i64::from);
-            // Where its disk is full, so is that of its words.
-            let said = stderr.lines().last();
-            bail!(
-                "{} left no result (exit code {code}): {}",
-                dir.display(),
-                said.unwrap_or("nothing was written; is the disk full?")
-            )
-        }
+            ..*finished
+        })),
+        busy => busy,
+    })
+}
+
+/// What a run.json and an exit code say.
+fn result(run_json: &[u8], code: Option<i32>, stderr: &str, dir: &Path) -> Result<Tried> {
+    let read: Finished = serde_json::from_slice(run_json).unwrap_or_default();
+    let is_ended = match &read.command {
+        Some(command) => command.asked_to_end,
+        // Before its program began, or a second time.
+        None => code == Some(exit::INTERRUPTED.into()),
+    };
+    if is_ended {
+        bail!(
+            "{} was ended from outside (by sandbag stop, or a signal): it does not count",
+            dir.display()
+        );
     }
+    if read.command.is_some() {
+        let finished = read.ended_with(code).judged();
+        return Ok(Tried::Finished(Box::new(finished)));
+    }
+    if let Some(error) = read.error.filter(|error| error.message.contains(LOADED)) {
+        return Ok(Tried::Busy(error.message));
+    }
+    let code = code.map_or(exit::FAILED.into(), i64::from);
+    // Where its disk is full, so is that of its words.
+    let said = stderr.lines().last();
+    bail!(
+        "{} left no result (exit code {code}): {}",
+        dir.display(),
+        said.unwrap_or("nothing was written; is the disk full?")
+    )
 }
 
 /// What a run may take to end by itself, where a terminal has asked it already.
 const ASKED: Duration = Duration::from_secs(2);
 /// What it may take when it was asked, before it is killed; its guardian restores then.
-const GRACE: Duration = Duration::from_secs(10);
+pub const GRACE: Duration = Duration::from_secs(10);
 
 /// Ends a run. A shell's job in the background ignores SIGINT, and from a terminal a second
 /// signal would cut the program's own end short.
@@ -309,6 +419,88 @@ mod tests {
         // It ended well when it was asked to end.
         assert_eq!(said(run(0, 124)), (false, true, Some(1.0)));
         assert_eq!(said(run(124, 124)), (false, false, Some(1.0)));
+    }
+
+    /// What comes of a run.json whose program ended with `exit_code`.
+    fn tried(command: &str, others: &str, code: i32) -> Result<Tried> {
+        let text = format!(
+            r#"{{"verdict": "kept", "reason": "as asked", "command": {{"exit_code": 0,
+                "wall_s": 700, "user_s": 0, "system_s": 0, "switches": [0, 0] {command}}}
+                {others}}}"#
+        );
+        result(text.as_bytes(), Some(code), "", Path::new("run-007"))
+    }
+
+    #[test]
+    fn a_run_that_was_ended_from_outside_is_no_result() {
+        let ended =
+            |tried: Result<Tried>| tried.is_err_and(|error| error.line().contains("outside"));
+        // A program that ends itself by the same signal has failed.
+        assert!(tried(r#", "signal": 15"#, "", 143).is_ok());
+        assert!(ended(tried(
+            r#", "signal": 15, "asked_to_end": true"#,
+            "",
+            143
+        )));
+        assert!(ended(tried(r#", "asked_to_end": true"#, "", 0)));
+        // Before the program began.
+        let none = result(br#"{"command": null}"#, Some(130), "", Path::new("run-007"));
+        assert!(ended(none));
+        assert!(!ended(result(b"", Some(125), "", Path::new("run-007"))));
+    }
+
+    #[test]
+    fn what_was_changed_while_it_went_on_is_undecided() {
+        let judged = |others: &str| match tried("", others, 0) {
+            Ok(Tried::Finished(run)) => (run.verdict(), run.reason),
+            _ => panic!("{others}"),
+        };
+        let kept = (Verdict::Kept, "as asked".to_owned());
+        assert_eq!(judged(""), kept);
+        assert_eq!(
+            judged(r#", "paused_s": 0, "node": {"speed_changes": 0}"#),
+            kept
+        );
+        let set = format!(r#", "warnings": ["{LOAD_SET}1.0 s: load 90 % from then on"]"#);
+        for (others, why) in [
+            (r#", "paused_s": 600"#, "the run was paused for 600.0 s"),
+            (&set, "load 90 % from then on"),
+            (r#", "node": {"speed_changes": 1}"#, "the speed was changed"),
+        ] {
+            let (verdict, reason) = judged(others);
+            assert_eq!(verdict, Verdict::Undecided, "{others}");
+            assert!(reason.contains(why), "{reason}");
+        }
+    }
+
+    #[test]
+    fn cpus_of_another_run_are_no_failure() {
+        let tried = |message: &str| {
+            let text =
+                format!(r#"{{"error": {{"kind": "not-possible", "message": "{message}"}}}}"#);
+            result(text.as_bytes(), Some(125), "", Path::new("run-007"))
+        };
+        let cpus = [1].into_iter().collect();
+        let busy = sandbag_run::Error::Busy { pid: 7, cpus }.to_string();
+        assert!(matches!(tried(&busy), Ok(Tried::Busy(said)) if said == busy));
+        assert!(tried("CPU 1 is offline").is_err());
+    }
+
+    /// This test program does not know the options of a load, and fails.
+    #[test]
+    fn a_result_of_before_is_not_that_of_a_run_that_never_began() {
+        let dir = tempfile::tempdir().unwrap();
+        let before = r#"{"verdict": "kept", "command": {"exit_code": 0, "wall_s": 1, "user_s": 0,
+            "system_s": 0, "switches": [0, 0]}}"#;
+        fs::write(dir.path().join(RUN_JSON), before).unwrap();
+        let condition = Condition {
+            name: "30".to_owned(),
+            words: vec!["load".to_owned(), "30".to_owned()],
+        };
+        let messages = Messages::new(true, 0);
+        let made = make(&condition, &[], &["true".into()], dir.path(), &messages);
+        let error = made.unwrap_err().line();
+        assert!(error.contains("left no result"), "{error}");
     }
 
     /// As clap reads the options of a load.

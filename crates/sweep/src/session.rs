@@ -230,13 +230,14 @@ impl Session {
                 let from = Instant::now();
                 let program = turn % self.asked.commands.len();
                 let dir = self.dir.join(format!("warm-up-{:02}", turn + 1));
-                run::make(
+                let finished = run::make(
                     &self.asked.conditions[0],
                     &self.asked.more,
                     &self.asked.commands[program],
                     &dir,
+                    messages,
                 )?;
-                longest = longest.max(from.elapsed());
+                longest = longest.max(from.elapsed() - finished.waited);
                 messages.say(&format!("warm-up of {}", self.sweep.programs[program].name));
             }
         }
@@ -246,8 +247,8 @@ impl Session {
                 break;
             }
             let from = Instant::now();
-            self.one(turn, messages)?;
-            longest = longest.max(from.elapsed());
+            let waited = self.one(turn, messages)?;
+            longest = longest.max(from.elapsed() - waited);
             self.judge()?;
         }
         if let (Some(time), true) = (self.asked.time, self.sweep.runs.is_empty()) {
@@ -271,14 +272,16 @@ impl Session {
         runs.map(|run| (turn(run), run.counts())).collect()
     }
 
-    fn one(&mut self, turn: Turn, messages: &Messages) -> Result<()> {
+    /// Makes a run; how long it waited for CPUs that another run had.
+    fn one(&mut self, turn: Turn, messages: &Messages) -> Result<Duration> {
         let programs = self.asked.commands.len();
         let (condition, program) = (turn.cell / programs, turn.cell % programs);
         let number = self.sweep.runs.len() + 1;
         let name = format!("run-{number:03}");
         let dir = self.dir.join(&name);
         let asked = &self.asked.conditions[condition];
-        let finished = run::make(asked, &self.asked.more, &self.asked.commands[program], &dir)?;
+        let command = &self.asked.commands[program];
+        let finished = run::make(asked, &self.asked.more, command, &dir, messages)?;
         let (exit_code, signal) = finished.end();
         let mut values = BTreeMap::new();
         let mut missing = None;
@@ -369,7 +372,7 @@ impl Session {
                 dir.join(STDOUT).display()
             );
         }
-        Ok(())
+        Ok(finished.waited)
     }
 
     /// Answers to what is known so far, and the record.

@@ -8,6 +8,8 @@ cases! { CASES: two_cpus;
     a_program_that_fails_at_one_speed_is_shown,
     a_sweep_that_is_interrupted_or_killed_goes_on,
     a_program_that_does_not_end_with_its_sweep_is_killed,
+    a_command_of_a_metric_ends_with_its_sweep,
+    a_run_that_is_ended_from_outside_is_no_failure,
     what_cannot_be_measured_is_said,
     under_sudo_the_results_of_a_sweep_are_the_user_s,
     two_programs_are_compared_under_one_load,
@@ -127,6 +129,36 @@ fn a_program_that_does_not_end_with_its_sweep_is_killed(place: &MachinePlace) ->
     finish(run)?.expect(130)?;
     place.as_before()?;
     ensure!(!lives(program), "the program lives on");
+    Ok(())
+}
+
+fn a_command_of_a_metric_ends_with_its_sweep(place: &MachinePlace) -> Result<()> {
+    let words = "-q sweep --load 0,30 -c 0 --runs 1 --warm-up 0 --out s --metric-cmd";
+    let metric = "x: sleep 60 & echo $! > pid; wait";
+    let words = words.split(' ').chain([metric, "--", "sleep", ".3"]);
+    let run = place.sandbag(words).spawn()?;
+    let sleeper = place.pid("pid")?;
+    kill(pid_of(&run), Signal::SIGTERM)?;
+    finish(run)?.expect(130)?;
+    wait_until("the end of the command", || !lives(sleeper))?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_run_that_is_ended_from_outside_is_no_failure(place: &MachinePlace) -> Result<()> {
+    for condition in ["--load 0,30", "--speed 1,.5"] {
+        let words = format!("-q sweep {condition} -c 0 --runs 1 --warm-up 0 --force --out s");
+        let (run, program) = place.start_ready(&words, "echo $$ > pid; exec sleep 60")?;
+        // The sweep is none of the runs that sandbag lists.
+        let supervisors = place.ours(Role::Supervisor).into_iter();
+        let mut supervisors = supervisors.filter(|pid| *pid != pid_of(&run));
+        let supervisor = supervisors.next().context("no run")?;
+        place.run(&format!("stop {supervisor}"))?.expect(0)?;
+        let said = finish(run)?.expect(1)?;
+        said.says(&["s/run-001 was ended from outside"])?;
+        ensure!(!lives(program) && !place.path("s/sweep.json").exists());
+        place.as_before()?;
+    }
     Ok(())
 }
 

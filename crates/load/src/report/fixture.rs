@@ -439,6 +439,7 @@ fn command_result(run: &Run) -> CommandResult {
         arguments: ["./app", "--threads", "2"].map(str::to_owned).to_vec(),
         exit_code: Some(0),
         signal: None,
+        asked_to_end: false,
         wall_s: run.length_s - 0.21,
         user_s: used * 0.97,
         system_s: used * 0.03,

@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use sandbag_ui::text::times;
 
+/// How a warning begins that says which load was set while the run went on.
+pub const LOAD_SET: &str = "sandbag set, after ";
+
 /// One run of `load` or `replay`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Run {
@@ -253,6 +256,10 @@ pub struct CommandResult {
     pub arguments: Vec<String>,
     pub exit_code: Option<i32>,
     pub signal: Option<i32>,
+    /// Sandbag was asked to end while it ran, by a signal or by `sandbag stop`: its own end may
+    /// be that of the request. Not in older records.
+    #[serde(default)]
+    pub asked_to_end: bool,
     pub wall_s: f64,
     pub user_s: f64,
     pub system_s: f64,

@@ -45,6 +45,9 @@ impl SupervisedRun<'_> {
                     if judged == SignalUse::End {
                         end = Some(RunEnd::Interrupted);
                     }
+                    if let Some(running) = &mut self.command {
+                        running.asked_to_end |= ENDING.contains(&arrived.signal);
+                    }
                     if judged != SignalUse::Repeated {
                         pass_on(self.root, pid, arrived);
                     }

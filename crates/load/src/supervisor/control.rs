@@ -16,6 +16,7 @@ use crate::node::protocol::{CpuSpeed, Reply, Request, Status};
 use crate::node::socket::{Directory, Server, SocketError};
 use crate::node::{NodeMachine, NodeName, Ratios, Speeds, environment};
 use crate::pacing::LONGEST_NS;
+use crate::report::run::LOAD_SET;
 use sandbag_run::error::Result;
 use sandbag_ui::units::{self, Loads};
 
@@ -242,7 +243,7 @@ impl SupervisedRun<'_> {
             .map_err(|error| error.to_string())?;
         let at_s = self.clock.run_ns(clock::monotonic()) as f64 / 1e9;
         self.observer.warning(format!(
-            "sandbag set, after {at_s:.1} s: load {loads} from then on"
+            "{LOAD_SET}{at_s:.1} s: load {loads} from then on"
         ));
         Ok(loads.to_string())
     }

@@ -421,9 +421,10 @@ impl SupervisedRun<'_> {
             return None;
         }
         node.stopping = true;
-        match self.command.as_ref().filter(|c| c.ended.is_none()) {
+        match self.command.as_mut().filter(|c| c.ended.is_none()) {
             // Its end is the run's.
             Some(running) => {
+                running.asked_to_end = true;
                 running.tell_all(nix::sys::signal::Signal::SIGTERM);
                 None
             }

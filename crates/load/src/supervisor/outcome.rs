@@ -54,6 +54,8 @@ pub struct CpuOutcome {
 pub struct CommandOutcome {
     pub wall_ns: u64,
     pub how: CommandExit,
+    /// Sandbag was asked to end while it ran.
+    pub asked_to_end: bool,
     pub migrations: Option<Migrations>,
 }
 

@@ -18,6 +18,8 @@ use sandbag_run::members;
 pub struct RunningCommand {
     pub pid: u32,
     pub ended: Option<(u64, CommandExit)>,
+    /// Sandbag was asked to end while it ran.
+    pub asked_to_end: bool,
     gone: ReleasedCommand,
     started_ns: u64,
     group: Group,
@@ -53,6 +55,7 @@ impl RunningCommand {
         Ok(Self {
             pid,
             ended: None,
+            asked_to_end: false,
             gone: waiting.let_go()?,
             started_ns,
             group: group.clone(),
@@ -122,6 +125,7 @@ impl RunningCommand {
         Some(CommandOutcome {
             wall_ns: ended_ns - self.started_ns,
             how,
+            asked_to_end: self.asked_to_end,
             migrations: match of_group {
                 Some(count) => Some(Migrations::All(count)),
                 None => self.first_thread.map(Migrations::FirstThread),

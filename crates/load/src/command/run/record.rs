@@ -171,6 +171,7 @@ pub fn record(
                 arguments: facts.command,
                 exit_code: ended.how.exit_code,
                 signal: ended.how.signal,
+                asked_to_end: ended.asked_to_end,
                 wall_s,
                 user_s: ended.how.user_s,
                 system_s: ended.how.system_s,

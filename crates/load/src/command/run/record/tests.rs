@@ -52,6 +52,7 @@ fn outcome(node: bool, used_s: f64) -> RunOutcome {
                 switches: (0, 0),
                 max_rss_kib: 0,
             },
+            asked_to_end: false,
             migrations: None,
         }),
         node: node.then(|| NodeOutcome {
