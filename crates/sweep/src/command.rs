@@ -67,14 +67,16 @@ pub struct SweepArgs {
     /// json:.key.key' of the program's output (may be given more than once) [default: wall]
     ///
     /// The group in the expression is the number, of the last match in standard output, else
-    /// in standard error. JSON is the whole output, or its last line that is an object. A unit
-    /// may follow the name, and up says that more is better: 'rate [1/s]: /rate (.*)/ up'.
+    /// in standard error. JSON is the whole output, or its last line that is an object; a key
+    /// with dots is in double quotes: 'p99: json:.percentile."99.9"'. A unit may follow the
+    /// name, and up says that more is better: 'rate [1/s]: /rate (.*)/ up'.
     #[arg(long, value_name = "SPEC")]
     metric: Vec<Metric>,
 
     /// A number that a shell command prints after each run: 'NAME: COMMAND' (may be given more
     /// than once); the run's directory is $SANDBAG_RUN_DIR
     ///
+    /// A unit may follow the name. An up at the end is a word of the command: less is better.
     /// With sudo it runs as the calling user, unless --as-root is given.
     #[arg(long, value_name = "SPEC", value_parser = of_command)]
     metric_cmd: Vec<Metric>,

@@ -3,18 +3,28 @@
 //!
 //! `wall` or another own one; `NAME: /REGULAR EXPRESSION/` and `NAME: json:.key.key` of the
 //! program's output; by `--metric-cmd` `NAME: COMMAND`, whose output is the number. A unit
-//! may follow the name (`p99 [ms]: ...`), and `up` at the end says that more is better.
+//! may follow the name (`p99 [ms]: ...`), and `up` at the end, but of a command, says that more
+//! is better.
 
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::str::FromStr;
+use std::time::Instant;
 
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use regex_lite::Regex;
+use sandbag_linux::child::{ChildSetup as _, end_or_kill};
+use sandbag_linux::interrupt;
 use sandbag_linux::user::User;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::run::Finished;
+use crate::run::{Finished, GRACE, LONG};
 
 /// Sandbag's own metrics: name, unit, meaning.
 pub const OWN: [(&str, &str, &str); 10] = [
@@ -36,6 +46,17 @@ pub const OWN: [(&str, &str, &str); 10] = [
         "exit code of the program; 128 and the signal that ended it",
     ),
     ("failed", "", "1 where the program failed, else 0"),
+];
+
+/// What a run is described by beside its metrics, in one row of the Python module.
+const OF_RUNS: [&str; 7] = [
+    "number",
+    "block",
+    "condition",
+    "program",
+    "verdict",
+    "exit_code",
+    "signal",
 ];
 
 /// A name for a run that failed, of which no other metric than these is known.
@@ -100,13 +121,7 @@ impl FromStr for Metric {
         };
         about.higher_is_better = up;
         let source = if let Some(path) = rest.strip_prefix("json:") {
-            let keys: Vec<String> = path.split('.').map(str::to_owned).collect();
-            match keys.split_first() {
-                Some((first, keys)) if first.is_empty() && !keys.iter().any(String::is_empty) => {
-                    Source::Json(keys.to_vec())
-                }
-                _ => return Err(format!("`{path}` is no path, as in json:.latency.p99")),
-            }
+            Source::Json(keys_of(path)?)
         } else {
             let inner = rest
                 .strip_prefix('/')
@@ -149,9 +164,9 @@ fn named(text: &str) -> Result<(MetricAbout, &str), String> {
     let (head, rest) = text.split_once(':').ok_or_else(expected)?;
     // `json:.a.p99` is called p99.
     if head == "json" {
-        let name = rest.rsplit('.').next().unwrap_or_default();
-        let name = name.strip_suffix(" up").unwrap_or(name).trim();
-        return Ok((about(name, "", text)?, text));
+        let path = rest.strip_suffix(" up").unwrap_or(rest).trim_end();
+        let name = keys_of(path)?.pop().unwrap_or_default();
+        return Ok((about(&name, "", text)?, text));
     }
     let (name, unit) = match head.split_once('[') {
         Some((name, unit)) => (
@@ -161,6 +176,36 @@ fn named(text: &str) -> Result<(MetricAbout, &str), String> {
         None => (head, ""),
     };
     Ok((about(name.trim(), unit, text)?, rest.trim()))
+}
+
+/// The keys of `.latency.p99`; in double quotes a key may have dots: `.percentile."99.9"`.
+fn keys_of(path: &str) -> Result<Vec<String>, String> {
+    let fault = || format!("`{path}` is no path, as in json:.latency.p99");
+    let mut keys = Vec::new();
+    let mut rest = path;
+    while !rest.is_empty() {
+        rest = rest.strip_prefix('.').ok_or_else(fault)?;
+        let key = match rest.strip_prefix('"') {
+            Some(quoted) => {
+                let (key, more) = quoted.split_once('"').ok_or_else(fault)?;
+                rest = more;
+                key
+            }
+            None => {
+                let (key, more) = rest.split_at(rest.find('.').unwrap_or(rest.len()));
+                rest = more;
+                key
+            }
+        };
+        if key.is_empty() {
+            return Err(fault());
+        }
+        keys.push(key.to_owned());
+    }
+    if keys.is_empty() {
+        return Err(fault());
+    }
+    Ok(keys)
 }
 
 fn about(name: &str, unit: &str, asked: &str) -> Result<MetricAbout, String> {
@@ -177,6 +222,9 @@ fn about(name: &str, unit: &str, asked: &str) -> Result<MetricAbout, String> {
         return Err(format!(
             "`{name}` is a metric of sandbag's own: name it otherwise"
         ));
+    }
+    if OF_RUNS.contains(&name) {
+        return Err(format!("`{name}` of a run is no metric: name it otherwise"));
     }
     Ok(MetricAbout {
         name: name.to_owned(),
@@ -266,14 +314,40 @@ fn by_command(command: &str, dir: &Path, user: Option<&User>) -> Result<f64, Str
         .env("SANDBAG_RUN_DIR", dir)
         .stdin(Stdio::null())
         .stderr(Stdio::inherit());
+    // What it starts ends with it.
+    shell.process_group(0);
     if let Some(user) = user.cloned() {
         user.become_in(&mut shell);
     }
-    let output = shell.output().map_err(|error| format!("sh: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("`{command}` failed ({})", output.status));
+    // Changing the user would clear it.
+    shell.die_with_us(libc::SIGKILL);
+    let (status, printed) = run_shell(&mut shell).map_err(|error| format!("sh: {error}"))?;
+    if !status.success() {
+        return Err(format!("`{command}` failed ({status})"));
     }
-    number(&String::from_utf8_lossy(&output.stdout))
+    number(&String::from_utf8_lossy(&printed))
+}
+
+/// Runs a shell that leads its process group, to its end or until a signal comes, and reads what
+/// it printed.
+fn run_shell(shell: &mut Command) -> io::Result<(ExitStatus, Vec<u8>)> {
+    // No pipe: what it leaves behind could hold that open.
+    let mut file = File::from(memfd_create(c"metric", MFdFlags::MFD_CLOEXEC)?);
+    let mut child = shell.stdout(file.try_clone()?).spawn()?;
+    let ended = |child: &mut Child| child.try_wait().is_ok_and(|end| end.is_some());
+    let waited = interrupt::wait_for(Instant::now() + LONG, || ended(&mut child));
+    if let Err(error) = waited {
+        let group = Pid::from_raw(child.id().cast_signed());
+        let _ = killpg(group, Signal::SIGTERM);
+        end_or_kill(&mut child, GRACE);
+        let _ = killpg(group, Signal::SIGKILL);
+        return Err(error);
+    }
+    let status = child.wait()?;
+    file.rewind()?;
+    let mut printed = Vec::new();
+    file.read_to_end(&mut printed)?;
+    Ok((status, printed))
 }
 
 #[cfg(test)]
@@ -311,6 +385,10 @@ mod tests {
         );
         let named: Metric = json.parse().unwrap();
         assert_eq!(named.about.name, "p99");
+        let dots = r#"p99: json:.percentile."99.000000""#;
+        assert_eq!(value(dots, r#"{"percentile": {"99.000000": 7}}"#), Ok(7.0));
+        let named: Metric = r#"json:."a.b".p99 up"#.parse().unwrap();
+        assert!(named.about.name == "p99" && named.about.higher_is_better);
         let command = of_command("four: echo $((2 + 2))").unwrap();
         assert_eq!(command.value(&finished(""), Path::new("."), None), Ok(4.0));
     }
@@ -347,6 +425,11 @@ mod tests {
             ("wall: /(x)/", "sandbag's own"),
             ("a: json:b", "is no path"),
             ("a: json:.b..c", "is no path"),
+            ("a: json:.", "is no path"),
+            ("a: json:.\"b", "is no path"),
+            ("a: json:.\"b\"c", "is no path"),
+            (r#"json:.percentile."99.9""#, "`99.9` is no name"),
+            ("verdict: /(x)/", "`verdict` of a run is no metric"),
             ("a [ms: /(x)/", "expected wall"),
         ] {
             let error = metric.parse::<Metric>().map(drop).unwrap_err();
