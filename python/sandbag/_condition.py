@@ -110,7 +110,13 @@ class Condition:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=said,
-                env={**os.environ, "NOTIFY_SOCKET": f"@{name}"},
+                env={
+                    **os.environ,
+                    "NOTIFY_SOCKET": f"@{name}",
+                    # It asks for that again: the kernel forgets it where the file has
+                    # capabilities.
+                    "SANDBAG_DIES_WITH": f"{self._pid}:{int(signal.SIGTERM)}",
+                },
                 start_new_session=True,
                 preexec_fn=die_with_us,
             )

@@ -175,6 +175,16 @@ def test_a_load_does_not_outlive_a_python_that_is_killed(tmp_path):
     wait_for_the_end()
 
 
+def test_a_condition_is_told_whose_end_is_its_own(tmp_path, monkeypatch):
+    path = tmp_path / "told"
+    path.write_text(f'#!/bin/sh\necho "$SANDBAG_DIES_WITH" > {tmp_path}/with\nexit 1\n')
+    path.chmod(0o755)
+    monkeypatch.setenv("SANDBAG_BIN", str(path))
+    with pytest.raises(sandbag.SandbagError):
+        sandbag.load(20, cpus=[0]).__enter__()
+    assert (tmp_path / "with").read_text() == f"{os.getpid()}:{int(signal.SIGTERM)}\n"
+
+
 def test_a_load_ends_where_python_ignores_ctrl_c():
     code = (
         "import sandbag, signal, time\n"
