@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Sweeps: how a program responds to conditions."""
 
+import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -9,6 +10,13 @@ from ._program import argv, call, check_out, error, record, words
 
 #: Exit codes of a sweep that was made: nothing exceeded, a threshold exceeded, unsure.
 MADE = (0, 3, 4)
+
+
+def give_to_caller(path):
+    """With sudo the commands of metrics run as the calling user, who must get at the runs."""
+    names = ("SUDO_UID", "SUDO_GID")
+    if os.geteuid() == 0 and all(os.environ.get(name, "").isdigit() for name in names):
+        os.chown(path, *(int(os.environ[name]) for name in names))
 
 
 def listed(value):
@@ -98,6 +106,7 @@ def sweep(
         programs += ["--vs", *argv(vs)]
     check_out(out)
     with tempfile.TemporaryDirectory() as scratch:
+        give_to_caller(scratch)
         path = Path(resume or out or Path(scratch) / "sweep")
         asked += ["--resume" if resume else "--out", path, "--", *programs]
         ended = call(["-q", "sweep", *asked], subprocess.DEVNULL)

@@ -371,6 +371,20 @@ def test_an_exception_ends_the_run_and_its_program(tmp_path, what, deaf):
     assert what == "run" or (tmp_path / "sweep.json").exists()
 
 
+def test_under_sudo_a_command_of_the_user_reads_the_runs(monkeypatch):
+    for name, value in {"UID": "65534", "GID": "65534", "USER": "nobody"}.items():
+        monkeypatch.setenv(f"SUDO_{name}", value)
+    sweep = sandbag.sweep(
+        ["sh", "-c", "sleep .4; echo 7"],
+        load=[0],
+        cpus=[0],
+        runs=1,
+        warm_up=0,
+        metric_cmd='printed: cat "$SANDBAG_RUN_DIR/stdout.txt"',
+    )
+    assert sweep.rows()[0]["printed"] == 7
+
+
 def test_a_sweep_is_a_frame():
     sweep = sandbag.sweep(
         ["sh", "-c", "sleep .4; echo did=2"],
