@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::accuracy::BIN_POINTS;
 use crate::{Accuracy, Window};
 
 /// Steal above this share of a window makes the window noisy, percent.
@@ -15,12 +16,13 @@ pub const NOISY_FOREIGN_PCT: f64 = 2.0;
 pub const NOISY_SHARE: f64 = 0.1;
 /// This share of the windows must lie within [`Tolerance::window_points`].
 pub const WINDOW_SHARE: f64 = 0.99;
-/// So must this share of the windows of each CPU: one without its load is lost
-/// among a hundred that had theirs. Up to 50 CPUs [`WINDOW_SHARE`] is stricter.
+/// So must this share of the windows of each CPU, and of the load that was asked of it: a CPU
+/// without its load is lost among a hundred that had theirs, and a short load among windows that
+/// ask for none. Of windows that ask for the same, [`WINDOW_SHARE`] is stricter up to 50 CPUs.
 pub const CPU_SHARE: f64 = 0.5;
-/// In no more than this share of a CPU's windows may half of its load be absent: that is no
-/// error of a method but a load that was not there, for a part of the run. Up to 10 CPUs
-/// [`WINDOW_SHARE`] is stricter.
+/// In no more than this share of a CPU's windows, and of the load that was asked of it, may half
+/// be absent: that is no error of a method but a load that was not there, for a part of the run.
+/// Of windows that ask for the same, [`WINDOW_SHARE`] is stricter up to 10 CPUs.
 pub const ABSENT_SHARE: f64 = 0.1;
 
 /// Length of a window that counts in full, ns.
@@ -76,17 +78,83 @@ struct CpuCounter {
     absent: Accuracy,
     /// Windows that were disturbed from outside.
     noisy: u64,
+    /// By the magnitude of the error of the window, in bins of [`BIN_POINTS`]; `None`: of
+    /// windows without delivered time.
+    asked: BTreeMap<Option<u32>, AskedTime>,
+}
+
+/// Load that was asked in windows of a CPU, ns of CPU time.
+#[derive(Debug, Clone, Copy, Default)]
+struct AskedTime {
+    all_ns: u64,
+    /// In windows with less than half of it.
+    absent_ns: u64,
+    /// In windows that were disturbed from outside.
+    noisy_ns: u64,
+}
+
+/// The bin of an error.
+fn bin(points: f64) -> u32 {
+    (points.abs() / BIN_POINTS).round() as u32
 }
 
 impl CpuCounter {
-    /// Whether too many of them were off, or none had delivered time.
     fn is_lost(&self, tolerance: Tolerance) -> bool {
+        self.is_off(tolerance) || self.is_diluted(tolerance)
+    }
+
+    /// Whether too many windows were off, or none had delivered time.
+    fn is_off(&self, tolerance: Tolerance) -> bool {
         let within = |errors: &Accuracy| errors.share_within(tolerance.window_points);
         let absent = self.absent.count() as f64 * (1.0 - within(&self.absent));
         self.errors.count() == 0
             || within(&self.errors) < CPU_SHARE
             || absent > ABSENT_SHARE * self.errors.count() as f64
     }
+
+    /// The same of the load that was asked: a burner that does nothing keeps windows that ask
+    /// for none. By load, as a window at the edge of one asks for little and is off easily.
+    fn is_diluted(&self, tolerance: Tolerance) -> bool {
+        let known_ns = self.asked(Some(0)).all_ns as f64;
+        let off = self.asked(Some(bin(tolerance.window_points) + 1));
+        (known_ns == 0.0 && self.asked(None).all_ns > 0)
+            || off.all_ns as f64 > (1.0 - CPU_SHARE) * known_ns
+            || off.absent_ns as f64 > ABSENT_SHARE * known_ns
+    }
+
+    /// Load in windows whose errors are in this bin or above.
+    fn asked(&self, from: Option<u32>) -> AskedTime {
+        let mut sum = AskedTime::default();
+        for asked in self.asked.range(from..).map(|(_, asked)| asked) {
+            sum.all_ns += asked.all_ns;
+            sum.absent_ns += asked.absent_ns;
+            sum.noisy_ns += asked.noisy_ns;
+        }
+        sum
+    }
+
+    /// See [`LostCpu::noisy_share`].
+    fn noisy_share(&self, tolerance: Tolerance) -> f64 {
+        if self.is_off(tolerance) {
+            self.noisy as f64 / self.windows as f64
+        } else {
+            let all = self.asked(None);
+            all.noisy_ns as f64 / all.all_ns.max(1) as f64
+        }
+    }
+}
+
+/// A CPU that makes a run missed or undecided.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LostCpu {
+    pub cpu: u32,
+    /// Mean absolute error of its windows, points.
+    pub mean_abs_points: f64,
+    /// Enough of its windows were right, but not those that had the load.
+    pub is_diluted: bool,
+    /// Share of its windows, or of its load if it is diluted, that was disturbed from
+    /// outside, 0 to 1.
+    pub noisy_share: f64,
 }
 
 /// Collects windows and gives the verdict.
@@ -121,14 +189,22 @@ impl VerdictCounter {
         };
         self.accuracy.add(error);
         own.errors.add(error);
-        if error < -window.asked_pct / 2.0 {
+        let is_absent = error < -window.asked_pct / 2.0;
+        if is_absent {
             own.absent.add(error);
         }
         let is_disturbed = foreign_pct.is_some_and(|pct| pct > NOISY_FOREIGN_PCT);
-        if window.steal_pct() > NOISY_STEAL_PCT || is_disturbed {
+        let is_noisy = window.steal_pct() > NOISY_STEAL_PCT || is_disturbed;
+        if is_noisy {
             self.noisy += 1;
             own.noisy += 1;
         }
+        let asked_ns = (window.asked_pct / 100.0 * window.length_ns as f64) as u64;
+        let key = (!error.is_nan()).then(|| bin(error));
+        let asked = own.asked.entry(key).or_default();
+        asked.all_ns += asked_ns;
+        asked.absent_ns += asked_ns * u64::from(is_absent);
+        asked.noisy_ns += asked_ns * u64::from(is_noisy);
         Some(error)
     }
 
@@ -162,15 +238,22 @@ impl VerdictCounter {
     }
 
     /// The CPU with too many windows that were off although all CPUs together are
-    /// within the tolerance, and its mean absolute error, points; the one with
-    /// the greatest.
-    pub fn lost_cpu(&self, tolerance: Tolerance) -> Option<(u32, f64)> {
+    /// within the tolerance; the one with the greatest error.
+    pub fn lost_cpu(&self, tolerance: Tolerance) -> Option<LostCpu> {
         if !self.is_within(tolerance) {
             return None;
         }
+        let of = |(cpu, own): (u32, &CpuCounter)| {
+            Some(LostCpu {
+                cpu,
+                mean_abs_points: own.errors.stats()?.mean_abs_points,
+                is_diluted: !own.is_off(tolerance),
+                noisy_share: own.noisy_share(tolerance),
+            })
+        };
         self.lost(tolerance)
-            .filter_map(|(cpu, own)| Some((cpu, own.errors.stats()?.mean_abs_points)))
-            .max_by(|a, b| a.1.total_cmp(&b.1))
+            .filter_map(of)
+            .max_by(|a, b| a.mean_abs_points.total_cmp(&b.mean_abs_points))
     }
 
     /// The CPUs with too many windows that were off.
@@ -192,7 +275,7 @@ impl VerdictCounter {
         }
         let is_noisy = if is_within {
             // Among many CPUs the noise of one is little.
-            lost.all(|(_, own)| own.noisy as f64 > NOISY_SHARE * own.windows as f64)
+            lost.all(|(_, own)| own.noisy_share(tolerance) > NOISY_SHARE)
         } else {
             self.noisy_share() > NOISY_SHARE
         };
@@ -300,6 +383,88 @@ mod tests {
         assert_eq!(with(10, 45.0, 0.0), Verdict::Kept);
         // The host took it.
         assert_eq!(with(20, 0.0, 40.0), Verdict::Undecided);
+    }
+
+    /// The load that is asked in a second, percent.
+    type Profile = fn(u32) -> f64;
+
+    /// 600 s in which one CPU of `cpus` is asked for `asked_pct`, by second, and gets `got_pct`.
+    fn burst(cpus: u32, asked_pct: Profile, got_pct: fn(f64) -> f64, steal_pct: f64) -> Verdict {
+        let all = (0..cpus).flat_map(|cpu| (0..600).map(move |second| (cpu, second)));
+        let all: Vec<Window> = all
+            .map(|(cpu, second)| {
+                let asked_pct = if cpu == 3 % cpus {
+                    asked_pct(second)
+                } else {
+                    0.0
+                };
+                let steal_pct = if asked_pct > 0.0 { steal_pct } else { 0.0 };
+                Window {
+                    cpu,
+                    ..window(asked_pct, got_pct(asked_pct), steal_pct)
+                }
+            })
+            .collect();
+        verdict(&all)
+    }
+
+    #[test]
+    fn windows_without_a_load_do_not_hide_that_the_only_one_was_absent() {
+        fn minute(second: u32) -> f64 {
+            if second < 60 { 100.0 } else { 0.0 }
+        }
+        fn six_seconds(second: u32) -> f64 {
+            if second < 6 { 100.0 } else { 0.0 }
+        }
+        // A machine that is never quite idle.
+        fn with_idle(second: u32) -> f64 {
+            if second < 6 { 100.0 } else { 2.0 }
+        }
+        let profiles: [(u32, Profile); 2] = [(16, minute), (1, six_seconds)];
+        for (cpus, asked_pct) in profiles {
+            assert_eq!(burst(cpus, asked_pct, |_| 0.0, 0.0), Verdict::Missed);
+            assert_eq!(burst(cpus, asked_pct, |_| 0.0, 40.0), Verdict::Undecided);
+            // Nothing is known of it.
+            assert_eq!(burst(cpus, asked_pct, |_| 0.0, 100.0), Verdict::Undecided);
+            assert_eq!(burst(cpus, asked_pct, |asked| asked, 0.0), Verdict::Kept);
+            // There, but another one.
+            assert_eq!(
+                burst(cpus, asked_pct, |asked| asked * 0.9, 0.0),
+                Verdict::Missed
+            );
+        }
+        let got = |asked: f64| asked.min(2.0);
+        assert_eq!(burst(1, with_idle, got, 0.0), Verdict::Missed);
+    }
+
+    #[test]
+    fn the_edge_of_a_short_load_counts_as_the_little_that_it_is() {
+        // It begins late by 40 ms of the 50 ms that its first window has.
+        let asked_pct = |second: u32| match second {
+            0 => 5.0,
+            1 => 95.0,
+            _ => 0.0,
+        };
+        let got_pct = |asked: f64| if asked < 10.0 { asked / 5.0 } else { asked };
+        assert_eq!(burst(1, asked_pct, got_pct, 0.0), Verdict::Kept);
+    }
+
+    #[test]
+    fn the_cpu_whose_load_was_hidden_is_named() {
+        let mut counter = VerdictCounter::default();
+        for second in 0..200 {
+            for cpu in 0..2 {
+                let asked_pct = if cpu == 1 && second < 2 { 90.0 } else { 0.0 };
+                let window = Window {
+                    cpu,
+                    ..window(asked_pct, 0.0, 0.0)
+                };
+                counter.add(&window, None);
+            }
+        }
+        let lost = counter.lost_cpu(Tolerance::default()).unwrap();
+        assert!(lost.cpu == 1 && lost.is_diluted, "{lost:?}");
+        assert!((lost.mean_abs_points - 0.9).abs() < 1e-9, "{lost:?}");
     }
 
     #[test]

@@ -53,6 +53,20 @@ pub fn signed(value: f64, digits: usize) -> String {
     }
 }
 
+/// With `digits` decimals, or as many more as it takes to be on its own side of the limit:
+/// `1.004` beside 1, and not `1.00`.
+pub fn beside_limit(value: f64, limit: f64, digits: usize) -> String {
+    /// No number needs more.
+    const MOST_DIGITS: usize = 20;
+    let text = |digits: usize| format!("{value:.digits$}");
+    let is_beside = |text: &String| {
+        let shown: f64 = text.parse().unwrap_or(value);
+        shown.partial_cmp(&limit) == value.partial_cmp(&limit)
+    };
+    let mut texts = (digits..MOST_DIGITS).map(text);
+    texts.find(is_beside).unwrap_or_else(|| text(digits))
+}
+
 /// `once`, `3 times`.
 pub fn times(n: u64) -> String {
     match n {
@@ -90,6 +104,22 @@ mod tests {
         assert_eq!(clock(12.54), "12.5 s");
         assert_eq!(clock(200.0), "3:20 min");
         assert_eq!(clock(86_399.9), "24:00:00 h");
+    }
+
+    #[test]
+    fn no_figure_is_rounded_to_the_limit_that_it_broke() {
+        for (value, limit, text) in [
+            (1.004, 1.0, "1.004"),
+            (0.996, 1.0, "0.996"),
+            (1.0, 1.0, "1.00"),
+            (2.5, 1.0, "2.50"),
+            (1.2341, 1.234, "1.2341"),
+            (0.1 + 0.2, 0.3, "0.30000000000000004"),
+        ] {
+            assert_eq!(beside_limit(value, limit, 2), text);
+        }
+        assert_eq!(beside_limit(98.96, 99.0, 1), "98.96");
+        assert_eq!(beside_limit(f64::NAN, 1.0, 1), "NaN");
     }
 
     #[test]

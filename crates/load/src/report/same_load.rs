@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::report::achieved::AchievedRow;
 use sandbag_stats::Verdict;
+use sandbag_ui::text::beside_limit;
 use serde::{Deserialize, Serialize};
 
 /// One CPU in the runs of both programs.
@@ -105,7 +106,10 @@ pub fn judge(
     let (verdict, reason) = match largest_points {
         Some(points) if points > limit_points => (
             Verdict::Missed,
-            format!("the loads differ by {points:.2} points (limit {limit_points})"),
+            format!(
+                "the loads differ by {} points (limit {limit_points})",
+                beside_limit(points, limit_points, 2)
+            ),
         ),
         _ if counted < wanted => {
             let verdict = if spoilt.contains(&Verdict::Missed) {
@@ -125,7 +129,8 @@ pub fn judge(
             Verdict::Kept,
             format!(
                 "kept in both runs of {counted} pairs; on no CPU do they differ by more than \
-                 {points:.3} points (limit {limit_points})"
+                 {} points (limit {limit_points})",
+                beside_limit(points, limit_points, 3)
             ),
         ),
         None => (

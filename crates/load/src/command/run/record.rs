@@ -16,6 +16,7 @@ use sandbag_run::directory::FORMAT;
 use sandbag_stats::verdict::{NOISY_FOREIGN_PCT, NOISY_STEAL_PCT, WINDOW_SHARE};
 use sandbag_stats::window::share_pct;
 use sandbag_stats::{Tolerance, Verdict, VerdictCounter};
+use sandbag_ui::text::beside_limit;
 
 use super::observer::Collector;
 use foreign::Foreign;
@@ -268,29 +269,42 @@ fn reason(verdict: Verdict, counter: &VerdictCounter, hiding: u64, tolerance: To
             _ => "the load was absent in every window".to_owned(),
         };
     };
+    let within = counter.accuracy().share_within(tolerance.window_points);
+    let least_pct = WINDOW_SHARE * 100.0;
     let figures = format!(
-        "mean absolute error {:.2} points (limit {}), {:.1} % of the windows within {} \
-         (at least {:.0} %)",
-        stats.mean_abs_points,
+        "mean absolute error {} points (limit {}), {} % of the windows within {} \
+         (at least {least_pct:.0} %)",
+        beside_limit(stats.mean_abs_points, tolerance.mean_points, 2),
         tolerance.mean_points,
-        counter.accuracy().share_within(tolerance.window_points) * 100.0,
+        beside_limit(within * 100.0, least_pct, 1),
         tolerance.window_points,
-        WINDOW_SHARE * 100.0
     );
-    let figures = match counter.lost_cpu(tolerance) {
-        Some((cpu, points)) => format!(
-            "too many windows of CPU {cpu} were off by more than {} points, {points:.1} in the \
-             mean; {figures}",
-            tolerance.window_points
+    let lost = counter.lost_cpu(tolerance);
+    let window_points = tolerance.window_points;
+    let figures = match lost {
+        Some(lost) if lost.is_diluted => format!(
+            "too much of the load that was asked of CPU {} lay in windows that were off by more \
+             than {window_points} points or withheld by the host; {figures}",
+            lost.cpu
+        ),
+        Some(lost) => format!(
+            "too many windows of CPU {} were off by more than {window_points} points, {:.1} in \
+             the mean; {figures}",
+            lost.cpu, lost.mean_abs_points
         ),
         None => figures,
+    };
+    let (noisy_share, of) = match lost {
+        Some(lost) if lost.is_diluted => (lost.noisy_share, "its load"),
+        Some(lost) => (lost.noisy_share, "its windows"),
+        None => (counter.noisy_share(), "the windows"),
     };
     match verdict {
         Verdict::Undecided if hiding > 0 => format!("{figures}; but {hidden}"),
         Verdict::Undecided => format!(
-            "{figures}; but {:.0} % of the windows had more than {NOISY_STEAL_PCT} % steal or \
+            "{figures}; but {:.0} % of {of} had more than {NOISY_STEAL_PCT} % steal or \
              {NOISY_FOREIGN_PCT} % unplanned foreign load",
-            counter.noisy_share() * 100.0
+            noisy_share * 100.0
         ),
         Verdict::Missed if counter.holes() > 0 => format!(
             "the load was absent in {} windows; {figures}",

@@ -392,6 +392,53 @@ fn a_run_that_ends_before_its_profile_says_what_its_verdict_is_about() {
     }
 }
 
+/// The record of these windows of 1 s on one CPU: asked, got and stolen, percent.
+fn record_of_loads(rows: impl IntoIterator<Item = (f64, f64, f64)>) -> Run {
+    let messages = Messages::new(true, 0);
+    let mut collector = Collector::new(&[0], false, None, None, false, &messages);
+    for (second, (asked_pct, got_pct, steal_pct)) in rows.into_iter().enumerate() {
+        let steal_ns = (steal_pct * 1e7) as u64;
+        collector.whole(&Window {
+            asked_pct,
+            burner_ns: ((S - steal_ns) as f64 * got_pct / 100.0) as u64,
+            steal_ns,
+            ..held(second as u64, None, None)
+        });
+    }
+    record(facts(false), &outcome(false, 2.0), &collector, Vec::new())
+}
+
+#[test]
+fn a_figure_that_broke_its_limit_is_not_shown_as_the_limit() {
+    let run = record_of_loads((0..10).map(|_| (50.0, 51.004, 0.0)));
+    assert_eq!(run.verdict, Verdict::Missed);
+    let said = "mean absolute error 1.004 points (limit 1), 100.0 % of";
+    assert!(run.reason.starts_with(said), "{}", run.reason);
+    // 98.96 %.
+    let run = record_of_loads((0..481).map(|n| (50.0, if n < 5 { 54.0 } else { 50.0 }, 0.0)));
+    assert_eq!(run.verdict, Verdict::Missed);
+    let said = " 98.96 % of the windows within 3 (at least 99 %)";
+    assert!(run.reason.ends_with(said), "{}", run.reason);
+}
+
+#[test]
+fn a_short_load_that_never_came_is_named() {
+    let with = |steal_pct: f64| {
+        record_of_loads((0..600).map(|second| match second {
+            0..6 => (100.0, 0.0, steal_pct),
+            _ => (0.0, 0.0, 0.0),
+        }))
+    };
+    let run = with(0.0);
+    assert_eq!(run.verdict, Verdict::Missed);
+    let named = "too much of the load that was asked of CPU 0 lay in windows";
+    assert!(run.reason.starts_with(named), "{}", run.reason);
+    let run = with(40.0);
+    assert_eq!(run.verdict, Verdict::Undecided);
+    let said = "but 100 % of its load had more than 3 % steal";
+    assert!(run.reason.contains(said), "{}", run.reason);
+}
+
 #[test]
 fn efficiency_is_of_the_loaded_time_alone() {
     // 3.2 s in its whole life, 2 of them under the load.
