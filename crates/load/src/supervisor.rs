@@ -518,6 +518,7 @@ impl<'a> SupervisedRun<'a> {
         let command = self.command.as_ref().and_then(RunningCommand::outcome);
         RunOutcome {
             run_ns,
+            loaded_ns: self.load_ended_ns.unwrap_or(run_ns),
             paused_ns: self.paused_ns,
             end,
             load_start: self.load_start,

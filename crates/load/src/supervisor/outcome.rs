@@ -152,6 +152,8 @@ pub struct Cost {
     /// The part of it that was over when the run proper began: reading the
     /// profile, making groups, starting burners.
     pub start_cpu_ns: u64,
+    /// The part of it until the profile ended; `None` if the run ended before.
+    pub load_end_cpu_ns: Option<u64>,
     pub wakeups: u64,
     pub writes: u64,
     /// Peak resident set of the supervisor, KiB.
@@ -163,6 +165,8 @@ pub struct Cost {
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunOutcome {
     pub run_ns: u64,
+    /// The part of it with a load: to the end of the profile, or of the run.
+    pub loaded_ns: u64,
     pub paused_ns: u64,
     pub end: RunEnd,
     pub load_start: LoadStart,

@@ -150,13 +150,11 @@ pub fn record(
         warnings,
         supervisor: SupervisorCost {
             cpu_s: seconds(outcome.cost.cpu_ns),
-            pct_per_cpu: match outcome.run_ns {
-                0 => 0.0,
-                run => {
-                    let cost = outcome.cost;
-                    let held = cost.cpu_ns.saturating_sub(cost.start_cpu_ns);
-                    share_pct(held, run) / cpus.len().max(1) as f64
-                }
+            pct_per_cpu: {
+                let cost = outcome.cost;
+                let until_ns = cost.load_end_cpu_ns.unwrap_or(cost.cpu_ns);
+                let held = until_ns.saturating_sub(cost.start_cpu_ns);
+                share_pct(held, outcome.loaded_ns) / cpus.len().max(1) as f64
             },
             wakeups: outcome.cost.wakeups,
             writes: outcome.cost.writes,

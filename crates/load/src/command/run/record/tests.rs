@@ -30,6 +30,7 @@ fn facts(node: bool) -> Facts {
 fn outcome(node: bool, used_s: f64) -> RunOutcome {
     RunOutcome {
         run_ns: 5 * S,
+        loaded_ns: 5 * S,
         paused_ns: 0,
         end: RunEnd::CommandOver,
         load_start: LoadStart::WithCommand,
@@ -281,6 +282,24 @@ fn a_guardian_that_was_replaced_takes_nothing_from_the_cost() {
 }
 
 #[test]
+fn the_cost_is_of_the_time_with_a_load() {
+    let mut long = outcome(false, 2.0);
+    (long.run_ns, long.loaded_ns) = (1000 * S, 10 * S);
+    long.cost = Cost {
+        cpu_ns: 3 * S,
+        start_cpu_ns: S,
+        load_end_cpu_ns: Some(S + S / 50),
+        ..Cost::default()
+    };
+    let run = record_of(facts(false), &long, 900);
+    assert!((run.supervisor.pct_per_cpu - 0.2).abs() < 1e-9);
+    long.loaded_ns = 1000 * S;
+    long.cost.load_end_cpu_ns = None;
+    let run = record_of(facts(false), &long, 900);
+    assert!((run.supervisor.pct_per_cpu - 0.2).abs() < 1e-9);
+}
+
+#[test]
 fn what_was_held_exactly_has_the_mean_that_was_asked_whatever_was_stolen() {
     let messages = Messages::new(true, 0);
     let mut collector = Collector::new(&[0], false, None, None, false, &messages);
@@ -366,32 +385,6 @@ fn a_cpu_without_its_load_is_named_among_many() {
     assert!(run.reason.starts_with(named), "{}", run.reason);
 }
 
-#[test]
-fn a_run_that_ends_before_its_profile_says_what_its_verdict_is_about() {
-    let planned = |length_ns| Facts {
-        length_ns,
-        ..facts(false)
-    };
-    let run = record_of(planned(Some(6 * S)), &outcome(false, 2.0), 900);
-    assert_eq!(run.verdict, Verdict::Kept);
-    assert!(
-        run.reason.starts_with("the first 5.0 of 6.0 s only: "),
-        "{}",
-        run.reason
-    );
-    assert_eq!(
-        run.warnings,
-        [
-            "the command ended 1.0 s before the profile: the verdict is about the first 5.0 \
-             of 6.0 s only"
-        ]
-    );
-    for length_ns in [None, Some(5 * S), Some(5 * S + BOUNDARY_NS)] {
-        let run = record_of(planned(length_ns), &outcome(false, 2.0), 900);
-        assert!(run.warnings.is_empty(), "{:?}", run.warnings);
-    }
-}
-
 /// The record of these windows of 1 s on one CPU: asked, got and stolen, percent.
 fn record_of_loads(rows: impl IntoIterator<Item = (f64, f64, f64)>) -> Run {
     let messages = Messages::new(true, 0);
@@ -437,6 +430,32 @@ fn a_short_load_that_never_came_is_named() {
     assert_eq!(run.verdict, Verdict::Undecided);
     let said = "but 100 % of its load had more than 3 % steal";
     assert!(run.reason.contains(said), "{}", run.reason);
+}
+
+#[test]
+fn a_run_that_ends_before_its_profile_says_what_its_verdict_is_about() {
+    let planned = |length_ns| Facts {
+        length_ns,
+        ..facts(false)
+    };
+    let run = record_of(planned(Some(6 * S)), &outcome(false, 2.0), 900);
+    assert_eq!(run.verdict, Verdict::Kept);
+    assert!(
+        run.reason.starts_with("the first 5.0 of 6.0 s only: "),
+        "{}",
+        run.reason
+    );
+    assert_eq!(
+        run.warnings,
+        [
+            "the command ended 1.0 s before the profile: the verdict is about the first 5.0 \
+             of 6.0 s only"
+        ]
+    );
+    for length_ns in [None, Some(5 * S), Some(5 * S + BOUNDARY_NS)] {
+        let run = record_of(planned(length_ns), &outcome(false, 2.0), 900);
+        assert!(run.warnings.is_empty(), "{:?}", run.warnings);
+    }
 }
 
 #[test]
