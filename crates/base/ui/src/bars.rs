@@ -9,18 +9,18 @@ pub const WIDTH: usize = 64;
 /// Eighths of a character, from nothing to all of it.
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// `values` over [`WIDTH`] columns: repeated, or as means.
-fn stretch(values: &[Option<f64>]) -> Vec<Option<f64>> {
+/// `values`, the first of `count` of which the others are unknown, over [`WIDTH`] columns:
+/// repeated, or as means.
+pub fn stretch(values: &[Option<f64>], count: usize) -> Vec<Option<f64>> {
     let mean = |values: &[Option<f64>]| {
         let known: Vec<f64> = values.iter().flatten().copied().collect();
         (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
     };
-    let n = values.len();
-    (0..if n == 0 { 0 } else { WIDTH })
+    (0..if count == 0 { 0 } else { WIDTH })
         .map(|i| {
-            let from = i * n / WIDTH;
-            let to = ((i + 1) * n / WIDTH).max(from + 1);
-            mean(&values[from..to])
+            let from = i * count / WIDTH;
+            let to = ((i + 1) * count / WIDTH).max(from + 1).min(values.len());
+            mean(&values[from.min(to)..to])
         })
         .collect()
 }
@@ -28,7 +28,7 @@ fn stretch(values: &[Option<f64>]) -> Vec<Option<f64>> {
 /// Appends the values over time, `height` lines tall, with their name before them. A dot
 /// stands where a value is unknown.
 pub fn push(out: &mut String, label: &str, values: &[Option<f64>], height: usize) {
-    let values = stretch(values);
+    let values = stretch(values, values.len());
     for line in (0..height).rev() {
         let top = line + 1 == height;
         let label = if top { label } else { "" };

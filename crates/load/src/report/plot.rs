@@ -23,16 +23,8 @@ pub fn plot_run(run: &Run, achieved: &Path) -> Result<String, Error> {
         worst.iter().take(WORST_ROWS).map(|c| c.cpu).collect()
     };
     let mut out = view.words.plot.to_owned();
-    // Of few windows the last may be shorter than the others.
-    let laid = |values: &[Option<f64>]| -> Vec<Option<f64>> {
-        if values.len() >= WIDTH {
-            return values.to_vec();
-        }
-        let windows = run.length_s / series.width_s;
-        let place = |i: usize| ((i as f64 + 0.5) / WIDTH as f64 * windows) as usize;
-        let value = |i| values.get(place(i)).or(values.last()).copied().flatten();
-        (0..WIDTH).map(value).collect()
-    };
+    let windows = run.length_s / series.width_s;
+    let laid = |values: &[Option<f64>]| lay(values, windows);
     for (cpu, track) in series.cpus.iter().filter(|(cpu, _)| shown.contains(cpu)) {
         bars::push(
             &mut out,
@@ -46,10 +38,48 @@ pub fn plot_run(run: &Run, achieved: &Path) -> Result<String, Error> {
     Ok(out)
 }
 
+/// Values over the length of a run, in windows, of which the last may be shorter than the
+/// others. After the end of the load, or of what was written, nothing is known.
+fn lay(values: &[Option<f64>], windows: f64) -> Vec<Option<f64>> {
+    // The length of a window is rounded: the last one may end later by a part of one.
+    let count = values.len().max(windows.round() as usize);
+    if count >= WIDTH {
+        return bars::stretch(values, count);
+    }
+    let place = |i: usize| ((i as f64 + 0.5) / WIDTH as f64 * windows) as usize;
+    let value = |i| values.get(place(i).min(count.saturating_sub(1)));
+    (0..WIDTH).map(|i| value(i).copied().flatten()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::fixture::{self, Fixture};
+
+    #[test]
+    fn a_load_that_ended_before_its_run_ends_in_the_plot() {
+        let known = |windows: usize, run: f64| {
+            let laid = lay(&vec![Some(50.0); windows], run);
+            assert_eq!(laid.len(), WIDTH);
+            let known = laid.iter().take_while(|value| value.is_some()).count();
+            assert!(laid.iter().skip(known).all(Option::is_none));
+            known as f64 / laid.len() as f64
+        };
+        for (windows, run) in [(10, 60.0), (10, 11.0), (100, 1000.0), (63, 70.0)] {
+            let off = known(windows, run) - windows as f64 / run;
+            assert!(off.abs() < 1.0 / WIDTH as f64, "{windows} of {run}: {off}");
+        }
+        // To the end, also where the last window is shorter, or longer, than the others.
+        for (windows, run) in [(10, 10.0), (11, 10.3), (10, 10.3), (100, 100.2), (1, 0.3)] {
+            assert_eq!(known(windows, run), 1.0, "{windows} of {run}");
+        }
+    }
+
+    #[test]
+    fn a_hole_at_the_end_of_the_rows_is_not_filled() {
+        let laid = lay(&[Some(50.0), None], 2.0);
+        assert_eq!(laid.iter().flatten().count(), WIDTH / 2);
+    }
 
     fn plot(f: &Fixture) -> String {
         let (_dir, path) = f.achieved();
