@@ -90,7 +90,7 @@ pub fn status(args: &StatusArgs, messages: &Messages) -> Result<u8> {
     interrupt::watch()?;
     let mut next = Instant::now();
     loop {
-        next += EVERY;
+        next = next_look(next, Instant::now());
         if interrupt::sleep_until(next).is_err() {
             return Ok(exit::KEPT);
         }
@@ -104,6 +104,11 @@ pub fn status(args: &StatusArgs, messages: &Messages) -> Result<u8> {
 
 /// Between two lines of a run.
 const EVERY: Duration = Duration::from_secs(1);
+
+/// Looks that were missed, while it was stopped say, are not made up for.
+fn next_look(last: Instant, now: Instant) -> Instant {
+    (last + EVERY).max(now)
+}
 
 fn text(runs: &[WatchedRun], json: bool) -> Result<String> {
     let mut out = String::new();
@@ -305,6 +310,16 @@ pub fn restore(_args: &RestoreArgs, messages: &Messages) -> Result<u8> {
 mod tests {
     use super::*;
     use sandbag_load::node::protocol::CpuSpeed;
+
+    #[test]
+    fn looks_that_were_missed_are_not_made_up_for() {
+        let begin = Instant::now();
+        assert_eq!(next_look(begin, begin), begin + EVERY);
+        let late = begin + Duration::from_secs(3600);
+        let next = next_look(begin, late);
+        assert_eq!(next, late);
+        assert_eq!(next_look(next, late), late + EVERY);
+    }
 
     #[test]
     fn a_node_is_shown_in_the_speeds_that_it_has_now() {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::failure::{Context as _, Result};
 use crate::text::{visible, visible_lines};
 use clap::Args;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sandbag_input::{Existing, NewFile, refuse_taken};
 use sandbag_linux::user::User;
 use serde::Serialize;
@@ -27,7 +28,19 @@ pub fn print(text: impl AsRef<str>) -> io::Result<()> {
 pub fn print_while_read(text: impl AsRef<str>) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     let text = visible_lines(text.as_ref());
+    // Writing nothing would not show it.
+    if text.is_empty() && is_closed(&out) {
+        return Ok(false);
+    }
     is_read(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Whether this is a pipe or a socket that nobody reads any more.
+fn is_closed(out: &impl AsFd) -> bool {
+    let mut fds = [PollFd::new(out.as_fd(), PollFlags::empty())];
+    let polled = poll(&mut fds, PollTimeout::ZERO);
+    let seen = fds[0].revents().unwrap_or(PollFlags::empty());
+    polled.is_ok() && seen.contains(PollFlags::POLLERR)
 }
 
 /// Standard output for files in a format of their own: byte for byte, but on a
@@ -422,6 +435,12 @@ mod tests {
         assert!(!failed(io::ErrorKind::BrokenPipe).unwrap());
         assert!(failed(io::ErrorKind::StorageFull).is_err());
         assert!(unless_closed(Err(io::ErrorKind::BrokenPipe.into())).is_ok());
+        // Without a byte that is written.
+        let (reader, writer) = io::pipe().unwrap();
+        let null = fs::File::open("/dev/null").unwrap();
+        assert!(!is_closed(&writer) && !is_closed(&null));
+        drop(reader);
+        assert!(is_closed(&writer));
     }
 
     #[test]

@@ -17,6 +17,7 @@ fn a_reader_that_leaves_is_no_failure() {
         &["generate", "completions", "bash"][..],
         &["status"],
         &["status", "--json"],
+        &["status", "--watch"],
         &["jitter", "synth", "--like", "bgl-io-2007", "-o", "-"],
         &["show", &profile],
         &["convert", &profile, "-o", "-"],
