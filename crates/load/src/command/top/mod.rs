@@ -48,7 +48,8 @@ pub fn main(args: &TopArgs, messages: &Messages) -> Result<u8> {
         return Ok(exit::KEPT);
     }
     if !terminal::is_there() {
-        return Err(BadInput("top needs a terminal; --once prints text".to_owned()).into());
+        let why = "top needs a terminal that is not dumb; --once prints text";
+        return Err(BadInput(why.to_owned()).into());
     }
     let mut screen = Screen::default();
     screen.note(&watch.runs);

@@ -84,8 +84,9 @@ impl Screen {
         };
     }
 
-    /// The whole screen: exactly `look.lines` lines of at most `look.columns` columns.
-    pub fn frame(&self, runs: &[WatchedRun], look: Look) -> Vec<String> {
+    /// The whole screen: exactly `look.lines` lines of at most `look.columns` columns. What was
+    /// scrolled beyond the last CPU is forgotten.
+    pub fn frame(&mut self, runs: &[WatchedRun], look: Look) -> Vec<String> {
         let mut lines = vec![match runs.len() {
             0 => "no run of this user; start one elsewhere: sandbag load 50 -d 1m".to_owned(),
             1 => "1 run".to_owned(),
@@ -104,11 +105,11 @@ impl Screen {
             lines.push(head(run));
             let room = look.lines.saturating_sub(lines.len() + 1).max(1);
             let rows = &run.reading.cpus;
-            let skipped = self.skipped.min(rows.len().saturating_sub(room));
-            for cpu in rows.iter().skip(skipped).take(room) {
+            self.skipped = self.skipped.min(rows.len().saturating_sub(room));
+            for cpu in rows.iter().skip(self.skipped).take(room) {
                 lines.push(self.row(run, cpu, look));
             }
-            let left = rows.len().saturating_sub(skipped + room);
+            let left = rows.len().saturating_sub(self.skipped + room);
             if let (true, Some(last)) = (left > 0, lines.last_mut()) {
                 *last = format!("... {} CPUs more below", left + 1);
             }

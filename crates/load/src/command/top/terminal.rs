@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The terminal of `top`: its other screen, keys one by one, and all as before at the end.
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _, stdin, stdout};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
@@ -43,7 +44,12 @@ pub fn size() -> (usize, usize) {
 
 /// Whether there is one to be drawn on.
 pub fn is_there() -> bool {
-    stdin().is_terminal() && stdout().is_terminal()
+    stdin().is_terminal() && stdout().is_terminal() && can_draw(std::env::var_os("TERM"))
+}
+
+/// Whether a terminal of this type takes the sequences that draw on it.
+fn can_draw(term: Option<OsString>) -> bool {
+    term.is_none_or(|term| term != "dumb")
 }
 
 impl Screened {
@@ -133,6 +139,12 @@ fn write(text: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dumb_terminal_is_not_drawn_on() {
+        assert!(can_draw(Some("xterm-256color".into())) && can_draw(None));
+        assert!(!can_draw(Some("dumb".into())));
+    }
 
     #[test]
     fn keys_have_their_meaning() {

@@ -91,7 +91,7 @@ fn shown(lines: &[String]) -> String {
 
 #[test]
 fn a_screen_of_80_by_24_shows_the_first_run() {
-    let (screen, runs) = seen();
+    let (mut screen, runs) = seen();
     insta::assert_snapshot!(shown(&screen.frame(&runs, SMALL)));
 }
 
@@ -140,6 +140,9 @@ fn every_frame_has_the_size_that_was_asked() {
         screen.scroll(true);
     }
     assert!(shown(&screen.frame(&runs, SMALL)).contains("  299    20.00"));
+    // One key is enough to be one CPU before the end.
+    screen.scroll(false);
+    assert!(!shown(&screen.frame(&runs, SMALL)).contains("  299    20.00"));
 }
 
 #[test]
