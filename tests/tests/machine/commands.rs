@@ -22,6 +22,7 @@ cases! { CASES: root;
     only_pin_confines_the_command,
     strict_tells_that_the_load_was_missed,
     a_start_at_a_given_time_is_kept,
+    a_profile_that_is_read_after_the_given_start_is_replayed_late,
     a_profile_that_ends_first_ends_the_load_and_is_told,
     a_command_that_ends_first_limits_the_verdict_to_its_part,
     no_settle_starts_at_once,
@@ -220,6 +221,18 @@ fn a_start_at_a_given_time_is_kept(place: &MachinePlace) -> Result<()> {
     ensure!((0.0..100.0).contains(&said), "{said} ms");
     figure!((late - said / 1e3).abs() < 0.08, "{late} s, said {said} ms");
     place.run("load 20 --no-out --at @1000 -d 1s")?.expect(2)?;
+    Ok(())
+}
+
+fn a_profile_that_is_read_after_the_given_start_is_replayed_late(
+    place: &MachinePlace,
+) -> Result<()> {
+    let script = "at=$(($(date +%s) + 3))
+        (sleep 5; printf 'time,cpu0\\n0,20\\n1,end\\n') | $S replay - --no-out --at @$at";
+    let late = place.bash(script)?.judged()?;
+    let said = late.err.replace("\n  ", " ");
+    ensure!(said.contains("it was not ready before"), "{said}");
+    ensure!(!said.contains("this host's run begins"), "{said}");
     Ok(())
 }
 

@@ -51,6 +51,7 @@ impl LoadArgs {
 pub fn main(args: &LoadArgs, messages: &Messages) -> Result<u8> {
     program::check(&args.options.hold.command)?;
     run::record_failure(&args.options, messages, |options| {
+        let start_at = options.start_at()?;
         let root = Root::default();
         let cpus = match (&args.cpus, &args.loads, &options.beside) {
             (None, Loads::All(_), Some(name)) => {
@@ -59,7 +60,7 @@ pub fn main(args: &LoadArgs, messages: &Messages) -> Result<u8> {
             (cpus, ..) => cpus.clone(),
         };
         let load = constant(&args.loads, cpus.as_ref(), args.duration)?;
-        run::run(load, options, messages)
+        run::run(load, start_at, options, messages)
     })
 }
 

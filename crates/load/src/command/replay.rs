@@ -45,10 +45,11 @@ impl ReplayArgs {
 pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
     program::check(&args.options.hold.command)?;
     run::record_failure(&args.options, messages, |options| {
+        let start_at = options.start_at()?;
         let source = reshape::source(&args.profile)?;
         let (load, about) = prepare(Arc::new(source), &args.reshape, args.repeat)?;
         messages.say(&about);
-        run::run(load, options, messages).context("replay")
+        run::run(load, start_at, options, messages).context("replay")
     })
 }
 

@@ -20,7 +20,7 @@ use crate::report::{terminal, write};
 use crate::supervisor::{self, NodeControl, RunEnd, RunPlan, StartAt, StartOn};
 use sandbag_linux::sched::Attributes;
 use sandbag_linux::topology::Topology;
-use sandbag_linux::{CpuList, Root};
+use sandbag_linux::{CpuList, Root, clock};
 use sandbag_profile::BoxSteps;
 use sandbag_run::command::CommandSpec;
 use sandbag_run::journal::{part_begins_ns, part_of};
@@ -51,7 +51,13 @@ pub struct RunLoad {
     pub warnings: Vec<String>,
 }
 
-pub fn run(load: RunLoad, options: &RunOptions, messages: &Messages) -> Result<u8> {
+/// `start_at` is [`RunOptions::start_at`] of before the load was read, which may take its time.
+pub fn run(
+    load: RunLoad,
+    start_at: Option<StartAt>,
+    options: &RunOptions,
+    messages: &Messages,
+) -> Result<u8> {
     let constants = MethodOptions {
         period_ns: options.period.map(nanos),
         pace: options.pace,
@@ -66,7 +72,7 @@ pub fn run(load: RunLoad, options: &RunOptions, messages: &Messages) -> Result<u
     if method.feel == Feel::Competitor {
         sandbag_run::awake::check(&Root::default(), &cpus)?;
     }
-    run_by(load, method, None, options, messages)
+    run_by(load, method, None, start_at, options, messages)
 }
 
 /// A virtual node to be made: its socket, and who enters it.
@@ -101,6 +107,7 @@ pub fn run_by(
     load: RunLoad,
     method: Method,
     node: Option<PlannedNode>,
+    start_at: Option<StartAt>,
     options: &RunOptions,
     messages: &Messages,
 ) -> Result<u8> {
@@ -148,7 +155,6 @@ pub fn run_by(
         sandbag_run::online::check_online(&root, &CpuList::from_iter([cpu]))
             .context("--supervisor-cpu")?;
     }
-    let start_at = options.at.as_deref().map(schedule::start_at).transpose()?;
     let beside = options.beside.as_ref();
     let beside = beside.map(|name| Target::of(&root, name)).transpose()?;
     let registry = Registry::open()?;
@@ -168,7 +174,8 @@ pub fn run_by(
             options,
         );
     }
-    if let Some(start) = start_at {
+    // Of a late one the observer says by how much.
+    if let Some(start) = start_at.filter(|start| start.at_ns > clock::monotonic()) {
         messages.say(&format!(
             "--at: this host's run begins {:.1} ms after that time, at a multiple of 100 ms of \
              its clock",

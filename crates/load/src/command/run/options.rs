@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use crate::method::{Feel, PaceOptions, SharesOptions};
 use crate::node::TargetName;
-use crate::supervisor::StartOn;
+use crate::supervisor::{StartAt, StartOn};
 use clap::Args;
 use nix::sys::signal::Signal;
 
 use super::hold_options::HoldOptions;
+use super::schedule;
+use sandbag_ui::failure::Result;
 use sandbag_ui::units::{self, Cpus};
 
 /// How a run is made, and what it leaves.
@@ -98,6 +100,17 @@ pub struct RunOptions {
     /// How the condition is held beside a command.
     #[command(flatten)]
     pub hold: HoldOptions,
+}
+
+impl RunOptions {
+    /// The time of --at. Asked before a profile is read: what is past then is wrong input, and a run
+    /// that is ready later than that is late.
+    ///
+    /// # Errors
+    /// It is no time, or past.
+    pub fn start_at(&self) -> Result<Option<StartAt>> {
+        self.at.as_deref().map(schedule::start_at).transpose()
+    }
 }
 
 /// `3`, a descriptor of CMD; `USR1`, `SIGUSR2`.

@@ -34,6 +34,7 @@ pub fn main(options: &NodeOptions, messages: &Messages) -> Result<u8> {
 }
 
 fn make(options: &NodeOptions, run_options: &RunOptions, messages: &Messages) -> Result<u8> {
+    let start_at = run_options.start_at()?;
     refuse_nesting()?;
     let registry = Registry::open()?;
     // The frequencies of a dead run would be taken for those of the machine.
@@ -70,7 +71,14 @@ fn make(options: &NodeOptions, run_options: &RunOptions, messages: &Messages) ->
             layers,
         })
     };
-    run::run_by(planned.load, method, control, run_options, messages)
+    run::run_by(
+        planned.load,
+        method,
+        control,
+        start_at,
+        run_options,
+        messages,
+    )
 }
 
 /// A node that can be made here.
