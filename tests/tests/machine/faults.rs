@@ -9,6 +9,7 @@ use crate::prelude::*;
 cases! { CASES: root;
     a_run_directory_that_vanishes_costs_the_files_only,
     a_run_directory_that_cannot_be_made_is_refused,
+    a_run_directory_that_was_not_named_costs_the_files_only,
     a_limit_on_files_costs_the_files_only,
     a_thousand_processes_beside_the_load,
     a_fork_storm_at_the_end_is_moved_out,
@@ -97,6 +98,24 @@ fn a_run_directory_that_cannot_be_made_is_refused(place: &MachinePlace) -> Resul
         .says(&["file/r"])?;
     place.run(&format!("{words} -- touch ran"))?.expect(125)?;
     ensure!(!place.path("ran").exists(), "the command ran");
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_run_directory_that_was_not_named_costs_the_files_only(place: &MachinePlace) -> Result<()> {
+    // Where root cannot make one either; where one can be made, and not its page.
+    for (script, said) in [
+        (
+            "cd /sys; exec $S load 30 --cpus 0 -d 2s",
+            "the run is not written",
+        ),
+        (
+            "ulimit -f 256; exec $S load 30 --cpus 0 -d 2s",
+            "File too large",
+        ),
+    ] {
+        place.bash(script)?.judged()?.says(&[said])?;
+    }
     place.as_before()?;
     Ok(())
 }

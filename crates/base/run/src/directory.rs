@@ -60,6 +60,31 @@ pub fn create(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Makes what has a name of its own, with the time in it; two of the same second get two names.
+/// The name, and what became of it.
+pub fn make_new<T>(
+    prefix: &str,
+    ending: &str,
+    make: impl Fn(&Path) -> io::Result<T>,
+) -> (PathBuf, io::Result<T>) {
+    const MOST: u32 = 100;
+    let mut nth = 1;
+    let mut path = new_name(prefix, ending);
+    loop {
+        match make(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && nth < MOST => {
+                let own = match nth {
+                    1 => format!("-{}{ending}", std::process::id()),
+                    _ => format!("-{}-{nth}{ending}", std::process::id()),
+                };
+                path = new_name(prefix, &own);
+                nth += 1;
+            }
+            made => return (path, made),
+        }
+    }
+}
+
 /// A run directory that is there.
 pub struct RunDir {
     path: PathBuf,
@@ -81,12 +106,14 @@ impl RunDir {
         messages: &Messages,
     ) -> Result<Option<Self>> {
         let named = wanted.is_some();
-        let path = wanted.unwrap_or_else(|| new_name(RUN_PREFIX, ""));
-        let made = missing(&path);
-        let outcome = if named {
-            fs::create_dir_all(&path)
+        let (path, made, outcome) = if let Some(path) = wanted {
+            let made = missing(&path);
+            let outcome = fs::create_dir_all(&path);
+            (path, made, outcome)
         } else {
-            fs::create_dir(&path)
+            let (path, outcome) = make_new(RUN_PREFIX, "", |path| fs::create_dir(path));
+            let made = outcome.iter().map(|()| path.clone()).collect();
+            (path, made, outcome)
         };
         if let Err(error) = outcome {
             remove_empty(&made);
@@ -227,6 +254,25 @@ mod tests {
         }
         remove_result(&file);
         assert!(!file.exists());
+    }
+
+    #[test]
+    fn two_of_one_name_get_two_directories() {
+        let place = tempfile::tempdir().unwrap();
+        let prefix = place.path().join("r");
+        // Another run is quicker, again and again.
+        let taken = std::cell::Cell::new(0);
+        let create = |path: &Path| {
+            if taken.get() < 3 {
+                taken.set(taken.get() + 1);
+                fs::create_dir(path)?;
+            }
+            fs::create_dir(path)
+        };
+        let (path, made) = make_new(prefix.to_str().unwrap(), ".d", create);
+        made.unwrap();
+        assert!(path.is_dir() && path.to_str().unwrap().ends_with(".d"));
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 4);
     }
 
     #[test]

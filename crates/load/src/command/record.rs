@@ -23,6 +23,7 @@ use sandbag_linux::topology::Topology;
 use sandbag_linux::user::User;
 use sandbag_linux::{CpuList, Root, file_limit, machine, signals};
 use sandbag_run::command::CommandSpec;
+use sandbag_run::directory::make_new;
 use sandbag_run::layout::Layout;
 use sandbag_run::registry::Registry;
 use sandbag_run::wrapped_command::{WaitEnd, WrappedCommand};
@@ -32,7 +33,7 @@ use sandbag_profile::command::reshape::Steal;
 use sandbag_run::program;
 use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
-use sandbag_ui::output::{Overwrite, new_name, refuse_ending};
+use sandbag_ui::output::{Overwrite, refuse_ending};
 use sandbag_ui::progress::Progress;
 use sandbag_ui::units::{self, Cpus, nanos};
 
@@ -273,25 +274,30 @@ impl Output {
             let file = io::stdout().as_fd().try_clone_to_owned()?.into();
             return Ok(inherited(file, None));
         }
-        let path = path.map_or_else(|| new_name("sandbag-load", ".csv"), Path::to_owned);
-        let failed = || {
+        let failed = |path: &Path| {
             format!(
                 "{}: the recording cannot be written there (-o FILE gives another place)",
                 path.display()
             )
         };
-        if let Some(file) = open_descriptor(&path) {
-            return Ok(inherited(file.with_context(failed)?, Some(&path)));
-        }
-        let is_new = !path.exists();
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .with_context(failed)?;
+        let (path, is_new, opened) = match path {
+            None => {
+                let create = |path: &Path| File::create_new(path);
+                let (path, opened) = make_new("sandbag-load", ".csv", create);
+                (path, true, opened)
+            }
+            Some(path) => {
+                if let Some(file) = open_descriptor(path) {
+                    return Ok(inherited(file.with_context(|| failed(path))?, Some(path)));
+                }
+                let is_new = !path.exists();
+                let mut options = OpenOptions::new();
+                options.write(true).create(true).truncate(false);
+                (path.to_owned(), is_new, options.open(path))
+            }
+        };
         let output = Self {
-            file,
+            file: opened.with_context(|| failed(&path))?,
             path: Some(path),
             keeps: false,
             is_new,

@@ -4,6 +4,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::metrics::MetricsArgs;
@@ -27,6 +28,10 @@ pub struct HoldOptions {
     /// Leave no run directory
     #[arg(long)]
     pub no_out: bool,
+
+    /// The directory that was made, in all copies of these options.
+    #[arg(skip)]
+    pub made: Arc<OnceLock<PathBuf>>,
 
     /// Whether results that exist are replaced.
     #[command(flatten)]
@@ -107,7 +112,11 @@ impl HoldOptions {
         if self.no_out {
             return Ok(None);
         }
-        RunDir::make(self.out.clone(), self.user(), messages)
+        let dir = RunDir::make(self.out.clone(), self.user(), messages)?;
+        if let Some(dir) = &dir {
+            self.made.get_or_init(|| dir.path().to_owned());
+        }
+        Ok(dir)
     }
 }
 
