@@ -14,7 +14,7 @@ use sandbag_linux::user::User;
 
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::messages::Messages;
-use sandbag_ui::output::{give_to, missing, new_name};
+use sandbag_ui::output::{RESULTS, give_to, missing, new_name};
 
 /// Version of `run.json`; readers refuse a newer one.
 pub const FORMAT: u32 = 1;
@@ -148,10 +148,10 @@ impl RunDir {
         !self.named
     }
 
-    /// Removes the results of an earlier run, which this one replaces; links are replaced
-    /// as well.
+    /// Removes the results of an earlier run, experiment or sweep, which this one replaces;
+    /// links are replaced as well.
     pub fn remove_results(&self) {
-        for name in FILES {
+        for name in FILES.into_iter().chain(RESULTS) {
             let path = self.path.join(name);
             if path.is_symlink() {
                 let _ = fs::remove_file(path);

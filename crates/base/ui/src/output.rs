@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt as _, lchown};
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Context as _, Result};
+use crate::report::HOSTS_JSON;
 use crate::text::{visible, visible_lines};
 use clap::Args;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -210,7 +211,7 @@ pub const RUN_JSON: &str = "run.json";
 pub const NODES_JSON: &str = "nodes.json";
 
 /// What a directory holds a result by.
-const RESULTS: [&str; 3] = [RUN_JSON, NODES_JSON, SWEEP_JSON];
+pub const RESULTS: [&str; 4] = [RUN_JSON, NODES_JSON, SWEEP_JSON, HOSTS_JSON];
 
 /// What a program did under many conditions, in the directory above its runs.
 pub const SWEEP_JSON: &str = "sweep.json";

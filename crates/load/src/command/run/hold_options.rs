@@ -140,7 +140,14 @@ mod tests {
     #[test]
     fn results_of_an_earlier_run_stay_until_the_next_is_registered() {
         let place = tempfile::tempdir().unwrap();
-        let files = [RUN_JSON, ACHIEVED_CSV, REPORT_HTML];
+        let files = [
+            RUN_JSON,
+            ACHIEVED_CSV,
+            REPORT_HTML,
+            "nodes.json",
+            "sweep.json",
+            "hosts.json",
+        ];
         let text = |name: &str| fs::read_to_string(place.path().join(name)).ok();
         for name in files {
             fs::write(place.path().join(name), "earlier\nresult\n").unwrap();
@@ -156,8 +163,9 @@ mod tests {
             assert_eq!(text(name).as_deref(), Some("earlier\nresult\n"), "{name}");
         }
         collector.registered();
-        assert_eq!(text(RUN_JSON), None);
-        assert_eq!(text(REPORT_HTML), None);
+        for name in files.into_iter().filter(|name| *name != ACHIEVED_CSV) {
+            assert_eq!(text(name), None, "{name}");
+        }
         assert!(!text(ACHIEVED_CSV).unwrap().contains("earlier"));
         assert_eq!(collector.close(), Vec::<String>::new());
     }
