@@ -15,6 +15,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
+use nix::sys::statfs::{FUSE_SUPER_MAGIC, FsType, fstatfs};
 use nix::unistd::{SysconfVar, sysconf};
 
 use crate::{Error, Result, Root};
@@ -161,9 +162,15 @@ pub struct ProcStat {
 
 impl ProcStat {
     /// Opens `/proc/stat` under `root`.
+    ///
+    /// # Errors
+    /// It cannot be read; [`Error::Missing`] where it is not the kernel's.
     pub fn open(root: &Root) -> Result<Self> {
         let path = root.path("/proc/stat");
         let file = File::open(&path).map_err(Error::read(&path))?;
+        if let (true, Ok(system)) = (root.is_live(), fstatfs(&file)) {
+            refuse_lxcfs(system.filesystem_type())?;
+        }
         Ok(Self {
             path,
             file,
@@ -195,6 +202,18 @@ impl ProcStat {
             )
         })
     }
+}
+
+/// The counters of lxcfs are those of a container, whose CPUs it numbers from 0.
+fn refuse_lxcfs(kind: FsType) -> Result<()> {
+    if kind != FUSE_SUPER_MAGIC {
+        return Ok(());
+    }
+    Err(Error::Missing {
+        what: "/proc/stat of the kernel (that of lxcfs is there, which numbers CPUs by itself)"
+            .to_owned(),
+        remedy: "umount /proc/stat in the container".to_owned(),
+    })
 }
 
 /// Fills `buffer` from offset 0 to the end, growing it where it is too small,

@@ -168,6 +168,17 @@ fn iowait_may_turn_into_idle_and_counters_that_go_back_are_flagged() {
 }
 
 #[test]
+fn a_file_of_lxcfs_is_refused_and_one_of_a_disk_is_not() {
+    use nix::sys::statfs::{EXT4_SUPER_MAGIC, PROC_SUPER_MAGIC, TMPFS_MAGIC};
+    let error = refuse_lxcfs(FUSE_SUPER_MAGIC).unwrap_err();
+    assert!(matches!(error, Error::Missing { .. }), "{error}");
+    // Tests mount files of their own there.
+    for kind in [PROC_SUPER_MAGIC, EXT4_SUPER_MAGIC, TMPFS_MAGIC] {
+        refuse_lxcfs(kind).unwrap();
+    }
+}
+
+#[test]
 fn the_live_file() {
     let mut stat = ProcStat::open(&Root::default()).unwrap();
     assert!(!stat.sample().unwrap().cpus.is_empty());
