@@ -68,7 +68,7 @@ pub fn has_own_numbers(root: &Root) -> bool {
 /// The tightest cap on our own group and those above it that can be seen from
 /// here (`cpu.max` or `cpu.cfs_quota_us`).
 pub fn cpu_limit(root: &Root) -> Result<Option<CpuLimit>> {
-    match Mounts::read(root)?.with("cpu") {
+    match Mounts::read(root)?.with("cpu")? {
         Some(tree) => cpu_limit_at(&tree.own_dir(), &tree.mount),
         None => Ok(None),
     }
@@ -93,7 +93,7 @@ pub fn cpu_limit_at(group: &Path, mount: &Path) -> Result<Option<CpuLimit>> {
 ///
 /// Source: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst.
 pub fn memory_room(root: &Root) -> Result<Option<u64>> {
-    let Some(tree) = Mounts::read(root)?.with("memory") else {
+    let Some(tree) = Mounts::read(root)?.with("memory")? else {
         return Ok(None);
     };
     let own = tree.own_dir();

@@ -35,7 +35,7 @@ pub fn find_freezer(root: &Root) -> Result<GroupTree> {
 
 /// The same with the place of process `of` in it; `None` is this process.
 pub fn find_freezer_of(root: &Root, of: Option<u32>) -> Result<GroupTree> {
-    let tree = Mounts::of(root, of)?.with("freezer");
+    let tree = Mounts::of(root, of)?.with("freezer")?;
     tree.ok_or_else(|| Error::Missing {
         what: "the cgroup freezer".into(),
         remedy: "mount it (mount -t cgroup2 none /sys/fs/cgroup, or v1's freezer)".into(),

@@ -53,6 +53,8 @@ impl GroupTree {
 pub(crate) struct Mounts {
     all: Vec<Mount>,
     own: String,
+    /// Whose place is meant; `None` is this process.
+    of: Option<u32>,
 }
 
 impl Mounts {
@@ -69,6 +71,7 @@ impl Mounts {
         Ok(Self {
             all,
             own: root.read(groups_file(of))?,
+            of,
         })
     }
 
@@ -85,43 +88,65 @@ impl Mounts {
     }
 
     /// Our own group's path below a mount: that of a v1 controller, or of v2
-    /// for `None`.
-    fn own(&self, mount: &Mount, controller: Option<&str>) -> PathBuf {
-        own_path(&self.own, controller, &mount.top)
-    }
-
-    fn v1_tree(&self, controller: &str) -> Option<GroupTree> {
-        self.v1(controller).map(|mount| GroupTree {
-            version: Version::V1,
-            mount: mount.point.clone(),
-            own: self.own(mount, Some(controller)),
-        })
-    }
-
-    fn v2_tree(&self, mount: &Mount) -> GroupTree {
-        GroupTree {
-            version: Version::V2,
-            mount: mount.point.clone(),
-            own: self.own(mount, None),
+    /// for `None`. It is the top where it cannot be seen from here; another process would be
+    /// taken from its group, and put there.
+    fn own(&self, mount: &Mount, controller: Option<&str>) -> Result<PathBuf> {
+        let own = own_path(&self.own, controller, &mount.top);
+        match (own, self.of) {
+            (None, Some(pid)) => Err(Error::Missing {
+                what: format!(
+                    "the group of process {pid} in the tree at {}",
+                    mount.point.display()
+                ),
+                remedy: "it is outside of the part that is mounted there: mount the machine's \
+                         /sys/fs/cgroup"
+                    .into(),
+            }),
+            (own, _) => Ok(own.unwrap_or_default()),
         }
     }
 
+    fn v1_tree(&self, controller: &str) -> Result<Option<GroupTree>> {
+        let tree = self.v1(controller).map(|mount| {
+            Ok(GroupTree {
+                version: Version::V1,
+                mount: mount.point.clone(),
+                own: self.own(mount, Some(controller))?,
+            })
+        });
+        tree.transpose()
+    }
+
+    fn v2_tree(&self, mount: &Mount) -> Result<GroupTree> {
+        Ok(GroupTree {
+            version: Version::V2,
+            mount: mount.point.clone(),
+            own: self.own(mount, None)?,
+        })
+    }
+
     /// The v1 hierarchy of a controller, else the first v2 tree.
-    pub(crate) fn with(&self, controller: &str) -> Option<GroupTree> {
-        let v2 = || self.v2().next().map(|mount| self.v2_tree(mount));
-        self.v1_tree(controller).or_else(v2)
+    pub(crate) fn with(&self, controller: &str) -> Result<Option<GroupTree>> {
+        match self.v1_tree(controller)? {
+            None => self
+                .v2()
+                .next()
+                .map(|mount| self.v2_tree(mount))
+                .transpose(),
+            tree => Ok(tree),
+        }
     }
 
     /// The v1 hierarchy of a controller, else the first v2 tree whose root
     /// offers it.
     pub(crate) fn offering(&self, controller: &str) -> Result<Option<GroupTree>> {
-        if let Some(tree) = self.v1_tree(controller) {
+        if let Some(tree) = self.v1_tree(controller)? {
             return Ok(Some(tree));
         }
         for mount in self.v2() {
             let offered = crate::root::read(&mount.point.join("cgroup.controllers"))?;
             if offered.split_whitespace().any(|c| c == controller) {
-                return Ok(Some(self.v2_tree(mount)));
+                return self.v2_tree(mount).map(Some);
             }
         }
         Ok(None)
@@ -155,11 +180,19 @@ pub fn find(root: &Root) -> Result<Hierarchies> {
 }
 
 /// The same with the place of process `of` in it; `None` is this process.
+///
+/// # Errors
+/// [`Error::Missing`] if there is no such controller; also where the place of `of`, on v1 in any
+/// hierarchy in which a node has a group, is outside of what is mounted.
 pub fn find_of(root: &Root, of: Option<u32>) -> Result<Hierarchies> {
     let mounts = Mounts::of(root, of)?;
     if let Some(tree) = mounts.offering("cpu")? {
         let cpuacct = match tree.version {
-            Version::V1 => mounts.v1_tree("cpuacct"),
+            Version::V1 => {
+                mounts.v1_tree("cpuset")?;
+                mounts.v1_tree("freezer")?;
+                mounts.v1_tree("cpuacct")?
+            }
             Version::V2 => None,
         };
         return Ok(Hierarchies {
@@ -180,7 +213,7 @@ pub fn find_of(root: &Root, of: Option<u32>) -> Result<Hierarchies> {
 
 /// A process's path in one hierarchy by its `/proc/PID/cgroup`, relative to the part of
 /// the tree that is mounted (a container may see only its own).
-fn own_path(own: &str, controller: Option<&str>, top: &str) -> PathBuf {
+fn own_path(own: &str, controller: Option<&str>, top: &str) -> Option<PathBuf> {
     own.lines()
         .filter_map(|line| {
             let mut fields = line.splitn(3, ':');
@@ -194,7 +227,6 @@ fn own_path(own: &str, controller: Option<&str>, top: &str) -> PathBuf {
         // Out of our cgroup namespace: where that is cannot be known.
         .filter(|(_, path)| !path.starts_with("/.."))
         .and_then(|(_, path)| Path::new(path).strip_prefix(top).ok().map(Path::to_owned))
-        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -205,8 +237,42 @@ mod tests {
     #[test]
     fn a_place_outside_of_the_namespace_is_none() {
         let own = "0::/../../x\n";
-        assert_eq!(own_path(own, None, "/"), PathBuf::new());
-        assert_eq!(own_path("0::/x/y\n", None, "/"), PathBuf::from("x/y"));
+        assert_eq!(own_path(own, None, "/"), None);
+        assert_eq!(own_path("0::/x/y\n", None, "/"), Some("x/y".into()));
+    }
+
+    /// Its node would be made elsewhere, and it would go there at the end.
+    #[test]
+    fn another_process_whose_place_is_not_mounted_is_none() {
+        let v1 = |controller: &str| {
+            format!(
+                "41 30 0:33 /docker/ab /sys/fs/cgroup/{controller} rw - cgroup x rw,{controller}\n"
+            )
+        };
+        let v1 = ["cpu", "cpuset"].map(v1).concat();
+        let v2 = "41 30 0:33 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        let home = |mountinfo: &str, groups: &str| {
+            let (_dir, root) = fake(&[
+                ("proc/self/mountinfo", mountinfo),
+                ("proc/self/cgroup", groups),
+                ("proc/7/cgroup", groups),
+                ("sys/fs/cgroup/cgroup.controllers", "cpu\n"),
+            ]);
+            assert!(find(&root).is_ok(), "{groups}");
+            find_of(&root, Some(7)).map(|found| found.own)
+        };
+        let inside = "3:cpu:/docker/ab/x\n4:cpuset:/docker/ab\n";
+        assert_eq!(home(&v1, inside).unwrap(), Path::new("x"));
+        for (mounts, groups) in [
+            (v1.as_str(), "3:cpu:/system.slice/x\n4:cpuset:/docker/ab\n"),
+            (&v1, "3:cpu:/../x\n4:cpuset:/docker/ab\n"),
+            (&v1, "3:cpu:/docker/ab/x\n4:cpuset:/\n"),
+            (v2, "0::/../x\n"),
+        ] {
+            let error = home(mounts, groups).unwrap_err();
+            assert!(matches!(error, Error::Missing { .. }), "{error}");
+            assert!(error.to_string().contains("process 7"), "{error}");
+        }
     }
 
     #[test]
