@@ -33,6 +33,20 @@ use crate::systemd;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Layout {
+    /// Refuses a tree in which nodes have no groups.
+    ///
+    /// # Errors
+    /// [`Error::NotPossible`] for a group of v1 that was handed to us.
+    pub fn check_node(&self) -> Result<()> {
+        if (self.kind, self.version()) != (LayoutKind::Delegated, Version::V1) {
+            return Ok(());
+        }
+        Err(Error::not_possible(
+            "on cgroup v1 a node has groups in several hierarchies, and --cgroup names one group",
+            "leave out --cgroup",
+        ))
+    }
+
     /// Makes the group of a node of these CPUs; where it is for a process that runs
     /// already, `target`, at that process's place.
     ///
@@ -46,6 +60,7 @@ impl Layout {
         cpus: &CpuList,
         target: Option<u32>,
     ) -> Result<NodeGroup> {
+        self.check_node()?;
         let home = match target {
             None => self.hierarchies.clone(),
             Some(_) => cgroup::find_of(root, target)?,

@@ -39,6 +39,26 @@ fn a_delegated_group_without_cpu_is_refused() {
 }
 
 #[test]
+fn a_node_in_a_delegated_group_of_v1_is_refused_in_words() {
+    let (dir, root) = testing::machine(&[
+        ("sys/fs/cgroup/cpu/mine/cgroup.procs", ""),
+        ("proc/self/cgroup", "3:cpu:/\n"),
+        (
+            "proc/self/mountinfo",
+            "41 30 0:33 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n",
+        ),
+    ]);
+    let layout = Layout::find(&root, Some(Path::new("/mine"))).unwrap();
+    assert_eq!(layout.kind(), LayoutKind::Delegated);
+    let mut journal = journal(dir.path(), 1);
+    let cpus = CpuList::from_iter([0]);
+    let made = layout.make_node(&root, &mut journal, RunId::from(1), &cpus, None);
+    let error = made.unwrap_err();
+    assert!(matches!(error, Error::NotPossible { .. }), "{error}");
+    assert_eq!(journal.entries().unwrap().len(), 1, "nothing is noted");
+}
+
+#[test]
 fn systemd_is_recognised() {
     let (dir, root) = fake_v2("cpu\n");
     assert_eq!(Layout::find(&root, None).unwrap().kind(), LayoutKind::V2);

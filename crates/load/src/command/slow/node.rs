@@ -110,6 +110,7 @@ pub fn check(options: &NodeOptions, registry: &Registry) -> Result<CheckedNode> 
     method.fit_to(&root, &placed.cpus)?;
     let layout = Layout::find(&root, options.hold.cgroup.as_deref())?;
     run::check_layout(&method, &layout)?;
+    layout.check_node()?;
     let most = method.serves(1.0);
     // Also for the frequency that is the nearest: none is near below the
     // lowest.
