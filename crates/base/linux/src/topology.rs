@@ -117,11 +117,12 @@ fn usable(root: &Root, possible: &CpuList, online: &CpuList) -> CpuList {
     if !root.is_live() {
         return online.clone();
     }
-    let asked = std::thread::scope(|scope| scope.spawn(ask).join());
-    match asked {
-        Ok(Ok(cpus)) => cpus.intersection(online),
-        _ => online.clone(),
-    }
+    let asked = std::thread::scope(|scope| {
+        // At a limit of processes there is none.
+        let thread = std::thread::Builder::new().spawn_scoped(scope, ask);
+        thread.ok()?.join().ok()?.ok()
+    });
+    asked.map_or_else(|| online.clone(), |cpus| cpus.intersection(online))
 }
 
 fn read_cpu(dir: &Path, cpu: u32, online: &CpuList, node: Option<u32>) -> Result<Cpu> {

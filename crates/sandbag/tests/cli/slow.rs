@@ -58,6 +58,16 @@ fn cpus_have_names() {
         .stderr(contains("no node of this user"));
 }
 
+/// As at a limit of processes, which root does not have.
+#[test]
+fn cpus_are_found_where_no_thread_can_start() {
+    let dir = Dir::new();
+    let mut dry = dir.command(&["load", "10", "--cpus", "0", "--dry-run"]);
+    dry.env("RUST_MIN_STACK", (1_u64 << 50).to_string());
+    let code = if dir.is_root() { 0 } else { 5 };
+    dry.assert().code(code);
+}
+
 /// Paths in a nodes file are seen from the node's directory, and by its PATH.
 #[test]
 fn a_dry_run_of_a_nodes_file_says_who_is_where() {
