@@ -118,7 +118,11 @@ fn is_container(dir: &str, wanted: &str) -> bool {
     if bare.strip_prefix("machine-").is_some_and(machine) {
         return true;
     }
-    let id = bare.rsplit('-').next().unwrap_or(bare);
+    let (engine, id) = bare.rsplit_once('-').unwrap_or(("", bare));
+    // The scope of the container's monitor has the same id.
+    if engine.ends_with("conmon") {
+        return false;
+    }
     let is_id = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let is_named = wanted.len() >= LEAST_DIGITS && is_id(wanted) && id.starts_with(wanted);
     is_named && id.len() == ID_DIGITS && is_id(id)
@@ -190,7 +194,9 @@ mod tests {
             );
         }
         assert!(is_container("machine-deb.scope", "deb") && is_container("lxc.payload.a", "a"));
-        assert!(!is_container("libpod-conmon-0f1e.scope", "0f1e"));
+        for engine in ["libpod", "crio"] {
+            assert!(!is_container(&format!("{engine}-conmon-{ID}.scope"), ID));
+        }
     }
 
     #[test]
@@ -222,5 +228,21 @@ mod tests {
                 .to_string()
                 .contains("not the only one")
         );
+    }
+
+    #[test]
+    fn a_container_of_podman_is_found_beside_its_monitor() {
+        let mounts = "31 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        let [own, monitor] = ["", "conmon-"].map(|which| {
+            format!("sys/fs/cgroup/machine.slice/libpod-{which}{ID}.scope/cgroup.procs")
+        });
+        let (dir, root) = crate::fake_machine::fake(&[
+            ("proc/self/mountinfo", mounts),
+            ("proc/self/cgroup", "0::/\n"),
+            (&own, "7\n"),
+            (&monitor, "6\n"),
+        ]);
+        let found = find_group(&root, &GroupName::Container(ID[..12].to_owned())).unwrap();
+        assert_eq!(found.join("cgroup.procs"), dir.path().join(&own));
     }
 }
