@@ -84,6 +84,15 @@ fn force_replaces_and_pipes_and_devices_are_no_results() {
 }
 
 #[test]
+fn a_record_that_cannot_be_written_is_said_also_when_quiet() {
+    let events = r#"{"0": [[1000, 1000000], [20000000, 1000000]]}"#;
+    let dir = Dir::new().with("t.json", events);
+    dir.line("-q jitter replay t.json --cpus 0 --method fair --no-out --json=/dev/full -- true")
+        .code(0)
+        .stderr(contains("/dev/full"));
+}
+
+#[test]
 fn a_recording_of_jitter_without_a_name_gets_a_new_one() {
     let dir = Dir::new().with("jitter.sbj", "mine");
     for _ in 0..2 {

@@ -210,6 +210,7 @@ pub struct SufferedRecord {
     pub merged: u64,
     pub behind: u64,
     pub cut: u64,
+    pub away: u64,
     pub short: u64,
     pub passed: u64,
     pub invalid: u64,
@@ -253,6 +254,7 @@ impl From<&RankOutcome> for SufferedRecord {
             merged: counts.merged,
             behind: counts.behind,
             cut: counts.cut,
+            away: counts.away,
             short: counts.below_floor,
             passed: counts.missed,
             invalid: counts.invalid,
@@ -385,7 +387,7 @@ pub fn leave(
     };
     let written = output::put_json(path, record, args.overwrite.existing());
     if let Err(error) = &written {
-        messages.warning(&error.line());
+        Messages::error(&error.line());
     }
     whole && written.is_ok()
 }

@@ -333,7 +333,7 @@ fn leave(run: &Run, dir: Option<&RunDir>, options: &RunOptions, messages: &Messa
     match output::put_json(path, run, options.hold.overwrite.existing()) {
         Ok(()) => whole,
         Err(error) => {
-            messages.warning(&error.line());
+            Messages::error(&error.line());
             false
         }
     }
