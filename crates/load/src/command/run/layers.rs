@@ -12,6 +12,7 @@ use clap::Args;
 use sandbag_run::journal::PART_OF;
 use sandbag_run::registry::Registry;
 use sandbag_stats::Verdict;
+use sandbag_ui::address::{self, SCHEMES};
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::units::{self, ASK_LIMIT, Loads};
 use sandbag_ui::{BadInput, bail, exit};
@@ -70,9 +71,10 @@ fn looks_like_a_file(text: &str) -> bool {
 }
 
 fn layer_load(text: &str) -> std::result::Result<LayerLoad, String> {
+    let is_url = SCHEMES.iter().any(|scheme| text.starts_with(scheme));
     match units::loads(text) {
         Ok(loads) => Ok(LayerLoad::Constant(loads)),
-        Err(_) if Path::new(text).exists() => Ok(LayerLoad::Profile(text.into())),
+        Err(_) if is_url || Path::new(text).exists() => Ok(LayerLoad::Profile(text.into())),
         Err(_) if looks_like_a_file(text) => Err("there is no such file".to_owned()),
         Err(why) => Err(format!("{why}, or a load profile")),
     }
@@ -179,7 +181,10 @@ fn profile(file: &Path, speeds: &Ratios) -> Result<LayerPlan> {
     words.push(file.into());
     Ok(LayerPlan {
         name: LOAD,
-        asked: format!("the load of {} of the slowed CPUs", file.display()),
+        asked: format!(
+            "the load of {} of the slowed CPUs",
+            address::public(&file.to_string_lossy())
+        ),
         words,
         share: None,
     })
@@ -386,5 +391,29 @@ fn of_jitter(run: JitterRecord) -> Part {
         cpus: cpus.collect(),
         warnings: run.warnings,
         ..Part::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_is_a_number_a_file_or_a_url() {
+        for url in SCHEMES.map(|scheme| format!("{scheme}u:secret@h:9090/?instance=a")) {
+            let load = layer_load(&url).unwrap();
+            assert_eq!(load, LayerLoad::Profile(url.clone().into()));
+            let plan = profile(Path::new(&url), &Ratios::new([(0, 0.5)].into())).unwrap();
+            assert!(plan.words.contains(&url.into()), "{:?}", plan.words);
+            assert!(!plan.asked().contains("secret"), "{}", plan.asked());
+        }
+        assert!(matches!(layer_load("30"), Ok(LayerLoad::Constant(_))));
+        for (text, said) in [
+            ("http://h/?instance=a", "no such file"),
+            ("day.csv", "no such file"),
+            ("half", "or a load profile"),
+        ] {
+            assert!(layer_load(text).unwrap_err().contains(said), "{text}");
+        }
     }
 }
