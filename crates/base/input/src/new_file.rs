@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek as _, Write};
 use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -112,15 +112,58 @@ pub fn open_descriptor(path: &Path) -> Option<io::Result<File>> {
 /// [`NewFile::finish`]. Until then readers see the old file (also where an
 /// output is an input), and an interrupted program leaves no file.
 ///
-/// Devices and pipes are written directly, and so are files where the file
-/// system or the permissions of the directory do not allow unnamed files
-/// (open(2), O_TMPFILE).
+/// Where the file system has no unnamed files (open(2), O_TMPFILE: NFS), it is
+/// `.NAME.PID` until then, which a program that is killed leaves. Devices and pipes
+/// are written directly, and so are files in directories in which none can be made.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
     target: PathBuf,
     existing: Existing,
-    unnamed: bool,
+    place: Place,
+}
+
+/// Where the bytes are until the end.
+#[derive(Debug)]
+enum Place {
+    Target,
+    Unnamed,
+    Beside(Temporary),
+}
+
+/// A name beside a file, which goes with this.
+#[derive(Debug)]
+struct Temporary(PathBuf);
+
+impl Temporary {
+    /// Makes a file of a name that nothing has.
+    fn make<T>(target: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<(Self, T)> {
+        /// What was killed, and another host's process of our number, leave names.
+        const MOST: u32 = 10;
+        let mut nth = 1;
+        loop {
+            let mut name = OsString::from(".");
+            name.push(target.file_name().unwrap_or_default());
+            name.push(format!(".{}", std::process::id()));
+            if nth > 1 {
+                name.push(format!(".{nth}"));
+            }
+            let path = directory(target).join(name);
+            match make(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && nth < MOST => {
+                    nth += 1;
+                }
+                made => return made.map(|made| (Self(path), made)),
+            }
+        }
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // It may have its own name by now.
+        let _ = fs::remove_file(&self.0);
+    }
 }
 
 impl NewFile {
@@ -129,82 +172,138 @@ impl NewFile {
     /// # Errors
     /// [`NameTaken`], or it cannot be made.
     pub fn create(path: &Path, existing: Existing) -> io::Result<Self> {
+        Self::create_by(path, existing, |options, dir| {
+            let mut options = options.clone();
+            options.custom_flags(OFlag::O_TMPFILE.bits()).open(dir)
+        })
+    }
+
+    /// The same; `open_unnamed` makes a file without a name in a directory.
+    fn create_by(
+        path: &Path,
+        existing: Existing,
+        open_unnamed: impl FnOnce(&OpenOptions, &Path) -> io::Result<File>,
+    ) -> io::Result<Self> {
         refuse_taken(path, existing)?;
         let directly = |target: PathBuf| {
             Ok(Self {
                 file: open_new(&target, existing)?,
                 target,
                 existing,
-                unnamed: false,
+                place: Place::Target,
             })
         };
         if descriptor(path).is_some() {
             return directly(path.to_owned());
         }
         let target = fs::canonicalize(path).unwrap_or_else(|_| link_target(path));
-        if fs::metadata(&target).is_ok_and(|meta| !meta.is_file()) {
+        let before = fs::metadata(&target);
+        if before.as_ref().is_ok_and(|meta| !meta.is_file()) {
             return directly(target);
         }
-        let unnamed = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .mode(0o666)
-            .custom_flags(OFlag::O_TMPFILE.bits())
-            .open(directory(&target));
-        match unnamed {
-            Ok(file) => Ok(Self {
+        // Others may not read it before its end either.
+        let mode = before.map_or(0o666, |meta| meta.permissions().mode() & 0o777);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).mode(mode);
+        let made = match open_unnamed(&options, directory(&target)) {
+            Ok(file) => Ok((file, Place::Unnamed)),
+            Err(_) => {
+                options.create_new(true);
+                let made = Temporary::make(&target, |name| options.open(name));
+                made.map(|(named, file)| (file, Place::Beside(named)))
+            }
+        };
+        match made {
+            Ok((file, place)) => Ok(Self {
                 file,
                 target,
                 existing,
-                unnamed: true,
+                place,
             }),
+            // The old one would be lost, and the new one not written.
+            Err(error) if is_full(&error) => Err(error),
             Err(_) => directly(target),
         }
     }
 
-    /// Gives it its name.
+    /// Gives it its name, once its bytes are on the disk: a quota, or the server of a network file
+    /// system, may refuse them only then.
     ///
     /// # Errors
     /// It cannot take it; [`NameTaken`] where another file came meanwhile.
-    pub fn finish(mut self) -> io::Result<()> {
-        self.file.flush()?;
-        if !self.unnamed {
-            return Ok(());
-        }
+    pub fn finish(self) -> io::Result<()> {
+        sync(&self.file)?;
+        self.put(sync)
+    }
+
+    /// The same without waiting for the disk: of what is written again and again.
+    ///
+    /// # Errors
+    /// As [`Self::finish`].
+    pub fn finish_unsynced(self) -> io::Result<()> {
+        self.put(|_| Ok(()))
+    }
+
+    fn put(mut self, sync: impl Fn(&File) -> io::Result<()>) -> io::Result<()> {
+        let source = match &self.place {
+            Place::Target => return Ok(()),
+            Place::Unnamed => format!("/proc/self/fd/{}", self.file.as_raw_fd()).into(),
+            Place::Beside(named) => named.0.clone(),
+        };
         if let Ok(before) = fs::metadata(&self.target) {
             // The new file keeps the permissions of the old one.
             let _ = self.file.set_permissions(before.permissions());
         }
-        let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let link = |name: &Path| {
             let follow = AtFlags::AT_SYMLINK_FOLLOW;
-            linkat(AT_FDCWD, own.as_str(), AT_FDCWD, name, follow)
+            linkat(AT_FDCWD, &source, AT_FDCWD, name, follow).map_err(io::Error::from)
         };
         if self.existing == Existing::Refuse {
-            match link(&self.target) {
-                Ok(()) => return Ok(()),
-                Err(Errno::EEXIST) => return Err(NameTaken::error()),
-                Err(_) => return self.copy(),
-            }
+            return match link(&self.target) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    Err(NameTaken::error())
+                }
+                // Without /proc, or without such links: at least nothing was touched until now.
+                Err(_) => self.copy(sync),
+                Ok(()) => Ok(()),
+            };
         }
-        let mut name = OsString::from(".");
-        name.push(self.target.file_name().unwrap_or_default());
-        name.push(format!(".{}", std::process::id()));
-        let named = directory(&self.target).join(name);
-        match link(&named) {
-            Ok(()) => fs::rename(&named, &self.target).inspect_err(|_| {
-                let _ = fs::remove_file(&named);
-            }),
-            Err(_) => self.copy(),
+        let rename = |named: &Temporary| fs::rename(&named.0, &self.target);
+        let replaced = match &self.place {
+            Place::Beside(named) => rename(named),
+            _ => Temporary::make(&self.target, link).and_then(|(named, ())| rename(&named)),
+        };
+        match replaced {
+            Err(error) if !is_full(&error) => self.copy(sync),
+            replaced => replaced,
         }
     }
 
-    /// Without /proc: at least nothing was touched until now.
-    fn copy(&mut self) -> io::Result<()> {
+    /// Where it cannot take its name: the target may be a mount, or another's in a sticky directory.
+    fn copy(&mut self, sync: impl Fn(&File) -> io::Result<()>) -> io::Result<()> {
         self.file.rewind()?;
         let mut target = open_new(&self.target, self.existing)?;
-        io::copy(&mut self.file, &mut target).map(drop)
+        io::copy(&mut self.file, &mut target)?;
+        sync(&target)
     }
+}
+
+/// Waits until all of a file is on its disk; pipes and devices have none.
+fn sync(file: &File) -> io::Result<()> {
+    match file.sync_data() {
+        Err(error) if is_one_of(&error, &[Errno::EINVAL, Errno::EROFS]) => Ok(()),
+        synced => synced,
+    }
+}
+
+/// Whether there is no room for another file.
+fn is_full(error: &io::Error) -> bool {
+    is_one_of(error, &[Errno::ENOSPC, Errno::EDQUOT])
+}
+
+fn is_one_of(error: &io::Error, numbers: &[Errno]) -> bool {
+    let is_it = |number: i32| numbers.contains(&Errno::from_raw(number));
+    error.raw_os_error().is_some_and(is_it)
 }
 
 /// To where links lead that lead to nothing yet: that is where the file is to be,
@@ -241,10 +340,21 @@ impl Write for NewFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
+
+    type Create = fn(&Path, Existing) -> io::Result<NewFile>;
+
+    /// As on a file system without unnamed files.
+    fn create_named(path: &Path, existing: Existing) -> io::Result<NewFile> {
+        NewFile::create_by(path, existing, |_, _| Err(Errno::EOPNOTSUPP.into()))
+    }
 
     #[test]
     fn the_old_one_stays_until_the_new_one_is_whole() {
+        the_old_one_stays(NewFile::create);
+        the_old_one_stays(create_named);
+    }
+
+    fn the_old_one_stays(create: Create) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.csv");
         fs::write(&path, "old").unwrap();
@@ -252,12 +362,12 @@ mod tests {
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("a.csv", &link).unwrap();
 
-        let mut dropped = NewFile::create(&path, Existing::Replace).unwrap();
+        let mut dropped = create(&path, Existing::Replace).unwrap();
         dropped.write_all(b"half").unwrap();
         drop(dropped);
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
 
-        let mut new = NewFile::create(&link, Existing::Replace).unwrap();
+        let mut new = create(&link, Existing::Replace).unwrap();
         new.write_all(b"new").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         new.finish().unwrap();
@@ -272,10 +382,13 @@ mod tests {
     fn what_exists_is_refused_also_if_it_came_meanwhile() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.csv");
-        let mut new = NewFile::create(&path, Existing::Refuse).unwrap();
-        new.write_all(b"new").unwrap();
-        fs::write(&path, "old").unwrap();
-        assert!(NameTaken::is_cause(&new.finish().unwrap_err()));
+        for create in [NewFile::create as Create, create_named] {
+            let _ = fs::remove_file(&path);
+            let mut new = create(&path, Existing::Refuse).unwrap();
+            new.write_all(b"new").unwrap();
+            fs::write(&path, "old").unwrap();
+            assert!(NameTaken::is_cause(&new.finish().unwrap_err()));
+        }
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("a.csv", &link).unwrap();
         for name in [&path, &link] {
@@ -350,13 +463,53 @@ mod tests {
     fn a_name_that_is_not_there_yet_and_a_device() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("b");
-        let new = NewFile::create(&path, Existing::Replace).unwrap();
-        assert!(!path.exists());
-        new.finish().unwrap();
-        assert!(path.is_file());
+        for create in [NewFile::create as Create, create_named] {
+            for existing in [Existing::Refuse, Existing::Replace] {
+                let _ = fs::remove_file(&path);
+                let new = create(&path, existing).unwrap();
+                assert!(!path.exists());
+                new.finish().unwrap();
+                assert!(path.is_file());
+                assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+            }
+        }
         let mut null = NewFile::create(Path::new("/dev/null"), Existing::Refuse).unwrap();
         null.write_all(b"x").unwrap();
         null.finish().unwrap();
         assert!(NewFile::create(&dir.path().join("no/such"), Existing::Refuse).is_err());
+    }
+    /// A file that was killed while it was written, and two at once, keep their names.
+    #[test]
+    fn a_temporary_name_that_is_taken_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c");
+        let stale = dir.path().join(format!(".c.{}", std::process::id()));
+        fs::write(&stale, "stale").unwrap();
+        for create in [NewFile::create as Create, create_named] {
+            let mut new = create(&path, Existing::Replace).unwrap();
+            new.write_all(b"new").unwrap();
+            new.finish().unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+            assert_eq!(fs::read_to_string(&stale).unwrap(), "stale");
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+        }
+    }
+
+    #[test]
+    fn a_file_of_the_machine_s_own_is_written_to_and_not_replaced() {
+        // Nothing can be made beside it, also by root.
+        let path = Path::new("/proc/self/comm");
+        let before = fs::read_to_string(path).unwrap();
+        let mut new = create_named(path, Existing::Replace).unwrap();
+        assert!(matches!(new.place, Place::Target));
+        new.write_all(before.as_bytes()).unwrap();
+        new.finish().unwrap();
+    }
+
+    #[test]
+    fn what_is_not_on_a_disk_needs_no_sync() {
+        let (_reader, writer) = nix::unistd::pipe().unwrap();
+        sync(&File::from(writer)).unwrap();
+        sync(&File::create("/dev/null").unwrap()).unwrap();
     }
 }

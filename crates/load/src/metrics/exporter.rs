@@ -2,14 +2,15 @@
 //! The exporter of one run: options, the process that starts it, and itself.
 
 use std::fs;
+use std::io::{self, Write as _};
 use std::net::{TcpListener, ToSocketAddrs as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use sandbag_input::Existing;
+use sandbag_input::{Existing, NewFile};
 use sandbag_linux::child::ChildSetup as _;
 use sandbag_linux::{Root, interrupt};
 use sandbag_run::child;
@@ -218,10 +219,18 @@ fn show(setup: &ExporterSetup, page: &Page, watch: Option<&Watch>) {
     }
 }
 
+/// Not [`output::put`], which waits for the disk, each second.
+fn rewrite(file: &Path, text: &str) -> io::Result<()> {
+    let mut new = NewFile::create(file, Existing::Replace)?;
+    new.write_all(text.as_bytes())?;
+    new.finish_unsynced()?;
+    output::give_to_caller(file);
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
-    use sandbag_run::journal::{Journal, RunInfo};
-    use sandbag_run::registry::Registry;
+    use sandbag_run::journal::Journal;
 
     use super::*;
 
