@@ -14,7 +14,9 @@ use sandbag_input::{Existing, NewFile};
 use sandbag_linux::child::ChildSetup as _;
 use sandbag_linux::{Root, interrupt};
 use sandbag_run::child;
+use sandbag_run::journal::RunInfo;
 use sandbag_run::process_identity::ProcessIdentity;
+use sandbag_run::registry::Registry;
 use sandbag_run::run_process::RunId;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::messages::Messages;
@@ -23,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::server::{self, Page};
 use super::text::{Form, text};
-use crate::live::Watch;
+use crate::live::{Watch, WatchedRun};
 
 /// First argument of an exporter.
 pub const EXPORTER_VERB: &str = "__exporter";
@@ -65,6 +67,11 @@ impl MetricsArgs {
                 return Err(BadInput(format!("--metrics-file {name}: must end with .prom")).into());
             }
             output::check_parent(file).context("--metrics-file")?;
+            if owner(file).is_some()
+                && let Some(registry) = Registry::existing()
+            {
+                refuse_live(file, &registry.runs()?)?;
+            }
         }
         self.metrics.as_deref().map(listen).transpose()
     }
@@ -81,9 +88,51 @@ pub struct ExporterSetup {
     file: Option<PathBuf>,
 }
 
+/// How the first line of a file begins that says which run writes it.
+const OWNER: &str = "# sandbag run ";
+
+/// What stands in the file of a run.
+fn content(run: &str, seen: &[&WatchedRun]) -> String {
+    format!("{OWNER}{run}\n{}", text(seen, Form::Prometheus))
+}
+
+/// The run that wrote a file, by the name of its journal.
+fn owner(file: &Path) -> Option<String> {
+    // Looking into a pipe would wait for one who writes.
+    let text = file.is_file().then(|| fs::read_to_string(file))?.ok()?;
+    let run = text.lines().next()?.strip_prefix(OWNER)?;
+    Some(run.to_owned())
+}
+
+/// Refuses the file that another run writes.
+fn refuse_live(file: &Path, runs: &[RunInfo]) -> Result<()> {
+    let owner = owner(file).filter(|owner| *owner != RunId::own().to_string());
+    let is_owner = |run: &&RunInfo| Some(run.id().to_string()) == owner;
+    match runs.iter().find(is_owner) {
+        None => Ok(()),
+        Some(run) => Err(NotPossible(format!(
+            "--metrics-file {}: run {} writes it; name another file",
+            file.display(),
+            run.pid
+        ))
+        .into()),
+    }
+}
+
+/// Removes the file of a run, unless another one writes it; whether it was there.
+fn remove(file: &Path, run: &str) -> bool {
+    owner(file).as_deref() == Some(run) && fs::remove_file(file).is_ok()
+}
+
 /// The exporter of a run; ended with it.
 #[derive(Debug)]
-pub struct Exporter(Child, ProcessIdentity);
+pub struct Exporter {
+    child: Child,
+    /// `None`: it ended at once.
+    named: Option<ProcessIdentity>,
+    run: String,
+    file: Option<PathBuf>,
+}
 
 impl Exporter {
     /// Starts it for the run of this process, if metrics are wanted.
@@ -95,12 +144,13 @@ impl Exporter {
             return Ok(None);
         }
         let listener = wanted.open()?;
+        let run = RunId::own().to_string();
         if let Some(file) = &wanted.metrics_file {
-            let nothing = text(&[], Form::Prometheus);
+            let nothing = content(&run, &[]);
             output::put(file, nothing, Existing::Replace).context("--metrics-file")?;
         }
         let setup = ExporterSetup {
-            run: RunId::own().to_string(),
+            run: run.clone(),
             listener: listener.as_ref().map(|listener| listener.as_raw_fd()),
             file: wanted.metrics_file.clone(),
         };
@@ -112,25 +162,37 @@ impl Exporter {
         // It removes its file.
         command.program_dies_with_us(libc::SIGTERM);
         let child = command.spawn().context("the exporter of the metrics")?;
-        // Not waited for by anyone yet, so it is there, if only as a zombie.
         let named = ProcessIdentity::of(&Root::default(), child.id())?;
-        Ok(named.map(|named| Self(child, named)))
+        Ok(Some(Self {
+            child,
+            named,
+            run,
+            file: setup.file,
+        }))
     }
 }
 
 impl Drop for Exporter {
     fn drop(&mut self) {
+        let has_ended = matches!(self.child.try_wait(), Ok(Some(_)));
         // Not by its number, which may be another's once the supervisor has reaped it.
-        if let Ok(Some(_)) = self.0.try_wait() {
-            return;
-        }
-        if let Ok(Some(named)) = ProcessIdentity::of(&Root::default(), self.0.id())
-            && named == self.1
-        {
+        let now = ProcessIdentity::of(&Root::default(), self.child.id());
+        let named = self.named.filter(|_| !has_ended);
+        let named = named.filter(|named| matches!(now, Ok(Some(now)) if now == *named));
+        if let Some(named) = named {
             let _ = named.signal(libc::SIGTERM);
+            // The supervisor reaps all children that end, this one perhaps as well.
+            let _ = self.child.wait();
         }
-        // The supervisor reaps all children that end, this one perhaps as well.
-        let _ = self.0.wait();
+        if let Some(file) = &self.file
+            && remove(file, &self.run)
+            && named.is_none()
+        {
+            Messages::error(&format!(
+                "the exporter of the metrics ended before the run: {} was not written to the end",
+                file.display()
+            ));
+        }
     }
 }
 
@@ -160,7 +222,7 @@ pub fn run(arguments: &[String]) -> std::result::Result<(), String> {
         .ok_or_else(|| format!("{EXPORTER_VERB} is for sandbag's own use"))?;
     let outcome = export(&setup).map_err(|error| error.to_string());
     if let Some(file) = &setup.file {
-        let _ = fs::remove_file(file);
+        remove(file, &setup.run);
     }
     outcome
 }
@@ -215,7 +277,7 @@ fn show(setup: &ExporterSetup, page: &Page, watch: Option<&Watch>) {
     }
     if let Some(file) = &setup.file {
         // A full disk is no reason to end: the next write may succeed.
-        let _ = output::put(file, text(&ours, Form::Prometheus), Existing::Replace);
+        let _ = rewrite(file, &content(&setup.run, &ours));
     }
 }
 
@@ -252,7 +314,7 @@ mod tests {
             let file = fs::read_to_string(setup.file.as_ref().unwrap()).unwrap();
             (page.lock().unwrap().clone(), file)
         };
-        let nothing = ("# EOF\n".to_owned(), String::new());
+        let nothing = ("# EOF\n".to_owned(), format!("{OWNER}{}\n", setup.run));
         let open = || Watch::of(registry.clone());
         let mut watch = look(None, open).ok();
         assert!(shown(watch.as_ref()).0.contains("sandbag_run_info{"));
@@ -288,6 +350,48 @@ mod tests {
         assert!(shown(RunId::own().to_string()).contains("sandbag_run_info{"));
         let elsewhere = format!("{}x1x1", std::process::id());
         assert_eq!(shown(elsewhere), "# EOF\n");
+    }
+
+    #[test]
+    fn a_run_removes_its_own_file_also_where_its_exporter_has_ended() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("x.prom");
+        let wanted = MetricsArgs {
+            metrics: None,
+            metrics_file: Some(file.clone()),
+        };
+        let start = || {
+            // A program of tests ends when it is started as an exporter, and removes nothing.
+            let exporter = Exporter::start(&wanted).unwrap().unwrap();
+            assert_eq!(owner(&file), Some(RunId::own().to_string()));
+            exporter
+        };
+        drop(start());
+        assert!(!file.exists());
+        let exporter = start();
+        rewrite(&file, &content("12x1x1", &[])).unwrap();
+        drop(exporter);
+        assert_eq!(owner(&file).as_deref(), Some("12x1x1"));
+        assert!(!remove(&file, "13") && remove(&file, "12x1x1"));
+    }
+
+    #[test]
+    fn a_file_that_a_live_run_writes_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("x.prom");
+        let run = RunInfo {
+            pid: 11,
+            ..RunInfo::of_this_process("test")
+        };
+        let runs = [run, RunInfo::of_this_process("test")];
+        assert!(refuse_live(&file, &runs).is_ok());
+        rewrite(&file, &content(&runs[0].id().to_string(), &[])).unwrap();
+        let why = refuse_live(&file, &runs).unwrap_err().to_string();
+        assert!(why.contains("run 11 writes it"), "{why}");
+        // It has ended; it is our own.
+        assert!(refuse_live(&file, &runs[1..]).is_ok());
+        rewrite(&file, &content(&RunId::own().to_string(), &[])).unwrap();
+        assert!(refuse_live(&file, &runs).is_ok());
     }
 
     #[test]
