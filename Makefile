@@ -32,7 +32,7 @@ DESTDIR ?=
 
 # The tests measure the machine that they share.
 .NOTPARALLEL:
-.PHONY: build run test test-all check unit mpi mpi-test machine guest guest-results bench nodes audit-bench lab lint install uninstall package package-test man reference clean help
+.PHONY: build run test test-all check unit mpi mpi-test machine guest guest-results bench nodes audit-bench lab lint install uninstall package package-test man reference clean clean-results help
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -203,4 +203,8 @@ package: build ## A tarball with its checksum, a Debian package, a wheel and an 
 
 clean: ## Remove what was built and fetched
 	cargo clean
-	rm -rf .guest sandbag-run-* bench-results.* loads-results.* jitter-results.* scale-results.* nodes-results.* audit-results.* lab-results
+	rm -rf .guest sandbag-run-example
+
+clean-results: ## Remove what was measured here: sandbag-run-*, *-results.*, lab-results, guest-results
+	rm -rf sandbag-run-* bench-results.* loads-results.* jitter-results.* scale-results.* nodes-results.* \
+	    audit-results.* lab-results guest-results

@@ -103,3 +103,18 @@ fn commands_of_tutorials_and_how_tos_are_parsed() {
     }
     assert!(parsed >= 40, "{parsed}");
 }
+
+/// Results take days, and .gitignore has them as it has what is built.
+#[test]
+fn make_clean_leaves_what_was_measured() {
+    let makefile = fs::read_to_string(Path::new(ROOT).join("Makefile")).unwrap();
+    let recipe = |target: &str| {
+        let rest = makefile.split(&format!("\n{target}: ")).nth(1).unwrap();
+        rest.split("\n\n").next().unwrap().to_owned()
+    };
+    let (clean, results) = (recipe("clean"), recipe("clean-results"));
+    for measured in ["bench-results", "lab-results", "sandbag-run-*"] {
+        assert!(!clean.contains(measured), "{clean}");
+        assert!(results.contains(measured), "{results}");
+    }
+}
