@@ -11,7 +11,7 @@ use sandbag_scale::bench::{Messages, RankBarrier};
 pub struct MpiBarrier<'a> {
     world: &'a SimpleCommunicator,
     says: u32,
-    /// Yield the CPU between polls, because there are more ranks than CPUs.
+    /// Yield the CPU between polls, because ranks wait for CPU time.
     yields: bool,
 }
 

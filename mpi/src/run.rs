@@ -80,7 +80,7 @@ pub fn bench(args: &BenchArgs, world: &SimpleCommunicator) -> Result<()> {
     }
     let barrier = MpiBarrier::new(world, oversubscribed);
     let mut rank = Rank::new(barrier, clock, iterations, settings.plan.as_ref());
-    // With more ranks than CPUs the round trip would be a wait for a CPU.
+    // The round trip would be a wait for CPU time.
     let compared = |rank: &mut Rank<'_, MpiBarrier<'_>>| {
         if oversubscribed {
             Vec::new()
@@ -134,8 +134,9 @@ fn write(
     let asked = &args.options;
     if measured.oversubscribed {
         crate::say(format_args!(
-            "there are more ranks than CPUs on some machine: they wait for CPUs as \
-             well as for each other, and what is measured is mostly that"
+            "there are more ranks than CPUs on some machine, or a CPU limit below what they \
+             take: they wait for CPU time as well as for each other, and what is measured is \
+             mostly that"
         ));
     }
     let mut hosts: Vec<&str> = places.iter().filter_map(|p| p.split(' ').next()).collect();
