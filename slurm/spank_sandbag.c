@@ -47,8 +47,9 @@ typedef hostlist_t *hosts_t;
 typedef hostlist_t hosts_t;
 #endif
 
-/* Bounds of every wait, in ms: a failure of sandbag must not hold up a step. */
-enum { READY_MS = 5000, END_MS = 5000, KILLED_MS = 1000, RESTORE_MS = 5000, LOOK_MS = 2 };
+/* Bounds of every wait, in ms: a failure of sandbag must not hold up a step. sandbag starts a process
+   for each CPU. */
+enum { READY_MS = 5000, READY_CPU_MS = 50, END_MS = 5000, KILLED_MS = 1000, RESTORE_MS = 5000, LOOK_MS = 2 };
 enum { TEXT = 512, MAX_CPUS = 8192, MAX_ARGS = 20, MAX_GROUPS = 16 };
 
 /* Methods that load CPUs. `lim` and `cap` act on programs inside a node, which the tasks of a
@@ -86,6 +87,8 @@ static struct {
 static char node[256] = "?";
 static cpu_set_t cpus[MAX_CPUS / CPU_SETSIZE];
 static uint32_t forked, exited;
+/* slurmstepd. */
+static pid_t stepd;
 /* Shared with the tasks, which are forked before it is known: 1 if the step must fail. */
 static int *must_fail;
 
@@ -528,10 +531,15 @@ static void end_run(void)
         restore();
 }
 
-/* 1: the condition is held; 0: sandbag ended instead; -1: neither within READY_MS. */
+static int ready_ms(void)
+{
+    return READY_MS + READY_CPU_MS * cpu_count();
+}
+
+/* 1: the condition is held; 0: sandbag ended instead; -1: neither within ready_ms. */
 static int wait_until_held(int *status)
 {
-    for (long until = now_ms() + READY_MS; now_ms() < until;) {
+    for (long until = now_ms() + ready_ms(); now_ms() < until;) {
         struct pollfd look = { .fd = run.ready, .events = POLLIN };
         if (poll(&look, 1, 20) > 0) {
             char word[64], space[CMSG_SPACE(sizeof(struct ucred))];
@@ -687,7 +695,9 @@ static void check_names(spank_t spank)
 /* Starts sandbag and waits until the condition is held: 0, or -1 and why not. */
 static int start_run(spank_t spank, char *why)
 {
-    char load_text[32], speed_text[32], list[4096], notify[160], job[64];
+    /* For a list of all CPUs one by one. */
+    static char list[5 * MAX_CPUS];
+    char load_text[32], speed_text[32], notify[160], job[64];
     char *arguments[MAX_ARGS], *load = NULL, *speed = NULL;
     char *environment[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/", notify, job, NULL };
     uint32_t job_id = 0, step_id = 0;
@@ -716,6 +726,12 @@ static int start_run(spank_t spank, char *why)
     }
     if (!load && !speed)
         return 0;       /* nothing for this node */
+    /* sandbag ends with the process that starts it, and only that process can wait for it. */
+    if (getpid() != stepd) {
+        snprintf(why, TEXT, "Slurm runs plugins in a process of their own, with which sandbag would end: "
+                 "remove contain_spank from SlurmdParameters in slurm.conf");
+        return -1;
+    }
 
     /* S_JOB_NCPUS is of this step on this node, by its credential, which users cannot change: its
        cores, times their threads where the CPUs of slurm.conf are threads. So threads are not
@@ -760,7 +776,7 @@ static int start_run(spank_t spank, char *why)
     if (held > 0)
         return 0;
     if (held < 0) {
-        snprintf(why, TEXT, "%.400s is not held after %d s", run.what, READY_MS / 1000);
+        snprintf(why, TEXT, "%.400s is not held after %d s", run.what, ready_ms() / 1000);
         return -1;
     }
     its_words(run.err, why, TEXT);
@@ -811,6 +827,8 @@ int slurm_spank_init(spank_t spank, int count, char **arguments)
 {
     spank_context_t context = spank_context();
     configure(count, arguments);
+    if (context == S_CTX_REMOTE)
+        stepd = getpid();
     if (context == S_CTX_SLURMD && *broken)
         slurm_error("sandbag: %s. The plugin is off.", broken);
     if (context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR || context == S_CTX_REMOTE)
