@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a reader of a format is given, and what it gives.
 
+use std::cell::Cell;
 use std::io::Read;
 
 use clap::ValueEnum;
@@ -49,6 +50,13 @@ impl JitterRecording {
         match self {
             Self::Trace(trace) => &trace.warnings,
             Self::Distribution(distribution) => &distribution.warnings,
+        }
+    }
+
+    pub(super) fn warn(&mut self, warnings: impl IntoIterator<Item = String>) {
+        match self {
+            Self::Trace(trace) => trace.warnings.extend(warnings),
+            Self::Distribution(distribution) => distribution.warnings.extend(warnings),
         }
     }
 
@@ -109,8 +117,9 @@ impl<'a> Input<'a> {
         from: impl Read + Send + 'a,
         name: &'a str,
         options: &'a ImportOptions,
+        cut: &'a Cell<Option<String>>,
     ) -> Self {
-        let lines = TextLines::new(Box::new(from), name);
+        let lines = TextLines::new(Box::new(from), name, cut);
         Self {
             lines,
             options,
@@ -132,7 +141,8 @@ impl<'a> Input<'a> {
     /// The CPU of a file that holds one and does not name it. Tools that write a file per
     /// CPU put its number at the end of the name.
     pub(super) fn only_cpu(&self) -> u32 {
-        let mut parts = self.name.rsplit(['.', '_', '/']);
+        let file = self.name.rsplit('/').next().unwrap_or_default();
+        let mut parts = file.rsplit(['.', '_']);
         let ending = parts
             .find(|part| !matches!(*part, "dat" | "txt" | "out" | "raw" | "gz" | "xz" | "zst"));
         let of_name = ending.and_then(number::cpu);

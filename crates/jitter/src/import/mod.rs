@@ -30,6 +30,7 @@ mod sysjitter;
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
@@ -124,7 +125,21 @@ pub fn read(
         return Ok(JitterRecording::Trace(trace));
     }
     let reader = reader.ok_or_else(|| unknown_format(name))?;
-    (reader.read)(Input::new(all, name, options))
+    reader.read_from(all, name, options)
+}
+
+impl FormatReader {
+    fn read_from(
+        &self,
+        from: impl Read + Send,
+        name: &str,
+        options: &ImportOptions,
+    ) -> Result<JitterRecording> {
+        let cut = Cell::default();
+        let mut recording = (self.read)(Input::new(from, name, options, &cut))?;
+        recording.warn(cut.take());
+        Ok(recording)
+    }
 }
 
 fn unknown_format(name: &str) -> crate::Error {
@@ -166,5 +181,5 @@ pub fn read_as(
 ) -> Result<JitterRecording> {
     let reader = READERS.iter().find(|reader| reader.name == format);
     let reader = reader.ok_or_else(|| unknown_format(name))?;
-    (reader.read)(Input::new(from, name, options))
+    reader.read_from(from, name, options)
 }

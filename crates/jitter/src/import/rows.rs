@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Lines of a text file with their positions.
 
+use std::cell::Cell;
 use std::io::{BufReader, Read};
 
 use sandbag_input::LineFault;
@@ -44,31 +45,47 @@ pub(crate) enum Row<'a> {
 }
 
 /// Reads lines. Bytes that are not UTF-8 are replaced: names of tasks may hold any byte.
+///
+/// A last line without its end may be cut inside a number: it is left out.
 pub(crate) struct TextLines<'a> {
     from: sandbag_input::Lines<'a>,
     file: &'a str,
     text: String,
+    /// For a warning of the line that was left out.
+    cut: &'a Cell<Option<String>>,
 }
 
 impl<'a> TextLines<'a> {
-    pub(crate) fn new(from: Box<dyn Read + Send + 'a>, file: &'a str) -> Self {
+    pub(crate) fn new(
+        from: Box<dyn Read + Send + 'a>,
+        file: &'a str,
+        cut: &'a Cell<Option<String>>,
+    ) -> Self {
         let from = sandbag_input::Lines::new(from, file.into());
         let text = String::new();
-        Self { from, file, text }
+        Self {
+            from,
+            file,
+            text,
+            cut,
+        }
     }
 
     /// Reads a line into `self.text`; `None` at the end of the file.
     fn advance(&mut self) -> Result<Option<LinePlace<'a>>> {
         let (file, line) = (self.file, self.from.number() + 1);
         let place = LinePlace { file, line };
-        let line = self.from.next_line().map_err(|error| {
+        let line = self.from.next_whole_line().map_err(|error| {
             place.fault(match error.fault {
                 LineFault::Io(cause) => Fault::Io(cause),
                 LineFault::TooLong(most) => Fault::LongLine(most),
                 LineFault::Utf16 => Fault::Utf16,
             })
         })?;
-        let Some(line) = line else { return Ok(None) };
+        let Some(line) = line else {
+            self.cut.set(self.from.cut_warning());
+            return Ok(None);
+        };
         self.text.clear();
         self.text.push_str(&String::from_utf8_lossy(line));
         Ok(Some(place))

@@ -296,6 +296,27 @@ fn line_ends_and_a_byte_order_mark_change_nothing() {
     }
 }
 
+/// It may be cut inside a number.
+#[test]
+fn a_last_line_without_its_end_is_left_out() {
+    let texts = SAMPLES.iter().filter(|sample| {
+        // Summaries are refused.
+        !sample.0.ends_with(".json") && read(sample.1.as_bytes(), "in", &options()).is_ok()
+    });
+    for Sample(file, text, _) in texts {
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        let (last, before) = lines.split_last().unwrap();
+        assert!(last.ends_with('\n') && last.len() > 3, "{file}");
+        let warning = format!(
+            "warning: line {}, the last one, has no line end: it may be cut short and is left out\n",
+            lines.len()
+        );
+        let expected = outcome(&before.concat(), "in", &options()) + &warning;
+        let cut = &text[..text.len() - 3];
+        assert_eq!(outcome(cut, "in", &options()), expected, "{file}");
+    }
+}
+
 #[test]
 fn what_a_file_lacks_is_asked_for_or_taken_from_its_name() {
     let loggopsim = "1000000 200000\n5000000 300000\n";
@@ -315,7 +336,14 @@ fn what_a_file_lacks_is_asked_for_or_taken_from_its_name() {
         got.contains("CPU 4: known [0..4300], events [(0, 200), (4000, 300)]"),
         "{got}"
     );
-    for (name, cpu) in [("out/ng.7", 7), ("raw.3", 3), ("x_5.dat", 5), ("in", 0)] {
+    for (name, cpu) in [
+        ("out/ng.7", 7),
+        ("raw.3", 3),
+        ("x_5.dat", 5),
+        ("in", 0),
+        ("7/out.txt", 0),
+        ("3/raw.gz", 0),
+    ] {
         let got = outcome(loggopsim, name, &options());
         assert!(got.contains(&format!("\nCPU {cpu}: ")), "{name}: {got}");
     }
