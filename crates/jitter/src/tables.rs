@@ -5,8 +5,8 @@ use crate::attribution::cause::longest as longest_of;
 use crate::attribution::{ProcessRow, SourceRow, foremost};
 use crate::causes::ProcessInfo;
 use crate::stats::{
-    Correlation, FoundIn, Interval, Likeness, LikenessVerdict, Measure, QUANTILES_PCT, Spectrum,
-    TraceSummary, summarise,
+    Correlation, FoundIn, Interval, LengthFigures, Likeness, LikenessVerdict, Measure,
+    QUANTILES_PCT, Spectrum, TraceSummary, summarise,
 };
 use crate::{CpuTrace, JitterTrace, Notes};
 use comfy_table::CellAlignment;
@@ -413,7 +413,10 @@ pub(crate) fn verdicts(found: &Likeness) -> TextTable {
     let row = |name: &str, one: &Measure, shown: fn(f64) -> String| {
         vec![
             cell(name),
-            Some(shown(one.difference.value)),
+            // Not a number, or infinite, without events.
+            Some(one.difference.value)
+                .filter(|value| value.is_finite())
+                .map(shown),
             interval(one.difference, shown),
             Some(shown(one.limit)),
             Some(shown(one.resolution)),
@@ -421,15 +424,29 @@ pub(crate) fn verdicts(found: &Likeness) -> TextTable {
         ]
     };
     let ratio = |ln: f64| format!("{:.3}", ln.exp());
-    TextTable::new(heads).with([
-        row("lengths, bits", &found.js, |bits| format!("{bits:.4}")),
-        row("rate, ratio", &found.rate, ratio),
-        row("noise, ratio", &found.noise, ratio),
-    ])
+    let lengths = found.lengths.as_ref();
+    let js = lengths.map(|all| row("lengths, bits", &all.js, |bits| format!("{bits:.4}")));
+    let noise = lengths.map(|all| row("noise, ratio", &all.noise, ratio));
+    let mut rate = row("rate, ratio", &found.rate, ratio);
+    if let Some(bounds) = rate[2].as_mut().filter(|_| found.counted) {
+        bounds.push_str(" (99 %)");
+    }
+    TextTable::new(heads).with(js.into_iter().chain([rate]).chain(noise))
+}
+
+/// What the limits of [`verdicts`] are.
+pub(crate) fn limits(found: &Likeness) -> String {
+    let sampled = "not exceeded by 99 of 100 pairs of parts of the same trace";
+    let counted = "10 % of the rate, by the numbers of events";
+    let all = [
+        found.lengths.as_ref().map(|_| sampled),
+        found.counted.then_some(counted),
+    ];
+    all.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 /// Distances of the distributions of lengths.
-pub(crate) fn distances(found: &Likeness) -> TextTable {
+pub(crate) fn distances(found: &LengthFigures) -> TextTable {
     let rows = [
         (
             "Kullback-Leibler divergence of B from A, bits",

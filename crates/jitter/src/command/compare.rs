@@ -15,17 +15,22 @@ use super::{ImportArgs, counts, write_page};
 use crate::import::JitterRecording;
 use crate::page::{self, ComparisonPage};
 use crate::stats::{LikenessVerdict, likeness};
-use crate::tables::{compared, distances, verdict_words, verdicts};
+use crate::tables::{compared, distances, limits, verdict_words, verdicts};
 use crate::trace_file::open;
 use crate::{JitterTrace, Selection};
+
+pub(super) const HELP: &str = "\
+Exit codes:
+  0 compared, 1 failed, 2 wrong usage or bad input; with --strict also 3 the
+  traces differ, 4 undecided.";
 
 /// Compare the lengths of events of two traces, or what other tools recorded
 ///
 /// All CPUs of a file are taken together. Two traces differ if they lie further
 /// apart than parts of the same one do (block bootstrap); they are the same if
-/// not, and if those parts are near each other. Where one file holds only
-/// counts, their bins say how far the two lie apart at least, and there is no
-/// verdict.
+/// not, and if those parts are near each other. With fewer than 100 events in
+/// one, only the rates are judged. Where one file holds only counts, their bins
+/// say how far the two lie apart at least, and there is no verdict.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
     /// The reference
@@ -120,7 +125,7 @@ fn traces(
     messages: &Messages,
 ) -> Result<LikenessVerdict> {
     let Some(found) = likeness(a, b) else {
-        let text = "one of the traces has no events: nothing to compare";
+        let text = "in one of the traces no time is known: nothing to compare";
         return Err(BadInput(text.to_owned()).into());
     };
     let is_stdout = |path: Option<&Path>| path.is_some_and(|path| path.as_os_str() == "-");
@@ -145,14 +150,16 @@ fn traces(
         if is_page {
             return Ok(String::new());
         }
+        let distances = found.lengths.as_ref().map(distances);
+        let distances = distances.map(|table| format!("\n{}\n", table.terminal()));
         Ok(format!(
-            "{}: {}\n\nlimit: not exceeded by 99 of 100 pairs of parts of the same trace\n{}\n\n\
-             {}\n\n{}\n",
+            "{}: {}\n\nlimit: {}\n{}\n\n{}\n{}",
             verdict_words(found.verdict).1,
             found.reason,
+            limits(&found),
             verdicts(&found).terminal(),
             compared(a, b, &found).terminal(),
-            distances(&found).terminal(),
+            distances.unwrap_or_default(),
         ))
     };
     args.json.put_or(&found, text, args.overwrite.existing())?;

@@ -286,10 +286,11 @@ pub fn render_comparison(page: &ComparisonPage<'_>) -> String {
             h2 { "What is judged" }
             (tables::verdicts(found).html())
             p .note {
-                "Limit: not exceeded by 99 of 100 pairs of parts of the same trace (block bootstrap; "
+                "Limit: " (tables::limits(found)) " ("
+                @if found.lengths.is_some() { "block bootstrap; " }
                 (found.blocks[0]) " blocks of " (time(found.block_s[0] * 1e9)) " of A, "
                 (found.blocks[1]) " of " (time(found.block_s[1] * 1e9)) " of B). A figure differs if "
-                "its whole interval of 95 % is beyond the limit; it is the same if it is within, and the limit "
+                "its whole interval is beyond the limit; it is the same if it is within, and the limit "
                 "is below the resolution."
             }
         }
@@ -303,7 +304,7 @@ pub fn render_comparison(page: &ComparisonPage<'_>) -> String {
             }
         }
         (table("All CPUs", &tables::compared(page.a, page.b, found)))
-        (table("Distances", &tables::distances(found)))
+        @if let Some(lengths) = &found.lengths { (table("Distances", &tables::distances(lengths))) }
         footer { "sandbag " (env!("CARGO_PKG_VERSION")) ". " (CREDIT) }
     };
     let title = format!(

@@ -120,6 +120,13 @@ fn two_traces_have_a_verdict() {
     assert!(page.contains("verdict missed\">differs"));
     assert_eq!(data(&page)["density"].as_array().unwrap().len(), 2);
     assert!(page_of_two(&a, &a).contains("verdict kept\">same"));
+    let mut quiet = a.clone();
+    quiet.cpus.iter_mut().for_each(|cpu| cpu.events.clear());
+    let page = page_of_two(&a, &quiet);
+    assert!(page.contains("verdict missed\">differs") && page.contains("(99 %)"));
+    assert!(!page.contains("<h2>Distances</h2>") && !page.contains("NaN<"));
+    assert_eq!(data(&page)["density"].as_array().unwrap().len(), 1);
+    assert!(page_of_two(&quiet, &quiet).contains("verdict kept\">same"));
 }
 
 #[test]

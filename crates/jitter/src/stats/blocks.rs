@@ -120,7 +120,9 @@ pub(super) fn blocks(trace: &JitterTrace, bandwidth: f64) -> (Vec<TimeBlock>, f6
     let spans = || trace.cpus.iter().flat_map(|cpu| &cpu.known);
     let all = extent(spans().copied()).unwrap_or_default();
     let (begin, end) = (all.from_ns, all.until_ns);
-    let count = ((end - begin) / LEAST_BLOCK_NS).clamp(1, MOST_BLOCKS as u64);
+    // A recording of whole seconds lacks what its loops take to begin.
+    let count = (end - begin).saturating_add(LEAST_BLOCK_NS / 10) / LEAST_BLOCK_NS;
+    let count = count.clamp(1, MOST_BLOCKS as u64);
     let length = ((end - begin) / count).max(1);
     let block_of = |at: u64| ((at - begin) / length).min(count - 1) as usize;
     let mut known_ns = vec![0.0; count as usize];

@@ -19,12 +19,16 @@
 //! the limit is one that says something ([`RESOLUTION`]); else it is
 //! *undecided*. The traces differ if one figure does, and are the same if all
 //! three are.
+//!
+//! Of a trace with few events only the rate is judged, by their number
+//! ([`counted_rate`](super::counted_rate)).
 
 use serde::Serialize;
 
 use super::blocks::{
     BlockSums, Cut, GRID, LEAST_BLOCK_NS, MOST_BLOCKS, Qs, TimeBlock, blocks, sample, whole,
 };
+use super::counted_rate::{counts_reason, judge_counts};
 use super::density::bandwidth;
 use super::distance::divergences;
 use super::summary::QUANTILES_PCT;
@@ -58,7 +62,7 @@ pub enum LikenessVerdict {
     Undecided,
 }
 
-/// A figure with its interval of 95 %.
+/// A figure with its interval of 95 %, unless it says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
     pub value: f64,
@@ -86,13 +90,9 @@ pub struct Quantiles {
     pub b: Interval,
 }
 
-/// Two traces held against each other.
+/// What compares the lengths of events.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Likeness {
-    /// Blocks of A and of B.
-    pub blocks: [usize; 2],
-    /// Their lengths, s.
-    pub block_s: [f64; 2],
+pub struct LengthFigures {
     /// Of B from A, bits.
     pub kl_bits: Interval,
     /// Of A from B.
@@ -103,23 +103,40 @@ pub struct Likeness {
     pub ks: Interval,
     /// Wasserstein distance, decades.
     pub wasserstein_decades: Interval,
-    /// Natural logarithm of the ratio of the rates: judged.
-    pub rate: Measure,
     /// Natural logarithm of the ratio of the shares of noise: judged.
     pub noise: Measure,
-    /// Lengths at the quantiles that are usually shown, without the longest.
+}
+
+/// Two traces held against each other.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Likeness {
+    /// Blocks of A and of B.
+    pub blocks: [usize; 2],
+    /// Their lengths, s.
+    pub block_s: [f64; 2],
+    /// `None` if one of them has no events.
+    #[serde(flatten)]
+    pub lengths: Option<LengthFigures>,
+    /// Natural logarithm of the ratio of the rates: judged.
+    pub rate: Measure,
+    /// Whether the rate is judged by the numbers of events, with an interval of 99 %: one of
+    /// them has fewer than [`LEAST_EVENTS`].
+    pub counted: bool,
+    /// Lengths at the quantiles that are usually shown, without the longest; none if one of
+    /// them has no events.
     pub quantiles: Vec<Quantiles>,
     pub verdict: LikenessVerdict,
     pub reason: String,
 }
 
-/// Holds `b` against the reference `a`; `None` if one of them has no events.
+/// Holds `b` against the reference `a`; `None` if of one of them nothing is known.
 pub fn likeness(a: &JitterTrace, b: &JitterTrace) -> Option<Likeness> {
-    let (lengths_a, lengths_b) = (a.lengths_ns(), b.lengths_ns());
-    if lengths_a.is_empty() || lengths_b.is_empty() {
-        return None;
-    }
-    let bandwidth = bandwidth(&lengths_a, GRID());
+    // Of the reference, unless it has no events.
+    let bandwidth = [a, b]
+        .map(JitterTrace::lengths_ns)
+        .iter()
+        .find(|lengths| !lengths.is_empty())
+        .map_or(GRID().step(), |lengths| bandwidth(lengths, GRID()));
     let (mut blocks_a, block_s_a) = blocks(a, bandwidth);
     let (mut blocks_b, block_s_b) = blocks(b, bandwidth);
     if blocks_a.is_empty() || blocks_b.is_empty() {
@@ -128,77 +145,109 @@ pub fn likeness(a: &JitterTrace, b: &JitterTrace) -> Option<Likeness> {
     let cut = Cut::of(blocks_a.iter().chain(&blocks_b));
     let both = blocks_a.iter_mut().chain(&mut blocks_b);
     both.for_each(|block| cut.cut(block));
-    let (whole_a, whole_b) = (whole(&blocks_a, cut), whole(&blocks_b, cut));
-    let measured = SamplePair::of(&whole_a, &whole_b)?;
-    let mut chance = Chance::new(1, "likeness");
-    let mut between = Vec::new();
-    let mut quantiles = Vec::new();
-    for _ in 0..SAMPLES {
-        let x = sample(&blocks_a, blocks_a.len(), true, cut, &mut chance);
-        let y = sample(&blocks_b, blocks_b.len(), true, cut, &mut chance);
-        if let Some(figures) = SamplePair::of(&x, &y) {
-            between.push(figures);
-            quantiles.push((x.quantiles_ns(), y.quantiles_ns()));
-        }
+    let wholes = [whole(&blocks_a, cut), whole(&blocks_b, cut)];
+    let events = [wholes[0].events, wholes[1].events];
+    let both = [&blocks_a[..], &blocks_b[..]];
+    let counted = events[0].min(events[1]) < LEAST_EVENTS as f64;
+    let mut sampled = Sampled::of(both, &wholes, cut);
+    let mut rate = match &sampled {
+        Some(sampled) if !counted => sampled.rate,
+        _ => judge_counts(&blocks_a, &blocks_b),
+    };
+    let unfit = unfit(both, &wholes);
+    let undecided = LikenessVerdict::Undecided;
+    if unfit.is_some() {
+        rate.verdict = undecided;
     }
-    let limits_a = limits(&blocks_a, whole_b.known_ns, cut, &mut chance);
-    let limits_b = limits(&blocks_b, whole_a.known_ns, cut, &mut chance);
-    let limit = |i: usize| limits_a[i].max(limits_b[i]);
-    let interval = |of: fn(&SamplePair) -> f64| {
-        let all: Vec<f64> = between.iter().map(of).collect();
-        Interval::of(of(&measured), all, true)
-    };
-    let distance = |of: fn(&SamplePair) -> f64| Interval {
-        low: interval(of).low.max(0.0),
-        ..interval(of)
-    };
-    let mut measures = [
-        Measure::judge(distance(|f| f.js), limit(0), RESOLUTION[0]),
-        Measure::judge(interval(|f| f.ln_rate), limit(1), RESOLUTION[1]),
-        Measure::judge(interval(|f| f.ln_noise), limit(2), RESOLUTION[2]),
-    ];
-    let few = too_few(&[(&blocks_a, &lengths_a), (&blocks_b, &lengths_b)]);
-    if few.is_some() {
-        measures
-            .iter_mut()
-            .for_each(|one| one.verdict = LikenessVerdict::Undecided);
+    if let Some(Sampled { lengths, .. }) = &mut sampled
+        && (unfit.is_some() || counted)
+    {
+        (lengths.js.verdict, lengths.noise.verdict) = (undecided, undecided);
     }
-    let (verdict, reason) = match few {
-        Some(reason) => (LikenessVerdict::Undecided, reason),
-        None => overall(&measures),
-    };
-    let of_quantile = |i: usize| {
-        let of = |whole: &BlockSums, of: fn(&(Qs, Qs)) -> &Qs| {
-            let all = quantiles.iter().map(|both| of(both)[i]).collect();
-            Interval::of(whole.quantiles_ns()[i], all, false)
-        };
-        Quantiles {
-            part_pct: QUANTILES_PCT[i],
-            a: of(&whole_a, |both| &both.0),
-            b: of(&whole_b, |both| &both.1),
+    let (verdict, reason) = match (unfit, &sampled) {
+        (Some(reason), _) => (undecided, reason),
+        (None, Some(Sampled { lengths, .. })) if !counted => {
+            overall(&[lengths.js, rate, lengths.noise])
         }
+        _ => (rate.verdict, counts_reason(rate.verdict, events)),
     };
-    let [js, rate, noise] = measures;
+    let (lengths, quantiles) = sampled.map(|one| (one.lengths, one.quantiles)).unzip();
     Some(Likeness {
         blocks: [blocks_a.len(), blocks_b.len()],
         block_s: [block_s_a, block_s_b],
-        kl_bits: distance(|f| f.kl),
-        kl_back_bits: distance(|f| f.kl_back),
-        js,
-        ks: distance(|f| f.ks),
-        wasserstein_decades: distance(|f| f.wasserstein),
+        lengths,
         rate,
-        noise,
-        // Of the longest event there is but one.
-        quantiles: (0..QUANTILES_PCT.len() - 1).map(of_quantile).collect(),
+        counted,
+        quantiles: quantiles.unwrap_or_default(),
         verdict,
         reason,
     })
 }
 
-/// Why nothing can be said, if there is too little.
-fn too_few(sides: &[(&Vec<TimeBlock>, &Vec<u64>); 2]) -> Option<String> {
-    for ((blocks, lengths), name) in sides.iter().zip(["A", "B"]) {
+/// What samples of both traces say.
+struct Sampled {
+    lengths: LengthFigures,
+    rate: Measure,
+    quantiles: Vec<Quantiles>,
+}
+
+impl Sampled {
+    /// Of the blocks of A and B and their sums; `None` if one of them has no events.
+    fn of([a, b]: [&[TimeBlock]; 2], wholes: &[BlockSums; 2], cut: Cut) -> Option<Self> {
+        let [whole_a, whole_b] = wholes;
+        let measured = SamplePair::of(whole_a, whole_b)?;
+        let mut chance = Chance::new(1, "likeness");
+        let mut between = Vec::new();
+        let mut quantiles = Vec::new();
+        for _ in 0..SAMPLES {
+            let x = sample(a, a.len(), true, cut, &mut chance);
+            let y = sample(b, b.len(), true, cut, &mut chance);
+            if let Some(figures) = SamplePair::of(&x, &y) {
+                between.push(figures);
+                quantiles.push((x.quantiles_ns(), y.quantiles_ns()));
+            }
+        }
+        let limits_a = limits(a, whole_b.known_ns, cut, &mut chance);
+        let limits_b = limits(b, whole_a.known_ns, cut, &mut chance);
+        let limit = |i: usize| limits_a[i].max(limits_b[i]);
+        let interval = |of: fn(&SamplePair) -> f64| {
+            let all: Vec<f64> = between.iter().map(of).collect();
+            Interval::of(of(&measured), all, true)
+        };
+        let distance = |of: fn(&SamplePair) -> f64| Interval {
+            low: interval(of).low.max(0.0),
+            ..interval(of)
+        };
+        let of_quantile = |i: usize| {
+            let of = |whole: &BlockSums, of: fn(&(Qs, Qs)) -> &Qs| {
+                let all = quantiles.iter().map(|both| of(both)[i]).collect();
+                Interval::of(whole.quantiles_ns()[i], all, false)
+            };
+            Quantiles {
+                part_pct: QUANTILES_PCT[i],
+                a: of(whole_a, |both| &both.0),
+                b: of(whole_b, |both| &both.1),
+            }
+        };
+        Some(Self {
+            lengths: LengthFigures {
+                kl_bits: distance(|f| f.kl),
+                kl_back_bits: distance(|f| f.kl_back),
+                js: Measure::judge(distance(|f| f.js), limit(0), RESOLUTION[0]),
+                ks: distance(|f| f.ks),
+                wasserstein_decades: distance(|f| f.wasserstein),
+                noise: Measure::judge(interval(|f| f.ln_noise), limit(2), RESOLUTION[2]),
+            },
+            rate: Measure::judge(interval(|f| f.ln_rate), limit(1), RESOLUTION[1]),
+            // Of the longest event there is but one.
+            quantiles: (0..QUANTILES_PCT.len() - 1).map(of_quantile).collect(),
+        })
+    }
+}
+
+/// Why nothing can be said of traces of these lengths, if so.
+fn unfit(blocks: [&[TimeBlock]; 2], wholes: &[BlockSums; 2]) -> Option<String> {
+    for (blocks, name) in blocks.iter().zip(["A", "B"]) {
         if blocks.len() < LEAST_BLOCKS {
             let least_s = LEAST_BLOCKS as f64 * LEAST_BLOCK_NS as f64 / 1e9;
             return Some(format!(
@@ -206,10 +255,16 @@ fn too_few(sides: &[(&Vec<TimeBlock>, &Vec<u64>); 2]) -> Option<String> {
                  the least"
             ));
         }
-        if lengths.len() < LEAST_EVENTS {
+    }
+    for (long, short, names) in [(0, 1, ["A", "B"]), (1, 0, ["B", "A"])] {
+        let times = blocks[long].len();
+        let block_ns = wholes[long].known_ns / times as f64;
+        // Of few events each block is a burst, however long it is.
+        if wholes[long].events >= LEAST_EVENTS as f64 && wholes[short].known_ns < block_ns {
+            let [long, short] = names;
             return Some(format!(
-                "{name} has only {} events; {LEAST_EVENTS} are the least",
-                lengths.len()
+                "{long} is more than {times} times as long as {short}, too long to tell how much \
+                 parts as long as {short} differ: compare with a part of {long} (--from, --until)"
             ));
         }
     }
@@ -273,7 +328,7 @@ impl Interval {
     }
 
     /// The least distance from 0 that it holds.
-    fn least(&self) -> f64 {
+    pub(super) fn least(&self) -> f64 {
         self.low.max(-self.high).max(0.0)
     }
 }
@@ -374,7 +429,10 @@ fn part(values: &mut [f64], share: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
+    use crate::Selection;
     use crate::fixture::{self, SECOND, periodic, poisson};
     use crate::synth::Lengths;
 
@@ -406,7 +464,8 @@ mod tests {
         let (asked, got) = ((950.0f64 / 750.0).ln(), rate.rate.difference);
         assert!(got.low < asked && asked < got.high, "{got:?}");
         let lengths = found(&trace(500.0, 3e3, 10, 3));
-        assert_eq!(lengths.js.verdict, LikenessVerdict::Differs, "{lengths:#?}");
+        let js = lengths.lengths.as_ref().unwrap().js;
+        assert_eq!(js.verdict, LikenessVerdict::Differs, "{lengths:#?}");
         assert_eq!(lengths.verdict, LikenessVerdict::Differs);
         assert!(lengths.reason.contains("the lengths"));
         let median = lengths.quantiles[1];
@@ -429,7 +488,77 @@ mod tests {
         assert_eq!(shorter.verdict, LikenessVerdict::Undecided);
         assert!(shorter.reason.contains("too short"), "{}", shorter.reason);
         rest.cpus.iter_mut().for_each(|cpu| cpu.events.clear());
+        let quiet = likeness(&long, &rest).unwrap();
+        assert_eq!(quiet.verdict, LikenessVerdict::Undecided);
+        assert_eq!(quiet.reason, shorter.reason);
+        rest.cpus.iter_mut().for_each(|cpu| cpu.known.clear());
         assert_eq!(likeness(&long, &rest), None);
+    }
+
+    /// The loop of each CPU takes a while to begin.
+    #[test]
+    fn a_recording_of_a_second_is_long_enough() {
+        let mut second = trace(500.0, 2e3, 1, 2);
+        for cpu in &mut second.cpus {
+            cpu.known[0].from_ns = 60_000;
+            cpu.events.retain(|event| event.start_ns >= 60_000);
+        }
+        let of_itself = likeness(&second, &second).unwrap();
+        assert_eq!(of_itself.blocks, [10, 10]);
+        assert!(!of_itself.reason.contains("too short"), "{of_itself:?}");
+    }
+
+    /// `count` events of about `drawn` at random times of 10 s.
+    fn some_of(count: usize, drawn: f64, seed: u64) -> JitterTrace {
+        let noise = poisson(drawn / 10.0, Lengths::lognormal(2e3, 0.7));
+        let mut trace = fixture::trace(1, 10 * SECOND, seed, vec![noise]);
+        let all = &mut trace.cpus[0].events;
+        *all = (0..count).map(|i| all[i * all.len() / count]).collect();
+        trace
+    }
+
+    #[rstest]
+    #[case(0, 0, LikenessVerdict::Same, "neither")]
+    #[case(0, 50_000, LikenessVerdict::Differs, "A has 0 events, and B 50000")]
+    #[case(50_000, 0, LikenessVerdict::Differs, "A has 50000 events, and B 0")]
+    #[case(5, 50_000, LikenessVerdict::Differs, "A has 5 events, and B 50000")]
+    #[case(3, 5, LikenessVerdict::Undecided, "A has only 3 events")]
+    #[case(1000, 90, LikenessVerdict::Differs, "A has 1000 events, and B 90")]
+    #[case(99, 105, LikenessVerdict::Undecided, "A has only 99 events")]
+    fn of_few_events_the_rates_are_judged(
+        #[case] a: usize,
+        #[case] b: usize,
+        #[case] verdict: LikenessVerdict,
+        #[case] reason: &str,
+    ) {
+        let found = likeness(&some_of(a, 60_000.0, 1), &some_of(b, 60_000.0, 2)).unwrap();
+        assert_eq!(found.verdict, verdict, "{found:#?}");
+        assert!(found.reason.contains(reason), "{}", found.reason);
+        assert!(found.counted && found.rate.verdict == verdict);
+        // Without events there are no lengths.
+        let json = serde_json::to_value(&found).unwrap();
+        assert_eq!(json.get("js").is_some(), a.min(b) > 0, "{json}");
+    }
+
+    #[test]
+    fn a_part_that_is_shorter_than_a_block_is_not_judged() {
+        // A burst of a second in each 10 s.
+        let mut long = some_of(100_000, 120_000.0, 1);
+        long.cpus[0].known[0].until_ns = 100 * SECOND;
+        for event in &mut long.cpus[0].events {
+            event.start_ns += event.start_ns / SECOND * 9 * SECOND;
+        }
+        let part = Selection {
+            until_ns: Some(SECOND * 11 / 10),
+            ..Selection::default()
+        };
+        let part = part.of(long.clone()).unwrap();
+        let found = likeness(&long, &part).unwrap();
+        assert_eq!(found.verdict, LikenessVerdict::Undecided, "{found:#?}");
+        let expected = "A is more than 50 times as long as B";
+        assert!(found.reason.contains(expected), "{}", found.reason);
+        let reversed = likeness(&part, &long).unwrap().reason;
+        assert!(reversed.starts_with("B is more than 50 times as long as A"));
     }
 
     #[test]
@@ -437,9 +566,10 @@ mod tests {
         let a = trace(500.0, 2e3, 3, 1);
         let d = likeness(&a, &a).unwrap();
         assert_eq!(d.verdict, LikenessVerdict::Same, "{d:#?}");
-        assert!(d.js.difference.value < 1e-12 && d.ks.value == 0.0);
+        let lengths = d.lengths.unwrap();
+        assert!(lengths.js.difference.value < 1e-12 && lengths.ks.value == 0.0);
         assert_eq!(
-            (d.rate.difference.value, d.noise.difference.value),
+            (d.rate.difference.value, lengths.noise.difference.value),
             (0.0, 0.0)
         );
     }

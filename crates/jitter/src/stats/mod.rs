@@ -7,6 +7,7 @@
 mod blocks;
 mod correlation;
 mod count_sample;
+mod counted_rate;
 mod density;
 mod distance;
 mod likeness;
@@ -17,7 +18,7 @@ pub(crate) use correlation::{Correlation, MOST_CPUS as MOST_CORRELATED, WINDOW_N
 pub(crate) use count_sample::{CountSample, binned_distances};
 pub(crate) use density::{Density, Grid};
 pub(crate) use distance::{Distances, distances};
-pub(crate) use likeness::{Interval, Likeness, LikenessVerdict, Measure, likeness};
+pub(crate) use likeness::{Interval, LengthFigures, Likeness, LikenessVerdict, Measure, likeness};
 pub(crate) use spectrum::{Band, FALSE_ALARM, FoundIn, Spectrum};
 pub use spectrum::{Component, spectrum};
 pub(crate) use summary::quantiles;

@@ -129,6 +129,7 @@ fn two_traces_are_the_same_or_differ() {
         "jitter compare --strict a.sbj d.sbj",
         // Of what is long there is only the tick.
         "jitter compare --strict --above 20us a.sbj c.sbj",
+        "jitter compare --strict --above 1ms a.sbj c.sbj",
         "jitter compare --html c.html a.sbj c.sbj -q",
     ]));
     assert_snapshot!("page_of_two", readable(&dir.read("c.html")));
