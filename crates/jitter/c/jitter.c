@@ -39,6 +39,8 @@
 #define NS 1000000000ull
 /* Distance of two checks whether sandbag lives. */
 #define LOOK_NS (NS / 2)
+/* Least distance of two bookings of CPU time. */
+#define ACCOUNT_NS (NS / 10)
 /* Longest time of events in a row, and the break after it. */
 #define AT_ONCE_NS (10 * NS)
 #define BREATH_NS 1000000
@@ -62,6 +64,8 @@ static struct {
     char name[16];
     int rank;
     uint64_t looked_ns;
+    uint64_t cpu_ns;            /* CPU time of this process that was booked */
+    uint64_t accounted_ns;      /* when */
 } plan;
 
 static int has(enum plan_flags flag)

@@ -24,6 +24,7 @@ struct sbj_state {
     uint64_t index;             /* of the next event */
     uint64_t lap_ns;            /* axis behind it because its end was passed */
     uint64_t base_ns;           /* when the stretch began */
+    uint64_t paused_ns;         /* of all pauses, by which it was put off */
     uint64_t due_ns;            /* when the next event is due; 0: none */
     uint64_t skipped;           /* short events on the way there, not counted yet */
     uint64_t counted_ns;        /* short events that were due before are counted */
@@ -55,7 +56,9 @@ void sbj_forked(void);          /* in the child */
 void sbj_exiting(void);
 uint64_t sbj_now(void);
 uint64_t sbj_mix(uint64_t value);
-uint64_t sbj_position(uint64_t seed, uint64_t n, uint64_t axis);
+uint64_t sbj_draw(uint64_t seed, uint64_t stream, uint64_t n, uint64_t axis);
+uint32_t sbj_portion_of(const struct plan_header *head, const struct plan_portion *all,
+                        uint32_t rank, struct plan_portion *portion);
 uint64_t sbj_last_ns(void);
 uint64_t sbj_last_due_ns(void);
 

@@ -60,10 +60,13 @@ struct plan_header {
     uint64_t exit_ns;           /* of the overhead, the way back to the program */
     uint64_t lead_ns;           /* the program is interrupted so much before the timer is due */
     uint64_t on_time_ns;        /* so late is the timer, which interrupted the program before */
+    uint64_t away_ns;           /* a later start is not due to the timer; 0: unknown */
+    uint32_t columns;           /* ranks have them in turn; 0: the portions */
+    uint32_t group;             /* ranks with a common offset; 0: all */
     char pid_namespace[32];     /* what /proc/self/ns/pid says to sandbag */
     char only_names[PLAN_ONLY]; /* of programs, each ended by '\n'; none: all */
     char only_ranks[PLAN_ONLY]; /* a bit per rank; none set: all */
-    char reserved[PLAN_HEADER - 200 - 2 * PLAN_ONLY - 8];
+    char reserved[PLAN_HEADER - 216 - 2 * PLAN_ONLY - 8];
     uint64_t check;             /* FNV-1a of all before it */
 };
 
@@ -105,6 +108,7 @@ enum plan_counter {
     WAITS,                      /* interrupted waits that were taken up again */
     PHASES,                     /* phases that reset the position */
     ROUNDS,                     /* rounds of the portion that were passed over */
+    AWAY,                       /* of the injected: late, and neither merged nor behind */
     COUNTERS = 16,
 };
 
@@ -117,7 +121,7 @@ struct plan_slot {
     uint32_t signal;
     char name[16];
     uint64_t base_ns;           /* when due times count from */
-    uint64_t reserved0;
+    uint64_t cpu_ns;            /* CPU time of the process that no other slot has */
     uint64_t counters[COUNTERS];
     char reserved1[1024 - 56 - 8 * COUNTERS];
     uint32_t start[PLAN_BUCKETS];   /* how much too late events began */
@@ -144,7 +148,9 @@ struct plan_shared {
     uint32_t early;             /* of these, whose jitter ended before the program */
     uint64_t refused[REFUSED];  /* processes or threads, by reason */
     uint64_t stopped_ns;        /* when `stop` was set */
-    char reserved1[PLAN_PAGE - 24 - 8 * REFUSED];
+    uint64_t paused_ns;         /* sum of all pauses that are over */
+    uint64_t pause_ns;          /* when the present one began; 0: there is none */
+    char reserved1[PLAN_PAGE - 40 - 8 * REFUSED];
     uint32_t owners[PLAN_SLOTS];    /* process, 0: free; the highest bit: gone */
     struct plan_slot gone;
 };

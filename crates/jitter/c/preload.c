@@ -25,6 +25,7 @@
 #include <semaphore.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ipc.h>
@@ -83,7 +84,7 @@ static void *next_of(void **kept, const char *name)
     X(sigtimedwait) X(signalfd) X(nanosleep) X(clock_nanosleep) X(poll) X(ppoll) X(__poll_chk) \
     X(__ppoll_chk) X(select) X(pselect) X(epoll_wait) X(epoll_pwait) X(pause) X(sigsuspend) \
     X(sem_timedwait) X(sem_clockwait) \
-    X(semop) X(msgrcv) X(msgsnd) X(prctl) X(syscall)
+    X(semop) X(msgrcv) X(msgsnd) X(prctl) X(syscall) X(_exit) X(_Exit)
 
 CALLS(NEXT)
 
@@ -135,6 +136,20 @@ __attribute__((constructor)) static void begin(void)
     }
     errno = saved;
 }
+
+/* Without the destructor: shells end their children so. */
+#define FRONT_EXIT(name) \
+    FRONT void name(int code) \
+    { \
+        sbj_exiting(); \
+        if (next_##name() != NULL) \
+            next_##name()(code); \
+        for (;;) \
+            sbj_real_syscall(SYS_exit_group, code); \
+    }
+
+FRONT_EXIT(_exit)
+FRONT_EXIT(_Exit)
 
 __attribute__((destructor)) static void end(void)
 {

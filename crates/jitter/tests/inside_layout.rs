@@ -41,15 +41,16 @@ fn both_sides_of_the_plan_file_are_the_same() {
     text += &fields!(PlanHeader, "plan_header",
         magic version header_size size begin_ns seed overhead_ns least_gap_ns late_ns longest_ns
         flags supervisor portions ranked slots signal phase_every portions_at events_at events
-        shared_at filters exit_ns lead_ns on_time_ns pid_namespace only_names only_ranks reserved
-        check);
+        shared_at filters exit_ns lead_ns on_time_ns away_ns columns group pid_namespace only_names
+        only_ranks reserved check);
     text += &fields!(PlanPortion, "plan_portion", first count axis_ns offset_ns length_ns);
     text += &fields!(PlannedEvent, "plan_event", due_ns length_ns);
     text += &fields!(PlanSlot, "plan_slot",
-        pid tid rank portion ended signal name base_ns reserved0 counters reserved1 start length
+        pid tid rank portion ended signal name base_ns cpu_ns counters reserved1 start length
         reserved2);
     text += &fields!(PlanShared, "plan_shared",
-        stop sequence recycled early refused stopped_ns reserved1 owners gone);
+        stop sequence recycled early refused stopped_ns paused_ns pause_ns reserved1 owners
+        gone);
     let flags = [
         ("PLAN_PER_THREAD", flag::PER_THREAD),
         ("PLAN_LOOP", flag::LOOP),
@@ -74,6 +75,7 @@ fn both_sides_of_the_plan_file_are_the_same() {
         ("ENDED_SHORT", 7),
         ("PASSED", 7),
         ("PHASES", 11),
+        ("AWAY", 13),
         ("REFUSED_NO_STATE", 5),
     ];
     for (name, number) in flags.iter().chain(&numbers) {
@@ -97,11 +99,8 @@ fn both_sides_of_the_plan_file_are_the_same() {
 unsafe extern "C" {
     /// Of c/jitter_walk.inc.
     safe fn sbj_mix(value: u64) -> u64;
-    safe fn sbj_position(seed: u64, n: u64, axis: u64) -> u64;
+    safe fn sbj_draw(seed: u64, stream: u64, n: u64, axis: u64) -> u64;
 }
-
-/// The random stream of positions of phases (replay/portion.rs).
-const PHASES: u64 = 1;
 
 #[test]
 fn both_sides_mix_as_published() {
@@ -117,8 +116,8 @@ fn both_sides_mix_as_published() {
 
 proptest! {
     #[test]
-    fn both_sides_draw_the_same(value: u64, seed: u64, n: u64, axis: u64) {
+    fn both_sides_draw_the_same(value: u64, seed: u64, stream: u64, n: u64, axis: u64) {
         prop_assert_eq!(sbj_mix(value), chance::mix(value));
-        prop_assert_eq!(sbj_position(seed, n, axis), chance::draw(seed, PHASES, n, axis));
+        prop_assert_eq!(sbj_draw(seed, stream, n, axis), chance::draw(seed, stream, n, axis));
     }
 }

@@ -8,7 +8,7 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -429,6 +429,90 @@ fn rounds_that_pass_while_a_program_is_stopped_are_counted() {
     let all = injected(&total) + total.counts.missed;
     assert!((75..=most).contains(&all), "{total:?} of {most}");
     assert!(total.counts.missed >= 40, "{total:?}");
+}
+
+/// What was to come is put off by the pause.
+#[test]
+fn nothing_is_missed_in_a_pause_of_the_replay() {
+    let trial = PlanTrial::new(&options());
+    let mut program = trial
+        .command(victim())
+        .arg("stops")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = Pid::from_raw(program.id().cast_signed());
+    let stopped = waitpid(pid, Some(WaitPidFlag::WUNTRACED)).unwrap();
+    assert_eq!(stopped, WaitStatus::Stopped(pid, Signal::SIGSTOP));
+    let begin = Instant::now();
+    trial.plan.pause().unwrap();
+    sleep(Duration::from_secs(2));
+    // A shell continues it before sandbag knows.
+    kill(pid, Signal::SIGCONT).unwrap();
+    sleep(Duration::from_millis(20));
+    let paused_ns = begin.elapsed().as_nanos() as u64;
+    trial.plan.go_on(paused_ns).unwrap();
+    assert!(program.wait().unwrap().success());
+    // Some were due while the host had the CPU.
+    let counts = trial.outcome().total().counts;
+    assert!(counts.missed < paused_ns / APART_NS / 2, "{counts:?}");
+}
+
+#[rstest]
+fn late_events_are_counted_where_late_is_known(#[values(0, 1)] away_ns: u64) {
+    let options = InsideOptions {
+        away_ns,
+        ..options()
+    };
+    let counts = suffers(&options, &["work", "0.4"], 5)
+        .outcome()
+        .total()
+        .counts;
+    // Every handler is later than a nanosecond.
+    let of_first = counts.injected.saturating_sub(counts.behind);
+    assert_eq!(counts.away, away_ns * of_first, "{counts:?}");
+}
+
+/// User and system time of a process and of those that it waited for.
+fn used_ns(program: Child) -> u64 {
+    let pid = program.id().cast_signed();
+    // SAFETY: all zeros is a usage.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    let mut status = 0;
+    // SAFETY: both are valid for writing.
+    let ended = unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) };
+    assert_eq!((ended, status & 0x7f), (pid, 0));
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
+    ns(usage.ru_utime) + ns(usage.ru_stime)
+}
+
+#[rstest]
+#[case::exit("work 0.4")]
+#[case::used_up("work 1.2")]
+#[case::threads("threads")]
+#[case::children("forks")]
+#[case::programs_of_programs("chain 5")]
+fn cpu_time_of_processes_with_jitter_is_booked(
+    #[case] words: &str,
+    #[values(false, true)] per_thread: bool,
+    #[values(false, true)] repeat: bool,
+) {
+    let trial = PlanTrial::new(&InsideOptions {
+        per_thread,
+        repeat,
+        ..options()
+    });
+    let program = trial
+        .command(victim())
+        .args(words.split(' '))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let used_ns = used_ns(program);
+    let booked_ns = trial.outcome().cpu_ns().expect("no process was killed");
+    // What a process takes to end is not booked.
+    let range = (used_ns * 3 / 4).saturating_sub(10_000_000)..=used_ns + used_ns / 20 + 5_000_000;
+    assert!(range.contains(&booked_ns), "{booked_ns} of {used_ns}");
 }
 
 /// Neither after the end of the replay, nor when sandbag is gone.

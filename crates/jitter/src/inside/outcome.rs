@@ -73,6 +73,8 @@ pub struct Slot {
     pub ended: SufferEnd,
     /// The process may still exist.
     pub held: bool,
+    /// CPU time of its process that no other slot has, as far as it was booked.
+    pub cpu_ns: u64,
     pub suffered: RankOutcome,
 }
 
@@ -112,6 +114,8 @@ pub struct InsideOutcome {
     pub recycled_early: u32,
     /// What those suffered.
     pub gone: RankOutcome,
+    /// CPU time of those.
+    pub gone_cpu_ns: u64,
     pub refused: Refusals,
 }
 
@@ -123,6 +127,19 @@ impl InsideOutcome {
             total.add(&slot.suffered);
         }
         total
+    }
+
+    /// CPU time of processes that had jitter; `None` where one had used its portion up and did
+    /// not say how much it took until its end.
+    pub fn cpu_ns(&self) -> Option<u64> {
+        let is_unknown = |slot: &Slot| {
+            slot.held && matches!(slot.ended, SufferEnd::Exhausted | SufferEnd::TooShort)
+        };
+        if self.slots.iter().any(is_unknown) {
+            return None;
+        }
+        let slots = self.slots.iter().map(|slot| slot.cpu_ns);
+        Some(slots.fold(self.gone_cpu_ns, u64::saturating_add))
     }
 }
 
@@ -140,6 +157,8 @@ fn suffered(slot: &PlanSlot) -> RankOutcome {
         _,
         waits,
         phases,
+        _,
+        away,
         ..,
     ] = slot.counters;
     RankOutcome {
@@ -149,6 +168,7 @@ fn suffered(slot: &PlanSlot) -> RankOutcome {
             below_floor,
             missed,
             behind,
+            away,
             cut,
             invalid,
             waits,
@@ -176,6 +196,7 @@ fn read_slot(owner: u32, bytes: &[u8]) -> Slot {
         signal: slot.signal,
         ended: ended.map_or(SufferEnd::Unknown, |(end, _)| *end),
         held: owner & OWNER_GONE == 0,
+        cpu_ns: slot.cpu_ns,
         suffered: suffered(&slot),
     }
 }
@@ -203,6 +224,7 @@ pub fn read(bytes: &[u8]) -> InsideOutcome {
         recycled: shared.recycled,
         recycled_early: shared.early,
         gone: suffered(&shared.gone),
+        gone_cpu_ns: shared.gone.cpu_ns,
         refused: Refusals {
             no_slot,
             not_meant,
@@ -227,7 +249,8 @@ mod tests {
             length in 0usize..6 * 4096,
         ) {
             let all: Vec<u8> = bytes.iter().copied().cycle().take(length).collect();
-            let _ = read(&all).total();
+            let outcome = read(&all);
+            let _ = (outcome.total(), outcome.cpu_ns());
         }
     }
 }

@@ -24,6 +24,9 @@ const APART_NS: u64 = 400_000;
 const AFTER_NS: u64 = 2_000_000;
 /// A start that is later is not due to the timer, ns.
 const ON_TIME_NS: u64 = 100_000;
+/// Nor is one that is later than so many times the 90th percentile; on a busy machine that is
+/// not the timer's either.
+const TIMES_START_90: u64 = 10;
 /// A longer lead is not due to a hypervisor's timer, ns.
 const LEAD_NS: u64 = 10_000;
 
@@ -64,6 +67,11 @@ impl Overhead {
             lead_ns: of(overhead, |o| o.lead_ns),
             on_time_ns: of(overhead, |_| ON_TIME_NS),
             least_gap_ns: of(interval, |o| o.least_gap_ns),
+            away_ns: of(true, |o| {
+                TIMES_START_90
+                    .saturating_mul(o.start_90_ns)
+                    .clamp(ON_TIME_NS, TIMES_START_90 * ON_TIME_NS)
+            }),
             supervisor: Some(std::process::id()),
             ..InsideOptions::default()
         }
@@ -135,4 +143,28 @@ fn middle(mut values: Vec<u64>) -> Option<u64> {
     let upper = *values.get(values.len() / 2)?;
     let lower = values[(values.len() - 1) / 2];
     Some(u64::midpoint(lower, upper))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Also one that was measured while others had the CPU.
+    #[test]
+    fn what_is_late_follows_the_timers_and_not_other_tasks() {
+        for (start_90_ns, away_ns) in [
+            (2_000, 100_000),
+            (50_000, 500_000),
+            (7_000_000, 1_000_000),
+            (u64::MAX, 1_000_000),
+        ] {
+            let measured = Overhead {
+                start_90_ns,
+                ..Overhead::default()
+            };
+            let options = Overhead::guarded(Some(measured), false, false);
+            assert_eq!(options.away_ns, away_ns);
+        }
+        assert_eq!(Overhead::guarded(None, true, true).away_ns, 0);
+    }
 }

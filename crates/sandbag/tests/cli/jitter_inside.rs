@@ -90,6 +90,31 @@ fn only_those_that_are_named_suffer_and_until_it_is_over() {
     assert!(run["without_jitter_s"].as_f64().unwrap() > 0.0, "{run}");
 }
 
+/// A shell has jitter, the static program that it starts has none.
+#[test]
+fn cpu_time_without_jitter_is_not_kept() {
+    let dir = made().with(
+        "spin.c",
+        "#include <time.h>\nint main(void) { while (clock() < CLOCKS_PER_SEC); return 0; }\n",
+    );
+    for (how, is_without) in [("-static", true), ("-O1", false)] {
+        let built = std::process::Command::new("cc")
+            .args([how, "-o", "spin", "spin.c"])
+            .current_dir(dir.path())
+            .status();
+        assert!(built.unwrap().success());
+        let mut words = vec!["jitter", "replay", "made.json", "--inside", "--loop"];
+        words.extend(["--no-out", "-q", "--json=r.json", "--force"]);
+        words.extend(["--", "sh", "-c", "./spin; true"]);
+        dir.run(&words).success();
+        let run = record(&dir, "r.json");
+        let because = run["verdict_because"].as_str().unwrap();
+        let said = because.contains("CPU time of CMD processes with jitter took");
+        assert_eq!(said, is_without, "{run}");
+        assert!(!is_without || run["verdict"] != "kept", "{run}");
+    }
+}
+
 #[test]
 fn what_cannot_be_entered_is_refused() {
     let dir = made().with("plain.c", "int main(void) { return 0; }\n");

@@ -8,8 +8,9 @@ use crate::replay::hold::{HoldEnd, HoldOutcome};
 use crate::replay::limit::{self, MOST_NS};
 use crate::replay::process::{Ask, CpuOutcome, Health, InjectorClass, InjectorNoise, Team, Want};
 use crate::replay::{PlannedEvent, ReplayPlan};
-use sandbag_linux::Root;
 use sandbag_linux::topology::Topology;
+use sandbag_linux::{CpuList, Root};
+use sandbag_run::layout::{Layout, LayoutKind};
 use sandbag_run::program::words;
 use sandbag_ui::BadInput;
 use sandbag_ui::failure::Result;
@@ -55,7 +56,9 @@ impl<'a> BesideReplay<'a> {
             interval: args.guards(Safeguard::Interval),
             most_bytes: args.plan.most_bytes(&root)?,
         };
-        let cpus = args.plan.online(&root, &Topology::read(&root)?)?;
+        let topology = Topology::read(&root)?;
+        let usable = usable(class, &root, &topology);
+        let cpus = args.plan.online(&root, &topology, &usable)?;
         let trace = args.plan.trace(&args.trace, messages)?;
         let more = PlanExtras {
             random: args.guards(Safeguard::Share),
@@ -202,6 +205,17 @@ impl ReplayMethod for BesideReplay<'_> {
             achieved: outcome,
         })
     }
+}
+
+/// The CPUs that injectors can have: real-time ones are moved to the root of a v2 tree, whose
+/// cpuset may have more.
+fn usable(class: InjectorClass, root: &Root, topology: &Topology) -> CpuList {
+    let moved = match class {
+        InjectorClass::Fifo { .. } => Layout::find(root, None).ok(),
+        InjectorClass::Fair => None,
+    };
+    let moved = moved.filter(|layout| layout.kind() == LayoutKind::V2);
+    moved.map_or_else(|| topology.usable.clone(), |layout| layout.usable(topology))
 }
 
 /// Prints the class and what was measured.

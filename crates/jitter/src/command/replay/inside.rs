@@ -11,7 +11,7 @@ use crate::inside::outcome::{InsideOutcome, SufferEnd};
 use crate::inside::overhead::{self, Overhead};
 use crate::inside::plan::{self, InsideOptions, PlanFile, Portion, ProgramFilter};
 use crate::inside::preloadable;
-use crate::replay::hold::HoldOutcome;
+use crate::replay::hold::{HoldEnd, HoldOutcome};
 use crate::replay::{PlanColumn, PlannedEvent, Replay, ReplayPlan, Sync};
 use clap::Args;
 use sandbag_linux::{Root, clock};
@@ -57,7 +57,8 @@ impl InsideArgs {
     }
 }
 
-/// Number of portions for ranks, and for processes without a rank.
+/// Number of portions for ranks, at least (those beyond are computed by the library), and for
+/// processes without a rank.
 const RANKED: u64 = 512;
 const OTHERS: u64 = 512;
 
@@ -71,10 +72,10 @@ pub struct InsideReplay<'a> {
     portions: Vec<Portion>,
 }
 
-/// The plan of CMD's processes, and where it lies. Events that were due during a
-/// pause they count themselves as missed.
+/// The plan of CMD's processes, and where it lies.
 pub struct PlanInUse {
     file: PlanFile,
+    paused_ns: u64,
     place: LibraryDir,
     overhead: Option<Overhead>,
 }
@@ -112,6 +113,18 @@ impl<'a> InsideReplay<'a> {
             columns,
             portions,
         })
+    }
+}
+
+impl InsideReplay<'_> {
+    /// CPU time of CMD and of all that it waited for, ns, if all of these were to have jitter.
+    fn command_ns(&self, held: HoldOutcome) -> Option<u64> {
+        let InsideArgs { only, no_fork, .. } = &self.args.inside;
+        let all = !self.polled && only.is_empty() && !no_fork && held.without_ns == 0;
+        match held.end {
+            HoldEnd::Command(how) if all => Some(((how.user_s + how.system_s) * 1e9) as u64),
+            _ => None,
+        }
     }
 }
 
@@ -163,6 +176,7 @@ impl ReplayMethod for InsideReplay<'_> {
         }
         Ok(PlanInUse {
             file,
+            paused_ns: 0,
             place,
             overhead,
         })
@@ -177,7 +191,7 @@ impl ReplayMethod for InsideReplay<'_> {
         environment(&followed.place)
     }
 
-    fn outcome(&self, mut followed: PlanInUse, _: HoldOutcome) -> Result<ReplayOutcome> {
+    fn outcome(&self, mut followed: PlanInUse, held: HoldOutcome) -> Result<ReplayOutcome> {
         let outcome = followed.file.outcome()?;
         let mut warnings = warnings(&outcome, self.polled);
         let running = followed.place.keep_for_running();
@@ -205,7 +219,7 @@ impl ReplayMethod for InsideReplay<'_> {
                 },
                 without: outcome.refused,
             })),
-            due: Due::of_processes(&outcome),
+            due: Due::of_processes(&outcome, self.command_ns(held)),
             warnings,
             achieved: Vec::new(),
         })
@@ -230,9 +244,24 @@ fn needs_polling(args: &ReplayArgs) -> Result<bool> {
     }
 }
 
+/// Number of portions for ranks: each column is among them.
+fn ranked(plan: &ReplayPlan) -> u64 {
+    RANKED.max(plan.columns() as u64)
+}
+
+/// Ranks with a position of their own; 0: all have the same.
+fn group(plan: &ReplayPlan) -> u32 {
+    let options = plan.options();
+    if options.random && options.sync == Sync::None {
+        options.group
+    } else {
+        0
+    }
+}
+
 fn plan_contents(plan: &ReplayPlan) -> (Vec<PlanColumn>, Vec<Portion>) {
     let columns = (0..plan.columns() as u64).map(|number| plan.column(number).clone());
-    let portions = (0..RANKED + OTHERS).map(|rank| {
+    let portions = (0..ranked(plan) + OTHERS).map(|rank| {
         let portion = plan.rank(rank);
         Portion {
             column: (rank % plan.columns() as u64) as usize,
@@ -276,7 +305,9 @@ fn options(
             Sync::Phases(every) => Some(u64::from(every)),
             Sync::None | Sync::Once => None,
         },
-        ranked: RANKED as u32,
+        ranked: ranked(plan) as u32,
+        columns: plan.columns() as u32,
+        group: group(plan),
         ..Overhead::guarded(
             overhead,
             args.guards(Safeguard::Overhead),
@@ -380,8 +411,96 @@ impl Replay for PlanInUse {
         Ok(now_ns)
     }
 
+    fn pause(&mut self) {
+        let _ = self.file.pause();
+    }
+
+    fn go_on(&mut self, after_ns: u64) {
+        self.paused_ns += after_ns;
+        let _ = self.file.go_on(self.paused_ns);
+    }
+
     fn end(&mut self) {
         // The processes see it at once in their mapping.
         let _ = self.file.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::CpuTrace;
+    use crate::fixture::{events, spans};
+    use crate::inside::layout::{Plain as _, PlanHeader, PlanPortion};
+    use crate::replay::ReplayOptions;
+
+    use super::*;
+
+    unsafe extern "C" {
+        /// Of c/jitter_threads.inc.
+        fn sbj_portion_of(
+            head: *const PlanHeader,
+            all: *const PlanPortion,
+            rank: u32,
+            portion: *mut PlanPortion,
+        ) -> u32;
+    }
+
+    /// Also ranks beyond the portions of the plan.
+    #[test]
+    fn the_library_has_the_portion_of_each_rank() {
+        let cpus: Vec<CpuTrace> = (0..3)
+            .map(|cpu| {
+                let all: Vec<(u64, u64)> = (0..=cpu).map(|i| (u64::from(i) * 100, 7)).collect();
+                CpuTrace::new(cpu, spans(&[(0, 1_000_000_007)]), events(&all))
+            })
+            .collect();
+        let cpus: Vec<&CpuTrace> = cpus.iter().collect();
+        let defaults = ReplayOptions::default();
+        for (random, sync, group) in [
+            (true, Sync::None, 1),
+            (true, Sync::None, 2),
+            (true, Sync::None, 3),
+            (true, Sync::Once, 1),
+            (true, Sync::Phases(5), 1),
+            (false, Sync::None, 1),
+        ] {
+            let of = ReplayOptions {
+                seed: 7,
+                random,
+                sync,
+                group,
+                ..defaults.clone()
+            };
+            let plan = ReplayPlan::new(&cpus, &of).unwrap();
+            let (columns, portions) = plan_contents(&plan);
+            let options = InsideOptions {
+                seed: of.seed,
+                ranked: ranked(&plan) as u32,
+                columns: plan.columns() as u32,
+                group: super::group(&plan),
+                ..InsideOptions::default()
+            };
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("plan");
+            let mut file = PlanFile::create(&path, &columns, &portions, &options).unwrap();
+            file.begin(0).unwrap();
+            let bytes = std::fs::read(&path).unwrap();
+            let head = PlanHeader::of_bytes(&bytes);
+            let table = bytes[head.portions_at as usize..head.events_at as usize]
+                .chunks(size_of::<PlanPortion>());
+            let table: Vec<PlanPortion> = table.map(PlanPortion::of_bytes).collect();
+            for rank in [0, 1, 511, 512, 1023, 1024, 1025, 5000] {
+                let mut found = PlanPortion::of_bytes(&[]);
+                // SAFETY: reads the header and the portions that it counts, writes `found`.
+                let number = unsafe {
+                    sbj_portion_of(&raw const head, table.as_ptr(), rank, &raw mut found)
+                };
+                let expected = plan.rank(u64::from(rank));
+                assert_eq!(number, rank);
+                assert_eq!(found.offset_ns, expected.offset_ns(), "{of:?}, rank {rank}");
+                assert_eq!(found.length_ns, expected.length_ns());
+                assert_eq!(found.count, u64::from(rank % 3) + 1, "{of:?}, rank {rank}");
+            }
+        }
     }
 }

@@ -5,9 +5,16 @@ use crate::inside::outcome::InsideOutcome;
 use crate::replay::outcome::EventCounts;
 use crate::replay::process::{CpuOutcome, Health};
 use sandbag_stats::Verdict;
+use sandbag_ui::quantity::time;
 
 /// Percent of the events that were due which must have been injected.
 const KEPT_PCT: f64 = 99.0;
+/// Percent of CMD's CPU time which processes with jitter must have taken.
+const CPU_PCT: f64 = 90.0;
+/// What may be missing of it in any case: for each run, and for each process, which ends after
+/// its last booking; ns.
+const CPU_NS: u64 = 100_000_000;
+const CPU_EACH_NS: u64 = 1_000_000;
 
 /// What a replay is judged by.
 #[derive(Debug, Default)]
@@ -22,6 +29,8 @@ pub struct Due {
     ended_early: Option<&'static str>,
     /// Processes and threads that were to have jitter and never had any.
     without: u64,
+    /// CPU time that processes with jitter took, and that of CMD, ns, where too much is missing.
+    cpu_ns: Option<(u64, u64)>,
 }
 
 impl Due {
@@ -42,8 +51,15 @@ impl Due {
         due
     }
 
-    /// Of all processes of a replay inside a program.
-    pub fn of_processes(outcome: &InsideOutcome) -> Self {
+    /// Of all processes of a replay inside a program, which took so much CPU time, ns; `None` if
+    /// that is not known, or not all of them were to have jitter until the end.
+    pub fn of_processes(outcome: &InsideOutcome, command_ns: Option<u64>) -> Self {
+        let slots = outcome.slots.len() as u64 + u64::from(outcome.recycled);
+        let is_too_much = |(with, all): &(u64, u64)| {
+            let missing = all.saturating_sub(*with);
+            missing > CPU_NS + slots.saturating_mul(CPU_EACH_NS)
+                && (*with as f64) < *all as f64 * CPU_PCT / 100.0
+        };
         let ended_early =
             outcome.recycled_early > 0 || outcome.slots.iter().any(|slot| slot.ended.is_early());
         Self {
@@ -52,6 +68,7 @@ impl Due {
             unreached: 0,
             ended_early: ended_early.then_some("a process or thread"),
             without: outcome.refused.of_meant(),
+            cpu_ns: outcome.cpu_ns().zip(command_ns).filter(is_too_much),
         }
     }
 
@@ -70,10 +87,17 @@ impl Due {
         ];
         let injected = (counts.injected + counts.merged).saturating_sub(counts.cut);
         let due = injected + reasons.iter().map(|(count, _)| count).sum::<u64>();
-        let without = match self.without {
+        let mut without = match self.without {
             0 => String::new(),
             count => format!("; {count} processes or threads had no jitter"),
         };
+        if let Some((with, all)) = self.cpu_ns {
+            without += &format!(
+                "; of {} of CPU time of CMD processes with jitter took {}",
+                time(all as f64),
+                time(with as f64)
+            );
+        }
         if due == 0 && self.ended_early.is_none() {
             return (Verdict::Undecided, format!("no event was due{without}"));
         }
@@ -81,7 +105,7 @@ impl Due {
         let injected_pct = pct(injected);
         let verdict = if self.ended_early.is_some() || injected_pct < KEPT_PCT {
             Verdict::Missed
-        } else if pct(counts.away) > 100.0 - KEPT_PCT || self.without > 0 {
+        } else if pct(counts.away) > 100.0 - KEPT_PCT || self.without > 0 || self.cpu_ns.is_some() {
             // As many away as may be missing: the replay is then of another trace. And how many
             // events were due where there was no jitter is not known.
             Verdict::Undecided
@@ -149,13 +173,103 @@ mod tests {
             signal: 61,
             ended,
             held: false,
+            cpu_ns: 0,
             suffered,
         };
-        Due::of_processes(&InsideOutcome {
+        let outcome = InsideOutcome {
             slots: vec![slot],
             refused,
             ..InsideOutcome::default()
-        })
+        };
+        Due::of_processes(&outcome, None)
+    }
+
+    /// The program that does the work may be a static one that a shell started.
+    #[test]
+    fn cpu_time_without_jitter_is_not_kept() {
+        const MS: u64 = 1_000_000;
+        let slot = |ended, held, cpu_ns| {
+            let counts = due(100, 0, false).counts;
+            let suffered = RankOutcome {
+                counts,
+                ..RankOutcome::default()
+            };
+            Slot {
+                pid: 7,
+                tid: 7,
+                rank: None,
+                portion: 0,
+                name: "app".to_owned(),
+                signal: 61,
+                ended,
+                held,
+                cpu_ns,
+                suffered,
+            }
+        };
+        let of = |slots: &[Slot], command_ns| {
+            let outcome = InsideOutcome {
+                slots: slots.to_vec(),
+                gone_cpu_ns: 100 * MS,
+                ..InsideOutcome::default()
+            };
+            Due::of_processes(&outcome, command_ns).verdict()
+        };
+        let shell = slot(SufferEnd::Exit, false, 300 * MS);
+        let (verdict, text) = of(std::slice::from_ref(&shell), Some(2_000 * MS));
+        assert_eq!(verdict, Verdict::Undecided);
+        assert!(
+            text.ends_with("; of 2.00 s of CPU time of CMD processes with jitter took 400 ms"),
+            "{text}"
+        );
+        let killed_later = slot(SufferEnd::Exhausted, true, 0);
+        let ended_later = slot(SufferEnd::Exhausted, false, 0);
+        for (slots, command_ns, verdict) in [
+            // Little, by part or by length.
+            (vec![shell.clone()], Some(430 * MS), Verdict::Kept),
+            (vec![shell.clone()], Some(500 * MS), Verdict::Kept),
+            (vec![shell.clone()], Some(502 * MS), Verdict::Undecided),
+            (vec![shell.clone()], None, Verdict::Kept),
+            // More than was waited for.
+            (vec![shell.clone()], Some(10 * MS), Verdict::Kept),
+            (
+                vec![shell.clone(), killed_later],
+                Some(9_000 * MS),
+                Verdict::Kept,
+            ),
+            (
+                vec![shell, ended_later],
+                Some(9_000 * MS),
+                Verdict::Undecided,
+            ),
+        ] {
+            assert_eq!(
+                of(&slots, command_ns).0,
+                verdict,
+                "{command_ns:?}: {slots:?}"
+            );
+        }
+    }
+
+    /// Late ones are injected.
+    #[test]
+    fn late_events_inside_are_undecided() {
+        let of = |away| {
+            let counts = EventCounts {
+                injected: 100,
+                away,
+                ..EventCounts::default()
+            };
+            let outcome = InsideOutcome {
+                gone: RankOutcome {
+                    counts,
+                    ..RankOutcome::default()
+                },
+                ..InsideOutcome::default()
+            };
+            Due::of_processes(&outcome, None).verdict().0
+        };
+        assert_eq!((of(1), of(5)), (Verdict::Kept, Verdict::Undecided));
     }
 
     #[test]
@@ -190,7 +304,7 @@ mod tests {
         let mut gone = inside(SufferEnd::Exit, none);
         assert_eq!(gone.verdict().0, Verdict::Kept);
         let counts = gone.counts;
-        gone = Due::of_processes(&InsideOutcome {
+        let recycled = InsideOutcome {
             recycled: 1,
             recycled_early: 1,
             gone: RankOutcome {
@@ -198,13 +312,14 @@ mod tests {
                 ..RankOutcome::default()
             },
             ..InsideOutcome::default()
-        });
+        };
+        gone = Due::of_processes(&recycled, None);
         assert_eq!(gone.verdict().0, Verdict::Missed);
-        let (found, text) = Due::of_processes(&InsideOutcome {
+        let outcome = InsideOutcome {
             refused,
             ..InsideOutcome::default()
-        })
-        .verdict();
+        };
+        let (found, text) = Due::of_processes(&outcome, None).verdict();
         assert_eq!(found, Verdict::Undecided);
         assert_eq!(text, format!("no event was due{without}"));
     }

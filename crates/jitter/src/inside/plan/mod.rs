@@ -85,6 +85,14 @@ pub struct InsideOptions {
     /// Number of portions for ranks; the portions after them are for processes
     /// without a rank.
     pub ranked: u32,
+    /// Ranks beyond [`ranked`](Self::ranked) have the columns of the first so many portions in
+    /// turn. 0: the portions in turn.
+    pub columns: u32,
+    /// So many ranks have a random position in common, drawn as [`ReplayPlan::rank`] does. 0:
+    /// all have that of the portions.
+    ///
+    /// [`ReplayPlan::rank`]: crate::replay::ReplayPlan::rank
+    pub group: u32,
     /// Overhead of an injection, ns.
     pub overhead_ns: u64,
     /// Part of the overhead after the event, ns.
@@ -96,6 +104,8 @@ pub struct InsideOptions {
     /// program before: the event ends when its length has passed since it was due.
     /// 0: each lasts from its start, ns.
     pub on_time_ns: u64,
+    /// A later start is not due to the timer; 0: not known, ns.
+    pub away_ns: u64,
     /// An event that follows closer is injected together with the one before, ns.
     pub least_gap_ns: u64,
     /// Processes (with `per_thread`, threads) that book at the same time, if not
@@ -172,15 +182,37 @@ impl PlanFile {
     /// # Errors
     /// The file cannot be written.
     pub fn stop(&self) -> Result<()> {
-        let write = |field: usize, bytes: &[u8]| {
-            let at = self.header.shared_at + field as u64;
-            let written = self.file.write_all_at(bytes, at);
-            written.map_err(Error::file(&self.path))
-        };
         // First, as those that see the end read it.
         let now_ns = clock::monotonic().to_ne_bytes();
-        write(offset_of!(PlanShared, stopped_ns), &now_ns)?;
-        write(offset_of!(PlanShared, stop), &1u32.to_ne_bytes())
+        self.write_shared(offset_of!(PlanShared, stopped_ns), &now_ns)?;
+        self.write_shared(offset_of!(PlanShared, stop), &1u32.to_ne_bytes())
+    }
+
+    /// The replay pauses from now on: nothing is injected until [`go_on`](Self::go_on).
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn pause(&self) -> Result<()> {
+        self.write_shared(
+            offset_of!(PlanShared, pause_ns),
+            &clock::monotonic().to_ne_bytes(),
+        )
+    }
+
+    /// The replay goes on; all that is to come is put off by all pauses so far, `paused_ns`.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn go_on(&self, paused_ns: u64) -> Result<()> {
+        // First, as those that see the end read it.
+        self.write_shared(offset_of!(PlanShared, paused_ns), &paused_ns.to_ne_bytes())?;
+        self.write_shared(offset_of!(PlanShared, pause_ns), &0u64.to_ne_bytes())
+    }
+
+    fn write_shared(&self, field: usize, bytes: &[u8]) -> Result<()> {
+        let at = self.header.shared_at + field as u64;
+        let written = self.file.write_all_at(bytes, at);
+        written.map_err(Error::file(&self.path))
     }
 
     /// What was booked so far.
@@ -225,6 +257,12 @@ fn check(
     }
     if ranked as usize > count {
         return Err(format!("{ranked} portions for ranks, and {count} in all"));
+    }
+    if options.columns > ranked {
+        return Err(format!(
+            "{} columns, and {ranked} portions for ranks",
+            options.columns
+        ));
     }
     if !(1..=SLOTS).contains(&slots) {
         return Err(format!("{slots} slots, expected 1 to {SLOTS}"));
@@ -287,6 +325,9 @@ fn header(columns: &[PlanColumn], portions: &[Portion], options: &InsideOptions)
         exit_ns: options.exit_ns.min(options.overhead_ns).min(SECOND_NS),
         lead_ns: options.lead_ns.min(1_000_000),
         on_time_ns: options.on_time_ns.min(SECOND_NS),
+        away_ns: options.away_ns,
+        columns: options.columns,
+        group: options.group,
         least_gap_ns: options.least_gap_ns.min(SECOND_NS),
         late_ns: LATE_NS,
         longest_ns: longest_ns.unwrap_or(0),
