@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `--max-memory`, compared with the free memory: the kernel kills a process that uses
-//! more.
+//! `--max-memory`, compared with the free memory, also that of a container: the kernel
+//! kills a process that uses more.
 
-use sandbag_linux::{Root, memory};
+use sandbag_linux::{Root, container, memory};
 
 use sandbag_ui::BadInput;
 
@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 /// # Errors
 /// `asked_mib` is more than is free.
 pub fn memory_limit(root: &Root, asked_mib: Option<u64>, usual_mib: u64) -> Result<u64, BadInput> {
-    let free = memory::available(root);
+    let free = free_bytes(root);
     match (asked_mib, free) {
         (None, free) => {
             let half = free.map_or(u64::MAX, |bytes| bytes / 2);
@@ -26,6 +26,12 @@ pub fn memory_limit(root: &Root, asked_mib: Option<u64>, usual_mib: u64) -> Resu
         ))),
         (Some(mib), _) => Ok(mib.saturating_mul(MIB)),
     }
+}
+
+/// What is free on the machine, and within the limit of our group; `None` if neither is known.
+fn free_bytes(root: &Root) -> Option<u64> {
+    let group = container::memory_room(root).ok().flatten();
+    [memory::available(root), group].into_iter().flatten().min()
 }
 
 #[cfg(test)]
@@ -45,6 +51,23 @@ mod tests {
         assert!(memory_limit(&root, Some(u64::MAX), 7).is_err());
         assert_eq!(memory_limit(&root, None, 7).unwrap(), 7 * MIB);
         assert_eq!(memory_limit(&root, None, 256).unwrap(), 50 * MIB);
+        // A group's limit.
+        let put = |path: &str, text: &str| {
+            let path = tree.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        put("proc/self/cgroup", "0::/job\n");
+        put(
+            "proc/self/mountinfo",
+            "25 1 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+        );
+        put("sys/fs/cgroup/cgroup.controllers", "cpu memory\n");
+        put("sys/fs/cgroup/job/memory.max", "41943040\n");
+        put("sys/fs/cgroup/job/memory.current", "20971520\n");
+        let error = memory_limit(&root, Some(100), 7).unwrap_err().to_string();
+        assert!(error.contains("more than is free here: 20 MiB"), "{error}");
+        assert_eq!(memory_limit(&root, None, 256).unwrap(), 10 * MIB);
         // Unknown free memory is no limit.
         let empty = Root::at(tree.path().join("empty"));
         assert_eq!(memory_limit(&empty, Some(u64::MAX), 7).unwrap(), u64::MAX);

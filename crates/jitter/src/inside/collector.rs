@@ -69,6 +69,8 @@ pub struct Gap {
 pub struct CollectorReport {
     /// When it began to look, ns since the beginning.
     pub from_ns: u64,
+    /// Until when it recorded: the end, or the first gap that it had no room for.
+    pub until_ns: u64,
     pub gaps: Vec<Gap>,
 }
 
@@ -142,8 +144,12 @@ fn record(setup: CollectorSetup) -> io::Result<CollectorReport> {
     }
     let begin_ns = setup.begin_ns.unwrap_or_else(clock::monotonic);
     clock::sleep_until(begin_ns.saturating_sub(EARLY_NS));
-    let from_ns = look(begin_ns, setup.length_ns, threshold_ns, &mut gaps);
-    Ok(CollectorReport { from_ns, gaps })
+    let (from_ns, until_ns) = look(begin_ns, setup.length_ns, threshold_ns, &mut gaps);
+    Ok(CollectorReport {
+        from_ns,
+        until_ns,
+        gaps,
+    })
 }
 
 /// The least difference of two readings, ns.
@@ -165,27 +171,33 @@ unsafe extern "C" {
     safe fn sbj_last_due_ns() -> u64;
 }
 
-/// The loop; when it began, ns since the beginning.
-fn look(begin_ns: u64, length_ns: u64, threshold_ns: u64, gaps: &mut Vec<Gap>) -> u64 {
+/// The loop; when it began, and until when it recorded, ns since the beginning.
+fn look(begin_ns: u64, length_ns: u64, threshold_ns: u64, gaps: &mut Vec<Gap>) -> (u64, u64) {
     let end_ns = begin_ns.saturating_add(length_ns);
     let mut last = clock::monotonic();
     while last < begin_ns {
         last = clock::monotonic();
     }
     let from_ns = last - begin_ns;
+    let mut full_ns = None;
     while last < end_ns {
         let now = clock::monotonic();
-        if now - last > threshold_ns && gaps.len() < gaps.capacity() {
-            gaps.push(Gap {
-                begin_ns: last - begin_ns,
-                length_ns: now - last,
-                exit_ns: now.saturating_sub(sbj_last_ns()),
-                lead_ns: sbj_last_due_ns().saturating_sub(last),
-            });
+        if now - last > threshold_ns {
+            let begin_ns = last - begin_ns;
+            if gaps.len() < gaps.capacity() {
+                gaps.push(Gap {
+                    begin_ns,
+                    length_ns: now - last,
+                    exit_ns: now.saturating_sub(sbj_last_ns()),
+                    lead_ns: sbj_last_due_ns().saturating_sub(last),
+                });
+            } else if full_ns.is_none() {
+                full_ns = Some(begin_ns);
+            }
         }
         last = now;
     }
-    from_ns
+    (from_ns, full_ns.unwrap_or(length_ns))
 }
 
 #[cfg(test)]
@@ -213,14 +225,27 @@ mod tests {
     fn it_looks_from_the_beginning_to_the_end() {
         let (begin_ns, length_ns) = (clock::monotonic() + 2_000_000, 5_000_000);
         let mut gaps = Vec::with_capacity(1_000_000);
-        let from_ns = look(begin_ns, length_ns, 0, &mut gaps);
+        let (from_ns, until_ns) = look(begin_ns, length_ns, 0, &mut gaps);
         assert!(clock::monotonic() >= begin_ns + length_ns);
+        assert_eq!(until_ns, length_ns);
         // Every reading is one, and they touch; unless another task had the CPU.
         assert!(from_ns >= length_ns || !gaps.is_empty());
         let touch = |pair: &[Gap]| pair[0].begin_ns + pair[0].length_ns == pair[1].begin_ns;
         assert!(gaps.windows(2).all(touch));
         // One that begins late looks at nothing.
         gaps.clear();
-        assert!(look(begin_ns, length_ns, 0, &mut gaps) >= length_ns && gaps.is_empty());
+        let (from_ns, _) = look(begin_ns, length_ns, 0, &mut gaps);
+        assert!(from_ns >= length_ns && gaps.is_empty());
+    }
+
+    #[test]
+    fn it_records_until_a_gap_finds_no_room() {
+        let (begin_ns, length_ns) = (clock::monotonic() + 2_000_000, 1_000_000_000);
+        let mut gaps = Vec::with_capacity(5);
+        let (_, until_ns) = look(begin_ns, length_ns, 0, &mut gaps);
+        assert!(clock::monotonic() >= begin_ns + length_ns);
+        // Every reading is a gap.
+        assert_eq!(gaps.len(), 5);
+        assert_eq!(until_ns, gaps[4].begin_ns + gaps[4].length_ns);
     }
 }

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use sandbag_linux::clock;
 use sandbag_linux::shared::memory_file;
+use sandbag_ui::quantity::time;
 use sandbag_ui::units::nanos;
 
 use crate::collect::{self, REAL_TIME_ROUND, Threshold};
@@ -34,8 +35,10 @@ use crate::replay::{Error, PlannedEvent, Portion, ReplayPlan, Result};
 use crate::{CpuTrace, Fault, JitterTrace, LoopClock, TraceHeader, format};
 use sandbag_linux::counter::paired_times;
 
-/// Room for the events of a CPU.
+/// Most events of a CPU that are recorded.
 const ROOM: usize = 1_000_000;
+/// Memory for an event: as it is recorded and as it is kept, or a gap of a process.
+const RECORD_BYTES: u64 = 32;
 /// The collector goes on longer than the replay, which begins a little later.
 const LONGER: Duration = Duration::from_millis(200);
 /// The kernel's period for real-time tasks, ns.
@@ -47,6 +50,8 @@ pub struct CpuRow {
     pub cpu: u32,
     /// Events that were due while the CPU was observed.
     pub asked: Vec<PlannedEvent>,
+    /// Until when gaps were recorded, ns: the end of the run, or the first one without room.
+    pub until_ns: u64,
     /// Gaps that a program there recorded.
     pub seen: Vec<PlannedEvent>,
     /// What the injector, or the program that polls, booked.
@@ -64,6 +69,24 @@ pub struct ReplayTrace {
     pub cpus: Vec<CpuRow>,
     /// Overhead of injector processes, by CPU.
     pub measured: Vec<(u32, InjectorNoise)>,
+}
+
+impl ReplayTrace {
+    /// CPUs that were not observed until the end, in words.
+    pub fn warnings(&self) -> Vec<String> {
+        let length_ns = self.length_ns;
+        let cut = self.cpus.iter().filter(|row| row.until_ns < length_ns);
+        let text = |row: &CpuRow| {
+            format!(
+                "CPU {} is judged for {} of {} only: there was room for {} gaps",
+                row.cpu,
+                time(row.until_ns as f64),
+                time(length_ns as f64),
+                row.seen.len()
+            )
+        };
+        cut.map(text).collect()
+    }
 }
 
 /// The noise of the host alone.
@@ -84,6 +107,8 @@ pub struct NoiseCheck {
     /// Priority of a real-time task, which is preempted by higher priorities only and
     /// records in pieces of 0.8 s.
     pub real_time: Option<u8>,
+    /// Room for the events of a CPU.
+    pub room: usize,
 }
 
 /// A replay that a program suffers by itself and records.
@@ -98,6 +123,14 @@ pub struct VerifyRun<'a> {
     /// Priority of a real-time task, which runs for no longer than the kernel leaves
     /// such a task of a second.
     pub real_time: Option<u8>,
+    /// Room for the gaps of a CPU.
+    pub room: usize,
+}
+
+/// Room for the events of each of so many CPUs in this memory.
+pub fn room(most_bytes: u64, cpus: usize) -> usize {
+    let each = most_bytes / RECORD_BYTES / cpus.max(1) as u64;
+    usize::try_from(each).unwrap_or(ROOM).clamp(1, ROOM)
 }
 
 impl VerifyRun<'_> {
@@ -186,6 +219,8 @@ pub fn by_processes(
         CpuRow {
             cpu: ask.cpu,
             asked: observed(due_within(&ask.portion, length_ns), &known),
+            // Where the collector had no more room, its known time has ended.
+            until_ns: length_ns,
             seen: collected.seen(seen, begin_ns, length_ns),
             outcome: one.outcome.clone(),
         }
@@ -263,7 +298,7 @@ fn collect(
         round: Some(length * 2),
         threshold: look.threshold,
         preheat: Duration::from_millis(50),
-        room: ROOM,
+        room: look.room,
         real_time: look.real_time,
     };
     let header = TraceHeader {
@@ -329,6 +364,35 @@ mod tests {
     }
 
     #[test]
+    fn the_room_of_all_cpus_is_within_the_memory() {
+        assert_eq!(room(64 << 20, 64), 32_768);
+        assert_eq!(room(512 << 20, 2), ROOM);
+        assert_eq!(room(0, 2), 1);
+    }
+
+    #[test]
+    fn a_cpu_that_was_not_observed_until_the_end_is_named() {
+        let row = |cpu: u32, until_ns: u64| CpuRow {
+            cpu,
+            asked: Vec::new(),
+            until_ns,
+            seen: vec![PlannedEvent::new(1, 2); 5],
+            outcome: RankOutcome::default(),
+        };
+        let trace = ReplayTrace {
+            method: "polled",
+            length_ns: 5_000_000_000,
+            known_ns: 0,
+            cpus: vec![row(0, 5_000_000_000), row(3, 2_000_000_000)],
+            measured: Vec::new(),
+        };
+        assert_eq!(
+            trace.warnings(),
+            ["CPU 3 is judged for 2.00 s of 5.00 s only: there was room for 5 gaps"]
+        );
+    }
+
+    #[test]
     fn a_recording_lies_where_it_was_made() {
         if is_skipped_without_counter("a_recording_lies_where_it_was_made") {
             return;
@@ -337,6 +401,7 @@ mod tests {
         let look = NoiseCheck {
             threshold: Threshold::TimesLeast,
             real_time: None,
+            room: ROOM,
         };
         let recorded = || {
             let before = clock::monotonic();

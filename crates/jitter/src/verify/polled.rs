@@ -10,7 +10,7 @@ use sandbag_linux::{CpuList, clock};
 
 use crate::replay::outcome::RankOutcome;
 use crate::replay::{PlannedEvent, PolledReplay, Result, touched};
-use crate::verify::{CpuRow, ROOM, ReplayTrace, VerifyRun, due_within, join};
+use crate::verify::{CpuRow, ReplayTrace, VerifyRun, due_within, join, observed};
 use sandbag_linux::clock::Clock;
 use sandbag_linux::counter::Counter;
 
@@ -29,14 +29,18 @@ pub fn by_polling(run: &VerifyRun<'_>) -> Result<ReplayTrace> {
     let ready = portions.iter().map(|portion| {
         let asked: Vec<PlannedEvent> = due_within(portion, length_ns).collect();
         let polled = portion.polled(asked.len() + 1, 0);
-        (asked, polled, touched(PlannedEvent::new(u64::MAX, 0), ROOM))
+        (
+            asked,
+            polled,
+            touched(PlannedEvent::new(u64::MAX, 0), run.room),
+        )
     });
     let ready: Vec<_> = run.cpus.iter().copied().zip(ready).collect();
     let ahead_ns = run.ahead_ns(START_NS);
     let begin_ns = counter.now_ns() + ahead_ns;
     // Asleep until shortly before.
     let wake_ns = clock::monotonic() + ahead_ns - START_NS / 10;
-    let start = &|cpu: u32, asked, polled, seen| -> Result<CpuRow> {
+    let start = &|cpu: u32, asked: Vec<PlannedEvent>, polled, gaps| -> Result<CpuRow> {
         sched::set_affinity(0, &CpuList::from_iter([cpu]))?;
         if let Some(priority) = run.real_time {
             let priority = u32::from(priority);
@@ -44,11 +48,13 @@ pub fn by_polling(run: &VerifyRun<'_>) -> Result<ReplayTrace> {
         }
         clock::sleep_until(wake_ns);
         let threshold_ns = run.threshold_ns;
-        let (seen, outcome) = poll(seen, &counter, polled, begin_ns, length_ns, threshold_ns);
+        let (seen, outcome) = poll(gaps, &counter, polled, begin_ns, length_ns, threshold_ns);
+        let known = [(0, seen.full_ns.unwrap_or(u64::MAX))];
         Ok(CpuRow {
             cpu,
-            asked,
-            seen,
+            asked: observed(asked.into_iter(), &known),
+            until_ns: seen.full_ns.unwrap_or(length_ns),
+            seen: seen.gaps,
             outcome,
         })
     };
@@ -64,24 +70,48 @@ pub fn by_polling(run: &VerifyRun<'_>) -> Result<ReplayTrace> {
             .map(|thread| join(thread.join(), "a program that polls"))
             .collect()
     });
+    let cpus: Vec<CpuRow> = rows.into_iter().collect::<Result<_>>()?;
+    let known_ns = cpus.iter().map(|row| row.until_ns).sum::<u64>();
     Ok(ReplayTrace {
         method: "polled",
         length_ns,
-        known_ns: length_ns,
-        cpus: rows.into_iter().collect::<Result<_>>()?,
+        known_ns: known_ns / cpus.len().max(1) as u64,
+        cpus,
         measured: Vec::new(),
     })
 }
 
-/// The program: reads the clock, polls, suffers. Its gaps, and what it suffered.
+/// Gaps of the program, as many as have room.
+struct GapRecord {
+    /// When the run began, by the program's clock, ns.
+    begin_ns: u64,
+    gaps: Vec<PlannedEvent>,
+    /// Begin of the first gap without room, ns of the run.
+    full_ns: Option<u64>,
+}
+
+impl GapRecord {
+    fn note(&mut self, from_ns: u64, until_ns: u64) {
+        let due_ns = from_ns.saturating_sub(self.begin_ns);
+        if self.gaps.len() < self.gaps.capacity() {
+            self.gaps
+                .push(PlannedEvent::new(due_ns, until_ns - from_ns));
+        } else if self.full_ns.is_none() {
+            self.full_ns = Some(due_ns);
+        }
+    }
+}
+
+/// The program: reads the clock, polls, suffers. Its gaps, for which it has the room that
+/// it is given, and what it suffered.
 fn poll(
-    mut seen: Vec<PlannedEvent>,
+    gaps: Vec<PlannedEvent>,
     clock: &impl Clock,
     mut polled: PolledReplay,
     begin_ns: u64,
     length_ns: u64,
     threshold_ns: f64,
-) -> (Vec<PlannedEvent>, RankOutcome) {
+) -> (GapRecord, RankOutcome) {
     let threshold_ns = threshold_ns.ceil() as u64;
     while clock.now_ns() < begin_ns {
         std::hint::spin_loop();
@@ -89,6 +119,11 @@ fn poll(
     // Later only if the thread had no CPU.
     let begin_ns = clock.now_ns();
     let end_ns = begin_ns + length_ns;
+    let mut seen = GapRecord {
+        begin_ns,
+        gaps,
+        full_ns: None,
+    };
     polled.begin(begin_ns);
     // What the host takes from here on is a gap.
     let mut last = begin_ns;
@@ -101,7 +136,7 @@ fn poll(
             let start = now;
             // The host had the CPU when it came due.
             if start - last > threshold_ns {
-                note(&mut seen, begin_ns, last, start);
+                seen.note(last, start);
             }
             // An event that is longer than the rest of the run ends with it: beside a
             // real-time task nothing else has the CPU meanwhile.
@@ -109,24 +144,15 @@ fn poll(
             while now < until_ns {
                 now = clock.now_ns();
             }
-            note(&mut seen, begin_ns, start, now);
+            seen.note(start, now);
             last = now;
         }
         if now - last > threshold_ns {
-            note(&mut seen, begin_ns, last, now);
+            seen.note(last, now);
         }
         last = now;
     }
     (seen, polled.into_outcome())
-}
-
-fn note(seen: &mut Vec<PlannedEvent>, begin_ns: u64, from_ns: u64, until_ns: u64) {
-    if seen.len() < ROOM {
-        seen.push(PlannedEvent::new(
-            from_ns.saturating_sub(begin_ns),
-            until_ns - from_ns,
-        ));
-    }
 }
 
 #[cfg(test)]
@@ -156,6 +182,12 @@ mod tests {
     /// A program whose steps take 100 ns, and from which the host takes the CPU at
     /// these times for these lengths (ns).
     fn polled_with(away: &[(u64, u64)]) -> (Vec<PlannedEvent>, RankOutcome) {
+        let (seen, outcome) = polled_with_room(100, away);
+        assert_eq!(seen.full_ns, None);
+        (seen.gaps, outcome)
+    }
+
+    fn polled_with_room(room: usize, away: &[(u64, u64)]) -> (GapRecord, RankOutcome) {
         let now = Cell::new(0u64);
         let away = RefCell::new(away.iter().peekable());
         let clock = || {
@@ -166,7 +198,15 @@ mod tests {
             now.get()
         };
         let polled = every_10_ms().rank(0).polled(21, 0);
-        poll(Vec::new(), &clock, polled, 1_000, 200_000_000, 1_000.0)
+        let gaps = Vec::with_capacity(room);
+        poll(gaps, &clock, polled, 1_000, 200_000_000, 1_000.0)
+    }
+
+    #[test]
+    fn a_program_records_until_a_gap_finds_no_room() {
+        let (seen, outcome) = polled_with_room(5, &[]);
+        assert_eq!((outcome.counts.injected, seen.gaps.len()), (20, 5));
+        assert!(seen.full_ns.unwrap().abs_diff(51_000_000) < 300);
     }
 
     #[test]
@@ -215,6 +255,7 @@ mod tests {
             most,
             threshold_ns: 1000.0,
             real_time: None,
+            room: 1_000_000,
         };
         by_polling(&run).unwrap()
     }

@@ -154,6 +154,50 @@ fn verify_has_a_row_for_each_way() {
     }
 }
 
+/// How it ended; by itself where it did not come to the library.
+fn verify_interrupted(dir: &Dir) -> Option<i32> {
+    let words = "jitter verify made.json --cpus 0 --trace-cpus 0 --share 1 --method fair -q";
+    let mut verify = std::process::Command::new(env!("CARGO_BIN_EXE_sandbag"))
+        .args(words.split(' '))
+        .current_dir(dir.path())
+        .env("TMPDIR", dir.runtime())
+        .stderr(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    while !has_library(dir) {
+        if let Some(status) = verify.try_wait().unwrap() {
+            return status.code();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    // As Ctrl-C, which our caller may ignore.
+    // SAFETY: a child that was not reaped.
+    unsafe { libc::kill(verify.id().cast_signed(), libc::SIGTERM) };
+    verify.wait().unwrap().code()
+}
+
+fn has_library(dir: &Dir) -> bool {
+    let entries = std::fs::read_dir(dir.runtime()).unwrap();
+    let mut names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.any(|name| name.starts_with("sandbag-inside-"))
+}
+
+#[test]
+fn a_verify_that_is_interrupted_leaves_nothing() {
+    let dir = made();
+    // Again where other programs have the CPU for all of a recording.
+    let is_over = |code: &Option<i32>| matches!(code, Some(5 | 130) | None);
+    let code = repeat_until(|| verify_interrupted(&dir), is_over);
+    assert!(!has_library(&dir));
+    if code == Some(5) {
+        let test = "a_verify_that_is_interrupted_leaves_nothing";
+        say_skipped(test, "no constant counter");
+    } else {
+        assert_eq!(code, Some(130));
+    }
+}
+
 /// Each event that was due has one outcome.
 fn check_counts(counts: &serde_json::Value) {
     let count = |name: &str| counts[name].as_u64().unwrap();

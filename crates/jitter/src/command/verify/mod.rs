@@ -16,13 +16,14 @@ use crate::replay::process::{Ask, Want};
 use crate::verify::matching::Tolerance;
 use crate::verify::verdict_row::{Evidence, VerdictRow, judge};
 use crate::verify::{
-    HostNoise, NoiseCheck, ReplayTrace, VerifyRun, by_polling, by_processes, host, inside,
+    self, HostNoise, NoiseCheck, ReplayTrace, VerifyRun, by_polling, by_processes, host, inside,
 };
 use clap::Args;
 use sandbag_linux::Root;
 use sandbag_linux::counter;
+use sandbag_linux::stop_signals::StopSignals;
 use sandbag_linux::topology::Topology;
-use sandbag_ui::failure::Result;
+use sandbag_ui::failure::{Context as _, Result};
 use serde::Serialize;
 
 use super::plan_args::{MethodArg, PlanArgs, PlanExtras, factor};
@@ -111,6 +112,9 @@ struct InjectorReport {
     exact_pct: Option<f64>,
 }
 
+/// A replay: its name, its factor, and what was measured inside a program.
+type ReplayRow = (String, f64, ReplayTrace, Option<Overhead>);
+
 /// Required accuracy of a program that polls, ns.
 const EXACT_NS: u64 = 200;
 
@@ -131,7 +135,8 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
                       or name another --method";
         return Err(sandbag_ui::BadInput(remedy.to_owned()).into());
     }
-    let cpus = args.plan.online(&root, &Topology::read(&root)?)?;
+    let topology = Topology::read(&root)?;
+    let cpus = args.plan.online(&root, &topology, &topology.usable)?;
     let trace = args.plan.trace(&args.trace, messages)?;
     // The collector would refuse it later.
     counter::check(&root).map_err(crate::Error::from)?;
@@ -158,6 +163,7 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
     let look = NoiseCheck {
         threshold: Threshold::AtLeast(trace.detectable_ns().unwrap_or(0.0)),
         real_time: args.real_time,
+        room: verify::room(most_bytes, cpus.len()),
     };
     messages.say("the host alone, before ...");
     let before = host(&cpus, args.duration, look)?;
@@ -167,8 +173,9 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
         most: args.duration.mul_f64(factor),
         threshold_ns: before.threshold_ns,
         real_time: args.real_time,
+        room: look.room,
     };
-    let mut replays: Vec<(String, f64, ReplayTrace, Option<Overhead>)> = Vec::new();
+    let mut replays: Vec<ReplayRow> = Vec::new();
     if args.plan.method != MethodArg::Polled {
         for (name, factor, plan, safeguards) in &ways {
             messages.say(&format!("by processes, {name} ..."));
@@ -184,13 +191,25 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
             let replayed = by_processes(&Ask::each(&cpus, plan), want, most, look)?;
             replays.push((name.clone(), *factor, replayed, None));
         }
-        let place = LibraryDir::make(None, 0)?;
-        let overhead = overhead::measure(&place, cpus.first().copied(), args.real_time)?;
-        for (name, factor, plan, safeguards) in &ways {
-            messages.say(&format!("inside, {name} ..."));
-            let replayed = inside(&run(plan, *factor), safeguards.then_some(overhead))?;
-            replays.push((format!("inside, {name}"), *factor, replayed, Some(overhead)));
+        // Directories of the library are not to stay; nothing else does.
+        let signals = StopSignals::block().context("wait for signals")?;
+        let all_inside = || {
+            let place = LibraryDir::make(None, 0)?;
+            let overhead = overhead::measure(&place, cpus.first().copied(), args.real_time)?;
+            let mut rows = Vec::new();
+            for (name, factor, plan, safeguards) in &ways {
+                messages.say(&format!("inside, {name} ..."));
+                let safeguards = safeguards.then_some(overhead);
+                let replayed = inside(&run(plan, *factor), safeguards, &signals)?;
+                rows.push((format!("inside, {name}"), *factor, replayed, Some(overhead)));
+            }
+            Ok::<Vec<ReplayRow>, sandbag_ui::Failure>(rows)
+        };
+        let rows = all_inside();
+        if matches!(signals.take(), Ok(Some(_))) {
+            return Ok(exit::INTERRUPTED);
         }
+        replays.extend(rows?);
     }
     messages.say("polled ...");
     let polled = by_polling(&run(&guarded, 1.0))?;
@@ -207,6 +226,9 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
     let rows: Vec<VerifyRow> = replays
         .into_iter()
         .map(|(name, factor, replayed, inside)| {
+            for warning in replayed.warnings() {
+                messages.warning(&format!("{name}: {warning}"));
+            }
             let mut row = row(replayed, factor, hosts, tolerance);
             (row.name, row.inside) = (name, inside);
             row
