@@ -23,6 +23,7 @@ use sandbag_linux::{CpuList, Root, container, root};
 use crate::error::{Error, Result};
 use crate::journal::{self, Entry, Journal};
 use crate::lock::Lock;
+use crate::online::check_usable;
 use crate::run_process::RunId;
 
 pub use by_systemd::dir_of_scope;
@@ -201,14 +202,7 @@ impl Layout {
     /// # Errors
     /// [`Error::NotPossible`] for the first.
     pub fn check_usable(&self, topology: &Topology, cpus: &CpuList) -> Result<()> {
-        let usable = self.usable(topology);
-        match cpus.without(&usable).iter().next() {
-            None => Ok(()),
-            Some(cpu) => Err(Error::not_possible(
-                format!("CPU {cpu} is not left to sandbag: its cpuset has {usable}"),
-                "name others, or widen the cpuset (docker run --cpuset-cpus, sbatch)",
-            )),
-        }
+        check_usable(&self.usable(topology), cpus)
     }
 
     /// The tightest cap on the group in which ours are made and those above it: it is for all

@@ -30,8 +30,8 @@ pub struct PlanArgs {
     /// Which CPUs of the trace are replayed there, in this order, and again
     /// from the first if they are fewer [default: all of the trace; of one that
     /// has more, those with the same numbers]
-    #[arg(long, value_name = "LIST", value_parser = units::cpu_list)]
-    pub trace_cpus: Option<CpuList>,
+    #[arg(long, value_name = "LIST", value_parser = trace_cpus)]
+    trace_cpus: Option<TraceCpus>,
 
     /// Decides what is left to chance: where in the trace each CPU begins
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -67,6 +67,23 @@ pub struct PlanArgs {
 
     #[command(flatten)]
     pub import: ImportArgs,
+}
+
+/// CPUs in the order in which they were named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct TraceCpus(Vec<u32>);
+
+/// `2-3,0`: a list of CPUs in this order, any of them more than once.
+fn trace_cpus(text: &str) -> Result<TraceCpus, String> {
+    // Checks the whole, which is not empty.
+    units::cpu_list(text)?;
+    let parts = text.split(',').filter(|part| !part.trim().is_empty());
+    let lists: Result<Vec<CpuList>, String> = parts.map(units::cpu_list).collect();
+    let all = lists?.into_iter();
+    Ok(TraceCpus(
+        all.flat_map(|list| list.iter().collect::<Vec<_>>())
+            .collect(),
+    ))
 }
 
 /// How events are injected.
@@ -143,10 +160,11 @@ impl PlanArgs {
     /// The CPUs of this machine.
     ///
     /// # Errors
-    /// One is offline.
-    pub fn online(&self, root: &Root, topology: &Topology) -> Result<Vec<u32>> {
+    /// One is offline, or not among those that are usable.
+    pub fn online(&self, root: &Root, topology: &Topology, usable: &CpuList) -> Result<Vec<u32>> {
         let cpus = self.cpus.some(topology, "--cpus")?;
         sandbag_run::online::check_online(root, &cpus)?;
+        sandbag_run::online::check_usable(usable, &cpus)?;
         Ok(cpus.iter().collect())
     }
 
@@ -155,7 +173,7 @@ impl PlanArgs {
     pub fn of_same_numbers(&self, trace: &JitterTrace, here: &[u32]) -> Self {
         let held: CpuList = trace.cpus.iter().map(|cpu| cpu.cpu).collect();
         let has_all = trace.cpus.len() > here.len() && here.iter().all(|cpu| held.contains(*cpu));
-        let same = has_all.then(|| here.iter().copied().collect());
+        let same = has_all.then(|| TraceCpus(here.to_vec()));
         Self {
             trace_cpus: self.trace_cpus.clone().or(same),
             ..self.clone()
@@ -167,8 +185,8 @@ impl PlanArgs {
     /// # Errors
     /// The trace has more CPUs; those of [`ReplayPlan::of`].
     pub fn plan(&self, trace: &JitterTrace, here: usize, more: PlanExtras) -> Result<ReplayPlan> {
-        let chosen: Option<Vec<u32>> = self.trace_cpus.as_ref().map(|list| list.iter().collect());
-        let held = chosen.as_ref().map_or(trace.cpus.len(), Vec::len);
+        let chosen = self.trace_cpus.as_ref().map(|list| list.0.as_slice());
+        let held = chosen.map_or(trace.cpus.len(), <[u32]>::len);
         if chosen.is_none() && held > here {
             let all: CpuList = trace.cpus.iter().map(|cpu| cpu.cpu).collect();
             return Err(BadInput(format!(
@@ -186,13 +204,13 @@ impl PlanArgs {
             factor: more.factor,
             repeat: more.repeat,
         };
-        Ok(ReplayPlan::of(trace, chosen.as_deref(), &options)?)
+        Ok(ReplayPlan::of(trace, chosen, &options)?)
     }
 
     /// The CPU of the trace that the CPU at a place replays.
     pub fn trace_cpu(&self, trace: &JitterTrace, place: usize) -> u32 {
         let all: Vec<u32> = match &self.trace_cpus {
-            Some(list) => list.iter().collect(),
+            Some(list) => list.0.clone(),
             None => trace.cpus.iter().map(|cpu| cpu.cpu).collect(),
         };
         all[place % all.len()]
@@ -249,15 +267,49 @@ pub struct PlanExtras {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+    use sandbag_ui::exit;
+
     use crate::replay::plan::SHARE;
 
     use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: PlanArgs,
+    }
+
+    #[test]
+    fn cpus_outside_of_the_cpuset_are_refused() {
+        let root = Root::default();
+        let topology = Topology::read(&root).unwrap();
+        let cpu = topology.online.iter().next().unwrap();
+        let args = Line::parse_from(["replay", "--cpus", &cpu.to_string()]).args;
+        let online = |usable: &CpuList| args.online(&root, &topology, usable);
+        assert_eq!(online(&topology.online).unwrap(), [cpu]);
+        let others = topology.online.without(&CpuList::from_iter([cpu]));
+        let error = online(&others).unwrap_err();
+        assert_eq!(error.exit_code(false), exit::NOT_POSSIBLE);
+        let said = format!("CPU {cpu} is not left to sandbag: its cpuset has ");
+        assert!(error.to_string().contains(&said), "{error}");
+    }
 
     #[test]
     fn parts_of_a_trace() {
         assert_eq!(["1/3", "50%", "1"].map(part), [Ok(SHARE), Ok(0.5), Ok(1.0)]);
         for text in ["0", "1.5", "4/3", "x", "1/0", "-1%", ""] {
             assert!(part(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn cpus_of_a_trace_keep_their_order() {
+        let order = |text| trace_cpus(text).map(|list| list.0);
+        assert_eq!(order("1,0"), Ok(vec![1, 0]));
+        assert_eq!(order(" 2-4:2, 0 ,2,"), Ok(vec![2, 4, 0, 2]));
+        for text in ["", ",", "1,x", "3-1", "all"] {
+            assert!(order(text).is_err(), "{text}");
         }
     }
 

@@ -19,6 +19,7 @@ use sandbag_input::open_new;
 use sandbag_linux::stop_signals::StopSignals;
 use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root, machine};
+use sandbag_run::online::check_usable;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::quantity::time;
 
@@ -99,6 +100,7 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     let root = Root::default();
     let topology = Topology::read(&root)?;
     let cpus = args.cpus.online(&topology)?;
+    check_usable(&topology.usable, &cpus)?;
     let max_memory = memory::memory_limit(&root, args.max_memory, USUAL_MIB)?;
     let output = args.output.clone();
     let output = output.unwrap_or_else(|| output::new_name("sandbag-jitter", ".sbj"));

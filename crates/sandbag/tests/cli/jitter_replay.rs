@@ -37,6 +37,10 @@ fn a_dry_run_says_what_each_cpu_would_suffer() {
     dir.line("jitter replay made.json --cpus 1 --dry-run")
         .success()
         .stdout(contains("CPU 1: CPU 1 of the trace"));
+    // In the order of the list.
+    dir.line("jitter replay made.json --cpus 0-1 --trace-cpus 1,0 --dry-run")
+        .success()
+        .stdout(contains("CPU 0: CPU 1 of the trace").and(contains("CPU 1: CPU 0 of the trace")));
     assert_eq!(dir.names(), ["made.json"]);
 }
 
