@@ -127,8 +127,61 @@ fn render(page: &Man, command: &Command, codes: &str) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Arg;
+
+    use super::*;
+    use crate::args::Cli;
+
+    /// A command and those below it.
+    fn all(command: &Command) -> Vec<&Command> {
+        let below = command.get_subcommands().flat_map(all);
+        std::iter::once(command).chain(below).collect()
+    }
+
+    fn option<'c>(of: &'c Command, id: &str) -> Option<&'c Arg> {
+        let mut shown = of.get_arguments().filter(|arg| !arg.is_hide_set());
+        shown.find(|arg| arg.get_id() == id)
+    }
+
     #[test]
     fn the_command_line_is_consistent() {
-        crate::args::Cli::definition().debug_assert();
+        Cli::definition().debug_assert();
+    }
+
+    #[test]
+    fn help_of_hosts_names_the_option_that_the_command_has() {
+        let cli = Cli::definition();
+        let mut count = 0;
+        for command in all(&cli) {
+            let Some(hosts) = option(command, "hosts") else {
+                continue;
+            };
+            count += 1;
+            let help = hosts.get_help().unwrap().to_string();
+            for id in ["out", "output"] {
+                let is_named = help.contains(&format!("--{id} DIR"));
+                assert_eq!(is_named, option(command, id).is_some(), "{command}: {help}");
+            }
+        }
+        assert_eq!(count, 7);
+    }
+
+    #[test]
+    fn exit_codes_of_a_command_with_strict_say_what_it_does() {
+        let dir = tempfile::tempdir().unwrap();
+        man(Cli::definition(), dir.path()).unwrap();
+        let mut cli = Cli::definition();
+        cli.build();
+        let strict = all(&cli).into_iter();
+        let strict = strict.filter(|command| option(command, "strict").is_some());
+        let names: Vec<String> = strict
+            .map(|command| Man::new(command.clone()).get_filename())
+            .collect();
+        assert!(names.len() >= 6, "{names:?}");
+        for name in names {
+            let page = std::fs::read_to_string(dir.path().join(&name)).unwrap();
+            let (_, codes) = page.split_once("\"EXIT STATUS\"").unwrap();
+            assert!(codes.contains("strict"), "{name}: {codes}");
+        }
     }
 }

@@ -5,6 +5,12 @@ use sandbag_ui::exit::{FAILED, KEPT, MISSED, UNDECIDED};
 
 use crate::model::{Audit, AuditVerdict as Equality, Test};
 
+/// The table for `audit show`.
+pub const SHOW_HELP: &str = "\
+Exit codes:
+  0 shown, 1 failed, 2 wrong usage or bad input; with --strict also 1 every
+  test of the audit failed, 3 CPUs are unequal, 4 undecided.";
+
 /// The table for `audit compare`.
 pub const COMPARE_HELP: &str = "\
 Exit codes:

@@ -36,6 +36,7 @@ enum AuditAction {
     #[command(after_long_help = exit_codes::HELP)]
     Run(Box<run::RunArgs>),
     /// Show an audit again, or write it in another form
+    #[command(after_long_help = exit_codes::SHOW_HELP)]
     Show(show::ShowArgs),
     /// Compare two audits of a machine: quiet and loaded, before and after
     #[command(after_long_help = exit_codes::COMPARE_HELP)]

@@ -46,6 +46,7 @@ enum JitterAction {
     /// Show a trace, or what another tool recorded: how often, how long, the worst
     Show(show::ShowArgs),
     /// Compare the lengths of events of two traces, or what other tools recorded
+    #[command(after_long_help = compare::HELP)]
     Compare(compare::CompareArgs),
     /// Compare the jitter of many hosts: which is noisier
     #[command(after_long_help = gather::HELP)]
