@@ -34,11 +34,7 @@ pub const FORMAT: u32 = 1;
 // A doc comment would become that of the commands that get these options.
 #[derive(Debug, Clone, Args)]
 pub struct HostsArgs {
-    /// Be one of many hosts: started on each by srun, mpirun or another launcher, with --out in
-    /// a directory that all of them see
-    ///
-    /// Each host's results are in a directory, or a file, of its name there. All begin at the
-    /// same time, and if one fails all end. `sandbag gather DIR` makes one report.
+    /// Be one of many hosts; each command has its own help.
     #[arg(long)]
     pub hosts: bool,
 

@@ -70,9 +70,9 @@ const OWN: [(&str, bool); 6] = [
 pub fn augmented(mut command: Command) -> Command {
     for verb in VERBS {
         command = match *verb.path {
-            [name] => command.mut_subcommand(name, HostsArgs::augment_args),
+            [name] => command.mut_subcommand(name, |c| verb.augment(c)),
             [group, name] => {
-                command.mut_subcommand(group, |c| c.mut_subcommand(name, HostsArgs::augment_args))
+                command.mut_subcommand(group, |c| c.mut_subcommand(name, |c| verb.augment(c)))
             }
             _ => command,
         };
@@ -102,6 +102,28 @@ pub fn chosen(matches: &ArgMatches) -> Option<(HostsVerb, HostsArgs)> {
 }
 
 impl HostsVerb {
+    /// The command with our options, whose help is about its own results.
+    fn augment(self, command: Command) -> Command {
+        let short = format!(
+            "Be one of many hosts: started on each by srun, mpirun or another launcher, with \
+             {} DIR, a directory that all of them see",
+            self.output_option()
+        );
+        let results = match self.ending {
+            None => "results are in a directory",
+            Some(_) => "result is a file",
+        };
+        let report = self.report_command().map_or_else(String::new, |command| {
+            format!(" `{command} DIR` makes one report.")
+        });
+        let long = format!(
+            "{short}\n\nEach host's {results} of its name there. All begin at the same time, \
+             and if one fails all end.{report}"
+        );
+        HostsArgs::augment_args(command)
+            .mut_arg("hosts", |option| option.help(short).long_help(long))
+    }
+
     /// The option that says where the results are.
     pub fn output_option(&self) -> &'static str {
         match self.ending {
@@ -115,6 +137,7 @@ impl HostsVerb {
         match (self.ending, self.path) {
             (None, _) => Some("sandbag gather"),
             (Some(_), ["audit", "run"]) => Some("sandbag audit gather"),
+            (Some(_), ["jitter", "record"]) => Some("sandbag jitter gather"),
             _ => None,
         }
     }
