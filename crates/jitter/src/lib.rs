@@ -28,10 +28,10 @@ mod page;
 #[path = "../../base/linux/tests/support/patience.rs"]
 mod patience;
 pub mod replay;
+mod select;
 #[cfg(test)]
 #[path = "../../base/linux/tests/support/skipped.rs"]
 mod skipped;
-mod select;
 mod spans;
 pub mod stats;
 pub mod synth;

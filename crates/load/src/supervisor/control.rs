@@ -242,9 +242,8 @@ impl SupervisedRun<'_> {
         self.set_levels(feed, &percent)
             .map_err(|error| error.to_string())?;
         let at_s = self.clock.run_ns(clock::monotonic()) as f64 / 1e9;
-        self.observer.warning(format!(
-            "{LOAD_SET}{at_s:.1} s: load {loads} from then on"
-        ));
+        self.observer
+            .warning(format!("{LOAD_SET}{at_s:.1} s: load {loads} from then on"));
         Ok(loads.to_string())
     }
 
