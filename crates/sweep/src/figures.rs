@@ -9,7 +9,7 @@ const LEAST_PLAIN: f64 = 1e-6;
 const MOST_DECIMALS: usize = 12;
 const MOST_FROM_1: usize = 9;
 
-/// A number with so many significant digits, or as a whole number with more.
+/// A number with `digits` significant digits, or as a whole number with more.
 pub fn significant(value: f64, digits: i32) -> String {
     let size = value.abs();
     if size == 0.0 {
@@ -35,8 +35,8 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// Decimals of a ratio and its interval, `least` or more: two digits of each, and so many that an
-/// interval without 1 is not written as 1.
+/// Decimals of a ratio and its interval, `least` or more: two digits of each, and as many as
+/// show that an interval does not contain 1.
 pub fn ratio_decimals(ratio: &PairedRatio, least: usize) -> usize {
     let smallest = ratio.low.min(ratio.ratio);
     let power = smallest.log10().floor() as i32;

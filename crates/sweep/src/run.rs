@@ -234,7 +234,7 @@ pub fn check(condition: &Condition, more: &[String], command: &[OsString]) -> Re
 /// Makes a run; its directory is `dir`. CPUs that another run has are waited for.
 ///
 /// # Errors
-/// There is no result, the run was ended by somebody else, or a signal came.
+/// There is no result, the run was ended from outside, or a signal came.
 pub fn make(
     condition: &Condition,
     more: &[String],

@@ -36,7 +36,7 @@ pub fn print_while_read(text: impl AsRef<str>) -> io::Result<bool> {
     is_read(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
-/// Whether this is a pipe or a socket that nobody reads any more.
+/// Whether this is a pipe or a socket whose reading end is closed.
 fn is_closed(out: &impl AsFd) -> bool {
     let mut fds = [PollFd::new(out.as_fd(), PollFlags::empty())];
     let polled = poll(&mut fds, PollTimeout::ZERO);

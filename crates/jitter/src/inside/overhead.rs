@@ -24,8 +24,8 @@ const APART_NS: u64 = 400_000;
 const AFTER_NS: u64 = 2_000_000;
 /// A start that is later is not due to the timer, ns.
 const ON_TIME_NS: u64 = 100_000;
-/// Nor is one that is later than so many times the 90th percentile; on a busy machine that is
-/// not the timer's either.
+/// Nor is one later than this multiple of the 90th percentile; on a busy machine that is not
+/// the timer's either.
 const TIMES_START_90: u64 = 10;
 /// A longer lead is not due to a hypervisor's timer, ns.
 const LEAD_NS: u64 = 10_000;

@@ -127,7 +127,7 @@ pub struct VerifyRun<'a> {
     pub room: usize,
 }
 
-/// Room for the events of each of so many CPUs in this memory.
+/// Room for the events of each of the `cpus` in this memory.
 pub fn room(most_bytes: u64, cpus: usize) -> usize {
     let each = most_bytes / RECORD_BYTES / cpus.max(1) as u64;
     usize::try_from(each).unwrap_or(ROOM).clamp(1, ROOM)

@@ -85,10 +85,10 @@ pub struct InsideOptions {
     /// Number of portions for ranks; the portions after them are for processes
     /// without a rank.
     pub ranked: u32,
-    /// Ranks beyond [`ranked`](Self::ranked) have the columns of the first so many portions in
-    /// turn. 0: the portions in turn.
+    /// Ranks beyond [`ranked`](Self::ranked) have the columns of the first portions, of this
+    /// number, in turn. 0: all portions in turn.
     pub columns: u32,
-    /// So many ranks have a random position in common, drawn as [`ReplayPlan::rank`] does. 0:
+    /// Ranks that have a random position in common, drawn as [`ReplayPlan::rank`] does. 0:
     /// all have that of the portions.
     ///
     /// [`ReplayPlan::rank`]: crate::replay::ReplayPlan::rank
