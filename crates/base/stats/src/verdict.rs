@@ -113,8 +113,12 @@ impl CpuCounter {
     }
 
     /// The same of the load that was asked: a burner that does nothing keeps windows that ask
-    /// for none. By load, as a window at the edge of one asks for little and is off easily.
+    /// for none. By load, as a window at the edge of one asks for little and is off easily; and of
+    /// a second of it at least, as there may be nothing but the edge.
     fn is_diluted(&self, tolerance: Tolerance) -> bool {
+        if (self.asked(None).all_ns as f64) < WINDOW_NS {
+            return false;
+        }
         let known_ns = self.asked(Some(0)).all_ns as f64;
         let off = self.asked(Some(bin(tolerance.window_points) + 1));
         (known_ns == 0.0 && self.asked(None).all_ns > 0)
@@ -447,6 +451,12 @@ mod tests {
         };
         let got_pct = |asked: f64| if asked < 10.0 { asked / 5.0 } else { asked };
         assert_eq!(burst(1, asked_pct, got_pct, 0.0), Verdict::Kept);
+    }
+
+    #[test]
+    fn a_pulse_alone_makes_no_run_missed() {
+        let asked_pct = |second: u32| if second == 0 { 5.0 } else { 0.0 };
+        assert_eq!(burst(1, asked_pct, |asked| asked / 5.0, 0.0), Verdict::Kept);
     }
 
     #[test]
