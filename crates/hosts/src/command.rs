@@ -15,7 +15,7 @@ use sandbag_ui::BadInput;
 use sandbag_ui::exit;
 use sandbag_ui::failure::Result;
 use sandbag_ui::messages::Messages;
-use sandbag_ui::output::{NODES_JSON, put_json};
+use sandbag_ui::output::{self, NODES_JSON, put_json};
 use sandbag_ui::text::visible;
 use sandbag_ui::units;
 use serde::{Deserialize, Serialize};
@@ -188,9 +188,12 @@ pub fn main(
             .then(|| of_host(&out, &member.host, "").join(NODES_JSON)),
         lost_after: args.lost_after,
     };
-    // Without ends, in case this process does not live to write them.
+    // Without ends, in case this process does not live to write them. A wait for the disk would
+    // be taken from the time until the start.
     if member.rank == 0 {
-        put_experiment(&out, &experiment(args, &leader, &[], None))?;
+        let experiment = experiment(args, &leader, &[], None);
+        let text = serde_json::to_string_pretty(&experiment)? + "\n";
+        output::rewrite(&out.join(HOSTS_JSON), text)?;
     }
     let end = course::run(&member, &meeting, leader.clone(), &task, messages)?;
     if member.rank == 0 {

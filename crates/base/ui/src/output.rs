@@ -41,7 +41,8 @@ fn is_closed(out: &impl AsFd) -> bool {
     let mut fds = [PollFd::new(out.as_fd(), PollFlags::empty())];
     let polled = poll(&mut fds, PollTimeout::ZERO);
     let seen = fds[0].revents().unwrap_or(PollFlags::empty());
-    polled.is_ok() && seen.contains(PollFlags::POLLERR)
+    // Of a pipe the first, of a socket the second.
+    polled.is_ok() && seen.intersects(PollFlags::POLLERR | PollFlags::POLLHUP)
 }
 
 /// Standard output for files in a format of their own: byte for byte, but on a
@@ -328,10 +329,29 @@ pub fn put(path: &Path, text: impl AsRef<[u8]>, existing: Existing) -> Result<()
     if path.as_os_str() == "-" {
         return put_data(text);
     }
+    put_by(path, text.as_ref(), existing, NewFile::finish)
+}
+
+/// Writes a file that is written again soon: without a wait for the disk.
+pub fn rewrite(path: &Path, text: impl AsRef<[u8]>) -> Result<()> {
+    put_by(
+        path,
+        text.as_ref(),
+        Existing::Replace,
+        NewFile::finish_unsynced,
+    )
+}
+
+fn put_by(
+    path: &Path,
+    text: &[u8],
+    existing: Existing,
+    finish: impl FnOnce(NewFile) -> io::Result<()>,
+) -> Result<()> {
     let name = || path.display().to_string();
     let mut file = NewFile::create(path, existing).with_context(name)?;
-    let written = file.write_all(text.as_ref());
-    written.and_then(|()| file.finish()).with_context(name)?;
+    let written = file.write_all(text);
+    written.and_then(|()| finish(file)).with_context(name)?;
     give_to_caller(path);
     Ok(())
 }
@@ -442,6 +462,10 @@ mod tests {
         assert!(!is_closed(&writer) && !is_closed(&null));
         drop(reader);
         assert!(is_closed(&writer));
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert!(!is_closed(&ours));
+        drop(theirs);
+        assert!(is_closed(&ours));
     }
 
     #[test]

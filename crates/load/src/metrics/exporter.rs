@@ -2,7 +2,6 @@
 //! The exporter of one run: options, the process that starts it, and itself.
 
 use std::fs;
-use std::io::{self, Write as _};
 use std::net::{TcpListener, ToSocketAddrs as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
@@ -10,7 +9,6 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use sandbag_input::{Existing, NewFile};
 use sandbag_linux::child::ChildSetup as _;
 use sandbag_linux::{Root, interrupt};
 use sandbag_run::child;
@@ -147,7 +145,7 @@ impl Exporter {
         let run = RunId::own().to_string();
         if let Some(file) = &wanted.metrics_file {
             let nothing = content(&run, &[]);
-            output::put(file, nothing, Existing::Replace).context("--metrics-file")?;
+            output::rewrite(file, nothing).context("--metrics-file")?;
         }
         let setup = ExporterSetup {
             run: run.clone(),
@@ -277,17 +275,8 @@ fn show(setup: &ExporterSetup, page: &Page, watch: Option<&Watch>) {
     }
     if let Some(file) = &setup.file {
         // A full disk is no reason to end: the next write may succeed.
-        let _ = rewrite(file, &content(&setup.run, &ours));
+        let _ = output::rewrite(file, content(&setup.run, &ours));
     }
-}
-
-/// Not [`output::put`], which waits for the disk, each second.
-fn rewrite(file: &Path, text: &str) -> io::Result<()> {
-    let mut new = NewFile::create(file, Existing::Replace)?;
-    new.write_all(text.as_bytes())?;
-    new.finish_unsynced()?;
-    output::give_to_caller(file);
-    Ok(())
 }
 
 #[cfg(test)]
@@ -369,7 +358,7 @@ mod tests {
         drop(start());
         assert!(!file.exists());
         let exporter = start();
-        rewrite(&file, &content("12x1x1", &[])).unwrap();
+        output::rewrite(&file, content("12x1x1", &[])).unwrap();
         drop(exporter);
         assert_eq!(owner(&file).as_deref(), Some("12x1x1"));
         assert!(!remove(&file, "13") && remove(&file, "12x1x1"));
@@ -385,12 +374,12 @@ mod tests {
         };
         let runs = [run, RunInfo::of_this_process("test")];
         assert!(refuse_live(&file, &runs).is_ok());
-        rewrite(&file, &content(&runs[0].id().to_string(), &[])).unwrap();
+        output::rewrite(&file, content(&runs[0].id().to_string(), &[])).unwrap();
         let why = refuse_live(&file, &runs).unwrap_err().to_string();
         assert!(why.contains("run 11 writes it"), "{why}");
         // It has ended; it is our own.
         assert!(refuse_live(&file, &runs[1..]).is_ok());
-        rewrite(&file, &content(&RunId::own().to_string(), &[])).unwrap();
+        output::rewrite(&file, content(&RunId::own().to_string(), &[])).unwrap();
         assert!(refuse_live(&file, &runs).is_ok());
     }
 
