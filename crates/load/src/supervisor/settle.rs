@@ -73,7 +73,9 @@ impl SupervisedRun<'_> {
         first_pct: &[f64],
         limits: &Limits,
     ) -> Result<Option<u64>> {
+        // One that is past already is late as it is.
         let start_at_ns = limits.start_at.map(|start| start.at_ns);
+        let start_at_ns = start_at_ns.filter(|at| *at > clock::monotonic());
         // Nothing burns while a start at a given time is still far.
         let near = start_at_ns.map(|at| at.saturating_sub(SETTLE_NS));
         while near.is_some_and(|near| clock::monotonic() < near) {

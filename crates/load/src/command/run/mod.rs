@@ -187,7 +187,10 @@ pub fn run_by(
     let exporter = Exporter::start(&options.hold.metrics)?;
     let dir = options.hold.make_dir(messages)?;
     let path = dir.as_ref().map(RunDir::path);
-    let begins_ns = start_at.map(|start| start.at_ns + schedule::delay_ns(start.at_ns));
+    // A late run begins as one without a time.
+    let begins_ns = start_at
+        .map(|start| start.at_ns + schedule::delay_ns(start.at_ns))
+        .filter(|begins_ns| *begins_ns > clock::monotonic());
     let layers = Layers::start(layers, path, &registry, begins_ns).inspect_err(|_| {
         if let Some(dir) = &dir {
             dir.discard_if_empty();
