@@ -99,7 +99,8 @@ impl Mounts {
                     mount.point.display()
                 ),
                 remedy: "it is outside of the part that is mounted there: mount the machine's \
-                         /sys/fs/cgroup"
+                         /sys/fs/cgroup; a container also needs the machine's cgroup namespace \
+                         (--cgroupns=host)"
                     .into(),
             }),
             (own, _) => Ok(own.unwrap_or_default()),
