@@ -8,7 +8,6 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::str::FromStr;
@@ -314,8 +313,8 @@ fn by_command(command: &str, dir: &Path, user: Option<&User>) -> Result<f64, Str
         .env("SANDBAG_RUN_DIR", dir)
         .stdin(Stdio::null())
         .stderr(Stdio::inherit());
-    // What it starts ends with it.
-    shell.process_group(0);
+    // What it starts ends with it, and what asks at a terminal fails.
+    shell.own_session();
     if let Some(user) = user.cloned() {
         user.become_in(&mut shell);
     }

@@ -3,17 +3,20 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use sandbag_linux::user::User;
 use sandbag_linux::{Root, interrupt, machine};
-use sandbag_run::directory::{REPORT_HTML, remove_result};
+use sandbag_run::directory::{REPORT_HTML, make_new, remove_result};
 use sandbag_run::program;
 use sandbag_stats::Verdict;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::messages::Messages;
-use sandbag_ui::output::{JsonArgs, Overwrite, SWEEP_JSON, make_dir, new_name, put, put_json};
+use sandbag_ui::output::{
+    JsonArgs, Overwrite, RESULTS, SWEEP_JSON, give_to_caller, make_dir, put, put_json,
+};
 use sandbag_ui::{BadInput, address, bail};
 
 use crate::answer::answers;
@@ -168,10 +171,18 @@ impl Session {
             }
             SweepDir::New(name, dir) => {
                 asked.overwrite.check_dir(dir.as_deref())?;
-                let dir = dir.clone().unwrap_or_else(|| new_name(name, ""));
-                make_dir(&dir).with_context(|| dir.display().to_string())?;
-                remove_result(&dir.join(SWEEP_JSON));
-                remove_result(&dir.join(REPORT_HTML));
+                let (dir, made) = match dir {
+                    Some(dir) => (dir.clone(), make_dir(dir)),
+                    None => make_new(name, "", |dir| {
+                        fs::create_dir(dir)?;
+                        give_to_caller(dir);
+                        Ok(())
+                    }),
+                };
+                made.with_context(|| dir.display().to_string())?;
+                for name in RESULTS.into_iter().chain([REPORT_HTML]) {
+                    remove_result(&dir.join(name));
+                }
                 asked.json.path().into_iter().for_each(remove_result);
                 dir
             }
