@@ -35,11 +35,10 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// Decimals of a ratio and its interval, `least` or more: two digits of each, and as many as
+/// Decimals of a ratio and its interval, `least` or more: two digits of the ratio, and as many as
 /// show that an interval does not contain 1.
 pub fn ratio_decimals(ratio: &PairedRatio, least: usize) -> usize {
-    let smallest = ratio.low.min(ratio.ratio);
-    let power = smallest.log10().floor() as i32;
+    let power = ratio.ratio.log10().floor() as i32;
     let for_digits = usize::try_from(1_i32.saturating_sub(power)).unwrap_or(0);
     let decimals = for_digits.clamp(least, MOST_DECIMALS);
     let nearest = match (ratio.low > 1.0, ratio.high < 1.0) {

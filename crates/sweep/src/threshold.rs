@@ -155,7 +155,7 @@ impl Threshold {
             return judged(Outcome::Unsure, why.to_owned());
         };
         let difference = left - right;
-        let shown = format!("{} against {}", short(left), short(right));
+        let shown = against(left, right);
         let count = blocks.len() as f64;
         let pseudo: Option<Vec<f64>> = blocks
             .iter()
@@ -265,6 +265,19 @@ fn without_value(places: &BTreeSet<Place>, sweep: &Sweep) -> usize {
 /// Four digits.
 fn short(value: f64) -> String {
     significant(value, 4)
+}
+
+/// Both with as many digits as tell them apart.
+fn against(left: f64, right: f64) -> String {
+    /// No number needs more.
+    const MOST_DIGITS: i32 = 17;
+    let texts = |digits: i32| [left, right].map(|value| significant(value, digits));
+    let differ = |[left, right]: &[String; 2]| left != right;
+    let [left, right] = (4..MOST_DIGITS)
+        .map(texts)
+        .find(differ)
+        .unwrap_or_else(|| texts(4));
+    format!("{left} against {right}")
 }
 
 impl Expression {
