@@ -74,7 +74,9 @@ fn metrics() -> String {
         "# Metrics\n\n`load`, `replay`, `slow` of one node and `compare` have `--metrics [HOST:]PORT`, which serves these for \
          Prometheus at `http://HOST:PORT/metrics` (OpenMetrics 1.0) for as long as the run goes on, \
          and `--metrics-file FILE.prom`, which writes them once a second for the textfile collector \
-         of node_exporter (text format 0.0.4) and removes the file at the end. Both are the work of a \
+         of node_exporter (text format 0.0.4) and removes the file at the end. Its first line names \
+         the run; a file that a live run writes is refused to another. If both the run and the \
+         process that writes it are killed by SIGKILL the file stays. Both are the work of a \
          process of their own, which reads what the burners share; values are at most a second \
          old, and while it cannot read the journals there are none. Shares are parts of one CPU, \
          0 to 1; a load is a share of the time that the hypervisor left. All have the label `run`, \
