@@ -195,6 +195,12 @@ impl JitterTrace {
         cpus.map(|cpu| u128::from(cpu.known_ns())).sum()
     }
 
+    /// For how long events were looked for, in the mean of the CPUs on which they were.
+    pub(crate) fn known_ns_of_a_cpu(&self) -> f64 {
+        let known = self.cpus.iter().filter(|cpu| cpu.known_ns() > 0);
+        self.known_ns() as f64 / known.count().max(1) as f64
+    }
+
     /// Lengths of all events, CPU after CPU.
     pub fn lengths_ns(&self) -> Vec<u64> {
         self.cpus.iter().flat_map(CpuTrace::lengths_ns).collect()

@@ -146,15 +146,17 @@ pub fn likeness(a: &JitterTrace, b: &JitterTrace) -> Option<Likeness> {
     let both = blocks_a.iter_mut().chain(&mut blocks_b);
     both.for_each(|block| cut.cut(block));
     let wholes = [whole(&blocks_a, cut), whole(&blocks_b, cut)];
+    // A trace of more CPUs is not longer for that.
+    let times_ns = [a, b].map(JitterTrace::known_ns_of_a_cpu);
     let events = [wholes[0].events, wholes[1].events];
     let both = [&blocks_a[..], &blocks_b[..]];
     let counted = events[0].min(events[1]) < LEAST_EVENTS as f64;
-    let mut sampled = Sampled::of(both, &wholes, cut);
+    let mut sampled = Sampled::of(both, &wholes, times_ns, cut);
     let mut rate = match &sampled {
         Some(sampled) if !counted => sampled.rate,
         _ => judge_counts(&blocks_a, &blocks_b),
     };
-    let unfit = unfit(both, &wholes);
+    let unfit = unfit(both, events, times_ns);
     let undecided = LikenessVerdict::Undecided;
     if unfit.is_some() {
         rate.verdict = undecided;
@@ -192,8 +194,13 @@ struct Sampled {
 }
 
 impl Sampled {
-    /// Of the blocks of A and B and their sums; `None` if one of them has no events.
-    fn of([a, b]: [&[TimeBlock]; 2], wholes: &[BlockSums; 2], cut: Cut) -> Option<Self> {
+    /// Of the blocks, sums and times of A and B; `None` if one of them has no events.
+    fn of(
+        [a, b]: [&[TimeBlock]; 2],
+        wholes: &[BlockSums; 2],
+        times_ns: [f64; 2],
+        cut: Cut,
+    ) -> Option<Self> {
         let [whole_a, whole_b] = wholes;
         let measured = SamplePair::of(whole_a, whole_b)?;
         let mut chance = Chance::new(1, "likeness");
@@ -207,8 +214,9 @@ impl Sampled {
                 quantiles.push((x.quantiles_ns(), y.quantiles_ns()));
             }
         }
-        let limits_a = limits(a, whole_b.known_ns, cut, &mut chance);
-        let limits_b = limits(b, whole_a.known_ns, cut, &mut chance);
+        let [time_a_ns, time_b_ns] = times_ns;
+        let limits_a = limits(a, time_b_ns / time_a_ns, cut, &mut chance);
+        let limits_b = limits(b, time_a_ns / time_b_ns, cut, &mut chance);
         let limit = |i: usize| limits_a[i].max(limits_b[i]);
         let interval = |of: fn(&SamplePair) -> f64| {
             let all: Vec<f64> = between.iter().map(of).collect();
@@ -245,8 +253,8 @@ impl Sampled {
     }
 }
 
-/// Why nothing can be said of traces of these lengths, if so.
-fn unfit(blocks: [&[TimeBlock]; 2], wholes: &[BlockSums; 2]) -> Option<String> {
+/// Why nothing can be said of traces of these numbers of events and times, if so.
+fn unfit(blocks: [&[TimeBlock]; 2], events: [f64; 2], times_ns: [f64; 2]) -> Option<String> {
     for (blocks, name) in blocks.iter().zip(["A", "B"]) {
         if blocks.len() < LEAST_BLOCKS {
             let least_s = LEAST_BLOCKS as f64 * LEAST_BLOCK_NS as f64 / 1e9;
@@ -258,9 +266,9 @@ fn unfit(blocks: [&[TimeBlock]; 2], wholes: &[BlockSums; 2]) -> Option<String> {
     }
     for (long, short, names) in [(0, 1, ["A", "B"]), (1, 0, ["B", "A"])] {
         let times = blocks[long].len();
-        let block_ns = wholes[long].known_ns / times as f64;
+        let block_ns = times_ns[long] / times as f64;
         // Of few events each block is a burst, however long it is.
-        if wholes[long].events >= LEAST_EVENTS as f64 && wholes[short].known_ns < block_ns {
+        if events[long] >= LEAST_EVENTS as f64 && times_ns[short] < block_ns {
             let [long, short] = names;
             return Some(format!(
                 "{long} is more than {times} times as long as {short}, too long to tell how much \
@@ -396,10 +404,9 @@ impl SamplePair {
 const MOST_DRAWN: usize = 4 * MOST_BLOCKS;
 
 /// How far samples of the same trace lie apart, as long as it and as long as
-/// the other: divergence, and logarithms of ratios of rate and noise.
-fn limits(blocks: &[TimeBlock], other_known_ns: f64, cut: Cut, chance: &mut Chance) -> [f64; 3] {
-    let known_ns: f64 = blocks.iter().map(|block| block.known_ns).sum();
-    let other = (other_known_ns / known_ns * blocks.len() as f64).round();
+/// the other, which is `times` as long: divergence, and logarithms of ratios of rate and noise.
+fn limits(blocks: &[TimeBlock], times: f64, cut: Cut, chance: &mut Chance) -> [f64; 3] {
+    let other = (times * blocks.len() as f64).round();
     let other = (other as usize).clamp(1, MOST_DRAWN);
     let mut all: [Vec<f64>; 3] = Default::default();
     for _ in 0..SAMPLES {
@@ -559,6 +566,23 @@ mod tests {
         assert!(found.reason.contains(expected), "{}", found.reason);
         let reversed = likeness(&part, &long).unwrap().reason;
         assert!(reversed.starts_with("B is more than 50 times as long as A"));
+    }
+
+    /// Equally long, however many CPUs each has.
+    #[test]
+    fn numbers_of_cpus_may_differ() {
+        let of = |cpus, per_s, seed| {
+            let noise = poisson(per_s, Lengths::lognormal(2e3, 0.7));
+            fixture::trace(cpus, 10 * SECOND, seed, vec![noise])
+        };
+        let one = of(1, 500.0, 1);
+        for (per_s, verdict) in [
+            (500.0, LikenessVerdict::Same),
+            (700.0, LikenessVerdict::Differs),
+        ] {
+            let found = likeness(&of(64, per_s, 2), &one).unwrap();
+            assert_eq!(found.verdict, verdict, "{}", found.reason);
+        }
     }
 
     #[test]
