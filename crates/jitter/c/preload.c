@@ -123,6 +123,8 @@ __attribute__((constructor)) static void begin(void)
     /* Now, for dlsym(3) cannot be called later from a signal handler. */
 #define LOOK_UP(name) next_##name();
     CALLS(LOOK_UP)
+#define LOOK_UP_SIGNAL(name, flags) next_of(&kept_##name, #name);
+    SIGNAL_CALLS(LOOK_UP_SIGNAL)
     if (sbj_is_first() && sbj_load()) {
         if (__register_atfork != NULL)
             __register_atfork(NULL, NULL, sbj_forked, NULL);

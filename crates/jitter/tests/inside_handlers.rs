@@ -43,6 +43,27 @@ fn handlers_by_older_functions_end_waits(
     assert!(injected(&trial) >= 10);
 }
 
+/// A handler may be the first to call such a function, and dlsym(3) is not for handlers.
+#[test]
+fn older_functions_are_looked_up_before_a_handler_calls_them() {
+    let trial = PlanTrial::new(&options());
+    let with = trial.command("true").env("LD_DEBUG", "symbols").output();
+    let text = output_text(&with.unwrap());
+    // Only one C library says what it looks up.
+    if !text.contains("symbol=sigaction;") {
+        return;
+    }
+    for function in [
+        "bsd_signal",
+        "ssignal",
+        "__sysv_signal",
+        "sysv_signal",
+        "sigset",
+    ] {
+        assert!(text.contains(&format!("symbol={function};")), "{function}");
+    }
+}
+
 /// Which has handlers of its own for all signals.
 #[test]
 fn a_program_in_go_never_begins() {
