@@ -65,7 +65,8 @@ static struct {
     int rank;
     uint64_t looked_ns;
     uint64_t cpu_ns;            /* CPU time of this process that was booked */
-    uint64_t accounted_ns;      /* when */
+    uint64_t accounted_ns;      /* when, in an event */
+    uint64_t booked_ns;         /* when, or since when there is nothing to book */
 } plan;
 
 static int has(enum plan_flags flag)

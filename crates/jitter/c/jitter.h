@@ -51,6 +51,8 @@ struct sbj_state *sbj_reserve(void);
 void sbj_release(struct sbj_state *state);
 int sbj_begin(struct sbj_state *state, int initial);
 void sbj_end(struct sbj_state *state, enum plan_ended why);
+void sbj_thread_ends(struct sbj_state *state);
+void sbj_thread_made(void);
 void sbj_retire(enum plan_ended why);   /* all threads, for good */
 void sbj_forked(void);          /* in the child */
 void sbj_exiting(void);

@@ -123,7 +123,12 @@ struct plan_slot {
     uint64_t base_ns;           /* when due times count from */
     uint64_t cpu_ns;            /* CPU time of the process that no other slot has */
     uint64_t counters[COUNTERS];
-    char reserved1[1024 - 56 - 8 * COUNTERS];
+    uint64_t booked_ns;         /* when that was booked last; in `gone` for how long, and on
+                                   how many CPUs, killed processes may have booked nothing */
+    uint64_t due_ns;            /* when its next event is due, after which it is not silent */
+    uint64_t process_ns;        /* CPU time of the process that was booked until then */
+    uint64_t threads;           /* made in the process, without a slot of their own */
+    char reserved1[1024 - 88 - 8 * COUNTERS];
     uint32_t start[PLAN_BUCKETS];   /* how much too late events began */
     uint32_t length[PLAN_BUCKETS];  /* how much too long they were */
     char reserved2[PLAN_PAGE - 1024 - 8 * PLAN_BUCKETS];

@@ -3,13 +3,18 @@
 
 mod support;
 
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use rstest::rstest;
 use sandbag_jitter::inside::plan::InsideOptions;
 use support::{PlanTrial, compile, options, output_text, plain};
 
 const C: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/c");
+
+/// Time limit on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(100);
 
 /// The compiler's arguments to link a program with the library.
 fn linked(way: &str, trial: &PlanTrial) -> Vec<String> {
@@ -59,6 +64,42 @@ fn a_program_polls_or_has_timers(
     let output = plain(&program).arg("1").output().unwrap();
     let expected = "begun 0 any 0 injected 0 asked 1\nexit status: 0";
     assert_eq!(output_text(&output), expected);
+}
+
+/// It is continued before sandbag is.
+#[test]
+fn a_phase_that_begins_in_a_pause_is_put_off_once() {
+    let trial = PlanTrial::new(&InsideOptions {
+        polled: true,
+        phase_every: Some(1),
+        ..options()
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let include = format!("-I{C}");
+    let program = compile(dir.path(), "api.c", &[&include, &format!("{C}/jitter.c")]);
+    let begin = Instant::now();
+    trial.plan.pause().unwrap();
+    sleep(Duration::from_secs(5));
+    let mut program = trial
+        .command(&program)
+        .arg("1")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    while trial.outcome().total().counts.phases == 0 {
+        assert!(begin.elapsed() < PATIENCE, "it has no phase");
+        sleep(Duration::from_millis(1));
+    }
+    let paused_ns = begin.elapsed().as_nanos() as u64;
+    trial.plan.go_on(paused_ns).unwrap();
+    let over = Instant::now();
+    // It ends after the first event.
+    assert!(program.wait().unwrap().success());
+    assert!(
+        over.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        over.elapsed()
+    );
 }
 
 /// The example, as its first lines say.

@@ -46,8 +46,8 @@ fn both_sides_of_the_plan_file_are_the_same() {
     text += &fields!(PlanPortion, "plan_portion", first count axis_ns offset_ns length_ns);
     text += &fields!(PlannedEvent, "plan_event", due_ns length_ns);
     text += &fields!(PlanSlot, "plan_slot",
-        pid tid rank portion ended signal name base_ns cpu_ns counters reserved1 start length
-        reserved2);
+        pid tid rank portion ended signal name base_ns cpu_ns counters booked_ns due_ns
+        process_ns threads reserved1 start length reserved2);
     text += &fields!(PlanShared, "plan_shared",
         stop sequence recycled early refused stopped_ns paused_ns pause_ns reserved1 owners
         gone);

@@ -5,11 +5,11 @@
 #[path = "../../base/linux/tests/support/patience.rs"]
 mod patience;
 mod support;
+#[path = "support/victim.rs"]
+mod victim;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
-use std::sync::OnceLock;
+use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -19,26 +19,14 @@ use nix::unistd::Pid;
 use patience::repeat_until;
 use rstest::rstest;
 use sandbag_jitter::inside::outcome::SufferEnd;
-use sandbag_jitter::inside::plan::{InsideOptions, Portion};
+use sandbag_jitter::inside::plan::{InsideOptions, PlanStart, Portion};
 use sandbag_jitter::replay::{PlanColumn, PlannedEvent, RankOutcome};
 use sandbag_linux::clock::process_cpu_of;
 use support::{APART_NS, LENGTH_NS, PlanTrial, column, compile, options, output_text, plain};
+use victim::victim;
 
 /// Time limit on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(100);
-
-/// The program that checks itself, compiled once. What is static is never dropped, so the
-/// directory is cargo's.
-fn victim() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let dir = tempfile::tempdir_in(place).unwrap();
-        let path = place.join("victim");
-        std::fs::rename(compile(dir.path(), "victim.c", &["-pthread"]), &path).unwrap();
-        path
-    })
-}
 
 /// Runs `words` of the victim both ways.
 fn the_same(options: &InsideOptions, words: &[&str]) -> PlanTrial {
@@ -118,6 +106,18 @@ fn a_program_does_what_it_does(
         ..options()
     };
     suffers(&options, &words, at_least);
+}
+
+#[test]
+fn threads_may_end_while_their_process_does() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let program = compile(dir.path(), "leaves.c", &["-pthread"]);
+    let trial = PlanTrial::new(&InsideOptions {
+        per_thread: true,
+        ..options()
+    });
+    let with = trial.command(program).output().unwrap();
+    assert_eq!(output_text(&with), "200 ended well\nexit status: 0");
 }
 
 #[test]
@@ -380,9 +380,9 @@ fn short_events_count_when_their_time_has_come(
     );
 }
 
-/// What comes after the end of the replay is not due.
-#[test]
-fn short_events_count_until_the_replay_ends() {
+/// What comes after the end of the replay is not due, nor what comes in a pause.
+#[rstest]
+fn short_events_count_until_the_replay_ends_or_pauses(#[values(false, true)] pauses: bool) {
     let trial = mostly_short(true, 10, 1_000);
     let begin = Instant::now();
     let mut program = trial
@@ -393,7 +393,11 @@ fn short_events_count_until_the_replay_ends() {
         .unwrap();
     await_begin(&trial);
     sleep(Duration::from_millis(150));
-    trial.plan.stop().unwrap();
+    if pauses {
+        trial.plan.pause().unwrap();
+    } else {
+        trial.plan.stop().unwrap();
+    }
     let most = begin.elapsed().as_nanos() as u64 / APART_NS + 1;
     assert!(program.wait().unwrap().success());
     let counts = trial.outcome().total().counts;
@@ -458,6 +462,31 @@ fn nothing_is_missed_in_a_pause_of_the_replay() {
     assert!(counts.missed < paused_ns / APART_NS / 2, "{counts:?}");
 }
 
+/// It is continued before sandbag is, and its portion is shorter than the pause.
+#[test]
+fn a_program_that_begins_in_a_pause_has_its_portion_after_it() {
+    let trial = PlanTrial::new(&InsideOptions {
+        begin: PlanStart::Together,
+        repeat: false,
+        ..options()
+    });
+    let begin = Instant::now();
+    trial.plan.pause().unwrap();
+    sleep(Duration::from_millis(1_500));
+    let mut program = trial
+        .command(victim())
+        .args(["work", "1"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    await_begin(&trial);
+    let paused_ns = begin.elapsed().as_nanos() as u64;
+    trial.plan.go_on(paused_ns).unwrap();
+    assert!(program.wait().unwrap().success());
+    let total = trial.outcome().total();
+    assert!(injected(&total) + total.counts.missed > 0, "{total:?}");
+}
+
 #[rstest]
 fn late_events_are_counted_where_late_is_known(#[values(0, 1)] away_ns: u64) {
     let options = InsideOptions {
@@ -471,48 +500,6 @@ fn late_events_are_counted_where_late_is_known(#[values(0, 1)] away_ns: u64) {
     // Every handler is later than a nanosecond.
     let of_first = counts.injected.saturating_sub(counts.behind);
     assert_eq!(counts.away, away_ns * of_first, "{counts:?}");
-}
-
-/// User and system time of a process and of those that it waited for.
-fn used_ns(program: Child) -> u64 {
-    let pid = program.id().cast_signed();
-    // SAFETY: all zeros is a usage.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    let mut status = 0;
-    // SAFETY: both are valid for writing.
-    let ended = unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) };
-    assert_eq!((ended, status & 0x7f), (pid, 0));
-    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
-    ns(usage.ru_utime) + ns(usage.ru_stime)
-}
-
-#[rstest]
-#[case::exit("work 0.4")]
-#[case::used_up("work 1.2")]
-#[case::threads("threads")]
-#[case::children("forks")]
-#[case::programs_of_programs("chain 5")]
-fn cpu_time_of_processes_with_jitter_is_booked(
-    #[case] words: &str,
-    #[values(false, true)] per_thread: bool,
-    #[values(false, true)] repeat: bool,
-) {
-    let trial = PlanTrial::new(&InsideOptions {
-        per_thread,
-        repeat,
-        ..options()
-    });
-    let program = trial
-        .command(victim())
-        .args(words.split(' '))
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let used_ns = used_ns(program);
-    let booked_ns = trial.outcome().cpu_ns().expect("no process was killed");
-    // What a process takes to end is not booked.
-    let range = (used_ns * 3 / 4).saturating_sub(10_000_000)..=used_ns + used_ns / 20 + 5_000_000;
-    assert!(range.contains(&booked_ns), "{booked_ns} of {used_ns}");
 }
 
 /// Neither after the end of the replay, nor when sandbag is gone.

@@ -75,6 +75,10 @@ pub struct Slot {
     pub held: bool,
     /// CPU time of its process that no other slot has, as far as it was booked.
     pub cpu_ns: u64,
+    /// How long at most it ran at its end without booking CPU time, ns: it was killed, or lives.
+    pub silent_ns: u64,
+    /// Threads that were made in its process and have no slot of their own.
+    pub threads: u64,
     pub suffered: RankOutcome,
 }
 
@@ -116,6 +120,8 @@ pub struct InsideOutcome {
     pub gone: RankOutcome,
     /// CPU time of those.
     pub gone_cpu_ns: u64,
+    /// CPU time that those may have taken without booking it.
+    pub gone_silent_ns: u64,
     pub refused: Refusals,
 }
 
@@ -140,6 +146,17 @@ impl InsideOutcome {
         }
         let slots = self.slots.iter().map(|slot| slot.cpu_ns);
         Some(slots.fold(self.gone_cpu_ns, u64::saturating_add))
+    }
+
+    /// CPU time that processes with jitter took at most and did not book: those that a signal
+    /// killed, or that live. Each thread has one CPU at most.
+    pub fn silent_cpu_ns(&self) -> u64 {
+        let all = std::thread::available_parallelism().map_or(u64::MAX, |all| all.get() as u64);
+        let slots = self.slots.iter().map(|slot| {
+            let cpus = slot.threads.saturating_add(1).min(all);
+            slot.silent_ns.saturating_mul(cpus)
+        });
+        slots.fold(self.gone_silent_ns, u64::saturating_add)
     }
 }
 
@@ -183,10 +200,17 @@ fn suffered(slot: &PlanSlot) -> RankOutcome {
     }
 }
 
-fn read_slot(owner: u32, bytes: &[u8]) -> Slot {
+/// Of a replay that ended then.
+fn read_slot(owner: u32, bytes: &[u8], stopped_ns: u64) -> Slot {
     let slot = PlanSlot::of_bytes(bytes);
     let name = slot.name.split(|byte| *byte == 0).next();
     let ended = SufferEnd::ALL.get(slot.ended as usize);
+    let ended = ended.map_or(SufferEnd::Unknown, |(end, _)| *end);
+    let held = owner & OWNER_GONE == 0;
+    // Had it been there when its next event was due, it would have booked, or noted another:
+    // it had ended, or had become a program without jitter.
+    let silent_ns = slot.due_ns.min(stopped_ns).saturating_sub(slot.booked_ns);
+    let is_silent = held && ended == SufferEnd::NotSaid;
     Slot {
         pid: slot.pid,
         tid: slot.tid,
@@ -194,9 +218,11 @@ fn read_slot(owner: u32, bytes: &[u8]) -> Slot {
         portion: slot.portion,
         name: String::from_utf8_lossy(name.unwrap_or_default()).into_owned(),
         signal: slot.signal,
-        ended: ended.map_or(SufferEnd::Unknown, |(end, _)| *end),
-        held: owner & OWNER_GONE == 0,
+        ended,
+        held,
         cpu_ns: slot.cpu_ns,
+        silent_ns: if is_silent { silent_ns } else { 0 },
+        threads: slot.threads,
         suffered: suffered(&slot),
     }
 }
@@ -219,12 +245,13 @@ pub fn read(bytes: &[u8]) -> InsideOutcome {
     InsideOutcome {
         slots: owned
             .filter(|(owner, _)| **owner != 0)
-            .map(|(owner, bytes)| read_slot(*owner, bytes))
+            .map(|(owner, bytes)| read_slot(*owner, bytes, shared.stopped_ns))
             .collect(),
         recycled: shared.recycled,
         recycled_early: shared.early,
         gone: suffered(&shared.gone),
         gone_cpu_ns: shared.gone.cpu_ns,
+        gone_silent_ns: shared.gone.booked_ns,
         refused: Refusals {
             no_slot,
             not_meant,
@@ -250,7 +277,7 @@ mod tests {
         ) {
             let all: Vec<u8> = bytes.iter().copied().cycle().take(length).collect();
             let outcome = read(&all);
-            let _ = (outcome.total(), outcome.cpu_ns());
+            let _ = (outcome.total(), outcome.cpu_ns(), outcome.silent_cpu_ns());
         }
     }
 }

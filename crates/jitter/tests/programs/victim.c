@@ -245,10 +245,11 @@ static int own_signals(void)
     return 0;
 }
 
+static double lasts = 0.3;
 static void *sum(void *from)
 {
     uint64_t s = 0;
-    for (double end = now() + 0.3; now() < end;)
+    for (double end = now() + lasts; now() < end;)
         s++;
     CHECK(s > 0);
     return from;
@@ -410,15 +411,16 @@ static int outlives(void)
     return 0;
 }
 
-static int chain(char *self, int depth)
+/* Programs one after another, in a new process each second time; `execs` in the same one. */
+static int chain(char *self, const char *what, int depth)
 {
     work(0.03);
     if (depth == 0)
         return 7;
     char number[16];
     snprintf(number, sizeof number, "%d", depth - 1);
-    if (depth % 2) {
-        execl(self, self, "chain", number, (char *)NULL);
+    if (depth % 2 || strcmp(what, "execs") == 0) {
+        execl(self, self, what, number, (char *)NULL);
         return 98;
     }
     pid_t child = fork();
@@ -561,13 +563,15 @@ int main(int n, char **words)
     };
     const char *what = n > 1 ? words[1] : "";
     double amount = n > 2 ? atof(words[2]) : 0;
+    if (amount > 0)
+        lasts = amount;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strcmp(what, all[i].name) == 0)
             return all[i].run();
     if (strcmp(what, "work") == 0)
         return work(amount), puts("work ok"), 0;
-    if (strcmp(what, "chain") == 0)
-        return chain(words[0], (int)amount);
+    if (strcmp(what, "chain") == 0 || strcmp(what, "execs") == 0)
+        return chain(words[0], what, (int)amount);
     if (strcmp(what, "spawns") == 0)
         return spawns(words[0]);
     if (strcmp(what, "exit") == 0)

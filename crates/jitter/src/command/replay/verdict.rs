@@ -11,8 +11,8 @@ use sandbag_ui::quantity::time;
 const KEPT_PCT: f64 = 99.0;
 /// Percent of CMD's CPU time which processes with jitter must have taken.
 const CPU_PCT: f64 = 90.0;
-/// What may be missing of it in any case: for each run, and for each process, which ends after
-/// its last booking; ns.
+/// What may be missing of it in any case, beside what processes that a signal killed did not
+/// book: for each run, and for each process, which ends after its last booking; ns.
 const CPU_NS: u64 = 100_000_000;
 const CPU_EACH_NS: u64 = 1_000_000;
 
@@ -31,6 +31,8 @@ pub struct Due {
     without: u64,
     /// CPU time that processes with jitter took, and that of CMD, ns, where too much is missing.
     cpu_ns: Option<(u64, u64)>,
+    /// Within the processes of CMD, of which one may keep the CPU from another.
+    inside: bool,
 }
 
 impl Due {
@@ -55,10 +57,10 @@ impl Due {
     /// that is not known, or not all of them were to have jitter until the end.
     pub fn of_processes(outcome: &InsideOutcome, command_ns: Option<u64>) -> Self {
         let slots = outcome.slots.len() as u64 + u64::from(outcome.recycled);
+        let may_miss = CPU_NS + slots.saturating_mul(CPU_EACH_NS);
+        let may_miss = may_miss.saturating_add(outcome.silent_cpu_ns());
         let is_too_much = |(with, all): &(u64, u64)| {
-            let missing = all.saturating_sub(*with);
-            missing > CPU_NS + slots.saturating_mul(CPU_EACH_NS)
-                && (*with as f64) < *all as f64 * CPU_PCT / 100.0
+            all.saturating_sub(*with) > may_miss && (*with as f64) < *all as f64 * CPU_PCT / 100.0
         };
         let ended_early =
             outcome.recycled_early > 0 || outcome.slots.iter().any(|slot| slot.ended.is_early());
@@ -69,6 +71,7 @@ impl Due {
             ended_early: ended_early.then_some("a process or thread"),
             without: outcome.refused.of_meant(),
             cpu_ns: outcome.cpu_ns().zip(command_ns).filter(is_too_much),
+            inside: true,
         }
     }
 
@@ -117,8 +120,13 @@ impl Due {
              from {KEPT_PCT} % on)"
         );
         if counts.away > 0 {
+            let tasks = if self.inside {
+                "another task, also one of CMD's own,"
+            } else {
+                "another task"
+            };
             text += &format!(
-                "; {} late, for the host or another task had the CPU",
+                "; {} late, for the host or {tasks} had the CPU",
                 counts.away
             );
         }
@@ -174,6 +182,8 @@ mod tests {
             ended,
             held: false,
             cpu_ns: 0,
+            silent_ns: 0,
+            threads: 0,
             suffered,
         };
         let outcome = InsideOutcome {
@@ -204,6 +214,8 @@ mod tests {
                 ended,
                 held,
                 cpu_ns,
+                silent_ns: 0,
+                threads: 0,
                 suffered,
             }
         };
@@ -224,12 +236,21 @@ mod tests {
         );
         let killed_later = slot(SufferEnd::Exhausted, true, 0);
         let ended_later = slot(SufferEnd::Exhausted, false, 0);
+        // All of its work was with jitter; its last event was long before.
+        let killed = Slot {
+            silent_ns: 1_500 * MS,
+            ..slot(SufferEnd::NotSaid, true, 300 * MS)
+        };
+        let mut unlike = killed.clone();
+        unlike.silent_ns = 1_000 * MS;
         for (slots, command_ns, verdict) in [
             // Little, by part or by length.
             (vec![shell.clone()], Some(430 * MS), Verdict::Kept),
             (vec![shell.clone()], Some(500 * MS), Verdict::Kept),
             (vec![shell.clone()], Some(502 * MS), Verdict::Undecided),
             (vec![shell.clone()], None, Verdict::Kept),
+            (vec![killed], Some(2_000 * MS), Verdict::Kept),
+            (vec![unlike], Some(2_000 * MS), Verdict::Undecided),
             // More than was waited for.
             (vec![shell.clone()], Some(10 * MS), Verdict::Kept),
             (
@@ -267,9 +288,15 @@ mod tests {
                 },
                 ..InsideOutcome::default()
             };
-            Due::of_processes(&outcome, None).verdict().0
+            Due::of_processes(&outcome, None).verdict()
         };
-        assert_eq!((of(1), of(5)), (Verdict::Kept, Verdict::Undecided));
+        assert_eq!((of(1).0, of(5).0), (Verdict::Kept, Verdict::Undecided));
+        // CMD itself may have more threads than there are CPUs.
+        let text = of(5).1;
+        assert!(
+            text.contains("5 late") && text.contains("CMD's own"),
+            "{text}"
+        );
     }
 
     #[test]
