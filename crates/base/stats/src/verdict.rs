@@ -28,6 +28,9 @@ pub const ABSENT_SHARE: f64 = 0.1;
 /// Length of a window that counts in full, ns.
 const WINDOW_NS: f64 = 1e9;
 
+/// Of less load that was asked of a CPU nothing is said; some lateness is a large part of it.
+const LEAST_ASKED_NS: f64 = 1e8;
+
 /// What counts as kept; `--tolerance MEAN[,WINDOW]`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Tolerance {
@@ -114,15 +117,14 @@ impl CpuCounter {
 
     /// The same of the load that was asked: a burner that does nothing keeps windows that ask
     /// for none. By load, as a window at the edge of one asks for little and is off easily; and of
-    /// a second of it at least, as there may be nothing but the edge.
+    /// [`LEAST_ASKED_NS`] of it, as there may be nothing but the edge.
     fn is_diluted(&self, tolerance: Tolerance) -> bool {
-        if (self.asked(None).all_ns as f64) < WINDOW_NS {
-            return false;
-        }
         let known_ns = self.asked(Some(0)).all_ns as f64;
         let off = self.asked(Some(bin(tolerance.window_points) + 1));
-        (known_ns == 0.0 && self.asked(None).all_ns > 0)
-            || off.all_ns as f64 > (1.0 - CPU_SHARE) * known_ns
+        if known_ns < LEAST_ASKED_NS {
+            return known_ns == 0.0 && self.asked(None).all_ns > 0;
+        }
+        off.all_ns as f64 > (1.0 - CPU_SHARE) * known_ns
             || off.absent_ns as f64 > ABSENT_SHARE * known_ns
     }
 
@@ -454,9 +456,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pulse_alone_makes_no_run_missed() {
-        let asked_pct = |second: u32| if second == 0 { 5.0 } else { 0.0 };
-        assert_eq!(burst(1, asked_pct, |asked| asked / 5.0, 0.0), Verdict::Kept);
+    fn a_pulse_alone_makes_no_run_missed_and_a_short_load_does() {
+        let of = |asked_pct: Profile| burst(1, asked_pct, |asked| asked / 5.0, 0.0);
+        let pulse: Profile = |second| if second == 0 { 5.0 } else { 0.0 };
+        assert_eq!(of(pulse), Verdict::Kept);
+        let short: Profile = |second| if second == 0 { 20.0 } else { 0.0 };
+        assert_eq!(of(short), Verdict::Missed);
     }
 
     #[test]
