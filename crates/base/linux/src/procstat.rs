@@ -15,10 +15,10 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-use nix::sys::statfs::{FUSE_SUPER_MAGIC, fstatfs};
+use nix::sys::statfs::{FUSE_SUPER_MAGIC, FsType, fstatfs};
 use nix::unistd::{SysconfVar, sysconf};
 
-use crate::{CpuList, Error, Result, Root, sched};
+use crate::{Error, Result, Root};
 
 /// Length of one tick of `/proc/stat` and `/proc/PID/stat`, from
 /// `sysconf(_SC_CLK_TCK)`; 10 ms where the C library does not say.
@@ -168,18 +168,15 @@ impl ProcStat {
     pub fn open(root: &Root) -> Result<Self> {
         let path = root.path("/proc/stat");
         let file = File::open(&path).map_err(Error::read(&path))?;
-        let system = fstatfs(&file).map(|system| system.filesystem_type());
-        let mut stat = Self {
+        if let (true, Ok(system)) = (root.is_live(), fstatfs(&file)) {
+            refuse_lxcfs(system.filesystem_type())?;
+        }
+        Ok(Self {
             path,
             file,
             buffer: vec![0; 16 << 10],
             sample: StatSample::default(),
-        };
-        if root.is_live() && system == Ok(FUSE_SUPER_MAGIC) {
-            let listed = stat.sample()?.cpus.iter().map(|(cpu, _)| *cpu).collect();
-            refuse_other_numbers(&listed, &sched::affinity(0)?)?;
-        }
-        Ok(stat)
+        })
     }
 
     /// Reads the counters. Nothing is allocated once the buffers have grown
@@ -208,13 +205,14 @@ impl ProcStat {
 }
 
 /// The counters of lxcfs are those of a container, whose CPUs it numbers from 0.
-/// With all CPUs of the machine they are the kernel's.
-fn refuse_other_numbers(listed: &CpuList, ours: &CpuList) -> Result<()> {
-    if ours.iter().all(|cpu| listed.contains(cpu)) {
+/// With all CPUs, too, they lack the load of others and the steal where the container has a
+/// group of cpuacct (`proc_stat_read` in lxcfs's `src/proc_fuse.c`).
+fn refuse_lxcfs(kind: FsType) -> Result<()> {
+    if kind != FUSE_SUPER_MAGIC {
         return Ok(());
     }
     Err(Error::Missing {
-        what: "/proc/stat of the kernel (that of lxcfs is there, which numbers CPUs by itself)"
+        what: "/proc/stat of the kernel (that of lxcfs is there, which counts the container)"
             .to_owned(),
         remedy: "umount /proc/stat in the container".to_owned(),
     })

@@ -168,13 +168,13 @@ fn iowait_may_turn_into_idle_and_counters_that_go_back_are_flagged() {
 }
 
 #[test]
-fn cpus_that_lxcfs_numbers_by_itself_are_refused() {
-    let list = |text: &str| text.parse::<CpuList>().unwrap();
-    refuse_other_numbers(&list("0-7"), &list("0-7")).unwrap();
-    refuse_other_numbers(&list("0-1"), &list("0-1")).unwrap();
-    for ours in ["5,9", "1-2"] {
-        let error = refuse_other_numbers(&list("0-1"), &list(ours)).unwrap_err();
-        assert!(matches!(error, Error::Missing { .. }), "{error}");
+fn a_file_of_lxcfs_is_refused_and_one_of_a_disk_is_not() {
+    use nix::sys::statfs::{EXT4_SUPER_MAGIC, PROC_SUPER_MAGIC, TMPFS_MAGIC};
+    let error = refuse_lxcfs(FUSE_SUPER_MAGIC).unwrap_err();
+    assert!(matches!(error, Error::Missing { .. }), "{error}");
+    // Tests mount files of their own there.
+    for kind in [PROC_SUPER_MAGIC, EXT4_SUPER_MAGIC, TMPFS_MAGIC] {
+        refuse_lxcfs(kind).unwrap();
     }
 }
 
