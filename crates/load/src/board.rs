@@ -331,6 +331,14 @@ impl Slot {
         }
     }
 
+    /// The newest boundary that is noted, with its number.
+    pub fn newest_boundary(&self) -> Option<(u64, Boundary)> {
+        let numbers = self.boundaries.iter();
+        let newest = numbers.map(|raw| raw.number.load(Ordering::Acquire)).max();
+        let number = newest.filter(|number| *number > 0)?;
+        Some((number, self.boundary(number)?))
+    }
+
     pub fn boundary(&self, number: u64) -> Option<Boundary> {
         match self.note(number) {
             Note::Noted(boundary) => Some(boundary),
@@ -370,9 +378,10 @@ mod tests {
             away: true,
         };
         let ring = BOUNDARIES as u64;
-        assert_eq!(slot.boundary(300), None);
+        assert_eq!((slot.boundary(300), slot.newest_boundary()), (None, None));
         slot.note_boundary(300, noted);
         assert_eq!(slot.boundary(300), Some(noted));
+        assert_eq!(slot.newest_boundary(), Some((300, noted)));
         assert_eq!(slot.note(300 + ring), Note::NotYet);
         assert_eq!(slot.note(300 - ring), Note::Overwritten);
     }

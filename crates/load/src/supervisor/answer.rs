@@ -137,6 +137,22 @@ impl SupervisedRun<'_> {
         }
     }
 
+    /// Keeps what the burners noted up to boundary `last`, which may wait a moment: what slows a
+    /// whole node notes boundaries while it rests, too.
+    fn keep_notes(&mut self, common: &Common<'_>, last: u64) {
+        let give_up = clock::monotonic() + BOUNDARY_NS;
+        loop {
+            let mut all = true;
+            for cpu in &mut self.cpus {
+                all &= cpu.keep_notes(common, last);
+            }
+            if all || clock::monotonic() >= give_up {
+                return;
+            }
+            clock::sleep_until(clock::monotonic() + BOUNDARY_NS / 50);
+        }
+    }
+
     /// Ctrl-Z: burners and profile stand still until we are continued, and so
     /// must the program. One that runs meanwhile runs without its load, and
     /// the time of that is no pause.
@@ -169,6 +185,7 @@ impl SupervisedRun<'_> {
             let everyone = running.map_or_else(Vec::new, RunningCommand::everyone);
             stopped.extend(stopped_in_our_group(self.root, everyone));
         }
+        self.keep_notes(common, from_ns / BOUNDARY_NS);
         self.observer.paused();
         // Returns when we are continued.
         self.signals.stand_still();

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::process::Child;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
 use sandbag_linux::{Root, clock};
 
 use super::meter::BurnerTime;
-use crate::board::{BOUNDARY_NS, Board, Note};
+use crate::board::{BOUNDARIES, BOUNDARY_NS, Board, Boundary, Note};
 use crate::burn::BurnerSetup;
 use crate::method::{Feel, Method, Scope};
 use sandbag_run::child::{self, BURNER_VERB};
@@ -47,6 +48,8 @@ pub struct Burner {
     /// The last boundary that was read, and the clock there.
     read: Option<u64>,
     last_ns: u64,
+    /// Notes from before a pause that windows still need.
+    kept: BTreeMap<u64, Boundary>,
     /// Boundary after which it was gone.
     pub until: Option<u64>,
 }
@@ -120,8 +123,38 @@ impl Burner {
             since: clock::monotonic() / BOUNDARY_NS + 1,
             read: None,
             last_ns: 0,
+            kept: BTreeMap::new(),
             until: None,
         }))
+    }
+
+    /// Before a pause, when it rests: copies its notes up to boundary `last` that were not read
+    /// yet. By the end of a pause of 25 s it has written over them. Whether `last` is noted.
+    pub fn keep_notes(&mut self, common: &Common<'_>, last: u64) -> bool {
+        let slot = common.board.slot(self.slot);
+        let unread = self.read.unwrap_or(0);
+        self.kept.retain(|number, _| *number >= unread);
+        let oldest = (last + 1).saturating_sub(BOUNDARIES as u64);
+        let numbers = unread.max(oldest)..=last;
+        let notes = numbers
+            .clone()
+            .filter_map(|number| Some((number, slot.boundary(number)?)));
+        self.kept.extend(notes);
+        // One that sleeps without orders has not noted the last ones, and its clock stands.
+        if common.method.scope == Scope::Cpu
+            && slot.idle.load(Ordering::Acquire) != 0
+            && let Some((newest, note)) = slot.newest_boundary()
+            && let Ok(cpu_ns) = clock::process_cpu_of(self.child.id())
+        {
+            let now = Boundary {
+                cpu_ns,
+                away: false,
+                ..note
+            };
+            let missing = numbers.filter(|number| *number > newest);
+            self.kept.extend(missing.map(|number| (number, now)));
+        }
+        self.kept.contains_key(&last)
     }
 
     /// Adds what it took between two boundaries; see [`super::cpu::LoadedCpu::taken`].
@@ -130,13 +163,23 @@ impl Burner {
         if self.until.is_some_and(|until| until < from) || self.since > to {
             return;
         }
-        if self.until.is_some() {
-            taken.hole = true;
-        }
+        let kept = &self.kept;
+        let note = |number| match kept.get(&number) {
+            Some(boundary) => Note::Noted(*boundary),
+            None => slot.note(number),
+        };
+        let noted = |number| match note(number) {
+            Note::Noted(boundary) => Some(boundary),
+            Note::NotYet | Note::Overwritten => None,
+        };
+        // What it took after its last note is not known.
+        taken.hole |= self
+            .until
+            .is_some_and(|until| until < to || noted(to).is_none());
         if self.read != Some(from) {
             // Not read up to here before: begin with the first note. What
             // a burner that joins used to start up is no load.
-            let first = (from..=to).find_map(|number| slot.boundary(number));
+            let first = (from..=to).find_map(noted);
             match first {
                 Some(first) => self.last_ns = first.cpu_ns,
                 None if self.read.is_none() => return,
@@ -144,7 +187,7 @@ impl Burner {
             }
         }
         let asks = self.until.is_none() && common.method.scope == Scope::Cpu;
-        let end = match slot.note(to) {
+        let end = match note(to) {
             Note::Noted(note) => Some(note.cpu_ns),
             // It sleeps without orders or waited for the CPU since, and its
             // clock stands; ask it. What throttles takes no CPU time, and
@@ -159,9 +202,8 @@ impl Burner {
             }
         };
         // What it took before the first note after those is not known.
-        taken.hole |= self.read == Some(0) && slot.boundary(from).is_none();
+        taken.hole |= self.read == Some(0) && noted(from).is_none();
         self.read = Some(to);
-        let noted = |number| slot.boundary(number);
         taken.hole |= noted(to).is_some_and(|note| note.away);
         if let Some((now, before)) = noted(to).zip(noted(from)) {
             taken.stolen_ns += now.stolen_ns.saturating_sub(before.stolen_ns);
@@ -223,7 +265,135 @@ pub fn alarm_fd(alarm: &nix::sys::eventfd::EventFd) -> RawFd {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
+    use crate::board::Slot;
+    use crate::fake_machine::fake;
+    use crate::method;
+
+    /// Of CPU time between two boundaries.
+    const EACH_NS: u64 = 50_000_000;
+
+    /// What a burner that runs notes at a boundary.
+    fn boundary(number: u64) -> Boundary {
+        Boundary {
+            cpu_ns: number * EACH_NS,
+            stolen_ns: number,
+            away: false,
+        }
+    }
+
+    /// One whose notes are read up to a boundary; its process sleeps.
+    fn with_burner(read: u64, test: impl FnOnce(&mut Burner, &Common<'_>, &Slot)) {
+        let (_dir, root) = fake(&[
+            ("sys/fs/cgroup/cgroup.controllers", "cpu\n"),
+            ("proc/self/cgroup", "0::/\n"),
+            (
+                "proc/self/mountinfo",
+                "25 1 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+            ),
+        ]);
+        let board = Board::create(1).unwrap();
+        let common = Common {
+            board: &board,
+            alarm: -1,
+            layout: &Layout::find(&root, None).unwrap(),
+            method: &method::by_name("pace").unwrap(),
+            run: RunId::own(),
+            node: None,
+            parties: 1,
+        };
+        let mut burner = Burner {
+            child: Command::new("sleep").arg("600").spawn().unwrap(),
+            holder: None,
+            slot: 0,
+            since: 1,
+            read: Some(read),
+            last_ns: boundary(read).cpu_ns,
+            kept: BTreeMap::new(),
+            until: None,
+        };
+        test(&mut burner, &common, board.slot(0));
+        burner.child.kill().unwrap();
+        burner.child.wait().unwrap();
+    }
+
+    fn taken(burner: &mut Burner, common: &Common<'_>, from: u64, to: u64) -> BurnerTime {
+        let mut taken = BurnerTime {
+            ns: 0,
+            stolen_ns: 0,
+            hole: false,
+        };
+        burner.add_taken(common, from, to, &mut taken);
+        taken
+    }
+
+    const WHOLE: BurnerTime = BurnerTime {
+        ns: EACH_NS,
+        stolen_ns: 1,
+        hole: false,
+    };
+
+    #[test]
+    fn what_was_noted_before_a_long_pause_is_known_after_it() {
+        with_burner(460, |burner, common, slot| {
+            let note = |number, of| slot.note_boundary(number, boundary(of));
+            (400..=473).for_each(|number| note(number, number));
+            assert!(!burner.keep_notes(common, 474));
+            assert!(burner.keep_notes(common, 473));
+            // It goes on at boundary 900, and writes all its notes at once.
+            (645..=900).for_each(|number| note(number, 473));
+            note(901, 474);
+            for from in 460..473 {
+                assert_eq!(taken(burner, common, from, from + 1), WHOLE);
+            }
+            assert_eq!(taken(burner, common, 473, 901), WHOLE);
+            // What is read is not kept until the next one, but for where that begins.
+            burner.keep_notes(common, 901);
+            assert_eq!(burner.kept, BTreeMap::from([(901, boundary(474))]));
+        });
+    }
+
+    #[test]
+    fn one_that_slept_without_orders_before_a_long_pause_took_nothing() {
+        with_burner(460, |burner, common, slot| {
+            let note = |number| slot.note_boundary(number, boundary(455));
+            (400..=455).for_each(note);
+            slot.idle.store(1, Ordering::Release);
+            assert!(burner.keep_notes(common, 473));
+            (645..=900).for_each(note);
+            let nothing = BurnerTime {
+                ns: 0,
+                stolen_ns: 0,
+                hole: false,
+            };
+            for from in 460..473 {
+                assert_eq!(taken(burner, common, from, from + 1), nothing);
+            }
+            assert!(!taken(burner, common, 473, 900).hole);
+        });
+    }
+
+    #[test]
+    fn what_a_burner_noted_before_it_ended_is_no_hole() {
+        with_burner(95, |burner, common, slot| {
+            (90..=109).for_each(|number| slot.note_boundary(number, boundary(number)));
+            // The end was seen later than it was.
+            for until in [109, 112] {
+                burner.until = Some(until);
+                burner.read = Some(95);
+                burner.last_ns = boundary(95).cpu_ns;
+                for from in 95..109 {
+                    assert_eq!(taken(burner, common, from, from + 1), WHOLE);
+                }
+                assert!(taken(burner, common, 109, 110).hole);
+            }
+            assert!(taken(burner, common, 110, 111).hole);
+            // Another one is in its place.
+            assert!(!taken(burner, common, 113, 114).hole);
+        });
+    }
 
     #[test]
     fn what_a_throttle_used_is_of_the_cpu_on_which_it_stayed() {

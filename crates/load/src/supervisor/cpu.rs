@@ -492,6 +492,12 @@ impl LoadedCpu {
         taken
     }
 
+    /// Keeps what the burners noted up to boundary `last`; whether all noted that one.
+    pub fn keep_notes(&mut self, common: &Common<'_>, last: u64) -> bool {
+        let alive = self.burners.iter_mut().filter(|b| b.until.is_none());
+        alive.fold(true, |all, burner| all & burner.keep_notes(common, last))
+    }
+
     pub fn has_note(&self, common: &Common<'_>, number: u64) -> bool {
         self.alive().all(|b| {
             let slot = common.board.slot(b.slot);
