@@ -48,8 +48,8 @@ pub(super) struct SupervisedNode {
     clock: Option<NodeClock>,
     /// Processes that were in it, with their start times.
     known: BTreeMap<u32, u64>,
-    /// The books of a group that others made, and its directory, when the run began.
-    before: Option<(Option<u64>, NodeOutcome)>,
+    /// Of a group that others made.
+    books: GroupBooks,
     /// Those that were found outside, with their names.
     left: BTreeMap<u32, String>,
     /// CPUs that its group could use instead of the node's, when that was last seen.
@@ -110,6 +110,33 @@ impl NodeClock {
         self.clock.as_mut()?.per_cpu_ns(&mut used).ok()?;
         self.last_ns = Some(used.clone());
         Some(used)
+    }
+}
+
+/// What a group that others made used since the run began. A unit or a container that starts
+/// again has another group of the same name, with new books.
+#[derive(Default)]
+struct GroupBooks {
+    /// What was read last, and the inode of the directory.
+    last: Option<(u64, NodeOutcome)>,
+    used: NodeOutcome,
+}
+
+impl GroupBooks {
+    /// Adds what was used since the last reading; nothing is before the first one.
+    fn read(&mut self, group: &NodeGroup) {
+        // While it is not there nothing runs in it.
+        let Some(inode) = inode(&group.cpu) else {
+            return;
+        };
+        let now = outcome::of_node(group, 0, 0);
+        let more = match &self.last {
+            None => now.clone().since(&now),
+            Some((of, last)) if *of == inode => now.clone().since(last),
+            Some(_) => now.clone(),
+        };
+        self.used = std::mem::take(&mut self.used).plus(&more);
+        self.last = Some((inode, now));
     }
 }
 
@@ -177,7 +204,7 @@ impl SupervisedRun<'_> {
         self.node = Some(SupervisedNode {
             clock,
             known: BTreeMap::new(),
-            before: None,
+            books: GroupBooks::default(),
             left: BTreeMap::new(),
             other_cpus: None,
             group: Rc::new(group),
@@ -358,8 +385,7 @@ impl SupervisedRun<'_> {
             let inside = self.members().len();
             if let Some(node) = &mut self.node {
                 node.entered = inside;
-                let books = outcome::of_node(&node.group, 0, 0);
-                node.before = Some((inode(&node.group.cpu), books));
+                node.books.read(&node.group);
             }
             return Ok(());
         }
@@ -437,19 +463,19 @@ impl SupervisedRun<'_> {
         node.map_or_else(Vec::new, |node| members::members_below(&node.group.cpu))
     }
 
-    pub(super) fn node_outcome(&self) -> Option<NodeOutcome> {
-        let node = self.node.as_ref()?;
-        let now = outcome::of_node(&node.group, node.entered, node.changes);
-        // One that was started again has new books.
-        let before = node.before.as_ref();
-        let before = before.filter(|(of, _)| *of == inode(&node.group.cpu));
-        let used = match before {
-            Some((_, before)) => now.since(before),
-            None => now,
+    pub(super) fn node_outcome(&mut self) -> Option<NodeOutcome> {
+        let node = self.node.as_mut()?;
+        let used = if node.books.last.is_some() {
+            node.books.read(&node.group);
+            node.books.used.clone()
+        } else {
+            outcome::of_node(&node.group, 0, 0)
         };
         Some(NodeOutcome {
+            entered: node.entered,
             left: node.left.clone().into_iter().collect(),
             other_cpus: node.other_cpus.as_ref().map(CpuList::to_string),
+            changes: node.changes,
             ..used
         })
     }
@@ -469,6 +495,45 @@ mod tests {
     use sandbag_linux::cgroup::Version;
 
     use super::*;
+
+    #[test]
+    fn the_books_of_a_unit_are_read_each_second_and_counted_from_the_first_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let unit = dir.path().join("unit");
+        let group = NodeGroup {
+            cpu: unit.clone(),
+            accounting: unit.clone(),
+            cpuset: None,
+            freezer: None,
+            cpus: vec![0],
+        };
+        let write = |used_us: u64, waited_us: u64| {
+            let stat = format!("usage_usec {used_us}\nnr_throttled 0\nthrottled_usec 0\n");
+            fs::write(unit.join("cpu.stat"), stat).unwrap();
+            let pressure = format!("some avg10=0.00 avg60=0.00 avg300=0.00 total={waited_us}\n");
+            fs::write(unit.join("cpu.pressure"), pressure).unwrap();
+        };
+        let mut books = GroupBooks::default();
+        let mut read = || {
+            books.read(&group);
+            (books.used.used_ns, books.used.waited_ns)
+        };
+        fs::create_dir(&unit).unwrap();
+        write(500, 50);
+        assert_eq!(read(), (Some(0), Some(0)));
+        write(700, 60);
+        assert_eq!(read(), (Some(200_000), Some(10_000)));
+        write(900, 90);
+        assert_eq!(read(), (Some(400_000), Some(40_000)));
+        // It starts again; two directories that are there have two inodes.
+        fs::rename(&unit, dir.path().join("before")).unwrap();
+        fs::create_dir(&unit).unwrap();
+        write(30, 5);
+        assert_eq!(read(), (Some(430_000), Some(45_000)));
+        // It is removed.
+        fs::rename(&unit, dir.path().join("gone")).unwrap();
+        assert_eq!(read(), (Some(430_000), Some(45_000)));
+    }
 
     /// Of v1, whose clock is a file.
     #[test]

@@ -102,6 +102,24 @@ impl NodeOutcome {
             ..self
         }
     }
+
+    /// The same with what was used besides.
+    pub(super) fn plus(self, more: &Self) -> Self {
+        let sum = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one + other),
+            (one, other) => one.or(other),
+        };
+        let throttled = match (self.throttled, more.throttled) {
+            (Some((times, ns)), Some((more, more_ns))) => Some((times + more, ns + more_ns)),
+            (one, other) => one.or(other),
+        };
+        Self {
+            used_ns: sum(self.used_ns, more.used_ns),
+            waited_ns: sum(self.waited_ns, more.waited_ns),
+            throttled,
+            ..self
+        }
+    }
 }
 
 /// CPU time of all that ever ran in a group and below it, ns, by its directory
