@@ -391,6 +391,9 @@ impl<'a> SupervisedRun<'a> {
         clock::sleep_until(zero_ns);
         let late = Duration::from_nanos(clock::monotonic().saturating_sub(zero_ns));
         self.began_at = Some(Timestamp::now() - late);
+        for cpu in &mut self.cpus {
+            cpu.begin(&common);
+        }
         self.cost.start_cpu_ns = self.cpu_ns();
         let mut early = self.read_counters()?;
         if waiting.is_some() {
@@ -507,7 +510,7 @@ impl<'a> SupervisedRun<'a> {
                 self.cost.burner_private_kib.max(cpu.private_kib(self.root));
             CpuOutcome {
                 cpu: cpu.number(),
-                lost_ns: cpu.lost_ns(&common),
+                lost_ns: cpu.lost_in_run_ns(&common),
                 least_headroom: cpu.least_headroom,
                 weight_changes: cpu.weight_changes,
                 command_ns: self.command.as_ref().and_then(|running| running.used_ns(n)),

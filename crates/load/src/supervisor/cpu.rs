@@ -52,6 +52,8 @@ pub struct LoadedCpu {
     recent: Vec<LoadOrder>,
     seen: (u64, u64),
     lost_ns: u64,
+    /// What was lost before the run proper, once it has begun.
+    lost_before_ns: Option<u64>,
     calm: u32,
     lightness: Lightness,
     watchdog: Option<Watchdog>,
@@ -94,6 +96,7 @@ impl LoadedCpu {
             recent: Vec::new(),
             seen: (0, 0),
             lost_ns: 0,
+            lost_before_ns: None,
             calm: 0,
             lightness: Lightness::new(false),
             watchdog: None,
@@ -520,7 +523,17 @@ impl LoadedCpu {
         slots.map(|slot| slot.moves.load(Ordering::Relaxed)).sum()
     }
 
-    pub fn lost_ns(&self, common: &Common<'_>) -> u64 {
+    /// The run proper begins: what was lost before is none of its load.
+    pub fn begin(&mut self, common: &Common<'_>) {
+        self.lost_before_ns = Some(self.lost_ns(common));
+    }
+
+    /// Load that was given up since then, ns; 0 where the run never began.
+    pub fn lost_in_run_ns(&self, common: &Common<'_>) -> u64 {
+        lost_since(self.lost_before_ns, self.lost_ns(common))
+    }
+
+    fn lost_ns(&self, common: &Common<'_>) -> u64 {
         self.burners
             .iter()
             .map(|b| common.board.slot(b.slot).lost_ns.load(Ordering::Relaxed))
@@ -569,3 +582,17 @@ const SILENT: u64 = 20;
 pub const CALIBRATES: u64 = 300;
 /// A larger weight gets this long to work off the debt before more is given.
 const GROWTH_NS: u64 = 2 * BOUNDARY_NS;
+
+fn lost_since(before_ns: Option<u64>, lost_ns: u64) -> u64 {
+    before_ns.map_or(0, |before_ns| lost_ns.saturating_sub(before_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_lost_before_the_run_is_not_lost_in_it() {
+        assert_eq!([lost_since(Some(5), 7), lost_since(None, 7)], [2, 0]);
+    }
+}
