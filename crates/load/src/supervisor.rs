@@ -215,6 +215,7 @@ pub fn run(plan: RunPlan, registry: &Registry, observer: &mut dyn Observer) -> R
         command: None,
         node: None,
         ahead: VecDeque::new(),
+        set_ns: 0,
         profile_end_ns: None,
         clock: RunClock::starting_at(0),
         began_at: None,
@@ -270,6 +271,8 @@ struct SupervisedRun<'a> {
     length_ns: Option<u64>,
     /// Pieces that were published and have not ended.
     ahead: VecDeque<LoadPiece>,
+    /// Run time from which on the loads hold that were set last.
+    set_ns: u64,
     /// Run time at which the profile ends, once it is known.
     profile_end_ns: Option<u64>,
     clock: RunClock,

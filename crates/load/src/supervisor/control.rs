@@ -10,7 +10,7 @@ use sandbag_linux::clock;
 use super::SupervisedRun;
 use super::cpu::LoadedCpu;
 use super::feed::Feed;
-use super::timeline::LoadPiece;
+use super::timeline::{self, LoadPiece};
 use crate::method::{Method, Scope};
 use crate::node::protocol::{CpuSpeed, Reply, Request, Status};
 use crate::node::socket::{Directory, Server, SocketError};
@@ -249,9 +249,9 @@ impl SupervisedRun<'_> {
 
     /// The load, percent, that is asked now of a CPU by its place in the plan.
     fn asked_now(&self, n: usize) -> f64 {
-        let now = self.clock.run_ns(clock::monotonic());
+        // What was set a moment ago is as good as in force.
+        let now = self.clock.run_ns(clock::monotonic()).max(self.set_ns);
         let in_force = |p: &&LoadPiece| p.start_ns <= now && now < p.end_ns;
-        // One that was set a moment ago is as good as in force.
         let piece = self.ahead.iter().find(in_force).or(self.ahead.front());
         piece
             .and_then(|p| p.asked_pct.get(n))
@@ -310,22 +310,72 @@ impl SupervisedRun<'_> {
         let run_ns = self.clock.run_ns(from_ns);
         feed.hold_open(self.length_ns);
         self.profile_end_ns = feed.end_ns();
-        self.ahead.clear();
-        self.meter.cut(run_ns);
-        for cpu in &mut self.cpus {
-            cpu.void_orders(&common);
-        }
         let piece = LoadPiece {
             start_ns: run_ns,
             end_ns: self.profile_end_ns.unwrap_or(run_ns + FOR_GOOD_NS),
             asked_pct: percent.to_vec(),
         };
-        self.order_piece(&common, &piece, run_ns);
-        self.meter.ask(piece.clone());
-        self.ahead.push_back(piece);
+        self.set_ns = run_ns;
+        self.meter.set(piece.clone());
+        timeline::set(&mut self.ahead, piece);
+        for cpu in &mut self.cpus {
+            cpu.void_orders(&common);
+        }
+        // Also what the profile has until then.
+        for piece in std::mem::take(&mut self.ahead) {
+            self.order_piece(&common, &piece, piece.start_ns);
+            self.ahead.push_back(piece);
+        }
         if let Some(node) = &mut self.node {
             node.changes += 1;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+    use crate::board::{Board, LoadOrder};
+    use crate::pacing::LevelPlan;
+    use crate::supervisor::timeline::RequestedLoads;
+
+    #[test]
+    fn a_step_between_a_request_and_its_effect_is_ordered_and_asked() {
+        const MS: u64 = 1_000_000;
+        let piece = |start_ms: u64, end_ms: u64, pct| LoadPiece {
+            start_ns: start_ms * MS,
+            end_ns: end_ms * MS,
+            asked_pct: vec![pct],
+        };
+        let board = Board::create(1).unwrap();
+        let order = |pieces: &VecDeque<LoadPiece>| {
+            board.slot(0).void_orders();
+            for piece in pieces {
+                board.slot(0).publish(LoadOrder {
+                    from_ns: piece.start_ns,
+                    level: piece.asked_pct[0] / 100.0,
+                });
+            }
+        };
+        let (mut ahead, mut asked) = (VecDeque::new(), RequestedLoads::default());
+        for piece in [piece(0, 1000, 20.0), piece(1000, 2000, 80.0)] {
+            asked.push(piece.clone());
+            ahead.push_back(piece);
+        }
+        order(&ahead);
+        let mut plan = LevelPlan::default();
+        plan.due(board.slot(0), 0, 980 * MS);
+        asked.set(piece(1020, 9000, 50.0));
+        timeline::set(&mut ahead, piece(1020, 9000, 50.0));
+        order(&ahead);
+        for (from_ms, pct) in [(980, 20.0), (1000, 80.0), (1020, 50.0)] {
+            let (from_ns, to_ns) = (from_ms * MS, (from_ms + 20) * MS);
+            let due_pct = plan.due(board.slot(0), from_ns, to_ns) / (20 * MS) as f64 * 100.0;
+            assert!((due_pct - pct).abs() < 1e-9, "{due_pct} from {from_ms} ms");
+            assert!((asked.mean_pct(0, from_ns, to_ns) - pct).abs() < 1e-9);
+        }
     }
 }

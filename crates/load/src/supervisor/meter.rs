@@ -199,9 +199,9 @@ impl Meter {
         self.asked.push(piece);
     }
 
-    /// What was announced beyond this run time is not asked any more.
-    pub fn cut(&mut self, run_ns: u64) {
-        self.asked.cut(run_ns);
+    /// From its start on this piece is asked, and nothing of what was announced.
+    pub fn set(&mut self, piece: LoadPiece) {
+        self.asked.set(piece);
     }
 
     /// CPU time of the other parts of the run on a CPU, by index, pauses left out.

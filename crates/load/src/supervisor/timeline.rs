@@ -68,6 +68,15 @@ pub struct LoadPiece {
     pub asked_pct: Vec<f64>,
 }
 
+/// Puts a piece in the place of all that these have from its start on.
+pub fn set(pieces: &mut VecDeque<LoadPiece>, piece: LoadPiece) {
+    pieces.retain(|before| before.start_ns < piece.start_ns);
+    if let Some(last) = pieces.back_mut() {
+        last.end_ns = last.end_ns.min(piece.start_ns);
+    }
+    pieces.push_back(piece);
+}
+
 /// The pieces that windows may still ask about.
 #[derive(Debug, Default)]
 pub struct RequestedLoads {
@@ -79,12 +88,9 @@ impl RequestedLoads {
         self.pieces.push_back(piece);
     }
 
-    /// From this run time on nothing of what was announced is asked.
-    pub fn cut(&mut self, run_ns: u64) {
-        self.pieces.retain(|piece| piece.start_ns < run_ns);
-        if let Some(last) = self.pieces.back_mut() {
-            last.end_ns = last.end_ns.min(run_ns);
-        }
+    /// From its start on this piece is asked, and nothing of what was announced.
+    pub fn set(&mut self, piece: LoadPiece) {
+        set(&mut self.pieces, piece);
     }
 
     pub fn forget_before(&mut self, run_ns: u64) {
@@ -178,10 +184,11 @@ mod tests {
     #[test]
     fn what_is_changed_is_asked_until_then_only() {
         let mut asked = requested(&[(0, 30, 10.0), (30, 100, 60.0), (100, 200, 5.0)]);
-        asked.cut(50);
-        asked
-            .pieces
-            .extend(requested(&[(50, u64::MAX, 20.0)]).pieces);
+        asked.set(LoadPiece {
+            start_ns: 50,
+            end_ns: u64::MAX,
+            asked_pct: vec![20.0],
+        });
         assert!((asked.mean_pct(0, 40, 60) - 40.0).abs() < 1e-12);
         assert!((asked.mean_pct(0, 100, 200) - 20.0).abs() < 1e-12);
     }
