@@ -121,7 +121,7 @@ impl Interval {
 #[derive(Debug, Default)]
 struct WindowCounts {
     steal_ns: f64,
-    busy_ns: f64,
+    busy_ns: Option<f64>,
     command_ns: Option<f64>,
     covered_ns: u64,
     unknown: bool,
@@ -177,6 +177,8 @@ pub struct Meter {
 /// Time without counters, or of a program without its load, that a window may
 /// contain: what signals and wake-ups take.
 const SLACK_NS: u64 = BOUNDARY_NS;
+/// A counter that falls by no more is a race of the kernel's bookkeeping, ticks.
+const RACE_TICKS: u64 = 2;
 
 impl Meter {
     pub fn new(cpus: Vec<u32>, tick_ns: u64) -> Self {
@@ -242,9 +244,15 @@ impl Meter {
         if now_ns.saturating_sub(last.from_ns) > WINDOW_NS * 3 / 2 {
             return None;
         }
-        let delta = (*last.cpus.get(cpu)?)?;
+        let delta = last.cpus.get(cpu)?.filter(|delta| !self.fell(delta))?;
         let idle_ns = delta.idle_ns.saturating_sub(2 * self.tick_ns);
         Some(idle_ns as f64 / (last.to_ns - last.from_ns) as f64)
+    }
+
+    /// Whether a counter fell, so that the idle time is not known. Kernels without commit
+    /// 71fee48fb772 (6.8) begin to count it anew for a CPU that was offline, as in a suspend.
+    fn fell(&self, delta: &CpuDelta) -> bool {
+        delta.back_ns > RACE_TICKS * self.tick_ns
     }
 
     /// The run stood still at this run time. The sample before it was
@@ -307,6 +315,7 @@ impl Meter {
 
     fn window_counts(&self, cpu: usize, from_ns: u64, to_ns: u64) -> WindowCounts {
         let mut counted = WindowCounts {
+            busy_ns: Some(0.0),
             command_ns: Some(0.0),
             ..WindowCounts::default()
         };
@@ -334,7 +343,8 @@ impl Meter {
             let ours = [&interval.beside_ns, &interval.throttle_ns];
             let ours = ours.into_iter().flatten().filter_map(|all| all.get(cpu));
             let ours_ns = ours.sum::<u64>() as f64;
-            counted.busy_ns += (busy_ns - ours_ns) * share;
+            let known = counted.busy_ns.filter(|_| !self.fell(&delta));
+            counted.busy_ns = known.map(|sum| sum + (busy_ns - ours_ns) * share);
             let command = interval.command_ns.get(cpu).copied().flatten();
             let both = counted.command_ns.zip(command);
             counted.command_ns = both.map(|(sum, ns)| sum + ns as f64 * share);
@@ -402,7 +412,10 @@ impl Meter {
             asked_pct: self.asked.mean_pct(cpu, from_ns, to_ns),
             burner_ns,
             steal_ns,
-            busy_ns: known.then_some(counted.busy_ns.max(0.0).round() as u64),
+            busy_ns: counted
+                .busy_ns
+                .filter(|_| known)
+                .map(|ns| ns.max(0.0).round() as u64),
             command_ns: counted
                 .command_ns
                 .filter(|_| known)

@@ -223,6 +223,30 @@ fn busy_time_follows_from_idle_time_and_an_offline_cpu_is_a_hole() {
 }
 
 #[test]
+fn idle_time_that_is_counted_anew_says_nothing_of_the_window() {
+    // By a tick or two it falls in a race.
+    for (idle_ticks, is_known) in [([500, 510, 508, 518], true), ([500, 510, 0, 10], false)] {
+        let (mut meter, mut log) = (meter(), WindowLog::default());
+        for (second, ticks) in (0..).zip(idle_ticks) {
+            let mut at = sample(second * SECOND, second * 80, second * 10);
+            if let Some(Some(times)) = at.times.first_mut() {
+                times.idle = ticks;
+            }
+            meter.sample(at);
+            if second == 2 {
+                assert_eq!(meter.idle_share(0, 2 * SECOND).is_some(), is_known);
+            }
+        }
+        meter.finish(&clock(), 3 * SECOND, true, half, &mut log);
+        let windows = log.1.iter();
+        let found: Vec<_> = windows.map(|w| (w.busy_ns.is_some(), w.hole)).collect();
+        assert_eq!(found, [(true, false), (is_known, false), (true, false)]);
+        assert!(log.1.iter().all(|window| window.steal_ns == SECOND / 10));
+        assert_eq!(log.1[2].busy_ns, Some(SECOND * 8 / 10));
+    }
+}
+
+#[test]
 fn the_newest_windows_can_wait_for_their_notes() {
     let (mut meter, mut log) = (meter(), WindowLog::default());
     (0..3).for_each(|n| meter.sample(sample(n * SECOND, 0, 0)));
