@@ -8,7 +8,9 @@ use sandbag_linux::clock;
 use super::SupervisedRun;
 use super::burner::Common;
 use super::cpu::CALIBRATES;
+use super::meter::BurnerTime;
 use crate::board::{BOUNDARY_NS, LoadOrder};
+use crate::burn::Duty;
 use sandbag_linux::signals::{ENDING, went_to_group};
 use sandbag_run::error::Result;
 
@@ -75,7 +77,8 @@ impl SupervisedRun<'_> {
     ) -> Result<Option<u64>> {
         // One that is past already is late as it is.
         let start_at_ns = limits.start_at.map(|start| start.at_ns);
-        let start_at_ns = start_at_ns.filter(|at| *at > clock::monotonic());
+        let start_at_ns =
+            start_at_ns.filter(|at| at.next_multiple_of(BOUNDARY_NS) > clock::monotonic());
         // Nothing burns while a start at a given time is still far.
         let near = start_at_ns.map(|at| at.saturating_sub(SETTLE_NS));
         while near.is_some_and(|near| clock::monotonic() < near) {
@@ -119,8 +122,7 @@ impl SupervisedRun<'_> {
                 let method = self.method;
                 is_held = self.workers().iter_mut().zip(first_pct).all(|(cpu, pct)| {
                     let level = method.serves(pct / 100.0);
-                    let taken = cpu.taken(common, number, number + 1).ns;
-                    (taken as f64 / BOUNDARY_NS as f64 - level).abs() * 100.0 <= SETTLED_POINTS
+                    is_close(method.duty, cpu.taken(common, number, number + 1), level)
                 });
                 number += 1;
             }
@@ -190,9 +192,36 @@ impl SupervisedRun<'_> {
     }
 }
 
+/// Whether a level was held between two boundaries. Burners count what is stolen from them as
+/// taken; what limits one that only spins does not.
+fn is_close(duty: Duty, taken: BurnerTime, level: f64) -> bool {
+    let held_ns = match duty {
+        Duty::Spin => taken.ns,
+        _ => taken.ns + taken.stolen_ns,
+    };
+    (held_ns as f64 / BOUNDARY_NS as f64 - level).abs() * 100.0 <= SETTLED_POINTS
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_level_is_held_by_what_the_burner_paces_by() {
+        let is_held = |duty, ns, stolen_ns| {
+            let taken = BurnerTime {
+                ns,
+                stolen_ns,
+                hole: false,
+            };
+            is_close(duty, taken, 0.5)
+        };
+        let ms = 1_000_000;
+        assert!(is_held(Duty::Burst, 40 * ms, 10 * ms));
+        assert!(!is_held(Duty::Burst, 40 * ms, 0));
+        assert!(!is_held(Duty::Burst, 50 * ms, 10 * ms));
+        assert!(is_held(Duty::Spin, 50 * ms, 10 * ms));
+    }
 
     #[test]
     fn a_beginning_at_another_time_than_asked_is_named_with_its_cause() {
