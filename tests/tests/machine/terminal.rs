@@ -16,6 +16,7 @@ cases! { CASES: root;
     a_second_ctrl_c_ends_us_at_once,
     ctrl_c_without_a_command_ends_the_load,
     ctrl_z_and_fg_pause_and_continue,
+    ctrl_s_does_not_stop_the_load,
     a_terminal_that_closes_ends_the_run,
     a_terminal_that_closes_ends_the_command_of_its_leader,
 }
@@ -112,6 +113,8 @@ fn control(fd: i32) -> nix::Result<()> {
 }
 
 pub const CTRL_C: u8 = 3;
+const CTRL_Q: u8 = 17;
+const CTRL_S: u8 = 19;
 const CTRL_Z: u8 = 26;
 
 fn ctrl_c_ends_the_command(place: &MachinePlace) -> Result<()> {
@@ -188,6 +191,27 @@ fn ctrl_z_and_fg_pause_and_continue(place: &MachinePlace) -> Result<()> {
     ensure!(said.contains("code 0 end"), "{said}");
     let record = place.record("r")?;
     figure!((1.3..2.6).contains(&record.paused_s), "{record:?}");
+    Ok(())
+}
+
+/// Its progress is not drawn on a terminal that takes nothing, and its profile ends.
+fn ctrl_s_does_not_stop_the_load(place: &MachinePlace) -> Result<()> {
+    let mut terminal = Terminal::new(
+        place,
+        "TERM=xterm $SANDBAG load 20 --cpus 0 -d 6 --no-out; echo code $? end",
+    )?;
+    wait_until("the progress", || {
+        String::from_utf8_lossy(&lock(&terminal.said)).contains("mean error")
+    })?;
+    terminal.press(CTRL_S)?;
+    let ended = wait_until("the end of the load", || {
+        place.ours(Role::Burner).is_empty()
+    });
+    terminal.press(CTRL_Q)?;
+    let said = terminal.finish()?;
+    ended?;
+    let mut ends = ["code 0 end", "code 3 end", "code 4 end"].iter();
+    ensure!(ends.any(|end| said.contains(end)), "{said}");
     Ok(())
 }
 

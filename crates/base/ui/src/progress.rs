@@ -2,7 +2,10 @@
 //! How far a long command is: one line on a terminal, drawn again in place.
 
 use std::io::{Write as _, stderr};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::messages::Messages;
 use crate::text::visible;
@@ -65,7 +68,7 @@ impl Progress {
         self.drawn = Some(Instant::now());
         let columns = Messages::width().unwrap_or(COLUMNS);
         let line = line(self.began.elapsed(), self.share, &self.message, columns);
-        let _ = write!(stderr(), "\r{line}\x1b[K");
+        show(&format!("\r{line}\x1b[K"));
     }
 }
 
@@ -76,7 +79,19 @@ impl Drop for Progress {
 }
 
 fn clear() {
-    let _ = write!(stderr(), "\r\x1b[K");
+    show("\r\x1b[K");
+}
+
+/// Left out while the terminal is stopped (Ctrl-S), which would stop us as well.
+fn show(text: &str) {
+    if takes_output(stderr()) {
+        let _ = write!(stderr(), "{text}");
+    }
+}
+
+fn takes_output(to: impl AsFd) -> bool {
+    let mut fds = [PollFd::new(to.as_fd(), PollFlags::POLLOUT)];
+    poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
 }
 
 /// Ends a column before the last, in which some terminals begin the next line.
@@ -104,7 +119,20 @@ fn line(passed: Duration, share: Option<f64>, message: &str, columns: usize) -> 
 
 #[cfg(test)]
 mod tests {
+    use nix::pty::openpty;
+    use nix::sys::termios::{FlowArg, tcflow};
+
     use super::*;
+
+    #[test]
+    fn a_terminal_that_was_stopped_takes_no_output() {
+        let ends = openpty(None, None).unwrap();
+        assert!(takes_output(&ends.slave));
+        tcflow(&ends.slave, FlowArg::TCOOFF).unwrap();
+        assert!(!takes_output(&ends.slave));
+        tcflow(&ends.slave, FlowArg::TCOON).unwrap();
+        assert!(takes_output(&ends.slave));
+    }
 
     #[test]
     fn a_line_fits_the_terminal_and_cuts_the_message_last() {
