@@ -63,10 +63,11 @@ struct plan_header {
     uint64_t away_ns;           /* a later start is not due to the timer; 0: unknown */
     uint32_t columns;           /* ranks have them in turn; 0: the portions */
     uint32_t group;             /* ranks with a common offset; 0: all */
+    uint64_t cpus;              /* online; the largest number: unknown */
     char pid_namespace[32];     /* what /proc/self/ns/pid says to sandbag */
     char only_names[PLAN_ONLY]; /* of programs, each ended by '\n'; none: all */
     char only_ranks[PLAN_ONLY]; /* a bit per rank; none set: all */
-    char reserved[PLAN_HEADER - 216 - 2 * PLAN_ONLY - 8];
+    char reserved[PLAN_HEADER - 224 - 2 * PLAN_ONLY - 8];
     uint64_t check;             /* FNV-1a of all before it */
 };
 
@@ -154,7 +155,8 @@ struct plan_shared {
     uint64_t refused[REFUSED];  /* processes or threads, by reason */
     uint64_t stopped_ns;        /* when `stop` was set */
     uint64_t paused_ns;         /* sum of all pauses that are over */
-    uint64_t pause_ns;          /* when the present one began; 0: there is none */
+    uint64_t pause_ns;          /* when the present one began, less all pauses before it; 0:
+                                   there is none */
     char reserved1[PLAN_PAGE - 40 - 8 * REFUSED];
     uint32_t owners[PLAN_SLOTS];    /* process, 0: free; the highest bit: gone */
     struct plan_slot gone;

@@ -41,8 +41,8 @@ fn both_sides_of_the_plan_file_are_the_same() {
     text += &fields!(PlanHeader, "plan_header",
         magic version header_size size begin_ns seed overhead_ns least_gap_ns late_ns longest_ns
         flags supervisor portions ranked slots signal phase_every portions_at events_at events
-        shared_at filters exit_ns lead_ns on_time_ns away_ns columns group pid_namespace only_names
-        only_ranks reserved check);
+        shared_at filters exit_ns lead_ns on_time_ns away_ns columns group cpus
+        pid_namespace only_names only_ranks reserved check);
     text += &fields!(PlanPortion, "plan_portion", first count axis_ns offset_ns length_ns);
     text += &fields!(PlannedEvent, "plan_event", due_ns length_ns);
     text += &fields!(PlanSlot, "plan_slot",

@@ -19,7 +19,7 @@ use nix::unistd::Pid;
 use patience::repeat_until;
 use rstest::rstest;
 use sandbag_jitter::inside::outcome::SufferEnd;
-use sandbag_jitter::inside::plan::{InsideOptions, PlanStart, Portion};
+use sandbag_jitter::inside::plan::{InsideOptions, Portion};
 use sandbag_jitter::replay::{PlanColumn, PlannedEvent, RankOutcome};
 use sandbag_linux::clock::process_cpu_of;
 use support::{APART_NS, LENGTH_NS, PlanTrial, column, compile, options, output_text, plain};
@@ -460,31 +460,6 @@ fn nothing_is_missed_in_a_pause_of_the_replay() {
     // Some were due while the host had the CPU.
     let counts = trial.outcome().total().counts;
     assert!(counts.missed < paused_ns / APART_NS / 2, "{counts:?}");
-}
-
-/// It is continued before sandbag is, and its portion is shorter than the pause.
-#[test]
-fn a_program_that_begins_in_a_pause_has_its_portion_after_it() {
-    let trial = PlanTrial::new(&InsideOptions {
-        begin: PlanStart::Together,
-        repeat: false,
-        ..options()
-    });
-    let begin = Instant::now();
-    trial.plan.pause().unwrap();
-    sleep(Duration::from_millis(1_500));
-    let mut program = trial
-        .command(victim())
-        .args(["work", "1"])
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    await_begin(&trial);
-    let paused_ns = begin.elapsed().as_nanos() as u64;
-    trial.plan.go_on(paused_ns).unwrap();
-    assert!(program.wait().unwrap().success());
-    let total = trial.outcome().total();
-    assert!(injected(&total) + total.counts.missed > 0, "{total:?}");
 }
 
 #[rstest]

@@ -108,10 +108,11 @@ pub struct PlanHeader {
     pub away_ns: u64,
     pub columns: u32,
     pub group: u32,
+    pub cpus: u64,
     pub pid_namespace: [u8; 32],
     pub only_names: [u8; ONLY],
     pub only_ranks: [u8; ONLY],
-    pub reserved: [u8; HEADER - 216 - 2 * ONLY - 8],
+    pub reserved: [u8; HEADER - 224 - 2 * ONLY - 8],
     pub check: u64,
 }
 

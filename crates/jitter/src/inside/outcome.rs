@@ -75,10 +75,8 @@ pub struct Slot {
     pub held: bool,
     /// CPU time of its process that no other slot has, as far as it was booked.
     pub cpu_ns: u64,
-    /// How long at most it ran at its end without booking CPU time, ns: it was killed, or lives.
-    pub silent_ns: u64,
-    /// Threads that were made in its process and have no slot of their own.
-    pub threads: u64,
+    /// CPU time that it took at most at its end and did not book, ns: it was killed, or lives.
+    pub silent_cpu_ns: u64,
     pub suffered: RankOutcome,
 }
 
@@ -121,7 +119,7 @@ pub struct InsideOutcome {
     /// CPU time of those.
     pub gone_cpu_ns: u64,
     /// CPU time that those may have taken without booking it.
-    pub gone_silent_ns: u64,
+    pub gone_silent_cpu_ns: u64,
     pub refused: Refusals,
 }
 
@@ -149,14 +147,10 @@ impl InsideOutcome {
     }
 
     /// CPU time that processes with jitter took at most and did not book: those that a signal
-    /// killed, or that live. Each thread has one CPU at most.
+    /// killed, or that live.
     pub fn silent_cpu_ns(&self) -> u64 {
-        let all = std::thread::available_parallelism().map_or(u64::MAX, |all| all.get() as u64);
-        let slots = self.slots.iter().map(|slot| {
-            let cpus = slot.threads.saturating_add(1).min(all);
-            slot.silent_ns.saturating_mul(cpus)
-        });
-        slots.fold(self.gone_silent_ns, u64::saturating_add)
+        let slots = self.slots.iter().map(|slot| slot.silent_cpu_ns);
+        slots.fold(self.gone_silent_cpu_ns, u64::saturating_add)
     }
 }
 
@@ -200,8 +194,8 @@ fn suffered(slot: &PlanSlot) -> RankOutcome {
     }
 }
 
-/// Of a replay that ended then.
-fn read_slot(owner: u32, bytes: &[u8], stopped_ns: u64) -> Slot {
+/// Of a replay that ended then, on so many CPUs.
+fn read_slot(owner: u32, bytes: &[u8], stopped_ns: u64, cpus: u64) -> Slot {
     let slot = PlanSlot::of_bytes(bytes);
     let name = slot.name.split(|byte| *byte == 0).next();
     let ended = SufferEnd::ALL.get(slot.ended as usize);
@@ -210,7 +204,15 @@ fn read_slot(owner: u32, bytes: &[u8], stopped_ns: u64) -> Slot {
     // Had it been there when its next event was due, it would have booked, or noted another:
     // it had ended, or had become a program without jitter.
     let silent_ns = slot.due_ns.min(stopped_ns).saturating_sub(slot.booked_ns);
-    let is_silent = held && ended == SufferEnd::NotSaid;
+    // Each thread has one CPU at most.
+    let silent_cpu_ns = silent_ns.saturating_mul(slot.threads.saturating_add(1).min(cpus));
+    let suffered = suffered(&slot);
+    // A shell's child that becomes a program without jitter at once had none of these.
+    let counts = &suffered.counts;
+    let had_any = [slot.cpu_ns, counts.injected, counts.merged, counts.missed]
+        .iter()
+        .any(|count| *count > 0);
+    let is_silent = held && ended == SufferEnd::NotSaid && had_any;
     Slot {
         pid: slot.pid,
         tid: slot.tid,
@@ -221,14 +223,13 @@ fn read_slot(owner: u32, bytes: &[u8], stopped_ns: u64) -> Slot {
         ended,
         held,
         cpu_ns: slot.cpu_ns,
-        silent_ns: if is_silent { silent_ns } else { 0 },
-        threads: slot.threads,
-        suffered: suffered(&slot),
+        silent_cpu_ns: if is_silent { silent_cpu_ns } else { 0 },
+        suffered,
     }
 }
 
-/// From the shared part of a plan file; missing bytes are 0.
-pub fn read(bytes: &[u8]) -> InsideOutcome {
+/// From the shared part of a plan file for a machine with so many CPUs; missing bytes are 0.
+pub fn read(bytes: &[u8], cpus: u64) -> InsideOutcome {
     let shared = PlanShared::of_bytes(bytes);
     let slots = bytes.get(size_of::<PlanShared>()..).unwrap_or_default();
     let slots = slots.chunks_exact(size_of::<PlanSlot>());
@@ -245,13 +246,13 @@ pub fn read(bytes: &[u8]) -> InsideOutcome {
     InsideOutcome {
         slots: owned
             .filter(|(owner, _)| **owner != 0)
-            .map(|(owner, bytes)| read_slot(*owner, bytes, shared.stopped_ns))
+            .map(|(owner, bytes)| read_slot(*owner, bytes, shared.stopped_ns, cpus))
             .collect(),
         recycled: shared.recycled,
         recycled_early: shared.early,
         gone: suffered(&shared.gone),
         gone_cpu_ns: shared.gone.cpu_ns,
-        gone_silent_ns: shared.gone.booked_ns,
+        gone_silent_cpu_ns: shared.gone.booked_ns,
         refused: Refusals {
             no_slot,
             not_meant,
@@ -266,6 +267,7 @@ pub fn read(bytes: &[u8]) -> InsideOutcome {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use rstest::rstest;
 
     use super::*;
 
@@ -274,10 +276,34 @@ mod tests {
         fn any_bytes_are_read(
             bytes in prop::collection::vec(any::<u8>(), 1..4096),
             length in 0usize..6 * 4096,
+            cpus: u64,
         ) {
             let all: Vec<u8> = bytes.iter().copied().cycle().take(length).collect();
-            let outcome = read(&all);
+            let outcome = read(&all, cpus);
             let _ = (outcome.total(), outcome.cpu_ns(), outcome.silent_cpu_ns());
         }
+    }
+
+    /// A second between its last booking and the next event.
+    #[rstest]
+    #[case::killed(|_: &mut PlanSlot| (), 1)]
+    #[case::with_threads(|slot: &mut PlanSlot| slot.threads = 2, 3)]
+    #[case::with_more_threads_than_cpus(|slot: &mut PlanSlot| slot.threads = 1000, 4)]
+    #[case::had_an_event(|slot: &mut PlanSlot| (slot.cpu_ns, slot.counters[0]) = (0, 1), 1)]
+    #[case::missed_an_event(|slot: &mut PlanSlot| (slot.cpu_ns, slot.counters[7]) = (0, 1), 1)]
+    #[case::of_a_program_without_jitter(|slot: &mut PlanSlot| slot.cpu_ns = 0, 0)]
+    #[case::ended(|slot: &mut PlanSlot| slot.ended = SufferEnd::Exit as u32, 0)]
+    fn silence_is_of_processes_that_had_jitter(
+        #[case] change: fn(&mut PlanSlot),
+        #[case] seconds: u64,
+    ) {
+        const SECOND_NS: u64 = 1_000_000_000;
+        let mut shared = PlanShared::of_bytes(&[]);
+        (shared.owners[0], shared.stopped_ns) = (7, 9 * SECOND_NS);
+        let mut slot = PlanSlot::of_bytes(&[]);
+        (slot.booked_ns, slot.due_ns, slot.cpu_ns) = (5 * SECOND_NS, 6 * SECOND_NS, 1);
+        change(&mut slot);
+        let outcome = read(&[shared.bytes(), slot.bytes()].concat(), 4);
+        assert_eq!(outcome.silent_cpu_ns(), seconds * SECOND_NS);
     }
 }

@@ -411,15 +411,25 @@ static int outlives(void)
     return 0;
 }
 
-/* Programs one after another, in a new process each second time; `execs` in the same one. */
+static void *works(void *unused)
+{
+    work(0.08);
+    return unused;
+}
+
+/* Programs one after another, in a new process each second time; `execs` in the same one,
+   `thread-execs` after a thread of it has ended. */
 static int chain(char *self, const char *what, int depth)
 {
+    pthread_t t;
     work(0.03);
+    if (strcmp(what, "thread-execs") == 0)
+        CHECK(pthread_create(&t, NULL, works, NULL) == 0 && pthread_join(t, NULL) == 0);
     if (depth == 0)
         return 7;
     char number[16];
     snprintf(number, sizeof number, "%d", depth - 1);
-    if (depth % 2 || strcmp(what, "execs") == 0) {
+    if (depth % 2 || strcmp(what, "chain") != 0) {
         execl(self, self, what, number, (char *)NULL);
         return 98;
     }
@@ -570,7 +580,7 @@ int main(int n, char **words)
             return all[i].run();
     if (strcmp(what, "work") == 0)
         return work(amount), puts("work ok"), 0;
-    if (strcmp(what, "chain") == 0 || strcmp(what, "execs") == 0)
+    if (strcmp(what, "chain") == 0 || strstr(what, "execs"))
         return chain(words[0], what, (int)amount);
     if (strcmp(what, "spawns") == 0)
         return spawns(words[0]);

@@ -182,8 +182,7 @@ mod tests {
             ended,
             held: false,
             cpu_ns: 0,
-            silent_ns: 0,
-            threads: 0,
+            silent_cpu_ns: 0,
             suffered,
         };
         let outcome = InsideOutcome {
@@ -214,8 +213,7 @@ mod tests {
                 ended,
                 held,
                 cpu_ns,
-                silent_ns: 0,
-                threads: 0,
+                silent_cpu_ns: 0,
                 suffered,
             }
         };
@@ -238,11 +236,11 @@ mod tests {
         let ended_later = slot(SufferEnd::Exhausted, false, 0);
         // All of its work was with jitter; its last event was long before.
         let killed = Slot {
-            silent_ns: 1_500 * MS,
+            silent_cpu_ns: 1_500 * MS,
             ..slot(SufferEnd::NotSaid, true, 300 * MS)
         };
         let mut unlike = killed.clone();
-        unlike.silent_ns = 1_000 * MS;
+        unlike.silent_cpu_ns = 1_000 * MS;
         for (slots, command_ns, verdict) in [
             // Little, by part or by length.
             (vec![shell.clone()], Some(430 * MS), Verdict::Kept),

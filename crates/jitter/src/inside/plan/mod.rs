@@ -22,7 +22,7 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use sandbag_linux::process::Process;
-use sandbag_linux::{Root, clock};
+use sandbag_linux::{CpuList, Root, clock};
 
 use crate::inside::error::{Error, Result};
 use crate::inside::layout::{
@@ -191,12 +191,15 @@ impl PlanFile {
     /// The replay pauses from now on: nothing is injected until [`go_on`](Self::go_on).
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// The file cannot be read or written.
     pub fn pause(&self) -> Result<()> {
-        self.write_shared(
-            offset_of!(PlanShared, pause_ns),
-            &clock::monotonic().to_ne_bytes(),
-        )
+        let at = self.header.shared_at + offset_of!(PlanShared, paused_ns) as u64;
+        let mut before = [0; 8];
+        let read = self.file.read_exact_at(&mut before, at);
+        read.map_err(Error::file(&self.path))?;
+        // While `go_on` writes one of the two, time must be the same by either.
+        let pause_ns = clock::monotonic().saturating_sub(u64::from_ne_bytes(before));
+        self.write_shared(offset_of!(PlanShared, pause_ns), &pause_ns.to_ne_bytes())
     }
 
     /// The replay goes on; all that is to come is put off by all pauses so far, `paused_ns`.
@@ -223,7 +226,7 @@ impl PlanFile {
         let mut bytes = vec![0; shared_bytes(self.header.slots)];
         let read = self.file.read_exact_at(&mut bytes, self.header.shared_at);
         read.map_err(Error::file(&self.path))?;
-        Ok(outcome::read(&bytes))
+        Ok(outcome::read(&bytes, self.header.cpus))
     }
 
     pub fn path(&self) -> &Path {
@@ -328,6 +331,7 @@ fn header(columns: &[PlanColumn], portions: &[Portion], options: &InsideOptions)
         away_ns: options.away_ns,
         columns: options.columns,
         group: options.group,
+        cpus: online_cpus(),
         least_gap_ns: options.least_gap_ns.min(SECOND_NS),
         late_ns: LATE_NS,
         longest_ns: longest_ns.unwrap_or(0),
@@ -351,6 +355,13 @@ fn header(columns: &[PlanColumn], portions: &[Portion], options: &InsideOptions)
         only_ranks: options.only.ranks_field(),
         ..PlanHeader::of_bytes(&[])
     }
+}
+
+/// Whatever sandbag itself may use.
+fn online_cpus() -> u64 {
+    let online = Root::default().read("/sys/devices/system/cpu/online").ok();
+    let online = online.and_then(|list| list.trim().parse::<CpuList>().ok());
+    online.map_or(u64::MAX, |cpus| cpus.len() as u64)
 }
 
 /// Number of seccomp filters on sandbag, which all programs inherit.
