@@ -9,7 +9,7 @@ mod support;
 mod victim;
 
 use std::collections::BTreeSet;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -407,6 +407,16 @@ fn short_events_count_until_the_replay_ends_or_pauses(#[values(false, true)] pau
     );
 }
 
+/// A program that has just stopped itself.
+fn stopped_victim(trial: &PlanTrial) -> (Child, Pid) {
+    let mut program = trial.command(victim());
+    let program = program.arg("stops").stdout(Stdio::null()).spawn().unwrap();
+    let pid = Pid::from_raw(program.id().cast_signed());
+    let stopped = waitpid(pid, Some(WaitPidFlag::WUNTRACED)).unwrap();
+    assert_eq!(stopped, WaitStatus::Stopped(pid, Signal::SIGSTOP));
+    (program, pid)
+}
+
 #[test]
 fn rounds_that_pass_while_a_program_is_stopped_are_counted() {
     let column = PlanColumn {
@@ -416,15 +426,7 @@ fn rounds_that_pass_while_a_program_is_stopped_are_counted() {
     let portion = Portion::whole(0, column.known_ns);
     let trial = PlanTrial::of(&options(), &[column], &[portion]);
     let begin = Instant::now();
-    let mut program = trial
-        .command(victim())
-        .arg("stops")
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let pid = Pid::from_raw(program.id().cast_signed());
-    let stopped = waitpid(pid, Some(WaitPidFlag::WUNTRACED)).unwrap();
-    assert_eq!(stopped, WaitStatus::Stopped(pid, Signal::SIGSTOP));
+    let (mut program, pid) = stopped_victim(&trial);
     sleep(Duration::from_millis(500));
     kill(pid, Signal::SIGCONT).unwrap();
     assert!(program.wait().unwrap().success());
@@ -439,15 +441,7 @@ fn rounds_that_pass_while_a_program_is_stopped_are_counted() {
 #[test]
 fn nothing_is_missed_in_a_pause_of_the_replay() {
     let trial = PlanTrial::new(&options());
-    let mut program = trial
-        .command(victim())
-        .arg("stops")
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let pid = Pid::from_raw(program.id().cast_signed());
-    let stopped = waitpid(pid, Some(WaitPidFlag::WUNTRACED)).unwrap();
-    assert_eq!(stopped, WaitStatus::Stopped(pid, Signal::SIGSTOP));
+    let (mut program, pid) = stopped_victim(&trial);
     let begin = Instant::now();
     trial.plan.pause().unwrap();
     sleep(Duration::from_secs(2));

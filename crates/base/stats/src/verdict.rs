@@ -28,7 +28,8 @@ pub const ABSENT_SHARE: f64 = 0.1;
 /// Length of a window that counts in full, ns.
 const WINDOW_NS: f64 = 1e9;
 
-/// Of less load that was asked of a CPU nothing is said; some lateness is a large part of it.
+/// The asked load of a CPU is judged from this on: a start that is late by 50 ms is a large part
+/// of a shorter one.
 const LEAST_ASKED_NS: f64 = 1e8;
 
 /// What counts as kept; `--tolerance MEAN[,WINDOW]`.

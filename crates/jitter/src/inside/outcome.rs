@@ -194,7 +194,7 @@ fn suffered(slot: &PlanSlot) -> RankOutcome {
     }
 }
 
-/// Of a replay that ended then, on so many CPUs.
+/// Of a replay that ended at `stopped_ns`, on a machine with `cpus` CPUs.
 fn read_slot(owner: u32, bytes: &[u8], stopped_ns: u64, cpus: u64) -> Slot {
     let slot = PlanSlot::of_bytes(bytes);
     let name = slot.name.split(|byte| *byte == 0).next();
@@ -228,7 +228,7 @@ fn read_slot(owner: u32, bytes: &[u8], stopped_ns: u64, cpus: u64) -> Slot {
     }
 }
 
-/// From the shared part of a plan file for a machine with so many CPUs; missing bytes are 0.
+/// From the shared part of a plan file, for a machine with `cpus` CPUs; missing bytes are 0.
 pub fn read(bytes: &[u8], cpus: u64) -> InsideOutcome {
     let shared = PlanShared::of_bytes(bytes);
     let slots = bytes.get(size_of::<PlanShared>()..).unwrap_or_default();
