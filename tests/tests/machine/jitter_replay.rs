@@ -6,6 +6,7 @@ use crate::prelude::*;
 
 cases! { CASES: root;
     a_recorder_beside_sees_the_events_of_the_trace,
+    events_of_an_idle_cpu_are_in_time,
     the_command_s_exit_code_passes_through_a_replay,
     a_replay_that_is_killed_leaves_no_injector,
     a_replay_that_is_stopped_goes_on_where_it_was,
@@ -55,6 +56,20 @@ fn a_recorder_beside_sees_the_events_of_the_trace(place: &MachinePlace) -> Resul
     figure!((25..80).contains(&events), "{seen}");
     let median = seen[0]["quantiles_ns"][1].as_u64().context("no lengths")?;
     figure!((900_000..6_000_000).contains(&median), "{seen}");
+    Ok(())
+}
+
+/// A CPU that sleeps wakes up ten times as late as a busy one does.
+fn events_of_an_idle_cpu_are_in_time(place: &MachinePlace) -> Result<()> {
+    trace(place)?;
+    let words = "jitter replay made.json --cpus 0 --loop -d 6s --out r --force";
+    place.run(words)?.judged()?;
+    let run = place.json("r/run.json")?;
+    let measured = &run["cpus"][0]["measured"];
+    let [idle, busy] = ["idle_wake_p90_ns", "wake_p50_ns"].map(|key| measured[key].as_u64());
+    ensure!(idle > Some(0) && busy > Some(0), "{measured}");
+    figure!(run["verdict"] == "kept", "{run}");
+    place.as_before()?;
     Ok(())
 }
 

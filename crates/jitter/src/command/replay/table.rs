@@ -18,9 +18,13 @@ const ROWS: usize = 16;
 /// Overhead and latency of an injector, one line.
 pub fn noise_text(measured: InjectorNoise) -> String {
     let ns = |ns: u64| time(ns as f64);
+    let from_idle = match measured.idle_wake_p90_ns {
+        0 => String::new(),
+        p90_ns => format!("; from idle by {} (p90)", ns(p90_ns)),
+    };
     format!(
         "injecting costs {} (nothing shorter can be injected), the timer's least interval is {}, \
-         wake-ups are late by {} (p50), {} (p90), {} (p99), {} at most",
+         wake-ups are late by {} (p50), {} (p90), {} (p99), {} at most{from_idle}",
         ns(measured.overhead_ns),
         ns(measured.least_interval_ns),
         ns(measured.wake_p50_ns),

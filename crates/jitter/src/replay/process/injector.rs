@@ -11,7 +11,7 @@ use sandbag_run::child;
 use serde::{Deserialize, Serialize};
 
 use super::board::{Board, EventFate, InjectorState, Orders};
-use super::measure::{GapSpinner, is_crowded, measure};
+use super::measure::{GapSpinner, is_crowded, measure, wake_from_idle};
 use super::{InjectorClass, InjectorNoise};
 use crate::replay::limit::Limit;
 
@@ -68,8 +68,7 @@ pub fn run(setup: &InjectorSetup) -> Result<(), Error> {
     }
     if gate_opens() {
         board.set_state(InjectorState::Running);
-        let usual_ns = board.measured().wake_p99_ns;
-        let state = inject(&board, setup, board.orders(), usual_ns);
+        let state = inject(&board, setup, board.orders());
         board.set_state(state);
     }
     Ok(())
@@ -116,6 +115,7 @@ fn take_place(setup: &InjectorSetup, board: &Board) -> Result<(), Error> {
         }
         sched::set_attributes(0, Attributes::Fifo { priority: own })?;
     }
+    measured.idle_wake_p90_ns = wake_from_idle();
     board.set_measured(measured);
     board.set_state(InjectorState::Ready);
     Ok(())
@@ -131,11 +131,6 @@ fn watch() {
     unsafe { libc::setrlimit(libc::RLIMIT_RTTIME, &raw const limit) };
 }
 
-/// An event is [`EventFate::Away`] if it is later than this many times the 99th
-/// percentile of the measured wake-ups: a virtual CPU wakes more slowly after long
-/// sleeps.
-const TIMES_USUAL: u64 = 10;
-
 /// An injector that is later than this did not run: it was stopped, or had no
 /// CPU, ns.
 pub const STOOD_NS: u64 = 100_000_000;
@@ -147,16 +142,16 @@ pub const STOOD_NS: u64 = 100_000_000;
 /// has passed since it was due, less the switch back, however late the injector is.
 /// An ordinary task may have to wait for the CPU while others run, and counts from
 /// its own start.
-fn inject(board: &Board, setup: &InjectorSetup, orders: Orders, usual_ns: u64) -> InjectorState {
+fn inject(board: &Board, setup: &InjectorSetup, orders: Orders) -> InjectorState {
     let mut limit = Limit::default();
     let mut begin_ns = orders.begin_ns;
     let mut first = true;
     let mut free_ns = 0;
     // What was due before this was due while we did not run.
     let mut stood_until_ns = 0;
-    let away_ns = usual_ns.saturating_mul(TIMES_USUAL);
-    let tail_ns = orders.overhead_ns.saturating_sub(orders.lead_ns);
     let measured = board.measured();
+    let away_ns = measured.latest_ns();
+    let tail_ns = orders.overhead_ns.saturating_sub(orders.lead_ns);
     loop {
         for place in 0..orders.events {
             let event = board.event(place);
@@ -366,6 +361,11 @@ mod tests {
             ..Orders::default()
         };
         board.order(orders, events);
+        // However late they are.
+        board.set_measured(InjectorNoise {
+            wake_p99_ns: u64::MAX,
+            ..InjectorNoise::default()
+        });
         let setup = InjectorSetup {
             board_fd: -1,
             cpu,
@@ -375,7 +375,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 sched::set_affinity(0, &CpuList::from_iter([cpu])).unwrap();
-                let state = inject(&board, &setup, board.orders(), u64::MAX);
+                let state = inject(&board, &setup, board.orders());
                 assert_eq!(state, InjectorState::Ended);
                 assert!(monotonic() >= orders.begin_ns + orders.length_ns);
             });
