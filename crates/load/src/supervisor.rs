@@ -525,6 +525,8 @@ impl<'a> SupervisedRun<'a> {
         RunOutcome {
             run_ns,
             loaded_ns: self.load_ended_ns.unwrap_or(run_ns),
+            load_is_over: self.load_ended_ns.is_some(),
+            lost_beside: self.beside.lost().to_vec(),
             paused_ns: self.paused_ns,
             end,
             load_start: self.load_start,

@@ -10,6 +10,7 @@ cases! { CASES: two_cpus;
     a_load_of_all_that_a_speed_leaves_follows_it,
     a_file_of_nodes_has_loads_of_its_own,
     a_part_that_ends_early_is_missed,
+    parts_end_with_the_time_of_their_node,
     all_parts_end_with_a_run_that_is_killed,
 }
 
@@ -232,6 +233,26 @@ fn a_part_that_ends_early_is_missed(place: &MachinePlace) -> Result<()> {
         );
         place.as_before()?;
     }
+    Ok(())
+}
+
+/// The command goes on at full speed, and without load and jitter.
+fn parts_end_with_the_time_of_their_node(place: &MachinePlace) -> Result<()> {
+    write_trace(place)?;
+    let words = format!("-q slow --cpus 0-1 --speed .5 {PARTS} -d 1s --out r -- sleep 4");
+    place.run(&words)?.judged()?;
+    let record = place.json("r/run.json")?;
+    for name in ["load", "jitter"] {
+        let (_, verdict) = of_part(&record, name)?;
+        ensure!(verdict != "missed", "{record}");
+    }
+    let warnings = record["warnings"].to_string();
+    ensure!(warnings.contains("after the time of -d, at full speed"));
+    // Of both it was as long as that of the load.
+    let jitter = place.json("r/jitter/run.json")?;
+    let ran_s = jitter["wall_s"].as_f64().unwrap_or(f64::NAN);
+    ensure!((0.9..3.5).contains(&ran_s), "{ran_s} s of jitter");
+    place.as_before()?;
     Ok(())
 }
 

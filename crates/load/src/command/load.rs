@@ -31,7 +31,7 @@ pub struct LoadArgs {
     #[arg(short, long, value_name = "LIST", value_parser = units::cpus)]
     cpus: Option<Cpus>,
 
-    /// How long; without it until CMD ends, or until Ctrl-C
+    /// How long, also where CMD goes on after that; without it until CMD ends, or until Ctrl-C
     #[arg(short, long, value_name = "TIME", value_parser = held_duration)]
     duration: Option<Duration>,
 

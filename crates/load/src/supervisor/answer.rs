@@ -87,10 +87,12 @@ impl SupervisedRun<'_> {
             } else if pid == self.guardian.id() {
                 self.ended_ns += used_ns;
                 self.replace_guardian(&how)?;
-            } else if let Some(name) = self.beside.ended(pid) {
+            } else if let Some((name, early)) = self.beside.ended(pid) {
                 // Its end is no reason to end the program, but the run is missed.
-                self.observer
-                    .warning(format!("the {name} ended before the run did ({how})"));
+                if early {
+                    self.observer
+                        .warning(format!("the {name} ended before the run did ({how})"));
+                }
             } else {
                 for cpu in &mut self.cpus {
                     if cpu.ended(common, &mut self.journal, pid, &how)? {

@@ -33,8 +33,9 @@ pub(super) struct BesideRuns {
     /// CPU and CPU time of each of their workers, which are their children, confined to a
     /// CPU; by process.
     workers: BTreeMap<u32, (u32, u64)>,
-    /// One that ended.
-    lost: Option<&'static str>,
+    /// Those that ended before they were asked to.
+    lost: Vec<&'static str>,
+    asked_to_end: bool,
 }
 
 impl BesideRuns {
@@ -42,7 +43,8 @@ impl BesideRuns {
         Self {
             runs,
             workers: BTreeMap::new(),
-            lost: None,
+            lost: Vec::new(),
+            asked_to_end: false,
         }
     }
 
@@ -77,17 +79,31 @@ impl BesideRuns {
         self.runs.is_empty() && self.workers.is_empty()
     }
 
-    /// A child was reaped: if it is one of these, its name. It gets no signal from then on,
-    /// since its number may be another process's.
-    pub fn ended(&mut self, pid: u32) -> Option<&'static str> {
+    /// A child was reaped: if it is one of these, its name, and whether it ended too early. It
+    /// gets no signal from then on, since its number may be another process's.
+    pub fn ended(&mut self, pid: u32) -> Option<(&'static str, bool)> {
         let at = self.runs.iter().position(|run| run.pid == pid)?;
-        self.lost = Some(self.runs.remove(at).name);
-        self.lost
+        let name = self.runs.remove(at).name;
+        if !self.asked_to_end {
+            self.lost.push(name);
+        }
+        Some((name, !self.asked_to_end))
+    }
+
+    /// Those that ended before they were asked to.
+    pub fn lost(&self) -> &[&'static str] {
+        &self.lost
+    }
+
+    /// They end with the load, also where the command goes on.
+    pub fn end(&mut self) {
+        self.asked_to_end = true;
+        self.tell(Signal::SIGTERM);
     }
 
     /// Fails where one ended: before the run begins, as a condition is not there.
     pub fn all_are_there(&self) -> Result<(), Error> {
-        match self.lost {
+        match self.lost.first() {
             None => Ok(()),
             Some(name) => Err(Error::Start {
                 what: format!("the {name}"),
@@ -118,6 +134,8 @@ impl BesideRuns {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
     use super::*;
 
     #[test]
@@ -130,10 +148,29 @@ mod tests {
         let mut beside = BesideRuns::new(vec![run(7, "load"), run(8, "jitter")]);
         assert_eq!(beside.ended(9), None);
         beside.all_are_there().unwrap();
-        assert_eq!(beside.ended(7), Some("load"));
+        assert_eq!(beside.ended(7), Some(("load", true)));
         assert_eq!(beside.pids().collect::<Vec<_>>(), [8]);
         assert_eq!(beside.ended(7), None);
         let error = beside.all_are_there().unwrap_err().to_string();
         assert_eq!(error, "start the load: it ended before the run began");
+    }
+
+    #[test]
+    fn one_that_was_asked_to_end_is_not_lost() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let mut beside = BesideRuns::new(vec![BesideRun {
+            pid: child.id(),
+            name: "jitter",
+            load: None,
+        }]);
+        beside.end();
+        let status = child.wait().unwrap();
+        assert_eq!(status.signal(), Some(15));
+        assert_eq!(beside.ended(child.id()), Some(("jitter", false)));
+        assert!(beside.lost().is_empty());
+        beside.all_are_there().unwrap();
     }
 }

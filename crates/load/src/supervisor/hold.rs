@@ -69,6 +69,7 @@ impl SupervisedRun<'_> {
                 let end = profile_end.unwrap_or(run_ns);
                 self.load_ended_ns = Some(end);
                 self.mark()?;
+                self.beside.end();
                 self.cost.load_end_cpu_ns = Some(self.cpu_ns());
             }
             if early_look.is_some_and(|at| run_ns >= at) {

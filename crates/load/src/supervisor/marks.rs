@@ -131,11 +131,18 @@ impl SupervisedRun<'_> {
             .load_ended_ns
             .map_or(0, |end| run_ns.saturating_sub(end));
         if self.command.is_some() && without > BOUNDARY_NS {
-            self.observer.warning(format!(
-                "the profile ended {:.1} s before the command: there was no load from then on \
-                 (replay --loop repeats a profile)",
-                without as f64 / 1e9
-            ));
+            let s = without as f64 / 1e9;
+            self.observer.warning(if self.node.is_some() {
+                format!(
+                    "the command went on for {s:.1} s after the time of -d, at full speed \
+                     (without -d it is slowed until it ends)"
+                )
+            } else {
+                format!(
+                    "the load ended {s:.1} s before the command: there was none from then on \
+                     (replay --loop repeats a profile, and without -d a load lasts as long as CMD)"
+                )
+            });
         }
         let suspended = clock::suspended().saturating_sub(self.suspended_before_ns);
         if suspended > BOUNDARY_NS {

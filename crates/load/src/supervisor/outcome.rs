@@ -185,6 +185,10 @@ pub struct RunOutcome {
     pub run_ns: u64,
     /// The part of it with a load: to the end of the profile, or of the run.
     pub loaded_ns: u64,
+    /// The profile came to its end: what held beside it was asked to end by then.
+    pub load_is_over: bool,
+    /// What ended beside it before that.
+    pub lost_beside: Vec<&'static str>,
     pub paused_ns: u64,
     pub end: RunEnd,
     pub load_start: LoadStart,

@@ -25,7 +25,7 @@ use crate::node::socket::{Directory, ask};
 use crate::node::speed_share::SpeedShare;
 use crate::node::{NodeName, Ratios};
 use crate::report::run::{Part, PartCpu, Run};
-use crate::supervisor::BesideRun;
+use crate::supervisor::{BesideRun, RunOutcome};
 
 /// What holds on the node's CPUs besides their speed.
 #[derive(Debug, Clone, Default, Args)]
@@ -278,9 +278,12 @@ impl Layers {
     }
 
     /// Ends them; what became of each.
-    pub fn end(mut self) -> Vec<Part> {
+    pub fn end(mut self, outcome: &RunOutcome) -> Vec<Part> {
         // How it ended the supervisor has said, which reaps the parts.
-        let has_ended = |layer: &mut Layer| layer.run.ended().is_some();
+        let has_ended = |layer: &mut Layer| {
+            let is_over = !outcome.load_is_over && layer.run.ended().is_some();
+            is_over || outcome.lost_beside.contains(&layer.plan.name)
+        };
         let early: Vec<bool> = self.0.iter_mut().map(has_ended).collect();
         self.0.iter_mut().for_each(|layer| layer.run.ask_to_end());
         let mut parts = Vec::new();

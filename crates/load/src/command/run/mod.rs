@@ -281,7 +281,7 @@ pub fn run_by(
         }
     };
     let mut run = record::record(facts, &outcome, &collector, warnings);
-    let parts = layers.end();
+    let parts = layers.end(&outcome);
     // Of a run that was ended before its beginning they held nothing that could be judged.
     if outcome.began_at.is_some() {
         run.add_parts(parts);

@@ -53,7 +53,8 @@ pub struct NodeOptions {
     #[arg(long, value_name = "NAME", conflicts_with_all = ["command", "pid", "unit"])]
     pub container: Option<String>,
 
-    /// How long; without it until CMD or the process ends, or until Ctrl-C
+    /// How long, also where CMD goes on after that, at full speed; without it until CMD or the
+    /// process ends, or until Ctrl-C
     #[arg(short, long, value_name = "TIME", conflicts_with = "profile",
           value_parser = held_duration)]
     pub duration: Option<Duration>,

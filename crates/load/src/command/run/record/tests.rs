@@ -31,6 +31,8 @@ fn outcome(node: bool, used_s: f64) -> RunOutcome {
     RunOutcome {
         run_ns: 5 * S,
         loaded_ns: 5 * S,
+        load_is_over: false,
+        lost_beside: Vec::new(),
         paused_ns: 0,
         end: RunEnd::CommandOver,
         load_start: LoadStart::WithCommand,
