@@ -22,7 +22,9 @@ use sandbag_jitter::inside::outcome::SufferEnd;
 use sandbag_jitter::inside::plan::{InsideOptions, Portion};
 use sandbag_jitter::replay::{PlanColumn, PlannedEvent, RankOutcome};
 use sandbag_linux::clock::process_cpu_of;
-use support::{APART_NS, LENGTH_NS, PlanTrial, column, compile, options, output_text, plain};
+use support::{
+    APART_NS, LENGTH_NS, PlanTrial, column, compile, options, output_text, plain, portions,
+};
 use victim::victim;
 
 /// Time limit on a busy machine.
@@ -523,6 +525,28 @@ fn a_plan_with_other_contents_does_no_harm() {
     run();
     std::fs::create_dir(path).unwrap();
     run();
+}
+
+/// Also with jitter of half of the time: it takes CPU time from who sleeps, which needs none.
+#[test]
+fn a_sleep_ends_when_it_would_without_jitter() {
+    let events = (0..50).map(|n| PlannedEvent::new(2 * n * APART_NS, APART_NS));
+    let half = PlanColumn {
+        known_ns: 100 * APART_NS,
+        events: events.collect(),
+    };
+    let slept = || {
+        let trial = PlanTrial::of(&options(), std::slice::from_ref(&half), &portions());
+        let with = trial.command(victim()).arg("sleeps").output().unwrap();
+        assert!(injected(&trial.outcome().total()) > 20);
+        String::from_utf8_lossy(&with.stdout)
+            .trim()
+            .parse::<u64>()
+            .unwrap()
+    };
+    // 2 s where each event puts off the end.
+    let ms = repeat_until(slept, |ms| *ms < 1_500);
+    assert!((1_000..1_500).contains(&ms), "{ms} ms");
 }
 
 #[test]

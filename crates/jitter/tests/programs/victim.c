@@ -572,7 +572,7 @@ int main(int n, char **words)
         {"stops", stops},
     };
     const char *what = n > 1 ? words[1] : "";
-    double amount = n > 2 ? atof(words[2]) : 0;
+    double amount = n > 2 ? atof(words[2]) : 0, begin = now();
     if (amount > 0)
         lasts = amount;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -584,6 +584,8 @@ int main(int n, char **words)
         return chain(words[0], what, (int)amount);
     if (strcmp(what, "spawns") == 0)
         return spawns(words[0]);
+    if (strcmp(what, "sleeps") == 0)
+        return sleep(1) || printf("%.0f\n", (now() - begin) * 1000) < 0;
     if (strcmp(what, "exit") == 0)
         return (int)amount;
     if (strcmp(what, "_exit") == 0)
