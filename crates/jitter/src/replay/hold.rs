@@ -93,6 +93,8 @@ pub struct HoldOutcome {
     pub wall_ns: u64,
     /// From the end of the jitter to the end of the command, ns.
     pub without_ns: u64,
+    /// The jitter ended since there was no more of it, also where a command continued.
+    pub used_up: bool,
     /// Of `wall_ns`, pauses (Ctrl-Z), ns.
     pub paused_ns: u64,
 }
@@ -190,7 +192,7 @@ fn hold_on(
         pid,
         paused_ns: 0,
     };
-    let mut ended_ns = None;
+    let (mut ended_ns, mut used_up) = (None, false);
     let end = loop {
         if let Some(end) = loop_.answer(replay, signals) {
             break end;
@@ -198,7 +200,8 @@ fn hold_on(
         let now_ns = clock::monotonic();
         let put_off = |at: u64| at.saturating_add(loop_.paused_ns);
         if deadline.is_some_and(|at| now_ns >= put_off(at)) {
-            let end = if used_up_ns == deadline {
+            used_up = used_up_ns == deadline;
+            let end = if used_up {
                 HoldEnd::UsedUp
             } else {
                 HoldEnd::Duration
@@ -219,6 +222,7 @@ fn hold_on(
         end,
         wall_ns: now_ns.saturating_sub(begin_ns),
         without_ns: ended_ns.map_or(0, |at| now_ns - at),
+        used_up,
         paused_ns: loop_.paused_ns,
     })
 }

@@ -280,13 +280,7 @@ fn warnings(outcome: &[CpuOutcome], held: HoldOutcome, args: &ReplayArgs) -> Vec
             ));
         }
     }
-    if held.without_ns > 0 && args.duration.is_none() {
-        warnings.push(format!(
-            "the share of the trace was used up: CMD ran its last {} without jitter (--loop \
-             begins again, --share replays more)",
-            time(held.without_ns as f64)
-        ));
-    }
+    warnings.extend(without_warning(held));
     if let (HoldEnd::UsedUp, Some(duration), false) = (held.end, args.duration, args.has_command())
     {
         warnings.push(format!(
@@ -297,4 +291,51 @@ fn warnings(outcome: &[CpuOutcome], held: HoldOutcome, args: &ReplayArgs) -> Vec
         ));
     }
     warnings
+}
+
+/// Says that the command continued without jitter, and why.
+pub fn without_warning(held: HoldOutcome) -> Option<String> {
+    let length = time(held.without_ns as f64);
+    let text = match (held.without_ns, held.used_up) {
+        (0, _) => return None,
+        (_, true) => format!(
+            "the share of the trace was used up: CMD ran its last {length} without jitter (--loop \
+             begins again, --share replays more)"
+        ),
+        (_, false) => format!(
+            "CMD ran its last {length} without jitter, after the time of -d (without -d the jitter \
+             lasts as long as CMD)"
+        ),
+    };
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_goes_on_without_jitter_is_told_of() {
+        let warned = |without_ns, used_up| {
+            let held = HoldOutcome {
+                end: HoldEnd::Duration,
+                wall_ns: 3_000_000_000,
+                without_ns,
+                used_up,
+                paused_ns: 0,
+            };
+            without_warning(held)
+        };
+        assert_eq!(warned(0, true), None);
+        for (used_up, says) in [
+            (true, "--loop begins again"),
+            (false, "after the time of -d"),
+        ] {
+            let text = warned(2_000_000_000, used_up).unwrap();
+            assert!(
+                text.contains("its last 2.00 s without jitter") && text.contains(says),
+                "{text}"
+            );
+        }
+    }
 }

@@ -23,6 +23,7 @@ use sandbag_ui::quantity::time;
 use sandbag_ui::text::command_line;
 
 use super::super::plan_args::{MethodArg, PlanExtras};
+use super::beside::without_warning;
 use super::record::{InsideMethod, InsideRecord, MethodRecord, SummedUp};
 use super::verdict::Due;
 use super::{ReplayArgs, ReplayMethod, ReplayOutcome, Safeguard};
@@ -194,6 +195,7 @@ impl ReplayMethod for InsideReplay<'_> {
     fn outcome(&self, mut followed: PlanInUse, held: HoldOutcome) -> Result<ReplayOutcome> {
         let outcome = followed.file.outcome()?;
         let mut warnings = warnings(&outcome, self.polled);
+        warnings.extend(without_warning(held));
         let running = followed.place.keep_for_running();
         if running > 0 {
             warnings.push(format!(
