@@ -123,6 +123,8 @@ impl LimProcess {
             return Ok(());
         };
         let age = at_ns.saturating_sub(self.began_ns);
+        // It wants a CPU until it is found asleep.
+        let stood = self.stopped;
         if exceeds(cpu_ns.saturating_sub(self.before_ns), age, speed) {
             let goes_on = cpu_ns > self.cpu_ns + STOPS_WITHIN_NS;
             if !self.stopped && !self.stands_already() || self.stopped && goes_on {
@@ -131,7 +133,7 @@ impl LimProcess {
         } else {
             self.go_on()?;
         }
-        self.ran = cpu_ns > self.cpu_ns + SLEEPS_BELOW_NS;
+        self.ran = stood || cpu_ns > self.cpu_ns + SLEEPS_BELOW_NS;
         self.cpu_ns = cpu_ns;
         Ok(())
     }

@@ -279,6 +279,25 @@ fn who_was_continued_by_somebody_is_stopped_again() {
 }
 
 #[test]
+fn who_was_just_continued_counts_as_one_that_wants_a_cpu() {
+    let (spinners, mut lim) = limited(2, LimVariant::CpuLim);
+    act(&mut lim, ALWAYS);
+    spinners.wait_for(0, true);
+    spinners.wait_for(1, true);
+    // One that used little so far, and one that used too much.
+    for (pid, began_ns) in spinners.pids().into_iter().zip([0, u64::MAX]) {
+        lim.known.get_mut(&pid).unwrap().began_ns = began_ns;
+    }
+    let from = monotonic();
+    lim.plan = None;
+    lim.act(from, 0.5).unwrap();
+    spinners.wait_for(0, false);
+    assert_eq!(spinners.state(1), 'T');
+    let taken_ns = lim.taken_ns(from);
+    assert_eq!(lim.taken_ns(from + 1_000 * MS) - taken_ns, 500 * MS);
+}
+
+#[test]
 fn wrekavoc_stops_for_whole_seconds() {
     let (spinners, mut lim) = limited(1, LimVariant::Wrekavoc);
     let begin = monotonic();
