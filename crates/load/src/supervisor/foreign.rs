@@ -28,6 +28,9 @@ type Id = (u32, u64);
 pub(super) struct Foreign {
     first: HashMap<Id, u64>,
     grown: HashMap<Id, (String, u64)>,
+    /// Those that were seen as the program's: of one that was killed it may not be known any
+    /// more whose it was.
+    ours: HashSet<Id>,
     /// When to read them again (monotonic), and how long to wait after that.
     next_ns: u64,
     wait_ns: u64,
@@ -41,6 +44,7 @@ impl Foreign {
         Self {
             first: all.iter().map(|p| (id(p), ticks(p))).collect(),
             grown: HashMap::new(),
+            ours: HashSet::new(),
             next_ns: 0,
             wait_ns: WINDOW_NS,
         }
@@ -55,9 +59,19 @@ impl Foreign {
         true
     }
 
-    /// Notes those that used CPU time and are foreign.
-    fn note(&mut self, all: &[ProcessStat], is_foreign: impl Fn(&ProcessStat) -> bool) {
+    /// Notes those that used CPU time and are foreign; `program`: those that are the program's.
+    fn note(
+        &mut self,
+        all: &[ProcessStat],
+        program: &HashSet<u32>,
+        is_foreign: impl Fn(&ProcessStat) -> bool,
+    ) {
+        let of_program = all.iter().filter(|process| program.contains(&process.pid));
+        self.ours.extend(of_program.map(id));
         for process in all {
+            if self.ours.contains(&id(process)) {
+                continue;
+            }
             let before = self.first.get(&id(process)).copied().unwrap_or(0);
             let used = ticks(process).saturating_sub(before);
             if used > 0 && is_foreign(process) {
@@ -110,13 +124,12 @@ impl SupervisedRun<'_> {
             let ours = std::process::id();
             let program: HashSet<u32> = self.program().into_iter().collect();
             let cpus: CpuList = self.cpus.iter().map(super::LoadedCpu::number).collect();
-            foreign.note(&all, |process| {
+            foreign.note(&all, &program, |process| {
                 let parents = [ours].into_iter().chain(self.beside.pids());
                 let is_ours = parents
                     .into_iter()
                     .any(|pid| process.pid == pid || process.parent == pid);
                 !is_ours
-                    && !program.contains(&process.pid)
                     && sched::affinity(process.pid)
                         .is_ok_and(|may| may.iter().any(|cpu| cpus.contains(cpu)))
             });
@@ -187,9 +200,11 @@ mod tests {
     fn foreign_processes_are_named_by_what_they_used_since_the_beginning() {
         let mut foreign = Foreign::begin(&[process(1, 5, 100), process(2, 6, 1000)]);
         // 2 did nothing, 3 is new, 4 has the number of one that ended.
-        foreign.note(&[process(1, 5, 150), process(2, 6, 1000)], |_| true);
+        let none = HashSet::new();
+        foreign.note(&[process(1, 5, 150), process(2, 6, 1000)], &none, |_| true);
         foreign.note(
             &[process(1, 9, 30), process(3, 8, 70), process(4, 8, 9)],
+            &none,
             |process| process.pid != 4,
         );
         let used: Vec<(&str, u64)> = foreign
@@ -201,6 +216,17 @@ mod tests {
             .collect();
         assert_eq!(used, [("p3", 700), ("p1", 500), ("p1", 300)]);
         assert_eq!(foreign.found(10)[0].name, "p3");
+    }
+
+    #[test]
+    fn one_that_was_the_program_s_is_never_foreign() {
+        let mut foreign = Foreign::begin(&[]);
+        foreign.note(&[process(7, 3, 40)], &HashSet::from([7]), |_| true);
+        // It was killed and has another parent; later its number is another one's.
+        foreign.note(&[process(7, 3, 90)], &HashSet::new(), |_| true);
+        assert!(foreign.found(10).is_empty());
+        foreign.note(&[process(7, 99, 5)], &HashSet::new(), |_| true);
+        assert_eq!(foreign.found(10).len(), 1);
     }
 
     #[test]
