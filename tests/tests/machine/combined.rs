@@ -159,6 +159,7 @@ fn a_load_of_all_that_a_speed_leaves_follows_it(place: &MachinePlace) -> Result<
         .run("status")?
         .expect(0)?
         .shows(&["node full", &whole])?;
+    place.answers("set full --load 20", 2, &["node full has speeds"])?;
     place.answers("slow set full --speed 1", 0, &[])?;
     ensure!(node.status()?["speeds"][0]["asked"] == 1.0);
     Ok(())

@@ -190,6 +190,8 @@ fn status_shows_a_replay_and_stop_ends_it(place: &MachinePlace) -> Result<()> {
     place
         .run("slow --cpus 0 --speed 0.5 --dry-run")?
         .expect(0)?;
+    let says = "jitter of made.json) has no load that can be set";
+    place.answers(&format!("set {pid} --load 20"), 2, &[says])?;
     place.run(&format!("stop {pid}"))?.expect(0)?;
     finish(run)?.judged()?;
     let options = "jitter replay made.json --inside --loop --no-out -q";

@@ -14,7 +14,7 @@ use sandbag_ui::{BadInput, bail, exit};
 
 use crate::live::words::number;
 use crate::node::protocol::{Reply, Request, Status};
-use crate::node::socket::{Directory, ask, list};
+use crate::node::socket::{Directory, SocketError, ask, list};
 use crate::node::{NodeName, Speeds};
 
 use super::slow::client::set_speed;
@@ -58,12 +58,16 @@ pub fn main(args: &SetArgs, messages: &Messages) -> Result<u8> {
     if let Some(speed) = &args.speed {
         let why_not = || match node_of(&run) {
             Some(name) => format!("node {name} does not answer: it may stand still (--resume)"),
-            None => format!("run {} is no node: --load", number(&run)),
+            None => format!("run {} ({}) is no node", number(&run), run.load),
         };
         let node = node.with_context(why_not)?;
         return set_speed(&node.name.parse()?, speed, messages);
     }
     if let Some(loads) = &args.load {
+        if let Some(name) = node_of(&run) {
+            let text = format!("node {name} has speeds, and its parts follow them: --speed");
+            return Err(BadInput(text).into());
+        }
         return set_load(&registry, &run, loads, messages);
     }
     let (signal, said) = if args.pause {
@@ -128,6 +132,10 @@ fn set_load(registry: &Registry, run: &RunInfo, loads: &Loads, messages: &Messag
             return Err(BadInput(format!("run {number}: {message}")).into());
         }
         Ok(reply) => bail!("run {number}: unexpected answer: {reply:?}"),
+        Err(SocketError::NotRunning { .. }) => {
+            let text = format!("run {number} ({}) has no load that can be set", run.load);
+            return Err(BadInput(text).into());
+        }
         Err(error) => bail!("run {number} takes no other load: {error}"),
     }
     Ok(exit::KEPT)
