@@ -265,10 +265,13 @@ impl SupervisedRun<'_> {
         Ratios::new(self.cpus.iter().enumerate().map(mu).collect())
     }
 
-    /// The speed of every CPU, in the order of the plan: as asked now, and as
-    /// measured over the last whole second.
+    /// The speed of every CPU, in the order of the plan: as asked now, and as measured over
+    /// the last whole second; after the time of -d, which is measured no more, as asked alone.
     fn speeds(&self) -> Vec<CpuSpeed> {
         let got = |n: usize| {
+            if self.load_ended_ns.is_some() {
+                return None;
+            }
             let window = self.meter.latest(n)?;
             let delivered = window.length_ns.saturating_sub(window.steal_ns);
             (delivered > 0).then(|| 1.0 - window.burner_ns as f64 / delivered as f64)

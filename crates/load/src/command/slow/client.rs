@@ -165,7 +165,7 @@ fn status_text(status: &Status) -> String {
 pub fn speed_lines(speeds: &[CpuSpeed]) -> String {
     let line = |speed: &CpuSpeed| {
         let got = speed.got.map_or_else(
-            || "not measured yet".to_owned(),
+            || "not measured now".to_owned(),
             |got| format!("{got:.3} in the last second"),
         );
         format!("  CPU {}: asked {:.3}, {got}\n", speed.cpu, speed.asked)
