@@ -171,7 +171,8 @@ impl Gatherer {
                 confidence: audit.design.confidence,
                 comparisons: 1,
             };
-            let effects = verdict::judged_effects(test, &audit.cpus, level);
+            let effects =
+                verdict::judged_effects(test, &audit.cpus, level, audit.design.tolerance_pct);
             self.cpus.extend(mirrored(&effects).map(|effect| {
                 let difference = CpuDifference {
                     host: host.to_owned(),

@@ -9,7 +9,8 @@
 //! difference; the interval says how large it may be.
 //!
 //! CPUs that are built differently (kinds of cores; NUMA nodes, where the test
-//! touches memory) are held against those of their own build, in times. Of the
+//! touches memory) are held against those of their own build, in times. If all of a build are
+//! slower, they are so by design, but by no more than a lower maximum frequency explains. Of the
 //! time in which a CPU was not had no build is the cause: there all are equals.
 //!
 //! A CPU that is slower only for a part of the test was disturbed meanwhile (by other
@@ -94,10 +95,18 @@ pub fn judge(test: &mut Test, cpus: &[Cpu], rule: &Rule<'_>) {
 }
 
 /// The effects that verdicts are about: where builds matter, each among the CPUs of its own.
-pub fn judged_effects(test: &Test, cpus: &[Cpu], level: TestLevel) -> Vec<Effect> {
+pub fn judged_effects(
+    test: &Test,
+    cpus: &[Cpu],
+    level: TestLevel,
+    tolerance_pct: f64,
+) -> Vec<Effect> {
     let alike = BuildEffects::of(test, cpus, level);
     let judged = test.effects.iter().map(|effect| {
         let own = alike.own(effect).map(|(own, _)| own);
+        // All of its build may be slower than that explains.
+        let own = own
+            .filter(|own| own.pct > tolerance_pct || is_excused(effect, test, cpus, tolerance_pct));
         own.unwrap_or(effect).clone()
     });
     judged.collect()
@@ -105,17 +114,37 @@ pub fn judged_effects(test: &Test, cpus: &[Cpu], level: TestLevel) -> Vec<Effect
 
 type Judgement = (AuditVerdict, Option<Nature>, String);
 
-/// Of a CPU among all; if it is the only one of its build, that is the cause.
+/// Of a CPU among all; if it is the only one of its build, that may be the cause.
 fn among_all(effect: &Effect, test: &Test, cpus: &[Cpu], rule: &Rule<'_>) -> Judgement {
     let (verdict, nature, because) = judge_class(effect, look(effect, test, rule), test, rule);
     match design::difference(cpus, effect.cpu, &test.name) {
-        Some(why) if verdict == AuditVerdict::Unequal && !effect.quantity.is_share() => (
-            verdict,
-            Some(Nature::Designed),
-            words::by_design(effect, &why),
-        ),
+        Some(why) if verdict == AuditVerdict::Unequal && !effect.quantity.is_share() => {
+            by_design(effect, &why, test, cpus, rule)
+        }
         _ => (verdict, nature, because),
     }
+}
+
+/// Of a CPU that is slower than others, and no equal of them.
+fn by_design(effect: &Effect, why: &str, test: &Test, cpus: &[Cpu], rule: &Rule<'_>) -> Judgement {
+    if is_excused(effect, test, cpus, rule.tolerance_pct) {
+        let because = words::by_design(effect, why);
+        return (AuditVerdict::Unequal, Some(Nature::Designed), because);
+    }
+    let (verdict, nature, because) = judge_class(effect, EffectClass::Slower, test, rule);
+    let excused_pct = design::excused_pct(cpus, effect.cpu, &test.name);
+    let because = because + &words::beyond_design(excused_pct, why);
+    (verdict, nature, because)
+}
+
+/// Whether a CPU is slower than others by no more than its build may explain, as far as the
+/// interval tells. Where half of the CPUs are slower, one end of it lies at the others: half of
+/// its width counts.
+fn is_excused(effect: &Effect, test: &Test, cpus: &[Cpu], tolerance_pct: f64) -> bool {
+    let excused_pct = design::excused_pct(cpus, effect.cpu, &test.name);
+    let (low, high) = effect.together_pct;
+    let least_pct = effect.pct - (high - low) / 2.0;
+    effect.pct <= excused_pct + tolerance_pct || least_pct <= excused_pct
 }
 
 /// Of a CPU that is no equal of some by design: it has to be one of those that
@@ -138,11 +167,7 @@ fn among_alike(
         return (verdict, nature, among);
     }
     match look(effect, test, rule) {
-        EffectClass::Slower => (
-            AuditVerdict::Unequal,
-            Some(Nature::Designed),
-            words::by_design(effect, &why),
-        ),
+        EffectClass::Slower => by_design(effect, &why, test, cpus, rule),
         _ => (verdict, nature, format!("{because} of CPUs built as it is")),
     }
 }

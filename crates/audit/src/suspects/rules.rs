@@ -445,7 +445,9 @@ fn build(seen: &Observations, cpu: u32, difference: &Difference) -> Vec<SuspectC
             remedy: remedy.to_owned(),
         });
     };
-    if let Some((kind, _)) = design::kinds(&seen.cpus, cpu) {
+    if let Some((kind, _)) = design::kinds(&seen.cpus, cpu)
+        && design::slower_pct(&seen.cpus, cpu) > 0.0
+    {
         push(
             "hybrid",
             "cores of several kinds",

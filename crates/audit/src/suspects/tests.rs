@@ -135,6 +135,14 @@ fn a_timer_is_known_by_its_interrupts() {
 }
 
 #[test]
+fn a_faster_kind_is_no_suspect() {
+    let mut seen = quiet();
+    seen.cpus[0].kind = Some("efficiency core".into());
+    seen.cpus[1].kind = Some("performance core".into());
+    assert!(find(&[test_of(5.0, 5.0)], &seen).is_empty());
+}
+
+#[test]
 fn devices_steal_frequency_and_heat() {
     let change = |change: fn(&mut OfCpu)| {
         let mut seen = quiet();

@@ -313,6 +313,80 @@ fn kinds_of_cores_are_compared_among_themselves() {
     assert_eq!(test.verdict, AuditVerdict::Unequal);
 }
 
+/// Four CPUs of which those of these numbers take so much longer, percent; with their highest
+/// frequencies.
+fn favoured(mhz: [u32; 4], slow: &[u32], pct: f64) -> (Test, Vec<Cpu>) {
+    let mut chance = sandbag_stats::Chance::new(1, "favoured");
+    let mut samples = Vec::new();
+    for round in 0..40 {
+        for cpu in 0..4 {
+            let more = if slow.contains(&cpu) { pct } else { 0.0 };
+            let ns = 1e8 * (1.0 + more / 100.0) * (1.0 + 0.001 * chance.normal());
+            samples.push(AuditSample {
+                cpu,
+                round,
+                elapsed_ns: ns as u64,
+                user_ns: ns as u64,
+                ..AuditSample::default()
+            });
+        }
+    }
+    let level = TestLevel {
+        confidence: 0.99,
+        comparisons: 20,
+    };
+    let mut tests = [Test {
+        lengths: vec![1],
+        effects: effects::of_test(&samples, &[0, 1, 2, 3], 1, false, level),
+        samples,
+        ..Test::empty("compute")
+    }];
+    effects::correct(&mut tests, level.comparisons);
+    let [test] = tests;
+    let kind = |mhz| format!("up to {mhz} MHz");
+    let cpus = mhz.into_iter().zip(0..);
+    let cpus: Vec<Cpu> = cpus
+        .map(|(mhz, number)| cpu(number, Some(&kind(mhz)), 0))
+        .collect();
+    (judged(test, &cpus), cpus)
+}
+
+#[rstest]
+#[case::the_fast_pair([5000, 5000, 4800, 4800], &[0, 1], 20.0, Nature::Inequality)]
+#[case::the_slow_pair([5000, 5000, 4800, 4800], &[2, 3], 4.0, Nature::Designed)]
+#[case::by_more([5000, 5000, 4800, 4800], &[2, 3], 20.0, Nature::Inequality)]
+#[case::the_fastest([4800, 4800, 4800, 5000], &[3], 20.0, Nature::Inequality)]
+#[case::the_slowest([5000, 5000, 5000, 4800], &[3], 4.0, Nature::Designed)]
+#[case::the_slowest_by_more([5000, 5000, 5000, 4800], &[3], 20.0, Nature::Inequality)]
+fn a_lower_frequency_explains_what_it_costs(
+    #[case] mhz: [u32; 4],
+    #[case] slow: &[u32],
+    #[case] pct: f64,
+    #[case] wanted: Nature,
+) {
+    let (test, cpus) = favoured(mhz, slow, pct);
+    for cpu in slow {
+        let mut verdicts = test.verdicts.iter();
+        let one = verdicts.find(|one| (one.cpu, one.quantity) == (*cpu, Quantity::Cpu));
+        let one = one.unwrap();
+        let found = (one.verdict, one.nature);
+        assert_eq!(found, (AuditVerdict::Unequal, Some(wanted)), "{one:?}");
+        // An alarm is judged by what it is about.
+        let level = TestLevel {
+            confidence: 0.99,
+            comparisons: 1,
+        };
+        let effects = judged_effects(&test, &cpus, level, 0.5);
+        let mut effects = effects.iter();
+        let effect = effects.find(|one| (one.cpu, one.quantity) == (*cpu, Quantity::Cpu));
+        if wanted == Nature::Inequality {
+            assert!(effect.unwrap().pct > 10.0, "{effect:?}");
+        }
+    }
+    let is_unequal = test.verdict == AuditVerdict::Unequal;
+    assert_eq!(is_unequal, wanted == Nature::Inequality, "{test:?}");
+}
+
 #[test]
 fn a_cpu_that_was_lost_does_not_hide_one_of_its_kind() {
     let odd = (AuditVerdict::Unequal, Some(Nature::Inequality));

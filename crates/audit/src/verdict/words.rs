@@ -54,6 +54,14 @@ pub(super) fn by_design(effect: &Effect, why: &str) -> String {
     format!("{}; by design: {why}", beyond_words(effect))
 }
 
+/// Of one whose build explains up to `excused_pct` only, as the rest of a sentence.
+pub(super) fn beyond_design(excused_pct: f64, why: &str) -> String {
+    match excused_pct {
+        pct if pct > 0.0 => format!("; {why}, which explains up to {pct:.1} %"),
+        _ => format!("; {why}, but none of them is faster by design"),
+    }
+}
+
 pub(super) fn passing(effect: &Effect, test: &Test) -> String {
     let parts = in_time(effect, test);
     let parts: Vec<String> = parts.iter().map(|part| format!("{part:+.2}")).collect();
