@@ -41,6 +41,9 @@ pub const LASTS: f64 = 1.0 / 3.0;
 /// Elapsed time that differs by more than this multiple of the CPU time is contention.
 const CONTENTION: f64 = 2.0;
 
+/// Interrupts explain an effect from this part of it on.
+const INTERRUPTS: f64 = 0.5;
+
 /// A busy sibling costs a thread up to this part of the time that it is busy:
 /// half of a core.
 pub const SIBLING: f64 = 0.5;
@@ -180,6 +183,10 @@ fn judge_class(effect: &Effect, looked: EffectClass, test: &Test, rule: &Rule<'_
             let because = words::beyond_words(effect) + words::STOLEN;
             (AuditVerdict::Unequal, Some(Nature::Contention), because)
         }
+        EffectClass::Slower if is_interrupted(effect, test, rule) => {
+            let because = words::beyond_words(effect) + words::INTERRUPTED;
+            (AuditVerdict::Unequal, Some(Nature::Inequality), because)
+        }
         EffectClass::Slower => {
             let nature = nature(effect, test, rule);
             let because = words::beyond_words(effect) + words::of_nature(effect, nature);
@@ -198,22 +205,61 @@ fn judge_class(effect: &Effect, looked: EffectClass, test: &Test, rule: &Rule<'_
 
 /// What a CPU that is slower suffers from.
 fn nature(effect: &Effect, test: &Test, rule: &Rule<'_>) -> Nature {
-    let beside_pct = rule.beside_pct.get(&effect.cpu).copied().unwrap_or(0.0);
     match effect.quantity {
-        _ if beside_pct * SIBLING >= effect.pct => Nature::Contention,
+        _ if is_sibling_busy(effect, rule) => Nature::Contention,
         Quantity::Noise | Quantity::Waiting => Nature::Contention,
         Quantity::Elapsed if contends(effect, test) => Nature::Contention,
         _ => Nature::Inequality,
     }
 }
 
+/// Whether a busy sibling explains the effect.
+fn is_sibling_busy(effect: &Effect, rule: &Rule<'_>) -> bool {
+    let beside_pct = rule.beside_pct.get(&effect.cpu).copied().unwrap_or(0.0);
+    beside_pct * SIBLING >= effect.pct
+}
+
+/// Whether interrupts took at least [`INTERRUPTS`] of the effect, and the kernel counts them in no
+/// task's CPU time, as those with CONFIG_IRQ_TIME_ACCOUNTING do. They belong to the CPU: no other
+/// program ran there.
+fn is_interrupted(effect: &Effect, test: &Test, rule: &Rule<'_>) -> bool {
+    let may_be = match effect.quantity {
+        Quantity::Noise | Quantity::Waiting => true,
+        Quantity::Elapsed => contends(effect, test),
+        Quantity::Cpu | Quantity::User | Quantity::System => false,
+    };
+    may_be
+        && !is_sibling_busy(effect, rule)
+        && more_than_elsewhere(effect.cpu, test, interrupted_pct) >= effect.pct * INTERRUPTS
+}
+
+/// Time of interrupts that is in no task's CPU time, percent of a CPU's runs. Of what runs waited
+/// for, the run queue and the hypervisor have their part.
+fn interrupted_pct(test: &Test, cpu: u32) -> f64 {
+    let (mut elapsed, mut waited, mut interrupted) = (0.0, 0.0, 0.0);
+    for sample in test.samples.iter().filter(|sample| sample.cpu == cpu) {
+        let evidence = &sample.evidence;
+        let ran_ns = sample.user_ns as f64 + sample.system_ns as f64;
+        elapsed += sample.elapsed_ns as f64;
+        waited += sample.elapsed_ns as f64 - ran_ns;
+        waited -= evidence.waited_ns as f64 + evidence.steal_ns as f64;
+        interrupted += evidence.irq_ns as f64 + evidence.softirq_ns as f64;
+    }
+    interrupted.min(waited).max(0.0) / elapsed.max(1.0) * 100.0
+}
+
+/// By how much a CPU has more of something than the median of the others.
+fn more_than_elsewhere(cpu: u32, test: &Test, of: impl Fn(&Test, u32) -> f64) -> f64 {
+    let cpus = unique(test.samples.iter().map(|sample| sample.cpu));
+    let others = cpus.into_iter().filter(|other| *other != cpu);
+    let elsewhere = median(others.map(|other| of(test, other)));
+    of(test, cpu) - elsewhere.unwrap_or(0.0)
+}
+
 /// Whether the hypervisor took as much more of a CPU's time, and the kernel counts that as CPU
 /// time, as those without CONFIG_PARAVIRT_TIME_ACCOUNTING do.
 fn is_stolen(effect: &Effect, test: &Test) -> bool {
-    let cpus = unique(test.samples.iter().map(|sample| sample.cpu));
-    let others = cpus.into_iter().filter(|cpu| *cpu != effect.cpu);
-    let elsewhere = median(others.map(|cpu| stolen_pct(test, cpu)));
-    let more = stolen_pct(test, effect.cpu) - elsewhere.unwrap_or(0.0);
+    let more = more_than_elsewhere(effect.cpu, test, stolen_pct);
     !effect.quantity.is_share() && more > 0.0 && more >= effect.pct
 }
 

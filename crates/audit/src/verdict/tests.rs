@@ -150,6 +150,45 @@ fn stolen_time_that_is_counted_as_cpu_time_is_contention(
     );
 }
 
+/// CPU 1 is away for 3 % of its time, of which interrupts have so much; and what a run waited in
+/// the run queue.
+#[rstest]
+#[case::all(3, 0, Nature::Inequality)]
+#[case::most(2, 1, Nature::Inequality)]
+#[case::few(1, 2, Nature::Contention)]
+#[case::none(0, 3, Nature::Contention)]
+#[case::that_are_in_the_cpu_time(3, 3, Nature::Contention)]
+fn time_of_interrupts_is_no_contention(
+    #[case] softirq_pct: u64,
+    #[case] queued_pct: u64,
+    #[case] wanted: Nature,
+) {
+    let quantities = [Quantity::Elapsed, Quantity::Waiting];
+    let effects = quantities.map(|quantity| effect(1, quantity, 3.0, 0.3, 1e-9));
+    let effects = [&effects[..], &[effect(1, Quantity::Cpu, 0.0, 0.3, 1.0)]].concat();
+    let mut test = test_of("compute", effects, 0);
+    let sample = &mut test.samples[1];
+    let pct = |pct: u64| sample.elapsed_ns / 100 * pct;
+    sample.user_ns -= pct(3);
+    sample.evidence.softirq_ns = pct(softirq_pct);
+    sample.evidence.waited_ns = pct(queued_pct);
+    let test = judged(test, &[]);
+    for one in &test.verdicts[..2] {
+        assert_eq!(
+            (one.verdict, one.nature),
+            (AuditVerdict::Unequal, Some(wanted))
+        );
+        let is_told = one.because.contains("interrupts");
+        assert_eq!(is_told, wanted == Nature::Inequality, "{one:?}");
+    }
+    let is_alarm = of_test(&test.verdicts, false) == AuditVerdict::Unequal;
+    assert_eq!(is_alarm, wanted == Nature::Inequality);
+    // A busy sibling explains it as well.
+    let busy = BTreeMap::from([(1, 80.0)]);
+    let test = judged_beside(test, &[], &busy);
+    assert_eq!(test.verdicts[0].nature, Some(Nature::Contention));
+}
+
 #[test]
 fn what_passes_by_is_no_verdict() {
     let with = |slow: fn(u32) -> bool| {

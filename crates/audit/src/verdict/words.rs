@@ -102,6 +102,10 @@ pub(super) fn open(effect: &Effect, rule: &Rule<'_>) -> String {
 pub(super) const STOLEN: &str =
     "; the hypervisor took as much more of its time, which this kernel counts as CPU time";
 
+/// What [`super::is_interrupted`] means, as the rest of a sentence.
+pub(super) const INTERRUPTED: &str =
+    "; interrupts took at least half of that, which this kernel counts in no task's CPU time";
+
 /// What the nature of a difference means, as the rest of a sentence.
 pub(super) fn of_nature(effect: &Effect, nature: Nature) -> &'static str {
     match (nature, effect.quantity) {
