@@ -103,6 +103,17 @@ pub fn blocks(
     blocks
 }
 
+/// Keeps the samples of blocks in which each of these CPUs ran.
+pub fn keep_whole(samples: &mut Vec<AuditSample>, cpus: &[u32]) {
+    let mut count: BTreeMap<(u32, usize), usize> = BTreeMap::new();
+    for sample in samples.iter().filter(|sample| cpus.contains(&sample.cpu)) {
+        *count.entry((sample.round, sample.length)).or_default() += 1;
+    }
+    samples.retain(|sample| {
+        cpus.contains(&sample.cpu) && count.get(&(sample.round, sample.length)) == Some(&cpus.len())
+    });
+}
+
 /// How a quantity's figures are compared.
 pub fn scale(quantity: Quantity, blocks: &Blocks) -> Scale {
     match (quantity, blocks.has_zeros()) {
@@ -384,6 +395,28 @@ mod tests {
         let all = blocks(&samples, &[0, 1], Quantity::Elapsed, None);
         assert_eq!(all.len(), 11);
         assert_eq!(blocks(&samples, &[0, 7], Quantity::Elapsed, None).len(), 0);
+    }
+
+    #[test]
+    fn only_whole_blocks_of_the_cpus_that_are_left_count() {
+        let sample = |cpu, round| AuditSample {
+            cpu,
+            round,
+            elapsed_ns: 1,
+            user_ns: 1,
+            ..AuditSample::default()
+        };
+        let mut samples = vec![
+            sample(0, 0),
+            sample(1, 0),
+            sample(2, 0),
+            sample(0, 1),
+            sample(2, 1),
+            sample(0, 2),
+        ];
+        keep_whole(&mut samples, &[0, 2]);
+        let left: Vec<(u32, u32)> = samples.iter().map(|s| (s.cpu, s.round)).collect();
+        assert_eq!(left, [(0, 0), (2, 0), (0, 1), (2, 1)]);
     }
 
     #[test]

@@ -203,7 +203,7 @@ impl Gatherer {
             effects::of_test
         };
         let mut tests: Vec<Test> = Vec::new();
-        for (name, MergedTest { test, unlike }) in self.tests {
+        for (name, MergedTest { mut test, unlike }) in self.tests {
             let (noise, lengths) = (test.is_noise(), test.lengths.len());
             // Blocks are of all that are compared: a host without figures would leave none.
             let present = unique(test.samples.iter().map(|sample| sample.cpu));
@@ -217,6 +217,8 @@ impl Gatherer {
                 };
                 left_out.push((self.hosts[*number as usize].clone(), why));
             }
+            // Of rounds that only some have nothing is compared, nor do they count as its time.
+            effects::keep_whole(&mut test.samples, &present);
             let effects = compare(&test.samples, &present, lengths, noise, level);
             if effects.is_empty() && present.len() > 1 {
                 let why = "the hosts have no round of it in common".to_owned();

@@ -410,6 +410,27 @@ fn a_host_that_was_slower_for_a_part_of_the_time_is_not_called_unequal() {
 }
 
 #[test]
+fn rounds_that_only_one_host_has_are_no_part_of_the_time() {
+    let verdict = |slow_rounds: u32| {
+        let found = gather_audits((0..4u32).map(|host| {
+            let maker = Maker::eight().odd(None).cpus(4).seed(u64::from(host));
+            let mut audit = maker.rounds(if host == 1 { 240 } else { 48 }).make();
+            audit.tests.truncate(1);
+            let samples = audit.tests.iter_mut().flat_map(|test| &mut test.samples);
+            for sample in samples.filter(|one| host == 0 && one.round < slow_rounds) {
+                sample.elapsed_ns = (sample.elapsed_ns as f64 * 1.1) as u64;
+            }
+            audit
+        }));
+        let mut differences = found.differences.iter();
+        let of = |one: &&HostDifference| one.host == "n0" && one.quantity == Quantity::Elapsed;
+        differences.find(of).unwrap().verdict
+    };
+    let verdicts = [48, 40].map(verdict);
+    assert_eq!(verdicts, [AuditVerdict::Unequal, AuditVerdict::Undecided]);
+}
+
+#[test]
 fn hosts_that_did_other_amounts_of_work_are_compared_by_the_same() {
     let audit = Maker::eight().odd(None).make();
     let mut twice = audit.clone();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The runs of a round in their order, with the evidence beside them.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::session::AuditSession;
@@ -108,43 +107,5 @@ impl AuditSession<'_> {
             noise_pct: None,
             evidence: stretch.evidence,
         })
-    }
-}
-
-/// Keeps the samples of blocks in which each of these CPUs ran.
-pub(super) fn keep_whole(samples: &mut Vec<AuditSample>, cpus: &[u32]) {
-    let mut count: BTreeMap<(u32, usize), usize> = BTreeMap::new();
-    for sample in samples.iter().filter(|sample| cpus.contains(&sample.cpu)) {
-        *count.entry((sample.round, sample.length)).or_default() += 1;
-    }
-    samples.retain(|sample| {
-        cpus.contains(&sample.cpu) && count.get(&(sample.round, sample.length)) == Some(&cpus.len())
-    });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_whole_blocks_of_the_cpus_that_are_left_count() {
-        let sample = |cpu, round| AuditSample {
-            cpu,
-            round,
-            elapsed_ns: 1,
-            user_ns: 1,
-            ..AuditSample::default()
-        };
-        let mut samples = vec![
-            sample(0, 0),
-            sample(1, 0),
-            sample(2, 0),
-            sample(0, 1),
-            sample(2, 1),
-            sample(0, 2),
-        ];
-        keep_whole(&mut samples, &[0, 2]);
-        let left: Vec<(u32, u32)> = samples.iter().map(|s| (s.cpu, s.round)).collect();
-        assert_eq!(left, [(0, 0), (2, 0), (0, 1), (2, 1)]);
     }
 }

@@ -165,7 +165,7 @@ impl AuditSession<'_> {
         }
         let (mut test, cpus) = (turn.test, &self.cpus);
         // What has nothing to be compared with does not count.
-        super::rounds::keep_whole(&mut test.samples, cpus);
+        effects::keep_whole(&mut test.samples, cpus);
         let lengths = test.lengths.len();
         test.effects = effects::of_test(&test.samples, cpus, lengths, noise, self.level);
         test.by_length = effects::by_length(&test.samples, cpus, lengths, noise, self.level);
