@@ -51,7 +51,7 @@ pub struct Comparison {
     pub b_begun: String,
     /// Differences of machine, tests and settings, where they were compared anyway.
     pub differences: Vec<String>,
-    /// CPUs that one of them lost on the way, in words: nothing is known of those.
+    /// CPUs that one of them lost on the way, in words: nothing is known of those after that.
     #[serde(default)]
     pub lost: Vec<String>,
     /// Of all verdicts, after correction.

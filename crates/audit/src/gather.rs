@@ -142,7 +142,11 @@ impl Gatherer {
         }
         self.confidence = self.confidence.max(audit.design.confidence);
         self.tolerance_pct = self.tolerance_pct.max(audit.design.tolerance_pct);
+        let lost: Vec<u32> = audit.left_out.iter().map(|out| out.cpu).collect();
         for test in audit.tests.iter().filter(|test| !test.samples.is_empty()) {
+            // A CPU that has a part of the rounds only would change the mean on the way.
+            let left = (!lost.is_empty()).then(|| test.without(&lost));
+            let test = left.as_ref().unwrap_or(test);
             let merged = self.tests.entry(test.name.clone());
             let merged = merged.or_insert_with(|| MergedTest {
                 test: Test {

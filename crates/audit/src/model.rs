@@ -189,6 +189,16 @@ impl Test {
         all.find(|effect| effect.cpu == cpu && effect.quantity == quantity)
     }
 
+    /// What it found on the other CPUs.
+    pub fn without(&self, cpus: &[u32]) -> Self {
+        let mut test = self.clone();
+        test.samples.retain(|one| !cpus.contains(&one.cpu));
+        test.effects.retain(|one| !cpus.contains(&one.cpu));
+        test.by_length.retain(|one| !cpus.contains(&one.cpu));
+        test.verdicts.retain(|one| !cpus.contains(&one.cpu));
+        test
+    }
+
     /// Whether it ended early, and not because it was asked to.
     pub fn has_failed(&self) -> bool {
         self.failure.as_deref().is_some_and(|why| why != STOPPED)

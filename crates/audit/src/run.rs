@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An audit from begin to end.
 
+mod lost;
 mod machine;
 mod rounds;
 mod session;
@@ -101,6 +102,9 @@ pub fn run(
     effects::correct(&mut tests, comparisons);
     for test in &mut tests {
         verdict::judge(test, &facts.cpus, &rule);
+    }
+    for lost in std::mem::take(&mut session.before_loss) {
+        lost.judge(&mut tests, &facts.cpus, &rule);
     }
     let suspects = suspects::find(&tests, &seen);
     if let Some(text) = suspects::competition_text(&seen) {

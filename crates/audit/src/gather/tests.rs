@@ -431,6 +431,31 @@ fn rounds_that_only_one_host_has_are_no_part_of_the_time() {
 }
 
 #[test]
+fn what_was_found_on_a_cpu_before_it_was_lost_changes_no_mean() {
+    let gather = |lose: bool| {
+        gather_audits((0..4u32).map(|host| {
+            let maker = Maker::eight().odd(None).cpus(4).seed(u64::from(host));
+            let mut audit = maker.make();
+            if host == 2 {
+                for test in &mut audit.tests {
+                    let keep = |one: &AuditSample| one.cpu != 3 || (!lose && one.round < 5);
+                    test.samples.retain(keep);
+                    for sample in test.samples.iter_mut().filter(|one| one.cpu == 3) {
+                        sample.elapsed_ns *= 2;
+                    }
+                }
+                audit.left_out.push(crate::model::LeftOut {
+                    cpu: 3,
+                    why: "lost on the way: offline".to_owned(),
+                });
+            }
+            audit
+        }))
+    };
+    assert!(gather(true).differences == gather(false).differences);
+}
+
+#[test]
 fn hosts_that_did_other_amounts_of_work_are_compared_by_the_same() {
     let audit = Maker::eight().odd(None).make();
     let mut twice = audit.clone();

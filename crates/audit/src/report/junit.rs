@@ -141,7 +141,12 @@ fn cases(audit: &Audit, test: &Test) -> Vec<JunitCase> {
     };
     let lost = audit.left_out.iter().filter(|_| audit.incomplete);
     let lost = lost.map(|out| JunitCase {
-        name: format!("CPU {}", out.cpu),
+        // One that was lost on the way has a case of its own.
+        name: if all.contains(&out.cpu) {
+            format!("rest of CPU {}", out.cpu)
+        } else {
+            format!("CPU {}", out.cpu)
+        },
         cpu: None,
         outcome: JunitOutcome::Skipped(out.why.clone()),
     });
@@ -150,7 +155,7 @@ fn cases(audit: &Audit, test: &Test) -> Vec<JunitCase> {
         cpu: None,
         outcome: JunitOutcome::Skipped(why.clone()),
     });
-    let done = all.into_iter().map(case);
+    let done = all.iter().copied().map(case);
     done.chain(lost).chain(rest).collect()
 }
 
@@ -273,6 +278,21 @@ mod tests {
         let text = junit(&eight());
         let count = |part: &str| text.matches(part).count();
         assert_eq!((count("<testcase "), count("<failure ")), (4 * 8, 3));
+    }
+
+    #[test]
+    fn a_cpu_that_was_lost_on_the_way_has_a_case_and_one_for_the_rest() {
+        let mut audit = eight();
+        audit.incomplete = true;
+        for cpu in [0, 9] {
+            audit.left_out.push(crate::model::LeftOut {
+                cpu,
+                why: "lost on the way: offline".to_owned(),
+            });
+        }
+        let text = junit(&audit);
+        let count = |name: &str| text.matches(&format!("name=\"{name}\"")).count();
+        assert_eq!(["CPU 0", "rest of CPU 0", "CPU 9"].map(count), [4; 3]);
     }
 
     /// One of each outcome, with text that is no XML.

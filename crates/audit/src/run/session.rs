@@ -8,6 +8,7 @@ use std::time::Duration;
 use sandbag_linux::machine::kernel_config;
 use sandbag_linux::{CpuList, Root};
 
+use super::lost::LostCpu;
 use super::machine;
 use crate::accounting::Accounting;
 use crate::competing::CompetingTasks;
@@ -52,7 +53,10 @@ pub struct AuditSession<'a> {
     blamed: Vec<NoiseSource>,
     holders: Vec<Holder>,
     has_nohz_full: bool,
+    /// The CPUs that were lost on the way.
     pub(super) left_out: Vec<LeftOut>,
+    /// What tests found on those before.
+    pub(super) before_loss: Vec<LostCpu>,
     pub(super) remarks: Vec<String>,
     was_stopped: bool,
 }
@@ -92,6 +96,7 @@ impl<'a> AuditSession<'a> {
             holders: machine::holders(),
             has_nohz_full: has_nohz_full(&facts.cpus),
             left_out: Vec::new(),
+            before_loss: Vec::new(),
             remarks: Vec::new(),
             was_stopped: false,
         };

@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::lost::LostCpu;
 use super::session::{AuditSession, PATIENCE};
 use crate::command;
 use crate::effects;
@@ -164,6 +165,11 @@ impl AuditSession<'_> {
             self.look_for_causes();
         }
         let (mut test, cpus) = (turn.test, &self.cpus);
+        let lost = self.left_out.iter().map(|out| out.cpu);
+        let lost: Vec<LostCpu> = lost
+            .filter_map(|cpu| LostCpu::of(&test, cpus, cpu, self.level))
+            .collect();
+        self.before_loss.extend(lost);
         // What has nothing to be compared with does not count.
         effects::keep_whole(&mut test.samples, cpus);
         let lengths = test.lengths.len();
