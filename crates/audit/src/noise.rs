@@ -14,10 +14,15 @@ use sandbag_run::registry::Registry;
 use sandbag_run::undo::{Leftovers, undo};
 
 use crate::error::Halt;
+use crate::memory_room;
 use crate::suspects::NoiseSource;
 
-/// Room for events of a CPU.
+/// Room for events of a CPU: one in so long a time...
+const EVENT: Duration = Duration::from_micros(8);
+/// ...and at most.
 const ROOM: usize = 200_000;
+/// Bytes of an event.
+const EVENT_BYTES: u64 = 16;
 /// Of the kernel's buffer for each CPU.
 const BUFFER_KIB: u64 = 8 << 10;
 /// Loops warm so long.
@@ -63,6 +68,27 @@ fn of_failure(
     }
 }
 
+/// Room for the events of a CPU in so long a look.
+fn events_room(duration: Duration) -> usize {
+    let most = duration.as_nanos() / EVENT.as_nanos();
+    usize::try_from(most).unwrap_or(ROOM).clamp(1, ROOM)
+}
+
+/// Refuses to take more memory than there is `free` for: the kernel would kill the audit for it.
+fn check_room(cpus: usize, events: usize, free: u64) -> Result<(), Halt> {
+    let needed = (cpus as u64)
+        .saturating_mul(events as u64)
+        .saturating_mul(EVENT_BYTES);
+    if needed <= free.saturating_sub(memory_room::reserve(free)) {
+        return Ok(());
+    }
+    Err(Halt::Failed(format!(
+        "events of {cpus} CPUs need {} MiB, of {} MiB that are free: take fewer CPUs (--cpus), or          other tests (--tests)",
+        needed.div_ceil(1 << 20),
+        free >> 20
+    )))
+}
+
 /// Looks for so long; where `traced`, with the kernel's trace events beside.
 pub(crate) fn look(
     root: &Root,
@@ -70,6 +96,9 @@ pub(crate) fn look(
     duration: Duration,
     traced: bool,
 ) -> Result<NoiseShares, Halt> {
+    if let Ok(free) = memory_room::room(root) {
+        check_room(cpus.len(), events_room(duration), free)?;
+    }
     let options = collect::CollectOptions {
         cpus: cpus.clone(),
         duration,
@@ -77,7 +106,7 @@ pub(crate) fn look(
         round: Some(duration),
         threshold: collect::Threshold::TimesLeast,
         preheat: PREHEAT,
-        room: ROOM,
+        room: events_room(duration),
         real_time: None,
     };
     let header = TraceHeader {
@@ -188,6 +217,19 @@ mod tests {
             // How long it could look depends on who else runs.
             assert!(known_ns == 0 || (0.0..=100.0).contains(&pct));
         }
+    }
+
+    #[test]
+    fn a_look_takes_no_memory_that_is_not_there() {
+        // Room for a timer of 10 kHz many times over.
+        let events = events_room(Duration::from_millis(160));
+        assert_eq!(events, 20_000);
+        assert_eq!(events_room(Duration::from_secs(60)), ROOM);
+        assert_eq!(events_room(Duration::from_nanos(1)), 1);
+        assert_eq!(check_room(256, events, 512 << 20), Ok(()));
+        let refused = check_room(1024, events, 400 << 20).unwrap_err();
+        let said = "events of 1024 CPUs need 313 MiB, of 400 MiB";
+        assert!(refused.to_string().contains(said), "{refused}");
     }
 
     #[test]
