@@ -16,6 +16,8 @@ use crate::options::AuditOptions;
 
 /// How much longer each length is than the one before.
 const FACTORS: [u64; 3] = [1, 2, 4];
+/// Lengths of a test, but for commands, which have one.
+pub const LENGTHS: usize = FACTORS.len();
 
 /// The lengths of a test of which a unit takes `unit_ns`: the longest about
 /// `longest`, each of at least one unit, no two the same.
@@ -82,13 +84,13 @@ fn shuffle<T>(all: &mut [T], chance: &mut Chance) {
 /// ranks, one CPU has to be the slowest or the fastest of all blocks with less
 /// probability than the level; by means, their statistic, at most the root of the
 /// number of blocks, has to be beyond the level.
-pub fn rounds_needed(cpus: usize, level: TestLevel) -> u32 {
+pub fn rounds_needed(cpus: usize, level: TestLevel, lengths: usize) -> u32 {
     if cpus < 2 || level.comparisons == 0 {
         return 0;
     }
     let by_ranks = (2.0 / level.joint_alpha()).ln() / (cpus as f64).ln();
     let by_means = level.z().powi(2);
-    (by_ranks.max(by_means) / FACTORS.len() as f64).ceil() as u32
+    (by_ranks.max(by_means) / lengths.max(1) as f64).ceil() as u32
 }
 
 /// When a test has enough.
@@ -172,9 +174,12 @@ mod tests {
             comparisons,
         };
         // 2^-14 to either side are less than 1 % of 80.
-        assert_eq!(rounds_needed(2, level(80)), 5);
-        assert!(rounds_needed(2, level(5)) >= 3 && rounds_needed(64, level(2000)) <= 12);
-        assert_eq!(rounds_needed(1, level(0)), 0);
+        assert_eq!(rounds_needed(2, level(80), LENGTHS), 5);
+        assert_eq!(rounds_needed(2, level(5), LENGTHS), 4);
+        assert!(rounds_needed(64, level(2000), LENGTHS) <= 12);
+        // A command has a third of the blocks.
+        assert_eq!(rounds_needed(2, level(5), 1), 10);
+        assert_eq!(rounds_needed(1, level(0), LENGTHS), 0);
     }
 
     proptest! {

@@ -59,7 +59,7 @@ pub fn run(
         comparisons,
     };
     let mut session = AuditSession::new(root, options, &facts, level, begin_ns, progress, stop)?;
-    let needed = plan::rounds_needed(facts.cpus.len(), level);
+    let needed = plan::rounds_needed(facts.cpus.len(), level, plan::LENGTHS);
     if options.rounds.0 < needed {
         session.remark(format!(
             "{} rounds can decide nothing at {} % confidence over {comparisons} comparisons: that \
@@ -111,6 +111,9 @@ pub fn run(
         session.remark(text);
     }
     session.remark_precision(&tests);
+    for text in few_rounds(&tests, options.rounds, facts.cpus.len(), level) {
+        session.remark(text);
+    }
     let AuditSession {
         left_out, remarks, ..
     } = session;
@@ -186,6 +189,28 @@ fn take_turns(session: &mut AuditSession<'_>, planned: &[TestPlan]) -> Vec<Test>
     turns.into_iter().map(|turn| session.finish(turn)).collect()
 }
 
+/// Tests of one length that had too few rounds to decide anything, in words. If `asked` is too few
+/// for all tests, that was said before.
+fn few_rounds(tests: &[Test], asked: (u32, u32), cpus: usize, level: TestLevel) -> Vec<String> {
+    if asked.0 < plan::rounds_needed(cpus, level, plan::LENGTHS) {
+        return Vec::new();
+    }
+    let whole = tests.iter().filter(|test| test.failure.is_none());
+    let few = whole.filter_map(|test| {
+        let rounds = test.samples.iter().map(|sample| sample.round + 1).max()?;
+        let needed = plan::rounds_needed(cpus, level, test.lengths.len());
+        (rounds < needed).then(|| {
+            format!(
+                "the {rounds} rounds of {} can decide nothing, as it has one length: that takes \
+                 {needed} at least (--rounds {needed}..{})",
+                test.name,
+                asked.1.max(needed)
+            )
+        })
+    });
+    few.collect()
+}
+
 fn design(options: &AuditOptions, accounting: &Accounting) -> Design {
     Design {
         seed: options.seed,
@@ -241,3 +266,42 @@ fn plan_tests(root: &Root, options: &AuditOptions) -> Result<Vec<TestPlan>> {
 const NULL: &str = "/dev/null";
 /// An audit that takes longer says so before.
 const LONG: Duration = Duration::from_secs(600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::AuditSample;
+
+    #[test]
+    fn a_command_that_had_too_few_rounds_is_named() {
+        let level = TestLevel {
+            confidence: 0.99,
+            comparisons: 5,
+        };
+        let with = |rounds: u32, lengths: usize| {
+            let sample = |round| AuditSample {
+                round,
+                ..AuditSample::default()
+            };
+            Test {
+                lengths: vec![1; lengths],
+                samples: (0..rounds).map(sample).collect(),
+                ..Test::empty("fft")
+            }
+        };
+        let of = |test: Test, asked| few_rounds(&[test], asked, 2, level);
+        let said = |test| of(test, (6, 60));
+        let found = said(with(6, 1));
+        assert!(
+            found.len() == 1
+                && found[0].contains("6 rounds of fft")
+                && found[0].contains("--rounds 10..60"),
+            "{found:?}"
+        );
+        assert!(said(with(10, 1)).is_empty() && said(with(6, 3)).is_empty());
+        // It was asked to stop, or that many were too few for any test.
+        let mut stopped = with(6, 1);
+        stopped.failure = Some(crate::model::STOPPED.to_owned());
+        assert!(said(stopped).is_empty() && of(with(3, 1), (3, 3)).is_empty());
+    }
+}
