@@ -39,6 +39,7 @@ mod statistic;
 #[cfg(test)]
 mod tests;
 
+use std::panic::resume_unwind;
 use std::thread;
 
 pub use blocks::{Blocks, Scale};
@@ -161,17 +162,33 @@ fn each_cpu<T: Send>(blocks: &Blocks, of: impl Fn(usize) -> T + Sync) -> Vec<T> 
     if threads < 2 {
         return (0..cpus).map(of).collect();
     }
+    in_threads(cpus, threads, |_| thread::Builder::new(), of)
+}
+
+/// Something of each, in parts side by side. A part for which no thread can be had (a limit of
+/// processes) is done here.
+fn in_threads<T: Send>(
+    cpus: usize,
+    threads: usize,
+    builder: impl Fn(usize) -> thread::Builder,
+    of: impl Fn(usize) -> T + Sync,
+) -> Vec<T> {
     let of = &of;
     thread::scope(|scope| {
         let share = cpus.div_ceil(threads);
-        let parts = (0..cpus).step_by(share).map(|from| {
+        let parts = (0..cpus).step_by(share).enumerate().map(|(number, from)| {
             let part = from..(from + share).min(cpus);
-            scope.spawn(move || part.map(of).collect::<Vec<T>>())
+            let own = part.clone();
+            let work = move || own.map(of).collect::<Vec<T>>();
+            (builder(number).spawn_scoped(scope, work), part)
         });
         // All of them are started first.
         let parts: Vec<_> = parts.collect();
-        let ended = parts.into_iter().map(thread::ScopedJoinHandle::join);
-        ended.flat_map(Result::unwrap_or_default).collect()
+        let found = parts.into_iter().flat_map(|(thread, part)| match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Err(_) => part.map(of).collect(),
+        });
+        found.collect()
     })
 }
 

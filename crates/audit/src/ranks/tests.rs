@@ -42,6 +42,22 @@ fn a_shift_is_found_and_its_mirror_image_is_not_slower() {
 }
 
 #[test]
+fn where_no_thread_can_be_had_the_rest_is_done_here() {
+    let of = |cpu: usize| cpu * 2;
+    let wanted: Vec<usize> = (0..10).map(of).collect();
+    // No stack is as large.
+    let fails = || thread::Builder::new().stack_size(usize::MAX / 2);
+    assert!(fails().spawn(|| ()).is_err());
+    for threads_to_be_had in [0, 1, 9] {
+        let builder = |number| match number {
+            number if number < threads_to_be_had => thread::Builder::new(),
+            _ => fails(),
+        };
+        assert_eq!(in_threads(10, 4, builder, of), wanted);
+    }
+}
+
+#[test]
 fn many_cpus_side_by_side_are_in_their_order() {
     let blocks = noisy(40, 30, 0.02, 3);
     assert!(blocks.len() * 40 > MANY);
