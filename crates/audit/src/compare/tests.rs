@@ -160,6 +160,15 @@ fn what_is_not_alike_is_refused_and_named() {
 }
 
 #[test]
+fn memory_that_the_kernel_keeps_for_itself_makes_no_other_machine() {
+    let (a, mut b) = (Maker::eight().make(), Maker::eight().make());
+    b.machine[2].1 = "16383992 kB".to_owned();
+    assert!(differences(&a, &b).is_empty());
+    b.machine[2].1 = "12288000 kB".to_owned();
+    assert_eq!(differences(&a, &b), ["memory: 16384000 kB and 12288000 kB"]);
+}
+
+#[test]
 fn lengths_that_were_found_anew_are_the_same() {
     let (a, mut b) = (eight(), Maker::eight().seed(2).make());
     // A tenth longer, and what was run took as much longer.
