@@ -80,11 +80,12 @@ impl AuditOptions {
         }
     }
 
-    /// About the least time for this number of tests and CPUs.
-    pub fn least_time(&self, tests: usize, cpus: usize) -> Duration {
+    /// About the least time for so many tests that run on one CPU after the other, and so many
+    /// that run on all at once.
+    pub fn least_time(&self, by_turns: usize, at_once: usize, cpus: usize) -> Duration {
+        let runs = by_turns as f64 * cpus as f64 + at_once as f64;
         // Lengths of 1, 1/2 and 1/4.
-        let round = self.longest_run.mul_f64(1.75 * tests as f64 * cpus as f64);
-        round * self.rounds.0
+        self.longest_run.mul_f64(1.75 * runs) * self.rounds.0
     }
 
     /// Refuses directories that are not there, before anything is measured for them.
@@ -206,6 +207,14 @@ pub enum AuditProgress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn noise_takes_no_longer_on_many_cpus() {
+        let options = AuditOptions::default();
+        let of = |by_turns, at_once, cpus| options.least_time(by_turns, at_once, cpus).as_millis();
+        assert_eq!([of(0, 1, 1), of(0, 1, 256)], [3360; 2]);
+        assert_eq!(of(1, 0, 256), 3360 * 256);
+    }
 
     #[test]
     fn a_directory_that_is_not_there_is_refused_where_it_is_needed() {

@@ -19,6 +19,7 @@ use crate::facts::CpuAccess;
 use crate::model::{Audit, Design, Test, VERSION};
 use crate::options::{AuditOptions, AuditProgress, TestRequest};
 use crate::verdict::{self, Rule};
+use crate::work::Spec;
 use crate::{facts, plan, suspects};
 use session::AuditSession;
 use turn::{TestKind, TestPlan, Turn};
@@ -69,7 +70,11 @@ pub fn run(
             options.rounds.1.max(needed)
         ));
     }
-    let least = options.least_time(planned.len(), facts.cpus.len());
+    let of = |is: fn(&TestKind) -> bool| planned.iter().filter(|test| is(&test.kind)).count();
+    // Of commands no time is known, and of calls their number is asked for.
+    let by_turns = of(|kind| matches!(kind, TestKind::Work(spec) if *spec != Spec::Syscall));
+    let at_once = of(|kind| *kind == TestKind::Noise);
+    let least = options.least_time(by_turns, at_once, facts.cpus.len());
     if least > LONG {
         session.remark(format!(
             "{} tests of {} CPUs take {} minutes at least: --quick, --tests and --cpus shorten that",
@@ -227,7 +232,6 @@ fn design(options: &AuditOptions, accounting: &Accounting) -> Design {
 /// What is asked for as tests with names and sizes.
 fn plan_tests(root: &Root, options: &AuditOptions) -> Result<Vec<TestPlan>> {
     use crate::memory_room;
-    use crate::work::Spec;
     let bytes = match options.memory_bytes {
         Some(bytes) => bytes,
         None => memory_room::default_bytes(root)?,
