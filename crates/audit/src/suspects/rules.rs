@@ -41,8 +41,8 @@ const DEVICE_NS: f64 = 2_000.0;
 const PER_S: f64 = 100.0;
 /// Least difference of frequencies that is reported, percent.
 const FREQUENCY_PCT: f64 = 0.5;
-/// The row of the local timer in `/proc/interrupts`, x86 and Arm.
-const TIMERS: [&str; 3] = ["LOC", "arch_timer", "riscv-timer"];
+/// Words of the row of the local timer in `/proc/interrupts`: x86, Arm, RISC-V, Hyper-V, Xen.
+const TIMERS: [&str; 5] = ["LOC", "arch_timer", "riscv-timer", "HVS", "timer0"];
 
 /// A value of a CPU and the mean of the other CPUs.
 struct Excess {

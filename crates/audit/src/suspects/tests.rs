@@ -135,6 +135,21 @@ fn a_timer_is_known_by_its_interrupts() {
 }
 
 #[test]
+fn timers_of_hypervisors_are_timers() {
+    for row in [
+        "HVS Hyper-V stimer0 interrupts",
+        "36 xen-percpu -virq timer0",
+    ] {
+        let mut seen = quiet();
+        let interrupts = &mut seen.of.get_mut(&1).unwrap().evidence.interrupts;
+        interrupts.push((row.into(), 100_000));
+        let found = find(&[test_of(3.0, 3.0)], &seen);
+        let kinds: Vec<&str> = found.iter().map(|found| found.kind.as_str()).collect();
+        assert_eq!(kinds, ["timer"], "{row}");
+    }
+}
+
+#[test]
 fn a_faster_kind_is_no_suspect() {
     let mut seen = quiet();
     seen.cpus[0].kind = Some("efficiency core".into());
