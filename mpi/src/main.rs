@@ -16,6 +16,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use mpi::traits::Communicator as _;
+use sandbag_linux::launcher::{Launched, launched};
 use sandbag_ui::exit;
 
 /// The compute-barrier benchmark of sandbag with MPI ranks, and one start of sandbag on their hosts
@@ -42,7 +43,25 @@ fn say(text: std::fmt::Arguments<'_>) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
+/// Launchers that start the processes of an MPI program; OAR and sandbag itself do not.
+fn starts_ranks(launched: &Launched) -> bool {
+    !["OAR", "sandbag"].contains(&launched.by)
+}
+
+/// Why a world of this size is not what the launcher started: without its connection each
+/// process would be a program of one rank.
+fn misfit(size: i32, launched: Option<&Launched>, library: &str) -> Option<String> {
+    let found = launched.filter(|one| starts_ranks(one) && size == 1 && one.size > 1)?;
+    Some(format!(
+        "the launcher ({}) started {} processes, and MPI knows 1: its library ({library}) does not \
+         fit the launcher. Take the mpirun of that library, or srun --mpi=pmix or --mpi=pmi2",
+        found.by, found.size
+    ))
+}
+
 fn main() -> ExitCode {
+    // Before the library can add variables of its own.
+    let launched = launched();
     let Some(universe) = mpi::initialize() else {
         say(format_args!("MPI cannot be initialised here"));
         return ExitCode::from(exit::NOT_POSSIBLE);
@@ -59,6 +78,13 @@ fn main() -> ExitCode {
             return ExitCode::from(error.exit_code() as u8);
         }
     };
+    if let Some(why) = misfit(world.size(), launched.as_ref(), &run::library()) {
+        // All of them have rank 0.
+        if launched.is_some_and(|one| one.rank == 0) {
+            say(format_args!("{why}"));
+        }
+        return ExitCode::from(exit::NOT_POSSIBLE);
+    }
     let done = match &cli.action {
         Action::Bench(args) => run::bench(args, &world),
         Action::Info => run::info(&world),
@@ -83,5 +109,29 @@ fn main() -> ExitCode {
                 exit::USAGE
             })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launcher_s_processes_are_one_program() {
+        let fits = |size, by, started| {
+            let launched = Launched {
+                by,
+                rank: 0,
+                size: started,
+            };
+            misfit(size, Some(&launched), "X").is_none()
+        };
+        assert!(!fits(1, "Slurm", 2) && !fits(1, "Hydra", 400));
+        assert!(fits(2, "Slurm", 2) && fits(1, "Open MPI", 1));
+        // Of several programs in one world each launcher's number may be its own part.
+        assert!(fits(4, "Slurm", 2));
+        // A program beside the load of each host, and a host of a job.
+        assert!(fits(1, "sandbag", 2) && fits(1, "OAR", 2));
+        assert!(misfit(1, None, "X").is_none());
     }
 }

@@ -170,7 +170,7 @@ pub fn info(world: &SimpleCommunicator) -> Result<()> {
 }
 
 /// The MPI library, in one line.
-fn library() -> String {
+pub fn library() -> String {
     let text = mpi::environment::library_version().unwrap_or_default();
     let first = text.lines().next().unwrap_or_default();
     first.trim_matches(['\0', ' ', '\t']).to_owned()

@@ -159,6 +159,26 @@ fn a_run_without_mpirun_has_one_rank() {
 }
 
 #[test]
+fn processes_that_mpi_does_not_connect_are_refused() {
+    let _alone = alone();
+    let info = |rank: &str| {
+        // Of a launcher that no library here knows.
+        let mut command = Command::new(program());
+        command.env("PALS_RANKID", rank).env("PALS_NRANKS", "2");
+        let output = command.arg("info").output().unwrap();
+        assert_eq!(output.status.code(), Some(5), "{output:?}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let text = info("0");
+    assert!(
+        text.contains("started 2 processes, and MPI knows 1"),
+        "{text}"
+    );
+    assert!(!info("1").contains("sandbag-mpi:"));
+}
+
+#[test]
 fn sandbag_starts_it() {
     let _alone = alone();
     let sandbag = std::env::var_os("SANDBAG_BIN")
