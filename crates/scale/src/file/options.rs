@@ -113,7 +113,13 @@ impl BenchOptions {
             ..ReplayOptions::default()
         };
         let known = trace.cpus.iter().filter(|cpu| cpu.known_ns() > 0);
-        let plan = ReplayPlan::new(&known.collect::<Vec<&CpuTrace>>(), &options)?;
+        let mut known: Vec<&CpuTrace> = known.collect();
+        // The prediction beside the measurement leaves out CPUs that do not fill a node, too.
+        let group = self.group as usize;
+        if known.len() >= group {
+            known.truncate(known.len() / group.max(1) * group);
+        }
+        let plan = ReplayPlan::new(&known, &options)?;
         leaves_room(&plan)?;
         Ok(plan)
     }
@@ -161,6 +167,22 @@ mod tests {
         let some = trace(vec![known.clone(), empty.clone(), known]);
         assert_eq!(options.plan(&some).unwrap().columns(), 2);
         assert!(options.plan(&trace(vec![empty])).is_err());
+    }
+
+    #[test]
+    fn cpus_that_do_not_fill_a_node_are_not_replayed() {
+        let columns = |group: &str, cpus: usize| {
+            let options = ProgramOptions::parse_from(["x", "--jitter", "t", "--group", group]);
+            let known = cpu(&[(0, 1_000_000_000)], &[(5000, 2000)]);
+            let plan = options.options.plan(&trace(vec![known; cpus]));
+            plan.map(|plan| plan.columns())
+                .map_err(|error| error.line())
+        };
+        assert_eq!(columns("2", 3), Ok(2));
+        assert_eq!(columns("2", 4), Ok(4));
+        assert_eq!(columns("1", 3), Ok(3));
+        let fewer = columns("4", 3).unwrap_err();
+        assert!(fewer.contains("4 CPUs"), "{fewer}");
     }
 
     #[test]
