@@ -15,7 +15,7 @@ use sandbag_ui::BadInput;
 use sandbag_ui::exit;
 use sandbag_ui::failure::Result;
 use sandbag_ui::messages::Messages;
-use sandbag_ui::output::{self, NODES_JSON, put_json};
+use sandbag_ui::output::{self, put_json};
 use sandbag_ui::text::visible;
 use sandbag_ui::units;
 use serde::{Deserialize, Serialize};
@@ -183,9 +183,7 @@ pub fn main(
         // A run that takes --at begins there itself, and needs the time before to get ready.
         start_ns: start_ns.filter(|_| !verb.has_at).unwrap_or(0),
         has_command: has_command(words) || verb.has_programs,
-        record: verb
-            .has_programs
-            .then(|| of_host(&out, &member.host, "").join(NODES_JSON)),
+        record: verb.record(&of_host(&out, &member.host, "")),
         lost_after: args.lost_after,
     };
     // Without ends, in case this process does not live to write them. A wait for the disk would

@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -21,9 +21,13 @@ use sandbag_linux::signals::{ENDING, PASSED, Signals, is_taken};
 use sandbag_ui::exit;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::messages::Messages;
+use serde::Deserialize;
 
 use crate::clocks::wall_ns;
-use crate::exchange::{EarlyEnd, INTERRUPTED, LeaderNote, MeetingPlace, MemberEnd, MemberNote};
+use crate::exchange::{
+    EarlyEnd, INTERRUPTED, LARGEST_RECORD, LeaderNote, MeetingPlace, MemberEnd, MemberNote,
+    read_limited,
+};
 use crate::meeting::{Member, early_end};
 
 /// Between two looks at the others, and two signs of life.
@@ -45,17 +49,57 @@ pub struct Task {
     pub start_ns: i64,
     /// It wraps a command: its code is the command's.
     pub has_command: bool,
-    /// The record that it leaves if its code is that of its programs.
-    pub record: Option<PathBuf>,
+    /// The record that says how its command or programs ended, if it leaves one.
+    pub record: Option<TaskRecord>,
     /// Who says nothing for this long is lost.
     pub lost_after: Duration,
 }
 
+/// What sandbag leaves of a task with a command or programs.
+pub enum TaskRecord {
+    /// `run.json`, with the exit code of its command.
+    Run(PathBuf),
+    /// `nodes.json`, which is there if the programs were started.
+    Nodes(PathBuf),
+}
+
+/// Of `run.json`.
+#[derive(Deserialize)]
+struct RecordedRun {
+    command: Option<RecordedCommand>,
+}
+
+#[derive(Deserialize)]
+struct RecordedCommand {
+    exit_code: Option<i32>,
+}
+
 impl Task {
-    /// Whether the code of its process is that of a program.
-    fn has_programs_code(&self) -> bool {
-        self.has_command && self.record.as_ref().is_none_or(|path| path.exists())
+    /// How its process ended.
+    fn end(&self, status: ExitStatus) -> MemberEnd {
+        let has_command = match &self.record {
+            Some(TaskRecord::Nodes(path)) => self.has_command && path.exists(),
+            _ => self.has_command,
+        };
+        let is_recorded = |code| match &self.record {
+            Some(TaskRecord::Run(path)) => command_code(path) == Some(code),
+            Some(TaskRecord::Nodes(_)) => true,
+            None => false,
+        };
+        let mut end = outcome(status, has_command);
+        // Sandbag's own codes beside a command may be the command's, too.
+        if has_command && status.code().is_some_and(is_recorded) {
+            end.failure = None;
+        }
+        end
     }
+}
+
+/// The exit code of the command of a run.
+fn command_code(run: &Path) -> Option<i32> {
+    let text = read_limited(run, LARGEST_RECORD).ok()?;
+    let run: RecordedRun = serde_json::from_slice(&text).ok()?;
+    run.command?.exit_code
 }
 
 /// How the experiment ended here.
@@ -215,7 +259,7 @@ impl<'a> Course<'a> {
             {
                 // What has ended by itself is not asked: its code is its own.
                 if let Some(status) = process.try_wait().context("wait")? {
-                    let mut own = outcome(status, task.has_programs_code());
+                    let mut own = task.end(status);
                     // A signal to this host's process only must not leave the others without it.
                     if interrupt::came() && self.early.is_none() && own.failure.is_none() {
                         own.failure = Some(INTERRUPTED.to_owned());

@@ -23,6 +23,8 @@ const DIR: &str = "meeting";
 const LEADER: &str = "leader.json";
 /// A larger file is none of ours, bytes.
 const LARGEST: u64 = 16 << 20;
+/// A larger record of an experiment or a run is none of ours, bytes.
+pub(crate) const LARGEST_RECORD: u64 = 64 << 20;
 
 /// What rank 0 says to all.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

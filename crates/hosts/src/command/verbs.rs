@@ -11,6 +11,7 @@ use sandbag_run::directory::ACHIEVED_CSV;
 use sandbag_ui::output::{NODES_JSON, RUN_JSON};
 
 use super::{HostsArgs, of_host};
+use crate::course::TaskRecord;
 
 /// A command that knows --hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,6 +140,15 @@ impl HostsVerb {
             (Some(_), ["audit", "run"]) => Some("sandbag audit gather"),
             (Some(_), ["jitter", "record"]) => Some("sandbag jitter gather"),
             _ => None,
+        }
+    }
+
+    /// What it leaves in the directory of a host that says how its programs ended.
+    pub(crate) fn record(&self, dir: &Path) -> Option<TaskRecord> {
+        match self.ending {
+            Some(_) => None,
+            None if self.has_programs => Some(TaskRecord::Nodes(dir.join(NODES_JSON))),
+            None => Some(TaskRecord::Run(dir.join(RUN_JSON))),
         }
     }
 

@@ -107,7 +107,7 @@ fn a_code_is_that_of_programs_only_where_their_record_is() {
         words: vec!["--no-such-option".into()],
         start_ns: 0,
         has_command: true,
-        record: Some(record.clone()),
+        record: Some(TaskRecord::Nodes(record.clone())),
         lost_after: Duration::from_secs(60),
     };
     let run = || {
@@ -119,6 +119,35 @@ fn a_code_is_that_of_programs_only_where_their_record_is() {
     std::fs::write(&record, "").unwrap();
     let end = run();
     assert!(end.code != 0 && end.early.is_none(), "{:?}", end.ends);
+}
+
+#[test]
+fn a_command_may_end_with_a_code_of_sandbag() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run.json");
+    let task = Task {
+        words: Vec::new(),
+        start_ns: 0,
+        has_command: true,
+        record: Some(TaskRecord::Run(run.clone())),
+        lost_after: Duration::from_secs(60),
+    };
+    let fails = |code: i32| task.end(ExitStatus::from_raw(code << 8)).failure.is_some();
+    for code in [125, 126, 127] {
+        let _ = std::fs::remove_file(&run);
+        assert!(fails(code));
+        for (record, is_failure) in [
+            (format!(r#"{{"command":{{"exit_code":{code}}}}}"#), false),
+            (r#"{"command":{"exit_code":0}}"#.to_owned(), true),
+            (r#"{"command":null}"#.to_owned(), true),
+            (r#"{"error":{"message":"no v2"}}"#.to_owned(), true),
+        ] {
+            std::fs::write(&run, &record).unwrap();
+            assert_eq!(fails(code), is_failure, "{code}: {record}");
+        }
+    }
+    let killed = task.end(ExitStatus::from_raw(9));
+    assert!(killed.failure.is_some());
 }
 
 #[test]

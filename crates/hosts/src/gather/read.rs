@@ -16,10 +16,7 @@ use serde::Deserialize;
 
 use super::{COLUMNS, Gathered, GatheredHost, Piece};
 use crate::command::{Experiment, HOSTS_JSON, of_host};
-use crate::exchange::{EarlyEnd, read_limited};
-
-/// Larger records are none of ours, bytes.
-const LARGEST: u64 = 64 << 20;
+use crate::exchange::{EarlyEnd, LARGEST_RECORD, read_limited};
 
 /// Of run.json (docs/reference/run-json.md).
 #[derive(Debug, Deserialize)]
@@ -206,7 +203,7 @@ fn known(dir: &Path) -> Result<Option<Experiment>> {
     if !path.exists() {
         return Ok(None);
     }
-    let bytes = read_limited(&path, LARGEST).with_context(|| path.display().to_string())?;
+    let bytes = read_limited(&path, LARGEST_RECORD).with_context(|| path.display().to_string())?;
     let experiment: Experiment = serde_json::from_slice(&bytes)
         .map_err(|error| BadInput(format!("{}: {error}", path.display())))?;
     if experiment.format > crate::command::FORMAT {
@@ -234,7 +231,7 @@ fn last_sign(dir: &Path, experiment: &Experiment) -> Option<EarlyEnd> {
 
 /// Fills in what the nodes of a host say, where it has such.
 fn fill_nodes(host: &mut GatheredHost, dir: &Path) -> Option<i128> {
-    let bytes = read_limited(&dir.join(NODES_JSON), LARGEST).ok()?;
+    let bytes = read_limited(&dir.join(NODES_JSON), LARGEST_RECORD).ok()?;
     let record: HostNodes = serde_json::from_slice(&bytes).ok()?;
     let reasons = record
         .nodes
@@ -257,7 +254,7 @@ fn fill(host: &mut GatheredHost, dir: &Path) -> Option<i128> {
     if !path.exists() && dir.join(NODES_JSON).exists() {
         return fill_nodes(host, dir);
     }
-    let read = read_limited(&path, LARGEST).map_err(|error| match error.kind() {
+    let read = read_limited(&path, LARGEST_RECORD).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => format!("it left no {RUN_JSON}"),
         _ => format!("{RUN_JSON}: {error}"),
     });
