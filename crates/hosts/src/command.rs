@@ -162,6 +162,8 @@ pub fn main(
         }
         met => met?,
     };
+    // Before this host can fail: what an earlier experiment left is not of this one.
+    verb.remove_own(words, &out, &member.host);
     let plan = leader.plan.iter().flat_map(|plan| &plan.members);
     let own = plan.clone().find(|one| one.rank == member.rank).cloned();
     let common_ns = leader.plan.as_ref().map(|plan| plan.start_ns);
@@ -174,7 +176,6 @@ pub fn main(
         meeting::fail(&member, &meeting, &leader, &why)?;
         return Err(sandbag_ui::Failure::text(why));
     }
-    verb.remove_own(words, &out, &member.host);
     if member.rank == 0 {
         say_clocks(&leader, messages);
     }
@@ -349,7 +350,64 @@ pub(crate) fn of_host(out: &Path, host: &str, ending: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::clocks::{Offset, wall_ns};
+    use crate::exchange::StartPlan;
+
+    #[test]
+    fn who_comes_too_late_keeps_no_earlier_result() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = MeetingPlace::in_dir(dir.path()).unwrap();
+        let leader = Member::here(0, 2).unwrap();
+        let run = of_host(dir.path(), &leader.host, "").join("run.json");
+        fs::create_dir(run.parent().unwrap()).unwrap();
+        fs::write(&run, "{}").unwrap();
+        let args = HostsArgs {
+            hosts: true,
+            rank: Some(1),
+            ranks: Some(2),
+            start: StartWhen::Common,
+            start_timeout: Duration::from_secs(60),
+            lost_after: Duration::from_secs(60),
+        };
+        let out = dir.path().to_owned().into_os_string();
+        let words = ["load", "5", "--force", "--out"].map(OsString::from);
+        let words: Vec<OsString> = words.into_iter().chain([out]).collect();
+        let verb = verbs::named(&["load"]);
+        let refused = std::thread::scope(|scope| {
+            let host = scope.spawn(|| {
+                let messages = Messages::new(true, 0);
+                main(&args, &verb, &words, &messages).map_err(|error| error.line())
+            });
+            let mut note = leader.leader_note();
+            place.write_leader(&note).unwrap();
+            let until = std::time::Instant::now() + Duration::from_secs(60);
+            let answer = loop {
+                assert!(std::time::Instant::now() < until);
+                match place.member(1).filter(|it| it.leader == leader.nonce) {
+                    Some(answer) => break answer,
+                    None => std::thread::sleep(Duration::from_millis(5)),
+                }
+            };
+            note.plan = Some(StartPlan {
+                start_ns: wall_ns() - 3_000_000_000,
+                members: vec![PlannedMember {
+                    rank: 1,
+                    host: answer.host,
+                    nonce: answer.nonce,
+                    offset: Offset::default(),
+                    clock: answer.clock,
+                }],
+            });
+            place.write_leader(&note).unwrap();
+            host.join().unwrap()
+        });
+        let refused = refused.unwrap_err();
+        assert!(refused.contains("after the start"), "{refused}");
+        assert!(!run.exists());
+    }
 
     #[test]
     fn another_s_failure_is_no_code_of_a_command_and_no_verdict() {

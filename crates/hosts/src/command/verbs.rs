@@ -57,6 +57,11 @@ const fn file(path: &'static [&'static str], ending: &'static str) -> HostsVerb 
     }
 }
 
+#[cfg(test)]
+pub(super) fn named(path: &[&str]) -> HostsVerb {
+    VERBS.into_iter().find(|verb| verb.path == path).unwrap()
+}
+
 /// Ours, and whether a value follows.
 const OWN: [(&str, bool); 6] = [
     ("--hosts", false),
@@ -357,14 +362,11 @@ mod tests {
     use sandbag_ui::messages::Messages;
 
     use super::super::{StartWhen, main};
+    use super::named as verb;
     use super::*;
 
     fn words(text: &str) -> Vec<OsString> {
         text.split_whitespace().map(OsString::from).collect()
-    }
-
-    fn verb(path: &[&str]) -> HostsVerb {
-        VERBS.into_iter().find(|verb| verb.path == path).unwrap()
     }
 
     #[test]
