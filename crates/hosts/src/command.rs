@@ -114,6 +114,9 @@ pub fn main(
     {
         return Err(BadInput(text.to_owned()).into());
     }
+    if let Some(text) = verb.other_form(words) {
+        return Err(BadInput(text.to_owned()).into());
+    }
     let place = place_among(args)?;
     let out = verb.output(words).ok_or_else(|| {
         BadInput(format!(

@@ -193,6 +193,16 @@ impl HostsVerb {
         }
     }
 
+    /// Why an option about the form of the result does not go with a file of each host.
+    pub fn other_form(&self, words: &[OsString]) -> Option<&'static str> {
+        let mut own = words.iter().take_while(|word| *word != "--");
+        let is_other = self.path == ["audit", "run"] && own.any(|word| split(word).0 == "--to");
+        is_other.then_some(
+            "--to and --hosts: sandbag audit gather reads the JSON that each host leaves; leave \
+             --to out, and convert the report (sandbag audit gather DIR -o FILE)",
+        )
+    }
+
     /// The words for this host: its own directory or file, and its time; without our options.
     pub fn for_host(
         &self,
@@ -296,7 +306,15 @@ pub fn other_start(words: &[OsString]) -> Option<&'static str> {
 }
 
 /// Options whose value is the name of a result.
-const NAMING: [&str; 6] = ["-o", "--output", "--out", "--html", "--junit", "--json"];
+const NAMING: [&str; 7] = [
+    "-o",
+    "--output",
+    "--out",
+    "--html",
+    "--junit",
+    "--metrics-file",
+    "--json",
+];
 
 /// An option that names the same file on all hosts, besides that of the output.
 pub fn common_name(words: &[OsString], host: &str) -> Option<&'static str> {
@@ -332,7 +350,7 @@ pub fn with_host_in_names(words: impl Iterator<Item = OsString>) -> Vec<OsString
     for at in 0..end {
         let (name, has_value) = split(&words[at]);
         // The value of --json is in its word.
-        let follows = at > 0 && NAMING[..5].iter().any(|known| words[at - 1] == *known);
+        let follows = at > 0 && NAMING[..6].iter().any(|known| words[at - 1] == *known);
         let is_joined = name.starts_with("-o");
         let is_named = follows || is_joined || (has_value && NAMING.contains(&name));
         if is_named && words[at].as_bytes().windows(2).any(|two| two == b"%h") {
@@ -444,15 +462,41 @@ mod tests {
     }
 
     #[test]
+    fn another_form_of_an_audit_is_refused() {
+        let args = HostsArgs {
+            hosts: true,
+            rank: Some(0),
+            ranks: Some(1),
+            start: StartWhen::Each,
+            start_timeout: Duration::ZERO,
+            lost_after: Duration::ZERO,
+        };
+        let messages = Messages::new(true, 0);
+        for to in ["--to csv", "--to=junit"] {
+            let given = words(&format!("audit run {to} -o all --hosts"));
+            let error = main(&args, &verb(&["audit", "run"]), &given, &messages).unwrap_err();
+            assert!(error.line().contains("--to out"), "{}", error.line());
+            assert!(!Path::new("all").exists());
+        }
+        assert_eq!(
+            verb(&["load"]).other_form(&words("load 5 -- app --to csv")),
+            None
+        );
+        let of_app = words("audit run -o all -- --to csv");
+        assert_eq!(verb(&["audit", "run"]).other_form(&of_app), None);
+    }
+
+    #[test]
     fn the_host_stands_in_names_of_results_only() {
         let host = machine::host(&Root::default()).unwrap();
         let given = words(
-            "audit run -o d/%h.json -oe/%h --json=%h --command a=%h --output=%h-%h -- app -o %h",
+            "audit run -o d/%h.json -oe/%h --json=%h --command a=%h --metrics-file %h.prom \
+             --output=%h-%h -- app -o %h",
         );
         let got = with_host_in_names(given.into_iter());
         let text = format!(
             "audit run -o d/{host}.json -oe/{host} --json={host} --command a=%h \
-             --output={host}-{host} -- app -o %h"
+             --metrics-file {host}.prom --output={host}-{host} -- app -o %h"
         );
         assert_eq!(got, words(&text));
     }
@@ -462,10 +506,14 @@ mod tests {
         let found = |text: &str| common_name(&words(text), "n1");
         assert_eq!(found("load 5 --json=all.json -d 1s"), Some("--json"));
         assert_eq!(found("audit run --html all.html"), Some("--html"));
+        let metrics = Some("--metrics-file");
+        assert_eq!(found("load 5 --metrics-file /s/a.prom"), metrics);
+        assert_eq!(found("load 5 --metrics-file=/s/a.prom -d 1s"), metrics);
         for text in [
             "load 5 --json=n1.json",
             "load 5 --json -d 1s",
             "load 5 --json=- -d 1s",
+            "load 5 --metrics-file /s/n1.prom",
             "audit run --html /dev/stdout",
             "load 5 -- app --json=x",
         ] {
