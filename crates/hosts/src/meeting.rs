@@ -21,6 +21,10 @@ use crate::exchange::{
 const EXCHANGES: usize = 8;
 /// Between two looks into the directory.
 const LOOK: Duration = Duration::from_millis(2);
+/// The same for who has not heard of rank 0.
+const FIRST_LOOK: Duration = Duration::from_millis(50);
+/// Between two words of who has not heard of rank 0.
+const UNHEARD: Duration = Duration::from_secs(1);
 /// Who has heard of rank 0 waits for its word for this much longer.
 const HEARD: Duration = Duration::from_secs(5);
 /// From the agreement to the start: two seconds in which the first level is held, and time to
@@ -74,14 +78,24 @@ impl Member {
     /// What another rank answers.
     pub fn answer(&self, leader: &LeaderNote, read_ns: i64) -> MemberNote {
         MemberNote {
-            nonce: self.nonce.clone(),
             leader: leader.nonce.clone(),
+            echo_ns: leader.at_ns,
+            read_ns,
+            ..self.unheard()
+        }
+    }
+
+    /// What another rank says that has not heard of rank 0.
+    fn unheard(&self) -> MemberNote {
+        MemberNote {
+            nonce: self.nonce.clone(),
+            leader: String::new(),
             rank: self.rank,
             host: self.host.clone(),
             boot: self.boot.clone(),
             sandbag: env!("CARGO_PKG_VERSION").to_owned(),
-            echo_ns: leader.at_ns,
-            read_ns,
+            echo_ns: 0,
+            read_ns: 0,
             written_ns: wall_ns(),
             clock: self.clock.clone(),
             beat: 0,
@@ -214,6 +228,7 @@ pub fn lead(member: &Member, place: &MeetingPlace, patience: Duration) -> Result
 pub fn follow(member: &Member, place: &MeetingPlace, patience: Duration) -> Result<LeaderNote> {
     let until = Instant::now() + patience;
     let mut last = None;
+    let mut said_at: Option<Instant> = None;
     loop {
         interrupt::check()?;
         if let Some(leader) = place.leader() {
@@ -237,6 +252,12 @@ pub fn follow(member: &Member, place: &MeetingPlace, patience: Duration) -> Resu
                 place.write_member(&member.answer(&leader, read_ns))?;
                 last = Some(key);
             }
+        } else if last.is_none() && said_at.is_none_or(|at| at.elapsed() > UNHEARD) {
+            // An NFS client may keep that a file is not there for as long as the attributes of
+            // its directory (acdirmin, 30 s), unless it changes the directory itself. Rank 0
+            // passes over this.
+            place.write_member(&member.unheard())?;
+            said_at = Some(Instant::now());
         }
         // Rank 0 knows who is missing, and is about to say it.
         let more = if last.is_some() {
@@ -254,7 +275,7 @@ pub fn follow(member: &Member, place: &MeetingPlace, patience: Duration) -> Resu
             );
             return Err(sandbag_ui::Failure::text(text));
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(if last.is_some() { LOOK } else { FIRST_LOOK });
     }
 }
 
@@ -465,6 +486,32 @@ mod tests {
                 .unwrap_err()
                 .contains("waited 0 s for rank 0")
         );
+    }
+
+    #[test]
+    fn who_hears_nothing_of_rank_0_writes_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = MeetingPlace::in_dir(dir.path()).unwrap();
+        let (first, other) = (member(0, 2, "a"), member(1, 2, "b"));
+        std::thread::scope(|scope| {
+            let follower = scope.spawn(|| follow(&other, &place, Duration::from_secs(60)));
+            let written_after = |before: i64| {
+                let until = Instant::now() + Duration::from_secs(30);
+                while Instant::now() < until {
+                    if let Some(note) = place.member(1).filter(|note| note.written_ns > before) {
+                        return note;
+                    }
+                    std::thread::sleep(LOOK);
+                }
+                panic!("nothing was written");
+            };
+            let one = written_after(0);
+            let two = written_after(one.written_ns);
+            assert_eq!((one.leader.as_str(), two.leader.as_str()), ("", ""));
+            assert_eq!(two.nonce, other.nonce);
+            let led = lead(&first, &place, Duration::from_secs(60)).unwrap();
+            assert_eq!(led, follower.join().unwrap().unwrap());
+        });
     }
 
     #[test]
