@@ -135,13 +135,19 @@ impl MeetingPlace {
     /// # Errors
     /// The file cannot be written.
     pub fn write_leader(&self, note: &LeaderNote) -> Result<()> {
-        self.write(LEADER, note)
+        self.write(LEADER, note, |_| Ok(()))
     }
 
+    /// The last word of a rank is on the disk then, or what it said before still stands.
+    ///
     /// # Errors
     /// The file cannot be written.
     pub fn write_member(&self, note: &MemberNote) -> Result<()> {
-        self.write(&member_file(note.rank), note)
+        self.write(&member_file(note.rank), note, |file| match note.ended {
+            // A quota, or the server of a network file system, may refuse it only now.
+            Some(_) => file.sync_data(),
+            None => Ok(()),
+        })
     }
 
     /// `None` if it is not there, or none of ours.
@@ -154,13 +160,18 @@ impl MeetingPlace {
             .filter(|note: &MemberNote| note.rank == rank)
     }
 
-    fn write(&self, name: &str, note: &impl Serialize) -> Result<()> {
+    fn write(
+        &self,
+        name: &str,
+        note: &impl Serialize,
+        finish: impl FnOnce(&fs::File) -> io::Result<()>,
+    ) -> Result<()> {
         let path = self.dir.join(name);
         let new = self.dir.join(format!("{name}.{}", self.suffix));
         let text = serde_json::to_vec(note)?;
         // Root must not write through a link that another user has put there.
         let written = create(&new)
-            .and_then(|mut file| file.write_all(&text))
+            .and_then(|mut file| file.write_all(&text).and_then(|()| finish(&file)))
             .and_then(|()| fs::rename(&new, &path));
         written.with_context(|| path.display().to_string())
     }
@@ -200,4 +211,32 @@ pub fn nonce() -> Result<String> {
         .and_then(|mut source| source.read_exact(&mut bytes))
         .context("/dev/urandom")?;
     Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meeting::Member;
+
+    #[test]
+    fn a_word_that_the_disk_refuses_does_not_replace_the_one_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = MeetingPlace::in_dir(dir.path()).unwrap();
+        let leader = Member::here(0, 2).unwrap().leader_note();
+        let mut note = Member::here(1, 2).unwrap().answer(&leader, 1);
+        place.write_member(&note).unwrap();
+        let before = note.clone();
+        note.beat += 1;
+        let full = |_: &fs::File| Err(io::Error::from_raw_os_error(libc::EDQUOT));
+        let refused = place.write(&member_file(1), &note, full).unwrap_err();
+        assert!(refused.line().contains("1.json"), "{}", refused.line());
+        assert_eq!(place.member(1), Some(before));
+        note.ended = Some(MemberEnd {
+            code: 0,
+            at: String::new(),
+            failure: None,
+        });
+        place.write_member(&note).unwrap();
+        assert_eq!(place.member(1), Some(note));
+    }
 }
