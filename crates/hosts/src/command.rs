@@ -199,10 +199,10 @@ pub fn main(
     }
     let end = course::run(&member, &meeting, leader.clone(), &task, messages)?;
     if member.rank == 0 {
-        put_experiment(
-            &out,
-            &experiment(args, &leader, &end.ends, end.early.as_ref()),
-        )?;
+        let experiment = experiment(args, &leader, &end.ends, end.early.as_ref());
+        let put = put_experiment(&out, &experiment);
+        course::release(&meeting, &leader, &end);
+        put?;
         let dir = visible(&out.display().to_string());
         messages.say(&format!(
             "{}; {}",

@@ -209,6 +209,8 @@ struct Course<'a> {
     grace_since: Option<Instant>,
     /// The directory has this rank's end.
     is_told: bool,
+    /// Rank 0 has nothing left to do.
+    is_released: bool,
     lost_after: Duration,
     /// When the directory was last written to.
     written_at: Instant,
@@ -236,6 +238,7 @@ impl<'a> Course<'a> {
             is_asked_again: false,
             grace_since: None,
             is_told: false,
+            is_released: false,
             lost_after,
             written_at: Instant::now(),
         }
@@ -290,8 +293,9 @@ impl<'a> Course<'a> {
         self.member.rank == 0
     }
 
-    /// Rank 0 ends last; with an early end it waits for the others only for a while. The others
-    /// end once they have said so: who ends without a word is lost for rank 0, which ends all.
+    /// Rank 0 waits for the others; with an early end only for a while. The others have to say
+    /// that they ended, or are lost for rank 0, which ends all. Then they wait for rank 0: Open
+    /// MPI's mpirun kills all processes once one ends with a code other than 0.
     fn is_over(&self) -> bool {
         let all = || {
             let others = self.others.iter().skip(1);
@@ -302,7 +306,8 @@ impl<'a> Course<'a> {
         if self.is_leader() {
             self.own.is_some() && all()
         } else {
-            self.is_told
+            let is_alone = || self.leader.is_lost(self.lost_after) || interrupt::came();
+            self.is_told && (self.is_released || is_alone())
         }
     }
 
@@ -386,6 +391,13 @@ impl<'a> Course<'a> {
             self.note.end.clone_from(&self.early);
             let written = self.place.write_leader(&self.note);
             return self.bear(written);
+        }
+        if self.is_told {
+            if let Some(leader) = self.place.leader() {
+                self.leader.hear(leader.beat);
+                self.is_released = leader.is_over || leader.nonce != self.note.nonce;
+            }
+            return Ok(());
         }
         if let Some(leader) = self.place.leader() {
             if leader.nonce == self.note.nonce {
@@ -484,6 +496,18 @@ impl<'a> Course<'a> {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
+}
+
+/// Rank 0 has written the record: the others may end, too. Without this they do so later.
+pub fn release(place: &MeetingPlace, leader: &LeaderNote, end: &CourseEnd) {
+    let _ = place.write_leader(&LeaderNote {
+        at_ns: wall_ns(),
+        beat: u64::MAX,
+        plan: None,
+        end: end.early.clone(),
+        is_over: true,
+        ..leader.clone()
+    });
 }
 
 /// The task of this host, without the others; its exit code.

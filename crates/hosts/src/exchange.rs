@@ -38,6 +38,9 @@ pub struct LeaderNote {
     pub beat: u64,
     pub plan: Option<StartPlan>,
     pub end: Option<EarlyEnd>,
+    /// All have ended, and rank 0 has written the record.
+    #[serde(default)]
+    pub is_over: bool,
 }
 
 /// The start that all agreed on.

@@ -72,6 +72,7 @@ impl Member {
             beat: 0,
             plan: None,
             end: None,
+            is_over: false,
         }
     }
 

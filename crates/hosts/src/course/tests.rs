@@ -157,6 +157,7 @@ fn who_cannot_say_that_it_ended_says_it_again() {
     let leader = Member::here(0, 2).unwrap().leader_note();
     let member = Member::here(1, 2).unwrap();
     let mut course = Course::new(&member, &place, leader, Duration::from_secs(60));
+    course.is_released = true;
     course.look().unwrap();
     assert!(!course.is_over());
     course.own = Some(ended(exit::KEPT, None));
@@ -171,4 +172,44 @@ fn who_cannot_say_that_it_ended_says_it_again() {
     course.look().unwrap();
     assert!(course.is_over());
     assert_eq!(place.member(1).unwrap().ended, course.own);
+}
+
+#[test]
+fn who_has_ended_waits_for_rank_0() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = MeetingPlace::in_dir(dir.path()).unwrap();
+    let leader = Member::here(0, 2).unwrap().leader_note();
+    let member = Member::here(1, 2).unwrap();
+    let minute = Duration::from_secs(60);
+    let has_ended = || {
+        place.write_leader(&leader).unwrap();
+        let mut course = Course::new(&member, &place, leader.clone(), minute);
+        course.own = Some(ended(exit::FAILED, None));
+        course.look().unwrap();
+        course.look().unwrap();
+        assert!(course.is_told && !course.is_over());
+        course
+    };
+    let end = |why: &str| CourseEnd {
+        code: exit::KEPT,
+        early: Some(early_end(&member, why.to_owned())),
+        by_others: false,
+        ends: Vec::new(),
+    };
+    let mut course = has_ended();
+    release(&place, &leader, &end("it failed"));
+    course.look().unwrap();
+    // How another ended later is none of this host's.
+    assert!(course.is_over() && course.early.is_none());
+    assert_eq!(place.leader().unwrap().end.unwrap().why, "it failed");
+    // Rank 0 is gone.
+    let mut course = has_ended();
+    course.leader.at = Instant::now().checked_sub(2 * minute).unwrap();
+    course.look().unwrap();
+    assert!(course.is_over() && course.early.is_none());
+    let mut course = has_ended();
+    let another = Member::here(0, 2).unwrap().leader_note();
+    place.write_leader(&another).unwrap();
+    course.look().unwrap();
+    assert!(course.is_over() && course.early.is_none());
 }
