@@ -389,6 +389,11 @@ impl<'a> Course<'a> {
             self.note.beat += 1;
             self.note.at_ns = wall_ns();
             self.note.end.clone_from(&self.early);
+            // Each host reads every word; once all have begun nobody needs the plan.
+            let mut others = self.others.iter().skip(1);
+            if others.all(|seen| seen.beat > 0 || seen.ended.is_some()) {
+                self.note.plan = None;
+            }
             let written = self.place.write_leader(&self.note);
             return self.bear(written);
         }

@@ -7,6 +7,7 @@ use nix::sys::signal::raise;
 use sandbag_linux::child::ended_within;
 
 use super::*;
+use crate::exchange::StartPlan;
 
 #[test]
 fn a_command_s_own_code_ends_nobody_else() {
@@ -212,4 +213,29 @@ fn who_has_ended_waits_for_rank_0() {
     place.write_leader(&another).unwrap();
     course.look().unwrap();
     assert!(course.is_over() && course.early.is_none());
+}
+
+#[test]
+fn the_plan_is_said_until_all_have_begun() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = MeetingPlace::in_dir(dir.path()).unwrap();
+    let (first, other) = (Member::here(0, 2).unwrap(), Member::here(1, 2).unwrap());
+    let mut leader = first.leader_note();
+    leader.plan = Some(StartPlan {
+        start_ns: 0,
+        members: Vec::new(),
+    });
+    let minute = Duration::from_secs(60);
+    let mut course = Course::new(&first, &place, leader.clone(), minute);
+    let mut follower = Course::new(&other, &place, leader.clone(), minute);
+    // Its answers before the plan are no sign that it has it.
+    place.write_member(&other.answer(&leader, 0)).unwrap();
+    course.look().unwrap();
+    course.look().unwrap();
+    assert_eq!(place.leader().unwrap().plan, leader.plan);
+    follower.look().unwrap();
+    course.look().unwrap();
+    assert_eq!(place.leader().unwrap().plan, None);
+    follower.look().unwrap();
+    assert!(follower.early.is_none() && follower.note.plan.is_some());
 }
