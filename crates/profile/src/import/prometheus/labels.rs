@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the labels of a series say.
 
-use std::fmt::{self, Write as _};
+use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::import::counters::CpuState;
 
@@ -22,8 +23,7 @@ pub(super) struct Labels {
     pub(super) cpu: Option<String>,
     pub(super) mode: Option<String>,
     pub(super) machine: MachineLabels,
-    /// All others, by which two series of one CPU and mode differ.
-    pub(super) others: String,
+    pub(super) others: OtherLabels,
 }
 
 impl Labels {
@@ -35,12 +35,31 @@ impl Labels {
             "instance" => &mut self.machine.instance,
             "job" => &mut self.machine.job,
             _ => {
-                let comma = if self.others.is_empty() { "" } else { ", " };
-                let _ = write!(self.others, "{comma}{key}={value:?}");
+                self.others.0.insert(key.to_owned(), value);
                 return;
             }
         };
         *slot = Some(value);
+    }
+}
+
+/// All other labels, by which two series of one CPU and mode differ.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct OtherLabels(BTreeMap<String, String>);
+
+impl OtherLabels {
+    /// Those that `other` has not, or with another value.
+    pub(super) fn without(&self, other: &Self) -> Self {
+        let differs = |label: &(&String, &String)| other.0.get(label.0) != Some(label.1);
+        let labels = self.0.iter().filter(differs);
+        Self(labels.map(|(k, v)| (k.clone(), v.clone())).collect())
+    }
+}
+
+impl fmt::Display for OtherLabels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let labels: Vec<String> = self.0.iter().map(|(k, v)| format!("{k}={v:?}")).collect();
+        write!(f, "{{{}}}", labels.join(", "))
     }
 }
 

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::import::counters::STATES;
 use crate::import::sample::count_warnings;
+use crate::import::timeline::stamp;
 use crate::number::cpu_number;
 use crate::{Fault, Format};
 
-use super::labels::{Answers, Labels, MODES, MachineLabels, Mode, is_counter, mode};
+use super::labels::{Answers, Labels, MODES, MachineLabels, Mode, OtherLabels, is_counter, mode};
 
 /// 1 GiB. A day of 64 CPUs in steps of 15 s has 3 million.
 const MAX_VALUES: usize = 64 << 20;
@@ -35,6 +36,20 @@ pub(super) type Modes = [Option<Vec<MetricPoint>>; STATES];
 pub(super) struct PointKey {
     cpu: u32,
     mode: usize,
+    part: usize,
+}
+
+/// A series of one CPU and mode. Another one, with other labels, may follow it in time.
+struct SeriesPart {
+    name: String,
+    labels: OtherLabels,
+    points: Vec<MetricPoint>,
+}
+
+impl SeriesPart {
+    fn text(&self) -> String {
+        format!("{}{}", self.name, self.labels)
+    }
 }
 
 /// Takes in series, in any order, and keeps those of one machine.
@@ -47,9 +62,7 @@ pub(super) struct Store {
     machines: BTreeSet<MachineLabels>,
     /// All there are.
     known: BTreeSet<MachineLabels>,
-    cpus: BTreeMap<u32, Modes>,
-    /// By CPU and mode, its other labels.
-    others: BTreeMap<(u32, usize), String>,
+    cpus: BTreeMap<u32, [Vec<SeriesPart>; STATES]>,
     values: usize,
     /// Whether a series is called as a counter is.
     pub(super) named: bool,
@@ -121,23 +134,30 @@ impl Store {
             return Ok(None);
         }
         self.named |= is_counter(name);
-        // Another name is another series, too.
-        let others = format!("{name}{{{}}}", labels.others);
-        match self.others.get(&(cpu, state)) {
-            Some(before) if *before != others => {
-                return Err(Fault::SeveralSeries {
-                    of: format!("cpu{cpu} {}", MODES[state]),
-                    first: before.clone(),
-                    second: others,
-                });
+        let parts = &mut self.cpus.entry(cpu).or_default()[state];
+        let same = |part: &SeriesPart| part.name == name && part.labels == labels.others;
+        let known = parts.iter().position(same);
+        let part = known.unwrap_or(parts.len());
+        if known.is_none() {
+            let new = SeriesPart {
+                name: name.to_owned(),
+                labels: labels.others,
+                points: Vec::new(),
+            };
+            // Without its instance it may be of another machine.
+            let follows = |before: &SeriesPart| {
+                before.name == name && labels.machine.instance.is_some() && part < MAX_PARTS
+            };
+            if let Some(before) = parts.first().filter(|before| !follows(before)) {
+                return Err(several_series(cpu, state, before, &new));
             }
-            Some(_) => {}
-            None => {
-                self.others.insert((cpu, state), others);
-            }
+            parts.push(new);
         }
-        self.cpus.entry(cpu).or_default()[state].get_or_insert_default();
-        Ok(Some(PointKey { cpu, mode: state }))
+        Ok(Some(PointKey {
+            cpu,
+            mode: state,
+            part,
+        }))
     }
 
     /// Whether it is the machine that is kept, as far as is known by now.
@@ -154,7 +174,6 @@ impl Store {
         if answers < self.best {
             self.machines.clear();
             self.cpus.clear();
-            self.others.clear();
             self.values = 0;
             self.named = false;
         }
@@ -165,7 +184,6 @@ impl Store {
         if self.machines.len() > 1 {
             // It will be asked which; nothing more is kept.
             self.cpus.clear();
-            self.others.clear();
             self.values = 0;
             return false;
         }
@@ -175,14 +193,15 @@ impl Store {
     /// A point of a series. Points come in the order of their times, also
     /// where a series goes on in a later document.
     pub(super) fn point(&mut self, at: PointKey, point: MetricPoint) -> Result<(), Fault> {
-        let Some(points) = self.cpus.get_mut(&at.cpu) else {
+        let modes = self.cpus.get_mut(&at.cpu);
+        let Some(part) = modes.and_then(|modes| modes[at.mode].get_mut(at.part)) else {
             return Ok(());
         };
         if !point.value.is_finite() {
             self.unknown += 1;
             return Ok(());
         }
-        let points = points[at.mode].get_or_insert_default();
+        let points = &mut part.points;
         match points.last() {
             Some(last) if point.ns < last.ns => {
                 return Err(Fault::TimesGoBack {
@@ -211,7 +230,7 @@ impl Store {
         if self.machines.len() > 1 {
             return Err(choice_fault(&self.machines, None));
         }
-        let warnings = self.warnings();
+        let mut warnings = self.warnings();
         let Some(machine) = self.machines.into_iter().next() else {
             return Err(match self.wanted {
                 Some(wanted) if !self.known.is_empty() => choice_fault(&self.known, Some(wanted)),
@@ -219,13 +238,19 @@ impl Store {
                 _ => Fault::lacks(format, empty_text(&self.passed, self.odd_mode.as_deref())),
             });
         };
-        let mut cpus = self.cpus;
-        cpus.retain(|_, modes| {
-            for mode in modes.iter_mut() {
-                mode.take_if(|points| points.is_empty());
+        let mut cpus = BTreeMap::new();
+        let mut joints = Joints::default();
+        for (cpu, modes) in self.cpus {
+            let mut joined = Modes::default();
+            for (mode, parts) in modes.into_iter().enumerate() {
+                joined[mode] = join(parts, &mut joints)
+                    .map_err(|two| several_series(cpu, mode, &two.0, &two.1))?;
             }
-            modes.iter().any(Option::is_some)
-        });
+            if joined.iter().any(Option::is_some) {
+                cpus.insert(cpu, joined);
+            }
+        }
+        warnings.extend(joints.warning());
         Ok(PointStore {
             machine,
             cpus,
@@ -256,6 +281,67 @@ impl Store {
         }
         all
     }
+}
+
+fn several_series(cpu: u32, mode: usize, first: &SeriesPart, second: &SeriesPart) -> Fault {
+    Fault::SeveralSeries {
+        of: format!("cpu{cpu} {}", MODES[mode]),
+        first: first.text(),
+        second: second.text(),
+    }
+}
+
+/// Where one series ended and another, with other labels, went on.
+#[derive(Default)]
+struct Joints {
+    times_ns: BTreeSet<i64>,
+    /// What is different in the labels before and after the first one.
+    labels: Option<(OtherLabels, OtherLabels)>,
+}
+
+impl Joints {
+    fn add(&mut self, before: &SeriesPart, part: &SeriesPart, ns: i64) {
+        if self.times_ns.first().is_none_or(|first| ns < *first) {
+            let (old, new) = (&before.labels, &part.labels);
+            self.labels = Some((old.without(new), new.without(old)));
+        }
+        self.times_ns.insert(ns);
+    }
+
+    fn warning(&self) -> Option<String> {
+        let (old, new) = self.labels.as_ref()?;
+        Some(format!(
+            "its series got other labels {} times and were joined; the first time, at {}, {old} \
+             became {new}",
+            self.times_ns.len(),
+            stamp(*self.times_ns.first()?),
+        ))
+    }
+}
+
+/// The points of series of one CPU and mode of which each begins after the one before ended:
+/// an exporter that was started anew may have another label `pod`, and the kernel's counters
+/// went on. Series that overlap are the error.
+fn join(
+    mut parts: Vec<SeriesPart>,
+    joints: &mut Joints,
+) -> Result<Option<Vec<MetricPoint>>, Box<(SeriesPart, SeriesPart)>> {
+    parts.retain(|part| !part.points.is_empty());
+    parts.sort_by_key(|part| part.points[0].ns);
+    let mut parts = parts.into_iter();
+    let Some(mut joined) = parts.next() else {
+        return Ok(None);
+    };
+    for part in parts {
+        let begin_ns = part.points[0].ns;
+        if joined.points.last().is_some_and(|last| last.ns >= begin_ns) {
+            return Err(Box::new((joined, part)));
+        }
+        joints.add(&joined, &part, begin_ns);
+        joined.labels = part.labels;
+        joined.points.extend(part.points);
+    }
+    Ok(Some(joined.points))
 }
 
 fn seconds(ns: i64) -> String {
