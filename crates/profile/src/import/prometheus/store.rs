@@ -15,7 +15,11 @@ use super::labels::{Answers, Labels, MODES, MachineLabels, Mode, OtherLabels, is
 const MAX_VALUES: usize = 64 << 20;
 /// How many machines and metrics are remembered for a message.
 const REMEMBERED: usize = 1000;
+/// The most machines to choose from, as of a trace.
+const MOST_MACHINES: usize = 1 << 20;
 const LISTED: usize = 5;
+/// The most series that follow each other for one CPU and mode.
+const MAX_PARTS: usize = 1000;
 
 const NEED_LABELS: &str =
     "keep the labels cpu and mode, as in `sum by (instance, cpu, mode) (...)`";
@@ -178,7 +182,7 @@ impl Store {
             self.named = false;
         }
         self.best = answers;
-        if !self.machines.contains(machine) && self.machines.len() < REMEMBERED {
+        if !self.machines.contains(machine) && self.machines.len() < MOST_MACHINES {
             self.machines.insert(machine.clone());
         }
         if self.machines.len() > 1 {
@@ -354,7 +358,7 @@ fn choice_fault(machines: &BTreeSet<MachineLabels>, asked: Option<String>) -> Fa
     let known = match names.len() {
         1 => format!("there is one machine, {first}"),
         n if n <= LISTED => format!("there are {n} machines, {first}"),
-        REMEMBERED.. => format!("there are {REMEMBERED} machines or more, {first} ..."),
+        n @ (REMEMBERED | MOST_MACHINES) => format!("there are {n} machines or more, {first} ..."),
         n => format!("there are {n} machines, {first} ..."),
     };
     let name = |machine: &MachineLabels| machine.name().unwrap_or_default().to_owned();

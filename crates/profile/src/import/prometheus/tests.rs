@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use crate::testing::{any_profile, assert_sound, message, read_as};
-use crate::{Format, Profile, ProfileCell, export};
+use crate::{Fault, Format, Profile, ProfileCell, export};
 
 /// A series of a document.
 fn series(labels: &str, points: &[(&str, &str)]) -> String {
@@ -29,6 +29,24 @@ fn matrix(series: &[String]) -> String {
         "{{\"status\":\"success\",\"data\":{{\"resultType\":\"matrix\",\"result\":[{}]}}}}",
         series.join(",")
     )
+}
+
+#[test]
+fn each_machine_of_a_large_fleet_can_be_chosen() {
+    let of = |n: usize| {
+        let points = [("1698674400", "0"), ("1698674410", "5")];
+        series(&format!("cpu=0,mode=idle,instance=n{n:04}"), &points)
+    };
+    let all: Vec<String> = (0..1500).map(of).collect();
+    let error = read_as(matrix(&all).as_bytes(), None).unwrap_err();
+    let Fault::WhichMachine { known, names, .. } = *error.fault else {
+        panic!("{error}");
+    };
+    assert!(
+        known.starts_with("there are 1500 machines, n0000, "),
+        "{known}"
+    );
+    assert_eq!((names.len(), names[1499].as_str()), (1500, "n1499"));
 }
 
 #[test]
