@@ -6,6 +6,8 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::unpack::is_cut_off;
+
 /// Where in a file something was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
@@ -67,6 +69,8 @@ pub struct Lines<'a> {
     current: Range<usize>,
     at_end: bool,
     whole: bool,
+    /// Why a packed file ends before its end.
+    cut_off: Option<io::Error>,
 }
 
 impl fmt::Debug for Lines<'_> {
@@ -87,15 +91,29 @@ impl<'a> Lines<'a> {
             current: 0..0,
             at_end: false,
             whole: true,
+            cut_off: None,
         }
     }
 
     /// The next line without its end (LF or CR LF); the byte order mark of
     /// the first one is taken off.
     /// # Errors
-    /// The file cannot be read, is UTF-16 text or has a line of more than
-    /// [`MAX_LINE`] bytes.
+    /// The file cannot be read, is packed and has no end, is UTF-16 text or has
+    /// a line of more than [`MAX_LINE`] bytes.
     pub fn next_line(&mut self) -> Result<Option<&[u8]>> {
+        let found = self.next_line_of_cut()?.is_some();
+        if !(found && self.whole)
+            && let Some(cause) = self.cut_off.take()
+        {
+            return Err(self.fault(LineFault::Io(cause)));
+        }
+        Ok(found.then(|| &self.buffer[self.current.clone()]))
+    }
+
+    /// The same, but a packed file that has no end is read as far as it goes.
+    /// # Errors
+    /// As [`Lines::next_line`].
+    pub fn next_line_of_cut(&mut self) -> Result<Option<&[u8]>> {
         let mut searched = 0;
         let (end, next) = loop {
             let unread = &self.buffer[self.start + searched..self.filled];
@@ -132,22 +150,30 @@ impl<'a> Lines<'a> {
     }
 
     /// The same, but no last line without its end: it may be cut inside a number.
+    /// [`Lines::cut_warning`] tells of both.
     /// # Errors
     /// As [`Lines::next_line`].
     pub fn next_whole_line(&mut self) -> Result<Option<&[u8]>> {
-        let found = self.next_line()?.is_some();
+        let found = self.next_line_of_cut()?.is_some();
         Ok((found && self.whole).then(|| &self.buffer[self.current.clone()]))
     }
 
-    /// A warning of the last line, if [`Lines::next_whole_line`] left it out.
+    /// A warning of what [`Lines::next_whole_line`] left out: the last line, or
+    /// what a packed file without end lacks.
     pub fn cut_warning(&self) -> Option<String> {
         let is_blank = self.buffer[self.current.clone()].trim_ascii().is_empty();
-        (!self.whole && !is_blank).then(|| {
+        let last = (!self.whole && !is_blank).then(|| {
             format!(
                 "line {}, the last one, has no line end: it may be cut short and is left out",
                 self.line
             )
-        })
+        });
+        let cut = self
+            .cut_off
+            .as_ref()
+            .map(|cause| format!("{cause}; what is there of it was read"));
+        let all: Vec<String> = cut.into_iter().chain(last).collect();
+        (!all.is_empty()).then(|| all.join("; "))
     }
 
     fn fill(&mut self) -> Result<()> {
@@ -167,6 +193,10 @@ impl<'a> Lines<'a> {
                 Ok(0) => self.at_end = true,
                 Ok(n) => self.filled += n,
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(e) if is_cut_off(&e) => {
+                    self.at_end = true;
+                    self.cut_off = Some(e);
+                }
                 Err(e) => return Err(self.fault(LineFault::Io(e))),
             }
             return Ok(());
@@ -234,6 +264,7 @@ fn single_value(line: &[u8], value: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write as _;
 
     fn lines(bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
         let mut lines = Lines::new(Box::new(std::io::Cursor::new(bytes.to_vec())), "x".into());
@@ -280,6 +311,36 @@ mod tests {
             }
             assert_eq!(found, rows, "{text:?}");
             assert_eq!(lines.cut_warning().is_some(), warns, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_packed_file_without_end_is_read_as_far_as_it_goes() {
+        for (text, rows) in [("1\n23\n", 2), ("1\n23\n4", 2)] {
+            let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            gz.write_all(text.as_bytes()).unwrap();
+            gz.flush().unwrap();
+            let bytes = gz.get_ref().clone();
+            let open = || Lines::new(crate::unpack::unpack(&bytes[..]).unwrap(), "x".into());
+            let mut lines = open();
+            let mut found = 0;
+            while lines.next_whole_line().unwrap().is_some() {
+                found += 1;
+            }
+            assert_eq!(found, rows, "{text:?}");
+            assert!(lines.next_whole_line().unwrap().is_none());
+            let told = lines.cut_warning().unwrap();
+            assert!(told.starts_with("the file is packed (gzip) and has no end"));
+            assert_eq!(told.contains("line 3, the last one"), text.ends_with('4'));
+            // What must be whole is refused.
+            let mut lines = open();
+            for _ in 0..rows {
+                assert!(lines.next_line().unwrap().is_some());
+            }
+            assert!(matches!(
+                lines.next_line().unwrap_err().fault,
+                LineFault::Io(_)
+            ));
         }
     }
 

@@ -39,6 +39,7 @@ use input::Input;
 pub use input::{ImportOptions, JitterRecording, Unit};
 use rows::LinePlace;
 use sandbag_input::Head;
+use sandbag_input::unpack::{is_cut_off, unpack};
 
 use crate::{Fault, Result, format};
 
@@ -106,10 +107,14 @@ pub fn read(
 ) -> Result<JitterRecording> {
     let whole = LinePlace::file(name);
     let io_fault = |cause| whole.fault(Fault::Io(cause));
-    let mut from = sandbag_input::unpack::unpack(from).map_err(io_fault)?;
+    let mut from = unpack(from).map_err(io_fault)?;
     let mut head = Vec::new();
     let read = from.by_ref().take(HEAD).read_to_end(&mut head);
-    read.map_err(io_fault)?;
+    match read {
+        // What reads on finds a missing end again.
+        Err(cause) if head.is_empty() || !is_cut_off(&cause) => return Err(io_fault(cause)),
+        _ => {}
+    }
     if head.starts_with(MARK) {
         head.drain(..MARK.len());
     }

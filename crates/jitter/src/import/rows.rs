@@ -122,3 +122,26 @@ impl<'a> TextLines<'a> {
         LinePlace::file(self.file)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::import::{ImportOptions, read};
+
+    #[test]
+    fn a_packed_file_without_end_is_read_as_far_as_it_goes() {
+        let read = |text: &[u8]| {
+            // gzip of one block, not packed further, that is not the last one.
+            let length = u16::try_from(text.len()).unwrap();
+            let mut bytes = b"\x1f\x8b\x08\0\0\0\0\0\0\xff\0".to_vec();
+            bytes.extend(length.to_le_bytes());
+            bytes.extend((!length).to_le_bytes());
+            bytes.extend(text);
+            read(&bytes[..], "in", &ImportOptions::default())
+        };
+        let read_in = read(b"cpu,start_ns,length_ns\n0,100,50\n0,1000,7\n0,20").unwrap();
+        let told = read_in.warnings().join("; ");
+        assert!(told.contains("packed (gzip) and has no end"), "{told}");
+        let error = read(b"").unwrap_err().to_string();
+        assert!(error.contains("has no end"), "{error}");
+    }
+}

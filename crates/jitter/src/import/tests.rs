@@ -358,7 +358,7 @@ fn other_files_are_refused() {
         (b" \n", "in: the file is empty"),
         (
             b"\x1f\x8b\x08 etc",
-            "in: the file is packed (gzip) and damaged",
+            "in: the file is packed (gzip) and has no end",
         ),
         (b"\xff\xfea\0", "in: this is no jitter trace"),
         (long.as_bytes(), "in:2: a line of more than 4194304 bytes"),

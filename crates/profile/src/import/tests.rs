@@ -12,6 +12,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use rstest::rstest;
@@ -181,4 +182,38 @@ fn a_cut_document_is_refused(#[values("mpstat-json", "pcp2json", "sadf-json")] n
         let error = read_as(&good.as_bytes()[..cut], name.parse().ok()).unwrap_err();
         assert!(error.to_string().contains("cut short"), "{cut}: {error}");
     }
+}
+
+/// Of a packed file that is still being written, or whose writer was killed, what is whole
+/// is read where a text without its end is.
+#[rstest]
+#[case("collectl-raw", ">>> 1795283934.001 <<<\ncpu0 0 0 0 0\n>>> 1795283935.001 <<<\ncpu0 50 0 0 50\n\
+        >>> 1795283936.001 <<<\ncpu0 60 0 0 140\n>>> 17952", &[1, 2])]
+#[case("native", "# interval: 1\ntime,cpu0\n0,50\n1,20\n2,3", &[1, 2])]
+#[case("native", "time,cpu0\n0,50\n1,20\n", &[])]
+#[case("sadf-json", "{\"sysstat\": {\"hosts\": [", &[])]
+fn a_packed_file_without_end(#[case] name: &str, #[case] text: &str, #[case] ends_s: &[u64]) {
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gz.write_all(text.as_bytes()).unwrap();
+    gz.flush().unwrap();
+    let read = read_as(gz.get_ref(), name.parse().ok());
+    let Ok(p) = read else {
+        assert_eq!(ends_s, [0; 0]);
+        let error = read.unwrap_err().to_string();
+        assert!(error.contains("packed (gzip) and has no end"), "{error}");
+        return;
+    };
+    let ends: Vec<u64> = p
+        .steps
+        .iter()
+        .map(|step| step.end_ns / 1_000_000_000)
+        .collect();
+    assert_eq!(ends, ends_s);
+    // A recorder's own file says itself that its end is missing.
+    let told = p.warnings.join("; ");
+    let expected = match name {
+        "native" => "the recording has no end row (it was cut off)",
+        _ => "the file is packed (gzip) and has no end",
+    };
+    assert!(told.contains(expected), "{told}");
 }

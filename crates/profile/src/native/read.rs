@@ -173,7 +173,12 @@ impl Native {
 
     fn read_row(&mut self) -> Result<NativeRow> {
         loop {
-            let Some(line) = self.lines.next_line()? else {
+            // What a recorder writes says itself whether it is whole.
+            let line = match self.interval_ns {
+                Some(_) => self.lines.next_line_of_cut()?,
+                None => self.lines.next_line()?,
+            };
+            let Some(line) = line else {
                 return Ok(NativeRow::Finished);
             };
             if line.first() == Some(&b'#') || is_blank(line, self.separator) {

@@ -171,9 +171,14 @@ fn packed_files_and_formats_of_others_are_known_to_show() {
             .success()
             .stdout(starts_with("a.csv.gz: recorded by"));
     }
+    let mut damaged = packed.stdout.clone();
+    *damaged.last_mut().unwrap() ^= 1;
     packed.stdout.truncate(1000);
-    dir.with("cut.gz", &packed.stdout)
-        .run(&["jitter", "show", "cut.gz"])
+    let dir = dir.with("cut.gz", &packed.stdout).with("a.gz", &damaged);
+    dir.run(&["jitter", "show", "cut.gz"])
+        .success()
+        .stderr(contains("cut.gz").and(contains("packed (gzip) and has no end")));
+    dir.run(&["jitter", "show", "a.gz"])
         .code(2)
-        .stderr(contains("cut.gz").and(contains("packed (gzip) and damaged")));
+        .stderr(contains("a.gz").and(contains("packed (gzip) and damaged")));
 }
