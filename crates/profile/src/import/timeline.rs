@@ -32,14 +32,40 @@ struct TimelineCounts {
     hole_ns: u64,
     overlaps: u64,
     absent_ns: u64,
-    /// Samples that are an hour longer than usual, and where the first begins.
-    hours: u64,
-    first_hour_ns: u64,
+    /// Samples that are an hour longer than usual.
+    long_hours: HourCount,
+    /// Holes of an hour, and pauses that are an hour longer than usual.
+    unknown_hours: HourCount,
     impossible: u64,
     pauses: u64,
     pause_ns: u64,
     /// Begin and length of the longest.
     longest_pause_ns: (u64, u64),
+}
+
+/// Where local clocks may have been set forward.
+#[derive(Debug, Default)]
+struct HourCount {
+    count: u64,
+    first_ns: u64,
+}
+
+impl HourCount {
+    /// Counts what begins at `start_ns` if its length is an hour within the resolution.
+    fn add(&mut self, start_ns: u64, length_ns: u64, slack_ns: i64) {
+        let slack_ns = u64::try_from(slack_ns).unwrap_or(0);
+        if length_ns.abs_diff(HOUR_NS) <= slack_ns.max(NS_PER_S) {
+            if self.count == 0 {
+                self.first_ns = start_ns;
+            }
+            self.count += 1;
+        }
+    }
+
+    fn warning(&self, what: &str, remedy: &str) -> Option<String> {
+        let first = Seconds(self.first_ns);
+        (self.count > 0).then(|| format!("{} {what}, the first at {first}{remedy}", self.count))
+    }
 }
 
 /// A sample more than this many times as long as the median is a pause: the
@@ -126,6 +152,9 @@ impl Timeline {
         let (start_ns, end_ns) = self.advance(until_ns);
         self.counts.holes += 1;
         self.counts.hole_ns = self.counts.hole_ns.saturating_add(end_ns - start_ns);
+        let slack_ns = self.sample.slack_ns;
+        let hours = &mut self.counts.unknown_hours;
+        hours.add(start_ns, end_ns - start_ns, slack_ns);
         Step {
             start_ns,
             end_ns,
@@ -137,7 +166,16 @@ impl Timeline {
         let (start_ns, end_ns) = self.advance(self.sample.end_ns);
         let mut cells = vec![None; self.header.cpus.len()];
         let length_ns = end_ns - start_ns;
-        if length_ns > self.longest_ns {
+        let usual_ns = self.longest_ns / PAUSE;
+        let is_pause = length_ns > self.longest_ns;
+        let hours = if is_pause {
+            &mut self.counts.unknown_hours
+        } else {
+            &mut self.counts.long_hours
+        };
+        let longer_ns = length_ns.saturating_sub(usual_ns);
+        hours.add(start_ns, longer_ns, self.sample.slack_ns);
+        if is_pause {
             self.counts.pauses += 1;
             self.counts.pause_ns = self.counts.pause_ns.saturating_add(length_ns);
             if length_ns > self.counts.longest_pause_ns.1 {
@@ -148,14 +186,6 @@ impl Timeline {
                 end_ns,
                 cells,
             };
-        }
-        let usual_ns = self.longest_ns / PAUSE;
-        let slack_ns = u64::try_from(self.sample.slack_ns).unwrap_or(0);
-        if length_ns.abs_diff(usual_ns.saturating_add(HOUR_NS)) <= slack_ns.max(NS_PER_S) {
-            if self.counts.hours == 0 {
-                self.counts.first_hour_ns = start_ns;
-            }
-            self.counts.hours += 1;
         }
         for (cpu, cell) in &self.sample.cells {
             if let Ok(at) = self.header.cpus.binary_search(cpu) {
@@ -235,13 +265,13 @@ impl Steps for Timeline {
                 Seconds(length_ns)
             ));
         }
-        if c.hours > 0 && about.local {
-            all.push(format!(
-                "{} samples are an hour longer than usual, the first at {}{}",
-                c.hours,
-                Seconds(c.first_hour_ns),
-                self.samples.remedy_for_times()
-            ));
+        if about.local {
+            let remedy = self.samples.remedy_for_times();
+            let what = "samples are an hour longer than usual";
+            all.extend(c.long_hours.warning(what, remedy));
+            let what = "holes or pauses are as long as if local clocks were set forward by an hour";
+            let remedy = format!("{remedy}; `--gaps cut` leaves them out");
+            all.extend(c.unknown_hours.warning(what, &remedy));
         }
         if c.absent_ns > 0 {
             all.push(format!(

@@ -105,6 +105,9 @@ impl Samples for TraceSeries {
         }
         warnings.extend(self.cells.warnings());
         ImportSummary {
+            local: self
+                .last
+                .is_some_and(|last| last.epoch == TraceEpoch::Local),
             warnings,
             ..ImportSummary::default()
         }
