@@ -182,15 +182,15 @@ pub enum Fault {
     UnknownFormat { found: String, known: String },
     /// The daily files that sysstat itself reads.
     #[error(
-        "this is a binary file of sysstat, which its own programs alone read: `sadf -j {file} -- \
-         -P ALL > {name}.json` makes a recording of it that can be read here"
+        "this is a binary file of sysstat, which its own programs alone read: {remedy} makes a \
+         recording of it that can be read here"
     )]
     SysstatBinary {
-        /// The file, as a shell takes it.
-        file: String,
-        /// The same without its directory.
-        name: String,
+        /// The commands.
+        remedy: String,
     },
+    #[error("the file is packed by bzip2, which is not read here: `bzip2 -dc FILE > COPY`")]
+    Bzip2,
     #[error("{0} can only be written, not read")]
     NotReadable(Format),
     #[error("{0} can only be read, not written")]

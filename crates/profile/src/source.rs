@@ -206,11 +206,11 @@ impl InputSource {
         if text.starts_with(&SYSSTAT_MAGIC)
             || text.starts_with(&[SYSSTAT_MAGIC[1], SYSSTAT_MAGIC[0]])
         {
-            let name = self.name.rsplit('/').next().unwrap_or_default();
-            return Err(self.fault(Fault::SysstatBinary {
-                file: quoted(&self.name),
-                name: quoted(name),
-            }));
+            let remedy = self.sadf_commands();
+            return Err(self.fault(Fault::SysstatBinary { remedy }));
+        }
+        if text.starts_with(b"BZh") && text.get(4..10) == Some(b"1AY&SY") {
+            return Err(self.fault(Fault::Bzip2));
         }
         let head = Head::new(text);
         let reader = match from {
@@ -232,6 +232,30 @@ impl InputSource {
             steps = algebra::steal_as_load(steps);
         }
         Ok(algebra::fill_gaps(steps, options.gaps))
+    }
+
+    /// What makes a recording of a daily file of sysstat.
+    fn sadf_commands(&self) -> String {
+        let sadf = |file: &str, name: &str| {
+            let (file, json) = (quoted(file), quoted(&format!("{name}.json")));
+            format!("`sadf -j {file} -- -P ALL > {json}`")
+        };
+        if matches!(self.from, SourceKind::Spooled(_)) {
+            return sadf("FILE", "FILE");
+        }
+        let name = self.name.rsplit('/').next().unwrap_or_default();
+        // Old files are packed, which sadf does not read.
+        let packings = [(".xz", "xz"), (".gz", "gzip"), (".zst", "zstd")];
+        let packed = packings
+            .iter()
+            .find_map(|(end, tool)| Some((name.strip_suffix(end)?, tool)));
+        match packed {
+            Some((copy, tool)) => {
+                let (file, to) = (quoted(&self.name), quoted(copy));
+                format!("`{tool} -dc {file} > {to}`, then {}", sadf(copy, copy))
+            }
+            None => sadf(&self.name, name),
+        }
     }
 
     fn fault(&self, fault: Fault) -> crate::Error {
@@ -413,9 +437,37 @@ mod tests {
 
     #[rstest]
     #[case(
-        b"\x96\xd5\x75\x21 binary",
+        "/var/log/sa 1/sa21",
         "`sadf -j '/var/log/sa 1/sa21' -- -P ALL > sa21.json`"
     )]
+    #[case(
+        "/var/log/sa/sa05.xz",
+        "`xz -dc /var/log/sa/sa05.xz > sa05`, then `sadf -j sa05 -- -P ALL > sa05.json`"
+    )]
+    fn a_binary_file_of_sysstat_has_a_remedy(#[case] name: &str, #[case] remedy: &str) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut text = b"\x96\xd5\x75\x21 binary".to_vec();
+        if name.ends_with(".xz") {
+            let mut xz = xz2::write::XzEncoder::new(Vec::new(), 1);
+            io::Write::write_all(&mut xz, &text).unwrap();
+            text = xz.finish().unwrap();
+        }
+        std::fs::write(&file, text).unwrap();
+        let source = InputSource {
+            name: name.into(),
+            ..InputSource::new(file.path()).unwrap()
+        };
+        let error = source.open(None, &ReadOptions::default()).err().unwrap();
+        let error = error.to_string();
+        assert!(error.contains(remedy), "{error}");
+    }
+
+    #[rstest]
+    #[case(
+        b"\x96\xd5\x75\x21 binary",
+        "read: `sadf -j FILE -- -P ALL > FILE.json` makes"
+    )]
+    #[case(b"BZh91AY&SY\x95\x2b", "packed by bzip2, which is not read here")]
     #[case(b"{\"foo\": [1, 2]}", "it begins like JSON, `{\\\"foo\\\": [1, 2]}`")]
     #[case(
         b"timestamp,load\n0,50\n",
