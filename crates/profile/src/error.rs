@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sandbag_input::number::MAX_CPU;
 use sandbag_input::{FileFault, LineFault, Located};
+use sandbag_linux::CpuList;
 use sandbag_ui::quantity::Seconds;
 use sandbag_ui::{ExitStatus, exit};
 
@@ -275,9 +276,8 @@ pub enum Fault {
     NothingLeft { end: Seconds },
 }
 
-fn cpu_list(cpus: &[u32]) -> String {
-    let all: Vec<String> = cpus.iter().map(u32::to_string).collect();
-    all.join(", ")
+fn cpu_list(cpus: &[u32]) -> CpuList {
+    cpus.iter().copied().collect()
 }
 
 /// At most 40 characters of what was found, printable, for a message.
@@ -355,6 +355,15 @@ mod tests {
         assert_eq!(
             wrong.to_string(),
             "this does not look like collectl-plot: it holds counts"
+        );
+    }
+
+    #[test]
+    fn many_cpus_are_ranges() {
+        let (first, second) = ((0..1024).collect(), (0..1023).collect());
+        assert_eq!(
+            Fault::OtherCpus { first, second }.to_string(),
+            "the first is of CPUs 0-1023, the second of 0-1022; select or map them first"
         );
     }
 

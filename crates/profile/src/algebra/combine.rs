@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(sum.steps[1].cells, [None, Some(ProfileCell::load(4.0))]);
         let other = profile(&[0], &[(5, &[Some(4.0)])]);
         let e = append(a.into_steps(), other.into_steps()).err().unwrap();
-        assert!(e.to_string().contains("CPUs 0, 3"), "{e}");
+        assert!(e.to_string().contains("CPUs 0,3"), "{e}");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::number::{NS_PER_S, cpu_number, whole};
 use crate::reader::{ImportReader, Lines};
 use crate::stream::make_steps;
 use crate::{BoxSteps, Error, Fault, Format, ProfileCell, ProfileHeader, Result, Step};
+use sandbag_linux::CpuList;
 use sandbag_ui::quantity::Seconds;
 
 const NO_END: &str = "add a line `kill <seconds>` or give the end";
@@ -108,15 +109,15 @@ fn read(lines: &mut Lines, end_ns: Option<u64>) -> Result<BoxSteps> {
 
 fn warnings(cpus: &BTreeMap<u32, Vec<KrashEntry>>, end_ns: u64, full: u64) -> Vec<String> {
     let mut all = Vec::new();
-    let late: Vec<String> = cpus
+    let late: CpuList = cpus
         .iter()
         .filter(|(_, entries)| entries.first().is_none_or(|e| e.0 > 0))
-        .map(|(cpu, _)| format!("cpu{cpu}"))
+        .map(|(cpu, _)| *cpu)
         .collect();
     if !late.is_empty() {
         all.push(format!(
-            "{} have no entry at second 0; their load is taken to be 0 until their first one",
-            late.join(", ")
+            "CPUs {late} have no entry at second 0; their load is taken to be 0 until their \
+             first one"
         ));
     }
     if full > 0 {

@@ -10,6 +10,7 @@ use crate::import::sample::{ImportSample, ImportSummary, Samples, count_warnings
 use crate::import::timeline::{Timeline, stamp};
 use crate::number::NS_PER_S;
 use crate::{BoxSteps, Error, Fault, Format, ProfileCell, ProfileHeader, Result};
+use sandbag_linux::CpuList;
 use sandbag_ui::quantity::Seconds;
 
 use super::kind::{MetricKind, Whole, kind, whole};
@@ -186,16 +187,15 @@ fn incomplete(
     states: &[bool; STATES],
 ) -> Option<String> {
     let lacks = |modes: &Modes| (0..STATES).any(|mode| states[mode] && modes[mode].is_none());
-    let names: Vec<String> = cpus
+    let lacking: CpuList = cpus
         .iter()
         .filter(|(_, modes)| lacks(modes))
-        .map(|(cpu, _)| format!("cpu{cpu}"))
+        .map(|(cpu, _)| *cpu)
         .collect();
-    (!names.is_empty()).then(|| {
+    (!lacking.is_empty()).then(|| {
         format!(
-            "{} has not all of the modes that others have; its load is unknown \
-             (the file may be cut short)",
-            names.join(", ")
+            "CPUs {lacking} have not all of the modes that others have; their load is unknown (the \
+             file may be cut short)"
         )
     })
 }
