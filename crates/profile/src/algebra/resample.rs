@@ -61,6 +61,16 @@ impl<S: Steps> Resample<S> {
         })
     }
 
+    /// Goes on with the last piece of the step below if that covered all of the piece before:
+    /// those in between are equal to it.
+    pub(crate) fn skip_equal(&mut self) {
+        let Some(step) = &self.current else { return };
+        if step.start_ns.saturating_add(self.step_ns) <= self.at_ns {
+            let last_ns = (step.end_ns - 1) / self.step_ns * self.step_ns;
+            self.at_ns = self.at_ns.max(last_ns);
+        }
+    }
+
     /// Refuses a profile that reaches beyond the pieces that are made of one.
     fn check_pieces(&self) -> Result<()> {
         let end_ns = self.current.as_ref().map_or(0, |step| step.end_ns);
@@ -180,6 +190,25 @@ mod tests {
                 }
                 prop_assert!((b.mean_steal_pct.unwrap() - a.mean_steal_pct.unwrap()).abs() < 1e-6);
             }
+        }
+
+        #[test]
+        fn what_is_skipped_is_equal(p in any_profile(), step in 1u64..30) {
+            let all = Profile::collect(resample(p.clone().into_steps(), step).unwrap()).unwrap();
+            let mut some = Resample::new(p.into_steps(), step).unwrap();
+            let (mut cells, mut end_ns) = (Vec::new(), 0);
+            for piece in all.steps {
+                if piece.start_ns == some.at_ns {
+                    let found = some.next_step().unwrap().unwrap();
+                    prop_assert_eq!(&found, &piece);
+                    (cells, end_ns) = (found.cells, found.end_ns);
+                    some.skip_equal();
+                } else {
+                    prop_assert_eq!(&cells, &piece.cells);
+                }
+            }
+            prop_assert_eq!(some.next_step().unwrap(), None);
+            prop_assert_eq!(some.at_ns, end_ns);
         }
 
         #[test]

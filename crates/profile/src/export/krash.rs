@@ -44,6 +44,7 @@ pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<Export
             }
         }
         end_ns = step.end_ns;
+        seconds.skip_equal();
     }
     let end_s = end_ns.div_ceil(NS_PER_S);
     if report.rounding_points > 0.0 {

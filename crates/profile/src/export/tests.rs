@@ -24,6 +24,22 @@ fn two() -> Profile {
     p
 }
 
+#[test]
+fn krash_of_a_series_that_begins_in_1970_ends() {
+    // Its second stamp is of 2026.
+    let end_ns = 1_790_000_000_000_000_000;
+    let s = 1_000_000_000;
+    let steps: &[(u64, &[Option<f64>])] = &[
+        (5 * s / 2, &[Some(50.0)]),
+        (end_ns, &[Some(20.0)]),
+        (end_ns + s / 2, &[Some(40.0)]),
+    ];
+    let (text, _) = write(profile(&[0], steps), Format::Krash);
+    let entries = "\t\t\t0\t50\n\t\t\t2\t35\n\t\t\t3\t20\n\t\t\t1790000000\t40\n";
+    assert!(text.contains(entries), "{text}");
+    assert!(text.ends_with("kill 1790000001\n"), "{text}");
+}
+
 fn write(p: Profile, format: Format) -> (String, ExportReport) {
     let mut text = Vec::new();
     let report = export(&mut p.into_steps(), format, &mut text).unwrap();
