@@ -180,7 +180,7 @@ impl Session {
                     }),
                 };
                 made.with_context(|| dir.display().to_string())?;
-                for name in RESULTS.into_iter().chain([REPORT_HTML]) {
+                for name in RESULTS {
                     remove_result(&dir.join(name));
                 }
                 asked.json.path().into_iter().for_each(remove_result);

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-pub use sandbag_ui::output::RUN_JSON;
+pub use sandbag_ui::output::{ACHIEVED_CSV, REPORT_HTML, RUN_JSON, SHORT_CSV};
 
 use sandbag_linux::user::User;
 
@@ -18,13 +18,6 @@ use sandbag_ui::output::{RESULTS, give_to, missing, new_name};
 
 /// Version of `run.json`; readers refuse a newer one.
 pub const FORMAT: u32 = 1;
-/// Name of the windows in a run directory.
-pub const ACHIEVED_CSV: &str = "achieved.csv";
-/// Name of the page in a run directory.
-pub const REPORT_HTML: &str = "report.html";
-
-/// The windows of 100 ms, on request.
-pub const SHORT_CSV: &str = "achieved-100ms.csv";
 
 /// Of the name of a run directory; the time follows.
 pub const RUN_PREFIX: &str = "sandbag-run";
@@ -151,7 +144,7 @@ impl RunDir {
     /// Removes the results of an earlier run, experiment or sweep, which this one replaces;
     /// links are replaced as well.
     pub fn remove_results(&self) {
-        for name in FILES.into_iter().chain(RESULTS) {
+        for name in RESULTS {
             let path = self.path.join(name);
             if path.is_symlink() {
                 let _ = fs::remove_file(path);
@@ -200,6 +193,7 @@ fn remove_empty(dirs: &[PathBuf]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sandbag_ui::output::Overwrite;
 
     #[test]
     fn only_a_directory_without_windows_is_discarded() {
@@ -238,6 +232,27 @@ mod tests {
         let left: Vec<_> = fs::read_dir(place.path()).unwrap().flatten().collect();
         assert_eq!(left.len(), 1);
         assert_eq!(left[0].file_name(), "stdout.txt");
+    }
+
+    #[test]
+    fn each_file_that_would_be_replaced_is_a_result() {
+        let place = tempfile::tempdir().unwrap();
+        let messages = Messages::new(true, 0);
+        let check = |force| Overwrite { force }.check_dir(Some(place.path()));
+        for name in FILES.into_iter().chain(RESULTS) {
+            check(false).unwrap();
+            let file = place.path().join(name);
+            fs::write(&file, "mine").unwrap();
+            let error = check(false).unwrap_err().to_string();
+            assert!(error.contains(&format!("({name})")), "{error}");
+            check(true).unwrap();
+            let dir = RunDir::make(Some(place.path().to_owned()), None, &messages);
+            dir.unwrap().unwrap().remove_results();
+            assert!(!file.exists(), "{name}");
+        }
+        let failure = r#"{"failed_at": "2026-11-30T00:00:00Z"}"#;
+        fs::write(place.path().join(RUN_JSON), failure).unwrap();
+        check(false).unwrap();
     }
 
     #[test]

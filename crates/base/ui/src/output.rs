@@ -211,8 +211,23 @@ pub const RUN_JSON: &str = "run.json";
 /// The record of several nodes.
 pub const NODES_JSON: &str = "nodes.json";
 
-/// What a directory holds a result by.
-pub const RESULTS: [&str; 4] = [RUN_JSON, NODES_JSON, SWEEP_JSON, HOSTS_JSON];
+/// The windows of a run, in its directory.
+pub const ACHIEVED_CSV: &str = "achieved.csv";
+/// The windows of 100 ms, on request.
+pub const SHORT_CSV: &str = "achieved-100ms.csv";
+/// The page, in the directory.
+pub const REPORT_HTML: &str = "report.html";
+
+/// What a directory holds a result by: all that a run, an experiment or a sweep replaces there.
+pub const RESULTS: [&str; 7] = [
+    RUN_JSON,
+    NODES_JSON,
+    SWEEP_JSON,
+    HOSTS_JSON,
+    ACHIEVED_CSV,
+    SHORT_CSV,
+    REPORT_HTML,
+];
 
 /// What a program did under many conditions, in the directory above its runs.
 pub const SWEEP_JSON: &str = "sweep.json";
