@@ -16,6 +16,7 @@ cases! { CASES: root;
     a_second_ctrl_c_ends_us_at_once,
     ctrl_c_without_a_command_ends_the_load,
     ctrl_z_and_fg_pause_and_continue,
+    ctrl_z_stops_the_nodes_of_a_file,
     ctrl_s_does_not_stop_the_load,
     a_terminal_that_closes_ends_the_run,
     a_terminal_that_closes_ends_the_command_of_its_leader,
@@ -191,6 +192,33 @@ fn ctrl_z_and_fg_pause_and_continue(place: &MachinePlace) -> Result<()> {
     ensure!(said.contains("code 0 end"), "{said}");
     let record = place.record("r")?;
     figure!((1.3..2.6).contains(&record.paused_s), "{record:?}");
+    Ok(())
+}
+
+/// They are in process groups of their own, which the terminal does not stop.
+fn ctrl_z_stops_the_nodes_of_a_file(place: &MachinePlace) -> Result<()> {
+    let text = "[[node]]\nname = \"a\"\ncpus = 0\nspeed = 0.5\n\
+                command = [\"sh\", \"-c\", \"echo $$ > pid; exec sleep 3\"]\n";
+    fs::write(place.path("n.toml"), text)?;
+    let mut terminal = Terminal::new(
+        place,
+        "$SANDBAG slow n.toml --out r -q; echo stopped $? now; sleep 1.5; fg; echo code $? end",
+    )?;
+    let command = place.pid("pid")?;
+    std::thread::sleep(Duration::from_millis(700));
+    terminal.press(CTRL_Z)?;
+    let stopped = wait_until("the stop", || {
+        let mut all = place.ours(Role::Supervisor).into_iter().chain([command]);
+        all.all(|pid| state_of(pid) == Some('T'))
+    });
+    let said = terminal.finish()?;
+    stopped?;
+    let mut stops = ["stopped 148 now", "stopped 147 now"].iter();
+    ensure!(stops.any(|stop| said.contains(stop)), "{said}");
+    ensure!(said.contains("code 0 end"), "{said}");
+    let record = place.record("r/a")?;
+    figure!((1.3..2.6).contains(&record.paused_s), "{record:?}");
+    place.as_before()?;
     Ok(())
 }
 

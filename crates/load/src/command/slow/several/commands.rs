@@ -3,10 +3,13 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
 
 use crate::node::place::PlacedNode;
+use crate::node::{Target, TargetName};
 use nix::sys::signal::Signal;
 use sandbag_linux::child::ChildSetup as _;
+use sandbag_linux::process::Process;
 use sandbag_linux::signals::{ENDING, EndRequests, SignalUse, Signals, pass_on};
 use sandbag_linux::{Root, clock};
 use sandbag_ui::failure::{Context as _, Result};
@@ -27,7 +30,7 @@ struct NodeCommand {
     node: String,
     words: Vec<String>,
     child: Child,
-    since: std::time::Instant,
+    since: Instant,
 }
 
 /// Runs the commands of all nodes to their ends, or until a second signal asks for the
@@ -39,7 +42,7 @@ pub fn run(
     messages: &Messages,
 ) -> Result<Vec<CommandEnd>> {
     let root = Root::default();
-    let signals = Signals::take(&[], None).context("signalfd")?;
+    let signals = Signals::take(&[Signal::SIGTSTP], None).context("signalfd")?;
     let mut commands = Commands {
         running: Vec::new(),
     };
@@ -55,6 +58,10 @@ pub fn run(
         signals.wait(None).context("wait for a signal")?;
         while let Some(arrived) = signals.next() {
             if arrived.signal == Signal::SIGCHLD {
+                continue;
+            }
+            if arrived.signal == Signal::SIGTSTP {
+                commands.stand_still(&nodes.pids(), arrived.by_kernel, || signals.stand_still());
                 continue;
             }
             match requests.judge(arrived, clock::monotonic()) {
@@ -96,6 +103,39 @@ impl Commands {
         });
         ended
     }
+
+    /// Ctrl-Z, which a terminal sends to the commands as well (`by_key`) and not to the nodes:
+    /// all stand still, and the profiles, loads and jitter of the nodes with them. `rest`
+    /// returns when all is to go on.
+    fn stand_still(&self, nodes: &[u32], by_key: bool, rest: impl FnOnce()) {
+        let root = Root::default();
+        let tree = |pid| {
+            let tree = Target::of(&root, &TargetName::Process(pid, true));
+            tree.and_then(|tree| tree.members(&root))
+                .unwrap_or_default()
+        };
+        let own = self.running.iter().map(|one| one.child.id());
+        let commands: Vec<u32> = if by_key {
+            own.collect()
+        } else {
+            own.flat_map(tree).collect()
+        };
+        let told = if by_key { &[] } else { &commands[..] };
+        // While they are slowed; and once more, as a method that stops its node lets it go.
+        make_stand(&root, told);
+        stop(&root, nodes, NODES_STAND_BY);
+        make_stand(&root, told);
+        rest();
+        // Also those that the terminal stopped: who continues us may be no shell.
+        let all = nodes.iter().chain(&commands);
+        all.for_each(|pid| signal(*pid, Signal::SIGCONT));
+    }
+
+    /// Those that do not heed the signal go on.
+    fn leave(&mut self, signal: Signal) -> Vec<CommandEnd> {
+        let left = self.running.drain(..);
+        left.map(|one| one.left_by(signal)).collect()
+    }
 }
 
 impl Drop for Commands {
@@ -103,6 +143,35 @@ impl Drop for Commands {
         self.running
             .iter()
             .for_each(|one| signal(one.child.id(), Signal::SIGTERM));
+    }
+}
+
+/// How long a program may take to stop by itself.
+const STOPPED_BY: Duration = Duration::from_millis(100);
+/// A node waits for its burners' notes, and so do its parts.
+const NODES_STAND_BY: Duration = Duration::from_secs(2);
+
+/// Asks processes to stop; those that went on for so long.
+fn stop(root: &Root, pids: &[u32], patience: Duration) -> Vec<u32> {
+    let mut rest = pids.to_vec();
+    let goes_on = |pid: &u32| {
+        let stat = Process::new(root, *pid).stat();
+        stat.is_ok_and(|stat| !matches!(stat.state, 'T' | 't') && !stat.has_ended())
+    };
+    rest.retain(goes_on);
+    rest.iter().for_each(|pid| signal(*pid, Signal::SIGTSTP));
+    let until = Instant::now() + patience;
+    while !rest.is_empty() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+        rest.retain(goes_on);
+    }
+    rest
+}
+
+/// The same of programs, which are made to: the kernel drops SIGTSTP where no shell could continue them.
+fn make_stand(root: &Root, pids: &[u32]) {
+    for pid in stop(root, pids, STOPPED_BY) {
+        signal(pid, Signal::SIGSTOP);
     }
 }
 
@@ -149,12 +218,13 @@ fn start(node: &PlacedNode, words: &[String], options: &NodeOptions) -> Result<N
         child: command
             .spawn()
             .with_context(|| format!("start a command of node {}", node.spec.name))?,
-        since: std::time::Instant::now(),
+        since: Instant::now(),
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt as _;
     use std::process::Stdio;
 
     use sandbag_linux::child::reap;

@@ -69,6 +69,14 @@ impl NodeProcesses {
         Ok(nodes)
     }
 
+    /// Of those that run.
+    pub fn pids(&mut self) -> Vec<u32> {
+        let running = self.running.iter_mut();
+        running
+            .filter_map(|node| node.run.ended().is_none().then(|| node.run.pid()))
+            .collect()
+    }
+
     /// Whether a node without commands, which stays until it is stopped, still runs.
     pub fn one_stays(&mut self) -> bool {
         let mut all = self.running.iter_mut();
