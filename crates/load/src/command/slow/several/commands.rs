@@ -68,8 +68,7 @@ pub fn run(
                 SignalUse::Repeated => continue,
                 SignalUse::Command => {}
                 SignalUse::End => {
-                    let running = commands.running.iter();
-                    ended.extend(running.map(|one| one.left_by(arrived.signal)));
+                    ended.extend(commands.leave(arrived.signal));
                     return Ok(ended);
                 }
             }
@@ -231,18 +230,88 @@ mod tests {
 
     use super::*;
 
+    fn running(child: Child, word: &str) -> Commands {
+        Commands {
+            running: vec![NodeCommand {
+                node: "a".to_owned(),
+                words: vec![word.to_owned()],
+                child,
+                since: Instant::now(),
+            }],
+        }
+    }
+
+    #[test]
+    fn a_command_that_is_left_gets_no_signal() {
+        let mut lives = Command::new("sh");
+        lives.args(["-c", "read line"]).stdin(Stdio::piped());
+        let mut child = lives.spawn().unwrap();
+        let (pid, input) = (child.id(), child.stdin.take());
+        let mut commands = running(child, "sh");
+        let left = commands.leave(Signal::SIGINT);
+        drop(commands);
+        assert_eq!(left[0].shown, "node a: sh goes on");
+        // It ends by itself, with its input, and not by a signal.
+        drop(input);
+        let pid = nix::unistd::Pid::from_raw(pid.cast_signed());
+        let ended = nix::sys::wait::waitpid(pid, None).unwrap();
+        assert_eq!(ended, nix::sys::wait::WaitStatus::Exited(pid, 1));
+    }
+
+    #[test]
+    fn nodes_and_commands_stand_still_until_they_are_continued() {
+        let sleeper = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]).process_group(0);
+            command.spawn().unwrap()
+        };
+        let mut node = sleeper("exec sleep 600");
+        // What a command started stands still with it.
+        let mut commands = running(sleeper("sleep 600; :"), "sh");
+        let root = Root::default();
+        let state = |pid| Process::new(&root, pid).stat().map(|stat| stat.state);
+        let shell = commands.running[0].child.id();
+        let child = loop {
+            let children = Process::new(&root, shell).children().unwrap();
+            // Until then a shell that uses vfork waits for it, and cannot be stopped.
+            let is_sleep = |pid| {
+                Process::new(&root, pid)
+                    .stat()
+                    .is_ok_and(|s| s.name == "sleep")
+            };
+            if let [child] = children[..]
+                && is_sleep(child)
+            {
+                break child;
+            }
+        };
+        let stands = |pid| matches!(state(pid), Ok('T'));
+        let rest = |of: [u32; 3], wanted: [bool; 3]| {
+            let until = Instant::now() + Duration::from_secs(10);
+            while of.map(stands) != wanted && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            assert_eq!(of.map(stands), wanted);
+        };
+        let all = [node.id(), shell, child];
+        commands.stand_still(&all[..1], false, || rest(all, [true; 3]));
+        rest(all, [false; 3]);
+        // By a key the terminal stops the commands, and a shell continues them.
+        commands.stand_still(&all[..1], true, || rest(all, [true, false, false]));
+        rest(all, [false; 3]);
+        signal(child, Signal::SIGKILL);
+        for child in [&mut node, &mut commands.running[0].child] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        commands.running.clear();
+    }
+
     #[test]
     fn a_command_that_vanished_is_not_waited_for() {
         let child = Command::new("true").stdin(Stdio::null()).spawn().unwrap();
         reap(Some(child.id())).unwrap();
-        let mut commands = Commands {
-            running: vec![NodeCommand {
-                node: "a".to_owned(),
-                words: vec!["true".to_owned()],
-                child,
-                since: std::time::Instant::now(),
-            }],
-        };
+        let mut commands = running(child, "true");
         let ended = commands.reap();
         assert!(commands.running.is_empty());
         assert_eq!((ended.len(), ended[0].code), (1, exit::FAILED));
