@@ -128,6 +128,9 @@ pub trait Observer: Windows {
     /// Load and command stand still until [`Observer::resumed`].
     fn paused(&mut self);
     fn resumed(&mut self);
+    /// The load has ended; what is left to do takes a moment, and a command may go on. May come
+    /// again.
+    fn load_over(&mut self);
     fn progress(&mut self, run_ns: u64);
     fn warning(&mut self, text: String);
 }

@@ -68,6 +68,7 @@ impl SupervisedRun<'_> {
             if over && self.load_ended_ns.is_none() {
                 let end = profile_end.unwrap_or(run_ns);
                 self.load_ended_ns = Some(end);
+                self.observer.load_over();
                 self.mark()?;
                 self.beside.end();
                 self.cost.load_end_cpu_ns = Some(self.cpu_ns());

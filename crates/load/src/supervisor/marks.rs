@@ -91,6 +91,7 @@ impl SupervisedRun<'_> {
 
     /// The end: the last window, then the burners stop.
     pub(super) fn finish(&mut self, common: &Common<'_>, run_ns: u64) -> Result<()> {
+        self.observer.load_over();
         let end_ns = run_ns / BOUNDARY_NS * BOUNDARY_NS;
         // What was taken of a load that ended after that is noted at the next one.
         let load_end = self.load_ended_ns.unwrap_or(0);

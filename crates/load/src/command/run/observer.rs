@@ -74,6 +74,8 @@ struct WatchedProgram {
     began_ns: Option<u64>,
     /// The same when a pause began.
     paused_ns: Option<u64>,
+    /// The same when the load ended; the program goes on, with what the load took as well.
+    ended_ns: Option<Option<u64>>,
 }
 
 impl<'a> Collector<'a> {
@@ -133,17 +135,17 @@ impl<'a> Collector<'a> {
             root: root.clone(),
             began_ns: None,
             paused_ns: None,
+            ended_ns: None,
         });
     }
 
     /// What the program used while the load was held.
     pub fn watched(&self) -> Option<WatchedUse> {
         let watched = self.watched.as_ref()?;
-        let now = watched.target.used_ns(&watched.root);
-        let used = now.zip(watched.began_ns);
+        let used = watched.ended_ns.flatten().zip(watched.began_ns);
         Some(WatchedUse {
             who: watched.target.to_string(),
-            used_s: used.map(|(now, began)| now.saturating_sub(began) as f64 / 1e9),
+            used_s: used.map(|(end, began)| end.saturating_sub(began) as f64 / 1e9),
             available_s: None,
         })
     }
@@ -323,6 +325,14 @@ impl Observer for Collector<'_> {
         }
     }
 
+    fn load_over(&mut self) {
+        if let Some(watched) = &mut self.watched
+            && watched.ended_ns.is_none()
+        {
+            watched.ended_ns = Some(watched.target.used_ns(&watched.root));
+        }
+    }
+
     fn progress(&mut self, run_ns: u64) {
         let Some(progress) = &mut self.progress else {
             return;
@@ -344,5 +354,45 @@ impl Observer for Collector<'_> {
             None => self.messages.warning(&text),
         }
         self.warnings.push(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::node::target::TargetName;
+
+    #[test]
+    fn a_watched_program_is_looked_at_no_more_once_the_load_is_over() {
+        let mut spins = Command::new("sh")
+            .args(["-c", "while :; do :; done"])
+            .spawn()
+            .unwrap();
+        let (root, messages) = (Root::default(), Messages::new(true, 0));
+        let target = Target::of(&root, &TargetName::Process(spins.id(), false)).unwrap();
+        let mut collector = Collector::new(&[0], false, None, None, false, &messages);
+        collector.watch(Some(target.clone()), &root);
+        collector.started();
+        // Until the kernel has counted some ticks more.
+        let some_more = || {
+            let (before, since) = (target.used_ns(&root), Instant::now());
+            while target.used_ns(&root) <= before && since.elapsed() < Duration::from_secs(30) {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        some_more();
+        collector.load_over();
+        let used = collector.watched().unwrap().used_s;
+        some_more();
+        // The end of a run is told again.
+        collector.load_over();
+        let later = collector.watched().unwrap().used_s;
+        spins.kill().unwrap();
+        spins.wait().unwrap();
+        assert!(used.is_some_and(|s| s > 0.0), "{used:?}");
+        assert_eq!(later, used);
     }
 }
