@@ -259,7 +259,10 @@ fn choose(runs: Vec<RunInfo>, pid: Option<u32>) -> Result<(Vec<Proven>, Vec<RunI
         proven.retain(|(run, _)| run.part_of.is_none());
         return Ok((proven, unknown));
     };
-    proven.retain(|(_, process)| process.pid == pid);
+    let all = || proven.iter().map(|(run, _)| run);
+    let named = proven.iter().find(|(_, process)| process.pid == pid);
+    let meant = named.map(|(run, _)| run.whole_among(all()).id());
+    proven.retain(|(run, _)| Some(run.id()) == meant);
     match (proven.is_empty(), unknown.iter().find(|run| run.pid == pid)) {
         (false, _) => Ok((proven, Vec::new())),
         (true, Some(run)) => bail!("{}", not_proven(run)),
@@ -310,6 +313,7 @@ pub fn restore(_args: &RestoreArgs, messages: &Messages) -> Result<u8> {
 mod tests {
     use super::*;
     use sandbag_load::node::protocol::CpuSpeed;
+    use sandbag_run::run_process::RunProcess;
 
     #[test]
     fn looks_that_were_missed_are_not_made_up_for() {
@@ -319,6 +323,34 @@ mod tests {
         let next = next_look(begin, late);
         assert_eq!(next, late);
         assert_eq!(next_look(next, late), late + EVERY);
+    }
+
+    #[test]
+    fn a_part_is_ended_with_its_run() {
+        // Two processes that live, and their names in the journals.
+        let run = |pid, part_of| RunInfo {
+            pid,
+            part_of,
+            process: RunProcess::own().map(|own| RunProcess {
+                start_ticks: ProcessIdentity::of(&Root::default(), pid)
+                    .unwrap()
+                    .unwrap()
+                    .start_ticks,
+                ..own
+            }),
+            ..RunInfo::of_this_process("constant 20 %")
+        };
+        let (part, whole) = (std::process::id(), std::os::unix::process::parent_id());
+        let chosen = |runs: &[RunInfo], pid| {
+            let (proven, unknown) = choose(runs.to_vec(), Some(pid)).unwrap();
+            assert!(unknown.is_empty());
+            proven.iter().map(|(run, _)| run.pid).collect::<Vec<_>>()
+        };
+        let runs = [run(part, Some(whole)), run(whole, None)];
+        assert_eq!(chosen(&runs, part), [whole]);
+        assert_eq!(chosen(&runs, whole), [whole]);
+        // Its run is gone.
+        assert_eq!(chosen(&runs[..1], part), [part]);
     }
 
     #[test]

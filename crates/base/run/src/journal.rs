@@ -232,6 +232,14 @@ impl RunInfo {
         self.process.as_ref()?.find(self.pid)
     }
 
+    /// The run that is meant where this one is named to be ended: the one whose part this is,
+    /// which would be missed without it, if it is among these.
+    pub fn whole_among<'a>(&'a self, runs: impl IntoIterator<Item = &'a Self>) -> &'a Self {
+        let space = |run: &Self| run.process.as_ref().map(|process| process.pid_namespace);
+        let is_whole = |run: &&Self| self.part_of == Some(run.pid) && space(run) == space(self);
+        runs.into_iter().find(is_whole).unwrap_or(self)
+    }
+
     /// Whether the supervisor has certainly ended.
     pub fn has_ended(&self) -> bool {
         let process = self.process.as_ref();

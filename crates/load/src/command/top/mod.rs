@@ -7,11 +7,12 @@ mod terminal;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use sandbag_run::journal::RunInfo;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::{BadInput, exit, output, units};
 
-use crate::live::{SPAN, Watch, WatchedRun};
+use crate::live::{SPAN, Watch};
 use screen::{Look, Screen};
 use terminal::{Key, Screened};
 
@@ -92,8 +93,9 @@ fn on_terminal(watch: &mut Watch, screen: &mut Screen, interval: Duration) -> Re
                 match key {
                     Key::End | Key::Char(b'q') => return Ok(stopped),
                     Key::Char(b'y') => {
-                        let of = |run: &&WatchedRun| Some(run.run.id()) == asked;
-                        stopped.extend(watch.runs.iter().find(of).map(stop));
+                        let all = || watch.runs.iter().map(|run| &run.run);
+                        let named = all().find(|run| Some(run.id()) == asked);
+                        stopped.extend(named.map(|run| stop(run.whole_among(all()))));
                     }
                     Key::Char(b'\t') => screen.next(&watch.runs),
                     Key::Char(b's') => {
@@ -109,9 +111,9 @@ fn on_terminal(watch: &mut Watch, screen: &mut Screen, interval: Duration) -> Re
 }
 
 /// Asks a run to end, as `sandbag stop` does.
-fn stop(run: &WatchedRun) -> String {
-    let number = crate::live::words::number(&run.run);
-    match run.run.supervisor() {
+fn stop(run: &RunInfo) -> String {
+    let number = crate::live::words::number(run);
+    match run.supervisor() {
         None => format!("{number} cannot be ended from here: see sandbag stop"),
         Some(process) => match process.ask_to_end() {
             Ok(()) => format!("asked {number} to end"),
