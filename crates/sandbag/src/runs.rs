@@ -119,12 +119,14 @@ fn text(runs: &[WatchedRun], json: bool) -> Result<String> {
         let load = load_of(run, node.as_ref());
         let here = run.supervisor().map(|process| process.pid);
         let injectors = here.map_or_else(Vec::new, injectors);
+        // A replay of jitter has no board that says so.
+        let paused = reading.paused || here.is_some_and(stands_still);
         if json {
             let cpus: Vec<_> = reading.cpus.iter().map(cpu_json).collect();
             let line = json!({
                 "pid": run.pid, "pid_here": here, "cpus": run.cpus, "method": run.method, "load": load,
                 "command": run.command, "started_s": run.started_s, "now": cpus,
-                "paused": reading.paused, "program_pct": watched.program_pct,
+                "paused": paused, "program_pct": watched.program_pct,
                 "speeds": node.as_ref().map(|node| &node.speeds),
                 "injectors": injectors
                     .iter()
@@ -133,7 +135,8 @@ fn text(runs: &[WatchedRun], json: bool) -> Result<String> {
             });
             writeln!(out, "{line}")?;
         } else {
-            writeln!(out, "{}", heading(run, &load))?;
+            let paused = if paused { "; paused" } else { "" };
+            writeln!(out, "{}{paused}", heading(run, &load))?;
             write!(out, "{}", last_second(&reading.cpus, node.as_ref()))?;
             for (cpu, pid) in injectors {
                 writeln!(out, "  CPU {cpu}: events by process {pid}")?;
@@ -141,6 +144,11 @@ fn text(runs: &[WatchedRun], json: bool) -> Result<String> {
         }
     }
     Ok(out)
+}
+
+fn stands_still(pid: u32) -> bool {
+    let stat = Process::new(&Root::default(), pid).stat();
+    stat.is_ok_and(|stat| stat.state == 'T')
 }
 
 fn cpu_json(cpu: &CpuReading) -> Value {

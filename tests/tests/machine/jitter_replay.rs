@@ -120,6 +120,7 @@ fn a_replay_that_is_stopped_goes_on_where_it_was(place: &MachinePlace) -> Result
         let mut all = place.ours(Role::Injector).into_iter().chain([sandbag]);
         all.all(stopped)
     })?;
+    place.run("status")?.expect(0)?.shows(&["ago; paused"])?;
     // Longer than what counts as missed.
     std::thread::sleep(Duration::from_millis(1300));
     kill(sandbag, Signal::SIGCONT)?;

@@ -342,6 +342,7 @@ fn a_run_is_paused_and_goes_on(place: &MachinePlace) -> Result<()> {
     std::thread::sleep(Duration::from_millis(1200));
     let status = place.run("status --json")?.expect(0)?.json()?;
     ensure!(status["paused"] == true, "{status}");
+    place.run("status")?.expect(0)?.shows(&["ago; paused"])?;
     place.answers(&format!("set {pid} --resume"), 0, &["goes on"])?;
     wait_until("the command to go on", || state_of(command) != Some('T'))?;
     fs::write(place.path("end"), "")?;
