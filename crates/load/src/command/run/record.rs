@@ -109,7 +109,8 @@ pub fn record(
         .collect();
     cpus.sort_by_key(|cpu| cpu.cpu);
     let lost: u64 = outcome.cpus.iter().map(|cpu| cpu.lost_ns).sum();
-    if lost > 0 {
+    // What would be shown as 0.000 s.
+    if lost >= 500_000 {
         warnings.push(format!(
             "{:.3} s of load were given up because a CPU was not to be had for longer than \
              the load's debt is kept",
