@@ -5,6 +5,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt as _;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::unistd::{Uid, setfsuid};
 use sandbag_linux::machine::kernel_version;
@@ -20,6 +21,7 @@ cases! { CASES: two_cpus;
     a_speed_follows_a_profile,
     a_node_is_set_listed_and_stopped,
     a_node_whose_time_is_over_takes_no_speed_and_no_program,
+    a_node_that_waits_for_its_beginning_answers,
     who_enters_a_node_is_the_program_itself,
     who_is_in_a_node_stays_in_it,
     programs_that_outlive_a_node_have_their_own_cpus_again,
@@ -210,6 +212,24 @@ fn a_node_whose_time_is_over_takes_no_speed_and_no_program(place: &MachinePlace)
     place.answers("slow exec over -- true", 125, &says)?;
     place.run("slow stop over")?.expect(0)?;
     finish(run)?.expect(128 + Signal::SIGTERM as i32)?;
+    Ok(())
+}
+
+fn a_node_that_waits_for_its_beginning_answers(place: &MachinePlace) -> Result<()> {
+    let at = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64() + 60.0;
+    let options = format!("-q slow --cpus 0 --speed 0.5 --name far --no-out --at @{at:.3}");
+    let run = place.start(&options)?;
+    wait_until("the node", || {
+        let list = place.run("slow list");
+        list.is_ok_and(|list| list.out.contains("far: "))
+    })?;
+    let list = place.run("slow list")?.expect(0)?;
+    list.shows(&["far: CPUs 0 by hogs", "CPU 0: asked 0.500"])?;
+    let says = ["node far: it has not begun"];
+    place.answers("slow set far --speed 0.3", 2, &says)?;
+    place.run("slow stop far")?.expect(0)?;
+    finish(run)?.expect(130)?;
+    place.as_before()?;
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use sandbag_linux::clock;
 use super::SupervisedRun;
 use super::cpu::LoadedCpu;
 use super::feed::Feed;
+use super::node::SupervisedNode;
 use super::timeline::{self, LoadPiece};
 use crate::method::{Method, Scope};
 use crate::node::protocol::{CpuSpeed, Reply, Request, Status};
@@ -126,6 +127,48 @@ impl NodeControl {
         });
         stop
     }
+
+    /// The same before the run begins, with those that are inside.
+    fn serve_early(&mut self, members: &[u32]) -> bool {
+        let mut stop = false;
+        let Self {
+            name,
+            server,
+            method,
+            speeds,
+            ..
+        } = self;
+        server.turn(&mut |_, request| match request {
+            Request::Status => Reply::Status(Status {
+                name: name.to_string(),
+                pid: std::process::id(),
+                cpus: speeds.cpus().to_string(),
+                speeds: speeds
+                    .iter()
+                    .map(|(cpu, asked)| CpuSpeed {
+                        cpu,
+                        asked,
+                        got: None,
+                    })
+                    .collect(),
+                method: (*method).to_owned(),
+                members: members.to_vec(),
+            }),
+            Request::Stop => {
+                stop = true;
+                Reply::Stopping
+            }
+            _ => not_begun(),
+        });
+        stop
+    }
+}
+
+/// To what cannot be done before the run begins.
+fn not_begun() -> Reply {
+    Reply::Error {
+        message: "it has not begun: it waits for its beginning (--at, --start-on)".to_owned(),
+    }
 }
 
 fn resolve(
@@ -153,7 +196,7 @@ fn resolve(
 /// The socket of a load.
 pub(super) struct LoadControl {
     server: Server,
-    /// The run proper goes on: until then requests wait.
+    /// The run proper goes on, or its beginning is far: else requests wait.
     pub serving: bool,
 }
 
@@ -175,6 +218,10 @@ impl LoadControl {
     /// Becomes readable when there is something to serve.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.serving.then(|| self.server.as_fd())
+    }
+
+    fn serve_early(&mut self) {
+        self.server.turn(&mut |_, _| not_begun());
     }
 
     fn serve(&mut self, run: &mut SupervisedRun<'_>, feed: &mut Feed) {
@@ -200,6 +247,26 @@ const BEGIN_NS: u64 = 200_000_000;
 const FOR_GOOD_NS: u64 = u64::MAX / 4;
 
 impl SupervisedRun<'_> {
+    /// Whether requests end a wait, as they are served after it.
+    pub(super) fn listen(&mut self, on: bool) {
+        if let Some(node) = &mut self.node {
+            node.serving = on;
+        }
+        if let Some(control) = &mut self.load_control {
+            control.serving = on;
+        }
+    }
+
+    /// Serves the socket while the run waits for its beginning. Whether a node is to end.
+    pub(super) fn serve_early(&mut self) -> bool {
+        if let Some(control) = &mut self.load_control {
+            control.serve_early();
+        }
+        let members = self.members();
+        let node = self.node.as_mut().and_then(SupervisedNode::control);
+        node.is_some_and(|control| control.serve_early(&members))
+    }
+
     /// Serves the socket of a load.
     pub(super) fn serve_load(&mut self, feed: &mut Feed) {
         if let Some(mut control) = self.load_control.take() {
@@ -339,11 +406,77 @@ impl SupervisedRun<'_> {
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
+    use std::time::Duration;
 
     use super::*;
     use crate::board::{Board, LoadOrder};
+    use crate::method;
+    use crate::node::socket::ask;
     use crate::pacing::LevelPlan;
     use crate::supervisor::timeline::RequestedLoads;
+
+    /// What a server answers that is served by `turn`.
+    fn answer(
+        directory: &Directory,
+        name: &NodeName,
+        request: &Request,
+        turn: &mut dyn FnMut(),
+    ) -> Reply {
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(|| ask(directory, name, request, Duration::from_secs(60)));
+            while !asked.is_finished() {
+                turn();
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            asked.join().unwrap().unwrap()
+        })
+    }
+
+    #[test]
+    fn before_its_beginning_a_load_says_that_it_waits() {
+        let place = tempfile::tempdir().unwrap();
+        let mut control = LoadControl::bind(place.path()).unwrap();
+        let directory = Directory::of_loads(place.path());
+        let name = std::process::id().to_string().parse().unwrap();
+        let request = Request::Load {
+            loads: "40".to_owned(),
+        };
+        let reply = answer(&directory, &name, &request, &mut || control.serve_early());
+        assert_eq!(reply, not_begun());
+    }
+
+    #[test]
+    fn before_its_beginning_a_node_is_shown_and_can_be_ended() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = Directory::in_registry(place.path());
+        let name: NodeName = "small".parse().unwrap();
+        let mut control = NodeControl::new(
+            Server::bind(&directory, &name).unwrap(),
+            name.clone(),
+            &method::with_options("hogs", &Default::default()).unwrap(),
+            Ratios::new([(0, 0.5)].into()),
+            NodeMachine::read(&sandbag_linux::Root::default()).unwrap(),
+        );
+        let mut stop = false;
+        let mut asked = |request| {
+            let turn = &mut || stop |= control.serve_early(&[7]);
+            (answer(&directory, &name, &request, turn), stop)
+        };
+        let (reply, ends) = asked(Request::Status);
+        let Reply::Status(status) = reply else {
+            panic!("{reply:?}");
+        };
+        let [speed] = status.speeds[..] else {
+            panic!("{status:?}");
+        };
+        assert_eq!((speed.cpu, speed.asked, speed.got), (0, 0.5, None));
+        assert_eq!((status.members, ends), (vec![7], false));
+        let set = Request::Set {
+            speeds: "0.4".to_owned(),
+        };
+        assert_eq!(asked(set), (not_begun(), false));
+        assert_eq!(asked(Request::Stop), (Reply::Stopping, true));
+    }
 
     #[test]
     fn a_step_between_a_request_and_its_effect_is_ordered_and_asked() {

@@ -48,12 +48,7 @@ impl SupervisedRun<'_> {
         let mut next_mark = WINDOW_NS;
         // A service that waits for requests need not wait a second to be let alone.
         let mut early_look = self.method.wants_headroom().then_some(EARLY_NS);
-        if let Some(node) = &mut self.node {
-            node.serving = true;
-        }
-        if let Some(control) = &mut self.load_control {
-            control.serving = true;
-        }
+        self.listen(true);
         loop {
             let now = clock::monotonic();
             let run_ns = self.clock.run_ns(now);

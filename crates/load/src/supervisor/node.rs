@@ -41,7 +41,7 @@ pub(super) struct SupervisedNode {
     /// Those that did.
     entered: usize,
     pub(super) changes: u64,
-    /// It holds its speed: requests wait until then.
+    /// It holds its speed, or its beginning is far: else requests wait.
     pub(super) serving: bool,
     stopping: bool,
     /// CPU time of its programs, where no command measures it.
@@ -482,6 +482,10 @@ impl SupervisedRun<'_> {
 }
 
 impl SupervisedNode {
+    pub(super) fn control(&mut self) -> Option<&mut NodeControl> {
+        self.control.as_mut()
+    }
+
     pub(super) fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         let control = self.control.as_ref().filter(|_| self.serving);
         control.map(NodeControl::fd)

@@ -81,12 +81,14 @@ impl SupervisedRun<'_> {
             start_at_ns.filter(|at| at.next_multiple_of(BOUNDARY_NS) > clock::monotonic());
         // Nothing burns while a start at a given time is still far.
         let near = start_at_ns.map(|at| at.saturating_sub(SETTLE_NS));
+        self.listen(near.is_some());
         while near.is_some_and(|near| clock::monotonic() < near) {
             self.wait_until(near.unwrap_or(0));
-            if self.answer_early(common)? == Early::End {
+            if self.answer_early(common)? == Early::End || self.serve_early() {
                 return Ok(None);
             }
         }
+        self.listen(false);
         // What a program does beside it would be measured as well.
         let give_up = clock::monotonic() + CALIBRATES * BOUNDARY_NS;
         while !self.cpus.iter().all(|cpu| cpu.listens(common)) && clock::monotonic() < give_up {

@@ -94,16 +94,20 @@ const LONG_NS: u64 = 10_000_000_000;
 impl SupervisedRun<'_> {
     /// Waits for the command's word; `Some` if the run ends without it.
     pub(super) fn await_word(&mut self, common: &Common<'_>) -> Result<Option<RunEnd>> {
+        self.listen(true);
         while !self.trigger.as_mut().is_none_or(Trigger::is_given) {
             let now = clock::monotonic();
             if let Some(end) = self.keep_limit(now) {
                 return Ok(Some(end));
             }
             self.wait_until(self.limit.wake_ns(now).unwrap_or(now + LONG_NS));
+            // No node waits for a word, so that none can be asked to end here.
+            self.serve_early();
             if let Some(end) = self.answer(common)? {
                 return Ok(Some(end));
             }
         }
+        self.listen(false);
         Ok(None)
     }
 
