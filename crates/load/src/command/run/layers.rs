@@ -212,7 +212,8 @@ impl LayerPlan {
         let said = String::from_utf8_lossy(&asked.stderr);
         let line = said.lines().next().unwrap_or_default();
         let line = line.trim_start_matches("sandbag: ");
-        let text = format!("--{}: {}", self.name, line.trim_start_matches("error: "));
+        let line = by_convert(line.trim_start_matches("error: "));
+        let text = format!("--{}: {line}", self.name);
         Err(match asked.status.code() {
             Some(code) if code == i32::from(exit::NOT_POSSIBLE) => {
                 let (what, remedy) = text.rsplit_once(": ").unwrap_or((&text, "leave it out"));
@@ -220,6 +221,20 @@ impl LayerPlan {
             }
             _ => BadInput(text).into(),
         })
+    }
+}
+
+/// What `replay` says of a profile, where it names an option that a node has not.
+fn by_convert(said: &str) -> String {
+    let named = said.rsplit_once(" (option ").and_then(|(what, rest)| {
+        let (option, _) = rest.split_once("; sandbag convert")?;
+        Some((what, option))
+    });
+    match named {
+        Some((what, option)) => format!(
+            "{what} (by sandbag convert IN {option} ... -o OUT.csv; name OUT.csv in place of it)"
+        ),
+        None => said.to_owned(),
     }
 }
 
@@ -400,6 +415,14 @@ fn of_jitter(run: JitterRecord) -> Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_option_that_only_replay_has_is_given_to_convert() {
+        let said = by_convert("day.csv: choose (option --map; sandbag convert has it, too)");
+        let start = "day.csv: choose (by sandbag convert IN --map ... -o OUT.csv;";
+        assert!(said.starts_with(start), "{said}");
+        assert_eq!(by_convert("day.csv: it is empty"), "day.csv: it is empty");
+    }
 
     #[test]
     fn a_load_is_a_number_a_file_or_a_url() {
