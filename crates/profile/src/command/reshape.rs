@@ -278,7 +278,9 @@ impl Reshape {
                 None => topology.usable.iter().collect(),
                 Some(target) => target,
             };
-            algebra::map_cpus(steps, self.map, &target)
+            let unloaded = unloaded(&steps.header().cpus, &target);
+            let mapped = algebra::map_cpus(steps, self.map, &target)?;
+            Ok(tell_unloaded(mapped, source.name(), unloaded))
         });
         name_errors(opened, source)
     }
@@ -412,6 +414,27 @@ impl Reshape {
     }
 }
 
+/// The CPUs of these that get no load of a profile of fewer, as [`algebra::map_cpus`] lays it.
+fn unloaded(from: &[u32], target: &[u32]) -> CpuList {
+    if from.iter().all(|cpu| target.contains(cpu)) {
+        let without = |cpu: &u32| !from.contains(cpu);
+        target.iter().copied().filter(without).collect()
+    } else {
+        target.iter().copied().skip(from.len()).collect()
+    }
+}
+
+/// Warns of them.
+fn tell_unloaded(steps: BoxSteps, name: &str, cpus: CpuList) -> BoxSteps {
+    if cpus.is_empty() {
+        return steps;
+    }
+    let header = steps.header().clone();
+    let text = format!("{name} has no load for CPUs {cpus}, which get none");
+    let told = move |_| Some(text.clone());
+    change_steps(steps, header, told, |inner, _| inner.next_step())
+}
+
 /// A profile whose errors name its file, also those of operations on it.
 fn name_errors(opened: Result<BoxSteps>, source: &InputSource) -> Result<BoxSteps> {
     let file = Arc::clone(source.name());
@@ -433,7 +456,7 @@ fn in_file(mut error: Error, file: &Arc<str>) -> Error {
 
 /// One line about a profile: what was detected and what is in it.
 pub fn describe(name: &str, format: Format, summary: &ProfileSummary) -> String {
-    let cpus: sandbag_linux::CpuList = summary.cpus.iter().map(|cpu| cpu.cpu).collect();
+    let cpus: CpuList = summary.cpus.iter().map(|cpu| cpu.cpu).collect();
     let mean: Vec<f64> = summary
         .cpus
         .iter()
@@ -468,6 +491,14 @@ mod tests {
         assert_eq!(range("..1s").unwrap(), (0, 1_000_000_000));
         assert_eq!(range("1s..").unwrap(), (1_000_000_000, u64::MAX));
         assert!(range("1s").is_err() && range("2s..1s").is_err() && range("x..").is_err());
+    }
+
+    #[test]
+    fn cpus_that_get_no_load_are_known() {
+        let of = |from: &[u32], target: &[u32]| unloaded(from, target).to_string();
+        assert_eq!(of(&[0], &[0, 1, 2]), "1,2");
+        assert_eq!(of(&[7, 8], &[0, 1, 2]), "2");
+        assert_eq!(of(&[1, 2, 3], &[0, 1]), "");
     }
 
     /// The options as on the command line.
