@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use sandbag_input::unpack::unpack;
 use sandbag_ui::quantity::Seconds;
@@ -60,6 +60,9 @@ const HEAD: usize = 16 << 10;
 
 /// The most that is kept of a pipe, 1 GiB: the directory of temporary files is often memory.
 pub(crate) const MOST_SPOOLED: u64 = 1 << 30;
+
+/// The most that is copied of a file, 16 MiB: a day of many CPUs by the second.
+const MOST_COPIED: u64 = 16 << 20;
 
 /// How the daily files of sysstat begin, in the byte order of most machines.
 const SYSSTAT_MAGIC: [u8; 2] = 0xd596u16.to_le_bytes();
@@ -124,7 +127,9 @@ pub struct InputSource {
 
 #[derive(Debug)]
 enum SourceKind {
-    Path(PathBuf),
+    /// Opened once, as other files may get its name while it is read again and again; the
+    /// second is what is read then.
+    Path(PathBuf, OnceLock<File>),
     Spooled(File),
 }
 
@@ -138,7 +143,7 @@ impl InputSource {
         if path.as_os_str() != "-" {
             return Ok(Self {
                 name: path.to_string_lossy().into(),
-                from: SourceKind::Path(path.to_owned()),
+                from: SourceKind::Path(path.to_owned(), OnceLock::new()),
             });
         }
         let name: Arc<str> = "standard input".into();
@@ -276,11 +281,17 @@ impl InputSource {
 
     fn try_reader(&self) -> io::Result<Box<dyn Read + Send>> {
         Ok(match &self.from {
-            SourceKind::Path(path) => unpack(File::open(path)?)?,
-            SourceKind::Spooled(file) => unpack(FromStart {
-                file: file.try_clone()?,
-                offset: 0,
-            })?,
+            SourceKind::Path(path, kept) => {
+                if kept.get().is_none() {
+                    let file = File::open(path)?;
+                    if !file.metadata()?.is_file() {
+                        return unpack(file);
+                    }
+                    let _ = kept.set(copy_of_small(&file)?.unwrap_or(file));
+                }
+                unpack(FromStart::of(kept.get().ok_or(io::ErrorKind::NotFound)?)?)?
+            }
+            SourceKind::Spooled(file) => unpack(FromStart::of(file)?)?,
         })
     }
 }
@@ -323,6 +334,26 @@ fn tell_unused(steps: BoxSteps, name: &Arc<str>, options: &ReadOptions) -> BoxSt
 struct FromStart {
     file: File,
     offset: u64,
+}
+
+impl FromStart {
+    fn of(file: &File) -> io::Result<Self> {
+        let file = file.try_clone()?;
+        Ok(Self { file, offset: 0 })
+    }
+}
+
+/// An unnamed copy of a file that is not large, which may be written anew while a run replays
+/// it; `None` where there is no room for one.
+fn copy_of_small(file: &File) -> io::Result<Option<File>> {
+    let Ok(mut copy) = tempfile::tempfile() else {
+        return Ok(None);
+    };
+    let mut bytes = FromStart::of(file)?.take(MOST_COPIED + 1);
+    let copied = io::copy(&mut bytes, &mut copy);
+    Ok(copied
+        .is_ok_and(|length| length <= MOST_COPIED)
+        .then_some(copy))
 }
 
 impl Read for FromStart {
@@ -422,6 +453,34 @@ mod tests {
         while steps.next_step().unwrap().is_some() {}
         let told = "day.csv has an end of its own, 20 s, which was taken and not 30 s";
         assert_eq!(steps.warnings(), [told]);
+    }
+
+    #[test]
+    fn a_file_is_the_same_whenever_it_is_read() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, other) = (place.path().join("p.csv"), place.path().join("new"));
+        let text = "time,cpu0\n0,50\n1,end\n";
+        // The last is read from the file itself.
+        let long = format!("{text}{}", "#\n".repeat(MOST_COPIED as usize / 2));
+        for text in [text, &long] {
+            std::fs::write(&path, text).unwrap();
+            let source = InputSource::new(&path).unwrap();
+            let load = || {
+                let mut steps = source.open(None, &ReadOptions::default()).unwrap();
+                steps.next_step().unwrap().unwrap().cells[0].map(|cell| cell.load_pct)
+            };
+            assert_eq!(load(), Some(50.0));
+            std::fs::write(&other, "time,cpu0\n0,60\n1,end\n").unwrap();
+            std::fs::rename(&other, &path).unwrap();
+            assert_eq!(load(), Some(50.0));
+            std::fs::remove_file(&path).unwrap();
+            assert_eq!(load(), Some(50.0));
+        }
+        std::fs::write(&path, text).unwrap();
+        let source = InputSource::new(&path).unwrap();
+        source.open(None, &ReadOptions::default()).unwrap();
+        std::fs::write(&path, "").unwrap();
+        source.open(None, &ReadOptions::default()).unwrap();
     }
 
     #[test]
