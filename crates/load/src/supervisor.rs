@@ -429,7 +429,7 @@ impl<'a> SupervisedRun<'a> {
         self.mark()?;
         let (run_ns, end) = self.hold(&common, &mut feed)?;
         self.finish(&common, run_ns)?;
-        feed.warnings()
+        feed.warning()
             .into_iter()
             .for_each(|warning| self.observer.warning(warning));
         Ok(self.outcome(run_ns, end))

@@ -71,16 +71,14 @@ impl Feed {
         self.end_ns
     }
 
-    /// What the profile's reader and this have to say.
-    pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = self.steps.warnings();
-        if self.unknown > 0 {
-            warnings.push(format!(
+    /// What this has to say; what the profile's reader has was said when it was read as a whole.
+    pub fn warning(&self) -> Option<String> {
+        (self.unknown > 0).then(|| {
+            format!(
                 "{} pieces of the profile have CPUs without a value; no load was put there",
                 self.unknown
-            ));
-        }
-        warnings
+            )
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 //! A profile again and again.
 
 use crate::stream::{change_steps, no_warning};
-use crate::{BoxSteps, Fault, Result, Step};
+use crate::{BoxSteps, Fault, ProfileHeader, Result, Step, Steps};
 use sandbag_ui::quantity::Seconds;
 
 /// The profile `times` times in a row, or for ever (`None`; such a stream
@@ -49,11 +49,44 @@ pub fn repeat(
                 let text = "the source changed while it was repeated";
                 return Err(Fault::Io(std::io::Error::other(text)).into());
             }
-            *inner = next;
+            let told = if offset_ns == 0 {
+                let all = inner.warnings().into_iter();
+                all.map(|text| each_pass(times, &text)).collect()
+            } else {
+                inner.warnings()
+            };
+            *inner = Box::new(LaterPass { inner: next, told });
             left = left.map(|n| n - 1);
             offset_ns = last_ns;
         }
     }))
+}
+
+fn each_pass(times: Option<u64>, text: &str) -> String {
+    match times {
+        Some(times) => format!("in each of {times} passes: {text}"),
+        None => format!("in each pass: {text}"),
+    }
+}
+
+/// A pass after the first, whose warnings are those of each.
+struct LaterPass {
+    inner: BoxSteps,
+    told: Vec<String>,
+}
+
+impl Steps for LaterPass {
+    fn header(&self) -> &ProfileHeader {
+        self.inner.header()
+    }
+
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        self.inner.next_step()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.told.clone()
+    }
 }
 
 #[cfg(test)]
@@ -71,6 +104,28 @@ mod tests {
         let mut forever = repeat(None, move || Ok(empty.clone().into_steps())).unwrap();
         assert!(forever.next_step().is_err());
         assert!(forever.next_step().unwrap().is_none());
+    }
+
+    #[test]
+    fn figures_of_warnings_are_of_each_pass() {
+        let source = || {
+            let clipped = crate::algebra::scale_load(
+                profile(&[0], &[(10, &[Some(60.0)])]).into_steps(),
+                2.0,
+            )?;
+            Ok(clipped)
+        };
+        let told = |times| {
+            let mut steps = repeat(times, source).unwrap();
+            for _ in 0..3 {
+                steps.next_step().unwrap();
+            }
+            steps.warnings()
+        };
+        let one = told(Some(1));
+        assert_eq!(one.len(), 1);
+        assert_eq!(told(Some(3)), [format!("in each of 3 passes: {}", one[0])]);
+        assert_eq!(told(None), [format!("in each pass: {}", one[0])]);
     }
 
     #[test]

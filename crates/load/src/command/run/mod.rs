@@ -266,10 +266,7 @@ pub fn run_by(
         &registry,
         &mut collector,
     );
-    // The profile was read before the run, too.
-    let more = collector.close().into_iter();
-    let more: Vec<String> = more.filter(|text| !warnings.contains(text)).collect();
-    warnings.extend(more);
+    warnings.extend(collector.close());
     drop(exporter);
     let outcome = match outcome {
         Ok(outcome) => outcome,
