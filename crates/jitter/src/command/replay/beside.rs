@@ -293,11 +293,15 @@ fn warnings(outcome: &[CpuOutcome], held: HoldOutcome, args: &ReplayArgs) -> Vec
     warnings
 }
 
+/// A shorter time without jitter is not told, ns.
+const WITHOUT_NS: u64 = 100_000_000;
+
 /// Says that the command continued without jitter, and why.
 pub fn without_warning(held: HoldOutcome) -> Option<String> {
     let length = time(held.without_ns as f64);
     let text = match (held.without_ns, held.used_up) {
-        (0, _) => return None,
+        // A command as long as the jitter begins a moment later.
+        (0..WITHOUT_NS, _) => return None,
         (_, true) => format!(
             "the share of the trace was used up: CMD ran its last {length} without jitter (--loop \
              begins again, --share replays more)"
@@ -327,6 +331,7 @@ mod tests {
             without_warning(held)
         };
         assert_eq!(warned(0, true), None);
+        assert_eq!(warned(20_000_000, false), None);
         for (used_up, says) in [
             (true, "--loop begins again"),
             (false, "after the time of -d"),
