@@ -538,15 +538,13 @@ fn a_sleep_ends_when_it_would_without_jitter() {
     let slept = || {
         let trial = PlanTrial::of(&options(), std::slice::from_ref(&half), &portions());
         let with = trial.command(victim()).arg("sleeps").output().unwrap();
-        assert!(injected(&trial.outcome().total()) > 20);
-        String::from_utf8_lossy(&with.stdout)
-            .trim()
-            .parse::<u64>()
-            .unwrap()
+        let ms = String::from_utf8_lossy(&with.stdout).trim().parse::<u64>();
+        (ms.unwrap(), injected(&trial.outcome().total()))
     };
     // 2 s where each event puts off the end.
-    let ms = repeat_until(slept, |ms| *ms < 1_500);
+    let (ms, events) = repeat_until(slept, |(ms, events)| *ms < 1_500 && *events > 20);
     assert!((1_000..1_500).contains(&ms), "{ms} ms");
+    assert!(events > 20, "{events}");
 }
 
 #[test]
