@@ -17,6 +17,7 @@ cases! { CASES: root;
     ctrl_c_without_a_command_ends_the_load,
     ctrl_z_and_fg_pause_and_continue,
     ctrl_z_stops_the_nodes_of_a_file,
+    ctrl_z_is_nothing_where_no_shell_could_continue_us,
     ctrl_s_does_not_stop_the_load,
     a_terminal_that_closes_ends_the_run,
     a_terminal_that_closes_ends_the_command_of_its_leader,
@@ -223,6 +224,22 @@ fn ctrl_z_stops_the_nodes_of_a_file(place: &MachinePlace) -> Result<()> {
 }
 
 /// Its progress is not drawn on a terminal that takes nothing, and its profile ends.
+/// As in `tmux new 'sandbag ...'`: it leads the session of its terminal.
+fn ctrl_z_is_nothing_where_no_shell_could_continue_us(place: &MachinePlace) -> Result<()> {
+    let script = "exec $SANDBAG load 20 --no-settle --no-out -q -- \
+                  sh -c 'echo $$ > pid; exec sleep 1000'";
+    let mut terminal = Terminal::new(place, script)?;
+    place.written("pid")?;
+    let sandbag = pid_of(&terminal.shell);
+    terminal.press(CTRL_Z)?;
+    std::thread::sleep(Duration::from_millis(700));
+    ensure!(state_of(sandbag) != Some('T'), "it stands still for good");
+    terminal.press(CTRL_C)?;
+    terminal.finish()?;
+    place.as_before()?;
+    Ok(())
+}
+
 fn ctrl_s_does_not_stop_the_load(place: &MachinePlace) -> Result<()> {
     let mut terminal = Terminal::new(
         place,

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::process::parent_id;
 
+use crate::process::Process;
 use crate::{Root, clock};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -228,14 +229,44 @@ impl Signals {
         }
     }
 
-    /// The next signal, if one waits.
+    /// The next signal, if one waits. Ctrl-Z is none where no shell could continue us: the kernel
+    /// drops it there, but not for who blocks it.
     pub fn next(&self) -> Option<ArrivedSignals> {
-        let info = self.fd.read_signal().ok().flatten()?;
-        Some(ArrivedSignals {
-            signal: Signal::try_from(info.ssi_signo.cast_signed()).ok()?,
-            by_kernel: info.ssi_code > 0,
-            sender: info.ssi_pid,
-        })
+        loop {
+            let info = self.fd.read_signal().ok().flatten()?;
+            let arrived = ArrivedSignals {
+                signal: Signal::try_from(info.ssi_signo.cast_signed()).ok()?,
+                by_kernel: info.ssi_code > 0,
+                sender: info.ssi_pid,
+            };
+            if arrived.signal != Signal::SIGTSTP || !arrived.by_kernel || has_a_shell() {
+                return Some(arrived);
+            }
+        }
+    }
+}
+
+/// Whether the parent of our process group is in our session, as a shell that controls jobs is.
+fn has_a_shell() -> bool {
+    let of = |pid: u32| {
+        let id = Some(Pid::from_raw(pid.cast_signed()));
+        let stat = Process::new(&Root::default(), pid).stat().ok()?;
+        Some((stat.parent, getpgid(id).ok()?, getsid(id).ok()?))
+    };
+    is_controlled(std::process::id(), of)
+}
+
+/// The same; `of` has the parent, the group and the session of a process.
+fn is_controlled<T: Copy + PartialEq>(own: u32, of: impl Fn(u32) -> Option<(u32, T, T)>) -> bool {
+    let Some((mut parent, group, session)) = of(own) else {
+        return false;
+    };
+    loop {
+        match of(parent) {
+            Some((above, its, _)) if its == group => parent = above,
+            Some((_, _, its)) => return its == session,
+            None => return false,
+        }
     }
 }
 
@@ -292,6 +323,31 @@ impl Drop for Signals {
 mod tests {
     use super::*;
     use crate::stop_signals::StopSignals;
+
+    #[test]
+    fn a_group_whose_parent_is_in_its_session_is_controlled() {
+        // Parent, group and session: init, a terminal's shell, sudo and we; tmux and we.
+        let of = |pid| {
+            Some(match pid {
+                1 => (0, 1, 1),
+                10 => (1, 10, 10),
+                11 => (10, 11, 10),
+                12 => (11, 11, 10),
+                20 => (1, 20, 20),
+                21 => (20, 21, 21),
+                _ => return None,
+            })
+        };
+        for (own, expected) in [
+            (11, true),
+            (12, true),
+            (10, false),
+            (21, false),
+            (99, false),
+        ] {
+            assert_eq!(is_controlled(own, of), expected, "{own}");
+        }
+    }
 
     #[test]
     fn the_same_signal_at_once_is_one() {
