@@ -253,6 +253,11 @@ mod tests {
         let failure = r#"{"failed_at": "2026-11-30T00:00:00Z"}"#;
         fs::write(place.path().join(RUN_JSON), failure).unwrap();
         check(false).unwrap();
+        // The windows of a run that failed are of no run.
+        fs::write(place.path().join(ACHIEVED_CSV), "").unwrap();
+        check(false).unwrap();
+        fs::write(place.path().join(REPORT_HTML), "").unwrap();
+        check(false).unwrap_err();
     }
 
     #[test]

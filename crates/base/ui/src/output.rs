@@ -170,9 +170,11 @@ impl Overwrite {
         let Some(dir) = dir.filter(|_| !self.force) else {
             return Ok(());
         };
+        // Its windows are of no run.
+        let of_failure = [RUN_JSON, ACHIEVED_CSV, SHORT_CSV];
         let is_result = |name: &&&str| {
             let failed = || is_failure(&dir.join(RUN_JSON));
-            dir.join(**name).exists() && !(**name == RUN_JSON && failed())
+            dir.join(**name).exists() && !(of_failure.contains(*name) && failed())
         };
         match RESULTS.iter().find(is_result) {
             None => Ok(()),
