@@ -13,6 +13,7 @@ use crate::board::{BOUNDARY_NS, LoadOrder};
 use crate::burn::Duty;
 use sandbag_linux::signals::{ENDING, went_to_group};
 use sandbag_run::error::Result;
+use sandbag_ui::units::ASK_LIMIT;
 
 const SETTLE_NS: u64 = 2_000_000_000;
 /// The first level is held when what was taken between two boundaries is this close.
@@ -79,16 +80,18 @@ impl SupervisedRun<'_> {
         let start_at_ns = limits.start_at.map(|start| start.at_ns);
         let start_at_ns =
             start_at_ns.filter(|at| at.next_multiple_of(BOUNDARY_NS) > clock::monotonic());
-        // Nothing burns while a start at a given time is still far.
-        let near = start_at_ns.map(|at| at.saturating_sub(SETTLE_NS));
-        self.listen(near.is_some());
-        while near.is_some_and(|near| clock::monotonic() < near) {
-            self.wait_until(near.unwrap_or(0));
-            if self.answer_early(common)? == Early::End || self.serve_early() {
-                return Ok(None);
+        // Nothing burns while a start at a given time is still far. Who asks shortly before it
+        // waits for his answer until then.
+        for (before_ns, listens) in [(ASK_LIMIT.as_nanos() as u64, true), (SETTLE_NS, false)] {
+            let until = start_at_ns.map_or(0, |at| at.saturating_sub(before_ns));
+            self.listen(listens && clock::monotonic() < until);
+            while clock::monotonic() < until {
+                self.wait_until(until);
+                if self.answer_early(common)? == Early::End || listens && self.serve_early() {
+                    return Ok(None);
+                }
             }
         }
-        self.listen(false);
         // What a program does beside it would be measured as well.
         let give_up = clock::monotonic() + CALIBRATES * BOUNDARY_NS;
         while !self.cpus.iter().all(|cpu| cpu.listens(common)) && clock::monotonic() < give_up {
