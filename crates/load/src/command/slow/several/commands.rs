@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The commands of nodes: started together and waited for; they get our signals.
 
+use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use crate::node::place::PlacedNode;
 use crate::node::{Target, TargetName};
 use nix::sys::signal::Signal;
+use nix::unistd::{Pid, getpgid, getpgrp};
 use sandbag_linux::child::ChildSetup as _;
 use sandbag_linux::process::Process;
 use sandbag_linux::signals::{ENDING, EndRequests, SignalUse, Signals, pass_on};
@@ -108,26 +110,40 @@ impl Commands {
     /// returns when all is to go on.
     fn stand_still(&self, nodes: &[u32], by_key: bool, rest: impl FnOnce()) {
         let root = Root::default();
-        let tree = |pid| {
-            let tree = Target::of(&root, &TargetName::Process(pid, true));
-            tree.and_then(|tree| tree.members(&root))
-                .unwrap_or_default()
+        let in_front = |pid: &u32| {
+            let group = getpgid(Some(Pid::from_raw(pid.cast_signed())));
+            !by_key || group.is_ok_and(|group| group == getpgrp())
         };
-        let own = self.running.iter().map(|one| one.child.id());
-        let commands: Vec<u32> = if by_key {
-            own.collect()
-        } else {
-            own.flat_map(tree).collect()
+        let own = || self.running.iter().map(|one| one.child.id());
+        // Also those that were started meanwhile.
+        let programs = || -> Vec<u32> {
+            let tree = |pid| {
+                let tree = Target::of(&root, &TargetName::Process(pid, true));
+                tree.and_then(|tree| tree.members(&root))
+                    .unwrap_or_default()
+            };
+            own().flat_map(tree).filter(in_front).collect()
         };
-        let told = if by_key { &[] } else { &commands[..] };
-        // While they are slowed; and once more, as a method that stops its node lets it go.
-        make_stand(&root, told);
-        stop(&root, nodes, NODES_STAND_BY);
-        make_stand(&root, told);
+        let make_stand = || {
+            let rest = stop(&root, programs, STOPPED_BY);
+            // The kernel drops SIGTSTP where no shell could continue them; who does not heed the
+            // key of a terminal goes on.
+            let made = rest.into_iter().filter(|_| !by_key);
+            made.for_each(|pid| signal(pid, Signal::SIGSTOP));
+        };
+        // While they are slowed; and once more, as a method that stops its node lets it go, and
+        // a stop by the terminal that waited until then is void.
+        if !by_key {
+            make_stand();
+        }
+        stop(&root, || nodes.to_vec(), NODES_STAND_BY);
+        make_stand();
+        let mut stopped = programs();
+        stopped.retain(|pid| !goes_on(&root, *pid));
         rest();
         // Also those that the terminal stopped: who continues us may be no shell.
-        let all = nodes.iter().chain(&commands);
-        all.for_each(|pid| signal(*pid, Signal::SIGCONT));
+        let all = nodes.iter().copied().chain(own()).chain(stopped);
+        all.for_each(|pid| signal(pid, Signal::SIGCONT));
     }
 
     /// Those that do not heed the signal go on.
@@ -151,27 +167,24 @@ const STOPPED_BY: Duration = Duration::from_millis(100);
 const NODES_STAND_BY: Duration = Duration::from_secs(2);
 
 /// Asks processes to stop; those that went on for so long.
-fn stop(root: &Root, pids: &[u32], patience: Duration) -> Vec<u32> {
-    let mut rest = pids.to_vec();
-    let goes_on = |pid: &u32| {
-        let stat = Process::new(root, *pid).stat();
-        stat.is_ok_and(|stat| !matches!(stat.state, 'T' | 't') && !stat.has_ended())
-    };
-    rest.retain(goes_on);
-    rest.iter().for_each(|pid| signal(*pid, Signal::SIGTSTP));
+fn stop(root: &Root, all: impl Fn() -> Vec<u32>, patience: Duration) -> Vec<u32> {
+    let mut told = BTreeSet::new();
     let until = Instant::now() + patience;
-    while !rest.is_empty() && Instant::now() < until {
+    loop {
+        let mut rest = all();
+        rest.retain(|pid| goes_on(root, *pid));
+        if rest.is_empty() || Instant::now() >= until {
+            return rest;
+        }
+        let new = rest.iter().filter(|pid| told.insert(**pid));
+        new.for_each(|pid| signal(*pid, Signal::SIGTSTP));
         std::thread::sleep(Duration::from_millis(5));
-        rest.retain(goes_on);
     }
-    rest
 }
 
-/// The same of programs, which are made to: the kernel drops SIGTSTP where no shell could continue them.
-fn make_stand(root: &Root, pids: &[u32]) {
-    for pid in stop(root, pids, STOPPED_BY) {
-        signal(pid, Signal::SIGSTOP);
-    }
+fn goes_on(root: &Root, pid: u32) -> bool {
+    let stat = Process::new(root, pid).stat();
+    stat.is_ok_and(|stat| !matches!(stat.state, 'T' | 't') && !stat.has_ended())
 }
 
 impl NodeCommand {
