@@ -13,9 +13,8 @@ mod certificates;
 mod fetch;
 mod query;
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::{Fault, InputSource, Result};
 
@@ -51,19 +50,6 @@ pub fn source(url: &str) -> Result<InputSource> {
     let asked = Query::parse(url, jiff::Timestamp::now()).map_err(server)?;
     let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
     fetch::fetch(&asked, token.as_deref(), &name)
-}
-
-/// The same, asked once however often it is read: the last minutes of a
-/// profile that ends now would be others each time.
-pub fn source_once(url: &str) -> Result<Arc<InputSource>> {
-    static FETCHED: Mutex<BTreeMap<String, Arc<InputSource>>> = Mutex::new(BTreeMap::new());
-    let mut fetched = FETCHED.lock().unwrap_or_else(|poison| poison.into_inner());
-    if let Some(known) = fetched.get(url) {
-        return Ok(Arc::clone(known));
-    }
-    let new = Arc::new(source(url)?);
-    fetched.insert(url.to_owned(), Arc::clone(&new));
-    Ok(new)
 }
 
 #[cfg(test)]

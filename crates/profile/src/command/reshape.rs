@@ -2,9 +2,10 @@
 //! How a profile is read and reshaped: what `replay`, `convert` and `show`
 //! have in common.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::{
@@ -391,10 +392,7 @@ impl Reshape {
                 Fault::argument("profile to append or add", path.display(), "a file").into(),
             );
         }
-        let other = match prometheus::url(path) {
-            Some(url) => prometheus::source_once(url)?,
-            None => Arc::new(InputSource::new(path)?),
-        };
+        let other = source_once(path)?;
         let opened = match (other.open(None, options), self.from) {
             // A format that looks like anything is only read where it is named.
             (Err(error), Some(from)) if matches!(*error.fault, Fault::UnknownFormat { .. }) => {
@@ -412,6 +410,22 @@ impl Reshape {
             (None, None) => None,
         }
     }
+}
+
+/// A file or a server, opened and asked once however often it is read: another file may get its
+/// name meanwhile, and the last minutes of a profile that ends now would be others each time.
+fn source_once(path: &Path) -> Result<Arc<InputSource>> {
+    static OPENED: Mutex<BTreeMap<PathBuf, Arc<InputSource>>> = Mutex::new(BTreeMap::new());
+    let mut opened = OPENED.lock().unwrap_or_else(|poison| poison.into_inner());
+    if let Some(known) = opened.get(path) {
+        return Ok(Arc::clone(known));
+    }
+    let new = Arc::new(match prometheus::url(path) {
+        Some(url) => prometheus::source(url)?,
+        None => InputSource::new(path)?,
+    });
+    opened.insert(path.to_owned(), Arc::clone(&new));
+    Ok(new)
 }
 
 /// The CPUs of these that get no load of a profile of fewer, as [`algebra::map_cpus`] lays it.
