@@ -346,6 +346,9 @@ impl FromStart {
 /// An unnamed copy of a file that is not large, which may be written anew while a run replays
 /// it; `None` where there is no room for one.
 fn copy_of_small(file: &File) -> io::Result<Option<File>> {
+    if file.metadata()?.len() > MOST_COPIED {
+        return Ok(None);
+    }
     let Ok(mut copy) = tempfile::tempfile() else {
         return Ok(None);
     };
