@@ -75,15 +75,16 @@ fn events_room(duration: Duration) -> usize {
 }
 
 /// Refuses to take more memory than there is `free` for: the kernel would kill the audit for it.
-fn check_room(cpus: usize, events: usize, free: u64) -> Result<(), Halt> {
-    let needed = (cpus as u64)
-        .saturating_mul(events as u64)
-        .saturating_mul(EVENT_BYTES);
+fn check_room(cpus: usize, events: usize, traced: bool, free: u64) -> Result<(), Halt> {
+    let buffer = if traced { BUFFER_KIB << 10 } else { 0 };
+    let each = (events as u64).saturating_mul(EVENT_BYTES) + buffer;
+    let needed = (cpus as u64).saturating_mul(each);
     if needed <= free.saturating_sub(memory_room::reserve(free)) {
         return Ok(());
     }
     Err(Halt::Failed(format!(
-        "events of {cpus} CPUs need {} MiB, of {} MiB that are free: take fewer CPUs (--cpus), or          other tests (--tests)",
+        "events of {cpus} CPUs need {} MiB, of {} MiB that are free: take fewer CPUs (--cpus), or \
+         other tests (--tests)",
         needed.div_ceil(1 << 20),
         free >> 20
     )))
@@ -97,7 +98,7 @@ pub(crate) fn look(
     traced: bool,
 ) -> Result<NoiseShares, Halt> {
     if let Ok(free) = memory_room::room(root) {
-        check_room(cpus.len(), events_room(duration), free)?;
+        check_room(cpus.len(), events_room(duration), traced, free)?;
     }
     let options = collect::CollectOptions {
         cpus: cpus.clone(),
@@ -226,10 +227,18 @@ mod tests {
         assert_eq!(events, 20_000);
         assert_eq!(events_room(Duration::from_secs(60)), ROOM);
         assert_eq!(events_room(Duration::from_nanos(1)), 1);
-        assert_eq!(check_room(256, events, 512 << 20), Ok(()));
-        let refused = check_room(1024, events, 400 << 20).unwrap_err();
-        let said = "events of 1024 CPUs need 313 MiB, of 400 MiB";
-        assert!(refused.to_string().contains(said), "{refused}");
+        let refused = |cpus, traced, free| {
+            let outcome = check_room(cpus, events, traced, free);
+            outcome.err().map(|halt| halt.to_string())
+        };
+        assert_eq!(refused(256, false, 512 << 20), None);
+        let said = "events of 1024 CPUs need 313 MiB, of 400 MiB that are free: take fewer CPUs \
+                    (--cpus), or other tests (--tests)";
+        assert_eq!(refused(1024, false, 400 << 20).as_deref(), Some(said));
+        // The kernel's buffers.
+        let said = refused(256, true, 512 << 20).unwrap();
+        assert!(said.contains("256 CPUs need 2127 MiB"), "{said}");
+        assert_eq!(refused(256, true, 4 << 30), None);
     }
 
     #[test]
