@@ -17,6 +17,8 @@ pub struct Accounting {
     pub sampled: bool,
     /// Looks in a second.
     pub hz: f64,
+    /// Whether it is known to count the time of interrupts in no task's CPU time.
+    pub interrupts_apart: bool,
     /// The same for the report.
     pub words: String,
 }
@@ -52,6 +54,7 @@ impl Accounting {
         Self {
             sampled,
             hz: hz.unwrap_or(USUAL_HZ),
+            interrupts_apart: has("CONFIG_IRQ_TIME_ACCOUNTING=y"),
             words: if sampled { tick } else { "exact".to_owned() },
         }
     }
@@ -90,6 +93,8 @@ mod tests {
         assert!(!Accounting::find(TICK, false, Some((20, 1))).sampled);
         let unknown = Accounting::find("", false, Some((20, 20)));
         assert!(unknown.words.contains("unknown") && unknown.hz == USUAL_HZ);
+        let apart = |config: &str| Accounting::find(config, false, None).interrupts_apart;
+        assert!(apart("CONFIG_IRQ_TIME_ACCOUNTING=y") && !apart(TICK) && !apart(""));
     }
 
     #[test]

@@ -175,6 +175,9 @@ pub struct Test {
     pub failure: Option<String>,
 }
 
+/// The unit of commands.
+pub const RUNS: &str = "runs";
+
 impl Test {
     /// A test of this name before its first run: nothing is known.
     pub fn empty(name: impl Into<String>) -> Self {
@@ -202,6 +205,11 @@ impl Test {
     /// Whether it ended early, and not because it was asked to.
     pub fn has_failed(&self) -> bool {
         self.failure.as_deref().is_some_and(|why| why != STOPPED)
+    }
+
+    /// Whether each of its runs was a command.
+    pub fn is_command(&self) -> bool {
+        self.unit == RUNS
     }
 
     /// Whether it is the one that measures noise, also if that is known of no round. No

@@ -221,14 +221,17 @@ fn is_sibling_busy(effect: &Effect, rule: &Rule<'_>) -> bool {
 
 /// Whether interrupts took at least [`INTERRUPTS`] of the effect, and the kernel counts them in no
 /// task's CPU time, as those with CONFIG_IRQ_TIME_ACCOUNTING do. They belong to the CPU: no other
-/// program ran there.
+/// program ran there. Of commands and noise no wait in the run queue is known, which would be
+/// taken for interrupts: there the kernel has to be known to be one of those.
 fn is_interrupted(effect: &Effect, test: &Test, rule: &Rule<'_>) -> bool {
     let may_be = match effect.quantity {
         Quantity::Noise | Quantity::Waiting => true,
         Quantity::Elapsed => contends(effect, test),
         Quantity::Cpu | Quantity::User | Quantity::System => false,
     };
+    let has_waits = !test.is_noise() && !test.is_command();
     may_be
+        && (has_waits || rule.accounting.interrupts_apart)
         && !is_sibling_busy(effect, rule)
         && more_than_elsewhere(effect.cpu, test, interrupted_pct) >= effect.pct * INTERRUPTS
 }

@@ -10,7 +10,7 @@ use super::session::{AuditSession, PATIENCE};
 use crate::command;
 use crate::effects;
 use crate::error::Halt;
-use crate::model::Test;
+use crate::model::{RUNS, Test};
 use crate::options::{AuditOptions, AuditProgress};
 use crate::plan::{self, StopRule};
 
@@ -223,7 +223,7 @@ impl AuditSession<'_> {
             TestKind::Command(text) => {
                 turn.test.about = format!("`{text}`, by the shell, its output unread");
                 turn.test.lengths = vec![1];
-                "runs".clone_into(&mut turn.test.unit);
+                RUNS.clone_into(&mut turn.test.unit);
             }
         }
         Ok(())

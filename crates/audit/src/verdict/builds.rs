@@ -30,6 +30,7 @@ impl BuildEffects {
             let own = |cpu: u32| build.contains(&cpu);
             let mut alike = Test::empty(&test.name);
             alike.lengths.clone_from(&test.lengths);
+            alike.unit.clone_from(&test.unit);
             let samples = test.samples.iter().filter(|sample| own(sample.cpu));
             alike.samples = samples.cloned().collect();
             let (lengths, noise) = (test.lengths.len(), test.is_noise());

@@ -189,6 +189,35 @@ fn time_of_interrupts_is_no_contention(
     assert_eq!(test.verdicts[0].nature, Some(Nature::Contention));
 }
 
+/// Of noise and commands it is not known how long they waited in the run queue: CPU 1 is away for
+/// 4 % of its time, and soft interrupts have 3 %.
+#[rstest]
+#[case("noise", "ms", &[Quantity::Noise])]
+#[case("fft", crate::model::RUNS, &[Quantity::Elapsed, Quantity::Waiting])]
+fn where_waits_are_not_known_the_kernel_decides(
+    #[case] name: &str,
+    #[case] unit: &str,
+    #[case] quantities: &[Quantity],
+) {
+    let effects = quantities.iter();
+    let effects = effects.map(|quantity| effect(1, *quantity, 4.0, 0.3, 1e-9));
+    let mut test = test_of(name, effects.collect(), 0);
+    test.unit = unit.to_owned();
+    let sample = &mut test.samples[1];
+    sample.user_ns -= sample.elapsed_ns / 100 * 4;
+    sample.evidence.softirq_ns = sample.elapsed_ns / 100 * 3;
+    for (config, wanted) in [
+        ("", Nature::Contention),
+        (TICKS, Nature::Contention),
+        ("CONFIG_IRQ_TIME_ACCOUNTING=y", Nature::Inequality),
+    ] {
+        let test = judged_by(config, test.clone(), &[], &BTreeMap::new());
+        for one in &test.verdicts {
+            assert_eq!(one.nature, Some(wanted), "{config} {one:?}");
+        }
+    }
+}
+
 #[test]
 fn what_passes_by_is_no_verdict() {
     let with = |slow: fn(u32) -> bool| {

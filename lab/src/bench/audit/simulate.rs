@@ -149,6 +149,7 @@ pub fn audit(world: &World, seed: u64) -> Vec<Test> {
     let mut tests = machine.tests(&kinds, level);
     let accounting = Accounting {
         sampled: true,
+        interrupts_apart: false,
         hz: HZ,
         words: String::new(),
     };
