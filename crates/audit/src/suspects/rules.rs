@@ -41,8 +41,8 @@ const DEVICE_NS: f64 = 2_000.0;
 const PER_S: f64 = 100.0;
 /// Least difference of frequencies that is reported, percent.
 const FREQUENCY_PCT: f64 = 0.5;
-/// Words of the row of the local timer in `/proc/interrupts`: x86, Arm, RISC-V, Hyper-V, Xen.
-const TIMERS: [&str; 5] = ["LOC", "arch_timer", "riscv-timer", "HVS", "timer0"];
+/// Words of the row of the local timer in `/proc/interrupts`: x86, Arm, RISC-V, Hyper-V.
+const TIMERS: [&str; 4] = ["LOC", "arch_timer", "riscv-timer", "HVS"];
 
 /// A value of a CPU and the mean of the other CPUs.
 struct Excess {
@@ -191,7 +191,16 @@ fn per_s(seen: &OfCpu, of: impl Fn(&str) -> bool) -> f64 {
 }
 
 fn is_timer(name: &str) -> bool {
-    name.split(' ').any(|word| TIMERS.contains(&word))
+    name.split(' ').any(|word| TIMERS.contains(&word)) || is_xen_timer(name)
+}
+
+/// Whether a row is that of one CPU's timer in a guest of Xen: `70 xen-percpu-virq timer1`.
+fn is_xen_timer(name: &str) -> bool {
+    let is_own = |word: &str| {
+        let number = word.strip_prefix("timer");
+        number.is_some_and(|number| number.parse::<u32>().is_ok())
+    };
+    name.split(' ').any(|word| word.starts_with("xen-percpu")) && name.split(' ').any(is_own)
 }
 
 /// The local timer: more interrupts than the tick of the others.

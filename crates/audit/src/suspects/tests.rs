@@ -138,7 +138,8 @@ fn a_timer_is_known_by_its_interrupts() {
 fn timers_of_hypervisors_are_timers() {
     for row in [
         "HVS Hyper-V stimer0 interrupts",
-        "36 xen-percpu -virq timer0",
+        "70 xen-percpu-virq timer1",
+        "70 xen-percpu -virq timer1",
     ] {
         let mut seen = quiet();
         let interrupts = &mut seen.of.get_mut(&1).unwrap().evidence.interrupts;
@@ -147,6 +148,14 @@ fn timers_of_hypervisors_are_timers() {
         let kinds: Vec<&str> = found.iter().map(|found| found.kind.as_str()).collect();
         assert_eq!(kinds, ["timer"], "{row}");
     }
+    // Each CPU has its own.
+    let mut seen = quiet();
+    for (cpu, of) in &mut seen.of {
+        let row = format!("{} xen-percpu-virq timer{cpu}", 64 + cpu);
+        of.evidence.interrupts = vec![(row, 2500)];
+    }
+    let found = find(&[test_of(3.0, 3.0)], &seen);
+    assert!(found.is_empty(), "{found:?}");
 }
 
 #[test]
