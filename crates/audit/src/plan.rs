@@ -83,13 +83,13 @@ fn shuffle<T>(all: &mut [T], chance: &mut Chance) {
 /// The fewest rounds that can decide anything if a CPU is slower in every run. By
 /// ranks, one CPU has to be the slowest or the fastest of all blocks with less
 /// probability than the level; by means, their statistic, at most the root of the
-/// number of blocks, has to be beyond the level.
+/// number of blocks times that of the other CPUs, has to be beyond the level.
 pub fn rounds_needed(cpus: usize, level: TestLevel, lengths: usize) -> u32 {
     if cpus < 2 || level.comparisons == 0 {
         return 0;
     }
     let by_ranks = (2.0 / level.joint_alpha()).ln() / (cpus as f64).ln();
-    let by_means = level.z().powi(2);
+    let by_means = level.z().powi(2) / (cpus - 1) as f64;
     (by_ranks.max(by_means) / lengths.max(1) as f64).ceil() as u32
 }
 
@@ -179,6 +179,8 @@ mod tests {
         assert!(rounds_needed(64, level(2000), LENGTHS) <= 12);
         // A command has a third of the blocks.
         assert_eq!(rounds_needed(2, level(5), 1), 10);
+        // 4^-6 to either side are less than 1 % of 20.
+        assert_eq!(rounds_needed(4, level(20), 1), 6);
         assert_eq!(rounds_needed(1, level(0), LENGTHS), 0);
     }
 

@@ -294,6 +294,7 @@ mod tests {
             }
         };
         let of = |test: Test, asked| few_rounds(&[test], asked, 2, level);
+        let of_four = |test: Test| few_rounds(&[test], (6, 60), 4, level);
         let said = |test| of(test, (6, 60));
         let found = said(with(6, 1));
         assert!(
@@ -303,6 +304,8 @@ mod tests {
             "{found:?}"
         );
         assert!(said(with(10, 1)).is_empty() && said(with(6, 3)).is_empty());
+        // Of more CPUs a block says more.
+        assert!(of_four(with(6, 1)).is_empty() && of_four(with(4, 1)).len() == 1);
         // It was asked to stop, or that many were too few for any test.
         let mut stopped = with(6, 1);
         stopped.failure = Some(crate::model::STOPPED.to_owned());
