@@ -142,12 +142,12 @@ fn by_design(effect: &Effect, why: &str, test: &Test, cpus: &[Cpu], rule: &Rule<
 
 /// Whether a CPU is slower than others by no more than its build may explain, as far as the
 /// interval tells. Where half of the CPUs are slower, one end of it lies at the others: half of
-/// its width counts.
+/// its width counts. What nothing is faster than by design has no such allowance.
 fn is_excused(effect: &Effect, test: &Test, cpus: &[Cpu], tolerance_pct: f64) -> bool {
     let excused_pct = design::excused_pct(cpus, effect.cpu, &test.name);
     let (low, high) = effect.together_pct;
     let least_pct = effect.pct - (high - low) / 2.0;
-    effect.pct <= excused_pct + tolerance_pct || least_pct <= excused_pct
+    effect.pct <= excused_pct + tolerance_pct || (excused_pct > 0.0 && least_pct <= excused_pct)
 }
 
 /// Of a CPU that is no equal of some by design: it has to be one of those that

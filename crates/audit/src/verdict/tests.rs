@@ -456,6 +456,23 @@ fn a_lower_frequency_explains_what_it_costs(
 }
 
 #[test]
+fn a_wide_interval_excuses_no_cpu_of_the_fastest_kind() {
+    let cpus = [0, 1, 2].map(|number| {
+        let mhz = if number == 1 { 5000 } else { 4800 };
+        cpu(number, Some(&format!("up to {mhz} MHz")), 0)
+    });
+    // Others of two speeds make it wide upwards.
+    let slow = Effect {
+        together_pct: (0.2, 60.0),
+        ..effect(1, Quantity::Cpu, 20.0, 1.0, 1e-9)
+    };
+    let test = judged(test_of("compute", vec![slow], 0), &cpus);
+    let one = &test.verdicts[0];
+    let odd = (AuditVerdict::Unequal, Some(Nature::Inequality));
+    assert_eq!((one.verdict, one.nature), odd, "{one:?}");
+}
+
+#[test]
 fn a_cpu_that_was_lost_does_not_hide_one_of_its_kind() {
     let odd = (AuditVerdict::Unequal, Some(Nature::Inequality));
     for (lost, slow) in [(7, 6), (3, 2)] {
